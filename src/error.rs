@@ -1,0 +1,92 @@
+//! The one error type of the library: every failure that data, options or files can cause.
+
+use std::path::Path;
+
+/// What went wrong, with the values a reader needs to mend it.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum Error {
+    /// A file could not be read or written.
+    #[error("{path}: {problem}")]
+    Io {
+        /// The path as the user gave it.
+        path: String,
+        /// The system's reason, with advice where there is some.
+        problem: String,
+    },
+    /// A data set cannot be used as it is; the message names file, row and column where there are any.
+    #[error("{0}")]
+    Data(String),
+    /// A kernel expression does not parse or does not fit the data; `pointer` marks the place.
+    #[error("kernel: {problem}\n  {text}\n  {pointer}")]
+    KernelText {
+        /// What is wrong and what would be right.
+        problem: String,
+        /// The expression.
+        text: String,
+        /// Spaces and carets under the offending part.
+        pointer: String,
+    },
+    /// An option or argument has no valid value.
+    #[error("{0}")]
+    Usage(String),
+    /// Shapes do not fit together.
+    #[error("{what}: expected {expected}, got {got}")]
+    Shape {
+        /// The quantity whose shape is wrong.
+        what: String,
+        /// The shape that fits.
+        expected: String,
+        /// The shape that came.
+        got: String,
+    },
+    /// A matrix that must be positive definite is not, even with the largest permitted jitter.
+    #[error(
+        "{matrix} [{size}, {size}] ({dtype}) is not positive definite: pivot {pivot} failed with jitter {jitter:.1e} \
+         (relative to the mean diagonal); try a larger noise variance or shorter lengthscales, or remove duplicate rows{}",
+        if *.finite { "" } else { ". It holds NaN or infinite entries" }
+    )]
+    NotPositiveDefinite {
+        /// The name of the matrix in the papers' notation.
+        matrix: String,
+        /// Number of rows.
+        size: usize,
+        /// `f32` or `f64`.
+        dtype: &'static str,
+        /// The first pivot that failed.
+        pivot: usize,
+        /// The largest relative jitter tried.
+        jitter: f64,
+        /// Whether all entries of the matrix were finite.
+        finite: bool,
+    },
+    /// A computed value is NaN or infinite.
+    #[error("{0} is not finite")]
+    NotFinite(String),
+    /// A device or data type is not available.
+    #[error("device: {0}")]
+    Device(String),
+    /// A model file is damaged, of another version, or not a model file.
+    #[error("{path}: {problem}")]
+    ModelFile {
+        /// The file.
+        path: String,
+        /// What is wrong with it.
+        problem: String,
+    },
+}
+
+/// The result of a fallible library function.
+pub type Result<T> = std::result::Result<T, Error>;
+
+impl Error {
+    /// An I/O failure at `path`.
+    pub fn io(path: impl AsRef<Path>, source: &std::io::Error) -> Self {
+        Self::Io { path: path.as_ref().display().to_string(), problem: source.to_string() }
+    }
+
+    /// A shape mismatch.
+    pub fn shape(what: impl Into<String>, expected: impl Into<String>, got: impl Into<String>) -> Self {
+        Self::Shape { what: what.into(), expected: expected.into(), got: got.into() }
+    }
+}

@@ -1,0 +1,4 @@
+//! x
+pub mod error;
+pub mod linalg;
+pub use error::{Error, Result};

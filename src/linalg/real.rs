@@ -1,0 +1,73 @@
+//! The two number types of the host operations.
+
+use burn::tensor::{DType, Element, TensorData};
+
+use crate::error::{Error, Result};
+
+/// A host floating-point number: `f32` or `f64`.
+pub trait Real:
+    Element
+    + faer::traits::RealField
+    + Copy
+    + PartialOrd
+    + Send
+    + Sync
+    + std::iter::Sum
+    + num_traits::Float
+    + num_traits::NumAssign
+{
+    /// `"f32"` or `"f64"`.
+    const NAME: &'static str;
+    /// Rounds from f64.
+    fn of(value: f64) -> Self;
+    /// Widens to f64.
+    fn f64(self) -> f64;
+}
+
+impl Real for f32 {
+    const NAME: &'static str = "f32";
+    fn of(value: f64) -> Self {
+        value as f32
+    }
+    fn f64(self) -> f64 {
+        f64::from(self)
+    }
+}
+
+impl Real for f64 {
+    const NAME: &'static str = "f64";
+    fn of(value: f64) -> Self {
+        value
+    }
+    fn f64(self) -> f64 {
+        self
+    }
+}
+
+/// The buffer of a host tensor as numbers of its own type.
+pub fn into_vec<T: Real>(data: TensorData) -> Result<Vec<T>> {
+    data.try_into_vec::<T>().map_err(|e| Error::Device(format!("expected {} values: {e:?}", T::NAME)))
+}
+
+/// The error for a tensor that is neither f32 nor f64.
+pub fn unsupported(dtype: DType) -> Error {
+    Error::Device(format!("{dtype:?} tensors are not supported here; use f32 or f64"))
+}
+
+/// Runs `$body` with `$t` bound to the Rust type of a float dtype; other dtypes return the named error.
+macro_rules! with_real {
+    ($dtype:expr, $t:ident => $body:expr) => {
+        match $dtype {
+            burn::tensor::DType::F32 => {
+                type $t = f32;
+                $body
+            }
+            burn::tensor::DType::F64 => {
+                type $t = f64;
+                $body
+            }
+            other => Err($crate::linalg::real::unsupported(other)),
+        }
+    };
+}
+pub(crate) use with_real;
