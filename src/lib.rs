@@ -1,4 +1,9 @@
 //! x
+pub mod device;
 pub mod error;
+pub mod kernels;
 pub mod linalg;
+pub mod params;
+pub mod products;
+pub mod scope;
 pub use error::{Error, Result};

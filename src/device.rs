@@ -1,0 +1,173 @@
+//! Devices and number types, chosen at run time.
+
+use std::str::FromStr;
+
+use burn::tensor::{DType, Device, Tensor, TensorData};
+use serde::{Deserialize, Serialize};
+
+use crate::error::{Error, Result};
+
+/// A kind of device that cagey can compute on.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum DeviceKind {
+    /// The CPU, through burn's pure-Rust backend (the default).
+    Flex,
+    /// The CPU, through ndarray.
+    Ndarray,
+    /// A GPU through Vulkan, Metal, DirectX or WebGPU.
+    Wgpu,
+    /// An NVIDIA GPU through CUDA.
+    Cuda,
+}
+
+/// The precision of tensors.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Precision {
+    /// 32-bit floats.
+    F32,
+    /// 64-bit floats.
+    F64,
+}
+
+/// Where and in which precision to compute.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Compute {
+    /// The kind of device.
+    pub kind: DeviceKind,
+    /// The precision of data and kernel algebra.
+    pub precision: Precision,
+}
+
+impl DeviceKind {
+    /// All kinds, whether or not this build has them.
+    pub const ALL: [Self; 4] = [Self::Flex, Self::Ndarray, Self::Wgpu, Self::Cuda];
+
+    /// The name used on the command line and the cargo feature that brings it.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Flex => "flex",
+            Self::Ndarray => "ndarray",
+            Self::Wgpu => "wgpu",
+            Self::Cuda => "cuda",
+        }
+    }
+
+    /// Whether this is the CPU, where host memory is device memory.
+    pub fn is_cpu(self) -> bool {
+        matches!(self, Self::Flex | Self::Ndarray)
+    }
+
+    /// The burn device.
+    ///
+    /// # Errors
+    /// [`Error::Device`] when this build lacks the feature or the machine has no such device.
+    pub fn device(self) -> Result<Device> {
+        let built = match self {
+            Self::Flex => cfg!(feature = "flex"),
+            Self::Ndarray => cfg!(feature = "ndarray"),
+            Self::Wgpu => cfg!(feature = "wgpu"),
+            Self::Cuda => cfg!(feature = "cuda"),
+        };
+        let name = self.name();
+        if !built {
+            return Err(Error::Device(format!("this build has no `{name}`; build with `--features {name}`")));
+        }
+        // Drivers report a missing adapter by panicking; asking once, behind this guard, turns that into an error.
+        let opened = std::panic::catch_unwind(|| {
+            let device = self.open()?;
+            Tensor::<1>::from_data(TensorData::from([1.0f32]), (&device, DType::F32)).try_into_data().ok()?;
+            Some(device)
+        });
+        opened
+            .ok()
+            .flatten()
+            .ok_or_else(|| Error::Device(format!("`{name}` is built in, but no such device answers on this machine")))
+    }
+
+    fn open(self) -> Option<Device> {
+        match self {
+            #[cfg(feature = "flex")]
+            Self::Flex => Some(Device::flex()),
+            #[cfg(feature = "ndarray")]
+            Self::Ndarray => Some(Device::ndarray()),
+            #[cfg(feature = "wgpu")]
+            Self::Wgpu => Some(Device::vulkan(burn::tensor::DeviceKind::DefaultDevice)),
+            #[cfg(feature = "cuda")]
+            Self::Cuda => Some(Device::cuda(0)),
+            #[allow(unreachable_patterns)] // which arms exist depends on the features of the build
+            _ => None,
+        }
+    }
+}
+
+impl Precision {
+    /// burn's name for it.
+    pub fn dtype(self) -> DType {
+        match self {
+            Self::F32 => DType::F32,
+            Self::F64 => DType::F64,
+        }
+    }
+
+    /// `f32` or `f64`.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::F32 => "f32",
+            Self::F64 => "f64",
+        }
+    }
+}
+
+impl Default for Compute {
+    fn default() -> Self {
+        let kind = if cfg!(feature = "flex") { DeviceKind::Flex } else { DeviceKind::Ndarray };
+        Self { kind, precision: Precision::F64 }
+    }
+}
+
+impl Compute {
+    /// The device and precision of a name pair; without a precision, f64 on the CPU and f32 on GPUs.
+    pub fn new(kind: DeviceKind, precision: Option<Precision>) -> Self {
+        let default = if kind.is_cpu() { Precision::F64 } else { Precision::F32 };
+        Self { kind, precision: precision.unwrap_or(default) }
+    }
+
+    /// The burn device, after checking that it offers the precision.
+    ///
+    /// # Errors
+    /// [`Error::Device`] when it is not built in, not on this machine, or lacks f64.
+    pub fn device(&self) -> Result<Device> {
+        let device = self.kind.device()?;
+        if device.supports_dtype(self.precision.dtype()) {
+            Ok(device)
+        } else {
+            let (kind, precision) = (self.kind.name(), self.precision.name());
+            Err(Error::Device(format!(
+                "`{kind}` has no {precision} on this machine; use `--dtype f32` or a CPU device"
+            )))
+        }
+    }
+}
+
+impl FromStr for DeviceKind {
+    type Err = Error;
+    fn from_str(text: &str) -> Result<Self> {
+        Self::ALL
+            .into_iter()
+            .find(|k| k.name() == text)
+            .ok_or_else(|| Error::Usage(format!("unknown device `{text}`; use flex, ndarray, wgpu or cuda")))
+    }
+}
+
+impl FromStr for Precision {
+    type Err = Error;
+    fn from_str(text: &str) -> Result<Self> {
+        match text {
+            "f32" => Ok(Self::F32),
+            "f64" => Ok(Self::F64),
+            _ => Err(Error::Usage(format!("unknown dtype `{text}`; use f32 or f64"))),
+        }
+    }
+}

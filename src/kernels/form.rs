@@ -1,0 +1,195 @@
+//! What a kernel is made of: forms (one covariance function each) and their lowering to features and a profile.
+
+use std::fmt::Debug;
+use std::sync::Arc;
+
+use burn::tensor::Tensor;
+
+use super::profile::Profile;
+use crate::error::{Error, Result};
+use crate::params::Parameter;
+
+/// How a term compares the features of two rows.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum Metric {
+    /// s = ‖z₁ − z₂‖².
+    SquaredDistance,
+    /// s = z₁ᵀz₂.
+    InnerProduct,
+    /// 1 where both rows are the same row of the same input, else 0; features and profile are ignored.
+    Delta,
+}
+
+/// A covariance in the form v · profile(s(z₁, z₂); a), which the fused products evaluate without storing anything else.
+#[derive(Debug, Clone)]
+pub struct Term {
+    /// How features are compared.
+    pub metric: Metric,
+    /// The function of s.
+    pub profile: Profile,
+    /// Features z `[n, p]` of the rows, lengthscales already divided out.
+    pub features: Tensor<2>,
+    /// Shape parameter a `[1]`, where the profile has one.
+    pub shape: Option<Tensor<1>>,
+    /// Factor v `[1]`; none is 1.
+    pub variance: Option<Tensor<1>>,
+}
+
+/// A covariance lowered to terms, their sums and their products.
+#[derive(Debug, Clone)]
+pub enum Lowered {
+    /// One term.
+    Term(Term),
+    /// The sum of its parts.
+    Sum(Vec<Lowered>),
+    /// The product of its parts.
+    Product(Vec<Lowered>),
+}
+
+/// One covariance function. Implement it to add a kernel; the built-in ones do the same.
+///
+/// Give either [`lower`](Form::lower) (fast: it joins the fused products) or [`cross`](Form::cross) and
+/// [`diag`](Form::diag) (any tensor graph). Everything must be differentiable in `p`, and finite at coincident rows.
+pub trait Form: Debug + Send + Sync {
+    /// Name in kernel text, `[a-z][a-z0-9_]*`.
+    fn name(&self) -> &str;
+
+    /// Parameters with default values, for `d` active input columns; entries may be one or one per column.
+    fn parameters(&self, d: usize) -> Vec<Parameter>;
+
+    /// Names of the parameters that `ard` gives one entry per input column.
+    fn ard(&self) -> &[&str] {
+        &["lengthscale"]
+    }
+
+    /// Structural options that are not learned (`power`, `components`), with their values, for printing.
+    fn options(&self) -> Vec<(&str, usize)> {
+        Vec::new()
+    }
+
+    /// The same form with a structural option changed; none when there is no such option or value.
+    fn with_option(&self, _name: &str, _value: usize) -> Option<Arc<dyn Form>> {
+        None
+    }
+
+    /// The terms of the covariance for rows `x [n, d]` and parameter tensors `p` in the order of `parameters`.
+    fn lower(&self, _p: &[Tensor<1>], _x: Tensor<2>) -> Option<Lowered> {
+        None
+    }
+
+    /// k(x1, x2) `[n, m]` for `x1 [n, d]`, `x2 [m, d]`.
+    ///
+    /// # Errors
+    /// Whatever the implementation reports; the default needs [`lower`](Form::lower).
+    fn cross(&self, p: &[Tensor<1>], x1: Tensor<2>, x2: Tensor<2>) -> Result<Tensor<2>> {
+        match (self.lower(p, x1), self.lower(p, x2)) {
+            (Some(a), Some(b)) => Ok(a.cross(&b)),
+            _ => Err(Error::Usage(format!("kernel form `{}` implements neither `lower` nor `cross`", self.name()))),
+        }
+    }
+
+    /// k(x, x) of each row `[n]`.
+    ///
+    /// # Errors
+    /// As [`cross`](Form::cross).
+    fn diag(&self, p: &[Tensor<1>], x: Tensor<2>) -> Result<Tensor<1>> {
+        self.lower(p, x)
+            .map(|lowered| lowered.diag())
+            .ok_or_else(|| Error::Usage(format!("kernel form `{}` implements neither `lower` nor `diag`", self.name())))
+    }
+}
+
+impl Lowered {
+    /// A term without shape parameter.
+    pub fn term(metric: Metric, profile: Profile, features: Tensor<2>, variance: Option<Tensor<1>>) -> Self {
+        Self::Term(Term { metric, profile, features, shape: None, variance })
+    }
+
+    /// The covariance between the rows of `self` and those of `other` (the same kernel at other inputs), as a graph.
+    pub fn cross(&self, other: &Self) -> Tensor<2> {
+        match (self, other) {
+            (Self::Term(a), Self::Term(b)) => a.cross(&b.features),
+            (Self::Sum(a), Self::Sum(b)) => fold(a.iter().zip(b).map(|(a, b)| a.cross(b)), |x, y| x + y),
+            (Self::Product(a), Self::Product(b)) => fold(a.iter().zip(b).map(|(a, b)| a.cross(b)), |x, y| x * y),
+            _ => unreachable!("the same kernel lowers to the same structure"),
+        }
+    }
+
+    /// The covariance of the rows with themselves, white terms on the diagonal included, as a graph.
+    pub fn gram(&self) -> Tensor<2> {
+        match self {
+            Self::Term(term) if term.metric == Metric::Delta => {
+                let n = term.features.dims()[0];
+                let eye = Tensor::<2>::eye(n, &term.features.device()).cast(term.features.dtype());
+                scaled(eye, &term.variance)
+            }
+            Self::Term(term) => term.cross(&term.features),
+            Self::Sum(parts) => fold(parts.iter().map(Self::gram), |x, y| x + y),
+            Self::Product(parts) => fold(parts.iter().map(Self::gram), |x, y| x * y),
+        }
+    }
+
+    /// The diagonal of [`gram`](Self::gram).
+    pub fn diag(&self) -> Tensor<1> {
+        match self {
+            Self::Term(term) => term.diag(),
+            Self::Sum(parts) => fold(parts.iter().map(Self::diag), |x, y| x + y),
+            Self::Product(parts) => fold(parts.iter().map(Self::diag), |x, y| x * y),
+        }
+    }
+
+    /// All terms, left to right.
+    pub fn terms(&self) -> Vec<&Term> {
+        match self {
+            Self::Term(term) => vec![term],
+            Self::Sum(parts) | Self::Product(parts) => parts.iter().flat_map(Self::terms).collect(),
+        }
+    }
+}
+
+fn fold<T>(mut items: impl Iterator<Item = T>, join: impl Fn(T, T) -> T) -> T {
+    let first = items.next().expect("sums and products are never empty");
+    items.fold(first, join)
+}
+
+fn scaled(values: Tensor<2>, variance: &Option<Tensor<1>>) -> Tensor<2> {
+    match variance {
+        Some(v) => values * v.clone().unsqueeze::<2>(),
+        None => values,
+    }
+}
+
+impl Term {
+    fn profiled(&self, s: Tensor<2>) -> Tensor<2> {
+        let shape = self.shape.clone().map_or_else(|| s.zeros_like().slice([0..1, 0..1]), |a| a.unsqueeze::<2>());
+        scaled(self.profile.value(s, shape), &self.variance)
+    }
+
+    fn cross(&self, other: &Tensor<2>) -> Tensor<2> {
+        let [n, m] = [self.features.dims()[0], other.dims()[0]];
+        let options = (&self.features.device(), self.features.dtype());
+        match self.metric {
+            Metric::Delta => Tensor::zeros([n, m], options),
+            Metric::InnerProduct => self.profiled(self.features.clone().matmul(other.clone().transpose())),
+            // One column at a time and by direct differences: the expanded square loses half the digits.
+            Metric::SquaredDistance => {
+                let columns = (0..self.features.dims()[1]).map(|k| {
+                    let difference = self.features.clone().narrow(1, k, 1) - other.clone().narrow(1, k, 1).transpose();
+                    difference.powi_scalar(2)
+                });
+                self.profiled(fold(columns, |x, y| x + y))
+            }
+        }
+    }
+
+    fn diag(&self) -> Tensor<1> {
+        let n = self.features.dims()[0];
+        let zeros = Tensor::<2>::zeros([n, 1], (&self.features.device(), self.features.dtype()));
+        let values = match self.metric {
+            Metric::Delta => scaled(zeros + 1.0, &self.variance),
+            Metric::SquaredDistance => self.profiled(zeros),
+            Metric::InnerProduct => self.profiled(self.features.clone().powi_scalar(2).sum_dim(1)),
+        };
+        values.squeeze_dim(1)
+    }
+}

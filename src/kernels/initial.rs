@@ -1,0 +1,85 @@
+//! Starting values from the data, for parameters that were not given.
+
+use super::{Kernel, Leaf};
+use crate::params::{Parameter, Unit};
+
+/// Sets every parameter that was not given: lengthscales from the median distance along each column, variances so that
+/// the summands share the target's, periods a tenth of the range.
+///
+/// `x` is row-major `[n, d]` in standardised units; call [`Kernel::set_units`] first.
+pub fn initialise(kernel: &mut Kernel, x: &[f64], d: usize) {
+    let columns: Vec<Column> = (0..d).map(|c| Column::of(x, d, c)).collect();
+    let share = 1.0 / kernel.summands().len() as f64;
+    set(kernel, &columns, share);
+}
+
+struct Column {
+    median_distance: f64,
+    range: f64,
+}
+
+impl Column {
+    /// Median absolute difference over at most 1,000 rows spread over the data; 1 for a constant column.
+    fn of(x: &[f64], d: usize, c: usize) -> Self {
+        let n = x.len() / d;
+        let step = n.div_ceil(1000).max(1);
+        let mut values: Vec<f64> = (0..n).step_by(step).map(|i| x[i * d + c]).collect();
+        values.sort_by(f64::total_cmp);
+        let range = values.last().zip(values.first()).map_or(0.0, |(b, a)| b - a);
+        let mut distances: Vec<f64> = values
+            .iter()
+            .enumerate()
+            .flat_map(|(i, a)| values[i + 1..].iter().map(move |b| b - a))
+            .filter(|distance| *distance > 0.0)
+            .collect();
+        let middle = distances.len() / 2;
+        let median =
+            if distances.is_empty() { 1.0 } else { *distances.select_nth_unstable_by(middle, f64::total_cmp).1 };
+        Self { median_distance: median, range: if range > 0.0 { range } else { 1.0 } }
+    }
+}
+
+fn set(kernel: &mut Kernel, columns: &[Column], variance: f64) {
+    match kernel {
+        Kernel::Leaf(leaf) => set_leaf(leaf, columns, variance),
+        Kernel::Sum(parts) => parts.iter_mut().for_each(|k| set(k, columns, variance)),
+        Kernel::Product(parts) => {
+            for (i, part) in parts.iter_mut().enumerate() {
+                set(part, columns, if i == 0 { variance } else { 1.0 });
+            }
+        }
+        Kernel::Transformed(t) => {
+            let outputs = t.transform.output_dim(columns.len());
+            let unit = || Column { median_distance: 1.0, range: 4.0 };
+            set(&mut t.kernel, &(0..outputs).map(|_| unit()).collect::<Vec<_>>(), variance);
+        }
+    }
+}
+
+fn set_leaf(leaf: &mut Leaf, columns: &[Column], variance: f64) {
+    let active: Vec<&Column> = match &leaf.dims {
+        None => columns.iter().collect(),
+        Some(dims) => dims.iter().map(|&c| &columns[c]).collect(),
+    };
+    let d = active.len().max(1);
+    let mean = |f: &dyn Fn(&Column) -> f64| active.iter().map(|c| f(c)).sum::<f64>() / d as f64;
+    let of = |p: &Parameter, f: &dyn Fn(&Column) -> f64| -> Vec<f64> {
+        if p.len() == d { active.iter().map(|c| f(c)).collect() } else { vec![mean(f); p.len()] }
+    };
+    for p in leaf.parameters.iter_mut().filter(|p| !p.given && !p.fixed) {
+        let values = match (p.unit, p.name.as_str()) {
+            (Unit::Length, "period") => of(p, &|c| 0.1 * c.range),
+            // Typical distances grow with √d: so do the lengthscales that make them comparable.
+            (Unit::Length, _) => of(p, &|c| c.median_distance * (d as f64).sqrt()),
+            (Unit::Variance, _) => vec![variance / p.len() as f64; p.len()],
+            (Unit::VariancePerLengthSquared, _) => vec![variance / d as f64; p.len()],
+            (Unit::Frequency, "frequency") => {
+                let q = p.len() / d;
+                (0..p.len()).map(|i| 0.5 * (1 + i / d) as f64 / (q as f64 * active[i % d].median_distance)).collect()
+            }
+            (Unit::Frequency, _) => (0..p.len()).map(|i| 0.2 / active[i % d].median_distance).collect(),
+            (Unit::None | Unit::Level | Unit::Slope, _) => continue,
+        };
+        p.set_internal(&values);
+    }
+}

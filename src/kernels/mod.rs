@@ -1,0 +1,422 @@
+//! Kernels: covariance functions, composed in code (`&a + &b * 2.0`) and from [text](mod@text).
+//!
+//! A kernel is a tree of leaves, sums, products and input transforms. A leaf is a [`Form`](form::Form), built in or a
+//! user's own, with its [parameters](crate::params). Covariance matrices are tensors `[n, m]` of a
+//! [`Scope`](crate::scope::Scope), differentiable in everything; `products` has the fast way to the same matrices.
+
+pub mod form;
+pub mod initial;
+pub mod linear;
+pub mod periodic;
+pub mod profile;
+pub mod registry;
+pub mod stationary;
+pub mod text;
+pub mod transform;
+
+use std::sync::Arc;
+
+use burn::tensor::{Int, Tensor, TensorData};
+
+use crate::error::Result;
+use crate::params::{Parameter, Parameters, Unit, prefixed};
+use crate::scope::Scope;
+use form::{Form, Lowered};
+use registry::Registry;
+use transform::InputTransform;
+
+/// A covariance function of two rows of inputs.
+#[derive(Debug, Clone)]
+pub enum Kernel {
+    /// One form with its parameters.
+    Leaf(Leaf),
+    /// The sum of kernels.
+    Sum(Vec<Kernel>),
+    /// The product of kernels.
+    Product(Vec<Kernel>),
+    /// A kernel of transformed inputs.
+    Transformed(Transformed),
+}
+
+/// A form, the input columns it sees, and its parameters.
+#[derive(Debug, Clone)]
+pub struct Leaf {
+    /// The covariance function.
+    pub form: Arc<dyn Form>,
+    /// 0-based input columns; none is all.
+    pub dims: Option<Vec<usize>>,
+    /// In the order of [`Form::parameters`].
+    pub parameters: Vec<Parameter>,
+}
+
+/// An input transform and the kernel behind it.
+#[derive(Debug, Clone)]
+pub struct Transformed {
+    /// The map of the inputs.
+    pub transform: Arc<dyn InputTransform>,
+    /// In the order of [`InputTransform::parameters`].
+    pub parameters: Vec<Parameter>,
+    /// The kernel of the transformed inputs.
+    pub kernel: Box<Kernel>,
+}
+
+impl Leaf {
+    fn columns(&self, scope: &Scope, x: &Tensor<2>) -> Tensor<2> {
+        match &self.dims {
+            None => x.clone(),
+            Some(dims) => {
+                let indices: Vec<i64> = dims.iter().map(|&c| c as i64).collect();
+                let indices = TensorData::new(indices, [dims.len()]);
+                x.clone().select(1, Tensor::<1, Int>::from_data(indices, scope.device()))
+            }
+        }
+    }
+
+    fn values(&self, scope: &Scope) -> Vec<Tensor<1>> {
+        self.parameters.iter().map(|p| scope.value(p)).collect()
+    }
+}
+
+impl Kernel {
+    /// A leaf of a form on `d` input columns, with default parameters.
+    pub fn leaf(form: Arc<dyn Form>, d: usize) -> Self {
+        let parameters = form.parameters(d);
+        Self::Leaf(Leaf { form, dims: None, parameters })
+    }
+
+    /// Reads kernel text for inputs of `d` columns, with the built-in forms; see [`text`](mod@text) for the grammar.
+    ///
+    /// # Errors
+    /// [`KernelText`](crate::Error::KernelText) pointing at what is wrong.
+    pub fn parse(text: &str, d: usize) -> Result<Self> {
+        text::parse(text, d, &Registry::default())
+    }
+
+    /// This kernel on inputs mapped by a transform; `self` must expect the transform's output columns.
+    pub fn transformed(self, transform: Arc<dyn InputTransform>, d: usize) -> Self {
+        let parameters = transform.parameters(d);
+        Self::Transformed(Transformed { transform, parameters, kernel: Box::new(self) })
+    }
+
+    /// The same leaf on a subset of the columns (no effect on composed kernels).
+    pub fn on(mut self, dims: &[usize]) -> Self {
+        if let Self::Leaf(leaf) = &mut self {
+            leaf.dims = Some(dims.to_vec());
+        }
+        self
+    }
+
+    /// Sets a parameter of a leaf to given user values (one, or one per column), by name.
+    ///
+    /// # Errors
+    /// [`Usage`](crate::Error::Usage) when there is no such parameter.
+    pub fn with(mut self, name: &str, values: &[f64]) -> Result<Self> {
+        for parameter in self.find_mut(name)? {
+            parameter.resize(values);
+            parameter.given = true;
+        }
+        Ok(self)
+    }
+
+    /// Keeps a parameter at its value in training, by name.
+    ///
+    /// # Errors
+    /// [`Usage`](crate::Error::Usage) when there is no such parameter.
+    pub fn fixing(mut self, name: &str) -> Result<Self> {
+        for parameter in self.find_mut(name)? {
+            parameter.fixed = true;
+        }
+        Ok(self)
+    }
+
+    /// The kernel lowered to terms for rows `x [n, d]`; none when a leaf is a plain tensor graph.
+    pub fn lower(&self, scope: &Scope, x: &Tensor<2>) -> Option<Lowered> {
+        match self {
+            Self::Leaf(leaf) => leaf.form.lower(&leaf.values(scope), leaf.columns(scope, x)),
+            Self::Sum(parts) => Some(Lowered::Sum(parts.iter().map(|k| k.lower(scope, x)).collect::<Option<_>>()?)),
+            Self::Product(parts) => {
+                Some(Lowered::Product(parts.iter().map(|k| k.lower(scope, x)).collect::<Option<_>>()?))
+            }
+            Self::Transformed(t) => t.kernel.lower(scope, &t.map(scope, x)),
+        }
+    }
+
+    /// k(x1, x2) `[n, m]` as a tensor graph: the definition that the fused products are checked against.
+    ///
+    /// # Errors
+    /// Whatever a user's form reports.
+    pub fn cross(&self, scope: &Scope, x1: &Tensor<2>, x2: &Tensor<2>) -> Result<Tensor<2>> {
+        match self {
+            Self::Leaf(leaf) => leaf.form.cross(&leaf.values(scope), leaf.columns(scope, x1), leaf.columns(scope, x2)),
+            Self::Sum(parts) => fold(parts, |k| k.cross(scope, x1, x2), |a, b| a + b),
+            Self::Product(parts) => fold(parts, |k| k.cross(scope, x1, x2), |a, b| a * b),
+            Self::Transformed(t) => t.kernel.cross(scope, &t.map(scope, x1), &t.map(scope, x2)),
+        }
+    }
+
+    /// k(x, x) `[n, n]` of an input with itself, white noise on the diagonal included, as a tensor graph.
+    ///
+    /// # Errors
+    /// As [`cross`](Self::cross).
+    pub fn gram(&self, scope: &Scope, x: &Tensor<2>) -> Result<Tensor<2>> {
+        match self {
+            Self::Leaf(leaf) => match self.lower(scope, x) {
+                Some(lowered) => Ok(lowered.gram()),
+                None => leaf.form.cross(&leaf.values(scope), leaf.columns(scope, x), leaf.columns(scope, x)),
+            },
+            Self::Sum(parts) => fold(parts, |k| k.gram(scope, x), |a, b| a + b),
+            Self::Product(parts) => fold(parts, |k| k.gram(scope, x), |a, b| a * b),
+            Self::Transformed(t) => t.kernel.gram(scope, &t.map(scope, x)),
+        }
+    }
+
+    /// k(x, x) of each row `[n]`.
+    ///
+    /// # Errors
+    /// As [`cross`](Self::cross).
+    pub fn diag(&self, scope: &Scope, x: &Tensor<2>) -> Result<Tensor<1>> {
+        match self {
+            Self::Leaf(leaf) => leaf.form.diag(&leaf.values(scope), leaf.columns(scope, x)),
+            Self::Sum(parts) => fold(parts, |k| k.diag(scope, x), |a, b| a + b),
+            Self::Product(parts) => fold(parts, |k| k.diag(scope, x), |a, b| a * b),
+            Self::Transformed(t) => t.kernel.diag(scope, &t.map(scope, x)),
+        }
+    }
+
+    /// The kernels whose sum this is: the components that a posterior can be split into.
+    pub fn summands(&self) -> Vec<&Self> {
+        match self {
+            Self::Sum(parts) => parts.iter().flat_map(Self::summands).collect(),
+            other => vec![other],
+        }
+    }
+
+    /// Tells every parameter the units of the data: `input_sd` per column, and the target's standard deviation.
+    ///
+    /// In a product only the first factor carries the target's unit. An isotropic length over several columns is in
+    /// units of their standard deviations.
+    pub fn set_units(&mut self, input_sd: &[f64], target_sd: f64) {
+        match self {
+            Self::Leaf(leaf) => {
+                let sd: Vec<f64> = match &leaf.dims {
+                    None => input_sd.to_vec(),
+                    Some(dims) => dims.iter().map(|&c| input_sd[c]).collect(),
+                };
+                for parameter in &mut leaf.parameters {
+                    let length = |i: usize| match (sd.len(), parameter.len()) {
+                        (1, _) => sd[0],
+                        (_, 1) => 1.0,
+                        (d, _) => sd[i % d],
+                    };
+                    let scale = (0..parameter.len())
+                        .map(|i| match parameter.unit {
+                            Unit::None | Unit::Level | Unit::Slope => 1.0,
+                            Unit::Length => length(i),
+                            Unit::Frequency => 1.0 / length(i),
+                            Unit::Variance => target_sd * target_sd,
+                            Unit::VariancePerLengthSquared => (target_sd / length(i)).powi(2),
+                        })
+                        .collect();
+                    parameter.set_scale(scale, 0.0);
+                }
+            }
+            Self::Sum(parts) => parts.iter_mut().for_each(|k| k.set_units(input_sd, target_sd)),
+            Self::Product(parts) => {
+                for (i, kernel) in parts.iter_mut().enumerate() {
+                    kernel.set_units(input_sd, if i == 0 { target_sd } else { 1.0 });
+                }
+            }
+            Self::Transformed(t) => {
+                // What comes out of a transform has no unit of its own.
+                let out = t.transform.output_dim(input_sd.len());
+                t.kernel.set_units(&vec![1.0; out], target_sd);
+            }
+        }
+    }
+
+    /// One product of kernels; factors after the first keep a variance that was not given at 1, since only the product of
+    /// the variances matters.
+    pub fn product(factors: Vec<Kernel>) -> Self {
+        let mut flat = Vec::new();
+        for factor in factors {
+            match factor {
+                Self::Product(inner) => flat.extend(inner),
+                other => flat.push(other),
+            }
+        }
+        for factor in flat.iter_mut().skip(1) {
+            if let Self::Leaf(leaf) = factor {
+                for p in leaf.parameters.iter_mut().filter(|p| p.unit == Unit::Variance && p.len() == 1 && !p.given) {
+                    p.set(&[1.0]);
+                    p.fixed = true;
+                }
+            }
+        }
+        Self::Product(flat)
+    }
+
+    /// One sum of kernels, flattened.
+    pub fn sum(terms: Vec<Kernel>) -> Self {
+        let mut flat = Vec::new();
+        for term in terms {
+            match term {
+                Self::Sum(inner) => flat.extend(inner),
+                other => flat.push(other),
+            }
+        }
+        Self::Sum(flat)
+    }
+
+    /// `factor` times this kernel: multiplies the variance of a leaf or of a product's first factor, and puts a
+    /// constant kernel before anything else.
+    pub fn scaled(mut self, factor: f64) -> Self {
+        let variance = match &mut self {
+            Self::Leaf(leaf) => leaf.parameters.iter_mut().find(|p| p.name == "variance"),
+            Self::Product(parts) => match parts.first_mut() {
+                Some(Self::Leaf(leaf)) => leaf.parameters.iter_mut().find(|p| p.name == "variance"),
+                _ => None,
+            },
+            _ => None,
+        };
+        if let Some(variance) = variance {
+            let values: Vec<f64> = variance.values().iter().map(|v| v * factor).collect();
+            variance.set(&values);
+            variance.given = true;
+            return self;
+        }
+        let mut constant = Self::leaf(linear::constant(), 1);
+        if let Self::Leaf(leaf) = &mut constant {
+            leaf.parameters[0].set(&[factor]);
+            leaf.parameters[0].given = true;
+        }
+        Self::product(vec![constant, self])
+    }
+
+    fn leaf_names(&self) -> Vec<String> {
+        match self {
+            Self::Leaf(leaf) => vec![leaf.form.name().to_string()],
+            Self::Sum(parts) | Self::Product(parts) => parts.iter().flat_map(Self::leaf_names).collect(),
+            Self::Transformed(t) => {
+                std::iter::once(t.transform.name().to_string()).chain(t.kernel.leaf_names()).collect()
+            }
+        }
+    }
+
+    /// Names of the leaves in order, numbered where one occurs more than once.
+    fn paths(&self) -> Vec<String> {
+        let names = self.leaf_names();
+        (0..names.len())
+            .map(|i| {
+                if names.iter().filter(|n| **n == names[i]).count() == 1 {
+                    names[i].clone()
+                } else {
+                    format!("{}{}", names[i], names[..=i].iter().filter(|n| **n == names[i]).count())
+                }
+            })
+            .collect()
+    }
+
+    fn groups(&self) -> Vec<&[Parameter]> {
+        match self {
+            Self::Leaf(leaf) => vec![&leaf.parameters],
+            Self::Sum(parts) | Self::Product(parts) => parts.iter().flat_map(Self::groups).collect(),
+            Self::Transformed(t) => std::iter::once(t.parameters.as_slice()).chain(t.kernel.groups()).collect(),
+        }
+    }
+
+    fn groups_mut(&mut self) -> Vec<&mut [Parameter]> {
+        match self {
+            Self::Leaf(leaf) => vec![&mut leaf.parameters],
+            Self::Sum(parts) | Self::Product(parts) => parts.iter_mut().flat_map(Self::groups_mut).collect(),
+            Self::Transformed(t) => std::iter::once(t.parameters.as_mut_slice()).chain(t.kernel.groups_mut()).collect(),
+        }
+    }
+}
+
+impl Transformed {
+    fn map(&self, scope: &Scope, x: &Tensor<2>) -> Tensor<2> {
+        let values: Vec<Tensor<1>> = self.parameters.iter().map(|p| scope.value(p)).collect();
+        self.transform.apply(&values, x.clone())
+    }
+}
+
+fn fold<T>(parts: &[Kernel], each: impl Fn(&Kernel) -> Result<T>, join: impl Fn(T, T) -> T) -> Result<T> {
+    let mut total = None;
+    for part in parts {
+        let value = each(part)?;
+        total = Some(match total {
+            None => value,
+            Some(sum) => join(sum, value),
+        });
+    }
+    total.ok_or_else(|| crate::Error::Usage("a sum or product of no kernels".into()))
+}
+
+impl Parameters for Kernel {
+    fn parameters(&self) -> Vec<(String, &Parameter)> {
+        let groups = self.paths().into_iter().zip(self.groups());
+        groups.flat_map(|(path, group)| prefixed(&path, group.iter().map(|p| (p.name.clone(), p)).collect())).collect()
+    }
+
+    fn parameters_mut(&mut self) -> Vec<(String, &mut Parameter)> {
+        let groups = self.paths().into_iter().zip(self.groups_mut());
+        groups
+            .flat_map(|(path, group)| prefixed(&path, group.iter_mut().map(|p| (p.name.clone(), p)).collect()))
+            .collect()
+    }
+}
+
+impl std::ops::Add for Kernel {
+    type Output = Self;
+    fn add(self, other: Self) -> Self {
+        Self::sum(vec![self, other])
+    }
+}
+
+impl std::ops::Mul for Kernel {
+    type Output = Self;
+    fn mul(self, other: Self) -> Self {
+        Self::product(vec![self, other])
+    }
+}
+
+impl std::ops::Mul<f64> for Kernel {
+    type Output = Self;
+    fn mul(self, factor: f64) -> Self {
+        self.scaled(factor)
+    }
+}
+
+impl std::ops::Add for &Kernel {
+    type Output = Kernel;
+    fn add(self, other: Self) -> Kernel {
+        self.clone() + other.clone()
+    }
+}
+
+impl std::ops::Add<Kernel> for &Kernel {
+    type Output = Kernel;
+    fn add(self, other: Kernel) -> Kernel {
+        self.clone() + other
+    }
+}
+
+impl std::ops::Mul for &Kernel {
+    type Output = Kernel;
+    fn mul(self, other: Self) -> Kernel {
+        self.clone() * other.clone()
+    }
+}
+
+impl std::ops::Mul<f64> for &Kernel {
+    type Output = Kernel;
+    fn mul(self, factor: f64) -> Kernel {
+        self.clone() * factor
+    }
+}
+
+impl std::fmt::Display for Kernel {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        text::print(self, f)
+    }
+}

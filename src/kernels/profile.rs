@@ -1,0 +1,203 @@
+//! Profiles: the scalar functions that turn a distance or an inner product into a covariance, each written once.
+
+use burn::tensor::Tensor;
+
+/// The arithmetic that a profile is written in: scalars, SIMD vectors and tensors implement it.
+pub trait Arithmetic: Clone {
+    /// self + other.
+    fn add(self, other: Self) -> Self;
+    /// self · other.
+    fn mul(self, other: Self) -> Self;
+    /// self / other.
+    fn div(self, other: Self) -> Self;
+    /// factor · self.
+    fn scale(self, factor: f64) -> Self;
+    /// self + constant.
+    fn shift(self, constant: f64) -> Self;
+    /// eˣ.
+    fn exp(self) -> Self;
+    /// Natural logarithm.
+    fn ln(self) -> Self;
+    /// Square root of max(self, 1e-30), so that its derivative is finite at coincident points.
+    fn safe_sqrt(self) -> Self;
+    /// Sine.
+    fn sin(self) -> Self;
+    /// Cosine.
+    fn cos(self) -> Self;
+    /// Non-negative integer power.
+    fn powi(self, power: u32) -> Self {
+        match power {
+            0 => self.scale(0.0).shift(1.0),
+            1 => self,
+            _ => {
+                let half = self.clone().powi(power / 2);
+                let square = half.clone().mul(half);
+                if power % 2 == 1 { square.mul(self) } else { square }
+            }
+        }
+    }
+}
+
+/// Below this, squared distances count as zero: see [`Arithmetic::safe_sqrt`].
+pub const SMALLEST_SQUARE: f64 = 1e-30;
+
+/// Covariance as a function of s, a squared distance or an inner product of features, and at most one shape parameter a.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum Profile {
+    /// exp(−s/2).
+    Rbf,
+    /// exp(−r), r = √s.
+    Matern12,
+    /// (1 + √3 r) exp(−√3 r).
+    Matern32,
+    /// (1 + √5 r + 5s/3) exp(−√5 r).
+    Matern52,
+    /// (1 + s/2a)^(−a).
+    RationalQuadratic,
+    /// exp(−2 sin²(πr)/a²).
+    PeriodicNorm,
+    /// cos(πr).
+    CosineNorm,
+    /// s.
+    Identity,
+    /// (s + a)^power.
+    Power(u32),
+    /// 1.
+    One,
+}
+
+const SQRT_3: f64 = 1.732_050_807_568_877_2;
+const SQRT_5: f64 = 2.236_067_977_499_79;
+const PI: f64 = std::f64::consts::PI;
+
+impl Profile {
+    /// k(s; a).
+    pub fn value<A: Arithmetic>(self, s: A, a: A) -> A {
+        match self {
+            Self::Rbf => s.scale(-0.5).exp(),
+            Self::Matern12 => s.safe_sqrt().scale(-1.0).exp(),
+            Self::Matern32 => {
+                let t = s.safe_sqrt().scale(SQRT_3);
+                t.clone().shift(1.0).mul(t.scale(-1.0).exp())
+            }
+            Self::Matern52 => {
+                let t = s.safe_sqrt().scale(SQRT_5);
+                let polynomial = t.clone().mul(t.clone().scale(1.0 / 3.0).shift(1.0)).shift(1.0);
+                polynomial.mul(t.scale(-1.0).exp())
+            }
+            Self::RationalQuadratic => {
+                let base = s.div(a.clone().scale(2.0)).shift(1.0);
+                base.ln().mul(a.scale(-1.0)).exp()
+            }
+            Self::PeriodicNorm => {
+                let q = s.safe_sqrt().scale(PI).sin().div(a);
+                q.clone().mul(q).scale(-2.0).exp()
+            }
+            Self::CosineNorm => s.safe_sqrt().scale(PI).cos(),
+            Self::Identity => s,
+            Self::Power(power) => s.add(a).powi(power),
+            Self::One => s.scale(0.0).shift(1.0),
+        }
+    }
+
+    /// (k, ∂k/∂s, ∂k/∂a); the last only where [`has_shape`](Self::has_shape), elsewhere any value.
+    pub fn slopes<A: Arithmetic>(self, s: A, a: A) -> (A, A, A) {
+        match self {
+            Self::Rbf => {
+                let k = s.scale(-0.5).exp();
+                (k.clone(), k.clone().scale(-0.5), k)
+            }
+            Self::Matern12 => {
+                let r = s.safe_sqrt();
+                let k = r.clone().scale(-1.0).exp();
+                (k.clone(), k.clone().scale(-0.5).div(r), k)
+            }
+            Self::Matern32 => {
+                let t = s.safe_sqrt().scale(SQRT_3);
+                let e = t.clone().scale(-1.0).exp();
+                (t.shift(1.0).mul(e.clone()), e.clone().scale(-1.5), e)
+            }
+            Self::Matern52 => {
+                let t = s.safe_sqrt().scale(SQRT_5);
+                let e = t.clone().scale(-1.0).exp();
+                let polynomial = t.clone().mul(t.clone().scale(1.0 / 3.0).shift(1.0)).shift(1.0);
+                (polynomial.mul(e.clone()), t.shift(1.0).mul(e.clone()).scale(-5.0 / 6.0), e)
+            }
+            Self::RationalQuadratic => {
+                let base = s.div(a.clone().scale(2.0)).shift(1.0);
+                let log = base.clone().ln();
+                let k = log.clone().mul(a.scale(-1.0)).exp();
+                let ratio = k.clone().div(base.clone());
+                let shape = ratio.clone().mul(base.shift(-1.0)).add(k.clone().mul(log).scale(-1.0));
+                (k, ratio.scale(-0.5), shape)
+            }
+            Self::PeriodicNorm => {
+                let r = s.safe_sqrt();
+                let angle = r.clone().scale(PI);
+                let (sine, cosine) = (angle.clone().sin(), angle.cos());
+                let q = sine.clone().div(a.clone());
+                let q2 = q.clone().mul(q);
+                let k = q2.clone().scale(-2.0).exp();
+                let inner = sine.mul(cosine).div(a.clone().mul(a.clone()).mul(r)).scale(-2.0 * PI);
+                (k.clone(), k.clone().mul(inner), k.mul(q2).div(a).scale(4.0))
+            }
+            Self::CosineNorm => {
+                let r = s.safe_sqrt();
+                let angle = r.clone().scale(PI);
+                let k = angle.clone().cos();
+                (k.clone(), angle.sin().div(r).scale(-0.5 * PI), k)
+            }
+            Self::Identity => {
+                let one = s.clone().scale(0.0).shift(1.0);
+                (s, one.clone(), one)
+            }
+            Self::Power(power) => {
+                let base = s.add(a);
+                let slope = base.clone().powi(power.saturating_sub(1)).scale(f64::from(power));
+                (base.powi(power), slope.clone(), slope)
+            }
+            Self::One => {
+                let zero = s.scale(0.0);
+                (zero.clone().shift(1.0), zero.clone(), zero)
+            }
+        }
+    }
+
+    /// Whether the profile has a shape parameter.
+    pub fn has_shape(self) -> bool {
+        matches!(self, Self::RationalQuadratic | Self::PeriodicNorm | Self::Power(_))
+    }
+}
+
+impl Arithmetic for Tensor<2> {
+    fn add(self, other: Self) -> Self {
+        self + other
+    }
+    fn mul(self, other: Self) -> Self {
+        self * other
+    }
+    fn div(self, other: Self) -> Self {
+        self / other
+    }
+    fn scale(self, factor: f64) -> Self {
+        self * factor
+    }
+    fn shift(self, constant: f64) -> Self {
+        self + constant
+    }
+    fn exp(self) -> Self {
+        Tensor::exp(self)
+    }
+    fn ln(self) -> Self {
+        Tensor::log(self)
+    }
+    fn safe_sqrt(self) -> Self {
+        self.clamp_min(SMALLEST_SQUARE).sqrt()
+    }
+    fn sin(self) -> Self {
+        Tensor::sin(self)
+    }
+    fn cos(self) -> Self {
+        Tensor::cos(self)
+    }
+}

@@ -1,0 +1,460 @@
+//! Kernels as text, read and printed.
+//!
+//! ```text
+//! kernel    = product { "+" product } ;
+//! product   = factor { "*" factor } ;
+//! factor    = number | "(" kernel ")" | call ;
+//! call      = name [ "(" [ argument { "," argument } ] ")" ] ;
+//! argument  = value | name "=" value ;
+//! value     = number | "ard" | list | name | kernel ;
+//! list      = "[" [ item { "," item } ] "]" ;      item = number | name ;
+//! ```
+//!
+//! A positional number or list sets the form's first parameter; `ard` (positional or as a value) gives one entry per
+//! active input column; `dims=[0, 2]` chooses the columns (0-based); `fix=period` or `fix=[period, variance]` keeps
+//! values in training; a number as a factor multiplies the variance of what it stands beside. An input transform takes
+//! a kernel as its first argument, and `dim=`. Numbers are in the units of the data. What is not given is chosen from
+//! the data before training. Example: `matern32(ard) + 2.0 * periodic(period=1.0, dims=[0], fix=period) * rbf(50)`.
+
+use std::fmt::Write;
+use std::ops::Range;
+
+use super::registry::Registry;
+use super::{Kernel, Leaf, Transformed};
+use crate::error::{Error, Result};
+
+#[derive(Debug, Clone, PartialEq)]
+enum Token {
+    Number(f64),
+    Name(String),
+    Symbol(char),
+}
+
+enum Value {
+    Numbers(Vec<f64>),
+    Names(Vec<String>),
+    Kernel(Kernel),
+}
+
+struct Argument {
+    name: Option<String>,
+    span: Range<usize>,
+    value: Value,
+}
+
+struct Parser<'a> {
+    text: &'a str,
+    tokens: Vec<(Token, Range<usize>)>,
+    at: usize,
+    registry: &'a Registry,
+}
+
+/// Reads a kernel for inputs of `d` columns.
+///
+/// # Errors
+/// [`Error::KernelText`] pointing at the place, with the nearest valid name where a name is wrong.
+pub fn parse(text: &str, d: usize, registry: &Registry) -> Result<Kernel> {
+    let mut parser = Parser { text, tokens: Vec::new(), at: 0, registry };
+    parser.tokens = parser.tokenize()?;
+    let kernel = parser.kernel(d)?;
+    match parser.tokens.get(parser.at) {
+        None => Ok(kernel),
+        Some((_, span)) => Err(parser.error(span.clone(), "expected `+`, `*` or the end")),
+    }
+}
+
+impl Parser<'_> {
+    fn error(&self, span: Range<usize>, problem: impl Into<String>) -> Error {
+        let before = self.text.get(..span.start).map_or(0, |t| t.chars().count());
+        let width = self.text.get(span.clone()).map_or(1, |t| t.chars().count()).max(1);
+        // A control character would break the alignment of the pointer.
+        let text = self.text.chars().map(|c| if c.is_control() { ' ' } else { c }).collect();
+        let pointer = format!("{}{}", " ".repeat(before), "^".repeat(width));
+        Error::KernelText { problem: problem.into(), text, pointer }
+    }
+
+    fn tokenize(&self) -> Result<Vec<(Token, Range<usize>)>> {
+        let mut tokens = Vec::new();
+        let mut rest = self.text.char_indices().peekable();
+        while let Some(&(start, c)) = rest.peek() {
+            let mut take = |accept: &dyn Fn(char, char) -> bool| {
+                let (mut end, mut last) = (start, ' ');
+                while let Some(&(i, c)) = rest.peek() {
+                    if !accept(last, c) {
+                        break;
+                    }
+                    (end, last) = (i + c.len_utf8(), c);
+                    rest.next();
+                }
+                start..end
+            };
+            if c.is_whitespace() {
+                rest.next();
+            } else if c.is_ascii_digit() || matches!(c, '.' | '-') {
+                let span = take(&|last, c| {
+                    c.is_ascii_alphanumeric() || c == '.' || (matches!(c, '+' | '-') && matches!(last, 'e' | 'E' | ' '))
+                });
+                let number = self.text[span.clone()].parse::<f64>().ok().filter(|v| v.is_finite());
+                let number = number.ok_or_else(|| self.error(span.clone(), "not a finite number"))?;
+                tokens.push((Token::Number(number), span));
+            } else if c.is_ascii_alphabetic() {
+                let span = take(&|_, c| c.is_ascii_alphanumeric() || c == '_');
+                tokens.push((Token::Name(self.text[span.clone()].to_string()), span));
+            } else if "+*()[],=".contains(c) {
+                rest.next();
+                tokens.push((Token::Symbol(c), start..start + 1));
+            } else {
+                return Err(self.error(start..start + c.len_utf8(), format!("unexpected character `{c}`")));
+            }
+        }
+        Ok(tokens)
+    }
+
+    fn next_is(&self, symbol: char) -> bool {
+        self.tokens.get(self.at).is_some_and(|(t, _)| *t == Token::Symbol(symbol))
+    }
+
+    fn accept(&mut self, symbol: char) -> bool {
+        let yes = self.next_is(symbol);
+        self.at += usize::from(yes);
+        yes
+    }
+
+    fn here(&self) -> Range<usize> {
+        self.tokens.get(self.at).map_or(self.text.len()..self.text.len(), |(_, span)| span.clone())
+    }
+
+    fn expect(&mut self, symbol: char) -> Result<()> {
+        if self.accept(symbol) { Ok(()) } else { Err(self.error(self.here(), format!("expected `{symbol}`"))) }
+    }
+
+    fn kernel(&mut self, d: usize) -> Result<Kernel> {
+        let mut terms = vec![self.product(d)?];
+        while self.accept('+') {
+            terms.push(self.product(d)?);
+        }
+        Ok(if terms.len() == 1 { terms.remove(0) } else { Kernel::sum(terms) })
+    }
+
+    fn product(&mut self, d: usize) -> Result<Kernel> {
+        let (mut scale, mut factors, start) = (None, Vec::new(), self.here());
+        loop {
+            match self.tokens.get(self.at).cloned() {
+                Some((Token::Number(number), span)) => {
+                    if number <= 0.0 {
+                        return Err(self.error(span, "a factor must be positive"));
+                    }
+                    scale = Some(scale.unwrap_or(1.0) * number);
+                    self.at += 1;
+                }
+                Some((Token::Symbol('('), _)) => {
+                    self.at += 1;
+                    factors.push(self.kernel(d)?);
+                    self.expect(')')?;
+                }
+                Some((Token::Name(name), span)) => {
+                    self.at += 1;
+                    factors.push(self.call(&name, span, d)?);
+                }
+                _ => return Err(self.error(self.here(), "expected a kernel such as `rbf` or `matern32(ard)`")),
+            }
+            if !self.accept('*') {
+                break;
+            }
+        }
+        let kernel = match factors.len() {
+            0 => return Err(self.error(start, "a number alone is no kernel; write `constant(variance=…)`")),
+            1 => factors.remove(0),
+            _ => Kernel::product(factors),
+        };
+        Ok(scale.map_or(kernel.clone(), |s| kernel.scaled(s)))
+    }
+
+    fn arguments(&mut self, d: usize) -> Result<Vec<Argument>> {
+        let mut arguments = Vec::new();
+        if !self.accept('(') {
+            return Ok(arguments);
+        }
+        while !self.accept(')') {
+            if !arguments.is_empty() {
+                self.expect(',')?;
+            }
+            let start = self.here().start;
+            let name = match (self.tokens.get(self.at), self.tokens.get(self.at + 1)) {
+                (Some((Token::Name(name), _)), Some((Token::Symbol('='), _))) => Some(name.clone()),
+                _ => None,
+            };
+            self.at += if name.is_some() { 2 } else { 0 };
+            let value = self.value(d)?;
+            let end = self.tokens[self.at - 1].1.end;
+            arguments.push(Argument { name, span: start..end, value });
+        }
+        Ok(arguments)
+    }
+
+    fn value(&mut self, d: usize) -> Result<Value> {
+        let ends =
+            |token: Option<&(Token, Range<usize>)>| matches!(token, None | Some((Token::Symbol(',' | ')' | ']'), _)));
+        match self.tokens.get(self.at).cloned() {
+            Some((Token::Number(number), _)) if ends(self.tokens.get(self.at + 1)) => {
+                self.at += 1;
+                Ok(Value::Numbers(vec![number]))
+            }
+            Some((Token::Name(name), _))
+                if ends(self.tokens.get(self.at + 1)) && self.registry.form(&name).is_none() =>
+            {
+                self.at += 1;
+                Ok(Value::Names(vec![name]))
+            }
+            Some((Token::Symbol('['), _)) => {
+                self.at += 1;
+                self.list()
+            }
+            None => Err(self.error(self.here(), "expected a value and `)`")),
+            _ => Ok(Value::Kernel(self.kernel(d)?)),
+        }
+    }
+
+    fn list(&mut self) -> Result<Value> {
+        let (mut numbers, mut names) = (Vec::new(), Vec::new());
+        while !self.accept(']') {
+            if numbers.len() + names.len() > 0 {
+                self.expect(',')?;
+            }
+            let span = self.here();
+            match self.tokens.get(self.at).cloned() {
+                Some((Token::Number(number), _)) if names.is_empty() => numbers.push(number),
+                Some((Token::Name(name), _)) if numbers.is_empty() => names.push(name),
+                _ => return Err(self.error(span, "expected a list of numbers or of names, and `]`")),
+            }
+            self.at += 1;
+        }
+        Ok(if names.is_empty() { Value::Numbers(numbers) } else { Value::Names(names) })
+    }
+
+    fn call(&mut self, name: &str, span: Range<usize>, d: usize) -> Result<Kernel> {
+        if self.registry.transform(name).is_some() {
+            return self.transform_call(name, span, d);
+        }
+        let Some(mut form) = self.registry.form(name) else {
+            let near = nearest(name, &self.registry.names());
+            return Err(self.error(span, format!("unknown kernel `{name}`; did you mean `{near}`?")));
+        };
+        let arguments = self.arguments(d)?;
+        let mut dims = None;
+        for argument in &arguments {
+            match (argument.name.as_deref(), &argument.value) {
+                (Some("dims"), Value::Numbers(numbers)) => dims = Some(self.dims(numbers, &argument.span, d)?),
+                (Some(option), Value::Numbers(numbers)) if form.options().iter().any(|(o, _)| *o == option) => {
+                    let valid = numbers.len() == 1 && numbers[0] >= 0.0 && numbers[0].fract() == 0.0;
+                    form = valid
+                        .then(|| form.with_option(option, numbers[0] as usize))
+                        .flatten()
+                        .ok_or_else(|| self.error(argument.span.clone(), format!("no valid value of `{option}`")))?;
+                }
+                _ => {}
+            }
+        }
+        let active = dims.as_ref().map_or(d, Vec::len);
+        let mut leaf = Leaf { parameters: form.parameters(active), form, dims };
+        for argument in &arguments {
+            self.apply(&mut leaf, argument, active)?;
+        }
+        Ok(Kernel::Leaf(leaf))
+    }
+
+    fn dims(&self, numbers: &[f64], span: &Range<usize>, d: usize) -> Result<Vec<usize>> {
+        let valid = |c: f64| c >= 0.0 && c.fract() == 0.0 && (c as usize) < d;
+        if numbers.is_empty() || !numbers.iter().all(|&c| valid(c)) {
+            let last = d.saturating_sub(1);
+            return Err(self.error(span.clone(), format!("dims are 0-based input columns, here 0 to {last}")));
+        }
+        Ok(numbers.iter().map(|&c| c as usize).collect())
+    }
+
+    fn apply(&self, leaf: &mut Leaf, argument: &Argument, active: usize) -> Result<()> {
+        let names: Vec<String> = leaf.parameters.iter().map(|p| p.name.clone()).collect();
+        let error = |problem: String| self.error(argument.span.clone(), problem);
+        let unknown = |name: &str| {
+            let options: Vec<&str> = leaf.form.options().into_iter().map(|(o, _)| o).collect();
+            let valid: Vec<&str> = names.iter().map(String::as_str).chain(options).chain(["dims", "fix"]).collect();
+            error(format!("`{}` has no `{name}`; it has {}", leaf.form.name(), valid.join(", ")))
+        };
+        let ard = leaf.form.ard().iter().map(ToString::to_string).collect::<Vec<_>>();
+        let spread = |leaf: &mut Leaf, which: &str| {
+            for p in leaf.parameters.iter_mut().filter(|p| p.name == which && p.len() == 1) {
+                let value = p.values()[0];
+                p.resize(&vec![value; active]);
+            }
+        };
+        match (argument.name.as_deref(), &argument.value) {
+            (Some("dims"), Value::Numbers(_)) => Ok(()),
+            (Some(option), Value::Numbers(_)) if leaf.form.options().iter().any(|(o, _)| *o == option) => Ok(()),
+            (Some("fix"), Value::Names(fixed)) => {
+                for name in fixed {
+                    let Some(i) = names.iter().position(|n| n == name) else { return Err(unknown(name)) };
+                    leaf.parameters[i].fixed = true;
+                }
+                Ok(())
+            }
+            (name, Value::Names(words)) if words.len() == 1 && words[0] == "ard" => {
+                let which = name.or(ard.first().map(String::as_str)).unwrap_or_default().to_string();
+                if !ard.contains(&which) {
+                    return Err(error(format!("`{}` has no parameter per column here", leaf.form.name())));
+                }
+                spread(leaf, &which);
+                Ok(())
+            }
+            (name, Value::Numbers(numbers)) => {
+                let name = name.unwrap_or(names[0].as_str());
+                let Some(i) = names.iter().position(|n| n == name) else { return Err(unknown(name)) };
+                let parameter = &mut leaf.parameters[i];
+                let fits = numbers.len() == parameter.len()
+                    || numbers.len() == 1
+                    || (numbers.len() == active && ard.iter().any(|a| a == name));
+                if !fits {
+                    let (want, got) =
+                        (parameter.len().max(if ard.iter().any(|a| a == name) { active } else { 1 }), numbers.len());
+                    return Err(error(format!("`{name}` takes 1 or {want} numbers, got {got}")));
+                }
+                if numbers.iter().any(|v| *v <= 0.0) && parameter.constraint() != crate::params::Constraint::Real {
+                    return Err(error(format!("`{name}` must be positive")));
+                }
+                let count = numbers.len().max(parameter.len());
+                let values: Vec<f64> = (0..count).map(|k| numbers[k % numbers.len()]).collect();
+                parameter.resize(&values);
+                parameter.given = true;
+                Ok(())
+            }
+            (Some(name), _) => Err(if name == "fix" || names.iter().any(|n| n == name) || name == "dims" {
+                error(format!("`{name}` cannot take this value"))
+            } else {
+                unknown(name)
+            }),
+            (None, _) => Err(error("expected a number, `ard` or name=value".into())),
+        }
+    }
+
+    fn transform_call(&mut self, name: &str, span: Range<usize>, d: usize) -> Result<Kernel> {
+        // The inner kernel's number of columns depends on `dim=`, which may come after it: look ahead, then read again.
+        let start = self.at;
+        let registered = self.registry.transform(name);
+        let mut transform = registered.ok_or_else(|| self.error(span.clone(), "unknown transform"))?;
+        let mut depth = 0usize;
+        for i in start..self.tokens.len() {
+            match &self.tokens[i].0 {
+                Token::Symbol('(') => depth += 1,
+                Token::Symbol(')') => {
+                    depth -= 1;
+                    if depth == 0 {
+                        break;
+                    }
+                }
+                Token::Name(option) if depth == 1 && option == "dim" => {
+                    if let Some((Token::Number(value), at)) = self.tokens.get(i + 2) {
+                        let valid = *value >= 1.0 && value.fract() == 0.0;
+                        transform = valid
+                            .then(|| transform.with_dim(*value as usize))
+                            .flatten()
+                            .ok_or_else(|| self.error(at.clone(), "no valid number of columns for this transform"))?;
+                    }
+                }
+                _ if depth == 0 => break,
+                _ => {}
+            }
+        }
+        let inner = transform.output_dim(d);
+        let mut parameters = transform.parameters(d);
+        let mut kernel = None;
+        for argument in self.arguments(inner)? {
+            match (argument.name.as_deref(), argument.value) {
+                (None, Value::Kernel(k)) => kernel = Some(k),
+                (Some("dim"), Value::Numbers(_)) => {}
+                (Some(name), Value::Numbers(numbers)) => {
+                    let parameter = parameters.iter_mut().find(|p| p.name == name && p.len() == numbers.len());
+                    let parameter = parameter.ok_or_else(|| {
+                        self.error(argument.span.clone(), format!("no parameter `{name}` of {} numbers", numbers.len()))
+                    })?;
+                    parameter.set(&numbers);
+                    parameter.given = true;
+                }
+                (Some("fix"), Value::Names(names)) => {
+                    parameters.iter_mut().filter(|p| names.contains(&p.name)).for_each(|p| p.fixed = true);
+                }
+                _ => return Err(self.error(argument.span, "expected a kernel, dim=… or weights=[…]")),
+            }
+        }
+        let kernel = kernel.ok_or_else(|| self.error(span, format!("`{name}` needs a kernel: `{name}(rbf)`")))?;
+        Ok(Kernel::Transformed(Transformed { transform, parameters, kernel: Box::new(kernel) }))
+    }
+}
+
+fn nearest<'a>(name: &str, names: &[&'a str]) -> &'a str {
+    let closeness = |candidate: &str| strsim::jaro_winkler(candidate, name);
+    names.iter().copied().max_by(|a, b| closeness(a).total_cmp(&closeness(b))).unwrap_or_default()
+}
+
+/// Prints a kernel so that [`parse`] reads it back, every value and fixed parameter included.
+pub(super) fn print(kernel: &Kernel, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+    match kernel {
+        Kernel::Leaf(leaf) => {
+            let mut arguments: Vec<String> = leaf.form.options().iter().map(|(o, v)| format!("{o}={v}")).collect();
+            arguments.extend(leaf.parameters.iter().map(|p| format!("{}={}", p.name, numbers(&p.values()))));
+            if let Some(dims) = &leaf.dims {
+                arguments.push(format!("dims={dims:?}"));
+            }
+            arguments.extend(fixed(&leaf.parameters));
+            write!(f, "{}({})", leaf.form.name(), arguments.join(", "))
+        }
+        Kernel::Sum(parts) => {
+            for (i, part) in parts.iter().enumerate() {
+                f.write_str(if i == 0 { "" } else { " + " })?;
+                print(part, f)?;
+            }
+            Ok(())
+        }
+        Kernel::Product(parts) => {
+            for (i, part) in parts.iter().enumerate() {
+                f.write_str(if i == 0 { "" } else { " * " })?;
+                if matches!(part, Kernel::Sum(_)) {
+                    f.write_char('(')?;
+                    print(part, f)?;
+                    f.write_char(')')?;
+                } else {
+                    print(part, f)?;
+                }
+            }
+            Ok(())
+        }
+        Kernel::Transformed(t) => {
+            write!(f, "{}(", t.transform.name())?;
+            print(&t.kernel, f)?;
+            if t.transform.with_dim(1).is_some() {
+                write!(f, ", dim={}", t.transform.output_dim(0))?;
+            }
+            for p in &t.parameters {
+                write!(f, ", {}={}", p.name, numbers(&p.values()))?;
+            }
+            if let Some(part) = fixed(&t.parameters) {
+                write!(f, ", {part}")?;
+            }
+            f.write_char(')')
+        }
+    }
+}
+
+fn numbers(values: &[f64]) -> String {
+    match values {
+        [value] => format!("{value:?}"),
+        _ => format!("{values:?}"),
+    }
+}
+
+fn fixed(parameters: &[crate::params::Parameter]) -> Option<String> {
+    let names: Vec<&str> = parameters.iter().filter(|p| p.fixed).map(|p| p.name.as_str()).collect();
+    match names.as_slice() {
+        [] => None,
+        [one] => Some(format!("fix={one}")),
+        many => Some(format!("fix=[{}]", many.join(", "))),
+    }
+}

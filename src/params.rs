@@ -1,0 +1,430 @@
+//! Parameters: values with a constraint, a prior, a unit and a name, kept on the host in f64.
+//!
+//! Three numbers belong to every entry. The **raw** value is what optimisers move, unconstrained. The **internal** value
+//! is what tensors see, in the standardised units of the data. The **user** value is the internal one in the data's own
+//! units: what kernel text, bounds, priors and reports show.
+
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use serde::{Deserialize, Serialize};
+use statrs::function::gamma::ln_gamma;
+
+use crate::error::{Error, Result};
+
+/// The set that a parameter's internal value is confined to, with the map from the raw value.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
+pub enum Constraint {
+    /// Any number; internal = raw.
+    Real,
+    /// Above a floor; internal = floor + exp(raw).
+    Positive {
+        /// Smallest internal value, in standardised units.
+        floor: f64,
+    },
+    /// Between two bounds in user units; logistic in raw, on a logarithmic scale when the lower bound is positive.
+    Interval {
+        /// Lower bound in user units.
+        lower: f64,
+        /// Upper bound in user units.
+        upper: f64,
+    },
+}
+
+/// A prior density on the user value; its negative logarithm is added to the objective (no Jacobian: the mode is sought
+/// in the constrained space).
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
+pub enum Prior {
+    /// Normal with mean and standard deviation.
+    Normal(f64, f64),
+    /// Log-normal: ln value is normal with this mean and standard deviation.
+    LogNormal(f64, f64),
+    /// Gamma with shape and rate.
+    Gamma(f64, f64),
+    /// Half-Cauchy with scale.
+    HalfCauchy(f64),
+}
+
+/// Where an entry's unit comes from; decides how user values follow the scaling of the data.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub enum Unit {
+    /// A pure number.
+    None,
+    /// A length along the inputs (lengthscale, period).
+    Length,
+    /// An inverse length (a frequency).
+    Frequency,
+    /// The square of the target's unit (variances).
+    Variance,
+    /// Target variance per squared input length (linear kernel).
+    VariancePerLengthSquared,
+    /// The target's own unit, shifted by its mean (constant mean).
+    Level,
+    /// Target per input length (slope of a linear mean).
+    Slope,
+}
+
+/// A named vector of numbers that a model learns.
+#[derive(Debug, Serialize, Deserialize)]
+pub struct Parameter {
+    #[serde(skip, default = "fresh_id")]
+    id: u64,
+    /// The field's name: `lengthscale`, `variance`, `noise`, …
+    pub name: String,
+    raw: Vec<f64>,
+    constraint: Constraint,
+    /// Prior on every entry's user value.
+    pub prior: Option<Prior>,
+    /// A fixed parameter keeps its value in training.
+    pub fixed: bool,
+    /// Whether the value was given by the user (else it is chosen from the data before training).
+    pub given: bool,
+    /// What its numbers measure.
+    pub unit: Unit,
+    scale: Vec<f64>,
+    offset: f64,
+}
+
+fn fresh_id() -> u64 {
+    static NEXT: AtomicU64 = AtomicU64::new(0);
+    NEXT.fetch_add(1, Ordering::Relaxed)
+}
+
+impl Clone for Parameter {
+    /// A clone is a parameter of its own: it has another identity and learns separately.
+    fn clone(&self) -> Self {
+        Self { id: fresh_id(), name: self.name.clone(), raw: self.raw.clone(), scale: self.scale.clone(), ..*self }
+    }
+}
+
+impl Parameter {
+    /// A positive parameter (lengthscale, variance, …) with values in user units.
+    pub fn positive(name: &str, unit: Unit, values: &[f64]) -> Self {
+        Self::new(name, unit, Constraint::Positive { floor: 0.0 }, values)
+    }
+
+    /// An unconstrained parameter with values in user units.
+    pub fn real(name: &str, unit: Unit, values: &[f64]) -> Self {
+        Self::new(name, unit, Constraint::Real, values)
+    }
+
+    /// A parameter under any constraint; values outside the constraint are moved to its nearest inner point.
+    pub fn new(name: &str, unit: Unit, constraint: Constraint, values: &[f64]) -> Self {
+        let mut parameter = Self {
+            id: fresh_id(),
+            name: name.into(),
+            raw: vec![0.0; values.len()],
+            constraint,
+            prior: None,
+            fixed: false,
+            given: false,
+            unit,
+            scale: vec![1.0; values.len()],
+            offset: 0.0,
+        };
+        parameter.set(values);
+        parameter
+    }
+
+    /// Identity of this parameter within the process.
+    pub fn id(&self) -> u64 {
+        self.id
+    }
+
+    /// Number of entries.
+    pub fn len(&self) -> usize {
+        self.raw.len()
+    }
+
+    /// Whether there are no entries.
+    pub fn is_empty(&self) -> bool {
+        self.raw.is_empty()
+    }
+
+    /// The constraint in force.
+    pub fn constraint(&self) -> Constraint {
+        self.constraint
+    }
+
+    /// Unconstrained values: what an optimiser moves.
+    pub fn raw(&self) -> &[f64] {
+        &self.raw
+    }
+
+    /// Replaces the unconstrained values; the length must agree.
+    pub fn set_raw(&mut self, raw: &[f64]) {
+        self.raw.copy_from_slice(raw);
+    }
+
+    /// Values in standardised units: what tensors see.
+    pub fn internal(&self) -> Vec<f64> {
+        (0..self.len()).map(|i| self.internal_at(i).0).collect()
+    }
+
+    /// d internal / d raw of each entry.
+    pub fn internal_slope(&self) -> Vec<f64> {
+        (0..self.len()).map(|i| self.internal_at(i).1).collect()
+    }
+
+    fn internal_at(&self, i: usize) -> (f64, f64) {
+        let raw = self.raw[i];
+        match self.constraint {
+            Constraint::Real => (raw, 1.0),
+            Constraint::Positive { floor } => {
+                let e = raw.exp();
+                (floor + e, e)
+            }
+            Constraint::Interval { lower, upper } => {
+                let share = logistic(raw);
+                let slope = share * (1.0 - share);
+                if lower > 0.0 {
+                    let width = (upper / lower).ln();
+                    let value = lower * (width * share).exp() / self.scale[i];
+                    (value, value * width * slope)
+                } else {
+                    let value = lower + (upper - lower) * share;
+                    ((value - self.offset) / self.scale[i], (upper - lower) * slope / self.scale[i])
+                }
+            }
+        }
+    }
+
+    /// Values in the user's units.
+    pub fn values(&self) -> Vec<f64> {
+        self.internal().iter().zip(&self.scale).map(|(v, s)| v * s + self.offset).collect()
+    }
+
+    /// Sets values given in the user's units; a value at or beyond a bound is put just inside it.
+    pub fn set(&mut self, values: &[f64]) {
+        self.raw = values
+            .iter()
+            .zip(&self.scale)
+            .map(|(&value, &scale)| {
+                let internal = (value - self.offset) / scale;
+                match self.constraint {
+                    Constraint::Real => internal,
+                    Constraint::Positive { floor } => (internal - floor).max(1e-12 * internal.abs().max(1e-150)).ln(),
+                    Constraint::Interval { lower, upper } => {
+                        let share = if lower > 0.0 {
+                            (value / lower).ln() / (upper / lower).ln()
+                        } else {
+                            (value - lower) / (upper - lower)
+                        };
+                        let share = share.clamp(1e-9, 1.0 - 1e-9);
+                        (share / (1.0 - share)).ln()
+                    }
+                }
+            })
+            .collect();
+        self.scale.resize(self.raw.len(), 1.0);
+    }
+
+    /// Sets values given in standardised units, as [`set`](Self::set) does.
+    pub fn set_internal(&mut self, values: &[f64]) {
+        let offset = self.offset;
+        self.set(&values.iter().zip(&self.scale).map(|(v, s)| v * s + offset).collect::<Vec<_>>());
+    }
+
+    /// Repeats or replaces the entries so that there are as many as `values`, keeping constraint and prior.
+    pub fn resize(&mut self, values: &[f64]) {
+        self.scale = vec![1.0; values.len()];
+        self.set(values);
+    }
+
+    /// Declares how internal values relate to user values (user = scale · internal + offset), keeping the user values.
+    pub fn set_scale(&mut self, scale: Vec<f64>, offset: f64) {
+        let values = self.values();
+        self.scale = scale;
+        self.offset = offset;
+        self.set(&values);
+    }
+
+    /// Confines the user values to `lower..upper`.
+    ///
+    /// # Errors
+    /// [`Error::Usage`] unless `lower < upper`, or when a positive parameter gets a negative lower bound.
+    pub fn set_bounds(&mut self, lower: f64, upper: f64) -> Result<()> {
+        if !(lower.is_finite() && upper.is_finite() && lower < upper) {
+            return Err(Error::Usage(format!(
+                "bounds of {}: need finite lower < upper, got {lower}..{upper}",
+                self.name
+            )));
+        }
+        if lower < 0.0 && !matches!(self.constraint, Constraint::Real) {
+            return Err(Error::Usage(format!(
+                "bounds of {}: it is positive, so the lower bound {lower} must be",
+                self.name
+            )));
+        }
+        let values = self.values();
+        self.constraint = Constraint::Interval { lower, upper };
+        self.set(&values);
+        Ok(())
+    }
+
+    /// Raises the floor of a positive parameter (internal units), moving its values above it.
+    pub fn set_floor(&mut self, floor: f64) {
+        if let Constraint::Positive { .. } = self.constraint {
+            let values = self.values();
+            self.constraint = Constraint::Positive { floor };
+            self.set(&values);
+        }
+    }
+
+    /// Negative log prior density of the user values, and its gradient in the raw values.
+    pub fn neg_log_prior(&self) -> (f64, Vec<f64>) {
+        let Some(prior) = self.prior else { return (0.0, vec![0.0; self.len()]) };
+        let (values, slopes) = (self.values(), self.internal_slope());
+        let mut total = 0.0;
+        let gradient = (0..self.len())
+            .map(|i| {
+                let (value, slope) = prior.neg_log_density(values[i]);
+                total += value;
+                slope * self.scale[i] * slopes[i]
+            })
+            .collect();
+        (total, gradient)
+    }
+
+    /// Whether an entry has come within a thousandth of a bound of its interval, or to its floor.
+    pub fn at_bound(&self) -> bool {
+        match self.constraint {
+            Constraint::Real => false,
+            Constraint::Positive { floor } => floor > 0.0 && self.internal().iter().any(|v| *v < floor * 1.01),
+            Constraint::Interval { .. } => self.raw.iter().any(|r| !(1e-3..=1.0 - 1e-3).contains(&logistic(*r))),
+        }
+    }
+}
+
+fn logistic(x: f64) -> f64 {
+    if x >= 0.0 { 1.0 / (1.0 + (-x).exp()) } else { x.exp() / (1.0 + x.exp()) }
+}
+
+impl Prior {
+    /// −log density at `x`, and its derivative.
+    pub fn neg_log_density(&self, x: f64) -> (f64, f64) {
+        use std::f64::consts::PI;
+        match *self {
+            Self::Normal(mean, sd) => {
+                let z = (x - mean) / sd;
+                (0.5 * z * z + sd.ln() + 0.5 * (2.0 * PI).ln(), z / sd)
+            }
+            Self::LogNormal(mean, sd) => {
+                let z = (x.ln() - mean) / sd;
+                (0.5 * z * z + (sd * x).ln() + 0.5 * (2.0 * PI).ln(), (z / sd + 1.0) / x)
+            }
+            Self::Gamma(shape, rate) => {
+                (rate * x - (shape - 1.0) * x.ln() - shape * rate.ln() + ln_gamma(shape), rate - (shape - 1.0) / x)
+            }
+            Self::HalfCauchy(scale) => {
+                let z = x / scale;
+                ((1.0 + z * z).ln() + (0.5 * PI * scale).ln(), 2.0 * z / (scale * (1.0 + z * z)))
+            }
+        }
+    }
+}
+
+impl std::str::FromStr for Prior {
+    type Err = Error;
+
+    /// Reads `normal(0, 1)`, `lognormal(0, 1)`, `gamma(2, 0.5)` or `halfcauchy(1)`.
+    fn from_str(text: &str) -> Result<Self> {
+        let help = || {
+            Error::Usage(format!(
+                "prior `{text}`: use normal(mean, sd), lognormal(mean, sd), gamma(shape, rate) or halfcauchy(scale)"
+            ))
+        };
+        let (name, rest) = text.trim().split_once('(').ok_or_else(help)?;
+        let arguments: Vec<f64> = rest
+            .trim()
+            .strip_suffix(')')
+            .ok_or_else(help)?
+            .split(',')
+            .map(|a| a.trim().parse::<f64>().ok().filter(|v| v.is_finite()))
+            .collect::<Option<_>>()
+            .ok_or_else(help)?;
+        let prior = match (name.trim().to_ascii_lowercase().replace(['-', '_'], "").as_str(), arguments.as_slice()) {
+            ("normal", &[mean, sd]) => Self::Normal(mean, sd),
+            ("lognormal", &[mean, sd]) => Self::LogNormal(mean, sd),
+            ("gamma", &[shape, rate]) => Self::Gamma(shape, rate),
+            ("halfcauchy", &[scale]) => Self::HalfCauchy(scale),
+            _ => return Err(help()),
+        };
+        let valid = match prior {
+            Self::Normal(_, sd) | Self::LogNormal(_, sd) => sd > 0.0,
+            Self::Gamma(shape, rate) => shape > 0.0 && rate > 0.0,
+            Self::HalfCauchy(scale) => scale > 0.0,
+        };
+        if valid {
+            Ok(prior)
+        } else {
+            Err(Error::Usage(format!("prior `{text}`: scales, shapes and rates must be positive")))
+        }
+    }
+}
+
+impl std::fmt::Display for Prior {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self {
+            Self::Normal(a, b) => write!(f, "normal({a}, {b})"),
+            Self::LogNormal(a, b) => write!(f, "lognormal({a}, {b})"),
+            Self::Gamma(a, b) => write!(f, "gamma({a}, {b})"),
+            Self::HalfCauchy(a) => write!(f, "halfcauchy({a})"),
+        }
+    }
+}
+
+/// Anything that holds parameters: kernels, means, likelihoods, models.
+pub trait Parameters {
+    /// All parameters with their paths (`kernel.matern32.lengthscale`), in a fixed order.
+    fn parameters(&self) -> Vec<(String, &Parameter)>;
+
+    /// The same, to change them.
+    fn parameters_mut(&mut self) -> Vec<(String, &mut Parameter)>;
+
+    /// Raw values of all parameters that are not fixed, in order: the vector that an optimiser moves.
+    fn free_raw(&self) -> Vec<f64> {
+        self.parameters().iter().filter(|(_, p)| !p.fixed).flat_map(|(_, p)| p.raw().to_vec()).collect()
+    }
+
+    /// Sets the vector of [`free_raw`](Self::free_raw).
+    ///
+    /// # Errors
+    /// [`Error::Shape`] when the length differs.
+    fn set_free_raw(&mut self, raw: &[f64]) -> Result<()> {
+        let mut at = 0;
+        for (path, parameter) in self.parameters_mut() {
+            if !parameter.fixed {
+                let end = at + parameter.len();
+                let slice = raw
+                    .get(at..end)
+                    .ok_or_else(|| Error::shape(path, format!("{end} values"), raw.len().to_string()))?;
+                parameter.set_raw(slice);
+                at = end;
+            }
+        }
+        if at == raw.len() { Ok(()) } else { Err(Error::shape("parameters", at.to_string(), raw.len().to_string())) }
+    }
+
+    /// The parameters whose path ends in `name` (`lengthscale`, `matern32.lengthscale`, …).
+    ///
+    /// # Errors
+    /// [`Error::Usage`] listing the names there are, with the nearest one suggested.
+    fn find_mut(&mut self, name: &str) -> Result<Vec<&mut Parameter>> {
+        let paths: Vec<String> = self.parameters().into_iter().map(|(path, _)| path).collect();
+        let matches = |path: &str| path == name || path.ends_with(&format!(".{name}"));
+        if !paths.iter().any(|p| matches(p)) {
+            let nearest = paths
+                .iter()
+                .max_by(|a, b| strsim::jaro_winkler(a, name).total_cmp(&strsim::jaro_winkler(b, name)))
+                .map(|p| format!("; did you mean `{p}`?"))
+                .unwrap_or_default();
+            return Err(Error::Usage(format!("no parameter `{name}`{nearest} There are: {}", paths.join(", "))));
+        }
+        Ok(self.parameters_mut().into_iter().filter(|(path, _)| matches(path)).map(|(_, p)| p).collect())
+    }
+}
+
+/// Puts `prefix.` before every path.
+pub fn prefixed<P>(prefix: &str, parameters: Vec<(String, P)>) -> Vec<(String, P)> {
+    parameters.into_iter().map(|(path, p)| (format!("{prefix}.{path}"), p)).collect()
+}

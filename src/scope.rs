@@ -1,0 +1,122 @@
+//! One evaluation: the device, the precision, and the tensors that parameters become in it.
+
+use std::cell::RefCell;
+use std::collections::HashMap;
+
+use burn::tensor::{DType, Device, Tensor, TensorData};
+
+use crate::device::Compute;
+use crate::error::{Error, Result};
+use crate::params::{Parameter, Parameters};
+
+/// The tensors of one evaluation. Parameters live on the host; [`value`](Scope::value) brings them to the device, where a
+/// training scope records what is done with them so that [`gradient`](Scope::gradient) can follow.
+#[derive(Debug)]
+pub struct Scope {
+    compute: Compute,
+    device: Device,
+    leaves: RefCell<HashMap<u64, Tensor<1>>>,
+}
+
+impl Scope {
+    /// A scope without gradients, for prediction.
+    ///
+    /// # Errors
+    /// [`Error::Device`] when the device or its precision is not available.
+    pub fn new(compute: Compute) -> Result<Self> {
+        Ok(Self { compute, device: compute.device()?, leaves: RefCell::default() })
+    }
+
+    /// A scope that records gradients.
+    ///
+    /// # Errors
+    /// As [`new`](Self::new).
+    pub fn training(compute: Compute) -> Result<Self> {
+        let scope = Self::new(compute)?;
+        Ok(Self { device: scope.device.autodiff(), ..scope })
+    }
+
+    /// The device of this evaluation.
+    pub fn device(&self) -> &Device {
+        &self.device
+    }
+
+    /// The kind of device and the precision.
+    pub fn compute(&self) -> Compute {
+        self.compute
+    }
+
+    /// The dtype of this evaluation.
+    pub fn dtype(&self) -> DType {
+        self.compute.precision.dtype()
+    }
+
+    /// The internal values of a parameter as a tensor `[len]`; the same tensor each time within a scope.
+    pub fn value(&self, parameter: &Parameter) -> Tensor<1> {
+        self.leaves
+            .borrow_mut()
+            .entry(parameter.id())
+            .or_insert_with(|| {
+                let leaf = self.vector(&parameter.internal());
+                if parameter.fixed || !self.device.is_autodiff() { leaf } else { leaf.require_grad() }
+            })
+            .clone()
+    }
+
+    /// Host numbers as a tensor `[n]` of this scope.
+    pub fn vector(&self, values: &[f64]) -> Tensor<1> {
+        Tensor::from_data(TensorData::new(values.to_vec(), [values.len()]), (&self.device, self.dtype()))
+    }
+
+    /// Row-major host numbers as a tensor `[rows, columns]` of this scope.
+    pub fn matrix(&self, values: &[f64], rows: usize, columns: usize) -> Tensor<2> {
+        Tensor::from_data(TensorData::new(values.to_vec(), [rows, columns]), (&self.device, self.dtype()))
+    }
+
+    /// The loss as a number and its gradient in the raw values of all parameters that are not fixed, in the order of
+    /// [`Parameters::free_raw`].
+    ///
+    /// # Errors
+    /// [`Error::NotFinite`] when the loss or an entry of the gradient is NaN or infinite.
+    pub fn gradient(&self, loss: Tensor<1>, parameters: &impl Parameters) -> Result<(f64, Vec<f64>)> {
+        let value = scalar(loss.clone())?;
+        let tracked = loss.is_tracked();
+        let mut gradients = tracked.then(|| loss.backward());
+        let leaves = self.leaves.borrow();
+        let mut gradient = Vec::new();
+        for (path, parameter) in parameters.parameters().into_iter().filter(|(_, p)| !p.fixed) {
+            let leaf = leaves.get(&parameter.id());
+            let slope = leaf.zip(gradients.as_mut()).and_then(|(leaf, gradients)| leaf.grad_remove(gradients));
+            let slope = match slope {
+                Some(tensor) => to_f64(tensor)?,
+                None => vec![0.0; parameter.len()],
+            };
+            if slope.iter().any(|v| !v.is_finite()) {
+                return Err(Error::NotFinite(format!("the gradient in {path}")));
+            }
+            gradient.extend(slope.iter().zip(parameter.internal_slope()).map(|(g, s)| g * s));
+        }
+        Ok((value, gradient))
+    }
+}
+
+/// A tensor of one element as a number.
+///
+/// # Errors
+/// [`Error::NotFinite`] when it is not finite, [`Error::Device`] when it cannot be read.
+pub fn scalar(tensor: Tensor<1>) -> Result<f64> {
+    match to_f64(tensor)?.as_slice() {
+        [value] if value.is_finite() => Ok(*value),
+        [_] => Err(Error::NotFinite("the objective".into())),
+        other => Err(Error::shape("objective", "1 value", other.len().to_string())),
+    }
+}
+
+/// A tensor's entries in row-major order.
+///
+/// # Errors
+/// [`Error::Device`] when the device cannot be read.
+pub fn to_f64<const D: usize>(tensor: Tensor<D>) -> Result<Vec<f64>> {
+    let data = tensor.try_into_data().map_err(|e| Error::Device(format!("reading a tensor back failed: {e:?}")))?;
+    data.convert::<f64>().try_into_vec::<f64>().map_err(|e| Error::Device(format!("unexpected tensor type: {e:?}")))
+}

@@ -1,0 +1,96 @@
+//! What several test files need: golden files, comparisons, small generators.
+#![allow(dead_code)] // each test binary uses its own part
+
+use std::path::PathBuf;
+
+use cagey::kernels::registry::Registry;
+use cagey::kernels::{Kernel, Leaf};
+use serde_json::Value;
+
+/// The golden cases of a kind, from `CAGEY_GOLDEN_DIR` or `tests/golden`.
+pub fn golden(kind: &str) -> Vec<Value> {
+    let folder = std::env::var_os("CAGEY_GOLDEN_DIR")
+        .map_or_else(|| PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("tests/golden"), PathBuf::from);
+    let mut files: Vec<PathBuf> = std::fs::read_dir(&folder)
+        .unwrap_or_else(|e| panic!("{}: {e}", folder.display()))
+        .map(|entry| entry.unwrap().path())
+        .filter(|path| path.extension().is_some_and(|e| e == "json"))
+        .collect();
+    files.sort();
+    assert!(!files.is_empty(), "no golden files in {}", folder.display());
+    let read = |path: &PathBuf| serde_json::from_str::<Value>(&std::fs::read_to_string(path).unwrap()).unwrap();
+    files.iter().map(read).filter(|case| case["kind"] == kind).collect()
+}
+
+/// All numbers of a nested array, in order.
+pub fn flat(value: &Value) -> Vec<f64> {
+    match value {
+        Value::Array(items) => items.iter().flat_map(flat).collect(),
+        Value::Number(number) => vec![number.as_f64().unwrap()],
+        other => panic!("expected numbers, got {other}"),
+    }
+}
+
+/// Rows of a matrix.
+pub fn rows(value: &Value) -> usize {
+    value.as_array().unwrap().len()
+}
+
+/// Columns of a matrix.
+pub fn columns(value: &Value) -> usize {
+    value[0].as_array().unwrap().len()
+}
+
+/// Panics unless every entry agrees relative to the largest one.
+pub fn assert_close(what: &str, got: &[f64], want: &[f64], tolerance: f64) {
+    assert_eq!(got.len(), want.len(), "{what}: lengths differ");
+    let scale = want.iter().fold(0.0f64, |m, v| m.max(v.abs())).max(1e-300);
+    for (i, (g, w)) in got.iter().zip(want).enumerate() {
+        let error = (g - w).abs() / scale;
+        assert!(error <= tolerance, "{what}[{i}]: got {g}, want {w} (relative to the largest entry: {error:.2e})");
+    }
+}
+
+/// A kernel from a golden file's tree, with every parameter free.
+pub fn kernel(tree: &Value, d: usize) -> Kernel {
+    let name = tree["type"].as_str().unwrap();
+    if let Some(terms) = tree["terms"].as_array() {
+        let parts = terms.iter().map(|term| kernel(term, d)).collect();
+        return if name == "sum" { Kernel::Sum(parts) } else { Kernel::Product(parts) };
+    }
+    let mut form = Registry::default().form(name).unwrap_or_else(|| panic!("no kernel `{name}`"));
+    if let Some(power) = tree["power"].as_u64() {
+        form = form.with_option("power", power as usize).unwrap();
+    }
+    let dims = tree["active_dims"].as_array().map(|_| flat(&tree["active_dims"]).iter().map(|&c| c as usize).collect());
+    let active = dims.as_ref().map_or(d, Vec::len);
+    let mut leaf = Leaf { parameters: form.parameters(active), form, dims };
+    for parameter in &mut leaf.parameters {
+        let values = match &tree[&parameter.name] {
+            Value::Number(number) => vec![number.as_f64().unwrap()],
+            list => flat(list),
+        };
+        parameter.resize(&values);
+    }
+    Kernel::Leaf(leaf)
+}
+
+/// The numbers of a golden gradient tree in the order of [`Kernel`]'s parameters.
+pub fn kernel_gradient(kernel: &Kernel, tree: &Value) -> Vec<Vec<f64>> {
+    match kernel {
+        Kernel::Leaf(leaf) => leaf
+            .parameters
+            .iter()
+            .map(|p| match &tree[&p.name] {
+                Value::Number(number) => vec![number.as_f64().unwrap()],
+                list => flat(list),
+            })
+            .collect(),
+        Kernel::Sum(parts) | Kernel::Product(parts) => parts
+            .iter()
+            .zip(tree["terms"].as_array().unwrap())
+            .flat_map(|(part, tree)| kernel_gradient(part, tree))
+            .collect(),
+        Kernel::Transformed(_) => panic!("golden files have no transforms"),
+    }
+}
