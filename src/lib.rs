@@ -1,4 +1,5 @@
 //! x
 pub mod error;
 pub mod linalg;
+pub mod train;
 pub use error::{Error, Result};
