@@ -6,4 +6,5 @@ pub mod linalg;
 pub mod params;
 pub mod products;
 pub mod scope;
+pub mod train;
 pub use error::{Error, Result};

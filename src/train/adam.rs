@@ -1,0 +1,119 @@
+//! Adam (Kingma and Ba 2015, algorithm 1) with learning rates by group, a schedule and gradient clipping.
+
+use serde::{Deserialize, Serialize};
+
+use super::point::{Move, Point, Probe, Refusal, Stepped, dot, shifted};
+use super::{Schedule, Termination, exact};
+use crate::{Error, Result};
+
+/// How often a step that leaves the domain of the objective is halved before the run is given up.
+const HALVINGS: usize = 20;
+
+/// The settings of Adam: `x ← x − α m̂ / (√v̂ + ε)`, with `m̂`, `v̂` the bias-corrected moving averages of the gradient
+/// and its square.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct Adam {
+    /// The learning rate `α`; groups and the schedule multiply it.
+    pub rate: f64,
+    /// Decay of the first moment.
+    pub beta1: f64,
+    /// Decay of the second moment.
+    pub beta2: f64,
+    /// `ε`.
+    pub epsilon: f64,
+    /// How the learning rate changes over the steps.
+    pub schedule: Schedule,
+    /// The largest Euclidean norm of the gradient (divided by the loss scale); longer ones are scaled down to it.
+    pub clip: Option<f64>,
+}
+
+impl Default for Adam {
+    fn default() -> Self {
+        Self { rate: 0.01, beta1: 0.9, beta2: 0.999, epsilon: 1e-8, schedule: Schedule::Constant, clip: None }
+    }
+}
+
+impl Adam {
+    pub(crate) fn validate(&self) -> Result<()> {
+        let wrong = |what: &str, value: f64, range: &str| {
+            Err(Error::Usage(format!("Adam: the {what} {value} must be {range}")))
+        };
+        let positive = |value: f64| value.is_finite() && value > 0.0;
+        match self {
+            Self { rate, .. } if !positive(*rate) => wrong("learning rate", *rate, "positive"),
+            Self { beta1, .. } if !(0.0..1.0).contains(beta1) => wrong("decay beta1", *beta1, "in [0, 1)"),
+            Self { beta2, .. } if !(0.0..1.0).contains(beta2) => wrong("decay beta2", *beta2, "in [0, 1)"),
+            Self { epsilon, .. } if !positive(*epsilon) => wrong("epsilon", *epsilon, "positive"),
+            Self { clip: Some(clip), .. } if !positive(*clip) => wrong("gradient clip", *clip, "positive"),
+            _ => self.schedule.validate(),
+        }
+    }
+}
+
+/// The moments of Adam after `updates` updates.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub(crate) struct AdamState {
+    updates: usize,
+    #[serde(with = "exact::vector")]
+    first: Vec<f64>,
+    #[serde(with = "exact::vector")]
+    second: Vec<f64>,
+}
+
+impl AdamState {
+    pub(crate) fn new(dim: usize) -> Self {
+        Self { updates: 0, first: vec![0.0; dim], second: vec![0.0; dim] }
+    }
+
+    pub(crate) fn fits(&self, dim: usize) -> bool {
+        self.first.len() == dim && self.second.len() == dim
+    }
+
+    /// One update from `from`. A step out of the domain of the objective is halved until it ends inside.
+    pub(crate) fn step(
+        &mut self,
+        settings: &Adam,
+        rates: &[f64],
+        steps: usize,
+        from: &Point,
+        probe: &mut Probe,
+    ) -> Stepped {
+        let rate = settings.rate * settings.schedule.factor(self.updates, steps);
+        let (next, direction) = self.updated(settings, rates, rate, &from.gradient);
+        let mut length = 1.0;
+        let mut problem = String::new();
+        for _ in 0..=HALVINGS {
+            let x = shifted(&from.x, length, &direction);
+            match probe(&x) {
+                Ok(found) => {
+                    *self = next;
+                    let to = Point { x, loss: found.loss, gradient: found.gradient };
+                    return Ok(Move { to, rate: rate * length });
+                }
+                Err(Refusal::OutOfTime) => return Err(Termination::MaxTime),
+                Err(Refusal::Outside(error)) => problem = error.to_string(),
+            }
+            length *= 0.5;
+        }
+        Err(Termination::Failed(problem))
+    }
+
+    /// The moments after the gradient `g`, and the step they make.
+    fn updated(&self, settings: &Adam, rates: &[f64], rate: f64, g: &[f64]) -> (Self, Vec<f64>) {
+        let &Adam { beta1, beta2, epsilon, clip, .. } = settings;
+        let shrink = clip.map_or(1.0, |most| (most / dot(g, g).sqrt()).min(1.0));
+        let mut next = Self { updates: self.updates + 1, ..self.clone() };
+        let correction1 = 1.0 - beta1.powf(next.updates as f64);
+        let correction2 = 1.0 - beta2.powf(next.updates as f64);
+        let moments = next.first.iter_mut().zip(&mut next.second);
+        let direction = moments.zip(g.iter().zip(rates)).map(|((m, v), (g, factor))| {
+            let g = shrink * g;
+            *m = beta1 * *m + (1.0 - beta1) * g;
+            *v = beta2 * *v + (1.0 - beta2) * g * g;
+            -rate * factor * (*m / correction1) / ((*v / correction2).sqrt() + epsilon)
+        });
+        let direction = direction.collect();
+        (next, direction)
+    }
+}

@@ -1,0 +1,193 @@
+//! Saving the state of a training and continuing from it with bit for bit the numbers of an uninterrupted one.
+//!
+//! The file is text: a JSON header (format, version, SHA-256 of the rest), a line break and the state as JSON.
+
+use std::io::Write;
+use std::path::{Path, PathBuf};
+use std::time::{Duration, Instant};
+
+use serde::{Deserialize, Serialize};
+use sha2::{Digest, Sha256};
+
+use super::observer::{History, Record};
+use super::run::Run;
+use super::{TrainConfig, exact};
+use crate::{Error, Result};
+
+const FORMAT: &str = "cagey-checkpoint";
+const VERSION: u32 = 1;
+
+/// Where and how often to save the state of a training. It is also saved at the beginning, so that a path that cannot
+/// be written is noticed, and at the end. A crash leaves the previous file or the new one, never a part.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct CheckpointPlan {
+    /// The file, replaced each time.
+    pub path: PathBuf,
+    /// Save after this many steps.
+    pub every_steps: Option<usize>,
+    /// Save after this much time.
+    pub every_time: Option<Duration>,
+}
+
+impl CheckpointPlan {
+    /// Saves to `path` every five minutes.
+    pub fn new(path: impl Into<PathBuf>) -> Self {
+        Self { path: path.into(), every_steps: None, every_time: Some(Duration::from_secs(300)) }
+    }
+
+    /// Saves to `path` every `steps` steps.
+    pub fn every_steps(path: impl Into<PathBuf>, steps: usize) -> Self {
+        Self { path: path.into(), every_steps: Some(steps), every_time: None }
+    }
+}
+
+/// The state of a training.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub(crate) struct State {
+    fingerprint: String,
+    signature: String,
+    #[serde(with = "exact::number")]
+    pub(crate) seconds: f64,
+    pub(crate) runs: Vec<Run>,
+    #[serde(with = "columns")]
+    pub(crate) history: History,
+}
+
+#[derive(Serialize, Deserialize)]
+struct Header {
+    format: String,
+    version: u32,
+    sha256: String,
+}
+
+impl State {
+    /// The state of a training that is to begin.
+    pub(crate) fn new(runs: Vec<Run>, config: &TrainConfig) -> Self {
+        let (fingerprint, signature) = (config.fingerprint.clone(), config.signature());
+        Self { fingerprint, signature, seconds: 0.0, runs, history: History::default() }
+    }
+
+    /// Writes the state to a temporary file beside `path` and renames it.
+    pub(crate) fn save(&self, path: &Path) -> Result<()> {
+        let damaged = |source: serde_json::Error| failure(path, &source.to_string());
+        let body = serde_json::to_string(self).map_err(damaged)?;
+        let header = Header { format: FORMAT.into(), version: VERSION, sha256: digest(&body) };
+        let header = serde_json::to_string(&header).map_err(damaged)?;
+        let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."));
+        let write = || -> std::io::Result<()> {
+            let mut file = tempfile::NamedTempFile::new_in(folder)?;
+            write!(file, "{header}\n{body}\n")?;
+            file.as_file().sync_all()?;
+            file.persist(path)?;
+            Ok(())
+        };
+        write().map_err(|source| Error::io(path, &source))
+    }
+
+    /// Reads a state and checks that it can be continued with `dim` parameters under `config`.
+    pub(crate) fn load(path: &Path, dim: usize, config: &TrainConfig) -> Result<Self> {
+        let text = std::fs::read(path).map_err(|source| Error::io(path, &source))?;
+        let text = String::from_utf8(text).map_err(|_| failure(path, "this is not a checkpoint of a training"))?;
+        let (header, body) = text.split_once('\n').unwrap_or((&text, ""));
+        let header: Header =
+            serde_json::from_str(header).map_err(|_| failure(path, "this is not a checkpoint of a training"))?;
+        if header.format != FORMAT {
+            return Err(failure(path, "this is not a checkpoint of a training"));
+        }
+        if header.version != VERSION {
+            let problem = format!(
+                "the checkpoint has version {}, this program reads version {VERSION}; resume it with the program that wrote it",
+                header.version
+            );
+            return Err(failure(path, &problem));
+        }
+        let body = body.trim_end();
+        if digest(body) != header.sha256 {
+            return Err(failure(path, "the checkpoint is damaged: its checksum does not match; start afresh"));
+        }
+        let state: Self =
+            serde_json::from_str(body).map_err(|e| failure(path, &format!("the checkpoint is damaged: {e}")))?;
+        state.check(path, dim, config)?;
+        Ok(state)
+    }
+
+    fn check(&self, path: &Path, dim: usize, config: &TrainConfig) -> Result<()> {
+        let differs = |what: &str, saved: &str, given: &str| {
+            let problem = format!("the checkpoint belongs to {what} [{saved}], not to [{given}]; start afresh");
+            Err(failure(path, &problem))
+        };
+        if self.fingerprint != config.fingerprint {
+            return differs("another model, data set or options", &self.fingerprint, &config.fingerprint);
+        }
+        let signature = config.signature();
+        if self.signature != signature {
+            return differs("other settings", &self.signature, &signature);
+        }
+        if let Some(run) = self.runs.iter().find(|run| !run.fits(dim, &config.optimizer)) {
+            return differs("other parameters", &run.point.x.len().to_string(), &dim.to_string());
+        }
+        Ok(())
+    }
+}
+
+fn failure(path: &Path, problem: &str) -> Error {
+    Error::ModelFile { path: path.display().to_string(), problem: problem.into() }
+}
+
+fn digest(text: &str) -> String {
+    Sha256::digest(text.as_bytes()).iter().map(|byte| format!("{byte:02x}")).collect()
+}
+
+/// Saves a state when the plan says so.
+pub(crate) struct Writer<'a> {
+    plan: &'a CheckpointPlan,
+    steps: usize,
+    last: Instant,
+}
+
+impl<'a> Writer<'a> {
+    pub(crate) fn new(plan: &'a CheckpointPlan) -> Self {
+        Self { plan, steps: 0, last: Instant::now() }
+    }
+
+    /// Counts a step; tells whether it is time to [save](Self::save).
+    pub(crate) fn due(&mut self) -> bool {
+        self.steps += 1;
+        self.plan.every_steps.is_some_and(|every| self.steps >= every)
+            || self.plan.every_time.is_some_and(|every| self.last.elapsed() >= every)
+    }
+
+    pub(crate) fn save(&mut self, state: &State) -> Result<()> {
+        (self.steps, self.last) = (0, Instant::now());
+        state.save(&self.plan.path)
+    }
+}
+
+/// The history as exact numbers, six a record.
+mod columns {
+    use serde::{Deserializer, Serializer, de::Error};
+
+    use super::{History, Record, exact};
+
+    pub(super) fn serialize<S: Serializer>(history: &History, serializer: S) -> Result<S::Ok, S::Error> {
+        let row = |r: &Record| [r.restart as f64, r.iteration as f64, r.seconds, r.loss, r.gradient_norm, r.rate];
+        exact::vector::serialize(&history.records.iter().flat_map(row).collect::<Vec<_>>(), serializer)
+    }
+
+    pub(super) fn deserialize<'de, D: Deserializer<'de>>(deserializer: D) -> Result<History, D::Error> {
+        let numbers = exact::vector::deserialize(deserializer)?;
+        let (rows, rest) = numbers.as_chunks::<6>();
+        if !rest.is_empty() {
+            return Err(D::Error::custom("the learning curve is cut off"));
+        }
+        let record = |&[restart, iteration, seconds, loss, gradient_norm, rate]: &[f64; 6]| Record {
+            restart: restart as usize,
+            iteration: iteration as usize,
+            seconds,
+            loss,
+            gradient_norm,
+            rate,
+        };
+        Ok(History { records: rows.iter().map(record).collect() })
+    }
+}

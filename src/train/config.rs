@@ -1,0 +1,172 @@
+//! The settings of a training.
+
+use std::path::PathBuf;
+use std::time::Duration;
+
+use serde::{Deserialize, Serialize};
+
+use super::{Adam, CheckpointPlan, EarlyStopping, Lbfgs, Restarts};
+use crate::{Error, Result};
+
+/// The optimiser and its settings.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Optimizer {
+    /// Adam, for stochastic objectives and those with very many parameters.
+    Adam(Adam),
+    /// L-BFGS, for everything else.
+    Lbfgs(Lbfgs),
+}
+
+impl Optimizer {
+    /// The name, as in reports.
+    pub fn name(&self) -> &'static str {
+        match self {
+            Self::Adam(_) => "Adam",
+            Self::Lbfgs(_) => "L-BFGS",
+        }
+    }
+}
+
+impl Default for Optimizer {
+    fn default() -> Self {
+        Self::Lbfgs(Lbfgs::default())
+    }
+}
+
+/// How to train; by default 200 steps of L-BFGS from the given point.
+///
+/// ```
+/// use cagey::train::{Adam, Optimizer, Restarts, Schedule, TrainConfig};
+///
+/// let schedule = Schedule::Linear { final_fraction: 0.1 };
+/// let adam = Adam { rate: 0.1, schedule, ..Adam::default() };
+/// let config = TrainConfig::new(Optimizer::Adam(adam), 500).restarts(Restarts::new(3, 0.5)).loss_scale(1000.0);
+/// ```
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct TrainConfig {
+    /// The optimiser.
+    pub optimizer: Optimizer,
+    /// Most steps of one run.
+    pub steps: usize,
+    /// Wall-clock budget of one call of [`fit`](super::fit), checked before every evaluation. A resumed training gets
+    /// it afresh.
+    pub max_time: Option<Duration>,
+    /// The initial points.
+    pub restarts: Restarts,
+    /// Decides the minibatches and the perturbed initial points.
+    pub seed: u64,
+    /// Whether to stop when the loss no longer improves.
+    pub early_stopping: Option<EarlyStopping>,
+    /// Where and how often to save the state.
+    pub checkpoint: Option<CheckpointPlan>,
+    /// A checkpoint to continue from. More `steps` than before, another budget or early stopping are welcome;
+    /// the other settings must be the same.
+    pub resume: Option<PathBuf>,
+    /// Tells apart what must not be mixed up on resuming: model, data and their options.
+    pub fingerprint: String,
+    /// What losses and gradients are divided by before the optimisers and the observers see them, such as the number
+    /// of data.
+    pub loss_scale: f64,
+}
+
+impl Default for TrainConfig {
+    fn default() -> Self {
+        Self {
+            optimizer: Optimizer::default(),
+            steps: 200,
+            max_time: None,
+            restarts: Restarts::default(),
+            seed: 0,
+            early_stopping: None,
+            checkpoint: None,
+            resume: None,
+            fingerprint: String::new(),
+            loss_scale: 1.0,
+        }
+    }
+}
+
+impl TrainConfig {
+    /// `steps` steps of `optimizer`, everything else by default.
+    pub fn new(optimizer: Optimizer, steps: usize) -> Self {
+        Self { optimizer, steps, ..Self::default() }
+    }
+
+    /// Sets [`max_time`](Self::max_time).
+    pub fn max_time(mut self, budget: Duration) -> Self {
+        self.max_time = Some(budget);
+        self
+    }
+
+    /// Sets [`restarts`](Self::restarts).
+    pub fn restarts(mut self, restarts: Restarts) -> Self {
+        self.restarts = restarts;
+        self
+    }
+
+    /// Sets [`seed`](Self::seed).
+    pub fn seed(mut self, seed: u64) -> Self {
+        self.seed = seed;
+        self
+    }
+
+    /// Sets [`early_stopping`](Self::early_stopping).
+    pub fn early_stopping(mut self, rule: EarlyStopping) -> Self {
+        self.early_stopping = Some(rule);
+        self
+    }
+
+    /// Sets [`checkpoint`](Self::checkpoint).
+    pub fn checkpoint(mut self, plan: CheckpointPlan) -> Self {
+        self.checkpoint = Some(plan);
+        self
+    }
+
+    /// Sets [`resume`](Self::resume).
+    pub fn resume(mut self, path: impl Into<PathBuf>) -> Self {
+        self.resume = Some(path.into());
+        self
+    }
+
+    /// Sets [`fingerprint`](Self::fingerprint).
+    pub fn fingerprint(mut self, fingerprint: impl Into<String>) -> Self {
+        self.fingerprint = fingerprint.into();
+        self
+    }
+
+    /// Sets [`loss_scale`](Self::loss_scale).
+    pub fn loss_scale(mut self, scale: f64) -> Self {
+        self.loss_scale = scale;
+        self
+    }
+
+    /// Checks every number.
+    ///
+    /// # Errors
+    /// [`Error::Usage`] names the setting without a valid value.
+    pub fn validate(&self) -> Result<()> {
+        if !(self.loss_scale.is_finite() && self.loss_scale > 0.0) {
+            return Err(Error::Usage(format!("the loss scale {} must be positive", self.loss_scale)));
+        }
+        if let Some(EarlyStopping { patience, improvement }) = self.early_stopping
+            && (patience == 0 || !improvement.is_finite() || improvement < 0.0)
+        {
+            return Err(Error::Usage(format!(
+                "early stopping needs a patience of at least 1 and an improvement of at least 0, not {patience} and {improvement}"
+            )));
+        }
+        self.restarts.validate()?;
+        match &self.optimizer {
+            Optimizer::Adam(adam) => adam.validate(),
+            Optimizer::Lbfgs(lbfgs) => lbfgs.validate(),
+        }
+    }
+
+    /// The settings that decide the numbers of a step, as text; a checkpoint is resumed only under the same.
+    pub(crate) fn signature(&self) -> String {
+        let Self { optimizer, restarts, seed, loss_scale, .. } = self;
+        format!("{optimizer:?}, {restarts:?}, seed {seed}, loss scale {loss_scale}")
+    }
+}

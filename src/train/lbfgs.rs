@@ -1,0 +1,146 @@
+//! L-BFGS (Nocedal and Wright 2006, algorithms 7.4 and 7.5).
+//!
+//! Written here rather than taken from `argmin`, whose line searches return an error as soon as a trial value is
+//! infinite or NaN, upon which its L-BFGS ends without a point; which evaluates loss and gradient apart, and which
+//! drops curvature pairs by the iteration count, so that its memory cannot be cleared or skip a pair.
+
+use std::collections::VecDeque;
+
+use serde::{Deserialize, Serialize};
+
+use super::line_search::{Search, search};
+use super::point::{Point, Probe, Stepped, dot, max_abs, shifted};
+use super::{Termination, exact};
+use crate::{Error, Result};
+
+/// The farthest any coordinate moves in the first trial of a step along the negative gradient, whose length has no
+/// meaning yet.
+const FIRST_MOVE: f64 = 1.0;
+/// The same for later steps: parameters are logarithms and the like, where ten is very far.
+const LARGEST_MOVE: f64 = 10.0;
+/// The least cosine between the change of the point and of the gradient for which the pair is remembered.
+const LEAST_CURVATURE: f64 = 1e-10;
+
+/// The settings of L-BFGS, for objectives without noise.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct Lbfgs {
+    /// Number of curvature pairs kept.
+    pub memory: usize,
+    /// Converged when `max |gradient|`, divided by the loss scale, is at most this.
+    pub gradient_tolerance: f64,
+    /// Converged when the relative decrease of the loss is at most this in [`patience`](Self::patience) steps in a row.
+    pub loss_tolerance: f64,
+    /// Number of steps for [`loss_tolerance`](Self::loss_tolerance).
+    pub patience: usize,
+    /// Most evaluations in one line search.
+    pub line_search: usize,
+}
+
+impl Default for Lbfgs {
+    fn default() -> Self {
+        Self { memory: 10, gradient_tolerance: 1e-6, loss_tolerance: 1e-9, patience: 5, line_search: 30 }
+    }
+}
+
+impl Lbfgs {
+    pub(crate) fn validate(&self) -> Result<()> {
+        let counts = [("memory", self.memory), ("patience", self.patience), ("line search", self.line_search)];
+        if let Some((what, _)) = counts.into_iter().find(|(_, count)| *count == 0) {
+            return Err(Error::Usage(format!("L-BFGS: the number for {what} must be at least 1")));
+        }
+        let tolerances = [("gradient", self.gradient_tolerance), ("loss", self.loss_tolerance)];
+        match tolerances.into_iter().find(|(_, value)| !(value.is_finite() && *value >= 0.0)) {
+            Some((what, value)) => {
+                Err(Error::Usage(format!("L-BFGS: the {what} tolerance {value} must not be negative")))
+            }
+            None => Ok(()),
+        }
+    }
+}
+
+/// A remembered step: how the point and the gradient changed.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+struct Pair {
+    #[serde(with = "exact::vector")]
+    s: Vec<f64>,
+    #[serde(with = "exact::vector")]
+    y: Vec<f64>,
+}
+
+/// The memory of L-BFGS.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub(crate) struct LbfgsState {
+    pairs: VecDeque<Pair>,
+    /// Steps in a row with hardly any decrease.
+    quiet: usize,
+}
+
+impl LbfgsState {
+    pub(crate) fn fits(&self, dim: usize) -> bool {
+        self.pairs.iter().all(|pair| pair.s.len() == dim && pair.y.len() == dim)
+    }
+
+    /// One line search from `from`. If it finds nothing, another along the negative gradient with an empty memory.
+    pub(crate) fn step(&mut self, settings: &Lbfgs, from: &Point, probe: &mut Probe) -> Stepped {
+        if from.gradient_norm() <= settings.gradient_tolerance {
+            return Err(Termination::GradientTolerance);
+        }
+        if self.quiet >= settings.patience {
+            return Err(Termination::LossTolerance);
+        }
+        if let Some(direction) = self.direction(&from.gradient) {
+            let first = (LARGEST_MOVE / max_abs(&direction)).min(1.0);
+            match search(from, &direction, first, settings.line_search, probe) {
+                Search::Found(found) => {
+                    self.remember(settings, from, &found.to);
+                    return Ok(found);
+                }
+                Search::OutOfTime => return Err(Termination::MaxTime),
+                Search::Nothing(_) => {}
+            }
+        }
+        let steepest: Vec<f64> = from.gradient.iter().map(|g| -g).collect();
+        let first = (FIRST_MOVE / from.gradient_norm()).min(1.0);
+        match search(from, &steepest, first, settings.line_search, probe) {
+            Search::Found(found) => {
+                self.pairs.clear();
+                self.remember(settings, from, &found.to);
+                Ok(found)
+            }
+            Search::OutOfTime => Err(Termination::MaxTime),
+            Search::Nothing(problem) => Err(Search::failure(problem)),
+        }
+    }
+
+    /// `−H g` by the two-loop recursion; nothing without memory, or where rounding errors have spoilt the descent.
+    fn direction(&self, gradient: &[f64]) -> Option<Vec<f64>> {
+        let last = self.pairs.back()?;
+        let mut d: Vec<f64> = gradient.iter().map(|g| -g).collect();
+        let mut weights = Vec::with_capacity(self.pairs.len());
+        for Pair { s, y } in self.pairs.iter().rev() {
+            let weight = dot(s, &d) / dot(s, y);
+            d = shifted(&d, -weight, y);
+            weights.push(weight);
+        }
+        let scale = dot(&last.s, &last.y) / dot(&last.y, &last.y);
+        d.iter_mut().for_each(|d| *d *= scale);
+        for (Pair { s, y }, weight) in self.pairs.iter().zip(weights.into_iter().rev()) {
+            d = shifted(&d, weight - dot(y, &d) / dot(s, y), s);
+        }
+        (d.iter().all(|d| d.is_finite()) && dot(&d, gradient) < 0.0).then_some(d)
+    }
+
+    fn remember(&mut self, settings: &Lbfgs, from: &Point, to: &Point) {
+        let s = shifted(&to.x, -1.0, &from.x);
+        let y = shifted(&to.gradient, -1.0, &from.gradient);
+        if dot(&s, &y) > LEAST_CURVATURE * (dot(&s, &s) * dot(&y, &y)).sqrt() {
+            if self.pairs.len() >= settings.memory {
+                self.pairs.pop_front();
+            }
+            self.pairs.push_back(Pair { s, y });
+        }
+        let little = settings.loss_tolerance * from.loss.abs().max(to.loss.abs());
+        self.quiet = if from.loss - to.loss <= little { self.quiet + 1 } else { 0 };
+    }
+}

@@ -1,0 +1,34 @@
+//! Training: the minimum of a differentiable loss over a flat vector of unconstrained parameters, in `f64` on the host.
+//!
+//! [`fit`] takes an [`Objective`], an initial vector, a [`TrainConfig`] and [observers](Observer), and returns an
+//! [`Outcome`] that holds the best point seen and the [reason](Termination) why it ended. L-BFGS is for exact losses,
+//! [`Adam`] for stochastic ones. Points where the objective fails are retreated from, not died of. A training can be
+//! saved and continued with bit for bit the same numbers.
+
+mod adam;
+mod checkpoint;
+mod config;
+mod exact;
+mod lbfgs;
+mod line_search;
+mod objective;
+mod observer;
+mod point;
+mod progress;
+mod restarts;
+mod run;
+mod schedule;
+mod stop;
+mod trainer;
+
+pub use adam::Adam;
+pub use checkpoint::CheckpointPlan;
+pub use config::{Optimizer, TrainConfig};
+pub use lbfgs::Lbfgs;
+pub use objective::{Evaluation, FromFn, Group, Objective, Step, from_fn};
+pub use observer::{History, Log, Observer, Plan, Record, Report};
+pub use progress::Progress;
+pub use restarts::{RestartReport, Restarts};
+pub use schedule::Schedule;
+pub use stop::{EarlyStopping, Termination};
+pub use trainer::{Outcome, fit};

@@ -1,0 +1,113 @@
+//! What is minimised: a differentiable loss of a flat vector of unconstrained parameters.
+
+use std::ops::Range;
+
+use crate::Result;
+
+/// Where in the training an evaluation is asked for; a minibatch is a function of `(seed, iteration)` only, so that a
+/// resumed run sees the batches of an uninterrupted one.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Step {
+    /// The step the evaluation belongs to; 0 is the initial point. All trial points of one line search share it.
+    pub iteration: usize,
+    /// Passes over the data made so far, `iteration / steps_per_epoch`.
+    pub epoch: f64,
+    /// The seed of the training, the same in every restart.
+    pub seed: u64,
+}
+
+/// The loss and its gradient at one point.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Evaluation {
+    /// The total loss (not per datum).
+    pub loss: f64,
+    /// `∂loss/∂x`, of length [`Objective::dim`].
+    pub gradient: Vec<f64>,
+}
+
+/// A range of parameters that are treated alike. Parameters in no group have rate 1 and spread 1.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Group {
+    /// The indices in the parameter vector.
+    pub range: Range<usize>,
+    /// Multiplies the learning rate of Adam; positive. L-BFGS finds its own scales and does not use it.
+    pub rate: f64,
+    /// Multiplies the standard deviation of the perturbation of restarts; 0 leaves the initial values as they are.
+    pub spread: f64,
+}
+
+impl Group {
+    /// The parameters in `range`, with learning-rate factor `rate` and spread 1.
+    pub fn new(range: Range<usize>, rate: f64) -> Self {
+        Self { range, rate, spread: 1.0 }
+    }
+
+    /// The same group, perturbed in restarts by `spread` times the standard deviation.
+    pub fn spread(mut self, spread: f64) -> Self {
+        self.spread = spread;
+        self
+    }
+}
+
+/// A loss to be minimised over `R^dim`.
+pub trait Objective {
+    /// Number of parameters.
+    fn dim(&self) -> usize;
+
+    /// Loss and gradient at `x`.
+    ///
+    /// # Errors
+    /// An error, like a non-finite value, marks a point outside the domain: optimisers retreat from it. Only at the
+    /// initial point does it end a run.
+    fn evaluate(&mut self, x: &[f64], step: Step) -> Result<Evaluation>;
+
+    /// Parameters with their own learning rate or spread; the ranges must not overlap.
+    fn groups(&self) -> Vec<Group> {
+        Vec::new()
+    }
+
+    /// Steps in one pass over the data: the number of minibatches, 1 for full batches.
+    fn steps_per_epoch(&self) -> usize {
+        1
+    }
+
+    /// Whether `evaluate` is a noisy estimate. Then losses are smoothed over an epoch (at least ten steps) before they
+    /// are compared, so that one lucky minibatch does not pass for the best point.
+    fn stochastic(&self) -> bool {
+        false
+    }
+}
+
+/// An [`Objective`] made of a closure; see [`from_fn`].
+#[derive(Clone, Debug)]
+pub struct FromFn<F> {
+    dim: usize,
+    evaluate: F,
+}
+
+/// The objective of `dim` parameters that `evaluate` computes.
+///
+/// ```
+/// use cagey::train::{Evaluation, TrainConfig, fit, from_fn};
+///
+/// let mut bowl = from_fn(2, |x, _| {
+///     let gradient = vec![2.0 * (x[0] - 1.0), 8.0 * x[1]];
+///     Ok(Evaluation { loss: (x[0] - 1.0).powi(2) + 4.0 * x[1].powi(2), gradient })
+/// });
+/// let outcome = fit(&mut bowl, &[0.0, 3.0], &TrainConfig::default(), &mut [])?;
+/// assert!((outcome.x[0] - 1.0).abs() < 1e-6);
+/// # Ok::<(), cagey::Error>(())
+/// ```
+pub fn from_fn<F: FnMut(&[f64], Step) -> Result<Evaluation>>(dim: usize, evaluate: F) -> FromFn<F> {
+    FromFn { dim, evaluate }
+}
+
+impl<F: FnMut(&[f64], Step) -> Result<Evaluation>> Objective for FromFn<F> {
+    fn dim(&self) -> usize {
+        self.dim
+    }
+
+    fn evaluate(&mut self, x: &[f64], step: Step) -> Result<Evaluation> {
+        (self.evaluate)(x, step)
+    }
+}

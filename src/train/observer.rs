@@ -1,0 +1,143 @@
+//! Watching a training: the observer interface, the learning curve and log lines.
+
+use std::io::Write;
+use std::ops::ControlFlow;
+
+use serde::{Deserialize, Serialize};
+
+use super::Outcome;
+
+/// What is about to be done.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Plan {
+    /// Number of parameters.
+    pub dim: usize,
+    /// The name of the optimiser.
+    pub optimizer: &'static str,
+    /// Most steps of one run.
+    pub steps: usize,
+    /// Number of initial points.
+    pub restarts: usize,
+    /// What losses and gradients are divided by in reports.
+    pub loss_scale: f64,
+    /// Steps, over all restarts, that a checkpoint brings along; 0 for a new training.
+    pub resumed: usize,
+}
+
+/// The state after a step. Losses and gradients are divided by the loss scale.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Report<'a> {
+    /// Index of the restart.
+    pub restart: usize,
+    /// Steps made in this restart; 0 for the report on its initial point.
+    pub iteration: usize,
+    /// The step at which this restart, or its race, ends.
+    pub limit: usize,
+    /// Evaluations of the objective in this restart.
+    pub evaluations: usize,
+    /// The loss at `x`.
+    pub loss: f64,
+    /// The loss averaged over recent steps of a stochastic objective; otherwise `loss`.
+    pub smoothed: f64,
+    /// `max |gradient|` at `x`.
+    pub gradient_norm: f64,
+    /// The learning rate, or the step length a line search took; 0 at the initial point.
+    pub rate: f64,
+    /// Seconds since the training began, those before a resume included.
+    pub seconds: f64,
+    /// The current point.
+    pub x: &'a [f64],
+}
+
+/// Somebody who is told about the training and may end it.
+pub trait Observer {
+    /// Before the first evaluation.
+    fn start(&mut self, plan: &Plan) {
+        let _ = plan;
+    }
+
+    /// After each step; `Break` ends the training as [`Termination::Interrupted`](super::Termination::Interrupted).
+    fn step(&mut self, report: &Report) -> ControlFlow<()>;
+
+    /// At the end of a training that has a result.
+    fn finish(&mut self, outcome: &Outcome) {
+        let _ = outcome;
+    }
+}
+
+/// One point of a learning curve; see [`Report`] for the quantities.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+#[allow(missing_docs, reason = "the fields are those of `Report`")]
+pub struct Record {
+    pub restart: usize,
+    pub iteration: usize,
+    pub seconds: f64,
+    pub loss: f64,
+    pub gradient_norm: f64,
+    pub rate: f64,
+}
+
+/// Records the learning curves of all restarts.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(transparent)]
+pub struct History {
+    /// The records in the order of the steps.
+    pub records: Vec<Record>,
+}
+
+impl Observer for History {
+    fn step(&mut self, report: &Report) -> ControlFlow<()> {
+        let &Report { restart, iteration, seconds, loss, gradient_norm, rate, .. } = report;
+        self.records.push(Record { restart, iteration, seconds, loss, gradient_norm, rate });
+        ControlFlow::Continue(())
+    }
+}
+
+/// Writes a line every so many steps and one at the end.
+#[derive(Debug)]
+pub struct Log<W> {
+    every: usize,
+    to: W,
+}
+
+impl Log<std::io::Stderr> {
+    /// Lines to standard error every `every` steps.
+    pub fn stderr(every: usize) -> Self {
+        Self::new(every, std::io::stderr())
+    }
+}
+
+impl<W: Write> Log<W> {
+    /// Lines to `to` every `every` steps.
+    pub fn new(every: usize, to: W) -> Self {
+        Self { every: every.max(1), to }
+    }
+
+    /// A log that cannot be written is no reason to lose a training.
+    fn line(&mut self, text: std::fmt::Arguments) {
+        let _ = writeln!(self.to, "{text}");
+    }
+}
+
+impl<W: Write> Observer for Log<W> {
+    fn start(&mut self, plan: &Plan) {
+        let Plan { dim, optimizer, steps, restarts, .. } = plan;
+        self.line(format_args!("{optimizer}: {dim} parameters, {steps} steps, initial points: {restarts}"));
+    }
+
+    fn step(&mut self, report: &Report) -> ControlFlow<()> {
+        if report.iteration.is_multiple_of(self.every) {
+            let Report { restart, iteration, smoothed, gradient_norm, rate, seconds, .. } = report;
+            self.line(format_args!(
+                "restart {restart}  step {iteration:>6}  loss {smoothed:.6}  gradient {gradient_norm:.2e}  \
+                 rate {rate:.2e}  {seconds:.1} s"
+            ));
+        }
+        ControlFlow::Continue(())
+    }
+
+    fn finish(&mut self, outcome: &Outcome) {
+        let Outcome { loss, iterations, seconds, termination, .. } = outcome;
+        self.line(format_args!("loss {loss:.6} after {iterations} steps, {seconds:.1} s: {termination}"));
+    }
+}

@@ -1,0 +1,60 @@
+//! What the optimisers share: an evaluated point, and the question put to the objective.
+
+use serde::{Deserialize, Serialize};
+
+use super::{Evaluation, Termination, exact};
+use crate::Error;
+
+/// A point with its loss and gradient, both divided by the loss scale.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub(crate) struct Point {
+    #[serde(with = "exact::vector")]
+    pub(crate) x: Vec<f64>,
+    #[serde(with = "exact::number")]
+    pub(crate) loss: f64,
+    #[serde(with = "exact::vector")]
+    pub(crate) gradient: Vec<f64>,
+}
+
+impl Point {
+    /// `max |gradient|`.
+    pub(crate) fn gradient_norm(&self) -> f64 {
+        max_abs(&self.gradient)
+    }
+}
+
+/// A step an optimiser made.
+pub(crate) struct Move {
+    pub(crate) to: Point,
+    /// The learning rate or step length.
+    pub(crate) rate: f64,
+}
+
+/// Why there is no value at a point.
+pub(crate) enum Refusal {
+    /// The point lies outside the domain: an error, or a value that is not finite.
+    Outside(Error),
+    /// The time was up before the evaluation.
+    OutOfTime,
+}
+
+/// Evaluates the objective at a point.
+pub(crate) type Probe<'a> = dyn FnMut(&[f64]) -> Result<Evaluation, Refusal> + 'a;
+
+/// The outcome of one step of an optimiser. Where it is an error, the optimiser's state is unchanged.
+pub(crate) type Stepped = Result<Move, Termination>;
+
+/// `max |v|`.
+pub(crate) fn max_abs(v: &[f64]) -> f64 {
+    v.iter().fold(0.0, |most, value| value.abs().max(most))
+}
+
+/// `u·v`.
+pub(crate) fn dot(u: &[f64], v: &[f64]) -> f64 {
+    u.iter().zip(v).map(|(a, b)| a * b).sum()
+}
+
+/// `x + a d`.
+pub(crate) fn shifted(x: &[f64], a: f64, d: &[f64]) -> Vec<f64> {
+    x.iter().zip(d).map(|(x, d)| x + a * d).collect()
+}

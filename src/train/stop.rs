@@ -1,0 +1,123 @@
+//! When training ends, and why.
+
+use std::fmt;
+
+use serde::{Deserialize, Serialize};
+
+use super::exact;
+
+/// Why a run ended.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+#[non_exhaustive]
+pub enum Termination {
+    /// The largest component of the gradient is within the tolerance.
+    GradientTolerance,
+    /// The loss has hardly decreased over several steps.
+    LossTolerance,
+    /// All steps are made.
+    Steps,
+    /// The time is up.
+    MaxTime,
+    /// The loss has not improved for `patience` steps.
+    EarlyStop {
+        /// The number of steps without improvement.
+        patience: usize,
+    },
+    /// No step along the search direction decreases the loss.
+    LineSearchFailed,
+    /// An observer asked to stop.
+    Interrupted,
+    /// The objective failed, at the initial point or at every point tried; its last message.
+    Failed(String),
+}
+
+impl Termination {
+    /// Whether the run stands at a minimum as far as its optimiser can tell.
+    pub fn converged(&self) -> bool {
+        matches!(self, Self::GradientTolerance | Self::LossTolerance)
+    }
+}
+
+impl fmt::Display for Termination {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::GradientTolerance => write!(f, "converged: the gradient is within the tolerance"),
+            Self::LossTolerance => write!(f, "converged: the loss no longer decreases"),
+            Self::Steps => write!(f, "all steps made"),
+            Self::MaxTime => write!(f, "the time is up"),
+            Self::EarlyStop { patience } => write!(f, "stopped early: no improvement in {patience} steps"),
+            Self::LineSearchFailed => write!(f, "the line search found no lower loss"),
+            Self::Interrupted => write!(f, "interrupted"),
+            Self::Failed(problem) => write!(f, "failed: {problem}"),
+        }
+    }
+}
+
+/// Stop when the loss has not improved for a while.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct EarlyStopping {
+    /// Steps without improvement after which to stop.
+    pub patience: usize,
+    /// The decrease that counts as improvement, relative to the magnitude of the loss.
+    pub improvement: f64,
+}
+
+impl Default for EarlyStopping {
+    /// 100 steps without an improvement of 1e-4.
+    fn default() -> Self {
+        Self { patience: 100, improvement: 1e-4 }
+    }
+}
+
+/// Follows the losses of one run: smooths them, tells which is the lowest and how long none was lower.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub(crate) struct Monitor {
+    window: usize,
+    seen: usize,
+    /// The exponential moving average, not yet corrected for its start at 0.
+    #[serde(with = "exact::number")]
+    average: f64,
+    #[serde(with = "exact::number")]
+    lowest: f64,
+    /// The loss from which the next improvement is measured.
+    #[serde(with = "exact::number")]
+    reference: f64,
+    stale: usize,
+}
+
+impl Monitor {
+    /// A monitor that averages over about `window` losses; 1 takes them as they are.
+    pub(crate) fn new(window: usize) -> Self {
+        let window = window.max(1);
+        Self { window, seen: 0, average: 0.0, lowest: f64::INFINITY, reference: f64::INFINITY, stale: 0 }
+    }
+
+    /// Takes the loss of a step; returns the smoothed loss, and whether it is the lowest so far. Until the window is
+    /// full the latest counts as the lowest, as the average of a few batches says little.
+    pub(crate) fn observe(&mut self, loss: f64, rule: Option<&EarlyStopping>) -> (f64, bool) {
+        let keep = 1.0 - 1.0 / self.window as f64;
+        self.seen += 1;
+        self.average = keep * self.average + (1.0 - keep) * loss;
+        let smoothed = if self.window == 1 { loss } else { self.average / (1.0 - keep.powf(self.seen as f64)) };
+        let filling = self.seen < self.window;
+        let lowest = filling || smoothed < self.lowest;
+        if lowest {
+            self.lowest = smoothed;
+        }
+        let improvement = rule.map_or(0.0, |rule| rule.improvement);
+        let improved = self.reference.is_infinite() || smoothed < self.reference - improvement * self.reference.abs();
+        if filling || improved {
+            (self.reference, self.stale) = (smoothed, 0);
+        } else {
+            self.stale += 1;
+        }
+        (smoothed, lowest)
+    }
+
+    /// The reason to stop, if the rule gives one.
+    pub(crate) fn verdict(&self, rule: Option<&EarlyStopping>) -> Option<Termination> {
+        let patience = rule?.patience;
+        (self.stale >= patience).then_some(Termination::EarlyStop { patience })
+    }
+}

@@ -1,0 +1,207 @@
+//! The trainer: which run makes the next step, who is told, when the state is saved.
+
+use std::time::Instant;
+
+use super::checkpoint::{State, Writer};
+use super::run::{Advance, Run, Setting};
+use super::{History, Objective, Observer, Plan, Report, RestartReport, Termination, TrainConfig};
+use crate::{Error, Result};
+
+/// The result of a training.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Outcome {
+    /// The best point seen, whatever ended the training.
+    pub x: Vec<f64>,
+    /// Its loss divided by the loss scale; for a stochastic objective the smoothed loss there.
+    pub loss: f64,
+    /// What losses were divided by.
+    pub loss_scale: f64,
+    /// Why the training, or its best restart, ended.
+    pub termination: Termination,
+    /// The learning curves of all restarts.
+    pub history: History,
+    /// Steps of all restarts.
+    pub iterations: usize,
+    /// Evaluations of the objective in all restarts.
+    pub evaluations: usize,
+    /// Wall-clock time, that before a resume included.
+    pub seconds: f64,
+    /// How each restart went.
+    pub restarts: Vec<RestartReport>,
+    /// The index of the restart that `x` is from.
+    pub best_restart: usize,
+}
+
+impl Outcome {
+    /// The loss as the objective defines it.
+    pub fn total_loss(&self) -> f64 {
+        self.loss * self.loss_scale
+    }
+}
+
+/// Minimises `objective` from `x0`.
+///
+/// # Errors
+/// [`Error::Usage`] for settings or groups without valid values, [`Error::Shape`] if `x0` has another length than
+/// `objective.dim()`, the first error of the objective if it fails at every initial point, and [`Error::Io`] or
+/// [`Error::ModelFile`] for a checkpoint that cannot be written, read or continued.
+pub fn fit(
+    objective: &mut dyn Objective,
+    x0: &[f64],
+    config: &TrainConfig,
+    observers: &mut [&mut dyn Observer],
+) -> Result<Outcome> {
+    let began = Instant::now();
+    config.validate()?;
+    let rates = check(objective, x0)?;
+    let mut state = match &config.resume {
+        Some(path) => State::load(path, x0.len(), config)?,
+        None => {
+            let points = config.restarts.points(x0, &objective.groups(), config.seed);
+            State::new(points.into_iter().map(|x| Run::new(x, config, objective)).collect(), config)
+        }
+    };
+    let mut writer = config.checkpoint.as_ref().map(Writer::new);
+    if let Some(writer) = &mut writer {
+        writer.save(&state)?;
+    }
+    let plan = Plan {
+        dim: x0.len(),
+        optimizer: config.optimizer.name(),
+        steps: config.steps,
+        restarts: config.restarts.count,
+        loss_scale: config.loss_scale,
+        resumed: state.runs.iter().map(|run| run.iteration).sum(),
+    };
+    observers.iter_mut().for_each(|observer| observer.start(&plan));
+
+    let earlier = state.seconds;
+    let mut setting = Setting { config, rates, deadline: None };
+    let mut first_error = None;
+    let mut cut_short = None;
+    while let Some((restart, limit)) = next_step(&state.runs, config) {
+        // Without any point there is no result: the first one is evaluated however little time there is.
+        let any = state.runs.iter().any(|run| run.best.is_some());
+        setting.deadline = config.max_time.filter(|_| any).and_then(|budget| began.checked_add(budget));
+        let run = &mut state.runs[restart];
+        let advance = run.advance(objective, &setting);
+        state.seconds = earlier + began.elapsed().as_secs_f64();
+        match advance {
+            Advance::Moved { smoothed, rate } => {
+                let report = Report {
+                    restart,
+                    iteration: run.iteration,
+                    limit,
+                    evaluations: run.evaluations,
+                    loss: run.point.loss,
+                    smoothed,
+                    gradient_norm: run.point.gradient_norm(),
+                    rate,
+                    seconds: state.seconds,
+                    x: &run.point.x,
+                };
+                let _ = state.history.step(&report);
+                // Everybody is told, even if the first one asks to stop.
+                if observers.iter_mut().fold(false, |stop, observer| observer.step(&report).is_break() || stop) {
+                    cut_short = Some(Termination::Interrupted);
+                }
+                if let Some(writer) = &mut writer
+                    && writer.due()
+                {
+                    writer.save(&state)?;
+                }
+            }
+            Advance::Ended => {}
+            Advance::OutOfTime => cut_short = Some(Termination::MaxTime),
+            Advance::Failed(error) => {
+                first_error.get_or_insert(error);
+            }
+        }
+        if cut_short.is_some() {
+            break;
+        }
+    }
+    if let Some(writer) = &mut writer {
+        writer.save(&state)?;
+    }
+    let outcome = outcome(state, config, cut_short).map_err(|problem| first_error.unwrap_or(problem))?;
+    observers.iter_mut().for_each(|observer| observer.finish(&outcome));
+    Ok(outcome)
+}
+
+/// Checks the initial point and the groups; returns the learning-rate factor of every parameter.
+fn check(objective: &dyn Objective, x0: &[f64]) -> Result<Vec<f64>> {
+    let dim = objective.dim();
+    if x0.len() != dim {
+        return Err(Error::shape("initial parameters", dim.to_string(), x0.len().to_string()));
+    }
+    if let Some(index) = x0.iter().position(|x| !x.is_finite()) {
+        return Err(Error::NotFinite(format!("initial parameter {index} ({})", x0[index])));
+    }
+    let mut rates = vec![1.0; dim];
+    let mut taken = vec![false; dim];
+    for group in objective.groups() {
+        let range = || format!("parameter group {}..{}", group.range.start, group.range.end);
+        if group.range.start > group.range.end || group.range.end > dim {
+            return Err(Error::Usage(format!("{} does not lie within the {dim} parameters", range())));
+        }
+        if !(group.rate.is_finite() && group.rate > 0.0 && group.spread.is_finite() && group.spread >= 0.0) {
+            let problem = format!(
+                "{}: the learning-rate factor {} must be positive, the spread {} not negative",
+                range(),
+                group.rate,
+                group.spread
+            );
+            return Err(Error::Usage(problem));
+        }
+        if taken[group.range.clone()].contains(&true) {
+            return Err(Error::Usage(format!("{} overlaps another one", range())));
+        }
+        taken[group.range.clone()].fill(true);
+        rates[group.range].fill(group.rate);
+    }
+    Ok(rates)
+}
+
+/// The run that makes the next step and the step at which it stops: a function of the state alone, so that there is
+/// nothing else to save. In a race all runs come to its end before the best goes on.
+fn next_step(runs: &[Run], config: &TrainConfig) -> Option<(usize, usize)> {
+    let race = config.restarts.race.filter(|_| runs.len() > 1).map(|steps| steps.min(config.steps));
+    let limit = race.unwrap_or(config.steps);
+    let unfinished = runs.iter().position(|run| run.unfinished(limit)).map(|index| (index, limit));
+    if unfinished.is_some() || race.is_none() {
+        return unfinished;
+    }
+    let ahead = runs.iter().position(|run| run.iteration > limit);
+    let winner = ahead.or_else(|| best(runs))?;
+    runs[winner].unfinished(config.steps).then_some((winner, config.steps))
+}
+
+/// The run with the lowest loss.
+fn best(runs: &[Run]) -> Option<usize> {
+    let losses = runs.iter().enumerate().filter_map(|(index, run)| Some((index, run.best.as_ref()?.loss)));
+    losses.min_by(|(_, a), (_, b)| a.total_cmp(b)).map(|(index, _)| index)
+}
+
+/// The result that a state amounts to, or the failure of its first run if it has none.
+fn outcome(state: State, config: &TrainConfig, cut_short: Option<Termination>) -> Result<Outcome> {
+    let restarts: Vec<_> = state.runs.iter().map(|run| run.report(config.steps)).collect();
+    let found = best(&state.runs).and_then(|index| Some((index, state.runs[index].best.clone()?)));
+    let Some((best_restart, best)) = found else {
+        let problem = restarts.first().and_then(|run| run.termination.as_ref()).map(Termination::to_string);
+        return Err(Error::Data(problem.unwrap_or_default()));
+    };
+    let ended = restarts[best_restart].termination.clone();
+    Ok(Outcome {
+        x: best.x,
+        loss: best.loss,
+        loss_scale: config.loss_scale,
+        termination: cut_short.or(ended).unwrap_or(Termination::Steps),
+        iterations: restarts.iter().map(|run| run.iterations).sum(),
+        evaluations: restarts.iter().map(|run| run.evaluations).sum(),
+        seconds: state.seconds,
+        history: state.history,
+        restarts,
+        best_restart,
+    })
+}
