@@ -1,4 +1,6 @@
 //! x
+mod atomic;
 pub mod error;
 pub mod linalg;
+pub mod model_file;
 pub use error::{Error, Result};
