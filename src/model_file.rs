@@ -1,0 +1,249 @@
+//! The container of a saved model: one safetensors file with named arrays and a JSON document.
+//!
+//! The `__metadata__` of the file holds `format` = `cagey-model`, `version` (of this layout), `cagey` (the crate version
+//! that wrote it), `document` (JSON text) and `sha256`, a checksum over the document and the name, data type, shape and
+//! bytes of every array in the order of the names. Every float, in arrays and document, comes back bit for bit.
+
+use crate::atomic::write_atomically;
+use crate::{Error, Result};
+use safetensors::tensor::{Dtype, Metadata, SafeTensors, TensorView};
+use serde_json::{Number, Value};
+use sha2::{Digest, Sha256};
+use std::collections::{BTreeMap, HashMap};
+use std::fs;
+use std::path::Path;
+
+/// The value of the `format` key.
+const FORMAT: &str = "cagey-model";
+/// The newest layout this crate reads, and the one it writes.
+const VERSION: u64 = 1;
+/// What to do about a file whose content cannot be trusted.
+const RESTORE: &str = "copy it again from its source or save the model anew";
+
+/// What a saved model consists of.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct ModelFile {
+    /// Everything that is not an array: kernel, options, names.
+    pub document: Value,
+    /// The arrays by name.
+    pub arrays: BTreeMap<String, Array>,
+}
+
+/// A dense array in row-major order.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Array {
+    /// The extent of each dimension; empty for a scalar.
+    pub shape: Vec<usize>,
+    /// The entries, as many as the product of `shape`.
+    pub data: ArrayData,
+}
+
+/// The entries of an [`Array`] in the precision the model was fitted in.
+#[derive(Clone, Debug, PartialEq)]
+pub enum ArrayData {
+    /// Double precision.
+    F64(Vec<f64>),
+    /// Single precision.
+    F32(Vec<f32>),
+}
+
+impl ModelFile {
+    /// Writes the model to `path`; an existing file is replaced only once the new one is complete.
+    ///
+    /// # Errors
+    /// [`Error::Shape`] when an array's entries do not fill its shape, [`Error::Usage`] for an array called
+    /// `__metadata__` or a document nested too deeply to be read back, and [`Error::Io`] when writing fails.
+    pub fn save(&self, path: impl AsRef<Path>) -> Result<()> {
+        let path = path.as_ref();
+        let bytes = self.to_bytes()?;
+        write_atomically(path, |temporary| fs::write(temporary, &bytes).map_err(|source| Error::io(path, &source)))
+    }
+
+    /// Reads the model at `path` and checks it against its checksum.
+    ///
+    /// # Errors
+    /// [`Error::Io`] when the file cannot be read; [`Error::ModelFile`] when it is truncated, altered, not a model of
+    /// this crate, or of a newer layout.
+    pub fn load(path: impl AsRef<Path>) -> Result<Self> {
+        let path = path.as_ref();
+        let bytes = fs::read(path).map_err(|source| Error::io(path, &source))?;
+        Self::from_bytes(&bytes).map_err(|problem| Error::ModelFile { path: path.display().to_string(), problem })
+    }
+
+    /// The content of the file.
+    fn to_bytes(&self) -> Result<Vec<u8>> {
+        let document = self.document.to_string();
+        if !parse_document(&document).is_ok_and(|read| read == self.document) {
+            return Err(Error::Usage("the model's document cannot be read back from JSON: nest it less deeply".into()));
+        }
+        let mut blocks = BTreeMap::new();
+        for (name, array) in &self.arrays {
+            if name == "__metadata__" {
+                return Err(Error::Usage("an array cannot be called `__metadata__`: rename it".into()));
+            }
+            let entries = array.data.len();
+            if array.shape.iter().try_fold(1_usize, |size, &extent| size.checked_mul(extent)) != Some(entries) {
+                let expected = format!("entries for shape {:?}", array.shape);
+                return Err(Error::shape(format!("array `{name}`"), expected, format!("{entries} entries")));
+            }
+            blocks.insert(name.as_str(), (array, array.data.to_le_bytes()));
+        }
+        let unwritable = |source| Error::Usage(format!("the model cannot be written as safetensors: {source}"));
+        let views = blocks
+            .iter()
+            .map(|(&name, (array, bytes))| Ok((name, TensorView::new(array.data.dtype(), array.shape.clone(), bytes)?)))
+            .collect::<std::result::Result<BTreeMap<_, _>, _>>()
+            .map_err(unwritable)?;
+        let metadata = HashMap::from([
+            ("format".to_owned(), FORMAT.to_owned()),
+            ("version".to_owned(), VERSION.to_string()),
+            ("cagey".to_owned(), env!("CARGO_PKG_VERSION").to_owned()),
+            ("sha256".to_owned(), checksum(&document, &views)),
+            ("document".to_owned(), document),
+        ]);
+        safetensors::serialize(views, Some(metadata)).map_err(unwritable)
+    }
+
+    /// The model in `bytes`, or what is wrong with them.
+    fn from_bytes(bytes: &[u8]) -> std::result::Result<Self, String> {
+        let unreadable = |source| format!("not a model file, or truncated or damaged ({source}); {RESTORE}");
+        let (_, header) = SafeTensors::read_metadata(bytes).map_err(unreadable)?;
+        let document = check_header(&header)?;
+        let tensors = SafeTensors::deserialize(bytes).map_err(unreadable)?;
+        let views: BTreeMap<_, _> = tensors.iter().collect();
+        if header.metadata().as_ref().and_then(|keys| keys.get("sha256")) != Some(&checksum(document, &views)) {
+            return Err(format!("its content does not match its checksum, so it was altered or damaged; {RESTORE}"));
+        }
+        let document = parse_document(document).map_err(|source| format!("its document is no JSON: {source}"))?;
+        let arrays = views.into_iter().map(|(name, view)| Ok((name.to_owned(), Array::read(name, &view)?)));
+        Ok(Self { document, arrays: arrays.collect::<std::result::Result<_, String>>()? })
+    }
+}
+
+impl Array {
+    /// The array that `view` shows.
+    fn read(name: &str, view: &TensorView<'_>) -> std::result::Result<Self, String> {
+        let data = match view.dtype() {
+            Dtype::F64 => {
+                ArrayData::F64(view.data().as_chunks().0.iter().map(|&word| f64::from_le_bytes(word)).collect())
+            }
+            Dtype::F32 => {
+                ArrayData::F32(view.data().as_chunks().0.iter().map(|&word| f32::from_le_bytes(word)).collect())
+            }
+            other => return Err(format!("its array `{name}` holds {other}; a model holds F64 or F32 only")),
+        };
+        Ok(Self { shape: view.shape().to_vec(), data })
+    }
+}
+
+impl ArrayData {
+    /// The number of entries.
+    pub fn len(&self) -> usize {
+        match self {
+            Self::F64(entries) => entries.len(),
+            Self::F32(entries) => entries.len(),
+        }
+    }
+
+    /// Whether there are no entries.
+    pub fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+
+    fn dtype(&self) -> Dtype {
+        match self {
+            Self::F64(_) => Dtype::F64,
+            Self::F32(_) => Dtype::F32,
+        }
+    }
+
+    fn to_le_bytes(&self) -> Vec<u8> {
+        match self {
+            Self::F64(entries) => entries.iter().flat_map(|entry| entry.to_le_bytes()).collect(),
+            Self::F32(entries) => entries.iter().flat_map(|entry| entry.to_le_bytes()).collect(),
+        }
+    }
+}
+
+/// The document's text, once the header says that this crate can read the rest.
+fn check_header(header: &Metadata) -> std::result::Result<&str, String> {
+    let key = |name: &str| header.metadata().as_ref().and_then(|keys| keys.get(name)).map(String::as_str);
+    if key("format") != Some(FORMAT) {
+        return Err("a safetensors file, but not a model of cagey; give a file that cagey saved".into());
+    }
+    let ours = env!("CARGO_PKG_VERSION");
+    match key("version").and_then(|version| version.parse::<u64>().ok()) {
+        Some(VERSION) => key("document").ok_or_else(|| format!("its document is missing; {RESTORE}")),
+        Some(newer) if newer > VERSION => Err(format!(
+            "written by cagey {} in model format {newer}; cagey {ours} reads format {VERSION}: install a newer cagey",
+            key("cagey").unwrap_or("of unknown version")
+        )),
+        _ => Err(format!("its format version {:?} does not exist; {RESTORE}", key("version").unwrap_or_default())),
+    }
+}
+
+/// SHA-256 over the document and every array; lengths come first so that no two contents read alike.
+fn checksum(document: &str, views: &BTreeMap<&str, TensorView<'_>>) -> String {
+    let mut hash = Sha256::new();
+    let mut part = |bytes: &[u8]| {
+        hash.update((bytes.len() as u64).to_le_bytes());
+        hash.update(bytes);
+    };
+    part(document.as_bytes());
+    for (name, view) in views {
+        part(name.as_bytes());
+        part(view.dtype().to_string().as_bytes());
+        part(&view.shape().iter().flat_map(|&extent| (extent as u64).to_le_bytes()).collect::<Vec<_>>());
+        part(view.data());
+    }
+    hash.finalize().iter().map(|byte| format!("{byte:02x}")).collect()
+}
+
+/// Parses a document written by [`ModelFile::save`], every number correctly rounded.
+///
+/// The JSON parser rounds decimals to within one unit in the last place only, so each float is read again from its own
+/// digits; values and digits come in the same order because the text was written from such a value.
+fn parse_document(text: &str) -> serde_json::Result<Value> {
+    let mut document = serde_json::from_str(text)?;
+    round_floats(&mut document, &mut number_tokens(text));
+    Ok(document)
+}
+
+/// Replaces the floats below `value` by the correctly rounded values of their `tokens`.
+fn round_floats<'a>(value: &mut Value, tokens: &mut impl Iterator<Item = &'a str>) {
+    match value {
+        Value::Number(number) => {
+            let token = tokens.next();
+            if let (true, Some(exact)) = (number.is_f64(), token.and_then(|digits| digits.parse().ok())) {
+                *number = Number::from_f64(exact).unwrap_or_else(|| number.clone());
+            }
+        }
+        Value::Array(items) => items.iter_mut().for_each(|item| round_floats(item, tokens)),
+        Value::Object(fields) => fields.values_mut().for_each(|item| round_floats(item, tokens)),
+        Value::Null | Value::Bool(_) | Value::String(_) => {}
+    }
+}
+
+/// The numbers of a JSON text, in order, as written.
+fn number_tokens(text: &str) -> impl Iterator<Item = &str> {
+    let mut rest = text;
+    std::iter::from_fn(move || {
+        loop {
+            rest = &rest[rest.find(|c: char| c == '"' || c == '-' || c.is_ascii_digit())?..];
+            if let Some(inside) = rest.strip_prefix('"') {
+                let mut escaped = false;
+                let end = inside.find(|c| {
+                    let closes = c == '"' && !escaped;
+                    escaped = c == '\\' && !escaped;
+                    closes
+                })?;
+                rest = &inside[end + 1..];
+            } else {
+                let end = rest.find(|c: char| !matches!(c, '0'..='9' | '+' | '-' | '.' | 'e' | 'E'));
+                let (token, tail) = rest.split_at(end.unwrap_or(rest.len()));
+                rest = tail;
+                return Some(token);
+            }
+        }
+    })
+}
