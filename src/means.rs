@@ -1,0 +1,86 @@
+//! Prior mean functions.
+
+use burn::tensor::Tensor;
+use serde::{Deserialize, Serialize};
+
+use crate::error::{Error, Result};
+use crate::params::{Parameter, Parameters, Unit};
+use crate::scope::Scope;
+
+/// The mean of the prior, on inputs as the model sees them (for standardised data, about their mean).
+#[derive(Debug, Clone, Serialize, Deserialize)]
+pub enum Mean {
+    /// 0 (for standardised targets, their mean).
+    Zero,
+    /// A learned constant.
+    Constant(Parameter),
+    /// A learned constant plus a learned slope per input column.
+    Linear {
+        /// The value at the origin of the inputs.
+        constant: Parameter,
+        /// One slope per column.
+        slopes: Parameter,
+    },
+}
+
+impl Mean {
+    /// The mean of a name: `zero`, `constant` or `linear`, for `d` input columns.
+    ///
+    /// # Errors
+    /// [`Error::Usage`] for any other name.
+    pub fn named(name: &str, d: usize) -> Result<Self> {
+        let constant = || Parameter::real("constant", Unit::Level, &[0.0]);
+        match name {
+            "zero" => Ok(Self::Zero),
+            "constant" => Ok(Self::Constant(constant())),
+            "linear" => Ok(Self::Linear {
+                constant: constant(),
+                slopes: Parameter::real("slopes", Unit::Slope, &vec![0.0; d]),
+            }),
+            _ => Err(Error::Usage(format!("unknown mean `{name}`; use zero, constant or linear"))),
+        }
+    }
+
+    /// The mean at rows `x [n, d]`, as `[n]`.
+    pub fn at(&self, scope: &Scope, x: &Tensor<2>) -> Tensor<1> {
+        let n = x.dims()[0];
+        match self {
+            Self::Zero => scope.vector(&vec![0.0; n]),
+            Self::Constant(constant) => scope.value(constant).expand([n]),
+            Self::Linear { constant, slopes } => {
+                let trend = x.clone() * scope.value(slopes).unsqueeze::<2>();
+                trend.sum_dim(1).squeeze_dim::<1>(1) + scope.value(constant).expand([n])
+            }
+        }
+    }
+
+    /// Tells the parameters the units of the data.
+    pub fn set_units(&mut self, input_sd: &[f64], target_mean: f64, target_sd: f64) {
+        match self {
+            Self::Zero => {}
+            Self::Constant(constant) => constant.set_scale(vec![target_sd], target_mean),
+            Self::Linear { constant, slopes } => {
+                constant.set_scale(vec![target_sd], target_mean);
+                slopes.set_scale(input_sd.iter().map(|sd| target_sd / sd).collect(), 0.0);
+            }
+        }
+    }
+}
+
+impl Parameters for Mean {
+    fn parameters(&self) -> Vec<(String, &Parameter)> {
+        match self {
+            Self::Zero => vec![],
+            Self::Constant(constant) => vec![("constant".into(), constant)],
+            Self::Linear { constant, slopes } => vec![("constant".into(), constant), ("slopes".into(), slopes)],
+        }
+    }
+
+    fn parameters_mut(&mut self) -> Vec<(String, &mut Parameter)> {
+        match self {
+            Self::Zero => vec![],
+            Self::Constant(constant) => vec![("constant".into(), constant)],
+            Self::Linear { constant, slopes } => vec![("constant".into(), constant), ("slopes".into(), slopes)],
+        }
+    }
+}

@@ -1,0 +1,64 @@
+//! Advice when a fit looks degenerate: what a careful statistician would ask about first.
+
+use super::Observations;
+use crate::params::{Constraint, Parameter, Parameters, Unit};
+
+/// Sentences about what looks wrong with a trained model, each with advice; empty when nothing does.
+///
+/// `data` are the observations it was trained on, standardised.
+pub fn warnings(model: &impl Parameters, data: &Observations) -> Vec<String> {
+    let parameters = model.parameters();
+    let mut found = Vec::new();
+    let mean = data.y.iter().sum::<f64>() / data.n() as f64;
+    let variance = data.y.iter().map(|y| (y - mean).powi(2)).sum::<f64>() / data.n() as f64;
+    let noise = parameters.iter().find(|(path, p)| path.ends_with("noise") && !p.fixed);
+    if let Some((_, noise)) = noise
+        && noise.internal()[0] > 0.9 * variance
+        && variance > 0.0
+    {
+        found.push(format!(
+            "the noise explains {:.0} % of the target's variance: the model sees no signal. Check that the inputs matter, \
+             try `--restarts 5`, shorter lengthscales by `--init`, or another kernel",
+            (100.0 * noise.internal()[0] / variance).min(100.0)
+        ));
+    }
+    for (path, parameter) in parameters.iter().filter(|(_, p)| !p.fixed && p.at_bound()) {
+        let bound = match parameter.constraint() {
+            Constraint::Interval { lower, upper } => format!("its bounds {lower}..{upper}"),
+            _ => "its floor: the data look noiseless".into(),
+        };
+        found.push(format!("{path} = {} ended at {bound}; widen the bounds or check the data", shown(parameter)));
+    }
+    let lengths: Vec<&(String, &Parameter)> = parameters
+        .iter()
+        .filter(|(path, p)| p.unit == Unit::Length && path.ends_with("lengthscale") && !p.fixed)
+        .collect();
+    for (path, parameter) in &lengths {
+        let internal = parameter.internal();
+        if internal.iter().all(|l| *l > LONG) {
+            found.push(format!(
+                "{path} = {} is far longer than the data ({LONG} standard deviations): this component is flat; a linear or \
+                 constant kernel says the same with fewer parameters",
+                shown(parameter)
+            ));
+        }
+        if internal.iter().any(|l| *l < SHORT) {
+            found.push(format!(
+                "{path} = {} is far shorter than the data's spacing: every point is on its own. Bound it below or add noise",
+                shown(parameter)
+            ));
+        }
+    }
+    found
+}
+
+/// Lengthscales beyond this many standard deviations of the inputs are flat over the data.
+const LONG: f64 = 1e3;
+/// Lengthscales below this many standard deviations separate all points.
+const SHORT: f64 = 1e-5;
+
+fn shown(parameter: &Parameter) -> String {
+    let values: Vec<String> = parameter.values().iter().take(4).map(|v| format!("{v:.4e}")).collect();
+    let more = if parameter.len() > 4 { ", …" } else { "" };
+    format!("{}{more}", values.join(", "))
+}

@@ -1,0 +1,238 @@
+//! Exact Gaussian-process regression (Rasmussen and Williams 2006, chapters 2 and 5).
+
+use burn::tensor::Tensor;
+
+use super::posterior::{Joint, Marginals, Posterior, VARIANCE_FLOOR};
+use super::{Batch, Model, Observations};
+use crate::device::Compute;
+use crate::error::{Error, Result};
+use crate::kernels::Kernel;
+use crate::likelihoods::Gaussian;
+use crate::linalg::factor::Factor;
+use crate::linalg::mvn::{loo_nll, mvn_nll};
+use crate::means::Mean;
+use crate::params::{Parameter, Parameters, prefixed};
+use crate::products;
+use crate::scope::{Scope, to_f64};
+
+/// What an exact GP minimises.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum ExactObjective {
+    /// −log p(y): ½(rᵀK̂⁻¹r + log|K̂| + n log 2π).
+    MarginalLikelihood,
+    /// −Σ log p(y_i | y without i).
+    LeaveOneOut,
+}
+
+/// A GP prior with Gaussian noise, conditioned without approximation: n³ time, n² memory.
+#[derive(Debug, Clone)]
+pub struct ExactGp {
+    /// Prior covariance.
+    pub kernel: Kernel,
+    /// Prior mean.
+    pub mean: Mean,
+    /// Observation noise.
+    pub likelihood: Gaussian,
+    /// The training objective.
+    pub objective: ExactObjective,
+}
+
+impl ExactGp {
+    /// A model with zero mean and a tenth of unit variance as noise, trained by marginal likelihood.
+    pub fn new(kernel: Kernel) -> Self {
+        Self {
+            kernel,
+            mean: Mean::Zero,
+            likelihood: Gaussian::new(0.1),
+            objective: ExactObjective::MarginalLikelihood,
+        }
+    }
+
+    /// Conditions the prior on observations.
+    ///
+    /// # Errors
+    /// [`Error::NotPositiveDefinite`] when K + σ²I cannot be factorised.
+    pub fn posterior(&self, compute: Compute, data: Observations) -> Result<ExactPosterior> {
+        let scope = Scope::new(compute)?;
+        let batch = data.batch(&scope);
+        let n = data.n();
+        let mut covariance = to_f64(products::gram(&self.kernel, &scope, &batch.x)?)?;
+        let noise = to_f64(self.likelihood.variances(&scope, n, batch.noise.as_ref()))?;
+        for (i, noise) in noise.iter().enumerate() {
+            covariance[i * n + i] += noise;
+        }
+        let factor = Factor::new(covariance, "K + σ²I")?;
+        let residual = to_f64(batch.y.clone() - self.mean.at(&scope, &batch.x))?;
+        let weights = factor.solve(&residual);
+        Ok(ExactPosterior { model: self.clone(), compute, data, factor, weights })
+    }
+}
+
+impl Model for ExactGp {
+    fn objective(&self, scope: &Scope, batch: &Batch) -> Result<Tensor<1>> {
+        let n = batch.y.dims()[0];
+        let residual = batch.y.clone() - self.mean.at(scope, &batch.x);
+        let noise = self.likelihood.variances(scope, n, batch.noise.as_ref());
+        let covariance = products::gram(&self.kernel, scope, &batch.x)?;
+        match self.objective {
+            ExactObjective::MarginalLikelihood => mvn_nll(covariance, noise, residual),
+            ExactObjective::LeaveOneOut => loo_nll(covariance, noise, residual),
+        }
+    }
+}
+
+impl Parameters for ExactGp {
+    fn parameters(&self) -> Vec<(String, &Parameter)> {
+        let mut all = prefixed("kernel", self.kernel.parameters());
+        all.extend(prefixed("mean", self.mean.parameters()));
+        all.extend(prefixed("likelihood", self.likelihood.parameters()));
+        all
+    }
+
+    fn parameters_mut(&mut self) -> Vec<(String, &mut Parameter)> {
+        let mut all = prefixed("kernel", self.kernel.parameters_mut());
+        all.extend(prefixed("mean", self.mean.parameters_mut()));
+        all.extend(prefixed("likelihood", self.likelihood.parameters_mut()));
+        all
+    }
+}
+
+/// The posterior of an [`ExactGp`]. Its factorisation is in f64 whatever the precision of the covariances.
+#[derive(Debug, Clone)]
+pub struct ExactPosterior {
+    model: ExactGp,
+    compute: Compute,
+    data: Observations,
+    factor: Factor,
+    /// K̂⁻¹(y − m).
+    weights: Vec<f64>,
+}
+
+/// Bytes of cross-covariance that a chunk of predictions may hold.
+const CHUNK_BYTES: usize = 64 << 20;
+
+impl ExactPosterior {
+    /// The observations conditioned on.
+    pub fn data(&self) -> &Observations {
+        &self.data
+    }
+
+    /// Conditions on more observations without retraining: O(n²k) for k more rows.
+    ///
+    /// # Errors
+    /// [`Error::Shape`] when the columns differ, [`Error::NotPositiveDefinite`] when the grown matrix is not.
+    pub fn condition(&self, more: &Observations) -> Result<Self> {
+        if more.d != self.data.d {
+            return Err(Error::shape("new inputs", format!("{} columns", self.data.d), more.d.to_string()));
+        }
+        let scope = Scope::new(self.compute)?;
+        let (old, new) = (self.data.batch(&scope), more.batch(&scope));
+        let k = more.n();
+        let cross = to_f64(products::cross(&self.model.kernel, &scope, &new.x, &old.x)?)?;
+        let mut block = to_f64(products::gram(&self.model.kernel, &scope, &new.x)?)?;
+        let noise = to_f64(self.model.likelihood.variances(&scope, k, new.noise.as_ref()))?;
+        for (i, noise) in noise.iter().enumerate() {
+            block[i * k + i] += noise;
+        }
+        let mut factor = self.factor.clone();
+        factor.append_rows(&cross, &block, "K + σ²I with the new rows")?;
+        let mut data = self.data.clone();
+        data.x.extend(&more.x);
+        data.y.extend(&more.y);
+        data.noise = match (data.noise, &more.noise) {
+            (None, None) => None,
+            (old, new) => {
+                let mut all = old.unwrap_or_else(|| vec![0.0; self.data.n()]);
+                all.extend(new.clone().unwrap_or_else(|| vec![0.0; k]));
+                Some(all)
+            }
+        };
+        let all = data.batch(&scope);
+        let residual = to_f64(all.y - self.model.mean.at(&scope, &all.x))?;
+        let weights = factor.solve(&residual);
+        Ok(Self { model: self.model.clone(), compute: self.compute, data, factor, weights })
+    }
+
+    /// Closed-form leave-one-out predictions of the observations y (not f): means and variances (eq. 5.12).
+    pub fn leave_one_out(&self) -> Marginals {
+        let precision = self.factor.inverse_diagonal();
+        Marginals {
+            mean: self.data.y.iter().zip(&self.weights).zip(&precision).map(|((y, w), p)| y - w / p).collect(),
+            variance: precision.iter().map(|p| 1.0 / p).collect(),
+            floored: 0,
+        }
+    }
+
+    /// The posterior of one summand of an additive kernel (index into [`Kernel::summands`]), at rows `x`: the share of f
+    /// that this component explains, without the prior mean.
+    ///
+    /// # Errors
+    /// [`Error::Usage`] when there is no such summand.
+    pub fn predict_component(&self, index: usize, x: &[f64]) -> Result<Marginals> {
+        let summands = self.model.kernel.summands();
+        let Some(summand) = summands.get(index) else {
+            return Err(Error::Usage(format!("the kernel has {} summands, there is no summand {index}", summands.len())));
+        };
+        self.marginals(summand, &Mean::Zero, x)
+    }
+
+    fn rows(&self, x: &[f64]) -> Result<usize> {
+        let d = self.data.d;
+        if x.len().is_multiple_of(d) { Ok(x.len() / d) } else { Err(Error::shape("inputs", format!("rows of {d} columns"), format!("{} values", x.len()))) }
+    }
+
+    fn marginals(&self, kernel: &Kernel, mean: &Mean, x: &[f64]) -> Result<Marginals> {
+        self.rows(x)?;
+        let scope = Scope::new(self.compute)?;
+        let (n, d) = (self.data.n(), self.data.d);
+        let train = scope.matrix(&self.data.x, n, d);
+        let rows = (CHUNK_BYTES / (8 * n)).clamp(1, 4096);
+        let mut all = Marginals::default();
+        for chunk in x.chunks(rows * d) {
+            let points = scope.matrix(chunk, chunk.len() / d, d);
+            let cross = to_f64(products::cross(kernel, &scope, &points, &train)?)?;
+            let prior_mean = to_f64(mean.at(&scope, &points))?;
+            let prior_variance = to_f64(kernel.diag(&scope, &points)?)?;
+            all.mean.extend(cross.chunks(n).zip(prior_mean).map(|(row, m)| m + dot(row, &self.weights)));
+            let explained = self.factor.solve_lower_rows(cross);
+            for (row, prior) in explained.chunks(n).zip(prior_variance) {
+                let (variance, floor) = (prior - dot(row, row), VARIANCE_FLOOR * prior);
+                all.floored += usize::from(variance < floor);
+                all.variance.push(variance.max(floor));
+            }
+        }
+        Ok(all)
+    }
+}
+
+fn dot(a: &[f64], b: &[f64]) -> f64 {
+    a.iter().zip(b).map(|(a, b)| a * b).sum()
+}
+
+impl Posterior for ExactPosterior {
+    fn predict(&self, x: &[f64]) -> Result<Marginals> {
+        self.marginals(&self.model.kernel, &self.model.mean, x)
+    }
+
+    fn predict_joint(&self, x: &[f64]) -> Result<Joint> {
+        let rows = self.rows(x)?;
+        let scope = Scope::new(self.compute)?;
+        let points = scope.matrix(x, rows, self.data.d);
+        let train = scope.matrix(&self.data.x, self.data.n(), self.data.d);
+        let cross = to_f64(products::cross(&self.model.kernel, &scope, &points, &train)?)?;
+        let prior_mean = to_f64(self.model.mean.at(&scope, &points))?;
+        let mean = cross.chunks(self.data.n()).zip(prior_mean).map(|(row, m)| m + dot(row, &self.weights)).collect();
+        let mut covariance = to_f64(products::gram(&self.model.kernel, &scope, &points)?)?;
+        let explained = self.factor.solve_lower_rows(cross);
+        let n = self.data.n();
+        for i in 0..rows {
+            for j in 0..=i {
+                let value = covariance[i * rows + j] - dot(&explained[i * n..][..n], &explained[j * n..][..n]);
+                covariance[i * rows + j] = value;
+                covariance[j * rows + i] = value;
+            }
+        }
+        Ok(Joint { mean, covariance })
+    }
+}

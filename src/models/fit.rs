@@ -1,0 +1,65 @@
+//! Training a model: its objective and priors as a function of one flat vector, minimised by [`train`](crate::train).
+
+use super::{Batch, Model, Observations};
+use crate::device::Compute;
+use crate::error::Result;
+use crate::params::Parameters;
+use crate::scope::Scope;
+use crate::train::{self, Evaluation, Objective, Observer, Outcome, Step, TrainConfig};
+
+/// Trains a model on observations and leaves it at the best point found.
+///
+/// Losses in the outcome are per datum: objective plus negative log priors, divided by the number of rows.
+///
+/// # Errors
+/// [`Device`](crate::Error::Device) when the device is not available, and what the objective reports when it fails at
+/// every starting point.
+pub fn fit<M: Model>(
+    model: &mut M,
+    compute: Compute,
+    data: &Observations,
+    config: &TrainConfig,
+    observers: &mut [&mut dyn Observer],
+) -> Result<Outcome> {
+    let start = model.free_raw();
+    let batch = data.batch(&Scope::new(compute)?);
+    let config = config.clone().loss_scale(data.n() as f64);
+    let outcome = train::fit(&mut Loss { model, compute, batch }, &start, &config, observers)?;
+    model.set_free_raw(&outcome.x)?;
+    Ok(outcome)
+}
+
+/// The objective of a model on a batch plus the negative log priors of its parameters, and its gradient in the raw values.
+///
+/// # Errors
+/// What the objective reports; [`NotFinite`](crate::Error::NotFinite) when a value or gradient is not finite.
+pub fn evaluate<M: Model>(model: &M, compute: Compute, batch: &Batch) -> Result<Evaluation> {
+    let scope = Scope::training(compute)?;
+    let loss = model.objective(&scope, batch)?;
+    let (mut loss, mut gradient) = scope.gradient(loss, model)?;
+    let mut at = 0;
+    for (_, parameter) in model.parameters().into_iter().filter(|(_, p)| !p.fixed) {
+        let (value, slopes) = parameter.neg_log_prior();
+        loss += value;
+        gradient[at..at + slopes.len()].iter_mut().zip(&slopes).for_each(|(g, s)| *g += s);
+        at += slopes.len();
+    }
+    Ok(Evaluation { loss, gradient })
+}
+
+struct Loss<'a, M> {
+    model: &'a mut M,
+    compute: Compute,
+    batch: Batch,
+}
+
+impl<M: Model> Objective for Loss<'_, M> {
+    fn dim(&self) -> usize {
+        self.model.free_raw().len()
+    }
+
+    fn evaluate(&mut self, x: &[f64], _step: Step) -> Result<Evaluation> {
+        self.model.set_free_raw(x)?;
+        evaluate(self.model, self.compute, &self.batch)
+    }
+}

@@ -1,0 +1,89 @@
+//! Models: parameters, an objective to minimise and a posterior to predict with. A model's approximation is its type.
+
+pub mod diagnose;
+pub mod exact;
+pub mod fit;
+pub mod posterior;
+
+use burn::tensor::Tensor;
+
+use crate::error::{Error, Result};
+use crate::params::Parameters;
+use crate::scope::Scope;
+
+/// Observations on the host, as models see them (standardised where the data are).
+#[derive(Debug, Clone, PartialEq)]
+pub struct Observations {
+    /// Inputs, row-major `[n, d]`.
+    pub x: Vec<f64>,
+    /// Input columns.
+    pub d: usize,
+    /// Targets `[n]`.
+    pub y: Vec<f64>,
+    /// Known noise variances `[n]`, in squared target units.
+    pub noise: Option<Vec<f64>>,
+}
+
+/// Observations as tensors of a device.
+#[derive(Debug, Clone)]
+pub struct Batch {
+    /// Inputs `[n, d]`.
+    pub x: Tensor<2>,
+    /// Targets `[n]`.
+    pub y: Tensor<1>,
+    /// Known noise variances `[n]`.
+    pub noise: Option<Tensor<1>>,
+}
+
+impl Observations {
+    /// Checks shapes and values.
+    ///
+    /// # Errors
+    /// [`Error::Shape`] when lengths disagree, [`Error::Data`] when there are no rows or a value is not finite.
+    pub fn new(x: Vec<f64>, d: usize, y: Vec<f64>, noise: Option<Vec<f64>>) -> Result<Self> {
+        let n = y.len();
+        if n == 0 || d == 0 {
+            return Err(Error::Data(format!("need at least one row and one input column, got {n} and {d}")));
+        }
+        if x.len() != n * d {
+            return Err(Error::shape("inputs", format!("{n} × {d} values"), x.len().to_string()));
+        }
+        if let Some(noise) = noise.as_ref().filter(|noise| noise.len() != n) {
+            return Err(Error::shape("known noise variances", n.to_string(), noise.len().to_string()));
+        }
+        let bad = |values: &[f64]| values.iter().position(|v| !v.is_finite());
+        if let Some(i) = bad(&x) {
+            return Err(Error::Data(format!("input of row {}, column {} is not finite", i / d, i % d)));
+        }
+        if let Some(i) = bad(&y) {
+            return Err(Error::Data(format!("target of row {i} is not finite")));
+        }
+        if let Some(i) = noise.as_ref().and_then(|noise| noise.iter().position(|v| !(v.is_finite() && *v >= 0.0))) {
+            return Err(Error::Data(format!("known noise variance of row {i} is not a non-negative number")));
+        }
+        Ok(Self { x, d, y, noise })
+    }
+
+    /// Number of rows.
+    pub fn n(&self) -> usize {
+        self.y.len()
+    }
+
+    /// The same rows as tensors of a scope.
+    pub fn batch(&self, scope: &Scope) -> Batch {
+        Batch {
+            x: scope.matrix(&self.x, self.n(), self.d),
+            y: scope.vector(&self.y),
+            noise: self.noise.as_ref().map(|noise| scope.vector(noise)),
+        }
+    }
+}
+
+/// What every model offers to the trainer.
+pub trait Model: Parameters {
+    /// The quantity to minimise, a negative log probability of the whole data set, as a tensor `[1]`.
+    ///
+    /// # Errors
+    /// When a factorisation fails or a user's kernel does.
+    fn objective(&self, scope: &Scope, batch: &Batch) -> Result<Tensor<1>>;
+}

@@ -1,0 +1,64 @@
+//! What every posterior offers: marginals in chunks, joint distributions and samples on request.
+
+use rand::SeedableRng;
+use rand::rngs::ChaCha12Rng;
+use rand_distr::{Distribution, StandardNormal};
+
+use crate::error::Result;
+use crate::linalg::factor::Factor;
+
+/// Means and variances of the latent function, row by row.
+#[derive(Debug, Clone, Default, PartialEq)]
+pub struct Marginals {
+    /// Means `[n]`.
+    pub mean: Vec<f64>,
+    /// Variances `[n]`, floored at [`VARIANCE_FLOOR`] of the prior variance.
+    pub variance: Vec<f64>,
+    /// How many variances were floored.
+    pub floored: usize,
+}
+
+/// A joint normal distribution of the latent function at several rows.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Joint {
+    /// Means `[n]`.
+    pub mean: Vec<f64>,
+    /// Covariances, row-major `[n, n]`.
+    pub covariance: Vec<f64>,
+}
+
+/// Smallest predictive variance as a share of the prior variance: rounding can reach no lower.
+pub const VARIANCE_FLOOR: f64 = 1e-10;
+
+/// A posterior over the latent function f.
+pub trait Posterior {
+    /// Means and variances of f at rows `x` (row-major `[n, d]`), in chunks of bounded memory.
+    ///
+    /// # Errors
+    /// [`Shape`](crate::Error::Shape) when `x` has another number of columns.
+    fn predict(&self, x: &[f64]) -> Result<Marginals>;
+
+    /// The joint distribution of f at rows `x`: memory n².
+    ///
+    /// # Errors
+    /// As [`predict`](Self::predict).
+    fn predict_joint(&self, x: &[f64]) -> Result<Joint>;
+
+    /// `count` joint samples of f at rows `x`, the same for the same seed.
+    ///
+    /// # Errors
+    /// As [`predict`](Self::predict), or when the joint covariance cannot be factorised.
+    fn sample(&self, x: &[f64], count: usize, seed: u64) -> Result<Vec<Vec<f64>>> {
+        let joint = self.predict_joint(x)?;
+        let n = joint.mean.len();
+        let factor = Factor::new(joint.covariance, "posterior covariance")?;
+        let mut rng = ChaCha12Rng::seed_from_u64(seed);
+        Ok((0..count)
+            .map(|_| {
+                let z: Vec<f64> = (0..n).map(|_| StandardNormal.sample(&mut rng)).collect();
+                let deviation = factor.multiply_lower(&z);
+                joint.mean.iter().zip(deviation).map(|(m, d)| m + d).collect()
+            })
+            .collect())
+    }
+}
