@@ -1,0 +1,173 @@
+//! Decoding one column: what its cells are is fixed by a schema or found from its first cell.
+
+use std::collections::HashMap;
+
+use super::cell::{Cell, LARGEST, Value, decimal_year};
+use super::options::ReadOptions;
+use super::schema::Encoding;
+use super::table::Table;
+use crate::Result;
+
+/// More categories than this are taken for identifiers or free text.
+const MOST_CATEGORIES: usize = 1000;
+
+/// Reads the cells of one column as numbers, categories as codes.
+pub(super) struct ColumnReader {
+    /// Position in the table.
+    pub(super) index: usize,
+    kind: Kind,
+}
+
+enum Kind {
+    /// No cell seen yet; what to accept.
+    Unknown {
+        one_hot: bool,
+        dates: bool,
+    },
+    /// The target, or a column without a choice of encoding.
+    Number {
+        why: &'static str,
+    },
+    Date,
+    Category {
+        codes: HashMap<String, usize>,
+        open: bool,
+    },
+}
+
+impl ColumnReader {
+    /// A feature whose encoding its first cell decides.
+    pub(super) fn feature(index: usize, name: &str, options: &ReadOptions) -> Self {
+        let kind = if options.categorical.iter().any(|column| column == name) {
+            Kind::Category { codes: HashMap::new(), open: true }
+        } else {
+            Kind::Unknown { one_hot: options.one_hot, dates: options.dates }
+        };
+        Self { index, kind }
+    }
+
+    /// The target: numbers only.
+    pub(super) fn target(index: usize) -> Self {
+        Self { index, kind: Kind::Number { why: "the target must be a number; code classes as 0, 1, …" } }
+    }
+
+    /// A feature with the encoding of the training data.
+    pub(super) fn trained(index: usize, encoding: &Encoding) -> Self {
+        let kind = match encoding {
+            Encoding::Numeric => Kind::Number { why: "the model was trained with numbers in this column" },
+            Encoding::Date => Kind::Date,
+            Encoding::OneHot(categories) => {
+                let codes = categories.iter().cloned().zip(0..).collect();
+                Kind::Category { codes, open: false }
+            }
+        };
+        Self { index, kind }
+    }
+
+    /// The number for the current row's cell.
+    pub(super) fn read(&mut self, table: &dyn Table, row: usize) -> Result<f64> {
+        let cell = table.cell(self.index)?;
+        self.decode(cell)
+            .map_err(|problem| table.layout().cell_error(row, self.index, format_args!("{} {problem}", cell.quoted())))
+    }
+
+    /// The encoding found, and for categories the new code of each old one: codes are given by first appearance
+    /// while reading and in sorted order afterwards.
+    pub(super) fn finish(self) -> (Encoding, Option<Vec<usize>>) {
+        match self.kind {
+            Kind::Unknown { .. } | Kind::Number { .. } => (Encoding::Numeric, None),
+            Kind::Date => (Encoding::Date, None),
+            Kind::Category { codes, .. } => {
+                let mut sorted: Vec<(String, usize)> = codes.into_iter().collect();
+                sorted.sort();
+                let mut renamed = vec![0; sorted.len()];
+                for (new, (_, old)) in sorted.iter().enumerate() {
+                    renamed[*old] = new;
+                }
+                (Encoding::OneHot(sorted.into_iter().map(|(category, _)| category).collect()), Some(renamed))
+            }
+        }
+    }
+
+    fn decode(&mut self, cell: Cell) -> std::result::Result<f64, String> {
+        match &mut self.kind {
+            Kind::Number { why } => number(cell, why),
+            Kind::Date => match cell {
+                Cell::Text(text) if !cell.is_missing() => decimal_year(text)
+                    .ok_or_else(|| "is not an ISO 8601 date as the other cells of the column are; correct it".into()),
+                Cell::Text(_) => Err(missing()),
+                Cell::Number(_) => Err("is a number in a column of dates".into()),
+            },
+            Kind::Category { codes, open } => category(cell, codes, *open),
+            Kind::Unknown { one_hot, dates } => {
+                self.kind = match cell.value() {
+                    Value::Label if *one_hot => Kind::Category { codes: HashMap::new(), open: true },
+                    Value::Label => {
+                        return Err(format!(
+                            "is not a number; encode categories with `--one-hot` or leave the column out with \
+                             `--features`{}",
+                            decimal_comma(cell)
+                        ));
+                    }
+                    Value::Date(_) if *dates => Kind::Date,
+                    Value::Date(_) => {
+                        return Err("is a date, not a number; read dates as decimal years with `--dates` or leave \
+                                    the column out with `--features`"
+                            .into());
+                    }
+                    Value::Missing => return Err(missing()),
+                    Value::Number(_) | Value::TooLarge => Kind::Number {
+                        why: "the cells above it are numbers; correct it, or list the column as categorical",
+                    },
+                };
+                self.decode(cell)
+            }
+        }
+    }
+}
+
+fn number(cell: Cell, why: &str) -> std::result::Result<f64, String> {
+    match cell.value() {
+        Value::Number(number) => Ok(number),
+        Value::Missing => Err(missing()),
+        Value::TooLarge => Err(format!("is larger than {LARGEST:e} and would overflow; rescale the column")),
+        Value::Date(_) | Value::Label => Err(format!("is not a number; {why}{}", decimal_comma(cell))),
+    }
+}
+
+fn category(cell: Cell, codes: &mut HashMap<String, usize>, open: bool) -> std::result::Result<f64, String> {
+    if cell.is_missing() {
+        return Err(missing());
+    }
+    let label = cell.label();
+    let next = codes.len();
+    match codes.get(&label) {
+        Some(&code) => Ok(code as f64),
+        None if !open => {
+            let mut known: Vec<&str> = codes.keys().map(String::as_str).collect();
+            known.sort_unstable();
+            known.truncate(8);
+            Err(format!("is a category the model was not trained with; known are {}", known.join(", ")))
+        }
+        None if next == MOST_CATEGORIES => Err(format!(
+            "is category number {}; more than {MOST_CATEGORIES} look like identifiers or free text: leave the column \
+             out with `--features`",
+            next + 1
+        )),
+        None => {
+            codes.insert(label, next);
+            Ok(next as f64)
+        }
+    }
+}
+
+fn missing() -> String {
+    "is a missing value; fill it in or leave such rows out with `--missing drop`".into()
+}
+
+fn decimal_comma(cell: Cell) -> &'static str {
+    match Cell::Text(&cell.label().replacen(',', ".", 1)).value() {
+        Value::Number(_) => " (decimal commas must be written as points)",
+        _ => "",
+    }
+}

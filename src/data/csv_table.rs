@@ -1,0 +1,107 @@
+//! Delimited text, row by row.
+
+use std::io::Read;
+
+use csv::{ByteRecord, ErrorKind, Reader, ReaderBuilder};
+
+use super::cell::Cell;
+use super::options::Header;
+use super::source::IsHeader;
+use super::table::{Layout, Table, positional_names};
+use crate::{Error, Result};
+
+/// An open CSV or TSV file.
+pub(super) struct CsvTable {
+    reader: Reader<Box<dyn Read>>,
+    record: ByteRecord,
+    /// Whether `record` already holds the next row: the first line of a file without a header.
+    waiting: bool,
+    layout: Layout,
+}
+
+impl CsvTable {
+    pub(super) fn open(
+        reader: Box<dyn Read>,
+        file: String,
+        delimiter: u8,
+        header: Header,
+        is_header: IsHeader,
+    ) -> Result<Self> {
+        let reader = ReaderBuilder::new()
+            .has_headers(false)
+            .flexible(true)
+            .delimiter(delimiter)
+            .buffer_capacity(1 << 16)
+            .from_reader(reader);
+        let layout = Layout { file, names: Vec::new(), named: false };
+        let mut table = Self { reader, record: ByteRecord::new(), waiting: false, layout };
+        if !table.read()? {
+            return Err(table.layout.error("the file is empty"));
+        }
+        // Names are needed to point at a cell that is not UTF-8, hence this order.
+        table.layout.names = positional_names(table.record.len());
+        let width = table.record.len();
+        let cells = (0..width).map(|column| table.text(column)).collect::<Result<Vec<_>>>()?;
+        let named = match header {
+            Header::Yes => true,
+            Header::No => false,
+            Header::Auto => is_header(&cells),
+        };
+        if named {
+            let name = |(column, cell): (usize, &&str)| match cell.trim() {
+                "" => format!("c{column}"),
+                name => name.to_owned(),
+            };
+            table.layout.names = cells.iter().enumerate().map(name).collect();
+        }
+        table.layout.named = named;
+        table.waiting = !named;
+        Ok(table)
+    }
+
+    fn read(&mut self) -> Result<bool> {
+        self.reader.read_byte_record(&mut self.record).map_err(|e| match e.into_kind() {
+            ErrorKind::Io(e) => Error::io(&self.layout.file, &e),
+            other => self.layout.error(format_args!("{other:?}")),
+        })
+    }
+
+    /// The line on which the current record starts.
+    fn line(&self) -> usize {
+        self.record.position().map_or(0, |position| position.line() as usize)
+    }
+
+    fn text(&self, column: usize) -> Result<&str> {
+        let bytes = &self.record[column];
+        std::str::from_utf8(bytes).map_err(|_| {
+            let shown = String::from_utf8_lossy(bytes);
+            let problem = format_args!("`{shown}` is not UTF-8 text; convert the file, for example with `iconv`");
+            self.layout.cell_error(self.line(), column, problem)
+        })
+    }
+}
+
+impl Table for CsvTable {
+    fn layout(&self) -> &Layout {
+        &self.layout
+    }
+
+    fn advance(&mut self) -> Result<Option<usize>> {
+        if !std::mem::take(&mut self.waiting) && !self.read()? {
+            return Ok(None);
+        }
+        let (width, expected) = (self.record.len(), self.layout.names.len());
+        if width != expected {
+            return Err(self.layout.error(format_args!(
+                "row {} has {width} cells where the first has {expected}; look for a missing or extra delimiter or an \
+                 unclosed quote",
+                self.line()
+            )));
+        }
+        Ok(Some(self.line()))
+    }
+
+    fn cell(&self, column: usize) -> Result<Cell<'_>> {
+        self.text(column).map(Cell::Text)
+    }
+}

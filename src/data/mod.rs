@@ -1,0 +1,37 @@
+//! Tables of numbers: reading, encoding, splitting, scaling and writing.
+//!
+//! A file becomes a [`Dataset`] (row-major inputs, optional targets, the line numbers they came from) and a [`Schema`],
+//! which says how each column was encoded so that later files are read the same way.
+//!
+//! | format | recognised by | notes |
+//! |---|---|---|
+//! | CSV, TSV | anything else | comma, tab or semicolon; header or not; quoted fields, CRLF and a UTF-8 mark are fine |
+//! | gzip of CSV or NPY | its first two bytes | several members in a row are read as one |
+//! | NPY | its magic bytes | one or two dimensions, integers, floats or booleans |
+//! | Parquet | its magic bytes | with the cargo feature `parquet` |
+//!
+//! The path `-` is standard input. Text is read in one pass and never held in memory as a whole.
+
+mod cell;
+mod column;
+mod csv_table;
+mod dataset;
+mod npy_table;
+mod options;
+#[cfg(feature = "parquet")]
+mod parquet_table;
+mod read;
+mod scale;
+mod schema;
+mod source;
+mod split;
+mod table;
+mod write;
+
+pub use dataset::{Dataset, Kept};
+pub use options::{Header, Missing, ReadOptions};
+pub use read::{read_training, read_with_schema};
+pub use scale::{InputScale, TargetScale, TargetTransform};
+pub use schema::{Column, Encoding, Schema};
+pub use split::Split;
+pub use write::{atomic_write, write_predictions};

@@ -1,0 +1,95 @@
+//! NumPy arrays.
+
+use std::io::{self, Read};
+
+use npyz::{Deserialize, NpyFile, Order};
+
+use super::cell::Cell;
+use super::table::{Layout, Table, positional_names};
+use crate::{Error, Result};
+
+/// An array `[n]` or `[n, width]` in memory, read as rows.
+pub(super) struct NpyTable {
+    values: Vec<f64>,
+    n: usize,
+    order: Order,
+    /// Number of rows given out so far; the current one is the last of them.
+    given: usize,
+    layout: Layout,
+}
+
+impl NpyTable {
+    pub(super) fn read(reader: Box<dyn Read>, file: String) -> Result<Self> {
+        let array = NpyFile::new(reader).map_err(|e| Error::Data(format!("{file}: damaged NPY header: {e}")))?;
+        let (n, width) = match *array.shape() {
+            [n] => (n as usize, 1),
+            [n, width] => (n as usize, width as usize),
+            ref other => {
+                return Err(Error::Data(format!(
+                    "{file}: the array has shape {other:?}; save it with one or two dimensions, rows first"
+                )));
+            }
+        };
+        let order = array.order();
+        let layout = Layout { file, names: positional_names(width), named: false };
+        let values = numbers(array, &layout)?;
+        Ok(Self { values, n, order, given: 0, layout })
+    }
+}
+
+impl Table for NpyTable {
+    fn layout(&self) -> &Layout {
+        &self.layout
+    }
+
+    fn advance(&mut self) -> Result<Option<usize>> {
+        self.given += usize::from(self.given <= self.n);
+        Ok((self.given <= self.n).then_some(self.given))
+    }
+
+    fn cell(&self, column: usize) -> Result<Cell<'_>> {
+        let row = self.given - 1;
+        let place = match self.order {
+            Order::C => row * self.layout.names.len() + column,
+            Order::Fortran => column * self.n + row,
+        };
+        Ok(Cell::Number(self.values[place]))
+    }
+}
+
+/// All entries in the order of the file, whichever number type they have.
+fn numbers<R: Read>(array: NpyFile<R>, layout: &Layout) -> Result<Vec<f64>> {
+    let dtype = array.dtype().descr();
+    let array = &mut Some(array);
+    entries(array, |x: f64| x)
+        .or_else(|| entries(array, |x: f32| x.into()))
+        .or_else(|| entries(array, |x: i64| x as f64))
+        .or_else(|| entries(array, |x: i32| x.into()))
+        .or_else(|| entries(array, |x: i16| x.into()))
+        .or_else(|| entries(array, |x: i8| x.into()))
+        .or_else(|| entries(array, |x: u64| x as f64))
+        .or_else(|| entries(array, |x: u32| x.into()))
+        .or_else(|| entries(array, |x: u16| x.into()))
+        .or_else(|| entries(array, |x: u8| x.into()))
+        .or_else(|| entries(array, |x: bool| x.into()))
+        .ok_or_else(|| layout.error(format_args!("entries of type {dtype} cannot be read; save the array as float64")))?
+        .map_err(|e| layout.error(format_args!("the array is cut short or damaged: {e}")))
+}
+
+/// The entries if the array holds type `T`; else the array is left in place for the next attempt.
+fn entries<T: Deserialize, R: Read>(
+    array: &mut Option<NpyFile<R>>,
+    convert: impl Fn(T) -> f64,
+) -> Option<io::Result<Vec<f64>>> {
+    match array.take()?.try_data::<T>() {
+        // Grown entry by entry: the length in the header is not to be trusted with an allocation.
+        Ok(data) => Some(data.map(|x| x.map(&convert)).try_fold(Vec::new(), |mut all, x| {
+            all.push(x?);
+            Ok(all)
+        })),
+        Err(other) => {
+            *array = Some(other);
+            None
+        }
+    }
+}

@@ -1,0 +1,94 @@
+//! Parquet files through their record reader.
+
+use std::fs::File;
+use std::path::Path;
+
+use jiff::{Timestamp, ToSpan, civil::date, tz::Offset};
+use parquet::file::reader::{FileReader, SerializedFileReader};
+use parquet::record::Field;
+use parquet::record::reader::RowIter;
+
+use super::cell::Cell;
+use super::table::{Layout, Table};
+use crate::{Error, Result};
+
+/// An open Parquet file.
+pub(super) struct ParquetTable {
+    rows: RowIter<'static>,
+    cells: Vec<Owned>,
+    given: usize,
+    layout: Layout,
+}
+
+enum Owned {
+    Number(f64),
+    Text(String),
+}
+
+impl ParquetTable {
+    pub(super) fn open(path: &Path, file: String) -> Result<Self> {
+        let handle = File::open(path).map_err(|e| Error::io(&file, &e))?;
+        let mut layout = Layout { file, names: Vec::new(), named: true };
+        let reader =
+            SerializedFileReader::new(handle).map_err(|e| layout.error(format_args!("damaged Parquet: {e}")))?;
+        let schema = reader.metadata().file_metadata().schema();
+        layout.names = schema.get_fields().iter().map(|field| field.name().to_owned()).collect();
+        Ok(Self { rows: reader.into_iter(), cells: Vec::new(), given: 0, layout })
+    }
+}
+
+impl Table for ParquetTable {
+    fn layout(&self) -> &Layout {
+        &self.layout
+    }
+
+    fn advance(&mut self) -> Result<Option<usize>> {
+        let Some(row) = self.rows.next() else { return Ok(None) };
+        let row = row.map_err(|e| self.layout.error(format_args!("damaged Parquet: {e}")))?;
+        self.cells = row.get_column_iter().map(|(_, field)| owned(field)).collect();
+        self.given += 1;
+        Ok(Some(self.given))
+    }
+
+    fn cell(&self, column: usize) -> Result<Cell<'_>> {
+        Ok(match &self.cells[column] {
+            Owned::Number(number) => Cell::Number(*number),
+            Owned::Text(text) => Cell::Text(text),
+        })
+    }
+}
+
+/// Numbers and truth values as numbers; dates in ISO 8601 and everything else as text.
+fn owned(field: &Field) -> Owned {
+    let number = match *field {
+        Field::Bool(x) => x.into(),
+        Field::Byte(x) => x.into(),
+        Field::Short(x) => x.into(),
+        Field::Int(x) => x.into(),
+        Field::Long(x) => x as f64,
+        Field::UByte(x) => x.into(),
+        Field::UShort(x) => x.into(),
+        Field::UInt(x) => x.into(),
+        Field::ULong(x) => x as f64,
+        Field::Float16(x) => x.to_f64(),
+        Field::Float(x) => x.into(),
+        Field::Double(x) => x,
+        _ => return Owned::Text(text(field)),
+    };
+    Owned::Number(number)
+}
+
+fn text(field: &Field) -> String {
+    let instant = |instant: std::result::Result<Timestamp, jiff::Error>| {
+        instant.map(|instant| Offset::UTC.to_datetime(instant).to_string()).ok()
+    };
+    let date = match field {
+        Field::Null => return String::new(),
+        Field::Str(text) => return text.clone(),
+        Field::Date(days) => date(1970, 1, 1).checked_add(days.days()).map(|day| day.to_string()).ok(),
+        Field::TimestampMillis(time) => instant(Timestamp::from_millisecond(*time)),
+        Field::TimestampMicros(time) => instant(Timestamp::from_microsecond(*time)),
+        _ => None,
+    };
+    date.unwrap_or_else(|| field.to_string())
+}

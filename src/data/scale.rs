@@ -1,0 +1,189 @@
+//! Affine scaling of inputs, transform and scaling of targets.
+
+use serde::{Deserialize, Serialize};
+
+use super::Dataset;
+use crate::metrics::Predictive;
+use crate::{Error, Result};
+
+/// Standardisation of each feature: `(x − mean) / sd`.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct InputScale {
+    /// Means `[d]`.
+    pub mean: Vec<f64>,
+    /// Standard deviations `[d]` (of the sample, divisor `n`); 1 for a constant feature.
+    pub sd: Vec<f64>,
+}
+
+impl InputScale {
+    /// The scale that gives each of the `d` columns of `x`, row-major `[n, d]`, mean 0 and variance 1.
+    ///
+    /// # Errors
+    /// [`Error::Shape`] if `x` has no row or is no whole number of rows.
+    pub fn fit(x: &[f64], d: usize) -> Result<Self> {
+        if x.is_empty() || d == 0 {
+            return Err(Error::shape("inputs to scale", "one row or more", format!("{} values", x.len())));
+        }
+        check_rows(x, d)?;
+        let (mean, sd) = (0..d).map(|column| moments(x[column..].iter().step_by(d).copied())).unzip();
+        Ok(Self { mean, sd })
+    }
+
+    /// No scaling of `d` features: mean 0, standard deviation 1.
+    pub fn identity(d: usize) -> Self {
+        Self { mean: vec![0.0; d], sd: vec![1.0; d] }
+    }
+
+    /// Scales inputs `[n, d]`.
+    ///
+    /// # Errors
+    /// [`Error::Shape`] if `x` is no whole number of rows.
+    pub fn apply(&self, x: &[f64]) -> Result<Vec<f64>> {
+        self.map(x, |x, mean, sd| (x - mean) / sd)
+    }
+
+    /// Undoes [`apply`](Self::apply).
+    ///
+    /// # Errors
+    /// [`Error::Shape`] if `z` is no whole number of rows.
+    pub fn invert(&self, z: &[f64]) -> Result<Vec<f64>> {
+        self.map(z, |z, mean, sd| z * sd + mean)
+    }
+
+    fn map(&self, values: &[f64], f: impl Fn(f64, f64, f64) -> f64) -> Result<Vec<f64>> {
+        check_rows(values, self.mean.len())?;
+        let scales = self.mean.iter().zip(&self.sd).cycle();
+        Ok(values.iter().zip(scales).map(|(&value, (&mean, &sd))| f(value, mean, sd)).collect())
+    }
+}
+
+/// A fixed, increasing function of the target, applied before scaling.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum TargetTransform {
+    /// `g = y`.
+    #[default]
+    Identity,
+    /// `g = ln y`, for `y > 0`.
+    Log,
+    /// `g = ln(1 + y)`, for `y > −1`.
+    Log1p,
+}
+
+impl TargetTransform {
+    /// `g(y)`, or `None` outside the domain.
+    pub fn forward(self, y: f64) -> Option<f64> {
+        match self {
+            Self::Identity => Some(y),
+            Self::Log => (y > 0.0).then(|| y.ln()),
+            Self::Log1p => (y > -1.0).then(|| y.ln_1p()),
+        }
+    }
+
+    /// The `y` with `g(y) = g`.
+    pub fn inverse(self, g: f64) -> f64 {
+        match self {
+            Self::Identity => g,
+            Self::Log => g.exp(),
+            Self::Log1p => g.exp_m1(),
+        }
+    }
+
+    /// `ln g′(y)`.
+    fn log_slope(self, y: f64) -> f64 {
+        match self {
+            Self::Identity => 0.0,
+            Self::Log => -y.ln(),
+            Self::Log1p => -y.ln_1p(),
+        }
+    }
+}
+
+/// The way from targets `y` to the standardised `z = (g(y) − mean) / sd` that a model sees, and back.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
+pub struct TargetScale {
+    /// The function `g`.
+    pub transform: TargetTransform,
+    /// Mean of `g(y)`.
+    pub mean: f64,
+    /// Standard deviation of `g(y)` (divisor `n`); 1 for constant targets.
+    pub sd: f64,
+}
+
+impl TargetScale {
+    /// The scale that gives the transformed targets of `data` mean 0 and variance 1.
+    ///
+    /// # Errors
+    /// [`Error::Data`] without targets or for one outside the transform's domain, with its row.
+    pub fn fit(transform: TargetTransform, data: &Dataset) -> Result<Self> {
+        let unscaled = Self { transform, mean: 0.0, sd: 1.0 };
+        let g = unscaled.forward(data)?;
+        if g.is_empty() {
+            return Err(Error::shape("targets to scale", "one or more", "none"));
+        }
+        let (mean, sd) = moments(g.iter().copied());
+        Ok(Self { transform, mean, sd })
+    }
+
+    /// The standardised targets `z` of `data`.
+    ///
+    /// # Errors
+    /// [`Error::Data`] without targets or for one outside the transform's domain, with its row.
+    pub fn forward(&self, data: &Dataset) -> Result<Vec<f64>> {
+        let Some(y) = &data.y else {
+            return Err(Error::Data(format!("the data have no complete target column `{}`", data.target_name)));
+        };
+        let scaled = |(&y, row): (&f64, &usize)| match self.transform.forward(y) {
+            Some(g) => Ok((g - self.mean) / self.sd),
+            None => {
+                let (name, bound) = match self.transform {
+                    TargetTransform::Log1p => ("log1p", "-1"),
+                    TargetTransform::Log | TargetTransform::Identity => ("log", "0"),
+                };
+                Err(Error::Data(format!(
+                    "row {row}, target `{}`: {y} has no {name} transform, which needs values above {bound}; drop such \
+                     rows or choose another transform",
+                    data.target_name
+                )))
+            }
+        };
+        y.iter().zip(&data.rows).map(scaled).collect()
+    }
+
+    /// The target `y` for a standardised `z`.
+    pub fn inverse(&self, z: f64) -> f64 {
+        self.transform.inverse(z * self.sd + self.mean)
+    }
+
+    /// `ln |dz/dy|`, by which a log density of `z` becomes one of `y`.
+    pub fn log_jacobian(&self, y: f64) -> f64 {
+        self.transform.log_slope(y) - self.sd.ln()
+    }
+
+    /// The distribution of `y` when `z` is normal with the given mean and standard deviation.
+    pub fn predictive(&self, mean: f64, sd: f64) -> Predictive {
+        let (mean, sd) = (mean * self.sd + self.mean, sd * self.sd);
+        match self.transform {
+            TargetTransform::Identity => Predictive::Normal { mean, sd },
+            TargetTransform::Log => Predictive::LogNormal { mu: mean, sigma: sd, shift: 0.0 },
+            TargetTransform::Log1p => Predictive::LogNormal { mu: mean, sigma: sd, shift: 1.0 },
+        }
+    }
+}
+
+fn check_rows(x: &[f64], d: usize) -> Result<()> {
+    if d == 0 || x.len() % d != 0 {
+        return Err(Error::shape("inputs to scale", format!("rows of {d} features"), format!("{} values", x.len())));
+    }
+    Ok(())
+}
+
+/// Mean and standard deviation in two passes around the first value, so that large offsets cost no digits.
+fn moments(values: impl Iterator<Item = f64> + Clone) -> (f64, f64) {
+    let Some(first) = values.clone().next() else { return (0.0, 1.0) };
+    let n = values.clone().count() as f64;
+    let shift = values.clone().map(|x| x - first).sum::<f64>() / n;
+    let variance = values.map(|x| (x - first - shift).powi(2)).sum::<f64>() / n;
+    let sd = variance.sqrt();
+    (first + shift, if sd > 0.0 { sd } else { 1.0 })
+}

@@ -1,0 +1,94 @@
+//! Which columns a model uses and how they become numbers.
+
+use serde::{Deserialize, Serialize};
+
+/// How a column becomes one or more features.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub enum Encoding {
+    /// The number itself.
+    Numeric,
+    /// An ISO 8601 date or date-time as a decimal year, exact in leap years.
+    Date,
+    /// One 0/1 feature per category, in sorted order, none left out.
+    OneHot(Vec<String>),
+}
+
+/// A feature column of the training file.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Column {
+    /// Its name.
+    pub name: String,
+    /// Its position in the training file, from 0, for files without header.
+    pub index: usize,
+    /// Its encoding.
+    pub encoding: Encoding,
+}
+
+/// The columns of the training data, kept with a model to read later files the same way.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Schema {
+    /// Feature columns in the order of the model's inputs.
+    pub features: Vec<Column>,
+    /// Name of the target column.
+    pub target: String,
+    /// Position of the target column in the training file, from 0.
+    pub target_index: usize,
+    /// Number of columns of the training file.
+    pub width: usize,
+}
+
+impl Schema {
+    /// Number of features `d` after encoding.
+    pub fn d(&self) -> usize {
+        self.features.iter().map(|column| column.encoding.width()).sum()
+    }
+
+    /// Names of the `d` encoded features; a category's is `column=category`.
+    pub fn feature_names(&self) -> Vec<String> {
+        self.features
+            .iter()
+            .flat_map(|column| match &column.encoding {
+                Encoding::Numeric | Encoding::Date => vec![column.name.clone()],
+                Encoding::OneHot(categories) => {
+                    categories.iter().map(|category| format!("{}={category}", column.name)).collect()
+                }
+            })
+            .collect()
+    }
+
+    /// Encodes rows of one value a column (category codes for one-hot columns) as rows of `d` features.
+    pub(super) fn encode(&self, values: Vec<f64>) -> Vec<f64> {
+        if self.d() == self.features.len() && !self.features.iter().any(Column::is_one_hot) {
+            return values;
+        }
+        let n = values.len() / self.features.len().max(1);
+        let mut x = Vec::with_capacity(n * self.d());
+        for row in values.chunks_exact(self.features.len()) {
+            for (&value, column) in row.iter().zip(&self.features) {
+                match &column.encoding {
+                    Encoding::Numeric | Encoding::Date => x.push(value),
+                    Encoding::OneHot(categories) => {
+                        x.extend((0..categories.len()).map(|code| f64::from(code as f64 == value)));
+                    }
+                }
+            }
+        }
+        x
+    }
+}
+
+impl Column {
+    fn is_one_hot(&self) -> bool {
+        matches!(self.encoding, Encoding::OneHot(_))
+    }
+}
+
+impl Encoding {
+    /// Number of features the column becomes.
+    pub fn width(&self) -> usize {
+        match self {
+            Self::Numeric | Self::Date => 1,
+            Self::OneHot(categories) => categories.len(),
+        }
+    }
+}

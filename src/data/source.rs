@@ -1,0 +1,114 @@
+//! Opening a path: standard input, gzip, and which format the bytes are in.
+
+use std::fs::File;
+use std::io::{self, Cursor, Read};
+use std::path::Path;
+
+use flate2::read::MultiGzDecoder;
+
+use super::csv_table::CsvTable;
+use super::npy_table::NpyTable;
+use super::options::ReadOptions;
+use super::table::Table;
+use crate::{Error, Result};
+
+/// How much of a file is looked at to recognise its format and delimiter.
+const PEEK: u64 = 1 << 16;
+
+/// Says whether the cells of a first line are column names.
+pub(super) type IsHeader<'a> = &'a dyn Fn(&[&str]) -> bool;
+
+/// Opens a table in any of the formats.
+pub(super) fn open(path: &Path, options: &ReadOptions, is_header: IsHeader) -> Result<Box<dyn Table>> {
+    let file = display_name(path);
+    let (mut head, mut reader) = peek(raw(path)?).map_err(|e| Error::io(&file, &e))?;
+    let zipped = head.starts_with(&[0x1f, 0x8b]);
+    if zipped {
+        (head, reader) = peek(Box::new(MultiGzDecoder::new(reader))).map_err(|e| damaged_gzip(&file, &e))?;
+    }
+    let problem = match head.as_slice() {
+        [] => "the file is empty",
+        [b'P', b'A', b'R', b'1', ..] if zipped || is_stdin(path) => {
+            "Parquet is read from uncompressed files only; save it to one first"
+        }
+        [b'P', b'A', b'R', b'1', ..] => return open_parquet(path, file),
+        [0x93, b'N', b'U', b'M', b'P', b'Y', ..] => return Ok(Box::new(NpyTable::read(reader, file)?)),
+        [b'P', b'K', 3, 4, ..] => "this is a zip archive or a spreadsheet; export it as CSV",
+        [0xff, 0xfe, ..] | [0xfe, 0xff, ..] => "the text is UTF-16; save it as UTF-8",
+        _ => {
+            let delimiter = options.delimiter.unwrap_or_else(|| delimiter(path, &head));
+            return Ok(Box::new(CsvTable::open(reader, file, delimiter, options.header, is_header)?));
+        }
+    };
+    Err(Error::Data(format!("{file}: {problem}")))
+}
+
+/// The path for messages.
+pub(super) fn display_name(path: &Path) -> String {
+    if is_stdin(path) { "standard input".to_owned() } else { path.display().to_string() }
+}
+
+fn is_stdin(path: &Path) -> bool {
+    path.as_os_str() == "-"
+}
+
+fn raw(path: &Path) -> Result<Box<dyn Read>> {
+    if is_stdin(path) {
+        return Ok(Box::new(io::stdin().lock()));
+    }
+    let problem = |problem: &str| Error::Io { path: path.display().to_string(), problem: problem.to_owned() };
+    if path.is_dir() {
+        return Err(problem("this is a directory; name a file in it"));
+    }
+    let file = File::open(path).map_err(|e| match e.kind() {
+        io::ErrorKind::NotFound => problem("no such file; check the spelling and the folder"),
+        io::ErrorKind::PermissionDenied => problem("no permission to read the file; change its mode or owner"),
+        _ => Error::io(path, &e),
+    })?;
+    Ok(Box::new(file))
+}
+
+/// The first bytes of a stream, and the stream as it was before.
+fn peek(mut reader: Box<dyn Read>) -> io::Result<(Vec<u8>, Box<dyn Read>)> {
+    let mut head = Vec::new();
+    reader.by_ref().take(PEEK).read_to_end(&mut head)?;
+    if head.starts_with(b"\xef\xbb\xbf") {
+        head.drain(..3);
+    }
+    Ok((head.clone(), Box::new(Cursor::new(head).chain(reader))))
+}
+
+fn damaged_gzip(file: &str, source: &io::Error) -> Error {
+    Error::Io { path: file.to_owned(), problem: format!("cannot unpack the gzip file: {source}; it may be cut short") }
+}
+
+/// Tab for `.tsv` and `.tab`, else the most frequent of comma, tab and semicolon in the first line outside quotes.
+fn delimiter(path: &Path, head: &[u8]) -> u8 {
+    let name = path.to_string_lossy().to_ascii_lowercase();
+    let name = name.strip_suffix(".gz").unwrap_or(&name);
+    if name.ends_with(".tsv") || name.ends_with(".tab") {
+        return b'\t';
+    }
+    let mut counts = [(b';', 0), (b'\t', 0), (b',', 0)];
+    let mut quoted = false;
+    let text = head.trim_ascii_start();
+    for &byte in text.iter().take_while(|byte| !matches!(byte, b'\n' | b'\r')) {
+        quoted ^= byte == b'"';
+        if let Some(count) = counts.iter_mut().find(|count| count.0 == byte && !quoted) {
+            count.1 += 1;
+        }
+    }
+    counts.iter().max_by_key(|count| count.1).map_or(b',', |count| count.0)
+}
+
+#[cfg(feature = "parquet")]
+fn open_parquet(path: &Path, file: String) -> Result<Box<dyn Table>> {
+    Ok(Box::new(super::parquet_table::ParquetTable::open(path, file)?))
+}
+
+#[cfg(not(feature = "parquet"))]
+fn open_parquet(_: &Path, file: String) -> Result<Box<dyn Table>> {
+    Err(Error::Data(format!(
+        "{file}: this build cannot read Parquet; build with `--features parquet` or convert the file to CSV"
+    )))
+}

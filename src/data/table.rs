@@ -1,0 +1,82 @@
+//! What every file format offers to the reader: named columns and rows one after the other.
+
+use super::cell::Cell;
+use crate::{Error, Result};
+
+/// Columns of an open file.
+#[derive(Debug, Clone)]
+pub(super) struct Layout {
+    /// The file's name for messages.
+    pub(super) file: String,
+    /// One name a column.
+    pub(super) names: Vec<String>,
+    /// Whether the names come from the file, not from the columns' positions.
+    pub(super) named: bool,
+}
+
+/// An open file, positioned on one row after the other.
+pub(super) trait Table {
+    fn layout(&self) -> &Layout;
+
+    /// Steps to the next row and gives its number in the file, counted from 1; `None` at the end.
+    fn advance(&mut self) -> Result<Option<usize>>;
+
+    /// A cell of the current row.
+    fn cell(&self, column: usize) -> Result<Cell<'_>>;
+}
+
+impl Layout {
+    /// The only column called `name`.
+    pub(super) fn find(&self, name: &str) -> Result<usize> {
+        let mut places = (0..self.names.len()).filter(|&column| self.names[column] == name);
+        match (places.next(), places.next()) {
+            (Some(place), None) => Ok(place),
+            (Some(first), Some(second)) => Err(self.error(format!(
+                "columns {} and {} are both called `{name}`; give every column its own name",
+                first + 1,
+                second + 1
+            ))),
+            (None, _) => {
+                let hint = match nearest(name, &self.names) {
+                    Some(near) => format!("did you mean `{near}`?"),
+                    None => format!("the columns are {}", self.listing()),
+                };
+                let header = if self.named { "" } else { " (the file has no header)" };
+                Err(self.error(format!("no column `{name}`{header}; {hint}")))
+            }
+        }
+    }
+
+    /// An error about the file as a whole.
+    pub(super) fn error(&self, problem: impl std::fmt::Display) -> Error {
+        Error::Data(format!("{}: {problem}", self.file))
+    }
+
+    /// An error about one cell.
+    pub(super) fn cell_error(&self, row: usize, column: usize, problem: impl std::fmt::Display) -> Error {
+        self.error(format_args!("row {row}, column `{}`: {problem}", self.names[column]))
+    }
+
+    /// The names of the columns for a message, the first ones where there are many.
+    pub(super) fn listing(&self) -> String {
+        let shown: Vec<String> = self.names.iter().take(12).map(|name| format!("`{name}`")).collect();
+        let more = if self.names.len() > shown.len() { ", …" } else { "" };
+        format!("{}{more}", shown.join(", "))
+    }
+}
+
+/// `c0`, `c1`, …: names for columns without names.
+pub(super) fn positional_names(width: usize) -> Vec<String> {
+    (0..width).map(|column| format!("c{column}")).collect()
+}
+
+/// The name most like `name`, if one is close enough to be meant.
+fn nearest<'a>(name: &str, names: &'a [String]) -> Option<&'a str> {
+    let wanted = name.to_lowercase();
+    names
+        .iter()
+        .map(|other| (strsim::jaro_winkler(&wanted, &other.to_lowercase()), other.as_str()))
+        .filter(|(likeness, _)| *likeness > 0.75)
+        .max_by(|a, b| a.0.total_cmp(&b.0))
+        .map(|(_, other)| other)
+}

@@ -1,0 +1,233 @@
+//! Predictive distributions and how well they fit targets that were held out.
+
+use serde::{Deserialize, Serialize};
+use statrs::function::erf::{erfc, erfc_inv};
+use std::f64::consts::{FRAC_1_SQRT_2, PI, SQRT_2};
+
+use crate::{Error, Result};
+
+/// The predictive distribution of one target.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Predictive {
+    /// `y ~ N(mean, sd²)`.
+    Normal {
+        /// Mean.
+        mean: f64,
+        /// Standard deviation.
+        sd: f64,
+    },
+    /// `y = exp(g) − shift` with `g ~ N(mu, sigma²)`.
+    LogNormal {
+        /// Mean of `g`.
+        mu: f64,
+        /// Standard deviation of `g`.
+        sigma: f64,
+        /// 0 for targets modelled through `ln y`, 1 through `ln(1 + y)`.
+        shift: f64,
+    },
+}
+
+impl Predictive {
+    /// `E[y]`.
+    pub fn mean(&self) -> f64 {
+        match *self {
+            Self::Normal { mean, .. } => mean,
+            Self::LogNormal { mu, sigma, shift } => exp_minus(mu + 0.5 * sigma * sigma, shift),
+        }
+    }
+
+    /// The standard deviation of `y`.
+    pub fn sd(&self) -> f64 {
+        match *self {
+            Self::Normal { sd, .. } => sd,
+            Self::LogNormal { mu, sigma, .. } => {
+                let variance = sigma * sigma;
+                (mu + 0.5 * variance).exp() * variance.exp_m1().sqrt()
+            }
+        }
+    }
+
+    /// The median of `y`.
+    pub fn median(&self) -> f64 {
+        self.at(0.0)
+    }
+
+    /// The `y` below which `y` lies with probability `p`; infinite, or the end of the support, at `p` = 0 and 1.
+    pub fn quantile(&self, p: f64) -> f64 {
+        self.at(-SQRT_2 * erfc_inv(2.0 * p))
+    }
+
+    /// `P(target ≤ y)`.
+    pub fn cdf(&self, y: f64) -> f64 {
+        normal_cdf(self.standardised(y))
+    }
+
+    /// The log density at `y`; `−∞` outside the support.
+    pub fn log_density(&self, y: f64) -> f64 {
+        let z = self.standardised(y);
+        let log_slope = match *self {
+            Self::Normal { sd, .. } => -sd.ln(),
+            Self::LogNormal { sigma, shift, .. } if y + shift > 0.0 => -sigma.ln() - (y + shift).ln(),
+            Self::LogNormal { .. } => return f64::NEG_INFINITY,
+        };
+        log_slope - 0.5 * (2.0 * PI).ln() - 0.5 * z * z
+    }
+
+    /// The continuous ranked probability score `∫ (P(target ≤ t) − [y ≤ t])² dt` at `y`, in units of `y`; less is better.
+    ///
+    /// Closed forms: Gneiting and Raftery (2007) for the normal, Baran and Lerch (2015) for the log-normal.
+    pub fn crps(&self, y: f64) -> f64 {
+        let z = self.standardised(y);
+        match *self {
+            Self::Normal { sd, .. } => {
+                sd * (z * (2.0 * normal_cdf(z) - 1.0) + 2.0 * normal_density(z) - 1.0 / PI.sqrt())
+            }
+            Self::LogNormal { mu, sigma, shift } => {
+                let spread = normal_cdf(z - sigma) - normal_cdf(-sigma * FRAC_1_SQRT_2);
+                (y + shift) * (2.0 * normal_cdf(z) - 1.0) - 2.0 * (mu + 0.5 * sigma * sigma).exp() * spread
+            }
+        }
+    }
+
+    /// The `y` that lies `z` standard deviations from the mean on the scale where the distribution is normal.
+    fn at(&self, z: f64) -> f64 {
+        match *self {
+            Self::Normal { mean, sd } => mean + sd * z,
+            Self::LogNormal { mu, sigma, shift } => exp_minus(mu + sigma * z, shift),
+        }
+    }
+
+    /// The inverse of [`at`](Self::at); `−∞` below the support.
+    fn standardised(&self, y: f64) -> f64 {
+        match *self {
+            Self::Normal { mean, sd } => (y - mean) / sd,
+            Self::LogNormal { mu, sigma, shift } => (ln_plus(y, shift) - mu) / sigma,
+        }
+    }
+}
+
+/// How well predictive distributions fit targets; the point prediction is the predictive mean.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
+pub struct Scores {
+    /// Number of targets.
+    pub n: usize,
+    /// Root mean squared error.
+    pub rmse: f64,
+    /// Mean absolute error.
+    pub mae: f64,
+    /// `1 − Σ(y − ŷ)² / Σ(y − ȳ)²`; `None` for constant targets.
+    pub r2: Option<f64>,
+    /// Mean negative log predictive density, in nats.
+    pub nlpd: f64,
+    /// Mean continuous ranked probability score.
+    pub crps: f64,
+    /// Share of targets in the central 50 % interval.
+    pub coverage_50: f64,
+    /// Share of targets in the central 90 % interval.
+    pub coverage_90: f64,
+    /// Share of targets in the central 95 % interval.
+    pub coverage_95: f64,
+    /// Mean width of the central 95 % interval.
+    pub width_95: f64,
+    /// Mean over the levels 0.05, 0.10, …, 0.95 of `|share of targets in the central interval − level|`.
+    pub calibration_error: f64,
+}
+
+/// Scores predictive distributions against targets `y [n]`.
+///
+/// # Errors
+/// [`Error::Shape`] for no targets or different lengths, [`Error::Data`] for a target outside its distribution's
+/// support, [`Error::NotFinite`] if a score is, for example because a standard deviation is 0.
+pub fn score(y: &[f64], predictions: &[Predictive]) -> Result<Scores> {
+    if y.is_empty() || y.len() != predictions.len() {
+        return Err(Error::shape("predictions to score", format!("one for each of {} targets", y.len().max(1)), {
+            format!("{} for {} targets", predictions.len(), y.len())
+        }));
+    }
+    let pairs = || y.iter().copied().zip(predictions);
+    for (i, (y, p)) in pairs().enumerate() {
+        if let Predictive::LogNormal { shift, .. } = p
+            && y + shift <= 0.0
+        {
+            return Err(Error::Data(format!(
+                "target {} is {y}, but a log-normal prediction needs targets above {}; score such rows with an \
+                 untransformed model",
+                i + 1,
+                -shift
+            )));
+        }
+    }
+    let n = y.len() as f64;
+    let mean = |f: &dyn Fn(f64, &Predictive) -> f64| pairs().map(|(y, p)| f(y, p)).sum::<f64>() / n;
+    let mse = mean(&|y, p| (y - p.mean()).powi(2));
+    let centre = mean(&|y, _| y);
+    let variance = mean(&|y, _| (y - centre).powi(2));
+    let constant = y.iter().all(|value| *value == y[0]);
+    let pit = central_levels(y, predictions);
+    let curve = curve(&pit);
+    let scores = Scores {
+        n: y.len(),
+        rmse: mse.sqrt(),
+        mae: mean(&|y, p| (y - p.mean()).abs()),
+        r2: (!constant).then_some(1.0 - mse / variance),
+        nlpd: mean(&|y, p| -p.log_density(y)),
+        crps: mean(&|y, p| p.crps(y)),
+        coverage_50: share_within(&pit, 0.50),
+        coverage_90: share_within(&pit, 0.90),
+        coverage_95: share_within(&pit, 0.95),
+        width_95: mean(&|_, p| p.quantile(0.975) - p.quantile(0.025)),
+        calibration_error: curve.iter().map(|(level, seen)| (seen - level).abs()).sum::<f64>() / curve.len() as f64,
+    };
+    let named = [
+        ("rmse", scores.rmse),
+        ("mae", scores.mae),
+        ("r2", scores.r2.unwrap_or(0.0)),
+        ("nlpd", scores.nlpd),
+        ("crps", scores.crps),
+        ("width_95", scores.width_95),
+    ];
+    match named.iter().find(|(_, value)| !value.is_finite()) {
+        Some((name, _)) => Err(Error::NotFinite(format!("the score {name} of {} predictions", scores.n))),
+        None => Ok(scores),
+    }
+}
+
+/// For the levels 0.05, 0.10, …, 0.95 the share of targets `y [n]` in the central interval of that probability:
+/// `(level, observed)`. On the diagonal for calibrated predictions; shares are 0 without targets.
+pub fn calibration_curve(y: &[f64], predictions: &[Predictive]) -> Vec<(f64, f64)> {
+    curve(&central_levels(y, predictions))
+}
+
+fn curve(pit: &[f64]) -> Vec<(f64, f64)> {
+    (1..20).map(|step| f64::from(step) / 20.0).map(|level| (level, share_within(pit, level))).collect()
+}
+
+/// For each target the probability of the smallest central interval that holds it.
+fn central_levels(y: &[f64], predictions: &[Predictive]) -> Vec<f64> {
+    y.iter().zip(predictions).map(|(&y, p)| 1.0 - erfc(p.standardised(y).abs() * FRAC_1_SQRT_2)).collect()
+}
+
+fn share_within(levels: &[f64], level: f64) -> f64 {
+    let inside = levels.iter().filter(|&&own| own <= level).count();
+    inside as f64 / levels.len().max(1) as f64
+}
+
+/// `exp(g) − shift`, for a shift of 1 with all digits where `g` is near 0.
+fn exp_minus(g: f64, shift: f64) -> f64 {
+    if shift == 1.0 { g.exp_m1() } else { g.exp() - shift }
+}
+
+/// `ln(y + shift)`, likewise; `−∞` where `y + shift ≤ 0`.
+fn ln_plus(y: f64, shift: f64) -> f64 {
+    let g = if shift == 1.0 { y.ln_1p() } else { (y + shift).ln() };
+    if y + shift <= 0.0 { f64::NEG_INFINITY } else { g }
+}
+
+fn normal_cdf(z: f64) -> f64 {
+    0.5 * erfc(-z * FRAC_1_SQRT_2)
+}
+
+fn normal_density(z: f64) -> f64 {
+    (-0.5 * z * z).exp() / (2.0 * PI).sqrt()
+}
