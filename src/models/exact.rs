@@ -63,8 +63,8 @@ impl ExactGp {
             covariance[i * n + i] += noise;
         }
         let factor = Factor::new(covariance, "K + σ²I")?;
-        let residual = to_f64(batch.y.clone() - self.mean.at(&scope, &batch.x))?;
-        let weights = factor.solve(&residual);
+        let mut weights = to_f64(batch.y.clone() - self.mean.at(&scope, &batch.x))?;
+        factor.solve(&mut weights)?;
         Ok(ExactPosterior { model: self.clone(), compute, data, factor, weights })
     }
 }
@@ -104,7 +104,7 @@ pub struct ExactPosterior {
     model: ExactGp,
     compute: Compute,
     data: Observations,
-    factor: Factor,
+    factor: Factor<f64>,
     /// K̂⁻¹(y − m).
     weights: Vec<f64>,
 }
@@ -149,8 +149,8 @@ impl ExactPosterior {
             }
         };
         let all = data.batch(&scope);
-        let residual = to_f64(all.y - self.model.mean.at(&scope, &all.x))?;
-        let weights = factor.solve(&residual);
+        let mut weights = to_f64(all.y - self.model.mean.at(&scope, &all.x))?;
+        factor.solve(&mut weights)?;
         Ok(Self { model: self.model.clone(), compute: self.compute, data, factor, weights })
     }
 
@@ -191,13 +191,13 @@ impl ExactPosterior {
         let mut all = Marginals::default();
         for chunk in x.chunks(rows * d) {
             let points = scope.matrix(chunk, chunk.len() / d, d);
-            let cross = to_f64(products::cross(kernel, &scope, &points, &train)?)?;
+            let mut cross = to_f64(products::cross(kernel, &scope, &train, &points)?)?;
             let prior_mean = to_f64(mean.at(&scope, &points))?;
             let prior_variance = to_f64(kernel.diag(&scope, &points)?)?;
-            all.mean.extend(cross.chunks(n).zip(prior_mean).map(|(row, m)| m + dot(row, &self.weights)));
-            let explained = self.factor.solve_lower_rows(cross);
-            for (row, prior) in explained.chunks(n).zip(prior_variance) {
-                let (variance, floor) = (prior - dot(row, row), VARIANCE_FLOOR * prior);
+            all.mean.extend(prior_mean.iter().zip(combine(&cross, &self.weights)).map(|(m, k)| m + k));
+            self.factor.solve_lower(&mut cross)?;
+            for (explained, prior) in column_squares(&cross, prior_variance.len()).into_iter().zip(prior_variance) {
+                let (variance, floor) = (prior - explained, VARIANCE_FLOOR * prior);
                 all.floored += usize::from(variance < floor);
                 all.variance.push(variance.max(floor));
             }
@@ -206,8 +206,37 @@ impl ExactPosterior {
     }
 }
 
-fn dot(a: &[f64], b: &[f64]) -> f64 {
-    a.iter().zip(b).map(|(a, b)| a * b).sum()
+/// Σ_i weights_i matrix_ij for a row-major matrix.
+fn combine(matrix: &[f64], weights: &[f64]) -> Vec<f64> {
+    let columns = matrix.len() / weights.len();
+    let mut sums = vec![0.0; columns];
+    for (row, weight) in matrix.chunks(columns.max(1)).zip(weights) {
+        sums.iter_mut().zip(row).for_each(|(sum, value)| *sum += weight * value);
+    }
+    sums
+}
+
+/// Σ_i matrix_ij² for a row-major matrix.
+fn column_squares(matrix: &[f64], columns: usize) -> Vec<f64> {
+    let mut sums = vec![0.0; columns];
+    for row in matrix.chunks(columns.max(1)) {
+        sums.iter_mut().zip(row).for_each(|(sum, value)| *sum += value * value);
+    }
+    sums
+}
+
+/// matrix −= AᵀA for row-major A `[n, size]`, one block of rows of A at a time.
+fn subtract_gram(matrix: &mut [f64], a: &[f64], size: usize) {
+    let view = faer::MatRef::from_row_major_slice(a, a.len() / size.max(1), size);
+    let target = faer::MatMut::from_row_major_slice_mut(matrix, size, size);
+    faer::linalg::matmul::matmul(
+        target,
+        faer::Accum::Add,
+        view.transpose(),
+        view,
+        -1.0,
+        faer::Par::rayon(0),
+    );
 }
 
 impl Posterior for ExactPosterior {
@@ -220,19 +249,12 @@ impl Posterior for ExactPosterior {
         let scope = Scope::new(self.compute)?;
         let points = scope.matrix(x, rows, self.data.d);
         let train = scope.matrix(&self.data.x, self.data.n(), self.data.d);
-        let cross = to_f64(products::cross(&self.model.kernel, &scope, &points, &train)?)?;
+        let mut cross = to_f64(products::cross(&self.model.kernel, &scope, &train, &points)?)?;
         let prior_mean = to_f64(self.model.mean.at(&scope, &points))?;
-        let mean = cross.chunks(self.data.n()).zip(prior_mean).map(|(row, m)| m + dot(row, &self.weights)).collect();
+        let mean = prior_mean.iter().zip(combine(&cross, &self.weights)).map(|(m, k)| m + k).collect();
         let mut covariance = to_f64(products::gram(&self.model.kernel, &scope, &points)?)?;
-        let explained = self.factor.solve_lower_rows(cross);
-        let n = self.data.n();
-        for i in 0..rows {
-            for j in 0..=i {
-                let value = covariance[i * rows + j] - dot(&explained[i * n..][..n], &explained[j * n..][..n]);
-                covariance[i * rows + j] = value;
-                covariance[j * rows + i] = value;
-            }
-        }
+        self.factor.solve_lower(&mut cross)?;
+        subtract_gram(&mut covariance, &cross, rows);
         Ok(Joint { mean, covariance })
     }
 }

@@ -1,0 +1,120 @@
+//! Options about tables, shared by the subcommands.
+
+use std::path::PathBuf;
+
+use cagey::data::{Dataset, Header, Missing, ReadOptions, Schema, Split, read_with_schema};
+use cagey::{Error, Result};
+use clap::{Args, ValueEnum};
+
+/// How a table is read.
+#[derive(Debug, Args)]
+pub struct Reading {
+    /// What to do with rows that have missing cells
+    #[arg(long, value_enum, default_value_t = MissingCells::Reject)]
+    pub missing: MissingCells,
+    /// Whether the first line holds column names
+    #[arg(long, value_enum, default_value_t = HeaderLine::Auto)]
+    pub header: HeaderLine,
+}
+
+/// Rows with missing cells.
+#[derive(Debug, Clone, Copy, ValueEnum)]
+pub enum MissingCells {
+    /// Stop and name row and column
+    Reject,
+    /// Leave such rows out
+    Drop,
+}
+
+/// The first line of a table.
+#[derive(Debug, Clone, Copy, ValueEnum)]
+pub enum HeaderLine {
+    /// Names if it holds anything but numbers
+    Auto,
+    /// Names
+    Yes,
+    /// Data; columns are called c0, c1, …
+    No,
+}
+
+impl Reading {
+    /// The library's options.
+    pub fn options(&self) -> ReadOptions {
+        ReadOptions {
+            missing: match self.missing {
+                MissingCells::Reject => Missing::Reject,
+                MissingCells::Drop => Missing::Drop,
+            },
+            header: match self.header {
+                HeaderLine::Auto => Header::Auto,
+                HeaderLine::Yes => Header::Yes,
+                HeaderLine::No => Header::No,
+            },
+            ..ReadOptions::default()
+        }
+    }
+
+    /// Reads a table for a fitted model.
+    pub fn read(&self, path: &PathBuf, schema: &Schema, need_target: bool, keep: bool) -> Result<Dataset> {
+        let data = read_with_schema(path, schema, &ReadOptions { keep, ..self.options() }, need_target)?;
+        note_dropped(&data);
+        Ok(data)
+    }
+}
+
+/// Says how many rows were left out.
+pub fn note_dropped(data: &Dataset) {
+    if data.dropped > 0 {
+        super::report::warn(&format!("{} rows with missing cells were left out", data.dropped));
+    }
+}
+
+/// Which rows are held out from training and scored.
+#[derive(Debug, Args)]
+#[group(multiple = true)]
+pub struct Splitting {
+    /// Hold out this share of the rows, chosen at random by --split-seed
+    #[arg(long, value_name = "SHARE", conflicts_with_all = ["holdout_last", "split_mask"])]
+    pub holdout: Option<f64>,
+    /// Hold out the last share of the rows, in their order: a forecast
+    #[arg(long, value_name = "SHARE", conflicts_with = "split_mask")]
+    pub holdout_last: Option<f64>,
+    /// Hold out the rows with a 1 in this table of 0/1 columns
+    #[arg(long, value_name = "FILE")]
+    pub split_mask: Option<PathBuf>,
+    /// Column of the mask, by name or 0-based index; the first by default
+    #[arg(long, value_name = "COLUMN", requires = "split_mask")]
+    pub split_column: Option<String>,
+    /// Seed of --holdout
+    #[arg(long, value_name = "SEED", default_value_t = 0)]
+    pub split_seed: u64,
+}
+
+impl Splitting {
+    /// The split asked for, if any.
+    pub fn split(&self, data: &Dataset) -> Result<Option<Split>> {
+        if let Some(share) = self.holdout {
+            return Split::random(data.n, share, self.split_seed).map(Some);
+        }
+        if let Some(share) = self.holdout_last {
+            return Split::last(data.n, share).map(Some);
+        }
+        match &self.split_mask {
+            Some(path) => Split::from_mask_file(path, self.split_column.as_deref(), data).map(Some),
+            None => Ok(None),
+        }
+    }
+
+    /// The rows held out, or all of them when no split is asked for.
+    pub fn scored(&self, data: Dataset) -> Result<Dataset> {
+        Ok(match self.split(&data)? {
+            Some(split) => data.subset(&split.test),
+            None => data,
+        })
+    }
+}
+
+/// The targets of a table that must have them.
+pub fn targets(data: &Dataset) -> Result<&[f64]> {
+    data.y.as_deref().ok_or_else(|| Error::Data(format!("the table has no target column `{}`", data.target_name)))
+}

@@ -1,0 +1,102 @@
+//! `cagey inspect`
+
+use std::fmt::Write;
+use std::path::PathBuf;
+
+use cagey::Result;
+use cagey::fitted::Fitted;
+use cagey::params::{Constraint, Parameter, Parameters};
+use clap::Args;
+use serde_json::json;
+
+use super::report;
+
+/// Say what a model is: parameters, data, training
+#[derive(Debug, Args)]
+pub struct Inspect {
+    /// Model file
+    model: PathBuf,
+    /// Print JSON
+    #[arg(long)]
+    json: bool,
+}
+
+impl Inspect {
+    /// Loads and describes.
+    pub fn run(self) -> Result<()> {
+        let fitted = Fitted::load(&self.model)?;
+        if !self.json {
+            return report::print(&description(&fitted));
+        }
+        let parameters: serde_json::Map<String, serde_json::Value> = fitted
+            .model
+            .parameters()
+            .into_iter()
+            .map(|(path, p)| {
+                let prior = p.prior.map(|prior| prior.to_string());
+                (path, json!({ "values": p.values(), "fixed": p.fixed, "constraint": p.constraint(), "prior": prior }))
+            })
+            .collect();
+        report::print_json(&json!({
+            "kernel": fitted.model.kernel.to_string(),
+            "parameters": parameters,
+            "settings": fitted.settings,
+            "inputs": fitted.input_names(),
+            "input_scale": fitted.input_scale,
+            "target": fitted.schema.target,
+            "target_scale": fitted.target_scale,
+            "training": fitted.summary,
+        }))
+    }
+}
+
+/// A model in words and numbers, in the units of the data.
+pub fn description(fitted: &Fitted) -> String {
+    let (settings, summary, scale) = (&fitted.settings, &fitted.summary, &fitted.target_scale);
+    let names = fitted.input_names();
+    let mut text = String::from("Exact Gaussian process\n");
+    let inputs = if names.len() > 8 { format!("{} columns", names.len()) } else { names.join(", ") };
+    text += &report::table(&[
+        ("inputs".into(), inputs),
+        ("target".into(), format!("{} (mean {:.6}, sd {:.6}, {:?})", fitted.schema.target, scale.mean, scale.sd, scale.transform)),
+        ("rows".into(), summary.rows.to_string()),
+        ("computed on".into(), format!("{}, {}", settings.compute.kind.name(), settings.compute.precision.name())),
+    ]);
+    text += "Parameters\n";
+    let rows: Vec<(String, String)> =
+        fitted.model.parameters().into_iter().map(|(path, p)| (path, shown(p, &names))).collect();
+    text += &report::table(&rows);
+    text += "Training\n";
+    text += &report::table(&[
+        ("optimiser".into(), format!("{}, {} steps, {} evaluations", summary.optimizer, summary.iterations, summary.evaluations)),
+        ("ended".into(), summary.termination.clone()),
+        ("objective per row".into(), format!("{:.6}", summary.loss)),
+        ("time".into(), format!("{:.2} s", summary.seconds)),
+    ]);
+    for warning in &summary.warnings {
+        let _ = writeln!(text, "  warning: {warning}");
+    }
+    text
+}
+
+fn shown(parameter: &Parameter, names: &[String]) -> String {
+    let number = |v: &f64| if (1e-3..1e6).contains(&v.abs()) { format!("{v:.5}") } else { format!("{v:.4e}") };
+    let values = parameter.values();
+    let mut text = match values.as_slice() {
+        [value] => number(value),
+        many if many.len() == names.len() => {
+            many.iter().zip(names).map(|(v, name)| format!("{name} {}", number(v))).collect::<Vec<_>>().join(", ")
+        }
+        many => many.iter().map(number).collect::<Vec<_>>().join(", "),
+    };
+    if parameter.fixed {
+        text += " (fixed)";
+    }
+    if let Constraint::Interval { lower, upper } = parameter.constraint() {
+        text += &format!(" in {lower}..{upper}");
+    }
+    if let Some(prior) = parameter.prior {
+        text += &format!(" ~ {prior}");
+    }
+    text
+}

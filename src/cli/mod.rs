@@ -1,0 +1,104 @@
+//! The command line: one file a subcommand, no mathematics.
+
+mod data;
+mod devices;
+mod evaluate;
+mod fit;
+mod inspect;
+mod plot;
+mod predict;
+mod report;
+mod sample;
+mod settings;
+
+use std::process::ExitCode;
+
+use cagey::{Error, Result};
+use clap::{CommandFactory, Parser, Subcommand};
+
+/// Gaussian processes with error bars you can trust.
+#[derive(Debug, Parser)]
+#[command(name = "cagey", version, about, after_help = EXAMPLES)]
+struct Cli {
+    #[command(subcommand)]
+    command: Command,
+    /// Threads to compute with; all cores by default
+    #[arg(long, global = true, value_name = "N")]
+    threads: Option<usize>,
+}
+
+const EXAMPLES: &str = "\
+Examples:
+  cagey fit sales.csv --target price -o price.cagey
+  cagey fit co2.csv --target y --kernel \"rbf + periodic(period=1, fix=period) * rbf + rq\" --holdout-last 0.2 -o co2.cagey
+  cagey predict price.cagey new.csv -o predictions.csv
+  cagey evaluate price.cagey test.csv --json
+  cagey plot price.cagey -o fit.png";
+
+#[derive(Debug, Subcommand)]
+enum Command {
+    /// Fit a model to a table and save it
+    Fit(Box<fit::Fit>),
+    /// Predict the target, with error bars, for the rows of a table
+    Predict(predict::Predict),
+    /// Score a model on a table with known targets
+    Evaluate(evaluate::Evaluate),
+    /// Say what a model is: parameters, data, training
+    Inspect(inspect::Inspect),
+    /// Draw a model: posterior, components, calibration or learning curve
+    Plot(plot::Plot),
+    /// Draw joint samples of the latent function at the rows of a table
+    Sample(sample::Sample),
+    /// List the devices of this build and machine
+    Devices(devices::Devices),
+    /// Print shell completions
+    Completions {
+        /// The shell
+        shell: clap_complete::Shell,
+    },
+}
+
+/// Runs the command of this process's arguments: exit code 0, 1 for failures, 2 for wrong usage.
+pub fn run() -> ExitCode {
+    let cli = match Cli::try_parse() {
+        Ok(cli) => cli,
+        Err(error) => {
+            // A closed pipe is the reader's choice.
+            let _ = error.print();
+            return ExitCode::from(if error.use_stderr() { 2 } else { 0 });
+        }
+    };
+    match execute(cli) {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) => {
+            eprintln!("error: {error}");
+            ExitCode::from(if matches!(error, Error::Usage(_) | Error::KernelText { .. }) { 2 } else { 1 })
+        }
+    }
+}
+
+fn execute(cli: Cli) -> Result<()> {
+    if let Some(threads) = cli.threads {
+        if threads == 0 {
+            return Err(Error::Usage("--threads must be at least 1".into()));
+        }
+        rayon::ThreadPoolBuilder::new()
+            .num_threads(threads)
+            .build_global()
+            .map_err(|e| Error::Usage(format!("--threads {threads}: {e}")))?;
+    }
+    match cli.command {
+        Command::Fit(command) => command.run(),
+        Command::Predict(command) => command.run(),
+        Command::Evaluate(command) => command.run(),
+        Command::Inspect(command) => command.run(),
+        Command::Plot(command) => command.run(),
+        Command::Sample(command) => command.run(),
+        Command::Devices(command) => command.run(),
+        Command::Completions { shell } => {
+            let mut script = Vec::new();
+            clap_complete::generate(shell, &mut Cli::command(), "cagey", &mut script);
+            report::print(&String::from_utf8_lossy(&script))
+        }
+    }
+}

@@ -1,0 +1,58 @@
+//! `cagey sample`
+
+use std::path::PathBuf;
+
+use cagey::data::write_predictions;
+use cagey::fitted::Fitted;
+use cagey::models::posterior::Posterior;
+use cagey::{Error, Result};
+use clap::Args;
+
+use super::data::Reading;
+
+/// Draw joint samples of the latent function at the rows of a table
+#[derive(Debug, Args)]
+pub struct Sample {
+    /// Model file
+    model: PathBuf,
+    /// Table with the input columns; `-` for standard input
+    data: PathBuf,
+    /// Where to write one column per sample as CSV; `-` for standard output
+    #[arg(short, long, value_name = "FILE", default_value = "-")]
+    output: PathBuf,
+    /// Number of samples
+    #[arg(long, default_value_t = 10)]
+    count: usize,
+    /// Seed
+    #[arg(long, default_value_t = 0)]
+    seed: u64,
+    /// Keep the input columns in front
+    #[arg(long)]
+    keep: bool,
+    #[command(flatten)]
+    reading: Reading,
+}
+
+/// Joint samples factorise an n × n matrix: beyond this it would take minutes and gigabytes.
+const MOST_ROWS: usize = 10_000;
+
+impl Sample {
+    /// Reads, samples, writes.
+    pub fn run(self) -> Result<()> {
+        let fitted = Fitted::load(&self.model)?;
+        let data = self.reading.read(&self.data, &fitted.schema, false, self.keep)?;
+        if data.n > MOST_ROWS {
+            return Err(Error::Usage(format!("{} rows; joint samples are for at most {MOST_ROWS}", data.n)));
+        }
+        let (x, _) = fitted.standardise(&data)?;
+        let paths = fitted.posterior().sample(&x, self.count, self.seed)?;
+        let scale = &fitted.target_scale;
+        let columns: Vec<(String, Vec<f64>)> = paths
+            .into_iter()
+            .enumerate()
+            .map(|(i, path)| (format!("sample{i}"), path.into_iter().map(|z| scale.inverse(z)).collect()))
+            .collect();
+        let columns: Vec<(&str, &[f64])> = columns.iter().map(|(name, values)| (name.as_str(), values.as_slice())).collect();
+        write_predictions(&self.output, data.columns.as_ref(), &columns)
+    }
+}

@@ -1,0 +1,248 @@
+//! Options about the model and its training.
+
+use std::path::PathBuf;
+use std::str::FromStr;
+use std::time::Duration;
+
+use cagey::data::TargetTransform;
+use cagey::device::{Compute, DeviceKind, Precision};
+use cagey::fitted::Settings;
+use cagey::models::exact::ExactObjective;
+use cagey::params::Prior;
+use cagey::train::{Adam, CheckpointPlan, EarlyStopping, Lbfgs, Optimizer, Restarts, Schedule, TrainConfig};
+use cagey::{Error, Result};
+use clap::{Args, ValueEnum};
+
+/// The model.
+#[derive(Debug, Args)]
+pub struct ModelOptions {
+    /// Kernel, e.g. "matern32(ard) + 2.0 * periodic(period=1.0, fix=period) * rbf"
+    #[arg(long, default_value = "matern32(ard)", long_help = KERNEL_HELP)]
+    kernel: String,
+    /// Prior mean
+    #[arg(long, value_enum, default_value_t = MeanName::Zero)]
+    mean: MeanName,
+    /// What to minimise
+    #[arg(long, value_enum, default_value_t = Minimised::Ml)]
+    objective: Minimised,
+    /// Model a function of the target instead of the target
+    #[arg(long, value_enum, default_value_t = Transform::None)]
+    target_transform: Transform,
+    /// Column of known standard deviations of the target, added to the learned noise
+    #[arg(long, value_name = "COLUMN")]
+    noise_column: Option<String>,
+    /// Compute with the data as they are instead of standardising them
+    #[arg(long)]
+    no_standardize: bool,
+    /// Initial value(s) of a parameter in the data's units, e.g. lengthscale=2.5 or rbf.lengthscale=1,2
+    #[arg(long, value_name = "NAME=VALUE")]
+    init: Vec<String>,
+    /// Parameter to keep at its initial value
+    #[arg(long, value_name = "NAME")]
+    fix: Vec<String>,
+    /// Prior of a parameter: NAME=normal(mean, sd), lognormal(mean, sd), gamma(shape, rate) or halfcauchy(scale)
+    #[arg(long, value_name = "NAME=PRIOR")]
+    prior: Vec<String>,
+    /// Bounds of a parameter, e.g. noise=0.01..2
+    #[arg(long, value_name = "NAME=LOW..HIGH")]
+    bounds: Vec<String>,
+    /// Device: flex (CPU), ndarray (CPU), wgpu or cuda (GPU)
+    #[arg(long)]
+    device: Option<DeviceKind>,
+    /// Number type: f32 or f64; f64 on the CPU and f32 on GPUs by default
+    #[arg(long)]
+    dtype: Option<Precision>,
+}
+
+const KERNEL_HELP: &str = "\
+Kernel expression. Grammar:
+  kernel    = product { \"+\" product }
+  product   = factor { \"*\" factor }
+  factor    = number | \"(\" kernel \")\" | call
+  call      = name [ \"(\" [ argument { \",\" argument } ] \")\" ]
+  argument  = value | name \"=\" value
+  value     = number | \"ard\" | list | name | kernel
+Kernels: rbf, matern12, matern32, matern52, rq, periodic, periodic_norm, cosine_norm, cosine_sum,
+spectral_mixture(components=2), linear, polynomial(power=2), constant, white; projection(kernel, dim=2).
+`ard` gives one lengthscale per column, dims=[0, 2] picks columns, fix=period keeps a value.
+Numbers are in the units of the data; what is not given is chosen from the data.";
+
+/// The training.
+#[derive(Debug, Args)]
+pub struct TrainOptions {
+    /// Optimiser
+    #[arg(long, value_enum, default_value_t = OptimizerName::Lbfgs)]
+    optimizer: OptimizerName,
+    /// Most steps
+    #[arg(long, default_value_t = 200)]
+    steps: usize,
+    /// Learning rate of Adam
+    #[arg(long, default_value_t = 0.05, value_name = "RATE")]
+    lr: f64,
+    /// Learning-rate schedule of Adam
+    #[arg(long, value_enum, default_value_t = ScheduleName::Constant)]
+    schedule: ScheduleName,
+    /// Starting points; the first from the data, the others perturbed
+    #[arg(long, default_value_t = 1)]
+    restarts: usize,
+    /// Seed of the starting points
+    #[arg(long, default_value_t = 0)]
+    seed: u64,
+    /// Stop after this time, e.g. 120s, 15m, 2h
+    #[arg(long, value_parser = duration, value_name = "TIME")]
+    max_time: Option<Duration>,
+    /// Stop after this many steps without improvement
+    #[arg(long, value_name = "STEPS")]
+    patience: Option<usize>,
+    /// Save the state of the training here while it runs
+    #[arg(long, value_name = "FILE")]
+    checkpoint: Option<PathBuf>,
+    /// Steps between saved states
+    #[arg(long, default_value_t = 10, value_name = "STEPS", requires = "checkpoint")]
+    checkpoint_every: usize,
+    /// Continue from a saved state
+    #[arg(long, value_name = "FILE")]
+    resume: Option<PathBuf>,
+}
+
+#[derive(Debug, Clone, Copy, ValueEnum)]
+enum MeanName {
+    Zero,
+    Constant,
+    Linear,
+}
+
+#[derive(Debug, Clone, Copy, ValueEnum)]
+enum Minimised {
+    /// Negative log marginal likelihood
+    Ml,
+    /// Negative leave-one-out log predictive probability
+    Loo,
+}
+
+#[derive(Debug, Clone, Copy, ValueEnum)]
+enum Transform {
+    None,
+    Log,
+    Log1p,
+}
+
+#[derive(Debug, Clone, Copy, ValueEnum)]
+enum OptimizerName {
+    Lbfgs,
+    Adam,
+}
+
+#[derive(Debug, Clone, Copy, ValueEnum)]
+enum ScheduleName {
+    Constant,
+    /// Falls to a tenth over the steps
+    Linear,
+    /// Falls along a half cosine to a hundredth
+    Cosine,
+}
+
+impl ModelOptions {
+    /// The library's settings.
+    pub fn settings(&self) -> Result<Settings> {
+        let default = Compute::default();
+        Ok(Settings {
+            kernel: self.kernel.clone(),
+            mean: match self.mean {
+                MeanName::Zero => "zero",
+                MeanName::Constant => "constant",
+                MeanName::Linear => "linear",
+            }
+            .into(),
+            objective: match self.objective {
+                Minimised::Ml => ExactObjective::MarginalLikelihood,
+                Minimised::Loo => ExactObjective::LeaveOneOut,
+            },
+            standardize: !self.no_standardize,
+            target_transform: match self.target_transform {
+                Transform::None => TargetTransform::Identity,
+                Transform::Log => TargetTransform::Log,
+                Transform::Log1p => TargetTransform::Log1p,
+            },
+            noise_column: self.noise_column.clone(),
+            init: self.init.iter().map(|text| initial(text)).collect::<Result<_>>()?,
+            fix: self.fix.clone(),
+            priors: self
+                .prior
+                .iter()
+                .map(|text| pair("prior", text).and_then(|(name, prior)| Ok((name, Prior::from_str(prior)?))))
+                .collect::<Result<_>>()?,
+            bounds: self.bounds.iter().map(|text| interval(text)).collect::<Result<_>>()?,
+            compute: Compute::new(self.device.unwrap_or(default.kind), self.dtype),
+        })
+    }
+}
+
+impl TrainOptions {
+    /// The library's configuration; `fingerprint` ties saved states to data and model.
+    pub fn config(&self, fingerprint: String) -> Result<TrainConfig> {
+        let schedule = match self.schedule {
+            ScheduleName::Constant => Schedule::Constant,
+            ScheduleName::Linear => Schedule::Linear { final_fraction: 0.1 },
+            ScheduleName::Cosine => Schedule::Cosine { final_fraction: 0.01 },
+        };
+        let optimizer = match self.optimizer {
+            OptimizerName::Lbfgs => Optimizer::Lbfgs(Lbfgs::default()),
+            OptimizerName::Adam => Optimizer::Adam(Adam { rate: self.lr, schedule, ..Adam::default() }),
+        };
+        if self.restarts == 0 {
+            return Err(Error::Usage("--restarts must be at least 1".into()));
+        }
+        Ok(TrainConfig {
+            max_time: self.max_time,
+            seed: self.seed,
+            restarts: Restarts::new(self.restarts, 1.0),
+            early_stopping: self.patience.map(|patience| EarlyStopping { patience, improvement: 1e-6 }),
+            checkpoint: self.checkpoint.as_ref().map(|path| CheckpointPlan::every_steps(path, self.checkpoint_every)),
+            resume: self.resume.clone(),
+            fingerprint,
+            ..TrainConfig::new(optimizer, self.steps)
+        })
+    }
+}
+
+fn pair<'a>(option: &str, text: &'a str) -> Result<(String, &'a str)> {
+    let (name, value) =
+        text.split_once('=').ok_or_else(|| Error::Usage(format!("--{option} {text}: write it as NAME=…")))?;
+    Ok((name.trim().to_string(), value.trim()))
+}
+
+fn number(option: &str, text: &str) -> Result<f64> {
+    let value = text.trim().parse::<f64>().ok().filter(|v| v.is_finite());
+    value.ok_or_else(|| Error::Usage(format!("--{option}: `{}` is not a finite number", text.trim())))
+}
+
+fn initial(text: &str) -> Result<(String, Vec<f64>)> {
+    let (name, values) = pair("init", text)?;
+    let values = values.split(',').map(|v| number("init", v)).collect::<Result<_>>()?;
+    Ok((name, values))
+}
+
+fn interval(text: &str) -> Result<(String, f64, f64)> {
+    let (name, range) = pair("bounds", text)?;
+    let (low, high) = range
+        .split_once("..")
+        .ok_or_else(|| Error::Usage(format!("--bounds {text}: write the interval as LOW..HIGH, e.g. noise=0.01..2")))?;
+    Ok((name, number("bounds", low)?, number("bounds", high)?))
+}
+
+fn duration(text: &str) -> std::result::Result<Duration, String> {
+    let (digits, unit) = match text.find(|c: char| c.is_ascii_alphabetic()) {
+        Some(at) => text.split_at(at),
+        None => (text, "s"),
+    };
+    let factor = match unit {
+        "ms" => 1e-3,
+        "s" => 1.0,
+        "m" | "min" => 60.0,
+        "h" => 3600.0,
+        _ => return Err(format!("unknown unit `{unit}`; use s, m or h")),
+    };
+    let value = digits.parse::<f64>().map_err(|_| format!("`{digits}` is not a number"))?;
+    Duration::try_from_secs_f64(value * factor).map_err(|e| e.to_string())
+}

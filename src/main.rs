@@ -1,0 +1,9 @@
+//! The command: fit, predict, evaluate, inspect, plot and sample, from the terminal.
+
+mod cli;
+
+use std::process::ExitCode;
+
+fn main() -> ExitCode {
+    cli::run()
+}
