@@ -1,0 +1,29 @@
+//! Dense host algorithms on row-major buffers, cast over faer's matrix product so that they run near its rate.
+//!
+//! Every algorithm is a recursion by halves whose off-diagonal work is one large matrix product; only blocks of order
+//! [`tile::ORDER`] are left for the kernels in [`tile`]. Only the lower triangle of a symmetric matrix is written during a
+//! factorisation: the upper one keeps the matrix, from which a failed attempt is restored.
+
+pub mod cholesky;
+pub mod inverse;
+pub mod product;
+pub mod solve;
+mod tile;
+
+use faer::{MatMut, MatRef};
+
+/// Where a recursion splits a matrix of order `n`: half, rounded up to whole tiles.
+fn half(n: usize) -> usize {
+    (n / 2).next_multiple_of(tile::ORDER)
+}
+
+/// A row-major buffer as a matrix of `cols` columns.
+pub fn view<T>(buffer: &[T], cols: usize) -> MatRef<'_, T> {
+    MatRef::from_row_major_slice(buffer, buffer.len() / cols.max(1), cols)
+}
+
+/// A row-major buffer as a mutable matrix of `cols` columns.
+pub fn view_mut<T>(buffer: &mut [T], cols: usize) -> MatMut<'_, T> {
+    let rows = buffer.len() / cols.max(1);
+    MatMut::from_row_major_slice_mut(buffer, rows, cols)
+}

@@ -1,0 +1,49 @@
+//! Triangular solves with many right-hand sides.
+//!
+//! A solve from the right, `X L = B`, is the transposed view of one from the left: `Lᵀ Xᵀ = Bᵀ`. Diagonal tiles are
+//! substituted, never inverted: kernel matrices are too ill-conditioned for the explicit inverses of their factors.
+
+use faer::{MatMut, MatRef, Par};
+
+use super::{half, product, tile};
+use crate::linalg::real::Real;
+
+/// Fewest right-hand sides worth a thread of their own.
+const COLUMNS: usize = 64;
+
+/// `B ← L⁻¹ B` for a lower triangular `L`; the strict upper triangle is not read.
+pub fn lower<T: Real>(l: MatRef<'_, T>, b: MatMut<'_, T>) {
+    if l.nrows() <= tile::ORDER {
+        return spread(&tile::Triangle::lower(l), b);
+    }
+    let m = half(l.nrows());
+    let (l11, _, l21, l22) = l.split_at(m, m);
+    let (mut b1, mut b2) = b.split_at_row_mut(m);
+    lower(l11, b1.as_mut());
+    product::add(b2.as_mut(), l21, b1.as_ref(), T::of(-1.0));
+    lower(l22, b2);
+}
+
+/// `B ← U⁻¹ B` for an upper triangular `U`, such as the transposed view of a factor; the strict lower triangle is not read.
+pub fn upper<T: Real>(u: MatRef<'_, T>, b: MatMut<'_, T>) {
+    if u.nrows() <= tile::ORDER {
+        return spread(&tile::Triangle::upper(u), b);
+    }
+    let m = half(u.nrows());
+    let (u11, u12, _, u22) = u.split_at(m, m);
+    let (mut b1, mut b2) = b.split_at_row_mut(m);
+    upper(u22, b2.as_mut());
+    product::add(b1.as_mut(), u12, b2.as_ref(), T::of(-1.0));
+    upper(u11, b1);
+}
+
+/// Shares the right-hand sides of one tile among the threads.
+fn spread<T: Real>(triangle: &tile::Triangle<T>, b: MatMut<'_, T>) {
+    let work = b.nrows() * b.nrows() * b.ncols();
+    if matches!(product::threads(work), Par::Seq) || b.ncols() < 2 * COLUMNS {
+        return triangle.solve(b);
+    }
+    let middle = (b.ncols() / 2).next_multiple_of(COLUMNS);
+    let (left, right) = b.split_at_col_mut(middle);
+    rayon::join(|| spread(triangle, left), || spread(triangle, right));
+}

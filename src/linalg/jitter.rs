@@ -1,0 +1,84 @@
+//! The one jitter policy: every Cholesky factorisation of this crate goes through [`factor`].
+//!
+//! The first attempt is without jitter. Only after it failed is a multiple of the mean diagonal added, from 1e-10 (f64) or
+//! 1e-6 (f32) in steps of ten up to 1e-4; then the matrix is reported as not positive definite.
+
+use std::cell::Cell;
+
+use super::dense::{self, cholesky};
+use super::real::Real;
+use crate::error::{Error, Result};
+
+/// Decimal exponent of the largest relative jitter.
+const LARGEST: i32 = -4;
+
+thread_local! {
+    static SEEN: Cell<f64> = const { Cell::new(0.0) };
+}
+
+/// Runs `body` and returns its result with the largest relative jitter that a factorisation in it, on this thread, needed.
+///
+/// Zero when every factorisation succeeded as it was.
+pub fn watch<R>(body: impl FnOnce() -> R) -> (R, f64) {
+    let outer = SEEN.replace(0.0);
+    let result = body();
+    let seen = SEEN.get();
+    SEEN.set(outer.max(seen));
+    (result, seen)
+}
+
+/// Reports a jitter to the enclosing [`watch`].
+pub(super) fn record(jitter: f64) {
+    SEEN.set(SEEN.get().max(jitter));
+}
+
+/// Factors a symmetric row-major matrix of order `n` in the lower triangle of its buffer; returns the relative jitter used.
+///
+/// The strict upper triangle keeps the matrix. `name` is the matrix in the papers' notation, for the error.
+///
+/// # Errors
+/// [`Error::NotPositiveDefinite`] if the largest jitter is not enough, or at once if the matrix is not finite.
+pub fn factor<T: Real>(a: &mut [T], n: usize, name: &str) -> Result<f64> {
+    let jitter = attempt(a, n, name)?;
+    record(jitter);
+    Ok(jitter)
+}
+
+/// [`factor`] without reporting the jitter, for use on any thread.
+pub(super) fn attempt<T: Real>(a: &mut [T], n: usize, name: &str) -> Result<f64> {
+    let diagonal: Vec<T> = a.iter().step_by(n + 1).copied().collect();
+    let Err(mut pivot) = cholesky::factor(dense::view_mut(a, n)) else { return Ok(0.0) };
+    restore(a, n, &diagonal, T::of(0.0));
+    let failed = |pivot, jitter, finite| Error::NotPositiveDefinite {
+        matrix: name.into(),
+        size: n,
+        dtype: T::NAME,
+        pivot,
+        jitter,
+        finite,
+    };
+    if !a.iter().all(|x| x.is_finite()) {
+        return Err(failed(pivot, 0.0, false));
+    }
+    let mean = diagonal.iter().map(|x| x.f64()).sum::<f64>() / n as f64;
+    let smallest = if T::NAME == "f32" { -6 } else { -10 };
+    for exponent in smallest..=LARGEST {
+        let jitter = 10f64.powi(exponent);
+        restore(a, n, &diagonal, T::of(jitter * mean));
+        match cholesky::factor(dense::view_mut(a, n)) {
+            Ok(()) => return Ok(jitter),
+            Err(p) => pivot = p,
+        }
+    }
+    Err(failed(pivot, 10f64.powi(LARGEST), true))
+}
+
+/// Rebuilds the matrix, with `shift` on its diagonal, from the triangle that a factorisation leaves alone.
+fn restore<T: Real>(a: &mut [T], n: usize, diagonal: &[T], shift: T) {
+    for i in 0..n {
+        for j in 0..i {
+            a[i * n + j] = a[j * n + i];
+        }
+        a[i * n + i] = diagonal[i] + shift;
+    }
+}
