@@ -3,4 +3,5 @@ mod atomic;
 pub mod error;
 pub mod linalg;
 pub mod model_file;
+pub mod plot;
 pub use error::{Error, Result};
