@@ -12,6 +12,7 @@ pub mod metrics;
 pub mod model_file;
 pub mod models;
 pub mod params;
+pub mod plot;
 pub mod products;
 pub mod scope;
 pub mod train;

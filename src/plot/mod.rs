@@ -1,0 +1,40 @@
+//! Figures of models and their fits, as SVG or PNG by the extension of the file's name.
+//!
+//! Every figure is a plain struct over slices with a method `save(path)`. Values that are not finite are skipped; a
+//! figure with nothing to draw is an error, and so are slices whose lengths do not fit together. A file appears whole or
+//! not at all. The typeface is part of the crate, so text needs no installed fonts.
+//!
+//! ```
+//! use cagey::plot::{Curve, Frame, Posterior1d};
+//! let x: Vec<f64> = (0..50).map(|i| 0.1 * f64::from(i)).collect();
+//! let mean: Vec<f64> = x.iter().map(|x| x.sin()).collect();
+//! let curve = Curve::gaussian(&x, &mean, &[0.2; 50]);
+//! let figure = Posterior1d { frame: Frame { x: "time [s]", ..Frame::default() }, ..Posterior1d::new(&curve) };
+//! # let folder = tempfile::tempdir().unwrap();
+//! # let path = folder.path().join("posterior.svg");
+//! figure.save(path)?;
+//! # Ok::<(), cagey::Error>(())
+//! ```
+
+mod axis;
+mod calibration;
+mod colour;
+mod components;
+mod data;
+mod layout;
+mod learning_curve;
+mod panel;
+mod posterior1d;
+mod posterior2d;
+mod render;
+mod samples;
+mod scene;
+mod text;
+
+pub use calibration::Calibration;
+pub use components::{Component, Components};
+pub use data::{Curve, Frame, Points};
+pub use learning_curve::{Against, LearningCurve, Run};
+pub use posterior1d::Posterior1d;
+pub use posterior2d::Posterior2d;
+pub use samples::Samples;

@@ -1,0 +1,134 @@
+//! A posterior over functions of two variables: heat maps of mean and standard deviation.
+
+use super::axis::{Axis, drawable};
+use super::colour::{INK, OCHRE, VIRIDIS, along};
+use super::data::{Frame, Points, lengths, nothing};
+use super::layout::{Entry, Names, Swatch, pair};
+use super::panel::{Area, Panel, TICK_SIZE};
+use super::posterior1d::SIZE;
+use super::render::check_size;
+use super::scene::{Align, Pen, Scene};
+use crate::{Error, Result};
+use plotters::style::RGBColor;
+use std::path::Path;
+
+/// The room for a colour bar and its labels.
+const BAR: f64 = 86.0;
+
+/// Mean and standard deviation on a grid, side by side, with the data points on top.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Posterior2d<'a> {
+    /// The columns of the grid, strictly increasing.
+    pub x: &'a [f64],
+    /// The rows of the grid, strictly increasing.
+    pub y: &'a [f64],
+    /// The mean, `[y.len(), x.len()]` in row-major order.
+    pub mean: &'a [f64],
+    /// The standard deviation, likewise.
+    pub sd: &'a [f64],
+    /// The points that the model was fitted to.
+    pub training: Points<'a>,
+    /// Title, axis names and size.
+    pub frame: Frame<'a>,
+}
+
+impl Posterior2d<'_> {
+    /// Writes the figure to `path`, which ends in `.svg` or `.png`.
+    ///
+    /// # Errors
+    /// As [`Posterior1d::save`](super::Posterior1d::save); also [`Error::Data`](crate::Error::Data) when a grid axis does
+    /// not increase.
+    pub fn save(&self, path: impl AsRef<Path>) -> Result<()> {
+        self.scene()?.save(path.as_ref())
+    }
+
+    fn scene(&self) -> Result<Scene> {
+        let mut scene = Scene::new(check_size(self.frame.size.unwrap_or((SIZE.0, 500)))?);
+        self.training.check("training points")?;
+        let (columns, rows) = (edges(self.x, "x")?, edges(self.y, "y")?);
+        for (values, name) in [(self.mean, "mean"), (self.sd, "standard deviation")] {
+            if values.len() != self.x.len() * self.y.len() {
+                return Err(lengths(
+                    &format!("{name} [{}, {}]", self.y.len(), self.x.len()),
+                    self.x.len() * self.y.len(),
+                    values.len(),
+                ));
+            }
+        }
+        let whole = |edges: &[f64], points: &[f64]| Axis::linear(edges.iter().chain(points).copied(), 0.0);
+        let (Some(x), Some(y)) = (whole(&columns, self.training.x), whole(&rows, self.training.y)) else {
+            return Err(nothing("the grid"));
+        };
+        let scale = |values: &[f64], name| Axis::linear(values.iter().copied(), 0.0).ok_or_else(|| nothing(name));
+        let scales = [scale(self.mean, "the mean")?, scale(self.sd, "the standard deviation")?];
+        let names = |heading| Names { heading, x: self.frame.x, y: self.frame.y };
+        let shown = !self.training.x.is_empty();
+        let legend: Vec<_> = shown.then(|| Entry::new(Swatch::Disc(INK), "training data")).into_iter().collect();
+        let cells = [(x.clone(), y.clone(), names("Mean")), (x, y, names("Standard deviation"))];
+        let panels = pair(&mut scene, self.frame.title, &legend, cells, BAR);
+        let maps = [(self.mean, &VIRIDIS), (self.sd, &OCHRE)];
+        for ((panel, scale), (values, stops)) in panels.iter().zip(&scales).zip(maps) {
+            draw_cells(&mut scene, panel, (&columns, &rows), values, |value| {
+                scale.place(value).map(|at| along(stops, at))
+            });
+            panel.points(&mut scene, self.training.x, self.training.y, self.training.radius(), INK);
+            draw_bar(&mut scene, panel.area, scale, stops);
+        }
+        Ok(scene)
+    }
+}
+
+/// Fills the cells between `columns` and `rows`.
+fn draw_cells(
+    scene: &mut Scene,
+    panel: &Panel,
+    (columns, rows): (&[f64], &[f64]),
+    values: &[f64],
+    colour: impl Fn(f64) -> Option<RGBColor>,
+) {
+    // Cells reach a little under their right and upper neighbours, lest the paper shine through between them.
+    let overlap =
+        |edge: f64, limit: f64| if (edge - limit).abs() < 1.0 { limit } else { edge + 0.7 * (limit - edge).signum() };
+    for (row, line) in rows.windows(2).zip(values.chunks_exact(columns.len() - 1)) {
+        for (column, &value) in columns.windows(2).zip(line) {
+            let corners = panel.at(column[0], row[0]).zip(panel.at(column[1], row[1]));
+            if let (Some((low, (right, top))), Some(colour)) = (corners, colour(value)) {
+                let far = (overlap(right, panel.area.right), overlap(top, panel.area.top));
+                scene.rect(low, far, colour);
+            }
+        }
+    }
+}
+
+/// Draws the colour scale at the right of `area`.
+fn draw_bar(scene: &mut Scene, area: Area, scale: &Axis, stops: &[RGBColor; 9]) {
+    const STEPS: u32 = 128;
+    let (left, right) = (area.right + 14.0, area.right + 28.0);
+    let height = area.bottom - area.top;
+    for step in 0..STEPS {
+        let share = f64::from(step) / f64::from(STEPS);
+        let colour = along(stops, share + 0.5 / f64::from(STEPS));
+        scene.rect((left, area.bottom - share * height), (right, area.top), colour);
+    }
+    for (place, label) in Panel::y_ticks(scale, height) {
+        let y = area.bottom - place * height;
+        scene.line(vec![(right, y), (right + 4.0, y)], Pen::solid(INK, 1.0));
+        scene.text(&label, (right + 7.0, y + 0.36 * TICK_SIZE), TICK_SIZE, INK, Align::Start);
+    }
+}
+
+/// The edges of the cells around strictly increasing `centres`.
+fn edges(centres: &[f64], name: &str) -> Result<Vec<f64>> {
+    if let Some(bad) = centres.iter().position(|&centre| !drawable(centre)) {
+        return Err(Error::Data(format!("figure: grid {name}[{bad}] is {}; grid places must be finite", centres[bad])));
+    }
+    if let Some(bad) = centres.windows(2).position(|pair| pair[0] >= pair[1]) {
+        let problem = format!("figure: grid {name} must increase strictly, but {name}[{}] <= {name}[{bad}]", bad + 1);
+        return Err(Error::Data(problem));
+    }
+    let (Some(&first), Some(&last)) = (centres.first(), centres.last()) else { return Err(nothing("the grid")) };
+    let half = |pair: Option<&[f64]>| pair.map_or(0.5, |pair| 0.5 * (pair[1] - pair[0]));
+    let (before, after) = (half(centres.windows(2).next()), half(centres.windows(2).next_back()));
+    let middles = centres.windows(2).map(|pair| pair[0] + 0.5 * (pair[1] - pair[0]));
+    Ok(std::iter::once(first - before).chain(middles).chain([last + after]).collect())
+}
