@@ -61,7 +61,7 @@ pub struct TrainConfig {
     pub early_stopping: Option<EarlyStopping>,
     /// Where and how often to save the state.
     pub checkpoint: Option<CheckpointPlan>,
-    /// A checkpoint to continue from. More `steps` than before, another budget or early stopping are welcome;
+    /// A checkpoint to continue from. More `steps` and another budget are welcome (runs that ended otherwise stay so);
     /// the other settings must be the same.
     pub resume: Option<PathBuf>,
     /// Tells apart what must not be mixed up on resuming: model, data and their options.

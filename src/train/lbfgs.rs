@@ -39,7 +39,7 @@ pub struct Lbfgs {
 
 impl Default for Lbfgs {
     fn default() -> Self {
-        Self { memory: 10, gradient_tolerance: 1e-6, loss_tolerance: 1e-9, patience: 5, line_search: 30 }
+        Self { memory: 20, gradient_tolerance: 1e-6, loss_tolerance: 1e-9, patience: 5, line_search: 30 }
     }
 }
 

@@ -55,6 +55,9 @@ pub(crate) fn search(from: &Point, direction: &[f64], first: f64, evaluations: u
     let mut a = first;
     for count in 0..evaluations {
         let x = shifted(&from.x, a, direction);
+        if x == from.x {
+            break;
+        }
         let trial = match probe(&x) {
             Ok(found) => {
                 let slope = dot(&found.gradient, direction);

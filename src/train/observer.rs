@@ -65,15 +65,20 @@ pub trait Observer {
     }
 }
 
-/// One point of a learning curve; see [`Report`] for the quantities.
+/// One point of a learning curve, taken from a [`Report`].
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
-#[allow(missing_docs, reason = "the fields are those of `Report`")]
 pub struct Record {
+    /// Index of the restart.
     pub restart: usize,
+    /// Steps made in this restart.
     pub iteration: usize,
+    /// Seconds since the training began.
     pub seconds: f64,
+    /// The loss, divided by the loss scale.
     pub loss: f64,
+    /// `max |gradient|`, divided by the loss scale.
     pub gradient_norm: f64,
+    /// The learning rate or step length.
     pub rate: f64,
 }
 

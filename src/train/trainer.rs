@@ -101,9 +101,10 @@ pub fn fit(
                     x: &run.point.x,
                 };
                 let _ = state.history.step(&report);
-                // Everybody is told, even if the first one asks to stop.
-                if observers.iter_mut().fold(false, |stop, observer| observer.step(&report).is_break() || stop) {
-                    cut_short = Some(Termination::Interrupted);
+                for observer in observers.iter_mut() {
+                    if observer.step(&report).is_break() {
+                        cut_short = Some(Termination::Interrupted);
+                    }
                 }
                 if let Some(writer) = &mut writer
                     && writer.due()
