@@ -16,6 +16,7 @@ mod cell;
 mod column;
 mod csv_table;
 mod dataset;
+mod newlines;
 mod npy_table;
 mod options;
 #[cfg(feature = "parquet")]
