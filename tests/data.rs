@@ -386,7 +386,9 @@ fn numpy_arrays() {
     assert!(message(npy("short.npy", "<f8", false, "(2, 3)", &doubles(&rows[..5]))).contains("cut short"));
     assert!(message(npy("huge.npy", "<f8", false, "(999999999999, 9)", &doubles(&rows))).contains("cut short"));
     assert!(message(npy("text.npy", "<U3", false, "(2,)", &[0; 24])).contains("float64"));
-    assert!(message(npy("none.npy", "<f8", false, "(0, 3)", &[])).contains("no row"));
+    assert!(message(npy("none.npy", "<f8", false, "(0, 999999999999)", &[])).contains("empty"));
+    let overflow = npy("overflow.npy", "<f8", false, "(9999999999999, 9999999999999)", &[]);
+    assert!(message(overflow).contains("damaged NPY header"));
     assert!(message(folder.file("bad.npy", b"\x93NUMPY\x01")).contains("NPY header"));
 }
 

@@ -24,6 +24,7 @@ mod parquet_table;
 mod read;
 mod scale;
 mod schema;
+mod selection;
 mod source;
 mod split;
 mod table;
