@@ -269,7 +269,7 @@ fn png_figures_have_the_size_asked_for_and_show_something() {
 
 #[test]
 fn the_size_is_the_frames() {
-    let (folder, _guard) = (tempfile::tempdir().unwrap(), ());
+    let folder = tempfile::tempdir().unwrap();
     let curve = Curve::gaussian(&[0.0, 1.0], &[0.0, 1.0], &[1.0, 1.0]);
     let figure =
         |size| Posterior1d { frame: Frame { size: Some(size), ..Frame::default() }, ..Posterior1d::new(&curve) };
@@ -403,6 +403,43 @@ fn odd_values_are_drawn_or_skipped() {
             let figure = LearningCurve { runs: &runs, against, logarithmic, frame: Frame::default() };
             figure.save(folder.path().join("loss.svg")).unwrap();
         }
+    }
+}
+
+#[test]
+fn coverages_that_are_no_shares_are_skipped() {
+    let folder = tempfile::tempdir().unwrap();
+    let save = |name: &str, nominal: &[f64], observed: &[f64], pit: &[f64]| {
+        let path = folder.path().join(name);
+        Calibration { nominal, observed, pit, frame: Frame::default() }.save(&path).unwrap();
+        fs::read(path).unwrap()
+    };
+    let plain = save("a.svg", &[0.5, 0.9], &[0.4, 0.8], &[0.1, 0.5]);
+    let odd = save("b.svg", &[0.9, 1e200, 0.5, 0.6], &[0.8, 0.5, 0.4, f64::NAN], &[0.1, -1e9, 0.5, f64::INFINITY]);
+    assert_eq!(plain, odd);
+}
+
+#[test]
+fn long_names_and_many_panels_stay_inside() {
+    let (folder, _guard) = folder();
+    let data = data();
+    let long = "a name that goes on and on, well beyond what anybody would want to read in a figure";
+    let part = Component { title: long, curve: &data.season };
+    let parts = [part; 7];
+    let frame = Frame { title: &long.repeat(3), x: &long.repeat(3), y: &long.repeat(3), size: None };
+    let points = Points::default();
+    let curve = Curve::gaussian(&[-1e-7, 2e-7], &[-1.234e9, -1.235e9], &[1e3, 1e3]);
+    let runs: Vec<_> = (0..14).map(|_| Run { name: &long[..30], loss: &data.losses[0], seconds: &[] }).collect();
+    let paths = ["stress-a.png", "stress-b.png", "stress-c.png"].map(|name| folder.join(name));
+    Components { total: part, parts: &parts, training: points, held_out: points, mark: Some((1990.0, long)), frame }
+        .save(&paths[0])
+        .unwrap();
+    Posterior1d { frame, mark: Some((2e-7, long)), ..Posterior1d::new(&curve) }.save(&paths[1]).unwrap();
+    LearningCurve { runs: &runs, frame, ..Default::default() }.save(&paths[2]).unwrap();
+    for path in paths {
+        let (width, _, image) = decode_png(&fs::read(&path).unwrap());
+        let border = image.chunks(3 * width).flat_map(|row| [&row[..12], &row[row.len() - 12..]]).flatten();
+        assert!(border.copied().all(|channel| channel == 255), "{}: something is clipped", path.display());
     }
 }
 

@@ -146,8 +146,9 @@ fn category(cell: Cell, codes: &mut HashMap<String, usize>, open: bool) -> std::
         None if !open => {
             let mut known: Vec<&str> = codes.keys().map(String::as_str).collect();
             known.sort_unstable();
+            let more = if known.len() > 8 { ", …" } else { "" };
             known.truncate(8);
-            Err(format!("is a category the model was not trained with; known are {}", known.join(", ")))
+            Err(format!("is a category the model was not trained with; known are {}{more}", known.join(", ")))
         }
         None if next == MOST_CATEGORIES => Err(format!(
             "is category number {}; more than {MOST_CATEGORIES} look like identifiers or free text: leave the column \

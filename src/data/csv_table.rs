@@ -5,6 +5,7 @@ use std::io::Read;
 use csv::{ByteRecord, ErrorKind, Reader, ReaderBuilder};
 
 use super::cell::Cell;
+use super::newlines::Newlines;
 use super::options::Header;
 use super::source::IsHeader;
 use super::table::{Layout, Table, positional_names};
@@ -12,8 +13,10 @@ use crate::{Error, Result};
 
 /// An open CSV or TSV file.
 pub(super) struct CsvTable {
-    reader: Reader<Box<dyn Read>>,
+    reader: Reader<Newlines>,
     record: ByteRecord,
+    /// The line on which `record` starts.
+    line: usize,
     /// Whether `record` already holds the next row: the first line of a file without a header.
     waiting: bool,
     layout: Layout,
@@ -32,9 +35,9 @@ impl CsvTable {
             .flexible(true)
             .delimiter(delimiter)
             .buffer_capacity(1 << 16)
-            .from_reader(reader);
+            .from_reader(Newlines::new(reader));
         let layout = Layout { file, names: Vec::new(), named: false };
-        let mut table = Self { reader, record: ByteRecord::new(), waiting: false, layout };
+        let mut table = Self { reader, record: ByteRecord::new(), line: 0, waiting: false, layout };
         if !table.read()? {
             return Err(table.layout.error("the file is empty"));
         }
@@ -60,15 +63,14 @@ impl CsvTable {
     }
 
     fn read(&mut self) -> Result<bool> {
-        self.reader.read_byte_record(&mut self.record).map_err(|e| match e.into_kind() {
+        let read = self.reader.read_byte_record(&mut self.record).map_err(|e| match e.into_kind() {
             ErrorKind::Io(e) => Error::io(&self.layout.file, &e),
             other => self.layout.error(format_args!("{other:?}")),
-        })
-    }
-
-    /// The line on which the current record starts.
-    fn line(&self) -> usize {
-        self.record.position().map_or(0, |position| position.line() as usize)
+        })?;
+        // The record's own position lies before the empty lines that the reader skips.
+        let inside = self.record.as_slice().iter().filter(|&&byte| byte == b'\n').count();
+        self.line = (self.reader.position().line() as usize).saturating_sub(1 + inside);
+        Ok(read)
     }
 
     fn text(&self, column: usize) -> Result<&str> {
@@ -76,7 +78,7 @@ impl CsvTable {
         std::str::from_utf8(bytes).map_err(|_| {
             let shown = String::from_utf8_lossy(bytes);
             let problem = format_args!("`{shown}` is not UTF-8 text; convert the file, for example with `iconv`");
-            self.layout.cell_error(self.line(), column, problem)
+            self.layout.cell_error(self.line, column, problem)
         })
     }
 }
@@ -95,10 +97,10 @@ impl Table for CsvTable {
             return Err(self.layout.error(format_args!(
                 "row {} has {width} cells where the first has {expected}; look for a missing or extra delimiter or an \
                  unclosed quote",
-                self.line()
+                self.line
             )));
         }
-        Ok(Some(self.line()))
+        Ok(Some(self.line))
     }
 
     fn cell(&self, column: usize) -> Result<Cell<'_>> {

@@ -16,6 +16,7 @@ mod cell;
 mod column;
 mod csv_table;
 mod dataset;
+mod newlines;
 mod npy_table;
 mod options;
 #[cfg(feature = "parquet")]
@@ -23,6 +24,7 @@ mod parquet_table;
 mod read;
 mod scale;
 mod schema;
+mod selection;
 mod source;
 mod split;
 mod table;

@@ -30,9 +30,16 @@ impl NpyTable {
                 )));
             }
         };
+        let mut layout = Layout { file, names: Vec::new(), named: false };
+        match n.checked_mul(width) {
+            None => return Err(layout.error(format_args!("damaged NPY header: shape [{n}, {width}]"))),
+            Some(0) => return Err(layout.error("the array is empty")),
+            Some(_) => {}
+        }
         let order = array.order();
-        let layout = Layout { file, names: positional_names(width), named: false };
         let values = numbers(array, &layout)?;
+        // Only now is the width known to be true.
+        layout.names = positional_names(width);
         Ok(Self { values, n, order, given: 0, layout })
     }
 }

@@ -4,13 +4,14 @@ use std::path::Path;
 
 use csv::StringRecord;
 
-use super::cell::{Cell, Value};
+use super::cell::Cell;
 use super::column::ColumnReader;
 use super::dataset::{Dataset, Kept};
 use super::options::{Missing, ReadOptions};
 use super::schema::{Column, Encoding, Schema};
+use super::selection::{has_names, locate, select};
 use super::source::open;
-use super::table::{Layout, Table};
+use super::table::Table;
 use crate::Result;
 
 /// Reads training data and finds out how each column is to be encoded.
@@ -100,78 +101,6 @@ pub fn read_with_schema(
         .collect();
     let mut output = target.map(|index| Output { reader: ColumnReader::target(index), needed: need_target });
     Ok(collect(&mut *table, &mut inputs, output.as_mut(), options)?.encode(schema))
-}
-
-/// Whether the cells of a first line are names: one is wanted as a name, or one in a used column is no data.
-///
-/// All columns count as used if the wanted names leave none.
-fn has_names(cells: &[&str], wanted: &[&str], categories: &[&str], used: impl Fn(usize) -> bool) -> bool {
-    let all = !(0..cells.len()).any(&used);
-    cells.iter().map(|cell| cell.trim()).enumerate().any(|(column, cell)| {
-        let label = || Cell::Text(cell).value() == Value::Label && !categories.contains(&cell);
-        wanted.contains(&cell) || ((all || used(column)) && label())
-    })
-}
-
-/// The positions of the features and of the target in a training file.
-fn select(layout: &Layout, options: &ReadOptions) -> Result<(Vec<usize>, usize)> {
-    for name in &options.categorical {
-        layout.find(name)?;
-    }
-    let target = match &options.target {
-        Some(name) => layout.find(name)?,
-        None => layout.names.len().saturating_sub(1),
-    };
-    let features = match &options.features {
-        Some(names) => names.iter().map(|name| layout.find(name)).collect::<Result<Vec<_>>>()?,
-        None => {
-            for name in &layout.names {
-                layout.find(name)?;
-            }
-            (0..layout.names.len()).filter(|&column| column != target).collect()
-        }
-    };
-    for (place, &feature) in features.iter().enumerate() {
-        let name = &layout.names[feature];
-        if feature == target {
-            let default =
-                if options.target.is_none() { " (the last column; choose another with `--target`)" } else { "" };
-            return Err(layout.error(format_args!("`{name}` is the target{default} and also listed as a feature")));
-        }
-        if features[..place].contains(&feature) {
-            return Err(layout.error(format_args!("feature `{name}` is listed twice")));
-        }
-    }
-    if features.is_empty() {
-        return Err(layout.error(format_args!(
-            "no feature is left next to the target `{}`; the file needs two columns or more, separated by commas, tabs \
-             or semicolons",
-            layout.names.get(target).map_or("", String::as_str)
-        )));
-    }
-    Ok((features, target))
-}
-
-/// The positions of a schema's columns in another file.
-fn locate(layout: &Layout, schema: &Schema, need_target: bool) -> Result<(Vec<usize>, Option<usize>)> {
-    if layout.named {
-        let features = schema.features.iter().map(|column| layout.find(&column.name)).collect::<Result<_>>()?;
-        let present = need_target || layout.names.contains(&schema.target);
-        return Ok((features, present.then(|| layout.find(&schema.target)).transpose()?));
-    }
-    let (width, d) = (layout.names.len(), schema.features.len());
-    if width == schema.width {
-        Ok((schema.features.iter().map(|column| column.index).collect(), Some(schema.target_index)))
-    } else if width == d && !need_target {
-        Ok(((0..d).collect(), None))
-    } else {
-        let bare = if need_target { String::new() } else { format!(" or the {d} features only") };
-        Err(layout.error(format_args!(
-            "the file has {width} columns and no header; without one it needs the {} columns of the training \
-             file{bare}",
-            schema.width
-        )))
-    }
 }
 
 /// The target column while rows are read.

@@ -155,7 +155,7 @@ impl TargetScale {
         self.transform.inverse(z * self.sd + self.mean)
     }
 
-    /// `ln |dz/dy|`, by which a log density of `z` becomes one of `y`.
+    /// `ln |dz/dy|` at a `y` in the transform's domain, by which a log density of `z` becomes one of `y`.
     pub fn log_jacobian(&self, y: f64) -> f64 {
         self.transform.log_slope(y) - self.sd.ln()
     }
@@ -172,7 +172,7 @@ impl TargetScale {
 }
 
 fn check_rows(x: &[f64], d: usize) -> Result<()> {
-    if d == 0 || x.len() % d != 0 {
+    if d == 0 || !x.len().is_multiple_of(d) {
         return Err(Error::shape("inputs to scale", format!("rows of {d} features"), format!("{} values", x.len())));
     }
     Ok(())

@@ -8,11 +8,11 @@ use rand::SeedableRng;
 use rand::rngs::Xoshiro256PlusPlus;
 use rand::seq::SliceRandom;
 
-use super::cell::Value;
+use super::Dataset;
+use super::cell::{Cell, Value};
 use super::options::ReadOptions;
 use super::source::open;
 use super::table::Layout;
-use super::{Dataset, cell::Cell};
 use crate::{Error, Result};
 
 /// Positions of training and test rows, ascending.

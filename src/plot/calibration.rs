@@ -1,6 +1,6 @@
 //! Whether a model's stated uncertainty is right: coverage and probability-integral-transform values.
 
-use super::axis::{Axis, drawable};
+use super::axis::Axis;
 use super::colour::{BLUE, GREY, INK};
 use super::data::{Frame, lengths, nothing};
 use super::layout::{Entry, Names, Swatch, pair};
@@ -19,6 +19,7 @@ const CHANCE: f64 = 0.25;
 /// observations, which is uniform for a calibrated model (Dawid 1984; Gneiting, Balabdaoui and Raftery 2007).
 ///
 /// The grey region is where a perfectly calibrated model on as many independent observations lies with 95 % probability.
+/// Values outside [0, 1] are skipped.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Calibration<'a> {
     /// Nominal levels of central intervals, in [0, 1].
@@ -45,15 +46,16 @@ impl Calibration<'_> {
         if self.nominal.len() != self.observed.len() {
             return Err(lengths("observed coverage", self.nominal.len(), self.observed.len()));
         }
+        let share = 0.0..=1.0;
         let mut levels: Vec<_> = self.nominal.iter().copied().zip(self.observed.iter().copied()).collect();
-        levels.retain(|&(nominal, observed)| drawable(nominal) && drawable(observed));
+        levels.retain(|(nominal, observed)| share.contains(nominal) && share.contains(observed));
         levels.sort_by(|a, b| a.0.total_cmp(&b.0));
-        let pit: Vec<_> = self.pit.iter().copied().filter(|value| (0.0..=1.0).contains(value)).collect();
+        let pit: Vec<_> = self.pit.iter().copied().filter(|value| share.contains(value)).collect();
         if levels.is_empty() || pit.is_empty() {
             return Err(nothing(if pit.is_empty() {
                 "the set of PIT values in [0, 1]"
             } else {
-                "the set of coverages"
+                "the set of coverages in [0, 1]"
             }));
         }
         let density = histogram(&pit);
@@ -66,7 +68,7 @@ impl Calibration<'_> {
         let legend = [
             Entry::new(Swatch::Line(Pen::solid(BLUE, 2.0)), "model"),
             Entry::new(Swatch::Line(Pen::dashed(INK, 1.3)), "perfect calibration"),
-            Entry::new(Swatch::Band(GREY, CHANCE), format!("95 % of perfect models, n = {}", pit.len())),
+            Entry::new(Swatch::Band(GREY, CHANCE), format!("95 % of calibrated models, n = {}", pit.len())),
         ];
         let panels = [(unit(), unit(), coverage), (unit(), Axis::exact(0.0, top), histogram)];
         let [left, right] = pair(&mut scene, self.frame.title, &legend, panels, 0.0);

@@ -74,12 +74,8 @@ impl Components<'_> {
         legend.extend(shown.map(|&(_, colour, label)| Entry::new(Swatch::Disc(colour), label)));
         let panels = stack(&mut scene, &self.frame, &legend, &x, &axes, true);
         for (index, (panel, curve)) in panels.iter().zip(&curves).enumerate() {
-            panel.curve(&mut scene, curve);
-            if index == 0 {
-                for (points, colour, _) in sets {
-                    panel.points(&mut scene, points.x, points.y, points.radius(), colour);
-                }
-            }
+            let drawn = sets.iter().filter(|_| index == 0).map(|&(points, colour, _)| (points, colour));
+            panel.curve(&mut scene, curve, drawn);
             if let Some((x, label)) = self.mark {
                 let label = if index == 0 { label } else { "" };
                 panel.mark(&mut scene, (x, label), text::width(self.total.title, LABEL_SIZE, true) + 14.0);

@@ -88,10 +88,10 @@ impl Points<'_> {
     /// The radius in pixels at which this many points stay apart.
     pub(super) fn radius(&self) -> f64 {
         match self.x.len() {
-            0..=60 => 3.6,
-            61..=250 => 2.9,
-            251..=1000 => 2.2,
-            _ => 1.6,
+            0..=60 => 3.4,
+            61..=150 => 2.7,
+            151..=500 => 2.0,
+            _ => 1.4,
         }
     }
 }

@@ -51,7 +51,8 @@ fn head(scene: &mut Scene, title: &str, legend: &[Entry], left: f64) -> f64 {
     }
     let mut x = left;
     for Entry { swatch, label } in legend {
-        let width = 30.0 + text::width(label, LABEL_SIZE, false) + 22.0;
+        let label = text::shortened(label, LABEL_SIZE, false, right - left - 30.0);
+        let width = 30.0 + text::width(&label, LABEL_SIZE, false) + 22.0;
         if x > left && x + width > right + 22.0 {
             (x, y) = (left, y + ROW);
         }
@@ -63,7 +64,7 @@ fn head(scene: &mut Scene, title: &str, legend: &[Entry], left: f64) -> f64 {
             }
             Swatch::Disc(colour) => scene.disc((x + 15.0, middle), 3.6, colour, PAPER),
         }
-        scene.text(label, (x + 30.0, middle + 0.36 * LABEL_SIZE), LABEL_SIZE, INK, Align::Start);
+        scene.text(&label, (x + 30.0, middle + 0.36 * LABEL_SIZE), LABEL_SIZE, INK, Align::Start);
         x += width;
     }
     if legend.is_empty() { y } else { y + ROW + 4.0 }
@@ -151,6 +152,8 @@ pub(super) fn pair(
 /// Names the axes of `area`; the baseline of the vertical name lies at `baseline`.
 fn name_axes(scene: &mut Scene, area: Area, baseline: f64, x: &str, y: &str) {
     let (middle_x, middle_y) = ((area.left + area.right) / 2.0, (area.top + area.bottom) / 2.0);
-    scene.text(x, (middle_x, area.bottom + 22.0 + TICK_SIZE + 8.0), LABEL_SIZE, INK, Align::Middle);
-    scene.upwards(y, (baseline, middle_y), LABEL_SIZE, INK);
+    let fitted = |name, room| text::shortened(name, LABEL_SIZE, false, room);
+    let (x, y) = (fitted(x, area.right - area.left), fitted(y, area.bottom - area.top));
+    scene.text(&x, (middle_x, area.bottom + 22.0 + TICK_SIZE + 8.0), LABEL_SIZE, INK, Align::Middle);
+    scene.upwards(&y, (baseline, middle_y), LABEL_SIZE, INK);
 }

@@ -73,7 +73,7 @@ impl LearningCurve<'_> {
         // Past the last colour the colours come again, dashed.
         let pen = |index: usize| {
             let colour = LINES[index % LINES.len()];
-            if index / LINES.len() % 2 == 0 { Pen::solid(colour, 1.8) } else { Pen::dashed(colour, 1.8) }
+            if (index / LINES.len()).is_multiple_of(2) { Pen::solid(colour, 1.8) } else { Pen::dashed(colour, 1.8) }
         };
         let named = self.runs.iter().enumerate().filter(|(_, run)| !run.name.is_empty());
         let legend: Vec<_> = named.map(|(index, run)| Entry::new(Swatch::Line(pen(index)), run.name)).collect();

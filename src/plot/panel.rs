@@ -2,7 +2,7 @@
 
 use super::axis::Axis;
 use super::colour::{AXIS, BAND_OPACITY, BLUE, GRID, INK, PAPER};
-use super::data::Curve;
+use super::data::{Curve, Points};
 use super::scene::{Align, Pen, Point, Scene};
 use super::text;
 use plotters::style::{Color, RGBColor};
@@ -40,13 +40,13 @@ impl Panel {
                 (pair[1].0 - pair[0].0) * room > half(&pair[0].1) + half(&pair[1].1) + 14.0
             })
         };
-        let most = (room / 80.0).round().max(2.0) as usize;
+        let most = (3.0 + room / 100.0) as usize;
         (1..=most).rev().map(|count| self.x.ticks(count)).find(|ticks| fits(ticks)).unwrap_or_default()
     }
 
     /// The ticks of a vertical axis of `height` pixels.
     pub fn y_ticks(y: &Axis, height: f64) -> Vec<(f64, String)> {
-        y.ticks((height / 48.0).round().max(2.0) as usize)
+        y.ticks((height / 52.0).round().max(3.0) as usize)
     }
 
     /// The width of the widest tick label of a vertical axis of `height` pixels.
@@ -116,15 +116,19 @@ impl Panel {
         let Area { left, right, top, bottom } = self.area;
         let x = crisp(left + place * (right - left));
         scene.line(vec![(x, top - 4.0), (x, bottom)], Pen::dashed(INK, 1.0));
-        let half = text::width(label, TICK_SIZE, false) / 2.0;
+        let label = text::shortened(label, TICK_SIZE, false, right - left - from);
+        let half = text::width(&label, TICK_SIZE, false) / 2.0;
         let centre = x.min(right - half).max(left + from + half);
-        scene.text(label, (centre, top - 9.0), TICK_SIZE, INK, Align::Middle);
+        scene.text(&label, (centre, top - 9.0), TICK_SIZE, INK, Align::Middle);
     }
 
-    /// Draws the 95 % and 50 % bands of a curve and its mean.
-    pub fn curve(&self, scene: &mut Scene, curve: &Curve) {
+    /// Draws the 95 % and 50 % bands of a curve, the points, and its mean on top, which many points would hide.
+    pub fn curve<'a>(&self, scene: &mut Scene, curve: &Curve, sets: impl IntoIterator<Item = (Points<'a>, RGBColor)>) {
         for (band, opacity) in [(&curve.band95, BAND_OPACITY.0), (&curve.band50, BAND_OPACITY.1)] {
             self.band(scene, &curve.x, band, BLUE, opacity);
+        }
+        for (points, colour) in sets {
+            self.points(scene, points.x, points.y, points.radius(), colour);
         }
         self.line(scene, &curve.x, &curve.mean, Pen::solid(BLUE, 2.0));
     }

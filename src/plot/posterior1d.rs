@@ -57,10 +57,7 @@ impl<'a> Posterior1d<'a> {
         let shown = sets.iter().filter(|(points, ..)| !points.x.is_empty());
         legend.extend(shown.map(|&(_, colour, label)| Entry::new(Swatch::Disc(colour), label)));
         for panel in stack(&mut scene, &self.frame, &legend, &x, &[(y, "")], self.mark.is_some()) {
-            panel.curve(&mut scene, &curve);
-            for (points, colour, _) in sets {
-                panel.points(&mut scene, points.x, points.y, points.radius(), colour);
-            }
+            panel.curve(&mut scene, &curve, sets.map(|(points, colour, _)| (points, colour)));
             if let Some(mark) = self.mark {
                 panel.mark(&mut scene, mark, 0.0);
             }

@@ -12,8 +12,8 @@ use crate::{Error, Result};
 use plotters::style::RGBColor;
 use std::path::Path;
 
-/// The room for a colour bar and its labels.
-const BAR: f64 = 86.0;
+/// The room for a colour bar without its labels.
+const BAR: f64 = 24.0;
 
 /// Mean and standard deviation on a grid, side by side, with the data points on top.
 #[derive(Clone, Copy, Debug, Default)]
@@ -65,7 +65,8 @@ impl Posterior2d<'_> {
         let shown = !self.training.x.is_empty();
         let legend: Vec<_> = shown.then(|| Entry::new(Swatch::Disc(INK), "training data")).into_iter().collect();
         let cells = [(x.clone(), y.clone(), names("Mean")), (x, y, names("Standard deviation"))];
-        let panels = pair(&mut scene, self.frame.title, &legend, cells, BAR);
+        let labels = scales.iter().map(|scale| Panel::y_label_width(scale, scene.height())).fold(0.0, f64::max);
+        let panels = pair(&mut scene, self.frame.title, &legend, cells, BAR + labels);
         let maps = [(self.mean, &VIRIDIS), (self.sd, &OCHRE)];
         for ((panel, scale), (values, stops)) in panels.iter().zip(&scales).zip(maps) {
             draw_cells(&mut scene, panel, (&columns, &rows), values, |value| {

@@ -60,7 +60,7 @@ impl Scene {
         let (fine_width, fine_height) = self.fine_size();
         let svg = svg.replacen(
             &format!(r#"width="{fine_width}" height="{fine_height}""#),
-            &format!(r#"width="{width}" height="{height}""#),
+            &format!(r#"width="{width}" height="{height}" stroke-linejoin="round""#),
             1,
         );
         fs::write(temporary, svg).map_err(|source| Error::io(path, &source))

@@ -56,7 +56,7 @@ impl Samples<'_> {
             for (path, colour) in paths.iter().zip(LINES[1..].iter().chain([&GREY]).cycle()) {
                 panel.line(&mut scene, &curve.x, path, Pen::solid(*colour, 1.3));
             }
-            panel.line(&mut scene, &curve.x, &curve.mean, Pen::solid(BLUE, 2.4));
+            panel.line(&mut scene, &curve.x, &curve.mean, Pen::solid(BLUE, 2.0));
             panel.points(&mut scene, self.training.x, self.training.y, self.training.radius(), INK);
         }
         Ok(scene)

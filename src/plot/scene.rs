@@ -105,7 +105,7 @@ impl Scene {
 
     /// Adds a heading, shortened to `width`.
     pub fn heading(&mut self, content: &str, at: Point, size: f64, colour: RGBColor, width: f64) {
-        let content = text::shortened(content, size, width);
+        let content = text::shortened(content, size, true, width);
         self.shapes.push(Shape::Text(Text {
             content,
             at,

@@ -29,12 +29,12 @@ pub(super) fn width(content: &str, size: f64, bold: bool) -> f64 {
     }
 }
 
-/// A bold `content` cut with an ellipsis so that it fits into `room`.
-pub(super) fn shortened(content: &str, size: f64, room: f64) -> String {
-    if width(content, size, true) <= room {
+/// `content`, cut with an ellipsis if it needs more than `room`.
+pub(super) fn shortened(content: &str, size: f64, bold: bool, room: f64) -> String {
+    if width(content, size, bold) <= room {
         return content.to_owned();
     }
     let mut short = content.to_owned();
-    while short.pop().is_some() && width(&format!("{short}…"), size, true) > room {}
+    while short.pop().is_some() && width(&format!("{short}…"), size, bold) > room {}
     format!("{}…", short.trim_end())
 }

@@ -1,0 +1,685 @@
+//! Files as people have them: what is read, what is refused and what the refusal says.
+
+use std::fs;
+use std::io::Write;
+use std::path::{Path, PathBuf};
+
+use cagey::data::{
+    Encoding, Header, InputScale, Missing, ReadOptions, Schema, Split, TargetScale, TargetTransform, atomic_write,
+    read_training, read_with_schema, write_predictions,
+};
+use cagey::metrics::Predictive;
+use cagey::{Error, data::Dataset};
+use proptest::prelude::*;
+use tempfile::TempDir;
+
+struct Folder(TempDir);
+
+impl Folder {
+    fn new() -> Self {
+        Self(tempfile::tempdir().unwrap())
+    }
+
+    fn path(&self, name: &str) -> PathBuf {
+        self.0.path().join(name)
+    }
+
+    fn file(&self, name: &str, content: impl AsRef<[u8]>) -> PathBuf {
+        let path = self.path(name);
+        fs::write(&path, content).unwrap();
+        path
+    }
+
+    fn names(&self) -> Vec<String> {
+        let entries = fs::read_dir(self.0.path()).unwrap();
+        entries.map(|entry| entry.unwrap().file_name().into_string().unwrap()).collect()
+    }
+}
+
+fn options() -> ReadOptions {
+    ReadOptions::default()
+}
+
+fn read(text: impl AsRef<[u8]>, options: &ReadOptions) -> cagey::Result<(Schema, Dataset)> {
+    read_training(Folder::new().file("t.csv", text), options)
+}
+
+/// The message of the refusal of `text`, which must hold all of `parts`.
+fn refused(text: impl AsRef<[u8]>, options: &ReadOptions, parts: &[&str]) {
+    let message = read(text, options).unwrap_err().to_string();
+    for part in parts.iter().chain(&["t.csv"]) {
+        assert!(message.contains(part), "`{part}` is not in: {message}");
+    }
+}
+
+fn gzip(bytes: &[u8]) -> Vec<u8> {
+    let mut encoder = flate2::write::GzEncoder::new(Vec::new(), flate2::Compression::fast());
+    encoder.write_all(bytes).unwrap();
+    encoder.finish().unwrap()
+}
+
+fn check_two_by_two(path: &Path) {
+    let (schema, data) = read_training(path, &options()).unwrap();
+    assert_eq!((data.n, data.d), (2, 2));
+    assert_eq!(data.x, [1.0, 2.0, 4.0, 5.5]);
+    assert_eq!(data.y.unwrap(), [3.0, -6e-3]);
+    assert_eq!((data.feature_names, data.target_name.as_str()), (vec!["a".to_owned(), "b".to_owned()], "y"));
+    assert_eq!((schema.target.as_str(), schema.target_index, schema.width), ("y", 2, 3));
+}
+
+#[test]
+fn text_in_all_its_dialects() {
+    let folder = Folder::new();
+    let plain = "a,b,y\n1,2,3\n4,5.5,-6e-3\n";
+    for (name, text) in [
+        ("comma.csv", plain.to_owned()),
+        ("no_final_newline.csv", plain.trim_end().to_owned()),
+        ("crlf.csv", plain.replace('\n', "\r\n")),
+        ("old_mac.csv", plain.replace('\n', "\r")),
+        ("blank_lines.csv", plain.replace('\n', "\n\n")),
+        ("mark.csv", format!("\u{feff}{plain}")),
+        ("tab.tsv", plain.replace(',', "\t")),
+        ("tab_by_content.txt", plain.replace(',', "\t")),
+        ("semicolon.csv", plain.replace(',', ";")),
+        ("quoted.csv", "\"a\",\"b\",\"y\"\n\"1\",\"2\",\"3\"\n4,5.5,\"-6e-3\"\n".to_owned()),
+        ("spaces.csv", plain.replace(',', " , ")),
+    ] {
+        check_two_by_two(&folder.file(name, &text));
+        check_two_by_two(&folder.file(&format!("{name}.gz"), gzip(text.as_bytes())));
+    }
+    // Several gzip members in a row and no telling extension.
+    let (first, second) = plain.split_at(13);
+    check_two_by_two(&folder.file("members", [gzip(first.as_bytes()), gzip(second.as_bytes())].concat()));
+}
+
+#[test]
+fn delimiters_inside_quotes_do_not_count_when_guessing() {
+    let (schema, _) = read("\"a;b;c;d\",y\n1,2\n", &options()).unwrap();
+    assert_eq!(schema.features[0].name, "a;b;c;d");
+    let (_, data) = read("1|2\n3|4\n", &ReadOptions { delimiter: Some(b'|'), ..options() }).unwrap();
+    assert_eq!(data.x, [1.0, 3.0]);
+}
+
+#[test]
+fn header_is_found_or_forced() {
+    let (schema, data) = read("1,2\n3,4\n", &options()).unwrap();
+    assert_eq!((schema.features[0].name.as_str(), schema.target.as_str()), ("c0", "c1"));
+    assert_eq!((data.n, data.rows), (2, vec![1, 2]));
+    let (schema, data) = read("1,2\n3,4\n", &ReadOptions { header: Header::Yes, ..options() }).unwrap();
+    assert_eq!((schema.features[0].name.as_str(), data.n, data.rows), ("1", 1, vec![2]));
+    refused("a,b\n3,4\n", &ReadOptions { header: Header::No, ..options() }, &["row 1, column `c0`", "`a`"]);
+    // Numbers for names count as a header once they are asked for.
+    let by_name = ReadOptions { target: Some("2020".into()), ..options() };
+    assert_eq!(read("2010,2020\n3,4\n", &by_name).unwrap().1.y.unwrap(), [4.0]);
+    // Only the used columns decide, and missing cells and dates are data.
+    let used = ReadOptions { features: Some(vec!["c1".into()]), ..options() };
+    assert_eq!(read("id7,1,2\nid8,3,4\n", &used).unwrap().1.x, [1.0, 3.0]);
+    let dated = ReadOptions { dates: true, missing: Missing::Drop, ..options() };
+    assert_eq!(read("2020-01-01,1\nNA,2\n", &dated).unwrap().1.x, [2020.0]);
+    // A name that a data frame leaves out.
+    assert_eq!(read(",a,y\n0,1,2\n", &options()).unwrap().1.feature_names, ["c0", "a"]);
+}
+
+#[test]
+fn columns_are_chosen_by_name_in_the_order_given() {
+    let chosen = ReadOptions { target: Some("a".into()), features: Some(vec!["d".into(), "b".into()]), ..options() };
+    let (schema, data) = read("a,b,c,d\n1,2,text,4\n5,6,,8\n", &chosen).unwrap();
+    assert_eq!((data.x, data.y.unwrap()), (vec![4.0, 2.0, 8.0, 6.0], vec![1.0, 5.0]));
+    assert_eq!(schema.features.iter().map(|column| column.index).collect::<Vec<_>>(), [3, 1]);
+    let chosen = ReadOptions { target: Some("a".into()), ..options() };
+    assert_eq!(read("a,b,c\n1,2,3\n", &chosen).unwrap().1.feature_names, ["b", "c"]);
+}
+
+#[test]
+fn row_numbers_are_line_numbers() {
+    for newline in ["\n", "\r\n", "\r"] {
+        let text = "a,b,y\n1,2,3\n\n4,5,6\n7,8,x\n".replace('\n', newline);
+        refused(&text, &options(), &["row 5, column `y`", "`x`"]);
+        let (_, data) = read(text.replace('x', "9"), &options()).unwrap();
+        assert_eq!(data.rows, [2, 4, 5], "{newline:?}");
+        let (_, data) = read("\"a\nlong name\",y\n1,2\n\n\n3,4\n".replace('\n', newline), &options()).unwrap();
+        assert_eq!(data.rows, [3, 6], "{newline:?}");
+    }
+}
+
+#[test]
+fn structural_faults() {
+    refused("", &options(), &["empty"]);
+    refused("\n\n", &options(), &["empty"]);
+    refused("a,b,c\n", &options(), &["header", "no row"]);
+    refused("a\n1\n2\n", &options(), &["no feature", "`a`", "commas"]);
+    refused("a,b\n1,2\n3,4,5\n", &options(), &["row 3", "3 cells", "2", "delimiter"]);
+    refused("a,b\n1,2\n3\n", &options(), &["row 3", "1 cells"]);
+    refused(b"a,b\n1,2\n3,\xe9t\xe9\n", &options(), &["row 3, column `b`", "UTF-8", "iconv"]);
+    refused(b"a,\xe9\n1,2\n", &options(), &["row 1", "UTF-8"]);
+    refused(b"\xff\xfea\0,\0b\0", &options(), &["UTF-16"]);
+    refused(b"PK\x03\x04 and so on", &options(), &["spreadsheet", "CSV"]);
+    refused(&gzip(b"a,b\n1,2\n")[..15], &options(), &["gzip", "cut short"]);
+    refused("a,b,a\n1,2,3\n", &options(), &["columns 1 and 3", "`a`"]);
+}
+
+#[test]
+fn a_gzip_file_cut_short_far_in_is_refused() {
+    let long: String = (0..100_000).map(|i| format!("{i},{}\n", i * i)).collect();
+    let zipped = gzip(long.as_bytes());
+    assert!(matches!(
+        read(&zipped[..zipped.len() - 1000], &options()),
+        Err(Error::Io { path, .. }) if path.ends_with("t.csv")
+    ));
+}
+
+#[test]
+fn files_that_cannot_be_opened() {
+    let folder = Folder::new();
+    let message = |path: &Path| read_training(path, &options()).unwrap_err().to_string();
+    assert!(message(folder.0.path()).contains("directory"));
+    let missing = message(&folder.path("nowhere.csv"));
+    assert!(missing.contains("nowhere.csv") && missing.contains("no such file"), "{missing}");
+    #[cfg(unix)]
+    {
+        use std::os::unix::fs::PermissionsExt;
+        let secret = folder.file("secret.csv", "a,b\n1,2\n");
+        fs::set_permissions(&secret, fs::Permissions::from_mode(0o000)).unwrap();
+        // The superuser may read anything.
+        if fs::File::open(&secret).is_err() {
+            assert!(message(&secret).contains("no permission"));
+        }
+    }
+}
+
+#[test]
+fn wrong_names() {
+    let target = |name: &str| ReadOptions { target: Some(name.into()), ..options() };
+    refused("age,weight,y\n1,2,3\n", &target("wieght"), &["no column `wieght`", "did you mean `weight`?"]);
+    refused("age,weight,y\n1,2,3\n", &target("Age"), &["did you mean `age`?"]);
+    refused("age,weight,y\n1,2,3\n", &target("zzz"), &["the columns are `age`, `weight`, `y`"]);
+    refused("1,2\n3,4\n", &target("price"), &["no header"]);
+    let features = |names: &[&str]| ReadOptions {
+        features: Some(names.iter().map(|&name| name.to_owned()).collect()),
+        ..options()
+    };
+    refused("a,b,y\n1,2,3\n", &features(&["a", "y"]), &["`y` is the target", "last column", "--target"]);
+    refused("a,b,y\n1,2,3\n", &features(&["a", "a"]), &["`a` is listed twice"]);
+    refused("a,b,y\n1,2,3\n", &features(&[]), &["no feature"]);
+    let explicit = ReadOptions { target: Some("a".into()), ..features(&["a"]) };
+    refused("a,b,y\n1,2,3\n", &explicit, &["`a` is the target and also listed as a feature"]);
+    // Only used columns need unique names.
+    let unique = ReadOptions { target: Some("y".into()), ..features(&["b"]) };
+    assert!(read("a,a,b,y\n1,2,3,4\n", &unique).is_ok());
+}
+
+#[test]
+fn missing_cells() {
+    for spelling in ["", "NA", "nan", "NaN", "inf", "-Inf", "null", "NULL", "?", " ", "N/A", "none"] {
+        let text = format!("a,y\n1,2\n{spelling},4\n5,6\n");
+        refused(&text, &options(), &["row 3, column `a`", "missing", "--missing drop"]);
+        let dropping = ReadOptions { missing: Missing::Drop, ..options() };
+        let (_, data) = read(&text, &dropping).unwrap();
+        assert_eq!((data.n, data.dropped), (2, 1), "{spelling}");
+        assert_eq!((data.x, data.rows, data.records), (vec![1.0, 5.0], vec![2, 4], vec![0, 2]));
+        let (_, data) = read(text.replace("1,2", &format!("1,{spelling}")), &dropping).unwrap();
+        assert_eq!((data.x, data.dropped), (vec![5.0], 2));
+    }
+    let dropping = ReadOptions { missing: Missing::Drop, ..options() };
+    refused("a,y\n,1\n2,\n", &dropping, &["all 2 rows", "--features"]);
+}
+
+#[test]
+fn cells_that_are_no_usable_numbers() {
+    refused("a,y\n1,2\n1e300,4\n", &options(), &["row 3, column `a`", "`1e300`", "rescale"]);
+    refused("a,y\n1,-1e151\n", &options(), &["column `y`", "rescale"]);
+    refused("a,y\n1,1e999\n", &options(), &["column `y`", "rescale"]);
+    assert!(read("a,y\n1,1e150\n", &options()).is_ok());
+    refused("a,y\nred,2\n", &options(), &["row 2, column `a`", "`red`", "--one-hot", "--features"]);
+    refused("a,y\n2020-02-03,2\n", &options(), &["`2020-02-03` is a date", "--dates"]);
+    refused("a,y\n1,good\n", &options(), &["column `y`", "`good`", "0, 1"]);
+    refused("a,y\n1,2\n1.2.3,4\n", &options(), &["row 3", "`1.2.3`", "cells above it are numbers"]);
+    refused("a;y\n1,5;2\n", &options(), &["`1,5`", "decimal comma"]);
+    let long = "x".repeat(1000);
+    let message = read(format!("a,y\n{long},2\n"), &options()).unwrap_err().to_string();
+    assert!(message.len() < 300 && message.contains('…'), "{message}");
+}
+
+#[test]
+fn categories_become_indicators() {
+    let one_hot = ReadOptions { one_hot: true, ..options() };
+    let text = "size,colour,y\n1,red,1\n2,blue,2\n3,red,3\n4,12,4\n";
+    let (schema, data) = read(text, &one_hot).unwrap();
+    assert_eq!(data.feature_names, ["size", "colour=12", "colour=blue", "colour=red"]);
+    assert_eq!(data.row(0), [1.0, 0.0, 0.0, 1.0]);
+    assert_eq!(data.row(1), [2.0, 0.0, 1.0, 0.0]);
+    assert_eq!(data.row(3), [4.0, 1.0, 0.0, 0.0]);
+    assert_eq!((data.d, schema.d()), (4, 4));
+    let categories = ["12", "blue", "red"].map(str::to_owned).to_vec();
+    assert_eq!(schema.features[1].encoding, Encoding::OneHot(categories));
+
+    let folder = Folder::new();
+    let again = read_with_schema(folder.file("p.csv", text), &schema, &options(), true).unwrap();
+    assert_eq!(again, data);
+    let unseen = folder.file("u.csv", "size,colour\n1,red\n1,green\n");
+    let message = read_with_schema(unseen, &schema, &options(), false).unwrap_err().to_string();
+    for part in ["u.csv: row 3, column `colour`", "`green`", "12, blue, red"] {
+        assert!(message.contains(part), "{message}");
+    }
+
+    refused("a,y\nred,1\n?,2\n", &one_hot, &["row 3", "missing"]);
+    refused("a,y\n2020-01-01,1\n", &one_hot, &["--dates"]);
+    // A row that is dropped leaves no category behind.
+    let dropping = ReadOptions { missing: Missing::Drop, ..one_hot.clone() };
+    assert_eq!(read("a,b,y\nred,,1\nblue,2,2\n", &dropping).unwrap().1.feature_names, ["a=blue", "b"]);
+    // A single category is one constant feature.
+    assert_eq!(read("a,y\nred,1\nred,2\n", &one_hot).unwrap().1.x, [1.0, 1.0]);
+    let codes = ReadOptions { categorical: vec!["zip".into()], ..options() };
+    assert_eq!(read("zip,y\n0101,1\n101,2\n", &codes).unwrap().1.feature_names, ["zip=0101", "zip=101"]);
+
+    let many = |count: usize| {
+        let rows: String = (0..count).map(|i| format!("id{i},{i}\n")).collect();
+        format!("a,y\n{rows}")
+    };
+    assert_eq!(read(many(1000), &one_hot).unwrap().1.d, 1000);
+    refused(many(1001), &one_hot, &["row 1002, column `a`", "1000", "identifiers"]);
+}
+
+#[test]
+fn dates_become_decimal_years() {
+    let dates = ReadOptions { dates: true, ..options() };
+    let text = "day,y\n2023-01-01,1\n2023-07-02T12:00:00,1\n2024-07-02,1\n2024-12-31 18:00,1\n1999-12-31T23:59:59.5,1\n\
+                2024-01-01T01:00:00+01:00,1\n2024-07-02T00:00:00Z,1\n1900-03-01,1\n2000-03-01,1\n";
+    let (schema, data) = read(text, &dates).unwrap();
+    assert_eq!(schema.features[0].encoding, Encoding::Date);
+    let expected = [
+        2023.0,
+        2023.5,
+        2024.5,
+        2024.0 + 365.75 / 366.0,
+        2000.0 - 0.5 / 86_400.0 / 365.0,
+        2024.0,
+        2024.5,
+        1900.0 + 59.0 / 365.0,
+        2000.0 + 60.0 / 366.0,
+    ];
+    for (got, expected) in data.x.iter().zip(expected) {
+        assert!((got - expected).abs() < 1e-9, "{got} {expected}");
+    }
+    refused("day,y\n2023-01-01,1\n2023-02-30,1\n", &dates, &["row 3", "`2023-02-30`", "not an ISO 8601 date"]);
+    refused("day,y\n2023-01-01,1\nNA,1\n", &dates, &["row 3", "missing"]);
+}
+
+#[test]
+fn prediction_files_are_matched_by_name() {
+    let (schema, _) = read("a,b,y\n1,2,3\n4,5,6\n", &options()).unwrap();
+    let folder = Folder::new();
+    let get = |text: &str, target| read_with_schema(folder.file("p.csv", text), &schema, &options(), target);
+    let data = get("extra,b,y,a\nhello,2,3,1\n", true).unwrap();
+    assert_eq!((data.x, data.y), (vec![1.0, 2.0], Some(vec![3.0])));
+    let data = get("b,a\n2,1\n", false).unwrap();
+    assert_eq!((data.x, data.y), (vec![1.0, 2.0], None));
+    // An incomplete target is no target unless it is needed.
+    assert_eq!(get("a,b,y\n1,2,3\n4,5,\n", false).unwrap().y, None);
+    assert_eq!(get("a,b,y\n1,2,3\n4,5,6\n", false).unwrap().y, Some(vec![3.0, 6.0]));
+    let message = |text: &str, target| get(text, target).unwrap_err().to_string();
+    assert!(message("a,b,y\n1,2,3\n4,5,\n", true).contains("row 3, column `y`"));
+    assert!(message("a,B\n1,2\n", false).contains("no column `b`; did you mean `B`?"));
+    assert!(message("a,b\n1,2\n", true).contains("no column `y`"));
+    // Without header: as wide as the training file, or the features only.
+    assert_eq!(get("1,2,3\n", true).unwrap().y, Some(vec![3.0]));
+    assert_eq!(get("1,2\n", false).unwrap().x, [1.0, 2.0]);
+    let narrow = message("1,2\n", true);
+    assert!(narrow.contains("2 columns and no header") && narrow.contains("3 columns"), "{narrow}");
+    assert!(message("1,2,3,4\n", false).contains("or the 2 features only"));
+    assert!(message("a,b\n", false).contains("no row"));
+}
+
+#[test]
+fn schema_survives_serialisation() {
+    let encoded = ReadOptions { one_hot: true, dates: true, ..options() };
+    let (schema, _) = read("d,c,n,y\n2020-01-01,é,1,2\n2021-01-01,b,1,2\n", &encoded).unwrap();
+    let json = serde_json::to_string(&schema).unwrap();
+    assert_eq!(serde_json::from_str::<Schema>(&json).unwrap(), schema);
+}
+
+#[test]
+fn numpy_arrays() {
+    let folder = Folder::new();
+    let npy = |name: &str, descr: &str, fortran: bool, shape: &str, data: &[u8]| {
+        let order = if fortran { "True" } else { "False" };
+        let mut header = format!("{{'descr': '{descr}', 'fortran_order': {order}, 'shape': {shape}, }}");
+        while (header.len() + 11) % 64 != 0 {
+            header.push(' ');
+        }
+        header.push('\n');
+        let mut bytes = b"\x93NUMPY\x01\x00".to_vec();
+        bytes.extend((header.len() as u16).to_le_bytes());
+        bytes.extend(header.as_bytes());
+        bytes.extend(data);
+        folder.file(name, bytes)
+    };
+    let doubles = |values: &[f64]| values.iter().flat_map(|x| x.to_le_bytes()).collect::<Vec<_>>();
+    let check = |path: PathBuf| {
+        let (schema, data) = read_training(path, &options()).unwrap();
+        assert_eq!((data.x, data.y.unwrap()), (vec![1.0, 2.0, 4.0, 5.0], vec![3.0, 6.0]));
+        assert_eq!((schema.target.as_str(), data.rows), ("c2", vec![1, 2]));
+    };
+    let rows = [1.0, 2.0, 3.0, 4.0, 5.0, 6.0];
+    let columns = [1.0, 4.0, 2.0, 5.0, 3.0, 6.0];
+    check(npy("c.npy", "<f8", false, "(2, 3)", &doubles(&rows)));
+    check(npy("f.npy", "<f8", true, "(2, 3)", &doubles(&columns)));
+    let big: Vec<u8> = rows.iter().flat_map(|x| x.to_be_bytes()).collect();
+    check(npy("big.npy", ">f8", false, "(2, 3)", &big));
+    let singles: Vec<u8> = rows.iter().flat_map(|x| (*x as f32).to_le_bytes()).collect();
+    check(npy("f4.npy", "<f4", false, "(2, 3)", &singles));
+    let longs: Vec<u8> = rows.iter().flat_map(|x| (*x as i64).to_le_bytes()).collect();
+    check(npy("i8.npy", "<i8", false, "(2, 3)", &longs));
+    check(npy("u1.npy", "|u1", false, "(2, 3)", &[1, 2, 3, 4, 5, 6]));
+    let plain = fs::read(npy("c.npy", "<f8", false, "(2, 3)", &doubles(&rows))).unwrap();
+    check(folder.file("c.npy.gz", gzip(&plain)));
+
+    // One dimension is one feature without a target.
+    let (schema, _) = read("x,y\n1,2\n", &options()).unwrap();
+    let line = npy("line.npy", "<f8", false, "(3,)", &doubles(&[7.0, 8.0, 9.0]));
+    assert_eq!(read_with_schema(&line, &schema, &options(), false).unwrap().x, [7.0, 8.0, 9.0]);
+
+    let message = |path: PathBuf| read_training(path, &options()).unwrap_err().to_string();
+    assert!(message(line).contains("no feature"));
+    assert!(message(npy("nan.npy", "<f8", false, "(1, 2)", &doubles(&[f64::NAN, 1.0]))).contains("row 1, column `c0`"));
+    assert!(message(npy("cube.npy", "<f8", false, "(1, 1, 1)", &doubles(&[1.0]))).contains("two dimensions"));
+    assert!(message(npy("short.npy", "<f8", false, "(2, 3)", &doubles(&rows[..5]))).contains("cut short"));
+    assert!(message(npy("huge.npy", "<f8", false, "(999999999999, 9)", &doubles(&rows))).contains("cut short"));
+    assert!(message(npy("text.npy", "<U3", false, "(2,)", &[0; 24])).contains("float64"));
+    assert!(message(npy("none.npy", "<f8", false, "(0, 999999999999)", &[])).contains("empty"));
+    let overflow = npy("overflow.npy", "<f8", false, "(9999999999999, 9999999999999)", &[]);
+    assert!(message(overflow).contains("damaged NPY header"));
+    assert!(message(folder.file("bad.npy", b"\x93NUMPY\x01")).contains("NPY header"));
+}
+
+#[test]
+fn standard_input() {
+    const CHILD: &str = "CAGEY_TEST_STANDARD_INPUT";
+    if std::env::var_os(CHILD).is_some() {
+        let (_, data) = read_training("-", &options()).unwrap();
+        assert_eq!((data.x, data.y.unwrap()), (vec![1.0, 3.0], vec![2.0, 4.0]));
+        return;
+    }
+    let mut child = std::process::Command::new(std::env::current_exe().unwrap())
+        .args(["--exact", "standard_input"])
+        .env(CHILD, "1")
+        .stdin(std::process::Stdio::piped())
+        .stdout(std::process::Stdio::null())
+        .spawn()
+        .unwrap();
+    child.stdin.take().unwrap().write_all(&gzip(b"a\ty\n1\t2\n3\t4\n")).unwrap();
+    assert!(child.wait().unwrap().success());
+}
+
+#[test]
+fn kept_columns_are_written_with_predictions() {
+    let keep = ReadOptions { keep: true, features: Some(vec!["a".into()]), ..options() };
+    let (_, data) = read("id,a,y\n\"x, 1\",1.50,2\nz,3,4\n", &keep).unwrap();
+    let kept = data.columns.as_ref().unwrap();
+    assert_eq!(kept.names, ["id", "a", "y"]);
+    assert_eq!(kept.row(0).collect::<Vec<_>>(), ["x, 1", "1.50", "2"]);
+
+    let folder = Folder::new();
+    let out = folder.path("out.csv");
+    write_predictions(&out, Some(kept), &[("mean", &[0.1, 1e-300]), ("sd", &[2.0, 1e20])]).unwrap();
+    let written = fs::read_to_string(&out).unwrap();
+    assert_eq!(written, "id,a,y,mean,sd\n\"x, 1\",1.50,2,0.1,2.0\nz,3,4,1e-300,1e20\n");
+    let one = data.subset(&[1]);
+    write_predictions(&out, one.columns.as_ref(), &[("mean", &[5.0])]).unwrap();
+    assert_eq!(fs::read_to_string(&out).unwrap(), "id,a,y,mean\nz,3,4,5.0\n");
+    assert!(matches!(
+        write_predictions(&out, None, &[("mean", &[5.0]), ("sd", &[])]),
+        Err(Error::Shape { what, .. }) if what.contains("sd")
+    ));
+    assert_eq!(folder.names(), ["out.csv"]);
+}
+
+#[test]
+fn a_failed_write_changes_nothing() {
+    let folder = Folder::new();
+    let path = folder.file("model", "old");
+    let full = atomic_write(&path, |file| {
+        file.write_all(&[b'x'; 200_000])?;
+        Err(std::io::ErrorKind::StorageFull.into())
+    });
+    let message = full.unwrap_err().to_string();
+    assert!(message.contains("model") && message.contains("disk is full"), "{message}");
+    assert_eq!((fs::read_to_string(&path).unwrap(), folder.names()), ("old".to_owned(), vec!["model".to_owned()]));
+    atomic_write(&path, |file| file.write_all(b"new")).unwrap();
+    assert_eq!(fs::read_to_string(&path).unwrap(), "new");
+
+    let message = |path: PathBuf| atomic_write(path, |file| file.write_all(b"x")).unwrap_err().to_string();
+    assert!(message(folder.path("absent/file")).contains("folder does not exist"));
+    assert!(message(folder.0.path().to_owned()).contains("directory"));
+    #[cfg(target_os = "linux")]
+    assert!(message("/dev/full".into()).contains("disk is full"));
+}
+
+#[cfg(unix)]
+#[test]
+fn written_files_keep_links_and_modes() {
+    use std::os::unix::fs::{PermissionsExt, symlink};
+    let folder = Folder::new();
+    let plain = folder.file("plain", "");
+    let usual = fs::metadata(&plain).unwrap().permissions().mode();
+    let fresh = folder.path("fresh");
+    atomic_write(&fresh, |file| file.write_all(b"x")).unwrap();
+    assert_eq!(fs::metadata(&fresh).unwrap().permissions().mode(), usual);
+    fs::set_permissions(&plain, fs::Permissions::from_mode(0o640)).unwrap();
+    let link = folder.path("link");
+    symlink(&plain, &link).unwrap();
+    atomic_write(&link, |file| file.write_all(b"through")).unwrap();
+    assert!(fs::symlink_metadata(&link).unwrap().is_symlink());
+    assert_eq!(fs::read_to_string(&plain).unwrap(), "through");
+    assert_eq!(fs::metadata(&plain).unwrap().permissions().mode() & 0o777, 0o640);
+}
+
+#[test]
+fn splits_by_seed_order_and_folds() {
+    let split = Split::random(10, 0.3, 1).unwrap();
+    // These rows are part of the interface: results in papers name seeds.
+    assert_eq!(split.test, [4, 8, 9]);
+    assert_eq!(Split::last(10, 0.25).unwrap().test, [7, 8, 9]);
+    assert_eq!(Split::last(10, 0.25).unwrap().train, [0, 1, 2, 3, 4, 5, 6]);
+    for bad in [0.0, 1.0, -0.5, f64::NAN, 0.01] {
+        assert!(matches!(Split::random(10, bad, 1), Err(Error::Usage(_))), "{bad}");
+        assert!(matches!(Split::last(10, bad), Err(Error::Usage(_))), "{bad}");
+    }
+    for bad in [0, 1, 11] {
+        assert!(matches!(Split::folds(10, bad, 1), Err(Error::Usage(_))), "{bad}");
+    }
+}
+
+proptest! {
+    #[test]
+    fn splits_partition_the_rows(n in 2..200_usize, k in 2..20_usize, fraction in 0.0..1.0_f64, seed: u64) {
+        if let Ok(split) = Split::random(n, fraction, seed) {
+            prop_assert_eq!(&split, &Split::random(n, fraction, seed).unwrap());
+            prop_assert!((split.test.len() as f64 - fraction * n as f64).abs() <= 0.5);
+            let mut all = [split.train, split.test].concat();
+            all.sort_unstable();
+            prop_assert!(all.into_iter().eq(0..n));
+        }
+        if k <= n {
+            let folds = Split::folds(n, k, seed).unwrap();
+            let mut tested: Vec<usize> = folds.iter().flat_map(|fold| fold.test.clone()).collect();
+            tested.sort_unstable();
+            prop_assert!(tested.into_iter().eq(0..n));
+            for fold in folds {
+                prop_assert!(fold.test.len().abs_diff(n / k) <= 1);
+                prop_assert_eq!(fold.train.len() + fold.test.len(), n);
+                prop_assert!(fold.train.iter().all(|row| !fold.test.contains(row)));
+            }
+        }
+    }
+
+    #[test]
+    fn reader_survives_any_bytes(bytes in proptest::collection::vec(any::<u8>(), 0..300), one_hot: bool) {
+        let _ = read(bytes, &ReadOptions { one_hot, dates: true, missing: Missing::Drop, keep: true, ..options() });
+    }
+
+    #[test]
+    fn reader_survives_any_cells(text in "([0-9a-z\",;.\t-]{0,6}[,\n\r]){0,30}", one_hot: bool) {
+        let _ = read(text, &ReadOptions { one_hot, dates: true, missing: Missing::Drop, keep: true, ..options() });
+    }
+
+    #[test]
+    fn numbers_written_read_back_exactly(values in proptest::collection::vec(-1e150..1e150_f64, 1..20), power in -300..0_i32) {
+        let values: Vec<f64> = values.iter().map(|x| x * 10_f64.powi(power)).collect();
+        let folder = Folder::new();
+        let path = folder.path("v.csv");
+        write_predictions(&path, None, &[("a", &values), ("y", &values)]).unwrap();
+        let (_, data) = read_training(&path, &options()).unwrap();
+        prop_assert_eq!(data.x, values);
+    }
+
+    #[test]
+    fn input_scale_standardises_and_inverts(
+        x in proptest::collection::vec(-10.0..10.0_f64, 4..40),
+        offset in prop_oneof![Just(0.0), Just(1e9), Just(-1e12)],
+    ) {
+        let rows = x.len() / 2;
+        let x: Vec<f64> = x[..2 * rows].iter().map(|x| x + offset).collect();
+        let scale = InputScale::fit(&x, 2).unwrap();
+        let z = scale.apply(&x).unwrap();
+        for column in 0..2 {
+            let z: Vec<f64> = z.iter().skip(column).step_by(2).copied().collect();
+            let mean = z.iter().sum::<f64>() / rows as f64;
+            let variance = z.iter().map(|z| (z - mean).powi(2)).sum::<f64>() / rows as f64;
+            // The mean is a number near the offset and rounded like one.
+            let rounding = 4.0 * f64::EPSILON * offset.abs() / scale.sd[column] + 1e-12;
+            prop_assert!(mean.abs() < rounding && (variance - 1.0).abs() < 1e-9, "{} {}", mean, variance);
+        }
+        for (back, x) in scale.invert(&z).unwrap().iter().zip(&x) {
+            prop_assert!((back - x).abs() <= 1e-14 * (10.0 + offset.abs()));
+        }
+    }
+
+    #[test]
+    fn target_scale_inverts_and_has_the_slope_it_says(
+        y in proptest::collection::vec(0.01..50.0_f64, 2..20),
+        kind in prop_oneof![Just(TargetTransform::Identity), Just(TargetTransform::Log), Just(TargetTransform::Log1p)],
+    ) {
+        let at = |y: &[f64]| targets(y.to_vec());
+        let scale = TargetScale::fit(kind, &at(&y)).unwrap();
+        let z = scale.forward(&at(&y)).unwrap();
+        prop_assert!((z.iter().sum::<f64>() / z.len() as f64).abs() < 1e-9);
+        for (&z, &y) in z.iter().zip(&y) {
+            prop_assert!((scale.inverse(z) - y).abs() < 1e-10 * (1.0 + y));
+            let h = 1e-5 * y;
+            let step = scale.forward(&at(&[y - h, y + h])).unwrap();
+            let slope = (step[1] - step[0]) / (2.0 * h);
+            prop_assert!((slope.ln() - scale.log_jacobian(y)).abs() < 1e-6);
+            // A normal density of z carried over to y is the density of the predictive distribution there.
+            let own = Predictive::Normal { mean: 0.3, sd: 0.7 }.log_density(z) + scale.log_jacobian(y);
+            prop_assert!((own - scale.predictive(0.3, 0.7).log_density(y)).abs() < 1e-9);
+        }
+    }
+}
+
+fn targets(y: Vec<f64>) -> Dataset {
+    Dataset {
+        n: y.len(),
+        rows: (2..y.len() + 2).collect(),
+        target_name: "rain".into(),
+        y: Some(y),
+        ..Dataset::default()
+    }
+}
+
+#[test]
+fn constant_columns_are_only_shifted() {
+    let scale = InputScale::fit(&[0.1, 1.0, 0.1, 2.0, 0.1, 3.0], 2).unwrap();
+    assert_eq!((scale.mean[0], scale.sd[0], scale.mean[1]), (0.1, 1.0, 2.0));
+    assert_eq!(TargetScale::fit(TargetTransform::Identity, &targets(vec![5.0; 3])).unwrap().sd, 1.0);
+    assert!(matches!(InputScale::fit(&[], 2), Err(Error::Shape { .. })));
+    assert!(matches!(InputScale::fit(&[1.0; 3], 2), Err(Error::Shape { .. })));
+    assert!(matches!(scale.apply(&[1.0; 3]), Err(Error::Shape { .. })));
+    assert_eq!(InputScale::identity(2).apply(&[3.0, 4.0]).unwrap(), [3.0, 4.0]);
+}
+
+#[test]
+fn targets_outside_the_domain_are_named() {
+    let message = |kind, y| TargetScale::fit(kind, &targets(y)).unwrap_err().to_string();
+    let log = message(TargetTransform::Log, vec![1.0, 0.0]);
+    assert!(log.contains("row 3") && log.contains("`rain`") && log.contains("above 0"), "{log}");
+    let log1p = message(TargetTransform::Log1p, vec![-1.5]);
+    assert!(log1p.contains("row 2") && log1p.contains("-1.5") && log1p.contains("above -1"), "{log1p}");
+    assert!(TargetScale::fit(TargetTransform::Log1p, &targets(vec![0.0, 3.0])).is_ok());
+    let without = Dataset { y: None, ..targets(vec![]) };
+    assert!(matches!(TargetScale::fit(TargetTransform::Log, &without), Err(Error::Data(_))));
+}
+
+#[test]
+fn splits_by_mask_file() {
+    let folder = Folder::new();
+    let (_, data) = read("a,y\n1,2\n3,4\n5,6\n", &options()).unwrap();
+    let split = |text: &[u8], column| Split::from_mask_file(folder.file("m.csv", text), column, &data);
+    let expected = Split { train: vec![0, 2], test: vec![1] };
+    assert_eq!(split(b"0\n1\n0\n", None).unwrap(), expected);
+    assert_eq!(split(b"test\n0\n1\n0\n", None).unwrap(), expected);
+    assert_eq!(split(&gzip(b"s0,s1\n1,0\n1,1\n1,0\n"), Some("s1")).unwrap(), expected);
+    assert_eq!(split(b"s0,s1\n1,0\n1,1\n1,0\n", Some("1")).unwrap(), expected);
+    assert_eq!(split(b"1,0\n1,1\n1,0\n", Some("1")).unwrap(), expected);
+    let message = |text: &[u8], column| split(text, column).unwrap_err().to_string();
+    assert!(message(b"s0,s1\n1,0\n", None).contains("choose one of `s0`, `s1`"));
+    assert!(message(b"s0,s1\n1,0\n", Some("s9")).contains("no column `s9`"));
+    assert!(message(b"0\n1\n", None).contains("2 rows but the data have 3"));
+    assert!(message(b"0\n1\n2\n", None).contains("row 3, column `c0`: `2` is not a mark"));
+    assert!(message(b"0\n0\n0\n", None).contains("0 of 3"));
+
+    let dropping = ReadOptions { missing: Missing::Drop, ..options() };
+    let (_, gaps) = read("a,y\n1,2\n,9\n3,4\n5,6\n", &dropping).unwrap();
+    let mask = folder.file("m.csv", "0\n1\n1\n0\n");
+    assert_eq!(Split::from_mask_file(mask, None, &gaps).unwrap(), expected);
+    assert_eq!(gaps.subset(&expected.test).x, [3.0]);
+}
+
+#[cfg(feature = "parquet")]
+#[test]
+fn parquet_files() {
+    use parquet::data_type::{BoolType, ByteArrayType, DoubleType, Int32Type, Int64Type};
+    use parquet::file::writer::SerializedFileWriter;
+    let message = "message m {
+        required double a; optional int64 b; required binary colour (STRING); required int32 day (DATE);
+        required int64 at (TIMESTAMP(MILLIS, true)); required boolean flag; required double y; }";
+    let schema = parquet::schema::parser::parse_message_type(message).unwrap();
+    let folder = Folder::new();
+    let path = folder.path("t.parquet");
+    let file = fs::File::create(&path).unwrap();
+    let mut writer = SerializedFileWriter::new(file, schema.into(), Default::default()).unwrap();
+    let mut group = writer.next_row_group().unwrap();
+    macro_rules! column {
+        ($kind:ty, $values:expr, $levels:expr) => {
+            let mut column = group.next_column().unwrap().unwrap();
+            column.typed::<$kind>().write_batch($values, $levels, None).unwrap();
+            column.close().unwrap();
+        };
+    }
+    column!(DoubleType, &[1.5, 2.5, 3.5], None);
+    column!(Int64Type, &[7, 9], Some(&[1, 0, 1]));
+    column!(ByteArrayType, &["red".into(), "blue".into(), "red".into()], None);
+    column!(Int32Type, &[0, 1, 18_262], None);
+    column!(Int64Type, &[0, 1, 1_593_561_600_000], None);
+    column!(BoolType, &[true, false, false], None);
+    column!(DoubleType, &[-1.0, -2.0, -3.0], None);
+    group.close().unwrap();
+    writer.close().unwrap();
+
+    let encoded = ReadOptions { one_hot: true, dates: true, missing: Missing::Drop, keep: true, ..options() };
+    let (_, data) = read_training(&path, &encoded).unwrap();
+    assert_eq!(data.feature_names, ["a", "b", "colour=red", "day", "at", "flag"]);
+    assert_eq!((data.row(0), data.dropped), ([1.5, 7.0, 1.0, 1970.0, 1970.0, 1.0].as_slice(), 1));
+    assert_eq!(data.row(1), [3.5, 9.0, 1.0, 2020.0, 2020.0 + 182.0 / 366.0, 0.0]);
+    assert_eq!((data.y.clone().unwrap(), data.rows), (vec![-1.0, -3.0], vec![1, 3]));
+    let message = read_training(&path, &options()).unwrap_err().to_string();
+    assert!(message.contains("row 1, column `colour`: `red`"), "{message}");
+    let two = ReadOptions { features: Some(vec!["b".into()]), ..options() };
+    assert!(read_training(&path, &two).unwrap_err().to_string().contains("row 2, column `b`"));
+}
+
+#[cfg(not(feature = "parquet"))]
+#[test]
+fn parquet_needs_the_feature() {
+    refused(b"PAR1....PAR1", &options(), &["Parquet", "--features parquet"]);
+}
