@@ -191,6 +191,23 @@ impl Kernel {
         }
     }
 
+    /// The kernel's structure without its numbers, such as `periodic * rbf`.
+    pub fn shape(&self) -> String {
+        let join = |parts: &[Self], with: &str| {
+            let shown = |k: &Self| match k {
+                Self::Sum(_) => format!("({})", k.shape()),
+                _ => k.shape(),
+            };
+            parts.iter().map(shown).collect::<Vec<_>>().join(with)
+        };
+        match self {
+            Self::Leaf(leaf) => leaf.form.name().to_string(),
+            Self::Sum(parts) => join(parts, " + "),
+            Self::Product(parts) => join(parts, " * "),
+            Self::Transformed(t) => format!("{}({})", t.transform.name(), t.kernel.shape()),
+        }
+    }
+
     /// Tells every parameter the units of the data: `input_sd` per column, and the target's standard deviation.
     ///
     /// In a product only the first factor carries the target's unit. An isotropic length over several columns is in

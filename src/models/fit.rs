@@ -3,7 +3,6 @@
 use super::{Batch, Model, Observations};
 use crate::device::Compute;
 use crate::error::Result;
-use crate::params::Parameters;
 use crate::scope::Scope;
 use crate::train::{self, Evaluation, Objective, Observer, Outcome, Step, TrainConfig};
 

@@ -1,7 +1,7 @@
 //! What every posterior offers: marginals in chunks, joint distributions and samples on request.
 
 use rand::SeedableRng;
-use rand::rngs::ChaCha12Rng;
+use rand::rngs::Xoshiro256PlusPlus;
 use rand_distr::{Distribution, StandardNormal};
 
 use crate::error::Result;
@@ -51,13 +51,13 @@ pub trait Posterior {
     fn sample(&self, x: &[f64], count: usize, seed: u64) -> Result<Vec<Vec<f64>>> {
         let joint = self.predict_joint(x)?;
         let n = joint.mean.len();
-        let factor = Factor::new(joint.covariance, "posterior covariance")?;
-        let mut rng = ChaCha12Rng::seed_from_u64(seed);
+        let lower = Factor::new(joint.covariance, "posterior covariance")?.lower();
+        let mut rng = Xoshiro256PlusPlus::seed_from_u64(seed);
         Ok((0..count)
             .map(|_| {
                 let z: Vec<f64> = (0..n).map(|_| StandardNormal.sample(&mut rng)).collect();
-                let deviation = factor.multiply_lower(&z);
-                joint.mean.iter().zip(deviation).map(|(m, d)| m + d).collect()
+                let deviation = |row: &[f64]| row.iter().zip(&z).map(|(l, z)| l * z).sum::<f64>();
+                joint.mean.iter().zip(lower.chunks(n)).map(|(m, row)| m + deviation(row)).collect()
             })
             .collect())
     }
