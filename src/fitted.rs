@@ -221,7 +221,8 @@ impl Fitted {
         });
         let data = self.posterior.data();
         let (n, d) = (data.n(), data.d);
-        let array = |values: &[f64], shape: &[usize]| Array { shape: shape.to_vec(), data: ArrayData::F64(values.to_vec()) };
+        let array =
+            |values: &[f64], shape: &[usize]| Array { shape: shape.to_vec(), data: ArrayData::F64(values.to_vec()) };
         let mut arrays: std::collections::BTreeMap<String, Array> =
             [("x".into(), array(&data.x, &[n, d])), ("y".into(), array(&data.y, &[n]))].into();
         if let Some(noise) = &data.noise {
@@ -253,7 +254,9 @@ impl Fitted {
         }
         let kind: String = read(part("model"), bad)?;
         if kind != "exact" {
-            return Err(bad(format!("holds a model of kind `{kind}`, which this version does not know; use a newer cagey")));
+            return Err(bad(format!(
+                "holds a model of kind `{kind}`, which this version does not know; use a newer cagey"
+            )));
         }
         let schema: Schema = read(part("schema"), bad)?;
         let settings: Settings = read(part("settings"), bad)?;
@@ -295,7 +298,9 @@ fn inputs(data: &Dataset, noise_column: Option<&str>) -> Result<(Vec<f64>, Vec<S
     let known: Vec<f64> = (0..data.n).map(|i| data.row(i)[at]).collect();
     if let Some(i) = known.iter().position(|sd| *sd < 0.0) {
         let (row, sd) = (data.rows[i], known[i]);
-        return Err(Error::Data(format!("row {row}, column `{column}`: {sd} is no standard deviation; it is negative")));
+        return Err(Error::Data(format!(
+            "row {row}, column `{column}`: {sd} is no standard deviation; it is negative"
+        )));
     }
     let keep = |(i, _): &(usize, &f64)| i % data.d != at;
     let x = data.x.iter().enumerate().filter(keep).map(|(_, v)| *v).collect();
@@ -322,11 +327,18 @@ fn build(
         for parameter in model.find_mut(name)? {
             if values.len() != 1 && values.len() != parameter.len() {
                 let (want, got) = (parameter.len(), values.len());
-                return Err(Error::Usage(format!("initial values of `{name}`: expected 1 or {want} numbers, got {got}")));
+                return Err(Error::Usage(format!(
+                    "initial values of `{name}`: expected 1 or {want} numbers, got {got}"
+                )));
             }
             let values: Vec<f64> = (0..parameter.len()).map(|i| values[i % values.len()]).collect();
             parameter.set(&values);
-            if parameter.values().iter().zip(&values).any(|(got, want)| (got - want).abs() > 1e-6 * want.abs().max(1e-12)) {
+            if parameter
+                .values()
+                .iter()
+                .zip(&values)
+                .any(|(got, want)| (got - want).abs() > 1e-6 * want.abs().max(1e-12))
+            {
                 return Err(Error::Usage(format!("initial value of `{name}`: {values:?} is outside its constraint")));
             }
         }

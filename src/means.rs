@@ -33,10 +33,9 @@ impl Mean {
         match name {
             "zero" => Ok(Self::Zero),
             "constant" => Ok(Self::Constant(constant())),
-            "linear" => Ok(Self::Linear {
-                constant: constant(),
-                slopes: Parameter::real("slopes", Unit::Slope, &vec![0.0; d]),
-            }),
+            "linear" => {
+                Ok(Self::Linear { constant: constant(), slopes: Parameter::real("slopes", Unit::Slope, &vec![0.0; d]) })
+            }
             _ => Err(Error::Usage(format!("unknown mean `{name}`; use zero, constant or linear"))),
         }
     }

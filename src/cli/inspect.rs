@@ -58,7 +58,10 @@ pub fn description(fitted: &Fitted) -> String {
     let inputs = if names.len() > 8 { format!("{} columns", names.len()) } else { names.join(", ") };
     text += &report::table(&[
         ("inputs".into(), inputs),
-        ("target".into(), format!("{} (mean {:.6}, sd {:.6}, {:?})", fitted.schema.target, scale.mean, scale.sd, scale.transform)),
+        (
+            "target".into(),
+            format!("{} (mean {:.6}, sd {:.6}, {:?})", fitted.schema.target, scale.mean, scale.sd, scale.transform),
+        ),
         ("rows".into(), summary.rows.to_string()),
         ("computed on".into(), format!("{}, {}", settings.compute.kind.name(), settings.compute.precision.name())),
     ]);
@@ -68,7 +71,10 @@ pub fn description(fitted: &Fitted) -> String {
     text += &report::table(&rows);
     text += "Training\n";
     text += &report::table(&[
-        ("optimiser".into(), format!("{}, {} steps, {} evaluations", summary.optimizer, summary.iterations, summary.evaluations)),
+        (
+            "optimiser".into(),
+            format!("{}, {} steps, {} evaluations", summary.optimizer, summary.iterations, summary.evaluations),
+        ),
         ("ended".into(), summary.termination.clone()),
         ("objective per row".into(), format!("{:.6}", summary.loss)),
         ("time".into(), format!("{:.2} s", summary.seconds)),

@@ -6,7 +6,9 @@ use cagey::data::Dataset;
 use cagey::fitted::Fitted;
 use cagey::metrics::{Predictive, calibration_curve};
 use cagey::models::posterior::{Marginals, Posterior};
-use cagey::plot::{Calibration, Component, Components, Curve, Frame, LearningCurve, Points, Posterior1d, Posterior2d, Run};
+use cagey::plot::{
+    Calibration, Component, Components, Curve, Frame, LearningCurve, Points, Posterior1d, Posterior2d, Run,
+};
 use cagey::{Error, Result};
 use clap::{Args, ValueEnum};
 

@@ -52,7 +52,8 @@ impl Sample {
             .enumerate()
             .map(|(i, path)| (format!("sample{i}"), path.into_iter().map(|z| scale.inverse(z)).collect()))
             .collect();
-        let columns: Vec<(&str, &[f64])> = columns.iter().map(|(name, values)| (name.as_str(), values.as_slice())).collect();
+        let columns: Vec<(&str, &[f64])> =
+            columns.iter().map(|(name, values)| (name.as_str(), values.as_slice())).collect();
         write_predictions(&self.output, data.columns.as_ref(), &columns)
     }
 }

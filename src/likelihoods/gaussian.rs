@@ -19,9 +19,7 @@ pub const NOISE_FLOOR: f64 = 1e-6;
 impl Gaussian {
     /// Noise with an initial variance in user units.
     pub fn new(noise: f64) -> Self {
-        Self {
-            noise: Parameter::new("noise", Unit::Variance, Constraint::Positive { floor: NOISE_FLOOR }, &[noise]),
-        }
+        Self { noise: Parameter::new("noise", Unit::Variance, Constraint::Positive { floor: NOISE_FLOOR }, &[noise]) }
     }
 
     /// The noise variance of each of `n` rows `[n]`, with the known variances added.

@@ -10,7 +10,9 @@ use crate::kernels::Kernel;
 use crate::likelihoods::Gaussian;
 use crate::linalg::factor::Factor;
 use crate::linalg::mvn::mvn_nll;
-fn loo_nll(_: Tensor<2>, _: Tensor<1>, _: Tensor<1>) -> Result<Tensor<1>> { Err(Error::Usage("SHIM".into())) }
+fn loo_nll(_: Tensor<2>, _: Tensor<1>, _: Tensor<1>) -> Result<Tensor<1>> {
+    Err(Error::Usage("SHIM".into()))
+}
 use crate::means::Mean;
 use crate::params::{Parameter, Parameters, prefixed};
 use crate::products;
@@ -42,12 +44,7 @@ pub struct ExactGp {
 impl ExactGp {
     /// A model with zero mean and a tenth of unit variance as noise, trained by marginal likelihood.
     pub fn new(kernel: Kernel) -> Self {
-        Self {
-            kernel,
-            mean: Mean::Zero,
-            likelihood: Gaussian::new(0.1),
-            objective: ExactObjective::MarginalLikelihood,
-        }
+        Self { kernel, mean: Mean::Zero, likelihood: Gaussian::new(0.1), objective: ExactObjective::MarginalLikelihood }
     }
 
     /// Conditions the prior on observations.
@@ -137,7 +134,8 @@ impl ExactPosterior {
             block[i * k + i] += noise;
         }
         let mut factor = self.factor.clone();
-        /*SHIM*/let _ = (&cross, &block, &mut factor);
+        /*SHIM*/
+        let _ = (&cross, &block, &mut factor);
         let mut data = self.data.clone();
         data.x.extend(&more.x);
         data.y.extend(&more.y);
@@ -157,7 +155,11 @@ impl ExactPosterior {
 
     /// Closed-form leave-one-out predictions of the observations y (not f): means and variances (eq. 5.12).
     pub fn leave_one_out(&self) -> Marginals {
-        let precision = {/*SHIM*/ let n=self.data.n(); self.factor.clone().inverse().into_iter().step_by(n+1).collect::<Vec<f64>>()};
+        let precision = {
+            /*SHIM*/
+            let n = self.data.n();
+            self.factor.clone().inverse().into_iter().step_by(n + 1).collect::<Vec<f64>>()
+        };
         Marginals {
             mean: self.data.y.iter().zip(&self.weights).zip(&precision).map(|((y, w), p)| y - w / p).collect(),
             variance: precision.iter().map(|p| 1.0 / p).collect(),
@@ -173,14 +175,21 @@ impl ExactPosterior {
     pub fn predict_component(&self, index: usize, x: &[f64]) -> Result<Marginals> {
         let summands = self.model.kernel.summands();
         let Some(summand) = summands.get(index) else {
-            return Err(Error::Usage(format!("the kernel has {} summands, there is no summand {index}", summands.len())));
+            return Err(Error::Usage(format!(
+                "the kernel has {} summands, there is no summand {index}",
+                summands.len()
+            )));
         };
         self.marginals(summand, &Mean::Zero, x)
     }
 
     fn rows(&self, x: &[f64]) -> Result<usize> {
         let d = self.data.d;
-        if x.len().is_multiple_of(d) { Ok(x.len() / d) } else { Err(Error::shape("inputs", format!("rows of {d} columns"), format!("{} values", x.len()))) }
+        if x.len().is_multiple_of(d) {
+            Ok(x.len() / d)
+        } else {
+            Err(Error::shape("inputs", format!("rows of {d} columns"), format!("{} values", x.len())))
+        }
     }
 
     fn marginals(&self, kernel: &Kernel, mean: &Mean, x: &[f64]) -> Result<Marginals> {
@@ -230,14 +239,7 @@ fn column_squares(matrix: &[f64], columns: usize) -> Vec<f64> {
 fn subtract_gram(matrix: &mut [f64], a: &[f64], size: usize) {
     let view = faer::MatRef::from_row_major_slice(a, a.len() / size.max(1), size);
     let target = faer::MatMut::from_row_major_slice_mut(matrix, size, size);
-    faer::linalg::matmul::matmul(
-        target,
-        faer::Accum::Add,
-        view.transpose(),
-        view,
-        -1.0,
-        faer::Par::rayon(0),
-    );
+    faer::linalg::matmul::matmul(target, faer::Accum::Add, view.transpose(), view, -1.0, faer::Par::rayon(0));
 }
 
 impl Posterior for ExactPosterior {

@@ -146,17 +146,12 @@ fn evaluate<T: Elementary>(program: &Program, kept: &Kept<T>) -> Vec<T> {
     let per_task = n.div_ceil(4 * rayon::current_num_threads()).max(1);
     out.par_chunks_mut(per_task * m).enumerate().for_each(|(task, chunk)| {
         let mut scratch = program.scratch();
-        pulp::Arch::new().dispatch(
-            #[inline(always)]
-            || {
-                for (i, row) in chunk.chunks_mut(m).enumerate() {
-                    for first in (0..m).step_by(WIDTH) {
-                        let block = kept.block(&columns, m, task * per_task + i, first);
-                        program.forward(&block, &mut scratch, &mut row[first..first + block.len]);
-                    }
-                }
-            },
-        );
+        for (i, row) in chunk.chunks_mut(m).enumerate() {
+            for first in (0..m).step_by(WIDTH) {
+                let block = kept.block(&columns, m, task * per_task + i, first);
+                program.forward(&block, &mut scratch, &mut row[first..first + block.len]);
+            }
+        }
     });
     out
 }
@@ -176,21 +171,16 @@ fn adjoint<T: Elementary>(program: &Program, kept: &Kept<T>, grad: &[T]) -> (Vec
                 columns: vec![T::of(0.0); p * m],
                 coefficients: vec![0.0; kept.coefficients.len()],
             };
-            pulp::Arch::new().dispatch(
-                #[inline(always)]
-                || {
-                    for (i, out) in chunk.chunks_mut(p).enumerate() {
-                        let index = task * per_task + i;
-                        sums.row.fill(T::of(0.0));
-                        for first in (0..m).step_by(WIDTH) {
-                            let block = kept.block(&columns, m, index, first);
-                            let grad = &grad[index * m + first..][..block.len];
-                            program.adjoint(&block, grad, &mut scratch, &mut sums);
-                        }
-                        out.copy_from_slice(&sums.row);
-                    }
-                },
-            );
+            for (i, out) in chunk.chunks_mut(p).enumerate() {
+                let index = task * per_task + i;
+                sums.row.fill(T::of(0.0));
+                for first in (0..m).step_by(WIDTH) {
+                    let block = kept.block(&columns, m, index, first);
+                    let grad = &grad[index * m + first..][..block.len];
+                    program.adjoint(&block, grad, &mut scratch, &mut sums);
+                }
+                out.copy_from_slice(&sums.row);
+            }
             sums
         })
         .collect();

@@ -113,8 +113,26 @@ impl Program {
     }
 
     /// The covariances of a block, into `out [len]`.
-    #[inline(always)]
     pub fn forward<T: Elementary>(&self, block: &Block<T>, scratch: &mut Scratch<T>, out: &mut [T]) {
+        #[cfg(target_arch = "x86_64")]
+        if is_x86_feature_detected!("avx512f")
+            && is_x86_feature_detected!("avx512dq")
+            && is_x86_feature_detected!("fma")
+        {
+            // SAFETY: the features were just detected.
+            return unsafe { self.forward_avx512(block, scratch, out) };
+        }
+        self.forward_body(block, scratch, out);
+    }
+
+    #[cfg(target_arch = "x86_64")]
+    #[target_feature(enable = "avx512f,avx512dq,fma,avx2")]
+    fn forward_avx512<T: Elementary>(&self, block: &Block<T>, scratch: &mut Scratch<T>, out: &mut [T]) {
+        self.forward_body(block, scratch, out);
+    }
+
+    #[inline(always)]
+    fn forward_body<T: Elementary>(&self, block: &Block<T>, scratch: &mut Scratch<T>, out: &mut [T]) {
         self.evaluate(block, scratch);
         let root = (self.nodes.len() - 1) * WIDTH;
         out.copy_from_slice(&scratch.values[root..root + block.len]);
@@ -137,8 +155,32 @@ impl Program {
     }
 
     /// Adds the adjoint of a block, given the cotangents `grad [len]` of its covariances.
-    #[inline(always)]
     pub fn adjoint<T: Elementary>(&self, block: &Block<T>, grad: &[T], scratch: &mut Scratch<T>, sums: &mut Sums<T>) {
+        #[cfg(target_arch = "x86_64")]
+        if is_x86_feature_detected!("avx512f")
+            && is_x86_feature_detected!("avx512dq")
+            && is_x86_feature_detected!("fma")
+        {
+            // SAFETY: the features were just detected.
+            return unsafe { self.adjoint_avx512(block, grad, scratch, sums) };
+        }
+        self.adjoint_body(block, grad, scratch, sums);
+    }
+
+    #[cfg(target_arch = "x86_64")]
+    #[target_feature(enable = "avx512f,avx512dq,fma,avx2")]
+    fn adjoint_avx512<T: Elementary>(
+        &self,
+        block: &Block<T>,
+        grad: &[T],
+        scratch: &mut Scratch<T>,
+        sums: &mut Sums<T>,
+    ) {
+        self.adjoint_body(block, grad, scratch, sums);
+    }
+
+    #[inline(always)]
+    fn adjoint_body<T: Elementary>(&self, block: &Block<T>, grad: &[T], scratch: &mut Scratch<T>, sums: &mut Sums<T>) {
         self.evaluate(block, scratch);
         let root = (self.nodes.len() - 1) * WIDTH;
         scratch.cotangents[root..root + block.len].copy_from_slice(grad);
@@ -161,7 +203,9 @@ impl Program {
                         target.copy_from_slice(cotangent);
                         for &other in children.iter().filter(|&&other| other != child) {
                             let factor = &scratch.values[other * WIDTH..][..block.len];
-                            target.iter_mut().zip(factor).for_each(|(t, f)| *t = *t * *f);
+                            for (t, f) in target.iter_mut().zip(factor) {
+                                *t = *t * *f;
+                            }
                         }
                     }
                 }
@@ -177,7 +221,9 @@ fn combine<T: Elementary>(children: &[usize], done: &[T], out: &mut [T], join: i
         if i == 0 {
             out.copy_from_slice(source);
         } else {
-            out.iter_mut().zip(source).for_each(|(o, s)| *o = join(*o, *s));
+            for (o, s) in out.iter_mut().zip(source) {
+                *o = join(*o, *s);
+            }
         }
     }
 }
@@ -224,12 +270,16 @@ impl TermPlan {
         for k in 0..self.width {
             let (&a, columns) = self.features(block, k);
             match self.metric {
-                Metric::SquaredDistance => squares.iter_mut().zip(columns).for_each(|(s, &b)| {
-                    let difference = a - b;
-                    *s = num_traits::Float::mul_add(difference, difference, *s);
-                }),
+                Metric::SquaredDistance => {
+                    for (s, &b) in squares.iter_mut().zip(columns) {
+                        let difference = a - b;
+                        *s = num_traits::Float::mul_add(difference, difference, *s);
+                    }
+                }
                 Metric::InnerProduct => {
-                    squares.iter_mut().zip(columns).for_each(|(s, &b)| *s = num_traits::Float::mul_add(a, b, *s));
+                    for (s, &b) in squares.iter_mut().zip(columns) {
+                        *s = num_traits::Float::mul_add(a, b, *s);
+                    }
                 }
                 Metric::Delta => {}
             }
@@ -247,7 +297,9 @@ impl TermPlan {
             return;
         }
         with_profile!(self.profile, p => {
-            out.iter_mut().zip(squares).for_each(|(o, &s)| *o = v * p.value(Scalar(s), a).0);
+            for (o, &s) in out.iter_mut().zip(squares) {
+                *o = v * p.value(Scalar(s), a).0;
+            }
         });
     }
 
