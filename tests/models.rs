@@ -1,0 +1,234 @@
+//! Models against reference values, their own definitions and finite differences.
+
+mod common;
+
+use cagey::device::{Compute, DeviceKind, Precision};
+use cagey::kernels::Kernel;
+use cagey::means::Mean;
+use cagey::models::exact::{ExactGp, ExactObjective};
+use cagey::models::posterior::Posterior;
+use cagey::models::{Model, Observations, fit};
+use cagey::params::{Constraint, Parameters, Prior};
+use cagey::scope::{Scope, scalar};
+use common::{assert_close, columns, flat, golden, kernel, kernel_gradient, rows};
+
+const F64: Compute = Compute { kind: DeviceKind::Flex, precision: Precision::F64 };
+const F32: Compute = Compute { kind: DeviceKind::Flex, precision: Precision::F32 };
+
+/// A pseudo-random number in (-0.5, 0.5), the same on every machine.
+fn noise(state: &mut u64) -> f64 {
+    *state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+    (*state >> 33) as f64 / 2f64.powi(31) - 0.5
+}
+
+fn data(n: usize, d: usize) -> Observations {
+    let mut state = 7;
+    let x: Vec<f64> = (0..n * d).map(|_| 4.0 * noise(&mut state)).collect();
+    let y = (0..n).map(|i| x[i * d].sin() + 0.3 * noise(&mut state)).collect();
+    Observations::new(x, d, y, None).unwrap()
+}
+
+fn model(text: &str, d: usize) -> ExactGp {
+    let mut model = ExactGp::new(Kernel::parse(text, d).unwrap());
+    model.mean = Mean::named("linear", d).unwrap();
+    model.likelihood.noise.set(&[0.2]);
+    model
+}
+
+#[test]
+fn golden_exact_gp() {
+    for case in golden("exact_gp") {
+        let name = case["case"].as_str().unwrap();
+        let d = columns(&case["X"]);
+        let mut gp = ExactGp::new(kernel(&case["kernel"], d));
+        gp.mean = Mean::named("constant", d).unwrap();
+        gp.parameters_mut().iter_mut().find(|(path, _)| path == "mean.constant").unwrap().1.set(&flat(&case["mean"]));
+        gp.likelihood.noise.set(&flat(&case["noise"]));
+        let data = Observations::new(flat(&case["X"]), d, flat(&case["y"]), None).unwrap();
+        let expected = &case["expected"];
+        for (compute, tolerance) in [(F64, 1e-8), (F32, 2e-4)] {
+            let scope = Scope::training(compute).unwrap();
+            let batch = data.batch(&scope);
+            let loss = gp.objective(&scope, &batch).unwrap();
+            let value = scalar(loss.clone()).unwrap();
+            assert_close(name, &[-value], &flat(&expected["log_marginal_likelihood"]), tolerance);
+            let (_, raw) = scope.gradient(loss, &gp).unwrap();
+            let mut want: Vec<f64> = kernel_gradient(&gp.kernel, &expected["grad"]["kernel"]).concat();
+            want.extend(flat(&expected["grad"]["mean"]));
+            want.extend(flat(&expected["grad"]["noise"]));
+            let slopes: Vec<f64> = gp.parameters().iter().flat_map(|(_, p)| p.internal_slope()).collect();
+            let got: Vec<f64> = raw.iter().zip(slopes).map(|(g, s)| -g / s).collect();
+            assert_close(&format!("{name} gradient"), &got, &want, tolerance);
+        }
+        let posterior = gp.posterior(F64, data).unwrap();
+        let points = flat(&case["Xs"]);
+        let joint = posterior.predict_joint(&points).unwrap();
+        assert_close(&format!("{name} f_mean"), &joint.mean, &flat(&expected["f_mean"]), 1e-8);
+        assert_close(&format!("{name} f_cov"), &joint.covariance, &flat(&expected["f_cov"]), 1e-8);
+        let marginals = posterior.predict(&points).unwrap();
+        let y_var: Vec<f64> = marginals.variance.iter().map(|v| v + gp.likelihood.noise.values()[0]).collect();
+        assert_close(&format!("{name} y_var"), &y_var, &flat(&expected["y_var"]), 1e-8);
+        check_posterior(name, &posterior, &points, rows(&case["Xs"]), d);
+    }
+}
+
+/// What must hold of every posterior.
+fn check_posterior(name: &str, posterior: &impl Posterior, x: &[f64], n: usize, d: usize) {
+    let marginals = posterior.predict(x).unwrap();
+    let joint = posterior.predict_joint(x).unwrap();
+    assert_close(&format!("{name} joint mean"), &joint.mean, &marginals.mean, 1e-10);
+    let diagonal: Vec<f64> = (0..n).map(|i| joint.covariance[i * n + i]).collect();
+    assert_close(&format!("{name} joint diagonal"), &diagonal, &marginals.variance, 1e-9);
+    assert!(marginals.variance.iter().all(|v| *v > 0.0), "{name}: variances must be positive");
+    for i in 0..n {
+        for j in 0..n {
+            assert_eq!(joint.covariance[i * n + j], joint.covariance[j * n + i], "{name}: covariance is symmetric");
+        }
+    }
+    // One row at a time is the same as all at once.
+    let single: Vec<f64> = x.chunks(d).flat_map(|row| posterior.predict(row).unwrap().mean).collect();
+    assert_close(&format!("{name} row by row"), &single, &marginals.mean, 1e-10);
+    // Samples: the same for the same seed, and with the posterior's moments.
+    let paths = posterior.sample(x, 4000, 1).unwrap();
+    assert_eq!(paths[..3], posterior.sample(x, 3, 1).unwrap()[..]);
+    for i in 0..n {
+        let values: Vec<f64> = paths.iter().map(|path| path[i]).collect();
+        let mean = values.iter().sum::<f64>() / values.len() as f64;
+        let variance = values.iter().map(|v| (v - mean).powi(2)).sum::<f64>() / values.len() as f64;
+        let sd = marginals.variance[i].sqrt();
+        assert!((mean - marginals.mean[i]).abs() < 5.0 * sd / 63.0, "{name}: sample mean of row {i}");
+        assert!((variance / marginals.variance[i] - 1.0).abs() < 0.15, "{name}: sample variance of row {i}");
+    }
+    assert!(posterior.predict(&x[..x.len() - 1]).is_err() || d == 1, "{name}: half a row is an error");
+}
+
+#[test]
+fn objective_gradients_match_finite_differences() {
+    let observations = data(25, 2);
+    let texts = [
+        "matern32(ard) + 0.5 * periodic(period=1.3, dims=[0]) * rbf",
+        "rq(dims=[1]) + linear(ard) + white",
+        "spectral_mixture(components=2, dims=[0]) + polynomial(power=2)",
+        "projection(matern52, dim=1) + constant",
+    ];
+    for text in texts {
+        for objective in [ExactObjective::MarginalLikelihood, ExactObjective::LeaveOneOut] {
+            let mut gp = model(text, 2);
+            gp.objective = objective;
+            for (_, parameter) in gp.parameters_mut() {
+                parameter.prior = (parameter.constraint() != Constraint::Real).then_some(Prior::LogNormal(0.3, 0.8));
+            }
+            let batch = observations.batch(&Scope::new(F64).unwrap());
+            let at = |raw: &[f64]| {
+                let mut moved = gp.clone();
+                moved.set_free_raw(raw).unwrap();
+                fit::evaluate(&moved, F64, &batch).unwrap()
+            };
+            let raw = gp.free_raw();
+            let gradient = at(&raw).gradient;
+            let numeric: Vec<f64> = (0..raw.len())
+                .map(|i| {
+                    let shifted = |h: f64| {
+                        let mut moved = raw.clone();
+                        moved[i] += h;
+                        at(&moved).loss
+                    };
+                    (shifted(1e-5) - shifted(-1e-5)) / 2e-5
+                })
+                .collect();
+            assert_close(&format!("{text} {objective:?}"), &gradient, &numeric, 1e-6);
+        }
+    }
+}
+
+#[test]
+fn leave_one_out_equals_leaving_rows_out() {
+    let observations = data(12, 1);
+    let gp = model("rbf(0.8)", 1);
+    let closed = gp.posterior(F64, observations.clone()).unwrap().leave_one_out();
+    let noise = gp.likelihood.noise.values()[0];
+    let mut log_density = 0.0;
+    for i in 0..12 {
+        let keep = |values: &[f64]| values.iter().enumerate().filter(|(j, _)| *j != i).map(|(_, v)| *v).collect();
+        let rest = Observations::new(keep(&observations.x), 1, keep(&observations.y), None).unwrap();
+        let left_out = gp.posterior(F64, rest).unwrap().predict(&observations.x[i..=i]).unwrap();
+        let variance = left_out.variance[0] + noise;
+        assert_close("mean", &[closed.mean[i]], &left_out.mean, 1e-9);
+        assert_close("variance", &[closed.variance[i]], &[variance], 1e-9);
+        let error = observations.y[i] - left_out.mean[0];
+        log_density -= 0.5 * (error * error / variance + (2.0 * std::f64::consts::PI * variance).ln());
+    }
+    let mut loo = gp.clone();
+    loo.objective = ExactObjective::LeaveOneOut;
+    let scope = Scope::new(F64).unwrap();
+    let loss = scalar(loo.objective(&scope, &observations.batch(&scope)).unwrap()).unwrap();
+    assert_close("objective", &[-loss], &[log_density], 1e-9);
+}
+
+#[test]
+fn conditioning_on_more_equals_conditioning_on_all() {
+    let all = data(30, 2);
+    let part = |from: usize, to: usize| {
+        let known = (from..to).map(|i| 0.01 * i as f64).collect();
+        Observations::new(all.x[2 * from..2 * to].to_vec(), 2, all.y[from..to].to_vec(), Some(known)).unwrap()
+    };
+    let gp = model("matern52(ard) + white(variance=0.1)", 2);
+    let at_once = gp.posterior(F64, part(0, 30)).unwrap();
+    let grown = gp.posterior(F64, part(0, 11)).unwrap().condition(&part(11, 29)).unwrap();
+    let grown = grown.condition(&part(29, 30)).unwrap();
+    let points = [0.3, -0.2, 1.0, 1.0, -2.0, 0.5];
+    let (a, b) = (at_once.predict(&points).unwrap(), grown.predict(&points).unwrap());
+    assert_close("mean", &b.mean, &a.mean, 1e-9);
+    assert_close("variance", &b.variance, &a.variance, 1e-9);
+    assert_eq!(grown.data().n(), 30);
+}
+
+#[test]
+fn components_add_up_to_the_whole() {
+    let observations = data(20, 1);
+    let mut gp = model("rbf(2.0) + 0.3 * periodic(period=1.0) * rbf(3.0) + linear", 1);
+    gp.mean = Mean::Zero;
+    let posterior = gp.posterior(F64, observations).unwrap();
+    let points = [-3.0, -1.0, 0.1, 2.2];
+    let whole = posterior.predict(&points).unwrap();
+    let parts: Vec<_> = (0..3).map(|i| posterior.predict_component(i, &points).unwrap()).collect();
+    let sum: Vec<f64> = (0..4).map(|j| parts.iter().map(|p| p.mean[j]).sum()).collect();
+    assert_close("sum of means", &sum, &whole.mean, 1e-9);
+    assert!(posterior.predict_component(3, &points).is_err());
+}
+
+#[test]
+fn known_noise_widens_what_it_should() {
+    let mut observations = data(20, 1);
+    let gp = model("rbf(0.5)", 1);
+    let plain = gp.posterior(F64, observations.clone()).unwrap().predict(&[0.5]).unwrap();
+    observations.noise = Some(vec![1.0; 20]);
+    let noisy = gp.posterior(F64, observations.clone()).unwrap().predict(&[0.5]).unwrap();
+    assert!(noisy.variance[0] > plain.variance[0]);
+    // Known noise of 1 for every row is learned noise higher by 1.
+    let mut shifted = gp.clone();
+    shifted.likelihood.noise.set(&[1.2]);
+    observations.noise = None;
+    let same = shifted.posterior(F64, observations).unwrap().predict(&[0.5]).unwrap();
+    assert_close("variance", &noisy.variance, &same.variance, 1e-10);
+}
+
+#[test]
+fn single_precision_follows_double() {
+    let observations = data(60, 3);
+    let gp = model("matern32(ard) + linear", 3);
+    let batch = |compute| observations.batch(&Scope::new(compute).unwrap());
+    let double = fit::evaluate(&gp, F64, &batch(F64)).unwrap();
+    let single = fit::evaluate(&gp, F32, &batch(F32)).unwrap();
+    assert_close("loss", &[single.loss], &[double.loss], 1e-5);
+    assert_close("gradient", &single.gradient, &double.gradient, 1e-4);
+}
+
+#[test]
+fn bad_observations_are_refused() {
+    assert!(Observations::new(vec![], 1, vec![], None).is_err());
+    assert!(Observations::new(vec![1.0], 1, vec![f64::NAN], None).is_err());
+    assert!(Observations::new(vec![f64::INFINITY], 1, vec![0.0], None).is_err());
+    assert!(Observations::new(vec![1.0, 2.0, 3.0], 2, vec![0.0], None).is_err());
+    assert!(Observations::new(vec![1.0], 1, vec![0.0], Some(vec![-1.0])).is_err());
+}
