@@ -4,7 +4,10 @@ use std::f64::consts::TAU;
 
 use burn::tensor::{DType, Device, Tensor, TensorData};
 use cagey::Error;
-use cagey::linalg::{cholesky, jitter, mvn_nll};
+use cagey::linalg::{
+    Factor, cholesky, cholesky_solve, eigh, inv_quad_logdet, jitter, logdet_from_cholesky, loo_nll, mvn_nll, qr,
+    solve_lower, solve_lower_right, solve_lower_transposed, solve_lower_transposed_right,
+};
 
 /// The devices under test.
 fn devices() -> Vec<Device> {
@@ -341,4 +344,473 @@ fn shapes_are_checked() {
     let k = tensor(&positive_definite(3, 1), [3, 3], &device, DType::F64);
     let error = mvn_nll(k, tensor(&[1.0; 3], [3], &device, DType::F64), tensor(&[1.0; 2], [2], &device, DType::F64));
     assert_eq!(error.unwrap_err().to_string(), "r: expected [3], got [2]");
+}
+
+/// A well-conditioned lower factor whose strict upper triangle holds numbers that must not matter.
+fn lower_with_noise_above(n: usize, seed: u64) -> Vec<f64> {
+    let mut l = textbook_cholesky(&positive_definite(n, seed), n);
+    for (x, y) in l.iter_mut().zip(numbers(n * n, seed + 1)) {
+        if *x == 0.0 {
+            *x = y;
+        }
+    }
+    l
+}
+
+fn lower_part(l: &[f64], n: usize) -> Vec<f64> {
+    (0..n * n).map(|i| if i % n <= i / n { l[i] } else { 0.0 }).collect()
+}
+
+fn transposed(a: &[f64], rows: usize, cols: usize) -> Vec<f64> {
+    (0..rows * cols).map(|i| a[(i % rows) * cols + i / rows]).collect()
+}
+
+/// `A B` of `[m, k]` and `[k, n]`.
+fn product(a: &[f64], b: &[f64], m: usize, k: usize, n: usize) -> Vec<f64> {
+    (0..m * n).map(|i| (0..k).map(|l| a[i / n * k + l] * b[l * n + i % n]).sum()).collect()
+}
+
+/// Central differences of a function of two tensors, in each.
+#[track_caller]
+fn check_both<const A: usize, const B: usize>(
+    f: impl Fn(Tensor<A>, Tensor<B>) -> Tensor<1>,
+    (a, a_shape): (&[f64], [usize; A]),
+    (b, b_shape): (&[f64], [usize; B]),
+) {
+    check_gradient(
+        |x| {
+            let other = tensor(b, b_shape, &x.device(), DType::F64);
+            f(x, other)
+        },
+        a,
+        a_shape,
+    );
+    check_gradient(
+        |x| {
+            let other = tensor(a, a_shape, &x.device(), DType::F64);
+            f(other, x)
+        },
+        b,
+        b_shape,
+    );
+}
+
+type Solve = fn(Tensor<2>, Tensor<2>) -> cagey::Result<Tensor<2>>;
+
+/// The solves, whether from the right, and whether with the transpose.
+const SOLVES: [(Solve, bool, bool); 4] = [
+    (solve_lower, false, false),
+    (solve_lower_transposed, false, true),
+    (solve_lower_right, true, false),
+    (solve_lower_transposed_right, true, true),
+];
+
+#[test]
+fn triangular_solves_satisfy_their_equations() {
+    for device in devices() {
+        for (n, t) in [(1, 1), (5, 3), (64, 1), (65, 70), (130, 33), (200, 200)] {
+            let l = lower_with_noise_above(n, 3);
+            let clean = lower_part(&l, n);
+            for (solve, right, transpose) in SOLVES {
+                let matrix = if transpose { transposed(&clean, n, n) } else { clean.clone() };
+                let (shape, b) = (if right { [t, n] } else { [n, t] }, numbers(n * t, 4));
+                for (dtype, tolerance) in [(DType::F64, 1e-12), (DType::F32, 1e-5)] {
+                    let x = solve(tensor(&l, [n, n], &device, dtype), tensor(&b, shape, &device, dtype)).unwrap();
+                    assert_eq!((x.dims(), x.dtype()), (shape, dtype));
+                    let x = values(x);
+                    let back = if right { product(&x, &matrix, t, n, n) } else { product(&matrix, &x, n, n, t) };
+                    close(&back, &b, tolerance);
+                }
+            }
+        }
+    }
+}
+
+#[test]
+fn triangular_solve_gradients_match_finite_differences() {
+    let (n, t) = (5, 3);
+    for (solve, right, _) in SOLVES {
+        check_both(
+            |l, b| weighted(solve(l, b).unwrap()),
+            (&lower_with_noise_above(n, 5), [n, n]),
+            (&numbers(n * t, 6), if right { [t, n] } else { [n, t] }),
+        );
+    }
+}
+
+#[test]
+fn a_singular_triangle_is_named() {
+    let mut l = lower_with_noise_above(3, 1);
+    l[4] = 0.0;
+    let device = Device::flex();
+    let (l, b) = (tensor(&l, [3, 3], &device, DType::F64), tensor(&numbers(6, 1), [3, 2], &device, DType::F64));
+    let error = solve_lower(l.clone(), b.clone()).unwrap_err().to_string();
+    assert_eq!(error, "L⁻¹: the diagonal entry 1 is 0, so the inverse is not finite");
+    assert!(matches!(cholesky_solve(l.clone(), b), Err(Error::NotFinite(_))));
+    assert!(matches!(logdet_from_cholesky(l), Err(Error::NotFinite(_))));
+}
+
+#[test]
+fn cholesky_solve_satisfies_its_equation_and_gradient() {
+    for device in devices() {
+        for (n, t) in [(1, 2), (70, 5), (129, 64)] {
+            let l = lower_with_noise_above(n, 9);
+            let clean = lower_part(&l, n);
+            let a = product(&clean, &transposed(&clean, n, n), n, n, n);
+            let b = numbers(n * t, 10);
+            let l = tensor(&l, [n, n], &device, DType::F64);
+            let x = values(cholesky_solve(l, tensor(&b, [n, t], &device, DType::F64)).unwrap());
+            close(&product(&a, &x, n, n, t), &b, 1e-12);
+        }
+    }
+    check_both(
+        |l, b| weighted(cholesky_solve(l, b).unwrap()),
+        (&lower_with_noise_above(5, 11), [5, 5]),
+        (&numbers(15, 12), [5, 3]),
+    );
+}
+
+#[test]
+fn log_determinant_gradient_matches_finite_differences() {
+    let l = lower_with_noise_above(6, 13);
+    check_gradient(|l| logdet_from_cholesky(l).unwrap(), &l, [6, 6]);
+    let want: f64 = (0..6).map(|i| 2.0 * l[i * 7].ln()).sum();
+    close(&values(logdet_from_cholesky(tensor(&l, [6, 6], &Device::flex(), DType::F64)).unwrap()), &[want], 1e-14);
+}
+
+#[test]
+fn inv_quad_logdet_matches_the_textbook_and_finite_differences() {
+    let (n, t) = (6, 2);
+    let (k, b) = (positive_definite(n, 14), numbers(n * t, 15));
+    let device = Device::flex();
+    let (quadratic, log_det) =
+        inv_quad_logdet(tensor(&k, [n, n], &device, DType::F64), tensor(&b, [n, t], &device, DType::F64), "K").unwrap();
+    let columns = transposed(&b, n, t);
+    let want: f64 =
+        columns.chunks(n).map(|b| textbook_solve(&k, b, n).iter().zip(b).map(|(x, y)| x * y).sum::<f64>()).sum();
+    let l = textbook_cholesky(&k, n);
+    close(&values(quadratic), &[want], 1e-13);
+    close(&values(log_det), &[(0..n).map(|i| 2.0 * l[i * n + i].ln()).sum()], 1e-13);
+    for weights in [[1.0, 0.0], [0.0, 1.0], [0.7, -1.3]] {
+        check_both(
+            |k, b| {
+                let (q, d) = inv_quad_logdet(symmetric(k), b, "K").unwrap();
+                q * weights[0] + d * weights[1]
+            },
+            (&k, [n, n]),
+            (&b, [n, t]),
+        );
+    }
+}
+
+fn identity(n: usize, like: &Tensor<2>) -> Tensor<2> {
+    let entries: Vec<f64> = (0..n * n).map(|i| f64::from(u8::from(i / n == i % n))).collect();
+    tensor(&entries, [n, n], &like.device(), like.dtype())
+}
+
+/// The graph of primitive operations that `mvn_nll` fuses.
+fn mvn_from_parts(k: Tensor<2>, noise: Tensor<1>, r: Tensor<1>) -> Tensor<1> {
+    let n = r.dims()[0];
+    let eye = identity(n, &k);
+    let l = cholesky(k + eye * noise.unsqueeze_dim::<2>(1), "K").unwrap();
+    let z = solve_lower(l.clone(), r.reshape([n, 1])).unwrap();
+    ((z.clone() * z).sum() + logdet_from_cholesky(l).unwrap() + n as f64 * TAU.ln()) * 0.5
+}
+
+/// The leave-one-out probability from the full inverse, eqs 5.10–5.12 of Rasmussen & Williams.
+fn loo_from_parts(k: Tensor<2>, noise: Tensor<1>, r: Tensor<1>) -> Tensor<1> {
+    let n = r.dims()[0];
+    let eye = identity(n, &k);
+    let l = cholesky(k + eye.clone() * noise.unsqueeze_dim::<2>(1), "K").unwrap();
+    let a = cholesky_solve(l, eye.clone()).unwrap();
+    let diagonal = (a.clone() * eye).sum_dim(1);
+    let alpha = a.matmul(r.reshape([n, 1]));
+    let variance = diagonal.clone().recip();
+    let residual = alpha * variance.clone();
+    ((variance.clone() * TAU).log() + residual.clone() * residual / variance).sum() * 0.5
+}
+
+#[test]
+fn fused_objectives_match_their_graphs() {
+    type Objective = fn(Tensor<2>, Tensor<1>, Tensor<1>) -> Tensor<1>;
+    let pairs: [(Objective, Objective); 2] =
+        [(|k, s, r| mvn_nll(k, s, r).unwrap(), mvn_from_parts), (|k, s, r| loo_nll(k, s, r).unwrap(), loo_from_parts)];
+    for device in devices() {
+        let device = device.autodiff();
+        for n in [1, 10, 140] {
+            let noise: Vec<f64> = numbers(n, 16).iter().map(|x| 0.2 + x.abs()).collect();
+            for (fused, graph) in pairs {
+                let [got, want] = [fused, graph].map(|f| {
+                    let k = tensor(&positive_definite(n, 17), [n, n], &device, DType::F64).require_grad();
+                    let noise = tensor(&noise, [n], &device, DType::F64).require_grad();
+                    let r = tensor(&numbers(n, 18), [n], &device, DType::F64).require_grad();
+                    let loss = f(k.clone(), noise.clone(), r.clone());
+                    let gradients = loss.backward();
+                    [
+                        values(loss),
+                        values(k.grad(&gradients).unwrap()),
+                        values(noise.grad(&gradients).unwrap()),
+                        values(r.grad(&gradients).unwrap()),
+                    ]
+                });
+                for (got, want) in got.iter().zip(&want) {
+                    close(got, want, 1e-12);
+                }
+            }
+        }
+    }
+}
+
+#[test]
+fn loo_nll_is_the_sum_of_the_left_out_densities() {
+    let n = 7;
+    let (k, r, noise) = (positive_definite(n, 19), numbers(n, 20), vec![0.4; n]);
+    let a = add_diagonal(&k, &noise);
+    let want: f64 = (0..n)
+        .map(|i| {
+            let rest: Vec<usize> = (0..n).filter(|&j| j != i).collect();
+            let inner: Vec<f64> =
+                rest.iter().flat_map(|&p| rest.iter().map(move |&q| (p, q))).map(|(p, q)| a[p * n + q]).collect();
+            let cross: Vec<f64> = rest.iter().map(|&p| a[p * n + i]).collect();
+            let weights = textbook_solve(&inner, &cross, n - 1);
+            let mean: f64 = weights.iter().zip(&rest).map(|(w, &p)| w * r[p]).sum();
+            let variance = a[i * n + i] - weights.iter().zip(&cross).map(|(w, c)| w * c).sum::<f64>();
+            0.5 * ((TAU * variance).ln() + (r[i] - mean).powi(2) / variance)
+        })
+        .sum();
+    for (dtype, tolerance) in [(DType::F64, 1e-13), (DType::F32, 2e-6)] {
+        let device = Device::flex();
+        let got = loo_nll(
+            tensor(&k, [n, n], &device, dtype),
+            tensor(&noise, [n], &device, dtype),
+            tensor(&r, [n], &device, dtype),
+        );
+        close(&values(got.unwrap()), &[want], tolerance);
+    }
+}
+
+#[test]
+fn loo_nll_gradients_match_finite_differences() {
+    let n = 6;
+    let (k, r, noise) = (positive_definite(n, 21), numbers(n, 22), vec![0.3; n]);
+    check_both(
+        |k, r| loo_nll(symmetric(k), tensor(&noise, [n], &r.device(), DType::F64), r).unwrap(),
+        (&k, [n, n]),
+        (&r, [n]),
+    );
+    check_both(
+        |noise, r| loo_nll(tensor(&k, [n, n], &r.device(), DType::F64), noise, r).unwrap(),
+        (&noise, [n]),
+        (&r, [n]),
+    );
+}
+
+#[test]
+fn eigh_rebuilds_its_matrix() {
+    for device in devices() {
+        for n in [1, 4, 65, 150] {
+            let k = positive_definite(n, 23);
+            for (dtype, tolerance) in [(DType::F64, 1e-12), (DType::F32, 1e-5)] {
+                let (lambda, v) = eigh(tensor(&k, [n, n], &device, dtype), "K").unwrap();
+                let (lambda, v) = (values(lambda), values(v));
+                assert!(lambda.windows(2).all(|w| w[0] <= w[1]));
+                let scaled: Vec<f64> = (0..n * n).map(|i| v[i] * lambda[i % n]).collect();
+                close(&product(&scaled, &transposed(&v, n, n), n, n, n), &k, tolerance);
+                let identity: Vec<f64> = (0..n * n).map(|i| f64::from(u8::from(i / n == i % n))).collect();
+                close(&product(&transposed(&v, n, n), &v, n, n, n), &identity, tolerance);
+            }
+        }
+    }
+}
+
+#[test]
+fn eigh_gradients_match_finite_differences() {
+    let n = 5;
+    let k = positive_definite(n, 24);
+    check_gradient(|k| weighted(eigh(symmetric(k), "K").unwrap().0), &k, [n, n]);
+    check_gradient(|k| weighted(eigh(symmetric(k), "K").unwrap().1), &k, [n, n]);
+}
+
+#[test]
+fn eigh_of_a_degenerate_matrix_has_a_finite_gradient() {
+    let n = 4;
+    let mut k = vec![0.0; n * n];
+    for i in 0..n {
+        k[i * n + i] = if i < 3 { 2.0 } else { 5.0 };
+    }
+    let device = Device::flex().autodiff();
+    let tracked = tensor(&k, [n, n], &device, DType::F64).require_grad();
+    let (lambda, v) = eigh(tracked.clone(), "K").unwrap();
+    let root = v.clone() * lambda.sqrt().unsqueeze_dim::<2>(0);
+    let loss = root.matmul(v.transpose()).sum();
+    let gradients = loss.backward();
+    let got = values(tracked.grad(&gradients).unwrap());
+    // The derivative of Σ √K between the unit vectors i and j is 1/(√λᵢ + √λⱼ); the gap of zero drops it for i ≠ j < 3.
+    for i in 0..n {
+        let root = k[i * n + i].sqrt();
+        assert!((got[i * n + i] - 0.5 / root).abs() < 1e-12);
+    }
+    assert!((got[3] - 1.0 / (2f64.sqrt() + 5f64.sqrt())).abs() < 1e-12);
+    assert!(got.iter().all(|x| x.is_finite()));
+    let mut bad = k;
+    bad[5] = f64::NAN;
+    assert!(matches!(eigh(tensor(&bad, [n, n], &Device::flex(), DType::F64), "K"), Err(Error::NotFinite(_))));
+}
+
+#[test]
+fn qr_rebuilds_its_matrix_and_has_its_gradient() {
+    for device in devices() {
+        for (n, k) in [(1, 1), (7, 3), (5, 5), (150, 70)] {
+            let a = numbers(n * k, 25);
+            for (dtype, tolerance) in [(DType::F64, 1e-12), (DType::F32, 1e-5)] {
+                let (q, r) = qr(tensor(&a, [n, k], &device, dtype)).unwrap();
+                assert_eq!((q.dims(), r.dims()), ([n, k], [k, k]));
+                let (q, r) = (values(q), values(r));
+                close(&product(&q, &r, n, k, k), &a, tolerance);
+                let identity: Vec<f64> = (0..k * k).map(|i| f64::from(u8::from(i / k == i % k))).collect();
+                close(&product(&transposed(&q, n, k), &q, k, n, k), &identity, tolerance);
+                assert!((0..k).all(|i| r[i * k + i] > 0.0 && (0..i).all(|j| r[i * k + j] == 0.0)));
+            }
+        }
+    }
+    for (n, k) in [(6, 3), (4, 4)] {
+        let a = numbers(n * k, 26);
+        check_gradient(|a| weighted(qr(a).unwrap().0), &a, [n, k]);
+        check_gradient(|a| weighted(qr(a).unwrap().1), &a, [n, k]);
+        check_gradient(|a| weighted(qr(a.clone()).unwrap().0) * weighted(qr(a).unwrap().1), &a, [n, k]);
+    }
+}
+
+#[test]
+fn qr_names_a_dependent_column() {
+    let device = Device::flex();
+    let a = [1.0, 2.0, 3.0, 4.0, 8.0, 1.0, -1.0, -2.0, 0.0, 5.0, 10.0, 2.0];
+    let error = qr(tensor(&a, [4, 3], &device, DType::F64)).unwrap_err().to_string();
+    assert_eq!(error, "A [4, 3] has no full column rank: column 1 depends on those before it");
+    assert!(matches!(qr(tensor(&a, [3, 4], &device, DType::F64)), Err(Error::Shape { .. })));
+}
+
+#[test]
+fn batches_equal_their_members() {
+    let (count, h, t) = (5, 9, 4);
+    let matrices: Vec<f64> = (0..count as u64).flat_map(|i| positive_definite(h, 30 + i)).collect();
+    let b = numbers(count * h * t, 31);
+    for device in devices() {
+        for dtype in [DType::F32, DType::F64] {
+            let batch = cholesky(tensor(&matrices, [count, h, h], &device, dtype), "K").unwrap();
+            let l = values(batch.clone());
+            let right = tensor(&b, [count, h, t], &device, dtype);
+            let solved = values(solve_lower(batch.clone(), right.clone()).unwrap());
+            let both = values(cholesky_solve(batch, right).unwrap());
+            for i in 0..count {
+                let k = tensor(&matrices[i * h * h..][..h * h], [h, h], &device, dtype);
+                let b = tensor(&b[i * h * t..][..h * t], [h, t], &device, dtype);
+                let one = cholesky(k, "K").unwrap();
+                assert_eq!(&l[i * h * h..][..h * h], values(one.clone()));
+                assert_eq!(&solved[i * h * t..][..h * t], values(solve_lower(one.clone(), b.clone()).unwrap()));
+                assert_eq!(&both[i * h * t..][..h * t], values(cholesky_solve(one, b).unwrap()));
+            }
+        }
+    }
+}
+
+#[test]
+fn batch_gradients_match_finite_differences() {
+    let (count, h, t) = (3, 4, 2);
+    let matrices: Vec<f64> = (0..count as u64).flat_map(|i| positive_definite(h, 40 + i)).collect();
+    let factors: Vec<f64> = (0..count as u64).flat_map(|i| lower_with_noise_above(h, 50 + i)).collect();
+    let b = numbers(count * h * t, 41);
+    check_gradient(
+        |k: Tensor<3>| weighted(cholesky((k.clone() + k.swap_dims(1, 2)) * 0.5, "K").unwrap()),
+        &matrices,
+        [count, h, h],
+    );
+    for solve in [solve_lower, solve_lower_transposed, cholesky_solve] {
+        check_both(|l, b| weighted(solve(l, b).unwrap()), (&factors, [count, h, h]), (&b, [count, h, t]));
+    }
+}
+
+#[test]
+fn only_the_failing_members_of_a_batch_get_jitter() {
+    let h = 40;
+    let (good, poor) = (positive_definite(h, 1), duplicates(h, 0.0));
+    let batch = [good.clone(), poor, good.clone()].concat();
+    let device = Device::flex();
+    let (l, jitter) = jitter::watch(|| cholesky(tensor(&batch, [3, h, h], &device, DType::F64), "K").unwrap());
+    assert!(jitter > 0.0);
+    let l = values(l);
+    let want = values(cholesky(tensor(&good, [h, h], &device, DType::F64), "K").unwrap());
+    assert_eq!(&l[..h * h], &want[..]);
+    assert_eq!(&l[2 * h * h..], &want[..]);
+    assert!(l.iter().all(|x| x.is_finite()));
+    let hopeless: Vec<f64> = [good.clone(), good.iter().map(|x| -x).collect()].concat();
+    let error = cholesky(tensor(&hopeless, [2, h, h], &device, DType::F64), "K").unwrap_err();
+    assert!(error.to_string().starts_with("K[1] [40, 40] (f64) is not positive definite"), "{error}");
+}
+
+fn check_factor<T: cagey::linalg::real::Real>(tolerance: f64) {
+    let n = 140;
+    let k = positive_definite(n, 60);
+    let of = |v: &[f64]| v.iter().map(|&x| T::of(x)).collect::<Vec<T>>();
+    let wide = |v: &[T]| v.iter().map(|x| x.f64()).collect::<Vec<f64>>();
+    let factor = Factor::new(of(&k), "K").unwrap();
+    assert_eq!((factor.order(), factor.jitter()), (n, 0.0));
+    let b = numbers(n * 3, 61);
+    let mut x = of(&b);
+    factor.solve(&mut x).unwrap();
+    close(&product(&k, &wide(&x), n, n, 3), &b, tolerance);
+    let l = textbook_cholesky(&k, n);
+    close(&wide(&factor.clone().lower()), &l, tolerance);
+    close(&[factor.log_det()], &[(0..n).map(|i| 2.0 * l[i * n + i].ln()).sum()], tolerance);
+    let inverse = wide(&factor.clone().inverse());
+    let identity: Vec<f64> = (0..n * n).map(|i| f64::from(u8::from(i / n == i % n))).collect();
+    close(&product(&k, &inverse, n, n, n), &identity, tolerance);
+    let diagonal: Vec<f64> = inverse.iter().step_by(n + 1).copied().collect();
+    close(&wide(&factor.inverse_diagonal()), &diagonal, tolerance);
+
+    let part = |rows: std::ops::Range<usize>, cols: std::ops::Range<usize>| -> Vec<T> {
+        rows.flat_map(|i| cols.clone().map(move |j| (i, j))).map(|(i, j)| T::of(k[i * n + j])).collect()
+    };
+    let mut grown = Factor::new(part(0..50, 0..50), "K").unwrap();
+    grown.append_rows(part(50..51, 0..50), part(50..51, 50..51), "K").unwrap();
+    grown.append_rows(part(51..n, 0..51), part(51..n, 51..n), "K").unwrap();
+    close(&wide(&grown.lower()), &l, tolerance);
+}
+
+#[test]
+fn the_factor_solves_inverts_and_grows() {
+    check_factor::<f64>(1e-12);
+    check_factor::<f32>(1e-5);
+}
+
+#[test]
+fn the_factor_rejects_what_does_not_fit() {
+    assert!(matches!(Factor::new(vec![1.0; 5], "K"), Err(Error::Shape { .. })));
+    let mut factor = Factor::new(positive_definite(4, 1), "K").unwrap();
+    assert!(matches!(factor.solve(&mut [1.0; 6]), Err(Error::Shape { .. })));
+    assert!(matches!(factor.append_rows(vec![0.0; 3], vec![1.0], "K"), Err(Error::Shape { .. })));
+    let before = factor.clone().lower();
+    assert!(matches!(factor.append_rows(vec![0.0; 4], vec![-1.0], "S"), Err(Error::NotPositiveDefinite { .. })));
+    assert_eq!(factor.lower(), before);
+}
+
+#[test]
+fn a_repeated_row_is_appended_with_jitter() {
+    let k = positive_definite(4, 1);
+    let mut factor = Factor::new(k.clone(), "K").unwrap();
+    factor.append_rows(k[4..8].to_vec(), vec![k[5]], "K").unwrap();
+    assert!(factor.lower().iter().all(|x| x.is_finite()));
+}
+
+#[test]
+fn the_inverse_of_an_ill_conditioned_matrix_is_as_good_as_its_condition_allows() {
+    let n = 200;
+    for noise in [1e-2, 1e-5, 1e-8] {
+        let k = duplicates(n, noise);
+        let inverse = Factor::new(k.clone(), "K").unwrap().inverse();
+        let residual = product(&k, &inverse, n, n, n);
+        let largest = (0..n * n).map(|i| (residual[i] - f64::from(u8::from(i / n == i % n))).abs()).fold(0.0, f64::max);
+        // ‖K‖ ‖K⁻¹‖ ε with room for the growth of a sum of n terms.
+        assert!(largest < n as f64 / noise * f64::EPSILON * n as f64, "noise {noise}: {largest:e}");
+    }
 }

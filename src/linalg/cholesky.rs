@@ -1,25 +1,27 @@
-//! The Cholesky factorisation as a differentiable operation.
+//! The Cholesky factorisation as a differentiable operation, of one matrix or a batch.
 
 use std::sync::Arc;
 
 use burn::tensor::{Tensor, TensorData};
 
 use super::dense::{self, inverse, product, solve};
-use super::factor::Factor;
 use super::host::{HostOp, Saved, apply1};
+use super::jitter;
 use super::real::{Real, into_vec, with_real};
 use super::shape;
 use crate::error::Result;
 
-/// The lower factor `L`, `[n, n]` with a zero strict upper triangle, of a symmetric positive definite `k = L Lᵀ`.
+/// The lower factor `L` of a symmetric positive definite `k = L Lᵀ`: `[n, n]`, or a batch `[.., n, n]`, its strict upper
+/// triangle zero.
 ///
 /// The adjoint is symmetric: `½ L⁻ᵀ (Φ + Φᵀ) L⁻¹` where `Φ` is the lower triangle of `Lᵀ L̄` with its diagonal halved
-/// (Murray 2016, *Differentiation of the Cholesky decomposition*, eq. 10). `name` is the matrix in the error.
+/// (Murray 2016, *Differentiation of the Cholesky decomposition*, eq. 10). The matrices of a batch are shared among the
+/// threads, and only those that failed get jitter. `name` is the matrix in the error.
 ///
 /// # Errors
 /// [`Error::Shape`](crate::Error::Shape), or [`Error::NotPositiveDefinite`](crate::Error::NotPositiveDefinite) by the policy of
-/// [`jitter`](super::jitter).
-pub fn cholesky(k: Tensor<2>, name: &str) -> Result<Tensor<2>> {
+/// [`jitter`].
+pub fn cholesky<const D: usize>(k: Tensor<D>, name: &str) -> Result<Tensor<D>> {
     apply1(Cholesky { name: name.into() }, k)
 }
 
@@ -30,35 +32,47 @@ struct Cholesky {
 
 impl HostOp<1> for Cholesky {
     fn forward(&self, [k]: [TensorData; 1]) -> Result<(TensorData, Saved)> {
-        let n = shape::square(&self.name, &k)?;
+        let (n, dims) = (shape::square(&self.name, &k)?, k.shape().clone());
         with_real!(k.dtype(), T => {
-            let lower = Factor::new(into_vec::<T>(k)?, &self.name)?.lower();
-            Ok((TensorData::new(lower.clone(), [n, n]), Arc::new(lower) as Saved))
+            let mut lower = into_vec::<T>(k)?;
+            let single = lower.len() == n * n;
+            let jitters = shape::each(&mut lower, n * n, |i, matrix| {
+                let jitter = if single {
+                    jitter::factor(matrix, n, &self.name)
+                } else {
+                    jitter::factor(matrix, n, &format!("{}[{i}]", self.name))
+                }?;
+                dense::clear_upper(matrix, n);
+                Ok(jitter)
+            })?;
+            jitters.into_iter().for_each(jitter::record);
+            Ok((TensorData::new(lower.clone(), dims), Arc::new(lower) as Saved))
         })
     }
 
     fn adjoint(&self, saved: Saved, grad: TensorData, _needs: [bool; 1]) -> Result<[Option<TensorData>; 1]> {
-        let n = shape::square("gradient of L", &grad)?;
+        let (n, dims) = (shape::square("gradient of L", &grad)?, grad.shape().clone());
         with_real!(grad.dtype(), T => {
-            let lower = shape::take::<Vec<T>>(saved)?;
-            let full = adjoint(&lower, into_vec::<T>(grad)?, n);
-            Ok([Some(TensorData::new(full, [n, n]))])
+            let (lower, mut grad) = (shape::take::<Vec<T>>(saved)?, into_vec::<T>(grad)?);
+            shape::each(&mut grad, n * n, |i, grad| {
+                adjoint(&lower[i * n * n..][..n * n], grad, n);
+                Ok(())
+            })?;
+            Ok([Some(TensorData::new(grad, dims))])
         })
     }
 }
 
-/// `½ L⁻ᵀ (Φ + Φᵀ) L⁻¹` from the factor and its gradient.
-pub(super) fn adjoint<T: Real>(lower: &[T], mut grad: Vec<T>, n: usize) -> Vec<T> {
-    for (i, row) in grad.chunks_exact_mut(n.max(1)).enumerate() {
-        row[i + 1..].fill(T::of(0.0));
-    }
+/// Replaces the gradient of the factor by `½ L⁻ᵀ (Φ + Φᵀ) L⁻¹`.
+fn adjoint<T: Real>(lower: &[T], grad: &mut [T], n: usize) {
+    dense::clear_upper(grad, n);
     let l = dense::view(lower, n);
-    let mut phi = vec![T::of(0.0); n * n];
-    product::add_lower(dense::view_mut(&mut phi, n), l.transpose(), dense::view(&grad, n), T::of(0.5));
-    let mut phi_view = dense::view_mut(&mut phi, n);
-    inverse::mirror(phi_view.as_mut());
-    solve::upper(l.transpose(), phi_view.as_mut());
-    solve::upper(l.transpose(), phi_view.as_mut().transpose_mut());
-    inverse::mirror(phi_view);
-    phi
+    let mut buffer = vec![T::of(0.0); n * n];
+    let mut phi = dense::view_mut(&mut buffer, n);
+    product::add_lower(phi.as_mut(), l.transpose(), dense::view(grad, n), T::of(0.5));
+    inverse::mirror(phi.as_mut());
+    solve::upper(l.transpose(), phi.as_mut());
+    solve::upper(l.transpose(), phi.as_mut().transpose_mut());
+    inverse::mirror(phi);
+    grad.copy_from_slice(&buffer);
 }

@@ -1,6 +1,6 @@
 //! A Cholesky factor on the host: the solves, inverse and determinant that prediction needs.
 
-use super::dense::{self, inverse, solve};
+use super::dense::{self, inverse, product, solve};
 use super::jitter;
 use super::real::Real;
 use crate::error::{Error, Result};
@@ -81,11 +81,46 @@ impl<T: Real> Factor<T> {
         self.buffer
     }
 
+    /// The diagonal of `A⁻¹`.
+    pub fn inverse_diagonal(&self) -> Vec<T> {
+        self.clone().inverse().into_iter().step_by(self.n + 1).collect()
+    }
+
+    /// Grows the factor to that of `[A, Cᵀ; C, D]` when `t` rows are added, in `O(n² t)`.
+    ///
+    /// `cross` is `C`, row-major `[t, n]`, `corner` the symmetric `D`, `[t, t]`; any jitter is relative to the mean diagonal
+    /// of `D`. On an error the factor is as before.
+    ///
+    /// # Errors
+    /// [`Error::Shape`], or [`Error::NotPositiveDefinite`] for the Schur complement `D − C A⁻¹ Cᵀ`.
+    pub fn append_rows(&mut self, mut cross: Vec<T>, mut corner: Vec<T>, name: &str) -> Result<()> {
+        let (n, t) = (self.n, corner.len().isqrt());
+        if t * t != corner.len() || cross.len() != t * n {
+            let got = format!("{} and {} entries", cross.len(), corner.len());
+            return Err(Error::shape(name, format!("new rows [t, {n}] and a corner [t, t]"), got));
+        }
+        let scale = corner.iter().step_by(t + 1).map(|x| x.f64()).sum::<f64>() / t as f64;
+        solve::lower(dense::view(&self.buffer, n), dense::view_mut(&mut cross, n).transpose_mut());
+        let rows = dense::view(&cross, n);
+        product::add(dense::view_mut(&mut corner, t), rows, rows.transpose(), T::of(-1.0));
+        let jitter = jitter::factor_scaled(&mut corner, t, scale, name)?;
+        let mut grown = vec![T::of(0.0); (n + t) * (n + t)];
+        let old = self.buffer.chunks_exact(n.max(1));
+        for (row, old) in grown.chunks_exact_mut((n + t).max(1)).zip(old) {
+            row[..n].copy_from_slice(old);
+        }
+        let new = cross.chunks_exact(n.max(1)).zip(corner.chunks_exact(t.max(1)));
+        for (row, (cross, corner)) in grown.chunks_exact_mut((n + t).max(1)).skip(n).zip(new) {
+            row[..n].copy_from_slice(cross);
+            row[n..].copy_from_slice(corner);
+        }
+        (self.buffer, self.n, self.jitter) = (grown, n + t, self.jitter.max(jitter));
+        Ok(())
+    }
+
     /// `L`, row-major, its strict upper triangle zero.
     pub fn lower(mut self) -> Vec<T> {
-        for (i, row) in self.buffer.chunks_exact_mut(self.n.max(1)).enumerate() {
-            row[i + 1..].fill(T::of(0.0));
-        }
+        dense::clear_upper(&mut self.buffer, self.n);
         self.buffer
     }
 

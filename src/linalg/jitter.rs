@@ -27,7 +27,7 @@ pub fn watch<R>(body: impl FnOnce() -> R) -> (R, f64) {
     (result, seen)
 }
 
-/// Reports a jitter to the enclosing [`watch`].
+/// Reports a jitter to the enclosing [`watch`]: for factorisations that ran on other threads.
 pub(super) fn record(jitter: f64) {
     SEEN.set(SEEN.get().max(jitter));
 }
@@ -39,13 +39,21 @@ pub(super) fn record(jitter: f64) {
 /// # Errors
 /// [`Error::NotPositiveDefinite`] if the largest jitter is not enough, or at once if the matrix is not finite.
 pub fn factor<T: Real>(a: &mut [T], n: usize, name: &str) -> Result<f64> {
-    let jitter = attempt(a, n, name)?;
+    let scale = a.iter().step_by(n + 1).map(|x| x.f64()).sum::<f64>() / n as f64;
+    factor_scaled(a, n, scale, name)
+}
+
+/// [`factor`] with jitter relative to `scale` instead of the mean diagonal: for a Schur complement, which may be tiny.
+///
+/// # Errors
+/// As [`factor`].
+pub fn factor_scaled<T: Real>(a: &mut [T], n: usize, scale: f64, name: &str) -> Result<f64> {
+    let jitter = attempts(a, n, scale, name)?;
     record(jitter);
     Ok(jitter)
 }
 
-/// [`factor`] without reporting the jitter, for use on any thread.
-pub(super) fn attempt<T: Real>(a: &mut [T], n: usize, name: &str) -> Result<f64> {
+fn attempts<T: Real>(a: &mut [T], n: usize, scale: f64, name: &str) -> Result<f64> {
     let diagonal: Vec<T> = a.iter().step_by(n + 1).copied().collect();
     let Err(mut pivot) = cholesky::factor(dense::view_mut(a, n)) else { return Ok(0.0) };
     restore(a, n, &diagonal, T::of(0.0));
@@ -60,11 +68,10 @@ pub(super) fn attempt<T: Real>(a: &mut [T], n: usize, name: &str) -> Result<f64>
     if !a.iter().all(|x| x.is_finite()) {
         return Err(failed(pivot, 0.0, false));
     }
-    let mean = diagonal.iter().map(|x| x.f64()).sum::<f64>() / n as f64;
     let smallest = if T::NAME == "f32" { -6 } else { -10 };
     for exponent in smallest..=LARGEST {
         let jitter = 10f64.powi(exponent);
-        restore(a, n, &diagonal, T::of(jitter * mean));
+        restore(a, n, &diagonal, T::of(jitter * scale));
         match cholesky::factor(dense::view_mut(a, n)) {
             Ok(()) => return Ok(jitter),
             Err(p) => pivot = p,

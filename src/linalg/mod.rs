@@ -2,13 +2,23 @@
 
 pub mod cholesky;
 pub mod dense;
+pub mod eigh;
 pub mod factor;
 pub mod host;
 pub mod jitter;
+pub mod loo;
 pub mod mvn;
+pub mod qr;
 pub mod real;
 mod shape;
+pub mod solve;
+pub mod triangular;
 
 pub use cholesky::cholesky;
+pub use eigh::eigh;
 pub use factor::Factor;
+pub use loo::loo_nll;
 pub use mvn::mvn_nll;
+pub use qr::qr;
+pub use solve::{cholesky_solve, inv_quad_logdet, logdet_from_cholesky};
+pub use triangular::{solve_lower, solve_lower_right, solve_lower_transposed, solve_lower_transposed_right};

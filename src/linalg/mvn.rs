@@ -62,7 +62,7 @@ impl HostOp<3> for MvnNll {
 }
 
 /// The factor of `K + diag(noise)`, the residual `r`, and `α = (K + diag(noise))⁻¹ r`.
-fn posterior<T: Real>([k, noise, r]: [TensorData; 3]) -> Result<(Factor<T>, Vec<T>, Vec<T>)> {
+pub(super) fn posterior<T: Real>([k, noise, r]: [TensorData; 3]) -> Result<(Factor<T>, Vec<T>, Vec<T>)> {
     let n = shape::square("K", &k)?;
     shape::expect("noise", &noise, &[n])?;
     shape::expect("r", &r, &[n])?;

@@ -1,31 +1,54 @@
-//! What the operations share: shapes of their inputs, and what they saved for their adjoints.
+//! What the operations share: the shapes of their inputs, their state, and the loop over a batch.
 
 use std::any::Any;
 use std::sync::Arc;
 
 use burn::tensor::TensorData;
+use rayon::prelude::*;
 
 use super::host::Saved;
+use super::real::Real;
 use crate::error::{Error, Result};
 
-/// The order of a square matrix.
-pub fn square(what: &str, data: &TensorData) -> Result<usize> {
+fn mismatch(what: &str, expected: impl Into<String>, data: &TensorData) -> Error {
+    Error::shape(what, expected, format!("{:?}", &data.shape()[..]))
+}
+
+/// The rows and columns of a matrix or of every matrix of a batch: the last two dimensions.
+pub fn matrices(what: &str, data: &TensorData) -> Result<(usize, usize)> {
     match data.shape()[..] {
-        [n, m] if n == m => Ok(n),
-        _ => Err(Error::shape(what, "a square matrix", format!("{:?}", &data.shape()[..]))),
+        [.., rows, cols] => Ok((rows, cols)),
+        _ => Err(mismatch(what, "a matrix", data)),
+    }
+}
+
+/// The order of a square matrix, or of every one of a batch.
+pub fn square(what: &str, data: &TensorData) -> Result<usize> {
+    match matrices(what, data)? {
+        (n, m) if n == m => Ok(n),
+        _ => Err(mismatch(what, "a square matrix", data)),
     }
 }
 
 /// Checks a shape.
 pub fn expect(what: &str, data: &TensorData, shape: &[usize]) -> Result<()> {
-    if data.shape()[..] == *shape {
-        return Ok(());
-    }
-    Err(Error::shape(what, format!("{shape:?}"), format!("{:?}", &data.shape()[..])))
+    if data.shape()[..] == *shape { Ok(()) } else { Err(mismatch(what, format!("{shape:?}"), data)) }
 }
 
 /// What the forward pass saved; without a copy unless the graph still holds it.
 pub fn take<S: Any + Send + Sync + Clone>(saved: Saved) -> Result<S> {
     let saved = saved.downcast::<S>().map_err(|_| Error::Device("an adjoint got another operation's state".into()))?;
     Ok(Arc::unwrap_or_clone(saved))
+}
+
+/// Applies `f` to every chunk of `size` numbers, in parallel when there are several.
+pub fn each<T: Real, R: Send>(
+    batch: &mut [T],
+    size: usize,
+    f: impl Fn(usize, &mut [T]) -> Result<R> + Sync,
+) -> Result<Vec<R>> {
+    if batch.len() <= size {
+        return Ok(vec![f(0, batch)?]);
+    }
+    batch.par_chunks_mut(size.max(1)).enumerate().map(|(i, matrix)| f(i, matrix)).collect()
 }

@@ -12,6 +12,8 @@ mod tile;
 
 use faer::{MatMut, MatRef};
 
+use super::real::Real;
+
 /// Where a recursion splits a matrix of order `n`: half, rounded up to whole tiles.
 fn half(n: usize) -> usize {
     (n / 2).next_multiple_of(tile::ORDER)
@@ -26,4 +28,11 @@ pub fn view<T>(buffer: &[T], cols: usize) -> MatRef<'_, T> {
 pub fn view_mut<T>(buffer: &mut [T], cols: usize) -> MatMut<'_, T> {
     let rows = buffer.len() / cols.max(1);
     MatMut::from_row_major_slice_mut(buffer, rows, cols)
+}
+
+/// Zeroes the strict upper triangle of a row-major matrix of order `n`.
+pub fn clear_upper<T: Real>(a: &mut [T], n: usize) {
+    for (i, row) in a.chunks_exact_mut(n.max(1)).enumerate() {
+        row[i + 1..].fill(T::of(0.0));
+    }
 }

@@ -1,51 +1,83 @@
-//! Matrix products, sequential where threads would cost more than they bring.
+//! Matrix products, shared among threads by splitting the result, so that products may run inside other parallel work.
 
 use faer::linalg::matmul::matmul;
 use faer::{Accum, MatMut, MatRef, Par};
 
 use crate::linalg::real::Real;
 
-/// Multiply-adds below which a product stays on one thread.
-const PARALLEL: usize = 1 << 18;
+/// Multiply-adds that are worth a thread of their own.
+const GRAIN: usize = 1 << 21;
 
 /// The order of the diagonal blocks of a symmetric product, computed whole.
 const DIAGONAL: usize = 128;
 
-/// Threads for a computation of `work` multiply-adds.
-pub fn threads(work: usize) -> Par {
-    if work < PARALLEL { Par::Seq } else { faer::get_global_parallelism() }
+/// Whether a computation of `work` multiply-adds is worth splitting in two.
+pub fn splits(work: usize) -> bool {
+    work >= 2 * GRAIN && rayon::current_num_threads() > 1
 }
 
 /// `C += α A B`.
 pub fn add<T: Real>(c: MatMut<'_, T>, a: MatRef<'_, T>, b: MatRef<'_, T>, alpha: T) {
-    let par = threads(a.nrows() * a.ncols() * b.ncols());
-    matmul(c, Accum::Add, a, b, alpha, par);
+    product(c, Accum::Add, a, b, alpha, 2 * rayon::current_num_threads());
 }
 
 /// `C = α A B`.
 pub fn set<T: Real>(c: MatMut<'_, T>, a: MatRef<'_, T>, b: MatRef<'_, T>, alpha: T) {
-    let par = threads(a.nrows() * a.ncols() * b.ncols());
-    matmul(c, Accum::Replace, a, b, alpha, par);
+    product(c, Accum::Replace, a, b, alpha, 2 * rayon::current_num_threads());
+}
+
+fn product<T: Real>(c: MatMut<'_, T>, accum: Accum, a: MatRef<'_, T>, b: MatRef<'_, T>, alpha: T, pieces: usize) {
+    let (m, n) = (c.nrows(), c.ncols());
+    if pieces <= 1 || !splits(m * n * a.ncols()) {
+        return matmul(c, accum, a, b, alpha, Par::Seq);
+    }
+    if m >= n {
+        let middle = super::half(m);
+        let ((c1, c2), (a1, a2)) = (c.split_at_row_mut(middle), a.split_at_row(middle));
+        rayon::join(|| product(c1, accum, a1, b, alpha, pieces / 2), || product(c2, accum, a2, b, alpha, pieces / 2));
+    } else {
+        let middle = super::half(n);
+        let ((c1, c2), (b1, b2)) = (c.split_at_col_mut(middle), b.split_at_col(middle));
+        rayon::join(|| product(c1, accum, a, b1, alpha, pieces / 2), || product(c2, accum, a, b2, alpha, pieces / 2));
+    }
 }
 
 /// `C += α A B` in the lower triangle only, for a product that is symmetric.
 pub fn add_lower<T: Real>(c: MatMut<'_, T>, a: MatRef<'_, T>, b: MatRef<'_, T>, alpha: T) {
     let n = c.nrows();
     if n <= DIAGONAL {
-        let mut block = vec![T::of(0.0); n * n];
-        set(super::view_mut(&mut block, n), a, b, alpha);
-        let mut c = c;
-        for (i, row) in block.chunks_exact(n.max(1)).enumerate() {
-            for (j, &x) in row[..=i].iter().enumerate() {
-                c[(i, j)] += x;
-            }
-        }
-        return;
+        return add_diagonal(c, a, b, alpha);
     }
     let m = super::half(n);
     let (top, _, corner, bottom) = c.split_at_mut(m, m);
     let ((a1, a2), (b1, b2)) = (a.split_at_row(m), b.split_at_col(m));
-    add(corner, a2, b1, alpha);
-    add_lower(top, a1, b1, alpha);
-    add_lower(bottom, a2, b2, alpha);
+    let corner = || add(corner, a2, b1, alpha);
+    let diagonal = || {
+        if splits(n * n * a.ncols() / 4) {
+            rayon::join(|| add_lower(top, a1, b1, alpha), || add_lower(bottom, a2, b2, alpha));
+        } else {
+            add_lower(top, a1, b1, alpha);
+            add_lower(bottom, a2, b2, alpha);
+        }
+    };
+    if splits(n * n * a.ncols() / 2) {
+        rayon::join(corner, diagonal);
+    } else {
+        corner();
+        diagonal();
+    }
+}
+
+/// A diagonal block: computed whole beside the matrix, whose upper triangle is not to be touched.
+fn add_diagonal<T: Real>(mut c: MatMut<'_, T>, a: MatRef<'_, T>, b: MatRef<'_, T>, alpha: T) {
+    let n = c.nrows();
+    let mut block = vec![T::of(0.0); n * n];
+    matmul(super::view_mut(&mut block, n), Accum::Replace, a, b, alpha, Par::Seq);
+    for (i, row) in block.chunks_exact(n.max(1)).enumerate() {
+        if let Some(c) = c.as_mut().row_mut(i).try_as_row_major_mut() {
+            for (c, &x) in c.as_slice_mut().iter_mut().zip(&row[..=i]) {
+                *c += x;
+            }
+        }
+    }
 }

@@ -3,13 +3,10 @@
 //! A solve from the right, `X L = B`, is the transposed view of one from the left: `Lᵀ Xᵀ = Bᵀ`. Diagonal tiles are
 //! substituted, never inverted: kernel matrices are too ill-conditioned for the explicit inverses of their factors.
 
-use faer::{MatMut, MatRef, Par};
+use faer::{MatMut, MatRef};
 
 use super::{half, product, tile};
 use crate::linalg::real::Real;
-
-/// Fewest right-hand sides worth a thread of their own.
-const COLUMNS: usize = 64;
 
 /// `B ← L⁻¹ B` for a lower triangular `L`; the strict upper triangle is not read.
 pub fn lower<T: Real>(l: MatRef<'_, T>, b: MatMut<'_, T>) {
@@ -39,11 +36,10 @@ pub fn upper<T: Real>(u: MatRef<'_, T>, b: MatMut<'_, T>) {
 
 /// Shares the right-hand sides of one tile among the threads.
 fn spread<T: Real>(triangle: &tile::Triangle<T>, b: MatMut<'_, T>) {
-    let work = b.nrows() * b.nrows() * b.ncols();
-    if matches!(product::threads(work), Par::Seq) || b.ncols() < 2 * COLUMNS {
+    if !product::splits(b.nrows() * b.nrows() * b.ncols()) {
         return triangle.solve(b);
     }
-    let middle = (b.ncols() / 2).next_multiple_of(COLUMNS);
+    let middle = half(b.ncols());
     let (left, right) = b.split_at_col_mut(middle);
     rayon::join(|| spread(triangle, left), || spread(triangle, right));
 }

@@ -121,31 +121,21 @@ impl<T: Real> Triangle<T> {
     }
 
     fn load(&self, x: &mut [[T; WIDTH]; ORDER], b: MatRef<'_, T>) {
+        let rows = x.iter_mut().enumerate().take(self.order);
         if let Some(b) = b.try_as_row_major() {
-            for i in 0..self.order {
-                x[i][..b.ncols()].copy_from_slice(b.row(self.row(i)).as_slice());
-            }
-            return;
-        }
-        for j in 0..b.ncols() {
-            for i in 0..self.order {
-                x[i][j] = b[(self.row(i), j)];
-            }
+            rows.for_each(|(i, x)| x[..b.ncols()].copy_from_slice(b.row(self.row(i)).as_slice()));
+        } else {
+            rows.for_each(|(i, x)| x.iter_mut().zip(b.row(self.row(i)).iter()).for_each(|(x, &b)| *x = b));
         }
     }
 
     fn store(&self, x: &[[T; WIDTH]; ORDER], mut b: MatMut<'_, T>) {
         let cols = b.ncols();
+        let rows = x.iter().enumerate().take(self.order);
         if let Some(mut b) = b.as_mut().try_as_row_major_mut() {
-            for i in 0..self.order {
-                b.as_mut().row_mut(self.row(i)).as_slice_mut().copy_from_slice(&x[i][..cols]);
-            }
-            return;
-        }
-        for j in 0..cols {
-            for i in 0..self.order {
-                b[(self.row(i), j)] = x[i][j];
-            }
+            rows.for_each(|(i, x)| b.as_mut().row_mut(self.row(i)).as_slice_mut().copy_from_slice(&x[..cols]));
+        } else {
+            rows.for_each(|(i, x)| b.as_mut().row_mut(self.row(i)).iter_mut().zip(x).for_each(|(b, &x)| *b = x));
         }
     }
 }

@@ -1,0 +1,180 @@
+//! Solves and determinants from a Cholesky factor, and both at once from the matrix.
+
+use std::sync::Arc;
+
+use burn::tensor::{Tensor, TensorData};
+use rayon::prelude::*;
+
+use super::dense::{self, product, solve};
+use super::factor::Factor;
+use super::host::{HostOp, Saved, apply1, apply2};
+use super::real::{Real, into_vec, with_real};
+use super::triangular::Systems;
+use super::{shape, triangular};
+use crate::error::Result;
+
+/// `X = (L Lᵀ)⁻¹ B` for a lower factor `l`, `[.., n, n]`, and `b`, `[.., n, t]`.
+///
+/// `B̄ = (L Lᵀ)⁻¹ X̄` and `L̄ = −tril((B̄ Xᵀ + X B̄ᵀ) L)`; the strict upper triangle of `l` is not read.
+///
+/// # Errors
+/// [`Error::Shape`](crate::Error::Shape), or [`Error::NotFinite`](crate::Error::NotFinite) if the diagonal of `l` has a zero, NaN or
+/// infinite entry.
+pub fn cholesky_solve<const D: usize>(l: Tensor<D>, b: Tensor<D>) -> Result<Tensor<D>> {
+    apply2(CholeskySolve, l, b)
+}
+
+#[derive(Debug)]
+struct CholeskySolve;
+
+/// `B ← (L Lᵀ)⁻¹ B` for every system of a batch.
+fn solve_each<T: Real>(systems: &Systems<T>, b: &mut [T]) -> Result<()> {
+    let size = systems.size;
+    shape::each(b, size, |i, b| {
+        let l = systems.factor(i);
+        let mut b = dense::view_mut(b, size / systems.n.max(1));
+        solve::lower(l, b.as_mut());
+        solve::upper(l.transpose(), b);
+        Ok(())
+    })?;
+    Ok(())
+}
+
+impl HostOp<2> for CholeskySolve {
+    fn forward(&self, [l, b]: [TensorData; 2]) -> Result<(TensorData, Saved)> {
+        let n = shape::square("L", &l)?;
+        triangular::check_right_hand_side(&l, &b, n, false)?;
+        let dims = b.shape().clone();
+        with_real!(l.dtype(), T => {
+            let (mut l, mut x) = (into_vec::<T>(l)?, into_vec::<T>(b)?);
+            triangular::check_diagonal(&l, n)?;
+            shape::each(&mut l, n * n, |_, l| {
+                dense::clear_upper(l, n);
+                Ok(())
+            })?;
+            let mut systems = Systems::new(l, n, &x);
+            solve_each(&systems, &mut x)?;
+            systems.x = x.clone();
+            Ok((TensorData::new(x, dims), Arc::new(systems) as Saved))
+        })
+    }
+
+    fn adjoint(&self, saved: Saved, grad: TensorData, needs: [bool; 2]) -> Result<[Option<TensorData>; 2]> {
+        let dims = grad.shape().clone();
+        with_real!(grad.dtype(), T => {
+            let systems = shape::take::<Systems<T>>(saved)?;
+            let mut b = into_vec::<T>(grad)?;
+            solve_each(&systems, &mut b)?;
+            let l = if needs[0] { Some(TensorData::new(factor_adjoint(&systems, &b)?, systems.dims(&dims))) } else { None };
+            Ok([l, needs[1].then(|| TensorData::new(b, dims))])
+        })
+    }
+}
+
+/// `−tril((B̄ Xᵀ + X B̄ᵀ) L)` for every system of a batch.
+fn factor_adjoint<T: Real>(systems: &Systems<T>, b: &[T]) -> Result<Vec<T>> {
+    let (n, size) = (systems.n, systems.size);
+    let t = size / n.max(1);
+    let mut sum = vec![T::of(0.0); systems.l.len()];
+    shape::each(&mut sum, n * n, |i, sum| {
+        let (x, b) = (dense::view(systems.solution(i), t), dense::view(&b[i * size..][..size], t));
+        let mut work = vec![T::of(0.0); size];
+        for (left, right) in [(b, x), (x, b)] {
+            let mut right_l = dense::view_mut(&mut work, n);
+            product::set(right_l.as_mut(), right.transpose(), systems.factor(i), T::of(1.0));
+            product::add_lower(dense::view_mut(sum, n), left, right_l.as_ref(), T::of(-1.0));
+        }
+        Ok(())
+    })?;
+    Ok(sum)
+}
+
+/// `log|L Lᵀ| = 2 Σ log Lᵢᵢ` of a lower factor `[n, n]`, as `[1]`, summed in f64.
+///
+/// # Errors
+/// [`Error::Shape`](crate::Error::Shape), or [`Error::NotFinite`](crate::Error::NotFinite) if the diagonal has a zero, NaN or infinite
+/// entry.
+pub fn logdet_from_cholesky(l: Tensor<2>) -> Result<Tensor<1>> {
+    apply1(LogDet, l)
+}
+
+#[derive(Debug)]
+struct LogDet;
+
+impl HostOp<1> for LogDet {
+    fn forward(&self, [l]: [TensorData; 1]) -> Result<(TensorData, Saved)> {
+        let n = shape::square("L", &l)?;
+        with_real!(l.dtype(), T => {
+            let l = into_vec::<T>(l)?;
+            triangular::check_diagonal(&l, n)?;
+            let diagonal: Vec<T> = l.into_iter().step_by(n + 1).collect();
+            let value = 2.0 * diagonal.iter().map(|x| x.f64().abs().ln()).sum::<f64>();
+            Ok((TensorData::new(vec![T::of(value)], [1]), Arc::new(diagonal) as Saved))
+        })
+    }
+
+    fn adjoint(&self, saved: Saved, grad: TensorData, _needs: [bool; 1]) -> Result<[Option<TensorData>; 1]> {
+        with_real!(grad.dtype(), T => {
+            let (diagonal, grad) = (shape::take::<Vec<T>>(saved)?, into_vec::<T>(grad)?.into_iter().sum::<T>());
+            let n = diagonal.len();
+            let mut full = vec![T::of(0.0); n * n];
+            for (x, l) in full.iter_mut().step_by(n + 1).zip(diagonal) {
+                *x = T::of(2.0) * grad / l;
+            }
+            Ok([Some(TensorData::new(full, [n, n]))])
+        })
+    }
+}
+
+/// `tr(Bᵀ K⁻¹ B)` and `log|K|`, each `[1]`, from one factorisation of a symmetric `k`, `[n, n]`, and `b`, `[n, t]`.
+///
+/// With `X = K⁻¹ B` the adjoints are `B̄ = 2 ḡ₁ X` and `K̄ = ḡ₂ K⁻¹ − ḡ₁ X Xᵀ`; the inverse is formed only if `ḡ₂ ≠ 0`. `name` is
+/// the matrix in the error.
+///
+/// # Errors
+/// [`Error::Shape`](crate::Error::Shape), or [`Error::NotPositiveDefinite`](crate::Error::NotPositiveDefinite) by the policy of
+/// [`jitter`](super::jitter).
+pub fn inv_quad_logdet(k: Tensor<2>, b: Tensor<2>, name: &str) -> Result<(Tensor<1>, Tensor<1>)> {
+    let both: Tensor<1> = apply2(InvQuadLogDet { name: name.into() }, k, b)?;
+    Ok((both.clone().narrow(0, 0, 1), both.narrow(0, 1, 1)))
+}
+
+#[derive(Debug)]
+struct InvQuadLogDet {
+    name: String,
+}
+
+impl HostOp<2> for InvQuadLogDet {
+    fn forward(&self, [k, b]: [TensorData; 2]) -> Result<(TensorData, Saved)> {
+        let n = shape::square(&self.name, &k)?;
+        triangular::check_right_hand_side(&k, &b, n, false)?;
+        with_real!(k.dtype(), T => {
+            let (k, b) = (into_vec::<T>(k)?, into_vec::<T>(b)?);
+            let factor = Factor::new(k, &self.name)?;
+            let mut x = b.clone();
+            factor.solve(&mut x)?;
+            let quadratic: f64 = b.iter().zip(&x).map(|(&b, &x)| b.f64() * x.f64()).sum();
+            let value = vec![T::of(quadratic), T::of(factor.log_det())];
+            Ok((TensorData::new(value, [2]), Arc::new((factor, x)) as Saved))
+        })
+    }
+
+    fn adjoint(&self, saved: Saved, grad: TensorData, needs: [bool; 2]) -> Result<[Option<TensorData>; 2]> {
+        with_real!(grad.dtype(), T => {
+            let (factor, x) = shape::take::<(Factor<T>, Vec<T>)>(saved)?;
+            let grad = into_vec::<T>(grad)?;
+            let (quadratic, log_det) = (grad[0], grad[1]);
+            let n = factor.order();
+            let t = x.len() / n.max(1);
+            let k = needs[0].then(|| {
+                let mut full = if log_det == T::of(0.0) { vec![T::of(0.0); n * n] } else { factor.inverse() };
+                full.par_iter_mut().for_each(|x| *x *= log_det);
+                let x = dense::view(&x, t);
+                product::add(dense::view_mut(&mut full, n), x, x.transpose(), -quadratic);
+                TensorData::new(full, [n, n])
+            });
+            let twice = T::of(2.0) * quadratic;
+            Ok([k, needs[1].then(|| TensorData::new(x.iter().map(|&x| twice * x).collect::<Vec<T>>(), [n, t]))])
+        })
+    }
+}

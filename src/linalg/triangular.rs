@@ -1,0 +1,195 @@
+//! Triangular solves as differentiable operations, of one system or a batch, from the left or the right.
+
+use std::sync::Arc;
+
+use burn::tensor::{Tensor, TensorData};
+use faer::{MatMut, MatRef};
+
+use super::dense::{self, product, solve};
+use super::host::{HostOp, Saved, apply2};
+use super::real::{Real, into_vec, with_real};
+use super::shape;
+use crate::error::{Error, Result};
+
+/// `X = L⁻¹ B` for a lower triangular `l`, `[.., n, n]`, and `b`, `[.., n, t]`.
+///
+/// `B̄ = L⁻ᵀ X̄` and `L̄ = −tril(B̄ Xᵀ)`; the strict upper triangle of `l` is not read and has gradient zero.
+///
+/// # Errors
+/// [`Error::Shape`], or [`Error::NotFinite`] if the diagonal of `l` has a zero, NaN or infinite entry.
+pub fn solve_lower<const D: usize>(l: Tensor<D>, b: Tensor<D>) -> Result<Tensor<D>> {
+    apply2(Solve { side: Side::Left, transposed: false }, l, b)
+}
+
+/// `X = L⁻ᵀ B`, as [`solve_lower`]; `B̄ = L⁻¹ X̄` and `L̄ = −tril(X B̄ᵀ)`.
+///
+/// # Errors
+/// As [`solve_lower`].
+pub fn solve_lower_transposed<const D: usize>(l: Tensor<D>, b: Tensor<D>) -> Result<Tensor<D>> {
+    apply2(Solve { side: Side::Left, transposed: true }, l, b)
+}
+
+/// `X = B L⁻¹` for `b` of shape `[.., t, n]`, as [`solve_lower`].
+///
+/// # Errors
+/// As [`solve_lower`].
+pub fn solve_lower_right<const D: usize>(l: Tensor<D>, b: Tensor<D>) -> Result<Tensor<D>> {
+    apply2(Solve { side: Side::Right, transposed: false }, l, b)
+}
+
+/// `X = B L⁻ᵀ` for `b` of shape `[.., t, n]`, as [`solve_lower`].
+///
+/// # Errors
+/// As [`solve_lower`].
+pub fn solve_lower_transposed_right<const D: usize>(l: Tensor<D>, b: Tensor<D>) -> Result<Tensor<D>> {
+    apply2(Solve { side: Side::Right, transposed: true }, l, b)
+}
+
+#[derive(Debug, Clone, Copy, PartialEq)]
+enum Side {
+    Left,
+    Right,
+}
+
+/// From the right, `X L = B` is `Lᵀ Xᵀ = Bᵀ`: a solve from the left on transposed views of the same buffers.
+#[derive(Debug)]
+struct Solve {
+    side: Side,
+    transposed: bool,
+}
+
+/// The factors of a batch of systems of order `n` and their solutions, for the adjoint.
+#[derive(Debug, Clone)]
+pub(super) struct Systems<T> {
+    pub l: Vec<T>,
+    pub x: Vec<T>,
+    pub n: usize,
+    /// Entries of one solution.
+    pub size: usize,
+}
+
+impl<T: Real> Systems<T> {
+    /// The factors, and a solution still to come from `b`.
+    pub fn new(l: Vec<T>, n: usize, b: &[T]) -> Self {
+        let size = b.len() * n * n / l.len().max(1);
+        Self { l, x: Vec::new(), n, size }
+    }
+
+    /// The factor of system `i`.
+    pub fn factor(&self, i: usize) -> MatRef<'_, T> {
+        let square = self.n * self.n;
+        dense::view(&self.l[i * square..][..square], self.n)
+    }
+
+    /// The solution of system `i`.
+    pub fn solution(&self, i: usize) -> &[T] {
+        &self.x[i * self.size..][..self.size]
+    }
+
+    /// The shape of all factors, from that of the right-hand sides.
+    pub fn dims(&self, of_solutions: &[usize]) -> Vec<usize> {
+        let mut dims = of_solutions.to_vec();
+        dims.truncate(of_solutions.len() - 2);
+        dims.extend([self.n, self.n]);
+        dims
+    }
+}
+
+impl Solve {
+    /// Whether the left-hand system is that of `Lᵀ`.
+    fn upper(&self) -> bool {
+        self.transposed == (self.side == Side::Left)
+    }
+
+    fn view<'a, T>(&self, buffer: &'a [T], n: usize) -> MatRef<'a, T> {
+        match self.side {
+            Side::Left => dense::view(buffer, buffer.len() / n.max(1)),
+            Side::Right => dense::view(buffer, n).transpose(),
+        }
+    }
+
+    fn view_mut<'a, T>(&self, buffer: &'a mut [T], n: usize) -> MatMut<'a, T> {
+        match self.side {
+            Side::Left => {
+                let cols = buffer.len() / n.max(1);
+                dense::view_mut(buffer, cols)
+            }
+            Side::Right => dense::view_mut(buffer, n).transpose_mut(),
+        }
+    }
+
+    /// Solves every system for `b` in place, with `Lᵀ` if `upper`.
+    fn solve<T: Real>(&self, upper: bool, systems: &Systems<T>, b: &mut [T]) -> Result<()> {
+        shape::each(b, systems.size, |i, b| {
+            let (l, b) = (systems.factor(i), self.view_mut(b, systems.n));
+            if upper {
+                solve::upper(l.transpose(), b)
+            } else {
+                solve::lower(l, b)
+            }
+            Ok(())
+        })?;
+        Ok(())
+    }
+
+    /// `−tril(B̄ Xᵀ)`, or `−tril(X B̄ᵀ)` for the transposed system, for every system.
+    fn factor_adjoint<T: Real>(&self, systems: &Systems<T>, b: &[T]) -> Result<Vec<T>> {
+        let (n, size) = (systems.n, systems.size);
+        let mut sum = vec![T::of(0.0); systems.l.len()];
+        shape::each(&mut sum, n * n, |i, sum| {
+            let (x, b) = (self.view(systems.solution(i), n), self.view(&b[i * size..][..size], n));
+            let (left, right) = if self.upper() { (x, b) } else { (b, x) };
+            product::add_lower(dense::view_mut(sum, n), left, right.transpose(), T::of(-1.0));
+            Ok(())
+        })?;
+        Ok(sum)
+    }
+}
+
+impl HostOp<2> for Solve {
+    fn forward(&self, [l, b]: [TensorData; 2]) -> Result<(TensorData, Saved)> {
+        let n = shape::square("L", &l)?;
+        let dims = b.shape().clone();
+        check_right_hand_side(&l, &b, n, self.side == Side::Right)?;
+        with_real!(l.dtype(), T => {
+            let (l, mut x) = (into_vec::<T>(l)?, into_vec::<T>(b)?);
+            check_diagonal(&l, n)?;
+            let mut systems = Systems::new(l, n, &x);
+            self.solve(self.upper(), &systems, &mut x)?;
+            systems.x = x.clone();
+            Ok((TensorData::new(x, dims), Arc::new(systems) as Saved))
+        })
+    }
+
+    fn adjoint(&self, saved: Saved, grad: TensorData, needs: [bool; 2]) -> Result<[Option<TensorData>; 2]> {
+        let dims = grad.shape().clone();
+        with_real!(grad.dtype(), T => {
+            let systems = shape::take::<Systems<T>>(saved)?;
+            let mut b = into_vec::<T>(grad)?;
+            self.solve(!self.upper(), &systems, &mut b)?;
+            let l = if needs[0] { Some(TensorData::new(self.factor_adjoint(&systems, &b)?, systems.dims(&dims))) } else { None };
+            Ok([l, needs[1].then(|| TensorData::new(b, dims))])
+        })
+    }
+}
+
+/// Checks that `b` is `[.., n, t]`, or `[.., t, n]` from the right, with the batch of `l`.
+pub(super) fn check_right_hand_side(l: &TensorData, b: &TensorData, n: usize, right: bool) -> Result<()> {
+    let (rows, cols) = shape::matrices("B", b)?;
+    let depth = b.shape().len() - 2;
+    let wanted = if right { vec![rows, n] } else { vec![n, cols] };
+    shape::expect("B", b, &[&l.shape()[..depth], &wanted].concat())
+}
+
+/// Checks that every triangular matrix of order `n` has an inverse.
+pub(super) fn check_diagonal<T: Real>(l: &[T], n: usize) -> Result<()> {
+    for (m, matrix) in l.chunks_exact((n * n).max(1)).enumerate() {
+        for (i, &x) in matrix.iter().step_by(n + 1).enumerate() {
+            if x == T::of(0.0) || !x.is_finite() {
+                let of = if l.len() == n * n { String::new() } else { format!(" of matrix {m}") };
+                return Err(Error::NotFinite(format!("L⁻¹: the diagonal entry {i}{of} is {x}, so the inverse")));
+            }
+        }
+    }
+    Ok(())
+}
