@@ -10,6 +10,7 @@ use cagey::fitted::{Fitted, Settings};
 use cagey::kernels::registry::Registry;
 use cagey::metrics::{Predictive, score};
 use cagey::models::posterior::Posterior;
+use cagey::params::Prior;
 use cagey::plot::{Component, Components, Curve, Frame, Points};
 use cagey::train::{Progress, TrainConfig};
 use cagey::{Error, Result};
@@ -32,11 +33,18 @@ struct Options {
     years: f64,
 }
 
-/// A smooth trend, a season of one year whose shape drifts over decades, and irregularities. Numbers are starting values,
-/// in years.
-const KERNEL: &str = "KERNEL_HERE";
+/// A smooth trend, a season of one year whose shape drifts over centuries, irregularities of years (El Niño) and of weeks
+/// (weather). Numbers are starting values, in years.
+const KERNEL: &str = "matern52(50) + periodic(period=1, fix=period) * matern32(90) + rq(1.2) + matern12(0.1)";
 
-const TITLES: [&str; 3] = ["trend", "season", "irregularities"];
+const TITLES: [&str; 4] = ["trend", "season", "irregularities of years", "irregularities of weeks"];
+
+/// What tells years from weeks: the two irregularities would otherwise be free to swap or merge.
+const PRIORS: [(&str, Prior); 3] = [
+    ("rq.lengthscale", Prior::LogNormal(0.2, 0.5)),
+    ("rq.alpha", Prior::LogNormal(0.0, 1.0)),
+    ("matern12.lengthscale", Prior::LogNormal(-2.5, 0.5)),
+];
 
 fn main() -> Result<()> {
     let options = Options::parse();
@@ -48,12 +56,16 @@ fn main() -> Result<()> {
     let (train, test) = (record.subset(&split.train), record.subset(&split.test));
     println!("{} weeks to learn from, {} to forecast, from {from:.1} to {last:.1}", train.n, test.n);
 
-    let settings = Settings { kernel: KERNEL.into(), ..Settings::default() };
+    let priors = PRIORS.iter().map(|(name, prior)| (name.to_string(), *prior)).collect();
+    let settings = Settings { kernel: KERNEL.into(), priors, ..Settings::default() };
     let mut progress = Progress::new();
     let config = TrainConfig::default();
     let fitted = Fitted::fit(schema, &train, settings, &config, &Registry::default(), &mut [&mut progress])?;
     fitted.save(&options.model)?;
-    println!("{} after {} steps, {:.1} s", fitted.summary.termination, fitted.summary.iterations, fitted.summary.seconds);
+    println!(
+        "{} after {} steps, {:.1} s",
+        fitted.summary.termination, fitted.summary.iterations, fitted.summary.seconds
+    );
     println!("{}", fitted.model.kernel);
 
     let scores = score(targets(&test)?, &fitted.predict(&test)?)?;

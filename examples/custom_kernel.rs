@@ -50,8 +50,8 @@ impl Form for ArcCosine {
 fn main() -> Result<()> {
     let registry = Registry::default().with_form(Arc::new(ArcCosine));
     let x: Vec<f64> = (0..120).map(|i| 0.05 * f64::from(i)).collect();
-    let wiggle = |x: &f64| (x - 3.0).signum() + 0.1 * (40.0 * x).sin();
-    let (schema, data) = table(&x, x.iter().map(wiggle).collect());
+    let kinked = |x: &f64| (x - 2.0).abs() + 0.5 * (x - 4.0).max(0.0) + 0.1 * ((7919.0 * x).sin() * 1e4).fract();
+    let (schema, data) = table(&x, x.iter().map(kinked).collect());
 
     let settings = Settings { kernel: "arc_cosine + 0.5 * linear".into(), ..Settings::default() };
     let fitted = Fitted::fit(schema, &data, settings, &TrainConfig::default(), &registry, &mut [])?;
