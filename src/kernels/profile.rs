@@ -25,16 +25,18 @@ pub trait Arithmetic: Clone {
     /// Cosine.
     fn cos(self) -> Self;
     /// Non-negative integer power.
+    #[inline(always)]
     fn powi(self, power: u32) -> Self {
-        match power {
-            0 => self.scale(0.0).shift(1.0),
-            1 => self,
-            _ => {
-                let half = self.clone().powi(power / 2);
-                let square = half.clone().mul(half);
-                if power % 2 == 1 { square.mul(self) } else { square }
+        let mut result = self.clone().scale(0.0).shift(1.0);
+        let (mut square, mut left) = (self, power);
+        while left > 0 {
+            if left % 2 == 1 {
+                result = result.mul(square.clone());
             }
+            square = square.clone().mul(square);
+            left /= 2;
         }
+        result
     }
 }
 
@@ -72,6 +74,7 @@ const PI: f64 = std::f64::consts::PI;
 
 impl Profile {
     /// k(s; a).
+    #[inline(always)]
     pub fn value<A: Arithmetic>(self, s: A, a: A) -> A {
         match self {
             Self::Rbf => s.scale(-0.5).exp(),
@@ -101,6 +104,7 @@ impl Profile {
     }
 
     /// (k, ∂k/∂s, ∂k/∂a); the last only where [`has_shape`](Self::has_shape), elsewhere any value.
+    #[inline(always)]
     pub fn slopes<A: Arithmetic>(self, s: A, a: A) -> (A, A, A) {
         match self {
             Self::Rbf => {
