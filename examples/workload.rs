@@ -8,8 +8,9 @@ use std::time::{Duration, Instant};
 use burn::tensor::{Distribution, Tensor};
 use cagey::device::{Compute, DeviceKind, Precision};
 use cagey::kernels::Kernel;
+use cagey::products::{self, BlockSparse};
 use cagey::scope::{Scope, scalar};
-use cagey::{Error, Result, products};
+use cagey::{Error, Result};
 use clap::{Parser, ValueEnum};
 use serde_json::{Value, json};
 
@@ -17,6 +18,10 @@ use serde_json::{Value, json};
 enum Workload {
     /// K(X, X) V; with `--backward` also the gradient in X and V.
     Matvec,
+    /// Sᵀ K S, (K S)ᵀ(K S), (K S)ᵀ y for `--m` block-sparse actions, with the gradient in X, S and the kernel.
+    Accumulate,
+    /// K(X, X) as a matrix; with `--backward` also the gradient in X.
+    Gram,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
@@ -37,6 +42,9 @@ struct Options {
     /// Right-hand sides.
     #[arg(long, default_value_t = 1)]
     rhs: usize,
+    /// Actions.
+    #[arg(long, default_value_t = 512)]
+    m: usize,
     #[arg(long, value_enum, default_value_t = Form::Matern32)]
     kernel: Form,
     /// With gradients.
@@ -75,6 +83,8 @@ fn main() -> Result<()> {
     }
     let step = match options.workload {
         Workload::Matvec => matvec(&options)?,
+        Workload::Accumulate => accumulate(&options)?,
+        Workload::Gram => gram(&options)?,
     };
     println!("{}", measure(&options, &step)?);
     Ok(())
@@ -88,12 +98,7 @@ fn matvec(options: &Options) -> Result<Step> {
     let normal =
         |scope: &Scope| Tensor::<2>::random([n, rhs], Distribution::Normal(0.0, 1.0), (scope.device(), scope.dtype()));
     let (v, weights) = (normal(&Scope::new(compute)?), normal(&Scope::new(compute)?));
-    let name = options.kernel.to_possible_value().map(|v| v.get_name().to_string()).unwrap_or_default();
-    let lengthscale = (options.d as f64).sqrt();
-    let kernel = Kernel::parse(
-        &format!("{name}(lengthscale={lengthscale}, fix=lengthscale, variance=1.0, fix=variance)"),
-        options.d,
-    )?;
+    let kernel = kernel(options)?;
     let host = (x.into_data(), v.into_data(), weights.into_data());
     Ok(Box::new(move || {
         let scope = if backward { Scope::training(compute)? } else { Scope::new(compute)? };
@@ -111,6 +116,54 @@ fn matvec(options: &Options) -> Result<Step> {
         let in_x = sum(x.grad(&gradients).map(Tensor::abs))?;
         Ok(("checksum", scalar(total)? + in_x + sum(v.grad(&gradients))?))
     }))
+}
+
+fn accumulate(options: &Options) -> Result<Step> {
+    let compute = Compute { kind: DeviceKind::Flex, precision: options.dtype };
+    let scope = Scope::new(compute)?;
+    let x = inputs(options, &scope)?;
+    let n = x.dims()[0];
+    let normal = || Tensor::<1>::random([n], Distribution::Normal(0.0, 1.0), (scope.device(), scope.dtype()));
+    let host = (x.into_data(), normal().into_data(), normal().into_data());
+    let (kernel, actions) = (kernel(options)?, options.m);
+    Ok(Box::new(move || {
+        let scope = Scope::training(compute)?;
+        let at = (scope.device(), scope.dtype());
+        let x = Tensor::<2>::from_data(host.0.clone(), at).require_grad();
+        let s = Tensor::<1>::from_data(host.1.clone(), at).require_grad();
+        let y = Tensor::<1>::from_data(host.2.clone(), at);
+        let blocks = BlockSparse::new(s.clone(), BlockSparse::even(n, actions))?;
+        let sums = products::accumulate(&kernel, &scope, &x, &blocks, &y)?;
+        let total = sums.sks.sum() + sums.ksks.sum() * (1.0 / n as f64) + sums.ksy.sum() + sums.trace;
+        let gradients = total.backward();
+        let in_x = x.grad(&gradients).map_or(Ok(0.0), |t| scalar(t.abs().sum()))?;
+        let in_s = s.grad(&gradients).map_or(Ok(0.0), |t| scalar(t.abs().sum()))?;
+        Ok(("checksum", scalar(total)? + in_x + in_s))
+    }))
+}
+
+fn gram(options: &Options) -> Result<Step> {
+    let compute = Compute { kind: DeviceKind::Flex, precision: options.dtype };
+    let x = inputs(options, &Scope::new(compute)?)?.into_data();
+    let (kernel, backward) = (kernel(options)?, options.backward);
+    Ok(Box::new(move || {
+        let scope = if backward { Scope::training(compute)? } else { Scope::new(compute)? };
+        let x = Tensor::<2>::from_data(x.clone(), (scope.device(), scope.dtype()));
+        if !backward {
+            let k = products::gram(&kernel, &scope, &x)?;
+            return Ok(("checksum", scalar(k.narrow(0, 0, 1).sum())?));
+        }
+        let x = x.require_grad();
+        let gradients = products::gram(&kernel, &scope, &x)?.sum().backward();
+        Ok(("checksum", x.grad(&gradients).map_or(Ok(0.0), |t| scalar(t.abs().sum()))?))
+    }))
+}
+
+fn kernel(options: &Options) -> Result<Kernel> {
+    let name = options.kernel.to_possible_value().map(|v| v.get_name().to_string()).unwrap_or_default();
+    let lengthscale = (options.d as f64).sqrt();
+    let text = format!("{name}(lengthscale={lengthscale}, fix=lengthscale, variance=1.0, fix=variance)");
+    Kernel::parse(&text, options.d)
 }
 
 fn inputs(options: &Options, scope: &Scope) -> Result<Tensor<2>> {

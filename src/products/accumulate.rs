@@ -134,8 +134,9 @@ fn overlaps(offsets: &[usize], start: usize, count: usize) -> Vec<(usize, std::o
     parts.filter(|(_, range)| !range.is_empty()).collect()
 }
 
-/// Σ a b in f64, in a few independent sums.
+/// Σ a b over the entries of a in f64, in a few independent sums.
 fn dot<T: Number>(a: &[T], b: &[T]) -> f64 {
+    let b = &b[..a.len()];
     let mut sums = [0.0; 8];
     let (left, right) = (a.chunks_exact(8), b.chunks_exact(8));
     let rest: f64 = left.remainder().iter().zip(right.remainder()).map(|(a, b)| a.f64() * b.f64()).sum();
