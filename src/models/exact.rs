@@ -2,7 +2,7 @@
 
 use burn::tensor::Tensor;
 
-use super::posterior::{Joint, Marginals, Posterior, VARIANCE_FLOOR};
+use super::posterior::{Joint, Marginals, Posterior, column_squares, combine, subtract_gram};
 use super::{Batch, Model, Observations};
 use crate::device::Compute;
 use crate::error::{Error, Result};
@@ -195,42 +195,13 @@ impl ExactPosterior {
             let mut cross = to_f64(products::cross(kernel, &scope, &train, &points)?)?;
             let prior_mean = to_f64(mean.at(&scope, &points))?;
             let prior_variance = to_f64(kernel.diag(&scope, &points)?)?;
-            all.mean.extend(prior_mean.iter().zip(combine(&cross, &self.weights)).map(|(m, k)| m + k));
+            let shift = combine(&cross, &self.weights);
             self.factor.solve_lower(&mut cross)?;
-            for (explained, prior) in column_squares(&cross, prior_variance.len()).into_iter().zip(prior_variance) {
-                let (variance, floor) = (prior - explained, VARIANCE_FLOOR * prior);
-                all.floored += usize::from(variance < floor);
-                all.variance.push(variance.max(floor));
-            }
+            let explained = column_squares(&cross, prior_variance.len());
+            all.extend(prior_mean.iter().zip(shift).map(|(m, k)| m + k), &prior_variance, &explained);
         }
         Ok(all)
     }
-}
-
-/// Σ_i weights_i matrix_ij for a row-major matrix.
-fn combine(matrix: &[f64], weights: &[f64]) -> Vec<f64> {
-    let columns = matrix.len() / weights.len();
-    let mut sums = vec![0.0; columns];
-    for (row, weight) in matrix.chunks(columns.max(1)).zip(weights) {
-        sums.iter_mut().zip(row).for_each(|(sum, value)| *sum += weight * value);
-    }
-    sums
-}
-
-/// Σ_i matrix_ij² for a row-major matrix.
-fn column_squares(matrix: &[f64], columns: usize) -> Vec<f64> {
-    let mut sums = vec![0.0; columns];
-    for row in matrix.chunks(columns.max(1)) {
-        sums.iter_mut().zip(row).for_each(|(sum, value)| *sum += value * value);
-    }
-    sums
-}
-
-/// matrix −= AᵀA for row-major A `[n, size]`, one block of rows of A at a time.
-fn subtract_gram(matrix: &mut [f64], a: &[f64], size: usize) {
-    let view = faer::MatRef::from_row_major_slice(a, a.len() / size.max(1), size);
-    let target = faer::MatMut::from_row_major_slice_mut(matrix, size, size);
-    faer::linalg::matmul::matmul(target, faer::Accum::Add, view.transpose(), view, -1.0, faer::Par::rayon(0));
 }
 
 impl Posterior for ExactPosterior {

@@ -18,6 +18,18 @@ pub struct Marginals {
     pub floored: usize,
 }
 
+impl Marginals {
+    /// Appends rows, given their means, prior variances and the part of those that the data explain.
+    pub(super) fn extend(&mut self, mean: impl Iterator<Item = f64>, prior: &[f64], explained: &[f64]) {
+        self.mean.extend(mean);
+        for (prior, explained) in prior.iter().zip(explained) {
+            let (variance, floor) = (prior - explained, VARIANCE_FLOOR * prior);
+            self.floored += usize::from(variance < floor);
+            self.variance.push(variance.max(floor));
+        }
+    }
+}
+
 /// A joint normal distribution of the latent function at several rows.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Joint {
@@ -61,4 +73,30 @@ pub trait Posterior {
             })
             .collect())
     }
+}
+
+/// Σ_i weights_i matrix_ij for a row-major matrix.
+pub(super) fn combine(matrix: &[f64], weights: &[f64]) -> Vec<f64> {
+    let columns = matrix.len() / weights.len();
+    let mut sums = vec![0.0; columns];
+    for (row, weight) in matrix.chunks(columns.max(1)).zip(weights) {
+        sums.iter_mut().zip(row).for_each(|(sum, value)| *sum += weight * value);
+    }
+    sums
+}
+
+/// Σ_i matrix_ij² for a row-major matrix.
+pub(super) fn column_squares(matrix: &[f64], columns: usize) -> Vec<f64> {
+    let mut sums = vec![0.0; columns];
+    for row in matrix.chunks(columns.max(1)) {
+        sums.iter_mut().zip(row).for_each(|(sum, value)| *sum += value * value);
+    }
+    sums
+}
+
+/// matrix −= AᵀA for row-major A `[n, size]`, one block of rows of A at a time.
+pub(super) fn subtract_gram(matrix: &mut [f64], a: &[f64], size: usize) {
+    let view = faer::MatRef::from_row_major_slice(a, a.len() / size.max(1), size);
+    let target = faer::MatMut::from_row_major_slice_mut(matrix, size, size);
+    faer::linalg::matmul::matmul(target, faer::Accum::Add, view.transpose(), view, -1.0, faer::Par::rayon(0));
 }
