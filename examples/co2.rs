@@ -53,7 +53,10 @@ fn main() -> Result<()> {
     let config = TrainConfig::default();
     let fitted = Fitted::fit(schema, &train, settings, &config, &Registry::default(), &mut [&mut progress])?;
     fitted.save(&options.model)?;
-    println!("{} after {} steps, {:.1} s", fitted.summary.termination, fitted.summary.iterations, fitted.summary.seconds);
+    println!(
+        "{} after {} steps, {:.1} s",
+        fitted.summary.termination, fitted.summary.iterations, fitted.summary.seconds
+    );
     println!("{}", fitted.model.kernel);
 
     let scores = score(targets(&test)?, &fitted.predict(&test)?)?;
