@@ -61,7 +61,7 @@ pub enum Error {
         finite: bool,
     },
     /// A computed value is NaN or infinite.
-    #[error("{0} is not finite")]
+    #[error("{0} is not finite; look for extreme values among data, initial values, bounds and priors")]
     NotFinite(String),
     /// A device or data type is not available.
     #[error("device: {0}")]
@@ -80,9 +80,19 @@ pub enum Error {
 pub type Result<T> = std::result::Result<T, Error>;
 
 impl Error {
-    /// An I/O failure at `path`.
+    /// An I/O failure at `path`, in words that say what to do where the system's reason is a common one.
     pub fn io(path: impl AsRef<Path>, source: &std::io::Error) -> Self {
-        Self::Io { path: path.as_ref().display().to_string(), problem: source.to_string() }
+        use std::io::ErrorKind;
+        let problem = match source.kind() {
+            ErrorKind::NotFound => "no such file or folder; check the spelling",
+            ErrorKind::IsADirectory => "this is a directory; name a file in it",
+            ErrorKind::NotADirectory => "a part of this path is a file, not a folder; check the spelling",
+            ErrorKind::PermissionDenied => "no permission; change its mode or owner, or choose another place",
+            ErrorKind::ReadOnlyFilesystem => "the file system is read-only; choose another place",
+            ErrorKind::StorageFull => "the disk is full; free some space and try again",
+            _ => &source.to_string(),
+        };
+        Self::Io { path: path.as_ref().display().to_string(), problem: problem.into() }
     }
 
     /// A shape mismatch.

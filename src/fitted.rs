@@ -16,6 +16,7 @@ use crate::models::exact::{ExactGp, ExactObjective, ExactPosterior};
 use crate::models::posterior::{Marginals, Posterior};
 use crate::models::{Observations, diagnose, fit};
 use crate::params::{Parameter, Parameters, Prior};
+use crate::suggest::nearest;
 use crate::train::{History, Observer, TrainConfig};
 use crate::{means::Mean, train};
 
@@ -142,7 +143,9 @@ impl Fitted {
 
         let mut model = build(&settings, &observations, &input_scale, &target_scale, registry)?;
         let outcome = fit::fit(&mut model, settings.compute, &observations, config, observers)?;
-        let summary = summarise(&outcome, config, &model, &observations);
+        let mut warnings = constants(&observations, &names, &data.target_name);
+        warnings.extend(diagnose::warnings(&model, &observations));
+        let summary = summarise(&outcome, config, observations.n(), warnings);
         let posterior = model.posterior(settings.compute, observations)?;
         Ok(Self { schema, settings, input_scale, target_scale, model, summary, posterior })
     }
@@ -293,7 +296,11 @@ impl Fitted {
 fn inputs(data: &Dataset, noise_column: Option<&str>) -> Result<(Vec<f64>, Vec<String>, Option<Vec<f64>>)> {
     let Some(column) = noise_column else { return Ok((data.x.clone(), data.feature_names.clone(), None)) };
     let Some(at) = data.feature_names.iter().position(|name| name == column) else {
-        return Err(Error::Data(format!("no column `{column}` with the known noise; name it among the features")));
+        let hint = match nearest(column, data.feature_names.iter().map(String::as_str)) {
+            Some(near) => format!("did you mean `{near}`?"),
+            None => format!("the input columns are {}", data.feature_names.join(", ")),
+        };
+        return Err(Error::Data(format!("no input column `{column}` with the known noise; {hint}")));
     };
     let known: Vec<f64> = (0..data.n).map(|i| data.row(i)[at]).collect();
     if let Some(i) = known.iter().position(|sd| *sd < 0.0) {
@@ -325,22 +332,7 @@ fn build(
     initial::initialise(&mut model.kernel, &data.x, data.d);
     for (name, values) in &settings.init {
         for parameter in model.find_mut(name)? {
-            if values.len() != 1 && values.len() != parameter.len() {
-                let (want, got) = (parameter.len(), values.len());
-                return Err(Error::Usage(format!(
-                    "initial values of `{name}`: expected 1 or {want} numbers, got {got}"
-                )));
-            }
-            let values: Vec<f64> = (0..parameter.len()).map(|i| values[i % values.len()]).collect();
-            parameter.set(&values);
-            if parameter
-                .values()
-                .iter()
-                .zip(&values)
-                .any(|(got, want)| (got - want).abs() > 1e-6 * want.abs().max(1e-12))
-            {
-                return Err(Error::Usage(format!("initial value of `{name}`: {values:?} is outside its constraint")));
-            }
+            parameter.give(values)?;
         }
     }
     for (name, lower, upper) in &settings.bounds {
@@ -361,9 +353,29 @@ fn build(
     Ok(model)
 }
 
-fn summarise(outcome: &train::Outcome, config: &TrainConfig, model: &ExactGp, data: &Observations) -> Summary {
+/// Says which inputs are constant, and whether the target is: nothing can be learned from them.
+fn constants(data: &Observations, names: &[String], target: &str) -> Vec<String> {
+    let constant = |mut values: Box<dyn Iterator<Item = &f64> + '_>| {
+        let first = values.next();
+        values.all(|value| Some(value) == first)
+    };
+    let mut found = Vec::new();
+    if data.n() == 1 {
+        return vec!["there is one row of data: the model knows its value and nothing of the noise".into()];
+    }
+    if constant(Box::new(data.y.iter())) {
+        found.push(format!("the target `{target}` is constant: error bars rest on no data"));
+    }
+    let columns = (0..data.d).filter(|column| constant(Box::new(data.x[*column..].iter().step_by(data.d))));
+    found.extend(columns.map(|column| {
+        format!("the input `{}` is constant and tells nothing: leave it out with `--features`", names[column])
+    }));
+    found
+}
+
+fn summarise(outcome: &train::Outcome, config: &TrainConfig, rows: usize, warnings: Vec<String>) -> Summary {
     Summary {
-        rows: data.n(),
+        rows,
         optimizer: config.optimizer.name().into(),
         termination: outcome.termination.to_string(),
         loss: outcome.loss,
@@ -372,7 +384,7 @@ fn summarise(outcome: &train::Outcome, config: &TrainConfig, model: &ExactGp, da
         seconds: outcome.seconds,
         seed: config.seed,
         restarts: outcome.restarts.iter().map(|restart| restart.loss).collect(),
-        warnings: diagnose::warnings(model, data),
+        warnings,
         history: outcome.history.clone(),
     }
 }

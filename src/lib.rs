@@ -70,6 +70,7 @@ pub mod params;
 pub mod plot;
 pub mod products;
 pub mod scope;
+mod suggest;
 pub mod train;
 
 pub use error::{Error, Result};

@@ -154,7 +154,7 @@ pub fn score(y: &[f64], predictions: &[Predictive]) -> Result<Scores> {
                 "target {} is {y}, but a log-normal prediction needs targets above {}; score such rows with an \
                  untransformed model",
                 i + 1,
-                -shift
+                0.0 - shift
             )));
         }
     }

@@ -10,6 +10,7 @@ use serde::{Deserialize, Serialize};
 use statrs::function::gamma::ln_gamma;
 
 use crate::error::{Error, Result};
+use crate::suggest::nearest;
 
 /// The set that a parameter's internal value is confined to, with the map from the raw value.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
@@ -171,7 +172,8 @@ impl Parameter {
             Constraint::Real => (raw, 1.0),
             Constraint::Positive { floor } => {
                 let e = raw.exp();
-                (floor + e, e)
+                let above = e.clamp(SMALLEST, LARGEST);
+                (floor + above, if above == e { e } else { 0.0 })
             }
             Constraint::Interval { lower, upper } => {
                 let share = logistic(raw);
@@ -218,6 +220,37 @@ impl Parameter {
         self.scale.resize(self.raw.len(), 1.0);
     }
 
+    /// Sets values that a user asks for: one for all entries, or one for each, in the user's units.
+    ///
+    /// # Errors
+    /// [`Error::Usage`] for another number of values, or for one that the constraint does not permit.
+    pub fn give(&mut self, values: &[f64]) -> Result<()> {
+        let (want, got) = (self.len(), values.len());
+        if got != 1 && got != want {
+            let want = if want == 1 { "1 value".to_string() } else { format!("1 or {want} values") };
+            return Err(Error::Usage(format!("initial value of {}: it takes {want}, got {got}", self.name)));
+        }
+        for i in 0..want {
+            let value = values[i % got];
+            let internal = (value - self.offset) / self.scale[i];
+            let (lower, upper) = match self.constraint {
+                Constraint::Real => (-LARGEST, LARGEST),
+                Constraint::Positive { floor } => (floor.max(SMALLEST), LARGEST),
+                Constraint::Interval { .. } => (f64::NEG_INFINITY, f64::INFINITY),
+            };
+            if !(lower < internal && internal < upper) {
+                let user = |internal: f64| shown(internal * self.scale[i] + self.offset);
+                let (name, value, lower, upper) = (&self.name, shown(value), user(lower), user(upper));
+                return Err(Error::Usage(format!(
+                    "initial value of {name}: {value} does not lie within {lower}..{upper}"
+                )));
+            }
+        }
+        self.set(&(0..want).map(|i| values[i % got]).collect::<Vec<_>>());
+        self.given = true;
+        Ok(())
+    }
+
     /// Sets values given in standardised units, as [`set`](Self::set) does.
     pub fn set_internal(&mut self, values: &[f64]) {
         let offset = self.offset;
@@ -238,10 +271,12 @@ impl Parameter {
         self.set(&values);
     }
 
-    /// Confines the user values to `lower..upper`.
+    /// Confines the user values to `lower..upper`. A value outside that was not [given](Self::given) moves to the middle,
+    /// where there is a gradient: geometric for a positive lower bound, arithmetic otherwise.
     ///
     /// # Errors
-    /// [`Error::Usage`] unless `lower < upper`, or when a positive parameter gets a negative lower bound.
+    /// [`Error::Usage`] unless `lower < upper`, when a positive parameter gets a negative lower bound, or when a given
+    /// value lies outside.
     pub fn set_bounds(&mut self, lower: f64, upper: f64) -> Result<()> {
         if !(lower.is_finite() && upper.is_finite() && lower < upper) {
             return Err(Error::Usage(format!(
@@ -251,11 +286,21 @@ impl Parameter {
         }
         if lower < 0.0 && !matches!(self.constraint, Constraint::Real) {
             return Err(Error::Usage(format!(
-                "bounds of {}: it is positive, so the lower bound {lower} must be",
+                "bounds of {}: it is positive, so the lower bound {lower} must not be negative",
                 self.name
             )));
         }
-        let values = self.values();
+        let mut values = self.values();
+        let outside = |value: &f64| !(lower < *value && *value < upper);
+        if let Some(value) = values.iter().copied().find(outside).filter(|_| self.given) {
+            return Err(Error::Usage(format!(
+                "bounds of {}: its initial value {} does not lie within {lower}..{upper}; change one of them",
+                self.name,
+                shown(value)
+            )));
+        }
+        let middle = if lower > 0.0 { lower.sqrt() * upper.sqrt() } else { 0.5 * (lower + upper) };
+        values.iter_mut().filter(|value| outside(value)).for_each(|value| *value = middle);
         self.constraint = Constraint::Interval { lower, upper };
         self.set(&values);
         Ok(())
@@ -294,6 +339,22 @@ impl Parameter {
         }
     }
 }
+
+/// A number with five or six digits, for messages and reports.
+pub fn shown(value: f64) -> String {
+    match value.abs() {
+        size if (1e-3..1e6).contains(&size) => {
+            let text = format!("{value:.5}");
+            text.trim_end_matches('0').trim_end_matches('.').to_string()
+        }
+        0.0 => "0".into(),
+        _ => format!("{value:.4e}"),
+    }
+}
+
+/// Internal values of positive parameters end here: their squares and ratios are still numbers.
+const SMALLEST: f64 = 1e-100;
+const LARGEST: f64 = 1e100;
 
 fn logistic(x: f64) -> f64 {
     if x >= 0.0 { 1.0 / (1.0 + (-x).exp()) } else { x.exp() / (1.0 + x.exp()) }
@@ -413,12 +474,13 @@ pub trait Parameters {
         let paths: Vec<String> = self.parameters().into_iter().map(|(path, _)| path).collect();
         let matches = |path: &str| path == name || path.ends_with(&format!(".{name}"));
         if !paths.iter().any(|p| matches(p)) {
-            let nearest = paths
-                .iter()
-                .max_by(|a, b| strsim::jaro_winkler(a, name).total_cmp(&strsim::jaro_winkler(b, name)))
-                .map(|p| format!("; did you mean `{p}`?"))
-                .unwrap_or_default();
-            return Err(Error::Usage(format!("no parameter `{name}`{nearest} There are: {}", paths.join(", "))));
+            // `lengthscale` and `matern32.lengthscale` are as good as the whole path.
+            let endings = paths.iter().flat_map(|path| path.match_indices('.').map(|(at, _)| &path[at + 1..]));
+            let hint = match nearest(name, endings.chain(paths.iter().map(String::as_str))) {
+                Some(near) => format!("did you mean `{near}`? There are"),
+                None => "there are".into(),
+            };
+            return Err(Error::Usage(format!("no parameter `{name}`; {hint} {}", paths.join(", "))));
         }
         Ok(self.parameters_mut().into_iter().filter(|(path, _)| matches(path)).map(|(_, p)| p).collect())
     }

@@ -2,9 +2,13 @@
 
 use std::path::PathBuf;
 
-use cagey::data::{Dataset, Header, Missing, ReadOptions, Schema, Split, read_with_schema};
+use cagey::data::{
+    Dataset, Header, Missing, ReadOptions, Schema, Split, TargetScale, TargetTransform, read_with_schema,
+};
 use cagey::{Error, Result};
 use clap::{Args, ValueEnum};
+
+use super::{report, values};
 
 /// How a table is read.
 #[derive(Debug, Args)]
@@ -65,7 +69,7 @@ impl Reading {
 /// Says how many rows were left out.
 pub fn note_dropped(data: &Dataset) {
     if data.dropped > 0 {
-        super::report::warn(&format!("{} rows with missing cells were left out", data.dropped));
+        report::warn(&format!("{} with missing cells left out", report::count(data.dropped, "row")));
     }
 }
 
@@ -74,10 +78,10 @@ pub fn note_dropped(data: &Dataset) {
 #[group(multiple = true)]
 pub struct Splitting {
     /// Hold out this share of the rows, chosen at random by --split-seed
-    #[arg(long, value_name = "SHARE", conflicts_with_all = ["holdout_last", "split_mask"])]
+    #[arg(long, value_name = "SHARE", value_parser = values::share, conflicts_with_all = ["holdout_last", "split_mask"])]
     pub holdout: Option<f64>,
     /// Hold out the last share of the rows, in their order: a forecast
-    #[arg(long, value_name = "SHARE", conflicts_with = "split_mask")]
+    #[arg(long, value_name = "SHARE", value_parser = values::share, conflicts_with = "split_mask")]
     pub holdout_last: Option<f64>,
     /// Hold out the rows with a 1 in this table of 0/1 columns
     #[arg(long, value_name = "FILE")]
@@ -105,6 +109,14 @@ impl Splitting {
         }
     }
 
+    /// Refuses a split where there is no table to split.
+    pub fn refuse(&self) -> Result<()> {
+        match self {
+            Self { holdout: None, holdout_last: None, split_mask: None, .. } => Ok(()),
+            _ => Err(Error::Usage("--holdout, --holdout-last and --split-mask need a table: name one".into())),
+        }
+    }
+
     /// The rows held out, or all of them when no split is asked for.
     pub fn scored(&self, data: Dataset) -> Result<Dataset> {
         Ok(match self.split(&data)? {
@@ -114,7 +126,8 @@ impl Splitting {
     }
 }
 
-/// The targets of a table that must have them.
-pub fn targets(data: &Dataset) -> Result<&[f64]> {
-    data.y.as_deref().ok_or_else(|| Error::Data(format!("the table has no target column `{}`", data.target_name)))
+/// The targets of a table that must have them, all within the domain of the transform.
+pub fn targets(data: &Dataset, transform: TargetTransform) -> Result<&[f64]> {
+    TargetScale { transform, mean: 0.0, sd: 1.0 }.forward(data)?;
+    Ok(data.y.as_deref().unwrap_or_default())
 }

@@ -8,6 +8,10 @@ use super::report;
 
 /// List the devices of this build and machine
 #[derive(Debug, Args)]
+#[command(after_help = "\
+Examples:
+  cagey devices
+  cagey fit data.csv --device flex --dtype f32 -o model.cagey")]
 pub struct Devices {}
 
 impl Devices {

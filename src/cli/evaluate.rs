@@ -12,15 +12,18 @@ use super::report;
 
 /// Score a model on a table with known targets
 #[derive(Debug, Args)]
-#[command(after_help = "\
+#[command(
+    allow_negative_numbers = true,
+    after_help = "\
 Examples:
   cagey evaluate model.cagey test.csv
   cagey evaluate model.cagey --loo
-  cagey evaluate model.cagey data.csv --split-mask masks.csv --split-column split0 --json")]
+  cagey evaluate model.cagey data.csv --split-mask masks.csv --split-column split0 --json"
+)]
 pub struct Evaluate {
     /// Model file
     model: PathBuf,
-    /// Table with input and target columns; `-` for standard input
+    /// Table with input and target columns; `-` for standard input. Not with --loo
     #[arg(required_unless_present = "loo")]
     data: Option<PathBuf>,
     /// Score closed-form leave-one-out predictions of the training rows instead of a table
@@ -55,8 +58,11 @@ impl Evaluate {
     }
 
     fn predictions(&self, fitted: &Fitted) -> Result<(Vec<f64>, Vec<Predictive>)> {
-        let Some(path) = &self.data else { return Ok(fitted.leave_one_out()) };
+        let Some(path) = &self.data else {
+            self.splitting.refuse()?;
+            return Ok(fitted.leave_one_out());
+        };
         let data = self.splitting.scored(self.reading.read(path, &fitted.schema, true, false)?)?;
-        Ok((targets(&data)?.to_vec(), fitted.predict(&data)?))
+        Ok((targets(&data, fitted.settings.target_transform)?.to_vec(), fitted.predict(&data)?))
     }
 }

@@ -3,39 +3,43 @@
 use std::io::IsTerminal;
 use std::path::PathBuf;
 
-use cagey::Result;
-use cagey::data::{ReadOptions, read_training};
+use cagey::data::{Dataset, ReadOptions, read_training};
 use cagey::fitted::Fitted;
 use cagey::kernels::registry::Registry;
 use cagey::metrics::score;
 use cagey::train::{Log, Observer, Progress};
+use cagey::{Error, Result};
 use clap::Args;
+use sha2::{Digest, Sha256};
 
 use super::data::{Reading, Splitting, note_dropped, targets};
-use super::report;
 use super::settings::{ModelOptions, TrainOptions};
+use super::{output, report, values};
 
 /// Fit a model to a table and save it
 #[derive(Debug, Args)]
-#[command(after_help = "\
+#[command(
+    allow_negative_numbers = true,
+    after_help = "\
 Examples:
   cagey fit concrete.csv --target strength -o concrete.cagey
   cagey fit co2.csv --target y --holdout-last 0.2 --kernel \"rbf + periodic(period=1) * rbf + rq\" -o co2.cagey
-  cagey fit data.csv --target y --init noise=0.1 --bounds lengthscale=0.1..100 --prior \"noise=halfcauchy(1)\" -o m.cagey")]
+  cagey fit data.csv --target y --init noise=0.1 --bounds lengthscale=0.1..100 --prior \"noise=halfcauchy(1)\" -o m.cagey"
+)]
 pub struct Fit {
     /// Table: CSV or TSV (also gzipped), NPY, Parquet; `-` for standard input
     data: PathBuf,
     /// Target column; the last by default
-    #[arg(long)]
+    #[arg(long, value_name = "COLUMN")]
     target: Option<String>,
     /// Input columns, separated by commas; all others by default
-    #[arg(long, value_delimiter = ',')]
+    #[arg(long, value_delimiter = ',', value_name = "COLUMNS")]
     features: Option<Vec<String>>,
     /// Encode columns of text as one 0/1 input per category
     #[arg(long)]
     one_hot: bool,
     /// Columns that are categories though they look like numbers
-    #[arg(long, value_delimiter = ',')]
+    #[arg(long, value_delimiter = ',', value_name = "COLUMNS")]
     categorical: Vec<String>,
     /// Read ISO dates as decimal years
     #[arg(long)]
@@ -52,7 +56,7 @@ pub struct Fit {
     #[arg(short, long, value_name = "FILE", default_value = "model.cagey")]
     output: PathBuf,
     /// Print the training loss every so many steps
-    #[arg(long, value_name = "STEPS")]
+    #[arg(long, value_name = "STEPS", value_parser = values::count(1..=values::MOST))]
     log_every: Option<usize>,
     /// Print the summary as JSON
     #[arg(long)]
@@ -64,13 +68,15 @@ impl Fit {
     pub fn run(self) -> Result<()> {
         let options = ReadOptions {
             target: self.target.clone(),
-            features: self.features.clone(),
+            features: self.columns(),
             one_hot: self.one_hot,
             categorical: self.categorical.clone(),
             dates: self.dates,
             ..self.reading.options()
         };
+        self.check_outputs()?;
         let settings = self.model.settings()?;
+        settings.compute.device()?;
         let (schema, data) = read_training(&self.data, &options)?;
         note_dropped(&data);
         let split = self.splitting.split(&data)?;
@@ -78,10 +84,14 @@ impl Fit {
             Some(split) => (data.subset(&split.train), Some(data.subset(&split.test))),
             None => (data, None),
         };
-        eprintln!("{} rows, {} input columns, target `{}`", train.n, train.d, train.target_name);
+        if let Some(test) = &test {
+            targets(test, settings.target_transform)?;
+        }
+        let (rows, columns) = (report::count(train.n, "row"), report::count(train.d, "input column"));
+        eprintln!("{rows}, {columns}, target `{}`", train.target_name);
         self.announce(train.n);
 
-        let fingerprint = format!("{} {} rows {settings:?}", self.data.display(), train.n);
+        let fingerprint = format!("data {}, {settings:?}", digest(&train));
         let config = self.training.config(fingerprint)?;
         let (mut progress, mut log) = (Progress::new(), self.log_every.map(Log::stderr));
         let mut observers: Vec<&mut dyn Observer> = vec![&mut progress];
@@ -89,9 +99,10 @@ impl Fit {
         let fitted = Fitted::fit(schema, &train, settings, &config, &Registry::default(), &mut observers)?;
         fitted.save(&self.output)?;
 
-        fitted.summary.warnings.iter().for_each(|warning| report::warn(warning));
-        let scores = test.map(|test| score(targets(&test)?, &fitted.predict(&test)?)).transpose()?;
+        let transform = fitted.settings.target_transform;
+        let scores = test.map(|test| score(targets(&test, transform)?, &fitted.predict(&test)?)).transpose()?;
         if self.json {
+            fitted.summary.warnings.iter().for_each(|warning| report::warn(warning));
             return report::print_json(&serde_json::json!({
                 "model": self.output.display().to_string(),
                 "loss": fitted.summary.loss,
@@ -101,6 +112,7 @@ impl Fit {
                 "kernel": fitted.model.kernel.to_string(),
                 "noise": fitted.model.likelihood.noise.values()[0],
                 "scores": scores,
+                "warnings": fitted.summary.warnings,
             }));
         }
         let mut text = super::inspect::description(&fitted);
@@ -109,6 +121,24 @@ impl Fit {
         }
         text += &format!("Model written to {}\n", self.output.display());
         report::print(&text)
+    }
+
+    /// The columns to read as inputs: the known noise is one of them until the model takes it out.
+    fn columns(&self) -> Option<Vec<String>> {
+        let (features, noise) = (self.features.as_ref()?, self.model.noise_column.as_ref());
+        Some(features.iter().chain(noise.filter(|noise| !features.contains(noise))).cloned().collect())
+    }
+
+    fn check_outputs(&self) -> Result<()> {
+        if self.output.as_os_str() == "-" {
+            return Err(Error::Usage("-o -: a model is not written to standard output; name a file".into()));
+        }
+        let tables = std::iter::once(&self.data).chain(&self.splitting.split_mask).map(PathBuf::as_path);
+        let states = self.training.resume.iter().chain(&self.training.checkpoint).map(PathBuf::as_path);
+        if let Some(checkpoint) = &self.training.checkpoint {
+            output::check(checkpoint, &tables.clone().collect::<Vec<_>>())?;
+        }
+        output::check(&self.output, &tables.chain(states).collect::<Vec<_>>())
     }
 
     /// Says what is coming when it is large: n³ time and n² memory.
@@ -122,4 +152,12 @@ impl Fit {
             );
         }
     }
+}
+
+/// Tells data sets apart, by names and values.
+fn digest(data: &Dataset) -> String {
+    let mut hash = Sha256::new();
+    data.feature_names.iter().chain([&data.target_name]).for_each(|name| hash.update(format!("{name:?}")));
+    data.x.iter().chain(data.y.iter().flatten()).for_each(|value| hash.update(value.to_le_bytes()));
+    hash.finalize().iter().take(8).map(|byte| format!("{byte:02x}")).collect()
 }

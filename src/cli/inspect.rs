@@ -13,6 +13,10 @@ use super::report;
 
 /// Say what a model is: parameters, data, training
 #[derive(Debug, Args)]
+#[command(after_help = "\
+Examples:
+  cagey inspect model.cagey
+  cagey inspect model.cagey --json")]
 pub struct Inspect {
     /// Model file
     model: PathBuf,
@@ -86,7 +90,7 @@ pub fn description(fitted: &Fitted) -> String {
 }
 
 fn shown(parameter: &Parameter, names: &[String]) -> String {
-    let number = |v: &f64| if (1e-3..1e6).contains(&v.abs()) { format!("{v:.5}") } else { format!("{v:.4e}") };
+    let number = |v: &f64| cagey::params::shown(*v);
     let values = parameter.values();
     let mut text = match values.as_slice() {
         [value] => number(value),

@@ -5,11 +5,13 @@ mod devices;
 mod evaluate;
 mod fit;
 mod inspect;
+mod output;
 mod plot;
 mod predict;
 mod report;
 mod sample;
 mod settings;
+mod values;
 
 use std::process::ExitCode;
 
@@ -18,14 +20,17 @@ use clap::{CommandFactory, Parser, Subcommand};
 
 /// Gaussian processes with error bars you can trust.
 #[derive(Debug, Parser)]
-#[command(name = "cagey", version, about, after_help = EXAMPLES)]
+#[command(name = "cagey", version, after_help = EXAMPLES)]
 struct Cli {
     #[command(subcommand)]
     command: Command,
     /// Threads to compute with; all cores by default
-    #[arg(long, global = true, value_name = "N")]
+    #[arg(long, global = true, value_name = "N", value_parser = values::count(1..=MOST_THREADS))]
     threads: Option<usize>,
 }
+
+/// More threads than this only wait for each other, and starting them takes minutes.
+const MOST_THREADS: u64 = 1024;
 
 const EXAMPLES: &str = "\
 Examples:
@@ -52,6 +57,11 @@ enum Command {
     /// List the devices of this build and machine
     Devices(devices::Devices),
     /// Print shell completions
+    #[command(after_help = "\
+Examples:
+  cagey completions bash > ~/.local/share/bash-completion/completions/cagey
+  cagey completions zsh > ~/.zfunc/_cagey
+  cagey completions fish > ~/.config/fish/completions/cagey.fish")]
     Completions {
         /// The shell
         shell: clap_complete::Shell,
@@ -79,9 +89,6 @@ pub fn run() -> ExitCode {
 
 fn execute(cli: Cli) -> Result<()> {
     if let Some(threads) = cli.threads {
-        if threads == 0 {
-            return Err(Error::Usage("--threads must be at least 1".into()));
-        }
         rayon::ThreadPoolBuilder::new()
             .num_threads(threads)
             .build_global()

@@ -1,8 +1,8 @@
 //! `cagey plot`
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
-use cagey::data::Dataset;
+use cagey::data::{Dataset, TargetTransform};
 use cagey::fitted::Fitted;
 use cagey::metrics::{Predictive, calibration_curve};
 use cagey::models::posterior::{Marginals, Posterior};
@@ -13,14 +13,18 @@ use cagey::{Error, Result};
 use clap::{Args, ValueEnum};
 
 use super::data::{Reading, Splitting, targets};
+use super::{output, values};
 
 /// Draw a model: posterior, components, calibration or learning curve
 #[derive(Debug, Args)]
-#[command(after_help = "\
+#[command(
+    allow_negative_numbers = true,
+    after_help = "\
 Examples:
   cagey plot model.cagey -o fit.png
   cagey plot co2.cagey co2.csv --holdout-last 0.2 --kind components -o components.svg
-  cagey plot model.cagey test.csv --kind calibration -o calibration.png")]
+  cagey plot model.cagey test.csv --kind calibration -o calibration.png"
+)]
 pub struct Plot {
     /// Model file
     model: PathBuf,
@@ -32,8 +36,8 @@ pub struct Plot {
     /// What to draw
     #[arg(long, value_enum, default_value_t = Kind::Posterior)]
     kind: Kind,
-    /// Points along each axis of the grid
-    #[arg(long, value_name = "N")]
+    /// Points along each axis of the grid; 800 over one column and 80 over two by default
+    #[arg(long, value_name = "N", value_parser = values::count(2..=5000))]
     points: Option<usize>,
     #[command(flatten)]
     reading: Reading,
@@ -53,13 +57,18 @@ enum Kind {
     Learning,
 }
 
+/// Each axis of a surface; its pixels are no finer.
+const MOST_ACROSS: usize = 500;
+
 impl Plot {
     /// Loads, computes, draws.
     pub fn run(self) -> Result<()> {
+        let inputs: Vec<&Path> = std::iter::once(&self.model).chain(&self.data).map(PathBuf::as_path).collect();
+        output::check(&self.output, &inputs)?;
         let fitted = Fitted::load(&self.model)?;
         let data = match &self.data {
             Some(path) => Some(self.splitting.scored(self.reading.read(path, &fitted.schema, true, false)?)?),
-            None => None,
+            None => self.splitting.refuse().map(|()| None)?,
         };
         let names = fitted.input_names();
         match (self.kind, names.len()) {
@@ -144,6 +153,9 @@ impl Plot {
         let column = |c: usize| x.chunks(2).map(|row| row[c]).collect::<Vec<f64>>();
         let (first, second) = (column(0), column(1));
         let points = self.points.unwrap_or(80);
+        if points > MOST_ACROSS {
+            return Err(Error::Usage(format!("--points {points}: over two columns at most {MOST_ACROSS}")));
+        }
         let axis = |values: &[f64]| {
             let (low, high) =
                 values.iter().fold((f64::INFINITY, f64::NEG_INFINITY), |(l, h), v| (l.min(*v), h.max(*v)));
@@ -167,7 +179,7 @@ impl Plot {
 
     fn calibration(&self, fitted: &Fitted, data: Option<&Dataset>) -> Result<()> {
         let (y, predictions) = match data {
-            Some(data) => (targets(data)?.to_vec(), fitted.predict(data)?),
+            Some(data) => (targets(data, fitted.settings.target_transform)?.to_vec(), fitted.predict(data)?),
             None => fitted.leave_one_out(),
         };
         let (nominal, observed): (Vec<f64>, Vec<f64>) = calibration_curve(&y, &predictions).into_iter().unzip();
@@ -190,13 +202,13 @@ impl Plot {
 }
 
 fn line(low: f64, high: f64, points: usize) -> Vec<f64> {
-    let steps = points.max(2) - 1;
+    let steps = points - 1;
     (0..=steps).map(|i| low + (high - low) * i as f64 / steps as f64).collect()
 }
 
 fn held_out(data: Option<&Dataset>) -> Result<(Vec<f64>, Vec<f64>)> {
     match data {
-        Some(data) => Ok((data.x.clone(), targets(data)?.to_vec())),
+        Some(data) => Ok((data.x.clone(), targets(data, TargetTransform::Identity)?.to_vec())),
         None => Ok((Vec::new(), Vec::new())),
     }
 }

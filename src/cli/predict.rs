@@ -2,20 +2,24 @@
 
 use std::path::PathBuf;
 
+use cagey::Result;
 use cagey::data::write_predictions;
 use cagey::fitted::Fitted;
 use cagey::metrics::Predictive;
-use cagey::{Error, Result};
 use clap::Args;
 
 use super::data::Reading;
+use super::{output, values};
 
 /// Predict the target, with error bars, for the rows of a table
 #[derive(Debug, Args)]
-#[command(after_help = "\
+#[command(
+    allow_negative_numbers = true,
+    after_help = "\
 Examples:
   cagey predict model.cagey new.csv -o predictions.csv
-  cat new.csv | cagey predict model.cagey - -o - --keep")]
+  cat new.csv | cagey predict model.cagey - -o - --keep"
+)]
 pub struct Predict {
     /// Model file
     model: PathBuf,
@@ -31,7 +35,7 @@ pub struct Predict {
     #[arg(long)]
     keep: bool,
     /// Probability between lower and upper
-    #[arg(long, default_value_t = 0.95)]
+    #[arg(long, default_value_t = 0.95, value_name = "SHARE", value_parser = values::share)]
     level: f64,
     #[command(flatten)]
     reading: Reading,
@@ -40,9 +44,7 @@ pub struct Predict {
 impl Predict {
     /// Reads, predicts, writes.
     pub fn run(self) -> Result<()> {
-        if !(self.level > 0.0 && self.level < 1.0) {
-            return Err(Error::Usage(format!("--level {}: must be between 0 and 1", self.level)));
-        }
+        output::check(&self.output, &[&self.model, &self.data])?;
         let fitted = Fitted::load(&self.model)?;
         let data = self.reading.read(&self.data, &fitted.schema, false, self.keep)?;
         let predictions = if self.latent { fitted.predict_latent(&data)? } else { fitted.predict(&data)? };

@@ -26,6 +26,11 @@ pub fn warn(message: &str) {
     eprintln!("warning: {message}");
 }
 
+/// `1 row`, `2 rows`.
+pub fn count(n: usize, what: &str) -> String {
+    format!("{n} {what}{}", if n == 1 { "" } else { "s" })
+}
+
 /// Rows of names and values, aligned.
 pub fn table(rows: &[(String, String)]) -> String {
     let width = rows.iter().map(|(name, _)| name.chars().count()).max().unwrap_or(0);

@@ -9,9 +9,17 @@ use cagey::{Error, Result};
 use clap::Args;
 
 use super::data::Reading;
+use super::{output, values};
 
 /// Draw joint samples of the latent function at the rows of a table
 #[derive(Debug, Args)]
+#[command(
+    allow_negative_numbers = true,
+    after_help = "\
+Examples:
+  cagey sample model.cagey grid.csv --count 20 --seed 1 -o samples.csv
+  cagey sample model.cagey grid.csv --count 5 --keep | head"
+)]
 pub struct Sample {
     /// Model file
     model: PathBuf,
@@ -21,9 +29,9 @@ pub struct Sample {
     #[arg(short, long, value_name = "FILE", default_value = "-")]
     output: PathBuf,
     /// Number of samples
-    #[arg(long, default_value_t = 10)]
+    #[arg(long, default_value_t = 10, value_name = "N", value_parser = values::count(1..=100_000))]
     count: usize,
-    /// Seed
+    /// Seed of the samples
     #[arg(long, default_value_t = 0)]
     seed: u64,
     /// Keep the input columns in front
@@ -36,13 +44,24 @@ pub struct Sample {
 /// Joint samples factorise an n × n matrix: beyond this it would take minutes and gigabytes.
 const MOST_ROWS: usize = 10_000;
 
+/// All samples are in memory at once.
+const MOST_VALUES: usize = 100_000_000;
+
 impl Sample {
     /// Reads, samples, writes.
     pub fn run(self) -> Result<()> {
+        output::check(&self.output, &[&self.model, &self.data])?;
         let fitted = Fitted::load(&self.model)?;
         let data = self.reading.read(&self.data, &fitted.schema, false, self.keep)?;
         if data.n > MOST_ROWS {
-            return Err(Error::Usage(format!("{} rows; joint samples are for at most {MOST_ROWS}", data.n)));
+            let (path, n) = (self.data.display(), data.n);
+            return Err(Error::Usage(format!(
+                "{path}: {n} rows; joint samples are for at most {MOST_ROWS}, split the table"
+            )));
+        }
+        if data.n * self.count > MOST_VALUES {
+            let (count, n) = (self.count, data.n);
+            return Err(Error::Usage(format!("--count {count}: with {n} rows at most {}", MOST_VALUES / n)));
         }
         let (x, _) = fitted.standardise(&data)?;
         let paths = fitted.posterior().sample(&x, self.count, self.seed)?;

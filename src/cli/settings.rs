@@ -13,11 +13,13 @@ use cagey::train::{Adam, CheckpointPlan, EarlyStopping, Lbfgs, Optimizer, Restar
 use cagey::{Error, Result};
 use clap::{Args, ValueEnum};
 
+use super::values;
+
 /// The model.
 #[derive(Debug, Args)]
 pub struct ModelOptions {
     /// Kernel, e.g. "matern32(ard) + 2.0 * periodic(period=1.0, fix=period) * rbf"
-    #[arg(long, default_value = "matern32(ard)", long_help = KERNEL_HELP)]
+    #[arg(long, default_value = "matern32(ard)", long_help = KERNEL_HELP, allow_hyphen_values = true)]
     kernel: String,
     /// Prior mean
     #[arg(long, value_enum, default_value_t = MeanName::Zero)]
@@ -30,7 +32,7 @@ pub struct ModelOptions {
     target_transform: Transform,
     /// Column of known standard deviations of the target, added to the learned noise
     #[arg(long, value_name = "COLUMN")]
-    noise_column: Option<String>,
+    pub noise_column: Option<String>,
     /// Compute with the data as they are instead of standardising them
     #[arg(long)]
     no_standardize: bool,
@@ -74,35 +76,35 @@ pub struct TrainOptions {
     #[arg(long, value_enum, default_value_t = OptimizerName::Lbfgs)]
     optimizer: OptimizerName,
     /// Most steps
-    #[arg(long, default_value_t = 200)]
+    #[arg(long, default_value_t = 200, value_name = "N")]
     steps: usize,
     /// Learning rate of Adam
-    #[arg(long, default_value_t = 0.05, value_name = "RATE")]
+    #[arg(long, default_value_t = 0.05, value_name = "RATE", value_parser = values::positive)]
     lr: f64,
     /// Learning-rate schedule of Adam
     #[arg(long, value_enum, default_value_t = ScheduleName::Constant)]
     schedule: ScheduleName,
     /// Starting points; the first from the data, the others perturbed
-    #[arg(long, default_value_t = 1)]
+    #[arg(long, default_value_t = 1, value_name = "N", value_parser = values::count(1..=10_000))]
     restarts: usize,
     /// Seed of the starting points
     #[arg(long, default_value_t = 0)]
     seed: u64,
     /// Stop after this time, e.g. 120s, 15m, 2h
-    #[arg(long, value_parser = duration, value_name = "TIME")]
+    #[arg(long, value_parser = values::duration, value_name = "TIME", allow_hyphen_values = true)]
     max_time: Option<Duration>,
     /// Stop after this many steps without improvement
-    #[arg(long, value_name = "STEPS")]
+    #[arg(long, value_name = "STEPS", value_parser = values::count(1..=values::MOST))]
     patience: Option<usize>,
     /// Save the state of the training here while it runs
     #[arg(long, value_name = "FILE")]
-    checkpoint: Option<PathBuf>,
+    pub checkpoint: Option<PathBuf>,
     /// Steps between saved states
-    #[arg(long, default_value_t = 10, value_name = "STEPS", requires = "checkpoint")]
+    #[arg(long, default_value_t = 10, value_name = "STEPS", requires = "checkpoint", value_parser = values::count(1..=values::MOST))]
     checkpoint_every: usize,
     /// Continue from a saved state
     #[arg(long, value_name = "FILE")]
-    resume: Option<PathBuf>,
+    pub resume: Option<PathBuf>,
 }
 
 #[derive(Debug, Clone, Copy, ValueEnum)]
@@ -190,9 +192,6 @@ impl TrainOptions {
             OptimizerName::Lbfgs => Optimizer::Lbfgs(Lbfgs::default()),
             OptimizerName::Adam => Optimizer::Adam(Adam { rate: self.lr, schedule, ..Adam::default() }),
         };
-        if self.restarts == 0 {
-            return Err(Error::Usage("--restarts must be at least 1".into()));
-        }
         Ok(TrainConfig {
             max_time: self.max_time,
             seed: self.seed,
@@ -213,8 +212,7 @@ fn pair<'a>(option: &str, text: &'a str) -> Result<(String, &'a str)> {
 }
 
 fn number(option: &str, text: &str) -> Result<f64> {
-    let value = text.trim().parse::<f64>().ok().filter(|v| v.is_finite());
-    value.ok_or_else(|| Error::Usage(format!("--{option}: `{}` is not a finite number", text.trim())))
+    values::number(text).map_err(|problem| Error::Usage(format!("--{option}: {problem}")))
 }
 
 fn initial(text: &str) -> Result<(String, Vec<f64>)> {
@@ -229,20 +227,4 @@ fn interval(text: &str) -> Result<(String, f64, f64)> {
         .split_once("..")
         .ok_or_else(|| Error::Usage(format!("--bounds {text}: write the interval as LOW..HIGH, e.g. noise=0.01..2")))?;
     Ok((name, number("bounds", low)?, number("bounds", high)?))
-}
-
-fn duration(text: &str) -> std::result::Result<Duration, String> {
-    let (digits, unit) = match text.find(|c: char| c.is_ascii_alphabetic()) {
-        Some(at) => text.split_at(at),
-        None => (text, "s"),
-    };
-    let factor = match unit {
-        "ms" => 1e-3,
-        "s" => 1.0,
-        "m" | "min" => 60.0,
-        "h" => 3600.0,
-        _ => return Err(format!("unknown unit `{unit}`; use s, m or h")),
-    };
-    let value = digits.parse::<f64>().map_err(|_| format!("`{digits}` is not a number"))?;
-    Duration::try_from_secs_f64(value * factor).map_err(|e| e.to_string())
 }

@@ -36,4 +36,4 @@ pub use read::{read_training, read_with_schema};
 pub use scale::{InputScale, TargetScale, TargetTransform};
 pub use schema::{Column, Encoding, Schema};
 pub use split::Split;
-pub use write::{atomic_write, write_predictions};
+pub use write::{atomic_write, check_destination, write_predictions};

@@ -19,13 +19,18 @@ impl InputScale {
     /// The scale that gives each of the `d` columns of `x`, row-major `[n, d]`, mean 0 and variance 1.
     ///
     /// # Errors
-    /// [`Error::Shape`] if `x` has no row or is no whole number of rows.
+    /// [`Error::Shape`] if `x` has no row or is no whole number of rows, [`Error::Data`] for a feature that varies by too
+    /// little to be squared.
     pub fn fit(x: &[f64], d: usize) -> Result<Self> {
         if x.is_empty() || d == 0 {
             return Err(Error::shape("inputs to scale", "one row or more", format!("{} values", x.len())));
         }
         check_rows(x, d)?;
-        let (mean, sd) = (0..d).map(|column| moments(x[column..].iter().step_by(d).copied())).unzip();
+        let moments = (0..d).map(|column| {
+            let found = moments(x[column..].iter().step_by(d).copied());
+            found.ok_or_else(|| Error::Data(format!("input column {} {TOO_SMALL}", column + 1)))
+        });
+        let (mean, sd) = moments.collect::<Result<Vec<_>>>()?.into_iter().unzip();
         Ok(Self { mean, sd })
     }
 
@@ -121,7 +126,8 @@ impl TargetScale {
         if g.is_empty() {
             return Err(Error::shape("targets to scale", "one or more", "none"));
         }
-        let (mean, sd) = moments(g.iter().copied());
+        let found = moments(g.iter().copied());
+        let (mean, sd) = found.ok_or_else(|| Error::Data(format!("target `{}` {TOO_SMALL}", data.target_name)))?;
         Ok(Self { transform, mean, sd })
     }
 
@@ -171,6 +177,10 @@ impl TargetScale {
     }
 }
 
+/// Standard deviations below this are refused: their squares underflow.
+const SMALLEST: f64 = 1e-150;
+const TOO_SMALL: &str = "varies by less than 1e-150; rescale it";
+
 fn check_rows(x: &[f64], d: usize) -> Result<()> {
     if d == 0 || !x.len().is_multiple_of(d) {
         return Err(Error::shape("inputs to scale", format!("rows of {d} features"), format!("{} values", x.len())));
@@ -179,11 +189,18 @@ fn check_rows(x: &[f64], d: usize) -> Result<()> {
 }
 
 /// Mean and standard deviation in two passes around the first value, so that large offsets cost no digits.
-fn moments(values: impl Iterator<Item = f64> + Clone) -> (f64, f64) {
-    let Some(first) = values.clone().next() else { return (0.0, 1.0) };
+///
+/// A constant has 1 for its standard deviation; none for values that differ by too little.
+fn moments(values: impl Iterator<Item = f64> + Clone) -> Option<(f64, f64)> {
+    let Some(first) = values.clone().next() else { return Some((0.0, 1.0)) };
     let n = values.clone().count() as f64;
     let shift = values.clone().map(|x| x - first).sum::<f64>() / n;
+    let constant = values.clone().all(|x| x == first);
     let variance = values.map(|x| (x - first - shift).powi(2)).sum::<f64>() / n;
     let sd = variance.sqrt();
-    (first + shift, if sd > 0.0 { sd } else { 1.0 })
+    match (constant, sd > SMALLEST) {
+        (true, _) => Some((first, 1.0)),
+        (false, true) => Some((first + shift, sd)),
+        (false, false) => None,
+    }
 }

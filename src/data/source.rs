@@ -56,15 +56,10 @@ fn raw(path: &Path) -> Result<Box<dyn Read>> {
     if is_stdin(path) {
         return Ok(Box::new(io::stdin().lock()));
     }
-    let problem = |problem: &str| Error::Io { path: path.display().to_string(), problem: problem.to_owned() };
     if path.is_dir() {
-        return Err(problem("this is a directory; name a file in it"));
+        return Err(Error::io(path, &io::ErrorKind::IsADirectory.into()));
     }
-    let file = File::open(path).map_err(|e| match e.kind() {
-        io::ErrorKind::NotFound => problem("no such file; check the spelling and the folder"),
-        io::ErrorKind::PermissionDenied => problem("no permission to read the file; change its mode or owner"),
-        _ => Error::io(path, &e),
-    })?;
+    let file = File::open(path).map_err(|e| Error::io(path, &e))?;
     Ok(Box::new(file))
 }
 

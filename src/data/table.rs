@@ -1,6 +1,7 @@
 //! What every file format offers to the reader: named columns and rows one after the other.
 
 use super::cell::Cell;
+use crate::suggest::nearest;
 use crate::{Error, Result};
 
 /// Columns of an open file.
@@ -37,7 +38,7 @@ impl Layout {
                 second + 1
             ))),
             (None, _) => {
-                let hint = match nearest(name, &self.names) {
+                let hint = match nearest(name, self.names.iter().map(String::as_str)) {
                     Some(near) => format!("did you mean `{near}`?"),
                     None => format!("the columns are {}", self.listing()),
                 };
@@ -68,15 +69,4 @@ impl Layout {
 /// `c0`, `c1`, …: names for columns without names.
 pub(super) fn positional_names(width: usize) -> Vec<String> {
     (0..width).map(|column| format!("c{column}")).collect()
-}
-
-/// The name most like `name`, if one is close enough to be meant.
-fn nearest<'a>(name: &str, names: &'a [String]) -> Option<&'a str> {
-    let wanted = name.to_lowercase();
-    names
-        .iter()
-        .map(|other| (strsim::jaro_winkler(&wanted, &other.to_lowercase()), other.as_str()))
-        .filter(|(likeness, _)| *likeness > 0.75)
-        .max_by(|a, b| a.0.total_cmp(&b.0))
-        .map(|(_, other)| other)
 }

@@ -4,9 +4,8 @@ use std::fs::{self, File};
 use std::io::{self, BufWriter, Write};
 use std::path::Path;
 
-use tempfile::{Builder, NamedTempFile};
-
 use super::dataset::Kept;
+use crate::atomic::{self, write_atomically};
 use crate::{Error, Result};
 
 /// Writes `path` through `write`: into a temporary file in the same folder, which takes the name once complete.
@@ -18,21 +17,48 @@ use crate::{Error, Result};
 /// [`Error::Io`] naming `path`; what was there before is then unchanged.
 pub fn atomic_write(path: impl AsRef<Path>, write: impl FnOnce(&mut dyn Write) -> io::Result<()>) -> Result<()> {
     let path = path.as_ref();
-    if path.as_os_str() == "-" {
-        return match buffered(io::stdout().lock(), write) {
+    let into =
+        |file: &Path, write| File::create(file).and_then(|file| buffered(file, write)).map_err(|e| Error::io(path, &e));
+    match Place::of(path) {
+        Place::Output => match buffered(io::stdout().lock(), write) {
             Err(e) if e.kind() != io::ErrorKind::BrokenPipe => Err(Error::io("standard output", &e)),
             _ => Ok(()),
-        };
+        },
+        Place::Device => into(path, write),
+        Place::File => write_atomically(path, |temporary| into(temporary, write)),
     }
-    replace(path, write).map_err(|e| {
-        let problem = match e.kind() {
-            io::ErrorKind::NotFound => "the folder does not exist; create it first".to_owned(),
-            io::ErrorKind::IsADirectory => "this is a directory; name a file in it".to_owned(),
-            io::ErrorKind::StorageFull => "the disk is full; free some space and try again".to_owned(),
-            _ => e.to_string(),
-        };
-        Error::Io { path: path.display().to_string(), problem }
-    })
+}
+
+/// Finds out, without touching it, whether [`atomic_write`] could write `path`: better before a long computation than
+/// after it.
+///
+/// # Errors
+/// [`Error::Io`] naming `path`.
+pub fn check_destination(path: impl AsRef<Path>) -> Result<()> {
+    match Place::of(path.as_ref()) {
+        Place::Output | Place::Device => Ok(()),
+        Place::File => atomic::check(path.as_ref()),
+    }
+}
+
+/// What a path names.
+enum Place {
+    /// Standard output.
+    Output,
+    /// A device, a pipe or the like, which cannot be replaced.
+    Device,
+    /// A file, whether or not it is there yet.
+    File,
+}
+
+impl Place {
+    fn of(path: &Path) -> Self {
+        match fs::metadata(path) {
+            _ if path.as_os_str() == "-" => Self::Output,
+            Ok(existing) if !existing.is_file() && !existing.is_dir() => Self::Device,
+            _ => Self::File,
+        }
+    }
 }
 
 /// Writes a CSV file with the kept columns of the input, if any, followed by columns of numbers `[n]`.
@@ -50,18 +76,24 @@ pub fn write_predictions(path: impl AsRef<Path>, kept: Option<&Kept>, columns: &
     }
     atomic_write(path, |file| {
         let mut writer = csv::Writer::from_writer(file);
-        for name in kept.iter().flat_map(|kept| &kept.names) {
-            writer.write_field(name)?;
-        }
-        writer.write_record(columns.iter().map(|(name, _)| name))?;
+        let names = kept.iter().flat_map(|kept| &kept.names).map(String::as_str);
+        writer.write_record(names.chain(columns.iter().map(|(name, _)| *name))).map_err(cause)?;
         for i in 0..n {
             for cell in kept.iter().flat_map(|kept| kept.row(i)) {
-                writer.write_field(cell)?;
+                writer.write_field(cell).map_err(cause)?;
             }
-            writer.write_record(columns.iter().map(|(_, values)| format!("{:?}", values[i])))?;
+            writer.write_record(columns.iter().map(|(_, values)| format!("{:?}", values[i]))).map_err(cause)?;
         }
         writer.flush()
     })
+}
+
+/// The I/O failure behind one of CSV: the usual conversion hides its kind, such as a closed pipe or a full disk.
+fn cause(error: csv::Error) -> io::Error {
+    match error.into_kind() {
+        csv::ErrorKind::Io(source) => source,
+        other => io::Error::other(format!("{other:?}")),
+    }
 }
 
 fn buffered(sink: impl Write, write: impl FnOnce(&mut dyn Write) -> io::Result<()>) -> io::Result<()> {
@@ -72,39 +104,4 @@ fn buffered(sink: impl Write, write: impl FnOnce(&mut dyn Write) -> io::Result<(
         let _ = sink.into_parts();
     }
     written
-}
-
-fn replace(path: &Path, write: impl FnOnce(&mut dyn Write) -> io::Result<()>) -> io::Result<()> {
-    let target = fs::canonicalize(path).unwrap_or_else(|_| path.to_owned());
-    let existing = fs::metadata(&target).ok();
-    match &existing {
-        Some(meta) if meta.is_dir() => return Err(io::ErrorKind::IsADirectory.into()),
-        Some(meta) if !meta.is_file() => return buffered(File::create(&target)?, write),
-        _ => {}
-    }
-    let folder = match target.parent() {
-        Some(folder) if !folder.as_os_str().is_empty() => folder,
-        _ => Path::new("."),
-    };
-    let temporary = temporary_file(folder)?;
-    buffered(temporary.as_file(), write)?;
-    if let Some(meta) = existing {
-        temporary.as_file().set_permissions(meta.permissions())?;
-    }
-    temporary.as_file().sync_all()?;
-    temporary.persist(&target).map_err(|e| e.error)?;
-    Ok(())
-}
-
-/// A temporary file that the finished file's readers may read: the default would be private to its owner.
-fn temporary_file(folder: &Path) -> io::Result<NamedTempFile> {
-    let mut builder = Builder::new();
-    builder.prefix(".cagey-");
-    #[cfg(unix)]
-    {
-        use std::os::unix::fs::PermissionsExt;
-        builder.permissions(fs::Permissions::from_mode(0o666)).tempfile_in(folder)
-    }
-    #[cfg(not(unix))]
-    builder.tempfile_in(folder)
 }

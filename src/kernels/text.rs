@@ -22,6 +22,7 @@ use std::ops::Range;
 use super::registry::Registry;
 use super::{Kernel, Leaf, Transformed};
 use crate::error::{Error, Result};
+use crate::suggest::nearest;
 
 #[derive(Debug, Clone, PartialEq)]
 enum Token {
@@ -46,15 +47,22 @@ struct Parser<'a> {
     text: &'a str,
     tokens: Vec<(Token, Range<usize>)>,
     at: usize,
+    depth: usize,
     registry: &'a Registry,
 }
+
+/// How many characters of the text are shown on either side of an error.
+const AROUND: usize = 60;
+
+/// How deep brackets may be nested: far beyond any use, far below what the stack holds.
+const DEEPEST: usize = 100;
 
 /// Reads a kernel for inputs of `d` columns.
 ///
 /// # Errors
 /// [`Error::KernelText`] pointing at the place, with the nearest valid name where a name is wrong.
 pub fn parse(text: &str, d: usize, registry: &Registry) -> Result<Kernel> {
-    let mut parser = Parser { text, tokens: Vec::new(), at: 0, registry };
+    let mut parser = Parser { text, tokens: Vec::new(), at: 0, depth: 0, registry };
     parser.tokens = parser.tokenize()?;
     let kernel = parser.kernel(d)?;
     match parser.tokens.get(parser.at) {
@@ -65,11 +73,18 @@ pub fn parse(text: &str, d: usize, registry: &Registry) -> Result<Kernel> {
 
 impl Parser<'_> {
     fn error(&self, span: Range<usize>, problem: impl Into<String>) -> Error {
-        let before = self.text.get(..span.start).map_or(0, |t| t.chars().count());
-        let width = self.text.get(span.clone()).map_or(1, |t| t.chars().count()).max(1);
+        let count = |range: Range<usize>| self.text.get(range).map_or(0, |t| t.chars().count());
+        let (before, width) = (count(0..span.start), count(span).max(1));
+        // Of a long text only the surroundings are shown.
+        let first = before.saturating_sub(AROUND);
+        let shown = self.text.chars().skip(first).take(before - first + width.min(AROUND) + AROUND);
         // A control character would break the alignment of the pointer.
-        let text = self.text.chars().map(|c| if c.is_control() { ' ' } else { c }).collect();
-        let pointer = format!("{}{}", " ".repeat(before), "^".repeat(width));
+        let shown: String = shown.map(|c| if c.is_control() { ' ' } else { c }).collect();
+        let cut = |there: bool| if there { "…" } else { "" };
+        let (start, end) = (cut(first > 0), cut(first + shown.chars().count() < self.text.chars().count()));
+        let text = format!("{start}{shown}{end}");
+        let offset = before - first + start.chars().count();
+        let pointer = format!("{}{}", " ".repeat(offset), "^".repeat(width.min(AROUND)));
         Error::KernelText { problem: problem.into(), text, pointer }
     }
 
@@ -128,7 +143,18 @@ impl Parser<'_> {
         if self.accept(symbol) { Ok(()) } else { Err(self.error(self.here(), format!("expected `{symbol}`"))) }
     }
 
+    /// Every recursion of the grammar passes through here.
     fn kernel(&mut self, d: usize) -> Result<Kernel> {
+        if self.depth == DEEPEST {
+            return Err(self.error(self.here(), format!("brackets are nested deeper than {DEEPEST}; write it flatter")));
+        }
+        self.depth += 1;
+        let kernel = self.sum(d);
+        self.depth -= 1;
+        kernel
+    }
+
+    fn sum(&mut self, d: usize) -> Result<Kernel> {
         let mut terms = vec![self.product(d)?];
         while self.accept('+') {
             terms.push(self.product(d)?);
@@ -141,10 +167,13 @@ impl Parser<'_> {
         loop {
             match self.tokens.get(self.at).cloned() {
                 Some((Token::Number(number), span)) => {
-                    if number <= 0.0 {
-                        return Err(self.error(span, "a factor must be positive"));
+                    let product = scale.unwrap_or(1.0) * number;
+                    if !(product > 0.0 && product.is_finite()) {
+                        return Err(
+                            self.error(span, "a factor must be positive, and the product of all a finite number")
+                        );
                     }
-                    scale = Some(scale.unwrap_or(1.0) * number);
+                    scale = Some(product);
                     self.at += 1;
                 }
                 Some((Token::Symbol('('), _)) => {
@@ -176,8 +205,8 @@ impl Parser<'_> {
             return Ok(arguments);
         }
         while !self.accept(')') {
-            if !arguments.is_empty() {
-                self.expect(',')?;
+            if !arguments.is_empty() && !self.accept(',') {
+                return Err(self.error(self.here(), "expected `,` or `)`"));
             }
             let start = self.here().start;
             let name = match (self.tokens.get(self.at), self.tokens.get(self.at + 1)) {
@@ -186,8 +215,11 @@ impl Parser<'_> {
             };
             self.at += if name.is_some() { 2 } else { 0 };
             let value = self.value(d)?;
-            let end = self.tokens[self.at - 1].1.end;
-            arguments.push(Argument { name, span: start..end, value });
+            let span = start..self.tokens[self.at - 1].1.end;
+            if let Some(name) = name.as_ref().filter(|_| arguments.iter().any(|a: &Argument| a.name == name)) {
+                return Err(self.error(span, format!("`{name}` is given twice")));
+            }
+            arguments.push(Argument { name, span, value });
         }
         Ok(arguments)
     }
@@ -218,8 +250,8 @@ impl Parser<'_> {
     fn list(&mut self) -> Result<Value> {
         let (mut numbers, mut names) = (Vec::new(), Vec::new());
         while !self.accept(']') {
-            if numbers.len() + names.len() > 0 {
-                self.expect(',')?;
+            if numbers.len() + names.len() > 0 && !self.accept(',') {
+                return Err(self.error(self.here(), "expected `,` or `]`"));
             }
             let span = self.here();
             match self.tokens.get(self.at).cloned() {
@@ -237,8 +269,8 @@ impl Parser<'_> {
             return self.transform_call(name, span, d);
         }
         let Some(mut form) = self.registry.form(name) else {
-            let near = nearest(name, &self.registry.names());
-            return Err(self.error(span, format!("unknown kernel `{name}`; did you mean `{near}`?")));
+            let hint = hint(name, self.registry.names());
+            return Err(self.error(span, format!("unknown kernel `{name}`; {hint}")));
         };
         let arguments = self.arguments(d)?;
         let mut dims = None;
@@ -246,11 +278,15 @@ impl Parser<'_> {
             match (argument.name.as_deref(), &argument.value) {
                 (Some("dims"), Value::Numbers(numbers)) => dims = Some(self.dims(numbers, &argument.span, d)?),
                 (Some(option), Value::Numbers(numbers)) if form.options().iter().any(|(o, _)| *o == option) => {
-                    let valid = numbers.len() == 1 && numbers[0] >= 0.0 && numbers[0].fract() == 0.0;
-                    form = valid
-                        .then(|| form.with_option(option, numbers[0] as usize))
-                        .flatten()
-                        .ok_or_else(|| self.error(argument.span.clone(), format!("no valid value of `{option}`")))?;
+                    let error = |problem: String| self.error(argument.span.clone(), problem);
+                    let &[value] = numbers.as_slice() else {
+                        return Err(error(format!("`{option}` takes one number")));
+                    };
+                    if value < 1.0 || value.fract() != 0.0 {
+                        return Err(error(format!("`{option}` must be a whole number from 1")));
+                    }
+                    let with = form.with_option(option, value as usize);
+                    form = with.ok_or_else(|| error(format!("`{name}` has no {option} this large")))?;
                 }
                 _ => {}
             }
@@ -266,10 +302,17 @@ impl Parser<'_> {
     fn dims(&self, numbers: &[f64], span: &Range<usize>, d: usize) -> Result<Vec<usize>> {
         let valid = |c: f64| c >= 0.0 && c.fract() == 0.0 && (c as usize) < d;
         if numbers.is_empty() || !numbers.iter().all(|&c| valid(c)) {
-            let last = d.saturating_sub(1);
-            return Err(self.error(span.clone(), format!("dims are 0-based input columns, here 0 to {last}")));
+            let problem = match d {
+                1 => "dims are 0-based input columns; here there is one, dims=[0]".to_string(),
+                _ => format!("dims are 0-based input columns, here 0 to {}", d.saturating_sub(1)),
+            };
+            return Err(self.error(span.clone(), problem));
         }
-        Ok(numbers.iter().map(|&c| c as usize).collect())
+        let dims: Vec<usize> = numbers.iter().map(|&c| c as usize).collect();
+        match (0..dims.len()).find(|&i| dims[..i].contains(&dims[i])) {
+            Some(i) => Err(self.error(span.clone(), format!("dims holds column {} twice", dims[i]))),
+            None => Ok(dims),
+        }
     }
 
     fn apply(&self, leaf: &mut Leaf, argument: &Argument, active: usize) -> Result<()> {
@@ -277,8 +320,8 @@ impl Parser<'_> {
         let error = |problem: String| self.error(argument.span.clone(), problem);
         let unknown = |name: &str| {
             let options: Vec<&str> = leaf.form.options().into_iter().map(|(o, _)| o).collect();
-            let valid: Vec<&str> = names.iter().map(String::as_str).chain(options).chain(["dims", "fix"]).collect();
-            error(format!("`{}` has no `{name}`; it has {}", leaf.form.name(), valid.join(", ")))
+            let valid = names.iter().map(String::as_str).chain(options).chain(["dims", "fix"]);
+            error(format!("`{}` has no `{name}`; {}", leaf.form.name(), hint(name, valid.collect())))
         };
         let ard = leaf.form.ard().iter().map(ToString::to_string).collect::<Vec<_>>();
         let spread = |leaf: &mut Leaf, which: &str| {
@@ -297,6 +340,7 @@ impl Parser<'_> {
                 }
                 Ok(())
             }
+            (Some("fix"), _) => Err(error(format!("`fix` takes names of parameters: {}", names.join(", ")))),
             (name, Value::Names(words)) if words.len() == 1 && words[0] == "ard" => {
                 let which = name.or(ard.first().map(String::as_str)).unwrap_or_default().to_string();
                 if !ard.contains(&which) {
@@ -309,13 +353,13 @@ impl Parser<'_> {
                 let name = name.unwrap_or(names[0].as_str());
                 let Some(i) = names.iter().position(|n| n == name) else { return Err(unknown(name)) };
                 let parameter = &mut leaf.parameters[i];
-                let fits = numbers.len() == parameter.len()
-                    || numbers.len() == 1
-                    || (numbers.len() == active && ard.iter().any(|a| a == name));
-                if !fits {
-                    let (want, got) =
-                        (parameter.len().max(if ard.iter().any(|a| a == name) { active } else { 1 }), numbers.len());
-                    return Err(error(format!("`{name}` takes 1 or {want} numbers, got {got}")));
+                if parameter.given {
+                    return Err(error(format!("`{name}` is given twice; write several numbers as a list")));
+                }
+                let most = if ard.iter().any(|a| a == name) { active.max(parameter.len()) } else { parameter.len() };
+                if ![1, parameter.len(), most].contains(&numbers.len()) {
+                    let want = if most == 1 { "1 number".to_string() } else { format!("1 or {most} numbers") };
+                    return Err(error(format!("`{name}` takes {want}, got {}", numbers.len())));
                 }
                 if numbers.iter().any(|v| *v <= 0.0) && parameter.constraint() != crate::params::Constraint::Real {
                     return Err(error(format!("`{name}` must be positive")));
@@ -326,8 +370,8 @@ impl Parser<'_> {
                 parameter.given = true;
                 Ok(())
             }
-            (Some(name), _) => Err(if name == "fix" || names.iter().any(|n| n == name) || name == "dims" {
-                error(format!("`{name}` cannot take this value"))
+            (Some(name), _) => Err(if names.iter().any(|n| n == name) || name == "dims" {
+                error(format!("`{name}` takes a number or a list of numbers"))
             } else {
                 unknown(name)
             }),
@@ -344,19 +388,14 @@ impl Parser<'_> {
         for i in start..self.tokens.len() {
             match &self.tokens[i].0 {
                 Token::Symbol('(') => depth += 1,
-                Token::Symbol(')') => {
-                    depth -= 1;
-                    if depth == 0 {
-                        break;
-                    }
-                }
+                Token::Symbol(')') if depth > 1 => depth -= 1,
+                Token::Symbol(')') => break,
                 Token::Name(option) if depth == 1 && option == "dim" => {
                     if let Some((Token::Number(value), at)) = self.tokens.get(i + 2) {
                         let valid = *value >= 1.0 && value.fract() == 0.0;
-                        transform = valid
-                            .then(|| transform.with_dim(*value as usize))
-                            .flatten()
-                            .ok_or_else(|| self.error(at.clone(), "no valid number of columns for this transform"))?;
+                        transform = valid.then(|| transform.with_dim(*value as usize)).flatten().ok_or_else(|| {
+                            self.error(at.clone(), format!("no number of columns that `{name}` can make"))
+                        })?;
                     }
                 }
                 _ if depth == 0 => break,
@@ -368,18 +407,28 @@ impl Parser<'_> {
         let mut kernel = None;
         for argument in self.arguments(inner)? {
             match (argument.name.as_deref(), argument.value) {
-                (None, Value::Kernel(k)) => kernel = Some(k),
+                (None, Value::Kernel(k)) if kernel.is_none() => kernel = Some(k),
                 (Some("dim"), Value::Numbers(_)) => {}
                 (Some(name), Value::Numbers(numbers)) => {
-                    let parameter = parameters.iter_mut().find(|p| p.name == name && p.len() == numbers.len());
-                    let parameter = parameter.ok_or_else(|| {
-                        self.error(argument.span.clone(), format!("no parameter `{name}` of {} numbers", numbers.len()))
-                    })?;
+                    let known: Vec<String> = parameters.iter().map(|p| p.name.clone()).collect();
+                    let Some(parameter) = parameters.iter_mut().find(|p| p.name == name) else {
+                        let known = known.iter().map(String::as_str).chain(["dim", "fix"]).collect();
+                        let problem = format!("`{}` has no `{name}`; {}", transform.name(), hint(name, known));
+                        return Err(self.error(argument.span, problem));
+                    };
+                    if parameter.len() != numbers.len() {
+                        let problem = format!("`{name}` needs a list of {}, got {}", parameter.len(), numbers.len());
+                        return Err(self.error(argument.span, problem));
+                    }
                     parameter.set(&numbers);
                     parameter.given = true;
                 }
                 (Some("fix"), Value::Names(names)) => {
-                    parameters.iter_mut().filter(|p| names.contains(&p.name)).for_each(|p| p.fixed = true);
+                    for name in &names {
+                        let parameter = parameters.iter_mut().find(|p| p.name == *name);
+                        let unknown = || self.error(argument.span.clone(), format!("no parameter `{name}` to fix"));
+                        parameter.ok_or_else(unknown)?.fixed = true;
+                    }
                 }
                 _ => return Err(self.error(argument.span, "expected a kernel, dim=… or weights=[…]")),
             }
@@ -389,9 +438,11 @@ impl Parser<'_> {
     }
 }
 
-fn nearest<'a>(name: &str, names: &[&'a str]) -> &'a str {
-    let closeness = |candidate: &str| strsim::jaro_winkler(candidate, name);
-    names.iter().copied().max_by(|a, b| closeness(a).total_cmp(&closeness(b))).unwrap_or_default()
+fn hint(name: &str, valid: Vec<&str>) -> String {
+    match nearest(name, valid.iter().copied()) {
+        Some(near) => format!("did you mean `{near}`?"),
+        None => format!("there are {}", valid.join(", ")),
+    }
 }
 
 /// Prints a kernel so that [`parse`] reads it back, every value and fixed parameter included.

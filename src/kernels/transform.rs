@@ -30,6 +30,9 @@ pub trait InputTransform: Debug + Send + Sync {
     }
 }
 
+/// More directions than this are no reduction of anything.
+const MOST_COLUMNS: usize = 1000;
+
 /// x ↦ x W with a learned matrix W `[d, k]`: covariances along learned directions.
 #[derive(Debug)]
 pub struct Projection {
@@ -66,7 +69,7 @@ impl InputTransform for Projection {
     }
 
     fn with_dim(&self, dim: usize) -> Option<Arc<dyn InputTransform>> {
-        (dim > 0).then(|| projection(dim))
+        (1..=MOST_COLUMNS).contains(&dim).then(|| projection(dim))
     }
 }
 

@@ -58,7 +58,7 @@ const LONG: f64 = 1e3;
 const SHORT: f64 = 1e-5;
 
 fn shown(parameter: &Parameter) -> String {
-    let values: Vec<String> = parameter.values().iter().take(4).map(|v| format!("{v:.4e}")).collect();
+    let values: Vec<String> = parameter.values().into_iter().take(4).map(crate::params::shown).collect();
     let more = if parameter.len() > 4 { ", …" } else { "" };
     format!("{}{more}", values.join(", "))
 }

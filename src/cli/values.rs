@@ -1,0 +1,50 @@
+//! Checks of option values, so that clap reports them with the option's name.
+
+use std::ops::RangeInclusive;
+use std::time::Duration;
+
+use clap::builder::RangedU64ValueParser;
+
+/// The largest number of steps.
+pub const MOST: u64 = 1_000_000_000;
+
+/// A whole number in a range.
+pub fn count(range: RangeInclusive<u64>) -> RangedU64ValueParser<usize> {
+    RangedU64ValueParser::new().range(range)
+}
+
+/// A number between 0 and 1, both excluded.
+pub fn share(text: &str) -> Result<f64, String> {
+    match number(text)? {
+        value if value > 0.0 && value < 1.0 => Ok(value),
+        _ => Err("must be above 0 and below 1".into()),
+    }
+}
+
+/// A positive number.
+pub fn positive(text: &str) -> Result<f64, String> {
+    match number(text)? {
+        value if value > 0.0 => Ok(value),
+        _ => Err("must be above 0".into()),
+    }
+}
+
+/// A length of time such as `90s`, `15m` or `2h`; seconds without a unit.
+pub fn duration(text: &str) -> Result<Duration, String> {
+    let digits = text.trim_end_matches(|c: char| c.is_ascii_alphabetic());
+    let factor = match &text[digits.len()..] {
+        "ms" => 1e-3,
+        "s" | "" => 1.0,
+        "m" | "min" => 60.0,
+        "h" => 3600.0,
+        unit => return Err(format!("unknown unit `{unit}`; use s, m or h")),
+    };
+    let value = number(digits)?;
+    Duration::try_from_secs_f64(value * factor).map_err(|_| "must be a time from 0 up, such as 90s, 15m or 2h".into())
+}
+
+/// A finite number.
+pub fn number(text: &str) -> Result<f64, String> {
+    let value = text.trim().parse::<f64>().ok().filter(|value| value.is_finite());
+    value.ok_or_else(|| format!("`{}` is not a finite number", text.trim()))
+}
