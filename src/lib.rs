@@ -15,5 +15,6 @@ pub mod params;
 pub mod plot;
 pub mod products;
 pub mod scope;
+pub mod solvers;
 pub mod train;
 pub use error::{Error, Result};
