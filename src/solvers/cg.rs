@@ -81,7 +81,51 @@ pub struct Solution {
     pub products: usize,
 }
 
+/// What a block of solves took and reached.
+#[derive(Debug, Clone, Copy, Default, PartialEq)]
+pub struct Effort {
+    /// Products of the matrix with a block.
+    pub products: usize,
+    /// Iterations of the column that took most.
+    pub iterations: usize,
+    /// The largest relative residual.
+    pub residual: f64,
+    /// Columns whose residual is above the tolerance because of rounding.
+    pub rounded: usize,
+}
+
+impl Effort {
+    /// The effort of both.
+    pub fn and(self, other: Self) -> Self {
+        Self {
+            products: self.products + other.products,
+            iterations: self.iterations.max(other.iterations),
+            residual: self.residual.max(other.residual),
+            rounded: self.rounded + other.rounded,
+        }
+    }
+}
+
 impl Solution {
+    /// What it took.
+    pub fn effort(&self) -> Effort {
+        let columns = &self.columns;
+        let relative = |c: &Column| if c.scale > 0.0 { c.residual / c.scale } else { 0.0 };
+        Effort {
+            products: self.products,
+            iterations: columns.iter().map(|c| c.iterations).max().unwrap_or(0),
+            residual: columns.iter().map(relative).fold(0.0, f64::max),
+            rounded: columns.iter().filter(|c| c.reason == Reason::Rounding).count(),
+        }
+    }
+
+    /// Lower bounds `2 bᵀx − xᵀA x ≤ bᵀA⁻¹b` of the columns, off by the square of the error.
+    pub fn quadratic_forms(&self, b: &[f64]) -> Vec<f64> {
+        let t = self.columns.len();
+        let (bx, rx) = (blocks::dots(b, &self.x, t), blocks::dots(&self.residual, &self.x, t));
+        bx.into_iter().zip(rx).map(|(b, r)| b + r).collect()
+    }
+
     /// Passes only what [converged](Reason::Converged), if only [to rounding](Reason::Rounding).
     ///
     /// # Errors

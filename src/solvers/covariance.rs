@@ -69,6 +69,10 @@ impl Columns for Covariance<'_> {
         let row = self.x.clone().narrow(0, j, 1);
         to_f64(products::cross(self.kernel, self.scope, &self.x, &row)?)
     }
+
+    fn rounding(&self) -> f64 {
+        self.epsilon()
+    }
 }
 
 /// `k(X, X) V` for `v [n, t]`, differentiable in the kernel's parameters, `x` and `v`.

@@ -100,9 +100,9 @@ impl LogDet {
 }
 
 /// `C⁻¹ A C⁻ᵀ`.
-pub(crate) struct Whitened<'a> {
-    pub a: &'a dyn LinearOperator,
-    pub preconditioner: Option<&'a Preconditioner>,
+struct Whitened<'a> {
+    a: &'a dyn LinearOperator,
+    preconditioner: Option<&'a Preconditioner>,
 }
 
 impl LinearOperator for Whitened<'_> {

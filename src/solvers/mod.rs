@@ -3,7 +3,7 @@
 //! Vectors are host numbers in f64; several stand side by side in a row-major block `[n, t]`, so that one product with the
 //! matrix serves them all. A matrix is a [`LinearOperator`]; [`Covariance`] is that of a kernel, never stored.
 
-mod blocks;
+pub(crate) mod blocks;
 pub mod cg;
 pub mod covariance;
 pub mod lanczos;

@@ -15,6 +15,11 @@ pub trait Columns {
     /// # Errors
     /// What its computation reports.
     fn column(&self, j: usize) -> Result<Vec<f64>>;
+
+    /// The relative rounding error of the entries: pivots below it are noise.
+    fn rounding(&self) -> f64 {
+        f64::EPSILON
+    }
 }
 
 /// `A ≈ L Lᵀ` of rank `r`, exact in the pivots' rows and columns.
@@ -55,7 +60,7 @@ pub fn pivoted_cholesky(matrix: &impl Columns, rank: usize, tolerance: f64) -> R
         let matrix = "K (by its diagonal)".into();
         return Err(Error::NotPositiveDefinite { matrix, size: n, dtype: "f64", pivot, jitter: 0.0, finite: true });
     }
-    let smallest = n as f64 * f64::EPSILON * remaining.iter().fold(0.0, |m: f64, d| m.max(*d));
+    let smallest = 4.0 * (n as f64).sqrt() * matrix.rounding() * remaining.iter().fold(0.0, |m: f64, d| m.max(*d));
     let mut factors: Vec<Vec<f64>> = Vec::new();
     let mut pivots = Vec::new();
     while pivots.len() < rank.min(n) && remaining.iter().sum::<f64>() > tolerance {
