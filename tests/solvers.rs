@@ -288,9 +288,10 @@ fn conjugate_gradients_name_their_failures() {
     assert!(solution.x.iter().all(|x| x.is_finite()));
 
     let impossible = CgOptions { relative: 1e-17, ..TIGHT };
-    let solution = cg(&with_spectrum(&vec![2.0; n], 1), None, &b, &impossible).unwrap();
+    let gentle: Vec<f64> = spectrum.iter().map(|e| e.powf(0.4)).collect();
+    let solution = cg(&with_spectrum(&gentle, 1), None, &b, &impossible).unwrap();
     assert_eq!(reasons(&solution), [Reason::Rounding]);
-    assert!(solution.columns[0].residual < 1e-13);
+    assert!(solution.columns[0].residual < 1e-10);
 
     let mut broken = identity(n);
     broken[7] = f64::NAN;
@@ -375,7 +376,7 @@ fn pivoted_cholesky_leaves_the_trace_it_says() {
 fn log_determinants_keep_their_error_bars() {
     let noise = vec![0.01; 60];
     let smooth = covariance("matern32(1.0)", 60, 2);
-    let factor = pivoted_cholesky(&smooth, 15, 0.0).unwrap();
+    let factor = pivoted_cholesky(&smooth, 40, 0.0).unwrap();
     let preconditioner = Preconditioner::new(&factor.lower, &noise).unwrap();
     let a = smooth.plus(&noise);
     let want = a.factor().log_det();
