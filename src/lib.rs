@@ -1,4 +1,59 @@
-//! x
+//! Gaussian processes that account for what they did not compute.
+//!
+//! Everything a model learns gets its gradient by automatic differentiation through tensor graphs of
+//! [burn](https://burn.dev), on a device chosen at run time. Inference is exact unless an approximation is asked for.
+//!
+//! # The map
+//!
+//! | module | what is there |
+//! |---|---|
+//! | [`fitted`] | from a table to a saved model and predictions in its own units: what the command does |
+//! | [`models`] | parameters + objective + posterior, one model a file |
+//! | [`kernels`] | covariance functions, composed in code or from text |
+//! | [`means`], [`likelihoods`] | the other parts of a prior |
+//! | [`params`], [`scope`] | parameters (constraints, priors, units) and how they become tensors |
+//! | [`products`] | covariance matrices and products with them, fused |
+//! | [`linalg`] | dense algebra with analytic adjoints |
+//! | [`train`] | optimisers, schedules, restarts, observers, checkpoints |
+//! | [`data`], [`metrics`], [`plot`], [`model_file`] | tables, scores, figures, the saved file |
+//! | [`device`], [`error`] | devices and number types; the one error type |
+//!
+//! Data flow one way: `data → model(kernel, likelihood) → objective → train → posterior → predict`.
+//!
+//! # Example
+//!
+//! ```
+//! use cagey::device::Compute;
+//! use cagey::kernels::Kernel;
+//! use cagey::models::exact::ExactGp;
+//! use cagey::models::posterior::Posterior;
+//! use cagey::models::{Observations, fit};
+//! use cagey::train::TrainConfig;
+//!
+//! # fn main() -> cagey::Result<()> {
+//! let x: Vec<f64> = (0..40).map(|i| 0.1 * i as f64).collect();
+//! let y = x.iter().map(|x| x.sin()).collect();
+//! let data = Observations::new(x, 1, y, None)?;
+//!
+//! let mut model = ExactGp::new(Kernel::parse("matern52(1.0) + linear", 1)?);
+//! let compute = Compute::default();
+//! fit::fit(&mut model, compute, &data, &TrainConfig::default(), &mut [])?;
+//!
+//! let posterior = model.posterior(compute, data)?;
+//! let prediction = posterior.predict(&[1.25, 10.0])?;
+//! assert!((prediction.mean[0] - 1.25f64.sin()).abs() < 0.01);
+//! assert!(prediction.variance[1] > prediction.variance[0]);
+//! # Ok(())
+//! # }
+//! ```
+//!
+//! # Units
+//!
+//! Data are standardised before they reach a model, and every number that a user writes or reads (kernel text, bounds,
+//! priors, reports, predictions) is in the units of the data; [`params`] says how.
+
+#![deny(missing_docs)]
+
 mod atomic;
 pub mod data;
 pub mod device;
@@ -17,4 +72,5 @@ pub mod products;
 pub mod scope;
 pub mod solvers;
 pub mod train;
+
 pub use error::{Error, Result};

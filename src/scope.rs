@@ -15,8 +15,12 @@ use crate::params::{Parameter, Parameters};
 pub struct Scope {
     compute: Compute,
     device: Device,
+    budget: usize,
     leaves: RefCell<HashMap<u64, Tensor<1>>>,
 }
+
+/// Bytes of temporary memory that a matrix-free product takes unless told otherwise.
+pub const BUDGET: usize = 64 << 20;
 
 impl Scope {
     /// A scope without gradients, for prediction.
@@ -24,7 +28,7 @@ impl Scope {
     /// # Errors
     /// [`Error::Device`] when the device or its precision is not available.
     pub fn new(compute: Compute) -> Result<Self> {
-        Ok(Self { compute, device: compute.device()?, leaves: RefCell::default() })
+        Ok(Self { compute, device: compute.device()?, budget: BUDGET, leaves: RefCell::default() })
     }
 
     /// A scope that records gradients.
@@ -34,6 +38,17 @@ impl Scope {
     pub fn training(compute: Compute) -> Result<Self> {
         let scope = Self::new(compute)?;
         Ok(Self { device: scope.device.autodiff(), ..scope })
+    }
+
+    /// The same scope with another limit, in bytes, on the temporary memory of a matrix-free product; besides inputs and
+    /// outputs. A product takes at least one tile, whatever the limit.
+    pub fn with_budget(self, bytes: usize) -> Self {
+        Self { budget: bytes, ..self }
+    }
+
+    /// Bytes of temporary memory that a matrix-free product may take.
+    pub fn budget(&self) -> usize {
+        self.budget
     }
 
     /// The device of this evaluation.

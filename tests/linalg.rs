@@ -508,6 +508,28 @@ fn identity(n: usize, like: &Tensor<2>) -> Tensor<2> {
     tensor(&entries, [n, n], &like.device(), like.dtype())
 }
 
+#[test]
+fn many_right_hand_sides_of_a_small_system_keep_their_gradient() {
+    let device = Device::flex().autodiff();
+    for n in [10, 40, 100] {
+        let t = 9000;
+        let b = tensor(&numbers(n * t, 70), [n, t], &device, DType::F64);
+        let gradient = |f: &dyn Fn(Tensor<2>) -> Tensor<1>| {
+            let k = tensor(&positive_definite(n, 71), [n, n], &device, DType::F64).require_grad();
+            let gradients = f(k.clone()).backward();
+            values(k.grad(&gradients).unwrap())
+        };
+        let fused = gradient(&|k| inv_quad_logdet(k, b.clone(), "K").unwrap().0);
+        let triangular = gradient(&|k| {
+            let z = solve_lower(cholesky(k, "K").unwrap(), b.clone()).unwrap();
+            (z.clone() * z).sum()
+        });
+        let solved = gradient(&|k| (cholesky_solve(cholesky(k, "K").unwrap(), b.clone()).unwrap() * b.clone()).sum());
+        close(&fused, &triangular, 1e-12);
+        close(&fused, &solved, 1e-12);
+    }
+}
+
 /// The graph of primitive operations that `mvn_nll` fuses.
 fn mvn_from_parts(k: Tensor<2>, noise: Tensor<1>, r: Tensor<1>) -> Tensor<1> {
     let n = r.dims()[0];

@@ -309,6 +309,11 @@ impl Kernel {
         Self::product(vec![constant, self])
     }
 
+    /// Number of leaves.
+    pub fn leaves(&self) -> usize {
+        self.leaf_names().len()
+    }
+
     fn leaf_names(&self) -> Vec<String> {
         match self {
             Self::Leaf(leaf) => vec![leaf.form.name().to_string()],

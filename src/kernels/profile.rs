@@ -27,15 +27,16 @@ pub trait Arithmetic: Clone {
     /// Non-negative integer power.
     #[inline(always)]
     fn powi(self, power: u32) -> Self {
-        match power {
-            0 => self.scale(0.0).shift(1.0),
-            1 => self,
-            _ => {
-                let half = self.clone().powi(power / 2);
-                let square = half.clone().mul(half);
-                if power % 2 == 1 { square.mul(self) } else { square }
+        let mut result = self.clone().scale(0.0).shift(1.0);
+        let (mut square, mut left) = (self, power);
+        while left > 0 {
+            if left % 2 == 1 {
+                result = result.mul(square.clone());
             }
+            square = square.clone().mul(square);
+            left /= 2;
         }
+        result
     }
 }
 

@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use burn::tensor::{Tensor, TensorData};
+use faer::{MatMut, MatRef};
 
 use super::dense::{self, inverse, product, solve};
 use super::host::{HostOp, Saved, apply1};
@@ -46,33 +47,36 @@ impl HostOp<1> for Cholesky {
                 Ok(jitter)
             })?;
             jitters.into_iter().for_each(jitter::record);
-            Ok((TensorData::new(lower.clone(), dims), Arc::new(lower) as Saved))
+            let (output, saved) = shape::share(TensorData::new(lower, dims));
+            Ok((output, Arc::new(saved) as Saved))
         })
     }
 
     fn adjoint(&self, saved: Saved, grad: TensorData, _needs: [bool; 1]) -> Result<[Option<TensorData>; 1]> {
         let (n, dims) = (shape::square("gradient of L", &grad)?, grad.shape().clone());
         with_real!(grad.dtype(), T => {
-            let (lower, mut grad) = (shape::take::<Vec<T>>(saved)?, into_vec::<T>(grad)?);
-            shape::each(&mut grad, n * n, |i, grad| {
-                adjoint(&lower[i * n * n..][..n * n], grad, n);
+            let (lower, mut grad) = (shape::take::<TensorData>(saved)?, into_vec::<T>(grad)?);
+            let lower = shape::numbers::<T>(&lower)?;
+            shape::each(&mut grad, n * n, |_, grad| {
+                dense::clear_upper(grad, n);
                 Ok(())
             })?;
-            Ok([Some(TensorData::new(grad, dims))])
+            let mut full = vec![T::of(0.0); grad.len()];
+            shape::each(&mut full, n * n, |i, full| {
+                let [l, grad] = [lower, &grad].map(|batch| dense::view(&batch[i * n * n..][..n * n], n));
+                adjoint(l, grad, dense::view_mut(full, n));
+                Ok(())
+            })?;
+            Ok([Some(TensorData::new(full, dims))])
         })
     }
 }
 
-/// Replaces the gradient of the factor by `½ L⁻ᵀ (Φ + Φᵀ) L⁻¹`.
-fn adjoint<T: Real>(lower: &[T], grad: &mut [T], n: usize) {
-    dense::clear_upper(grad, n);
-    let l = dense::view(lower, n);
-    let mut buffer = vec![T::of(0.0); n * n];
-    let mut phi = dense::view_mut(&mut buffer, n);
-    product::add_lower(phi.as_mut(), l.transpose(), dense::view(grad, n), T::of(0.5));
-    inverse::mirror(phi.as_mut());
-    solve::upper(l.transpose(), phi.as_mut());
-    solve::upper(l.transpose(), phi.as_mut().transpose_mut());
-    inverse::mirror(phi);
-    grad.copy_from_slice(&buffer);
+/// `½ L⁻ᵀ (Φ + Φᵀ) L⁻¹` into a zero matrix, from the factor and its lower triangular gradient.
+fn adjoint<T: Real>(l: MatRef<'_, T>, grad: MatRef<'_, T>, mut full: MatMut<'_, T>) {
+    product::add_lower(full.as_mut(), l.transpose(), grad, T::of(0.5));
+    inverse::mirror(full.as_mut());
+    solve::upper(l.transpose(), full.as_mut());
+    solve::upper(l.transpose(), full.as_mut().transpose_mut());
+    inverse::mirror(full);
 }

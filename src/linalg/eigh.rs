@@ -50,15 +50,16 @@ impl HostOp<1> for Eigh {
             for row in eigen.U().row_iter() {
                 packed.extend(row.iter().zip(&signs).map(|(&x, &s)| x * s));
             }
-            Ok((TensorData::new(packed.clone(), [n + 1, n]), Arc::new(packed) as Saved))
+            let (output, saved) = shape::share(TensorData::new(packed, [n + 1, n]));
+            Ok((output, Arc::new(saved) as Saved))
         })
     }
 
     fn adjoint(&self, saved: Saved, grad: TensorData, _needs: [bool; 1]) -> Result<[Option<TensorData>; 1]> {
         with_real!(grad.dtype(), T => {
-            let (packed, grad) = (shape::take::<Vec<T>>(saved)?, into_vec::<T>(grad)?);
+            let (packed, grad) = (shape::take::<TensorData>(saved)?, into_vec::<T>(grad)?);
             let n = grad.len().isqrt();
-            let (values, vectors) = packed.split_at(n);
+            let (values, vectors) = shape::numbers::<T>(&packed)?.split_at(n);
             let full = adjoint(values, dense::view(vectors, n), &grad[..n], dense::view(&grad[n..], n));
             Ok([Some(TensorData::new(full, [n, n]))])
         })

@@ -21,7 +21,8 @@ pub type Saved = Arc<dyn std::any::Any + Send + Sync>;
 
 /// An operation of `N` float tensors with an analytic adjoint, on host buffers.
 ///
-/// All inputs share one dtype (f32 or f64); the output has the same.
+/// All inputs share one dtype (f32 or f64). The output usually has the same; the adjoint gets the gradient in the output's
+/// dtype and returns gradients in the inputs'.
 pub trait HostOp<const N: usize>: std::fmt::Debug + Send + Sync + 'static {
     /// The output, and what the adjoint needs.
     fn forward(&self, inputs: [TensorData; N]) -> Result<(TensorData, Saved)>;
@@ -84,6 +85,15 @@ trait HostOps: Backend {
     fn host3(a: FloatTensor<Self>, b: FloatTensor<Self>, c: FloatTensor<Self>, call: Call<3>) -> FloatTensor<Self> {
         call.run::<Self>([a, b, c]).0
     }
+    fn host4(
+        a: FloatTensor<Self>,
+        b: FloatTensor<Self>,
+        c: FloatTensor<Self>,
+        d: FloatTensor<Self>,
+        call: Call<4>,
+    ) -> FloatTensor<Self> {
+        call.run::<Self>([a, b, c, d]).0
+    }
 }
 
 #[cfg(feature = "flex")]
@@ -103,6 +113,15 @@ impl<B: HostOps, C: CheckpointStrategy> HostOps for Autodiff<B, C> {
     fn host3(a: FloatTensor<Self>, b: FloatTensor<Self>, c: FloatTensor<Self>, call: Call<3>) -> FloatTensor<Self> {
         tracked::<B, C, 3>([a, b, c], call)
     }
+    fn host4(
+        a: FloatTensor<Self>,
+        b: FloatTensor<Self>,
+        c: FloatTensor<Self>,
+        d: FloatTensor<Self>,
+        call: Call<4>,
+    ) -> FloatTensor<Self> {
+        tracked::<B, C, 4>([a, b, c, d], call)
+    }
 }
 
 #[derive(Debug)]
@@ -113,6 +132,7 @@ struct State<const N: usize> {
     call: Call<N>,
     saved: Option<Saved>,
     shapes: [Vec<usize>; N],
+    dtype: DType,
 }
 
 fn tracked<B: Backend, C: CheckpointStrategy, const N: usize>(
@@ -121,10 +141,11 @@ fn tracked<B: Backend, C: CheckpointStrategy, const N: usize>(
 ) -> FloatTensor<Autodiff<B, C>> {
     let shapes = inputs.each_ref().map(|t| t.shape().to_vec());
     let nodes = inputs.each_ref().map(|t| t.node());
+    let dtype = inputs[0].dtype();
     match Backward::<B, N>::prepare::<C>(Adjoint, nodes).compute_bound().stateful() {
         OpsKind::Tracked(prep) => {
             let (output, saved) = call.run::<B>(inputs.map(|t| t.into_primitive()));
-            prep.finish(State { call, saved, shapes }, output)
+            prep.finish(State { call, saved, shapes, dtype }, output)
         }
         OpsKind::UnTracked(prep) => prep.finish(call.run::<B>(inputs.map(|t| t.into_primitive())).0),
     }
@@ -135,8 +156,8 @@ impl<B: Backend, const N: usize> Backward<B, N> for Adjoint {
 
     fn backward(self, ops: Ops<State<N>, N>, grads: &mut Gradients, _checkpointer: &mut Checkpointer) {
         let grad = grads.consume::<B>(&ops.node);
-        let (device, dtype) = (grad.device(), grad.dtype());
-        let State { call, saved, shapes } = ops.state;
+        let device = grad.device();
+        let State { call, saved, shapes, dtype } = ops.state;
         let needs = ops.parents.each_ref().map(Option::is_some);
         let gradients = saved
             .ok_or_else(|| Error::NotFinite("the output of a failed operation".into()))
@@ -185,4 +206,15 @@ pub fn apply3<const A: usize, const B: usize, const C: usize, const D: usize>(
     c: Tensor<C>,
 ) -> Result<Tensor<D>> {
     call(op, |call| Dispatch::host3(a.into_dispatch(), b.into_dispatch(), c.into_dispatch(), call))
+}
+
+/// Applies an operation of four tensors.
+pub fn apply4<const A: usize, const B: usize, const C: usize, const E: usize, const D: usize>(
+    op: impl HostOp<4>,
+    a: Tensor<A>,
+    b: Tensor<B>,
+    c: Tensor<C>,
+    d: Tensor<E>,
+) -> Result<Tensor<D>> {
+    call(op, |call| Dispatch::host4(a.into_dispatch(), b.into_dispatch(), c.into_dispatch(), d.into_dispatch(), call))
 }

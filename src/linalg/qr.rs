@@ -55,15 +55,16 @@ impl HostOp<1> for Qr {
             for (i, row) in r.row_iter().enumerate() {
                 packed.extend(row.iter().enumerate().map(|(j, &x)| if j < i { T::of(0.0) } else { x * sign[i] }));
             }
-            Ok((TensorData::new(packed.clone(), [n + k, k]), Arc::new(packed) as Saved))
+            let (output, saved) = shape::share(TensorData::new(packed, [n + k, k]));
+            Ok((output, Arc::new(saved) as Saved))
         })
     }
 
     fn adjoint(&self, saved: Saved, grad: TensorData, _needs: [bool; 1]) -> Result<[Option<TensorData>; 1]> {
         let (rows, k) = shape::matrices("gradient of Q and R", &grad)?;
         with_real!(grad.dtype(), T => {
-            let (packed, grad) = (shape::take::<Vec<T>>(saved)?, into_vec::<T>(grad)?);
-            let full = adjoint(&packed, grad, rows - k, k);
+            let (packed, grad) = (shape::take::<TensorData>(saved)?, into_vec::<T>(grad)?);
+            let full = adjoint(shape::numbers::<T>(&packed)?, grad, rows - k, k);
             Ok([Some(TensorData::new(full, [rows - k, k]))])
         })
     }

@@ -41,6 +41,19 @@ pub fn take<S: Any + Send + Sync + Clone>(saved: Saved) -> Result<S> {
     Ok(Arc::unwrap_or_clone(saved))
 }
 
+/// An output and a second handle of the same memory for the adjoint: copied only if somebody writes to it.
+pub fn share(data: TensorData) -> (TensorData, TensorData) {
+    let (bytes, shape, dtype) = data.into_parts();
+    let bytes = bytes.shared();
+    let share = |bytes| TensorData::from_bytes(bytes, shape.clone(), dtype);
+    (share(bytes.clone()), share(bytes))
+}
+
+/// The numbers of a shared output.
+pub fn numbers<T: Real>(data: &TensorData) -> Result<&[T]> {
+    data.as_slice().map_err(|e| Error::Device(format!("expected {} values: {e:?}", T::NAME)))
+}
+
 /// Applies `f` to every chunk of `size` numbers, in parallel when there are several.
 pub fn each<T: Real, R: Send>(
     batch: &mut [T],

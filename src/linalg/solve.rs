@@ -52,10 +52,9 @@ impl HostOp<2> for CholeskySolve {
                 dense::clear_upper(l, n);
                 Ok(())
             })?;
-            let mut systems = Systems::new(l, n, &x);
+            let systems = Systems::new(l, n, &x);
             solve_each(&systems, &mut x)?;
-            systems.x = x.clone();
-            Ok((TensorData::new(x, dims), Arc::new(systems) as Saved))
+            Ok(systems.solved(x, dims))
         })
     }
 
@@ -73,11 +72,11 @@ impl HostOp<2> for CholeskySolve {
 
 /// `−tril((B̄ Xᵀ + X B̄ᵀ) L)` for every system of a batch.
 fn factor_adjoint<T: Real>(systems: &Systems<T>, b: &[T]) -> Result<Vec<T>> {
-    let (n, size) = (systems.n, systems.size);
+    let (n, size, x) = (systems.n, systems.size, systems.solutions()?);
     let t = size / n.max(1);
     let mut sum = vec![T::of(0.0); systems.l.len()];
     shape::each(&mut sum, n * n, |i, sum| {
-        let (x, b) = (dense::view(systems.solution(i), t), dense::view(&b[i * size..][..size], t));
+        let (x, b) = (dense::view(&x[i * size..][..size], t), dense::view(&b[i * size..][..size], t));
         let mut work = vec![T::of(0.0); size];
         for (left, right) in [(b, x), (x, b)] {
             let mut right_l = dense::view_mut(&mut work, n);

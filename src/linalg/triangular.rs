@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use burn::tensor::{Tensor, TensorData};
+use burn::tensor::{Shape, Tensor, TensorData};
 use faer::{MatMut, MatRef};
 
 use super::dense::{self, product, solve};
@@ -62,7 +62,7 @@ struct Solve {
 #[derive(Debug, Clone)]
 pub(super) struct Systems<T> {
     pub l: Vec<T>,
-    pub x: Vec<T>,
+    pub x: Option<TensorData>,
     pub n: usize,
     /// Entries of one solution.
     pub size: usize,
@@ -72,7 +72,7 @@ impl<T: Real> Systems<T> {
     /// The factors, and a solution still to come from `b`.
     pub fn new(l: Vec<T>, n: usize, b: &[T]) -> Self {
         let size = b.len() * n * n / l.len().max(1);
-        Self { l, x: Vec::new(), n, size }
+        Self { l, x: None, n, size }
     }
 
     /// The factor of system `i`.
@@ -81,9 +81,16 @@ impl<T: Real> Systems<T> {
         dense::view(&self.l[i * square..][..square], self.n)
     }
 
-    /// The solution of system `i`.
-    pub fn solution(&self, i: usize) -> &[T] {
-        &self.x[i * self.size..][..self.size]
+    /// Keeps the solutions of all systems, and returns them as an output.
+    pub fn solved(mut self, x: Vec<T>, dims: Shape) -> (TensorData, Saved) {
+        let (output, saved) = shape::share(TensorData::new(x, dims));
+        self.x = Some(saved);
+        (output, Arc::new(self))
+    }
+
+    /// The solutions of all systems.
+    pub fn solutions(&self) -> Result<&[T]> {
+        self.x.as_ref().map_or(Ok(&[]), shape::numbers)
     }
 
     /// The shape of all factors, from that of the right-hand sides.
@@ -134,10 +141,10 @@ impl Solve {
 
     /// `−tril(B̄ Xᵀ)`, or `−tril(X B̄ᵀ)` for the transposed system, for every system.
     fn factor_adjoint<T: Real>(&self, systems: &Systems<T>, b: &[T]) -> Result<Vec<T>> {
-        let (n, size) = (systems.n, systems.size);
+        let (n, size, x) = (systems.n, systems.size, systems.solutions()?);
         let mut sum = vec![T::of(0.0); systems.l.len()];
         shape::each(&mut sum, n * n, |i, sum| {
-            let (x, b) = (self.view(systems.solution(i), n), self.view(&b[i * size..][..size], n));
+            let (x, b) = (self.view(&x[i * size..][..size], n), self.view(&b[i * size..][..size], n));
             let (left, right) = if self.upper() { (x, b) } else { (b, x) };
             product::add_lower(dense::view_mut(sum, n), left, right.transpose(), T::of(-1.0));
             Ok(())
@@ -154,10 +161,9 @@ impl HostOp<2> for Solve {
         with_real!(l.dtype(), T => {
             let (l, mut x) = (into_vec::<T>(l)?, into_vec::<T>(b)?);
             check_diagonal(&l, n)?;
-            let mut systems = Systems::new(l, n, &x);
+            let systems = Systems::new(l, n, &x);
             self.solve(self.upper(), &systems, &mut x)?;
-            systems.x = x.clone();
-            Ok((TensorData::new(x, dims), Arc::new(systems) as Saved))
+            Ok(systems.solved(x, dims))
         })
     }
 

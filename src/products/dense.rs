@@ -1,194 +1,279 @@
 //! The covariance matrix itself as one operation: every entry computed once forward and once more in the adjoint,
 //! nothing of its size kept between the two.
 
-use std::sync::Arc;
+use std::sync::{Arc, MutexGuard};
 
 use burn::tensor::{Tensor, TensorData};
 use rayon::prelude::*;
 
-use super::program::{Block, Program, Sums, WIDTH};
-use super::scalar::Elementary;
-use crate::error::{Error, Result};
+use super::lanes::{Lanes, Number, Work};
+use super::matvec::{coefficients, features, recall};
+use super::program::{Program, Pulled, Scratch};
+use super::schedule::Schedule;
+use super::sums::{ColumnSums, RowSums};
+use super::sweep::{At, Slots, Sweep, Visitor, flush, scale};
+use super::tile::{Few, GROUP, PANEL, Tile, Wide, panel, wide};
+use crate::error::Result;
 use crate::kernels::form::Lowered;
 use crate::linalg::host::{HostOp, Saved, apply2, apply3};
-use crate::linalg::real::{into_vec, with_real};
+use crate::linalg::real::{Real, into_vec, with_real};
 
 /// The covariance of two inputs lowered from the same kernel, `[n, m]`.
 pub fn cross(a: &Lowered, b: &Lowered) -> Result<Tensor<2>> {
-    apply3(Cross { program: Program::new(a) }, features(a), features(b), coefficients(a))
+    apply3(Dense { program: Program::new(a) }, features(a), coefficients(a), features(b))
 }
 
 /// The covariance of an input with itself, `[n, n]`.
 pub fn gram(lowered: &Lowered) -> Result<Tensor<2>> {
-    apply2(Gram { program: Program::new(lowered) }, features(lowered), coefficients(lowered))
-}
-
-fn features(lowered: &Lowered) -> Tensor<2> {
-    Tensor::cat(lowered.terms().into_iter().map(|t| t.features.clone()).collect(), 1)
-}
-
-/// Variances and shapes in the order of [`Program`]; a lone 1 when there are none, since tensors cannot be empty.
-fn coefficients(lowered: &Lowered) -> Tensor<1> {
-    let terms = lowered.terms();
-    let all: Vec<Tensor<1>> = terms.iter().flat_map(|t| t.variance.iter().chain(t.shape.iter())).cloned().collect();
-    match all.is_empty() {
-        false => Tensor::cat(all, 0),
-        true => Tensor::ones([1], (&terms[0].features.device(), terms[0].features.dtype())),
-    }
+    apply2(Dense { program: Program::new(lowered) }, features(lowered), coefficients(lowered))
 }
 
 #[derive(Debug)]
-struct Cross {
-    program: Program,
-}
-
-#[derive(Debug)]
-struct Gram {
+struct Dense {
     program: Program,
 }
 
 /// Features of rows and columns, and coefficients, as they came.
 struct Kept<T> {
-    rows: Vec<T>,
-    columns: Option<Vec<T>>,
+    x1: Vec<T>,
+    x2: Option<Vec<T>>,
     coefficients: Vec<T>,
     p: usize,
 }
 
-impl HostOp<3> for Cross {
-    fn forward(&self, [rows, columns, coefficients]: [TensorData; 3]) -> Result<(TensorData, Saved)> {
-        let (n, m, p) = (rows.shape()[0], columns.shape()[0], rows.shape()[1]);
-        with_real!(rows.dtype(), T => {
-            let kept = Kept::<T> {
-                rows: into_vec(rows)?,
-                columns: Some(into_vec(columns)?),
-                coefficients: into_vec(coefficients)?,
-                p,
-            };
-            Ok((TensorData::new(evaluate(&self.program, &kept), [n, m]), Arc::new(kept) as Saved))
-        })
-    }
-
-    fn adjoint(&self, saved: Saved, grad: TensorData, _needs: [bool; 3]) -> Result<[Option<TensorData>; 3]> {
-        with_real!(grad.dtype(), T => {
-            let kept = recall::<T>(saved)?;
-            let (n, m, p) = (grad.shape()[0], grad.shape()[1], kept.p);
-            let (rows, columns, coefficients) = adjoint(&self.program, &kept, &into_vec(grad)?);
-            let length = coefficients.len();
-            Ok([
-                Some(TensorData::new(rows, [n, p])),
-                Some(TensorData::new(columns, [m, p])),
-                Some(TensorData::new(coefficients, [length])),
-            ])
-        })
-    }
-}
-
-impl HostOp<2> for Gram {
-    fn forward(&self, [rows, coefficients]: [TensorData; 2]) -> Result<(TensorData, Saved)> {
-        let (n, p) = (rows.shape()[0], rows.shape()[1]);
-        with_real!(rows.dtype(), T => {
-            let kept =
-                Kept::<T> { rows: into_vec(rows)?, columns: None, coefficients: into_vec(coefficients)?, p };
-            Ok((TensorData::new(evaluate(&self.program, &kept), [n, n]), Arc::new(kept) as Saved))
-        })
+impl HostOp<2> for Dense {
+    fn forward(&self, [x, coefficients]: [TensorData; 2]) -> Result<(TensorData, Saved)> {
+        with_real!(x.dtype(), T => self.value::<T>(x, coefficients, None))
     }
 
     fn adjoint(&self, saved: Saved, grad: TensorData, _needs: [bool; 2]) -> Result<[Option<TensorData>; 2]> {
         with_real!(grad.dtype(), T => {
-            let kept = recall::<T>(saved)?;
-            let (n, p) = (grad.shape()[0], kept.p);
-            let (mut rows, columns, coefficients) = adjoint(&self.program, &kept, &into_vec(grad)?);
-            rows.iter_mut().zip(&columns).for_each(|(a, b)| *a += *b);
-            let length = coefficients.len();
-            Ok([Some(TensorData::new(rows, [n, p])), Some(TensorData::new(coefficients, [length]))])
+            let [x, coefficients, _] = self.gradients::<T>(saved, grad)?;
+            Ok([x, coefficients])
         })
     }
 }
 
-fn recall<T: Elementary>(saved: Saved) -> Result<Arc<Kept<T>>> {
-    saved.downcast::<Kept<T>>().map_err(|_| Error::Device("the gradient came in another dtype than the value".into()))
-}
-
-fn transposed<T: Copy + Send + Sync>(matrix: &[T], rows: usize, columns: usize) -> Vec<T> {
-    (0..columns).flat_map(|c| (0..rows).map(move |r| matrix[r * columns + c])).collect()
-}
-
-impl<T: Elementary> Kept<T> {
-    fn columns(&self) -> (Vec<T>, usize) {
-        let source = self.columns.as_ref().unwrap_or(&self.rows);
-        let m = source.len() / self.p;
-        (transposed(source, m, self.p), m)
+impl HostOp<3> for Dense {
+    fn forward(&self, [x1, coefficients, x2]: [TensorData; 3]) -> Result<(TensorData, Saved)> {
+        with_real!(x1.dtype(), T => self.value::<T>(x1, coefficients, Some(x2)))
     }
 
-    fn block<'a>(&'a self, columns: &'a [T], m: usize, row: usize, first: usize) -> Block<'a, T> {
-        Block {
-            row: &self.rows[row * self.p..][..self.p],
-            columns,
-            m,
-            first,
-            len: WIDTH.min(m - first),
-            coefficients: &self.coefficients,
-            own: self.columns.is_none().then_some(row),
-        }
+    fn adjoint(&self, saved: Saved, grad: TensorData, _needs: [bool; 3]) -> Result<[Option<TensorData>; 3]> {
+        with_real!(grad.dtype(), T => self.gradients::<T>(saved, grad))
     }
 }
 
-/// Rows a thread takes at once; the columns' features are read again for each row, from cache.
-fn rows_per_task(n: usize) -> usize {
-    n.div_ceil(rayon::current_num_threads()).max(1)
+impl Dense {
+    fn value<T: Number>(
+        &self,
+        x1: TensorData,
+        coefficients: TensorData,
+        x2: Option<TensorData>,
+    ) -> Result<(TensorData, Saved)> {
+        let [n, p] = [x1.shape()[0], x1.shape()[1]];
+        let m = x2.as_ref().map_or(n, |x| x.shape()[0]);
+        let x2 = x2.map(into_vec).transpose()?;
+        let kept = Kept::<T> { x1: into_vec(x1)?, x2, coefficients: into_vec(coefficients)?, p };
+        let value = T::vectorised(Evaluate { program: &self.program, kept: &kept, n, m });
+        Ok((TensorData::new(value, [n, m]), Arc::new(kept)))
+    }
+
+    fn gradients<T: Number>(&self, saved: Saved, grad: TensorData) -> Result<[Option<TensorData>; 3]> {
+        let kept = recall::<Kept<T>>(saved)?;
+        let (n, m, p) = (grad.shape()[0], grad.shape()[1], kept.p);
+        let grad = into_vec::<T>(grad)?;
+        let (mut x1, mut x2, mut coefficients) =
+            T::vectorised(Adjoint { program: &self.program, kept: &kept, grad: &grad, n, m });
+        let factor = self.program.factor(&kept.coefficients);
+        [&mut x1, &mut x2].into_iter().for_each(|g| scale(g, factor));
+        let along = coefficients.pop().unwrap_or_default();
+        coefficients.iter_mut().for_each(|c| *c *= factor.f64());
+        self.program.pull_factor(along, &mut coefficients);
+        let length = coefficients.len();
+        let coefficients: Vec<T> = coefficients.into_iter().map(T::of).collect();
+        Ok([
+            Some(TensorData::new(x1, [n, p])),
+            Some(TensorData::new(coefficients, [length])),
+            kept.x2.is_some().then(|| TensorData::new(x2, [m, p])),
+        ])
+    }
 }
 
-fn evaluate<T: Elementary>(program: &Program, kept: &Kept<T>) -> Vec<T> {
-    let (columns, m) = kept.columns();
-    let n = kept.rows.len() / kept.p;
-    let mut out = vec![T::of(0.0); n * m];
-    let per_task = n.div_ceil(4 * rayon::current_num_threads()).max(1);
-    out.par_chunks_mut(per_task * m).enumerate().for_each(|(task, chunk)| {
-        let mut scratch = program.scratch();
-        for (i, row) in chunk.chunks_mut(m).enumerate() {
-            for first in (0..m).step_by(WIDTH) {
-                let block = kept.block(&columns, m, task * per_task + i, first);
-                program.forward(&block, &mut scratch, &mut row[first..first + block.len]);
+impl<T: Number> Kept<T> {
+    fn sweep<'a, L: Lanes<Element = T>>(&'a self, program: &'a Program) -> Sweep<'a, L> {
+        let columns = self.x2.as_ref().unwrap_or(&self.x1);
+        let own = self.x2.is_none().then_some(0);
+        Sweep { own, ..Sweep::cross(program, &self.coefficients, &self.x1, columns, self.p) }
+    }
+}
+
+struct Evaluate<'a, T> {
+    program: &'a Program,
+    kept: &'a Kept<T>,
+    n: usize,
+    m: usize,
+}
+
+impl<T: Number> Work<T> for Evaluate<'_, T> {
+    type Output = Vec<T>;
+
+    fn run<L: Lanes<Element = T>>(self) -> Vec<T> {
+        let sweep = self.kept.sweep::<L>(self.program);
+        let factor = L::splat(self.program.factor(&self.kept.coefficients));
+        let mut out = vec![T::of(0.0); self.n * self.m];
+        let groups_per_task = sweep.rows.len().div_ceil(4 * rayon::current_num_threads()).max(1);
+        out.par_chunks_mut(groups_per_task * GROUP * self.m).enumerate().for_each(|(task, out)| {
+            L::enter(
+                #[inline(always)]
+                || {
+                    let start = task * groups_per_task;
+                    let groups = start..(start + groups_per_task).min(sweep.rows.len());
+                    let scratch = self.program.scratch(false);
+                    let mut writer = Writer { sweep: &sweep, scratch, factor, out, m: self.m };
+                    sweep.visit(groups, 0..sweep.columns.len(), &mut writer);
+                },
+            );
+        });
+        out
+    }
+}
+
+struct Writer<'a, L: Lanes> {
+    sweep: &'a Sweep<'a, L>,
+    scratch: Scratch<L>,
+    factor: L,
+    out: &'a mut [L::Element],
+    m: usize,
+}
+
+impl<L: Lanes> Visitor<L> for Writer<'_, L> {
+    #[inline(always)]
+    fn tile(&mut self, at: &At<L>) {
+        let k = self.sweep.program.evaluate(&at.pairs, self.sweep.coefficients, &mut self.scratch);
+        let first = at.panel * panel::<L>();
+        let width = panel::<L>().min(self.m - first);
+        for (values, row) in k.iter().zip(self.out.chunks_exact_mut(self.m).skip(at.group * GROUP)) {
+            let mut chunks = row[first..first + width].chunks_exact_mut(L::N);
+            let full = (&mut chunks).zip(values).map(|(chunk, v)| v.mul(self.factor).store(chunk)).count();
+            let rest = chunks.into_remainder();
+            if !rest.is_empty() {
+                let mut last = [L::Element::of(0.0); 16];
+                values[full].mul(self.factor).store(&mut last);
+                rest.copy_from_slice(&last[..rest.len()]);
             }
         }
-    });
-    out
+    }
+
+    fn end_of_group(&mut self, _group: usize) {}
 }
 
-fn adjoint<T: Elementary>(program: &Program, kept: &Kept<T>, grad: &[T]) -> (Vec<T>, Vec<T>, Vec<T>) {
-    let (columns, m) = kept.columns();
-    let p = kept.p;
-    let mut rows = vec![T::of(0.0); kept.rows.len()];
-    let per_task = rows_per_task(rows.len() / p);
-    let sums: Vec<Sums<T>> = rows
-        .par_chunks_mut(per_task * p)
-        .enumerate()
-        .map(|(task, chunk)| {
-            let mut scratch = program.scratch();
-            let mut sums = Sums {
-                row: vec![T::of(0.0); p],
-                columns: vec![T::of(0.0); p * m],
-                coefficients: vec![0.0; kept.coefficients.len()],
-            };
-            for (i, out) in chunk.chunks_mut(p).enumerate() {
-                let index = task * per_task + i;
-                sums.row.fill(T::of(0.0));
-                for first in (0..m).step_by(WIDTH) {
-                    let block = kept.block(&columns, m, index, first);
-                    let grad = &grad[index * m + first..][..block.len];
-                    program.adjoint(&block, grad, &mut scratch, &mut sums);
+struct Adjoint<'a, T> {
+    program: &'a Program,
+    kept: &'a Kept<T>,
+    grad: &'a [T],
+    n: usize,
+    m: usize,
+}
+
+impl<T: Number> Work<T> for Adjoint<'_, T> {
+    /// Gradients in x1 (and x2 with it, if that is the same), in x2, in the coefficients and last the factor.
+    type Output = (Vec<T>, Vec<T>, Vec<f64>);
+
+    fn run<L: Lanes<Element = T>>(self) -> Self::Output {
+        let (sweep, p) = (self.kept.sweep::<L>(self.program), self.kept.p);
+        let schedule = Schedule::latin(sweep.rows.len(), sweep.columns.len());
+        let (rows, columns) = (RowSums::new(&schedule.rows, p), ColumnSums::<L>::new(&schedule.columns, p));
+        let length = self.kept.coefficients.len() + 1;
+        let slots = Slots::new(&schedule, length);
+        schedule.run(|r, c| {
+            L::enter(
+                #[inline(always)]
+                || {
+                    let (groups, panels) = (schedule.rows[r].clone(), schedule.columns[c].clone());
+                    let mut reader = Reader {
+                        sweep: &sweep,
+                        scratch: self.program.scratch(true),
+                        grad: &self.grad[(groups.start * GROUP * self.m).min(self.grad.len())..],
+                        first: panels.start * panel::<L>(),
+                        m: self.m,
+                        column: vec![T::of(0.0); panel::<L>()],
+                        sums: vec![[L::zero(); GROUP]; p],
+                        rows: rows.block(r),
+                        columns: columns.block(c),
+                        coefficients: vec![0.0; length],
+                    };
+                    sweep.visit(groups, panels, &mut reader);
+                    slots.put(r, c, reader.coefficients);
+                },
+            );
+        });
+        let (mut x1, mut x2) = (vec![T::of(0.0); self.n * p], Vec::new());
+        rows.add_into(&mut x1);
+        if self.kept.x2.is_some() {
+            x2 = vec![T::of(0.0); self.m * p];
+            columns.add_into(&mut x2);
+        } else {
+            columns.add_into(&mut x1);
+        }
+        (x1, x2, slots.total())
+    }
+}
+
+struct Reader<'a, L: Lanes> {
+    sweep: &'a Sweep<'a, L>,
+    scratch: Scratch<L>,
+    /// From the block's first row on.
+    grad: &'a [L::Element],
+    /// First column of the block.
+    first: usize,
+    m: usize,
+    column: Vec<L::Element>,
+    sums: Vec<Few<L>>,
+    rows: MutexGuard<'a, Vec<Few<L::Element>>>,
+    columns: MutexGuard<'a, Vec<Wide<L>>>,
+    coefficients: Vec<f64>,
+}
+
+impl<L: Lanes> Reader<'_, L> {
+    #[inline(always)]
+    fn read(&mut self, at: &At<L>) {
+        let first = self.first + at.panel * panel::<L>();
+        let width = panel::<L>().min(self.m - first);
+        let out: &mut Tile<L> = self.sweep.program.cotangent(&mut self.scratch);
+        let mut rows = self.grad.chunks_exact(self.m).skip(at.group * GROUP);
+        for values in out.iter_mut() {
+            *values = match rows.next() {
+                Some(row) if width == panel::<L>() => wide(&row[first..]),
+                Some(row) => {
+                    self.column.fill(L::Element::of(0.0));
+                    self.column[..width].copy_from_slice(&row[first..]);
+                    wide(&self.column)
                 }
-                out.copy_from_slice(&sums.row);
-            }
-            sums
-        })
-        .collect();
-    let mut total = vec![T::of(0.0); p * m];
-    let mut coefficients = vec![0.0; kept.coefficients.len()];
-    for part in &sums {
-        total.iter_mut().zip(&part.columns).for_each(|(t, v)| *t += *v);
-        coefficients.iter_mut().zip(&part.coefficients).for_each(|(t, v)| *t += *v);
+                None => [L::zero(); PANEL],
+            };
+        }
     }
-    (rows, transposed(&total, p, m), coefficients.into_iter().map(T::of).collect())
+}
+
+impl<L: Lanes> Visitor<L> for Reader<'_, L> {
+    #[inline(always)]
+    fn tile(&mut self, at: &At<L>) {
+        let (program, p) = (self.sweep.program, self.sums.len());
+        self.read(at);
+        program.linearise(&at.pairs, self.sweep.coefficients, &mut self.scratch);
+        if let Some((factor, coefficients)) = self.coefficients.split_last_mut() {
+            if program.has_factor() {
+                *factor += program.along(&self.scratch);
+            }
+            let columns = &mut self.columns[at.panel * p..][..p];
+            let mut to = Pulled { columns, rows: &mut self.sums, coefficients };
+            program.pull(&at.pairs, self.sweep.coefficients, &mut self.scratch, &mut to);
+        }
+    }
+
+    #[inline(always)]
+    fn end_of_group(&mut self, group: usize) {
+        flush(&mut self.sums, &mut self.rows, group);
+    }
 }

@@ -1,13 +1,29 @@
 //! Products with covariance matrices, and the matrices themselves, faster than the tensor graph that defines them.
 
+mod accumulate;
+mod actions;
+mod blocks;
 mod dense;
+pub mod lanes;
+mod matvec;
+mod multiply;
 mod program;
-mod scalar;
+mod pull;
+mod schedule;
+mod sparse;
+mod sums;
+mod sweep;
+mod term;
+mod tile;
+pub mod tiled;
 
 use burn::tensor::Tensor;
 
-use crate::error::Result;
+pub use blocks::BlockSparse;
+
+use crate::error::{Error, Result};
 use crate::kernels::Kernel;
+use crate::kernels::form::Lowered;
 use crate::scope::Scope;
 
 /// k(x1, x2) `[n, m]`: one fused operation with an analytic adjoint on the CPU, the tensor graph elsewhere.
@@ -52,4 +68,115 @@ fn by_parts(
     let mut matrices = parts.iter().map(part);
     let Some(first) = matrices.next() else { return whole() };
     matrices.try_fold(first?, |sum, next| Ok(join(sum, next?)))
+}
+
+/// K(x1, x2) V `[n, t]` for `x1 [n, d]`, `x2 [m, d]`, `v [m, t]`, without storing K.
+///
+/// Fused on the CPU; elsewhere, and for kernels that cannot be lowered, [`tiled`].
+///
+/// # Errors
+/// [`Shape`](Error::Shape) when rows do not match, and whatever a user's kernel form reports.
+pub fn kv(kernel: &Kernel, scope: &Scope, x1: &Tensor<2>, x2: &Tensor<2>, v: &Tensor<2>) -> Result<Tensor<2>> {
+    same_rows("v", v.dims()[0], x2.dims()[0])?;
+    match (lowered(kernel, scope, x1), lowered(kernel, scope, x2)) {
+        (Some(a), Some(b)) => matvec::cross(&a, &b, v.clone()),
+        _ => tiled::kv(kernel, scope, x1, x2, v),
+    }
+}
+
+/// K(x, x) V `[n, t]` for `x [n, d]`, `v [n, t]`, white noise included, at half the cost of [`kv`].
+///
+/// # Errors
+/// As [`kv`].
+pub fn kv_gram(kernel: &Kernel, scope: &Scope, x: &Tensor<2>, v: &Tensor<2>) -> Result<Tensor<2>> {
+    same_rows("v", v.dims()[0], x.dims()[0])?;
+    match lowered(kernel, scope, x) {
+        Some(lowered) => matvec::gram(&lowered, v.clone()),
+        None => tiled::kv_gram(kernel, scope, x, v),
+    }
+}
+
+/// K(x1, x2) S `[n, i]` for block-sparse S `[m, i]`: as much work as one right-hand side.
+///
+/// # Errors
+/// As [`kv`].
+pub fn k_s(kernel: &Kernel, scope: &Scope, x1: &Tensor<2>, x2: &Tensor<2>, blocks: &BlockSparse) -> Result<Tensor<2>> {
+    same_rows("block-sparse values", blocks.values().dims()[0], x2.dims()[0])?;
+    match (lowered(kernel, scope, x1), lowered(kernel, scope, x2)) {
+        (Some(a), Some(b)) => actions::cross(&a, &b, blocks),
+        _ => tiled::k_s(kernel, scope, x1, x2, blocks),
+    }
+}
+
+/// k(x, x) of each row `[n]`, white noise included.
+///
+/// # Errors
+/// Whatever a user's kernel form reports.
+pub fn diag(kernel: &Kernel, scope: &Scope, x: &Tensor<2>) -> Result<Tensor<1>> {
+    kernel.diag(scope, x)
+}
+
+/// Σ_j k(x1_i, x2_j) `[n]`.
+///
+/// # Errors
+/// As [`kv`].
+pub fn row_sums(kernel: &Kernel, scope: &Scope, x1: &Tensor<2>, x2: &Tensor<2>) -> Result<Tensor<1>> {
+    let ones = Tensor::ones([x2.dims()[0], 1], (&x2.device(), x2.dtype()));
+    Ok(kv(kernel, scope, x1, x2, &ones)?.squeeze_dim(1))
+}
+
+/// What computation-aware objectives need of K = K(x, x), white noise included, and actions S; in f64 even for f32 data
+/// (in the data's precision on devices without f64).
+#[derive(Debug, Clone)]
+pub struct Accumulated {
+    /// Sᵀ K S `[i, i]`.
+    pub sks: Tensor<2>,
+    /// (K S)ᵀ(K S) `[i, i]`.
+    pub ksks: Tensor<2>,
+    /// (K S)ᵀ y `[i]`.
+    pub ksy: Tensor<1>,
+    /// tr K `[1]`.
+    pub trace: Tensor<1>,
+}
+
+/// Sᵀ K S, (K S)ᵀ(K S), (K S)ᵀ y and tr K for block-sparse S `[n, i]` and `y [n]`, in one pass over chunks of rows.
+///
+/// Memory is O(n + i² + chunk · i), the chunk as large as the scope's [budget](Scope::budget) allows; the adjoint makes
+/// each chunk of K S again, unless there is only one.
+///
+/// # Errors
+/// As [`kv`].
+pub fn accumulate(
+    kernel: &Kernel,
+    scope: &Scope,
+    x: &Tensor<2>,
+    blocks: &BlockSparse,
+    y: &Tensor<1>,
+) -> Result<Accumulated> {
+    let n = x.dims()[0];
+    same_rows("block-sparse values", blocks.values().dims()[0], n)?;
+    same_rows("y", y.dims()[0], n)?;
+    let packed = match lowered(kernel, scope, x) {
+        Some(lowered) => accumulate::packed(&lowered, blocks, y, scope.budget())?,
+        None => tiled::packed(kernel, scope, x, blocks, y)?,
+    };
+    unpack(kernel, scope, x, packed, blocks.len())
+}
+
+fn unpack(kernel: &Kernel, scope: &Scope, x: &Tensor<2>, packed: Tensor<1>, i: usize) -> Result<Accumulated> {
+    let square = |start: usize| packed.clone().narrow(0, start, i * i).reshape([i, i]);
+    let trace = kernel.diag(scope, x)?.cast(packed.dtype()).sum();
+    Ok(Accumulated { sks: square(0), ksks: square(i * i), ksy: packed.clone().narrow(0, 2 * i * i, i), trace })
+}
+
+fn same_rows(what: &str, got: usize, expected: usize) -> Result<()> {
+    if got == expected {
+        return Ok(());
+    }
+    Err(Error::shape(what, format!("{expected} rows, one for each row of the inputs"), got.to_string()))
+}
+
+/// The kernel's terms, where products are fused: on the CPU.
+fn lowered(kernel: &Kernel, scope: &Scope, x: &Tensor<2>) -> Option<Lowered> {
+    scope.compute().kind.is_cpu().then(|| kernel.lower(scope, x))?
 }

@@ -1,18 +1,19 @@
-//! A lowered kernel as a program: evaluated on short rows of the matrix that stay in the nearest cache, forward and in
-//! reverse, for any tree of terms, sums and products.
+//! A lowered kernel as a program: evaluated on tiles that stay in the nearest cache, forward and in reverse, for any tree
+//! of terms, sums and products.
 
-use super::scalar::{Elementary, Scalar};
+use super::lanes::{Lanes, Number};
+use super::term::{Pairs, TermPlan, only, own_lane};
+use super::tile::{Few, GROUP, PANEL, Tile, Wide, zeros};
 use crate::kernels::form::{Lowered, Metric};
-use crate::kernels::profile::Profile;
-
-/// Columns handled at once: every intermediate row of a few nodes fits the first-level cache.
-pub const WIDTH: usize = 256;
+use crate::linalg::real::Real;
 
 /// The structure of a lowered kernel, without its numbers.
 #[derive(Debug, Clone)]
 pub struct Program {
     /// In post-order: children before parents; the last is the root.
     nodes: Vec<Node>,
+    /// The coefficient that multiplies everything, left to the caller: it need not be applied pair by pair.
+    factor: Option<usize>,
 }
 
 #[derive(Debug, Clone)]
@@ -22,59 +23,35 @@ enum Node {
     Product(Vec<usize>),
 }
 
-/// Where a term's numbers stand: columns `start..start + width` of the features, entries of the coefficients.
-#[derive(Debug, Clone)]
-struct TermPlan {
-    metric: Metric,
-    profile: Profile,
-    start: usize,
-    width: usize,
-    shape: Option<usize>,
-    variance: Option<usize>,
+/// Room for the intermediate tiles of one thread.
+#[derive(Debug)]
+pub struct Scratch<L> {
+    values: Vec<Tile<L>>,
+    slopes: Vec<Tile<L>>,
+    shapes: Vec<Tile<L>>,
+    cotangents: Vec<Tile<L>>,
 }
 
-/// One row against up to [`WIDTH`] columns.
-pub struct Block<'a, T> {
-    /// Features of the row `[p]`.
-    pub row: &'a [T],
-    /// Features of all columns `[p, m]`, transposed.
-    pub columns: &'a [T],
-    /// Number of columns m in all.
-    pub m: usize,
-    /// First column of the block.
-    pub first: usize,
-    /// Columns in the block.
-    pub len: usize,
-    /// Variances and shapes.
-    pub coefficients: &'a [T],
-    /// The row's own index among the columns, when both inputs are one: where white noise stands.
-    pub own: Option<usize>,
-}
-
-/// Room for the intermediate rows of one thread.
-pub struct Scratch<T> {
-    values: Vec<T>,
-    cotangents: Vec<T>,
-    squares: Vec<T>,
-    weights: Vec<T>,
-}
-
-/// Sums of the adjoint of one thread.
-pub struct Sums<T> {
-    /// Gradient in the row's features `[p]`, for the current row.
-    pub row: Vec<T>,
-    /// Gradient in the columns' features `[p, m]`, transposed.
-    pub columns: Vec<T>,
+/// Where the adjoint of a tile adds to.
+#[derive(Debug)]
+pub struct Pulled<'a, L> {
+    /// Gradient in the columns' features `[p]`.
+    pub columns: &'a mut [Wide<L>],
+    /// Gradient in the rows' features `[p]`, lane by lane.
+    pub rows: &'a mut [Few<L>],
     /// Gradient in the coefficients.
-    pub coefficients: Vec<f64>,
+    pub coefficients: &'a mut [f64],
 }
 
 impl Program {
     /// The program of a kernel whose terms' features stand side by side in one matrix.
     pub fn new(lowered: &Lowered) -> Self {
-        let mut program = Self { nodes: Vec::new() };
+        let mut program = Self { nodes: Vec::new(), factor: None };
         let (mut column, mut coefficient) = (0, 0);
         program.push(lowered, &mut column, &mut coefficient);
+        if let [Node::Term(term)] = program.nodes.as_mut_slice() {
+            program.factor = term.variance.take();
+        }
         program
     }
 
@@ -101,111 +78,127 @@ impl Program {
         self.nodes.len() - 1
     }
 
-    /// Scratch rows for this program.
-    pub fn scratch<T: Elementary>(&self) -> Scratch<T> {
-        let rows = vec![T::of(0.0); self.nodes.len() * WIDTH];
-        Scratch {
-            values: rows.clone(),
-            cotangents: rows,
-            squares: vec![T::of(0.0); WIDTH],
-            weights: vec![T::of(0.0); WIDTH],
+    /// The factor v that the covariances of this program still need.
+    pub fn factor<T: Number>(&self, coefficients: &[T]) -> T {
+        self.factor.map_or(T::of(1.0), |i| coefficients[i])
+    }
+
+    /// Whether this is one profile without coefficients, times its factor.
+    pub fn is_scaled_profile(&self) -> bool {
+        matches!(self.nodes.as_slice(), [Node::Term(term)] if term.shape.is_none() && term.variance.is_none())
+    }
+
+    /// Adds the gradient in the factor, if it is a coefficient.
+    pub fn pull_factor(&self, gradient: f64, coefficients: &mut [f64]) {
+        if let Some(i) = self.factor {
+            coefficients[i] += gradient;
         }
     }
 
-    /// The covariances of a block, into `out [len]`.
-    pub fn forward<T: Elementary>(&self, block: &Block<T>, scratch: &mut Scratch<T>, out: &mut [T]) {
-        #[cfg(target_arch = "x86_64")]
-        if is_x86_feature_detected!("avx512f")
-            && is_x86_feature_detected!("avx512dq")
-            && is_x86_feature_detected!("fma")
-        {
-            // SAFETY: the features were just detected.
-            return unsafe { self.forward_avx512(block, scratch, out) };
-        }
-        self.forward_body(block, scratch, out);
+    /// Tiles for [`evaluate`](Self::evaluate), and for the adjoint if `slopes`.
+    pub fn scratch<L: Lanes>(&self, slopes: bool) -> Scratch<L> {
+        let tiles = |wanted: bool| vec![zeros(); if wanted { self.nodes.len() } else { 0 }];
+        Scratch { values: tiles(true), slopes: tiles(slopes), shapes: tiles(slopes), cotangents: tiles(slopes) }
     }
 
-    #[cfg(target_arch = "x86_64")]
-    #[target_feature(enable = "avx512f,avx512dq,fma,avx2")]
-    fn forward_avx512<T: Elementary>(&self, block: &Block<T>, scratch: &mut Scratch<T>, out: &mut [T]) {
-        self.forward_body(block, scratch, out);
-    }
-
+    /// The covariances of a tile.
     #[inline(always)]
-    fn forward_body<T: Elementary>(&self, block: &Block<T>, scratch: &mut Scratch<T>, out: &mut [T]) {
-        self.evaluate(block, scratch);
-        let root = (self.nodes.len() - 1) * WIDTH;
-        out.copy_from_slice(&scratch.values[root..root + block.len]);
-    }
-
-    #[inline(always)]
-    fn evaluate<T: Elementary>(&self, block: &Block<T>, scratch: &mut Scratch<T>) {
+    pub fn evaluate<'s, L: Lanes>(
+        &self,
+        pairs: &Pairs<L>,
+        coefficients: &[L::Element],
+        scratch: &'s mut Scratch<L>,
+    ) -> &'s Tile<L> {
         for (i, node) in self.nodes.iter().enumerate() {
-            let (done, rest) = scratch.values.split_at_mut(i * WIDTH);
-            let out = &mut rest[..block.len];
+            let (done, rest) = scratch.values.split_at_mut(i);
             match node {
-                Node::Term(term) => {
-                    term.compare(block, &mut scratch.squares);
-                    term.values(block, &scratch.squares, out);
-                }
-                Node::Sum(children) => combine(children, done, out, |a, b| a + b),
-                Node::Product(children) => combine(children, done, out, |a, b| a * b),
+                Node::Term(term) => term.values(pairs, coefficients, &mut rest[0]),
+                other => other.combine(done, &mut rest[0]),
             }
         }
+        &scratch.values[self.nodes.len() - 1]
     }
 
-    /// Adds the adjoint of a block, given the cotangents `grad [len]` of its covariances.
-    pub fn adjoint<T: Elementary>(&self, block: &Block<T>, grad: &[T], scratch: &mut Scratch<T>, sums: &mut Sums<T>) {
-        #[cfg(target_arch = "x86_64")]
-        if is_x86_feature_detected!("avx512f")
-            && is_x86_feature_detected!("avx512dq")
-            && is_x86_feature_detected!("fma")
-        {
-            // SAFETY: the features were just detected.
-            return unsafe { self.adjoint_avx512(block, grad, scratch, sums) };
-        }
-        self.adjoint_body(block, grad, scratch, sums);
-    }
-
-    #[cfg(target_arch = "x86_64")]
-    #[target_feature(enable = "avx512f,avx512dq,fma,avx2")]
-    fn adjoint_avx512<T: Elementary>(
-        &self,
-        block: &Block<T>,
-        grad: &[T],
-        scratch: &mut Scratch<T>,
-        sums: &mut Sums<T>,
-    ) {
-        self.adjoint_body(block, grad, scratch, sums);
-    }
-
+    /// The covariances of a tile, and all that [`pull`](Self::pull) needs.
     #[inline(always)]
-    fn adjoint_body<T: Elementary>(&self, block: &Block<T>, grad: &[T], scratch: &mut Scratch<T>, sums: &mut Sums<T>) {
-        self.evaluate(block, scratch);
-        let root = (self.nodes.len() - 1) * WIDTH;
-        scratch.cotangents[root..root + block.len].copy_from_slice(grad);
-        for (i, node) in self.nodes.iter().enumerate().rev() {
-            let (before, from_here) = scratch.cotangents.split_at_mut(i * WIDTH);
-            let cotangent = &from_here[..block.len];
+    pub fn linearise<'s, L: Lanes>(
+        &self,
+        pairs: &Pairs<L>,
+        coefficients: &[L::Element],
+        scratch: &'s mut Scratch<L>,
+    ) -> &'s Tile<L> {
+        for (i, node) in self.nodes.iter().enumerate() {
+            let (done, rest) = scratch.values.split_at_mut(i);
             match node {
                 Node::Term(term) => {
-                    term.compare(block, &mut scratch.squares);
-                    term.adjoint(block, cotangent, &scratch.squares, &mut scratch.weights, sums);
+                    term.slopes(pairs, coefficients, &mut rest[0], &mut scratch.slopes[i], &mut scratch.shapes[i]);
                 }
-                Node::Sum(children) => {
-                    for &child in children {
-                        before[child * WIDTH..][..block.len].copy_from_slice(cotangent);
+                other => other.combine(done, &mut rest[0]),
+            }
+        }
+        &scratch.values[self.nodes.len() - 1]
+    }
+
+    /// The cotangents of a tile's covariances, for the caller to fill before [`pull`](Self::pull).
+    #[inline(always)]
+    pub fn cotangent<'s, L: Lanes>(&self, scratch: &'s mut Scratch<L>) -> &'s mut Tile<L> {
+        &mut scratch.cotangents[self.nodes.len() - 1]
+    }
+
+    /// Whether the factor is a coefficient.
+    pub fn has_factor(&self) -> bool {
+        self.factor.is_some()
+    }
+
+    /// Σ cotangent · covariance over a tile: its part of the gradient in the factor.
+    #[inline(always)]
+    pub fn along<L: Lanes>(&self, scratch: &Scratch<L>) -> f64 {
+        let root = self.nodes.len() - 1;
+        dot(&scratch.cotangents[root], &scratch.values[root])
+    }
+
+    /// Adds the adjoint of a tile, after [`linearise`](Self::linearise) and with the cotangents in place.
+    #[inline(always)]
+    pub fn pull<L: Lanes>(
+        &self,
+        pairs: &Pairs<L>,
+        coefficients: &[L::Element],
+        scratch: &mut Scratch<L>,
+        to: &mut Pulled<L>,
+    ) {
+        for (i, node) in self.nodes.iter().enumerate().rev() {
+            let (before, rest) = scratch.cotangents.split_at_mut(i);
+            let cotangent = &mut rest[0];
+            match node {
+                Node::Term(term) if term.metric == Metric::Delta => {
+                    if let Some(index) = term.variance {
+                        for (q, row) in cotangent.iter().enumerate() {
+                            if let Some((c, lane)) = own_lane(pairs, q) {
+                                to.coefficients[index] += only(row[c], lane).sum().f64();
+                            }
+                        }
                     }
                 }
+                Node::Term(term) => {
+                    if let Some(index) = term.variance {
+                        // The value is v k: its gradient in v is k.
+                        let total = dot(cotangent, &scratch.values[i]);
+                        to.coefficients[index] += total / coefficients[index].f64();
+                    }
+                    if let Some(index) = term.shape {
+                        to.coefficients[index] += dot(cotangent, &scratch.shapes[i]);
+                    }
+                    if term.pulls() {
+                        weigh(cotangent, &scratch.slopes[i], term.metric);
+                        term.pull(pairs, cotangent, to.columns, to.rows);
+                    }
+                }
+                Node::Sum(children) => children.iter().for_each(|&child| before[child] = *cotangent),
                 Node::Product(children) => {
                     for &child in children {
-                        let target = &mut before[child * WIDTH..][..block.len];
-                        target.copy_from_slice(cotangent);
+                        before[child] = *cotangent;
                         for &other in children.iter().filter(|&&other| other != child) {
-                            let factor = &scratch.values[other * WIDTH..][..block.len];
-                            for (t, f) in target.iter_mut().zip(factor) {
-                                *t = *t * *f;
-                            }
+                            multiply(&mut before[child], &scratch.values[other]);
                         }
                     }
                 }
@@ -214,154 +207,46 @@ impl Program {
     }
 }
 
+impl Node {
+    #[inline(always)]
+    fn combine<L: Lanes>(&self, done: &[Tile<L>], out: &mut Tile<L>) {
+        let (Self::Sum(children) | Self::Product(children)) = self else { return };
+        for (i, &child) in children.iter().enumerate() {
+            match (i, self) {
+                (0, _) => *out = done[child],
+                (_, Self::Product(_)) => multiply(out, &done[child]),
+                _ => add(out, &done[child]),
+            }
+        }
+    }
+}
+
 #[inline(always)]
-fn combine<T: Elementary>(children: &[usize], done: &[T], out: &mut [T], join: impl Fn(T, T) -> T) {
-    for (i, &child) in children.iter().enumerate() {
-        let source = &done[child * WIDTH..][..out.len()];
-        if i == 0 {
-            out.copy_from_slice(source);
-        } else {
-            for (o, s) in out.iter_mut().zip(source) {
-                *o = join(*o, *s);
-            }
-        }
+fn add<L: Lanes>(to: &mut Tile<L>, other: &Tile<L>) {
+    to.iter_mut().flatten().zip(other.iter().flatten()).for_each(|(a, b)| *a = a.add(*b));
+}
+
+#[inline(always)]
+fn multiply<L: Lanes>(to: &mut Tile<L>, other: &Tile<L>) {
+    to.iter_mut().flatten().zip(other.iter().flatten()).for_each(|(a, b)| *a = a.mul(*b));
+}
+
+/// Turns cotangents of covariances into those of s, with the 2 of a squared distance's derivative.
+#[inline(always)]
+fn weigh<L: Lanes>(cotangent: &mut Tile<L>, slopes: &Tile<L>, metric: Metric) {
+    let two = L::splat(L::Element::of(if metric == Metric::SquaredDistance { 2.0 } else { 1.0 }));
+    for (row, slopes) in cotangent.iter_mut().zip(slopes) {
+        row.iter_mut().zip(slopes).for_each(|(w, s)| *w = w.mul(s.mul(two)));
     }
 }
 
-/// Runs `$body` with `$p` a constant profile, so that the compiler specialises the loop for it.
-macro_rules! with_profile {
-    ($profile:expr, $p:ident => $body:expr) => {
-        match $profile {
-            Profile::Rbf => with_profile!(@ Profile::Rbf, $p, $body),
-            Profile::Matern12 => with_profile!(@ Profile::Matern12, $p, $body),
-            Profile::Matern32 => with_profile!(@ Profile::Matern32, $p, $body),
-            Profile::Matern52 => with_profile!(@ Profile::Matern52, $p, $body),
-            Profile::RationalQuadratic => with_profile!(@ Profile::RationalQuadratic, $p, $body),
-            Profile::Identity => with_profile!(@ Profile::Identity, $p, $body),
-            other => {
-                let $p = other;
-                $body
-            }
+#[inline(always)]
+fn dot<L: Lanes>(a: &Tile<L>, b: &Tile<L>) -> f64 {
+    let mut sums = [L::zero(); GROUP];
+    for c in 0..PANEL {
+        for q in 0..GROUP {
+            sums[q] = a[q][c].mul_add(b[q][c], sums[q]);
         }
-    };
-    (@ $constant:expr, $p:ident, $body:expr) => {{
-        const P: Profile = $constant;
-        let $p = P;
-        $body
-    }};
+    }
+    sums.iter().map(|s| s.sum().f64()).sum()
 }
-
-impl TermPlan {
-    fn coefficient<T: Elementary>(index: Option<usize>, block: &Block<T>) -> T {
-        index.map_or(T::of(1.0), |i| block.coefficients[i])
-    }
-
-    #[inline(always)]
-    fn features<'a, T>(&self, block: &Block<'a, T>, k: usize) -> (&'a T, &'a [T]) {
-        let column = self.start + k;
-        (&block.row[column], &block.columns[column * block.m + block.first..][..block.len])
-    }
-
-    /// s of each pair.
-    #[inline(always)]
-    fn compare<T: Elementary>(&self, block: &Block<T>, squares: &mut [T]) {
-        let squares = &mut squares[..block.len];
-        squares.fill(T::of(0.0));
-        for k in 0..self.width {
-            let (&a, columns) = self.features(block, k);
-            match self.metric {
-                Metric::SquaredDistance => {
-                    for (s, &b) in squares.iter_mut().zip(columns) {
-                        let difference = a - b;
-                        *s = num_traits::Float::mul_add(difference, difference, *s);
-                    }
-                }
-                Metric::InnerProduct => {
-                    for (s, &b) in squares.iter_mut().zip(columns) {
-                        *s = num_traits::Float::mul_add(a, b, *s);
-                    }
-                }
-                Metric::Delta => {}
-            }
-        }
-    }
-
-    #[inline(always)]
-    fn values<T: Elementary>(&self, block: &Block<T>, squares: &[T], out: &mut [T]) {
-        let (a, v) = (Scalar(Self::coefficient(self.shape, block)), Self::coefficient(self.variance, block));
-        if self.metric == Metric::Delta {
-            out.fill(T::of(0.0));
-            if let Some(slot) = block.own.and_then(|own| out.get_mut(own.checked_sub(block.first)?)) {
-                *slot = v;
-            }
-            return;
-        }
-        with_profile!(self.profile, p => {
-            for (o, &s) in out.iter_mut().zip(squares) {
-                *o = v * p.value(Scalar(s), a).0;
-            }
-        });
-    }
-
-    #[inline(always)]
-    fn adjoint<T: Elementary>(
-        &self,
-        block: &Block<T>,
-        cotangent: &[T],
-        squares: &[T],
-        weights: &mut [T],
-        sums: &mut Sums<T>,
-    ) {
-        let (a, v) = (Scalar(Self::coefficient(self.shape, block)), Self::coefficient(self.variance, block));
-        if self.metric == Metric::Delta {
-            if let (Some(i), Some(own)) = (self.variance, block.own)
-                && let Some(g) = own.checked_sub(block.first).and_then(|at| cotangent.get(at))
-            {
-                sums.coefficients[i] += g.f64();
-            }
-            return;
-        }
-        let weights = &mut weights[..block.len];
-        let (mut in_value, mut in_shape) = ([T::of(0.0); LANES], [T::of(0.0); LANES]);
-        with_profile!(self.profile, p => {
-            for ((w, s), g) in weights.chunks_mut(LANES).zip(squares.chunks(LANES)).zip(cotangent.chunks(LANES)) {
-                for l in 0..w.len() {
-                    let (value, slope, shape) = p.slopes(Scalar(s[l]), a);
-                    w[l] = g[l] * v * slope.0;
-                    in_value[l] += g[l] * value.0;
-                    in_shape[l] += g[l] * v * shape.0;
-                }
-            }
-        });
-        let total = |lanes: &[T; LANES]| lanes.iter().map(|l| l.f64()).sum::<f64>();
-        if let Some(i) = self.variance {
-            sums.coefficients[i] += total(&in_value);
-        }
-        if let Some(i) = self.shape {
-            sums.coefficients[i] += total(&in_shape);
-        }
-        let two = T::of(2.0);
-        for k in 0..self.width {
-            let (&a, columns) = self.features(block, k);
-            let target = &mut sums.columns[(self.start + k) * block.m + block.first..][..block.len];
-            let mut lanes = [T::of(0.0); LANES];
-            let chunks = weights.chunks(LANES).zip(columns.chunks(LANES)).zip(target.chunks_mut(LANES));
-            for ((w, b), t) in chunks {
-                for l in 0..w.len() {
-                    if self.metric == Metric::SquaredDistance {
-                        let pull = two * w[l] * (a - b[l]);
-                        lanes[l] += pull;
-                        t[l] -= pull;
-                    } else {
-                        lanes[l] += w[l] * b[l];
-                        t[l] += w[l] * a;
-                    }
-                }
-            }
-            sums.row[self.start + k] += T::of(total(&lanes));
-        }
-    }
-}
-
-/// Independent partial sums, enough for the widest vectors.
-const LANES: usize = 16;

@@ -26,17 +26,22 @@ pub fn set<T: Real>(c: MatMut<'_, T>, a: MatRef<'_, T>, b: MatRef<'_, T>, alpha:
     product(c, Accum::Replace, a, b, alpha, 2 * rayon::current_num_threads());
 }
 
+/// Where a product of `n` rows or columns is split: half, rounded up to whole registers.
+fn middle(n: usize) -> usize {
+    (n / 2).next_multiple_of(16).min(n)
+}
+
 fn product<T: Real>(c: MatMut<'_, T>, accum: Accum, a: MatRef<'_, T>, b: MatRef<'_, T>, alpha: T, pieces: usize) {
     let (m, n) = (c.nrows(), c.ncols());
     if pieces <= 1 || !splits(m * n * a.ncols()) {
         return matmul(c, accum, a, b, alpha, Par::Seq);
     }
     if m >= n {
-        let middle = super::half(m);
+        let middle = middle(m);
         let ((c1, c2), (a1, a2)) = (c.split_at_row_mut(middle), a.split_at_row(middle));
         rayon::join(|| product(c1, accum, a1, b, alpha, pieces / 2), || product(c2, accum, a2, b, alpha, pieces / 2));
     } else {
-        let middle = super::half(n);
+        let middle = middle(n);
         let ((c1, c2), (b1, b2)) = (c.split_at_col_mut(middle), b.split_at_col(middle));
         rayon::join(|| product(c1, accum, a, b1, alpha, pieces / 2), || product(c2, accum, a, b2, alpha, pieces / 2));
     }

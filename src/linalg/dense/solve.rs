@@ -11,7 +11,7 @@ use crate::linalg::real::Real;
 /// `B ← L⁻¹ B` for a lower triangular `L`; the strict upper triangle is not read.
 pub fn lower<T: Real>(l: MatRef<'_, T>, b: MatMut<'_, T>) {
     if l.nrows() <= tile::ORDER {
-        return spread(&tile::Triangle::lower(l), b);
+        return tile::lower(l, b);
     }
     let m = half(l.nrows());
     let (l11, _, l21, l22) = l.split_at(m, m);
@@ -24,7 +24,7 @@ pub fn lower<T: Real>(l: MatRef<'_, T>, b: MatMut<'_, T>) {
 /// `B ← U⁻¹ B` for an upper triangular `U`, such as the transposed view of a factor; the strict lower triangle is not read.
 pub fn upper<T: Real>(u: MatRef<'_, T>, b: MatMut<'_, T>) {
     if u.nrows() <= tile::ORDER {
-        return spread(&tile::Triangle::upper(u), b);
+        return tile::upper(u, b);
     }
     let m = half(u.nrows());
     let (u11, u12, _, u22) = u.split_at(m, m);
@@ -32,14 +32,4 @@ pub fn upper<T: Real>(u: MatRef<'_, T>, b: MatMut<'_, T>) {
     upper(u22, b2.as_mut());
     product::add(b1.as_mut(), u12, b2.as_ref(), T::of(-1.0));
     upper(u11, b1);
-}
-
-/// Shares the right-hand sides of one tile among the threads.
-fn spread<T: Real>(triangle: &tile::Triangle<T>, b: MatMut<'_, T>) {
-    if !product::splits(b.nrows() * b.nrows() * b.ncols()) {
-        return triangle.solve(b);
-    }
-    let middle = half(b.ncols());
-    let (left, right) = b.split_at_col_mut(middle);
-    rayon::join(|| spread(triangle, left), || spread(triangle, right));
 }

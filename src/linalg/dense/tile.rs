@@ -1,11 +1,18 @@
 //! The two kernels that are not matrix products: Cholesky factorisation and forward substitution of one tile.
+//!
+//! Tiles are packed into `N × N` arrays on the stack: [`ORDER`] as a rule, [`SMALL`] for the matrices of a batch, whose packing
+//! would cost more than their arithmetic.
 
 use faer::{MatMut, MatRef};
 
+use super::product;
 use crate::linalg::real::Real;
 
-/// The order of a diagonal tile.
+/// The largest order of a diagonal tile.
 pub const ORDER: usize = 64;
+
+/// The order up to which a small tile is used.
+const SMALL: usize = 16;
 
 /// Right-hand sides substituted together: four AVX-512 registers of f64 a row.
 const WIDTH: usize = 32;
@@ -14,38 +21,42 @@ const WIDTH: usize = 32;
 ///
 /// # Errors
 /// The index of the first pivot that is not a positive finite number.
-pub fn factor<T: Real>(mut a: MatMut<'_, T>) -> Result<(), usize> {
+pub fn factor<T: Real>(a: MatMut<'_, T>) -> Result<(), usize> {
+    if a.nrows() <= SMALL { factor_packed::<T, SMALL>(a) } else { factor_packed::<T, ORDER>(a) }
+}
+
+fn factor_packed<T: Real, const N: usize>(mut a: MatMut<'_, T>) -> Result<(), usize> {
     let n = a.nrows();
-    let mut upper = [T::of(0.0); ORDER * ORDER];
+    let mut upper = [[T::of(0.0); N]; N];
     for i in 0..n {
         for j in 0..=i {
-            upper[j * ORDER + i] = a[(i, j)];
+            upper[j][i] = a[(i, j)];
         }
     }
     pulp::Arch::new().dispatch(FactorUpper { a: &mut upper, n })?;
     for i in 0..n {
         for j in 0..=i {
-            a[(i, j)] = upper[j * ORDER + i];
+            a[(i, j)] = upper[j][i];
         }
     }
     Ok(())
 }
 
 /// `UᵀU = A` in the upper triangle of a row-major tile, right-looking: every update runs along a row.
-struct FactorUpper<'a, T> {
-    a: &'a mut [T; ORDER * ORDER],
+struct FactorUpper<'a, T, const N: usize> {
+    a: &'a mut [[T; N]; N],
     n: usize,
 }
 
-impl<T: Real> pulp::WithSimd for FactorUpper<'_, T> {
+impl<T: Real, const N: usize> pulp::WithSimd for FactorUpper<'_, T, N> {
     type Output = Result<(), usize>;
 
     #[inline(always)]
     fn with_simd<S: pulp::Simd>(self, _: S) -> Self::Output {
         let Self { a, n } = self;
         for k in 0..n {
-            let (head, tail) = a.split_at_mut((k + 1) * ORDER);
-            let row = &mut head[k * ORDER..][..n];
+            let (head, tail) = a.split_at_mut(k + 1);
+            let row = &mut head[k][..n];
             let pivot = row[k];
             if !(pivot > T::of(0.0) && pivot.is_finite()) {
                 return Err(k);
@@ -55,7 +66,7 @@ impl<T: Real> pulp::WithSimd for FactorUpper<'_, T> {
             for x in &mut row[k + 1..] {
                 *x /= root;
             }
-            for (i, other) in tail.chunks_exact_mut(ORDER).take(n - k - 1).enumerate() {
+            for (i, other) in tail.iter_mut().take(n - k - 1).enumerate() {
                 let j = k + 1 + i;
                 let factor = -row[j];
                 for (x, &u) in other[j..n].iter_mut().zip(&row[j..n]) {
@@ -67,52 +78,70 @@ impl<T: Real> pulp::WithSimd for FactorUpper<'_, T> {
     }
 }
 
-/// A triangular tile in the order of its substitution: row-major, lower, padded to [`ORDER`].
-pub struct Triangle<T> {
-    entries: [T; ORDER * ORDER],
+/// `B ← L⁻¹ B` for a lower triangular tile.
+pub fn lower<T: Real>(l: MatRef<'_, T>, b: MatMut<'_, T>) {
+    let n = l.nrows();
+    let entry = |i, j| l[(i, j)];
+    if n <= SMALL {
+        Triangle::<T, SMALL>::new(n, false, entry).share(b)
+    } else {
+        Triangle::<T, ORDER>::new(n, false, entry).share(b)
+    }
+}
+
+/// `B ← U⁻¹ B` for an upper triangular tile: a forward substitution of everything reversed.
+pub fn upper<T: Real>(u: MatRef<'_, T>, b: MatMut<'_, T>) {
+    let n = u.nrows();
+    let entry = |i, j| u[(n - 1 - i, n - 1 - j)];
+    if n <= SMALL {
+        Triangle::<T, SMALL>::new(n, true, entry).share(b)
+    } else {
+        Triangle::<T, ORDER>::new(n, true, entry).share(b)
+    }
+}
+
+/// A triangular tile in the order of its substitution: row-major, lower.
+struct Triangle<T, const N: usize> {
+    entries: [[T; N]; N],
     order: usize,
     backward: bool,
 }
 
-impl<T: Real> Triangle<T> {
-    /// A lower triangular tile.
-    pub fn lower(l: MatRef<'_, T>) -> Self {
-        Self::packed(l.nrows(), false, |i, j| l[(i, j)])
-    }
-
-    /// An upper triangular tile; its substitution runs backwards.
-    pub fn upper(u: MatRef<'_, T>) -> Self {
-        let last = u.nrows().saturating_sub(1);
-        Self::packed(u.nrows(), true, |i, j| u[(last - i, last - j)])
-    }
-
-    fn packed(order: usize, backward: bool, entry: impl Fn(usize, usize) -> T) -> Self {
-        let mut entries = [T::of(0.0); ORDER * ORDER];
-        for i in 0..order {
-            for j in 0..=i {
-                entries[i * ORDER + j] = entry(i, j);
+impl<T: Real, const N: usize> Triangle<T, N> {
+    fn new(order: usize, backward: bool, entry: impl Fn(usize, usize) -> T) -> Self {
+        let mut entries = [[T::of(0.0); N]; N];
+        for (i, row) in entries.iter_mut().enumerate().take(order) {
+            for (j, x) in row[..=i].iter_mut().enumerate() {
+                *x = entry(i, j);
             }
         }
-        if order < ORDER {
-            entries[order * ORDER + order] = T::of(1.0);
+        if order < N {
+            // Rows are substituted in pairs: the partner of the last one is divided by this.
+            entries[order][order] = T::of(1.0);
         }
         Self { entries, order, backward }
     }
 
-    /// Solves for the right-hand sides in the columns of `b`, in place.
-    pub fn solve(&self, b: MatMut<'_, T>) {
-        let cols = b.ncols();
+    /// Solves for the right-hand sides in the columns of `b`, shared among the threads.
+    fn share(&self, b: MatMut<'_, T>) {
+        if b.ncols() <= WIDTH || !product::splits(self.order * self.order * b.ncols()) {
+            return self.solve(b);
+        }
+        let middle = (b.ncols() / 2).next_multiple_of(WIDTH);
+        let (left, right) = b.split_at_col_mut(middle);
+        rayon::join(|| self.share(left), || self.share(right));
+    }
+
+    fn solve(&self, b: MatMut<'_, T>) {
         let mut rest = b;
-        let mut done = 0;
-        let mut x = [[T::of(0.0); WIDTH]; ORDER];
-        while done < cols {
-            let width = WIDTH.min(cols - done);
+        let mut x = [[T::of(0.0); WIDTH]; N];
+        while rest.ncols() > 0 {
+            let width = WIDTH.min(rest.ncols());
             let (mut block, tail) = rest.split_at_col_mut(width);
             self.load(&mut x, block.as_ref());
             pulp::Arch::new().dispatch(Substitute { l: &self.entries, x: &mut x, n: self.order });
             self.store(&x, block.as_mut());
             rest = tail;
-            done += width;
         }
     }
 
@@ -120,7 +149,7 @@ impl<T: Real> Triangle<T> {
         if self.backward { self.order - 1 - i } else { i }
     }
 
-    fn load(&self, x: &mut [[T; WIDTH]; ORDER], b: MatRef<'_, T>) {
+    fn load(&self, x: &mut [[T; WIDTH]; N], b: MatRef<'_, T>) {
         let rows = x.iter_mut().enumerate().take(self.order);
         if let Some(b) = b.try_as_row_major() {
             rows.for_each(|(i, x)| x[..b.ncols()].copy_from_slice(b.row(self.row(i)).as_slice()));
@@ -129,7 +158,7 @@ impl<T: Real> Triangle<T> {
         }
     }
 
-    fn store(&self, x: &[[T; WIDTH]; ORDER], mut b: MatMut<'_, T>) {
+    fn store(&self, x: &[[T; WIDTH]; N], mut b: MatMut<'_, T>) {
         let cols = b.ncols();
         let rows = x.iter().enumerate().take(self.order);
         if let Some(mut b) = b.as_mut().try_as_row_major_mut() {
@@ -141,13 +170,13 @@ impl<T: Real> Triangle<T> {
 }
 
 /// Forward substitution, two rows at a time so that every loaded row of `x` serves two updates.
-struct Substitute<'a, T> {
-    l: &'a [T; ORDER * ORDER],
-    x: &'a mut [[T; WIDTH]; ORDER],
+struct Substitute<'a, T, const N: usize> {
+    l: &'a [[T; N]; N],
+    x: &'a mut [[T; WIDTH]; N],
     n: usize,
 }
 
-impl<T: Real> pulp::WithSimd for Substitute<'_, T> {
+impl<T: Real, const N: usize> pulp::WithSimd for Substitute<'_, T, N> {
     type Output = ();
 
     #[inline(always)]
@@ -155,8 +184,7 @@ impl<T: Real> pulp::WithSimd for Substitute<'_, T> {
         let Self { l, x, n } = self;
         for i in (0..n).step_by(2) {
             let (known, rest) = x.split_at_mut(i);
-            let [a, b, ..] = rest else { return };
-            let (first, second) = l[i * ORDER..][..2 * ORDER].split_at(ORDER);
+            let ([a, b, ..], [first, second, ..]) = (rest, &l[i..]) else { return };
             let (mut s, mut t) = (*a, *b);
             for ((row, &u), &v) in known.iter().zip(first).zip(second) {
                 for c in 0..WIDTH {

@@ -1,0 +1,229 @@
+//! Times one workload on this machine and prints one line of JSON, for comparison with other libraries.
+//!
+//! `cargo run --release --example workload -- matvec --n 20000 --d 9 --rhs 1 --backward`
+
+use std::path::{Path, PathBuf};
+use std::time::{Duration, Instant};
+
+use burn::tensor::{Distribution, Tensor};
+use cagey::device::{Compute, DeviceKind, Precision};
+use cagey::kernels::Kernel;
+use cagey::products::{self, BlockSparse};
+use cagey::scope::{Scope, scalar};
+use cagey::{Error, Result};
+use clap::{Parser, ValueEnum};
+use serde_json::{Value, json};
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+enum Workload {
+    /// K(X, X) V; with `--backward` also the gradient in X and V.
+    Matvec,
+    /// Sᵀ K S, (K S)ᵀ(K S), (K S)ᵀ y for `--m` block-sparse actions, with the gradient in X, S and the kernel.
+    Accumulate,
+    /// K(X, X) as a matrix; with `--backward` also the gradient in X.
+    Gram,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+enum Form {
+    Matern32,
+    Rbf,
+}
+
+#[derive(Debug, Parser)]
+struct Options {
+    workload: Workload,
+    /// Rows.
+    #[arg(long, default_value_t = 20_000)]
+    n: usize,
+    /// Input columns.
+    #[arg(long, default_value_t = 9)]
+    d: usize,
+    /// Right-hand sides.
+    #[arg(long, default_value_t = 1)]
+    rhs: usize,
+    /// Actions.
+    #[arg(long, default_value_t = 512)]
+    m: usize,
+    #[arg(long, value_enum, default_value_t = Form::Matern32)]
+    kernel: Form,
+    /// With gradients.
+    #[arg(long)]
+    backward: bool,
+    /// f32 or f64.
+    #[arg(long, default_value = "f32")]
+    dtype: Precision,
+    #[arg(long, default_value_t = 2)]
+    threads: usize,
+    /// Repetitions; none is as many as fit ten seconds, at least three.
+    #[arg(long)]
+    reps: Option<usize>,
+    /// Reads inputs from `PREFIX-X.npy` instead of drawing them.
+    #[arg(long, value_name = "PREFIX")]
+    data: Option<PathBuf>,
+    /// Widest vector instructions to use: portable, avx2 or avx512.
+    #[arg(long)]
+    instructions: Option<products::lanes::Instructions>,
+    /// Prints JSON only (the default and only format; accepted for symmetry with other tools).
+    #[arg(long)]
+    json: bool,
+}
+
+/// What a repetition computes, and under which name its result is printed.
+type Step = Box<dyn Fn() -> Result<(&'static str, f64)>>;
+
+fn main() -> Result<()> {
+    let options = Options::parse();
+    rayon::ThreadPoolBuilder::new()
+        .num_threads(options.threads)
+        .build_global()
+        .map_err(|e| Error::Usage(e.to_string()))?;
+    if let Some(instructions) = options.instructions {
+        products::lanes::limit(instructions);
+    }
+    let step = match options.workload {
+        Workload::Matvec => matvec(&options)?,
+        Workload::Accumulate => accumulate(&options)?,
+        Workload::Gram => gram(&options)?,
+    };
+    println!("{}", measure(&options, &step)?);
+    Ok(())
+}
+
+fn matvec(options: &Options) -> Result<Step> {
+    let compute = Compute { kind: DeviceKind::Flex, precision: options.dtype };
+    let (rhs, backward) = (options.rhs, options.backward);
+    let x = inputs(options, &Scope::new(compute)?)?;
+    let n = x.dims()[0];
+    let normal =
+        |scope: &Scope| Tensor::<2>::random([n, rhs], Distribution::Normal(0.0, 1.0), (scope.device(), scope.dtype()));
+    let (v, weights) = (normal(&Scope::new(compute)?), normal(&Scope::new(compute)?));
+    let kernel = kernel(options)?;
+    let host = (x.into_data(), v.into_data(), weights.into_data());
+    Ok(Box::new(move || {
+        let scope = if backward { Scope::training(compute)? } else { Scope::new(compute)? };
+        let load =
+            |data: &burn::tensor::TensorData| Tensor::<2>::from_data(data.clone(), (scope.device(), scope.dtype()));
+        let (x, v, weights) = (load(&host.0), load(&host.1), load(&host.2));
+        if !backward {
+            let product = products::kv_gram(&kernel, &scope, &x, &v)?;
+            return Ok(("checksum", scalar(product.sum())?));
+        }
+        let (x, v) = (x.require_grad(), v.require_grad());
+        let total = (products::kv_gram(&kernel, &scope, &x, &v)? * weights).sum();
+        let gradients = total.backward();
+        let sum = |tensor: Option<Tensor<2>>| tensor.map_or(Ok(0.0), |t| scalar(t.sum()));
+        let in_x = sum(x.grad(&gradients).map(Tensor::abs))?;
+        Ok(("checksum", scalar(total)? + in_x + sum(v.grad(&gradients))?))
+    }))
+}
+
+fn accumulate(options: &Options) -> Result<Step> {
+    let compute = Compute { kind: DeviceKind::Flex, precision: options.dtype };
+    let scope = Scope::new(compute)?;
+    let x = inputs(options, &scope)?;
+    let n = x.dims()[0];
+    let normal = || Tensor::<1>::random([n], Distribution::Normal(0.0, 1.0), (scope.device(), scope.dtype()));
+    let host = (x.into_data(), normal().into_data(), normal().into_data());
+    let (kernel, actions) = (kernel(options)?, options.m);
+    Ok(Box::new(move || {
+        let scope = Scope::training(compute)?;
+        let at = (scope.device(), scope.dtype());
+        let x = Tensor::<2>::from_data(host.0.clone(), at).require_grad();
+        let s = Tensor::<1>::from_data(host.1.clone(), at).require_grad();
+        let y = Tensor::<1>::from_data(host.2.clone(), at);
+        let blocks = BlockSparse::new(s.clone(), BlockSparse::even(n, actions))?;
+        let sums = products::accumulate(&kernel, &scope, &x, &blocks, &y)?;
+        let total = sums.sks.sum() + sums.ksks.sum() * (1.0 / n as f64) + sums.ksy.sum() + sums.trace;
+        let gradients = total.backward();
+        let in_x = x.grad(&gradients).map_or(Ok(0.0), |t| scalar(t.abs().sum()))?;
+        let in_s = s.grad(&gradients).map_or(Ok(0.0), |t| scalar(t.abs().sum()))?;
+        Ok(("checksum", scalar(total)? + in_x + in_s))
+    }))
+}
+
+fn gram(options: &Options) -> Result<Step> {
+    let compute = Compute { kind: DeviceKind::Flex, precision: options.dtype };
+    let x = inputs(options, &Scope::new(compute)?)?.into_data();
+    let (kernel, backward) = (kernel(options)?, options.backward);
+    Ok(Box::new(move || {
+        let scope = if backward { Scope::training(compute)? } else { Scope::new(compute)? };
+        let x = Tensor::<2>::from_data(x.clone(), (scope.device(), scope.dtype()));
+        if !backward {
+            let k = products::gram(&kernel, &scope, &x)?;
+            return Ok(("checksum", scalar(k.narrow(0, 0, 1).sum())?));
+        }
+        let x = x.require_grad();
+        let gradients = products::gram(&kernel, &scope, &x)?.sum().backward();
+        Ok(("checksum", x.grad(&gradients).map_or(Ok(0.0), |t| scalar(t.abs().sum()))?))
+    }))
+}
+
+fn kernel(options: &Options) -> Result<Kernel> {
+    let name = options.kernel.to_possible_value().map(|v| v.get_name().to_string()).unwrap_or_default();
+    let lengthscale = (options.d as f64).sqrt();
+    let text = format!("{name}(lengthscale={lengthscale}, fix=lengthscale, variance=1.0, fix=variance)");
+    Kernel::parse(&text, options.d)
+}
+
+fn inputs(options: &Options, scope: &Scope) -> Result<Tensor<2>> {
+    match &options.data {
+        None => {
+            scope.device().seed(0);
+            let normal = Distribution::Normal(0.0, 1.0);
+            Ok(Tensor::random([options.n, options.d], normal, (scope.device(), scope.dtype())))
+        }
+        Some(prefix) => {
+            let mut path = prefix.clone().into_os_string();
+            path.push("-X.npy");
+            let (values, n, d) = npy(Path::new(&path))?;
+            Ok(scope.matrix(&values, n, d))
+        }
+    }
+}
+
+fn npy(path: &Path) -> Result<(Vec<f64>, usize, usize)> {
+    let bytes = std::fs::read(path).map_err(|e| Error::io(path, &e))?;
+    let file = npyz::NpyFile::new(&bytes[..]).map_err(|e| Error::io(path, &e))?;
+    let shape = file.shape().to_vec();
+    let [n, d] = shape[..] else { return Err(Error::shape("X", "[n, d]", format!("{shape:?}"))) };
+    Ok((file.into_vec::<f64>().map_err(|e| Error::io(path, &e))?, n as usize, d as usize))
+}
+
+fn measure(options: &Options, step: &Step) -> Result<Value> {
+    step()?;
+    let (mut times, mut result) = (Vec::new(), ("checksum", 0.0));
+    let begin = Instant::now();
+    let enough = |done: usize| match options.reps {
+        Some(reps) => done >= reps.max(1),
+        None => done >= 3 && begin.elapsed() > Duration::from_secs(10),
+    };
+    while !enough(times.len()) {
+        let start = Instant::now();
+        result = step()?;
+        times.push(start.elapsed().as_secs_f64());
+    }
+    times.sort_by(f64::total_cmp);
+    let mut line = json!({
+        "workload": format!("{:?}", options.workload).to_lowercase(),
+        "params": {
+            "n": options.n, "d": options.d, "rhs": options.rhs, "dtype": options.dtype.name(), "backward": options.backward,
+            "kernel": format!("{:?}", options.kernel).to_lowercase(),
+            "instructions": format!("{:?}", products::lanes::instructions()).to_lowercase(),
+        },
+        "threads": options.threads,
+        "median_s": times[times.len() / 2],
+        "min_s": times[0],
+        "reps": times.len(),
+        "peak_rss_mb": peak_rss_mb(),
+    });
+    line[result.0] = json!(result.1);
+    Ok(line)
+}
+
+/// The most memory this process has held, where the system tells.
+fn peak_rss_mb() -> Option<f64> {
+    let status = std::fs::read_to_string("/proc/self/status").ok()?;
+    let line = status.lines().find(|line| line.starts_with("VmHWM:"))?;
+    line.split_whitespace().nth(1)?.parse::<f64>().ok().map(|kb| kb / 1024.0)
+}

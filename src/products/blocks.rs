@@ -1,0 +1,101 @@
+//! Block-sparse action matrices: one column a block, non-zero only on the rows of its block.
+
+use burn::tensor::Tensor;
+
+use super::lanes::Number;
+use super::tile::{Few, GROUP};
+use crate::error::{Error, Result};
+
+/// S `[m, i]` whose column a is non-zero only on rows `offsets[a]..offsets[a + 1]`; one number a row.
+#[derive(Debug, Clone)]
+pub struct BlockSparse {
+    values: Tensor<1>,
+    offsets: Vec<usize>,
+}
+
+impl BlockSparse {
+    /// The non-zeros `values [m]` of consecutive blocks with boundaries `offsets [i + 1]` from 0 to m.
+    ///
+    /// # Errors
+    /// [`Shape`](Error::Shape) when the boundaries do not ascend from 0 to m, or a block is empty.
+    pub fn new(values: Tensor<1>, offsets: Vec<usize>) -> Result<Self> {
+        let m = values.dims()[0];
+        let ascending = offsets.len() > 1 && offsets.windows(2).all(|w| w[0] < w[1]);
+        if ascending && offsets.first() == Some(&0) && offsets.last() == Some(&m) {
+            Ok(Self { values, offsets })
+        } else {
+            Err(Error::shape("block boundaries", format!("ascending from 0 to {m}"), format!("{offsets:?}")))
+        }
+    }
+
+    /// Boundaries of `blocks` consecutive blocks of m rows whose sizes differ by at most one.
+    pub fn even(m: usize, blocks: usize) -> Vec<usize> {
+        (0..=blocks).map(|a| m * a / blocks.max(1)).collect()
+    }
+
+    /// The non-zeros `[m]`.
+    pub fn values(&self) -> &Tensor<1> {
+        &self.values
+    }
+
+    /// The block boundaries `[i + 1]`.
+    pub fn offsets(&self) -> &[usize] {
+        &self.offsets
+    }
+
+    /// Number of columns i.
+    pub fn len(&self) -> usize {
+        self.offsets.len() - 1
+    }
+
+    /// Never: there is at least one block.
+    pub fn is_empty(&self) -> bool {
+        false
+    }
+}
+
+/// The block of each row.
+pub fn owners(offsets: &[usize]) -> Vec<usize> {
+    offsets.windows(2).enumerate().flat_map(|(a, w)| std::iter::repeat_n(a, w[1] - w[0])).collect()
+}
+
+/// The non-zeros group by group: the blocks that a group touches, each with its numbers and zeros in the other rows.
+#[derive(Debug)]
+pub struct Segments<T> {
+    starts: Vec<usize>,
+    /// The blocks.
+    pub blocks: Vec<usize>,
+    /// The numbers.
+    pub values: Vec<Few<T>>,
+    /// 1 in the rows of the block.
+    pub masks: Vec<Few<T>>,
+}
+
+impl<T: Number> Segments<T> {
+    /// Cuts the non-zeros of blocks into groups.
+    pub fn new(values: &[T], offsets: &[usize]) -> Self {
+        let owners = owners(offsets);
+        let mut segments = Self { starts: vec![0], blocks: Vec::new(), values: Vec::new(), masks: Vec::new() };
+        for (values, owners) in values.chunks(GROUP).zip(owners.chunks(GROUP)) {
+            let first = segments.blocks.len();
+            for (q, (&value, &owner)) in values.iter().zip(owners).enumerate() {
+                if segments.blocks.len() == first || segments.blocks.last() != Some(&owner) {
+                    segments.blocks.push(owner);
+                    segments.values.push([T::of(0.0); GROUP]);
+                    segments.masks.push([T::of(0.0); GROUP]);
+                }
+                if let (Some(few), Some(mask)) = (segments.values.last_mut(), segments.masks.last_mut()) {
+                    (few[q], mask[q]) = (value, T::of(1.0));
+                }
+            }
+            segments.starts.push(segments.blocks.len());
+        }
+        segments
+    }
+
+    /// The segments of a group.
+    #[inline(always)]
+    pub fn of(&self, group: usize) -> std::ops::Range<usize> {
+        self.starts[group]..self.starts[group + 1]
+    }
+}

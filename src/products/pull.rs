@@ -1,0 +1,188 @@
+//! The adjoint of K V without K: every tile of K and of its slopes once more.
+
+use std::ops::Range;
+use std::sync::MutexGuard;
+
+use super::lanes::{Lanes, Number, Work};
+use super::program::{Program, Pulled, Scratch};
+use super::schedule::Schedule;
+use super::sums::{ColumnSums, RowSums};
+use super::sweep::{At, Slots, Sweep, Visitor, flush};
+use super::tile::{Few, GROUP, Groups, PANEL, Panels, Wide, add_to_columns, add_to_rows, outer};
+use crate::linalg::real::Real;
+
+/// The adjoint of K(x1, x2) V, without the program's factor.
+pub struct Pull<'a, T> {
+    /// The kernel.
+    pub program: &'a Program,
+    /// Its coefficients.
+    pub coefficients: &'a [T],
+    /// Features of x1 `[n, p]`.
+    pub x1: &'a [T],
+    /// Features of x2 `[m, p]`; none is x1, with white noise.
+    pub x2: Option<&'a [T]>,
+    /// Number of features.
+    pub p: usize,
+    /// V `[m, t]`.
+    pub v: &'a [T],
+    /// The result's gradient `[n, t]`.
+    pub grad: &'a [T],
+    /// Right-hand sides.
+    pub t: usize,
+}
+
+/// Gradients.
+pub struct Gradients<T> {
+    /// In x1 `[n, p]`.
+    pub x1: Vec<T>,
+    /// In x2 `[m, p]`; empty where that is x1.
+    pub x2: Vec<T>,
+    /// In V `[m, t]`.
+    pub v: Vec<T>,
+    /// In the coefficients but the factor.
+    pub coefficients: Vec<f64>,
+}
+
+/// Matrices side by side `[n, Σ width]`.
+fn beside<T: Number>(a: &[T], b: &[T], width: usize) -> Vec<T> {
+    a.chunks_exact(width).zip(b.chunks_exact(width)).flat_map(|(a, b)| a.iter().chain(b)).copied().collect()
+}
+
+/// The inverse of [`beside`], for widths p and the rest.
+fn apart<T: Number>(matrix: &[T], width: usize, p: usize) -> (Vec<T>, Vec<T>) {
+    let rows = || matrix.chunks_exact(width);
+    (rows().flat_map(|r| &r[..p]).copied().collect(), rows().flat_map(|r| &r[p..]).copied().collect())
+}
+
+impl<T: Number> Work<T> for Pull<'_, T> {
+    type Output = Gradients<T>;
+
+    fn run<L: Lanes<Element = T>>(self) -> Gradients<T> {
+        let Self { p, t, .. } = self;
+        let n = self.x1.len() / p;
+        let Some(x2) = self.x2 else {
+            let sweep = Sweep::<L>::gram(self.program, self.coefficients, self.x1, p);
+            let schedule = sweep.triangle();
+            let all = Sides {
+                left: Groups::pack(&beside(self.grad, self.v, t), 2 * t),
+                right: Panels::<L>::pack(&beside(self.v, self.grad, t), 2 * t),
+                to_columns: 0..t,
+                to_rows: t..2 * t,
+            };
+            let (rows, columns, coefficients) = all.sweep(&sweep, &schedule);
+            let mut both = vec![T::of(0.0); n * (p + t)];
+            rows.add_into(&mut both);
+            columns.add_into(&mut both);
+            let (x1, v) = apart(&both, p + t, p);
+            return Gradients { x1, x2: Vec::new(), v, coefficients };
+        };
+        let m = x2.len() / p;
+        // The longer side as lanes; V's gradient belongs to the side of x2.
+        let (sweep, sides) = if n >= m {
+            let (left, right) = (Groups::pack(self.v, t), Panels::<L>::pack(self.grad, t));
+            let sides = Sides { left, right, to_columns: 0..0, to_rows: 0..t };
+            (Sweep::<L>::cross(self.program, self.coefficients, x2, self.x1, p), sides)
+        } else {
+            let (left, right) = (Groups::pack(self.grad, t), Panels::<L>::pack(self.v, t));
+            let sides = Sides { left, right, to_columns: 0..t, to_rows: 0..0 };
+            (Sweep::<L>::cross(self.program, self.coefficients, self.x1, x2, p), sides)
+        };
+        let schedule = Schedule::latin(sweep.rows.len(), sweep.columns.len());
+        let (rows, columns, coefficients) = sides.sweep(&sweep, &schedule);
+        let mut below = vec![T::of(0.0); n.min(m) * (p + sides.to_rows.len())];
+        let mut above = vec![T::of(0.0); n.max(m) * (p + sides.to_columns.len())];
+        rows.add_into(&mut below);
+        columns.add_into(&mut above);
+        if n >= m {
+            let (x2, v) = apart(&below, p + t, p);
+            Gradients { x1: above, x2, v, coefficients }
+        } else {
+            let (x2, v) = apart(&above, p + t, p);
+            Gradients { x1: below, x2, v, coefficients }
+        }
+    }
+}
+
+/// The cotangent of pair (i, j) is leftᵢ · rightⱼ; the parts `to_…` of them also multiply K.
+struct Sides<L: Lanes> {
+    left: Groups<L::Element>,
+    right: Panels<L>,
+    to_columns: Range<usize>,
+    to_rows: Range<usize>,
+}
+
+impl<L: Lanes> Sides<L> {
+    fn sweep(&self, sweep: &Sweep<L>, schedule: &Schedule) -> (RowSums<L::Element>, ColumnSums<L>, Vec<f64>) {
+        let p = sweep.rows.width;
+        let (row_width, column_width) = (p + self.to_rows.len(), p + self.to_columns.len());
+        let rows = RowSums::new(&schedule.rows, row_width);
+        let columns = ColumnSums::<L>::new(&schedule.columns, column_width);
+        let slots = Slots::new(schedule, sweep.coefficients.len());
+        schedule.run(|r, c| {
+            L::enter(
+                #[inline(always)]
+                || {
+                    let (groups, panels) = (schedule.rows[r].clone(), schedule.columns[c].clone());
+                    let mut task = Task {
+                        sweep,
+                        sides: self,
+                        left: &self.left.data[groups.start * self.left.width..],
+                        right: &self.right.data[panels.start * self.right.width..],
+                        scratch: sweep.program.scratch(true),
+                        sums: vec![[L::zero(); GROUP]; row_width],
+                        columns: vec![[L::zero(); PANEL]; column_width * panels.len()],
+                        rows: rows.block(r),
+                        coefficients: vec![0.0; sweep.coefficients.len()],
+                    };
+                    sweep.visit(groups, panels, &mut task);
+                    for (total, part) in columns.block(c).iter_mut().flatten().zip(task.columns.iter().flatten()) {
+                        *total = total.add(*part);
+                    }
+                    slots.put(r, c, task.coefficients);
+                },
+            );
+        });
+        (rows, columns, slots.total())
+    }
+}
+
+struct Task<'a, L: Lanes> {
+    sweep: &'a Sweep<'a, L>,
+    sides: &'a Sides<L>,
+    left: &'a [Few<L::Element>],
+    right: &'a [Wide<L>],
+    scratch: Scratch<L>,
+    sums: Vec<Few<L>>,
+    columns: Vec<Wide<L>>,
+    rows: MutexGuard<'a, Vec<Few<L::Element>>>,
+    coefficients: Vec<f64>,
+}
+
+impl<L: Lanes> Visitor<L> for Task<'_, L> {
+    #[inline(always)]
+    fn tile(&mut self, at: &At<L>) {
+        let (program, p) = (self.sweep.program, self.sweep.rows.width);
+        let width = self.sides.left.width;
+        let left = &self.left[at.group * width..][..width];
+        let right = &self.right[at.panel * width..][..width];
+        let column_width = p + self.sides.to_columns.len();
+        let (columns, products) = self.columns[at.panel * column_width..][..column_width].split_at_mut(p);
+        let (rows, row_products) = self.sums.split_at_mut(p);
+
+        let k = program.linearise(&at.pairs, self.sweep.coefficients, &mut self.scratch);
+        add_to_columns(k, &left[self.sides.to_columns.clone()], products);
+        if at.mirrored || !self.sweep.symmetric {
+            add_to_rows(k, &right[self.sides.to_rows.clone()], row_products);
+        }
+        // A pair within the diagonal's tiles is met twice.
+        let share = if self.sweep.symmetric && !at.mirrored { 0.5 } else { 1.0 };
+        outer(L::Element::of(share), left, right, program.cotangent(&mut self.scratch));
+        let mut to = Pulled { columns, rows, coefficients: &mut self.coefficients };
+        program.pull(&at.pairs, self.sweep.coefficients, &mut self.scratch, &mut to);
+    }
+
+    #[inline(always)]
+    fn end_of_group(&mut self, group: usize) {
+        flush(&mut self.sums, &mut self.rows, group);
+    }
+}

@@ -1,0 +1,112 @@
+//! The order in which blocks of the covariance matrix are visited: in rounds whose tasks share no rows and no columns, so
+//! that all threads add into one result without locks that wait, without copies, and always in the same order.
+
+use std::ops::Range;
+
+use rayon::prelude::*;
+
+/// Blocks of rows and of columns, in units of the caller, and the rounds of pairs of them.
+#[derive(Debug)]
+pub struct Schedule {
+    /// Row blocks.
+    pub rows: Vec<Range<usize>>,
+    /// Column blocks.
+    pub columns: Vec<Range<usize>>,
+    rounds: Vec<Vec<(usize, usize)>>,
+}
+
+/// Parts for each thread: enough that one slow thread does not hold up the others.
+const PARTS_PER_THREAD: usize = 4;
+/// Most columns of a block, so that they stay in the second-level cache.
+const COLUMNS_PER_BLOCK: usize = 16;
+
+fn parts(units: usize, count: usize) -> Vec<Range<usize>> {
+    let count = count.clamp(1, units.max(1));
+    (0..count).map(|i| units * i / count..units * (i + 1) / count).collect()
+}
+
+fn many() -> usize {
+    PARTS_PER_THREAD * rayon::current_num_threads()
+}
+
+impl Schedule {
+    /// All columns for each block of rows: results for rows only.
+    pub fn by_rows(rows: usize, columns: usize) -> Self {
+        let rows = parts(rows, many());
+        let rounds = vec![(0..rows.len()).map(|r| (r, 0)).collect()];
+        Self { rows, columns: parts(columns, 1), rounds }
+    }
+
+    /// All rows for each block of columns: results for columns only.
+    pub fn by_columns(rows: usize, columns: usize) -> Self {
+        let columns = parts(columns, many());
+        let rounds = vec![(0..columns.len()).map(|c| (0, c)).collect()];
+        Self { rows: parts(rows, 1), columns, rounds }
+    }
+
+    /// Results for rows and for columns: a Latin square of blocks.
+    pub fn latin(rows: usize, columns: usize) -> Self {
+        let (rows, columns) = (parts(rows, many()), parts(columns, many()));
+        let order = rows.len().max(columns.len());
+        let pair = |round: usize, r: usize| (r, (r + round) % order);
+        let rounds = (0..order)
+            .map(|round| (0..rows.len()).map(|r| pair(round, r)).filter(|&(_, c)| c < columns.len()).collect())
+            .collect();
+        Self { rows, columns, rounds }
+    }
+
+    /// Each unordered pair of blocks of a symmetric matrix once: the diagonal, then a round-robin tournament. A unit of
+    /// columns is `ratio` units of rows, of which there are `rows`.
+    pub fn triangle(columns: usize, ratio: usize, rows: usize) -> Self {
+        let blocks = parts(columns, (2 * many()).max(columns / COLUMNS_PER_BLOCK));
+        let count = blocks.len();
+        // The circle method: all but the last player rotate; with an odd number, the last one is a bye.
+        let ring = count.div_ceil(2) * 2 - 1;
+        let mut rounds = vec![(0..count).map(|b| (b, b)).collect::<Vec<_>>()];
+        for round in 0..ring {
+            let opponent = |k: usize| ((round + k) % ring, (round + ring - k) % ring);
+            let pairs = (1..=ring / 2).map(opponent).chain([(round, ring)]);
+            rounds.push(pairs.filter(|&(a, b)| a < count && b < count).map(|(a, b)| (a.min(b), a.max(b))).collect());
+        }
+        let rows = blocks.iter().map(|b| b.start * ratio..(b.end * ratio).min(rows)).collect();
+        Self { rows, columns: blocks, rounds }
+    }
+
+    /// Calls `task(row block, column block)` for every pair, the pairs of a round in parallel.
+    pub fn run(&self, task: impl Fn(usize, usize) + Sync) {
+        for round in &self.rounds {
+            round.par_iter().for_each(|&(r, c)| task(r, c));
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::HashSet;
+
+    use super::Schedule;
+
+    #[test]
+    fn every_pair_once_and_no_block_twice_in_a_round() {
+        for units in [1, 2, 3, 7, 40, 1000] {
+            let triangle = Schedule::triangle(units, 1, units);
+            let count = triangle.rows.len();
+            let all: Vec<_> = triangle.rounds.iter().flatten().collect();
+            assert_eq!(all.len(), count * (count + 1) / 2);
+            assert_eq!(all.iter().collect::<HashSet<_>>().len(), all.len());
+            for round in &triangle.rounds[1..] {
+                let blocks: Vec<_> = round.iter().flat_map(|&(a, b)| [a, b]).collect();
+                assert_eq!(blocks.iter().collect::<HashSet<_>>().len(), blocks.len());
+            }
+            for other in [1, 5, 90] {
+                let latin = Schedule::latin(units, other);
+                let all: HashSet<_> = latin.rounds.iter().flatten().collect();
+                assert_eq!(all.len(), latin.rows.len() * latin.columns.len());
+                for round in &latin.rounds {
+                    assert_eq!(round.iter().map(|p| p.0).collect::<HashSet<_>>().len(), round.len());
+                    assert_eq!(round.iter().map(|p| p.1).collect::<HashSet<_>>().len(), round.len());
+                }
+            }
+        }
+    }
+}

@@ -1,0 +1,169 @@
+//! K S for block-sparse S without K: rows as lanes, so that each block's column is a sum without horizontal steps and no
+//! block is padded. Works on a chunk of rows x1 at a time and on transposed results `[i, chunk]`.
+
+use std::sync::MutexGuard;
+
+use super::blocks::Segments;
+use super::lanes::Lanes;
+use super::program::{Pulled, Scratch};
+use super::schedule::Schedule;
+use super::sums::{ColumnSums, RowSums};
+use super::sweep::{At, Slots, Sweep, Visitor, flush};
+use super::tile::{Few, GROUP, Tile, Wide, add_to_columns, add_to_rows, narrow, outer, panel, wide};
+use crate::linalg::real::Real;
+
+/// Chunk length with its padding: the stride of a transposed result's rows.
+pub fn stride<L: Lanes>(rows: usize) -> usize {
+    rows.div_ceil(panel::<L>()) * panel::<L>()
+}
+
+/// (K S)ᵀ `[i, stride]` for the rows that are the sweep's columns, without the program's factor; `count` of them are real,
+/// behind them stands zero.
+pub fn forward<L: Lanes>(sweep: &Sweep<L>, segments: &Segments<L::Element>, i: usize, count: usize) -> Vec<L::Element> {
+    let schedule = Schedule::by_columns(sweep.rows.len(), sweep.columns.len());
+    let sums = ColumnSums::<L>::new(&schedule.columns, i);
+    schedule.run(|r, c| {
+        L::enter(
+            #[inline(always)]
+            || {
+                let mut task =
+                    Forward { sweep, segments, i, scratch: sweep.program.scratch(false), columns: sums.block(c) };
+                sweep.visit(schedule.rows[r].clone(), schedule.columns[c].clone(), &mut task);
+            },
+        );
+    });
+    let stride = stride::<L>(count);
+    let mut out = vec![L::Element::of(0.0); i * stride];
+    for (block, range) in schedule.columns.iter().enumerate() {
+        let sums = sums.block(block);
+        for (wide, place) in sums.iter().zip(0..) {
+            let (panel_index, a) = (range.start + place / i, place % i);
+            narrow(wide, &mut out[a * stride + panel_index * panel::<L>()..][..panel::<L>()]);
+        }
+    }
+    out.chunks_exact_mut(stride).for_each(|row| row[count..].fill(L::Element::of(0.0)));
+    out
+}
+
+struct Forward<'a, L: Lanes> {
+    sweep: &'a Sweep<'a, L>,
+    segments: &'a Segments<L::Element>,
+    i: usize,
+    scratch: Scratch<L>,
+    columns: MutexGuard<'a, Vec<Wide<L>>>,
+}
+
+impl<L: Lanes> Visitor<L> for Forward<'_, L> {
+    #[inline(always)]
+    fn tile(&mut self, at: &At<L>) {
+        let k = self.sweep.program.evaluate(&at.pairs, self.sweep.coefficients, &mut self.scratch);
+        for s in self.segments.of(at.group) {
+            let out = at.panel * self.i + self.segments.blocks[s];
+            add_to_columns(k, &self.segments.values[s..=s], &mut self.columns[out..=out]);
+        }
+    }
+
+    #[inline(always)]
+    fn end_of_group(&mut self, _group: usize) {}
+}
+
+/// Gradients of a chunk, without the program's factor.
+pub struct Gradients<T> {
+    /// In the features of the sweep's rows `[m, p]` with the gradient in S's non-zeros beside them: `[m, p + 1]`.
+    pub rows: Vec<T>,
+    /// In the features of the sweep's columns `[chunk, p]`.
+    pub columns: Vec<T>,
+    /// In the coefficients.
+    pub coefficients: Vec<f64>,
+}
+
+/// The adjoint of [`forward`], given the cotangents `grad [i, stride]`, zero in the padding.
+pub fn adjoint<L: Lanes>(
+    sweep: &Sweep<L>,
+    segments: &Segments<L::Element>,
+    grad: &[L::Element],
+    m: usize,
+    count: usize,
+) -> Gradients<L::Element> {
+    let (p, length) = (sweep.rows.width, sweep.coefficients.len());
+    let schedule = Schedule::latin(sweep.rows.len(), sweep.columns.len());
+    let (rows, columns) = (RowSums::new(&schedule.rows, p + 1), ColumnSums::<L>::new(&schedule.columns, p));
+    let slots = Slots::new(&schedule, length);
+    schedule.run(|r, c| {
+        L::enter(
+            #[inline(always)]
+            || {
+                let (groups, panels) = (schedule.rows[r].clone(), schedule.columns[c].clone());
+                let mut task = Adjoint {
+                    sweep,
+                    segments,
+                    grad: &grad[panels.start * panel::<L>()..],
+                    stride: stride::<L>(count),
+                    first: groups.start,
+                    scratch: sweep.program.scratch(true),
+                    rights: Vec::new(),
+                    sums: vec![[L::zero(); GROUP]; p + 1],
+                    rows: rows.block(r),
+                    columns: columns.block(c),
+                    coefficients: vec![0.0; length],
+                };
+                sweep.visit(groups, panels, &mut task);
+                slots.put(r, c, task.coefficients);
+            },
+        );
+    });
+    let mut out = Gradients {
+        rows: vec![L::Element::of(0.0); m * (p + 1)],
+        columns: vec![L::Element::of(0.0); count * p],
+        coefficients: slots.total(),
+    };
+    rows.add_into(&mut out.rows);
+    columns.add_into(&mut out.columns);
+    out
+}
+
+struct Adjoint<'a, L: Lanes> {
+    sweep: &'a Sweep<'a, L>,
+    segments: &'a Segments<L::Element>,
+    /// From the block's first column on.
+    grad: &'a [L::Element],
+    stride: usize,
+    /// The block's first group.
+    first: usize,
+    scratch: Scratch<L>,
+    rights: Vec<Wide<L>>,
+    sums: Vec<Few<L>>,
+    rows: MutexGuard<'a, Vec<Few<L::Element>>>,
+    columns: MutexGuard<'a, Vec<Wide<L>>>,
+    coefficients: Vec<f64>,
+}
+
+impl<L: Lanes> Visitor<L> for Adjoint<'_, L> {
+    #[inline(always)]
+    fn tile(&mut self, at: &At<L>) {
+        let (program, p) = (self.sweep.program, self.sweep.rows.width);
+        let segments = self.segments.of(self.first + at.group);
+        self.rights.clear();
+        for &block in &self.segments.blocks[segments.clone()] {
+            self.rights.push(wide(&self.grad[block * self.stride + at.panel * panel::<L>()..][..panel::<L>()]));
+        }
+        let k: &Tile<L> = program.linearise(&at.pairs, self.sweep.coefficients, &mut self.scratch);
+        let (rows, in_values) = self.sums.split_at_mut(p);
+        for (right, mask) in self.rights.iter().zip(&self.segments.masks[segments.clone()]) {
+            let mut sums = [[L::zero(); GROUP]];
+            add_to_rows(k, std::slice::from_ref(right), &mut sums);
+            for q in 0..GROUP {
+                in_values[0][q] = sums[0][q].mul_add(L::splat(mask[q]), in_values[0][q]);
+            }
+        }
+        outer(L::Element::of(1.0), &self.segments.values[segments], &self.rights, program.cotangent(&mut self.scratch));
+        let columns = &mut self.columns[at.panel * p..][..p];
+        let mut to = Pulled { columns, rows, coefficients: &mut self.coefficients };
+        program.pull(&at.pairs, self.sweep.coefficients, &mut self.scratch, &mut to);
+    }
+
+    #[inline(always)]
+    fn end_of_group(&mut self, group: usize) {
+        flush(&mut self.sums, &mut self.rows, group);
+    }
+}

@@ -1,0 +1,359 @@
+//! Covariance products: fused against tiled graphs against dense algebra, with gradients.
+
+mod common;
+
+use std::sync::Arc;
+
+use burn::tensor::{DType, Tensor};
+use cagey::Result;
+use cagey::device::{Compute, DeviceKind, Precision};
+use cagey::kernels::form::Form;
+use cagey::kernels::{Kernel, stationary};
+use cagey::params::{Parameter, Parameters};
+use cagey::products::lanes::{Instructions, limit};
+use cagey::products::{self, Accumulated, BlockSparse, tiled};
+use cagey::scope::{Scope, to_f64};
+use common::assert_close;
+use proptest::prelude::*;
+
+const KERNELS: &[&str] = &[
+    "rbf(lengthscale=ard, variance=1.3)",
+    "matern12(variance=0.7)",
+    "matern32(lengthscale=ard)",
+    "matern52()",
+    "rq(alpha=0.8, variance=1.4)",
+    "periodic(period=1.7)",
+    "periodic_norm(period=2.5, lengthscale=1.2)",
+    "cosine_norm(period=4.0)",
+    "cosine_sum(lengthscale=3.0)",
+    "linear(variance=ard)",
+    "polynomial(power=3, offset=0.5)",
+    "spectral_mixture(components=2)",
+    "matern32(variance=0.5) + 0.3 * linear()",
+    "rbf() * periodic(dims=[0], period=0.9) + white(variance=0.2)",
+    "(matern52(dims=[1]) + constant(0.4)) * rq(dims=[0, 2]) + white(variance=0.1)",
+];
+
+fn compute(precision: Precision) -> Compute {
+    Compute { kind: DeviceKind::Flex, precision }
+}
+
+/// Numbers that look random, in about ±1.5.
+fn noise(seed: usize, len: usize) -> Vec<f64> {
+    (0..len).map(|i| 1.5 * ((i * 7919 + seed * 104_729 + 13) as f64 * 0.618_033_988_7).sin()).collect()
+}
+
+/// A kernel that only a tensor graph knows: 1/(1 + ‖x − z‖²).
+#[derive(Debug)]
+struct Cauchy;
+
+impl Form for Cauchy {
+    fn name(&self) -> &str {
+        "cauchy"
+    }
+    fn parameters(&self, _d: usize) -> Vec<Parameter> {
+        vec![Parameter::positive("lengthscale", cagey::params::Unit::Length, &[0.8])]
+    }
+    fn cross(&self, p: &[Tensor<1>], x1: Tensor<2>, x2: Tensor<2>) -> Result<Tensor<2>> {
+        let squares = |x: Tensor<2>| (x.clone() * x).sum_dim(1);
+        let (a, b) = (x1 / p[0].clone().unsqueeze::<2>(), x2 / p[0].clone().unsqueeze::<2>());
+        let distance = squares(a.clone()) + squares(b.clone()).transpose() - a.matmul(b.transpose()) * 2.0;
+        Ok((distance + 1.0).recip())
+    }
+    fn diag(&self, _p: &[Tensor<1>], x: Tensor<2>) -> Result<Tensor<1>> {
+        Ok((x.narrow(1, 0, 1) * 0.0 + 1.0).squeeze_dim(1))
+    }
+}
+
+/// A value and its gradients in the inputs and in every parameter.
+struct Outcome {
+    value: Vec<f64>,
+    gradients: Vec<(String, Vec<f64>)>,
+}
+
+impl Outcome {
+    fn assert_near(&self, other: &Self, what: &str, tolerance: f64) {
+        assert_close(what, &self.value, &other.value, tolerance);
+        // Gradients that vanish by symmetry are compared on the scale of the others.
+        let scale = other.gradients.iter().flat_map(|(_, g)| g).fold(0.0f64, |m, v| m.max(v.abs()));
+        for ((name, got), (_, want)) in self.gradients.iter().zip(&other.gradients) {
+            for (i, (g, w)) in got.iter().zip(want).enumerate() {
+                assert!((g - w).abs() <= tolerance * scale, "{what}: d/d{name}[{i}]: got {g}, want {w}");
+            }
+        }
+    }
+}
+
+/// Runs `f` on tracked inputs and differentiates a weighted sum of what it returns.
+fn outcome(
+    kernel: &Kernel,
+    precision: Precision,
+    inputs: &[(&str, Vec<f64>, [usize; 2])],
+    budget: usize,
+    f: impl Fn(&Scope, &[Tensor<2>]) -> Tensor<1>,
+) -> Outcome {
+    let scope = Scope::training(compute(precision)).unwrap().with_budget(budget);
+    let tensors: Vec<Tensor<2>> =
+        inputs.iter().map(|(_, values, [n, d])| scope.matrix(values, *n, *d).require_grad()).collect();
+    let value = f(&scope, &tensors);
+    let dtype = value.dtype();
+    let length = value.dims()[0];
+    let weights = scope.vector(&noise(91, length)).cast(dtype);
+    let gradients = (value.clone() * weights).sum().backward();
+    let zeros = |len: usize| vec![0.0; len];
+    let in_inputs = inputs.iter().zip(&tensors).map(|((name, values, _), tensor)| {
+        (name.to_string(), tensor.grad(&gradients).map_or_else(|| zeros(values.len()), |g| to_f64(g).unwrap()))
+    });
+    let in_parameters = kernel.parameters().into_iter().map(|(path, parameter)| {
+        let leaf = scope.value(parameter);
+        (path, leaf.grad(&gradients).map_or_else(|| zeros(parameter.len()), |g| to_f64(g).unwrap()))
+    });
+    Outcome { value: to_f64(value).unwrap(), gradients: in_inputs.chain(in_parameters).collect() }
+}
+
+fn flatten(tensor: Tensor<2>) -> Tensor<1> {
+    let length = tensor.dims()[0] * tensor.dims()[1];
+    tensor.reshape([length])
+}
+
+fn blocks(s: &Tensor<2>, offsets: &[usize]) -> BlockSparse {
+    BlockSparse::new(s.clone().squeeze_dim(1), offsets.to_vec()).unwrap()
+}
+
+/// S as a matrix.
+fn spread(s: &Tensor<2>, offsets: &[usize]) -> Tensor<2> {
+    let i = offsets.len() - 1;
+    let mut mask = vec![0.0; s.dims()[0] * i];
+    for (a, w) in offsets.windows(2).enumerate() {
+        (w[0]..w[1]).for_each(|row| mask[row * i + a] = 1.0);
+    }
+    let mask = burn::tensor::TensorData::new(mask, [s.dims()[0], i]);
+    s.clone() * Tensor::<2>::from_data(mask, (&s.device(), s.dtype()))
+}
+
+fn pack(a: Accumulated) -> Tensor<1> {
+    assert_eq!(a.sks.dtype(), DType::F64);
+    Tensor::cat(vec![flatten(a.sks), flatten(a.ksks), a.ksy, a.trace], 0)
+}
+
+const BUDGET: usize = 1 << 20;
+
+/// A budget that makes several tiles, but not thousands.
+fn tiles(n: usize, m: usize) -> usize {
+    3000.max(n * m * 40)
+}
+
+/// K(x1, x2) V in three ways: fused, tiled, dense.
+fn check_kv(kernel: &Kernel, precision: Precision, [n, m, d, t]: [usize; 4], tolerance: f64) {
+    let what = format!("K V, {kernel}, n = {n}, m = {m}, t = {t}, {}", precision.name());
+    let inputs = [("x1", noise(1, n * d), [n, d]), ("x2", noise(2, m * d), [m, d]), ("v", noise(3, m * t), [m, t])];
+    let run = |budget: usize, f: &dyn Fn(&Scope, &[Tensor<2>]) -> Result<Tensor<2>>| {
+        outcome(kernel, precision, &inputs, budget, |scope, x| flatten(f(scope, x).unwrap()))
+    };
+    let dense = run(BUDGET, &|s, x| Ok(kernel.cross(s, &x[0], &x[1])?.matmul(x[2].clone())));
+    run(BUDGET, &|s, x| products::kv(kernel, s, &x[0], &x[1], &x[2])).assert_near(&dense, &what, tolerance);
+    run(tiles(n, m), &|s, x| tiled::kv(kernel, s, &x[0], &x[1], &x[2])).assert_near(
+        &dense,
+        &format!("tiled {what}"),
+        tolerance,
+    );
+}
+
+fn check_kv_gram(kernel: &Kernel, precision: Precision, [n, d, t]: [usize; 3], tolerance: f64) {
+    let what = format!("K(x, x) V, {kernel}, n = {n}, t = {t}, {}", precision.name());
+    let inputs = [("x", noise(1, n * d), [n, d]), ("v", noise(3, n * t), [n, t])];
+    let run = |budget: usize, f: &dyn Fn(&Scope, &[Tensor<2>]) -> Result<Tensor<2>>| {
+        outcome(kernel, precision, &inputs, budget, |scope, x| flatten(f(scope, x).unwrap()))
+    };
+    let dense = run(BUDGET, &|s, x| Ok(kernel.gram(s, &x[0])?.matmul(x[1].clone())));
+    run(BUDGET, &|s, x| products::kv_gram(kernel, s, &x[0], &x[1])).assert_near(&dense, &what, tolerance);
+    run(tiles(n, n), &|s, x| tiled::kv_gram(kernel, s, &x[0], &x[1])).assert_near(
+        &dense,
+        &format!("tiled {what}"),
+        tolerance,
+    );
+}
+
+fn check_k_s(kernel: &Kernel, precision: Precision, [n, m, d, i]: [usize; 4], tolerance: f64) {
+    let what = format!("K S, {kernel}, n = {n}, m = {m}, i = {i}, {}", precision.name());
+    let inputs = [("x1", noise(1, n * d), [n, d]), ("x2", noise(2, m * d), [m, d]), ("s", noise(3, m), [m, 1])];
+    let offsets = BlockSparse::even(m, i);
+    let run = |budget: usize, f: &dyn Fn(&Scope, &[Tensor<2>]) -> Result<Tensor<2>>| {
+        outcome(kernel, precision, &inputs, budget, |scope, x| flatten(f(scope, x).unwrap()))
+    };
+    let dense = run(BUDGET, &|s, x| Ok(kernel.cross(s, &x[0], &x[1])?.matmul(spread(&x[2], &offsets))));
+    let fused = run(BUDGET, &|s, x| products::k_s(kernel, s, &x[0], &x[1], &blocks(&x[2], &offsets)));
+    fused.assert_near(&dense, &what, tolerance);
+    let graph = run(tiles(n, m), &|s, x| tiled::k_s(kernel, s, &x[0], &x[1], &blocks(&x[2], &offsets)));
+    graph.assert_near(&dense, &format!("tiled {what}"), tolerance);
+}
+
+fn check_accumulate(kernel: &Kernel, precision: Precision, [n, d, i]: [usize; 3], budget: usize, tolerance: f64) {
+    let what = format!("accumulate, {kernel}, n = {n}, i = {i}, {}, budget {budget}", precision.name());
+    let inputs = [("x", noise(1, n * d), [n, d]), ("s", noise(3, n), [n, 1]), ("y", noise(4, n), [n, 1])];
+    let offsets = BlockSparse::even(n, i);
+    let dense = outcome(kernel, precision, &inputs, BUDGET, |scope, x| {
+        let (k, s, y) = (kernel.gram(scope, &x[0]).unwrap(), spread(&x[1], &offsets), x[2].clone());
+        let (k, s, y) = (k.cast(DType::F64), s.cast(DType::F64), y.cast(DType::F64));
+        let ks = k.clone().matmul(s.clone());
+        let trace = kernel.diag(scope, &x[0]).unwrap().cast(DType::F64).sum();
+        pack(Accumulated {
+            sks: s.transpose().matmul(ks.clone()),
+            ksks: ks.clone().transpose().matmul(ks.clone()),
+            ksy: flatten(ks.transpose().matmul(y)),
+            trace,
+        })
+    });
+    type Run = fn(&Kernel, &Scope, &Tensor<2>, &BlockSparse, &Tensor<1>) -> Result<Accumulated>;
+    for (name, f) in [("fused", products::accumulate as Run), ("tiled", tiled::accumulate)] {
+        let got = outcome(kernel, precision, &inputs, budget, |scope, x| {
+            pack(f(kernel, scope, &x[0], &blocks(&x[1], &offsets), &x[2].clone().squeeze_dim(1)).unwrap())
+        });
+        got.assert_near(&dense, &format!("{name} {what}"), tolerance);
+    }
+}
+
+const F64: (Precision, f64) = (Precision::F64, 1e-11);
+const F32: (Precision, f64) = (Precision::F32, 2e-4);
+
+#[test]
+fn products_of_every_kernel() {
+    for text in KERNELS {
+        let kernel = Kernel::parse(text, 3).unwrap();
+        for (precision, tolerance) in [F64, F32] {
+            check_kv(&kernel, precision, [13, 37, 3, 2], tolerance);
+            check_kv_gram(&kernel, precision, [41, 3, 2], tolerance);
+            check_k_s(&kernel, precision, [19, 37, 3, 5], tolerance);
+            check_accumulate(&kernel, precision, [29, 3, 4], 3000, tolerance);
+        }
+    }
+}
+
+#[test]
+fn products_of_ragged_sizes() {
+    let kernel = Kernel::parse("matern32(lengthscale=ard, variance=0.6) + white(variance=0.3)", 2).unwrap();
+    for (n, m, t) in [(1, 1, 1), (1, 300, 3), (300, 1, 1), (8, 256, 1), (257, 255, 5), (1100, 600, 1), (600, 1100, 2)] {
+        check_kv(&kernel, F64.0, [n, m, 2, t], F64.1);
+    }
+    for (n, t) in [(1, 1), (7, 4), (256, 1), (513, 9), (1300, 1)] {
+        check_kv_gram(&kernel, F64.0, [n, 2, t], F64.1);
+        check_kv_gram(&kernel, F32.0, [n, 2, t], F32.1);
+    }
+    for (n, m, i) in [(1, 1, 1), (5, 300, 300), (300, 5, 1), (300, 301, 7), (2, 64, 8)] {
+        check_k_s(&kernel, F64.0, [n, m, 2, i], F64.1);
+    }
+    for (n, i) in [(1, 1), (5, 5), (70, 1), (70, 70), (600, 11)] {
+        check_accumulate(&kernel, F64.0, [n, 2, i], 1 << 14, F64.1);
+        check_accumulate(&kernel, F64.0, [n, 2, i], 1 << 26, F64.1);
+    }
+}
+
+#[test]
+fn products_with_every_instruction_set() {
+    let kernel = Kernel::parse("matern52() * periodic_norm(period=2.0) + rq() + cosine_sum()", 3).unwrap();
+    for instructions in [Instructions::Portable, Instructions::Avx2, Instructions::Avx512] {
+        limit(instructions);
+        for (precision, tolerance) in [F64, F32] {
+            check_kv(&kernel, precision, [150, 90, 3, 2], tolerance);
+            check_kv_gram(&kernel, precision, [150, 3, 1], tolerance);
+            check_accumulate(&kernel, precision, [150, 3, 6], 1 << 20, tolerance);
+        }
+    }
+}
+
+#[test]
+fn products_of_a_users_form() {
+    let form: Arc<dyn Form> = Arc::new(Cauchy);
+    let kernel = Kernel::leaf(form, 2) + Kernel::leaf(stationary::rbf(), 2);
+    check_kv(&kernel, F64.0, [23, 31, 2, 3], F64.1);
+    check_kv_gram(&kernel, F64.0, [31, 2, 1], F64.1);
+    check_k_s(&kernel, F64.0, [23, 31, 2, 4], F64.1);
+    check_accumulate(&kernel, F64.0, [31, 2, 4], 4000, F64.1);
+}
+
+#[test]
+fn row_sums_and_diagonal() {
+    let kernel = Kernel::parse("rbf() + white(variance=0.5)", 2).unwrap();
+    let scope = Scope::new(compute(Precision::F64)).unwrap();
+    let x = scope.matrix(&noise(5, 60), 30, 2);
+    let k = kernel.cross(&scope, &x, &x).unwrap();
+    let sums = to_f64(products::row_sums(&kernel, &scope, &x, &x).unwrap()).unwrap();
+    assert_close("row sums", &sums, &to_f64(k.sum_dim(1)).unwrap(), 1e-13);
+    let diagonal = to_f64(products::diag(&kernel, &scope, &x).unwrap()).unwrap();
+    assert_close("diagonal", &diagonal, &[1.5; 30], 1e-14);
+}
+
+#[test]
+fn accuracy_of_single_entries() {
+    // One row against many, so that nothing averages out: each output is one covariance.
+    for (precision, tolerance) in [(Precision::F32, 3e-6), (Precision::F64, 1e-14)] {
+        for text in ["rbf()", "matern12()", "matern32()", "matern52()", "rq(alpha=2.0)"] {
+            let kernel = Kernel::parse(text, 1).unwrap();
+            let scope = Scope::new(compute(precision)).unwrap();
+            let n = 2000;
+            let x = scope.matrix(&(0..n).map(|i| (i * i) as f64 / 4e6 * 6.0).collect::<Vec<_>>(), n, 1);
+            let (origin, one) = (scope.matrix(&[0.0], 1, 1), scope.matrix(&[1.0], 1, 1));
+            let got = to_f64(products::kv(&kernel, &scope, &x, &origin, &one).unwrap()).unwrap();
+            let exact = Scope::new(compute(Precision::F64)).unwrap();
+            let x = exact.matrix(&to_f64(x).unwrap(), n, 1);
+            let want = to_f64(kernel.cross(&exact, &x, &exact.matrix(&[0.0], 1, 1)).unwrap()).unwrap();
+            for (i, (g, w)) in got.iter().zip(&want).enumerate() {
+                assert!((g - w).abs() <= tolerance * w.abs(), "{text} {}: entry {i}: {g}, want {w}", precision.name());
+            }
+        }
+    }
+}
+
+#[test]
+fn same_numbers_twice() {
+    let kernel = Kernel::parse("matern32(variance=0.4)", 3).unwrap();
+    let run = || {
+        let inputs = [("x", noise(1, 2700), [900, 3]), ("v", noise(2, 900), [900, 1])];
+        outcome(&kernel, Precision::F32, &inputs, BUDGET, |scope, x| {
+            flatten(products::kv_gram(&kernel, scope, &x[0], &x[1]).unwrap())
+        })
+    };
+    let (a, b) = (run(), run());
+    assert_eq!(a.value, b.value);
+    assert_eq!(a.gradients, b.gradients);
+}
+
+#[test]
+fn shapes_that_do_not_match_are_errors() {
+    let kernel = Kernel::parse("rbf()", 1).unwrap();
+    let scope = Scope::new(compute(Precision::F64)).unwrap();
+    let (x, v) = (scope.matrix(&noise(1, 5), 5, 1), scope.matrix(&noise(1, 4), 4, 1));
+    let message = products::kv_gram(&kernel, &scope, &x, &v).unwrap_err().to_string();
+    assert!(message.contains("5 rows") && message.contains('4'), "{message}");
+    for offsets in [vec![0, 3], vec![0, 2, 2, 5], vec![1, 5], vec![5]] {
+        assert!(BlockSparse::new(scope.vector(&noise(1, 5)), offsets).is_err());
+    }
+    assert_eq!(BlockSparse::even(10, 4), vec![0, 2, 5, 7, 10]);
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(24))]
+
+    /// The gradient of a product is what finite differences say.
+    #[test]
+    fn gradients_match_finite_differences(index in 0..KERNELS.len(), n in 2..12usize, seed in 0..1000usize) {
+        let kernel = Kernel::parse(KERNELS[index], 3).unwrap();
+        let (x, v, weights) = (noise(seed, n * 3), noise(seed + 1, n), noise(seed + 2, n));
+        let loss = |x: &[f64], track: bool| {
+            let scope = if track { Scope::training(compute(Precision::F64)) } else { Scope::new(compute(Precision::F64)) };
+            let scope = scope.unwrap();
+            let x = scope.matrix(x, n, 3);
+            let x = if track { x.require_grad() } else { x };
+            let product = products::kv_gram(&kernel, &scope, &x, &scope.matrix(&v, n, 1)).unwrap();
+            let total = (product * scope.matrix(&weights, n, 1)).sum();
+            let gradient = track.then(|| to_f64(x.grad(&total.backward()).unwrap()).unwrap());
+            (to_f64(total).unwrap()[0], gradient)
+        };
+        let gradient = loss(&x, true).1.unwrap();
+        for at in 0..x.len().min(6) {
+            let moved = |by: f64| { let mut x = x.clone(); x[at] += by; loss(&x, false).0 };
+            let slope = (moved(1e-5) - moved(-1e-5)) / 2e-5;
+            prop_assert!((slope - gradient[at]).abs() < 1e-5 * (1.0 + slope.abs()), "{} {}", slope, gradient[at]);
+        }
+    }
+}
