@@ -63,6 +63,23 @@ pub enum Error {
     /// A computed value is NaN or infinite.
     #[error("{0} is not finite; look for extreme values among data, initial values, bounds and priors")]
     NotFinite(String),
+    /// An iterative solver ended above its tolerance.
+    #[error(
+        "{what}: conjugate gradients ended after {iterations} iterations at the relative residual {residual:.1e}, above the \
+         tolerance {tolerance:.1e}: {reason}"
+    )]
+    NotConverged {
+        /// The system that was solved.
+        what: String,
+        /// The relative residual reached.
+        residual: f64,
+        /// The one asked for.
+        tolerance: f64,
+        /// Iterations taken.
+        iterations: usize,
+        /// Why the solver ended, with advice.
+        reason: String,
+    },
     /// A device or data type is not available.
     #[error("device: {0}")]
     Device(String),

@@ -1,6 +1,7 @@
 //! Models: parameters, an objective to minimise and a posterior to predict with. A model's approximation is its type.
 
 pub mod cagp;
+pub mod cggp;
 pub mod diagnose;
 pub mod exact;
 pub mod fit;

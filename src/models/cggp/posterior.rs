@@ -1,0 +1,192 @@
+//! Predictions of the matrix-free GP: means by cached weights, variances by solves or a cached root.
+
+use super::{CgGp, System, Variances};
+use crate::device::Compute;
+use crate::error::{Error, Result};
+use crate::linalg::Factor;
+use crate::linalg::dense::{product, view, view_mut};
+use crate::models::Observations;
+use crate::models::posterior::{Joint, Marginals, Posterior, VARIANCE_FLOOR};
+use crate::products;
+use crate::scope::{Scope, to_f64};
+use crate::solvers::cg::{Effort, Solution, cg};
+use crate::solvers::{Covariance, Preconditioner, Probes, blocks, lanczos};
+
+/// The posterior of a [`CgGp`].
+///
+/// With weights α = K̂⁻¹(y − m) from one solve, its means are as exact as that. Its variances are never below the exact ones, up to
+/// rounding: what is subtracted from the prior variance is a lower bound of k*ᵀK̂⁻¹k*.
+#[derive(Debug, Clone)]
+pub struct CgPosterior {
+    model: CgGp,
+    compute: Compute,
+    data: Observations,
+    noise: Vec<f64>,
+    preconditioner: Preconditioner,
+    weights: Vec<f64>,
+    /// Wᵀ `[m, n]` with K̂⁻¹ ≈ W Wᵀ, where variances come from it.
+    root: Option<Vec<f64>>,
+    effort: Effort,
+}
+
+/// Bytes of right-hand sides that a chunk of predictions may hold, and most columns of one.
+const CHUNK_BYTES: usize = 8 << 20;
+const CHUNK_COLUMNS: usize = 256;
+
+impl CgGp {
+    /// Conditions the prior on observations.
+    ///
+    /// # Errors
+    /// As [`estimate`](Self::estimate).
+    pub fn posterior(&self, compute: Compute, data: Observations) -> Result<CgPosterior> {
+        let scope = Scope::new(compute)?;
+        let batch = data.batch(&scope);
+        let system = self.system(&scope, &batch)?;
+        let solver = &self.options.solver;
+        let solution = cg(&system.covariance, Some(&system.preconditioner), &system.residual, solver)?;
+        let solution = solution.converged("K̂⁻¹(y − m)", solver)?;
+        let root = match self.options.variances {
+            Variances::Solves => None,
+            Variances::Lanczos(rank) => Some(self.root(&system, rank)?),
+        };
+        let noise = to_f64(self.likelihood.variances(&scope, data.n(), batch.noise.as_ref()))?;
+        let (effort, preconditioner) = (solution.effort(), system.preconditioner);
+        Ok(CgPosterior { model: self.clone(), compute, data, noise, preconditioner, weights: solution.x, root, effort })
+    }
+
+    /// `Wᵀ = L⁻¹ Qᵀ`, where `Qᵀ K̂ Q = T = L Lᵀ` on the Krylov space of the targets.
+    ///
+    /// Without the preconditioner on purpose: where that is exact, all eigenvalues are one, and a Krylov space holds only
+    /// one direction of them.
+    fn root(&self, system: &System, rank: usize) -> Result<Vec<f64>> {
+        let mut start = system.residual.clone();
+        if start.iter().all(|x| *x == 0.0) {
+            start = Probes::Rademacher.block(start.len(), 1, self.options.seed);
+        }
+        let mut root = Vec::new();
+        for krylov in lanczos(&system.covariance, &start, rank.max(1))? {
+            root = krylov.basis;
+            Factor::new(krylov.tridiagonal.dense(), "T of the Lanczos root")?.solve_lower(&mut root)?;
+        }
+        Ok(root)
+    }
+}
+
+impl CgPosterior {
+    /// The observations conditioned on.
+    pub fn data(&self) -> &Observations {
+        &self.data
+    }
+
+    /// What the solve for the weights took and reached.
+    pub fn effort(&self) -> Effort {
+        self.effort
+    }
+
+    /// [`predict`](Posterior::predict), with what its solves took and reached.
+    ///
+    /// # Errors
+    /// As [`predict`](Posterior::predict), and [`Error::NotConverged`] when a solve misses the tolerance.
+    pub fn predict_with_effort(&self, x: &[f64]) -> Result<(Marginals, Effort)> {
+        let scope = Scope::new(self.compute)?;
+        let (n, d) = (self.data.n(), self.data.d);
+        let rows = (CHUNK_BYTES / (8 * n)).clamp(1, CHUNK_COLUMNS);
+        let (mut all, mut effort) = (Marginals::default(), Effort::default());
+        self.rows(x)?;
+        for chunk in x.chunks(rows * d) {
+            let (mean, cross) = self.means(&scope, chunk)?;
+            all.mean.extend(mean);
+            let points = scope.matrix(chunk, chunk.len() / d, d);
+            let prior = to_f64(self.model.kernel.diag(&scope, &points)?)?;
+            let explained = match &self.root {
+                Some(root) => {
+                    let shares = self.shares(root, &cross);
+                    blocks::dots(&shares, &shares, prior.len())
+                }
+                None => {
+                    let solution = self.solve(&scope, &cross)?;
+                    effort = effort.and(solution.effort());
+                    solution.quadratic_forms(&cross)
+                }
+            };
+            for (explained, prior) in explained.into_iter().zip(prior) {
+                let (variance, floor) = (prior - explained, VARIANCE_FLOOR * prior);
+                all.floored += usize::from(variance < floor);
+                all.variance.push(variance.max(floor));
+            }
+        }
+        Ok((all, effort))
+    }
+
+    fn rows(&self, x: &[f64]) -> Result<usize> {
+        let d = self.data.d;
+        if x.len().is_multiple_of(d) {
+            Ok(x.len() / d)
+        } else {
+            Err(Error::shape("inputs", format!("rows of {d} columns"), format!("{} values", x.len())))
+        }
+    }
+
+    /// Means at rows `x`, and k(X, x) `[n, rows]`.
+    fn means(&self, scope: &Scope, x: &[f64]) -> Result<(Vec<f64>, Vec<f64>)> {
+        let (n, d) = (self.data.n(), self.data.d);
+        let points = scope.matrix(x, x.len() / d, d);
+        let train = scope.matrix(&self.data.x, n, d);
+        let cross = to_f64(products::cross(&self.model.kernel, scope, &train, &points)?)?;
+        let mut mean = to_f64(self.model.mean.at(scope, &points))?;
+        let m = mean.len();
+        product::add(view_mut(&mut mean, m), view(&self.weights, n), view(&cross, m), 1.0);
+        Ok((mean, cross))
+    }
+
+    fn solve(&self, scope: &Scope, cross: &[f64]) -> Result<Solution> {
+        let train = scope.matrix(&self.data.x, self.data.n(), self.data.d);
+        let covariance = Covariance::new(&self.model.kernel, scope, train, self.noise.clone());
+        let solver = &self.model.options.solver;
+        cg(&covariance, Some(&self.preconditioner), cross, solver)?.converged("K̂⁻¹k(X, x*)", solver)
+    }
+
+    /// `Wᵀ k(X, x)`.
+    fn shares(&self, root: &[f64], cross: &[f64]) -> Vec<f64> {
+        let n = self.data.n();
+        let (rank, m) = (root.len() / n, cross.len() / n);
+        let mut shares = vec![0.0; rank * m];
+        product::set(view_mut(&mut shares, m), view(root, n), view(cross, m), 1.0);
+        shares
+    }
+}
+
+impl Posterior for CgPosterior {
+    fn predict(&self, x: &[f64]) -> Result<Marginals> {
+        Ok(self.predict_with_effort(x)?.0)
+    }
+
+    fn predict_joint(&self, x: &[f64]) -> Result<Joint> {
+        let rows = self.rows(x)?;
+        let scope = Scope::new(self.compute)?;
+        let (mean, cross) = self.means(&scope, x)?;
+        let points = scope.matrix(x, rows, self.data.d);
+        let mut covariance = to_f64(products::gram(&self.model.kernel, &scope, &points)?)?;
+        // Halves, so that adding the transpose makes every term exactly symmetric.
+        let mut half = vec![0.0; rows * rows];
+        match &self.root {
+            Some(root) => {
+                let shares = self.shares(root, &cross);
+                let shares = view(&shares, rows);
+                product::set(view_mut(&mut half, rows), shares.transpose(), shares, 0.5);
+            }
+            None => {
+                // 2 BᵀX − XᵀK̂X = BᵀX + XᵀR, whose symmetric part is (B + R)ᵀX.
+                let Solution { x, mut residual, .. } = self.solve(&scope, &cross)?;
+                residual.iter_mut().zip(&cross).for_each(|(r, b)| *r += b);
+                product::set(view_mut(&mut half, rows), view(&residual, rows).transpose(), view(&x, rows), 0.5);
+            }
+        }
+        for i in 0..rows {
+            for j in 0..rows {
+                covariance[i * rows + j] -= half[i * rows + j] + half[j * rows + i];
+            }
+        }
+        Ok(Joint { mean, covariance })
+    }
+}

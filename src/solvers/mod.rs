@@ -1,0 +1,25 @@
+//! Iterative building blocks: what solves, factors and measures a symmetric positive definite matrix known by its products.
+//!
+//! Vectors are host numbers in f64; several stand side by side in a row-major block `[n, t]`, so that one product with the
+//! matrix serves them all. A matrix is a [`LinearOperator`]; [`Covariance`] is that of a kernel, never stored.
+
+pub(crate) mod blocks;
+pub mod cg;
+pub mod covariance;
+pub mod lanczos;
+pub mod log_det;
+pub mod operator;
+pub mod pivoted_cholesky;
+pub mod preconditioner;
+pub mod probes;
+pub mod tridiagonal;
+
+pub use cg::{CgOptions, cg};
+pub use covariance::Covariance;
+pub use lanczos::lanczos;
+pub use log_det::{LogDet, log_det};
+pub use operator::LinearOperator;
+pub use pivoted_cholesky::pivoted_cholesky;
+pub use preconditioner::Preconditioner;
+pub use probes::Probes;
+pub use tridiagonal::Tridiagonal;
