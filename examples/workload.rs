@@ -8,10 +8,17 @@ use std::time::{Duration, Instant};
 use burn::tensor::{Distribution, Tensor};
 use cagey::device::{Compute, DeviceKind, Precision};
 use cagey::kernels::Kernel;
+use cagey::means::Mean;
+use cagey::models::cagp::{Actions, Cagp};
+use cagey::models::exact::ExactGp;
+use cagey::models::{Model, Observations, fit};
 use cagey::products::{self, BlockSparse};
 use cagey::scope::{Scope, scalar};
 use cagey::{Error, Result};
 use clap::{Parser, ValueEnum};
+use rand::SeedableRng;
+use rand::rngs::Xoshiro256PlusPlus;
+use rand_distr::{Distribution as _, StandardNormal};
 use serde_json::{Value, json};
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
@@ -22,6 +29,10 @@ enum Workload {
     Accumulate,
     /// K(X, X) as a matrix; with `--backward` also the gradient in X.
     Gram,
+    /// Exact GP: negative log marginal likelihood and its gradient.
+    Exact,
+    /// Computation-aware GP: negative ELBO and its gradient, `--m` learned block-sparse actions.
+    Cagp,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
@@ -85,6 +96,8 @@ fn main() -> Result<()> {
         Workload::Matvec => matvec(&options)?,
         Workload::Accumulate => accumulate(&options)?,
         Workload::Gram => gram(&options)?,
+        Workload::Exact => exact(&options)?,
+        Workload::Cagp => cagp(&options)?,
     };
     println!("{}", measure(&options, &step)?);
     Ok(())
@@ -159,6 +172,55 @@ fn gram(options: &Options) -> Result<Step> {
     }))
 }
 
+fn exact(options: &Options) -> Result<Step> {
+    let mut model = ExactGp::new(trainable(options)?);
+    model.mean = Mean::named("constant", options.d)?;
+    model_step(options, model)
+}
+
+fn cagp(options: &Options) -> Result<Step> {
+    let n = observations(options)?.n();
+    let mut model = Cagp::new(trainable(options)?, Actions::blocks(n, options.m, 0)?);
+    model.mean = Mean::named("constant", options.d)?;
+    model_step(options, model)
+}
+
+/// A model's loss per datum with its gradient, from lengthscales √d, output scale 1 and noise 0.1.
+fn model_step(options: &Options, model: impl Model + 'static) -> Result<Step> {
+    let compute = Compute { kind: DeviceKind::Flex, precision: options.dtype };
+    let data = observations(options)?;
+    let batch = data.batch(&Scope::new(compute)?);
+    Ok(Box::new(move || Ok(("loss", fit::evaluate(&model, compute, &batch)?.loss / data.n() as f64))))
+}
+
+fn trainable(options: &Options) -> Result<Kernel> {
+    let name = options.kernel.to_possible_value().map(|v| v.get_name().to_string()).unwrap_or_default();
+    let lengthscales = vec![(options.d as f64).sqrt(); options.d];
+    Kernel::parse(&format!("{name}(ard)"), options.d)?.with("lengthscale", &lengthscales)
+}
+
+/// Rows of `--data`, or normal inputs with a smooth function of them and noise of standard deviation 0.1.
+fn observations(options: &Options) -> Result<Observations> {
+    let (n, d) = (options.n, options.d);
+    let Some(prefix) = &options.data else {
+        let mut rng = Xoshiro256PlusPlus::seed_from_u64(0);
+        let mut normal = |count: usize| -> Vec<f64> { (0..count).map(|_| StandardNormal.sample(&mut rng)).collect() };
+        let (x, direction, noise) = (normal(n * d), normal(d), normal(n));
+        let value = |row: &[f64]| {
+            row.iter().zip(&direction).map(|(a, b)| a * b).sum::<f64>().sin() + 0.5 * (2.0 * row[0]).cos()
+        };
+        let y = x.chunks(d).zip(noise).map(|(row, e)| value(row) + 0.1 * e).collect();
+        return Observations::new(x, d, y, None);
+    };
+    let part = |suffix: &str| {
+        let mut path = prefix.clone().into_os_string();
+        path.push(suffix);
+        npy(Path::new(&path))
+    };
+    let ((x, _, d), (y, ..)) = (part("-X.npy")?, part("-y.npy")?);
+    Observations::new(x, d, y, None)
+}
+
 fn kernel(options: &Options) -> Result<Kernel> {
     let name = options.kernel.to_possible_value().map(|v| v.get_name().to_string()).unwrap_or_default();
     let lengthscale = (options.d as f64).sqrt();
@@ -186,7 +248,11 @@ fn npy(path: &Path) -> Result<(Vec<f64>, usize, usize)> {
     let bytes = std::fs::read(path).map_err(|e| Error::io(path, &e))?;
     let file = npyz::NpyFile::new(&bytes[..]).map_err(|e| Error::io(path, &e))?;
     let shape = file.shape().to_vec();
-    let [n, d] = shape[..] else { return Err(Error::shape("X", "[n, d]", format!("{shape:?}"))) };
+    let (n, d) = match shape[..] {
+        [n] => (n, 1),
+        [n, d] => (n, d),
+        _ => return Err(Error::shape("an array", "[n] or [n, d]", format!("{shape:?}"))),
+    };
     Ok((file.into_vec::<f64>().map_err(|e| Error::io(path, &e))?, n as usize, d as usize))
 }
 
@@ -207,7 +273,7 @@ fn measure(options: &Options, step: &Step) -> Result<Value> {
     let mut line = json!({
         "workload": format!("{:?}", options.workload).to_lowercase(),
         "params": {
-            "n": options.n, "d": options.d, "rhs": options.rhs, "dtype": options.dtype.name(), "backward": options.backward,
+            "n": options.n, "d": options.d, "rhs": options.rhs, "m": options.m, "dtype": options.dtype.name(), "backward": options.backward,
             "kernel": format!("{:?}", options.kernel).to_lowercase(),
             "instructions": format!("{:?}", products::lanes::instructions()).to_lowercase(),
         },
