@@ -7,7 +7,7 @@
 use crate::atomic::write_atomically;
 use crate::{Error, Result};
 use safetensors::tensor::{Dtype, Metadata, SafeTensors, TensorView};
-use serde_json::{Number, Value};
+use serde_json::Value;
 use sha2::{Digest, Sha256};
 use std::collections::{BTreeMap, HashMap};
 use std::fs;
@@ -73,7 +73,7 @@ impl ModelFile {
     /// The content of the file.
     fn to_bytes(&self) -> Result<Vec<u8>> {
         let document = self.document.to_string();
-        if !parse_document(&document).is_ok_and(|read| read == self.document) {
+        if !serde_json::from_str::<Value>(&document).is_ok_and(|read| read == self.document) {
             return Err(Error::Usage("the model's document cannot be read back from JSON: nest it less deeply".into()));
         }
         let mut blocks = BTreeMap::new();
@@ -114,7 +114,8 @@ impl ModelFile {
         if header.metadata().as_ref().and_then(|keys| keys.get("sha256")) != Some(&checksum(document, &views)) {
             return Err(format!("its content does not match its checksum, so it was altered or damaged; {RESTORE}"));
         }
-        let document = parse_document(document).map_err(|source| format!("its document is no JSON: {source}"))?;
+        let document =
+            serde_json::from_str::<Value>(document).map_err(|source| format!("its document is no JSON: {source}"))?;
         let arrays = views.into_iter().map(|(name, view)| Ok((name.to_owned(), Array::read(name, &view)?)));
         Ok(Self { document, arrays: arrays.collect::<std::result::Result<_, String>>()? })
     }
@@ -197,53 +198,4 @@ fn checksum(document: &str, views: &BTreeMap<&str, TensorView<'_>>) -> String {
         part(view.data());
     }
     hash.finalize().iter().map(|byte| format!("{byte:02x}")).collect()
-}
-
-/// Parses a document written by [`ModelFile::save`], every number correctly rounded.
-///
-/// The JSON parser rounds decimals to within one unit in the last place only, so each float is read again from its own
-/// digits; values and digits come in the same order because the text was written from such a value.
-fn parse_document(text: &str) -> serde_json::Result<Value> {
-    let mut document = serde_json::from_str(text)?;
-    round_floats(&mut document, &mut number_tokens(text));
-    Ok(document)
-}
-
-/// Replaces the floats below `value` by the correctly rounded values of their `tokens`.
-fn round_floats<'a>(value: &mut Value, tokens: &mut impl Iterator<Item = &'a str>) {
-    match value {
-        Value::Number(number) => {
-            let token = tokens.next();
-            if let (true, Some(exact)) = (number.is_f64(), token.and_then(|digits| digits.parse().ok())) {
-                *number = Number::from_f64(exact).unwrap_or_else(|| number.clone());
-            }
-        }
-        Value::Array(items) => items.iter_mut().for_each(|item| round_floats(item, tokens)),
-        Value::Object(fields) => fields.values_mut().for_each(|item| round_floats(item, tokens)),
-        Value::Null | Value::Bool(_) | Value::String(_) => {}
-    }
-}
-
-/// The numbers of a JSON text, in order, as written.
-fn number_tokens(text: &str) -> impl Iterator<Item = &str> {
-    let mut rest = text;
-    std::iter::from_fn(move || {
-        loop {
-            rest = &rest[rest.find(|c: char| c == '"' || c == '-' || c.is_ascii_digit())?..];
-            if let Some(inside) = rest.strip_prefix('"') {
-                let mut escaped = false;
-                let end = inside.find(|c| {
-                    let closes = c == '"' && !escaped;
-                    escaped = c == '\\' && !escaped;
-                    closes
-                })?;
-                rest = &inside[end + 1..];
-            } else {
-                let end = rest.find(|c: char| !matches!(c, '0'..='9' | '+' | '-' | '.' | 'e' | 'E'));
-                let (token, tail) = rest.split_at(end.unwrap_or(rest.len()));
-                rest = tail;
-                return Some(token);
-            }
-        }
-    })
 }

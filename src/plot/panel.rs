@@ -46,7 +46,9 @@ impl Panel {
 
     /// The ticks of a vertical axis of `height` pixels.
     pub fn y_ticks(y: &Axis, height: f64) -> Vec<(f64, String)> {
-        y.ticks((height / 52.0).round().max(3.0) as usize)
+        // Round steps can leave a low panel with a single tick: refine until two give the scale.
+        let wanted = (height / 52.0).round().max(3.0) as usize;
+        (wanted..=2 * wanted).map(|count| y.ticks(count)).find(|ticks| ticks.len() > 1).unwrap_or_default()
     }
 
     /// The width of the widest tick label of a vertical axis of `height` pixels.
