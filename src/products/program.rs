@@ -223,12 +223,18 @@ impl Node {
 
 #[inline(always)]
 fn add<L: Lanes>(to: &mut Tile<L>, other: &Tile<L>) {
-    to.iter_mut().flatten().zip(other.iter().flatten()).for_each(|(a, b)| *a = a.add(*b));
+    to.iter_mut().flatten().zip(other.iter().flatten()).for_each(
+        #[inline(always)]
+        |(a, b)| *a = a.add(*b),
+    );
 }
 
 #[inline(always)]
 fn multiply<L: Lanes>(to: &mut Tile<L>, other: &Tile<L>) {
-    to.iter_mut().flatten().zip(other.iter().flatten()).for_each(|(a, b)| *a = a.mul(*b));
+    to.iter_mut().flatten().zip(other.iter().flatten()).for_each(
+        #[inline(always)]
+        |(a, b)| *a = a.mul(*b),
+    );
 }
 
 /// Turns cotangents of covariances into those of s, with the 2 of a squared distance's derivative.
@@ -236,7 +242,10 @@ fn multiply<L: Lanes>(to: &mut Tile<L>, other: &Tile<L>) {
 fn weigh<L: Lanes>(cotangent: &mut Tile<L>, slopes: &Tile<L>, metric: Metric) {
     let two = L::splat(L::Element::of(if metric == Metric::SquaredDistance { 2.0 } else { 1.0 }));
     for (row, slopes) in cotangent.iter_mut().zip(slopes) {
-        row.iter_mut().zip(slopes).for_each(|(w, s)| *w = w.mul(s.mul(two)));
+        row.iter_mut().zip(slopes).for_each(
+            #[inline(always)]
+            |(w, s)| *w = w.mul(s.mul(two)),
+        );
     }
 }
 

@@ -1,6 +1,6 @@
 //! One term of a lowered kernel on a tile: comparing features, the profile and its slopes, and the way back.
 
-use super::lanes::{Lanes, Vector};
+use super::lanes::{Chains, Lanes};
 use super::tile::{Few, GROUP, PANEL, Tile, Wide};
 use crate::kernels::form::Metric;
 use crate::kernels::profile::Profile;
@@ -32,6 +32,26 @@ pub struct TermPlan {
     pub shape: Option<usize>,
     /// Entry of its variance.
     pub variance: Option<usize>,
+}
+
+/// Rows whose profiles are computed in step.
+const ROWS: usize = 2;
+/// Vectors of columns held in registers at once, where there are 32 registers.
+const WIDE: usize = 2;
+/// The same where there are 16.
+const NARROW: usize = 1;
+
+/// Writes some rows' vectors, times a factor, into a tile.
+#[inline(always)]
+fn put<L: Lanes, const V: usize>(some: Chains<L, ROWS, V>, factor: Option<L>, q: usize, c: usize, out: &mut Tile<L>) {
+    for (row, values) in out[q..q + ROWS].iter_mut().zip(some.0) {
+        for v in 0..V {
+            row[c + v] = match factor {
+                Some(factor) => values[v].mul(factor),
+                None => values[v],
+            };
+        }
+    }
 }
 
 /// Runs `$body` with `$p` a constant profile, so that the compiler specialises the loop for it.
@@ -66,9 +86,10 @@ impl TermPlan {
         self.profile != Profile::One
     }
 
+    /// Shape and variance, 1 where there is none.
     #[inline(always)]
-    fn coefficient<L: Lanes>(index: Option<usize>, coefficients: &[L::Element]) -> L {
-        L::splat(index.map_or(L::Element::of(1.0), |i| coefficients[i]))
+    fn numbers<L: Lanes>(&self, coefficients: &[L::Element]) -> [L; 2] {
+        [self.shape, self.variance].map(|index| L::splat(index.map_or(L::Element::of(1.0), |i| coefficients[i])))
     }
 
     #[inline(always)]
@@ -77,25 +98,35 @@ impl TermPlan {
         (&pairs.rows[range.clone()], &pairs.columns[range])
     }
 
-    /// The term's covariances.
-    #[inline(always)]
+    /// The term's covariances. Compiled once for each kind of vector, not for each product.
+    #[inline(never)]
     pub fn values<L: Lanes>(&self, pairs: &Pairs<L>, coefficients: &[L::Element], out: &mut Tile<L>) {
-        let (a, v) =
-            (Self::coefficient::<L>(self.shape, coefficients), Self::coefficient::<L>(self.variance, coefficients));
-        let scaled = self.variance.is_some();
+        L::enter(
+            #[inline(always)]
+            || match L::MANY_REGISTERS {
+                true => self.values_by::<L, WIDE>(pairs, coefficients, out),
+                false => self.values_by::<L, NARROW>(pairs, coefficients, out),
+            },
+        );
+    }
+
+    #[inline(always)]
+    fn values_by<L: Lanes, const V: usize>(&self, pairs: &Pairs<L>, coefficients: &[L::Element], out: &mut Tile<L>) {
+        let [a, v] = self.numbers::<L>(coefficients);
+        let (a, white) = (Chains::all(a), v);
+        let v = self.variance.map(|_| v);
         match self.metric {
-            Metric::Delta => self.white(pairs, v, out),
+            Metric::Delta => self.white(pairs, white, out),
             metric => with_profile!(self.profile, p => {
-                self.visit(metric, pairs, #[inline(always)] |q, c, s| {
-                    let k = p.value(Vector(s), Vector(a)).0;
-                    out[q][c] = if scaled { k.mul(v) } else { k };
+                self.visit::<L, V>(metric, pairs, #[inline(always)] |q, c, s| {
+                    put(p.value(s, a), v, q, c, out);
                 })
             }),
         }
     }
 
     /// The term's covariances and their derivatives by the comparison, and by the shape where there is one.
-    #[inline(always)]
+    #[inline(never)]
     pub fn slopes<L: Lanes>(
         &self,
         pairs: &Pairs<L>,
@@ -104,18 +135,36 @@ impl TermPlan {
         slopes: &mut Tile<L>,
         shapes: &mut Tile<L>,
     ) {
-        let (a, v) =
-            (Self::coefficient::<L>(self.shape, coefficients), Self::coefficient::<L>(self.variance, coefficients));
-        let shaped = self.shape.is_some();
+        L::enter(
+            #[inline(always)]
+            || match L::MANY_REGISTERS {
+                true => self.slopes_by::<L, WIDE>(pairs, coefficients, values, slopes, shapes),
+                false => self.slopes_by::<L, NARROW>(pairs, coefficients, values, slopes, shapes),
+            },
+        );
+    }
+
+    #[inline(always)]
+    fn slopes_by<L: Lanes, const V: usize>(
+        &self,
+        pairs: &Pairs<L>,
+        coefficients: &[L::Element],
+        values: &mut Tile<L>,
+        slopes: &mut Tile<L>,
+        shapes: &mut Tile<L>,
+    ) {
+        let [a, v] = self.numbers::<L>(coefficients);
+        let (shaped, a, white) = (self.shape.is_some(), Chains::all(a), v);
+        let v = self.variance.map(|_| v);
         match self.metric {
-            Metric::Delta => self.white(pairs, v, values),
+            Metric::Delta => self.white(pairs, white, values),
             metric => with_profile!(self.profile, p => {
-                self.visit(metric, pairs, #[inline(always)] |q, c, s| {
-                    let (k, slope, shape) = p.slopes(Vector(s), Vector(a));
-                    values[q][c] = k.0.mul(v);
-                    slopes[q][c] = slope.0.mul(v);
+                self.visit::<L, V>(metric, pairs, #[inline(always)] |q, c, s| {
+                    let (k, slope, shape) = p.slopes(s, a);
+                    put(k, v, q, c, values);
+                    put(slope, v, q, c, slopes);
                     if shaped {
-                        shapes[q][c] = shape.0.mul(v);
+                        put(shape, v, q, c, shapes);
                     }
                 })
             }),
@@ -134,23 +183,13 @@ impl TermPlan {
 
     /// Hands the comparison s of all pairs to `each(row, vector, s)`, some rows and columns at a time from registers.
     #[inline(always)]
-    fn visit<L: Lanes>(&self, metric: Metric, pairs: &Pairs<L>, mut each: impl FnMut(usize, usize, L)) {
-        let (rows, columns) = self.features(pairs);
-        if L::MANY_REGISTERS {
-            self.visit_by::<L, 2>(metric, rows, columns, &mut each);
-        } else {
-            self.visit_by::<L, 1>(metric, rows, columns, &mut each);
-        }
-    }
-
-    #[inline(always)]
-    fn visit_by<L: Lanes, const V: usize>(
+    fn visit<L: Lanes, const V: usize>(
         &self,
         metric: Metric,
-        rows: &[Few<L::Element>],
-        columns: &[Wide<L>],
-        each: &mut impl FnMut(usize, usize, L),
+        pairs: &Pairs<L>,
+        mut each: impl FnMut(usize, usize, Chains<L, ROWS, V>),
     ) {
+        let (rows, columns) = self.features(pairs);
         let squares = metric == Metric::SquaredDistance;
         for c in (0..PANEL).step_by(V) {
             let mut s = [[L::zero(); V]; GROUP];
@@ -168,18 +207,26 @@ impl TermPlan {
                     }
                 }
             }
-            for q in 0..GROUP {
-                for v in 0..V {
-                    each(q, c + v, s[q][v]);
-                }
+            for q in (0..GROUP).step_by(ROWS) {
+                let mut some = [[L::zero(); V]; ROWS];
+                some.copy_from_slice(&s[q..q + ROWS]);
+                each(q, c, Chains(some));
             }
         }
     }
 
     /// The way back to the features: given the cotangents of s, adds to the gradient of the columns `[p, panel]`, and to
     /// that of the rows `[p, group]`, lane by lane.
-    #[inline(always)]
+    #[inline(never)]
     pub fn pull<L: Lanes>(&self, pairs: &Pairs<L>, weights: &Tile<L>, columns: &mut [Wide<L>], rows: &mut [Few<L>]) {
+        L::enter(
+            #[inline(always)]
+            || self.pull_here(pairs, weights, columns, rows),
+        );
+    }
+
+    #[inline(always)]
+    fn pull_here<L: Lanes>(&self, pairs: &Pairs<L>, weights: &Tile<L>, columns: &mut [Wide<L>], rows: &mut [Few<L>]) {
         let (a, b) = self.features(pairs);
         let (columns, rows) = (&mut columns[self.start..][..self.width], &mut rows[self.start..][..self.width]);
         let squares = self.metric == Metric::SquaredDistance;

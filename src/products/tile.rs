@@ -104,7 +104,10 @@ impl<L: Lanes> Panels<L> {
 /// The numbers of a panel's column as vectors.
 #[inline(always)]
 pub fn wide<L: Lanes>(column: &[L::Element]) -> Wide<L> {
-    std::array::from_fn(|c| L::load(&column[c * L::N..]))
+    std::array::from_fn(
+        #[inline(always)]
+        |c| L::load(&column[c * L::N..]),
+    )
 }
 
 /// A panel's column as numbers.

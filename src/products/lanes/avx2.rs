@@ -21,7 +21,7 @@ fn enabled<R>(work: impl FnOnce() -> R) -> R {
 
 macro_rules! avx2 {
     ($name:ident, $t:ident, $n:expr, $set1:ident, $loadu:ident, $storeu:ident, $add:ident, $sub:ident, $mul:ident,
-     $div:ident, $fmadd:ident, $fmsub:ident, $fnmadd:ident, $max:ident, $round:ident, $andnot:ident, $sqrt:ident,
+     $div:ident, $fmadd:ident, $fmsub:ident, $fnmadd:ident, $max:ident, $andnot:ident, $sqrt:ident,
      $power:expr, $split:expr) => {
         impl Lanes for $name {
             type Element = $t;
@@ -78,10 +78,6 @@ macro_rules! avx2 {
                 Self(unsafe { $max(self.0, other.0) })
             }
             #[inline(always)]
-            fn round(self) -> Self {
-                Self(unsafe { $round::<{ _MM_FROUND_TO_NEAREST_INT | _MM_FROUND_NO_EXC }>(self.0) })
-            }
-            #[inline(always)]
             fn abs(self) -> Self {
                 Self(unsafe { $andnot($set1(-0.0), self.0) })
             }
@@ -90,8 +86,8 @@ macro_rules! avx2 {
                 Self(unsafe { $sqrt(self.0) })
             }
             #[inline(always)]
-            fn times_power(self, n: Self) -> Self {
-                self.mul($power(n))
+            fn times_power(self, magic_n: Self) -> Self {
+                $power(self, magic_n)
             }
             #[inline(always)]
             fn split(self) -> (Self, Self) {
@@ -102,20 +98,18 @@ macro_rules! avx2 {
 }
 
 #[inline(always)]
-fn power_f32(n: F32x8) -> F32x8 {
+fn power_f32(x: F32x8, magic_n: F32x8) -> F32x8 {
     unsafe {
-        let n = _mm256_cvtps_epi32(_mm256_min_ps(n.0, _mm256_set1_ps(127.0)));
-        F32x8(_mm256_castsi256_ps(_mm256_slli_epi32::<23>(_mm256_add_epi32(n, _mm256_set1_epi32(127)))))
+        let n = _mm256_slli_epi32::<23>(_mm256_castps_si256(magic_n.0));
+        F32x8(_mm256_castsi256_ps(_mm256_add_epi32(_mm256_castps_si256(x.0), n)))
     }
 }
 
 #[inline(always)]
-fn power_f64(n: F64x4) -> F64x4 {
-    // The integer, with the exponent's bias, stands in the low bits of 1.5·2⁵² + 1023 + n.
+fn power_f64(x: F64x4, magic_n: F64x4) -> F64x4 {
     unsafe {
-        let n = _mm256_min_pd(n.0, _mm256_set1_pd(1023.0));
-        let low = _mm256_add_pd(n, _mm256_set1_pd(6_755_399_441_055_744.0 + 1023.0));
-        F64x4(_mm256_castsi256_pd(_mm256_slli_epi64::<52>(_mm256_castpd_si256(low))))
+        let n = _mm256_slli_epi64::<52>(_mm256_castpd_si256(magic_n.0));
+        F64x4(_mm256_castsi256_pd(_mm256_add_epi64(_mm256_castpd_si256(x.0), n)))
     }
 }
 
@@ -160,7 +154,6 @@ avx2!(
     _mm256_fmsub_ps,
     _mm256_fnmadd_ps,
     _mm256_max_ps,
-    _mm256_round_ps,
     _mm256_andnot_ps,
     _mm256_sqrt_ps,
     power_f32,
@@ -181,7 +174,6 @@ avx2!(
     _mm256_fmsub_pd,
     _mm256_fnmadd_pd,
     _mm256_max_pd,
-    _mm256_round_pd,
     _mm256_andnot_pd,
     _mm256_sqrt_pd,
     power_f64,

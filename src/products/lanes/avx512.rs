@@ -21,7 +21,7 @@ fn enabled<R>(work: impl FnOnce() -> R) -> R {
 
 macro_rules! avx512 {
     ($name:ident, $t:ident, $n:expr, $set1:ident, $loadu:ident, $storeu:ident, $add:ident, $sub:ident, $mul:ident,
-     $div:ident, $fmadd:ident, $fmsub:ident, $fnmadd:ident, $max:ident, $round:ident, $abs:ident, $scalef:ident,
+     $div:ident, $fmadd:ident, $fmsub:ident, $fnmadd:ident, $max:ident, $abs:ident, $power:expr,
      $reduce:ident, $sqrt:expr, $split:expr) => {
         impl Lanes for $name {
             type Element = $t;
@@ -78,10 +78,6 @@ macro_rules! avx512 {
                 Self(unsafe { $max(self.0, other.0) })
             }
             #[inline(always)]
-            fn round(self) -> Self {
-                Self(unsafe { $round::<{ _MM_FROUND_TO_NEAREST_INT | _MM_FROUND_NO_EXC }>(self.0) })
-            }
-            #[inline(always)]
             fn abs(self) -> Self {
                 Self(unsafe { $abs(self.0) })
             }
@@ -90,8 +86,8 @@ macro_rules! avx512 {
                 $sqrt(self)
             }
             #[inline(always)]
-            fn times_power(self, n: Self) -> Self {
-                Self(unsafe { $scalef(self.0, n.0) })
+            fn times_power(self, magic_n: Self) -> Self {
+                $power(self, magic_n)
             }
             #[inline(always)]
             fn split(self) -> (Self, Self) {
@@ -122,6 +118,22 @@ fn sqrt_f64(x: F64x8) -> F64x8 {
     let y = y.mul_add(u, y);
     let t = x.mul(y);
     t.neg_mul_add(t, x).mul_add(y.mul(F64x8::splat(0.5)), t)
+}
+
+#[inline(always)]
+fn power_f32(x: F32x16, magic_n: F32x16) -> F32x16 {
+    unsafe {
+        let n = _mm512_slli_epi32::<23>(_mm512_castps_si512(magic_n.0));
+        F32x16(_mm512_castsi512_ps(_mm512_add_epi32(_mm512_castps_si512(x.0), n)))
+    }
+}
+
+#[inline(always)]
+fn power_f64(x: F64x8, magic_n: F64x8) -> F64x8 {
+    unsafe {
+        let n = _mm512_slli_epi64::<52>(_mm512_castpd_si512(magic_n.0));
+        F64x8(_mm512_castsi512_pd(_mm512_add_epi64(_mm512_castpd_si512(x.0), n)))
+    }
 }
 
 #[inline(always)]
@@ -161,9 +173,8 @@ avx512!(
     _mm512_fmsub_ps,
     _mm512_fnmadd_ps,
     _mm512_max_ps,
-    _mm512_roundscale_ps,
     _mm512_abs_ps,
-    _mm512_scalef_ps,
+    power_f32,
     _mm512_reduce_add_ps,
     sqrt_f32,
     split_f32
@@ -183,9 +194,8 @@ avx512!(
     _mm512_fmsub_pd,
     _mm512_fnmadd_pd,
     _mm512_max_pd,
-    _mm512_roundscale_pd,
     _mm512_abs_pd,
-    _mm512_scalef_pd,
+    power_f64,
     _mm512_reduce_add_pd,
     sqrt_f64,
     split_f64

@@ -16,7 +16,7 @@ use std::sync::atomic::{AtomicU8, Ordering};
 use crate::error::{Error, Result};
 use crate::linalg::real::Real;
 
-pub use functions::Vector;
+pub use functions::Chains;
 
 /// A number type with vectors.
 pub trait Number: Real {
@@ -26,6 +26,8 @@ pub trait Number: Real {
     const SINE: &'static [Self];
     /// Coefficients of atanh(t)/t in t² on |t| ≤ 0.172, highest power first.
     const ATANH: &'static [Self];
+    /// 1.5 · 2^(bits of the mantissa): a number added to it is rounded to an integer, which then stands in its low bits.
+    const MAGIC: Self;
     /// Below −this, eˣ counts as e to this.
     const EXP_RANGE: Self;
     /// The part of π that this type rounds away.
@@ -81,16 +83,21 @@ pub trait Lanes: Copy + Send + Sync + 'static {
     fn neg_mul_add(self, factor: Self, term: Self) -> Self;
     /// The larger of the two, lane by lane.
     fn max(self, other: Self) -> Self;
-    /// The nearest integer, |self| < 2²².
-    fn round(self) -> Self;
     /// |self|.
     fn abs(self) -> Self;
     /// √self, for positive normal numbers.
     fn sqrt(self) -> Self;
-    /// self · 2ⁿ for integers n; beyond the exponents of the type the result saturates.
-    fn times_power(self, n: Self) -> Self;
+    /// self · 2ⁿ by adding to the exponent, n in the low bits of [`MAGIC`](Number::MAGIC) + n.
+    fn times_power(self, magic_n: Self) -> Self;
     /// (m, e) with self = m 2ᵉ and m in [√½, √2), for positive normal numbers.
     fn split(self) -> (Self, Self);
+
+    /// The nearest integer, |self| < 2²².
+    #[inline(always)]
+    fn round(self) -> Self {
+        let magic = Self::splat(Self::Element::MAGIC);
+        self.add(magic).sub(magic)
+    }
 
     /// All lanes zero.
     #[inline(always)]
@@ -167,6 +174,7 @@ impl Number for f32 {
     const EXP2: &'static [Self] = &[0.001_326_472_2, 0.009_671_556_5, 0.055_507_343, 0.240_222_41, 0.693_147, 1.0];
     const SINE: &'static [Self] = &[2.604_920_7e-6, -1.980_893_7e-4, 8.333_049e-3, -0.166_666_58, 1.0];
     const ATANH: &'static [Self] = &[1.0 / 9.0, 1.0 / 7.0, 1.0 / 5.0, 1.0 / 3.0, 1.0];
+    const MAGIC: Self = 12_582_912.0;
     const EXP_RANGE: Self = 87.0;
     const PI_REST: f64 = std::f64::consts::PI - std::f32::consts::PI as f64;
     const LN2: [f64; 2] = [0.693_359_375, -2.121_944_400_546_905_8e-4];
@@ -221,6 +229,7 @@ impl Number for f64 {
         1.0 / 3.0,
         1.0,
     ];
+    const MAGIC: Self = 6_755_399_441_055_744.0;
     const EXP_RANGE: Self = 708.0;
     const PI_REST: f64 = 1.224_646_799_147_353_2e-16;
     const LN2: [f64; 2] = [0.693_147_180_369_123_8, 1.908_214_929_270_587_7e-10];

@@ -10,7 +10,10 @@ pub struct Portable<T, const N: usize>([T; N]);
 impl<T: Copy, const N: usize> Portable<T, N> {
     #[inline(always)]
     fn zip(self, other: Self, f: impl Fn(T, T) -> T) -> Self {
-        Self(std::array::from_fn(|i| f(self.0[i], other.0[i])))
+        Self(std::array::from_fn(
+            #[inline(always)]
+            |i| f(self.0[i], other.0[i]),
+        ))
     }
 }
 
@@ -25,7 +28,7 @@ fn fused<T: Real>(a: T, b: T, c: T) -> T {
 }
 
 macro_rules! portable {
-    ($t:ident, $bits:ident, $signed:ident, $mantissa:expr, $bias:expr) => {
+    ($t:ident, $bits:ident, $signed:ident, $mantissa:expr) => {
         impl<const N: usize> Lanes for Portable<$t, N> {
             type Element = $t;
             const N: usize = N;
@@ -40,7 +43,10 @@ macro_rules! portable {
             }
             #[inline(always)]
             fn load(from: &[$t]) -> Self {
-                Self(std::array::from_fn(|i| from[i]))
+                Self(std::array::from_fn(
+                    #[inline(always)]
+                    |i| from[i],
+                ))
             }
             #[inline(always)]
             fn store(self, to: &mut [$t]) {
@@ -48,41 +54,64 @@ macro_rules! portable {
             }
             #[inline(always)]
             fn add(self, other: Self) -> Self {
-                self.zip(other, |a, b| a + b)
+                self.zip(
+                    other,
+                    #[inline(always)]
+                    |a, b| a + b,
+                )
             }
             #[inline(always)]
             fn sub(self, other: Self) -> Self {
-                self.zip(other, |a, b| a - b)
+                self.zip(
+                    other,
+                    #[inline(always)]
+                    |a, b| a - b,
+                )
             }
             #[inline(always)]
             fn mul(self, other: Self) -> Self {
-                self.zip(other, |a, b| a * b)
+                self.zip(
+                    other,
+                    #[inline(always)]
+                    |a, b| a * b,
+                )
             }
             #[inline(always)]
             fn div(self, other: Self) -> Self {
-                self.zip(other, |a, b| a / b)
+                self.zip(
+                    other,
+                    #[inline(always)]
+                    |a, b| a / b,
+                )
             }
             #[inline(always)]
             fn mul_add(self, factor: Self, term: Self) -> Self {
-                Self(std::array::from_fn(|i| fused(self.0[i], factor.0[i], term.0[i])))
+                Self(std::array::from_fn(
+                    #[inline(always)]
+                    |i| fused(self.0[i], factor.0[i], term.0[i]),
+                ))
             }
             #[inline(always)]
             fn mul_sub(self, factor: Self, term: Self) -> Self {
-                Self(std::array::from_fn(|i| fused(self.0[i], factor.0[i], -term.0[i])))
+                Self(std::array::from_fn(
+                    #[inline(always)]
+                    |i| fused(self.0[i], factor.0[i], -term.0[i]),
+                ))
             }
             #[inline(always)]
             fn neg_mul_add(self, factor: Self, term: Self) -> Self {
-                Self(std::array::from_fn(|i| fused(-self.0[i], factor.0[i], term.0[i])))
+                Self(std::array::from_fn(
+                    #[inline(always)]
+                    |i| fused(-self.0[i], factor.0[i], term.0[i]),
+                ))
             }
             #[inline(always)]
             fn max(self, other: Self) -> Self {
-                self.zip(other, |a, b| if a > b { a } else { b })
-            }
-            #[inline(always)]
-            fn round(self) -> Self {
-                // Adding 1.5·2^mantissa leaves no bits for a fraction.
-                const MAGIC: $t = 1.5 * (1u64 << $mantissa) as $t;
-                Self(self.0.map(|x| (x + MAGIC) - MAGIC))
+                self.zip(
+                    other,
+                    #[inline(always)]
+                    |a, b| if a > b { a } else { b },
+                )
             }
             #[inline(always)]
             fn abs(self) -> Self {
@@ -93,26 +122,37 @@ macro_rules! portable {
                 Self(self.0.map($t::sqrt))
             }
             #[inline(always)]
-            fn times_power(self, n: Self) -> Self {
-                // The integer stands in the low bits of 1.5·2^mantissa + n.
-                const MAGIC: $t = 1.5 * (1u64 << $mantissa) as $t;
-                self.zip(n, |x, n| {
-                    let n = if n > $bias as $t { $bias as $t } else { n };
-                    let power = (n + MAGIC).to_bits().wrapping_add($bias).wrapping_shl($mantissa);
-                    x * <$t>::from_bits(power)
-                })
+            fn times_power(self, magic_n: Self) -> Self {
+                let raised = |x: $t, n: $t| x.to_bits().wrapping_add(n.to_bits().wrapping_shl($mantissa));
+                self.zip(
+                    magic_n,
+                    #[inline(always)]
+                    |x, n| <$t>::from_bits(raised(x, n)),
+                )
             }
             #[inline(always)]
             fn split(self) -> (Self, Self) {
                 const SQRT_HALF: $bits = std::$t::consts::FRAC_1_SQRT_2.to_bits();
                 const MASK: $bits = (1 << $mantissa) - 1;
-                let bits = self.0.map(|x| x.to_bits().wrapping_sub(SQRT_HALF));
-                let mantissa = bits.map(|b| <$t>::from_bits((b & MASK).wrapping_add(SQRT_HALF)));
-                (Self(mantissa), Self(bits.map(|b| (b as $signed >> $mantissa) as $t)))
+                let bits = self.0.map(
+                    #[inline(always)]
+                    |x| x.to_bits().wrapping_sub(SQRT_HALF),
+                );
+                let mantissa = bits.map(
+                    #[inline(always)]
+                    |b| <$t>::from_bits((b & MASK).wrapping_add(SQRT_HALF)),
+                );
+                (
+                    Self(mantissa),
+                    Self(bits.map(
+                        #[inline(always)]
+                        |b| (b as $signed >> $mantissa) as $t,
+                    )),
+                )
             }
         }
     };
 }
 
-portable!(f32, u32, i32, 23, 127);
-portable!(f64, u64, i64, 52, 1023);
+portable!(f32, u32, i32, 23);
+portable!(f64, u64, i64, 52);
