@@ -130,7 +130,12 @@ impl Fitted {
         if d == 0 {
             return Err(Error::Data("no input column is left beside the target and the noise column".into()));
         }
-        let input_scale = if settings.standardize { InputScale::fit(&x, d)? } else { InputScale::identity(d) };
+        let named = |error| match error {
+            Error::Data(problem) => Error::Data(format!("{problem} (the input columns are `{}`)", names.join("`, `"))),
+            other => other,
+        };
+        let standardise = settings.standardize;
+        let input_scale = if standardise { InputScale::fit(&x, d).map_err(named)? } else { InputScale::identity(d) };
         let mut target_scale = TargetScale::fit(settings.target_transform, data)?;
         if !settings.standardize {
             (target_scale.mean, target_scale.sd) = (0.0, 1.0);
