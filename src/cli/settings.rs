@@ -70,7 +70,8 @@ Kernels:
   constant, white; projection(kernel, dim=2) of any of them
 `ard` gives one lengthscale per column, dims=[0, 2] picks columns (from 0),
 fix=period keeps a value. Numbers are in the units of the data; what is not
-given is chosen from the data.";
+given is chosen from the data. One lengthscale over several columns is in
+units of their standard deviations.";
 
 /// The training.
 #[derive(Debug, Args)]
