@@ -125,12 +125,17 @@ impl Fitted {
         registry: &Registry,
         observers: &mut [&mut dyn Observer],
     ) -> Result<Self> {
-        let (x, names, known) = inputs(data, settings.noise_column.as_deref())?;
+        let Inputs { x, names, noise: known } = Inputs::of(data, settings.noise_column.as_deref())?;
         let d = names.len();
         if d == 0 {
             return Err(Error::Data("no input column is left beside the target and the noise column".into()));
         }
-        let input_scale = if settings.standardize { InputScale::fit(&x, d)? } else { InputScale::identity(d) };
+        let named = |error| match error {
+            Error::Data(problem) => Error::Data(format!("{problem} (the input columns are `{}`)", names.join("`, `"))),
+            other => other,
+        };
+        let standardise = settings.standardize;
+        let input_scale = if standardise { InputScale::fit(&x, d).map_err(named)? } else { InputScale::identity(d) };
         let mut target_scale = TargetScale::fit(settings.target_transform, data)?;
         if !settings.standardize {
             (target_scale.mean, target_scale.sd) = (0.0, 1.0);
@@ -160,7 +165,7 @@ impl Fitted {
     /// # Errors
     /// [`Error::Data`] when the noise column is missing, [`Error::Shape`] when columns differ.
     pub fn standardise(&self, data: &Dataset) -> Result<(Vec<f64>, Option<Vec<f64>>)> {
-        let (x, _, known) = inputs(data, self.settings.noise_column.as_deref())?;
+        let Inputs { x, noise: known, .. } = Inputs::of(data, self.settings.noise_column.as_deref())?;
         let noise = known.map(|sd| sd.iter().map(|s| (s / self.target_scale.sd).powi(2)).collect());
         Ok((self.input_scale.apply(&x)?, noise))
     }
@@ -292,27 +297,40 @@ impl Fitted {
     }
 }
 
-/// The inputs of a table without the noise column, their names, and the noise column's standard deviations.
-fn inputs(data: &Dataset, noise_column: Option<&str>) -> Result<(Vec<f64>, Vec<String>, Option<Vec<f64>>)> {
-    let Some(column) = noise_column else { return Ok((data.x.clone(), data.feature_names.clone(), None)) };
-    let Some(at) = data.feature_names.iter().position(|name| name == column) else {
-        let hint = match nearest(column, data.feature_names.iter().map(String::as_str)) {
-            Some(near) => format!("did you mean `{near}`?"),
-            None => format!("the input columns are {}", data.feature_names.join(", ")),
+/// The columns of a table by what a model does with them.
+struct Inputs {
+    /// Inputs `[n, d]`, row-major, without the noise column.
+    x: Vec<f64>,
+    /// Their names `[d]`.
+    names: Vec<String>,
+    /// Known standard deviations of the targets `[n]`.
+    noise: Option<Vec<f64>>,
+}
+
+impl Inputs {
+    fn of(data: &Dataset, noise_column: Option<&str>) -> Result<Self> {
+        let Some(column) = noise_column else {
+            return Ok(Self { x: data.x.clone(), names: data.feature_names.clone(), noise: None });
         };
-        return Err(Error::Data(format!("no input column `{column}` with the known noise; {hint}")));
-    };
-    let known: Vec<f64> = (0..data.n).map(|i| data.row(i)[at]).collect();
-    if let Some(i) = known.iter().position(|sd| *sd < 0.0) {
-        let (row, sd) = (data.rows[i], known[i]);
-        return Err(Error::Data(format!(
-            "row {row}, column `{column}`: {sd} is no standard deviation; it is negative"
-        )));
+        let Some(at) = data.feature_names.iter().position(|name| name == column) else {
+            let hint = match nearest(column, data.feature_names.iter().map(String::as_str)) {
+                Some(near) => format!("did you mean `{near}`?"),
+                None => format!("the input columns are {}", data.feature_names.join(", ")),
+            };
+            return Err(Error::Data(format!("no input column `{column}` with the known noise; {hint}")));
+        };
+        let known: Vec<f64> = (0..data.n).map(|i| data.row(i)[at]).collect();
+        if let Some(i) = known.iter().position(|sd| *sd < 0.0) {
+            let (row, sd) = (data.rows[i], known[i]);
+            return Err(Error::Data(format!(
+                "row {row}, column `{column}`: {sd} is no standard deviation; it is negative"
+            )));
+        }
+        let keep = |(i, _): &(usize, &f64)| i % data.d != at;
+        let x = data.x.iter().enumerate().filter(keep).map(|(_, v)| *v).collect();
+        let names = data.feature_names.iter().filter(|name| *name != column).cloned().collect();
+        Ok(Self { x, names, noise: Some(known) })
     }
-    let keep = |(i, _): &(usize, &f64)| i % data.d != at;
-    let x = data.x.iter().enumerate().filter(keep).map(|(_, v)| *v).collect();
-    let names = data.feature_names.iter().filter(|name| *name != column).cloned().collect();
-    Ok((x, names, Some(known)))
 }
 
 fn build(

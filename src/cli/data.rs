@@ -14,10 +14,10 @@ use super::{report, values};
 #[derive(Debug, Args)]
 pub struct Reading {
     /// What to do with rows that have missing cells
-    #[arg(long, value_enum, default_value_t = MissingCells::Reject)]
+    #[arg(long, value_enum, default_value_t = MissingCells::Reject, value_name = "WAY")]
     pub missing: MissingCells,
     /// Whether the first line holds column names
-    #[arg(long, value_enum, default_value_t = HeaderLine::Auto)]
+    #[arg(long, value_enum, default_value_t = HeaderLine::Auto, value_name = "WHEN")]
     pub header: HeaderLine,
 }
 
@@ -86,7 +86,7 @@ pub struct Splitting {
     /// Hold out the rows with a 1 in this table of 0/1 columns
     #[arg(long, value_name = "FILE")]
     pub split_mask: Option<PathBuf>,
-    /// Column of the mask, by name or 0-based index; the first by default
+    /// Column of the mask, by name or 0-based index; needed where there are several
     #[arg(long, value_name = "COLUMN", requires = "split_mask")]
     pub split_column: Option<String>,
     /// Seed of --holdout

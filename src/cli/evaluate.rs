@@ -49,7 +49,7 @@ impl Evaluate {
         let shift = y.iter().map(|y| scale.log_jacobian(*y)).sum::<f64>() / y.len() as f64;
         let training_scale_nlpd = scores.nlpd + shift;
         if self.json {
-            let mut value = serde_json::to_value(&scores).map_err(|e| Error::Data(e.to_string()))?;
+            let mut value = serde_json::to_value(scores).map_err(|e| Error::Data(e.to_string()))?;
             value["nlpd_training_scale"] = training_scale_nlpd.into();
             return report::print_json(&value);
         }

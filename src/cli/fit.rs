@@ -23,12 +23,37 @@ use super::{output, report, values};
     after_help = "\
 Examples:
   cagey fit concrete.csv --target strength -o concrete.cagey
-  cagey fit co2.csv --target y --holdout-last 0.2 --kernel \"rbf + periodic(period=1) * rbf + rq\" -o co2.cagey
-  cagey fit data.csv --target y --init noise=0.1 --bounds lengthscale=0.1..100 --prior \"noise=halfcauchy(1)\" -o m.cagey"
+  cagey fit co2.csv --holdout-last 0.2 --kernel \"rbf + periodic(period=1) * rbf + rq\"
+  cagey fit data.csv --init noise=0.1 --fix noise --bounds lengthscale=0.1..100
+  cagey fit data.csv --restarts 5 --prior \"noise=halfcauchy(1)\" -o model.cagey"
 )]
 pub struct Fit {
     /// Table: CSV or TSV (also gzipped), NPY, Parquet; `-` for standard input
     data: PathBuf,
+    /// Where to write the model
+    #[arg(short, long, value_name = "FILE", default_value = "model.cagey")]
+    output: PathBuf,
+    /// Print the training loss every so many steps
+    #[arg(long, value_name = "STEPS", value_parser = values::count(1..=values::MOST))]
+    log_every: Option<usize>,
+    /// Print the summary as JSON
+    #[arg(long)]
+    json: bool,
+    #[command(flatten, next_help_heading = "Table")]
+    columns: Columns,
+    #[command(flatten, next_help_heading = "Table")]
+    reading: Reading,
+    #[command(flatten, next_help_heading = "Held-out rows")]
+    splitting: Splitting,
+    #[command(flatten, next_help_heading = "Model")]
+    model: ModelOptions,
+    #[command(flatten, next_help_heading = "Training")]
+    training: TrainOptions,
+}
+
+/// Which columns are used, and how.
+#[derive(Debug, Args)]
+struct Columns {
     /// Target column; the last by default
     #[arg(long, value_name = "COLUMN")]
     target: Option<String>,
@@ -44,34 +69,17 @@ pub struct Fit {
     /// Read ISO dates as decimal years
     #[arg(long)]
     dates: bool,
-    #[command(flatten)]
-    reading: Reading,
-    #[command(flatten)]
-    splitting: Splitting,
-    #[command(flatten)]
-    model: ModelOptions,
-    #[command(flatten)]
-    training: TrainOptions,
-    /// Where to write the model
-    #[arg(short, long, value_name = "FILE", default_value = "model.cagey")]
-    output: PathBuf,
-    /// Print the training loss every so many steps
-    #[arg(long, value_name = "STEPS", value_parser = values::count(1..=values::MOST))]
-    log_every: Option<usize>,
-    /// Print the summary as JSON
-    #[arg(long)]
-    json: bool,
 }
 
 impl Fit {
     /// Reads, fits, scores held-out rows, saves.
     pub fn run(self) -> Result<()> {
         let options = ReadOptions {
-            target: self.target.clone(),
-            features: self.columns(),
-            one_hot: self.one_hot,
-            categorical: self.categorical.clone(),
-            dates: self.dates,
+            target: self.columns.target.clone(),
+            features: self.inputs(),
+            one_hot: self.columns.one_hot,
+            categorical: self.columns.categorical.clone(),
+            dates: self.columns.dates,
             ..self.reading.options()
         };
         self.check_outputs()?;
@@ -124,8 +132,8 @@ impl Fit {
     }
 
     /// The columns to read as inputs: the known noise is one of them until the model takes it out.
-    fn columns(&self) -> Option<Vec<String>> {
-        let (features, noise) = (self.features.as_ref()?, self.model.noise_column.as_ref());
+    fn inputs(&self) -> Option<Vec<String>> {
+        let (features, noise) = (self.columns.features.as_ref()?, self.model.noise_column.as_ref());
         Some(features.iter().chain(noise.filter(|noise| !features.contains(noise))).cloned().collect())
     }
 

@@ -25,7 +25,7 @@ struct Cli {
     #[command(subcommand)]
     command: Command,
     /// Threads to compute with; all cores by default
-    #[arg(long, global = true, value_name = "N", value_parser = values::count(1..=MOST_THREADS))]
+    #[arg(long, global = true, display_order = 1000, value_name = "N", value_parser = values::count(1..=MOST_THREADS))]
     threads: Option<usize>,
 }
 
@@ -35,7 +35,7 @@ const MOST_THREADS: u64 = 1024;
 const EXAMPLES: &str = "\
 Examples:
   cagey fit sales.csv --target price -o price.cagey
-  cagey fit co2.csv --target y --kernel \"rbf + periodic(period=1, fix=period) * rbf + rq\" --holdout-last 0.2 -o co2.cagey
+  cagey fit co2.csv --kernel \"rbf + periodic(period=1) * rbf + rq\" -o co2.cagey
   cagey predict price.cagey new.csv -o predictions.csv
   cagey evaluate price.cagey test.csv --json
   cagey plot price.cagey -o fit.png";

@@ -18,17 +18,17 @@ use super::values;
 /// The model.
 #[derive(Debug, Args)]
 pub struct ModelOptions {
-    /// Kernel, e.g. "matern32(ard) + 2.0 * periodic(period=1.0, fix=period) * rbf"
+    /// Kernel, e.g. "rbf(ard) + 2.0 * periodic(period=1.0, fix=period) * rbf"; --help has the grammar
     #[arg(long, default_value = "matern32(ard)", long_help = KERNEL_HELP, allow_hyphen_values = true)]
     kernel: String,
-    /// Prior mean
-    #[arg(long, value_enum, default_value_t = MeanName::Zero)]
+    /// Prior mean, where there are no data near
+    #[arg(long, value_name = "NAME", value_enum, default_value_t = MeanName::Zero)]
     mean: MeanName,
     /// What to minimise
-    #[arg(long, value_enum, default_value_t = Minimised::Ml)]
+    #[arg(long, value_name = "NAME", value_enum, default_value_t = Minimised::Ml)]
     objective: Minimised,
     /// Model a function of the target instead of the target
-    #[arg(long, value_enum, default_value_t = Transform::None)]
+    #[arg(long, value_name = "NAME", value_enum, default_value_t = Transform::None)]
     target_transform: Transform,
     /// Column of known standard deviations of the target, added to the learned noise
     #[arg(long, value_name = "COLUMN")]
@@ -36,19 +36,19 @@ pub struct ModelOptions {
     /// Compute with the data as they are instead of standardising them
     #[arg(long)]
     no_standardize: bool,
-    /// Initial value(s) of a parameter in the data's units, e.g. lengthscale=2.5 or rbf.lengthscale=1,2
+    /// Initial value(s) of a parameter in the data's units, e.g. lengthscale=2.5 or rbf.lengthscale=1,2; repeatable
     #[arg(long, value_name = "NAME=VALUE")]
     init: Vec<String>,
-    /// Parameter to keep at its initial value
+    /// Parameter to keep at its initial value, e.g. noise; repeatable
     #[arg(long, value_name = "NAME")]
     fix: Vec<String>,
-    /// Prior of a parameter: NAME=normal(mean, sd), lognormal(mean, sd), gamma(shape, rate) or halfcauchy(scale)
+    /// Prior of a parameter: normal(mean, sd), lognormal(mean, sd), gamma(shape, rate) or halfcauchy(scale); repeatable
     #[arg(long, value_name = "NAME=PRIOR")]
     prior: Vec<String>,
-    /// Bounds of a parameter, e.g. noise=0.01..2
+    /// Bounds of a parameter, e.g. noise=0.01..2; repeatable
     #[arg(long, value_name = "NAME=LOW..HIGH")]
     bounds: Vec<String>,
-    /// Device: flex (CPU), ndarray (CPU), wgpu or cuda (GPU)
+    /// Device: flex (CPU), ndarray (CPU), wgpu or cuda (GPU); see `cagey devices`
     #[arg(long)]
     device: Option<DeviceKind>,
     /// Number type: f32 or f64; f64 on the CPU and f32 on GPUs by default
@@ -64,25 +64,29 @@ Kernel expression. Grammar:
   call      = name [ \"(\" [ argument { \",\" argument } ] \")\" ]
   argument  = value | name \"=\" value
   value     = number | \"ard\" | list | name | kernel
-Kernels: rbf, matern12, matern32, matern52, rq, periodic, periodic_norm, cosine_norm, cosine_sum,
-spectral_mixture(components=2), linear, polynomial(power=2), constant, white; projection(kernel, dim=2).
-`ard` gives one lengthscale per column, dims=[0, 2] picks columns, fix=period keeps a value.
-Numbers are in the units of the data; what is not given is chosen from the data.";
+Kernels:
+  rbf, matern12, matern32, matern52, rq, periodic, periodic_norm, cosine_norm,
+  cosine_sum, spectral_mixture(components=2), linear, polynomial(power=2),
+  constant, white; projection(kernel, dim=2) of any of them
+`ard` gives one lengthscale per column, dims=[0, 2] picks columns (from 0),
+fix=period keeps a value. Numbers are in the units of the data; what is not
+given is chosen from the data. One lengthscale over several columns is in
+units of their standard deviations.";
 
 /// The training.
 #[derive(Debug, Args)]
 pub struct TrainOptions {
-    /// Optimiser
-    #[arg(long, value_enum, default_value_t = OptimizerName::Lbfgs)]
+    /// How to search for the best parameters
+    #[arg(long, value_enum, default_value_t = OptimizerName::Lbfgs, value_name = "NAME")]
     optimizer: OptimizerName,
-    /// Most steps
+    /// Largest number of steps
     #[arg(long, default_value_t = 200, value_name = "N")]
     steps: usize,
     /// Learning rate of Adam
     #[arg(long, default_value_t = 0.05, value_name = "RATE", value_parser = values::positive)]
     lr: f64,
     /// Learning-rate schedule of Adam
-    #[arg(long, value_enum, default_value_t = ScheduleName::Constant)]
+    #[arg(long, value_name = "NAME", value_enum, default_value_t = ScheduleName::Constant)]
     schedule: ScheduleName,
     /// Starting points; the first from the data, the others perturbed
     #[arg(long, default_value_t = 1, value_name = "N", value_parser = values::count(1..=10_000))]
@@ -109,8 +113,11 @@ pub struct TrainOptions {
 
 #[derive(Debug, Clone, Copy, ValueEnum)]
 enum MeanName {
+    /// The mean of the training targets
     Zero,
+    /// A learned constant
     Constant,
+    /// A learned constant and slopes
     Linear,
 }
 
@@ -124,19 +131,25 @@ enum Minimised {
 
 #[derive(Debug, Clone, Copy, ValueEnum)]
 enum Transform {
+    /// The target as it is
     None,
+    /// Its logarithm; the target must be positive
     Log,
+    /// log(1 + target), above -1
     Log1p,
 }
 
 #[derive(Debug, Clone, Copy, ValueEnum)]
 enum OptimizerName {
+    /// L-BFGS, for smooth objectives such as these
     Lbfgs,
+    /// Adam, with --lr and --schedule
     Adam,
 }
 
 #[derive(Debug, Clone, Copy, ValueEnum)]
 enum ScheduleName {
+    /// Stays
     Constant,
     /// Falls to a tenth over the steps
     Linear,

@@ -24,10 +24,12 @@ pub fn warnings(model: &impl Parameters, data: &Observations) -> Vec<String> {
     }
     for (path, parameter) in parameters.iter().filter(|(_, p)| !p.fixed && p.at_bound()) {
         let bound = match parameter.constraint() {
-            Constraint::Interval { lower, upper } => format!("its bounds {lower}..{upper}"),
-            _ => "its floor: the data look noiseless".into(),
+            Constraint::Interval { lower, upper } => {
+                format!("its bounds {lower}..{upper}: widen them, or check the data")
+            }
+            _ => "its floor: the data look noiseless; check them for repeated rows".into(),
         };
-        found.push(format!("{path} = {} ended at {bound}; widen the bounds or check the data", shown(parameter)));
+        found.push(format!("{path} = {} ended at {bound}", shown(parameter)));
     }
     let lengths: Vec<&(String, &Parameter)> = parameters
         .iter()
