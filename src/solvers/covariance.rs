@@ -47,7 +47,7 @@ impl LinearOperator for Covariance<'_> {
     fn apply(&self, v: &[f64]) -> Result<Vec<f64>> {
         let t = blocks::columns("block of vectors", v, self.order())?;
         let block = self.scope.matrix(v, self.order(), t);
-        let mut product = to_f64(kv_gram(self.kernel, self.scope, &self.x, &block)?)?;
+        let mut product = to_f64(products::kv_gram(self.kernel, self.scope, &self.x, &block)?)?;
         let rows = product.chunks_exact_mut(t.max(1)).zip(v.chunks_exact(t.max(1)));
         for ((out, v), noise) in rows.zip(&self.noise) {
             out.iter_mut().zip(v).for_each(|(out, v)| *out += noise * v);
@@ -73,11 +73,6 @@ impl Columns for Covariance<'_> {
     fn rounding(&self) -> f64 {
         self.epsilon()
     }
-}
-
-/// `k(X, X) V` for `v [n, t]`, differentiable in the kernel's parameters, `x` and `v`.
-pub(crate) fn kv_gram(kernel: &Kernel, scope: &Scope, x: &Tensor<2>, v: &Tensor<2>) -> Result<Tensor<2>> {
-    Ok(products::gram(kernel, scope, x)?.matmul(v.clone()))
 }
 
 /// The white part of the diagonal of `k(X, X)`, `[n]`, differentiable.

@@ -12,7 +12,7 @@ use crate::models::Model;
 use crate::products;
 use crate::scope::{Scope, to_f64};
 use crate::solvers::cg::{Effort, cg};
-use crate::solvers::covariance::{kv_gram, nugget};
+use crate::solvers::covariance::nugget;
 use crate::solvers::log_det::log_moment;
 use crate::solvers::{LinearOperator, LogDet, blocks};
 
@@ -108,7 +108,8 @@ impl CgGp {
         let residual = batch.y.clone() - self.mean.at(scope, &batch.x);
         let noise = self.likelihood.variances(scope, n, batch.noise.as_ref());
         let rows = (left.clone() * right.clone()).sum_dim(1).squeeze_dim::<1>(1);
-        let mut twice = (kv_gram(&self.kernel, scope, &batch.x, &right)? * left).sum() + (noise.clone() * rows).sum();
+        let mut twice =
+            (products::kv_gram(&self.kernel, scope, &batch.x, &right)? * left).sum() + (noise.clone() * rows).sum();
 
         let Control { pivots, cross, pivotal, diagonal, white } = &estimate.control;
         let diagonal = scope.vector(diagonal);
