@@ -39,7 +39,7 @@ pub struct Term {
 #[derive(Debug, Clone)]
 pub enum Lowered {
     /// One term.
-    Term(Term),
+    Term(Box<Term>),
     /// The sum of its parts.
     Sum(Vec<Lowered>),
     /// The product of its parts.
@@ -102,7 +102,7 @@ pub trait Form: Debug + Send + Sync {
 impl Lowered {
     /// A term without shape parameter.
     pub fn term(metric: Metric, profile: Profile, features: Tensor<2>, variance: Option<Tensor<1>>) -> Self {
-        Self::Term(Term { metric, profile, features, shape: None, variance })
+        Self::Term(Box::new(Term { metric, profile, features, shape: None, variance }))
     }
 
     /// The covariance between the rows of `self` and those of `other` (the same kernel at other inputs), as a graph.

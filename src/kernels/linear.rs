@@ -71,13 +71,13 @@ impl Form for Polynomial {
     }
 
     fn lower(&self, p: &[Tensor<1>], x: Tensor<2>) -> Option<Lowered> {
-        Some(Lowered::Term(Term {
+        Some(Lowered::Term(Box::new(Term {
             metric: Metric::InnerProduct,
             profile: Profile::Power(self.power),
             features: x,
             shape: Some(p[0].clone()),
             variance: Some(p[1].clone()),
-        }))
+        })))
     }
 }
 

@@ -76,13 +76,13 @@ impl Form for PeriodicNorm {
     }
 
     fn lower(&self, p: &[Tensor<1>], x: Tensor<2>) -> Option<Lowered> {
-        Some(Lowered::Term(Term {
+        Some(Lowered::Term(Box::new(Term {
             metric: Metric::SquaredDistance,
             profile: Profile::PeriodicNorm,
             features: x / p[0].clone().unsqueeze::<2>(),
             shape: Some(p[1].clone()),
             variance: Some(p[2].clone()),
-        }))
+        })))
     }
 }
 
