@@ -445,7 +445,7 @@ fn a_singular_triangle_is_named() {
     let device = Device::flex();
     let (l, b) = (tensor(&l, [3, 3], &device, DType::F64), tensor(&numbers(6, 1), [3, 2], &device, DType::F64));
     let error = solve_lower(l.clone(), b.clone()).unwrap_err().to_string();
-    assert_eq!(error, "L⁻¹: the diagonal entry 1 is 0, so the inverse is not finite");
+    assert!(error.starts_with("L⁻¹: the diagonal entry 1 is 0, so the inverse is not finite"), "{error}");
     assert!(matches!(cholesky_solve(l.clone(), b), Err(Error::NotFinite(_))));
     assert!(matches!(logdet_from_cholesky(l), Err(Error::NotFinite(_))));
 }

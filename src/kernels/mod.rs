@@ -1,8 +1,8 @@
 //! Kernels: covariance functions, composed in code (`&a + &b * 2.0`) and from [text](mod@text).
 //!
-//! A kernel is a tree of leaves, sums, products and input transforms. A leaf is a [`Form`](form::Form), built in or a
+//! A kernel is a tree of leaves, sums, products and input transforms. A leaf is a [`Form`], built in or a
 //! user's own, with its [parameters](crate::params). Covariance matrices are tensors `[n, m]` of a
-//! [`Scope`](crate::scope::Scope), differentiable in everything; `products` has the fast way to the same matrices.
+//! [`Scope`], differentiable in everything; `products` has the fast way to the same matrices.
 
 pub mod form;
 pub mod initial;

@@ -9,12 +9,12 @@ use crate::scope::Scope;
 /// Gaussian noise with a learned variance, on top of a known variance per row where there is one.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct Gaussian {
-    /// σ², never below [`NOISE_FLOOR`] of the target's variance unless fixed.
+    /// σ², never below a millionth of the target's variance unless fixed.
     pub noise: Parameter,
 }
 
 /// Smallest learned noise variance, as a share of the target's variance: keeps factorisations in double precision exact.
-pub const NOISE_FLOOR: f64 = 1e-6;
+const NOISE_FLOOR: f64 = 1e-6;
 
 impl Gaussian {
     /// Noise with an initial variance in user units.

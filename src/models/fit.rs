@@ -1,4 +1,4 @@
-//! Training a model: its objective and priors as a function of one flat vector, minimised by [`train`](crate::train).
+//! Training a model: its objective and priors as a function of one flat vector, minimised by [`train`].
 
 use super::{Batch, Model, Observations};
 use crate::device::Compute;

@@ -1,7 +1,7 @@
 //! Dense host algorithms on row-major buffers, cast over faer's matrix product so that they run near its rate.
 //!
 //! Every algorithm is a recursion by halves whose off-diagonal work is one large matrix product; only blocks of order
-//! [`tile::ORDER`] are left for the kernels in [`tile`]. Only the lower triangle of a symmetric matrix is written during a
+//! `tile::ORDER` are left for the kernels in `tile`. Only the lower triangle of a symmetric matrix is written during a
 //! factorisation: the upper one keeps the matrix, from which a failed attempt is restored.
 
 pub mod cholesky;
