@@ -2,13 +2,20 @@
 
 mod common;
 
+use std::sync::Arc;
+
+use burn::module::{Module, Param};
 use burn::tensor::Tensor;
 use cagey::device::{Compute, DeviceKind, Precision};
 use cagey::kernels::Kernel;
+use cagey::kernels::registry::Registry;
+use cagey::kernels::transform::ModuleTransform;
+use cagey::linalg;
 use cagey::params::Parameters;
 use cagey::products;
 use cagey::scope::{Scope, to_f64};
 use common::{assert_close, columns, flat, golden, kernel, kernel_gradient, rows};
+use proptest::prelude::*;
 use serde_json::Value;
 
 type Gram = fn(&Kernel, &Scope, &Tensor<2>) -> cagey::Result<Tensor<2>>;
@@ -81,4 +88,113 @@ fn golden_kernels_graph() {
         check(&case, compute(DeviceKind::Flex, Precision::F64), GRAPH, 1e-8);
         check(&case, compute(DeviceKind::Flex, Precision::F32), GRAPH, 2e-4);
     }
+}
+
+/// Every built-in form on `d` columns, with its default parameters.
+fn every_form(d: usize) -> Vec<Kernel> {
+    let registry = Registry::default();
+    registry.names().into_iter().filter_map(|name| registry.form(name)).map(|form| Kernel::leaf(form, d)).collect()
+}
+
+/// What must hold of every kernel: symmetry, agreement of all ways to the same numbers, no negative eigenvalue, and
+/// finite gradients where rows coincide.
+fn check_kernel(kernel: &Kernel, x: &[f64], d: usize, semidefinite: bool) {
+    let n = x.len() / d;
+    let name = kernel.to_string();
+    let scope = Scope::training(compute(DeviceKind::Flex, Precision::F64)).unwrap();
+    let inputs = scope.matrix(x, n, d).require_grad();
+    let gram = products::gram(kernel, &scope, &inputs).unwrap();
+    let values = to_f64(gram.clone()).unwrap();
+    let scale = values.iter().fold(0.0f64, |m, v| m.max(v.abs()));
+    for i in 0..n {
+        for j in 0..i {
+            assert!((values[i * n + j] - values[j * n + i]).abs() <= 1e-12 * scale, "{name} is not symmetric");
+        }
+    }
+    assert_close(&format!("{name} graph"), &values, &to_f64(kernel.gram(&scope, &inputs).unwrap()).unwrap(), 1e-12);
+    let diag: Vec<f64> = (0..n).map(|i| values[i * n + i]).collect();
+    assert_close(&format!("{name} diag"), &to_f64(kernel.diag(&scope, &inputs).unwrap()).unwrap(), &diag, 1e-12);
+    if semidefinite {
+        let (eigenvalues, _) = linalg::eigh(gram.clone().inner(), "K").unwrap();
+        let least = to_f64(eigenvalues).unwrap()[0];
+        assert!(least >= -1e-10 * n as f64 * scale, "{name}: eigenvalue {least}");
+    }
+    let gradients = (gram.clone() * gram).sum().backward();
+    let mut leaves = vec![inputs.grad(&gradients).map(|g| to_f64(g).unwrap())];
+    let parameters = kernel.parameters();
+    leaves.extend(parameters.iter().map(|(_, p)| scope.value(p).grad(&gradients).map(|g| to_f64(g).unwrap())));
+    for gradient in leaves.into_iter().flatten() {
+        assert!(gradient.iter().all(|v| v.is_finite()), "{name}: gradient {gradient:?}");
+    }
+}
+
+/// `cosine_norm` and `periodic_norm` are positive semi-definite in one dimension only.
+fn semidefinite_everywhere(kernel: &Kernel) -> bool {
+    !["cosine_norm", "periodic_norm"].iter().any(|name| kernel.shape().contains(name))
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(24))]
+
+    #[test]
+    fn every_kernel_is_a_kernel(rows in prop::collection::vec(-3.0..3.0f64, 2..12), twice in any::<bool>()) {
+        let mut x = rows;
+        if twice {
+            x.extend_from_within(..);
+        }
+        let two: Vec<f64> = x.iter().flat_map(|v| [*v, 0.7 * v * v - 1.0]).collect();
+        for kernel in every_form(1) {
+            check_kernel(&kernel, &x, 1, true);
+        }
+        for kernel in every_form(2) {
+            check_kernel(&kernel, &two, 2, semidefinite_everywhere(&kernel));
+        }
+        for text in ["rbf(ard) + 2.0 * periodic * rq + white", "(linear + matern12) * matern32(dims=[1])", "projection(rbf, dim=1)"] {
+            check_kernel(&Kernel::parse(text, 2).unwrap(), &two, 2, true);
+        }
+    }
+}
+
+#[derive(Module, Debug)]
+struct Layer {
+    weight: Param<Tensor<2>>,
+    shift: Param<Tensor<1>>,
+}
+
+#[test]
+fn any_module_is_an_input_transform() {
+    let device = burn::tensor::Device::flex();
+    let weight = Tensor::<2>::from_data([[0.3, -1.0, 0.4], [0.9, 0.2, -0.5]], (&device, burn::tensor::DType::F64));
+    let shift = Tensor::<1>::from_data([0.1, 0.2, -0.3], (&device, burn::tensor::DType::F64));
+    let layer = Layer { weight: Param::from_tensor(weight), shift: Param::from_tensor(shift) };
+    let forward = |layer: &Layer, x: Tensor<2>| (x.matmul(layer.weight.val()) + layer.shift.val().unsqueeze()).tanh();
+    let transform = Arc::new(ModuleTransform::new("layer", layer, 3, forward).unwrap());
+    let deep = Kernel::parse("matern52(ard)", 3).unwrap().transformed(transform.clone(), 2);
+    assert_eq!(deep.parameters()[0].1.len(), 9);
+    let x = [0.5, -0.2, 1.0, 0.3, -1.0, 0.8, 0.5, -0.2];
+    check_kernel(&deep, &x, 2, true);
+    // Its gradient in the module's weights is that of finite differences.
+    let loss = |kernel: &Kernel| {
+        let scope = Scope::training(compute(DeviceKind::Flex, Precision::F64)).unwrap();
+        let inputs = scope.matrix(&x, 4, 2);
+        scope.gradient(products::gram(kernel, &scope, &inputs).unwrap().powi_scalar(3).sum(), kernel).unwrap()
+    };
+    let (_, gradient) = loss(&deep);
+    let raw = deep.free_raw();
+    let numeric: Vec<f64> = (0..raw.len())
+        .map(|i| {
+            let at = |h: f64| {
+                let (mut moved, mut kernel) = (raw.clone(), deep.clone());
+                moved[i] += h;
+                kernel.set_free_raw(&moved).unwrap();
+                loss(&kernel).0
+            };
+            (at(1e-5) - at(-1e-5)) / 2e-5
+        })
+        .collect();
+    assert_close("deep kernel", &gradient, &numeric, 1e-7);
+    // It reads back from text through a registry that knows it.
+    let registry = Registry::default().with_transform(transform);
+    let read = cagey::kernels::text::parse(&deep.to_string(), 2, &registry).unwrap();
+    assert_eq!(read.to_string(), deep.to_string());
 }

@@ -1,0 +1,86 @@
+//! What must not happen: NaN without a word, memory that grows with the steps.
+
+use cagey::Error;
+use cagey::device::{Compute, DeviceKind, Precision};
+use cagey::kernels::Kernel;
+use cagey::models::cagp::{Actions, Cagp};
+use cagey::models::exact::ExactGp;
+use cagey::models::{Model, Observations, fit};
+use cagey::params::Parameters;
+use cagey::scope::Scope;
+
+fn data(n: usize, d: usize, copies: usize) -> Observations {
+    let row = |i: usize, k: usize| ((i * 7919 + k * 104_729) % 1000) as f64 / 250.0 - 2.0;
+    let one: Vec<f64> = (0..n).flat_map(|i| (0..d).map(move |k| row(i, k))).collect();
+    let x = one.repeat(copies);
+    let y = x.chunks(d).map(|r| r[0].sin()).collect();
+    Observations::new(x, d, y, None).unwrap()
+}
+
+/// Finite loss and gradient, or the error that names the matrix.
+fn check(what: &str, model: &impl Model, compute: Compute, data: &Observations) {
+    match fit::evaluate(model, compute, &data.batch(&Scope::new(compute).unwrap())) {
+        Ok(evaluation) => {
+            assert!(evaluation.loss.is_finite(), "{what}");
+            assert!(evaluation.gradient.iter().all(|g| g.is_finite()), "{what}");
+        }
+        Err(Error::NotPositiveDefinite { finite, .. }) => assert!(finite, "{what}"),
+        Err(other) => panic!("{what}: {other}"),
+    }
+}
+
+#[test]
+fn ill_conditioned_models_are_finite_or_named() {
+    let forms =
+        ["rbf", "matern12", "matern32(ard)", "matern52", "rq", "periodic", "linear", "polynomial", "white + rbf"];
+    for precision in [Precision::F64, Precision::F32] {
+        let compute = Compute { kind: DeviceKind::Flex, precision };
+        for copies in [1, 3] {
+            let data = data(20, 2, copies);
+            for text in forms {
+                for (stretch, noise) in [(1.0, 1e-8), (1e3, 1e-8), (1e3, 0.1), (1e-3, 1e-8)] {
+                    let mut kernel = Kernel::parse(text, 2).unwrap();
+                    for (_, p) in kernel.parameters_mut().into_iter().filter(|(path, _)| path.ends_with("lengthscale"))
+                    {
+                        let values: Vec<f64> = p.values().iter().map(|v| v * stretch).collect();
+                        p.set(&values);
+                    }
+                    let what = format!("{text} × {stretch}, noise {noise}, {copies} copies, {}", precision.name());
+                    let mut exact = ExactGp::new(kernel.clone());
+                    exact.likelihood.noise.set(&[noise]);
+                    check(&what, &exact, compute, &data);
+                    let mut cagp = Cagp::new(kernel, Actions::blocks(data.n(), 7, 1).unwrap());
+                    cagp.likelihood.noise.set(&[noise]);
+                    check(&what, &cagp, compute, &data);
+                }
+            }
+        }
+    }
+}
+
+/// Resident memory of this process in bytes, where the system tells.
+fn resident() -> Option<usize> {
+    let statm = std::fs::read_to_string("/proc/self/statm").ok()?;
+    Some(statm.split_whitespace().nth(1)?.parse::<usize>().ok()? * 4096)
+}
+
+#[test]
+fn memory_is_flat_over_a_thousand_steps() {
+    let data = data(60, 3, 1);
+    let compute = Compute::default();
+    let exact = ExactGp::new(Kernel::parse("matern32(ard) + periodic * rq", 3).unwrap());
+    let cagp = Cagp::new(exact.kernel.clone(), Actions::blocks(60, 8, 1).unwrap());
+    let steps = |count: usize| {
+        for _ in 0..count {
+            fit::evaluate(&exact, compute, &data.batch(&Scope::new(compute).unwrap())).unwrap();
+            fit::evaluate(&cagp, compute, &data.batch(&Scope::new(compute).unwrap())).unwrap();
+        }
+    };
+    steps(100);
+    let before = resident();
+    steps(1000);
+    if let (Some(before), Some(after)) = (before, resident()) {
+        // A leak of one covariance a step would be 29 MB.
+        assert!(after < before + (8 << 20), "grew from {before} to {after} bytes");
+    }
+}
