@@ -85,9 +85,9 @@ impl Accumulate {
         self.offsets.len() - 1
     }
 
-    /// Rows in a chunk: two matrices `[i, chunk]` fit the budget.
+    /// Rows in a chunk: four matrices `[i, chunk]` fit the budget (K S, its cotangent, and each once more on its way).
     fn chunk<L: Lanes>(&self, n: usize) -> usize {
-        let bytes = 2 * self.blocks() * panel::<L>() * size_of::<L::Element>();
+        let bytes = 4 * self.blocks() * panel::<L>() * size_of::<L::Element>();
         let most = (self.budget / bytes).max(1) * panel::<L>();
         // Chunks of about the same size, in whole panels.
         let count = n.div_ceil(most).max(1);

@@ -1,4 +1,11 @@
 //! Products with covariance matrices, and the matrices themselves, faster than the tensor graph that defines them.
+//!
+//! Each product exists twice. [`tiled`] is a plain tensor graph, tile by tile: any device, any kernel. On the CPU, kernels
+//! that lower to terms are fused: small tiles of K are made in the nearest cache from the scaled features of two groups of
+//! rows, used, and forgotten, with one adjoint for every kernel that makes them again. A schedule orders
+//! the blocks so that threads share no rows, and visits symmetric matrices by halves; a program computes a tile
+//! of any tree of terms on [`lanes`]; the products differ only in what they do with it. Results are the same each time for
+//! a given number of threads and given [instructions](lanes::instructions).
 
 mod accumulate;
 mod actions;

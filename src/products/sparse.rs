@@ -9,7 +9,7 @@ use super::program::{Pulled, Scratch};
 use super::schedule::Schedule;
 use super::sums::{ColumnSums, RowSums};
 use super::sweep::{At, Slots, Sweep, Visitor, flush};
-use super::tile::{Few, GROUP, Tile, Wide, add_to_columns, add_to_rows, narrow, outer, panel, wide};
+use super::tile::{Few, GROUP, Tile, Wide, add_to_columns, add_to_rows, outer, panel, wide};
 use crate::linalg::real::Real;
 
 /// Chunk length with its padding: the stride of a transposed result's rows.
@@ -33,14 +33,7 @@ pub fn forward<L: Lanes>(sweep: &Sweep<L>, segments: &Segments<L::Element>, i: u
         );
     });
     let stride = stride::<L>(count);
-    let mut out = vec![L::Element::of(0.0); i * stride];
-    for (block, range) in schedule.columns.iter().enumerate() {
-        let sums = sums.block(block);
-        for (wide, place) in sums.iter().zip(0..) {
-            let (panel_index, a) = (range.start + place / i, place % i);
-            narrow(wide, &mut out[a * stride + panel_index * panel::<L>()..][..panel::<L>()]);
-        }
-    }
+    let mut out = sums.into_transposed(stride);
     out.chunks_exact_mut(stride).for_each(|row| row[count..].fill(L::Element::of(0.0)));
     out
 }

@@ -65,6 +65,22 @@ impl<L: Lanes> ColumnSums<L> {
         lock(&self.blocks, block)
     }
 
+    /// The transposed matrix `[width, stride]` with the numbers of a panel side by side; each block's own form is given
+    /// back as soon as it is read.
+    pub fn into_transposed(self, stride: usize) -> Vec<L::Element> {
+        let mut out = vec![L::Element::of(0.0); self.width * stride];
+        let mut first = 0;
+        for block in self.blocks {
+            for sums in unlocked(block).chunks_exact(self.width) {
+                for (wide, row) in sums.iter().zip(out.chunks_exact_mut(stride)) {
+                    narrow(wide, &mut row[first..first + panel::<L>()]);
+                }
+                first += panel::<L>();
+            }
+        }
+        out
+    }
+
     /// Adds everything to a row-major matrix `[n, width]`.
     pub fn add_into(self, matrix: &mut [L::Element]) {
         let width = self.width;
