@@ -224,7 +224,7 @@ fn observations(options: &Options) -> Result<Observations> {
 fn kernel(options: &Options) -> Result<Kernel> {
     let name = options.kernel.to_possible_value().map(|v| v.get_name().to_string()).unwrap_or_default();
     let lengthscale = (options.d as f64).sqrt();
-    let text = format!("{name}(lengthscale={lengthscale}, fix=lengthscale, variance=1.0, fix=variance)");
+    let text = format!("{name}(lengthscale={lengthscale}, variance=1.0, fix=[lengthscale, variance])");
     Kernel::parse(&text, options.d)
 }
 
