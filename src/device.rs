@@ -1,7 +1,10 @@
 //! Devices and number types, chosen at run time.
 
 use std::str::FromStr;
+use std::sync::OnceLock;
 
+#[cfg(any(feature = "wgpu", feature = "cuda"))]
+use burn::tensor::DeviceType;
 use burn::tensor::{DType, Device, Tensor, TensorData};
 use serde::{Deserialize, Serialize};
 
@@ -59,47 +62,75 @@ impl DeviceKind {
         matches!(self, Self::Flex | Self::Ndarray)
     }
 
-    /// The burn device.
-    ///
-    /// # Errors
-    /// [`Error::Device`] when this build lacks the feature or the machine has no such device.
-    pub fn device(self) -> Result<Device> {
-        let built = match self {
+    /// Whether this build has it.
+    pub fn is_built(self) -> bool {
+        match self {
             Self::Flex => cfg!(feature = "flex"),
             Self::Ndarray => cfg!(feature = "ndarray"),
             Self::Wgpu => cfg!(feature = "wgpu"),
             Self::Cuda => cfg!(feature = "cuda"),
-        };
+        }
+    }
+
+    /// The burn device, opened at the first call.
+    ///
+    /// # Errors
+    /// [`Error::Device`] when this build lacks the feature or the machine has no such device.
+    pub fn device(self) -> Result<Device> {
+        static OPENED: [OnceLock<Option<Device>>; DeviceKind::ALL.len()] =
+            [const { OnceLock::new() }; DeviceKind::ALL.len()];
         let name = self.name();
-        if !built {
+        if !self.is_built() {
             return Err(Error::Device(format!("this build has no `{name}`; build with `--features {name}`")));
         }
-        // Drivers report a missing adapter by panicking; asking once, behind this guard, turns that into an error.
-        let opened = std::panic::catch_unwind(|| {
-            let device = self.open()?;
-            Tensor::<1>::from_data(TensorData::from([1.0f32]), (&device, DType::F32)).try_into_data().ok()?;
-            Some(device)
-        });
-        opened
-            .ok()
-            .flatten()
+        OPENED[self as usize]
+            .get_or_init(|| self.open())
+            .clone()
             .ok_or_else(|| Error::Device(format!("`{name}` is built in, but no such device answers on this machine")))
     }
 
+    /// The name that the hardware gives itself, for devices that are there and tell it.
+    pub fn adapter(self) -> Option<String> {
+        self.device().ok().and_then(|device| adapter(&device))
+    }
+
+    /// The device, after it computed something: a driver may be there and yet unusable, and burn tells so by panicking.
     fn open(self) -> Option<Device> {
+        std::panic::catch_unwind(|| {
+            let device = self.find()?;
+            Tensor::<1>::from_data(TensorData::from([1.0f32]), (&device, DType::F32)).try_into_data().ok()?;
+            Some(device)
+        })
+        .ok()
+        .flatten()
+    }
+
+    /// The device if the machine has one. Asking for the list first is quiet; opening what is not there panics.
+    fn find(self) -> Option<Device> {
         match self {
             #[cfg(feature = "flex")]
             Self::Flex => Some(Device::flex()),
             #[cfg(feature = "ndarray")]
             Self::Ndarray => Some(Device::ndarray()),
             #[cfg(feature = "wgpu")]
-            Self::Wgpu => Some(Device::vulkan(burn::tensor::DeviceKind::DefaultDevice)),
+            Self::Wgpu => (!Device::enumerate(DeviceType::Wgpu).is_empty())
+                .then(|| Device::wgpu(burn::tensor::DeviceKind::DefaultDevice)),
             #[cfg(feature = "cuda")]
-            Self::Cuda => Some(Device::cuda(0)),
+            Self::Cuda => Device::enumerate(DeviceType::Cuda).first().cloned(),
             #[allow(unreachable_patterns)] // which arms exist depends on the features of the build
             _ => None,
         }
     }
+}
+
+#[cfg(any(feature = "wgpu", feature = "cuda"))]
+fn adapter(device: &Device) -> Option<String> {
+    device.identity().map(|identity| identity.name)
+}
+
+#[cfg(not(any(feature = "wgpu", feature = "cuda")))]
+fn adapter(_device: &Device) -> Option<String> {
+    None
 }
 
 impl Precision {

@@ -27,8 +27,9 @@ impl Devices {
                     (Ok(_), Err(_)) => "f32".to_string(),
                     (Err(error), _) => error.to_string(),
                 };
+                let adapter = kind.adapter().map(|name| format!(" on {name}")).unwrap_or_default();
                 let mark = if kind == default { " (default)" } else { "" };
-                (kind.name().to_string(), state + mark)
+                (kind.name().to_string(), state + &adapter + mark)
             })
             .collect();
         report::print(&report::table(&rows))

@@ -11,6 +11,8 @@ mod accumulate;
 mod actions;
 mod blocks;
 mod dense;
+#[cfg(any(feature = "wgpu", feature = "cuda"))]
+pub mod gpu;
 pub mod lanes;
 mod matvec;
 mod multiply;
@@ -33,15 +35,14 @@ use crate::kernels::Kernel;
 use crate::kernels::form::Lowered;
 use crate::scope::Scope;
 
-/// k(x1, x2) `[n, m]`: one fused operation with an analytic adjoint on the CPU, the tensor graph elsewhere.
+/// k(x1, x2) `[n, m]`: fused operations with an analytic adjoint, on the CPU one for the whole kernel, on a GPU one a term.
 ///
 /// # Errors
 /// Whatever a user's kernel form reports.
 pub fn cross(kernel: &Kernel, scope: &Scope, x1: &Tensor<2>, x2: &Tensor<2>) -> Result<Tensor<2>> {
-    if !scope.compute().kind.is_cpu() {
-        return kernel.cross(scope, x1, x2);
-    }
     match (kernel.lower(scope, x1), kernel.lower(scope, x2)) {
+        #[cfg(any(feature = "wgpu", feature = "cuda"))]
+        (Some(a), Some(b)) if !scope.compute().kind.is_cpu() => Ok(gpu::cross(&a, &b)),
         (Some(a), Some(b)) => dense::cross(&a, &b),
         _ => by_parts(kernel, |k| cross(k, scope, x1, x2), || kernel.cross(scope, x1, x2)),
     }
@@ -52,10 +53,9 @@ pub fn cross(kernel: &Kernel, scope: &Scope, x1: &Tensor<2>, x2: &Tensor<2>) -> 
 /// # Errors
 /// As [`cross`].
 pub fn gram(kernel: &Kernel, scope: &Scope, x: &Tensor<2>) -> Result<Tensor<2>> {
-    if !scope.compute().kind.is_cpu() {
-        return kernel.gram(scope, x);
-    }
     match kernel.lower(scope, x) {
+        #[cfg(any(feature = "wgpu", feature = "cuda"))]
+        Some(lowered) if !scope.compute().kind.is_cpu() => Ok(gpu::gram(&lowered)),
         Some(lowered) => dense::gram(&lowered),
         None => by_parts(kernel, |k| gram(k, scope, x), || kernel.gram(scope, x)),
     }
