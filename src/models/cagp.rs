@@ -17,7 +17,7 @@ use crate::kernels::Kernel;
 use crate::likelihoods::Gaussian;
 use crate::linalg::{Factor, cholesky, cholesky_solve, logdet_from_cholesky};
 use crate::means::Mean;
-use crate::params::{Parameter, Parameters, Unit, prefixed};
+use crate::params::{Parameter, Parameters, Unit};
 use crate::products::{self, BlockSparse};
 use crate::scope::{Scope, to_f64};
 
@@ -261,17 +261,13 @@ fn diagonal_sum(matrix: Tensor<2>) -> Tensor<1> {
 
 impl Parameters for Cagp {
     fn parameters(&self) -> Vec<(String, &Parameter)> {
-        let mut all = prefixed("kernel", self.kernel.parameters());
-        all.extend(prefixed("mean", self.mean.parameters()));
-        all.extend(prefixed("likelihood", self.likelihood.parameters()));
+        let mut all = super::prior_parameters(&self.kernel, &self.mean, &self.likelihood);
         all.push(("actions".into(), &self.actions.values));
         all
     }
 
     fn parameters_mut(&mut self) -> Vec<(String, &mut Parameter)> {
-        let mut all = prefixed("kernel", self.kernel.parameters_mut());
-        all.extend(prefixed("mean", self.mean.parameters_mut()));
-        all.extend(prefixed("likelihood", self.likelihood.parameters_mut()));
+        let mut all = super::prior_parameters_mut(&mut self.kernel, &mut self.mean, &mut self.likelihood);
         all.push(("actions".into(), &mut self.actions.values));
         all
     }

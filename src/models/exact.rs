@@ -10,7 +10,7 @@ use crate::kernels::Kernel;
 use crate::likelihoods::Gaussian;
 use crate::linalg::{Factor, loo_nll, mvn_nll};
 use crate::means::Mean;
-use crate::params::{Parameter, Parameters, prefixed};
+use crate::params::{Parameter, Parameters};
 use crate::products;
 use crate::scope::{Scope, to_f64};
 
@@ -78,17 +78,11 @@ impl Model for ExactGp {
 
 impl Parameters for ExactGp {
     fn parameters(&self) -> Vec<(String, &Parameter)> {
-        let mut all = prefixed("kernel", self.kernel.parameters());
-        all.extend(prefixed("mean", self.mean.parameters()));
-        all.extend(prefixed("likelihood", self.likelihood.parameters()));
-        all
+        super::prior_parameters(&self.kernel, &self.mean, &self.likelihood)
     }
 
     fn parameters_mut(&mut self) -> Vec<(String, &mut Parameter)> {
-        let mut all = prefixed("kernel", self.kernel.parameters_mut());
-        all.extend(prefixed("mean", self.mean.parameters_mut()));
-        all.extend(prefixed("likelihood", self.likelihood.parameters_mut()));
-        all
+        super::prior_parameters_mut(&mut self.kernel, &mut self.mean, &mut self.likelihood)
     }
 }
 

@@ -10,7 +10,10 @@ pub mod posterior;
 use burn::tensor::Tensor;
 
 use crate::error::{Error, Result};
-use crate::params::Parameters;
+use crate::kernels::Kernel;
+use crate::likelihoods::Gaussian;
+use crate::means::Mean;
+use crate::params::{Parameter, Parameters, prefixed};
 use crate::scope::Scope;
 
 /// Observations on the host, as models see them (standardised where the data are).
@@ -88,4 +91,24 @@ pub trait Model: Parameters {
     /// # Errors
     /// When a factorisation fails or a user's kernel does.
     fn objective(&self, scope: &Scope, batch: &Batch) -> Result<Tensor<1>>;
+}
+
+/// The parameters of kernel, mean and likelihood under their names.
+fn prior_parameters<'a>(kernel: &'a Kernel, mean: &'a Mean, likelihood: &'a Gaussian) -> Vec<(String, &'a Parameter)> {
+    let mut all = prefixed("kernel", kernel.parameters());
+    all.extend(prefixed("mean", mean.parameters()));
+    all.extend(prefixed("likelihood", likelihood.parameters()));
+    all
+}
+
+/// The same, to change them.
+fn prior_parameters_mut<'a>(
+    kernel: &'a mut Kernel,
+    mean: &'a mut Mean,
+    likelihood: &'a mut Gaussian,
+) -> Vec<(String, &'a mut Parameter)> {
+    let mut all = prefixed("kernel", kernel.parameters_mut());
+    all.extend(prefixed("mean", mean.parameters_mut()));
+    all.extend(prefixed("likelihood", likelihood.parameters_mut()));
+    all
 }
