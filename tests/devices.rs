@@ -215,7 +215,7 @@ mod gpu {
 
     fn term(kernel: &Kernel, scope: &Scope, x: &Tensor<2>) -> Term {
         match kernel.lower(scope, x) {
-            Some(Lowered::Term(term)) => term,
+            Some(Lowered::Term(term)) => *term,
             other => panic!("expected one term, got {other:?}"),
         }
     }
