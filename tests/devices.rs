@@ -4,8 +4,6 @@
 
 mod common;
 
-use std::io::Write;
-
 use burn::tensor::Tensor;
 use cagey::device::{Compute, DeviceKind, Precision};
 use cagey::kernels::Kernel;
@@ -35,7 +33,7 @@ fn computes() -> Vec<Compute> {
                     let wanted = required && kind == DeviceKind::Wgpu && precision == Precision::F32;
                     assert!(!wanted, "CAGEY_REQUIRE_WGPU=1, but {error}");
                     // Past the capture of the test harness: a skipped device should be seen.
-                    writeln!(std::io::stderr(), "skipped {} {}: {error}", kind.name(), precision.name()).unwrap();
+                    eprintln!("skipped {} {}: {error}", kind.name(), precision.name());
                 }
             }
         }
