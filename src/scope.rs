@@ -20,7 +20,7 @@ pub struct Scope {
 }
 
 /// Bytes of temporary memory that a matrix-free product takes unless told otherwise.
-pub const BUDGET: usize = 64 << 20;
+pub const BUDGET: usize = 128 << 20;
 
 impl Scope {
     /// A scope without gradients, for prediction.

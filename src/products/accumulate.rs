@@ -1,10 +1,12 @@
 //! What computation-aware objectives need of K and block-sparse S, accumulated over chunks of rows in one pass:
 //! Sᵀ K S, (K S)ᵀ(K S) and (K S)ᵀ y.
 //!
-//! Only a chunk of K S exists at a time; the adjoint makes each again, unless one chunk is all. Products within a chunk are
-//! in the precision of the data, sums over chunks in f64.
+//! Where (K S)ᵀ fits the budget, each pair of rows is visited once and the adjoint finds it again; else only a chunk of
+//! K S exists at a time and the adjoint makes each once more. Products within a part are in the precision of the data, sums over
+//! parts in f64.
 
-use std::sync::Arc;
+use std::ops::Range;
+use std::sync::{Arc, Mutex, PoisonError};
 
 use burn::tensor::{Tensor, TensorData};
 use faer::linalg::matmul::matmul;
@@ -16,7 +18,9 @@ use super::blocks::{BlockSparse, Segments, owners};
 use super::lanes::{Lanes, Number, Work};
 use super::matvec::{coefficients, features, recall};
 use super::program::Program;
+use super::schedule::Schedule;
 use super::sparse;
+use super::sparse_gram::{self, Part, SparseGram};
 use super::sweep::Sweep;
 use super::tile::{Groups, Panels, panel};
 use crate::error::Result;
@@ -37,7 +41,7 @@ struct Accumulate {
     budget: usize,
 }
 
-/// The inputs as they came, the results without the kernel's factor, and (K S)ᵀ if it was one chunk.
+/// The inputs as they came, the results without the kernel's factor, and (K S)ᵀ if it fits.
 struct Kept<T> {
     x: Vec<T>,
     p: usize,
@@ -45,7 +49,7 @@ struct Kept<T> {
     s: Vec<T>,
     y: Vec<T>,
     results: Vec<f64>,
-    whole: Option<Vec<T>>,
+    whole: Mutex<Option<Vec<Part<T>>>>,
 }
 
 impl HostOp<4> for Accumulate {
@@ -59,9 +63,10 @@ impl HostOp<4> for Accumulate {
                 s: into_vec(s)?,
                 y: into_vec(y)?,
                 results: Vec::new(),
-                whole: None,
+                whole: Mutex::default(),
             };
-            (kept.results, kept.whole) = T::vectorised(Forward { op: self, kept: &kept });
+            let (results, whole) = T::vectorised(Forward { op: self, kept: &kept });
+            (kept.results, kept.whole) = (results, Mutex::new(whole));
             let factor = self.program.factor(&kept.coefficients).f64();
             let (i, length) = (self.blocks(), kept.results.len());
             let squared = i * i..2 * i * i;
@@ -83,6 +88,12 @@ impl HostOp<4> for Accumulate {
 impl Accumulate {
     fn blocks(&self) -> usize {
         self.offsets.len() - 1
+    }
+
+    /// Whether (K S)ᵀ fits the budget, and with it another of its parts.
+    fn fits<L: Lanes>(&self, n: usize) -> bool {
+        let part = Schedule::most_columns(n.div_ceil(panel::<L>())) * panel::<L>();
+        sparse_gram::bytes::<L>(n + part, self.blocks()) <= self.budget
     }
 
     /// Rows in a chunk: four matrices `[i, chunk]` fit the budget (K S, its cotangent, and each once more on its way).
@@ -114,22 +125,39 @@ impl Accumulate {
 }
 
 impl<T: Number> Kept<T> {
+    /// (K S)ᵀ whole, in parts.
+    fn gram<'a, L: Lanes<Element = T>>(&'a self, op: &'a Accumulate) -> SparseGram<'a, L> {
+        SparseGram::new(&op.program, &self.coefficients, &self.x, self.p, &self.s, &op.offsets)
+    }
+
     /// All rows against the rows of a chunk.
-    fn sweep<'a, L: Lanes<Element = T>>(&'a self, program: &'a Program, start: usize, count: usize) -> Sweep<'a, L> {
+    fn sweep<'a, L: Lanes<Element = T>>(&'a self, program: &'a Program, rows: &Range<usize>) -> Sweep<'a, L> {
         Sweep {
             program,
             coefficients: &self.coefficients,
             rows: Groups::pack(&self.x, self.p),
-            columns: Panels::pack(&self.x[start * self.p..][..count * self.p], self.p),
+            columns: Panels::pack(&self.x[rows.start * self.p..rows.end * self.p], self.p),
             symmetric: false,
-            own: Some(start),
+            own: Some(rows.start),
         }
+    }
+
+    /// The chunks of rows, one after another.
+    fn chunks<L: Lanes<Element = T>>(&self, op: &Accumulate) -> impl Iterator<Item = Range<usize>> {
+        let (n, chunk) = (self.y.len(), op.chunk::<L>(self.y.len()));
+        (0..n).step_by(chunk).map(move |start| start..(start + chunk).min(n))
     }
 }
 
-/// The parts of the blocks that lie in rows `start..start + count`: the block and its rows within the chunk.
-fn overlaps(offsets: &[usize], start: usize, count: usize) -> Vec<(usize, std::ops::Range<usize>)> {
-    let clip = |row: usize| row.clamp(start, start + count) - start;
+/// (K S)ᵀ for the rows of a chunk.
+fn part<L: Lanes>(sweep: &Sweep<L>, segments: &Segments<L::Element>, i: usize, rows: Range<usize>) -> Part<L::Element> {
+    let (values, stride) = (sparse::forward(sweep, segments, i, rows.len()), sparse::stride::<L>(rows.len()));
+    Part { rows, stride, values }
+}
+
+/// The parts of the blocks that lie in some rows: the block and its rows, counted within them.
+fn overlaps(offsets: &[usize], rows: &Range<usize>) -> Vec<(usize, Range<usize>)> {
+    let clip = |row: usize| row.clamp(rows.start, rows.end) - rows.start;
     let parts = offsets.windows(2).enumerate().map(|(a, w)| (a, clip(w[0])..clip(w[1])));
     parts.filter(|(_, range)| !range.is_empty()).collect()
 }
@@ -152,53 +180,62 @@ struct Forward<'a, T> {
 }
 
 impl<T: Number> Work<T> for Forward<'_, T> {
-    type Output = (Vec<f64>, Option<Vec<T>>);
+    type Output = (Vec<f64>, Option<Vec<Part<T>>>);
 
     fn run<L: Lanes<Element = T>>(self) -> Self::Output {
-        let (kept, i, n) = (self.kept, self.op.blocks(), self.kept.y.len());
-        let segments = Segments::new(&kept.s, &self.op.offsets);
+        let Self { op, kept } = self;
+        let i = op.blocks();
         let mut results = vec![0.0; 2 * i * i + i];
-        let (sks, rest) = results.split_at_mut(i * i);
-        let (ksks, ksy) = rest.split_at_mut(i * i);
-        let mut product = vec![T::of(0.0); i * i];
-        let chunk = self.op.chunk::<L>(n);
-        let mut whole = None;
-        for start in (0..n).step_by(chunk) {
-            let count = chunk.min(n - start);
-            let sweep = kept.sweep::<L>(&self.op.program, start, count);
-            let ks = sparse::forward(&sweep, &segments, i, count);
-            let stride = sparse::stride::<L>(count);
-            let overlaps = overlaps(&self.op.offsets, start, count);
-            // Row a of (Sᵀ K S)ᵀ, which is symmetric, and entry a of (K S)ᵀ y.
-            sks.par_chunks_mut(i).zip(ksy.par_iter_mut()).zip(ks.par_chunks(stride)).for_each(|((sks, ksy), ks)| {
-                *ksy += dot(&ks[..count], &kept.y[start..]);
-                for (b, range) in &overlaps {
-                    sks[*b] += dot(&ks[range.clone()], &kept.s[start + range.start..]);
+        let whole = op.fits::<L>(kept.y.len()).then(|| kept.gram::<L>(op).forward());
+        match &whole {
+            Some(parts) => parts.iter().for_each(|part| self.absorb(part, &mut results)),
+            None => {
+                let segments = Segments::new(&kept.s, &op.offsets);
+                for rows in kept.chunks::<L>(op) {
+                    self.absorb(&part(&kept.sweep::<L>(&op.program, &rows), &segments, i, rows), &mut results);
                 }
-            });
-            let ks_t = MatRef::from_row_major_slice(&ks, i, stride);
-            triangular_matmul(
-                MatMut::from_row_major_slice_mut(&mut product, i, i),
-                BlockStructure::TriangularLower,
-                Accum::Replace,
-                ks_t,
-                BlockStructure::Rectangular,
-                ks_t.transpose(),
-                BlockStructure::Rectangular,
-                T::of(1.0),
-                Par::rayon(0),
-            );
-            for a in 0..i {
-                (0..=a).for_each(|b| ksks[a * i + b] += product[a * i + b].f64());
-            }
-            if chunk >= n {
-                whole = Some(ks);
             }
         }
+        let ksks = &mut results[i * i..2 * i * i];
         for a in 0..i {
             (0..a).for_each(|b| ksks[b * i + a] = ksks[a * i + b]);
         }
         (results, whole)
+    }
+}
+
+impl<T: Number> Forward<'_, T> {
+    /// Adds a part's contribution; of (K S)ᵀ(K S), the lower triangle.
+    fn absorb(&self, part: &Part<T>, results: &mut [f64]) {
+        let (i, kept, stride) = (self.op.blocks(), self.kept, part.stride);
+        let (sks, rest) = results.split_at_mut(i * i);
+        let (ksks, ksy) = rest.split_at_mut(i * i);
+        let overlaps = overlaps(&self.op.offsets, &part.rows);
+        let (s, y) = (&kept.s[part.rows.clone()], &kept.y[part.rows.clone()]);
+        // Row a of (Sᵀ K S)ᵀ, which is symmetric, and entry a of (K S)ᵀ y.
+        let rows = sks.par_chunks_mut(i).zip(ksy.par_iter_mut()).zip(part.values.par_chunks(stride));
+        rows.for_each(|((sks, ksy), ks)| {
+            *ksy += dot(y, ks);
+            for (b, range) in &overlaps {
+                sks[*b] += dot(&s[range.clone()], &ks[range.clone()]);
+            }
+        });
+        let mut product = vec![T::of(0.0); i * i];
+        let ks_t = MatRef::from_row_major_slice(&part.values, i, stride);
+        triangular_matmul(
+            MatMut::from_row_major_slice_mut(&mut product, i, i),
+            BlockStructure::TriangularLower,
+            Accum::Replace,
+            ks_t,
+            BlockStructure::Rectangular,
+            ks_t.transpose(),
+            BlockStructure::Rectangular,
+            T::of(1.0),
+            Par::rayon(0),
+        );
+        for a in 0..i {
+            (0..=a).for_each(|b| ksks[a * i + b] += product[a * i + b].f64());
+        }
     }
 }
 
@@ -220,73 +257,111 @@ impl<T: Number> Work<T> for Adjoint<'_, T> {
     type Output = Total<T>;
 
     fn run<L: Lanes<Element = T>>(self) -> Total<T> {
-        let (kept, p, i, n) = (self.kept, self.kept.p, self.op.blocks(), self.kept.y.len());
-        let factor = self.op.program.factor(&kept.coefficients).f64();
-        let rounded = |values: &[f64], by: f64| values.iter().map(|v| T::of(v * by)).collect::<Vec<_>>();
-        // With M = (K S)ᵀ: M̄ = v Āᵀ Sᵀ + v² (B̄ + B̄ᵀ) M + v c̄ yᵀ.
-        let (in_sks, rest) = self.grad.split_at(i * i);
-        let (in_ksks, in_ksy) = rest.split_at(i * i);
-        let (in_sks, in_ksy) = (rounded(in_sks, factor), rounded(in_ksy, factor));
-        let in_ksks: Vec<f64> = (0..i * i).map(|e| in_ksks[e] + in_ksks[e % i * i + e / i]).collect();
-        let in_ksks = rounded(&in_ksks, factor * factor);
-        let segments = Segments::new(&kept.s, &self.op.offsets);
-        let owners = owners(&self.op.offsets);
+        let Self { op, kept, grad } = self;
+        let (p, n) = (kept.p, kept.y.len());
+        let cotangents = Cotangents::new(op, kept, grad);
         let zeros = |length: usize| vec![T::of(0.0); length];
         let mut total =
             Total { x: zeros(n * p), coefficients: vec![0.0; kept.coefficients.len()], s: zeros(n), y: zeros(n) };
-        let chunk = self.op.chunk::<L>(n);
-        for start in (0..n).step_by(chunk) {
-            let count = chunk.min(n - start);
-            let sweep = kept.sweep::<L>(&self.op.program, start, count);
-            let stride = sparse::stride::<L>(count);
-            let again;
-            let ks = match &kept.whole {
-                Some(ks) => ks,
-                None => {
-                    again = sparse::forward(&sweep, &segments, i, count);
-                    &again
-                }
-            };
-            let mut grad = zeros(i * stride);
-            matmul(
-                MatMut::from_row_major_slice_mut(&mut grad, i, stride),
-                Accum::Replace,
-                MatRef::from_row_major_slice(&in_ksks, i, i),
-                MatRef::from_row_major_slice(ks, i, stride),
-                T::of(1.0),
-                Par::rayon(0),
-            );
-            let overlaps = overlaps(&self.op.offsets, start, count);
-            grad.par_chunks_mut(stride).enumerate().for_each(|(a, grad)| {
-                for (b, range) in &overlaps {
-                    let from_sks = in_sks[a * i + b];
-                    let rows = start + range.start..start + range.end;
-                    let parts = grad[range.clone()].iter_mut().zip(&kept.s[rows.clone()]).zip(&kept.y[rows]);
-                    parts.for_each(|((g, &s), &y)| *g += from_sks * s + in_ksy[a] * y);
-                }
-            });
-            // What S on the left and y receive directly, a row of M after another.
-            let (s, y) = (&mut total.s[start..][..count], &mut total.y[start..][..count]);
-            let per_task = count.div_ceil(rayon::current_num_threads()).max(1);
-            s.par_chunks_mut(per_task).zip(y.par_chunks_mut(per_task)).enumerate().for_each(|(task, (s, y))| {
-                let first = task * per_task;
-                for (a, ks) in ks.chunks_exact(stride).enumerate() {
-                    let ks = &ks[first..][..s.len()];
-                    let owners = &owners[start + first..];
-                    for (((s, y), &ks), &b) in s.iter_mut().zip(y.iter_mut()).zip(ks).zip(owners) {
-                        *s += in_sks[a * i + b] * ks;
-                        *y += in_ksy[a] * ks;
-                    }
-                }
-            });
-            let part = sparse::adjoint(&sweep, &segments, &grad, n, count);
-            for ((x, s), row) in total.x.chunks_exact_mut(p).zip(&mut total.s).zip(part.rows.chunks_exact(p + 1)) {
-                x.iter_mut().zip(row).for_each(|(x, g)| *x += *g);
-                *s += row[p];
-            }
-            total.x[start * p..].iter_mut().zip(&part.columns).for_each(|(x, g)| *x += *g);
-            total.coefficients.iter_mut().zip(&part.coefficients).for_each(|(t, v)| *t += v);
+        if op.fits::<L>(n) {
+            let gram = kept.gram::<L>(op);
+            let saved = kept.whole.lock().unwrap_or_else(PoisonError::into_inner).take();
+            let mut parts = saved.unwrap_or_else(|| gram.forward());
+            parts.iter_mut().for_each(|part| part.values = cotangents.of(part, &mut total));
+            let (rows, coefficients) = gram.adjoint(&parts);
+            total.add_rows(&rows, p);
+            total.coefficients = coefficients;
+            return total;
+        }
+        let segments = Segments::new(&kept.s, &op.offsets);
+        for rows in kept.chunks::<L>(op) {
+            let sweep = kept.sweep::<L>(&op.program, &rows);
+            let ks = part(&sweep, &segments, op.blocks(), rows);
+            let pulled = sparse::adjoint(&sweep, &segments, &cotangents.of(&ks, &mut total), n, ks.rows.len());
+            total.add_rows(&pulled.rows, p);
+            total.x[ks.rows.start * p..].iter_mut().zip(&pulled.columns).for_each(|(x, g)| *x += *g);
+            total.coefficients.iter_mut().zip(&pulled.coefficients).for_each(|(t, v)| *t += v);
         }
         total
+    }
+}
+
+impl<T: Number> Total<T> {
+    /// Adds gradients in the features and in S, side by side `[n, p + 1]`.
+    fn add_rows(&mut self, rows: &[T], p: usize) {
+        for ((x, s), row) in self.x.chunks_exact_mut(p).zip(&mut self.s).zip(rows.chunks_exact(p + 1)) {
+            x.iter_mut().zip(row).for_each(|(x, g)| *x += *g);
+            *s += row[p];
+        }
+    }
+}
+
+/// From cotangents of the results to those of M = (K S)ᵀ: with Ā, B̄, c̄ those of Sᵀ K S, (K S)ᵀ(K S) and (K S)ᵀ y and v the
+/// kernel's factor, M̄ = v Āᵀ Sᵀ + v² (B̄ + B̄ᵀ) M + v c̄ yᵀ.
+struct Cotangents<'a, T> {
+    op: &'a Accumulate,
+    kept: &'a Kept<T>,
+    /// v Ā.
+    sks: Vec<T>,
+    /// v² (B̄ + B̄ᵀ).
+    ksks: Vec<T>,
+    /// v c̄.
+    ksy: Vec<T>,
+    owners: Vec<usize>,
+}
+
+impl<'a, T: Number> Cotangents<'a, T> {
+    fn new(op: &'a Accumulate, kept: &'a Kept<T>, grad: &[f64]) -> Self {
+        let i = op.blocks();
+        let factor = op.program.factor(&kept.coefficients).f64();
+        let rounded = |values: &[f64], by: f64| values.iter().map(|v| T::of(v * by)).collect::<Vec<_>>();
+        let (in_sks, rest) = grad.split_at(i * i);
+        let (in_ksks, in_ksy) = rest.split_at(i * i);
+        let both: Vec<f64> = (0..i * i).map(|e| in_ksks[e] + in_ksks[e % i * i + e / i]).collect();
+        Self {
+            op,
+            kept,
+            sks: rounded(in_sks, factor),
+            ksks: rounded(&both, factor * factor),
+            ksy: rounded(in_ksy, factor),
+            owners: owners(&op.offsets),
+        }
+    }
+
+    /// M̄ of a part; adds to `total` what S on the left and y receive directly.
+    fn of(&self, part: &Part<T>, total: &mut Total<T>) -> Vec<T> {
+        let (i, stride, start) = (self.op.blocks(), part.stride, part.rows.start);
+        let mut grad = vec![T::of(0.0); i * stride];
+        matmul(
+            MatMut::from_row_major_slice_mut(&mut grad, i, stride),
+            Accum::Replace,
+            MatRef::from_row_major_slice(&self.ksks, i, i),
+            MatRef::from_row_major_slice(&part.values, i, stride),
+            T::of(1.0),
+            Par::rayon(0),
+        );
+        let overlaps = overlaps(&self.op.offsets, &part.rows);
+        let (own_s, own_y) = (&self.kept.s[part.rows.clone()], &self.kept.y[part.rows.clone()]);
+        grad.par_chunks_mut(stride).enumerate().for_each(|(a, grad)| {
+            for (b, range) in &overlaps {
+                let (from_sks, from_ksy) = (self.sks[a * i + b], self.ksy[a]);
+                let parts = grad[range.clone()].iter_mut().zip(&own_s[range.clone()]).zip(&own_y[range.clone()]);
+                parts.for_each(|((g, &s), &y)| *g += from_sks * s + from_ksy * y);
+            }
+        });
+        // A row of M after another.
+        let (s, y) = (&mut total.s[part.rows.clone()], &mut total.y[part.rows.clone()]);
+        let per_task = part.rows.len().div_ceil(rayon::current_num_threads()).max(1);
+        s.par_chunks_mut(per_task).zip(y.par_chunks_mut(per_task)).enumerate().for_each(|(task, (s, y))| {
+            let first = task * per_task;
+            for (a, ks) in part.values.chunks_exact(stride).enumerate() {
+                let (ks, owners) = (&ks[first..][..s.len()], &self.owners[start + first..]);
+                for (((s, y), &ks), &b) in s.iter_mut().zip(y.iter_mut()).zip(ks).zip(owners) {
+                    *s += self.sks[a * i + b] * ks;
+                    *y += self.ksy[a] * ks;
+                }
+            }
+        });
+        grad
     }
 }

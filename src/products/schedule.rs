@@ -29,6 +29,10 @@ fn many() -> usize {
     PARTS_PER_THREAD * rayon::current_num_threads()
 }
 
+fn triangle_blocks(columns: usize) -> usize {
+    (2 * many()).max(columns / COLUMNS_PER_BLOCK)
+}
+
 impl Schedule {
     /// All columns for each block of rows: results for rows only.
     pub fn by_rows(rows: usize, columns: usize) -> Self {
@@ -58,7 +62,7 @@ impl Schedule {
     /// Each unordered pair of blocks of a symmetric matrix once: the diagonal, then a round-robin tournament. A unit of
     /// columns is `ratio` units of rows, of which there are `rows`.
     pub fn triangle(columns: usize, ratio: usize, rows: usize) -> Self {
-        let blocks = parts(columns, (2 * many()).max(columns / COLUMNS_PER_BLOCK));
+        let blocks = parts(columns, triangle_blocks(columns));
         let count = blocks.len();
         // The circle method: all but the last player rotate; with an odd number, the last one is a bye.
         let ring = count.div_ceil(2) * 2 - 1;
@@ -70,6 +74,11 @@ impl Schedule {
         }
         let rows = blocks.iter().map(|b| b.start * ratio..(b.end * ratio).min(rows)).collect();
         Self { rows, columns: blocks, rounds }
+    }
+
+    /// Most columns of a block of [`triangle`](Self::triangle).
+    pub fn most_columns(columns: usize) -> usize {
+        columns.div_ceil(triangle_blocks(columns))
     }
 
     /// Calls `task(row block, column block)` for every pair, the pairs of a round in parallel.

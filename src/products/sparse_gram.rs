@@ -1,0 +1,330 @@
+//! K S for block-sparse S on the rows of K itself, each pair of rows visited once: half the work of [`sparse`](super::sparse)
+//! when (K S)ᵀ fits in memory whole.
+//!
+//! A tile above the diagonal stands for its transpose, too. With rows i of block a and columns j of block b it adds
+//! K_ij s_i to (K S)_ja and K_ij s_j to (K S)_ib; its cotangent is W_ij = ḡ_ja s_i + ḡ_ib s_j for cotangents ḡ of K S.
+
+use std::ops::Range;
+use std::sync::{Mutex, MutexGuard, PoisonError};
+
+use super::blocks::{Segments, owners};
+use super::lanes::Lanes;
+use super::program::{Program, Pulled, Scratch};
+use super::schedule::Schedule;
+use super::sums::{ColumnSums, RowSums};
+use super::sweep::{At, Slots, Sweep, Visitor, flush};
+use super::tile::{Few, GROUP, PANEL, Tile, Wide, add_to_columns, add_to_rows, narrow, outer, panel, wide};
+use crate::linalg::real::Real;
+
+/// (K S)ᵀ for some rows of K, or its cotangent.
+#[derive(Debug)]
+pub struct Part<T> {
+    /// Those rows.
+    pub rows: Range<usize>,
+    /// Columns of the matrix: the rows and zeros behind the last one.
+    pub stride: usize,
+    /// The matrix `[i, stride]`, row-major.
+    pub values: Vec<T>,
+}
+
+/// Block-sparse S, and K as a symmetric sweep.
+pub struct SparseGram<'a, L: Lanes> {
+    sweep: Sweep<'a, L>,
+    schedule: Schedule,
+    /// S for the rows of tiles.
+    below: Segments<L::Element>,
+    /// S for the columns of tiles.
+    above: LaneSegments<L>,
+    n: usize,
+    i: usize,
+}
+
+/// The non-zeros of S panel by panel.
+struct LaneSegments<L> {
+    starts: Vec<usize>,
+    segments: Vec<LaneSegment>,
+    lanes: Vec<MaskedLanes<L>>,
+}
+
+/// A block's rows within a panel.
+struct LaneSegment {
+    block: usize,
+    /// The first vector of the panel that it touches.
+    first: usize,
+    /// Its vectors.
+    lanes: Range<usize>,
+}
+
+/// A vector of S within one block.
+#[derive(Clone, Copy)]
+struct MaskedLanes<L> {
+    /// The numbers, zero outside of the block.
+    values: L,
+    /// 1 within the block.
+    mask: L,
+}
+
+impl<L: Lanes> LaneSegments<L> {
+    fn new(values: &[L::Element], offsets: &[usize]) -> Self {
+        let owners = owners(offsets);
+        let (zero, one) = (L::Element::of(0.0), L::Element::of(1.0));
+        let mut all = Self { starts: vec![0], segments: Vec::new(), lanes: Vec::new() };
+        for (values, owners) in values.chunks(panel::<L>()).zip(owners.chunks(panel::<L>())) {
+            let mut at = 0;
+            for run in owners.chunk_by(|a, b| a == b) {
+                let end = at + run.len();
+                let start = all.lanes.len();
+                for vector in at / L::N..=(end - 1) / L::N {
+                    let (mut numbers, mut mask) = ([zero; PANEL], [zero; PANEL]);
+                    for row in at.max(vector * L::N)..end.min((vector + 1) * L::N) {
+                        (numbers[row % L::N], mask[row % L::N]) = (values[row], one);
+                    }
+                    all.lanes.push(MaskedLanes { values: L::load(&numbers), mask: L::load(&mask) });
+                }
+                all.segments.push(LaneSegment { block: run[0], first: at / L::N, lanes: start..all.lanes.len() });
+                at = end;
+            }
+            all.starts.push(all.segments.len());
+        }
+        all
+    }
+
+    /// The block, and each vector of S within it with its place in the panel, for the blocks that a panel touches.
+    #[inline(always)]
+    fn of(&self, panel: usize) -> impl Iterator<Item = (usize, impl Iterator<Item = (usize, MaskedLanes<L>)>)> {
+        self.segments[self.starts[panel]..self.starts[panel + 1]].iter().map(
+            #[inline(always)]
+            |segment| (segment.block, (segment.first..).zip(self.lanes[segment.lanes.clone()].iter().copied())),
+        )
+    }
+}
+
+fn lock<T>(part: &Mutex<T>) -> MutexGuard<'_, T> {
+    part.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// Bytes of (K S)ᵀ with the padding that parts of it may have.
+pub fn bytes<L: Lanes>(n: usize, i: usize) -> usize {
+    n.div_ceil(panel::<L>()) * panel::<L>() * i * size_of::<L::Element>()
+}
+
+impl<'a, L: Lanes> SparseGram<'a, L> {
+    /// The pairs of an input with features `x [n, p]`, and S with the non-zeros `s [n]`.
+    pub fn new(
+        program: &'a Program,
+        coefficients: &'a [L::Element],
+        x: &[L::Element],
+        p: usize,
+        s: &[L::Element],
+        offsets: &[usize],
+    ) -> Self {
+        let sweep = Sweep::gram(program, coefficients, x, p);
+        let schedule = sweep.triangle();
+        let (below, above) = (Segments::new(s, offsets), LaneSegments::new(s, offsets));
+        Self { sweep, schedule, below, above, n: s.len(), i: offsets.len() - 1 }
+    }
+
+    /// (K S)ᵀ in parts, without the program's factor.
+    pub fn forward(&self) -> Vec<Part<L::Element>> {
+        let parts: Vec<_> = self.schedule.columns.iter().map(|panels| Mutex::new(self.zeros(panels))).collect();
+        self.schedule.run(|r, c| {
+            L::enter(
+                #[inline(always)]
+                || {
+                    let (groups, panels) = (self.schedule.rows[r].clone(), self.schedule.columns[c].clone());
+                    let mut task = Forward {
+                        gram: self,
+                        scratch: self.sweep.program.scratch(false),
+                        first: (groups.start, panels.start),
+                        above: lock(&parts[c]),
+                        below: (r != c).then(|| lock(&parts[r])),
+                    };
+                    self.sweep.visit(groups, panels, &mut task);
+                },
+            );
+        });
+        let mut parts: Vec<_> =
+            parts.into_iter().map(|p| p.into_inner().unwrap_or_else(PoisonError::into_inner)).collect();
+        for part in &mut parts {
+            let (stride, count) = (part.stride, part.rows.len());
+            part.values.chunks_exact_mut(stride).for_each(|row| row[count..].fill(L::Element::of(0.0)));
+        }
+        parts
+    }
+
+    fn zeros(&self, panels: &Range<usize>) -> Part<L::Element> {
+        let stride = panels.len() * panel::<L>();
+        let rows = panels.start * panel::<L>()..(panels.end * panel::<L>()).min(self.n);
+        Part { rows, stride, values: vec![L::Element::of(0.0); self.i * stride] }
+    }
+
+    /// The adjoint of [`forward`](Self::forward), given the cotangents part by part, without the program's factor: the
+    /// gradients in the features with the one in S's non-zeros beside them, `[n, p + 1]`, and in the coefficients.
+    pub fn adjoint(&self, cotangents: &[Part<L::Element>]) -> (Vec<L::Element>, Vec<f64>) {
+        let (p, length) = (self.sweep.rows.width, self.sweep.coefficients.len());
+        let schedule = &self.schedule;
+        let (rows, columns) = (RowSums::new(&schedule.rows, p + 1), ColumnSums::<L>::new(&schedule.columns, p + 1));
+        let slots = Slots::new(schedule, length);
+        schedule.run(|r, c| {
+            L::enter(
+                #[inline(always)]
+                || {
+                    let (groups, panels) = (schedule.rows[r].clone(), schedule.columns[c].clone());
+                    let mut task = Adjoint {
+                        gram: self,
+                        scratch: self.sweep.program.scratch(true),
+                        first: (groups.start, panels.start),
+                        above: &cotangents[c],
+                        below: &cotangents[r],
+                        rights: Vec::new(),
+                        sums: vec![[L::zero(); GROUP]; p + 1],
+                        rows: rows.block(r),
+                        columns: columns.block(c),
+                        coefficients: vec![0.0; length],
+                    };
+                    self.sweep.visit(groups, panels, &mut task);
+                    slots.put(r, c, task.coefficients);
+                },
+            );
+        });
+        let mut out = vec![L::Element::of(0.0); self.n * (p + 1)];
+        rows.add_into(&mut out);
+        columns.add_into(&mut out);
+        (out, slots.total())
+    }
+}
+
+struct Forward<'a, L: Lanes> {
+    gram: &'a SparseGram<'a, L>,
+    scratch: Scratch<L>,
+    /// The first group and the first panel.
+    first: (usize, usize),
+    /// The part of the columns.
+    above: MutexGuard<'a, Part<L::Element>>,
+    /// The part of the rows, unless it is the same.
+    below: Option<MutexGuard<'a, Part<L::Element>>>,
+}
+
+impl<L: Lanes> Visitor<L> for Forward<'_, L> {
+    #[inline(always)]
+    fn tile(&mut self, at: &At<L>) {
+        let gram = self.gram;
+        let k = gram.sweep.program.evaluate(&at.pairs, gram.sweep.coefficients, &mut self.scratch);
+        for s in gram.below.of(self.first.0 + at.group) {
+            let start = gram.below.blocks[s] * self.above.stride + at.panel * panel::<L>();
+            let out = &mut self.above.values[start..][..panel::<L>()];
+            let mut sums = wide::<L>(out);
+            add_to_columns(k, &gram.below.values[s..=s], std::slice::from_mut(&mut sums));
+            narrow(&sums, out);
+        }
+        if at.mirrored {
+            let out = self.below.as_mut().unwrap_or(&mut self.above);
+            for (block, lanes) in gram.above.of(self.first.1 + at.panel) {
+                let mut sums = [L::zero(); GROUP];
+                for (c, s) in lanes {
+                    for q in 0..GROUP {
+                        sums[q] = k[q][c].mul_add(s.values, sums[q]);
+                    }
+                }
+                let start = block * out.stride + at.group * GROUP;
+                out.values[start..][..GROUP].iter_mut().zip(sums).for_each(|(out, sum)| *out += sum.sum());
+            }
+        }
+    }
+
+    #[inline(always)]
+    fn end_of_group(&mut self, _group: usize) {}
+}
+
+struct Adjoint<'a, L: Lanes> {
+    gram: &'a SparseGram<'a, L>,
+    scratch: Scratch<L>,
+    /// The first group and the first panel.
+    first: (usize, usize),
+    /// Cotangents of the columns.
+    above: &'a Part<L::Element>,
+    /// Cotangents of the rows.
+    below: &'a Part<L::Element>,
+    rights: Vec<Wide<L>>,
+    sums: Vec<Few<L>>,
+    rows: MutexGuard<'a, Vec<Few<L::Element>>>,
+    columns: MutexGuard<'a, Vec<Wide<L>>>,
+    coefficients: Vec<f64>,
+}
+
+impl<L: Lanes> Adjoint<'_, L> {
+    /// What the columns' own cotangents make of a tile above the diagonal: adds to the gradient in their numbers of S.
+    #[inline(always)]
+    fn mirror_values(
+        gram: &SparseGram<L>,
+        part: &Part<L::Element>,
+        panel: usize,
+        row: usize,
+        k: &Tile<L>,
+        out: &mut Wide<L>,
+    ) {
+        for (block, lanes) in gram.above.of(panel) {
+            let cotangents = &part.values[block * part.stride + row..][..GROUP];
+            for (c, s) in lanes {
+                let mut sum = L::zero();
+                for q in 0..GROUP {
+                    sum = k[q][c].mul_add(L::splat(cotangents[q]), sum);
+                }
+                out[c] = sum.mul_add(s.mask, out[c]);
+            }
+        }
+    }
+
+    /// Adds ḡ_ib s_j to the tile of cotangents.
+    #[inline(always)]
+    fn mirror_cotangent(gram: &SparseGram<L>, part: &Part<L::Element>, panel: usize, row: usize, out: &mut Tile<L>) {
+        for (block, lanes) in gram.above.of(panel) {
+            let cotangents = &part.values[block * part.stride + row..][..GROUP];
+            for (c, s) in lanes {
+                for q in 0..GROUP {
+                    out[q][c] = s.values.mul_add(L::splat(cotangents[q]), out[q][c]);
+                }
+            }
+        }
+    }
+}
+
+impl<L: Lanes> Visitor<L> for Adjoint<'_, L> {
+    #[inline(always)]
+    fn tile(&mut self, at: &At<L>) {
+        let gram = self.gram;
+        let (program, coefficients, p) = (gram.sweep.program, gram.sweep.coefficients, gram.sweep.rows.width);
+        let segments = gram.below.of(self.first.0 + at.group);
+        let (own_panel, row) = (self.first.1 + at.panel, at.group * GROUP);
+        self.rights.clear();
+        for &block in &gram.below.blocks[segments.clone()] {
+            let start = block * self.above.stride + at.panel * panel::<L>();
+            self.rights.push(wide(&self.above.values[start..][..panel::<L>()]));
+        }
+        let (columns, in_columns) = self.columns[at.panel * (p + 1)..][..p + 1].split_at_mut(p);
+        let (rows, in_rows) = self.sums.split_at_mut(p);
+        let k = program.linearise(&at.pairs, coefficients, &mut self.scratch);
+        for (right, mask) in self.rights.iter().zip(&gram.below.masks[segments.clone()]) {
+            let mut sums = [[L::zero(); GROUP]];
+            add_to_rows(k, std::slice::from_ref(right), &mut sums);
+            for q in 0..GROUP {
+                in_rows[0][q] = sums[0][q].mul_add(L::splat(mask[q]), in_rows[0][q]);
+            }
+        }
+        if at.mirrored {
+            Self::mirror_values(gram, self.below, own_panel, row, k, &mut in_columns[0]);
+        }
+        let cotangent = program.cotangent(&mut self.scratch);
+        outer(L::Element::of(1.0), &gram.below.values[segments], &self.rights, cotangent);
+        if at.mirrored {
+            Self::mirror_cotangent(gram, self.below, own_panel, row, cotangent);
+        }
+        let mut to = Pulled { columns, rows, coefficients: &mut self.coefficients };
+        program.pull(&at.pairs, coefficients, &mut self.scratch, &mut to);
+    }
+
+    #[inline(always)]
+    fn end_of_group(&mut self, group: usize) {
+        flush(&mut self.sums, &mut self.rows, group);
+    }
+}
