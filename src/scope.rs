@@ -66,6 +66,11 @@ impl Scope {
         self.compute.precision.dtype()
     }
 
+    /// f64 where the device has it: small matrices are ill-conditioned however good the products are.
+    pub fn wide_dtype(&self) -> DType {
+        if self.device.supports_dtype(DType::F64) { DType::F64 } else { self.dtype() }
+    }
+
     /// The internal values of a parameter as a tensor `[len]`; the same tensor each time within a scope.
     pub fn value(&self, parameter: &Parameter) -> Tensor<1> {
         self.leaves
@@ -85,7 +90,12 @@ impl Scope {
 
     /// Row-major host numbers as a tensor `[rows, columns]` of this scope.
     pub fn matrix(&self, values: &[f64], rows: usize, columns: usize) -> Tensor<2> {
-        Tensor::from_data(TensorData::new(values.to_vec(), [rows, columns]), (&self.device, self.dtype()))
+        self.matrix_in(values, rows, columns, self.dtype())
+    }
+
+    /// As [`matrix`](Self::matrix), in another dtype.
+    pub fn matrix_in(&self, values: &[f64], rows: usize, columns: usize, dtype: DType) -> Tensor<2> {
+        Tensor::from_data(TensorData::new(values.to_vec(), [rows, columns]), (&self.device, dtype))
     }
 
     /// The loss as a number and its gradient in the raw values of all parameters that are not fixed, in the order of

@@ -5,6 +5,7 @@ pub mod cggp;
 pub mod diagnose;
 pub mod exact;
 pub mod fit;
+pub mod ordering;
 pub mod posterior;
 
 use burn::tensor::Tensor;
@@ -72,6 +73,25 @@ impl Observations {
     /// Number of rows.
     pub fn n(&self) -> usize {
         self.y.len()
+    }
+
+    /// The rows in another order, which names every row once.
+    ///
+    /// # Errors
+    /// [`Error::Usage`] when it does not.
+    pub fn permuted(&self, order: &[usize]) -> Result<Self> {
+        let mut seen = vec![false; self.n()];
+        let valid = order.iter().all(|&row| row < self.n() && !std::mem::replace(&mut seen[row], true));
+        if !valid || order.len() != self.n() {
+            return Err(Error::Usage(format!("an order of {} rows must name each of them once", self.n())));
+        }
+        let pick = |values: &Vec<f64>| order.iter().map(|&row| values[row]).collect();
+        Ok(Self {
+            x: order.iter().flat_map(|&row| &self.x[row * self.d..][..self.d]).copied().collect(),
+            d: self.d,
+            y: pick(&self.y),
+            noise: self.noise.as_ref().map(pick),
+        })
     }
 
     /// The same rows as tensors of a scope.

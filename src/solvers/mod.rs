@@ -6,20 +6,24 @@
 pub(crate) mod blocks;
 pub mod cg;
 pub mod covariance;
+pub mod itergp;
 pub mod lanczos;
 pub mod log_det;
 pub mod operator;
 pub mod pivoted_cholesky;
+pub mod policies;
 pub mod preconditioner;
 pub mod probes;
 pub mod tridiagonal;
 
 pub use cg::{CgOptions, cg};
 pub use covariance::Covariance;
+pub use itergp::itergp;
 pub use lanczos::lanczos;
 pub use log_det::{LogDet, log_det};
 pub use operator::LinearOperator;
 pub use pivoted_cholesky::pivoted_cholesky;
+pub use policies::Policy;
 pub use preconditioner::Preconditioner;
 pub use probes::Probes;
 pub use tridiagonal::Tridiagonal;

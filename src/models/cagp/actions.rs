@@ -1,0 +1,136 @@
+//! Learned actions: where their non-zeros stand, how they begin.
+
+use burn::tensor::Tensor;
+use rand::SeedableRng;
+use rand::rngs::Xoshiro256PlusPlus;
+use rand_distr::{Distribution, StandardNormal};
+
+use crate::error::{Error, Result};
+use crate::params::{Parameter, Unit};
+use crate::products::BlockSparse;
+use crate::scope::{Scope, to_f64};
+use crate::solvers::itergp::Basis;
+
+/// Where the non-zeros of the actions stand.
+#[derive(Debug, Clone, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
+pub enum Layout {
+    /// Column a has non-zeros on rows `offsets[a]..offsets[a + 1]` only: n numbers in all.
+    Blocks(Vec<usize>),
+    /// `i` full columns, row-major `[n, i]`.
+    Dense(usize),
+}
+
+/// The actions S and the layout of their numbers.
+///
+/// A column's scale changes neither posterior nor loss, so models see unit columns whatever the numbers.
+#[derive(Debug, Clone)]
+pub struct Actions {
+    /// The numbers.
+    pub values: Parameter,
+    /// Where they stand.
+    pub layout: Layout,
+}
+
+impl Actions {
+    /// `i` block-sparse actions for `n` rows whose sizes differ by at most one, N(0, 1/size) from a seed.
+    ///
+    /// # Errors
+    /// [`Error::Usage`] unless 1 ≤ i ≤ n.
+    pub fn blocks(n: usize, i: usize, seed: u64) -> Result<Self> {
+        let offsets = even(n, i)?;
+        let mut rng = Xoshiro256PlusPlus::seed_from_u64(seed);
+        let values: Vec<f64> = offsets
+            .windows(2)
+            .flat_map(|w| std::iter::repeat_n(w[1] - w[0], w[1] - w[0]))
+            .map(|size| Distribution::<f64>::sample(&StandardNormal, &mut rng) / (size as f64).sqrt())
+            .collect();
+        Ok(Self::from_blocks(&values, offsets))
+    }
+
+    /// `i` block-sparse actions, each its block's targets over their norm, or all alike where these are zero.
+    ///
+    /// The projected data are then the norms of the blocks' targets: what a first step of conjugate gradients within each
+    /// block would project on.
+    ///
+    /// # Errors
+    /// [`Error::Usage`] unless 1 ≤ i ≤ the number of targets.
+    pub fn from_targets(y: &[f64], i: usize) -> Result<Self> {
+        let offsets = even(y.len(), i)?;
+        let mut values = Vec::with_capacity(y.len());
+        for w in offsets.windows(2) {
+            let block = &y[w[0]..w[1]];
+            let norm = block.iter().map(|v| v * v).sum::<f64>().sqrt();
+            let alike = 1.0 / (block.len() as f64).sqrt();
+            values.extend(block.iter().map(|v| if norm > 0.0 { v / norm } else { alike }));
+        }
+        Ok(Self::from_blocks(&values, offsets))
+    }
+
+    /// Block-sparse actions with given non-zeros and boundaries.
+    pub fn from_blocks(values: &[f64], offsets: Vec<usize>) -> Self {
+        Self { values: Parameter::real("actions", Unit::None, values), layout: Layout::Blocks(offsets) }
+    }
+
+    /// Full columns, row-major `[n, i]`.
+    pub fn dense(values: &[f64], i: usize) -> Self {
+        Self { values: Parameter::real("actions", Unit::None, values), layout: Layout::Dense(i) }
+    }
+
+    /// Number of actions i.
+    pub fn len(&self) -> usize {
+        match &self.layout {
+            Layout::Blocks(offsets) => offsets.len() - 1,
+            Layout::Dense(i) => *i,
+        }
+    }
+
+    /// Whether there are none.
+    pub fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+
+    /// Number of rows n.
+    pub fn rows(&self) -> usize {
+        match &self.layout {
+            Layout::Blocks(_) => self.values.len(),
+            Layout::Dense(i) => self.values.len() / i.max(&1),
+        }
+    }
+
+    /// Checks that these are actions for `n` rows.
+    pub(super) fn check(&self, n: usize) -> Result<()> {
+        let rows = self.rows();
+        if rows == n { Ok(()) } else { Err(Error::shape("actions", format!("{n} rows"), rows.to_string())) }
+    }
+
+    /// The unit columns and the norms that they were divided by `[i]`.
+    pub(super) fn unit(&self, scope: &Scope) -> Result<(Basis, Tensor<1>)> {
+        let s = scope.value(&self.values);
+        let (basis, norms) = match &self.layout {
+            Layout::Dense(i) => {
+                let s = s.reshape([self.rows(), *i]);
+                let norms = s.clone().powi_scalar(2).sum_dim(0).sqrt();
+                (Basis::dense(s / norms.clone()), norms.squeeze_dim(0))
+            }
+            Layout::Blocks(offsets) => {
+                let squares = Basis::sparse(BlockSparse::new(s.clone(), offsets.clone())?);
+                let norms = squares.transposed_times(&s.clone().unsqueeze_dim(1))?.sqrt();
+                let ones = Basis::sparse(BlockSparse::new(s.ones_like(), offsets.clone())?);
+                let spread = ones.times(&norms)?.squeeze_dim(1);
+                (Basis::sparse(BlockSparse::new(s / spread, offsets.clone())?), norms.squeeze_dim(1))
+            }
+        };
+        let values = to_f64(norms.clone())?;
+        match values.iter().position(|norm| !(norm.is_finite() && *norm > 0.0)) {
+            None => Ok((basis, norms)),
+            Some(a) => Err(Error::NotFinite(format!("action {a}, whose length is {}, divided by it,", values[a]))),
+        }
+    }
+}
+
+fn even(n: usize, i: usize) -> Result<Vec<usize>> {
+    if i == 0 || i > n {
+        return Err(Error::Usage(format!("{i} actions for {n} rows: need between 1 and the number of rows")));
+    }
+    Ok(BlockSparse::even(n, i))
+}

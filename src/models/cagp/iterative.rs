@@ -1,0 +1,154 @@
+//! Computation-aware GPs whose actions a policy chooses (Algorithm S1): CaGP-CG, CaGP-Chol and so on.
+
+use burn::tensor::Tensor;
+
+use super::objective::Projection;
+use super::{CagpObjective, CagpPosterior, one_noise, prior};
+use crate::device::Compute;
+use crate::error::Result;
+use crate::kernels::Kernel;
+use crate::likelihoods::Gaussian;
+use crate::linalg::Factor;
+use crate::means::Mean;
+use crate::models::{Batch, Model, Observations};
+use crate::params::{Parameter, Parameters, prefixed};
+use crate::products;
+use crate::scope::{Scope, to_f64};
+use crate::solvers::itergp::{Basis, IterGpOptions, Solve, SolveObserver, SolveReport, System, itergp};
+use crate::solvers::policies::{Pivots, Policy, Residual, UnitVector};
+
+/// What the gradient of the objective goes through.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Differentiation {
+    /// The loss at the actions found, held fixed: one wide product and its adjoint, whatever the solve took. The loss is a
+    /// bound for any actions, so this is the gradient of a bound.
+    Detached,
+    /// The solve itself, every step: the gradient of what is computed, also in a policy's parameters. Memory grows with n
+    /// times the actions several times over.
+    Unrolled,
+}
+
+/// A GP whose posterior comes from an iterative solve.
+#[derive(Debug, Clone)]
+pub struct IterativeCagp {
+    /// Prior covariance.
+    pub kernel: Kernel,
+    /// Prior mean.
+    pub mean: Mean,
+    /// Observation noise (one variance for all rows).
+    pub likelihood: Gaussian,
+    /// What chooses the actions.
+    pub policy: Box<dyn Policy>,
+    /// When the solve ends.
+    pub options: IterGpOptions,
+    /// The training objective.
+    pub objective: CagpObjective,
+    /// What gradients go through.
+    pub differentiation: Differentiation,
+}
+
+impl IterativeCagp {
+    /// A model with zero mean, a tenth of unit variance as noise, the ELBO as objective and actions detached.
+    pub fn new(kernel: Kernel, policy: Box<dyn Policy>, options: IterGpOptions) -> Self {
+        Self {
+            kernel,
+            mean: Mean::Zero,
+            likelihood: Gaussian::new(0.1),
+            policy,
+            options,
+            objective: CagpObjective::Elbo,
+            differentiation: Differentiation::Detached,
+        }
+    }
+
+    /// CaGP-CG: residuals as actions, at most `actions`, to the tolerance of the paper (1e-4).
+    pub fn cg(kernel: Kernel, actions: usize) -> Self {
+        Self::new(kernel, Box::new(Residual), IterGpOptions { actions, ..IterGpOptions::default() })
+    }
+
+    /// CaGP-Chol: `actions` rows by pivoted Cholesky as unit vectors.
+    pub fn cholesky(kernel: Kernel, actions: usize) -> Self {
+        let policy = UnitVector { pivots: Pivots::Largest };
+        Self::new(kernel, Box::new(policy), IterGpOptions::budget(actions))
+    }
+
+    /// Runs the solve for K̂v = y − m in a scope: differentiable in a training scope.
+    ///
+    /// # Errors
+    /// As [`itergp`], and [`Usage`](crate::Error::Usage) when rows have noise variances of their own.
+    pub fn solve(&self, scope: &Scope, batch: &Batch, observer: Option<&mut dyn SolveObserver>) -> Result<Solve> {
+        one_noise(batch)?;
+        let noise = self.likelihood.variances(scope, batch.y.dims()[0], None);
+        let residual = batch.y.clone() - self.mean.at(scope, &batch.x);
+        let system = System::new(&self.kernel, scope, batch.x.clone(), noise, residual)?;
+        itergp(&system, self.policy.as_ref(), &self.options, observer)
+    }
+
+    /// The actions S `[n, i]` for present parameters, as numbers.
+    ///
+    /// # Errors
+    /// As [`solve`](Self::solve).
+    pub fn actions(&self, scope: &Scope, batch: &Batch) -> Result<Tensor<2>> {
+        let plain = Scope::new(scope.compute())?.with_budget(scope.budget());
+        let batch = Batch { x: batch.x.clone().inner(), y: batch.y.clone().inner(), noise: batch.noise.clone() };
+        self.solve(&plain, &batch, None)?.actions.into_dense()
+    }
+
+    /// Conditions the prior on observations as far as the solve goes; also says how far that was.
+    ///
+    /// # Errors
+    /// As [`solve`](Self::solve).
+    pub fn posterior(&self, compute: Compute, data: Observations) -> Result<(CagpPosterior, SolveReport)> {
+        let scope = Scope::new(compute)?;
+        let batch = data.batch(&scope);
+        let Solve { actions, products, report, .. } = self.solve(&scope, &batch, None)?;
+        let noise = scope.value(&self.likelihood.noise);
+        let (s, t) = (actions.into_dense()?, products.into_dense()?);
+        let ks = t - s.clone() * noise.clone().unsqueeze::<2>();
+        let residual = batch.y - self.mean.at(&scope, &batch.x);
+        let projection = Projection::dense(&self.kernel, &scope, &batch.x, (s.clone(), ks), &residual)?;
+        let factor = Factor::new(to_f64(projection.gram(&noise))?, "SᵀK̂S")?;
+        let norms = vec![1.0; factor.order()];
+        let prior = prior(&self.kernel, &self.mean, &self.likelihood);
+        let projected = to_f64(projection.sy)?;
+        Ok((CagpPosterior::new(prior, compute, data, (Basis::dense(s), norms), factor, projected)?, report))
+    }
+}
+
+impl Model for IterativeCagp {
+    fn objective(&self, scope: &Scope, batch: &Batch) -> Result<Tensor<1>> {
+        let noise = scope.value(&self.likelihood.noise);
+        let (s, ks) = match self.differentiation {
+            Differentiation::Detached => {
+                let s = self.actions(scope, batch)?;
+                let ks = products::kv_gram(&self.kernel, scope, &batch.x, &s)?;
+                (s, ks)
+            }
+            Differentiation::Unrolled => {
+                let Solve { actions, products, .. } = self.solve(scope, batch, None)?;
+                let s = actions.into_dense()?;
+                let ks = products.into_dense()? - s.clone() * noise.clone().unsqueeze::<2>();
+                (s, ks)
+            }
+        };
+        let residual = batch.y.clone() - self.mean.at(scope, &batch.x);
+        let projection = Projection::dense(&self.kernel, scope, &batch.x, (s, ks), &residual)?;
+        Ok(projection.loss(self.objective, noise, batch.y.dims()[0])?.cast(scope.dtype()))
+    }
+}
+
+impl Parameters for IterativeCagp {
+    fn parameters(&self) -> Vec<(String, &Parameter)> {
+        let mut all = crate::models::prior_parameters(&self.kernel, &self.mean, &self.likelihood);
+        all.extend(prefixed("policy", self.policy.parameters()));
+        all
+    }
+
+    fn parameters_mut(&mut self) -> Vec<(String, &mut Parameter)> {
+        let Self { kernel, mean, likelihood, policy, .. } = self;
+        let mut all = crate::models::prior_parameters_mut(kernel, mean, likelihood);
+        all.extend(prefixed("policy", policy.parameters_mut()));
+        all
+    }
+}

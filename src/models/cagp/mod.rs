@@ -1,0 +1,121 @@
+//! Computation-aware GP regression (Wenger et al. 2024): the posterior after a number of projections of the data, whose
+//! uncertainty includes what was not computed.
+//!
+//! With actions S `[n, i]`, M̂ = Sᵀ(K + σ²I)S and ṽ = M̂⁻¹Sᵀ(y − m): mean m + k*ᵀSṽ, variance k** − k*ᵀS M̂⁻¹ Sᵀk*. The
+//! variance is never below the exact GP's, falls with every action and depends on the span of S only.
+//!
+//! [`Cagp`] learns its actions (the batch form, Algorithm S2), [`IterativeCagp`] has a [policy](crate::solvers::policies)
+//! choose them anew for every evaluation (Algorithm S1).
+
+mod actions;
+mod iterative;
+mod objective;
+mod posterior;
+mod sums;
+
+use burn::tensor::Tensor;
+
+pub use actions::{Actions, Layout};
+pub use iterative::{Differentiation, IterativeCagp};
+pub use objective::CagpObjective;
+pub use posterior::{CagpPosterior, EXACT_ROWS, Uncertainty};
+
+use super::exact::ExactGp;
+use super::{Batch, Model, Observations};
+use crate::device::Compute;
+use crate::error::{Error, Result};
+use crate::kernels::Kernel;
+use crate::likelihoods::Gaussian;
+use crate::linalg::Factor;
+use crate::means::Mean;
+use crate::params::{Parameter, Parameters};
+use crate::products;
+use crate::scope::{Scope, to_f64};
+use crate::solvers::itergp::Basis;
+use objective::Projection;
+
+/// A GP whose posterior comes from learned projections of the data.
+#[derive(Debug, Clone)]
+pub struct Cagp {
+    /// Prior covariance.
+    pub kernel: Kernel,
+    /// Prior mean.
+    pub mean: Mean,
+    /// Observation noise (one variance for all rows).
+    pub likelihood: Gaussian,
+    /// The projections.
+    pub actions: Actions,
+    /// The training objective.
+    pub objective: CagpObjective,
+}
+
+impl Cagp {
+    /// A model with zero mean, a tenth of unit variance as noise and the ELBO as objective.
+    pub fn new(kernel: Kernel, actions: Actions) -> Self {
+        Self { kernel, mean: Mean::Zero, likelihood: Gaussian::new(0.1), actions, objective: CagpObjective::Elbo }
+    }
+
+    /// The projection on the unit columns of S, these, and the norms that they were divided by.
+    fn project(&self, scope: &Scope, batch: &Batch) -> Result<(Projection, Basis, Tensor<1>)> {
+        one_noise(batch)?;
+        self.actions.check(batch.y.dims()[0])?;
+        let residual = batch.y.clone() - self.mean.at(scope, &batch.x);
+        let (basis, norms) = self.actions.unit(scope)?;
+        let projection = match basis.single() {
+            Some(Ok(s)) => {
+                let ks = products::kv_gram(&self.kernel, scope, &batch.x, s)?;
+                Projection::dense(&self.kernel, scope, &batch.x, (s.clone(), ks), &residual)?
+            }
+            Some(Err(blocks)) => Projection::sparse(&self.kernel, scope, &batch.x, blocks, &residual)?,
+            None => return Err(Error::Usage("a computation-aware GP needs at least one action".into())),
+        };
+        Ok((projection, basis, norms))
+    }
+
+    /// Conditions the prior on observations through the actions.
+    ///
+    /// # Errors
+    /// [`Error::Shape`] when the actions are for another number of rows, [`Error::NotPositiveDefinite`] when they are
+    /// linearly dependent.
+    pub fn posterior(&self, compute: Compute, data: Observations) -> Result<CagpPosterior> {
+        let scope = Scope::new(compute)?;
+        let (projection, basis, norms) = self.project(&scope, &data.batch(&scope))?;
+        let factor = Factor::new(to_f64(projection.gram(&scope.value(&self.likelihood.noise)))?, "SᵀK̂S")?;
+        let prior = prior(&self.kernel, &self.mean, &self.likelihood);
+        CagpPosterior::new(prior, compute, data, (basis, to_f64(norms)?), factor, to_f64(projection.sy)?)
+    }
+}
+
+/// The parts of a prior that all these models share, as the exact GP that they approximate.
+fn prior(kernel: &Kernel, mean: &Mean, likelihood: &Gaussian) -> ExactGp {
+    ExactGp { mean: mean.clone(), likelihood: likelihood.clone(), ..ExactGp::new(kernel.clone()) }
+}
+
+fn one_noise(batch: &Batch) -> Result<()> {
+    match batch.noise {
+        Some(_) => Err(Error::Usage("a computation-aware GP takes one noise variance, not one per row".into())),
+        None => Ok(()),
+    }
+}
+
+impl Model for Cagp {
+    fn objective(&self, scope: &Scope, batch: &Batch) -> Result<Tensor<1>> {
+        let (projection, ..) = self.project(scope, batch)?;
+        let noise = scope.value(&self.likelihood.noise);
+        Ok(projection.loss(self.objective, noise, batch.y.dims()[0])?.cast(scope.dtype()))
+    }
+}
+
+impl Parameters for Cagp {
+    fn parameters(&self) -> Vec<(String, &Parameter)> {
+        let mut all = super::prior_parameters(&self.kernel, &self.mean, &self.likelihood);
+        all.push(("actions".into(), &self.actions.values));
+        all
+    }
+
+    fn parameters_mut(&mut self) -> Vec<(String, &mut Parameter)> {
+        let mut all = super::prior_parameters_mut(&mut self.kernel, &mut self.mean, &mut self.likelihood);
+        all.push(("actions".into(), &mut self.actions.values));
+        all
+    }
+}

@@ -1,0 +1,127 @@
+//! The two losses of computation-aware GPs, from the projections of the data.
+
+use burn::tensor::{Tensor, TensorData};
+
+use super::sums::{Sums, sums};
+use crate::error::Result;
+use crate::kernels::Kernel;
+use crate::linalg::{cholesky, cholesky_solve, logdet_from_cholesky};
+use crate::products::{self, BlockSparse};
+use crate::scope::Scope;
+
+/// What a computation-aware GP minimises; both depend on the span of the actions only.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum CagpObjective {
+    /// The negative evidence lower bound (eq. 11): never below the exact negative log marginal likelihood.
+    Elbo,
+    /// The negative log likelihood of the projected data (eq. 9).
+    Projected,
+}
+
+/// What the losses need of n-sized quantities, in f64 where the device has it.
+pub struct Projection {
+    /// SᵀKS `[i, i]`.
+    pub sks: Tensor<2>,
+    /// (KS)ᵀ(KS) `[i, i]`.
+    pub ksks: Tensor<2>,
+    /// (KS)ᵀ(y − m) `[i, 1]`.
+    pub ksy: Tensor<2>,
+    /// SᵀS `[i, i]`.
+    pub ss: Tensor<2>,
+    /// Sᵀ(y − m) `[i, 1]`.
+    pub sy: Tensor<2>,
+    /// ‖y − m‖² `[1]`.
+    pub yy: Tensor<1>,
+    /// tr K `[1]`.
+    pub trace: Tensor<1>,
+    /// log|SᵀS| `[1]`.
+    pub log_det_ss: Tensor<1>,
+}
+
+impl Projection {
+    /// Of unit block-sparse actions and the residual `y − m [n]`: accumulated over chunks of rows, never KS itself.
+    pub fn sparse(
+        kernel: &Kernel,
+        scope: &Scope,
+        x: &Tensor<2>,
+        blocks: &BlockSparse,
+        residual: &Tensor<1>,
+    ) -> Result<Self> {
+        let wide = scope.wide_dtype();
+        let sums = products::accumulate(kernel, scope, x, blocks, residual)?;
+        let basis = super::Basis::sparse(blocks.clone());
+        let residual = residual.clone().cast(wide);
+        // The columns are of unit length and do not overlap.
+        let ss = Tensor::<2>::eye(blocks.len(), scope.device()).cast(wide);
+        Ok(Self {
+            sks: sums.sks.cast(wide),
+            ksks: sums.ksks.cast(wide),
+            ksy: sums.ksy.cast(wide).unsqueeze_dim(1),
+            ss,
+            sy: basis.transposed_times(&residual.clone().unsqueeze_dim(1))?,
+            yy: residual.powi_scalar(2).sum(),
+            trace: sums.trace.cast(wide),
+            log_det_ss: Tensor::from_data(TensorData::from([0.0]), (scope.device(), wide)),
+        })
+    }
+
+    /// Of dense actions `s [n, i]` with their products `ks [n, i]`.
+    pub fn dense(
+        kernel: &Kernel,
+        scope: &Scope,
+        x: &Tensor<2>,
+        (s, ks): (Tensor<2>, Tensor<2>),
+        residual: &Tensor<1>,
+    ) -> Result<Self> {
+        let wide = scope.wide_dtype();
+        let Sums { sp, pp, ss, py, sy } = sums(scope, s, ks, residual.clone())?;
+        Ok(Self {
+            sks: (sp.clone() + sp.transpose()) * 0.5,
+            ksks: pp,
+            ksy: py,
+            log_det_ss: logdet_from_cholesky(cholesky(ss.clone(), "SᵀS")?)?,
+            ss,
+            sy,
+            yy: residual.clone().cast(wide).powi_scalar(2).sum(),
+            trace: kernel.diag(scope, x)?.cast(wide).sum(),
+        })
+    }
+
+    /// M̂ = SᵀKS + σ²SᵀS.
+    pub fn gram(&self, noise: &Tensor<1>) -> Tensor<2> {
+        self.sks.clone() + self.ss.clone() * noise.clone().cast(self.ss.dtype()).unsqueeze::<2>()
+    }
+
+    /// The loss for noise σ² `[1]` and `n` rows, `[1]`.
+    pub fn loss(self, objective: CagpObjective, noise: Tensor<1>, n: usize) -> Result<Tensor<1>> {
+        let noise = noise.cast(self.sks.dtype());
+        let factor = cholesky(self.gram(&noise), "SᵀK̂S")?;
+        let Self { sks, ksks, ksy, sy, yy, trace, log_det_ss, .. } = self;
+        let (n, i) = (n as f64, sks.dims()[0] as f64);
+        let log_det = logdet_from_cholesky(factor.clone())? - log_det_ss;
+        let v = cholesky_solve(factor.clone(), sy.clone())?;
+        let two_pi = (2.0 * std::f64::consts::PI).ln();
+        let loss = match objective {
+            CagpObjective::Projected => sum_product(sy, v) + log_det + i * two_pi,
+            CagpObjective::Elbo => {
+                let explained = cholesky_solve(factor.clone(), ksks.clone())?;
+                let shrunk = cholesky_solve(factor, sks.clone())?;
+                let error = yy - sum_product(ksy, v.clone()) * 2.0 + sum_product(v.clone(), ksks.matmul(v.clone()));
+                let variance = trace - diagonal_sum(explained);
+                let quadratic = sum_product(v.clone(), sks.matmul(v)) - diagonal_sum(shrunk);
+                (error + variance) / noise.clone() + noise.log() * (n - i) + n * two_pi + quadratic + log_det
+            }
+        };
+        Ok(loss * 0.5)
+    }
+}
+
+fn sum_product(a: Tensor<2>, b: Tensor<2>) -> Tensor<1> {
+    (a * b).sum()
+}
+
+fn diagonal_sum(matrix: Tensor<2>) -> Tensor<1> {
+    let eye = Tensor::<2>::eye(matrix.dims()[0], &matrix.device()).cast(matrix.dtype());
+    sum_product(matrix, eye)
+}

@@ -1,0 +1,241 @@
+//! The posterior of computation-aware GPs, from any actions, and how more actions refine it.
+
+use burn::tensor::Tensor;
+
+use super::Actions;
+use crate::device::Compute;
+use crate::error::{Error, Result};
+use crate::linalg::Factor;
+use crate::models::Observations;
+use crate::models::exact::ExactGp;
+use crate::models::posterior::{Joint, Marginals, Posterior, column_squares, combine, subtract_gram};
+use crate::products;
+use crate::scope::{Scope, to_f64};
+use crate::solvers::itergp::{
+    Basis, IterGpOptions, SolveObserver, SolveReport, Start, System, itergp_from,
+};
+use crate::solvers::policies::Policy;
+
+/// A posterior through actions: mathematical and computational uncertainty together.
+#[derive(Debug, Clone)]
+pub struct CagpPosterior {
+    /// The exact GP that this approximates.
+    prior: ExactGp,
+    compute: Compute,
+    data: Observations,
+    /// Unit columns of S.
+    actions: Basis,
+    /// The lengths of the columns as they were given.
+    norms: Vec<f64>,
+    /// Of M̂ = SᵀK̂S.
+    factor: Factor<f64>,
+    /// Sᵀ(y − m).
+    projected: Vec<f64>,
+    /// ṽ = M̂⁻¹Sᵀ(y − m).
+    weights: Vec<f64>,
+}
+
+/// Means and variances with the variances' two sources.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Uncertainty {
+    /// Means `[n]`.
+    pub mean: Vec<f64>,
+    /// Variances `[n]`: mathematical and computational together.
+    pub total: Vec<f64>,
+    /// The exact GP's variances `[n]`, what only more data can lower; none for more than [`EXACT_ROWS`] observations.
+    pub mathematical: Option<Vec<f64>>,
+    /// The rest `[n]`, what more computation can lower.
+    pub computational: Option<Vec<f64>>,
+}
+
+/// Most observations for which the exact variances are computed: half a gigabyte and a few seconds.
+pub const EXACT_ROWS: usize = 8000;
+
+/// Rows predicted at once.
+const CHUNK: usize = 1024;
+/// Actions added at once.
+const COLUMNS: usize = 64;
+
+impl CagpPosterior {
+    pub(super) fn new(
+        prior: ExactGp,
+        compute: Compute,
+        data: Observations,
+        (actions, norms): (Basis, Vec<f64>),
+        factor: Factor<f64>,
+        projected: Vec<f64>,
+    ) -> Result<Self> {
+        let mut weights = projected.clone();
+        factor.solve(&mut weights)?;
+        Ok(Self { prior, compute, data, actions, norms, factor, projected, weights })
+    }
+
+    /// The observations conditioned on.
+    pub fn data(&self) -> &Observations {
+        &self.data
+    }
+
+    /// Number of actions i.
+    pub fn actions(&self) -> usize {
+        self.weights.len()
+    }
+
+    /// ṽ, the weights of the projected data, for the actions as they were given.
+    pub fn weights(&self) -> Vec<f64> {
+        self.weights.iter().zip(&self.norms).map(|(weight, norm)| weight / norm).collect()
+    }
+
+    /// Means and variances at rows `x` (row-major), with the variances split into what the data leave open and what the
+    /// computation does, where the exact part is affordable.
+    ///
+    /// # Errors
+    /// As [`predict`](Posterior::predict).
+    pub fn uncertainty(&self, x: &[f64]) -> Result<Uncertainty> {
+        let Marginals { mean, variance: total, .. } = self.predict(x)?;
+        if self.data.n() > EXACT_ROWS {
+            return Ok(Uncertainty { mean, total, mathematical: None, computational: None });
+        }
+        let exact = self.prior.posterior(self.compute, self.data.clone())?.predict(x)?.variance;
+        let mathematical: Vec<f64> = exact.iter().zip(&total).map(|(exact, total)| exact.min(*total)).collect();
+        let computational = total.iter().zip(&mathematical).map(|(total, exact)| total - exact).collect();
+        Ok(Uncertainty { mean, total, mathematical: Some(mathematical), computational: Some(computational) })
+    }
+
+    /// Adds actions for the same rows: more computation, so less uncertainty. O(n² + n i) for each, and nothing of what was
+    /// computed before again.
+    ///
+    /// # Errors
+    /// [`Error::Shape`] when the actions are for another number of rows, [`Error::NotPositiveDefinite`] when they depend
+    /// on those before.
+    pub fn condition(&self, more: &Actions) -> Result<Self> {
+        more.check(self.data.n())?;
+        let scope = Scope::new(self.compute)?;
+        let (basis, norms) = more.unit(&scope)?;
+        let system = self.system(&scope)?;
+        self.grow(&scope, basis, &to_f64(norms)?, |_, columns| system.product(columns))
+    }
+
+    /// Goes on computing: adds the actions that a policy chooses, from the residual that there is.
+    ///
+    /// # Errors
+    /// As [`itergp_from`].
+    pub fn compute_more(
+        &self,
+        policy: &dyn Policy,
+        options: &IterGpOptions,
+        observer: Option<&mut dyn SolveObserver>,
+    ) -> Result<(Self, SolveReport)> {
+        let scope = Scope::new(self.compute)?;
+        let system = self.system(&scope)?;
+        let start = Start { actions: &self.actions, factor: &self.factor, coefficients: &self.weights };
+        let solve = itergp_from(&system, start, policy, options, observer)?;
+        if solve.actions.is_empty() {
+            return Ok((self.clone(), solve.report));
+        }
+        let norms = vec![1.0; solve.actions.len()];
+        let products = solve.products;
+        let grown =
+            self.grow(&scope, solve.actions, &norms, |first, columns| products.columns(first, columns.dims()[1]))?;
+        Ok((grown, solve.report))
+    }
+
+    fn system<'a>(&'a self, scope: &'a Scope) -> Result<System<'a>> {
+        let batch = self.data.batch(scope);
+        let noise = self.prior.likelihood.variances(scope, self.data.n(), None);
+        let residual = batch.y - self.prior.mean.at(scope, &batch.x);
+        System::new(&self.prior.kernel, scope, batch.x, noise, residual)
+    }
+
+    /// Grows the factor of M̂ by unit columns, given the products of K̂ with some of them.
+    fn grow(
+        &self,
+        scope: &Scope,
+        new: Basis,
+        norms: &[f64],
+        product: impl Fn(usize, &Tensor<2>) -> Result<Tensor<2>>,
+    ) -> Result<Self> {
+        let mut all = self.clone();
+        let wide = scope.wide_dtype();
+        let residual = self.system(scope)?.right_hand_side().clone().cast(wide);
+        for first in (0..new.len()).step_by(COLUMNS) {
+            let columns = new.columns(first, COLUMNS.min(new.len() - first))?;
+            let t = columns.dims()[1];
+            let products = product(first, &columns)?.cast(wide).transpose();
+            let cross = |basis: &Basis, count: usize| -> Result<Vec<f64>> {
+                // Products from the right: the rows of SᵀK̂S that these actions add.
+                to_f64(basis.transposed_times(&products.clone().transpose())?.narrow(0, 0, count).transpose())
+            };
+            let (before, earlier) = (self.actions.len(), first);
+            let mut rows = cross(&self.actions, before)?;
+            if earlier > 0 {
+                let beside = cross(&new, earlier)?;
+                let pairs = rows.chunks(before).zip(beside.chunks(earlier));
+                rows = pairs.flat_map(|(a, b)| a.iter().chain(b)).copied().collect();
+            }
+            let wide_columns = columns.cast(wide);
+            let corner = to_f64(products.matmul(wide_columns.clone()))?;
+            let corner = (0..t * t).map(|e| 0.5 * (corner[e] + corner[e % t * t + e / t])).collect();
+            all.factor.append_rows(rows, corner, "SᵀK̂S with the new actions")?;
+            all.projected.extend(to_f64(wide_columns.transpose().matmul(residual.clone()))?);
+        }
+        all.actions.extend(&new);
+        all.norms.extend(norms);
+        all.weights = all.projected.clone();
+        all.factor.solve(&mut all.weights)?;
+        Ok(all)
+    }
+
+    /// Sᵀ k(X, points) `[i, rows]` row-major, and prior means.
+    fn project(&self, scope: &Scope, points: &Tensor<2>) -> Result<(Vec<f64>, Vec<f64>)> {
+        let (n, d) = (self.data.n(), self.data.d);
+        let (kernel, train) = (&self.prior.kernel, scope.matrix(&self.data.x, n, d));
+        let mut projected = Vec::with_capacity(self.actions() * points.dims()[0]);
+        for part in self.actions.parts() {
+            let columns = match part {
+                Ok(s) => products::kv(kernel, scope, points, &train, s)?,
+                Err(blocks) => products::k_s(kernel, scope, points, &train, blocks)?,
+            };
+            projected.extend(to_f64(columns.transpose())?);
+        }
+        Ok((projected, to_f64(self.prior.mean.at(scope, points))?))
+    }
+
+    fn rows(&self, x: &[f64]) -> Result<usize> {
+        let d = self.data.d;
+        if x.len().is_multiple_of(d) {
+            return Ok(x.len() / d);
+        }
+        Err(Error::shape("inputs", format!("rows of {d} columns"), format!("{} values", x.len())))
+    }
+}
+
+impl Posterior for CagpPosterior {
+    fn predict(&self, x: &[f64]) -> Result<Marginals> {
+        self.rows(x)?;
+        let scope = Scope::new(self.compute)?;
+        let d = self.data.d;
+        let mut all = Marginals::default();
+        for chunk in x.chunks(CHUNK * d) {
+            let points = scope.matrix(chunk, chunk.len() / d, d);
+            let (mut projected, prior_mean) = self.project(&scope, &points)?;
+            let prior_variance = to_f64(self.prior.kernel.diag(&scope, &points)?)?;
+            let shift = combine(&projected, &self.weights);
+            self.factor.solve_lower(&mut projected)?;
+            let explained = column_squares(&projected, prior_variance.len());
+            all.extend(prior_mean.iter().zip(shift).map(|(m, k)| m + k), &prior_variance, &explained);
+        }
+        Ok(all)
+    }
+
+    fn predict_joint(&self, x: &[f64]) -> Result<Joint> {
+        let rows = self.rows(x)?;
+        let scope = Scope::new(self.compute)?;
+        let points = scope.matrix(x, rows, self.data.d);
+        let (mut projected, prior_mean) = self.project(&scope, &points)?;
+        let mean = prior_mean.iter().zip(combine(&projected, &self.weights)).map(|(m, k)| m + k).collect();
+        let mut covariance = to_f64(products::gram(&self.prior.kernel, &scope, &points)?)?;
+        self.factor.solve_lower(&mut projected)?;
+        subtract_gram(&mut covariance, &projected, rows);
+        Ok(Joint { mean, covariance })
+    }
+}

@@ -1,0 +1,36 @@
+//! Watching an iterative solve.
+
+use std::ops::ControlFlow;
+
+/// The state after a block of actions.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Step {
+    /// Actions taken so far.
+    pub actions: usize,
+    /// ‖r‖ of the recursion.
+    pub residual: f64,
+    /// ‖y‖.
+    pub scale: f64,
+    /// The fall of the posterior variance summed over the data, Σ_j K(x_j, x_j), by this block alone: tr(K ΔC K) ≥ 0.
+    pub explained: f64,
+}
+
+/// Somebody who is told about the solve and may end it. The uncertainty reduction is computed only for an observer.
+pub trait SolveObserver {
+    /// After each block of actions; `Break` ends the solve as [`Stop::Interrupted`](super::Stop::Interrupted).
+    fn step(&mut self, step: &Step) -> ControlFlow<()>;
+}
+
+/// Records every step.
+#[derive(Debug, Clone, Default, PartialEq)]
+pub struct SolveHistory {
+    /// The steps in order.
+    pub steps: Vec<Step>,
+}
+
+impl SolveObserver for SolveHistory {
+    fn step(&mut self, step: &Step) -> ControlFlow<()> {
+        self.steps.push(*step);
+        ControlFlow::Continue(())
+    }
+}

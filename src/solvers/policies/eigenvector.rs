@@ -1,0 +1,55 @@
+//! Top eigenvectors as actions: the choice that leaves the posterior at the data the least entropy.
+
+use burn::tensor::{Int, Tensor, TensorData};
+
+use super::{Actor, Policy, State};
+use crate::error::{Error, Result};
+use crate::linalg::eigh;
+use crate::products;
+use crate::solvers::itergp::System;
+
+/// s = the eigenvectors of K̂ by descending eigenvalue (Wenger et al. 2024, eq. 12): n³ time and n² memory, a yardstick.
+#[derive(Debug, Clone, Copy, Default)]
+pub struct Eigenvector;
+
+/// Most rows of a matrix that is decomposed: 1.2 GB in f64 with its work space.
+pub const EIGENVECTOR_ROWS: usize = 6000;
+
+impl Policy for Eigenvector {
+    fn name(&self) -> &'static str {
+        "eigenvector"
+    }
+
+    fn start(&self, system: &System, budget: usize) -> Result<Box<dyn Actor>> {
+        let n = system.order();
+        if n > EIGENVECTOR_ROWS {
+            return Err(Error::Usage(format!(
+                "eigenvector actions for {n} rows: they need all of K, so at most {EIGENVECTOR_ROWS} rows; \
+                 Lanczos actions approximate them"
+            )));
+        }
+        let (scope, count) = (system.scope(), budget.min(n));
+        let eye = Tensor::<2>::eye(n, scope.device()).cast(scope.dtype());
+        let covariance = products::gram(system.kernel(), scope, system.x())? + eye * system.noise().clone();
+        let (_, vectors) = eigh(covariance.cast(scope.wide_dtype()), "K̂")?;
+        let descending: Vec<i64> = (n - count..n).rev().map(|column| column as i64).collect();
+        let descending = Tensor::<1, Int>::from_data(TensorData::new(descending, [count]), scope.device());
+        Ok(Box::new(Vectors { vectors: vectors.select(1, descending).cast(scope.dtype()), at: 0 }))
+    }
+}
+
+struct Vectors {
+    vectors: Tensor<2>,
+    at: usize,
+}
+
+impl Actor for Vectors {
+    fn next(&mut self, _state: &State, most: usize) -> Result<Option<Tensor<2>>> {
+        let count = most.min(self.vectors.dims()[1] - self.at);
+        if count == 0 {
+            return Ok(None);
+        }
+        self.at += count;
+        Ok(Some(self.vectors.clone().narrow(1, self.at - count, count)))
+    }
+}

@@ -1,0 +1,59 @@
+//! Lanczos vectors as actions.
+
+use burn::tensor::Tensor;
+
+use super::{Actor, Policy, State};
+use crate::error::Result;
+use crate::solvers::Probes;
+use crate::solvers::itergp::System;
+
+/// Where the Krylov space begins.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum LanczosSeed {
+    /// At y: the span of conjugate gradients.
+    Targets,
+    /// At a Gaussian vector of this seed, whatever the targets.
+    Gaussian(u64),
+}
+
+/// s₁ a seed vector, then s = K̂s of the action before, made orthonormal: approximate top eigenvectors.
+#[derive(Debug, Clone, Copy)]
+pub struct Lanczos {
+    /// The first action.
+    pub seed: LanczosSeed,
+}
+
+impl Policy for Lanczos {
+    fn name(&self) -> &'static str {
+        "lanczos"
+    }
+
+    fn start(&self, _system: &System, _budget: usize) -> Result<Box<dyn Actor>> {
+        Ok(Box::new(Chain { seed: self.seed, last: None }))
+    }
+
+    fn orthogonal(&self) -> bool {
+        true
+    }
+}
+
+struct Chain {
+    seed: LanczosSeed,
+    /// The place of this policy's last action among all.
+    last: Option<usize>,
+}
+
+impl Actor for Chain {
+    fn next(&mut self, state: &State, _most: usize) -> Result<Option<Tensor<2>>> {
+        let action = match (self.last, self.seed) {
+            (Some(last), _) => state.products.columns(last, 1)?,
+            (None, LanczosSeed::Targets) => state.system.right_hand_side().clone(),
+            (None, LanczosSeed::Gaussian(seed)) => {
+                let n = state.system.order();
+                state.system.scope().matrix(&Probes::Gaussian.block(n, 1, seed), n, 1)
+            }
+        };
+        self.last = Some(state.actions.len());
+        Ok(Some(action))
+    }
+}

@@ -1,0 +1,101 @@
+//! Several policies in one solve.
+
+use burn::tensor::Tensor;
+
+use super::{Actor, Policy, State};
+use crate::error::{Error, Result};
+use crate::params::{Parameter, prefixed};
+use crate::solvers::itergp::System;
+
+/// Whose turn it is.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Order {
+    /// One action of each in turn.
+    Turns,
+    /// The next policy after these numbers of actions, ascending, one fewer than policies.
+    Switch(Vec<usize>),
+}
+
+/// Several policies by turns or one after another. One that has no more actions is passed over.
+#[derive(Debug, Clone)]
+pub struct Mixed {
+    policies: Vec<Box<dyn Policy>>,
+    order: Order,
+}
+
+impl Mixed {
+    /// From the policies and their order.
+    ///
+    /// # Errors
+    /// [`Error::Usage`] when there is no policy, or the switches do not ascend or are not one fewer than policies.
+    pub fn new(policies: Vec<Box<dyn Policy>>, order: Order) -> Result<Self> {
+        if policies.is_empty() {
+            return Err(Error::Usage("a mixed policy needs at least one policy".into()));
+        }
+        if let Order::Switch(after) = &order
+            && (after.len() + 1 != policies.len() || !after.is_sorted_by(|a, b| a < b))
+        {
+            let need = policies.len() - 1;
+            return Err(Error::Usage(format!(
+                "switches of a mixed policy: need {need} ascending numbers of actions, got {after:?}"
+            )));
+        }
+        Ok(Self { policies, order })
+    }
+}
+
+impl Policy for Mixed {
+    fn name(&self) -> &'static str {
+        "mixed"
+    }
+
+    fn start(&self, system: &System, budget: usize) -> Result<Box<dyn Actor>> {
+        let actors = self.policies.iter().map(|p| p.start(system, budget)).collect::<Result<_>>()?;
+        Ok(Box::new(Actors { actors, order: self.order.clone(), turn: 0 }))
+    }
+
+    fn orthogonal(&self) -> bool {
+        self.policies.iter().any(|p| p.orthogonal())
+    }
+
+    fn parameters(&self) -> Vec<(String, &Parameter)> {
+        let all = self.policies.iter().enumerate();
+        all.flat_map(|(i, p)| prefixed(&format!("{}{i}", p.name()), p.parameters())).collect()
+    }
+
+    fn parameters_mut(&mut self) -> Vec<(String, &mut Parameter)> {
+        let all = self.policies.iter_mut().enumerate();
+        all.flat_map(|(i, p)| prefixed(&format!("{}{i}", p.name()), p.parameters_mut())).collect()
+    }
+}
+
+struct Actors {
+    actors: Vec<Box<dyn Actor>>,
+    order: Order,
+    turn: usize,
+}
+
+impl Actor for Actors {
+    fn next(&mut self, state: &State, most: usize) -> Result<Option<Tensor<2>>> {
+        let (count, taken) = (self.actors.len(), state.actions.len());
+        let (first, most) = match &self.order {
+            Order::Turns => (self.turn, 1),
+            Order::Switch(after) => {
+                let stage = after.iter().filter(|&&a| a <= taken).count();
+                (stage, after.get(stage).map_or(most, |end| most.min(end - taken)))
+            }
+        };
+        for k in 0..count {
+            let who = (first + k) % count;
+            // The policies of earlier stages do not come back.
+            if who < first && self.order != Order::Turns {
+                break;
+            }
+            if let Some(action) = self.actors[who].next(state, most)? {
+                self.turn = (who + 1) % count;
+                return Ok(Some(action));
+            }
+        }
+        Ok(None)
+    }
+}

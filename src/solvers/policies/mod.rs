@@ -1,0 +1,101 @@
+//! How an iterative solve chooses its actions. One policy a file; a user's own implements [`Policy`].
+//!
+//! A policy is a setting. [`start`](Policy::start) makes the [`Actor`] that holds what one solve needs to remember.
+
+mod eigenvector;
+mod lanczos;
+mod learned;
+mod mixed;
+mod preconditioned;
+mod pseudo_input;
+mod random;
+mod residual;
+mod unit_vector;
+
+use std::fmt::Debug;
+
+use burn::tensor::Tensor;
+
+pub use eigenvector::Eigenvector;
+pub use lanczos::{Lanczos, LanczosSeed};
+pub use learned::Learned;
+pub use mixed::{Mixed, Order};
+pub use preconditioned::Preconditioned;
+pub use pseudo_input::PseudoInput;
+pub use random::Random;
+pub use residual::Residual;
+pub use unit_vector::{Pivots, UnitVector};
+
+use super::itergp::{Basis, System};
+use crate::error::Result;
+use crate::params::Parameter;
+
+/// A rule by which an iterative solve chooses actions.
+///
+/// The posterior depends on the span of the actions only, so a policy need not scale them.
+pub trait Policy: Debug + Send + Sync + ClonePolicy {
+    /// The name, as in `cg`.
+    fn name(&self) -> &'static str;
+
+    /// Begins a solve of at most `budget` actions.
+    ///
+    /// # Errors
+    /// When the system does not suit the policy.
+    fn start(&self, system: &System, budget: usize) -> Result<Box<dyn Actor>>;
+
+    /// Whether rounding would cost the actions their independence, so that the solve is to make them orthonormal. They
+    /// are then asked for one at a time.
+    fn orthogonal(&self) -> bool {
+        false
+    }
+
+    /// What the policy learns, with names. Only an unrolled solve has gradients in it.
+    fn parameters(&self) -> Vec<(String, &Parameter)> {
+        Vec::new()
+    }
+
+    /// The same, to change it.
+    fn parameters_mut(&mut self) -> Vec<(String, &mut Parameter)> {
+        Vec::new()
+    }
+}
+
+/// A policy at work in one solve.
+pub trait Actor {
+    /// The next actions `[n, t]`, 1 ≤ t ≤ `most`, in the dtype of the scope; none when there are no more.
+    ///
+    /// # Errors
+    /// When they cannot be computed.
+    fn next(&mut self, state: &State, most: usize) -> Result<Option<Tensor<2>>>;
+}
+
+/// What an actor sees of the solve.
+#[derive(Debug, Clone, Copy)]
+pub struct State<'a> {
+    /// The system.
+    pub system: &'a System<'a>,
+    /// r = y − K̂v `[n, 1]`.
+    pub residual: &'a Tensor<2>,
+    /// The actions of this solve so far, of unit length.
+    pub actions: &'a Basis,
+    /// K̂ times them.
+    pub products: &'a Basis,
+}
+
+/// Cloning behind a pointer; every policy that is [`Clone`] has it.
+pub trait ClonePolicy {
+    /// A policy of its own.
+    fn boxed(&self) -> Box<dyn Policy>;
+}
+
+impl<P: Policy + Clone + 'static> ClonePolicy for P {
+    fn boxed(&self) -> Box<dyn Policy> {
+        Box::new(self.clone())
+    }
+}
+
+impl Clone for Box<dyn Policy> {
+    fn clone(&self) -> Self {
+        (**self).boxed()
+    }
+}

@@ -1,0 +1,112 @@
+//! A policy whose actions go through a preconditioner that a first policy has built.
+
+use burn::tensor::Tensor;
+
+use super::{Actor, Policy, State};
+use crate::error::Result;
+use crate::linalg::{cholesky, cholesky_solve};
+use crate::params::{Parameter, prefixed};
+use crate::solvers::itergp::System;
+
+/// The first policy's actions S₁ for a while, then s = P⁻¹s′ of another policy's s′, where
+/// P = diag(noise) + KS₁ (S₁ᵀKS₁)⁻¹ S₁ᵀK. Products of the first stage serve twice: as actions and as preconditioner.
+#[derive(Debug, Clone)]
+pub struct Preconditioned {
+    first: Box<dyn Policy>,
+    rank: usize,
+    then: Box<dyn Policy>,
+}
+
+impl Preconditioned {
+    /// `rank` actions of `first`, then those of `then` behind the preconditioner.
+    pub fn new(first: Box<dyn Policy>, rank: usize, then: Box<dyn Policy>) -> Self {
+        Self { first, rank, then }
+    }
+}
+
+impl Policy for Preconditioned {
+    fn name(&self) -> &'static str {
+        "preconditioned"
+    }
+
+    fn start(&self, system: &System, budget: usize) -> Result<Box<dyn Actor>> {
+        let rank = self.rank.min(budget);
+        let (first, then) = (self.first.start(system, rank)?, self.then.start(system, budget - rank)?);
+        Ok(Box::new(Stages { first, rank, then, inverse: None }))
+    }
+
+    fn orthogonal(&self) -> bool {
+        self.first.orthogonal() || self.then.orthogonal()
+    }
+
+    fn parameters(&self) -> Vec<(String, &Parameter)> {
+        let mut all = prefixed("first", self.first.parameters());
+        all.extend(prefixed("then", self.then.parameters()));
+        all
+    }
+
+    fn parameters_mut(&mut self) -> Vec<(String, &mut Parameter)> {
+        let mut all = prefixed("first", self.first.parameters_mut());
+        all.extend(prefixed("then", self.then.parameters_mut()));
+        all
+    }
+}
+
+struct Stages {
+    first: Box<dyn Actor>,
+    rank: usize,
+    then: Box<dyn Actor>,
+    inverse: Option<Inverse>,
+}
+
+impl Actor for Stages {
+    fn next(&mut self, state: &State, most: usize) -> Result<Option<Tensor<2>>> {
+        let taken = state.actions.len();
+        if self.inverse.is_none() {
+            if taken < self.rank
+                && let Some(action) = self.first.next(state, most.min(self.rank - taken))?
+            {
+                return Ok(Some(action));
+            }
+            self.inverse = Inverse::new(state)?;
+        }
+        let action = self.then.next(state, most)?;
+        match (&self.inverse, action) {
+            (Some(inverse), Some(action)) => Ok(Some(inverse.times(action)?)),
+            (_, action) => Ok(action),
+        }
+    }
+}
+
+/// P⁻¹ = D⁻¹ − D⁻¹T (S₁ᵀT + TᵀD⁻¹T)⁻¹ TᵀD⁻¹ with T = KS₁, D = diag(noise).
+struct Inverse {
+    noise: Tensor<2>,
+    /// D⁻¹T.
+    scaled: Tensor<2>,
+    factor: Tensor<2>,
+}
+
+impl Inverse {
+    /// From the actions so far; none when there are none.
+    fn new(state: &State) -> Result<Option<Self>> {
+        let m = state.actions.len();
+        if m == 0 {
+            return Ok(None);
+        }
+        let noise = state.system.noise().clone();
+        let s = state.actions.columns(0, m)?;
+        let t = state.products.columns(0, m)? - noise.clone() * s.clone();
+        let scaled = t.clone() / noise.clone();
+        let inner = s.transpose().matmul(t.clone()) + t.transpose().matmul(scaled.clone());
+        let inner = inner.cast(state.system.scope().wide_dtype());
+        let factor = cholesky((inner.clone() + inner.transpose()) * 0.5, "the inner matrix of the preconditioner")?;
+        Ok(Some(Self { noise, scaled, factor }))
+    }
+
+    fn times(&self, v: Tensor<2>) -> Result<Tensor<2>> {
+        let dtype = v.dtype();
+        let inner = self.scaled.clone().transpose().matmul(v.clone()).cast(self.factor.dtype());
+        let inner = cholesky_solve(self.factor.clone(), inner)?.cast(dtype);
+        Ok(v / self.noise.clone() - self.scaled.clone().matmul(inner))
+    }
+}

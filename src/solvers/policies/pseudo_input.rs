@@ -1,0 +1,73 @@
+//! Covariances with pseudo-inputs as actions.
+
+use burn::tensor::Tensor;
+
+use super::{Actor, Policy, State};
+use crate::error::{Error, Result};
+use crate::params::{Parameter, Unit};
+use crate::products;
+use crate::solvers::itergp::System;
+
+/// s = k(X, z) for one pseudo-input z after another: actions that are large where z explains most. The pseudo-inputs
+/// are parameters.
+#[derive(Debug, Clone)]
+pub struct PseudoInput {
+    /// Row-major `[m, d]`.
+    pub inputs: Parameter,
+    d: usize,
+}
+
+impl PseudoInput {
+    /// Pseudo-inputs, row-major `[m, d]`.
+    ///
+    /// # Errors
+    /// [`Error::Shape`] unless there are whole rows.
+    pub fn new(inputs: &[f64], d: usize) -> Result<Self> {
+        if d == 0 || inputs.is_empty() || !inputs.len().is_multiple_of(d) {
+            let got = format!("{} values", inputs.len());
+            return Err(Error::shape("pseudo-inputs", format!("rows of {d} columns"), got));
+        }
+        Ok(Self { inputs: Parameter::real("inputs", Unit::None, inputs), d })
+    }
+}
+
+impl Policy for PseudoInput {
+    fn name(&self) -> &'static str {
+        "pseudo-input"
+    }
+
+    fn start(&self, system: &System, _budget: usize) -> Result<Box<dyn Actor>> {
+        let d = system.x().dims()[1];
+        if d != self.d {
+            return Err(Error::shape("pseudo-inputs", format!("{d} columns"), self.d.to_string()));
+        }
+        let inputs = system.scope().value(&self.inputs).reshape([self.inputs.len() / d, d]);
+        Ok(Box::new(Inputs { inputs, at: 0 }))
+    }
+
+    fn parameters(&self) -> Vec<(String, &Parameter)> {
+        vec![("inputs".into(), &self.inputs)]
+    }
+
+    fn parameters_mut(&mut self) -> Vec<(String, &mut Parameter)> {
+        vec![("inputs".into(), &mut self.inputs)]
+    }
+}
+
+struct Inputs {
+    inputs: Tensor<2>,
+    at: usize,
+}
+
+impl Actor for Inputs {
+    fn next(&mut self, state: &State, most: usize) -> Result<Option<Tensor<2>>> {
+        let count = most.min(self.inputs.dims()[0] - self.at);
+        if count == 0 {
+            return Ok(None);
+        }
+        let inputs = self.inputs.clone().narrow(0, self.at, count);
+        self.at += count;
+        let system = state.system;
+        Ok(Some(products::cross(system.kernel(), system.scope(), system.x(), &inputs)?))
+    }
+}

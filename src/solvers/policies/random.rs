@@ -1,0 +1,41 @@
+//! Random actions.
+
+use burn::tensor::Tensor;
+
+use super::{Actor, Policy, State};
+use crate::error::{Error, Result};
+use crate::solvers::Probes;
+use crate::solvers::itergp::System;
+
+/// s of independent entries, ±1 or standard normal; the same for the same seed, however many at a time.
+#[derive(Debug, Clone, Copy)]
+pub struct Random {
+    /// The distribution of an entry.
+    pub probes: Probes,
+    /// The seed.
+    pub seed: u64,
+}
+
+impl Policy for Random {
+    fn name(&self) -> &'static str {
+        "random"
+    }
+
+    fn start(&self, _system: &System, _budget: usize) -> Result<Box<dyn Actor>> {
+        match self.probes {
+            Probes::Unit => Err(Error::Usage("random actions are Rademacher or Gaussian, not unit vectors".into())),
+            _ => Ok(Box::new(*self)),
+        }
+    }
+}
+
+impl Actor for Random {
+    fn next(&mut self, state: &State, most: usize) -> Result<Option<Tensor<2>>> {
+        let n = state.system.order();
+        let columns: Vec<f64> = (0..most as u64)
+            .flat_map(|column| self.probes.block(n, 1, self.seed.wrapping_add(column)))
+            .collect();
+        self.seed = self.seed.wrapping_add(most as u64);
+        Ok(Some(state.system.scope().matrix(&columns, most, n).transpose()))
+    }
+}

@@ -1,0 +1,32 @@
+//! Residuals as actions: conjugate gradients.
+
+use burn::tensor::Tensor;
+
+use super::{Actor, Policy, State};
+use crate::error::Result;
+use crate::solvers::itergp::System;
+
+/// s = r. The means are those of conjugate gradients (Wenger et al. 2022, section 2.1), kept so by orthogonalising each
+/// residual against those before it.
+#[derive(Debug, Clone, Copy, Default)]
+pub struct Residual;
+
+impl Policy for Residual {
+    fn name(&self) -> &'static str {
+        "cg"
+    }
+
+    fn start(&self, _system: &System, _budget: usize) -> Result<Box<dyn Actor>> {
+        Ok(Box::new(*self))
+    }
+
+    fn orthogonal(&self) -> bool {
+        true
+    }
+}
+
+impl Actor for Residual {
+    fn next(&mut self, state: &State, _most: usize) -> Result<Option<Tensor<2>>> {
+        Ok(Some(state.residual.clone()))
+    }
+}

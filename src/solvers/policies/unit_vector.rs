@@ -1,0 +1,71 @@
+//! Unit vectors as actions: partial Cholesky, or conditioning on a subset of the data.
+
+use burn::tensor::{IndexingUpdateOp, Int, Tensor, TensorData};
+
+use super::{Actor, Policy, State};
+use crate::error::{Error, Result};
+use crate::scope::to_f64;
+use crate::solvers::itergp::System;
+use crate::solvers::{Covariance, pivoted_cholesky};
+
+/// The order in which rows are conditioned on.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Pivots {
+    /// The order of the data.
+    Data,
+    /// By the largest remaining variance (pivoted Cholesky).
+    Largest,
+    /// These rows.
+    Given(Vec<usize>),
+}
+
+/// s = e_j for one row j after another: the posterior given these rows alone.
+#[derive(Debug, Clone)]
+pub struct UnitVector {
+    /// The rows.
+    pub pivots: Pivots,
+}
+
+impl Policy for UnitVector {
+    fn name(&self) -> &'static str {
+        "cholesky"
+    }
+
+    fn start(&self, system: &System, budget: usize) -> Result<Box<dyn Actor>> {
+        let n = system.order();
+        let rows = match &self.pivots {
+            Pivots::Data => (0..n.min(budget)).collect(),
+            Pivots::Given(rows) => match rows.iter().find(|&&row| row >= n) {
+                Some(row) => return Err(Error::Usage(format!("unit vector of row {row}: there are {n} rows"))),
+                None => rows.clone(),
+            },
+            Pivots::Largest => {
+                let noise = to_f64(system.noise().clone())?;
+                let covariance = Covariance::new(system.kernel(), system.scope(), system.x().clone(), noise);
+                pivoted_cholesky(&covariance, budget, 0.0)?.pivots
+            }
+        };
+        Ok(Box::new(Rows { rows, at: 0 }))
+    }
+}
+
+struct Rows {
+    rows: Vec<usize>,
+    at: usize,
+}
+
+impl Actor for Rows {
+    fn next(&mut self, state: &State, most: usize) -> Result<Option<Tensor<2>>> {
+        let rows = &self.rows[self.at..self.rows.len().min(self.at + most)];
+        if rows.is_empty() {
+            return Ok(None);
+        }
+        self.at += rows.len();
+        let (scope, n, t) = (state.system.scope(), state.system.order(), rows.len());
+        let eye = Tensor::<2>::eye(t, scope.device()).cast(scope.dtype());
+        let zeros = Tensor::<2>::zeros([n, t], (scope.device(), scope.dtype()));
+        let rows: Vec<i64> = rows.iter().map(|&row| row as i64).collect();
+        let rows = Tensor::<1, Int>::from_data(TensorData::new(rows, [t]), scope.device());
+        Ok(Some(zeros.select_assign(0, rows, eye, IndexingUpdateOp::Add)))
+    }
+}
