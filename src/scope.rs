@@ -66,6 +66,12 @@ impl Scope {
         self.compute.precision.dtype()
     }
 
+    /// The dtype of small matrices: f64 where the device has it, for their algebra is ill-conditioned however well the
+    /// products behind them are.
+    pub fn wide(&self) -> DType {
+        if self.device.supports_dtype(DType::F64) { DType::F64 } else { self.dtype() }
+    }
+
     /// The internal values of a parameter as a tensor `[len]`; the same tensor each time within a scope.
     pub fn value(&self, parameter: &Parameter) -> Tensor<1> {
         self.leaves

@@ -4,7 +4,7 @@
 //! With actions S `[n, i]`, M̂ = Sᵀ(K + σ²I)S and ṽ = M̂⁻¹Sᵀ(y − m): mean m + k*ᵀSṽ, variance k** − k*ᵀS M̂⁻¹ Sᵀk*. The
 //! variance is never below the exact GP's and depends on the span of S only.
 
-use burn::tensor::{DType, Int, Tensor, TensorData};
+use burn::tensor::{Int, Tensor, TensorData};
 use rand::SeedableRng;
 use rand::rngs::Xoshiro256PlusPlus;
 use rand_distr::{Distribution, StandardNormal};
@@ -137,7 +137,7 @@ impl Cagp {
         let n = batch.y.dims()[0];
         let residual = batch.y.clone() - self.mean.at(scope, &batch.x);
         let s = scope.value(&self.actions.values);
-        let small = small_dtype(scope);
+        let small = scope.wide();
         let yy = residual.clone().cast(small).powi_scalar(2).sum();
         match &self.actions.layout {
             Layout::Blocks(offsets) => {
@@ -187,7 +187,7 @@ impl Cagp {
     }
 
     fn noise(&self, scope: &Scope) -> Tensor<1> {
-        scope.value(&self.likelihood.noise).cast(small_dtype(scope))
+        scope.value(&self.likelihood.noise).cast(scope.wide())
     }
 
     /// Conditions the prior on observations through the actions.
@@ -218,11 +218,6 @@ impl Cagp {
         }
         if rows == n { Ok(()) } else { Err(Error::shape("actions", format!("{n} rows"), rows.to_string())) }
     }
-}
-
-/// f64 where the device has it: the i × i algebra is ill-conditioned however well the products are.
-fn small_dtype(scope: &Scope) -> DType {
-    if scope.device().supports_dtype(DType::F64) { DType::F64 } else { scope.dtype() }
 }
 
 fn sum_product(a: Tensor<2>, b: Tensor<2>) -> Tensor<1> {

@@ -6,6 +6,8 @@ pub mod diagnose;
 pub mod exact;
 pub mod fit;
 pub mod posterior;
+pub mod sgpr;
+pub mod whitened;
 
 use burn::tensor::Tensor;
 
