@@ -66,8 +66,9 @@ impl Scope {
         self.compute.precision.dtype()
     }
 
-    /// f64 where the device has it: small matrices are ill-conditioned however good the products are.
-    pub fn wide_dtype(&self) -> DType {
+    /// The dtype of small matrices: f64 where the device has it, for their algebra is ill-conditioned however well the
+    /// products behind them are.
+    pub fn wide(&self) -> DType {
         if self.device.supports_dtype(DType::F64) { DType::F64 } else { self.dtype() }
     }
 

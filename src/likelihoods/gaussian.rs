@@ -1,8 +1,16 @@
 //! y = f(x) + ε, ε ~ N(0, σ² + known variance of the row).
 
+use std::sync::Arc;
+
 use burn::tensor::Tensor;
+use rand::Rng;
+use rand_distr::{Distribution, StandardNormal};
 use serde::{Deserialize, Serialize};
 
+use super::density::{Density, Marginal, Slopes, Support};
+use super::special::{log_normal_density, normal_cdf};
+use super::targets::{Auxiliary, Row, Targets};
+use super::{Likelihood, level};
 use crate::params::{Constraint, Parameter, Parameters, Unit};
 use crate::scope::Scope;
 
@@ -44,5 +52,115 @@ impl Parameters for Gaussian {
 
     fn parameters_mut(&mut self) -> Vec<(String, &mut Parameter)> {
         vec![("noise".into(), &mut self.noise)]
+    }
+}
+
+impl Likelihood for Gaussian {
+    fn text(&self) -> String {
+        "gaussian".into()
+    }
+
+    fn auxiliary(&self) -> Auxiliary {
+        Auxiliary::NoiseVariance
+    }
+
+    fn scaled(&self) -> bool {
+        true
+    }
+
+    fn set_units(&mut self, target_sd: f64) {
+        Self::set_units(self, target_sd);
+    }
+
+    fn check_row(&self, _row: Row) -> Result<(), String> {
+        Ok(())
+    }
+
+    fn initialise(&mut self, targets: Targets) -> Vec<f64> {
+        vec![level(targets.y)]
+    }
+
+    fn density(&self) -> Arc<dyn Density> {
+        Arc::new(Normal { noise: self.noise.internal()[0] })
+    }
+
+    fn boxed(&self) -> Box<dyn Likelihood> {
+        Box::new(self.clone())
+    }
+}
+
+#[derive(Debug)]
+struct Normal {
+    noise: f64,
+}
+
+impl Density for Normal {
+    fn support(&self, _extra: f64) -> Support {
+        Support::Real
+    }
+
+    fn log_density(&self, row: Row, f: &[f64]) -> f64 {
+        log_normal_density(row.y - f[0], self.noise + row.extra)
+    }
+
+    fn derivatives(&self, row: Row, f: &[f64], gradient: &mut [f64], hessian: &mut [f64]) -> f64 {
+        let precision = (self.noise + row.extra).recip();
+        gradient[0] = (row.y - f[0]) * precision;
+        hessian[0] = -precision;
+        self.log_density(row, f)
+    }
+
+    fn add_own_gradient(&self, row: Row, f: &[f64], weight: f64, own: &mut [f64]) {
+        let variance = self.noise + row.extra;
+        own[0] += weight * 0.5 * ((row.y - f[0]).powi(2) / variance - 1.0) / variance;
+    }
+
+    /// `ln N(y; m, σ²) − v / 2σ²`.
+    fn expectation(&self, row: Row, at: Marginal, slopes: Slopes) -> f64 {
+        let noise = self.noise + row.extra;
+        let (residual, variance) = (row.y - at.mean[0], at.variance[0]);
+        slopes.mean[0] = residual / noise;
+        slopes.variance[0] = -0.5 / noise;
+        if let Some(own) = slopes.own.first_mut() {
+            *own = 0.5 * ((residual * residual + variance) / noise - 1.0) / noise;
+        }
+        log_normal_density(residual, noise) - 0.5 * variance / noise
+    }
+
+    fn mean(&self, f: &[f64], _extra: f64) -> f64 {
+        f[0]
+    }
+
+    fn variance(&self, _f: &[f64], extra: f64) -> f64 {
+        self.noise + extra
+    }
+
+    fn cdf(&self, row: Row, f: &[f64]) -> f64 {
+        normal_cdf((row.y - f[0]) / (self.noise + row.extra).sqrt())
+    }
+
+    fn sample(&self, f: &[f64], extra: f64, rng: &mut dyn Rng) -> f64 {
+        let z: f64 = StandardNormal.sample(rng);
+        f[0] + z * (self.noise + extra).sqrt()
+    }
+
+    fn peak(&self, row: Row) -> f64 {
+        row.y
+    }
+
+    fn predictive_mean(&self, at: Marginal, _extra: f64) -> f64 {
+        at.mean[0]
+    }
+
+    fn predictive_variance(&self, at: Marginal, extra: f64) -> f64 {
+        at.variance[0] + self.noise + extra
+    }
+
+    fn predictive_log_density(&self, row: Row, at: Marginal) -> f64 {
+        log_normal_density(row.y - at.mean[0], self.predictive_variance(at, row.extra))
+    }
+
+    fn predictive_cdf(&self, row: Row, at: Marginal) -> f64 {
+        normal_cdf((row.y - at.mean[0]) / self.predictive_variance(at, row.extra).sqrt())
     }
 }

@@ -1,5 +1,200 @@
-//! Likelihoods: how observations scatter around the latent function.
+//! Likelihoods: how observations scatter around the latent functions, one a file.
+//!
+//! A [`Likelihood`] holds parameters and knows which targets it takes; [`Likelihood::density`] freezes it into a
+//! [`Density`], which has the mathematics of a row on the host in f64: log density, derivatives in `f` (Newton's method),
+//! expectations under a Gaussian (variational inference) and what prediction needs. [`Likelihood::expected_log_density`] is the
+//! same expectation as a differentiable tensor, and [`Likelihood::predict`] a [`Prediction`].
+//!
+//! Classes are codes 0, 1, …; counts are whole numbers as f64. A row may carry one number besides its target, said by
+//! [`Likelihood::auxiliary`]: a known noise variance, an exposure or a number of trials.
 
+mod bernoulli;
+mod density;
+mod expected;
 mod gaussian;
+mod poisson;
+mod prediction;
+mod predictive;
+pub mod quadrature;
+mod special;
+mod targets;
 
+use std::sync::Arc;
+
+use burn::tensor::Tensor;
+
+pub use bernoulli::{Bernoulli, BernoulliLink};
+pub use density::{Density, Marginal, Slopes, Support};
 pub use gaussian::Gaussian;
+pub use poisson::{Poisson, RateLink};
+pub use prediction::Prediction;
+pub use targets::{Auxiliary, Row, Targets};
+
+use crate::error::{Error, Result};
+use crate::params::Parameters;
+use crate::scope::{Scope, to_f64};
+
+/// A conditional distribution of targets given latent functions, with its parameters.
+pub trait Likelihood: Parameters + std::fmt::Debug + Send + Sync {
+    /// The text that names it with its options, such as `bernoulli(logit)`.
+    fn text(&self) -> String;
+
+    /// Number of latent functions.
+    fn latents(&self) -> usize {
+        1
+    }
+
+    /// What the auxiliary column of the rows holds.
+    fn auxiliary(&self) -> Auxiliary {
+        Auxiliary::None
+    }
+
+    /// Whether standardised targets are as good as others: for location and scale families only.
+    fn scaled(&self) -> bool {
+        false
+    }
+
+    /// Tells the parameters the unit of the target, for [`scaled`](Self::scaled) likelihoods.
+    fn set_units(&mut self, _target_sd: f64) {}
+
+    /// Says what is wrong with a target and what to do about it.
+    ///
+    /// # Errors
+    /// The problem, to be read after "row 3: the target -1".
+    fn check_row(&self, row: Row) -> std::result::Result<(), String>;
+
+    /// What looks wrong with the targets as a whole, with advice.
+    fn warnings(&self, _targets: Targets) -> Vec<String> {
+        Vec::new()
+    }
+
+    /// Sets parameters that were not given to values that suit the targets, and returns the constant level `[L]` of each
+    /// latent function that fits them.
+    fn initialise(&mut self, targets: Targets) -> Vec<f64>;
+
+    /// The mathematics at the current parameter values.
+    fn density(&self) -> Arc<dyn Density>;
+
+    /// A copy with parameters of its own.
+    fn boxed(&self) -> Box<dyn Likelihood>;
+
+    /// Checks all targets; `rows [n]` are their numbers for messages, from 1 if absent.
+    ///
+    /// # Errors
+    /// [`Error::Shape`] when lengths disagree, [`Error::Data`] naming the first target that does not fit.
+    fn check(&self, targets: Targets, rows: Option<&[usize]>) -> Result<()> {
+        let n = targets.y.len();
+        let lengths = [targets.extra.map(<[f64]>::len), rows.map(<[usize]>::len)];
+        if let Some(other) = lengths.into_iter().flatten().find(|length| *length != n) {
+            return Err(Error::shape("rows of targets", n.to_string(), other.to_string()));
+        }
+        for (i, row) in targets.rows(self.auxiliary()).enumerate() {
+            let finite = if row.y.is_finite() { Ok(()) } else { Err("is not a number; leave such rows out".into()) };
+            let problem = match self.auxiliary().problem(row.extra) {
+                Some(problem) => Err(problem),
+                None => finite.and_then(|()| self.check_row(row)),
+            };
+            if let Err(problem) = problem {
+                let number = rows.map_or(i + 1, |rows| rows[i]);
+                return Err(Error::Data(format!("row {number}: the target {} {problem}", row.y)));
+            }
+        }
+        Ok(())
+    }
+
+    /// `E[ln p(y_i | f_i)]` `[b]` for independent `f_li ~ N(mean_li, variance_li)`, marginals `[L, b]`, targets `y [b]` and their
+    /// auxiliary values `extra [b]`: differentiable in means, variances and the likelihood's own parameters.
+    ///
+    /// Computed in f64 whatever the tensors are; see [`Density::expectation`].
+    ///
+    /// # Errors
+    /// [`Error::Shape`] when shapes disagree, [`Error::Device`] when the device cannot be read.
+    fn expected_log_density(
+        &self,
+        scope: &Scope,
+        mean: Tensor<2>,
+        variance: Tensor<2>,
+        y: &Tensor<1>,
+        extra: Option<&Tensor<1>>,
+    ) -> Result<Tensor<1>> {
+        let y = to_f64(y.clone())?;
+        let extra = extra.map(|extra| to_f64(extra.clone())).transpose()?;
+        if let Some(extra) = extra.as_ref().filter(|extra| extra.len() != y.len()) {
+            return Err(Error::shape("auxiliary values", y.len().to_string(), extra.len().to_string()));
+        }
+        let rows = Targets { y: &y, extra: extra.as_deref() }.rows(self.auxiliary()).collect();
+        let own: Vec<Tensor<1>> = self.parameters().into_iter().map(|(_, p)| scope.value(p)).collect();
+        let own = if own.is_empty() { None } else { Some(Tensor::cat(own, 0)) };
+        expected::expected_log_density(self.density(), rows, mean, variance, own)
+    }
+
+    /// The predictive distribution of a target with latent marginals `mean [L]` and `variance [L]`, and its auxiliary value
+    /// (the neutral one if absent).
+    ///
+    /// # Errors
+    /// [`Error::Shape`] when there is not one mean and one variance for each latent function.
+    fn predict(&self, mean: &[f64], variance: &[f64], extra: Option<f64>) -> Result<Prediction> {
+        let latents = self.latents();
+        if mean.len() != latents || variance.len() != latents {
+            let got = format!("{} and {}", mean.len(), variance.len());
+            return Err(Error::shape("latent means and variances", format!("{latents} each"), got));
+        }
+        let extra = extra.unwrap_or(self.auxiliary().neutral());
+        Ok(Prediction::new(self.density(), mean.to_vec(), variance.to_vec(), extra))
+    }
+}
+
+impl Clone for Box<dyn Likelihood> {
+    fn clone(&self) -> Self {
+        self.boxed()
+    }
+}
+
+/// The mean of targets.
+fn level(y: &[f64]) -> f64 {
+    y.iter().sum::<f64>() / y.len().max(1) as f64
+}
+
+/// Events per unit of exposure, never 0.
+fn rate_level(targets: Targets) -> f64 {
+    let rows = targets.rows(Auxiliary::Exposure);
+    let (events, exposure) = rows.fold((0.0, 0.0), |(y, e), row| (y + row.y, e + row.extra));
+    f64::max(events, 0.5) / f64::max(exposure, f64::MIN_POSITIVE)
+}
+
+/// Warns of counts without an event.
+fn all_zero(targets: Targets) -> Vec<String> {
+    if targets.y.iter().any(|y| *y != 0.0) {
+        return Vec::new();
+    }
+    vec![format!(
+        "all {} counts are 0: only an upper limit of the rate can be learned; check the target column",
+        targets.y.len()
+    )]
+}
+
+/// Checks a count.
+fn count_problem(y: f64) -> std::result::Result<(), String> {
+    if y < 0.0 {
+        Err("is negative, but counts are 0, 1, 2, …; choose the gaussian likelihood for real targets".into())
+    } else if y.fract() != 0.0 {
+        Err("is no whole number, but counts are 0, 1, 2, …; give rates as counts with an exposure column, or choose the \
+             gamma or gaussian likelihood"
+            .into())
+    } else {
+        Ok(())
+    }
+}
+
+/// Checks the code of a class.
+fn class_problem(y: f64, classes: usize, name: &str) -> std::result::Result<(), String> {
+    if y >= 0.0 && y < classes as f64 && y.fract() == 0.0 {
+        return Ok(());
+    }
+    let advice = match (classes, y) {
+        (2, -1.0) => "code the classes -1 and 1 as 0 and 1".to_string(),
+        (2, _) => "for more classes choose the softmax likelihood, for counts poisson".to_string(),
+        _ => "code the classes in this way without gaps".to_string(),
+    };
+    Err(format!("is no class: the {name} likelihood takes 0 to {}; {advice}", classes - 1))
+}

@@ -1,6 +1,7 @@
 //! Differentiable dense linear algebra on burn tensors; on the CPU through faer, with analytic adjoints.
 
 pub mod cholesky;
+pub mod collapsed;
 pub mod dense;
 pub mod eigh;
 pub mod factor;
@@ -15,6 +16,7 @@ pub mod solve;
 pub mod triangular;
 
 pub use cholesky::cholesky;
+pub use collapsed::{Collapsed, collapsed};
 pub use eigh::eigh;
 pub use factor::Factor;
 pub use loo::loo_nll;

@@ -49,6 +49,16 @@ pub fn into_vec<T: Real>(data: TensorData) -> Result<Vec<T>> {
     data.try_into_vec::<T>().map_err(|e| Error::Device(format!("expected {} values: {e:?}", T::NAME)))
 }
 
+/// The buffer of a host tensor in f64, whatever its type.
+pub fn widened(data: TensorData) -> Result<Vec<f64>> {
+    into_vec(data.convert::<f64>())
+}
+
+/// Numbers as a host tensor of another float type.
+pub fn narrowed(values: Vec<f64>, shape: &[usize], dtype: DType) -> TensorData {
+    TensorData::new(values, shape.to_vec()).convert_dtype(dtype)
+}
+
 /// The error for a tensor that is neither f32 nor f64.
 pub fn unsupported(dtype: DType) -> Error {
     Error::Device(format!("{dtype:?} tensors are not supported here; use f32 or f64"))

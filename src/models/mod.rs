@@ -7,6 +7,8 @@ pub mod exact;
 pub mod fit;
 pub mod ordering;
 pub mod posterior;
+pub mod sgpr;
+pub mod whitened;
 
 use burn::tensor::Tensor;
 

@@ -3,9 +3,11 @@
 use rand::SeedableRng;
 use rand::rngs::Xoshiro256PlusPlus;
 use rand_distr::{Distribution, StandardNormal};
+use rayon::prelude::*;
 
 use crate::error::Result;
 use crate::linalg::factor::Factor;
+use crate::linalg::real::Real;
 
 /// Means and variances of the latent function, row by row.
 #[derive(Debug, Clone, Default, PartialEq)]
@@ -75,22 +77,30 @@ pub trait Posterior {
     }
 }
 
+/// Columns of a matrix that one thread sums.
+const COLUMNS: usize = 256;
+
 /// Σ_i weights_i matrix_ij for a row-major matrix.
 pub(super) fn combine(matrix: &[f64], weights: &[f64]) -> Vec<f64> {
     let columns = matrix.len() / weights.len();
     let mut sums = vec![0.0; columns];
-    for (row, weight) in matrix.chunks(columns.max(1)).zip(weights) {
-        sums.iter_mut().zip(row).for_each(|(sum, value)| *sum += weight * value);
-    }
+    sums.par_chunks_mut(COLUMNS).enumerate().for_each(|(block, sums)| {
+        for (row, weight) in matrix.chunks(columns).zip(weights) {
+            sums.iter_mut().zip(&row[block * COLUMNS..]).for_each(|(sum, value)| *sum += weight * value);
+        }
+    });
     sums
 }
 
 /// Σ_i matrix_ij² for a row-major matrix.
-pub(super) fn column_squares(matrix: &[f64], columns: usize) -> Vec<f64> {
+pub(super) fn column_squares<T: Real>(matrix: &[T], columns: usize) -> Vec<f64> {
     let mut sums = vec![0.0; columns];
-    for row in matrix.chunks(columns.max(1)) {
-        sums.iter_mut().zip(row).for_each(|(sum, value)| *sum += value * value);
-    }
+    sums.par_chunks_mut(COLUMNS).enumerate().for_each(|(block, sums)| {
+        for row in matrix.chunks(columns) {
+            let row = &row[block * COLUMNS..];
+            sums.iter_mut().zip(row).for_each(|(sum, value)| *sum += value.f64() * value.f64());
+        }
+    });
     sums
 }
 

@@ -34,11 +34,25 @@ struct Dense {
 }
 
 /// Features of rows and columns, and coefficients, as they came.
-struct Kept<T> {
-    x1: Vec<T>,
-    x2: Option<Vec<T>>,
-    coefficients: Vec<T>,
-    p: usize,
+pub struct Kept<T> {
+    /// Features of the rows `[n, p]`.
+    pub x1: Vec<T>,
+    /// Features of the columns `[m, p]`; none is the rows once more.
+    pub x2: Option<Vec<T>>,
+    /// Variances and shapes.
+    pub coefficients: Vec<T>,
+    /// Number of features.
+    pub p: usize,
+}
+
+/// Gradients in what a covariance matrix is made of.
+pub struct Gradients<T> {
+    /// In the features of the rows (of both, if the columns are the rows once more).
+    pub x1: Vec<T>,
+    /// In the features of the columns.
+    pub x2: Vec<T>,
+    /// In the coefficients.
+    pub coefficients: Vec<f64>,
 }
 
 impl HostOp<2> for Dense {
@@ -71,25 +85,17 @@ impl Dense {
         coefficients: TensorData,
         x2: Option<TensorData>,
     ) -> Result<(TensorData, Saved)> {
-        let [n, p] = [x1.shape()[0], x1.shape()[1]];
-        let m = x2.as_ref().map_or(n, |x| x.shape()[0]);
+        let p = x1.shape()[1];
         let x2 = x2.map(into_vec).transpose()?;
         let kept = Kept::<T> { x1: into_vec(x1)?, x2, coefficients: into_vec(coefficients)?, p };
-        let value = T::vectorised(Evaluate { program: &self.program, kept: &kept, n, m });
-        Ok((TensorData::new(value, [n, m]), Arc::new(kept)))
+        let value = kept.matrix(&self.program);
+        Ok((TensorData::new(value, [kept.rows(), kept.columns()]), Arc::new(kept)))
     }
 
     fn gradients<T: Number>(&self, saved: Saved, grad: TensorData) -> Result<[Option<TensorData>; 3]> {
         let kept = recall::<Kept<T>>(saved)?;
-        let (n, m, p) = (grad.shape()[0], grad.shape()[1], kept.p);
-        let grad = into_vec::<T>(grad)?;
-        let (mut x1, mut x2, mut coefficients) =
-            T::vectorised(Adjoint { program: &self.program, kept: &kept, grad: &grad, n, m });
-        let factor = self.program.factor(&kept.coefficients);
-        [&mut x1, &mut x2].into_iter().for_each(|g| scale(g, factor));
-        let along = coefficients.pop().unwrap_or_default();
-        coefficients.iter_mut().for_each(|c| *c *= factor.f64());
-        self.program.pull_factor(along, &mut coefficients);
+        let (n, m, p) = (kept.rows(), kept.columns(), kept.p);
+        let Gradients { x1, x2, coefficients } = kept.pull(&self.program, &into_vec::<T>(grad)?);
         let length = coefficients.len();
         let coefficients: Vec<T> = coefficients.into_iter().map(T::of).collect();
         Ok([
@@ -101,6 +107,32 @@ impl Dense {
 }
 
 impl<T: Number> Kept<T> {
+    fn rows(&self) -> usize {
+        self.x1.len() / self.p
+    }
+
+    fn columns(&self) -> usize {
+        self.x2.as_ref().unwrap_or(&self.x1).len() / self.p
+    }
+
+    /// The matrix, row-major `[n, m]`.
+    pub fn matrix(&self, program: &Program) -> Vec<T> {
+        T::vectorised(Evaluate { program, kept: self, n: self.rows(), m: self.columns() })
+    }
+
+    /// The adjoint of [`matrix`](Self::matrix).
+    pub fn pull(&self, program: &Program, grad: &[T]) -> Gradients<T> {
+        let (n, m) = (self.rows(), self.columns());
+        let (mut x1, mut x2, mut coefficients) =
+            T::vectorised(Adjoint { program, kept: self, grad, n, m });
+        let factor = program.factor(&self.coefficients);
+        [&mut x1, &mut x2].into_iter().for_each(|g| scale(g, factor));
+        let along = coefficients.pop().unwrap_or_default();
+        coefficients.iter_mut().for_each(|c| *c *= factor.f64());
+        program.pull_factor(along, &mut coefficients);
+        Gradients { x1, x2, coefficients }
+    }
+
     fn sweep<'a, L: Lanes<Element = T>>(&'a self, program: &'a Program) -> Sweep<'a, L> {
         let columns = self.x2.as_ref().unwrap_or(&self.x1);
         let own = self.x2.is_none().then_some(0);

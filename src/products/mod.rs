@@ -15,6 +15,7 @@ mod dense;
 pub mod gpu;
 pub mod lanes;
 mod matvec;
+mod moments;
 mod multiply;
 mod program;
 mod pull;
@@ -59,6 +60,29 @@ pub fn gram(kernel: &Kernel, scope: &Scope, x: &Tensor<2>) -> Result<Tensor<2>> 
         Some(lowered) if !scope.compute().kind.is_cpu() => Ok(gpu::gram(&lowered)),
         Some(lowered) => dense::gram(&lowered),
         None => by_parts(kernel, |k| gram(k, scope, x), || kernel.gram(scope, x)),
+    }
+}
+
+/// [`cross`] in the scope's [wide](Scope::wide) type. Where the kernel is fused, only features are rounded to the scope's own type:
+/// whatever the precision of the data, the result is the covariance of *some* inputs, and as definite as that.
+///
+/// # Errors
+/// As [`cross`].
+pub fn cross_wide(kernel: &Kernel, scope: &Scope, x1: &Tensor<2>, x2: &Tensor<2>) -> Result<Tensor<2>> {
+    match (lowered(kernel, scope, x1), lowered(kernel, scope, x2)) {
+        (Some(a), Some(b)) => dense::cross(&a.cast(scope.wide()), &b.cast(scope.wide())),
+        _ => Ok(cross(kernel, scope, x1, x2)?.cast(scope.wide())),
+    }
+}
+
+/// [`gram`] in the scope's wide type, as [`cross_wide`].
+///
+/// # Errors
+/// As [`cross`].
+pub fn gram_wide(kernel: &Kernel, scope: &Scope, x: &Tensor<2>) -> Result<Tensor<2>> {
+    match lowered(kernel, scope, x) {
+        Some(lowered) => dense::gram(&lowered.cast(scope.wide())),
+        None => Ok(gram(kernel, scope, x)?.cast(scope.wide())),
     }
 }
 
@@ -169,6 +193,39 @@ pub fn accumulate(
         None => tiled::packed(kernel, scope, x, blocks, y)?,
     };
     unpack(kernel, scope, x, packed, blocks.len())
+}
+
+/// What collapsed bounds need of A = diag(s) K(x, z): AᵀA `[m, m]` and Aᵀt `[m]`, in the scope's wide type, for `x [n, d]`,
+/// `z [m, d]` and `s`, `t` `[n]`.
+///
+/// On the CPU in one pass over chunks of rows that fit the scope's [budget](Scope::budget), each made again in the adjoint; elsewhere,
+/// and for kernels that cannot be lowered, a graph that holds K.
+///
+/// # Errors
+/// As [`kv`].
+pub fn moments(
+    kernel: &Kernel,
+    scope: &Scope,
+    x: &Tensor<2>,
+    z: &Tensor<2>,
+    s: &Tensor<1>,
+    t: &Tensor<1>,
+) -> Result<(Tensor<2>, Tensor<1>)> {
+    same_rows("row weights", s.dims()[0], x.dims()[0])?;
+    same_rows("row targets", t.dims()[0], x.dims()[0])?;
+    let (wide, m) = (scope.wide(), z.dims()[0]);
+    match (lowered(kernel, scope, x), lowered(kernel, scope, z)) {
+        (Some(a), Some(b)) => {
+            let rows = Tensor::stack::<2>(vec![s.clone(), t.clone()], 1).cast(wide);
+            let packed = moments::packed(&a.cast(wide), &b.cast(wide), &rows, scope.budget())?;
+            Ok((packed.clone().narrow(0, 0, m * m).reshape([m, m]), packed.narrow(0, m * m, m)))
+        }
+        _ => {
+            let a = cross_wide(kernel, scope, x, z)? * s.clone().cast(wide).unsqueeze_dim::<2>(1);
+            let projected = a.clone().transpose().matmul(t.clone().cast(wide).unsqueeze_dim::<2>(1));
+            Ok((a.clone().transpose().matmul(a), projected.squeeze_dim(1)))
+        }
+    }
 }
 
 fn unpack(kernel: &Kernel, scope: &Scope, x: &Tensor<2>, packed: Tensor<1>, i: usize) -> Result<Accumulated> {

@@ -9,6 +9,7 @@ pub mod inverse;
 pub mod product;
 pub mod solve;
 mod tile;
+pub mod triangular;
 
 use faer::{MatMut, MatRef};
 

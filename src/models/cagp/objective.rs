@@ -48,7 +48,7 @@ impl Projection {
         blocks: &BlockSparse,
         residual: &Tensor<1>,
     ) -> Result<Self> {
-        let wide = scope.wide_dtype();
+        let wide = scope.wide();
         let sums = products::accumulate(kernel, scope, x, blocks, residual)?;
         let basis = super::Basis::sparse(blocks.clone());
         let residual = residual.clone().cast(wide);
@@ -74,7 +74,7 @@ impl Projection {
         (s, ks): (Tensor<2>, Tensor<2>),
         residual: &Tensor<1>,
     ) -> Result<Self> {
-        let wide = scope.wide_dtype();
+        let wide = scope.wide();
         let Sums { sp, pp, ss, py, sy } = sums(scope, s, ks, residual.clone())?;
         Ok(Self {
             sks: (sp.clone() + sp.transpose()) * 0.5,

@@ -155,7 +155,7 @@ impl CagpPosterior {
         product: impl Fn(usize, &Tensor<2>) -> Result<Tensor<2>>,
     ) -> Result<Self> {
         let mut all = self.clone();
-        let wide = scope.wide_dtype();
+        let wide = scope.wide();
         let residual = self.system(scope)?.right_hand_side().clone().cast(wide);
         for first in (0..new.len()).step_by(COLUMNS) {
             let columns = new.columns(first, COLUMNS.min(new.len() - first))?;

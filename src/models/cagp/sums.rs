@@ -28,7 +28,7 @@ pub struct Sums {
 /// The products, in f64 where the device has it.
 pub fn sums(scope: &Scope, s: Tensor<2>, p: Tensor<2>, y: Tensor<1>) -> Result<Sums> {
     let i = s.dims()[1];
-    let wide = scope.wide_dtype() == DType::F64;
+    let wide = scope.wide() == DType::F64;
     let packed: Tensor<1> = apply3(Op { wide }, s, p, y)?;
     let square = |at: usize| packed.clone().narrow(0, at * i * i, i * i).reshape([i, i]);
     let column = |at: usize| packed.clone().narrow(0, 3 * i * i + at * i, i).reshape([i, 1]);

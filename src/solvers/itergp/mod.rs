@@ -193,7 +193,7 @@ struct Small {
 impl<'a> Run<'a> {
     fn new(system: &'a System<'a>, start: Option<Start>) -> Result<Self> {
         let scope = system.scope();
-        let dtype = scope.wide_dtype();
+        let dtype = scope.wide();
         let mut run = Self {
             system,
             old: Basis::default(),

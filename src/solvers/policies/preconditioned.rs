@@ -98,7 +98,7 @@ impl Inverse {
         let t = state.products.columns(0, m)? - noise.clone() * s.clone();
         let scaled = t.clone() / noise.clone();
         let inner = s.transpose().matmul(t.clone()) + t.transpose().matmul(scaled.clone());
-        let inner = inner.cast(state.system.scope().wide_dtype());
+        let inner = inner.cast(state.system.scope().wide());
         let factor = cholesky((inner.clone() + inner.transpose()) * 0.5, "the inner matrix of the preconditioner")?;
         Ok(Some(Self { noise, scaled, factor }))
     }

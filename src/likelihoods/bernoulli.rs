@@ -1,0 +1,216 @@
+//! Two classes: y ∈ {0, 1}, P(y = 1 | f) = g(f).
+
+use std::sync::Arc;
+
+use rand::{Rng, RngExt};
+
+use super::density::{Density, Marginal, Support};
+use super::special::{log_normal_cdf, logistic, logistic_slope, logit, normal_cdf, normal_quantile, softplus};
+use super::targets::{Row, Targets};
+use super::{Likelihood, class_problem, level, predictive};
+use crate::params::{Parameter, Parameters};
+
+/// How the latent function becomes the probability of class 1.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum BernoulliLink {
+    /// `1/(1 + e⁻ᶠ)`.
+    Logit,
+    /// `Φ(f)`.
+    Probit,
+}
+
+/// Labels 0 and 1.
+#[derive(Debug, Clone)]
+pub struct Bernoulli {
+    /// From the latent function to the probability.
+    pub link: BernoulliLink,
+}
+
+impl Parameters for Bernoulli {
+    fn parameters(&self) -> Vec<(String, &Parameter)> {
+        vec![]
+    }
+
+    fn parameters_mut(&mut self) -> Vec<(String, &mut Parameter)> {
+        vec![]
+    }
+}
+
+impl Likelihood for Bernoulli {
+    fn text(&self) -> String {
+        match self.link {
+            BernoulliLink::Logit => "bernoulli(logit)".into(),
+            BernoulliLink::Probit => "bernoulli(probit)".into(),
+        }
+    }
+
+    fn check_row(&self, row: Row) -> Result<(), String> {
+        class_problem(row.y, 2, "bernoulli")
+    }
+
+    fn warnings(&self, targets: Targets) -> Vec<String> {
+        let ones = targets.y.iter().filter(|y| **y == 1.0).count();
+        if ones != 0 && ones != targets.y.len() {
+            return Vec::new();
+        }
+        vec![format!(
+            "all {} targets are class {}: there is nothing to tell apart; check the target column",
+            targets.y.len(),
+            usize::from(ones > 0)
+        )]
+    }
+
+    fn initialise(&mut self, targets: Targets) -> Vec<f64> {
+        let share = level(targets.y).clamp(0.01, 0.99);
+        vec![match self.link {
+            BernoulliLink::Logit => logit(share),
+            BernoulliLink::Probit => normal_quantile(share),
+        }]
+    }
+
+    fn density(&self) -> Arc<dyn Density> {
+        match self.link {
+            BernoulliLink::Logit => Arc::new(Logistic),
+            BernoulliLink::Probit => Arc::new(Probit),
+        }
+    }
+
+    fn boxed(&self) -> Box<dyn Likelihood> {
+        Box::new(self.clone())
+    }
+}
+
+/// +1 for class 1, −1 for class 0.
+fn sign(y: f64) -> f64 {
+    if y > 0.5 { 1.0 } else { -1.0 }
+}
+
+/// A place in `f` from which a class is nearly sure.
+fn sure(row: Row) -> f64 {
+    3.0 * sign(row.y)
+}
+
+fn cdf(y: f64, one: f64) -> f64 {
+    match y {
+        y if y < 0.0 => 0.0,
+        y if y < 1.0 => 1.0 - one,
+        _ => 1.0,
+    }
+}
+
+fn draw(one: f64, rng: &mut dyn Rng) -> f64 {
+    f64::from(u8::from(rng.random::<f64>() < one))
+}
+
+#[derive(Debug)]
+struct Logistic;
+
+impl Density for Logistic {
+    fn support(&self, _extra: f64) -> Support {
+        Support::Classes(2)
+    }
+
+    fn log_density(&self, row: Row, f: &[f64]) -> f64 {
+        -softplus(-sign(row.y) * f[0])
+    }
+
+    fn derivatives(&self, row: Row, f: &[f64], gradient: &mut [f64], hessian: &mut [f64]) -> f64 {
+        let sign = sign(row.y);
+        gradient[0] = sign * logistic(-sign * f[0]);
+        hessian[0] = -logistic_slope(f[0]);
+        self.log_density(row, f)
+    }
+
+    fn mean(&self, f: &[f64], _extra: f64) -> f64 {
+        logistic(f[0])
+    }
+
+    fn variance(&self, f: &[f64], _extra: f64) -> f64 {
+        logistic_slope(f[0])
+    }
+
+    fn cdf(&self, row: Row, f: &[f64]) -> f64 {
+        cdf(row.y, logistic(f[0]))
+    }
+
+    fn sample(&self, f: &[f64], _extra: f64, rng: &mut dyn Rng) -> f64 {
+        draw(logistic(f[0]), rng)
+    }
+
+    fn peak(&self, row: Row) -> f64 {
+        sure(row)
+    }
+
+    fn predictive_variance(&self, at: Marginal, extra: f64) -> f64 {
+        let one = self.predictive_mean(at, extra);
+        one * (1.0 - one)
+    }
+
+    fn predictive_cdf(&self, row: Row, at: Marginal) -> f64 {
+        cdf(row.y, self.predictive_mean(at, row.extra))
+    }
+
+    fn probabilities(&self, at: Marginal) -> Option<Vec<f64>> {
+        let one = predictive::average(at, 0.0, &logistic);
+        Some(vec![1.0 - one, one])
+    }
+}
+
+#[derive(Debug)]
+struct Probit;
+
+impl Density for Probit {
+    fn support(&self, _extra: f64) -> Support {
+        Support::Classes(2)
+    }
+
+    fn log_density(&self, row: Row, f: &[f64]) -> f64 {
+        log_normal_cdf(sign(row.y) * f[0]).0
+    }
+
+    fn derivatives(&self, row: Row, f: &[f64], gradient: &mut [f64], hessian: &mut [f64]) -> f64 {
+        let z = sign(row.y) * f[0];
+        let (value, ratio) = log_normal_cdf(z);
+        gradient[0] = sign(row.y) * ratio;
+        hessian[0] = -ratio * (z + ratio);
+        value
+    }
+
+    fn mean(&self, f: &[f64], _extra: f64) -> f64 {
+        normal_cdf(f[0])
+    }
+
+    fn variance(&self, f: &[f64], _extra: f64) -> f64 {
+        normal_cdf(f[0]) * normal_cdf(-f[0])
+    }
+
+    fn cdf(&self, row: Row, f: &[f64]) -> f64 {
+        cdf(row.y, normal_cdf(f[0]))
+    }
+
+    fn sample(&self, f: &[f64], _extra: f64, rng: &mut dyn Rng) -> f64 {
+        draw(normal_cdf(f[0]), rng)
+    }
+
+    fn peak(&self, row: Row) -> f64 {
+        sure(row)
+    }
+
+    fn predictive_mean(&self, at: Marginal, _extra: f64) -> f64 {
+        normal_cdf(at.mean[0] / (1.0 + at.variance[0]).sqrt())
+    }
+
+    fn predictive_variance(&self, at: Marginal, extra: f64) -> f64 {
+        let one = self.predictive_mean(at, extra);
+        one * (1.0 - one)
+    }
+
+    /// `ln Φ(±m/√(1 + v))` (Rasmussen and Williams 2006, eq. 3.82).
+    fn predictive_log_density(&self, row: Row, at: Marginal) -> f64 {
+        log_normal_cdf(sign(row.y) * at.mean[0] / (1.0 + at.variance[0]).sqrt()).0
+    }
+
+    fn predictive_cdf(&self, row: Row, at: Marginal) -> f64 {
+        cdf(row.y, self.predictive_mean(at, row.extra))
+    }
+}

@@ -1,0 +1,133 @@
+//! The mathematics of a likelihood at fixed parameter values, on the host in f64.
+
+use rand::Rng;
+
+use super::predictive;
+use super::quadrature;
+use super::targets::Row;
+
+/// Independent Gaussian marginals of a row's latent functions.
+#[derive(Debug, Clone, Copy)]
+pub struct Marginal<'a> {
+    /// Means `[L]`.
+    pub mean: &'a [f64],
+    /// Variances `[L]`.
+    pub variance: &'a [f64],
+}
+
+/// Where the slopes of an expected log density go; all start at zero.
+#[derive(Debug)]
+pub struct Slopes<'a> {
+    /// In the means `[L]`.
+    pub mean: &'a mut [f64],
+    /// In the variances `[L]`.
+    pub variance: &'a mut [f64],
+    /// In the likelihood's own parameters, internal values, in the order of its list.
+    pub own: &'a mut [f64],
+}
+
+/// The values that a target can take.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub enum Support {
+    /// All numbers.
+    Real,
+    /// Numbers above 0.
+    Positive,
+    /// Numbers strictly between 0 and 1.
+    Unit,
+    /// Whole numbers from 0 to the last one, or without end.
+    Counts(Option<f64>),
+    /// Codes of so many classes, 0, 1, ….
+    Classes(usize),
+}
+
+/// `p(y | f)` of one row with `L` latent values `f`: a likelihood's numbers without its [`Parameter`](crate::params::Parameter)s.
+///
+/// Every function holds for all finite `f`, in the tails too.
+pub trait Density: std::fmt::Debug + Send + Sync + 'static {
+    /// Number of latent functions `L`.
+    fn latents(&self) -> usize {
+        1
+    }
+
+    /// The values that a target can take.
+    fn support(&self, extra: f64) -> Support;
+
+    /// `ln p(y | f)`.
+    fn log_density(&self, row: Row, f: &[f64]) -> f64;
+
+    /// `ln p(y | f)`, with its gradient `[L]` and Hessian `[L, L]` in `f`.
+    fn derivatives(&self, row: Row, f: &[f64], gradient: &mut [f64], hessian: &mut [f64]) -> f64;
+
+    /// Adds `weight` times the gradient of `ln p(y | f)` in the likelihood's own parameters (internal values, in the order
+    /// of its list).
+    fn add_own_gradient(&self, _row: Row, _f: &[f64], _weight: f64, _own: &mut [f64]) {}
+
+    /// `E[ln p(y | f)]` under Gaussian marginals, with its slopes.
+    ///
+    /// Unless there is a closed form: Gauss–Hermite quadrature with 20 nodes, one latent function, and the exact slopes of
+    /// that rule.
+    fn expectation(&self, row: Row, at: Marginal, slopes: Slopes) -> f64 {
+        hermite_expectation(self, row, at, slopes)
+    }
+
+    /// `E[y | f]`.
+    fn mean(&self, f: &[f64], extra: f64) -> f64;
+
+    /// `Var[y | f]`.
+    fn variance(&self, f: &[f64], extra: f64) -> f64;
+
+    /// `P(target ≤ y | f)`.
+    fn cdf(&self, row: Row, f: &[f64]) -> f64;
+
+    /// A target drawn given `f`.
+    fn sample(&self, f: &[f64], extra: f64, rng: &mut dyn Rng) -> f64;
+
+    /// The `f` at which the density of the row's target is largest, of one latent function; any finite value where it
+    /// grows without end. Integrals over `f` look there for their mass.
+    fn peak(&self, row: Row) -> f64;
+
+    /// `E[y]` under Gaussian marginals.
+    fn predictive_mean(&self, at: Marginal, extra: f64) -> f64 {
+        predictive::average(at, 0.0, &|f| self.mean(&[f], extra))
+    }
+
+    /// `Var[y]` under Gaussian marginals.
+    fn predictive_variance(&self, at: Marginal, extra: f64) -> f64 {
+        let centre = self.predictive_mean(at, extra);
+        predictive::average(at, 0.0, &|f| self.variance(&[f], extra) + (self.mean(&[f], extra) - centre).powi(2))
+    }
+
+    /// `ln E[p(y | f)]` under Gaussian marginals.
+    fn predictive_log_density(&self, row: Row, at: Marginal) -> f64 {
+        predictive::log_density(self, row, at)
+    }
+
+    /// `P(target ≤ y)` under Gaussian marginals.
+    fn predictive_cdf(&self, row: Row, at: Marginal) -> f64 {
+        predictive::average(at, self.peak(row), &|f| self.cdf(row, &[f])).clamp(0.0, 1.0)
+    }
+
+    /// The probability of each class under Gaussian marginals; none where targets are no classes.
+    fn probabilities(&self, at: Marginal) -> Option<Vec<f64>> {
+        let Support::Classes(classes) = self.support(1.0) else { return None };
+        Some((0..classes).map(|c| self.predictive_log_density(Row { y: c as f64, extra: 1.0 }, at).exp()).collect())
+    }
+}
+
+/// Below this variance the rule's own slope `Σ w ℓ'(m + sz) z / 2s` loses digits and `½ E[ℓ'']` is as exact.
+const NARROW: f64 = 1e-10;
+
+fn hermite_expectation<D: Density + ?Sized>(density: &D, row: Row, at: Marginal, slopes: Slopes) -> f64 {
+    let (mean, variance) = (at.mean[0], at.variance[0].max(0.0));
+    let sd = variance.sqrt();
+    let (mut total, mut first, mut second) = (0.0, [0.0], [0.0]);
+    for &(z, weight) in quadrature::rule() {
+        let f = [mean + sd * z];
+        total += weight * density.derivatives(row, &f, &mut first, &mut second);
+        slopes.mean[0] += weight * first[0];
+        slopes.variance[0] += 0.5 * weight * if variance > NARROW { first[0] * z / sd } else { second[0] };
+        density.add_own_gradient(row, &f, weight, slopes.own);
+    }
+    total
+}

@@ -1,0 +1,217 @@
+//! Counts: y ~ Poisson(exposure · g(f)).
+
+use std::sync::Arc;
+
+use rand::Rng;
+use rand_distr::Distribution;
+use statrs::function::gamma::gamma_ur;
+
+use super::density::{Density, Marginal, Slopes, Support};
+use super::special::{ln_factorial, logistic, logistic_slope, softplus, softplus_inverse};
+use super::targets::{Auxiliary, Row, Targets};
+use super::{Likelihood, all_zero, count_problem, rate_level};
+use crate::params::{Parameter, Parameters};
+
+/// How the latent function becomes the rate per unit of exposure.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum RateLink {
+    /// `eᶠ`.
+    Exp,
+    /// `ln(1 + eᶠ)`.
+    Softplus,
+}
+
+/// Counts with the variance of their mean.
+#[derive(Debug, Clone)]
+pub struct Poisson {
+    /// From the latent function to the rate.
+    pub link: RateLink,
+}
+
+impl Parameters for Poisson {
+    fn parameters(&self) -> Vec<(String, &Parameter)> {
+        vec![]
+    }
+
+    fn parameters_mut(&mut self) -> Vec<(String, &mut Parameter)> {
+        vec![]
+    }
+}
+
+impl Likelihood for Poisson {
+    fn text(&self) -> String {
+        match self.link {
+            RateLink::Exp => "poisson(exp)".into(),
+            RateLink::Softplus => "poisson(softplus)".into(),
+        }
+    }
+
+    fn auxiliary(&self) -> Auxiliary {
+        Auxiliary::Exposure
+    }
+
+    fn check_row(&self, row: Row) -> Result<(), String> {
+        count_problem(row.y)
+    }
+
+    fn warnings(&self, targets: Targets) -> Vec<String> {
+        all_zero(targets)
+    }
+
+    fn initialise(&mut self, targets: Targets) -> Vec<f64> {
+        let rate = rate_level(targets);
+        vec![match self.link {
+            RateLink::Exp => rate.ln(),
+            RateLink::Softplus => softplus_inverse(rate),
+        }]
+    }
+
+    fn density(&self) -> Arc<dyn Density> {
+        match self.link {
+            RateLink::Exp => Arc::new(ExpRate),
+            RateLink::Softplus => Arc::new(SoftplusRate),
+        }
+    }
+
+    fn boxed(&self) -> Box<dyn Likelihood> {
+        Box::new(self.clone())
+    }
+}
+
+/// `P(count ≤ y)` at a rate.
+fn cdf(y: f64, rate: f64) -> f64 {
+    match y {
+        y if y < 0.0 => 0.0,
+        _ if rate <= 0.0 => 1.0,
+        y => gamma_ur(y.floor() + 1.0, rate),
+    }
+}
+
+/// A count drawn at a rate; above the sampler's largest rate by the normal approximation.
+pub(super) fn draw(rate: f64, rng: &mut dyn Rng) -> f64 {
+    match rand_distr::Poisson::new(rate) {
+        Ok(counts) => counts.sample(rng),
+        Err(_) if rate > 1.0 => {
+            let z: f64 = rand_distr::StandardNormal.sample(rng);
+            (rate + rate.sqrt() * z).round().max(0.0)
+        }
+        Err(_) => 0.0,
+    }
+}
+
+#[derive(Debug)]
+struct ExpRate;
+
+impl Density for ExpRate {
+    fn support(&self, _extra: f64) -> Support {
+        Support::Counts(None)
+    }
+
+    fn log_density(&self, row: Row, f: &[f64]) -> f64 {
+        row.y * (f[0] + row.extra.ln()) - row.extra * f[0].exp() - ln_factorial(row.y)
+    }
+
+    fn derivatives(&self, row: Row, f: &[f64], gradient: &mut [f64], hessian: &mut [f64]) -> f64 {
+        let rate = row.extra * f[0].exp();
+        gradient[0] = row.y - rate;
+        hessian[0] = -rate;
+        self.log_density(row, f)
+    }
+
+    /// `y (m + ln e) − e exp(m + v/2) − ln y!` for the exposure `e`.
+    fn expectation(&self, row: Row, at: Marginal, slopes: Slopes) -> f64 {
+        let rate = self.predictive_mean(at, row.extra);
+        slopes.mean[0] = row.y - rate;
+        slopes.variance[0] = -0.5 * rate;
+        row.y * (at.mean[0] + row.extra.ln()) - rate - ln_factorial(row.y)
+    }
+
+    fn mean(&self, f: &[f64], extra: f64) -> f64 {
+        extra * f[0].exp()
+    }
+
+    fn variance(&self, f: &[f64], extra: f64) -> f64 {
+        self.mean(f, extra)
+    }
+
+    fn cdf(&self, row: Row, f: &[f64]) -> f64 {
+        cdf(row.y, self.mean(f, row.extra))
+    }
+
+    fn sample(&self, f: &[f64], extra: f64, rng: &mut dyn Rng) -> f64 {
+        draw(self.mean(f, extra), rng)
+    }
+
+    fn peak(&self, row: Row) -> f64 {
+        (row.y.max(0.01) / row.extra).ln()
+    }
+
+    fn predictive_mean(&self, at: Marginal, extra: f64) -> f64 {
+        extra * (at.mean[0] + 0.5 * at.variance[0]).exp()
+    }
+
+    fn predictive_variance(&self, at: Marginal, extra: f64) -> f64 {
+        let rate = self.predictive_mean(at, extra);
+        rate + rate * rate * at.variance[0].exp_m1()
+    }
+}
+
+#[derive(Debug)]
+struct SoftplusRate;
+
+impl Density for SoftplusRate {
+    fn support(&self, _extra: f64) -> Support {
+        Support::Counts(None)
+    }
+
+    fn log_density(&self, row: Row, f: &[f64]) -> f64 {
+        let counts = if row.y == 0.0 { 0.0 } else { row.y * (row.extra.ln() + ln_softplus(f[0])) };
+        counts - row.extra * softplus(f[0]) - ln_factorial(row.y)
+    }
+
+    fn derivatives(&self, row: Row, f: &[f64], gradient: &mut [f64], hessian: &mut [f64]) -> f64 {
+        let (slope, bend) = (logistic(f[0]), logistic_slope(f[0]));
+        let (ratio, ratio_slope) = ln_softplus_slopes(f[0]);
+        gradient[0] = row.y * ratio - row.extra * slope;
+        hessian[0] = row.y * ratio_slope - row.extra * bend;
+        self.log_density(row, f)
+    }
+
+    fn mean(&self, f: &[f64], extra: f64) -> f64 {
+        extra * softplus(f[0])
+    }
+
+    fn variance(&self, f: &[f64], extra: f64) -> f64 {
+        self.mean(f, extra)
+    }
+
+    fn cdf(&self, row: Row, f: &[f64]) -> f64 {
+        cdf(row.y, self.mean(f, row.extra))
+    }
+
+    fn sample(&self, f: &[f64], extra: f64, rng: &mut dyn Rng) -> f64 {
+        draw(self.mean(f, extra), rng)
+    }
+
+    fn peak(&self, row: Row) -> f64 {
+        softplus_inverse(row.y.max(0.01) / row.extra)
+    }
+}
+
+/// `ln ln(1 + eᶠ)`.
+fn ln_softplus(f: f64) -> f64 {
+    // ln ln(1 + e) = f − e/2 + O(e²) for small e = eᶠ.
+    if f < -30.0 { f - 0.5 * f.exp() } else { softplus(f).ln() }
+}
+
+/// The first two derivatives of [`ln_softplus`]: `u = σ(f)/softplus(f)` and `u (1 − σ(f) − u)`.
+fn ln_softplus_slopes(f: f64) -> (f64, f64) {
+    let e = f.exp();
+    if f < -8.0 {
+        // Series in e; the difference 1 − σ − u would cancel.
+        let ratio = 1.0 - e * (0.5 - e * (5.0 / 12.0 - e * 3.0 / 8.0));
+        return (ratio, -e * (0.5 - e * (5.0 / 6.0 - e * 9.0 / 8.0)));
+    }
+    let ratio = logistic(f) / softplus(f);
+    (ratio, ratio * (logistic(-f) - ratio))
+}

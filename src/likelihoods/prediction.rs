@@ -1,0 +1,154 @@
+//! The predictive distribution of one target.
+
+use std::sync::Arc;
+
+use rand::Rng;
+use rand_distr::{Distribution, StandardNormal};
+
+use super::density::{Density, Marginal, Support};
+use super::special::normal_quantile;
+use super::targets::Row;
+
+/// What a likelihood says about a target whose latent functions are Gaussian: `p(y) = ∫ p(y | f) N(f; mean, variance) df`.
+///
+/// In the units that the model sees.
+#[derive(Debug, Clone)]
+pub struct Prediction {
+    density: Arc<dyn Density>,
+    mean: Vec<f64>,
+    variance: Vec<f64>,
+    extra: f64,
+}
+
+impl Prediction {
+    pub(super) fn new(density: Arc<dyn Density>, mean: Vec<f64>, variance: Vec<f64>, extra: f64) -> Self {
+        Self { density, mean, variance, extra }
+    }
+
+    fn at(&self) -> Marginal<'_> {
+        Marginal { mean: &self.mean, variance: &self.variance }
+    }
+
+    fn row(&self, y: f64) -> Row {
+        Row { y, extra: self.extra }
+    }
+
+    /// `E[y]`; of classes, of their codes.
+    pub fn mean(&self) -> f64 {
+        self.density.predictive_mean(self.at(), self.extra)
+    }
+
+    /// `Var[y]`; infinite where it does not exist.
+    pub fn variance(&self) -> f64 {
+        self.density.predictive_variance(self.at(), self.extra)
+    }
+
+    /// `ln p(y)`; of a count or a class its log probability.
+    pub fn log_density(&self, y: f64) -> f64 {
+        self.density.predictive_log_density(self.row(y), self.at())
+    }
+
+    /// `P(target ≤ y)`.
+    pub fn cdf(&self, y: f64) -> f64 {
+        self.density.predictive_cdf(self.row(y), self.at())
+    }
+
+    /// The probability of each class; none where targets are no classes.
+    pub fn probabilities(&self) -> Option<Vec<f64>> {
+        self.density.probabilities(self.at())
+    }
+
+    /// The values that a target can take.
+    pub fn support(&self) -> Support {
+        self.density.support(self.extra)
+    }
+
+    /// The quantile `p` of `E[y | f]`, such as of a rate or a probability: the uncertainty of the function without the
+    /// scatter of observations. Of the first latent function where there are several; it must increase with that.
+    pub fn response_quantile(&self, p: f64) -> f64 {
+        let mut f = self.mean.clone();
+        f[0] += normal_quantile(p) * self.variance[0].max(0.0).sqrt();
+        self.density.mean(&f, self.extra)
+    }
+
+    /// The smallest `y` with `P(target ≤ y) ≥ p`; an end of the support, or infinite, at `p` = 0 and 1.
+    pub fn quantile(&self, p: f64) -> f64 {
+        let whole = |last: f64| self.whole_quantile(p, last);
+        let (low, high) = match self.support() {
+            Support::Classes(classes) => return whole(classes as f64 - 1.0),
+            Support::Counts(last) => return whole(last.unwrap_or(f64::INFINITY)),
+            Support::Real => (f64::NEG_INFINITY, f64::INFINITY),
+            Support::Positive => (0.0, f64::INFINITY),
+            Support::Unit => (0.0, 1.0),
+        };
+        if p <= 0.0 || p >= 1.0 {
+            return if p <= 0.0 { low } else { high };
+        }
+        // On a scale without ends: bracket from the centre, then halve.
+        let (to, from): (fn(f64) -> f64, fn(f64) -> f64) = match self.support() {
+            Support::Positive => (f64::exp, f64::ln),
+            Support::Unit => (super::special::logistic, super::special::logit),
+            _ => (|t| t, |t| t),
+        };
+        let centre = from(self.mean()).clamp(-1e150, 1e150);
+        let below = |t: f64| self.cdf(to(t)) < p;
+        let mut step = match self.support() {
+            Support::Real => self.variance().sqrt().clamp(1e-150, 1e150),
+            _ => 1.0,
+        };
+        let fine = 1e-9 * step;
+        let direction = if below(centre) { 1.0 } else { -1.0 };
+        let (mut near, mut far) = (centre, centre + direction * step);
+        for _ in 0..200 {
+            if below(far) != (direction > 0.0) {
+                break;
+            }
+            step *= 2.0;
+            (near, far) = (far, far + direction * step);
+        }
+        let (mut low, mut high) = if direction > 0.0 { (near, far) } else { (far, near) };
+        while high - low > fine {
+            let middle = 0.5 * (low + high);
+            if middle <= low || middle >= high {
+                break;
+            }
+            if below(middle) { low = middle } else { high = middle }
+        }
+        to(0.5 * (low + high))
+    }
+
+    /// The quantile among 0, 1, … up to `last`.
+    fn whole_quantile(&self, p: f64, last: f64) -> f64 {
+        if p >= 1.0 {
+            return last;
+        }
+        let enough = |y: f64| self.cdf(y) >= p;
+        let mut high = self.mean().ceil().clamp(1.0, 1e15).min(last);
+        while high < last && high < 1e300 && !enough(high) {
+            high = (2.0 * high).min(last);
+        }
+        let mut low = -1.0;
+        while high - low > 1.0 {
+            let middle = (0.5 * (low + high)).floor();
+            if middle <= low || middle >= high {
+                break;
+            }
+            if enough(middle) { high = middle } else { low = middle }
+        }
+        high
+    }
+
+    /// A target drawn from the predictive distribution.
+    pub fn sample(&self, rng: &mut dyn Rng) -> f64 {
+        let f: Vec<f64> = self
+            .mean
+            .iter()
+            .zip(&self.variance)
+            .map(|(mean, variance)| {
+                let z: f64 = StandardNormal.sample(rng);
+                mean + z * variance.max(0.0).sqrt()
+            })
+            .collect();
+        self.density.sample(&f, self.extra, rng)
+    }
+}

@@ -1,0 +1,71 @@
+//! Functions of one variable that keep their digits in the tails.
+
+use std::f64::consts::{FRAC_1_SQRT_2, SQRT_2};
+
+use statrs::function::erf::{erfc, erfc_inv};
+use statrs::function::gamma::ln_gamma;
+
+/// `ln 2π`.
+pub(super) const LN_TAU: f64 = 1.837_877_066_409_345_6;
+
+/// `ln(1 + eˣ)`.
+pub(super) fn softplus(x: f64) -> f64 {
+    x.max(0.0) + (-x.abs()).exp().ln_1p()
+}
+
+/// The inverse of [`softplus`], for `y > 0`.
+pub(super) fn softplus_inverse(y: f64) -> f64 {
+    y + (-(-y).exp_m1()).ln()
+}
+
+/// `1 / (1 + e⁻ˣ)`.
+pub(super) fn logistic(x: f64) -> f64 {
+    let e = (-x.abs()).exp();
+    if x >= 0.0 { 1.0 / (1.0 + e) } else { e / (1.0 + e) }
+}
+
+/// `logistic(x) logistic(−x)`, the slope of the logistic function.
+pub(super) fn logistic_slope(x: f64) -> f64 {
+    let e = (-x.abs()).exp();
+    e / ((1.0 + e) * (1.0 + e))
+}
+
+/// `ln(p / (1 − p))`.
+pub(super) fn logit(p: f64) -> f64 {
+    p.ln() - (-p).ln_1p()
+}
+
+/// The standard normal distribution function.
+pub(super) fn normal_cdf(z: f64) -> f64 {
+    0.5 * erfc(-z * FRAC_1_SQRT_2)
+}
+
+/// The inverse of [`normal_cdf`].
+pub(super) fn normal_quantile(p: f64) -> f64 {
+    -SQRT_2 * erfc_inv(2.0 * p)
+}
+
+/// `ln N(r; 0, variance)`.
+pub(super) fn log_normal_density(r: f64, variance: f64) -> f64 {
+    -0.5 * (LN_TAU + variance.ln() + r * r / variance)
+}
+
+/// `ln Φ(z)` and its slope `φ(z)/Φ(z)`.
+pub(super) fn log_normal_cdf(z: f64) -> (f64, f64) {
+    let log_density = -0.5 * (z * z + LN_TAU);
+    if z < -6.0 {
+        // Mills' ratio Φ(z)/φ(z) as a continued fraction (Abramowitz and Stegun 26.2.14).
+        let x = -z;
+        let mills = 1.0 / (1..=60).rev().fold(x, |tail, k| x + f64::from(k) / tail);
+        (log_density + mills.ln(), 1.0 / mills)
+    } else {
+        let cdf = normal_cdf(z);
+        let log = if z > 0.0 { (-normal_cdf(-z)).ln_1p() } else { cdf.ln() };
+        (log, log_density.exp() / cdf)
+    }
+}
+
+/// `ln y!`.
+pub(super) fn ln_factorial(y: f64) -> f64 {
+    ln_gamma(y + 1.0)
+}

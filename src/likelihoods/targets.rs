@@ -1,0 +1,73 @@
+//! What a likelihood is told about a row besides its inputs.
+
+/// The target of a row and its auxiliary value.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Row {
+    /// The target, as the model sees it; a class as its code 0, 1, ….
+    pub y: f64,
+    /// What the likelihood's [`Auxiliary`] says; its neutral value where there is no column.
+    pub extra: f64,
+}
+
+/// What the auxiliary column of a likelihood holds.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Auxiliary {
+    /// There is none.
+    None,
+    /// Known noise variances, added to the learned one.
+    NoiseVariance,
+    /// Exposures: time, area or population that a count was taken over. An offset on the logarithmic scale is `ln exposure`.
+    Exposure,
+    /// Numbers of trials.
+    Trials,
+}
+
+impl Auxiliary {
+    /// The value of a row without the column.
+    pub fn neutral(self) -> f64 {
+        match self {
+            Self::NoiseVariance => 0.0,
+            Self::None | Self::Exposure | Self::Trials => 1.0,
+        }
+    }
+
+    /// What is wrong with a value, if anything.
+    pub(super) fn problem(self, extra: f64) -> Option<String> {
+        let need = match self {
+            Self::None => return None,
+            Self::NoiseVariance if extra.is_finite() && extra >= 0.0 => return None,
+            Self::Exposure if extra.is_finite() && extra > 0.0 => return None,
+            Self::Trials if extra.is_finite() && extra >= 1.0 && extra.fract() == 0.0 => return None,
+            Self::NoiseVariance => "known noise variance must be 0 or more",
+            Self::Exposure => "exposure must be positive; leave out rows without exposure",
+            Self::Trials => "number of trials must be a whole number from 1",
+        };
+        Some(format!("its {need}, got {extra}"))
+    }
+}
+
+/// Targets `y [n]` with their auxiliary values.
+#[derive(Debug, Clone, Copy)]
+pub struct Targets<'a> {
+    /// Targets `[n]`.
+    pub y: &'a [f64],
+    /// The auxiliary column `[n]`, where there is one.
+    pub extra: Option<&'a [f64]>,
+}
+
+impl<'a> Targets<'a> {
+    /// Targets without an auxiliary column.
+    pub fn new(y: &'a [f64]) -> Self {
+        Self { y, extra: None }
+    }
+
+    /// Row `i`, its auxiliary value `neutral` where there is no column.
+    pub fn row(&self, i: usize, neutral: f64) -> Row {
+        Row { y: self.y[i], extra: self.extra.map_or(neutral, |extra| extra[i]) }
+    }
+
+    /// All rows.
+    pub fn rows(self, auxiliary: Auxiliary) -> impl Iterator<Item = Row> + Clone + 'a {
+        (0..self.y.len()).map(move |i| self.row(i, auxiliary.neutral()))
+    }
+}

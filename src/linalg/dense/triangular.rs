@@ -1,0 +1,39 @@
+//! Products with triangular matrices at half the cost of full ones. The other triangle must hold zeros.
+
+use faer::{MatMut, MatRef};
+
+use super::{half, product};
+use crate::linalg::real::Real;
+
+/// The order of the diagonal blocks that are multiplied whole.
+const DIAGONAL: usize = 128;
+
+/// `C = L B` for a lower triangular `L`.
+pub fn lower<T: Real>(c: MatMut<'_, T>, l: MatRef<'_, T>, b: MatRef<'_, T>) {
+    let n = l.nrows();
+    if n <= DIAGONAL {
+        return product::set(c, l, b, T::of(1.0));
+    }
+    let m = half(n);
+    let (l11, _, l21, l22) = l.split_at(m, m);
+    let (b1, b2) = b.split_at_row(m);
+    let (c1, mut c2) = c.split_at_row_mut(m);
+    lower(c1, l11, b1);
+    lower(c2.as_mut(), l22, b2);
+    product::add(c2, l21, b1, T::of(1.0));
+}
+
+/// `C = U B` for an upper triangular `U`.
+pub fn upper<T: Real>(c: MatMut<'_, T>, u: MatRef<'_, T>, b: MatRef<'_, T>) {
+    let n = u.nrows();
+    if n <= DIAGONAL {
+        return product::set(c, u, b, T::of(1.0));
+    }
+    let m = half(n);
+    let (u11, u12, _, u22) = u.split_at(m, m);
+    let (b1, b2) = b.split_at_row(m);
+    let (mut c1, c2) = c.split_at_row_mut(m);
+    upper(c1.as_mut(), u11, b1);
+    product::add(c1, u12, b2, T::of(1.0));
+    upper(c2, u22, b2);
+}

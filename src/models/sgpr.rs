@@ -1,0 +1,124 @@
+//! Sparse GP regression with inducing inputs and the collapsed bound (Titsias 2009, *Variational learning of inducing variables in
+//! sparse Gaussian processes*).
+
+use burn::tensor::Tensor;
+
+use super::whitened::{Root, WhitenedPosterior};
+use super::{Batch, Model, Observations};
+use crate::device::Compute;
+use crate::error::{Error, Result};
+use crate::kernels::Kernel;
+use crate::likelihoods::Gaussian;
+use crate::linalg::dense::{solve, view, view_mut};
+use crate::linalg::{Collapsed, collapsed};
+use crate::means::Mean;
+use crate::params::{Parameter, Parameters, Unit};
+use crate::products;
+use crate::scope::{Scope, to_f64};
+
+/// GP regression through `m` inducing inputs Z, with the optimal distribution of their values: O(nm²) time, O(m² + chunk · m) memory.
+#[derive(Debug, Clone)]
+pub struct Sgpr {
+    /// Prior covariance.
+    pub kernel: Kernel,
+    /// Prior mean.
+    pub mean: Mean,
+    /// Observation noise.
+    pub likelihood: Gaussian,
+    /// Z, row-major `[m, d]`, on the scale of the model's inputs.
+    pub inducing: Parameter,
+    /// Input columns d.
+    d: usize,
+}
+
+/// What the bound needs of the data: with weights w = 1/σ², A = diag(√w) K_XZ and the residual r.
+struct Moments {
+    /// K_ZZ `[m, m]`.
+    k: Tensor<2>,
+    /// AᵀA = K_ZX W K_XZ `[m, m]`.
+    square: Tensor<2>,
+    /// K_ZX W r `[m]`.
+    projected: Tensor<1>,
+    /// Σ log σ² + rᵀWr + tr(W K) `[1]`.
+    rest: Tensor<1>,
+}
+
+impl Sgpr {
+    /// A model with zero mean, a tenth of unit variance as noise and inducing inputs `z`, row-major `[m, d]`.
+    ///
+    /// # Errors
+    /// [`Error::Shape`] when `z` is empty or holds half a row.
+    pub fn new(kernel: Kernel, z: &[f64], d: usize) -> Result<Self> {
+        let inducing = inducing_inputs(z, d)?;
+        Ok(Self { kernel, mean: Mean::Zero, likelihood: Gaussian::new(0.1), inducing, d })
+    }
+
+    fn z(&self, scope: &Scope) -> Tensor<2> {
+        scope.value(&self.inducing).reshape([self.inducing.len() / self.d, self.d])
+    }
+
+    fn moments(&self, scope: &Scope, batch: &Batch) -> Result<Moments> {
+        let [n, d] = batch.x.dims();
+        if d != self.d {
+            return Err(Error::shape("inputs", format!("{} columns, as inducing inputs have", self.d), d.to_string()));
+        }
+        let z = self.z(scope);
+        let noise = self.likelihood.variances(scope, n, batch.noise.as_ref()).cast(scope.wide());
+        let residual = (batch.y.clone() - self.mean.at(scope, &batch.x)).cast(scope.wide());
+        let s = noise.clone().sqrt().recip();
+        let t = residual * s.clone();
+        let (square, projected) = products::moments(&self.kernel, scope, &batch.x, &z, &s, &t)?;
+        let prior = self.kernel.diag(scope, &batch.x)?.cast(scope.wide());
+        let rest = (noise.clone().log() + t.powi_scalar(2) + prior / noise).sum();
+        Ok(Moments { k: products::gram_wide(&self.kernel, scope, &z)?, square, projected, rest })
+    }
+
+    /// The posterior under the optimal distribution of inducing values.
+    ///
+    /// # Errors
+    /// [`Error::NotPositiveDefinite`] when K_ZZ cannot be factorised, [`Error::Shape`] for other columns than those of Z.
+    pub fn posterior(&self, compute: Compute, data: Observations) -> Result<WhitenedPosterior> {
+        let scope = Scope::new(compute)?;
+        let Moments { k, square, projected, .. } = self.moments(&scope, &data.batch(&scope))?;
+        let Collapsed { lower, factor, mean, .. } = Collapsed::new(to_f64(k)?, to_f64(square)?, to_f64(projected)?)?;
+        // q(v) = N(γ, B⁻¹): Rᵀ = L_B⁻¹.
+        let m = mean.len();
+        let mut root = vec![0.0; m * m];
+        root.iter_mut().step_by(m + 1).for_each(|d| *d = 1.0);
+        solve::lower(view(&factor.lower(), m), view_mut(&mut root, m));
+        let z = (self.inducing.internal(), self.d);
+        let prior = (&self.kernel, &self.mean);
+        Ok(WhitenedPosterior::new(prior, compute, z, lower, mean, Root::Lower(root)))
+    }
+}
+
+/// Inducing inputs as a parameter.
+pub(super) fn inducing_inputs(z: &[f64], d: usize) -> Result<Parameter> {
+    if d == 0 || z.is_empty() || !z.len().is_multiple_of(d) {
+        return Err(Error::shape("inducing inputs", format!("rows of {d} columns"), format!("{} values", z.len())));
+    }
+    Ok(Parameter::real("inducing", Unit::None, z))
+}
+
+impl Model for Sgpr {
+    fn objective(&self, scope: &Scope, batch: &Batch) -> Result<Tensor<1>> {
+        let n = batch.y.dims()[0] as f64;
+        let Moments { k, square, projected, rest } = self.moments(scope, batch)?;
+        let loss = (rest + n * std::f64::consts::TAU.ln()) * 0.5 + collapsed(k, square, projected)?;
+        Ok(loss.cast(scope.dtype()))
+    }
+}
+
+impl Parameters for Sgpr {
+    fn parameters(&self) -> Vec<(String, &Parameter)> {
+        let mut all = super::prior_parameters(&self.kernel, &self.mean, &self.likelihood);
+        all.push(("inducing".into(), &self.inducing));
+        all
+    }
+
+    fn parameters_mut(&mut self) -> Vec<(String, &mut Parameter)> {
+        let mut all = super::prior_parameters_mut(&mut self.kernel, &mut self.mean, &mut self.likelihood);
+        all.push(("inducing".into(), &mut self.inducing));
+        all
+    }
+}

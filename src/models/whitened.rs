@@ -1,0 +1,146 @@
+//! The posterior that all models with inducing points share: f given a normal distribution of whitened inducing values.
+//!
+//! With K_ZZ = L Lᵀ, u = m(Z) + L v and q(v) = N(μ, R Rᵀ), a = L⁻¹ k(Z, x*): mean m + aᵀμ, variance k** − aᵀa + aᵀR Rᵀa
+//! (Hensman et al. 2015, *Scalable variational Gaussian process classification*, eq. 10, whitened).
+
+use super::posterior::{Joint, Marginals, Posterior, column_squares, combine, subtract_gram};
+use crate::device::{Compute, Precision};
+use crate::error::{Error, Result};
+use crate::kernels::Kernel;
+use crate::linalg::dense::{product, solve, triangular, view, view_mut};
+use crate::linalg::real::Real;
+use crate::means::Mean;
+use crate::products;
+use crate::scope::{Scope, to_f64};
+
+/// A triangular root Rᵀ of the covariance of whitened values, row-major `[m, m]`, zeros in its other triangle.
+#[derive(Debug, Clone)]
+pub(super) enum Root {
+    /// Rᵀ is lower triangular.
+    Lower(Vec<f64>),
+    /// Rᵀ is upper triangular.
+    Upper(Vec<f64>),
+}
+
+/// The posterior of one latent function given its whitened inducing values.
+///
+/// Factorisations and solves are in f64, products with the root in the precision of the model.
+#[derive(Debug, Clone)]
+pub struct WhitenedPosterior {
+    kernel: Kernel,
+    mean: Mean,
+    compute: Compute,
+    /// Inducing inputs, row-major `[m, d]`.
+    z: Vec<f64>,
+    d: usize,
+    /// L, row-major `[m, m]`.
+    lower: Vec<f64>,
+    /// μ `[m]`.
+    whitened: Vec<f64>,
+    root: Root,
+    /// The root in f32, where that is the model's precision.
+    single: Vec<f32>,
+}
+
+/// Rows predicted at once.
+const CHUNK: usize = 1024;
+
+impl WhitenedPosterior {
+    /// The posterior for inducing inputs `z`, the factor of their covariance, and the distribution of whitened values.
+    pub(super) fn new(
+        (kernel, mean): (&Kernel, &Mean),
+        compute: Compute,
+        (z, d): (Vec<f64>, usize),
+        lower: Vec<f64>,
+        whitened: Vec<f64>,
+        root: Root,
+    ) -> Self {
+        let (Root::Lower(numbers) | Root::Upper(numbers)) = &root;
+        let single = match compute.precision {
+            Precision::F32 => numbers.iter().map(|&x| x as f32).collect(),
+            Precision::F64 => Vec::new(),
+        };
+        Self { kernel: kernel.clone(), mean: mean.clone(), compute, z, d, lower, whitened, root, single }
+    }
+
+    /// Inducing inputs, row-major `[m, d]`.
+    pub fn inducing(&self) -> &[f64] {
+        &self.z
+    }
+
+    /// μ `[m]`, the mean of the whitened inducing values.
+    pub fn whitened_mean(&self) -> &[f64] {
+        &self.whitened
+    }
+
+    fn rows(&self, x: &[f64]) -> Result<usize> {
+        if x.len().is_multiple_of(self.d) {
+            return Ok(x.len() / self.d);
+        }
+        Err(Error::shape("inputs", format!("rows of {} columns", self.d), format!("{} values", x.len())))
+    }
+
+    /// a = L⁻¹ k(Z, x) `[m, rows]`, and the means of f.
+    fn projected(&self, scope: &Scope, x: &[f64], rows: usize) -> Result<(Vec<f64>, Vec<f64>)> {
+        let (points, m) = (scope.matrix(x, rows, self.d), self.whitened.len());
+        let inducing = scope.matrix(&self.z, m, self.d);
+        let mut a = to_f64(products::cross_wide(&self.kernel, scope, &inducing, &points)?)?;
+        solve::lower(view(&self.lower, m), view_mut(&mut a, rows));
+        let prior = to_f64(self.mean.at(scope, &points))?;
+        let mean = prior.iter().zip(combine(&a, &self.whitened)).map(|(m, k)| m + k).collect();
+        Ok((a, mean))
+    }
+
+    /// Rᵀa in another number type.
+    fn spread<T: Real>(&self, root: &[T], a: &[T]) -> Vec<T> {
+        let m = self.whitened.len();
+        let rows = a.len() / m;
+        let mut out = vec![T::of(0.0); a.len()];
+        match self.root {
+            Root::Lower(_) => triangular::lower(view_mut(&mut out, rows), view(root, m), view(a, rows)),
+            Root::Upper(_) => triangular::upper(view_mut(&mut out, rows), view(root, m), view(a, rows)),
+        }
+        out
+    }
+
+    fn wide_root(&self) -> &[f64] {
+        let (Root::Lower(numbers) | Root::Upper(numbers)) = &self.root;
+        numbers
+    }
+}
+
+impl Posterior for WhitenedPosterior {
+    fn predict(&self, x: &[f64]) -> Result<Marginals> {
+        self.rows(x)?;
+        let scope = Scope::new(self.compute)?;
+        let mut all = Marginals::default();
+        for chunk in x.chunks(CHUNK * self.d) {
+            let rows = chunk.len() / self.d;
+            let (a, mean) = self.projected(&scope, chunk, rows)?;
+            let prior = to_f64(self.kernel.diag(&scope, &scope.matrix(chunk, rows, self.d))?)?;
+            let spread = if self.single.is_empty() {
+                column_squares(&self.spread(self.wide_root(), &a), rows)
+            } else {
+                let a: Vec<f32> = a.iter().map(|&x| x as f32).collect();
+                column_squares(&self.spread(&self.single, &a), rows)
+            };
+            let explained: Vec<f64> =
+                column_squares(&a, rows).iter().zip(spread).map(|(explained, left)| explained - left).collect();
+            all.extend(mean.into_iter(), &prior, &explained);
+        }
+        Ok(all)
+    }
+
+    fn predict_joint(&self, x: &[f64]) -> Result<Joint> {
+        let rows = self.rows(x)?;
+        let scope = Scope::new(self.compute)?;
+        let (a, mean) = self.projected(&scope, x, rows)?;
+        let points = scope.matrix(x, rows, self.d);
+        let mut covariance = to_f64(products::gram_wide(&self.kernel, &scope, &points)?)?;
+        subtract_gram(&mut covariance, &a, rows);
+        let spread = self.spread(self.wide_root(), &a);
+        product::add(view_mut(&mut covariance, rows), view(&spread, rows).transpose(), view(&spread, rows), 1.0);
+        crate::linalg::dense::inverse::mirror(view_mut(&mut covariance, rows));
+        Ok(Joint { mean, covariance })
+    }
+}
