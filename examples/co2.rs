@@ -66,7 +66,7 @@ fn main() -> Result<()> {
         "{} after {} steps, {:.1} s",
         fitted.summary.termination, fitted.summary.iterations, fitted.summary.seconds
     );
-    println!("{}", fitted.model.kernel);
+    println!("{}", fitted.model.kernel());
 
     let scores = score(targets(&test)?, &fitted.predict(&test)?)?;
     println!("RMSE                  {:.3} ppm", scores.rmse);
@@ -88,7 +88,7 @@ fn draw(fitted: &Fitted, train: &Dataset, test: &Dataset, from: f64, options: &O
     let (first, last) = (train.x[0], test.x[test.n - 1]);
     let grid: Vec<f64> = (0..=1500).map(|i| first + (last - first) * f64::from(i) / 1500.0).collect();
     let standardised = fitted.input_scale.apply(&grid)?;
-    let noise = fitted.model.likelihood.noise.internal()[0];
+    let noise = fitted.model.likelihood().noise.internal()[0];
     let mut total = fitted.posterior().predict(&standardised)?;
     total.variance.iter_mut().for_each(|v| *v += noise);
     let total = fitted.in_user_units(&total);
@@ -99,7 +99,7 @@ fn draw(fitted: &Fitted, train: &Dataset, test: &Dataset, from: f64, options: &O
     let scale = fitted.target_scale.sd;
     let parts = (0..TITLES.len())
         .map(|i| {
-            let part = fitted.posterior().predict_component(i, &standardised)?;
+            let part = fitted.posterior().exact("components")?.predict_component(i, &standardised)?;
             let mean: Vec<f64> = part.mean.iter().map(|m| m * scale).collect();
             let sd: Vec<f64> = part.variance.iter().map(|v| v.sqrt() * scale).collect();
             Ok(Curve::gaussian(&grid, &mean, &sd))

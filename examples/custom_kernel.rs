@@ -55,7 +55,7 @@ fn main() -> Result<()> {
 
     let settings = Settings { kernel: "arc_cosine + 0.5 * linear".into(), ..Settings::default() };
     let fitted = Fitted::fit(schema, &data, settings, &TrainConfig::default(), &registry, &mut [])?;
-    println!("{}", fitted.model.kernel);
+    println!("{}", fitted.model.kernel());
 
     let path = std::env::temp_dir().join("custom_kernel.cagey");
     fitted.save(&path)?;

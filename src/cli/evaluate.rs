@@ -60,7 +60,7 @@ impl Evaluate {
     fn predictions(&self, fitted: &Fitted) -> Result<(Vec<f64>, Vec<Predictive>)> {
         let Some(path) = &self.data else {
             self.splitting.refuse()?;
-            return Ok(fitted.leave_one_out());
+            return fitted.leave_one_out();
         };
         let data = self.splitting.scored(self.reading.read(path, &fitted.schema, true, false)?)?;
         Ok((targets(&data, fitted.settings.target_transform)?.to_vec(), fitted.predict(&data)?))

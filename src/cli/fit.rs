@@ -1,13 +1,12 @@
 //! `cagey fit`
 
-use std::io::IsTerminal;
 use std::path::PathBuf;
 
 use cagey::data::{Dataset, ReadOptions, read_training};
-use cagey::fitted::Fitted;
+use cagey::fitted::Plan;
 use cagey::kernels::registry::Registry;
 use cagey::metrics::score;
-use cagey::train::{Log, Observer, Progress};
+use cagey::train::{Log, Observer, Progress, TrainConfig};
 use cagey::{Error, Result};
 use clap::Args;
 use sha2::{Digest, Sha256};
@@ -25,6 +24,7 @@ Examples:
   cagey fit concrete.csv --target strength -o concrete.cagey
   cagey fit co2.csv --holdout-last 0.2 --kernel \"rbf + periodic(period=1) * rbf + rq\"
   cagey fit data.csv --init noise=0.1 --fix noise --bounds lengthscale=0.1..100
+  cagey fit large.csv --model cagp --actions 512 --optimizer adam --lr 0.1
   cagey fit data.csv --restarts 5 --prior \"noise=halfcauchy(1)\" -o model.cagey"
 )]
 pub struct Fit {
@@ -97,14 +97,14 @@ impl Fit {
         }
         let (rows, columns) = (report::count(train.n, "row"), report::count(train.d, "input column"));
         eprintln!("{rows}, {columns}, target `{}`", train.target_name);
-        self.announce(train.n);
-
         let fingerprint = format!("data {}, {settings:?}", digest(&train));
         let config = self.training.config(fingerprint)?;
         let (mut progress, mut log) = (Progress::new(), self.log_every.map(Log::stderr));
         let mut observers: Vec<&mut dyn Observer> = vec![&mut progress];
         observers.extend(log.as_mut().map(|log| log as &mut dyn Observer));
-        let fitted = Fitted::fit(schema, &train, settings, &config, &Registry::default(), &mut observers)?;
+        let plan = Plan::new(schema, &train, settings, config.seed, &Registry::default())?;
+        announce(&plan, &config)?;
+        let fitted = plan.train(&config, &mut observers)?;
         fitted.save(&self.output)?;
 
         let transform = fitted.settings.target_transform;
@@ -117,8 +117,8 @@ impl Fit {
                 "termination": fitted.summary.termination,
                 "iterations": fitted.summary.iterations,
                 "seconds": fitted.summary.seconds,
-                "kernel": fitted.model.kernel.to_string(),
-                "noise": fitted.model.likelihood.noise.values()[0],
+                "kernel": fitted.model.kernel().to_string(),
+                "noise": fitted.model.likelihood().noise.values()[0],
                 "scores": scores,
                 "warnings": fitted.summary.warnings,
             }));
@@ -148,18 +148,26 @@ impl Fit {
         }
         output::check(&self.output, &tables.chain(states).collect::<Vec<_>>())
     }
+}
 
-    /// Says what is coming when it is large: n³ time and n² memory.
-    fn announce(&self, n: usize) {
-        let bytes = 8.0 * 3.0 * (n as f64).powi(2);
-        if n > 5000 && std::io::stderr().is_terminal() {
-            eprintln!(
-                "exact GP on {n} rows: about {:.1} GB of memory and {:.0e} operations a step",
-                bytes / 1e9,
-                (n as f64).powi(3)
-            );
-        }
+/// Bytes beyond which a step's memory is told before it is taken.
+const LARGE: f64 = 5e8;
+/// Seconds of a step beyond which the time of the training is told before it begins.
+const LONG: f64 = 0.2;
+
+/// Says what is coming when it is large: memory as computed, time as one step takes.
+fn announce(plan: &Plan, config: &TrainConfig) -> Result<()> {
+    let (title, bytes) = (plan.model().title(), plan.bytes());
+    if bytes > LARGE {
+        eprintln!("{title}: about {:.1} GB of memory a step", bytes / 1e9);
     }
+    let cost = plan.cost()?;
+    if cost.seconds > LONG {
+        let (step, all) = (cost.seconds, cost.seconds * config.steps as f64);
+        let limit = config.max_time.map_or(String::new(), |t| format!(", or what --max-time allows: {} s", t.as_secs()));
+        eprintln!("{title}: {step:.2} s a step, {:.0} min for {} steps{limit}", (all / 60.0).ceil(), config.steps);
+    }
+    Ok(())
 }
 
 /// Tells data sets apart, by names and values.

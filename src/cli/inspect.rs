@@ -42,7 +42,7 @@ impl Inspect {
             })
             .collect();
         report::print_json(&json!({
-            "kernel": fitted.model.kernel.to_string(),
+            "kernel": fitted.model.kernel().to_string(),
             "parameters": parameters,
             "settings": fitted.settings,
             "inputs": fitted.input_names(),
@@ -58,7 +58,7 @@ impl Inspect {
 pub fn description(fitted: &Fitted) -> String {
     let (settings, summary, scale) = (&fitted.settings, &fitted.summary, &fitted.target_scale);
     let names = fitted.input_names();
-    let mut text = String::from("Exact Gaussian process\n");
+    let mut text = fitted.model.title() + "\n";
     let inputs = if names.len() > 8 { format!("{} columns", names.len()) } else { names.join(", ") };
     text += &report::table(&[
         ("inputs".into(), inputs),
@@ -89,6 +89,9 @@ pub fn description(fitted: &Fitted) -> String {
     text
 }
 
+/// Most numbers of a parameter that are listed.
+const MOST_SHOWN: usize = 32;
+
 fn shown(parameter: &Parameter, names: &[String]) -> String {
     let number = |v: &f64| cagey::params::shown(*v);
     let values = parameter.values();
@@ -96,6 +99,10 @@ fn shown(parameter: &Parameter, names: &[String]) -> String {
         [value] => number(value),
         many if many.len() == names.len() => {
             many.iter().zip(names).map(|(v, name)| format!("{name} {}", number(v))).collect::<Vec<_>>().join(", ")
+        }
+        many if many.len() > MOST_SHOWN => {
+            let (low, high) = many.iter().fold((f64::INFINITY, f64::NEG_INFINITY), |(l, h), v| (l.min(*v), h.max(*v)));
+            format!("{} numbers from {} to {}", many.len(), number(&low), number(&high))
         }
         many => many.iter().map(number).collect::<Vec<_>>().join(", "),
     };

@@ -88,7 +88,7 @@ impl Plot {
 
     /// Inputs of the training data in user units, targets too.
     fn training(fitted: &Fitted) -> Result<(Vec<f64>, Vec<f64>)> {
-        let data = fitted.posterior().data();
+        let data = fitted.data();
         let y = data.y.iter().map(|z| fitted.target_scale.inverse(*z)).collect();
         Ok((fitted.input_scale.invert(&data.x)?, y))
     }
@@ -123,11 +123,12 @@ impl Plot {
         let (test_x, test_y) = held_out(data)?;
         let (grid, standardised) = self.grid(&x, &test_x, fitted)?;
         let total = curve(&grid, &with_noise(fitted, fitted.posterior().predict(&standardised)?));
-        let summands = fitted.model.kernel.summands();
+        let exact = fitted.posterior().exact("drawing components")?;
+        let summands = fitted.model.kernel().summands();
         let titles: Vec<String> = summands.iter().map(|kernel| kernel.shape()).collect();
         let curves: Vec<Curve> = (0..summands.len())
             .map(|i| {
-                let part = fitted.posterior().predict_component(i, &standardised)?;
+                let part = exact.predict_component(i, &standardised)?;
                 // A component is a deviation: it has the target's unit but not its mean.
                 let sd = fitted.target_scale.sd;
                 let means: Vec<f64> = part.mean.iter().map(|m| m * sd).collect();
@@ -180,7 +181,7 @@ impl Plot {
     fn calibration(&self, fitted: &Fitted, data: Option<&Dataset>) -> Result<()> {
         let (y, predictions) = match data {
             Some(data) => (targets(data, fitted.settings.target_transform)?.to_vec(), fitted.predict(data)?),
-            None => fitted.leave_one_out(),
+            None => fitted.leave_one_out()?,
         };
         let (nominal, observed): (Vec<f64>, Vec<f64>) = calibration_curve(&y, &predictions).into_iter().unzip();
         let pit: Vec<f64> = y.iter().zip(&predictions).map(|(y, p)| p.cdf(*y)).collect();
@@ -215,7 +216,7 @@ fn held_out(data: Option<&Dataset>) -> Result<(Vec<f64>, Vec<f64>)> {
 
 /// Predictions of y on a grid; known noise of rows has no meaning there and is left out.
 fn with_noise(fitted: &Fitted, mut marginals: Marginals) -> Vec<Predictive> {
-    let noise = fitted.model.likelihood.noise.internal()[0];
+    let noise = fitted.model.likelihood().noise.internal()[0];
     marginals.variance.iter_mut().for_each(|v| *v += noise);
     fitted.in_user_units(&marginals)
 }

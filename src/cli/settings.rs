@@ -6,8 +6,10 @@ use std::time::Duration;
 
 use cagey::data::TargetTransform;
 use cagey::device::{Compute, DeviceKind, Precision};
-use cagey::fitted::Settings;
+use cagey::fitted::{ActionPolicy, ModelChoice, Settings};
+use cagey::models::cagp::CagpObjective;
 use cagey::models::exact::ExactObjective;
+use cagey::models::ordering::RowOrder;
 use cagey::params::Prior;
 use cagey::train::{Adam, CheckpointPlan, EarlyStopping, Lbfgs, Optimizer, Restarts, Schedule, TrainConfig};
 use cagey::{Error, Result};
@@ -24,9 +26,27 @@ pub struct ModelOptions {
     /// Prior mean, where there are no data near
     #[arg(long, value_name = "NAME", value_enum, default_value_t = MeanName::Zero)]
     mean: MeanName,
-    /// What to minimise
+    /// Model
+    #[arg(long, value_name = "NAME", value_enum, default_value_t = ModelName::Exact)]
+    model: ModelName,
+    /// What an exact model minimises
     #[arg(long, value_name = "NAME", value_enum, default_value_t = Minimised::Ml)]
     objective: Minimised,
+    /// Most actions of a computation-aware model: more are closer to the exact one
+    #[arg(long, default_value_t = 512, value_name = "N", value_parser = values::count(1..=values::MOST))]
+    actions: usize,
+    /// How a computation-aware model chooses its actions
+    #[arg(long, value_name = "NAME", value_enum, default_value_t = PolicyName::Learned)]
+    policy: PolicyName,
+    /// What a computation-aware model minimises
+    #[arg(long, value_name = "NAME", value_enum, default_value_t = LossName::Elbo)]
+    loss: LossName,
+    /// Order of rows that blocks of learned actions are cut from
+    #[arg(long, value_name = "NAME", value_enum, default_value_t = OrderName::Tree)]
+    row_order: OrderName,
+    /// Inducing inputs of a sparse model
+    #[arg(long, default_value_t = 512, value_name = "M", value_parser = values::count(1..=values::MOST))]
+    inducing: usize,
     /// Model a function of the target instead of the target
     #[arg(long, value_name = "NAME", value_enum, default_value_t = Transform::None)]
     target_transform: Transform,
@@ -121,6 +141,48 @@ enum MeanName {
     Linear,
 }
 
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+enum ModelName {
+    /// Without approximation: time grows with the cube of the rows
+    Exact,
+    /// Computation-aware: error bars include what was not computed
+    Cagp,
+    /// Sparse, through inducing inputs and the collapsed bound
+    Sgpr,
+}
+
+#[derive(Debug, Clone, Copy, ValueEnum)]
+enum PolicyName {
+    /// Block-sparse actions, learned with the hyperparameters
+    Learned,
+    /// Residuals: conjugate gradients
+    Cg,
+    /// Rows by pivoted Cholesky
+    Cholesky,
+    /// Lanczos vectors
+    Lanczos,
+    /// Eigenvectors of the largest eigenvalues
+    Eigenvector,
+    /// Gaussian random vectors
+    Random,
+}
+
+#[derive(Debug, Clone, Copy, ValueEnum)]
+enum LossName {
+    /// A bound of the negative log marginal likelihood
+    Elbo,
+    /// Negative log likelihood of the projected data
+    Projected,
+}
+
+#[derive(Debug, Clone, Copy, ValueEnum)]
+enum OrderName {
+    /// Rows of a block are near each other
+    Tree,
+    /// As the data come
+    Data,
+}
+
 #[derive(Debug, Clone, Copy, ValueEnum)]
 enum Minimised {
     /// Negative log marginal likelihood
@@ -169,10 +231,7 @@ impl ModelOptions {
                 MeanName::Linear => "linear",
             }
             .into(),
-            objective: match self.objective {
-                Minimised::Ml => ExactObjective::MarginalLikelihood,
-                Minimised::Loo => ExactObjective::LeaveOneOut,
-            },
+            model: self.choice(),
             standardize: !self.no_standardize,
             target_transform: match self.target_transform {
                 Transform::None => TargetTransform::Identity,
@@ -190,6 +249,39 @@ impl ModelOptions {
             bounds: self.bounds.iter().map(|text| interval(text)).collect::<Result<_>>()?,
             compute: Compute::new(self.device.unwrap_or(default.kind), self.dtype),
         })
+    }
+}
+
+impl ModelOptions {
+    fn choice(&self) -> ModelChoice {
+        match self.model {
+            ModelName::Exact => ModelChoice::Exact {
+                objective: match self.objective {
+                    Minimised::Ml => ExactObjective::MarginalLikelihood,
+                    Minimised::Loo => ExactObjective::LeaveOneOut,
+                },
+            },
+            ModelName::Cagp => ModelChoice::Cagp {
+                actions: self.actions,
+                policy: match self.policy {
+                    PolicyName::Learned => ActionPolicy::Learned,
+                    PolicyName::Cg => ActionPolicy::Cg,
+                    PolicyName::Cholesky => ActionPolicy::Cholesky,
+                    PolicyName::Lanczos => ActionPolicy::Lanczos,
+                    PolicyName::Eigenvector => ActionPolicy::Eigenvector,
+                    PolicyName::Random => ActionPolicy::Random,
+                },
+                objective: match self.loss {
+                    LossName::Elbo => CagpObjective::Elbo,
+                    LossName::Projected => CagpObjective::Projected,
+                },
+                order: match self.row_order {
+                    OrderName::Tree => RowOrder::Tree,
+                    OrderName::Data => RowOrder::Data,
+                },
+            },
+            ModelName::Sgpr => ModelChoice::Sgpr { inducing: self.inducing },
+        }
     }
 }
 

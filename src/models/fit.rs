@@ -2,7 +2,8 @@
 
 use super::{Batch, Model, Observations};
 use crate::device::Compute;
-use crate::error::Result;
+use crate::error::{Error, Result};
+use crate::linalg::jitter::watch;
 use crate::scope::Scope;
 use crate::train::{self, Evaluation, Objective, Observer, Outcome, Step, TrainConfig};
 
@@ -23,7 +24,7 @@ pub fn fit<M: Model>(
     let start = model.free_raw();
     let batch = data.batch(&Scope::new(compute)?);
     let config = config.clone().loss_scale(data.n() as f64);
-    let outcome = train::fit(&mut Loss { model, compute, batch }, &start, &config, observers)?;
+    let outcome = train::fit(&mut Loss { model, compute, batch, jitter: None }, &start, &config, observers)?;
     model.set_free_raw(&outcome.x)?;
     Ok(outcome)
 }
@@ -50,6 +51,8 @@ struct Loss<'a, M> {
     model: &'a mut M,
     compute: Compute,
     batch: Batch,
+    /// The relative jitter that the first evaluation needed.
+    jitter: Option<f64>,
 }
 
 impl<M: Model> Objective for Loss<'_, M> {
@@ -59,6 +62,11 @@ impl<M: Model> Objective for Loss<'_, M> {
 
     fn evaluate(&mut self, x: &[f64], _step: Step) -> Result<Evaluation> {
         self.model.set_free_raw(x)?;
-        evaluate(self.model, self.compute, &self.batch)
+        let (evaluation, jitter) = watch(|| evaluate(self.model, self.compute, &self.batch));
+        // With jitter it is the objective of another model, one with more noise: no point to move to.
+        if jitter > *self.jitter.get_or_insert(jitter) {
+            return Err(Error::NotFinite(format!("the objective without a jitter of {jitter:.0e} of the mean variance")));
+        }
+        evaluation
     }
 }

@@ -5,6 +5,7 @@ pub mod cggp;
 pub mod diagnose;
 pub mod exact;
 pub mod fit;
+pub mod inducing;
 pub mod ordering;
 pub mod posterior;
 pub mod sgpr;

@@ -53,6 +53,11 @@ impl Sgpr {
         Ok(Self { kernel, mean: Mean::Zero, likelihood: Gaussian::new(0.1), inducing, d })
     }
 
+    /// Number of inducing inputs m.
+    pub fn len(&self) -> usize {
+        self.inducing.len() / self.d
+    }
+
     fn z(&self, scope: &Scope) -> Tensor<2> {
         scope.value(&self.inducing).reshape([self.inducing.len() / self.d, self.d])
     }

@@ -1,0 +1,150 @@
+//! A model together with the data it was fitted to: from a table to predictions in its own units, and to one file.
+
+mod columns;
+mod file;
+mod plan;
+mod regressor;
+mod settings;
+
+use serde::{Deserialize, Serialize};
+
+pub use plan::{Cost, Plan};
+pub use regressor::{Conditioned, Regressor};
+pub use settings::{ActionPolicy, ModelChoice, Settings};
+
+use crate::data::{Dataset, InputScale, Schema, TargetScale};
+use crate::error::Result;
+use crate::kernels::registry::Registry;
+use crate::metrics::Predictive;
+use crate::models::Observations;
+use crate::models::posterior::{Marginals, Posterior};
+use crate::train::{History, Observer, TrainConfig};
+use columns::Inputs;
+
+/// How a model came to be.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Summary {
+    /// Rows of training data.
+    pub rows: usize,
+    /// `Adam` or `L-BFGS`.
+    pub optimizer: String,
+    /// Why training ended, in words.
+    pub termination: String,
+    /// Best objective per row, priors included.
+    pub loss: f64,
+    /// Steps of the best run.
+    pub iterations: usize,
+    /// Evaluations of the objective in all runs.
+    pub evaluations: usize,
+    /// Seconds of training.
+    pub seconds: f64,
+    /// Seed of restarts and minibatches.
+    pub seed: u64,
+    /// Final loss of each restart, none where it failed.
+    pub restarts: Vec<Option<f64>>,
+    /// What looks degenerate, with advice.
+    pub warnings: Vec<String>,
+    /// The learning curve.
+    pub history: History,
+}
+
+/// A fitted model: what `cagey fit` writes and every other command reads.
+#[derive(Debug, Clone)]
+pub struct Fitted {
+    /// How columns are read.
+    pub schema: Schema,
+    /// What was asked for.
+    pub settings: Settings,
+    /// The inputs' standardisation.
+    pub input_scale: InputScale,
+    /// The target's transform and standardisation.
+    pub target_scale: TargetScale,
+    /// The model with its learned parameters.
+    pub model: Regressor,
+    /// How it was trained.
+    pub summary: Summary,
+    data: Observations,
+    posterior: Conditioned,
+}
+
+impl Fitted {
+    /// Fits a model to a table: a [`Plan`], carried out.
+    ///
+    /// # Errors
+    /// As [`Plan::new`] and [`Plan::train`].
+    pub fn fit(
+        schema: Schema,
+        data: &Dataset,
+        settings: Settings,
+        config: &TrainConfig,
+        registry: &Registry,
+        observers: &mut [&mut dyn Observer],
+    ) -> Result<Self> {
+        Plan::new(schema, data, settings, config.seed, registry)?.train(config, observers)
+    }
+
+    /// The posterior over the latent function, in standardised units.
+    pub fn posterior(&self) -> &Conditioned {
+        &self.posterior
+    }
+
+    /// The observations conditioned on, in standardised units.
+    pub fn data(&self) -> &Observations {
+        &self.data
+    }
+
+    /// Standardised inputs of a table, and the known noise variances of its rows.
+    ///
+    /// # Errors
+    /// [`Error::Data`] when the noise column is missing, [`Error::Shape`] when columns differ.
+    pub fn standardise(&self, data: &Dataset) -> Result<(Vec<f64>, Option<Vec<f64>>)> {
+        let Inputs { x, noise: known, .. } = Inputs::of(data, self.settings.noise_column.as_deref())?;
+        let noise = known.map(|sd| sd.iter().map(|s| (s / self.target_scale.sd).powi(2)).collect());
+        Ok((self.input_scale.apply(&x)?, noise))
+    }
+
+    /// Names of the input columns, in the order of the kernel's `dims`.
+    pub fn input_names(&self) -> Vec<String> {
+        let noise = self.settings.noise_column.as_deref();
+        self.schema.feature_names().into_iter().filter(|name| Some(name.as_str()) != noise).collect()
+    }
+
+    /// The distribution of y at the rows of a table.
+    ///
+    /// # Errors
+    /// As [`standardise`](Self::standardise).
+    pub fn predict(&self, data: &Dataset) -> Result<Vec<Predictive>> {
+        let (x, known) = self.standardise(data)?;
+        let mut marginals = self.posterior.predict(&x)?;
+        let learned = self.model.likelihood().noise.internal()[0];
+        for (i, variance) in marginals.variance.iter_mut().enumerate() {
+            *variance += learned + known.as_ref().map_or(0.0, |known| known[i]);
+        }
+        Ok(self.in_user_units(&marginals))
+    }
+
+    /// The distribution of the latent function f at the rows of a table.
+    ///
+    /// # Errors
+    /// As [`standardise`](Self::standardise).
+    pub fn predict_latent(&self, data: &Dataset) -> Result<Vec<Predictive>> {
+        let (x, _) = self.standardise(data)?;
+        Ok(self.in_user_units(&self.posterior.predict(&x)?))
+    }
+
+    /// Leave-one-out predictions of the training targets, in closed form, with those targets.
+    ///
+    /// # Errors
+    /// [`Error::Usage`](crate::Error::Usage) for models other than the exact one.
+    pub fn leave_one_out(&self) -> Result<(Vec<f64>, Vec<Predictive>)> {
+        let marginals = self.posterior.exact("leaving one out in closed form")?.leave_one_out();
+        let y = self.data.y.iter().map(|z| self.target_scale.inverse(*z)).collect();
+        Ok((y, self.in_user_units(&marginals)))
+    }
+
+    /// Marginals in standardised units as distributions in the user's.
+    pub fn in_user_units(&self, marginals: &Marginals) -> Vec<Predictive> {
+        let pairs = marginals.mean.iter().zip(&marginals.variance);
+        pairs.map(|(mean, variance)| self.target_scale.predictive(*mean, variance.sqrt())).collect()
+    }
+}

@@ -1,0 +1,192 @@
+//! From a table and settings to a model that is ready to train: what it will cost can be asked before it is paid.
+
+use std::time::Instant;
+
+use super::columns::Inputs;
+use super::{ActionPolicy, Fitted, ModelChoice, Regressor, Settings, Summary};
+use crate::data::{Dataset, InputScale, Schema, TargetScale, TargetTransform};
+use crate::error::{Error, Result};
+use crate::kernels::registry::Registry;
+use crate::kernels::{initial, text};
+use crate::means::Mean;
+use crate::models::{Observations, diagnose, fit};
+use crate::params::Parameters;
+use crate::scope::Scope;
+use crate::train::{self, Observer, TrainConfig};
+
+/// A model before its training, with the data it will be trained on.
+#[derive(Debug, Clone)]
+pub struct Plan {
+    schema: Schema,
+    settings: Settings,
+    input_scale: InputScale,
+    target_scale: TargetScale,
+    model: Regressor,
+    data: Observations,
+    warnings: Vec<String>,
+}
+
+/// What one evaluation of the objective and its gradient takes.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Cost {
+    /// Measured seconds.
+    pub seconds: f64,
+    /// Computed bytes, roughly.
+    pub bytes: f64,
+}
+
+impl Plan {
+    /// Prepares data and model.
+    ///
+    /// # Errors
+    /// [`Error::Data`] for targets that cannot be used, [`Error::KernelText`] and [`Error::Usage`] for settings that do
+    /// not fit.
+    pub fn new(schema: Schema, data: &Dataset, settings: Settings, seed: u64, registry: &Registry) -> Result<Self> {
+        let Inputs { x, names, noise: known } = Inputs::of(data, settings.noise_column.as_deref())?;
+        let d = names.len();
+        if d == 0 {
+            return Err(Error::Data("no input column is left beside the target and the noise column".into()));
+        }
+        let named = |error| match error {
+            Error::Data(problem) => Error::Data(format!("{problem} (the input columns are `{}`)", names.join("`, `"))),
+            other => other,
+        };
+        let standardise = settings.standardize;
+        let input_scale = if standardise { InputScale::fit(&x, d).map_err(named)? } else { InputScale::identity(d) };
+        let mut target_scale = TargetScale::fit(settings.target_transform, data)?;
+        if !settings.standardize {
+            (target_scale.mean, target_scale.sd) = (0.0, 1.0);
+        }
+        if known.is_some() && settings.target_transform != TargetTransform::Identity {
+            return Err(Error::Usage("known noise needs an untransformed target; drop --target-transform".into()));
+        }
+        let noise = known.map(|sd| sd.iter().map(|s| (s / target_scale.sd).powi(2)).collect());
+        let observations = Observations::new(input_scale.apply(&x)?, d, target_scale.forward(data)?, noise)?;
+
+        let warnings = constants(&observations, &names, &data.target_name);
+        let observations = ordered(observations, &settings.model)?;
+        let model = build(&settings, &observations, &input_scale, &target_scale, seed, registry)?;
+        Ok(Self { schema, settings, input_scale, target_scale, model, data: observations, warnings })
+    }
+
+    /// The model as it will start.
+    pub fn model(&self) -> &Regressor {
+        &self.model
+    }
+
+    /// Bytes that a training step takes, roughly; computed without touching the data.
+    pub fn bytes(&self) -> f64 {
+        self.model.bytes(self.settings.compute, self.data.n(), self.data.d)
+    }
+
+    /// Evaluates the objective and its gradient once, to tell what a training step takes.
+    ///
+    /// # Errors
+    /// What the objective reports.
+    pub fn cost(&self) -> Result<Cost> {
+        let batch = self.data.batch(&Scope::new(self.settings.compute)?);
+        let start = Instant::now();
+        fit::evaluate(&self.model, self.settings.compute, &batch)?;
+        Ok(Cost { seconds: start.elapsed().as_secs_f64(), bytes: self.bytes() })
+    }
+
+    /// Trains the model and conditions it on the data.
+    ///
+    /// # Errors
+    /// What training reports.
+    pub fn train(mut self, config: &TrainConfig, observers: &mut [&mut dyn Observer]) -> Result<Fitted> {
+        let compute = self.settings.compute;
+        let outcome = fit::fit(&mut self.model, compute, &self.data, config, observers)?;
+        let Self { schema, settings, input_scale, target_scale, model, data, mut warnings } = self;
+        warnings.extend(diagnose::warnings(&model, &data));
+        let summary = summarise(&outcome, config, data.n(), warnings);
+        let posterior = model.posterior(compute, data.clone())?;
+        Ok(Fitted { schema, settings, input_scale, target_scale, model, summary, data, posterior })
+    }
+}
+
+/// The rows in the order that the model wants.
+fn ordered(data: Observations, choice: &ModelChoice) -> Result<Observations> {
+    match *choice {
+        ModelChoice::Cagp { actions, policy: ActionPolicy::Learned, order, .. } => {
+            data.permuted(&order.of(&data, actions)?)
+        }
+        _ => Ok(data),
+    }
+}
+
+fn build(
+    settings: &Settings,
+    data: &Observations,
+    input_scale: &InputScale,
+    target_scale: &TargetScale,
+    seed: u64,
+    registry: &Registry,
+) -> Result<Regressor> {
+    let mut kernel = text::parse(&settings.kernel, data.d, registry)?;
+    kernel.set_units(&input_scale.sd, target_scale.sd);
+    initial::initialise(&mut kernel, &data.x, data.d);
+    let mut mean = Mean::named(&settings.mean, data.d)?;
+    mean.set_units(&input_scale.sd, target_scale.mean, target_scale.sd);
+    let mut model = Regressor::new(&settings.model, kernel, mean, data, seed)?;
+    let likelihood = model.likelihood_mut();
+    likelihood.set_units(target_scale.sd);
+    likelihood.noise.set_internal(&[0.1]);
+    for (name, values) in &settings.init {
+        for parameter in model.find_mut(name)? {
+            parameter.give(values)?;
+        }
+    }
+    for (name, lower, upper) in &settings.bounds {
+        for parameter in model.find_mut(name)? {
+            parameter.set_bounds(*lower, *upper)?;
+        }
+    }
+    for (name, prior) in &settings.priors {
+        for parameter in model.find_mut(name)? {
+            parameter.prior = Some(*prior);
+        }
+    }
+    for name in &settings.fix {
+        for parameter in model.find_mut(name)? {
+            parameter.fixed = true;
+        }
+    }
+    Ok(model)
+}
+
+/// Says which inputs are constant, and whether the target is: nothing can be learned from them.
+fn constants(data: &Observations, names: &[String], target: &str) -> Vec<String> {
+    let constant = |mut values: Box<dyn Iterator<Item = &f64> + '_>| {
+        let first = values.next();
+        values.all(|value| Some(value) == first)
+    };
+    let mut found = Vec::new();
+    if data.n() == 1 {
+        return vec!["there is one row of data: the model knows its value and nothing of the noise".into()];
+    }
+    if constant(Box::new(data.y.iter())) {
+        found.push(format!("the target `{target}` is constant: error bars rest on no data"));
+    }
+    let columns = (0..data.d).filter(|column| constant(Box::new(data.x[*column..].iter().step_by(data.d))));
+    found.extend(columns.map(|column| {
+        format!("the input `{}` is constant and tells nothing: leave it out with `--features`", names[column])
+    }));
+    found
+}
+
+fn summarise(outcome: &train::Outcome, config: &TrainConfig, rows: usize, warnings: Vec<String>) -> Summary {
+    Summary {
+        rows,
+        optimizer: config.optimizer.name().into(),
+        termination: outcome.termination.to_string(),
+        loss: outcome.loss,
+        iterations: outcome.iterations,
+        evaluations: outcome.evaluations,
+        seconds: outcome.seconds,
+        seed: config.seed,
+        restarts: outcome.restarts.iter().map(|restart| restart.loss).collect(),
+        warnings,
+        history: outcome.history.clone(),
+    }
+}

@@ -1,0 +1,121 @@
+//! What to fit.
+
+use serde::{Deserialize, Serialize};
+
+use crate::data::TargetTransform;
+use crate::device::Compute;
+use crate::models::cagp::CagpObjective;
+use crate::models::exact::ExactObjective;
+use crate::models::ordering::RowOrder;
+use crate::params::Prior;
+
+/// What to fit: the model and what is known of its parameters, all numbers in the units of the data.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct Settings {
+    /// Kernel text; see [`kernels::text`](mod@crate::kernels::text).
+    pub kernel: String,
+    /// `zero`, `constant` or `linear`.
+    pub mean: String,
+    /// The model and its approximation.
+    pub model: ModelChoice,
+    /// Whether inputs and target are standardised for the computation.
+    pub standardize: bool,
+    /// The function of the target that is modelled.
+    pub target_transform: TargetTransform,
+    /// Column of known standard deviations of the target per row.
+    pub noise_column: Option<String>,
+    /// Initial values by parameter name.
+    pub init: Vec<(String, Vec<f64>)>,
+    /// Parameters to keep at their initial values.
+    pub fix: Vec<String>,
+    /// Priors by parameter name.
+    pub priors: Vec<(String, Prior)>,
+    /// Bounds by parameter name.
+    pub bounds: Vec<(String, f64, f64)>,
+    /// Device and precision.
+    pub compute: Compute,
+}
+
+impl Default for Settings {
+    fn default() -> Self {
+        Self {
+            kernel: "matern32(ard)".into(),
+            mean: "zero".into(),
+            model: ModelChoice::default(),
+            standardize: true,
+            target_transform: TargetTransform::Identity,
+            noise_column: None,
+            init: Vec::new(),
+            fix: Vec::new(),
+            priors: Vec::new(),
+            bounds: Vec::new(),
+            compute: Compute::default(),
+        }
+    }
+}
+
+/// A model with the options of its own.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(tag = "kind", rename_all = "kebab-case")]
+pub enum ModelChoice {
+    /// Without approximation: n³ time, n² memory.
+    Exact {
+        /// What to minimise.
+        objective: ExactObjective,
+    },
+    /// Computation-aware: n² time, and variances that include what was not computed.
+    Cagp {
+        /// Most actions.
+        actions: usize,
+        /// How they are chosen.
+        policy: ActionPolicy,
+        /// What to minimise.
+        objective: CagpObjective,
+        /// The order of rows that blocks of learned actions are cut from.
+        order: RowOrder,
+    },
+    /// Sparse, with the collapsed bound: n m² time.
+    Sgpr {
+        /// Inducing inputs m.
+        inducing: usize,
+    },
+}
+
+impl ModelChoice {
+    /// The names of all models, as a file has them.
+    pub const KINDS: [&str; 3] = ["exact", "cagp", "sgpr"];
+
+    /// The name of this one.
+    pub fn kind(&self) -> &'static str {
+        match self {
+            Self::Exact { .. } => Self::KINDS[0],
+            Self::Cagp { .. } => Self::KINDS[1],
+            Self::Sgpr { .. } => Self::KINDS[2],
+        }
+    }
+}
+
+impl Default for ModelChoice {
+    fn default() -> Self {
+        Self::Exact { objective: ExactObjective::MarginalLikelihood }
+    }
+}
+
+/// How a computation-aware model chooses its actions.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum ActionPolicy {
+    /// Block-sparse and learned with the hyperparameters (CaGP-Opt).
+    Learned,
+    /// Residuals (CaGP-CG).
+    Cg,
+    /// Rows by pivoted Cholesky (CaGP-Chol).
+    Cholesky,
+    /// Lanczos vectors from the targets.
+    Lanczos,
+    /// Eigenvectors with the largest eigenvalues.
+    Eigenvector,
+    /// Gaussian random vectors.
+    Random,
+}
