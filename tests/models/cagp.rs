@@ -10,12 +10,12 @@ use cagey::models::{Batch, Model, Observations, fit};
 use cagey::params::Parameters;
 use cagey::products::{self, BlockSparse};
 use cagey::scope::{Scope, scalar, to_f64};
+use cagey::solvers::Probes;
 use cagey::solvers::itergp::{IterGpOptions, Stop};
 use cagey::solvers::policies::{
     Eigenvector, Lanczos, LanczosSeed, Learned, Mixed, Order, Pivots, Policy, Preconditioned, PseudoInput, Random,
     Residual, UnitVector,
 };
-use cagey::solvers::Probes;
 use proptest::prelude::*;
 
 use crate::common::{assert_close, columns, flat, golden, kernel, kernel_gradient, rows};
@@ -190,7 +190,12 @@ fn only_the_span_of_the_actions_matters() {
     let scaled: Vec<f64> = (0..n).map(|row| values[row] * lengths[owner(row)]).collect();
     let dense: Vec<f64> = (0..n * i).map(|e| if owner(e / i) == e % i { values[e / i] } else { 0.0 }).collect();
     let sparse = Cagp::new(matern(), Actions::from_blocks(&scaled, offsets));
-    assert_close("sparse", &[loss(&sparse, &batch)], &[loss(&Cagp::new(matern(), Actions::dense(&dense, i)), &batch)], 1e-9);
+    assert_close(
+        "sparse",
+        &[loss(&sparse, &batch)],
+        &[loss(&Cagp::new(matern(), Actions::dense(&dense, i)), &batch)],
+        1e-9,
+    );
     let none = Cagp::new(matern(), Actions::from_blocks(&vec![0.0; n], BlockSparse::even(n, i)));
     assert!(none.objective(&Scope::new(F64).unwrap(), &batch).is_err(), "actions of length zero");
 }
@@ -369,8 +374,7 @@ fn more_actions_without_starting_over() {
         let values: Vec<f64> = s.chunks(9).flat_map(|row| &row[from..to]).copied().collect();
         Actions::dense(&values, to - from)
     };
-    let posterior =
-        |actions: Actions| Cagp::new(matern(), actions).posterior(F64, observations.clone()).unwrap();
+    let posterior = |actions: Actions| Cagp::new(matern(), actions).posterior(F64, observations.clone()).unwrap();
     let agree = |name: &str, grown: &CagpPosterior, whole: &CagpPosterior| {
         let (a, b) = (grown.predict(&POINTS).unwrap(), whole.predict(&POINTS).unwrap());
         assert_close(&format!("{name} mean"), &a.mean, &b.mean, 1e-8);
@@ -529,7 +533,8 @@ fn blocks_of_a_tree_are_coherent_and_complete() {
     // Along a line the leaves are intervals in order, whatever the ties.
     let line = [5.0, 1.0, 1.0, 3.0, 0.0, 9.0, 1.0];
     let order = kd_tree(&line, 1, &[2.0], 3).unwrap();
-    let blocks: Vec<Vec<f64>> = BlockSparse::even(7, 3).windows(2).map(|w| order[w[0]..w[1]].iter().map(|&r| line[r]).collect()).collect();
+    let blocks: Vec<Vec<f64>> =
+        BlockSparse::even(7, 3).windows(2).map(|w| order[w[0]..w[1]].iter().map(|&r| line[r]).collect()).collect();
     let largest = |b: &Vec<f64>| b.iter().copied().fold(f64::MIN, f64::max);
     let smallest = |b: &Vec<f64>| b.iter().copied().fold(f64::MAX, f64::min);
     assert!(blocks.windows(2).all(|w| largest(&w[0]) <= smallest(&w[1])));
@@ -537,8 +542,13 @@ fn blocks_of_a_tree_are_coherent_and_complete() {
     assert!(observations.permuted(&[0, 0]).is_err());
 }
 
-const KERNELS: [&str; 5] =
-    ["matern12(ard)", "matern52(0.7)", "rbf(ard) + linear", "rq + white(variance=0.1)", "periodic(period=1.5) * matern32"];
+const KERNELS: [&str; 5] = [
+    "matern12(ard)",
+    "matern52(0.7)",
+    "rbf(ard) + linear",
+    "rq + white(variance=0.1)",
+    "periodic(period=1.5) * matern32",
+];
 
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(48))]

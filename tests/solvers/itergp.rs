@@ -162,7 +162,8 @@ fn policies_choose_what_they_say() {
         (0..i).map(|j| s.iter().skip(j).step_by(i).position(|v| *v == 1.0).unwrap()).collect()
     };
     assert_eq!(rows(&turns, 6), [0, 30, 1, 31, 2, 3]);
-    let switched = Mixed::new(vec![unit(Pivots::Data), unit(Pivots::Given((20..30).collect()))], Order::Switch(vec![3]));
+    let switched =
+        Mixed::new(vec![unit(Pivots::Data), unit(Pivots::Given((20..30).collect()))], Order::Switch(vec![3]));
     assert_eq!(rows(&switched.unwrap(), 6), [0, 1, 2, 20, 21, 22]);
 }
 
@@ -375,7 +376,11 @@ fn the_solve_itself_is_differentiable() {
 #[test]
 fn single_precision_solves_follow() {
     let (double, single) = (plain(), Case::new(Scope::new(F32).unwrap()));
-    for policy in [Box::new(Residual) as Box<dyn Policy>, unit(Pivots::Largest), Box::new(Random { probes: Probes::Gaussian, seed: 2 })] {
+    for policy in [
+        Box::new(Residual) as Box<dyn Policy>,
+        unit(Pivots::Largest),
+        Box::new(Random { probes: Probes::Gaussian, seed: 2 }),
+    ] {
         let options = IterGpOptions::budget(8);
         let (a, b) = (single.solve(policy.as_ref(), &options), double.solve(policy.as_ref(), &options));
         assert_close(policy.name(), &weights(&a), &weights(&b), 1e-3);
