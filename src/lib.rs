@@ -14,7 +14,7 @@
 //! | [`params`], [`scope`] | parameters (constraints, priors, units) and how they become tensors |
 //! | [`products`] | covariance matrices and products with them, fused |
 //! | [`linalg`] | dense algebra with analytic adjoints |
-//! | [`solvers`] | conjugate gradients, Lanczos, pivoted Cholesky, stochastic log-determinants |
+//! | [`solvers`] | IterGP and its policies, conjugate gradients, Lanczos, pivoted Cholesky, stochastic log-determinants |
 //! | [`train`] | optimisers, schedules, restarts, observers, checkpoints |
 //! | [`data`], [`metrics`], [`plot`], [`model_file`] | tables, scores, figures, the saved file |
 //! | [`device`], [`error`] | devices and number types; the one error type |

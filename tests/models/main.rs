@@ -1,11 +1,13 @@
 //! Models against reference values, their own definitions and finite differences.
 
+#[path = "../common/mod.rs"]
 mod common;
+
+mod cagp;
 
 use cagey::device::{Compute, DeviceKind, Precision};
 use cagey::kernels::Kernel;
 use cagey::means::Mean;
-use cagey::models::cagp::{Actions, Cagp, CagpObjective};
 use cagey::models::exact::{ExactGp, ExactObjective};
 use cagey::models::posterior::Posterior;
 use cagey::models::{Model, Observations, fit};
@@ -232,84 +234,4 @@ fn bad_observations_are_refused() {
     assert!(Observations::new(vec![f64::INFINITY], 1, vec![0.0], None).is_err());
     assert!(Observations::new(vec![1.0, 2.0, 3.0], 2, vec![0.0], None).is_err());
     assert!(Observations::new(vec![1.0], 1, vec![0.0], Some(vec![-1.0])).is_err());
-}
-
-#[test]
-fn golden_cagp() {
-    for case in golden("cagp") {
-        let name = case["case"].as_str().unwrap();
-        let (n, d) = (rows(&case["X"]), columns(&case["X"]));
-        let (actions, action_gradient) = if case["S"].is_array() {
-            (Actions::dense(&flat(&case["S"]), columns(&case["S"])), "S")
-        } else {
-            let blocks = rows(&case["blocks"]);
-            let offsets = (0..=blocks).map(|a| a * columns(&case["blocks"])).collect();
-            (Actions::from_blocks(&flat(&case["blocks"]), offsets), "blocks")
-        };
-        let mut gp = Cagp::new(kernel(&case["kernel"], d), actions);
-        gp.mean = Mean::named("constant", d).unwrap();
-        gp.parameters_mut().iter_mut().find(|(path, _)| path == "mean.constant").unwrap().1.set(&flat(&case["mean"]));
-        gp.likelihood.noise.set(&flat(&case["noise"]));
-        let data = Observations::new(flat(&case["X"]), d, flat(&case["y"]), None).unwrap();
-        assert_eq!(data.n(), n);
-        let expected = &case["expected"];
-        for (compute, tolerance) in [(F64, 1e-8), (F32, 2e-4)] {
-            let scope = Scope::training(compute).unwrap();
-            let loss = gp.objective(&scope, &data.batch(&scope)).unwrap();
-            assert_close(name, &[scalar(loss.clone()).unwrap()], &flat(&expected["loss"]), tolerance);
-            let (_, raw) = scope.gradient(loss, &gp).unwrap();
-            let mut want: Vec<f64> = kernel_gradient(&gp.kernel, &expected["grad"]["kernel"]).concat();
-            want.extend(flat(&expected["grad"]["mean"]));
-            want.extend(flat(&expected["grad"]["noise"]));
-            want.extend(flat(&expected["grad"][action_gradient]));
-            let slopes: Vec<f64> = gp.parameters().iter().flat_map(|(_, p)| p.internal_slope()).collect();
-            let got: Vec<f64> = raw.iter().zip(slopes).map(|(g, s)| g / s).collect();
-            assert_close(&format!("{name} gradient"), &got, &want, tolerance);
-        }
-        let train = flat(&case["X"]);
-        let posterior = gp.posterior(F64, data).unwrap();
-        assert_close(&format!("{name} weights"), posterior.weights(), &flat(&expected["v_tilde"]), 1e-8);
-        let fitted = posterior.predict(&train).unwrap();
-        assert_close(&format!("{name} train mean"), &fitted.mean, &flat(&expected["train_mean"]), 1e-8);
-        let points = flat(&case["Xs"]);
-        let joint = posterior.predict_joint(&points).unwrap();
-        assert_close(&format!("{name} f_mean"), &joint.mean, &flat(&expected["f_mean"]), 1e-8);
-        assert_close(&format!("{name} f_cov"), &joint.covariance, &flat(&expected["f_cov"]), 1e-8);
-        check_posterior(name, &posterior, &points, rows(&case["Xs"]), d);
-    }
-}
-
-#[test]
-fn computation_aware_bounds_and_limits() {
-    let observations = data(24, 2);
-    let exact = ExactGp::new(Kernel::parse("matern32(ard)", 2).unwrap());
-    let scope = Scope::new(F64).unwrap();
-    let batch = observations.batch(&scope);
-    let exact_loss = scalar(exact.objective(&scope, &batch).unwrap()).unwrap();
-    let exact_posterior = exact.posterior(F64, observations.clone()).unwrap();
-    let points = [0.1, 0.2, -1.0, 1.5, 3.0, -3.0];
-    let truth = exact_posterior.predict(&points).unwrap();
-    let noise = exact.likelihood.noise.internal()[0];
-    for i in [1, 5, 7, 24] {
-        let mut gp = Cagp::new(exact.kernel.clone(), Actions::blocks(24, i, 3).unwrap());
-        let elbo = scalar(gp.objective(&scope, &batch).unwrap()).unwrap();
-        gp.objective = CagpObjective::Projected;
-        let projected = scalar(gp.objective(&scope, &batch).unwrap()).unwrap();
-        let rest = 0.5 * (24 - i) as f64 * (2.0 * std::f64::consts::PI * noise).ln();
-        assert!(projected + rest <= exact_loss + 1e-8 && exact_loss <= elbo + 1e-8, "i = {i}");
-        let predicted = gp.posterior(F64, observations.clone()).unwrap().predict(&points).unwrap();
-        for (computed, exact) in predicted.variance.iter().zip(&truth.variance) {
-            assert!(*computed >= exact - 1e-10, "i = {i}: never overconfident");
-        }
-        if i == 24 {
-            assert_close("elbo", &[elbo], &[exact_loss], 1e-9);
-            assert_close("projected", &[projected], &[exact_loss], 1e-9);
-            assert_close("mean", &predicted.mean, &truth.mean, 1e-8);
-            assert_close("variance", &predicted.variance, &truth.variance, 1e-8);
-        }
-    }
-    assert!(Actions::blocks(24, 25, 0).is_err());
-    assert!(Actions::blocks(24, 0, 0).is_err());
-    let wrong = Cagp::new(exact.kernel.clone(), Actions::blocks(10, 2, 0).unwrap());
-    assert!(wrong.objective(&scope, &batch).is_err());
 }

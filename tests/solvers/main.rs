@@ -1,6 +1,9 @@
 //! Iterative solvers, each alone against dense algebra, and the matrix-free GP against the exact one.
 
+#[path = "../common/mod.rs"]
 mod common;
+
+mod itergp;
 
 use std::cell::RefCell;
 

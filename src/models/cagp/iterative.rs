@@ -3,7 +3,7 @@
 use burn::tensor::Tensor;
 
 use super::objective::Projection;
-use super::{CagpObjective, CagpPosterior, one_noise, prior};
+use super::{CagpObjective, CagpPosterior, one_noise, prior, products_with};
 use crate::device::Compute;
 use crate::error::Result;
 use crate::kernels::Kernel;
@@ -12,7 +12,6 @@ use crate::linalg::Factor;
 use crate::means::Mean;
 use crate::models::{Batch, Model, Observations};
 use crate::params::{Parameter, Parameters, prefixed};
-use crate::products;
 use crate::scope::{Scope, to_f64};
 use crate::solvers::itergp::{Basis, IterGpOptions, Solve, SolveObserver, SolveReport, System, itergp};
 use crate::solvers::policies::{Pivots, Policy, Residual, UnitVector};
@@ -92,7 +91,8 @@ impl IterativeCagp {
     pub fn actions(&self, scope: &Scope, batch: &Batch) -> Result<Tensor<2>> {
         let plain = Scope::new(scope.compute())?.with_budget(scope.budget());
         let batch = Batch { x: batch.x.clone().inner(), y: batch.y.clone().inner(), noise: batch.noise.clone() };
-        self.solve(&plain, &batch, None)?.actions.into_dense()
+        let Solve { actions, .. } = self.solve(&plain, &batch, None)?;
+        actions.into_dense()
     }
 
     /// Conditions the prior on observations as far as the solve goes; also says how far that was.
@@ -122,7 +122,7 @@ impl Model for IterativeCagp {
         let (s, ks) = match self.differentiation {
             Differentiation::Detached => {
                 let s = self.actions(scope, batch)?;
-                let ks = products::kv_gram(&self.kernel, scope, &batch.x, &s)?;
+                let ks = products_with(&self.kernel, scope, &batch.x, &s)?;
                 (s, ks)
             }
             Differentiation::Unrolled => {

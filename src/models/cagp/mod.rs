@@ -63,7 +63,7 @@ impl Cagp {
         let (basis, norms) = self.actions.unit(scope)?;
         let projection = match basis.single() {
             Some(Ok(s)) => {
-                let ks = products::kv_gram(&self.kernel, scope, &batch.x, s)?;
+                let ks = products_with(&self.kernel, scope, &batch.x, s)?;
                 Projection::dense(&self.kernel, scope, &batch.x, (s.clone(), ks), &residual)?
             }
             Some(Err(blocks)) => Projection::sparse(&self.kernel, scope, &batch.x, blocks, &residual)?,
@@ -89,6 +89,18 @@ impl Cagp {
 /// The parts of a prior that all these models share, as the exact GP that they approximate.
 fn prior(kernel: &Kernel, mean: &Mean, likelihood: &Gaussian) -> ExactGp {
     ExactGp { mean: mean.clone(), likelihood: likelihood.clone(), ..ExactGp::new(kernel.clone()) }
+}
+
+/// Columns of a product at once: enough to be as fast as any number, few enough that its work space is small beside S.
+const COLUMNS: usize = 128;
+
+/// KS `[n, i]` for dense actions.
+fn products_with(kernel: &Kernel, scope: &Scope, x: &Tensor<2>, s: &Tensor<2>) -> Result<Tensor<2>> {
+    let i = s.dims()[1];
+    let parts = (0..i)
+        .step_by(COLUMNS)
+        .map(|first| products::kv_gram(kernel, scope, x, &s.clone().narrow(1, first, COLUMNS.min(i - first))));
+    Ok(Tensor::cat(parts.collect::<Result<_>>()?, 1))
 }
 
 fn one_noise(batch: &Batch) -> Result<()> {

@@ -11,9 +11,7 @@ use crate::models::exact::ExactGp;
 use crate::models::posterior::{Joint, Marginals, Posterior, column_squares, combine, subtract_gram};
 use crate::products;
 use crate::scope::{Scope, to_f64};
-use crate::solvers::itergp::{
-    Basis, IterGpOptions, SolveObserver, SolveReport, Start, System, itergp_from,
-};
+use crate::solvers::itergp::{Basis, IterGpOptions, SolveObserver, SolveReport, Start, System, itergp_from};
 use crate::solvers::policies::Policy;
 
 /// A posterior through actions: mathematical and computational uncertainty together.

@@ -22,13 +22,7 @@ impl<'a> System<'a> {
     ///
     /// # Errors
     /// [`Error::Shape`] when the rows do not match.
-    pub fn new(
-        kernel: &'a Kernel,
-        scope: &'a Scope,
-        x: Tensor<2>,
-        noise: Tensor<1>,
-        y: Tensor<1>,
-    ) -> Result<Self> {
+    pub fn new(kernel: &'a Kernel, scope: &'a Scope, x: Tensor<2>, noise: Tensor<1>, y: Tensor<1>) -> Result<Self> {
         let n = x.dims()[0];
         for (what, rows) in [("noise variances", noise.dims()[0]), ("right-hand side", y.dims()[0])] {
             if rows != n {

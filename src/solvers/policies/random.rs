@@ -32,9 +32,8 @@ impl Policy for Random {
 impl Actor for Random {
     fn next(&mut self, state: &State, most: usize) -> Result<Option<Tensor<2>>> {
         let n = state.system.order();
-        let columns: Vec<f64> = (0..most as u64)
-            .flat_map(|column| self.probes.block(n, 1, self.seed.wrapping_add(column)))
-            .collect();
+        let columns: Vec<f64> =
+            (0..most as u64).flat_map(|column| self.probes.block(n, 1, self.seed.wrapping_add(column))).collect();
         self.seed = self.seed.wrapping_add(most as u64);
         Ok(Some(state.system.scope().matrix(&columns, most, n).transpose()))
     }

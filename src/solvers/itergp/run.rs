@@ -1,0 +1,301 @@
+//! The steps of an iterative solve.
+
+use std::ops::ControlFlow;
+
+use burn::tensor::{DType, Tensor};
+
+use super::{Basis, IterGpOptions, Solve, SolveObserver, SolveReport, Start, Step, Stop, System};
+use crate::error::{Error, Result};
+use crate::linalg::{cholesky, cholesky_solve, solve_lower, solve_lower_transposed};
+use crate::scope::{Scope, to_f64};
+use crate::solvers::policies::{Policy, State};
+
+/// A solve under way.
+pub struct Run<'a> {
+    system: &'a System<'a>,
+    /// Actions of an earlier solve.
+    old: Basis,
+    actions: Basis,
+    products: Basis,
+    /// Of old and new actions together; none before the first.
+    small: Option<Small>,
+    residual: Tensor<2>,
+    dtype: DType,
+}
+
+/// The small algebra: the factor `[i, i]` and the coefficients `[i, 1]`.
+struct Small {
+    factor: Tensor<2>,
+    coefficients: Tensor<2>,
+}
+
+impl<'a> Run<'a> {
+    /// At the beginning, or where an earlier solve ended.
+    pub fn new(system: &'a System<'a>, start: Option<Start>) -> Result<Self> {
+        let scope = system.scope();
+        let dtype = scope.wide();
+        let mut run = Self {
+            system,
+            old: Basis::default(),
+            actions: Basis::default(),
+            products: Basis::default(),
+            small: None,
+            residual: system.right_hand_side().clone(),
+            dtype,
+        };
+        if let Some(start) = start {
+            let i = start.factor.order();
+            let small = |values: &[f64], columns| scope.matrix_in(values, i, columns, dtype);
+            let coefficients = small(start.coefficients, 1);
+            run.old = start.actions.clone();
+            run.residual = run.residual - system.product(&run.old.times(&coefficients)?)?;
+            run.small = Some(Small { factor: small(&start.factor.clone().lower(), i), coefficients });
+        }
+        Ok(run)
+    }
+
+    /// Takes actions until one of the ends.
+    pub fn solve(
+        mut self,
+        policy: &dyn Policy,
+        options: &IterGpOptions,
+        mut observer: Option<&mut dyn SolveObserver>,
+    ) -> Result<Solve> {
+        let scale = norm(self.system.right_hand_side())?;
+        let target = options.absolute.max(options.relative * scale);
+        let budget = options.actions.min(self.system.order().saturating_sub(self.old.len()));
+        let mut actor = policy.start(self.system, budget)?;
+        let orthogonal = policy.orthogonal();
+        let stop = loop {
+            if self.small.is_some() && norm(&self.residual)? < target {
+                break Stop::Converged;
+            }
+            let left = budget - self.actions.len();
+            if left == 0 {
+                break Stop::Budget;
+            }
+            let most = if orthogonal { 1 } else { options.block.clamp(1, left) };
+            let state = State {
+                system: self.system,
+                residual: &self.residual,
+                actions: &self.actions,
+                products: &self.products,
+            };
+            let Some(block) = actor.next(&state, most)? else { break Stop::Exhausted };
+            let width = block.dims()[1];
+            let Some(block) = self.prepared(block, orthogonal)? else { break Stop::Dependent };
+            let explained = self.absorb(block, observer.is_some())?;
+            if let Some(observer) = &mut observer {
+                let step = Step {
+                    actions: self.actions.len(),
+                    residual: norm(&self.residual)?,
+                    scale,
+                    explained: explained.value,
+                };
+                if let ControlFlow::Break(()) = observer.step(&step) {
+                    break Stop::Interrupted;
+                }
+            }
+            if explained.kept < width {
+                break Stop::Dependent;
+            }
+        };
+        self.finish(stop, scale)
+    }
+
+    fn finish(self, stop: Stop, scale: f64) -> Result<Solve> {
+        let Some(Small { factor, coefficients }) = self.small else {
+            return Err(Error::Usage(format!(
+                "the solve of order {} took no action ({stop}): a computation-aware posterior needs at least one",
+                self.system.order()
+            )));
+        };
+        let residual = match (self.old.len(), self.actions.is_empty()) {
+            (0, false) => {
+                let v = coefficients.clone().detach();
+                norm(&(self.system.right_hand_side().clone() - self.products.times(&v)?))?
+            }
+            _ => norm(&self.residual)?,
+        };
+        let report = SolveReport { stop, actions: self.actions.len(), residual, scale };
+        Ok(Solve { actions: self.actions, products: self.products, factor, coefficients, report })
+    }
+
+    /// Unit columns, orthogonal to the actions so far where the policy wishes: neither changes a span. None when nothing
+    /// but rounding is left.
+    fn prepared(&self, block: Tensor<2>, orthogonal: bool) -> Result<Option<Tensor<2>>> {
+        let Some(mut block) = unit(block)? else { return Ok(None) };
+        if orthogonal && !self.actions.is_empty() {
+            let rounding = epsilon(self.system.scope()) * (self.system.order() as f64).sqrt();
+            for _ in 0..2 {
+                let shadow = self.actions.times(&self.actions.transposed_times(&block)?)?;
+                block = block - shadow;
+                if norm(&block)? <= 10.0 * rounding {
+                    return Ok(None);
+                }
+                let Some(next) = unit(block)? else { return Ok(None) };
+                block = next;
+            }
+        }
+        Ok(Some(block))
+    }
+
+    /// Grows everything by the leading columns of a block that are independent.
+    fn absorb(&mut self, block: Tensor<2>, observed: bool) -> Result<Absorbed> {
+        let t = block.dims()[1];
+        let dtype = self.dtype;
+        let z = self.system.product(&block)?;
+        let gram = block.clone().transpose().matmul(z.clone()).cast(dtype);
+        let gram = (gram.clone() + gram.transpose()) * 0.5;
+        let crossed = match &self.small {
+            None => None,
+            Some(small) => {
+                let cross = self.projected(&z)?.cast(dtype);
+                Some(solve_lower(small.factor.clone(), cross)?)
+            }
+        };
+        let schur = match &crossed {
+            None => gram.clone(),
+            Some(w) => gram.clone() - w.clone().transpose().matmul(w.clone()),
+        };
+        let kept = independent(&to_f64(schur.clone())?, &to_f64(gram)?, epsilon(self.system.scope()))?;
+        if kept == 0 {
+            return Ok(Absorbed { kept, value: 0.0 });
+        }
+        let first = |matrix: Tensor<2>| if kept == t { matrix } else { matrix.narrow(1, 0, kept) };
+        let (block, z) = (first(block), first(z));
+        let corner = first(schur).narrow(0, 0, kept);
+        let corner = if kept == 1 { corner.sqrt() } else { cholesky(corner, "the Schur complement of SᵀK̂S")? };
+        let alpha = block.clone().transpose().matmul(self.residual.clone()).cast(dtype);
+        let gain = cholesky_solve(corner.clone(), alpha)?;
+        let crossed = match (&self.small, crossed) {
+            (Some(small), Some(w)) => {
+                let w = first(w);
+                let u = solve_lower_transposed(small.factor.clone(), w.clone())?;
+                Some((w, u))
+            }
+            _ => None,
+        };
+
+        // v gains d·gain and r loses K̂d·gain, where d = s − S u.
+        let mut change = z.clone().matmul(gain.clone().cast(z.dtype()));
+        if let Some((_, u)) = &crossed {
+            change = change - self.covered(&u.clone().matmul(gain.clone()))?;
+        }
+        self.residual = self.residual.clone() - change;
+        let value = if observed { self.explained(&block, &z, &corner, crossed.as_ref().map(|c| &c.1))? } else { 0.0 };
+
+        self.small = Some(match (self.small.take(), crossed) {
+            (Some(Small { factor, coefficients }), Some((w, u))) => {
+                let i = factor.dims()[0];
+                let right = Tensor::zeros([i, kept], (&factor.device(), dtype));
+                let above = Tensor::cat(vec![factor, right], 1);
+                let below = Tensor::cat(vec![w.transpose(), corner], 1);
+                let coefficients = Tensor::cat(vec![coefficients - u.matmul(gain.clone()), gain], 0);
+                Small { factor: Tensor::cat(vec![above, below], 0), coefficients }
+            }
+            _ => Small { factor: corner, coefficients: gain },
+        });
+        self.actions.push(block);
+        self.products.push(z);
+        Ok(Absorbed { kept, value })
+    }
+
+    /// Old and new actions, where there are some.
+    fn bases(&self) -> impl Iterator<Item = &Basis> {
+        [&self.old, &self.actions].into_iter().filter(|basis| !basis.is_empty())
+    }
+
+    /// Sᵀz for all actions so far.
+    fn projected(&self, z: &Tensor<2>) -> Result<Tensor<2>> {
+        let parts = self.bases().map(|basis| basis.transposed_times(z)).collect::<Result<Vec<_>>>()?;
+        Ok(Tensor::cat(parts, 0))
+    }
+
+    /// S u for all actions so far.
+    fn combined(&self, u: &Tensor<2>) -> Result<Tensor<2>> {
+        let mut total =
+            Tensor::zeros([self.system.order(), u.dims()[1]], (&self.residual.device(), self.residual.dtype()));
+        let mut at = 0;
+        for basis in self.bases() {
+            total = total + basis.times(&u.clone().narrow(0, at, basis.len()))?;
+            at += basis.len();
+        }
+        Ok(total)
+    }
+
+    /// K̂S u for all actions so far.
+    fn covered(&self, u: &Tensor<2>) -> Result<Tensor<2>> {
+        let (old, i) = (self.old.len(), u.dims()[0]);
+        if old == 0 {
+            return self.products.times(u);
+        }
+        let earlier = self.system.product(&self.old.times(&u.clone().narrow(0, 0, old))?)?;
+        if i == old { Ok(earlier) } else { Ok(earlier + self.products.times(&u.clone().narrow(0, old, i - old))?) }
+    }
+
+    /// tr(K ΔC K) = ‖K D L⁻ᵀ‖², what these actions take from the summed prior variance at the data.
+    fn explained(&self, block: &Tensor<2>, z: &Tensor<2>, corner: &Tensor<2>, u: Option<&Tensor<2>>) -> Result<f64> {
+        let (mut d, mut kd) = (block.clone(), z.clone());
+        if let Some(u) = u {
+            d = d - self.combined(u)?;
+            kd = kd - self.covered(u)?;
+        }
+        let kd = (kd - self.system.noise().clone() * d).detach().cast(self.dtype);
+        let rooted = solve_lower(corner.clone().detach(), kd.transpose())?;
+        Ok(to_f64(rooted.powi_scalar(2).sum())?.iter().sum())
+    }
+}
+
+struct Absorbed {
+    /// Columns taken.
+    kept: usize,
+    /// What they explain.
+    value: f64,
+}
+
+fn norm(column: &Tensor<2>) -> Result<f64> {
+    let value = to_f64(column.clone().detach().powi_scalar(2).sum())?.iter().sum::<f64>().sqrt();
+    if value.is_finite() {
+        Ok(value)
+    } else {
+        Err(Error::NotFinite("a residual or action of an iterative solve".into()))
+    }
+}
+
+/// Columns over their norms; none when one is zero.
+fn unit(block: Tensor<2>) -> Result<Option<Tensor<2>>> {
+    let norms = block.clone().powi_scalar(2).sum_dim(0).sqrt();
+    let values = to_f64(norms.clone())?;
+    if values.iter().any(|v| !v.is_finite()) {
+        return Err(Error::NotFinite("an action of an iterative solve".into()));
+    }
+    Ok(values.iter().all(|v| *v > 0.0).then(|| block / norms))
+}
+
+fn epsilon(scope: &Scope) -> f64 {
+    if scope.dtype() == DType::F32 { f64::from(f32::EPSILON) } else { f64::EPSILON }
+}
+
+/// How many leading columns have a Schur complement η above rounding, relative to sᵀK̂s.
+fn independent(schur: &[f64], gram: &[f64], epsilon: f64) -> Result<usize> {
+    let t = schur.len().isqrt();
+    if schur.iter().any(|v| !v.is_finite()) {
+        return Err(Error::NotFinite("a product of an iterative solve with the covariance matrix".into()));
+    }
+    let mut lower = vec![0.0; t * t];
+    for i in 0..t {
+        for j in 0..=i {
+            let sum: f64 = (0..j).map(|k| lower[i * t + k] * lower[j * t + k]).sum();
+            let rest = schur[i * t + j] - sum;
+            if i > j {
+                lower[i * t + j] = rest / lower[j * t + j];
+            } else if rest > 16.0 * epsilon * gram[i * t + i] {
+                lower[i * t + i] = rest.sqrt();
+            } else {
+                return Ok(i);
+            }
+        }
+    }
+    Ok(t)
+}

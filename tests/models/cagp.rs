@@ -1,0 +1,606 @@
+//! Computation-aware GPs: golden values, limits, invariances, bounds, and the paper's theorem on their variance.
+
+use cagey::kernels::Kernel;
+use cagey::means::Mean;
+use cagey::models::cagp::{Actions, Cagp, CagpObjective, CagpPosterior, Differentiation, EXACT_ROWS, IterativeCagp};
+use cagey::models::exact::ExactGp;
+use cagey::models::ordering::{RowOrder, kd_tree};
+use cagey::models::posterior::Posterior;
+use cagey::models::{Batch, Model, Observations, fit};
+use cagey::params::Parameters;
+use cagey::products::{self, BlockSparse};
+use cagey::scope::{Scope, scalar, to_f64};
+use cagey::solvers::Probes;
+use cagey::solvers::itergp::{IterGpOptions, Stop};
+use cagey::solvers::policies::{
+    Eigenvector, Lanczos, LanczosSeed, Learned, Mixed, Order, Pivots, Policy, Preconditioned, PseudoInput, Random,
+    Residual, UnitVector,
+};
+use proptest::prelude::*;
+
+use crate::common::{assert_close, columns, flat, golden, kernel, kernel_gradient, rows};
+use crate::{F32, F64, check_posterior, data, noise};
+
+const POINTS: [f64; 8] = [0.1, 0.2, -1.0, 1.5, 3.0, -3.0, 0.7, -0.4];
+
+fn numbers(count: usize, seed: u64) -> Vec<f64> {
+    let mut state = seed;
+    (0..count).map(|_| noise(&mut state)).collect()
+}
+
+fn matern() -> Kernel {
+    Kernel::parse("matern32(ard)", 2).unwrap()
+}
+
+fn loss(gp: &impl Model, batch: &Batch) -> f64 {
+    scalar(gp.objective(&Scope::new(F64).unwrap(), batch).unwrap()).unwrap()
+}
+
+/// Every policy there is, for inputs of two columns and `n` rows.
+fn policies(n: usize) -> Vec<Box<dyn Policy>> {
+    let pseudo = PseudoInput::new(&numbers(16, 5), 2).unwrap();
+    let learned = Learned::new(&numbers(n, 6), BlockSparse::even(n, 7));
+    let random = |probes| Box::new(Random { probes, seed: 4 }) as Box<dyn Policy>;
+    let unit = |pivots| Box::new(UnitVector { pivots }) as Box<dyn Policy>;
+    vec![
+        Box::new(Residual),
+        Box::new(Lanczos { seed: LanczosSeed::Targets }),
+        Box::new(Lanczos { seed: LanczosSeed::Gaussian(2) }),
+        unit(Pivots::Data),
+        unit(Pivots::Largest),
+        unit(Pivots::Given(vec![3, 9, 1, 12, 7, 5])),
+        Box::new(pseudo),
+        Box::new(Eigenvector),
+        random(Probes::Rademacher),
+        random(Probes::Gaussian),
+        Box::new(learned.clone()),
+        Box::new(Mixed::new(vec![Box::new(Residual), Box::new(learned)], Order::Turns).unwrap()),
+        Box::new(Mixed::new(vec![unit(Pivots::Data), Box::new(Residual)], Order::Switch(vec![2])).unwrap()),
+        Box::new(Preconditioned::new(unit(Pivots::Largest), 3, Box::new(Residual))),
+        Box::new(Preconditioned::new(Box::new(Residual), 2, random(Probes::Gaussian))),
+    ]
+}
+
+fn iterative(policy: Box<dyn Policy>, actions: usize) -> IterativeCagp {
+    let options = IterGpOptions { block: 3, ..IterGpOptions::budget(actions) };
+    let mut gp = IterativeCagp::new(matern(), policy, options);
+    gp.likelihood.noise.set(&[0.2]);
+    gp
+}
+
+/// The batch form at dense actions.
+fn batch_form(gp: &IterativeCagp, s: &[f64], i: usize) -> Cagp {
+    let mut fixed = Cagp::new(gp.kernel.clone(), Actions::dense(s, i));
+    fixed.actions.values.fixed = true;
+    fixed.likelihood = gp.likelihood.clone();
+    fixed.mean = gp.mean.clone();
+    fixed.objective = gp.objective;
+    fixed
+}
+
+/// Central differences of a function of the raw parameters.
+fn differences(raw: &[f64], at: impl Fn(&[f64]) -> f64) -> Vec<f64> {
+    let shifted = |i: usize, h: f64| {
+        let mut moved = raw.to_vec();
+        moved[i] += h;
+        at(&moved)
+    };
+    (0..raw.len()).map(|i| (shifted(i, 1e-5) - shifted(i, -1e-5)) / 2e-5).collect()
+}
+
+#[test]
+fn golden_cagp() {
+    for case in golden("cagp") {
+        let name = case["case"].as_str().unwrap();
+        let (n, d) = (rows(&case["X"]), columns(&case["X"]));
+        let (actions, action_gradient) = if case["S"].is_array() {
+            (Actions::dense(&flat(&case["S"]), columns(&case["S"])), "S")
+        } else {
+            let blocks = rows(&case["blocks"]);
+            let offsets = (0..=blocks).map(|a| a * columns(&case["blocks"])).collect();
+            (Actions::from_blocks(&flat(&case["blocks"]), offsets), "blocks")
+        };
+        let mut gp = Cagp::new(kernel(&case["kernel"], d), actions);
+        gp.mean = Mean::named("constant", d).unwrap();
+        gp.parameters_mut().iter_mut().find(|(path, _)| path == "mean.constant").unwrap().1.set(&flat(&case["mean"]));
+        gp.likelihood.noise.set(&flat(&case["noise"]));
+        let data = Observations::new(flat(&case["X"]), d, flat(&case["y"]), None).unwrap();
+        assert_eq!(data.n(), n);
+        let expected = &case["expected"];
+        for (compute, tolerance) in [(F64, 1e-8), (F32, 2e-4)] {
+            let scope = Scope::training(compute).unwrap();
+            let loss = gp.objective(&scope, &data.batch(&scope)).unwrap();
+            assert_close(name, &[scalar(loss.clone()).unwrap()], &flat(&expected["loss"]), tolerance);
+            let (_, raw) = scope.gradient(loss, &gp).unwrap();
+            let mut want: Vec<f64> = kernel_gradient(&gp.kernel, &expected["grad"]["kernel"]).concat();
+            want.extend(flat(&expected["grad"]["mean"]));
+            want.extend(flat(&expected["grad"]["noise"]));
+            want.extend(flat(&expected["grad"][action_gradient]));
+            let slopes: Vec<f64> = gp.parameters().iter().flat_map(|(_, p)| p.internal_slope()).collect();
+            let got: Vec<f64> = raw.iter().zip(slopes).map(|(g, s)| g / s).collect();
+            assert_close(&format!("{name} gradient"), &got, &want, tolerance);
+        }
+        let train = flat(&case["X"]);
+        let posterior = gp.posterior(F64, data).unwrap();
+        assert_close(&format!("{name} weights"), &posterior.weights(), &flat(&expected["v_tilde"]), 1e-8);
+        let fitted = posterior.predict(&train).unwrap();
+        assert_close(&format!("{name} train mean"), &fitted.mean, &flat(&expected["train_mean"]), 1e-8);
+        let points = flat(&case["Xs"]);
+        let joint = posterior.predict_joint(&points).unwrap();
+        assert_close(&format!("{name} f_mean"), &joint.mean, &flat(&expected["f_mean"]), 1e-8);
+        assert_close(&format!("{name} f_cov"), &joint.covariance, &flat(&expected["f_cov"]), 1e-8);
+        check_posterior(name, &posterior, &points, rows(&case["Xs"]), d);
+    }
+}
+
+#[test]
+fn computation_aware_bounds_and_limits() {
+    let observations = data(24, 2);
+    let exact = ExactGp::new(Kernel::parse("matern32(ard)", 2).unwrap());
+    let scope = Scope::new(F64).unwrap();
+    let batch = observations.batch(&scope);
+    let exact_loss = scalar(exact.objective(&scope, &batch).unwrap()).unwrap();
+    let exact_posterior = exact.posterior(F64, observations.clone()).unwrap();
+    let points = [0.1, 0.2, -1.0, 1.5, 3.0, -3.0];
+    let truth = exact_posterior.predict(&points).unwrap();
+    let noise = exact.likelihood.noise.internal()[0];
+    for i in [1, 5, 7, 24] {
+        let mut gp = Cagp::new(exact.kernel.clone(), Actions::blocks(24, i, 3).unwrap());
+        let elbo = scalar(gp.objective(&scope, &batch).unwrap()).unwrap();
+        gp.objective = CagpObjective::Projected;
+        let projected = scalar(gp.objective(&scope, &batch).unwrap()).unwrap();
+        let rest = 0.5 * (24 - i) as f64 * (2.0 * std::f64::consts::PI * noise).ln();
+        assert!(projected + rest <= exact_loss + 1e-8 && exact_loss <= elbo + 1e-8, "i = {i}");
+        let predicted = gp.posterior(F64, observations.clone()).unwrap().predict(&points).unwrap();
+        for (computed, exact) in predicted.variance.iter().zip(&truth.variance) {
+            assert!(*computed >= exact - 1e-10, "i = {i}: never overconfident");
+        }
+        if i == 24 {
+            assert_close("elbo", &[elbo], &[exact_loss], 1e-9);
+            assert_close("projected", &[projected], &[exact_loss], 1e-9);
+            assert_close("mean", &predicted.mean, &truth.mean, 1e-8);
+            assert_close("variance", &predicted.variance, &truth.variance, 1e-8);
+        }
+    }
+    assert!(Actions::blocks(24, 25, 0).is_err());
+    assert!(Actions::blocks(24, 0, 0).is_err());
+    let wrong = Cagp::new(exact.kernel.clone(), Actions::blocks(10, 2, 0).unwrap());
+    assert!(wrong.objective(&scope, &batch).is_err());
+}
+
+#[test]
+fn only_the_span_of_the_actions_matters() {
+    let (n, i) = (24, 5);
+    let observations = data(n, 2);
+    let batch = observations.batch(&Scope::new(F64).unwrap());
+    let (s, w) = (numbers(n * i, 1), numbers(i * i, 2));
+    let mixed: Vec<f64> = (0..n * i).map(|e| (0..i).map(|k| s[e / i * i + k] * w[k * i + e % i]).sum()).collect();
+    for objective in [CagpObjective::Elbo, CagpObjective::Projected] {
+        let model = |s: &[f64]| Cagp { objective, ..Cagp::new(matern(), Actions::dense(s, i)) };
+        assert_close("loss", &[loss(&model(&mixed), &batch)], &[loss(&model(&s), &batch)], 1e-9);
+        let predict = |s: &[f64]| model(s).posterior(F64, observations.clone()).unwrap().predict(&POINTS).unwrap();
+        assert_close("mean", &predict(&mixed).mean, &predict(&s).mean, 1e-8);
+        assert_close("variance", &predict(&mixed).variance, &predict(&s).variance, 1e-8);
+    }
+    // Block-sparse actions of any lengths are dense ones with zeros.
+    let offsets = BlockSparse::even(n, i);
+    let values = numbers(n, 3);
+    let owner = |row: usize| offsets.iter().rposition(|&o| o <= row).unwrap();
+    let lengths = [1e-9, 4.0, 1e7, 0.3, 2.0];
+    let scaled: Vec<f64> = (0..n).map(|row| values[row] * lengths[owner(row)]).collect();
+    let dense: Vec<f64> = (0..n * i).map(|e| if owner(e / i) == e % i { values[e / i] } else { 0.0 }).collect();
+    let sparse = Cagp::new(matern(), Actions::from_blocks(&scaled, offsets));
+    assert_close(
+        "sparse",
+        &[loss(&sparse, &batch)],
+        &[loss(&Cagp::new(matern(), Actions::dense(&dense, i)), &batch)],
+        1e-9,
+    );
+    let none = Cagp::new(matern(), Actions::from_blocks(&vec![0.0; n], BlockSparse::even(n, i)));
+    assert!(none.objective(&Scope::new(F64).unwrap(), &batch).is_err(), "actions of length zero");
+}
+
+#[test]
+fn iterative_form_equals_batch_form() {
+    let n = 24;
+    let observations = data(n, 2);
+    let scope = Scope::new(F64).unwrap();
+    let batch = observations.batch(&scope);
+    for policy in policies(n) {
+        for objective in [CagpObjective::Elbo, CagpObjective::Projected] {
+            let mut gp = iterative(policy.clone(), 6);
+            gp.mean = Mean::named("constant", 2).unwrap();
+            gp.mean.parameters_mut()[0].1.set(&[0.3]);
+            gp.objective = objective;
+            let name = format!("{:?}", gp.policy);
+            let solve = gp.solve(&scope, &batch, None).unwrap();
+            assert_eq!((solve.actions.len(), solve.report.stop), (6, Stop::Budget), "{name}");
+            let s = to_f64(solve.actions.clone().into_dense().unwrap()).unwrap();
+            let fixed = batch_form(&gp, &s, 6);
+            for differentiation in [Differentiation::Detached, Differentiation::Unrolled] {
+                gp.differentiation = differentiation;
+                assert_close(&name, &[loss(&gp, &batch)], &[loss(&fixed, &batch)], 1e-9);
+            }
+            let expected = fixed.posterior(F64, observations.clone()).unwrap().predict(&POINTS).unwrap();
+            let (posterior, _) = gp.posterior(F64, observations.clone()).unwrap();
+            let got = posterior.predict(&POINTS).unwrap();
+            assert_close(&name, &got.mean, &expected.mean, 1e-8);
+            assert_close(&name, &got.variance, &expected.variance, 1e-8);
+            // The solve's own weights and precision give the same.
+            let points = scope.matrix(&POINTS, 4, 2);
+            let cross = products::cross(&gp.kernel, &scope, &batch.x, &points).unwrap();
+            let shift = to_f64(cross.clone().transpose().matmul(solve.weights().unwrap())).unwrap();
+            assert_close(&name, &shift.iter().map(|v| v + 0.3).collect::<Vec<_>>(), &expected.mean, 1e-8);
+            let explained = to_f64((solve.precision_times(&cross).unwrap() * cross).sum_dim(0)).unwrap();
+            let prior = to_f64(gp.kernel.diag(&scope, &points).unwrap()).unwrap();
+            let variance: Vec<f64> = prior.iter().zip(explained).map(|(p, e)| p - e).collect();
+            assert_close(&name, &variance, &expected.variance, 1e-8);
+        }
+    }
+}
+
+#[test]
+fn gradients_of_the_iterative_form_match_finite_differences() {
+    let n = 18;
+    let observations = data(n, 2);
+    let batch = observations.batch(&Scope::new(F64).unwrap());
+    for policy in policies(n) {
+        for objective in [CagpObjective::Elbo, CagpObjective::Projected] {
+            let mut gp = iterative(policy.clone(), 4);
+            gp.objective = objective;
+            gp.mean = Mean::named("linear", 2).unwrap();
+            let name = format!("{:?} {objective:?}", gp.policy);
+            let raw = gp.free_raw();
+            // Unrolled: of the whole computation, a policy's parameters included.
+            gp.differentiation = Differentiation::Unrolled;
+            let numeric = differences(&raw, |raw| {
+                let mut moved = gp.clone();
+                moved.set_free_raw(raw).unwrap();
+                loss(&moved, &batch)
+            });
+            let gradient = fit::evaluate(&gp, F64, &batch).unwrap().gradient;
+            assert_close(&format!("{name} unrolled"), &gradient, &numeric, 2e-6);
+            // Detached: of the batch form at the actions of this point.
+            gp.differentiation = Differentiation::Detached;
+            let s = to_f64(gp.actions(&Scope::new(F64).unwrap(), &batch).unwrap()).unwrap();
+            let fixed = batch_form(&gp, &s, 4);
+            let start = fixed.free_raw();
+            let numeric = differences(&start, |raw| {
+                let mut moved = fixed.clone();
+                moved.set_free_raw(raw).unwrap();
+                loss(&moved, &batch)
+            });
+            let gradient = fit::evaluate(&gp, F64, &batch).unwrap().gradient;
+            assert_close(&format!("{name} detached"), &gradient[..start.len()], &numeric, 2e-6);
+            assert!(gradient[start.len()..].iter().all(|g| *g == 0.0), "{name}: no gradient through fixed actions");
+        }
+    }
+}
+
+#[test]
+fn learned_action_gradients_match_finite_differences() {
+    let n = 17;
+    let observations = data(n, 2);
+    let batch = observations.batch(&Scope::new(F64).unwrap());
+    for actions in [Actions::blocks(n, 4, 1).unwrap(), Actions::dense(&numbers(n * 3, 2), 3)] {
+        for objective in [CagpObjective::Elbo, CagpObjective::Projected] {
+            let gp = Cagp { objective, ..Cagp::new(matern(), actions.clone()) };
+            let numeric = differences(&gp.free_raw(), |raw| {
+                let mut moved = gp.clone();
+                moved.set_free_raw(raw).unwrap();
+                loss(&moved, &batch)
+            });
+            let gradient = fit::evaluate(&gp, F64, &batch).unwrap().gradient;
+            assert_close(&format!("{:?} {objective:?}", gp.actions.layout), &gradient, &numeric, 1e-6);
+        }
+    }
+}
+
+#[test]
+fn single_precision_follows_double_in_the_iterative_form() {
+    let n = 60;
+    let observations = data(n, 2);
+    for policy in policies(n) {
+        let gp = iterative(policy, 6);
+        let name = format!("{:?}", gp.policy);
+        let evaluate = |compute| {
+            let batch = observations.batch(&Scope::new(compute).unwrap());
+            fit::evaluate(&gp, compute, &batch).unwrap()
+        };
+        let (double, single) = (evaluate(F64), evaluate(F32));
+        assert_close(&name, &[single.loss], &[double.loss], 1e-4);
+        assert_close(&name, &single.gradient, &double.gradient, 2e-3);
+        let predict = |compute| gp.posterior(compute, observations.clone()).unwrap().0.predict(&POINTS).unwrap();
+        assert_close(&name, &predict(F32).mean, &predict(F64).mean, 1e-3);
+        assert_close(&name, &predict(F32).variance, &predict(F64).variance, 1e-3);
+    }
+}
+
+/// Theorem S2: over all y in the unit ball of the RKHS of k + σ²δ, the largest squared error of the posterior mean at a new
+/// point is the predictive variance there.
+#[test]
+fn variance_is_the_worst_squared_error() {
+    let n = 15;
+    let observations = data(n, 2);
+    let noise_variance = 0.2;
+    let scope = Scope::new(F64).unwrap();
+    let unknown = [0.4, -0.7];
+    for i in [1, 4, 15] {
+        let mut gp = Cagp::new(matern(), Actions::blocks(n, i, 8).unwrap());
+        gp.likelihood.noise.set(&[noise_variance]);
+        let mean_for = |y: Vec<f64>| {
+            let observations = Observations::new(observations.x.clone(), 2, y, None).unwrap();
+            let posterior = gp.posterior(F64, observations).unwrap();
+            let marginals = posterior.predict(&unknown).unwrap();
+            (marginals.mean[0], marginals.variance[0] + noise_variance)
+        };
+        // The mean is linear in y: its coefficients from unit vectors.
+        let unit = |j: usize| (0..n).map(|k| f64::from(u8::from(k == j))).collect::<Vec<_>>();
+        let coefficients: Vec<f64> = (0..n).map(|j| mean_for(unit(j)).0).collect();
+        let variance = mean_for(unit(0)).1;
+        // Functions y = Σ a_k kσ(·, z_k) at the data, the new point and others; ‖y‖² = aᵀKσ a.
+        let mut sites = observations.x.clone();
+        sites.extend(unknown);
+        sites.extend(numbers(10, 3).iter().map(|v| 4.0 * v));
+        let m = sites.len() / 2;
+        let points = scope.matrix(&sites, m, 2);
+        let mut gram = to_f64(products::cross(&gp.kernel, &scope, &points, &points).unwrap()).unwrap();
+        gram.iter_mut().step_by(m + 1).for_each(|d| *d += noise_variance);
+        let error = |a: &[f64]| {
+            let y: Vec<f64> = gram.chunks(m).map(|row| row.iter().zip(a).map(|(k, a)| k * a).sum()).collect();
+            let square: f64 = y.iter().zip(a).map(|(y, a)| y * a).sum();
+            let (mean, _) = mean_for(y[..n].to_vec());
+            (y[n] - mean).powi(2) / square
+        };
+        // The worst is kσ(·, x*) − Σ c_j kσ(·, x_j).
+        let mut worst = vec![0.0; m];
+        worst[..n].iter_mut().zip(&coefficients).for_each(|(a, c)| *a = -c);
+        worst[n] = 1.0;
+        assert_close(&format!("i = {i}"), &[error(&worst)], &[variance], 1e-9);
+        for seed in 0..20 {
+            assert!(error(&numbers(m, seed)) <= variance * (1.0 + 1e-9), "i = {i}: no y does worse");
+            let near: Vec<f64> = worst.iter().zip(numbers(m, seed)).map(|(w, v)| w + 0.05 * v).collect();
+            assert!(error(&near) <= variance * (1.0 + 1e-9), "i = {i}: no y does worse");
+        }
+    }
+}
+
+#[test]
+fn more_actions_without_starting_over() {
+    let n = 30;
+    let observations = data(n, 2);
+    let s = numbers(n * 9, 4);
+    let part = |from: usize, to: usize| {
+        let values: Vec<f64> = s.chunks(9).flat_map(|row| &row[from..to]).copied().collect();
+        Actions::dense(&values, to - from)
+    };
+    let posterior = |actions: Actions| Cagp::new(matern(), actions).posterior(F64, observations.clone()).unwrap();
+    let agree = |name: &str, grown: &CagpPosterior, whole: &CagpPosterior| {
+        let (a, b) = (grown.predict(&POINTS).unwrap(), whole.predict(&POINTS).unwrap());
+        assert_close(&format!("{name} mean"), &a.mean, &b.mean, 1e-8);
+        assert_close(&format!("{name} variance"), &a.variance, &b.variance, 1e-8);
+    };
+    let mut grown = posterior(part(0, 2));
+    for (from, to) in [(2, 3), (3, 9)] {
+        let next = grown.condition(&part(from, to)).unwrap();
+        let (before, after) = (grown.predict(&POINTS).unwrap().variance, next.predict(&POINTS).unwrap().variance);
+        assert!(after.iter().zip(&before).all(|(a, b)| a <= b), "more actions, less variance");
+        grown = next;
+    }
+    assert_eq!(grown.actions(), 9);
+    let whole = posterior(part(0, 9));
+    agree("dense", &grown, &whole);
+    assert_close("weights", &grown.weights(), &whole.weights(), 1e-7);
+    // Coarse blocks, then finer ones: together the span of the finer ones and the coarse.
+    let coarse = Actions::blocks(n, 3, 1).unwrap();
+    let fine = Actions::blocks(n, 5, 2).unwrap();
+    let filled = |actions: &Actions| {
+        let (scope, i) = (Scope::new(F64).unwrap(), actions.len());
+        let blocks = BlockSparse::new(scope.value(&actions.values), BlockSparse::even(n, i)).unwrap();
+        to_f64(cagey::solvers::itergp::Basis::sparse(blocks).into_dense().unwrap()).unwrap()
+    };
+    let (a, b) = (filled(&coarse), filled(&fine));
+    let both: Vec<f64> = a.chunks(3).zip(b.chunks(5)).flat_map(|(a, b)| a.iter().chain(b)).copied().collect();
+    let grown = posterior(coarse.clone()).condition(&fine).unwrap();
+    agree("blocks", &grown, &posterior(Actions::dense(&both, 8)));
+    check_posterior("grown", &grown, &POINTS, 4, 2);
+    // A policy goes on where learned actions ended, down to the exact posterior.
+    for policy in policies(n) {
+        let more = IterGpOptions { block: 4, ..IterGpOptions::budget(5) };
+        let start = posterior(coarse.clone());
+        let (grown, report) = start.compute_more(policy.as_ref(), &more, None).unwrap();
+        let name = format!("{policy:?}");
+        assert_eq!((report.stop, report.actions, grown.actions()), (Stop::Budget, 5, 8), "{name}");
+        let (before, after) = (start.predict(&POINTS).unwrap(), grown.predict(&POINTS).unwrap());
+        assert!(after.variance.iter().zip(&before.variance).all(|(a, b)| a <= b), "{name}");
+    }
+    let exact = ExactGp::new(matern()).posterior(F64, observations.clone()).unwrap().predict(&POINTS).unwrap();
+    let random = Random { probes: Probes::Gaussian, seed: 77 };
+    let (all, report) = posterior(coarse).compute_more(&random, &IterGpOptions::budget(100), None).unwrap();
+    assert_eq!((report.stop, all.actions()), (Stop::Budget, n));
+    let all = all.predict(&POINTS).unwrap();
+    assert_close("all", &all.mean, &exact.mean, 1e-7);
+    assert_close("all", &all.variance, &exact.variance, 1e-7);
+    assert!(whole.condition(&part(0, 1)).is_err(), "an action that is there already");
+    assert!(whole.condition(&Actions::blocks(n + 1, 2, 0).unwrap()).is_err(), "actions for other rows");
+}
+
+#[test]
+fn conjugate_gradients_go_on_as_if_never_stopped() {
+    let observations = data(40, 2);
+    let (short, _) = iterative(Box::new(Residual), 5).posterior(F64, observations.clone()).unwrap();
+    let (long, _) = iterative(Box::new(Residual), 12).posterior(F64, observations).unwrap();
+    let (more, report) = short.compute_more(&Residual, &IterGpOptions::budget(7), None).unwrap();
+    assert_eq!(report.actions, 7);
+    let (a, b) = (more.predict(&POINTS).unwrap(), long.predict(&POINTS).unwrap());
+    assert_close("mean", &a.mean, &b.mean, 1e-8);
+    assert_close("variance", &a.variance, &b.variance, 1e-8);
+}
+
+#[test]
+fn uncertainty_is_mathematical_and_computational() {
+    let n = 24;
+    let observations = data(n, 2);
+    let exact = ExactGp::new(matern()).posterior(F64, observations.clone()).unwrap().predict(&POINTS).unwrap();
+    let mut last = f64::INFINITY;
+    for i in [1, 3, 12, 24] {
+        // Halving blocks nests the spans, if values stay.
+        let gp = Cagp::new(matern(), Actions::from_blocks(&numbers(n, 1), BlockSparse::even(n, i)));
+        let parts = gp.posterior(F64, observations.clone()).unwrap().uncertainty(&POINTS).unwrap();
+        let (mathematical, computational) = (parts.mathematical.unwrap(), parts.computational.unwrap());
+        assert_close("mathematical", &mathematical, &exact.variance, 1e-8);
+        let sum: Vec<f64> = mathematical.iter().zip(&computational).map(|(m, c)| m + c).collect();
+        assert_close("sum", &sum, &parts.total, 1e-12);
+        let largest = computational.iter().copied().fold(0.0, f64::max);
+        assert!(largest <= last, "i = {i}");
+        last = largest;
+    }
+    assert!(last < 1e-8, "nothing is left to compute at i = n");
+    let many = data(EXACT_ROWS + 1, 1);
+    let gp = Cagp::new(Kernel::parse("rbf", 1).unwrap(), Actions::blocks(EXACT_ROWS + 1, 2, 0).unwrap());
+    let parts = gp.posterior(F32, many).unwrap().uncertainty(&[0.5]).unwrap();
+    assert!(parts.mathematical.is_none() && parts.computational.is_none() && parts.total.len() == 1);
+}
+
+#[test]
+fn all_actions_are_the_exact_gp() {
+    let n = 20;
+    let observations = data(n, 2);
+    let batch = observations.batch(&Scope::new(F64).unwrap());
+    let mut exact = ExactGp::new(matern());
+    exact.likelihood.noise.set(&[0.2]);
+    let want = exact.posterior(F64, observations.clone()).unwrap().predict(&POINTS).unwrap();
+    let evidence = loss(&exact, &batch);
+    let complete: Vec<Box<dyn Policy>> = vec![
+        Box::new(Residual),
+        Box::new(UnitVector { pivots: Pivots::Largest }),
+        Box::new(Random { probes: Probes::Gaussian, seed: 1 }),
+        Box::new(Eigenvector),
+        Box::new(Preconditioned::new(Box::new(UnitVector { pivots: Pivots::Data }), 6, Box::new(Residual))),
+    ];
+    for policy in complete {
+        let name = format!("{policy:?}");
+        let mut gp = iterative(policy, n);
+        for objective in [CagpObjective::Elbo, CagpObjective::Projected] {
+            gp.objective = objective;
+            assert_close(&name, &[loss(&gp, &batch)], &[evidence], 1e-7);
+        }
+        let got = gp.posterior(F64, observations.clone()).unwrap().0.predict(&POINTS).unwrap();
+        assert_close(&name, &got.mean, &want.mean, 1e-7);
+        assert_close(&name, &got.variance, &want.variance, 1e-7);
+    }
+}
+
+#[test]
+fn initial_actions_from_targets() {
+    let y = [3.0, 4.0, 0.0, 0.0, -2.0];
+    let actions = Actions::from_targets(&y, 2).unwrap();
+    assert_close("values", &actions.values.internal(), &[0.6, 0.8, 0.0, 0.0, -1.0], 1e-15);
+    let zeros = Actions::from_targets(&[0.0; 4], 2).unwrap();
+    assert_close("zeros", &zeros.values.internal(), &[0.5f64.sqrt(); 4], 1e-15);
+    assert!(Actions::from_targets(&y, 6).is_err() && Actions::from_targets(&y, 0).is_err());
+}
+
+#[test]
+fn blocks_of_a_tree_are_coherent_and_complete() {
+    let (n, d) = (103, 2);
+    let mut observations = data(n, d);
+    observations.noise = Some((0..n).map(|i| i as f64).collect());
+    for (leaves, lengthscales) in [(1, [1.0, 1.0]), (8, [1.0, 1.0]), (13, [0.1, 10.0]), (103, [1.0, 1.0])] {
+        let order = kd_tree(&observations.x, d, &lengthscales, leaves).unwrap();
+        let mut sorted = order.clone();
+        sorted.sort_unstable();
+        assert_eq!(sorted, (0..n).collect::<Vec<_>>(), "every row once, the remainder too");
+        let moved = observations.permuted(&order).unwrap();
+        assert_eq!(moved.x[2 * 7 + 1], observations.x[2 * order[7] + 1]);
+        assert_eq!((moved.y[9], moved.noise.as_ref().unwrap()[9]), (observations.y[order[9]], order[9] as f64));
+        // Extents of the blocks in scaled inputs, against the order of the data.
+        let extent = |data: &Observations| -> f64 {
+            let blocks = BlockSparse::even(n, leaves);
+            let spread = |rows: &[f64], c: usize| {
+                let column = rows.iter().skip(c).step_by(d);
+                let (low, high) = column.fold((f64::INFINITY, f64::NEG_INFINITY), |(l, h), v| (l.min(*v), h.max(*v)));
+                (high - low) / lengthscales[c]
+            };
+            blocks.windows(2).map(|w| (0..d).map(|c| spread(&data.x[w[0] * d..w[1] * d], c)).fold(0.0, f64::max)).sum()
+        };
+        if leaves == 8 || leaves == 13 {
+            assert!(extent(&moved) < 0.6 * extent(&observations), "{leaves} leaves");
+        }
+    }
+    assert_eq!(RowOrder::Data.of(&observations, 5).unwrap(), (0..n).collect::<Vec<_>>());
+    assert_eq!(RowOrder::Tree.of(&observations, 5).unwrap(), kd_tree(&observations.x, d, &[1.0, 1.0], 5).unwrap());
+    // Along a line the leaves are intervals in order, whatever the ties.
+    let line = [5.0, 1.0, 1.0, 3.0, 0.0, 9.0, 1.0];
+    let order = kd_tree(&line, 1, &[2.0], 3).unwrap();
+    let blocks: Vec<Vec<f64>> =
+        BlockSparse::even(7, 3).windows(2).map(|w| order[w[0]..w[1]].iter().map(|&r| line[r]).collect()).collect();
+    let largest = |b: &Vec<f64>| b.iter().copied().fold(f64::MIN, f64::max);
+    let smallest = |b: &Vec<f64>| b.iter().copied().fold(f64::MAX, f64::min);
+    assert!(blocks.windows(2).all(|w| largest(&w[0]) <= smallest(&w[1])));
+    assert!(kd_tree(&line, 1, &[1.0], 8).is_err() && kd_tree(&line, 1, &[0.0], 2).is_err());
+    assert!(observations.permuted(&[0, 0]).is_err());
+}
+
+const KERNELS: [&str; 5] = [
+    "matern12(ard)",
+    "matern52(0.7)",
+    "rbf(ard) + linear",
+    "rq + white(variance=0.1)",
+    "periodic(period=1.5) * matern32",
+];
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(48))]
+
+    /// The variance is never below the exact one, the bounds stay in order, and each action lowers the variance.
+    #[test]
+    fn never_overconfident(
+        text in 0..KERNELS.len(),
+        n in 4usize..26,
+        share in 0.0f64..1.0,
+        log_noise in -6.0f64..1.0,
+        seed in 0u64..1000,
+        which in 0usize..3,
+    ) {
+        let kernel = Kernel::parse(KERNELS[text], 2).unwrap();
+        let mut state = seed;
+        let x: Vec<f64> = (0..2 * n).map(|_| 4.0 * noise(&mut state)).collect();
+        let y: Vec<f64> = (0..n).map(|_| 3.0 * noise(&mut state)).collect();
+        let observations = Observations::new(x, 2, y, None).unwrap();
+        let scope = Scope::new(F64).unwrap();
+        let batch = observations.batch(&scope);
+        let i = 1 + (share * (n - 1) as f64) as usize;
+        let actions = match which {
+            0 => Actions::blocks(n, i, seed).unwrap(),
+            1 => Actions::dense(&numbers(n * i, seed), i),
+            _ => Actions::from_targets(&observations.y, i).unwrap(),
+        };
+        let mut gp = Cagp::new(kernel.clone(), actions);
+        let mut exact = ExactGp::new(kernel);
+        for noise in [&mut gp.likelihood.noise, &mut exact.likelihood.noise] {
+            noise.set(&[log_noise.exp()]);
+        }
+        let sigma = exact.likelihood.noise.internal()[0];
+        let evidence = loss(&exact, &batch);
+        let elbo = loss(&gp, &batch);
+        gp.objective = CagpObjective::Projected;
+        let projected = loss(&gp, &batch) + 0.5 * (n - i) as f64 * (2.0 * std::f64::consts::PI * sigma).ln();
+        let slack = 1e-6 * (1.0 + evidence.abs());
+        prop_assert!(projected <= evidence + slack && evidence <= elbo + slack, "{projected} {evidence} {elbo}");
+        let truth = exact.posterior(F64, observations.clone()).unwrap().predict(&POINTS).unwrap().variance;
+        let posterior = gp.posterior(F64, observations).unwrap();
+        let computed = posterior.predict(&POINTS).unwrap().variance;
+        for (computed, truth) in computed.iter().zip(&truth) {
+            prop_assert!(*computed >= truth - 1e-8 * computed.abs().max(1.0), "{computed} below {truth}");
+        }
+        if i < n {
+            let extra: Vec<f64> = numbers(n, seed + 1);
+            if let Ok(more) = posterior.condition(&Actions::dense(&extra, 1)) {
+                let more = more.predict(&POINTS).unwrap().variance;
+                prop_assert!(more.iter().zip(&computed).all(|(m, c)| *m <= c + 1e-12));
+                prop_assert!(more.iter().zip(&truth).all(|(m, t)| *m >= t - 1e-8 * m.abs().max(1.0)));
+            }
+        }
+    }
+}
