@@ -7,7 +7,7 @@ use super::targets::Row;
 
 /// The normal density is taken for zero beyond so many standard deviations.
 const EDGE: f64 = 9.0;
-const TOLERANCE: f64 = 1e-10;
+const TOLERANCE: f64 = 1e-9;
 
 /// `E[g(f)]` for a bounded or slowly growing `g` that may turn sharply near `turn`.
 pub(super) fn average(at: Marginal, turn: f64, g: &dyn Fn(f64) -> f64) -> f64 {
@@ -17,8 +17,9 @@ pub(super) fn average(at: Marginal, turn: f64, g: &dyn Fn(f64) -> f64) -> f64 {
     }
     let mut breaks = vec![-EDGE, -3.0, 0.0, 3.0, EDGE];
     add_around((turn - mean) / sd, 1.0 / sd, (-EDGE, EDGE), &mut breaks);
-    let scale = g(mean).abs().max(1e-300);
-    adaptive(&breaks, TOLERANCE * scale.max(TOLERANCE), &|z| g(mean + sd * z) * (-0.5 * (z * z + LN_TAU)).exp())
+    let weighted = |z: f64| g(mean + sd * z) * (-0.5 * (z * z + LN_TAU)).exp();
+    let size = breaks.iter().map(|&z| weighted(z).abs()).fold(0.0, f64::max);
+    adaptive(&breaks, TOLERANCE * size, &weighted)
 }
 
 /// `ln E[p(y | f)]`, the integrand divided by its largest value so that nothing underflows.
@@ -41,6 +42,21 @@ pub(super) fn log_density<D: Density + ?Sized>(density: &D, row: Row, at: Margin
     if !top.is_finite() {
         return top;
     }
+    top + adaptive(&breaks, TOLERANCE, &|z| (exponent(z) - top).exp()).ln()
+}
+
+/// `ln E[exp(log_g(f))]` for a `log_g` that varies on the scale of the marginal's standard deviation.
+pub(super) fn log_average(mean: f64, variance: f64, log_g: &dyn Fn(f64) -> f64) -> f64 {
+    let sd = variance.max(0.0).sqrt();
+    let exponent = |z: f64| log_g(mean + sd * z) - 0.5 * (z * z + LN_TAU);
+    let grid: Vec<f64> = (-36..=36).map(|k| 0.25 * f64::from(k)).collect();
+    let (mode, top) =
+        grid.iter().map(|&z| (z, exponent(z))).fold((0.0, f64::NEG_INFINITY), |a, b| if b.1 > a.1 { b } else { a });
+    if !top.is_finite() {
+        return top;
+    }
+    let mut breaks = vec![-EDGE, 0.0, EDGE];
+    add_around(mode, 0.5, (-EDGE, EDGE), &mut breaks);
     top + adaptive(&breaks, TOLERANCE, &|z| (exponent(z) - top).exp()).ln()
 }
 
