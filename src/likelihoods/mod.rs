@@ -9,25 +9,44 @@
 //! [`Likelihood::auxiliary`]: a known noise variance, an exposure or a number of trials.
 
 mod bernoulli;
+mod beta;
+mod binomial;
 mod density;
 mod expected;
+mod exponential;
+mod gamma;
 mod gaussian;
+mod heteroscedastic;
+mod negative_binomial;
+mod ordinal;
 mod poisson;
 mod prediction;
 mod predictive;
 pub mod quadrature;
+mod softmax;
 mod special;
+mod student_t;
 mod targets;
+pub mod text;
 
 use std::sync::Arc;
 
 use burn::tensor::Tensor;
 
 pub use bernoulli::{Bernoulli, BernoulliLink};
+pub use beta::Beta;
+pub use binomial::Binomial;
 pub use density::{Density, Marginal, Slopes, Support};
+pub use exponential::Exponential;
+pub use gamma::Gamma;
 pub use gaussian::Gaussian;
+pub use heteroscedastic::Heteroscedastic;
+pub use negative_binomial::NegativeBinomial;
+pub use ordinal::Ordinal;
 pub use poisson::{Poisson, RateLink};
 pub use prediction::Prediction;
+pub use softmax::Softmax;
+pub use student_t::StudentT;
 pub use targets::{Auxiliary, Row, Targets};
 
 use crate::error::{Error, Result};
@@ -155,6 +174,13 @@ fn level(y: &[f64]) -> f64 {
     y.iter().sum::<f64>() / y.len().max(1) as f64
 }
 
+/// The variance of targets, 1 for constant ones.
+fn spread(y: &[f64]) -> f64 {
+    let centre = level(y);
+    let variance = y.iter().map(|y| (y - centre).powi(2)).sum::<f64>() / y.len().max(1) as f64;
+    if variance > 0.0 { variance } else { 1.0 }
+}
+
 /// Events per unit of exposure, never 0.
 fn rate_level(targets: Targets) -> f64 {
     let rows = targets.rows(Auxiliary::Exposure);
@@ -183,6 +209,35 @@ fn count_problem(y: f64) -> std::result::Result<(), String> {
             .into())
     } else {
         Ok(())
+    }
+}
+
+/// Checks a target that must be positive.
+fn positive_problem(y: f64, name: &str) -> std::result::Result<(), String> {
+    match y {
+        y if y > 0.0 => Ok(()),
+        0.0 => Err(format!(
+            "is 0, but the {name} likelihood takes positive targets; move zeros to half the smallest value that can be \
+             measured, or leave such rows out"
+        )),
+        _ => {
+            Err(format!("is negative, but the {name} likelihood takes positive targets; choose gaussian for such data"))
+        }
+    }
+}
+
+/// Warns of classes that no target has.
+fn missing_classes(y: &[f64], classes: usize) -> Vec<String> {
+    let missing: Vec<String> = (0..classes).filter(|c| !y.contains(&(*c as f64))).map(|c| c.to_string()).collect();
+    match missing.as_slice() {
+        [] => Vec::new(),
+        _ if missing.len() + 1 == classes => {
+            vec!["all targets are of one class: there is nothing to tell apart; check the target column".into()]
+        }
+        _ => vec![format!(
+            "no target is of class {}: nothing can be learned about it; check the target column or use fewer classes",
+            missing.join(", ")
+        )],
     }
 }
 

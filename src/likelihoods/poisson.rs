@@ -4,10 +4,9 @@ use std::sync::Arc;
 
 use rand::Rng;
 use rand_distr::Distribution;
-use statrs::function::gamma::gamma_ur;
 
 use super::density::{Density, Marginal, Slopes, Support};
-use super::special::{ln_factorial, logistic, logistic_slope, softplus, softplus_inverse};
+use super::special::{gamma_tail, ln_factorial, logistic, logistic_slope, softplus, softplus_inverse};
 use super::targets::{Auxiliary, Row, Targets};
 use super::{Likelihood, all_zero, count_problem, rate_level};
 use crate::params::{Parameter, Parameters};
@@ -83,7 +82,7 @@ fn cdf(y: f64, rate: f64) -> f64 {
     match y {
         y if y < 0.0 => 0.0,
         _ if rate <= 0.0 => 1.0,
-        y => gamma_ur(y.floor() + 1.0, rate),
+        y => gamma_tail(y.floor() + 1.0, rate),
     }
 }
 

@@ -44,6 +44,21 @@ pub(super) fn log_density<D: Density + ?Sized>(density: &D, row: Row, at: Margin
     top + adaptive(&breaks, TOLERANCE, &|z| (exponent(z) - top).exp()).ln()
 }
 
+/// `ln E[exp(log_g(f))]` for a `log_g` that varies on the scale of the marginal's standard deviation.
+pub(super) fn log_average(mean: f64, variance: f64, log_g: &dyn Fn(f64) -> f64) -> f64 {
+    let sd = variance.max(0.0).sqrt();
+    let exponent = |z: f64| log_g(mean + sd * z) - 0.5 * (z * z + LN_TAU);
+    let grid: Vec<f64> = (-36..=36).map(|k| 0.25 * f64::from(k)).collect();
+    let (mode, top) =
+        grid.iter().map(|&z| (z, exponent(z))).fold((0.0, f64::NEG_INFINITY), |a, b| if b.1 > a.1 { b } else { a });
+    if !top.is_finite() {
+        return top;
+    }
+    let mut breaks = vec![-EDGE, 0.0, EDGE];
+    add_around(mode, 0.5, (-EDGE, EDGE), &mut breaks);
+    top + adaptive(&breaks, TOLERANCE, &|z| (exponent(z) - top).exp()).ln()
+}
+
 /// Newton's ascent in `z` to a mode of the integrand, with the width of the peak there.
 fn climb<D: Density + ?Sized>(
     density: &D,

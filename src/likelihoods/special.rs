@@ -3,7 +3,7 @@
 use std::f64::consts::{FRAC_1_SQRT_2, SQRT_2};
 
 use statrs::function::erf::{erfc, erfc_inv};
-use statrs::function::gamma::ln_gamma;
+use statrs::function::gamma::{checked_gamma_lr, checked_gamma_ur, ln_gamma};
 
 /// `ln 2π`.
 pub(super) const LN_TAU: f64 = 1.837_877_066_409_345_6;
@@ -63,6 +63,53 @@ pub(super) fn log_normal_cdf(z: f64) -> (f64, f64) {
         let log = if z > 0.0 { (-normal_cdf(-z)).ln_1p() } else { cdf.ln() };
         (log, log_density.exp() / cdf)
     }
+}
+
+/// `ln Γ(a + y) − ln Γ(a)` for `a > 0`, `y ≥ 0`; by Stirling's series where the difference would cancel.
+pub(super) fn ln_rising(a: f64, y: f64) -> f64 {
+    if a < 1e4 {
+        return ln_gamma(a + y) - ln_gamma(a);
+    }
+    (a + y - 0.5) * (y / a).ln_1p() + y * a.ln() - y + (1.0 / (a + y) - 1.0 / a) / 12.0
+}
+
+/// `ψ'(x)` for `x > 0`: the recurrence, then the asymptotic series (Abramowitz and Stegun 6.4.12).
+pub(super) fn trigamma(x: f64) -> f64 {
+    let (mut x, mut sum) = (x, 0.0);
+    while x < 15.0 {
+        sum += 1.0 / (x * x);
+        x += 1.0;
+    }
+    let s = 1.0 / (x * x);
+    let series = s * (1.0 / 6.0 - s * (1.0 / 30.0 - s * (1.0 / 42.0 - s * (1.0 / 30.0 - s * 5.0 / 66.0))));
+    sum + (1.0 + 0.5 / x + series) / x
+}
+
+/// `P(G ≤ x)` for `G` of the gamma distribution with a shape and scale 1; for shapes above a million by the cube root
+/// of `G`, which is nearly normal (Wilson and Hilferty 1931).
+pub(super) fn gamma_cdf(shape: f64, x: f64) -> f64 {
+    if x <= 0.0 || shape > LARGE_SHAPE {
+        return normal_cdf(cube_root_score(shape, x));
+    }
+    checked_gamma_lr(shape, x).unwrap_or(1.0)
+}
+
+/// `1 − gamma_cdf`, with all digits where it is small.
+pub(super) fn gamma_tail(shape: f64, x: f64) -> f64 {
+    if x <= 0.0 || shape > LARGE_SHAPE {
+        return normal_cdf(-cube_root_score(shape, x));
+    }
+    checked_gamma_ur(shape, x).unwrap_or(0.0)
+}
+
+const LARGE_SHAPE: f64 = 1e6;
+
+fn cube_root_score(shape: f64, x: f64) -> f64 {
+    if x <= 0.0 {
+        return f64::NEG_INFINITY;
+    }
+    let variance = 1.0 / (9.0 * shape);
+    ((x / shape).cbrt() - 1.0 + variance) / variance.sqrt()
 }
 
 /// `ln y!`.

@@ -1,0 +1,114 @@
+//! Successes among trials: y ~ Binomial(trials, 1/(1 + e⁻ᶠ)).
+
+use std::sync::Arc;
+
+use rand::Rng;
+use rand_distr::Distribution;
+use statrs::function::beta::checked_beta_reg;
+use statrs::function::gamma::ln_gamma;
+
+use super::Likelihood;
+use super::density::{Density, Support};
+use super::special::{logistic, logistic_slope, logit, softplus};
+use super::targets::{Auxiliary, Row, Targets};
+use crate::params::{Parameter, Parameters};
+
+/// Numbers of successes; the numbers of trials are the auxiliary column.
+#[derive(Debug, Clone)]
+pub struct Binomial;
+
+impl Parameters for Binomial {
+    fn parameters(&self) -> Vec<(String, &Parameter)> {
+        vec![]
+    }
+
+    fn parameters_mut(&mut self) -> Vec<(String, &mut Parameter)> {
+        vec![]
+    }
+}
+
+impl Likelihood for Binomial {
+    fn text(&self) -> String {
+        "binomial".into()
+    }
+
+    fn auxiliary(&self) -> Auxiliary {
+        Auxiliary::Trials
+    }
+
+    fn check_row(&self, row: Row) -> Result<(), String> {
+        if row.y < 0.0 || row.y.fract() != 0.0 {
+            Err("is no number of successes: give whole numbers from 0, shares as successes and trials".into())
+        } else if row.y > row.extra {
+            Err(format!(
+                "exceeds its number of trials, {}; name the column of trials, and check that the two are not swapped",
+                row.extra
+            ))
+        } else {
+            Ok(())
+        }
+    }
+
+    fn initialise(&mut self, targets: Targets) -> Vec<f64> {
+        let rows = targets.rows(Auxiliary::Trials);
+        let (successes, trials) = rows.fold((0.5, 1.0), |(y, n), row| (y + row.y, n + row.extra));
+        vec![logit(successes / trials)]
+    }
+
+    fn density(&self) -> Arc<dyn Density> {
+        Arc::new(Successes)
+    }
+
+    fn boxed(&self) -> Box<dyn Likelihood> {
+        Box::new(self.clone())
+    }
+}
+
+#[derive(Debug)]
+struct Successes;
+
+impl Density for Successes {
+    fn support(&self, extra: f64) -> Support {
+        Support::Counts(Some(extra))
+    }
+
+    fn log_density(&self, row: Row, f: &[f64]) -> f64 {
+        let (y, n) = (row.y, row.extra);
+        let ways = ln_gamma(n + 1.0) - ln_gamma(y + 1.0) - ln_gamma(n - y + 1.0);
+        // One of the two terms is near 0 in either tail.
+        ways - y * softplus(-f[0]) - (n - y) * softplus(f[0])
+    }
+
+    fn derivatives(&self, row: Row, f: &[f64], gradient: &mut [f64], hessian: &mut [f64]) -> f64 {
+        gradient[0] = row.y * logistic(-f[0]) - (row.extra - row.y) * logistic(f[0]);
+        hessian[0] = -row.extra * logistic_slope(f[0]);
+        self.log_density(row, f)
+    }
+
+    fn mean(&self, f: &[f64], extra: f64) -> f64 {
+        extra * logistic(f[0])
+    }
+
+    fn variance(&self, f: &[f64], extra: f64) -> f64 {
+        extra * logistic_slope(f[0])
+    }
+
+    fn cdf(&self, row: Row, f: &[f64]) -> f64 {
+        let y = row.y.floor();
+        if y < 0.0 {
+            return 0.0;
+        }
+        if y >= row.extra {
+            return 1.0;
+        }
+        checked_beta_reg(row.extra - y, y + 1.0, logistic(-f[0])).unwrap_or(f64::NAN)
+    }
+
+    fn sample(&self, f: &[f64], extra: f64, rng: &mut dyn Rng) -> f64 {
+        rand_distr::Binomial::new(extra as u64, logistic(f[0])).map_or(f64::NAN, |binomial| binomial.sample(rng) as f64)
+    }
+
+    fn peak(&self, row: Row) -> f64 {
+        logit((row.y + 0.5) / (row.extra + 1.0))
+    }
+}

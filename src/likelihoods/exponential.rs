@@ -1,0 +1,45 @@
+//! Waiting times: y of the exponential distribution with mean exp(f).
+
+use std::sync::Arc;
+
+use super::density::Density;
+use super::gamma::PositiveMean;
+use super::targets::{Row, Targets};
+use super::{Likelihood, level, positive_problem};
+use crate::params::{Parameter, Parameters};
+
+/// Positive targets with the standard deviation of their mean: the gamma distribution of shape 1.
+#[derive(Debug, Clone)]
+pub struct Exponential;
+
+impl Parameters for Exponential {
+    fn parameters(&self) -> Vec<(String, &Parameter)> {
+        vec![]
+    }
+
+    fn parameters_mut(&mut self) -> Vec<(String, &mut Parameter)> {
+        vec![]
+    }
+}
+
+impl Likelihood for Exponential {
+    fn text(&self) -> String {
+        "exponential".into()
+    }
+
+    fn check_row(&self, row: Row) -> Result<(), String> {
+        positive_problem(row.y, "exponential")
+    }
+
+    fn initialise(&mut self, targets: Targets) -> Vec<f64> {
+        vec![level(targets.y).ln()]
+    }
+
+    fn density(&self) -> Arc<dyn Density> {
+        Arc::new(PositiveMean::new(1.0))
+    }
+
+    fn boxed(&self) -> Box<dyn Likelihood> {
+        Box::new(self.clone())
+    }
+}

@@ -1,0 +1,164 @@
+//! y = f₀(x) + ε, ε ~ N(0, σ² exp(f₁(x))): noise that varies with the inputs.
+
+use std::sync::Arc;
+
+use rand::Rng;
+use rand_distr::{Distribution, StandardNormal};
+
+use super::density::{Density, Marginal, Slopes, Support};
+use super::special::{LN_TAU, log_normal_density, normal_cdf};
+use super::targets::{Row, Targets};
+use super::{Likelihood, level, predictive, spread};
+use crate::params::{Constraint, Parameter, Parameters, Unit};
+
+/// Gaussian noise whose log variance is a second latent function, about the level of a learned variance.
+///
+/// The log density is not concave in both functions together: Newton's method needs a guard.
+#[derive(Debug, Clone)]
+pub struct Heteroscedastic {
+    /// σ², the noise variance where the second function is 0.
+    pub noise: Parameter,
+}
+
+impl Heteroscedastic {
+    /// Noise with an initial variance in user units.
+    pub fn new(noise: f64) -> Self {
+        Self { noise: Parameter::new("noise", Unit::Variance, Constraint::Positive { floor: 1e-6 }, &[noise]) }
+    }
+}
+
+impl Parameters for Heteroscedastic {
+    fn parameters(&self) -> Vec<(String, &Parameter)> {
+        vec![("noise".into(), &self.noise)]
+    }
+
+    fn parameters_mut(&mut self) -> Vec<(String, &mut Parameter)> {
+        vec![("noise".into(), &mut self.noise)]
+    }
+}
+
+impl Likelihood for Heteroscedastic {
+    fn text(&self) -> String {
+        "heteroscedastic".into()
+    }
+
+    fn latents(&self) -> usize {
+        2
+    }
+
+    fn scaled(&self) -> bool {
+        true
+    }
+
+    fn set_units(&mut self, target_sd: f64) {
+        self.noise.set_scale(vec![target_sd * target_sd], 0.0);
+    }
+
+    fn check_row(&self, _row: Row) -> Result<(), String> {
+        Ok(())
+    }
+
+    fn initialise(&mut self, targets: Targets) -> Vec<f64> {
+        if !self.noise.given {
+            self.noise.set_internal(&[0.1 * spread(targets.y)]);
+        }
+        vec![level(targets.y), 0.0]
+    }
+
+    fn density(&self) -> Arc<dyn Density> {
+        Arc::new(VaryingNormal { noise: self.noise.internal()[0] })
+    }
+
+    fn boxed(&self) -> Box<dyn Likelihood> {
+        Box::new(self.clone())
+    }
+}
+
+#[derive(Debug)]
+struct VaryingNormal {
+    noise: f64,
+}
+
+impl VaryingNormal {
+    fn precision(&self, f: &[f64]) -> f64 {
+        (-f[1]).exp() / self.noise
+    }
+}
+
+impl Density for VaryingNormal {
+    fn latents(&self) -> usize {
+        2
+    }
+
+    fn support(&self, _extra: f64) -> Support {
+        Support::Real
+    }
+
+    fn log_density(&self, row: Row, f: &[f64]) -> f64 {
+        -0.5 * (LN_TAU + self.noise.ln() + f[1] + (row.y - f[0]).powi(2) * self.precision(f))
+    }
+
+    fn derivatives(&self, row: Row, f: &[f64], gradient: &mut [f64], hessian: &mut [f64]) -> f64 {
+        let (residual, precision) = (row.y - f[0], self.precision(f));
+        let square = residual * residual * precision;
+        gradient.copy_from_slice(&[residual * precision, 0.5 * (square - 1.0)]);
+        hessian.copy_from_slice(&[-precision, -residual * precision, -residual * precision, -0.5 * square]);
+        self.log_density(row, f)
+    }
+
+    fn add_own_gradient(&self, row: Row, f: &[f64], weight: f64, own: &mut [f64]) {
+        own[0] += weight * 0.5 * ((row.y - f[0]).powi(2) * self.precision(f) - 1.0) / self.noise;
+    }
+
+    /// `−½ [ln 2πσ² + m₁ + ((y − m₀)² + v₀) exp(−m₁ + v₁/2)/σ²]`.
+    fn expectation(&self, row: Row, at: Marginal, slopes: Slopes) -> f64 {
+        let residual = row.y - at.mean[0];
+        let precision = (0.5 * at.variance[1] - at.mean[1]).exp() / self.noise;
+        let square = (residual * residual + at.variance[0]) * precision;
+        slopes.mean.copy_from_slice(&[residual * precision, 0.5 * (square - 1.0)]);
+        slopes.variance.copy_from_slice(&[-0.5 * precision, -0.25 * square]);
+        if let Some(own) = slopes.own.first_mut() {
+            *own = 0.5 * (square - 1.0) / self.noise;
+        }
+        -0.5 * (LN_TAU + self.noise.ln() + at.mean[1] + square)
+    }
+
+    fn mean(&self, f: &[f64], _extra: f64) -> f64 {
+        f[0]
+    }
+
+    fn variance(&self, f: &[f64], _extra: f64) -> f64 {
+        self.precision(f).recip()
+    }
+
+    fn cdf(&self, row: Row, f: &[f64]) -> f64 {
+        normal_cdf((row.y - f[0]) * self.precision(f).sqrt())
+    }
+
+    fn sample(&self, f: &[f64], extra: f64, rng: &mut dyn Rng) -> f64 {
+        let z: f64 = StandardNormal.sample(rng);
+        f[0] + z * self.variance(f, extra).sqrt()
+    }
+
+    fn predictive_mean(&self, at: Marginal, _extra: f64) -> f64 {
+        at.mean[0]
+    }
+
+    fn predictive_variance(&self, at: Marginal, _extra: f64) -> f64 {
+        at.variance[0] + self.noise * (at.mean[1] + 0.5 * at.variance[1]).exp()
+    }
+
+    /// The first function in closed form, the second by quadrature.
+    fn predictive_log_density(&self, row: Row, at: Marginal) -> f64 {
+        predictive::log_average(at.mean[1], at.variance[1], &|g| {
+            log_normal_density(row.y - at.mean[0], at.variance[0] + self.noise * g.exp())
+        })
+    }
+
+    fn predictive_cdf(&self, row: Row, at: Marginal) -> f64 {
+        let second = Marginal { mean: &at.mean[1..], variance: &at.variance[1..] };
+        predictive::average(second, at.mean[1], &|g| {
+            normal_cdf((row.y - at.mean[0]) / (at.variance[0] + self.noise * g.exp()).sqrt())
+        })
+    }
+}

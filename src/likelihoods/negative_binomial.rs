@@ -1,0 +1,160 @@
+//! Counts that scatter more than Poisson's: mean μ = exposure · exp(f), variance μ + αμ².
+
+use std::sync::Arc;
+
+use rand::Rng;
+use rand_distr::Distribution;
+use statrs::function::beta::checked_beta_reg;
+use statrs::function::gamma::digamma;
+
+use super::density::{Density, Marginal, Support};
+use super::special::{gamma_tail, ln_factorial, ln_rising, logistic, logistic_slope, softplus};
+use super::targets::{Auxiliary, Row, Targets};
+use super::{Likelihood, all_zero, count_problem, poisson, rate_level};
+use crate::params::{Constraint, Parameter, Parameters, Unit};
+
+/// Counts of a Poisson distribution whose rate is itself gamma distributed about `exposure · exp(f)`.
+#[derive(Debug, Clone)]
+pub struct NegativeBinomial {
+    /// α, the squared coefficient of variation of the rate; Poisson's distribution at 0, and never below a millionth.
+    pub dispersion: Parameter,
+}
+
+impl NegativeBinomial {
+    /// Counts with an initial dispersion.
+    pub fn new(dispersion: f64) -> Self {
+        let constraint = Constraint::Positive { floor: 1e-6 };
+        Self { dispersion: Parameter::new("dispersion", Unit::None, constraint, &[dispersion]) }
+    }
+}
+
+impl Parameters for NegativeBinomial {
+    fn parameters(&self) -> Vec<(String, &Parameter)> {
+        vec![("dispersion".into(), &self.dispersion)]
+    }
+
+    fn parameters_mut(&mut self) -> Vec<(String, &mut Parameter)> {
+        vec![("dispersion".into(), &mut self.dispersion)]
+    }
+}
+
+impl Likelihood for NegativeBinomial {
+    fn text(&self) -> String {
+        format!("negative-binomial({})", self.dispersion.values()[0])
+    }
+
+    fn auxiliary(&self) -> Auxiliary {
+        Auxiliary::Exposure
+    }
+
+    fn check_row(&self, row: Row) -> Result<(), String> {
+        count_problem(row.y)
+    }
+
+    fn warnings(&self, targets: Targets) -> Vec<String> {
+        all_zero(targets)
+    }
+
+    fn initialise(&mut self, targets: Targets) -> Vec<f64> {
+        vec![rate_level(targets).ln()]
+    }
+
+    fn density(&self) -> Arc<dyn Density> {
+        let dispersion = self.dispersion.internal()[0];
+        Arc::new(GammaPoisson { dispersion, size: dispersion.recip() })
+    }
+
+    fn boxed(&self) -> Box<dyn Likelihood> {
+        Box::new(self.clone())
+    }
+}
+
+#[derive(Debug)]
+struct GammaPoisson {
+    /// α.
+    dispersion: f64,
+    /// r = 1/α.
+    size: f64,
+}
+
+impl GammaPoisson {
+    /// `t = ln(μ/r)`.
+    fn log_ratio(&self, f: f64, extra: f64) -> f64 {
+        f + extra.ln() + self.dispersion.ln()
+    }
+
+    /// `ψ(r + y) − ψ(r)`; by its series where the difference would cancel.
+    fn digamma_rise(&self, y: f64) -> f64 {
+        let r = self.size;
+        if r < 1e3 {
+            return digamma(r + y) - digamma(r);
+        }
+        let (a, b) = (1.0 / (r + y), 1.0 / r);
+        (y / r).ln_1p() - 0.5 * (a - b) - (a * a - b * b) / 12.0
+    }
+}
+
+impl Density for GammaPoisson {
+    fn support(&self, _extra: f64) -> Support {
+        Support::Counts(None)
+    }
+
+    /// `ln Γ(r + y) − ln Γ(r) − ln y! + y t − (r + y) ln(1 + eᵗ)`.
+    fn log_density(&self, row: Row, f: &[f64]) -> f64 {
+        let t = self.log_ratio(f[0], row.extra);
+        ln_rising(self.size, row.y) - ln_factorial(row.y) + row.y * t - (self.size + row.y) * softplus(t)
+    }
+
+    fn derivatives(&self, row: Row, f: &[f64], gradient: &mut [f64], hessian: &mut [f64]) -> f64 {
+        let t = self.log_ratio(f[0], row.extra);
+        gradient[0] = row.y * logistic(-t) - self.size * logistic(t);
+        hessian[0] = -(self.size + row.y) * logistic_slope(t);
+        self.log_density(row, f)
+    }
+
+    fn add_own_gradient(&self, row: Row, f: &[f64], weight: f64, own: &mut [f64]) {
+        let t = self.log_ratio(f[0], row.extra);
+        let in_size = self.digamma_rise(row.y) - softplus(t) + logistic(t) - row.y * self.dispersion * logistic(-t);
+        own[0] -= weight * in_size * self.size * self.size;
+    }
+
+    fn mean(&self, f: &[f64], extra: f64) -> f64 {
+        extra * f[0].exp()
+    }
+
+    fn variance(&self, f: &[f64], extra: f64) -> f64 {
+        let mean = self.mean(f, extra);
+        mean + self.dispersion * mean * mean
+    }
+
+    fn cdf(&self, row: Row, f: &[f64]) -> f64 {
+        let y = row.y.floor();
+        if y < 0.0 {
+            return 0.0;
+        }
+        let t = self.log_ratio(f[0], row.extra);
+        match checked_beta_reg(self.size, y + 1.0, logistic(-t)) {
+            Ok(below) => below,
+            Err(_) => gamma_tail(y + 1.0, self.mean(f, row.extra)),
+        }
+    }
+
+    fn sample(&self, f: &[f64], extra: f64, rng: &mut dyn Rng) -> f64 {
+        let mean = self.mean(f, extra);
+        let rate = rand_distr::Gamma::new(self.size, self.dispersion * mean).map_or(mean, |gamma| gamma.sample(rng));
+        poisson::draw(rate, rng)
+    }
+
+    fn peak(&self, row: Row) -> f64 {
+        (row.y.max(0.01) / row.extra).ln()
+    }
+
+    fn predictive_mean(&self, at: Marginal, extra: f64) -> f64 {
+        extra * (at.mean[0] + 0.5 * at.variance[0]).exp()
+    }
+
+    fn predictive_variance(&self, at: Marginal, extra: f64) -> f64 {
+        let (mean, v) = (self.predictive_mean(at, extra), at.variance[0]);
+        mean + mean * mean * (v.exp_m1() + self.dispersion * v.exp())
+    }
+}
