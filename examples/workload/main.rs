@@ -2,6 +2,8 @@
 //!
 //! `cargo run --release --example workload -- matvec --n 20000 --d 9 --rhs 1 --backward`
 
+mod inducing;
+
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
@@ -33,6 +35,12 @@ enum Workload {
     Exact,
     /// Computation-aware GP: negative ELBO and its gradient, `--m` learned block-sparse actions.
     Cagp,
+    /// Sparse GP regression: negative collapsed bound and its gradient, `--m` inducing inputs included.
+    Sgpr,
+    /// Variational GP: a minibatch's negative ELBO, its gradient and a step of Adam; `--m` inducing inputs, `--batch` rows.
+    Svgp,
+    /// Means and variances of `--ntest` rows by a variational GP.
+    Predict,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
@@ -53,9 +61,18 @@ struct Options {
     /// Right-hand sides.
     #[arg(long, default_value_t = 1)]
     rhs: usize,
-    /// Actions.
+    /// Actions or inducing inputs.
     #[arg(long, default_value_t = 512)]
     m: usize,
+    /// Rows of a minibatch.
+    #[arg(long, default_value_t = 1024)]
+    batch: usize,
+    /// Rows to predict.
+    #[arg(long, default_value_t = 10_000)]
+    ntest: usize,
+    /// Of the variational GP.
+    #[arg(long, value_enum, default_value_t = inducing::Targets::Gaussian)]
+    likelihood: inducing::Targets,
     #[arg(long, value_enum, default_value_t = Form::Matern32)]
     kernel: Form,
     /// With gradients.
@@ -92,12 +109,19 @@ fn main() -> Result<()> {
     if let Some(instructions) = options.instructions {
         products::lanes::limit(instructions);
     }
+    if options.workload == Workload::Svgp {
+        let (times, loss) = inducing::svgp(&options)?;
+        println!("{}", report(&options, times, ("loss", loss)));
+        return Ok(());
+    }
     let step = match options.workload {
         Workload::Matvec => matvec(&options)?,
         Workload::Accumulate => accumulate(&options)?,
         Workload::Gram => gram(&options)?,
         Workload::Exact => exact(&options)?,
         Workload::Cagp => cagp(&options)?,
+        Workload::Sgpr => inducing::sgpr(&options)?,
+        Workload::Predict | Workload::Svgp => inducing::predict(&options)?,
     };
     println!("{}", measure(&options, &step)?);
     Ok(())
@@ -269,11 +293,15 @@ fn measure(options: &Options, step: &Step) -> Result<Value> {
         result = step()?;
         times.push(start.elapsed().as_secs_f64());
     }
+    Ok(report(options, times, result))
+}
+
+fn report(options: &Options, mut times: Vec<f64>, result: (&'static str, f64)) -> Value {
     times.sort_by(f64::total_cmp);
     let mut line = json!({
         "workload": format!("{:?}", options.workload).to_lowercase(),
         "params": {
-            "n": options.n, "d": options.d, "rhs": options.rhs, "m": options.m, "dtype": options.dtype.name(), "backward": options.backward,
+            "n": options.n, "d": options.d, "rhs": options.rhs, "m": options.m, "batch": options.batch, "dtype": options.dtype.name(), "backward": options.backward,
             "kernel": format!("{:?}", options.kernel).to_lowercase(),
             "instructions": format!("{:?}", products::lanes::instructions()).to_lowercase(),
         },
@@ -284,7 +312,7 @@ fn measure(options: &Options, step: &Step) -> Result<Value> {
         "peak_rss_mb": peak_rss_mb(),
     });
     line[result.0] = json!(result.1);
-    Ok(line)
+    line
 }
 
 /// The most memory this process has held, where the system tells.

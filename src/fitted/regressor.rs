@@ -135,14 +135,19 @@ impl Regressor {
                 model.policy.name()
             ),
             Self::Sgpr(model) => {
-                format!("Sparse Gaussian process with {} inducing inputs", model.len())
+                format!("Sparse Gaussian process with {} inducing inputs", model.process.len())
             }
         }
     }
 
     /// Prior covariance.
     pub fn kernel(&self) -> &Kernel {
-        each!(self, model => &model.kernel)
+        match self {
+            Self::Exact(model) => &model.kernel,
+            Self::Cagp(model) => &model.kernel,
+            Self::Iterative(model) => &model.kernel,
+            Self::Sgpr(model) => &model.process.kernel,
+        }
     }
 
     /// Observation noise.
@@ -175,7 +180,7 @@ impl Regressor {
                 (number + 8.0) * 4.0 * n * i + 12.0 * 8.0 * i * i
             }
             Self::Sgpr(model) => {
-                let m = model.len() as f64;
+                let m = model.process.len() as f64;
                 (8.0 * n * m).min(budget) + 8.0 * 8.0 * m * m
             }
         }
@@ -200,7 +205,7 @@ impl Regressor {
 
 fn sparse(kernel: Kernel, mean: Mean, z: &[f64], d: usize) -> Result<Sgpr> {
     let mut model = Sgpr::new(kernel, z, d)?;
-    model.mean = mean;
+    model.process.mean = mean;
     Ok(model)
 }
 

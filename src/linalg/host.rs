@@ -19,6 +19,14 @@ use crate::error::{Error, Result};
 /// Anything an operation keeps from its forward pass for its adjoint.
 pub type Saved = Arc<dyn std::any::Any + Send + Sync>;
 
+/// What a saved value was saved as.
+///
+/// # Errors
+/// [`Error::Device`] when it was saved as something else.
+pub fn recall<K: Send + Sync + 'static>(saved: Saved) -> Result<Arc<K>> {
+    saved.downcast().map_err(|_| Error::Device("the gradient came in another dtype than the value".into()))
+}
+
 /// An operation of `N` float tensors with an analytic adjoint, on host buffers.
 ///
 /// All inputs share one dtype (f32 or f64). The output usually has the same; the adjoint gets the gradient in the output's

@@ -6,9 +6,13 @@ pub mod diagnose;
 pub mod exact;
 pub mod fit;
 pub mod inducing;
+pub mod minibatch;
+mod natural;
 pub mod ordering;
 pub mod posterior;
+pub mod process;
 pub mod sgpr;
+pub mod svgp;
 pub mod whitened;
 
 use burn::tensor::Tensor;
@@ -40,8 +44,10 @@ pub struct Batch {
     pub x: Tensor<2>,
     /// Targets `[n]`.
     pub y: Tensor<1>,
-    /// Known noise variances `[n]`.
+    /// Known noise variances `[n]`, or what else the likelihood's auxiliary column holds.
     pub noise: Option<Tensor<1>>,
+    /// How many rows of the data set each row stands for: 1 but for minibatches.
+    pub scale: f64,
 }
 
 impl Observations {
@@ -103,6 +109,7 @@ impl Observations {
             x: scope.matrix(&self.x, self.n(), self.d),
             y: scope.vector(&self.y),
             noise: self.noise.as_ref().map(|noise| scope.vector(noise)),
+            scale: 1.0,
         }
     }
 }

@@ -3,32 +3,26 @@
 
 use burn::tensor::Tensor;
 
+use super::process::Process;
 use super::whitened::{Root, WhitenedPosterior};
 use super::{Batch, Model, Observations};
 use crate::device::Compute;
-use crate::error::{Error, Result};
+use crate::error::Result;
 use crate::kernels::Kernel;
 use crate::likelihoods::Gaussian;
 use crate::linalg::dense::{solve, view, view_mut};
 use crate::linalg::{Collapsed, collapsed};
-use crate::means::Mean;
-use crate::params::{Parameter, Parameters, Unit};
+use crate::params::{Parameter, Parameters, prefixed};
 use crate::products;
 use crate::scope::{Scope, to_f64};
 
 /// GP regression through `m` inducing inputs Z, with the optimal distribution of their values: O(nm²) time, O(m² + chunk · m) memory.
 #[derive(Debug, Clone)]
 pub struct Sgpr {
-    /// Prior covariance.
-    pub kernel: Kernel,
-    /// Prior mean.
-    pub mean: Mean,
+    /// The prior and Z.
+    pub process: Process,
     /// Observation noise.
     pub likelihood: Gaussian,
-    /// Z, row-major `[m, d]`, on the scale of the model's inputs.
-    pub inducing: Parameter,
-    /// Input columns d.
-    d: usize,
 }
 
 /// What the bound needs of the data: with weights w = 1/σ², A = diag(√w) K_XZ and the residual r.
@@ -47,41 +41,29 @@ impl Sgpr {
     /// A model with zero mean, a tenth of unit variance as noise and inducing inputs `z`, row-major `[m, d]`.
     ///
     /// # Errors
-    /// [`Error::Shape`] when `z` is empty or holds half a row.
+    /// [`Shape`](crate::Error::Shape) when `z` is empty or holds half a row.
     pub fn new(kernel: Kernel, z: &[f64], d: usize) -> Result<Self> {
-        let inducing = inducing_inputs(z, d)?;
-        Ok(Self { kernel, mean: Mean::Zero, likelihood: Gaussian::new(0.1), inducing, d })
-    }
-
-    /// Number of inducing inputs m.
-    pub fn len(&self) -> usize {
-        self.inducing.len() / self.d
-    }
-
-    fn z(&self, scope: &Scope) -> Tensor<2> {
-        scope.value(&self.inducing).reshape([self.inducing.len() / self.d, self.d])
+        Ok(Self { process: Process::new(kernel, z, d)?, likelihood: Gaussian::new(0.1) })
     }
 
     fn moments(&self, scope: &Scope, batch: &Batch) -> Result<Moments> {
-        let [n, d] = batch.x.dims();
-        if d != self.d {
-            return Err(Error::shape("inputs", format!("{} columns, as inducing inputs have", self.d), d.to_string()));
-        }
-        let z = self.z(scope);
+        let Process { kernel, mean, .. } = &self.process;
+        self.process.check(&batch.x)?;
+        let (n, z) = (batch.y.dims()[0], self.process.z(scope));
         let noise = self.likelihood.variances(scope, n, batch.noise.as_ref()).cast(scope.wide());
-        let residual = (batch.y.clone() - self.mean.at(scope, &batch.x)).cast(scope.wide());
+        let residual = (batch.y.clone() - mean.at(scope, &batch.x)).cast(scope.wide());
         let s = noise.clone().sqrt().recip();
         let t = residual * s.clone();
-        let (square, projected) = products::moments(&self.kernel, scope, &batch.x, &z, &s, &t)?;
-        let prior = self.kernel.diag(scope, &batch.x)?.cast(scope.wide());
+        let (square, projected) = products::moments(kernel, scope, &batch.x, &z, &s, &t)?;
+        let prior = products::diag_wide(kernel, scope, &batch.x)?;
         let rest = (noise.clone().log() + t.powi_scalar(2) + prior / noise).sum();
-        Ok(Moments { k: products::gram_wide(&self.kernel, scope, &z)?, square, projected, rest })
+        Ok(Moments { k: products::gram_wide(kernel, scope, &z)?, square, projected, rest })
     }
 
     /// The posterior under the optimal distribution of inducing values.
     ///
     /// # Errors
-    /// [`Error::NotPositiveDefinite`] when K_ZZ cannot be factorised, [`Error::Shape`] for other columns than those of Z.
+    /// [`NotPositiveDefinite`](crate::Error::NotPositiveDefinite) when K_ZZ cannot be factorised, [`Shape`](crate::Error::Shape) for other columns than those of Z.
     pub fn posterior(&self, compute: Compute, data: Observations) -> Result<WhitenedPosterior> {
         let scope = Scope::new(compute)?;
         let Moments { k, square, projected, .. } = self.moments(&scope, &data.batch(&scope))?;
@@ -91,18 +73,10 @@ impl Sgpr {
         let mut root = vec![0.0; m * m];
         root.iter_mut().step_by(m + 1).for_each(|d| *d = 1.0);
         solve::lower(view(&factor.lower(), m), view_mut(&mut root, m));
-        let z = (self.inducing.internal(), self.d);
-        let prior = (&self.kernel, &self.mean);
+        let z = (self.process.inducing.internal(), self.process.d());
+        let prior = (&self.process.kernel, &self.process.mean);
         Ok(WhitenedPosterior::new(prior, compute, z, lower, mean, Root::Lower(root)))
     }
-}
-
-/// Inducing inputs as a parameter.
-pub(super) fn inducing_inputs(z: &[f64], d: usize) -> Result<Parameter> {
-    if d == 0 || z.is_empty() || !z.len().is_multiple_of(d) {
-        return Err(Error::shape("inducing inputs", format!("rows of {d} columns"), format!("{} values", z.len())));
-    }
-    Ok(Parameter::real("inducing", Unit::None, z))
 }
 
 impl Model for Sgpr {
@@ -116,14 +90,14 @@ impl Model for Sgpr {
 
 impl Parameters for Sgpr {
     fn parameters(&self) -> Vec<(String, &Parameter)> {
-        let mut all = super::prior_parameters(&self.kernel, &self.mean, &self.likelihood);
-        all.push(("inducing".into(), &self.inducing));
+        let mut all = self.process.parameters();
+        all.extend(prefixed("likelihood", self.likelihood.parameters()));
         all
     }
 
     fn parameters_mut(&mut self) -> Vec<(String, &mut Parameter)> {
-        let mut all = super::prior_parameters_mut(&mut self.kernel, &mut self.mean, &mut self.likelihood);
-        all.push(("inducing".into(), &mut self.inducing));
+        let mut all = self.process.parameters_mut();
+        all.extend(prefixed("likelihood", self.likelihood.parameters_mut()));
         all
     }
 }

@@ -123,8 +123,7 @@ impl<T: Number> Kept<T> {
     /// The adjoint of [`matrix`](Self::matrix).
     pub fn pull(&self, program: &Program, grad: &[T]) -> Gradients<T> {
         let (n, m) = (self.rows(), self.columns());
-        let (mut x1, mut x2, mut coefficients) =
-            T::vectorised(Adjoint { program, kept: self, grad, n, m });
+        let (mut x1, mut x2, mut coefficients) = T::vectorised(Adjoint { program, kept: self, grad, n, m });
         let factor = program.factor(&self.coefficients);
         [&mut x1, &mut x2].into_iter().for_each(|g| scale(g, factor));
         let along = coefficients.pop().unwrap_or_default();

@@ -9,8 +9,9 @@ use super::multiply::Multiply;
 use super::program::Program;
 use super::pull::Pull;
 use super::sweep::scale;
-use crate::error::{Error, Result};
+use crate::error::Result;
 use crate::kernels::form::Lowered;
+pub use crate::linalg::host::recall;
 use crate::linalg::host::{HostOp, Saved, apply3, apply4};
 use crate::linalg::real::{into_vec, with_real};
 
@@ -52,11 +53,6 @@ struct Kept<T> {
     coefficients: Vec<T>,
     v: Vec<T>,
     t: usize,
-}
-
-/// What a saved value was saved as.
-pub fn recall<K: Send + Sync + 'static>(saved: Saved) -> Result<Arc<K>> {
-    saved.downcast().map_err(|_| Error::Device("the gradient came in another dtype than the value".into()))
 }
 
 impl HostOp<3> for Matvec {

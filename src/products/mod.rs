@@ -86,6 +86,17 @@ pub fn gram_wide(kernel: &Kernel, scope: &Scope, x: &Tensor<2>) -> Result<Tensor
     }
 }
 
+/// [`diag`] in the scope's wide type, as [`cross_wide`].
+///
+/// # Errors
+/// As [`diag`].
+pub fn diag_wide(kernel: &Kernel, scope: &Scope, x: &Tensor<2>) -> Result<Tensor<1>> {
+    match lowered(kernel, scope, x) {
+        Some(lowered) => Ok(lowered.cast(scope.wide()).diag()),
+        None => Ok(diag(kernel, scope, x)?.cast(scope.wide())),
+    }
+}
+
 /// A kernel with a leaf that cannot be lowered: its other summands and factors still can.
 fn by_parts(
     kernel: &Kernel,

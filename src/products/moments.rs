@@ -77,8 +77,7 @@ impl HostOp<4> for Moments {
         let p = x.shape()[1];
         let rows = into_vec::<f64>(rows)?;
         let [s, t] = [0, 1].map(|column| rows.iter().skip(column).step_by(2).copied().collect());
-        let inputs =
-            Inputs { x: into_vec(x)?, z: into_vec(z)?, coefficients: into_vec(coefficients)?, p, s, t };
+        let inputs = Inputs { x: into_vec(x)?, z: into_vec(z)?, coefficients: into_vec(coefficients)?, p, s, t };
         let m = inputs.m();
         let mut results = vec![0.0; m * m + m];
         let (square, projected) = results.split_at_mut(m * m);

@@ -3,6 +3,7 @@
 #[path = "../common/mod.rs"]
 mod common;
 mod sgpr;
+mod svgp;
 
 use cagey::device::{Compute, DeviceKind, Precision};
 use cagey::models::posterior::Posterior;

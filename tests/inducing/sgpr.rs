@@ -3,6 +3,7 @@
 use cagey::kernels::Kernel;
 use cagey::means::Mean;
 use cagey::models::exact::ExactGp;
+use cagey::models::inducing::{Choice, choose};
 use cagey::models::posterior::Posterior;
 use cagey::models::sgpr::Sgpr;
 use cagey::models::{Model, Observations, fit};
@@ -14,7 +15,7 @@ use crate::{F32, F64, check_gradient, check_posterior, data};
 
 fn model(text: &str, z: &[f64], d: usize) -> Sgpr {
     let mut model = Sgpr::new(Kernel::parse(text, d).unwrap(), z, d).unwrap();
-    model.mean = Mean::named("linear", d).unwrap();
+    model.process.mean = Mean::named("linear", d).unwrap();
     model.likelihood.noise.set(&[0.2]);
     model
 }
@@ -27,7 +28,7 @@ fn golden_sgpr() {
         let name = case["case"].as_str().unwrap();
         let d = columns(&case["X"]);
         let mut gp = Sgpr::new(kernel(&case["kernel"], d), &flat(&case["Z"]), d).unwrap();
-        gp.mean = Mean::named("constant", d).unwrap();
+        gp.process.mean = Mean::named("constant", d).unwrap();
         gp.parameters_mut().iter_mut().find(|(path, _)| path == "mean.constant").unwrap().1.set(&flat(&case["mean"]));
         gp.likelihood.noise.set(&flat(&case["noise"]));
         let data = Observations::new(flat(&case["X"]), d, flat(&case["y"]), None).unwrap();
@@ -37,8 +38,8 @@ fn golden_sgpr() {
             let loss = gp.objective(&scope, &data.batch(&scope)).unwrap();
             assert_close(name, &[-scalar(loss.clone()).unwrap()], &flat(&expected["elbo"]), tolerance);
             let (_, raw) = scope.gradient(loss, &gp).unwrap();
-            let mut want: Vec<f64> = kernel_gradient(&gp.kernel, &expected["grad"]["kernel"]).concat();
-            for part in ["mean", "noise", "Z"] {
+            let mut want: Vec<f64> = kernel_gradient(&gp.process.kernel, &expected["grad"]["kernel"]).concat();
+            for part in ["mean", "Z", "noise"] {
                 want.extend(flat(&expected["grad"][part]));
             }
             let slopes: Vec<f64> = gp.parameters().iter().flat_map(|(_, p)| p.internal_slope()).collect();
@@ -59,15 +60,18 @@ fn inducing_inputs_at_the_data_give_the_exact_gp() {
     let mut observations = data(25, 2);
     observations.noise = Some((0..25).map(|i| 0.01 * i as f64).collect());
     let gp = model("matern32(ard)", &observations.x, 2);
-    let mut exact = ExactGp::new(gp.kernel.clone());
-    (exact.mean, exact.likelihood) = (gp.mean.clone(), gp.likelihood.clone());
+    let mut exact = ExactGp::new(gp.process.kernel.clone());
+    (exact.mean, exact.likelihood) = (gp.process.mean.clone(), gp.likelihood.clone());
     let batch = observations.batch(&Scope::new(F64).unwrap());
     let (sparse, full) = (fit::evaluate(&gp, F64, &batch).unwrap(), fit::evaluate(&exact, F64, &batch).unwrap());
     assert_close("loss", &[sparse.loss], &[full.loss], 1e-9);
-    let shared = full.gradient.len();
-    assert_close("gradient", &sparse.gradient[..shared], &full.gradient, 1e-7);
+    // Kernel and mean, then Z, then the noise.
+    let before = full.gradient.len() - 1;
+    let (shared, z) = sparse.gradient.split_at(before);
+    let (z, noise) = z.split_at(z.len() - 1);
+    assert_close("gradient", &[shared, noise].concat(), &full.gradient, 1e-7);
     // The bound is tight there, so that Z cannot improve it.
-    assert!(sparse.gradient[shared..].iter().all(|g| g.abs() < 1e-5));
+    assert!(z.iter().all(|g| g.abs() < 1e-5), "{z:?}");
     let points = [0.3, -0.2, 1.0, 1.0, -2.0, 0.5, 9.0, 9.0];
     let got = gp.posterior(F64, observations.clone()).unwrap().predict(&points).unwrap();
     let want = exact.posterior(F64, observations).unwrap().predict(&points).unwrap();
@@ -138,4 +142,33 @@ fn shapes_are_checked() {
     assert!(Sgpr::new(kernel.clone(), &[], 2).is_err());
     let gp = Sgpr::new(kernel, &[1.0, 2.0], 2).unwrap();
     assert!(gp.posterior(F64, data(10, 3)).is_err());
+}
+
+#[test]
+fn inducing_inputs_come_from_the_data() {
+    let (observations, kernel) = (data(200, 2), Kernel::parse("rbf(0.5)", 2).unwrap());
+    let rows: Vec<&[f64]> = observations.x.chunks(2).collect();
+    let mut covered = Vec::new();
+    for choice in [Choice::Random, Choice::Kmeans, Choice::Greedy] {
+        let z = choose(choice, &kernel, &observations.x, 2, 20, 1).unwrap();
+        assert_eq!(z, choose(choice, &kernel, &observations.x, 2, 20, 1).unwrap(), "{choice:?}: the same for a seed");
+        assert_eq!(z.len(), 40);
+        if choice != Choice::Kmeans {
+            assert!(z.chunks(2).all(|row| rows.contains(&row)), "{choice:?}: rows of the data");
+        }
+        let distinct: std::collections::HashSet<Vec<u64>> =
+            z.chunks(2).map(|row| row.iter().map(|v| v.to_bits()).collect()).collect();
+        assert_eq!(distinct.len(), 20, "{choice:?}");
+        // The trace that is left decides how tight the bound is.
+        let gp = Sgpr::new(kernel.clone(), &z, 2).unwrap();
+        let batch = observations.batch(&Scope::new(F64).unwrap());
+        covered.push(fit::evaluate(&gp, F64, &batch).unwrap().loss);
+    }
+    assert!(covered[1] < covered[0] && covered[2] < covered[0], "better than random: {covered:?}");
+    // Fewer distinct rows than asked for.
+    let repeated = [1.0, 2.0].repeat(50);
+    assert_eq!(choose(Choice::Kmeans, &kernel, &repeated, 2, 5, 0).unwrap(), [1.0, 2.0]);
+    assert_eq!(choose(Choice::Greedy, &kernel, &repeated, 2, 5, 0).unwrap(), [1.0, 2.0]);
+    assert!(choose(Choice::Random, &kernel, &observations.x, 2, 0, 0).is_err());
+    assert!("kmean".parse::<Choice>().is_err());
 }

@@ -61,6 +61,7 @@ impl CgGp {
             x: scope.matrix(&to_f64(batch.x.clone())?, n, d),
             y: scope.vector(&to_f64(batch.y.clone())?),
             noise: batch.noise.as_ref().map(|noise| Ok(scope.vector(&to_f64(noise.clone())?))).transpose()?,
+            scale: batch.scale,
         };
         let system = self.system(&scope, &batch)?;
         let (options, preconditioner) = (&self.options, &system.preconditioner);

@@ -1,0 +1,85 @@
+//! Workloads of models with inducing points.
+
+use std::time::Duration;
+
+use cagey::device::{Compute, DeviceKind};
+use cagey::likelihoods::{Bernoulli, BernoulliLink, Gaussian, Likelihood};
+use cagey::means::Mean;
+use cagey::models::minibatch::{self, Minibatches};
+use cagey::models::posterior::Posterior;
+use cagey::models::sgpr::Sgpr;
+use cagey::models::svgp::Svgp;
+use cagey::models::{Batch, Observations, fit};
+use cagey::scope::Scope;
+use cagey::train::{Adam, Optimizer, TrainConfig};
+use cagey::{Error, Result};
+use clap::ValueEnum;
+
+use super::{Options, Step, model_step, observations, trainable};
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub enum Targets {
+    /// The targets as they are.
+    Gaussian,
+    /// Whether they are positive.
+    Bernoulli,
+}
+
+/// Noise variance that GPyTorch's Gaussian likelihood starts from.
+const NOISE: f64 = 0.693_247;
+
+pub fn sgpr(options: &Options) -> Result<Step> {
+    let mut model = Sgpr::new(trainable(options)?, first_rows(options, &observations(options)?)?, options.d)?;
+    model.process.mean = Mean::named("constant", options.d)?;
+    model_step(options, model)
+}
+
+/// The inducing inputs of the start: as many of the first rows.
+fn first_rows<'a>(options: &Options, data: &'a Observations) -> Result<&'a [f64]> {
+    let few = || Error::Usage(format!("{} inducing inputs need as many rows, not {}", options.m, data.n()));
+    data.x.get(..options.m * data.d).ok_or_else(few)
+}
+
+fn variational(options: &Options) -> Result<(Svgp, Observations)> {
+    let mut data = observations(options)?;
+    let likelihood: Box<dyn Likelihood> = match options.likelihood {
+        Targets::Gaussian => Box::new(Gaussian::new(NOISE)),
+        Targets::Bernoulli => Box::new(Bernoulli { link: BernoulliLink::Probit }),
+    };
+    if options.likelihood == Targets::Bernoulli {
+        data.y.iter_mut().for_each(|y| *y = f64::from(u8::from(*y > 0.0)));
+    }
+    let z = first_rows(options, &data)?;
+    let mut model = Svgp::new(trainable(options)?, z, options.d, Gaussian::new(NOISE))?;
+    model.likelihood = likelihood;
+    model.processes[0].mean = Mean::named("constant", options.d)?;
+    Ok((model, data))
+}
+
+/// Seconds of each step, and the loss per datum of the first rows at the start.
+pub fn svgp(options: &Options) -> Result<(Vec<f64>, f64)> {
+    let compute = Compute { kind: DeviceKind::Flex, precision: options.dtype };
+    let (mut model, data) = variational(options)?;
+    let b = options.batch.min(data.n());
+    let first = Observations::new(data.x[..b * data.d].to_vec(), data.d, data.y[..b].to_vec(), None)?;
+    let scale = data.n() as f64 / b as f64;
+    let batch = Batch { scale, ..first.batch(&Scope::new(compute)?) };
+    let loss = fit::evaluate(&model, compute, &batch)?.loss / data.n() as f64;
+    let steps = options.reps.unwrap_or(1_000_000);
+    let config = TrainConfig::new(Optimizer::Adam(Adam::default()), steps).max_time(Duration::from_secs(10));
+    let batches = Minibatches { size: b, ..Minibatches::default() };
+    let outcome = minibatch::fit(&mut model, compute, &data, &batches, &config, &mut [])?;
+    let at: Vec<f64> = outcome.history.records.iter().map(|record| record.seconds).collect();
+    Ok((at.windows(2).map(|pair| pair[1] - pair[0]).collect(), loss))
+}
+
+pub fn predict(options: &Options) -> Result<Step> {
+    let compute = Compute { kind: DeviceKind::Flex, precision: options.dtype };
+    let (model, data) = variational(options)?;
+    let posterior = model.posterior(compute)?;
+    let x: Vec<f64> = data.x.iter().cycle().take(options.ntest * data.d).map(|x| x + 0.01).collect();
+    Ok(Box::new(move || {
+        let marginals = posterior.predict(&x)?;
+        Ok(("checksum", marginals.mean.iter().chain(&marginals.variance).sum()))
+    }))
+}

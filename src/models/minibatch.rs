@@ -1,0 +1,194 @@
+//! Training on minibatches: batches by seed and step, losses and gradients as unbiased estimates of the whole.
+
+use rand::SeedableRng;
+use rand::rngs::Xoshiro256PlusPlus;
+use rand::seq::SliceRandom;
+
+use super::fit::evaluate;
+use super::svgp::Svgp;
+use super::{Batch, Model, Observations};
+use crate::device::Compute;
+use crate::error::{Error, Result};
+use crate::scope::Scope;
+use crate::train::{self, Evaluation, Group, Objective, Observer, Outcome, Step, TrainConfig};
+
+/// A model whose objective is a sum over rows, times the batch's scale, and a term without data.
+pub trait SumOverRows: Model {
+    /// Whether a parameter is variational, by its path: those may have a learning rate of their own.
+    fn is_variational(&self, path: &str) -> bool;
+
+    /// Moves the variational parameters along the natural gradient of a batch.
+    ///
+    /// # Errors
+    /// [`Error::Usage`] for models without natural gradients.
+    fn natural_step(&mut self, _compute: Compute, _batch: &Batch, _rate: f64) -> Result<()> {
+        Err(Error::Usage("this model has no natural gradients".into()))
+    }
+}
+
+impl SumOverRows for Svgp {
+    fn is_variational(&self, path: &str) -> bool {
+        Self::is_variational(path)
+    }
+
+    fn natural_step(&mut self, compute: Compute, batch: &Batch, rate: f64) -> Result<()> {
+        Self::natural_step(self, compute, batch, rate)
+    }
+}
+
+/// Rows that can be drawn in any order: observations in memory, or a reader of a larger file.
+pub trait Rows {
+    /// How many there are.
+    fn count(&self) -> usize;
+
+    /// The rows of the given indices, in their order.
+    ///
+    /// # Errors
+    /// What reading them reports.
+    fn gather(&self, rows: &[usize]) -> Result<Observations>;
+}
+
+impl Rows for Observations {
+    fn count(&self) -> usize {
+        self.n()
+    }
+
+    fn gather(&self, rows: &[usize]) -> Result<Observations> {
+        let pick = |values: &[f64]| rows.iter().map(|&i| values[i]).collect::<Vec<f64>>();
+        Ok(Observations {
+            x: rows.iter().flat_map(|&i| &self.x[i * self.d..][..self.d]).copied().collect(),
+            d: self.d,
+            y: pick(&self.y),
+            noise: self.noise.as_deref().map(pick),
+        })
+    }
+}
+
+/// How minibatches are made and used.
+#[derive(Debug, Clone, PartialEq, serde::Serialize, serde::Deserialize)]
+#[serde(default)]
+pub struct Minibatches {
+    /// Rows of a batch; sizes within an epoch differ by at most one.
+    pub size: usize,
+    /// Multiplies the learning rate of variational parameters.
+    pub variational_rate: f64,
+    /// The rate of natural-gradient steps of q before each step of everything else, if any: q then takes no part in the optimiser.
+    pub natural: Option<f64>,
+}
+
+impl Default for Minibatches {
+    fn default() -> Self {
+        Self { size: 1024, variational_rate: 1.0, natural: None }
+    }
+}
+
+/// Trains a model on minibatches and leaves it at the best point found; losses are per datum, smoothed over an epoch.
+///
+/// Every epoch takes all rows once in an order of its own, a function of the seed. With natural gradients q stays where the last
+/// step left it, and checkpoints, which hold the optimiser's parameters only, are refused.
+///
+/// # Errors
+/// As [`fit`](super::fit::fit); [`Error::Usage`] for a batch size of 0 or checkpoints with natural gradients.
+pub fn fit<M: SumOverRows>(
+    model: &mut M,
+    compute: Compute,
+    data: &dyn Rows,
+    batches: &Minibatches,
+    config: &TrainConfig,
+    observers: &mut [&mut dyn Observer],
+) -> Result<Outcome> {
+    if batches.size == 0 || data.count() == 0 {
+        return Err(Error::Usage("minibatches need at least one row".into()));
+    }
+    if batches.natural.is_some() && (config.checkpoint.is_some() || config.resume.is_some()) {
+        return Err(Error::Usage(
+            "checkpoints do not hold what natural gradients move; train without one of them".into(),
+        ));
+    }
+    let was: Vec<(bool, bool)> = model
+        .parameters()
+        .into_iter()
+        .map(|(path, p)| (p.fixed, p.fixed || (batches.natural.is_some() && model.is_variational(&path))))
+        .collect();
+    for ((_, parameter), (_, fixed)) in model.parameters_mut().into_iter().zip(&was) {
+        parameter.fixed = *fixed;
+    }
+    let start = model.free_raw();
+    let config = config.clone().loss_scale(data.count() as f64);
+    let mut loss = Loss { model, compute, data, batches, order: None, stepped: None };
+    let outcome = train::fit(&mut loss, &start, &config, observers);
+    let moved = outcome.as_ref().map_or(&start, |outcome| &outcome.x);
+    model.set_free_raw(moved)?;
+    for ((_, parameter), (fixed, _)) in model.parameters_mut().into_iter().zip(&was) {
+        parameter.fixed = *fixed;
+    }
+    outcome
+}
+
+struct Loss<'a, M> {
+    model: &'a mut M,
+    compute: Compute,
+    data: &'a dyn Rows,
+    batches: &'a Minibatches,
+    /// The order of the rows in an epoch.
+    order: Option<(usize, Vec<usize>)>,
+    /// The last step that q was moved for.
+    stepped: Option<usize>,
+}
+
+impl<M: SumOverRows> Loss<'_, M> {
+    /// The batch of a step: a part of an epoch's permutation.
+    fn batch(&mut self, step: Step) -> Result<Batch> {
+        let (n, parts) = (self.data.count(), self.steps_per_epoch());
+        let (epoch, part) = (step.iteration / parts, step.iteration % parts);
+        if self.order.as_ref().is_none_or(|(known, _)| *known != epoch) {
+            let mut order: Vec<usize> = (0..n).collect();
+            let seed = step.seed.wrapping_add((epoch as u64).wrapping_mul(0x9E37_79B9_7F4A_7C15));
+            order.shuffle(&mut Xoshiro256PlusPlus::seed_from_u64(seed));
+            self.order = Some((epoch, order));
+        }
+        let order = self.order.as_ref().map_or(&[][..], |(_, order)| order);
+        let mut rows = order[n * part / parts..n * (part + 1) / parts].to_vec();
+        // In the order of the data: readers need not jump back.
+        rows.sort_unstable();
+        let scale = parts as f64;
+        Ok(Batch { scale, ..self.data.gather(&rows)?.batch(&Scope::new(self.compute)?) })
+    }
+}
+
+impl<M: SumOverRows> Objective for Loss<'_, M> {
+    fn dim(&self) -> usize {
+        self.model.free_raw().len()
+    }
+
+    fn evaluate(&mut self, x: &[f64], step: Step) -> Result<Evaluation> {
+        let batch = self.batch(step)?;
+        self.model.set_free_raw(x)?;
+        // Trial points of one step share its natural gradient.
+        if let Some(rate) = self.batches.natural.filter(|_| self.stepped != Some(step.iteration)) {
+            self.model.natural_step(self.compute, &batch, rate)?;
+            self.stepped = Some(step.iteration);
+        }
+        evaluate(self.model, self.compute, &batch)
+    }
+
+    fn groups(&self) -> Vec<Group> {
+        let (mut start, mut groups) = (0, Vec::new());
+        for (path, parameter) in self.model.parameters().into_iter().filter(|(_, p)| !p.fixed) {
+            let range = start..start + parameter.len();
+            start = range.end;
+            if self.model.is_variational(&path) {
+                groups.push(Group::new(range, self.batches.variational_rate).spread(0.0));
+            }
+        }
+        groups
+    }
+
+    fn steps_per_epoch(&self) -> usize {
+        self.data.count().div_ceil(self.batches.size)
+    }
+
+    fn stochastic(&self) -> bool {
+        self.steps_per_epoch() > 1
+    }
+}

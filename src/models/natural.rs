@@ -1,0 +1,89 @@
+//! Natural-gradient steps of a normal distribution of whitened inducing values.
+
+use burn::tensor::Tensor;
+
+use super::Batch;
+use crate::error::Result;
+use crate::likelihoods::{Likelihood, Marginal, Slopes, Targets};
+use crate::linalg::Factor;
+use crate::linalg::dense::{inverse, product, solve, triangular, view, view_mut};
+use crate::scope::to_f64;
+
+/// Slopes of the data's part of the loss in the means and in the variances of f, `[b]` each.
+pub type LatentSlopes = (Vec<f64>, Vec<f64>);
+
+/// The slopes of `−scale Σ E[ln p(y_i | f_i)]`, one pair a latent function, at marginals `[L, b]`.
+pub fn slopes(
+    likelihood: &dyn Likelihood,
+    mean: Tensor<2>,
+    variance: Tensor<2>,
+    batch: &Batch,
+) -> Result<Vec<LatentSlopes>> {
+    let [latents, b] = mean.dims();
+    let (mean, variance, y) = (to_f64(mean)?, to_f64(variance)?, to_f64(batch.y.clone())?);
+    let extra = batch.noise.clone().map(to_f64).transpose()?;
+    let rows = Targets { y: &y, extra: extra.as_deref() }.rows(likelihood.auxiliary());
+    let density = likelihood.density();
+    let mut own = vec![0.0; likelihood.parameters().iter().map(|(_, p)| p.len()).sum()];
+    let mut all = vec![(vec![0.0; b], vec![0.0; b]); latents];
+    for (i, row) in rows.enumerate() {
+        let at = |values: &[f64]| (0..latents).map(|l| values[l * b + i]).collect::<Vec<f64>>();
+        let (m, v) = (at(&mean), at(&variance));
+        let (mut in_mean, mut in_variance) = (vec![0.0; latents], vec![0.0; latents]);
+        own.fill(0.0);
+        let to = Slopes { mean: &mut in_mean, variance: &mut in_variance, own: &mut own };
+        density.expectation(row, Marginal { mean: &m, variance: &v }, to);
+        for (l, (means, variances)) in all.iter_mut().enumerate() {
+            (means[i], variances[i]) = (-batch.scale * in_mean[l], -batch.scale * in_variance[l]);
+        }
+    }
+    Ok(all)
+}
+
+/// N(μ, R Rᵀ) after a step of length `rate`, for A `[m, b]`: its mean and its lower root.
+pub fn step(
+    a: &[f64],
+    (mean, root): (Vec<f64>, Vec<f64>),
+    (in_mean, in_variance): &LatentSlopes,
+    rate: f64,
+) -> Result<(Vec<f64>, Vec<f64>)> {
+    let (m, b) = (mean.len(), in_mean.len());
+    // S⁻¹ = R⁻ᵀR⁻¹ and 2A diag(v̄)Aᵀ, lower triangles.
+    let mut root_inverse = vec![0.0; m * m];
+    root_inverse.iter_mut().step_by(m + 1).for_each(|d| *d = 1.0);
+    solve::lower(view(&root, m), view_mut(&mut root_inverse, m));
+    let inverted = view(&root_inverse, m);
+    let mut old = vec![0.0; m * m];
+    product::add_lower(view_mut(&mut old, m), inverted.transpose(), inverted, 1.0);
+    inverse::mirror(view_mut(&mut old, m));
+    let mut scaled = a.to_vec();
+    for row in scaled.chunks_exact_mut(b) {
+        row.iter_mut().zip(in_variance).for_each(|(x, v)| *x *= 2.0 * v);
+    }
+    let mut data = vec![0.0; m * m];
+    product::add_lower(view_mut(&mut data, m), view(a, b), view(&scaled, b).transpose(), 1.0);
+    inverse::mirror(view_mut(&mut data, m));
+    // θ₁ = S⁻¹μ moves to (1 − γ)S⁻¹μ + γ(2A diag(v̄)Aᵀμ − A m̄).
+    let times = |matrix: &[f64]| -> Vec<f64> {
+        matrix.chunks_exact(m).map(|row| row.iter().zip(&mean).map(|(x, y)| x * y).sum()).collect()
+    };
+    let (kept, drawn) = (times(&old), times(&data));
+    let pushed = a.chunks_exact(b).map(|row| row.iter().zip(in_mean).map(|(x, g)| x * g).sum::<f64>());
+    let mut next: Vec<f64> =
+        kept.iter().zip(drawn).zip(pushed).map(|((k, d), p)| (1.0 - rate) * k + rate * (d - p)).collect();
+    let mut precision: Vec<f64> = old.iter().zip(&data).map(|(o, d)| (1.0 - rate) * o + rate * d).collect();
+    precision.iter_mut().step_by(m + 1).for_each(|d| *d += rate);
+    let factor = Factor::new(precision, "the precision of q(u)")?;
+    factor.solve(&mut next)?;
+    let root = Factor::new(factor.inverse(), "the covariance of q(u)")?.lower();
+    Ok((next, root))
+}
+
+/// From whitened values v to u = L v: mean and root.
+pub fn unwhiten(lower: &[f64], mean: &[f64], root: &[f64]) -> (Vec<f64>, Vec<f64>) {
+    let m = mean.len();
+    let (mut values, mut product) = (vec![0.0; m], vec![0.0; m * m]);
+    triangular::lower(view_mut(&mut values, 1), view(lower, m), view(mean, 1));
+    triangular::lower(view_mut(&mut product, m), view(lower, m), view(root, m));
+    (values, product)
+}

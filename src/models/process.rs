@@ -1,0 +1,96 @@
+//! A GP prior with inducing inputs.
+
+use burn::tensor::Tensor;
+
+use crate::error::{Error, Result};
+use crate::kernels::Kernel;
+use crate::linalg::Factor;
+use crate::means::Mean;
+use crate::params::{Parameter, Parameters, Unit, prefixed};
+use crate::products;
+use crate::scope::{Scope, to_f64};
+
+/// The prior of a latent function and the inputs Z whose function values stand for all others.
+#[derive(Debug, Clone)]
+pub struct Process {
+    /// Prior covariance.
+    pub kernel: Kernel,
+    /// Prior mean.
+    pub mean: Mean,
+    /// Z, row-major `[m, d]`, on the scale of the model's inputs.
+    pub inducing: Parameter,
+    d: usize,
+}
+
+impl Process {
+    /// A prior with zero mean and inducing inputs `z`, row-major `[m, d]`.
+    ///
+    /// # Errors
+    /// [`Error::Shape`] when `z` is empty or holds half a row, [`Error::Data`] when it is not finite.
+    pub fn new(kernel: Kernel, z: &[f64], d: usize) -> Result<Self> {
+        if d == 0 || z.is_empty() || !z.len().is_multiple_of(d) {
+            return Err(Error::shape("inducing inputs", format!("rows of {d} columns"), format!("{} values", z.len())));
+        }
+        if let Some(i) = z.iter().position(|z| !z.is_finite()) {
+            return Err(Error::Data(format!("inducing input of row {}, column {} is not finite", i / d, i % d)));
+        }
+        Ok(Self { kernel, mean: Mean::Zero, inducing: Parameter::real("inducing", Unit::None, z), d })
+    }
+
+    /// Number of inducing inputs m.
+    pub fn len(&self) -> usize {
+        self.inducing.len() / self.d
+    }
+
+    /// Whether there are none, which [`new`](Self::new) refuses.
+    pub fn is_empty(&self) -> bool {
+        self.inducing.is_empty()
+    }
+
+    /// Input columns d.
+    pub fn d(&self) -> usize {
+        self.d
+    }
+
+    /// Z as a tensor `[m, d]`.
+    pub fn z(&self, scope: &Scope) -> Tensor<2> {
+        scope.value(&self.inducing).reshape([self.len(), self.d])
+    }
+
+    /// Checks that rows have as many columns as Z.
+    ///
+    /// # Errors
+    /// [`Error::Shape`] when they do not.
+    pub fn check(&self, x: &Tensor<2>) -> Result<()> {
+        let d = x.dims()[1];
+        if d == self.d {
+            return Ok(());
+        }
+        Err(Error::shape("inputs", format!("{} columns, as inducing inputs have", self.d), d.to_string()))
+    }
+
+    /// L with K_ZZ = L Lᵀ, row-major `[m, m]`, in f64.
+    ///
+    /// # Errors
+    /// [`Error::NotPositiveDefinite`] by the policy of [`jitter`](crate::linalg::jitter).
+    pub fn factor(&self, scope: &Scope) -> Result<Vec<f64>> {
+        let gram = to_f64(products::gram_wide(&self.kernel, scope, &self.z(scope))?)?;
+        Ok(Factor::new(gram, "K_ZZ")?.lower())
+    }
+}
+
+impl Parameters for Process {
+    fn parameters(&self) -> Vec<(String, &Parameter)> {
+        let mut all = prefixed("kernel", self.kernel.parameters());
+        all.extend(prefixed("mean", self.mean.parameters()));
+        all.push(("inducing".into(), &self.inducing));
+        all
+    }
+
+    fn parameters_mut(&mut self) -> Vec<(String, &mut Parameter)> {
+        let mut all = prefixed("kernel", self.kernel.parameters_mut());
+        all.extend(prefixed("mean", self.mean.parameters_mut()));
+        all.push(("inducing".into(), &mut self.inducing));
+        all
+    }
+}

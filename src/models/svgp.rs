@@ -1,0 +1,345 @@
+//! Stochastic variational GPs (Hensman et al. 2013, *Gaussian processes for big data*; 2015, *Scalable variational Gaussian process
+//! classification*): any likelihood, minibatches, several latent functions.
+
+use burn::tensor::Tensor;
+
+use super::natural;
+use super::posterior::{Joint, Marginals, Posterior, VARIANCE_FLOOR};
+use super::process::Process;
+use super::whitened::{Root, WhitenedPosterior};
+use super::{Batch, Model};
+use crate::device::Compute;
+use crate::error::{Error, Result};
+use crate::kernels::Kernel;
+use crate::likelihoods::Likelihood;
+use crate::linalg::dense::{solve, view, view_mut};
+use crate::linalg::{Projected, cholesky, marginals, solve_lower, unpack_lower};
+use crate::params::{Parameter, Parameters, Unit, prefixed};
+use crate::products;
+use crate::scope::{Scope, to_f64};
+
+/// The covariance of q(u).
+#[derive(Debug, Clone, Copy, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Covariance {
+    /// R Rᵀ with a lower triangular R: m(m + 1)/2 numbers.
+    Full,
+    /// A diagonal R: m numbers.
+    Diagonal,
+}
+
+/// q(u) = N(μ, R Rᵀ), or q(v) of whitened values.
+#[derive(Debug, Clone)]
+pub struct Variational {
+    /// μ `[m]`.
+    pub mean: Parameter,
+    /// The rows of R up to its diagonal `[m(m + 1)/2]`, or only the diagonal `[m]`.
+    pub root: Parameter,
+}
+
+impl Variational {
+    /// μ = 0, R = I.
+    pub fn new(m: usize, covariance: Covariance) -> Self {
+        let root = match covariance {
+            Covariance::Diagonal => vec![1.0; m],
+            Covariance::Full => (0..m).flat_map(|i| (0..=i).map(move |j| f64::from(u8::from(i == j)))).collect(),
+        };
+        Self {
+            mean: Parameter::real("mean", Unit::None, &vec![0.0; m]),
+            root: Parameter::real("root", Unit::None, &root),
+        }
+    }
+
+    fn is_diagonal(&self) -> bool {
+        self.root.len() == self.mean.len()
+    }
+
+    /// R, row-major `[m, m]`.
+    pub(super) fn lower(&self) -> Vec<f64> {
+        let (m, numbers) = (self.mean.len(), self.root.internal());
+        let mut full = vec![0.0; m * m];
+        if self.is_diagonal() {
+            full.iter_mut().step_by(m + 1).zip(numbers).for_each(|(x, r)| *x = r);
+            return full;
+        }
+        let mut rest = numbers.as_slice();
+        for (i, row) in full.chunks_exact_mut(m).enumerate() {
+            let (own, behind) = rest.split_at(i + 1);
+            row[..=i].copy_from_slice(own);
+            rest = behind;
+        }
+        full
+    }
+
+    /// Sets μ and R from a row-major lower triangular matrix.
+    pub(super) fn set(&mut self, mean: &[f64], lower: &[f64]) {
+        let m = mean.len();
+        self.mean.set_raw(mean);
+        let packed: Vec<f64> = lower.chunks_exact(m).enumerate().flat_map(|(i, row)| &row[..=i]).copied().collect();
+        self.root.set_raw(&packed);
+    }
+}
+
+/// A variational GP: latent functions with inducing values, and a likelihood of the targets given them.
+///
+/// Minimised is `−(scale Σ E_q[ln p(y_i | f_i)] − Σ_l KL(q(u_l) ‖ p(u_l)))`, an upper bound of the negative log evidence.
+#[derive(Debug, Clone)]
+pub struct Svgp {
+    /// The prior of the latent functions with Z: one for all of them, or one each.
+    pub processes: Vec<Process>,
+    /// q(u), one a latent function.
+    pub variational: Vec<Variational>,
+    /// Of the targets given the latent functions.
+    pub likelihood: Box<dyn Likelihood>,
+    /// Whether q is the distribution of v with u = m(Z) + L v, K_ZZ = L Lᵀ, and not of u − m(Z).
+    pub whitened: bool,
+}
+
+/// Marginals of all latent functions at the rows of a batch.
+struct Latents {
+    /// `[L, b]`.
+    mean: Tensor<2>,
+    /// `[L, b]`.
+    variance: Tensor<2>,
+    /// Σ_l KL `[1]`.
+    divergence: Tensor<1>,
+}
+
+impl Svgp {
+    /// A whitened model with full covariances whose latent functions share kernel, zero mean and inducing inputs `z`, row-major
+    /// `[m, d]`; q is the prior.
+    ///
+    /// # Errors
+    /// [`Error::Shape`] when `z` is empty or holds half a row.
+    pub fn new(kernel: Kernel, z: &[f64], d: usize, likelihood: impl Likelihood + 'static) -> Result<Self> {
+        let process = Process::new(kernel, z, d)?;
+        let variational = vec![Variational::new(process.len(), Covariance::Full); likelihood.latents()];
+        Ok(Self { processes: vec![process], variational, likelihood: Box::new(likelihood), whitened: true })
+    }
+
+    /// The same model with q of u instead of whitened values.
+    pub fn unwhitened(mut self) -> Self {
+        self.whitened = false;
+        self
+    }
+
+    /// The same model with another covariance of q, back at its start.
+    pub fn covariance(mut self, covariance: Covariance) -> Self {
+        for q in &mut self.variational {
+            *q = Variational::new(q.mean.len(), covariance);
+        }
+        self
+    }
+
+    /// The same model with a kernel, mean and inducing inputs for each latent function.
+    pub fn separate(mut self) -> Self {
+        while self.processes.len() < self.variational.len() {
+            self.processes.push(self.processes[0].clone());
+        }
+        self
+    }
+
+    pub(super) fn process(&self, latent: usize) -> &Process {
+        &self.processes[latent.min(self.processes.len() - 1)]
+    }
+
+    fn latents(&self, scope: &Scope, x: &Tensor<2>) -> Result<Latents> {
+        let (b, wide, single) = (x.dims()[0], scope.wide(), scope.dtype() != scope.wide());
+        let (mut means, mut variances, mut divergence) = (Vec::new(), Vec::new(), None);
+        let mut shared = None;
+        for (l, q) in self.variational.iter().enumerate() {
+            if l < self.processes.len() {
+                let process = &self.processes[l];
+                process.check(x)?;
+                let z = process.z(scope);
+                let lower = cholesky(products::gram_wide(&process.kernel, scope, &z)?, "K_ZZ")?;
+                let a = solve_lower(lower.clone(), products::cross_wide(&process.kernel, scope, &z, x)?)?;
+                let prior = products::diag_wide(&process.kernel, scope, x)?;
+                shared = Some((lower, a, prior, process.mean.at(scope, x).cast(wide)));
+            }
+            let Some((lower, a, prior, level)) = &shared else {
+                return Err(Error::Usage("a variational GP needs at least one process".into()));
+            };
+            let (mean, root) = (scope.value(&q.mean).cast(wide), scope.value(&q.root).cast(wide));
+            let m = q.mean.len();
+            let Projected { shift, change, divergence: kl } = if self.whitened && q.is_diagonal() {
+                marginals(a.clone(), mean, root, single)?
+            } else {
+                let root = if q.is_diagonal() {
+                    Tensor::<2>::eye(m, scope.device()).cast(wide) * root.unsqueeze::<2>()
+                } else {
+                    unpack_lower(root)?
+                };
+                let (mean, root) = if self.whitened {
+                    (mean, root)
+                } else {
+                    let mean: Tensor<2> = solve_lower(lower.clone(), mean.unsqueeze_dim(1))?;
+                    (mean.squeeze_dim(1), solve_lower(lower.clone(), root)?)
+                };
+                marginals(a.clone(), mean, root, single)?
+            };
+            let floor = prior.clone().detach() * VARIANCE_FLOOR;
+            means.push((level.clone() + shift).reshape([1, b]));
+            variances.push((prior.clone() + change).max_pair(floor).reshape([1, b]));
+            divergence = Some(match divergence {
+                None => kl,
+                Some(sum) => sum + kl,
+            });
+        }
+        let divergence = divergence.ok_or_else(|| Error::Usage("a variational GP needs a latent function".into()))?;
+        Ok(Latents { mean: Tensor::cat(means, 0), variance: Tensor::cat(variances, 0), divergence })
+    }
+
+    /// The posterior of the latent functions under q.
+    ///
+    /// # Errors
+    /// [`Error::NotPositiveDefinite`] when K_ZZ cannot be factorised.
+    pub fn posterior(&self, compute: Compute) -> Result<SvgpPosterior> {
+        let scope = Scope::new(compute)?;
+        let latents = self.variational.iter().enumerate().map(|(l, q)| {
+            let process = self.process(l);
+            let m = process.len();
+            let lower = process.factor(&scope)?;
+            let (mut mean, mut root) = (q.mean.internal(), q.lower());
+            if !self.whitened {
+                solve::lower(view(&lower, m), view_mut(&mut mean, 1));
+                solve::lower(view(&lower, m), view_mut(&mut root, m));
+            }
+            let mut transposed = vec![0.0; m * m];
+            for (i, row) in root.chunks_exact(m).enumerate() {
+                row.iter().enumerate().for_each(|(j, x)| transposed[j * m + i] = *x);
+            }
+            let z = (process.inducing.internal(), process.d());
+            let prior = (&process.kernel, &process.mean);
+            Ok(WhitenedPosterior::new(prior, compute, z, lower, mean, Root::Upper(transposed)))
+        });
+        Ok(SvgpPosterior { latents: latents.collect::<Result<_>>()? })
+    }
+
+    /// A step of length `rate` in (0, 1] along the natural gradient of q, every latent function at once (Salimbeni et al. 2018, *Natural
+    /// gradients in practice*): S⁻¹ ← (1 − γ)S⁻¹ + γ(I + 2A diag(v̄)Aᵀ) for whitened values, v̄ the loss's slope in the variances
+    /// of f, and the mean accordingly. With a Gaussian likelihood, all data and γ = 1 it ends at the optimum.
+    ///
+    /// # Errors
+    /// [`Error::Usage`] for diagonal covariances or another rate, [`Error::NotPositiveDefinite`] when the step leaves the positive
+    /// definite matrices (a likelihood that is not log-concave): take a smaller one.
+    pub fn natural_step(&mut self, compute: Compute, batch: &Batch, rate: f64) -> Result<()> {
+        if !(rate > 0.0 && rate <= 1.0) {
+            return Err(Error::Usage(format!("the rate {rate} of natural gradients must lie in (0, 1]")));
+        }
+        if self.variational.iter().any(Variational::is_diagonal) {
+            return Err(Error::Usage("natural gradients need a full covariance of q, not a diagonal one".into()));
+        }
+        let scope = Scope::new(compute)?;
+        let x = scope.matrix(&to_f64(batch.x.clone())?, batch.x.dims()[0], batch.x.dims()[1]);
+        let latents = self.latents(&scope, &x)?;
+        let slopes = natural::slopes(&*self.likelihood, latents.mean, latents.variance, batch)?;
+        let mut moved = Vec::with_capacity(slopes.len());
+        for (l, (q, slopes)) in self.variational.iter().zip(&slopes).enumerate() {
+            let process = self.process(l);
+            let (m, b) = (process.len(), batch.y.dims()[0]);
+            let lower = process.factor(&scope)?;
+            let mut a = to_f64(products::cross_wide(&process.kernel, &scope, &process.z(&scope), &x)?)?;
+            solve::lower(view(&lower, m), view_mut(&mut a, b));
+            let (mut mean, mut root) = (q.mean.internal(), q.lower());
+            if !self.whitened {
+                solve::lower(view(&lower, m), view_mut(&mut mean, 1));
+                solve::lower(view(&lower, m), view_mut(&mut root, m));
+            }
+            let (mut mean, mut root) = natural::step(&a, (mean, root), slopes, rate)?;
+            if !self.whitened {
+                (mean, root) = natural::unwhiten(&lower, &mean, &root);
+            }
+            moved.push((mean, root));
+        }
+        for (q, (mean, root)) in self.variational.iter_mut().zip(moved) {
+            q.set(&mean, &root);
+        }
+        Ok(())
+    }
+
+    /// Whether a parameter belongs to q, by its path.
+    pub fn is_variational(path: &str) -> bool {
+        path.starts_with("variational")
+    }
+
+    fn names(&self) -> Vec<String> {
+        let count = self.variational.len();
+        (1..=count).map(|l| if count == 1 { "variational".into() } else { format!("variational{l}") }).collect()
+    }
+}
+
+impl Model for Svgp {
+    fn objective(&self, scope: &Scope, batch: &Batch) -> Result<Tensor<1>> {
+        let Latents { mean, variance, divergence } = self.latents(scope, &batch.x)?;
+        let (mean, variance) = (mean.cast(scope.dtype()), variance.cast(scope.dtype()));
+        let expected = self.likelihood.expected_log_density(scope, mean, variance, &batch.y, batch.noise.as_ref())?;
+        Ok(divergence.cast(scope.dtype()) - expected.sum() * batch.scale)
+    }
+}
+
+impl Parameters for Svgp {
+    fn parameters(&self) -> Vec<(String, &Parameter)> {
+        let mut all = Vec::new();
+        let several = self.processes.len() > 1;
+        for (l, process) in self.processes.iter().enumerate() {
+            let own = process.parameters();
+            all.extend(if several { prefixed(&format!("latent{}", l + 1), own) } else { own });
+        }
+        all.extend(prefixed("likelihood", self.likelihood.parameters()));
+        for (name, q) in self.names().iter().zip(&self.variational) {
+            all.push((format!("{name}.mean"), &q.mean));
+            all.push((format!("{name}.root"), &q.root));
+        }
+        all
+    }
+
+    fn parameters_mut(&mut self) -> Vec<(String, &mut Parameter)> {
+        let mut all = Vec::new();
+        let (several, names) = (self.processes.len() > 1, self.names());
+        for (l, process) in self.processes.iter_mut().enumerate() {
+            let own = process.parameters_mut();
+            all.extend(if several { prefixed(&format!("latent{}", l + 1), own) } else { own });
+        }
+        all.extend(prefixed("likelihood", self.likelihood.parameters_mut()));
+        for (name, q) in names.iter().zip(&mut self.variational) {
+            all.push((format!("{name}.mean"), &mut q.mean));
+            all.push((format!("{name}.root"), &mut q.root));
+        }
+        all
+    }
+}
+
+/// The posterior of an [`Svgp`].
+#[derive(Debug, Clone)]
+pub struct SvgpPosterior {
+    latents: Vec<WhitenedPosterior>,
+}
+
+impl SvgpPosterior {
+    /// The posteriors of the latent functions, independent of each other.
+    pub fn latents(&self) -> &[WhitenedPosterior] {
+        &self.latents
+    }
+
+    fn only(&self) -> Result<&WhitenedPosterior> {
+        match self.latents.as_slice() {
+            [only] => Ok(only),
+            several => Err(Error::Usage(format!(
+                "this posterior has {} latent functions; predict with each of them (`latents`)",
+                several.len()
+            ))),
+        }
+    }
+}
+
+/// Of a single latent function; an error for several.
+impl Posterior for SvgpPosterior {
+    fn predict(&self, x: &[f64]) -> Result<Marginals> {
+        self.only()?.predict(x)
+    }
+
+    fn predict_joint(&self, x: &[f64]) -> Result<Joint> {
+        self.only()?.predict_joint(x)
+    }
+}

@@ -1,0 +1,245 @@
+//! Stochastic variational GPs.
+
+use cagey::kernels::Kernel;
+use cagey::likelihoods::{Bernoulli, BernoulliLink, Gaussian, Likelihood, Poisson, RateLink};
+use cagey::means::Mean;
+use cagey::models::exact::ExactGp;
+use cagey::models::minibatch::Minibatches;
+use cagey::models::posterior::Posterior;
+use cagey::models::sgpr::Sgpr;
+use cagey::models::svgp::{Covariance, Svgp};
+use cagey::models::{Batch, Model, Observations, fit, minibatch};
+use cagey::params::Parameters;
+use cagey::scope::{Scope, scalar};
+use cagey::train::{Adam, Optimizer, Schedule, TrainConfig};
+use serde_json::Value;
+
+use crate::common::{assert_close, columns, flat, golden, kernel, kernel_gradient};
+use crate::{F32, F64, check_gradient, check_posterior, data, noise};
+
+/// The likelihood of a golden file, and the names of its parameters there.
+fn likelihood(tree: &Value) -> Option<(Box<dyn Likelihood>, Vec<&'static str>)> {
+    Some(match tree["type"].as_str()? {
+        "gaussian" => (Box::new(Gaussian::new(tree["noise"].as_f64()?)), vec!["noise"]),
+        "bernoulli_logit" => (Box::new(Bernoulli { link: BernoulliLink::Logit }), vec![]),
+        "bernoulli_probit" => (Box::new(Bernoulli { link: BernoulliLink::Probit }), vec![]),
+        "poisson" => (Box::new(Poisson { link: RateLink::Exp }), vec![]),
+        _ => return None,
+    })
+}
+
+fn lower_rows(matrix: &Value) -> Vec<f64> {
+    matrix.as_array().unwrap().iter().enumerate().flat_map(|(i, row)| flat(row)[..=i].to_vec()).collect()
+}
+
+#[test]
+fn golden_svgp() {
+    let mut seen = 0;
+    for case in golden("svgp") {
+        let name = case["case"].as_str().unwrap();
+        let Some((likelihood, own)) = likelihood(&case["likelihood"]) else { continue };
+        seen += 1;
+        let (d, expected) = (columns(&case["X"]), &case["expected"]);
+        let start = Gaussian::new(1.0);
+        let mut gp = Svgp::new(kernel(&case["kernel"], d), &flat(&case["Z"]), d, start).unwrap();
+        gp.likelihood = likelihood;
+        gp.whitened = case["whiten"].as_bool().unwrap();
+        gp.processes[0].mean = Mean::named("constant", d).unwrap();
+        gp.parameters_mut().iter_mut().find(|(path, _)| path == "mean.constant").unwrap().1.set(&flat(&case["mean"]));
+        gp.variational[0].mean.set(&flat(&case["q_mu"]));
+        gp.variational[0].root.set(&lower_rows(&case["q_sqrt"]));
+        let data = Observations::new(flat(&case["X"]), d, flat(&case["y"]), None).unwrap();
+        let scale = case["num_data"].as_f64().unwrap() / data.n() as f64;
+        for (compute, tolerance) in [(F64, 1e-7), (F32, 4e-4)] {
+            let scope = Scope::training(compute).unwrap();
+            let loss = gp.objective(&scope, &Batch { scale, ..data.batch(&scope) }).unwrap();
+            let value_tolerance = if compute == F64 { 1e-8 } else { 2e-4 };
+            assert_close(name, &[-scalar(loss.clone()).unwrap()], &flat(&expected["elbo"]), value_tolerance);
+            let (_, raw) = scope.gradient(loss, &gp).unwrap();
+            let mut want: Vec<f64> = kernel_gradient(&gp.processes[0].kernel, &expected["grad"]["kernel"]).concat();
+            for part in ["mean", "Z"].iter().chain(&own).chain(&["q_mu"]) {
+                want.extend(flat(&expected["grad"][part]));
+            }
+            want.extend(lower_rows(&expected["grad"]["q_sqrt"]));
+            let slopes: Vec<f64> = gp.parameters().iter().flat_map(|(_, p)| p.internal_slope()).collect();
+            let got: Vec<f64> = raw.iter().zip(slopes).map(|(g, s)| -g / s).collect();
+            assert_close(&format!("{name} gradient"), &got, &want, tolerance);
+        }
+        let posterior = gp.posterior(F64).unwrap();
+        let train = posterior.predict(&flat(&case["X"])).unwrap();
+        assert_close(&format!("{name} q_f_mean"), &train.mean, &flat(&expected["q_f_mean"]), 1e-8);
+        assert_close(&format!("{name} q_f_var"), &train.variance, &flat(&expected["q_f_var"]), 1e-8);
+        let points = flat(&case["Xs"]);
+        let joint = posterior.predict_joint(&points).unwrap();
+        assert_close(&format!("{name} f_mean"), &joint.mean, &flat(&expected["f_mean"]), 1e-8);
+        assert_close(&format!("{name} f_cov"), &joint.covariance, &flat(&expected["f_cov"]), 1e-8);
+        let single = gp.posterior(F32).unwrap().predict(&points).unwrap();
+        assert_close(&format!("{name} f32 mean"), &single.mean, &flat(&expected["f_mean"]), 2e-4);
+        check_posterior(name, &posterior, &points, d);
+    }
+    assert!(seen >= 8, "only {seen} golden files were read");
+}
+
+/// A model away from every symmetric point.
+fn model(text: &str, z: &[f64], d: usize, likelihood: impl Likelihood + 'static) -> Svgp {
+    let mut gp = Svgp::new(Kernel::parse(text, d).unwrap(), z, d, likelihood).unwrap();
+    gp.processes[0].mean = Mean::named("linear", d).unwrap();
+    gp
+}
+
+fn shake(gp: &mut Svgp) {
+    let mut state = 3;
+    for q in &mut gp.variational {
+        let moved = |raw: &[f64], state: &mut u64| raw.iter().map(|v| v + 0.3 * noise(state)).collect::<Vec<_>>();
+        q.mean.set_raw(&moved(&q.mean.raw().to_vec(), &mut state));
+        q.root.set_raw(&moved(&q.root.raw().to_vec(), &mut state));
+    }
+}
+
+fn classes(mut observations: Observations) -> Observations {
+    observations.y.iter_mut().for_each(|y| *y = f64::from(u8::from(*y > 0.0)));
+    observations
+}
+
+#[test]
+fn gradients_match_finite_differences() {
+    let observations = data(20, 2);
+    let labels = classes(observations.clone());
+    let z = &observations.x[..10];
+    for whitened in [true, false] {
+        for covariance in [Covariance::Full, Covariance::Diagonal] {
+            let name = format!("whitened {whitened}, {covariance:?}");
+            let mut gp = model("matern32(ard) + white(variance=0.1)", z, 2, Gaussian::new(0.2)).covariance(covariance);
+            gp.whitened = whitened;
+            shake(&mut gp);
+            check_gradient(&name, &gp, &observations, 2e-6);
+            gp.likelihood = Box::new(Bernoulli { link: BernoulliLink::Logit });
+            check_gradient(&name, &gp, &labels, 2e-6);
+        }
+    }
+}
+
+#[test]
+fn optimal_q_is_the_collapsed_bound_and_with_all_inputs_the_exact_gp() {
+    let observations = data(25, 2);
+    let scope = Scope::new(F64).unwrap();
+    let batch = observations.batch(&scope);
+    for whitened in [true, false] {
+        for rows in [7, 25] {
+            let z = &observations.x[..2 * rows];
+            let mut gp = model("matern32(ard)", z, 2, Gaussian::new(0.2));
+            gp.whitened = whitened;
+            shake(&mut gp);
+            // One natural-gradient step of length 1 ends at the optimum.
+            gp.natural_step(F64, &batch, 1.0).unwrap();
+            let mut collapsed = Sgpr::new(gp.processes[0].kernel.clone(), z, 2).unwrap();
+            collapsed.process.mean = gp.processes[0].mean.clone();
+            collapsed.likelihood = Gaussian::new(0.2);
+            let got = fit::evaluate(&gp, F64, &batch).unwrap();
+            let want = fit::evaluate(&collapsed, F64, &batch).unwrap();
+            let name = format!("whitened {whitened}, {rows} rows");
+            assert_close(&name, &[got.loss], &[want.loss], 1e-9);
+            if whitened {
+                // At the optimum of q both have the same gradient in everything else.
+                assert_close(&name, &got.gradient[..want.gradient.len()], &want.gradient, 1e-7);
+            }
+            let points = [0.3, -0.2, 1.0, 1.0, -2.0, 0.5];
+            let predicted = gp.posterior(F64).unwrap().predict(&points).unwrap();
+            let sparse = collapsed.posterior(F64, observations.clone()).unwrap().predict(&points).unwrap();
+            assert_close(&format!("{name}: mean"), &predicted.mean, &sparse.mean, 1e-8);
+            assert_close(&format!("{name}: variance"), &predicted.variance, &sparse.variance, 1e-8);
+            if rows == 25 {
+                let mut exact = ExactGp::new(gp.processes[0].kernel.clone());
+                (exact.mean, exact.likelihood) = (gp.processes[0].mean.clone(), Gaussian::new(0.2));
+                let exact_loss = fit::evaluate(&exact, F64, &batch).unwrap().loss;
+                assert_close(&format!("{name}: exact"), &[got.loss], &[exact_loss], 1e-9);
+            }
+        }
+    }
+}
+
+#[test]
+fn natural_gradients_of_other_likelihoods_lower_the_loss() {
+    let labels = classes(data(40, 2));
+    let batch = labels.batch(&Scope::new(F64).unwrap());
+    let mut gp = model("matern52(ard)", &labels.x[..20], 2, Bernoulli { link: BernoulliLink::Logit });
+    let loss = |gp: &Svgp| fit::evaluate(gp, F64, &batch).unwrap();
+    let mut losses = vec![loss(&gp).loss];
+    for _ in 0..12 {
+        gp.natural_step(F64, &batch, 0.5).unwrap();
+        losses.push(loss(&gp).loss);
+    }
+    assert!(losses.windows(2).all(|w| w[1] <= w[0] + 1e-9), "{losses:?}");
+    let end = loss(&gp);
+    let q = gp.free_raw().len() - 10 - 55;
+    assert!(end.gradient[q..].iter().all(|g| g.abs() < 1e-2), "q is not at its optimum");
+    assert!(gp.natural_step(F64, &batch, 1.5).is_err());
+    assert!(gp.clone().covariance(Covariance::Diagonal).natural_step(F64, &batch, 0.5).is_err());
+}
+
+#[test]
+fn minibatch_gradients_are_unbiased() {
+    let mut counts = data(30, 2);
+    counts.y.iter_mut().for_each(|y| *y = (3.0 * y.abs()).floor());
+    let mut gp = model("rbf(ard)", &counts.x[..12], 2, Poisson { link: RateLink::Exp });
+    shake(&mut gp);
+    let scope = Scope::new(F64).unwrap();
+    let whole = fit::evaluate(&gp, F64, &counts.batch(&scope)).unwrap();
+    let mut mean = vec![0.0; whole.gradient.len()];
+    for part in 0..3 {
+        let rows = part * 10..(part + 1) * 10;
+        let part = Observations::new(counts.x[2 * rows.start..2 * rows.end].to_vec(), 2, counts.y[rows].to_vec(), None);
+        let batch = Batch { scale: 3.0, ..part.unwrap().batch(&scope) };
+        let gradient = fit::evaluate(&gp, F64, &batch).unwrap().gradient;
+        mean.iter_mut().zip(gradient).for_each(|(m, g)| *m += g / 3.0);
+    }
+    assert_close("gradient", &mean, &whole.gradient, 1e-10);
+}
+
+#[test]
+fn shared_and_separate_latents_agree_while_they_are_the_same() {
+    let observations = data(20, 2);
+    let mut one = model("rbf(ard)", &observations.x[..10], 2, Gaussian::new(0.3));
+    shake(&mut one);
+    // Two latent functions of which the likelihood is a stranger: only their divergences and marginals are compared.
+    let mut two = one.clone();
+    two.variational.push(one.variational[0].clone());
+    let (shared, separate) = (two.clone(), two.separate());
+    assert_eq!((shared.processes.len(), separate.processes.len()), (1, 2));
+    let points = [0.1, 0.2, 1.0, -1.0];
+    let want = one.posterior(F64).unwrap().predict(&points).unwrap();
+    for model in [&shared, &separate] {
+        let posterior = model.posterior(F64).unwrap();
+        assert!(posterior.predict(&points).is_err());
+        for latent in posterior.latents() {
+            assert_eq!(latent.predict(&points).unwrap(), want);
+        }
+    }
+    let paths: Vec<String> = separate.parameters().into_iter().map(|(path, _)| path).collect();
+    assert!(paths.contains(&"latent2.kernel.rbf.lengthscale".to_string()), "{paths:?}");
+    assert!(paths.contains(&"variational2.root".to_string()), "{paths:?}");
+}
+
+#[test]
+fn minibatch_training_finds_the_optimum() {
+    let observations = data(120, 1);
+    let z: Vec<f64> = (0..10).map(|i| -2.0 + 0.4 * f64::from(i)).collect();
+    let mut best = Sgpr::new(Kernel::parse("rbf", 1).unwrap(), &z, 1).unwrap();
+    fit::fit(&mut best, F64, &observations, &TrainConfig::default(), &mut []).unwrap();
+    let whole = observations.batch(&Scope::new(F64).unwrap());
+    let optimum = fit::evaluate(&best, F64, &whole).unwrap().loss;
+    for natural in [None, Some(0.1)] {
+        let mut gp = Svgp::new(Kernel::parse("rbf", 1).unwrap(), &z, 1, Gaussian::new(0.1)).unwrap();
+        let batches = Minibatches { size: 50, variational_rate: 2.0, natural };
+        let schedule = Schedule::Linear { final_fraction: 0.01 };
+        let adam = Adam { rate: 0.02, schedule, ..Adam::default() };
+        let config = TrainConfig::new(Optimizer::Adam(adam), 1500);
+        let outcome = minibatch::fit(&mut gp, F64, &observations, &batches, &config, &mut []).unwrap();
+        let mut again = Svgp::new(Kernel::parse("rbf", 1).unwrap(), &z, 1, Gaussian::new(0.1)).unwrap();
+        let repeated = minibatch::fit(&mut again, F64, &observations, &batches, &config, &mut []).unwrap();
+        assert_eq!(outcome.x, repeated.x, "a seed fixes everything");
+        assert!(gp.parameters().iter().all(|(_, p)| !p.fixed), "parameters are as free as before");
+        let reached = fit::evaluate(&gp, F64, &whole).unwrap().loss;
+        assert!(reached < optimum + 2.0 && reached > optimum - 1e-6, "{natural:?}: {reached} against {optimum}");
+    }
+}
