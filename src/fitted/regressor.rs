@@ -6,19 +6,21 @@ use super::settings::{ActionPolicy, ModelChoice};
 use crate::device::{Compute, Precision};
 use crate::error::{Error, Result};
 use crate::kernels::Kernel;
-use crate::likelihoods::Gaussian;
+use crate::likelihoods::{Likelihood, Support, Targets};
 use crate::means::Mean;
 use crate::models::cagp::{Actions, Cagp, CagpPosterior, IterativeCagp};
 use crate::models::exact::{ExactGp, ExactPosterior};
 use crate::models::inducing::{self, Choice};
 use crate::models::posterior::{Joint, Marginals, Posterior};
 use crate::models::sgpr::Sgpr;
+use crate::models::svgp::{Covariance, Svgp, SvgpPosterior};
 use crate::models::whitened::WhitenedPosterior;
-use crate::models::{Batch, Model, Observations};
+use crate::models::{Batch, Model, Observations, fit, minibatch};
 use crate::params::{Parameter, Parameters};
 use crate::scope::Scope;
 use crate::solvers::Probes;
 use crate::solvers::itergp::{IterGpOptions, SolveReport};
+use crate::train::{Observer, Outcome, TrainConfig};
 use crate::solvers::policies::{Eigenvector, Lanczos, LanczosSeed, Pivots, Policy, Random, Residual, UnitVector};
 
 /// A regression model of any kind.
@@ -32,6 +34,8 @@ pub enum Regressor {
     Iterative(IterativeCagp),
     /// Sparse, with the collapsed bound.
     Sgpr(Sgpr),
+    /// Sparse and variational, for any likelihood.
+    Svgp(Svgp),
 }
 
 /// A regression model's posterior.
@@ -43,6 +47,8 @@ pub enum Conditioned {
     Cagp(CagpPosterior, Option<SolveReport>),
     /// Of a sparse GP.
     Sgpr(WhitenedPosterior),
+    /// Of a variational GP.
+    Svgp(SvgpPosterior),
 }
 
 /// Calls a method that all models have.
@@ -53,6 +59,7 @@ macro_rules! each {
             Regressor::Cagp($model) => $call,
             Regressor::Iterative($model) => $call,
             Regressor::Sgpr($model) => $call,
+            Regressor::Svgp($model) => $call,
         }
     };
 }
@@ -62,7 +69,15 @@ impl Regressor {
     ///
     /// # Errors
     /// [`Error::Usage`] for more actions than rows, and what the kernel reports.
-    pub fn new(choice: &ModelChoice, kernel: Kernel, mean: Mean, data: &Observations, seed: u64) -> Result<Self> {
+    pub fn new(
+        choice: &ModelChoice,
+        likelihood: Box<dyn Likelihood>,
+        kernel: Kernel,
+        mean: Mean,
+        data: &Observations,
+        seed: u64,
+    ) -> Result<Self> {
+        let z = |m| inducing::choose(Choice::Kmeans, &kernel, &data.x, data.d, m, seed);
         Ok(match *choice {
             ModelChoice::Exact { objective } => Self::Exact(ExactGp { mean, objective, ..ExactGp::new(kernel) }),
             ModelChoice::Cagp { actions, policy: ActionPolicy::Learned, objective, .. } => {
@@ -82,8 +97,12 @@ impl Regressor {
                 Self::Iterative(IterativeCagp { mean, objective, ..model })
             }
             ModelChoice::Sgpr { inducing } => {
-                let z = inducing::choose(Choice::Kmeans, &kernel, &data.x, data.d, inducing, seed)?;
+                let z = z(inducing)?;
                 Self::Sgpr(sparse(kernel, mean, &z, data.d)?)
+            }
+            ModelChoice::Svgp { inducing, covariance, .. } => {
+                let z = z(inducing)?;
+                Self::Svgp(variational(likelihood, kernel, mean, &z, data.d, covariance)?)
             }
         })
     }
@@ -94,18 +113,22 @@ impl Regressor {
     /// [`Error::Data`] when they are not those of such a model.
     pub fn restore(
         choice: &ModelChoice,
+        likelihood: Box<dyn Likelihood>,
         kernel: Kernel,
         mean: Mean,
         data: &Observations,
         parameters: Vec<Parameter>,
     ) -> Result<Self> {
-        let mut model = match choice {
-            ModelChoice::Sgpr { .. } => {
-                let saved = parameters.iter().find(|p| p.name == "inducing");
-                let z = saved.ok_or_else(|| Error::Data("it lacks the inducing inputs".into()))?.internal();
-                Self::Sgpr(sparse(kernel, mean, &z, data.d)?)
+        let saved = || match parameters.iter().find(|p| p.name == "inducing") {
+            Some(inducing) => Ok(inducing.internal()),
+            None => Err(Error::Data("lacks the inducing inputs".into())),
+        };
+        let mut model = match *choice {
+            ModelChoice::Sgpr { .. } => Self::Sgpr(sparse(kernel, mean, &saved()?, data.d)?),
+            ModelChoice::Svgp { covariance, .. } => {
+                Self::Svgp(variational(likelihood, kernel, mean, &saved()?, data.d, covariance)?)
             }
-            _ => Self::new(choice, kernel, mean, data, 0)?,
+            _ => Self::new(choice, likelihood, kernel, mean, data, 0)?,
         };
         let slots = model.parameters_mut();
         if slots.len() != parameters.len() {
@@ -137,6 +160,11 @@ impl Regressor {
             Self::Sgpr(model) => {
                 format!("Sparse Gaussian process with {} inducing inputs", model.process.len())
             }
+            Self::Svgp(model) => format!(
+                "Variational Gaussian process with {} inducing inputs, likelihood {}",
+                model.processes[0].len(),
+                model.likelihood.text()
+            ),
         }
     }
 
@@ -147,22 +175,69 @@ impl Regressor {
             Self::Cagp(model) => &model.kernel,
             Self::Iterative(model) => &model.kernel,
             Self::Sgpr(model) => &model.process.kernel,
+            Self::Svgp(model) => &model.processes[0].kernel,
         }
     }
 
-    /// Observation noise.
-    pub fn likelihood(&self) -> &Gaussian {
-        each!(self, model => &model.likelihood)
+    /// How targets scatter around the latent functions.
+    pub fn likelihood(&self) -> &dyn Likelihood {
+        match self {
+            Self::Exact(model) => &model.likelihood,
+            Self::Cagp(model) => &model.likelihood,
+            Self::Iterative(model) => &model.likelihood,
+            Self::Sgpr(model) => &model.likelihood,
+            Self::Svgp(model) => &*model.likelihood,
+        }
     }
 
-    /// Observation noise, to change it.
-    pub fn likelihood_mut(&mut self) -> &mut Gaussian {
-        each!(self, model => &mut model.likelihood)
+    /// Starts the likelihood's parameters, and the levels of latent functions of targets that are not standardised, where
+    /// the targets suggest.
+    pub(super) fn start(&mut self, data: &Observations, target_sd: f64) {
+        let targets = Targets { y: &data.y, extra: data.noise.as_deref() };
+        let gaussian = match self {
+            Self::Exact(model) => &mut model.likelihood,
+            Self::Cagp(model) => &mut model.likelihood,
+            Self::Iterative(model) => &mut model.likelihood,
+            Self::Sgpr(model) => &mut model.likelihood,
+            Self::Svgp(model) => {
+                model.likelihood.set_units(target_sd);
+                let levels = model.likelihood.initialise(targets);
+                for (process, level) in model.processes.iter_mut().zip(levels) {
+                    if let Mean::Constant(constant) = &mut process.mean {
+                        constant.set_internal(&[level]);
+                    }
+                }
+                return;
+            }
+        };
+        gaussian.set_units(target_sd);
+        gaussian.noise.set_internal(&[0.1]);
     }
 
-    /// Bytes that one evaluation of the objective and its gradient holds at most, roughly, for `n` rows of `d` columns.
-    pub fn bytes(&self, compute: Compute, n: usize, d: usize) -> f64 {
-        let (n, d) = (n as f64, d as f64);
+    /// Trains the model: on minibatches where it can.
+    ///
+    /// # Errors
+    /// What training reports.
+    pub(super) fn train(
+        &mut self,
+        choice: &ModelChoice,
+        compute: Compute,
+        data: &Observations,
+        config: &TrainConfig,
+        observers: &mut [&mut dyn Observer],
+    ) -> Result<Outcome> {
+        match (self, choice) {
+            (Self::Svgp(model), ModelChoice::Svgp { batches, .. }) => {
+                minibatch::fit(model, compute, data, batches, config, observers)
+            }
+            (model, _) => fit::fit(model, compute, data, config, observers),
+        }
+    }
+
+    /// Bytes that one evaluation of the objective and its gradient holds at most, roughly, for `n` rows of `d` columns and
+    /// `batch` rows at a time where the model takes minibatches.
+    pub fn bytes(&self, compute: Compute, (n, d): (usize, usize), batch: usize) -> f64 {
+        let (n, d, batch) = (n as f64, d as f64, batch as f64);
         let number = match compute.precision {
             Precision::F32 => 4.0,
             Precision::F64 => 8.0,
@@ -183,6 +258,10 @@ impl Regressor {
                 let m = model.process.len() as f64;
                 (8.0 * n * m).min(budget) + 8.0 * 8.0 * m * m
             }
+            Self::Svgp(model) => {
+                let (m, latents) = (model.processes[0].len() as f64, model.variational.len() as f64);
+                8.0 * (latents * 6.0 * m * m + 6.0 * m * batch.min(n))
+            }
         }
     }
 
@@ -199,6 +278,7 @@ impl Regressor {
                 Conditioned::Cagp(posterior, Some(report))
             }
             Self::Sgpr(model) => Conditioned::Sgpr(model.posterior(compute, data)?),
+            Self::Svgp(model) => Conditioned::Svgp(model.posterior(compute)?),
         })
     }
 }
@@ -207,6 +287,26 @@ fn sparse(kernel: Kernel, mean: Mean, z: &[f64], d: usize) -> Result<Sgpr> {
     let mut model = Sgpr::new(kernel, z, d)?;
     model.process.mean = mean;
     Ok(model)
+}
+
+/// Likelihoods of several latent functions that mean different things have a process for each; those of classes share one.
+fn variational(
+    likelihood: Box<dyn Likelihood>,
+    kernel: Kernel,
+    mean: Mean,
+    z: &[f64],
+    d: usize,
+    covariance: Covariance,
+) -> Result<Svgp> {
+    let classes = matches!(likelihood.density().support(likelihood.auxiliary().neutral()), Support::Classes(_));
+    let constant = !likelihood.scaled() || likelihood.latents() > 1;
+    let mut model = Svgp::new(kernel, z, d, likelihood)?.covariance(covariance);
+    model.processes[0].mean = match mean {
+        // Only standardised targets have the level 0; functions of classes have no level of their own.
+        Mean::Zero if constant && (!classes || model.variational.len() == 1) => Mean::named("constant", d)?,
+        mean => mean,
+    };
+    Ok(if classes { model } else { model.separate() })
 }
 
 fn chooser(policy: ActionPolicy, seed: u64) -> Box<dyn Policy> {
@@ -260,6 +360,18 @@ impl Conditioned {
             Self::Exact(posterior) => posterior,
             Self::Cagp(posterior, _) => posterior,
             Self::Sgpr(posterior) => posterior,
+            Self::Svgp(posterior) => posterior,
+        }
+    }
+
+    /// Means and variances of every latent function at rows `x`.
+    ///
+    /// # Errors
+    /// As [`Posterior::predict`].
+    pub fn latents(&self, x: &[f64]) -> Result<Vec<Marginals>> {
+        match self {
+            Self::Svgp(posterior) => posterior.latents().iter().map(|latent| latent.predict(x)).collect(),
+            other => Ok(vec![other.any().predict(x)?]),
         }
     }
 }
