@@ -30,7 +30,7 @@ fn a_loaded_model_predicts_bit_for_bit_the_same() {
         settings("matern32(ard)"),
         Settings {
             mean: "linear".into(),
-            noise_column: Some("s".into()),
+            row_column: Some("s".into()),
             ..settings("rbf + 2 * periodic(dims=[0]) * rbf")
         },
         Settings {

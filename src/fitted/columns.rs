@@ -33,9 +33,7 @@ impl Inputs {
         let known: Vec<f64> = (0..data.n).map(|i| data.row(i)[at]).collect();
         if let Some(i) = known.iter().position(|sd| *sd < 0.0) {
             let (row, sd) = (data.rows[i], known[i]);
-            return Err(Error::Data(format!(
-                "row {row}, column `{column}`: {sd} is negative"
-            )));
+            return Err(Error::Data(format!("row {row}, column `{column}`: {sd} is negative")));
         }
         let keep = |(i, _): &(usize, &f64)| i % data.d != at;
         let x = data.x.iter().enumerate().filter(keep).map(|(_, v)| *v).collect();

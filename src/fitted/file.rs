@@ -88,12 +88,14 @@ impl Fitted {
         let data = Observations::new(x, d, y, noise).map_err(|e| bad(e.to_string()))?;
 
         let (kernel, mean) = (text::parse(&kernel, d, registry)?, Mean::named(&settings.mean, d)?);
-        let likelihood =
-            likelihoods::text::parse(&settings.likelihood, schema.classes.as_ref().map(Classes::len))?;
-        let model = Regressor::restore(&settings.model, likelihood, kernel, mean, &data, parameters).map_err(|error| match error {
-            Error::Data(problem) => bad(problem),
-            other => other,
-        })?;
+        let likelihood = likelihoods::text::parse(&settings.likelihood, schema.classes.as_ref().map(Classes::len))?;
+        let model =
+            Regressor::restore(&settings.model, likelihood, kernel, mean, &data, parameters).map_err(|error| {
+                match error {
+                    Error::Data(problem) => bad(problem),
+                    other => other,
+                }
+            })?;
         let posterior = model.posterior(settings.compute, data.clone())?;
         Ok(Self { schema, settings, input_scale, target_scale, model, summary, data, posterior })
     }

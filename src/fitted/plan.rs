@@ -8,8 +8,9 @@ use crate::data::{Classes, Dataset, InputScale, Schema, TargetScale, TargetTrans
 use crate::error::{Error, Result};
 use crate::kernels::registry::Registry;
 use crate::kernels::{initial, text};
-use crate::likelihoods::{self, Auxiliary, Gaussian, Likelihood, Targets};
+use crate::likelihoods::{self, Auxiliary, Likelihood, Targets};
 use crate::means::Mean;
+use crate::models::minibatch::Rows;
 use crate::models::{Observations, diagnose, fit};
 use crate::params::Parameters;
 use crate::scope::Scope;
@@ -55,7 +56,7 @@ impl Plan {
         let standardise = settings.standardize;
         let input_scale = if standardise { InputScale::fit(&x, d).map_err(named)? } else { InputScale::identity(d) };
         let likelihood = likelihoods::text::parse(&settings.likelihood, schema.classes.as_ref().map(Classes::len))?;
-        let gaussian = likelihood.text() == Gaussian::new(1.0).text();
+        let gaussian = likelihood.noise().is_some();
         if !gaussian && !matches!(settings.model, ModelChoice::Svgp { .. }) {
             let (model, likelihood) = (settings.model.kind(), likelihood.text());
             return Err(Error::Usage(format!(
@@ -68,7 +69,9 @@ impl Plan {
         }
         if extra.is_some() && likelihood.auxiliary() == Auxiliary::None {
             let likelihood = likelihood.text();
-            return Err(Error::Usage(format!("the {likelihood} likelihood takes no noise, exposure or trials of rows")));
+            return Err(Error::Usage(format!(
+                "the {likelihood} likelihood takes no noise, exposure or trials of rows"
+            )));
         }
         let mut target_scale = TargetScale::fit(settings.target_transform, data)?;
         if !settings.standardize || !likelihood.scaled() {
@@ -102,7 +105,7 @@ impl Plan {
     /// What the objective reports.
     pub fn cost(&self) -> Result<Cost> {
         let rows: Vec<usize> = (0..self.settings.model.batch().min(self.data.n())).collect();
-        let batch = self.data.permuted(&rows)?.batch(&Scope::new(self.settings.compute)?);
+        let batch = self.data.gather(&rows)?.batch(&Scope::new(self.settings.compute)?);
         let start = Instant::now();
         fit::evaluate(&self.model, self.settings.compute, &batch)?;
         Ok(Cost { seconds: start.elapsed().as_secs_f64(), bytes: self.bytes() })

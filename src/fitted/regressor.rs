@@ -20,8 +20,8 @@ use crate::params::{Parameter, Parameters};
 use crate::scope::Scope;
 use crate::solvers::Probes;
 use crate::solvers::itergp::{IterGpOptions, SolveReport};
-use crate::train::{Observer, Outcome, TrainConfig};
 use crate::solvers::policies::{Eigenvector, Lanczos, LanczosSeed, Pivots, Policy, Random, Residual, UnitVector};
+use crate::train::{Observer, Outcome, TrainConfig};
 
 /// A regression model of any kind.
 #[derive(Debug, Clone)]
@@ -300,7 +300,7 @@ fn variational(
 ) -> Result<Svgp> {
     let classes = matches!(likelihood.density().support(likelihood.auxiliary().neutral()), Support::Classes(_));
     let constant = !likelihood.scaled() || likelihood.latents() > 1;
-    let mut model = Svgp::new(kernel, z, d, likelihood)?.covariance(covariance);
+    let mut model = Svgp::boxed(kernel, z, d, likelihood)?.covariance(covariance);
     model.processes[0].mean = match mean {
         // Only standardised targets have the level 0; functions of classes have no level of their own.
         Mean::Zero if constant && (!classes || model.variational.len() == 1) => Mean::named("constant", d)?,

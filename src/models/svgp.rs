@@ -112,9 +112,17 @@ impl Svgp {
     /// # Errors
     /// [`Error::Shape`] when `z` is empty or holds half a row.
     pub fn new(kernel: Kernel, z: &[f64], d: usize, likelihood: impl Likelihood + 'static) -> Result<Self> {
+        Self::boxed(kernel, z, d, Box::new(likelihood))
+    }
+
+    /// The same for a likelihood chosen at run time.
+    ///
+    /// # Errors
+    /// As [`new`](Self::new).
+    pub fn boxed(kernel: Kernel, z: &[f64], d: usize, likelihood: Box<dyn Likelihood>) -> Result<Self> {
         let process = Process::new(kernel, z, d)?;
         let variational = vec![Variational::new(process.len(), Covariance::Full); likelihood.latents()];
-        Ok(Self { processes: vec![process], variational, likelihood: Box::new(likelihood), whitened: true })
+        Ok(Self { processes: vec![process], variational, likelihood, whitened: true })
     }
 
     /// The same model with q of u instead of whitened values.
