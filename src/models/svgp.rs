@@ -50,7 +50,7 @@ impl Variational {
         }
     }
 
-    fn is_diagonal(&self) -> bool {
+    pub(super) fn is_diagonal(&self) -> bool {
         self.root.len() == self.mean.len()
     }
 

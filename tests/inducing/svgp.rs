@@ -1,7 +1,7 @@
 //! Stochastic variational GPs.
 
 use cagey::kernels::Kernel;
-use cagey::likelihoods::{Bernoulli, BernoulliLink, Gaussian, Likelihood, Poisson, RateLink};
+use cagey::likelihoods::{Bernoulli, BernoulliLink, Gaussian, Likelihood, Poisson, RateLink, StudentT};
 use cagey::means::Mean;
 use cagey::models::exact::ExactGp;
 use cagey::models::minibatch::Minibatches;
@@ -17,13 +17,20 @@ use serde_json::Value;
 use crate::common::{assert_close, columns, flat, golden, kernel, kernel_gradient};
 use crate::{F32, F64, check_gradient, check_posterior, data, noise};
 
-/// The likelihood of a golden file, and the names of its parameters there.
-fn likelihood(tree: &Value) -> Option<(Box<dyn Likelihood>, Vec<&'static str>)> {
+/// The likelihood of a golden file, and the gradients in its parameters: the name there and a factor.
+fn likelihood(tree: &Value) -> Option<(Box<dyn Likelihood>, Vec<(&'static str, f64)>)> {
     Some(match tree["type"].as_str()? {
-        "gaussian" => (Box::new(Gaussian::new(tree["noise"].as_f64()?)), vec!["noise"]),
+        "gaussian" => (Box::new(Gaussian::new(tree["noise"].as_f64()?)), vec![("noise", 1.0)]),
         "bernoulli_logit" => (Box::new(Bernoulli { link: BernoulliLink::Logit }), vec![]),
         "bernoulli_probit" => (Box::new(Bernoulli { link: BernoulliLink::Probit }), vec![]),
         "poisson" => (Box::new(Poisson { link: RateLink::Exp }), vec![]),
+        "student_t" => {
+            // There it is the scale that is learned, not its square, and df is fixed.
+            let scale = tree["scale"].as_f64()?;
+            let mut student = StudentT::new(scale * scale, tree["df"].as_f64()?);
+            student.df.fixed = true;
+            (Box::new(student), vec![("scale", 0.5 / scale)])
+        }
         _ => return None,
     })
 }
@@ -57,11 +64,12 @@ fn golden_svgp() {
             assert_close(name, &[-scalar(loss.clone()).unwrap()], &flat(&expected["elbo"]), value_tolerance);
             let (_, raw) = scope.gradient(loss, &gp).unwrap();
             let mut want: Vec<f64> = kernel_gradient(&gp.processes[0].kernel, &expected["grad"]["kernel"]).concat();
-            for part in ["mean", "Z"].iter().chain(&own).chain(&["q_mu"]) {
-                want.extend(flat(&expected["grad"][part]));
+            for (part, factor) in [("mean", 1.0), ("Z", 1.0)].iter().chain(&own).chain(&[("q_mu", 1.0)]) {
+                want.extend(flat(&expected["grad"][part]).iter().map(|g| g * factor));
             }
             want.extend(lower_rows(&expected["grad"]["q_sqrt"]));
-            let slopes: Vec<f64> = gp.parameters().iter().flat_map(|(_, p)| p.internal_slope()).collect();
+            let slopes: Vec<f64> =
+                gp.parameters().iter().filter(|(_, p)| !p.fixed).flat_map(|(_, p)| p.internal_slope()).collect();
             let got: Vec<f64> = raw.iter().zip(slopes).map(|(g, s)| -g / s).collect();
             assert_close(&format!("{name} gradient"), &got, &want, tolerance);
         }
@@ -77,7 +85,7 @@ fn golden_svgp() {
         assert_close(&format!("{name} f32 mean"), &single.mean, &flat(&expected["f_mean"]), 2e-4);
         check_posterior(name, &posterior, &points, d);
     }
-    assert!(seen >= 8, "only {seen} golden files were read");
+    assert!(seen >= 10, "only {seen} golden files were read");
 }
 
 /// A model away from every symmetric point.
