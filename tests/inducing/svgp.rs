@@ -1,7 +1,7 @@
 //! Stochastic variational GPs.
 
 use cagey::kernels::Kernel;
-use cagey::likelihoods::{Bernoulli, BernoulliLink, Gaussian, Likelihood, Poisson, RateLink, StudentT};
+use cagey::likelihoods::{Bernoulli, BernoulliLink, Gaussian, Likelihood, Poisson, RateLink, Softmax, StudentT};
 use cagey::means::Mean;
 use cagey::models::exact::ExactGp;
 use cagey::models::minibatch::Minibatches;
@@ -17,8 +17,11 @@ use serde_json::Value;
 use crate::common::{assert_close, columns, flat, golden, kernel, kernel_gradient};
 use crate::{F32, F64, check_gradient, check_posterior, data, noise};
 
+/// Names of gradients in a golden file, with factors.
+type Named = Vec<(&'static str, f64)>;
+
 /// The likelihood of a golden file, and the gradients in its parameters: the name there and a factor.
-fn likelihood(tree: &Value) -> Option<(Box<dyn Likelihood>, Vec<(&'static str, f64)>)> {
+fn likelihood(tree: &Value) -> Option<(Box<dyn Likelihood>, Named)> {
     Some(match tree["type"].as_str()? {
         "gaussian" => (Box::new(Gaussian::new(tree["noise"].as_f64()?)), vec![("noise", 1.0)]),
         "bernoulli_logit" => (Box::new(Bernoulli { link: BernoulliLink::Logit }), vec![]),
@@ -99,8 +102,8 @@ fn shake(gp: &mut Svgp) {
     let mut state = 3;
     for q in &mut gp.variational {
         let moved = |raw: &[f64], state: &mut u64| raw.iter().map(|v| v + 0.3 * noise(state)).collect::<Vec<_>>();
-        q.mean.set_raw(&moved(&q.mean.raw().to_vec(), &mut state));
-        q.root.set_raw(&moved(&q.root.raw().to_vec(), &mut state));
+        q.mean.set_raw(&moved(q.mean.raw(), &mut state));
+        q.root.set_raw(&moved(q.root.raw(), &mut state));
     }
 }
 
@@ -124,6 +127,24 @@ fn gradients_match_finite_differences() {
             gp.likelihood = Box::new(Bernoulli { link: BernoulliLink::Logit });
             check_gradient(&name, &gp, &labels, 2e-6);
         }
+    }
+}
+
+#[test]
+fn gradients_of_several_latents_match_finite_differences() {
+    let mut observations = data(15, 2);
+    observations.y.iter_mut().enumerate().for_each(|(i, y)| *y = (i % 3) as f64);
+    for separate in [false, true] {
+        let mut gp = model("rbf(ard)", &observations.x[..8], 2, Softmax::new(3));
+        if separate {
+            gp = gp.separate();
+            gp.processes[1].inducing.set_raw(&observations.x[8..16]);
+        } else {
+            // Class probabilities do not change when all latent functions move together.
+            gp.processes[0].mean = Mean::Zero;
+        }
+        shake(&mut gp);
+        check_gradient(&format!("separate {separate}"), &gp, &observations, 2e-6);
     }
 }
 

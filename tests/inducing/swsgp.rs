@@ -23,8 +23,8 @@ fn model(z: &[f64], h: usize, covariance: Covariance, likelihood: impl Likelihoo
     let mut state = 3;
     let q = &mut gp.variational;
     let moved = |raw: &[f64], state: &mut u64| raw.iter().map(|v| v + 0.3 * noise(state)).collect::<Vec<_>>();
-    q.mean.set_raw(&moved(&q.mean.raw().to_vec(), &mut state));
-    q.root.set_raw(&moved(&q.root.raw().to_vec(), &mut state));
+    q.mean.set_raw(&moved(q.mean.raw(), &mut state));
+    q.root.set_raw(&moved(q.root.raw(), &mut state));
     gp
 }
 
