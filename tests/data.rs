@@ -683,3 +683,152 @@ fn parquet_files() {
 fn parquet_needs_the_feature() {
     refused(b"PAR1....PAR1", &options(), &["Parquet", "--features parquet"]);
 }
+
+mod classes {
+    use cagey::data::{Classes, TargetKind};
+
+    use super::*;
+
+    fn labelled() -> ReadOptions {
+        ReadOptions { target_kind: TargetKind::Classes, ..options() }
+    }
+
+    #[test]
+    fn labels_become_codes_in_their_order() {
+        let (schema, data) = read("x,y\n1,versicolor\n2,setosa\n3,versicolor\n", &labelled()).unwrap();
+        let classes = schema.classes.unwrap();
+        assert_eq!(classes.labels(), ["setosa", "versicolor"]);
+        assert_eq!(data.y.unwrap(), [1.0, 0.0, 1.0]);
+        assert_eq!(classes.label(1), Some("versicolor"));
+        assert_eq!(classes.code("setosa").unwrap(), 0);
+        assert!(classes.code("setos").unwrap_err().to_string().contains("did you mean `setosa`?"));
+    }
+
+    #[test]
+    fn numbers_are_labels_in_their_own_order() {
+        let (schema, data) = read("x,y\n1,10\n2,9.0\n3,-1\n4,9\n", &labelled()).unwrap();
+        assert_eq!(schema.classes.unwrap().labels(), ["-1", "9", "10"]);
+        assert_eq!(data.y.unwrap(), [2.0, 1.0, 0.0, 1.0]);
+        assert_eq!(Classes::new(["007".into(), "7".into()]).len(), 2);
+    }
+
+    #[test]
+    fn the_first_cell_decides_on_request() {
+        let auto = ReadOptions { target_kind: TargetKind::Auto, ..options() };
+        let (schema, data) = read("x,y\n1,b\n2,a\n", &auto).unwrap();
+        assert_eq!((schema.classes.unwrap().len(), data.y.unwrap()), (2, vec![1.0, 0.0]));
+        let (schema, data) = read("x,y\n1,3.5\n2,1\n", &auto).unwrap();
+        assert_eq!((schema.classes, data.y.unwrap()), (None, vec![3.5, 1.0]));
+        refused("x,y\n1,3.5\n2,a\n", &auto, &["row 3", "`a` is not a number", "say that the target holds classes"]);
+        refused("x,y\n1,b\n2,a\n", &options(), &["the target must be a number"]);
+        refused("x,y\n1,b\n2,\n", &auto, &["missing value"]);
+    }
+
+    #[test]
+    fn a_label_makes_no_header() {
+        let (schema, data) = read("5.1,3.5,setosa\n4.9,3.0,virginica\n", &labelled()).unwrap();
+        assert_eq!((data.n, schema.target.as_str()), (2, "c2"));
+        let folder = Folder::new();
+        let bare = folder.file("bare.csv", "4.9,3.0,virginica\n");
+        let later = read_with_schema(bare, &schema, &options(), true).unwrap();
+        assert_eq!(later.y.unwrap(), [1.0]);
+    }
+
+    #[test]
+    fn later_files_have_the_same_classes() {
+        let (schema, _) = read("x,y\n1,b\n2,a\n3,c\n", &labelled()).unwrap();
+        let text = serde_json::to_string(&schema).unwrap();
+        let schema: Schema = serde_json::from_str(&text).unwrap();
+        let folder = Folder::new();
+        let data = read_with_schema(folder.file("l.csv", "x,y\n1,c\n2,c\n"), &schema, &options(), true).unwrap();
+        assert_eq!(data.y.unwrap(), [2.0, 2.0]);
+        let unseen = folder.file("u.csv", "x,y\n1,c\n2,d\n");
+        let message = read_with_schema(&unseen, &schema, &options(), true).unwrap_err().to_string();
+        assert!(message.contains("row 3") && message.contains("not trained with; known are a, b, c"), "{message}");
+        assert_eq!(read_with_schema(&unseen, &schema, &options(), false).unwrap().y, None);
+        let without = folder.file("w.csv", "x\n1\n");
+        assert_eq!(read_with_schema(without, &schema, &options(), false).unwrap().y, None);
+    }
+
+    #[test]
+    fn schemas_without_classes_read_as_before() {
+        let (schema, _) = read("x,y\n1,2\n", &options()).unwrap();
+        let text = serde_json::to_string(&schema).unwrap();
+        assert!(!text.contains("classes"), "{text}");
+        assert_eq!(serde_json::from_str::<Schema>(&text).unwrap(), schema);
+    }
+}
+
+mod idx {
+    use cagey::data::TargetKind;
+
+    use super::*;
+
+    fn idx(kind: u8, shape: &[u32], data: &[u8]) -> Vec<u8> {
+        let mut bytes = vec![0, 0, kind, shape.len() as u8];
+        shape.iter().for_each(|extent| bytes.extend(extent.to_be_bytes()));
+        bytes.extend(data);
+        bytes
+    }
+
+    #[test]
+    fn images_find_their_labels() {
+        let folder = Folder::new();
+        let pixels: Vec<u8> = (0..12).map(|i| i * 20).collect();
+        let images = folder.file("train-images-idx3-ubyte.gz", gzip(&idx(8, &[3, 2, 2], &pixels)));
+        folder.file("train-labels-idx1-ubyte.gz", gzip(&idx(8, &[3], &[7, 0, 7])));
+        let labelled = ReadOptions { target_kind: TargetKind::Classes, ..options() };
+        let (schema, data) = read_training(&images, &labelled).unwrap();
+        assert_eq!((data.n, data.d, data.target_name.as_str()), (3, 4, "label"));
+        assert_eq!(data.x, (0..12).map(|i| f64::from(i * 20)).collect::<Vec<_>>());
+        assert_eq!(
+            (schema.classes.as_ref().unwrap().labels(), data.y.unwrap()),
+            (&["0".into(), "7".into()][..], vec![1., 0., 1.])
+        );
+        // Later images may come without labels, uncompressed.
+        let bare = folder.file("new.idx3", idx(8, &[1, 2, 2], &[1, 2, 3, 4]));
+        let later = read_with_schema(&bare, &schema, &options(), false).unwrap();
+        assert_eq!((later.x, later.y), (vec![1.0, 2.0, 3.0, 4.0], None));
+    }
+
+    #[test]
+    fn all_number_types_are_read() {
+        let words: [(u8, Vec<u8>); 6] = [
+            (0x08, vec![200, 3]),
+            (0x09, vec![200, 3]),
+            (0x0b, [(-300i16).to_be_bytes(), 3i16.to_be_bytes()].concat()),
+            (0x0c, [(-70_000i32).to_be_bytes(), 3i32.to_be_bytes()].concat()),
+            (0x0d, [1.5f32.to_be_bytes(), 3f32.to_be_bytes()].concat()),
+            (0x0e, [0.1f64.to_be_bytes(), 3f64.to_be_bytes()].concat()),
+        ];
+        for ((kind, data), want) in words.into_iter().zip([200.0, -56.0, -300.0, -70_000.0, 1.5, 0.1]) {
+            let path = Folder::new();
+            let (_, data) = read_training(path.file("a.idx", idx(kind, &[1, 2], &data)), &options()).unwrap();
+            assert_eq!((data.x, data.y.unwrap()), (vec![want], vec![3.0]), "type {kind:#x}");
+        }
+    }
+
+    #[test]
+    fn damaged_files_are_refused() {
+        let refused = |bytes: Vec<u8>, part: &str| {
+            let folder = Folder::new();
+            let message = read_training(folder.file("a.idx", bytes), &options()).unwrap_err().to_string();
+            assert!(message.contains(part) && message.contains("a.idx"), "`{part}` is not in: {message}");
+        };
+        refused(idx(8, &[2, 2], &[1, 2, 3]), "ends early");
+        refused(idx(8, &[2, 2], &[1, 2, 3, 4, 5]), "goes on after its end");
+        refused(idx(8, &[u32::MAX; 8], &[1]), "damaged IDX header");
+        refused(idx(8, &[4_000_000_000, 2], &[1]), "ends early");
+        refused(idx(8, &[0, 2], &[]), "empty");
+        refused(idx(8, &[2], &[])[..6].to_vec(), "cut short");
+    }
+
+    #[test]
+    fn labels_of_other_images_are_refused() {
+        let folder = Folder::new();
+        let images = folder.file("images.idx3", idx(8, &[2, 1, 2], &[1, 2, 3, 4]));
+        folder.file("labels.idx1", idx(8, &[3], &[1, 2, 3]));
+        let message = read_training(&images, &options()).unwrap_err().to_string();
+        assert!(message.contains("2 rows") && message.contains("3 labels"), "{message}");
+    }
+}

@@ -187,3 +187,105 @@ proptest! {
         prop_assert!(p.crps(y) <= (y - p.mean()).abs() + p.sd() + 1e-12);
     }
 }
+
+mod classes_and_counts {
+    use cagey::metrics::{
+        auc, confusion, kolmogorov_smirnov, pearson_dispersion, poisson_deviance, randomised_pit, reliability,
+        score_classes,
+    };
+
+    fn near(got: f64, want: f64) {
+        assert!((got - want).abs() < 1e-12, "got {got}, want {want}");
+    }
+
+    fn two(ones: &[f64]) -> Vec<Vec<f64>> {
+        ones.iter().map(|p| vec![1.0 - p, *p]).collect()
+    }
+
+    #[test]
+    fn two_classes_by_hand() {
+        let labels = [0, 1, 1, 0];
+        let scores = score_classes(&labels, &two(&[0.2, 0.9, 0.4, 0.6])).unwrap();
+        near(scores.accuracy, 0.5);
+        near(scores.log_loss, -(0.8f64.ln() + 0.9f64.ln() + 0.4f64.ln() + 0.4f64.ln()) / 4.0);
+        near(scores.brier, (0.04 + 0.01 + 0.36 + 0.36) / 4.0);
+        // Confidences 0.8 (right), 0.9 (right), 0.6 twice (both wrong), the last two in one bin.
+        near(scores.ece, (0.2 + 0.1 + 2.0 * 0.6) / 4.0);
+        // Of the four pairs, 0.9 beats both and 0.4 beats 0.2.
+        near(scores.auc.unwrap(), 0.75);
+        assert_eq!(confusion(&labels, &two(&[0.2, 0.9, 0.4, 0.6])).unwrap(), [[1, 1], [1, 1]]);
+    }
+
+    #[test]
+    fn three_classes_by_hand() {
+        let p = vec![vec![0.7, 0.2, 0.1], vec![0.1, 0.3, 0.6], vec![0.3, 0.4, 0.3]];
+        let labels = [0, 1, 2];
+        let scores = score_classes(&labels, &p).unwrap();
+        near(scores.accuracy, 1.0 / 3.0);
+        near(scores.log_loss, -(0.7f64.ln() + 2.0 * 0.3f64.ln()) / 3.0);
+        near(scores.brier, (0.09 + 0.04 + 0.01 + 0.01 + 0.49 + 0.36 + 0.09 + 0.16 + 0.49) / 3.0);
+        // Class 0: 0.7 beats both. Class 1: 0.3 beats 0.2, not 0.4. Class 2: 0.3 beats 0.1, not 0.6.
+        near(scores.auc.unwrap(), (1.0 + 0.5 + 0.5) / 3.0);
+        assert_eq!(confusion(&labels, &p).unwrap(), [[1, 0, 0], [0, 0, 1], [0, 1, 0]]);
+    }
+
+    #[test]
+    fn ties_count_half_and_missing_classes_have_no_area() {
+        near(auc(&[true, false, false], &[0.5, 0.5, 0.1]).unwrap(), 0.75);
+        assert_eq!(auc(&[true, true], &[0.5, 0.1]), None);
+        assert_eq!(score_classes(&[1, 1], &two(&[0.5, 0.8])).unwrap().auc, None);
+    }
+
+    #[test]
+    fn calibrated_predictions_lie_on_the_diagonal() {
+        let labels: Vec<usize> = (0..100).map(|i| usize::from(i < 80)).collect();
+        let bins = reliability(&labels, &two(&[0.8; 100])).unwrap();
+        assert_eq!(bins.len(), 1);
+        near(bins[0].confidence, 0.8);
+        near(bins[0].accuracy, 0.8);
+        near(score_classes(&labels, &two(&[0.8; 100])).unwrap().ece, 0.0);
+    }
+
+    #[test]
+    fn certain_mistakes_cost_a_finite_loss() {
+        let scores = score_classes(&[0], &two(&[1.0])).unwrap();
+        assert!(scores.log_loss > 700.0 && scores.log_loss.is_finite());
+        near(scores.brier, 1.0);
+    }
+
+    #[test]
+    fn what_cannot_be_scored_is_refused() {
+        assert!(score_classes(&[], &[]).is_err());
+        assert!(score_classes(&[0, 1], &two(&[0.5])).is_err());
+        let unseen = score_classes(&[2], &two(&[0.5])).unwrap_err().to_string();
+        assert!(unseen.contains("target 1 is of class 2"), "{unseen}");
+        assert!(score_classes(&[0], &[vec![f64::NAN, 0.5]]).is_err());
+        assert!(poisson_deviance(&[1.0], &[0.0]).is_err() && poisson_deviance(&[], &[]).is_err());
+    }
+
+    #[test]
+    fn counts_by_hand() {
+        // 2 (2 ln 2 − 1), 2·3, 0.
+        near(poisson_deviance(&[2.0, 0.0, 5.0], &[1.0, 3.0, 5.0]).unwrap(), (4.0 * 2f64.ln() - 2.0 + 6.0) / 3.0);
+        near(pearson_dispersion(&[1.0, 4.0], &[2.0, 2.0], &[2.0, 2.0]).unwrap(), (0.5 + 2.0) / 2.0);
+        near(kolmogorov_smirnov(&[0.1, 0.5, 0.6]).unwrap().0, 0.4);
+        assert_eq!(kolmogorov_smirnov(&[]), None);
+        // The 5 % point of the limiting distribution is 1.3581.
+        let n = 1_000_000.0f64;
+        let shifted: Vec<f64> = (0..1_000_000).map(|i| (f64::from(i) / n + 1.3581 / n.sqrt()).min(1.0)).collect();
+        let (_, p) = kolmogorov_smirnov(&shifted).unwrap();
+        assert!((p - 0.05).abs() < 1e-3, "{p}");
+    }
+
+    #[test]
+    fn the_transform_of_well_predicted_counts_is_uniform() {
+        // y = 0, 1 or 2, a third each, in turn.
+        let y: Vec<f64> = (0..3000).map(|i| f64::from(i % 3)).collect();
+        let cdf = |_: usize, y: f64| ((y + 1.0) / 3.0).min(1.0);
+        let pit = randomised_pit(&y, 1, cdf);
+        assert!(pit.iter().zip(&y).all(|(u, y)| (y / 3.0..=(y + 1.0) / 3.0).contains(u)));
+        assert!(kolmogorov_smirnov(&pit).unwrap().1 > 0.05);
+        let wrong = randomised_pit(&y, 1, |_, y| 1.0 - 0.5f64.powf(y + 1.0));
+        assert!(kolmogorov_smirnov(&wrong).unwrap().1 < 1e-6);
+    }
+}

@@ -3,7 +3,8 @@
 use std::collections::HashMap;
 
 use super::cell::{Cell, LARGEST, Value, decimal_year};
-use super::options::ReadOptions;
+use super::classes::{Classes, canonical};
+use super::options::{ReadOptions, TargetKind};
 use super::schema::Encoding;
 use super::table::Table;
 use crate::Result;
@@ -33,6 +34,13 @@ enum Kind {
         codes: HashMap<String, usize>,
         open: bool,
     },
+    /// A target of labels or numbers; its first cell decides.
+    Target,
+    /// Labels of a target.
+    Class {
+        codes: HashMap<String, usize>,
+        open: bool,
+    },
 }
 
 impl ColumnReader {
@@ -46,9 +54,21 @@ impl ColumnReader {
         Self { index, kind }
     }
 
-    /// The target: numbers only.
-    pub(super) fn target(index: usize) -> Self {
-        Self { index, kind: Kind::Number { why: "the target must be a number; code classes as 0, 1, …" } }
+    /// The target of training data.
+    pub(super) fn target(index: usize, kind: TargetKind) -> Self {
+        let kind = match kind {
+            TargetKind::Numbers => Kind::Number { why: "the target must be a number; code classes as 0, 1, …" },
+            TargetKind::Classes => Kind::Class { codes: HashMap::new(), open: true },
+            TargetKind::Auto => Kind::Target,
+        };
+        Self { index, kind }
+    }
+
+    /// The target with the classes of the training data, where it had some.
+    pub(super) fn trained_target(index: usize, classes: Option<&Classes>) -> Self {
+        let Some(classes) = classes else { return Self::target(index, TargetKind::Numbers) };
+        let codes = classes.labels().iter().cloned().zip(0..).collect();
+        Self { index, kind: Kind::Class { codes, open: false } }
     }
 
     /// A feature with the encoding of the training data.
@@ -75,7 +95,7 @@ impl ColumnReader {
     /// while reading and in sorted order afterwards.
     pub(super) fn finish(self) -> (Encoding, Option<Vec<usize>>) {
         match self.kind {
-            Kind::Unknown { .. } | Kind::Number { .. } => (Encoding::Numeric, None),
+            Kind::Unknown { .. } | Kind::Number { .. } | Kind::Target | Kind::Class { .. } => (Encoding::Numeric, None),
             Kind::Date => (Encoding::Date, None),
             Kind::Category { codes, .. } => {
                 let mut sorted: Vec<(String, usize)> = codes.into_iter().collect();
@@ -89,6 +109,17 @@ impl ColumnReader {
         }
     }
 
+    /// The classes found in a target, with the code of each by the order of its first appearance.
+    pub(super) fn classes(self) -> Option<(Classes, Vec<usize>)> {
+        let Kind::Class { codes, .. } = self.kind else { return None };
+        let classes = Classes::new(codes.keys().cloned());
+        let mut renamed = vec![0; codes.len()];
+        for (new, label) in classes.labels().iter().enumerate() {
+            renamed[codes[label]] = new;
+        }
+        Some((classes, renamed))
+    }
+
     fn decode(&mut self, cell: Cell) -> std::result::Result<f64, String> {
         match &mut self.kind {
             Kind::Number { why } => number(cell, why),
@@ -99,6 +130,17 @@ impl ColumnReader {
                 Cell::Number(_) => Err("is a number in a column of dates".into()),
             },
             Kind::Category { codes, open } => category(cell, codes, *open),
+            Kind::Class { codes, open } => class(cell, codes, *open),
+            Kind::Target => {
+                self.kind = match cell.value() {
+                    Value::Label | Value::Date(_) => Kind::Class { codes: HashMap::new(), open: true },
+                    Value::Missing => return Err(missing()),
+                    Value::Number(_) | Value::TooLarge => Kind::Number {
+                        why: "the targets above it are numbers; correct it, or say that the target holds classes",
+                    },
+                };
+                self.decode(cell)
+            }
             Kind::Unknown { one_hot, dates } => {
                 self.kind = match cell.value() {
                     Value::Label if *one_hot => Kind::Category { codes: HashMap::new(), open: true },
@@ -153,6 +195,29 @@ fn category(cell: Cell, codes: &mut HashMap<String, usize>, open: bool) -> std::
         None if next == MOST_CATEGORIES => Err(format!(
             "is category number {}; more than {MOST_CATEGORIES} look like identifiers or free text: leave the column \
              out with `--features`",
+            next + 1
+        )),
+        None => {
+            codes.insert(label, next);
+            Ok(next as f64)
+        }
+    }
+}
+
+fn class(cell: Cell, codes: &mut HashMap<String, usize>, open: bool) -> std::result::Result<f64, String> {
+    if cell.is_missing() {
+        return Err(missing());
+    }
+    let label = canonical(&cell.label());
+    let next = codes.len();
+    match codes.get(&label) {
+        Some(&code) => Ok(code as f64),
+        None if !open => Err(format!(
+            "is a class the model was not trained with; known are {}",
+            Classes::new(codes.keys().cloned()).listing()
+        )),
+        None if next == MOST_CATEGORIES => Err(format!(
+            "is class number {}; more than {MOST_CATEGORIES} look like numbers or identifiers: check the target column",
             next + 1
         )),
         None => {

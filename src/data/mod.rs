@@ -6,16 +6,19 @@
 //! | format | recognised by | notes |
 //! |---|---|---|
 //! | CSV, TSV | anything else | comma, tab or semicolon; header or not; quoted fields, CRLF and a UTF-8 mark are fine |
-//! | gzip of CSV or NPY | its first two bytes | several members in a row are read as one |
+//! | gzip of CSV, NPY or IDX | its first two bytes | several members in a row are read as one |
 //! | NPY | its magic bytes | one or two dimensions, integers, floats or booleans |
+//! | IDX | its first four bytes | images (MNIST) as rows; a file of labels beside them, `images` → `labels` and `idx3` → `idx1` in its name, is the last column |
 //! | Parquet | its magic bytes | with the cargo feature `parquet` |
 //!
 //! The path `-` is standard input. Text is read in one pass and never held in memory as a whole.
 
 mod cell;
+mod classes;
 mod column;
 mod csv_table;
 mod dataset;
+mod idx_table;
 mod newlines;
 mod npy_table;
 mod options;
@@ -30,8 +33,9 @@ mod split;
 mod table;
 mod write;
 
+pub use classes::Classes;
 pub use dataset::{Dataset, Kept};
-pub use options::{Header, Missing, ReadOptions};
+pub use options::{Header, Missing, ReadOptions, TargetKind};
 pub use read::{read_training, read_with_schema};
 pub use scale::{InputScale, TargetScale, TargetTransform};
 pub use schema::{Column, Encoding, Schema};

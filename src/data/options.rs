@@ -24,11 +24,25 @@ pub enum Header {
     No,
 }
 
+/// What the cells of the target column are.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum TargetKind {
+    /// Numbers.
+    #[default]
+    Numbers,
+    /// Labels of classes, even where they look like numbers; targets are their codes.
+    Classes,
+    /// Labels if the first cell is no number, else numbers.
+    Auto,
+}
+
 /// Options for [`read_training`](super::read_training) and [`read_with_schema`](super::read_with_schema).
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct ReadOptions {
     /// Name of the target column; the last column if absent.
     pub target: Option<String>,
+    /// What the target column holds.
+    pub target_kind: TargetKind,
     /// Names of the feature columns, in this order; all but the target if absent.
     pub features: Option<Vec<String>>,
     /// Encode columns of text as one 0/1 feature per category.

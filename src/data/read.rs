@@ -7,7 +7,7 @@ use csv::StringRecord;
 use super::cell::Cell;
 use super::column::ColumnReader;
 use super::dataset::{Dataset, Kept};
-use super::options::{Missing, ReadOptions};
+use super::options::{Missing, ReadOptions, TargetKind};
 use super::schema::{Column, Encoding, Schema};
 use super::selection::{has_names, locate, select};
 use super::source::open;
@@ -25,7 +25,16 @@ pub fn read_training(path: impl AsRef<Path>, options: &ReadOptions) -> Result<(S
     let wanted: Vec<&str> =
         options.target.iter().chain(options.features.iter().flatten()).map(String::as_str).collect();
     let mut table = open(path.as_ref(), options, &|cells| {
-        let used = |column| {
+        let used = |column: usize| {
+            // A label is no sign of a header in a column of labels.
+            let labels = options.target_kind != TargetKind::Numbers
+                && match &options.target {
+                    Some(name) => *name == format!("c{column}"),
+                    None => column + 1 == cells.len(),
+                };
+            if labels {
+                return false;
+            }
             options.features.is_none()
                 || wanted.contains(&format!("c{column}").as_str())
                 || (options.target.is_none() && column + 1 == cells.len())
@@ -36,7 +45,7 @@ pub fn read_training(path: impl AsRef<Path>, options: &ReadOptions) -> Result<(S
     let (features, target) = select(&layout, options)?;
     let mut inputs: Vec<ColumnReader> =
         features.iter().map(|&index| ColumnReader::feature(index, &layout.names[index], options)).collect();
-    let mut output = Output { reader: ColumnReader::target(target), needed: true };
+    let mut output = Output { reader: ColumnReader::target(target, options.target_kind), needed: true };
     let mut raw = collect(&mut *table, &mut inputs, Some(&mut output), options)?;
 
     let width = inputs.len();
@@ -51,11 +60,18 @@ pub fn read_training(path: impl AsRef<Path>, options: &ReadOptions) -> Result<(S
         }
         columns.push(Column { name: layout.names[index].clone(), index, encoding });
     }
+    let classes = output.reader.classes().map(|(classes, renamed)| {
+        for code in raw.dataset.y.iter_mut().flatten() {
+            *code = renamed[*code as usize] as f64;
+        }
+        classes
+    });
     let schema = Schema {
         features: columns,
         target: layout.names[target].clone(),
         target_index: target,
         width: layout.names.len(),
+        classes,
     };
     let dataset = raw.encode(&schema);
     Ok((schema, dataset))
@@ -84,6 +100,7 @@ pub fn read_with_schema(
             Encoding::OneHot(categories) => categories.iter().map(String::as_str).collect(),
             Encoding::Numeric | Encoding::Date => Vec::new(),
         })
+        .chain(schema.classes.iter().flat_map(|classes| classes.labels().iter().map(String::as_str)))
         .collect();
     let mut table = open(path.as_ref(), options, &|cells| {
         let used = |column| {
@@ -99,7 +116,10 @@ pub fn read_with_schema(
         .zip(&schema.features)
         .map(|(index, column)| ColumnReader::trained(index, &column.encoding))
         .collect();
-    let mut output = target.map(|index| Output { reader: ColumnReader::target(index), needed: need_target });
+    let mut output = target.map(|index| Output {
+        reader: ColumnReader::trained_target(index, schema.classes.as_ref()),
+        needed: need_target,
+    });
     Ok(collect(&mut *table, &mut inputs, output.as_mut(), options)?.encode(schema))
 }
 

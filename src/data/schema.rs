@@ -2,6 +2,8 @@
 
 use serde::{Deserialize, Serialize};
 
+use super::classes::Classes;
+
 /// How a column becomes one or more features.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub enum Encoding {
@@ -35,6 +37,9 @@ pub struct Schema {
     pub target_index: usize,
     /// Number of columns of the training file.
     pub width: usize,
+    /// The classes of the target, where it is read as labels.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub classes: Option<Classes>,
 }
 
 impl Schema {

@@ -7,6 +7,7 @@ use std::path::Path;
 use flate2::read::MultiGzDecoder;
 
 use super::csv_table::CsvTable;
+use super::idx_table::{self, IdxTable};
 use super::npy_table::NpyTable;
 use super::options::ReadOptions;
 use super::table::Table;
@@ -21,11 +22,7 @@ pub(super) type IsHeader<'a> = &'a dyn Fn(&[&str]) -> bool;
 /// Opens a table in any of the formats.
 pub(super) fn open(path: &Path, options: &ReadOptions, is_header: IsHeader) -> Result<Box<dyn Table>> {
     let file = display_name(path);
-    let (mut head, mut reader) = peek(raw(path)?).map_err(|e| Error::io(&file, &e))?;
-    let zipped = head.starts_with(&[0x1f, 0x8b]);
-    if zipped {
-        (head, reader) = peek(Box::new(MultiGzDecoder::new(reader))).map_err(|e| damaged_gzip(&file, &e))?;
-    }
+    let Unpacked { head, reader, zipped } = unpack(path, &file)?;
     let problem = match head.as_slice() {
         [] => "the file is empty",
         [b'P', b'A', b'R', b'1', ..] if zipped || is_stdin(path) => {
@@ -33,6 +30,13 @@ pub(super) fn open(path: &Path, options: &ReadOptions, is_header: IsHeader) -> R
         }
         [b'P', b'A', b'R', b'1', ..] => return open_parquet(path, file),
         [0x93, b'N', b'U', b'M', b'P', b'Y', ..] => return Ok(Box::new(NpyTable::read(reader, file)?)),
+        head if idx_table::recognised(head) => {
+            let beside = idx_table::labels_beside(path).map(|path| {
+                let file = display_name(&path);
+                unpack(&path, &file).map(|labels| (labels.reader, file))
+            });
+            return Ok(Box::new(IdxTable::read((reader, file), beside.transpose()?)?));
+        }
         [b'P', b'K', 3, 4, ..] => "this is a zip archive or a spreadsheet; export it as CSV",
         [0xff, 0xfe, ..] | [0xfe, 0xff, ..] => "the text is UTF-16; save it as UTF-8",
         _ => {
@@ -41,6 +45,24 @@ pub(super) fn open(path: &Path, options: &ReadOptions, is_header: IsHeader) -> R
         }
     };
     Err(Error::Data(format!("{file}: {problem}")))
+}
+
+/// A file's bytes, out of gzip if they were in it.
+struct Unpacked {
+    /// The first of them.
+    head: Vec<u8>,
+    /// All of them.
+    reader: Box<dyn Read>,
+    zipped: bool,
+}
+
+fn unpack(path: &Path, file: &str) -> Result<Unpacked> {
+    let (head, reader) = peek(raw(path)?).map_err(|e| Error::io(file, &e))?;
+    if !head.starts_with(&[0x1f, 0x8b]) {
+        return Ok(Unpacked { head, reader, zipped: false });
+    }
+    let (head, reader) = peek(Box::new(MultiGzDecoder::new(reader))).map_err(|e| damaged_gzip(file, &e))?;
+    Ok(Unpacked { head, reader, zipped: true })
 }
 
 /// The path for messages.

@@ -11,7 +11,7 @@ use super::density::{Density, Support};
 use super::special::{logistic, logistic_slope, logit, trigamma};
 use super::targets::{Row, Targets};
 use super::{Likelihood, level};
-use crate::params::{Constraint, Parameter, Parameters, Unit};
+use crate::params::{Constraint, Parameter, Parameters, Unit, shown};
 
 /// Shares of mean μ and variance `μ(1 − μ)/(1 + concentration)`.
 #[derive(Debug, Clone)]
@@ -40,7 +40,7 @@ impl Parameters for Beta {
 
 impl Likelihood for Beta {
     fn text(&self) -> String {
-        format!("beta({})", self.concentration.values()[0])
+        format!("beta({})", shown(self.concentration.values()[0]))
     }
 
     fn check_row(&self, row: Row) -> Result<(), String> {
@@ -120,6 +120,10 @@ impl Density for Share {
 
     fn cdf(&self, row: Row, f: &[f64]) -> f64 {
         let (a, b) = self.shapes(f[0]);
+        if a.min(b) < 1e-12 {
+            // All mass at one end, to 12 digits.
+            return if a < b { 1.0 } else { 0.0 };
+        }
         checked_beta_reg(a, b, row.y.clamp(0.0, 1.0)).unwrap_or(f64::NAN)
     }
 

@@ -83,7 +83,7 @@ pub trait Density: std::fmt::Debug + Send + Sync + 'static {
     /// A target drawn given `f`.
     fn sample(&self, f: &[f64], extra: f64, rng: &mut dyn Rng) -> f64;
 
-    /// The `f` at which the density of the row's target is largest, of one latent function; any finite value where it
+    /// Near the `f` at which the density of the row's target is largest, of one latent function; a finite value where it
     /// grows without end. Integrals over `f` look there for their mass.
     fn peak(&self, _row: Row) -> f64 {
         0.0

@@ -10,7 +10,7 @@ use super::density::{Density, Marginal, Slopes, Support};
 use super::special::gamma_cdf;
 use super::targets::{Row, Targets};
 use super::{Likelihood, level, positive_problem};
-use crate::params::{Constraint, Parameter, Parameters, Unit};
+use crate::params::{Constraint, Parameter, Parameters, Unit, shown};
 
 /// Positive targets with a constant coefficient of variation, `1/√shape`.
 #[derive(Debug, Clone)]
@@ -38,7 +38,7 @@ impl Parameters for Gamma {
 
 impl Likelihood for Gamma {
     fn text(&self) -> String {
-        format!("gamma({})", self.shape.values()[0])
+        format!("gamma({})", shown(self.shape.values()[0]))
     }
 
     fn check_row(&self, row: Row) -> Result<(), String> {

@@ -109,13 +109,12 @@ pub trait Likelihood: Parameters + std::fmt::Debug + Send + Sync {
         }
         for (i, row) in targets.rows(self.auxiliary()).enumerate() {
             let finite = if row.y.is_finite() { Ok(()) } else { Err("is not a number; leave such rows out".into()) };
-            let problem = match self.auxiliary().problem(row.extra) {
-                Some(problem) => Err(problem),
-                None => finite.and_then(|()| self.check_row(row)),
-            };
-            if let Err(problem) = problem {
-                let number = rows.map_or(i + 1, |rows| rows[i]);
-                return Err(Error::Data(format!("row {number}: the target {} {problem}", row.y)));
+            let number = || rows.map_or(i + 1, |rows| rows[i]);
+            if let Some(problem) = self.auxiliary().problem(row.extra) {
+                return Err(Error::Data(format!("row {}: {problem}", number())));
+            }
+            if let Err(problem) = finite.and_then(|()| self.check_row(row)) {
+                return Err(Error::Data(format!("row {}: the target {} {problem}", number(), row.y)));
             }
         }
         Ok(())

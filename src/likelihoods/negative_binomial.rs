@@ -11,7 +11,7 @@ use super::density::{Density, Marginal, Support};
 use super::special::{gamma_tail, ln_factorial, ln_rising, logistic, logistic_slope, softplus};
 use super::targets::{Auxiliary, Row, Targets};
 use super::{Likelihood, all_zero, count_problem, poisson, rate_level};
-use crate::params::{Constraint, Parameter, Parameters, Unit};
+use crate::params::{Constraint, Parameter, Parameters, Unit, shown};
 
 /// Counts of a Poisson distribution whose rate is itself gamma distributed about `exposure · exp(f)`.
 #[derive(Debug, Clone)]
@@ -40,7 +40,7 @@ impl Parameters for NegativeBinomial {
 
 impl Likelihood for NegativeBinomial {
     fn text(&self) -> String {
-        format!("negative-binomial({})", self.dispersion.values()[0])
+        format!("negative-binomial({})", shown(self.dispersion.values()[0]))
     }
 
     fn auxiliary(&self) -> Auxiliary {

@@ -9,6 +9,9 @@ use super::density::{Density, Marginal, Support};
 use super::special::normal_quantile;
 use super::targets::Row;
 
+/// From a scale without ends to a support, or back.
+type Map = fn(f64) -> f64;
+
 /// What a likelihood says about a target whose latent functions are Gaussian: `p(y) = ∫ p(y | f) N(f; mean, variance) df`.
 ///
 /// In the units that the model sees.
@@ -85,7 +88,7 @@ impl Prediction {
             return if p <= 0.0 { low } else { high };
         }
         // On a scale without ends: bracket from the centre, then halve.
-        let (to, from): (fn(f64) -> f64, fn(f64) -> f64) = match self.support() {
+        let (to, from): (Map, Map) = match self.support() {
             Support::Positive => (f64::exp, f64::ln),
             Support::Unit => (super::special::logistic, super::special::logit),
             _ => (|t| t, |t| t),

@@ -7,7 +7,7 @@ use super::targets::Row;
 
 /// The normal density is taken for zero beyond so many standard deviations.
 const EDGE: f64 = 9.0;
-const TOLERANCE: f64 = 1e-10;
+const TOLERANCE: f64 = 1e-9;
 
 /// `E[g(f)]` for a bounded or slowly growing `g` that may turn sharply near `turn`.
 pub(super) fn average(at: Marginal, turn: f64, g: &dyn Fn(f64) -> f64) -> f64 {
@@ -17,8 +17,9 @@ pub(super) fn average(at: Marginal, turn: f64, g: &dyn Fn(f64) -> f64) -> f64 {
     }
     let mut breaks = vec![-EDGE, -3.0, 0.0, 3.0, EDGE];
     add_around((turn - mean) / sd, 1.0 / sd, (-EDGE, EDGE), &mut breaks);
-    let scale = g(mean).abs().max(1e-300);
-    adaptive(&breaks, TOLERANCE * scale.max(TOLERANCE), &|z| g(mean + sd * z) * (-0.5 * (z * z + LN_TAU)).exp())
+    let weighted = |z: f64| g(mean + sd * z) * (-0.5 * (z * z + LN_TAU)).exp();
+    let size = breaks.iter().map(|&z| weighted(z).abs()).fold(0.0, f64::max);
+    adaptive(&breaks, TOLERANCE * size, &weighted)
 }
 
 /// `ln E[p(y | f)]`, the integrand divided by its largest value so that nothing underflows.

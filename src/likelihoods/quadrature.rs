@@ -57,15 +57,19 @@ const KRONROD: [(f64, f64, f64); 8] = [
     (0.864_864_423_359_769_1, 0.104_790_010_322_250_18, 0.0),
     (0.741_531_185_599_394_5, 0.140_653_259_715_525_92, 0.279_705_391_489_276_64),
     (0.586_087_235_467_691_1, 0.169_004_726_639_267_9, 0.0),
-    (0.405_845_151_377_397_2, 0.190_350_578_064_785_4, 0.381_830_050_505_118_93),
+    (0.405_845_151_377_397_2, 0.190_350_578_064_785_4, 0.381_830_050_505_118_9),
     (0.207_784_955_007_898_47, 0.204_432_940_075_298_9, 0.0),
     (0.0, 0.209_482_141_084_727_82, 0.417_959_183_673_469_4),
 ];
 
-/// `∫ g` over the pieces between sorted `breaks`, each halved until its error is below `tolerance`.
+/// `∫ g` over the pieces between sorted `breaks`, each halved until its error is below `tolerance` or that of rounding, or up
+/// to ten times.
 pub fn adaptive(breaks: &[f64], tolerance: f64, g: &dyn Fn(f64) -> f64) -> f64 {
-    breaks.windows(2).map(|pair| piece(pair[0], pair[1], tolerance, 24, g)).sum()
+    breaks.windows(2).map(|pair| piece(pair[0], pair[1], tolerance, 10, g)).sum()
 }
+
+/// Differences below this share of an integral are rounding.
+const ROUNDING: f64 = 1e-11;
 
 fn piece(low: f64, high: f64, tolerance: f64, depth: usize, g: &dyn Fn(f64) -> f64) -> f64 {
     let (centre, half) = (0.5 * (low + high), 0.5 * (high - low));
@@ -75,7 +79,11 @@ fn piece(low: f64, high: f64, tolerance: f64, depth: usize, g: &dyn Fn(f64) -> f
         fine += kronrod * value;
         coarse += gauss * value;
     }
-    if depth == 0 || half == 0.0 || !fine.is_finite() || half * (fine - coarse).abs() <= tolerance {
+    if depth == 0
+        || half == 0.0
+        || !fine.is_finite()
+        || (fine - coarse).abs() <= (tolerance / half).max(ROUNDING * fine.abs())
+    {
         return half * fine;
     }
     piece(low, centre, 0.5 * tolerance, depth - 1, g) + piece(centre, high, 0.5 * tolerance, depth - 1, g)

@@ -11,7 +11,7 @@ use super::density::{Density, Marginal, Support};
 use super::special::{ln_rising, normal_cdf};
 use super::targets::{Row, Targets};
 use super::{Likelihood, level, spread};
-use crate::params::{Constraint, Parameter, Parameters, Unit};
+use crate::params::{Constraint, Parameter, Parameters, Unit, shown};
 
 /// Student-t noise.
 ///
@@ -46,7 +46,7 @@ impl Parameters for StudentT {
 
 impl Likelihood for StudentT {
     fn text(&self) -> String {
-        format!("student-t({})", self.df.values()[0])
+        format!("student-t({})", shown(self.df.values()[0]))
     }
 
     fn scaled(&self) -> bool {

@@ -42,7 +42,7 @@ impl Auxiliary {
             Self::Exposure => "exposure must be positive; leave out rows without exposure",
             Self::Trials => "number of trials must be a whole number from 1",
         };
-        Some(format!("its {need}, got {extra}"))
+        Some(format!("the {need}, got {extra}"))
     }
 }
 

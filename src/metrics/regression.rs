@@ -1,4 +1,4 @@
-//! Predictive distributions and how well they fit targets that were held out.
+//! Predictive distributions of real targets and how well they fit targets that were held out.
 
 use serde::{Deserialize, Serialize};
 use statrs::function::erf::{erfc, erfc_inv};

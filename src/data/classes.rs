@@ -1,0 +1,83 @@
+//! Class labels and their codes.
+
+use serde::{Deserialize, Serialize};
+
+use crate::suggest::nearest;
+use crate::{Error, Result};
+
+/// The classes of a target: labels in a fixed order, each with the code 0, 1, … that likelihoods see.
+///
+/// Numbers in ascending order, then texts in alphabetical order. A whole number has one spelling: `1.0` and `1` are one label.
+#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[serde(transparent)]
+pub struct Classes {
+    labels: Vec<String>,
+}
+
+impl Classes {
+    /// The classes of labels, which may repeat.
+    pub fn new(labels: impl IntoIterator<Item = String>) -> Self {
+        let mut labels: Vec<String> = labels.into_iter().map(|label| canonical(&label)).collect();
+        labels.sort_by(|a, b| match (a.parse::<f64>(), b.parse::<f64>()) {
+            (Ok(x), Ok(y)) => x.total_cmp(&y).then_with(|| a.cmp(b)),
+            (Ok(_), Err(_)) => std::cmp::Ordering::Less,
+            (Err(_), Ok(_)) => std::cmp::Ordering::Greater,
+            (Err(_), Err(_)) => a.cmp(b),
+        });
+        labels.dedup();
+        Self { labels }
+    }
+
+    /// Number of classes.
+    pub fn len(&self) -> usize {
+        self.labels.len()
+    }
+
+    /// Whether there is no class.
+    pub fn is_empty(&self) -> bool {
+        self.labels.is_empty()
+    }
+
+    /// All labels in the order of their codes.
+    pub fn labels(&self) -> &[String] {
+        &self.labels
+    }
+
+    /// The label of a code.
+    pub fn label(&self, code: usize) -> Option<&str> {
+        self.labels.get(code).map(String::as_str)
+    }
+
+    /// The code of a label.
+    ///
+    /// # Errors
+    /// [`Error::Data`] for a label that is none of the classes, with the nearest one suggested.
+    pub fn code(&self, label: &str) -> Result<usize> {
+        let wanted = canonical(label);
+        self.labels.iter().position(|label| *label == wanted).ok_or_else(|| {
+            let near = nearest(&wanted, self.labels.iter().map(String::as_str));
+            let hint = near.map_or(String::new(), |near| format!("did you mean `{near}`? "));
+            Error::Data(format!("no class is called `{label}`; {hint}There are {}", self.listing()))
+        })
+    }
+
+    /// The labels for a message, the first ones where there are many.
+    pub fn listing(&self) -> String {
+        let shown: Vec<&str> = self.labels.iter().take(8).map(String::as_str).collect();
+        let more = if self.labels.len() > shown.len() { ", …" } else { "" };
+        format!("{}{more}", shown.join(", "))
+    }
+}
+
+/// One spelling for a whole number; other labels as they are. Leading zeros are kept: `007` is no number.
+pub(super) fn canonical(label: &str) -> String {
+    let label = label.trim();
+    let digits = label.trim_start_matches(['-', '+']);
+    let padded = digits.len() > 1 && digits.starts_with('0') && !digits.starts_with("0.");
+    match label.parse::<f64>() {
+        Ok(number) if number.is_finite() && number.fract() == 0.0 && number.abs() < 1e15 && !padded => {
+            format!("{}", number as i64)
+        }
+        _ => label.to_owned(),
+    }
+}

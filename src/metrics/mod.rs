@@ -1,0 +1,9 @@
+//! How well predictions fit targets that were held out: real ones, classes and counts.
+
+mod classification;
+mod counts;
+mod regression;
+
+pub use classification::{ClassScores, ReliabilityBin, auc, confusion, reliability, score_classes};
+pub use counts::{kolmogorov_smirnov, pearson_dispersion, poisson_deviance, randomised_pit};
+pub use regression::{Predictive, Scores, calibration_curve, score};

@@ -1,0 +1,207 @@
+//! What holds for one of them: limits, known values, starting values, extreme parameters.
+
+use cagey::likelihoods::quadrature::{adaptive, hermite};
+use cagey::likelihoods::text::parse;
+use cagey::likelihoods::{
+    Bernoulli, BernoulliLink, Gamma, Likelihood, Marginal, NegativeBinomial, Ordinal, Poisson, RateLink, Row, Slopes,
+    Softmax, StudentT, Targets,
+};
+
+fn row(y: f64) -> Row {
+    Row { y, extra: 1.0 }
+}
+
+#[test]
+fn quadrature_is_exact_for_polynomials() {
+    for n in [1, 2, 5, 20, 100] {
+        let rule = hermite(n);
+        assert_eq!(rule.len(), n);
+        // E[z^2k] = (2k − 1)!!
+        let mut moment = 1.0;
+        for k in 0..n.min(30) {
+            let got: f64 = rule.iter().map(|(z, w)| w * z.powi(2 * k as i32)).sum();
+            assert!((got / moment - 1.0).abs() < 1e-12, "{n} nodes, degree {}: {got} {moment}", 2 * k);
+            moment *= (2 * k + 1) as f64;
+        }
+    }
+    // Abramowitz and Stegun, table 25.10, for e^(−x²): √2 and 1/√π away.
+    let (z, w) = hermite(20)[19];
+    assert!((z / 2f64.sqrt() - 5.387_480_890_011_2).abs() < 1e-12);
+    assert!((w * std::f64::consts::PI.sqrt() / 2.229_393_645_534e-13 - 1.0).abs() < 1e-12);
+}
+
+#[test]
+fn adaptive_integrals_find_narrow_peaks() {
+    let narrow = |x: f64| (-0.5 * ((x - 0.3) / 1e-3).powi(2)).exp();
+    let got = adaptive(&[-1.0, 0.29, 0.31, 1.0], 1e-12, &narrow);
+    assert!((got - 1e-3 * (2.0 * std::f64::consts::PI).sqrt()).abs() < 1e-11, "{got}");
+}
+
+#[test]
+fn limits_agree() {
+    let normal = parse("gaussian(0.5)", None).unwrap().density();
+    let student = StudentT::new(0.5, 1e7).density();
+    let poisson = Poisson { link: RateLink::Exp }.density();
+    let counts = NegativeBinomial::new(2e-6).density();
+    let (exponential, gamma) = (parse("exponential", None).unwrap().density(), Gamma::new(1.0).density());
+    let (two, bernoulli) = (Softmax::new(2).density(), Bernoulli { link: BernoulliLink::Logit }.density());
+    let ordinal = Ordinal::new(2).density();
+    for f in [-2.0, 0.0, 1.3] {
+        for y in [0.0, 1.0, 4.0] {
+            let at = Row { y, extra: 0.0 };
+            // They differ by q²/4ν for the scaled square q = 72 at most.
+            assert!((normal.log_density(at, &[f]) - student.log_density(at, &[f])).abs() < 2e-4);
+            let (a, b) = (poisson.log_density(row(y), &[f]), counts.log_density(row(y), &[f]));
+            assert!((a - b).abs() < 2e-4, "poisson {a}, negative binomial {b}");
+            let y = y + 0.5;
+            assert!((exponential.log_density(row(y), &[f]) - gamma.log_density(row(y), &[f])).abs() < 1e-13);
+        }
+        for y in [0.0, 1.0] {
+            let want = bernoulli.log_density(row(y), &[f]);
+            assert!((two.log_density(row(y), &[0.5 - f, 0.5]) - bernoulli.log_density(row(y), &[f])).abs() < 1e-14);
+            assert!((ordinal.log_density(row(y), &[f]) - want).abs() < 1e-14);
+        }
+    }
+}
+
+#[test]
+fn nearly_poisson_counts_keep_their_digits() {
+    // The score in the dispersion tends to ½[(y − μ)² − y].
+    let counts = NegativeBinomial::new(1.5e-6).density();
+    let mut own = [0.0];
+    counts.add_own_gradient(row(7.0), &[1.2f64], 1.0, &mut own);
+    let want = 0.5 * ((7.0 - 1.2f64.exp()).powi(2) - 7.0);
+    assert!((own[0] - want).abs() < 1e-3 * want.abs(), "{} {want}", own[0]);
+    assert!(
+        (counts.cdf(row(3.0), &[1.0]) - Poisson { link: RateLink::Exp }.density().cdf(row(3.0), &[1.0])).abs() < 1e-5
+    );
+}
+
+#[test]
+fn exposure_shifts_the_log_rate() {
+    for text in ["poisson(exp)", "negative-binomial(0.3)"] {
+        let density = parse(text, None).unwrap().density();
+        let a = density.log_density(Row { y: 4.0, extra: 2.5 }, &[0.3]);
+        let b = density.log_density(row(4.0), &[0.3 + 2.5f64.ln()]);
+        assert!((a - b).abs() < 1e-13, "{text}");
+    }
+}
+
+#[test]
+fn known_values() {
+    // By hand: ln Φ(−1), Binomial(2 of 3 at ½), Poisson(2 at rate e⁰), Student ν = 3 at its centre: 2/(π√3).
+    let probit = parse("bernoulli(probit)", None).unwrap().density();
+    let value = probit.log_density(row(1.0), &[-1.0]).exp();
+    assert!((value - 0.158_655_253_931_457_05).abs() < 1e-12, "{value}");
+    let binomial = parse("binomial", None).unwrap().density();
+    assert!((binomial.log_density(Row { y: 2.0, extra: 3.0 }, &[0.0]) - (3.0f64 / 8.0).ln()).abs() < 1e-13);
+    let poisson = parse("poisson", None).unwrap().density();
+    assert!((poisson.log_density(row(2.0), &[0.0]) - (-1.0 - 2f64.ln())).abs() < 1e-14);
+    let student = StudentT::new(1.0, 3.0).density();
+    assert!((student.log_density(row(0.0), &[0.0]) - (2.0 / (3f64.sqrt() * std::f64::consts::PI)).ln()).abs() < 1e-14);
+    let probit_tail = probit.log_density(row(1.0), &[-50.0]);
+    // ln Φ(−50) = −1254.8313611394... (asymptotic series).
+    assert!((probit_tail + 1_254.831_361_139_4).abs() < 1e-8, "{probit_tail}");
+}
+
+#[test]
+fn wide_rates_and_narrow_counts_are_integrated_alike() {
+    // A rate of about 10⁴ known to a factor of e: the counts' own scatter is 1 % of that.
+    let poisson = parse("poisson", None).unwrap();
+    let (mean, variance) = (1e4f64.ln(), 1.0);
+    let prediction = poisson.predict(&[mean], &[variance], None).unwrap();
+    for (p, z) in [(0.05, -1.644_853_626_951_472_7), (0.5, 0.0), (0.95, 1.644_853_626_951_472_7)] {
+        let want = f64::exp(mean + z);
+        let got = prediction.quantile(p);
+        assert!((got / want - 1.0).abs() < 2e-3, "quantile {p}: {got}, log-normal {want}");
+    }
+    // The density is nearly log-normal.
+    let y: f64 = 2e4;
+    let log_normal = -0.5 * ((y.ln() - mean).powi(2) + (2.0 * std::f64::consts::PI).ln()) - y.ln();
+    assert!((prediction.log_density(y) - log_normal).abs() < 1e-3);
+}
+
+#[test]
+fn many_classes_are_normalised_and_ordered() {
+    let softmax = Softmax::new(10);
+    let mean: Vec<f64> = (0..10).map(|c| 0.4 * c as f64).collect();
+    for v in [1e-6, 0.5, 9.0, 100.0] {
+        let p = softmax.predict(&mean, &[v; 10], None).unwrap().probabilities().unwrap();
+        assert!((p.iter().sum::<f64>() - 1.0).abs() < 1e-12);
+        assert!(p.windows(2).all(|pair| pair[0] < pair[1]), "{v}: {p:?}");
+        if v < 1e-3 {
+            let total: f64 = mean.iter().map(|m| m.exp()).sum();
+            for (p, m) in p.iter().zip(&mean) {
+                assert!((p - m.exp() / total).abs() < 1e-6);
+            }
+        }
+    }
+    // Equal marginals: equal shares, whatever their width.
+    let p = softmax.predict(&[3.0; 10], &[4.0; 10], None).unwrap().probabilities().unwrap();
+    assert!(p.iter().all(|p| (p - 0.1).abs() < 1e-12));
+}
+
+#[test]
+fn softmax_expectations_of_ten_classes_are_close() {
+    // E[ln Σ exp f] by its own one-dimensional integral: ∫ (exp(−eᵘ) − Π φ_c(u)) du.
+    let mean: Vec<f64> = (0..10).map(|c| (c as f64 * 0.9).sin() * 2.0).collect();
+    let rule = hermite(100);
+    for v in [0.05f64, 0.5, 2.0] {
+        let integrand = |u: f64| {
+            let phi = |m: f64| rule.iter().map(|(z, w)| w * (-(u + m + v.sqrt() * z).exp()).exp()).sum::<f64>();
+            (-u.exp()).exp() - mean.iter().map(|m| phi(*m)).product::<f64>()
+        };
+        let total: f64 = (-800..=800).map(|k| 0.05 * integrand(0.05 * f64::from(k))).sum();
+        let (mut a, mut b) = ([0.0; 10], [0.0; 10]);
+        let slopes = Slopes { mean: &mut a, variance: &mut b, own: &mut [] };
+        let got =
+            Softmax::new(10).density().expectation(row(4.0), Marginal { mean: &mean, variance: &[v; 10] }, slopes);
+        let error = (got - (mean[4] - total)).abs();
+        assert!(error < 5e-3 * v, "variance {v}: error {error:.1e}");
+    }
+}
+
+#[test]
+fn starting_values_fit_the_targets() {
+    let counts = [0.0, 2.0, 4.0, 2.0];
+    let level = |text: &str, y: &[f64]| parse(text, None).unwrap().initialise(Targets::new(y));
+    assert!((level("poisson", &counts)[0] - 2f64.ln()).abs() < 1e-12);
+    assert!((level("poisson(softplus)", &counts)[0].exp().ln_1p() - 2.0).abs() < 1e-12);
+    assert!((level("bernoulli", &[0.0, 1.0, 1.0, 1.0])[0] - 3f64.ln()).abs() < 1e-12);
+    assert!((level("gamma", &[1.0, 3.0])[0] - 2f64.ln()).abs() < 1e-12);
+    let exposure = [1.0, 1.0, 1.0, 5.0];
+    let mut poisson = Poisson { link: RateLink::Exp };
+    assert!((poisson.initialise(Targets { y: &counts, extra: Some(&exposure) })[0]).abs() < 1e-12);
+    let mut ordinal = Ordinal::new(3);
+    ordinal.initialise(Targets::new(&[0.0, 0.0, 1.0, 1.0, 2.0, 2.0]));
+    let density = ordinal.density();
+    for class in 0..3 {
+        assert!((density.log_density(row(f64::from(class)), &[0.0]).exp() - 1.0 / 3.0).abs() < 0.05);
+    }
+    let mut student = StudentT::new(0.1, 4.0);
+    student.noise.given = true;
+    student.initialise(Targets::new(&[0.0, 100.0]));
+    assert!((student.noise.values()[0] - 0.1).abs() < 1e-12, "a given value is kept");
+}
+
+#[test]
+fn units_follow_the_target() {
+    for text in ["gaussian(9)", "heteroscedastic(9)"] {
+        let mut likelihood = parse(text, None).unwrap();
+        assert!(likelihood.scaled());
+        likelihood.set_units(3.0);
+        let parameters = likelihood.parameters();
+        assert!((parameters[0].1.values()[0] - 9.0).abs() < 1e-9 && (parameters[0].1.internal()[0] - 1.0).abs() < 1e-9);
+    }
+    assert!(!parse("poisson", None).unwrap().scaled() && !parse("gamma", None).unwrap().scaled());
+    let names: Vec<String> = parse("student-t", None).unwrap().parameters().into_iter().map(|(name, _)| name).collect();
+    assert_eq!(names, ["noise", "df"]);
+}
+
+#[test]
+fn intervals_of_a_rate_are_those_of_the_function() {
+    let poisson = parse("poisson", None).unwrap();
+    let prediction = poisson.predict(&[0.5], &[0.04], Some(3.0)).unwrap();
+    let want = 3.0 * (0.5f64 + 0.2 * 1.959_963_984_540_054).exp();
+    assert!((prediction.response_quantile(0.975) - want).abs() < 1e-9 * want);
+}

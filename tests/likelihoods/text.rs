@@ -1,0 +1,82 @@
+//! Names, arguments and guesses.
+
+use cagey::likelihoods::text::{NAMES, Sight, infer, parse};
+
+#[test]
+fn texts_are_read_back() {
+    for text in [
+        "gaussian",
+        "heteroscedastic",
+        "student-t(4)",
+        "bernoulli(logit)",
+        "bernoulli(probit)",
+        "binomial",
+        "softmax(3)",
+        "ordinal(5)",
+        "poisson(exp)",
+        "poisson(softplus)",
+        "negative-binomial(0.5)",
+        "gamma(2)",
+        "exponential",
+        "beta(10)",
+    ] {
+        assert_eq!(parse(text, None).unwrap().text(), text);
+    }
+    assert_eq!(parse(" Student_T ( 4 ) ", None).unwrap().text(), "student-t(4)");
+    assert_eq!(parse("categorical", Some(4)).unwrap().text(), "softmax(4)");
+    assert_eq!(parse("bernoulli", Some(2)).unwrap().text(), "bernoulli(logit)");
+    for name in NAMES {
+        assert!(parse(name, Some(3)).is_ok(), "{name}");
+    }
+}
+
+#[test]
+fn errors_say_what_is_right() {
+    let error = |text: &str, classes| parse(text, classes).unwrap_err().to_string();
+    assert!(error("poison", None).contains("did you mean `poisson`?"));
+    assert!(error("xyz", None).contains("There are gaussian, heteroscedastic"));
+    assert!(error("poisson(log)", None).contains("takes exp or softplus"));
+    assert!(error("bernoulli(logti)", None).contains("did you mean `logit`?"));
+    assert!(error("student-t(0.5)", None).contains("a number above 1"));
+    assert!(error("gamma(-1)", None).contains("a number above 0"));
+    assert!(error("exponential(2)", None).contains("takes no argument"));
+    assert!(error("gamma(2", None).contains("`)` is missing"));
+    assert!(error("softmax", None).contains("say how many classes"));
+    assert!(error("softmax(1)", None).contains("2 or more"));
+    assert!(error("softmax(3)", Some(5)).contains("the targets have 5 classes, not 3"));
+    assert!(error("ordinal", Some(1)).contains("two or more"));
+}
+
+#[test]
+fn given_numbers_are_marked() {
+    let given = |text: &str| parse(text, None).unwrap().parameters().iter().map(|(_, p)| p.given).collect::<Vec<_>>();
+    assert_eq!(given("student-t(4)"), [false, true]);
+    assert_eq!(given("gamma"), [false]);
+    assert_eq!(given("gaussian(0.2)"), [true]);
+}
+
+#[test]
+fn targets_suggest_a_likelihood() {
+    let labels = |names: &[&str]| names.iter().map(|n| (*n).to_string()).collect::<Vec<_>>();
+    let two = labels(&["no", "yes"]);
+    let guess = infer("y", Sight::Labels(&two)).unwrap();
+    assert_eq!(guess.likelihood, "bernoulli(logit)");
+    assert!(guess.sentence.contains("target `y` has the two classes `no` and `yes`"), "{}", guess.sentence);
+    let three = labels(&["a", "b", "c"]);
+    assert_eq!(infer("y", Sight::Labels(&three)).unwrap().likelihood, "softmax(3)");
+    let error = infer("y", Sight::Labels(&three[..1])).unwrap_err().to_string();
+    assert!(error.contains("single class `a`"), "{error}");
+    let numbers = |y: &[f64]| infer("y", Sight::Numbers(y)).unwrap();
+    assert_eq!(numbers(&[0.0, 1.0, 1.0]).likelihood, "bernoulli(logit)");
+    let counts = numbers(&[0.0, 3.0, 12.0]);
+    assert_eq!(counts.likelihood, "gaussian");
+    assert!(counts.sentence.contains("--likelihood poisson"), "{}", counts.sentence);
+    let real = numbers(&[0.5, -1.0]);
+    assert_eq!(real.likelihood, "gaussian");
+    assert!(!real.sentence.contains("poisson"));
+    assert!(infer("y", Sight::Numbers(&[])).is_err());
+    // What is guessed can be read.
+    for guess in [guess, counts] {
+        parse(&guess.likelihood, None).unwrap();
+    }
+}
