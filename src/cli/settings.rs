@@ -53,13 +53,16 @@ pub struct ModelOptions {
     /// Inducing inputs of a sparse model
     #[arg(long, default_value_t = 512, value_name = "M", value_parser = values::count(1..=values::MOST))]
     inducing: usize,
-    /// Rows of a minibatch of svgp
+    /// Inducing inputs that a row of swsgp sees
+    #[arg(long, default_value_t = 16, value_name = "H", value_parser = values::count(1..=values::MOST))]
+    neighbors: usize,
+    /// Rows of a minibatch of svgp and swsgp
     #[arg(long, default_value_t = 1024, value_name = "ROWS", value_parser = values::count(1..=values::MOST))]
     batch: usize,
     /// Move svgp's variational distribution by natural gradients of this rate, in (0, 1]
     #[arg(long, value_name = "RATE", value_parser = values::positive)]
     natural_gradients: Option<f64>,
-    /// Learn only the variances of svgp's variational distribution, not its covariances
+    /// Learn only the variances of the variational distribution, not its covariances
     #[arg(long)]
     mean_field: bool,
     /// Model a function of the target instead of the target
@@ -172,6 +175,8 @@ enum ModelName {
     Sgpr,
     /// Sparse and variational: minibatches, any likelihood
     Svgp,
+    /// Sparse within sparse: each row sees its nearest inducing inputs only
+    Swsgp,
 }
 
 #[derive(Debug, Clone, Copy, ValueEnum)]
@@ -311,12 +316,24 @@ impl ModelOptions {
                 },
             },
             ModelName::Sgpr => ModelChoice::Sgpr { inducing: self.inducing },
-            ModelName::Svgp => ModelChoice::Svgp {
+            ModelName::Svgp => {
+                ModelChoice::Svgp { inducing: self.inducing, covariance: self.covariance(), batches: self.batches() }
+            }
+            ModelName::Swsgp => ModelChoice::Swsgp {
                 inducing: self.inducing,
-                covariance: if self.mean_field { Covariance::Diagonal } else { Covariance::Full },
-                batches: Minibatches { size: self.batch, natural: self.natural_gradients, ..Minibatches::default() },
+                neighbours: self.neighbors,
+                covariance: self.covariance(),
+                batches: self.batches(),
             },
         }
+    }
+
+    fn covariance(&self) -> Covariance {
+        if self.mean_field { Covariance::Diagonal } else { Covariance::Full }
+    }
+
+    fn batches(&self) -> Minibatches {
+        Minibatches { size: self.batch, natural: self.natural_gradients, ..Minibatches::default() }
     }
 }
 
@@ -324,7 +341,7 @@ impl TrainOptions {
     /// The library's configuration for a model; `fingerprint` ties saved states to data and model.
     pub fn config(&self, model: &ModelChoice, fingerprint: String) -> Result<TrainConfig> {
         let (usual, steps, rate) = match model {
-            ModelChoice::Svgp { .. } => (OptimizerName::Adam, 2000, 0.01),
+            ModelChoice::Svgp { .. } | ModelChoice::Swsgp { .. } => (OptimizerName::Adam, 2000, 0.01),
             _ => (OptimizerName::Lbfgs, 200, 0.05),
         };
         let schedule = match self.schedule {

@@ -57,7 +57,7 @@ impl Plan {
         let input_scale = if standardise { InputScale::fit(&x, d).map_err(named)? } else { InputScale::identity(d) };
         let likelihood = likelihoods::text::parse(&settings.likelihood, schema.classes.as_ref().map(Classes::len))?;
         let gaussian = likelihood.noise().is_some();
-        if !gaussian && !matches!(settings.model, ModelChoice::Svgp { .. }) {
+        if !gaussian && !matches!(settings.model, ModelChoice::Svgp { .. } | ModelChoice::Swsgp { .. }) {
             let (model, likelihood) = (settings.model.kind(), likelihood.text());
             return Err(Error::Usage(format!(
                 "the {model} model is for the gaussian likelihood; for {likelihood} choose `--model svgp`"

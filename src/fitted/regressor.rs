@@ -14,6 +14,7 @@ use crate::models::inducing::{self, Choice};
 use crate::models::posterior::{Joint, Marginals, Posterior};
 use crate::models::sgpr::Sgpr;
 use crate::models::svgp::{Covariance, Svgp, SvgpPosterior};
+use crate::models::swsgp::{Swsgp, SwsgpPosterior};
 use crate::models::whitened::WhitenedPosterior;
 use crate::models::{Batch, Model, Observations, fit, minibatch};
 use crate::params::{Parameter, Parameters};
@@ -36,6 +37,8 @@ pub enum Regressor {
     Sgpr(Sgpr),
     /// Sparse and variational, for any likelihood.
     Svgp(Svgp),
+    /// Sparse within sparse, for any likelihood of one latent function.
+    Swsgp(Swsgp),
 }
 
 /// A regression model's posterior.
@@ -49,6 +52,8 @@ pub enum Conditioned {
     Sgpr(WhitenedPosterior),
     /// Of a variational GP.
     Svgp(SvgpPosterior),
+    /// Of a sparse-within-sparse GP.
+    Swsgp(SwsgpPosterior),
 }
 
 /// Calls a method that all models have.
@@ -60,6 +65,7 @@ macro_rules! each {
             Regressor::Iterative($model) => $call,
             Regressor::Sgpr($model) => $call,
             Regressor::Svgp($model) => $call,
+            Regressor::Swsgp($model) => $call,
         }
     };
 }
@@ -104,6 +110,10 @@ impl Regressor {
                 let z = z(inducing)?;
                 Self::Svgp(variational(likelihood, kernel, mean, &z, data.d, covariance)?)
             }
+            ModelChoice::Swsgp { inducing, neighbours, covariance, .. } => {
+                let z = z(inducing)?;
+                Self::Swsgp(nearest(likelihood, kernel, mean, &z, data.d, neighbours, covariance)?)
+            }
         })
     }
 
@@ -127,6 +137,9 @@ impl Regressor {
             ModelChoice::Sgpr { .. } => Self::Sgpr(sparse(kernel, mean, &saved()?, data.d)?),
             ModelChoice::Svgp { covariance, .. } => {
                 Self::Svgp(variational(likelihood, kernel, mean, &saved()?, data.d, covariance)?)
+            }
+            ModelChoice::Swsgp { neighbours, covariance, .. } => {
+                Self::Swsgp(nearest(likelihood, kernel, mean, &saved()?, data.d, neighbours, covariance)?)
             }
             _ => Self::new(choice, likelihood, kernel, mean, data, 0)?,
         };
@@ -165,6 +178,12 @@ impl Regressor {
                 model.processes[0].len(),
                 model.likelihood.text()
             ),
+            Self::Swsgp(model) => format!(
+                "Sparse-within-sparse Gaussian process with {} of {} inducing inputs a row, likelihood {}",
+                model.neighbours,
+                model.process.len(),
+                model.likelihood.text()
+            ),
         }
     }
 
@@ -176,6 +195,7 @@ impl Regressor {
             Self::Iterative(model) => &model.kernel,
             Self::Sgpr(model) => &model.process.kernel,
             Self::Svgp(model) => &model.processes[0].kernel,
+            Self::Swsgp(model) => &model.process.kernel,
         }
     }
 
@@ -187,6 +207,7 @@ impl Regressor {
             Self::Iterative(model) => &model.likelihood,
             Self::Sgpr(model) => &model.likelihood,
             Self::Svgp(model) => &*model.likelihood,
+            Self::Swsgp(model) => &*model.likelihood,
         }
     }
 
@@ -200,14 +221,12 @@ impl Regressor {
             Self::Iterative(model) => &mut model.likelihood,
             Self::Sgpr(model) => &mut model.likelihood,
             Self::Svgp(model) => {
-                model.likelihood.set_units(target_sd);
-                let levels = model.likelihood.initialise(targets);
-                for (process, level) in model.processes.iter_mut().zip(levels) {
-                    if let Mean::Constant(constant) = &mut process.mean {
-                        constant.set_internal(&[level]);
-                    }
-                }
-                return;
+                let means = model.processes.iter_mut().map(|process| &mut process.mean);
+                return start(&mut *model.likelihood, means, targets, target_sd);
+            }
+            Self::Swsgp(model) => {
+                let means = std::iter::once(&mut model.process.mean);
+                return start(&mut *model.likelihood, means, targets, target_sd);
             }
         };
         gaussian.set_units(target_sd);
@@ -228,6 +247,9 @@ impl Regressor {
     ) -> Result<Outcome> {
         match (self, choice) {
             (Self::Svgp(model), ModelChoice::Svgp { batches, .. }) => {
+                minibatch::fit(model, compute, data, batches, config, observers)
+            }
+            (Self::Swsgp(model), ModelChoice::Swsgp { batches, .. }) => {
                 minibatch::fit(model, compute, data, batches, config, observers)
             }
             (model, _) => fit::fit(model, compute, data, config, observers),
@@ -262,6 +284,10 @@ impl Regressor {
                 let (m, latents) = (model.processes[0].len() as f64, model.variational.len() as f64);
                 8.0 * (latents * 6.0 * m * m + 6.0 * m * batch.min(n))
             }
+            Self::Swsgp(model) => {
+                let (m, h) = (model.process.len() as f64, model.neighbours as f64);
+                8.0 * (8.0 * model.variational.root.len() as f64 + m * (d + 2.0) + 6.0 * h * h * batch.min(n))
+            }
         }
     }
 
@@ -279,6 +305,7 @@ impl Regressor {
             }
             Self::Sgpr(model) => Conditioned::Sgpr(model.posterior(compute, data)?),
             Self::Svgp(model) => Conditioned::Svgp(model.posterior(compute)?),
+            Self::Swsgp(model) => Conditioned::Swsgp(model.posterior(compute)),
         })
     }
 }
@@ -299,14 +326,50 @@ fn variational(
     covariance: Covariance,
 ) -> Result<Svgp> {
     let classes = matches!(likelihood.density().support(likelihood.auxiliary().neutral()), Support::Classes(_));
-    let constant = !likelihood.scaled() || likelihood.latents() > 1;
+    let mean = levelled(mean, &*likelihood, classes, d)?;
     let mut model = Svgp::boxed(kernel, z, d, likelihood)?.covariance(covariance);
-    model.processes[0].mean = match mean {
-        // Only standardised targets have the level 0; functions of classes have no level of their own.
-        Mean::Zero if constant && (!classes || model.variational.len() == 1) => Mean::named("constant", d)?,
-        mean => mean,
-    };
+    model.processes[0].mean = mean;
     Ok(if classes { model } else { model.separate() })
+}
+
+fn nearest(
+    likelihood: Box<dyn Likelihood>,
+    kernel: Kernel,
+    mean: Mean,
+    z: &[f64],
+    d: usize,
+    neighbours: usize,
+    covariance: Covariance,
+) -> Result<Swsgp> {
+    let mean = levelled(mean, &*likelihood, false, d)?;
+    let mut model = Swsgp::boxed(kernel, z, d, neighbours, likelihood)?.covariance(covariance);
+    model.process.mean = mean;
+    Ok(model)
+}
+
+/// Only the latent function of standardised targets has the level 0; those of several classes have no level of their own.
+fn levelled(mean: Mean, likelihood: &dyn Likelihood, classes: bool, d: usize) -> Result<Mean> {
+    let several = likelihood.latents() > 1;
+    let level = if several { !classes } else { !likelihood.scaled() };
+    match mean {
+        Mean::Zero if level => Mean::named("constant", d),
+        mean => Ok(mean),
+    }
+}
+
+/// Starts a likelihood, and constant means at the levels that fit the targets.
+fn start<'a>(
+    likelihood: &mut dyn Likelihood,
+    means: impl Iterator<Item = &'a mut Mean>,
+    targets: Targets,
+    target_sd: f64,
+) {
+    likelihood.set_units(target_sd);
+    for (mean, level) in means.zip(likelihood.initialise(targets)) {
+        if let Mean::Constant(constant) = mean {
+            constant.set_internal(&[level]);
+        }
+    }
 }
 
 fn chooser(policy: ActionPolicy, seed: u64) -> Box<dyn Policy> {
@@ -361,6 +424,7 @@ impl Conditioned {
             Self::Cagp(posterior, _) => posterior,
             Self::Sgpr(posterior) => posterior,
             Self::Svgp(posterior) => posterior,
+            Self::Swsgp(posterior) => posterior,
         }
     }
 

@@ -95,16 +95,27 @@ pub enum ModelChoice {
         /// How the data are taken in.
         batches: Minibatches,
     },
+    /// Sparse within sparse: every row sees its nearest inducing inputs only, b H³ time a step.
+    Swsgp {
+        /// Inducing inputs M.
+        inducing: usize,
+        /// Neighbours H of a row.
+        neighbours: usize,
+        /// Of the distribution of inducing values.
+        covariance: Covariance,
+        /// How the data are taken in.
+        batches: Minibatches,
+    },
 }
 
 impl ModelChoice {
     /// The names of all models, as a file has them.
-    pub const KINDS: [&str; 4] = ["exact", "cagp", "sgpr", "svgp"];
+    pub const KINDS: [&str; 5] = ["exact", "cagp", "sgpr", "svgp", "swsgp"];
 
     /// Rows that a training step sees, if it is not all of them.
     pub(super) fn batch(&self) -> usize {
         match self {
-            Self::Svgp { batches, .. } => batches.size,
+            Self::Svgp { batches, .. } | Self::Swsgp { batches, .. } => batches.size,
             _ => usize::MAX,
         }
     }
@@ -116,6 +127,7 @@ impl ModelChoice {
             Self::Cagp { .. } => Self::KINDS[1],
             Self::Sgpr { .. } => Self::KINDS[2],
             Self::Svgp { .. } => Self::KINDS[3],
+            Self::Swsgp { .. } => Self::KINDS[4],
         }
     }
 }

@@ -74,6 +74,20 @@ impl Swsgp {
         neighbours: usize,
         likelihood: impl Likelihood + 'static,
     ) -> Result<Self> {
+        Self::boxed(kernel, z, d, neighbours, Box::new(likelihood))
+    }
+
+    /// The same for a likelihood chosen at run time.
+    ///
+    /// # Errors
+    /// As [`new`](Self::new).
+    pub fn boxed(
+        kernel: Kernel,
+        z: &[f64],
+        d: usize,
+        neighbours: usize,
+        likelihood: Box<dyn Likelihood>,
+    ) -> Result<Self> {
         let process = Process::new(kernel, z, d)?;
         let m = process.len();
         if neighbours == 0 || neighbours > m {
@@ -89,7 +103,7 @@ impl Swsgp {
             )));
         }
         let variational = Variational::new(m, Covariance::Diagonal);
-        Ok(Self { process, variational, likelihood: Box::new(likelihood), neighbours, union: false })
+        Ok(Self { process, variational, likelihood, neighbours, union: false })
     }
 
     /// The same model with another covariance of q, back at its start.
