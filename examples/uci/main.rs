@@ -7,6 +7,7 @@
 //! `split0`, `split1`, … each; the UCI repository and the uci_datasets collection have the data. Killed runs go on where they were.
 
 mod run;
+mod watch;
 
 use std::path::PathBuf;
 
@@ -14,7 +15,8 @@ use cagey::data::{ReadOptions, read_training};
 use cagey::plot::{Against, Frame, LearningCurve, Run};
 use cagey::{Error, Result};
 use clap::{Parser, ValueEnum};
-use run::{Case, Record, Scored};
+use run::Case;
+use watch::{Record, Scored};
 
 /// Train GP approximations on UCI data sets and print a table of test scores.
 #[derive(Parser)]
@@ -107,8 +109,8 @@ fn main() -> Result<()> {
     table(&records);
     let curves: Vec<(Vec<f64>, Vec<f64>)> =
         records.iter().map(|r| r.curve.iter().map(|s| (s.nll, s.epoch as f64)).unzip()).collect();
-    let runs: Vec<Run> =
-        records.iter().zip(&curves).map(|(r, (loss, seconds))| Run { name: &r.name, loss, seconds }).collect();
+    let names: Vec<String> = records.iter().map(|record| format!("{}, seed {}", record.name, record.seed)).collect();
+    let runs: Vec<Run> = names.iter().zip(&curves).map(|(name, (loss, seconds))| Run { name, loss, seconds }).collect();
     if curves.iter().any(|(nll, _)| !nll.is_empty()) {
         let frame = Frame { title: "UCI data sets", x: "epoch", y: "test NLL (standardised)", size: None };
         let figure = options.output.join("uci.png");

@@ -1,6 +1,5 @@
 //! One run: a model on one split of one data set.
 
-use std::ops::ControlFlow;
 use std::path::PathBuf;
 use std::time::{Duration, Instant};
 
@@ -10,61 +9,17 @@ use cagey::fitted::{ActionPolicy, ModelChoice, Regressor};
 use cagey::kernels::{Kernel, initial};
 use cagey::likelihoods::Gaussian;
 use cagey::means::Mean;
-use cagey::metrics::{Predictive, score};
 use cagey::models::cagp::{Actions, CagpObjective};
 use cagey::models::inducing::{self, Choice};
 use cagey::models::minibatch::{self, Minibatches};
 use cagey::models::ordering::RowOrder;
-use cagey::models::posterior::{Marginals, Posterior};
 use cagey::models::svgp::Svgp;
-use cagey::models::{Model, Observations, fit};
-use cagey::train::{
-    Adam, CheckpointPlan, Lbfgs, Observer, Optimizer, Plan, Report, Schedule, Termination, TrainConfig,
-};
+use cagey::models::{Observations, fit};
+use cagey::train::{Adam, CheckpointPlan, Lbfgs, Observer, Optimizer, Schedule, Termination, TrainConfig};
 use cagey::{Error, Result};
-use serde::{Deserialize, Serialize};
 
+use super::watch::{Record, Scene, Trial, Watch};
 use super::{Kind, Method, Options};
-
-/// Test scores after some epochs: NLL and RMSE on the standardised target.
-#[derive(Clone, Copy, Serialize, Deserialize)]
-pub struct Scored {
-    pub epoch: usize,
-    pub nll: f64,
-    pub rmse: f64,
-}
-
-/// What a run leaves behind.
-#[derive(Clone, Default, Serialize, Deserialize)]
-pub struct Record {
-    /// Data set, model and options, but for the seed.
-    pub name: String,
-    pub seed: u64,
-    /// During training.
-    pub curve: Vec<Scored>,
-    /// At the lowest training loss.
-    pub end: Option<Scored>,
-    pub steps: usize,
-    /// Of training alone.
-    pub seconds: f64,
-}
-
-/// What the protocol needs of a model.
-trait Trial: Model + Clone {
-    fn predict(&self, compute: Compute, data: &Observations, x: &[f64]) -> Result<Marginals>;
-}
-
-impl Trial for Regressor {
-    fn predict(&self, compute: Compute, data: &Observations, x: &[f64]) -> Result<Marginals> {
-        self.posterior(compute, data.clone())?.predict(x)
-    }
-}
-
-impl Trial for Svgp {
-    fn predict(&self, compute: Compute, _data: &Observations, x: &[f64]) -> Result<Marginals> {
-        self.posterior(compute)?.predict(x)
-    }
-}
 
 /// A data set, a model and a seed.
 pub struct Case<'a> {
@@ -219,6 +174,7 @@ impl Case<'_> {
             return Err(problem);
         }
         if termination == Termination::MaxTime {
+            self.save(&record)?;
             return Ok(None);
         }
         scene.model = model.clone();
@@ -228,72 +184,8 @@ impl Case<'_> {
         Ok(Some(record))
     }
 
-    fn save(&self, record: &Record) -> Result<()> {
+    pub fn save(&self, record: &Record) -> Result<()> {
         let text = serde_json::to_string(record).map_err(|e| Error::Data(e.to_string()))?;
         atomic_write(self.file(".json"), |to| to.write_all(text.as_bytes()))
-    }
-}
-
-/// A model with the data that it is conditioned and tested on.
-struct Scene<'a, M> {
-    model: M,
-    compute: Compute,
-    rows: &'a Observations,
-    test: &'a Observations,
-}
-
-impl<M: Trial> Scene<'_, M> {
-    fn score(&self, epoch: usize) -> Result<Scored> {
-        let marginals = self.model.predict(self.compute, self.rows, &self.test.x)?;
-        let noise = self.model.parameters().into_iter().find(|(path, _)| path == "likelihood.noise");
-        let noise = noise.map_or(0.0, |(_, parameter)| parameter.internal()[0]);
-        let normal = |(&mean, &variance): (&f64, &f64)| Predictive::Normal { mean, sd: (variance + noise).sqrt() };
-        let predictions: Vec<Predictive> = marginals.mean.iter().zip(&marginals.variance).map(normal).collect();
-        let scores = score(&self.test.y, &predictions)?;
-        Ok(Scored { epoch, nll: scores.nlpd, rmse: scores.rmse })
-    }
-}
-
-/// Tests during training, and keeps what a run has found so far.
-struct Watch<'a, M> {
-    scene: Scene<'a, M>,
-    every: usize,
-    per_epoch: usize,
-    case: &'a Case<'a>,
-    record: Record,
-    since: Instant,
-    problem: Option<Error>,
-}
-
-impl<M: Trial> Watch<'_, M> {
-    fn test(&mut self, report: &Report) -> Result<()> {
-        let Self { scene, record, .. } = self;
-        scene.model.set_free_raw(report.x)?;
-        let scored = scene.score(report.iteration / self.per_epoch)?;
-        record.curve.push(scored);
-        let pace = record.seconds / record.steps.max(1) as f64;
-        println!(
-            "epoch {:>5}  loss {:>9.5}  test NLL {:>8.4}  RMSE {:.4}  {pace:.3} s a step",
-            scored.epoch, report.smoothed, scored.nll, scored.rmse
-        );
-        self.case.save(record)
-    }
-}
-
-impl<M: Trial> Observer for Watch<'_, M> {
-    fn start(&mut self, plan: &Plan) {
-        // What was recorded behind the checkpoint comes again.
-        self.record.curve.retain(|scored| scored.epoch * self.per_epoch <= plan.resumed);
-        (self.record.steps, self.since) = (plan.resumed, Instant::now());
-    }
-
-    fn step(&mut self, report: &Report) -> ControlFlow<()> {
-        self.record.seconds += self.since.elapsed().as_secs_f64();
-        self.record.steps = report.iteration;
-        if report.iteration > 0 && (report.iteration.is_multiple_of(self.every) || report.iteration == report.limit) {
-            self.problem = self.test(report).err();
-        }
-        self.since = Instant::now();
-        if self.problem.is_some() { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
     }
 }

@@ -164,7 +164,8 @@ fn announce(plan: &Plan, config: &TrainConfig) -> Result<()> {
     let cost = plan.cost()?;
     if cost.seconds > LONG {
         let (step, all) = (cost.seconds, cost.seconds * config.steps as f64);
-        let limit = config.max_time.map_or(String::new(), |t| format!(", or what --max-time allows: {} s", t.as_secs()));
+        let limit =
+            config.max_time.map_or(String::new(), |t| format!(", or what --max-time allows: {} s", t.as_secs()));
         eprintln!("{title}: {step:.2} s a step, {:.0} min for {} steps{limit}", (all / 60.0).ceil(), config.steps);
     }
     Ok(())

@@ -87,10 +87,11 @@ impl Fitted {
         let data = Observations::new(x, d, y, noise).map_err(|e| bad(e.to_string()))?;
 
         let (kernel, mean) = (text::parse(&kernel, d, registry)?, Mean::named(&settings.mean, d)?);
-        let model = Regressor::restore(&settings.model, kernel, mean, &data, parameters).map_err(|error| match error {
-            Error::Data(problem) => bad(problem),
-            other => other,
-        })?;
+        let model =
+            Regressor::restore(&settings.model, kernel, mean, &data, parameters).map_err(|error| match error {
+                Error::Data(problem) => bad(problem),
+                other => other,
+            })?;
         let posterior = model.posterior(settings.compute, data.clone())?;
         Ok(Self { schema, settings, input_scale, target_scale, model, summary, data, posterior })
     }

@@ -65,7 +65,9 @@ impl<M: Model> Objective for Loss<'_, M> {
         let (evaluation, jitter) = watch(|| evaluate(self.model, self.compute, &self.batch));
         // With jitter it is the objective of another model, one with more noise: no point to move to.
         if jitter > *self.jitter.get_or_insert(jitter) {
-            return Err(Error::NotFinite(format!("the objective without a jitter of {jitter:.0e} of the mean variance")));
+            return Err(Error::NotFinite(format!(
+                "the objective without a jitter of {jitter:.0e} of the mean variance"
+            )));
         }
         evaluation
     }

@@ -90,7 +90,12 @@ impl IterativeCagp {
     /// As [`solve`](Self::solve).
     pub fn actions(&self, scope: &Scope, batch: &Batch) -> Result<Tensor<2>> {
         let plain = Scope::new(scope.compute())?.with_budget(scope.budget());
-        let batch = Batch { x: batch.x.clone().inner(), y: batch.y.clone().inner(), noise: batch.noise.clone(), scale: batch.scale };
+        let batch = Batch {
+            x: batch.x.clone().inner(),
+            y: batch.y.clone().inner(),
+            noise: batch.noise.clone(),
+            scale: batch.scale,
+        };
         let Solve { actions, .. } = self.solve(&plain, &batch, None)?;
         actions.into_dense()
     }
