@@ -1,9 +1,10 @@
 //! Figures hold what they were given, in either format, or say why they cannot be drawn.
 
 use cagey::Error;
+use cagey::metrics::ReliabilityBin;
 use cagey::plot::{
-    Against, Calibration, Component, Components, Curve, Frame, LearningCurve, Points, Posterior1d, Posterior2d, Run,
-    Samples,
+    Against, Calibration, Component, Components, Curve, Decision, Frame, LearningCurve, Points, Posterior1d,
+    Posterior2d, Reliability, Run, Samples,
 };
 use std::fs;
 use std::io::Read;
@@ -144,6 +145,23 @@ fn figures(data: &Data) -> Vec<(&'static str, Vec<&'static str>, Save<'_>)> {
             }),
         ),
         (
+            "decision",
+            vec!["Probability", "latent function", "spam", "probability 0.5", "longitude", "latitude", "0.8"],
+            Box::new(move |path| {
+                let points = Points { x: &data.places[0], y: &data.places[1] };
+                let classes = [("mail", Points::default()), ("spam", points)];
+                let probability: Vec<f64> = data.mean.iter().map(|m| 1.0 / (1.0 + (-m).exp())).collect();
+                let frame = Frame { x: "longitude", y: "latitude", ..named("Spam against mail") };
+                let (x, y) = (&data.grid, &data.grid);
+                Decision { x, y, probability: &probability, sd: &data.sd, classes, frame }.save(path)
+            }),
+        ),
+        (
+            "reliability",
+            vec!["confidence", "accuracy", "perfect calibration", "n = 100", "share"],
+            Box::new(move |path| Reliability { bins: &BINS, frame: named("Confidence and accuracy") }.save(path)),
+        ),
+        (
             "calibration",
             vec!["nominal level", "observed coverage", "F(y)", "density", "perfect calibration", "n = 400"],
             Box::new(move |path| {
@@ -180,6 +198,12 @@ fn figures(data: &Data) -> Vec<(&'static str, Vec<&'static str>, Save<'_>)> {
         ),
     ]
 }
+
+const BINS: [ReliabilityBin; 3] = [
+    ReliabilityBin { confidence: 0.3, accuracy: 0.2, count: 10 },
+    ReliabilityBin { confidence: 0.65, accuracy: 0.7, count: 30 },
+    ReliabilityBin { confidence: 0.96, accuracy: 0.9, count: 60 },
+];
 
 /// A folder for the figures, kept for the reader where `CAGEY_FIGURES` names one.
 fn folder() -> (PathBuf, Option<tempfile::TempDir>) {
@@ -337,6 +361,8 @@ fn nothing_to_draw_is_an_error() {
         Posterior2d::default().save(&path),
         Posterior2d { x: &[0.0], y: &[0.0], mean: &[1.0], sd: &[f64::NAN], ..Default::default() }.save(&path),
         Posterior2d { x: &[1.0, 0.0], y: &[0.0], mean: &[1.0; 2], sd: &[1.0; 2], ..Default::default() }.save(&path),
+        Decision::default().save(&path),
+        Reliability::default().save(&path),
         Calibration::default().save(&path),
         Calibration { nominal: &[0.5], observed: &[0.5], pit: &[1.5], frame }.save(&path),
         LearningCurve::default().save(&path),
@@ -457,4 +483,40 @@ fn the_order_of_the_curve_does_not_matter() {
     let sorted = save("a.svg", &[0.0, 1.0, 2.0, 3.0], &[5.0, 6.0, 8.0, 7.0], vec![1.0, 2.0, 3.0, 4.0]);
     let shuffled = save("b.svg", &[2.0, 0.0, 3.0, 1.0], &[8.0, 5.0, 7.0, 6.0], vec![3.0, 1.0, 4.0, 2.0]);
     assert_eq!(sorted, shuffled);
+}
+
+#[test]
+fn the_boundary_lies_where_the_probability_is_a_half() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("figure.svg");
+    // A probability that rises from 0.2 at x = 0 to 0.6 at x = 1 is a half at x = 0.75.
+    let (x, y) = ([0.0, 1.0], [0.0, 1.0, 2.0]);
+    let (probability, sd) = ([0.2, 0.6, 0.2, 0.6, 0.2, 0.6], [1.0; 6]);
+    let figure = |probability| Decision { x: &x, y: &y, probability, sd: &sd, ..Decision::default() };
+    figure(&probability).save(&path).unwrap();
+    let svg = fs::read_to_string(&path).unwrap();
+    // Cells reach half a step beyond their centres: x from −0.5 to 1.5, y from −0.5 to 2.5.
+    let places = |line: &str| -> Vec<(f64, f64)> {
+        let points = line.split("points=\"").nth(1).and_then(|rest| rest.split('"').next()).unwrap_or_default();
+        let number = |text: Option<&str>| text.and_then(|text| text.parse::<f64>().ok()).unwrap();
+        let pair = |point: &str| (number(point.split(',').next()), number(point.split(',').nth(1)));
+        points.split_whitespace().map(pair).collect()
+    };
+    let drawn = |pen: &str| -> Vec<Vec<(f64, f64)>> {
+        svg.lines().filter(|line| line.contains("<polyline") && line.contains(pen)).map(places).collect()
+    };
+    let halo = drawn("stroke=\"#FFFFFF\"");
+    assert_eq!(halo.len(), 4, "two pieces in each of two panels");
+    let axes = drawn("stroke=\"#8A9097\"");
+    let across: Vec<_> = axes.iter().filter(|line| line[0].1 == line[1].1 && line[1].0 - line[0].0 > 300.0).collect();
+    assert!(across.len() == 2, "{axes:?}");
+    for piece in &halo {
+        let axis = across.iter().find(|axis| axis[0].0 < piece[0].0 && piece[0].0 < axis[1].0).unwrap();
+        for point in piece {
+            let place = (point.0 - axis[0].0) / (axis[1].0 - axis[0].0);
+            assert!((place - 1.25 / 2.0).abs() < 0.01, "{point:?} on {axis:?}");
+        }
+    }
+    let problem = figure(&probability[..5]).save(&path);
+    assert!(matches!(problem, Err(Error::Shape { .. })), "{problem:?}");
 }

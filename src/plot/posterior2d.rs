@@ -45,37 +45,86 @@ impl Posterior2d<'_> {
     fn scene(&self) -> Result<Scene> {
         let mut scene = Scene::new(check_size(self.frame.size.unwrap_or((SIZE.0, 500)))?);
         self.training.check("training points")?;
-        let (columns, rows) = (edges(self.x, "x")?, edges(self.y, "y")?);
-        for (values, name) in [(self.mean, "mean"), (self.sd, "standard deviation")] {
-            if values.len() != self.x.len() * self.y.len() {
-                return Err(lengths(
-                    &format!("{name} [{}, {}]", self.y.len(), self.x.len()),
-                    self.x.len() * self.y.len(),
-                    values.len(),
-                ));
-            }
-        }
-        let whole = |edges: &[f64], points: &[f64]| Axis::linear(edges.iter().chain(points).copied(), 0.0);
-        let (Some(x), Some(y)) = (whole(&columns, self.training.x), whole(&rows, self.training.y)) else {
-            return Err(nothing("the grid"));
+        let grid = Grid::new(self.x, self.y)?;
+        let map = |heading, values, name, stops| {
+            let scale = Axis::linear(<[f64]>::iter(values).copied(), 0.0).ok_or_else(|| nothing(name))?;
+            Ok(Map { heading, values, scale, stops })
         };
-        let scale = |values: &[f64], name| Axis::linear(values.iter().copied(), 0.0).ok_or_else(|| nothing(name));
-        let scales = [scale(self.mean, "the mean")?, scale(self.sd, "the standard deviation")?];
-        let names = |heading| Names { heading, x: self.frame.x, y: self.frame.y };
+        for (values, name) in [(self.mean, "mean"), (self.sd, "standard deviation")] {
+            grid.check(values, name)?;
+        }
+        let maps = [
+            map("Mean", self.mean, "the mean", &VIRIDIS)?,
+            map("Standard deviation", self.sd, "the standard deviation", &OCHRE)?,
+        ];
         let shown = !self.training.x.is_empty();
         let legend: Vec<_> = shown.then(|| Entry::new(Swatch::Disc(INK), "training data")).into_iter().collect();
-        let cells = [(x.clone(), y.clone(), names("Mean")), (x, y, names("Standard deviation"))];
-        let labels = scales.iter().map(|scale| Panel::y_label_width(scale, scene.height())).fold(0.0, f64::max);
-        let panels = pair(&mut scene, self.frame.title, &legend, cells, BAR + labels);
-        let maps = [(self.mean, &VIRIDIS), (self.sd, &OCHRE)];
-        for ((panel, scale), (values, stops)) in panels.iter().zip(&scales).zip(maps) {
-            draw_cells(&mut scene, panel, (&columns, &rows), values, |value| {
-                scale.place(value).map(|at| along(stops, at))
-            });
+        for panel in grid.draw(&mut scene, &self.frame, &legend, maps, &[self.training])? {
             panel.points(&mut scene, self.training.x, self.training.y, self.training.radius(), INK);
-            draw_bar(&mut scene, panel.area, scale, stops);
         }
         Ok(scene)
+    }
+}
+
+/// The edges of the cells of a grid.
+pub(super) struct Grid {
+    columns: Vec<f64>,
+    rows: Vec<f64>,
+}
+
+/// Values on a grid with their colours.
+pub(super) struct Map<'a> {
+    pub heading: &'a str,
+    /// One for each cell, row by row.
+    pub values: &'a [f64],
+    pub scale: Axis,
+    pub stops: &'a [RGBColor; 9],
+}
+
+impl Grid {
+    /// The cells around strictly increasing centres.
+    pub fn new(x: &[f64], y: &[f64]) -> Result<Self> {
+        Ok(Self { columns: edges(x, "x")?, rows: edges(y, "y")? })
+    }
+
+    fn check(&self, values: &[f64], name: &str) -> Result<()> {
+        let (columns, rows) = (self.columns.len() - 1, self.rows.len() - 1);
+        if values.len() == columns * rows {
+            return Ok(());
+        }
+        Err(lengths(&format!("{name} [{rows}, {columns}]"), columns * rows, values.len()))
+    }
+
+    /// Draws two maps side by side with their colour bars, in panels that have room for all points.
+    pub fn draw(
+        &self,
+        scene: &mut Scene,
+        frame: &Frame,
+        legend: &[Entry],
+        maps: [Map; 2],
+        points: &[Points],
+    ) -> Result<[Panel; 2]> {
+        for map in &maps {
+            self.check(map.values, &map.heading.to_lowercase())?;
+        }
+        let whole = |edges: &[f64], of: fn(&Points) -> Vec<f64>| {
+            Axis::linear(edges.iter().copied().chain(points.iter().flat_map(of)), 0.0)
+        };
+        let across = whole(&self.columns, |points| points.x.to_vec());
+        let (Some(x), Some(y)) = (across, whole(&self.rows, |points| points.y.to_vec())) else {
+            return Err(nothing("the grid"));
+        };
+        let names = |heading| Names { heading, x: frame.x, y: frame.y };
+        let cells = [(x.clone(), y.clone(), names(maps[0].heading)), (x, y, names(maps[1].heading))];
+        let labels = maps.iter().map(|map| Panel::y_label_width(&map.scale, scene.height())).fold(0.0, f64::max);
+        let panels = pair(scene, frame.title, legend, cells, BAR + labels);
+        for (panel, Map { values, scale, stops, .. }) in panels.iter().zip(&maps) {
+            draw_cells(scene, panel, (&self.columns, &self.rows), values, |value| {
+                scale.place(value).map(|at| along(stops, at))
+            });
+            draw_bar(scene, panel.area, scale, stops);
+        }
+        Ok(panels)
     }
 }
 

@@ -1,0 +1,142 @@
+//! Two classes in the plane: a variational GP with a Bernoulli likelihood, its decision boundary, and where it knows little.
+//!
+//! `cargo run --release --example classification [-- --data banana.csv]`
+//!
+//! Two half moons come with the crate. The banana data (5,300 points) of Rätsch's IDA benchmarks, from KEEL or OpenML, make a
+//! harder case: two columns of coordinates and one of labels, whatever these are called.
+
+use std::path::PathBuf;
+
+use cagey::data::{Dataset, InputScale, ReadOptions, Split, TargetKind, read_training};
+use cagey::device::Compute;
+use cagey::kernels::{Kernel, initial};
+use cagey::likelihoods::{Bernoulli, BernoulliLink, Likelihood, Targets};
+use cagey::means::Mean;
+use cagey::metrics::score_classes;
+use cagey::models::Observations;
+use cagey::models::inducing::{Choice, choose};
+use cagey::models::minibatch::{self, Minibatches};
+use cagey::models::posterior::{Marginals, Posterior};
+use cagey::models::svgp::Svgp;
+use cagey::plot::{Decision, Frame, Points};
+use cagey::train::{Adam, Optimizer, Progress, Schedule, TrainConfig};
+use cagey::{Error, Result};
+use clap::Parser;
+
+/// Classify points in the plane and draw the decision boundary and its uncertainty.
+#[derive(Parser)]
+struct Options {
+    /// Two coordinates and the label of each point
+    #[arg(long, default_value = concat!(env!("CARGO_MANIFEST_DIR"), "/examples/data/moons.csv.gz"))]
+    data: PathBuf,
+    /// Where to draw the figure (.png or .svg)
+    #[arg(long, default_value = "classification.png")]
+    output: PathBuf,
+    /// Inducing inputs
+    #[arg(long, default_value_t = 64)]
+    inducing: usize,
+    /// Steps of training
+    #[arg(long, default_value_t = 200)]
+    steps: usize,
+    /// Share of points to test on
+    #[arg(long, default_value_t = 0.1)]
+    test: f64,
+    /// Seed of the split, the inducing inputs and the minibatches
+    #[arg(long, default_value_t = 0)]
+    seed: u64,
+}
+
+/// Most points in the figure: more would hide what lies below.
+const DRAWN: usize = 1000;
+
+fn main() -> Result<()> {
+    let options = Options::parse();
+    let read = ReadOptions { target_kind: TargetKind::Classes, ..ReadOptions::default() };
+    let (schema, data) = read_training(&options.data, &read)?;
+    let labels: Vec<String> = schema.classes.iter().flat_map(|classes| classes.labels().to_vec()).collect();
+    let [first, second] = labels.as_slice() else {
+        return Err(Error::Data(format!("this example takes two classes, not {}", labels.len())));
+    };
+    if data.d != 2 {
+        return Err(Error::Data(format!("this example takes two coordinates, not {}", data.d)));
+    }
+    let split = Split::random(data.n, options.test, options.seed)?;
+    let (train, test) = (data.subset(&split.train), data.subset(&split.test));
+    println!("{} points to learn from, {} to test on; classes {first} and {second}", train.n, test.n);
+
+    let scale = InputScale::fit(&train.x, 2)?;
+    let rows = Observations::new(scale.apply(&train.x)?, 2, targets(&train).to_vec(), None)?;
+    let model = fit(&rows, &scale, &options)?;
+    let posterior = model.posterior(Compute::default())?;
+    let predict = |x: &[f64]| -> Result<(Vec<f64>, Marginals)> {
+        let latent = posterior.predict(&scale.apply(x)?)?;
+        let one = |(mean, variance): (&f64, &f64)| Ok(model.likelihood.predict(&[*mean], &[*variance], None)?.mean());
+        Ok((latent.mean.iter().zip(&latent.variance).map(one).collect::<Result<_>>()?, latent))
+    };
+
+    let (probability, _) = predict(&test.x)?;
+    let probabilities: Vec<Vec<f64>> = probability.iter().map(|p| vec![1.0 - p, *p]).collect();
+    let truth: Vec<usize> = targets(&test).iter().map(|y| *y as usize).collect();
+    let scores = score_classes(&truth, &probabilities)?;
+    println!("accuracy  {:.2} %", 100.0 * scores.accuracy);
+    println!("log loss  {:.4}", scores.log_loss);
+    println!("Brier     {:.4}", scores.brier);
+    println!("ECE       {:.4}", scores.ece);
+    println!("AUC       {}", scores.auc.map_or("–".into(), |auc| format!("{auc:.4}")));
+
+    let axis = |column: usize| -> Vec<f64> {
+        let values = data.x.iter().skip(column).step_by(2);
+        let (low, high) = values.fold((f64::INFINITY, f64::NEG_INFINITY), |(l, h), x| (l.min(*x), h.max(*x)));
+        (-15..=115).map(|i| low + (high - low) * f64::from(i) / 100.0).collect()
+    };
+    let (x, y) = (axis(0), axis(1));
+    let grid: Vec<f64> = y.iter().flat_map(|y| x.iter().flat_map(move |x| [*x, *y])).collect();
+    let (probability, latent) = predict(&grid)?;
+    let sd: Vec<f64> = latent.variance.iter().map(|v| v.sqrt()).collect();
+    let every = train.n.div_ceil(DRAWN);
+    let of = |class: f64, column: usize| -> Vec<f64> {
+        let own = targets(&train).iter().enumerate().step_by(every).filter(|(_, y)| **y == class);
+        own.map(|(i, _)| train.row(i)[column]).collect()
+    };
+    let points = [[of(0.0, 0), of(0.0, 1)], [of(1.0, 0), of(1.0, 1)]];
+    let classes = [
+        (first.as_str(), Points { x: &points[0][0], y: &points[0][1] }),
+        (second.as_str(), Points { x: &points[1][0], y: &points[1][1] }),
+    ];
+    let title = format!("{second} against {first}");
+    let names = &data.feature_names;
+    let frame = Frame { title: &title, x: &names[0], y: &names[1], size: None };
+    Decision { x: &x, y: &y, probability: &probability, sd: &sd, classes, frame }.save(&options.output)?;
+    println!("figure in {}", options.output.display());
+    Ok(())
+}
+
+fn targets(data: &Dataset) -> &[f64] {
+    data.y.as_deref().unwrap_or_default()
+}
+
+/// Natural gradients for q(u), Adam for kernel, mean and inducing inputs.
+fn fit(rows: &Observations, scale: &InputScale, options: &Options) -> Result<Svgp> {
+    let mut likelihood = Bernoulli { link: BernoulliLink::Logit };
+    let targets = Targets { y: &rows.y, extra: None };
+    likelihood.warnings(targets).iter().for_each(|warning| println!("warning: {warning}"));
+    let level = likelihood.initialise(targets);
+    let mut kernel = Kernel::parse("matern52(ard)", rows.d)?;
+    kernel.set_units(&scale.sd, 1.0);
+    initial::initialise(&mut kernel, &rows.x, rows.d);
+    let z = choose(Choice::Kmeans, &kernel, &rows.x, rows.d, options.inducing, options.seed)?;
+    let mut model = Svgp::new(kernel, &z, rows.d, likelihood)?;
+    let mut mean = Mean::named("constant", rows.d)?;
+    if let Mean::Constant(constant) = &mut mean {
+        constant.set(&level);
+    }
+    model.processes[0].mean = mean;
+    let schedule = Schedule::Linear { final_fraction: 0.1 };
+    let adam = Adam { rate: 0.05, schedule, ..Adam::default() };
+    let config = TrainConfig::new(Optimizer::Adam(adam), options.steps).seed(options.seed);
+    let batches = Minibatches { natural: Some(0.2), ..Minibatches::default() };
+    let outcome = minibatch::fit(&mut model, Compute::default(), rows, &batches, &config, &mut [&mut Progress::new()])?;
+    println!("{} after {} steps, {:.1} s", outcome.termination, outcome.iterations, outcome.seconds);
+    println!("negative ELBO per point {:.4}; kernel {}", outcome.loss, model.processes[0].kernel);
+    Ok(model)
+}

@@ -1,0 +1,149 @@
+//! Coal-mining disasters in Great Britain, 1851 to 1962: the yearly rate by a variational GP with a Poisson likelihood.
+//!
+//! `cargo run --release --example poisson [-- --output poisson.png]`
+
+use std::path::PathBuf;
+
+use cagey::data::{Dataset, InputScale, ReadOptions, Split, read_training};
+use cagey::device::Compute;
+use cagey::kernels::{Kernel, initial};
+use cagey::likelihoods::{Likelihood, Poisson, Prediction, RateLink, Targets};
+use cagey::means::Mean;
+use cagey::metrics::{kolmogorov_smirnov, pearson_dispersion, poisson_deviance, randomised_pit};
+use cagey::models::Observations;
+use cagey::models::inducing::{Choice, choose};
+use cagey::models::minibatch::{self, Minibatches};
+use cagey::models::posterior::Posterior;
+use cagey::models::svgp::{Svgp, SvgpPosterior};
+use cagey::plot::{Curve, Frame, Points, Posterior1d};
+use cagey::train::{Adam, Optimizer, TrainConfig};
+use cagey::{Error, Result};
+use clap::Parser;
+
+/// Learn the rate of coal-mining disasters and draw it with its credible band.
+#[derive(Parser)]
+struct Options {
+    /// Years and counts
+    #[arg(long, default_value = concat!(env!("CARGO_MANIFEST_DIR"), "/examples/data/coal_yearly.csv"))]
+    data: PathBuf,
+    /// Where to draw the figure (.png or .svg)
+    #[arg(long, default_value = "poisson.png")]
+    output: PathBuf,
+    /// Inducing inputs
+    #[arg(long, default_value_t = 30)]
+    inducing: usize,
+    /// Steps of training
+    #[arg(long, default_value_t = 200)]
+    steps: usize,
+    /// Folds of the calibration test; 0 leaves it out
+    #[arg(long, default_value_t = 10)]
+    folds: usize,
+    /// Seed of folds and inducing inputs
+    #[arg(long, default_value_t = 0)]
+    seed: u64,
+}
+
+/// A fitted rate.
+struct Fitted {
+    scale: InputScale,
+    model: Svgp,
+    posterior: SvgpPosterior,
+    /// The negative ELBO per row.
+    loss: f64,
+}
+
+fn main() -> Result<()> {
+    let options = Options::parse();
+    let (_, data) = read_training(&options.data, &ReadOptions::default())?;
+    if data.d != 1 {
+        return Err(Error::Data(format!("this example takes one input, not {}", data.d)));
+    }
+    Poisson { link: RateLink::Exp }.check(Targets { y: targets(&data), extra: None }, Some(&data.rows))?;
+    let fitted = Fitted::new(&data, &options)?;
+    println!("{} rows, {} events", data.n, targets(&data).iter().sum::<f64>());
+    println!("negative ELBO per row {:.4}; kernel {}", fitted.loss, fitted.model.processes[0].kernel);
+    if options.folds > 0 {
+        calibration(&data, &options)?;
+    }
+    draw(&fitted, &data, &options)?;
+    println!("figure in {}", options.output.display());
+    Ok(())
+}
+
+fn targets(data: &Dataset) -> &[f64] {
+    data.y.as_deref().unwrap_or_default()
+}
+
+impl Fitted {
+    /// Natural gradients for q(u), Adam for kernel, mean and inducing inputs; all rows in every step.
+    fn new(data: &Dataset, options: &Options) -> Result<Self> {
+        let scale = InputScale::fit(&data.x, 1)?;
+        let rows = Observations::new(scale.apply(&data.x)?, 1, targets(data).to_vec(), None)?;
+        let mut likelihood = Poisson { link: RateLink::Exp };
+        let level = likelihood.initialise(Targets { y: &rows.y, extra: None });
+        let mut kernel = Kernel::parse("matern52", 1)?;
+        kernel.set_units(&scale.sd, 1.0);
+        initial::initialise(&mut kernel, &rows.x, 1);
+        let z = choose(Choice::Kmeans, &kernel, &rows.x, 1, options.inducing, options.seed)?;
+        let mut model = Svgp::new(kernel, &z, 1, likelihood)?;
+        let mut mean = Mean::named("constant", 1)?;
+        if let Mean::Constant(constant) = &mut mean {
+            constant.set(&level);
+        }
+        model.processes[0].mean = mean;
+        let adam = Adam { rate: 0.05, ..Adam::default() };
+        let config = TrainConfig::new(Optimizer::Adam(adam), options.steps).seed(options.seed);
+        let batches = Minibatches { size: rows.n(), natural: Some(0.3), ..Minibatches::default() };
+        let outcome = minibatch::fit(&mut model, Compute::default(), &rows, &batches, &config, &mut [])?;
+        let posterior = model.posterior(Compute::default())?;
+        Ok(Self { scale, model, posterior, loss: outcome.loss })
+    }
+
+    fn predict(&self, x: &[f64]) -> Result<Vec<Prediction>> {
+        let latent = self.posterior.predict(&self.scale.apply(x)?)?;
+        let pairs = latent.mean.iter().zip(&latent.variance);
+        pairs.map(|(mean, variance)| self.model.likelihood.predict(&[*mean], &[*variance], None)).collect()
+    }
+}
+
+/// Scores counts that were held out, fold by fold.
+fn calibration(data: &Dataset, options: &Options) -> Result<()> {
+    let (mut y, mut predictions) = (Vec::new(), Vec::new());
+    for split in Split::folds(data.n, options.folds, options.seed)? {
+        let test = data.subset(&split.test);
+        let fitted = Fitted::new(&data.subset(&split.train), options)?;
+        y.extend_from_slice(targets(&test));
+        predictions.extend(fitted.predict(&test.x)?);
+    }
+    let mean: Vec<f64> = predictions.iter().map(Prediction::mean).collect();
+    let variance: Vec<f64> = predictions.iter().map(Prediction::variance).collect();
+    let n = y.len() as f64;
+    let nlpd = -y.iter().zip(&predictions).map(|(y, p)| p.log_density(*y)).sum::<f64>() / n;
+    println!("held out in {} folds:", options.folds);
+    println!("  NLPD                {nlpd:.4}");
+    println!("  Poisson deviance    {:.4}", poisson_deviance(&y, &mean)?);
+    println!("  Pearson dispersion  {:.3} (1: as predicted)", pearson_dispersion(&y, &mean, &variance)?);
+    let pit = randomised_pit(&y, options.seed, |i, y| predictions[i].cdf(y));
+    if let Some((distance, p)) = kolmogorov_smirnov(&pit) {
+        let verdict = if p < 0.05 { "rejected" } else { "not rejected" };
+        println!("  calibration         Kolmogorov–Smirnov distance {distance:.3}, p = {p:.2}: {verdict} at 5 %");
+    }
+    Ok(())
+}
+
+fn draw(fitted: &Fitted, data: &Dataset, options: &Options) -> Result<()> {
+    let (low, high) = data.x.iter().fold((f64::INFINITY, f64::NEG_INFINITY), |(l, h), x| (l.min(*x), h.max(*x)));
+    let grid: Vec<f64> = (0..=400).map(|i| low + (high - low) * f64::from(i) / 400.0).collect();
+    let predictions = fitted.predict(&grid)?;
+    let at = |p: f64| predictions.iter().map(|prediction| prediction.response_quantile(p)).collect();
+    let mean = predictions.iter().map(Prediction::mean).collect();
+    let curve = Curve { x: grid.clone(), mean, band95: [at(0.025), at(0.975)], band50: [at(0.25), at(0.75)] };
+    let training = Points { x: &data.x, y: targets(data) };
+    let frame = Frame {
+        title: "Coal-mining disasters: rate with credible bands, and counts",
+        x: &data.feature_names[0],
+        y: "disasters a year",
+        size: None,
+    };
+    Posterior1d { training, frame, ..Posterior1d::new(&curve) }.save(&options.output)
+}

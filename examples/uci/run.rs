@@ -1,0 +1,191 @@
+//! One run: a model on one split of one data set.
+
+use std::path::PathBuf;
+use std::time::{Duration, Instant};
+
+use cagey::data::{Dataset, InputScale, Split, TargetScale, TargetTransform, atomic_write};
+use cagey::device::{Compute, DeviceKind, Precision};
+use cagey::fitted::{ActionPolicy, ModelChoice, Regressor};
+use cagey::kernels::{Kernel, initial};
+use cagey::likelihoods::Gaussian;
+use cagey::means::Mean;
+use cagey::models::cagp::{Actions, CagpObjective};
+use cagey::models::inducing::{self, Choice};
+use cagey::models::minibatch::{self, Minibatches};
+use cagey::models::ordering::RowOrder;
+use cagey::models::svgp::Svgp;
+use cagey::models::{Observations, fit};
+use cagey::train::{Adam, CheckpointPlan, Lbfgs, Observer, Optimizer, Schedule, Termination, TrainConfig};
+use cagey::{Error, Result};
+
+use super::watch::{Record, Scene, Trial, Watch};
+use super::{Kind, Method, Options};
+
+/// A data set, a model and a seed.
+pub struct Case<'a> {
+    pub set: &'a str,
+    pub kind: Kind,
+    pub seed: u64,
+    pub options: &'a Options,
+}
+
+impl Case<'_> {
+    fn batched(&self) -> bool {
+        self.kind == Kind::Svgp
+    }
+
+    fn epochs(&self) -> usize {
+        let usual = match (self.optimizer(), self.kind) {
+            (Method::Lbfgs, _) => 100,
+            (Method::Adam, Kind::CagpCg) => 250,
+            (Method::Adam, _) => 1000,
+        };
+        self.options.epochs.unwrap_or(usual)
+    }
+
+    fn optimizer(&self) -> Method {
+        if self.batched() { Method::Adam } else { self.options.optimizer }
+    }
+
+    fn rate(&self) -> f64 {
+        self.options.rate.unwrap_or(if self.batched() { 0.01 } else { 0.1 })
+    }
+
+    /// Everything that decides the numbers but the seed.
+    fn name(&self) -> String {
+        let Options { actions, inducing, batch, .. } = self.options;
+        let size = match self.kind {
+            Kind::CagpOpt => format!("cagp-opt-{actions}"),
+            Kind::CagpCg => format!("cagp-cg-{actions}"),
+            Kind::Sgpr => format!("sgpr-{inducing}"),
+            Kind::Svgp => format!("svgp-{inducing}-batch-{batch}"),
+        };
+        let method = match self.optimizer() {
+            Method::Adam => format!("adam-{}", self.rate()),
+            Method::Lbfgs => "lbfgs".into(),
+        };
+        let mut name = format!("{}-{size}-{method}-{}", self.set, self.epochs());
+        let Options { data_order, from_targets, projected, f64, .. } = self.options;
+        let named =
+            [("data-order", data_order), ("from-targets", from_targets), ("projected", projected), ("f64", f64)];
+        named.iter().filter(|(_, on)| **on).for_each(|(text, _)| name = format!("{name}-{text}"));
+        name
+    }
+
+    pub fn file(&self, extension: &str) -> PathBuf {
+        self.options.output.join(format!("{}-seed-{}{extension}", self.name(), self.seed))
+    }
+
+    /// The record that an earlier run left.
+    pub fn load(&self) -> Result<Option<Record>> {
+        let path = self.file(".json");
+        if !path.exists() {
+            return Ok(None);
+        }
+        let text = std::fs::read_to_string(&path).map_err(|e| Error::io(&path, &e))?;
+        serde_json::from_str(&text).map(Some).map_err(|e| Error::Data(format!("{}: {e}", path.display())))
+    }
+
+    /// Runs to the end, or as long as is allowed: then there is no record.
+    pub fn run(&self, data: &Dataset) -> Result<Option<Record>> {
+        let Options { data: folder, actions, inducing: m, .. } = self.options;
+        let masks = folder.join("splits").join(format!("{}.csv.gz", self.set));
+        let split = if masks.exists() {
+            Split::from_mask_file(masks, Some(&format!("split{}", self.seed)), data)?
+        } else {
+            Split::random(data.n, 0.1, self.seed)?
+        };
+        let (train, test) = (data.subset(&split.train), data.subset(&split.test));
+        let inputs = InputScale::fit(&train.x, train.d)?;
+        let targets = TargetScale::fit(TargetTransform::Identity, &train)?;
+        let d = train.d;
+        let mut rows = Observations::new(inputs.apply(&train.x)?, d, targets.forward(&train)?, None)?;
+        let held_out = Observations::new(inputs.apply(&test.x)?, d, targets.forward(&test)?, None)?;
+        if self.kind == Kind::CagpOpt && !self.options.data_order {
+            rows = rows.permuted(&RowOrder::Tree.of(&rows, *actions)?)?;
+        }
+        let mut kernel = Kernel::parse("matern32(ard)", d)?;
+        initial::initialise(&mut kernel, &rows.x, d);
+        println!(
+            "{} seed {}: {} training rows, {} test rows, {d} inputs",
+            self.name(),
+            self.seed,
+            rows.n(),
+            held_out.n()
+        );
+        if self.batched() {
+            let z = inducing::choose(Choice::Kmeans, &kernel, &rows.x, d, *m, self.seed)?;
+            let mut model = Svgp::new(kernel, &z, d, Gaussian::new(0.1))?;
+            let batches = Minibatches { size: self.options.batch, ..Minibatches::default() };
+            let per_epoch = rows.n().div_ceil(batches.size);
+            return self.train(&mut model, &rows, &held_out, per_epoch, |model, compute, config, watch| {
+                minibatch::fit(model, compute, &rows, &batches, config, &mut [watch]).map(|outcome| outcome.termination)
+            });
+        }
+        let objective = if self.options.projected { CagpObjective::Projected } else { CagpObjective::Elbo };
+        let cagp = |policy| ModelChoice::Cagp { actions: *actions, policy, objective, order: RowOrder::Data };
+        let choice = match self.kind {
+            Kind::CagpOpt => cagp(ActionPolicy::Learned),
+            Kind::CagpCg => cagp(ActionPolicy::Cg),
+            Kind::Sgpr | Kind::Svgp => ModelChoice::Sgpr { inducing: *m },
+        };
+        let mut model = Regressor::new(&choice, kernel, Mean::Zero, &rows, self.seed)?;
+        if let Regressor::Cagp(model) = &mut model
+            && self.options.from_targets
+        {
+            model.actions = Actions::from_targets(&rows.y, *actions)?;
+        }
+        self.train(&mut model, &rows, &held_out, 1, |model, compute, config, watch| {
+            fit::fit(model, compute, &rows, config, &mut [watch]).map(|outcome| outcome.termination)
+        })
+    }
+
+    fn train<M: Trial>(
+        &self,
+        model: &mut M,
+        rows: &Observations,
+        test: &Observations,
+        per_epoch: usize,
+        fit: impl Fn(&mut M, Compute, &TrainConfig, &mut dyn Observer) -> Result<Termination>,
+    ) -> Result<Option<Record>> {
+        let precision = if self.options.f64 { Precision::F64 } else { Precision::F32 };
+        let compute = Compute { kind: DeviceKind::Flex, precision };
+        let optimizer = match self.optimizer() {
+            Method::Adam => {
+                let schedule = Schedule::Linear { final_fraction: 0.1 };
+                Optimizer::Adam(Adam { rate: self.rate(), schedule, ..Adam::default() })
+            }
+            Method::Lbfgs => Optimizer::Lbfgs(Lbfgs::default()),
+        };
+        let every = self.options.every.max(1) * per_epoch;
+        let checkpoint = self.file(".checkpoint");
+        let mut config = TrainConfig::new(optimizer, self.epochs() * per_epoch)
+            .seed(self.seed)
+            .checkpoint(CheckpointPlan::every_steps(&checkpoint, every))
+            .fingerprint(format!("{} {}", self.name(), self.seed));
+        config.max_time = self.options.minutes.map(|minutes| Duration::from_secs_f64(60.0 * minutes));
+        config.resume = checkpoint.exists().then(|| checkpoint.clone());
+        let record = self.load()?.unwrap_or_else(|| Record { name: self.name(), seed: self.seed, ..Record::default() });
+        let scene = Scene { model: model.clone(), compute, rows, test };
+        let mut watch = Watch { scene, every, per_epoch, case: self, record, since: Instant::now(), problem: None };
+        let termination = fit(model, compute, &config, &mut watch)?;
+        let Watch { mut scene, mut record, problem, .. } = watch;
+        if let Some(problem) = problem {
+            return Err(problem);
+        }
+        if termination == Termination::MaxTime {
+            self.save(&record)?;
+            return Ok(None);
+        }
+        scene.model = model.clone();
+        record.end = Some(scene.score(record.steps.div_ceil(per_epoch))?);
+        self.save(&record)?;
+        println!("{termination}");
+        Ok(Some(record))
+    }
+
+    pub fn save(&self, record: &Record) -> Result<()> {
+        let text = serde_json::to_string(record).map_err(|e| Error::Data(e.to_string()))?;
+        atomic_write(self.file(".json"), |to| to.write_all(text.as_bytes()))
+    }
+}

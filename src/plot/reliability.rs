@@ -1,0 +1,63 @@
+//! Whether a classifier's probabilities are right: how often it is right where it claims to be so sure.
+
+use super::axis::Axis;
+use super::colour::{BLUE, INK};
+use super::data::{Frame, nothing};
+use super::layout::{Entry, Names, Swatch, pair};
+use super::posterior1d::SIZE;
+use super::render::check_size;
+use super::scene::{Pen, Scene};
+use crate::Result;
+use crate::metrics::ReliabilityBin;
+use plotters::style::Color;
+use std::path::Path;
+
+/// Accuracy against confidence, and beside it how the confidences are distributed over the bins (Guo et al. 2017).
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Reliability<'a> {
+    /// Bins of equal width that hold predictions, as [`reliability`](crate::metrics::reliability) gives them.
+    pub bins: &'a [ReliabilityBin],
+    /// Title and size; the axes have fixed names.
+    pub frame: Frame<'a>,
+}
+
+impl Reliability<'_> {
+    /// Writes the figure to `path`, which ends in `.svg` or `.png`.
+    ///
+    /// # Errors
+    /// As [`Posterior1d::save`](super::Posterior1d::save).
+    pub fn save(&self, path: impl AsRef<Path>) -> Result<()> {
+        self.scene()?.save(path.as_ref())
+    }
+
+    fn scene(&self) -> Result<Scene> {
+        let mut scene = Scene::new(check_size(self.frame.size.unwrap_or((SIZE.0, 520)))?);
+        let n: usize = self.bins.iter().map(|bin| bin.count).sum();
+        if n == 0 {
+            return Err(nothing("the set of predictions"));
+        }
+        let share = |bin: &ReliabilityBin| bin.count as f64 / n as f64;
+        let unit = || Axis::exact(0.0, 1.0);
+        let top = Axis::exact(0.0, 1.08 * self.bins.iter().map(share).fold(0.0, f64::max));
+        let curve = Names { heading: "Accuracy of predictions", x: "confidence", y: "accuracy" };
+        let shares = Names { heading: "Share of predictions", x: "confidence", y: "share" };
+        let legend = [
+            Entry::new(Swatch::Line(Pen::solid(BLUE, 2.0)), format!("model, n = {n}")),
+            Entry::new(Swatch::Line(Pen::dashed(INK, 1.3)), "perfect calibration"),
+        ];
+        let [left, right] =
+            pair(&mut scene, self.frame.title, &legend, [(unit(), unit(), curve), (unit(), top, shares)], 0.0);
+        left.line(&mut scene, &[0.0, 1.0], &[0.0, 1.0], Pen::dashed(INK, 1.3));
+        let (x, y): (Vec<_>, Vec<_>) = self.bins.iter().map(|bin| (bin.confidence, bin.accuracy)).unzip();
+        left.line(&mut scene, &x, &y, Pen::solid(BLUE, 2.0));
+        for bin in self.bins {
+            // The area of a disc is the share of its bin, but none is too small to be seen.
+            left.points(&mut scene, &[bin.confidence], &[bin.accuracy], 2.5 + 7.5 * share(bin).sqrt(), BLUE);
+            let middle = right.at(bin.confidence, 0.0).zip(right.at(bin.confidence, share(bin)));
+            if let Some(((x, bottom), (_, top))) = middle {
+                scene.rect((x - 5.0, bottom), (x + 5.0, top), BLUE.mix(0.6));
+            }
+        }
+        Ok(scene)
+    }
+}
