@@ -2,16 +2,16 @@
 
 use std::path::PathBuf;
 
-use cagey::data::{Dataset, ReadOptions, Schema, TargetKind, read_training};
+use cagey::data::Dataset;
 use cagey::fitted::Plan;
 use cagey::kernels::registry::Registry;
-use cagey::likelihoods::text::{Inferred, Sight, infer};
 use cagey::train::{Log, Observer, Progress, TrainConfig};
 use cagey::{Error, Result};
 use clap::Args;
 use sha2::{Digest, Sha256};
 
-use super::data::{Reading, Splitting, note_dropped, targets};
+use super::columns::{self, Columns};
+use super::data::{Reading, Splitting, targets};
 use super::settings::{ModelOptions, TrainOptions};
 use super::{output, report, scoring, values};
 
@@ -51,42 +51,12 @@ pub struct Fit {
     training: TrainOptions,
 }
 
-/// Which columns are used, and how.
-#[derive(Debug, Args)]
-struct Columns {
-    /// Target column; the last by default
-    #[arg(long, value_name = "COLUMN")]
-    target: Option<String>,
-    /// Input columns, separated by commas; all others by default
-    #[arg(long, value_delimiter = ',', value_name = "COLUMNS")]
-    features: Option<Vec<String>>,
-    /// Encode columns of text as one 0/1 input per category
-    #[arg(long)]
-    one_hot: bool,
-    /// Columns that are categories though they look like numbers
-    #[arg(long, value_delimiter = ',', value_name = "COLUMNS")]
-    categorical: Vec<String>,
-    /// Read ISO dates as decimal years
-    #[arg(long)]
-    dates: bool,
-}
-
 impl Fit {
     /// Reads, fits, scores held-out rows, saves.
     pub fn run(self) -> Result<()> {
-        let options = ReadOptions {
-            target: self.columns.target.clone(),
-            features: self.inputs(),
-            one_hot: self.columns.one_hot,
-            categorical: self.columns.categorical.clone(),
-            dates: self.columns.dates,
-            target_kind: target_kind(self.model.likelihood.as_deref()),
-            ..self.reading.options()
-        };
         self.check_outputs()?;
-        let (schema, data) = read_training(&self.data, &options)?;
-        note_dropped(&data);
-        let settings = self.model.settings(&self.likelihood(&schema, &data)?)?;
+        let (schema, data) = self.columns.read(&self.data, &self.reading, &self.model)?;
+        let settings = self.model.settings(&columns::likelihood(&self.model, &schema, &data)?)?;
         settings.compute.device()?;
         let split = self.splitting.split(&data)?;
         let (train, test) = match &split {
@@ -132,26 +102,6 @@ impl Fit {
         report::print(&text)
     }
 
-    /// The columns to read as inputs: the known noise is one of them until the model takes it out.
-    fn inputs(&self) -> Option<Vec<String>> {
-        let (features, noise) = (self.columns.features.as_ref()?, self.model.row_column());
-        Some(features.iter().chain(noise.filter(|noise| !features.contains(noise))).cloned().collect())
-    }
-
-    /// The likelihood asked for, or the one that the target suggests, which is then told.
-    fn likelihood(&self, schema: &Schema, data: &Dataset) -> Result<String> {
-        if let Some(likelihood) = &self.model.likelihood {
-            return Ok(likelihood.clone());
-        }
-        let sight = match &schema.classes {
-            Some(classes) => Sight::Labels(classes.labels()),
-            None => Sight::Numbers(data.y.as_deref().unwrap_or_default()),
-        };
-        let Inferred { likelihood, sentence } = infer(&schema.target, sight)?;
-        eprintln!("{sentence}");
-        Ok(likelihood)
-    }
-
     fn check_outputs(&self) -> Result<()> {
         if self.output.as_os_str() == "-" {
             return Err(Error::Usage("-o -: a model is not written to standard output; name a file".into()));
@@ -184,18 +134,6 @@ fn announce(plan: &Plan, config: &TrainConfig) -> Result<()> {
         eprintln!("{title}: {step:.2} s a step, {:.0} min for {} steps{limit}", (all / 60.0).ceil(), config.steps);
     }
     Ok(())
-}
-
-/// What the target column holds under a likelihood.
-fn target_kind(likelihood: Option<&str>) -> TargetKind {
-    let classes = ["bernoulli", "softmax", "categorical", "ordinal"];
-    match likelihood {
-        None => TargetKind::Auto,
-        Some(text) if classes.iter().any(|name| text.trim().to_ascii_lowercase().starts_with(name)) => {
-            TargetKind::Classes
-        }
-        Some(_) => TargetKind::Numbers,
-    }
 }
 
 /// Tells data sets apart, by names and values.

@@ -1,5 +1,7 @@
 //! The command line: one file a subcommand, no mathematics.
 
+mod columns;
+mod compare;
 mod data;
 mod devices;
 mod evaluate;
@@ -37,6 +39,7 @@ const EXAMPLES: &str = "\
 Examples:
   cagey fit sales.csv --target price -o price.cagey
   cagey fit co2.csv --kernel \"rbf + periodic(period=1) * rbf + rq\" -o co2.cagey
+  cagey compare sales.csv --target price --models exact,cagp,sgpr --folds 5
   cagey predict price.cagey new.csv -o predictions.csv
   cagey evaluate price.cagey test.csv --json
   cagey plot price.cagey -o fit.png";
@@ -45,7 +48,9 @@ Examples:
 enum Command {
     /// Fit a model to a table and save it
     Fit(Box<fit::Fit>),
-    /// Predict the target, with error bars, for the rows of a table
+    /// Fit several models or kernels to the same rows and set their scores side by side
+    Compare(Box<compare::Compare>),
+    /// Predict the target, with error bars or probabilities, for the rows of a table
     Predict(predict::Predict),
     /// Score a model on a table with known targets
     Evaluate(evaluate::Evaluate),
@@ -97,6 +102,7 @@ fn execute(cli: Cli) -> Result<()> {
     }
     match cli.command {
         Command::Fit(command) => command.run(),
+        Command::Compare(command) => command.run(),
         Command::Predict(command) => command.run(),
         Command::Evaluate(command) => command.run(),
         Command::Inspect(command) => command.run(),

@@ -61,6 +61,21 @@ impl Scored {
         value.map_err(|e| Error::Data(e.to_string()))
     }
 
+    /// The few scores that tell models apart, with their names.
+    pub fn brief(&self) -> Vec<(&'static str, f64)> {
+        match self {
+            Self::Gaussian(s) => {
+                vec![("RMSE", s.rmse), ("NLPD", s.nlpd), ("CRPS", s.crps), ("coverage 95", s.coverage_95)]
+            }
+            Self::Targets(s) => {
+                vec![("RMSE", s.rmse), ("NLPD", s.nlpd), ("coverage 90", s.coverage_90), ("coverage 95", s.coverage_95)]
+            }
+            Self::Classes(s, ..) => {
+                vec![("accuracy", s.accuracy), ("log loss", s.log_loss), ("Brier", s.brier), ("ECE", s.ece)]
+            }
+        }
+    }
+
     /// The scores as a table.
     pub fn table(&self) -> String {
         match self {

@@ -20,17 +20,17 @@ use clap::{Args, ValueEnum};
 use super::values;
 
 /// The model.
-#[derive(Debug, Args)]
+#[derive(Debug, Clone, Args)]
 pub struct ModelOptions {
     /// Kernel, e.g. "rbf(ard) + 2.0 * periodic(period=1.0, fix=period) * rbf"; --help has the grammar
     #[arg(long, default_value = "matern32(ard)", long_help = KERNEL_HELP, allow_hyphen_values = true)]
-    kernel: String,
+    pub kernel: String,
     /// Prior mean, where there are no data near
     #[arg(long, value_name = "NAME", value_enum, default_value_t = MeanName::Zero)]
     mean: MeanName,
     /// Model; exact for the gaussian likelihood, svgp for others by default
     #[arg(long, value_name = "NAME", value_enum)]
-    model: Option<ModelName>,
+    pub model: Option<ModelName>,
     /// Likelihood: gaussian, heteroscedastic, student-t(4), bernoulli(logit), binomial, softmax, ordinal, poisson(exp),
     /// negative-binomial, gamma, exponential or beta; from the target by default
     #[arg(long, value_name = "NAME")]
@@ -165,8 +165,9 @@ enum MeanName {
     Linear,
 }
 
+/// A model and its approximation.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
-enum ModelName {
+pub enum ModelName {
     /// Without approximation: time grows with the cube of the rows
     Exact,
     /// Computation-aware: error bars include what was not computed
@@ -282,6 +283,11 @@ impl ModelOptions {
 }
 
 impl ModelOptions {
+    /// The same with another model and kernel.
+    pub fn with(&self, model: Option<ModelName>, kernel: &str) -> Self {
+        Self { model, kernel: kernel.into(), ..self.clone() }
+    }
+
     /// The column that goes with the rows: noise, exposure or trials.
     pub fn row_column(&self) -> Option<&String> {
         self.noise_column.as_ref().or(self.exposure.as_ref()).or(self.trials.as_ref())

@@ -5,7 +5,7 @@ use burn::tensor::{Tensor, TensorData};
 use super::sums::{Sums, sums};
 use crate::error::Result;
 use crate::kernels::Kernel;
-use crate::linalg::{cholesky, cholesky_solve, logdet_from_cholesky};
+use crate::linalg::{cholesky, cholesky_solve, explained, logdet_from_cholesky};
 use crate::products::{self, BlockSparse};
 use crate::scope::Scope;
 
@@ -96,32 +96,22 @@ impl Projection {
     /// The loss for noise σ² `[1]` and `n` rows, `[1]`.
     pub fn loss(self, objective: CagpObjective, noise: Tensor<1>, n: usize) -> Result<Tensor<1>> {
         let noise = noise.cast(self.sks.dtype());
-        let factor = cholesky(self.gram(&noise), "SᵀK̂S")?;
+        let gram = self.gram(&noise);
         let Self { sks, ksks, ksy, sy, yy, trace, log_det_ss, .. } = self;
         let (n, i) = (n as f64, sks.dims()[0] as f64);
-        let log_det = logdet_from_cholesky(factor.clone())? - log_det_ss;
-        let v = cholesky_solve(factor.clone(), sy.clone())?;
         let two_pi = (2.0 * std::f64::consts::PI).ln();
         let loss = match objective {
-            CagpObjective::Projected => sum_product(sy, v) + log_det + i * two_pi,
+            CagpObjective::Projected => {
+                let factor = cholesky(gram, "SᵀK̂S")?;
+                let v = cholesky_solve(factor.clone(), sy.clone())?;
+                (sy * v).sum() + logdet_from_cholesky(factor)? - log_det_ss + i * two_pi
+            }
             CagpObjective::Elbo => {
-                let explained = cholesky_solve(factor.clone(), ksks.clone())?;
-                let shrunk = cholesky_solve(factor, sks.clone())?;
-                let error = yy - sum_product(ksy, v.clone()) * 2.0 + sum_product(v.clone(), ksks.matmul(v.clone()));
-                let variance = trace - diagonal_sum(explained);
-                let quadratic = sum_product(v.clone(), sks.matmul(v)) - diagonal_sum(shrunk);
-                (error + variance) / noise.clone() + noise.log() * (n - i) + n * two_pi + quadratic + log_det
+                let parts = explained(gram, sks, ksks, Tensor::cat(vec![ksy, sy], 1))?;
+                let (error, complexity) = (parts.clone().narrow(0, 0, 1), parts.narrow(0, 1, 1));
+                (yy + trace + error) / noise.clone() + noise.log() * (n - i) + n * two_pi + complexity - log_det_ss
             }
         };
         Ok(loss * 0.5)
     }
-}
-
-fn sum_product(a: Tensor<2>, b: Tensor<2>) -> Tensor<1> {
-    (a * b).sum()
-}
-
-fn diagonal_sum(matrix: Tensor<2>) -> Tensor<1> {
-    let eye = Tensor::<2>::eye(matrix.dims()[0], &matrix.device()).cast(matrix.dtype());
-    sum_product(matrix, eye)
 }

@@ -1,5 +1,7 @@
 //! The command as its users run it: results, messages, exit codes and what is left on disk.
 
+mod models;
+
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Output;
@@ -142,7 +144,8 @@ fn the_whole_way() {
     let folder = Folder::with_tables();
     let ran = folder.run(&["fit", "ok.csv", "--holdout", "0.2", "--split-seed", "3", "-o", "m.cagey"]);
     assert_eq!(ran.code, 0, "{}", ran.err);
-    let lines = "target `y` holds numbers: regression with --likelihood gaussian\n24 rows, 1 input column, target `y`\n";
+    let lines =
+        "target `y` holds numbers: regression with --likelihood gaussian\n24 rows, 1 input column, target `y`\n";
     assert_eq!(ran.err, lines, "nothing but this where there is no terminal");
     assert!(ran.out.contains("Model written to m.cagey"));
 

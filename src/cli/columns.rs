@@ -1,0 +1,81 @@
+//! Which columns of a table a model is fitted to.
+
+use std::path::Path;
+
+use cagey::Result;
+use cagey::data::{Dataset, ReadOptions, Schema, TargetKind, read_training};
+use cagey::likelihoods::text::{Inferred, Sight, infer};
+use clap::Args;
+
+use super::data::{Reading, note_dropped};
+use super::settings::ModelOptions;
+
+/// Which columns are used, and how.
+#[derive(Debug, Args)]
+pub struct Columns {
+    /// Target column; the last by default
+    #[arg(long, value_name = "COLUMN")]
+    pub target: Option<String>,
+    /// Input columns, separated by commas; all others by default
+    #[arg(long, value_delimiter = ',', value_name = "COLUMNS")]
+    features: Option<Vec<String>>,
+    /// Encode columns of text as one 0/1 input per category
+    #[arg(long)]
+    one_hot: bool,
+    /// Columns that are categories though they look like numbers
+    #[arg(long, value_delimiter = ',', value_name = "COLUMNS")]
+    categorical: Vec<String>,
+    /// Read ISO dates as decimal years
+    #[arg(long)]
+    dates: bool,
+}
+
+impl Columns {
+    /// Reads a table to train on.
+    pub fn read(&self, path: &Path, reading: &Reading, model: &ModelOptions) -> Result<(Schema, Dataset)> {
+        let options = ReadOptions {
+            target: self.target.clone(),
+            features: self.inputs(model),
+            one_hot: self.one_hot,
+            categorical: self.categorical.clone(),
+            dates: self.dates,
+            target_kind: target_kind(model.likelihood.as_deref()),
+            ..reading.options()
+        };
+        let (schema, data) = read_training(path, &options)?;
+        note_dropped(&data);
+        Ok((schema, data))
+    }
+
+    /// The columns to read as inputs: the one that goes with the rows is one of them until the model takes it out.
+    fn inputs(&self, model: &ModelOptions) -> Option<Vec<String>> {
+        let (features, own) = (self.features.as_ref()?, model.row_column());
+        Some(features.iter().chain(own.filter(|own| !features.contains(own))).cloned().collect())
+    }
+}
+
+/// The likelihood asked for, or the one that the target suggests, which is then told.
+pub fn likelihood(model: &ModelOptions, schema: &Schema, data: &Dataset) -> Result<String> {
+    if let Some(likelihood) = &model.likelihood {
+        return Ok(likelihood.clone());
+    }
+    let sight = match &schema.classes {
+        Some(classes) => Sight::Labels(classes.labels()),
+        None => Sight::Numbers(data.y.as_deref().unwrap_or_default()),
+    };
+    let Inferred { likelihood, sentence } = infer(&schema.target, sight)?;
+    eprintln!("{sentence}");
+    Ok(likelihood)
+}
+
+/// What the target column holds under a likelihood.
+fn target_kind(likelihood: Option<&str>) -> TargetKind {
+    let classes = ["bernoulli", "softmax", "categorical", "ordinal"];
+    match likelihood {
+        None => TargetKind::Auto,
+        Some(text) if classes.iter().any(|name| text.trim().to_ascii_lowercase().starts_with(name)) => {
+            TargetKind::Classes
+        }
+        Some(_) => TargetKind::Numbers,
+    }
+}

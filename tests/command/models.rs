@@ -1,0 +1,164 @@
+//! Every model and likelihood from the command.
+
+use super::{Folder, close, position, table, wave};
+
+/// Options that keep all hyperparameters.
+const FIXED: [&str; 12] = [
+    "--kernel",
+    "matern32",
+    "--init",
+    "lengthscale=1.5",
+    "--init",
+    "noise=0.05",
+    "--fix",
+    "lengthscale",
+    "--fix",
+    "variance",
+    "--fix",
+    "noise",
+];
+
+fn classes(folder: &Folder) {
+    let label = |i: usize| if position(i).sin() > 0.0 { "up" } else { "down" };
+    let rows: Vec<String> = (0..120).map(|i| format!("{},{}", position(i) / 4.0, label(i / 4 * 4))).collect();
+    folder.write("classes.csv", format!("x,side\n{}\n", rows.join("\n")));
+}
+
+#[test]
+fn as_many_actions_as_rows_are_the_exact_model() {
+    let folder = Folder::with_tables();
+    let fit = |name: &str, options: &[&str]| {
+        let file = format!("{name}.cagey");
+        folder.ok(&[&["fit", "ok.csv", "--steps", "3", "-o", &file], options, &FIXED].concat());
+        folder.ok(&["predict", &file, "new.csv", "-o", "p.csv"]);
+        [folder.column("p.csv", "mean"), folder.column("p.csv", "sd")].concat()
+    };
+    let exact = fit("exact", &[]);
+    for policy in ["learned", "cg", "cholesky", "lanczos", "eigenvector", "random"] {
+        let found = fit(policy, &["--model", "cagp", "--actions", "30", "--policy", policy]);
+        // Krylov spaces end when the residual is small: some directions that the targets do not need are left out.
+        let tolerance = if ["cg", "lanczos"].contains(&policy) { 2e-2 } else { 2e-3 };
+        for (a, b) in exact.iter().zip(&found) {
+            assert!(close(*a, *b, tolerance), "{policy}: {exact:?} {found:?}");
+        }
+    }
+    let fewer = fit("few", &["--model", "cagp", "--actions", "5"]);
+    for (exact, sd) in exact[3..].iter().zip(&fewer[3..]) {
+        assert!(*sd >= exact * (1.0 - 1e-9), "fewer actions never know more");
+    }
+    let sparse = fit("sparse", &["--model", "sgpr", "--inducing", "30"]);
+    assert!(exact.iter().zip(&sparse).all(|(a, b)| close(*a, *b, 0.02)), "{exact:?} {sparse:?}");
+}
+
+#[test]
+fn classes_are_inferred_scored_and_predicted() {
+    let folder = Folder::new();
+    classes(&folder);
+    let fit = ["fit", "classes.csv", "--inducing", "20", "--steps", "300", "--holdout", "0.2", "-o", "m.cagey"];
+    let ran = folder.run(&fit);
+    assert_eq!(ran.code, 0, "{}", ran.err);
+    assert!(ran.err.contains("two classes `down` and `up`: classification"), "{}", ran.err);
+    assert!(ran.out.contains("accuracy") && ran.out.contains("true class by predicted class"), "{}", ran.out);
+    let scores = folder.json(&["evaluate", "m.cagey", "classes.csv", "--json"]);
+    for (key, least) in [("accuracy", 0.85), ("auc", 0.9)] {
+        assert!(scores[key].as_f64().unwrap() > least, "{scores}");
+    }
+    for key in ["log_loss", "brier", "ece"] {
+        assert!(scores[key].as_f64().unwrap() < 0.5, "{scores}");
+    }
+    folder.ok(&["predict", "m.cagey", "classes.csv", "-o", "p.csv"]);
+    let (down, up) = (folder.column("p.csv", "probability_down"), folder.column("p.csv", "probability_up"));
+    assert!(down.iter().zip(&up).all(|(a, b)| close(a + b, 1.0, 1e-12)));
+    folder.write("other.csv", "x,side\n1,sideways\n");
+    folder.fails(1, &["evaluate", "m.cagey", "other.csv"], &["sideways", "side"]);
+}
+
+#[test]
+fn counts_have_rates_and_dispersion() {
+    let folder = Folder::new();
+    let count = |i: usize| (3.0 + 2.5 * position(i).sin() + wave(i).abs()).round().max(0.0);
+    folder.write(
+        "counts.csv",
+        table(&["x", "hours", "events"], 60, |i| vec![position(i), 1.0 + (i % 3) as f64, count(i)]),
+    );
+    let options = ["--likelihood", "poisson", "--exposure", "hours", "--inducing", "15", "--steps", "200"];
+    folder.ok(&[&["fit", "counts.csv", "-o", "m.cagey"], &options[..]].concat());
+    let scores = folder.json(&["evaluate", "m.cagey", "counts.csv", "--json"]);
+    assert!(scores["deviance"].as_f64().unwrap() < 2.0 && scores["dispersion"].as_f64().unwrap() < 2.0, "{scores}");
+    folder.ok(&["predict", "m.cagey", "counts.csv", "-o", "p.csv"]);
+    let column = |name| folder.column("p.csv", name);
+    for (((low, mean), high), (lower, upper)) in column("rate_lower")
+        .iter()
+        .zip(column("mean"))
+        .zip(column("rate_upper"))
+        .zip(column("lower").into_iter().zip(column("upper")))
+    {
+        assert!(*low < mean && mean < high, "{low} {mean} {high}");
+        assert!(lower.fract() == 0.0 && upper.fract() == 0.0 && lower <= upper);
+    }
+}
+
+#[test]
+fn targets_that_do_not_fit_say_what_to_do() {
+    let folder = Folder::new();
+    let write = |name: &str, ys: &[&str]| {
+        let rows: Vec<String> = ys.iter().enumerate().map(|(i, y)| format!("{i},{y}")).collect();
+        folder.write(name, format!("x,y\n{}\n", rows.join("\n")));
+    };
+    write("half.csv", &["1", "2.5", "3"]);
+    folder.fails(1, &["fit", "half.csv", "--likelihood", "poisson", "-o", "m.cagey"], &["row 3", "2.5", "exposure"]);
+    write("minus.csv", &["1", "-1", "3"]);
+    folder.fails(1, &["fit", "minus.csv", "--likelihood", "poisson", "-o", "m.cagey"], &["row 3", "-1", "negative"]);
+    write("same.csv", &["a", "a", "a"]);
+    folder.fails(1, &["fit", "same.csv", "-o", "m.cagey"], &["single class `a`"]);
+    folder.fails(2, &["fit", "half.csv", "--likelihood", "poison", "-o", "m.cagey"], &["poison", "poisson"]);
+    let exact = ["fit", "minus.csv", "--likelihood", "student-t", "--model", "exact", "-o", "m.cagey"];
+    folder.fails(2, &exact, &["exact", "gaussian", "--model svgp"]);
+    folder.write("half.csv", "z,x,y\n1,2,3\n2,3,4\n");
+    let noisy = ["fit", "half.csv", "--likelihood", "gamma", "--exposure", "x", "-o", "m.cagey"];
+    folder.fails(2, &noisy, &["gamma", "exposure"]);
+}
+
+#[test]
+fn every_model_predicts_the_same_from_its_file() {
+    let folder = Folder::with_tables();
+    let models: [&[&str]; 6] = [
+        &["--model", "exact"],
+        &["--model", "cagp", "--actions", "6"],
+        &["--model", "cagp", "--actions", "6", "--policy", "cg"],
+        &["--model", "sgpr", "--inducing", "8"],
+        &["--model", "svgp", "--inducing", "8", "--batch", "10"],
+        &["--model", "swsgp", "--inducing", "8", "--neighbors", "3", "--mean-field", "--batch", "10"],
+    ];
+    for options in models {
+        let run = || {
+            folder.ok(&[&["fit", "ok.csv", "--steps", "20", "-o", "m.cagey"], options].concat());
+            folder.ok(&["predict", "m.cagey", "new.csv"])
+        };
+        let first = run();
+        assert_eq!(first, folder.ok(&["predict", "m.cagey", "new.csv"]));
+        assert_eq!(first, run(), "the same seed gives the same model: {options:?}");
+        assert!(folder.ok(&["inspect", "m.cagey"]).contains("Gaussian process"));
+    }
+    folder.fails(2, &["evaluate", "m.cagey", "--loo"], &["exact models"]);
+}
+
+#[test]
+fn candidates_are_compared_on_the_same_rows() {
+    let folder = Folder::with_tables();
+    let common = ["compare", "ok.csv", "--steps", "20", "--actions", "8", "--inducing", "8"];
+    let text = folder.ok(&[&common[..], &["--models", "exact,cagp,sgpr", "--figure", "curves.svg"]].concat());
+    assert!(["exact", "cagp", "sgpr", "NLPD", "seconds"].iter().all(|word| text.contains(word)), "{text}");
+    assert!(folder.read("curves.svg").contains("</svg>"));
+    let folds = ["--kernels", "rbf", "matern32", "--folds", "3", "--json"];
+    let found = folder.json(&[&common[..], &folds].concat());
+    let found = found.as_array().unwrap();
+    assert_eq!(found.len(), 2);
+    for candidate in found {
+        let folds = candidate["folds"].as_array().unwrap();
+        let rows: u64 = folds.iter().map(|fold| fold["scores"]["n"].as_u64().unwrap()).sum();
+        assert_eq!((folds.len(), rows), (3, 30), "the folds cover all rows");
+        assert!(folds[0]["parameters"]["likelihood.noise"][0].as_f64().unwrap() > 0.0);
+    }
+    folder.fails(2, &["compare", "ok.csv", "--folds", "1"], &["--folds"]);
+}
