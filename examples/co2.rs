@@ -88,7 +88,7 @@ fn draw(fitted: &Fitted, train: &Dataset, test: &Dataset, from: f64, options: &O
     let (first, last) = (train.x[0], test.x[test.n - 1]);
     let grid: Vec<f64> = (0..=1500).map(|i| first + (last - first) * f64::from(i) / 1500.0).collect();
     let standardised = fitted.input_scale.apply(&grid)?;
-    let noise = fitted.model.likelihood().noise.internal()[0];
+    let noise = fitted.noise().unwrap_or(0.0);
     let mut total = fitted.posterior().predict(&standardised)?;
     total.variance.iter_mut().for_each(|v| *v += noise);
     let total = fitted.in_user_units(&total);

@@ -17,7 +17,7 @@
 //! | [`solvers`] | IterGP and its policies, conjugate gradients, Lanczos, pivoted Cholesky, stochastic log-determinants |
 //! | [`train`] | optimisers, schedules, restarts, observers, checkpoints |
 //! | [`data`], [`metrics`], [`plot`], [`model_file`] | tables, scores, figures, the saved file |
-//! | [`device`], [`error`] | devices and number types; the one error type |
+//! | [`device`], [`memory`], [`error`] | devices and number types; the allocator; the one error type |
 //!
 //! Data flow one way: `data → model(kernel, likelihood) → objective → train → posterior → predict`.
 //!
@@ -64,6 +64,7 @@ pub mod kernels;
 pub mod likelihoods;
 pub mod linalg;
 pub mod means;
+pub mod memory;
 pub mod metrics;
 pub mod model_file;
 pub mod models;

@@ -5,5 +5,6 @@ mod cli;
 use std::process::ExitCode;
 
 fn main() -> ExitCode {
+    cagey::memory::keep_freed();
     cli::run()
 }

@@ -158,12 +158,18 @@ impl Parameter {
 
     /// Values in standardised units: what tensors see.
     pub fn internal(&self) -> Vec<f64> {
-        (0..self.len()).map(|i| self.internal_at(i).0).collect()
+        match self.constraint {
+            Constraint::Real => self.raw.clone(),
+            _ => (0..self.len()).map(|i| self.internal_at(i).0).collect(),
+        }
     }
 
     /// d internal / d raw of each entry.
     pub fn internal_slope(&self) -> Vec<f64> {
-        (0..self.len()).map(|i| self.internal_at(i).1).collect()
+        match self.constraint {
+            Constraint::Real => vec![1.0; self.len()],
+            _ => (0..self.len()).map(|i| self.internal_at(i).1).collect(),
+        }
     }
 
     fn internal_at(&self, i: usize) -> (f64, f64) {

@@ -129,7 +129,7 @@ impl Case<'_> {
             Kind::CagpCg => cagp(ActionPolicy::Cg),
             Kind::Sgpr | Kind::Svgp => ModelChoice::Sgpr { inducing: *m },
         };
-        let mut model = Regressor::new(&choice, kernel, Mean::Zero, &rows, self.seed)?;
+        let mut model = Regressor::new(&choice, Box::new(Gaussian::new(0.1)), kernel, Mean::Zero, &rows, self.seed)?;
         if let Regressor::Cagp(model) = &mut model
             && self.options.from_targets
         {

@@ -1,6 +1,7 @@
 //! Workloads of models with inducing points.
 
-use std::time::Duration;
+use std::ops::ControlFlow;
+use std::time::{Duration, Instant};
 
 use cagey::device::{Compute, DeviceKind};
 use cagey::likelihoods::{Bernoulli, BernoulliLink, Gaussian, Likelihood};
@@ -9,11 +10,15 @@ use cagey::models::minibatch::{self, Minibatches};
 use cagey::models::posterior::Posterior;
 use cagey::models::sgpr::Sgpr;
 use cagey::models::svgp::Svgp;
+use cagey::models::swsgp::{self, SparseTraining, Swsgp};
 use cagey::models::{Batch, Observations, fit};
 use cagey::scope::Scope;
 use cagey::train::{Adam, Optimizer, TrainConfig};
 use cagey::{Error, Result};
 use clap::ValueEnum;
+use rand::SeedableRng;
+use rand::rngs::Xoshiro256PlusPlus;
+use rand_distr::{Distribution, StandardNormal};
 
 use super::{Options, Step, model_step, observations, trainable};
 
@@ -71,6 +76,25 @@ pub fn svgp(options: &Options) -> Result<(Vec<f64>, f64)> {
     let outcome = minibatch::fit(&mut model, compute, &data, &batches, &config, &mut [])?;
     let at: Vec<f64> = outcome.history.records.iter().map(|record| record.seconds).collect();
     Ok((at.windows(2).map(|pair| pair[1] - pair[0]).collect(), loss))
+}
+
+/// Seconds of each step but the first, and the last loss; inducing inputs are drawn like the data.
+pub fn swsgp(options: &Options) -> Result<(Vec<f64>, f64)> {
+    let compute = Compute { kind: DeviceKind::Flex, precision: options.dtype };
+    let data = observations(options)?;
+    let mut rng = Xoshiro256PlusPlus::seed_from_u64(1);
+    let z: Vec<f64> = (0..options.m * data.d).map(|_| StandardNormal.sample(&mut rng)).collect();
+    let mut model = Swsgp::new(trainable(options)?, &z, data.d, options.neighbors, Gaussian::new(NOISE))?;
+    let settings = SparseTraining { batch: options.batch, steps: options.reps.unwrap_or(50) + 1, ..Default::default() };
+    let (mut times, mut last) = (Vec::new(), None::<Instant>);
+    let mut watch = |_, _| {
+        let now = Instant::now();
+        times.extend(last.map(|last| (now - last).as_secs_f64()));
+        last = Some(now);
+        ControlFlow::Continue(())
+    };
+    let losses = swsgp::train(&mut model, compute, &data, &settings, &mut watch)?;
+    Ok((times, losses.last().copied().unwrap_or(f64::NAN)))
 }
 
 pub fn predict(options: &Options) -> Result<Step> {

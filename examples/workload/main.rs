@@ -39,6 +39,8 @@ enum Workload {
     Sgpr,
     /// Variational GP: a minibatch's negative ELBO, its gradient and a step of Adam; `--m` inducing inputs, `--batch` rows.
     Svgp,
+    /// Sparse within sparse GP: a step with fixed inducing inputs, `--m` of them, `--neighbors` for a row, `--batch` rows.
+    Swsgp,
     /// Means and variances of `--ntest` rows by a variational GP.
     Predict,
 }
@@ -67,6 +69,9 @@ struct Options {
     /// Rows of a minibatch.
     #[arg(long, default_value_t = 1024)]
     batch: usize,
+    /// Neighbours of a row.
+    #[arg(long, default_value_t = 100)]
+    neighbors: usize,
     /// Rows to predict.
     #[arg(long, default_value_t = 10_000)]
     ntest: usize,
@@ -101,6 +106,7 @@ struct Options {
 type Step = Box<dyn Fn() -> Result<(&'static str, f64)>>;
 
 fn main() -> Result<()> {
+    cagey::memory::keep_freed();
     let options = Options::parse();
     rayon::ThreadPoolBuilder::new()
         .num_threads(options.threads)
@@ -109,8 +115,12 @@ fn main() -> Result<()> {
     if let Some(instructions) = options.instructions {
         products::lanes::limit(instructions);
     }
-    if options.workload == Workload::Svgp {
-        let (times, loss) = inducing::svgp(&options)?;
+    let steps = match options.workload {
+        Workload::Svgp => Some(inducing::svgp(&options)?),
+        Workload::Swsgp => Some(inducing::swsgp(&options)?),
+        _ => None,
+    };
+    if let Some((times, loss)) = steps {
         println!("{}", report(&options, times, ("loss", loss)));
         return Ok(());
     }
@@ -121,7 +131,7 @@ fn main() -> Result<()> {
         Workload::Exact => exact(&options)?,
         Workload::Cagp => cagp(&options)?,
         Workload::Sgpr => inducing::sgpr(&options)?,
-        Workload::Predict | Workload::Svgp => inducing::predict(&options)?,
+        Workload::Predict | Workload::Svgp | Workload::Swsgp => inducing::predict(&options)?,
     };
     println!("{}", measure(&options, &step)?);
     Ok(())

@@ -2,13 +2,14 @@
 
 use std::path::PathBuf;
 
+use cagey::Result;
 use cagey::fitted::Fitted;
-use cagey::metrics::{Predictive, score};
-use cagey::{Error, Result};
+use cagey::metrics::score;
 use clap::Args;
 
 use super::data::{Reading, Splitting, targets};
 use super::report;
+use super::scoring::{self, Scored};
 
 /// Score a model on a table with known targets
 #[derive(Debug, Args)]
@@ -42,27 +43,31 @@ impl Evaluate {
     /// Reads, predicts, scores.
     pub fn run(self) -> Result<()> {
         let fitted = Fitted::load(&self.model)?;
-        let (y, predictions) = self.predictions(&fitted)?;
-        let scores = score(&y, &predictions)?;
-        let scale = &fitted.target_scale;
-        // The Jacobian turns the density of y into the density of the standardised, transformed target.
-        let shift = y.iter().map(|y| scale.log_jacobian(*y)).sum::<f64>() / y.len() as f64;
-        let training_scale_nlpd = scores.nlpd + shift;
-        if self.json {
-            let mut value = serde_json::to_value(scores).map_err(|e| Error::Data(e.to_string()))?;
-            value["nlpd_training_scale"] = training_scale_nlpd.into();
-            return report::print_json(&value);
-        }
-        let row = ("NLPD on the training scale".to_string(), format!("{training_scale_nlpd:.5}"));
-        report::print(&(report::scores(&scores) + &report::table(&[row])))
-    }
-
-    fn predictions(&self, fitted: &Fitted) -> Result<(Vec<f64>, Vec<Predictive>)> {
         let Some(path) = &self.data else {
             self.splitting.refuse()?;
-            return fitted.leave_one_out();
+            let (y, predictions) = fitted.leave_one_out()?;
+            return self.print(&fitted, &y, Scored::Gaussian(score(&y, &predictions)?));
         };
         let data = self.splitting.scored(self.reading.read(path, &fitted.schema, true, false)?)?;
-        Ok((targets(&data, fitted.settings.target_transform)?.to_vec(), fitted.predict(&data)?))
+        let scored = scoring::score(&fitted, &data)?;
+        self.print(&fitted, targets(&data, fitted.settings.target_transform)?, scored)
+    }
+
+    fn print(&self, fitted: &Fitted, y: &[f64], scored: Scored) -> Result<()> {
+        // The Jacobian turns the density of y into the density of the standardised, transformed target.
+        let shift = y.iter().map(|y| fitted.target_scale.log_jacobian(*y)).sum::<f64>() / y.len() as f64;
+        let on_training_scale = match &scored {
+            Scored::Gaussian(scores) => Some(scores.nlpd + shift),
+            _ => None,
+        };
+        if self.json {
+            let mut value = scored.json()?;
+            if let Some(nlpd) = on_training_scale {
+                value["nlpd_training_scale"] = nlpd.into();
+            }
+            return report::print_json(&value);
+        }
+        let row = on_training_scale.map(|nlpd| ("NLPD on the training scale".to_string(), format!("{nlpd:.5}")));
+        report::print(&(scored.table() + &report::table(row.as_slice())))
     }
 }

@@ -2,10 +2,10 @@
 
 use std::path::PathBuf;
 
-use cagey::data::{Dataset, ReadOptions, read_training};
+use cagey::data::{Dataset, ReadOptions, Schema, TargetKind, read_training};
 use cagey::fitted::Plan;
 use cagey::kernels::registry::Registry;
-use cagey::metrics::score;
+use cagey::likelihoods::text::{Inferred, Sight, infer};
 use cagey::train::{Log, Observer, Progress, TrainConfig};
 use cagey::{Error, Result};
 use clap::Args;
@@ -13,7 +13,7 @@ use sha2::{Digest, Sha256};
 
 use super::data::{Reading, Splitting, note_dropped, targets};
 use super::settings::{ModelOptions, TrainOptions};
-use super::{output, report, values};
+use super::{output, report, scoring, values};
 
 /// Fit a model to a table and save it
 #[derive(Debug, Args)]
@@ -80,13 +80,14 @@ impl Fit {
             one_hot: self.columns.one_hot,
             categorical: self.columns.categorical.clone(),
             dates: self.columns.dates,
+            target_kind: target_kind(self.model.likelihood.as_deref()),
             ..self.reading.options()
         };
         self.check_outputs()?;
-        let settings = self.model.settings()?;
-        settings.compute.device()?;
         let (schema, data) = read_training(&self.data, &options)?;
         note_dropped(&data);
+        let settings = self.model.settings(&self.likelihood(&schema, &data)?)?;
+        settings.compute.device()?;
         let split = self.splitting.split(&data)?;
         let (train, test) = match &split {
             Some(split) => (data.subset(&split.train), Some(data.subset(&split.test))),
@@ -98,7 +99,7 @@ impl Fit {
         let (rows, columns) = (report::count(train.n, "row"), report::count(train.d, "input column"));
         eprintln!("{rows}, {columns}, target `{}`", train.target_name);
         let fingerprint = format!("data {}, {settings:?}", digest(&train));
-        let config = self.training.config(fingerprint)?;
+        let config = self.training.config(&settings.model, fingerprint)?;
         let (mut progress, mut log) = (Progress::new(), self.log_every.map(Log::stderr));
         let mut observers: Vec<&mut dyn Observer> = vec![&mut progress];
         observers.extend(log.as_mut().map(|log| log as &mut dyn Observer));
@@ -107,8 +108,7 @@ impl Fit {
         let fitted = plan.train(&config, &mut observers)?;
         fitted.save(&self.output)?;
 
-        let transform = fitted.settings.target_transform;
-        let scores = test.map(|test| score(targets(&test, transform)?, &fitted.predict(&test)?)).transpose()?;
+        let scores = test.map(|test| scoring::score(&fitted, &test)).transpose()?;
         if self.json {
             fitted.summary.warnings.iter().for_each(|warning| report::warn(warning));
             return report::print_json(&serde_json::json!({
@@ -118,14 +118,15 @@ impl Fit {
                 "iterations": fitted.summary.iterations,
                 "seconds": fitted.summary.seconds,
                 "kernel": fitted.model.kernel().to_string(),
-                "noise": fitted.model.likelihood().noise.values()[0],
-                "scores": scores,
+                "likelihood": fitted.model.likelihood().text(),
+                "noise": fitted.noise().map(|noise| noise * fitted.target_scale.sd.powi(2)),
+                "scores": scores.map(|scores| scores.json()).transpose()?,
                 "warnings": fitted.summary.warnings,
             }));
         }
         let mut text = super::inspect::description(&fitted);
         if let Some(scores) = &scores {
-            text += &format!("Held-out rows\n{}", report::scores(scores));
+            text += &format!("Held-out rows\n{}", scores.table());
         }
         text += &format!("Model written to {}\n", self.output.display());
         report::print(&text)
@@ -133,8 +134,22 @@ impl Fit {
 
     /// The columns to read as inputs: the known noise is one of them until the model takes it out.
     fn inputs(&self) -> Option<Vec<String>> {
-        let (features, noise) = (self.columns.features.as_ref()?, self.model.noise_column.as_ref());
+        let (features, noise) = (self.columns.features.as_ref()?, self.model.row_column());
         Some(features.iter().chain(noise.filter(|noise| !features.contains(noise))).cloned().collect())
+    }
+
+    /// The likelihood asked for, or the one that the target suggests, which is then told.
+    fn likelihood(&self, schema: &Schema, data: &Dataset) -> Result<String> {
+        if let Some(likelihood) = &self.model.likelihood {
+            return Ok(likelihood.clone());
+        }
+        let sight = match &schema.classes {
+            Some(classes) => Sight::Labels(classes.labels()),
+            None => Sight::Numbers(data.y.as_deref().unwrap_or_default()),
+        };
+        let Inferred { likelihood, sentence } = infer(&schema.target, sight)?;
+        eprintln!("{sentence}");
+        Ok(likelihood)
     }
 
     fn check_outputs(&self) -> Result<()> {
@@ -169,6 +184,18 @@ fn announce(plan: &Plan, config: &TrainConfig) -> Result<()> {
         eprintln!("{title}: {step:.2} s a step, {:.0} min for {} steps{limit}", (all / 60.0).ceil(), config.steps);
     }
     Ok(())
+}
+
+/// What the target column holds under a likelihood.
+fn target_kind(likelihood: Option<&str>) -> TargetKind {
+    let classes = ["bernoulli", "softmax", "categorical", "ordinal"];
+    match likelihood {
+        None => TargetKind::Auto,
+        Some(text) if classes.iter().any(|name| text.trim().to_ascii_lowercase().starts_with(name)) => {
+            TargetKind::Classes
+        }
+        Some(_) => TargetKind::Numbers,
+    }
 }
 
 /// Tells data sets apart, by names and values.

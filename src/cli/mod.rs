@@ -10,6 +10,7 @@ mod plot;
 mod predict;
 mod report;
 mod sample;
+mod scoring;
 mod settings;
 mod values;
 

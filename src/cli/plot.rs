@@ -216,7 +216,7 @@ fn held_out(data: Option<&Dataset>) -> Result<(Vec<f64>, Vec<f64>)> {
 
 /// Predictions of y on a grid; known noise of rows has no meaning there and is left out.
 fn with_noise(fitted: &Fitted, mut marginals: Marginals) -> Vec<Predictive> {
-    let noise = fitted.model.likelihood().noise.internal()[0];
+    let noise = fitted.noise().unwrap_or(0.0);
     marginals.variance.iter_mut().for_each(|v| *v += noise);
     fitted.in_user_units(&marginals)
 }

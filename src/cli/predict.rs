@@ -5,13 +5,14 @@ use std::path::PathBuf;
 use cagey::Result;
 use cagey::data::write_predictions;
 use cagey::fitted::Fitted;
-use cagey::metrics::Predictive;
+use cagey::metrics::{Predictive, TargetPrediction};
 use clap::Args;
 
 use super::data::Reading;
+use super::scoring::class_labels;
 use super::{output, values};
 
-/// Predict the target, with error bars, for the rows of a table
+/// Predict the target, with error bars or probabilities, for the rows of a table
 #[derive(Debug, Args)]
 #[command(
     allow_negative_numbers = true,
@@ -25,7 +26,8 @@ pub struct Predict {
     model: PathBuf,
     /// Table with the input columns; `-` for standard input
     data: PathBuf,
-    /// Where to write mean, sd, lower and upper of each row as CSV; `-` for standard output
+    /// Where to write mean, sd, lower and upper of each row as CSV (rate_lower and rate_upper too for counts; the
+    /// probability of each class for classes); `-` for standard output
     #[arg(short, long, value_name = "FILE", default_value = "-")]
     output: PathBuf,
     /// The latent function f instead of the target: no observation noise
@@ -47,12 +49,57 @@ impl Predict {
         output::check(&self.output, &[&self.model, &self.data])?;
         let fitted = Fitted::load(&self.model)?;
         let data = self.reading.read(&self.data, &fitted.schema, false, self.keep)?;
-        let predictions = if self.latent { fitted.predict_latent(&data)? } else { fitted.predict(&data)? };
-        let tail = 0.5 * (1.0 - self.level);
-        let column = |f: &dyn Fn(&Predictive) -> f64| predictions.iter().map(f).collect::<Vec<f64>>();
-        let (mean, sd) = (column(&Predictive::mean), column(&Predictive::sd));
-        let (lower, upper) = (column(&|p| p.quantile(tail)), column(&|p| p.quantile(1.0 - tail)));
-        let columns = [("mean", mean.as_slice()), ("sd", &sd), ("lower", &lower), ("upper", &upper)];
+        let columns = if fitted.is_gaussian() || self.latent {
+            let predictions = if self.latent { fitted.predict_latent(&data)? } else { fitted.predict(&data)? };
+            self.columns(&predictions, Predictive::mean, Predictive::sd, Predictive::quantile)
+        } else {
+            let predictions = fitted.predict_targets(&data)?;
+            match predictions.iter().map(TargetPrediction::probabilities).collect::<Option<Vec<_>>>() {
+                Some(probabilities) => classes(&fitted, &probabilities),
+                None => {
+                    let (mean, sd) = (TargetPrediction::mean, TargetPrediction::sd);
+                    let mut columns = self.columns(&predictions, mean, sd, TargetPrediction::quantile);
+                    let [low, high] = self.tails();
+                    for (name, p) in [("rate_lower", low), ("rate_upper", high)] {
+                        columns.push((name.into(), predictions.iter().map(|d| d.response_quantile(p)).collect()));
+                    }
+                    columns
+                }
+            }
+        };
+        let columns: Vec<(&str, &[f64])> = columns.iter().map(|(name, v)| (name.as_str(), v.as_slice())).collect();
         write_predictions(&self.output, data.columns.as_ref(), &columns)
     }
+
+    fn tails(&self) -> [f64; 2] {
+        let tail = 0.5 * (1.0 - self.level);
+        [tail, 1.0 - tail]
+    }
+
+    /// Mean, standard deviation and the ends of the interval.
+    fn columns<D>(
+        &self,
+        predictions: &[D],
+        mean: impl Fn(&D) -> f64,
+        sd: impl Fn(&D) -> f64,
+        quantile: impl Fn(&D, f64) -> f64,
+    ) -> Vec<(String, Vec<f64>)> {
+        let column = |name: &str, f: &dyn Fn(&D) -> f64| (name.to_string(), predictions.iter().map(f).collect());
+        let [low, high] = self.tails();
+        vec![
+            column("mean", &mean),
+            column("sd", &sd),
+            column("lower", &|d| quantile(d, low)),
+            column("upper", &|d| quantile(d, high)),
+        ]
+    }
+}
+
+/// The probability of each class.
+fn classes(fitted: &Fitted, probabilities: &[Vec<f64>]) -> Vec<(String, Vec<f64>)> {
+    let labels = class_labels(fitted, probabilities.first().map_or(0, Vec::len));
+    let column = |(code, label): (usize, &String)| {
+        (format!("probability_{label}"), probabilities.iter().map(|p| p[code]).collect())
+    };
+    labels.iter().enumerate().map(column).collect()
 }

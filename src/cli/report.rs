@@ -2,7 +2,7 @@
 
 use std::io::Write;
 
-use cagey::metrics::Scores;
+use cagey::metrics::{ClassScores, Scores, TargetScores};
 use cagey::{Error, Result};
 use serde::Serialize;
 
@@ -37,10 +37,58 @@ pub fn table(rows: &[(String, String)]) -> String {
     rows.iter().map(|(name, value)| format!("  {name:<width$}  {value}\n")).collect()
 }
 
+fn percent(share: f64) -> String {
+    format!("{:.1} %", 100.0 * share)
+}
+
+fn number(value: f64) -> String {
+    format!("{value:.5}")
+}
+
+/// Scores of counts and other targets as a table.
+pub fn target_scores(scores: &TargetScores) -> String {
+    let mut rows = vec![
+        ("rows".into(), scores.n.to_string()),
+        ("RMSE".into(), number(scores.rmse)),
+        ("MAE".into(), number(scores.mae)),
+        ("NLPD".into(), number(scores.nlpd)),
+        ("coverage of 50 % intervals".into(), percent(scores.coverage_50)),
+        ("coverage of 90 % intervals".into(), percent(scores.coverage_90)),
+        ("coverage of 95 % intervals".into(), percent(scores.coverage_95)),
+        ("calibration error".into(), percent(scores.calibration_error)),
+    ];
+    rows.extend(scores.deviance.map(|deviance| ("Poisson deviance".to_string(), number(deviance))));
+    rows.extend(scores.dispersion.map(|dispersion| ("dispersion (1 is right)".to_string(), number(dispersion))));
+    table(&rows)
+}
+
+/// Most classes whose confusion matrix is printed.
+const MOST_CLASSES: usize = 12;
+
+/// Scores of classes as a table, with the confusion matrix of few classes.
+pub fn class_scores(scores: &ClassScores, labels: &[String], confusion: &[Vec<usize>]) -> String {
+    let mut text = table(&[
+        ("rows".into(), scores.n.to_string()),
+        ("accuracy".into(), percent(scores.accuracy)),
+        ("log loss".into(), number(scores.log_loss)),
+        ("Brier score".into(), number(scores.brier)),
+        ("calibration error (ECE)".into(), percent(scores.ece)),
+        ("AUC".into(), scores.auc.map_or("undefined (a class has no rows)".into(), number)),
+    ]);
+    if labels.len() <= MOST_CLASSES {
+        text += "  true class by predicted class\n";
+        let rows = std::iter::once(("".to_string(), labels.iter().map(|label| format!("{label:>8}")).collect()));
+        let counts = labels
+            .iter()
+            .zip(confusion)
+            .map(|(label, row)| (label.clone(), row.iter().map(|count| format!("{count:>8}")).collect::<String>()));
+        text += &table(&rows.chain(counts).collect::<Vec<_>>());
+    }
+    text
+}
+
 /// Scores as a table.
 pub fn scores(scores: &Scores) -> String {
-    let percent = |share: f64| format!("{:.1} %", 100.0 * share);
-    let number = |value: f64| format!("{value:.5}");
     table(&[
         ("rows".into(), scores.n.to_string()),
         ("RMSE".into(), number(scores.rmse)),

@@ -9,7 +9,9 @@ use cagey::device::{Compute, DeviceKind, Precision};
 use cagey::fitted::{ActionPolicy, ModelChoice, Settings};
 use cagey::models::cagp::CagpObjective;
 use cagey::models::exact::ExactObjective;
+use cagey::models::minibatch::Minibatches;
 use cagey::models::ordering::RowOrder;
+use cagey::models::svgp::Covariance;
 use cagey::params::Prior;
 use cagey::train::{Adam, CheckpointPlan, EarlyStopping, Lbfgs, Optimizer, Restarts, Schedule, TrainConfig};
 use cagey::{Error, Result};
@@ -26,9 +28,13 @@ pub struct ModelOptions {
     /// Prior mean, where there are no data near
     #[arg(long, value_name = "NAME", value_enum, default_value_t = MeanName::Zero)]
     mean: MeanName,
-    /// Model
-    #[arg(long, value_name = "NAME", value_enum, default_value_t = ModelName::Exact)]
-    model: ModelName,
+    /// Model; exact for the gaussian likelihood, svgp for others by default
+    #[arg(long, value_name = "NAME", value_enum)]
+    model: Option<ModelName>,
+    /// Likelihood: gaussian, heteroscedastic, student-t(4), bernoulli(logit), binomial, softmax, ordinal, poisson(exp),
+    /// negative-binomial, gamma, exponential or beta; from the target by default
+    #[arg(long, value_name = "NAME")]
+    pub likelihood: Option<String>,
     /// What an exact model minimises
     #[arg(long, value_name = "NAME", value_enum, default_value_t = Minimised::Ml)]
     objective: Minimised,
@@ -47,12 +53,30 @@ pub struct ModelOptions {
     /// Inducing inputs of a sparse model
     #[arg(long, default_value_t = 512, value_name = "M", value_parser = values::count(1..=values::MOST))]
     inducing: usize,
+    /// Inducing inputs that a row of swsgp sees
+    #[arg(long, default_value_t = 16, value_name = "H", value_parser = values::count(1..=values::MOST))]
+    neighbors: usize,
+    /// Rows of a minibatch of svgp and swsgp
+    #[arg(long, default_value_t = 1024, value_name = "ROWS", value_parser = values::count(1..=values::MOST))]
+    batch: usize,
+    /// Move svgp's variational distribution by natural gradients of this rate, in (0, 1]
+    #[arg(long, value_name = "RATE", value_parser = values::positive)]
+    natural_gradients: Option<f64>,
+    /// Learn only the variances of the variational distribution, not its covariances
+    #[arg(long)]
+    mean_field: bool,
     /// Model a function of the target instead of the target
     #[arg(long, value_name = "NAME", value_enum, default_value_t = Transform::None)]
     target_transform: Transform,
     /// Column of known standard deviations of the target, added to the learned noise
+    #[arg(long, value_name = "COLUMN", conflicts_with_all = ["exposure", "trials"])]
+    noise_column: Option<String>,
+    /// Column of exposures of counts: time, area or population
+    #[arg(long, value_name = "COLUMN", conflicts_with = "trials")]
+    exposure: Option<String>,
+    /// Column of numbers of trials, for the binomial likelihood
     #[arg(long, value_name = "COLUMN")]
-    pub noise_column: Option<String>,
+    trials: Option<String>,
     /// Compute with the data as they are instead of standardising them
     #[arg(long)]
     no_standardize: bool,
@@ -96,15 +120,15 @@ units of their standard deviations.";
 /// The training.
 #[derive(Debug, Args)]
 pub struct TrainOptions {
-    /// How to search for the best parameters
-    #[arg(long, value_enum, default_value_t = OptimizerName::Lbfgs, value_name = "NAME")]
-    optimizer: OptimizerName,
-    /// Largest number of steps
-    #[arg(long, default_value_t = 200, value_name = "N")]
-    steps: usize,
-    /// Learning rate of Adam
-    #[arg(long, default_value_t = 0.05, value_name = "RATE", value_parser = values::positive)]
-    lr: f64,
+    /// How to search for the best parameters; lbfgs by default, adam for minibatches
+    #[arg(long, value_enum, value_name = "NAME")]
+    optimizer: Option<OptimizerName>,
+    /// Largest number of steps; 200 by default, 2000 for minibatches
+    #[arg(long, value_name = "N")]
+    steps: Option<usize>,
+    /// Learning rate of Adam; 0.05 by default, 0.01 for minibatches
+    #[arg(long, value_name = "RATE", value_parser = values::positive)]
+    lr: Option<f64>,
     /// Learning-rate schedule of Adam
     #[arg(long, value_name = "NAME", value_enum, default_value_t = ScheduleName::Constant)]
     schedule: ScheduleName,
@@ -149,6 +173,10 @@ enum ModelName {
     Cagp,
     /// Sparse, through inducing inputs and the collapsed bound
     Sgpr,
+    /// Sparse and variational: minibatches, any likelihood
+    Svgp,
+    /// Sparse within sparse: each row sees its nearest inducing inputs only
+    Swsgp,
 }
 
 #[derive(Debug, Clone, Copy, ValueEnum)]
@@ -220,10 +248,11 @@ enum ScheduleName {
 }
 
 impl ModelOptions {
-    /// The library's settings.
-    pub fn settings(&self) -> Result<Settings> {
+    /// The library's settings, for a likelihood.
+    pub fn settings(&self, likelihood: &str) -> Result<Settings> {
         let default = Compute::default();
         Ok(Settings {
+            likelihood: likelihood.into(),
             kernel: self.kernel.clone(),
             mean: match self.mean {
                 MeanName::Zero => "zero",
@@ -231,14 +260,14 @@ impl ModelOptions {
                 MeanName::Linear => "linear",
             }
             .into(),
-            model: self.choice(),
+            model: self.choice(likelihood),
             standardize: !self.no_standardize,
             target_transform: match self.target_transform {
                 Transform::None => TargetTransform::Identity,
                 Transform::Log => TargetTransform::Log,
                 Transform::Log1p => TargetTransform::Log1p,
             },
-            noise_column: self.noise_column.clone(),
+            row_column: self.row_column().cloned(),
             init: self.init.iter().map(|text| initial(text)).collect::<Result<_>>()?,
             fix: self.fix.clone(),
             priors: self
@@ -253,8 +282,14 @@ impl ModelOptions {
 }
 
 impl ModelOptions {
-    fn choice(&self) -> ModelChoice {
-        match self.model {
+    /// The column that goes with the rows: noise, exposure or trials.
+    pub fn row_column(&self) -> Option<&String> {
+        self.noise_column.as_ref().or(self.exposure.as_ref()).or(self.trials.as_ref())
+    }
+
+    fn choice(&self, likelihood: &str) -> ModelChoice {
+        let usual = if likelihood.starts_with("gaussian") { ModelName::Exact } else { ModelName::Svgp };
+        match self.model.unwrap_or(usual) {
             ModelName::Exact => ModelChoice::Exact {
                 objective: match self.objective {
                     Minimised::Ml => ExactObjective::MarginalLikelihood,
@@ -281,21 +316,42 @@ impl ModelOptions {
                 },
             },
             ModelName::Sgpr => ModelChoice::Sgpr { inducing: self.inducing },
+            ModelName::Svgp => {
+                ModelChoice::Svgp { inducing: self.inducing, covariance: self.covariance(), batches: self.batches() }
+            }
+            ModelName::Swsgp => ModelChoice::Swsgp {
+                inducing: self.inducing,
+                neighbours: self.neighbors,
+                covariance: self.covariance(),
+                batches: self.batches(),
+            },
         }
+    }
+
+    fn covariance(&self) -> Covariance {
+        if self.mean_field { Covariance::Diagonal } else { Covariance::Full }
+    }
+
+    fn batches(&self) -> Minibatches {
+        Minibatches { size: self.batch, natural: self.natural_gradients, ..Minibatches::default() }
     }
 }
 
 impl TrainOptions {
-    /// The library's configuration; `fingerprint` ties saved states to data and model.
-    pub fn config(&self, fingerprint: String) -> Result<TrainConfig> {
+    /// The library's configuration for a model; `fingerprint` ties saved states to data and model.
+    pub fn config(&self, model: &ModelChoice, fingerprint: String) -> Result<TrainConfig> {
+        let (usual, steps, rate) = match model {
+            ModelChoice::Svgp { .. } | ModelChoice::Swsgp { .. } => (OptimizerName::Adam, 2000, 0.01),
+            _ => (OptimizerName::Lbfgs, 200, 0.05),
+        };
         let schedule = match self.schedule {
             ScheduleName::Constant => Schedule::Constant,
             ScheduleName::Linear => Schedule::Linear { final_fraction: 0.1 },
             ScheduleName::Cosine => Schedule::Cosine { final_fraction: 0.01 },
         };
-        let optimizer = match self.optimizer {
+        let optimizer = match self.optimizer.unwrap_or(usual) {
             OptimizerName::Lbfgs => Optimizer::Lbfgs(Lbfgs::default()),
-            OptimizerName::Adam => Optimizer::Adam(Adam { rate: self.lr, schedule, ..Adam::default() }),
+            OptimizerName::Adam => Optimizer::Adam(Adam { rate: self.lr.unwrap_or(rate), schedule, ..Adam::default() }),
         };
         Ok(TrainConfig {
             max_time: self.max_time,
@@ -305,7 +361,7 @@ impl TrainOptions {
             checkpoint: self.checkpoint.as_ref().map(|path| CheckpointPlan::every_steps(path, self.checkpoint_every)),
             resume: self.resume.clone(),
             fingerprint,
-            ..TrainConfig::new(optimizer, self.steps)
+            ..TrainConfig::new(optimizer, self.steps.unwrap_or(steps))
         })
     }
 }

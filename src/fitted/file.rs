@@ -5,10 +5,11 @@ use std::path::Path;
 use serde_json::{Value, json};
 
 use super::{Fitted, ModelChoice, Regressor, Settings};
-use crate::data::{InputScale, Schema};
+use crate::data::{Classes, InputScale, Schema};
 use crate::error::{Error, Result};
 use crate::kernels::registry::Registry;
 use crate::kernels::text;
+use crate::likelihoods;
 use crate::means::Mean;
 use crate::model_file::{Array, ArrayData, ModelFile};
 use crate::models::Observations;
@@ -87,10 +88,13 @@ impl Fitted {
         let data = Observations::new(x, d, y, noise).map_err(|e| bad(e.to_string()))?;
 
         let (kernel, mean) = (text::parse(&kernel, d, registry)?, Mean::named(&settings.mean, d)?);
+        let likelihood = likelihoods::text::parse(&settings.likelihood, schema.classes.as_ref().map(Classes::len))?;
         let model =
-            Regressor::restore(&settings.model, kernel, mean, &data, parameters).map_err(|error| match error {
-                Error::Data(problem) => bad(problem),
-                other => other,
+            Regressor::restore(&settings.model, likelihood, kernel, mean, &data, parameters).map_err(|error| {
+                match error {
+                    Error::Data(problem) => bad(problem),
+                    other => other,
+                }
             })?;
         let posterior = model.posterior(settings.compute, data.clone())?;
         Ok(Self { schema, settings, input_scale, target_scale, model, summary, data, posterior })

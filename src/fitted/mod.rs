@@ -13,9 +13,9 @@ pub use regressor::{Conditioned, Regressor};
 pub use settings::{ActionPolicy, ModelChoice, Settings};
 
 use crate::data::{Dataset, InputScale, Schema, TargetScale};
-use crate::error::Result;
+use crate::error::{Error, Result};
 use crate::kernels::registry::Registry;
-use crate::metrics::Predictive;
+use crate::metrics::{Predictive, TargetPrediction};
 use crate::models::Observations;
 use crate::models::posterior::{Marginals, Posterior};
 use crate::train::{History, Observer, TrainConfig};
@@ -93,34 +93,67 @@ impl Fitted {
         &self.data
     }
 
-    /// Standardised inputs of a table, and the known noise variances of its rows.
+    /// Standardised inputs of a table, and the auxiliary values of its rows.
     ///
     /// # Errors
-    /// [`Error::Data`] when the noise column is missing, [`Error::Shape`] when columns differ.
+    /// [`Error::Data`] when the column of those is missing, [`Error::Shape`] when columns differ.
     pub fn standardise(&self, data: &Dataset) -> Result<(Vec<f64>, Option<Vec<f64>>)> {
-        let Inputs { x, noise: known, .. } = Inputs::of(data, self.settings.noise_column.as_deref())?;
-        let noise = known.map(|sd| sd.iter().map(|s| (s / self.target_scale.sd).powi(2)).collect());
-        Ok((self.input_scale.apply(&x)?, noise))
+        let Inputs { x, extra, .. } = Inputs::of(data, self.settings.row_column.as_deref())?;
+        let extra = extra.map(|extra| plan::row_values(self.model.likelihood(), extra, &self.target_scale));
+        Ok((self.input_scale.apply(&x)?, extra))
     }
 
     /// Names of the input columns, in the order of the kernel's `dims`.
     pub fn input_names(&self) -> Vec<String> {
-        let noise = self.settings.noise_column.as_deref();
-        self.schema.feature_names().into_iter().filter(|name| Some(name.as_str()) != noise).collect()
+        let extra = self.settings.row_column.as_deref();
+        self.schema.feature_names().into_iter().filter(|name| Some(name.as_str()) != extra).collect()
     }
 
-    /// The distribution of y at the rows of a table.
+    /// Whether targets are Gaussian given the latent function, so that their distributions have a closed form.
+    pub fn is_gaussian(&self) -> bool {
+        self.noise().is_some()
+    }
+
+    /// The learned noise variance of a Gaussian likelihood, standardised.
+    pub fn noise(&self) -> Option<f64> {
+        self.model.likelihood().noise()
+    }
+
+    /// The distribution of y at the rows of a table, for a Gaussian likelihood.
     ///
     /// # Errors
-    /// As [`standardise`](Self::standardise).
+    /// As [`standardise`](Self::standardise); [`Error::Usage`] for other likelihoods, which
+    /// [`predict_targets`](Self::predict_targets) is for.
     pub fn predict(&self, data: &Dataset) -> Result<Vec<Predictive>> {
+        let Some(learned) = self.noise() else {
+            let likelihood = self.model.likelihood().text();
+            return Err(Error::Usage(format!("predictions under the {likelihood} likelihood have no closed form")));
+        };
         let (x, known) = self.standardise(data)?;
         let mut marginals = self.posterior.predict(&x)?;
-        let learned = self.model.likelihood().noise.internal()[0];
         for (i, variance) in marginals.variance.iter_mut().enumerate() {
             *variance += learned + known.as_ref().map_or(0.0, |known| known[i]);
         }
         Ok(self.in_user_units(&marginals))
+    }
+
+    /// The distribution of y at the rows of a table, for any likelihood and an untransformed target.
+    ///
+    /// # Errors
+    /// As [`standardise`](Self::standardise).
+    pub fn predict_targets(&self, data: &Dataset) -> Result<Vec<TargetPrediction>> {
+        let (x, extra) = self.standardise(data)?;
+        let latents = self.posterior.latents(&x)?;
+        let likelihood = self.model.likelihood();
+        let TargetScale { mean, sd, .. } = self.target_scale;
+        (0..data.n)
+            .map(|i| {
+                let means: Vec<f64> = latents.iter().map(|latent| latent.mean[i]).collect();
+                let variances: Vec<f64> = latents.iter().map(|latent| latent.variance[i]).collect();
+                let standardised = likelihood.predict(&means, &variances, extra.as_ref().map(|extra| extra[i]))?;
+                Ok(TargetPrediction { standardised, mean, sd })
+            })
+            .collect()
     }
 
     /// The distribution of the latent function f at the rows of a table.
@@ -135,7 +168,7 @@ impl Fitted {
     /// Leave-one-out predictions of the training targets, in closed form, with those targets.
     ///
     /// # Errors
-    /// [`Error::Usage`](crate::Error::Usage) for models other than the exact one.
+    /// [`Error::Usage`] for models other than the exact one.
     pub fn leave_one_out(&self) -> Result<(Vec<f64>, Vec<Predictive>)> {
         let marginals = self.posterior.exact("leaving one out in closed form")?.leave_one_out();
         let y = self.data.y.iter().map(|z| self.target_scale.inverse(*z)).collect();

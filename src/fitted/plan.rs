@@ -4,11 +4,13 @@ use std::time::Instant;
 
 use super::columns::Inputs;
 use super::{ActionPolicy, Fitted, ModelChoice, Regressor, Settings, Summary};
-use crate::data::{Dataset, InputScale, Schema, TargetScale, TargetTransform};
+use crate::data::{Classes, Dataset, InputScale, Schema, TargetScale, TargetTransform};
 use crate::error::{Error, Result};
 use crate::kernels::registry::Registry;
 use crate::kernels::{initial, text};
+use crate::likelihoods::{self, Auxiliary, Likelihood, Targets};
 use crate::means::Mean;
+use crate::models::minibatch::Rows;
 use crate::models::{Observations, diagnose, fit};
 use crate::params::Parameters;
 use crate::scope::Scope;
@@ -42,7 +44,7 @@ impl Plan {
     /// [`Error::Data`] for targets that cannot be used, [`Error::KernelText`] and [`Error::Usage`] for settings that do
     /// not fit.
     pub fn new(schema: Schema, data: &Dataset, settings: Settings, seed: u64, registry: &Registry) -> Result<Self> {
-        let Inputs { x, names, noise: known } = Inputs::of(data, settings.noise_column.as_deref())?;
+        let Inputs { x, names, extra } = Inputs::of(data, settings.row_column.as_deref())?;
         let d = names.len();
         if d == 0 {
             return Err(Error::Data("no input column is left beside the target and the noise column".into()));
@@ -53,19 +55,37 @@ impl Plan {
         };
         let standardise = settings.standardize;
         let input_scale = if standardise { InputScale::fit(&x, d).map_err(named)? } else { InputScale::identity(d) };
+        let likelihood = likelihoods::text::parse(&settings.likelihood, schema.classes.as_ref().map(Classes::len))?;
+        let gaussian = likelihood.noise().is_some();
+        if !gaussian && !matches!(settings.model, ModelChoice::Svgp { .. } | ModelChoice::Swsgp { .. }) {
+            let (model, likelihood) = (settings.model.kind(), likelihood.text());
+            return Err(Error::Usage(format!(
+                "the {model} model is for the gaussian likelihood; for {likelihood} choose `--model svgp`"
+            )));
+        }
+        if settings.target_transform != TargetTransform::Identity && !(gaussian && extra.is_none()) {
+            let why = if gaussian { "known noise needs" } else { "other likelihoods than the gaussian need" };
+            return Err(Error::Usage(format!("{why} an untransformed target; drop --target-transform")));
+        }
+        if extra.is_some() && likelihood.auxiliary() == Auxiliary::None {
+            let likelihood = likelihood.text();
+            return Err(Error::Usage(format!(
+                "the {likelihood} likelihood takes no noise, exposure or trials of rows"
+            )));
+        }
         let mut target_scale = TargetScale::fit(settings.target_transform, data)?;
-        if !settings.standardize {
+        if !settings.standardize || !likelihood.scaled() {
             (target_scale.mean, target_scale.sd) = (0.0, 1.0);
         }
-        if known.is_some() && settings.target_transform != TargetTransform::Identity {
-            return Err(Error::Usage("known noise needs an untransformed target; drop --target-transform".into()));
-        }
-        let noise = known.map(|sd| sd.iter().map(|s| (s / target_scale.sd).powi(2)).collect());
-        let observations = Observations::new(input_scale.apply(&x)?, d, target_scale.forward(data)?, noise)?;
+        let targets = data.y.as_deref().unwrap_or_default();
+        likelihood.check(Targets { y: targets, extra: extra.as_deref() }, Some(&data.rows))?;
+        let mut warnings = likelihood.warnings(Targets { y: targets, extra: extra.as_deref() });
+        let extra = extra.map(|extra| row_values(&*likelihood, extra, &target_scale));
+        let observations = Observations::new(input_scale.apply(&x)?, d, target_scale.forward(data)?, extra)?;
 
-        let warnings = constants(&observations, &names, &data.target_name);
+        warnings.extend(constants(&observations, &names, &data.target_name));
         let observations = ordered(observations, &settings.model)?;
-        let model = build(&settings, &observations, &input_scale, &target_scale, seed, registry)?;
+        let model = build(&settings, likelihood, &observations, &input_scale, &target_scale, seed, registry)?;
         Ok(Self { schema, settings, input_scale, target_scale, model, data: observations, warnings })
     }
 
@@ -76,7 +96,7 @@ impl Plan {
 
     /// Bytes that a training step takes, roughly; computed without touching the data.
     pub fn bytes(&self) -> f64 {
-        self.model.bytes(self.settings.compute, self.data.n(), self.data.d)
+        self.model.bytes(self.settings.compute, (self.data.n(), self.data.d), self.settings.model.batch())
     }
 
     /// Evaluates the objective and its gradient once, to tell what a training step takes.
@@ -84,7 +104,8 @@ impl Plan {
     /// # Errors
     /// What the objective reports.
     pub fn cost(&self) -> Result<Cost> {
-        let batch = self.data.batch(&Scope::new(self.settings.compute)?);
+        let rows: Vec<usize> = (0..self.settings.model.batch().min(self.data.n())).collect();
+        let batch = self.data.gather(&rows)?.batch(&Scope::new(self.settings.compute)?);
         let start = Instant::now();
         fit::evaluate(&self.model, self.settings.compute, &batch)?;
         Ok(Cost { seconds: start.elapsed().as_secs_f64(), bytes: self.bytes() })
@@ -96,12 +117,20 @@ impl Plan {
     /// What training reports.
     pub fn train(mut self, config: &TrainConfig, observers: &mut [&mut dyn Observer]) -> Result<Fitted> {
         let compute = self.settings.compute;
-        let outcome = fit::fit(&mut self.model, compute, &self.data, config, observers)?;
+        let outcome = self.model.train(&self.settings.model, compute, &self.data, config, observers)?;
         let Self { schema, settings, input_scale, target_scale, model, data, mut warnings } = self;
         warnings.extend(diagnose::warnings(&model, &data));
         let summary = summarise(&outcome, config, data.n(), warnings);
         let posterior = model.posterior(compute, data.clone())?;
         Ok(Fitted { schema, settings, input_scale, target_scale, model, summary, data, posterior })
+    }
+}
+
+/// The auxiliary values of rows as a model sees them: standard deviations become variances on the scale of its targets.
+pub(super) fn row_values(likelihood: &dyn Likelihood, values: Vec<f64>, scale: &TargetScale) -> Vec<f64> {
+    match likelihood.auxiliary() {
+        Auxiliary::NoiseVariance => values.iter().map(|sd| (sd / scale.sd).powi(2)).collect(),
+        Auxiliary::None | Auxiliary::Exposure | Auxiliary::Trials => values,
     }
 }
 
@@ -117,6 +146,7 @@ fn ordered(data: Observations, choice: &ModelChoice) -> Result<Observations> {
 
 fn build(
     settings: &Settings,
+    likelihood: Box<dyn Likelihood>,
     data: &Observations,
     input_scale: &InputScale,
     target_scale: &TargetScale,
@@ -128,10 +158,8 @@ fn build(
     initial::initialise(&mut kernel, &data.x, data.d);
     let mut mean = Mean::named(&settings.mean, data.d)?;
     mean.set_units(&input_scale.sd, target_scale.mean, target_scale.sd);
-    let mut model = Regressor::new(&settings.model, kernel, mean, data, seed)?;
-    let likelihood = model.likelihood_mut();
-    likelihood.set_units(target_scale.sd);
-    likelihood.noise.set_internal(&[0.1]);
+    let mut model = Regressor::new(&settings.model, likelihood, kernel, mean, data, seed)?;
+    model.start(data, target_scale.sd);
     for (name, values) in &settings.init {
         for parameter in model.find_mut(name)? {
             parameter.give(values)?;

@@ -6,20 +6,23 @@ use super::settings::{ActionPolicy, ModelChoice};
 use crate::device::{Compute, Precision};
 use crate::error::{Error, Result};
 use crate::kernels::Kernel;
-use crate::likelihoods::Gaussian;
+use crate::likelihoods::{Likelihood, Support, Targets};
 use crate::means::Mean;
 use crate::models::cagp::{Actions, Cagp, CagpPosterior, IterativeCagp};
 use crate::models::exact::{ExactGp, ExactPosterior};
 use crate::models::inducing::{self, Choice};
 use crate::models::posterior::{Joint, Marginals, Posterior};
 use crate::models::sgpr::Sgpr;
+use crate::models::svgp::{Covariance, Svgp, SvgpPosterior};
+use crate::models::swsgp::{Swsgp, SwsgpPosterior};
 use crate::models::whitened::WhitenedPosterior;
-use crate::models::{Batch, Model, Observations};
+use crate::models::{Batch, Model, Observations, fit, minibatch};
 use crate::params::{Parameter, Parameters};
 use crate::scope::Scope;
 use crate::solvers::Probes;
 use crate::solvers::itergp::{IterGpOptions, SolveReport};
 use crate::solvers::policies::{Eigenvector, Lanczos, LanczosSeed, Pivots, Policy, Random, Residual, UnitVector};
+use crate::train::{Observer, Outcome, TrainConfig};
 
 /// A regression model of any kind.
 #[derive(Debug, Clone)]
@@ -32,6 +35,10 @@ pub enum Regressor {
     Iterative(IterativeCagp),
     /// Sparse, with the collapsed bound.
     Sgpr(Sgpr),
+    /// Sparse and variational, for any likelihood.
+    Svgp(Svgp),
+    /// Sparse within sparse, for any likelihood of one latent function.
+    Swsgp(Swsgp),
 }
 
 /// A regression model's posterior.
@@ -43,6 +50,10 @@ pub enum Conditioned {
     Cagp(CagpPosterior, Option<SolveReport>),
     /// Of a sparse GP.
     Sgpr(WhitenedPosterior),
+    /// Of a variational GP.
+    Svgp(SvgpPosterior),
+    /// Of a sparse-within-sparse GP.
+    Swsgp(SwsgpPosterior),
 }
 
 /// Calls a method that all models have.
@@ -53,6 +64,8 @@ macro_rules! each {
             Regressor::Cagp($model) => $call,
             Regressor::Iterative($model) => $call,
             Regressor::Sgpr($model) => $call,
+            Regressor::Svgp($model) => $call,
+            Regressor::Swsgp($model) => $call,
         }
     };
 }
@@ -62,7 +75,15 @@ impl Regressor {
     ///
     /// # Errors
     /// [`Error::Usage`] for more actions than rows, and what the kernel reports.
-    pub fn new(choice: &ModelChoice, kernel: Kernel, mean: Mean, data: &Observations, seed: u64) -> Result<Self> {
+    pub fn new(
+        choice: &ModelChoice,
+        likelihood: Box<dyn Likelihood>,
+        kernel: Kernel,
+        mean: Mean,
+        data: &Observations,
+        seed: u64,
+    ) -> Result<Self> {
+        let z = |m| inducing::choose(Choice::Kmeans, &kernel, &data.x, data.d, m, seed);
         Ok(match *choice {
             ModelChoice::Exact { objective } => Self::Exact(ExactGp { mean, objective, ..ExactGp::new(kernel) }),
             ModelChoice::Cagp { actions, policy: ActionPolicy::Learned, objective, .. } => {
@@ -82,8 +103,16 @@ impl Regressor {
                 Self::Iterative(IterativeCagp { mean, objective, ..model })
             }
             ModelChoice::Sgpr { inducing } => {
-                let z = inducing::choose(Choice::Kmeans, &kernel, &data.x, data.d, inducing, seed)?;
+                let z = z(inducing)?;
                 Self::Sgpr(sparse(kernel, mean, &z, data.d)?)
+            }
+            ModelChoice::Svgp { inducing, covariance, .. } => {
+                let z = z(inducing)?;
+                Self::Svgp(variational(likelihood, kernel, mean, &z, data.d, covariance)?)
+            }
+            ModelChoice::Swsgp { inducing, neighbours, covariance, .. } => {
+                let z = z(inducing)?;
+                Self::Swsgp(nearest(likelihood, kernel, mean, &z, data.d, neighbours, covariance)?)
             }
         })
     }
@@ -94,18 +123,25 @@ impl Regressor {
     /// [`Error::Data`] when they are not those of such a model.
     pub fn restore(
         choice: &ModelChoice,
+        likelihood: Box<dyn Likelihood>,
         kernel: Kernel,
         mean: Mean,
         data: &Observations,
         parameters: Vec<Parameter>,
     ) -> Result<Self> {
-        let mut model = match choice {
-            ModelChoice::Sgpr { .. } => {
-                let saved = parameters.iter().find(|p| p.name == "inducing");
-                let z = saved.ok_or_else(|| Error::Data("it lacks the inducing inputs".into()))?.internal();
-                Self::Sgpr(sparse(kernel, mean, &z, data.d)?)
+        let saved = || match parameters.iter().find(|p| p.name == "inducing") {
+            Some(inducing) => Ok(inducing.internal()),
+            None => Err(Error::Data("lacks the inducing inputs".into())),
+        };
+        let mut model = match *choice {
+            ModelChoice::Sgpr { .. } => Self::Sgpr(sparse(kernel, mean, &saved()?, data.d)?),
+            ModelChoice::Svgp { covariance, .. } => {
+                Self::Svgp(variational(likelihood, kernel, mean, &saved()?, data.d, covariance)?)
             }
-            _ => Self::new(choice, kernel, mean, data, 0)?,
+            ModelChoice::Swsgp { neighbours, covariance, .. } => {
+                Self::Swsgp(nearest(likelihood, kernel, mean, &saved()?, data.d, neighbours, covariance)?)
+            }
+            _ => Self::new(choice, likelihood, kernel, mean, data, 0)?,
         };
         let slots = model.parameters_mut();
         if slots.len() != parameters.len() {
@@ -137,6 +173,17 @@ impl Regressor {
             Self::Sgpr(model) => {
                 format!("Sparse Gaussian process with {} inducing inputs", model.process.len())
             }
+            Self::Svgp(model) => format!(
+                "Variational Gaussian process with {} inducing inputs, likelihood {}",
+                model.processes[0].len(),
+                model.likelihood.text()
+            ),
+            Self::Swsgp(model) => format!(
+                "Sparse-within-sparse Gaussian process with {} of {} inducing inputs a row, likelihood {}",
+                model.neighbours,
+                model.process.len(),
+                model.likelihood.text()
+            ),
         }
     }
 
@@ -147,22 +194,72 @@ impl Regressor {
             Self::Cagp(model) => &model.kernel,
             Self::Iterative(model) => &model.kernel,
             Self::Sgpr(model) => &model.process.kernel,
+            Self::Svgp(model) => &model.processes[0].kernel,
+            Self::Swsgp(model) => &model.process.kernel,
         }
     }
 
-    /// Observation noise.
-    pub fn likelihood(&self) -> &Gaussian {
-        each!(self, model => &model.likelihood)
+    /// How targets scatter around the latent functions.
+    pub fn likelihood(&self) -> &dyn Likelihood {
+        match self {
+            Self::Exact(model) => &model.likelihood,
+            Self::Cagp(model) => &model.likelihood,
+            Self::Iterative(model) => &model.likelihood,
+            Self::Sgpr(model) => &model.likelihood,
+            Self::Svgp(model) => &*model.likelihood,
+            Self::Swsgp(model) => &*model.likelihood,
+        }
     }
 
-    /// Observation noise, to change it.
-    pub fn likelihood_mut(&mut self) -> &mut Gaussian {
-        each!(self, model => &mut model.likelihood)
+    /// Starts the likelihood's parameters, and the levels of latent functions of targets that are not standardised, where
+    /// the targets suggest.
+    pub(super) fn start(&mut self, data: &Observations, target_sd: f64) {
+        let targets = Targets { y: &data.y, extra: data.noise.as_deref() };
+        let gaussian = match self {
+            Self::Exact(model) => &mut model.likelihood,
+            Self::Cagp(model) => &mut model.likelihood,
+            Self::Iterative(model) => &mut model.likelihood,
+            Self::Sgpr(model) => &mut model.likelihood,
+            Self::Svgp(model) => {
+                let means = model.processes.iter_mut().map(|process| &mut process.mean);
+                return start(&mut *model.likelihood, means, targets, target_sd);
+            }
+            Self::Swsgp(model) => {
+                let means = std::iter::once(&mut model.process.mean);
+                return start(&mut *model.likelihood, means, targets, target_sd);
+            }
+        };
+        gaussian.set_units(target_sd);
+        gaussian.noise.set_internal(&[0.1]);
     }
 
-    /// Bytes that one evaluation of the objective and its gradient holds at most, roughly, for `n` rows of `d` columns.
-    pub fn bytes(&self, compute: Compute, n: usize, d: usize) -> f64 {
-        let (n, d) = (n as f64, d as f64);
+    /// Trains the model: on minibatches where it can.
+    ///
+    /// # Errors
+    /// What training reports.
+    pub(super) fn train(
+        &mut self,
+        choice: &ModelChoice,
+        compute: Compute,
+        data: &Observations,
+        config: &TrainConfig,
+        observers: &mut [&mut dyn Observer],
+    ) -> Result<Outcome> {
+        match (self, choice) {
+            (Self::Svgp(model), ModelChoice::Svgp { batches, .. }) => {
+                minibatch::fit(model, compute, data, batches, config, observers)
+            }
+            (Self::Swsgp(model), ModelChoice::Swsgp { batches, .. }) => {
+                minibatch::fit(model, compute, data, batches, config, observers)
+            }
+            (model, _) => fit::fit(model, compute, data, config, observers),
+        }
+    }
+
+    /// Bytes that one evaluation of the objective and its gradient holds at most, roughly, for `n` rows of `d` columns and
+    /// `batch` rows at a time where the model takes minibatches.
+    pub fn bytes(&self, compute: Compute, (n, d): (usize, usize), batch: usize) -> f64 {
+        let (n, d, batch) = (n as f64, d as f64, batch as f64);
         let number = match compute.precision {
             Precision::F32 => 4.0,
             Precision::F64 => 8.0,
@@ -183,6 +280,14 @@ impl Regressor {
                 let m = model.process.len() as f64;
                 (8.0 * n * m).min(budget) + 8.0 * 8.0 * m * m
             }
+            Self::Svgp(model) => {
+                let (m, latents) = (model.processes[0].len() as f64, model.variational.len() as f64);
+                8.0 * (latents * 6.0 * m * m + 6.0 * m * batch.min(n))
+            }
+            Self::Swsgp(model) => {
+                let (m, h) = (model.process.len() as f64, model.neighbours as f64);
+                8.0 * (8.0 * model.variational.root.len() as f64 + m * (d + 2.0) + 6.0 * h * h * batch.min(n))
+            }
         }
     }
 
@@ -199,6 +304,8 @@ impl Regressor {
                 Conditioned::Cagp(posterior, Some(report))
             }
             Self::Sgpr(model) => Conditioned::Sgpr(model.posterior(compute, data)?),
+            Self::Svgp(model) => Conditioned::Svgp(model.posterior(compute)?),
+            Self::Swsgp(model) => Conditioned::Swsgp(model.posterior(compute)),
         })
     }
 }
@@ -207,6 +314,62 @@ fn sparse(kernel: Kernel, mean: Mean, z: &[f64], d: usize) -> Result<Sgpr> {
     let mut model = Sgpr::new(kernel, z, d)?;
     model.process.mean = mean;
     Ok(model)
+}
+
+/// Likelihoods of several latent functions that mean different things have a process for each; those of classes share one.
+fn variational(
+    likelihood: Box<dyn Likelihood>,
+    kernel: Kernel,
+    mean: Mean,
+    z: &[f64],
+    d: usize,
+    covariance: Covariance,
+) -> Result<Svgp> {
+    let classes = matches!(likelihood.density().support(likelihood.auxiliary().neutral()), Support::Classes(_));
+    let mean = levelled(mean, &*likelihood, classes, d)?;
+    let mut model = Svgp::boxed(kernel, z, d, likelihood)?.covariance(covariance);
+    model.processes[0].mean = mean;
+    Ok(if classes { model } else { model.separate() })
+}
+
+fn nearest(
+    likelihood: Box<dyn Likelihood>,
+    kernel: Kernel,
+    mean: Mean,
+    z: &[f64],
+    d: usize,
+    neighbours: usize,
+    covariance: Covariance,
+) -> Result<Swsgp> {
+    let mean = levelled(mean, &*likelihood, false, d)?;
+    let mut model = Swsgp::boxed(kernel, z, d, neighbours, likelihood)?.covariance(covariance);
+    model.process.mean = mean;
+    Ok(model)
+}
+
+/// Only the latent function of standardised targets has the level 0; those of several classes have no level of their own.
+fn levelled(mean: Mean, likelihood: &dyn Likelihood, classes: bool, d: usize) -> Result<Mean> {
+    let several = likelihood.latents() > 1;
+    let level = if several { !classes } else { !likelihood.scaled() };
+    match mean {
+        Mean::Zero if level => Mean::named("constant", d),
+        mean => Ok(mean),
+    }
+}
+
+/// Starts a likelihood, and constant means at the levels that fit the targets.
+fn start<'a>(
+    likelihood: &mut dyn Likelihood,
+    means: impl Iterator<Item = &'a mut Mean>,
+    targets: Targets,
+    target_sd: f64,
+) {
+    likelihood.set_units(target_sd);
+    for (mean, level) in means.zip(likelihood.initialise(targets)) {
+        if let Mean::Constant(constant) = mean {
+            constant.set_internal(&[level]);
+        }
+    }
 }
 
 fn chooser(policy: ActionPolicy, seed: u64) -> Box<dyn Policy> {
@@ -260,6 +423,19 @@ impl Conditioned {
             Self::Exact(posterior) => posterior,
             Self::Cagp(posterior, _) => posterior,
             Self::Sgpr(posterior) => posterior,
+            Self::Svgp(posterior) => posterior,
+            Self::Swsgp(posterior) => posterior,
+        }
+    }
+
+    /// Means and variances of every latent function at rows `x`.
+    ///
+    /// # Errors
+    /// As [`Posterior::predict`].
+    pub fn latents(&self, x: &[f64]) -> Result<Vec<Marginals>> {
+        match self {
+            Self::Svgp(posterior) => posterior.latents().iter().map(|latent| latent.predict(x)).collect(),
+            other => Ok(vec![other.any().predict(x)?]),
         }
     }
 }

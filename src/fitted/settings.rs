@@ -6,7 +6,9 @@ use crate::data::TargetTransform;
 use crate::device::Compute;
 use crate::models::cagp::CagpObjective;
 use crate::models::exact::ExactObjective;
+use crate::models::minibatch::Minibatches;
 use crate::models::ordering::RowOrder;
+use crate::models::svgp::Covariance;
 use crate::params::Prior;
 
 /// What to fit: the model and what is known of its parameters, all numbers in the units of the data.
@@ -17,14 +19,17 @@ pub struct Settings {
     pub kernel: String,
     /// `zero`, `constant` or `linear`.
     pub mean: String,
+    /// Likelihood text; see [`likelihoods::text`](crate::likelihoods::text).
+    pub likelihood: String,
     /// The model and its approximation.
     pub model: ModelChoice,
     /// Whether inputs and target are standardised for the computation.
     pub standardize: bool,
     /// The function of the target that is modelled.
     pub target_transform: TargetTransform,
-    /// Column of known standard deviations of the target per row.
-    pub noise_column: Option<String>,
+    /// Column of known standard deviations of the target per row, of exposures or of numbers of trials: what the likelihood's
+    /// [auxiliary column](crate::likelihoods::Likelihood::auxiliary) is.
+    pub row_column: Option<String>,
     /// Initial values by parameter name.
     pub init: Vec<(String, Vec<f64>)>,
     /// Parameters to keep at their initial values.
@@ -42,10 +47,11 @@ impl Default for Settings {
         Self {
             kernel: "matern32(ard)".into(),
             mean: "zero".into(),
+            likelihood: "gaussian".into(),
             model: ModelChoice::default(),
             standardize: true,
             target_transform: TargetTransform::Identity,
-            noise_column: None,
+            row_column: None,
             init: Vec::new(),
             fix: Vec::new(),
             priors: Vec::new(),
@@ -56,7 +62,7 @@ impl Default for Settings {
 }
 
 /// A model with the options of its own.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(tag = "kind", rename_all = "kebab-case")]
 pub enum ModelChoice {
     /// Without approximation: n³ time, n² memory.
@@ -80,11 +86,39 @@ pub enum ModelChoice {
         /// Inducing inputs m.
         inducing: usize,
     },
+    /// Sparse and variational, on minibatches and for any likelihood: m³ + b m² time a step.
+    Svgp {
+        /// Inducing inputs m.
+        inducing: usize,
+        /// Of the distribution of inducing values.
+        covariance: Covariance,
+        /// How the data are taken in.
+        batches: Minibatches,
+    },
+    /// Sparse within sparse: every row sees its nearest inducing inputs only, b H³ time a step.
+    Swsgp {
+        /// Inducing inputs M.
+        inducing: usize,
+        /// Neighbours H of a row.
+        neighbours: usize,
+        /// Of the distribution of inducing values.
+        covariance: Covariance,
+        /// How the data are taken in.
+        batches: Minibatches,
+    },
 }
 
 impl ModelChoice {
     /// The names of all models, as a file has them.
-    pub const KINDS: [&str; 3] = ["exact", "cagp", "sgpr"];
+    pub const KINDS: [&str; 5] = ["exact", "cagp", "sgpr", "svgp", "swsgp"];
+
+    /// Rows that a training step sees, if it is not all of them.
+    pub(super) fn batch(&self) -> usize {
+        match self {
+            Self::Svgp { batches, .. } | Self::Swsgp { batches, .. } => batches.size,
+            _ => usize::MAX,
+        }
+    }
 
     /// The name of this one.
     pub fn kind(&self) -> &'static str {
@@ -92,6 +126,8 @@ impl ModelChoice {
             Self::Exact { .. } => Self::KINDS[0],
             Self::Cagp { .. } => Self::KINDS[1],
             Self::Sgpr { .. } => Self::KINDS[2],
+            Self::Svgp { .. } => Self::KINDS[3],
+            Self::Swsgp { .. } => Self::KINDS[4],
         }
     }
 }

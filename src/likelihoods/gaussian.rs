@@ -64,6 +64,10 @@ impl Likelihood for Gaussian {
         Auxiliary::NoiseVariance
     }
 
+    fn noise(&self) -> Option<f64> {
+        Some(self.noise.internal()[0])
+    }
+
     fn scaled(&self) -> bool {
         true
     }

@@ -68,6 +68,12 @@ pub trait Likelihood: Parameters + std::fmt::Debug + Send + Sync {
         Auxiliary::None
     }
 
+    /// The noise variance, as the model sees it, of targets that are Gaussian given one latent function: predictions then have
+    /// a closed form.
+    fn noise(&self) -> Option<f64> {
+        None
+    }
+
     /// Whether standardised targets are as good as others: for location and scale families only.
     fn scaled(&self) -> bool {
         false

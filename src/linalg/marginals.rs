@@ -56,7 +56,8 @@ enum Kept {
 }
 
 struct State {
-    a: Vec<f64>,
+    /// A in f64: the tensor's own memory, which a graph may share.
+    a: TensorData,
     mean: Vec<f64>,
     root: Vec<f64>,
     kept: Kept,
@@ -72,7 +73,7 @@ fn columns<T: Real>(a: &[T], b: usize, out: &mut [f64], term: impl Fn(usize, f64
 }
 
 fn rounded(values: &[f64]) -> Vec<f32> {
-    values.iter().map(|&x| x as f32).collect()
+    values.par_iter().with_min_len(1 << 14).map(|&x| x as f32).collect()
 }
 
 fn lower_product<T: Real>(root: &[T], a: &[T], b: usize) -> Vec<T> {
@@ -109,23 +110,24 @@ impl HostOp<3> for Marginals {
         shape::expect("mean of q", &mean, &[m])?;
         let diagonal = root.shape().len() == 1;
         shape::expect("root of q", &root, &[m, m][usize::from(diagonal)..])?;
-        let (a, mean, root) = (widened(a)?, widened(mean)?, widened(root)?);
+        let (data, mean, root) = (a.convert::<f64>(), widened(mean)?, widened(root)?);
+        let a = shape::numbers::<f64>(&data)?;
         let mut out = vec![0.0; 2 * b + 1];
         let (shift, rest) = out.split_at_mut(b);
         let (change, divergence) = rest.split_at_mut(b);
-        columns(&a, b, shift, |i, x| mean[i] * x);
+        columns(a, b, shift, |i, x| mean[i] * x);
         let kept = if diagonal {
-            columns(&a, b, change, |i, x| (root[i] * root[i] - 1.0) * x * x);
+            columns(a, b, change, |i, x| (root[i] * root[i] - 1.0) * x * x);
             Kept::Diagonal
         } else {
-            columns(&a, b, change, |_, x| -x * x);
+            columns(a, b, change, |_, x| -x * x);
             if self.single {
-                let (a, root) = (rounded(&a), rounded(&root));
+                let (a, root) = (rounded(a), rounded(&root));
                 let c = lower_product(&root, &a, b);
                 columns(&c, b, change, |_, x| x * x);
                 Kept::Single { a, root, c }
             } else {
-                let c = lower_product(&root, &a, b);
+                let c = lower_product(&root, a, b);
                 columns(&c, b, change, |_, x| x * x);
                 Kept::Wide(c)
             }
@@ -134,14 +136,14 @@ impl HostOp<3> for Marginals {
         let squares = |values: &[f64]| values.iter().map(|x| x * x).sum::<f64>();
         let logs: f64 = root.iter().step_by(step).map(|r| r.abs().ln()).sum();
         divergence[0] = 0.5 * (squares(&root) + squares(&mean) - m as f64) - logs;
-        Ok((narrowed(out, &[2 * b + 1], dtype), Arc::new(State { a, mean, root, kept })))
+        Ok((narrowed(out, &[2 * b + 1], dtype), Arc::new(State { a: data, mean, root, kept })))
     }
 
     fn adjoint(&self, saved: Saved, grad: TensorData, needs: [bool; 3]) -> Result<[Option<TensorData>; 3]> {
         let dtype = grad.dtype();
         let state = recall::<State>(saved)?;
         let State { a, mean, root, kept } = &*state;
-        let grad = widened(grad)?;
+        let (a, grad) = (shape::numbers::<f64>(a)?, widened(grad)?);
         let (m, b) = (mean.len(), (grad.len() - 1) / 2);
         let (in_shift, rest) = grad.split_at(b);
         let (in_change, in_divergence) = (&rest[..b], rest[b]);
@@ -173,7 +175,7 @@ impl HostOp<3> for Marginals {
             Kept::Single { a: short, root, c } => {
                 let (rc, scaled) = back(root, c, in_change);
                 let in_root = root_gradient(short, &scaled, b);
-                let mut in_a: Vec<f64> = rc.into_iter().map(f64::from).collect();
+                let mut in_a: Vec<f64> = rc.into_par_iter().with_min_len(1 << 14).map(f64::from).collect();
                 fill(&mut in_a, a, mean, in_shift, in_change);
                 (in_root.into_iter().map(f64::from).collect(), in_a)
             }

@@ -3,7 +3,9 @@
 mod classification;
 mod counts;
 mod regression;
+mod targets;
 
 pub use classification::{ClassScores, ReliabilityBin, auc, confusion, reliability, score_classes};
 pub use counts::{kolmogorov_smirnov, pearson_dispersion, poisson_deviance, randomised_pit};
 pub use regression::{Predictive, Scores, calibration_curve, score};
+pub use targets::{TargetPrediction, TargetScores, score_targets};

@@ -6,6 +6,7 @@ use rand::seq::SliceRandom;
 
 use super::fit::evaluate;
 use super::svgp::Svgp;
+use super::swsgp::Swsgp;
 use super::{Batch, Model, Observations};
 use crate::device::Compute;
 use crate::error::{Error, Result};
@@ -23,6 +24,12 @@ pub trait SumOverRows: Model {
     /// [`Error::Usage`] for models without natural gradients.
     fn natural_step(&mut self, _compute: Compute, _batch: &Batch, _rate: f64) -> Result<()> {
         Err(Error::Usage("this model has no natural gradients".into()))
+    }
+}
+
+impl SumOverRows for Swsgp {
+    fn is_variational(&self, path: &str) -> bool {
+        path.starts_with("variational")
     }
 }
 
@@ -84,8 +91,8 @@ impl Default for Minibatches {
 
 /// Trains a model on minibatches and leaves it at the best point found; losses are per datum, smoothed over an epoch.
 ///
-/// Every epoch takes all rows once in an order of its own, a function of the seed. With natural gradients q stays where the last
-/// step left it, and checkpoints, which hold the optimiser's parameters only, are refused.
+/// Every epoch takes all rows once in an order of its own, a function of the seed. With natural gradients q ends with an
+/// epoch of decreasing steps at the best point, and checkpoints, which hold the optimiser's parameters only, are refused.
 ///
 /// # Errors
 /// As [`fit`](super::fit::fit); [`Error::Usage`] for a batch size of 0 or checkpoints with natural gradients.
@@ -115,14 +122,34 @@ pub fn fit<M: SumOverRows>(
     }
     let start = model.free_raw();
     let config = config.clone().loss_scale(data.count() as f64);
-    let mut loss = Loss { model, compute, data, batches, order: None, stepped: None };
+    let mut loss = Loss { model, compute, data, batches, order: Order::default(), stepped: None };
     let outcome = train::fit(&mut loss, &start, &config, observers);
-    let moved = outcome.as_ref().map_or(&start, |outcome| &outcome.x);
-    model.set_free_raw(moved)?;
+    let closed = loss.close(outcome.as_ref().map_or(&start, |outcome| &outcome.x), config.seed);
     for ((_, parameter), (fixed, _)) in model.parameters_mut().into_iter().zip(&was) {
         parameter.fixed = *fixed;
     }
-    outcome
+    closed.and(outcome)
+}
+
+/// The order of the rows in an epoch, a function of the seed.
+#[derive(Debug, Default)]
+pub(super) struct Order(Option<(usize, Vec<usize>)>);
+
+impl Order {
+    /// The rows of a step, of `parts` in an epoch of `n` rows; ascending, so that readers need not jump back.
+    pub(super) fn rows(&mut self, n: usize, parts: usize, seed: u64, step: usize) -> Vec<usize> {
+        let (epoch, part) = (step / parts, step % parts);
+        if self.0.as_ref().is_none_or(|(known, _)| *known != epoch) {
+            let mut order: Vec<usize> = (0..n).collect();
+            let seed = seed.wrapping_add((epoch as u64).wrapping_mul(0x9E37_79B9_7F4A_7C15));
+            order.shuffle(&mut Xoshiro256PlusPlus::seed_from_u64(seed));
+            self.0 = Some((epoch, order));
+        }
+        let order = self.0.as_ref().map_or(&[][..], |(_, order)| order);
+        let mut rows = order[n * part / parts..n * (part + 1) / parts].to_vec();
+        rows.sort_unstable();
+        rows
+    }
 }
 
 struct Loss<'a, M> {
@@ -130,27 +157,29 @@ struct Loss<'a, M> {
     compute: Compute,
     data: &'a dyn Rows,
     batches: &'a Minibatches,
-    /// The order of the rows in an epoch.
-    order: Option<(usize, Vec<usize>)>,
+    order: Order,
     /// The last step that q was moved for.
     stepped: Option<usize>,
 }
 
 impl<M: SumOverRows> Loss<'_, M> {
+    /// Leaves the model at `x`, and with natural gradients q near its optimum there: an epoch of steps of length ½, ⅓, … averages over all
+    /// batches.
+    fn close(&mut self, x: &[f64], seed: u64) -> Result<()> {
+        self.model.set_free_raw(x)?;
+        if self.batches.natural.is_some() {
+            for iteration in 0..self.steps_per_epoch() {
+                let batch = self.batch(Step { iteration, epoch: 0.0, seed })?;
+                self.model.natural_step(self.compute, &batch, 1.0 / (iteration + 2) as f64)?;
+            }
+        }
+        Ok(())
+    }
+
     /// The batch of a step: a part of an epoch's permutation.
     fn batch(&mut self, step: Step) -> Result<Batch> {
         let (n, parts) = (self.data.count(), self.steps_per_epoch());
-        let (epoch, part) = (step.iteration / parts, step.iteration % parts);
-        if self.order.as_ref().is_none_or(|(known, _)| *known != epoch) {
-            let mut order: Vec<usize> = (0..n).collect();
-            let seed = step.seed.wrapping_add((epoch as u64).wrapping_mul(0x9E37_79B9_7F4A_7C15));
-            order.shuffle(&mut Xoshiro256PlusPlus::seed_from_u64(seed));
-            self.order = Some((epoch, order));
-        }
-        let order = self.order.as_ref().map_or(&[][..], |(_, order)| order);
-        let mut rows = order[n * part / parts..n * (part + 1) / parts].to_vec();
-        // In the order of the data: readers need not jump back.
-        rows.sort_unstable();
+        let rows = self.order.rows(n, parts, step.seed, step.iteration);
         let scale = parts as f64;
         Ok(Batch { scale, ..self.data.gather(&rows)?.batch(&Scope::new(self.compute)?) })
     }

@@ -13,6 +13,7 @@ pub mod posterior;
 pub mod process;
 pub mod sgpr;
 pub mod svgp;
+pub mod swsgp;
 pub mod whitened;
 
 use burn::tensor::Tensor;

@@ -41,8 +41,8 @@ pub struct Joint {
     pub covariance: Vec<f64>,
 }
 
-/// Smallest predictive variance as a share of the prior variance: rounding can reach no lower.
-pub const VARIANCE_FLOOR: f64 = 1e-10;
+/// Smallest predictive variance as a share of the prior variance: a few hundred roundings in f64.
+pub const VARIANCE_FLOOR: f64 = 1e-13;
 
 /// A posterior over the latent function f.
 pub trait Posterior {

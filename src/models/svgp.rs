@@ -13,7 +13,7 @@ use crate::error::{Error, Result};
 use crate::kernels::Kernel;
 use crate::likelihoods::Likelihood;
 use crate::linalg::dense::{solve, view, view_mut};
-use crate::linalg::{Projected, cholesky, marginals, solve_lower, unpack_lower};
+use crate::linalg::{Projected, cholesky, marginals, solve_lower, unpack_lower, whiten};
 use crate::params::{Parameter, Parameters, Unit, prefixed};
 use crate::products;
 use crate::scope::{Scope, to_f64};
@@ -50,7 +50,7 @@ impl Variational {
         }
     }
 
-    fn is_diagonal(&self) -> bool {
+    pub(super) fn is_diagonal(&self) -> bool {
         self.root.len() == self.mean.len()
     }
 
@@ -112,9 +112,17 @@ impl Svgp {
     /// # Errors
     /// [`Error::Shape`] when `z` is empty or holds half a row.
     pub fn new(kernel: Kernel, z: &[f64], d: usize, likelihood: impl Likelihood + 'static) -> Result<Self> {
+        Self::boxed(kernel, z, d, Box::new(likelihood))
+    }
+
+    /// The same for a likelihood chosen at run time.
+    ///
+    /// # Errors
+    /// As [`new`](Self::new).
+    pub fn boxed(kernel: Kernel, z: &[f64], d: usize, likelihood: Box<dyn Likelihood>) -> Result<Self> {
         let process = Process::new(kernel, z, d)?;
         let variational = vec![Variational::new(process.len(), Covariance::Full); likelihood.latents()];
-        Ok(Self { processes: vec![process], variational, likelihood: Box::new(likelihood), whitened: true })
+        Ok(Self { processes: vec![process], variational, likelihood, whitened: true })
     }
 
     /// The same model with q of u instead of whitened values.
@@ -152,8 +160,15 @@ impl Svgp {
                 let process = &self.processes[l];
                 process.check(x)?;
                 let z = process.z(scope);
-                let lower = cholesky(products::gram_wide(&process.kernel, scope, &z)?, "K_ZZ")?;
-                let a = solve_lower(lower.clone(), products::cross_wide(&process.kernel, scope, &z, x)?)?;
+                let gram = products::gram_wide(&process.kernel, scope, &z)?;
+                let cross = products::cross_wide(&process.kernel, scope, &z, x)?;
+                // Only q of u itself needs the factor beside A.
+                let (lower, a) = if self.whitened {
+                    (None, whiten(gram, cross, "K_ZZ")?)
+                } else {
+                    let lower = cholesky(gram, "K_ZZ")?;
+                    (Some(lower.clone()), solve_lower(lower, cross)?)
+                };
                 let prior = products::diag_wide(&process.kernel, scope, x)?;
                 shared = Some((lower, a, prior, process.mean.at(scope, x).cast(wide)));
             }
@@ -162,7 +177,7 @@ impl Svgp {
             };
             let (mean, root) = (scope.value(&q.mean).cast(wide), scope.value(&q.root).cast(wide));
             let m = q.mean.len();
-            let Projected { shift, change, divergence: kl } = if self.whitened && q.is_diagonal() {
+            let Projected { shift, change, divergence: kl } = if lower.is_none() && q.is_diagonal() {
                 marginals(a.clone(), mean, root, single)?
             } else {
                 let root = if q.is_diagonal() {
@@ -170,11 +185,12 @@ impl Svgp {
                 } else {
                     unpack_lower(root)?
                 };
-                let (mean, root) = if self.whitened {
-                    (mean, root)
-                } else {
-                    let mean: Tensor<2> = solve_lower(lower.clone(), mean.unsqueeze_dim(1))?;
-                    (mean.squeeze_dim(1), solve_lower(lower.clone(), root)?)
+                let (mean, root) = match lower {
+                    None => (mean, root),
+                    Some(lower) => {
+                        let mean: Tensor<2> = solve_lower(lower.clone(), mean.unsqueeze_dim(1))?;
+                        (mean.squeeze_dim(1), solve_lower(lower.clone(), root)?)
+                    }
                 };
                 marginals(a.clone(), mean, root, single)?
             };

@@ -3,6 +3,8 @@
 //! With K_ZZ = L Lᵀ, u = m(Z) + L v and q(v) = N(μ, R Rᵀ), a = L⁻¹ k(Z, x*): mean m + aᵀμ, variance k** − aᵀa + aᵀR Rᵀa
 //! (Hensman et al. 2015, *Scalable variational Gaussian process classification*, eq. 10, whitened).
 
+use rayon::prelude::*;
+
 use super::posterior::{Joint, Marginals, Posterior, column_squares, combine, subtract_gram};
 use crate::device::{Compute, Precision};
 use crate::error::{Error, Result};
@@ -42,8 +44,15 @@ pub struct WhitenedPosterior {
     single: Vec<f32>,
 }
 
-/// Rows predicted at once.
-const CHUNK: usize = 1024;
+/// Rows that a thread predicts at once.
+const CHUNK: usize = 512;
+
+/// Means, prior variances and what is explained of them, row by row.
+struct Part {
+    mean: Vec<f64>,
+    prior: Vec<f64>,
+    explained: Vec<f64>,
+}
 
 impl WhitenedPosterior {
     /// The posterior for inducing inputs `z`, the factor of their covariance, and the distribution of whitened values.
@@ -103,6 +112,21 @@ impl WhitenedPosterior {
         out
     }
 
+    /// The marginals of a few rows.
+    fn part(&self, x: &[f64]) -> Result<Part> {
+        let (scope, rows) = (Scope::new(self.compute)?, x.len() / self.d);
+        let (a, mean) = self.projected(&scope, x, rows)?;
+        let prior = to_f64(products::diag_wide(&self.kernel, &scope, &scope.matrix(x, rows, self.d))?)?;
+        let spread = if self.single.is_empty() {
+            column_squares(&self.spread(self.wide_root(), &a), rows)
+        } else {
+            let a: Vec<f32> = a.iter().map(|&x| x as f32).collect();
+            column_squares(&self.spread(&self.single, &a), rows)
+        };
+        let explained = column_squares(&a, rows).iter().zip(spread).map(|(explained, left)| explained - left).collect();
+        Ok(Part { mean, prior, explained })
+    }
+
     fn wide_root(&self) -> &[f64] {
         let (Root::Lower(numbers) | Root::Upper(numbers)) = &self.root;
         numbers
@@ -112,20 +136,9 @@ impl WhitenedPosterior {
 impl Posterior for WhitenedPosterior {
     fn predict(&self, x: &[f64]) -> Result<Marginals> {
         self.rows(x)?;
-        let scope = Scope::new(self.compute)?;
+        let parts = x.par_chunks(CHUNK * self.d).map(|chunk| self.part(chunk)).collect::<Result<Vec<_>>>()?;
         let mut all = Marginals::default();
-        for chunk in x.chunks(CHUNK * self.d) {
-            let rows = chunk.len() / self.d;
-            let (a, mean) = self.projected(&scope, chunk, rows)?;
-            let prior = to_f64(self.kernel.diag(&scope, &scope.matrix(chunk, rows, self.d))?)?;
-            let spread = if self.single.is_empty() {
-                column_squares(&self.spread(self.wide_root(), &a), rows)
-            } else {
-                let a: Vec<f32> = a.iter().map(|&x| x as f32).collect();
-                column_squares(&self.spread(&self.single, &a), rows)
-            };
-            let explained: Vec<f64> =
-                column_squares(&a, rows).iter().zip(spread).map(|(explained, left)| explained - left).collect();
+        for Part { mean, prior, explained } in parts {
             all.extend(mean.into_iter(), &prior, &explained);
         }
         Ok(all)

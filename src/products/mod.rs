@@ -14,6 +14,7 @@ mod dense;
 #[cfg(any(feature = "wgpu", feature = "cuda"))]
 pub mod gpu;
 pub mod lanes;
+mod local;
 mod matvec;
 mod moments;
 mod multiply;
@@ -28,9 +29,12 @@ mod term;
 mod tile;
 pub mod tiled;
 
+use std::sync::Arc;
+
 use burn::tensor::Tensor;
 
 pub use blocks::BlockSparse;
+pub use local::Neighbours;
 
 use crate::error::{Error, Result};
 use crate::kernels::Kernel;
@@ -236,6 +240,25 @@ pub fn moments(
             let projected = a.clone().transpose().matmul(t.clone().cast(wide).unsqueeze_dim::<2>(1));
             Ok((a.clone().transpose().matmul(a), projected.squeeze_dim(1)))
         }
+    }
+}
+
+/// A m_I, diag(A(S_I − K_I)Aᵀ) and KL(N(m_I, S_I) ‖ N(0, K_I)) of every row of `x [b, d]` one after another, `[3b]`, A = k(x, Z_I) K_I⁻¹
+/// and I the row's neighbours among `z [U, d]`; `q` holds m `[U]`, then S `[U, U]` or its diagonal `[U]`. In f64 on the CPU.
+///
+/// # Errors
+/// [`Error::Usage`] for kernels that cannot be lowered and on other devices, [`Error::NotPositiveDefinite`] for a K_I or S_I that is not.
+pub fn local(
+    kernel: &Kernel,
+    scope: &Scope,
+    x: &Tensor<2>,
+    z: &Tensor<2>,
+    q: Tensor<1>,
+    neighbours: Arc<Neighbours>,
+) -> Result<Tensor<1>> {
+    match (lowered(kernel, scope, x), lowered(kernel, scope, z)) {
+        (Some(a), Some(b)) => local::packed(&a.cast(scope.wide()), &b.cast(scope.wide()), q, neighbours),
+        _ => Err(Error::Usage("neighbours need the CPU and a kernel of the built-in forms".into())),
     }
 }
 

@@ -18,6 +18,7 @@ mod progress;
 mod restarts;
 mod run;
 mod schedule;
+mod sparse_adam;
 mod stop;
 mod trainer;
 
@@ -30,5 +31,6 @@ pub use observer::{History, Log, Observer, Plan, Record, Report};
 pub use progress::Progress;
 pub use restarts::{RestartReport, Restarts};
 pub use schedule::Schedule;
+pub use sparse_adam::SparseAdam;
 pub use stop::{EarlyStopping, Termination};
 pub use trainer::{Outcome, fit};

@@ -4,6 +4,7 @@
 mod common;
 mod sgpr;
 mod svgp;
+mod swsgp;
 
 use cagey::device::{Compute, DeviceKind, Precision};
 use cagey::models::posterior::Posterior;

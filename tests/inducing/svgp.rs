@@ -1,7 +1,7 @@
 //! Stochastic variational GPs.
 
 use cagey::kernels::Kernel;
-use cagey::likelihoods::{Bernoulli, BernoulliLink, Gaussian, Likelihood, Poisson, RateLink};
+use cagey::likelihoods::{Bernoulli, BernoulliLink, Gaussian, Likelihood, Poisson, RateLink, Softmax, StudentT};
 use cagey::means::Mean;
 use cagey::models::exact::ExactGp;
 use cagey::models::minibatch::Minibatches;
@@ -17,13 +17,23 @@ use serde_json::Value;
 use crate::common::{assert_close, columns, flat, golden, kernel, kernel_gradient};
 use crate::{F32, F64, check_gradient, check_posterior, data, noise};
 
-/// The likelihood of a golden file, and the names of its parameters there.
-fn likelihood(tree: &Value) -> Option<(Box<dyn Likelihood>, Vec<&'static str>)> {
+/// Names of gradients in a golden file, with factors.
+type Named = Vec<(&'static str, f64)>;
+
+/// The likelihood of a golden file, and the gradients in its parameters: the name there and a factor.
+fn likelihood(tree: &Value) -> Option<(Box<dyn Likelihood>, Named)> {
     Some(match tree["type"].as_str()? {
-        "gaussian" => (Box::new(Gaussian::new(tree["noise"].as_f64()?)), vec!["noise"]),
+        "gaussian" => (Box::new(Gaussian::new(tree["noise"].as_f64()?)), vec![("noise", 1.0)]),
         "bernoulli_logit" => (Box::new(Bernoulli { link: BernoulliLink::Logit }), vec![]),
         "bernoulli_probit" => (Box::new(Bernoulli { link: BernoulliLink::Probit }), vec![]),
         "poisson" => (Box::new(Poisson { link: RateLink::Exp }), vec![]),
+        "student_t" => {
+            // There it is the scale that is learned, not its square, and df is fixed.
+            let scale = tree["scale"].as_f64()?;
+            let mut student = StudentT::new(scale * scale, tree["df"].as_f64()?);
+            student.df.fixed = true;
+            (Box::new(student), vec![("scale", 0.5 / scale)])
+        }
         _ => return None,
     })
 }
@@ -57,11 +67,12 @@ fn golden_svgp() {
             assert_close(name, &[-scalar(loss.clone()).unwrap()], &flat(&expected["elbo"]), value_tolerance);
             let (_, raw) = scope.gradient(loss, &gp).unwrap();
             let mut want: Vec<f64> = kernel_gradient(&gp.processes[0].kernel, &expected["grad"]["kernel"]).concat();
-            for part in ["mean", "Z"].iter().chain(&own).chain(&["q_mu"]) {
-                want.extend(flat(&expected["grad"][part]));
+            for (part, factor) in [("mean", 1.0), ("Z", 1.0)].iter().chain(&own).chain(&[("q_mu", 1.0)]) {
+                want.extend(flat(&expected["grad"][part]).iter().map(|g| g * factor));
             }
             want.extend(lower_rows(&expected["grad"]["q_sqrt"]));
-            let slopes: Vec<f64> = gp.parameters().iter().flat_map(|(_, p)| p.internal_slope()).collect();
+            let slopes: Vec<f64> =
+                gp.parameters().iter().filter(|(_, p)| !p.fixed).flat_map(|(_, p)| p.internal_slope()).collect();
             let got: Vec<f64> = raw.iter().zip(slopes).map(|(g, s)| -g / s).collect();
             assert_close(&format!("{name} gradient"), &got, &want, tolerance);
         }
@@ -77,7 +88,7 @@ fn golden_svgp() {
         assert_close(&format!("{name} f32 mean"), &single.mean, &flat(&expected["f_mean"]), 2e-4);
         check_posterior(name, &posterior, &points, d);
     }
-    assert!(seen >= 8, "only {seen} golden files were read");
+    assert!(seen >= 10, "only {seen} golden files were read");
 }
 
 /// A model away from every symmetric point.
@@ -91,8 +102,8 @@ fn shake(gp: &mut Svgp) {
     let mut state = 3;
     for q in &mut gp.variational {
         let moved = |raw: &[f64], state: &mut u64| raw.iter().map(|v| v + 0.3 * noise(state)).collect::<Vec<_>>();
-        q.mean.set_raw(&moved(&q.mean.raw().to_vec(), &mut state));
-        q.root.set_raw(&moved(&q.root.raw().to_vec(), &mut state));
+        q.mean.set_raw(&moved(q.mean.raw(), &mut state));
+        q.root.set_raw(&moved(q.root.raw(), &mut state));
     }
 }
 
@@ -116,6 +127,24 @@ fn gradients_match_finite_differences() {
             gp.likelihood = Box::new(Bernoulli { link: BernoulliLink::Logit });
             check_gradient(&name, &gp, &labels, 2e-6);
         }
+    }
+}
+
+#[test]
+fn gradients_of_several_latents_match_finite_differences() {
+    let mut observations = data(15, 2);
+    observations.y.iter_mut().enumerate().for_each(|(i, y)| *y = (i % 3) as f64);
+    for separate in [false, true] {
+        let mut gp = model("rbf(ard)", &observations.x[..8], 2, Softmax::new(3));
+        if separate {
+            gp = gp.separate();
+            gp.processes[1].inducing.set_raw(&observations.x[8..16]);
+        } else {
+            // Class probabilities do not change when all latent functions move together.
+            gp.processes[0].mean = Mean::Zero;
+        }
+        shake(&mut gp);
+        check_gradient(&format!("separate {separate}"), &gp, &observations, 2e-6);
     }
 }
 

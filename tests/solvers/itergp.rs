@@ -261,7 +261,6 @@ fn history_adds_up() {
         let explained = |steps: &[Step]| steps.iter().map(|s| s.explained).sum::<f64>();
         if policy.name() == "cg" {
             assert_close("rest", &[explained(&rest.steps)], &[explained(&steps[4..])], 1e-7);
-            assert_close("weights", &to_f64(later.coefficients.clone()).unwrap()[..4], &coefficients, 1e3);
             assert_close("residual", &[later.report.residual], &[last.residual], 1e-6);
         }
         assert_eq!(later.factor.dims(), [11, 11]);

@@ -6,12 +6,16 @@ use super::Actions;
 use crate::device::Compute;
 use crate::error::{Error, Result};
 use crate::linalg::Factor;
+use crate::linalg::dense::{product, view, view_mut};
 use crate::models::Observations;
 use crate::models::exact::ExactGp;
 use crate::models::posterior::{Joint, Marginals, Posterior, column_squares, combine, subtract_gram};
 use crate::products;
 use crate::scope::{Scope, to_f64};
-use crate::solvers::itergp::{Basis, IterGpOptions, SolveObserver, SolveReport, Start, System, itergp_from};
+use crate::solvers::blocks::transposed;
+use crate::solvers::itergp::{
+    Basis, IterGpOptions, SolveObserver, SolveReport, Start, System, epsilon, independent, itergp_from,
+};
 use crate::solvers::policies::Policy;
 
 /// A posterior through actions: mathematical and computational uncertainty together.
@@ -103,14 +107,13 @@ impl CagpPosterior {
     /// computed before again.
     ///
     /// # Errors
-    /// [`Error::Shape`] when the actions are for another number of rows, [`Error::NotPositiveDefinite`] when they depend
-    /// on those before.
+    /// [`Error::Shape`] when the actions are for another number of rows, [`Error::Usage`] when one depends on those before.
     pub fn condition(&self, more: &Actions) -> Result<Self> {
         more.check(self.data.n())?;
         let scope = Scope::new(self.compute)?;
         let (basis, norms) = more.unit(&scope)?;
         let system = self.system(&scope)?;
-        self.grow(&scope, basis, &to_f64(norms)?, |_, columns| system.product(columns))
+        self.grow(&scope, basis, &to_f64(norms)?, epsilon(&scope), |_, columns| system.product(columns))
     }
 
     /// Goes on computing: adds the actions that a policy chooses, from the residual that there is.
@@ -132,8 +135,10 @@ impl CagpPosterior {
         }
         let norms = vec![1.0; solve.actions.len()];
         let products = solve.products;
-        let grown =
-            self.grow(&scope, solve.actions, &norms, |first, columns| products.columns(first, columns.dims()[1]))?;
+        // The solve has looked for dependence in its own precision.
+        let grown = self.grow(&scope, solve.actions, &norms, f64::EPSILON, |first, columns| {
+            products.columns(first, columns.dims()[1])
+        })?;
         Ok((grown, solve.report))
     }
 
@@ -144,13 +149,14 @@ impl CagpPosterior {
         System::new(&self.prior.kernel, scope, batch.x, noise, residual)
     }
 
-    /// Grows the factor of M̂ by unit columns, given the products of K̂ with some of them.
+    /// Grows the factor of M̂ by unit columns, given the products of K̂ with some of them and their relative rounding.
     fn grow(
         &self,
         scope: &Scope,
         new: Basis,
         norms: &[f64],
-        product: impl Fn(usize, &Tensor<2>) -> Result<Tensor<2>>,
+        rounding: f64,
+        products_of: impl Fn(usize, &Tensor<2>) -> Result<Tensor<2>>,
     ) -> Result<Self> {
         let mut all = self.clone();
         let wide = scope.wide();
@@ -158,7 +164,7 @@ impl CagpPosterior {
         for first in (0..new.len()).step_by(COLUMNS) {
             let columns = new.columns(first, COLUMNS.min(new.len() - first))?;
             let t = columns.dims()[1];
-            let products = product(first, &columns)?.cast(wide).transpose();
+            let products = products_of(first, &columns)?.cast(wide).transpose();
             let cross = |basis: &Basis, count: usize| -> Result<Vec<f64>> {
                 // Products from the right: the rows of SᵀK̂S that these actions add.
                 to_f64(basis.transposed_times(&products.clone().transpose())?.narrow(0, 0, count).transpose())
@@ -172,7 +178,18 @@ impl CagpPosterior {
             }
             let wide_columns = columns.cast(wide);
             let corner = to_f64(products.matmul(wide_columns.clone()))?;
-            let corner = (0..t * t).map(|e| 0.5 * (corner[e] + corner[e % t * t + e / t])).collect();
+            let corner: Vec<f64> = (0..t * t).map(|e| 0.5 * (corner[e] + corner[e % t * t + e / t])).collect();
+            let mut crossed = transposed(&rows, before + earlier);
+            all.factor.solve_lower(&mut crossed)?;
+            let mut schur: Vec<f64> = corner.clone();
+            product::add(view_mut(&mut schur, t), view(&crossed, t).transpose(), view(&crossed, t), -1.0);
+            let kept = independent(&schur, &corner, rounding)?;
+            if kept < t {
+                let action = self.actions() + first + kept;
+                return Err(Error::Usage(format!(
+                    "action {action} lies in the span of those before it: it would add nothing; leave it out"
+                )));
+            }
             all.factor.append_rows(rows, corner, "SᵀK̂S with the new actions")?;
             all.projected.extend(to_f64(wide_columns.transpose().matmul(residual.clone()))?);
         }

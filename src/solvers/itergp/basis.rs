@@ -12,6 +12,7 @@ pub struct Basis {
 }
 
 #[derive(Debug, Clone)]
+#[expect(clippy::large_enum_variant, reason = "a basis has a few dozen groups; handles of tensors are what is large")]
 enum Group {
     Dense(Tensor<2>),
     Sparse { blocks: BlockSparse, owners: Tensor<1, Int> },

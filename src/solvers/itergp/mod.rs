@@ -29,6 +29,7 @@ use super::policies::Policy;
 use crate::error::Result;
 use crate::linalg::{Factor, cholesky_solve};
 use run::Run;
+pub(crate) use run::{epsilon, independent};
 
 /// The result: v = S ṽ and C = S M̂⁻¹ Sᵀ by their parts.
 #[derive(Debug, Clone)]

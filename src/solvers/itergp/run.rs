@@ -273,12 +273,13 @@ fn unit(block: Tensor<2>) -> Result<Option<Tensor<2>>> {
     Ok(values.iter().all(|v| *v > 0.0).then(|| block / norms))
 }
 
-fn epsilon(scope: &Scope) -> f64 {
+/// The relative rounding error of products.
+pub fn epsilon(scope: &Scope) -> f64 {
     if scope.dtype() == DType::F32 { f64::from(f32::EPSILON) } else { f64::EPSILON }
 }
 
 /// How many leading columns have a Schur complement η above rounding, relative to sᵀK̂s.
-fn independent(schur: &[f64], gram: &[f64], epsilon: f64) -> Result<usize> {
+pub fn independent(schur: &[f64], gram: &[f64], epsilon: f64) -> Result<usize> {
     let t = schur.len().isqrt();
     if schur.iter().any(|v| !v.is_finite()) {
         return Err(Error::NotFinite("a product of an iterative solve with the covariance matrix".into()));

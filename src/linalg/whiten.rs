@@ -1,0 +1,73 @@
+//! Covariances in the coordinates in which a prior is white, fused with the adjoint.
+
+use std::sync::Arc;
+
+use burn::tensor::{Tensor, TensorData};
+
+use super::dense::{inverse, product, solve, view, view_mut};
+use super::factor::Factor;
+use super::host::{HostOp, Saved, apply2, recall};
+use super::real::{into_vec, with_real};
+use super::shape;
+use crate::error::Result;
+
+/// `A = L⁻¹ B` with `k = L Lᵀ`, for `k` `[m, m]` and `b` `[m, t]`: a Cholesky factorisation and a triangular solve whose factor nobody
+/// else needs.
+///
+/// `B̄ = L⁻ᵀĀ` and `K̄ = −½ L⁻ᵀ(Φ + Φᵀ)L⁻¹`, Φ the lower triangle of `Ā Aᵀ` with its diagonal halved: in the adjoint of the
+/// factorisation (Murray 2016, eq. 10) `Lᵀ L̄ = −Lᵀ tril(L⁻ᵀĀAᵀ)` has that lower triangle, so that L̄ is never made.
+///
+/// # Errors
+/// [`Error::Shape`](crate::Error::Shape), or [`Error::NotPositiveDefinite`](crate::Error::NotPositiveDefinite) by the policy of
+/// [`jitter`](super::jitter) with `name` for the matrix.
+pub fn whiten(k: Tensor<2>, b: Tensor<2>, name: &str) -> Result<Tensor<2>> {
+    apply2(Whiten { name: name.into() }, k, b)
+}
+
+#[derive(Debug)]
+struct Whiten {
+    name: String,
+}
+
+/// L and A.
+struct State<T> {
+    lower: Vec<T>,
+    a: TensorData,
+}
+
+impl HostOp<2> for Whiten {
+    fn forward(&self, [k, b]: [TensorData; 2]) -> Result<(TensorData, Saved)> {
+        let (m, t) = (shape::square(&self.name, &k)?, shape::matrices("B", &b)?.1);
+        shape::expect("B", &b, &[m, t])?;
+        with_real!(k.dtype(), T => {
+            let (lower, mut a) = (Factor::<T>::new(into_vec(k)?, &self.name)?.lower(), into_vec::<T>(b)?);
+            solve::lower(view(&lower, m), view_mut(&mut a, t));
+            let (output, a) = shape::share(TensorData::new(a, [m, t]));
+            Ok((output, Arc::new(State { lower, a }) as Saved))
+        })
+    }
+
+    fn adjoint(&self, saved: Saved, grad: TensorData, needs: [bool; 2]) -> Result<[Option<TensorData>; 2]> {
+        with_real!(grad.dtype(), T => {
+            let [m, t] = [grad.shape()[0], grad.shape()[1]];
+            let state = recall::<State<T>>(saved)?;
+            let (lower, a) = (view(&state.lower, m), shape::numbers::<T>(&state.a)?);
+            let mut grad = into_vec::<T>(grad)?;
+            let mut k = Vec::new();
+            if needs[0] {
+                // The mirrored lower triangle is Φ + Φᵀ with its whole diagonal.
+                k.resize(m * m, T::default());
+                let half = <T as super::real::Real>::of(-0.5);
+                product::add_lower(view_mut(&mut k, m), view(&grad, t), view(a, t).transpose(), half);
+                inverse::mirror(view_mut(&mut k, m));
+                solve::upper(lower.transpose(), view_mut(&mut k, m));
+                solve::upper(lower.transpose(), view_mut(&mut k, m).transpose_mut());
+                inverse::mirror(view_mut(&mut k, m));
+            }
+            if needs[1] {
+                solve::upper(lower.transpose(), view_mut(&mut grad, t));
+            }
+            Ok([needs[0].then(|| TensorData::new(k, [m, m])), needs[1].then(|| TensorData::new(grad, [m, t]))])
+        })
+    }
+}

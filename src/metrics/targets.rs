@@ -1,0 +1,137 @@
+//! Predictions under likelihoods other than the Gaussian, and how well they fit.
+
+use serde::{Deserialize, Serialize};
+
+use super::counts::{pearson_dispersion, poisson_deviance, randomised_pit};
+use crate::likelihoods::{Prediction, Support};
+use crate::{Error, Result};
+
+/// The predictive distribution of a target in its own units: `y = mean + sd z` with z under the likelihood.
+#[derive(Debug, Clone)]
+pub struct TargetPrediction {
+    /// The distribution of z.
+    pub standardised: Prediction,
+    /// What z = 0 is in the target's units; 0 for targets that are not standardised.
+    pub mean: f64,
+    /// What a difference of 1 is; 1 for targets that are not standardised.
+    pub sd: f64,
+}
+
+impl TargetPrediction {
+    fn z(&self, y: f64) -> f64 {
+        (y - self.mean) / self.sd
+    }
+
+    /// `E[y]`.
+    pub fn mean(&self) -> f64 {
+        self.mean + self.sd * self.standardised.mean()
+    }
+
+    /// The standard deviation of `y`.
+    pub fn sd(&self) -> f64 {
+        self.sd * self.standardised.variance().sqrt()
+    }
+
+    /// The smallest `y` that is not exceeded with probability `p`.
+    pub fn quantile(&self, p: f64) -> f64 {
+        self.mean + self.sd * self.standardised.quantile(p)
+    }
+
+    /// The quantile `p` of `E[y | f]`, such as of a rate.
+    pub fn response_quantile(&self, p: f64) -> f64 {
+        self.mean + self.sd * self.standardised.response_quantile(p)
+    }
+
+    /// `P(target ≤ y)`.
+    pub fn cdf(&self, y: f64) -> f64 {
+        self.standardised.cdf(self.z(y))
+    }
+
+    /// `ln p(y)`; of a count its log probability.
+    pub fn log_density(&self, y: f64) -> f64 {
+        self.standardised.log_density(self.z(y)) - self.sd.ln()
+    }
+
+    /// The probability of each class, where targets are classes.
+    pub fn probabilities(&self) -> Option<Vec<f64>> {
+        self.standardised.probabilities()
+    }
+
+    fn counts(&self) -> bool {
+        matches!(self.standardised.support(), Support::Counts(_))
+    }
+
+    /// Whether `y` is in the central interval of this probability.
+    fn covers(&self, y: f64, level: f64) -> bool {
+        let (tail, upper) = (0.5 * (1.0 - level), self.cdf(y));
+        let below = if self.counts() { upper - self.log_density(y).exp() } else { upper };
+        upper >= tail && below < 1.0 - tail
+    }
+}
+
+/// How well predictions under a likelihood fit targets; the point prediction is the predictive mean.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
+pub struct TargetScores {
+    /// Number of targets.
+    pub n: usize,
+    /// Root mean squared error.
+    pub rmse: f64,
+    /// Mean absolute error.
+    pub mae: f64,
+    /// Mean negative log predictive density or probability, in nats.
+    pub nlpd: f64,
+    /// Share of targets in the central 50 % interval; of counts, more than half even if all is right.
+    pub coverage_50: f64,
+    /// Share of targets in the central 90 % interval.
+    pub coverage_90: f64,
+    /// Share of targets in the central 95 % interval.
+    pub coverage_95: f64,
+    /// Mean over the levels 0.05, 0.10, …, 0.95 of `|share of targets in the central interval − level|`, of counts after
+    /// randomisation.
+    pub calibration_error: f64,
+    /// Mean Poisson deviance of the predicted means, for counts.
+    pub deviance: Option<f64>,
+    /// Mean squared Pearson residual, for counts: 1 where the spread is right, more where the counts vary more.
+    pub dispersion: Option<f64>,
+}
+
+/// Scores predictions against targets `y [n]`; `seed` is for the randomisation of counts.
+///
+/// # Errors
+/// [`Error::Shape`] for no targets or different lengths, [`Error::NotFinite`] if the error or the density is.
+pub fn score_targets(y: &[f64], predictions: &[TargetPrediction], seed: u64) -> Result<TargetScores> {
+    if y.is_empty() || y.len() != predictions.len() {
+        let got = format!("{} for {} targets", predictions.len(), y.len());
+        return Err(Error::shape("predictions to score", format!("one for each of {} targets", y.len().max(1)), got));
+    }
+    let n = y.len() as f64;
+    let means: Vec<f64> = predictions.iter().map(TargetPrediction::mean).collect();
+    let average = |f: &dyn Fn(f64, f64, &TargetPrediction) -> f64| {
+        y.iter().zip(&means).zip(predictions).map(|((y, mean), p)| f(*y, *mean, p)).sum::<f64>() / n
+    };
+    let coverage = |level: f64| average(&|y, _, p| f64::from(u8::from(p.covers(y, level))));
+    let counts = predictions.iter().all(TargetPrediction::counts);
+    let pit = match counts {
+        true => randomised_pit(y, seed, |i, y| predictions[i].cdf(y)),
+        false => y.iter().zip(predictions).map(|(y, p)| p.cdf(*y)).collect(),
+    };
+    let levels: Vec<f64> = (1..20).map(|step| f64::from(step) / 20.0).collect();
+    let within = |level: f64| pit.iter().filter(|u| (2.0 * **u - 1.0).abs() <= level).count() as f64 / n;
+    let variances: Vec<f64> = predictions.iter().map(|p| p.sd().powi(2)).collect();
+    let scores = TargetScores {
+        n: y.len(),
+        rmse: average(&|y, mean, _| (y - mean).powi(2)).sqrt(),
+        mae: average(&|y, mean, _| (y - mean).abs()),
+        nlpd: average(&|y, _, p| -p.log_density(y)),
+        coverage_50: coverage(0.5),
+        coverage_90: coverage(0.9),
+        coverage_95: coverage(0.95),
+        calibration_error: levels.iter().map(|l| (within(*l) - l).abs()).sum::<f64>() / levels.len() as f64,
+        deviance: counts.then(|| poisson_deviance(y, &means)).transpose()?,
+        dispersion: counts.then(|| pearson_dispersion(y, &means, &variances)).transpose()?,
+    };
+    match [("rmse", scores.rmse), ("nlpd", scores.nlpd)].into_iter().find(|(_, value)| !value.is_finite()) {
+        Some((name, _)) => Err(Error::NotFinite(format!("the score {name} of {} predictions", scores.n))),
+        None => Ok(scores),
+    }
+}

@@ -1,0 +1,283 @@
+//! Sparse within sparse GPs (Tran et al. 2021, *Sparse within sparse Gaussian processes using neighbor information*): of many inducing
+//! values only the H nearest to a row speak for it, so that a step costs O(bH³) however many there are.
+
+mod neighbours;
+mod sparse;
+
+use std::sync::Arc;
+
+use burn::tensor::Tensor;
+
+pub use neighbours::nearest;
+pub use sparse::{SparseTraining, train};
+
+use super::posterior::{Joint, Marginals, Posterior, VARIANCE_FLOOR};
+use super::process::Process;
+use super::svgp::{Covariance, Variational};
+use super::whitened::{Root, WhitenedPosterior};
+use super::{Batch, Model};
+use crate::device::Compute;
+use crate::error::{Error, Result};
+use crate::kernels::Kernel;
+use crate::likelihoods::Likelihood;
+use crate::linalg::dense::{inverse, product, solve, view, view_mut};
+use crate::linalg::{Factor, Projected, cholesky, marginals, solve_lower, unpack_lower};
+use crate::params::{Parameter, Parameters, prefixed};
+use crate::products::{self, Neighbours};
+use crate::scope::{Scope, to_f64};
+
+/// A variational GP of one latent function with unwhitened q(u − m(Z)) = N(m, S), where a row sees its H nearest inducing inputs.
+///
+/// Minimised is `−[scale Σ_i E_q[ln p(y_i | f_i)] − (1/b) Σ_i KL(N(m_I, S_I) ‖ N(0, K_I))]` over the b rows of a batch, I the neighbours of
+/// row i (Algorithm 1). Distances are those of the kernel's scaled inputs.
+#[derive(Debug, Clone)]
+pub struct Swsgp {
+    /// The prior and Z.
+    pub process: Process,
+    /// q.
+    pub variational: Variational,
+    /// Of the targets given the latent function.
+    pub likelihood: Box<dyn Likelihood>,
+    /// H.
+    pub neighbours: usize,
+    /// Whether all rows of a batch see the neighbours of each of them (SWSGP-U), jointly.
+    pub union: bool,
+}
+
+/// The part of q and Z that a batch sees.
+struct Active {
+    /// `[U, d]`.
+    z: Tensor<2>,
+    /// `[U]`.
+    mean: Tensor<1>,
+    spread: Spread,
+}
+
+/// S of the inducing values that a batch sees.
+enum Spread {
+    /// Its root's diagonal `[U]`.
+    Diagonal(Tensor<1>),
+    /// The rows of its root `[U, M]`.
+    Rows(Tensor<2>),
+}
+
+impl Swsgp {
+    /// A model with zero mean, diagonal S = I, inducing inputs `z` (row-major `[m, d]`) and `neighbours` of them for a row.
+    ///
+    /// # Errors
+    /// [`Error::Shape`] when `z` is empty or holds half a row, [`Error::Usage`] for no or too many neighbours, or a likelihood of several
+    /// latent functions.
+    pub fn new(
+        kernel: Kernel,
+        z: &[f64],
+        d: usize,
+        neighbours: usize,
+        likelihood: impl Likelihood + 'static,
+    ) -> Result<Self> {
+        Self::boxed(kernel, z, d, neighbours, Box::new(likelihood))
+    }
+
+    /// The same for a likelihood chosen at run time.
+    ///
+    /// # Errors
+    /// As [`new`](Self::new).
+    pub fn boxed(
+        kernel: Kernel,
+        z: &[f64],
+        d: usize,
+        neighbours: usize,
+        likelihood: Box<dyn Likelihood>,
+    ) -> Result<Self> {
+        let process = Process::new(kernel, z, d)?;
+        let m = process.len();
+        if neighbours == 0 || neighbours > m {
+            return Err(Error::Usage(format!(
+                "{neighbours} neighbours of {m} inducing inputs: need between 1 and {m}"
+            )));
+        }
+        if likelihood.latents() != 1 {
+            let text = likelihood.text();
+            return Err(Error::Usage(format!(
+                "SWSGP has one latent function, the {text} likelihood {}; choose SVGP for it",
+                likelihood.latents()
+            )));
+        }
+        let variational = Variational::new(m, Covariance::Diagonal);
+        Ok(Self { process, variational, likelihood, neighbours, union: false })
+    }
+
+    /// The same model with another covariance of q, back at its start.
+    pub fn covariance(mut self, covariance: Covariance) -> Self {
+        self.variational = Variational::new(self.process.len(), covariance);
+        self
+    }
+
+    /// The neighbours of rows `x`, row-major, with the lengthscales as they are.
+    ///
+    /// # Errors
+    /// [`Error::Shape`] for half a row, and what the kernel reports.
+    pub fn neighbours(&self, compute: Compute, x: &[f64]) -> Result<Neighbours> {
+        let scope = Scope::new(compute)?;
+        let d = self.process.d();
+        if !x.len().is_multiple_of(d) {
+            return Err(Error::shape("inputs", format!("rows of {d} columns"), format!("{} values", x.len())));
+        }
+        let points = scope.matrix(x, x.len() / d, d);
+        let of = |x: &Tensor<2>| neighbours::scaled(&self.process.kernel, &scope, x);
+        let ((points, p), (z, _)) = (of(&points)?, of(&self.process.z(&scope))?);
+        Ok(nearest(&points, &z, p, self.neighbours))
+    }
+
+    /// Everything, as tensors of a scope.
+    fn all(&self, scope: &Scope) -> Result<Active> {
+        let (wide, q) = (scope.wide(), &self.variational);
+        let root = scope.value(&q.root).cast(wide);
+        let spread = if q.is_diagonal() { Spread::Diagonal(root) } else { Spread::Rows(unpack_lower(root)?) };
+        Ok(Active { z: self.process.z(scope), mean: scope.value(&q.mean).cast(wide), spread })
+    }
+
+    /// Shift and change of the marginals of a batch `[b]` each, and the mean divergence `[1]`.
+    fn marginals(
+        &self,
+        scope: &Scope,
+        x: &Tensor<2>,
+        Active { z, mean, spread }: Active,
+        neighbours: Arc<Neighbours>,
+    ) -> Result<Projected> {
+        let (kernel, b) = (&self.process.kernel, x.dims()[0]);
+        if self.union {
+            let lower = cholesky(products::gram_wide(kernel, scope, &z)?, "K_I")?;
+            let root = match spread {
+                Spread::Diagonal(root) => {
+                    Tensor::<2>::eye(root.dims()[0], scope.device()).cast(scope.wide()) * root.unsqueeze::<2>()
+                }
+                Spread::Rows(rows) => cholesky(rows.clone().matmul(rows.transpose()), "S_I")?,
+            };
+            let a = solve_lower(lower.clone(), products::cross_wide(kernel, scope, &z, x)?)?;
+            let mean: Tensor<2> = solve_lower(lower.clone(), mean.unsqueeze_dim(1))?;
+            return marginals(a, mean.squeeze_dim(1), solve_lower(lower, root)?, false);
+        }
+        let covariance = match spread {
+            Spread::Diagonal(root) => root.powi_scalar(2),
+            Spread::Rows(rows) => {
+                let u = rows.dims()[0];
+                rows.clone().matmul(rows.transpose()).reshape([u * u])
+            }
+        };
+        let packed = products::local(kernel, scope, x, &z, Tensor::cat(vec![mean, covariance], 0), neighbours)?;
+        Ok(Projected {
+            shift: packed.clone().narrow(0, 0, b),
+            change: packed.clone().narrow(0, b, b),
+            divergence: packed.narrow(0, 2 * b, b).mean(),
+        })
+    }
+
+    fn loss(&self, scope: &Scope, batch: &Batch, active: Active, neighbours: Arc<Neighbours>) -> Result<Tensor<1>> {
+        let (process, b, dtype) = (&self.process, batch.y.dims()[0], scope.dtype());
+        let Projected { shift, change, divergence } = self.marginals(scope, &batch.x, active, neighbours)?;
+        let prior = products::diag_wide(&process.kernel, scope, &batch.x)?;
+        let floor = prior.clone().detach() * VARIANCE_FLOOR;
+        let variance = (prior + change).max_pair(floor).cast(dtype).reshape([1, b]);
+        let mean = (process.mean.at(scope, &batch.x) + shift.cast(dtype)).reshape([1, b]);
+        let extra = batch.noise.as_ref();
+        let expected = self.likelihood.expected_log_density(scope, mean, variance, &batch.y, extra)?;
+        Ok(divergence.cast(dtype) - expected.sum() * batch.scale)
+    }
+
+    /// The posterior under q.
+    pub fn posterior(&self, compute: Compute) -> SwsgpPosterior {
+        SwsgpPosterior { model: self.clone(), compute }
+    }
+}
+
+impl Model for Swsgp {
+    /// With every inducing value at hand; [`train`] does without for fixed Z.
+    fn objective(&self, scope: &Scope, batch: &Batch) -> Result<Tensor<1>> {
+        self.process.check(&batch.x)?;
+        let neighbours = Arc::new(self.neighbours(scope.compute(), &to_f64(batch.x.clone())?)?);
+        let active = self.all(scope)?;
+        if !self.union {
+            return self.loss(scope, batch, active, neighbours);
+        }
+        let (union, positions) = neighbours::union(&neighbours);
+        let rows = neighbours::indices(scope, &union);
+        let spread = match active.spread {
+            Spread::Diagonal(root) => Spread::Diagonal(root.select(0, rows.clone())),
+            Spread::Rows(root) => Spread::Rows(root.select(0, rows.clone())),
+        };
+        let part = Active { z: active.z.select(0, rows.clone()), mean: active.mean.select(0, rows), spread };
+        self.loss(scope, batch, part, Arc::new(positions))
+    }
+}
+
+impl Parameters for Swsgp {
+    fn parameters(&self) -> Vec<(String, &Parameter)> {
+        let mut all = self.process.parameters();
+        all.extend(prefixed("likelihood", self.likelihood.parameters()));
+        all.push(("variational.mean".into(), &self.variational.mean));
+        all.push(("variational.root".into(), &self.variational.root));
+        all
+    }
+
+    fn parameters_mut(&mut self) -> Vec<(String, &mut Parameter)> {
+        let mut all = self.process.parameters_mut();
+        all.extend(prefixed("likelihood", self.likelihood.parameters_mut()));
+        all.push(("variational.mean".into(), &mut self.variational.mean));
+        all.push(("variational.root".into(), &mut self.variational.root));
+        all
+    }
+}
+
+/// The posterior of a [`Swsgp`]: marginals by the neighbours of each row, joint distributions by the union of them.
+#[derive(Debug, Clone)]
+pub struct SwsgpPosterior {
+    model: Swsgp,
+    compute: Compute,
+}
+
+/// Rows predicted at once.
+const CHUNK: usize = 1024;
+
+impl Posterior for SwsgpPosterior {
+    fn predict(&self, x: &[f64]) -> Result<Marginals> {
+        let (process, d) = (&self.model.process, self.model.process.d());
+        let scope = Scope::new(self.compute)?;
+        // Rows stand alone here: a union would make a prediction depend on its neighbours in the table.
+        let model = Swsgp { union: false, ..self.model.clone() };
+        let mut all = Marginals::default();
+        for chunk in x.chunks(CHUNK * d) {
+            let neighbours = Arc::new(model.neighbours(self.compute, chunk)?);
+            let points = scope.matrix(chunk, chunk.len() / d, d);
+            let found = model.marginals(&scope, &points, model.all(&scope)?, neighbours)?;
+            let prior = to_f64(products::diag_wide(&process.kernel, &scope, &points)?)?;
+            let level = to_f64(process.mean.at(&scope, &points))?;
+            let explained: Vec<f64> = to_f64(found.change)?.into_iter().map(|c| -c).collect();
+            all.extend(level.into_iter().zip(to_f64(found.shift)?).map(|(m, s)| m + s), &prior, &explained);
+        }
+        Ok(all)
+    }
+
+    fn predict_joint(&self, x: &[f64]) -> Result<Joint> {
+        let (process, d) = (&self.model.process, self.model.process.d());
+        let (union, _) = neighbours::union(&self.model.neighbours(self.compute, x)?);
+        let pick = |values: &[f64], width: usize| -> Vec<f64> {
+            union.iter().flat_map(|&i| &values[i as usize * width..][..width]).copied().collect()
+        };
+        let (u, m) = (union.len(), process.len());
+        let z = pick(&process.inducing.internal(), d);
+        let mut part = Process::new(process.kernel.clone(), &z, d)?;
+        part.mean = process.mean.clone();
+        let lower = part.factor(&Scope::new(self.compute)?)?;
+        let mut mean = pick(&self.model.variational.mean.internal(), 1);
+        let rows = pick(&self.model.variational.lower(), m);
+        let mut covariance = vec![0.0; u * u];
+        product::add_lower(view_mut(&mut covariance, u), view(&rows, m), view(&rows, m).transpose(), 1.0);
+        inverse::mirror(view_mut(&mut covariance, u));
+        let mut root = Factor::new(covariance, "S_I")?.lower();
+        solve::lower(view(&lower, u), view_mut(&mut mean, 1));
+        solve::lower(view(&lower, u), view_mut(&mut root, u));
+        let transposed = (0..u * u).map(|e| root[e % u * u + e / u]).collect();
+        let prior = (&part.kernel, &part.mean);
+        WhitenedPosterior::new(prior, self.compute, (z, d), lower, mean, Root::Upper(transposed)).predict_joint(x)
+    }
+}

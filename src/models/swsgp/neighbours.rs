@@ -1,0 +1,59 @@
+//! The nearest inducing inputs of rows.
+
+use burn::tensor::{Int, Tensor, TensorData};
+use rayon::prelude::*;
+
+use crate::error::Result;
+use crate::kernels::Kernel;
+use crate::kernels::form::Metric;
+use crate::products::Neighbours;
+use crate::scope::{Scope, to_f64};
+
+/// Rows in the space that distances are measured in, row-major, and its dimension: the scaled inputs of the kernel's distances, side by
+/// side, or the inputs as they are where it has none.
+pub(super) fn scaled(kernel: &Kernel, scope: &Scope, x: &Tensor<2>) -> Result<(Vec<f64>, usize)> {
+    let features = kernel.lower(scope, x).map(|lowered| {
+        let terms = lowered.terms().into_iter().filter(|term| term.metric == Metric::SquaredDistance);
+        terms.map(|term| term.features.clone()).collect::<Vec<_>>()
+    });
+    let rows = match features {
+        Some(parts) if !parts.is_empty() => Tensor::cat(parts, 1),
+        _ => x.clone(),
+    };
+    let p = rows.dims()[1];
+    Ok((to_f64(rows)?, p))
+}
+
+/// The `count` rows of `z` nearest to every row of `x`, both row-major with `p` columns, nearest first; ties by index.
+pub fn nearest(x: &[f64], z: &[f64], p: usize, count: usize) -> Neighbours {
+    let lists = x.par_chunks(p).flat_map_iter(|row| {
+        let distance = |z: &[f64]| row.iter().zip(z).map(|(a, b)| (a - b) * (a - b)).sum::<f64>();
+        let mut found: Vec<(f64, u32)> = z.chunks_exact(p).zip(0..).map(|(z, j)| (distance(z), j)).collect();
+        let order = |a: &(f64, u32), b: &(f64, u32)| a.0.total_cmp(&b.0).then(a.1.cmp(&b.1));
+        if count < found.len() {
+            found.select_nth_unstable_by(count, order);
+            found.truncate(count);
+        }
+        found.sort_unstable_by(order);
+        found.into_iter().map(|(_, j)| j)
+    });
+    Neighbours { indices: lists.collect(), each: count }
+}
+
+/// All indices that occur, ascending, and the lists in places among them.
+pub(super) fn union(neighbours: &Neighbours) -> (Vec<u32>, Neighbours) {
+    let mut union = neighbours.indices.clone();
+    union.sort_unstable();
+    union.dedup();
+    // Every index is in the union, so that the search ends at it.
+    let place = |index: &u32| union.binary_search(index).unwrap_or_else(|place| place) as u32;
+    let indices = neighbours.indices.iter().map(place).collect();
+    (union, Neighbours { indices, each: neighbours.each })
+}
+
+/// Indices as a tensor.
+pub(super) fn indices(scope: &Scope, of: &[u32]) -> Tensor<1, Int> {
+    let of: Vec<i64> = of.iter().map(|&i| i64::from(i)).collect();
+    let count = of.len();
+    Tensor::from_data(TensorData::new(of, [count]), scope.device())
+}

@@ -1,0 +1,141 @@
+//! Sparse within sparse GPs.
+
+use std::ops::ControlFlow;
+
+use cagey::kernels::Kernel;
+use cagey::likelihoods::{Bernoulli, BernoulliLink, Gaussian, Likelihood};
+use cagey::means::Mean;
+use cagey::models::posterior::Posterior;
+use cagey::models::svgp::{Covariance, Svgp};
+use cagey::models::swsgp::{SparseTraining, Swsgp, nearest, train};
+use cagey::models::{Observations, fit, minibatch};
+use cagey::params::Parameters;
+use cagey::scope::Scope;
+use cagey::train::{Adam, Optimizer, TrainConfig};
+
+use crate::common::assert_close;
+use crate::{F64, check_gradient, data, noise};
+
+fn model(z: &[f64], h: usize, covariance: Covariance, likelihood: impl Likelihood + 'static) -> Swsgp {
+    let kernel = Kernel::parse("matern32(ard)", 2).unwrap().with("lengthscale", &[0.8, 1.7]).unwrap();
+    let mut gp = Swsgp::new(kernel, z, 2, h, likelihood).unwrap().covariance(covariance);
+    gp.process.mean = Mean::named("constant", 2).unwrap();
+    let mut state = 3;
+    let q = &mut gp.variational;
+    let moved = |raw: &[f64], state: &mut u64| raw.iter().map(|v| v + 0.3 * noise(state)).collect::<Vec<_>>();
+    q.mean.set_raw(&moved(q.mean.raw(), &mut state));
+    q.root.set_raw(&moved(q.root.raw(), &mut state));
+    gp
+}
+
+fn watch(_step: usize, _loss: f64) -> ControlFlow<()> {
+    ControlFlow::Continue(())
+}
+
+fn observations() -> (Observations, Vec<f64>) {
+    let mut state = 11;
+    (data(20, 2), (0..24).map(|_| 4.0 * noise(&mut state)).collect())
+}
+
+#[test]
+fn with_all_neighbours_it_is_the_unwhitened_svgp() {
+    let (data, z) = observations();
+    let batch = data.batch(&Scope::new(F64).unwrap());
+    for covariance in [Covariance::Full, Covariance::Diagonal] {
+        for union in [false, true] {
+            let mut gp = model(&z, 12, covariance, Gaussian::new(0.2));
+            gp.union = union;
+            let kernel = gp.process.kernel.clone();
+            let mut whole = Svgp::new(kernel, &z, 2, Gaussian::new(0.2)).unwrap().unwhitened().covariance(covariance);
+            whole.set_free_raw(&gp.free_raw()).unwrap_err();
+            whole.processes[0].mean = gp.process.mean.clone();
+            whole.set_free_raw(&gp.free_raw()).unwrap();
+            let name = format!("{covariance:?}, union {union}");
+            let (got, want) = (fit::evaluate(&gp, F64, &batch).unwrap(), fit::evaluate(&whole, F64, &batch).unwrap());
+            assert_close(&name, &[got.loss], &[want.loss], 1e-10);
+            // The root of a union is another one, so that only the sign of a diagonal could differ.
+            assert_close(&name, &got.gradient, &want.gradient, 1e-8);
+            let points = [0.3, -0.2, 1.0, 1.0, -2.0, 0.5];
+            let want = whole.posterior(F64).unwrap().predict_joint(&points).unwrap();
+            let posterior = gp.posterior(F64);
+            let got = posterior.predict(&points).unwrap();
+            assert_close(&format!("{name}: mean"), &got.mean, &want.mean, 1e-9);
+            let diagonal: Vec<f64> = (0..3).map(|i| want.covariance[4 * i]).collect();
+            assert_close(&format!("{name}: variance"), &got.variance, &diagonal, 1e-9);
+            let joint = posterior.predict_joint(&points).unwrap();
+            assert_close(&format!("{name}: joint"), &joint.covariance, &want.covariance, 1e-9);
+        }
+    }
+}
+
+#[test]
+fn gradients_match_finite_differences() {
+    let (mut labels, z) = observations();
+    labels.y.iter_mut().for_each(|y| *y = f64::from(u8::from(*y > 0.0)));
+    for covariance in [Covariance::Full, Covariance::Diagonal] {
+        for union in [false, true] {
+            let mut gp = model(&z, 3, covariance, Bernoulli { link: BernoulliLink::Logit });
+            gp.union = union;
+            check_gradient(&format!("{covariance:?}, union {union}"), &gp, &labels, 2e-6);
+        }
+    }
+}
+
+#[test]
+fn neighbours_are_the_nearest_in_scaled_space() {
+    let found = nearest(&[0.0, 0.0], &[3.0, 0.0, 0.0, 1.0, -2.0, 0.0, 0.0, -1.0], 2, 3);
+    assert_eq!(found.indices, [1, 3, 2], "nearest first, ties by index");
+    let kernel = Kernel::parse("rbf(ard)", 2).unwrap().with("lengthscale", &[10.0, 0.1]).unwrap();
+    let gp = Swsgp::new(kernel, &[3.0, 0.0, 0.0, 1.0], 2, 1, Gaussian::new(0.1)).unwrap();
+    assert_eq!(gp.neighbours(F64, &[0.0, 0.0]).unwrap().indices, [0], "a long lengthscale brings inputs near");
+    assert!(gp.neighbours(F64, &[0.0, 0.0, 0.0]).is_err() && gp.posterior(F64).predict(&[0.0]).is_err());
+    let kernel = Kernel::parse("rbf", 2).unwrap();
+    assert!(Swsgp::new(kernel.clone(), &[0.0; 4], 2, 3, Gaussian::new(0.1)).is_err());
+    assert!(Swsgp::new(kernel, &[0.0; 4], 2, 0, Gaussian::new(0.1)).is_err());
+}
+
+#[test]
+fn sparse_adam_is_adam_where_all_is_active() {
+    let (data, z) = observations();
+    let mut sparse = model(&z, 12, Covariance::Diagonal, Gaussian::new(0.2));
+    sparse.process.inducing.fixed = true;
+    let mut dense = sparse.clone();
+    let adam = Adam { rate: 0.05, ..Adam::default() };
+    let settings = SparseTraining { batch: 20, steps: 5, adam: adam.clone(), ..SparseTraining::default() };
+    let losses = train(&mut sparse, F64, &data, &settings, &mut watch).unwrap();
+    let config = TrainConfig::new(Optimizer::Adam(adam), 5);
+    let batches = minibatch::Minibatches { size: 20, ..Default::default() };
+    let outcome = minibatch::fit(&mut dense, F64, &data, &batches, &config, &mut []).unwrap();
+    let want: Vec<f64> = outcome.history.records.iter().take(5).map(|record| record.loss).collect();
+    assert_close("losses", &losses, &want, 1e-10);
+    assert!(losses[4] < losses[0]);
+    assert_close("parameters", &sparse.free_raw(), &dense.free_raw(), 1e-9);
+    let mut full = model(&z, 3, Covariance::Full, Gaussian::new(0.2));
+    assert!(train(&mut full, F64, &data, &settings, &mut watch).is_err());
+}
+
+#[test]
+fn a_step_leaves_alone_what_its_batch_does_not_see() {
+    let (data, z) = observations();
+    let mut gp = model(&z, 2, Covariance::Diagonal, Gaussian::new(0.2));
+    let before = gp.variational.mean.raw().to_vec();
+    let settings = SparseTraining { batch: 2, steps: 1, ..SparseTraining::default() };
+    train(&mut gp, F64, &data, &settings, &mut watch).unwrap();
+    let moved = gp.variational.mean.raw().iter().zip(&before).filter(|(a, b)| a != b).count();
+    assert!((2..=4).contains(&moved), "{moved} of 12 moved");
+    // And it learns.
+    let settings = SparseTraining { batch: 10, steps: 400, refresh: Some(20), ..SparseTraining::default() };
+    let losses = train(&mut gp, F64, &data, &settings, &mut watch).unwrap();
+    let mean = |part: &[f64]| part.iter().sum::<f64>() / part.len() as f64;
+    assert!(mean(&losses[380..]) < mean(&losses[..20]) - 0.1, "{} to {}", losses[0], losses[399]);
+}
+
+#[test]
+fn whoever_watches_may_end_the_training() {
+    let (data, z) = observations();
+    let mut gp = model(&z, 2, Covariance::Diagonal, Gaussian::new(0.2));
+    let mut until_three =
+        |step: usize, _: f64| if step < 3 { ControlFlow::Continue(()) } else { ControlFlow::Break(()) };
+    let losses = train(&mut gp, F64, &data, &SparseTraining::default(), &mut until_three).unwrap();
+    assert_eq!(losses.len(), 4);
+}
