@@ -120,8 +120,7 @@ impl Fitted {
         kernel.set_units(&scale.sd, 1.0);
         initial::initialise(&mut kernel, &rows.x, d);
         let z = choose(Choice::Kmeans, &kernel, &rows.x, d, options.inducing, options.seed)?;
-        let mut model = Svgp::new(kernel, &z, d, Poisson { link: RateLink::Exp })?;
-        model.likelihood = likelihood;
+        let mut model = Svgp::boxed(kernel, &z, d, likelihood)?;
         let mut mean = Mean::named("constant", d)?;
         if let Mean::Constant(constant) = &mut mean {
             constant.set(&level);

@@ -42,6 +42,9 @@ struct Options {
     /// First learning rate of Adam [default: 0.1 (SVGP: 0.01)]; it falls to a tenth
     #[arg(long)]
     rate: Option<f64>,
+    /// First lengthscale of the standardised inputs [default: from the data]
+    #[arg(long)]
+    lengthscale: Option<f64>,
     /// Actions of computation-aware GPs
     #[arg(long, default_value_t = 512)]
     actions: usize,

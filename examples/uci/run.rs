@@ -65,6 +65,9 @@ impl Case<'_> {
             Method::Lbfgs => "lbfgs".into(),
         };
         let mut name = format!("{}-{size}-{method}-{}", self.set, self.epochs());
+        if let Some(length) = self.options.lengthscale {
+            name = format!("{name}-from-{length}");
+        }
         let Options { data_order, from_targets, projected, f64, .. } = self.options;
         let named =
             [("data-order", data_order), ("from-targets", from_targets), ("projected", projected), ("f64", f64)];
@@ -104,7 +107,11 @@ impl Case<'_> {
         if self.kind == Kind::CagpOpt && !self.options.data_order {
             rows = rows.permuted(&RowOrder::Tree.of(&rows, *actions)?)?;
         }
-        let mut kernel = Kernel::parse("matern32(ard)", d)?;
+        let text = match self.options.lengthscale {
+            Some(length) => format!("matern32({:?})", vec![length; d]),
+            None => "matern32(ard)".into(),
+        };
+        let mut kernel = Kernel::parse(&text, d)?;
         initial::initialise(&mut kernel, &rows.x, d);
         println!(
             "{} seed {}: {} training rows, {} test rows, {d} inputs",
@@ -129,7 +136,7 @@ impl Case<'_> {
             Kind::CagpCg => cagp(ActionPolicy::Cg),
             Kind::Sgpr | Kind::Svgp => ModelChoice::Sgpr { inducing: *m },
         };
-        let mut model = Regressor::new(&choice, kernel, Mean::Zero, &rows, self.seed)?;
+        let mut model = Regressor::new(&choice, Box::new(Gaussian::new(0.1)), kernel, Mean::Zero, &rows, self.seed)?;
         if let Regressor::Cagp(model) = &mut model
             && self.options.from_targets
         {
