@@ -47,7 +47,9 @@ impl Plan {
         let Inputs { x, names, extra } = Inputs::of(data, settings.row_column.as_deref())?;
         let d = names.len();
         if d == 0 {
-            return Err(Error::Data("no input column is left beside the target and the column that goes with the rows".into()));
+            return Err(Error::Data(
+                "no input column is left beside the target and the column that goes with the rows".into(),
+            ));
         }
         let named = |error| match error {
             Error::Data(problem) => Error::Data(format!("{problem} (the input columns are `{}`)", names.join("`, `"))),

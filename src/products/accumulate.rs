@@ -233,9 +233,9 @@ impl<T: Number> Forward<'_, T> {
             T::of(1.0),
             Par::rayon(0),
         );
-        for a in 0..i {
-            (0..=a).for_each(|b| ksks[a * i + b] += product[a * i + b].f64());
-        }
+        ksks.par_chunks_mut(i).zip(product.par_chunks(i)).enumerate().for_each(|(a, (ksks, product))| {
+            ksks[..=a].iter_mut().zip(product).for_each(|(total, part)| *total += part.f64());
+        });
     }
 }
 
