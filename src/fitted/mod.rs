@@ -1,6 +1,7 @@
 //! A model together with the data it was fitted to: from a table to predictions in its own units, and to one file.
 
 mod columns;
+mod conditioned;
 mod file;
 mod plan;
 mod regressor;
@@ -8,8 +9,9 @@ mod settings;
 
 use serde::{Deserialize, Serialize};
 
+pub use conditioned::Conditioned;
 pub use plan::{Cost, Plan};
-pub use regressor::{Conditioned, Regressor};
+pub use regressor::Regressor;
 pub use settings::{ActionPolicy, ModelChoice, Settings};
 
 use crate::data::{Dataset, InputScale, Schema, TargetScale};

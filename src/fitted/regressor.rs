@@ -2,25 +2,24 @@
 
 use burn::tensor::Tensor;
 
+use super::conditioned::Conditioned;
 use super::settings::{ActionPolicy, ModelChoice};
 use crate::device::{Compute, Precision};
 use crate::error::{Error, Result};
 use crate::kernels::Kernel;
 use crate::likelihoods::{Likelihood, Support, Targets};
 use crate::means::Mean;
-use crate::models::cagp::{Actions, Cagp, CagpPosterior, IterativeCagp};
-use crate::models::exact::{ExactGp, ExactPosterior};
+use crate::models::cagp::{Actions, Cagp, IterativeCagp};
+use crate::models::exact::ExactGp;
 use crate::models::inducing::{self, Choice};
-use crate::models::posterior::{Joint, Marginals, Posterior};
 use crate::models::sgpr::Sgpr;
-use crate::models::svgp::{Covariance, Svgp, SvgpPosterior};
-use crate::models::swsgp::{Swsgp, SwsgpPosterior};
-use crate::models::whitened::WhitenedPosterior;
+use crate::models::svgp::{Covariance, Svgp};
+use crate::models::swsgp::Swsgp;
 use crate::models::{Batch, Model, Observations, fit, minibatch};
 use crate::params::{Parameter, Parameters};
 use crate::scope::Scope;
 use crate::solvers::Probes;
-use crate::solvers::itergp::{IterGpOptions, SolveReport};
+use crate::solvers::itergp::IterGpOptions;
 use crate::solvers::policies::{Eigenvector, Lanczos, LanczosSeed, Pivots, Policy, Random, Residual, UnitVector};
 use crate::train::{Observer, Outcome, TrainConfig};
 
@@ -39,21 +38,6 @@ pub enum Regressor {
     Svgp(Svgp),
     /// Sparse within sparse, for any likelihood of one latent function.
     Swsgp(Swsgp),
-}
-
-/// A regression model's posterior.
-#[derive(Debug, Clone)]
-pub enum Conditioned {
-    /// Of an exact GP.
-    Exact(ExactPosterior),
-    /// Of a computation-aware GP, with how far its solve went if there was one.
-    Cagp(CagpPosterior, Option<SolveReport>),
-    /// Of a sparse GP.
-    Sgpr(WhitenedPosterior),
-    /// Of a variational GP.
-    Svgp(SvgpPosterior),
-    /// Of a sparse-within-sparse GP.
-    Swsgp(SwsgpPosterior),
 }
 
 /// Calls a method that all models have.
@@ -395,57 +379,5 @@ impl Parameters for Regressor {
 
     fn parameters_mut(&mut self) -> Vec<(String, &mut Parameter)> {
         each!(self, model => model.parameters_mut())
-    }
-}
-
-impl Conditioned {
-    /// The exact posterior.
-    ///
-    /// # Errors
-    /// [`Error::Usage`] for other models; `what` needs it.
-    pub fn exact(&self, what: &str) -> Result<&ExactPosterior> {
-        match self {
-            Self::Exact(posterior) => Ok(posterior),
-            _ => Err(Error::Usage(format!("{what} is for exact models; fit with `--model exact`"))),
-        }
-    }
-
-    /// The computation-aware posterior, if it is one.
-    pub fn computation_aware(&self) -> Option<&CagpPosterior> {
-        match self {
-            Self::Cagp(posterior, _) => Some(posterior),
-            _ => None,
-        }
-    }
-
-    fn any(&self) -> &dyn Posterior {
-        match self {
-            Self::Exact(posterior) => posterior,
-            Self::Cagp(posterior, _) => posterior,
-            Self::Sgpr(posterior) => posterior,
-            Self::Svgp(posterior) => posterior,
-            Self::Swsgp(posterior) => posterior,
-        }
-    }
-
-    /// Means and variances of every latent function at rows `x`.
-    ///
-    /// # Errors
-    /// As [`Posterior::predict`].
-    pub fn latents(&self, x: &[f64]) -> Result<Vec<Marginals>> {
-        match self {
-            Self::Svgp(posterior) => posterior.latents().iter().map(|latent| latent.predict(x)).collect(),
-            other => Ok(vec![other.any().predict(x)?]),
-        }
-    }
-}
-
-impl Posterior for Conditioned {
-    fn predict(&self, x: &[f64]) -> Result<Marginals> {
-        self.any().predict(x)
-    }
-
-    fn predict_joint(&self, x: &[f64]) -> Result<Joint> {
-        self.any().predict_joint(x)
     }
 }

@@ -2,7 +2,6 @@
 //!
 //! The file is text: a JSON header (format, version, SHA-256 of the rest), a line break and the state as JSON.
 
-use std::io::Write;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
@@ -12,6 +11,7 @@ use sha2::{Digest, Sha256};
 use super::observer::{History, Record};
 use super::run::Run;
 use super::{TrainConfig, exact};
+use crate::atomic::write_atomically;
 use crate::{Error, Result};
 
 const FORMAT: &str = "cagey-checkpoint";
@@ -73,15 +73,9 @@ impl State {
         let body = serde_json::to_string(self).map_err(damaged)?;
         let header = Header { format: FORMAT.into(), version: VERSION, sha256: digest(&body) };
         let header = serde_json::to_string(&header).map_err(damaged)?;
-        let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."));
-        let write = || -> std::io::Result<()> {
-            let mut file = tempfile::NamedTempFile::new_in(folder)?;
-            write!(file, "{header}\n{body}\n")?;
-            file.as_file().sync_all()?;
-            file.persist(path)?;
-            Ok(())
-        };
-        write().map_err(|source| Error::io(path, &source))
+        write_atomically(path, |temporary| {
+            std::fs::write(temporary, format!("{header}\n{body}\n")).map_err(|source| Error::io(path, &source))
+        })
     }
 
     /// Reads a state and checks that it can be continued with `dim` parameters under `config`.
