@@ -280,9 +280,7 @@ impl ModelOptions {
             compute: Compute::new(self.device.unwrap_or(default.kind), self.dtype),
         })
     }
-}
 
-impl ModelOptions {
     /// The same with another model and kernel.
     pub fn with(&self, model: Option<ModelName>, kernel: &str) -> Self {
         Self { model, kernel: kernel.into(), ..self.clone() }

@@ -5,6 +5,7 @@ use std::path::PathBuf;
 
 use cagey::kernels::registry::Registry;
 use cagey::kernels::{Kernel, Leaf};
+use cagey::models::posterior::Posterior;
 use serde_json::Value;
 
 /// The golden cases of a kind, from `CAGEY_GOLDEN_DIR` or `tests/golden`.
@@ -93,4 +94,33 @@ pub fn kernel_gradient(kernel: &Kernel, tree: &Value) -> Vec<Vec<f64>> {
             .collect(),
         Kernel::Transformed(_) => panic!("golden files have no transforms"),
     }
+}
+
+/// What must hold of every posterior.
+pub fn check_posterior(name: &str, posterior: &impl Posterior, x: &[f64], d: usize) {
+    let n = x.len() / d;
+    let marginals = posterior.predict(x).unwrap();
+    let joint = posterior.predict_joint(x).unwrap();
+    assert_close(&format!("{name} joint mean"), &joint.mean, &marginals.mean, 1e-10);
+    let diagonal: Vec<f64> = (0..n).map(|i| joint.covariance[i * n + i]).collect();
+    assert_close(&format!("{name} joint diagonal"), &diagonal, &marginals.variance, 1e-9);
+    assert!(marginals.variance.iter().all(|v| *v > 0.0), "{name}: variances must be positive");
+    for i in 0..n {
+        for j in 0..n {
+            assert_eq!(joint.covariance[i * n + j], joint.covariance[j * n + i], "{name}: covariance is symmetric");
+        }
+    }
+    let single: Vec<f64> = x.chunks(d).flat_map(|row| posterior.predict(row).unwrap().mean).collect();
+    assert_close(&format!("{name} row by row"), &single, &marginals.mean, 1e-10);
+    let paths = posterior.sample(x, 4000, 1).unwrap();
+    assert_eq!(paths[..3], posterior.sample(x, 3, 1).unwrap()[..]);
+    for i in 0..n {
+        let values: Vec<f64> = paths.iter().map(|path| path[i]).collect();
+        let mean = values.iter().sum::<f64>() / values.len() as f64;
+        let variance = values.iter().map(|v| (v - mean).powi(2)).sum::<f64>() / values.len() as f64;
+        let sd = marginals.variance[i].sqrt();
+        assert!((mean - marginals.mean[i]).abs() < 5.0 * sd / 63.0, "{name}: sample mean of row {i}");
+        assert!((variance / marginals.variance[i] - 1.0).abs() < 0.15, "{name}: sample variance of row {i}");
+    }
+    assert!(posterior.predict(&x[..x.len() - 1]).is_err() || d == 1, "{name}: half a row is an error");
 }

@@ -10,8 +10,9 @@ use cagey::models::{Model, Observations, fit};
 use cagey::params::Parameters;
 use cagey::scope::{Scope, scalar};
 
+use crate::common::check_posterior;
 use crate::common::{assert_close, columns, flat, golden, kernel, kernel_gradient};
-use crate::{F32, F64, check_gradient, check_posterior, data};
+use crate::{F32, F64, check_gradient, data};
 
 fn model(text: &str, z: &[f64], d: usize) -> Sgpr {
     let mut model = Sgpr::new(Kernel::parse(text, d).unwrap(), z, d).unwrap();

@@ -14,8 +14,9 @@ use cagey::scope::{Scope, scalar};
 use cagey::train::{Adam, Optimizer, Schedule, TrainConfig};
 use serde_json::Value;
 
+use crate::common::check_posterior;
 use crate::common::{assert_close, columns, flat, golden, kernel, kernel_gradient};
-use crate::{F32, F64, check_gradient, check_posterior, data, noise};
+use crate::{F32, F64, check_gradient, data, noise};
 
 /// Names of gradients in a golden file, with factors.
 type Named = Vec<(&'static str, f64)>;

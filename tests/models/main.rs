@@ -13,7 +13,7 @@ use cagey::models::posterior::Posterior;
 use cagey::models::{Model, Observations, fit};
 use cagey::params::{Constraint, Parameters, Prior};
 use cagey::scope::{Scope, scalar};
-use common::{assert_close, columns, flat, golden, kernel, kernel_gradient, rows};
+use common::{assert_close, check_posterior, columns, flat, golden, kernel, kernel_gradient};
 
 const F64: Compute = Compute { kind: DeviceKind::Flex, precision: Precision::F64 };
 const F32: Compute = Compute { kind: DeviceKind::Flex, precision: Precision::F32 };
@@ -71,38 +71,8 @@ fn golden_exact_gp() {
         let marginals = posterior.predict(&points).unwrap();
         let y_var: Vec<f64> = marginals.variance.iter().map(|v| v + gp.likelihood.noise.values()[0]).collect();
         assert_close(&format!("{name} y_var"), &y_var, &flat(&expected["y_var"]), 1e-8);
-        check_posterior(name, &posterior, &points, rows(&case["Xs"]), d);
+        check_posterior(name, &posterior, &points, d);
     }
-}
-
-/// What must hold of every posterior.
-fn check_posterior(name: &str, posterior: &impl Posterior, x: &[f64], n: usize, d: usize) {
-    let marginals = posterior.predict(x).unwrap();
-    let joint = posterior.predict_joint(x).unwrap();
-    assert_close(&format!("{name} joint mean"), &joint.mean, &marginals.mean, 1e-10);
-    let diagonal: Vec<f64> = (0..n).map(|i| joint.covariance[i * n + i]).collect();
-    assert_close(&format!("{name} joint diagonal"), &diagonal, &marginals.variance, 1e-9);
-    assert!(marginals.variance.iter().all(|v| *v > 0.0), "{name}: variances must be positive");
-    for i in 0..n {
-        for j in 0..n {
-            assert_eq!(joint.covariance[i * n + j], joint.covariance[j * n + i], "{name}: covariance is symmetric");
-        }
-    }
-    // One row at a time is the same as all at once.
-    let single: Vec<f64> = x.chunks(d).flat_map(|row| posterior.predict(row).unwrap().mean).collect();
-    assert_close(&format!("{name} row by row"), &single, &marginals.mean, 1e-10);
-    // Samples: the same for the same seed, and with the posterior's moments.
-    let paths = posterior.sample(x, 4000, 1).unwrap();
-    assert_eq!(paths[..3], posterior.sample(x, 3, 1).unwrap()[..]);
-    for i in 0..n {
-        let values: Vec<f64> = paths.iter().map(|path| path[i]).collect();
-        let mean = values.iter().sum::<f64>() / values.len() as f64;
-        let variance = values.iter().map(|v| (v - mean).powi(2)).sum::<f64>() / values.len() as f64;
-        let sd = marginals.variance[i].sqrt();
-        assert!((mean - marginals.mean[i]).abs() < 5.0 * sd / 63.0, "{name}: sample mean of row {i}");
-        assert!((variance / marginals.variance[i] - 1.0).abs() < 0.15, "{name}: sample variance of row {i}");
-    }
-    assert!(posterior.predict(&x[..x.len() - 1]).is_err() || d == 1, "{name}: half a row is an error");
 }
 
 #[test]
