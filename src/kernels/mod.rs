@@ -4,10 +4,12 @@
 //! user's own, with its [parameters](crate::params). Covariance matrices are tensors `[n, m]` of a
 //! [`Scope`], differentiable in everything; `products` has the fast way to the same matrices.
 
+mod algebra;
 pub mod form;
 pub mod initial;
 pub mod linear;
 pub mod periodic;
+mod print;
 pub mod profile;
 pub mod registry;
 pub mod stationary;
@@ -251,64 +253,6 @@ impl Kernel {
         }
     }
 
-    /// One product of kernels; factors after the first keep a variance that was not given at 1, since only the product of
-    /// the variances matters.
-    pub fn product(factors: Vec<Kernel>) -> Self {
-        let mut flat = Vec::new();
-        for factor in factors {
-            match factor {
-                Self::Product(inner) => flat.extend(inner),
-                other => flat.push(other),
-            }
-        }
-        for factor in flat.iter_mut().skip(1) {
-            if let Self::Leaf(leaf) = factor {
-                for p in leaf.parameters.iter_mut().filter(|p| p.unit == Unit::Variance && p.len() == 1 && !p.given) {
-                    p.set(&[1.0]);
-                    p.fixed = true;
-                }
-            }
-        }
-        Self::Product(flat)
-    }
-
-    /// One sum of kernels, flattened.
-    pub fn sum(terms: Vec<Kernel>) -> Self {
-        let mut flat = Vec::new();
-        for term in terms {
-            match term {
-                Self::Sum(inner) => flat.extend(inner),
-                other => flat.push(other),
-            }
-        }
-        Self::Sum(flat)
-    }
-
-    /// `factor` times this kernel: multiplies the variance of a leaf or of a product's first factor, and puts a
-    /// constant kernel before anything else.
-    pub fn scaled(mut self, factor: f64) -> Self {
-        let variance = match &mut self {
-            Self::Leaf(leaf) => leaf.parameters.iter_mut().find(|p| p.name == "variance"),
-            Self::Product(parts) => match parts.first_mut() {
-                Some(Self::Leaf(leaf)) => leaf.parameters.iter_mut().find(|p| p.name == "variance"),
-                _ => None,
-            },
-            _ => None,
-        };
-        if let Some(variance) = variance {
-            let values: Vec<f64> = variance.values().iter().map(|v| v * factor).collect();
-            variance.set(&values);
-            variance.given = true;
-            return self;
-        }
-        let mut constant = Self::leaf(linear::constant(), 1);
-        if let Self::Leaf(leaf) = &mut constant {
-            leaf.parameters[0].set(&[factor]);
-            leaf.parameters[0].given = true;
-        }
-        Self::product(vec![constant, self])
-    }
-
     /// Number of leaves.
     pub fn leaves(&self) -> usize {
         self.leaf_names().len()
@@ -388,57 +332,8 @@ impl Parameters for Kernel {
     }
 }
 
-impl std::ops::Add for Kernel {
-    type Output = Self;
-    fn add(self, other: Self) -> Self {
-        Self::sum(vec![self, other])
-    }
-}
-
-impl std::ops::Mul for Kernel {
-    type Output = Self;
-    fn mul(self, other: Self) -> Self {
-        Self::product(vec![self, other])
-    }
-}
-
-impl std::ops::Mul<f64> for Kernel {
-    type Output = Self;
-    fn mul(self, factor: f64) -> Self {
-        self.scaled(factor)
-    }
-}
-
-impl std::ops::Add for &Kernel {
-    type Output = Kernel;
-    fn add(self, other: Self) -> Kernel {
-        self.clone() + other.clone()
-    }
-}
-
-impl std::ops::Add<Kernel> for &Kernel {
-    type Output = Kernel;
-    fn add(self, other: Kernel) -> Kernel {
-        self.clone() + other
-    }
-}
-
-impl std::ops::Mul for &Kernel {
-    type Output = Kernel;
-    fn mul(self, other: Self) -> Kernel {
-        self.clone() * other.clone()
-    }
-}
-
-impl std::ops::Mul<f64> for &Kernel {
-    type Output = Kernel;
-    fn mul(self, factor: f64) -> Kernel {
-        self.clone() * factor
-    }
-}
-
 impl std::fmt::Display for Kernel {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        text::print(self, f)
+        print::print(self, f)
     }
 }
