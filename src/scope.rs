@@ -7,7 +7,7 @@ use burn::tensor::{DType, Device, Tensor, TensorData};
 
 use crate::device::Compute;
 use crate::error::{Error, Result};
-use crate::params::{Parameter, Parameters};
+use crate::params::{Constraint, Parameter, Parameters, all_finite};
 
 /// The tensors of one evaluation. Parameters live on the host; [`value`](Scope::value) brings them to the device, where a
 /// training scope records what is done with them so that [`gradient`](Scope::gradient) can follow.
@@ -78,7 +78,8 @@ impl Scope {
             .borrow_mut()
             .entry(parameter.id())
             .or_insert_with(|| {
-                let leaf = self.vector(&parameter.internal());
+                let values = TensorData::new(parameter.internal(), [parameter.len()]);
+                let leaf = Tensor::from_data(values, (&self.device, self.dtype()));
                 if parameter.fixed || !self.device.is_autodiff() { leaf } else { leaf.require_grad() }
             })
             .clone()
@@ -109,7 +110,7 @@ impl Scope {
         let tracked = loss.is_tracked();
         let mut gradients = tracked.then(|| loss.backward());
         let leaves = self.leaves.borrow();
-        let mut gradient = Vec::new();
+        let mut gradient: Vec<f64> = Vec::new();
         for (path, parameter) in parameters.parameters().into_iter().filter(|(_, p)| !p.fixed) {
             let leaf = leaves.get(&parameter.id());
             let slope = leaf.zip(gradients.as_mut()).and_then(|(leaf, gradients)| leaf.grad_remove(gradients));
@@ -117,10 +118,13 @@ impl Scope {
                 Some(tensor) => to_f64(tensor)?,
                 None => vec![0.0; parameter.len()],
             };
-            if slope.iter().any(|v| !v.is_finite()) {
+            if !all_finite(&slope) {
                 return Err(Error::NotFinite(format!("the gradient in {path}")));
             }
-            gradient.extend(slope.iter().zip(parameter.internal_slope()).map(|(g, s)| g * s));
+            match parameter.constraint() {
+                Constraint::Real => gradient.extend(slope),
+                _ => gradient.extend(slope.iter().zip(parameter.internal_slope()).map(|(g, s)| g * s)),
+            }
         }
         Ok((value, gradient))
     }

@@ -31,6 +31,18 @@ impl<T: Real> Factor<T> {
         Ok(Self { buffer, n, jitter })
     }
 
+    /// The factor with a given row-major `L`, as [`lower`](Self::lower) returned it.
+    ///
+    /// # Errors
+    /// [`Error::Shape`] if it is not square.
+    pub fn from_lower(lower: Vec<T>) -> Result<Self> {
+        let n = lower.len().isqrt();
+        if n * n != lower.len() {
+            return Err(Error::shape("a Cholesky factor", "a square matrix", format!("{} entries", lower.len())));
+        }
+        Ok(Self { buffer: lower, n, jitter: 0.0 })
+    }
+
     /// The order of the matrix.
     pub fn order(&self) -> usize {
         self.n

@@ -29,8 +29,8 @@ pub fn recall<K: Send + Sync + 'static>(saved: Saved) -> Result<Arc<K>> {
 
 /// An operation of `N` float tensors with an analytic adjoint, on host buffers.
 ///
-/// All inputs share one dtype (f32 or f64). The output usually has the same; the adjoint gets the gradient in the output's
-/// dtype and returns gradients in the inputs'.
+/// Inputs are f32 or f64, as a rule all of one dtype. The output usually has the same; the adjoint gets the gradient in the
+/// output's dtype and returns gradients in the inputs'.
 pub trait HostOp<const N: usize>: std::fmt::Debug + Send + Sync + 'static {
     /// The output, and what the adjoint needs.
     fn forward(&self, inputs: [TensorData; N]) -> Result<(TensorData, Saved)>;
@@ -140,7 +140,7 @@ struct State<const N: usize> {
     call: Call<N>,
     saved: Option<Saved>,
     shapes: [Vec<usize>; N],
-    dtype: DType,
+    dtypes: [DType; N],
 }
 
 fn tracked<B: Backend, C: CheckpointStrategy, const N: usize>(
@@ -149,11 +149,11 @@ fn tracked<B: Backend, C: CheckpointStrategy, const N: usize>(
 ) -> FloatTensor<Autodiff<B, C>> {
     let shapes = inputs.each_ref().map(|t| t.shape().to_vec());
     let nodes = inputs.each_ref().map(|t| t.node());
-    let dtype = inputs[0].dtype();
+    let dtypes = inputs.each_ref().map(|t| t.dtype());
     match Backward::<B, N>::prepare::<C>(Adjoint, nodes).compute_bound().stateful() {
         OpsKind::Tracked(prep) => {
             let (output, saved) = call.run::<B>(inputs.map(|t| t.into_primitive()));
-            prep.finish(State { call, saved, shapes, dtype }, output)
+            prep.finish(State { call, saved, shapes, dtypes }, output)
         }
         OpsKind::UnTracked(prep) => prep.finish(call.run::<B>(inputs.map(|t| t.into_primitive())).0),
     }
@@ -165,12 +165,12 @@ impl<B: Backend, const N: usize> Backward<B, N> for Adjoint {
     fn backward(self, ops: Ops<State<N>, N>, grads: &mut Gradients, _checkpointer: &mut Checkpointer) {
         let grad = grads.consume::<B>(&ops.node);
         let device = grad.device();
-        let State { call, saved, shapes, dtype } = ops.state;
+        let State { call, saved, shapes, dtypes } = ops.state;
         let needs = ops.parents.each_ref().map(Option::is_some);
         let gradients = saved
             .ok_or_else(|| Error::NotFinite("the output of a failed operation".into()))
             .and_then(|saved| call.op.adjoint(saved, read::<B>(grad)?, needs))
-            .unwrap_or_else(|_| std::array::from_fn(|i| needs[i].then(|| nan(&shapes[i], dtype))));
+            .unwrap_or_else(|_| std::array::from_fn(|i| needs[i].then(|| nan(&shapes[i], dtypes[i]))));
         for (parent, gradient) in ops.parents.into_iter().zip(gradients) {
             if let (Some(parent), Some(gradient)) = (parent, gradient) {
                 grads.register::<B>(parent.id, B::float_from_data(gradient, &device));

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use burn::tensor::{Tensor, TensorData};
 
 use super::host::{HostOp, Saved, apply1};
-use super::real::{into_vec, with_real};
+use super::real::{Real, into_vec, with_real};
 use crate::error::{Error, Result};
 
 /// The lower triangular `[m, m]` matrix whose rows, up to the diagonal, stand one after another in `packed` `[m(m + 1)/2]`.
@@ -25,6 +25,24 @@ fn order(length: usize) -> Result<usize> {
     Err(Error::shape("packed triangle", "m(m + 1)/2 numbers", length.to_string()))
 }
 
+/// The full matrix of a packed triangle.
+pub(super) fn unpacked<T: Real>(packed: &[T]) -> Result<Vec<T>> {
+    let m = order(packed.len())?;
+    let mut full = vec![T::of(0.0); m * m];
+    let mut rest = packed;
+    for (i, row) in full.chunks_exact_mut(m.max(1)).enumerate() {
+        let (own, behind) = rest.split_at(i + 1);
+        row[..=i].copy_from_slice(own);
+        rest = behind;
+    }
+    Ok(full)
+}
+
+/// The rows up to the diagonal of a matrix of order m.
+pub(super) fn packed<T: Real>(full: &[T], m: usize) -> Vec<T> {
+    full.chunks_exact(m.max(1)).enumerate().flat_map(|(i, row)| &row[..=i]).copied().collect()
+}
+
 #[derive(Debug)]
 struct Unpack;
 
@@ -33,14 +51,7 @@ impl HostOp<1> for Unpack {
         with_real!(packed.dtype(), T => {
             let packed = into_vec::<T>(packed)?;
             let m = order(packed.len())?;
-            let mut full = vec![T::default(); m * m];
-            let mut rest = packed.as_slice();
-            for (i, row) in full.chunks_exact_mut(m.max(1)).enumerate() {
-                let (own, behind) = rest.split_at(i + 1);
-                row[..=i].copy_from_slice(own);
-                rest = behind;
-            }
-            Ok((TensorData::new(full, [m, m]), Arc::new(()) as Saved))
+            Ok((TensorData::new(unpacked(&packed)?, [m, m]), Arc::new(()) as Saved))
         })
     }
 
@@ -48,8 +59,7 @@ impl HostOp<1> for Unpack {
         with_real!(grad.dtype(), T => {
             let m = grad.shape()[0];
             let grad = into_vec::<T>(grad)?;
-            let packed: Vec<T> =
-                grad.chunks_exact(m.max(1)).enumerate().flat_map(|(i, row)| &row[..=i]).copied().collect();
+            let packed = packed(&grad, m);
             let length = packed.len();
             Ok([Some(TensorData::new(packed, [length]))])
         })

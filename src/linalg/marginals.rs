@@ -1,4 +1,4 @@
-//! Marginals of a latent function from whitened inducing values, and the divergence of their distribution, in one operation.
+//! Marginals of a latent function from whitened inducing values, and the divergence of their distribution.
 
 use std::sync::Arc;
 
@@ -7,7 +7,7 @@ use rayon::prelude::*;
 
 use super::dense::{product, triangular, view, view_mut};
 use super::host::{HostOp, Saved, apply3, recall};
-use super::real::{Real, narrowed, widened};
+use super::real::{Real, narrowed, rounded, widened};
 use super::shape;
 use crate::error::Result;
 
@@ -25,45 +25,129 @@ pub struct Projected {
     pub divergence: Tensor<1>,
 }
 
+impl Projected {
+    /// From all three side by side `[2b + 1]`.
+    pub(super) fn apart(packed: &Tensor<1>) -> Self {
+        let b = (packed.dims()[0] - 1) / 2;
+        let part = |first, count| packed.clone().narrow(0, first, count);
+        Self { shift: part(0, b), change: part(b, b), divergence: part(2 * b, 1) }
+    }
+}
+
 /// The marginals for A `[m, b]`, μ `[m]` and R, lower triangular `[m, m]` or a diagonal `[m]`.
 ///
-/// About 6m²b operations forward and in reverse; those with R are done in f32 if `single`, where A, whose columns are
-/// no longer than the prior's standard deviations, is exact enough. With cotangents s̄, c̄, κ̄ and C = RᵀA:
-/// `Ā = μ s̄ᵀ + 2(RC − A) diag(c̄)`, `R̄ = tril(2A diag(c̄) Cᵀ) + κ̄(R − diag(1/R))`, `μ̄ = A s̄ + κ̄ μ`.
+/// About 6m²b operations forward and in reverse, done in f32 if `single`, where A, whose columns are no longer than the
+/// prior's standard deviations, is exact enough.
 ///
 /// # Errors
 /// [`Error::Shape`](crate::Error::Shape) when shapes disagree.
 pub fn marginals<const D: usize>(a: Tensor<2>, mean: Tensor<1>, root: Tensor<D>, single: bool) -> Result<Projected> {
-    let b = a.dims()[1];
     let packed: Tensor<1> = apply3(Marginals { single }, a, mean, root)?;
-    Ok(Projected {
-        shift: packed.clone().narrow(0, 0, b),
-        change: packed.clone().narrow(0, b, b),
-        divergence: packed.narrow(0, 2 * b, 1),
-    })
+    Ok(Projected::apart(&packed))
 }
 
-#[derive(Debug)]
-struct Marginals {
-    single: bool,
+/// R.
+pub(super) enum Root<T> {
+    /// Its diagonal `[m]`.
+    Diagonal(Vec<T>),
+    /// Row-major `[m, m]`, zeros above the diagonal.
+    Lower(Vec<T>),
 }
 
-/// R and C = RᵀA.
-enum Kept {
-    Diagonal,
-    Wide(Vec<f64>),
-    Single { a: Vec<f32>, root: Vec<f32>, c: Vec<f32> },
+/// μ and R.
+pub(super) struct Normal<T> {
+    pub mean: Vec<f64>,
+    pub root: Root<T>,
 }
 
-struct State {
-    /// A in f64: the tensor's own memory, which a graph may share.
-    a: TensorData,
-    mean: Vec<f64>,
-    root: Vec<f64>,
-    kept: Kept,
+/// Gradients in A `[m, b]`, μ `[m]` and R as it came, zeros above a diagonal.
+pub(super) struct Slopes<T> {
+    pub a: Vec<T>,
+    pub mean: Vec<f64>,
+    pub root: Vec<T>,
 }
 
-/// Σ_i weight_i g(a_ij) for the columns of a row-major matrix.
+impl<T: Real> Normal<T> {
+    /// The marginals and the divergence side by side `[2b + 1]`, and C = RᵀA `[m, b]` (nothing for a diagonal).
+    pub(super) fn marginals(&self, a: &[T], b: usize) -> (Vec<f64>, Vec<T>) {
+        let Self { mean, root } = self;
+        let m = mean.len();
+        let mut out = vec![0.0; 2 * b + 1];
+        let (shift, rest) = out.split_at_mut(b);
+        let (change, divergence) = rest.split_at_mut(b);
+        columns(a, b, shift, |i, x| mean[i] * x);
+        let (numbers, step, c) = match root {
+            Root::Diagonal(root) => {
+                columns(a, b, change, |i, x| (root[i].f64().powi(2) - 1.0) * x * x);
+                (root, 1, Vec::new())
+            }
+            Root::Lower(root) => {
+                let mut c = vec![T::of(0.0); a.len()];
+                triangular::upper(view_mut(&mut c, b), view(root, m).transpose(), view(a, b));
+                columns(a, b, change, |_, x| -x * x);
+                columns(&c, b, change, |_, x| x * x);
+                (root, m + 1, c)
+            }
+        };
+        let squares = mean.iter().map(|x| x * x).sum::<f64>() + numbers.iter().map(|x| x.f64().powi(2)).sum::<f64>();
+        let logs: f64 = numbers.iter().step_by(step).map(|r| r.f64().abs().ln()).sum();
+        divergence[0] = 0.5 * (squares - m as f64) - logs;
+        (out, c)
+    }
+
+    /// The adjoint. With cotangents s̄, c̄, κ̄: `Ā = μ s̄ᵀ + 2(RC − A) diag(c̄)`, `R̄ = tril(2A diag(c̄) Cᵀ) + κ̄(R − diag(1/R))`,
+    /// `μ̄ = A s̄ + κ̄ μ`.
+    pub(super) fn adjoint(&self, a: &[T], c: &[T], grad: &[f64]) -> Slopes<T> {
+        let Self { mean, root } = self;
+        let (m, b) = (mean.len(), (grad.len() - 1) / 2);
+        let (in_shift, rest) = grad.split_at(b);
+        let (in_change, in_divergence) = (&rest[..b], rest[b]);
+        let mut in_mean = vec![0.0; m];
+        in_mean.par_iter_mut().zip(a.par_chunks(b)).zip(mean).for_each(|((out, a), mean)| {
+            *out = in_divergence * mean + a.iter().zip(in_shift).map(|(a, g)| a.f64() * g).sum::<f64>();
+        });
+        let [shift, twice] = [in_shift, in_change].map(|g| g.iter().map(|g| T::of(*g)).collect::<Vec<T>>());
+        let twice: Vec<T> = twice.into_iter().map(|g| g + g).collect();
+        let mut in_a = vec![T::of(0.0); a.len()];
+        let (mut in_root, numbers, step) = match root {
+            Root::Diagonal(root) => {
+                let mut in_root = vec![T::of(0.0); m];
+                let rows = in_a.par_chunks_mut(b).zip(a.par_chunks(b)).zip(&mut in_root).zip(mean).zip(root);
+                rows.for_each(|((((out, a), in_root), mean), root)| {
+                    let (mean, less) = (T::of(*mean), *root * *root - T::of(1.0));
+                    let mut squares = 0.0;
+                    for (((out, a), s), c) in out.iter_mut().zip(a).zip(&shift).zip(&twice) {
+                        *out = mean * *s + less * *a * *c;
+                        squares += (*c * *a * *a).f64();
+                    }
+                    *in_root = T::of(root.f64() * squares);
+                });
+                (in_root, root, 1)
+            }
+            Root::Lower(root) => {
+                triangular::lower(view_mut(&mut in_a, b), view(root, m), view(c, b));
+                let mut scaled = c.to_vec();
+                let rows = in_a.par_chunks_mut(b).zip(scaled.par_chunks_mut(b)).zip(a.par_chunks(b)).zip(mean);
+                rows.for_each(|(((out, c), a), mean)| {
+                    let mean = T::of(*mean);
+                    for ((((out, c), a), s), g) in out.iter_mut().zip(c).zip(a).zip(&shift).zip(&twice) {
+                        *out = mean * *s + (*out - *a) * *g;
+                        *c *= *g;
+                    }
+                });
+                let mut in_root = vec![T::of(0.0); m * m];
+                product::add_lower(view_mut(&mut in_root, m), view(a, b), view(&scaled, b).transpose(), T::of(1.0));
+                (in_root, root, m + 1)
+            }
+        };
+        let in_divergence = T::of(in_divergence);
+        in_root.iter_mut().zip(numbers).for_each(|(out, r)| *out += in_divergence * *r);
+        in_root.iter_mut().zip(numbers).step_by(step).for_each(|(out, r)| *out -= in_divergence / *r);
+        Slopes { a: in_a, mean: in_mean, root: in_root }
+    }
+}
+
+/// Adds Σ_i term(i, a_ij) to out_j, for the columns of a row-major matrix.
 fn columns<T: Real>(a: &[T], b: usize, out: &mut [f64], term: impl Fn(usize, f64) -> f64 + Sync) {
     out.par_chunks_mut(COLUMNS).enumerate().for_each(|(block, out)| {
         for (i, row) in a.chunks_exact(b.max(1)).enumerate() {
@@ -72,35 +156,33 @@ fn columns<T: Real>(a: &[T], b: usize, out: &mut [f64], term: impl Fn(usize, f64
     });
 }
 
-fn rounded(values: &[f64]) -> Vec<f32> {
-    values.par_iter().with_min_len(1 << 14).map(|&x| x as f32).collect()
+#[derive(Debug)]
+struct Marginals {
+    single: bool,
 }
 
-fn lower_product<T: Real>(root: &[T], a: &[T], b: usize) -> Vec<T> {
-    let m = a.len() / b;
-    let mut c = vec![T::of(0.0); a.len()];
-    triangular::upper(view_mut(&mut c, b), view(root, m).transpose(), view(a, b));
-    c
+struct State<T> {
+    /// A: if of the tensor's own type, its own memory, which a graph may share.
+    a: TensorData,
+    c: Vec<T>,
+    normal: Normal<T>,
 }
 
-/// RC, and C with its columns times 2c̄.
-fn back<T: Real>(root: &[T], c: &[T], grad: &[f64]) -> (Vec<T>, Vec<T>) {
-    let b = grad.len();
-    let m = c.len() / b;
-    let mut rc = vec![T::of(0.0); c.len()];
-    triangular::lower(view_mut(&mut rc, b), view(root, m), view(c, b));
-    let twice: Vec<T> = grad.iter().map(|g| T::of(2.0 * g)).collect();
-    let mut scaled = c.to_vec();
-    scaled.par_chunks_mut(b).for_each(|row| row.iter_mut().zip(&twice).for_each(|(x, &g)| *x *= g));
-    (rc, scaled)
-}
+impl Marginals {
+    fn value<T: Real>(a: TensorData, mean: TensorData, root: TensorData) -> Result<(Vec<f64>, Saved)> {
+        let (b, diagonal) = (a.shape()[1], root.shape().len() == 1);
+        let numbers = rounded::<T, f64>(&widened(root)?);
+        let root = if diagonal { Root::Diagonal(numbers) } else { Root::Lower(numbers) };
+        let (a, normal) = (a.convert::<T>(), Normal { mean: widened(mean)?, root });
+        let (out, c) = normal.marginals(shape::numbers(&a)?, b);
+        Ok((out, Arc::new(State { a, c, normal })))
+    }
 
-/// tril(A (scaled C)ᵀ).
-fn root_gradient<T: Real>(a: &[T], scaled: &[T], b: usize) -> Vec<T> {
-    let m = a.len() / b;
-    let mut root = vec![T::of(0.0); m * m];
-    product::add_lower(view_mut(&mut root, m), view(a, b), view(scaled, b).transpose(), T::of(1.0));
-    root
+    fn slopes<T: Real>(saved: Saved, grad: &[f64]) -> Result<[Vec<f64>; 3]> {
+        let state = recall::<State<T>>(saved)?;
+        let Slopes { a, mean, root } = state.normal.adjoint(shape::numbers(&state.a)?, &state.c, grad);
+        Ok([rounded(&a), mean, rounded(&root)])
+    }
 }
 
 impl HostOp<3> for Marginals {
@@ -110,94 +192,21 @@ impl HostOp<3> for Marginals {
         shape::expect("mean of q", &mean, &[m])?;
         let diagonal = root.shape().len() == 1;
         shape::expect("root of q", &root, &[m, m][usize::from(diagonal)..])?;
-        let (data, mean, root) = (a.convert::<f64>(), widened(mean)?, widened(root)?);
-        let a = shape::numbers::<f64>(&data)?;
-        let mut out = vec![0.0; 2 * b + 1];
-        let (shift, rest) = out.split_at_mut(b);
-        let (change, divergence) = rest.split_at_mut(b);
-        columns(a, b, shift, |i, x| mean[i] * x);
-        let kept = if diagonal {
-            columns(a, b, change, |i, x| (root[i] * root[i] - 1.0) * x * x);
-            Kept::Diagonal
-        } else {
-            columns(a, b, change, |_, x| -x * x);
-            if self.single {
-                let (a, root) = (rounded(a), rounded(&root));
-                let c = lower_product(&root, &a, b);
-                columns(&c, b, change, |_, x| x * x);
-                Kept::Single { a, root, c }
-            } else {
-                let c = lower_product(&root, a, b);
-                columns(&c, b, change, |_, x| x * x);
-                Kept::Wide(c)
-            }
-        };
-        let step = if diagonal { 1 } else { m + 1 };
-        let squares = |values: &[f64]| values.iter().map(|x| x * x).sum::<f64>();
-        let logs: f64 = root.iter().step_by(step).map(|r| r.abs().ln()).sum();
-        divergence[0] = 0.5 * (squares(&root) + squares(&mean) - m as f64) - logs;
-        Ok((narrowed(out, &[2 * b + 1], dtype), Arc::new(State { a: data, mean, root, kept })))
+        let (out, saved) =
+            if self.single { Self::value::<f32>(a, mean, root)? } else { Self::value::<f64>(a, mean, root)? };
+        Ok((narrowed(out, &[2 * b + 1], dtype), saved))
     }
 
     fn adjoint(&self, saved: Saved, grad: TensorData, needs: [bool; 3]) -> Result<[Option<TensorData>; 3]> {
         let dtype = grad.dtype();
-        let state = recall::<State>(saved)?;
-        let State { a, mean, root, kept } = &*state;
-        let (a, grad) = (shape::numbers::<f64>(a)?, widened(grad)?);
-        let (m, b) = (mean.len(), (grad.len() - 1) / 2);
-        let (in_shift, rest) = grad.split_at(b);
-        let (in_change, in_divergence) = (&rest[..b], rest[b]);
-
-        let mut in_mean = vec![0.0; m];
-        in_mean.par_iter_mut().zip(a.par_chunks(b)).zip(mean).for_each(|((out, a), mean)| {
-            *out = in_divergence * mean + a.iter().zip(in_shift).map(|(a, g)| a * g).sum::<f64>();
-        });
-        let (mut in_root, in_a) = match kept {
-            Kept::Diagonal => {
-                let mut in_a = vec![0.0; a.len()];
-                let mut in_root = vec![0.0; m];
-                let rows = in_a.par_chunks_mut(b).zip(a.par_chunks(b)).zip(&mut in_root).zip(mean).zip(root);
-                rows.for_each(|((((out, a), in_root), mean), root)| {
-                    let factor = 2.0 * (root * root - 1.0);
-                    for (((out, a), s), c) in out.iter_mut().zip(a).zip(in_shift).zip(in_change) {
-                        *out = mean * s + factor * a * c;
-                        *in_root += 2.0 * root * c * a * a;
-                    }
-                });
-                (in_root, in_a)
-            }
-            Kept::Wide(c) => {
-                let (mut rc, scaled) = back(root, c, in_change);
-                let in_root = root_gradient(a, &scaled, b);
-                fill(&mut rc, a, mean, in_shift, in_change);
-                (in_root, rc)
-            }
-            Kept::Single { a: short, root, c } => {
-                let (rc, scaled) = back(root, c, in_change);
-                let in_root = root_gradient(short, &scaled, b);
-                let mut in_a: Vec<f64> = rc.into_par_iter().with_min_len(1 << 14).map(f64::from).collect();
-                fill(&mut in_a, a, mean, in_shift, in_change);
-                (in_root.into_iter().map(f64::from).collect(), in_a)
-            }
-        };
-        let diagonal = matches!(kept, Kept::Diagonal);
-        let step = if diagonal { 1 } else { m + 1 };
-        in_root.iter_mut().zip(root).for_each(|(out, r)| *out += in_divergence * r);
-        in_root.iter_mut().zip(root).step_by(step).for_each(|(out, r)| *out -= in_divergence / r);
-        Ok([
-            needs[0].then(|| narrowed(in_a, &[m, b], dtype)),
-            needs[1].then(|| narrowed(in_mean, &[m], dtype)),
-            needs[2].then(|| narrowed(in_root, &[m, m][usize::from(diagonal)..], dtype)),
-        ])
+        let grad = widened(grad)?;
+        let slopes = if self.single { Self::slopes::<f32>(saved, &grad)? } else { Self::slopes::<f64>(saved, &grad)? };
+        let (m, b) = (slopes[1].len(), (grad.len() - 1) / 2);
+        let diagonal = slopes[2].len() == m;
+        let shapes: [&[usize]; 3] = [&[m, b], &[m], &[m, m][usize::from(diagonal)..]];
+        let mut all = slopes.into_iter().zip(shapes).zip(needs);
+        Ok(std::array::from_fn(|_| {
+            all.next().and_then(|((slope, shape), needed)| needed.then(|| narrowed(slope, shape, dtype)))
+        }))
     }
-}
-
-/// From RC to `Ā = μ s̄ᵀ + 2(RC − A) diag(c̄)`.
-fn fill(rc: &mut [f64], a: &[f64], mean: &[f64], in_shift: &[f64], in_change: &[f64]) {
-    let b = in_shift.len();
-    rc.par_chunks_mut(b).zip(a.par_chunks(b)).zip(mean).for_each(|((out, a), mean)| {
-        for (((out, a), s), c) in out.iter_mut().zip(a).zip(in_shift).zip(in_change) {
-            *out = mean * s + 2.0 * (*out - a) * c;
-        }
-    });
 }

@@ -1,6 +1,9 @@
 //! The two number types of the host operations.
 
+use std::any::Any;
+
 use burn::tensor::{DType, Element, TensorData};
+use rayon::prelude::*;
 
 use crate::error::{Error, Result};
 
@@ -57,6 +60,20 @@ pub fn widened(data: TensorData) -> Result<Vec<f64>> {
 /// Numbers as a host tensor of another float type.
 pub fn narrowed(values: Vec<f64>, shape: &[usize], dtype: DType) -> TensorData {
     TensorData::new(values, shape.to_vec()).convert_dtype(dtype)
+}
+
+/// Numbers in another float type.
+pub fn rounded<T: Real, W: Real>(values: &[W]) -> Vec<T> {
+    values.par_iter().with_min_len(1 << 14).map(|x| T::of(x.f64())).collect()
+}
+
+/// Numbers in another float type: the same memory where that is their own.
+pub fn into_real<T: Real, W: Real>(values: Vec<T>) -> Vec<W> {
+    let values: Box<dyn Any> = Box::new(values);
+    match values.downcast::<Vec<W>>() {
+        Ok(same) => *same,
+        Err(other) => other.downcast_ref::<Vec<T>>().map(|values| rounded(values)).unwrap_or_default(),
+    }
 }
 
 /// The error for a tensor that is neither f32 nor f64.

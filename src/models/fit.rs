@@ -4,6 +4,7 @@ use super::{Batch, Model, Observations};
 use crate::device::Compute;
 use crate::error::{Error, Result};
 use crate::linalg::jitter::watch;
+use crate::params::Parameters;
 use crate::scope::Scope;
 use crate::train::{self, Evaluation, Objective, Observer, Outcome, Step, TrainConfig};
 
@@ -36,15 +37,22 @@ pub fn fit<M: Model>(
 pub fn evaluate<M: Model>(model: &M, compute: Compute, batch: &Batch) -> Result<Evaluation> {
     let scope = Scope::training(compute)?;
     let loss = model.objective(&scope, batch)?;
-    let (mut loss, mut gradient) = scope.gradient(loss, model)?;
-    let mut at = 0;
+    let (loss, mut gradient) = scope.gradient(loss, model)?;
+    let priors = add_priors(model, &mut gradient);
+    Ok(Evaluation { loss: loss + priors, gradient })
+}
+
+/// The negative log priors of all free parameters, their slopes added to the gradient.
+pub(super) fn add_priors(model: &impl Parameters, gradient: &mut [f64]) -> f64 {
+    let (mut at, mut total) = (0, 0.0);
     for (_, parameter) in model.parameters().into_iter().filter(|(_, p)| !p.fixed) {
-        let (value, slopes) = parameter.neg_log_prior();
-        loss += value;
-        gradient[at..at + slopes.len()].iter_mut().zip(&slopes).for_each(|(g, s)| *g += s);
-        at += slopes.len();
+        if let Some((value, slopes)) = parameter.neg_log_prior() {
+            total += value;
+            gradient[at..].iter_mut().zip(&slopes).for_each(|(g, s)| *g += s);
+        }
+        at += parameter.len();
     }
-    Ok(Evaluation { loss, gradient })
+    total
 }
 
 struct Loss<'a, M> {

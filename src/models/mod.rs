@@ -95,13 +95,7 @@ impl Observations {
         if !valid || order.len() != self.n() {
             return Err(Error::Usage(format!("an order of {} rows must name each of them once", self.n())));
         }
-        let pick = |values: &Vec<f64>| order.iter().map(|&row| values[row]).collect();
-        Ok(Self {
-            x: order.iter().flat_map(|&row| &self.x[row * self.d..][..self.d]).copied().collect(),
-            d: self.d,
-            y: pick(&self.y),
-            noise: self.noise.as_ref().map(pick),
-        })
+        minibatch::Rows::gather(self, order)
     }
 
     /// The same rows as tensors of a scope.

@@ -13,7 +13,7 @@ use crate::error::{Error, Result};
 use crate::kernels::Kernel;
 use crate::likelihoods::Likelihood;
 use crate::linalg::dense::{solve, view, view_mut};
-use crate::linalg::{Projected, cholesky, marginals, solve_lower, unpack_lower, whiten};
+use crate::linalg::{Projected, Whitening, cholesky, marginals, solve_lower, unpack_lower, whiten};
 use crate::params::{Parameter, Parameters, Unit, prefixed};
 use crate::products;
 use crate::scope::{Scope, to_f64};
@@ -95,6 +95,39 @@ pub struct Svgp {
     pub whitened: bool,
 }
 
+/// Covariances of inducing values and the rows of a batch, as the marginals of a process's latent functions need them.
+enum Covariances {
+    /// K_ZZ `[m, m]` with its factor and K_ZX `[m, b]`, for whitened values of one latent function.
+    Plain { whitening: Whitening, gram: Tensor<2>, cross: Tensor<2> },
+    /// A = L⁻¹K_ZX, for whitened values of several.
+    White(Tensor<2>),
+    /// L and A, for q of u itself.
+    Factored { lower: Tensor<2>, a: Tensor<2> },
+}
+
+impl Covariances {
+    fn project(&self, scope: &Scope, q: &Variational) -> Result<Projected> {
+        let (m, single) = (q.mean.len(), scope.dtype() != scope.wide());
+        let wide = |values: &Parameter| scope.value(values).cast(scope.wide());
+        let full = || match q.is_diagonal() {
+            true => Ok(Tensor::<2>::eye(m, scope.device()).cast(scope.wide()) * wide(&q.root).unsqueeze::<2>()),
+            false => unpack_lower(wide(&q.root)),
+        };
+        match self {
+            Self::Plain { whitening, gram, cross } => {
+                let (mean, root) = (scope.value(&q.mean), scope.value(&q.root));
+                whitening.clone().marginals(gram.clone(), cross.clone(), mean, root)
+            }
+            Self::White(a) if q.is_diagonal() => marginals(a.clone(), wide(&q.mean), wide(&q.root), single),
+            Self::White(a) => marginals(a.clone(), wide(&q.mean), full()?, single),
+            Self::Factored { lower, a } => {
+                let mean: Tensor<2> = solve_lower(lower.clone(), wide(&q.mean).unsqueeze_dim(1))?;
+                marginals(a.clone(), mean.squeeze_dim(1), solve_lower(lower.clone(), full()?)?, single)
+            }
+        }
+    }
+}
+
 /// Marginals of all latent functions at the rows of a batch.
 struct Latents {
     /// `[L, b]`.
@@ -152,48 +185,21 @@ impl Svgp {
     }
 
     fn latents(&self, scope: &Scope, x: &Tensor<2>) -> Result<Latents> {
-        let (b, wide, single) = (x.dims()[0], scope.wide(), scope.dtype() != scope.wide());
+        let (b, wide) = (x.dims()[0], scope.wide());
         let (mut means, mut variances, mut divergence) = (Vec::new(), Vec::new(), None);
         let mut shared = None;
         for (l, q) in self.variational.iter().enumerate() {
             if l < self.processes.len() {
                 let process = &self.processes[l];
                 process.check(x)?;
-                let z = process.z(scope);
-                let gram = products::gram_wide(&process.kernel, scope, &z)?;
-                let cross = products::cross_wide(&process.kernel, scope, &z, x)?;
-                // Only q of u itself needs the factor beside A.
-                let (lower, a) = if self.whitened {
-                    (None, whiten(gram, cross, "K_ZZ")?)
-                } else {
-                    let lower = cholesky(gram, "K_ZZ")?;
-                    (Some(lower.clone()), solve_lower(lower, cross)?)
-                };
+                let covariances = self.covariances(process, scope, x)?;
                 let prior = products::diag_wide(&process.kernel, scope, x)?;
-                shared = Some((lower, a, prior, process.mean.at(scope, x).cast(wide)));
+                shared = Some((covariances, prior, process.mean.at(scope, x).cast(wide)));
             }
-            let Some((lower, a, prior, level)) = &shared else {
+            let Some((covariances, prior, level)) = &shared else {
                 return Err(Error::Usage("a variational GP needs at least one process".into()));
             };
-            let (mean, root) = (scope.value(&q.mean).cast(wide), scope.value(&q.root).cast(wide));
-            let m = q.mean.len();
-            let Projected { shift, change, divergence: kl } = if lower.is_none() && q.is_diagonal() {
-                marginals(a.clone(), mean, root, single)?
-            } else {
-                let root = if q.is_diagonal() {
-                    Tensor::<2>::eye(m, scope.device()).cast(wide) * root.unsqueeze::<2>()
-                } else {
-                    unpack_lower(root)?
-                };
-                let (mean, root) = match lower {
-                    None => (mean, root),
-                    Some(lower) => {
-                        let mean: Tensor<2> = solve_lower(lower.clone(), mean.unsqueeze_dim(1))?;
-                        (mean.squeeze_dim(1), solve_lower(lower.clone(), root)?)
-                    }
-                };
-                marginals(a.clone(), mean, root, single)?
-            };
+            let Projected { shift, change, divergence: kl } = covariances.project(scope, q)?;
             let floor = prior.clone().detach() * VARIANCE_FLOOR;
             means.push((level.clone() + shift).reshape([1, b]));
             variances.push((prior.clone() + change).max_pair(floor).reshape([1, b]));
@@ -204,6 +210,27 @@ impl Svgp {
         }
         let divergence = divergence.ok_or_else(|| Error::Usage("a variational GP needs a latent function".into()))?;
         Ok(Latents { mean: Tensor::cat(means, 0), variance: Tensor::cat(variances, 0), divergence })
+    }
+
+    fn covariances(&self, process: &Process, scope: &Scope, x: &Tensor<2>) -> Result<Covariances> {
+        let z = process.z(scope);
+        let gram = products::gram_wide(&process.kernel, scope, &z)?;
+        let own = self.processes.len() == self.variational.len();
+        if self.whitened && own {
+            let whitening = Whitening::new(&gram, scope.dtype() != scope.wide(), "K_ZZ")?;
+            let cross = match whitening.is_single() {
+                true => products::cross(&process.kernel, scope, &z, x)?,
+                false => products::cross_wide(&process.kernel, scope, &z, x)?,
+            };
+            return Ok(Covariances::Plain { whitening, gram, cross });
+        }
+        let cross = products::cross_wide(&process.kernel, scope, &z, x)?;
+        if !self.whitened {
+            let lower = cholesky(gram, "K_ZZ")?;
+            let a = solve_lower(lower.clone(), cross)?;
+            return Ok(Covariances::Factored { lower, a });
+        }
+        Ok(Covariances::White(whiten(gram, cross, "K_ZZ")?))
     }
 
     /// The posterior of the latent functions under q.

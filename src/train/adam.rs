@@ -1,10 +1,14 @@
 //! Adam (Kingma and Ba 2015, algorithm 1) with learning rates by group, a schedule and gradient clipping.
 
+use rayon::prelude::*;
 use serde::{Deserialize, Serialize};
 
 use super::point::{Move, Point, Probe, Refusal, Stepped, dot, shifted};
 use super::{Schedule, Termination, exact};
 use crate::{Error, Result};
+
+/// Parameters that a thread moves at once.
+const BLOCK: usize = 1 << 14;
 
 /// How often a step that leaves the domain of the objective is halved before the run is given up.
 const HALVINGS: usize = 20;
@@ -106,14 +110,17 @@ impl AdamState {
         let mut next = Self { updates: self.updates + 1, ..self.clone() };
         let correction1 = 1.0 - beta1.powf(next.updates as f64);
         let correction2 = 1.0 - beta2.powf(next.updates as f64);
-        let moments = next.first.iter_mut().zip(&mut next.second);
-        let direction = moments.zip(g.iter().zip(rates)).map(|((m, v), (g, factor))| {
-            let g = shrink * g;
-            *m = beta1 * *m + (1.0 - beta1) * g;
-            *v = beta2 * *v + (1.0 - beta2) * g * g;
-            -rate * factor * (*m / correction1) / ((*v / correction2).sqrt() + epsilon)
+        let mut direction = vec![0.0; g.len()];
+        let moments = next.first.par_chunks_mut(BLOCK).zip(next.second.par_chunks_mut(BLOCK));
+        let given = g.par_chunks(BLOCK).zip(rates.par_chunks(BLOCK));
+        direction.par_chunks_mut(BLOCK).zip(moments).zip(given).for_each(|((d, (m, v)), (g, rates))| {
+            for ((d, (m, v)), (g, factor)) in d.iter_mut().zip(m.iter_mut().zip(v)).zip(g.iter().zip(rates)) {
+                let g = shrink * g;
+                *m = beta1 * *m + (1.0 - beta1) * g;
+                *v = beta2 * *v + (1.0 - beta2) * g * g;
+                *d = -rate * factor * (*m / correction1) / ((*v / correction2).sqrt() + epsilon);
+            }
         });
-        let direction = direction.collect();
         (next, direction)
     }
 }

@@ -9,6 +9,7 @@ use super::lbfgs::LbfgsState;
 use super::point::{Move, Point, Refusal};
 use super::stop::Monitor;
 use super::{Evaluation, Objective, Optimizer, RestartReport, Step, Termination, TrainConfig, exact};
+use crate::params::all_finite;
 use crate::{Error, Result};
 
 /// The number of steps over which the losses of a stochastic objective are averaged, if an epoch has fewer.
@@ -187,7 +188,8 @@ fn evaluated(objective: &mut dyn Objective, x: &[f64], step: Step, scale: f64) -
     if !found.loss.is_finite() {
         return Err(Error::NotFinite(format!("the loss ({}) at step {}", found.loss, step.iteration)));
     }
-    if let Some(index) = found.gradient.iter().position(|g| !g.is_finite()) {
+    if !all_finite(&found.gradient) {
+        let index = found.gradient.iter().position(|g| !g.is_finite()).unwrap_or_default();
         return Err(Error::NotFinite(format!("the derivative of the loss by parameter {index}")));
     }
     Ok(found)

@@ -3,10 +3,16 @@
 
 use std::path::PathBuf;
 
+use cagey::device::{Compute, DeviceKind, Precision};
 use cagey::kernels::registry::Registry;
 use cagey::kernels::{Kernel, Leaf};
 use cagey::models::posterior::Posterior;
+use cagey::models::{Model, Observations, fit};
+use cagey::scope::Scope;
 use serde_json::Value;
+
+pub const F64: Compute = Compute { kind: DeviceKind::Flex, precision: Precision::F64 };
+pub const F32: Compute = Compute { kind: DeviceKind::Flex, precision: Precision::F32 };
 
 /// The golden cases of a kind, from `CAGEY_GOLDEN_DIR` or `tests/golden`.
 pub fn golden(kind: &str) -> Vec<Value> {
@@ -21,6 +27,40 @@ pub fn golden(kind: &str) -> Vec<Value> {
     assert!(!files.is_empty(), "no golden files in {}", folder.display());
     let read = |path: &PathBuf| serde_json::from_str::<Value>(&std::fs::read_to_string(path).unwrap()).unwrap();
     files.iter().map(read).filter(|case| case["kind"] == kind).collect()
+}
+
+/// A pseudo-random number in (-0.5, 0.5), the same on every machine.
+pub fn noise(state: &mut u64) -> f64 {
+    *state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+    (*state >> 33) as f64 / 2f64.powi(31) - 0.5
+}
+
+/// A noisy wave along the first of `d` inputs.
+pub fn data(n: usize, d: usize) -> Observations {
+    let mut state = 7;
+    let x: Vec<f64> = (0..n * d).map(|_| 4.0 * noise(&mut state)).collect();
+    let y = (0..n).map(|i| x[i * d].sin() + 0.3 * noise(&mut state)).collect();
+    Observations::new(x, d, y, None).unwrap()
+}
+
+/// The gradient of a model's loss in every free parameter, and the same from central differences.
+pub fn gradients<M: Model + Clone>(model: &M, data: &Observations) -> [Vec<f64>; 2] {
+    let batch = data.batch(&Scope::new(F64).unwrap());
+    let at = |raw: &[f64]| {
+        let mut moved = model.clone();
+        moved.set_free_raw(raw).unwrap();
+        fit::evaluate(&moved, F64, &batch).unwrap()
+    };
+    let raw = model.free_raw();
+    let numeric = (0..raw.len()).map(|i| {
+        let shifted = |h: f64| {
+            let mut moved = raw.clone();
+            moved[i] += h;
+            at(&moved).loss
+        };
+        (shifted(1e-5) - shifted(-1e-5)) / 2e-5
+    });
+    [at(&raw).gradient, numeric.collect()]
 }
 
 /// All numbers of a nested array, in order.

@@ -5,7 +5,6 @@ mod common;
 
 mod cagp;
 
-use cagey::device::{Compute, DeviceKind, Precision};
 use cagey::kernels::Kernel;
 use cagey::means::Mean;
 use cagey::models::exact::{ExactGp, ExactObjective};
@@ -13,23 +12,9 @@ use cagey::models::posterior::Posterior;
 use cagey::models::{Model, Observations, fit};
 use cagey::params::{Constraint, Parameters, Prior};
 use cagey::scope::{Scope, scalar};
-use common::{assert_close, check_posterior, columns, flat, golden, kernel, kernel_gradient};
-
-const F64: Compute = Compute { kind: DeviceKind::Flex, precision: Precision::F64 };
-const F32: Compute = Compute { kind: DeviceKind::Flex, precision: Precision::F32 };
-
-/// A pseudo-random number in (-0.5, 0.5), the same on every machine.
-fn noise(state: &mut u64) -> f64 {
-    *state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
-    (*state >> 33) as f64 / 2f64.powi(31) - 0.5
-}
-
-fn data(n: usize, d: usize) -> Observations {
-    let mut state = 7;
-    let x: Vec<f64> = (0..n * d).map(|_| 4.0 * noise(&mut state)).collect();
-    let y = (0..n).map(|i| x[i * d].sin() + 0.3 * noise(&mut state)).collect();
-    Observations::new(x, d, y, None).unwrap()
-}
+use common::{
+    F32, F64, assert_close, check_posterior, columns, data, flat, golden, gradients, kernel, kernel_gradient, noise,
+};
 
 fn model(text: &str, d: usize) -> ExactGp {
     let mut model = ExactGp::new(Kernel::parse(text, d).unwrap());
@@ -91,24 +76,7 @@ fn objective_gradients_match_finite_differences() {
             for (_, parameter) in gp.parameters_mut() {
                 parameter.prior = (parameter.constraint() != Constraint::Real).then_some(Prior::LogNormal(0.3, 0.8));
             }
-            let batch = observations.batch(&Scope::new(F64).unwrap());
-            let at = |raw: &[f64]| {
-                let mut moved = gp.clone();
-                moved.set_free_raw(raw).unwrap();
-                fit::evaluate(&moved, F64, &batch).unwrap()
-            };
-            let raw = gp.free_raw();
-            let gradient = at(&raw).gradient;
-            let numeric: Vec<f64> = (0..raw.len())
-                .map(|i| {
-                    let shifted = |h: f64| {
-                        let mut moved = raw.clone();
-                        moved[i] += h;
-                        at(&moved).loss
-                    };
-                    (shifted(1e-5) - shifted(-1e-5)) / 2e-5
-                })
-                .collect();
+            let [gradient, numeric] = gradients(&gp, &observations);
             assert_close(&format!("{text} {objective:?}"), &gradient, &numeric, 1e-6);
         }
     }

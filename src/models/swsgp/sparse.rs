@@ -7,8 +7,8 @@ use super::{Active, Spread, Swsgp, neighbours};
 use crate::device::Compute;
 use crate::error::{Error, Result};
 use crate::likelihoods::Likelihood;
-use crate::models::minibatch::Order;
-use crate::models::minibatch::Rows;
+use crate::models::fit::add_priors;
+use crate::models::minibatch::{Order, Rows};
 use crate::models::process::Process;
 use crate::models::{Batch, Observations};
 use crate::params::{Parameter, Parameters, Unit, prefixed};
@@ -125,14 +125,7 @@ pub fn train(
         let mut moving =
             Moving { process: &mut model.process, likelihood: &mut model.likelihood, mean: own_mean, root: own_root };
         let (loss, mut gradient) = scope.gradient(loss, &moving)?;
-        let mut at = 0;
-        let mut penalty = 0.0;
-        for (_, parameter) in moving.parameters().into_iter().filter(|(_, p)| !p.fixed) {
-            let (value, slopes) = parameter.neg_log_prior();
-            penalty += value;
-            gradient[at..at + slopes.len()].iter_mut().zip(&slopes).for_each(|(g, s)| *g += s);
-            at += slopes.len();
-        }
+        let penalty = add_priors(&moving, &mut gradient);
         gradient.iter_mut().for_each(|g| *g /= n as f64);
         losses.push((loss + penalty) / n as f64);
         let (in_prior, in_q) = gradient.split_at(prior);
