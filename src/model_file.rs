@@ -151,6 +151,14 @@ impl ArrayData {
         self.len() == 0
     }
 
+    /// The entries in double precision.
+    pub fn into_f64(self) -> Vec<f64> {
+        match self {
+            Self::F64(entries) => entries,
+            Self::F32(entries) => entries.into_iter().map(f64::from).collect(),
+        }
+    }
+
     fn dtype(&self) -> Dtype {
         match self {
             Self::F64(_) => Dtype::F64,

@@ -1,8 +1,14 @@
 //! Models with their data: from a table to predictions, and through a file.
 
 use cagey::data::{ReadOptions, read_training};
-use cagey::fitted::{Fitted, Settings};
+use cagey::fitted::{ActionPolicy, Fitted, ModelChoice, Settings};
 use cagey::kernels::registry::Registry;
+use cagey::model_file::{ArrayData, ModelFile};
+use cagey::models::cagp::CagpObjective;
+use cagey::models::minibatch::Minibatches;
+use cagey::models::ordering::RowOrder;
+use cagey::models::posterior::Posterior;
+use cagey::models::svgp::Covariance;
 use cagey::train::{Optimizer, TrainConfig};
 
 fn fit(table: &str, settings: Settings) -> (Fitted, cagey::data::Dataset) {
@@ -55,5 +61,67 @@ fn a_loaded_model_predicts_bit_for_bit_the_same() {
             (loaded.settings, loaded.summary, loaded.schema),
             (fitted.settings.clone(), fitted.summary.clone(), fitted.schema.clone())
         );
+    }
+}
+
+fn through_actions(policy: ActionPolicy) -> Settings {
+    let (objective, order) = (CagpObjective::Elbo, RowOrder::Tree);
+    Settings { model: ModelChoice::Cagp { actions: 7, policy, objective, order }, ..Settings::default() }
+}
+
+#[test]
+fn posteriors_through_actions_are_read_not_solved_for_again() {
+    for policy in [ActionPolicy::Learned, ActionPolicy::Cg, ActionPolicy::Random] {
+        let (fitted, data) = fit(&table(), through_actions(policy));
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("model.cagey");
+        fitted.save(&path).unwrap();
+        let loaded = Fitted::load(&path).unwrap();
+        assert_eq!(loaded.predict(&data).unwrap(), fitted.predict(&data).unwrap(), "{policy:?}");
+        assert_eq!(loaded.posterior().solve(), fitted.posterior().solve());
+        assert_eq!(loaded.posterior().solve().is_none(), policy == ActionPolicy::Learned);
+
+        let mut file = ModelFile::load(&path).unwrap();
+        let Some(ArrayData::F64(projected)) = file.arrays.get_mut("posterior.projected").map(|array| &mut array.data)
+        else {
+            panic!("{policy:?}: {:?}", file.arrays.keys());
+        };
+        projected.iter_mut().for_each(|value| *value *= 2.0);
+        file.save(&path).unwrap();
+        let mean = |fitted: &Fitted| fitted.posterior().predict(&fitted.data().x).unwrap().mean;
+        for (twice, once) in mean(&Fitted::load(&path).unwrap()).iter().zip(mean(&fitted)) {
+            assert!((twice - 2.0 * once).abs() <= 1e-12 * once.abs(), "{policy:?}: {twice} {once}");
+        }
+    }
+}
+
+#[test]
+fn files_of_variational_models_hold_some_of_the_rows() {
+    let rows: String = (0..5000).map(|i| format!("{},{}\n", 0.01 * i as f64, (0.05 * i as f64).sin())).collect();
+    let batches = Minibatches { size: 100, ..Minibatches::default() };
+    let model = ModelChoice::Svgp { inducing: 5, covariance: Covariance::Diagonal, batches };
+    let (fitted, data) = fit(&format!("x,y\n{rows}"), Settings { model, ..Settings::default() });
+    assert_eq!((fitted.summary.rows, fitted.data().n()), (5000, 1667));
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("model.cagey");
+    fitted.save(&path).unwrap();
+    let loaded = Fitted::load(&path).unwrap();
+    assert_eq!(loaded.predict(&data).unwrap(), fitted.predict(&data).unwrap());
+}
+
+#[test]
+fn posteriors_of_other_sizes_are_refused() {
+    let (fitted, _) = fit(&table(), through_actions(ActionPolicy::Cg));
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("model.cagey");
+    for name in ["posterior.actions", "posterior.factor", "posterior.projected"] {
+        fitted.save(&path).unwrap();
+        let mut file = ModelFile::load(&path).unwrap();
+        let array = file.arrays.get_mut(name).unwrap();
+        array.shape = vec![2];
+        array.data = ArrayData::F64(vec![1.0, 2.0]);
+        file.save(&path).unwrap();
+        let problem = Fitted::load(&path).unwrap_err().to_string();
+        assert!(problem.contains("model.cagey") && problem.contains("actions"), "{name}: {problem}");
     }
 }

@@ -50,6 +50,7 @@ impl Inspect {
             "target": fitted.schema.target,
             "target_scale": fitted.target_scale,
             "training": fitted.summary,
+            "solve": fitted.posterior().solve(),
         }))
     }
 }
@@ -83,6 +84,9 @@ pub fn description(fitted: &Fitted) -> String {
         ("objective per row".into(), format!("{:.6}", summary.loss)),
         ("time".into(), format!("{:.2} s", summary.seconds)),
     ]);
+    if let Some(solve) = fitted.posterior().solve() {
+        text += &report::table(&[("last solve".into(), solve.to_string())]);
+    }
     for warning in &summary.warnings {
         let _ = writeln!(text, "  warning: {warning}");
     }

@@ -44,6 +44,14 @@ impl Conditioned {
         }
     }
 
+    /// How far the solve went that found the posterior, where there was one.
+    pub fn solve(&self) -> Option<&SolveReport> {
+        match self {
+            Self::Cagp(_, report) => report.as_ref(),
+            _ => None,
+        }
+    }
+
     fn any(&self) -> &dyn Posterior {
         match self {
             Self::Exact(posterior) => posterior,

@@ -6,6 +6,7 @@ use serde_json::{Value, json};
 
 use super::{Fitted, ModelChoice, Regressor, Settings};
 use crate::data::{Classes, InputScale, Schema};
+use crate::device::Precision;
 use crate::error::{Error, Result};
 use crate::kernels::registry::Registry;
 use crate::kernels::text;
@@ -13,7 +14,13 @@ use crate::likelihoods;
 use crate::means::Mean;
 use crate::model_file::{Array, ArrayData, ModelFile};
 use crate::models::Observations;
+use crate::models::cagp::SavedPosterior;
 use crate::params::{Parameter, Parameters};
+
+// Arrays of posteriors through actions.
+const ACTIONS: &str = "posterior.actions";
+const FACTOR: &str = "posterior.factor";
+const PROJECTED: &str = "posterior.projected";
 
 impl Fitted {
     /// Writes the model to one file, whole or not at all.
@@ -31,6 +38,7 @@ impl Fitted {
             "summary": self.summary,
             "kernel": self.model.kernel().to_string(),
             "parameters": parameters,
+            "solve": self.posterior.solve(),
         });
         let data = &self.data;
         let (n, d) = (data.n(), data.d);
@@ -40,6 +48,20 @@ impl Fitted {
             [("x".into(), array(&data.x, &[n, d])), ("y".into(), array(&data.y, &[n]))].into();
         if let Some(noise) = &data.noise {
             arrays.insert("noise".into(), array(noise, &[n]));
+        }
+        if let Some(posterior) = self.posterior.computation_aware() {
+            let SavedPosterior { actions, factor, projected } = posterior.saved()?;
+            let i = projected.len();
+            // Columns of S are in the precision of the model.
+            if let Some(columns) = actions {
+                let data = match self.settings.compute.precision {
+                    Precision::F32 => ArrayData::F32(columns.into_iter().map(|s| s as f32).collect()),
+                    Precision::F64 => ArrayData::F64(columns),
+                };
+                arrays.insert(ACTIONS.into(), Array { shape: vec![n, i], data });
+            }
+            arrays.insert(FACTOR.into(), array(&factor, &[i, i]));
+            arrays.insert(PROJECTED.into(), array(&projected, &[i]));
         }
         ModelFile { document, arrays }.save(path)
     }
@@ -78,25 +100,29 @@ impl Fitted {
         let summary = read(part("summary"), bad)?;
         let kernel: String = read(part("kernel"), bad)?;
         let parameters: Vec<Parameter> = read(part("parameters"), bad)?;
-        let mut array = |name: &str| match file.arrays.remove(name) {
-            Some(Array { data: ArrayData::F64(values), .. }) => Ok(values),
-            _ => Err(bad(format!("lacks the f64 array `{name}`"))),
+        let solve = read(part("solve"), bad)?;
+        let mut array = |name: &str| file.arrays.remove(name).map(|array| array.data.into_f64());
+        let mut needed = |name: &str| array(name).ok_or_else(|| bad(format!("lacks the array `{name}`")));
+        let (x, y) = (needed("x")?, needed("y")?);
+        let noise = array("noise");
+        let saved = match (array(FACTOR), array(PROJECTED)) {
+            (Some(factor), Some(projected)) => Some(SavedPosterior { actions: array(ACTIONS), factor, projected }),
+            _ => None,
         };
-        let (x, y) = (array("x")?, array("y")?);
-        let noise = array("noise").ok();
         let d = input_scale.mean.len();
         let data = Observations::new(x, d, y, noise).map_err(|e| bad(e.to_string()))?;
 
         let (kernel, mean) = (text::parse(&kernel, d, registry)?, Mean::named(&settings.mean, d)?);
         let likelihood = likelihoods::text::parse(&settings.likelihood, schema.classes.as_ref().map(Classes::len))?;
-        let model =
-            Regressor::restore(&settings.model, likelihood, kernel, mean, &data, parameters).map_err(|error| {
-                match error {
-                    Error::Data(problem) => bad(problem),
-                    other => other,
-                }
-            })?;
-        let posterior = model.posterior(settings.compute, data.clone())?;
+        let unfit = |error| match error {
+            Error::Data(problem) => bad(problem),
+            other => other,
+        };
+        let model = Regressor::restore(&settings.model, likelihood, kernel, mean, &data, parameters).map_err(unfit)?;
+        let posterior = match saved {
+            Some(saved) => model.restore_posterior(settings.compute, data.clone(), saved, solve).map_err(unfit)?,
+            None => model.posterior(settings.compute, data.clone())?,
+        };
         Ok(Self { schema, settings, input_scale, target_scale, model, summary, data, posterior })
     }
 }

@@ -90,7 +90,7 @@ impl Fitted {
         &self.posterior
     }
 
-    /// The observations conditioned on, in standardised units.
+    /// The observations conditioned on, in standardised units; where predictions need none, only some of them to draw.
     pub fn data(&self) -> &Observations {
         &self.data
     }
@@ -145,14 +145,23 @@ impl Fitted {
     /// As [`standardise`](Self::standardise).
     pub fn predict_targets(&self, data: &Dataset) -> Result<Vec<TargetPrediction>> {
         let (x, extra) = self.standardise(data)?;
-        let latents = self.posterior.latents(&x)?;
+        self.targets_at(&x, extra.as_deref())
+    }
+
+    /// The distribution of y at standardised inputs, row-major, for any likelihood and an untransformed target; without auxiliary
+    /// values with the neutral one: exposure 1, one trial.
+    ///
+    /// # Errors
+    /// As the posterior's.
+    pub fn targets_at(&self, x: &[f64], extra: Option<&[f64]>) -> Result<Vec<TargetPrediction>> {
+        let latents = self.posterior.latents(x)?;
         let likelihood = self.model.likelihood();
         let TargetScale { mean, sd, .. } = self.target_scale;
-        (0..data.n)
+        (0..latents[0].mean.len())
             .map(|i| {
                 let means: Vec<f64> = latents.iter().map(|latent| latent.mean[i]).collect();
                 let variances: Vec<f64> = latents.iter().map(|latent| latent.variance[i]).collect();
-                let standardised = likelihood.predict(&means, &variances, extra.as_ref().map(|extra| extra[i]))?;
+                let standardised = likelihood.predict(&means, &variances, extra.map(|extra| extra[i]))?;
                 Ok(TargetPrediction { standardised, mean, sd })
             })
             .collect()

@@ -124,6 +124,7 @@ impl Plan {
         warnings.extend(diagnose::warnings(&model, &data));
         let summary = summarise(&outcome, config, data.n(), warnings);
         let posterior = model.posterior(compute, data.clone())?;
+        let data = if model.predicts_from_data() { data } else { some(&data)? };
         Ok(Fitted { schema, settings, input_scale, target_scale, model, summary, data, posterior })
     }
 }
@@ -134,6 +135,15 @@ pub(super) fn row_values(likelihood: &dyn Likelihood, values: Vec<f64>, scale: &
         Auxiliary::NoiseVariance => values.iter().map(|sd| (sd / scale.sd).powi(2)).collect(),
         Auxiliary::None | Auxiliary::Exposure | Auxiliary::Trials => values,
     }
+}
+
+/// Rows that are kept of data which predictions do not need.
+const KEPT: usize = 2000;
+
+/// Every so many rows, enough to draw and to tell where the data lie.
+fn some(data: &Observations) -> Result<Observations> {
+    let rows: Vec<usize> = (0..data.n()).step_by(data.n().div_ceil(KEPT).max(1)).collect();
+    data.gather(&rows)
 }
 
 /// The rows in the order that the model wants.

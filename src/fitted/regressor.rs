@@ -9,7 +9,7 @@ use crate::error::{Error, Result};
 use crate::kernels::Kernel;
 use crate::likelihoods::{Likelihood, Support, Targets};
 use crate::means::Mean;
-use crate::models::cagp::{Actions, Cagp, IterativeCagp};
+use crate::models::cagp::{Actions, Cagp, IterativeCagp, SavedPosterior};
 use crate::models::exact::ExactGp;
 use crate::models::inducing::{self, Choice};
 use crate::models::sgpr::Sgpr;
@@ -19,7 +19,7 @@ use crate::models::{Batch, Model, Observations, fit, minibatch};
 use crate::params::{Parameter, Parameters};
 use crate::scope::Scope;
 use crate::solvers::Probes;
-use crate::solvers::itergp::IterGpOptions;
+use crate::solvers::itergp::{IterGpOptions, SolveReport};
 use crate::solvers::policies::{Eigenvector, Lanczos, LanczosSeed, Pivots, Policy, Random, Residual, UnitVector};
 use crate::train::{Observer, Outcome, TrainConfig};
 
@@ -273,6 +273,29 @@ impl Regressor {
                 8.0 * (8.0 * model.variational.root.len() as f64 + m * (d + 2.0) + 6.0 * h * h * batch.min(n))
             }
         }
+    }
+
+    /// The posterior through actions that was saved with the observations.
+    ///
+    /// # Errors
+    /// [`Error::Data`] when the numbers are not those of such a posterior.
+    pub(super) fn restore_posterior(
+        &self,
+        compute: Compute,
+        data: Observations,
+        saved: SavedPosterior,
+        report: Option<SolveReport>,
+    ) -> Result<Conditioned> {
+        match self {
+            Self::Cagp(model) => Ok(Conditioned::Cagp(model.restore(compute, data, saved)?, None)),
+            Self::Iterative(model) => Ok(Conditioned::Cagp(model.restore(compute, data, saved)?, report)),
+            _ => Err(Error::Data("has actions, which its model has not".into())),
+        }
+    }
+
+    /// Whether its posterior is made from the observations, not from its parameters alone.
+    pub(super) fn predicts_from_data(&self) -> bool {
+        !matches!(self, Self::Svgp(_) | Self::Swsgp(_))
     }
 
     /// Conditions the prior on observations.

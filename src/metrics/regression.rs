@@ -199,6 +199,11 @@ pub fn calibration_curve(y: &[f64], predictions: &[Predictive]) -> Vec<(f64, f64
     curve(&central_levels(y, predictions))
 }
 
+/// The same from the predictive probabilities of no more than each target.
+pub fn pit_curve(pit: &[f64]) -> Vec<(f64, f64)> {
+    curve(&pit.iter().map(|u| (2.0 * u - 1.0).abs()).collect::<Vec<_>>())
+}
+
 fn curve(pit: &[f64]) -> Vec<(f64, f64)> {
     (1..20).map(|step| f64::from(step) / 20.0).map(|level| (level, share_within(pit, level))).collect()
 }

@@ -3,6 +3,7 @@
 use serde::{Deserialize, Serialize};
 
 use super::counts::{pearson_dispersion, poisson_deviance, randomised_pit};
+use super::regression::pit_curve;
 use crate::likelihoods::{Prediction, Support};
 use crate::{Error, Result};
 
@@ -57,14 +58,14 @@ impl TargetPrediction {
         self.standardised.probabilities()
     }
 
-    fn counts(&self) -> bool {
+    fn is_count(&self) -> bool {
         matches!(self.standardised.support(), Support::Counts(_))
     }
 
     /// Whether `y` is in the central interval of this probability.
     fn covers(&self, y: f64, level: f64) -> bool {
         let (tail, upper) = (0.5 * (1.0 - level), self.cdf(y));
-        let below = if self.counts() { upper - self.log_density(y).exp() } else { upper };
+        let below = if self.is_count() { upper - self.log_density(y).exp() } else { upper };
         upper >= tail && below < 1.0 - tail
     }
 }
@@ -95,6 +96,14 @@ pub struct TargetScores {
     pub dispersion: Option<f64>,
 }
 
+/// The predictive probability of no more than each target, of counts after randomisation: uniform on (0, 1) where predictions fit.
+pub fn probability_transform(y: &[f64], predictions: &[TargetPrediction], seed: u64) -> Vec<f64> {
+    match predictions.iter().all(TargetPrediction::is_count) {
+        true => randomised_pit(y, seed, |i, y| predictions[i].cdf(y)),
+        false => y.iter().zip(predictions).map(|(y, p)| p.cdf(*y)).collect(),
+    }
+}
+
 /// Scores predictions against targets `y [n]`; `seed` is for the randomisation of counts.
 ///
 /// # Errors
@@ -110,13 +119,8 @@ pub fn score_targets(y: &[f64], predictions: &[TargetPrediction], seed: u64) -> 
         y.iter().zip(&means).zip(predictions).map(|((y, mean), p)| f(*y, *mean, p)).sum::<f64>() / n
     };
     let coverage = |level: f64| average(&|y, _, p| f64::from(u8::from(p.covers(y, level))));
-    let counts = predictions.iter().all(TargetPrediction::counts);
-    let pit = match counts {
-        true => randomised_pit(y, seed, |i, y| predictions[i].cdf(y)),
-        false => y.iter().zip(predictions).map(|(y, p)| p.cdf(*y)).collect(),
-    };
-    let levels: Vec<f64> = (1..20).map(|step| f64::from(step) / 20.0).collect();
-    let within = |level: f64| pit.iter().filter(|u| (2.0 * **u - 1.0).abs() <= level).count() as f64 / n;
+    let counts = predictions.iter().all(TargetPrediction::is_count);
+    let levels = pit_curve(&probability_transform(y, predictions, seed));
     let variances: Vec<f64> = predictions.iter().map(|p| p.sd().powi(2)).collect();
     let scores = TargetScores {
         n: y.len(),
@@ -126,7 +130,7 @@ pub fn score_targets(y: &[f64], predictions: &[TargetPrediction], seed: u64) -> 
         coverage_50: coverage(0.5),
         coverage_90: coverage(0.9),
         coverage_95: coverage(0.95),
-        calibration_error: levels.iter().map(|l| (within(*l) - l).abs()).sum::<f64>() / levels.len() as f64,
+        calibration_error: levels.iter().map(|(level, share)| (share - level).abs()).sum::<f64>() / levels.len() as f64,
         deviance: counts.then(|| poisson_deviance(y, &means)).transpose()?,
         dispersion: counts.then(|| pearson_dispersion(y, &means, &variances)).transpose()?,
     };

@@ -99,6 +99,40 @@ fn counts_have_rates_and_dispersion() {
 }
 
 #[test]
+fn figures_of_classes_and_counts() {
+    let folder = Folder::new();
+    classes(&folder);
+    let plane = |last: &dyn Fn(usize) -> String| {
+        let row = |i: usize| format!("{},{},{}\n", position(i), wave(i), last(i));
+        format!("a,b,target\n{}", (0..60).map(row).collect::<String>())
+    };
+    folder.write("plane.csv", plane(&|i| if wave(i) > 0.0 { "up".into() } else { "down".into() }));
+    folder.write("three.csv", plane(&|i| ["red", "green", "blue"][i % 3].into()));
+    folder.write("counts.csv", plane(&|i| format!("{}", i % 4)));
+    folder.write(
+        "hours.csv",
+        table(&["x", "hours", "events"], 40, |i| vec![position(i), 1.0 + (i % 2) as f64, (i % 5) as f64]),
+    );
+    let drawn = |data: &str, options: &[&str], kinds: &[(&str, bool, &str)]| {
+        let small = ["--inducing", "8", "--steps", "10", "-o", "m.cagey"];
+        folder.ok(&[&["fit", data], &small[..], options].concat());
+        for (kind, scored, word) in kinds {
+            let table: &[&str] = if *scored { &[data] } else { &[] };
+            folder.ok(&[&["plot", "m.cagey"], table, &["--kind", kind, "-o", "f.svg", "--points", "20"]].concat());
+            assert!(folder.read("f.svg").contains(word), "{data} {kind} lacks {word}");
+        }
+    };
+    drawn("classes.csv", &[], &[("posterior", true, "probability of up"), ("calibration", true, "confidence")]);
+    drawn("plane.csv", &[], &[("posterior", false, "up against down"), ("learning", false, "iteration")]);
+    let poisson = ["--likelihood", "poisson"];
+    drawn("counts.csv", &poisson, &[("posterior", false, "target"), ("calibration", true, "calibration")]);
+    drawn("hours.csv", &[&poisson[..], &["--exposure", "hours"]].concat(), &[("posterior", false, "events per hours")]);
+    drawn("three.csv", &[], &[("calibration", true, "confidence")]);
+    folder.fails(2, &["plot", "m.cagey", "-o", "f.svg"], &["two classes", "--kind calibration"]);
+    folder.fails(2, &["plot", "m.cagey", "--kind", "calibration", "-o", "f.svg"], &["table"]);
+}
+
+#[test]
 fn targets_that_do_not_fit_say_what_to_do() {
     let folder = Folder::new();
     let write = |name: &str, ys: &[&str]| {
@@ -111,6 +145,9 @@ fn targets_that_do_not_fit_say_what_to_do() {
     folder.fails(1, &["fit", "minus.csv", "--likelihood", "poisson", "-o", "m.cagey"], &["row 3", "-1", "negative"]);
     write("same.csv", &["a", "a", "a"]);
     folder.fails(1, &["fit", "same.csv", "-o", "m.cagey"], &["single class `a`"]);
+    write("zeros.csv", &["0", "0", "0", "0"]);
+    let ran = folder.run(&["fit", "zeros.csv", "--likelihood", "poisson", "--steps", "3", "-o", "m.cagey"]);
+    assert!(ran.code == 0 && (ran.out + &ran.err).contains("all 4 counts are 0"), "{}", ran.err);
     folder.fails(2, &["fit", "half.csv", "--likelihood", "poison", "-o", "m.cagey"], &["poison", "poisson"]);
     let exact = ["fit", "minus.csv", "--likelihood", "student-t", "--model", "exact", "-o", "m.cagey"];
     folder.fails(2, &exact, &["exact", "gaussian", "--model svgp"]);
@@ -120,7 +157,7 @@ fn targets_that_do_not_fit_say_what_to_do() {
 }
 
 #[test]
-fn every_model_predicts_the_same_from_its_file() {
+fn every_model_predicts_the_same_from_its_file_and_after_an_interruption() {
     let folder = Folder::with_tables();
     let models: [&[&str]; 6] = [
         &["--model", "exact"],
@@ -131,13 +168,16 @@ fn every_model_predicts_the_same_from_its_file() {
         &["--model", "swsgp", "--inducing", "8", "--neighbors", "3", "--mean-field", "--batch", "10"],
     ];
     for options in models {
-        let run = || {
-            folder.ok(&[&["fit", "ok.csv", "--steps", "20", "-o", "m.cagey"], options].concat());
+        let train = |steps: &str, state: &[&str]| {
+            folder.ok(&[&["fit", "ok.csv", "--steps", steps, "-o", "m.cagey"], options, state].concat());
             folder.ok(&["predict", "m.cagey", "new.csv"])
         };
+        let run = || train("20", &[]);
         let first = run();
         assert_eq!(first, folder.ok(&["predict", "m.cagey", "new.csv"]));
         assert_eq!(first, run(), "the same seed gives the same model: {options:?}");
+        assert_ne!(first, train("7", &["--checkpoint", "state"]), "{options:?}");
+        assert_eq!(first, train("20", &["--resume", "state"]), "{options:?}");
         assert!(folder.ok(&["inspect", "m.cagey"]).contains("Gaussian process"));
     }
     folder.fails(2, &["evaluate", "m.cagey", "--loo"], &["exact models"]);

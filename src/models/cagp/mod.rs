@@ -11,6 +11,7 @@ mod actions;
 mod iterative;
 mod objective;
 mod posterior;
+mod saved;
 mod sums;
 
 use burn::tensor::Tensor;
@@ -19,6 +20,7 @@ pub use actions::{Actions, Layout};
 pub use iterative::{Differentiation, IterativeCagp};
 pub use objective::CagpObjective;
 pub use posterior::{CagpPosterior, EXACT_ROWS, Uncertainty};
+pub use saved::SavedPosterior;
 
 use super::exact::ExactGp;
 use super::{Batch, Model, Observations};

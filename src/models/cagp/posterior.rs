@@ -2,7 +2,7 @@
 
 use burn::tensor::Tensor;
 
-use super::Actions;
+use super::{Actions, SavedPosterior};
 use crate::device::Compute;
 use crate::error::{Error, Result};
 use crate::linalg::Factor;
@@ -85,6 +85,18 @@ impl CagpPosterior {
     /// ṽ, the weights of the projected data, for the actions as they were given.
     pub fn weights(&self) -> Vec<f64> {
         self.weights.iter().zip(&self.norms).map(|(weight, norm)| weight / norm).collect()
+    }
+
+    /// The numbers to have this posterior again from the model it came from.
+    ///
+    /// # Errors
+    /// What reading the actions from their device reports.
+    pub fn saved(&self) -> Result<SavedPosterior> {
+        let actions = match self.actions.single() {
+            Some(Err(_)) => None,
+            _ => Some(to_f64(self.actions.clone().into_dense()?)?),
+        };
+        Ok(SavedPosterior { actions, factor: self.factor.clone().lower(), projected: self.projected.clone() })
     }
 
     /// Means and variances at rows `x` (row-major), with the variances split into what the data leave open and what the

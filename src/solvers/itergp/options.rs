@@ -59,7 +59,7 @@ impl fmt::Display for Stop {
 }
 
 /// What the solve reached.
-#[derive(Debug, Clone, Copy, PartialEq)]
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 pub struct SolveReport {
     /// Why it ended.
     pub stop: Stop,
@@ -69,4 +69,11 @@ pub struct SolveReport {
     pub residual: f64,
     /// ‖y‖.
     pub scale: f64,
+}
+
+impl fmt::Display for SolveReport {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { stop, actions, residual, scale } = self;
+        write!(f, "{actions} actions, then {stop}; residual {residual:.3e} of {scale:.3e}")
+    }
 }

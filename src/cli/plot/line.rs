@@ -1,0 +1,127 @@
+//! Figures over one input column.
+
+use std::path::Path;
+
+use cagey::data::{Dataset, TargetTransform};
+use cagey::fitted::Fitted;
+use cagey::metrics::{Predictive, TargetPrediction};
+use cagey::models::posterior::{Marginals, Posterior};
+use cagey::plot::{Component, Components, Curve, Frame, Points, Posterior1d};
+use cagey::{Error, Result};
+
+use super::super::data::targets;
+use super::{evenly, training, two_classes};
+
+/// Training and held-out points, and a grid over both.
+struct Axis {
+    training: (Vec<f64>, Vec<f64>),
+    held_out: (Vec<f64>, Vec<f64>),
+    grid: Vec<f64>,
+    standardised: Vec<f64>,
+}
+
+impl Axis {
+    fn new(fitted: &Fitted, data: Option<&Dataset>, points: Option<usize>) -> Result<Self> {
+        let training = training(fitted)?;
+        let held_out = match data {
+            Some(data) => (data.x.clone(), targets(data, TargetTransform::Identity)?.to_vec()),
+            None => (Vec::new(), Vec::new()),
+        };
+        let all = training.0.iter().chain(&held_out.0);
+        let (low, high) = all.fold((f64::INFINITY, f64::NEG_INFINITY), |(l, h), v| (l.min(*v), h.max(*v)));
+        let pad = 0.02 * (high - low).max(1e-9);
+        let grid = evenly(low - pad, high + pad, points.unwrap_or(800));
+        let standardised = fitted.input_scale.apply(&grid)?;
+        Ok(Self { training, held_out, grid, standardised })
+    }
+
+    fn points(&self) -> [Points<'_>; 2] {
+        [&self.training, &self.held_out].map(|(x, y)| Points { x, y })
+    }
+}
+
+/// Mean and bands of y; of counts and classes, of the rate or probability.
+pub fn posterior(fitted: &Fitted, data: Option<&Dataset>, points: Option<usize>, path: &Path) -> Result<()> {
+    // A column of exposures or trials is an input of the table only.
+    if fitted.settings.row_column.is_some() && !fitted.is_gaussian() && data.is_some() {
+        return Err(Error::Usage(
+            "with exposures or trials only the training data are drawn; leave out the table".into(),
+        ));
+    }
+    let axis = Axis::new(fitted, data, points)?;
+    let mut name = match fitted.settings.row_column.as_ref().filter(|_| !fitted.is_gaussian()) {
+        Some(column) => format!("{} per {column}", fitted.schema.target),
+        None => fitted.schema.target.clone(),
+    };
+    let curve = if fitted.is_gaussian() {
+        curve(&axis.grid, &with_noise(fitted, fitted.posterior().predict(&axis.standardised)?))
+    } else {
+        let predictions = fitted.targets_at(&axis.standardised, None)?;
+        match (two_classes(fitted), predictions.iter().any(|p| p.probabilities().is_some())) {
+            (Some([_, second]), _) => name = format!("probability of {second}"),
+            (None, true) => {
+                return Err(Error::Usage(
+                    "more than two classes are not drawn over a column; try --kind calibration".into(),
+                ));
+            }
+            (None, false) => {}
+        }
+        responses(&axis.grid, &predictions)
+    };
+    let [training, held_out] = axis.points();
+    let frame = Frame { title: "", x: &fitted.input_names()[0], y: &name, size: None };
+    Posterior1d { curve: &curve, training, held_out, mark: None, frame }.save(path)
+}
+
+/// The posterior of each summand of the kernel.
+pub fn components(fitted: &Fitted, data: Option<&Dataset>, points: Option<usize>, path: &Path) -> Result<()> {
+    let axis = Axis::new(fitted, data, points)?;
+    let total = curve(&axis.grid, &with_noise(fitted, fitted.posterior().predict(&axis.standardised)?));
+    let exact = fitted.posterior().exact("drawing components")?;
+    let summands = fitted.model.kernel().summands();
+    let titles: Vec<String> = summands.iter().map(|kernel| kernel.shape()).collect();
+    let curves: Vec<Curve> = (0..summands.len())
+        .map(|i| {
+            let part = exact.predict_component(i, &axis.standardised)?;
+            // A component is a deviation: it has the target's unit but not its mean.
+            let sd = fitted.target_scale.sd;
+            let means: Vec<f64> = part.mean.iter().map(|m| m * sd).collect();
+            let sds: Vec<f64> = part.variance.iter().map(|v| v.sqrt() * sd).collect();
+            Ok(Curve::gaussian(&axis.grid, &means, &sds))
+        })
+        .collect::<Result<_>>()?;
+    let parts: Vec<Component> = titles.iter().zip(&curves).map(|(title, curve)| Component { title, curve }).collect();
+    let [training, held_out] = axis.points();
+    Components {
+        total: Component { title: "total", curve: &total },
+        parts: &parts,
+        training,
+        held_out,
+        mark: None,
+        frame: Frame { title: "", x: &fitted.input_names()[0], y: &fitted.schema.target, size: None },
+    }
+    .save(path)
+}
+
+/// Predictions of y on a grid; known noise of rows has no meaning there and is left out.
+fn with_noise(fitted: &Fitted, mut marginals: Marginals) -> Vec<Predictive> {
+    let noise = fitted.noise().unwrap_or(0.0);
+    marginals.variance.iter_mut().for_each(|v| *v += noise);
+    fitted.in_user_units(&marginals)
+}
+
+fn curve(x: &[f64], predictions: &[Predictive]) -> Curve {
+    let quantile = |p: f64| predictions.iter().map(|d| d.quantile(p)).collect::<Vec<f64>>();
+    banded(x, quantile(0.5), quantile)
+}
+
+/// The mean of y given f, such as a rate, and its bands.
+fn responses(x: &[f64], predictions: &[TargetPrediction]) -> Curve {
+    let mean = predictions.iter().map(TargetPrediction::mean).collect();
+    banded(x, mean, |p| predictions.iter().map(|d| d.response_quantile(p)).collect())
+}
+
+fn banded(x: &[f64], mean: Vec<f64>, quantile: impl Fn(f64) -> Vec<f64>) -> Curve {
+    let band95 = [quantile(0.025), quantile(0.975)];
+    Curve { x: x.to_vec(), mean, band95, band50: [quantile(0.25), quantile(0.75)] }
+}

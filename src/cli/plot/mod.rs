@@ -1,0 +1,112 @@
+//! `cagey plot`
+
+mod line;
+mod quality;
+mod surface;
+
+use std::path::{Path, PathBuf};
+
+use cagey::fitted::Fitted;
+use cagey::likelihoods::Support;
+use cagey::{Error, Result};
+use clap::{Args, ValueEnum};
+
+use super::data::{Reading, Splitting};
+use super::scoring::class_labels;
+use super::{output, values};
+
+/// Draw a model: posterior, components, calibration or learning curve
+#[derive(Debug, Args)]
+#[command(
+    allow_negative_numbers = true,
+    after_help = "\
+Examples:
+  cagey plot model.cagey -o fit.png
+  cagey plot co2.cagey co2.csv --holdout-last 0.2 --kind components -o components.svg
+  cagey plot model.cagey test.csv --kind calibration -o calibration.png
+  cagey plot classes.cagey -o regions.png"
+)]
+pub struct Plot {
+    /// Model file
+    model: PathBuf,
+    /// Table with targets, drawn or scored beside the training data; `-` for standard input
+    data: Option<PathBuf>,
+    /// Where to write the figure: .svg or .png
+    #[arg(short, long, value_name = "FILE")]
+    output: PathBuf,
+    /// What to draw
+    #[arg(long, value_enum, default_value_t = Kind::Posterior)]
+    kind: Kind,
+    /// Points along each axis of the grid; 800 over one column and 80 over two by default
+    #[arg(long, value_name = "N", value_parser = values::count(2..=5000))]
+    points: Option<usize>,
+    #[command(flatten)]
+    reading: Reading,
+    #[command(flatten)]
+    splitting: Splitting,
+}
+
+#[derive(Debug, Clone, Copy, ValueEnum)]
+enum Kind {
+    /// Over one input column mean and bands (of counts and classes: of the rate or probability); over two mean and sd, or of two
+    /// classes the regions
+    Posterior,
+    /// The posterior of each summand of the kernel, over one input column
+    Components,
+    /// Coverage against level, of the table or else of leave-one-out predictions; of classes accuracy against confidence
+    Calibration,
+    /// Loss against step
+    Learning,
+}
+
+impl Plot {
+    /// Loads, computes, draws.
+    pub fn run(self) -> Result<()> {
+        let inputs: Vec<&Path> = std::iter::once(&self.model).chain(&self.data).map(PathBuf::as_path).collect();
+        output::check(&self.output, &inputs)?;
+        let fitted = Fitted::load(&self.model)?;
+        let data = match &self.data {
+            Some(path) => Some(self.splitting.scored(self.reading.read(path, &fitted.schema, true, false)?)?),
+            None => self.splitting.refuse().map(|()| None)?,
+        };
+        let names = fitted.input_names();
+        let (path, points) = (self.output.as_path(), self.points);
+        match (self.kind, names.len()) {
+            (Kind::Learning, _) => quality::learning(&fitted, path),
+            (Kind::Calibration, _) => quality::calibration(&fitted, data.as_ref(), path),
+            (Kind::Posterior, 1) => line::posterior(&fitted, data.as_ref(), points, path),
+            (Kind::Components, 1) => line::components(&fitted, data.as_ref(), points, path),
+            (Kind::Posterior, 2) => surface::draw(&fitted, points, path),
+            (Kind::Posterior, d) => Err(Error::Usage(format!(
+                "a posterior can be drawn over 1 or 2 input columns, this model has {d}; try --kind calibration"
+            ))),
+            (Kind::Components, d) => {
+                Err(Error::Usage(format!("components can be drawn over 1 input column, this model has {d}")))
+            }
+        }
+    }
+}
+
+/// What the training data have to be drawn with: inputs in user units, row-major, and targets; of counts with exposures or trials
+/// what falls on one of them.
+fn training(fitted: &Fitted) -> Result<(Vec<f64>, Vec<f64>)> {
+    let data = fitted.data();
+    let mut y: Vec<f64> = data.y.iter().map(|z| fitted.target_scale.inverse(*z)).collect();
+    if let (Some(extra), false) = (&data.noise, fitted.is_gaussian()) {
+        y.iter_mut().zip(extra).for_each(|(y, extra)| *y /= extra);
+    }
+    Ok((fitted.input_scale.invert(&data.x)?, y))
+}
+
+/// The labels of a model of two classes.
+fn two_classes(fitted: &Fitted) -> Option<[String; 2]> {
+    match fitted.model.likelihood().density().support(fitted.model.likelihood().auxiliary().neutral()) {
+        Support::Classes(2) => class_labels(fitted, 2).try_into().ok(),
+        _ => None,
+    }
+}
+
+fn evenly(low: f64, high: f64, points: usize) -> Vec<f64> {
+    let steps = points - 1;
+    (0..=steps).map(|i| low + (high - low) * i as f64 / steps as f64).collect()
+}

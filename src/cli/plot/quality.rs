@@ -1,0 +1,56 @@
+//! Figures of how good a model is, over any inputs.
+
+use std::path::Path;
+
+use cagey::data::Dataset;
+use cagey::fitted::Fitted;
+use cagey::metrics::{calibration_curve, pit_curve, probability_transform, reliability};
+use cagey::plot::{Calibration, Frame, LearningCurve, Reliability, Run};
+use cagey::{Error, Result};
+
+use super::super::data::targets;
+
+/// Seed of the randomisation of counts.
+const SEED: u64 = 0;
+
+/// Coverage against level; of classes accuracy against confidence.
+pub fn calibration(fitted: &Fitted, data: Option<&Dataset>, path: &Path) -> Result<()> {
+    if fitted.is_gaussian() {
+        let (y, predictions) = match data {
+            Some(data) => (targets(data, fitted.settings.target_transform)?.to_vec(), fitted.predict(data)?),
+            None => fitted.leave_one_out()?,
+        };
+        let pit: Vec<f64> = y.iter().zip(&predictions).map(|(y, p)| p.cdf(*y)).collect();
+        return draw(&calibration_curve(&y, &predictions), &pit, path);
+    }
+    let Some(data) = data else {
+        return Err(Error::Usage("calibration under this likelihood needs a table of rows to score; name one".into()));
+    };
+    let (y, predictions) = (targets(data, fitted.settings.target_transform)?, fitted.predict_targets(data)?);
+    let probabilities: Option<Vec<Vec<f64>>> = predictions.iter().map(|p| p.probabilities()).collect();
+    if let Some(probabilities) = probabilities {
+        let codes: Vec<usize> = y.iter().map(|y| *y as usize).collect();
+        return Reliability { bins: &reliability(&codes, &probabilities)?, frame: Frame::default() }.save(path);
+    }
+    let pit = probability_transform(y, &predictions, SEED);
+    draw(&pit_curve(&pit), &pit, path)
+}
+
+fn draw(curve: &[(f64, f64)], pit: &[f64], path: &Path) -> Result<()> {
+    let (nominal, observed): (Vec<f64>, Vec<f64>) = curve.iter().copied().unzip();
+    Calibration { nominal: &nominal, observed: &observed, pit, frame: Frame::default() }.save(path)
+}
+
+/// Loss against step.
+pub fn learning(fitted: &Fitted, path: &Path) -> Result<()> {
+    let records = &fitted.summary.history.records;
+    let restarts = records.iter().map(|r| r.restart).max().unwrap_or(0) + 1;
+    let series: Vec<(String, Vec<f64>, Vec<f64>)> = (0..restarts)
+        .map(|restart| {
+            let run = || records.iter().filter(move |r| r.restart == restart);
+            (format!("start {restart}"), run().map(|r| r.loss).collect(), run().map(|r| r.seconds).collect())
+        })
+        .collect();
+    let runs: Vec<Run> = series.iter().map(|(name, loss, seconds)| Run { name, loss, seconds }).collect();
+    LearningCurve { runs: &runs, ..LearningCurve::default() }.save(path)
+}

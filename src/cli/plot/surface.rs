@@ -1,0 +1,60 @@
+//! Figures over two input columns.
+
+use std::path::Path;
+
+use cagey::fitted::Fitted;
+use cagey::metrics::{Predictive, TargetPrediction};
+use cagey::models::posterior::Posterior;
+use cagey::plot::{Decision, Frame, Points, Posterior2d};
+use cagey::{Error, Result};
+
+use super::{evenly, training, two_classes};
+
+/// Each axis; its pixels are no finer.
+const MOST_ACROSS: usize = 500;
+
+/// Mean and standard deviation of f (of counts: the rate and its standard deviation), or the regions of two classes.
+pub fn draw(fitted: &Fitted, points: Option<usize>, path: &Path) -> Result<()> {
+    let (x, y) = training(fitted)?;
+    let column = |c: usize| x.chunks(2).map(|row| row[c]).collect::<Vec<f64>>();
+    let (first, second) = (column(0), column(1));
+    let count = points.unwrap_or(80);
+    if count > MOST_ACROSS {
+        return Err(Error::Usage(format!("--points {count}: over two columns at most {MOST_ACROSS}")));
+    }
+    let axis = |values: &[f64]| {
+        let (low, high) = values.iter().fold((f64::INFINITY, f64::NEG_INFINITY), |(l, h), v| (l.min(*v), h.max(*v)));
+        evenly(low, high, count)
+    };
+    let (across, up) = (axis(&first), axis(&second));
+    let grid: Vec<f64> = up.iter().flat_map(|b| across.iter().flat_map(move |a| [*a, *b])).collect();
+    let grid = fitted.input_scale.apply(&grid)?;
+    let names = fitted.input_names();
+    let frame = |title| Frame { title, x: &names[0], y: &names[1], size: None };
+    if fitted.is_gaussian() {
+        let latent = fitted.in_user_units(&fitted.posterior().predict(&grid)?);
+        let mean: Vec<f64> = latent.iter().map(Predictive::mean).collect();
+        let sd: Vec<f64> = latent.iter().map(Predictive::sd).collect();
+        let (training, frame) = (Points { x: &first, y: &second }, frame(&fitted.schema.target));
+        return Posterior2d { x: &across, y: &up, mean: &mean, sd: &sd, training, frame }.save(path);
+    }
+    let predictions = fitted.targets_at(&grid, None)?;
+    let mean: Vec<f64> = predictions.iter().map(TargetPrediction::mean).collect();
+    if let Some(labels) = two_classes(fitted) {
+        let sd: Vec<f64> = fitted.posterior().predict(&grid)?.variance.iter().map(|v| v.sqrt()).collect();
+        let of = |class: f64, column: &[f64]| -> Vec<f64> {
+            column.iter().zip(&y).filter(|(_, y)| **y == class).map(|(x, _)| *x).collect()
+        };
+        let drawn = [0.0, 1.0].map(|class| [of(class, &first), of(class, &second)]);
+        let classes = [0, 1].map(|c| (labels[c].as_str(), Points { x: &drawn[c][0], y: &drawn[c][1] }));
+        let title = format!("{} against {}", labels[1], labels[0]);
+        return Decision { x: &across, y: &up, probability: &mean, sd: &sd, classes, frame: frame(&title) }.save(path);
+    }
+    if predictions.iter().any(|p| p.probabilities().is_some()) {
+        return Err(Error::Usage("regions are drawn for two classes; try --kind calibration".into()));
+    }
+    let spread = |p: &TargetPrediction| 0.5 * (p.response_quantile(0.841) - p.response_quantile(0.159));
+    let sd: Vec<f64> = predictions.iter().map(spread).collect();
+    let (training, frame) = (Points { x: &first, y: &second }, frame(&fitted.schema.target));
+    Posterior2d { x: &across, y: &up, mean: &mean, sd: &sd, training, frame }.save(path)
+}
