@@ -5,8 +5,8 @@ use std::io::Write;
 use std::path::{Path, PathBuf};
 
 use cagey::data::{
-    Encoding, Header, InputScale, Missing, ReadOptions, Schema, Split, TargetScale, TargetTransform, atomic_write,
-    read_training, read_with_schema, write_predictions,
+    Encoding, Header, InputScale, Missing, ReadOptions, RowFile, Schema, Split, TargetScale, TargetTransform,
+    atomic_write, read_training, read_with_schema, write_predictions,
 };
 use cagey::metrics::Predictive;
 use cagey::{Error, data::Dataset};
@@ -831,4 +831,56 @@ mod idx {
         let message = read_training(&images, &options()).unwrap_err().to_string();
         assert!(message.contains("2 rows") && message.contains("3 labels"), "{message}");
     }
+}
+
+#[test]
+fn a_file_of_rows_holds_what_the_table_does() {
+    let folder = Folder::new();
+    let row = |i: usize| format!("{},{},{}\n", 0.1 * i as f64, (1.7 * i as f64).sin(), 100.0 + i as f64);
+    let text = format!("a,b,y\n{}", (0..500).map(row).collect::<String>());
+    let table = folder.file("t.csv.gz", gzip(text.as_bytes()));
+    let (schema, data) = read_training(&table, &options()).unwrap();
+    let (found, rows) = RowFile::create(&table, &options(), folder.path("t.rows")).unwrap();
+    assert_eq!(found, schema);
+    assert_eq!((rows.len(), rows.d()), (500, 2));
+    for rows in [rows, RowFile::open(folder.path("t.rows")).unwrap()] {
+        let (x, y) = rows.read(&[7, 0, 499]).unwrap();
+        let want = data.subset(&[7, 0, 499]);
+        assert_eq!((x, Some(y)), (want.x, want.y));
+        let (found, want) = (rows.input_scale(), InputScale::fit(&data.x, 2).unwrap());
+        for (a, b) in found.mean.iter().chain(&found.sd).zip(want.mean.iter().chain(&want.sd)) {
+            assert!((a - b).abs() < 1e-12 * b.abs().max(1.0), "{a} {b}");
+        }
+        assert!(rows.read(&[500]).unwrap_err().to_string().contains("row 500 of 500"));
+    }
+}
+
+#[test]
+fn files_of_rows_refuse_what_they_cannot_hold() {
+    let folder = Folder::new();
+    let create = |text: &str| {
+        let before = folder.names();
+        let table = folder.file("t.csv", text);
+        let problem = RowFile::create(&table, &options(), folder.path("t.rows")).unwrap_err().to_string();
+        fs::remove_file(table).unwrap();
+        assert_eq!(folder.names(), before, "nothing half-written is left");
+        problem
+    };
+    let one_hot = ReadOptions { one_hot: true, ..options() };
+    let table = folder.file("colours.csv", "colour,y\nred,1\nblue,2\n");
+    let problem = RowFile::create(table, &one_hot, folder.path("t.rows")).unwrap_err().to_string();
+    assert!(problem.contains("colours.csv") && problem.contains("`colour` holds text"), "{problem}");
+    let problem = create("a,y\n1,2\n3,x\n");
+    assert!(problem.contains("row 3") && problem.contains("`y`"), "{problem}");
+    assert!(create("a,y\n").contains("no complete row"));
+
+    let table = folder.file("t.csv", "a,y\n1,2\n3,4\n");
+    RowFile::create(table, &options(), folder.path("t.rows")).unwrap();
+    let whole = fs::read(folder.path("t.rows")).unwrap();
+    for (cut, word) in [(whole.len() - 1, "bytes where"), (10, "not a file of rows")] {
+        let problem = RowFile::open(folder.file("cut.rows", &whole[..cut])).unwrap_err().to_string();
+        assert!(problem.contains("cut.rows") && problem.contains(word), "{problem}");
+    }
+    let problem = RowFile::open(folder.path("t.csv")).unwrap_err().to_string();
+    assert!(problem.contains("not a file of rows"), "{problem}");
 }

@@ -11,7 +11,8 @@
 //! | IDX | its first four bytes | images (MNIST) as rows; a file of labels beside them, `images` → `labels` and `idx3` → `idx1` in its name, is the last column |
 //! | Parquet | its magic bytes | with the cargo feature `parquet` |
 //!
-//! The path `-` is standard input. Text is read in one pass and never held in memory as a whole.
+//! The path `-` is standard input. Text is read in one pass and never held in memory as a whole; a [`RowFile`] keeps the numbers on disk,
+//! too, for training on minibatches.
 
 mod cell;
 mod classes;
@@ -25,6 +26,7 @@ mod options;
 #[cfg(feature = "parquet")]
 mod parquet_table;
 mod read;
+mod row_file;
 mod scale;
 mod schema;
 mod selection;
@@ -37,6 +39,7 @@ pub use classes::Classes;
 pub use dataset::{Dataset, Kept};
 pub use options::{Header, Missing, ReadOptions, TargetKind};
 pub use read::{read_training, read_with_schema};
+pub use row_file::RowFile;
 pub use scale::{InputScale, TargetScale, TargetTransform};
 pub use schema::{Column, Encoding, Schema};
 pub use split::Split;

@@ -22,30 +22,8 @@ use crate::Result;
 /// [`Error::Io`](crate::Error::Io) if the file cannot be read, [`Error::Data`](crate::Error::Data) if its contents do
 /// not fit; the message names row and column.
 pub fn read_training(path: impl AsRef<Path>, options: &ReadOptions) -> Result<(Schema, Dataset)> {
-    let wanted: Vec<&str> =
-        options.target.iter().chain(options.features.iter().flatten()).map(String::as_str).collect();
-    let mut table = open(path.as_ref(), options, &|cells| {
-        let used = |column: usize| {
-            // A label is no sign of a header in a column of labels.
-            let labels = options.target_kind != TargetKind::Numbers
-                && match &options.target {
-                    Some(name) => *name == format!("c{column}"),
-                    None => column + 1 == cells.len(),
-                };
-            if labels {
-                return false;
-            }
-            options.features.is_none()
-                || wanted.contains(&format!("c{column}").as_str())
-                || (options.target.is_none() && column + 1 == cells.len())
-        };
-        has_names(cells, &wanted, &[], used)
-    })?;
-    let layout = table.layout().clone();
-    let (features, target) = select(&layout, options)?;
-    let mut inputs: Vec<ColumnReader> =
-        features.iter().map(|&index| ColumnReader::feature(index, &layout.names[index], options)).collect();
-    let mut output = Output { reader: ColumnReader::target(target, options.target_kind), needed: true };
+    let Training { mut table, mut inputs, mut output } = Training::open(path.as_ref(), options)?;
+    let (layout, target) = (table.layout().clone(), output.reader.index);
     let mut raw = collect(&mut *table, &mut inputs, Some(&mut output), options)?;
 
     let width = inputs.len();
@@ -75,6 +53,87 @@ pub fn read_training(path: impl AsRef<Path>, options: &ReadOptions) -> Result<(S
     };
     let dataset = raw.encode(&schema);
     Ok((schema, dataset))
+}
+
+/// A table to learn from, and the readers of its columns.
+struct Training {
+    table: Box<dyn Table>,
+    inputs: Vec<ColumnReader>,
+    output: Output,
+}
+
+impl Training {
+    fn open(path: &Path, options: &ReadOptions) -> Result<Self> {
+        let wanted: Vec<&str> =
+            options.target.iter().chain(options.features.iter().flatten()).map(String::as_str).collect();
+        let table = open(path, options, &|cells| {
+            let used = |column: usize| {
+                // A label is no sign of a header in a column of labels.
+                let labels = options.target_kind != TargetKind::Numbers
+                    && match &options.target {
+                        Some(name) => *name == format!("c{column}"),
+                        None => column + 1 == cells.len(),
+                    };
+                if labels {
+                    return false;
+                }
+                options.features.is_none()
+                    || wanted.contains(&format!("c{column}").as_str())
+                    || (options.target.is_none() && column + 1 == cells.len())
+            };
+            has_names(cells, &wanted, &[], used)
+        })?;
+        let layout = table.layout();
+        let (features, target) = select(layout, options)?;
+        let inputs =
+            features.iter().map(|&index| ColumnReader::feature(index, &layout.names[index], options)).collect();
+        let output = Output { reader: ColumnReader::target(target, options.target_kind), needed: true };
+        Ok(Self { table, inputs, output })
+    }
+}
+
+/// Reads a table of numbers and gives the features and the target of one row after the other to `take`, which holds what it wants.
+///
+/// # Errors
+/// As [`read_training`]; [`Error::Data`] for columns of text; what `take` reports.
+pub(super) fn stream_training(
+    path: &Path,
+    options: &ReadOptions,
+    mut take: impl FnMut(&[f64]) -> Result<()>,
+) -> Result<Schema> {
+    let options = ReadOptions { target_kind: TargetKind::Numbers, ..options.clone() };
+    let Training { mut table, mut inputs, mut output } = Training::open(path, &options)?;
+    let (layout, target) = (table.layout().clone(), output.reader.index);
+    let mut values = Vec::with_capacity(inputs.len() + 1);
+    let mut seen = false;
+    while let Some(row) = table.advance()? {
+        if options.missing == Missing::Drop && has_missing(&*table, &inputs, Some(&output))? {
+            continue;
+        }
+        values.clear();
+        for reader in inputs.iter_mut().chain([&mut output.reader]) {
+            values.push(reader.read(&*table, row)?);
+        }
+        take(&values)?;
+        seen = true;
+    }
+    if !seen {
+        return Err(layout.error("there is no complete row of data"));
+    }
+    let columns = inputs.into_iter().map(|reader| {
+        let (index, name) = (reader.index, layout.names[reader.index].clone());
+        match reader.finish() {
+            (encoding, None) => Ok(Column { name, index, encoding }),
+            _ => Err(layout.error(format!("column `{name}` holds text: leave it out, or read the whole table"))),
+        }
+    });
+    Ok(Schema {
+        features: columns.collect::<Result<_>>()?,
+        target: layout.names[target].clone(),
+        target_index: target,
+        width: layout.names.len(),
+        classes: None,
+    })
 }
 
 /// Reads data for a model that was trained with `schema`.

@@ -8,6 +8,7 @@ use super::fit::evaluate;
 use super::svgp::Svgp;
 use super::swsgp::Swsgp;
 use super::{Batch, Model, Observations};
+use crate::data::RowFile;
 use crate::device::Compute;
 use crate::error::{Error, Result};
 use crate::scope::Scope;
@@ -68,6 +69,19 @@ impl Rows for Observations {
             y: pick(&self.y),
             noise: self.noise.as_deref().map(pick),
         })
+    }
+}
+
+/// Standardised, target included.
+impl Rows for RowFile {
+    fn count(&self) -> usize {
+        self.len()
+    }
+
+    fn gather(&self, rows: &[usize]) -> Result<Observations> {
+        let (x, y) = self.read(rows)?;
+        let (mean, sd) = self.target_moments();
+        Observations::new(self.input_scale().apply(&x)?, self.d(), y.iter().map(|y| (y - mean) / sd).collect(), None)
     }
 }
 

@@ -1,10 +1,11 @@
 //! Stochastic variational GPs.
 
+use cagey::data::{ReadOptions, RowFile};
 use cagey::kernels::Kernel;
 use cagey::likelihoods::{Bernoulli, BernoulliLink, Gaussian, Likelihood, Poisson, RateLink, Softmax, StudentT};
 use cagey::means::Mean;
 use cagey::models::exact::ExactGp;
-use cagey::models::minibatch::Minibatches;
+use cagey::models::minibatch::{Minibatches, Rows};
 use cagey::models::posterior::Posterior;
 use cagey::models::sgpr::Sgpr;
 use cagey::models::svgp::{Covariance, Svgp};
@@ -272,4 +273,30 @@ fn minibatch_training_finds_the_optimum() {
         let reached = fit::evaluate(&gp, F64, &whole).unwrap().loss;
         assert!(reached < optimum + 2.0 && reached > optimum - 1e-6, "{natural:?}: {reached} against {optimum}");
     }
+}
+
+#[test]
+fn rows_on_disk_train_the_model_that_rows_in_memory_do() {
+    let observations = data(90, 1);
+    let row = |i: usize| format!("{:?},{:?}\n", 3.0 * observations.x[i], 5.0 + 2.0 * observations.y[i]);
+    let folder = tempfile::tempdir().unwrap();
+    let table = folder.path().join("t.csv");
+    std::fs::write(&table, format!("x,y\n{}", (0..90).map(row).collect::<String>())).unwrap();
+    let (_, rows) = RowFile::create(table, &ReadOptions::default(), folder.path().join("t.rows")).unwrap();
+    let whole = rows.gather(&(0..90).collect::<Vec<_>>()).unwrap();
+    let moments = |values: &[f64]| {
+        let mean = values.iter().sum::<f64>() / 90.0;
+        [mean, values.iter().map(|v| v * v).sum::<f64>() / 90.0 - mean * mean]
+    };
+    for values in [&whole.x, &whole.y] {
+        assert_close("standardised", &moments(values), &[0.0, 1.0], 1e-10);
+    }
+    let z: Vec<f64> = (0..8).map(|i| -2.0 + 0.5 * f64::from(i)).collect();
+    let train = |rows: &dyn Rows| {
+        let mut gp = Svgp::new(Kernel::parse("rbf", 1).unwrap(), &z, 1, Gaussian::new(0.1)).unwrap();
+        let config = TrainConfig::new(Optimizer::Adam(Adam::default()), 30);
+        let batches = Minibatches { size: 40, ..Minibatches::default() };
+        minibatch::fit(&mut gp, F64, rows, &batches, &config, &mut []).unwrap().x
+    };
+    assert_eq!(train(&rows), train(&whole));
 }
