@@ -1,5 +1,5 @@
-//! What an approximation claims to know where there are no data (Wenger et al. 2024, Figure 1): the exact GP, CaGP-CG and
-//! CaGP-Opt on data with a gap, each with hyperparameters of its own training.
+//! What an approximation claims to know where there are no data (Wenger et al. 2024, Figure 1): the exact GP, SVGP, CaGP-CG
+//! and CaGP-Opt on data with a gap, each with hyperparameters of its own training.
 //!
 //! `cargo run --release --example overconfidence [-- --output overconfidence.png]`
 
@@ -10,11 +10,14 @@ use cagey::kernels::Kernel;
 use cagey::likelihoods::Gaussian;
 use cagey::models::cagp::{Actions, Cagp, IterativeCagp};
 use cagey::models::exact::ExactGp;
+use cagey::models::inducing::{self, Choice};
+use cagey::models::minibatch::{self, Minibatches};
 use cagey::models::ordering::RowOrder;
 use cagey::models::posterior::{Marginals, Posterior};
+use cagey::models::svgp::Svgp;
 use cagey::models::{Model, Observations, fit};
 use cagey::plot::{Component, Components, Curve, Frame, Points};
-use cagey::train::TrainConfig;
+use cagey::train::{Adam, Optimizer, TrainConfig};
 use cagey::{Error, Result};
 use clap::Parser;
 use rand::rngs::Xoshiro256PlusPlus;
@@ -30,7 +33,7 @@ struct Options {
     /// Observations
     #[arg(long, default_value_t = 100)]
     rows: usize,
-    /// Actions of the computation-aware GPs
+    /// Actions of the computation-aware GPs, and inducing inputs of the variational one
     #[arg(long, default_value_t = 8)]
     actions: usize,
     /// Seed of the data and of the first actions
@@ -52,6 +55,7 @@ fn main() -> Result<()> {
 
     let mut exact = ExactGp::new(kernel()?);
     train(&mut exact, &data, &config)?;
+    let svgp = variational(kernel()?, &data, &options)?;
     let mut cg = IterativeCagp::cg(kernel()?, options.actions);
     train(&mut cg, &data, &config)?;
     let ordered = data.permuted(&RowOrder::Tree.of(&data, options.actions)?)?;
@@ -61,6 +65,7 @@ fn main() -> Result<()> {
     let grid: Vec<f64> = (0..=600).map(|i| f64::from(i) / 60.0).collect();
     let fits = [
         ("exact GP", exact.posterior(compute, data.clone())?.predict(&grid)?, noise(&exact.likelihood)),
+        ("SVGP", svgp.posterior(compute)?.predict(&grid)?, svgp.likelihood.noise().unwrap_or_default().sqrt()),
         ("CaGP-CG", cg.posterior(compute, data.clone())?.0.predict(&grid)?, noise(&cg.likelihood)),
         ("CaGP-Opt", learned.posterior(compute, ordered.clone())?.predict(&grid)?, noise(&learned.likelihood)),
     ];
@@ -119,6 +124,16 @@ fn train(model: &mut impl Model, data: &Observations, config: &TrainConfig) -> R
         return Err(Error::NotFinite("the loss".into()));
     }
     Ok(())
+}
+
+/// An SVGP whose inducing inputs start at random rows, trained on minibatches as usual.
+fn variational(kernel: Kernel, data: &Observations, options: &Options) -> Result<Svgp> {
+    let z = inducing::choose(Choice::Random, &kernel, &data.x, 1, options.actions, options.seed)?;
+    let mut model = Svgp::new(kernel, &z, 1, Gaussian::new(0.1))?;
+    let adam = Optimizer::Adam(Adam { rate: 0.02, ..Adam::default() });
+    let batches = Minibatches { size: data.n(), ..Minibatches::default() };
+    minibatch::fit(&mut model, Compute::default(), data, &batches, &TrainConfig::new(adam, 2000), &mut [])?;
+    Ok(model)
 }
 
 fn noise(likelihood: &Gaussian) -> f64 {
