@@ -1,5 +1,6 @@
 //! What the actions of computation-aware GPs have in common with the best ones, the top eigenvectors of K̂ (Wenger et al.
-//! 2024, Figure 2): the Grassmann distance between their spans over training, for learned, CG and random actions.
+//! 2024, Figure 2): the first actions over the data after training, and the Grassmann distance between the spans over training,
+//! for learned, CG and random actions.
 //!
 //! `cargo run --release --example cagp_actions [-- --output actions.png]`
 
@@ -15,7 +16,7 @@ use cagey::models::cagp::{Actions, Cagp, IterativeCagp, Layout};
 use cagey::models::ordering::RowOrder;
 use cagey::models::{Batch, Model, Observations, fit};
 use cagey::params::Parameters;
-use cagey::plot::{Frame, LearningCurve, Run};
+use cagey::plot::{Fields, Frame, LearningCurve, Points, Row, Run};
 use cagey::products::BlockSparse;
 use cagey::scope::{Scope, to_f64};
 use cagey::solvers::Probes;
@@ -30,9 +31,12 @@ use rand_distr::{Distribution, StandardNormal};
 /// Compare the actions of computation-aware GPs with top eigenvectors over training.
 #[derive(Parser)]
 struct Options {
-    /// Where to draw the figure (.png or .svg)
+    /// Where to draw the distances (.png or .svg)
     #[arg(long, default_value = "actions.png")]
     output: PathBuf,
+    /// Where to draw the actions (.png or .svg)
+    #[arg(long, default_value = "actions_over_data.png")]
+    fields: PathBuf,
     /// Observations, of two inputs
     #[arg(long, default_value_t = 400)]
     rows: usize,
@@ -48,6 +52,8 @@ struct Options {
 }
 
 const KERNEL: &str = "matern32(ard)";
+/// Actions of each kind that are drawn.
+const DRAWN: usize = 5;
 
 fn main() -> Result<()> {
     let options = Options::parse();
@@ -58,19 +64,21 @@ fn main() -> Result<()> {
     let i = options.actions;
     let kernel = || Kernel::parse(KERNEL, 2);
 
-    let mut learned = Cagp::new(kernel()?, Actions::blocks(data.n(), i, options.seed)?);
-    let learned = distances(&mut learned, &data, &options, |gp| {
+    let mut opt = Cagp::new(kernel()?, Actions::blocks(data.n(), i, options.seed)?);
+    let of_learned = |gp: &Cagp| -> Result<(Tensor<2>, Tensor<2>)> {
         let Layout::Blocks(offsets) = &gp.actions.layout else { unreachable!("block-sparse by construction") };
         let own = Scope::new(Compute::default())?;
         let blocks = BlockSparse::new(own.value(&gp.actions.values), offsets.clone())?;
         let top = top(&gp.kernel, gp.likelihood.noise.internal()[0], i, &batch)?;
         Ok((Basis::sparse(blocks).into_dense()?, top))
-    })?;
+    };
+    let learned = distances(&mut opt, &data, &options, of_learned)?;
     let by_policy = |gp: &IterativeCagp| {
         let own = Scope::new(Compute::default())?;
         Ok((gp.actions(&own, &batch)?, top(&gp.kernel, gp.likelihood.noise.internal()[0], i, &batch)?))
     };
-    let cg = distances(&mut IterativeCagp::cg(kernel()?, i), &data, &options, by_policy)?;
+    let mut by_cg = IterativeCagp::cg(kernel()?, i);
+    let cg = distances(&mut by_cg, &data, &options, by_policy)?;
     let random = Random { probes: Probes::Gaussian, seed: options.seed };
     let mut random = IterativeCagp::new(kernel()?, Box::new(random), IterGpOptions::budget(i));
     let random = distances(&mut random, &data, &options, by_policy)?;
@@ -84,8 +92,24 @@ fn main() -> Result<()> {
     let frame = Frame { title: "actions against top eigenvectors", x: "step", y: "Grassmann distance", size: None };
     let runs = runs.map(|(name, loss)| Run { name, loss, seconds: &[] });
     LearningCurve { runs: &runs, frame, ..LearningCurve::default() }.save(&options.output)?;
-    println!("figure in {}", options.output.display());
+    let (actions, eigenvectors) = of_learned(&opt)?;
+    draw(&options, &data, &[("CaGP-Opt", actions), ("CaGP-CG", by_policy(&by_cg)?.0), ("eigenvectors", eigenvectors)])?;
+    println!("figures in {} and {}", options.output.display(), options.fields.display());
     Ok(())
+}
+
+/// The magnitudes of the first columns of each matrix over the inputs.
+fn draw(options: &Options, data: &Observations, kinds: &[(&str, Tensor<2>)]) -> Result<()> {
+    let [across, up]: [Vec<f64>; 2] = [0, 1].map(|c| data.x.iter().skip(c).step_by(2).copied().collect());
+    let first = |actions: &Tensor<2>| -> Result<Vec<Vec<f64>>> {
+        let [n, i] = actions.dims();
+        let values = to_f64(actions.clone().transpose())?;
+        Ok(values.chunks_exact(n).take(DRAWN.min(i)).map(<[f64]>::to_vec).collect())
+    };
+    let vectors: Vec<Vec<Vec<f64>>> = kinds.iter().map(|(_, actions)| first(actions)).collect::<Result<_>>()?;
+    let rows: Vec<Row> = kinds.iter().zip(&vectors).map(|((name, _), vectors)| Row { name, vectors }).collect();
+    let frame = Frame { title: "first actions after training", ..Frame::default() };
+    Fields { points: Points { x: &across, y: &up }, rows: &rows, frame }.save(&options.fields)
 }
 
 /// A smooth function of two inputs with noise.

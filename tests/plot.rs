@@ -3,8 +3,8 @@
 use cagey::Error;
 use cagey::metrics::ReliabilityBin;
 use cagey::plot::{
-    Against, Calibration, Component, Components, Curve, Decision, Frame, LearningCurve, Points, Posterior1d,
-    Posterior2d, Reliability, Run, Samples,
+    Against, Calibration, Component, Components, Curve, Decision, Fields, Frame, LearningCurve, Points, Posterior1d,
+    Posterior2d, Reliability, Row, Run, Samples,
 };
 use std::fs;
 use std::io::Read;
@@ -154,6 +154,17 @@ fn figures(data: &Data) -> Vec<(&'static str, Vec<&'static str>, Save<'_>)> {
                 let frame = Frame { x: "longitude", y: "latitude", ..named("Spam against mail") };
                 let (x, y) = (&data.grid, &data.grid);
                 Decision { x, y, probability: &probability, sd: &data.sd, classes, frame }.save(path)
+            }),
+        ),
+        (
+            "fields",
+            vec!["Actions", "learned", "eigenvectors", "largest magnitude"],
+            Box::new(move |path| {
+                let points = Points { x: &data.places[0], y: &data.places[1] };
+                let vectors = [normal(11, 60), normal(12, 60), vec![0.0; 60]];
+                let rows = [("learned", &vectors[..2]), ("eigenvectors", &vectors[..])];
+                let rows = rows.map(|(name, vectors)| Row { name, vectors });
+                Fields { points, rows: &rows, frame: named("Actions") }.save(path)
             }),
         ),
         (

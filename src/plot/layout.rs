@@ -9,7 +9,7 @@ use super::text;
 use plotters::style::{Color, RGBColor};
 
 /// The free border at the right, which takes half of the last tick label.
-const RIGHT: f64 = 32.0;
+pub(super) const RIGHT: f64 = 32.0;
 /// The height of a heading or legend row.
 const ROW: f64 = 24.0;
 
@@ -42,7 +42,7 @@ pub(super) struct Names<'a> {
 }
 
 /// Draws title and legend between `left` and the right border and returns where the panels may begin.
-fn head(scene: &mut Scene, title: &str, legend: &[Entry], left: f64) -> f64 {
+pub(super) fn head(scene: &mut Scene, title: &str, legend: &[Entry], left: f64) -> f64 {
     let right = scene.width() - RIGHT;
     let mut y = 16.0;
     if !title.is_empty() {
