@@ -125,3 +125,34 @@ fn posteriors_of_other_sizes_are_refused() {
         assert!(problem.contains("model.cagey") && problem.contains("actions"), "{name}: {problem}");
     }
 }
+
+#[test]
+fn targets_in_other_units_give_the_same_model() {
+    let cells = |row: &str, factor: f64| {
+        let (head, y) = row.rsplit_once(',').unwrap();
+        format!("{head},{:?}", factor * y.parse::<f64>().unwrap())
+    };
+    let scaled = |factor: f64| {
+        let text = table();
+        let rows: Vec<String> = text.lines().skip(1).map(|row| cells(row, factor)).collect();
+        format!("a,b,s,y\n{}\n", rows.join("\n"))
+    };
+    let (batches, covariance) = (Minibatches::default(), Covariance::Full);
+    let models = [
+        ModelChoice::default(),
+        through_actions(ActionPolicy::Learned).model,
+        ModelChoice::Sgpr { inducing: 8 },
+        ModelChoice::Svgp { inducing: 8, covariance, batches: batches.clone() },
+        ModelChoice::Swsgp { inducing: 8, neighbours: 3, covariance, batches },
+    ];
+    for model in models {
+        let [(one, data), (other, far)] =
+            [1.0, 1000.0].map(|factor| fit(&scaled(factor), Settings { model: model.clone(), ..Settings::default() }));
+        for (a, b) in one.predict(&data).unwrap().iter().zip(&other.predict(&far).unwrap()) {
+            for (a, b) in [(a.mean(), b.mean()), (a.sd(), b.sd())] {
+                assert!((1000.0 * a - b).abs() <= 1e-4 * b.abs().max(100.0), "{model:?}: {a} {b}");
+            }
+        }
+        assert!(one.summary.loss < 1.5, "{model:?}: {}", one.summary.loss);
+    }
+}

@@ -213,8 +213,7 @@ impl Regressor {
                 return start(&mut *model.likelihood, means, targets, target_sd);
             }
         };
-        gaussian.set_units(target_sd);
-        gaussian.noise.set_internal(&[0.1]);
+        start(gaussian, std::iter::empty(), targets, target_sd);
     }
 
     /// Trains the model: on minibatches where it can.

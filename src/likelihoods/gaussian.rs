@@ -10,7 +10,7 @@ use serde::{Deserialize, Serialize};
 use super::density::{Density, Marginal, Slopes, Support};
 use super::special::{log_normal_density, normal_cdf};
 use super::targets::{Auxiliary, Row, Targets};
-use super::{Likelihood, level};
+use super::{Likelihood, level, spread};
 use crate::params::{Constraint, Parameter, Parameters, Unit};
 use crate::scope::Scope;
 
@@ -81,6 +81,9 @@ impl Likelihood for Gaussian {
     }
 
     fn initialise(&mut self, targets: Targets) -> Vec<f64> {
+        if !self.noise.given {
+            self.noise.set_internal(&[0.1 * spread(targets.y)]);
+        }
         vec![level(targets.y)]
     }
 

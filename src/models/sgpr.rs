@@ -84,7 +84,7 @@ impl Model for Sgpr {
         let n = batch.y.dims()[0] as f64;
         let Moments { k, square, projected, rest } = self.moments(scope, batch)?;
         let loss = (rest + n * std::f64::consts::TAU.ln()) * 0.5 + collapsed(k, square, projected)?;
-        Ok(loss.cast(scope.dtype()))
+        Ok(loss)
     }
 }
 

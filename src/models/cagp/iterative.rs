@@ -139,7 +139,7 @@ impl Model for IterativeCagp {
         };
         let residual = batch.y.clone() - self.mean.at(scope, &batch.x);
         let projection = Projection::dense(&self.kernel, scope, &batch.x, (s, ks), &residual)?;
-        Ok(projection.loss(self.objective, noise, batch.y.dims()[0])?.cast(scope.dtype()))
+        projection.loss(self.objective, noise, batch.y.dims()[0])
     }
 }
 

@@ -116,7 +116,7 @@ impl Model for Cagp {
     fn objective(&self, scope: &Scope, batch: &Batch) -> Result<Tensor<1>> {
         let (projection, ..) = self.project(scope, batch)?;
         let noise = scope.value(&self.likelihood.noise);
-        Ok(projection.loss(self.objective, noise, batch.y.dims()[0])?.cast(scope.dtype()))
+        projection.loss(self.objective, noise, batch.y.dims()[0])
     }
 }
 
