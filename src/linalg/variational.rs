@@ -15,7 +15,7 @@ use crate::scope::to_f64;
 
 /// The least square of L's smallest diagonal entry over that of its largest at which solves with L may be in f32: errors of
 /// A are then below 1e-4 of the prior's standard deviation, those of gradients below 1e-3 of the largest.
-const CONDITION: f64 = 1e-4;
+const CONDITION: f64 = 1e-3;
 
 /// The factor of K_ZZ = L Lᵀ, made in f64, and the precision of what is done with it.
 #[derive(Debug, Clone)]

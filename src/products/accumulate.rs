@@ -2,16 +2,12 @@
 //! Sᵀ K S, (K S)ᵀ(K S) and (K S)ᵀ y.
 //!
 //! Where (K S)ᵀ fits the budget, each pair of rows is visited once and the adjoint finds it again; else only a chunk of
-//! K S exists at a time and the adjoint makes each once more. Products within a part are in the precision of the data, sums over
-//! parts in f64.
+//! K S exists at a time and the adjoint makes each once more. K S is in the precision of the data, the sums over it in f64.
 
 use std::ops::Range;
 use std::sync::{Arc, Mutex, PoisonError};
 
 use burn::tensor::{Tensor, TensorData};
-use faer::linalg::matmul::matmul;
-use faer::linalg::matmul::triangular::{BlockStructure, matmul as triangular_matmul};
-use faer::{Accum, MatMut, MatRef, Par};
 use rayon::prelude::*;
 
 use super::blocks::{BlockSparse, Segments, owners};
@@ -25,6 +21,7 @@ use super::sweep::Sweep;
 use super::tile::{Groups, Panels, panel};
 use crate::error::Result;
 use crate::kernels::form::Lowered;
+use crate::linalg::dense::{product, view, view_mut};
 use crate::linalg::host::{HostOp, Saved, apply4};
 use crate::linalg::real::{Real, into_vec, with_real};
 
@@ -174,6 +171,9 @@ fn dot<T: Number>(a: &[T], b: &[T]) -> f64 {
     sums.iter().sum::<f64>() + rest
 }
 
+/// Rows of K S that are multiplied at once.
+const WIDTH: usize = 512;
+
 struct Forward<'a, T> {
     op: &'a Accumulate,
     kept: &'a Kept<T>,
@@ -220,22 +220,13 @@ impl<T: Number> Forward<'_, T> {
                 sks[*b] += dot(&s[range.clone()], &ks[range.clone()]);
             }
         });
-        let mut product = vec![T::of(0.0); i * i];
-        let ks_t = MatRef::from_row_major_slice(&part.values, i, stride);
-        triangular_matmul(
-            MatMut::from_row_major_slice_mut(&mut product, i, i),
-            BlockStructure::TriangularLower,
-            Accum::Replace,
-            ks_t,
-            BlockStructure::Rectangular,
-            ks_t.transpose(),
-            BlockStructure::Rectangular,
-            T::of(1.0),
-            Par::rayon(0),
-        );
-        ksks.par_chunks_mut(i).zip(product.par_chunks(i)).enumerate().for_each(|(a, (ksks, product))| {
-            ksks[..=a].iter_mut().zip(product).for_each(|(total, part)| *total += part.f64());
-        });
+        // Multiplied in f64: the objective takes differences of this product that rounding in f32 would drown.
+        for first in (0..part.rows.len()).step_by(WIDTH) {
+            let width = WIDTH.min(part.rows.len() - first);
+            let ks_t = part.wide(first, width);
+            let ks_t = view(&ks_t, width);
+            product::add_lower(view_mut(ksks, i), ks_t, ks_t.transpose(), 1.0);
+        }
     }
 }
 
@@ -297,16 +288,16 @@ impl<T: Number> Total<T> {
 }
 
 /// From cotangents of the results to those of M = (K S)ᵀ: with Ā, B̄, c̄ those of Sᵀ K S, (K S)ᵀ(K S) and (K S)ᵀ y and v the
-/// kernel's factor, M̄ = v Āᵀ Sᵀ + v² (B̄ + B̄ᵀ) M + v c̄ yᵀ.
+/// kernel's factor, M̄ = v Āᵀ Sᵀ + v² (B̄ + B̄ᵀ) M + v c̄ yᵀ, a difference of large terms: in f64 until it is whole.
 struct Cotangents<'a, T> {
     op: &'a Accumulate,
     kept: &'a Kept<T>,
     /// v Ā.
-    sks: Vec<T>,
+    sks: Vec<f64>,
     /// v² (B̄ + B̄ᵀ).
-    ksks: Vec<T>,
+    ksks: Vec<f64>,
     /// v c̄.
-    ksy: Vec<T>,
+    ksy: Vec<f64>,
     owners: Vec<usize>,
 }
 
@@ -314,54 +305,57 @@ impl<'a, T: Number> Cotangents<'a, T> {
     fn new(op: &'a Accumulate, kept: &'a Kept<T>, grad: &[f64]) -> Self {
         let i = op.blocks();
         let factor = op.program.factor(&kept.coefficients).f64();
-        let rounded = |values: &[f64], by: f64| values.iter().map(|v| T::of(v * by)).collect::<Vec<_>>();
+        let times = |values: &[f64]| values.iter().map(|v| v * factor).collect();
         let (in_sks, rest) = grad.split_at(i * i);
         let (in_ksks, in_ksy) = rest.split_at(i * i);
-        let both: Vec<f64> = (0..i * i).map(|e| in_ksks[e] + in_ksks[e % i * i + e / i]).collect();
-        Self {
-            op,
-            kept,
-            sks: rounded(in_sks, factor),
-            ksks: rounded(&both, factor * factor),
-            ksy: rounded(in_ksy, factor),
-            owners: owners(&op.offsets),
-        }
+        let both = (0..i * i).map(|e| factor * factor * (in_ksks[e] + in_ksks[e % i * i + e / i]));
+        let owners = owners(&op.offsets);
+        Self { op, kept, sks: times(in_sks), ksks: both.collect(), ksy: times(in_ksy), owners }
     }
 
     /// M̄ of a part; adds to `total` what S on the left and y receive directly.
     fn of(&self, part: &Part<T>, total: &mut Total<T>) -> Vec<T> {
         let (i, stride, start) = (self.op.blocks(), part.stride, part.rows.start);
         let mut grad = vec![T::of(0.0); i * stride];
-        matmul(
-            MatMut::from_row_major_slice_mut(&mut grad, i, stride),
-            Accum::Replace,
-            MatRef::from_row_major_slice(&self.ksks, i, i),
-            MatRef::from_row_major_slice(&part.values, i, stride),
-            T::of(1.0),
-            Par::rayon(0),
-        );
-        let overlaps = overlaps(&self.op.offsets, &part.rows);
-        let (own_s, own_y) = (&self.kept.s[part.rows.clone()], &self.kept.y[part.rows.clone()]);
-        grad.par_chunks_mut(stride).enumerate().for_each(|(a, grad)| {
-            for (b, range) in &overlaps {
-                let (from_sks, from_ksy) = (self.sks[a * i + b], self.ksy[a]);
-                let parts = grad[range.clone()].iter_mut().zip(&own_s[range.clone()]).zip(&own_y[range.clone()]);
-                parts.for_each(|((g, &s), &y)| *g += from_sks * s + from_ksy * y);
-            }
-        });
-        // A row of M after another.
-        let (s, y) = (&mut total.s[part.rows.clone()], &mut total.y[part.rows.clone()]);
-        let per_task = part.rows.len().div_ceil(rayon::current_num_threads()).max(1);
-        s.par_chunks_mut(per_task).zip(y.par_chunks_mut(per_task)).enumerate().for_each(|(task, (s, y))| {
-            let first = task * per_task;
-            for (a, ks) in part.values.chunks_exact(stride).enumerate() {
-                let (ks, owners) = (&ks[first..][..s.len()], &self.owners[start + first..]);
-                for (((s, y), &ks), &b) in s.iter_mut().zip(y.iter_mut()).zip(ks).zip(owners) {
-                    *s += self.sks[a * i + b] * ks;
-                    *y += self.ksy[a] * ks;
+        for first in (0..part.rows.len()).step_by(WIDTH) {
+            let width = WIDTH.min(part.rows.len() - first);
+            let rows = start + first..start + first + width;
+            let (ks_t, mut wide) = (part.wide(first, width), vec![0.0; i * width]);
+            product::set(view_mut(&mut wide, width), view(&self.ksks, i), view(&ks_t, width), 1.0);
+            let overlaps = overlaps(&self.op.offsets, &rows);
+            let (own_s, own_y) = (&self.kept.s[rows.clone()], &self.kept.y[rows.clone()]);
+            grad.par_chunks_mut(stride).zip(wide.par_chunks_mut(width)).enumerate().for_each(|(a, (grad, wide))| {
+                for (b, range) in &overlaps {
+                    let (from_sks, from_ksy) = (self.sks[a * i + b], self.ksy[a]);
+                    let parts = wide[range.clone()].iter_mut().zip(&own_s[range.clone()]).zip(&own_y[range.clone()]);
+                    parts.for_each(|((g, s), y)| *g += from_sks * s.f64() + from_ksy * y.f64());
                 }
+                grad[first..].iter_mut().zip(wide).for_each(|(to, from)| *to = T::of(*from));
+            });
+            // A row of M after another.
+            let direct = (0..i).into_par_iter().fold(
+                || vec![[0.0; 2]; width],
+                |mut sums, a| {
+                    let owners = &self.owners[rows.clone()];
+                    for ((sum, ks), &b) in sums.iter_mut().zip(&ks_t[a * width..]).zip(owners) {
+                        sum[0] += self.sks[a * i + b] * ks;
+                        sum[1] += self.ksy[a] * ks;
+                    }
+                    sums
+                },
+            );
+            let direct = direct.reduce(
+                || vec![[0.0; 2]; width],
+                |mut a, b| {
+                    a.iter_mut().zip(b).for_each(|(a, b)| *a = [a[0] + b[0], a[1] + b[1]]);
+                    a
+                },
+            );
+            for (r, [s, y]) in rows.zip(direct) {
+                total.s[r] += T::of(s);
+                total.y[r] += T::of(y);
             }
-        });
+        }
         grad
     }
 }
