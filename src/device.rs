@@ -150,6 +150,14 @@ fn adapter(_device: &Device) -> Option<String> {
 }
 
 impl Precision {
+    /// Bytes of a number.
+    pub fn bytes(self) -> usize {
+        match self {
+            Self::F32 => size_of::<f32>(),
+            Self::F64 => size_of::<f64>(),
+        }
+    }
+
     /// burn's name for it.
     pub fn dtype(self) -> DType {
         match self {

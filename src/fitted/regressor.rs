@@ -241,19 +241,16 @@ impl Regressor {
 
     /// Bytes that one evaluation of the objective and its gradient holds at most, roughly, for `n` rows of `d` columns and
     /// `batch` rows at a time where the model takes minibatches.
-    pub fn bytes(&self, compute: Compute, (n, d): (usize, usize), batch: usize) -> f64 {
-        let (n, d, batch) = (n as f64, d as f64, batch as f64);
-        let number = match compute.precision {
-            Precision::F32 => 4.0,
-            Precision::F64 => 8.0,
-        };
+    pub fn bytes(&self, compute: Compute, (rows, d): (usize, usize), batch: usize) -> f64 {
+        let (n, d, batch) = (rows as f64, d as f64, batch as f64);
+        let number = compute.precision.bytes() as f64;
         let data = number * 6.0 * n * (d + 1.0);
-        let budget = crate::scope::BUDGET as f64;
+        let budget = self.budget(rows, compute.precision) as f64;
         data + match self {
             Self::Exact(_) => 2.5 * number * n * n,
             Self::Cagp(model) => {
                 let i = model.actions.len() as f64;
-                (number * n * i).min(budget) + 12.0 * 8.0 * i * i
+                (1.25 * number * n * i).min(budget) + 12.0 * 8.0 * i * i
             }
             Self::Iterative(model) => {
                 let i = model.options.actions as f64;
@@ -391,6 +388,10 @@ fn chooser(policy: ActionPolicy, seed: u64) -> Box<dyn Policy> {
 impl Model for Regressor {
     fn objective(&self, scope: &Scope, batch: &Batch) -> Result<Tensor<1>> {
         each!(self, model => model.objective(scope, batch))
+    }
+
+    fn budget(&self, rows: usize, precision: Precision) -> usize {
+        each!(self, model => model.budget(rows, precision))
     }
 }
 

@@ -1,5 +1,6 @@
 //! From covariances to the marginals of a whitened variational GP, in one operation with its adjoint.
 
+use std::any::Any;
 use std::sync::Arc;
 
 use burn::tensor::{DType, Tensor, TensorData};
@@ -110,20 +111,20 @@ impl<W: Real, T: Real> State<W, T> {
         let root: Vec<T> = into_vec(root.convert::<T>())?;
         let root = if root.len() == m { Root::Diagonal(root) } else { Root::Lower(lower::unpacked(&root)?) };
         let normal = Normal { mean: widened(mean)?, root };
-        let rounded = same::<W, T>(&a).is_none().then(|| into_real(a.clone()));
+        let rounded = same::<T>(&a).is_none().then(|| into_real(a.clone()));
         let (out, c) = normal.marginals(both(&a, rounded.as_deref()), b);
         Ok((Box::new(Self { lower, a, rounded, c, normal }), out))
     }
 }
 
-/// Numbers as what they are, if that is T.
-fn same<W: Real, T: Real>(values: &Vec<W>) -> Option<&Vec<T>> {
-    (values as &dyn std::any::Any).downcast_ref()
+/// A vector of numbers as what it is, if that is one of T.
+fn same<T: Real>(values: &dyn Any) -> Option<&[T]> {
+    values.downcast_ref::<Vec<T>>().map(Vec::as_slice)
 }
 
 /// A in the precision of the products.
-fn both<'a, W: Real, T: Real>(a: &'a Vec<W>, rounded: Option<&'a [T]>) -> &'a [T] {
-    rounded.or_else(|| same(a).map(Vec::as_slice)).unwrap_or_default()
+fn both<'a, T: Real>(a: &'a dyn Any, rounded: Option<&'a [T]>) -> &'a [T] {
+    rounded.or_else(|| same(a)).unwrap_or_default()
 }
 
 impl<W: Real, T: Real> Reverse for State<W, T> {

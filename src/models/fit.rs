@@ -35,7 +35,7 @@ pub fn fit<M: Model>(
 /// # Errors
 /// What the objective reports; [`NotFinite`](crate::Error::NotFinite) when a value or gradient is not finite.
 pub fn evaluate<M: Model>(model: &M, compute: Compute, batch: &Batch) -> Result<Evaluation> {
-    let scope = Scope::training(compute)?;
+    let scope = Scope::training(compute)?.with_budget(model.budget(batch.y.dims()[0], compute.precision));
     let loss = model.objective(&scope, batch)?;
     let (loss, mut gradient) = scope.gradient(loss, model)?;
     let priors = add_priors(model, &mut gradient);

@@ -18,12 +18,13 @@ pub mod whitened;
 
 use burn::tensor::Tensor;
 
+use crate::device::Precision;
 use crate::error::{Error, Result};
 use crate::kernels::Kernel;
 use crate::likelihoods::Gaussian;
 use crate::means::Mean;
 use crate::params::{Parameter, Parameters, prefixed};
-use crate::scope::Scope;
+use crate::scope::{BUDGET, Scope};
 
 /// Observations on the host, as models see them (standardised where the data are).
 #[derive(Debug, Clone, PartialEq)]
@@ -116,6 +117,11 @@ pub trait Model: Parameters {
     /// # Errors
     /// When a factorisation fails or a user's kernel does.
     fn objective(&self, scope: &Scope, batch: &Batch) -> Result<Tensor<1>>;
+
+    /// Bytes of temporary memory that products may take for `rows` rows.
+    fn budget(&self, _rows: usize, _precision: Precision) -> usize {
+        BUDGET
+    }
 }
 
 /// The parameters of kernel, mean and likelihood under their names.

@@ -46,7 +46,7 @@ impl Fields<'_> {
 
     fn scene(&self) -> Result<Scene> {
         let rows = self.rows.len() as f64;
-        let size = self.frame.size.unwrap_or((SIZE.0, (80.0 + 200.0 * rows).clamp(200.0, 4000.0) as u32));
+        let size = self.frame.size.unwrap_or((SIZE.0, (100.0 + 200.0 * rows).clamp(500.0, 4000.0) as u32));
         let mut scene = Scene::new(check_size(size)?);
         let Points { x, y } = self.points;
         self.points.check("points")?;

@@ -604,3 +604,23 @@ proptest! {
         }
     }
 }
+
+/// Of a smooth function all rows of K S are alike, and the bound is a small difference of its large squares.
+#[test]
+fn single_precision_keeps_the_bound_where_rows_are_alike() {
+    let (n, i) = (600, 64);
+    let observations = data(n, 2);
+    for objective in [CagpObjective::Elbo, CagpObjective::Projected] {
+        let mut gp = Cagp::new(Kernel::parse("2 * matern32(20)", 2).unwrap(), Actions::blocks(n, i, 3).unwrap());
+        gp.likelihood.noise.set(&[0.13]);
+        gp.objective = objective;
+        let evaluate = |compute| {
+            let batch = observations.batch(&Scope::new(compute).unwrap());
+            fit::evaluate(&gp, compute, &batch).unwrap()
+        };
+        let (double, single) = (evaluate(F64), evaluate(F32));
+        let error = (single.loss - double.loss).abs() / n as f64;
+        assert!(error < 1e-5, "{objective:?}: {error:e} per row");
+        assert_close(&format!("{objective:?}"), &single.gradient, &double.gradient, 2e-3);
+    }
+}

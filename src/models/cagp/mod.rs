@@ -24,7 +24,7 @@ pub use saved::SavedPosterior;
 
 use super::exact::ExactGp;
 use super::{Batch, Model, Observations};
-use crate::device::Compute;
+use crate::device::{Compute, Precision};
 use crate::error::{Error, Result};
 use crate::kernels::Kernel;
 use crate::likelihoods::Gaussian;
@@ -32,7 +32,7 @@ use crate::linalg::Factor;
 use crate::means::Mean;
 use crate::params::{Parameter, Parameters};
 use crate::products;
-use crate::scope::{Scope, to_f64};
+use crate::scope::{BUDGET, Scope, to_f64};
 use crate::solvers::itergp::Basis;
 use objective::Projection;
 
@@ -80,7 +80,7 @@ impl Cagp {
     /// [`Error::Shape`] when the actions are for another number of rows, [`Error::NotPositiveDefinite`] when they are
     /// linearly dependent.
     pub fn posterior(&self, compute: Compute, data: Observations) -> Result<CagpPosterior> {
-        let scope = Scope::new(compute)?;
+        let scope = Scope::new(compute)?.with_budget(self.budget(data.n(), compute.precision));
         let (projection, basis, norms) = self.project(&scope, &data.batch(&scope))?;
         let factor = Factor::new(to_f64(projection.gram(&scope.value(&self.likelihood.noise)))?, "SᵀK̂S")?;
         let prior = prior(&self.kernel, &self.mean, &self.likelihood);
@@ -112,7 +112,16 @@ fn one_noise(batch: &Batch) -> Result<()> {
     }
 }
 
+/// K S is kept whole up to so many bytes: every pair of rows is then visited once instead of three times.
+const WHOLE: usize = 1 << 30;
+
 impl Model for Cagp {
+    fn budget(&self, rows: usize, precision: Precision) -> usize {
+        // With room for the part of it that is being made.
+        let whole = rows.saturating_mul(self.actions.len()).saturating_mul(precision.bytes() * 5 / 4);
+        if whole <= WHOLE { whole.max(BUDGET) } else { BUDGET }
+    }
+
     fn objective(&self, scope: &Scope, batch: &Batch) -> Result<Tensor<1>> {
         let (projection, ..) = self.project(scope, batch)?;
         let noise = scope.value(&self.likelihood.noise);
