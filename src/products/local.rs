@@ -59,8 +59,8 @@ struct Inputs {
 
 /// A row's small matrices.
 struct Row {
-    gram: Kept<f64>,
-    cross: Kept<f64>,
+    /// The row and its neighbours, one below the other.
+    joint: Kept<f64>,
     inverse: Vec<f64>,
     log_det: f64,
     mean: Vec<f64>,
@@ -89,13 +89,14 @@ impl Inputs {
 
     fn row(&self, i: usize, program: &Program, neighbours: &[u32]) -> Result<Row> {
         let (p, h, u) = (self.p, neighbours.len(), self.mean.len());
-        let z: Vec<f64> = neighbours.iter().flat_map(|&j| &self.z[j as usize * p..][..p]).copied().collect();
-        let coefficients = self.coefficients.clone();
-        let x = self.x[i * p..][..p].to_vec();
-        let cross = Kept { x1: x, x2: Some(z.clone()), coefficients: coefficients.clone(), p };
-        let gram = Kept { x1: z, x2: None, coefficients, p };
-        let k = cross.matrix(program);
-        let factor = Factor::new(gram.matrix(program), "K_I of a row's neighbours")?;
+        let mut points = self.x[i * p..][..p].to_vec();
+        points.extend(neighbours.iter().flat_map(|&j| &self.z[j as usize * p..][..p]));
+        let joint = Kept { x1: points, x2: None, coefficients: self.coefficients.clone(), p };
+        // One matrix for k and K_I: a call costs more than its few numbers.
+        let covariances = joint.matrix(program);
+        let k = covariances[1..=h].to_vec();
+        let gram = covariances.chunks_exact(h + 1).skip(1).flat_map(|row| &row[1..]).copied().collect();
+        let factor = Factor::new(gram, "K_I of a row's neighbours")?;
         let log_det = factor.log_det();
         let mean: Vec<f64> = neighbours.iter().map(|&j| self.mean[j as usize]).collect();
         let mut covariance = vec![0.0; h * h];
@@ -111,7 +112,7 @@ impl Inputs {
         factor.solve(&mut weights)?;
         factor.solve(&mut solved)?;
         let inverse = factor.inverse();
-        Ok(Row { gram, cross, inverse, log_det, mean, covariance, weights, solved, k })
+        Ok(Row { joint, inverse, log_det, mean, covariance, weights, solved, k })
     }
 }
 
@@ -153,22 +154,22 @@ impl Row {
         product::set(view_mut(&mut both, h), view(&half, h), view(inverse, h), 1.0);
         let (_, precision) = self.spread(diagonal)?;
         let in_mean = alpha.iter().zip(beta).map(|(a, b)| s * a + kl * b).collect();
-        let in_k: Vec<f64> = (0..h).map(|a| s * beta[a] + 2.0 * c * (gamma[a] - alpha[a])).collect();
-        let (mut in_gram, mut in_covariance) = (vec![0.0; h * h], vec![0.0; h * h]);
+        let (mut in_joint, mut in_covariance) = (vec![0.0; (h + 1) * (h + 1)], vec![0.0; h * h]);
         for a in 0..h {
+            let in_k = s * beta[a] + 2.0 * c * (gamma[a] - alpha[a]);
+            in_joint[a + 1] = 0.5 * in_k;
+            in_joint[(a + 1) * (h + 1)] = 0.5 * in_k;
             for b in 0..h {
                 let at = a * h + b;
                 in_covariance[at] = c * alpha[a] * alpha[b] + 0.5 * kl * (inverse[at] - precision[at]);
-                in_gram[at] = -0.5 * s * (alpha[a] * beta[b] + beta[a] * alpha[b])
+                in_joint[(a + 1) * (h + 1) + b + 1] = -0.5 * s * (alpha[a] * beta[b] + beta[a] * alpha[b])
                     + c * (alpha[a] * alpha[b] - alpha[a] * gamma[b] - gamma[a] * alpha[b])
                     + 0.5 * kl * (inverse[at] - both[at] - beta[a] * beta[b]);
             }
         }
-        let gram = self.gram.pull(program, &in_gram);
-        let cross = self.cross.pull(program, &in_k);
-        let sum = |a: Vec<f64>, b: &[f64]| a.iter().zip(b).map(|(a, b)| a + b).collect::<Vec<f64>>();
-        let coefficients = sum(gram.coefficients, &cross.coefficients);
-        Ok([cross.x1, sum(gram.x1, &cross.x2), coefficients, in_mean, in_covariance])
+        let mut pulled = self.joint.pull(program, &in_joint);
+        let in_z = pulled.x1.split_off(self.joint.p);
+        Ok([pulled.x1, in_z, pulled.coefficients, in_mean, in_covariance])
     }
 }
 
