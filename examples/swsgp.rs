@@ -101,7 +101,7 @@ fn main() -> Result<()> {
     if let Some((_, train, test)) = cases.first() {
         println!("{} training rows, {} test rows, {} inputs, {} splits", train.n, test.n, train.d, cases.len());
     }
-    let wrong = if options.likelihood == "bernoulli" { "error" } else { "RMSE" };
+    let wrong = if options.likelihood.starts_with("bernoulli") { "error" } else { "RMSE" };
     println!("{:<22} {wrong:>17} {:>17} {:>12}", "", "NLPD", "ms a step");
     let mut curves = Vec::new();
     for m in &options.inducing {

@@ -9,7 +9,8 @@ use burn::tensor::{DType, Tensor};
 use cagey::Result;
 use cagey::device::{Compute, DeviceKind, Precision};
 use cagey::kernels::form::Form;
-use cagey::kernels::{Kernel, stationary};
+use cagey::kernels::{Kernel, linear, stationary};
+use cagey::linalg::{Projected, cholesky, solve_lower, unpack_lower};
 use cagey::params::{Parameter, Parameters};
 use cagey::products::lanes::{Instructions, limit};
 use cagey::products::{self, Accumulated, BlockSparse, tiled};
@@ -372,4 +373,143 @@ proptest! {
             prop_assert!((slope - gradient[at]).abs() < 1e-5 * (1.0 + slope.abs()), "{} {}", slope, gradient[at]);
         }
     }
+}
+
+/// q(v) for m inducing values: a mean and the packed rows of a root.
+fn variational(m: usize) -> [Vec<f64>; 2] {
+    let root = (0..m).flat_map(|i| (0..=i).map(move |j| if i == j { 0.8 } else { 0.1 / (1 + i - j) as f64 }));
+    [noise(5, m), root.collect()]
+}
+
+fn side_by_side(p: Projected) -> Tensor<1> {
+    Tensor::cat(vec![p.shift, p.change, p.divergence], 0).cast(DType::F64)
+}
+
+/// The marginals by a graph of dense algebra.
+fn whitened_by_graph(
+    kernel: &Kernel,
+    scope: &Scope,
+    z: &Tensor<2>,
+    x: &Tensor<2>,
+    q: [Tensor<1>; 2],
+) -> Result<Tensor<1>> {
+    let [mean, root] = q;
+    let m = mean.dims()[0];
+    let lower = cholesky(kernel.gram(scope, z)?, "K_ZZ")?;
+    let a = solve_lower(lower, kernel.cross(scope, z, x)?)?;
+    let (root, diagonal) = if root.dims()[0] == m {
+        (Tensor::<2>::eye(m, scope.device()).cast(root.dtype()) * root.clone().unsqueeze::<2>(), root)
+    } else {
+        let full = unpack_lower(root)?;
+        let eye = Tensor::<2>::eye(m, scope.device()).cast(full.dtype());
+        (full.clone(), (full * eye).sum_dim(1).squeeze_dim(1))
+    };
+    let columns = |a: Tensor<2>| (a.clone() * a).sum_dim(0).squeeze_dim::<1>(0);
+    let shift = a.clone().transpose().matmul(mean.clone().unsqueeze_dim(1)).squeeze_dim::<1>(1);
+    let change = columns(root.clone().transpose().matmul(a.clone())) - columns(a);
+    let divergence =
+        ((mean.clone() * mean).sum() + (root.clone() * root).sum() - m as f64) * 0.5 - diagonal.log().sum();
+    Ok(Tensor::cat(vec![shift, change, divergence], 0))
+}
+
+#[test]
+fn whitened_marginals_of_every_kernel() {
+    let (m, b, d) = (9, 13, 3);
+    let [mean, root] = variational(m);
+    // Functions of a norm are covariances on a line only; white noise makes the Gram matrices of the others positive definite.
+    for text in KERNELS.iter().filter(|text| !text.contains("_norm")) {
+        let kernel = Kernel::parse(&format!("{text} + white(variance=0.3)"), d).unwrap();
+        for root in [root.clone(), noise(8, m).iter().map(|x| 1.0 + 0.3 * x).collect()] {
+            let (what, length) = (format!("marginals, {kernel}, root of {}", root.len()), root.len());
+            let inputs = [
+                ("z", noise(1, m * d), [m, d]),
+                ("x", noise(2, b * d), [b, d]),
+                ("mean", mean.clone(), [1, m]),
+                ("root", root, [1, length]),
+            ];
+            let q = |x: &[Tensor<2>]| [2, 3].map(|i: usize| x[i].clone().squeeze_dim::<1>(0));
+            let run = |precision| {
+                outcome(&kernel, precision, &inputs, BUDGET, |scope, x| {
+                    let [mean, root] = q(x);
+                    side_by_side(products::whitened(&kernel, scope, &x[0], &x[1], mean, root).unwrap())
+                })
+            };
+            let graph = outcome(&kernel, Precision::F64, &inputs, BUDGET, |scope, x| {
+                whitened_by_graph(&kernel, scope, &x[0], &x[1], q(x)).unwrap()
+            });
+            run(Precision::F64).assert_near(&graph, &what, 1e-10);
+            run(Precision::F32).assert_near(&graph, &format!("{what} in f32"), 1e-3);
+        }
+    }
+}
+
+#[test]
+fn whitened_marginals_of_a_users_form() {
+    let (m, b) = (6, 11);
+    let form: Arc<dyn Form> = Arc::<Cauchy>::default();
+    let kernel = Kernel::leaf(form, 2) + Kernel::leaf(linear::white(), 2);
+    let [mean, root] = variational(m);
+    let length = root.len();
+    let inputs = [
+        ("z", noise(1, m * 2), [m, 2]),
+        ("x", noise(2, b * 2), [b, 2]),
+        ("mean", mean, [1, m]),
+        ("root", root, [1, length]),
+    ];
+    let q = |x: &[Tensor<2>]| [2, 3].map(|i: usize| x[i].clone().squeeze_dim::<1>(0));
+    let got = outcome(&kernel, Precision::F64, &inputs, BUDGET, |scope, x| {
+        let [mean, root] = q(x);
+        side_by_side(products::whitened(&kernel, scope, &x[0], &x[1], mean, root).unwrap())
+    });
+    let want = outcome(&kernel, Precision::F64, &inputs, BUDGET, |scope, x| {
+        whitened_by_graph(&kernel, scope, &x[0], &x[1], q(x)).unwrap()
+    });
+    got.assert_near(&want, "marginals of a user's form", 1e-10);
+}
+
+/// Far inducing inputs allow f32, near ones fall back on f64: errors stay small beside the prior's unit variance.
+#[test]
+fn whitened_marginals_in_single_precision_stay_accurate() {
+    let (m, b) = (40, 60);
+    let [mean, root] = variational(m);
+    let length = root.len();
+    // Multiples of powers of two, so that both precisions see the same inputs.
+    for spacing in [2.0, 1.0, 0.5, 0.25, 0.125, 0.015_625] {
+        for nugget in [1e-2, 1e-3, 1e-4, 1e-6] {
+            let kernel = Kernel::parse(&format!("rbf() + white(variance={nugget})"), 1).unwrap();
+            let inputs = [
+                ("z", (0..m).map(|i| spacing * i as f64).collect(), [m, 1]),
+                ("x", (0..b).map(|i| 0.375 * spacing * i as f64).collect(), [b, 1]),
+                ("mean", mean.clone(), [1, m]),
+                ("root", root.clone(), [1, length]),
+            ];
+            let run = |precision| {
+                outcome(&kernel, precision, &inputs, BUDGET, |scope, x| {
+                    let [mean, root] = [2, 3].map(|i: usize| x[i].clone().squeeze_dim::<1>(0));
+                    side_by_side(products::whitened(&kernel, scope, &x[0], &x[1], mean, root).unwrap())
+                })
+            };
+            let (fast, slow) = (run(Precision::F32), run(Precision::F64));
+            assert_close("marginals in f32", &fast.value, &slow.value, 1e-4);
+            // The inverse of a nearly singular K weighs the rounding of its cotangent.
+            let tolerance = if nugget >= 1e-4 { 1e-3 } else { 1e-1 };
+            for ((name, fast), (_, slow)) in fast.gradients.iter().zip(&slow.gradients) {
+                let size = slow.iter().fold(0.0, |most: f64, x| most.max(x.abs()));
+                let error = fast.iter().zip(slow).map(|(a, b)| (a - b).abs()).fold(0.0, f64::max);
+                assert!(error <= tolerance * size, "{name}, spacing {spacing}, nugget {nugget}: {error:e} of {size:e}");
+            }
+        }
+    }
+}
+
+#[test]
+fn whitened_marginals_name_what_does_not_fit() {
+    let kernel = Kernel::parse("rbf()", 1).unwrap();
+    let scope = Scope::new(compute(Precision::F64)).unwrap();
+    let (z, x) = (scope.matrix(&[0.0, 1.0], 2, 1), scope.matrix(&[0.5], 1, 1));
+    let run = |mean: &[f64], root: &[f64]| {
+        products::whitened(&kernel, &scope, &z, &x, scope.vector(mean), scope.vector(root)).unwrap_err().to_string()
+    };
+    assert!(run(&[0.0; 3], &[1.0; 3]).contains('q'));
+    assert!(run(&[0.0; 2], &[1.0; 4]).contains("triangle or diagonal of order 2"));
 }

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use burn::tensor::{Tensor, TensorData};
 use faer::{MatMut, MatRef};
 
-use super::dense::{self, inverse, product, solve};
+use super::dense::{self, congruence, product};
 use super::host::{HostOp, Saved, apply1};
 use super::jitter;
 use super::real::{Real, into_vec, with_real};
@@ -75,8 +75,5 @@ impl HostOp<1> for Cholesky {
 /// `½ L⁻ᵀ (Φ + Φᵀ) L⁻¹` into a zero matrix, from the factor and its lower triangular gradient.
 fn adjoint<T: Real>(l: MatRef<'_, T>, grad: MatRef<'_, T>, mut full: MatMut<'_, T>) {
     product::add_lower(full.as_mut(), l.transpose(), grad, T::of(0.5));
-    inverse::mirror(full.as_mut());
-    solve::upper(l.transpose(), full.as_mut());
-    solve::upper(l.transpose(), full.as_mut().transpose_mut());
-    inverse::mirror(full);
+    congruence::whiten_transposed(l, full);
 }

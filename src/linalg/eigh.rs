@@ -5,7 +5,7 @@ use std::sync::Arc;
 use burn::tensor::{Tensor, TensorData};
 use faer::Side;
 
-use super::dense::{self, inverse, product};
+use super::dense::{self, product, transpose};
 use super::host::{HostOp, Saved, apply1};
 use super::real::{Real, into_vec, with_real};
 use super::shape;
@@ -89,10 +89,10 @@ fn adjoint<T: Real>(values: &[T], v: faer::MatRef<'_, T>, value_grad: &[T], v_gr
         }
         inner[i * n + i] = value_grad[i];
     }
-    inverse::mirror(dense::view_mut(&mut inner, n));
+    transpose::mirror(dense::view_mut(&mut inner, n));
     product::set(dense::view_mut(&mut work, n), v, dense::view(&inner, n), T::of(1.0));
     inner.fill(T::of(0.0));
     product::add_lower(dense::view_mut(&mut inner, n), dense::view(&work, n), v.transpose(), T::of(1.0));
-    inverse::mirror(dense::view_mut(&mut inner, n));
+    transpose::mirror(dense::view_mut(&mut inner, n));
     inner
 }

@@ -136,6 +136,11 @@ impl<T: Real> Factor<T> {
         self.buffer
     }
 
+    /// `L`, row-major, its strict upper triangle meaningless.
+    pub fn into_buffer(self) -> Vec<T> {
+        self.buffer
+    }
+
     fn columns(&self, b: &[T]) -> Result<usize> {
         if self.n == 0 || b.len().is_multiple_of(self.n) {
             return Ok(b.len().checked_div(self.n).unwrap_or(0));

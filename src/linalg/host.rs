@@ -102,6 +102,16 @@ trait HostOps: Backend {
     ) -> FloatTensor<Self> {
         call.run::<Self>([a, b, c, d]).0
     }
+    fn host5(
+        a: FloatTensor<Self>,
+        b: FloatTensor<Self>,
+        c: FloatTensor<Self>,
+        d: FloatTensor<Self>,
+        e: FloatTensor<Self>,
+        call: Call<5>,
+    ) -> FloatTensor<Self> {
+        call.run::<Self>([a, b, c, d, e]).0
+    }
 }
 
 #[cfg(feature = "flex")]
@@ -129,6 +139,16 @@ impl<B: HostOps, C: CheckpointStrategy> HostOps for Autodiff<B, C> {
         call: Call<4>,
     ) -> FloatTensor<Self> {
         tracked::<B, C, 4>([a, b, c, d], call)
+    }
+    fn host5(
+        a: FloatTensor<Self>,
+        b: FloatTensor<Self>,
+        c: FloatTensor<Self>,
+        d: FloatTensor<Self>,
+        e: FloatTensor<Self>,
+        call: Call<5>,
+    ) -> FloatTensor<Self> {
+        tracked::<B, C, 5>([a, b, c, d, e], call)
     }
 }
 
@@ -225,4 +245,21 @@ pub fn apply4<const A: usize, const B: usize, const C: usize, const E: usize, co
     d: Tensor<E>,
 ) -> Result<Tensor<D>> {
     call(op, |call| Dispatch::host4(a.into_dispatch(), b.into_dispatch(), c.into_dispatch(), d.into_dispatch(), call))
+}
+
+/// Applies an operation of two matrices and three vectors.
+pub fn apply5(
+    op: impl HostOp<5>,
+    a: Tensor<2>,
+    b: Tensor<1>,
+    c: Tensor<2>,
+    d: Tensor<1>,
+    e: Tensor<1>,
+) -> Result<Tensor<1>> {
+    let run = |call| {
+        let [a, c] = [a, c].map(Tensor::into_dispatch);
+        let [b, d, e] = [b, d, e].map(Tensor::into_dispatch);
+        Dispatch::host5(a, b, c, d, e, call)
+    };
+    call(op, run)
 }

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use burn::tensor::{Tensor, TensorData};
 use rayon::prelude::*;
 
-use super::dense::{self, inverse, product};
+use super::dense::{self, product, transpose};
 use super::host::{HostOp, Saved, apply3};
 use super::mvn::posterior;
 use super::real::{Real, into_vec, with_real};
@@ -76,7 +76,7 @@ fn matrix_adjoint<T: Real>(a: &mut [T], diagonal: &[T], alpha: &[T], av: &[T], g
     let mut full = vec![T::of(0.0); n * n];
     let b = dense::view(a, n);
     product::add_lower(dense::view_mut(&mut full, n), b, b.transpose(), grad);
-    inverse::mirror(dense::view_mut(&mut full, n));
+    transpose::mirror(dense::view_mut(&mut full, n));
     full.par_chunks_mut(n).enumerate().for_each(|(i, row)| {
         for (j, x) in row.iter_mut().enumerate() {
             *x -= half * (av[i] * alpha[j] + alpha[i] * av[j]);

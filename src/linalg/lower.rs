@@ -26,7 +26,7 @@ fn order(length: usize) -> Result<usize> {
 }
 
 /// The full matrix of a packed triangle.
-pub(super) fn unpacked<T: Real>(packed: &[T]) -> Result<Vec<T>> {
+pub(crate) fn unpacked<T: Real>(packed: &[T]) -> Result<Vec<T>> {
     let m = order(packed.len())?;
     let mut full = vec![T::of(0.0); m * m];
     let mut rest = packed;
@@ -39,8 +39,10 @@ pub(super) fn unpacked<T: Real>(packed: &[T]) -> Result<Vec<T>> {
 }
 
 /// The rows up to the diagonal of a matrix of order m.
-pub(super) fn packed<T: Real>(full: &[T], m: usize) -> Vec<T> {
-    full.chunks_exact(m.max(1)).enumerate().flat_map(|(i, row)| &row[..=i]).copied().collect()
+pub(crate) fn packed<T: Real>(full: &[T], m: usize) -> Vec<T> {
+    let mut packed = Vec::with_capacity(m * (m + 1) / 2);
+    full.chunks_exact(m.max(1)).enumerate().for_each(|(i, row)| packed.extend_from_slice(&row[..=i]));
+    packed
 }
 
 #[derive(Debug)]

@@ -7,12 +7,15 @@ use rayon::prelude::*;
 
 use super::dense::{product, triangular, view, view_mut};
 use super::host::{HostOp, Saved, apply3, recall};
-use super::real::{Real, narrowed, rounded, widened};
+use super::real::{Real, dot, narrowed, rounded, widened};
 use super::shape;
 use crate::error::Result;
 
 /// Columns that one thread sums over.
 const COLUMNS: usize = 256;
+
+/// Numbers that one thread goes through at once.
+const PART: usize = 1 << 14;
 
 /// What inducing values v ~ N(μ, R Rᵀ) say about f = aᵀv + …, for the columns a of A.
 #[derive(Debug, Clone)]
@@ -27,7 +30,7 @@ pub struct Projected {
 
 impl Projected {
     /// From all three side by side `[2b + 1]`.
-    pub(super) fn apart(packed: &Tensor<1>) -> Self {
+    pub(crate) fn apart(packed: &Tensor<1>) -> Self {
         let b = (packed.dims()[0] - 1) / 2;
         let part = |first, count| packed.clone().narrow(0, first, count);
         Self { shift: part(0, b), change: part(b, b), divergence: part(2 * b, 1) }
@@ -47,7 +50,7 @@ pub fn marginals<const D: usize>(a: Tensor<2>, mean: Tensor<1>, root: Tensor<D>,
 }
 
 /// R.
-pub(super) enum Root<T> {
+pub(crate) enum Root<T> {
     /// Its diagonal `[m]`.
     Diagonal(Vec<T>),
     /// Row-major `[m, m]`, zeros above the diagonal.
@@ -55,13 +58,13 @@ pub(super) enum Root<T> {
 }
 
 /// μ and R.
-pub(super) struct Normal<T> {
+pub(crate) struct Normal<T> {
     pub mean: Vec<f64>,
     pub root: Root<T>,
 }
 
 /// Gradients in A `[m, b]`, μ `[m]` and R as it came, zeros above a diagonal.
-pub(super) struct Slopes<T> {
+pub(crate) struct Slopes<T> {
     pub a: Vec<T>,
     pub mean: Vec<f64>,
     pub root: Vec<T>,
@@ -69,27 +72,26 @@ pub(super) struct Slopes<T> {
 
 impl<T: Real> Normal<T> {
     /// The marginals and the divergence side by side `[2b + 1]`, and C = RᵀA `[m, b]` (nothing for a diagonal).
-    pub(super) fn marginals(&self, a: &[T], b: usize) -> (Vec<f64>, Vec<T>) {
+    pub(crate) fn marginals(&self, a: &[T], b: usize) -> (Vec<f64>, Vec<T>) {
         let Self { mean, root } = self;
         let m = mean.len();
         let mut out = vec![0.0; 2 * b + 1];
         let (shift, rest) = out.split_at_mut(b);
         let (change, divergence) = rest.split_at_mut(b);
-        columns(a, b, shift, |i, x| mean[i] * x);
         let (numbers, step, c) = match root {
             Root::Diagonal(root) => {
-                columns(a, b, change, |i, x| (root[i].f64().powi(2) - 1.0) * x * x);
+                columns(a, b, shift, change, |i| (mean[i], root[i].f64().powi(2) - 1.0));
                 (root, 1, Vec::new())
             }
             Root::Lower(root) => {
                 let mut c = vec![T::of(0.0); a.len()];
                 triangular::upper(view_mut(&mut c, b), view(root, m).transpose(), view(a, b));
-                columns(a, b, change, |_, x| -x * x);
-                columns(&c, b, change, |_, x| x * x);
+                columns(a, b, shift, change, |i| (mean[i], -1.0));
+                columns(&c, b, shift, change, |_| (0.0, 1.0));
                 (root, m + 1, c)
             }
         };
-        let squares = mean.iter().map(|x| x * x).sum::<f64>() + numbers.iter().map(|x| x.f64().powi(2)).sum::<f64>();
+        let squares = dot(mean, mean) + squares(numbers);
         let logs: f64 = numbers.iter().step_by(step).map(|r| r.f64().abs().ln()).sum();
         divergence[0] = 0.5 * (squares - m as f64) - logs;
         (out, c)
@@ -97,14 +99,14 @@ impl<T: Real> Normal<T> {
 
     /// The adjoint. With cotangents s̄, c̄, κ̄: `Ā = μ s̄ᵀ + 2(RC − A) diag(c̄)`, `R̄ = tril(2A diag(c̄) Cᵀ) + κ̄(R − diag(1/R))`,
     /// `μ̄ = A s̄ + κ̄ μ`.
-    pub(super) fn adjoint(&self, a: &[T], c: &[T], grad: &[f64]) -> Slopes<T> {
+    pub(crate) fn adjoint(&self, a: &[T], c: &[T], grad: &[f64]) -> Slopes<T> {
         let Self { mean, root } = self;
         let (m, b) = (mean.len(), (grad.len() - 1) / 2);
         let (in_shift, rest) = grad.split_at(b);
         let (in_change, in_divergence) = (&rest[..b], rest[b]);
         let mut in_mean = vec![0.0; m];
         in_mean.par_iter_mut().zip(a.par_chunks(b)).zip(mean).for_each(|((out, a), mean)| {
-            *out = in_divergence * mean + a.iter().zip(in_shift).map(|(a, g)| a.f64() * g).sum::<f64>();
+            *out = in_divergence * mean + dot(a, in_shift);
         });
         let [shift, twice] = [in_shift, in_change].map(|g| g.iter().map(|g| T::of(*g)).collect::<Vec<T>>());
         let twice: Vec<T> = twice.into_iter().map(|g| g + g).collect();
@@ -141,19 +143,39 @@ impl<T: Real> Normal<T> {
             }
         };
         let in_divergence = T::of(in_divergence);
-        in_root.iter_mut().zip(numbers).for_each(|(out, r)| *out += in_divergence * *r);
+        in_root.par_chunks_mut(PART).zip(numbers.par_chunks(PART)).for_each(|(out, r)| {
+            out.iter_mut().zip(r).for_each(|(out, r)| *out += in_divergence * *r);
+        });
         in_root.iter_mut().zip(numbers).step_by(step).for_each(|(out, r)| *out -= in_divergence / *r);
         Slopes { a: in_a, mean: in_mean, root: in_root }
     }
 }
 
-/// Adds Σ_i term(i, a_ij) to out_j, for the columns of a row-major matrix.
-fn columns<T: Real>(a: &[T], b: usize, out: &mut [f64], term: impl Fn(usize, f64) -> f64 + Sync) {
-    out.par_chunks_mut(COLUMNS).enumerate().for_each(|(block, out)| {
-        for (i, row) in a.chunks_exact(b.max(1)).enumerate() {
-            out.iter_mut().zip(&row[block * COLUMNS..]).for_each(|(sum, x)| *sum += term(i, x.f64()));
-        }
-    });
+/// Adds Σ_i s_i a_ij to the first sums and Σ_i t_i a_ij² to the second, for the columns j of a row-major matrix and (s_i, t_i) = `weights(i)`.
+fn columns<T: Real>(
+    a: &[T],
+    b: usize,
+    first: &mut [f64],
+    second: &mut [f64],
+    weights: impl Fn(usize) -> (f64, f64) + Sync,
+) {
+    first.par_chunks_mut(COLUMNS).zip(second.par_chunks_mut(COLUMNS)).enumerate().for_each(
+        |(block, (first, second))| {
+            for (i, row) in a.chunks_exact(b.max(1)).enumerate() {
+                let (s, t) = weights(i);
+                for ((first, second), x) in first.iter_mut().zip(&mut *second).zip(&row[block * COLUMNS..]) {
+                    let x = x.f64();
+                    *first += s * x;
+                    *second += t * x * x;
+                }
+            }
+        },
+    );
+}
+
+/// The sum of squares, the same however many threads there are.
+fn squares<T: Real>(numbers: &[T]) -> f64 {
+    numbers.par_chunks(PART).map(|part| dot(part, part)).collect::<Vec<f64>>().into_iter().sum()
 }
 
 #[derive(Debug)]

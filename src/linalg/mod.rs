@@ -17,7 +17,6 @@ pub mod real;
 mod shape;
 pub mod solve;
 pub mod triangular;
-pub mod variational;
 pub mod whiten;
 
 pub use cholesky::cholesky;
@@ -32,5 +31,4 @@ pub use mvn::mvn_nll;
 pub use qr::qr;
 pub use solve::{cholesky_solve, inv_quad_logdet, logdet_from_cholesky};
 pub use triangular::{solve_lower, solve_lower_right, solve_lower_transposed, solve_lower_transposed_right};
-pub use variational::Whitening;
 pub use whiten::whiten;

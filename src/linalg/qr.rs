@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use burn::tensor::{Tensor, TensorData};
 
-use super::dense::{self, inverse, product, solve};
+use super::dense::{self, product, solve, transpose};
 use super::host::{HostOp, Saved, apply1};
 use super::real::{Real, into_vec, with_real};
 use super::shape;
@@ -81,7 +81,7 @@ fn adjoint<T: Real>(packed: &[T], mut grad: Vec<T>, n: usize, k: usize) -> Vec<T
     let mut m = dense::view_mut(&mut buffer, k);
     product::set(m.as_mut(), r, dense::view(&r_grad, k).transpose(), T::of(1.0));
     product::add(m.as_mut(), dense::view(&grad, k).transpose(), q, T::of(-1.0));
-    inverse::mirror(m.as_mut());
+    transpose::mirror(m.as_mut());
     let mut a_grad = dense::view_mut(&mut grad, k);
     product::add(a_grad.as_mut(), q, m.as_ref(), T::of(1.0));
     solve::upper(r, a_grad.transpose_mut());

@@ -76,6 +76,18 @@ pub fn into_real<T: Real, W: Real>(values: Vec<T>) -> Vec<W> {
     }
 }
 
+/// Σ a b over the entries of a in f64, in a few independent sums.
+pub fn dot<A: Real, B: Real>(a: &[A], b: &[B]) -> f64 {
+    let b = &b[..a.len()];
+    let mut sums = [0.0; 8];
+    let (left, right) = (a.chunks_exact(8), b.chunks_exact(8));
+    let rest: f64 = left.remainder().iter().zip(right.remainder()).map(|(a, b)| a.f64() * b.f64()).sum();
+    for (a, b) in left.zip(right) {
+        (0..8).for_each(|l| sums[l] += a[l].f64() * b[l].f64());
+    }
+    sums.iter().sum::<f64>() + rest
+}
+
 /// The error for a tensor that is neither f32 nor f64.
 pub fn unsupported(dtype: DType) -> Error {
     Error::Device(format!("{dtype:?} tensors are not supported here; use f32 or f64"))

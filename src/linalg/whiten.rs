@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use burn::tensor::{Tensor, TensorData};
 
-use super::dense::{inverse, product, solve, view, view_mut};
+use super::dense::{congruence, product, solve, view, view_mut};
 use super::factor::Factor;
 use super::host::{HostOp, Saved, apply2, recall};
 use super::real::{Real, into_vec, with_real};
@@ -21,33 +21,19 @@ pub fn whiten(k: Tensor<2>, b: Tensor<2>, name: &str) -> Result<Tensor<2>> {
     apply2(Whiten { name: name.into() }, k, b)
 }
 
-/// The adjoint of A = L⁻¹ B in K = L Lᵀ `[m, m]` and, in the memory of Ā `[m, t]`, in B, where wanted:
+/// The adjoint of A = L⁻¹ B in K = L Lᵀ `[m, m]` and, in the memory of Ā `[m, t]`, in B:
 /// `B̄ = L⁻ᵀĀ` and `K̄ = −½ L⁻ᵀ(Φ + Φᵀ)L⁻¹`, Φ the lower triangle of `Ā Aᵀ` with its diagonal halved: in the adjoint of the
 /// factorisation (Murray 2016, eq. 10) `Lᵀ L̄ = −Lᵀ tril(L⁻ᵀĀAᵀ)` has that lower triangle, so that L̄ is never made.
-pub(super) fn adjoint<T: Real>(
-    lower: &[T],
-    a: &[T],
-    mut grad: Vec<T>,
-    needs: [bool; 2],
-) -> (Option<Vec<T>>, Option<Vec<T>>) {
+pub(crate) fn adjoint<T: Real>(lower: &[T], a: &[T], mut grad: Vec<T>) -> (Vec<T>, Vec<T>) {
     let m = lower.len().isqrt();
     let t = grad.len() / m;
     let lower = view(lower, m);
-    let in_k = needs[0].then(|| {
-        let mut k = vec![T::of(0.0); m * m];
-        // The mirrored lower triangle is Φ + Φᵀ with its whole diagonal.
-        product::add_lower(view_mut(&mut k, m), view(&grad, t), view(a, t).transpose(), T::of(-0.5));
-        inverse::mirror(view_mut(&mut k, m));
-        solve::upper(lower.transpose(), view_mut(&mut k, m));
-        solve::upper(lower.transpose(), view_mut(&mut k, m).transpose_mut());
-        inverse::mirror(view_mut(&mut k, m));
-        k
-    });
-    let in_b = needs[1].then(|| {
-        solve::upper(lower.transpose(), view_mut(&mut grad, t));
-        grad
-    });
-    (in_k, in_b)
+    let mut k = vec![T::of(0.0); m * m];
+    // The lower triangle is that of Φ + Φᵀ with its whole diagonal.
+    product::add_lower(view_mut(&mut k, m), view(&grad, t), view(a, t).transpose(), T::of(-0.5));
+    congruence::whiten_transposed(lower, view_mut(&mut k, m));
+    solve::upper(lower.transpose(), view_mut(&mut grad, t));
+    (k, grad)
 }
 
 #[derive(Debug)]
@@ -73,12 +59,12 @@ impl HostOp<2> for Whiten {
         })
     }
 
-    fn adjoint(&self, saved: Saved, grad: TensorData, needs: [bool; 2]) -> Result<[Option<TensorData>; 2]> {
+    fn adjoint(&self, saved: Saved, grad: TensorData, _needs: [bool; 2]) -> Result<[Option<TensorData>; 2]> {
         with_real!(grad.dtype(), T => {
             let [m, t] = [grad.shape()[0], grad.shape()[1]];
             let state = recall::<State<T>>(saved)?;
-            let (in_k, in_b) = adjoint(&state.lower, shape::numbers::<T>(&state.a)?, into_vec(grad)?, needs);
-            Ok([in_k.map(|k| TensorData::new(k, [m, m])), in_b.map(|b| TensorData::new(b, [m, t]))])
+            let (in_k, in_b) = adjoint(&state.lower, shape::numbers::<T>(&state.a)?, into_vec(grad)?);
+            Ok([Some(TensorData::new(in_k, [m, m])), Some(TensorData::new(in_b, [m, t]))])
         })
     }
 }

@@ -6,7 +6,7 @@ use super::Batch;
 use crate::error::Result;
 use crate::likelihoods::{Likelihood, Marginal, Slopes, Targets};
 use crate::linalg::Factor;
-use crate::linalg::dense::{inverse, product, solve, triangular, view, view_mut};
+use crate::linalg::dense::{product, solve, transpose, triangular, view, view_mut};
 use crate::scope::to_f64;
 
 /// Slopes of the data's part of the loss in the means and in the variances of f, `[b]` each.
@@ -55,14 +55,14 @@ pub fn step(
     let inverted = view(&root_inverse, m);
     let mut old = vec![0.0; m * m];
     product::add_lower(view_mut(&mut old, m), inverted.transpose(), inverted, 1.0);
-    inverse::mirror(view_mut(&mut old, m));
+    transpose::mirror(view_mut(&mut old, m));
     let mut scaled = a.to_vec();
     for row in scaled.chunks_exact_mut(b) {
         row.iter_mut().zip(in_variance).for_each(|(x, v)| *x *= 2.0 * v);
     }
     let mut data = vec![0.0; m * m];
     product::add_lower(view_mut(&mut data, m), view(a, b), view(&scaled, b).transpose(), 1.0);
-    inverse::mirror(view_mut(&mut data, m));
+    transpose::mirror(view_mut(&mut data, m));
     // θ₁ = S⁻¹μ moves to (1 − γ)S⁻¹μ + γ(2A diag(v̄)Aᵀμ − A m̄).
     let times = |matrix: &[f64]| -> Vec<f64> {
         matrix.chunks_exact(m).map(|row| row.iter().zip(&mean).map(|(x, y)| x * y).sum()).collect()

@@ -25,13 +25,11 @@ pub struct Sgpr {
     pub likelihood: Gaussian,
 }
 
-/// What the bound needs of the data: with weights w = 1/σ², A = diag(√w) K_XZ and the residual r.
+/// What the bound needs of the data: with weights w = 1/σ², K_ZZ = L Lᵀ and the residual r.
 struct Moments {
-    /// K_ZZ `[m, m]`.
-    k: Tensor<2>,
-    /// AᵀA = K_ZX W K_XZ `[m, m]`.
+    /// L⁻¹K_ZX W K_XZ L⁻ᵀ `[m, m]`.
     square: Tensor<2>,
-    /// K_ZX W r `[m]`.
+    /// L⁻¹K_ZX W r `[m]`.
     projected: Tensor<1>,
     /// Σ log σ² + rᵀWr + tr(W K) `[1]`.
     rest: Tensor<1>,
@@ -57,7 +55,7 @@ impl Sgpr {
         let (square, projected) = products::moments(kernel, scope, &batch.x, &z, &s, &t)?;
         let prior = products::diag_wide(kernel, scope, &batch.x)?;
         let rest = (noise.clone().log() + t.powi_scalar(2) + prior / noise).sum();
-        Ok(Moments { k: products::gram_wide(kernel, scope, &z)?, square, projected, rest })
+        Ok(Moments { square, projected, rest })
     }
 
     /// The posterior under the optimal distribution of inducing values.
@@ -66,8 +64,8 @@ impl Sgpr {
     /// [`NotPositiveDefinite`](crate::Error::NotPositiveDefinite) when K_ZZ cannot be factorised, [`Shape`](crate::Error::Shape) for other columns than those of Z.
     pub fn posterior(&self, compute: Compute, data: Observations) -> Result<WhitenedPosterior> {
         let scope = Scope::new(compute)?;
-        let Moments { k, square, projected, .. } = self.moments(&scope, &data.batch(&scope))?;
-        let Collapsed { lower, factor, mean, .. } = Collapsed::new(to_f64(k)?, to_f64(square)?, to_f64(projected)?)?;
+        let Moments { square, projected, .. } = self.moments(&scope, &data.batch(&scope))?;
+        let Collapsed { factor, mean, .. } = Collapsed::new(to_f64(square)?, &to_f64(projected)?)?;
         // q(v) = N(γ, B⁻¹): Rᵀ = L_B⁻¹.
         let m = mean.len();
         let mut root = vec![0.0; m * m];
@@ -75,15 +73,15 @@ impl Sgpr {
         solve::lower(view(&factor.lower(), m), view_mut(&mut root, m));
         let z = (self.process.inducing.internal(), self.process.d());
         let prior = (&self.process.kernel, &self.process.mean);
-        Ok(WhitenedPosterior::new(prior, compute, z, lower, mean, Root::Lower(root)))
+        Ok(WhitenedPosterior::new(prior, compute, z, self.process.factor(&scope)?, mean, Root::Lower(root)))
     }
 }
 
 impl Model for Sgpr {
     fn objective(&self, scope: &Scope, batch: &Batch) -> Result<Tensor<1>> {
         let n = batch.y.dims()[0] as f64;
-        let Moments { k, square, projected, rest } = self.moments(scope, batch)?;
-        let loss = (rest + n * std::f64::consts::TAU.ln()) * 0.5 + collapsed(k, square, projected)?;
+        let Moments { square, projected, rest } = self.moments(scope, batch)?;
+        let loss = (rest + n * std::f64::consts::TAU.ln()) * 0.5 + collapsed(square, projected)?;
         Ok(loss)
     }
 }

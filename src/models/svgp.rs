@@ -13,7 +13,7 @@ use crate::error::{Error, Result};
 use crate::kernels::Kernel;
 use crate::likelihoods::Likelihood;
 use crate::linalg::dense::{solve, view, view_mut};
-use crate::linalg::{Projected, Whitening, cholesky, marginals, solve_lower, unpack_lower, whiten};
+use crate::linalg::{Projected, cholesky, marginals, solve_lower, unpack_lower, whiten};
 use crate::params::{Parameter, Parameters, Unit, prefixed};
 use crate::products;
 use crate::scope::{Scope, to_f64};
@@ -95,18 +95,18 @@ pub struct Svgp {
     pub whitened: bool,
 }
 
-/// Covariances of inducing values and the rows of a batch, as the marginals of a process's latent functions need them.
+/// Covariances of a process's inducing values and the rows of a batch, as the marginals of its latent functions need them.
 enum Covariances {
-    /// K_ZZ `[m, m]` with its factor and K_ZX `[m, b]`, for whitened values of one latent function.
-    Plain { whitening: Whitening, gram: Tensor<2>, cross: Tensor<2> },
-    /// A = L⁻¹K_ZX, for whitened values of several.
+    /// Made together with the marginals of its only latent function, for whitened values.
+    Own { z: Tensor<2>, x: Tensor<2> },
+    /// A = L⁻¹K_ZX with K_ZZ = L Lᵀ, for whitened values of several.
     White(Tensor<2>),
     /// L and A, for q of u itself.
     Factored { lower: Tensor<2>, a: Tensor<2> },
 }
 
 impl Covariances {
-    fn project(&self, scope: &Scope, q: &Variational) -> Result<Projected> {
+    fn project(&self, kernel: &Kernel, scope: &Scope, q: &Variational) -> Result<Projected> {
         let (m, single) = (q.mean.len(), scope.dtype() != scope.wide());
         let wide = |values: &Parameter| scope.value(values).cast(scope.wide());
         let full = || match q.is_diagonal() {
@@ -114,10 +114,7 @@ impl Covariances {
             false => unpack_lower(wide(&q.root)),
         };
         match self {
-            Self::Plain { whitening, gram, cross } => {
-                let (mean, root) = (scope.value(&q.mean), scope.value(&q.root));
-                whitening.clone().marginals(gram.clone(), cross.clone(), mean, root)
-            }
+            Self::Own { z, x } => products::whitened(kernel, scope, z, x, scope.value(&q.mean), scope.value(&q.root)),
             Self::White(a) if q.is_diagonal() => marginals(a.clone(), wide(&q.mean), wide(&q.root), single),
             Self::White(a) => marginals(a.clone(), wide(&q.mean), full()?, single),
             Self::Factored { lower, a } => {
@@ -189,17 +186,16 @@ impl Svgp {
         let (mut means, mut variances, mut divergence) = (Vec::new(), Vec::new(), None);
         let mut shared = None;
         for (l, q) in self.variational.iter().enumerate() {
+            let process = self.process(l);
             if l < self.processes.len() {
-                let process = &self.processes[l];
                 process.check(x)?;
-                let covariances = self.covariances(process, scope, x)?;
                 let prior = products::diag_wide(&process.kernel, scope, x)?;
-                shared = Some((covariances, prior, process.mean.at(scope, x).cast(wide)));
+                shared = Some((self.covariances(process, scope, x)?, prior, process.mean.at(scope, x).cast(wide)));
             }
             let Some((covariances, prior, level)) = &shared else {
                 return Err(Error::Usage("a variational GP needs at least one process".into()));
             };
-            let Projected { shift, change, divergence: kl } = covariances.project(scope, q)?;
+            let Projected { shift, change, divergence: kl } = covariances.project(&process.kernel, scope, q)?;
             let floor = prior.clone().detach() * VARIANCE_FLOOR;
             means.push((level.clone() + shift).reshape([1, b]));
             variances.push((prior.clone() + change).max_pair(floor).reshape([1, b]));
@@ -214,23 +210,17 @@ impl Svgp {
 
     fn covariances(&self, process: &Process, scope: &Scope, x: &Tensor<2>) -> Result<Covariances> {
         let z = process.z(scope);
+        if self.whitened && self.processes.len() == self.variational.len() {
+            return Ok(Covariances::Own { z, x: x.clone() });
+        }
         let gram = products::gram_wide(&process.kernel, scope, &z)?;
-        let own = self.processes.len() == self.variational.len();
-        if self.whitened && own {
-            let whitening = Whitening::new(&gram, scope.dtype() != scope.wide(), "K_ZZ")?;
-            let cross = match whitening.is_single() {
-                true => products::cross(&process.kernel, scope, &z, x)?,
-                false => products::cross_wide(&process.kernel, scope, &z, x)?,
-            };
-            return Ok(Covariances::Plain { whitening, gram, cross });
-        }
         let cross = products::cross_wide(&process.kernel, scope, &z, x)?;
-        if !self.whitened {
-            let lower = cholesky(gram, "K_ZZ")?;
-            let a = solve_lower(lower.clone(), cross)?;
-            return Ok(Covariances::Factored { lower, a });
+        if self.whitened {
+            return Ok(Covariances::White(whiten(gram, cross, "K_ZZ")?));
         }
-        Ok(Covariances::White(whiten(gram, cross, "K_ZZ")?))
+        let lower = cholesky(gram, "K_ZZ")?;
+        let a = solve_lower(lower.clone(), cross)?;
+        Ok(Covariances::Factored { lower, a })
     }
 
     /// The posterior of the latent functions under q.

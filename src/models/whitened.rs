@@ -153,7 +153,7 @@ impl Posterior for WhitenedPosterior {
         subtract_gram(&mut covariance, &a, rows);
         let spread = self.spread(self.wide_root(), &a);
         product::add(view_mut(&mut covariance, rows), view(&spread, rows).transpose(), view(&spread, rows), 1.0);
-        crate::linalg::dense::inverse::mirror(view_mut(&mut covariance, rows));
+        crate::linalg::dense::transpose::mirror(view_mut(&mut covariance, rows));
         Ok(Joint { mean, covariance })
     }
 }

@@ -23,7 +23,7 @@ use crate::error::Result;
 use crate::kernels::form::Lowered;
 use crate::linalg::dense::{product, view, view_mut};
 use crate::linalg::host::{HostOp, Saved, apply4};
-use crate::linalg::real::{Real, into_vec, with_real};
+use crate::linalg::real::{Real, dot, into_vec, with_real};
 
 /// Sᵀ K S, (K S)ᵀ(K S) and (K S)ᵀ y one after another, in f64, with chunks that fit `budget` bytes.
 pub fn packed(lowered: &Lowered, blocks: &BlockSparse, y: &Tensor<1>, budget: usize) -> Result<Tensor<1>> {
@@ -157,18 +157,6 @@ fn overlaps(offsets: &[usize], rows: &Range<usize>) -> Vec<(usize, Range<usize>)
     let clip = |row: usize| row.clamp(rows.start, rows.end) - rows.start;
     let parts = offsets.windows(2).enumerate().map(|(a, w)| (a, clip(w[0])..clip(w[1])));
     parts.filter(|(_, range)| !range.is_empty()).collect()
-}
-
-/// Σ a b over the entries of a in f64, in a few independent sums.
-fn dot<T: Number>(a: &[T], b: &[T]) -> f64 {
-    let b = &b[..a.len()];
-    let mut sums = [0.0; 8];
-    let (left, right) = (a.chunks_exact(8), b.chunks_exact(8));
-    let rest: f64 = left.remainder().iter().zip(right.remainder()).map(|(a, b)| a.f64() * b.f64()).sum();
-    for (a, b) in left.zip(right) {
-        (0..8).for_each(|l| sums[l] += a[l].f64() * b[l].f64());
-    }
-    sums.iter().sum::<f64>() + rest
 }
 
 /// Rows of K S that are multiplied at once.

@@ -13,7 +13,7 @@ use crate::kernels::form::Lowered;
 use crate::linalg::Factor;
 use crate::linalg::dense::{product, view, view_mut};
 use crate::linalg::host::{HostOp, Saved, apply4};
-use crate::linalg::real::into_vec;
+use crate::linalg::real::{dot, into_vec};
 
 /// For every row its neighbours among the inducing inputs: indices, all lists of one length.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -72,10 +72,6 @@ struct Row {
     solved: Vec<f64>,
     /// k.
     k: Vec<f64>,
-}
-
-fn dot(a: &[f64], b: &[f64]) -> f64 {
-    a.iter().zip(b).map(|(a, b)| a * b).sum()
 }
 
 fn times(matrix: &[f64], vector: &[f64]) -> Vec<f64> {

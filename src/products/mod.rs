@@ -28,6 +28,7 @@ mod sweep;
 mod term;
 mod tile;
 pub mod tiled;
+mod whitened;
 
 use std::sync::Arc;
 
@@ -39,6 +40,7 @@ pub use local::Neighbours;
 use crate::error::{Error, Result};
 use crate::kernels::Kernel;
 use crate::kernels::form::Lowered;
+use crate::linalg::{Projected, marginals, unpack_lower, whiten};
 use crate::scope::Scope;
 
 /// k(x1, x2) `[n, m]`: fused operations with an analytic adjoint, on the CPU one for the whole kernel, on a GPU one a term.
@@ -210,14 +212,14 @@ pub fn accumulate(
     unpack(kernel, scope, x, packed, blocks.len())
 }
 
-/// What collapsed bounds need of A = diag(s) K(x, z): AᵀA `[m, m]` and Aᵀt `[m]`, in the scope's wide type, for `x [n, d]`,
-/// `z [m, d]` and `s`, `t` `[n]`.
+/// What collapsed bounds need of A = L⁻¹ K(z, x) diag(s), K(z, z) = L Lᵀ: A Aᵀ `[m, m]` and A t `[m]`, in the scope's wide type, for
+/// `x [n, d]`, `z [m, d]` and `s`, `t` `[n]`.
 ///
 /// On the CPU in one pass over chunks of rows that fit the scope's [budget](Scope::budget), each made again in the adjoint; elsewhere,
-/// and for kernels that cannot be lowered, a graph that holds K.
+/// and for kernels that cannot be lowered, a graph that holds A.
 ///
 /// # Errors
-/// As [`kv`].
+/// As [`kv`], and [`Error::NotPositiveDefinite`] for K(z, z).
 pub fn moments(
     kernel: &Kernel,
     scope: &Scope,
@@ -229,18 +231,15 @@ pub fn moments(
     same_rows("row weights", s.dims()[0], x.dims()[0])?;
     same_rows("row targets", t.dims()[0], x.dims()[0])?;
     let (wide, m) = (scope.wide(), z.dims()[0]);
-    match (lowered(kernel, scope, x), lowered(kernel, scope, z)) {
-        (Some(a), Some(b)) => {
-            let rows = Tensor::stack::<2>(vec![s.clone(), t.clone()], 1).cast(wide);
-            let packed = moments::packed(&a.cast(wide), &b.cast(wide), &rows, scope.budget())?;
-            Ok((packed.clone().narrow(0, 0, m * m).reshape([m, m]), packed.narrow(0, m * m, m)))
-        }
-        _ => {
-            let a = cross_wide(kernel, scope, x, z)? * s.clone().cast(wide).unsqueeze_dim::<2>(1);
-            let projected = a.clone().transpose().matmul(t.clone().cast(wide).unsqueeze_dim::<2>(1));
-            Ok((a.clone().transpose().matmul(a), projected.squeeze_dim(1)))
-        }
+    if let (Some(a), Some(b)) = (lowered(kernel, scope, x), lowered(kernel, scope, z)) {
+        let rows = Tensor::stack::<2>(vec![s.clone(), t.clone()], 1).cast(wide);
+        let packed = moments::packed(&a.cast(wide), &b.cast(wide), &rows, scope.budget())?;
+        return Ok((packed.clone().narrow(0, 0, m * m).reshape([m, m]), packed.narrow(0, m * m, m)));
     }
+    let cross = cross_wide(kernel, scope, z, x)? * s.clone().cast(wide).unsqueeze::<2>();
+    let a = whiten(gram_wide(kernel, scope, z)?, cross, "K_ZZ")?;
+    let projected = a.clone().matmul(t.clone().cast(wide).unsqueeze_dim::<2>(1));
+    Ok((a.clone().matmul(a.transpose()), projected.squeeze_dim(1)))
 }
 
 /// A m_I, diag(A(S_I − K_I)Aᵀ) and KL(N(m_I, S_I) ‖ N(0, K_I)) of every row of `x [b, d]` one after another, `[3b]`, A = k(x, Z_I) K_I⁻¹
@@ -260,6 +259,31 @@ pub fn local(
         (Some(a), Some(b)) => local::packed(&a.cast(scope.wide()), &b.cast(scope.wide()), q, neighbours),
         _ => Err(Error::Usage("neighbours need the CPU and a kernel of the built-in forms".into())),
     }
+}
+
+/// What v ~ N(μ, R Rᵀ) with u = m(Z) + L v, K_ZZ = L Lᵀ, says about f − m at rows of `x [b, d]`, for inducing inputs `z [m, d]`: `mean` holds
+/// μ `[m]`, `root` R, its rows up to the diagonal `[m(m + 1)/2]` or only the diagonal `[m]`.
+///
+/// L is made in the scope's wide type. On the CPU one operation, about 12m²b + 5m³ operations with its adjoint.
+///
+/// # Errors
+/// [`Error::Shape`] when shapes disagree, [`Error::NotPositiveDefinite`] for K_ZZ, and whatever a user's kernel form reports.
+pub fn whitened(
+    kernel: &Kernel,
+    scope: &Scope,
+    z: &Tensor<2>,
+    x: &Tensor<2>,
+    mean: Tensor<1>,
+    root: Tensor<1>,
+) -> Result<Projected> {
+    let (wide, single) = (scope.wide(), scope.dtype() != scope.wide());
+    if let (Some(z), Some(x)) = (lowered(kernel, scope, z), lowered(kernel, scope, x)) {
+        return whitened::marginals(&z.cast(wide), &x.cast(wide), mean, root, single, "K_ZZ");
+    }
+    let a = whiten(gram_wide(kernel, scope, z)?, cross_wide(kernel, scope, z, x)?, "K_ZZ")?;
+    let diagonal = root.dims() == mean.dims();
+    let (mean, root) = (mean.cast(wide), root.cast(wide));
+    if diagonal { marginals(a, mean, root, single) } else { marginals(a, mean, unpack_lower(root)?, single) }
 }
 
 fn unpack(kernel: &Kernel, scope: &Scope, x: &Tensor<2>, packed: Tensor<1>, i: usize) -> Result<Accumulated> {

@@ -1,7 +1,10 @@
-//! Second moments of the covariances between many rows and few inducing inputs, accumulated over chunks of rows.
+//! Second moments of whitened covariances between few inducing inputs and many rows, accumulated over chunks of rows.
 //!
-//! With A = diag(s) K(x, z): AᵀA and Aᵀt. Only a chunk of A exists at a time; the adjoint makes each again. Everything in f64.
+//! With K_ZZ = L Lᵀ and A = L⁻¹ K_ZX diag(s): A Aᵀ and A t. Rounding of K_ZX Kᵀ_ZX, whitened afterwards, would weigh as much as
+//! the condition number of K_ZZ and of A Aᵀ only as much as its root. A chunk of A exists at a time; the adjoint makes each again.
+//! Everything in f64.
 
+use std::ops::Range;
 use std::sync::Arc;
 
 use burn::tensor::{Tensor, TensorData};
@@ -12,11 +15,12 @@ use super::matvec::{coefficients, features, recall};
 use super::program::Program;
 use crate::error::Result;
 use crate::kernels::form::Lowered;
-use crate::linalg::dense::{inverse, product, view, view_mut};
+use crate::linalg::Factor;
+use crate::linalg::dense::{congruence, product, solve, transpose, view, view_mut};
 use crate::linalg::host::{HostOp, Saved, apply4};
-use crate::linalg::real::into_vec;
+use crate::linalg::real::{dot, into_vec};
 
-/// AᵀA and Aᵀt one after another; `rows [n, 2]` holds s and t, everything is f64.
+/// A Aᵀ and A t one after another; `rows [n, 2]` holds s and t, everything is f64.
 pub fn packed(x: &Lowered, z: &Lowered, rows: &Tensor<2>, budget: usize) -> Result<Tensor<1>> {
     let op = Moments { program: Program::new(x), budget };
     apply4(op, features(x), coefficients(x), rows.clone(), features(z))
@@ -28,47 +32,51 @@ struct Moments {
     budget: usize,
 }
 
-/// The inputs as they came.
-struct Inputs {
+/// The inputs as they came, and what was made of them.
+struct State {
     x: Vec<f64>,
-    z: Vec<f64>,
-    coefficients: Vec<f64>,
-    p: usize,
     s: Vec<f64>,
     t: Vec<f64>,
+    gram: Kept<f64>,
+    lower: Vec<f64>,
+    results: Vec<f64>,
 }
 
 /// Most rows of a chunk: more would leave the last cache without making products faster.
 const ROWS: usize = 1024;
 
-impl Inputs {
+impl State {
     fn m(&self) -> usize {
-        self.z.len() / self.p
+        self.gram.x1.len() / self.gram.p
     }
 
     /// Chunks of rows of which two matrices (A and its cotangent) fit the budget.
-    fn chunks(&self, budget: usize) -> Vec<std::ops::Range<usize>> {
+    fn chunks(&self, budget: usize) -> Vec<Range<usize>> {
         let n = self.s.len();
         let rows = (budget / (16 * self.m())).clamp(1, ROWS);
         let count = n.div_ceil(rows).max(1);
         (0..count).map(|i| n * i / count..n * (i + 1) / count).collect()
     }
 
-    /// The covariances of some rows with all inducing inputs.
-    fn part(&self, rows: &std::ops::Range<usize>) -> Kept<f64> {
-        Kept {
-            x1: self.x[rows.start * self.p..rows.end * self.p].to_vec(),
-            x2: Some(self.z.clone()),
-            coefficients: self.coefficients.clone(),
-            p: self.p,
-        }
+    /// The covariances of all inducing inputs with some rows.
+    fn part(&self, rows: &Range<usize>) -> Kept<f64> {
+        let Kept { x1, coefficients, p, .. } = &self.gram;
+        let x2 = self.x[rows.start * p..rows.end * p].to_vec();
+        Kept { x1: x1.clone(), x2: Some(x2), coefficients: coefficients.clone(), p: *p }
     }
 
-    /// A of some rows.
-    fn scaled(&self, part: &Kept<f64>, program: &Program, rows: &std::ops::Range<usize>) -> Vec<f64> {
+    /// A of some rows `[m, rows]`.
+    fn whitened(&self, part: &Kept<f64>, program: &Program, rows: &Range<usize>) -> Vec<f64> {
         let mut a = part.matrix(program);
-        a.par_chunks_mut(self.m()).zip(&self.s[rows.clone()]).for_each(|(row, s)| row.iter_mut().for_each(|a| *a *= s));
+        solve::lower(view(&self.lower, self.m()), view_mut(&mut a, rows.len()));
+        self.scale(&mut a, rows);
         a
+    }
+
+    /// Multiplies the columns of some rows by their s.
+    fn scale(&self, a: &mut [f64], rows: &Range<usize>) {
+        let s = &self.s[rows.clone()];
+        a.par_chunks_mut(rows.len()).for_each(|a| a.iter_mut().zip(s).for_each(|(a, s)| *a *= s));
     }
 }
 
@@ -77,52 +85,63 @@ impl HostOp<4> for Moments {
         let p = x.shape()[1];
         let rows = into_vec::<f64>(rows)?;
         let [s, t] = [0, 1].map(|column| rows.iter().skip(column).step_by(2).copied().collect());
-        let inputs = Inputs { x: into_vec(x)?, z: into_vec(z)?, coefficients: into_vec(coefficients)?, p, s, t };
-        let m = inputs.m();
+        let gram = Kept { x1: into_vec(z)?, x2: None, coefficients: into_vec(coefficients)?, p };
+        let lower = Factor::new(gram.matrix(&self.program), "K_ZZ")?.into_buffer();
+        let mut kept = State { x: into_vec(x)?, s, t, gram, lower, results: Vec::new() };
+        let m = kept.m();
         let mut results = vec![0.0; m * m + m];
         let (square, projected) = results.split_at_mut(m * m);
-        for rows in inputs.chunks(self.budget) {
-            let a = inputs.scaled(&inputs.part(&rows), &self.program, &rows);
-            let a = view(&a, m);
-            product::add_lower(view_mut(square, m), a.transpose(), a, 1.0);
-            product::add(view_mut(projected, 1), a.transpose(), view(&inputs.t[rows], 1), 1.0);
+        for rows in kept.chunks(self.budget) {
+            let a = kept.whitened(&kept.part(&rows), &self.program, &rows);
+            let (a, t) = (view(&a, rows.len()), view(&kept.t[rows.clone()], 1));
+            product::add_lower(view_mut(square, m), a, a.transpose(), 1.0);
+            product::add(view_mut(projected, 1), a, t, 1.0);
         }
-        inverse::mirror(view_mut(square, m));
-        Ok((TensorData::new(results, [m * m + m]), Arc::new(inputs)))
+        transpose::mirror(view_mut(square, m));
+        kept.results.clone_from(&results);
+        Ok((TensorData::new(results, [m * m + m]), Arc::new(kept)))
     }
 
+    /// With cotangents G and g: Ā = (G + Gᵀ)A + g tᵀ, so that Ā Aᵀ = (G + Gᵀ)A Aᵀ + g (A t)ᵀ, of which K̄_ZZ is made, needs no rows.
     fn adjoint(&self, saved: Saved, grad: TensorData, _needs: [bool; 4]) -> Result<[Option<TensorData>; 4]> {
-        let inputs = recall::<Inputs>(saved)?;
-        let (n, m, p) = (inputs.s.len(), inputs.m(), inputs.p);
+        let kept = recall::<State>(saved)?;
+        let (n, m, p) = (kept.s.len(), kept.m(), kept.gram.p);
         let grad = into_vec::<f64>(grad)?;
-        let (square, projected) = grad.split_at(m * m);
-        // Ā = A (Ḡ + Ḡᵀ) + t ḡᵀ.
+        let ((square, projected), (q, b)) = (grad.split_at(m * m), kept.results.split_at(m * m));
         let both: Vec<f64> = (0..m * m).map(|e| square[e] + square[e % m * m + e / m]).collect();
-        let (mut in_x, mut in_z) = (Vec::with_capacity(n * p), vec![0.0; m * p]);
-        let mut in_coefficients = vec![0.0; inputs.coefficients.len()];
+        let lower = view(&kept.lower, m);
+
+        let mut in_gram = vec![0.0; m * m];
+        product::add_lower(view_mut(&mut in_gram, m), view(&both, m), view(q, m), -0.5);
+        product::add_lower(view_mut(&mut in_gram, m), view(projected, 1), view(b, m), -0.5);
+        congruence::whiten_transposed(lower, view_mut(&mut in_gram, m));
+        let own = kept.gram.pull(&self.program, &in_gram);
+
+        let (mut in_x, mut in_z, mut in_coefficients) = (Vec::with_capacity(n * p), own.x1, own.coefficients);
         let mut in_rows = vec![0.0; 2 * n];
-        for rows in inputs.chunks(self.budget) {
-            let part = inputs.part(&rows);
-            let a = inputs.scaled(&part, &self.program, &rows);
+        for rows in kept.chunks(self.budget) {
+            let (part, count) = (kept.part(&rows), rows.len());
+            let a = kept.whitened(&part, &self.program, &rows);
             let mut cotangent = vec![0.0; a.len()];
-            product::set(view_mut(&mut cotangent, m), view(&a, m), view(&both, m), 1.0);
+            product::set(view_mut(&mut cotangent, count), view(&both, m), view(&a, count), 1.0);
+            product::add(view_mut(&mut cotangent, count), view(projected, 1), view(&kept.t[rows.clone()], count), 1.0);
+            let transposed = |values: &[f64]| {
+                let mut out = vec![0.0; values.len()];
+                transpose::transpose_into(view_mut(&mut out, m), view(values, count));
+                out
+            };
+            let (a, along) = (transposed(&a), transposed(&cotangent));
             let of_rows = in_rows[2 * rows.start..2 * rows.end].par_chunks_mut(2);
-            let numbers = inputs.s[rows.clone()].par_iter().zip(&inputs.t[rows.clone()]);
-            cotangent.par_chunks_mut(m).zip(a.par_chunks(m)).zip(of_rows).zip(numbers).for_each(
-                |(((cotangent, a), out), (s, t))| {
-                    let (mut in_s, mut in_t) = (0.0, 0.0);
-                    for ((c, a), g) in cotangent.iter_mut().zip(a).zip(projected) {
-                        *c += t * g;
-                        in_s += *c * a;
-                        in_t += a * g;
-                        *c *= s;
-                    }
-                    out.copy_from_slice(&[in_s / s, in_t]);
-                },
-            );
+            of_rows
+                .zip(a.par_chunks(m))
+                .zip(along.par_chunks(m))
+                .zip(&kept.s[rows.clone()])
+                .for_each(|(((out, a), along), s)| out.copy_from_slice(&[dot(along, a) / s, dot(a, projected)]));
+            kept.scale(&mut cotangent, &rows);
+            solve::upper(lower.transpose(), view_mut(&mut cotangent, count));
             let pulled = part.pull(&self.program, &cotangent);
-            in_x.extend(pulled.x1);
-            in_z.iter_mut().zip(&pulled.x2).for_each(|(total, g)| *total += g);
+            in_x.extend(pulled.x2);
+            in_z.iter_mut().zip(&pulled.x1).for_each(|(total, g)| *total += g);
             in_coefficients.iter_mut().zip(&pulled.coefficients).for_each(|(total, g)| *total += g);
         }
         let length = in_coefficients.len();

@@ -89,6 +89,33 @@ fn fewer_inducing_inputs_loosen_the_bound() {
     assert!(losses.windows(2).all(|w| w[0] >= w[1] - 1e-9), "{losses:?}");
 }
 
+/// Long lengthscales make K_ZZ as singular as rounding allows, small noise weighs its errors: the objective must not promise more than
+/// the evidence.
+#[test]
+fn the_bound_stays_one_where_inducing_inputs_are_nearly_redundant() {
+    let observations = data(60, 1);
+    let batch = observations.batch(&Scope::new(F64).unwrap());
+    let z: Vec<f64> = (0..12).map(|i| -2.0 + 0.35 * f64::from(i)).collect();
+    for lengthscale in [1.0, 3.0, 10.0, 30.0] {
+        for noise in [1e-2, 1e-4, 1e-6] {
+            let kernel = Kernel::parse(&format!("rbf(lengthscale={lengthscale})"), 1).unwrap();
+            let mut gp = Sgpr::new(kernel.clone(), &z, 1).unwrap();
+            let mut exact = ExactGp::new(kernel);
+            gp.likelihood.noise.set(&[noise]);
+            exact.likelihood.noise.set(&[noise]);
+            let (bound, evidence) =
+                (fit::evaluate(&gp, F64, &batch).unwrap(), fit::evaluate(&exact, F64, &batch).unwrap());
+            let rounding = 1e-6 * evidence.loss.abs();
+            assert!(
+                bound.loss >= evidence.loss - rounding,
+                "{lengthscale}, {noise}: {} < {}",
+                bound.loss,
+                evidence.loss
+            );
+        }
+    }
+}
+
 #[test]
 fn gradients_match_finite_differences() {
     let mut observations = data(40, 2);

@@ -1,15 +1,10 @@
 //! The inverse of a positive definite matrix from its Cholesky factor, in place.
 
-use faer::{MatMut, MatRef};
+use faer::MatMut;
 
+use super::transpose::{mirror, transpose_into};
 use super::{half, product, solve, tile};
 use crate::linalg::real::Real;
-
-/// The order of the blocks of a transposition.
-const BLOCK: usize = 32;
-
-/// Entries whose transposition is worth a second thread.
-const PARALLEL: usize = 1 << 16;
 
 /// Replaces the lower factor `L` of `A` by the full symmetric `A⁻¹`, in `2n³/3` operations and `n²/4` workspace.
 ///
@@ -49,51 +44,4 @@ fn invert_tile<T: Real>(mut a: MatMut<'_, T>) {
     solve::upper(a.as_ref().transpose(), x.as_mut());
     a.copy_from_triangular_lower(x.as_ref());
     mirror(a);
-}
-
-/// Copies the lower triangle over the upper one.
-pub fn mirror<T: Real>(mut a: MatMut<'_, T>) {
-    let n = a.nrows();
-    if n > BLOCK {
-        let m = n / 2;
-        let (a11, a12, a21, a22) = a.split_at_mut(m, m);
-        transpose_into(a12, a21.as_ref());
-        mirror(a11);
-        return mirror(a22);
-    }
-    for i in 0..n {
-        for j in 0..i {
-            a[(j, i)] = a[(i, j)];
-        }
-    }
-}
-
-/// `B = Aᵀ` by halves, so that both stay in the cache.
-fn transpose_into<T: Real>(mut b: MatMut<'_, T>, a: MatRef<'_, T>) {
-    let (rows, cols) = (b.nrows(), b.ncols());
-    if rows.max(cols) > BLOCK {
-        let ((b1, b2), (a1, a2)) = if rows >= cols {
-            (b.split_at_row_mut(rows / 2), a.split_at_col(rows / 2))
-        } else {
-            (b.split_at_col_mut(cols / 2), a.split_at_row(cols / 2))
-        };
-        if rows * cols > PARALLEL {
-            rayon::join(|| transpose_into(b1, a1), || transpose_into(b2, a2));
-        } else {
-            transpose_into(b1, a1);
-            transpose_into(b2, a2);
-        }
-        return;
-    }
-    let mut block = [[T::of(0.0); BLOCK]; BLOCK];
-    for (j, copy) in block.iter_mut().enumerate().take(cols) {
-        for (i, x) in copy.iter_mut().enumerate().take(rows) {
-            *x = a[(j, i)];
-        }
-    }
-    for i in 0..rows {
-        for (j, copy) in block.iter().enumerate().take(cols) {
-            b[(i, j)] = copy[i];
-        }
-    }
 }

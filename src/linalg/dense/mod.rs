@@ -5,10 +5,12 @@
 //! factorisation: the upper one keeps the matrix, from which a failed attempt is restored.
 
 pub mod cholesky;
+pub mod congruence;
 pub mod inverse;
 pub mod product;
 pub mod solve;
 mod tile;
+pub mod transpose;
 pub mod triangular;
 
 use faer::{MatMut, MatRef};

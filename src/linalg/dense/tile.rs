@@ -150,21 +150,30 @@ impl<T: Real, const N: usize> Triangle<T, N> {
     }
 
     fn load(&self, x: &mut [[T; WIDTH]; N], b: MatRef<'_, T>) {
-        let rows = x.iter_mut().enumerate().take(self.order);
         if let Some(b) = b.try_as_row_major() {
+            let rows = x.iter_mut().enumerate().take(self.order);
             rows.for_each(|(i, x)| x[..b.ncols()].copy_from_slice(b.row(self.row(i)).as_slice()));
-        } else {
-            rows.for_each(|(i, x)| x.iter_mut().zip(b.row(self.row(i)).iter()).for_each(|(x, &b)| *x = b));
+            return;
+        }
+        // By columns: of a transposed matrix they are contiguous, and its rows far apart.
+        for (c, column) in b.col_iter().enumerate() {
+            for (i, x) in x.iter_mut().enumerate().take(self.order) {
+                x[c] = column[self.row(i)];
+            }
         }
     }
 
     fn store(&self, x: &[[T; WIDTH]; N], mut b: MatMut<'_, T>) {
         let cols = b.ncols();
-        let rows = x.iter().enumerate().take(self.order);
         if let Some(mut b) = b.as_mut().try_as_row_major_mut() {
+            let rows = x.iter().enumerate().take(self.order);
             rows.for_each(|(i, x)| b.as_mut().row_mut(self.row(i)).as_slice_mut().copy_from_slice(&x[..cols]));
-        } else {
-            rows.for_each(|(i, x)| b.as_mut().row_mut(self.row(i)).iter_mut().zip(x).for_each(|(b, &x)| *b = x));
+            return;
+        }
+        for (c, mut column) in b.col_iter_mut().enumerate() {
+            for (i, x) in x.iter().enumerate().take(self.order) {
+                column[self.row(i)] = x[c];
+            }
         }
     }
 }

@@ -20,7 +20,7 @@ use crate::device::Compute;
 use crate::error::{Error, Result};
 use crate::kernels::Kernel;
 use crate::likelihoods::Likelihood;
-use crate::linalg::dense::{inverse, product, solve, view, view_mut};
+use crate::linalg::dense::{product, solve, transpose, view, view_mut};
 use crate::linalg::{Factor, Projected, cholesky, marginals, solve_lower, unpack_lower};
 use crate::params::{Parameter, Parameters, prefixed};
 use crate::products::{self, Neighbours};
@@ -272,7 +272,7 @@ impl Posterior for SwsgpPosterior {
         let rows = pick(&self.model.variational.lower(), m);
         let mut covariance = vec![0.0; u * u];
         product::add_lower(view_mut(&mut covariance, u), view(&rows, m), view(&rows, m).transpose(), 1.0);
-        inverse::mirror(view_mut(&mut covariance, u));
+        transpose::mirror(view_mut(&mut covariance, u));
         let mut root = Factor::new(covariance, "S_I")?.lower();
         solve::lower(view(&lower, u), view_mut(&mut mean, 1));
         solve::lower(view(&lower, u), view_mut(&mut root, u));
