@@ -127,18 +127,24 @@ impl<T: Real> Normal<T> {
                 (in_root, root, 1)
             }
             Root::Lower(root) => {
-                triangular::lower(view_mut(&mut in_a, b), view(root, m), view(c, b));
-                let mut scaled = c.to_vec();
-                let rows = in_a.par_chunks_mut(b).zip(scaled.par_chunks_mut(b)).zip(a.par_chunks(b)).zip(mean);
-                rows.for_each(|(((out, c), a), mean)| {
-                    let mean = T::of(*mean);
-                    for ((((out, c), a), s), g) in out.iter_mut().zip(c).zip(a).zip(&shift).zip(&twice) {
-                        *out = mean * *s + (*out - *a) * *g;
-                        *c *= *g;
-                    }
+                let mut scaled = vec![T::of(0.0); c.len()];
+                scaled.par_chunks_mut(b).zip(c.par_chunks(b)).for_each(|(scaled, c)| {
+                    scaled.iter_mut().zip(c).zip(&twice).for_each(|((scaled, c), g)| *scaled = *c * *g);
                 });
                 let mut in_root = vec![T::of(0.0); m * m];
-                product::add_lower(view_mut(&mut in_root, m), view(a, b), view(&scaled, b).transpose(), T::of(1.0));
+                let scaled = view(&scaled, b);
+                rayon::join(
+                    || product::add_lower(view_mut(&mut in_root, m), view(a, b), scaled.transpose(), T::of(1.0)),
+                    || {
+                        triangular::lower(view_mut(&mut in_a, b), view(root, m), scaled);
+                        in_a.par_chunks_mut(b).zip(a.par_chunks(b)).zip(mean).for_each(|((out, a), mean)| {
+                            let mean = T::of(*mean);
+                            for (((out, a), s), g) in out.iter_mut().zip(a).zip(&shift).zip(&twice) {
+                                *out += mean * *s - *a * *g;
+                            }
+                        });
+                    },
+                );
                 (in_root, root, m + 1)
             }
         };

@@ -31,8 +31,11 @@ pub(crate) fn adjoint<T: Real>(lower: &[T], a: &[T], mut grad: Vec<T>) -> (Vec<T
     let mut k = vec![T::of(0.0); m * m];
     // The lower triangle is that of Φ + Φᵀ with its whole diagonal.
     product::add_lower(view_mut(&mut k, m), view(&grad, t), view(a, t).transpose(), T::of(-0.5));
-    congruence::whiten_transposed(lower, view_mut(&mut k, m));
-    solve::upper(lower.transpose(), view_mut(&mut grad, t));
+    // Side by side, so that one's short steps, which do not fill the threads, run beside the other's products.
+    rayon::join(
+        || congruence::whiten_transposed(lower, view_mut(&mut k, m)),
+        || solve::upper(lower.transpose(), view_mut(&mut grad, t)),
+    );
     (k, grad)
 }
 

@@ -138,7 +138,7 @@ impl<W: Number, T: Real> Reverse for Steps<W, T> {
         };
         let covariances = covariances.then(|| {
             let (gram, cross) = whiten::adjoint(&self.lower, &self.a, into_real(a));
-            let (own, other) = (self.gram.pull(program, &gram), self.cross.pull(program, &cross));
+            let (own, other) = rayon::join(|| self.gram.pull(program, &gram), || self.cross.pull(program, &cross));
             together(own, other)
         });
         let length = root.len();

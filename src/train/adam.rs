@@ -3,11 +3,11 @@
 use rayon::prelude::*;
 use serde::{Deserialize, Serialize};
 
-use super::point::{Move, Point, Probe, Refusal, Stepped, dot, shifted};
+use super::point::{Move, Point, Probe, Refusal, Stepped, dot};
 use super::{Schedule, Termination, exact};
 use crate::{Error, Result};
 
-/// Parameters that a thread moves at once.
+/// Least number of parameters that are worth a thread.
 const BLOCK: usize = 1 << 14;
 
 /// How often a step that leaves the domain of the objective is halved before the run is given up.
@@ -84,11 +84,11 @@ impl AdamState {
         probe: &mut Probe,
     ) -> Stepped {
         let rate = settings.rate * settings.schedule.factor(self.updates, steps);
-        let (next, direction) = self.updated(settings, rates, rate, &from.gradient);
+        let next = self.updated(settings, &from.gradient);
         let mut length = 1.0;
         let mut problem = String::new();
         for _ in 0..=HALVINGS {
-            let x = shifted(&from.x, length, &direction);
+            let x = next.moved(settings, rates, rate * length, &from.x);
             match probe(&x) {
                 Ok(found) => {
                     *self = next;
@@ -103,24 +103,29 @@ impl AdamState {
         Err(Termination::Failed(problem))
     }
 
-    /// The moments after the gradient `g`, and the step they make.
-    fn updated(&self, settings: &Adam, rates: &[f64], rate: f64, g: &[f64]) -> (Self, Vec<f64>) {
-        let &Adam { beta1, beta2, epsilon, clip, .. } = settings;
+    /// The moments after the gradient `g`.
+    fn updated(&self, settings: &Adam, g: &[f64]) -> Self {
+        let &Adam { beta1, beta2, clip, .. } = settings;
         let shrink = clip.map_or(1.0, |most| (most / dot(g, g).sqrt()).min(1.0));
-        let mut next = Self { updates: self.updates + 1, ..self.clone() };
-        let correction1 = 1.0 - beta1.powf(next.updates as f64);
-        let correction2 = 1.0 - beta2.powf(next.updates as f64);
-        let mut direction = vec![0.0; g.len()];
-        let moments = next.first.par_chunks_mut(BLOCK).zip(next.second.par_chunks_mut(BLOCK));
-        let given = g.par_chunks(BLOCK).zip(rates.par_chunks(BLOCK));
-        direction.par_chunks_mut(BLOCK).zip(moments).zip(given).for_each(|((d, (m, v)), (g, rates))| {
-            for ((d, (m, v)), (g, factor)) in d.iter_mut().zip(m.iter_mut().zip(v)).zip(g.iter().zip(rates)) {
-                let g = shrink * g;
-                *m = beta1 * *m + (1.0 - beta1) * g;
-                *v = beta2 * *v + (1.0 - beta2) * g * g;
-                *d = -rate * factor * (*m / correction1) / ((*v / correction2).sqrt() + epsilon);
-            }
+        let blend = |old: &[f64], beta: f64, new: fn(f64) -> f64| {
+            let pairs = old.par_iter().with_min_len(BLOCK).zip(g);
+            pairs.map(|(old, g)| beta * old + (1.0 - beta) * new(shrink * g)).collect()
+        };
+        Self {
+            updates: self.updates + 1,
+            first: blend(&self.first, beta1, |g| g),
+            second: blend(&self.second, beta2, |g| g * g),
+        }
+    }
+
+    /// `x` after a step at this rate.
+    fn moved(&self, settings: &Adam, rates: &[f64], rate: f64, x: &[f64]) -> Vec<f64> {
+        let correction1 = 1.0 - settings.beta1.powf(self.updates as f64);
+        let correction2 = 1.0 - settings.beta2.powf(self.updates as f64);
+        let moments = self.first.par_iter().with_min_len(BLOCK).zip(&self.second);
+        let moved = x.par_iter().zip(rates).zip(moments).map(|((x, factor), (m, v))| {
+            x - rate * factor * (m / correction1) / ((v / correction2).sqrt() + settings.epsilon)
         });
-        (next, direction)
+        moved.collect()
     }
 }

@@ -46,7 +46,13 @@ pub(crate) type Stepped = Result<Move, Termination>;
 
 /// `max |v|`.
 pub(crate) fn max_abs(v: &[f64]) -> f64 {
-    v.iter().fold(0.0, |most, value| value.abs().max(most))
+    let mut most = [0.0f64; 8];
+    let parts = v.chunks_exact(8);
+    let rest = parts.remainder().iter().fold(0.0f64, |most, value| value.abs().max(most));
+    for part in parts {
+        most.iter_mut().zip(part).for_each(|(most, value)| *most = value.abs().max(*most));
+    }
+    most.into_iter().fold(rest, f64::max)
 }
 
 /// `u·v`.

@@ -9,7 +9,7 @@ use crate::linalg::real::Real;
 const GRAIN: usize = 1 << 21;
 
 /// The order of the diagonal blocks of a symmetric product, computed whole.
-const DIAGONAL: usize = 128;
+const DIAGONAL: usize = 64;
 
 /// Whether a computation of `work` multiply-adds is worth splitting in two.
 pub fn splits(work: usize) -> bool {

@@ -6,7 +6,7 @@ use super::{half, product};
 use crate::linalg::real::Real;
 
 /// The order of the diagonal blocks that are multiplied whole.
-const DIAGONAL: usize = 128;
+const DIAGONAL: usize = 64;
 
 /// Fewest columns of a thread's share.
 const SHARE: usize = 128;
