@@ -5,8 +5,8 @@ use std::sync::Arc;
 use burn::tensor::{Tensor, TensorData};
 use rayon::prelude::*;
 
-use super::dense::Kept;
 use super::matvec::{coefficients, features, recall};
+use super::pairs::Sets;
 use super::program::Program;
 use crate::error::Result;
 use crate::kernels::form::Lowered;
@@ -59,8 +59,6 @@ struct Inputs {
 
 /// A row's small matrices.
 struct Row {
-    /// The row and its neighbours, one below the other.
-    joint: Kept<f64>,
     inverse: Vec<f64>,
     log_det: f64,
     mean: Vec<f64>,
@@ -74,6 +72,22 @@ struct Row {
     k: Vec<f64>,
 }
 
+/// Some rows, each with the features of itself and its neighbours, one below the other.
+struct Part {
+    points: Vec<Vec<f64>>,
+    rows: Vec<Row>,
+}
+
+struct State {
+    inputs: Inputs,
+    parts: Vec<Part>,
+}
+
+/// Of a row, point 0, and its neighbours, points 1 to h: each neighbour with the row, with those before it and with itself.
+fn pairs(h: usize) -> Vec<[usize; 2]> {
+    (1..=h).flat_map(|a| (0..=a).map(move |b| [a, b])).collect()
+}
+
 fn times(matrix: &[f64], vector: &[f64]) -> Vec<f64> {
     matrix.chunks_exact(vector.len()).map(|row| dot(row, vector)).collect()
 }
@@ -83,15 +97,25 @@ impl Inputs {
         self.covariance.len() == self.mean.len()
     }
 
-    fn row(&self, i: usize, program: &Program, neighbours: &[u32]) -> Result<Row> {
-        let (p, h, u) = (self.p, neighbours.len(), self.mean.len());
-        let mut points = self.x[i * p..][..p].to_vec();
-        points.extend(neighbours.iter().flat_map(|&j| &self.z[j as usize * p..][..p]));
-        let joint = Kept { x1: points, x2: None, coefficients: self.coefficients.clone(), p };
-        // One matrix for k and K_I: a call costs more than its few numbers.
-        let covariances = joint.matrix(program);
-        let k = covariances[1..=h].to_vec();
-        let gram = covariances.chunks_exact(h + 1).skip(1).flat_map(|row| &row[1..]).copied().collect();
+    fn points(&self, i: usize, neighbours: &[u32]) -> Vec<f64> {
+        let mut points = self.x[i * self.p..][..self.p].to_vec();
+        points.extend(neighbours.iter().flat_map(|&j| &self.z[j as usize * self.p..][..self.p]));
+        points
+    }
+
+    /// From the covariances of a row's [`pairs`].
+    fn row(&self, covariances: &[f64], neighbours: &[u32]) -> Result<Row> {
+        let (h, u) = (neighbours.len(), self.mean.len());
+        let (mut k, mut gram) = (vec![0.0; h], vec![0.0; h * h]);
+        for ([a, b], value) in pairs(h).into_iter().zip(covariances) {
+            match b {
+                0 => k[a - 1] = *value,
+                b => {
+                    gram[(a - 1) * h + b - 1] = *value;
+                    gram[(b - 1) * h + a - 1] = *value;
+                }
+            }
+        }
         let factor = Factor::new(gram, "K_I of a row's neighbours")?;
         let log_det = factor.log_det();
         let mean: Vec<f64> = neighbours.iter().map(|&j| self.mean[j as usize]).collect();
@@ -108,7 +132,7 @@ impl Inputs {
         factor.solve(&mut weights)?;
         factor.solve(&mut solved)?;
         let inverse = factor.inverse();
-        Ok(Row { joint, inverse, log_det, mean, covariance, weights, solved, k })
+        Ok(Row { inverse, log_det, mean, covariance, weights, solved, k })
     }
 }
 
@@ -140,8 +164,8 @@ impl Row {
         Ok([dot(&self.weights, &self.mean), change, divergence])
     }
 
-    /// Gradients in the row's features, its neighbours' features, the coefficients, m_I and S_I.
-    fn pull(&self, program: &Program, diagonal: bool, [s, c, kl]: [f64; 3]) -> Result<[Vec<f64>; 5]> {
+    /// Gradients in the covariances of the row's [`pairs`], in m_I and S_I.
+    fn pull(&self, diagonal: bool, [s, c, kl]: [f64; 3]) -> Result<[Vec<f64>; 3]> {
         let h = self.mean.len();
         let (alpha, beta, inverse) = (&self.weights, &self.solved, &self.inverse);
         let gamma = times(inverse, &times(&self.covariance, alpha));
@@ -150,22 +174,36 @@ impl Row {
         product::set(view_mut(&mut both, h), view(&half, h), view(inverse, h), 1.0);
         let (_, precision) = self.spread(diagonal)?;
         let in_mean = alpha.iter().zip(beta).map(|(a, b)| s * a + kl * b).collect();
-        let (mut in_joint, mut in_covariance) = (vec![0.0; (h + 1) * (h + 1)], vec![0.0; h * h]);
+        let mut in_covariance = vec![0.0; h * h];
         for a in 0..h {
-            let in_k = s * beta[a] + 2.0 * c * (gamma[a] - alpha[a]);
-            in_joint[a + 1] = 0.5 * in_k;
-            in_joint[(a + 1) * (h + 1)] = 0.5 * in_k;
             for b in 0..h {
                 let at = a * h + b;
                 in_covariance[at] = c * alpha[a] * alpha[b] + 0.5 * kl * (inverse[at] - precision[at]);
-                in_joint[(a + 1) * (h + 1) + b + 1] = -0.5 * s * (alpha[a] * beta[b] + beta[a] * alpha[b])
-                    + c * (alpha[a] * alpha[b] - alpha[a] * gamma[b] - gamma[a] * alpha[b])
-                    + 0.5 * kl * (inverse[at] - both[at] - beta[a] * beta[b]);
             }
         }
-        let mut pulled = self.joint.pull(program, &in_joint);
-        let in_z = pulled.x1.split_off(self.joint.p);
-        Ok([pulled.x1, in_z, pulled.coefficients, in_mean, in_covariance])
+        let in_gram = |a: usize, b: usize| {
+            let at = a * h + b;
+            -0.5 * s * (alpha[a] * beta[b] + beta[a] * alpha[b])
+                + c * (alpha[a] * alpha[b] - alpha[a] * gamma[b] - gamma[a] * alpha[b])
+                + 0.5 * kl * (inverse[at] - both[at] - beta[a] * beta[b])
+        };
+        let in_pairs = pairs(h).into_iter().map(|[a, b]| match b {
+            0 => s * beta[a - 1] + 2.0 * c * (gamma[a - 1] - alpha[a - 1]),
+            b if b == a => in_gram(a - 1, a - 1),
+            b => in_gram(a - 1, b - 1) + in_gram(b - 1, a - 1),
+        });
+        Ok([in_pairs.collect(), in_mean, in_covariance])
+    }
+}
+
+impl Local {
+    /// Rows of a part: few enough for all threads to have some.
+    fn part(rows: usize) -> usize {
+        rows.div_ceil(4 * rayon::current_num_threads()).max(1)
+    }
+
+    fn sets<'a>(&'a self, inputs: &'a Inputs, points: &'a [Vec<f64>], pairs: &'a [[usize; 2]]) -> Sets<'a, f64> {
+        Sets { program: &self.program, coefficients: &inputs.coefficients, points, p: inputs.p, pairs }
     }
 }
 
@@ -176,39 +214,57 @@ impl HostOp<4> for Local {
         let covariance = mean.split_off(u);
         let inputs =
             Inputs { x: into_vec(x)?, z: into_vec(z)?, coefficients: into_vec(coefficients)?, p, mean, covariance };
-        let row = |i| inputs.row(i, &self.program, self.neighbours.of(i))?.value(inputs.is_diagonal());
-        let rows: Vec<[f64; 3]> = (0..b).into_par_iter().map(row).collect::<Result<_>>()?;
+        let (pairs, size) = (pairs(self.neighbours.each), Self::part(b));
+        let part = |first: usize| {
+            let rows = first..(first + size).min(b);
+            let points: Vec<Vec<f64>> = rows.clone().map(|i| inputs.points(i, self.neighbours.of(i))).collect();
+            let covariances = self.sets(&inputs, &points, &pairs).covariances();
+            let rows = rows.zip(covariances.chunks_exact(pairs.len()));
+            let rows = rows.map(|(i, covariances)| inputs.row(covariances, self.neighbours.of(i)));
+            Ok(Part { rows: rows.collect::<Result<_>>()?, points })
+        };
+        let parts: Vec<Part> = (0..b).into_par_iter().step_by(size).map(part).collect::<Result<_>>()?;
+        let rows = parts.iter().flat_map(|part| &part.rows);
+        let rows: Vec<[f64; 3]> = rows.map(|row| row.value(inputs.is_diagonal())).collect::<Result<_>>()?;
         let values: Vec<f64> = (0..3).flat_map(|k| rows.iter().map(move |row| row[k])).collect();
-        Ok((TensorData::new(values, [3 * b]), Arc::new(inputs)))
+        Ok((TensorData::new(values, [3 * b]), Arc::new(State { inputs, parts })))
     }
 
     fn adjoint(&self, saved: Saved, grad: TensorData, _needs: [bool; 4]) -> Result<[Option<TensorData>; 4]> {
-        let inputs = recall::<Inputs>(saved)?;
+        let state = recall::<State>(saved)?;
+        let State { inputs, parts } = &*state;
         let grad = into_vec::<f64>(grad)?;
         let (b, p, u, h) = (grad.len() / 3, inputs.p, inputs.mean.len(), self.neighbours.each);
-        let diagonal = inputs.is_diagonal();
-        let row = |i: usize| {
-            let row = inputs.row(i, &self.program, self.neighbours.of(i))?;
-            row.pull(&self.program, diagonal, [grad[i], grad[b + i], grad[2 * b + i]])
+        let (diagonal, pairs, size) = (inputs.is_diagonal(), pairs(h), Self::part(b));
+        let part = |(k, part): (usize, &Part)| {
+            let slopes = |(i, row): (usize, &Row)| row.pull(diagonal, [grad[i], grad[b + i], grad[2 * b + i]]);
+            let slopes: Vec<[Vec<f64>; 3]> = (k * size..).zip(&part.rows).map(slopes).collect::<Result<_>>()?;
+            let in_pairs: Vec<f64> = slopes.iter().flat_map(|[in_pairs, ..]| in_pairs).copied().collect();
+            let (points, coefficients) = self.sets(inputs, &part.points, &pairs).pull(&in_pairs);
+            Ok((slopes, points, coefficients))
         };
-        let rows: Vec<[Vec<f64>; 5]> = (0..b).into_par_iter().map(row).collect::<Result<_>>()?;
-        let (mut in_x, mut in_z) = (Vec::with_capacity(b * p), vec![0.0; u * p]);
+        type Slopes = (Vec<[Vec<f64>; 3]>, Vec<Vec<f64>>, Vec<f64>);
+        let slopes: Vec<Slopes> = parts.par_iter().enumerate().map(part).collect::<Result<_>>()?;
+        let (mut in_x, mut in_z) = (Vec::<f64>::with_capacity(b * p), vec![0.0; u * p]);
         let mut in_coefficients = vec![0.0; inputs.coefficients.len()];
         let mut in_q = vec![0.0; u + inputs.covariance.len()];
-        // One row after another, so that sums are the same each time.
-        for (i, [x, z, coefficients, mean, covariance]) in rows.into_iter().enumerate() {
-            in_x.extend(x);
+        // One part after another, so that sums are the same each time.
+        for (k, (rows, points, coefficients)) in slopes.into_iter().enumerate() {
             in_coefficients.iter_mut().zip(&coefficients).for_each(|(total, g)| *total += g);
-            let neighbours = self.neighbours.of(i);
-            for (a, &j) in neighbours.iter().enumerate() {
-                let j = j as usize;
-                in_z[j * p..][..p].iter_mut().zip(&z[a * p..]).for_each(|(total, g)| *total += g);
-                in_q[j] += mean[a];
-                if diagonal {
-                    in_q[u + j] += covariance[a * h + a];
-                } else {
-                    let row = &mut in_q[u + j * u..][..u];
-                    neighbours.iter().zip(&covariance[a * h..]).for_each(|(&k, g)| row[k as usize] += g);
+            for (i, ([_, mean, covariance], points)) in (k * size..).zip(rows.into_iter().zip(points)) {
+                let (x, z) = points.split_at(p);
+                in_x.extend(x);
+                let neighbours = self.neighbours.of(i);
+                for (a, &j) in neighbours.iter().enumerate() {
+                    let j = j as usize;
+                    in_z[j * p..][..p].iter_mut().zip(&z[a * p..]).for_each(|(total, g)| *total += g);
+                    in_q[j] += mean[a];
+                    if diagonal {
+                        in_q[u + j] += covariance[a * h + a];
+                    } else {
+                        let row = &mut in_q[u + j * u..][..u];
+                        neighbours.iter().zip(&covariance[a * h..]).for_each(|(&k, g)| row[k as usize] += g);
+                    }
                 }
             }
         }

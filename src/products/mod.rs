@@ -18,6 +18,7 @@ mod local;
 mod matvec;
 mod moments;
 mod multiply;
+mod pairs;
 mod program;
 mod pull;
 mod schedule;

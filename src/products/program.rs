@@ -2,7 +2,7 @@
 //! of terms, sums and products.
 
 use super::lanes::{Lanes, Number};
-use super::term::{Pairs, TermPlan, only, own_lane};
+use super::term::{Pairs, TermPlan};
 use super::tile::{Few, GROUP, PANEL, Tile, Wide, zeros};
 use crate::kernels::form::{Lowered, Metric};
 use crate::linalg::real::Real;
@@ -69,13 +69,30 @@ impl Program {
                 *column += width;
                 let variance = next(term.variance.is_some());
                 let shape = next(term.shape.is_some());
-                Node::Term(TermPlan { metric: term.metric, profile: term.profile, start, width, shape, variance })
+                let index = self.terms().count();
+                Node::Term(TermPlan {
+                    metric: term.metric,
+                    profile: term.profile,
+                    index,
+                    start,
+                    width,
+                    shape,
+                    variance,
+                })
             }
             Lowered::Sum(parts) => Node::Sum(parts.iter().map(|k| self.push(k, column, coefficient)).collect()),
             Lowered::Product(parts) => Node::Product(parts.iter().map(|k| self.push(k, column, coefficient)).collect()),
         };
         self.nodes.push(node);
         self.nodes.len() - 1
+    }
+
+    /// The terms in the order of their features.
+    pub fn terms(&self) -> impl Iterator<Item = &TermPlan> {
+        self.nodes.iter().filter_map(|node| match node {
+            Node::Term(term) => Some(term),
+            _ => None,
+        })
     }
 
     /// The factor v that the covariances of this program still need.
@@ -157,6 +174,14 @@ impl Program {
         dot(&scratch.cotangents[root], &scratch.values[root])
     }
 
+    /// The cotangents of every term's comparisons, as [`pull`](Self::pull) leaves them, with the 2 of a squared distance's derivative.
+    pub fn compared<'s, L: Lanes>(&self, scratch: &'s Scratch<L>) -> impl Iterator<Item = (&TermPlan, &'s Tile<L>)> {
+        self.nodes.iter().zip(&scratch.cotangents).filter_map(|(node, cotangent)| match node {
+            Node::Term(term) if term.pulls() => Some((term, cotangent)),
+            _ => None,
+        })
+    }
+
     /// Adds the adjoint of a tile, after [`linearise`](Self::linearise) and with the cotangents in place.
     #[inline(always)]
     pub fn pull<L: Lanes>(
@@ -172,11 +197,7 @@ impl Program {
             match node {
                 Node::Term(term) if term.metric == Metric::Delta => {
                     if let Some(index) = term.variance {
-                        for (q, row) in cotangent.iter().enumerate() {
-                            if let Some((c, lane)) = own_lane(pairs, q) {
-                                to.coefficients[index] += only(row[c], lane).sum().f64();
-                            }
-                        }
+                        to.coefficients[index] += term.pull_white(pairs, cotangent);
                     }
                 }
                 Node::Term(term) => {
@@ -249,8 +270,9 @@ fn weigh<L: Lanes>(cotangent: &mut Tile<L>, slopes: &Tile<L>, metric: Metric) {
     }
 }
 
+/// Σ a b over a tile.
 #[inline(always)]
-fn dot<L: Lanes>(a: &Tile<L>, b: &Tile<L>) -> f64 {
+pub fn dot<L: Lanes>(a: &Tile<L>, b: &Tile<L>) -> f64 {
     let mut sums = [L::zero(); GROUP];
     for c in 0..PANEL {
         for q in 0..GROUP {

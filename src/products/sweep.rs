@@ -83,7 +83,7 @@ impl<'a, L: Lanes> Sweep<'a, L> {
             let first = if self.symmetric { panels.start.max(home) } else { panels.start };
             for panel in first..panels.end {
                 let column = panel * super::tile::panel::<L>();
-                let pairs = Pairs {
+                let pairs = Pairs::Outer {
                     rows: self.rows.at(group),
                     columns: self.columns.at(panel),
                     diagonal: self.own.map(|own| (group * GROUP) as isize - (own + column) as isize),

@@ -1,20 +1,32 @@
 //! One term of a lowered kernel on a tile: comparing features, the profile and its slopes, and the way back.
 
+use std::ops::Range;
+
 use super::lanes::{Chains, Lanes};
 use super::tile::{Few, GROUP, PANEL, Tile, Wide};
 use crate::kernels::form::Metric;
 use crate::kernels::profile::Profile;
 use crate::linalg::real::Real;
 
-/// The features of the rows and of the columns of a tile.
+/// What a tile compares.
 #[derive(Debug, Clone, Copy)]
-pub struct Pairs<'a, L: Lanes> {
-    /// `[p]`, for broadcasting.
-    pub rows: &'a [Few<L::Element>],
-    /// `[p]`, as lanes.
-    pub columns: &'a [Wide<L>],
-    /// Where both are rows of the same input: the index of the first row less that of the first column.
-    pub diagonal: Option<isize>,
+pub enum Pairs<'a, L: Lanes> {
+    /// Every row with every column.
+    Outer {
+        /// The rows' features `[p]`, for broadcasting.
+        rows: &'a [Few<L::Element>],
+        /// The columns' features `[p]`, as lanes.
+        columns: &'a [Wide<L>],
+        /// Where both are rows of the same input: the index of the first row less that of the first column.
+        diagonal: Option<isize>,
+    },
+    /// Pairs of their own, compared already.
+    Each {
+        /// The comparisons of every term.
+        compared: &'a [Tile<L>],
+        /// 1 for an input with itself, else 0.
+        same: &'a Tile<L>,
+    },
 }
 
 /// Where a term's numbers stand: columns `start..start + width` of the features, entries of the coefficients.
@@ -24,6 +36,8 @@ pub struct TermPlan {
     pub metric: Metric,
     /// The function of the comparison.
     pub profile: Profile,
+    /// Its place among the terms.
+    pub index: usize,
     /// First column of its features.
     pub start: usize,
     /// Number of columns.
@@ -92,10 +106,9 @@ impl TermPlan {
         [self.shape, self.variance].map(|index| L::splat(index.map_or(L::Element::of(1.0), |i| coefficients[i])))
     }
 
-    #[inline(always)]
-    fn features<'a, L: Lanes>(&self, pairs: &Pairs<'a, L>) -> (&'a [Few<L::Element>], &'a [Wide<L>]) {
-        let range = self.start..self.start + self.width;
-        (&pairs.rows[range.clone()], &pairs.columns[range])
+    /// The columns of its features.
+    pub fn features(&self) -> Range<usize> {
+        self.start..self.start + self.width
     }
 
     /// The term's covariances. Compiled once for each kind of vector, not for each product.
@@ -173,10 +186,33 @@ impl TermPlan {
 
     #[inline(always)]
     fn white<L: Lanes>(&self, pairs: &Pairs<L>, v: L, out: &mut Tile<L>) {
+        let diagonal = match pairs {
+            Pairs::Each { same, .. } => {
+                for (row, same) in out.iter_mut().zip(*same) {
+                    row.iter_mut().zip(same).for_each(|(out, same)| *out = same.mul(v));
+                }
+                return;
+            }
+            Pairs::Outer { diagonal, .. } => *diagonal,
+        };
         for (q, row) in out.iter_mut().enumerate() {
             row.fill(L::zero());
-            if let Some((c, lane)) = own_lane::<L>(pairs, q) {
+            if let Some((c, lane)) = own_lane::<L>(diagonal, q) {
                 row[c] = only(v, lane);
+            }
+        }
+    }
+
+    /// The gradient of the sum of white noise times a cotangent in its variance.
+    #[inline(always)]
+    pub fn pull_white<L: Lanes>(&self, pairs: &Pairs<L>, cotangent: &Tile<L>) -> f64 {
+        match pairs {
+            Pairs::Each { same, .. } => super::program::dot(cotangent, same),
+            Pairs::Outer { diagonal, .. } => {
+                let own = |(q, row): (usize, &Wide<L>)| {
+                    own_lane::<L>(*diagonal, q).map_or(0.0, |(c, lane)| only(row[c], lane).sum().f64())
+                };
+                cotangent.iter().enumerate().map(own).sum()
             }
         }
     }
@@ -189,7 +225,18 @@ impl TermPlan {
         pairs: &Pairs<L>,
         mut each: impl FnMut(usize, usize, Chains<L, ROWS, V>),
     ) {
-        let (rows, columns) = self.features(pairs);
+        let (rows, columns) = match pairs {
+            Pairs::Outer { rows, columns, .. } => (&rows[self.features()], &columns[self.features()]),
+            Pairs::Each { compared, .. } => {
+                for c in (0..PANEL).step_by(V) {
+                    for q in (0..GROUP).step_by(ROWS) {
+                        let rows = &compared[self.index][q..q + ROWS];
+                        each(q, c, Chains(std::array::from_fn(|r| std::array::from_fn(|v| rows[r][c + v]))));
+                    }
+                }
+                return;
+            }
+        };
         let squares = metric == Metric::SquaredDistance;
         for c in (0..PANEL).step_by(V) {
             let mut s = [[L::zero(); V]; GROUP];
@@ -215,19 +262,27 @@ impl TermPlan {
         }
     }
 
-    /// The way back to the features: given the cotangents of s, adds to the gradient of the columns `[p, panel]`, and to
-    /// that of the rows `[p, group]`, lane by lane.
+    /// The way back to the features of rows and columns: given the cotangents of s, adds to the gradient of the columns `[p, panel]`,
+    /// and to that of the rows `[p, group]`, lane by lane. Pairs compared already leave that to who compared them.
     #[inline(never)]
     pub fn pull<L: Lanes>(&self, pairs: &Pairs<L>, weights: &Tile<L>, columns: &mut [Wide<L>], rows: &mut [Few<L>]) {
-        L::enter(
-            #[inline(always)]
-            || self.pull_here(pairs, weights, columns, rows),
-        );
+        if let Pairs::Outer { rows: a, columns: b, .. } = pairs {
+            L::enter(
+                #[inline(always)]
+                || self.pull_here(&a[self.features()], &b[self.features()], weights, columns, rows),
+            );
+        }
     }
 
     #[inline(always)]
-    fn pull_here<L: Lanes>(&self, pairs: &Pairs<L>, weights: &Tile<L>, columns: &mut [Wide<L>], rows: &mut [Few<L>]) {
-        let (a, b) = self.features(pairs);
+    fn pull_here<L: Lanes>(
+        &self,
+        a: &[Few<L::Element>],
+        b: &[Wide<L>],
+        weights: &Tile<L>,
+        columns: &mut [Wide<L>],
+        rows: &mut [Few<L>],
+    ) {
         let (columns, rows) = (&mut columns[self.start..][..self.width], &mut rows[self.start..][..self.width]);
         let squares = self.metric == Metric::SquaredDistance;
         for (((a, b), column), row) in a.iter().zip(b).zip(columns).zip(rows) {
@@ -255,14 +310,14 @@ impl TermPlan {
 
 /// The vector and the lane of a row's own column, if it is among them.
 #[inline(always)]
-pub fn own_lane<L: Lanes>(pairs: &Pairs<L>, q: usize) -> Option<(usize, usize)> {
-    let column = usize::try_from(pairs.diagonal? + q as isize).ok()?;
+fn own_lane<L: Lanes>(diagonal: Option<isize>, q: usize) -> Option<(usize, usize)> {
+    let column = usize::try_from(diagonal? + q as isize).ok()?;
     (column < PANEL * L::N).then_some((column / L::N, column % L::N))
 }
 
 /// `v` in one lane, zero in the others.
 #[inline(always)]
-pub fn only<L: Lanes>(v: L, lane: usize) -> L {
+fn only<L: Lanes>(v: L, lane: usize) -> L {
     let (mut from, mut to) = ([L::Element::of(0.0); 16], [L::Element::of(0.0); 16]);
     v.store(&mut from);
     to[lane] = from[lane];

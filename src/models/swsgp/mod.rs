@@ -235,8 +235,8 @@ pub struct SwsgpPosterior {
     compute: Compute,
 }
 
-/// Rows predicted at once.
-const CHUNK: usize = 1024;
+/// Numbers in the small matrices of rows that are predicted at once.
+const NUMBERS: usize = 1 << 22;
 
 impl Posterior for SwsgpPosterior {
     fn predict(&self, x: &[f64]) -> Result<Marginals> {
@@ -245,7 +245,8 @@ impl Posterior for SwsgpPosterior {
         // Rows stand alone here: a union would make a prediction depend on its neighbours in the table.
         let model = Swsgp { union: false, ..self.model.clone() };
         let mut all = Marginals::default();
-        for chunk in x.chunks(CHUNK * d) {
+        let rows = (NUMBERS / model.neighbours.pow(2)).clamp(1, 1024);
+        for chunk in x.chunks(rows * d) {
             let neighbours = Arc::new(model.neighbours(self.compute, chunk)?);
             let points = scope.matrix(chunk, chunk.len() / d, d);
             let found = model.marginals(&scope, &points, model.all(&scope)?, neighbours)?;

@@ -6,8 +6,12 @@ use rayon::prelude::*;
 use crate::error::Result;
 use crate::kernels::Kernel;
 use crate::kernels::form::Metric;
+use crate::linalg::real::squared_distance;
 use crate::products::Neighbours;
 use crate::scope::{Scope, to_f64};
+
+/// Rows whose distances are computed together.
+const ROWS: usize = 8;
 
 /// Rows in the space that distances are measured in, row-major, and its dimension: the scaled inputs of the kernel's distances, side by
 /// side, or the inputs as they are where it has none.
@@ -26,18 +30,28 @@ pub(super) fn scaled(kernel: &Kernel, scope: &Scope, x: &Tensor<2>) -> Result<(V
 
 /// The `count` rows of `z` nearest to every row of `x`, both row-major with `p` columns, nearest first; ties by index.
 pub fn nearest(x: &[f64], z: &[f64], p: usize, count: usize) -> Neighbours {
-    let lists = x.par_chunks(p).flat_map_iter(|row| {
-        let distance = |z: &[f64]| row.iter().zip(z).map(|(a, b)| (a - b) * (a - b)).sum::<f64>();
-        let mut found: Vec<(f64, u32)> = z.chunks_exact(p).zip(0..).map(|(z, j)| (distance(z), j)).collect();
-        let order = |a: &(f64, u32), b: &(f64, u32)| a.0.total_cmp(&b.0).then(a.1.cmp(&b.1));
-        if count < found.len() {
-            found.select_nth_unstable_by(count, order);
-            found.truncate(count);
+    let lists = x.par_chunks(ROWS * p).flat_map_iter(|rows| {
+        // A row of z meets some rows while it is in the nearest cache.
+        let mut found: Vec<Vec<(f64, u32)>> = vec![Vec::with_capacity(z.len() / p); rows.len() / p];
+        for (z, j) in z.chunks_exact(p).zip(0..) {
+            for (found, row) in found.iter_mut().zip(rows.chunks_exact(p)) {
+                found.push((squared_distance(row, z), j));
+            }
         }
-        found.sort_unstable_by(order);
-        found.into_iter().map(|(_, j)| j)
+        found.into_iter().flat_map(move |found| first(found, count))
     });
     Neighbours { indices: lists.collect(), each: count }
+}
+
+/// The indices of the `count` least distances.
+fn first(mut found: Vec<(f64, u32)>, count: usize) -> impl Iterator<Item = u32> {
+    let order = |a: &(f64, u32), b: &(f64, u32)| a.0.total_cmp(&b.0).then(a.1.cmp(&b.1));
+    if count < found.len() {
+        found.select_nth_unstable_by(count, order);
+        found.truncate(count);
+    }
+    found.sort_unstable_by(order);
+    found.into_iter().map(|(_, j)| j)
 }
 
 /// All indices that occur, ascending, and the lists in places among them.
