@@ -4,7 +4,7 @@ use std::ops::ControlFlow;
 use std::time::{Duration, Instant};
 
 use cagey::device::{Compute, DeviceKind};
-use cagey::likelihoods::{Bernoulli, BernoulliLink, Gaussian, Likelihood};
+use cagey::likelihoods::{Bernoulli, BernoulliLink, Gaussian, Likelihood, Softmax};
 use cagey::means::Mean;
 use cagey::models::minibatch::{self, Minibatches};
 use cagey::models::posterior::Posterior;
@@ -28,6 +28,22 @@ pub enum Targets {
     Gaussian,
     /// Whether they are positive.
     Bernoulli,
+    /// Ten classes, each with a latent function, kernel and inducing inputs of its own: the targets' tenths, or the targets if these are
+    /// 0 to 9.
+    Softmax,
+}
+
+const CLASSES: usize = 10;
+
+/// The class of every target.
+fn classes(y: &[f64]) -> Vec<f64> {
+    if y.iter().all(|y| (0..CLASSES).any(|class| class as f64 == *y)) {
+        return y.to_vec();
+    }
+    let mut sorted = y.to_vec();
+    sorted.sort_by(f64::total_cmp);
+    let rank = |y: &f64| sorted.partition_point(|other| other < y);
+    y.iter().map(|y| (CLASSES * rank(y) / sorted.len()) as f64).collect()
 }
 
 /// Noise variance that GPyTorch's Gaussian likelihood starts from.
@@ -50,15 +66,17 @@ fn variational(options: &Options) -> Result<(Svgp, Observations)> {
     let likelihood: Box<dyn Likelihood> = match options.likelihood {
         Targets::Gaussian => Box::new(Gaussian::new(NOISE)),
         Targets::Bernoulli => Box::new(Bernoulli { link: BernoulliLink::Probit }),
+        Targets::Softmax => Box::new(Softmax::new(CLASSES)),
     };
-    if options.likelihood == Targets::Bernoulli {
-        data.y.iter_mut().for_each(|y| *y = f64::from(u8::from(*y > 0.0)));
+    match options.likelihood {
+        Targets::Gaussian => {}
+        Targets::Bernoulli => data.y.iter_mut().for_each(|y| *y = f64::from(u8::from(*y > 0.0))),
+        Targets::Softmax => data.y = classes(&data.y),
     }
     let z = first_rows(options, &data)?;
-    let mut model = Svgp::new(trainable(options)?, z, options.d, Gaussian::new(NOISE))?;
-    model.likelihood = likelihood;
+    let mut model = Svgp::boxed(trainable(options)?, z, options.d, likelihood)?;
     model.processes[0].mean = Mean::named("constant", options.d)?;
-    Ok((model, data))
+    Ok((model.separate(), data))
 }
 
 /// Seconds of each step, and the loss per datum of the first rows at the start.
