@@ -30,6 +30,9 @@ use crate::scope::{Scope, to_f64};
 ///
 /// Minimised is `−[scale Σ_i E_q[ln p(y_i | f_i)] − (1/b) Σ_i KL(N(m_I, S_I) ‖ N(0, K_I))]` over the b rows of a batch, I the neighbours of
 /// row i (Algorithm 1). Distances are those of the kernel's scaled inputs.
+///
+/// Each of M inducing values is thereby held to its prior M/H times less than by [`Svgp`](super::svgp::Svgp): with M not much smaller than
+/// the number of rows the model is overconfident.
 #[derive(Debug, Clone)]
 pub struct Swsgp {
     /// The prior and Z.
