@@ -156,3 +156,17 @@ fn targets_in_other_units_give_the_same_model() {
         assert!(one.summary.loss < 1.5, "{model:?}: {}", one.summary.loss);
     }
 }
+
+#[test]
+fn many_inducing_inputs_with_few_neighbours_are_warned_of() {
+    let warned = |inducing, neighbours| {
+        let (batches, covariance) = (Minibatches::default(), Covariance::Diagonal);
+        let model = ModelChoice::Swsgp { inducing, neighbours, covariance, batches };
+        let (fitted, data) = fit(&table(), Settings { model, ..Settings::default() });
+        assert!(data.n < 16 * 8, "{} rows", data.n);
+        fitted.summary.warnings.iter().any(|warning| warning.contains("overconfident"))
+    };
+    assert!(warned(8, 3));
+    assert!(!warned(8, 8), "with all neighbours it is SVGP");
+    assert!(!warned(1, 1));
+}

@@ -86,6 +86,7 @@ impl Plan {
         let observations = Observations::new(input_scale.apply(&x)?, d, target_scale.forward(data)?, extra)?;
 
         warnings.extend(constants(&observations, &names, &data.target_name));
+        warnings.extend(crowded(&settings.model, observations.n()));
         let observations = ordered(observations, &settings.model)?;
         let model = build(&settings, likelihood, &observations, &input_scale, &target_scale, seed, registry)?;
         Ok(Self { schema, settings, input_scale, target_scale, model, data: observations, warnings })
@@ -193,6 +194,21 @@ fn build(
         }
     }
     Ok(model)
+}
+
+/// Rows for each inducing input of SWSGP below which its intervals were seen to be too narrow.
+const ROWS_PER_INDUCING: usize = 16;
+
+/// Says when SWSGP has many inducing inputs for the rows: what holds them to the prior is shared among few neighbours.
+fn crowded(model: &ModelChoice, rows: usize) -> Option<String> {
+    let ModelChoice::Swsgp { inducing, neighbours, .. } = *model else { return None };
+    let most = (rows / ROWS_PER_INDUCING).max(1);
+    (inducing > most && neighbours < inducing).then(|| {
+        format!(
+            "{inducing} inducing inputs are many for {rows} rows: a sparse within sparse GP with {neighbours} neighbours becomes \
+             overconfident. Compare with `--model svgp`, or try `--inducing {most}`"
+        )
+    })
 }
 
 /// Says which inputs are constant, and whether the target is: nothing can be learned from them.
