@@ -104,10 +104,10 @@ impl Inputs {
     }
 
     /// From the covariances of a row's [`pairs`].
-    fn row(&self, covariances: &[f64], neighbours: &[u32]) -> Result<Row> {
+    fn row(&self, pairs: &[[usize; 2]], covariances: &[f64], neighbours: &[u32]) -> Result<Row> {
         let (h, u) = (neighbours.len(), self.mean.len());
         let (mut k, mut gram) = (vec![0.0; h], vec![0.0; h * h]);
-        for ([a, b], value) in pairs(h).into_iter().zip(covariances) {
+        for (&[a, b], value) in pairs.iter().zip(covariances) {
             match b {
                 0 => k[a - 1] = *value,
                 b => {
@@ -165,7 +165,7 @@ impl Row {
     }
 
     /// Gradients in the covariances of the row's [`pairs`], in m_I and S_I.
-    fn pull(&self, diagonal: bool, [s, c, kl]: [f64; 3]) -> Result<[Vec<f64>; 3]> {
+    fn pull(&self, pairs: &[[usize; 2]], diagonal: bool, [s, c, kl]: [f64; 3]) -> Result<[Vec<f64>; 3]> {
         let h = self.mean.len();
         let (alpha, beta, inverse) = (&self.weights, &self.solved, &self.inverse);
         let gamma = times(inverse, &times(&self.covariance, alpha));
@@ -187,7 +187,7 @@ impl Row {
                 + c * (alpha[a] * alpha[b] - alpha[a] * gamma[b] - gamma[a] * alpha[b])
                 + 0.5 * kl * (inverse[at] - both[at] - beta[a] * beta[b])
         };
-        let in_pairs = pairs(h).into_iter().map(|[a, b]| match b {
+        let in_pairs = pairs.iter().map(|&[a, b]| match b {
             0 => s * beta[a - 1] + 2.0 * c * (gamma[a - 1] - alpha[a - 1]),
             b if b == a => in_gram(a - 1, a - 1),
             b => in_gram(a - 1, b - 1) + in_gram(b - 1, a - 1),
@@ -220,7 +220,7 @@ impl HostOp<4> for Local {
             let points: Vec<Vec<f64>> = rows.clone().map(|i| inputs.points(i, self.neighbours.of(i))).collect();
             let covariances = self.sets(&inputs, &points, &pairs).covariances();
             let rows = rows.zip(covariances.chunks_exact(pairs.len()));
-            let rows = rows.map(|(i, covariances)| inputs.row(covariances, self.neighbours.of(i)));
+            let rows = rows.map(|(i, covariances)| inputs.row(&pairs, covariances, self.neighbours.of(i)));
             Ok(Part { rows: rows.collect::<Result<_>>()?, points })
         };
         let parts: Vec<Part> = (0..b).into_par_iter().step_by(size).map(part).collect::<Result<_>>()?;
@@ -237,7 +237,7 @@ impl HostOp<4> for Local {
         let (b, p, u, h) = (grad.len() / 3, inputs.p, inputs.mean.len(), self.neighbours.each);
         let (diagonal, pairs, size) = (inputs.is_diagonal(), pairs(h), Self::part(b));
         let part = |(k, part): (usize, &Part)| {
-            let slopes = |(i, row): (usize, &Row)| row.pull(diagonal, [grad[i], grad[b + i], grad[2 * b + i]]);
+            let slopes = |(i, row): (usize, &Row)| row.pull(&pairs, diagonal, [grad[i], grad[b + i], grad[2 * b + i]]);
             let slopes: Vec<[Vec<f64>; 3]> = (k * size..).zip(&part.rows).map(slopes).collect::<Result<_>>()?;
             let in_pairs: Vec<f64> = slopes.iter().flat_map(|[in_pairs, ..]| in_pairs).copied().collect();
             let (points, coefficients) = self.sets(inputs, &part.points, &pairs).pull(&in_pairs);

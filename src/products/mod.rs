@@ -279,7 +279,7 @@ pub fn whitened(
 ) -> Result<Projected> {
     let (wide, single) = (scope.wide(), scope.dtype() != scope.wide());
     if let (Some(z), Some(x)) = (lowered(kernel, scope, z), lowered(kernel, scope, x)) {
-        return whitened::marginals(&z.cast(wide), &x.cast(wide), mean, root, single, "K_ZZ");
+        return whitened::marginals(&z.cast(wide), &x.cast(wide), mean, root, single);
     }
     let a = whiten(gram_wide(kernel, scope, z)?, cross_wide(kernel, scope, z, x)?, "K_ZZ")?;
     let diagonal = root.dims() == mean.dims();

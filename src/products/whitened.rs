@@ -25,15 +25,8 @@ const CONDITION: f64 = 1e-3;
 ///
 /// `mean` holds μ `[m]`, `root` R: its rows up to the diagonal `[m(m + 1)/2]` or only the diagonal `[m]`. K_ZZ is factorised in f64;
 /// with `single` products are in f32, and if L is well conditioned solves and K_ZX, too.
-pub fn marginals(
-    z: &Lowered,
-    x: &Lowered,
-    mean: Tensor<1>,
-    root: Tensor<1>,
-    single: bool,
-    name: &str,
-) -> Result<Projected> {
-    let op = Whitened { program: Program::new(z), single, name: name.into() };
+pub fn marginals(z: &Lowered, x: &Lowered, mean: Tensor<1>, root: Tensor<1>, single: bool) -> Result<Projected> {
+    let op = Whitened { program: Program::new(z), single };
     let packed: Tensor<1> = apply5(op, features(z), coefficients(z), features(x), mean, root)?;
     Ok(Projected::apart(&packed))
 }
@@ -42,7 +35,6 @@ pub fn marginals(
 struct Whitened {
     program: Program,
     single: bool,
-    name: String,
 }
 
 /// The inputs' features and q, as they came.
@@ -165,7 +157,7 @@ impl HostOp<5> for Whitened {
         }
         let (z, coefficients) = (into_vec(z)?, into_vec(coefficients)?);
         let gram = Kept { x1: z, x2: None, coefficients, p };
-        let lower = Factor::new(gram.matrix(&self.program), &self.name)?.into_buffer();
+        let lower = Factor::new(gram.matrix(&self.program), "K_ZZ")?.into_buffer();
         let Kept { x1: z, coefficients, .. } = gram;
         let inputs = Inputs { z, coefficients, x: into_vec(x)?, p, mean: widened(mean)?, root };
         let (reverse, out) = match (self.single, well_conditioned(&lower)) {
