@@ -152,15 +152,47 @@ fn part<L: Lanes>(sweep: &Sweep<L>, segments: &Segments<L::Element>, i: usize, r
     Part { rows, stride, values }
 }
 
-/// The parts of the blocks that lie in some rows: the block and its rows, counted within them.
-fn overlaps(offsets: &[usize], rows: &Range<usize>) -> Vec<(usize, Range<usize>)> {
-    let clip = |row: usize| row.clamp(rows.start, rows.end) - rows.start;
-    let parts = offsets.windows(2).enumerate().map(|(a, w)| (a, clip(w[0])..clip(w[1])));
-    parts.filter(|(_, range)| !range.is_empty()).collect()
-}
-
 /// Rows of K S that are multiplied at once.
 const WIDTH: usize = 512;
+
+/// Some rows of K S: of each of its columns the piece that lies in them.
+struct Strip<P> {
+    rows: Range<usize>,
+    columns: Vec<P>,
+}
+
+/// The strips of some rows, from the pieces of each column.
+fn strips<P>(rows: &Range<usize>, columns: impl Iterator<Item = impl Iterator<Item = P>>) -> Vec<Strip<P>> {
+    let starts = rows.clone().step_by(WIDTH);
+    let mut strips: Vec<_> =
+        starts.map(|start| Strip { rows: start..(start + WIDTH).min(rows.end), columns: Vec::new() }).collect();
+    for pieces in columns {
+        strips.iter_mut().zip(pieces).for_each(|(strip, piece)| strip.columns.push(piece));
+    }
+    strips
+}
+
+impl<P> Strip<P> {
+    /// (K S)ᵀ for these rows `[i, rows]`, in f64.
+    fn wide<T: Real>(&self) -> Vec<f64>
+    where
+        P: AsRef<[T]>,
+    {
+        self.columns.iter().flat_map(|piece| piece.as_ref().iter().map(|v| v.f64())).collect()
+    }
+}
+
+impl<T> Part<T> {
+    fn strips(&self) -> Vec<Strip<&[T]>> {
+        strips(&self.rows, self.values.chunks_exact(self.stride).map(|column| column[..self.rows.len()].chunks(WIDTH)))
+    }
+
+    fn strips_mut(&mut self) -> Vec<Strip<&mut [T]>> {
+        let count = self.rows.len();
+        let columns = self.values.chunks_exact_mut(self.stride);
+        strips(&self.rows, columns.map(|column| column[..count].chunks_mut(WIDTH)))
+    }
+}
 
 struct Forward<'a, T> {
     op: &'a Accumulate,
@@ -176,11 +208,11 @@ impl<T: Number> Work<T> for Forward<'_, T> {
         let mut results = vec![0.0; 2 * i * i + i];
         let whole = op.fits::<L>(kept.y.len()).then(|| kept.gram::<L>(op).forward());
         match &whole {
-            Some(parts) => parts.iter().for_each(|part| self.absorb(part, &mut results)),
+            Some(parts) => self.absorb(parts, &mut results),
             None => {
                 let segments = Segments::new(&kept.s, &op.offsets);
                 for rows in kept.chunks::<L>(op) {
-                    self.absorb(&part(&kept.sweep::<L>(&op.program, &rows), &segments, i, rows), &mut results);
+                    self.absorb(&[part(&kept.sweep::<L>(&op.program, &rows), &segments, i, rows)], &mut results);
                 }
             }
         }
@@ -193,28 +225,40 @@ impl<T: Number> Work<T> for Forward<'_, T> {
 }
 
 impl<T: Number> Forward<'_, T> {
-    /// Adds a part's contribution; of (K S)ᵀ(K S), the lower triangle.
-    fn absorb(&self, part: &Part<T>, results: &mut [f64]) {
-        let (i, kept, stride) = (self.op.blocks(), self.kept, part.stride);
-        let (sks, rest) = results.split_at_mut(i * i);
-        let (ksks, ksy) = rest.split_at_mut(i * i);
-        let overlaps = overlaps(&self.op.offsets, &part.rows);
-        let (s, y) = (&kept.s[part.rows.clone()], &kept.y[part.rows.clone()]);
-        // Row a of (Sᵀ K S)ᵀ, which is symmetric, and entry a of (K S)ᵀ y.
-        let rows = sks.par_chunks_mut(i).zip(ksy.par_iter_mut()).zip(part.values.par_chunks(stride));
-        rows.for_each(|((sks, ksy), ks)| {
-            *ksy += dot(y, ks);
-            for (b, range) in &overlaps {
-                sks[*b] += dot(&s[range.clone()], &ks[range.clone()]);
-            }
+    /// Adds what parts contribute, their strips shared among as many threads as the budget has room for sums.
+    fn absorb(&self, parts: &[Part<T>], results: &mut [f64]) {
+        let strips: Vec<_> = parts.iter().flat_map(Part::strips).collect();
+        let room = self.op.budget / size_of_val(results);
+        let tasks = rayon::current_num_threads().min(room).max(1);
+        let sums = strips.par_chunks(strips.len().div_ceil(tasks).max(1)).map(|strips| {
+            let mut sums = vec![0.0; results.len()];
+            strips.iter().for_each(|strip| self.add(strip, &mut sums));
+            sums
         });
-        // Multiplied in f64: the objective takes differences of this product that rounding in f32 would drown.
-        for first in (0..part.rows.len()).step_by(WIDTH) {
-            let width = WIDTH.min(part.rows.len() - first);
-            let ks_t = part.wide(first, width);
-            let ks_t = view(&ks_t, width);
-            product::add_lower(view_mut(ksks, i), ks_t, ks_t.transpose(), 1.0);
+        for sums in sums.collect::<Vec<_>>() {
+            results.iter_mut().zip(sums).for_each(|(result, sum)| *result += sum);
         }
+    }
+
+    /// Adds a strip's contribution; of (K S)ᵀ(K S), the lower triangle.
+    fn add(&self, strip: &Strip<&[T]>, sums: &mut [f64]) {
+        let (i, kept, Range { start, end }) = (self.op.blocks(), self.kept, strip.rows.clone());
+        let (sks, rest) = sums.split_at_mut(i * i);
+        let (ksks, ksy) = rest.split_at_mut(i * i);
+        let (s, y) = (&kept.s[start..end], &kept.y[start..end]);
+        let clip = |row: usize| row.clamp(start, end) - start;
+        let blocks: Vec<_> = self.op.offsets.windows(2).map(|w| clip(w[0])..clip(w[1])).enumerate().collect();
+        // Row a of (Sᵀ K S)ᵀ, which is symmetric, and entry a of (K S)ᵀ y.
+        for ((sks, ksy), ks) in sks.chunks_exact_mut(i).zip(ksy).zip(&strip.columns) {
+            *ksy += dot(y, ks);
+            for (b, rows) in blocks.iter().filter(|(_, rows)| !rows.is_empty()) {
+                sks[*b] += dot(&s[rows.clone()], &ks[rows.clone()]);
+            }
+        }
+        // Multiplied in f64: the objective takes differences of this product that rounding in f32 would drown.
+        let ks_t = strip.wide();
+        let ks_t = view(&ks_t, end - start);
+        product::add_lower(view_mut(ksks, i), ks_t, ks_t.transpose(), 1.0);
     }
 }
 
@@ -246,7 +290,7 @@ impl<T: Number> Work<T> for Adjoint<'_, T> {
             let gram = kept.gram::<L>(op);
             let saved = kept.whole.lock().unwrap_or_else(PoisonError::into_inner).take();
             let mut parts = saved.unwrap_or_else(|| gram.forward());
-            parts.iter_mut().for_each(|part| part.values = cotangents.of(part, &mut total));
+            cotangents.replace(&mut parts, &mut total);
             let (rows, coefficients) = gram.adjoint(&parts);
             total.add_rows(&rows, p);
             total.coefficients = coefficients;
@@ -255,8 +299,9 @@ impl<T: Number> Work<T> for Adjoint<'_, T> {
         let segments = Segments::new(&kept.s, &op.offsets);
         for rows in kept.chunks::<L>(op) {
             let sweep = kept.sweep::<L>(&op.program, &rows);
-            let ks = part(&sweep, &segments, op.blocks(), rows);
-            let pulled = sparse::adjoint(&sweep, &segments, &cotangents.of(&ks, &mut total), n, ks.rows.len());
+            let mut ks = part(&sweep, &segments, op.blocks(), rows);
+            cotangents.replace(std::slice::from_mut(&mut ks), &mut total);
+            let pulled = sparse::adjoint(&sweep, &segments, &ks.values, n, ks.rows.len());
             total.add_rows(&pulled.rows, p);
             total.x[ks.rows.start * p..].iter_mut().zip(&pulled.columns).for_each(|(x, g)| *x += *g);
             total.coefficients.iter_mut().zip(&pulled.coefficients).for_each(|(t, v)| *t += v);
@@ -301,49 +346,33 @@ impl<'a, T: Number> Cotangents<'a, T> {
         Self { op, kept, sks: times(in_sks), ksks: both.collect(), ksy: times(in_ksy), owners }
     }
 
-    /// M̄ of a part; adds to `total` what S on the left and y receive directly.
-    fn of(&self, part: &Part<T>, total: &mut Total<T>) -> Vec<T> {
-        let (i, stride, start) = (self.op.blocks(), part.stride, part.rows.start);
-        let mut grad = vec![T::of(0.0); i * stride];
-        for first in (0..part.rows.len()).step_by(WIDTH) {
-            let width = WIDTH.min(part.rows.len() - first);
-            let rows = start + first..start + first + width;
-            let (ks_t, mut wide) = (part.wide(first, width), vec![0.0; i * width]);
-            product::set(view_mut(&mut wide, width), view(&self.ksks, i), view(&ks_t, width), 1.0);
-            let overlaps = overlaps(&self.op.offsets, &rows);
-            let (own_s, own_y) = (&self.kept.s[rows.clone()], &self.kept.y[rows.clone()]);
-            grad.par_chunks_mut(stride).zip(wide.par_chunks_mut(width)).enumerate().for_each(|(a, (grad, wide))| {
-                for (b, range) in &overlaps {
-                    let (from_sks, from_ksy) = (self.sks[a * i + b], self.ksy[a]);
-                    let parts = wide[range.clone()].iter_mut().zip(&own_s[range.clone()]).zip(&own_y[range.clone()]);
-                    parts.for_each(|((g, s), y)| *g += from_sks * s.f64() + from_ksy * y.f64());
-                }
-                grad[first..].iter_mut().zip(wide).for_each(|(to, from)| *to = T::of(*from));
-            });
-            // A row of M after another.
-            let direct = (0..i).into_par_iter().fold(
-                || vec![[0.0; 2]; width],
-                |mut sums, a| {
-                    let owners = &self.owners[rows.clone()];
-                    for ((sum, ks), &b) in sums.iter_mut().zip(&ks_t[a * width..]).zip(owners) {
-                        sum[0] += self.sks[a * i + b] * ks;
-                        sum[1] += self.ksy[a] * ks;
-                    }
-                    sums
-                },
-            );
-            let direct = direct.reduce(
-                || vec![[0.0; 2]; width],
-                |mut a, b| {
-                    a.iter_mut().zip(b).for_each(|(a, b)| *a = [a[0] + b[0], a[1] + b[1]]);
-                    a
-                },
-            );
-            for (r, [s, y]) in rows.zip(direct) {
-                total.s[r] += T::of(s);
-                total.y[r] += T::of(y);
+    /// Puts M̄ in the place of parts of M; adds to `total` what S on the left and y receive directly.
+    fn replace(&self, parts: &mut [Part<T>], total: &mut Total<T>) {
+        let strips: Vec<_> = parts.iter_mut().flat_map(Part::strips_mut).collect();
+        let direct = strips.into_par_iter().map(|strip| (strip.rows.start, self.of(strip)));
+        for (start, [in_s, in_y]) in direct.collect::<Vec<_>>() {
+            total.s[start..].iter_mut().zip(in_s).for_each(|(s, g)| *s += T::of(g));
+            total.y[start..].iter_mut().zip(in_y).for_each(|(y, g)| *y += T::of(g));
+        }
+    }
+
+    /// Puts M̄ in the place of a strip of M; returns the gradients in its rows of S, on the left, and of y.
+    fn of(&self, mut strip: Strip<&mut [T]>) -> [Vec<f64>; 2] {
+        let (i, width, rows) = (self.op.blocks(), strip.rows.len(), strip.rows.clone());
+        let (ks_t, mut grad) = (strip.wide(), vec![0.0; i * width]);
+        product::set(view_mut(&mut grad, width), view(&self.ksks, i), view(&ks_t, width), 1.0);
+        let (s, y, owners) = (&self.kept.s[rows.clone()], &self.kept.y[rows.clone()], &self.owners[rows]);
+        let (mut in_s, mut in_y) = (vec![0.0; width], vec![0.0; width]);
+        let columns = strip.columns.iter_mut().zip(grad.chunks_exact(width)).zip(ks_t.chunks_exact(width));
+        for (a, ((out, grad), ks)) in columns.enumerate() {
+            let (of_sks, of_y) = (&self.sks[a * i..(a + 1) * i], self.ksy[a]);
+            for r in 0..width {
+                let of_s = of_sks[owners[r]];
+                out[r] = T::of(grad[r] + of_s * s[r].f64() + of_y * y[r].f64());
+                in_s[r] += of_s * ks[r];
+                in_y[r] += of_y * ks[r];
             }
         }
-        grad
+        [in_s, in_y]
     }
 }

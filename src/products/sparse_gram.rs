@@ -7,8 +7,6 @@
 use std::ops::Range;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
-use rayon::prelude::*;
-
 use super::blocks::{Segments, owners};
 use super::lanes::Lanes;
 use super::program::{Program, Pulled, Scratch};
@@ -27,17 +25,6 @@ pub struct Part<T> {
     pub stride: usize,
     /// The matrix `[i, stride]`, row-major.
     pub values: Vec<T>,
-}
-
-impl<T: Real> Part<T> {
-    /// The matrix for `width` rows of K from the part's row `first`, `[i, width]`, in f64.
-    pub fn wide(&self, first: usize, width: usize) -> Vec<f64> {
-        let mut wide = vec![0.0; self.values.len() / self.stride * width];
-        wide.par_chunks_mut(width).zip(self.values.par_chunks(self.stride)).for_each(|(to, from)| {
-            to.iter_mut().zip(&from[first..]).for_each(|(to, from)| *to = from.f64());
-        });
-        wide
-    }
 }
 
 /// Block-sparse S, and K as a symmetric sweep.
