@@ -6,6 +6,7 @@ use rand_distr::{Distribution, StandardNormal};
 use rayon::prelude::*;
 
 use crate::error::Result;
+use crate::linalg::dense::{product, view, view_mut};
 use crate::linalg::factor::Factor;
 use crate::linalg::real::Real;
 
@@ -106,7 +107,6 @@ pub(super) fn column_squares<T: Real>(matrix: &[T], columns: usize) -> Vec<f64> 
 
 /// matrix −= AᵀA for row-major A `[n, size]`, one block of rows of A at a time.
 pub(super) fn subtract_gram(matrix: &mut [f64], a: &[f64], size: usize) {
-    let view = faer::MatRef::from_row_major_slice(a, a.len() / size.max(1), size);
-    let target = faer::MatMut::from_row_major_slice_mut(matrix, size, size);
-    faer::linalg::matmul::matmul(target, faer::Accum::Add, view.transpose(), view, -1.0, faer::Par::rayon(0));
+    let a = view(a, size);
+    product::add(view_mut(matrix, size), a.transpose(), a, -1.0);
 }

@@ -3,6 +3,7 @@
 use faer::linalg::matmul::matmul;
 use faer::{Accum, MatMut, MatRef, Par};
 
+use super::transpose::transpose_into;
 use crate::linalg::real::Real;
 
 /// Multiply-adds that are worth a thread of their own.
@@ -34,7 +35,7 @@ fn middle(n: usize) -> usize {
 fn product<T: Real>(c: MatMut<'_, T>, accum: Accum, a: MatRef<'_, T>, b: MatRef<'_, T>, alpha: T, pieces: usize) {
     let (m, n) = (c.nrows(), c.ncols());
     if pieces <= 1 || !splits(m * n * a.ncols()) {
-        return matmul(c, accum, a, b, alpha, Par::Seq);
+        return multiply(c, accum, a, b, alpha);
     }
     if m >= n {
         let middle = middle(m);
@@ -44,6 +45,30 @@ fn product<T: Real>(c: MatMut<'_, T>, accum: Accum, a: MatRef<'_, T>, b: MatRef<
         let middle = middle(n);
         let ((c1, c2), (b1, b2)) = (c.split_at_col_mut(middle), b.split_at_col(middle));
         rayon::join(|| product(c1, accum, a, b1, alpha, pieces / 2), || product(c2, accum, a, b2, alpha, pieces / 2));
+    }
+}
+
+/// Rows of a transposed left factor that are put in order at once, and the fewest rows and columns where that pays.
+const ORDERED: usize = 128;
+
+/// A product on one thread.
+///
+/// The library packs the right factor of a row-major result only and reads the left one as it lies: a transposed one, along whose
+/// rows every number is in another cache line, at half the rate of one in order. It is put in order here, some rows at a time.
+fn multiply<T: Real>(mut c: MatMut<'_, T>, accum: Accum, a: MatRef<'_, T>, b: MatRef<'_, T>, alpha: T) {
+    if c.col_stride() != 1 && c.row_stride() == 1 {
+        return multiply(c.transpose_mut(), accum, b.transpose(), a.transpose(), alpha);
+    }
+    let (m, n, k) = (c.nrows(), c.ncols(), a.ncols());
+    if a.col_stride() == 1 || a.row_stride() != 1 || m.min(n).min(k) < ORDERED {
+        return matmul(c, accum, a, b, alpha, Par::Seq);
+    }
+    let mut ordered = vec![T::of(0.0); ORDERED * k];
+    for first in (0..m).step_by(ORDERED) {
+        let rows = ORDERED.min(m - first);
+        let mut ordered = super::view_mut(&mut ordered[..rows * k], k);
+        transpose_into(ordered.as_mut(), a.subrows(first, rows).transpose());
+        matmul(c.as_mut().subrows_mut(first, rows), accum, ordered.as_ref(), b, alpha, Par::Seq);
     }
 }
 
@@ -77,7 +102,7 @@ pub fn add_lower<T: Real>(c: MatMut<'_, T>, a: MatRef<'_, T>, b: MatRef<'_, T>, 
 fn add_diagonal<T: Real>(mut c: MatMut<'_, T>, a: MatRef<'_, T>, b: MatRef<'_, T>, alpha: T) {
     let n = c.nrows();
     let mut block = vec![T::of(0.0); n * n];
-    matmul(super::view_mut(&mut block, n), Accum::Replace, a, b, alpha, Par::Seq);
+    multiply(super::view_mut(&mut block, n), Accum::Replace, a, b, alpha);
     for (i, row) in block.chunks_exact(n.max(1)).enumerate() {
         if let Some(c) = c.as_mut().row_mut(i).try_as_row_major_mut() {
             for (c, &x) in c.as_slice_mut().iter_mut().zip(&row[..=i]) {
