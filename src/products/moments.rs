@@ -1,8 +1,8 @@
 //! Second moments of whitened covariances between few inducing inputs and many rows, accumulated over chunks of rows.
 //!
 //! With K_ZZ = L Lᵀ and A = L⁻¹ K_ZX diag(s): A Aᵀ and A t. Rounding of K_ZX Kᵀ_ZX, whitened afterwards, would weigh as much as
-//! the condition number of K_ZZ and of A Aᵀ only as much as its root. A chunk of A exists at a time; the adjoint makes each again.
-//! Everything in f64.
+//! the condition number of K_ZZ and of A Aᵀ only as much as its root. A thread has a chunk of A at a time, and the adjoint makes
+//! each again unless all of them fit the budget. Everything in f64.
 
 use std::ops::Range;
 use std::sync::Arc;
@@ -10,7 +10,7 @@ use std::sync::Arc;
 use burn::tensor::{Tensor, TensorData};
 use rayon::prelude::*;
 
-use super::dense::Kept;
+use super::dense::{Gradients, Kept};
 use super::matvec::{coefficients, features, recall};
 use super::program::Program;
 use crate::error::Result;
@@ -18,7 +18,7 @@ use crate::kernels::form::Lowered;
 use crate::linalg::Factor;
 use crate::linalg::dense::{congruence, product, solve, transpose, view, view_mut};
 use crate::linalg::host::{HostOp, Saved, apply4};
-use crate::linalg::real::{dot, into_vec};
+use crate::linalg::real::into_vec;
 
 /// A Aᵀ and A t one after another; `rows [n, 2]` holds s and t, everything is f64.
 pub fn packed(x: &Lowered, z: &Lowered, rows: &Tensor<2>, budget: usize) -> Result<Tensor<1>> {
@@ -40,6 +40,8 @@ struct State {
     gram: Kept<f64>,
     lower: Vec<f64>,
     results: Vec<f64>,
+    /// A chunk by chunk, if all of it fits the budget.
+    whole: Option<Vec<Vec<f64>>>,
 }
 
 /// Most rows of a chunk: more would leave the last cache without making products faster.
@@ -50,10 +52,10 @@ impl State {
         self.gram.x1.len() / self.gram.p
     }
 
-    /// Chunks of rows of which two matrices (A and its cotangent) fit the budget.
+    /// Chunks of rows, of which each thread takes one at a time: their K_ZX, A and cotangent fit the budget.
     fn chunks(&self, budget: usize) -> Vec<Range<usize>> {
         let n = self.s.len();
-        let rows = (budget / (16 * self.m())).clamp(1, ROWS);
+        let rows = (budget / (24 * self.m() * rayon::current_num_threads())).clamp(1, ROWS);
         let count = n.div_ceil(rows).max(1);
         (0..count).map(|i| n * i / count..n * (i + 1) / count).collect()
     }
@@ -65,19 +67,17 @@ impl State {
         Kept { x1: x1.clone(), x2: Some(x2), coefficients: coefficients.clone(), p: *p }
     }
 
-    /// A of some rows `[m, rows]`.
-    fn whitened(&self, part: &Kept<f64>, program: &Program, rows: &Range<usize>) -> Vec<f64> {
-        let mut a = part.matrix(program);
-        solve::lower(view(&self.lower, self.m()), view_mut(&mut a, rows.len()));
-        self.scale(&mut a, rows);
-        a
+    /// A of some rows `[m, rows]`, in the place of their covariances.
+    fn whiten(&self, mut covariances: Vec<f64>, rows: &Range<usize>) -> Vec<f64> {
+        solve::lower(view(&self.lower, self.m()), view_mut(&mut covariances, rows.len()));
+        scale(&mut covariances, &self.s[rows.clone()]);
+        covariances
     }
+}
 
-    /// Multiplies the columns of some rows by their s.
-    fn scale(&self, a: &mut [f64], rows: &Range<usize>) {
-        let s = &self.s[rows.clone()];
-        a.par_chunks_mut(rows.len()).for_each(|a| a.iter_mut().zip(s).for_each(|(a, s)| *a *= s));
-    }
+/// Multiplies the columns of a matrix by some numbers.
+fn scale(matrix: &mut [f64], s: &[f64]) {
+    matrix.par_chunks_mut(s.len()).for_each(|row| row.iter_mut().zip(s).for_each(|(v, s)| *v *= s));
 }
 
 impl HostOp<4> for Moments {
@@ -87,22 +87,34 @@ impl HostOp<4> for Moments {
         let [s, t] = [0, 1].map(|column| rows.iter().skip(column).step_by(2).copied().collect());
         let gram = Kept { x1: into_vec(z)?, x2: None, coefficients: into_vec(coefficients)?, p };
         let lower = Factor::new(gram.matrix(&self.program), "K_ZZ")?.into_buffer();
-        let mut kept = State { x: into_vec(x)?, s, t, gram, lower, results: Vec::new() };
-        let m = kept.m();
-        let mut results = vec![0.0; m * m + m];
-        let (square, projected) = results.split_at_mut(m * m);
-        for rows in kept.chunks(self.budget) {
-            let a = kept.whitened(&kept.part(&rows), &self.program, &rows);
-            let (a, t) = (view(&a, rows.len()), view(&kept.t[rows.clone()], 1));
-            product::add_lower(view_mut(square, m), a, a.transpose(), 1.0);
-            product::add(view_mut(projected, 1), a, t, 1.0);
+        let mut kept = State { x: into_vec(x)?, s, t, gram, lower, results: Vec::new(), whole: None };
+        let (m, chunks) = (kept.m(), kept.chunks(self.budget));
+        let keep = size_of::<f64>() * kept.s.len() * m <= self.budget;
+        let shares = chunks.par_chunks(chunks.len().div_ceil(rayon::current_num_threads()).max(1)).map(|chunks| {
+            let (mut sums, mut whole) = (vec![0.0; m * m + m], Vec::new());
+            let (square, projected) = sums.split_at_mut(m * m);
+            for rows in chunks {
+                let numbers = kept.whiten(kept.part(rows).matrix(&self.program), rows);
+                let (a, t) = (view(&numbers, rows.len()), view(&kept.t[rows.clone()], 1));
+                product::add_lower(view_mut(square, m), a, a.transpose(), 1.0);
+                product::add(view_mut(projected, 1), a, t, 1.0);
+                whole.extend(keep.then_some(numbers));
+            }
+            (sums, whole)
+        });
+        let (mut results, mut whole) = (vec![0.0; m * m + m], Vec::new());
+        for (sums, part) in shares.collect::<Vec<_>>() {
+            results.iter_mut().zip(sums).for_each(|(result, sum)| *result += sum);
+            whole.extend(part);
         }
-        transpose::mirror(view_mut(square, m));
+        kept.whole = keep.then_some(whole);
+        transpose::mirror(view_mut(&mut results[..m * m], m));
         kept.results.clone_from(&results);
         Ok((TensorData::new(results, [m * m + m]), Arc::new(kept)))
     }
 
-    /// With cotangents G and g: Ā = (G + Gᵀ)A + g tᵀ, so that Ā Aᵀ = (G + Gᵀ)A Aᵀ + g (A t)ᵀ, of which K̄_ZZ is made, needs no rows.
+    /// With cotangents G and g: Ā = (G + Gᵀ)A + g tᵀ, so that Ā Aᵀ = (G + Gᵀ)A Aᵀ + g (A t)ᵀ, of which K̄_ZZ is made, needs no rows,
+    /// and K̄_ZX = C diag(s) with C = L⁻ᵀĀ = (L⁻ᵀ(G + Gᵀ))A + (L⁻ᵀg)tᵀ. The gradient in s_j is the product of K_ZX and C in column j.
     fn adjoint(&self, saved: Saved, grad: TensorData, _needs: [bool; 4]) -> Result<[Option<TensorData>; 4]> {
         let kept = recall::<State>(saved)?;
         let (n, m, p) = (kept.s.len(), kept.m(), kept.gram.p);
@@ -117,29 +129,34 @@ impl HostOp<4> for Moments {
         congruence::whiten_transposed(lower, view_mut(&mut in_gram, m));
         let own = kept.gram.pull(&self.program, &in_gram);
 
-        let (mut in_x, mut in_z, mut in_coefficients) = (Vec::with_capacity(n * p), own.x1, own.coefficients);
-        let mut in_rows = vec![0.0; 2 * n];
-        for rows in kept.chunks(self.budget) {
-            let (part, count) = (kept.part(&rows), rows.len());
-            let a = kept.whitened(&part, &self.program, &rows);
+        let (mut spread, mut along) = (both, projected.to_vec());
+        solve::upper(lower.transpose(), view_mut(&mut spread, m));
+        solve::upper(lower.transpose(), view_mut(&mut along, 1));
+        let pull = |(i, rows): (usize, &Range<usize>)| {
+            let (part, count) = (kept.part(rows), rows.len());
+            let covariances = part.matrix(&self.program);
+            let again = kept.whole.is_none().then(|| kept.whiten(covariances.clone(), rows));
+            let a = again.as_deref().or(kept.whole.as_ref().map(|whole| whole[i].as_slice())).unwrap_or_default();
             let mut cotangent = vec![0.0; a.len()];
-            product::set(view_mut(&mut cotangent, count), view(&both, m), view(&a, count), 1.0);
-            product::add(view_mut(&mut cotangent, count), view(projected, 1), view(&kept.t[rows.clone()], count), 1.0);
-            let transposed = |values: &[f64]| {
-                let mut out = vec![0.0; values.len()];
-                transpose::transpose_into(view_mut(&mut out, m), view(values, count));
-                out
-            };
-            let (a, along) = (transposed(&a), transposed(&cotangent));
-            let of_rows = in_rows[2 * rows.start..2 * rows.end].par_chunks_mut(2);
-            of_rows
-                .zip(a.par_chunks(m))
-                .zip(along.par_chunks(m))
-                .zip(&kept.s[rows.clone()])
-                .for_each(|(((out, a), along), s)| out.copy_from_slice(&[dot(along, a) / s, dot(a, projected)]));
-            kept.scale(&mut cotangent, &rows);
-            solve::upper(lower.transpose(), view_mut(&mut cotangent, count));
-            let pulled = part.pull(&self.program, &cotangent);
+            product::set(view_mut(&mut cotangent, count), view(&spread, m), view(a, count), 1.0);
+            product::add(view_mut(&mut cotangent, count), view(&along, 1), view(&kept.t[rows.clone()], count), 1.0);
+            let mut in_rows = vec![0.0; 2 * count];
+            let terms = covariances.chunks_exact(count).zip(cotangent.chunks_exact(count)).zip(a.chunks_exact(count));
+            for (((k, c), a), g) in terms.zip(projected) {
+                for (((out, k), c), a) in in_rows.chunks_exact_mut(2).zip(k).zip(c).zip(a) {
+                    out[0] += k * c;
+                    out[1] += g * a;
+                }
+            }
+            scale(&mut cotangent, &kept.s[rows.clone()]);
+            (in_rows, part.pull(&self.program, &cotangent))
+        };
+        let chunks = kept.chunks(self.budget);
+        let pulled: Vec<(Vec<f64>, Gradients<f64>)> = chunks.par_iter().enumerate().map(pull).collect();
+        let (mut in_x, mut in_rows) = (Vec::with_capacity(n * p), Vec::with_capacity(2 * n));
+        let (mut in_z, mut in_coefficients) = (own.x1, own.coefficients);
+        for (from_rows, pulled) in pulled {
+            in_rows.extend(from_rows);
             in_x.extend(pulled.x2);
             in_z.iter_mut().zip(&pulled.x1).for_each(|(total, g)| *total += g);
             in_coefficients.iter_mut().zip(&pulled.coefficients).for_each(|(total, g)| *total += g);
