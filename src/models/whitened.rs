@@ -2,6 +2,11 @@
 //!
 //! With K_ZZ = L Lᵀ, u = m(Z) + L v and q(v) = N(μ, R Rᵀ), a = L⁻¹ k(Z, x*): mean m + aᵀμ, variance k** − aᵀa + aᵀR Rᵀa
 //! (Hensman et al. 2015, *Scalable variational Gaussian process classification*, eq. 10, whitened).
+//!
+//! Where the values vary less than a priori, I − R Rᵀ = U Uᵀ with an upper triangular U, and T = UᵀL⁻¹ leaves one product with
+//! a triangle for many rows: mean m + k(x*, Z) L⁻ᵀμ, variance k** − ‖T k(Z, x*)‖².
+
+use std::sync::OnceLock;
 
 use rayon::prelude::*;
 
@@ -9,7 +14,8 @@ use super::posterior::{Joint, Marginals, Posterior, column_squares, combine, sub
 use crate::device::{Compute, Precision};
 use crate::error::{Error, Result};
 use crate::kernels::Kernel;
-use crate::linalg::dense::{product, solve, triangular, view, view_mut};
+use crate::linalg::dense::transpose::transpose_into;
+use crate::linalg::dense::{cholesky, clear_upper, product, solve, triangular, view, view_mut};
 use crate::linalg::real::Real;
 use crate::means::Mean;
 use crate::products;
@@ -42,7 +48,21 @@ pub struct WhitenedPosterior {
     root: Root,
     /// The root in f32, where that is the model's precision.
     single: Vec<f32>,
+    /// Made for the first rows that are worth it; none where the values vary more than a priori.
+    contraction: OnceLock<Option<Contraction>>,
 }
+
+/// What is explained of the variance in one product.
+#[derive(Debug, Clone)]
+struct Contraction {
+    /// T, lower triangular, row-major `[m, m]`.
+    triangle: Vec<f64>,
+    /// L⁻ᵀμ `[m]`.
+    weights: Vec<f64>,
+}
+
+/// Added to I − R Rᵀ, which may be singular: less than the rounding of ‖a‖².
+const SHIFT: f64 = 1e-13;
 
 /// Rows that a thread predicts at once.
 const CHUNK: usize = 512;
@@ -69,7 +89,8 @@ impl WhitenedPosterior {
             Precision::F32 => numbers.iter().map(|&x| x as f32).collect(),
             Precision::F64 => Vec::new(),
         };
-        Self { kernel: kernel.clone(), mean: mean.clone(), compute, z, d, lower, whitened, root, single }
+        let (kernel, mean) = (kernel.clone(), mean.clone());
+        Self { kernel, mean, compute, z, d, lower, whitened, root, single, contraction: OnceLock::new() }
     }
 
     /// Inducing inputs, row-major `[m, d]`.
@@ -112,11 +133,51 @@ impl WhitenedPosterior {
         out
     }
 
-    /// The marginals of a few rows.
-    fn part(&self, x: &[f64]) -> Result<Part> {
-        let (scope, rows) = (Scope::new(self.compute)?, x.len() / self.d);
+    /// T and L⁻ᵀμ, if `rows` are enough to pay for them.
+    fn contraction(&self, rows: usize) -> Option<&Contraction> {
+        let worth = rows >= self.whitened.len();
+        worth.then(|| self.contraction.get_or_init(|| self.contracted()).as_ref()).flatten()
+    }
+
+    fn contracted(&self) -> Option<Contraction> {
+        let m = self.whitened.len();
+        // With rows and columns in reverse, the factor of I − R Rᵀ is lower triangular.
+        let reversed = |entry: &dyn Fn(usize, usize) -> f64| -> Vec<f64> {
+            (0..m * m).map(|e| entry(m - 1 - e / m, m - 1 - e % m)).collect()
+        };
+        let spread = self.wide_root();
+        let mut left = vec![0.0; m * m];
+        product::add_lower(view_mut(&mut left, m), view(spread, m).transpose(), view(spread, m), -1.0);
+        left.iter_mut().step_by(m + 1).for_each(|v| *v += 1.0 + SHIFT);
+        let mut factor = reversed(&|i, j| left[i.max(j) * m + i.min(j)]);
+        cholesky::factor(view_mut(&mut factor, m)).ok()?;
+        clear_upper(&mut factor, m);
+        // U, then Tᵀ = L⁻ᵀU, then T.
+        let mut columns = reversed(&|i, j| factor[i * m + j]);
+        let lower = view(&self.lower, m).transpose();
+        solve::upper(lower, view_mut(&mut columns, m));
+        let mut triangle = vec![0.0; m * m];
+        transpose_into(view_mut(&mut triangle, m), view(&columns, m));
+        let mut weights = self.whitened.clone();
+        solve::upper(lower, view_mut(&mut weights, 1));
+        Some(Contraction { triangle, weights })
+    }
+
+    /// The marginals of a few of many rows.
+    fn part(&self, x: &[f64], contraction: Option<&Contraction>) -> Result<Part> {
+        let (scope, rows, m) = (Scope::new(self.compute)?, x.len() / self.d, self.whitened.len());
+        let points = scope.matrix(x, rows, self.d);
+        let prior = to_f64(products::diag_wide(&self.kernel, &scope, &points)?)?;
+        if let Some(Contraction { triangle, weights }) = contraction {
+            let inducing = scope.matrix(&self.z, m, self.d);
+            let k = to_f64(products::cross_wide(&self.kernel, &scope, &inducing, &points)?)?;
+            let levels = to_f64(self.mean.at(&scope, &points))?;
+            let mean = levels.iter().zip(combine(&k, weights)).map(|(m, k)| m + k).collect();
+            let mut contracted = vec![0.0; k.len()];
+            triangular::lower(view_mut(&mut contracted, rows), view(triangle, m), view(&k, rows));
+            return Ok(Part { mean, prior, explained: column_squares(&contracted, rows) });
+        }
         let (a, mean) = self.projected(&scope, x, rows)?;
-        let prior = to_f64(products::diag_wide(&self.kernel, &scope, &scope.matrix(x, rows, self.d))?)?;
         let spread = if self.single.is_empty() {
             column_squares(&self.spread(self.wide_root(), &a), rows)
         } else {
@@ -135,8 +196,9 @@ impl WhitenedPosterior {
 
 impl Posterior for WhitenedPosterior {
     fn predict(&self, x: &[f64]) -> Result<Marginals> {
-        self.rows(x)?;
-        let parts = x.par_chunks(CHUNK * self.d).map(|chunk| self.part(chunk)).collect::<Result<Vec<_>>>()?;
+        let contraction = self.contraction(self.rows(x)?);
+        let parts = x.par_chunks(CHUNK * self.d).map(|chunk| self.part(chunk, contraction));
+        let parts = parts.collect::<Result<Vec<_>>>()?;
         let mut all = Marginals::default();
         for Part { mean, prior, explained } in parts {
             all.extend(mean.into_iter(), &prior, &explained);

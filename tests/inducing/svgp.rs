@@ -190,6 +190,33 @@ fn optimal_q_is_the_collapsed_bound_and_with_all_inputs_the_exact_gp() {
 }
 
 #[test]
+fn many_rows_are_predicted_as_each_alone() {
+    let (observations, points) = (data(25, 2), data(40, 2).x);
+    let mut optimal = model("matern32(ard)", &observations.x, 2, Gaussian::new(0.2));
+    optimal.natural_step(F64, &observations.batch(&Scope::new(F64).unwrap()), 1.0).unwrap();
+    let prior = model("matern32(ard)", &observations.x, 2, Gaussian::new(0.2));
+    // Values that vary more than a priori have another way.
+    let mut wide = optimal.clone();
+    let root: Vec<f64> = wide.variational[0].root.raw().iter().map(|r| 3.0 * r).collect();
+    wide.variational[0].root.set_raw(&root);
+    for (name, gp) in [("optimal", &optimal), ("prior", &prior), ("wide", &wide)] {
+        let posterior = gp.posterior(F64).unwrap();
+        let all = posterior.predict(&points).unwrap();
+        let each: Vec<_> = points.chunks(2).map(|point| posterior.predict(point).unwrap()).collect();
+        let means: Vec<f64> = each.iter().flat_map(|e| &e.mean).copied().collect();
+        let variances: Vec<f64> = each.iter().flat_map(|e| &e.variance).copied().collect();
+        assert_close(&format!("{name}: mean"), &all.mean, &means, 1e-11);
+        assert_close(&format!("{name}: variance"), &all.variance, &variances, 1e-11);
+    }
+    let mut exact = ExactGp::new(optimal.processes[0].kernel.clone());
+    (exact.mean, exact.likelihood) = (optimal.processes[0].mean.clone(), Gaussian::new(0.2));
+    let want = exact.posterior(F64, observations).unwrap().predict(&points).unwrap();
+    let got = optimal.posterior(F64).unwrap().predict(&points).unwrap();
+    assert_close("exact mean", &got.mean, &want.mean, 1e-9);
+    assert_close("exact variance", &got.variance, &want.variance, 1e-9);
+}
+
+#[test]
 fn natural_gradients_of_other_likelihoods_lower_the_loss() {
     let labels = classes(data(40, 2));
     let batch = labels.batch(&Scope::new(F64).unwrap());
