@@ -17,11 +17,12 @@ use super::program::Program;
 use super::schedule::Schedule;
 use super::sparse;
 use super::sparse_gram::{self, Part, SparseGram};
+use super::strips::Strip;
 use super::sweep::Sweep;
 use super::tile::{Groups, Panels, panel};
 use crate::error::Result;
 use crate::kernels::form::Lowered;
-use crate::linalg::dense::{product, view, view_mut};
+use crate::linalg::dense::{product, transpose, view, view_mut};
 use crate::linalg::host::{HostOp, Saved, apply4};
 use crate::linalg::real::{Real, dot, into_vec, with_real};
 
@@ -152,48 +153,6 @@ fn part<L: Lanes>(sweep: &Sweep<L>, segments: &Segments<L::Element>, i: usize, r
     Part { rows, stride, values }
 }
 
-/// Rows of K S that are multiplied at once.
-const WIDTH: usize = 512;
-
-/// Some rows of K S: of each of its columns the piece that lies in them.
-struct Strip<P> {
-    rows: Range<usize>,
-    columns: Vec<P>,
-}
-
-/// The strips of some rows, from the pieces of each column.
-fn strips<P>(rows: &Range<usize>, columns: impl Iterator<Item = impl Iterator<Item = P>>) -> Vec<Strip<P>> {
-    let starts = rows.clone().step_by(WIDTH);
-    let mut strips: Vec<_> =
-        starts.map(|start| Strip { rows: start..(start + WIDTH).min(rows.end), columns: Vec::new() }).collect();
-    for pieces in columns {
-        strips.iter_mut().zip(pieces).for_each(|(strip, piece)| strip.columns.push(piece));
-    }
-    strips
-}
-
-impl<P> Strip<P> {
-    /// (K S)ᵀ for these rows `[i, rows]`, in f64.
-    fn wide<T: Real>(&self) -> Vec<f64>
-    where
-        P: AsRef<[T]>,
-    {
-        self.columns.iter().flat_map(|piece| piece.as_ref().iter().map(|v| v.f64())).collect()
-    }
-}
-
-impl<T> Part<T> {
-    fn strips(&self) -> Vec<Strip<&[T]>> {
-        strips(&self.rows, self.values.chunks_exact(self.stride).map(|column| column[..self.rows.len()].chunks(WIDTH)))
-    }
-
-    fn strips_mut(&mut self) -> Vec<Strip<&mut [T]>> {
-        let count = self.rows.len();
-        let columns = self.values.chunks_exact_mut(self.stride);
-        strips(&self.rows, columns.map(|column| column[..count].chunks_mut(WIDTH)))
-    }
-}
-
 struct Forward<'a, T> {
     op: &'a Accumulate,
     kept: &'a Kept<T>,
@@ -216,10 +175,7 @@ impl<T: Number> Work<T> for Forward<'_, T> {
                 }
             }
         }
-        let ksks = &mut results[i * i..2 * i * i];
-        for a in 0..i {
-            (0..a).for_each(|b| ksks[b * i + a] = ksks[a * i + b]);
-        }
+        transpose::mirror(view_mut(&mut results[i * i..2 * i * i], i));
         (results, whole)
     }
 }
@@ -247,11 +203,12 @@ impl<T: Number> Forward<'_, T> {
         let (ksks, ksy) = rest.split_at_mut(i * i);
         let (s, y) = (&kept.s[start..end], &kept.y[start..end]);
         let clip = |row: usize| row.clamp(start, end) - start;
-        let blocks: Vec<_> = self.op.offsets.windows(2).map(|w| clip(w[0])..clip(w[1])).enumerate().collect();
+        let blocks = self.op.offsets.windows(2).map(|w| clip(w[0])..clip(w[1])).enumerate();
+        let blocks: Vec<_> = blocks.filter(|(_, rows)| !rows.is_empty()).collect();
         // Row a of (Sᵀ K S)ᵀ, which is symmetric, and entry a of (K S)ᵀ y.
         for ((sks, ksy), ks) in sks.chunks_exact_mut(i).zip(ksy).zip(&strip.columns) {
             *ksy += dot(y, ks);
-            for (b, rows) in blocks.iter().filter(|(_, rows)| !rows.is_empty()) {
+            for (b, rows) in &blocks {
                 sks[*b] += dot(&s[rows.clone()], &ks[rows.clone()]);
             }
         }

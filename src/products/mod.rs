@@ -24,6 +24,7 @@ mod pull;
 mod schedule;
 mod sparse;
 mod sparse_gram;
+mod strips;
 mod sums;
 mod sweep;
 mod term;
@@ -191,8 +192,8 @@ pub struct Accumulated {
 
 /// Sᵀ K S, (K S)ᵀ(K S), (K S)ᵀ y and tr K for block-sparse S `[n, i]` and `y [n]`, in one pass over chunks of rows.
 ///
-/// Memory is O(n + i² + chunk · i), the chunk as large as the scope's [budget](Scope::budget) allows; the adjoint makes
-/// each chunk of K S again. Where the budget allows for n · i numbers, K S is kept and every pair of rows visited once.
+/// Memory is O(n + i² + chunk · i), the chunk as large as the scope's [budget](Scope::budget) allows, and i² once for each thread
+/// that fits there, too; the adjoint makes each chunk of K S again. Where the budget allows for n · i numbers, K S is kept and every pair of rows visited once.
 ///
 /// # Errors
 /// As [`kv`].

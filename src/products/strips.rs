@@ -1,0 +1,54 @@
+//! Strips of (K S)ᵀ: few enough rows of K to be multiplied in f64 by one thread.
+
+use std::ops::Range;
+
+use super::sparse_gram::Part;
+use crate::linalg::real::Real;
+
+/// Rows of a strip.
+const WIDTH: usize = 512;
+
+/// Some rows of K S: of each of its columns the piece that lies in them.
+pub struct Strip<P> {
+    /// Those rows.
+    pub rows: Range<usize>,
+    /// A piece of each column.
+    pub columns: Vec<P>,
+}
+
+/// The strips of some rows, from the pieces of each column.
+fn cut<P>(rows: &Range<usize>, columns: impl Iterator<Item = impl Iterator<Item = P>>) -> Vec<Strip<P>> {
+    let starts = rows.clone().step_by(WIDTH);
+    let mut strips: Vec<_> =
+        starts.map(|start| Strip { rows: start..(start + WIDTH).min(rows.end), columns: Vec::new() }).collect();
+    for pieces in columns {
+        strips.iter_mut().zip(pieces).for_each(|(strip, piece)| strip.columns.push(piece));
+    }
+    strips
+}
+
+impl<P> Strip<P> {
+    /// (K S)ᵀ for these rows `[i, rows]`, in f64.
+    pub fn wide<T: Real>(&self) -> Vec<f64>
+    where
+        P: AsRef<[T]>,
+    {
+        let mut wide = Vec::with_capacity(self.columns.len() * self.rows.len());
+        self.columns.iter().for_each(|piece| wide.extend(piece.as_ref().iter().map(|v| v.f64())));
+        wide
+    }
+}
+
+impl<T> Part<T> {
+    /// The part in strips.
+    pub fn strips(&self) -> Vec<Strip<&[T]>> {
+        cut(&self.rows, self.values.chunks_exact(self.stride).map(|column| column[..self.rows.len()].chunks(WIDTH)))
+    }
+
+    /// The part in strips that may be changed.
+    pub fn strips_mut(&mut self) -> Vec<Strip<&mut [T]>> {
+        let count = self.rows.len();
+        let columns = self.values.chunks_exact_mut(self.stride);
+        cut(&self.rows, columns.map(|column| column[..count].chunks_mut(WIDTH)))
+    }
+}
