@@ -18,7 +18,7 @@ use cagey::metrics::{score, score_classes};
 use cagey::models::minibatch::Minibatches;
 use cagey::models::svgp::Covariance;
 use cagey::plot::{Against, Frame, LearningCurve, Run};
-use cagey::train::{Adam, Optimizer, Record, TrainConfig};
+use cagey::train::{Adam, Optimizer, Record, Schedule, TrainConfig};
 use cagey::{Error, Result};
 use clap::Parser;
 use rand::rngs::Xoshiro256PlusPlus;
@@ -49,6 +49,9 @@ struct Options {
     /// Keep a row for each inducing input in S and not only a number
     #[arg(long)]
     full: bool,
+    /// Weight of the divergence from the prior: 1 as published, `M/H` holds each inducing value to it about once
+    #[arg(long, default_value_t = 1.0)]
+    divergence: f64,
     /// `gaussian` or, for targets 0 and 1, `bernoulli`
     #[arg(long, default_value = "gaussian")]
     likelihood: String,
@@ -58,6 +61,9 @@ struct Options {
     /// Learning rate of Adam
     #[arg(long, default_value_t = 1e-3)]
     rate: f64,
+    /// Let the rate fall to a tenth over the steps
+    #[arg(long)]
+    falling: bool,
     /// Rows of a minibatch
     #[arg(long, default_value_t = 64)]
     batch: usize,
@@ -156,7 +162,7 @@ fn fit(options: &Options, m: usize, h: Neighbours, schema: &Schema, train: &Data
     let model = match h {
         Neighbours::Nearest(neighbours) => {
             let covariance = if options.full { Covariance::Full } else { Covariance::Diagonal };
-            ModelChoice::Swsgp { inducing: m, neighbours, covariance, batches }
+            ModelChoice::Swsgp { inducing: m, neighbours, divergence: options.divergence, covariance, batches }
         }
         Neighbours::All => ModelChoice::Svgp { inducing: m, covariance: Covariance::Full, batches },
     };
@@ -168,7 +174,8 @@ fn fit(options: &Options, m: usize, h: Neighbours, schema: &Schema, train: &Data
         compute: Compute { kind: DeviceKind::Flex, precision: Precision::F32 },
         ..Settings::default()
     };
-    let adam = Adam { rate: options.rate, ..Adam::default() };
+    let schedule = if options.falling { Schedule::Linear { final_fraction: 0.1 } } else { Schedule::Constant };
+    let adam = Adam { rate: options.rate, schedule, ..Adam::default() };
     let mut config = TrainConfig::new(Optimizer::Adam(adam), options.steps).seed(seed);
     config.max_time = options.minutes.map(|minutes| Duration::from_secs_f64(60.0 * minutes));
     Fitted::fit(schema.clone(), train, settings, &config, &Registry::default(), &mut [])

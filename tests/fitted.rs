@@ -143,7 +143,7 @@ fn targets_in_other_units_give_the_same_model() {
         through_actions(ActionPolicy::Learned).model,
         ModelChoice::Sgpr { inducing: 8 },
         ModelChoice::Svgp { inducing: 8, covariance, batches: batches.clone() },
-        ModelChoice::Swsgp { inducing: 8, neighbours: 3, covariance, batches },
+        ModelChoice::Swsgp { inducing: 8, neighbours: 3, divergence: 1.0, covariance, batches },
     ];
     for model in models {
         let [(one, data), (other, far)] =
@@ -159,14 +159,15 @@ fn targets_in_other_units_give_the_same_model() {
 
 #[test]
 fn many_inducing_inputs_with_few_neighbours_are_warned_of() {
-    let warned = |inducing, neighbours| {
+    let warned = |inducing, neighbours, divergence| {
         let (batches, covariance) = (Minibatches::default(), Covariance::Diagonal);
-        let model = ModelChoice::Swsgp { inducing, neighbours, covariance, batches };
+        let model = ModelChoice::Swsgp { inducing, neighbours, divergence, covariance, batches };
         let (fitted, data) = fit(&table(), Settings { model, ..Settings::default() });
         assert!(data.n < 16 * 8, "{} rows", data.n);
         fitted.summary.warnings.iter().any(|warning| warning.contains("overconfident"))
     };
-    assert!(warned(8, 3));
-    assert!(!warned(8, 8), "with all neighbours it is SVGP");
-    assert!(!warned(1, 1));
+    assert!(warned(8, 3, 1.0));
+    assert!(!warned(8, 3, 2.7), "each inducing value is held to its prior once");
+    assert!(!warned(8, 8, 1.0), "with all neighbours it is SVGP");
+    assert!(!warned(1, 1, 1.0));
 }

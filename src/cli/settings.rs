@@ -56,6 +56,9 @@ pub struct ModelOptions {
     /// Inducing inputs that a row of swsgp sees
     #[arg(long, default_value_t = 16, value_name = "H", value_parser = values::count(1..=values::MOST))]
     neighbors: usize,
+    /// Weight of the divergence from the prior in swsgp's objective: 1 as published; M/H holds each inducing value to it about once
+    #[arg(long, default_value_t = 1.0, value_name = "WEIGHT", value_parser = values::positive)]
+    divergence: f64,
     /// Rows of a minibatch of svgp and swsgp
     #[arg(long, default_value_t = 1024, value_name = "ROWS", value_parser = values::count(1..=values::MOST))]
     batch: usize,
@@ -326,6 +329,7 @@ impl ModelOptions {
             ModelName::Swsgp => ModelChoice::Swsgp {
                 inducing: self.inducing,
                 neighbours: self.neighbors,
+                divergence: self.divergence,
                 covariance: self.covariance(),
                 batches: self.batches(),
             },

@@ -201,12 +201,13 @@ const ROWS_PER_INDUCING: usize = 16;
 
 /// Says when SWSGP has many inducing inputs for the rows: what holds them to the prior is shared among few neighbours.
 fn crowded(model: &ModelChoice, rows: usize) -> Option<String> {
-    let ModelChoice::Swsgp { inducing, neighbours, .. } = *model else { return None };
-    let most = (rows / ROWS_PER_INDUCING).max(1);
-    (inducing > most && neighbours < inducing).then(|| {
+    let ModelChoice::Swsgp { inducing, neighbours, divergence, .. } = *model else { return None };
+    let (most, once) = ((rows / ROWS_PER_INDUCING).max(1), inducing as f64 / neighbours as f64);
+    (inducing > most && divergence < 0.5 * once).then(|| {
         format!(
             "{inducing} inducing inputs are many for {rows} rows: a sparse within sparse GP with {neighbours} neighbours becomes \
-             overconfident. Compare with `--model svgp`, or try `--inducing {most}`"
+             overconfident. Hold them to the prior with `--divergence {once:.0}`, try `--inducing {most}`, or compare with \
+             `--model svgp`"
         )
     })
 }

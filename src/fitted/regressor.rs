@@ -94,9 +94,10 @@ impl Regressor {
                 let z = z(inducing)?;
                 Self::Svgp(variational(likelihood, kernel, mean, &z, data.d, covariance)?)
             }
-            ModelChoice::Swsgp { inducing, neighbours, covariance, .. } => {
+            ModelChoice::Swsgp { inducing, neighbours, divergence, covariance, .. } => {
                 let z = z(inducing)?;
-                Self::Swsgp(nearest(likelihood, kernel, mean, &z, data.d, neighbours, covariance)?)
+                let model = nearest(likelihood, kernel, mean, &z, data.d, neighbours, covariance)?;
+                Self::Swsgp(Swsgp { divergence, ..model })
             }
         })
     }
@@ -122,8 +123,9 @@ impl Regressor {
             ModelChoice::Svgp { covariance, .. } => {
                 Self::Svgp(variational(likelihood, kernel, mean, &saved()?, data.d, covariance)?)
             }
-            ModelChoice::Swsgp { neighbours, covariance, .. } => {
-                Self::Swsgp(nearest(likelihood, kernel, mean, &saved()?, data.d, neighbours, covariance)?)
+            ModelChoice::Swsgp { neighbours, divergence, covariance, .. } => {
+                let model = nearest(likelihood, kernel, mean, &saved()?, data.d, neighbours, covariance)?;
+                Self::Swsgp(Swsgp { divergence, ..model })
             }
             _ => Self::new(choice, likelihood, kernel, mean, data, 0)?,
         };
@@ -163,9 +165,10 @@ impl Regressor {
                 model.likelihood.text()
             ),
             Self::Swsgp(model) => format!(
-                "Sparse-within-sparse Gaussian process with {} of {} inducing inputs a row, likelihood {}",
+                "Sparse-within-sparse Gaussian process with {} of {} inducing inputs a row, divergence weighed {}, likelihood {}",
                 model.neighbours,
                 model.process.len(),
+                model.divergence,
                 model.likelihood.text()
             ),
         }

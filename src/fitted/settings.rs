@@ -101,11 +101,19 @@ pub enum ModelChoice {
         inducing: usize,
         /// Neighbours H of a row.
         neighbours: usize,
+        /// Weight of the divergence in the objective, more than 0.
+        #[serde(default = "as_published")]
+        divergence: f64,
         /// Of the distribution of inducing values.
         covariance: Covariance,
         /// How the data are taken in.
         batches: Minibatches,
     },
+}
+
+/// The weight of the divergence in the paper, which files that do not name one were trained with.
+fn as_published() -> f64 {
+    1.0
 }
 
 impl ModelChoice {

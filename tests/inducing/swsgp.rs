@@ -8,7 +8,7 @@ use cagey::means::Mean;
 use cagey::models::posterior::Posterior;
 use cagey::models::svgp::{Covariance, Svgp};
 use cagey::models::swsgp::{SparseTraining, Swsgp, nearest, train};
-use cagey::models::{Observations, fit, minibatch};
+use cagey::models::{Batch, Observations, fit, minibatch};
 use cagey::params::Parameters;
 use cagey::scope::Scope;
 use cagey::train::{Adam, Optimizer, TrainConfig};
@@ -79,6 +79,20 @@ fn gradients_match_finite_differences() {
             check_gradient(&format!("{covariance:?}, union {union}"), &gp, &labels, 2e-6);
         }
     }
+}
+
+#[test]
+fn the_divergence_is_weighed() {
+    let (data, z) = observations();
+    let mut gp = model(&z, 1, Covariance::Diagonal, Gaussian::new(0.2));
+    gp.divergence = 2.5;
+    // Without the likelihood it is all there is; of one value under a unit prior it is known.
+    let batch = Batch { scale: 0.0, ..data.batch(&Scope::new(F64).unwrap()) };
+    let (means, roots) = (gp.variational.mean.internal(), gp.variational.root.internal());
+    let of = |i: usize| 0.5 * (roots[i].powi(2) + means[i].powi(2) - 1.0) - roots[i].abs().ln();
+    let nearest = gp.neighbours(F64, &data.x).unwrap().indices;
+    let want = 2.5 * nearest.iter().map(|&i| of(i as usize)).sum::<f64>() / nearest.len() as f64;
+    assert_close("divergence", &[fit::evaluate(&gp, F64, &batch).unwrap().loss], &[want], 1e-12);
 }
 
 #[test]

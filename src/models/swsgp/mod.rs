@@ -28,11 +28,11 @@ use crate::scope::{Scope, to_f64};
 
 /// A variational GP of one latent function with unwhitened q(u − m(Z)) = N(m, S), where a row sees its H nearest inducing inputs.
 ///
-/// Minimised is `−[scale Σ_i E_q[ln p(y_i | f_i)] − (1/b) Σ_i KL(N(m_I, S_I) ‖ N(0, K_I))]` over the b rows of a batch, I the neighbours of
-/// row i (Algorithm 1). Distances are those of the kernel's scaled inputs.
+/// Minimised is `−[scale Σ_i E_q[ln p(y_i | f_i)] − (w/b) Σ_i KL(N(m_I, S_I) ‖ N(0, K_I))]` over the b rows of a batch, I the neighbours of
+/// row i (Algorithm 1, with w = 1). Distances are those of the kernel's scaled inputs.
 ///
-/// Each of M inducing values is thereby held to its prior M/H times less than by [`Svgp`](super::svgp::Svgp): with M not much smaller than
-/// the number of rows the model is overconfident.
+/// With w = 1 each of M inducing values is held to its prior M/H times less than by [`Svgp`](super::svgp::Svgp): with M not much smaller
+/// than the number of rows the model is overconfident. [`divergence`](Self::divergence) is that weight.
 #[derive(Debug, Clone)]
 pub struct Swsgp {
     /// The prior and Z.
@@ -43,6 +43,8 @@ pub struct Swsgp {
     pub likelihood: Box<dyn Likelihood>,
     /// H.
     pub neighbours: usize,
+    /// w, the weight of the divergence: 1 in the paper, M/H counts every inducing value about once.
+    pub divergence: f64,
     /// Whether all rows of a batch see the neighbours of each of them (SWSGP-U), jointly.
     pub union: bool,
 }
@@ -106,7 +108,7 @@ impl Swsgp {
             )));
         }
         let variational = Variational::new(m, Covariance::Diagonal);
-        Ok(Self { process, variational, likelihood, neighbours, union: false })
+        Ok(Self { process, variational, likelihood, neighbours, divergence: 1.0, union: false })
     }
 
     /// The same model with another covariance of q, back at its start.
@@ -184,7 +186,7 @@ impl Swsgp {
         let mean = (process.mean.at(scope, &batch.x) + shift.cast(dtype)).reshape([1, b]);
         let extra = batch.noise.as_ref();
         let expected = self.likelihood.expected_log_density(scope, mean, variance, &batch.y, extra)?;
-        Ok(divergence.cast(dtype) - expected.sum() * batch.scale)
+        Ok(divergence.cast(dtype) * self.divergence - expected.sum() * batch.scale)
     }
 
     /// The posterior under q.
