@@ -44,8 +44,8 @@ struct State {
     whole: Option<Vec<Vec<f64>>>,
 }
 
-/// Most rows of a chunk: more would leave the last cache without making products faster.
-const ROWS: usize = 1024;
+/// Most rows of a chunk: with more, its matrices leave the cache without a gain in the rate of products.
+const ROWS: usize = 512;
 
 impl State {
     fn m(&self) -> usize {
@@ -75,6 +75,31 @@ impl State {
     }
 }
 
+/// How many of some chunks a thread takes.
+fn share(chunks: usize) -> usize {
+    chunks.div_ceil(rayon::current_num_threads()).max(1)
+}
+
+/// Gradients from some chunks.
+struct Pulled {
+    /// In s and t, side by side.
+    in_rows: Vec<f64>,
+    /// In what K_ZX is made of: its rows are Z, its columns the chunks' rows of x.
+    covariances: Gradients<f64>,
+}
+
+impl Pulled {
+    /// Together with those from the chunks behind.
+    fn join(mut self, next: Self) -> Self {
+        let (to, from) = (&mut self.covariances, next.covariances);
+        self.in_rows.extend(next.in_rows);
+        to.x2.extend(from.x2);
+        to.x1.iter_mut().zip(from.x1).for_each(|(to, from)| *to += from);
+        to.coefficients.iter_mut().zip(from.coefficients).for_each(|(to, from)| *to += from);
+        self
+    }
+}
+
 /// Multiplies the columns of a matrix by some numbers.
 fn scale(matrix: &mut [f64], s: &[f64]) {
     matrix.par_chunks_mut(s.len()).for_each(|row| row.iter_mut().zip(s).for_each(|(v, s)| *v *= s));
@@ -90,7 +115,7 @@ impl HostOp<4> for Moments {
         let mut kept = State { x: into_vec(x)?, s, t, gram, lower, results: Vec::new(), whole: None };
         let (m, chunks) = (kept.m(), kept.chunks(self.budget));
         let keep = size_of::<f64>() * kept.s.len() * m <= self.budget;
-        let shares = chunks.par_chunks(chunks.len().div_ceil(rayon::current_num_threads()).max(1)).map(|chunks| {
+        let shares = chunks.par_chunks(share(chunks.len())).map(|chunks| {
             let (mut sums, mut whole) = (vec![0.0; m * m + m], Vec::new());
             let (square, projected) = sums.split_at_mut(m * m);
             for rows in chunks {
@@ -132,11 +157,11 @@ impl HostOp<4> for Moments {
         let (mut spread, mut along) = (both, projected.to_vec());
         solve::upper(lower.transpose(), view_mut(&mut spread, m));
         solve::upper(lower.transpose(), view_mut(&mut along, 1));
-        let pull = |(i, rows): (usize, &Range<usize>)| {
+        let pull = |(i, rows): &(usize, Range<usize>)| {
             let (part, count) = (kept.part(rows), rows.len());
             let covariances = part.matrix(&self.program);
             let again = kept.whole.is_none().then(|| kept.whiten(covariances.clone(), rows));
-            let a = again.as_deref().or(kept.whole.as_ref().map(|whole| whole[i].as_slice())).unwrap_or_default();
+            let a = again.as_deref().or(kept.whole.as_ref().map(|whole| whole[*i].as_slice())).unwrap_or_default();
             let mut cotangent = vec![0.0; a.len()];
             product::set(view_mut(&mut cotangent, count), view(&spread, m), view(a, count), 1.0);
             product::add(view_mut(&mut cotangent, count), view(&along, 1), view(&kept.t[rows.clone()], count), 1.0);
@@ -149,18 +174,14 @@ impl HostOp<4> for Moments {
                 }
             }
             scale(&mut cotangent, &kept.s[rows.clone()]);
-            (in_rows, part.pull(&self.program, &cotangent))
+            Pulled { in_rows, covariances: part.pull(&self.program, &cotangent) }
         };
-        let chunks = kept.chunks(self.budget);
-        let pulled: Vec<(Vec<f64>, Gradients<f64>)> = chunks.par_iter().enumerate().map(pull).collect();
-        let (mut in_x, mut in_rows) = (Vec::with_capacity(n * p), Vec::with_capacity(2 * n));
-        let (mut in_z, mut in_coefficients) = (own.x1, own.coefficients);
-        for (from_rows, pulled) in pulled {
-            in_rows.extend(from_rows);
-            in_x.extend(pulled.x2);
-            in_z.iter_mut().zip(&pulled.x1).for_each(|(total, g)| *total += g);
-            in_coefficients.iter_mut().zip(&pulled.coefficients).for_each(|(total, g)| *total += g);
-        }
+        let chunks: Vec<_> = kept.chunks(self.budget).into_iter().enumerate().collect();
+        let shares = chunks.par_chunks(share(chunks.len())).map(|chunks| chunks.iter().map(pull).reduce(Pulled::join));
+        let start = Pulled { in_rows: Vec::with_capacity(2 * n), covariances: own };
+        let Pulled { in_rows, covariances } =
+            shares.collect::<Vec<_>>().into_iter().flatten().fold(start, Pulled::join);
+        let Gradients { x1: in_z, x2: in_x, coefficients: in_coefficients } = covariances;
         let length = in_coefficients.len();
         Ok([
             Some(TensorData::new(in_x, [n, p])),
