@@ -217,8 +217,8 @@ pub fn accumulate(
 /// What collapsed bounds need of A = L⁻¹ K(z, x) diag(s), K(z, z) = L Lᵀ: A Aᵀ `[m, m]` and A t `[m]`, in the scope's wide type, for
 /// `x [n, d]`, `z [m, d]` and `s`, `t` `[n]`.
 ///
-/// On the CPU in one pass over chunks of rows that fit the scope's [budget](Scope::budget), each made again in the adjoint; elsewhere,
-/// and for kernels that cannot be lowered, a graph that holds A.
+/// On the CPU in one pass over chunks of rows that fit the scope's [budget](Scope::budget), made again in the adjoint unless all of A fits,
+/// too; elsewhere, and for kernels that cannot be lowered, a graph that holds A.
 ///
 /// # Errors
 /// As [`kv`], and [`Error::NotPositiveDefinite`] for K(z, z).
