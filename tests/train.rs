@@ -1,5 +1,7 @@
 //! Optimisers, schedules, termination, restarts and checkpoints.
 
+mod common;
+
 use std::cell::Cell;
 use std::ops::ControlFlow;
 use std::path::Path;
@@ -10,6 +12,7 @@ use cagey::train::{
     Outcome, Progress, Report, Restarts, Schedule, Step, Termination, TrainConfig, fit, from_fn,
 };
 use cagey::{Error, Result};
+use common::StopAt;
 use proptest::prelude::*;
 
 fn rosenbrock(x: &[f64]) -> Evaluation {
@@ -55,15 +58,6 @@ fn adam(rate: f64, steps: usize) -> TrainConfig {
 
 fn close_to_one(x: &[f64], tolerance: f64) {
     assert!(x.iter().all(|x| (x - 1.0).abs() < tolerance), "{x:?}");
-}
-
-/// Asks to stop at a step.
-struct StopAt(usize);
-
-impl Observer for StopAt {
-    fn step(&mut self, report: &Report) -> ControlFlow<()> {
-        if report.iteration >= self.0 { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
-    }
 }
 
 /// Keeps every point and loss it is told.

@@ -106,10 +106,10 @@ impl Default for Minibatches {
 /// Trains a model on minibatches and leaves it at the best point found; losses are per datum, smoothed over an epoch.
 ///
 /// Every epoch takes all rows once in an order of its own, a function of the seed. With natural gradients q ends with an
-/// epoch of decreasing steps at the best point, and checkpoints, which hold the optimiser's parameters only, are refused.
+/// epoch of decreasing steps at the best point.
 ///
 /// # Errors
-/// As [`fit`](super::fit::fit); [`Error::Usage`] for a batch size of 0 or checkpoints with natural gradients.
+/// As [`fit`](super::fit::fit); [`Error::Usage`] for a batch size of 0.
 pub fn fit<M: SumOverRows>(
     model: &mut M,
     compute: Compute,
@@ -120,11 +120,6 @@ pub fn fit<M: SumOverRows>(
 ) -> Result<Outcome> {
     if batches.size == 0 || data.count() == 0 {
         return Err(Error::Usage("minibatches need at least one row".into()));
-    }
-    if batches.natural.is_some() && (config.checkpoint.is_some() || config.resume.is_some()) {
-        return Err(Error::Usage(
-            "checkpoints do not hold what natural gradients move; train without one of them".into(),
-        ));
     }
     let was: Vec<(bool, bool)> = model
         .parameters()
@@ -233,5 +228,35 @@ impl<M: SumOverRows> Objective for Loss<'_, M> {
 
     fn stochastic(&self) -> bool {
         self.steps_per_epoch() > 1
+    }
+
+    /// With natural gradients the step that q was last moved for, and q.
+    fn state(&self) -> Vec<f64> {
+        if self.batches.natural.is_none() {
+            return Vec::new();
+        }
+        let stepped = self.stepped.map_or(f64::NAN, |step| step as f64);
+        let parameters = self.model.parameters();
+        let moved = parameters.into_iter().filter(|(path, _)| self.model.is_variational(path));
+        std::iter::once(stepped).chain(moved.flat_map(|(_, p)| p.raw().to_vec())).collect()
+    }
+
+    fn restore(&mut self, state: &[f64]) -> Result<()> {
+        let wanted = self.state().len();
+        if state.len() != wanted {
+            let what = "saved state of natural gradients";
+            return Err(Error::shape(what, format!("{wanted} numbers"), state.len().to_string()));
+        }
+        let Some((stepped, mut rest)) = state.split_first() else { return Ok(()) };
+        self.stepped = stepped.is_finite().then_some(*stepped as usize);
+        let variational: Vec<bool> =
+            self.model.parameters().iter().map(|(path, _)| self.model.is_variational(path)).collect();
+        let moved = self.model.parameters_mut().into_iter().zip(variational).filter(|(_, variational)| *variational);
+        for ((_, parameter), _) in moved {
+            let (own, others) = rest.split_at(parameter.len());
+            parameter.set_raw(own);
+            rest = others;
+        }
+        Ok(())
     }
 }

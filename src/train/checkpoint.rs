@@ -10,7 +10,7 @@ use sha2::{Digest, Sha256};
 
 use super::observer::{History, Record};
 use super::run::Run;
-use super::{TrainConfig, exact};
+use super::{Objective, TrainConfig, exact};
 use crate::atomic::write_atomically;
 use crate::{Error, Result};
 
@@ -49,6 +49,9 @@ pub(crate) struct State {
     #[serde(with = "exact::number")]
     pub(crate) seconds: f64,
     pub(crate) runs: Vec<Run>,
+    /// What the objective keeps besides the parameters.
+    #[serde(default, with = "exact::vector")]
+    pub(crate) objective: Vec<f64>,
     #[serde(with = "columns")]
     pub(crate) history: History,
 }
@@ -64,7 +67,7 @@ impl State {
     /// The state of a training that is to begin.
     pub(crate) fn new(runs: Vec<Run>, config: &TrainConfig) -> Self {
         let (fingerprint, signature) = (config.fingerprint.clone(), config.signature());
-        Self { fingerprint, signature, seconds: 0.0, runs, history: History::default() }
+        Self { fingerprint, signature, seconds: 0.0, runs, objective: Vec::new(), history: History::default() }
     }
 
     /// Writes the state to a temporary file beside `path` and renames it.
@@ -151,8 +154,9 @@ impl<'a> Writer<'a> {
             || self.plan.every_time.is_some_and(|every| self.last.elapsed() >= every)
     }
 
-    pub(crate) fn save(&mut self, state: &State) -> Result<()> {
+    pub(crate) fn save(&mut self, state: &mut State, objective: &dyn Objective) -> Result<()> {
         (self.steps, self.last) = (0, Instant::now());
+        state.objective = objective.state();
         state.save(&self.plan.path)
     }
 }

@@ -2,7 +2,7 @@
 
 use std::ops::Range;
 
-use crate::Result;
+use crate::{Error, Result};
 
 /// Where in the training an evaluation is asked for; a minibatch is a function of `(seed, iteration)` only, so that a
 /// resumed run sees the batches of an uninterrupted one.
@@ -75,6 +75,22 @@ pub trait Objective {
     /// are compared, so that one lucky minibatch does not pass for the best point.
     fn stochastic(&self) -> bool {
         false
+    }
+
+    /// What evaluations change besides the parameters, to be saved with them; nothing by default.
+    fn state(&self) -> Vec<f64> {
+        Vec::new()
+    }
+
+    /// Takes back a [`state`](Self::state) that was saved.
+    ///
+    /// # Errors
+    /// [`Error::Shape`] for that of another objective.
+    fn restore(&mut self, state: &[f64]) -> Result<()> {
+        match state.len() {
+            0 => Ok(()),
+            n => Err(Error::shape("saved state of the objective", "nothing", format!("{n} numbers"))),
+        }
     }
 }
 

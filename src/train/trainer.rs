@@ -55,7 +55,11 @@ pub fn fit(
     config.validate()?;
     let rates = check(objective, x0)?;
     let mut state = match &config.resume {
-        Some(path) => State::load(path, x0.len(), config)?,
+        Some(path) => {
+            let state = State::load(path, x0.len(), config)?;
+            objective.restore(&state.objective)?;
+            state
+        }
         None => {
             let points = config.restarts.points(x0, &objective.groups(), config.seed);
             State::new(points.into_iter().map(|x| Run::new(x, config, objective)).collect(), config)
@@ -63,7 +67,7 @@ pub fn fit(
     };
     let mut writer = config.checkpoint.as_ref().map(Writer::new);
     if let Some(writer) = &mut writer {
-        writer.save(&state)?;
+        writer.save(&mut state, objective)?;
     }
     let plan = Plan {
         dim: x0.len(),
@@ -109,7 +113,7 @@ pub fn fit(
                 if let Some(writer) = &mut writer
                     && writer.due()
                 {
-                    writer.save(&state)?;
+                    writer.save(&mut state, objective)?;
                 }
             }
             Advance::Ended => {}
@@ -123,7 +127,7 @@ pub fn fit(
         }
     }
     if let Some(writer) = &mut writer {
-        writer.save(&state)?;
+        writer.save(&mut state, objective)?;
     }
     let outcome = outcome(state, config, cut_short).map_err(|problem| first_error.unwrap_or(problem))?;
     observers.iter_mut().for_each(|observer| observer.finish(&outcome));

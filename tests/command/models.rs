@@ -159,12 +159,13 @@ fn targets_that_do_not_fit_say_what_to_do() {
 #[test]
 fn every_model_predicts_the_same_from_its_file_and_after_an_interruption() {
     let folder = Folder::with_tables();
-    let models: [&[&str]; 6] = [
+    let models: [&[&str]; 7] = [
         &["--model", "exact"],
         &["--model", "cagp", "--actions", "6"],
         &["--model", "cagp", "--actions", "6", "--policy", "cg"],
         &["--model", "sgpr", "--inducing", "8"],
         &["--model", "svgp", "--inducing", "8", "--batch", "10"],
+        &["--model", "svgp", "--inducing", "8", "--batch", "10", "--natural-gradients", "0.5"],
         &["--model", "swsgp", "--inducing", "8", "--neighbors", "3", "--mean-field", "--batch", "10"],
     ];
     for options in models {

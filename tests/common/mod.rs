@@ -1,6 +1,7 @@
 //! What several test files need: golden files, comparisons, small generators.
 #![allow(dead_code)] // each test binary uses its own part
 
+use std::ops::ControlFlow;
 use std::path::PathBuf;
 
 use cagey::device::{Compute, DeviceKind, Precision};
@@ -9,10 +10,20 @@ use cagey::kernels::{Kernel, Leaf};
 use cagey::models::posterior::Posterior;
 use cagey::models::{Model, Observations, fit};
 use cagey::scope::Scope;
+use cagey::train::{Observer, Report};
 use serde_json::Value;
 
 pub const F64: Compute = Compute { kind: DeviceKind::Flex, precision: Precision::F64 };
 pub const F32: Compute = Compute { kind: DeviceKind::Flex, precision: Precision::F32 };
+
+/// Asks to stop at a step.
+pub struct StopAt(pub usize);
+
+impl Observer for StopAt {
+    fn step(&mut self, report: &Report) -> ControlFlow<()> {
+        if report.iteration >= self.0 { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
+    }
+}
 
 /// The golden cases of a kind, from `CAGEY_GOLDEN_DIR` or `tests/golden`.
 pub fn golden(kind: &str) -> Vec<Value> {

@@ -12,11 +12,10 @@ use cagey::models::svgp::{Covariance, Svgp};
 use cagey::models::{Batch, Model, Observations, fit, minibatch};
 use cagey::params::Parameters;
 use cagey::scope::{Scope, scalar};
-use cagey::train::{Adam, Optimizer, Schedule, TrainConfig};
+use cagey::train::{Adam, CheckpointPlan, Optimizer, Schedule, TrainConfig};
 use serde_json::Value;
 
-use crate::common::check_posterior;
-use crate::common::{assert_close, columns, flat, golden, kernel, kernel_gradient};
+use crate::common::{StopAt, assert_close, check_posterior, columns, flat, golden, kernel, kernel_gradient};
 use crate::{F32, F64, check_gradient, data, noise};
 
 /// Names of gradients in a golden file, with factors.
@@ -296,6 +295,18 @@ fn minibatch_training_finds_the_optimum() {
         let mut again = Svgp::new(Kernel::parse("rbf", 1).unwrap(), &z, 1, Gaussian::new(0.1)).unwrap();
         let repeated = minibatch::fit(&mut again, F64, &observations, &batches, &config, &mut []).unwrap();
         assert_eq!(outcome.x, repeated.x, "a seed fixes everything");
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("state");
+        let mut parts = Svgp::new(Kernel::parse("rbf", 1).unwrap(), &z, 1, Gaussian::new(0.1)).unwrap();
+        let part = TrainConfig { checkpoint: Some(CheckpointPlan::new(&path)), ..config.clone() };
+        minibatch::fit(&mut parts, F64, &observations, &batches, &part, &mut [&mut StopAt(7)]).unwrap();
+        let mut resumed = Svgp::new(Kernel::parse("rbf", 1).unwrap(), &z, 1, Gaussian::new(0.1)).unwrap();
+        let rest = config.clone().resume(&path);
+        let ended = minibatch::fit(&mut resumed, F64, &observations, &batches, &rest, &mut []).unwrap();
+        assert_eq!(outcome.x, ended.x, "an interruption changes nothing");
+        for ((path, p), (_, q)) in gp.parameters().iter().zip(resumed.parameters()) {
+            assert_eq!(p.raw(), q.raw(), "{path} after an interruption");
+        }
         assert!(gp.parameters().iter().all(|(_, p)| !p.fixed), "parameters are as free as before");
         let reached = fit::evaluate(&gp, F64, &whole).unwrap().loss;
         assert!(reached < optimum + 2.0 && reached > optimum - 1e-6, "{natural:?}: {reached} against {optimum}");
