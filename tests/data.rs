@@ -5,8 +5,8 @@ use std::io::Write;
 use std::path::{Path, PathBuf};
 
 use cagey::data::{
-    Encoding, Header, InputScale, Missing, ReadOptions, RowFile, Schema, Split, TargetScale, TargetTransform,
-    atomic_write, read_training, read_with_schema, write_predictions,
+    Encoding, Header, InputScale, Missing, ReadOptions, RowFile, Schema, Split, TargetKind, TargetScale,
+    TargetTransform, atomic_write, read_training, read_with_schema, write_predictions,
 };
 use cagey::metrics::Predictive;
 use cagey::{Error, data::Dataset};
@@ -836,23 +836,40 @@ mod idx {
 #[test]
 fn a_file_of_rows_holds_what_the_table_does() {
     let folder = Folder::new();
-    let row = |i: usize| format!("{},{},{}\n", 0.1 * i as f64, (1.7 * i as f64).sin(), 100.0 + i as f64);
-    let text = format!("a,b,y\n{}", (0..500).map(row).collect::<String>());
+    let row = |i: usize| {
+        let (colour, missing) = (["red", "green", "blue"][i / 2 % 3], if i == 17 { "" } else { "1.5" });
+        let (day, class) = (1 + i % 28, ["yes", "no", "maybe"][i % 7 % 3]);
+        format!("{},{colour},2020-02-{day:02},{missing},{class}\n", 0.1 * i as f64)
+    };
+    let text = format!("a,colour,day,b,y\n{}", (0..5000).map(row).collect::<String>());
     let table = folder.file("t.csv.gz", gzip(text.as_bytes()));
-    let (schema, data) = read_training(&table, &options()).unwrap();
-    let (found, rows) = RowFile::create(&table, &options(), folder.path("t.rows")).unwrap();
-    assert_eq!(found, schema);
-    assert_eq!((rows.len(), rows.d()), (500, 2));
+    let every = ReadOptions {
+        one_hot: true,
+        dates: true,
+        missing: Missing::Drop,
+        target_kind: TargetKind::Classes,
+        ..options()
+    };
+    let (schema, data) = read_training(&table, &every).unwrap();
+    let rows = RowFile::create(&table, &every, folder.path("t.rows")).unwrap();
     for rows in [rows, RowFile::open(folder.path("t.rows")).unwrap()] {
-        let (x, y) = rows.read(&[7, 0, 499]).unwrap();
-        let want = data.subset(&[7, 0, 499]);
-        assert_eq!((x, Some(y)), (want.x, want.y));
-        let (found, want) = (rows.input_scale(), InputScale::fit(&data.x, 2).unwrap());
+        assert_eq!(rows.schema(), &schema);
+        assert_eq!((rows.len(), rows.d(), rows.dropped()), (4999, 6, 1));
+        let picked = [7, 8, 9, 0, 4998, 16, 17];
+        let (found, want) = (rows.read(&picked).unwrap(), data.subset(&picked));
+        assert_eq!((&found.x, &found.y, &found.rows), (&want.x, &want.y, &want.rows));
+        assert_eq!((&found.feature_names, &found.target_name), (&want.feature_names, &want.target_name));
+        assert_eq!((found.n, found.d, found.dropped), (7, 6, 1));
+        let (found, want) = (rows.input_scale(), InputScale::fit(&data.x, 6).unwrap());
         for (a, b) in found.mean.iter().chain(&found.sd).zip(want.mean.iter().chain(&want.sd)) {
             assert!((a - b).abs() < 1e-12 * b.abs().max(1.0), "{a} {b}");
         }
-        assert!(rows.read(&[500]).unwrap_err().to_string().contains("row 500 of 500"));
+        assert_eq!(rows.target_moments(), (0.0, 1.0), "classes have no scale");
+        assert!(rows.read(&[0, 5000]).unwrap_err().to_string().contains("row 5000 of 4999"));
     }
+    let numbers = folder.file("n.csv", "a,y\n1,2\n3,6\n");
+    let rows = RowFile::create(numbers, &options(), folder.path("n.rows")).unwrap();
+    assert_eq!(rows.target_moments(), (4.0, 2.0));
 }
 
 #[test]
@@ -866,20 +883,18 @@ fn files_of_rows_refuse_what_they_cannot_hold() {
         assert_eq!(folder.names(), before, "nothing half-written is left");
         problem
     };
-    let one_hot = ReadOptions { one_hot: true, ..options() };
-    let table = folder.file("colours.csv", "colour,y\nred,1\nblue,2\n");
-    let problem = RowFile::create(table, &one_hot, folder.path("t.rows")).unwrap_err().to_string();
-    assert!(problem.contains("colours.csv") && problem.contains("`colour` holds text"), "{problem}");
+    let problem = create("colour,y\nred,1\nblue,2\n");
+    assert!(problem.contains("row 2") && problem.contains("`colour`") && problem.contains("--one-hot"), "{problem}");
     let problem = create("a,y\n1,2\n3,x\n");
     assert!(problem.contains("row 3") && problem.contains("`y`"), "{problem}");
-    assert!(create("a,y\n").contains("no complete row"));
+    assert!(create("a,y\n").contains("no row of data"));
 
     let table = folder.file("t.csv", "a,y\n1,2\n3,4\n");
     RowFile::create(table, &options(), folder.path("t.rows")).unwrap();
     let whole = fs::read(folder.path("t.rows")).unwrap();
-    for (cut, word) in [(whole.len() - 1, "bytes where"), (10, "not a file of rows")] {
-        let problem = RowFile::open(folder.file("cut.rows", &whole[..cut])).unwrap_err().to_string();
-        assert!(problem.contains("cut.rows") && problem.contains(word), "{problem}");
+    for damaged in [&whole[..whole.len() - 1], &whole[..10], &whole[8..], b""] {
+        let problem = RowFile::open(folder.file("cut.rows", damaged)).unwrap_err().to_string();
+        assert!(problem.contains("cut.rows") && problem.contains("not a file of rows"), "{problem}");
     }
     let problem = RowFile::open(folder.path("t.csv")).unwrap_err().to_string();
     assert!(problem.contains("not a file of rows"), "{problem}");

@@ -3,7 +3,7 @@
 use std::path::Path;
 
 use cagey::Result;
-use cagey::data::{Dataset, ReadOptions, Schema, TargetKind, read_training};
+use cagey::data::{Dataset, ReadOptions, RowFile, Schema, TargetKind, read_training};
 use cagey::likelihoods::text::{Inferred, Sight, infer};
 use clap::Args;
 
@@ -33,7 +33,20 @@ pub struct Columns {
 impl Columns {
     /// Reads a table to train on.
     pub fn read(&self, path: &Path, reading: &Reading, model: &ModelOptions) -> Result<(Schema, Dataset)> {
-        let options = ReadOptions {
+        let (schema, data) = read_training(path, &self.options(reading, model))?;
+        note_dropped(data.dropped);
+        Ok((schema, data))
+    }
+
+    /// Copies a table to train on to a file of rows.
+    pub fn store(&self, path: &Path, reading: &Reading, model: &ModelOptions, rows: &Path) -> Result<RowFile> {
+        let file = RowFile::create(path, &self.options(reading, model), rows)?;
+        note_dropped(file.dropped());
+        Ok(file)
+    }
+
+    fn options(&self, reading: &Reading, model: &ModelOptions) -> ReadOptions {
+        ReadOptions {
             target: self.target.clone(),
             features: self.inputs(model),
             one_hot: self.one_hot,
@@ -41,10 +54,7 @@ impl Columns {
             dates: self.dates,
             target_kind: target_kind(model.likelihood.as_deref()),
             ..reading.options()
-        };
-        let (schema, data) = read_training(path, &options)?;
-        note_dropped(&data);
-        Ok((schema, data))
+        }
     }
 
     /// The columns to read as inputs: the one that goes with the rows is one of them until the model takes it out.
@@ -55,13 +65,13 @@ impl Columns {
 }
 
 /// The likelihood asked for, or the one that the target suggests, which is then told.
-pub fn likelihood(model: &ModelOptions, schema: &Schema, data: &Dataset) -> Result<String> {
+pub fn likelihood(model: &ModelOptions, schema: &Schema, y: &[f64]) -> Result<String> {
     if let Some(likelihood) = &model.likelihood {
         return Ok(likelihood.clone());
     }
     let sight = match &schema.classes {
         Some(classes) => Sight::Labels(classes.labels()),
-        None => Sight::Numbers(data.y.as_deref().unwrap_or_default()),
+        None => Sight::Numbers(y),
     };
     let Inferred { likelihood, sentence } = infer(&schema.target, sight)?;
     eprintln!("{sentence}");

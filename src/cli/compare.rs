@@ -81,7 +81,7 @@ impl Compare {
             return Err(Error::Usage("--checkpoint and --resume are for one model: use `cagey fit`".into()));
         }
         let (schema, data) = self.columns.read(&self.data, &self.reading, &self.model)?;
-        let likelihood = columns::likelihood(&self.model, &schema, &data)?;
+        let likelihood = columns::likelihood(&self.model, &schema, data.y.as_deref().unwrap_or_default())?;
         let splits = match self.folds {
             Some(k) => Split::folds(data.n, k, self.splitting.split_seed)?,
             None => match self.splitting.split(&data)? {

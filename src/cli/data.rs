@@ -61,15 +61,15 @@ impl Reading {
     /// Reads a table for a fitted model.
     pub fn read(&self, path: &PathBuf, schema: &Schema, need_target: bool, keep: bool) -> Result<Dataset> {
         let data = read_with_schema(path, schema, &ReadOptions { keep, ..self.options() }, need_target)?;
-        note_dropped(&data);
+        note_dropped(data.dropped);
         Ok(data)
     }
 }
 
 /// Says how many rows were left out.
-pub fn note_dropped(data: &Dataset) {
-    if data.dropped > 0 {
-        report::warn(&format!("{} with missing cells left out", report::count(data.dropped, "row")));
+pub fn note_dropped(dropped: usize) {
+    if dropped > 0 {
+        report::warn(&format!("{} with missing cells left out", report::count(dropped, "row")));
     }
 }
 
@@ -97,15 +97,18 @@ pub struct Splitting {
 impl Splitting {
     /// The split asked for, if any.
     pub fn split(&self, data: &Dataset) -> Result<Option<Split>> {
-        if let Some(share) = self.holdout {
-            return Split::random(data.n, share, self.split_seed).map(Some);
-        }
-        if let Some(share) = self.holdout_last {
-            return Split::last(data.n, share).map(Some);
-        }
         match &self.split_mask {
             Some(path) => Split::from_mask_file(path, self.split_column.as_deref(), data).map(Some),
-            None => Ok(None),
+            None => self.by_share(data.n),
+        }
+    }
+
+    /// The split of `n` rows asked for, if any, without a mask.
+    pub fn by_share(&self, n: usize) -> Result<Option<Split>> {
+        match (self.holdout, self.holdout_last) {
+            (Some(share), _) => Split::random(n, share, self.split_seed).map(Some),
+            (None, Some(share)) => Split::last(n, share).map(Some),
+            (None, None) => Ok(None),
         }
     }
 

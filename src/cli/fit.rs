@@ -1,9 +1,9 @@
 //! `cagey fit`
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
-use cagey::data::Dataset;
-use cagey::fitted::Plan;
+use cagey::data::{Dataset, Schema};
+use cagey::fitted::{Plan, Settings};
 use cagey::kernels::registry::Registry;
 use cagey::train::{Log, Observer, Progress, TrainConfig};
 use cagey::{Error, Result};
@@ -12,7 +12,7 @@ use sha2::{Digest, Sha256};
 
 use super::columns::{self, Columns};
 use super::data::{Reading, Splitting, targets};
-use super::settings::{ModelOptions, TrainOptions};
+use super::settings::{ModelName, ModelOptions, TrainOptions};
 use super::{output, report, scoring, values};
 
 /// Fit a model to a table and save it
@@ -43,6 +43,9 @@ pub struct Fit {
     columns: Columns,
     #[command(flatten, next_help_heading = "Table")]
     reading: Reading,
+    /// Keep the rows in this file, made from the table, instead of in memory; for svgp (then the default) and swsgp
+    #[arg(long, value_name = "FILE", help_heading = "Table", conflicts_with = "split_mask")]
+    rows_file: Option<PathBuf>,
     #[command(flatten, next_help_heading = "Held-out rows")]
     splitting: Splitting,
     #[command(flatten, next_help_heading = "Model")]
@@ -55,25 +58,13 @@ impl Fit {
     /// Reads, fits, scores held-out rows, saves.
     pub fn run(self) -> Result<()> {
         self.check_outputs()?;
-        let (schema, data) = self.columns.read(&self.data, &self.reading, &self.model)?;
-        let settings = self.model.settings(&columns::likelihood(&self.model, &schema, &data)?)?;
-        settings.compute.device()?;
-        let split = self.splitting.split(&data)?;
-        let (train, test) = match &split {
-            Some(split) => (data.subset(&split.train), Some(data.subset(&split.test))),
-            None => (data, None),
+        let Prepared { plan, config, test } = match &self.rows_file {
+            Some(file) => self.on_disk(file)?,
+            None => self.in_memory()?,
         };
-        if let Some(test) = &test {
-            targets(test, settings.target_transform)?;
-        }
-        let (rows, columns) = (report::count(train.n, "row"), report::count(train.d, "input column"));
-        eprintln!("{rows}, {columns}, target `{}`", train.target_name);
-        let fingerprint = format!("data {}, {settings:?}", digest(&train));
-        let config = self.training.config(&settings.model, fingerprint)?;
         let (mut progress, mut log) = (Progress::new(), self.log_every.map(Log::stderr));
         let mut observers: Vec<&mut dyn Observer> = vec![&mut progress];
         observers.extend(log.as_mut().map(|log| log as &mut dyn Observer));
-        let plan = Plan::new(schema, &train, settings, config.seed, &Registry::default())?;
         announce(&plan, &config)?;
         let fitted = plan.train(&config, &mut observers)?;
         fitted.save(&self.output)?;
@@ -102,6 +93,59 @@ impl Fit {
         report::print(&text)
     }
 
+    fn in_memory(&self) -> Result<Prepared> {
+        let (schema, data) = self.columns.read(&self.data, &self.reading, &self.model)?;
+        let settings = settings(&self.model, &schema, data.y.as_deref().unwrap_or_default())?;
+        let (train, test) = match self.splitting.split(&data)? {
+            Some(split) => (data.subset(&split.train), Some(data.subset(&split.test))),
+            None => (data, None),
+        };
+        let mut fingerprint = Fingerprint::default();
+        fingerprint.add(&train);
+        let config = self.begin(&schema, &settings, (train.n, test.as_ref()), fingerprint)?;
+        let plan = Plan::new(schema, &train, settings, config.seed, &Registry::default())?;
+        Ok(Prepared { plan, config, test })
+    }
+
+    fn on_disk(&self, file: &Path) -> Result<Prepared> {
+        let name = self.model.model.unwrap_or(ModelName::Svgp);
+        if !matches!(name, ModelName::Svgp | ModelName::Swsgp) {
+            return Err(Error::Usage("--rows-file is for models of minibatches: choose --model svgp or swsgp".into()));
+        }
+        let model = self.model.with(Some(name), &self.model.kernel);
+        let rows = self.columns.store(&self.data, &self.reading, &self.model, file)?;
+        let (train, test) = match self.splitting.by_share(rows.len())? {
+            Some(split) => (split.train, Some(rows.read(&split.test)?)),
+            None => ((0..rows.len()).collect(), None),
+        };
+        let (mut fingerprint, mut y) = (Fingerprint::default(), Vec::with_capacity(train.len()));
+        for part in train.chunks(PART) {
+            let data = rows.read(part)?;
+            fingerprint.add(&data);
+            y.extend(data.y.into_iter().flatten());
+        }
+        let settings = settings(&model, rows.schema(), &y)?;
+        let config = self.begin(rows.schema(), &settings, (train.len(), test.as_ref()), fingerprint)?;
+        let plan = Plan::from_file(rows.into(), train, settings, config.seed, &Registry::default())?;
+        Ok(Prepared { plan, config, test })
+    }
+
+    /// Says what the training will be of, after a look at the rows that will be scored.
+    fn begin(
+        &self,
+        schema: &Schema,
+        settings: &Settings,
+        (rows, test): (usize, Option<&Dataset>),
+        fingerprint: Fingerprint,
+    ) -> Result<TrainConfig> {
+        if let Some(test) = test {
+            targets(test, settings.target_transform)?;
+        }
+        let (rows, columns) = (report::count(rows, "row"), report::count(schema.d(), "input column"));
+        eprintln!("{rows}, {columns}, target `{}`", schema.target);
+        self.training.config(&settings.model, format!("data {}, {settings:?}", fingerprint.text()))
+    }
+
     fn check_outputs(&self) -> Result<()> {
         if self.output.as_os_str() == "-" {
             return Err(Error::Usage("-o -: a model is not written to standard output; name a file".into()));
@@ -111,7 +155,11 @@ impl Fit {
         if let Some(checkpoint) = &self.training.checkpoint {
             output::check(checkpoint, &tables.clone().collect::<Vec<_>>())?;
         }
-        output::check(&self.output, &tables.chain(states).collect::<Vec<_>>())
+        if let Some(file) = &self.rows_file {
+            output::check(file, &tables.clone().chain(states.clone()).collect::<Vec<_>>())?;
+        }
+        let rows = self.rows_file.iter().map(PathBuf::as_path);
+        output::check(&self.output, &tables.chain(states).chain(rows).collect::<Vec<_>>())
     }
 }
 
@@ -136,10 +184,36 @@ fn announce(plan: &Plan, config: &TrainConfig) -> Result<()> {
     Ok(())
 }
 
+/// What to fit, for a device that is there.
+fn settings(model: &ModelOptions, schema: &Schema, y: &[f64]) -> Result<Settings> {
+    let settings = model.settings(&columns::likelihood(model, schema, y)?)?;
+    settings.compute.device()?;
+    Ok(settings)
+}
+
+/// Rows of a file that are looked at together.
+const PART: usize = 1 << 14;
+
+/// A training that is ready to begin.
+struct Prepared {
+    plan: Plan,
+    config: TrainConfig,
+    /// Held-out rows.
+    test: Option<Dataset>,
+}
+
 /// Tells data sets apart, by names and values.
-fn digest(data: &Dataset) -> String {
-    let mut hash = Sha256::new();
-    data.feature_names.iter().chain([&data.target_name]).for_each(|name| hash.update(format!("{name:?}")));
-    data.x.iter().chain(data.y.iter().flatten()).for_each(|value| hash.update(value.to_le_bytes()));
-    hash.finalize().iter().take(8).map(|byte| format!("{byte:02x}")).collect()
+#[derive(Default)]
+struct Fingerprint(Sha256);
+
+impl Fingerprint {
+    /// Adds data, or the next part of them.
+    fn add(&mut self, data: &Dataset) {
+        data.feature_names.iter().chain([&data.target_name]).for_each(|name| self.0.update(format!("{name:?}")));
+        data.x.iter().chain(data.y.iter().flatten()).for_each(|value| self.0.update(value.to_le_bytes()));
+    }
+
+    fn text(self) -> String {
+        self.0.finalize().iter().take(8).map(|byte| format!("{byte:02x}")).collect()
+    }
 }

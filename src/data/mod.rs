@@ -11,7 +11,7 @@
 //! | IDX | its first four bytes | images (MNIST) as rows; a file of labels beside them, `images` → `labels` and `idx3` → `idx1` in its name, is the last column |
 //! | Parquet | its magic bytes | with the cargo feature `parquet` |
 //!
-//! The path `-` is standard input. Text is read in one pass and never held in memory as a whole; a [`RowFile`] keeps the numbers on disk,
+//! The path `-` is standard input. Text is read in one pass and never held in memory as a whole; a [`RowFile`] keeps the rows on disk,
 //! too, for training on minibatches.
 
 mod cell;

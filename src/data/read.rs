@@ -11,8 +11,8 @@ use super::options::{Missing, ReadOptions, TargetKind};
 use super::schema::{Column, Encoding, Schema};
 use super::selection::{has_names, locate, select};
 use super::source::open;
-use super::table::Table;
-use crate::Result;
+use super::table::{Layout, Table};
+use crate::{Error, Result};
 
 /// Reads training data and finds out how each column is to be encoded.
 ///
@@ -22,35 +22,12 @@ use crate::Result;
 /// [`Error::Io`](crate::Error::Io) if the file cannot be read, [`Error::Data`](crate::Error::Data) if its contents do
 /// not fit; the message names row and column.
 pub fn read_training(path: impl AsRef<Path>, options: &ReadOptions) -> Result<(Schema, Dataset)> {
-    let Training { mut table, mut inputs, mut output } = Training::open(path.as_ref(), options)?;
-    let (layout, target) = (table.layout().clone(), output.reader.index);
-    let mut raw = collect(&mut *table, &mut inputs, Some(&mut output), options)?;
-
-    let width = inputs.len();
-    let mut columns = Vec::with_capacity(width);
-    for (place, reader) in inputs.into_iter().enumerate() {
-        let index = reader.index;
-        let (encoding, renamed) = reader.finish();
-        if let Some(renamed) = renamed {
-            for code in raw.values.iter_mut().skip(place).step_by(width) {
-                *code = renamed[*code as usize] as f64;
-            }
-        }
-        columns.push(Column { name: layout.names[index].clone(), index, encoding });
-    }
-    let classes = output.reader.classes().map(|(classes, renamed)| {
-        for code in raw.dataset.y.iter_mut().flatten() {
-            *code = renamed[*code as usize] as f64;
-        }
-        classes
-    });
-    let schema = Schema {
-        features: columns,
-        target: layout.names[target].clone(),
-        target_index: target,
-        width: layout.names.len(),
-        classes,
-    };
+    let mut training = Training::open(path.as_ref(), options)?;
+    let Training { table, inputs, output } = &mut training;
+    let mut raw = collect(&mut **table, inputs, Some(output), options)?;
+    let (schema, codes) = training.finish();
+    codes.recode_inputs(&mut raw.values);
+    codes.recode_targets(raw.dataset.y.as_deref_mut().unwrap_or_default());
     let dataset = raw.encode(&schema);
     Ok((schema, dataset))
 }
@@ -90,50 +67,86 @@ impl Training {
         let output = Output { reader: ColumnReader::target(target, options.target_kind), needed: true };
         Ok(Self { table, inputs, output })
     }
+
+    /// What the columns turned out to be.
+    fn finish(self) -> (Schema, Codes) {
+        let (names, target) = (&self.table.layout().names, self.output.reader.index);
+        let found = self.inputs.into_iter().map(|reader| {
+            let index = reader.index;
+            let (encoding, codes) = reader.finish();
+            (Column { name: names[index].clone(), index, encoding }, codes)
+        });
+        let (features, inputs) = found.unzip();
+        let (classes, codes) = self.output.reader.classes().unzip();
+        let schema =
+            Schema { features, target: names[target].clone(), target_index: target, width: names.len(), classes };
+        (schema, Codes { inputs, target: codes })
+    }
 }
 
-/// Reads a table of numbers and gives the features and the target of one row after the other to `take`, which holds what it wants.
+/// Gives each complete row of a table to `take`, which holds what it wants: its number in the file, and one value a feature
+/// and, last, the target, with codes of categories and classes by first appearance.
 ///
 /// # Errors
-/// As [`read_training`]; [`Error::Data`] for columns of text; what `take` reports.
+/// As [`read_training`]; what `take` reports.
 pub(super) fn stream_training(
     path: &Path,
     options: &ReadOptions,
-    mut take: impl FnMut(&[f64]) -> Result<()>,
-) -> Result<Schema> {
-    let options = ReadOptions { target_kind: TargetKind::Numbers, ..options.clone() };
-    let Training { mut table, mut inputs, mut output } = Training::open(path, &options)?;
-    let (layout, target) = (table.layout().clone(), output.reader.index);
-    let mut values = Vec::with_capacity(inputs.len() + 1);
-    let mut seen = false;
+    mut take: impl FnMut(usize, &[f64]) -> Result<()>,
+) -> Result<Streamed> {
+    let mut training = Training::open(path, options)?;
+    let Training { table, inputs, output } = &mut training;
+    let (mut values, mut rows, mut dropped) = (Vec::with_capacity(inputs.len() + 1), 0, 0);
     while let Some(row) = table.advance()? {
-        if options.missing == Missing::Drop && has_missing(&*table, &inputs, Some(&output))? {
+        if options.missing == Missing::Drop && has_missing(&**table, inputs, Some(output))? {
+            dropped += 1;
             continue;
         }
         values.clear();
         for reader in inputs.iter_mut().chain([&mut output.reader]) {
-            values.push(reader.read(&*table, row)?);
+            values.push(reader.read(&**table, row)?);
         }
-        take(&values)?;
-        seen = true;
+        take(row, &values)?;
+        rows += 1;
     }
-    if !seen {
-        return Err(layout.error("there is no complete row of data"));
+    if rows == 0 {
+        return Err(no_rows(table.layout(), dropped));
     }
-    let columns = inputs.into_iter().map(|reader| {
-        let (index, name) = (reader.index, layout.names[reader.index].clone());
-        match reader.finish() {
-            (encoding, None) => Ok(Column { name, index, encoding }),
-            _ => Err(layout.error(format!("column `{name}` holds text: leave it out, or read the whole table"))),
+    let (schema, codes) = training.finish();
+    Ok(Streamed { schema, codes, rows, dropped })
+}
+
+/// What a table turned out to be when its last row had passed by.
+pub(super) struct Streamed {
+    pub(super) schema: Schema,
+    pub(super) codes: Codes,
+    pub(super) rows: usize,
+    /// Rows left out because of missing cells.
+    pub(super) dropped: usize,
+}
+
+/// The final code of each one given by first appearance, where there are codes.
+pub(super) struct Codes {
+    inputs: Vec<Option<Vec<usize>>>,
+    target: Option<Vec<usize>>,
+}
+
+impl Codes {
+    /// Rows of one value a column.
+    pub(super) fn recode_inputs(&self, values: &mut [f64]) {
+        let width = self.inputs.len();
+        for (place, codes) in self.inputs.iter().enumerate() {
+            if let Some(codes) = codes {
+                values.iter_mut().skip(place).step_by(width).for_each(|code| *code = codes[*code as usize] as f64);
+            }
         }
-    });
-    Ok(Schema {
-        features: columns.collect::<Result<_>>()?,
-        target: layout.names[target].clone(),
-        target_index: target,
-        width: layout.names.len(),
-        classes: None,
-    })
+    }
+
+    pub(super) fn recode_targets(&self, y: &mut [f64]) {
+        if let Some(codes) = &self.target {
+            y.iter_mut().for_each(|code| *code = codes[*code as usize] as f64);
+        }
+    }
 }
 
 /// Reads data for a model that was trained with `schema`.
@@ -240,12 +253,16 @@ fn collect(
         }
     }
     if data.rows.is_empty() {
-        return Err(table.layout().error(match seen {
-            0 => "there is a header but no row of data".to_owned(),
-            _ => format!("all {seen} rows have missing values; leave out columns with `--features` instead"),
-        }));
+        return Err(no_rows(table.layout(), seen));
     }
     Ok(Raw { values, dataset: Dataset { n: data.rows.len(), y, columns: kept, ..data } })
+}
+
+fn no_rows(layout: &Layout, incomplete: usize) -> Error {
+    layout.error(match incomplete {
+        0 => "there is a header but no row of data".to_owned(),
+        n => format!("all {n} rows have missing values; leave out columns with `--features` instead"),
+    })
 }
 
 fn has_missing(table: &dyn Table, inputs: &[ColumnReader], output: Option<&Output>) -> Result<bool> {

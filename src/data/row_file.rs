@@ -1,62 +1,97 @@
 //! Tables larger than memory: a file of records of one length, read as minibatches draw them.
+//!
+//! The records are little-endian doubles: the row's number in the table, a value a column (categories as codes) and the target. Behind
+//! them lie their description as JSON, its length and a mark.
 
 use std::fs::File;
 use std::io::{BufWriter, Read, Seek, SeekFrom, Write};
 use std::path::{Path, PathBuf};
 use std::sync::{Mutex, PoisonError};
 
+use serde::{Deserialize, Serialize};
+
+use super::dataset::Dataset;
 use super::options::ReadOptions;
-use super::read::stream_training;
+use super::read::{Streamed, stream_training};
 use super::scale::InputScale;
 use super::schema::Schema;
 use crate::atomic::write_atomically;
 use crate::{Error, Result};
 
-/// First bytes of the file.
-const MAGIC: &[u8; 8] = b"cageyrow";
+/// Last bytes of the file.
+const MARK: &[u8; 8] = b"cageyrow";
 const NUMBER: usize = size_of::<f64>();
+/// Bytes of the description's length and the mark.
+const TAIL: usize = 16;
+/// Records that are looked at together when the whole file is.
+const CHUNK: usize = 4096;
 
-/// Inputs and targets on disk: little-endian doubles after a header with their number, means and standard deviations.
+/// The rows of a table on disk: what [`read_training`](super::read_training) reads, without holding it in memory.
 #[derive(Debug)]
 pub struct RowFile {
     path: PathBuf,
     file: Mutex<File>,
-    n: usize,
-    /// Of the inputs and, last, the target.
+    about: About,
+}
+
+/// What the records are.
+#[derive(Debug, Serialize, Deserialize)]
+struct About {
+    schema: Schema,
+    rows: usize,
+    /// Rows of the table left out because of missing cells.
+    dropped: usize,
+    /// Of the encoded inputs and, last, the target.
     moments: InputScale,
 }
 
+impl About {
+    /// Numbers of a record.
+    fn width(&self) -> usize {
+        self.schema.features.len() + 2
+    }
+
+    /// Takes records apart: their numbers in the table, encoded inputs and targets.
+    fn decode(&self, records: &[f64]) -> (Vec<usize>, Vec<f64>, Vec<f64>) {
+        let width = self.width();
+        let (mut rows, mut values, mut y) = (Vec::new(), Vec::new(), Vec::new());
+        for record in records.chunks_exact(width) {
+            rows.push(record[0] as usize);
+            values.extend(&record[1..width - 1]);
+            y.push(record[width - 1]);
+        }
+        (rows, self.schema.encode(values), y)
+    }
+}
+
 impl RowFile {
-    /// Copies a table of numbers to the file `path`, holding one row at a time.
+    /// Copies a table to the file `path`, holding a few of its rows at a time.
     ///
     /// # Errors
-    /// As [`read_training`](super::read_training); [`Error::Data`] for columns of text, whose encoding takes the whole table.
-    pub fn create(table: impl AsRef<Path>, options: &ReadOptions, path: impl AsRef<Path>) -> Result<(Schema, Self)> {
+    /// As [`read_training`](super::read_training), and [`Error::Io`] when `path` cannot be written.
+    pub fn create(table: impl AsRef<Path>, options: &ReadOptions, path: impl AsRef<Path>) -> Result<Self> {
         let path = path.as_ref();
-        let mut schema = None;
         write_atomically(path, |temporary| {
             let io = |e: std::io::Error| Error::io(path, &e);
-            let mut file = BufWriter::new(File::create(temporary).map_err(io)?);
-            let mut moments: Vec<Moments> = Vec::new();
-            let found = stream_training(table.as_ref(), options, |row| {
-                if moments.is_empty() {
-                    moments.resize(row.len(), Moments::default());
-                    file.write_all(&vec![0; header(row.len())]).map_err(io)?;
-                }
-                moments.iter_mut().zip(row).for_each(|(moments, value)| moments.add(*value));
-                row.iter().try_for_each(|value| file.write_all(&value.to_le_bytes())).map_err(io)
-            });
-            schema = Some(found?);
-            let mut file = file.into_inner().map_err(|e| io(e.into_error()))?;
-            file.seek(SeekFrom::Start(0)).map_err(io)?;
-            let count = moments.first().map_or(0, |m| m.count);
-            let mut head = MAGIC.to_vec();
-            head.extend([count, moments.len() as u64].into_iter().flat_map(u64::to_le_bytes));
-            head.extend(moments.iter().flat_map(|m| [m.mean, m.sd()]).flat_map(f64::to_le_bytes));
-            file.write_all(&head).map_err(io)
+            let mut file = File::options().read(true).write(true).open(temporary).map_err(io)?;
+            let mut writer = BufWriter::new(&file);
+            let found = stream_training(table.as_ref(), options, |row, values| {
+                let numbers = std::iter::once(&(row as f64))
+                    .chain(values)
+                    .try_for_each(|value| writer.write_all(&value.to_le_bytes()));
+                numbers.map_err(io)
+            })?;
+            writer.flush().map_err(io)?;
+            drop(writer);
+            let about = settle(&mut file, found).map_err(io)?;
+            let text = serde_json::to_vec(&about).map_err(|e| io(e.into()))?;
+            file.seek(SeekFrom::End(0)).map_err(io)?;
+            [&text[..], &(text.len() as u64).to_le_bytes(), MARK]
+                .into_iter()
+                .try_for_each(|part| file.write_all(part))
+                .map_err(io)
         })?;
-        let schema = schema.ok_or_else(|| Error::Data(format!("{}: nothing was written", path.display())))?;
-        Ok((schema, Self::open(path)?))
+        Self::open(path)
     }
 
     /// Opens a file that [`create`](Self::create) wrote.
@@ -66,81 +101,132 @@ impl RowFile {
     pub fn open(path: impl AsRef<Path>) -> Result<Self> {
         let path = path.as_ref();
         let io = |e: std::io::Error| Error::io(path, &e);
-        let bad = |problem: &str| Error::Data(format!("{}: {problem}; make it anew from its table", path.display()));
+        let bad = || {
+            let file = path.display();
+            Error::Data(format!("{file}: not a file of rows, or cut short; make it anew from its table"))
+        };
         let mut file = File::open(path).map_err(io)?;
         let length = file.metadata().map_err(io)?.len();
-        let mut start = [0; 24];
-        file.read_exact(&mut start).map_err(|_| bad("not a file of rows"))?;
-        let [count, width] = [8, 16].map(|at| u64::from_le_bytes(std::array::from_fn(|k| start[at + k])));
-        let (n, width) = (count as usize, width as usize);
-        let size = n.checked_mul(width).and_then(|cells| cells.checked_mul(NUMBER));
-        let whole = size.zip(width.checked_mul(2 * NUMBER)).map(|(cells, moments)| (24 + moments + cells) as u64);
-        if &start[..8] != MAGIC || width < 2 {
-            return Err(bad("not a file of rows"));
+        let before = length.checked_sub(TAIL as u64).ok_or_else(bad)?;
+        let tail = read_at(&mut file, before, TAIL).map_err(io)?;
+        let (text, mark) = tail.split_at(NUMBER);
+        let text = u64::from_le_bytes(std::array::from_fn(|k| text[k]));
+        let records = before.checked_sub(text).filter(|_| mark == MARK).ok_or_else(bad)?;
+        let text = read_at(&mut file, records, text as usize).map_err(io)?;
+        let about: About = serde_json::from_slice(&text).map_err(|_| bad())?;
+        let bytes = about.rows.checked_mul(about.width()).and_then(|cells| cells.checked_mul(NUMBER));
+        if bytes != Some(records as usize) || about.moments.mean.len() != about.schema.d() + 1 {
+            return Err(bad());
         }
-        if whole != Some(length) {
-            return Err(bad(&format!("{length} bytes where {count} rows of {width} numbers should be")));
-        }
-        let mut head = vec![0; header(width) - 24];
-        file.read_exact(&mut head).map_err(io)?;
-        let (mean, sd) = numbers(&head).chunks_exact(2).map(|pair| (pair[0], pair[1])).unzip();
-        Ok(Self { path: path.into(), file: Mutex::new(file), n, moments: InputScale { mean, sd } })
+        Ok(Self { path: path.into(), file: Mutex::new(file), about })
     }
 
     /// Number of rows.
     pub fn len(&self) -> usize {
-        self.n
+        self.about.rows
     }
 
     /// Whether there are none.
     pub fn is_empty(&self) -> bool {
-        self.n == 0
+        self.about.rows == 0
     }
 
     /// Number of inputs.
     pub fn d(&self) -> usize {
-        self.moments.mean.len() - 1
+        self.about.schema.d()
+    }
+
+    /// How the columns of the table were encoded.
+    pub fn schema(&self) -> &Schema {
+        &self.about.schema
+    }
+
+    /// Number of rows of the table that were left out because of missing cells.
+    pub fn dropped(&self) -> usize {
+        self.about.dropped
     }
 
     /// The standardisation of the inputs.
     pub fn input_scale(&self) -> InputScale {
         let part = |all: &[f64]| all[..self.d()].to_vec();
-        InputScale { mean: part(&self.moments.mean), sd: part(&self.moments.sd) }
+        InputScale { mean: part(&self.about.moments.mean), sd: part(&self.about.moments.sd) }
     }
 
-    /// Mean and standard deviation of the target.
+    /// Mean and standard deviation of the target; 0 and 1 for classes.
     pub fn target_moments(&self) -> (f64, f64) {
-        (self.moments.mean[self.d()], self.moments.sd[self.d()])
+        match self.about.schema.classes {
+            Some(_) => (0.0, 1.0),
+            None => (self.about.moments.mean[self.d()], self.about.moments.sd[self.d()]),
+        }
     }
 
-    /// Inputs, row-major, and targets of the given rows, in the units of the table.
+    /// The given rows, in their order and in the units of the table.
     ///
     /// # Errors
     /// [`Error::Io`] when reading fails, [`Error::Usage`] for a row that there is not.
-    pub fn read(&self, rows: &[usize]) -> Result<(Vec<f64>, Vec<f64>)> {
-        let width = self.d() + 1;
-        let (mut x, mut y) = (Vec::with_capacity(rows.len() * self.d()), Vec::with_capacity(rows.len()));
-        let mut record = vec![0; width * NUMBER];
-        let mut file = self.file.lock().unwrap_or_else(PoisonError::into_inner);
-        for &row in rows {
-            if row >= self.n {
-                return Err(Error::Usage(format!("row {row} of {} in {}", self.n, self.path.display())));
-            }
-            let at = header(width) as u64 + (row * width * NUMBER) as u64;
-            file.seek(SeekFrom::Start(at))
-                .and_then(|_| file.read_exact(&mut record))
-                .map_err(|e| Error::io(&self.path, &e))?;
-            let values = numbers(&record);
-            x.extend(&values[..width - 1]);
-            y.push(values[width - 1]);
+    pub fn read(&self, rows: &[usize]) -> Result<Dataset> {
+        if let Some(row) = rows.iter().find(|row| **row >= self.len()) {
+            return Err(Error::Usage(format!("row {row} of {} in {}", self.len(), self.path.display())));
         }
-        Ok((x, y))
+        let size = self.about.width() * NUMBER;
+        let mut bytes = vec![0; rows.len() * size];
+        let mut file = self.file.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut rest = bytes.as_mut_slice();
+        for run in rows.chunk_by(|before, row| before + 1 == *row) {
+            let (records, others) = rest.split_at_mut(run.len() * size);
+            file.seek(SeekFrom::Start((run[0] * size) as u64))
+                .and_then(|_| file.read_exact(records))
+                .map_err(|e| Error::io(&self.path, &e))?;
+            rest = others;
+        }
+        let (numbers, x, y) = self.about.decode(&numbers(&bytes));
+        let schema = &self.about.schema;
+        Ok(Dataset {
+            x,
+            n: rows.len(),
+            d: self.d(),
+            feature_names: schema.feature_names(),
+            target_name: schema.target.clone(),
+            y: Some(y),
+            rows: numbers,
+            records: rows.to_vec(),
+            dropped: self.about.dropped,
+            columns: None,
+        })
     }
 }
 
-/// Bytes before the rows of `width` numbers.
-fn header(width: usize) -> usize {
-    24 + 2 * NUMBER * width
+/// Gives codes their final values in a file of records, and describes it.
+fn settle(file: &mut File, found: Streamed) -> std::io::Result<About> {
+    let Streamed { schema, codes, rows, dropped } = found;
+    let mut moments = vec![Moments::default(); schema.d() + 1];
+    let mut about = About { schema, rows, dropped, moments: InputScale::identity(0) };
+    let width = about.width();
+    for start in (0..rows).step_by(CHUNK) {
+        let (at, count) = ((start * width * NUMBER) as u64, CHUNK.min(rows - start));
+        let mut records = numbers(&read_at(file, at, count * width * NUMBER)?);
+        for record in records.chunks_exact_mut(width) {
+            let (inputs, target) = record[1..].split_at_mut(width - 2);
+            codes.recode_inputs(inputs);
+            codes.recode_targets(target);
+        }
+        file.seek(SeekFrom::Start(at))?;
+        file.write_all(&records.iter().flat_map(|value| value.to_le_bytes()).collect::<Vec<u8>>())?;
+        let (_, x, y) = about.decode(&records);
+        for (x, y) in x.chunks_exact(moments.len() - 1).zip(&y) {
+            moments.iter_mut().zip(x.iter().chain([y])).for_each(|(moments, value)| moments.add(*value));
+        }
+    }
+    let (mean, sd) = moments.iter().map(|moments| (moments.mean, moments.sd())).unzip();
+    about.moments = InputScale { mean, sd };
+    Ok(about)
+}
+
+fn read_at(file: &mut File, at: u64, bytes: usize) -> std::io::Result<Vec<u8>> {
+    let mut found = vec![0; bytes];
+    file.seek(SeekFrom::Start(at))?;
+    file.read_exact(&mut found)?;
+    Ok(found)
 }
 
 fn numbers(bytes: &[u8]) -> Vec<f64> {

@@ -1,8 +1,15 @@
-//! Which columns of a table are inputs, and which one goes with the rows: their noise, exposure or trials.
+//! Which columns of a table are inputs, which one goes with the rows (their noise, exposure or trials), and how a model sees them.
 
-use crate::data::Dataset;
+use crate::data::{Dataset, InputScale, Schema, TargetScale};
 use crate::error::{Error, Result};
+use crate::likelihoods::Auxiliary;
+use crate::models::Observations;
 use crate::suggest::nearest;
+
+/// Names of the input columns, in the order of the kernel's `dims`.
+pub fn input_names(schema: &Schema, row_column: Option<&str>) -> Vec<String> {
+    schema.feature_names().into_iter().filter(|name| Some(name.as_str()) != row_column).collect()
+}
 
 /// The columns of a table by what a model does with them.
 pub struct Inputs {
@@ -39,5 +46,33 @@ impl Inputs {
         let x = data.x.iter().enumerate().filter(keep).map(|(_, v)| *v).collect();
         let names = data.feature_names.iter().filter(|name| *name != column).cloned().collect();
         Ok(Self { x, names, extra: Some(known) })
+    }
+}
+
+/// The units in which a model sees rows.
+#[derive(Debug, Clone)]
+pub struct Units {
+    pub inputs: InputScale,
+    pub target: TargetScale,
+    /// What goes with the rows.
+    pub auxiliary: Auxiliary,
+}
+
+impl Units {
+    /// Rows with targets as a model sees them.
+    ///
+    /// # Errors
+    /// What the scales report.
+    pub fn observe(&self, inputs: Inputs, data: &Dataset) -> Result<Observations> {
+        let extra = inputs.extra.map(|extra| row_values(self.auxiliary, extra, &self.target));
+        Observations::new(self.inputs.apply(&inputs.x)?, inputs.names.len(), self.target.forward(data)?, extra)
+    }
+}
+
+/// The auxiliary values of rows as a model sees them: standard deviations become variances on the scale of its targets.
+pub fn row_values(auxiliary: Auxiliary, values: Vec<f64>, scale: &TargetScale) -> Vec<f64> {
+    match auxiliary {
+        Auxiliary::NoiseVariance => values.iter().map(|sd| (sd / scale.sd).powi(2)).collect(),
+        Auxiliary::None | Auxiliary::Exposure | Auxiliary::Trials => values,
     }
 }

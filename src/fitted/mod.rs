@@ -6,6 +6,7 @@ mod file;
 mod plan;
 mod regressor;
 mod settings;
+mod stored;
 
 use serde::{Deserialize, Serialize};
 
@@ -21,7 +22,7 @@ use crate::metrics::{Predictive, TargetPrediction};
 use crate::models::Observations;
 use crate::models::posterior::{Marginals, Posterior};
 use crate::train::{History, Observer, TrainConfig};
-use columns::Inputs;
+use columns::{Inputs, row_values};
 
 /// How a model came to be.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -101,14 +102,13 @@ impl Fitted {
     /// [`Error::Data`] when the column of those is missing, [`Error::Shape`] when columns differ.
     pub fn standardise(&self, data: &Dataset) -> Result<(Vec<f64>, Option<Vec<f64>>)> {
         let Inputs { x, extra, .. } = Inputs::of(data, self.settings.row_column.as_deref())?;
-        let extra = extra.map(|extra| plan::row_values(self.model.likelihood(), extra, &self.target_scale));
+        let extra = extra.map(|extra| row_values(self.model.likelihood().auxiliary(), extra, &self.target_scale));
         Ok((self.input_scale.apply(&x)?, extra))
     }
 
     /// Names of the input columns, in the order of the kernel's `dims`.
     pub fn input_names(&self) -> Vec<String> {
-        let extra = self.settings.row_column.as_deref();
-        self.schema.feature_names().into_iter().filter(|name| Some(name.as_str()) != extra).collect()
+        columns::input_names(&self.schema, self.settings.row_column.as_deref())
     }
 
     /// Whether targets are Gaussian given the latent function, so that their distributions have a closed form.

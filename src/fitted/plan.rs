@@ -1,10 +1,12 @@
 //! From a table and settings to a model that is ready to train: what it will cost can be asked before it is paid.
 
+use std::sync::Arc;
 use std::time::Instant;
 
-use super::columns::Inputs;
+use super::columns::{Inputs, Units, input_names};
+use super::stored::{Seen, Stored};
 use super::{ActionPolicy, Fitted, ModelChoice, Regressor, Settings, Summary};
-use crate::data::{Classes, Dataset, InputScale, Schema, TargetScale, TargetTransform};
+use crate::data::{Classes, Dataset, InputScale, RowFile, Schema, TargetScale, TargetTransform};
 use crate::error::{Error, Result};
 use crate::kernels::registry::Registry;
 use crate::kernels::{initial, text};
@@ -21,10 +23,11 @@ use crate::train::{self, Observer, TrainConfig};
 pub struct Plan {
     schema: Schema,
     settings: Settings,
-    input_scale: InputScale,
-    target_scale: TargetScale,
+    units: Units,
     model: Regressor,
+    /// All rows, or a sample of those in a file.
     data: Observations,
+    stored: Option<Stored>,
     warnings: Vec<String>,
 }
 
@@ -44,7 +47,14 @@ impl Plan {
     /// [`Error::Data`] for targets that cannot be used, [`Error::KernelText`] and [`Error::Usage`] for settings that do
     /// not fit.
     pub fn new(schema: Schema, data: &Dataset, settings: Settings, seed: u64, registry: &Registry) -> Result<Self> {
-        let Inputs { x, names, extra } = Inputs::of(data, settings.row_column.as_deref())?;
+        let mut plan = Self::of(schema, data, settings, seed, registry)?;
+        plan.warn(data.n, true);
+        Ok(plan)
+    }
+
+    fn of(schema: Schema, data: &Dataset, settings: Settings, seed: u64, registry: &Registry) -> Result<Self> {
+        let inputs = Inputs::of(data, settings.row_column.as_deref())?;
+        let Inputs { x, names, extra } = &inputs;
         let d = names.len();
         if d == 0 {
             return Err(Error::Data(
@@ -56,7 +66,7 @@ impl Plan {
             other => other,
         };
         let standardise = settings.standardize;
-        let input_scale = if standardise { InputScale::fit(&x, d).map_err(named)? } else { InputScale::identity(d) };
+        let input_scale = if standardise { InputScale::fit(x, d).map_err(named)? } else { InputScale::identity(d) };
         let likelihood = likelihoods::text::parse(&settings.likelihood, schema.classes.as_ref().map(Classes::len))?;
         let gaussian = likelihood.noise().is_some();
         if !gaussian && !matches!(settings.model, ModelChoice::Svgp { .. } | ModelChoice::Swsgp { .. }) {
@@ -81,15 +91,50 @@ impl Plan {
         }
         let targets = data.y.as_deref().unwrap_or_default();
         likelihood.check(Targets { y: targets, extra: extra.as_deref() }, Some(&data.rows))?;
-        let mut warnings = likelihood.warnings(Targets { y: targets, extra: extra.as_deref() });
-        let extra = extra.map(|extra| row_values(&*likelihood, extra, &target_scale));
-        let observations = Observations::new(input_scale.apply(&x)?, d, target_scale.forward(data)?, extra)?;
+        let warnings = likelihood.warnings(Targets { y: targets, extra: extra.as_deref() });
+        let units = Units { inputs: input_scale, target: target_scale, auxiliary: likelihood.auxiliary() };
+        let observations = ordered(units.observe(inputs, data)?, &settings.model)?;
+        let model = build(&settings, likelihood, &observations, &units, seed, registry)?;
+        Ok(Self { schema, settings, units, model, data: observations, stored: None, warnings })
+    }
 
-        warnings.extend(constants(&observations, &names, &data.target_name));
-        warnings.extend(crowded(&settings.model, observations.n()));
-        let observations = ordered(observations, &settings.model)?;
-        let model = build(&settings, likelihood, &observations, &input_scale, &target_scale, seed, registry)?;
-        Ok(Self { schema, settings, input_scale, target_scale, model, data: observations, warnings })
+    /// Prepares a model of minibatches for `rows` of a file, whatever of them fits in memory; what is chosen from data before the
+    /// training (scales, inducing inputs, initial values) is chosen from 65,536 of them.
+    ///
+    /// # Errors
+    /// As [`new`](Self::new); [`Error::Usage`] for models that take all rows at once.
+    pub fn from_file(
+        file: Arc<RowFile>,
+        rows: Vec<usize>,
+        settings: Settings,
+        seed: u64,
+        registry: &Registry,
+    ) -> Result<Self> {
+        if settings.model.batch() == usize::MAX {
+            let model = settings.model.kind();
+            return Err(Error::Usage(format!(
+                "the {model} model takes all rows at once; with rows in a file choose `--model svgp` or `--model swsgp`"
+            )));
+        }
+        let stored = Stored { file, rows, row_column: settings.row_column.clone() };
+        let sample = stored.sample(seed)?;
+        let mut plan = Self::of(stored.file.schema().clone(), &sample, settings, seed, registry)?;
+        let whole = sample.n == stored.rows.len();
+        if !whole {
+            stored.check(plan.model.likelihood(), &plan.units)?;
+        }
+        plan.warn(stored.rows.len(), whole);
+        plan.stored = Some(stored);
+        Ok(plan)
+    }
+
+    /// Says what looks wrong for so many rows; of what is constant only where the data are all of them.
+    fn warn(&mut self, rows: usize, whole: bool) {
+        if whole {
+            let names = input_names(&self.schema, self.settings.row_column.as_deref());
+            self.warnings.extend(constants(&self.data, &names, &self.schema.target));
+        }
+        self.warnings.extend(crowded(&self.settings.model, rows));
     }
 
     /// The model as it will start.
@@ -120,21 +165,17 @@ impl Plan {
     /// What training reports.
     pub fn train(mut self, config: &TrainConfig, observers: &mut [&mut dyn Observer]) -> Result<Fitted> {
         let compute = self.settings.compute;
-        let outcome = self.model.train(&self.settings.model, compute, &self.data, config, observers)?;
-        let Self { schema, settings, input_scale, target_scale, model, data, mut warnings } = self;
+        let seen = self.stored.as_ref().map(|stored| Seen { stored, units: &self.units });
+        let rows = seen.as_ref().map_or(&self.data as &dyn Rows, |seen| seen);
+        let count = rows.count();
+        let outcome = self.model.train(&self.settings.model, compute, (&self.data, rows), config, observers)?;
+        let Self { schema, settings, units, model, data, mut warnings, .. } = self;
         warnings.extend(diagnose::warnings(&model, &data));
-        let summary = summarise(&outcome, config, data.n(), warnings);
+        let summary = summarise(&outcome, config, count, warnings);
         let posterior = model.posterior(compute, data.clone())?;
         let data = if model.predicts_from_data() { data } else { some(&data)? };
+        let Units { inputs: input_scale, target: target_scale, .. } = units;
         Ok(Fitted { schema, settings, input_scale, target_scale, model, summary, data, posterior })
-    }
-}
-
-/// The auxiliary values of rows as a model sees them: standard deviations become variances on the scale of its targets.
-pub(super) fn row_values(likelihood: &dyn Likelihood, values: Vec<f64>, scale: &TargetScale) -> Vec<f64> {
-    match likelihood.auxiliary() {
-        Auxiliary::NoiseVariance => values.iter().map(|sd| (sd / scale.sd).powi(2)).collect(),
-        Auxiliary::None | Auxiliary::Exposure | Auxiliary::Trials => values,
     }
 }
 
@@ -161,18 +202,17 @@ fn build(
     settings: &Settings,
     likelihood: Box<dyn Likelihood>,
     data: &Observations,
-    input_scale: &InputScale,
-    target_scale: &TargetScale,
+    Units { inputs, target, .. }: &Units,
     seed: u64,
     registry: &Registry,
 ) -> Result<Regressor> {
     let mut kernel = text::parse(&settings.kernel, data.d, registry)?;
-    kernel.set_units(&input_scale.sd, target_scale.sd);
+    kernel.set_units(&inputs.sd, target.sd);
     initial::initialise(&mut kernel, &data.x, data.d);
     let mut mean = Mean::named(&settings.mean, data.d)?;
-    mean.set_units(&input_scale.sd, target_scale.mean, target_scale.sd);
+    mean.set_units(&inputs.sd, target.mean, target.sd);
     let mut model = Regressor::new(&settings.model, likelihood, kernel, mean, data, seed)?;
-    model.start(data, target_scale.sd);
+    model.start(data, target.sd);
     for (name, values) in &settings.init {
         for parameter in model.find_mut(name)? {
             parameter.give(values)?;

@@ -12,6 +12,7 @@ use crate::means::Mean;
 use crate::models::cagp::{Actions, Cagp, IterativeCagp, SavedPosterior};
 use crate::models::exact::ExactGp;
 use crate::models::inducing::{self, Choice};
+use crate::models::minibatch::Rows;
 use crate::models::sgpr::Sgpr;
 use crate::models::svgp::{Covariance, Svgp};
 use crate::models::swsgp::Swsgp;
@@ -219,7 +220,7 @@ impl Regressor {
         start(gaussian, std::iter::empty(), targets, target_sd);
     }
 
-    /// Trains the model: on minibatches where it can.
+    /// Trains the model: on minibatches of `rows` where it can, else on all of `data`.
     ///
     /// # Errors
     /// What training reports.
@@ -227,16 +228,16 @@ impl Regressor {
         &mut self,
         choice: &ModelChoice,
         compute: Compute,
-        data: &Observations,
+        (data, rows): (&Observations, &dyn Rows),
         config: &TrainConfig,
         observers: &mut [&mut dyn Observer],
     ) -> Result<Outcome> {
         match (self, choice) {
             (Self::Svgp(model), ModelChoice::Svgp { batches, .. }) => {
-                minibatch::fit(model, compute, data, batches, config, observers)
+                minibatch::fit(model, compute, rows, batches, config, observers)
             }
             (Self::Swsgp(model), ModelChoice::Swsgp { batches, .. }) => {
-                minibatch::fit(model, compute, data, batches, config, observers)
+                minibatch::fit(model, compute, rows, batches, config, observers)
             }
             (model, _) => fit::fit(model, compute, data, config, observers),
         }

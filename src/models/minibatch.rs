@@ -72,16 +72,17 @@ impl Rows for Observations {
     }
 }
 
-/// Standardised, target included.
+/// Standardised, the target included unless it holds classes.
 impl Rows for RowFile {
     fn count(&self) -> usize {
         self.len()
     }
 
     fn gather(&self, rows: &[usize]) -> Result<Observations> {
-        let (x, y) = self.read(rows)?;
+        let data = self.read(rows)?;
         let (mean, sd) = self.target_moments();
-        Observations::new(self.input_scale().apply(&x)?, self.d(), y.iter().map(|y| (y - mean) / sd).collect(), None)
+        let y = data.y.iter().flatten().map(|y| (y - mean) / sd).collect();
+        Observations::new(self.input_scale().apply(&data.x)?, self.d(), y, None)
     }
 }
 

@@ -185,6 +185,33 @@ fn every_model_predicts_the_same_from_its_file_and_after_an_interruption() {
 }
 
 #[test]
+fn rows_in_a_file_train_the_model_that_rows_in_memory_do() {
+    let folder = Folder::with_tables();
+    classes(&folder);
+    let tables: [(&str, &[&str]); 2] = [("ok.csv", &["--model", "svgp"]), ("classes.csv", &["--holdout", "0.2"])];
+    for (table, options) in tables {
+        let train = |steps: &str, rows: &[&str]| {
+            let fit = ["fit", table, "--inducing", "8", "--batch", "10", "--steps", steps, "-o", "m.cagey"];
+            folder.ok(&[&fit[..], options, rows].concat());
+            folder.ok(&["predict", "m.cagey", "new.csv"])
+        };
+        let held = train("20", &[]);
+        assert_eq!(held, train("20", &["--rows-file", "t.rows"]), "{table}");
+        assert_ne!(held, train("9", &["--rows-file", "t.rows", "--checkpoint", "state"]), "{table}");
+        assert_eq!(held, train("20", &["--rows-file", "t.rows", "--resume", "state"]), "{table}");
+    }
+    for (options, words) in [
+        (&["--rows-file", "u.rows", "--model", "sgpr"][..], &["--rows-file", "--model svgp"][..]),
+        (&["--rows-file", "ok.csv"], &["overwrite", "ok.csv"]),
+        (&["--rows-file", "kept.cagey"], &["overwrite", "kept.cagey"]),
+        (&["--rows-file", "t.rows", "--split-mask", "ok.csv"], &["--split-mask"]),
+    ] {
+        folder.refuses(2, options, words);
+    }
+    folder.refuses(1, &["--rows-file", "no/t.rows"], &["no/t.rows"]);
+}
+
+#[test]
 fn candidates_are_compared_on_the_same_rows() {
     let folder = Folder::with_tables();
     let common = ["compare", "ok.csv", "--steps", "20", "--actions", "8", "--inducing", "8"];

@@ -320,7 +320,7 @@ fn rows_on_disk_train_the_model_that_rows_in_memory_do() {
     let folder = tempfile::tempdir().unwrap();
     let table = folder.path().join("t.csv");
     std::fs::write(&table, format!("x,y\n{}", (0..90).map(row).collect::<String>())).unwrap();
-    let (_, rows) = RowFile::create(table, &ReadOptions::default(), folder.path().join("t.rows")).unwrap();
+    let rows = RowFile::create(table, &ReadOptions::default(), folder.path().join("t.rows")).unwrap();
     let whole = rows.gather(&(0..90).collect::<Vec<_>>()).unwrap();
     let moments = |values: &[f64]| {
         let mean = values.iter().sum::<f64>() / 90.0;
