@@ -37,6 +37,9 @@ struct Options {
     /// Tell odd from even digits of MNIST
     #[arg(long)]
     mnist: bool,
+    /// Leave out rows with an input that is further from its median than so many median absolute deviations
+    #[arg(long)]
+    within: Option<f64>,
     /// Splits from number 0 up
     #[arg(long, default_value_t = 1)]
     splits: u64,
@@ -213,7 +216,10 @@ fn load(options: &Options, split: u64) -> Result<(Schema, Dataset, Dataset)> {
         return Ok((schema, train, test));
     }
     let set = &options.set;
-    let (schema, data) = read_training(folder.join(format!("{set}.csv.gz")), &ReadOptions::default())?;
+    let (schema, mut data) = read_training(folder.join(format!("{set}.csv.gz")), &ReadOptions::default())?;
+    if let Some(most) = options.within {
+        data = data.subset(&near(&data, most));
+    }
     let masks = folder.join("splits").join(format!("{set}.csv.gz"));
     let split = if masks.exists() {
         Split::from_mask_file(masks, Some(&format!("split{split}")), &data)?
@@ -221,6 +227,24 @@ fn load(options: &Options, split: u64) -> Result<(Schema, Dataset, Dataset)> {
         Split::random(data.n, 0.1, split)?
     };
     Ok(divided(schema, &data, &split))
+}
+
+/// The rows whose inputs are all within `most` median absolute deviations of their medians, where these deviate.
+fn near(data: &Dataset, most: f64) -> Vec<usize> {
+    let median = |mut values: Vec<f64>| {
+        values.sort_unstable_by(f64::total_cmp);
+        values[values.len() / 2]
+    };
+    let column = |j: usize| data.x[j..].iter().step_by(data.d);
+    let bounds: Vec<(f64, f64)> = (0..data.d)
+        .map(|j| {
+            let middle = median(column(j).copied().collect());
+            let deviation = median(column(j).map(|x| (x - middle).abs()).collect());
+            (middle, if deviation > 0.0 { most * deviation } else { f64::INFINITY })
+        })
+        .collect();
+    let inside = |row: &[f64]| row.iter().zip(&bounds).all(|(x, (middle, reach))| (x - middle).abs() <= *reach);
+    (0..data.n).filter(|&i| inside(data.row(i))).collect()
 }
 
 fn divided(schema: Schema, data: &Dataset, split: &Split) -> (Schema, Dataset, Dataset) {

@@ -1,5 +1,6 @@
 //! A model together with the data it was fitted to: from a table to predictions in its own units, and to one file.
 
+mod advice;
 mod columns;
 mod conditioned;
 mod file;

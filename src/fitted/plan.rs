@@ -3,6 +3,7 @@
 use std::sync::Arc;
 use std::time::Instant;
 
+use super::advice;
 use super::columns::{Inputs, Units, input_names};
 use super::stored::{Seen, Stored};
 use super::{ActionPolicy, Fitted, ModelChoice, Regressor, Settings, Summary};
@@ -130,11 +131,12 @@ impl Plan {
 
     /// Says what looks wrong for so many rows; of what is constant only where the data are all of them.
     fn warn(&mut self, rows: usize, whole: bool) {
+        let names = input_names(&self.schema, self.settings.row_column.as_deref());
         if whole {
-            let names = input_names(&self.schema, self.settings.row_column.as_deref());
-            self.warnings.extend(constants(&self.data, &names, &self.schema.target));
+            self.warnings.extend(advice::constants(&self.data, &names, &self.schema.target));
         }
-        self.warnings.extend(crowded(&self.settings.model, rows));
+        self.warnings.extend(advice::outliers(&self.data, &names, &self.units.inputs));
+        self.warnings.extend(advice::crowded(&self.settings.model, rows));
     }
 
     /// The model as it will start.
@@ -234,42 +236,6 @@ fn build(
         }
     }
     Ok(model)
-}
-
-/// Rows for each inducing input of SWSGP below which its intervals were seen to be too narrow.
-const ROWS_PER_INDUCING: usize = 16;
-
-/// Says when SWSGP has many inducing inputs for the rows: what holds them to the prior is shared among few neighbours.
-fn crowded(model: &ModelChoice, rows: usize) -> Option<String> {
-    let ModelChoice::Swsgp { inducing, neighbours, divergence, .. } = *model else { return None };
-    let (most, once) = ((rows / ROWS_PER_INDUCING).max(1), inducing as f64 / neighbours as f64);
-    (inducing > most && divergence < 0.5 * once).then(|| {
-        format!(
-            "{inducing} inducing inputs are many for {rows} rows: a sparse within sparse GP with {neighbours} neighbours becomes \
-             overconfident. Hold them to the prior with `--divergence {once:.0}`, try `--inducing {most}`, or compare with \
-             `--model svgp`"
-        )
-    })
-}
-
-/// Says which inputs are constant, and whether the target is: nothing can be learned from them.
-fn constants(data: &Observations, names: &[String], target: &str) -> Vec<String> {
-    let constant = |mut values: Box<dyn Iterator<Item = &f64> + '_>| {
-        let first = values.next();
-        values.all(|value| Some(value) == first)
-    };
-    let mut found = Vec::new();
-    if data.n() == 1 {
-        return vec!["there is one row of data: the model knows its value and nothing of the noise".into()];
-    }
-    if constant(Box::new(data.y.iter())) {
-        found.push(format!("the target `{target}` is constant: error bars rest on no data"));
-    }
-    let columns = (0..data.d).filter(|column| constant(Box::new(data.x[*column..].iter().step_by(data.d))));
-    found.extend(columns.map(|column| {
-        format!("the input `{}` is constant and tells nothing: leave it out with `--features`", names[column])
-    }));
-    found
 }
 
 fn summarise(outcome: &train::Outcome, config: &TrainConfig, rows: usize, warnings: Vec<String>) -> Summary {

@@ -405,6 +405,16 @@ fn tables_that_can_hardly_be_fitted() {
     fit("contradictions", "x,y\n".to_owned() + &"1,2\n1,3\n".repeat(10));
     assert!(fit("flat", table(&["x", "y"], 20, |i| vec![position(i), 5.0])).contains("`y` is constant"));
     assert!(fit("idle", table(&["c", "x", "y"], 20, |i| vec![7.0, position(i), wave(i)])).contains("`c` is constant"));
+    let spiked =
+        |rows: usize, spike: f64| table(&["x", "y"], rows, |i| vec![if i == 7 { spike } else { position(i) }, wave(i)]);
+    let warned = fit("spiked", spiked(120, 654_321.0));
+    assert!(
+        ["`x` has a value of 654321,", "11 standard deviations", "99 %"].iter().all(|w| warned.contains(w)),
+        "{warned}"
+    );
+    assert!(!fit("spread", spiked(120, 15.0)).contains("`x` has a value"));
+    let rare = table(&["r", "x", "y"], 120, |i| vec![f64::from(u8::from(i == 7)), position(i), wave(i)]);
+    assert!(!fit("rare", rare).contains("has a value"), "a rare category is no outlier");
     fit("idle all", table(&["c", "y"], 20, |i| vec![7.0, wave(i)]));
     fit("still", table(&["c", "y"], 20, |_| vec![7.0, 1.0]));
     fit("huge", table(&["x", "y"], 20, |i| vec![1e140 * position(i), 1e140 * wave(i)]));
