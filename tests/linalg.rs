@@ -4,7 +4,7 @@ use std::f64::consts::TAU;
 
 use burn::tensor::{DType, Device, Tensor, TensorData};
 use cagey::Error;
-use cagey::linalg::dense::{congruence, solve, view, view_mut};
+use cagey::linalg::dense::{congruence, product, solve, view, view_mut};
 use cagey::linalg::real::Real;
 use cagey::linalg::{
     Factor, Projected, cholesky, cholesky_solve, eigh, inv_quad_logdet, jitter, logdet_from_cholesky, loo_nll,
@@ -926,4 +926,15 @@ fn marginals_of_a_diagonal_root_are_those_of_its_matrix() {
             close(&all(marginals(a.clone(), mean.clone(), matrix(&full, [m, m]), single).unwrap()), &want, tolerance);
         }
     }
+}
+
+#[test]
+fn products_with_transposed_factors() {
+    let (m, n, k) = (131, 150, 4500);
+    let (a, b, c) = (numbers(k * m, 1), numbers(k * n, 2), numbers(m * n, 3));
+    let mut got = c.clone();
+    product::add(view_mut(&mut got, n), view(&a, m).transpose(), view(&b, n), -0.5);
+    let entry = |e: usize| c[e] - 0.5 * (0..k).map(|l| a[l * m + e / n] * b[l * n + e % n]).sum::<f64>();
+    let off = (0..m * n).map(|e| (got[e] - entry(e)).abs()).fold(0.0, f64::max);
+    assert!(off < 1e-10, "{off}");
 }

@@ -5,7 +5,7 @@ mod common;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-use burn::tensor::{DType, Tensor};
+use burn::tensor::{DType, Int, Tensor, TensorData};
 use cagey::Result;
 use cagey::device::{Compute, DeviceKind, Precision};
 use cagey::kernels::form::Form;
@@ -13,7 +13,7 @@ use cagey::kernels::{Kernel, linear, stationary};
 use cagey::linalg::{Projected, cholesky, solve_lower, unpack_lower};
 use cagey::params::{Parameter, Parameters};
 use cagey::products::lanes::{Instructions, limit};
-use cagey::products::{self, Accumulated, BlockSparse, tiled};
+use cagey::products::{self, Accumulated, BlockSparse, Neighbours, tiled};
 use cagey::scope::{Scope, to_f64};
 use common::assert_close;
 use proptest::prelude::*;
@@ -512,4 +512,112 @@ fn whitened_marginals_name_what_does_not_fit() {
     };
     assert!(run(&[0.0; 3], &[1.0; 3]).contains('q'));
     assert!(run(&[0.0; 2], &[1.0; 4]).contains("triangle or diagonal of order 2"));
+}
+
+/// Of ascending places a list for each of `rows` rows: different ones, in no order.
+fn lists(rows: usize, of: usize, each: usize) -> Arc<Neighbours> {
+    let step = (2..).find(|step| of % step != 0).unwrap_or(1);
+    let index = |row: usize, k: usize| ((row * 3 + k * step) % of) as u32;
+    Arc::new(Neighbours { indices: (0..rows).flat_map(|row| (0..each).map(move |k| index(row, k))).collect(), each })
+}
+
+/// The marginals of rows with neighbours by a graph of dense algebra, for q with mean `m` and covariance `s [u, u]`.
+fn local_by_graph(
+    kernel: &Kernel,
+    scope: &Scope,
+    x: &[Tensor<2>; 2],
+    m: &Tensor<1>,
+    s: &Tensor<2>,
+    of: &Neighbours,
+) -> Tensor<1> {
+    let (rows, h) = (x[0].dims()[0], of.each);
+    let eye = Tensor::<2>::eye(h, scope.device()).cast(m.dtype());
+    let log_det = |lower: Tensor<2>| (lower * eye.clone()).sum_dim(1).log().sum() * 2.0;
+    let (mut shifts, mut changes, mut divergences) = (Vec::new(), Vec::new(), Vec::new());
+    for row in 0..rows {
+        let places: Vec<i32> = of.of(row).iter().map(|&j| j as i32).collect();
+        let places = Tensor::<1, Int>::from_data(TensorData::new(places, [h]), scope.device());
+        let z = x[1].clone().select(0, places.clone());
+        let m = m.clone().select(0, places.clone()).reshape([h, 1]);
+        let s = s.clone().select(0, places.clone()).select(1, places);
+        let lower = cholesky(kernel.gram(scope, &z).unwrap(), "K").unwrap();
+        let a = solve_lower(lower.clone(), kernel.cross(scope, &z, &x[0].clone().narrow(0, row, 1)).unwrap()).unwrap();
+        let inverse = solve_lower(lower.clone(), eye.clone()).unwrap();
+        let weights = inverse.clone().transpose().matmul(a.clone());
+        let (shift, solved) = (weights.clone() * m.clone(), inverse.clone().matmul(m));
+        let change = (weights.clone() * s.clone().matmul(weights)).sum() - (a.clone() * a).sum();
+        let trace = (inverse.clone().matmul(s.clone()) * inverse).sum() - h as f64;
+        let logs = log_det(lower) - log_det(cholesky(s, "S").unwrap());
+        shifts.push(shift.sum());
+        changes.push(change);
+        divergences.push((trace + (solved.clone() * solved).sum() + logs) * 0.5);
+    }
+    Tensor::cat([shifts, changes, divergences].concat(), 0)
+}
+
+#[test]
+fn local_marginals_of_every_kernel() {
+    let (u, d) = (23, 3);
+    let kernels = KERNELS.iter().filter(|text| !text.contains("_norm")).map(|text| (*text, 9, 4));
+    // Enough pairs for several tiles a thread.
+    for (text, b, h) in kernels.chain([("rq(alpha=0.7, lengthscale=ard)", 150, 11), ("rbf() + linear()", 5, 1)]) {
+        let kernel = Kernel::parse(&format!("{text} + white(variance=0.3)"), d).unwrap();
+        let neighbours = lists(b, u, h);
+        for (what, count) in [("full", u), ("diagonal", 1)] {
+            let inputs = [
+                ("x", noise(2, b * d), [b, d]),
+                ("z", noise(1, u * d), [u, d]),
+                ("mean", noise(5, u), [1, u]),
+                ("root", noise(8, count * u), [count, u]),
+            ];
+            // S, and what the product takes of it.
+            let spread = |scope: &Scope, root: &Tensor<2>| {
+                let eye = Tensor::<2>::eye(u, scope.device()).cast(root.dtype());
+                if count == 1 {
+                    let variances = root.clone() * root.clone() + 0.5;
+                    return (eye * variances.clone(), flatten(variances));
+                }
+                let full = root.clone().transpose().matmul(root.clone()) * 0.1 + eye;
+                (full.clone(), flatten(full))
+            };
+            let got = outcome(&kernel, Precision::F64, &inputs, BUDGET, |scope, x| {
+                let q = Tensor::cat(vec![flatten(x[2].clone()), spread(scope, &x[3]).1], 0);
+                products::local(&kernel, scope, &x[0], &x[1], q, neighbours.clone()).unwrap()
+            });
+            let want = outcome(&kernel, Precision::F64, &inputs, BUDGET, |scope, x| {
+                let (mean, (s, _)) = (flatten(x[2].clone()), spread(scope, &x[3]));
+                local_by_graph(&kernel, scope, &[x[0].clone(), x[1].clone()], &mean, &s, &neighbours)
+            });
+            got.assert_near(&want, &format!("local marginals, {kernel}, {what} S"), 1e-9);
+        }
+    }
+}
+
+#[test]
+fn moments_of_every_kernel() {
+    let (n, m, d) = (37, 9, 3);
+    for text in KERNELS.iter().filter(|text| !text.contains("_norm")) {
+        let kernel = Kernel::parse(&format!("{text} + white(variance=0.3)"), d).unwrap();
+        let inputs = [
+            ("x", noise(2, n * d), [n, d]),
+            ("z", noise(1, m * d), [m, d]),
+            ("s", noise(3, n).iter().map(|s| 2.0 + s).collect(), [n, 1]),
+            ("t", noise(4, n), [n, 1]),
+        ];
+        let want = outcome(&kernel, Precision::F64, &inputs, BUDGET, |scope, x| {
+            let lower = cholesky(kernel.gram(scope, &x[1]).unwrap(), "K_ZZ").unwrap();
+            let a = solve_lower(lower, kernel.cross(scope, &x[1], &x[0]).unwrap()).unwrap() * x[2].clone().transpose();
+            let (square, along) = (a.clone().matmul(a.clone().transpose()), a.matmul(x[3].clone()));
+            Tensor::cat(vec![flatten(square), flatten(along)], 0)
+        });
+        // All of A fits; chunks of a few rows do; one sum does.
+        for budget in [BUDGET, 2000, 1] {
+            let got = outcome(&kernel, Precision::F64, &inputs, budget, |scope, x| {
+                let [s, t] = [2, 3].map(|i: usize| flatten(x[i].clone()));
+                let (square, along) = products::moments(&kernel, scope, &x[0], &x[1], &s, &t).unwrap();
+                Tensor::cat(vec![flatten(square), along], 0)
+            });
+            got.assert_near(&want, &format!("moments, {kernel}, budget {budget}"), 1e-10);
+        }
+    }
 }

@@ -2,9 +2,9 @@
 
 use std::path::Path;
 
-use cagey::Result;
 use cagey::data::{Dataset, ReadOptions, RowFile, Schema, TargetKind, read_training};
 use cagey::likelihoods::text::{Inferred, Sight, infer};
+use cagey::{Error, Result};
 use clap::Args;
 
 use super::data::{Reading, note_dropped};
@@ -43,6 +43,20 @@ impl Columns {
         let file = RowFile::create(path, &self.options(reading, model), rows)?;
         note_dropped(file.dropped());
         Ok(file)
+    }
+
+    /// Refuses a choice of columns where they are chosen already.
+    pub fn refuse(&self) -> Result<()> {
+        match self {
+            Self { target: None, features: None, one_hot: false, categorical, dates: false } if categorical.is_empty() => {
+                Ok(())
+            }
+            _ => Err(Error::Usage(
+                "a file of rows has its target and inputs already: leave out --target, --features, --one-hot, --categorical and \
+                 --dates, or make it anew from its table"
+                    .into(),
+            )),
+        }
     }
 
     fn options(&self, reading: &Reading, model: &ModelOptions) -> ReadOptions {

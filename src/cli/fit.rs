@@ -1,8 +1,8 @@
 //! `cagey fit`
 
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 
-use cagey::data::{Dataset, Schema};
+use cagey::data::{Dataset, RowFile, Schema};
 use cagey::fitted::{Plan, Settings};
 use cagey::kernels::registry::Registry;
 use cagey::train::{Log, Observer, Progress, TrainConfig};
@@ -28,7 +28,7 @@ Examples:
   cagey fit data.csv --restarts 5 --prior \"noise=halfcauchy(1)\" -o model.cagey"
 )]
 pub struct Fit {
-    /// Table: CSV or TSV (also gzipped), NPY, Parquet; `-` for standard input
+    /// Table: CSV or TSV (also gzipped), NPY, Parquet, or what --rows-file made of one; `-` for standard input
     data: PathBuf,
     /// Where to write the model
     #[arg(short, long, value_name = "FILE", default_value = "model.cagey")]
@@ -43,8 +43,8 @@ pub struct Fit {
     columns: Columns,
     #[command(flatten, next_help_heading = "Table")]
     reading: Reading,
-    /// Keep the rows in this file, made from the table, instead of in memory; for svgp (then the default) and swsgp
-    #[arg(long, value_name = "FILE", help_heading = "Table", conflicts_with = "split_mask")]
+    /// Keep the rows but the held-out ones in this file, made from the table, instead of in memory; for svgp (then the default) and swsgp
+    #[arg(long, value_name = "FILE", help_heading = "Table")]
     rows_file: Option<PathBuf>,
     #[command(flatten, next_help_heading = "Held-out rows")]
     splitting: Splitting,
@@ -58,10 +58,8 @@ impl Fit {
     /// Reads, fits, scores held-out rows, saves.
     pub fn run(self) -> Result<()> {
         self.check_outputs()?;
-        let Prepared { plan, config, test } = match &self.rows_file {
-            Some(file) => self.on_disk(file)?,
-            None => self.in_memory()?,
-        };
+        let on_disk = self.rows_file.is_some() || RowFile::recognised(&self.data);
+        let Prepared { plan, config, test } = if on_disk { self.on_disk()? } else { self.in_memory()? };
         let (mut progress, mut log) = (Progress::new(), self.log_every.map(Log::stderr));
         let mut observers: Vec<&mut dyn Observer> = vec![&mut progress];
         observers.extend(log.as_mut().map(|log| log as &mut dyn Observer));
@@ -107,22 +105,40 @@ impl Fit {
         Ok(Prepared { plan, config, test })
     }
 
-    fn on_disk(&self, file: &Path) -> Result<Prepared> {
+    /// From rows in a file: the one given, or one made of the table.
+    fn on_disk(&self) -> Result<Prepared> {
         let name = self.model.model.unwrap_or(ModelName::Svgp);
         if !matches!(name, ModelName::Svgp | ModelName::Swsgp) {
-            return Err(Error::Usage("--rows-file is for models of minibatches: choose --model svgp or swsgp".into()));
+            return Err(Error::Usage(
+                "rows in a file are for models of minibatches: choose --model svgp or swsgp".into(),
+            ));
+        }
+        if self.splitting.split_mask.is_some() {
+            return Err(Error::Usage(
+                "--split-mask is for tables in memory; choose --holdout or --holdout-last".into(),
+            ));
         }
         let model = self.model.with(Some(name), &self.model.kernel);
-        let rows = self.columns.store(&self.data, &self.reading, &self.model, file)?;
+        let rows = match &self.rows_file {
+            Some(file) => self.columns.store(&self.data, &self.reading, &self.model, file)?,
+            None => {
+                self.columns.refuse()?;
+                RowFile::open(&self.data)?
+            }
+        };
         let (train, test) = match self.splitting.by_share(rows.len())? {
             Some(split) => (split.train, Some(rows.read(&split.test)?)),
             None => ((0..rows.len()).collect(), None),
         };
-        let (mut fingerprint, mut y) = (Fingerprint::default(), Vec::with_capacity(train.len()));
-        for part in train.chunks(PART) {
-            let data = rows.read(part)?;
-            fingerprint.add(&data);
-            y.extend(data.y.into_iter().flatten());
+        // What is chosen from a sample makes another training of the same rows.
+        let mut fingerprint = Fingerprint(Sha256::new_with_prefix("rows in a file"));
+        train.chunks(PART).try_for_each(|part| rows.read(part).map(|data| fingerprint.add(&data)))?;
+        let mut y = Vec::new();
+        if model.likelihood.is_none() && rows.schema().classes.is_none() {
+            let all: Vec<usize> = (0..rows.len()).collect();
+            for part in all.chunks(PART) {
+                y.extend(rows.read(part)?.y.into_iter().flatten());
+            }
         }
         let settings = settings(&model, rows.schema(), &y)?;
         let config = self.begin(rows.schema(), &settings, (train.len(), test.as_ref()), fingerprint)?;

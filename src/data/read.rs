@@ -12,7 +12,7 @@ use super::schema::{Column, Encoding, Schema};
 use super::selection::{has_names, locate, select};
 use super::source::open;
 use super::table::{Layout, Table};
-use crate::{Error, Result};
+use crate::Result;
 
 /// Reads training data and finds out how each column is to be encoded.
 ///
@@ -84,36 +84,78 @@ impl Training {
     }
 }
 
-/// Gives each complete row of a table to `take`, which holds what it wants: its number in the file, and one value a feature
-/// and, last, the target, with codes of categories and classes by first appearance.
+/// Gives each complete row of a table to `take`, which holds what it wants: its place, and one value a feature and, last, the target, with
+/// codes of categories and classes by first appearance.
 ///
 /// # Errors
 /// As [`read_training`]; what `take` reports.
 pub(super) fn stream_training(
     path: &Path,
     options: &ReadOptions,
-    mut take: impl FnMut(usize, &[f64]) -> Result<()>,
+    mut take: impl FnMut(Place, &[f64]) -> Result<()>,
 ) -> Result<Streamed> {
     let mut training = Training::open(path, options)?;
     let Training { table, inputs, output } = &mut training;
-    let (mut values, mut rows, mut dropped) = (Vec::with_capacity(inputs.len() + 1), 0, 0);
-    while let Some(row) = table.advance()? {
-        if options.missing == Missing::Drop && has_missing(&**table, inputs, Some(output))? {
-            dropped += 1;
-            continue;
-        }
+    let (mut walk, mut values) = (Walk::default(), Vec::with_capacity(inputs.len() + 1));
+    while let Some(place) = walk.next(&mut **table, inputs, Some(output), options.missing)? {
         values.clear();
         for reader in inputs.iter_mut().chain([&mut output.reader]) {
-            values.push(reader.read(&**table, row)?);
+            values.push(reader.read(&**table, place.row)?);
         }
-        take(row, &values)?;
-        rows += 1;
+        take(place, &values)?;
     }
-    if rows == 0 {
-        return Err(no_rows(table.layout(), dropped));
-    }
+    let Walk { seen, dropped } = walk.end(table.layout())?;
     let (schema, codes) = training.finish();
-    Ok(Streamed { schema, codes, rows, dropped })
+    Ok(Streamed { schema, codes, rows: seen - dropped, dropped })
+}
+
+/// Where a row lies in its file.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Place {
+    /// Its number, from 1: a line of a text file, header included.
+    pub(super) row: usize,
+    /// Its position among the rows of data, from 0.
+    pub(super) record: usize,
+}
+
+/// A walk over the rows of a table that are used.
+#[derive(Debug, Default)]
+struct Walk {
+    seen: usize,
+    dropped: usize,
+}
+
+impl Walk {
+    /// Steps to the next row that is used.
+    fn next(
+        &mut self,
+        table: &mut dyn Table,
+        inputs: &[ColumnReader],
+        output: Option<&Output>,
+        missing: Missing,
+    ) -> Result<Option<Place>> {
+        while let Some(row) = table.advance()? {
+            self.seen += 1;
+            if missing == Missing::Drop && has_missing(table, inputs, output)? {
+                self.dropped += 1;
+                continue;
+            }
+            return Ok(Some(Place { row, record: self.seen - 1 }));
+        }
+        Ok(None)
+    }
+
+    /// Refuses a table without a row to use.
+    fn end(self, layout: &Layout) -> Result<Self> {
+        match (self.seen, self.seen - self.dropped) {
+            (0, _) => Err(layout.error("there is a header but no row of data")),
+            (n, 0) => {
+                Err(layout
+                    .error(format!("all {n} rows have missing values; leave out columns with `--features` instead")))
+            }
+            _ => Ok(self),
+        }
+    }
 }
 
 /// What a table turned out to be when its last row had passed by.
@@ -229,13 +271,8 @@ fn collect(
     let mut y = output.is_some().then(Vec::new);
     let mut data = Dataset::default();
     let mut kept = options.keep.then(|| Kept { names: table.layout().names.clone(), records: Vec::new() });
-    let mut seen = 0;
-    while let Some(row) = table.advance()? {
-        seen += 1;
-        if options.missing == Missing::Drop && has_missing(table, inputs, output.as_deref())? {
-            data.dropped += 1;
-            continue;
-        }
+    let mut walk = Walk::default();
+    while let Some(Place { row, record }) = walk.next(table, inputs, output.as_deref(), options.missing)? {
         for reader in inputs.iter_mut() {
             values.push(reader.read(table, row)?);
         }
@@ -247,22 +284,13 @@ fn collect(
             }
         }
         data.rows.push(row);
-        data.records.push(seen - 1);
+        data.records.push(record);
         if let Some(kept) = kept.as_mut() {
             kept.records.push(text(table)?);
         }
     }
-    if data.rows.is_empty() {
-        return Err(no_rows(table.layout(), seen));
-    }
-    Ok(Raw { values, dataset: Dataset { n: data.rows.len(), y, columns: kept, ..data } })
-}
-
-fn no_rows(layout: &Layout, incomplete: usize) -> Error {
-    layout.error(match incomplete {
-        0 => "there is a header but no row of data".to_owned(),
-        n => format!("all {n} rows have missing values; leave out columns with `--features` instead"),
-    })
+    let Walk { dropped, .. } = walk.end(table.layout())?;
+    Ok(Raw { values, dataset: Dataset { n: data.rows.len(), y, dropped, columns: kept, ..data } })
 }
 
 fn has_missing(table: &dyn Table, inputs: &[ColumnReader], output: Option<&Output>) -> Result<bool> {

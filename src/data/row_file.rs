@@ -1,7 +1,7 @@
 //! Tables larger than memory: a file of records of one length, read as minibatches draw them.
 //!
-//! The records are little-endian doubles: the row's number in the table, a value a column (categories as codes) and the target. Behind
-//! them lie their description as JSON, its length and a mark.
+//! The records are little-endian doubles: the row's number in the table and its position there, a value a column (categories as codes)
+//! and the target. Behind them lie their description as JSON, its length and a mark.
 
 use std::fs::File;
 use std::io::{BufWriter, Read, Seek, SeekFrom, Write};
@@ -12,7 +12,7 @@ use serde::{Deserialize, Serialize};
 
 use super::dataset::Dataset;
 use super::options::ReadOptions;
-use super::read::{Streamed, stream_training};
+use super::read::{Place, Streamed, stream_training};
 use super::scale::InputScale;
 use super::schema::Schema;
 use crate::atomic::write_atomically;
@@ -48,19 +48,30 @@ struct About {
 impl About {
     /// Numbers of a record.
     fn width(&self) -> usize {
-        self.schema.features.len() + 2
+        self.schema.features.len() + 3
     }
 
-    /// Takes records apart: their numbers in the table, encoded inputs and targets.
-    fn decode(&self, records: &[f64]) -> (Vec<usize>, Vec<f64>, Vec<f64>) {
+    /// Takes records apart.
+    fn decode(&self, records: &[f64]) -> Dataset {
         let width = self.width();
-        let (mut rows, mut values, mut y) = (Vec::new(), Vec::new(), Vec::new());
+        let (mut values, mut y) = (Vec::new(), Vec::new());
+        let mut data = Dataset::default();
         for record in records.chunks_exact(width) {
-            rows.push(record[0] as usize);
-            values.extend(&record[1..width - 1]);
+            data.rows.push(record[0] as usize);
+            data.records.push(record[1] as usize);
+            values.extend(&record[2..width - 1]);
             y.push(record[width - 1]);
         }
-        (rows, self.schema.encode(values), y)
+        Dataset {
+            x: self.schema.encode(values),
+            n: y.len(),
+            d: self.schema.d(),
+            feature_names: self.schema.feature_names(),
+            target_name: self.schema.target.clone(),
+            y: Some(y),
+            dropped: self.dropped,
+            ..data
+        }
     }
 }
 
@@ -75,11 +86,9 @@ impl RowFile {
             let io = |e: std::io::Error| Error::io(path, &e);
             let mut file = File::options().read(true).write(true).open(temporary).map_err(io)?;
             let mut writer = BufWriter::new(&file);
-            let found = stream_training(table.as_ref(), options, |row, values| {
-                let numbers = std::iter::once(&(row as f64))
-                    .chain(values)
-                    .try_for_each(|value| writer.write_all(&value.to_le_bytes()));
-                numbers.map_err(io)
+            let found = stream_training(table.as_ref(), options, |Place { row, record }, values| {
+                let mut numbers = [row as f64, record as f64].into_iter().chain(values.iter().copied());
+                numbers.try_for_each(|value| writer.write_all(&value.to_le_bytes())).map_err(io)
             })?;
             writer.flush().map_err(io)?;
             drop(writer);
@@ -92,6 +101,15 @@ impl RowFile {
                 .map_err(io)
         })?;
         Self::open(path)
+    }
+
+    /// Whether a path is a file of rows, by its last bytes.
+    pub fn recognised(path: impl AsRef<Path>) -> bool {
+        let last = File::open(path).and_then(|mut file| {
+            let at = file.seek(SeekFrom::End(-(MARK.len() as i64)))?;
+            read_at(&mut file, at, MARK.len())
+        });
+        last.is_ok_and(|last| last == MARK)
     }
 
     /// Opens a file that [`create`](Self::create) wrote.
@@ -115,7 +133,8 @@ impl RowFile {
         let text = read_at(&mut file, records, text as usize).map_err(io)?;
         let about: About = serde_json::from_slice(&text).map_err(|_| bad())?;
         let bytes = about.rows.checked_mul(about.width()).and_then(|cells| cells.checked_mul(NUMBER));
-        if bytes != Some(records as usize) || about.moments.mean.len() != about.schema.d() + 1 {
+        let moments = [&about.moments.mean, &about.moments.sd].map(Vec::len);
+        if bytes != Some(records as usize) || moments != [about.schema.d() + 1; 2] {
             return Err(bad());
         }
         Ok(Self { path: path.into(), file: Mutex::new(file), about })
@@ -179,20 +198,7 @@ impl RowFile {
                 .map_err(|e| Error::io(&self.path, &e))?;
             rest = others;
         }
-        let (numbers, x, y) = self.about.decode(&numbers(&bytes));
-        let schema = &self.about.schema;
-        Ok(Dataset {
-            x,
-            n: rows.len(),
-            d: self.d(),
-            feature_names: schema.feature_names(),
-            target_name: schema.target.clone(),
-            y: Some(y),
-            rows: numbers,
-            records: rows.to_vec(),
-            dropped: self.about.dropped,
-            columns: None,
-        })
+        Ok(self.about.decode(&numbers(&bytes)))
     }
 }
 
@@ -206,15 +212,15 @@ fn settle(file: &mut File, found: Streamed) -> std::io::Result<About> {
         let (at, count) = ((start * width * NUMBER) as u64, CHUNK.min(rows - start));
         let mut records = numbers(&read_at(file, at, count * width * NUMBER)?);
         for record in records.chunks_exact_mut(width) {
-            let (inputs, target) = record[1..].split_at_mut(width - 2);
+            let (inputs, target) = record[2..].split_at_mut(width - 3);
             codes.recode_inputs(inputs);
             codes.recode_targets(target);
         }
         file.seek(SeekFrom::Start(at))?;
         file.write_all(&records.iter().flat_map(|value| value.to_le_bytes()).collect::<Vec<u8>>())?;
-        let (_, x, y) = about.decode(&records);
-        for (x, y) in x.chunks_exact(moments.len() - 1).zip(&y) {
-            moments.iter_mut().zip(x.iter().chain([y])).for_each(|(moments, value)| moments.add(*value));
+        let data = about.decode(&records);
+        for (i, y) in data.y.iter().flatten().enumerate() {
+            moments.iter_mut().zip(data.row(i).iter().chain([y])).for_each(|(moments, value)| moments.add(*value));
         }
     }
     let (mean, sd) = moments.iter().map(|moments| (moments.mean, moments.sd())).unzip();

@@ -99,11 +99,12 @@ impl Plan {
         Ok(Self { schema, settings, units, model, data: observations, stored: None, warnings })
     }
 
-    /// Prepares a model of minibatches for `rows` of a file, whatever of them fits in memory; what is chosen from data before the
-    /// training (scales, inducing inputs, initial values) is chosen from 65,536 of them.
+    /// Prepares a model of minibatches for rows of a file, however few of them fit in memory; `rows` are their positions in it. What is
+    /// chosen from data before the training (scales, inducing inputs, initial values) is chosen from 65,536 of them.
     ///
     /// # Errors
-    /// As [`new`](Self::new); [`Error::Usage`] for models that take all rows at once.
+    /// As [`new`](Self::new), for any of the rows; [`Error::Usage`] for models that take all rows at once and positions behind the last
+    /// row, [`Error::Io`] when the file cannot be read.
     pub fn from_file(
         file: Arc<RowFile>,
         rows: Vec<usize>,
@@ -111,7 +112,7 @@ impl Plan {
         seed: u64,
         registry: &Registry,
     ) -> Result<Self> {
-        if settings.model.batch() == usize::MAX {
+        if settings.model.minibatches().is_none() {
             let model = settings.model.kind();
             return Err(Error::Usage(format!(
                 "the {model} model takes all rows at once; with rows in a file choose `--model svgp` or `--model swsgp`"
@@ -146,7 +147,7 @@ impl Plan {
 
     /// Bytes that a training step takes, roughly; computed without touching the data.
     pub fn bytes(&self) -> f64 {
-        self.model.bytes(self.settings.compute, (self.data.n(), self.data.d), self.settings.model.batch())
+        self.model.bytes(self.settings.compute, (self.data.n(), self.data.d), self.settings.model.batch(self.data.n()))
     }
 
     /// Evaluates the objective and its gradient once, to tell what a training step takes.
@@ -154,7 +155,7 @@ impl Plan {
     /// # Errors
     /// What the objective reports.
     pub fn cost(&self) -> Result<Cost> {
-        let rows: Vec<usize> = (0..self.settings.model.batch().min(self.data.n())).collect();
+        let rows: Vec<usize> = (0..self.settings.model.batch(self.data.n())).collect();
         let batch = self.data.gather(&rows)?.batch(&Scope::new(self.settings.compute)?);
         let start = Instant::now();
         fit::evaluate(&self.model, self.settings.compute, &batch)?;

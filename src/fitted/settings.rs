@@ -120,12 +120,17 @@ impl ModelChoice {
     /// The names of all models, as a file has them.
     pub const KINDS: [&str; 5] = ["exact", "cagp", "sgpr", "svgp", "swsgp"];
 
-    /// Rows that a training step sees, if it is not all of them.
-    pub(super) fn batch(&self) -> usize {
+    /// How minibatches are made, for models that take them.
+    pub(super) fn minibatches(&self) -> Option<&Minibatches> {
         match self {
-            Self::Svgp { batches, .. } | Self::Swsgp { batches, .. } => batches.size,
-            _ => usize::MAX,
+            Self::Svgp { batches, .. } | Self::Swsgp { batches, .. } => Some(batches),
+            Self::Exact { .. } | Self::Cagp { .. } | Self::Sgpr { .. } => None,
         }
+    }
+
+    /// Rows that a training step sees of `n`.
+    pub(super) fn batch(&self, n: usize) -> usize {
+        self.minibatches().map_or(n, |batches| batches.size.min(n))
     }
 
     /// The name of this one.

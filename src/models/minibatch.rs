@@ -134,11 +134,14 @@ pub fn fit<M: SumOverRows>(
     let config = config.clone().loss_scale(data.count() as f64);
     let mut loss = Loss { model, compute, data, batches, order: Order::default(), stepped: None };
     let outcome = train::fit(&mut loss, &start, &config, observers);
-    let closed = loss.close(outcome.as_ref().map_or(&start, |outcome| &outcome.x), config.seed);
+    let closed = match &outcome {
+        Ok(outcome) => loss.close(&outcome.x, config.seed),
+        Err(_) => loss.model.set_free_raw(&start),
+    };
     for ((_, parameter), (fixed, _)) in model.parameters_mut().into_iter().zip(&was) {
         parameter.fixed = *fixed;
     }
-    closed.and(outcome)
+    outcome.and_then(|outcome| closed.map(|()| outcome))
 }
 
 /// The order of the rows in an epoch, a function of the seed.

@@ -11,12 +11,11 @@ use std::sync::OnceLock;
 use rayon::prelude::*;
 
 use super::posterior::{Joint, Marginals, Posterior, column_squares, combine, subtract_gram};
-use crate::device::{Compute, Precision};
+use crate::device::Compute;
 use crate::error::{Error, Result};
 use crate::kernels::Kernel;
 use crate::linalg::dense::transpose::transpose_into;
 use crate::linalg::dense::{cholesky, clear_upper, product, solve, triangular, view, view_mut};
-use crate::linalg::real::Real;
 use crate::means::Mean;
 use crate::products;
 use crate::scope::{Scope, to_f64};
@@ -32,7 +31,7 @@ pub(super) enum Root {
 
 /// The posterior of one latent function given its whitened inducing values.
 ///
-/// Factorisations and solves are in f64, products with the root in the precision of the model.
+/// Factorisations, solves and products with the root are in f64, covariances in the wide type of the model's device.
 #[derive(Debug, Clone)]
 pub struct WhitenedPosterior {
     kernel: Kernel,
@@ -46,9 +45,8 @@ pub struct WhitenedPosterior {
     /// μ `[m]`.
     whitened: Vec<f64>,
     root: Root,
-    /// The root in f32, where that is the model's precision.
-    single: Vec<f32>,
-    /// Made for the first rows that are worth it; none where the values vary more than a priori.
+    /// Made for the first rows that are worth it; none where U has no numbers: the values vary more than a priori, or rounding in R is
+    /// beyond [`SHIFT`] because K_ZZ is nearly singular.
     contraction: OnceLock<Option<Contraction>>,
 }
 
@@ -61,7 +59,7 @@ struct Contraction {
     weights: Vec<f64>,
 }
 
-/// Added to I − R Rᵀ, which may be singular: less than the rounding of ‖a‖².
+/// Added to I − R Rᵀ, which may be singular; variances become less by its part of ‖a‖².
 const SHIFT: f64 = 1e-13;
 
 /// Rows that a thread predicts at once.
@@ -84,13 +82,8 @@ impl WhitenedPosterior {
         whitened: Vec<f64>,
         root: Root,
     ) -> Self {
-        let (Root::Lower(numbers) | Root::Upper(numbers)) = &root;
-        let single = match compute.precision {
-            Precision::F32 => numbers.iter().map(|&x| x as f32).collect(),
-            Precision::F64 => Vec::new(),
-        };
         let (kernel, mean) = (kernel.clone(), mean.clone());
-        Self { kernel, mean, compute, z, d, lower, whitened, root, single, contraction: OnceLock::new() }
+        Self { kernel, mean, compute, z, d, lower, whitened, root, contraction: OnceLock::new() }
     }
 
     /// Inducing inputs, row-major `[m, d]`.
@@ -121,22 +114,29 @@ impl WhitenedPosterior {
         Ok((a, mean))
     }
 
-    /// Rᵀa in another number type.
-    fn spread<T: Real>(&self, root: &[T], a: &[T]) -> Vec<T> {
+    /// Rᵀa.
+    fn spread(&self, a: &[f64]) -> Vec<f64> {
         let m = self.whitened.len();
         let rows = a.len() / m;
-        let mut out = vec![T::of(0.0); a.len()];
-        match self.root {
-            Root::Lower(_) => triangular::lower(view_mut(&mut out, rows), view(root, m), view(a, rows)),
-            Root::Upper(_) => triangular::upper(view_mut(&mut out, rows), view(root, m), view(a, rows)),
+        let mut out = vec![0.0; a.len()];
+        match &self.root {
+            Root::Lower(root) => triangular::lower(view_mut(&mut out, rows), view(root, m), view(a, rows)),
+            Root::Upper(root) => triangular::upper(view_mut(&mut out, rows), view(root, m), view(a, rows)),
         }
         out
     }
 
     /// T and L⁻ᵀμ, if `rows` are enough to pay for them.
     fn contraction(&self, rows: usize) -> Option<&Contraction> {
-        let worth = rows >= self.whitened.len();
-        worth.then(|| self.contraction.get_or_init(|| self.contracted()).as_ref()).flatten()
+        if rows < self.whitened.len() {
+            return None;
+        }
+        if self.contraction.get().is_none() {
+            // Threads that came together make it each: one that waited for another could wait for itself, for while it makes one it may
+            // take up other work of its pool, such as a prediction from here.
+            let _ = self.contraction.set(self.contracted());
+        }
+        self.contraction.get()?.as_ref()
     }
 
     fn contracted(&self) -> Option<Contraction> {
@@ -145,7 +145,7 @@ impl WhitenedPosterior {
         let reversed = |entry: &dyn Fn(usize, usize) -> f64| -> Vec<f64> {
             (0..m * m).map(|e| entry(m - 1 - e / m, m - 1 - e % m)).collect()
         };
-        let spread = self.wide_root();
+        let (Root::Lower(spread) | Root::Upper(spread)) = &self.root;
         let mut left = vec![0.0; m * m];
         product::add_lower(view_mut(&mut left, m), view(spread, m).transpose(), view(spread, m), -1.0);
         left.iter_mut().step_by(m + 1).for_each(|v| *v += 1.0 + SHIFT);
@@ -178,19 +178,9 @@ impl WhitenedPosterior {
             return Ok(Part { mean, prior, explained: column_squares(&contracted, rows) });
         }
         let (a, mean) = self.projected(&scope, x, rows)?;
-        let spread = if self.single.is_empty() {
-            column_squares(&self.spread(self.wide_root(), &a), rows)
-        } else {
-            let a: Vec<f32> = a.iter().map(|&x| x as f32).collect();
-            column_squares(&self.spread(&self.single, &a), rows)
-        };
+        let spread = column_squares(&self.spread(&a), rows);
         let explained = column_squares(&a, rows).iter().zip(spread).map(|(explained, left)| explained - left).collect();
         Ok(Part { mean, prior, explained })
-    }
-
-    fn wide_root(&self) -> &[f64] {
-        let (Root::Lower(numbers) | Root::Upper(numbers)) = &self.root;
-        numbers
     }
 }
 
@@ -213,9 +203,28 @@ impl Posterior for WhitenedPosterior {
         let points = scope.matrix(x, rows, self.d);
         let mut covariance = to_f64(products::gram_wide(&self.kernel, &scope, &points)?)?;
         subtract_gram(&mut covariance, &a, rows);
-        let spread = self.spread(self.wide_root(), &a);
+        let spread = self.spread(&a);
         product::add(view_mut(&mut covariance, rows), view(&spread, rows).transpose(), view(&spread, rows), 1.0);
         crate::linalg::dense::transpose::mirror(view_mut(&mut covariance, rows));
         Ok(Joint { mean, covariance })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::device::{DeviceKind, Precision};
+
+    #[test]
+    fn values_that_vary_less_than_a_priori_are_contracted() {
+        let diagonal = |value: f64| (0..25).map(|e| if e % 6 == 0 { value } else { 0.0 }).collect::<Vec<f64>>();
+        let compute = Compute { kind: DeviceKind::Flex, precision: Precision::F64 };
+        for (sd, contracted) in [(0.5, true), (1.0, true), (1.5, false)] {
+            let prior = (&Kernel::parse("rbf", 1).unwrap(), &Mean::Zero);
+            let (z, root) = (vec![0.0, 1.0, 2.0, 3.0, 4.0], Root::Lower(diagonal(sd)));
+            let posterior = WhitenedPosterior::new(prior, compute, (z, 1), diagonal(1.0), vec![0.1; 5], root);
+            assert_eq!(posterior.contraction(5).is_some(), contracted, "{sd}");
+            assert!(posterior.contraction(4).is_none(), "few rows do not pay for it");
+        }
     }
 }

@@ -16,8 +16,8 @@ use super::matvec::{coefficients, features, recall};
 use super::program::Program;
 use super::schedule::Schedule;
 use super::sparse;
-use super::sparse_gram::{self, Part, SparseGram};
-use super::strips::Strip;
+use super::sparse_gram::{self, SparseGram};
+use super::strips::{Part, Strip};
 use super::sweep::Sweep;
 use super::tile::{Groups, Panels, panel};
 use crate::error::Result;
@@ -246,7 +246,7 @@ impl<T: Number> Work<T> for Adjoint<'_, T> {
         if op.fits::<L>(n) {
             let gram = kept.gram::<L>(op);
             let saved = kept.whole.lock().unwrap_or_else(PoisonError::into_inner).take();
-            let mut parts = saved.unwrap_or_else(|| gram.forward());
+            let mut parts = saved.filter(|parts| gram.fits(parts)).unwrap_or_else(|| gram.forward());
             cotangents.replace(&mut parts, &mut total);
             let (rows, coefficients) = gram.adjoint(&parts);
             total.add_rows(&rows, p);

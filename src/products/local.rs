@@ -60,7 +60,8 @@ struct Inputs {
 /// A row's small matrices.
 struct Row {
     inverse: Vec<f64>,
-    log_det: f64,
+    /// Of S_I, where that is not diagonal.
+    spread: Option<Factor<f64>>,
     mean: Vec<f64>,
     /// S_I, full.
     covariance: Vec<f64>,
@@ -68,8 +69,6 @@ struct Row {
     weights: Vec<f64>,
     /// β = K⁻¹m.
     solved: Vec<f64>,
-    /// k.
-    k: Vec<f64>,
 }
 
 /// Some rows, each with the features of itself and its neighbours, one below the other.
@@ -81,6 +80,8 @@ struct Part {
 struct State {
     inputs: Inputs,
     parts: Vec<Part>,
+    /// Rows of each part but the last.
+    size: usize,
 }
 
 /// Of a row, point 0, and its neighbours, points 1 to h: each neighbour with the row, with those before it and with itself.
@@ -103,8 +104,8 @@ impl Inputs {
         points
     }
 
-    /// From the covariances of a row's [`pairs`].
-    fn row(&self, pairs: &[[usize; 2]], covariances: &[f64], neighbours: &[u32]) -> Result<Row> {
+    /// From the covariances of a row's [`pairs`]: its matrices, and A m, diag(A(S − K)Aᵀ) and KL.
+    fn row(&self, pairs: &[[usize; 2]], covariances: &[f64], neighbours: &[u32]) -> Result<(Row, [f64; 3])> {
         let (h, u) = (neighbours.len(), self.mean.len());
         let (mut k, mut gram) = (vec![0.0; h], vec![0.0; h * h]);
         for (&[a, b], value) in pairs.iter().zip(covariances) {
@@ -117,7 +118,6 @@ impl Inputs {
             }
         }
         let factor = Factor::new(gram, "K_I of a row's neighbours")?;
-        let log_det = factor.log_det();
         let mean: Vec<f64> = neighbours.iter().map(|&j| self.mean[j as usize]).collect();
         let mut covariance = vec![0.0; h * h];
         for (a, &i) in neighbours.iter().enumerate() {
@@ -131,48 +131,45 @@ impl Inputs {
         let (mut weights, mut solved) = (k.clone(), mean.clone());
         factor.solve(&mut weights)?;
         factor.solve(&mut solved)?;
-        let inverse = factor.inverse();
-        Ok(Row { inverse, log_det, mean, covariance, weights, solved, k })
+        let (own, inverse) = (factor.log_det(), factor.inverse());
+        let (log_det, spread) = match self.is_diagonal() {
+            true => (covariance.iter().step_by(h + 1).map(|s| s.ln()).sum(), None),
+            false => {
+                let spread = Factor::new(covariance.clone(), "S_I of a row's neighbours")?;
+                (spread.log_det(), Some(spread))
+            }
+        };
+        let change = dot(&weights, &times(&covariance, &weights)) - dot(&weights, &k);
+        let quadratic = dot(&inverse, &covariance) + dot(&mean, &solved) - h as f64;
+        let value = [dot(&weights, &mean), change, 0.5 * (quadratic + own - log_det)];
+        Ok((Row { inverse, spread, mean, covariance, weights, solved }, value))
     }
 }
 
 impl Row {
-    /// log|S| and S⁻¹.
-    fn spread(&self, diagonal: bool) -> Result<(f64, Vec<f64>)> {
+    /// S⁻¹.
+    fn precision(&self) -> Vec<f64> {
         let h = self.mean.len();
-        if !diagonal {
-            let factor = Factor::new(self.covariance.clone(), "S_I of a row's neighbours")?;
-            return Ok((factor.log_det(), factor.inverse()));
+        match &self.spread {
+            Some(factor) => factor.clone().inverse(),
+            None => {
+                let mut inverse = vec![0.0; h * h];
+                let variances = self.covariance.iter().step_by(h + 1);
+                inverse.iter_mut().step_by(h + 1).zip(variances).for_each(|(inverse, s)| *inverse = s.recip());
+                inverse
+            }
         }
-        let mut inverse = vec![0.0; h * h];
-        let mut log_det = 0.0;
-        for a in 0..h {
-            inverse[a * h + a] = self.covariance[a * h + a].recip();
-            log_det += self.covariance[a * h + a].ln();
-        }
-        Ok((log_det, inverse))
-    }
-
-    /// A m, diag(A(S − K)Aᵀ) and KL.
-    fn value(&self, diagonal: bool) -> Result<[f64; 3]> {
-        let spread = times(&self.covariance, &self.weights);
-        let change = dot(&self.weights, &spread) - dot(&self.weights, &self.k);
-        let trace = dot(&self.inverse, &self.covariance);
-        let (log_det, _) = self.spread(diagonal)?;
-        let h = self.mean.len() as f64;
-        let divergence = 0.5 * (trace + dot(&self.mean, &self.solved) - h + self.log_det - log_det);
-        Ok([dot(&self.weights, &self.mean), change, divergence])
     }
 
     /// Gradients in the covariances of the row's [`pairs`], in m_I and S_I.
-    fn pull(&self, pairs: &[[usize; 2]], diagonal: bool, [s, c, kl]: [f64; 3]) -> Result<[Vec<f64>; 3]> {
+    fn pull(&self, pairs: &[[usize; 2]], [s, c, kl]: [f64; 3]) -> [Vec<f64>; 3] {
         let h = self.mean.len();
         let (alpha, beta, inverse) = (&self.weights, &self.solved, &self.inverse);
         let gamma = times(inverse, &times(&self.covariance, alpha));
         let (mut half, mut both) = (vec![0.0; h * h], vec![0.0; h * h]);
         product::set(view_mut(&mut half, h), view(inverse, h), view(&self.covariance, h), 1.0);
         product::set(view_mut(&mut both, h), view(&half, h), view(inverse, h), 1.0);
-        let (_, precision) = self.spread(diagonal)?;
+        let precision = self.precision();
         let in_mean = alpha.iter().zip(beta).map(|(a, b)| s * a + kl * b).collect();
         let mut in_covariance = vec![0.0; h * h];
         for a in 0..h {
@@ -192,7 +189,7 @@ impl Row {
             b if b == a => in_gram(a - 1, a - 1),
             b => in_gram(a - 1, b - 1) + in_gram(b - 1, a - 1),
         });
-        Ok([in_pairs.collect(), in_mean, in_covariance])
+        [in_pairs.collect(), in_mean, in_covariance]
     }
 }
 
@@ -221,30 +218,31 @@ impl HostOp<4> for Local {
             let covariances = self.sets(&inputs, &points, &pairs).covariances();
             let rows = rows.zip(covariances.chunks_exact(pairs.len()));
             let rows = rows.map(|(i, covariances)| inputs.row(&pairs, covariances, self.neighbours.of(i)));
-            Ok(Part { rows: rows.collect::<Result<_>>()?, points })
+            let (rows, values): (Vec<Row>, Vec<[f64; 3]>) = rows.collect::<Result<Vec<_>>>()?.into_iter().unzip();
+            Ok((Part { points, rows }, values))
         };
-        let parts: Vec<Part> = (0..b).into_par_iter().step_by(size).map(part).collect::<Result<_>>()?;
-        let rows = parts.iter().flat_map(|part| &part.rows);
-        let rows: Vec<[f64; 3]> = rows.map(|row| row.value(inputs.is_diagonal())).collect::<Result<_>>()?;
-        let values: Vec<f64> = (0..3).flat_map(|k| rows.iter().map(move |row| row[k])).collect();
-        Ok((TensorData::new(values, [3 * b]), Arc::new(State { inputs, parts })))
+        let parts = (0..b).into_par_iter().step_by(size).map(part).collect::<Result<Vec<_>>>()?;
+        let (parts, values): (Vec<Part>, Vec<_>) = parts.into_iter().unzip();
+        let rows = || values.iter().flatten();
+        let values: Vec<f64> = (0..3).flat_map(|k| rows().map(move |row| row[k])).collect();
+        Ok((TensorData::new(values, [3 * b]), Arc::new(State { inputs, parts, size })))
     }
 
     fn adjoint(&self, saved: Saved, grad: TensorData, _needs: [bool; 4]) -> Result<[Option<TensorData>; 4]> {
         let state = recall::<State>(saved)?;
-        let State { inputs, parts } = &*state;
+        let State { inputs, parts, size } = &*state;
         let grad = into_vec::<f64>(grad)?;
         let (b, p, u, h) = (grad.len() / 3, inputs.p, inputs.mean.len(), self.neighbours.each);
-        let (diagonal, pairs, size) = (inputs.is_diagonal(), pairs(h), Self::part(b));
+        let (diagonal, pairs) = (inputs.is_diagonal(), pairs(h));
         let part = |(k, part): (usize, &Part)| {
-            let slopes = |(i, row): (usize, &Row)| row.pull(&pairs, diagonal, [grad[i], grad[b + i], grad[2 * b + i]]);
-            let slopes: Vec<[Vec<f64>; 3]> = (k * size..).zip(&part.rows).map(slopes).collect::<Result<_>>()?;
+            let slopes = |(i, row): (usize, &Row)| row.pull(&pairs, [grad[i], grad[b + i], grad[2 * b + i]]);
+            let slopes: Vec<[Vec<f64>; 3]> = (k * size..).zip(&part.rows).map(slopes).collect();
             let in_pairs: Vec<f64> = slopes.iter().flat_map(|[in_pairs, ..]| in_pairs).copied().collect();
             let (points, coefficients) = self.sets(inputs, &part.points, &pairs).pull(&in_pairs);
-            Ok((slopes, points, coefficients))
+            (slopes, points, coefficients)
         };
         type Slopes = (Vec<[Vec<f64>; 3]>, Vec<Vec<f64>>, Vec<f64>);
-        let slopes: Vec<Slopes> = parts.par_iter().enumerate().map(part).collect::<Result<_>>()?;
+        let slopes: Vec<Slopes> = parts.par_iter().enumerate().map(part).collect();
         let (mut in_x, mut in_z) = (Vec::<f64>::with_capacity(b * p), vec![0.0; u * p]);
         let mut in_coefficients = vec![0.0; inputs.coefficients.len()];
         let mut in_q = vec![0.0; u + inputs.covariance.len()];

@@ -193,7 +193,8 @@ pub struct Accumulated {
 /// Sᵀ K S, (K S)ᵀ(K S), (K S)ᵀ y and tr K for block-sparse S `[n, i]` and `y [n]`, in one pass over chunks of rows.
 ///
 /// Memory is O(n + i² + chunk · i), the chunk as large as the scope's [budget](Scope::budget) allows, and i² once for each thread
-/// that fits there, too; the adjoint makes each chunk of K S again. Where the budget allows for n · i numbers, K S is kept and every pair of rows visited once.
+/// that fits there, too; the adjoint makes each chunk of K S again. Where the budget allows for n · i numbers, K S is kept and every pair
+/// of rows visited once.
 ///
 /// # Errors
 /// As [`kv`].
@@ -217,8 +218,9 @@ pub fn accumulate(
 /// What collapsed bounds need of A = L⁻¹ K(z, x) diag(s), K(z, z) = L Lᵀ: A Aᵀ `[m, m]` and A t `[m]`, in the scope's wide type, for
 /// `x [n, d]`, `z [m, d]` and `s`, `t` `[n]`.
 ///
-/// On the CPU in one pass over chunks of rows that fit the scope's [budget](Scope::budget), made again in the adjoint unless all of A fits,
-/// too; elsewhere, and for kernels that cannot be lowered, a graph that holds A.
+/// On the CPU in one pass over chunks of rows that fit half of the scope's [budget](Scope::budget), made again in the adjoint unless all of
+/// A fits the other half; A Aᵀ is summed up by as many threads as have room for one there. Elsewhere, and for kernels that cannot be
+/// lowered, a graph that holds A.
 ///
 /// # Errors
 /// As [`kv`], and [`Error::NotPositiveDefinite`] for K(z, z).

@@ -40,24 +40,25 @@ struct State {
     gram: Kept<f64>,
     lower: Vec<f64>,
     results: Vec<f64>,
-    /// A chunk by chunk, if all of it fits the budget.
+    /// Chunks of rows.
+    chunks: Vec<Range<usize>>,
+    /// A chunk by chunk, if all of it fits half of the budget.
     whole: Option<Vec<Vec<f64>>>,
 }
 
 /// Most rows of a chunk: with more, its matrices leave the cache without a gain in the rate of products.
 const ROWS: usize = 512;
 
+/// Chunks of `n` rows, of which each thread takes one at a time: their K_ZX, A and cotangent fit half of the budget.
+fn cut(n: usize, m: usize, budget: usize) -> Vec<Range<usize>> {
+    let rows = (budget / 2 / (24 * m * rayon::current_num_threads())).clamp(1, ROWS);
+    let count = n.div_ceil(rows).max(1);
+    (0..count).map(|i| n * i / count..n * (i + 1) / count).collect()
+}
+
 impl State {
     fn m(&self) -> usize {
         self.gram.x1.len() / self.gram.p
-    }
-
-    /// Chunks of rows, of which each thread takes one at a time: their K_ZX, A and cotangent fit the budget.
-    fn chunks(&self, budget: usize) -> Vec<Range<usize>> {
-        let n = self.s.len();
-        let rows = (budget / (24 * self.m() * rayon::current_num_threads())).clamp(1, ROWS);
-        let count = n.div_ceil(rows).max(1);
-        (0..count).map(|i| n * i / count..n * (i + 1) / count).collect()
     }
 
     /// The covariances of all inducing inputs with some rows.
@@ -75,9 +76,9 @@ impl State {
     }
 }
 
-/// How many of some chunks a thread takes.
-fn share(chunks: usize) -> usize {
-    chunks.div_ceil(rayon::current_num_threads()).max(1)
+/// How many of some chunks a thread takes where there is room for the sums of so many threads.
+fn share(chunks: usize, room: usize) -> usize {
+    chunks.div_ceil(rayon::current_num_threads().min(room).max(1)).max(1)
 }
 
 /// Gradients from some chunks.
@@ -112,10 +113,11 @@ impl HostOp<4> for Moments {
         let [s, t] = [0, 1].map(|column| rows.iter().skip(column).step_by(2).copied().collect());
         let gram = Kept { x1: into_vec(z)?, x2: None, coefficients: into_vec(coefficients)?, p };
         let lower = Factor::new(gram.matrix(&self.program), "K_ZZ")?.into_buffer();
-        let mut kept = State { x: into_vec(x)?, s, t, gram, lower, results: Vec::new(), whole: None };
-        let (m, chunks) = (kept.m(), kept.chunks(self.budget));
-        let keep = size_of::<f64>() * kept.s.len() * m <= self.budget;
-        let shares = chunks.par_chunks(share(chunks.len())).map(|chunks| {
+        let (x, n, m) = (into_vec(x)?, rows.len() / 2, gram.x1.len() / p);
+        let mut kept = State { x, s, t, gram, lower, results: Vec::new(), chunks: cut(n, m, self.budget), whole: None };
+        let keep = size_of::<f64>() * n * m <= self.budget / 2;
+        let room = self.budget / (size_of::<f64>() * (m * m + m));
+        let shares = kept.chunks.par_chunks(share(kept.chunks.len(), room)).map(|chunks| {
             let (mut sums, mut whole) = (vec![0.0; m * m + m], Vec::new());
             let (square, projected) = sums.split_at_mut(m * m);
             for rows in chunks {
@@ -176,8 +178,9 @@ impl HostOp<4> for Moments {
             scale(&mut cotangent, &kept.s[rows.clone()]);
             Pulled { in_rows, covariances: part.pull(&self.program, &cotangent) }
         };
-        let chunks: Vec<_> = kept.chunks(self.budget).into_iter().enumerate().collect();
-        let shares = chunks.par_chunks(share(chunks.len())).map(|chunks| chunks.iter().map(pull).reduce(Pulled::join));
+        let chunks: Vec<_> = kept.chunks.iter().cloned().enumerate().collect();
+        let share = share(chunks.len(), usize::MAX);
+        let shares = chunks.par_chunks(share).map(|chunks| chunks.iter().map(pull).reduce(Pulled::join));
         let start = Pulled { in_rows: Vec::with_capacity(2 * n), covariances: own };
         let Pulled { in_rows, covariances } =
             shares.collect::<Vec<_>>().into_iter().flatten().fold(start, Pulled::join);

@@ -3,7 +3,7 @@
 
 use super::lanes::{Lanes, Number};
 use super::term::{Pairs, TermPlan};
-use super::tile::{Few, GROUP, PANEL, Tile, Wide, zeros};
+use super::tile::{Few, Tile, Wide, dot, zeros};
 use crate::kernels::form::{Lowered, Metric};
 use crate::linalg::real::Real;
 
@@ -268,16 +268,4 @@ fn weigh<L: Lanes>(cotangent: &mut Tile<L>, slopes: &Tile<L>, metric: Metric) {
             |(w, s)| *w = w.mul(s.mul(two)),
         );
     }
-}
-
-/// Σ a b over a tile.
-#[inline(always)]
-pub fn dot<L: Lanes>(a: &Tile<L>, b: &Tile<L>) -> f64 {
-    let mut sums = [L::zero(); GROUP];
-    for c in 0..PANEL {
-        for q in 0..GROUP {
-            sums[q] = a[q][c].mul_add(b[q][c], sums[q]);
-        }
-    }
-    sums.iter().map(|s| s.sum().f64()).sum()
 }

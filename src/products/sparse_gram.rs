@@ -11,21 +11,11 @@ use super::blocks::{Segments, owners};
 use super::lanes::Lanes;
 use super::program::{Program, Pulled, Scratch};
 use super::schedule::Schedule;
+use super::strips::Part;
 use super::sums::{ColumnSums, RowSums};
 use super::sweep::{At, Slots, Sweep, Visitor, flush};
 use super::tile::{Few, GROUP, PANEL, Tile, Wide, add_to_columns, add_to_rows, narrow, outer, panel, wide};
 use crate::linalg::real::Real;
-
-/// (K S)ᵀ for some rows of K, or its cotangent.
-#[derive(Debug)]
-pub struct Part<T> {
-    /// Those rows.
-    pub rows: Range<usize>,
-    /// Columns of the matrix: the rows and zeros behind the last one.
-    pub stride: usize,
-    /// The matrix `[i, stride]`, row-major.
-    pub values: Vec<T>,
-}
 
 /// Block-sparse S, and K as a symmetric sweep.
 pub struct SparseGram<'a, L: Lanes> {
@@ -152,10 +142,19 @@ impl<'a, L: Lanes> SparseGram<'a, L> {
         parts
     }
 
+    /// Whether parts are cut as [`forward`](Self::forward) cuts them: other numbers of threads cut otherwise.
+    pub fn fits(&self, parts: &[Part<L::Element>]) -> bool {
+        let columns = &self.schedule.columns;
+        parts.len() == columns.len() && parts.iter().zip(columns).all(|(part, panels)| part.rows == self.rows(panels))
+    }
+
+    fn rows(&self, panels: &Range<usize>) -> Range<usize> {
+        panels.start * panel::<L>()..(panels.end * panel::<L>()).min(self.n)
+    }
+
     fn zeros(&self, panels: &Range<usize>) -> Part<L::Element> {
         let stride = panels.len() * panel::<L>();
-        let rows = panels.start * panel::<L>()..(panels.end * panel::<L>()).min(self.n);
-        Part { rows, stride, values: vec![L::Element::of(0.0); self.i * stride] }
+        Part { rows: self.rows(panels), stride, values: vec![L::Element::of(0.0); self.i * stride] }
     }
 
     /// The adjoint of [`forward`](Self::forward), given the cotangents part by part, without the program's factor: the

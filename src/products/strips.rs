@@ -1,9 +1,19 @@
-//! Strips of (K S)ᵀ: few enough rows of K to be multiplied in f64 by one thread.
+//! Parts of (K S)ᵀ, and their strips: few enough rows of K to be multiplied in f64 by one thread.
 
 use std::ops::Range;
 
-use super::sparse_gram::Part;
 use crate::linalg::real::Real;
+
+/// (K S)ᵀ for some rows of K, or its cotangent.
+#[derive(Debug)]
+pub struct Part<T> {
+    /// Those rows.
+    pub rows: Range<usize>,
+    /// Columns of the matrix: the rows and zeros behind the last one.
+    pub stride: usize,
+    /// The matrix `[i, stride]`, row-major.
+    pub values: Vec<T>,
+}
 
 /// Rows of a strip.
 const WIDTH: usize = 512;

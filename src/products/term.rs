@@ -3,7 +3,7 @@
 use std::ops::Range;
 
 use super::lanes::{Chains, Lanes};
-use super::tile::{Few, GROUP, PANEL, Tile, Wide};
+use super::tile::{Few, GROUP, PANEL, Tile, Wide, dot};
 use crate::kernels::form::Metric;
 use crate::kernels::profile::Profile;
 use crate::linalg::real::Real;
@@ -207,7 +207,7 @@ impl TermPlan {
     #[inline(always)]
     pub fn pull_white<L: Lanes>(&self, pairs: &Pairs<L>, cotangent: &Tile<L>) -> f64 {
         match pairs {
-            Pairs::Each { same, .. } => super::program::dot(cotangent, same),
+            Pairs::Each { same, .. } => dot(cotangent, same),
             Pairs::Outer { diagonal, .. } => {
                 let own = |(q, row): (usize, &Wide<L>)| {
                     own_lane::<L>(*diagonal, q).map_or(0.0, |(c, lane)| only(row[c], lane).sum().f64())

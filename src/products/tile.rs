@@ -179,3 +179,15 @@ pub fn outer<L: Lanes>(factor: L::Element, left: &[Few<L::Element>], right: &[Wi
         }
     }
 }
+
+/// Σ a b over a tile.
+#[inline(always)]
+pub fn dot<L: Lanes>(a: &Tile<L>, b: &Tile<L>) -> f64 {
+    let mut sums = [L::zero(); GROUP];
+    for c in 0..PANEL {
+        for q in 0..GROUP {
+            sums[q] = a[q][c].mul_add(b[q][c], sums[q]);
+        }
+    }
+    sums.iter().map(|s| s.sum().f64()).sum()
+}

@@ -43,7 +43,7 @@ impl Outcome {
 ///
 /// # Errors
 /// [`Error::Usage`] for settings or groups without valid values, [`Error::Shape`] if `x0` has another length than
-/// `objective.dim()`, the first error of the objective if it fails at every initial point, and [`Error::Io`] or
+/// `objective.dim()` or a checkpoint another state of the objective, the first error of the objective if it fails at every initial point, and [`Error::Io`] or
 /// [`Error::ModelFile`] for a checkpoint that cannot be written, read or continued.
 pub fn fit(
     objective: &mut dyn Objective,

@@ -199,9 +199,14 @@ fn rows_in_a_file_train_the_model_that_rows_in_memory_do() {
         assert_eq!(held, train("20", &["--rows-file", "t.rows"]), "{table}");
         assert_ne!(held, train("9", &["--rows-file", "t.rows", "--checkpoint", "state"]), "{table}");
         assert_eq!(held, train("20", &["--rows-file", "t.rows", "--resume", "state"]), "{table}");
+        folder.ok(&[&["fit", "t.rows", "--inducing", "8", "--batch", "10", "--steps", "20", "-o", "m.cagey"], options]
+            .concat());
+        assert_eq!(held, folder.ok(&["predict", "m.cagey", "new.csv"]), "{table}");
     }
+    folder.fails(2, &["fit", "t.rows", "--target", "x"], &["--target", "anew"]);
+    folder.fails(2, &["fit", "t.rows", "--rows-file", "t.rows"], &["overwrite", "t.rows"]);
     for (options, words) in [
-        (&["--rows-file", "u.rows", "--model", "sgpr"][..], &["--rows-file", "--model svgp"][..]),
+        (&["--rows-file", "u.rows", "--model", "sgpr"][..], &["rows in a file", "--model svgp"][..]),
         (&["--rows-file", "ok.csv"], &["overwrite", "ok.csv"]),
         (&["--rows-file", "kept.cagey"], &["overwrite", "kept.cagey"]),
         (&["--rows-file", "t.rows", "--split-mask", "ok.csv"], &["--split-mask"]),
@@ -209,6 +214,27 @@ fn rows_in_a_file_train_the_model_that_rows_in_memory_do() {
         folder.refuses(2, options, words);
     }
     folder.refuses(1, &["--rows-file", "no/t.rows"], &["no/t.rows"]);
+}
+
+#[test]
+fn more_rows_than_are_looked_at_first_are_all_checked_and_trained_on() {
+    let folder = Folder::new();
+    let rows = 140_000;
+    let count = |i: usize| (2.0 + 2.0 * position(i % 30).sin()).round();
+    folder.write("counts.csv", table(&["x", "y"], rows, |i| vec![position(i % 30), count(i)]));
+    let fit = ["--likelihood", "poisson", "--inducing", "8", "--steps", "3", "--rows-file", "t.rows", "-o", "m.cagey"];
+    let told = folder.run(&[&["fit", "counts.csv", "--holdout", "0.01"], &fit[..]].concat());
+    assert_eq!(told.code, 0, "{}", told.err);
+    assert!(told.err.contains("138600 rows") && !told.err.contains("constant"), "{}", told.err);
+    assert_eq!(folder.json(&["inspect", "m.cagey", "--json"])["training"]["rows"], 138_600);
+    // Of six rows some are not among the 65,536 that are looked at first.
+    for row in rows - 6..rows {
+        let bad = |i: usize| if i == row { -1.0 } else { count(i) };
+        folder.write("bad.csv", table(&["x", "y"], rows, |i| vec![position(i % 30), bad(i)]));
+        let words = [format!("row {}", row + 2), "-1".into()];
+        let words: Vec<&str> = words.iter().map(String::as_str).collect();
+        folder.fails(1, &[&["fit", "bad.csv"], &fit[..]].concat(), &words);
+    }
 }
 
 #[test]

@@ -51,6 +51,9 @@ fn product<T: Real>(c: MatMut<'_, T>, accum: Accum, a: MatRef<'_, T>, b: MatRef<
 /// Rows of a transposed left factor that are put in order at once, and the fewest rows and columns where that pays.
 const ORDERED: usize = 128;
 
+/// Most columns of those rows at once.
+const DEPTH: usize = 4096;
+
 /// A product on one thread.
 ///
 /// The library packs the right factor of a row-major result only and reads the left one as it lies: a transposed one, along whose
@@ -63,12 +66,16 @@ fn multiply<T: Real>(mut c: MatMut<'_, T>, accum: Accum, a: MatRef<'_, T>, b: Ma
     if a.col_stride() == 1 || a.row_stride() != 1 || m.min(n).min(k) < ORDERED {
         return matmul(c, accum, a, b, alpha, Par::Seq);
     }
-    let mut ordered = vec![T::of(0.0); ORDERED * k];
+    let mut buffer = vec![T::of(0.0); ORDERED * k.min(DEPTH)];
     for first in (0..m).step_by(ORDERED) {
         let rows = ORDERED.min(m - first);
-        let mut ordered = super::view_mut(&mut ordered[..rows * k], k);
-        transpose_into(ordered.as_mut(), a.subrows(first, rows).transpose());
-        matmul(c.as_mut().subrows_mut(first, rows), accum, ordered.as_ref(), b, alpha, Par::Seq);
+        for start in (0..k).step_by(DEPTH) {
+            let depth = DEPTH.min(k - start);
+            let mut ordered = super::view_mut(&mut buffer[..rows * depth], depth);
+            transpose_into(ordered.as_mut(), a.submatrix(first, start, rows, depth).transpose());
+            let (c, b) = (c.as_mut().subrows_mut(first, rows), b.subrows(start, depth));
+            matmul(c, if start == 0 { accum } else { Accum::Add }, ordered.as_ref(), b, alpha, Par::Seq);
+        }
     }
 }
 

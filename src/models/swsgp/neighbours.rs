@@ -32,7 +32,8 @@ pub(super) fn scaled(kernel: &Kernel, scope: &Scope, x: &Tensor<2>) -> Result<(V
 pub fn nearest(x: &[f64], z: &[f64], p: usize, count: usize) -> Neighbours {
     let lists = x.par_chunks(ROWS * p).flat_map_iter(|rows| {
         // A row of z meets some rows while it is in the nearest cache.
-        let mut found: Vec<Vec<(f64, u32)>> = vec![Vec::with_capacity(z.len() / p); rows.len() / p];
+        let lists = rows.chunks_exact(p).map(|_| Vec::with_capacity(z.len() / p));
+        let mut found: Vec<Vec<(f64, u32)>> = lists.collect();
         for (z, j) in z.chunks_exact(p).zip(0..) {
             for (found, row) in found.iter_mut().zip(rows.chunks_exact(p)) {
                 found.push((squared_distance(row, z), j));
