@@ -4,7 +4,7 @@ use burn::tensor::Tensor;
 use serde::{Deserialize, Serialize};
 
 use crate::error::{Error, Result};
-use crate::params::{Parameter, Parameters, Unit};
+use crate::params::{Parameter, Parameters, Unit, keeping_internal};
 use crate::scope::Scope;
 
 /// The mean of the prior, on inputs as the model sees them (for standardised data, about their mean).
@@ -53,16 +53,16 @@ impl Mean {
         }
     }
 
-    /// Tells the parameters the units of the data.
+    /// Tells the parameters the units of the data; the function on standardised inputs stays as it is.
     pub fn set_units(&mut self, input_sd: &[f64], target_mean: f64, target_sd: f64) {
-        match self {
+        keeping_internal(self, |mean| match mean {
             Self::Zero => {}
             Self::Constant(constant) => constant.set_scale(vec![target_sd], target_mean),
             Self::Linear { constant, slopes } => {
                 constant.set_scale(vec![target_sd], target_mean);
                 slopes.set_scale(input_sd.iter().map(|sd| target_sd / sd).collect(), 0.0);
             }
-        }
+        });
     }
 }
 

@@ -16,6 +16,9 @@ pub struct Columns {
     /// Target column; the last by default
     #[arg(long, value_name = "COLUMN")]
     pub target: Option<String>,
+    /// Labels of the target's classes in their order, which matters to the ordinal likelihood; sorted by default
+    #[arg(long, value_delimiter = ',', value_name = "LABELS")]
+    classes: Option<Vec<String>>,
     /// Input columns, separated by commas; all others by default
     #[arg(long, value_delimiter = ',', value_name = "COLUMNS")]
     features: Option<Vec<String>>,
@@ -48,11 +51,11 @@ impl Columns {
     /// Refuses a choice of columns where they are chosen already.
     pub fn refuse(&self) -> Result<()> {
         match self {
-            Self { target: None, features: None, one_hot: false, categorical, dates: false } if categorical.is_empty() => {
+            Self { target: None, classes: None, features: None, one_hot: false, categorical, dates: false } if categorical.is_empty() => {
                 Ok(())
             }
             _ => Err(Error::Usage(
-                "a file of rows has its target and inputs already: leave out --target, --features, --one-hot, --categorical and \
+                "a file of rows has its target and inputs already: leave out --target, --classes, --features, --one-hot, --categorical and \
                  --dates, or make it anew from its table"
                     .into(),
             )),
@@ -62,11 +65,12 @@ impl Columns {
     fn options(&self, reading: &Reading, model: &ModelOptions) -> ReadOptions {
         ReadOptions {
             target: self.target.clone(),
+            classes: self.classes.clone(),
             features: self.inputs(model),
             one_hot: self.one_hot,
             categorical: self.categorical.clone(),
             dates: self.dates,
-            target_kind: target_kind(model.likelihood.as_deref()),
+            target_kind: target_kind(model.likelihood.as_deref(), self.classes.is_some()),
             ..reading.options()
         }
     }
@@ -81,6 +85,9 @@ impl Columns {
 /// The likelihood asked for, or the one that the target suggests, which is then told.
 pub fn likelihood(model: &ModelOptions, schema: &Schema, y: &[f64]) -> Result<String> {
     if let Some(likelihood) = &model.likelihood {
+        if let Some(classes) = schema.classes.as_ref().filter(|_| likelihood.starts_with("ordinal")) {
+            eprintln!("classes in order: {} (another order: --classes)", classes.labels().join(" < "));
+        }
         return Ok(likelihood.clone());
     }
     let sight = match &schema.classes {
@@ -93,9 +100,10 @@ pub fn likelihood(model: &ModelOptions, schema: &Schema, y: &[f64]) -> Result<St
 }
 
 /// What the target column holds under a likelihood.
-fn target_kind(likelihood: Option<&str>) -> TargetKind {
+fn target_kind(likelihood: Option<&str>, labelled: bool) -> TargetKind {
     let classes = ["bernoulli", "softmax", "categorical", "ordinal"];
     match likelihood {
+        None if labelled => TargetKind::Classes,
         None => TargetKind::Auto,
         Some(text) if classes.iter().any(|name| text.trim().to_ascii_lowercase().starts_with(name)) => {
             TargetKind::Classes

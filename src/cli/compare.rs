@@ -2,13 +2,13 @@
 
 use std::path::PathBuf;
 
+use cagey::Result;
 use cagey::data::{Dataset, Schema, Split};
 use cagey::fitted::{Fitted, Plan};
 use cagey::kernels::registry::Registry;
 use cagey::params::Parameters;
 use cagey::plot::{LearningCurve, Run};
 use cagey::train::{Observer, Progress};
-use cagey::{Error, Result};
 use clap::Args;
 use serde_json::{Value, json};
 
@@ -77,9 +77,6 @@ impl Compare {
         if let Some(figure) = &self.figure {
             output::check(figure, &[&self.data])?;
         }
-        if self.training.checkpoint.is_some() || self.training.resume.is_some() {
-            return Err(Error::Usage("--checkpoint and --resume are for one model: use `cagey fit`".into()));
-        }
         let (schema, data) = self.columns.read(&self.data, &self.reading, &self.model)?;
         let likelihood = columns::likelihood(&self.model, &schema, data.y.as_deref().unwrap_or_default())?;
         let splits = match self.folds {
@@ -95,17 +92,18 @@ impl Compare {
             self.models.iter().copied().map(Some).collect()
         };
         let kernels = if self.kernels.is_empty() { vec![self.model.kernel.clone()] } else { self.kernels.clone() };
+        let all: Vec<ModelOptions> =
+            models.iter().flat_map(|model| kernels.iter().map(|kernel| self.model.with(*model, kernel))).collect();
+        // What one of them cannot be fitted to is told before another is trained.
+        all.iter().try_for_each(|options| self.plan(options, &likelihood, &schema, &data, &splits[0]).map(drop))?;
         let mut candidates = Vec::new();
-        for model in &models {
-            for kernel in &kernels {
-                let options = self.model.with(*model, kernel);
-                let runs = splits.iter().map(|split| self.fit(&options, &likelihood, &schema, &data, split));
-                let runs: Vec<Trial> = runs.collect::<Result<_>>()?;
-                let kind = runs.first().map_or("", |run| run.fitted.settings.model.kind());
-                let name = if kernels.len() > 1 { format!("{kind} {kernel}") } else { kind.to_string() };
-                eprintln!("{name}: done");
-                candidates.push(Candidate { name, runs });
-            }
+        for options in &all {
+            let runs = splits.iter().map(|split| self.fit(options, &likelihood, &schema, &data, split));
+            let runs: Vec<Trial> = runs.collect::<Result<_>>()?;
+            let kind = runs.first().map_or("", |run| run.fitted.settings.model.kind());
+            let name = if kernels.len() > 1 { format!("{kind} {}", options.kernel) } else { kind.to_string() };
+            eprintln!("{name}: done");
+            candidates.push(Candidate { name, runs });
         }
         if let Some(figure) = &self.figure {
             draw(&candidates, figure)?;
@@ -116,6 +114,18 @@ impl Compare {
         report::print(&table(&candidates))
     }
 
+    fn plan(
+        &self,
+        options: &ModelOptions,
+        likelihood: &str,
+        schema: &Schema,
+        data: &Dataset,
+        split: &Split,
+    ) -> Result<Plan> {
+        let settings = options.settings(likelihood, split.train.len())?;
+        Plan::new(schema.clone(), &data.subset(&split.train), settings, self.training.seed, &Registry::default())
+    }
+
     fn fit(
         &self,
         options: &ModelOptions,
@@ -124,12 +134,10 @@ impl Compare {
         data: &Dataset,
         split: &Split,
     ) -> Result<Trial> {
-        let settings = options.settings(likelihood)?;
-        let config = self.training.config(&settings.model, String::new())?;
+        let plan = self.plan(options, likelihood, schema, data, split)?;
+        let config = self.training.config(&plan.settings().model);
         let mut progress = Progress::new();
         let mut observers: Vec<&mut dyn Observer> = vec![&mut progress];
-        let train = data.subset(&split.train);
-        let plan = Plan::new(schema.clone(), &train, settings, config.seed, &Registry::default())?;
         let bytes = plan.bytes();
         let fitted = plan.train(&config, &mut observers)?;
         let scored = scoring::score(&fitted, &data.subset(&split.test))?;

@@ -12,7 +12,7 @@ use sha2::{Digest, Sha256};
 
 use super::columns::{self, Columns};
 use super::data::{Reading, Splitting, targets};
-use super::settings::{ModelName, ModelOptions, TrainOptions};
+use super::settings::{ModelName, ModelOptions, SavingOptions, TrainOptions};
 use super::{output, report, scoring, values};
 
 /// Fit a model to a table and save it
@@ -52,6 +52,8 @@ pub struct Fit {
     model: ModelOptions,
     #[command(flatten, next_help_heading = "Training")]
     training: TrainOptions,
+    #[command(flatten, next_help_heading = "Training")]
+    saving: SavingOptions,
 }
 
 impl Fit {
@@ -93,8 +95,10 @@ impl Fit {
 
     fn in_memory(&self) -> Result<Prepared> {
         let (schema, data) = self.columns.read(&self.data, &self.reading, &self.model)?;
-        let settings = settings(&self.model, &schema, data.y.as_deref().unwrap_or_default())?;
-        let (train, test) = match self.splitting.split(&data)? {
+        let split = self.splitting.split(&data)?;
+        let rows = split.as_ref().map_or(data.n, |split| split.train.len());
+        let settings = settings(&self.model, &schema, data.y.as_deref().unwrap_or_default(), rows)?;
+        let (train, test) = match split {
             Some(split) => (data.subset(&split.train), Some(data.subset(&split.test))),
             None => (data, None),
         };
@@ -140,7 +144,7 @@ impl Fit {
                 y.extend(rows.read(part)?.y.into_iter().flatten());
             }
         }
-        let settings = settings(&model, rows.schema(), &y)?;
+        let settings = settings(&model, rows.schema(), &y, train.len())?;
         let config = self.begin(rows.schema(), &settings, (train.len(), test.as_ref()), fingerprint)?;
         let plan = Plan::from_file(rows.into(), train, settings, config.seed, &Registry::default())?;
         Ok(Prepared { plan, config, test })
@@ -159,7 +163,9 @@ impl Fit {
         }
         let (rows, columns) = (report::count(rows, "row"), report::count(schema.d(), "input column"));
         eprintln!("{rows}, {columns}, target `{}`", schema.target);
-        self.training.config(&settings.model, format!("data {}, {settings:?}", fingerprint.text()))
+        self.training.check(&settings.model)?;
+        let fingerprint = format!("data {}, {settings:?}", fingerprint.text());
+        Ok(self.saving.extend(self.training.config(&settings.model), fingerprint))
     }
 
     fn check_outputs(&self) -> Result<()> {
@@ -167,8 +173,8 @@ impl Fit {
             return Err(Error::Usage("-o -: a model is not written to standard output; name a file".into()));
         }
         let tables = std::iter::once(&self.data).chain(&self.splitting.split_mask).map(PathBuf::as_path);
-        let states = self.training.resume.iter().chain(&self.training.checkpoint).map(PathBuf::as_path);
-        if let Some(checkpoint) = &self.training.checkpoint {
+        let states = self.saving.resume.iter().chain(&self.saving.checkpoint).map(PathBuf::as_path);
+        if let Some(checkpoint) = &self.saving.checkpoint {
             output::check(checkpoint, &tables.clone().collect::<Vec<_>>())?;
         }
         if let Some(file) = &self.rows_file {
@@ -181,8 +187,8 @@ impl Fit {
 
 /// Bytes beyond which a step's memory is told before it is taken.
 const LARGE: f64 = 5e8;
-/// Seconds of a step beyond which the time of the training is told before it begins.
-const LONG: f64 = 0.2;
+/// Seconds of a training beyond which its time is told before it begins.
+const LONG: f64 = 20.0;
 
 /// Says what is coming when it is large: memory as computed, time as one step takes.
 fn announce(plan: &Plan, config: &TrainConfig) -> Result<()> {
@@ -190,19 +196,21 @@ fn announce(plan: &Plan, config: &TrainConfig) -> Result<()> {
     if bytes > LARGE {
         eprintln!("{title}: about {:.1} GB of memory a step", bytes / 1e9);
     }
-    let cost = plan.cost()?;
-    if cost.seconds > LONG {
-        let (step, all) = (cost.seconds, cost.seconds * config.steps as f64);
+    let (step, steps) = (plan.cost()?.seconds, config.steps * config.restarts.count);
+    let all = step * steps as f64;
+    if all > LONG {
         let limit =
             config.max_time.map_or(String::new(), |t| format!(", or what --max-time allows: {} s", t.as_secs()));
-        eprintln!("{title}: {step:.2} s a step, {:.0} min for {} steps{limit}", (all / 60.0).ceil(), config.steps);
+        eprintln!("{title}: {step:.2} s a step, at most {:.0} min for {steps} steps{limit}", (all / 60.0).ceil());
     }
     Ok(())
 }
 
 /// What to fit, for a device that is there.
-fn settings(model: &ModelOptions, schema: &Schema, y: &[f64]) -> Result<Settings> {
-    let settings = model.settings(&columns::likelihood(model, schema, y)?)?;
+fn settings(model: &ModelOptions, schema: &Schema, y: &[f64], rows: usize) -> Result<Settings> {
+    let likelihood = columns::likelihood(model, schema, y)?;
+    model.check_model(&likelihood)?;
+    let settings = model.settings(&likelihood, rows)?;
     settings.compute.device()?;
     Ok(settings)
 }

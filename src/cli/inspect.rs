@@ -5,7 +5,7 @@ use std::path::PathBuf;
 
 use cagey::Result;
 use cagey::fitted::Fitted;
-use cagey::params::{Constraint, Parameter, Parameters};
+use cagey::params::{Constraint, Parameter, Parameters, Unit};
 use clap::Args;
 use serde_json::json;
 
@@ -48,6 +48,7 @@ impl Inspect {
             "inputs": fitted.input_names(),
             "input_scale": fitted.input_scale,
             "target": fitted.schema.target,
+            "classes": fitted.schema.classes,
             "target_scale": fitted.target_scale,
             "training": fitted.summary,
             "solve": fitted.posterior().solve(),
@@ -61,15 +62,22 @@ pub fn description(fitted: &Fitted) -> String {
     let names = fitted.input_names();
     let mut text = fitted.model.title() + "\n";
     let inputs = if names.len() > 8 { format!("{} columns", names.len()) } else { names.join(", ") };
-    text += &report::table(&[
-        ("inputs".into(), inputs),
-        (
-            "target".into(),
-            format!("{} (mean {:.6}, sd {:.6}, {:?})", fitted.schema.target, scale.mean, scale.sd, scale.transform),
-        ),
-        ("rows".into(), summary.rows.to_string()),
-        ("computed on".into(), format!("{}, {}", settings.compute.kind.name(), settings.compute.precision.name())),
-    ]);
+    let number = cagey::params::shown;
+    let target = match &fitted.schema.classes {
+        Some(classes) => format!("{}, classes {}", fitted.schema.target, classes.labels().join(", ")),
+        None => {
+            let (mean, sd) = (number(scale.mean), number(scale.sd));
+            format!("{} (mean {mean}, sd {sd}, {:?})", fitted.schema.target, scale.transform)
+        }
+    };
+    let mut data = vec![("inputs".into(), inputs), ("target".into(), target)];
+    data.extend(settings.row_column.clone().map(|column| ("with the rows".into(), column)));
+    data.push(("rows".into(), summary.rows.to_string()));
+    data.push((
+        "computed on".into(),
+        format!("{}, {}", settings.compute.kind.name(), settings.compute.precision.name()),
+    ));
+    text += &report::table(&data);
     text += "Parameters\n";
     let rows: Vec<(String, String)> =
         fitted.model.parameters().into_iter().map(|(path, p)| (path, shown(p, &names))).collect();
@@ -101,7 +109,7 @@ fn shown(parameter: &Parameter, names: &[String]) -> String {
     let values = parameter.values();
     let mut text = match values.as_slice() {
         [value] => number(value),
-        many if many.len() == names.len() => {
+        many if many.len() == names.len() && (parameter.unit != Unit::None || parameter.name == "lengthscale") => {
             many.iter().zip(names).map(|(v, name)| format!("{name} {}", number(v))).collect::<Vec<_>>().join(", ")
         }
         many if many.len() > MOST_SHOWN => {

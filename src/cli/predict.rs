@@ -7,6 +7,7 @@ use cagey::data::write_predictions;
 use cagey::fitted::Fitted;
 use cagey::metrics::{Predictive, TargetPrediction};
 use clap::Args;
+use rayon::prelude::*;
 
 use super::data::Reading;
 use super::scoring::class_labels;
@@ -77,14 +78,15 @@ impl Predict {
     }
 
     /// Mean, standard deviation and the ends of the interval.
-    fn columns<D>(
+    fn columns<D: Sync>(
         &self,
         predictions: &[D],
-        mean: impl Fn(&D) -> f64,
-        sd: impl Fn(&D) -> f64,
-        quantile: impl Fn(&D, f64) -> f64,
+        mean: impl Fn(&D) -> f64 + Sync,
+        sd: impl Fn(&D) -> f64 + Sync,
+        quantile: impl Fn(&D, f64) -> f64 + Sync,
     ) -> Vec<(String, Vec<f64>)> {
-        let column = |name: &str, f: &dyn Fn(&D) -> f64| (name.to_string(), predictions.iter().map(f).collect());
+        let column =
+            |name: &str, f: &(dyn Fn(&D) -> f64 + Sync)| (name.to_string(), predictions.par_iter().map(f).collect());
         let [low, high] = self.tails();
         vec![
             column("mean", &mean),

@@ -28,6 +28,7 @@ pub fn score(fitted: &Fitted, data: &Dataset) -> Result<Scored> {
     if fitted.is_gaussian() {
         return Ok(Scored::Gaussian(cagey::metrics::score(y, &fitted.predict(data)?)?));
     }
+    fitted.check_targets(data)?;
     let predictions = fitted.predict_targets(data)?;
     let probabilities: Option<Vec<Vec<f64>>> = predictions.iter().map(|p| p.probabilities()).collect();
     let Some(probabilities) = probabilities else {

@@ -7,6 +7,7 @@ use std::time::Duration;
 use cagey::data::TargetTransform;
 use cagey::device::{Compute, DeviceKind, Precision};
 use cagey::fitted::{ActionPolicy, ModelChoice, Settings};
+use cagey::likelihoods::{Auxiliary, text};
 use cagey::models::cagp::CagpObjective;
 use cagey::models::exact::ExactObjective;
 use cagey::models::minibatch::Minibatches;
@@ -35,33 +36,34 @@ pub struct ModelOptions {
     /// negative-binomial, gamma, exponential or beta; from the target by default
     #[arg(long, value_name = "NAME")]
     pub likelihood: Option<String>,
-    /// What an exact model minimises
-    #[arg(long, value_name = "NAME", value_enum, default_value_t = Minimised::Ml)]
-    objective: Minimised,
-    /// Most actions of a computation-aware model: more are closer to the exact one
-    #[arg(long, default_value_t = 512, value_name = "N", value_parser = values::count(1..=values::MOST))]
-    actions: usize,
-    /// How a computation-aware model chooses its actions
-    #[arg(long, value_name = "NAME", value_enum, default_value_t = PolicyName::Learned)]
-    policy: PolicyName,
-    /// What a computation-aware model minimises
-    #[arg(long, value_name = "NAME", value_enum, default_value_t = LossName::Elbo)]
-    loss: LossName,
-    /// Order of rows that blocks of learned actions are cut from
-    #[arg(long, value_name = "NAME", value_enum, default_value_t = OrderName::Tree)]
-    row_order: OrderName,
-    /// Inducing inputs of a sparse model
-    #[arg(long, default_value_t = 512, value_name = "M", value_parser = values::count(1..=values::MOST))]
-    inducing: usize,
-    /// Inducing inputs that a row of swsgp sees
-    #[arg(long, default_value_t = 16, value_name = "H", value_parser = values::count(1..=values::MOST))]
-    neighbors: usize,
+    /// What an exact model minimises [default: ml]
+    #[arg(long, value_name = "NAME", value_enum)]
+    objective: Option<Minimised>,
+    /// Most actions of a computation-aware model, 512 or one a row by default: more are closer to the exact one
+    #[arg(long, value_name = "N", value_parser = values::count(1..=values::MOST))]
+    actions: Option<usize>,
+    /// How a computation-aware model chooses its actions [default: learned]
+    #[arg(long, value_name = "NAME", value_enum)]
+    policy: Option<PolicyName>,
+    /// What a computation-aware model minimises [default: elbo]
+    #[arg(long, value_name = "NAME", value_enum)]
+    loss: Option<LossName>,
+    /// Order of rows that blocks of learned actions are cut from [default: tree]
+    #[arg(long, value_name = "NAME", value_enum)]
+    row_order: Option<OrderName>,
+    /// Inducing inputs of a sparse model [default: 512]
+    #[arg(long, value_name = "M", value_parser = values::count(1..=values::MOST))]
+    inducing: Option<usize>,
+    /// Inducing inputs that a row of swsgp sees [default: 16]
+    #[arg(long, value_name = "H", value_parser = values::count(1..=values::MOST))]
+    neighbors: Option<usize>,
     /// Weight of the divergence from the prior in swsgp's objective: 1 as published; M/H holds each inducing value to it about once
-    #[arg(long, default_value_t = 1.0, value_name = "WEIGHT", value_parser = values::positive)]
-    divergence: f64,
-    /// Rows of a minibatch of svgp and swsgp
-    #[arg(long, default_value_t = 1024, value_name = "ROWS", value_parser = values::count(1..=values::MOST))]
-    batch: usize,
+    /// [default: 1]
+    #[arg(long, value_name = "WEIGHT", value_parser = values::positive)]
+    divergence: Option<f64>,
+    /// Rows of a minibatch of svgp and swsgp [default: 1024]
+    #[arg(long, value_name = "ROWS", value_parser = values::count(1..=values::MOST))]
+    batch: Option<usize>,
     /// Move svgp's variational distribution by natural gradients of this rate, in (0, 1]
     #[arg(long, value_name = "RATE", value_parser = values::positive)]
     natural_gradients: Option<f64>,
@@ -132,21 +134,26 @@ pub struct TrainOptions {
     /// Learning rate of Adam; 0.05 by default, 0.01 for minibatches
     #[arg(long, value_name = "RATE", value_parser = values::positive)]
     lr: Option<f64>,
-    /// Learning-rate schedule of Adam
-    #[arg(long, value_name = "NAME", value_enum, default_value_t = ScheduleName::Constant)]
-    schedule: ScheduleName,
+    /// Learning-rate schedule of Adam [default: constant]
+    #[arg(long, value_name = "NAME", value_enum)]
+    schedule: Option<ScheduleName>,
     /// Starting points; the first from the data, the others perturbed
     #[arg(long, default_value_t = 1, value_name = "N", value_parser = values::count(1..=10_000))]
     restarts: usize,
     /// Seed of the starting points
     #[arg(long, default_value_t = 0)]
-    seed: u64,
+    pub seed: u64,
     /// Stop after this time, e.g. 120s, 15m, 2h
     #[arg(long, value_parser = values::duration, value_name = "TIME", allow_hyphen_values = true)]
     max_time: Option<Duration>,
     /// Stop after this many steps without improvement
     #[arg(long, value_name = "STEPS", value_parser = values::count(1..=values::MOST))]
     patience: Option<usize>,
+}
+
+/// States of a training on disk.
+#[derive(Debug, Args)]
+pub struct SavingOptions {
     /// Save the state of the training here while it runs
     #[arg(long, value_name = "FILE")]
     pub checkpoint: Option<PathBuf>,
@@ -233,7 +240,7 @@ enum Transform {
     Log1p,
 }
 
-#[derive(Debug, Clone, Copy, ValueEnum)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 enum OptimizerName {
     /// L-BFGS, for smooth objectives such as these
     Lbfgs,
@@ -252,8 +259,9 @@ enum ScheduleName {
 }
 
 impl ModelOptions {
-    /// The library's settings, for a likelihood.
-    pub fn settings(&self, likelihood: &str) -> Result<Settings> {
+    /// The library's settings, for a likelihood and so many rows.
+    pub fn settings(&self, likelihood: &str, rows: usize) -> Result<Settings> {
+        self.check_row_column(likelihood)?;
         let default = Compute::default();
         Ok(Settings {
             likelihood: likelihood.into(),
@@ -264,7 +272,7 @@ impl ModelOptions {
                 MeanName::Linear => "linear",
             }
             .into(),
-            model: self.choice(likelihood),
+            model: self.choice(likelihood, rows),
             standardize: !self.no_standardize,
             target_transform: match self.target_transform {
                 Transform::None => TargetTransform::Identity,
@@ -294,45 +302,93 @@ impl ModelOptions {
         self.noise_column.as_ref().or(self.exposure.as_ref()).or(self.trials.as_ref())
     }
 
-    fn choice(&self, likelihood: &str) -> ModelChoice {
+    fn model_for(&self, likelihood: &str) -> ModelName {
         let usual = if likelihood.starts_with("gaussian") { ModelName::Exact } else { ModelName::Svgp };
-        match self.model.unwrap_or(usual) {
+        self.model.unwrap_or(usual)
+    }
+
+    fn choice(&self, likelihood: &str, rows: usize) -> ModelChoice {
+        let inducing = self.inducing.unwrap_or(512);
+        match self.model_for(likelihood) {
             ModelName::Exact => ModelChoice::Exact {
                 objective: match self.objective {
-                    Minimised::Ml => ExactObjective::MarginalLikelihood,
-                    Minimised::Loo => ExactObjective::LeaveOneOut,
+                    None | Some(Minimised::Ml) => ExactObjective::MarginalLikelihood,
+                    Some(Minimised::Loo) => ExactObjective::LeaveOneOut,
                 },
             },
             ModelName::Cagp => ModelChoice::Cagp {
-                actions: self.actions,
+                actions: self.actions.unwrap_or(rows.min(512)),
                 policy: match self.policy {
-                    PolicyName::Learned => ActionPolicy::Learned,
-                    PolicyName::Cg => ActionPolicy::Cg,
-                    PolicyName::Cholesky => ActionPolicy::Cholesky,
-                    PolicyName::Lanczos => ActionPolicy::Lanczos,
-                    PolicyName::Eigenvector => ActionPolicy::Eigenvector,
-                    PolicyName::Random => ActionPolicy::Random,
+                    None | Some(PolicyName::Learned) => ActionPolicy::Learned,
+                    Some(PolicyName::Cg) => ActionPolicy::Cg,
+                    Some(PolicyName::Cholesky) => ActionPolicy::Cholesky,
+                    Some(PolicyName::Lanczos) => ActionPolicy::Lanczos,
+                    Some(PolicyName::Eigenvector) => ActionPolicy::Eigenvector,
+                    Some(PolicyName::Random) => ActionPolicy::Random,
                 },
                 objective: match self.loss {
-                    LossName::Elbo => CagpObjective::Elbo,
-                    LossName::Projected => CagpObjective::Projected,
+                    None | Some(LossName::Elbo) => CagpObjective::Elbo,
+                    Some(LossName::Projected) => CagpObjective::Projected,
                 },
                 order: match self.row_order {
-                    OrderName::Tree => RowOrder::Tree,
-                    OrderName::Data => RowOrder::Data,
+                    None | Some(OrderName::Tree) => RowOrder::Tree,
+                    Some(OrderName::Data) => RowOrder::Data,
                 },
             },
-            ModelName::Sgpr => ModelChoice::Sgpr { inducing: self.inducing },
-            ModelName::Svgp => {
-                ModelChoice::Svgp { inducing: self.inducing, covariance: self.covariance(), batches: self.batches() }
-            }
+            ModelName::Sgpr => ModelChoice::Sgpr { inducing },
+            ModelName::Svgp => ModelChoice::Svgp { inducing, covariance: self.covariance(), batches: self.batches() },
             ModelName::Swsgp => ModelChoice::Swsgp {
-                inducing: self.inducing,
-                neighbours: self.neighbors,
-                divergence: self.divergence,
+                inducing,
+                neighbours: self.neighbors.unwrap_or(16),
+                divergence: self.divergence.unwrap_or(1.0),
                 covariance: self.covariance(),
                 batches: self.batches(),
             },
+        }
+    }
+
+    /// Refuses options of other models than the one that will be fitted.
+    pub fn check_model(&self, likelihood: &str) -> Result<()> {
+        use ModelName::{Cagp, Exact, Sgpr, Svgp, Swsgp};
+        let options: [(&str, bool, &[ModelName]); 11] = [
+            ("--objective", self.objective.is_some(), &[Exact]),
+            ("--actions", self.actions.is_some(), &[Cagp]),
+            ("--policy", self.policy.is_some(), &[Cagp]),
+            ("--loss", self.loss.is_some(), &[Cagp]),
+            ("--row-order", self.row_order.is_some(), &[Cagp]),
+            ("--inducing", self.inducing.is_some(), &[Sgpr, Svgp, Swsgp]),
+            ("--neighbors", self.neighbors.is_some(), &[Swsgp]),
+            ("--divergence", self.divergence.is_some(), &[Swsgp]),
+            ("--batch", self.batch.is_some(), &[Svgp, Swsgp]),
+            ("--natural-gradients", self.natural_gradients.is_some(), &[Svgp]),
+            ("--mean-field", self.mean_field, &[Svgp, Swsgp]),
+        ];
+        let model = self.model_for(likelihood);
+        let name = |model: &ModelName| model.to_possible_value().map_or(String::new(), |value| value.get_name().into());
+        match options.into_iter().find(|(_, given, models)| *given && !models.contains(&model)) {
+            None => Ok(()),
+            Some((option, _, models)) => Err(Error::Usage(format!(
+                "{option} is for --model {}, and this fits {}",
+                models.iter().map(name).collect::<Vec<_>>().join(" or "),
+                name(&model)
+            ))),
+        }
+    }
+
+    /// Refuses a column of rows of another kind than the likelihood takes.
+    fn check_row_column(&self, likelihood: &str) -> Result<()> {
+        let options = [
+            ("--noise-column", &self.noise_column, Auxiliary::NoiseVariance, "gaussian"),
+            ("--exposure", &self.exposure, Auxiliary::Exposure, "poisson or negative-binomial"),
+            ("--trials", &self.trials, Auxiliary::Trials, "binomial"),
+        ];
+        // What no likelihood is called is told where it is made.
+        let Ok(takes) = text::parse(likelihood, None).map(|likelihood| likelihood.auxiliary()) else { return Ok(()) };
+        match options.into_iter().find(|(_, column, kind, _)| column.is_some() && *kind != takes) {
+            None => Ok(()),
+            Some((option, _, _, likelihoods)) => {
+                Err(Error::Usage(format!("{option} is for --likelihood {likelihoods}, and this fits {likelihood}")))
+            }
         }
     }
 
@@ -341,36 +397,61 @@ impl ModelOptions {
     }
 
     fn batches(&self) -> Minibatches {
-        Minibatches { size: self.batch, natural: self.natural_gradients, ..Minibatches::default() }
+        Minibatches { size: self.batch.unwrap_or(1024), natural: self.natural_gradients, ..Minibatches::default() }
     }
 }
 
 impl TrainOptions {
-    /// The library's configuration for a model; `fingerprint` ties saved states to data and model.
-    pub fn config(&self, model: &ModelChoice, fingerprint: String) -> Result<TrainConfig> {
-        let (usual, steps, rate) = match model {
-            ModelChoice::Svgp { .. } | ModelChoice::Swsgp { .. } => (OptimizerName::Adam, 2000, 0.01),
-            _ => (OptimizerName::Lbfgs, 200, 0.05),
+    /// Refuses options of another optimiser than the one that a model will be trained with.
+    pub fn check(&self, model: &ModelChoice) -> Result<()> {
+        let rates = [("--lr", self.lr.is_some()), ("--schedule", self.schedule.is_some())];
+        match rates.into_iter().find(|(_, given)| *given && self.optimizer(model) == OptimizerName::Lbfgs) {
+            Some((option, _)) => Err(Error::Usage(format!("{option} is for Adam: add --optimizer adam"))),
+            None => Ok(()),
+        }
+    }
+
+    fn optimizer(&self, model: &ModelChoice) -> OptimizerName {
+        self.optimizer.unwrap_or(match model {
+            ModelChoice::Svgp { .. } | ModelChoice::Swsgp { .. } => OptimizerName::Adam,
+            _ => OptimizerName::Lbfgs,
+        })
+    }
+
+    /// The library's configuration for a model.
+    pub fn config(&self, model: &ModelChoice) -> TrainConfig {
+        let (steps, rate) = match model {
+            ModelChoice::Svgp { .. } | ModelChoice::Swsgp { .. } => (2000, 0.01),
+            _ => (200, 0.05),
         };
         let schedule = match self.schedule {
-            ScheduleName::Constant => Schedule::Constant,
-            ScheduleName::Linear => Schedule::Linear { final_fraction: 0.1 },
-            ScheduleName::Cosine => Schedule::Cosine { final_fraction: 0.01 },
+            None | Some(ScheduleName::Constant) => Schedule::Constant,
+            Some(ScheduleName::Linear) => Schedule::Linear { final_fraction: 0.1 },
+            Some(ScheduleName::Cosine) => Schedule::Cosine { final_fraction: 0.01 },
         };
-        let optimizer = match self.optimizer.unwrap_or(usual) {
+        let optimizer = match self.optimizer(model) {
             OptimizerName::Lbfgs => Optimizer::Lbfgs(Lbfgs::default()),
             OptimizerName::Adam => Optimizer::Adam(Adam { rate: self.lr.unwrap_or(rate), schedule, ..Adam::default() }),
         };
-        Ok(TrainConfig {
+        TrainConfig {
             max_time: self.max_time,
             seed: self.seed,
             restarts: Restarts::new(self.restarts, 1.0),
             early_stopping: self.patience.map(|patience| EarlyStopping { patience, improvement: 1e-6 }),
+            ..TrainConfig::new(optimizer, self.steps.unwrap_or(steps))
+        }
+    }
+}
+
+impl SavingOptions {
+    /// A configuration that saves and resumes; `fingerprint` ties saved states to data and model.
+    pub fn extend(&self, config: TrainConfig, fingerprint: String) -> TrainConfig {
+        TrainConfig {
             checkpoint: self.checkpoint.as_ref().map(|path| CheckpointPlan::every_steps(path, self.checkpoint_every)),
             resume: self.resume.clone(),
             fingerprint,
-            ..TrainConfig::new(optimizer, self.steps.unwrap_or(steps))
-        })
+            ..config
+        }
     }
 }
 

@@ -1,5 +1,7 @@
 //! Class labels and their codes.
 
+use std::collections::HashMap;
+
 use serde::{Deserialize, Serialize};
 
 use crate::suggest::nearest;
@@ -7,7 +9,7 @@ use crate::{Error, Result};
 
 /// The classes of a target: labels in a fixed order, each with the code 0, 1, … that likelihoods see.
 ///
-/// Numbers in ascending order, then texts in alphabetical order. A whole number has one spelling: `1.0` and `1` are one label.
+/// By default numbers in ascending order, then texts in alphabetical order. A whole number has one spelling: `1.0` and `1` are one label.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(transparent)]
 pub struct Classes {
@@ -28,6 +30,18 @@ impl Classes {
         Self { labels }
     }
 
+    /// Classes in an order of their own.
+    ///
+    /// # Errors
+    /// [`Error::Usage`] for a label that is there twice.
+    pub fn in_order(labels: impl IntoIterator<Item = String>) -> Result<Self> {
+        let labels: Vec<String> = labels.into_iter().map(|label| canonical(&label)).collect();
+        match labels.iter().enumerate().find(|(i, label)| labels[..*i].contains(label)) {
+            Some((_, label)) => Err(Error::Usage(format!("the class `{label}` is given twice"))),
+            None => Ok(Self { labels }),
+        }
+    }
+
     /// Number of classes.
     pub fn len(&self) -> usize {
         self.labels.len()
@@ -41,6 +55,11 @@ impl Classes {
     /// All labels in the order of their codes.
     pub fn labels(&self) -> &[String] {
         &self.labels
+    }
+
+    /// The code of every label.
+    pub(super) fn codes(&self) -> HashMap<String, usize> {
+        self.labels.iter().cloned().zip(0..).collect()
     }
 
     /// The label of a code.

@@ -39,7 +39,8 @@ enum Kind {
     /// Labels of a target.
     Class {
         codes: HashMap<String, usize>,
-        open: bool,
+        /// What another label is, where there can be no more.
+        other: Option<&'static str>,
     },
 }
 
@@ -54,21 +55,22 @@ impl ColumnReader {
         Self { index, kind }
     }
 
-    /// The target of training data.
-    pub(super) fn target(index: usize, kind: TargetKind) -> Self {
-        let kind = match kind {
-            TargetKind::Numbers => Kind::Number { why: "the target must be a number; code classes as 0, 1, …" },
-            TargetKind::Classes => Kind::Class { codes: HashMap::new(), open: true },
-            TargetKind::Auto => Kind::Target,
+    /// The target of training data, with classes in the order given, if any.
+    pub(super) fn target(index: usize, kind: TargetKind, classes: Option<&Classes>) -> Self {
+        let kind = match (kind, classes) {
+            (TargetKind::Numbers, _) => Kind::Number { why: "the target must be a number; code classes as 0, 1, …" },
+            (_, Some(classes)) => Kind::Class { codes: classes.codes(), other: Some("none of the classes given") },
+            (TargetKind::Classes, None) => Kind::Class { codes: HashMap::new(), other: None },
+            (TargetKind::Auto, None) => Kind::Target,
         };
         Self { index, kind }
     }
 
     /// The target with the classes of the training data, where it had some.
     pub(super) fn trained_target(index: usize, classes: Option<&Classes>) -> Self {
-        let Some(classes) = classes else { return Self::target(index, TargetKind::Numbers) };
-        let codes = classes.labels().iter().cloned().zip(0..).collect();
-        Self { index, kind: Kind::Class { codes, open: false } }
+        let Some(classes) = classes else { return Self::target(index, TargetKind::Numbers, None) };
+        let other = Some("a class the model was not trained with");
+        Self { index, kind: Kind::Class { codes: classes.codes(), other } }
     }
 
     /// A feature with the encoding of the training data.
@@ -111,8 +113,11 @@ impl ColumnReader {
 
     /// The classes found in a target, with the code of each by the order of its first appearance.
     pub(super) fn classes(self) -> Option<(Classes, Vec<usize>)> {
-        let Kind::Class { codes, .. } = self.kind else { return None };
-        let classes = Classes::new(codes.keys().cloned());
+        let Kind::Class { codes, other } = self.kind else { return None };
+        let mut labels: Vec<(String, usize)> = codes.iter().map(|(label, code)| (label.clone(), *code)).collect();
+        labels.sort_unstable_by_key(|(_, code)| *code);
+        let labels = labels.into_iter().map(|(label, _)| label);
+        let classes = if other.is_none() { Classes::new(labels) } else { Classes::in_order(labels).ok()? };
         let mut renamed = vec![0; codes.len()];
         for (new, label) in classes.labels().iter().enumerate() {
             renamed[codes[label]] = new;
@@ -130,10 +135,10 @@ impl ColumnReader {
                 Cell::Number(_) => Err("is a number in a column of dates".into()),
             },
             Kind::Category { codes, open } => category(cell, codes, *open),
-            Kind::Class { codes, open } => class(cell, codes, *open),
+            Kind::Class { codes, other } => class(cell, codes, *other),
             Kind::Target => {
                 self.kind = match cell.value() {
-                    Value::Label | Value::Date(_) => Kind::Class { codes: HashMap::new(), open: true },
+                    Value::Label | Value::Date(_) => Kind::Class { codes: HashMap::new(), other: None },
                     Value::Missing => return Err(missing()),
                     Value::Number(_) | Value::TooLarge => Kind::Number {
                         why: "the targets above it are numbers; correct it, or say that the target holds classes",
@@ -204,23 +209,20 @@ fn category(cell: Cell, codes: &mut HashMap<String, usize>, open: bool) -> std::
     }
 }
 
-fn class(cell: Cell, codes: &mut HashMap<String, usize>, open: bool) -> std::result::Result<f64, String> {
+fn class(cell: Cell, codes: &mut HashMap<String, usize>, other: Option<&str>) -> std::result::Result<f64, String> {
     if cell.is_missing() {
         return Err(missing());
     }
     let label = canonical(&cell.label());
     let next = codes.len();
-    match codes.get(&label) {
-        Some(&code) => Ok(code as f64),
-        None if !open => Err(format!(
-            "is a class the model was not trained with; known are {}",
-            Classes::new(codes.keys().cloned()).listing()
-        )),
-        None if next == MOST_CATEGORIES => Err(format!(
+    match (codes.get(&label), other) {
+        (Some(&code), _) => Ok(code as f64),
+        (None, Some(what)) => Err(format!("is {what}; known are {}", Classes::new(codes.keys().cloned()).listing())),
+        (None, None) if next == MOST_CATEGORIES => Err(format!(
             "is class number {}; more than {MOST_CATEGORIES} look like numbers or identifiers: check the target column",
             next + 1
         )),
-        None => {
+        (None, None) => {
             codes.insert(label, next);
             Ok(next as f64)
         }

@@ -43,6 +43,8 @@ pub struct ReadOptions {
     pub target: Option<String>,
     /// What the target column holds.
     pub target_kind: TargetKind,
+    /// Labels of the target's classes in their order, for targets read as classes; sorted by [`Classes`](super::Classes) if absent.
+    pub classes: Option<Vec<String>>,
     /// Names of the feature columns, in this order; all but the target if absent.
     pub features: Option<Vec<String>>,
     /// Encode columns of text as one 0/1 feature per category.

@@ -5,6 +5,7 @@ use std::path::Path;
 use csv::StringRecord;
 
 use super::cell::Cell;
+use super::classes::Classes;
 use super::column::ColumnReader;
 use super::dataset::{Dataset, Kept};
 use super::options::{Missing, ReadOptions, TargetKind};
@@ -64,7 +65,9 @@ impl Training {
         let (features, target) = select(layout, options)?;
         let inputs =
             features.iter().map(|&index| ColumnReader::feature(index, &layout.names[index], options)).collect();
-        let output = Output { reader: ColumnReader::target(target, options.target_kind), needed: true };
+        let classes = options.classes.clone().map(Classes::in_order).transpose()?;
+        let reader = ColumnReader::target(target, options.target_kind, classes.as_ref());
+        let output = Output { reader, needed: true };
         Ok(Self { table, inputs, output })
     }
 

@@ -19,6 +19,7 @@ pub use settings::{ActionPolicy, ModelChoice, Settings};
 use crate::data::{Dataset, InputScale, Schema, TargetScale};
 use crate::error::{Error, Result};
 use crate::kernels::registry::Registry;
+use crate::likelihoods::Targets;
 use crate::metrics::{Predictive, TargetPrediction};
 use crate::models::Observations;
 use crate::models::posterior::{Marginals, Posterior};
@@ -105,6 +106,16 @@ impl Fitted {
         let Inputs { x, extra, .. } = Inputs::of(data, self.settings.row_column.as_deref())?;
         let extra = extra.map(|extra| row_values(self.model.likelihood().auxiliary(), extra, &self.target_scale));
         Ok((self.input_scale.apply(&x)?, extra))
+    }
+
+    /// Checks the targets of a table, and what goes with its rows, against the likelihood.
+    ///
+    /// # Errors
+    /// [`Error::Data`] naming the first row that does not fit.
+    pub fn check_targets(&self, data: &Dataset) -> Result<()> {
+        let Inputs { extra, .. } = Inputs::of(data, self.settings.row_column.as_deref())?;
+        let targets = Targets { y: data.y.as_deref().unwrap_or_default(), extra: extra.as_deref() };
+        self.model.likelihood().check(targets, Some(&data.rows))
     }
 
     /// Names of the input columns, in the order of the kernel's `dims`.

@@ -140,6 +140,11 @@ impl Plan {
         self.warnings.extend(advice::crowded(&self.settings.model, rows));
     }
 
+    /// What was asked for.
+    pub fn settings(&self) -> &Settings {
+        &self.settings
+    }
+
     /// The model as it will start.
     pub fn model(&self) -> &Regressor {
         &self.model
@@ -215,7 +220,7 @@ fn build(
     let mut mean = Mean::named(&settings.mean, data.d)?;
     mean.set_units(&inputs.sd, target.mean, target.sd);
     let mut model = Regressor::new(&settings.model, likelihood, kernel, mean, data, seed)?;
-    model.start(data, target.sd);
+    model.start(data, (&inputs.sd, target));
     for (name, values) in &settings.init {
         for parameter in model.find_mut(name)? {
             parameter.give(values)?;

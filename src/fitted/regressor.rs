@@ -4,6 +4,7 @@ use burn::tensor::Tensor;
 
 use super::conditioned::Conditioned;
 use super::settings::{ActionPolicy, ModelChoice};
+use crate::data::TargetScale;
 use crate::device::{Compute, Precision};
 use crate::error::{Error, Result};
 use crate::kernels::Kernel;
@@ -17,7 +18,7 @@ use crate::models::sgpr::Sgpr;
 use crate::models::svgp::{Covariance, Svgp};
 use crate::models::swsgp::Swsgp;
 use crate::models::{Batch, Model, Observations, fit, minibatch};
-use crate::params::{Parameter, Parameters};
+use crate::params::{Parameter, Parameters, keeping_internal};
 use crate::scope::Scope;
 use crate::solvers::Probes;
 use crate::solvers::itergp::{IterGpOptions, SolveReport};
@@ -200,8 +201,8 @@ impl Regressor {
     }
 
     /// Starts the likelihood's parameters, and the levels of latent functions of targets that are not standardised, where
-    /// the targets suggest.
-    pub(super) fn start(&mut self, data: &Observations, target_sd: f64) {
+    /// the targets suggest; tells those that models made of their own the units of inputs and target.
+    pub(super) fn start(&mut self, data: &Observations, (input_sd, target): (&[f64], &TargetScale)) {
         let targets = Targets { y: &data.y, extra: data.noise.as_deref() };
         let gaussian = match self {
             Self::Exact(model) => &mut model.likelihood,
@@ -209,15 +210,21 @@ impl Regressor {
             Self::Iterative(model) => &mut model.likelihood,
             Self::Sgpr(model) => &mut model.likelihood,
             Self::Svgp(model) => {
+                for (latent, process) in model.processes.iter_mut().enumerate() {
+                    // Other functions than the first, such as the logarithm of a noise, have no units.
+                    let (level, sd) = if latent == 0 { (target.mean, target.sd) } else { (0.0, 1.0) };
+                    keeping_internal(&mut process.kernel, |kernel| kernel.set_units(input_sd, sd));
+                    process.mean.set_units(input_sd, level, sd);
+                }
                 let means = model.processes.iter_mut().map(|process| &mut process.mean);
-                return start(&mut *model.likelihood, means, targets, target_sd);
+                return start(&mut *model.likelihood, means, targets, target.sd);
             }
             Self::Swsgp(model) => {
-                let means = std::iter::once(&mut model.process.mean);
-                return start(&mut *model.likelihood, means, targets, target_sd);
+                model.process.mean.set_units(input_sd, target.mean, target.sd);
+                return start(&mut *model.likelihood, std::iter::once(&mut model.process.mean), targets, target.sd);
             }
         };
-        start(gaussian, std::iter::empty(), targets, target_sd);
+        start(gaussian, std::iter::empty(), targets, target.sd);
     }
 
     /// Trains the model: on minibatches of `rows` where it can, else on all of `data`.
@@ -373,7 +380,7 @@ fn start<'a>(
 ) {
     likelihood.set_units(target_sd);
     for (mean, level) in means.zip(likelihood.initialise(targets)) {
-        if let Mean::Constant(constant) = mean {
+        if let Mean::Constant(constant) | Mean::Linear { constant, .. } = mean {
             constant.set_internal(&[level]);
         }
     }

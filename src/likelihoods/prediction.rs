@@ -12,6 +12,28 @@ use super::targets::Row;
 /// From a scale without ends to a support, or back.
 type Map = fn(f64) -> f64;
 
+/// Where an increasing function is 0, given places with values on both sides: by false position (Illinois), every third time by halving, for
+/// it may jump.
+fn root(f: &dyn Fn(f64) -> f64, mut low: (f64, f64), mut high: (f64, f64), fine: f64) -> f64 {
+    let mut last = f64::NAN;
+    for round in 0..1000 {
+        let between = (low.0 * high.1 - high.0 * low.1) / (high.1 - low.1);
+        let inside = low.0 < between && between < high.0;
+        let t = if inside && round % 3 != 2 { between } else { 0.5 * (low.0 + high.0) };
+        if high.0 - low.0 <= fine || t <= low.0 || t >= high.0 || (t - last).abs() <= 0.1 * fine {
+            return t;
+        }
+        last = t;
+        let value = f(t);
+        if value < 0.0 {
+            (low, high.1) = ((t, value), 0.5 * high.1);
+        } else {
+            (high, low.1) = ((t, value), 0.5 * low.1);
+        }
+    }
+    last
+}
+
 /// What a likelihood says about a target whose latent functions are Gaussian: `p(y) = ∫ p(y | f) N(f; mean, variance) df`.
 ///
 /// In the units that the model sees.
@@ -94,30 +116,25 @@ impl Prediction {
             _ => (|t| t, |t| t),
         };
         let centre = from(self.mean()).clamp(-1e150, 1e150);
-        let below = |t: f64| self.cdf(to(t)) < p;
+        let excess = |t: f64| self.cdf(to(t)) - p;
         let mut step = match self.support() {
             Support::Real => self.variance().sqrt().clamp(1e-150, 1e150),
             _ => 1.0,
         };
         let fine = 1e-9 * step;
-        let direction = if below(centre) { 1.0 } else { -1.0 };
-        let (mut near, mut far) = (centre, centre + direction * step);
+        let mut near = (centre, excess(centre));
+        let direction = if near.1 < 0.0 { 1.0 } else { -1.0 };
+        let mut far = near;
         for _ in 0..200 {
-            if below(far) != (direction > 0.0) {
+            let t = far.0 + direction * step;
+            (near, far) = (far, (t, excess(t)));
+            if (far.1 < 0.0) != (direction > 0.0) {
                 break;
             }
             step *= 2.0;
-            (near, far) = (far, far + direction * step);
         }
-        let (mut low, mut high) = if direction > 0.0 { (near, far) } else { (far, near) };
-        while high - low > fine {
-            let middle = 0.5 * (low + high);
-            if middle <= low || middle >= high {
-                break;
-            }
-            if below(middle) { low = middle } else { high = middle }
-        }
-        to(0.5 * (low + high))
+        let (low, high) = if direction > 0.0 { (near, far) } else { (far, near) };
+        to(root(&excess, low, high, fine))
     }
 
     /// The quantile among 0, 1, … up to `last`.

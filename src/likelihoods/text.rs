@@ -192,17 +192,33 @@ pub fn infer(target: &str, sight: Sight) -> Result<Inferred> {
         Sight::Numbers(y) if y.iter().all(|y| *y == 0.0 || *y == 1.0) && y.iter().any(|v| *v != y[0]) => {
             found("bernoulli(logit)", "is 0 or 1: classification with --likelihood bernoulli(logit)".into())
         }
-        Sight::Numbers(y) if y.iter().all(|y| *y >= 0.0 && y.fract() == 0.0) => {
-            let largest = y.iter().copied().fold(0.0, f64::max);
+        Sight::Numbers(y) if two_values(y).is_some_and(|[a, b]| a != b) => {
+            let [a, b] = two_values(y).unwrap_or_default().map(shown);
             found(
                 "gaussian",
                 format!(
-                    "holds whole numbers from 0 to {}: regression with --likelihood gaussian; if they are counts, \
+                    "is {a} or {b}: regression with --likelihood gaussian; if they are classes, --likelihood bernoulli tells them apart"
+                ),
+            )
+        }
+        Sight::Numbers(y) if y.iter().all(|y| *y >= 0.0 && y.fract() == 0.0) => {
+            let (least, largest) = y.iter().fold((f64::INFINITY, 0.0), |(l, h): (f64, f64), y| (l.min(*y), h.max(*y)));
+            found(
+                "gaussian",
+                format!(
+                    "holds whole numbers from {} to {}: regression with --likelihood gaussian; if they are counts, \
                      --likelihood poisson or negative-binomial fits better, if they are codes of classes, softmax",
+                    shown(least),
                     shown(largest)
                 ),
             )
         }
         Sight::Numbers(_) => found("gaussian", "holds numbers: regression with --likelihood gaussian".into()),
     }
+}
+
+/// The least and the largest of numbers that are one of these all.
+fn two_values(y: &[f64]) -> Option<[f64; 2]> {
+    let (least, largest) = y.iter().fold((f64::INFINITY, f64::NEG_INFINITY), |(l, h), y| (l.min(*y), h.max(*y)));
+    y.iter().all(|y| *y == least || *y == largest).then_some([least, largest])
 }

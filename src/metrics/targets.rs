@@ -90,7 +90,7 @@ pub struct TargetScores {
     /// Mean over the levels 0.05, 0.10, …, 0.95 of `|share of targets in the central interval − level|`, of counts after
     /// randomisation.
     pub calibration_error: f64,
-    /// Mean Poisson deviance of the predicted means, for counts.
+    /// Mean Poisson deviance of the predicted means, for counts without a largest one.
     pub deviance: Option<f64>,
     /// Mean squared Pearson residual, for counts: 1 where the spread is right, more where the counts vary more.
     pub dispersion: Option<f64>,
@@ -120,6 +120,7 @@ pub fn score_targets(y: &[f64], predictions: &[TargetPrediction], seed: u64) -> 
     };
     let coverage = |level: f64| average(&|y, _, p| f64::from(u8::from(p.covers(y, level))));
     let counts = predictions.iter().all(TargetPrediction::is_count);
+    let unbounded = predictions.iter().all(|p| matches!(p.standardised.support(), Support::Counts(None)));
     let levels = pit_curve(&probability_transform(y, predictions, seed));
     let variances: Vec<f64> = predictions.iter().map(|p| p.sd().powi(2)).collect();
     let scores = TargetScores {
@@ -131,7 +132,7 @@ pub fn score_targets(y: &[f64], predictions: &[TargetPrediction], seed: u64) -> 
         coverage_90: coverage(0.9),
         coverage_95: coverage(0.95),
         calibration_error: levels.iter().map(|(level, share)| (share - level).abs()).sum::<f64>() / levels.len() as f64,
-        deviance: counts.then(|| poisson_deviance(y, &means)).transpose()?,
+        deviance: unbounded.then(|| poisson_deviance(y, &means)).transpose()?,
         dispersion: counts.then(|| pearson_dispersion(y, &means, &variances)).transpose()?,
     };
     match [("rmse", scores.rmse), ("nlpd", scores.nlpd)].into_iter().find(|(_, value)| !value.is_finite()) {

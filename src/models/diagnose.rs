@@ -31,6 +31,15 @@ pub fn warnings(model: &impl Parameters, data: &Observations) -> Vec<String> {
         };
         found.push(format!("{path} = {} ended at {bound}", shown(parameter)));
     }
+    for (path, alpha) in parameters.iter().filter(|(path, p)| path.ends_with("rq.alpha") && !p.fixed) {
+        if alpha.internal()[0] < FLAT {
+            found.push(format!(
+                "{path} = {} makes this component as good as constant in distance: give it a prior, such as \
+                 `--prior \"rq.alpha=lognormal(0, 1)\"`, or leave it out",
+                shown(alpha)
+            ));
+        }
+    }
     let lengths: Vec<&(String, &Parameter)> = parameters
         .iter()
         .filter(|(path, p)| p.unit == Unit::Length && path.ends_with("lengthscale") && !p.fixed)
@@ -54,6 +63,8 @@ pub fn warnings(model: &impl Parameters, data: &Observations) -> Vec<String> {
     found
 }
 
+/// Shapes of rational quadratic kernels below this hardly let the covariance fall.
+const FLAT: f64 = 1e-3;
 /// Lengthscales beyond this many standard deviations of the inputs are flat over the data.
 const LONG: f64 = 1e3;
 /// Lengthscales below this many standard deviations separate all points.

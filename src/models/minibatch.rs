@@ -144,6 +144,23 @@ pub fn fit<M: SumOverRows>(
     outcome.and_then(|outcome| closed.map(|()| outcome))
 }
 
+/// How often a natural-gradient step that leaves the positive definite matrices is halved before the training is given up.
+const HALVINGS: usize = 10;
+
+/// A step along the natural gradient of a batch, shorter where a likelihood that is not log-concave needs it.
+fn natural_step<M: SumOverRows>(model: &mut M, compute: Compute, batch: &Batch, rate: f64) -> Result<()> {
+    for halving in 0..HALVINGS {
+        match model.natural_step(compute, batch, rate * 0.5f64.powi(halving as i32)) {
+            Err(Error::NotPositiveDefinite { .. }) => {}
+            done => return done,
+        }
+    }
+    let least = rate * 0.5f64.powi(HALVINGS as i32 - 1);
+    Err(Error::Data(format!(
+        "no natural-gradient step from {rate} down to {least:.1e} leaves q(u) a covariance; train without natural gradients"
+    )))
+}
+
 /// The order of the rows in an epoch, a function of the seed.
 #[derive(Debug, Default)]
 pub(super) struct Order(Option<(usize, Vec<usize>)>);
@@ -183,7 +200,7 @@ impl<M: SumOverRows> Loss<'_, M> {
         if self.batches.natural.is_some() {
             for iteration in 0..self.steps_per_epoch() {
                 let batch = self.batch(Step { iteration, epoch: 0.0, seed })?;
-                self.model.natural_step(self.compute, &batch, 1.0 / (iteration + 2) as f64)?;
+                natural_step(self.model, self.compute, &batch, 1.0 / (iteration + 2) as f64)?;
             }
         }
         Ok(())
@@ -208,7 +225,7 @@ impl<M: SumOverRows> Objective for Loss<'_, M> {
         self.model.set_free_raw(x)?;
         // Trial points of one step share its natural gradient.
         if let Some(rate) = self.batches.natural.filter(|_| self.stepped != Some(step.iteration)) {
-            self.model.natural_step(self.compute, &batch, rate)?;
+            natural_step(self.model, self.compute, &batch, rate)?;
             self.stepped = Some(step.iteration);
         }
         evaluate(self.model, self.compute, &batch)

@@ -413,6 +413,13 @@ pub trait Parameters {
     }
 }
 
+/// Tells parameters other units without changing the internal values.
+pub fn keeping_internal<P: Parameters>(of: &mut P, change: impl FnOnce(&mut P)) {
+    let kept: Vec<Vec<f64>> = of.parameters().iter().map(|(_, p)| p.internal()).collect();
+    change(of);
+    of.parameters_mut().into_iter().zip(kept).for_each(|((_, p), internal)| p.set_internal(&internal));
+}
+
 /// Puts `prefix.` before every path.
 pub fn prefixed<P>(prefix: &str, parameters: Vec<(String, P)>) -> Vec<(String, P)> {
     parameters.into_iter().map(|(path, p)| (format!("{prefix}.{path}"), p)).collect()

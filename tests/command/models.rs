@@ -217,6 +217,83 @@ fn rows_in_a_file_train_the_model_that_rows_in_memory_do() {
 }
 
 #[test]
+fn options_of_other_models_and_likelihoods_are_refused() {
+    let folder = Folder::with_tables();
+    folder.write(
+        "counts.csv",
+        table(&["x", "hours", "y"], 30, |i| vec![position(i), 2.0, f64::from(u8::from(i % 3 == 0))]),
+    );
+    for (options, words) in [
+        (&["--policy", "cg"][..], &["--policy", "--model cagp", "exact"][..]),
+        (&["--inducing", "5"], &["--inducing", "sgpr or svgp or swsgp"]),
+        (&["--model", "sgpr", "--objective", "loo"], &["--objective", "--model exact"]),
+        (&["--model", "svgp", "--divergence", "2"], &["--divergence", "swsgp"]),
+        (&["--model", "swsgp", "--natural-gradients", "0.1"], &["--natural-gradients", "svgp"]),
+        (&["--lr", "0.1"], &["--lr", "--optimizer adam"]),
+        (&["--schedule", "cosine"], &["--schedule", "--optimizer adam"]),
+    ] {
+        folder.refuses(2, options, words);
+    }
+    for (options, words) in [
+        (&["--likelihood", "gaussian", "--exposure", "hours"][..], &["--exposure", "poisson", "gaussian"][..]),
+        (&["--likelihood", "poisson", "--trials", "hours"], &["--trials", "binomial"]),
+        (&["--likelihood", "binomial", "--noise-column", "hours"], &["--noise-column", "gaussian", "binomial"]),
+    ] {
+        folder.fails(2, &[&["fit", "counts.csv"], options].concat(), words);
+    }
+    let found = folder.run(&["compare", "ok.csv", "--models", "exact,cagp", "--likelihood", "poisson", "--steps", "3"]);
+    assert!(found.code != 0 && !found.err.contains("done"), "{}", found.err);
+}
+
+#[test]
+fn levels_start_at_the_targets_and_have_their_units() {
+    let folder = Folder::new();
+    folder.write("far.csv", table(&["x", "y"], 60, |i| vec![position(i), 4000.0 + 10.0 * wave(i)]));
+    let fit = |options: &[&str]| {
+        folder.ok(&[&["fit", "far.csv", "--steps", "1", "-o", "m.cagey"], options].concat());
+        folder.json(&["inspect", "m.cagey", "--json"])["parameters"].clone()
+    };
+    let level = |parameters: &serde_json::Value, path: &str| parameters[path]["values"][0].as_f64().unwrap();
+    for model in ["exact", "cagp", "sgpr", "svgp", "swsgp"] {
+        for mean in ["constant", "linear"] {
+            let start = level(&fit(&["--model", model, "--mean", mean]), "mean.constant");
+            assert!((start - 4000.0).abs() < 30.0, "{model} {mean}: {start}");
+        }
+    }
+    let found = fit(&["--likelihood", "heteroscedastic", "--mean", "linear"]);
+    assert!((level(&found, "latent1.mean.constant") - 4000.0).abs() < 30.0, "{found}");
+    assert!(level(&found, "latent2.mean.constant").abs() < 1.0, "the logarithm of a noise has no units");
+    let [first, second] = ["latent1", "latent2"].map(|l| level(&found, &format!("{l}.kernel.matern32.variance")));
+    assert!(first > 20.0 && (0.3..3.0).contains(&second), "{first} {second}");
+}
+
+#[test]
+fn classes_keep_the_order_they_are_given() {
+    let folder = Folder::new();
+    let grade = |i: usize| ["poor", "fair", "good"][(position(i) * 0.9) as usize % 3];
+    let rows: Vec<String> = (0..60).map(|i| format!("{},{}", position(i % 30) % 3.0, grade(i % 30))).collect();
+    folder.write("grades.csv", format!("x,grade\n{}\n", rows.join("\n")));
+    let fit = ["fit", "grades.csv", "--likelihood", "ordinal", "--steps", "5", "-o", "m.cagey"];
+    let told = folder.run(&fit);
+    assert!(told.err.contains("fair < good < poor") && told.err.contains("--classes"), "{}", told.err);
+    let told = folder.run(&[&fit[..], &["--classes", "poor,fair,good"]].concat());
+    assert!(told.err.contains("poor < fair < good"), "{}", told.err);
+    assert_eq!(folder.json(&["inspect", "m.cagey", "--json"])["classes"], serde_json::json!(["poor", "fair", "good"]));
+    folder.ok(&["evaluate", "m.cagey", "grades.csv"]);
+    folder.fails(1, &[&fit[..], &["--classes", "poor,good"]].concat(), &["row", "`grade`", "fair", "poor"]);
+    folder.fails(2, &[&fit[..], &["--classes", "poor,good,poor"]].concat(), &["`poor` is given twice"]);
+}
+
+#[test]
+fn targets_are_checked_before_they_are_scored() {
+    let folder = Folder::new();
+    folder.write("counts.csv", table(&["x", "y"], 30, |i| vec![position(i), (i % 4) as f64]));
+    folder.ok(&["fit", "counts.csv", "--likelihood", "poisson", "--inducing", "5", "--steps", "5", "-o", "m.cagey"]);
+    folder.write("half.csv", table(&["x", "y"], 9, |i| vec![position(i), if i == 4 { 2.5 } else { 1.0 }]));
+    folder.fails(1, &["evaluate", "m.cagey", "half.csv"], &["row 6", "2.5"]);
+}
+
+#[test]
 fn more_rows_than_are_looked_at_first_are_all_checked_and_trained_on() {
     let folder = Folder::new();
     let rows = 140_000;

@@ -4,10 +4,12 @@ use std::path::Path;
 
 use cagey::data::{Dataset, TargetTransform};
 use cagey::fitted::Fitted;
+use cagey::likelihoods::Support;
 use cagey::metrics::{Predictive, TargetPrediction};
 use cagey::models::posterior::{Marginals, Posterior};
 use cagey::plot::{Component, Components, Curve, Frame, Points, Posterior1d};
 use cagey::{Error, Result};
+use rayon::prelude::*;
 
 use super::super::data::targets;
 use super::{evenly, training, two_classes};
@@ -40,7 +42,7 @@ impl Axis {
     }
 }
 
-/// Mean and bands of y; of counts and classes, of the rate or probability.
+/// Mean and bands of y; of counts and classes, of their mean or probability.
 pub fn posterior(fitted: &Fitted, data: Option<&Dataset>, points: Option<usize>, path: &Path) -> Result<()> {
     // A column of exposures or trials is an input of the table only.
     if fitted.settings.row_column.is_some() && !fitted.is_gaussian() && data.is_some() {
@@ -57,16 +59,25 @@ pub fn posterior(fitted: &Fitted, data: Option<&Dataset>, points: Option<usize>,
         curve(&axis.grid, &with_noise(fitted, fitted.posterior().predict(&axis.standardised)?))
     } else {
         let predictions = fitted.targets_at(&axis.standardised, None)?;
-        match (two_classes(fitted), predictions.iter().any(|p| p.probabilities().is_some())) {
-            (Some([_, second]), _) => name = format!("probability of {second}"),
-            (None, true) => {
+        match (two_classes(fitted), predictions.first().map(|p| p.standardised.support())) {
+            (Some([_, second]), _) => {
+                name = format!("probability of {second}");
+                responses(&axis.grid, &predictions)
+            }
+            (None, Some(Support::Classes(_))) => {
                 return Err(Error::Usage(
                     "more than two classes are not drawn over a column; try --kind calibration".into(),
                 ));
             }
-            (None, false) => {}
+            (None, Some(Support::Counts(_))) => {
+                name = format!("mean of {name}");
+                responses(&axis.grid, &predictions)
+            }
+            _ => {
+                let mean = predictions.iter().map(TargetPrediction::mean).collect();
+                banded(&axis.grid, mean, |p| predictions.par_iter().map(|d| d.quantile(p)).collect())
+            }
         }
-        responses(&axis.grid, &predictions)
     };
     let [training, held_out] = axis.points();
     let frame = Frame { title: "", x: &fitted.input_names()[0], y: &name, size: None };

@@ -48,7 +48,7 @@ pub struct Plot {
 
 #[derive(Debug, Clone, Copy, ValueEnum)]
 enum Kind {
-    /// Over one input column mean and bands (of counts and classes: of the rate or probability); over two mean and sd, or of two
+    /// Over one input column mean and bands (of counts and classes: of their mean or probability); over two mean and sd, or of two
     /// classes the regions
     Posterior,
     /// The posterior of each summand of the kernel, over one input column
