@@ -5,7 +5,7 @@ use std::time::{Duration, Instant};
 
 use cagey::data::{Dataset, InputScale, Split, TargetScale, TargetTransform, atomic_write};
 use cagey::device::{Compute, DeviceKind, Precision};
-use cagey::fitted::{ActionPolicy, ModelChoice, Regressor};
+use cagey::fitted::{ActionPolicy, ModelChoice, Parts, Regressor};
 use cagey::kernels::{Kernel, initial};
 use cagey::likelihoods::Gaussian;
 use cagey::means::Mean;
@@ -136,7 +136,8 @@ impl Case<'_> {
             Kind::CagpCg => cagp(ActionPolicy::Cg),
             Kind::Sgpr | Kind::Svgp => ModelChoice::Sgpr { inducing: *m },
         };
-        let mut model = Regressor::new(&choice, Box::new(Gaussian::new(0.1)), kernel, Mean::Zero, &rows, self.seed)?;
+        let parts = Parts { likelihood: Box::new(Gaussian::new(0.1)), kernel, mean: Mean::Zero };
+        let mut model = Regressor::new(&choice, parts, &rows, self.seed)?;
         if let Regressor::Cagp(model) = &mut model
             && self.options.from_targets
         {

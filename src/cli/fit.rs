@@ -60,8 +60,7 @@ impl Fit {
     /// Reads, fits, scores held-out rows, saves.
     pub fn run(self) -> Result<()> {
         self.check_outputs()?;
-        let on_disk = self.rows_file.is_some() || RowFile::recognised(&self.data);
-        let Prepared { plan, config, test } = if on_disk { self.on_disk()? } else { self.in_memory()? };
+        let Prepared { plan, config, test } = if self.on_disk() { self.from_disk()? } else { self.from_memory()? };
         let (mut progress, mut log) = (Progress::new(), self.log_every.map(Log::stderr));
         let mut observers: Vec<&mut dyn Observer> = vec![&mut progress];
         observers.extend(log.as_mut().map(|log| log as &mut dyn Observer));
@@ -93,7 +92,12 @@ impl Fit {
         report::print(&text)
     }
 
-    fn in_memory(&self) -> Result<Prepared> {
+    /// Whether rows stay in a file: what is chosen from a sample of them makes another training than all of them in memory.
+    fn on_disk(&self) -> bool {
+        self.rows_file.is_some() || RowFile::recognised(&self.data)
+    }
+
+    fn from_memory(&self) -> Result<Prepared> {
         let (schema, data) = self.columns.read(&self.data, &self.reading, &self.model)?;
         let split = self.splitting.split(&data)?;
         let rows = split.as_ref().map_or(data.n, |split| split.train.len());
@@ -110,7 +114,7 @@ impl Fit {
     }
 
     /// From rows in a file: the one given, or one made of the table.
-    fn on_disk(&self) -> Result<Prepared> {
+    fn from_disk(&self) -> Result<Prepared> {
         let name = self.model.model.unwrap_or(ModelName::Svgp);
         if !matches!(name, ModelName::Svgp | ModelName::Swsgp) {
             return Err(Error::Usage(
@@ -134,8 +138,7 @@ impl Fit {
             Some(split) => (split.train, Some(rows.read(&split.test)?)),
             None => ((0..rows.len()).collect(), None),
         };
-        // What is chosen from a sample makes another training of the same rows.
-        let mut fingerprint = Fingerprint(Sha256::new_with_prefix("rows in a file"));
+        let mut fingerprint = Fingerprint::default();
         train.chunks(PART).try_for_each(|part| rows.read(part).map(|data| fingerprint.add(&data)))?;
         let mut y = Vec::new();
         if model.likelihood.is_none() && rows.schema().classes.is_none() {
@@ -164,8 +167,9 @@ impl Fit {
         let (rows, columns) = (report::count(rows, "row"), report::count(schema.d(), "input column"));
         eprintln!("{rows}, {columns}, target `{}`", schema.target);
         self.training.check(&settings.model)?;
-        let fingerprint = format!("data {}, {settings:?}", fingerprint.text());
-        Ok(self.saving.extend(self.training.config(&settings.model), fingerprint))
+        let fingerprint =
+            serde_json::json!({ "data": fingerprint.text(), "rows_on_disk": self.on_disk(), "settings": settings });
+        Ok(self.saving.extend(self.training.config(&settings.model), fingerprint.to_string()))
     }
 
     fn check_outputs(&self) -> Result<()> {

@@ -4,7 +4,7 @@ use std::path::Path;
 
 use serde_json::{Value, json};
 
-use super::{Fitted, ModelChoice, Regressor, Settings};
+use super::{Fitted, ModelChoice, Parts, Regressor, Settings};
 use crate::data::{Classes, InputScale, Schema};
 use crate::device::Precision;
 use crate::error::{Error, Result};
@@ -118,7 +118,8 @@ impl Fitted {
             Error::Data(problem) => bad(problem),
             other => other,
         };
-        let model = Regressor::restore(&settings.model, likelihood, kernel, mean, &data, parameters).map_err(unfit)?;
+        let parts = Parts { likelihood, kernel, mean };
+        let model = Regressor::restore(&settings.model, parts, &data, parameters).map_err(unfit)?;
         let posterior = match saved {
             Some(saved) => model.restore_posterior(settings.compute, data.clone(), saved, solve).map_err(unfit)?,
             None => model.posterior(settings.compute, data.clone())?,

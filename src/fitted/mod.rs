@@ -1,6 +1,7 @@
 //! A model together with the data it was fitted to: from a table to predictions in its own units, and to one file.
 
 mod advice;
+mod build;
 mod columns;
 mod conditioned;
 mod file;
@@ -11,6 +12,7 @@ mod stored;
 
 use serde::{Deserialize, Serialize};
 
+pub use build::Parts;
 pub use conditioned::Conditioned;
 pub use plan::{Cost, Plan};
 pub use regressor::Regressor;

@@ -4,18 +4,16 @@ use std::sync::Arc;
 use std::time::Instant;
 
 use super::advice;
+use super::build::{build, check_actions};
 use super::columns::{Inputs, Units, input_names};
 use super::stored::{Seen, Stored};
 use super::{ActionPolicy, Fitted, ModelChoice, Regressor, Settings, Summary};
 use crate::data::{Classes, Dataset, InputScale, RowFile, Schema, TargetScale, TargetTransform};
 use crate::error::{Error, Result};
 use crate::kernels::registry::Registry;
-use crate::kernels::{initial, text};
-use crate::likelihoods::{self, Auxiliary, Likelihood, Targets};
-use crate::means::Mean;
+use crate::likelihoods::{self, Auxiliary, Targets};
 use crate::models::minibatch::Rows;
 use crate::models::{Observations, diagnose, fit};
-use crate::params::Parameters;
 use crate::scope::Scope;
 use crate::train::{self, Observer, TrainConfig};
 
@@ -57,6 +55,7 @@ impl Plan {
         let inputs = Inputs::of(data, settings.row_column.as_deref())?;
         let Inputs { x, names, extra } = &inputs;
         let d = names.len();
+        check_actions(&settings.model, data.n)?;
         if d == 0 {
             return Err(Error::Data(
                 "no input column is left beside the target and the column that goes with the rows".into(),
@@ -204,44 +203,6 @@ fn ordered(data: Observations, choice: &ModelChoice) -> Result<Observations> {
         }
         _ => Ok(data),
     }
-}
-
-fn build(
-    settings: &Settings,
-    likelihood: Box<dyn Likelihood>,
-    data: &Observations,
-    Units { inputs, target, .. }: &Units,
-    seed: u64,
-    registry: &Registry,
-) -> Result<Regressor> {
-    let mut kernel = text::parse(&settings.kernel, data.d, registry)?;
-    kernel.set_units(&inputs.sd, target.sd);
-    initial::initialise(&mut kernel, &data.x, data.d);
-    let mut mean = Mean::named(&settings.mean, data.d)?;
-    mean.set_units(&inputs.sd, target.mean, target.sd);
-    let mut model = Regressor::new(&settings.model, likelihood, kernel, mean, data, seed)?;
-    model.start(data, (&inputs.sd, target));
-    for (name, values) in &settings.init {
-        for parameter in model.find_mut(name)? {
-            parameter.give(values)?;
-        }
-    }
-    for (name, lower, upper) in &settings.bounds {
-        for parameter in model.find_mut(name)? {
-            parameter.set_bounds(*lower, *upper)?;
-        }
-    }
-    for (name, prior) in &settings.priors {
-        for parameter in model.find_mut(name)? {
-            parameter.prior = Some(*prior);
-        }
-    }
-    for name in &settings.fix {
-        for parameter in model.find_mut(name)? {
-            parameter.fixed = true;
-        }
-    }
-    Ok(model)
 }
 
 fn summarise(outcome: &train::Outcome, config: &TrainConfig, rows: usize, warnings: Vec<String>) -> Summary {

@@ -2,10 +2,12 @@
 //!
 //! The file is text: a JSON header (format, version, SHA-256 of the rest), a line break and the state as JSON.
 
+use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
 use serde::{Deserialize, Serialize};
+use serde_json::Value;
 use sha2::{Digest, Sha256};
 
 use super::observer::{History, Record};
@@ -110,7 +112,12 @@ impl State {
 
     fn check(&self, path: &Path, dim: usize, config: &TrainConfig) -> Result<()> {
         let differs = |what: &str, saved: &str, given: &str| {
-            let problem = format!("the checkpoint belongs to {what} [{saved}], not to [{given}]; start afresh");
+            let difference = match differences(saved, given) {
+                Some(entries) => entries.join(", "),
+                None => format!("[{saved}], not [{given}]"),
+            };
+            let problem =
+                format!("the checkpoint belongs to {what}: {difference}; make these the same or start afresh");
             Err(failure(path, &problem))
         };
         if self.fingerprint != config.fingerprint {
@@ -124,6 +131,40 @@ impl State {
             return differs("other parameters", &run.point.x.len().to_string(), &dim.to_string());
         }
         Ok(())
+    }
+}
+
+/// Most entries that are named.
+const MOST: usize = 5;
+
+/// The entries in which two JSON objects differ.
+fn differences(saved: &str, given: &str) -> Option<Vec<String>> {
+    let [saved, given] = [saved, given].map(|text| serde_json::from_str::<Value>(text).ok().filter(Value::is_object));
+    let (mut there, mut here) = (BTreeMap::new(), BTreeMap::new());
+    flatten("", &saved?, &mut there);
+    flatten("", &given?, &mut here);
+    let names: BTreeSet<&String> = there.keys().chain(here.keys()).collect();
+    let of = |values: &BTreeMap<String, String>, name: &String| values.get(name).cloned().unwrap_or("nothing".into());
+    let differing = names.into_iter().filter(|name| there.get(*name) != here.get(*name));
+    Some(
+        differing
+            .take(MOST)
+            .map(|name| format!("{name} is {} there and {} here", of(&there, name), of(&here, name)))
+            .collect(),
+    )
+}
+
+/// The leaves of a JSON value by their paths.
+fn flatten(path: &str, value: &Value, leaves: &mut BTreeMap<String, String>) {
+    match value {
+        Value::Object(entries) => {
+            for (name, value) in entries {
+                flatten(&if path.is_empty() { name.clone() } else { format!("{path}.{name}") }, value, leaves);
+            }
+        }
+        other => {
+            leaves.insert(path.into(), other.to_string());
+        }
     }
 }
 

@@ -64,7 +64,8 @@ pub struct TrainConfig {
     /// A checkpoint to continue from. More `steps` and another budget are welcome (runs that ended otherwise stay so);
     /// the other settings must be the same.
     pub resume: Option<PathBuf>,
-    /// Tells apart what must not be mixed up on resuming: model, data and their options.
+    /// Tells apart what must not be mixed up on resuming: model, data and their options. Of JSON objects the entries that differ are
+    /// named.
     pub fingerprint: String,
     /// What losses and gradients are divided by before the optimisers and the observers see them, such as the number
     /// of data.
@@ -167,6 +168,7 @@ impl TrainConfig {
     /// The settings that decide the numbers of a step, as text; a checkpoint is resumed only under the same.
     pub(crate) fn signature(&self) -> String {
         let Self { optimizer, restarts, seed, loss_scale, .. } = self;
-        format!("{optimizer:?}, {restarts:?}, seed {seed}, loss scale {loss_scale}")
+        serde_json::json!({ "optimizer": optimizer, "restarts": restarts, "seed": seed, "loss_scale": loss_scale })
+            .to_string()
     }
 }

@@ -228,7 +228,11 @@ fn an_interrupted_training_ends_where_an_uninterrupted_one_does() {
         assert_ne!(part, whole);
         assert_eq!(fit(&["--steps", "20", "--resume", "state"], "resumed.cagey"), whole);
         let resume = ["fit", "ok.csv", "--optimizer", optimizer, "-o", "no.cagey", "--resume", "state"];
-        folder.fails(1, &[&resume[..], &["--kernel", "rbf"]].concat(), &["state", "another model"]);
+        folder.fails(
+            1,
+            &[&resume[..], &["--kernel", "rbf"]].concat(),
+            &["state", "another model", "settings.kernel is \"matern32(ard)\" there and \"rbf\" here"],
+        );
         folder.write("ok.csv", table(&["x", "y"], 30, |i| vec![position(i), 1.0 + wave(i) * wave(i)]));
         folder.fails(1, &resume, &["state", "data set"]);
         folder.write("state", &folder.read("state")[..500]);

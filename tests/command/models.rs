@@ -234,6 +234,8 @@ fn options_of_other_models_and_likelihoods_are_refused() {
     ] {
         folder.refuses(2, options, words);
     }
+    folder.refuses(2, &["--model", "cagp", "--actions", "31"], &["31 actions for 30 rows", "--actions"]);
+    folder.ok(&["fit", "ok.csv", "--model", "cagp", "--steps", "1", "-o", "m.cagey"]);
     for (options, words) in [
         (&["--likelihood", "gaussian", "--exposure", "hours"][..], &["--exposure", "poisson", "gaussian"][..]),
         (&["--likelihood", "poisson", "--trials", "hours"], &["--trials", "binomial"]),
