@@ -8,7 +8,7 @@ use cagey::{Error, Result};
 use clap::Args;
 
 use super::data::{Reading, note_dropped};
-use super::settings::ModelOptions;
+use super::model::ModelOptions;
 
 /// Which columns are used, and how.
 #[derive(Debug, Args)]

@@ -14,8 +14,9 @@ use serde_json::{Value, json};
 
 use super::columns::{self, Columns};
 use super::data::{Reading, Splitting};
+use super::model::{ModelName, ModelOptions};
 use super::scoring::Scored;
-use super::settings::{ModelName, ModelOptions, TrainOptions};
+use super::training::TrainOptions;
 use super::{output, report, scoring, values};
 
 /// Fit several models or kernels to the same rows and set their scores side by side
@@ -64,6 +65,13 @@ struct Candidate {
     runs: Vec<Trial>,
 }
 
+/// What all candidates are fitted to.
+struct Task<'a> {
+    schema: &'a Schema,
+    data: &'a Dataset,
+    likelihood: &'a str,
+}
+
 /// A fit on one fold.
 struct Trial {
     fitted: Fitted,
@@ -95,10 +103,11 @@ impl Compare {
         let all: Vec<ModelOptions> =
             models.iter().flat_map(|model| kernels.iter().map(|kernel| self.model.with(*model, kernel))).collect();
         // What one of them cannot be fitted to is told before another is trained.
-        all.iter().try_for_each(|options| self.plan(options, &likelihood, &schema, &data, &splits[0]).map(drop))?;
+        let task = Task { schema: &schema, data: &data, likelihood: &likelihood };
+        all.iter().try_for_each(|options| self.plan(options, &task, &splits[0]).map(drop))?;
         let mut candidates = Vec::new();
         for options in &all {
-            let runs = splits.iter().map(|split| self.fit(options, &likelihood, &schema, &data, split));
+            let runs = splits.iter().map(|split| self.fit(options, &task, split));
             let runs: Vec<Trial> = runs.collect::<Result<_>>()?;
             let kind = runs.first().map_or("", |run| run.fitted.settings.model.kind());
             let name = if kernels.len() > 1 { format!("{kind} {}", options.kernel) } else { kind.to_string() };
@@ -114,33 +123,20 @@ impl Compare {
         report::print(&table(&candidates))
     }
 
-    fn plan(
-        &self,
-        options: &ModelOptions,
-        likelihood: &str,
-        schema: &Schema,
-        data: &Dataset,
-        split: &Split,
-    ) -> Result<Plan> {
-        let settings = options.settings(likelihood, split.train.len())?;
-        Plan::new(schema.clone(), &data.subset(&split.train), settings, self.training.seed, &Registry::default())
+    fn plan(&self, options: &ModelOptions, task: &Task, split: &Split) -> Result<Plan> {
+        let settings = options.settings(task.likelihood, split.train.len())?;
+        let train = task.data.subset(&split.train);
+        Plan::new(task.schema.clone(), &train, settings, self.training.seed, &Registry::default())
     }
 
-    fn fit(
-        &self,
-        options: &ModelOptions,
-        likelihood: &str,
-        schema: &Schema,
-        data: &Dataset,
-        split: &Split,
-    ) -> Result<Trial> {
-        let plan = self.plan(options, likelihood, schema, data, split)?;
+    fn fit(&self, options: &ModelOptions, task: &Task, split: &Split) -> Result<Trial> {
+        let plan = self.plan(options, task, split)?;
         let config = self.training.config(&plan.settings().model);
         let mut progress = Progress::new();
         let mut observers: Vec<&mut dyn Observer> = vec![&mut progress];
         let bytes = plan.bytes();
         let fitted = plan.train(&config, &mut observers)?;
-        let scored = scoring::score(&fitted, &data.subset(&split.test))?;
+        let scored = scoring::score(&fitted, &task.data.subset(&split.test))?;
         Ok(Trial { fitted, scored, bytes })
     }
 }

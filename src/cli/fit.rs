@@ -12,7 +12,8 @@ use sha2::{Digest, Sha256};
 
 use super::columns::{self, Columns};
 use super::data::{Reading, Splitting, targets};
-use super::settings::{ModelName, ModelOptions, SavingOptions, TrainOptions};
+use super::model::{ModelName, ModelOptions};
+use super::training::{SavingOptions, TrainOptions};
 use super::{output, report, scoring, values};
 
 /// Fit a model to a table and save it

@@ -7,13 +7,14 @@ mod devices;
 mod evaluate;
 mod fit;
 mod inspect;
+mod model;
 mod output;
 mod plot;
 mod predict;
 mod report;
 mod sample;
 mod scoring;
-mod settings;
+mod training;
 mod values;
 
 use std::process::ExitCode;

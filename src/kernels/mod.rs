@@ -14,6 +14,7 @@ pub mod profile;
 pub mod registry;
 pub mod stationary;
 pub mod text;
+mod tokens;
 pub mod transform;
 
 use std::sync::Arc;

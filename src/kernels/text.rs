@@ -19,16 +19,10 @@
 use std::ops::Range;
 
 use super::registry::Registry;
+use super::tokens::{Token, error, tokenize};
 use super::{Kernel, Leaf, Transformed};
 use crate::error::{Error, Result};
 use crate::suggest::nearest;
-
-#[derive(Debug, Clone, PartialEq)]
-enum Token {
-    Number(f64),
-    Name(String),
-    Symbol(char),
-}
 
 enum Value {
     Numbers(Vec<f64>),
@@ -50,9 +44,6 @@ struct Parser<'a> {
     registry: &'a Registry,
 }
 
-/// How many characters of the text are shown on either side of an error.
-const AROUND: usize = 60;
-
 /// How deep brackets may be nested: far beyond any use, far below what the stack holds.
 const DEEPEST: usize = 100;
 
@@ -61,8 +52,7 @@ const DEEPEST: usize = 100;
 /// # Errors
 /// [`Error::KernelText`] pointing at the place, with the nearest valid name where a name is wrong.
 pub fn parse(text: &str, d: usize, registry: &Registry) -> Result<Kernel> {
-    let mut parser = Parser { text, tokens: Vec::new(), at: 0, depth: 0, registry };
-    parser.tokens = parser.tokenize()?;
+    let mut parser = Parser { text, tokens: tokenize(text)?, at: 0, depth: 0, registry };
     let kernel = parser.kernel(d)?;
     match parser.tokens.get(parser.at) {
         None => Ok(kernel),
@@ -72,56 +62,7 @@ pub fn parse(text: &str, d: usize, registry: &Registry) -> Result<Kernel> {
 
 impl Parser<'_> {
     fn error(&self, span: Range<usize>, problem: impl Into<String>) -> Error {
-        let count = |range: Range<usize>| self.text.get(range).map_or(0, |t| t.chars().count());
-        let (before, width) = (count(0..span.start), count(span).max(1));
-        // Of a long text only the surroundings are shown.
-        let first = before.saturating_sub(AROUND);
-        let shown = self.text.chars().skip(first).take(before - first + width.min(AROUND) + AROUND);
-        // A control character would break the alignment of the pointer.
-        let shown: String = shown.map(|c| if c.is_control() { ' ' } else { c }).collect();
-        let cut = |there: bool| if there { "…" } else { "" };
-        let (start, end) = (cut(first > 0), cut(first + shown.chars().count() < self.text.chars().count()));
-        let text = format!("{start}{shown}{end}");
-        let offset = before - first + start.chars().count();
-        let pointer = format!("{}{}", " ".repeat(offset), "^".repeat(width.min(AROUND)));
-        Error::KernelText { problem: problem.into(), text, pointer }
-    }
-
-    fn tokenize(&self) -> Result<Vec<(Token, Range<usize>)>> {
-        let mut tokens = Vec::new();
-        let mut rest = self.text.char_indices().peekable();
-        while let Some(&(start, c)) = rest.peek() {
-            let mut take = |accept: &dyn Fn(char, char) -> bool| {
-                let (mut end, mut last) = (start, ' ');
-                while let Some(&(i, c)) = rest.peek() {
-                    if !accept(last, c) {
-                        break;
-                    }
-                    (end, last) = (i + c.len_utf8(), c);
-                    rest.next();
-                }
-                start..end
-            };
-            if c.is_whitespace() {
-                rest.next();
-            } else if c.is_ascii_digit() || matches!(c, '.' | '-') {
-                let span = take(&|last, c| {
-                    c.is_ascii_alphanumeric() || c == '.' || (matches!(c, '+' | '-') && matches!(last, 'e' | 'E' | ' '))
-                });
-                let number = self.text[span.clone()].parse::<f64>().ok().filter(|v| v.is_finite());
-                let number = number.ok_or_else(|| self.error(span.clone(), "not a finite number"))?;
-                tokens.push((Token::Number(number), span));
-            } else if c.is_ascii_alphabetic() {
-                let span = take(&|_, c| c.is_ascii_alphanumeric() || c == '_');
-                tokens.push((Token::Name(self.text[span.clone()].to_string()), span));
-            } else if "+*()[],=".contains(c) {
-                rest.next();
-                tokens.push((Token::Symbol(c), start..start + 1));
-            } else {
-                return Err(self.error(start..start + c.len_utf8(), format!("unexpected character `{c}`")));
-            }
-        }
-        Ok(tokens)
+        error(self.text, span, problem)
     }
 
     fn next_is(&self, symbol: char) -> bool {

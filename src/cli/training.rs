@@ -1,0 +1,126 @@
+//! Options about the training.
+
+use std::path::PathBuf;
+use std::time::Duration;
+
+use cagey::fitted::ModelChoice;
+use cagey::train::{Adam, CheckpointPlan, EarlyStopping, Lbfgs, Optimizer, Restarts, Schedule, TrainConfig};
+use cagey::{Error, Result};
+use clap::{Args, ValueEnum};
+
+use super::values;
+
+/// The training.
+#[derive(Debug, Args)]
+pub struct TrainOptions {
+    /// How to search for the best parameters; lbfgs by default, adam for minibatches
+    #[arg(long, value_enum, value_name = "NAME")]
+    optimizer: Option<OptimizerName>,
+    /// Largest number of steps; 200 by default, 2000 for minibatches
+    #[arg(long, value_name = "N")]
+    steps: Option<usize>,
+    /// Learning rate of Adam; 0.05 by default, 0.01 for minibatches
+    #[arg(long, value_name = "RATE", value_parser = values::positive)]
+    lr: Option<f64>,
+    /// Learning-rate schedule of Adam [default: constant]
+    #[arg(long, value_name = "NAME", value_enum)]
+    schedule: Option<ScheduleName>,
+    /// Starting points; the first from the data, the others perturbed
+    #[arg(long, default_value_t = 1, value_name = "N", value_parser = values::count(1..=10_000))]
+    restarts: usize,
+    /// Seed of the starting points
+    #[arg(long, default_value_t = 0)]
+    pub seed: u64,
+    /// Stop after this time, e.g. 120s, 15m, 2h
+    #[arg(long, value_parser = values::duration, value_name = "TIME", allow_hyphen_values = true)]
+    max_time: Option<Duration>,
+    /// Stop after this many steps without improvement
+    #[arg(long, value_name = "STEPS", value_parser = values::count(1..=values::MOST))]
+    patience: Option<usize>,
+}
+
+/// States of a training on disk.
+#[derive(Debug, Args)]
+pub struct SavingOptions {
+    /// Save the state of the training here while it runs
+    #[arg(long, value_name = "FILE")]
+    pub checkpoint: Option<PathBuf>,
+    /// Steps between saved states
+    #[arg(long, default_value_t = 10, value_name = "STEPS", requires = "checkpoint", value_parser = values::count(1..=values::MOST))]
+    checkpoint_every: usize,
+    /// Continue from a saved state
+    #[arg(long, value_name = "FILE")]
+    pub resume: Option<PathBuf>,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+enum OptimizerName {
+    /// L-BFGS, for smooth objectives such as these
+    Lbfgs,
+    /// Adam, with --lr and --schedule
+    Adam,
+}
+
+#[derive(Debug, Clone, Copy, ValueEnum)]
+enum ScheduleName {
+    /// Stays
+    Constant,
+    /// Falls to a tenth over the steps
+    Linear,
+    /// Falls along a half cosine to a hundredth
+    Cosine,
+}
+
+impl TrainOptions {
+    /// Refuses options of another optimiser than the one that a model will be trained with.
+    pub fn check(&self, model: &ModelChoice) -> Result<()> {
+        let rates = [("--lr", self.lr.is_some()), ("--schedule", self.schedule.is_some())];
+        match rates.into_iter().find(|(_, given)| *given && self.optimizer(model) == OptimizerName::Lbfgs) {
+            Some((option, _)) => Err(Error::Usage(format!("{option} is for Adam: add --optimizer adam"))),
+            None => Ok(()),
+        }
+    }
+
+    fn optimizer(&self, model: &ModelChoice) -> OptimizerName {
+        self.optimizer.unwrap_or(match model {
+            ModelChoice::Svgp { .. } | ModelChoice::Swsgp { .. } => OptimizerName::Adam,
+            _ => OptimizerName::Lbfgs,
+        })
+    }
+
+    /// The library's configuration for a model.
+    pub fn config(&self, model: &ModelChoice) -> TrainConfig {
+        let (steps, rate) = match model {
+            ModelChoice::Svgp { .. } | ModelChoice::Swsgp { .. } => (2000, 0.01),
+            _ => (200, 0.05),
+        };
+        let schedule = match self.schedule {
+            None | Some(ScheduleName::Constant) => Schedule::Constant,
+            Some(ScheduleName::Linear) => Schedule::Linear { final_fraction: 0.1 },
+            Some(ScheduleName::Cosine) => Schedule::Cosine { final_fraction: 0.01 },
+        };
+        let optimizer = match self.optimizer(model) {
+            OptimizerName::Lbfgs => Optimizer::Lbfgs(Lbfgs::default()),
+            OptimizerName::Adam => Optimizer::Adam(Adam { rate: self.lr.unwrap_or(rate), schedule, ..Adam::default() }),
+        };
+        TrainConfig {
+            max_time: self.max_time,
+            seed: self.seed,
+            restarts: Restarts::new(self.restarts, 1.0),
+            early_stopping: self.patience.map(|patience| EarlyStopping { patience, improvement: 1e-6 }),
+            ..TrainConfig::new(optimizer, self.steps.unwrap_or(steps))
+        }
+    }
+}
+
+impl SavingOptions {
+    /// A configuration that saves and resumes; `fingerprint` ties saved states to data and model.
+    pub fn extend(&self, config: TrainConfig, fingerprint: String) -> TrainConfig {
+        TrainConfig {
+            checkpoint: self.checkpoint.as_ref().map(|path| CheckpointPlan::every_steps(path, self.checkpoint_every)),
+            resume: self.resume.clone(),
+            fingerprint,
+            ..config
+        }
+    }
+}
