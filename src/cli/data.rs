@@ -1,6 +1,6 @@
 //! Options about tables, shared by the subcommands.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use cagey::data::{
     Dataset, Header, Missing, ReadOptions, Schema, Split, TargetScale, TargetTransform, read_with_schema,
@@ -133,4 +133,13 @@ impl Splitting {
 pub fn targets(data: &Dataset, transform: TargetTransform) -> Result<&[f64]> {
     TargetScale { transform, mean: 0.0, sd: 1.0 }.forward(data)?;
     Ok(data.y.as_deref().unwrap_or_default())
+}
+
+/// Puts the name of a table before what is wrong with its rows.
+pub fn in_table(path: &Path) -> impl Fn(Error) -> Error {
+    let path = path.display().to_string();
+    move |error| match error {
+        Error::Data(problem) if !problem.starts_with(&path) => Error::Data(format!("{path}: {problem}")),
+        other => other,
+    }
 }

@@ -7,7 +7,7 @@ use cagey::fitted::Fitted;
 use cagey::metrics::score;
 use clap::Args;
 
-use super::data::{Reading, Splitting, targets};
+use super::data::{Reading, Splitting, in_table, targets};
 use super::report;
 use super::scoring::{self, Scored};
 
@@ -49,7 +49,7 @@ impl Evaluate {
             return self.print(&fitted, &y, Scored::Gaussian(score(&y, &predictions)?));
         };
         let data = self.splitting.scored(self.reading.read(path, &fitted.schema, true, false)?)?;
-        let scored = scoring::score(&fitted, &data)?;
+        let scored = scoring::score(&fitted, &data).map_err(in_table(path))?;
         self.print(&fitted, targets(&data, fitted.settings.target_transform)?, scored)
     }
 

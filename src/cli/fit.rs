@@ -11,7 +11,7 @@ use clap::Args;
 use sha2::{Digest, Sha256};
 
 use super::columns::{self, Columns};
-use super::data::{Reading, Splitting, targets};
+use super::data::{Reading, Splitting, in_table, targets};
 use super::model::{ModelName, ModelOptions};
 use super::training::{SavingOptions, TrainOptions};
 use super::{output, report, scoring, values};
@@ -69,7 +69,7 @@ impl Fit {
         let fitted = plan.train(&config, &mut observers)?;
         fitted.save(&self.output)?;
 
-        let scores = test.map(|test| scoring::score(&fitted, &test)).transpose()?;
+        let scores = test.map(|test| scoring::score(&fitted, &test)).transpose().map_err(in_table(&self.data))?;
         if self.json {
             fitted.summary.warnings.iter().for_each(|warning| report::warn(warning));
             return report::print_json(&serde_json::json!({
@@ -110,7 +110,8 @@ impl Fit {
         let mut fingerprint = Fingerprint::default();
         fingerprint.add(&train);
         let config = self.begin(&schema, &settings, (train.n, test.as_ref()), fingerprint)?;
-        let plan = Plan::new(schema, &train, settings, config.seed, &Registry::default())?;
+        let plan = Plan::new(schema, &train, settings, config.seed, &Registry::default());
+        let plan = plan.map_err(in_table(&self.data))?;
         Ok(Prepared { plan, config, test })
     }
 
@@ -150,7 +151,8 @@ impl Fit {
         }
         let settings = settings(&model, rows.schema(), &y, train.len())?;
         let config = self.begin(rows.schema(), &settings, (train.len(), test.as_ref()), fingerprint)?;
-        let plan = Plan::from_file(rows.into(), train, settings, config.seed, &Registry::default())?;
+        let plan = Plan::from_file(rows.into(), train, settings, config.seed, &Registry::default());
+        let plan = plan.map_err(in_table(&self.data))?;
         Ok(Prepared { plan, config, test })
     }
 
@@ -163,7 +165,7 @@ impl Fit {
         fingerprint: Fingerprint,
     ) -> Result<TrainConfig> {
         if let Some(test) = test {
-            targets(test, settings.target_transform)?;
+            targets(test, settings.target_transform).map_err(in_table(&self.data))?;
         }
         let (rows, columns) = (report::count(rows, "row"), report::count(schema.d(), "input column"));
         eprintln!("{rows}, {columns}, target `{}`", schema.target);

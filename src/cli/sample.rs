@@ -63,6 +63,13 @@ impl Sample {
             let (count, n) = (self.count, data.n);
             return Err(Error::Usage(format!("--count {count}: with {n} rows at most {}", MOST_VALUES / n)));
         }
+        let latents = fitted.model.likelihood().latents();
+        if latents > 1 {
+            let likelihood = fitted.model.likelihood().text();
+            return Err(Error::Usage(format!(
+                "samples are of one latent function, and the {likelihood} likelihood has {latents}: use `cagey predict`"
+            )));
+        }
         let (x, _) = fitted.standardise(&data)?;
         let paths = fitted.posterior().sample(&x, self.count, self.seed)?;
         let scale = &fitted.target_scale;

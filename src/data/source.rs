@@ -37,6 +37,9 @@ pub(super) fn open(path: &Path, options: &ReadOptions, is_header: IsHeader) -> R
             });
             return Ok(Box::new(IdxTable::read((reader, file), beside.transpose()?)?));
         }
+        head if head.get(8..).is_some_and(|rest| rest.starts_with(b"{\"__metadata__\"")) => {
+            "this is a saved model, not a table; `cagey inspect` tells what it is"
+        }
         [b'P', b'K', 3, 4, ..] => "this is a zip archive or a spreadsheet; export it as CSV",
         [0xff, 0xfe, ..] | [0xfe, 0xff, ..] => "the text is UTF-16; save it as UTF-8",
         _ => {

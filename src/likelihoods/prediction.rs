@@ -12,24 +12,34 @@ use super::targets::Row;
 /// From a scale without ends to a support, or back.
 type Map = fn(f64) -> f64;
 
-/// Where an increasing function is 0, given places with values on both sides: by false position (Illinois), every third time by halving, for
-/// it may jump.
+/// Where an increasing function is 0, given places with values on both sides, to within `fine`: by false position (Illinois), every fourth
+/// time by halving, for it may jump.
+///
+/// Two places of false position within a hundred times `fine` have converged: the integrals behind a function are no better.
 fn root(f: &dyn Fn(f64) -> f64, mut low: (f64, f64), mut high: (f64, f64), fine: f64) -> f64 {
     let mut last = f64::NAN;
-    for round in 0..1000 {
+    let mut before = None;
+    for round in 1..1000 {
         let between = (low.0 * high.1 - high.0 * low.1) / (high.1 - low.1);
+        let middle = 0.5 * (low.0 + high.0);
+        if (between - last).abs() <= 1e2 * fine {
+            return between;
+        }
+        if high.0 - low.0 <= fine || middle <= low.0 || middle >= high.0 {
+            return middle;
+        }
         let inside = low.0 < between && between < high.0;
-        let t = if inside && round % 3 != 2 { between } else { 0.5 * (low.0 + high.0) };
-        if high.0 - low.0 <= fine || t <= low.0 || t >= high.0 || (t - last).abs() <= 0.1 * fine {
-            return t;
-        }
-        last = t;
+        let t = if inside && round % 4 != 0 { between } else { middle };
+        last = between;
         let value = f(t);
-        if value < 0.0 {
-            (low, high.1) = ((t, value), 0.5 * high.1);
-        } else {
-            (high, low.1) = ((t, value), 0.5 * low.1);
+        let above = Some(value >= 0.0);
+        let (moved, kept) = if value >= 0.0 { (&mut high, &mut low) } else { (&mut low, &mut high) };
+        *moved = (t, value);
+        // An end that stays twice would hold the next places back.
+        if above == before {
+            kept.1 *= 0.5;
         }
+        before = above;
     }
     last
 }

@@ -292,7 +292,9 @@ fn targets_are_checked_before_they_are_scored() {
     folder.write("counts.csv", table(&["x", "y"], 30, |i| vec![position(i), (i % 4) as f64]));
     folder.ok(&["fit", "counts.csv", "--likelihood", "poisson", "--inducing", "5", "--steps", "5", "-o", "m.cagey"]);
     folder.write("half.csv", table(&["x", "y"], 9, |i| vec![position(i), if i == 4 { 2.5 } else { 1.0 }]));
-    folder.fails(1, &["evaluate", "m.cagey", "half.csv"], &["row 6", "2.5"]);
+    folder.fails(1, &["evaluate", "m.cagey", "half.csv"], &["half.csv: row 6", "2.5"]);
+    folder.fails(1, &["fit", "half.csv", "--likelihood", "poisson", "-o", "n.cagey"], &["half.csv: row 6", "2.5"]);
+    folder.fails(1, &["fit", "m.cagey", "-o", "n.cagey"], &["m.cagey", "saved model"]);
 }
 
 #[test]
