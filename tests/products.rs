@@ -516,7 +516,7 @@ fn whitened_marginals_name_what_does_not_fit() {
 
 /// Of ascending places a list for each of `rows` rows: different ones, in no order.
 fn lists(rows: usize, of: usize, each: usize) -> Arc<Neighbours> {
-    let step = (2..).find(|step| of % step != 0).unwrap_or(1);
+    let step = (2..).find(|step| !of.is_multiple_of(*step)).unwrap_or(1);
     let index = |row: usize, k: usize| ((row * 3 + k * step) % of) as u32;
     Arc::new(Neighbours { indices: (0..rows).flat_map(|row| (0..each).map(move |k| index(row, k))).collect(), each })
 }

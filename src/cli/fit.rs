@@ -61,7 +61,8 @@ impl Fit {
     /// Reads, fits, scores held-out rows, saves.
     pub fn run(self) -> Result<()> {
         self.check_outputs()?;
-        let Prepared { plan, config, test } = if self.on_disk() { self.from_disk()? } else { self.from_memory()? };
+        let Prepared { plan, config, test } =
+            if self.on_disk() { self.prepare_on_disk()? } else { self.prepare_in_memory()? };
         let (mut progress, mut log) = (Progress::new(), self.log_every.map(Log::stderr));
         let mut observers: Vec<&mut dyn Observer> = vec![&mut progress];
         observers.extend(log.as_mut().map(|log| log as &mut dyn Observer));
@@ -98,7 +99,7 @@ impl Fit {
         self.rows_file.is_some() || RowFile::recognised(&self.data)
     }
 
-    fn from_memory(&self) -> Result<Prepared> {
+    fn prepare_in_memory(&self) -> Result<Prepared> {
         let (schema, data) = self.columns.read(&self.data, &self.reading, &self.model)?;
         let split = self.splitting.split(&data)?;
         let rows = split.as_ref().map_or(data.n, |split| split.train.len());
@@ -116,7 +117,7 @@ impl Fit {
     }
 
     /// From rows in a file: the one given, or one made of the table.
-    fn from_disk(&self) -> Result<Prepared> {
+    fn prepare_on_disk(&self) -> Result<Prepared> {
         let name = self.model.model.unwrap_or(ModelName::Svgp);
         if !matches!(name, ModelName::Svgp | ModelName::Swsgp) {
             return Err(Error::Usage(
