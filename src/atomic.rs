@@ -5,6 +5,7 @@ use std::ffi::OsStr;
 use std::fs::{self, File, Permissions};
 use std::io;
 use std::path::{Path, PathBuf};
+use std::sync::{Mutex, MutexGuard, PoisonError};
 use tempfile::TempPath;
 
 /// Lets `write` fill a temporary file in the folder of `path` and renames it to `path` once it is safely on disk.
@@ -17,6 +18,7 @@ use tempfile::TempPath;
 /// or no regular file; whatever `write` returns.
 pub(crate) fn write_atomically(path: &Path, write: impl FnOnce(&Path) -> Result<()>) -> Result<()> {
     let destination = Destination::of(path)?;
+    let _unfinished = Unfinished::new(&destination.temporary);
     let io = |source: io::Error| Error::io(path, &source);
     write(&destination.temporary)?;
     // Renaming before the bytes are on disk could leave an empty file behind after a power failure.
@@ -25,6 +27,37 @@ pub(crate) fn write_atomically(path: &Path, write: impl FnOnce(&Path) -> Result<
         fs::set_permissions(&destination.temporary, permissions).map_err(io)?;
     }
     destination.temporary.persist(&destination.target).map_err(|failed| io(failed.error))
+}
+
+/// The temporary files of all writes under way.
+static UNFINISHED: Mutex<Vec<PathBuf>> = Mutex::new(Vec::new());
+
+fn unfinished() -> MutexGuard<'static, Vec<PathBuf>> {
+    UNFINISHED.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// Removes the temporary files of all writes under way: for a process that is about to end in the midst of them.
+pub fn discard_unfinished() {
+    for path in unfinished().drain(..) {
+        // Whatever it is, nobody can be told.
+        let _ = fs::remove_file(path);
+    }
+}
+
+/// A write under way, for as long as this lives.
+struct Unfinished(PathBuf);
+
+impl Unfinished {
+    fn new(temporary: &Path) -> Self {
+        unfinished().push(temporary.to_path_buf());
+        Self(temporary.to_path_buf())
+    }
+}
+
+impl Drop for Unfinished {
+    fn drop(&mut self) {
+        unfinished().retain(|path| *path != self.0);
+    }
 }
 
 /// Finds out, without touching it, whether [`write_atomically`] could write `path`.

@@ -12,6 +12,7 @@ use sha2::{Digest, Sha256};
 
 use super::columns::{self, Columns};
 use super::data::{Reading, Splitting, in_table, targets};
+use super::interrupt::{self, Watch};
 use super::model::{ModelName, ModelOptions};
 use super::training::{SavingOptions, TrainOptions};
 use super::{output, report, scoring, values};
@@ -64,11 +65,17 @@ impl Fit {
         let Prepared { plan, config, test } =
             if self.on_disk() { self.prepare_on_disk()? } else { self.prepare_in_memory()? };
         let (mut progress, mut log) = (Progress::new(), self.log_every.map(Log::stderr));
-        let mut observers: Vec<&mut dyn Observer> = vec![&mut progress];
+        let mut watch = Watch::begin();
+        let mut observers: Vec<&mut dyn Observer> = vec![&mut progress, &mut watch];
         observers.extend(log.as_mut().map(|log| log as &mut dyn Observer));
         announce(&plan, &config)?;
         let fitted = plan.train(&config, &mut observers)?;
         fitted.save(&self.output)?;
+        drop(watch);
+        if interrupt::asked() {
+            let on = self.saving.checkpoint.as_ref().map(|path| format!("; --resume {} goes on", path.display()));
+            report::warn(&format!("interrupted, so this is the model so far{}", on.unwrap_or_default()));
+        }
 
         let scores = test.map(|test| scoring::score(&fitted, &test)).transpose().map_err(in_table(&self.data))?;
         if self.json {

@@ -7,6 +7,7 @@ mod devices;
 mod evaluate;
 mod fit;
 mod inspect;
+mod interrupt;
 mod model;
 mod output;
 mod plot;
@@ -85,6 +86,7 @@ pub fn run() -> ExitCode {
             return ExitCode::from(if error.use_stderr() { 2 } else { 0 });
         }
     };
+    interrupt::install();
     match execute(cli) {
         Ok(()) => ExitCode::SUCCESS,
         Err(error) => {

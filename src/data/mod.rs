@@ -35,6 +35,7 @@ mod split;
 mod table;
 mod write;
 
+pub use crate::atomic::discard_unfinished;
 pub use classes::Classes;
 pub use dataset::{Dataset, Kept};
 pub use options::{Header, Missing, ReadOptions, TargetKind};

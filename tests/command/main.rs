@@ -4,7 +4,7 @@ mod models;
 
 use std::fs;
 use std::path::{Path, PathBuf};
-use std::process::Output;
+use std::process::{Output, Stdio};
 
 use assert_cmd::Command;
 use serde_json::Value;
@@ -391,6 +391,36 @@ fn categories_dates_and_formats() {
     folder.write("ok.npy", npy);
     assert_eq!(folder.ok(&["predict", "ok", "ok.npy"]), expected);
     folder.ok(&["fit", "ok.npy", "--target", "c1", "-o", "again"]);
+}
+
+#[cfg(unix)]
+#[test]
+fn an_interrupted_training_saves_what_it_found() {
+    let folder = Folder::with_tables();
+    let fit = ["fit", "ok.csv", "--model", "svgp", "--inducing", "8", "--steps", "100000000", "-o", "m.cagey"];
+    let state = ["--checkpoint", "state", "--checkpoint-every", "1"];
+    let mut running = std::process::Command::new(env!("CARGO_BIN_EXE_cagey"));
+    let running = running.current_dir(folder.0.path()).args(fit).args(state);
+    let mut running = running.stdout(Stdio::null()).stderr(Stdio::piped()).spawn().unwrap();
+    // The first state is saved before the training, the second in it.
+    let size = || fs::metadata(folder.path("state")).map_or(0, |file| file.len());
+    let began = std::time::Instant::now();
+    let mut first = 0;
+    while (first == 0 || size() == first) && began.elapsed().as_secs() < 60 {
+        if first == 0 {
+            first = size();
+        }
+        std::thread::sleep(std::time::Duration::from_millis(5));
+    }
+    let signal = std::process::Command::new("kill").args(["-INT", &running.id().to_string()]).status().unwrap();
+    assert!(signal.success());
+    let ended = running.wait().unwrap();
+    let mut told = String::new();
+    std::io::Read::read_to_string(&mut running.stderr.take().unwrap(), &mut told).unwrap();
+    assert!(ended.success(), "{told}");
+    assert!(told.contains("stopping after this step") && told.contains("--resume state goes on"), "{told}");
+    folder.ok(&["predict", "m.cagey", "new.csv"]);
+    assert!(folder.names().iter().all(|name| !name.starts_with('.')), "{:?}", folder.names());
 }
 
 #[test]
