@@ -192,8 +192,8 @@ fn table(candidates: &[Candidate]) -> String {
     ];
     for candidate in candidates {
         let shown = |f: &dyn Fn(&Trial) -> f64, digits: usize| match candidate.over_folds(f) {
-            (mean, None) => format!("{mean:.digits$}"),
-            (mean, Some(sd)) => format!("{mean:.digits$} ± {sd:.digits$}"),
+            (mean, None) => report::fixed(mean, digits),
+            (mean, Some(sd)) => format!("{} ± {}", report::fixed(mean, digits), report::fixed(sd, digits)),
         };
         let mut row = vec![candidate.name.clone(), shown(&|run| run.fitted.summary.loss, 4)];
         row.extend((0..names.len()).map(|i| shown(&|run| run.scored.brief()[i].1, 4)));

@@ -42,7 +42,16 @@ fn percent(share: f64) -> String {
 }
 
 fn number(value: f64) -> String {
-    format!("{value:.5}")
+    fixed(value, 5)
+}
+
+/// A number with so many decimals, or in powers of ten where these would not show it.
+pub fn fixed(value: f64, digits: usize) -> String {
+    match value.abs() {
+        0.0 => format!("{value:.digits$}"),
+        size if (1e-3..1e6).contains(&size) => format!("{value:.digits$}"),
+        _ => format!("{value:.digits$e}"),
+    }
 }
 
 /// Scores of counts and other targets as a table.
