@@ -574,11 +574,11 @@ fn local_marginals_of_every_kernel() {
             let spread = |scope: &Scope, root: &Tensor<2>| {
                 let eye = Tensor::<2>::eye(u, scope.device()).cast(root.dtype());
                 if count == 1 {
-                    let variances = root.clone() * root.clone() + 0.5;
-                    return (eye * variances.clone(), flatten(variances));
+                    let sd = root.clone() + 2.0;
+                    return (eye * (sd.clone() * sd.clone()), flatten(sd));
                 }
-                let full = root.clone().transpose().matmul(root.clone()) * 0.1 + eye;
-                (full.clone(), flatten(full))
+                let full = root.clone() * 0.2 + eye;
+                (full.clone().matmul(full.clone().transpose()), flatten(full))
             };
             let got = outcome(&kernel, Precision::F64, &inputs, BUDGET, |scope, x| {
                 let q = Tensor::cat(vec![flatten(x[2].clone()), spread(scope, &x[3]).1], 0);

@@ -34,8 +34,9 @@ impl Neighbours {
 /// For rows `x` lowered from the same kernel as inducing inputs `z` (U of them), `[3b]` in f64: A m_I, diag(A(S_I − K_I)Aᵀ) and
 /// KL(N(m_I, S_I) ‖ N(0, K_I)) of each row, with A = k(x, Z_I) K_I⁻¹.
 ///
-/// `q` holds m `[U]` and then S, either its diagonal `[U]` or all of it `[U, U]`. With α = Aᵀ, β = K⁻¹m, γ = K⁻¹Sα and the
-/// cotangents s̄, c̄, κ̄ of a row: `m̄ = s̄α + κ̄β`, `S̄ = c̄ααᵀ + ½κ̄(K⁻¹ − S⁻¹)`, `k̄ = s̄β + 2c̄(γ − α)`,
+/// `q` holds m `[U]` and then a root of S: either that of a diagonal `[U]`, or R `[U, C]` with S = R Rᵀ, of which only the blocks S_I are
+/// made. With α = Aᵀ, β = K⁻¹m, γ = K⁻¹Sα and the cotangents s̄, c̄, κ̄ of a row: `m̄ = s̄α + κ̄β`,
+/// `S̄ = c̄ααᵀ + ½κ̄(K⁻¹ − S⁻¹)`, `R̄ = 2S̄R`, `k̄ = s̄β + 2c̄(γ − α)`,
 /// `K̄ = −½s̄(αβᵀ + βαᵀ) + c̄(ααᵀ − αγᵀ − γαᵀ) + ½κ̄(K⁻¹ − K⁻¹SK⁻¹ − ββᵀ)`.
 pub fn packed(x: &Lowered, z: &Lowered, q: Tensor<1>, neighbours: Arc<Neighbours>) -> Result<Tensor<1>> {
     let op = Local { program: Program::new(x), neighbours };
@@ -54,7 +55,7 @@ struct Inputs {
     coefficients: Vec<f64>,
     p: usize,
     mean: Vec<f64>,
-    covariance: Vec<f64>,
+    root: Vec<f64>,
 }
 
 /// A row's small matrices.
@@ -95,7 +96,13 @@ fn times(matrix: &[f64], vector: &[f64]) -> Vec<f64> {
 
 impl Inputs {
     fn is_diagonal(&self) -> bool {
-        self.covariance.len() == self.mean.len()
+        self.root.len() == self.mean.len()
+    }
+
+    /// The row of R, or the number on its diagonal, of an inducing value.
+    fn root(&self, j: u32) -> &[f64] {
+        let columns = self.root.len() / self.mean.len();
+        &self.root[j as usize * columns..][..columns]
     }
 
     fn points(&self, i: usize, neighbours: &[u32]) -> Vec<f64> {
@@ -104,9 +111,27 @@ impl Inputs {
         points
     }
 
+    /// R̄ of a row's neighbours, one row below the other, from the symmetric S̄_I.
+    fn pull_root(&self, in_covariance: &[f64], neighbours: &[u32]) -> Vec<f64> {
+        let h = neighbours.len();
+        let mut out = Vec::with_capacity(h * self.root.len() / self.mean.len());
+        for (a, &i) in neighbours.iter().enumerate() {
+            if self.is_diagonal() {
+                out.push(2.0 * in_covariance[a * h + a] * self.root(i)[0]);
+                continue;
+            }
+            let mut sum = vec![0.0; self.root(i).len()];
+            for (&j, g) in neighbours.iter().zip(&in_covariance[a * h..]) {
+                sum.iter_mut().zip(self.root(j)).for_each(|(sum, r)| *sum += 2.0 * g * r);
+            }
+            out.append(&mut sum);
+        }
+        out
+    }
+
     /// From the covariances of a row's [`pairs`]: its matrices, and A m, diag(A(S − K)Aᵀ) and KL.
     fn row(&self, pairs: &[[usize; 2]], covariances: &[f64], neighbours: &[u32]) -> Result<(Row, [f64; 3])> {
-        let (h, u) = (neighbours.len(), self.mean.len());
+        let h = neighbours.len();
         let (mut k, mut gram) = (vec![0.0; h], vec![0.0; h * h]);
         for (&[a, b], value) in pairs.iter().zip(covariances) {
             match b {
@@ -121,11 +146,10 @@ impl Inputs {
         let mean: Vec<f64> = neighbours.iter().map(|&j| self.mean[j as usize]).collect();
         let mut covariance = vec![0.0; h * h];
         for (a, &i) in neighbours.iter().enumerate() {
-            if self.is_diagonal() {
-                covariance[a * h + a] = self.covariance[i as usize];
-            } else {
-                let row = &self.covariance[i as usize * u..][..u];
-                covariance[a * h..][..h].iter_mut().zip(neighbours).for_each(|(c, &j)| *c = row[j as usize]);
+            let others = if self.is_diagonal() { a..a + 1 } else { 0..a + 1 };
+            for b in others {
+                let value = dot(self.root(i), self.root(neighbours[b]));
+                (covariance[a * h + b], covariance[b * h + a]) = (value, value);
             }
         }
         let (mut weights, mut solved) = (k.clone(), mean.clone());
@@ -208,9 +232,8 @@ impl HostOp<4> for Local {
     fn forward(&self, [x, coefficients, q, z]: [TensorData; 4]) -> Result<(TensorData, Saved)> {
         let ([b, p], u) = ([x.shape()[0], x.shape()[1]], z.shape()[0]);
         let mut mean = into_vec::<f64>(q)?;
-        let covariance = mean.split_off(u);
-        let inputs =
-            Inputs { x: into_vec(x)?, z: into_vec(z)?, coefficients: into_vec(coefficients)?, p, mean, covariance };
+        let root = mean.split_off(u);
+        let inputs = Inputs { x: into_vec(x)?, z: into_vec(z)?, coefficients: into_vec(coefficients)?, p, mean, root };
         let (pairs, size) = (pairs(self.neighbours.each), Self::part(b));
         let part = |first: usize| {
             let rows = first..(first + size).min(b);
@@ -233,9 +256,12 @@ impl HostOp<4> for Local {
         let State { inputs, parts, size } = &*state;
         let grad = into_vec::<f64>(grad)?;
         let (b, p, u, h) = (grad.len() / 3, inputs.p, inputs.mean.len(), self.neighbours.each);
-        let (diagonal, pairs) = (inputs.is_diagonal(), pairs(h));
+        let pairs = pairs(h);
         let part = |(k, part): (usize, &Part)| {
-            let slopes = |(i, row): (usize, &Row)| row.pull(&pairs, [grad[i], grad[b + i], grad[2 * b + i]]);
+            let slopes = |(i, row): (usize, &Row)| {
+                let [in_pairs, in_mean, in_covariance] = row.pull(&pairs, [grad[i], grad[b + i], grad[2 * b + i]]);
+                [in_pairs, in_mean, inputs.pull_root(&in_covariance, self.neighbours.of(i))]
+            };
             let slopes: Vec<[Vec<f64>; 3]> = (k * size..).zip(&part.rows).map(slopes).collect();
             let in_pairs: Vec<f64> = slopes.iter().flat_map(|[in_pairs, ..]| in_pairs).copied().collect();
             let (points, coefficients) = self.sets(inputs, &part.points, &pairs).pull(&in_pairs);
@@ -245,11 +271,12 @@ impl HostOp<4> for Local {
         let slopes: Vec<Slopes> = parts.par_iter().enumerate().map(part).collect();
         let (mut in_x, mut in_z) = (Vec::<f64>::with_capacity(b * p), vec![0.0; u * p]);
         let mut in_coefficients = vec![0.0; inputs.coefficients.len()];
-        let mut in_q = vec![0.0; u + inputs.covariance.len()];
+        let mut in_q = vec![0.0; u + inputs.root.len()];
+        let columns = inputs.root.len() / u;
         // One part after another, so that sums are the same each time.
         for (k, (rows, points, coefficients)) in slopes.into_iter().enumerate() {
             in_coefficients.iter_mut().zip(&coefficients).for_each(|(total, g)| *total += g);
-            for (i, ([_, mean, covariance], points)) in (k * size..).zip(rows.into_iter().zip(points)) {
+            for (i, ([_, mean, root], points)) in (k * size..).zip(rows.into_iter().zip(points)) {
                 let (x, z) = points.split_at(p);
                 in_x.extend(x);
                 let neighbours = self.neighbours.of(i);
@@ -257,12 +284,8 @@ impl HostOp<4> for Local {
                     let j = j as usize;
                     in_z[j * p..][..p].iter_mut().zip(&z[a * p..]).for_each(|(total, g)| *total += g);
                     in_q[j] += mean[a];
-                    if diagonal {
-                        in_q[u + j] += covariance[a * h + a];
-                    } else {
-                        let row = &mut in_q[u + j * u..][..u];
-                        neighbours.iter().zip(&covariance[a * h..]).for_each(|(&k, g)| row[k as usize] += g);
-                    }
+                    let to = &mut in_q[u + j * columns..][..columns];
+                    to.iter_mut().zip(&root[a * columns..]).for_each(|(total, g)| *total += g);
                 }
             }
         }

@@ -247,7 +247,8 @@ pub fn moments(
 }
 
 /// A m_I, diag(A(S_I − K_I)Aᵀ) and KL(N(m_I, S_I) ‖ N(0, K_I)) of every row of `x [b, d]` one after another, `[3b]`, A = k(x, Z_I) K_I⁻¹
-/// and I the row's neighbours among `z [U, d]`; `q` holds m `[U]`, then S `[U, U]` or its diagonal `[U]`. In f64 on the CPU.
+/// and I the row's neighbours among `z [U, d]`; `q` holds m `[U]`, then R `[U, C]` with S = R Rᵀ, or the root of a diagonal S `[U]`. In f64
+/// on the CPU.
 ///
 /// # Errors
 /// [`Error::Usage`] for kernels that cannot be lowered and on other devices, [`Error::NotPositiveDefinite`] for a K_I or S_I that is not.

@@ -162,14 +162,14 @@ impl Swsgp {
             let mean: Tensor<2> = solve_lower(lower.clone(), mean.unsqueeze_dim(1))?;
             return marginals(a, mean.squeeze_dim(1), solve_lower(lower, root)?, false);
         }
-        let covariance = match spread {
-            Spread::Diagonal(root) => root.powi_scalar(2),
+        let root = match spread {
+            Spread::Diagonal(root) => root,
             Spread::Rows(rows) => {
-                let u = rows.dims()[0];
-                rows.clone().matmul(rows.transpose()).reshape([u * u])
+                let [u, m] = rows.dims();
+                rows.reshape([u * m])
             }
         };
-        let packed = products::local(kernel, scope, x, &z, Tensor::cat(vec![mean, covariance], 0), neighbours)?;
+        let packed = products::local(kernel, scope, x, &z, Tensor::cat(vec![mean, root], 0), neighbours)?;
         Ok(Projected {
             shift: packed.clone().narrow(0, 0, b),
             change: packed.clone().narrow(0, b, b),
