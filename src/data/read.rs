@@ -177,6 +177,11 @@ pub(super) struct Codes {
 }
 
 impl Codes {
+    /// Whether there are any.
+    pub(super) fn any(&self) -> bool {
+        self.target.is_some() || self.inputs.iter().any(Option::is_some)
+    }
+
     /// Rows of one value a column.
     pub(super) fn recode_inputs(&self, values: &mut [f64]) {
         let width = self.inputs.len();

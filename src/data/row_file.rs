@@ -103,8 +103,12 @@ impl RowFile {
         Self::open(path)
     }
 
-    /// Whether a path is a file of rows, by its last bytes.
+    /// Whether a path is a file of rows, by its last bytes; a pipe, which can be opened once only, is not looked into.
     pub fn recognised(path: impl AsRef<Path>) -> bool {
+        let path = path.as_ref();
+        if !path.is_file() {
+            return false;
+        }
         let last = File::open(path).and_then(|mut file| {
             let at = file.seek(SeekFrom::End(-(MARK.len() as i64)))?;
             read_at(&mut file, at, MARK.len())
@@ -216,8 +220,10 @@ fn settle(file: &mut File, found: Streamed) -> std::io::Result<About> {
             codes.recode_inputs(inputs);
             codes.recode_targets(target);
         }
-        file.seek(SeekFrom::Start(at))?;
-        file.write_all(&records.iter().flat_map(|value| value.to_le_bytes()).collect::<Vec<u8>>())?;
+        if codes.any() {
+            file.seek(SeekFrom::Start(at))?;
+            file.write_all(&records.iter().flat_map(|value| value.to_le_bytes()).collect::<Vec<u8>>())?;
+        }
         let data = about.decode(&records);
         for (i, y) in data.y.iter().flatten().enumerate() {
             moments.iter_mut().zip(data.row(i).iter().chain([y])).for_each(|(moments, value)| moments.add(*value));
