@@ -190,8 +190,8 @@ proptest! {
 
 mod classes_and_counts {
     use cagey::metrics::{
-        auc, confusion, kolmogorov_smirnov, pearson_dispersion, poisson_deviance, randomised_pit, reliability,
-        score_classes,
+        auc, binomial_deviance, confusion, kolmogorov_smirnov, pearson_dispersion, poisson_deviance, randomised_pit,
+        reliability, score_classes,
     };
 
     fn near(got: f64, want: f64) {
@@ -261,12 +261,18 @@ mod classes_and_counts {
         assert!(unseen.contains("target 1 is of class 2"), "{unseen}");
         assert!(score_classes(&[0], &[vec![f64::NAN, 0.5]]).is_err());
         assert!(poisson_deviance(&[1.0], &[0.0]).is_err() && poisson_deviance(&[], &[]).is_err());
+        assert!(
+            binomial_deviance(&[1.0], &[0.0], &[2.0]).is_err() && binomial_deviance(&[3.0], &[1.0], &[2.0]).is_err()
+        );
     }
 
     #[test]
     fn counts_by_hand() {
         // 2 (2 ln 2 − 1), 2·3, 0.
         near(poisson_deviance(&[2.0, 0.0, 5.0], &[1.0, 3.0, 5.0]).unwrap(), (4.0 * 2f64.ln() - 2.0 + 6.0) / 3.0);
+        // 2 (2 ln 2 + 2 ln ⅔), 2·3 ln (3/1), 0.
+        let binomial = binomial_deviance(&[2.0, 0.0, 5.0], &[1.0, 2.0, 5.0], &[4.0, 3.0, 5.0]).unwrap();
+        near(binomial, (4.0 * (4.0f64 / 3.0).ln() + 6.0 * 3f64.ln()) / 3.0);
         near(pearson_dispersion(&[1.0, 4.0], &[2.0, 2.0], &[2.0, 2.0]).unwrap(), (0.5 + 2.0) / 2.0);
         near(kolmogorov_smirnov(&[0.1, 0.5, 0.6]).unwrap().0, 0.4);
         assert_eq!(kolmogorov_smirnov(&[]), None);

@@ -17,7 +17,7 @@ use super::data::{Reading, Splitting};
 use super::model::{ModelName, ModelOptions};
 use super::scoring::Scored;
 use super::training::TrainOptions;
-use super::{output, report, scoring, values};
+use super::{memory, output, report, scoring, values};
 
 /// Fit several models or kernels to the same rows and set their scores side by side
 #[derive(Debug, Args)]
@@ -124,9 +124,11 @@ impl Compare {
     }
 
     fn plan(&self, options: &ModelOptions, task: &Task, split: &Split) -> Result<Plan> {
-        let settings = options.settings(task.likelihood, split.train.len())?;
+        let settings = options.settings(task.likelihood, split.train.len(), self.training.optimizer)?;
         let train = task.data.subset(&split.train);
-        Plan::new(task.schema.clone(), &train, settings, self.training.seed, &Registry::default())
+        let plan = Plan::new(task.schema.clone(), &train, settings, self.training.seed, &Registry::default())?;
+        memory::check(&plan)?;
+        Ok(plan)
     }
 
     fn fit(&self, options: &ModelOptions, task: &Task, split: &Split) -> Result<Trial> {

@@ -15,7 +15,7 @@ use super::data::{Reading, Splitting, in_table, targets};
 use super::interrupt::{self, Watch};
 use super::model::{ModelName, ModelOptions};
 use super::training::{SavingOptions, TrainOptions};
-use super::{output, report, scoring, values};
+use super::{memory, output, report, scoring, values};
 
 /// Fit a model to a table and save it
 #[derive(Debug, Args)]
@@ -110,7 +110,7 @@ impl Fit {
         let (schema, data) = self.columns.read(&self.data, &self.reading, &self.model)?;
         let split = self.splitting.split(&data)?;
         let rows = split.as_ref().map_or(data.n, |split| split.train.len());
-        let settings = settings(&self.model, &schema, data.y.as_deref().unwrap_or_default(), rows)?;
+        let settings = self.settings(&self.model, &schema, data.y.as_deref().unwrap_or_default(), rows)?;
         let (train, test) = match split {
             Some(split) => (data.subset(&split.train), Some(data.subset(&split.test))),
             None => (data, None),
@@ -157,7 +157,7 @@ impl Fit {
                 y.extend(rows.read(part)?.y.into_iter().flatten());
             }
         }
-        let settings = settings(&model, rows.schema(), &y, train.len())?;
+        let settings = self.settings(&model, rows.schema(), &y, train.len())?;
         let config = self.begin(rows.schema(), &settings, (train.len(), test.as_ref()), fingerprint)?;
         let plan = Plan::from_file(rows.into(), train, settings, config.seed, &Registry::default());
         let plan = plan.map_err(in_table(&self.data))?;
@@ -183,6 +183,18 @@ impl Fit {
         Ok(self.saving.extend(self.training.config(&settings.model), fingerprint.to_string()))
     }
 
+    /// What to fit, for a device that is there.
+    fn settings(&self, model: &ModelOptions, schema: &Schema, y: &[f64], rows: usize) -> Result<Settings> {
+        let likelihood = columns::likelihood(model, schema, y)?;
+        if let Some(sentence) = model.approximation(&likelihood, rows) {
+            eprintln!("{sentence}");
+        }
+        model.check_model(&likelihood, rows)?;
+        let settings = model.settings(&likelihood, rows, self.training.optimizer)?;
+        settings.compute.device()?;
+        Ok(settings)
+    }
+
     fn check_outputs(&self) -> Result<()> {
         if self.output.as_os_str() == "-" {
             return Err(Error::Usage("-o -: a model is not written to standard output; name a file".into()));
@@ -205,8 +217,9 @@ const LARGE: f64 = 5e8;
 /// Seconds of a training beyond which its time is told before it begins.
 const LONG: f64 = 20.0;
 
-/// Says what is coming when it is large: memory as computed, time as one step takes.
+/// Says what is coming when it is large: memory as computed, time as one step takes; refuses what does not fit.
 fn announce(plan: &Plan, config: &TrainConfig) -> Result<()> {
+    memory::check(plan)?;
     let (title, bytes) = (plan.model().title(), plan.bytes());
     if bytes > LARGE {
         eprintln!("{title}: about {:.1} GB of memory a step", bytes / 1e9);
@@ -219,15 +232,6 @@ fn announce(plan: &Plan, config: &TrainConfig) -> Result<()> {
         eprintln!("{title}: {step:.2} s a step, at most {:.0} min for {steps} steps{limit}", (all / 60.0).ceil());
     }
     Ok(())
-}
-
-/// What to fit, for a device that is there.
-fn settings(model: &ModelOptions, schema: &Schema, y: &[f64], rows: usize) -> Result<Settings> {
-    let likelihood = columns::likelihood(model, schema, y)?;
-    model.check_model(&likelihood)?;
-    let settings = model.settings(&likelihood, rows)?;
-    settings.compute.device()?;
-    Ok(settings)
 }
 
 /// Rows of a file that are looked at together.

@@ -8,6 +8,7 @@ mod evaluate;
 mod fit;
 mod inspect;
 mod interrupt;
+mod memory;
 mod model;
 mod output;
 mod plot;

@@ -15,6 +15,7 @@ use cagey::params::Prior;
 use cagey::{Error, Result};
 use clap::{Args, ValueEnum};
 
+use super::training::OptimizerName;
 use super::values;
 
 /// The model.
@@ -26,7 +27,7 @@ pub struct ModelOptions {
     /// Prior mean, where there are no data near
     #[arg(long, value_name = "NAME", value_enum, default_value_t = MeanName::Zero)]
     mean: MeanName,
-    /// Model; exact for the gaussian likelihood, svgp for others by default
+    /// Model; for the gaussian likelihood exact by default up to 5,000 rows, cagp up to 50,000 and svgp beyond; svgp for others
     #[arg(long, value_name = "NAME", value_enum)]
     pub model: Option<ModelName>,
     /// Likelihood: gaussian, heteroscedastic, student-t(4), bernoulli(logit), binomial, softmax, ordinal, poisson(exp),
@@ -61,8 +62,9 @@ pub struct ModelOptions {
     /// Rows of a minibatch of svgp and swsgp [default: 1024]
     #[arg(long, value_name = "ROWS", value_parser = values::count(1..=values::MOST))]
     batch: Option<usize>,
-    /// Move svgp's variational distribution by natural gradients of this rate, in (0, 1]
-    #[arg(long, value_name = "RATE", value_parser = values::positive)]
+    /// Rate, in (0, 1], of the natural gradients that move svgp's variational distribution; 0 leaves it to the optimiser, as --mean-field
+    /// and L-BFGS do [default: 0.1]
+    #[arg(long, value_name = "RATE", value_parser = values::rate)]
     natural_gradients: Option<f64>,
     /// Learn only the variances of the variational distribution, not its covariances
     #[arg(long)]
@@ -101,6 +103,10 @@ pub struct ModelOptions {
     #[arg(long)]
     dtype: Option<Precision>,
 }
+
+/// Most rows of an exact and of a computation-aware model that is not asked for; their trainings take minutes.
+const EXACT_ROWS: usize = 5_000;
+const CAGP_ROWS: usize = 50_000;
 
 const KERNEL_HELP: &str = "\
 Kernel expression. Grammar:
@@ -195,8 +201,8 @@ enum Transform {
 }
 
 impl ModelOptions {
-    /// The library's settings, for a likelihood and so many rows.
-    pub fn settings(&self, likelihood: &str, rows: usize) -> Result<Settings> {
+    /// The library's settings, for a likelihood, so many rows and the optimiser asked for.
+    pub fn settings(&self, likelihood: &str, rows: usize, optimizer: Option<OptimizerName>) -> Result<Settings> {
         self.check_row_column(likelihood)?;
         let default = Compute::default();
         Ok(Settings {
@@ -208,7 +214,7 @@ impl ModelOptions {
                 MeanName::Linear => "linear",
             }
             .into(),
-            model: self.choice(likelihood, rows),
+            model: self.choice(likelihood, rows, optimizer),
             standardize: !self.no_standardize,
             target_transform: match self.target_transform {
                 Transform::None => TargetTransform::Identity,
@@ -238,14 +244,30 @@ impl ModelOptions {
         self.noise_column.as_ref().or(self.exposure.as_ref()).or(self.trials.as_ref())
     }
 
-    fn model_for(&self, likelihood: &str) -> ModelName {
-        let usual = if likelihood.starts_with("gaussian") { ModelName::Exact } else { ModelName::Svgp };
-        self.model.unwrap_or(usual)
+    /// The model for so many rows.
+    fn model_for(&self, likelihood: &str, rows: usize) -> ModelName {
+        self.model.unwrap_or(match likelihood.starts_with("gaussian") {
+            true if rows <= EXACT_ROWS => ModelName::Exact,
+            true if rows <= CAGP_ROWS => ModelName::Cagp,
+            _ => ModelName::Svgp,
+        })
     }
 
-    fn choice(&self, likelihood: &str, rows: usize) -> ModelChoice {
+    /// Says that rows are too many for the exact model, where that is the reason for another.
+    pub fn approximation(&self, likelihood: &str, rows: usize) -> Option<String> {
+        let asked = self.model.is_some() || !likelihood.starts_with("gaussian");
+        let name = match self.model_for(likelihood, rows) {
+            ModelName::Cagp => "a computation-aware one",
+            ModelName::Svgp => "a variational one on minibatches",
+            _ => return None,
+        };
+        (!asked)
+            .then(|| format!("more than {EXACT_ROWS} rows take an exact model long: fitting {name} (--model chooses)"))
+    }
+
+    fn choice(&self, likelihood: &str, rows: usize, optimizer: Option<OptimizerName>) -> ModelChoice {
         let inducing = self.inducing.unwrap_or(512);
-        match self.model_for(likelihood) {
+        match self.model_for(likelihood, rows) {
             ModelName::Exact => ModelChoice::Exact {
                 objective: match self.objective {
                     None | Some(Minimised::Ml) => ExactObjective::MarginalLikelihood,
@@ -272,19 +294,23 @@ impl ModelOptions {
                 },
             },
             ModelName::Sgpr => ModelChoice::Sgpr { inducing },
-            ModelName::Svgp => ModelChoice::Svgp { inducing, covariance: self.covariance(), batches: self.batches() },
+            ModelName::Svgp => ModelChoice::Svgp {
+                inducing,
+                covariance: self.covariance(),
+                batches: self.batches(self.natural(optimizer)),
+            },
             ModelName::Swsgp => ModelChoice::Swsgp {
                 inducing,
                 neighbours: self.neighbors.unwrap_or(16),
                 divergence: self.divergence.unwrap_or(1.0),
                 covariance: self.covariance(),
-                batches: self.batches(),
+                batches: self.batches(None),
             },
         }
     }
 
     /// Refuses options of other models than the one that will be fitted.
-    pub fn check_model(&self, likelihood: &str) -> Result<()> {
+    pub fn check_model(&self, likelihood: &str, rows: usize) -> Result<()> {
         use ModelName::{Cagp, Exact, Sgpr, Svgp, Swsgp};
         let options: [(&str, bool, &[ModelName]); 11] = [
             ("--objective", self.objective.is_some(), &[Exact]),
@@ -299,7 +325,7 @@ impl ModelOptions {
             ("--natural-gradients", self.natural_gradients.is_some(), &[Svgp]),
             ("--mean-field", self.mean_field, &[Svgp, Swsgp]),
         ];
-        let model = self.model_for(likelihood);
+        let model = self.model_for(likelihood, rows);
         let name = |model: &ModelName| model.to_possible_value().map_or(String::new(), |value| value.get_name().into());
         match options.into_iter().find(|(_, given, models)| *given && !models.contains(&model)) {
             None => Ok(()),
@@ -332,8 +358,17 @@ impl ModelOptions {
         if self.mean_field { Covariance::Diagonal } else { Covariance::Full }
     }
 
-    fn batches(&self) -> Minibatches {
-        Minibatches { size: self.batch.unwrap_or(1024), natural: self.natural_gradients, ..Minibatches::default() }
+    fn batches(&self, natural: Option<f64>) -> Minibatches {
+        Minibatches { size: self.batch.unwrap_or(1024), natural, ..Minibatches::default() }
+    }
+
+    /// The rate of natural gradients of svgp. L-BFGS compares losses of several steps, between which they would move q.
+    fn natural(&self, optimizer: Option<OptimizerName>) -> Option<f64> {
+        match self.natural_gradients {
+            None if self.mean_field || optimizer == Some(OptimizerName::Lbfgs) => None,
+            None => Some(0.1),
+            rate => rate.filter(|rate| *rate > 0.0),
+        }
     }
 }
 

@@ -66,7 +66,7 @@ pub fn target_scores(scores: &TargetScores) -> String {
         ("coverage of 95 % intervals".into(), percent(scores.coverage_95)),
         ("calibration error".into(), percent(scores.calibration_error)),
     ];
-    rows.extend(scores.deviance.map(|deviance| ("Poisson deviance".to_string(), number(deviance))));
+    rows.extend(scores.deviance.map(|deviance| ("deviance".to_string(), number(deviance))));
     rows.extend(scores.dispersion.map(|dispersion| ("dispersion (1 is right)".to_string(), number(dispersion))));
     table(&rows)
 }

@@ -15,14 +15,14 @@ use super::values;
 pub struct TrainOptions {
     /// How to search for the best parameters; lbfgs by default, adam for minibatches
     #[arg(long, value_enum, value_name = "NAME")]
-    optimizer: Option<OptimizerName>,
-    /// Largest number of steps; 200 by default, 2000 for minibatches
+    pub optimizer: Option<OptimizerName>,
+    /// Largest number of steps; 200 by default, 500 with natural gradients, 2000 for other minibatches
     #[arg(long, value_name = "N")]
     steps: Option<usize>,
-    /// Learning rate of Adam; 0.05 by default, 0.01 for minibatches
+    /// Learning rate of Adam; 0.05 by default, 0.01 for minibatches without natural gradients
     #[arg(long, value_name = "RATE", value_parser = values::positive)]
     lr: Option<f64>,
-    /// Learning-rate schedule of Adam [default: constant]
+    /// Learning-rate schedule of Adam; constant by default, linear with natural gradients
     #[arg(long, value_name = "NAME", value_enum)]
     schedule: Option<ScheduleName>,
     /// Starting points; the first from the data, the others perturbed
@@ -54,7 +54,7 @@ pub struct SavingOptions {
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
-enum OptimizerName {
+pub enum OptimizerName {
     /// L-BFGS, for smooth objectives such as these
     Lbfgs,
     /// Adam, with --lr and --schedule
@@ -90,14 +90,15 @@ impl TrainOptions {
 
     /// The library's configuration for a model.
     pub fn config(&self, model: &ModelChoice) -> TrainConfig {
-        let (steps, rate) = match model {
-            ModelChoice::Svgp { .. } | ModelChoice::Swsgp { .. } => (2000, 0.01),
-            _ => (200, 0.05),
+        let (steps, rate, schedule) = match model {
+            ModelChoice::Svgp { batches, .. } if batches.natural.is_some() => (500, 0.05, ScheduleName::Linear),
+            ModelChoice::Svgp { .. } | ModelChoice::Swsgp { .. } => (2000, 0.01, ScheduleName::Constant),
+            _ => (200, 0.05, ScheduleName::Constant),
         };
-        let schedule = match self.schedule {
-            None | Some(ScheduleName::Constant) => Schedule::Constant,
-            Some(ScheduleName::Linear) => Schedule::Linear { final_fraction: 0.1 },
-            Some(ScheduleName::Cosine) => Schedule::Cosine { final_fraction: 0.01 },
+        let schedule = match self.schedule.unwrap_or(schedule) {
+            ScheduleName::Constant => Schedule::Constant,
+            ScheduleName::Linear => Schedule::Linear { final_fraction: 0.1 },
+            ScheduleName::Cosine => Schedule::Cosine { final_fraction: 0.01 },
         };
         let optimizer = match self.optimizer(model) {
             OptimizerName::Lbfgs => Optimizer::Lbfgs(Lbfgs::default()),

@@ -21,6 +21,14 @@ pub fn share(text: &str) -> Result<f64, String> {
     }
 }
 
+/// A number from 0 to 1.
+pub fn rate(text: &str) -> Result<f64, String> {
+    match number(text)? {
+        value if (0.0..=1.0).contains(&value) => Ok(value),
+        _ => Err("must lie within 0 and 1".into()),
+    }
+}
+
 /// A positive number.
 pub fn positive(text: &str) -> Result<f64, String> {
     match number(text)? {

@@ -19,10 +19,36 @@ pub fn poisson_deviance(y: &[f64], mean: &[f64]) -> Result<f64> {
                 i + 1
             )));
         }
-        let log = if y > 0.0 { y * (y / mu).ln() } else { 0.0 };
-        total += 2.0 * (log - (y - mu));
+        total += 2.0 * (relative(y, mu) - (y - mu));
     }
     Ok(total / y.len() as f64)
+}
+
+/// The mean binomial deviance `2 [y ln(y/μ) + (N − y) ln((N − y)/(N − μ))]` of counts `y [n]` of `N [n]` trials about means `μ [n]`; 0 is
+/// a perfect fit.
+///
+/// # Errors
+/// [`Error::Shape`] for no targets or different lengths, [`Error::Data`] for a count outside 0 to N, or a mean that rules it out.
+pub fn binomial_deviance(y: &[f64], mean: &[f64], trials: &[f64]) -> Result<f64> {
+    same_length("predicted means", y, mean)?;
+    same_length("numbers of trials", y, trials)?;
+    let mut total = 0.0;
+    for (i, ((&y, &mu), &n)) in y.iter().zip(mean).zip(trials).enumerate() {
+        let deviance = 2.0 * (relative(y, mu) + relative(n - y, n - mu));
+        if !((0.0..=n).contains(&y) && deviance.is_finite()) {
+            return Err(Error::Data(format!(
+                "target {}: a deviance needs a count from 0 to {n} and a mean between them, got {y} and {mu}",
+                i + 1
+            )));
+        }
+        total += deviance;
+    }
+    Ok(total / y.len() as f64)
+}
+
+/// `y ln(y/μ)`, which is 0 for a count of 0.
+fn relative(y: f64, mean: f64) -> f64 {
+    if y > 0.0 { y * (y / mean).ln() } else { 0.0 }
 }
 
 /// Pearson's `Σ (y − μ)²/variance / n`: about 1 where targets scatter as predicted, above 1 where they scatter more.

@@ -6,6 +6,6 @@ mod regression;
 mod targets;
 
 pub use classification::{ClassScores, ReliabilityBin, auc, confusion, reliability, score_classes};
-pub use counts::{kolmogorov_smirnov, pearson_dispersion, poisson_deviance, randomised_pit};
+pub use counts::{binomial_deviance, kolmogorov_smirnov, pearson_dispersion, poisson_deviance, randomised_pit};
 pub use regression::{Predictive, Scores, calibration_curve, pit_curve, score};
 pub use targets::{TargetPrediction, TargetScores, probability_transform, score_targets};

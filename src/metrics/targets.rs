@@ -2,7 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 
-use super::counts::{pearson_dispersion, poisson_deviance, randomised_pit};
+use super::counts::{binomial_deviance, pearson_dispersion, poisson_deviance, randomised_pit};
 use super::regression::pit_curve;
 use crate::likelihoods::{Prediction, Support};
 use crate::{Error, Result};
@@ -90,7 +90,7 @@ pub struct TargetScores {
     /// Mean over the levels 0.05, 0.10, …, 0.95 of `|share of targets in the central interval − level|`, of counts after
     /// randomisation.
     pub calibration_error: f64,
-    /// Mean Poisson deviance of the predicted means, for counts without a largest one.
+    /// Mean deviance of counts about the predicted means: of Poisson, or binomial where the counts are of so many trials.
     pub deviance: Option<f64>,
     /// Mean squared Pearson residual, for counts: 1 where the spread is right, more where the counts vary more.
     pub dispersion: Option<f64>,
@@ -101,6 +101,17 @@ pub fn probability_transform(y: &[f64], predictions: &[TargetPrediction], seed: 
     match predictions.iter().all(TargetPrediction::is_count) {
         true => randomised_pit(y, seed, |i, y| predictions[i].cdf(y)),
         false => y.iter().zip(predictions).map(|(y, p)| p.cdf(*y)).collect(),
+    }
+}
+
+fn deviance(y: &[f64], means: &[f64], predictions: &[TargetPrediction]) -> Result<f64> {
+    let trials = |p: &TargetPrediction| match p.standardised.support() {
+        Support::Counts(trials) => trials,
+        _ => None,
+    };
+    match predictions.iter().map(trials).collect::<Option<Vec<f64>>>() {
+        Some(trials) => binomial_deviance(y, means, &trials),
+        None => poisson_deviance(y, means),
     }
 }
 
@@ -120,7 +131,6 @@ pub fn score_targets(y: &[f64], predictions: &[TargetPrediction], seed: u64) -> 
     };
     let coverage = |level: f64| average(&|y, _, p| f64::from(u8::from(p.covers(y, level))));
     let counts = predictions.iter().all(TargetPrediction::is_count);
-    let unbounded = predictions.iter().all(|p| matches!(p.standardised.support(), Support::Counts(None)));
     let levels = pit_curve(&probability_transform(y, predictions, seed));
     let variances: Vec<f64> = predictions.iter().map(|p| p.sd().powi(2)).collect();
     let scores = TargetScores {
@@ -132,7 +142,7 @@ pub fn score_targets(y: &[f64], predictions: &[TargetPrediction], seed: u64) -> 
         coverage_90: coverage(0.9),
         coverage_95: coverage(0.95),
         calibration_error: levels.iter().map(|(level, share)| (share - level).abs()).sum::<f64>() / levels.len() as f64,
-        deviance: unbounded.then(|| poisson_deviance(y, &means)).transpose()?,
+        deviance: counts.then(|| deviance(y, &means, predictions)).transpose()?,
         dispersion: counts.then(|| pearson_dispersion(y, &means, &variances)).transpose()?,
     };
     match [("rmse", scores.rmse), ("nlpd", scores.nlpd)].into_iter().find(|(_, value)| !value.is_finite()) {

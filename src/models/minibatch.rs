@@ -106,8 +106,8 @@ impl Default for Minibatches {
 
 /// Trains a model on minibatches and leaves it at the best point found; losses are per datum, smoothed over an epoch.
 ///
-/// Every epoch takes all rows once in an order of its own, a function of the seed. With natural gradients q ends with an
-/// epoch of decreasing steps at the best point.
+/// Every epoch takes all rows once in an order of its own, a function of the seed. With natural gradients q ends with decreasing
+/// steps at the best point, over an epoch or 100 batches of a longer one.
 ///
 /// # Errors
 /// As [`fit`](super::fit::fit); [`Error::Usage`] for a batch size of 0.
@@ -143,6 +143,9 @@ pub fn fit<M: SumOverRows>(
     }
     outcome.and_then(|outcome| closed.map(|()| outcome))
 }
+
+/// Batches that q is fitted to in the end: enough rows for any number of inducing values that has a full covariance.
+const CLOSING: usize = 100;
 
 /// How often a natural-gradient step that leaves the positive definite matrices is halved before the training is given up.
 const HALVINGS: usize = 10;
@@ -193,12 +196,12 @@ struct Loss<'a, M> {
 }
 
 impl<M: SumOverRows> Loss<'_, M> {
-    /// Leaves the model at `x`, and with natural gradients q near its optimum there: an epoch of steps of length ½, ⅓, … averages over all
-    /// batches.
+    /// Leaves the model at `x`, and with natural gradients q near its optimum there: steps of length ½, ⅓, … average over
+    /// the batches of an epoch, or of a part of a long one.
     fn close(&mut self, x: &[f64], seed: u64) -> Result<()> {
         self.model.set_free_raw(x)?;
         if self.batches.natural.is_some() {
-            for iteration in 0..self.steps_per_epoch() {
+            for iteration in 0..self.steps_per_epoch().min(CLOSING) {
                 let batch = self.batch(Step { iteration, epoch: 0.0, seed })?;
                 natural_step(self.model, self.compute, &batch, 1.0 / (iteration + 2) as f64)?;
             }

@@ -1,0 +1,83 @@
+//! What values a parameter may have, and the map from the unconstrained ones.
+
+use serde::{Deserialize, Serialize};
+
+/// The set that a parameter's internal value is confined to, with the map from the raw value.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
+pub enum Constraint {
+    /// Any number; internal = raw.
+    Real,
+    /// Above a floor; internal = floor + exp(raw).
+    Positive {
+        /// Smallest internal value, in standardised units.
+        floor: f64,
+    },
+    /// Between two bounds in user units; logistic in raw, on a logarithmic scale when the lower bound is positive.
+    Interval {
+        /// Lower bound in user units.
+        lower: f64,
+        /// Upper bound in user units.
+        upper: f64,
+    },
+}
+
+/// Internal values of positive parameters end here: their squares and ratios are still numbers.
+const SMALLEST: f64 = 1e-100;
+pub(super) const LARGEST: f64 = 1e100;
+
+impl Constraint {
+    /// The internal value of a raw one, and d internal / d raw, where user = scale · internal + offset.
+    pub(super) fn internal(self, raw: f64, scale: f64, offset: f64) -> (f64, f64) {
+        match self {
+            Self::Real => (raw, 1.0),
+            Self::Positive { floor } => {
+                let e = raw.exp();
+                let above = e.clamp(SMALLEST, LARGEST);
+                (floor + above, if above == e { e } else { 0.0 })
+            }
+            Self::Interval { lower, upper } => {
+                let share = logistic(raw);
+                let slope = share * (1.0 - share);
+                if lower > 0.0 {
+                    let width = (upper / lower).ln();
+                    let value = lower * (width * share).exp() / scale;
+                    (value, value * width * slope)
+                } else {
+                    let value = lower + (upper - lower) * share;
+                    ((value - offset) / scale, (upper - lower) * slope / scale)
+                }
+            }
+        }
+    }
+
+    /// The raw value of a user's one, which is put just inside where it is at or beyond a bound.
+    pub(super) fn raw(self, value: f64, scale: f64, offset: f64) -> f64 {
+        let internal = (value - offset) / scale;
+        match self {
+            Self::Real => internal,
+            Self::Positive { floor } => (internal - floor).max(1e-12 * internal.abs().max(1e-150)).ln(),
+            Self::Interval { lower, upper } => {
+                let share = if lower > 0.0 {
+                    (value / lower).ln() / (upper / lower).ln()
+                } else {
+                    (value - lower) / (upper - lower)
+                };
+                let share = share.clamp(1e-9, 1.0 - 1e-9);
+                (share / (1.0 - share)).ln()
+            }
+        }
+    }
+
+    /// The bounds of the values that a user may ask for, in the user's units.
+    pub(super) fn room(self, scale: f64, offset: f64) -> (f64, f64) {
+        match self {
+            Self::Real => (offset - LARGEST * scale, offset + LARGEST * scale),
+            Self::Positive { floor } => (offset + floor.max(SMALLEST) * scale, offset + LARGEST * scale),
+            Self::Interval { lower, upper } => (lower, upper),
+        }
+    }
+}
+
+pub(super) fn logistic(x: f64) -> f64 {
+    if x >= 0.0 { 1.0 / (1.0 + (-x).exp()) } else { x.exp() / (1.0 + x.exp()) }
+}

@@ -1,0 +1,269 @@
+//! One parameter: a named vector of numbers.
+
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use serde::{Deserialize, Serialize};
+
+use super::constraint::{Constraint, LARGEST, logistic};
+use super::{Prior, shown};
+use crate::error::{Error, Result};
+
+/// Where an entry's unit comes from; decides how user values follow the scaling of the data.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub enum Unit {
+    /// A pure number.
+    None,
+    /// A length along the inputs (lengthscale, period).
+    Length,
+    /// An inverse length (a frequency).
+    Frequency,
+    /// The square of the target's unit (variances).
+    Variance,
+    /// Target variance per squared input length (linear kernel).
+    VariancePerLengthSquared,
+    /// The target's own unit, shifted by its mean (constant mean).
+    Level,
+    /// Target per input length (slope of a linear mean).
+    Slope,
+}
+
+/// A named vector of numbers that a model learns.
+#[derive(Debug, Serialize, Deserialize)]
+pub struct Parameter {
+    #[serde(skip, default = "fresh_id")]
+    id: u64,
+    /// The field's name: `lengthscale`, `variance`, `noise`, …
+    pub name: String,
+    raw: Vec<f64>,
+    constraint: Constraint,
+    /// Prior on every entry's user value.
+    pub prior: Option<Prior>,
+    /// A fixed parameter keeps its value in training.
+    pub fixed: bool,
+    /// Whether the value was given by the user (else it is chosen from the data before training).
+    pub given: bool,
+    /// What its numbers measure.
+    pub unit: Unit,
+    scale: Vec<f64>,
+    offset: f64,
+}
+
+fn fresh_id() -> u64 {
+    static NEXT: AtomicU64 = AtomicU64::new(0);
+    NEXT.fetch_add(1, Ordering::Relaxed)
+}
+
+impl Clone for Parameter {
+    /// A clone is a parameter of its own: it has another identity and learns separately.
+    fn clone(&self) -> Self {
+        Self { id: fresh_id(), name: self.name.clone(), raw: self.raw.clone(), scale: self.scale.clone(), ..*self }
+    }
+}
+
+impl Parameter {
+    /// A positive parameter (lengthscale, variance, …) with values in user units.
+    pub fn positive(name: &str, unit: Unit, values: &[f64]) -> Self {
+        Self::new(name, unit, Constraint::Positive { floor: 0.0 }, values)
+    }
+
+    /// An unconstrained parameter with values in user units.
+    pub fn real(name: &str, unit: Unit, values: &[f64]) -> Self {
+        Self::new(name, unit, Constraint::Real, values)
+    }
+
+    /// A parameter under any constraint; values outside the constraint are moved to its nearest inner point.
+    pub fn new(name: &str, unit: Unit, constraint: Constraint, values: &[f64]) -> Self {
+        let mut parameter = Self {
+            id: fresh_id(),
+            name: name.into(),
+            raw: vec![0.0; values.len()],
+            constraint,
+            prior: None,
+            fixed: false,
+            given: false,
+            unit,
+            scale: vec![1.0; values.len()],
+            offset: 0.0,
+        };
+        parameter.set(values);
+        parameter
+    }
+
+    /// Identity of this parameter within the process.
+    pub fn id(&self) -> u64 {
+        self.id
+    }
+
+    /// Number of entries.
+    pub fn len(&self) -> usize {
+        self.raw.len()
+    }
+
+    /// Whether there are no entries.
+    pub fn is_empty(&self) -> bool {
+        self.raw.is_empty()
+    }
+
+    /// The constraint in force.
+    pub fn constraint(&self) -> Constraint {
+        self.constraint
+    }
+
+    /// Unconstrained values: what an optimiser moves.
+    pub fn raw(&self) -> &[f64] {
+        &self.raw
+    }
+
+    /// Replaces the unconstrained values; the length must agree.
+    pub fn set_raw(&mut self, raw: &[f64]) {
+        self.raw.copy_from_slice(raw);
+    }
+
+    /// Values in standardised units: what tensors see.
+    pub fn internal(&self) -> Vec<f64> {
+        match self.constraint {
+            Constraint::Real => self.raw.clone(),
+            _ => (0..self.len()).map(|i| self.internal_at(i).0).collect(),
+        }
+    }
+
+    /// d internal / d raw of each entry.
+    pub fn internal_slope(&self) -> Vec<f64> {
+        match self.constraint {
+            Constraint::Real => vec![1.0; self.len()],
+            _ => (0..self.len()).map(|i| self.internal_at(i).1).collect(),
+        }
+    }
+
+    fn internal_at(&self, i: usize) -> (f64, f64) {
+        self.constraint.internal(self.raw[i], self.scale[i], self.offset)
+    }
+
+    /// Values in the user's units.
+    pub fn values(&self) -> Vec<f64> {
+        self.internal().iter().zip(&self.scale).map(|(v, s)| v * s + self.offset).collect()
+    }
+
+    /// Sets values given in the user's units; a value at or beyond a bound is put just inside it.
+    pub fn set(&mut self, values: &[f64]) {
+        self.raw = values
+            .iter()
+            .zip(&self.scale)
+            .map(|(&value, &scale)| self.constraint.raw(value, scale, self.offset))
+            .collect();
+        self.scale.resize(self.raw.len(), 1.0);
+    }
+
+    /// Sets values that a user asks for: one for all entries, or one for each, in the user's units.
+    ///
+    /// # Errors
+    /// [`Error::Usage`] for another number of values, or for one that the constraint does not permit.
+    pub fn give(&mut self, values: &[f64]) -> Result<()> {
+        let (want, got) = (self.len(), values.len());
+        if got != 1 && got != want {
+            let want = if want == 1 { "1 value".to_string() } else { format!("1 or {want} values") };
+            return Err(Error::Usage(format!("initial value of {}: it takes {want}, got {got}", self.name)));
+        }
+        for i in 0..want {
+            let value = values[i % got];
+            let (lower, upper) = self.constraint.room(self.scale[i], self.offset);
+            if !(lower < value && value < upper) {
+                let (name, value, lower, upper) = (&self.name, shown(value), shown(lower), shown(upper));
+                return Err(Error::Usage(format!(
+                    "initial value of {name}: {value} does not lie within {lower}..{upper}"
+                )));
+            }
+        }
+        self.set(&(0..want).map(|i| values[i % got]).collect::<Vec<_>>());
+        self.given = true;
+        Ok(())
+    }
+
+    /// Sets values given in standardised units, as [`set`](Self::set) does.
+    pub fn set_internal(&mut self, values: &[f64]) {
+        let offset = self.offset;
+        self.set(&values.iter().zip(&self.scale).map(|(v, s)| v * s + offset).collect::<Vec<_>>());
+    }
+
+    /// Repeats or replaces the entries so that there are as many as `values`, keeping constraint and prior.
+    pub fn resize(&mut self, values: &[f64]) {
+        self.scale = vec![1.0; values.len()];
+        self.set(values);
+    }
+
+    /// Declares how internal values relate to user values (user = scale · internal + offset), keeping the user values.
+    pub fn set_scale(&mut self, scale: Vec<f64>, offset: f64) {
+        let values = self.values();
+        self.scale = scale;
+        self.offset = offset;
+        self.set(&values);
+    }
+
+    /// Confines the user values to `lower..upper`. A value outside that was not [given](Self::given) moves to the middle,
+    /// where there is a gradient: geometric for a positive lower bound, arithmetic otherwise.
+    ///
+    /// # Errors
+    /// [`Error::Usage`] unless `lower < upper`, when a positive parameter gets a negative lower bound, or when a given
+    /// value lies outside.
+    pub fn set_bounds(&mut self, lower: f64, upper: f64) -> Result<()> {
+        if !(-LARGEST <= lower && lower < upper && upper <= LARGEST) {
+            return Err(Error::Usage(format!(
+                "bounds of {}: need lower < upper of at most 1e100, got {lower}..{upper}",
+                self.name
+            )));
+        }
+        if lower < 0.0 && !matches!(self.constraint, Constraint::Real) {
+            return Err(Error::Usage(format!(
+                "bounds of {}: it is positive, so the lower bound {lower} must not be negative",
+                self.name
+            )));
+        }
+        let mut values = self.values();
+        let outside = |value: &f64| !(lower < *value && *value < upper);
+        if let Some(value) = values.iter().copied().find(outside).filter(|_| self.given) {
+            return Err(Error::Usage(format!(
+                "bounds of {}: its initial value {} does not lie within {lower}..{upper}; change one of them",
+                self.name,
+                shown(value)
+            )));
+        }
+        let middle = if lower > 0.0 { lower.sqrt() * upper.sqrt() } else { 0.5 * (lower + upper) };
+        values.iter_mut().filter(|value| outside(value)).for_each(|value| *value = middle);
+        self.constraint = Constraint::Interval { lower, upper };
+        self.set(&values);
+        Ok(())
+    }
+
+    /// Raises the floor of a positive parameter (internal units), moving its values above it.
+    pub fn set_floor(&mut self, floor: f64) {
+        if let Constraint::Positive { .. } = self.constraint {
+            let values = self.values();
+            self.constraint = Constraint::Positive { floor };
+            self.set(&values);
+        }
+    }
+
+    /// Negative log prior density of the user values, and its gradient in the raw values; nothing without a prior.
+    pub fn neg_log_prior(&self) -> Option<(f64, Vec<f64>)> {
+        let prior = self.prior?;
+        let (values, slopes) = (self.values(), self.internal_slope());
+        let mut total = 0.0;
+        let gradient = (0..self.len())
+            .map(|i| {
+                let (value, slope) = prior.neg_log_density(values[i]);
+                total += value;
+                slope * self.scale[i] * slopes[i]
+            })
+            .collect();
+        Some((total, gradient))
+    }
+
+    /// Whether an entry has come within a thousandth of a bound of its interval, or to its floor.
+    pub fn at_bound(&self) -> bool {
+        match self.constraint {
+            Constraint::Real => false,
+            Constraint::Positive { floor } => floor > 0.0 && self.internal().iter().any(|v| *v < floor * 1.01),
+            Constraint::Interval { .. } => self.raw.iter().any(|r| !(1e-3..=1.0 - 1e-3).contains(&logistic(*r))),
+        }
+    }
+}
