@@ -198,3 +198,15 @@ fn any_module_is_an_input_transform() {
     let read = cagey::kernels::text::parse(&deep.to_string(), 2, &registry).unwrap();
     assert_eq!(read.to_string(), deep.to_string());
 }
+
+#[test]
+fn a_sum_of_no_kernels_is_an_error() {
+    let scope = Scope::new(Compute { kind: DeviceKind::Flex, precision: Precision::F64 }).unwrap();
+    let x = scope.matrix(&[0.0, 1.0], 2, 1);
+    for kernel in [Kernel::Sum(Vec::new()), Kernel::Product(Vec::new())] {
+        for (gram, cross) in [FUSED, GRAPH] {
+            assert!(gram(&kernel, &scope, &x).is_err() && cross(&kernel, &scope, &x, &x).is_err());
+        }
+        assert!(products::diag_wide(&kernel, &scope, &x).is_err());
+    }
+}

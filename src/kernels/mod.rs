@@ -136,6 +136,7 @@ impl Kernel {
     pub fn lower(&self, scope: &Scope, x: &Tensor<2>) -> Option<Lowered> {
         match self {
             Self::Leaf(leaf) => leaf.form.lower(&leaf.values(scope), leaf.columns(scope, x)),
+            Self::Sum(parts) | Self::Product(parts) if parts.is_empty() => None,
             Self::Sum(parts) => Some(Lowered::Sum(parts.iter().map(|k| k.lower(scope, x)).collect::<Option<_>>()?)),
             Self::Product(parts) => {
                 Some(Lowered::Product(parts.iter().map(|k| k.lower(scope, x)).collect::<Option<_>>()?))
