@@ -10,7 +10,7 @@ use cagey::Result;
 use cagey::device::{Compute, DeviceKind, Precision};
 use cagey::kernels::form::Form;
 use cagey::kernels::{Kernel, linear, stationary};
-use cagey::linalg::{Projected, cholesky, solve_lower, unpack_lower};
+use cagey::linalg::{self, Projected, cholesky, solve_lower, unpack_lower};
 use cagey::params::{Parameter, Parameters};
 use cagey::products::lanes::{Instructions, limit};
 use cagey::products::{self, Accumulated, BlockSparse, Neighbours, tiled};
@@ -218,6 +218,34 @@ fn check_accumulate(kernel: &Kernel, precision: Precision, [n, d, i]: [usize; 3]
     }
 }
 
+fn check_evidence(kernel: &Kernel, precision: Precision, [n, d, i]: [usize; 3], budget: usize, tolerance: f64) {
+    let what = format!("evidence, {kernel}, n = {n}, i = {i}, {}, budget {budget}", precision.name());
+    let offsets = BlockSparse::even(n, i);
+    let mut s = noise(3, n);
+    for w in offsets.windows(2) {
+        let norm = s[w[0]..w[1]].iter().map(|v| v * v).sum::<f64>().sqrt();
+        s[w[0]..w[1]].iter_mut().for_each(|v| *v /= norm);
+    }
+    let inputs =
+        [("x", noise(1, n * d), [n, d]), ("s", s, [n, 1]), ("y", noise(4, n), [n, 1]), ("noise", vec![3.0], [1, 1])];
+    let dense = outcome(kernel, precision, &inputs, BUDGET, |scope, x| {
+        let wide = |x: Tensor<2>| x.cast(DType::F64);
+        let (k, s, y) = (wide(kernel.gram(scope, &x[0]).unwrap()), wide(spread(&x[1], &offsets)), wide(x[2].clone()));
+        let ks = k.matmul(s.clone());
+        let g = s.clone().transpose().matmul(ks.clone());
+        let m = g.clone() + Tensor::<2>::eye(i, scope.device()).cast(DType::F64) * wide(x[3].clone());
+        let columns = Tensor::cat(vec![ks.clone().transpose().matmul(y.clone()), s.transpose().matmul(y.clone())], 1);
+        let parts = linalg::explained(m, g, ks.clone().transpose().matmul(ks), columns).unwrap();
+        let squared = flatten(y.powi_scalar(2)).sum();
+        Tensor::cat(vec![parts.clone().narrow(0, 0, 1) + squared, parts.narrow(0, 1, 1)], 0)
+    });
+    let got = outcome(kernel, precision, &inputs, budget, |scope, x| {
+        let (y, noise) = (x[2].clone().squeeze_dim(1), flatten(x[3].clone()));
+        products::evidence(kernel, scope, &x[0], &blocks(&x[1], &offsets), &y, &noise).unwrap().unwrap()
+    });
+    got.assert_near(&dense, &what, tolerance);
+}
+
 const F64: (Precision, f64) = (Precision::F64, 1e-11);
 const F32: (Precision, f64) = (Precision::F32, 2e-4);
 
@@ -230,6 +258,7 @@ fn products_of_every_kernel() {
             check_kv_gram(&kernel, precision, [41, 3, 2], tolerance);
             check_k_s(&kernel, precision, [19, 37, 3, 5], tolerance);
             check_accumulate(&kernel, precision, [29, 3, 4], 3000, tolerance);
+            check_evidence(&kernel, precision, [29, 3, 4], 3000, tolerance);
         }
     }
 }
@@ -250,6 +279,8 @@ fn products_of_ragged_sizes() {
     for (n, i) in [(1, 1), (5, 5), (70, 1), (70, 70), (600, 11)] {
         check_accumulate(&kernel, F64.0, [n, 2, i], 1 << 14, F64.1);
         check_accumulate(&kernel, F64.0, [n, 2, i], 1 << 26, F64.1);
+        check_evidence(&kernel, F64.0, [n, 2, i], 1 << 14, F64.1);
+        check_evidence(&kernel, F64.0, [n, 2, i], 1 << 26, F64.1);
     }
 }
 
@@ -262,6 +293,7 @@ fn products_with_every_instruction_set() {
             check_kv(&kernel, precision, [150, 90, 3, 2], tolerance);
             check_kv_gram(&kernel, precision, [150, 3, 1], tolerance);
             check_accumulate(&kernel, precision, [150, 3, 6], 1 << 20, tolerance);
+            check_evidence(&kernel, precision, [150, 3, 6], 1 << 20, tolerance);
         }
         // The same instructions give the same digits; only this test changes them.
         let run = || {

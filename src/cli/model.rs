@@ -27,7 +27,7 @@ pub struct ModelOptions {
     /// Prior mean, where there are no data near
     #[arg(long, value_name = "NAME", value_enum, default_value_t = MeanName::Zero)]
     mean: MeanName,
-    /// Model; for the gaussian likelihood exact by default up to 5,000 rows, cagp up to 50,000 and svgp beyond; svgp for others
+    /// Model; for the gaussian likelihood exact by default up to 5,000 rows, sgpr up to 50,000 and svgp beyond; svgp for others
     #[arg(long, value_name = "NAME", value_enum)]
     pub model: Option<ModelName>,
     /// Likelihood: gaussian, heteroscedastic, student-t(4), bernoulli(logit), binomial, softmax, ordinal, poisson(exp),
@@ -104,9 +104,9 @@ pub struct ModelOptions {
     dtype: Option<Precision>,
 }
 
-/// Most rows of an exact and of a computation-aware model that is not asked for; their trainings take minutes.
+/// Most rows of an exact and of a collapsed sparse model that is not asked for; their trainings take minutes.
 const EXACT_ROWS: usize = 5_000;
-const CAGP_ROWS: usize = 50_000;
+const SGPR_ROWS: usize = 50_000;
 
 const KERNEL_HELP: &str = "\
 Kernel expression. Grammar:
@@ -248,7 +248,7 @@ impl ModelOptions {
     fn model_for(&self, likelihood: &str, rows: usize) -> ModelName {
         self.model.unwrap_or(match likelihood.starts_with("gaussian") {
             true if rows <= EXACT_ROWS => ModelName::Exact,
-            true if rows <= CAGP_ROWS => ModelName::Cagp,
+            true if rows <= SGPR_ROWS => ModelName::Sgpr,
             _ => ModelName::Svgp,
         })
     }
@@ -257,7 +257,7 @@ impl ModelOptions {
     pub fn approximation(&self, likelihood: &str, rows: usize) -> Option<String> {
         let asked = self.model.is_some() || !likelihood.starts_with("gaussian");
         let name = match self.model_for(likelihood, rows) {
-            ModelName::Cagp => "a computation-aware one",
+            ModelName::Sgpr => "a sparse one",
             ModelName::Svgp => "a variational one on minibatches",
             _ => return None,
         };

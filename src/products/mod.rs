@@ -11,6 +11,7 @@ mod accumulate;
 mod actions;
 mod blocks;
 mod dense;
+mod evidence;
 #[cfg(any(feature = "wgpu", feature = "cuda"))]
 pub mod gpu;
 pub mod lanes;
@@ -20,6 +21,7 @@ mod moments;
 mod multiply;
 mod pairs;
 mod program;
+mod projections;
 mod pull;
 mod schedule;
 mod sparse;
@@ -34,7 +36,7 @@ mod whitened;
 
 use std::sync::Arc;
 
-use burn::tensor::Tensor;
+use burn::tensor::{DType, Tensor};
 
 pub use blocks::BlockSparse;
 pub use local::Neighbours;
@@ -213,6 +215,33 @@ pub fn accumulate(
         None => tiled::packed(kernel, scope, x, blocks, y)?,
     };
     unpack(kernel, scope, x, packed, blocks.len())
+}
+
+/// What the evidence lower bound of a computation-aware GP (Wenger et al. 2024, eq. 11) takes from K = K(x, x), white noise included, and
+/// block-sparse S `[n, i]` with columns of unit length, for `y [n]` and σ² `noise [1]`: with G = SᵀKS, M = G + σ²I and v = M⁻¹Sᵀy
+/// `[‖y − KSv‖² − tr(KS M⁻¹SᵀK), vᵀGv − tr(M⁻¹G) + log|M|]`, in f64. None where products are not fused: on other devices than the CPU,
+/// and for kernels that cannot be lowered.
+///
+/// Memory is that of [`accumulate`]; without room for n · i numbers the pairs of rows are visited once more. Unlike what follows from
+/// (KS)ᵀ(KS), both values are good to rounding where M is nearly singular.
+///
+/// # Errors
+/// As [`kv`], and [`Error::NotPositiveDefinite`] for M.
+pub fn evidence(
+    kernel: &Kernel,
+    scope: &Scope,
+    x: &Tensor<2>,
+    blocks: &BlockSparse,
+    y: &Tensor<1>,
+    noise: &Tensor<1>,
+) -> Result<Option<Tensor<1>>> {
+    let n = x.dims()[0];
+    same_rows("block-sparse values", blocks.values().dims()[0], n)?;
+    same_rows("y", y.dims()[0], n)?;
+    let fused = lowered(kernel, scope, x);
+    fused
+        .map(|lowered| evidence::packed(&lowered, blocks, y, &noise.clone().cast(DType::F64), scope.budget()))
+        .transpose()
 }
 
 /// What collapsed bounds need of A = L⁻¹ K(z, x) diag(s), K(z, z) = L Lᵀ: A Aᵀ `[m, m]` and A t `[m]`, in the scope's wide type, for

@@ -224,9 +224,9 @@ fn rows_in_a_file_train_the_model_that_rows_in_memory_do() {
 fn many_rows_are_approximated_aloud_and_too_many_refused() {
     let folder = Folder::new();
     folder.write("many.csv", table(&["x", "y"], 5001, |i| vec![position(i), wave(i)]));
-    let ran = folder.run(&["fit", "many.csv", "--actions", "4", "--steps", "1", "-o", "m.cagey"]);
+    let ran = folder.run(&["fit", "many.csv", "--inducing", "4", "--steps", "1", "-o", "m.cagey"]);
     assert!(ran.code == 0 && ran.err.contains("5000 rows") && ran.err.contains("--model chooses"), "{}", ran.err);
-    assert!(folder.ok(&["inspect", "m.cagey"]).contains("omputation-aware"));
+    assert!(folder.ok(&["inspect", "m.cagey"]).contains("parse Gaussian process"));
     folder.write("more.csv", table(&["x", "y"], 600_000, |i| vec![position(i), wave(i)]));
     folder.fails(2, &["fit", "more.csv", "--model", "exact", "-o", "e.cagey"], &["GB", "--model cagp"]);
 }

@@ -57,21 +57,24 @@ impl Cagp {
         Self { kernel, mean: Mean::Zero, likelihood: Gaussian::new(0.1), actions, objective: CagpObjective::Elbo }
     }
 
-    /// The projection on the unit columns of S, these, and the norms that they were divided by.
-    fn project(&self, scope: &Scope, batch: &Batch) -> Result<(Projection, Basis, Tensor<1>)> {
+    /// y − m, the unit columns of S, and the norms that they were divided by.
+    fn observed(&self, scope: &Scope, batch: &Batch) -> Result<(Tensor<1>, Basis, Tensor<1>)> {
         one_noise(batch)?;
         self.actions.check(batch.y.dims()[0])?;
         let residual = batch.y.clone() - self.mean.at(scope, &batch.x);
         let (basis, norms) = self.actions.unit(scope)?;
-        let projection = match basis.single() {
+        Ok((residual, basis, norms))
+    }
+
+    fn project(&self, scope: &Scope, x: &Tensor<2>, residual: &Tensor<1>, basis: &Basis) -> Result<Projection> {
+        match basis.single() {
             Some(Ok(s)) => {
-                let ks = products_with(&self.kernel, scope, &batch.x, s)?;
-                Projection::dense(&self.kernel, scope, &batch.x, (s.clone(), ks), &residual)?
+                let ks = products_with(&self.kernel, scope, x, s)?;
+                Projection::dense(&self.kernel, scope, x, (s.clone(), ks), residual)
             }
-            Some(Err(blocks)) => Projection::sparse(&self.kernel, scope, &batch.x, blocks, &residual)?,
-            None => return Err(Error::Usage("a computation-aware GP needs at least one action".into())),
-        };
-        Ok((projection, basis, norms))
+            Some(Err(blocks)) => Projection::sparse(&self.kernel, scope, x, blocks, residual),
+            None => Err(Error::Usage("a computation-aware GP needs at least one action".into())),
+        }
     }
 
     /// Conditions the prior on observations through the actions.
@@ -81,7 +84,9 @@ impl Cagp {
     /// linearly dependent.
     pub fn posterior(&self, compute: Compute, data: Observations) -> Result<CagpPosterior> {
         let scope = Scope::new(compute)?.with_budget(self.budget(data.n(), compute.precision));
-        let (projection, basis, norms) = self.project(&scope, &data.batch(&scope))?;
+        let batch = data.batch(&scope);
+        let (residual, basis, norms) = self.observed(&scope, &batch)?;
+        let projection = self.project(&scope, &batch.x, &residual, &basis)?;
         let factor = Factor::new(to_f64(projection.gram(&scope.value(&self.likelihood.noise)))?, "SᵀK̂S")?;
         let prior = prior(&self.kernel, &self.mean, &self.likelihood);
         CagpPosterior::new(prior, compute, data, (basis, to_f64(norms)?), factor, to_f64(projection.sy)?)
@@ -123,8 +128,15 @@ impl Model for Cagp {
     }
 
     fn objective(&self, scope: &Scope, batch: &Batch) -> Result<Tensor<1>> {
-        let (projection, ..) = self.project(scope, batch)?;
+        let (residual, basis, _) = self.observed(scope, batch)?;
         let noise = scope.value(&self.likelihood.noise);
+        if let (CagpObjective::Elbo, Some(Err(blocks))) = (self.objective, basis.single()) {
+            let fused = objective::fused(&self.kernel, scope, &batch.x, blocks, &residual, noise.clone())?;
+            if let Some(loss) = fused {
+                return Ok(loss);
+            }
+        }
+        let projection = self.project(scope, &batch.x, &residual, &basis)?;
         projection.loss(self.objective, noise, batch.y.dims()[0])
     }
 }

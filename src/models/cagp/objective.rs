@@ -109,9 +109,31 @@ impl Projection {
             CagpObjective::Elbo => {
                 let parts = explained(gram, sks, ksks, Tensor::cat(vec![ksy, sy], 1))?;
                 let (error, complexity) = (parts.clone().narrow(0, 0, 1), parts.narrow(0, 1, 1));
-                (yy + trace + error) / noise.clone() + noise.log() * (n - i) + n * two_pi + complexity - log_det_ss
+                return Ok(elbo(yy + trace + error, complexity - log_det_ss, noise, [n, i]));
             }
         };
         Ok(loss * 0.5)
     }
+}
+
+/// The negative ELBO for unit block-sparse actions and the residual `y − m [n]`, where products are fused.
+pub fn fused(
+    kernel: &Kernel,
+    scope: &Scope,
+    x: &Tensor<2>,
+    blocks: &BlockSparse,
+    residual: &Tensor<1>,
+    noise: Tensor<1>,
+) -> Result<Option<Tensor<1>>> {
+    let Some(parts) = products::evidence(kernel, scope, x, blocks, residual, &noise)? else { return Ok(None) };
+    let (error, complexity) = (parts.clone().narrow(0, 0, 1), parts.narrow(0, 1, 1));
+    let trace = kernel.diag(scope, x)?.cast(error.dtype()).sum();
+    let sizes = [x.dims()[0], blocks.len()].map(|size| size as f64);
+    Ok(Some(elbo(trace + error, complexity, noise.cast(scope.wide()), sizes)))
+}
+
+/// From the expected squared error `‖y − m − KSv‖² + tr(K − KS M̂⁻¹SᵀK)` and what the divergence depends on, for n rows and i actions.
+fn elbo(error: Tensor<1>, complexity: Tensor<1>, noise: Tensor<1>, [n, i]: [f64; 2]) -> Tensor<1> {
+    let two_pi = (2.0 * std::f64::consts::PI).ln();
+    (error / noise.clone() + noise.log() * (n - i) + n * two_pi + complexity) * 0.5
 }

@@ -1,0 +1,194 @@
+//! (K S)ᵀ for block-sparse S on the rows of K itself, and its adjoint.
+//!
+//! Where it fits the budget, it is made whole: each pair of rows is visited once and the adjoint finds it again. Else only a
+//! chunk of rows exists at a time, as often as it is looked at. It is in the precision of the data and without the kernel's factor.
+
+use std::ops::Range;
+
+use rayon::prelude::*;
+
+use super::blocks::Segments;
+use super::lanes::{Lanes, Number};
+use super::program::Program;
+use super::schedule::Schedule;
+use super::sparse;
+use super::sparse_gram::{self, SparseGram};
+use super::strips::{Part, Strip};
+use super::sweep::Sweep;
+use super::tile::{Groups, Panels, panel};
+use crate::linalg::real::dot;
+
+/// What K and S are made of.
+pub struct Inputs<T> {
+    /// Features of the rows `[n, p]`.
+    pub x: Vec<T>,
+    pub p: usize,
+    pub coefficients: Vec<T>,
+    /// The non-zeros of S `[n]`.
+    pub s: Vec<T>,
+}
+
+/// (K S)ᵀ of inputs.
+pub struct Projections<'a, T> {
+    pub program: &'a Program,
+    pub offsets: &'a [usize],
+    /// Bytes.
+    pub budget: usize,
+    pub inputs: &'a Inputs<T>,
+}
+
+/// Gradients in the inputs.
+pub struct Total<T> {
+    pub x: Vec<T>,
+    pub coefficients: Vec<f64>,
+    pub s: Vec<T>,
+}
+
+impl<'a, T: Number> Projections<'a, T> {
+    /// Columns of S.
+    pub fn blocks(&self) -> usize {
+        self.offsets.len() - 1
+    }
+
+    fn rows(&self) -> usize {
+        self.inputs.s.len()
+    }
+
+    /// Whether all of it fits the budget, and with it another of its parts.
+    fn fits<L: Lanes>(&self) -> bool {
+        let n = self.rows();
+        let part = Schedule::most_columns(n.div_ceil(panel::<L>())) * panel::<L>();
+        sparse_gram::bytes::<L>(n + part, self.blocks()) <= self.budget
+    }
+
+    /// The chunks of rows, one after another, of about the same size and in whole panels: four matrices `[i, chunk]` fit the budget
+    /// (a part, its cotangent, and each once more on its way).
+    fn chunks<L: Lanes>(&self) -> impl Iterator<Item = Range<usize>> + use<L, T> {
+        let n = self.rows();
+        let bytes = 4 * self.blocks() * panel::<L>() * size_of::<L::Element>();
+        let most = (self.budget / bytes).max(1) * panel::<L>();
+        let chunk = n.div_ceil(n.div_ceil(most).max(1)).div_ceil(panel::<L>()) * panel::<L>();
+        (0..n).step_by(chunk).map(move |start| start..(start + chunk).min(n))
+    }
+
+    fn gram<L: Lanes<Element = T>>(&self) -> SparseGram<'a, L> {
+        let Inputs { x, p, coefficients, s } = self.inputs;
+        SparseGram::new(self.program, coefficients, x, *p, s, self.offsets)
+    }
+
+    /// All rows against the rows of a chunk.
+    fn sweep<L: Lanes<Element = T>>(&self, rows: &Range<usize>) -> Sweep<'a, L> {
+        let Inputs { x, p, coefficients, .. } = self.inputs;
+        Sweep {
+            program: self.program,
+            coefficients,
+            rows: Groups::pack(x, *p),
+            columns: Panels::pack(&x[rows.start * p..rows.end * p], *p),
+            symmetric: false,
+            own: Some(rows.start),
+        }
+    }
+
+    /// All of it in parts, if it fits.
+    pub fn whole<L: Lanes<Element = T>>(&self) -> Option<Vec<Part<T>>> {
+        self.fits::<L>().then(|| self.gram::<L>().forward())
+    }
+
+    /// Shows all parts: those that are `whole`, or chunk after chunk, made for it.
+    pub fn visit<L: Lanes<Element = T>>(&self, whole: Option<&mut Vec<Part<T>>>, mut see: impl FnMut(&mut [Part<T>])) {
+        if let Some(parts) = whole {
+            return see(parts);
+        }
+        let segments = Segments::new(&self.inputs.s, self.offsets);
+        for rows in self.chunks::<L>() {
+            see(&mut [self.part(&self.sweep::<L>(&rows), &segments, rows)]);
+        }
+    }
+
+    fn part<L: Lanes<Element = T>>(&self, sweep: &Sweep<L>, segments: &Segments<T>, rows: Range<usize>) -> Part<T> {
+        let values = sparse::forward(sweep, segments, self.blocks(), rows.len());
+        Part { stride: sparse::stride::<L>(rows.len()), rows, values }
+    }
+
+    /// Adds up over `strips`, shared among as many threads as the budget has room for sums.
+    pub fn sum<S: Send>(&self, mut strips: Vec<S>, sums: &mut [f64], add: impl Fn(&mut S, &mut [f64]) + Sync) {
+        let tasks = rayon::current_num_threads().min(self.budget / size_of_val(sums)).max(1);
+        let size = strips.len().div_ceil(tasks).max(1);
+        let parts = strips.par_chunks_mut(size).map(|strips| {
+            let mut part = vec![0.0; sums.len()];
+            strips.iter_mut().for_each(|strip| add(strip, &mut part));
+            part
+        });
+        for part in parts.collect::<Vec<_>>() {
+            sums.iter_mut().zip(part).for_each(|(sum, part)| *sum += part);
+        }
+    }
+
+    /// Adds what a strip contributes to (Sᵀ K S)ᵀ, which is symmetric.
+    pub fn add_sks<P: AsRef<[T]>>(&self, strip: &Strip<P>, sks: &mut [f64]) {
+        let Range { start, end } = strip.rows;
+        let s = &self.inputs.s[start..end];
+        let clip = |row: usize| row.clamp(start, end) - start;
+        let blocks = self.offsets.windows(2).map(|w| clip(w[0])..clip(w[1])).enumerate();
+        let blocks: Vec<_> = blocks.filter(|(_, rows)| !rows.is_empty()).collect();
+        for (sks, ks) in sks.chunks_exact_mut(self.blocks()).zip(&strip.columns) {
+            for (b, rows) in &blocks {
+                sks[*b] += dot(&s[rows.clone()], &ks.as_ref()[rows.clone()]);
+            }
+        }
+    }
+
+    /// The gradients, given what puts the cotangents of parts in their place: of the `saved` ones that [`whole`](Self::whole) made, or of
+    /// parts that are made anew, which it is told.
+    pub fn adjoint<L: Lanes<Element = T>>(
+        &self,
+        saved: Option<Vec<Part<T>>>,
+        mut replace: impl FnMut(&mut [Part<T>], Origin),
+    ) -> Total<T> {
+        let (n, Inputs { p, coefficients, .. }) = (self.rows(), self.inputs);
+        let zeros = |length: usize| vec![T::of(0.0); length];
+        let mut total = Total { x: zeros(n * p), coefficients: vec![0.0; coefficients.len()], s: zeros(n) };
+        if self.fits::<L>() {
+            let gram = self.gram::<L>();
+            let (mut parts, origin) = match saved.filter(|parts| gram.fits(parts)) {
+                Some(parts) => (parts, Origin::Saved),
+                None => (gram.forward(), Origin::Anew),
+            };
+            replace(&mut parts, origin);
+            let (rows, coefficients) = gram.adjoint(&parts);
+            total.add_rows(&rows, *p);
+            total.coefficients = coefficients;
+            return total;
+        }
+        let segments = Segments::new(&self.inputs.s, self.offsets);
+        for rows in self.chunks::<L>() {
+            let sweep = self.sweep::<L>(&rows);
+            let mut part = self.part(&sweep, &segments, rows);
+            replace(std::slice::from_mut(&mut part), Origin::Anew);
+            let pulled = sparse::adjoint(&sweep, &segments, &part.values, n, part.rows.len());
+            total.add_rows(&pulled.rows, *p);
+            total.x[part.rows.start * p..].iter_mut().zip(&pulled.columns).for_each(|(x, g)| *x += *g);
+            total.coefficients.iter_mut().zip(&pulled.coefficients).for_each(|(t, v)| *t += v);
+        }
+        total
+    }
+}
+
+/// Where parts come from that an adjoint sees.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub enum Origin {
+    /// Kept since the forward pass, with what it did to them.
+    Saved,
+    /// Made again.
+    Anew,
+}
+
+impl<T: Number> Total<T> {
+    /// Adds gradients in the features and in S, side by side `[n, p + 1]`.
+    fn add_rows(&mut self, rows: &[T], p: usize) {
+        for ((x, s), row) in self.x.chunks_exact_mut(p).zip(&mut self.s).zip(rows.chunks_exact(p + 1)) {
+            x.iter_mut().zip(row).for_each(|(x, g)| *x += *g);
+            *s += row[p];
+        }
+    }
+}
