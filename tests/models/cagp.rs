@@ -605,6 +605,29 @@ proptest! {
     }
 }
 
+/// Where SᵀK̂S is nearly singular the expected squared error is a small difference of numbers that are larger by many digits.
+#[test]
+fn the_bound_is_one_where_targets_are_nearly_free_of_noise() {
+    let (n, i) = (600, 60);
+    let mut observations = data(n, 2);
+    observations.y = observations.x.chunks_exact(2).map(|x| (0.5 * x[0]).sin() + 0.2 * x[1]).collect();
+    let scope = Scope::new(F64).unwrap();
+    let batch = observations.batch(&scope);
+    for text in ["100 * matern52(30)", "100 * rbf(10)", "10 * matern32(100)", "1e4 * rbf(30)"] {
+        let mut blocks = Cagp::new(Kernel::parse(text, 2).unwrap(), Actions::blocks(n, i, 3).unwrap());
+        blocks.likelihood.noise.set(&[2e-6]);
+        let exact = ExactGp { likelihood: blocks.likelihood.clone(), ..ExactGp::new(blocks.kernel.clone()) };
+        let mut s = vec![0.0; n * i];
+        for (row, value) in blocks.actions.values.internal().into_iter().enumerate() {
+            s[row * i + row * i / n] = value;
+        }
+        let dense = Cagp { actions: Actions::dense(&s, i), ..blocks.clone() };
+        let [blocks, dense, exact] = [loss(&blocks, &batch), loss(&dense, &batch), loss(&exact, &batch)];
+        assert!(blocks >= exact - 1e-6 * exact.abs(), "{text}: {blocks} is below {exact}");
+        assert_close(text, &[dense], &[blocks], 1e-3);
+    }
+}
+
 /// Of a smooth function all rows of K S are alike, and the bound is a small difference of its large squares.
 #[test]
 fn single_precision_keeps_the_bound_where_rows_are_alike() {

@@ -12,7 +12,6 @@ mod iterative;
 mod objective;
 mod posterior;
 mod saved;
-mod sums;
 
 use burn::tensor::Tensor;
 

@@ -1,11 +1,10 @@
 //! The two losses of computation-aware GPs, from the projections of the data.
 
-use burn::tensor::{Tensor, TensorData};
+use burn::tensor::Tensor;
 
-use super::sums::{Sums, sums};
 use crate::error::Result;
 use crate::kernels::Kernel;
-use crate::linalg::{cholesky, cholesky_solve, explained, logdet_from_cholesky};
+use crate::linalg::{cholesky, cholesky_solve, explained, logdet_from_cholesky, solve_lower};
 use crate::products::{self, BlockSparse};
 use crate::scope::Scope;
 
@@ -19,24 +18,28 @@ pub enum CagpObjective {
     Projected,
 }
 
-/// What the losses need of n-sized quantities, in f64 where the device has it.
+/// What the losses need of the actions, in f64 where the device has it.
 pub struct Projection {
     /// SᵀKS `[i, i]`.
-    pub sks: Tensor<2>,
-    /// (KS)ᵀ(KS) `[i, i]`.
-    pub ksks: Tensor<2>,
-    /// (KS)ᵀ(y − m) `[i, 1]`.
-    pub ksy: Tensor<2>,
+    sks: Tensor<2>,
     /// SᵀS `[i, i]`.
-    pub ss: Tensor<2>,
+    ss: Tensor<2>,
+    /// Its lower factor.
+    root: Tensor<2>,
     /// Sᵀ(y − m) `[i, 1]`.
     pub sy: Tensor<2>,
-    /// ‖y − m‖² `[1]`.
-    pub yy: Tensor<1>,
     /// tr K `[1]`.
-    pub trace: Tensor<1>,
-    /// log|SᵀS| `[1]`.
-    pub log_det_ss: Tensor<1>,
+    trace: Tensor<1>,
+    rows: Rows,
+}
+
+/// What the bound needs of K S and the residual, besides.
+enum Rows {
+    /// K S `[n, i]` and y − m `[n, 1]`.
+    Whole { ks: Tensor<2>, y: Tensor<2> },
+    /// Summed up over rows: (KS)ᵀ(KS) `[i, i]`, (KS)ᵀ(y − m) `[i, 1]` and ‖y − m‖² `[1]`, whose differences lose digits where M̂ is nearly
+    /// singular.
+    Summed { ksks: Tensor<2>, ksy: Tensor<2>, yy: Tensor<1> },
 }
 
 impl Projection {
@@ -56,13 +59,15 @@ impl Projection {
         let ss = Tensor::<2>::eye(blocks.len(), scope.device()).cast(wide);
         Ok(Self {
             sks: sums.sks.cast(wide),
-            ksks: sums.ksks.cast(wide),
-            ksy: sums.ksy.cast(wide).unsqueeze_dim(1),
+            root: ss.clone(),
             ss,
             sy: basis.transposed_times(&residual.clone().unsqueeze_dim(1))?,
-            yy: residual.powi_scalar(2).sum(),
             trace: sums.trace.cast(wide),
-            log_det_ss: Tensor::from_data(TensorData::from([0.0]), (scope.device(), wide)),
+            rows: Rows::Summed {
+                ksks: sums.ksks.cast(wide),
+                ksy: sums.ksy.cast(wide).unsqueeze_dim(1),
+                yy: residual.powi_scalar(2).sum(),
+            },
         })
     }
 
@@ -75,16 +80,16 @@ impl Projection {
         residual: &Tensor<1>,
     ) -> Result<Self> {
         let wide = scope.wide();
-        let Sums { sp, pp, ss, py, sy } = sums(scope, s, ks, residual.clone())?;
+        let (s, ks, y) = (s.cast(wide), ks.cast(wide), residual.clone().cast(wide).unsqueeze_dim::<2>(1));
+        let s_t = s.clone().transpose();
+        let (sks, ss, sy) = (s_t.clone().matmul(ks.clone()), s_t.clone().matmul(s), s_t.matmul(y.clone()));
         Ok(Self {
-            sks: (sp.clone() + sp.transpose()) * 0.5,
-            ksks: pp,
-            ksy: py,
-            log_det_ss: logdet_from_cholesky(cholesky(ss.clone(), "SᵀS")?)?,
+            sks: (sks.clone() + sks.transpose()) * 0.5,
+            root: cholesky(ss.clone(), "SᵀS")?,
             ss,
             sy,
-            yy: residual.clone().cast(wide).powi_scalar(2).sum(),
             trace: kernel.diag(scope, x)?.cast(wide).sum(),
+            rows: Rows::Whole { ks, y },
         })
     }
 
@@ -97,22 +102,33 @@ impl Projection {
     pub fn loss(self, objective: CagpObjective, noise: Tensor<1>, n: usize) -> Result<Tensor<1>> {
         let noise = noise.cast(self.sks.dtype());
         let gram = self.gram(&noise);
-        let Self { sks, ksks, ksy, sy, yy, trace, log_det_ss, .. } = self;
-        let (n, i) = (n as f64, sks.dims()[0] as f64);
-        let two_pi = (2.0 * std::f64::consts::PI).ln();
-        let loss = match objective {
-            CagpObjective::Projected => {
+        let Self { sks, root, sy, trace, rows, .. } = self;
+        let i = sks.dims()[0];
+        let log_det_ss = logdet_from_cholesky(root.clone())?;
+        let (error, complexity) = match (objective, rows) {
+            (CagpObjective::Projected, _) => {
                 let factor = cholesky(gram, "SᵀK̂S")?;
                 let v = cholesky_solve(factor.clone(), sy.clone())?;
-                (sy * v).sum() + logdet_from_cholesky(factor)? - log_det_ss + i * two_pi
+                let loss = (sy * v).sum() + logdet_from_cholesky(factor)? - log_det_ss + i as f64 * log_two_pi();
+                return Ok(loss * 0.5);
             }
-            CagpObjective::Elbo => {
+            (CagpObjective::Elbo, Rows::Summed { ksks, ksy, yy }) => {
                 let parts = explained(gram, sks, ksks, Tensor::cat(vec![ksy, sy], 1))?;
-                let (error, complexity) = (parts.clone().narrow(0, 0, 1), parts.narrow(0, 1, 1));
-                return Ok(elbo(yy + trace + error, complexity - log_det_ss, noise, [n, i]));
+                (parts.clone().narrow(0, 0, 1) + yy, parts.narrow(0, 1, 1))
+            }
+            (CagpObjective::Elbo, Rows::Whole { ks, y }) => {
+                // With M̂ = L Lᵀ and SᵀS = C Cᵀ: A = L⁻¹SᵀK, t = L⁻¹Sᵀ(y − m), E = L⁻¹C.
+                let lower = cholesky(gram, "SᵀK̂S")?;
+                let all = solve_lower(lower.clone(), Tensor::cat(vec![ks.transpose(), sy, root], 1))?;
+                let [a, t, e] = [(0, n), (n, 1), (n + 1, i)].map(|(start, count)| all.clone().narrow(1, start, count));
+                let squared = |x: Tensor<2>| x.powi_scalar(2).sum();
+                let misfit = y - a.clone().transpose().matmul(t.clone());
+                let spread = squared(e.clone()) - squared(e.transpose().matmul(t.clone()));
+                let complexity = squared(t) + noise.clone() * spread - i as f64 + logdet_from_cholesky(lower)?;
+                (squared(misfit) - squared(a), complexity)
             }
         };
-        Ok(loss * 0.5)
+        Ok(elbo(trace + error, complexity - log_det_ss, noise, [n, i]))
     }
 }
 
@@ -128,12 +144,15 @@ pub fn fused(
     let Some(parts) = products::evidence(kernel, scope, x, blocks, residual, &noise)? else { return Ok(None) };
     let (error, complexity) = (parts.clone().narrow(0, 0, 1), parts.narrow(0, 1, 1));
     let trace = kernel.diag(scope, x)?.cast(error.dtype()).sum();
-    let sizes = [x.dims()[0], blocks.len()].map(|size| size as f64);
-    Ok(Some(elbo(trace + error, complexity, noise.cast(scope.wide()), sizes)))
+    Ok(Some(elbo(trace + error, complexity, noise.cast(scope.wide()), [x.dims()[0], blocks.len()])))
 }
 
 /// From the expected squared error `‖y − m − KSv‖² + tr(K − KS M̂⁻¹SᵀK)` and what the divergence depends on, for n rows and i actions.
-fn elbo(error: Tensor<1>, complexity: Tensor<1>, noise: Tensor<1>, [n, i]: [f64; 2]) -> Tensor<1> {
-    let two_pi = (2.0 * std::f64::consts::PI).ln();
-    (error / noise.clone() + noise.log() * (n - i) + n * two_pi + complexity) * 0.5
+fn elbo(error: Tensor<1>, complexity: Tensor<1>, noise: Tensor<1>, [n, i]: [usize; 2]) -> Tensor<1> {
+    (error / noise.clone() + noise.log() * (n - i) as f64 + n as f64 * log_two_pi() + complexity) * 0.5
+}
+
+/// log 2π.
+fn log_two_pi() -> f64 {
+    (2.0 * std::f64::consts::PI).ln()
 }
