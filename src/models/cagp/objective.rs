@@ -18,7 +18,7 @@ pub enum CagpObjective {
     Projected,
 }
 
-/// What the losses need of the actions, in f64 where the device has it.
+/// What the losses need of data and actions, in f64 where the device has it.
 pub struct Projection {
     /// SᵀKS `[i, i]`.
     sks: Tensor<2>,
@@ -30,16 +30,17 @@ pub struct Projection {
     pub sy: Tensor<2>,
     /// tr K `[1]`.
     trace: Tensor<1>,
-    rows: Rows,
+    /// y − m `[n, 1]`.
+    y: Tensor<2>,
+    products: Products,
 }
 
-/// What the bound needs of K S and the residual, besides.
-enum Rows {
-    /// K S `[n, i]` and y − m `[n, 1]`.
-    Whole { ks: Tensor<2>, y: Tensor<2> },
-    /// Summed up over rows: (KS)ᵀ(KS) `[i, i]`, (KS)ᵀ(y − m) `[i, 1]` and ‖y − m‖² `[1]`, whose differences lose digits where M̂ is nearly
-    /// singular.
-    Summed { ksks: Tensor<2>, ksy: Tensor<2>, yy: Tensor<1> },
+/// What the bound needs of K S, besides.
+enum Products {
+    /// K S `[n, i]`.
+    Whole(Tensor<2>),
+    /// (KS)ᵀ(KS, y − m) `[i, i + 1]`, summed up over rows, whose differences lose digits where M̂ is nearly singular.
+    Summed(Tensor<2>),
 }
 
 impl Projection {
@@ -53,21 +54,17 @@ impl Projection {
     ) -> Result<Self> {
         let wide = scope.wide();
         let sums = products::accumulate(kernel, scope, x, blocks, residual)?;
-        let basis = super::Basis::sparse(blocks.clone());
-        let residual = residual.clone().cast(wide);
+        let y = residual.clone().cast(wide).unsqueeze_dim::<2>(1);
         // The columns are of unit length and do not overlap.
         let ss = Tensor::<2>::eye(blocks.len(), scope.device()).cast(wide);
         Ok(Self {
             sks: sums.sks.cast(wide),
             root: ss.clone(),
             ss,
-            sy: basis.transposed_times(&residual.clone().unsqueeze_dim(1))?,
+            sy: super::Basis::sparse(blocks.clone()).transposed_times(&y)?,
             trace: sums.trace.cast(wide),
-            rows: Rows::Summed {
-                ksks: sums.ksks.cast(wide),
-                ksy: sums.ksy.cast(wide).unsqueeze_dim(1),
-                yy: residual.powi_scalar(2).sum(),
-            },
+            y,
+            products: Products::Summed(Tensor::cat(vec![sums.ksks, sums.ksy.unsqueeze_dim(1)], 1).cast(wide)),
         })
     }
 
@@ -89,7 +86,8 @@ impl Projection {
             ss,
             sy,
             trace: kernel.diag(scope, x)?.cast(wide).sum(),
-            rows: Rows::Whole { ks, y },
+            y,
+            products: Products::Whole(ks),
         })
     }
 
@@ -102,26 +100,27 @@ impl Projection {
     pub fn loss(self, objective: CagpObjective, noise: Tensor<1>, n: usize) -> Result<Tensor<1>> {
         let noise = noise.cast(self.sks.dtype());
         let gram = self.gram(&noise);
-        let Self { sks, root, sy, trace, rows, .. } = self;
+        let Self { sks, root, sy, trace, y, products, .. } = self;
         let i = sks.dims()[0];
         let log_det_ss = logdet_from_cholesky(root.clone())?;
-        let (error, complexity) = match (objective, rows) {
+        let squared = |x: Tensor<2>| x.powi_scalar(2).sum();
+        let (error, complexity) = match (objective, products) {
             (CagpObjective::Projected, _) => {
                 let factor = cholesky(gram, "SᵀK̂S")?;
                 let v = cholesky_solve(factor.clone(), sy.clone())?;
                 let loss = (sy * v).sum() + logdet_from_cholesky(factor)? - log_det_ss + i as f64 * log_two_pi();
                 return Ok(loss * 0.5);
             }
-            (CagpObjective::Elbo, Rows::Summed { ksks, ksy, yy }) => {
+            (CagpObjective::Elbo, Products::Summed(sums)) => {
+                let [ksks, ksy] = [(0, i), (i, 1)].map(|(start, count)| sums.clone().narrow(1, start, count));
                 let parts = explained(gram, sks, ksks, Tensor::cat(vec![ksy, sy], 1))?;
-                (parts.clone().narrow(0, 0, 1) + yy, parts.narrow(0, 1, 1))
+                (parts.clone().narrow(0, 0, 1) + squared(y), parts.narrow(0, 1, 1))
             }
-            (CagpObjective::Elbo, Rows::Whole { ks, y }) => {
+            (CagpObjective::Elbo, Products::Whole(ks)) => {
                 // With M̂ = L Lᵀ and SᵀS = C Cᵀ: A = L⁻¹SᵀK, t = L⁻¹Sᵀ(y − m), E = L⁻¹C.
                 let lower = cholesky(gram, "SᵀK̂S")?;
                 let all = solve_lower(lower.clone(), Tensor::cat(vec![ks.transpose(), sy, root], 1))?;
                 let [a, t, e] = [(0, n), (n, 1), (n + 1, i)].map(|(start, count)| all.clone().narrow(1, start, count));
-                let squared = |x: Tensor<2>| x.powi_scalar(2).sum();
                 let misfit = y - a.clone().transpose().matmul(t.clone());
                 let spread = squared(e.clone()) - squared(e.transpose().matmul(t.clone()));
                 let complexity = squared(t) + noise.clone() * spread - i as f64 + logdet_from_cholesky(lower)?;
