@@ -11,8 +11,7 @@ use rayon::prelude::*;
 use super::blocks::{BlockSparse, owners};
 use super::lanes::{Lanes, Number, Work};
 use super::matvec::{coefficients, features, recall};
-use super::program::Program;
-use super::projections::{Inputs, Projections, Total};
+use super::projections::{Frame, Inputs, Projections, Total};
 use super::strips::{Part, Strip};
 use crate::error::Result;
 use crate::kernels::form::Lowered;
@@ -22,16 +21,12 @@ use crate::linalg::real::{Real, dot, into_vec, with_real};
 
 /// Sᵀ K S, (K S)ᵀ(K S) and (K S)ᵀ y one after another, in f64, with chunks that fit `budget` bytes.
 pub fn packed(lowered: &Lowered, blocks: &BlockSparse, y: &Tensor<1>, budget: usize) -> Result<Tensor<1>> {
-    let op = Accumulate { program: Program::new(lowered), offsets: blocks.offsets().to_vec(), budget };
+    let op = Accumulate(Frame::new(lowered, blocks, budget));
     apply4(op, features(lowered), coefficients(lowered), blocks.values().clone(), y.clone())
 }
 
 #[derive(Debug)]
-struct Accumulate {
-    program: Program,
-    offsets: Vec<usize>,
-    budget: usize,
-}
+struct Accumulate(Frame);
 
 /// The inputs as they came, the results without the kernel's factor, and (K S)ᵀ if it fits.
 struct Kept<T> {
@@ -47,10 +42,10 @@ impl HostOp<4> for Accumulate {
             let p = x.shape()[1];
             let inputs = Inputs::<T> { x: into_vec(x)?, p, coefficients: into_vec(coefficients)?, s: into_vec(s)? };
             let y = into_vec(y)?;
-            let (results, whole) = T::vectorised(Forward { all: self.projections(&inputs), y: &y });
+            let (results, whole) = T::vectorised(Forward { all: self.0.of(&inputs), y: &y });
             let kept = Kept { inputs, y, results, whole: Mutex::new(whole) };
-            let factor = self.program.factor(&kept.inputs.coefficients).f64();
-            let (i, length) = (self.blocks(), kept.results.len());
+            let factor = self.0.program.factor(&kept.inputs.coefficients).f64();
+            let (i, length) = (self.0.blocks(), kept.results.len());
             let squared = i * i..2 * i * i;
             let power = |at: usize| if squared.contains(&at) { factor * factor } else { factor };
             let scaled: Vec<f64> = kept.results.iter().enumerate().map(|(at, v)| v * power(at)).collect();
@@ -68,22 +63,14 @@ impl HostOp<4> for Accumulate {
 }
 
 impl Accumulate {
-    fn blocks(&self) -> usize {
-        self.offsets.len() - 1
-    }
-
-    fn projections<'a, T>(&'a self, inputs: &'a Inputs<T>) -> Projections<'a, T> {
-        Projections { program: &self.program, offsets: &self.offsets, budget: self.budget, inputs }
-    }
-
     fn gradients<T: Number>(&self, kept: &Kept<T>, grad: &[f64]) -> Result<[Option<TensorData>; 4]> {
         let (mut total, y) = T::vectorised(Adjoint { op: self, kept, grad });
-        let (i, factor) = (self.blocks(), self.program.factor(&kept.inputs.coefficients).f64());
+        let (i, factor) = (self.0.blocks(), self.0.program.factor(&kept.inputs.coefficients).f64());
         let along = |range: std::ops::Range<usize>| {
             grad[range.clone()].iter().zip(&kept.results[range]).map(|(a, b)| a * b).sum::<f64>()
         };
         let in_factor = along(0..i * i) + 2.0 * factor * along(i * i..2 * i * i) + along(2 * i * i..grad.len());
-        self.program.pull_factor(in_factor, &mut total.coefficients);
+        self.0.program.pull_factor(in_factor, &mut total.coefficients);
         let (n, p, length) = (kept.y.len(), kept.inputs.p, total.coefficients.len());
         let coefficients: Vec<T> = total.coefficients.into_iter().map(T::of).collect();
         Ok([
@@ -148,8 +135,7 @@ impl<T: Number> Work<T> for Adjoint<'_, T> {
         let cotangents = Cotangents::new(op, kept, grad);
         let mut direct = Direct { s: vec![0.0; kept.y.len()], y: vec![T::of(0.0); kept.y.len()] };
         let saved = kept.whole.lock().unwrap_or_else(PoisonError::into_inner).take();
-        let mut total =
-            op.projections(&kept.inputs).adjoint::<L>(saved, |parts, _| cotangents.replace(parts, &mut direct));
+        let mut total = op.0.of(&kept.inputs).adjoint::<L>(saved, |parts, _| cotangents.replace(parts, &mut direct));
         total.s.iter_mut().zip(direct.s).for_each(|(s, g)| *s += T::of(g));
         (total, direct.y)
     }
@@ -177,13 +163,13 @@ struct Cotangents<'a, T> {
 
 impl<'a, T: Number> Cotangents<'a, T> {
     fn new(op: &'a Accumulate, kept: &'a Kept<T>, grad: &[f64]) -> Self {
-        let i = op.blocks();
-        let factor = op.program.factor(&kept.inputs.coefficients).f64();
+        let i = op.0.blocks();
+        let factor = op.0.program.factor(&kept.inputs.coefficients).f64();
         let times = |values: &[f64]| values.iter().map(|v| v * factor).collect();
         let (in_sks, rest) = grad.split_at(i * i);
         let (in_ksks, in_ksy) = rest.split_at(i * i);
         let both = (0..i * i).map(|e| factor * factor * (in_ksks[e] + in_ksks[e % i * i + e / i]));
-        let owners = owners(&op.offsets);
+        let owners = owners(&op.0.offsets);
         Self { op, kept, sks: times(in_sks), ksks: both.collect(), ksy: times(in_ksy), owners }
     }
 
@@ -199,7 +185,7 @@ impl<'a, T: Number> Cotangents<'a, T> {
 
     /// Puts M̄ in the place of a strip of M; returns the gradients in its rows of S, on the left, and of y.
     fn of(&self, mut strip: Strip<&mut [T]>) -> [Vec<f64>; 2] {
-        let (i, width, rows) = (self.op.blocks(), strip.rows.len(), strip.rows.clone());
+        let (i, width, rows) = (self.op.0.blocks(), strip.rows.len(), strip.rows.clone());
         let (ks_t, mut grad) = (strip.wide(), vec![0.0; i * width]);
         product::set(view_mut(&mut grad, width), view(&self.ksks, i), view(&ks_t, width), 1.0);
         let (s, y, owners) = (&self.kept.inputs.s[rows.clone()], &self.kept.y[rows.clone()], &self.owners[rows]);

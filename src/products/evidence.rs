@@ -12,8 +12,7 @@ use rayon::prelude::*;
 use super::blocks::{BlockSparse, owners};
 use super::lanes::{Lanes, Number, Work};
 use super::matvec::{coefficients, features, recall};
-use super::program::Program;
-use super::projections::{Inputs, Origin, Projections, Total};
+use super::projections::{Frame, Inputs, Origin, Total};
 use super::strips::{Part, Strip};
 use crate::error::Result;
 use crate::kernels::form::Lowered;
@@ -31,17 +30,13 @@ pub fn packed(
     noise: &Tensor<1>,
     budget: usize,
 ) -> Result<Tensor<1>> {
-    let op = Evidence { program: Program::new(lowered), offsets: blocks.offsets().to_vec(), budget };
+    let op = Evidence(Frame::new(lowered, blocks, budget));
     let rows: Tensor<1> = Tensor::cat(vec![blocks.values().clone(), y.clone()], 0);
     apply4(op, features(lowered), coefficients(lowered), rows, noise.clone())
 }
 
 #[derive(Debug)]
-struct Evidence {
-    program: Program,
-    offsets: Vec<usize>,
-    budget: usize,
-}
+struct Evidence(Frame);
 
 /// The inputs as they came, and what they came to.
 struct Kept<T> {
@@ -97,14 +92,10 @@ impl HostOp<4> for Evidence {
 }
 
 impl Evidence {
-    fn projections<'a, T>(&'a self, inputs: &'a Inputs<T>) -> Projections<'a, T> {
-        Projections { program: &self.program, offsets: &self.offsets, budget: self.budget, inputs }
-    }
-
     fn gradients<T: Number>(&self, kept: &Kept<T>, grad: [f64; 2]) -> Result<[Option<TensorData>; 4]> {
         let cotangents = Cotangents::new(self, kept, grad);
         let (mut total, [s, y]) = T::vectorised(Adjoint { kept, cotangents: &cotangents });
-        self.program.pull_factor(cotangents.along, &mut total.coefficients);
+        self.0.program.pull_factor(cotangents.along, &mut total.coefficients);
         let (n, p, length) = (kept.y.len(), kept.inputs.p, total.coefficients.len());
         let coefficients: Vec<T> = total.coefficients.into_iter().map(T::of).collect();
         let s = total.s.iter().zip(s).map(|(total, direct)| total.f64() + direct);
@@ -130,7 +121,7 @@ impl<T: Number> Work<T> for Forward<'_, T> {
 
     fn run<L: Lanes<Element = T>>(self) -> Self::Output {
         let Self { op, inputs, y, noise } = self;
-        let (all, scale) = (op.projections(inputs), op.program.factor(&inputs.coefficients).f64());
+        let (all, scale) = (op.0.of(inputs), op.0.program.factor(&inputs.coefficients).f64());
         let (i, mut whole) = (all.blocks(), all.whole::<L>());
         let mut sks = vec![0.0; i * i];
         all.visit::<L>(whole.as_mut(), |parts| {
@@ -143,7 +134,7 @@ impl<T: Number> Work<T> for Forward<'_, T> {
         let factor = Factor::new(gram, "SᵀK̂S")?;
         let noise = noise + factor.jitter() * mean_diagonal;
 
-        let projected: Vec<f64> = op.offsets.windows(2).map(|w| dot(&inputs.s[w[0]..w[1]], &y[w[0]..w[1]])).collect();
+        let projected: Vec<f64> = op.0.offsets.windows(2).map(|w| dot(&inputs.s[w[0]..w[1]], &y[w[0]..w[1]])).collect();
         let mut whitened = projected.clone();
         factor.solve_lower(&mut whitened)?;
         let mut weights = whitened.clone();
@@ -243,7 +234,7 @@ impl<'a> Cotangents<'a> {
         let trace = |matrix: &[f64]| matrix.iter().step_by(i + 1).sum::<f64>();
         // tr(D G), with M = L Lᵀ.
         let in_gram = (0..i * i).map(|e| whitened[e] * lower[e % i * i + e / i]).sum::<f64>() - noise * trace(&gram);
-        let scale = op.program.factor(&kept.inputs.coefficients).f64();
+        let scale = op.0.program.factor(&kept.inputs.coefficients).f64();
         Self {
             op,
             solved: &kept.solved,
@@ -254,7 +245,7 @@ impl<'a> Cotangents<'a> {
             whitened,
             projected,
             scale,
-            owners: owners(&op.offsets),
+            owners: owners(&op.0.offsets),
         }
     }
 
@@ -300,7 +291,7 @@ impl<T: Number> Work<T> for Adjoint<'_, T> {
         let (s, y) = (&kept.inputs.s, &kept.y);
         let mut direct = [vec![0.0; s.len()], vec![0.0; y.len()]];
         let saved = kept.whole.lock().unwrap_or_else(PoisonError::into_inner).take();
-        let all = cotangents.op.projections(&kept.inputs);
+        let all = cotangents.op.0.of(&kept.inputs);
         let total = all.adjoint::<L>(saved, |parts, origin| {
             let strips: Vec<_> = parts.iter_mut().flat_map(Part::strips_mut).collect();
             let gradients = strips.into_par_iter().map(|mut strip| {

@@ -7,7 +7,7 @@ use std::ops::Range;
 
 use rayon::prelude::*;
 
-use super::blocks::Segments;
+use super::blocks::{BlockSparse, Segments};
 use super::lanes::{Lanes, Number};
 use super::program::Program;
 use super::schedule::Schedule;
@@ -16,6 +16,7 @@ use super::sparse_gram::{self, SparseGram};
 use super::strips::{Part, Strip};
 use super::sweep::Sweep;
 use super::tile::{Groups, Panels, panel};
+use crate::kernels::form::Lowered;
 use crate::linalg::real::dot;
 
 /// What K and S are made of.
@@ -28,13 +29,37 @@ pub struct Inputs<T> {
     pub s: Vec<T>,
 }
 
-/// (K S)ᵀ of inputs.
-pub struct Projections<'a, T> {
-    pub program: &'a Program,
-    pub offsets: &'a [usize],
+/// What is known of K and S before their numbers, and how much memory there is.
+#[derive(Debug)]
+pub struct Frame {
+    pub program: Program,
+    /// Boundaries of the blocks of S.
+    pub offsets: Vec<usize>,
     /// Bytes.
     pub budget: usize,
-    pub inputs: &'a Inputs<T>,
+}
+
+impl Frame {
+    /// For a lowered kernel and a block-sparse S.
+    pub fn new(lowered: &Lowered, blocks: &BlockSparse, budget: usize) -> Self {
+        Self { program: Program::new(lowered), offsets: blocks.offsets().to_vec(), budget }
+    }
+
+    /// Columns of S.
+    pub fn blocks(&self) -> usize {
+        self.offsets.len() - 1
+    }
+
+    /// (K S)ᵀ of inputs.
+    pub fn of<'a, T: Number>(&'a self, inputs: &'a Inputs<T>) -> Projections<'a, T> {
+        Projections { frame: self, inputs }
+    }
+}
+
+/// (K S)ᵀ of inputs.
+pub struct Projections<'a, T> {
+    frame: &'a Frame,
+    inputs: &'a Inputs<T>,
 }
 
 /// Gradients in the inputs.
@@ -47,7 +72,7 @@ pub struct Total<T> {
 impl<'a, T: Number> Projections<'a, T> {
     /// Columns of S.
     pub fn blocks(&self) -> usize {
-        self.offsets.len() - 1
+        self.frame.blocks()
     }
 
     fn rows(&self) -> usize {
@@ -58,7 +83,7 @@ impl<'a, T: Number> Projections<'a, T> {
     fn fits<L: Lanes>(&self) -> bool {
         let n = self.rows();
         let part = Schedule::most_columns(n.div_ceil(panel::<L>())) * panel::<L>();
-        sparse_gram::bytes::<L>(n + part, self.blocks()) <= self.budget
+        sparse_gram::bytes::<L>(n + part, self.blocks()) <= self.frame.budget
     }
 
     /// The chunks of rows, one after another, of about the same size and in whole panels: four matrices `[i, chunk]` fit the budget
@@ -66,21 +91,21 @@ impl<'a, T: Number> Projections<'a, T> {
     fn chunks<L: Lanes>(&self) -> impl Iterator<Item = Range<usize>> + use<L, T> {
         let n = self.rows();
         let bytes = 4 * self.blocks() * panel::<L>() * size_of::<L::Element>();
-        let most = (self.budget / bytes).max(1) * panel::<L>();
+        let most = (self.frame.budget / bytes).max(1) * panel::<L>();
         let chunk = n.div_ceil(n.div_ceil(most).max(1)).div_ceil(panel::<L>()) * panel::<L>();
         (0..n).step_by(chunk).map(move |start| start..(start + chunk).min(n))
     }
 
     fn gram<L: Lanes<Element = T>>(&self) -> SparseGram<'a, L> {
         let Inputs { x, p, coefficients, s } = self.inputs;
-        SparseGram::new(self.program, coefficients, x, *p, s, self.offsets)
+        SparseGram::new(&self.frame.program, coefficients, x, *p, s, &self.frame.offsets)
     }
 
     /// All rows against the rows of a chunk.
     fn sweep<L: Lanes<Element = T>>(&self, rows: &Range<usize>) -> Sweep<'a, L> {
         let Inputs { x, p, coefficients, .. } = self.inputs;
         Sweep {
-            program: self.program,
+            program: &self.frame.program,
             coefficients,
             rows: Groups::pack(x, *p),
             columns: Panels::pack(&x[rows.start * p..rows.end * p], *p),
@@ -99,7 +124,7 @@ impl<'a, T: Number> Projections<'a, T> {
         if let Some(parts) = whole {
             return see(parts);
         }
-        let segments = Segments::new(&self.inputs.s, self.offsets);
+        let segments = Segments::new(&self.inputs.s, &self.frame.offsets);
         for rows in self.chunks::<L>() {
             see(&mut [self.part(&self.sweep::<L>(&rows), &segments, rows)]);
         }
@@ -112,7 +137,7 @@ impl<'a, T: Number> Projections<'a, T> {
 
     /// Adds up over `strips`, shared among as many threads as the budget has room for sums.
     pub fn sum<S: Send>(&self, mut strips: Vec<S>, sums: &mut [f64], add: impl Fn(&mut S, &mut [f64]) + Sync) {
-        let tasks = rayon::current_num_threads().min(self.budget / size_of_val(sums)).max(1);
+        let tasks = rayon::current_num_threads().min(self.frame.budget / size_of_val(sums)).max(1);
         let size = strips.len().div_ceil(tasks).max(1);
         let parts = strips.par_chunks_mut(size).map(|strips| {
             let mut part = vec![0.0; sums.len()];
@@ -129,7 +154,7 @@ impl<'a, T: Number> Projections<'a, T> {
         let Range { start, end } = strip.rows;
         let s = &self.inputs.s[start..end];
         let clip = |row: usize| row.clamp(start, end) - start;
-        let blocks = self.offsets.windows(2).map(|w| clip(w[0])..clip(w[1])).enumerate();
+        let blocks = self.frame.offsets.windows(2).map(|w| clip(w[0])..clip(w[1])).enumerate();
         let blocks: Vec<_> = blocks.filter(|(_, rows)| !rows.is_empty()).collect();
         for (sks, ks) in sks.chunks_exact_mut(self.blocks()).zip(&strip.columns) {
             for (b, rows) in &blocks {
@@ -160,7 +185,7 @@ impl<'a, T: Number> Projections<'a, T> {
             total.coefficients = coefficients;
             return total;
         }
-        let segments = Segments::new(&self.inputs.s, self.offsets);
+        let segments = Segments::new(&self.inputs.s, &self.frame.offsets);
         for rows in self.chunks::<L>() {
             let sweep = self.sweep::<L>(&rows);
             let mut part = self.part(&sweep, &segments, rows);
