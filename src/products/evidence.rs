@@ -12,7 +12,7 @@ use rayon::prelude::*;
 use super::blocks::{BlockSparse, owners};
 use super::lanes::{Lanes, Number, Work};
 use super::matvec::{coefficients, features, recall};
-use super::projections::{Frame, Inputs, Origin, Total};
+use super::projections::{Frame, Inputs, Origin, Projections, Total};
 use super::strips::{Part, Strip};
 use crate::error::Result;
 use crate::kernels::form::Lowered;
@@ -120,59 +120,73 @@ impl<T: Number> Work<T> for Forward<'_, T> {
     type Output = Result<(Solved, Option<Vec<Part<T>>>)>;
 
     fn run<L: Lanes<Element = T>>(self) -> Self::Output {
-        let Self { op, inputs, y, noise } = self;
-        let (all, scale) = (op.0.of(inputs), op.0.program.factor(&inputs.coefficients).f64());
+        let (frame, all) = (&self.op.0, self.op.0.of(self.inputs));
         let (i, mut whole) = (all.blocks(), all.whole::<L>());
-        let mut sks = vec![0.0; i * i];
-        all.visit::<L>(whole.as_mut(), |parts| {
-            let strips = parts.iter().flat_map(Part::strips).collect();
-            all.sum(strips, &mut sks, |strip, sums| all.add_sks(strip, sums));
-        });
-        let mut gram: Vec<f64> = (0..i * i).map(|e| 0.5 * scale * (sks[e] + sks[e % i * i + e / i])).collect();
-        gram.iter_mut().step_by(i + 1).for_each(|v| *v += noise);
+        let gram = self.gram::<L>(&all, whole.as_mut());
         let mean_diagonal = gram.iter().step_by(i + 1).sum::<f64>() / i as f64;
         let factor = Factor::new(gram, "SᵀK̂S")?;
-        let noise = noise + factor.jitter() * mean_diagonal;
-
-        let projected: Vec<f64> = op.0.offsets.windows(2).map(|w| dot(&inputs.s[w[0]..w[1]], &y[w[0]..w[1]])).collect();
-        let mut whitened = projected.clone();
+        let noise = self.noise + factor.jitter() * mean_diagonal;
+        let blocks = frame.offsets.windows(2).map(|w| w[0]..w[1]);
+        let mut whitened: Vec<f64> = blocks.map(|rows| dot(&self.inputs.s[rows.clone()], &self.y[rows])).collect();
         factor.solve_lower(&mut whitened)?;
         let mut weights = whitened.clone();
         factor.solve_lower_transposed(&mut weights)?;
-        let (log_det, lower) = (factor.log_det(), factor.clone().lower());
-        // AAᵀ, A(y − KSv), ‖y − KSv‖² and (KSv)ᵀ(y − KSv).
-        let mut sums = vec![0.0; i * i + i + 2];
+        let lower = factor.clone().lower();
+
+        let mut squares = vec![0.0; i * i + i + 2];
         all.visit::<L>(whole.as_mut(), |parts| {
             let strips = parts.iter_mut().flat_map(Part::strips_mut).collect();
-            all.sum(strips, &mut sums, |strip: &mut Strip<&mut [T]>, sums| {
-                let a = whiten(strip, &lower, scale);
-                strip.columns.iter_mut().zip(a.chunks_exact(strip.rows.len())).for_each(|(column, a)| {
-                    column.iter_mut().zip(a).for_each(|(to, from)| *to = T::of(*from));
-                });
-                let misfit = misfit(&a, &whitened, &y[strip.rows.clone()]);
-                let (square, rest) = sums.split_at_mut(i * i);
-                let a = view(&a, misfit.len());
-                product::add_lower(view_mut(square, i), a, a.transpose(), 1.0);
-                product::add(view_mut(&mut rest[..i], 1), a, view(&misfit, 1), 1.0);
-                let squared = dot(&misfit, &misfit);
-                rest[i] += squared;
-                rest[i + 1] += dot(&y[strip.rows.clone()], &misfit) - squared;
-            });
+            all.sum(strips, &mut squares, |strip, sums| self.add(strip, &lower, &whitened, sums));
         });
-        let (squared, along) = (sums[i * i + i], sums[i * i + i + 1]);
-        let mut residual = sums[i * i..][..i].to_vec();
+        let mut residual = squares.split_off(i * i);
+        let [squared, along] = [residual[i], residual[i + 1]];
+        residual.truncate(i);
         factor.solve_lower_transposed(&mut residual)?;
-        let mut squares = sums;
-        squares.truncate(i * i);
         let explained = squares.iter().step_by(i + 1).sum::<f64>();
         congruence::whiten_transposed(view(&lower, i), view_mut(&mut squares, i));
+        let log_det = factor.log_det();
         let inverse = factor.inverse();
-        let trace: f64 = inverse.iter().step_by(i + 1).sum();
-        let complexity =
-            dot(&weights, &projected) - noise * dot(&weights, &weights) - i as f64 + noise * trace + log_det;
-        let values = [squared - explained, complexity];
-        let along = explained + along;
+        let trace = inverse.iter().step_by(i + 1).sum::<f64>();
+        let complexity = dot(&whitened, &whitened) - i as f64 + noise * (trace - dot(&weights, &weights)) + log_det;
+        let (values, along) = ([squared - explained, complexity], explained + along);
         Ok((Solved { lower, inverse, noise, weights, whitened, values, squares, residual, along }, whole))
+    }
+}
+
+impl<T: Number> Forward<'_, T> {
+    fn scale(&self) -> f64 {
+        self.op.0.program.factor(&self.inputs.coefficients).f64()
+    }
+
+    /// M.
+    fn gram<L: Lanes<Element = T>>(&self, all: &Projections<T>, whole: Option<&mut Vec<Part<T>>>) -> Vec<f64> {
+        let i = all.blocks();
+        let mut sks = vec![0.0; i * i];
+        all.visit::<L>(whole, |parts| {
+            let strips = parts.iter().flat_map(Part::strips).collect();
+            all.sum(strips, &mut sks, |strip, sums| all.add_sks(strip, sums));
+        });
+        let half = 0.5 * self.scale();
+        let mut gram: Vec<f64> = (0..i * i).map(|e| half * (sks[e] + sks[e % i * i + e / i])).collect();
+        gram.iter_mut().step_by(i + 1).for_each(|v| *v += self.noise);
+        gram
+    }
+
+    /// Puts A in the place of a strip; adds AAᵀ (the lower triangle), A(y − KSv), ‖y − KSv‖² and (KSv)ᵀ(y − KSv) to the sums.
+    fn add(&self, strip: &mut Strip<&mut [T]>, lower: &[f64], whitened: &[f64], sums: &mut [f64]) {
+        let (i, width, y) = (whitened.len(), strip.rows.len(), &self.y[strip.rows.clone()]);
+        let a = whiten(strip, lower, self.scale());
+        for (column, a) in strip.columns.iter_mut().zip(a.chunks_exact(width)) {
+            column.iter_mut().zip(a).for_each(|(to, from)| *to = T::of(*from));
+        }
+        let misfit = misfit(&a, whitened, y);
+        let (squares, rest) = sums.split_at_mut(i * i);
+        let a = view(&a, width);
+        product::add_lower(view_mut(squares, i), a, a.transpose(), 1.0);
+        product::add(view_mut(&mut rest[..i], 1), a, view(&misfit, 1), 1.0);
+        let squared = dot(&misfit, &misfit);
+        rest[i] += squared;
+        rest[i + 1] += dot(y, &misfit) - squared;
     }
 }
 
