@@ -45,6 +45,9 @@ struct Options {
     /// First lengthscale of the standardised inputs [default: from the data]
     #[arg(long)]
     lengthscale: Option<f64>,
+    /// Train the hyperparameters on so many rows first (L-BFGS, at most 50 steps)
+    #[arg(long)]
+    warm: Option<usize>,
     /// Actions of computation-aware GPs
     #[arg(long, default_value_t = 512)]
     actions: usize,

@@ -21,6 +21,9 @@ use cagey::{Error, Result};
 use super::watch::{Record, Scene, Trial, Watch};
 use super::{Kind, Method, Options};
 
+/// Most steps on the first few rows.
+const WARM_STEPS: usize = 50;
+
 /// A data set, a model and a seed.
 pub struct Case<'a> {
     pub set: &'a str,
@@ -67,6 +70,9 @@ impl Case<'_> {
         let mut name = format!("{}-{size}-{method}-{}", self.set, self.epochs());
         if let Some(length) = self.options.lengthscale {
             name = format!("{name}-from-{length}");
+        }
+        if let Some(rows) = self.options.warm {
+            name = format!("{name}-warm-{rows}");
         }
         let Options { data_order, from_targets, projected, f64, .. } = self.options;
         let named =
@@ -136,7 +142,12 @@ impl Case<'_> {
             Kind::CagpCg => cagp(ActionPolicy::Cg),
             Kind::Sgpr | Kind::Svgp => ModelChoice::Sgpr { inducing: *m },
         };
-        let parts = Parts { likelihood: Box::new(Gaussian::new(0.1)), kernel, mean: Mean::Zero };
+        let mut parts = Parts { likelihood: Box::new(Gaussian::new(0.1)), kernel, mean: Mean::Zero };
+        if let Some(count) = self.options.warm
+            && !self.file(".checkpoint").exists()
+        {
+            parts = self.warmed(&choice, parts, &rows, count)?;
+        }
         let mut model = Regressor::new(&choice, parts, &rows, self.seed)?;
         if let Regressor::Cagp(model) = &mut model
             && self.options.from_targets
@@ -148,6 +159,22 @@ impl Case<'_> {
         })
     }
 
+    /// The prior and the noise trained on some of the rows, drawn by the seed.
+    fn warmed(&self, choice: &ModelChoice, parts: Parts, rows: &Observations, count: usize) -> Result<Parts> {
+        let drawn = Split::random(rows.n(), count as f64 / rows.n() as f64, self.seed)?.test;
+        let few = minibatch::Rows::gather(rows, &drawn)?;
+        let mut model = Regressor::new(choice, parts, &few, self.seed)?;
+        let config = TrainConfig::new(Optimizer::Lbfgs(Lbfgs::default()), WARM_STEPS).seed(self.seed);
+        let outcome = fit::fit(&mut model, self.compute(), &few, &config, &mut [])?;
+        println!("{} rows: loss {:.4} after {:.0} s: {}", few.n(), outcome.loss, outcome.seconds, outcome.termination);
+        Ok(Parts { likelihood: model.likelihood().boxed(), kernel: model.kernel().clone(), mean: Mean::Zero })
+    }
+
+    fn compute(&self) -> Compute {
+        let precision = if self.options.f64 { Precision::F64 } else { Precision::F32 };
+        Compute { kind: DeviceKind::Flex, precision }
+    }
+
     fn train<M: Trial>(
         &self,
         model: &mut M,
@@ -156,8 +183,7 @@ impl Case<'_> {
         per_epoch: usize,
         fit: impl Fn(&mut M, Compute, &TrainConfig, &mut dyn Observer) -> Result<Termination>,
     ) -> Result<Option<Record>> {
-        let precision = if self.options.f64 { Precision::F64 } else { Precision::F32 };
-        let compute = Compute { kind: DeviceKind::Flex, precision };
+        let compute = self.compute();
         let optimizer = match self.optimizer() {
             Method::Adam => {
                 let schedule = Schedule::Linear { final_fraction: 0.1 };

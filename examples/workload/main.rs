@@ -110,6 +110,7 @@ fn main() -> Result<()> {
     let options = Options::parse();
     rayon::ThreadPoolBuilder::new()
         .num_threads(options.threads)
+        .use_current_thread()
         .build_global()
         .map_err(|e| Error::Usage(e.to_string()))?;
     if let Some(instructions) = options.instructions {

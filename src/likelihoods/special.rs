@@ -2,12 +2,16 @@
 
 use std::f64::consts::{FRAC_1_SQRT_2, SQRT_2};
 
+use errorfunctions::RealErrorFunctions;
 use libm::erfc;
 use statrs::function::erf::erfc_inv;
 use statrs::function::gamma::{checked_gamma_lr, checked_gamma_ur, ln_gamma};
 
 /// `ln 2π`.
 pub(super) const LN_TAU: f64 = 1.837_877_066_409_345_6;
+
+/// `1/√2π`.
+const FRAC_1_SQRT_TAU: f64 = 0.398_942_280_401_432_7;
 
 /// `ln(1 + eˣ)`.
 pub(super) fn softplus(x: f64) -> f64 {
@@ -53,17 +57,15 @@ pub(super) fn log_normal_density(r: f64, variance: f64) -> f64 {
 
 /// `ln Φ(z)` and its slope `φ(z)/Φ(z)`.
 pub(super) fn log_normal_cdf(z: f64) -> (f64, f64) {
-    let log_density = -0.5 * (z * z + LN_TAU);
-    if z < -6.0 {
-        // Mills' ratio Φ(z)/φ(z) as a continued fraction (Abramowitz and Stegun 26.2.14).
-        let x = -z;
-        let mills = 1.0 / (1..=60).rev().fold(x, |tail, k| x + f64::from(k) / tail);
-        (log_density + mills.ln(), 1.0 / mills)
-    } else {
-        let cdf = normal_cdf(z);
-        let log = if z > 0.0 { (-normal_cdf(-z)).ln_1p() } else { cdf.ln() };
-        (log, log_density.exp() / cdf)
+    // Φ(−|z|) = ½ erfcx(|z|/√2) exp(−z²/2), of which the first factor neither underflows nor cancels.
+    let scaled = 0.5 * (z.abs() * FRAC_1_SQRT_2).erfcx();
+    let exponent = -0.5 * z * z;
+    if z < 0.0 {
+        return (scaled.ln() + exponent, FRAC_1_SQRT_TAU / scaled);
     }
+    let density = exponent.exp();
+    let other = scaled * density;
+    ((-other).ln_1p(), FRAC_1_SQRT_TAU * density / (1.0 - other))
 }
 
 /// `ln Γ(a + y) − ln Γ(a)` for `a > 0`, `y ≥ 0`; by Stirling's series where the difference would cancel.

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use burn::tensor::{Tensor, TensorData};
 use faer::Side;
 
-use super::dense::{self, product, transpose};
+use super::dense::{self, product, registers, transpose};
 use super::host::{HostOp, Saved, apply1};
 use super::real::{Real, into_vec, with_real};
 use super::shape;
@@ -44,6 +44,7 @@ impl HostOp<1> for Eigh {
             let eigen = dense::view(&k, n)
                 .self_adjoint_eigen(Side::Lower)
                 .map_err(|_| Error::NotFinite(format!("the eigendecomposition of {} [{n}, {n}]", self.name)))?;
+            registers::clear();
             let mut packed = Vec::with_capacity((n + 1) * n);
             packed.extend(eigen.S().column_vector().iter().copied());
             let signs: Vec<T> = eigen.U().col_iter().map(|v| sign(v.iter().copied())).collect();

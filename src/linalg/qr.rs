@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use burn::tensor::{Tensor, TensorData};
 
-use super::dense::{self, product, solve, transpose};
+use super::dense::{self, product, registers, solve, transpose};
 use super::host::{HostOp, Saved, apply1};
 use super::real::{Real, into_vec, with_real};
 use super::shape;
@@ -42,6 +42,7 @@ impl HostOp<1> for Qr {
             }
             let factors = dense::view(&a, k).qr();
             let (q, r) = (factors.compute_thin_Q(), factors.thin_R());
+            registers::clear();
             let largest = (0..k).map(|j| r[(j, j)].f64().abs()).fold(0.0, f64::max);
             let smallest = largest * n as f64 * <T as num_traits::Float>::epsilon().f64();
             if let Some(j) = (0..k).find(|&j| r[(j, j)].f64().abs() <= smallest) {

@@ -8,6 +8,7 @@ pub mod cholesky;
 pub mod congruence;
 pub mod inverse;
 pub mod product;
+pub mod registers;
 pub mod solve;
 mod tile;
 pub mod transpose;

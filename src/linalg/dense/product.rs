@@ -3,6 +3,7 @@
 use faer::linalg::matmul::matmul;
 use faer::{Accum, MatMut, MatRef, Par};
 
+use super::registers;
 use super::transpose::transpose_into;
 use crate::linalg::real::Real;
 
@@ -64,7 +65,8 @@ fn multiply<T: Real>(mut c: MatMut<'_, T>, accum: Accum, a: MatRef<'_, T>, b: Ma
     }
     let (m, n, k) = (c.nrows(), c.ncols(), a.ncols());
     if a.col_stride() == 1 || a.row_stride() != 1 || m.min(n).min(k) < ORDERED {
-        return matmul(c, accum, a, b, alpha, Par::Seq);
+        matmul(c, accum, a, b, alpha, Par::Seq);
+        return registers::clear();
     }
     let mut buffer = vec![T::of(0.0); ORDERED * k.min(DEPTH)];
     for first in (0..m).step_by(ORDERED) {
@@ -75,6 +77,7 @@ fn multiply<T: Real>(mut c: MatMut<'_, T>, accum: Accum, a: MatRef<'_, T>, b: Ma
             transpose_into(ordered.as_mut(), a.submatrix(first, start, rows, depth).transpose());
             let (c, b) = (c.as_mut().subrows_mut(first, rows), b.subrows(start, depth));
             matmul(c, if start == 0 { accum } else { Accum::Add }, ordered.as_ref(), b, alpha, Par::Seq);
+            registers::clear();
         }
     }
 }
