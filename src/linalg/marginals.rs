@@ -5,9 +5,10 @@ use std::sync::Arc;
 use burn::tensor::{Tensor, TensorData};
 use rayon::prelude::*;
 
+use super::dense::transpose::transpose_into;
 use super::dense::{product, triangular, view, view_mut};
 use super::host::{HostOp, Saved, apply3, recall};
-use super::real::{Real, dot, narrowed, rounded, widened};
+use super::real::{Real, dot, narrowed, rounded, vectorised, widened};
 use super::shape;
 use crate::error::Result;
 
@@ -85,7 +86,10 @@ impl<T: Real> Normal<T> {
             }
             Root::Lower(root) => {
                 let mut c = vec![T::of(0.0); a.len()];
-                triangular::upper(view_mut(&mut c, b), view(root, m).transpose(), view(a, b));
+                // In order once, not in each of the products that the blocks of a transposed factor would be.
+                let mut upper = vec![T::of(0.0); m * m];
+                transpose_into(view_mut(&mut upper, m), view(root, m));
+                triangular::upper(view_mut(&mut c, b), view(&upper, m), view(a, b));
                 columns(a, b, shift, change, |i| (mean[i], -1.0));
                 columns(&c, b, shift, change, |_| (0.0, 1.0));
                 (root, m + 1, c)
@@ -129,7 +133,7 @@ impl<T: Real> Normal<T> {
             Root::Lower(root) => {
                 let mut scaled = vec![T::of(0.0); c.len()];
                 scaled.par_chunks_mut(b).zip(c.par_chunks(b)).for_each(|(scaled, c)| {
-                    scaled.iter_mut().zip(c).zip(&twice).for_each(|((scaled, c), g)| *scaled = *c * *g);
+                    vectorised(|| scaled.iter_mut().zip(c).zip(&twice).for_each(|((scaled, c), g)| *scaled = *c * *g));
                 });
                 let mut in_root = vec![T::of(0.0); m * m];
                 let scaled = view(&scaled, b);
@@ -139,9 +143,11 @@ impl<T: Real> Normal<T> {
                         triangular::lower(view_mut(&mut in_a, b), view(root, m), scaled);
                         in_a.par_chunks_mut(b).zip(a.par_chunks(b)).zip(mean).for_each(|((out, a), mean)| {
                             let mean = T::of(*mean);
-                            for (((out, a), s), g) in out.iter_mut().zip(a).zip(&shift).zip(&twice) {
-                                *out += mean * *s - *a * *g;
-                            }
+                            vectorised(|| {
+                                for (((out, a), s), g) in out.iter_mut().zip(a).zip(&shift).zip(&twice) {
+                                    *out += mean * *s - *a * *g;
+                                }
+                            });
                         });
                     },
                 );
@@ -150,7 +156,7 @@ impl<T: Real> Normal<T> {
         };
         let in_divergence = T::of(in_divergence);
         in_root.par_chunks_mut(PART).zip(numbers.par_chunks(PART)).for_each(|(out, r)| {
-            out.iter_mut().zip(r).for_each(|(out, r)| *out += in_divergence * *r);
+            vectorised(|| out.iter_mut().zip(r).for_each(|(out, r)| *out += in_divergence * *r));
         });
         in_root.iter_mut().zip(numbers).step_by(step).for_each(|(out, r)| *out -= in_divergence / *r);
         Slopes { a: in_a, mean: in_mean, root: in_root }
@@ -167,14 +173,16 @@ fn columns<T: Real>(
 ) {
     first.par_chunks_mut(COLUMNS).zip(second.par_chunks_mut(COLUMNS)).enumerate().for_each(
         |(block, (first, second))| {
-            for (i, row) in a.chunks_exact(b.max(1)).enumerate() {
-                let (s, t) = weights(i);
-                for ((first, second), x) in first.iter_mut().zip(&mut *second).zip(&row[block * COLUMNS..]) {
-                    let x = x.f64();
-                    *first += s * x;
-                    *second += t * x * x;
+            vectorised(|| {
+                for (i, row) in a.chunks_exact(b.max(1)).enumerate() {
+                    let (s, t) = weights(i);
+                    for ((first, second), x) in first.iter_mut().zip(&mut *second).zip(&row[block * COLUMNS..]) {
+                        let x = x.f64();
+                        *first += s * x;
+                        *second += t * x * x;
+                    }
                 }
-            }
+            });
         },
     );
 }

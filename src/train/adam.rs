@@ -5,9 +5,10 @@ use serde::{Deserialize, Serialize};
 
 use super::point::{Move, Point, Probe, Refusal, Stepped, dot};
 use super::{Schedule, Termination, exact};
+use crate::linalg::real::vectorised;
 use crate::{Error, Result};
 
-/// Least number of parameters that are worth a thread.
+/// Parameters that a thread takes at once.
 const BLOCK: usize = 1 << 14;
 
 /// How often a step that leaves the domain of the objective is halved before the run is given up.
@@ -107,25 +108,34 @@ impl AdamState {
     fn updated(&self, settings: &Adam, g: &[f64]) -> Self {
         let &Adam { beta1, beta2, clip, .. } = settings;
         let shrink = clip.map_or(1.0, |most| (most / dot(g, g).sqrt()).min(1.0));
-        let blend = |old: &[f64], beta: f64, new: fn(f64) -> f64| {
-            let pairs = old.par_iter().with_min_len(BLOCK).zip(g);
-            pairs.map(|(old, g)| beta * old + (1.0 - beta) * new(shrink * g)).collect()
-        };
-        Self {
-            updates: self.updates + 1,
-            first: blend(&self.first, beta1, |g| g),
-            second: blend(&self.second, beta2, |g| g * g),
-        }
+        let (keep1, keep2) = (1.0 - beta1, 1.0 - beta2);
+        let mut next = Self { updates: self.updates + 1, ..self.clone() };
+        let moments = next.first.par_chunks_mut(BLOCK).zip(next.second.par_chunks_mut(BLOCK));
+        moments.zip(g.par_chunks(BLOCK)).for_each(|((first, second), g)| {
+            vectorised(|| {
+                for ((m, v), g) in first.iter_mut().zip(second).zip(g) {
+                    let g = shrink * g;
+                    *m = beta1 * *m + keep1 * g;
+                    *v = beta2 * *v + keep2 * (g * g);
+                }
+            });
+        });
+        next
     }
 
     /// `x` after a step at this rate.
     fn moved(&self, settings: &Adam, rates: &[f64], rate: f64, x: &[f64]) -> Vec<f64> {
         let correction1 = 1.0 - settings.beta1.powf(self.updates as f64);
         let correction2 = 1.0 - settings.beta2.powf(self.updates as f64);
-        let moments = self.first.par_iter().with_min_len(BLOCK).zip(&self.second);
-        let moved = x.par_iter().zip(rates).zip(moments).map(|((x, factor), (m, v))| {
-            x - rate * factor * (m / correction1) / ((v / correction2).sqrt() + settings.epsilon)
+        let mut moved = x.to_vec();
+        let moments = self.first.par_chunks(BLOCK).zip(self.second.par_chunks(BLOCK));
+        moved.par_chunks_mut(BLOCK).zip(rates.par_chunks(BLOCK)).zip(moments).for_each(|((x, rates), (m, v))| {
+            vectorised(|| {
+                for (((x, factor), m), v) in x.iter_mut().zip(rates).zip(m).zip(v) {
+                    *x -= rate * factor * (m / correction1) / ((v / correction2).sqrt() + settings.epsilon);
+                }
+            });
         });
-        moved.collect()
+        moved
     }
 }
