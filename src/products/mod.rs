@@ -161,6 +161,22 @@ pub fn k_s(kernel: &Kernel, scope: &Scope, x1: &Tensor<2>, x2: &Tensor<2>, block
     }
 }
 
+/// Most bytes of a product that is made whole so that what follows from it can be whitened.
+const WHOLE: usize = 1 << 28;
+
+/// K(x, x) S `[n, i]` for block-sparse S, white noise included, where products are not fused (on other devices than the CPU and for
+/// kernels that cannot be lowered) and it takes at most 256 MB; else nothing.
+///
+/// # Errors
+/// As [`kv`].
+pub fn unfused(kernel: &Kernel, scope: &Scope, x: &Tensor<2>, blocks: &BlockSparse) -> Result<Option<Tensor<2>>> {
+    let n = x.dims()[0];
+    same_rows("block-sparse values", blocks.values().dims()[0], n)?;
+    let bytes = n.saturating_mul(blocks.len()).saturating_mul(scope.wide().size());
+    let wanted = bytes <= WHOLE && lowered(kernel, scope, x).is_none();
+    wanted.then(|| tiled::k_s_gram(kernel, scope, x, blocks)).transpose()
+}
+
 /// k(x, x) of each row `[n]`, white noise included.
 ///
 /// # Errors

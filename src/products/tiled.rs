@@ -41,9 +41,17 @@ pub fn kv_gram(kernel: &Kernel, scope: &Scope, x: &Tensor<2>, v: &Tensor<2>) -> 
 /// # Errors
 /// As [`kv`].
 pub fn k_s(kernel: &Kernel, scope: &Scope, x1: &Tensor<2>, x2: &Tensor<2>, blocks: &BlockSparse) -> Result<Tensor<2>> {
-    let columns = Columns::Blocks { owners: owners(blocks.offsets()), count: blocks.len() };
-    let op = Product { tiles: Tiles::new(kernel, scope, x1), columns };
+    let op = Product { tiles: Tiles::new(kernel, scope, x1), columns: Columns::of(blocks) };
     apply4(op, x1.clone(), parameters(kernel, scope), blocks.values().clone().unsqueeze_dim::<2>(1), x2.clone())
+}
+
+/// K(x, x) S `[n, i]` for block-sparse S, white noise included.
+///
+/// # Errors
+/// As [`kv`].
+pub fn k_s_gram(kernel: &Kernel, scope: &Scope, x: &Tensor<2>, blocks: &BlockSparse) -> Result<Tensor<2>> {
+    let op = Product { tiles: Tiles::new(kernel, scope, x), columns: Columns::of(blocks) };
+    apply3(op, x.clone(), parameters(kernel, scope), blocks.values().clone().unsqueeze_dim::<2>(1))
 }
 
 /// Sᵀ K S, (K S)ᵀ(K S), (K S)ᵀ y and tr K for block-sparse S.
@@ -68,7 +76,7 @@ pub(super) fn packed(
     blocks: &BlockSparse,
     y: &Tensor<1>,
 ) -> Result<Tensor<1>> {
-    let columns = Columns::Blocks { owners: owners(blocks.offsets()), count: blocks.len() };
+    let columns = Columns::of(blocks);
     let wide = scope.device().supports_dtype(DType::F64);
     let op = Accumulate { product: Product { tiles: Tiles::new(kernel, scope, x), columns }, wide };
     let values = blocks.values().clone().unsqueeze_dim::<2>(1);
@@ -127,6 +135,12 @@ enum Columns {
     Dense,
     /// Block-sparse: a value a row, in the column of its block.
     Blocks { owners: Vec<usize>, count: usize },
+}
+
+impl Columns {
+    fn of(blocks: &BlockSparse) -> Self {
+        Self::Blocks { owners: owners(blocks.offsets()), count: blocks.len() }
+    }
 }
 
 #[derive(Debug)]

@@ -1,13 +1,17 @@
 //! Computation-aware GPs: golden values, limits, invariances, bounds, and the paper's theorem on their variance.
 
+use std::sync::Arc;
+
+use burn::tensor::Tensor;
 use cagey::kernels::Kernel;
+use cagey::kernels::form::Form;
 use cagey::means::Mean;
 use cagey::models::cagp::{Actions, Cagp, CagpObjective, CagpPosterior, Differentiation, EXACT_ROWS, IterativeCagp};
 use cagey::models::exact::ExactGp;
 use cagey::models::ordering::{RowOrder, kd_tree};
 use cagey::models::posterior::Posterior;
 use cagey::models::{Batch, Model, Observations, fit};
-use cagey::params::Parameters;
+use cagey::params::{Parameter, Parameters, Unit};
 use cagey::products::{self, BlockSparse};
 use cagey::scope::{Scope, scalar, to_f64};
 use cagey::solvers::Probes;
@@ -626,6 +630,54 @@ fn the_bound_is_one_where_targets_are_nearly_free_of_noise() {
         assert!(blocks >= exact - 1e-6 * exact.abs(), "{text}: {blocks} is below {exact}");
         assert_close(text, &[dense], &[blocks], 1e-3);
     }
+}
+
+/// The squared exponential kernel as a user would write it: no product knows its form.
+#[derive(Debug)]
+struct Plain;
+
+impl Form for Plain {
+    fn name(&self) -> &str {
+        "plain"
+    }
+
+    fn parameters(&self, _d: usize) -> Vec<Parameter> {
+        vec![
+            Parameter::positive("lengthscale", Unit::Length, &[10.0]),
+            Parameter::positive("variance", Unit::Variance, &[100.0]),
+        ]
+    }
+
+    fn cross(&self, p: &[Tensor<1>], x1: Tensor<2>, x2: Tensor<2>) -> cagey::Result<Tensor<2>> {
+        let scaled = |x: Tensor<2>| x / p[0].clone().unsqueeze::<2>();
+        let (a, b) = (scaled(x1).unsqueeze_dim::<3>(1), scaled(x2).unsqueeze_dim::<3>(0));
+        let squares: Tensor<2> = (a - b).powi_scalar(2).sum_dim(2).squeeze_dim(2);
+        Ok((squares * -0.5).exp() * p[1].clone().unsqueeze::<2>())
+    }
+
+    fn diag(&self, p: &[Tensor<1>], x: Tensor<2>) -> cagey::Result<Tensor<1>> {
+        Ok(p[1].clone().expand([x.dims()[0]]))
+    }
+}
+
+#[test]
+fn the_bound_of_a_users_form_is_that_of_a_built_in_one() {
+    let (n, i) = (300, 30);
+    let mut observations = data(n, 2);
+    observations.y = observations.x.chunks_exact(2).map(|x| (0.5 * x[0]).sin() + 0.2 * x[1]).collect();
+    let batch = observations.batch(&Scope::new(F64).unwrap());
+    let model = |kernel| {
+        let mut gp = Cagp::new(kernel, Actions::blocks(n, i, 3).unwrap());
+        gp.likelihood.noise.set(&[2e-6]);
+        gp
+    };
+    let own = model(Kernel::leaf(Arc::new(Plain), 2));
+    let built_in = model(Kernel::parse("rbf(10, variance=100)", 2).unwrap());
+    let exact = ExactGp { likelihood: own.likelihood.clone(), ..ExactGp::new(built_in.kernel.clone()) };
+    let (ours, theirs) = (fit::evaluate(&own, F64, &batch).unwrap(), fit::evaluate(&built_in, F64, &batch).unwrap());
+    assert!(ours.loss >= loss(&exact, &batch), "{} is below {}", ours.loss, loss(&exact, &batch));
+    assert_close("loss", &[ours.loss], &[theirs.loss], 1e-5);
+    assert_close("gradient", &ours.gradient, &theirs.gradient, 1e-3);
 }
 
 /// Of a smooth function all rows of K S are alike, and the bound is a small difference of its large squares.

@@ -44,7 +44,8 @@ enum Products {
 }
 
 impl Projection {
-    /// Of unit block-sparse actions and the residual `y − m [n]`: accumulated over chunks of rows, never KS itself.
+    /// Of unit block-sparse actions and the residual `y − m [n]`: accumulated over chunks of rows, never KS itself where products are
+    /// fused or it is too large.
     pub fn sparse(
         kernel: &Kernel,
         scope: &Scope,
@@ -53,15 +54,19 @@ impl Projection {
         residual: &Tensor<1>,
     ) -> Result<Self> {
         let wide = scope.wide();
-        let sums = products::accumulate(kernel, scope, x, blocks, residual)?;
-        let y = residual.clone().cast(wide).unsqueeze_dim::<2>(1);
+        let basis = super::Basis::sparse(blocks.clone());
         // The columns are of unit length and do not overlap.
         let ss = Tensor::<2>::eye(blocks.len(), scope.device()).cast(wide);
+        if let Some(ks) = products::unfused(kernel, scope, x, blocks)? {
+            return Self::whole(kernel, scope, x, (&basis, ks), [ss.clone(), ss], residual);
+        }
+        let sums = products::accumulate(kernel, scope, x, blocks, residual)?;
+        let y = residual.clone().cast(wide).unsqueeze_dim::<2>(1);
         Ok(Self {
             sks: sums.sks.cast(wide),
             root: ss.clone(),
             ss,
-            sy: super::Basis::sparse(blocks.clone()).transposed_times(&y)?,
+            sy: basis.transposed_times(&y)?,
             trace: sums.trace.cast(wide),
             y,
             products: Products::Summed(Tensor::cat(vec![sums.ksks, sums.ksy.unsqueeze_dim(1)], 1).cast(wide)),
@@ -76,13 +81,27 @@ impl Projection {
         (s, ks): (Tensor<2>, Tensor<2>),
         residual: &Tensor<1>,
     ) -> Result<Self> {
+        let s = s.cast(scope.wide());
+        let ss = s.clone().transpose().matmul(s.clone());
+        let root = cholesky(ss.clone(), "SᵀS")?;
+        Self::whole(kernel, scope, x, (&super::Basis::dense(s), ks), [ss, root], residual)
+    }
+
+    /// Of any actions with their products `[n, i]`, SᵀS and its lower factor.
+    fn whole(
+        kernel: &Kernel,
+        scope: &Scope,
+        x: &Tensor<2>,
+        (basis, ks): (&super::Basis, Tensor<2>),
+        [ss, root]: [Tensor<2>; 2],
+        residual: &Tensor<1>,
+    ) -> Result<Self> {
         let wide = scope.wide();
-        let (s, ks, y) = (s.cast(wide), ks.cast(wide), residual.clone().cast(wide).unsqueeze_dim::<2>(1));
-        let s_t = s.clone().transpose();
-        let (sks, ss, sy) = (s_t.clone().matmul(ks.clone()), s_t.clone().matmul(s), s_t.matmul(y.clone()));
+        let (ks, y) = (ks.cast(wide), residual.clone().cast(wide).unsqueeze_dim::<2>(1));
+        let (sks, sy) = (basis.transposed_times(&ks)?, basis.transposed_times(&y)?);
         Ok(Self {
             sks: (sks.clone() + sks.transpose()) * 0.5,
-            root: cholesky(ss.clone(), "SᵀS")?,
+            root,
             ss,
             sy,
             trace: kernel.diag(scope, x)?.cast(wide).sum(),
