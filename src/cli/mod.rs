@@ -98,12 +98,12 @@ pub fn run() -> ExitCode {
 }
 
 fn execute(cli: Cli) -> Result<()> {
-    if let Some(threads) = cli.threads {
-        rayon::ThreadPoolBuilder::new()
-            .num_threads(threads)
-            .build_global()
-            .map_err(|e| Error::Usage(format!("--threads {threads}: {e}")))?;
-    }
+    // The main thread works, too, rather than wait for others to wake up and for their answer.
+    rayon::ThreadPoolBuilder::new()
+        .num_threads(cli.threads.unwrap_or(0))
+        .use_current_thread()
+        .build_global()
+        .map_err(|e| Error::Usage(format!("--threads: {e}")))?;
     match cli.command {
         Command::Fit(command) => command.run(),
         Command::Compare(command) => command.run(),

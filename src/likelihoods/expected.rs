@@ -41,32 +41,32 @@ struct Expected {
     own: usize,
 }
 
-impl Expected {
-    /// One record a row: the value, then slopes in means, variances and own parameters.
-    fn records(&self, mean: TensorData, variance: TensorData) -> Result<Vec<f64>> {
-        let (latents, b) = (self.density.latents(), self.rows.len());
-        let (mean, variance) = (numbers(mean)?, numbers(variance)?);
-        let width = 1 + 2 * latents + self.own;
-        let mut records = vec![0.0; b * width];
-        records.par_chunks_mut(width).enumerate().with_min_len(SHARE).for_each_init(
-            || (vec![0.0; latents], vec![0.0; latents]),
-            |(m, v), (i, record)| {
-                for l in 0..latents {
-                    (m[l], v[l]) = (mean[l * b + i], variance[l * b + i]);
-                }
-                let (value, slopes) = record.split_at_mut(1);
-                let (in_mean, slopes) = slopes.split_at_mut(latents);
-                let (in_variance, own) = slopes.split_at_mut(latents);
-                let slopes = Slopes { mean: in_mean, variance: in_variance, own };
-                value[0] = self.density.expectation(self.rows[i], Marginal { mean: m, variance: v }, slopes);
-            },
-        );
-        Ok(records)
-    }
+/// One record a row: the expected log density, then its slopes in means, variances and `own` parameters, `[b, 1 + 2L + own]`, at
+/// marginals `[L, b]`.
+pub(crate) fn records(density: &dyn Density, rows: &[Row], own: usize, mean: &[f64], variance: &[f64]) -> Vec<f64> {
+    let (latents, b) = (density.latents(), rows.len());
+    let width = 1 + 2 * latents + own;
+    let mut records = vec![0.0; b * width];
+    records.par_chunks_mut(width).enumerate().with_min_len(SHARE).for_each_init(
+        || (vec![0.0; latents], vec![0.0; latents]),
+        |(m, v), (i, record)| {
+            for l in 0..latents {
+                (m[l], v[l]) = (mean[l * b + i], variance[l * b + i]);
+            }
+            let (value, slopes) = record.split_at_mut(1);
+            let (in_mean, slopes) = slopes.split_at_mut(latents);
+            let (in_variance, own) = slopes.split_at_mut(latents);
+            let slopes = Slopes { mean: in_mean, variance: in_variance, own };
+            value[0] = density.expectation(rows[i], Marginal { mean: m, variance: v }, slopes);
+        },
+    );
+    records
+}
 
+impl Expected {
     fn forward(&self, mean: TensorData, variance: TensorData) -> Result<(TensorData, Saved)> {
         let dtype = mean.dtype();
-        let records = self.records(mean, variance)?;
+        let records = records(&*self.density, &self.rows, self.own, &numbers(mean)?, &numbers(variance)?);
         let width = 1 + 2 * self.density.latents() + self.own;
         let values: Vec<f64> = records.iter().step_by(width).copied().collect();
         let output = TensorData::new(values, [self.rows.len()]).convert_dtype(dtype);

@@ -12,7 +12,7 @@ mod bernoulli;
 mod beta;
 mod binomial;
 mod density;
-mod expected;
+pub(crate) mod expected;
 mod exponential;
 mod gamma;
 mod gaussian;

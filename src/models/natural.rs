@@ -4,9 +4,9 @@ use burn::tensor::Tensor;
 
 use super::Batch;
 use crate::error::Result;
-use crate::likelihoods::{Likelihood, Marginal, Slopes, Targets};
+use crate::likelihoods::{Likelihood, Targets, expected};
 use crate::linalg::Factor;
-use crate::linalg::dense::{product, solve, transpose, triangular, view, view_mut};
+use crate::linalg::dense::{inverse, product, transpose, triangular, view, view_mut};
 use crate::scope::to_f64;
 
 /// Slopes of the data's part of the loss in the means and in the variances of f, `[b]` each.
@@ -23,21 +23,12 @@ pub fn slopes(
     let (mean, variance, y) = (to_f64(mean)?, to_f64(variance)?, to_f64(batch.y.clone())?);
     let extra = batch.noise.clone().map(to_f64).transpose()?;
     let rows = Targets { y: &y, extra: extra.as_deref() }.rows(likelihood.auxiliary());
-    let density = likelihood.density();
-    let mut own = vec![0.0; likelihood.parameters().iter().map(|(_, p)| p.len()).sum()];
-    let mut all = vec![(vec![0.0; b], vec![0.0; b]); latents];
-    for (i, row) in rows.enumerate() {
-        let at = |values: &[f64]| (0..latents).map(|l| values[l * b + i]).collect::<Vec<f64>>();
-        let (m, v) = (at(&mean), at(&variance));
-        let (mut in_mean, mut in_variance) = (vec![0.0; latents], vec![0.0; latents]);
-        own.fill(0.0);
-        let to = Slopes { mean: &mut in_mean, variance: &mut in_variance, own: &mut own };
-        density.expectation(row, Marginal { mean: &m, variance: &v }, to);
-        for (l, (means, variances)) in all.iter_mut().enumerate() {
-            (means[i], variances[i]) = (-batch.scale * in_mean[l], -batch.scale * in_variance[l]);
-        }
-    }
-    Ok(all)
+    let rows: Vec<_> = rows.collect();
+    let own = likelihood.parameters().iter().map(|(_, p)| p.len()).sum();
+    let records = expected::records(&*likelihood.density(), &rows, own, &mean, &variance);
+    let record = |i: usize| &records[i * (1 + 2 * latents + own)..];
+    let column = |at: usize| (0..b).map(|i| -batch.scale * record(i)[at]).collect();
+    Ok((0..latents).map(|l| (column(1 + l), column(1 + latents + l))).collect())
 }
 
 /// N(μ, R Rᵀ) after a step of length `rate`, for A `[m, b]`: its mean and its lower root.
@@ -48,14 +39,9 @@ pub fn step(
     rate: f64,
 ) -> Result<(Vec<f64>, Vec<f64>)> {
     let (m, b) = (mean.len(), in_mean.len());
-    // S⁻¹ = R⁻ᵀR⁻¹ and 2A diag(v̄)Aᵀ, lower triangles.
-    let mut root_inverse = vec![0.0; m * m];
-    root_inverse.iter_mut().step_by(m + 1).for_each(|d| *d = 1.0);
-    solve::lower(view(&root, m), view_mut(&mut root_inverse, m));
-    let inverted = view(&root_inverse, m);
-    let mut old = vec![0.0; m * m];
-    product::add_lower(view_mut(&mut old, m), inverted.transpose(), inverted, 1.0);
-    transpose::mirror(view_mut(&mut old, m));
+    // S⁻¹ and 2A diag(v̄)Aᵀ.
+    let mut old = root;
+    inverse::from_factor(view_mut(&mut old, m));
     let mut scaled = a.to_vec();
     for row in scaled.chunks_exact_mut(b) {
         row.iter_mut().zip(in_variance).for_each(|(x, v)| *x *= 2.0 * v);

@@ -13,7 +13,7 @@ use crate::error::{Error, Result};
 use crate::kernels::Kernel;
 use crate::likelihoods::Likelihood;
 use crate::linalg::dense::{solve, view, view_mut};
-use crate::linalg::{Projected, cholesky, marginals, solve_lower, unpack_lower, whiten};
+use crate::linalg::{Projected, cholesky, lower, marginals, solve_lower, unpack_lower, whiten};
 use crate::params::{Parameter, Parameters, Unit, prefixed};
 use crate::products;
 use crate::scope::{Scope, to_f64};
@@ -55,28 +55,20 @@ impl Variational {
     }
 
     /// R, row-major `[m, m]`.
-    pub(super) fn lower(&self) -> Vec<f64> {
+    pub(super) fn lower(&self) -> Result<Vec<f64>> {
         let (m, numbers) = (self.mean.len(), self.root.internal());
+        if !self.is_diagonal() {
+            return lower::unpacked(&numbers);
+        }
         let mut full = vec![0.0; m * m];
-        if self.is_diagonal() {
-            full.iter_mut().step_by(m + 1).zip(numbers).for_each(|(x, r)| *x = r);
-            return full;
-        }
-        let mut rest = numbers.as_slice();
-        for (i, row) in full.chunks_exact_mut(m).enumerate() {
-            let (own, behind) = rest.split_at(i + 1);
-            row[..=i].copy_from_slice(own);
-            rest = behind;
-        }
-        full
+        full.iter_mut().step_by(m + 1).zip(numbers).for_each(|(x, r)| *x = r);
+        Ok(full)
     }
 
     /// Sets μ and R from a row-major lower triangular matrix.
     pub(super) fn set(&mut self, mean: &[f64], lower: &[f64]) {
-        let m = mean.len();
         self.mean.set_raw(mean);
-        let packed: Vec<f64> = lower.chunks_exact(m).enumerate().flat_map(|(i, row)| &row[..=i]).copied().collect();
-        self.root.set_raw(&packed);
+        self.root.set_raw(&lower::packed(lower, mean.len()));
     }
 }
 
@@ -181,7 +173,13 @@ impl Svgp {
         &self.processes[latent.min(self.processes.len() - 1)]
     }
 
-    fn latents(&self, scope: &Scope, x: &Tensor<2>) -> Result<Latents> {
+    /// The marginals from the covariances that `make` gives for each process.
+    fn latents(
+        &self,
+        scope: &Scope,
+        x: &Tensor<2>,
+        mut make: impl FnMut(&Process) -> Result<Covariances>,
+    ) -> Result<Latents> {
         let (b, wide) = (x.dims()[0], scope.wide());
         let (mut means, mut variances, mut divergence) = (Vec::new(), Vec::new(), None);
         let mut shared = None;
@@ -190,7 +188,7 @@ impl Svgp {
             if l < self.processes.len() {
                 process.check(x)?;
                 let prior = products::diag_wide(&process.kernel, scope, x)?;
-                shared = Some((self.covariances(process, scope, x)?, prior, process.mean.at(scope, x).cast(wide)));
+                shared = Some((make(process)?, prior, process.mean.at(scope, x).cast(wide)));
             }
             let Some((covariances, prior, level)) = &shared else {
                 return Err(Error::Usage("a variational GP needs at least one process".into()));
@@ -213,14 +211,21 @@ impl Svgp {
         if self.whitened && self.processes.len() == self.variational.len() {
             return Ok(Covariances::Own { z, x: x.clone() });
         }
-        let gram = products::gram_wide(&process.kernel, scope, &z)?;
-        let cross = products::cross_wide(&process.kernel, scope, &z, x)?;
         if self.whitened {
+            let gram = products::gram_wide(&process.kernel, scope, &z)?;
+            let cross = products::cross_wide(&process.kernel, scope, &z, x)?;
             return Ok(Covariances::White(whiten(gram, cross, "K_ZZ")?));
         }
-        let lower = cholesky(gram, "K_ZZ")?;
-        let a = solve_lower(lower.clone(), cross)?;
+        let (lower, a) = self.factored(process, scope, x)?;
         Ok(Covariances::Factored { lower, a })
+    }
+
+    /// L and A = L⁻¹K_ZX.
+    fn factored(&self, process: &Process, scope: &Scope, x: &Tensor<2>) -> Result<(Tensor<2>, Tensor<2>)> {
+        let z = process.z(scope);
+        let lower = cholesky(products::gram_wide(&process.kernel, scope, &z)?, "K_ZZ")?;
+        let a = solve_lower(lower.clone(), products::cross_wide(&process.kernel, scope, &z, x)?)?;
+        Ok((lower, a))
     }
 
     /// The posterior of the latent functions under q.
@@ -233,7 +238,7 @@ impl Svgp {
             let process = self.process(l);
             let m = process.len();
             let lower = process.factor(&scope)?;
-            let (mut mean, mut root) = (q.mean.internal(), q.lower());
+            let (mut mean, mut root) = (q.mean.internal(), q.lower()?);
             if !self.whitened {
                 solve::lower(view(&lower, m), view_mut(&mut mean, 1));
                 solve::lower(view(&lower, m), view_mut(&mut root, m));
@@ -265,23 +270,25 @@ impl Svgp {
         }
         let scope = Scope::new(compute)?;
         let x = scope.matrix(&to_f64(batch.x.clone())?, batch.x.dims()[0], batch.x.dims()[1]);
-        let latents = self.latents(&scope, &x)?;
+        let mut known = Vec::new();
+        let latents = self.latents(&scope, &x, |process| {
+            let (lower, a) = self.factored(process, &scope, &x)?;
+            known.push((to_f64(lower.clone())?, to_f64(a.clone())?));
+            Ok(if self.whitened { Covariances::White(a) } else { Covariances::Factored { lower, a } })
+        })?;
         let slopes = natural::slopes(&*self.likelihood, latents.mean, latents.variance, batch)?;
         let mut moved = Vec::with_capacity(slopes.len());
         for (l, (q, slopes)) in self.variational.iter().zip(&slopes).enumerate() {
-            let process = self.process(l);
-            let (m, b) = (process.len(), batch.y.dims()[0]);
-            let lower = process.factor(&scope)?;
-            let mut a = to_f64(products::cross_wide(&process.kernel, &scope, &process.z(&scope), &x)?)?;
-            solve::lower(view(&lower, m), view_mut(&mut a, b));
-            let (mut mean, mut root) = (q.mean.internal(), q.lower());
+            let (lower, a) = &known[l.min(known.len() - 1)];
+            let m = q.mean.len();
+            let (mut mean, mut root) = (q.mean.internal(), q.lower()?);
             if !self.whitened {
-                solve::lower(view(&lower, m), view_mut(&mut mean, 1));
-                solve::lower(view(&lower, m), view_mut(&mut root, m));
+                solve::lower(view(lower, m), view_mut(&mut mean, 1));
+                solve::lower(view(lower, m), view_mut(&mut root, m));
             }
-            let (mut mean, mut root) = natural::step(&a, (mean, root), slopes, rate)?;
+            let (mut mean, mut root) = natural::step(a, (mean, root), slopes, rate)?;
             if !self.whitened {
-                (mean, root) = natural::unwhiten(&lower, &mean, &root);
+                (mean, root) = natural::unwhiten(lower, &mean, &root);
             }
             moved.push((mean, root));
         }
@@ -304,7 +311,8 @@ impl Svgp {
 
 impl Model for Svgp {
     fn objective(&self, scope: &Scope, batch: &Batch) -> Result<Tensor<1>> {
-        let Latents { mean, variance, divergence } = self.latents(scope, &batch.x)?;
+        let make = |process: &Process| self.covariances(process, scope, &batch.x);
+        let Latents { mean, variance, divergence } = self.latents(scope, &batch.x, make)?;
         let (mean, variance) = (mean.cast(scope.dtype()), variance.cast(scope.dtype()));
         let expected = self.likelihood.expected_log_density(scope, mean, variance, &batch.y, batch.noise.as_ref())?;
         Ok(divergence.cast(scope.dtype()) - expected.sum() * batch.scale)

@@ -275,7 +275,7 @@ impl Posterior for SwsgpPosterior {
         part.mean = process.mean.clone();
         let lower = part.factor(&Scope::new(self.compute)?)?;
         let mut mean = pick(&self.model.variational.mean.internal(), 1);
-        let rows = pick(&self.model.variational.lower(), m);
+        let rows = pick(&self.model.variational.lower()?, m);
         let mut covariance = vec![0.0; u * u];
         product::add_lower(view_mut(&mut covariance, u), view(&rows, m), view(&rows, m).transpose(), 1.0);
         transpose::mirror(view_mut(&mut covariance, u));
