@@ -8,7 +8,7 @@ use rayon::prelude::*;
 use crate::error::Result;
 use crate::linalg::dense::{product, view, view_mut};
 use crate::linalg::factor::Factor;
-use crate::linalg::real::Real;
+use crate::linalg::real::{Real, vectorised};
 
 /// Means and variances of the latent function, row by row.
 #[derive(Debug, Clone, Default, PartialEq)]
@@ -86,9 +86,11 @@ pub(super) fn combine(matrix: &[f64], weights: &[f64]) -> Vec<f64> {
     let columns = matrix.len() / weights.len();
     let mut sums = vec![0.0; columns];
     sums.par_chunks_mut(COLUMNS).enumerate().for_each(|(block, sums)| {
-        for (row, weight) in matrix.chunks(columns).zip(weights) {
-            sums.iter_mut().zip(&row[block * COLUMNS..]).for_each(|(sum, value)| *sum += weight * value);
-        }
+        vectorised(|| {
+            for (row, weight) in matrix.chunks(columns).zip(weights) {
+                sums.iter_mut().zip(&row[block * COLUMNS..]).for_each(|(sum, value)| *sum += weight * value);
+            }
+        });
     });
     sums
 }
@@ -97,10 +99,12 @@ pub(super) fn combine(matrix: &[f64], weights: &[f64]) -> Vec<f64> {
 pub(super) fn column_squares<T: Real>(matrix: &[T], columns: usize) -> Vec<f64> {
     let mut sums = vec![0.0; columns];
     sums.par_chunks_mut(COLUMNS).enumerate().for_each(|(block, sums)| {
-        for row in matrix.chunks(columns) {
-            let row = &row[block * COLUMNS..];
-            sums.iter_mut().zip(row).for_each(|(sum, value)| *sum += value.f64() * value.f64());
-        }
+        vectorised(|| {
+            for row in matrix.chunks(columns) {
+                let row = &row[block * COLUMNS..];
+                sums.iter_mut().zip(row).for_each(|(sum, value)| *sum += value.f64() * value.f64());
+            }
+        });
     });
     sums
 }
