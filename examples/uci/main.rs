@@ -45,7 +45,7 @@ struct Options {
     /// First lengthscale of the standardised inputs [default: from the data]
     #[arg(long)]
     lengthscale: Option<f64>,
-    /// Train the hyperparameters on so many rows first (L-BFGS, at most 50 steps)
+    /// Train the hyperparameters on so many rows first, drawn by the seed (L-BFGS, at most 50 steps; not for SVGP)
     #[arg(long)]
     warm: Option<usize>,
     /// Actions of computation-aware GPs

@@ -21,7 +21,7 @@ use cagey::{Error, Result};
 use super::watch::{Record, Scene, Trial, Watch};
 use super::{Kind, Method, Options};
 
-/// Most steps on the first few rows.
+/// Most steps on the few rows that hyperparameters are trained on first.
 const WARM_STEPS: usize = 50;
 
 /// A data set, a model and a seed.
@@ -127,6 +127,9 @@ impl Case<'_> {
             held_out.n()
         );
         if self.batched() {
+            if self.options.warm.is_some() {
+                return Err(Error::Usage("SVGP trains on minibatches: leave `--warm` out".into()));
+            }
             let z = inducing::choose(Choice::Kmeans, &kernel, &rows.x, d, *m, self.seed)?;
             let mut model = Svgp::new(kernel, &z, d, Gaussian::new(0.1))?;
             let batches = Minibatches { size: self.options.batch, ..Minibatches::default() };

@@ -103,7 +103,7 @@ fn execute(cli: Cli) -> Result<()> {
         .num_threads(cli.threads.unwrap_or(0))
         .use_current_thread()
         .build_global()
-        .map_err(|e| Error::Usage(format!("--threads: {e}")))?;
+        .map_err(|e| Error::Usage(format!("the threads did not start ({e}): ask for fewer with `--threads`")))?;
     match cli.command {
         Command::Fit(command) => command.run(),
         Command::Compare(command) => command.run(),

@@ -127,6 +127,14 @@ struct Latents {
     divergence: Tensor<1>,
 }
 
+/// L and A = L⁻¹K_ZX.
+fn factored(process: &Process, scope: &Scope, x: &Tensor<2>) -> Result<(Tensor<2>, Tensor<2>)> {
+    let z = process.z(scope);
+    let lower = cholesky(products::gram_wide(&process.kernel, scope, &z)?, "K_ZZ")?;
+    let a = solve_lower(lower.clone(), products::cross_wide(&process.kernel, scope, &z, x)?)?;
+    Ok((lower, a))
+}
+
 impl Svgp {
     /// A whitened model with full covariances whose latent functions share kernel, zero mean and inducing inputs `z`, row-major
     /// `[m, d]`; q is the prior.
@@ -216,16 +224,8 @@ impl Svgp {
             let cross = products::cross_wide(&process.kernel, scope, &z, x)?;
             return Ok(Covariances::White(whiten(gram, cross, "K_ZZ")?));
         }
-        let (lower, a) = self.factored(process, scope, x)?;
+        let (lower, a) = factored(process, scope, x)?;
         Ok(Covariances::Factored { lower, a })
-    }
-
-    /// L and A = L⁻¹K_ZX.
-    fn factored(&self, process: &Process, scope: &Scope, x: &Tensor<2>) -> Result<(Tensor<2>, Tensor<2>)> {
-        let z = process.z(scope);
-        let lower = cholesky(products::gram_wide(&process.kernel, scope, &z)?, "K_ZZ")?;
-        let a = solve_lower(lower.clone(), products::cross_wide(&process.kernel, scope, &z, x)?)?;
-        Ok((lower, a))
     }
 
     /// The posterior of the latent functions under q.
@@ -272,7 +272,7 @@ impl Svgp {
         let x = scope.matrix(&to_f64(batch.x.clone())?, batch.x.dims()[0], batch.x.dims()[1]);
         let mut known = Vec::new();
         let latents = self.latents(&scope, &x, |process| {
-            let (lower, a) = self.factored(process, &scope, &x)?;
+            let (lower, a) = factored(process, &scope, &x)?;
             known.push((to_f64(lower.clone())?, to_f64(a.clone())?));
             Ok(if self.whitened { Covariances::White(a) } else { Covariances::Factored { lower, a } })
         })?;
