@@ -64,7 +64,7 @@ fn main() -> Result<()> {
     let i = options.actions;
     let kernel = || Kernel::parse(KERNEL, 2);
 
-    let mut opt = Cagp::new(kernel()?, Actions::blocks(data.n(), i, options.seed)?);
+    let mut opt = Cagp::new(kernel()?, Actions::random(data.n(), i, options.seed)?);
     let of_learned = |gp: &Cagp| -> Result<(Tensor<2>, Tensor<2>)> {
         let Layout::Blocks(offsets) = &gp.actions.layout else { unreachable!("block-sparse by construction") };
         let own = Scope::new(Compute::default())?;

@@ -66,7 +66,7 @@ fn a_loaded_model_predicts_bit_for_bit_the_same() {
 
 fn through_actions(policy: ActionPolicy) -> Settings {
     let (objective, order) = (CagpObjective::Elbo, RowOrder::Tree);
-    Settings { model: ModelChoice::Cagp { actions: 7, policy, objective, order }, ..Settings::default() }
+    Settings { model: ModelChoice::Cagp { actions: 7, policy, objective, order, refresh: 2 }, ..Settings::default() }
 }
 
 #[test]

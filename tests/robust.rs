@@ -49,7 +49,7 @@ fn ill_conditioned_models_are_finite_or_named() {
                     let mut exact = ExactGp::new(kernel.clone());
                     exact.likelihood.noise.set(&[noise]);
                     check(&what, &exact, compute, &data);
-                    let mut cagp = Cagp::new(kernel, Actions::blocks(data.n(), 7, 1).unwrap());
+                    let mut cagp = Cagp::new(kernel, Actions::random(data.n(), 7, 1).unwrap());
                     cagp.likelihood.noise.set(&[noise]);
                     check(&what, &cagp, compute, &data);
                 }
@@ -69,7 +69,7 @@ fn memory_is_flat_over_a_thousand_steps() {
     let data = data(60, 3, 1);
     let compute = Compute::default();
     let exact = ExactGp::new(Kernel::parse("matern32(ard) + periodic * rq", 3).unwrap());
-    let cagp = Cagp::new(exact.kernel.clone(), Actions::blocks(60, 8, 1).unwrap());
+    let cagp = Cagp::new(exact.kernel.clone(), Actions::random(60, 8, 1).unwrap());
     let steps = |count: usize| {
         for _ in 0..count {
             fit::evaluate(&exact, compute, &data.batch(&Scope::new(compute).unwrap())).unwrap();

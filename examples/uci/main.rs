@@ -60,9 +60,12 @@ struct Options {
     /// Take rows as they come instead of putting near ones into a block
     #[arg(long)]
     data_order: bool,
-    /// Start the learned actions from the targets instead of random numbers
-    #[arg(long)]
-    from_targets: bool,
+    /// What learned actions start from
+    #[arg(long, value_enum, default_value = "random")]
+    start: Start,
+    /// Optimiser steps from one choice of CaGP-CG's actions to the next
+    #[arg(long, default_value_t = 10)]
+    refresh: usize,
     /// Minimise the NLL of the projected data instead of the ELBO
     #[arg(long)]
     projected: bool,
@@ -86,6 +89,16 @@ enum Kind {
     CagpCg,
     Sgpr,
     Svgp,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq, ValueEnum)]
+enum Start {
+    /// The averages of their blocks
+    Averages,
+    /// The targets
+    Targets,
+    /// Random numbers, as in the paper
+    Random,
 }
 
 #[derive(Clone, Copy, PartialEq, Eq, ValueEnum)]

@@ -19,7 +19,7 @@ use cagey::train::{Adam, CheckpointPlan, Lbfgs, Observer, Optimizer, Schedule, T
 use cagey::{Error, Result};
 
 use super::watch::{Record, Scene, Trial, Watch};
-use super::{Kind, Method, Options};
+use super::{Kind, Method, Options, Start};
 
 /// Most steps on the few rows that hyperparameters are trained on first.
 const WARM_STEPS: usize = 50;
@@ -56,10 +56,10 @@ impl Case<'_> {
 
     /// Everything that decides the numbers but the seed.
     fn name(&self) -> String {
-        let Options { actions, inducing, batch, .. } = self.options;
+        let Options { actions, inducing, batch, refresh, .. } = self.options;
         let size = match self.kind {
             Kind::CagpOpt => format!("cagp-opt-{actions}"),
-            Kind::CagpCg => format!("cagp-cg-{actions}"),
+            Kind::CagpCg => format!("cagp-cg-{actions}-refresh-{refresh}"),
             Kind::Sgpr => format!("sgpr-{inducing}"),
             Kind::Svgp => format!("svgp-{inducing}-batch-{batch}"),
         };
@@ -74,9 +74,14 @@ impl Case<'_> {
         if let Some(rows) = self.options.warm {
             name = format!("{name}-warm-{rows}");
         }
-        let Options { data_order, from_targets, projected, f64, .. } = self.options;
-        let named =
-            [("data-order", data_order), ("from-targets", from_targets), ("projected", projected), ("f64", f64)];
+        let Options { data_order, start, projected, f64, .. } = self.options;
+        let named = [
+            ("data-order", data_order),
+            ("from-targets", &(*start == Start::Targets)),
+            ("from-random", &(*start == Start::Random)),
+            ("projected", projected),
+            ("f64", f64),
+        ];
         named.iter().filter(|(_, on)| **on).for_each(|(text, _)| name = format!("{name}-{text}"));
         name
     }
@@ -139,7 +144,8 @@ impl Case<'_> {
             });
         }
         let objective = if self.options.projected { CagpObjective::Projected } else { CagpObjective::Elbo };
-        let cagp = |policy| ModelChoice::Cagp { actions: *actions, policy, objective, order: RowOrder::Data };
+        let refresh = self.options.refresh;
+        let cagp = |policy| ModelChoice::Cagp { actions: *actions, policy, objective, order: RowOrder::Data, refresh };
         let choice = match self.kind {
             Kind::CagpOpt => cagp(ActionPolicy::Learned),
             Kind::CagpCg => cagp(ActionPolicy::Cg),
@@ -152,10 +158,12 @@ impl Case<'_> {
             parts = self.warmed(&choice, parts, &rows, count)?;
         }
         let mut model = Regressor::new(&choice, parts, &rows, self.seed)?;
-        if let Regressor::Cagp(model) = &mut model
-            && self.options.from_targets
-        {
-            model.actions = Actions::from_targets(&rows.y, *actions)?;
+        if let Regressor::Cagp(model) = &mut model {
+            model.actions = match self.options.start {
+                Start::Averages => Actions::averages(rows.n(), *actions)?,
+                Start::Targets => Actions::from_targets(&rows.y, *actions)?,
+                Start::Random => Actions::random(rows.n(), *actions, self.seed)?,
+            };
         }
         self.train(&mut model, &rows, &held_out, 1, |model, compute, config, watch| {
             fit::fit(model, compute, &rows, config, &mut [watch]).map(|outcome| outcome.termination)

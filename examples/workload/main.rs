@@ -215,7 +215,7 @@ fn exact(options: &Options) -> Result<Step> {
 
 fn cagp(options: &Options) -> Result<Step> {
     let n = observations(options)?.n();
-    let mut model = Cagp::new(trainable(options)?, Actions::blocks(n, options.m, 0)?);
+    let mut model = Cagp::new(trainable(options)?, Actions::random(n, options.m, 0)?);
     model.mean = Mean::named("constant", options.d)?;
     model_step(options, model)
 }

@@ -43,6 +43,10 @@ pub struct ModelOptions {
     /// How a computation-aware model chooses its actions [default: learned]
     #[arg(long, value_name = "NAME", value_enum)]
     policy: Option<PolicyName>,
+    /// Optimiser steps from one choice of actions by a policy to the next, each a solve; learned actions change in every step
+    /// [default: 10]
+    #[arg(long, value_name = "STEPS", value_parser = values::count(1..=values::MOST))]
+    refresh: Option<usize>,
     /// What a computation-aware model minimises [default: elbo]
     #[arg(long, value_name = "NAME", value_enum)]
     loss: Option<LossName>,
@@ -292,6 +296,7 @@ impl ModelOptions {
                     None | Some(OrderName::Tree) => RowOrder::Tree,
                     Some(OrderName::Data) => RowOrder::Data,
                 },
+                refresh: self.refresh.unwrap_or(10),
             },
             ModelName::Sgpr => ModelChoice::Sgpr { inducing },
             ModelName::Svgp => ModelChoice::Svgp {
@@ -312,10 +317,11 @@ impl ModelOptions {
     /// Refuses options of other models than the one that will be fitted.
     pub fn check_model(&self, likelihood: &str, rows: usize) -> Result<()> {
         use ModelName::{Cagp, Exact, Sgpr, Svgp, Swsgp};
-        let options: [(&str, bool, &[ModelName]); 11] = [
+        let options: [(&str, bool, &[ModelName]); 12] = [
             ("--objective", self.objective.is_some(), &[Exact]),
             ("--actions", self.actions.is_some(), &[Cagp]),
             ("--policy", self.policy.is_some(), &[Cagp]),
+            ("--refresh", self.refresh.is_some(), &[Cagp]),
             ("--loss", self.loss.is_some(), &[Cagp]),
             ("--row-order", self.row_order.is_some(), &[Cagp]),
             ("--inducing", self.inducing.is_some(), &[Sgpr, Svgp, Swsgp]),
@@ -327,13 +333,23 @@ impl ModelOptions {
         ];
         let model = self.model_for(likelihood, rows);
         let name = |model: &ModelName| model.to_possible_value().map_or(String::new(), |value| value.get_name().into());
-        match options.into_iter().find(|(_, given, models)| *given && !models.contains(&model)) {
-            None => Ok(()),
-            Some((option, _, models)) => Err(Error::Usage(format!(
+        if let Some((option, _, models)) =
+            options.into_iter().find(|(_, given, models)| *given && !models.contains(&model))
+        {
+            return Err(Error::Usage(format!(
                 "{option} is for --model {}, and this fits {}",
                 models.iter().map(name).collect::<Vec<_>>().join(" or "),
                 name(&model)
-            ))),
+            )));
+        }
+        match matches!(self.policy, None | Some(PolicyName::Learned)) {
+            true if self.refresh.is_some() => Err(Error::Usage(
+                "--refresh is for another --policy than learned: such actions change in every step".into(),
+            )),
+            false if self.row_order.is_some() => {
+                Err(Error::Usage("--row-order is for --policy learned: others do not cut rows into blocks".into()))
+            }
+            _ => Ok(()),
         }
     }
 

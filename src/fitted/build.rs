@@ -136,16 +136,16 @@ impl Regressor {
         Ok(match *choice {
             ModelChoice::Exact { objective } => Self::Exact(ExactGp { mean, objective, ..ExactGp::new(kernel) }),
             ModelChoice::Cagp { actions, policy: ActionPolicy::Learned, objective, .. } => {
-                let actions = Actions::blocks(n, actions, seed)?;
+                let actions = Actions::random(n, actions, seed)?;
                 Self::Cagp(Cagp { mean, objective, ..Cagp::new(kernel, actions) })
             }
-            ModelChoice::Cagp { actions, policy, objective, .. } => {
+            ModelChoice::Cagp { actions, policy, objective, refresh, .. } => {
                 let options = match policy {
                     ActionPolicy::Cg | ActionPolicy::Lanczos => IterGpOptions { actions, ..IterGpOptions::default() },
                     _ => IterGpOptions::budget(actions),
                 };
                 let model = IterativeCagp::new(kernel, chooser(policy, seed), options);
-                Self::Iterative(IterativeCagp { mean, objective, ..model })
+                Self::Iterative(IterativeCagp { mean, objective, refresh, ..model })
             }
             ModelChoice::Sgpr { inducing } => {
                 let z = z(&kernel, inducing)?;

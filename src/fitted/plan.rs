@@ -1,7 +1,6 @@
 //! From a table and settings to a model that is ready to train: what it will cost can be asked before it is paid.
 
 use std::sync::Arc;
-use std::time::Instant;
 
 use super::advice;
 use super::build::{build, check_actions};
@@ -161,9 +160,8 @@ impl Plan {
     pub fn cost(&self) -> Result<Cost> {
         let rows: Vec<usize> = (0..self.settings.model.batch(self.data.n())).collect();
         let batch = self.data.gather(&rows)?.batch(&Scope::new(self.settings.compute)?);
-        let start = Instant::now();
-        fit::evaluate(&self.model, self.settings.compute, &batch)?;
-        Ok(Cost { seconds: start.elapsed().as_secs_f64(), bytes: self.bytes() })
+        let seconds = fit::seconds(&self.model, self.settings.compute, &batch)?;
+        Ok(Cost { seconds, bytes: self.bytes() })
     }
 
     /// Trains the model and conditions it on the data.

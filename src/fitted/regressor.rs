@@ -208,6 +208,18 @@ impl Model for Regressor {
         each!(self, model => model.objective(scope, batch))
     }
 
+    fn refresh(&self) -> Option<usize> {
+        each!(self, model => model.refresh())
+    }
+
+    fn choose(&self, scope: &Scope, batch: &Batch) -> Result<Option<Tensor<2>>> {
+        each!(self, model => model.choose(scope, batch))
+    }
+
+    fn objective_for(&self, scope: &Scope, batch: &Batch, chosen: &Tensor<2>) -> Result<Tensor<1>> {
+        each!(self, model => model.objective_for(scope, batch, chosen))
+    }
+
     fn budget(&self, rows: usize, precision: Precision) -> usize {
         each!(self, model => model.budget(rows, precision))
     }

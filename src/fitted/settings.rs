@@ -80,6 +80,9 @@ pub enum ModelChoice {
         objective: CagpObjective,
         /// The order of rows that blocks of learned actions are cut from.
         order: RowOrder,
+        /// Steps of the optimiser, at least 1, from one choice of actions by a policy to the next.
+        #[serde(default = "every_step")]
+        refresh: usize,
     },
     /// Sparse, with the collapsed bound: n m² time.
     Sgpr {
@@ -109,6 +112,11 @@ pub enum ModelChoice {
         /// How the data are taken in.
         batches: Minibatches,
     },
+}
+
+/// How often actions are chosen anew in files that do not say it.
+fn every_step() -> usize {
+    1
 }
 
 /// The weight of the divergence in the paper, which files that do not name one were trained with.

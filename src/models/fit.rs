@@ -1,5 +1,9 @@
 //! Training a model: its objective and priors as a function of one flat vector, minimised by [`train`].
 
+use std::time::Instant;
+
+use burn::tensor::Tensor;
+
 use super::{Batch, Model, Observations};
 use crate::device::Compute;
 use crate::error::{Error, Result};
@@ -25,7 +29,8 @@ pub fn fit<M: Model>(
     let start = model.free_raw();
     let batch = data.batch(&Scope::new(compute)?);
     let config = config.clone().loss_scale(data.n() as f64);
-    let outcome = train::fit(&mut Loss { model, compute, batch, jitter: None }, &start, &config, observers)?;
+    let mut loss = Loss { model, compute, batch, jitter: None, chosen: None };
+    let outcome = train::fit(&mut loss, &start, &config, observers)?;
     model.set_free_raw(&outcome.x)?;
     Ok(outcome)
 }
@@ -35,8 +40,21 @@ pub fn fit<M: Model>(
 /// # Errors
 /// What the objective reports; [`NotFinite`](crate::Error::NotFinite) when a value or gradient is not finite.
 pub fn evaluate<M: Model>(model: &M, compute: Compute, batch: &Batch) -> Result<Evaluation> {
+    evaluate_for(model, compute, batch, None)
+}
+
+/// The same, for what the model chose before where that is given.
+fn evaluate_for<M: Model>(
+    model: &M,
+    compute: Compute,
+    batch: &Batch,
+    chosen: Option<&Tensor<2>>,
+) -> Result<Evaluation> {
     let scope = Scope::training(compute)?.with_budget(model.budget(batch.y.dims()[0], compute.precision));
-    let loss = model.objective(&scope, batch)?;
+    let loss = match chosen {
+        Some(chosen) => model.objective_for(&scope, batch, chosen)?,
+        None => model.objective(&scope, batch)?,
+    };
     let (loss, mut gradient) = scope.gradient(loss, model)?;
     let priors = add_priors(model, &mut gradient);
     Ok(Evaluation { loss: loss + priors, gradient })
@@ -55,12 +73,38 @@ pub(super) fn add_priors(model: &impl Parameters, gradient: &mut [f64]) -> f64 {
     total
 }
 
+fn choose<M: Model>(model: &M, compute: Compute, batch: &Batch) -> Result<Option<Tensor<2>>> {
+    if model.refresh().is_none() {
+        return Ok(None);
+    }
+    let scope = Scope::new(compute)?.with_budget(model.budget(batch.y.dims()[0], compute.precision));
+    model.choose(&scope, batch)
+}
+
+/// Seconds that a step of an optimiser takes, its share of a choice included, if it evaluates the objective once.
+///
+/// # Errors
+/// What the objective reports.
+pub fn seconds<M: Model>(model: &M, compute: Compute, batch: &Batch) -> Result<f64> {
+    let start = Instant::now();
+    let chosen = choose(model, compute, batch)?;
+    let choice = start.elapsed().as_secs_f64();
+    evaluate_for(model, compute, batch, chosen.as_ref())?;
+    let both = start.elapsed().as_secs_f64();
+    Ok(match model.refresh() {
+        Some(steps) => both - choice + both / steps as f64,
+        None => both,
+    })
+}
+
 struct Loss<'a, M> {
     model: &'a mut M,
     compute: Compute,
     batch: Batch,
     /// The relative jitter that the first evaluation needed.
     jitter: Option<f64>,
+    /// What the model chose, and the parameters it chose it from.
+    chosen: Option<(Vec<f64>, Option<Tensor<2>>)>,
 }
 
 impl<M: Model> Objective for Loss<'_, M> {
@@ -70,7 +114,8 @@ impl<M: Model> Objective for Loss<'_, M> {
 
     fn evaluate(&mut self, x: &[f64], _step: Step) -> Result<Evaluation> {
         self.model.set_free_raw(x)?;
-        let (evaluation, jitter) = watch(|| evaluate(self.model, self.compute, &self.batch));
+        let chosen = self.chosen.as_ref().and_then(|(_, chosen)| chosen.as_ref());
+        let (evaluation, jitter) = watch(|| evaluate_for(self.model, self.compute, &self.batch, chosen));
         // With jitter it is the objective of another model, one with more noise: no point to move to.
         if jitter > *self.jitter.get_or_insert(jitter) {
             return Err(Error::NotFinite(format!(
@@ -78,5 +123,20 @@ impl<M: Model> Objective for Loss<'_, M> {
             )));
         }
         evaluation
+    }
+
+    fn refresh(&self) -> Option<usize> {
+        self.model.refresh()
+    }
+
+    fn choose(&mut self, x: &[f64]) -> Result<()> {
+        if self.chosen.as_ref().is_some_and(|(from, _)| from == x) {
+            return Ok(());
+        }
+        // What was chosen before goes first: two would take twice the memory.
+        self.chosen = None;
+        self.model.set_free_raw(x)?;
+        self.chosen = Some((x.to_vec(), choose(self.model, self.compute, &self.batch)?));
+        Ok(())
     }
 }

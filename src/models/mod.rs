@@ -118,6 +118,27 @@ pub trait Model: Parameters {
     /// When a factorisation fails or a user's kernel does.
     fn objective(&self, scope: &Scope, batch: &Batch) -> Result<Tensor<1>>;
 
+    /// The number of steps of an optimiser for which training holds what the model [chooses](Self::choose); none when it chooses nothing.
+    fn refresh(&self) -> Option<usize> {
+        None
+    }
+
+    /// What training is to hold from the present parameters on: the actions `[n, i]` of a policy.
+    ///
+    /// # Errors
+    /// What a solve reports.
+    fn choose(&self, _scope: &Scope, _batch: &Batch) -> Result<Option<Tensor<2>>> {
+        Ok(None)
+    }
+
+    /// The [`objective`](Self::objective) for what was [chosen](Self::choose), wherever that was.
+    ///
+    /// # Errors
+    /// As the objective.
+    fn objective_for(&self, scope: &Scope, batch: &Batch, _chosen: &Tensor<2>) -> Result<Tensor<1>> {
+        self.objective(scope, batch)
+    }
+
     /// Bytes of temporary memory that products may take for `rows` rows.
     fn budget(&self, _rows: usize, _precision: Precision) -> usize {
         BUDGET

@@ -81,6 +81,11 @@ impl LbfgsState {
         self.pairs.iter().all(|pair| pair.s.len() == dim && pair.y.len() == dim)
     }
 
+    /// The loss is another function of much the same curvature from here on.
+    pub(crate) fn refresh(&mut self) {
+        self.quiet = 0;
+    }
+
     /// One line search from `from`. If it finds nothing, another along the negative gradient with an empty memory.
     pub(crate) fn step(&mut self, settings: &Lbfgs, from: &Point, probe: &mut Probe) -> Stepped {
         if from.gradient_norm() <= settings.gradient_tolerance {

@@ -77,6 +77,20 @@ pub trait Objective {
         false
     }
 
+    /// The number of steps for which the loss holds what it [chooses](Self::choose); none, the default, when it chooses nothing.
+    fn refresh(&self) -> Option<usize> {
+        None
+    }
+
+    /// Chooses at `x` what the loss holds from then on, such as the actions of a policy. That makes it another function of the parameters,
+    /// whose best point is looked for anew. Asked with the same `x` again when a training is resumed or another restart goes on.
+    ///
+    /// # Errors
+    /// Ends the run.
+    fn choose(&mut self, _x: &[f64]) -> Result<()> {
+        Ok(())
+    }
+
     /// What evaluations change besides the parameters, to be saved with them; nothing by default.
     fn state(&self) -> Vec<f64> {
         Vec::new()

@@ -38,8 +38,11 @@ pub(crate) enum Refusal {
     OutOfTime,
 }
 
+/// What the objective answers.
+pub(crate) type Answer<T> = Result<T, Refusal>;
+
 /// Evaluates the objective at a point.
-pub(crate) type Probe<'a> = dyn FnMut(&[f64]) -> Result<Evaluation, Refusal> + 'a;
+pub(crate) type Probe<'a> = dyn FnMut(&[f64]) -> Answer<Evaluation> + 'a;
 
 /// The outcome of one step of an optimiser. Where it is an error, the optimiser's state is unchanged.
 pub(crate) type Stepped = Result<Move, Termination>;

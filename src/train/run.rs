@@ -6,7 +6,7 @@ use serde::{Deserialize, Serialize};
 
 use super::adam::AdamState;
 use super::lbfgs::LbfgsState;
-use super::point::{Move, Point, Refusal};
+use super::point::{Answer, Move, Point, Refusal};
 use super::stop::Monitor;
 use super::{Evaluation, Objective, Optimizer, RestartReport, Step, Termination, TrainConfig, exact};
 use crate::params::all_finite;
@@ -32,6 +32,15 @@ pub(crate) struct Best {
     pub(crate) loss: f64,
 }
 
+/// What the objective chose, as what it was chosen from.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+struct Choice {
+    /// The step after which.
+    since: usize,
+    #[serde(with = "exact::vector")]
+    x: Vec<f64>,
+}
+
 /// The state of a run.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub(crate) struct Run {
@@ -41,6 +50,8 @@ pub(crate) struct Run {
     pub(crate) point: Point,
     memory: Memory,
     monitor: Monitor,
+    #[serde(default)]
+    choice: Option<Choice>,
     pub(crate) best: Option<Best>,
     pub(crate) ended: Option<Termination>,
 }
@@ -79,6 +90,7 @@ impl Run {
             point: Point { x, loss: f64::NAN, gradient: Vec::new() },
             memory,
             monitor: Monitor::new(window),
+            choice: None,
             best: None,
             ended: None,
         }
@@ -111,33 +123,55 @@ impl Run {
         }
     }
 
+    /// The step to come: 0 is the evaluation of the initial point.
+    fn next(&self, objective: &dyn Objective, setting: &Setting) -> Step {
+        let iteration = self.iteration + usize::from(self.best.is_some());
+        let epoch = iteration as f64 / objective.steps_per_epoch().max(1) as f64;
+        Step { iteration, epoch, seed: setting.config.seed }
+    }
+
+    /// Has the objective choose where that is due, upon which the present point has another value.
+    fn refresh(&mut self, objective: &mut dyn Objective, setting: &Setting) -> Answer<()> {
+        let Some(steps) = objective.refresh() else { return Ok(()) };
+        let valid = self.choice.take_if(|choice| self.iteration < choice.since + steps.max(1));
+        let again = valid.is_none() && self.best.is_some();
+        if again && setting.out_of_time() {
+            return Err(Refusal::OutOfTime);
+        }
+        let choice = valid.unwrap_or_else(|| Choice { since: self.iteration, x: self.point.x.clone() });
+        objective.choose(&choice.x).map_err(Refusal::Outside)?;
+        if again {
+            let step = self.next(objective, setting);
+            let Evaluation { loss, gradient } =
+                probed(objective, setting, step, (&mut self.evaluations, &mut self.best), &choice.x)?;
+            // Losses before were those of another function.
+            self.best = Some(Best { x: choice.x.clone(), loss });
+            self.point = Point { x: choice.x.clone(), loss, gradient };
+            if let Memory::Lbfgs(memory) = &mut self.memory {
+                memory.refresh();
+            }
+        }
+        self.choice = Some(choice);
+        Ok(())
+    }
+
     /// Evaluates the initial point, or makes a step.
     pub(crate) fn advance(&mut self, objective: &mut dyn Objective, setting: &Setting) -> Advance {
         let rule = setting.config.early_stopping.as_ref();
-        let Self { iteration, evaluations, point, memory, monitor, best, ended } = self;
-        let started = best.is_some();
-        let stochastic = objective.stochastic();
-        let step = Step {
-            iteration: *iteration + usize::from(started),
-            epoch: (*iteration + usize::from(started)) as f64 / objective.steps_per_epoch().max(1) as f64,
-            seed: setting.config.seed,
-        };
-        let mut probe = |x: &[f64]| {
-            if setting.deadline.is_some_and(|deadline| Instant::now() >= deadline) {
-                return Err(Refusal::OutOfTime);
-            }
-            *evaluations += 1;
-            let found = evaluated(objective, x, step, setting.config.loss_scale).map_err(Refusal::Outside)?;
-            if !stochastic && best.as_ref().is_none_or(|best| found.loss < best.loss) {
-                *best = Some(Best { x: x.to_vec(), loss: found.loss });
-            }
-            Ok(found)
-        };
+        let started = self.best.is_some();
+        if started && let Some(reason) = self.monitor.verdict(rule) {
+            self.ended = Some(reason);
+            return Advance::Ended;
+        }
+        match self.refresh(objective, setting) {
+            Ok(()) => {}
+            Err(Refusal::OutOfTime) => return Advance::OutOfTime,
+            Err(Refusal::Outside(error)) => return self.failed(error),
+        }
+        let step = self.next(objective, setting);
+        let Self { evaluations, point, memory, best, .. } = self;
+        let mut probe = |x: &[f64]| probed(objective, setting, step, (&mut *evaluations, &mut *best), x);
         let stepped = if started {
-            if let Some(reason) = monitor.verdict(rule) {
-                *ended = Some(reason);
-                return Advance::Ended;
-            }
             match (memory, &setting.config.optimizer) {
                 (Memory::Adam(memory), Optimizer::Adam(adam)) => {
                     memory.step(adam, &setting.rates, setting.config.steps, point, &mut probe)
@@ -152,29 +186,61 @@ impl Run {
                     Ok(Move { to: Point { x: point.x.clone(), loss, gradient }, rate: 0.0 })
                 }
                 Err(Refusal::OutOfTime) => Err(Termination::MaxTime),
-                Err(Refusal::Outside(error)) => {
-                    *ended = Some(Termination::Failed(error.to_string()));
-                    return Advance::Failed(error);
-                }
+                Err(Refusal::Outside(error)) => return self.failed(error),
             }
         };
         match stepped {
             Ok(Move { to, rate }) => {
-                *iteration = step.iteration;
-                let (smoothed, lowest) = monitor.observe(to.loss, rule);
-                if stochastic && lowest {
-                    *best = Some(Best { x: to.x.clone(), loss: smoothed });
+                self.iteration = step.iteration;
+                let (smoothed, lowest) = self.monitor.observe(to.loss, rule);
+                if objective.stochastic() && lowest {
+                    self.best = Some(Best { x: to.x.clone(), loss: smoothed });
                 }
-                *point = to;
+                self.point = to;
                 Advance::Moved { smoothed, rate }
             }
             Err(Termination::MaxTime) => Advance::OutOfTime,
+            // The end for what was chosen may not be that for what would be chosen here.
+            Err(_) if self.choice.take_if(|choice| choice.since < self.iteration).is_some() => {
+                self.advance(objective, setting)
+            }
             Err(reason) => {
-                *ended = Some(reason);
+                self.ended = Some(reason);
                 Advance::Ended
             }
         }
     }
+
+    /// Ends the run for an error.
+    fn failed(&mut self, error: Error) -> Advance {
+        self.ended = Some(Termination::Failed(error.to_string()));
+        if self.best.is_some() { Advance::Ended } else { Advance::Failed(error) }
+    }
+}
+
+impl Setting<'_> {
+    fn out_of_time(&self) -> bool {
+        self.deadline.is_some_and(|deadline| Instant::now() >= deadline)
+    }
+}
+
+/// What optimisers learn of the objective at `x`; evaluations are counted, and the lowest point is kept unless the objective is noisy.
+fn probed(
+    objective: &mut dyn Objective,
+    setting: &Setting,
+    step: Step,
+    (evaluations, best): (&mut usize, &mut Option<Best>),
+    x: &[f64],
+) -> Answer<Evaluation> {
+    if setting.out_of_time() {
+        return Err(Refusal::OutOfTime);
+    }
+    *evaluations += 1;
+    let found = evaluated(objective, x, step, setting.config.loss_scale).map_err(Refusal::Outside)?;
+    if !objective.stochastic() && best.as_ref().is_none_or(|best| found.loss < best.loss) {
+        *best = Some(Best { x: x.to_vec(), loss: found.loss });
+    }
+    Ok(found)
 }
 
 /// The objective at `x` divided by `scale`; an error if anything is not finite.

@@ -10,7 +10,7 @@ use crate::{Error, Result};
 /// The result of a training.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Outcome {
-    /// The best point seen, whatever ended the training.
+    /// The best point seen since the objective last [chose](Objective::choose) something, whatever ended the training.
     pub x: Vec<f64>,
     /// Its loss divided by the loss scale; for a stochastic objective the smoothed loss there.
     pub loss: f64,

@@ -20,6 +20,7 @@ use cagey::solvers::policies::{
     Eigenvector, Lanczos, LanczosSeed, Learned, Mixed, Order, Pivots, Policy, Preconditioned, PseudoInput, Random,
     Residual, UnitVector,
 };
+use cagey::train::{Lbfgs, Optimizer, TrainConfig};
 use proptest::prelude::*;
 
 use crate::common::{assert_close, check_posterior, columns, flat, golden, kernel, kernel_gradient, rows};
@@ -149,7 +150,7 @@ fn computation_aware_bounds_and_limits() {
     let truth = exact_posterior.predict(&points).unwrap();
     let noise = exact.likelihood.noise.internal()[0];
     for i in [1, 5, 7, 24] {
-        let mut gp = Cagp::new(exact.kernel.clone(), Actions::blocks(24, i, 3).unwrap());
+        let mut gp = Cagp::new(exact.kernel.clone(), Actions::random(24, i, 3).unwrap());
         let elbo = scalar(gp.objective(&scope, &batch).unwrap()).unwrap();
         gp.objective = CagpObjective::Projected;
         let projected = scalar(gp.objective(&scope, &batch).unwrap()).unwrap();
@@ -166,9 +167,9 @@ fn computation_aware_bounds_and_limits() {
             assert_close("variance", &predicted.variance, &truth.variance, 1e-8);
         }
     }
-    assert!(Actions::blocks(24, 25, 0).is_err());
-    assert!(Actions::blocks(24, 0, 0).is_err());
-    let wrong = Cagp::new(exact.kernel.clone(), Actions::blocks(10, 2, 0).unwrap());
+    assert!(Actions::random(24, 25, 0).is_err());
+    assert!(Actions::random(24, 0, 0).is_err());
+    let wrong = Cagp::new(exact.kernel.clone(), Actions::random(10, 2, 0).unwrap());
     assert!(wrong.objective(&scope, &batch).is_err());
 }
 
@@ -282,11 +283,40 @@ fn gradients_of_the_iterative_form_match_finite_differences() {
 }
 
 #[test]
+fn training_holds_actions_between_choices() {
+    let n = 40;
+    let observations = data(n, 2);
+    let batch = observations.batch(&Scope::new(F64).unwrap());
+    let train = |refresh, steps| {
+        let mut gp = IterativeCagp { refresh, ..iterative(Box::new(Residual), 6) };
+        let config = TrainConfig::new(Optimizer::Lbfgs(Lbfgs::default()), steps);
+        let outcome = fit::fit(&mut gp, F64, &observations, &config, &mut []).unwrap();
+        (gp, outcome)
+    };
+    // As the batch form with these actions, as long as they are held.
+    let (held, outcome) = train(100, 8);
+    let start = iterative(Box::new(Residual), 6);
+    let s = to_f64(start.actions(&Scope::new(F64).unwrap(), &batch).unwrap()).unwrap();
+    let mut fixed = batch_form(&start, &s, 6);
+    fixed.actions.values.fixed = true;
+    let config = TrainConfig::new(Optimizer::Lbfgs(Lbfgs::default()), 8);
+    let want = fit::fit(&mut fixed, F64, &observations, &config, &mut []).unwrap();
+    assert_close("loss", &[outcome.loss], &[want.loss], 1e-8);
+    assert_close("parameters", &held.free_raw(), &fixed.free_raw(), 1e-5);
+    // Chosen again, they end where the gradient at actions of that very point is zero.
+    for refresh in [1, 5] {
+        let (gp, outcome) = train(refresh, 400);
+        let gradient = fit::evaluate(&gp, F64, &batch).unwrap().gradient;
+        assert!(gradient.iter().all(|g| g.abs() < 1e-2), "{refresh}: {gradient:?} {}", outcome.termination);
+    }
+}
+
+#[test]
 fn learned_action_gradients_match_finite_differences() {
     let n = 17;
     let observations = data(n, 2);
     let batch = observations.batch(&Scope::new(F64).unwrap());
-    for actions in [Actions::blocks(n, 4, 1).unwrap(), Actions::dense(&numbers(n * 3, 2), 3)] {
+    for actions in [Actions::random(n, 4, 1).unwrap(), Actions::dense(&numbers(n * 3, 2), 3)] {
         for objective in [CagpObjective::Elbo, CagpObjective::Projected] {
             let gp = Cagp { objective, ..Cagp::new(matern(), actions.clone()) };
             let numeric = differences(&gp.free_raw(), |raw| {
@@ -330,7 +360,7 @@ fn variance_is_the_worst_squared_error() {
     let scope = Scope::new(F64).unwrap();
     let unknown = [0.4, -0.7];
     for i in [1, 4, 15] {
-        let mut gp = Cagp::new(matern(), Actions::blocks(n, i, 8).unwrap());
+        let mut gp = Cagp::new(matern(), Actions::random(n, i, 8).unwrap());
         gp.likelihood.noise.set(&[noise_variance]);
         let mean_for = |y: Vec<f64>| {
             let observations = Observations::new(observations.x.clone(), 2, y, None).unwrap();
@@ -396,8 +426,8 @@ fn more_actions_without_starting_over() {
     agree("dense", &grown, &whole);
     assert_close("weights", &grown.weights(), &whole.weights(), 1e-7);
     // Coarse blocks, then finer ones: together the span of the finer ones and the coarse.
-    let coarse = Actions::blocks(n, 3, 1).unwrap();
-    let fine = Actions::blocks(n, 5, 2).unwrap();
+    let coarse = Actions::random(n, 3, 1).unwrap();
+    let fine = Actions::random(n, 5, 2).unwrap();
     let filled = |actions: &Actions| {
         let (scope, i) = (Scope::new(F64).unwrap(), actions.len());
         let blocks = BlockSparse::new(scope.value(&actions.values), BlockSparse::even(n, i)).unwrap();
@@ -426,7 +456,7 @@ fn more_actions_without_starting_over() {
     assert_close("all", &all.mean, &exact.mean, 1e-7);
     assert_close("all", &all.variance, &exact.variance, 1e-7);
     assert!(whole.condition(&part(0, 1)).is_err(), "an action that is there already");
-    assert!(whole.condition(&Actions::blocks(n + 1, 2, 0).unwrap()).is_err(), "actions for other rows");
+    assert!(whole.condition(&Actions::random(n + 1, 2, 0).unwrap()).is_err(), "actions for other rows");
 }
 
 #[test]
@@ -461,7 +491,7 @@ fn uncertainty_is_mathematical_and_computational() {
     }
     assert!(last < 1e-8, "nothing is left to compute at i = n");
     let many = data(EXACT_ROWS + 1, 1);
-    let gp = Cagp::new(Kernel::parse("rbf", 1).unwrap(), Actions::blocks(EXACT_ROWS + 1, 2, 0).unwrap());
+    let gp = Cagp::new(Kernel::parse("rbf", 1).unwrap(), Actions::random(EXACT_ROWS + 1, 2, 0).unwrap());
     let parts = gp.posterior(F32, many).unwrap().uncertainty(&[0.5]).unwrap();
     assert!(parts.mathematical.is_none() && parts.computational.is_none() && parts.total.len() == 1);
 }
@@ -496,7 +526,13 @@ fn all_actions_are_the_exact_gp() {
 }
 
 #[test]
-fn initial_actions_from_targets() {
+fn initial_actions() {
+    let averages = Actions::averages(5, 2).unwrap();
+    let (three, two) = (3f64.sqrt().recip(), 2f64.sqrt().recip());
+    let sizes: Vec<usize> = BlockSparse::even(5, 2).windows(2).map(|w| w[1] - w[0]).collect();
+    let want: Vec<f64> = sizes.iter().flat_map(|&size| vec![if size == 3 { three } else { two }; size]).collect();
+    assert_close("averages", &averages.values.internal(), &want, 1e-15);
+    assert!(Actions::averages(2, 3).is_err() && Actions::averages(2, 0).is_err());
     let y = [3.0, 4.0, 0.0, 0.0, -2.0];
     let actions = Actions::from_targets(&y, 2).unwrap();
     assert_close("values", &actions.values.internal(), &[0.6, 0.8, 0.0, 0.0, -1.0], 1e-15);
@@ -576,7 +612,7 @@ proptest! {
         let batch = observations.batch(&scope);
         let i = 1 + (share * (n - 1) as f64) as usize;
         let actions = match which {
-            0 => Actions::blocks(n, i, seed).unwrap(),
+            0 => Actions::random(n, i, seed).unwrap(),
             1 => Actions::dense(&numbers(n * i, seed), i),
             _ => Actions::from_targets(&observations.y, i).unwrap(),
         };
@@ -618,7 +654,7 @@ fn the_bound_is_one_where_targets_are_nearly_free_of_noise() {
     let scope = Scope::new(F64).unwrap();
     let batch = observations.batch(&scope);
     for text in ["100 * matern52(30)", "100 * rbf(10)", "10 * matern32(100)", "1e4 * rbf(30)"] {
-        let mut blocks = Cagp::new(Kernel::parse(text, 2).unwrap(), Actions::blocks(n, i, 3).unwrap());
+        let mut blocks = Cagp::new(Kernel::parse(text, 2).unwrap(), Actions::random(n, i, 3).unwrap());
         blocks.likelihood.noise.set(&[2e-6]);
         let exact = ExactGp { likelihood: blocks.likelihood.clone(), ..ExactGp::new(blocks.kernel.clone()) };
         let mut s = vec![0.0; n * i];
@@ -667,7 +703,7 @@ fn the_bound_of_a_users_form_is_that_of_a_built_in_one() {
     observations.y = observations.x.chunks_exact(2).map(|x| (0.5 * x[0]).sin() + 0.2 * x[1]).collect();
     let batch = observations.batch(&Scope::new(F64).unwrap());
     let model = |kernel| {
-        let mut gp = Cagp::new(kernel, Actions::blocks(n, i, 3).unwrap());
+        let mut gp = Cagp::new(kernel, Actions::random(n, i, 3).unwrap());
         gp.likelihood.noise.set(&[2e-6]);
         gp
     };
@@ -686,7 +722,7 @@ fn single_precision_keeps_the_bound_where_rows_are_alike() {
     let (n, i) = (600, 64);
     let observations = data(n, 2);
     for objective in [CagpObjective::Elbo, CagpObjective::Projected] {
-        let mut gp = Cagp::new(Kernel::parse("2 * matern32(20)", 2).unwrap(), Actions::blocks(n, i, 3).unwrap());
+        let mut gp = Cagp::new(Kernel::parse("2 * matern32(20)", 2).unwrap(), Actions::random(n, i, 3).unwrap());
         gp.likelihood.noise.set(&[0.13]);
         gp.objective = objective;
         let evaluate = |compute| {

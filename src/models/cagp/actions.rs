@@ -32,11 +32,22 @@ pub struct Actions {
 }
 
 impl Actions {
-    /// `i` block-sparse actions for `n` rows whose sizes differ by at most one, N(0, 1/size) from a seed.
+    /// `i` block-sparse actions for `n` rows whose sizes differ by at most one, each the average of its block: where rows of a block are near
+    /// each other, about what a smooth function leaves of them, and the start from which training comes farthest in few steps.
     ///
     /// # Errors
     /// [`Error::Usage`] unless 1 ≤ i ≤ n.
-    pub fn blocks(n: usize, i: usize, seed: u64) -> Result<Self> {
+    pub fn averages(n: usize, i: usize) -> Result<Self> {
+        let offsets = even(n, i)?;
+        let values: Vec<f64> = offsets.windows(2).flat_map(|w| alike(w[1] - w[0])).collect();
+        Ok(Self::from_blocks(&values, offsets))
+    }
+
+    /// The same blocks with numbers from N(0, 1/size), by a seed: the start of Wenger et al. (2024).
+    ///
+    /// # Errors
+    /// [`Error::Usage`] unless 1 ≤ i ≤ n.
+    pub fn random(n: usize, i: usize, seed: u64) -> Result<Self> {
         let offsets = even(n, i)?;
         let mut rng = Xoshiro256PlusPlus::seed_from_u64(seed);
         let values: Vec<f64> = offsets
@@ -47,7 +58,7 @@ impl Actions {
         Ok(Self::from_blocks(&values, offsets))
     }
 
-    /// `i` block-sparse actions, each its block's targets over their norm, or all alike where these are zero.
+    /// `i` block-sparse actions, each its block's targets over their norm, or its average where these are zero.
     ///
     /// The projected data are then the norms of the blocks' targets: what a first step of conjugate gradients within each
     /// block would project on.
@@ -60,8 +71,11 @@ impl Actions {
         for w in offsets.windows(2) {
             let block = &y[w[0]..w[1]];
             let norm = block.iter().map(|v| v * v).sum::<f64>().sqrt();
-            let alike = 1.0 / (block.len() as f64).sqrt();
-            values.extend(block.iter().map(|v| if norm > 0.0 { v / norm } else { alike }));
+            if norm > 0.0 {
+                values.extend(block.iter().map(|v| v / norm));
+            } else {
+                values.extend(alike(block.len()));
+            }
         }
         Ok(Self::from_blocks(&values, offsets))
     }
@@ -126,6 +140,11 @@ impl Actions {
             Some(a) => Err(Error::NotFinite(format!("action {a}, whose length is {}, divided by it,", values[a]))),
         }
     }
+}
+
+/// `size` equal numbers, together of unit length.
+fn alike(size: usize) -> impl Iterator<Item = f64> {
+    std::iter::repeat_n(1.0 / (size as f64).sqrt(), size)
 }
 
 fn even(n: usize, i: usize) -> Result<Vec<usize>> {

@@ -21,7 +21,7 @@ use crate::solvers::policies::{Pivots, Policy, Residual, UnitVector};
 #[serde(rename_all = "kebab-case")]
 pub enum Differentiation {
     /// The loss at the actions found, held fixed: one wide product and its adjoint, whatever the solve took. The loss is a
-    /// bound for any actions, so this is the gradient of a bound.
+    /// bound for any actions, so this is the gradient of a bound, and training keeps to it for [some steps](IterativeCagp::refresh).
     Detached,
     /// The solve itself, every step: the gradient of what is computed, also in a policy's parameters. Memory grows with n
     /// times the actions several times over.
@@ -45,6 +45,8 @@ pub struct IterativeCagp {
     pub objective: CagpObjective,
     /// What gradients go through.
     pub differentiation: Differentiation,
+    /// Steps of an optimiser, at least 1, from one choice of detached actions to the next.
+    pub refresh: usize,
 }
 
 impl IterativeCagp {
@@ -58,6 +60,7 @@ impl IterativeCagp {
             options,
             objective: CagpObjective::Elbo,
             differentiation: Differentiation::Detached,
+            refresh: 1,
         }
     }
 
@@ -100,6 +103,13 @@ impl IterativeCagp {
         actions.into_dense()
     }
 
+    /// The objective from actions and their products with K `[n, i]`.
+    fn loss(&self, scope: &Scope, batch: &Batch, products: (Tensor<2>, Tensor<2>)) -> Result<Tensor<1>> {
+        let residual = batch.y.clone() - self.mean.at(scope, &batch.x);
+        let projection = Projection::dense(&self.kernel, scope, &batch.x, products, &residual)?;
+        projection.loss(self.objective, scope.value(&self.likelihood.noise), batch.y.dims()[0])
+    }
+
     /// Conditions the prior on observations as far as the solve goes; also says how far that was.
     ///
     /// # Errors
@@ -123,23 +133,29 @@ impl IterativeCagp {
 
 impl Model for IterativeCagp {
     fn objective(&self, scope: &Scope, batch: &Batch) -> Result<Tensor<1>> {
-        let noise = scope.value(&self.likelihood.noise);
-        let (s, ks) = match self.differentiation {
-            Differentiation::Detached => {
-                let s = self.actions(scope, batch)?;
-                let ks = products_with(&self.kernel, scope, &batch.x, &s)?;
-                (s, ks)
-            }
+        match self.differentiation {
+            Differentiation::Detached => self.objective_for(scope, batch, &self.actions(scope, batch)?),
             Differentiation::Unrolled => {
                 let Solve { actions, products, .. } = self.solve(scope, batch, None)?;
                 let s = actions.into_dense()?;
-                let ks = products.into_dense()? - s.clone() * noise.clone().unsqueeze::<2>();
-                (s, ks)
+                let noise = scope.value(&self.likelihood.noise).unsqueeze::<2>();
+                let ks = products.into_dense()? - s.clone() * noise;
+                self.loss(scope, batch, (s, ks))
             }
-        };
-        let residual = batch.y.clone() - self.mean.at(scope, &batch.x);
-        let projection = Projection::dense(&self.kernel, scope, &batch.x, (s, ks), &residual)?;
-        projection.loss(self.objective, noise, batch.y.dims()[0])
+        }
+    }
+
+    fn refresh(&self) -> Option<usize> {
+        (self.differentiation == Differentiation::Detached).then_some(self.refresh)
+    }
+
+    fn choose(&self, scope: &Scope, batch: &Batch) -> Result<Option<Tensor<2>>> {
+        self.actions(scope, batch).map(Some)
+    }
+
+    fn objective_for(&self, scope: &Scope, batch: &Batch, chosen: &Tensor<2>) -> Result<Tensor<1>> {
+        let ks = products_with(&self.kernel, scope, &batch.x, chosen)?;
+        self.loss(scope, batch, (chosen.clone(), ks))
     }
 }
 
