@@ -59,7 +59,7 @@ fn main() -> Result<()> {
     let mut cg = IterativeCagp::cg(kernel()?, options.actions);
     train(&mut cg, &data, &config)?;
     let ordered = data.permuted(&RowOrder::Tree.of(&data, options.actions)?)?;
-    let mut learned = Cagp::new(kernel()?, Actions::random(ordered.n(), options.actions, options.seed)?);
+    let mut learned = Cagp::new(kernel()?, Actions::averages(ordered.n(), options.actions)?);
     train(&mut learned, &ordered, &config)?;
 
     let grid: Vec<f64> = (0..=600).map(|i| f64::from(i) / 60.0).collect();

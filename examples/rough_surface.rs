@@ -56,7 +56,7 @@ fn main() -> Result<()> {
     let train = Observations::new(x[2 * TEST..].to_vec(), 2, y[TEST..].to_vec(), None)?;
     let train = train.permuted(&RowOrder::Tree.of(&train, options.actions)?)?;
     let kernel = Kernel::parse("matern32([0.1, 0.1])", 2)?;
-    let mut model = Cagp::new(kernel, Actions::random(train.n(), options.actions, options.seed)?);
+    let mut model = Cagp::new(kernel, Actions::averages(train.n(), options.actions)?);
 
     let start = Instant::now();
     fit::evaluate(&model, COMPUTE, &train.batch(&Scope::new(COMPUTE)?))?;

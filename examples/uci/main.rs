@@ -61,7 +61,7 @@ struct Options {
     #[arg(long)]
     data_order: bool,
     /// What learned actions start from
-    #[arg(long, value_enum, default_value = "random")]
+    #[arg(long, value_enum, default_value = "averages")]
     start: Start,
     /// Optimiser steps from one choice of CaGP-CG's actions to the next
     #[arg(long, default_value_t = 10)]

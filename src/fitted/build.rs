@@ -136,7 +136,7 @@ impl Regressor {
         Ok(match *choice {
             ModelChoice::Exact { objective } => Self::Exact(ExactGp { mean, objective, ..ExactGp::new(kernel) }),
             ModelChoice::Cagp { actions, policy: ActionPolicy::Learned, objective, .. } => {
-                let actions = Actions::random(n, actions, seed)?;
+                let actions = Actions::averages(n, actions)?;
                 Self::Cagp(Cagp { mean, objective, ..Cagp::new(kernel, actions) })
             }
             ModelChoice::Cagp { actions, policy, objective, refresh, .. } => {
