@@ -118,7 +118,7 @@ impl Matvec {
         let Kept { p, t, .. } = *kept;
         let (n, m) = (kept.x1.len() / p, kept.v.len() / t);
         let grad = into_vec::<T>(grad)?;
-        let (mut x1, mut x2, mut v);
+        let (mut x1, mut x2, mut v, along);
         let mut coefficients = vec![0.0; kept.coefficients.len()];
         if in_x1 || in_x2 || (in_coefficients && !self.program.is_scaled_profile()) {
             let pulled = T::vectorised(Pull {
@@ -130,8 +130,10 @@ impl Matvec {
                 v: &kept.v,
                 grad: &grad,
                 t,
+                in_v,
             });
             (x1, x2, v, coefficients) = (pulled.x1, pulled.x2, pulled.v, pulled.coefficients);
+            along = pulled.factor;
         } else {
             // V̄ = Kᵀ Ḡ.
             v = T::vectorised(Multiply {
@@ -145,10 +147,10 @@ impl Matvec {
                 unscaled: true,
             });
             (x1, x2) = (Vec::new(), Vec::new());
+            along = kept.v.iter().zip(&v).map(|(a, b)| a.f64() * b.f64()).sum();
         }
         let factor = self.program.factor(&kept.coefficients);
         coefficients.iter_mut().for_each(|c| *c *= factor.f64());
-        let along = kept.v.iter().zip(&v).map(|(a, b)| a.f64() * b.f64()).sum();
         self.program.pull_factor(along, &mut coefficients);
         [&mut x1, &mut x2, &mut v].into_iter().for_each(|g| scale(g, factor));
         let coefficients: Vec<T> = coefficients.into_iter().map(T::of).collect();

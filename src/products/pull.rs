@@ -29,6 +29,8 @@ pub struct Pull<'a, T> {
     pub grad: &'a [T],
     /// Right-hand sides.
     pub t: usize,
+    /// Whether the gradient in V is wanted.
+    pub in_v: bool,
 }
 
 /// Gradients.
@@ -37,10 +39,12 @@ pub struct Gradients<T> {
     pub x1: Vec<T>,
     /// In x2 `[m, p]`; empty where that is x1.
     pub x2: Vec<T>,
-    /// In V `[m, t]`.
+    /// In V `[m, t]`; empty where it is not wanted.
     pub v: Vec<T>,
     /// In the coefficients but the factor.
     pub coefficients: Vec<f64>,
+    /// In the factor.
+    pub factor: f64,
 }
 
 /// Matrices side by side `[n, Σ width]`.
@@ -60,45 +64,46 @@ impl<T: Number> Work<T> for Pull<'_, T> {
     fn run<L: Lanes<Element = T>>(self) -> Gradients<T> {
         let Self { p, t, .. } = self;
         let n = self.x1.len() / p;
+        let wanted = if self.in_v { t } else { 0 };
         let Some(x2) = self.x2 else {
             let sweep = Sweep::<L>::gram(self.program, self.coefficients, self.x1, p);
             let schedule = sweep.triangle();
             let all = Sides {
                 left: Groups::pack(&beside(self.grad, self.v, t), 2 * t),
                 right: Panels::<L>::pack(&beside(self.v, self.grad, t), 2 * t),
-                to_columns: 0..t,
-                to_rows: t..2 * t,
+                to_columns: 0..wanted,
+                to_rows: t..t + wanted,
             };
-            let (rows, columns, coefficients) = all.sweep(&sweep, &schedule);
-            let mut both = vec![T::of(0.0); n * (p + t)];
+            let Swept { rows, columns, coefficients, factor } = all.sweep(&sweep, &schedule);
+            let mut both = vec![T::of(0.0); n * (p + wanted)];
             rows.add_into(&mut both);
             columns.add_into(&mut both);
-            let (x1, v) = apart(&both, p + t, p);
-            return Gradients { x1, x2: Vec::new(), v, coefficients };
+            let (x1, v) = apart(&both, p + wanted, p);
+            return Gradients { x1, x2: Vec::new(), v, coefficients, factor };
         };
         let m = x2.len() / p;
         // The longer side as lanes; V's gradient belongs to the side of x2.
         let (sweep, sides) = if n >= m {
             let (left, right) = (Groups::pack(self.v, t), Panels::<L>::pack(self.grad, t));
-            let sides = Sides { left, right, to_columns: 0..0, to_rows: 0..t };
+            let sides = Sides { left, right, to_columns: 0..0, to_rows: 0..wanted };
             (Sweep::<L>::cross(self.program, self.coefficients, x2, self.x1, p), sides)
         } else {
             let (left, right) = (Groups::pack(self.grad, t), Panels::<L>::pack(self.v, t));
-            let sides = Sides { left, right, to_columns: 0..t, to_rows: 0..0 };
+            let sides = Sides { left, right, to_columns: 0..wanted, to_rows: 0..0 };
             (Sweep::<L>::cross(self.program, self.coefficients, self.x1, x2, p), sides)
         };
         let schedule = Schedule::latin(sweep.rows.len(), sweep.columns.len());
-        let (rows, columns, coefficients) = sides.sweep(&sweep, &schedule);
+        let Swept { rows, columns, coefficients, factor } = sides.sweep(&sweep, &schedule);
         let mut below = vec![T::of(0.0); n.min(m) * (p + sides.to_rows.len())];
         let mut above = vec![T::of(0.0); n.max(m) * (p + sides.to_columns.len())];
         rows.add_into(&mut below);
         columns.add_into(&mut above);
         if n >= m {
-            let (x2, v) = apart(&below, p + t, p);
-            Gradients { x1: above, x2, v, coefficients }
+            let (x2, v) = apart(&below, p + wanted, p);
+            Gradients { x1: above, x2, v, coefficients, factor }
         } else {
-            let (x2, v) = apart(&above, p + t, p);
-            Gradients { x1: below, x2, v, coefficients }
+            let (x2, v) = apart(&above, p + wanted, p);
+            Gradients { x1: below, x2, v, coefficients, factor }
         }
     }
 }
@@ -111,13 +116,21 @@ struct Sides<L: Lanes> {
     to_rows: Range<usize>,
 }
 
+/// Gradients in features and V side by side, by the side of the pairs.
+struct Swept<L: Lanes> {
+    rows: RowSums<L::Element>,
+    columns: ColumnSums<L>,
+    coefficients: Vec<f64>,
+    factor: f64,
+}
+
 impl<L: Lanes> Sides<L> {
-    fn sweep(&self, sweep: &Sweep<L>, schedule: &Schedule) -> (RowSums<L::Element>, ColumnSums<L>, Vec<f64>) {
+    fn sweep(&self, sweep: &Sweep<L>, schedule: &Schedule) -> Swept<L> {
         let p = sweep.rows.width;
         let (row_width, column_width) = (p + self.to_rows.len(), p + self.to_columns.len());
         let rows = RowSums::new(&schedule.rows, row_width);
         let columns = ColumnSums::<L>::new(&schedule.columns, column_width);
-        let slots = Slots::new(schedule, sweep.coefficients.len());
+        let slots = Slots::new(schedule, sweep.coefficients.len() + 1);
         schedule.run(|r, c| {
             L::enter(
                 #[inline(always)]
@@ -133,16 +146,20 @@ impl<L: Lanes> Sides<L> {
                         columns: vec![[L::zero(); PANEL]; column_width * panels.len()],
                         rows: rows.block(r),
                         coefficients: vec![0.0; sweep.coefficients.len()],
+                        factor: 0.0,
                     };
                     sweep.visit(groups, panels, &mut task);
                     for (total, part) in columns.block(c).iter_mut().flatten().zip(task.columns.iter().flatten()) {
                         *total = total.add(*part);
                     }
+                    task.coefficients.push(task.factor);
                     slots.put(r, c, task.coefficients);
                 },
             );
         });
-        (rows, columns, slots.total())
+        let mut coefficients = slots.total();
+        let factor = coefficients.pop().unwrap_or_default();
+        Swept { rows, columns, coefficients, factor }
     }
 }
 
@@ -156,6 +173,7 @@ struct Task<'a, L: Lanes> {
     columns: Vec<Wide<L>>,
     rows: MutexGuard<'a, Vec<Few<L::Element>>>,
     coefficients: Vec<f64>,
+    factor: f64,
 }
 
 impl<L: Lanes> Visitor<L> for Task<'_, L> {
@@ -177,6 +195,9 @@ impl<L: Lanes> Visitor<L> for Task<'_, L> {
         // A pair within the diagonal's tiles is met twice.
         let share = if self.sweep.symmetric && !at.mirrored { 0.5 } else { 1.0 };
         outer(L::Element::of(share), left, right, program.cotangent(&mut self.scratch));
+        if program.has_factor() {
+            self.factor += program.along(&self.scratch);
+        }
         let mut to = Pulled { columns, rows, coefficients: &mut self.coefficients };
         program.pull(&at.pairs, self.sweep.coefficients, &mut self.scratch, &mut to);
     }
