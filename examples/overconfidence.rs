@@ -36,7 +36,7 @@ struct Options {
     /// Actions of the computation-aware GPs, and inducing inputs of the variational one
     #[arg(long, default_value_t = 8)]
     actions: usize,
-    /// Seed of the data and of the first actions
+    /// Seed of the data and of the first inducing inputs
     #[arg(long, default_value_t = 0)]
     seed: u64,
 }

@@ -40,7 +40,7 @@ struct Options {
     /// Where the state is saved, and read again if it is there
     #[arg(long, default_value = "rough_surface.checkpoint")]
     checkpoint: PathBuf,
-    /// Seed of the data and of the first actions
+    /// Seed of the data
     #[arg(long, default_value_t = 0)]
     seed: u64,
 }

@@ -64,7 +64,7 @@ struct Options {
     #[arg(long, value_enum, default_value = "averages")]
     start: Start,
     /// Optimiser steps from one choice of CaGP-CG's actions to the next
-    #[arg(long, default_value_t = 10)]
+    #[arg(long, default_value_t = 1)]
     refresh: usize,
     /// Minimise the NLL of the projected data instead of the ELBO
     #[arg(long)]

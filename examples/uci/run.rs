@@ -56,10 +56,10 @@ impl Case<'_> {
 
     /// Everything that decides the numbers but the seed.
     fn name(&self) -> String {
-        let Options { actions, inducing, batch, refresh, .. } = self.options;
+        let Options { actions, inducing, batch, .. } = self.options;
         let size = match self.kind {
             Kind::CagpOpt => format!("cagp-opt-{actions}"),
-            Kind::CagpCg => format!("cagp-cg-{actions}-refresh-{refresh}"),
+            Kind::CagpCg => format!("cagp-cg-{actions}"),
             Kind::Sgpr => format!("sgpr-{inducing}"),
             Kind::Svgp => format!("svgp-{inducing}-batch-{batch}"),
         };
@@ -74,7 +74,10 @@ impl Case<'_> {
         if let Some(rows) = self.options.warm {
             name = format!("{name}-warm-{rows}");
         }
-        let Options { data_order, start, projected, f64, .. } = self.options;
+        let Options { data_order, start, projected, f64, refresh, .. } = self.options;
+        if self.kind == Kind::CagpCg && *refresh != 1 {
+            name = format!("{name}-refresh-{refresh}");
+        }
         let named = [
             ("data-order", data_order),
             ("from-targets", &(*start == Start::Targets)),

@@ -43,8 +43,7 @@ pub struct ModelOptions {
     /// How a computation-aware model chooses its actions [default: learned]
     #[arg(long, value_name = "NAME", value_enum)]
     policy: Option<PolicyName>,
-    /// Optimiser steps from one choice of actions by a policy to the next, each a solve; learned actions change in every step
-    /// [default: 10]
+    /// Optimiser steps from one choice of actions by a policy, a solve, to the next: more are cheaper and lead less far [default: 1]
     #[arg(long, value_name = "STEPS", value_parser = values::count(1..=values::MOST))]
     refresh: Option<usize>,
     /// What a computation-aware model minimises [default: elbo]
@@ -296,7 +295,7 @@ impl ModelOptions {
                     None | Some(OrderName::Tree) => RowOrder::Tree,
                     Some(OrderName::Data) => RowOrder::Data,
                 },
-                refresh: self.refresh.unwrap_or(10),
+                refresh: self.refresh.unwrap_or(1),
             },
             ModelName::Sgpr => ModelChoice::Sgpr { inducing },
             ModelName::Svgp => ModelChoice::Svgp {

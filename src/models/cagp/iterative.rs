@@ -45,7 +45,8 @@ pub struct IterativeCagp {
     pub objective: CagpObjective,
     /// What gradients go through.
     pub differentiation: Differentiation,
-    /// Steps of an optimiser, at least 1, from one choice of detached actions to the next.
+    /// Steps of an optimiser, at least 1, from one choice of detached actions to the next. Between them the bound is that of actions chosen
+    /// elsewhere: more steps save solves and take the hyperparameters where these actions, not those chosen there, do best.
     pub refresh: usize,
 }
 
