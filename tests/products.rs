@@ -162,6 +162,13 @@ fn check_kv(kernel: &Kernel, precision: Precision, [n, m, d, t]: [usize; 4], tol
         &format!("tiled {what}"),
         tolerance,
     );
+    // Without a gradient in V it is computed otherwise.
+    let dense = run(BUDGET, &|s, x| Ok(kernel.cross(s, &x[0], &x[1])?.matmul(x[2].clone().detach())));
+    run(BUDGET, &|s, x| products::kv(kernel, s, &x[0], &x[1], &x[2].clone().detach())).assert_near(
+        &dense,
+        &format!("V fixed, {what}"),
+        tolerance,
+    );
 }
 
 fn check_kv_gram(kernel: &Kernel, precision: Precision, [n, d, t]: [usize; 3], tolerance: f64) {
@@ -175,6 +182,12 @@ fn check_kv_gram(kernel: &Kernel, precision: Precision, [n, d, t]: [usize; 3], t
     run(tiles(n, n), &|s, x| tiled::kv_gram(kernel, s, &x[0], &x[1])).assert_near(
         &dense,
         &format!("tiled {what}"),
+        tolerance,
+    );
+    let dense = run(BUDGET, &|s, x| Ok(kernel.gram(s, &x[0])?.matmul(x[1].clone().detach())));
+    run(BUDGET, &|s, x| products::kv_gram(kernel, s, &x[0], &x[1].clone().detach())).assert_near(
+        &dense,
+        &format!("V fixed, {what}"),
         tolerance,
     );
 }
