@@ -162,11 +162,11 @@ impl Case<'_> {
         }
         let mut model = Regressor::new(&choice, parts, &rows, self.seed)?;
         if let Regressor::Cagp(model) = &mut model {
-            model.actions = match self.options.start {
-                Start::Averages => Actions::averages(rows.n(), *actions)?,
-                Start::Targets => Actions::from_targets(&rows.y, *actions)?,
-                Start::Random => Actions::random(rows.n(), *actions, self.seed)?,
-            };
+            match self.options.start {
+                Start::Averages => {}
+                Start::Targets => model.actions = Actions::from_targets(&rows.y, *actions)?,
+                Start::Random => model.actions = Actions::random(rows.n(), *actions, self.seed)?,
+            }
         }
         self.train(&mut model, &rows, &held_out, 1, |model, compute, config, watch| {
             fit::fit(model, compute, &rows, config, &mut [watch]).map(|outcome| outcome.termination)

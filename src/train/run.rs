@@ -105,7 +105,8 @@ impl Run {
         };
         let started = self.point.gradient.len() == dim && self.best.as_ref().is_some_and(|best| best.x.len() == dim);
         let fresh = self.point.gradient.is_empty() && self.best.is_none();
-        memory && self.point.x.len() == dim && (started || fresh)
+        let choice = self.choice.as_ref().is_none_or(|choice| choice.x.len() == dim);
+        memory && choice && self.point.x.len() == dim && (started || fresh)
     }
 
     /// Whether there is something to do before step `limit`.

@@ -147,7 +147,7 @@ impl Model for IterativeCagp {
     }
 
     fn refresh(&self) -> Option<usize> {
-        (self.differentiation == Differentiation::Detached).then_some(self.refresh)
+        (self.differentiation == Differentiation::Detached).then_some(self.refresh.max(1))
     }
 
     fn choose(&self, scope: &Scope, batch: &Batch) -> Result<Option<Tensor<2>>> {
