@@ -53,11 +53,7 @@ impl Likelihood for Bernoulli {
         if ones != 0 && ones != targets.y.len() {
             return Vec::new();
         }
-        vec![format!(
-            "all {} targets are class {}: there is nothing to tell apart; check the target column",
-            targets.y.len(),
-            usize::from(ones > 0)
-        )]
+        vec!["all targets are of one class: there is nothing to tell apart; check the target column".into()]
     }
 
     fn initialise(&mut self, targets: Targets) -> Vec<f64> {

@@ -4,11 +4,10 @@ use std::sync::Arc;
 
 use rand::Rng;
 use rand_distr::Distribution;
-use statrs::function::beta::checked_beta_reg;
 use statrs::function::gamma::{digamma, ln_gamma};
 
 use super::density::{Density, Support};
-use super::special::{logistic, logistic_slope, logit, trigamma};
+use super::special::{beta_cdf, logistic, logistic_slope, logit, trigamma};
 use super::targets::{Row, Targets};
 use super::{Likelihood, level};
 use crate::params::{Constraint, Parameter, Parameters, Unit, shown};
@@ -124,7 +123,7 @@ impl Density for Share {
             // All mass at one end, to 12 digits.
             return if a < b { 1.0 } else { 0.0 };
         }
-        checked_beta_reg(a, b, row.y.clamp(0.0, 1.0)).unwrap_or(f64::NAN)
+        beta_cdf([a, b], row.y, 1.0 - row.y)
     }
 
     fn sample(&self, f: &[f64], _extra: f64, rng: &mut dyn Rng) -> f64 {

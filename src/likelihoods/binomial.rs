@@ -4,12 +4,11 @@ use std::sync::Arc;
 
 use rand::Rng;
 use rand_distr::Distribution;
-use statrs::function::beta::checked_beta_reg;
 use statrs::function::gamma::ln_gamma;
 
 use super::Likelihood;
 use super::density::{Density, Support};
-use super::special::{logistic, logistic_slope, logit, softplus};
+use super::special::{beta_cdf, logistic, logistic_slope, logit, softplus};
 use super::targets::{Auxiliary, Row, Targets};
 use crate::params::{Parameter, Parameters};
 
@@ -101,7 +100,7 @@ impl Density for Successes {
         if y >= row.extra {
             return 1.0;
         }
-        checked_beta_reg(row.extra - y, y + 1.0, logistic(-f[0])).unwrap_or(f64::NAN)
+        beta_cdf([row.extra - y, y + 1.0], logistic(-f[0]), logistic(f[0]))
     }
 
     fn sample(&self, f: &[f64], extra: f64, rng: &mut dyn Rng) -> f64 {

@@ -4,11 +4,10 @@ use std::sync::Arc;
 
 use rand::Rng;
 use rand_distr::Distribution;
-use statrs::function::beta::checked_beta_reg;
 use statrs::function::gamma::digamma;
 
 use super::density::{Density, Marginal, Support};
-use super::special::{gamma_tail, ln_factorial, ln_rising, logistic, logistic_slope, softplus};
+use super::special::{beta_cdf, gamma_tail, ln_factorial, ln_rising, logistic, logistic_slope, softplus};
 use super::targets::{Auxiliary, Row, Targets};
 use super::{Likelihood, all_zero, count_problem, poisson, rate_level};
 use crate::params::{Constraint, Parameter, Parameters, Unit, shown};
@@ -133,10 +132,10 @@ impl Density for GammaPoisson {
             return 0.0;
         }
         let t = self.log_ratio(f[0], row.extra);
-        match checked_beta_reg(self.size, y + 1.0, logistic(-t)) {
-            Ok(below) => below,
-            Err(_) => gamma_tail(y + 1.0, self.mean(f, row.extra)),
+        if self.size.is_infinite() {
+            return gamma_tail(y + 1.0, self.mean(f, row.extra));
         }
+        beta_cdf([self.size, y + 1.0], logistic(-t), logistic(t))
     }
 
     fn sample(&self, f: &[f64], extra: f64, rng: &mut dyn Rng) -> f64 {

@@ -80,7 +80,10 @@ impl Prediction {
 
     /// `ln p(y)`; of a count or a class its log probability.
     pub fn log_density(&self, y: f64) -> f64 {
-        self.density.predictive_log_density(self.row(y), self.at())
+        match self.support() {
+            Support::Classes(classes) if !(0.0..classes as f64).contains(&y) => f64::NEG_INFINITY,
+            _ => self.density.predictive_log_density(self.row(y), self.at()),
+        }
     }
 
     /// `P(target ≤ y)`.
@@ -128,7 +131,9 @@ impl Prediction {
         let centre = from(self.mean()).clamp(-1e150, 1e150);
         let excess = |t: f64| self.cdf(to(t)) - p;
         let mut step = match self.support() {
-            Support::Real => self.variance().sqrt().clamp(1e-150, 1e150),
+            Support::Real if self.variance().is_finite() => self.variance().sqrt().clamp(1e-150, 1e150),
+            // The step doubles until it is far enough: without a variance it may begin with that of the function.
+            Support::Real => self.variance[0].sqrt().clamp(1e-12 * centre.abs().max(1e-12), 1e150),
             _ => 1.0,
         };
         let fine = 1e-9 * step;

@@ -4,11 +4,10 @@ use std::sync::Arc;
 
 use rand::Rng;
 use rand_distr::{Distribution, StandardNormal};
-use statrs::function::beta::checked_beta_reg;
 use statrs::function::gamma::digamma;
 
 use super::density::{Density, Marginal, Support};
-use super::special::{ln_rising, normal_cdf};
+use super::special::{beta_cdf, ln_rising, normal_cdf};
 use super::targets::{Row, Targets};
 use super::{Likelihood, level, spread};
 use crate::params::{Constraint, Parameter, Parameters, Unit, shown};
@@ -128,7 +127,8 @@ impl Density for Student {
         if self.df > 1e6 {
             return normal_cdf(t);
         }
-        let tail = 0.5 * checked_beta_reg(0.5 * self.df, 0.5, self.df / (self.df + t * t)).unwrap_or(0.0);
+        let total = self.df + t * t;
+        let tail = 0.5 * beta_cdf([0.5 * self.df, 0.5], self.df / total, t * t / total);
         if t > 0.0 { 1.0 - tail } else { tail }
     }
 

@@ -27,7 +27,9 @@ pub fn warnings(model: &impl Parameters, data: &Observations) -> Vec<String> {
             Constraint::Interval { lower, upper } => {
                 format!("its bounds {lower}..{upper}: widen them, or check the data")
             }
-            _ => "its floor: the data look noiseless; check them for repeated rows".into(),
+            _ if path.ends_with("noise") => "its floor: the data look noiseless; check them for repeated rows".into(),
+            _ => "its floor, the least that it may be: check the data and the likelihood, or bound it by `--bounds`"
+                .into(),
         };
         found.push(format!("{path} = {} ended at {bound}", shown(parameter)));
     }

@@ -3,8 +3,8 @@
 use cagey::likelihoods::quadrature::{adaptive, hermite};
 use cagey::likelihoods::text::parse;
 use cagey::likelihoods::{
-    Bernoulli, BernoulliLink, Gamma, Likelihood, Marginal, NegativeBinomial, Ordinal, Poisson, RateLink, Row, Slopes,
-    Softmax, StudentT, Targets,
+    Bernoulli, BernoulliLink, Beta, Gamma, Likelihood, Marginal, NegativeBinomial, Ordinal, Poisson, RateLink, Row,
+    Slopes, Softmax, StudentT, Targets,
 };
 
 fn row(y: f64) -> Row {
@@ -102,6 +102,64 @@ fn known_values() {
     let probit_tail = probit.log_density(row(1.0), &[-50.0]);
     // ln Φ(−50) = −1254.8313611394... (asymptotic series).
     assert!((probit_tail + 1_254.831_361_139_4).abs() < 1e-8, "{probit_tail}");
+}
+
+#[test]
+fn distribution_functions_of_large_counts_keep_their_digits() {
+    // scipy.stats: binom.cdf, nbinom.cdf, beta.cdf.
+    let binomial = parse("binomial", None).unwrap().density();
+    let share = (3.0f64 / 7.0).ln();
+    for (y, trials, f, want) in [
+        (5e5, 1e6, 0.0, 0.500_398_942_180_665_4),
+        (5_000_500.0, 1e7, 0.0, 0.624_205_179_969_282),
+        (300_005_000.0, 1e9, share, 0.634_979_628_838_757),
+    ] {
+        let got = binomial.cdf(Row { y, extra: trials }, &[f]);
+        assert!((got - want).abs() < 1e-7, "{y} of {trials}: {got}, want {want}");
+    }
+    for (dispersion, mean, y, want) in [
+        (1e-6, 1e6f64, 1e6, 0.500_282_094_756_512_3),
+        (1e-6, 1e6, 1_001_500.0, 0.855_648_117_724_227_7),
+        (1e-6, 3.0, 5.0, 0.916_081_755_509_149_3),
+    ] {
+        let got = NegativeBinomial::new(dispersion).density().cdf(row(y), &[mean.ln()]);
+        assert!((got - want).abs() < 1e-7, "{y} at {mean}: {got}, want {want}");
+    }
+    for (concentration, f, y, want) in
+        [(1e7, 0.0, 0.5001, 0.736_455_368_468_594_6), (1e5, -(3f64.ln()), 0.25, 0.500_485_577_844_581_6)]
+    {
+        let got = Beta::new(concentration).density().cdf(row(y), &[f]);
+        assert!((got - want).abs() < 1e-7, "{y}: {got}, want {want}");
+    }
+}
+
+#[test]
+fn quantiles_need_no_variance() {
+    // scipy.stats: t.ppf.
+    for (df, quantiles) in [
+        (1.0, [0.324_919_696_232_906_3, 12.706_204_736_174_69, 318_309.886_173_590_26]),
+        (1.5, [0.300_745_392_569_795_43, 6.016_663_104_427_929, 5_219.469_324_606_886]),
+        (2.0, [0.288_675_134_594_812_8, 4.302_652_729_749_462, 707.105_720_515_767_2]),
+    ] {
+        for (noise, variance) in [(1.0, 0.0), (1e-4, 0.0), (1e8, 1e-30)] {
+            let prediction = StudentT::new(noise, df).predict(&[0.5], &[variance], None).unwrap();
+            for (p, want) in [0.6, 0.975, 1.0 - 1e-6].into_iter().zip(quantiles) {
+                let got = (prediction.quantile(p) - 0.5) / noise.sqrt();
+                assert!((got / want - 1.0).abs() < 1e-4, "{df}, {noise}: quantile {p} {got}, want {want}");
+            }
+        }
+    }
+}
+
+#[test]
+fn classes_that_there_are_not_have_no_probability() {
+    for name in ["softmax", "ordinal"] {
+        let likelihood = parse(name, Some(3)).unwrap();
+        let count = likelihood.latents();
+        let prediction = likelihood.predict(&vec![0.1; count], &vec![0.2; count], None).unwrap();
+        assert_eq!(prediction.log_density(7.0), f64::NEG_INFINITY, "{name}");
+        assert!(prediction.log_density(2.0).is_finite(), "{name}");
+    }
 }
 
 #[test]
