@@ -541,6 +541,135 @@ fn what_an_objective_chooses_is_held_and_chosen_again() {
     assert!(failed.unwrap_err().to_string().contains("a choice"));
 }
 
+/// ½‖x − c‖², c beside x where it was last chosen, to one side and then to the other: no choice lowers the loss.
+struct Fleeing {
+    chosen: Vec<f64>,
+    c: Vec<f64>,
+    side: f64,
+}
+
+impl Objective for Fleeing {
+    fn dim(&self) -> usize {
+        2
+    }
+
+    fn evaluate(&mut self, x: &[f64], _: Step) -> Result<Evaluation> {
+        let gradient: Vec<f64> = x.iter().zip(&self.c).map(|(x, c)| x - c).collect();
+        Ok(Evaluation { loss: 0.5 * gradient.iter().map(|g| g * g).sum::<f64>(), gradient })
+    }
+
+    fn refresh(&self) -> Option<usize> {
+        Some(1)
+    }
+
+    fn choose(&mut self, x: &[f64]) -> Result<()> {
+        if self.chosen != x {
+            self.side = -self.side;
+            self.chosen = x.to_vec();
+            self.c = x.iter().map(|x| x + self.side).collect();
+        }
+        Ok(())
+    }
+}
+
+#[test]
+fn choices_that_lower_nothing_end_a_training() {
+    let mut objective = Fleeing { chosen: Vec::new(), c: Vec::new(), side: 1.0 };
+    let outcome = fit(&mut objective, &[0.0, 0.0], &lbfgs(1e-9, 500), &mut []).unwrap();
+    assert_eq!(outcome.termination, Termination::LossTolerance);
+    assert!(outcome.iterations < 20, "{}", outcome.iterations);
+}
+
+/// A bowl that every evaluation lifts by what is its state.
+struct Rising(f64);
+
+impl Objective for Rising {
+    fn dim(&self) -> usize {
+        2
+    }
+
+    fn evaluate(&mut self, x: &[f64], _: Step) -> Result<Evaluation> {
+        self.0 += 1.0;
+        let Evaluation { loss, gradient } = quadratic(&[1.0, 5.0], x);
+        Ok(Evaluation { loss: loss + self.0, gradient })
+    }
+
+    fn groups(&self) -> Vec<Group> {
+        vec![Group::new(0..2, 1.0).spread(0.0)]
+    }
+
+    fn state(&self) -> Vec<f64> {
+        vec![self.0]
+    }
+
+    fn restore(&mut self, state: &[f64]) -> Result<()> {
+        self.0 = state[0];
+        Ok(())
+    }
+}
+
+#[test]
+fn every_restart_has_its_own_state_of_the_objective() {
+    let x0 = [3.0, -2.0];
+    for restarts in [Restarts::new(3, 1.0), Restarts::new(3, 1.0).race(4)] {
+        let mut objective = Rising(0.0);
+        let config = adam(0.1, 9).restarts(restarts);
+        let outcome = fit(&mut objective, &x0, &config, &mut []).unwrap();
+        let steps = outcome.restarts.iter().map(|run| run.iterations).max().unwrap();
+        // All begin alike, so that the first is the best and ends as if it had been alone.
+        assert_eq!((outcome.best_restart, steps, objective.0), (0, 9, 10.0));
+        assert!(outcome.restarts.iter().all(|run| run.loss == outcome.restarts[0].loss || run.iterations == 4));
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("state");
+        for stop in [2, 7] {
+            let part = config.clone().checkpoint(CheckpointPlan::new(&path));
+            fit(&mut Rising(0.0), &x0, &part, &mut [&mut StopAt(stop)]).unwrap();
+            let resumed = fit(&mut Rising(0.0), &x0, &config.clone().resume(&path), &mut []).unwrap();
+            assert_eq!(numbers(&resumed), numbers(&outcome));
+        }
+    }
+}
+
+#[test]
+fn minibatches_are_not_searched_along_lines() {
+    struct Noisy;
+    impl Objective for Noisy {
+        fn dim(&self) -> usize {
+            2
+        }
+        fn evaluate(&mut self, x: &[f64], _: Step) -> Result<Evaluation> {
+            Ok(quadratic(&[1.0, 5.0], x))
+        }
+        fn stochastic(&self) -> bool {
+            true
+        }
+    }
+    let error = fit(&mut Noisy, &[0.0, 0.0], &lbfgs(1e-9, 5), &mut []).unwrap_err();
+    assert!(matches!(&error, Error::Usage(problem) if problem.contains("Adam")), "{error}");
+    fit(&mut Noisy, &[0.0, 0.0], &adam(0.1, 5), &mut []).unwrap();
+}
+
+#[test]
+fn a_state_that_cannot_be_saved_any_more_does_not_end_a_training() {
+    struct Removing(std::path::PathBuf);
+    impl Observer for Removing {
+        fn step(&mut self, report: &Report) -> ControlFlow<()> {
+            if report.iteration == 2 {
+                std::fs::remove_dir_all(&self.0).unwrap();
+            }
+            ControlFlow::Continue(())
+        }
+    }
+    let folder = tempfile::tempdir().unwrap();
+    let inner = folder.path().join("states");
+    std::fs::create_dir(&inner).unwrap();
+    let config = adam(0.1, 6).checkpoint(CheckpointPlan::every_steps(inner.join("state"), 1));
+    let mut objective = from_fn(2, |x, _| Ok(rosenbrock(x)));
+    let outcome = fit(&mut objective, &[-1.2, 1.0], &config, &mut [&mut Removing(inner)]).unwrap();
+    assert_eq!((outcome.iterations, outcome.termination), (6, Termination::Steps));
+    assert!(outcome.unsaved.unwrap().contains("states"));
+}
+
 #[test]
 fn more_steps_continue_a_finished_training() {
     let folder = tempfile::tempdir().unwrap();
@@ -586,8 +715,8 @@ fn a_checkpoint_that_does_not_fit_is_refused() {
     let flipped =
         format!("{}{}{}", &text[..digit], if &text[digit..=digit] == "1" { "2" } else { "1" }, &text[digit + 1..]);
     assert!(refusal(config.clone(), &damaged(&flipped)).contains("damaged"));
-    let newer = text.replacen("\"version\":1", "\"version\":2", 1);
-    assert!(refusal(config.clone(), &damaged(&newer)).contains("version 2"));
+    let newer = text.replacen("\"version\":2", "\"version\":3", 1);
+    assert!(refusal(config.clone(), &damaged(&newer)).contains("version 3"));
     for other in ["", "{}", "no JSON", "{\"format\":\"x\",\"version\":1,\"sha256\":\"\"}\n{}"] {
         assert!(refusal(config.clone(), &damaged(other)).contains("not a checkpoint"));
     }

@@ -10,11 +10,12 @@ use crate::error::{Error, Result};
 use crate::linalg::jitter::watch;
 use crate::params::Parameters;
 use crate::scope::Scope;
-use crate::train::{self, Evaluation, Objective, Observer, Outcome, Step, TrainConfig};
+use crate::train::{self, Evaluation, Group, Objective, Observer, Outcome, Step, TrainConfig};
 
 /// Trains a model on observations and leaves it at the best point found.
 ///
-/// Losses in the outcome are per datum: objective plus negative log priors, divided by the number of rows.
+/// Losses in the outcome are per datum: objective plus negative log priors, divided by the number of rows. Of a model that
+/// [chooses](Model::choose) something the loss at the end is that of what it chooses there.
 ///
 /// # Errors
 /// [`Device`](crate::Error::Device) when the device is not available, and what the objective reports when it fails at
@@ -30,9 +31,34 @@ pub fn fit<M: Model>(
     let batch = data.batch(&Scope::new(compute)?);
     let config = config.clone().loss_scale(data.n() as f64);
     let mut loss = Loss { model, compute, batch, jitter: None, chosen: None };
-    let outcome = train::fit(&mut loss, &start, &config, observers)?;
-    model.set_free_raw(&outcome.x)?;
+    let outcome = train::fit(&mut loss, &start, &config, observers);
+    let Loss { batch, chosen, .. } = loss;
+    let chosen = chosen.map(|(from, _)| from);
+    model.set_free_raw(outcome.as_ref().map_or(&start, |outcome| &outcome.x))?;
+    let outcome = outcome?;
+    // What it held at the end was chosen elsewhere; its posterior chooses there.
+    if chosen.is_some_and(|from| from != outcome.x)
+        && let Ok(found) = evaluate(model, compute, &batch)
+    {
+        return Ok(Outcome { loss: found.loss / outcome.loss_scale, ..outcome });
+    }
     Ok(outcome)
+}
+
+/// Parameters that are chosen from the data, not guessed: restarts all begin with the same.
+const PLACED: [&str; 2] = ["actions", "inducing"];
+
+/// The free parameters that restarts leave where they begin, with their learning rates: those of `rate`, and where it gives none those that
+/// are placed.
+pub(super) fn groups(model: &impl Parameters, rate: impl Fn(&str) -> Option<f64>) -> Vec<Group> {
+    let (mut start, mut groups) = (0, Vec::new());
+    for (path, parameter) in model.parameters().into_iter().filter(|(_, p)| !p.fixed) {
+        let range = start..start + parameter.len();
+        start = range.end;
+        let placed = PLACED.contains(&parameter.name.as_str()).then_some(1.0);
+        groups.extend(rate(&path).or(placed).map(|rate| Group::new(range, rate).spread(0.0)));
+    }
+    groups
 }
 
 /// The objective of a model on a batch plus the negative log priors of its parameters, and its gradient in the raw values.
@@ -123,6 +149,23 @@ impl<M: Model> Objective for Loss<'_, M> {
             )));
         }
         evaluation
+    }
+
+    fn groups(&self) -> Vec<Group> {
+        groups(self.model, |_| None)
+    }
+
+    /// The jitter that the first evaluation of a run needed, once there was one.
+    fn state(&self) -> Vec<f64> {
+        self.jitter.into_iter().collect()
+    }
+
+    fn restore(&mut self, state: &[f64]) -> Result<()> {
+        if state.len() > 1 {
+            return Err(Error::shape("saved state of the objective", "a jitter", format!("{} numbers", state.len())));
+        }
+        self.jitter = state.first().copied();
+        Ok(())
     }
 
     fn refresh(&self) -> Option<usize> {

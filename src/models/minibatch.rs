@@ -4,7 +4,7 @@ use rand::SeedableRng;
 use rand::rngs::Xoshiro256PlusPlus;
 use rand::seq::SliceRandom;
 
-use super::fit::evaluate;
+use super::fit::{evaluate, groups};
 use super::svgp::Svgp;
 use super::swsgp::Swsgp;
 use super::{Batch, Model, Observations};
@@ -107,7 +107,7 @@ impl Default for Minibatches {
 /// Trains a model on minibatches and leaves it at the best point found; losses are per datum, smoothed over an epoch.
 ///
 /// Every epoch takes all rows once in an order of its own, a function of the seed. With natural gradients q ends with decreasing
-/// steps at the best point, over an epoch or 100 batches of a longer one.
+/// steps at the best point, over an epoch or 100 batches of a longer one, or with ten steps of a half on all rows.
 ///
 /// # Errors
 /// As [`fit`](super::fit::fit); [`Error::Usage`] for a batch size of 0.
@@ -146,6 +146,9 @@ pub fn fit<M: SumOverRows>(
 
 /// Batches that q is fitted to in the end: enough rows for any number of inducing values that has a full covariance.
 const CLOSING: usize = 100;
+
+/// The same where a batch has all rows: what q was before is left by 0.1 %.
+const WHOLE: usize = 10;
 
 /// How often a natural-gradient step that leaves the positive definite matrices is halved before the training is given up.
 const HALVINGS: usize = 10;
@@ -197,13 +200,20 @@ struct Loss<'a, M> {
 
 impl<M: SumOverRows> Loss<'_, M> {
     /// Leaves the model at `x`, and with natural gradients q near its optimum there: steps of length ½, ⅓, … average over
-    /// the batches of an epoch, or of a part of a long one.
+    /// the batches of an epoch, or of a part of a long one; some of length ½ go all the way where a batch has all rows. Where one fails q
+    /// stays as it is.
     fn close(&mut self, x: &[f64], seed: u64) -> Result<()> {
         self.model.set_free_raw(x)?;
-        if self.batches.natural.is_some() {
-            for iteration in 0..self.steps_per_epoch().min(CLOSING) {
-                let batch = self.batch(Step { iteration, epoch: 0.0, seed })?;
-                natural_step(self.model, self.compute, &batch, 1.0 / (iteration + 2) as f64)?;
+        if self.batches.natural.is_none() {
+            return Ok(());
+        }
+        let steps = if self.stochastic() { self.steps_per_epoch().min(CLOSING) } else { WHOLE };
+        for iteration in 0..steps {
+            let batch = self.batch(Step { iteration, epoch: 0.0, seed })?;
+            let rate = if self.stochastic() { 1.0 / (iteration + 2) as f64 } else { 0.5 };
+            match natural_step(self.model, self.compute, &batch, rate) {
+                Err(Error::Data(_)) => break,
+                done => done?,
             }
         }
         Ok(())
@@ -235,15 +245,7 @@ impl<M: SumOverRows> Objective for Loss<'_, M> {
     }
 
     fn groups(&self) -> Vec<Group> {
-        let (mut start, mut groups) = (0, Vec::new());
-        for (path, parameter) in self.model.parameters().into_iter().filter(|(_, p)| !p.fixed) {
-            let range = start..start + parameter.len();
-            start = range.end;
-            if self.model.is_variational(&path) {
-                groups.push(Group::new(range, self.batches.variational_rate).spread(0.0));
-            }
-        }
-        groups
+        groups(self.model, |path| self.model.is_variational(path).then_some(self.batches.variational_rate))
     }
 
     fn steps_per_epoch(&self) -> usize {

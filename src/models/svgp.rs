@@ -265,7 +265,7 @@ impl Svgp {
         if !(rate > 0.0 && rate <= 1.0) {
             return Err(Error::Usage(format!("the rate {rate} of natural gradients must lie in (0, 1]")));
         }
-        if self.variational.iter().any(Variational::is_diagonal) {
+        if self.variational.iter().any(|q| q.is_diagonal() && q.mean.len() > 1) {
             return Err(Error::Usage("natural gradients need a full covariance of q, not a diagonal one".into()));
         }
         let scope = Scope::new(compute)?;

@@ -17,7 +17,7 @@ use crate::atomic::write_atomically;
 use crate::{Error, Result};
 
 const FORMAT: &str = "cagey-checkpoint";
-const VERSION: u32 = 1;
+const VERSION: u32 = 2;
 
 /// Where and how often to save the state of a training. It is also saved at the beginning, so that a path that cannot
 /// be written is noticed, and at the end. A crash leaves the previous file or the new one, never a part.
@@ -51,9 +51,6 @@ pub(crate) struct State {
     #[serde(with = "exact::number")]
     pub(crate) seconds: f64,
     pub(crate) runs: Vec<Run>,
-    /// What the objective keeps besides the parameters.
-    #[serde(default, with = "exact::vector")]
-    pub(crate) objective: Vec<f64>,
     #[serde(with = "columns")]
     pub(crate) history: History,
 }
@@ -69,7 +66,14 @@ impl State {
     /// The state of a training that is to begin.
     pub(crate) fn new(runs: Vec<Run>, config: &TrainConfig) -> Self {
         let (fingerprint, signature) = (config.fingerprint.clone(), config.signature());
-        Self { fingerprint, signature, seconds: 0.0, runs, objective: Vec::new(), history: History::default() }
+        Self { fingerprint, signature, seconds: 0.0, runs, history: History::default() }
+    }
+
+    /// Keeps what the objective has besides the parameters of the run that made the last step.
+    pub(crate) fn keep(&mut self, active: Option<usize>, objective: &dyn Objective) {
+        if let Some(run) = active.and_then(|index| self.runs.get_mut(index)) {
+            run.objective = objective.state();
+        }
     }
 
     /// Writes the state to a temporary file beside `path` and renames it.
@@ -195,9 +199,8 @@ impl<'a> Writer<'a> {
             || self.plan.every_time.is_some_and(|every| self.last.elapsed() >= every)
     }
 
-    pub(crate) fn save(&mut self, state: &mut State, objective: &dyn Objective) -> Result<()> {
+    pub(crate) fn save(&mut self, state: &State) -> Result<()> {
         (self.steps, self.last) = (0, Instant::now());
-        state.objective = objective.state();
         state.save(&self.plan.path)
     }
 }

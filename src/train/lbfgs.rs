@@ -29,7 +29,8 @@ pub struct Lbfgs {
     pub memory: usize,
     /// Converged when `max |gradient|`, divided by the loss scale, is at most this.
     pub gradient_tolerance: f64,
-    /// Converged when the relative decrease of the loss is at most this in [`patience`](Self::patience) steps in a row.
+    /// Converged when the relative decrease of the loss is at most this in [`patience`](Self::patience) steps in a row, or below the lowest
+    /// before in as many [choices](crate::train::Objective::choose) of the objective.
     pub loss_tolerance: f64,
     /// Number of steps for [`loss_tolerance`](Self::loss_tolerance).
     pub patience: usize,
@@ -74,6 +75,9 @@ pub(crate) struct LbfgsState {
     pairs: VecDeque<Pair>,
     /// Steps in a row with hardly any decrease.
     quiet: usize,
+    /// Choices of the objective in a row that hardly lowered the loss.
+    #[serde(default)]
+    settled: usize,
 }
 
 impl LbfgsState {
@@ -81,9 +85,11 @@ impl LbfgsState {
         self.pairs.iter().all(|pair| pair.s.len() == dim && pair.y.len() == dim)
     }
 
-    /// The loss is another function of much the same curvature from here on.
-    pub(crate) fn refresh(&mut self) {
+    /// The loss is another function of much the same curvature from here on, where it has the given value; the lowest before was `lowest`.
+    pub(crate) fn chosen(&mut self, settings: &Lbfgs, lowest: Option<f64>, loss: f64) {
         self.quiet = 0;
+        let lower = lowest.is_none_or(|lowest| lowest - loss > settings.loss_tolerance * lowest.abs().max(loss.abs()));
+        self.settled = if lower { 0 } else { self.settled + 1 };
     }
 
     /// One line search from `from`. If it finds nothing, another along the negative gradient with an empty memory.
@@ -91,7 +97,7 @@ impl LbfgsState {
         if from.gradient_norm() <= settings.gradient_tolerance {
             return Err(Termination::GradientTolerance);
         }
-        if self.quiet >= settings.patience {
+        if self.quiet.max(self.settled) >= settings.patience {
             return Err(Termination::LossTolerance);
         }
         if let Some(direction) = self.direction(&from.gradient) {

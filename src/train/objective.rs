@@ -83,7 +83,8 @@ pub trait Objective {
     }
 
     /// Chooses at `x` what the loss holds from then on, such as the actions of a policy. That makes it another function of the parameters,
-    /// whose best point is looked for anew. Asked with the same `x` again when a training is resumed or another restart goes on.
+    /// with the objective's own value at `x` only: points are compared where something was chosen, and after the last choice.
+    /// Asked before every step, with the same `x` until [`refresh`](Self::refresh) steps are made: what was chosen there is to be kept.
     ///
     /// # Errors
     /// Ends the run.

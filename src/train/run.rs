@@ -53,7 +53,13 @@ pub(crate) struct Run {
     #[serde(default)]
     choice: Option<Choice>,
     pub(crate) best: Option<Best>,
+    /// The lowest of the points where the objective chose: only there are its losses those of one function.
+    #[serde(default)]
+    lowest: Option<Best>,
     pub(crate) ended: Option<Termination>,
+    /// What the objective keeps besides the parameters when another run makes a step.
+    #[serde(default, with = "exact::vector")]
+    pub(crate) objective: Vec<f64>,
 }
 
 /// What stays the same during a call of the trainer.
@@ -92,7 +98,9 @@ impl Run {
             monitor: Monitor::new(window),
             choice: None,
             best: None,
+            lowest: None,
             ended: None,
+            objective: objective.state(),
         }
     }
 
@@ -145,12 +153,14 @@ impl Run {
             let step = self.next(objective, setting);
             let Evaluation { loss, gradient } =
                 probed(objective, setting, step, (&mut self.evaluations, &mut self.best), &choice.x)?;
-            // Losses before were those of another function.
-            self.best = Some(Best { x: choice.x.clone(), loss });
-            self.point = Point { x: choice.x.clone(), loss, gradient };
-            if let Memory::Lbfgs(memory) = &mut self.memory {
-                memory.refresh();
+            if let (Memory::Lbfgs(memory), Optimizer::Lbfgs(lbfgs)) = (&mut self.memory, &setting.config.optimizer) {
+                memory.chosen(lbfgs, self.lowest.as_ref().map(|best| best.loss), loss);
             }
+            if self.lowest.as_ref().is_none_or(|best| loss < best.loss) {
+                self.lowest = Some(Best { x: choice.x.clone(), loss });
+            }
+            self.best.clone_from(&self.lowest);
+            self.point = Point { x: choice.x.clone(), loss, gradient };
         }
         self.choice = Some(choice);
         Ok(())
@@ -193,6 +203,9 @@ impl Run {
         match stepped {
             Ok(Move { to, rate }) => {
                 self.iteration = step.iteration;
+                if !started && self.choice.is_some() {
+                    self.lowest.clone_from(&self.best);
+                }
                 let (smoothed, lowest) = self.monitor.observe(to.loss, rule);
                 if objective.stochastic() && lowest {
                     self.best = Some(Best { x: to.x.clone(), loss: smoothed });

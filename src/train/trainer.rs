@@ -4,13 +4,14 @@ use std::time::Instant;
 
 use super::checkpoint::{State, Writer};
 use super::run::{Advance, Run, Setting};
-use super::{History, Objective, Observer, Plan, Report, RestartReport, Termination, TrainConfig};
+use super::{History, Objective, Observer, Optimizer, Plan, Report, RestartReport, Termination, TrainConfig};
 use crate::{Error, Result};
 
 /// The result of a training.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Outcome {
-    /// The best point seen since the objective last [chose](Objective::choose) something, whatever ended the training.
+    /// The best point seen, whatever ended the training; of an objective that [chooses](Objective::choose) something, the best of the points
+    /// where it chose and of those since.
     pub x: Vec<f64>,
     /// Its loss divided by the loss scale; for a stochastic objective the smoothed loss there.
     pub loss: f64,
@@ -30,6 +31,8 @@ pub struct Outcome {
     pub restarts: Vec<RestartReport>,
     /// The index of the restart that `x` is from.
     pub best_restart: usize,
+    /// Why the state at the end could not be saved, if so.
+    pub unsaved: Option<String>,
 }
 
 impl Outcome {
@@ -41,8 +44,10 @@ impl Outcome {
 
 /// Minimises `objective` from `x0`.
 ///
+/// The objective is left with its [state](Objective::state) at the end of the best run.
+///
 /// # Errors
-/// [`Error::Usage`] for settings or groups without valid values, [`Error::Shape`] if `x0` has another length than
+/// [`Error::Usage`] for settings or groups without valid values and for L-BFGS on a stochastic objective, [`Error::Shape`] if `x0` has another length than
 /// `objective.dim()` or a checkpoint another state of the objective, the first error of the objective if it fails at every initial point, and [`Error::Io`] or
 /// [`Error::ModelFile`] for a checkpoint that cannot be written, read or continued.
 pub fn fit(
@@ -53,13 +58,9 @@ pub fn fit(
 ) -> Result<Outcome> {
     let began = Instant::now();
     config.validate()?;
-    let rates = check(objective, x0)?;
+    let rates = check(objective, x0, &config.optimizer)?;
     let mut state = match &config.resume {
-        Some(path) => {
-            let state = State::load(path, x0.len(), config)?;
-            objective.restore(&state.objective)?;
-            state
-        }
+        Some(path) => State::load(path, x0.len(), config)?,
         None => {
             let points = config.restarts.points(x0, &objective.groups(), config.seed);
             State::new(points.into_iter().map(|x| Run::new(x, config, objective)).collect(), config)
@@ -67,7 +68,7 @@ pub fn fit(
     };
     let mut writer = config.checkpoint.as_ref().map(Writer::new);
     if let Some(writer) = &mut writer {
-        writer.save(&mut state, objective)?;
+        writer.save(&state)?;
     }
     let plan = Plan {
         dim: x0.len(),
@@ -83,7 +84,14 @@ pub fn fit(
     let mut setting = Setting { config, rates, deadline: None };
     let mut first_error = None;
     let mut cut_short = None;
+    let mut unsaved = None;
+    let mut active = None;
     while let Some((restart, limit)) = next_step(&state.runs, config) {
+        if active != Some(restart) {
+            state.keep(active, objective);
+            objective.restore(&state.runs[restart].objective)?;
+            active = Some(restart);
+        }
         // Without any point there is no result: the first one is evaluated however little time there is.
         let any = state.runs.iter().any(|run| run.best.is_some());
         setting.deadline = config.max_time.filter(|_| any).and_then(|budget| began.checked_add(budget));
@@ -113,7 +121,9 @@ pub fn fit(
                 if let Some(writer) = &mut writer
                     && writer.due()
                 {
-                    writer.save(&mut state, objective)?;
+                    state.keep(active, objective);
+                    // The training is worth more than its state.
+                    unsaved = writer.save(&state).err();
                 }
             }
             Advance::Ended => {}
@@ -126,17 +136,27 @@ pub fn fit(
             break;
         }
     }
+    state.keep(active, objective);
     if let Some(writer) = &mut writer {
-        writer.save(&mut state, objective)?;
+        unsaved = writer.save(&state).err();
+    }
+    if let Some(best) = best(&state.runs) {
+        objective.restore(&state.runs[best].objective)?;
     }
     let outcome = outcome(state, config, cut_short).map_err(|problem| first_error.unwrap_or(problem))?;
+    let outcome = Outcome { unsaved: unsaved.map(|error: Error| error.to_string()), ..outcome };
     observers.iter_mut().for_each(|observer| observer.finish(&outcome));
     Ok(outcome)
 }
 
-/// Checks the initial point and the groups; returns the learning-rate factor of every parameter.
-fn check(objective: &dyn Objective, x0: &[f64]) -> Result<Vec<f64>> {
+/// Checks the initial point, the groups and whether the optimiser suits the objective; returns the learning-rate factor of every parameter.
+fn check(objective: &dyn Objective, x0: &[f64], optimizer: &Optimizer) -> Result<Vec<f64>> {
     let dim = objective.dim();
+    if objective.stochastic() && matches!(optimizer, Optimizer::Lbfgs(_)) {
+        return Err(Error::Usage(
+            "L-BFGS compares losses, and those of minibatches differ by their rows: train by Adam, or on batches of all rows".into(),
+        ));
+    }
     if x0.len() != dim {
         return Err(Error::shape("initial parameters", dim.to_string(), x0.len().to_string()));
     }
@@ -208,5 +228,6 @@ fn outcome(state: State, config: &TrainConfig, cut_short: Option<Termination>) -
         history: state.history,
         restarts,
         best_restart,
+        unsaved: None,
     })
 }

@@ -25,6 +25,19 @@ impl Observer for StopAt {
     }
 }
 
+/// The points where restarts begin.
+#[derive(Default)]
+pub struct Beginnings(pub Vec<Vec<f64>>);
+
+impl Observer for Beginnings {
+    fn step(&mut self, report: &Report) -> ControlFlow<()> {
+        if report.iteration == 0 {
+            self.0.push(report.x.to_vec());
+        }
+        ControlFlow::Continue(())
+    }
+}
+
 /// The golden cases of a kind, from `CAGEY_GOLDEN_DIR` or `tests/golden`.
 pub fn golden(kind: &str) -> Vec<Value> {
     let folder = std::env::var_os("CAGEY_GOLDEN_DIR")

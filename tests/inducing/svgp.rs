@@ -12,10 +12,12 @@ use cagey::models::svgp::{Covariance, Svgp};
 use cagey::models::{Batch, Model, Observations, fit, minibatch};
 use cagey::params::Parameters;
 use cagey::scope::{Scope, scalar};
-use cagey::train::{Adam, CheckpointPlan, Optimizer, Schedule, TrainConfig};
+use cagey::train::{Adam, CheckpointPlan, Optimizer, Restarts, Schedule, TrainConfig};
 use serde_json::Value;
 
-use crate::common::{StopAt, assert_close, check_posterior, columns, flat, golden, kernel, kernel_gradient};
+use crate::common::{
+    Beginnings, StopAt, assert_close, check_posterior, columns, flat, golden, kernel, kernel_gradient,
+};
 use crate::{F32, F64, check_gradient, data, noise};
 
 /// Names of gradients in a golden file, with factors.
@@ -275,6 +277,38 @@ fn shared_and_separate_latents_agree_while_they_are_the_same() {
     let paths: Vec<String> = separate.parameters().into_iter().map(|(path, _)| path).collect();
     assert!(paths.contains(&"latent2.kernel.rbf.lengthscale".to_string()), "{paths:?}");
     assert!(paths.contains(&"variational2.root".to_string()), "{paths:?}");
+}
+
+#[test]
+fn restarts_with_natural_gradients_end_at_the_optimum_of_q() {
+    let observations = data(60, 1);
+    let z: Vec<f64> = (0..6).map(|i| -2.0 + 0.8 * f64::from(i)).collect();
+    let batches = Minibatches { natural: Some(0.1), ..Minibatches::default() };
+    let adam = Adam { rate: 0.05, ..Adam::default() };
+    for count in [1, 3] {
+        let mut gp = Svgp::new(Kernel::parse("rbf", 1).unwrap(), &z, 1, Gaussian::new(0.1)).unwrap();
+        let mut begun = Beginnings::default();
+        let config = TrainConfig::new(Optimizer::Adam(adam.clone()), 30).restarts(Restarts::new(count, 1.0));
+        minibatch::fit(&mut gp, F64, &observations, &batches, &config, &mut [&mut begun]).unwrap();
+        assert!(begun.0.iter().all(|x| x.windows(6).any(|part| part == z)), "inducing inputs: {:?}", begun.0);
+        let batch = observations.batch(&Scope::new(F64).unwrap());
+        let loss = fit::evaluate(&gp, F64, &batch).unwrap().loss;
+        gp.natural_step(F64, &batch, 1.0).unwrap();
+        let best = fit::evaluate(&gp, F64, &batch).unwrap().loss;
+        assert!(loss - best < 1e-3, "{count}: {loss} {best}");
+    }
+}
+
+#[test]
+fn one_inducing_input_has_natural_gradients() {
+    let observations = data(20, 1);
+    let mut gp = Svgp::new(Kernel::parse("rbf", 1).unwrap(), &[0.0], 1, Gaussian::new(0.1)).unwrap();
+    let batch = observations.batch(&Scope::new(F64).unwrap());
+    gp.natural_step(F64, &batch, 1.0).unwrap();
+    let mut collapsed = Sgpr::new(gp.processes[0].kernel.clone(), &[0.0], 1).unwrap();
+    collapsed.likelihood = Gaussian::new(0.1);
+    let want = fit::evaluate(&collapsed, F64, &batch).unwrap().loss;
+    assert_close("collapsed", &[fit::evaluate(&gp, F64, &batch).unwrap().loss], &[want], 1e-9);
 }
 
 #[test]

@@ -20,8 +20,9 @@ use crate::solvers::policies::{Pivots, Policy, Residual, UnitVector};
 #[derive(Debug, Clone, Copy, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Differentiation {
-    /// The loss at the actions found, held fixed: one wide product and its adjoint, whatever the solve took. The loss is a
-    /// bound for any actions, so this is the gradient of a bound, and training keeps to it for [some steps](IterativeCagp::refresh).
+    /// The loss at the actions found, held fixed: one wide product and its adjoint, whatever the solve took. The ELBO is
+    /// a bound for any actions, so this is the gradient of a bound, and training keeps to it for [some steps](IterativeCagp::refresh). The loss
+    /// of projected data is that of other data for other actions: policies whose number of actions varies are not to be compared by it.
     Detached,
     /// The solve itself, every step: the gradient of what is computed, also in a policy's parameters. Memory grows with n
     /// times the actions several times over.
