@@ -27,6 +27,18 @@ pub fn watch<R>(body: impl FnOnce() -> R) -> (R, f64) {
     (result, seen)
 }
 
+/// Rounding errors over the noise from which on they are told: those of variances are then a thousandth of the noise.
+const BLUR: f64 = 1e-2;
+
+/// Reports to the enclosing [`watch`] that rounding errors of a covariance matrix of order `n` with this mean diagonal are no longer small
+/// beside the noise on it: like a jitter they make it another model's, one whose error bars are too wide and whose likelihood is wrong.
+pub(crate) fn check_rounding(n: usize, mean_diagonal: f64, noise: f64) {
+    let relative = f64::EPSILON * (n as f64).sqrt();
+    if relative * mean_diagonal > BLUR * noise {
+        record(relative);
+    }
+}
+
 /// Reports a jitter to the enclosing [`watch`]: for factorisations that ran on other threads.
 pub(super) fn record(jitter: f64) {
     SEEN.set(SEEN.get().max(jitter));

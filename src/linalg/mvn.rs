@@ -8,6 +8,7 @@ use rayon::prelude::*;
 
 use super::factor::Factor;
 use super::host::{HostOp, Saved, apply3};
+use super::jitter::check_rounding;
 use super::real::{Real, into_vec, with_real};
 use super::shape;
 use crate::error::Result;
@@ -67,6 +68,8 @@ pub(super) fn posterior<T: Real>([k, noise, r]: [TensorData; 3]) -> Result<(Fact
     shape::expect("noise", &noise, &[n])?;
     shape::expect("r", &r, &[n])?;
     let (mut k, noise, r) = (into_vec::<T>(k)?, into_vec::<T>(noise)?, into_vec::<T>(r)?);
+    let mean_diagonal = k.iter().step_by(n + 1).map(|k| k.f64()).sum::<f64>() / n as f64;
+    check_rounding(n, mean_diagonal, noise.iter().fold(f64::INFINITY, |least, noise| least.min(noise.f64())));
     for (diagonal, &variance) in k.iter_mut().step_by(n + 1).zip(&noise) {
         *diagonal += variance;
     }

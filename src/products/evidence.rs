@@ -19,6 +19,7 @@ use crate::kernels::form::Lowered;
 use crate::linalg::Factor;
 use crate::linalg::dense::{congruence, product, solve, transpose, triangular, view, view_mut};
 use crate::linalg::host::{HostOp, Saved, apply4};
+use crate::linalg::jitter::check_rounding;
 use crate::linalg::real::{Real, dot, into_vec, with_real};
 
 /// `[‖y − KSv‖² − tr(KS M⁻¹SᵀK), vᵀGv − tr(M⁻¹G) + log|M|]` in f64 for columns of S of unit length, `y [n]` and σ² `noise [1]`, with chunks
@@ -124,6 +125,7 @@ impl<T: Number> Work<T> for Forward<'_, T> {
         let (i, mut whole) = (all.blocks(), all.whole::<L>());
         let gram = self.gram::<L>(&all, whole.as_mut());
         let mean_diagonal = gram.iter().step_by(i + 1).sum::<f64>() / i as f64;
+        check_rounding(i, mean_diagonal, self.noise);
         let factor = Factor::new(gram, "SᵀK̂S")?;
         let noise = self.noise + factor.jitter() * mean_diagonal;
         let blocks = frame.offsets.windows(2).map(|w| w[0]..w[1]);
