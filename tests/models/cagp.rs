@@ -20,10 +20,10 @@ use cagey::solvers::policies::{
     Eigenvector, Lanczos, LanczosSeed, Learned, Mixed, Order, Pivots, Policy, Preconditioned, PseudoInput, Random,
     Residual, UnitVector,
 };
-use cagey::train::{Lbfgs, Optimizer, TrainConfig};
+use cagey::train::{Lbfgs, Optimizer, Restarts, TrainConfig};
 use proptest::prelude::*;
 
-use crate::common::{assert_close, check_posterior, columns, flat, golden, kernel, kernel_gradient, rows};
+use crate::common::{Beginnings, assert_close, check_posterior, columns, flat, golden, kernel, kernel_gradient, rows};
 use crate::{F32, F64, data, noise};
 
 const POINTS: [f64; 8] = [0.1, 0.2, -1.0, 1.5, 3.0, -3.0, 0.7, -0.4];
@@ -301,13 +301,48 @@ fn training_holds_actions_between_choices() {
     fixed.actions.values.fixed = true;
     let config = TrainConfig::new(Optimizer::Lbfgs(Lbfgs::default()), 8);
     let want = fit::fit(&mut fixed, F64, &observations, &config, &mut []).unwrap();
-    assert_close("loss", &[outcome.loss], &[want.loss], 1e-8);
+    let ended = held.objective_for(
+        &Scope::new(F64).unwrap(),
+        &batch,
+        &start.actions(&Scope::new(F64).unwrap(), &batch).unwrap(),
+    );
+    assert_close("loss", &[scalar(ended.unwrap()).unwrap() / n as f64], &[want.loss], 1e-8);
     assert_close("parameters", &held.free_raw(), &fixed.free_raw(), 1e-5);
+    // The loss at the end is that of the actions chosen there.
+    assert_close("own loss", &[outcome.loss], &[fit::evaluate(&held, F64, &batch).unwrap().loss / n as f64], 1e-12);
     // Chosen again, they end where the gradient at actions of that very point is zero.
     for refresh in [1, 5] {
         let (gp, outcome) = train(refresh, 400);
         let gradient = fit::evaluate(&gp, F64, &batch).unwrap().gradient;
         assert!(gradient.iter().all(|g| g.abs() < 1e-2), "{refresh}: {gradient:?} {}", outcome.termination);
+    }
+}
+
+#[test]
+fn restarts_begin_from_the_same_actions() {
+    let observations = data(30, 2);
+    let mut gp = Cagp::new(matern(), Actions::averages(30, 5).unwrap());
+    let start = gp.actions.values.raw().to_vec();
+    let mut begun = Beginnings::default();
+    let config = TrainConfig::new(Optimizer::Lbfgs(Lbfgs::default()), 3).restarts(Restarts::new(3, 1.0));
+    fit::fit(&mut gp, F64, &observations, &config, &mut [&mut begun]).unwrap();
+    let hyper = gp.free_raw().len() - start.len();
+    assert_eq!(begun.0.len(), 3);
+    assert!(begun.0.iter().all(|x| x[hyper..] == start), "actions");
+    assert!(begun.0[0][..hyper] != begun.0[1][..hyper], "hyperparameters differ");
+}
+
+#[test]
+fn constant_targets_are_solved_for_by_every_policy() {
+    let mut observations = data(20, 2);
+    observations.y.fill(0.0);
+    for policy in policies(20) {
+        let gp = iterative(policy, 4);
+        let name = gp.policy.name();
+        let (posterior, report) = gp.posterior(F64, observations.clone()).unwrap();
+        assert!(report.actions >= 1, "{name}: {report}");
+        let predicted = posterior.predict(&[0.1, 0.2]).unwrap();
+        assert!(predicted.mean[0].abs() < 1e-12 && predicted.variance[0] > 0.0, "{name}: {predicted:?}");
     }
 }
 

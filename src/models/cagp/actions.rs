@@ -80,7 +80,8 @@ impl Actions {
         Ok(Self::from_blocks(&values, offsets))
     }
 
-    /// Block-sparse actions with given non-zeros and boundaries.
+    /// Block-sparse actions with given non-zeros and boundaries: as many non-zeros as the last of them, one action less than there are. Others
+    /// are an error where they are used.
     pub fn from_blocks(values: &[f64], offsets: Vec<usize>) -> Self {
         Self { values: Parameter::real("actions", Unit::None, values), layout: Layout::Blocks(offsets) }
     }
@@ -93,7 +94,7 @@ impl Actions {
     /// Number of actions i.
     pub fn len(&self) -> usize {
         match &self.layout {
-            Layout::Blocks(offsets) => offsets.len() - 1,
+            Layout::Blocks(offsets) => offsets.len().saturating_sub(1),
             Layout::Dense(i) => *i,
         }
     }
@@ -113,8 +114,20 @@ impl Actions {
 
     /// Checks that these are actions for `n` rows.
     pub(super) fn check(&self, n: usize) -> Result<()> {
-        let rows = self.rows();
-        if rows == n { Ok(()) } else { Err(Error::shape("actions", format!("{n} rows"), rows.to_string())) }
+        let (rows, numbers) = (self.rows(), self.values.len());
+        if rows != n || self.is_empty() {
+            return Err(Error::shape(
+                "actions",
+                format!("at least one, for {n} rows"),
+                format!("{} for {rows}", self.len()),
+            ));
+        }
+        match self.layout {
+            Layout::Dense(i) if numbers != n * i => {
+                Err(Error::shape("actions", format!("{n} rows of {i} numbers"), format!("{numbers} numbers")))
+            }
+            _ => Ok(()),
+        }
     }
 
     /// The unit columns and the norms that they were divided by `[i]`.

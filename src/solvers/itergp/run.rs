@@ -82,8 +82,13 @@ impl<'a> Run<'a> {
                 products: &self.products,
             };
             let Some(block) = actor.next(&state, most)? else { break Stop::Exhausted };
+            let block = match self.prepared(block, orthogonal)? {
+                // Without a right-hand side no residual tells where to look: the average of all rows is as good an action as any.
+                None if self.small.is_none() && scale == 0.0 => self.prepared(self.residual.ones_like(), orthogonal)?,
+                prepared => prepared,
+            };
+            let Some(block) = block else { break Stop::Dependent };
             let width = block.dims()[1];
-            let Some(block) = self.prepared(block, orthogonal)? else { break Stop::Dependent };
             let explained = self.absorb(block, observer.is_some())?;
             if let Some(observer) = &mut observer {
                 let step = Step {
