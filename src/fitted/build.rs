@@ -2,7 +2,7 @@
 
 use super::columns::Units;
 use super::{ActionPolicy, ModelChoice, Regressor, Settings};
-use crate::data::TargetScale;
+use crate::data::{InputScale, TargetScale};
 use crate::error::{Error, Result};
 use crate::kernels::registry::Registry;
 use crate::kernels::{Kernel, initial, text};
@@ -59,7 +59,7 @@ pub fn build(
     let mut mean = Mean::named(&settings.mean, data.d)?;
     mean.set_units(&inputs.sd, target.mean, target.sd);
     let mut model = Regressor::new(&settings.model, Parts { likelihood, kernel, mean }, data, seed)?;
-    model.start(data, (&inputs.sd, target));
+    model.start(data, inputs, target);
     for (name, values) in &settings.init {
         for parameter in model.find_mut(name)? {
             parameter.give(values)?;
@@ -139,11 +139,12 @@ impl Regressor {
                 let actions = Actions::averages(n, actions)?;
                 Self::Cagp(Cagp { mean, objective, ..Cagp::new(kernel, actions) })
             }
-            ModelChoice::Cagp { actions, policy, objective, refresh, .. } => {
-                let options = match policy {
-                    ActionPolicy::Cg | ActionPolicy::Lanczos => IterGpOptions { actions, ..IterGpOptions::default() },
+            ModelChoice::Cagp { actions, policy, objective, refresh, tolerance, .. } => {
+                let usual = match policy {
+                    ActionPolicy::Cg | ActionPolicy::Lanczos => IterGpOptions::default(),
                     _ => IterGpOptions::budget(actions),
                 };
+                let options = IterGpOptions { actions, relative: tolerance.unwrap_or(usual.relative), ..usual };
                 let model = IterativeCagp::new(kernel, chooser(policy, seed), options);
                 Self::Iterative(IterativeCagp { mean, objective, refresh, ..model })
             }
@@ -166,6 +167,8 @@ impl Regressor {
             ModelChoice::Swsgp { inducing, neighbours, divergence, covariance, .. } => {
                 let z = z(&kernel, inducing)?;
                 let mean = levelled(mean, &*likelihood, false, d)?;
+                // Data with few distinct rows have fewer inducing inputs than asked for.
+                let neighbours = neighbours.min(z.len() / d.max(1));
                 let mut model = Swsgp::boxed(kernel, &z, d, neighbours, likelihood)?.covariance(covariance);
                 (model.process.mean, model.divergence) = (mean, divergence);
                 Self::Swsgp(model)
@@ -175,25 +178,30 @@ impl Regressor {
 
     /// Starts the likelihood's parameters, and the levels of latent functions of targets that are not standardised, where
     /// the targets suggest; tells those that models made of their own the units of inputs and target.
-    fn start(&mut self, data: &Observations, (input_sd, target): (&[f64], &TargetScale)) {
+    fn start(&mut self, data: &Observations, inputs: &InputScale, target: &TargetScale) {
         let targets = Targets { y: &data.y, extra: data.noise.as_deref() };
         let gaussian = match self {
             Self::Exact(model) => &mut model.likelihood,
             Self::Cagp(model) => &mut model.likelihood,
             Self::Iterative(model) => &mut model.likelihood,
-            Self::Sgpr(model) => &mut model.likelihood,
+            Self::Sgpr(model) => {
+                model.process.set_units(&inputs.mean, &inputs.sd);
+                &mut model.likelihood
+            }
             Self::Svgp(model) => {
                 for (latent, process) in model.processes.iter_mut().enumerate() {
                     // Other functions than the first, such as the logarithm of a noise, have no units.
                     let (level, sd) = if latent == 0 { (target.mean, target.sd) } else { (0.0, 1.0) };
-                    keeping_internal(&mut process.kernel, |kernel| kernel.set_units(input_sd, sd));
-                    process.mean.set_units(input_sd, level, sd);
+                    keeping_internal(&mut process.kernel, |kernel| kernel.set_units(&inputs.sd, sd));
+                    process.mean.set_units(&inputs.sd, level, sd);
+                    process.set_units(&inputs.mean, &inputs.sd);
                 }
                 let means = model.processes.iter_mut().map(|process| &mut process.mean);
                 return start(&mut *model.likelihood, means, targets, target.sd);
             }
             Self::Swsgp(model) => {
-                model.process.mean.set_units(input_sd, target.mean, target.sd);
+                model.process.mean.set_units(&inputs.sd, target.mean, target.sd);
+                model.process.set_units(&inputs.mean, &inputs.sd);
                 return start(&mut *model.likelihood, std::iter::once(&mut model.process.mean), targets, target.sd);
             }
         };

@@ -37,6 +37,13 @@ impl Process {
         Ok(Self { kernel, mean: Mean::Zero, inducing: Parameter::real("inducing", Unit::None, z), d })
     }
 
+    /// Declares the means and standard deviations `[d]` of the user's inputs, which standardised inducing inputs are told in.
+    pub fn set_units(&mut self, mean: &[f64], sd: &[f64]) {
+        let (raw, m) = (self.inducing.raw().to_vec(), self.len());
+        self.inducing.set_scales(sd.repeat(m), mean.repeat(m));
+        self.inducing.set_raw(&raw);
+    }
+
     /// Number of inducing inputs m.
     pub fn len(&self) -> usize {
         self.inducing.len() / self.d

@@ -2,7 +2,7 @@
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use serde::{Deserialize, Serialize};
+use serde::{Deserialize, Deserializer, Serialize};
 
 use super::constraint::{Constraint, LARGEST, logistic};
 use super::{Prior, shown};
@@ -45,7 +45,23 @@ pub struct Parameter {
     /// What its numbers measure.
     pub unit: Unit,
     scale: Vec<f64>,
-    offset: f64,
+    /// One for all entries, or one for each.
+    #[serde(deserialize_with = "one_or_each")]
+    offset: Vec<f64>,
+}
+
+/// Offsets as files have them: those of older versions a number for all.
+fn one_or_each<'de, D: Deserializer<'de>>(deserializer: D) -> std::result::Result<Vec<f64>, D::Error> {
+    #[derive(Deserialize)]
+    #[serde(untagged)]
+    enum Offsets {
+        One(f64),
+        Each(Vec<f64>),
+    }
+    Ok(match Offsets::deserialize(deserializer)? {
+        Offsets::One(offset) => vec![offset],
+        Offsets::Each(offsets) => offsets,
+    })
 }
 
 fn fresh_id() -> u64 {
@@ -56,7 +72,9 @@ fn fresh_id() -> u64 {
 impl Clone for Parameter {
     /// A clone is a parameter of its own: it has another identity and learns separately.
     fn clone(&self) -> Self {
-        Self { id: fresh_id(), name: self.name.clone(), raw: self.raw.clone(), scale: self.scale.clone(), ..*self }
+        let Self { name, raw, scale, offset, .. } = self;
+        let (name, raw, scale, offset) = (name.clone(), raw.clone(), scale.clone(), offset.clone());
+        Self { id: fresh_id(), name, raw, scale, offset, ..*self }
     }
 }
 
@@ -83,7 +101,7 @@ impl Parameter {
             given: false,
             unit,
             scale: vec![1.0; values.len()],
-            offset: 0.0,
+            offset: vec![0.0],
         };
         parameter.set(values);
         parameter
@@ -136,12 +154,21 @@ impl Parameter {
     }
 
     fn internal_at(&self, i: usize) -> (f64, f64) {
-        self.constraint.internal(self.raw[i], self.scale[i], self.offset)
+        self.constraint.internal(self.raw[i], self.scale[i], self.offset(i))
+    }
+
+    fn offset(&self, i: usize) -> f64 {
+        self.offset.get(i).or(self.offset.last()).copied().unwrap_or(0.0)
+    }
+
+    /// Standardised values in the user's units.
+    fn in_units(&self, internal: &[f64]) -> Vec<f64> {
+        internal.iter().zip(&self.scale).enumerate().map(|(i, (v, s))| v * s + self.offset(i)).collect()
     }
 
     /// Values in the user's units.
     pub fn values(&self) -> Vec<f64> {
-        self.internal().iter().zip(&self.scale).map(|(v, s)| v * s + self.offset).collect()
+        self.in_units(&self.internal())
     }
 
     /// Sets values given in the user's units; a value at or beyond a bound is put just inside it.
@@ -149,7 +176,8 @@ impl Parameter {
         self.raw = values
             .iter()
             .zip(&self.scale)
-            .map(|(&value, &scale)| self.constraint.raw(value, scale, self.offset))
+            .enumerate()
+            .map(|(i, (&value, &scale))| self.constraint.raw(value, scale, self.offset(i)))
             .collect();
         self.scale.resize(self.raw.len(), 1.0);
     }
@@ -166,7 +194,7 @@ impl Parameter {
         }
         for i in 0..want {
             let value = values[i % got];
-            let (lower, upper) = self.constraint.room(self.scale[i], self.offset);
+            let (lower, upper) = self.constraint.room(self.scale[i], self.offset(i));
             if !(lower < value && value < upper) {
                 let (name, value, lower, upper) = (&self.name, shown(value), shown(lower), shown(upper));
                 return Err(Error::Usage(format!(
@@ -181,8 +209,7 @@ impl Parameter {
 
     /// Sets values given in standardised units, as [`set`](Self::set) does.
     pub fn set_internal(&mut self, values: &[f64]) {
-        let offset = self.offset;
-        self.set(&values.iter().zip(&self.scale).map(|(v, s)| v * s + offset).collect::<Vec<_>>());
+        self.set(&self.in_units(values));
     }
 
     /// Repeats or replaces the entries so that there are as many as `values`, keeping constraint and prior.
@@ -193,6 +220,11 @@ impl Parameter {
 
     /// Declares how internal values relate to user values (user = scale · internal + offset), keeping the user values.
     pub fn set_scale(&mut self, scale: Vec<f64>, offset: f64) {
+        self.set_scales(scale, vec![offset]);
+    }
+
+    /// [`set_scale`](Self::set_scale) with an offset for each entry.
+    pub fn set_scales(&mut self, scale: Vec<f64>, offset: Vec<f64>) {
         let values = self.values();
         self.scale = scale;
         self.offset = offset;
