@@ -9,14 +9,16 @@ use cagey::models::minibatch::Minibatches;
 use cagey::models::ordering::RowOrder;
 use cagey::models::posterior::Posterior;
 use cagey::models::svgp::Covariance;
-use cagey::train::{Optimizer, TrainConfig};
+use cagey::train::{Adam, Optimizer, TrainConfig};
 
 fn fit(table: &str, settings: Settings) -> (Fitted, cagey::data::Dataset) {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("table.csv");
     std::fs::write(&path, table).unwrap();
     let (schema, data) = read_training(&path, &ReadOptions::default()).unwrap();
-    let config = TrainConfig::new(Optimizer::default(), 10);
+    let minibatches = settings.model.minibatches().is_some_and(|batches| batches.size < data.n);
+    let optimizer = if minibatches { Optimizer::Adam(Adam::default()) } else { Optimizer::default() };
+    let config = TrainConfig::new(optimizer, 10);
     let fitted = Fitted::fit(schema, &data, settings, &config, &Registry::default(), &mut []).unwrap();
     (fitted, data)
 }
@@ -66,7 +68,8 @@ fn a_loaded_model_predicts_bit_for_bit_the_same() {
 
 fn through_actions(policy: ActionPolicy) -> Settings {
     let (objective, order) = (CagpObjective::Elbo, RowOrder::Tree);
-    Settings { model: ModelChoice::Cagp { actions: 7, policy, objective, order, refresh: 2 }, ..Settings::default() }
+    let model = ModelChoice::Cagp { actions: 7, policy, objective, order, refresh: 2, tolerance: None };
+    Settings { model, ..Settings::default() }
 }
 
 #[test]
@@ -92,6 +95,21 @@ fn posteriors_through_actions_are_read_not_solved_for_again() {
         for (twice, once) in mean(&Fitted::load(&path).unwrap()).iter().zip(mean(&fitted)) {
             assert!((twice - 2.0 * once).abs() <= 1e-12 * once.abs(), "{policy:?}: {twice} {once}");
         }
+    }
+}
+
+#[test]
+fn a_tolerance_ends_the_solve() {
+    for policy in [ActionPolicy::Cg, ActionPolicy::Lanczos] {
+        let taken = |wanted| {
+            let mut settings = through_actions(policy);
+            let ModelChoice::Cagp { tolerance, .. } = &mut settings.model else { unreachable!() };
+            *tolerance = wanted;
+            let report = *fit(&table(), settings).0.posterior().solve().unwrap();
+            (report.actions, report.residual / report.scale)
+        };
+        let ((least, residual), (most, _)) = (taken(Some(1.0)), taken(Some(0.0)));
+        assert!(least < most && residual < 1.0, "{policy:?}: {least} and {most} actions, {residual}");
     }
 }
 

@@ -48,6 +48,9 @@ struct Options {
     /// Train the hyperparameters on so many rows first, drawn by the seed (L-BFGS, at most 50 steps; not for SVGP)
     #[arg(long)]
     warm: Option<usize>,
+    /// Train the hyperparameters with learned actions for so many steps of L-BFGS first (CaGP-CG)
+    #[arg(long, value_name = "STEPS", conflicts_with = "warm")]
+    learned: Option<usize>,
     /// Actions of computation-aware GPs
     #[arg(long, default_value_t = 512)]
     actions: usize,
@@ -66,6 +69,9 @@ struct Options {
     /// Optimiser steps from one choice of CaGP-CG's actions to the next
     #[arg(long, default_value_t = 1)]
     refresh: usize,
+    /// Residual over target at which CaGP-CG takes no more actions [default: 1e-4]
+    #[arg(long)]
+    tolerance: Option<f64>,
     /// Minimise the NLL of the projected data instead of the ELBO
     #[arg(long)]
     projected: bool,

@@ -74,9 +74,17 @@ impl Case<'_> {
         if let Some(rows) = self.options.warm {
             name = format!("{name}-warm-{rows}");
         }
+        if let Some(steps) = self.options.learned {
+            name = format!("{name}-learned-{steps}");
+        }
         let Options { data_order, start, projected, f64, refresh, .. } = self.options;
         if self.kind == Kind::CagpCg && *refresh != 1 {
             name = format!("{name}-refresh-{refresh}");
+        }
+        if self.kind == Kind::CagpCg
+            && let Some(tolerance) = self.options.tolerance
+        {
+            name = format!("{name}-to-{tolerance}");
         }
         let named = [
             ("data-order", data_order),
@@ -134,6 +142,9 @@ impl Case<'_> {
             rows.n(),
             held_out.n()
         );
+        if self.kind != Kind::CagpCg && self.options.learned.is_some() {
+            return Err(Error::Usage("other models than CaGP-CG have no other actions: leave `--learned` out".into()));
+        }
         if self.batched() {
             if self.options.warm.is_some() {
                 return Err(Error::Usage("SVGP trains on minibatches: leave `--warm` out".into()));
@@ -147,18 +158,26 @@ impl Case<'_> {
             });
         }
         let objective = if self.options.projected { CagpObjective::Projected } else { CagpObjective::Elbo };
-        let refresh = self.options.refresh;
-        let cagp = |policy| ModelChoice::Cagp { actions: *actions, policy, objective, order: RowOrder::Data, refresh };
+        let Options { refresh, tolerance, .. } = *self.options;
+        let cagp = |policy| {
+            let order = RowOrder::Data;
+            ModelChoice::Cagp { actions: *actions, policy, objective, order, refresh, tolerance }
+        };
         let choice = match self.kind {
             Kind::CagpOpt => cagp(ActionPolicy::Learned),
             Kind::CagpCg => cagp(ActionPolicy::Cg),
             Kind::Sgpr | Kind::Svgp => ModelChoice::Sgpr { inducing: *m },
         };
         let mut parts = Parts { likelihood: Box::new(Gaussian::new(0.1)), kernel, mean: Mean::Zero };
-        if let Some(count) = self.options.warm
-            && !self.file(".checkpoint").exists()
-        {
-            parts = self.warmed(&choice, parts, &rows, count)?;
+        if !self.file(".checkpoint").exists() {
+            if let Some(count) = self.options.warm {
+                let drawn = Split::random(rows.n(), count as f64 / rows.n() as f64, self.seed)?.test;
+                parts = self.warmed(&choice, parts, &minibatch::Rows::gather(&rows, &drawn)?, WARM_STEPS)?;
+            }
+            if let Some(steps) = self.options.learned {
+                let ordered = rows.permuted(&RowOrder::Tree.of(&rows, *actions)?)?;
+                parts = self.warmed(&cagp(ActionPolicy::Learned), parts, &ordered, steps)?;
+            }
         }
         let mut model = Regressor::new(&choice, parts, &rows, self.seed)?;
         if let Regressor::Cagp(model) = &mut model {
@@ -173,14 +192,18 @@ impl Case<'_> {
         })
     }
 
-    /// The prior and the noise trained on some of the rows, drawn by the seed.
-    fn warmed(&self, choice: &ModelChoice, parts: Parts, rows: &Observations, count: usize) -> Result<Parts> {
-        let drawn = Split::random(rows.n(), count as f64 / rows.n() as f64, self.seed)?.test;
-        let few = minibatch::Rows::gather(rows, &drawn)?;
-        let mut model = Regressor::new(choice, parts, &few, self.seed)?;
-        let config = TrainConfig::new(Optimizer::Lbfgs(Lbfgs::default()), WARM_STEPS).seed(self.seed);
-        let outcome = fit::fit(&mut model, self.compute(), &few, &config, &mut [])?;
-        println!("{} rows: loss {:.4} after {:.0} s: {}", few.n(), outcome.loss, outcome.seconds, outcome.termination);
+    /// The prior and the noise as some model finds them.
+    fn warmed(&self, choice: &ModelChoice, parts: Parts, rows: &Observations, steps: usize) -> Result<Parts> {
+        let mut model = Regressor::new(choice, parts, rows, self.seed)?;
+        let config = TrainConfig::new(Optimizer::Lbfgs(Lbfgs::default()), steps).seed(self.seed);
+        let outcome = fit::fit(&mut model, self.compute(), rows, &config, &mut [])?;
+        println!(
+            "first on {} rows: loss {:.4} after {:.0} s: {}",
+            rows.n(),
+            outcome.loss,
+            outcome.seconds,
+            outcome.termination
+        );
         Ok(Parts { likelihood: model.likelihood().boxed(), kernel: model.kernel().clone(), mean: Mean::Zero })
     }
 

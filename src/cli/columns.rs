@@ -9,6 +9,7 @@ use clap::Args;
 
 use super::data::{Reading, note_dropped};
 use super::model::ModelOptions;
+use super::report;
 
 /// Which columns are used, and how.
 #[derive(Debug, Args)]
@@ -86,7 +87,7 @@ impl Columns {
 pub fn likelihood(model: &ModelOptions, schema: &Schema, y: &[f64]) -> Result<String> {
     if let Some(likelihood) = &model.likelihood {
         if let Some(classes) = schema.classes.as_ref().filter(|_| likelihood.starts_with("ordinal")) {
-            eprintln!("classes in order: {} (another order: --classes)", classes.labels().join(" < "));
+            report::say(&format!("classes in order: {} (another order: --classes)", classes.labels().join(" < ")));
         }
         return Ok(likelihood.clone());
     }
@@ -95,7 +96,7 @@ pub fn likelihood(model: &ModelOptions, schema: &Schema, y: &[f64]) -> Result<St
         None => Sight::Numbers(y),
     };
     let Inferred { likelihood, sentence } = infer(&schema.target, sight)?;
-    eprintln!("{sentence}");
+    report::say(&sentence);
     Ok(likelihood)
 }
 

@@ -83,7 +83,7 @@ impl Compare {
     /// Reads, fits all candidates, prints one table.
     pub fn run(self) -> Result<()> {
         if let Some(figure) = &self.figure {
-            output::check(figure, &[&self.data])?;
+            output::check_figure(figure, &[&self.data])?;
         }
         let (schema, data) = self.columns.read(&self.data, &self.reading, &self.model)?;
         let likelihood = columns::likelihood(&self.model, &schema, data.y.as_deref().unwrap_or_default())?;
@@ -102,16 +102,26 @@ impl Compare {
         let kernels = if self.kernels.is_empty() { vec![self.model.kernel.clone()] } else { self.kernels.clone() };
         let all: Vec<ModelOptions> =
             models.iter().flat_map(|model| kernels.iter().map(|kernel| self.model.with(*model, kernel))).collect();
+        ModelOptions::check_models(&all, &likelihood, splits[0].train.len())?;
         // What one of them cannot be fitted to is told before another is trained.
         let task = Task { schema: &schema, data: &data, likelihood: &likelihood };
-        all.iter().try_for_each(|options| self.plan(options, &task, &splits[0]).map(drop))?;
+        let plans =
+            all.iter().map(|options| self.plan(options, &task, &splits[0]).map(|plan| plan.settings().model.clone()));
+        self.training.check(&plans.collect::<Result<Vec<_>>>()?)?;
         let mut candidates = Vec::new();
         for options in &all {
             let runs = splits.iter().map(|split| self.fit(options, &task, split));
-            let runs: Vec<Trial> = runs.collect::<Result<_>>()?;
+            let runs: Vec<Trial> = match runs.collect() {
+                Ok(runs) => runs,
+                Err(error) => {
+                    // Others were fitted, perhaps for hours.
+                    report::print(&table(&candidates))?;
+                    return Err(error);
+                }
+            };
             let kind = runs.first().map_or("", |run| run.fitted.settings.model.kind());
             let name = if kernels.len() > 1 { format!("{kind} {}", options.kernel) } else { kind.to_string() };
-            eprintln!("{name}: done");
+            report::say(&format!("{name}: done"));
             candidates.push(Candidate { name, runs });
         }
         if let Some(figure) = &self.figure {

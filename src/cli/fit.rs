@@ -176,8 +176,8 @@ impl Fit {
             targets(test, settings.target_transform).map_err(in_table(&self.data))?;
         }
         let (rows, columns) = (report::count(rows, "row"), report::count(schema.d(), "input column"));
-        eprintln!("{rows}, {columns}, target `{}`", schema.target);
-        self.training.check(&settings.model)?;
+        report::say(&format!("{rows}, {columns}, target `{}`", schema.target));
+        self.training.check(std::slice::from_ref(&settings.model))?;
         let fingerprint =
             serde_json::json!({ "data": fingerprint.text(), "rows_on_disk": self.on_disk(), "settings": settings });
         Ok(self.saving.extend(self.training.config(&settings.model), fingerprint.to_string()))
@@ -187,7 +187,7 @@ impl Fit {
     fn settings(&self, model: &ModelOptions, schema: &Schema, y: &[f64], rows: usize) -> Result<Settings> {
         let likelihood = columns::likelihood(model, schema, y)?;
         if let Some(sentence) = model.approximation(&likelihood, rows) {
-            eprintln!("{sentence}");
+            report::say(&sentence);
         }
         model.check_model(&likelihood, rows)?;
         let settings = model.settings(&likelihood, rows, self.training.optimizer)?;
@@ -222,14 +222,15 @@ fn announce(plan: &Plan, config: &TrainConfig) -> Result<()> {
     memory::check(plan)?;
     let (title, bytes) = (plan.model().title(), plan.bytes());
     if bytes > LARGE {
-        eprintln!("{title}: about {:.1} GB of memory a step", bytes / 1e9);
+        report::say(&format!("{title}: about {:.1} GB of memory a step", bytes / 1e9));
     }
     let (step, steps) = (plan.cost()?.seconds, config.steps * config.restarts.count);
     let all = step * steps as f64;
     if all > LONG {
         let limit =
             config.max_time.map_or(String::new(), |t| format!(", or what --max-time allows: {} s", t.as_secs()));
-        eprintln!("{title}: {step:.2} s a step, at most {:.0} min for {steps} steps{limit}", (all / 60.0).ceil());
+        let minutes = (all / 60.0).ceil();
+        report::say(&format!("{title}: {step:.2} s a step, at most {minutes:.0} min for {steps} steps{limit}"));
     }
     Ok(())
 }

@@ -6,6 +6,8 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use cagey::data::discard_unfinished;
 use cagey::train::{Observer, Report};
 
+use super::report;
+
 static TRAINING: AtomicBool = AtomicBool::new(false);
 static STOP: AtomicBool = AtomicBool::new(false);
 
@@ -16,7 +18,7 @@ const INTERRUPTED: i32 = 130;
 pub fn install() {
     let handled = ctrlc::set_handler(|| {
         if TRAINING.load(Ordering::SeqCst) && !STOP.swap(true, Ordering::SeqCst) {
-            eprintln!("stopping after this step; Ctrl-C again stops at once");
+            report::say("stopping after this step; Ctrl-C again stops at once");
             return;
         }
         discard_unfinished();

@@ -91,7 +91,7 @@ pub fn run() -> ExitCode {
     match execute(cli) {
         Ok(()) => ExitCode::SUCCESS,
         Err(error) => {
-            eprintln!("error: {error}");
+            report::say(&format!("error: {error}"));
             ExitCode::from(if matches!(error, Error::Usage(_) | Error::KernelText { .. }) { 2 } else { 1 })
         }
     }

@@ -46,6 +46,10 @@ pub struct ModelOptions {
     /// Optimiser steps from one choice of actions by a policy, a solve, to the next: more are cheaper and lead less far [default: 1]
     #[arg(long, value_name = "STEPS", value_parser = values::count(1..=values::MOST))]
     refresh: Option<usize>,
+    /// Residual over target, in norm, at which a policy's solve ends with fewer actions; 0 takes all that help [default: 1e-4 with cg and
+    /// lanczos, else 0]
+    #[arg(long, value_name = "SHARE", value_parser = values::rate)]
+    tolerance: Option<f64>,
     /// What a computation-aware model minimises [default: elbo]
     #[arg(long, value_name = "NAME", value_enum)]
     loss: Option<LossName>,
@@ -123,6 +127,7 @@ Kernels:
   rbf, matern12, matern32, matern52, rq, periodic, periodic_norm, cosine_norm,
   cosine_sum, spectral_mixture(components=2), linear, polynomial(power=2),
   constant, white; projection(kernel, dim=2) of any of them
+  (periodic_norm and cosine_norm are covariances of one column only)
 `ard` gives one lengthscale per column, dims=[0, 2] picks columns (from 0),
 fix=period keeps a value. Numbers are in the units of the data; what is not
 given is chosen from the data. One lengthscale over several columns is in
@@ -134,7 +139,7 @@ enum MeanName {
     Zero,
     /// A learned constant
     Constant,
-    /// A learned constant and slopes
+    /// Learned slopes and a constant, the mean where all inputs are at their averages
     Linear,
 }
 
@@ -296,6 +301,7 @@ impl ModelOptions {
                     Some(OrderName::Data) => RowOrder::Data,
                 },
                 refresh: self.refresh.unwrap_or(1),
+                tolerance: self.tolerance,
             },
             ModelName::Sgpr => ModelChoice::Sgpr { inducing },
             ModelName::Svgp => ModelChoice::Svgp {
@@ -315,12 +321,24 @@ impl ModelOptions {
 
     /// Refuses options of other models than the one that will be fitted.
     pub fn check_model(&self, likelihood: &str, rows: usize) -> Result<()> {
+        Self::check_models(std::slice::from_ref(self), likelihood, rows)
+    }
+
+    /// Refuses options that are of none of the models that will be fitted.
+    pub fn check_models(all: &[Self], likelihood: &str, rows: usize) -> Result<()> {
+        let mut fitted: Vec<ModelName> = all.iter().map(|options| options.model_for(likelihood, rows)).collect();
+        fitted.dedup();
+        all.iter().try_for_each(|options| options.check_options(&fitted))
+    }
+
+    fn check_options(&self, fitted: &[ModelName]) -> Result<()> {
         use ModelName::{Cagp, Exact, Sgpr, Svgp, Swsgp};
-        let options: [(&str, bool, &[ModelName]); 12] = [
+        let options: [(&str, bool, &[ModelName]); 13] = [
             ("--objective", self.objective.is_some(), &[Exact]),
             ("--actions", self.actions.is_some(), &[Cagp]),
             ("--policy", self.policy.is_some(), &[Cagp]),
             ("--refresh", self.refresh.is_some(), &[Cagp]),
+            ("--tolerance", self.tolerance.is_some(), &[Cagp]),
             ("--loss", self.loss.is_some(), &[Cagp]),
             ("--row-order", self.row_order.is_some(), &[Cagp]),
             ("--inducing", self.inducing.is_some(), &[Sgpr, Svgp, Swsgp]),
@@ -330,21 +348,23 @@ impl ModelOptions {
             ("--natural-gradients", self.natural_gradients.is_some(), &[Svgp]),
             ("--mean-field", self.mean_field, &[Svgp, Swsgp]),
         ];
-        let model = self.model_for(likelihood, rows);
         let name = |model: &ModelName| model.to_possible_value().map_or(String::new(), |value| value.get_name().into());
-        if let Some((option, _, models)) =
-            options.into_iter().find(|(_, given, models)| *given && !models.contains(&model))
-        {
+        let names = |models: &[ModelName], join: &str| models.iter().map(name).collect::<Vec<_>>().join(join);
+        let foreign = |models: &[ModelName]| !models.iter().any(|model| fitted.contains(model));
+        if let Some((option, _, models)) = options.into_iter().find(|(_, given, models)| *given && foreign(models)) {
             return Err(Error::Usage(format!(
                 "{option} is for --model {}, and this fits {}",
-                models.iter().map(name).collect::<Vec<_>>().join(" or "),
-                name(&model)
+                names(models, " or "),
+                names(fitted, " and ")
             )));
         }
         match matches!(self.policy, None | Some(PolicyName::Learned)) {
             true if self.refresh.is_some() => Err(Error::Usage(
                 "--refresh is for another --policy than learned: such actions change in every step".into(),
             )),
+            true if self.tolerance.is_some() => {
+                Err(Error::Usage("--tolerance is for another --policy than learned, which takes all actions".into()))
+            }
             false if self.row_order.is_some() => {
                 Err(Error::Usage("--row-order is for --policy learned: others do not cut rows into blocks".into()))
             }

@@ -4,7 +4,14 @@ use std::fs::canonicalize;
 use std::path::Path;
 
 use cagey::data::check_destination;
+use cagey::plot::check_format;
 use cagey::{Error, Result};
+
+/// [`check`] for a figure, whose format is also settled.
+pub fn check_figure(output: &Path, others: &[&Path]) -> Result<()> {
+    check(output, others)?;
+    check_format(output)
+}
 
 /// Refuses an output that cannot be written, or that is one of the files the command reads or writes besides.
 pub fn check(output: &Path, others: &[&Path]) -> Result<()> {

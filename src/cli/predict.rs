@@ -2,10 +2,10 @@
 
 use std::path::PathBuf;
 
-use cagey::Result;
 use cagey::data::write_predictions;
 use cagey::fitted::Fitted;
 use cagey::metrics::{Predictive, TargetPrediction};
+use cagey::{Error, Result};
 use clap::Args;
 use rayon::prelude::*;
 
@@ -27,8 +27,8 @@ pub struct Predict {
     model: PathBuf,
     /// Table with the input columns; `-` for standard input
     data: PathBuf,
-    /// Where to write mean, sd, lower and upper of each row as CSV (rate_lower and rate_upper too for counts; the
-    /// probability of each class for classes); `-` for standard output
+    /// Where to write mean, sd, lower and upper of each row as CSV (rate_lower and rate_upper too, of the
+    /// target's expectation, unless it is gaussian; the probability of each class for classes); `-` for standard output
     #[arg(short, long, value_name = "FILE", default_value = "-")]
     output: PathBuf,
     /// The latent function f instead of the target: no observation noise
@@ -37,9 +37,9 @@ pub struct Predict {
     /// Keep the input columns in front
     #[arg(long)]
     keep: bool,
-    /// Probability between lower and upper
-    #[arg(long, default_value_t = 0.95, value_name = "SHARE", value_parser = values::share)]
-    level: f64,
+    /// Probability between lower and upper [default: 0.95]
+    #[arg(long, value_name = "SHARE", value_parser = values::share)]
+    level: Option<f64>,
     #[command(flatten)]
     reading: Reading,
 }
@@ -49,6 +49,15 @@ impl Predict {
     pub fn run(self) -> Result<()> {
         output::check(&self.output, &[&self.model, &self.data])?;
         let fitted = Fitted::load(&self.model)?;
+        if self.latent && fitted.model.likelihood().latents() > 1 {
+            return Err(Error::Usage(format!(
+                "--latent is for one latent function, and this model has {}: leave it out",
+                fitted.model.likelihood().latents()
+            )));
+        }
+        if self.level.is_some() && !self.latent && fitted.schema.classes.is_some() {
+            return Err(Error::Usage("--level is for intervals, and of classes the probabilities are written".into()));
+        }
         let data = self.reading.read(&self.data, &fitted.schema, false, self.keep)?;
         let columns = if fitted.is_gaussian() || self.latent {
             let predictions = if self.latent { fitted.predict_latent(&data)? } else { fitted.predict(&data)? };
@@ -73,7 +82,7 @@ impl Predict {
     }
 
     fn tails(&self) -> [f64; 2] {
-        let tail = 0.5 * (1.0 - self.level);
+        let tail = 0.5 * (1.0 - self.level.unwrap_or(0.95));
         [tail, 1.0 - tail]
     }
 

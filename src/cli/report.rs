@@ -21,9 +21,14 @@ pub fn print_json(value: &impl Serialize) -> Result<()> {
     print(&(text + "\n"))
 }
 
+/// Prints a line to standard error; that it is closed or full is no reason to lose a result.
+pub fn say(message: &str) {
+    let _ = writeln!(std::io::stderr().lock(), "{message}");
+}
+
 /// Prints a warning to standard error.
 pub fn warn(message: &str) {
-    eprintln!("warning: {message}");
+    say(&format!("warning: {message}"));
 }
 
 /// `1 row`, `2 rows`.

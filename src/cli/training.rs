@@ -72,10 +72,17 @@ enum ScheduleName {
 }
 
 impl TrainOptions {
-    /// Refuses options of another optimiser than the one that a model will be trained with.
-    pub fn check(&self, model: &ModelChoice) -> Result<()> {
+    /// Refuses options of another optimiser than those that models will be trained with.
+    pub fn check(&self, models: &[ModelChoice]) -> Result<()> {
         let rates = [("--lr", self.lr.is_some()), ("--schedule", self.schedule.is_some())];
-        match rates.into_iter().find(|(_, given)| *given && self.optimizer(model) == OptimizerName::Lbfgs) {
+        let lbfgs = models.iter().all(|model| self.optimizer(model) == OptimizerName::Lbfgs);
+        let moves = |model: &ModelChoice| model.minibatches().is_some_and(|batches| batches.natural.is_some());
+        if models.iter().any(|model| moves(model) && self.optimizer(model) == OptimizerName::Lbfgs) {
+            return Err(Error::Usage(
+                "--natural-gradients moves q between losses that L-BFGS compares: leave it out, or add --optimizer adam".into(),
+            ));
+        }
+        match rates.into_iter().find(|(_, given)| *given && lbfgs) {
             Some((option, _)) => Err(Error::Usage(format!("{option} is for Adam: add --optimizer adam"))),
             None => Ok(()),
         }

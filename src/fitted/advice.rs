@@ -1,8 +1,9 @@
 //! What looks wrong with data before a training, with advice.
 
-use super::ModelChoice;
+use super::{ActionPolicy, ModelChoice};
 use crate::data::InputScale;
 use crate::models::Observations;
+use crate::models::cagp::CagpObjective;
 use crate::params::shown;
 
 /// Rows for each inducing input of SWSGP below which its intervals were seen to be too narrow.
@@ -19,6 +20,18 @@ pub fn crowded(model: &ModelChoice, rows: usize) -> Option<String> {
              `--model svgp`"
         )
     })
+}
+
+/// Says that actions learned by the loss of the data that they project may project what is easy to explain.
+pub fn projected(model: &ModelChoice) -> Option<String> {
+    let ModelChoice::Cagp { policy: ActionPolicy::Learned, objective: CagpObjective::Projected, .. } = model else {
+        return None;
+    };
+    Some(
+        "learned actions and the loss of projected data: the actions come to project the data that are easiest to explain, and error bars to be \
+         far too narrow. Prefer `--loss elbo`, or another `--policy`"
+            .into(),
+    )
 }
 
 /// Says which inputs are constant, and whether the target is: nothing can be learned from them.

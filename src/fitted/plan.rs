@@ -136,6 +136,7 @@ impl Plan {
         }
         self.warnings.extend(advice::outliers(&self.data, &names, &self.units.inputs));
         self.warnings.extend(advice::crowded(&self.settings.model, rows));
+        self.warnings.extend(advice::projected(&self.settings.model));
     }
 
     /// What was asked for.
@@ -176,6 +177,8 @@ impl Plan {
         let outcome = self.model.train(&self.settings.model, compute, (&self.data, rows), config, observers)?;
         let Self { schema, settings, units, model, data, mut warnings, .. } = self;
         warnings.extend(diagnose::warnings(&model, &data));
+        let unsaved = outcome.unsaved.as_ref();
+        warnings.extend(unsaved.map(|problem| format!("the state of the training at its end is not saved: {problem}")));
         let summary = summarise(&outcome, config, count, warnings);
         let posterior = model.posterior(compute, data.clone())?;
         let data = if model.predicts_from_data() { data } else { some(&data)? };

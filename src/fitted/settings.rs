@@ -83,6 +83,10 @@ pub enum ModelChoice {
         /// Steps of the optimiser, at least 1, from one choice of actions by a policy to the next.
         #[serde(default = "every_step")]
         refresh: usize,
+        /// Largest ‖y − K̂v‖ / ‖y‖ at which a solve by a policy ends before all actions are taken; none is 1e-4 for conjugate gradients and
+        /// Lanczos, whose next actions come from the residual, and 0 for others.
+        #[serde(default)]
+        tolerance: Option<f64>,
     },
     /// Sparse, with the collapsed bound: n m² time.
     Sgpr {
@@ -129,7 +133,7 @@ impl ModelChoice {
     pub const KINDS: [&str; 5] = ["exact", "cagp", "sgpr", "svgp", "swsgp"];
 
     /// How minibatches are made, for models that take them.
-    pub(super) fn minibatches(&self) -> Option<&Minibatches> {
+    pub fn minibatches(&self) -> Option<&Minibatches> {
         match self {
             Self::Svgp { batches, .. } | Self::Swsgp { batches, .. } => Some(batches),
             Self::Exact { .. } | Self::Cagp { .. } | Self::Sgpr { .. } => None,

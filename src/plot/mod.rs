@@ -43,4 +43,5 @@ pub use learning_curve::{Against, LearningCurve, Run};
 pub use posterior1d::Posterior1d;
 pub use posterior2d::Posterior2d;
 pub use reliability::Reliability;
+pub use render::check_format;
 pub use samples::Samples;

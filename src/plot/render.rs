@@ -42,6 +42,14 @@ impl Format {
     }
 }
 
+/// Refuses a name that ends in no format of figures.
+///
+/// # Errors
+/// [`Error::Usage`] for other endings than .svg and .png.
+pub fn check_format(path: &Path) -> Result<()> {
+    Format::of(path).map(drop)
+}
+
 impl Scene {
     /// Writes the figure to `path` in the format that its extension names.
     pub fn save(&self, path: &Path) -> Result<()> {

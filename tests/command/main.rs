@@ -456,6 +456,19 @@ fn tables_that_can_hardly_be_fitted() {
 }
 
 #[test]
+fn error_bars_of_nearly_noiseless_lines_are_not_rounding_errors() {
+    let folder = Folder::new();
+    folder.write("line.csv", table(&["x", "y"], 30, |i| vec![i as f64, 2.0 * i as f64 + 1.0]));
+    for model in ["exact", "cagp"] {
+        folder.ok(&["fit", "line.csv", "--model", model, "-o", "m.cagey"]);
+        let noise = parameter(&folder.json(&["inspect", "m.cagey", "--json"]), "likelihood.noise")[0];
+        let latent = folder.ok(&["predict", "m.cagey", "line.csv", "--latent"]);
+        // With an observation there f is known to within its noise, whatever the kernel.
+        assert!(numbers(&latent, "sd").iter().all(|sd| *sd <= 1.01 * noise.sqrt()), "{model}, {noise}: {latent}");
+    }
+}
+
+#[test]
 fn tables_that_cannot_be_read() {
     let folder = Folder::with_model();
     let good = folder.read("ok.csv");
@@ -625,6 +638,23 @@ fn places_that_cannot_be_written() {
         folder.fails(1, &["predict", "m.cagey", "new.csv", "-o", "/dev/full"], &["/dev/full", "disk is full"]);
         folder.fails(1, &["fit", "ok.csv", "-o", "/dev/full"], &["/dev/full", "regular file"]);
     }
+}
+
+#[cfg(target_os = "linux")]
+#[test]
+fn messages_that_nobody_can_read_lose_no_result() {
+    use std::process::Command;
+    let folder = Folder::with_model();
+    let run = |arguments: &[&str]| {
+        let full = fs::OpenOptions::new().write(true).open("/dev/full").unwrap();
+        let mut command = Command::new(env!("CARGO_BIN_EXE_cagey"));
+        command.current_dir(folder.0.path()).args(arguments).stdout(Stdio::null()).stderr(full);
+        command.status().unwrap().code()
+    };
+    assert_eq!(run(&["fit", "ok.csv", "--steps", "2", "-o", "unheard.cagey"]), Some(0));
+    assert!(folder.path("unheard.cagey").exists());
+    assert_eq!(run(&["compare", "ok.csv", "--steps", "2", "--kernels", "rbf", "matern32"]), Some(0));
+    assert_eq!(run(&["predict", "m.cagey", "missing.csv"]), Some(1));
 }
 
 #[cfg(unix)]

@@ -246,6 +246,11 @@ fn options_of_other_models_and_likelihoods_are_refused() {
         (&["--model", "swsgp", "--natural-gradients", "0.1"], &["--natural-gradients", "svgp"]),
         (&["--lr", "0.1"], &["--lr", "--optimizer adam"]),
         (&["--schedule", "cosine"], &["--schedule", "--optimizer adam"]),
+        (&["--model", "cagp", "--tolerance", "0.1"], &["--tolerance", "--policy"]),
+        (
+            &["--model", "svgp", "--optimizer", "lbfgs", "--natural-gradients", "0.1"],
+            &["--natural-gradients", "--optimizer adam"],
+        ),
     ] {
         folder.refuses(2, options, words);
     }
@@ -260,6 +265,57 @@ fn options_of_other_models_and_likelihoods_are_refused() {
     }
     let found = folder.run(&["compare", "ok.csv", "--models", "exact,cagp", "--likelihood", "poisson", "--steps", "3"]);
     assert!(found.code != 0 && !found.err.contains("done"), "{}", found.err);
+    // Each option is of one of the models that are compared.
+    let compare = ["compare", "ok.csv", "--steps", "1", "--actions", "5", "--inducing", "5"];
+    folder.ok(&[&compare[..], &["--models", "exact,cagp,sgpr"]].concat());
+    folder.fails(2, &[&compare[..], &["--models", "exact,cagp"]].concat(), &["--inducing", "exact and cagp"]);
+    folder.fails(2, &["compare", "ok.csv", "--models", "exact,sgpr", "--lr", "0.1"], &["--lr", "--optimizer adam"]);
+    folder.fails(2, &["compare", "ok.csv", "--figure", "curves.pdf"], &["curves.pdf", ".svg"]);
+}
+
+#[test]
+fn few_distinct_rows_are_fitted_by_every_model() {
+    let folder = Folder::new();
+    folder.write("same.csv", table(&["g", "y"], 60, |i| vec![1.0, (i % 4) as f64]));
+    folder.write("ten.csv", table(&["x", "y"], 60, |i| vec![(i % 10) as f64, wave(i % 10)]));
+    for arguments in [
+        &["same.csv", "--likelihood", "poisson"][..],
+        &["same.csv", "--model", "svgp"],
+        &["ten.csv", "--model", "swsgp"],
+        &["ten.csv", "--model", "cagp", "--policy", "cg"],
+    ] {
+        folder.ok(&[&["fit"], arguments, &["--steps", "3", "-o", "m.cagey"]].concat());
+        folder.ok(&["predict", "m.cagey", arguments[0]]);
+    }
+}
+
+#[test]
+fn inducing_inputs_are_in_units_of_the_data() {
+    let folder = Folder::new();
+    folder.write("far.csv", table(&["x", "y"], 60, |i| vec![1000.0 + 10.0 * position(i % 30), wave(i % 30)]));
+    for model in ["sgpr", "svgp", "swsgp"] {
+        let fit = ["fit", "far.csv", "--model", model, "--inducing", "5", "--steps", "2", "-o", "m.cagey"];
+        folder.ok(&fit);
+        let inducing = super::parameter(&folder.json(&["inspect", "m.cagey", "--json"]), "inducing");
+        assert!(inducing.len() == 5 && inducing.iter().all(|z| (990.0..1400.0).contains(z)), "{model}: {inducing:?}");
+        let before = folder.ok(&["predict", "m.cagey", "far.csv"]);
+        folder.ok(&[&fit[..], &["--init", "inducing=1010,1030,1100,1200,1250", "--fix", "inducing"]].concat());
+        let given = super::parameter(&folder.json(&["inspect", "m.cagey", "--json"]), "inducing");
+        assert!(given.iter().zip([1010.0, 1030.0, 1100.0, 1200.0, 1250.0]).all(|(z, want)| (z - want).abs() < 1e-9));
+        assert!(before != folder.ok(&["predict", "m.cagey", "far.csv"]), "{model}");
+    }
+}
+
+#[test]
+fn options_that_a_prediction_has_no_use_for_are_refused() {
+    let folder = Folder::new();
+    classes(&folder);
+    folder.ok(&["fit", "classes.csv", "--steps", "2", "-o", "m.cagey"]);
+    folder.fails(2, &["predict", "m.cagey", "classes.csv", "--level", "0.9"], &["--level"]);
+    folder.ok(&["predict", "m.cagey", "classes.csv", "--latent", "--level", "0.9"]);
+    folder.write("wide.csv", table(&["x", "y"], 30, |i| vec![position(i), wave(i)]));
+    folder.ok(&["fit", "wide.csv", "--likelihood", "heteroscedastic", "--steps", "2", "-o", "h.cagey"]);
+    folder.fails(2, &["predict", "h.cagey", "wide.csv", "--latent"], &["--latent", "2"]);
 }
 
 #[test]
@@ -336,8 +392,9 @@ fn more_rows_than_are_looked_at_first_are_all_checked_and_trained_on() {
 #[test]
 fn candidates_are_compared_on_the_same_rows() {
     let folder = Folder::with_tables();
-    let common = ["compare", "ok.csv", "--steps", "20", "--actions", "8", "--inducing", "8"];
-    let text = folder.ok(&[&common[..], &["--models", "exact,cagp,sgpr", "--figure", "curves.svg"]].concat());
+    let common = ["compare", "ok.csv", "--steps", "20"];
+    let models = ["--models", "exact,cagp,sgpr", "--actions", "8", "--inducing", "8", "--figure", "curves.svg"];
+    let text = folder.ok(&[&common[..], &models].concat());
     assert!(["exact", "cagp", "sgpr", "NLPD", "seconds"].iter().all(|word| text.contains(word)), "{text}");
     assert!(folder.read("curves.svg").contains("</svg>"));
     let folds = ["--kernels", "rbf", "matern32", "--folds", "3", "--json"];

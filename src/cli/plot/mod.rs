@@ -63,7 +63,7 @@ impl Plot {
     /// Loads, computes, draws.
     pub fn run(self) -> Result<()> {
         let inputs: Vec<&Path> = std::iter::once(&self.model).chain(&self.data).map(PathBuf::as_path).collect();
-        output::check(&self.output, &inputs)?;
+        output::check_figure(&self.output, &inputs)?;
         let fitted = Fitted::load(&self.model)?;
         let data = match &self.data {
             Some(path) => Some(self.splitting.scored(self.reading.read(path, &fitted.schema, true, false)?)?),
