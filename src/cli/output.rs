@@ -13,6 +13,18 @@ pub fn check_figure(output: &Path, others: &[&Path]) -> Result<()> {
     check_format(output)
 }
 
+/// Formats that tables may be read in and are not written in.
+const READ_ONLY: [&str; 3] = ["gz", "npy", "parquet"];
+
+/// [`check`] for a table, which is written as CSV.
+pub fn check_table(output: &Path, others: &[&Path]) -> Result<()> {
+    let extension = output.extension().and_then(|extension| extension.to_str()).unwrap_or_default();
+    if READ_ONLY.iter().any(|other| extension.eq_ignore_ascii_case(other)) {
+        return Err(Error::Usage(format!("{}: tables are written as CSV; name it so", output.display())));
+    }
+    check(output, others)
+}
+
 /// Refuses an output that cannot be written, or that is one of the files the command reads or writes besides.
 pub fn check(output: &Path, others: &[&Path]) -> Result<()> {
     let place = |path: &Path| canonicalize(path).unwrap_or_else(|_| path.to_path_buf());

@@ -47,7 +47,7 @@ pub struct Predict {
 impl Predict {
     /// Reads, predicts, writes.
     pub fn run(self) -> Result<()> {
-        output::check(&self.output, &[&self.model, &self.data])?;
+        output::check_table(&self.output, &[&self.model, &self.data])?;
         let fitted = Fitted::load(&self.model)?;
         if self.latent && fitted.model.likelihood().latents() > 1 {
             return Err(Error::Usage(format!(

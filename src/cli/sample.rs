@@ -50,7 +50,7 @@ const MOST_VALUES: usize = 100_000_000;
 impl Sample {
     /// Reads, samples, writes.
     pub fn run(self) -> Result<()> {
-        output::check(&self.output, &[&self.model, &self.data])?;
+        output::check_table(&self.output, &[&self.model, &self.data])?;
         let fitted = Fitted::load(&self.model)?;
         let data = self.reading.read(&self.data, &fitted.schema, false, self.keep)?;
         if data.n > MOST_ROWS {

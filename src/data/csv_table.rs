@@ -76,8 +76,8 @@ impl CsvTable {
     fn text(&self, column: usize) -> Result<&str> {
         let bytes = &self.record[column];
         std::str::from_utf8(bytes).map_err(|_| {
-            let shown = String::from_utf8_lossy(bytes);
-            let problem = format_args!("`{shown}` is not UTF-8 text; convert the file, for example with `iconv`");
+            let shown = Cell::Text(&String::from_utf8_lossy(bytes)).quoted();
+            let problem = format_args!("{shown} is not UTF-8 text; convert the file, for example with `iconv`");
             self.layout.cell_error(self.line, column, problem)
         })
     }

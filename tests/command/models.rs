@@ -313,6 +313,7 @@ fn options_that_a_prediction_has_no_use_for_are_refused() {
     folder.ok(&["fit", "classes.csv", "--steps", "2", "-o", "m.cagey"]);
     folder.fails(2, &["predict", "m.cagey", "classes.csv", "--level", "0.9"], &["--level"]);
     folder.ok(&["predict", "m.cagey", "classes.csv", "--latent", "--level", "0.9"]);
+    folder.fails(2, &["predict", "m.cagey", "classes.csv", "-o", "p.csv.gz"], &["p.csv.gz", "CSV"]);
     folder.write("wide.csv", table(&["x", "y"], 30, |i| vec![position(i), wave(i)]));
     folder.ok(&["fit", "wide.csv", "--likelihood", "heteroscedastic", "--steps", "2", "-o", "h.cagey"]);
     folder.fails(2, &["predict", "h.cagey", "wide.csv", "--latent"], &["--latent", "2"]);

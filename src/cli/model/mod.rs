@@ -1,19 +1,24 @@
 //! Options about the model.
 
+mod check;
+mod given;
+mod names;
+
 use std::str::FromStr;
 
-use cagey::data::TargetTransform;
+use cagey::Result;
 use cagey::device::{Compute, DeviceKind, Precision};
 use cagey::fitted::{ActionPolicy, ModelChoice, Settings};
-use cagey::likelihoods::{Auxiliary, text};
 use cagey::models::cagp::CagpObjective;
 use cagey::models::exact::ExactObjective;
 use cagey::models::minibatch::Minibatches;
 use cagey::models::ordering::RowOrder;
 use cagey::models::svgp::Covariance;
 use cagey::params::Prior;
-use cagey::{Error, Result};
-use clap::{Args, ValueEnum};
+use clap::Args;
+use given::{initial, interval, pair};
+pub use names::ModelName;
+use names::{LossName, MeanName, Minimised, OrderName, PolicyName, Transform};
 
 use super::training::OptimizerName;
 use super::values;
@@ -133,81 +138,6 @@ fix=period keeps a value. Numbers are in the units of the data; what is not
 given is chosen from the data. One lengthscale over several columns is in
 units of their standard deviations.";
 
-#[derive(Debug, Clone, Copy, ValueEnum)]
-enum MeanName {
-    /// The mean of the training targets
-    Zero,
-    /// A learned constant
-    Constant,
-    /// Learned slopes and a constant, the mean where all inputs are at their averages
-    Linear,
-}
-
-/// A model and its approximation.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
-pub enum ModelName {
-    /// Without approximation: time grows with the cube of the rows
-    Exact,
-    /// Computation-aware: error bars include what was not computed
-    Cagp,
-    /// Sparse, through inducing inputs and the collapsed bound
-    Sgpr,
-    /// Sparse and variational: minibatches, any likelihood
-    Svgp,
-    /// Sparse within sparse: each row sees its nearest inducing inputs only
-    Swsgp,
-}
-
-#[derive(Debug, Clone, Copy, ValueEnum)]
-enum PolicyName {
-    /// Block-sparse actions, learned with the hyperparameters
-    Learned,
-    /// Residuals: conjugate gradients
-    Cg,
-    /// Rows by pivoted Cholesky
-    Cholesky,
-    /// Lanczos vectors
-    Lanczos,
-    /// Eigenvectors of the largest eigenvalues
-    Eigenvector,
-    /// Gaussian random vectors
-    Random,
-}
-
-#[derive(Debug, Clone, Copy, ValueEnum)]
-enum LossName {
-    /// A bound of the negative log marginal likelihood
-    Elbo,
-    /// Negative log likelihood of the projected data
-    Projected,
-}
-
-#[derive(Debug, Clone, Copy, ValueEnum)]
-enum OrderName {
-    /// Rows of a block are near each other
-    Tree,
-    /// As the data come
-    Data,
-}
-
-#[derive(Debug, Clone, Copy, ValueEnum)]
-enum Minimised {
-    /// Negative log marginal likelihood
-    Ml,
-    /// Negative leave-one-out log predictive probability
-    Loo,
-}
-
-#[derive(Debug, Clone, Copy, ValueEnum)]
-enum Transform {
-    /// The target as it is
-    None,
-    /// Its logarithm; the target must be positive
-    Log,
-    /// log(1 + target), above -1
-    Log1p,
-}
-
 impl ModelOptions {
     /// The library's settings, for a likelihood, so many rows and the optimiser asked for.
     pub fn settings(&self, likelihood: &str, rows: usize, optimizer: Option<OptimizerName>) -> Result<Settings> {
@@ -216,19 +146,10 @@ impl ModelOptions {
         Ok(Settings {
             likelihood: likelihood.into(),
             kernel: self.kernel.clone(),
-            mean: match self.mean {
-                MeanName::Zero => "zero",
-                MeanName::Constant => "constant",
-                MeanName::Linear => "linear",
-            }
-            .into(),
+            mean: self.mean.text().into(),
             model: self.choice(likelihood, rows, optimizer),
             standardize: !self.no_standardize,
-            target_transform: match self.target_transform {
-                Transform::None => TargetTransform::Identity,
-                Transform::Log => TargetTransform::Log,
-                Transform::Log1p => TargetTransform::Log1p,
-            },
+            target_transform: self.target_transform.into(),
             row_column: self.row_column().cloned(),
             init: self.init.iter().map(|text| initial(text)).collect::<Result<_>>()?,
             fix: self.fix.clone(),
@@ -276,30 +197,14 @@ impl ModelOptions {
     fn choice(&self, likelihood: &str, rows: usize, optimizer: Option<OptimizerName>) -> ModelChoice {
         let inducing = self.inducing.unwrap_or(512);
         match self.model_for(likelihood, rows) {
-            ModelName::Exact => ModelChoice::Exact {
-                objective: match self.objective {
-                    None | Some(Minimised::Ml) => ExactObjective::MarginalLikelihood,
-                    Some(Minimised::Loo) => ExactObjective::LeaveOneOut,
-                },
-            },
+            ModelName::Exact => {
+                ModelChoice::Exact { objective: self.objective.map_or(ExactObjective::MarginalLikelihood, Into::into) }
+            }
             ModelName::Cagp => ModelChoice::Cagp {
                 actions: self.actions.unwrap_or(rows.min(512)),
-                policy: match self.policy {
-                    None | Some(PolicyName::Learned) => ActionPolicy::Learned,
-                    Some(PolicyName::Cg) => ActionPolicy::Cg,
-                    Some(PolicyName::Cholesky) => ActionPolicy::Cholesky,
-                    Some(PolicyName::Lanczos) => ActionPolicy::Lanczos,
-                    Some(PolicyName::Eigenvector) => ActionPolicy::Eigenvector,
-                    Some(PolicyName::Random) => ActionPolicy::Random,
-                },
-                objective: match self.loss {
-                    None | Some(LossName::Elbo) => CagpObjective::Elbo,
-                    Some(LossName::Projected) => CagpObjective::Projected,
-                },
-                order: match self.row_order {
-                    None | Some(OrderName::Tree) => RowOrder::Tree,
-                    Some(OrderName::Data) => RowOrder::Data,
-                },
+                policy: self.policy.map_or(ActionPolicy::Learned, Into::into),
+                objective: self.loss.map_or(CagpObjective::Elbo, Into::into),
+                order: self.row_order.map_or(RowOrder::Tree, Into::into),
                 refresh: self.refresh.unwrap_or(1),
                 tolerance: self.tolerance,
             },
@@ -319,76 +224,6 @@ impl ModelOptions {
         }
     }
 
-    /// Refuses options of other models than the one that will be fitted.
-    pub fn check_model(&self, likelihood: &str, rows: usize) -> Result<()> {
-        Self::check_models(std::slice::from_ref(self), likelihood, rows)
-    }
-
-    /// Refuses options that are of none of the models that will be fitted.
-    pub fn check_models(all: &[Self], likelihood: &str, rows: usize) -> Result<()> {
-        let mut fitted: Vec<ModelName> = all.iter().map(|options| options.model_for(likelihood, rows)).collect();
-        fitted.dedup();
-        all.iter().try_for_each(|options| options.check_options(&fitted))
-    }
-
-    fn check_options(&self, fitted: &[ModelName]) -> Result<()> {
-        use ModelName::{Cagp, Exact, Sgpr, Svgp, Swsgp};
-        let options: [(&str, bool, &[ModelName]); 13] = [
-            ("--objective", self.objective.is_some(), &[Exact]),
-            ("--actions", self.actions.is_some(), &[Cagp]),
-            ("--policy", self.policy.is_some(), &[Cagp]),
-            ("--refresh", self.refresh.is_some(), &[Cagp]),
-            ("--tolerance", self.tolerance.is_some(), &[Cagp]),
-            ("--loss", self.loss.is_some(), &[Cagp]),
-            ("--row-order", self.row_order.is_some(), &[Cagp]),
-            ("--inducing", self.inducing.is_some(), &[Sgpr, Svgp, Swsgp]),
-            ("--neighbors", self.neighbors.is_some(), &[Swsgp]),
-            ("--divergence", self.divergence.is_some(), &[Swsgp]),
-            ("--batch", self.batch.is_some(), &[Svgp, Swsgp]),
-            ("--natural-gradients", self.natural_gradients.is_some(), &[Svgp]),
-            ("--mean-field", self.mean_field, &[Svgp, Swsgp]),
-        ];
-        let name = |model: &ModelName| model.to_possible_value().map_or(String::new(), |value| value.get_name().into());
-        let names = |models: &[ModelName], join: &str| models.iter().map(name).collect::<Vec<_>>().join(join);
-        let foreign = |models: &[ModelName]| !models.iter().any(|model| fitted.contains(model));
-        if let Some((option, _, models)) = options.into_iter().find(|(_, given, models)| *given && foreign(models)) {
-            return Err(Error::Usage(format!(
-                "{option} is for --model {}, and this fits {}",
-                names(models, " or "),
-                names(fitted, " and ")
-            )));
-        }
-        match matches!(self.policy, None | Some(PolicyName::Learned)) {
-            true if self.refresh.is_some() => Err(Error::Usage(
-                "--refresh is for another --policy than learned: such actions change in every step".into(),
-            )),
-            true if self.tolerance.is_some() => {
-                Err(Error::Usage("--tolerance is for another --policy than learned, which takes all actions".into()))
-            }
-            false if self.row_order.is_some() => {
-                Err(Error::Usage("--row-order is for --policy learned: others do not cut rows into blocks".into()))
-            }
-            _ => Ok(()),
-        }
-    }
-
-    /// Refuses a column of rows of another kind than the likelihood takes.
-    fn check_row_column(&self, likelihood: &str) -> Result<()> {
-        let options = [
-            ("--noise-column", &self.noise_column, Auxiliary::NoiseVariance, "gaussian"),
-            ("--exposure", &self.exposure, Auxiliary::Exposure, "poisson or negative-binomial"),
-            ("--trials", &self.trials, Auxiliary::Trials, "binomial"),
-        ];
-        // What no likelihood is called is told where it is made.
-        let Ok(takes) = text::parse(likelihood, None).map(|likelihood| likelihood.auxiliary()) else { return Ok(()) };
-        match options.into_iter().find(|(_, column, kind, _)| column.is_some() && *kind != takes) {
-            None => Ok(()),
-            Some((option, _, _, likelihoods)) => {
-                Err(Error::Usage(format!("{option} is for --likelihood {likelihoods}, and this fits {likelihood}")))
-            }
-        }
-    }
-
     fn covariance(&self) -> Covariance {
         if self.mean_field { Covariance::Diagonal } else { Covariance::Full }
     }
@@ -405,28 +240,4 @@ impl ModelOptions {
             rate => rate.filter(|rate| *rate > 0.0),
         }
     }
-}
-
-fn pair<'a>(option: &str, text: &'a str) -> Result<(String, &'a str)> {
-    let (name, value) =
-        text.split_once('=').ok_or_else(|| Error::Usage(format!("--{option} {text}: write it as NAME=…")))?;
-    Ok((name.trim().to_string(), value.trim()))
-}
-
-fn number(option: &str, text: &str) -> Result<f64> {
-    values::number(text).map_err(|problem| Error::Usage(format!("--{option}: {problem}")))
-}
-
-fn initial(text: &str) -> Result<(String, Vec<f64>)> {
-    let (name, values) = pair("init", text)?;
-    let values = values.split(',').map(|v| number("init", v)).collect::<Result<_>>()?;
-    Ok((name, values))
-}
-
-fn interval(text: &str) -> Result<(String, f64, f64)> {
-    let (name, range) = pair("bounds", text)?;
-    let (low, high) = range
-        .split_once("..")
-        .ok_or_else(|| Error::Usage(format!("--bounds {text}: write the interval as LOW..HIGH, e.g. noise=0.01..2")))?;
-    Ok((name, number("bounds", low)?, number("bounds", high)?))
 }

@@ -1,0 +1,32 @@
+//! What is given of parameters, as text: initial values, priors, bounds.
+
+use cagey::{Error, Result};
+
+use super::super::values;
+
+/// What stands on both sides of `=`.
+pub fn pair<'a>(option: &str, text: &'a str) -> Result<(String, &'a str)> {
+    let (name, value) =
+        text.split_once('=').ok_or_else(|| Error::Usage(format!("--{option} {text}: write it as NAME=…")))?;
+    Ok((name.trim().to_string(), value.trim()))
+}
+
+fn number(option: &str, text: &str) -> Result<f64> {
+    values::number(text).map_err(|problem| Error::Usage(format!("--{option}: {problem}")))
+}
+
+/// Initial values of a parameter.
+pub fn initial(text: &str) -> Result<(String, Vec<f64>)> {
+    let (name, values) = pair("init", text)?;
+    let values = values.split(',').map(|v| number("init", v)).collect::<Result<_>>()?;
+    Ok((name, values))
+}
+
+/// Bounds of a parameter.
+pub fn interval(text: &str) -> Result<(String, f64, f64)> {
+    let (name, range) = pair("bounds", text)?;
+    let (low, high) = range
+        .split_once("..")
+        .ok_or_else(|| Error::Usage(format!("--bounds {text}: write the interval as LOW..HIGH, e.g. noise=0.01..2")))?;
+    Ok((name, number("bounds", low)?, number("bounds", high)?))
+}
