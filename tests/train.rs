@@ -541,6 +541,35 @@ fn what_an_objective_chooses_is_held_and_chosen_again() {
     assert!(failed.unwrap_err().to_string().contains("a choice"));
 }
 
+#[test]
+fn a_choice_that_fails_leaves_the_best_point_of_those_before() {
+    struct Refusing(Following, Vec<Vec<f64>>);
+    impl Objective for Refusing {
+        fn dim(&self) -> usize {
+            2
+        }
+        fn evaluate(&mut self, x: &[f64], step: Step) -> Result<Evaluation> {
+            self.0.evaluate(x, step)
+        }
+        fn refresh(&self) -> Option<usize> {
+            Some(1)
+        }
+        fn choose(&mut self, x: &[f64]) -> Result<()> {
+            if self.1.len() == 4 && !self.1.contains(&x.to_vec()) {
+                return Err(Error::NotFinite("a choice".into()));
+            }
+            self.1.push(x.to_vec());
+            self.1.dedup();
+            self.0.choose(x)
+        }
+    }
+    let mut objective = Refusing(Following::new(1), Vec::new());
+    let outcome = fit(&mut objective, &[3.0, -2.0], &adam(0.1, 30), &mut []).unwrap();
+    assert!(matches!(outcome.termination, Termination::Failed(_)), "{}", outcome.termination);
+    assert_eq!(objective.1.len(), 4);
+    assert_eq!(outcome.x, objective.1[3], "the lowest of them, not one that nothing was chosen for");
+}
+
 /// ½‖x − c‖², c beside x where it was last chosen, to one side and then to the other: no choice lowers the loss.
 struct Fleeing {
     chosen: Vec<f64>,

@@ -107,7 +107,7 @@ impl Compare {
         let task = Task { schema: &schema, data: &data, likelihood: &likelihood };
         let plans =
             all.iter().map(|options| self.plan(options, &task, &splits[0]).map(|plan| plan.settings().model.clone()));
-        self.training.check(&plans.collect::<Result<Vec<_>>>()?)?;
+        self.training.check(&plans.collect::<Result<Vec<_>>>()?, splits[0].train.len())?;
         let mut candidates = Vec::new();
         for options in &all {
             let runs = splits.iter().map(|split| self.fit(options, &task, split));
@@ -115,7 +115,7 @@ impl Compare {
                 Ok(runs) => runs,
                 Err(error) => {
                     // Others were fitted, perhaps for hours.
-                    report::print(&table(&candidates))?;
+                    let _ = self.print(&candidates);
                     return Err(error);
                 }
             };
@@ -127,10 +127,14 @@ impl Compare {
         if let Some(figure) = &self.figure {
             draw(&candidates, figure)?;
         }
+        self.print(&candidates)
+    }
+
+    fn print(&self, candidates: &[Candidate]) -> Result<()> {
         if self.json {
             return report::print_json(&candidates.iter().map(Candidate::json).collect::<Result<Vec<Value>>>()?);
         }
-        report::print(&table(&candidates))
+        report::print(&table(candidates))
     }
 
     fn plan(&self, options: &ModelOptions, task: &Task, split: &Split) -> Result<Plan> {

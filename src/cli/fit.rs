@@ -175,9 +175,9 @@ impl Fit {
         if let Some(test) = test {
             targets(test, settings.target_transform).map_err(in_table(&self.data))?;
         }
-        let (rows, columns) = (report::count(rows, "row"), report::count(schema.d(), "input column"));
-        report::say(&format!("{rows}, {columns}, target `{}`", schema.target));
-        self.training.check(std::slice::from_ref(&settings.model))?;
+        let (count, columns) = (report::count(rows, "row"), report::count(schema.d(), "input column"));
+        report::say(&format!("{count}, {columns}, target `{}`", schema.target));
+        self.training.check(std::slice::from_ref(&settings.model), rows)?;
         let fingerprint =
             serde_json::json!({ "data": fingerprint.text(), "rows_on_disk": self.on_disk(), "settings": settings });
         Ok(self.saving.extend(self.training.config(&settings.model), fingerprint.to_string()))

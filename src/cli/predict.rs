@@ -4,6 +4,7 @@ use std::path::PathBuf;
 
 use cagey::data::write_predictions;
 use cagey::fitted::Fitted;
+use cagey::likelihoods::Support;
 use cagey::metrics::{Predictive, TargetPrediction};
 use cagey::{Error, Result};
 use clap::Args;
@@ -55,7 +56,8 @@ impl Predict {
                 fitted.model.likelihood().latents()
             )));
         }
-        if self.level.is_some() && !self.latent && fitted.schema.classes.is_some() {
+        let labelled = matches!(fitted.model.likelihood().density().support(1.0), Support::Classes(_));
+        if self.level.is_some() && !self.latent && labelled {
             return Err(Error::Usage("--level is for intervals, and of classes the probabilities are written".into()));
         }
         let data = self.reading.read(&self.data, &fitted.schema, false, self.keep)?;

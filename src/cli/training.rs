@@ -72,15 +72,22 @@ enum ScheduleName {
 }
 
 impl TrainOptions {
-    /// Refuses options of another optimiser than those that models will be trained with.
-    pub fn check(&self, models: &[ModelChoice]) -> Result<()> {
+    /// Refuses options of another optimiser than those that models will be trained with, and L-BFGS where losses do not compare.
+    pub fn check(&self, models: &[ModelChoice], rows: usize) -> Result<()> {
         let rates = [("--lr", self.lr.is_some()), ("--schedule", self.schedule.is_some())];
         let lbfgs = models.iter().all(|model| self.optimizer(model) == OptimizerName::Lbfgs);
-        let moves = |model: &ModelChoice| model.minibatches().is_some_and(|batches| batches.natural.is_some());
-        if models.iter().any(|model| moves(model) && self.optimizer(model) == OptimizerName::Lbfgs) {
-            return Err(Error::Usage(
-                "--natural-gradients moves q between losses that L-BFGS compares: leave it out, or add --optimizer adam".into(),
-            ));
+        let searched = models.iter().filter(|model| self.optimizer(model) == OptimizerName::Lbfgs);
+        for batches in searched.filter_map(ModelChoice::minibatches) {
+            let problem = match batches.natural {
+                Some(_) => {
+                    "--natural-gradients moves q between losses that L-BFGS compares: leave it out, or add --optimizer adam"
+                }
+                None if batches.size < rows => {
+                    "L-BFGS compares losses, and those of minibatches differ by their rows: add --optimizer adam, or --batch of all rows"
+                }
+                None => continue,
+            };
+            return Err(Error::Usage(problem.into()));
         }
         match rates.into_iter().find(|(_, given)| *given && lbfgs) {
             Some((option, _)) => Err(Error::Usage(format!("{option} is for Adam: add --optimizer adam"))),

@@ -132,7 +132,8 @@ impl Density for GammaPoisson {
             return 0.0;
         }
         let t = self.log_ratio(f[0], row.extra);
-        if self.size.is_infinite() {
+        // Poisson to more digits than are left otherwise.
+        if self.size > 1e10 {
             return gamma_tail(y + 1.0, self.mean(f, row.extra));
         }
         beta_cdf([self.size, y + 1.0], logistic(-t), logistic(t))

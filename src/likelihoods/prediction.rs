@@ -133,7 +133,7 @@ impl Prediction {
         let mut step = match self.support() {
             Support::Real if self.variance().is_finite() => self.variance().sqrt().clamp(1e-150, 1e150),
             // The step doubles until it is far enough: without a variance it may begin with that of the function.
-            Support::Real => self.variance[0].sqrt().clamp(1e-12 * centre.abs().max(1e-12), 1e150),
+            Support::Real => self.variance[0].max(0.0).sqrt().clamp(1e-12 * centre.abs().max(1e-12), 1e150),
             _ => 1.0,
         };
         let fine = 1e-9 * step;

@@ -31,7 +31,8 @@ pub fn watch<R>(body: impl FnOnce() -> R) -> (R, f64) {
 const BLUR: f64 = 1e-2;
 
 /// Reports to the enclosing [`watch`] that rounding errors of a covariance matrix of order `n` with this mean diagonal are no longer small
-/// beside the noise on it: like a jitter they make it another model's, one whose error bars are too wide and whose likelihood is wrong.
+/// beside the noise on it: like a jitter they make it another model's, one whose error bars are too wide and whose likelihood is wrong. Of
+/// matrices in f64: those in f32 would seldom pass.
 pub(crate) fn check_rounding(n: usize, mean_diagonal: f64, noise: f64) {
     let relative = f64::EPSILON * (n as f64).sqrt();
     if relative * mean_diagonal > BLUR * noise {

@@ -30,17 +30,18 @@ pub fn fit<M: Model>(
     let start = model.free_raw();
     let batch = data.batch(&Scope::new(compute)?);
     let config = config.clone().loss_scale(data.n() as f64);
-    let mut loss = Loss { model, compute, batch, jitter: None, chosen: None };
+    let mut loss = Loss { model, compute, batch, jitter: None, chosen: None, evaluated: false };
     let outcome = train::fit(&mut loss, &start, &config, observers);
-    let Loss { batch, chosen, .. } = loss;
+    let Loss { batch, chosen, evaluated, .. } = loss;
     let chosen = chosen.map(|(from, _)| from);
     model.set_free_raw(outcome.as_ref().map_or(&start, |outcome| &outcome.x))?;
-    let outcome = outcome?;
+    let mut outcome = outcome?;
     // What it held at the end was chosen elsewhere; its posterior chooses there.
-    if chosen.is_some_and(|from| from != outcome.x)
+    if chosen.is_some_and(|from| from != outcome.x || !evaluated)
         && let Ok(found) = evaluate(model, compute, &batch)
     {
-        return Ok(Outcome { loss: found.loss / outcome.loss_scale, ..outcome });
+        outcome.loss = found.loss / outcome.loss_scale;
+        outcome.restarts[outcome.best_restart].loss = Some(outcome.loss);
     }
     Ok(outcome)
 }
@@ -131,6 +132,8 @@ struct Loss<'a, M> {
     jitter: Option<f64>,
     /// What the model chose, and the parameters it chose it from.
     chosen: Option<(Vec<f64>, Option<Tensor<2>>)>,
+    /// Whether there was an evaluation with it.
+    evaluated: bool,
 }
 
 impl<M: Model> Objective for Loss<'_, M> {
@@ -148,6 +151,7 @@ impl<M: Model> Objective for Loss<'_, M> {
                 "the objective without a jitter of {jitter:.0e} of the mean variance"
             )));
         }
+        self.evaluated = evaluation.is_ok();
         evaluation
     }
 
@@ -177,7 +181,7 @@ impl<M: Model> Objective for Loss<'_, M> {
             return Ok(());
         }
         // What was chosen before goes first: two would take twice the memory.
-        self.chosen = None;
+        (self.chosen, self.evaluated) = (None, false);
         self.model.set_free_raw(x)?;
         self.chosen = Some((x.to_vec(), choose(self.model, self.compute, &self.batch)?));
         Ok(())

@@ -12,7 +12,7 @@ use crate::data::RowFile;
 use crate::device::Compute;
 use crate::error::{Error, Result};
 use crate::scope::Scope;
-use crate::train::{self, Evaluation, Group, Objective, Observer, Outcome, Step, TrainConfig};
+use crate::train::{self, Evaluation, Group, Objective, Observer, Optimizer, Outcome, Step, TrainConfig};
 
 /// A model whose objective is a sum over rows, times the batch's scale, and a term without data.
 pub trait SumOverRows: Model {
@@ -122,6 +122,10 @@ pub fn fit<M: SumOverRows>(
     if batches.size == 0 || data.count() == 0 {
         return Err(Error::Usage("minibatches need at least one row".into()));
     }
+    if batches.natural.is_some() && matches!(config.optimizer, Optimizer::Lbfgs(_)) {
+        return Err(Error::Usage("natural gradients move q between losses that L-BFGS compares: train by Adam".into()));
+    }
+    let before: Vec<Vec<f64>> = model.parameters().into_iter().map(|(_, p)| p.raw().to_vec()).collect();
     let was: Vec<(bool, bool)> = model
         .parameters()
         .into_iter()
@@ -134,14 +138,14 @@ pub fn fit<M: SumOverRows>(
     let config = config.clone().loss_scale(data.count() as f64);
     let mut loss = Loss { model, compute, data, batches, order: Order::default(), stepped: None };
     let outcome = train::fit(&mut loss, &start, &config, observers);
-    let closed = match &outcome {
-        Ok(outcome) => loss.close(&outcome.x, config.seed),
-        Err(_) => loss.model.set_free_raw(&start),
-    };
-    for ((_, parameter), (fixed, _)) in model.parameters_mut().into_iter().zip(&was) {
+    let outcome = outcome.and_then(|outcome| loss.close(&outcome.x, config.seed).map(|()| outcome));
+    for (((_, parameter), (fixed, _)), before) in model.parameters_mut().into_iter().zip(&was).zip(&before) {
         parameter.fixed = *fixed;
+        if outcome.is_err() {
+            parameter.set_raw(before);
+        }
     }
-    outcome.and_then(|outcome| closed.map(|()| outcome))
+    outcome
 }
 
 /// Batches that q is fitted to in the end: enough rows for any number of inducing values that has a full covariance.

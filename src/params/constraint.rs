@@ -40,8 +40,8 @@ impl Constraint {
                 let slope = share * (1.0 - share);
                 if lower > 0.0 {
                     let width = (upper / lower).ln();
-                    let value = lower * (width * share).exp() / scale;
-                    (value, value * width * slope)
+                    let value = lower * (width * share).exp();
+                    ((value - offset) / scale, value * width * slope / scale)
                 } else {
                     let value = lower + (upper - lower) * share;
                     ((value - offset) / scale, (upper - lower) * slope / scale)

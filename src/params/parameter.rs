@@ -2,7 +2,7 @@
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use serde::{Deserialize, Deserializer, Serialize};
+use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
 use super::constraint::{Constraint, LARGEST, logistic};
 use super::{Prior, shown};
@@ -46,11 +46,19 @@ pub struct Parameter {
     pub unit: Unit,
     scale: Vec<f64>,
     /// One for all entries, or one for each.
-    #[serde(deserialize_with = "one_or_each")]
+    #[serde(serialize_with = "as_one_or_each", deserialize_with = "one_or_each")]
     offset: Vec<f64>,
 }
 
-/// Offsets as files have them: those of older versions a number for all.
+/// Offsets as files have them: a number for all, or a list.
+fn as_one_or_each<S: Serializer>(offsets: &[f64], serializer: S) -> std::result::Result<S::Ok, S::Error> {
+    match offsets {
+        [offset] => offset.serialize(serializer),
+        offsets => offsets.serialize(serializer),
+    }
+}
+
+/// The same, read.
 fn one_or_each<'de, D: Deserializer<'de>>(deserializer: D) -> std::result::Result<Vec<f64>, D::Error> {
     #[derive(Deserialize)]
     #[serde(untagged)]

@@ -177,7 +177,13 @@ impl Run {
         match self.refresh(objective, setting) {
             Ok(()) => {}
             Err(Refusal::OutOfTime) => return Advance::OutOfTime,
-            Err(Refusal::Outside(error)) => return self.failed(error),
+            Err(Refusal::Outside(error)) => {
+                // What is lower was found with what no longer can be chosen.
+                if self.lowest.is_some() {
+                    self.best.clone_from(&self.lowest);
+                }
+                return self.failed(error);
+            }
         }
         let step = self.next(objective, setting);
         let Self { evaluations, point, memory, best, .. } = self;

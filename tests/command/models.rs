@@ -270,6 +270,8 @@ fn options_of_other_models_and_likelihoods_are_refused() {
     folder.ok(&[&compare[..], &["--models", "exact,cagp,sgpr"]].concat());
     folder.fails(2, &[&compare[..], &["--models", "exact,cagp"]].concat(), &["--inducing", "exact and cagp"]);
     folder.fails(2, &["compare", "ok.csv", "--models", "exact,sgpr", "--lr", "0.1"], &["--lr", "--optimizer adam"]);
+    let small = ["compare", "ok.csv", "--models", "exact,svgp", "--optimizer", "lbfgs", "--batch", "10"];
+    folder.fails(2, &small, &["--optimizer adam", "--batch"]);
     folder.fails(2, &["compare", "ok.csv", "--figure", "curves.pdf"], &["curves.pdf", ".svg"]);
 }
 
@@ -298,6 +300,9 @@ fn inducing_inputs_are_in_units_of_the_data() {
         folder.ok(&fit);
         let inducing = super::parameter(&folder.json(&["inspect", "m.cagey", "--json"]), "inducing");
         assert!(inducing.len() == 5 && inducing.iter().all(|z| (990.0..1400.0).contains(z)), "{model}: {inducing:?}");
+        folder.ok(&[&fit[..], &["--bounds", "inducing=995..1300"]].concat());
+        let bound = super::parameter(&folder.json(&["inspect", "m.cagey", "--json"]), "inducing");
+        assert!(bound.iter().zip(&inducing).all(|(a, b)| (a - b).abs() < 5.0), "{model}: {bound:?} {inducing:?}");
         let before = folder.ok(&["predict", "m.cagey", "far.csv"]);
         folder.ok(&[&fit[..], &["--init", "inducing=1010,1030,1100,1200,1250", "--fix", "inducing"]].concat());
         let given = super::parameter(&folder.json(&["inspect", "m.cagey", "--json"]), "inducing");
@@ -314,6 +319,9 @@ fn options_that_a_prediction_has_no_use_for_are_refused() {
     folder.fails(2, &["predict", "m.cagey", "classes.csv", "--level", "0.9"], &["--level"]);
     folder.ok(&["predict", "m.cagey", "classes.csv", "--latent", "--level", "0.9"]);
     folder.fails(2, &["predict", "m.cagey", "classes.csv", "-o", "p.csv.gz"], &["p.csv.gz", "CSV"]);
+    folder.write("coded.csv", table(&["x", "y"], 60, |i| vec![position(i), f64::from(u8::from(wave(i) > 0.0))]));
+    folder.ok(&["fit", "coded.csv", "--steps", "2", "-o", "c.cagey"]);
+    folder.fails(2, &["predict", "c.cagey", "coded.csv", "--level", "0.9"], &["--level"]);
     folder.write("wide.csv", table(&["x", "y"], 30, |i| vec![position(i), wave(i)]));
     folder.ok(&["fit", "wide.csv", "--likelihood", "heteroscedastic", "--steps", "2", "-o", "h.cagey"]);
     folder.fails(2, &["predict", "h.cagey", "wide.csv", "--latent"], &["--latent", "2"]);

@@ -125,6 +125,7 @@ fn distribution_functions_of_large_counts_keep_their_digits() {
         let got = NegativeBinomial::new(dispersion).density().cdf(row(y), &[mean.ln()]);
         assert!((got - want).abs() < 1e-7, "{y} at {mean}: {got}, want {want}");
     }
+    assert!(Beta::new(2.0).density().cdf(row(f64::NAN), &[0.1]).is_nan());
     for (concentration, f, y, want) in
         [(1e7, 0.0, 0.5001, 0.736_455_368_468_594_6), (1e5, -(3f64.ln()), 0.25, 0.500_485_577_844_581_6)]
     {
