@@ -2,10 +2,11 @@
 
 use std::cell::RefCell;
 use std::collections::HashMap;
+use std::rc::Rc;
 
 use burn::tensor::{DType, Device, Tensor, TensorData};
 
-use crate::device::Compute;
+use crate::device::{Compute, Precision};
 use crate::error::{Error, Result};
 use crate::params::{Constraint, Parameter, Parameters, all_finite};
 
@@ -16,7 +17,8 @@ pub struct Scope {
     compute: Compute,
     device: Device,
     budget: usize,
-    leaves: RefCell<HashMap<u64, Tensor<1>>>,
+    /// In the wide type.
+    leaves: Rc<RefCell<HashMap<u64, Tensor<1>>>>,
 }
 
 /// Bytes of temporary memory that a matrix-free product takes unless told otherwise.
@@ -28,7 +30,7 @@ impl Scope {
     /// # Errors
     /// [`Error::Device`] when the device or its precision is not available.
     pub fn new(compute: Compute) -> Result<Self> {
-        Ok(Self { compute, device: compute.device()?, budget: BUDGET, leaves: RefCell::default() })
+        Ok(Self { compute, device: compute.device()?, budget: BUDGET, leaves: Rc::default() })
     }
 
     /// A scope that records gradients.
@@ -44,6 +46,13 @@ impl Scope {
     /// outputs. A product takes at least one tile, whatever the limit.
     pub fn with_budget(self, bytes: usize) -> Self {
         Self { budget: bytes, ..self }
+    }
+
+    /// The same evaluation in its [wide](Self::wide) type: gradients of both add up.
+    pub fn widened(&self) -> Self {
+        let precision = if self.wide() == DType::F64 { Precision::F64 } else { self.compute.precision };
+        let compute = Compute { precision, ..self.compute };
+        Self { compute, device: self.device.clone(), budget: self.budget, leaves: Rc::clone(&self.leaves) }
     }
 
     /// Bytes of temporary memory that a matrix-free product may take.
@@ -72,14 +81,22 @@ impl Scope {
         if self.device.supports_dtype(DType::F64) { DType::F64 } else { self.dtype() }
     }
 
-    /// The internal values of a parameter as a tensor `[len]`; the same tensor each time within a scope.
+    /// The internal values of a parameter as a tensor `[len]`.
+    ///
+    /// Gradients of all uses add up in the [wide](Self::wide) type: parts of an objective may be large and cancel.
     pub fn value(&self, parameter: &Parameter) -> Tensor<1> {
+        self.wide_value(parameter).cast(self.dtype())
+    }
+
+    /// [`value`](Self::value) in the [wide](Self::wide) type: the leaf of the graph that gradients arrive at, the same tensor each time
+    /// within a scope.
+    pub fn wide_value(&self, parameter: &Parameter) -> Tensor<1> {
         self.leaves
             .borrow_mut()
             .entry(parameter.id())
             .or_insert_with(|| {
                 let values = TensorData::new(parameter.internal(), [parameter.len()]);
-                let leaf = Tensor::from_data(values, (&self.device, self.dtype()));
+                let leaf = Tensor::from_data(values, (&self.device, self.wide()));
                 if parameter.fixed || !self.device.is_autodiff() { leaf } else { leaf.require_grad() }
             })
             .clone()

@@ -80,7 +80,7 @@ fn outcome(
     let mut all = vec![("value".to_string(), to_f64(value.clone()).unwrap())];
     let gradients = (value * scope.matrix(weights, n, m)).sum().backward();
     for (path, parameter) in kernel.parameters() {
-        let slope = scope.value(parameter).grad(&gradients).map(|g| to_f64(g).unwrap());
+        let slope = scope.wide_value(parameter).grad(&gradients).map(|g| to_f64(g).unwrap());
         all.push((path, slope.unwrap_or_else(|| vec![0.0; parameter.len()])));
     }
     for (leaf, tensor) in leaves {

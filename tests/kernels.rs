@@ -59,7 +59,7 @@ fn compare(
     let zero_or = |found: Option<Vec<f64>>, len: usize| found.unwrap_or_else(|| vec![0.0; len]);
     let expected = kernel_gradient(kernel, &want["kernel"]);
     for ((path, parameter), want) in kernel.parameters().iter().zip(expected) {
-        let leaf = scope.value(parameter);
+        let leaf = scope.wide_value(parameter);
         let got = gradients.as_ref().and_then(|g| leaf.grad(g)).map(|g| to_f64(g).unwrap());
         assert_close(&format!("{name} d/d{path}"), &zero_or(got, want.len()), &want, tolerance);
     }
@@ -122,7 +122,7 @@ fn check_kernel(kernel: &Kernel, x: &[f64], d: usize, semidefinite: bool) {
     let gradients = (gram.clone() * gram).sum().backward();
     let mut leaves = vec![inputs.grad(&gradients).map(|g| to_f64(g).unwrap())];
     let parameters = kernel.parameters();
-    leaves.extend(parameters.iter().map(|(_, p)| scope.value(p).grad(&gradients).map(|g| to_f64(g).unwrap())));
+    leaves.extend(parameters.iter().map(|(_, p)| scope.wide_value(p).grad(&gradients).map(|g| to_f64(g).unwrap())));
     for gradient in leaves.into_iter().flatten() {
         assert!(gradient.iter().all(|v| v.is_finite()), "{name}: gradient {gradient:?}");
     }

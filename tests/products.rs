@@ -110,7 +110,7 @@ fn outcome(
         (name.to_string(), tensor.grad(&gradients).map_or_else(|| zeros(values.len()), |g| to_f64(g).unwrap()))
     });
     let in_parameters = kernel.parameters().into_iter().map(|(path, parameter)| {
-        let leaf = scope.value(parameter);
+        let leaf = scope.wide_value(parameter);
         (path, leaf.grad(&gradients).map_or_else(|| zeros(parameter.len()), |g| to_f64(g).unwrap()))
     });
     Outcome { value: to_f64(value).unwrap(), gradients: in_inputs.chain(in_parameters).collect() }

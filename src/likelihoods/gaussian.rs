@@ -34,7 +34,7 @@ impl Gaussian {
     pub fn variances(&self, scope: &Scope, n: usize, known: Option<&Tensor<1>>) -> Tensor<1> {
         let learned = scope.value(&self.noise).expand([n]);
         match known {
-            Some(known) => learned + known.clone(),
+            Some(known) => learned + known.clone().cast(scope.dtype()),
             None => learned,
         }
     }

@@ -89,6 +89,9 @@ pub fn dot<A: Real, B: Real>(a: &[A], b: &[B]) -> f64 {
     let b = &b[..a.len()];
     let (left, right) = (a.chunks_exact(SUMS), b.chunks_exact(SUMS));
     let rest: f64 = left.remainder().iter().zip(right.remainder()).map(|(a, b)| a.f64() * b.f64()).sum();
+    if a.len() < SUMS {
+        return rest;
+    }
     let sums = vectorised(|| {
         let mut sums = [0.0; SUMS];
         for (a, b) in left.zip(right) {

@@ -48,7 +48,7 @@ impl Sgpr {
         let Process { kernel, mean, .. } = &self.process;
         self.process.check(&batch.x)?;
         let (n, z) = (batch.y.dims()[0], self.process.z(scope));
-        let noise = self.likelihood.variances(scope, n, batch.noise.as_ref()).cast(scope.wide());
+        let noise = self.likelihood.variances(&scope.widened(), n, batch.noise.as_ref());
         let residual = (batch.y.clone() - mean.at(scope, &batch.x)).cast(scope.wide());
         let s = noise.clone().sqrt().recip();
         let t = residual * s.clone();

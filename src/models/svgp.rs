@@ -100,13 +100,13 @@ enum Covariances {
 impl Covariances {
     fn project(&self, kernel: &Kernel, scope: &Scope, q: &Variational) -> Result<Projected> {
         let (m, single) = (q.mean.len(), scope.dtype() != scope.wide());
-        let wide = |values: &Parameter| scope.value(values).cast(scope.wide());
+        let wide = |values: &Parameter| scope.wide_value(values);
         let full = || match q.is_diagonal() {
             true => Ok(Tensor::<2>::eye(m, scope.device()).cast(scope.wide()) * wide(&q.root).unsqueeze::<2>()),
             false => unpack_lower(wide(&q.root)),
         };
         match self {
-            Self::Own { z, x } => products::whitened(kernel, scope, z, x, scope.value(&q.mean), scope.value(&q.root)),
+            Self::Own { z, x } => products::whitened(kernel, scope, z, x, wide(&q.mean), wide(&q.root)),
             Self::White(a) if q.is_diagonal() => marginals(a.clone(), wide(&q.mean), wide(&q.root), single),
             Self::White(a) => marginals(a.clone(), wide(&q.mean), full()?, single),
             Self::Factored { lower, a } => {

@@ -114,7 +114,7 @@ impl<T: Number> Forward<'_, T> {
             *ksy += dot(&self.y[strip.rows.clone()], ks);
         }
         // Multiplied in f64: the objective takes differences of this product that rounding in f32 would drown.
-        let ks_t = strip.wide();
+        let ks_t: Vec<f64> = strip.copied();
         let ks_t = view(&ks_t, strip.rows.len());
         product::add_lower(view_mut(ksks, i), ks_t, ks_t.transpose(), 1.0);
     }
@@ -186,7 +186,7 @@ impl<'a, T: Number> Cotangents<'a, T> {
     /// Puts M̄ in the place of a strip of M; returns the gradients in its rows of S, on the left, and of y.
     fn of(&self, mut strip: Strip<&mut [T]>) -> [Vec<f64>; 2] {
         let (i, width, rows) = (self.op.0.blocks(), strip.rows.len(), strip.rows.clone());
-        let (ks_t, mut grad) = (strip.wide(), vec![0.0; i * width]);
+        let (ks_t, mut grad): (Vec<f64>, _) = (strip.copied(), vec![0.0; i * width]);
         product::set(view_mut(&mut grad, width), view(&self.ksks, i), view(&ks_t, width), 1.0);
         let (s, y, owners) = (&self.kept.inputs.s[rows.clone()], &self.kept.y[rows.clone()], &self.owners[rows]);
         let (mut in_s, mut in_y) = (vec![0.0; width], vec![0.0; width]);

@@ -2,14 +2,15 @@
 //!
 //! With G = SᵀKS, M = G + σ²I = L Lᵀ and v = M⁻¹Sᵀy the bound needs ‖y − KSv‖² and tr(KS M⁻¹SᵀK). From products of KS with itself both
 //! would be differences of numbers as large as its largest eigenvalue times 1/σ²; from A = L⁻¹SᵀK they are ‖y − (LA)ᵀv‖² and ‖A‖², at the
-//! same cost: one solve and AAᵀ for all rows forwards, Z = L⁻ᵀA backwards. In f64 but for K S and A, which are as precise as the data.
+//! same cost: one solve and AAᵀ for all rows forwards, Z = L⁻ᵀA backwards. M, L, A and sums over rows are made in f64: a solve for A in f32
+//! would lose several times what rounding K S does. AAᵀ and Z come from A as it is kept, in the precision of the data, at no further loss.
 
 use std::sync::{Arc, Mutex, PoisonError};
 
 use burn::tensor::{Tensor, TensorData};
 use rayon::prelude::*;
 
-use super::blocks::{BlockSparse, owners};
+use super::blocks::BlockSparse;
 use super::lanes::{Lanes, Number, Work};
 use super::matvec::{coefficients, features, recall};
 use super::projections::{Frame, Inputs, Origin, Projections, Total};
@@ -20,10 +21,10 @@ use crate::linalg::Factor;
 use crate::linalg::dense::{congruence, product, solve, transpose, triangular, view, view_mut};
 use crate::linalg::host::{HostOp, Saved, apply4};
 use crate::linalg::jitter::check_rounding;
-use crate::linalg::real::{Real, dot, into_vec, with_real};
+use crate::linalg::real::{Real, dot, into_real, into_vec, rounded, vectorised, widened, with_real};
 
 /// `[‖y − KSv‖² − tr(KS M⁻¹SᵀK), vᵀGv − tr(M⁻¹G) + log|M|]` in f64 for columns of S of unit length, `y [n]` and σ² `noise [1]`, with chunks
-/// that fit `budget` bytes.
+/// that fit `budget` bytes. `lowered` is in f64; the products are in the precision of S and y.
 pub fn packed(
     lowered: &Lowered,
     blocks: &BlockSparse,
@@ -32,6 +33,7 @@ pub fn packed(
     budget: usize,
 ) -> Result<Tensor<1>> {
     let op = Evidence(Frame::new(lowered, blocks, budget));
+    // Features and coefficients are in f64: the gradients that they receive cancel those of the trace of K.
     let rows: Tensor<1> = Tensor::cat(vec![blocks.values().clone(), y.clone()], 0);
     apply4(op, features(lowered), coefficients(lowered), rows, noise.clone())
 }
@@ -72,11 +74,12 @@ struct Solved {
 impl HostOp<4> for Evidence {
     fn forward(&self, [x, coefficients, rows, noise]: [TensorData; 4]) -> Result<(TensorData, Saved)> {
         let noise = into_vec::<f64>(noise)?[0];
-        with_real!(x.dtype(), T => {
-            let [n, p] = [x.shape()[0], x.shape()[1]];
+        let [n, p] = [x.shape()[0], x.shape()[1]];
+        let (x, coefficients) = (widened(x)?, widened(coefficients)?);
+        with_real!(rows.dtype(), T => {
             let mut s = into_vec::<T>(rows)?;
             let y = s.split_off(n);
-            let inputs = Inputs { x: into_vec(x)?, p, coefficients: into_vec(coefficients)?, s };
+            let inputs = Inputs { x: into_real(x), p, coefficients: into_real(coefficients), s };
             let (solved, whole) = T::vectorised(Forward { op: self, inputs: &inputs, y: &y, noise })?;
             let values = solved.values.to_vec();
             Ok((TensorData::new(values, [2]), Arc::new(Kept { inputs, y, solved, whole: Mutex::new(whole) }) as Saved))
@@ -95,15 +98,14 @@ impl HostOp<4> for Evidence {
 impl Evidence {
     fn gradients<T: Number>(&self, kept: &Kept<T>, grad: [f64; 2]) -> Result<[Option<TensorData>; 4]> {
         let cotangents = Cotangents::new(self, kept, grad);
-        let (mut total, [s, y]) = T::vectorised(Adjoint { kept, cotangents: &cotangents });
+        let (mut total, [s, y]) = T::vectorised(Adjoint { kept, op: self, cotangents: &cotangents });
         self.0.program.pull_factor(cotangents.along, &mut total.coefficients);
         let (n, p, length) = (kept.y.len(), kept.inputs.p, total.coefficients.len());
-        let coefficients: Vec<T> = total.coefficients.into_iter().map(T::of).collect();
         let s = total.s.iter().zip(s).map(|(total, direct)| total.f64() + direct);
         let rows: Vec<T> = s.chain(y).map(T::of).collect();
         Ok([
-            Some(TensorData::new(total.x, [n, p])),
-            Some(TensorData::new(coefficients, [length])),
+            Some(TensorData::new(into_real::<_, f64>(total.x), [n, p])),
+            Some(TensorData::new(total.coefficients, [length])),
             Some(TensorData::new(rows, [2 * n])),
             Some(TensorData::new(vec![cotangents.noise], [1])),
         ])
@@ -135,16 +137,15 @@ impl<T: Number> Work<T> for Forward<'_, T> {
         factor.solve_lower_transposed(&mut weights)?;
         let lower = factor.clone().lower();
 
-        let mut squares = vec![0.0; i * i + i + 2];
+        let mut squares = vec![0.0; i * i + i + 3];
         all.visit::<L>(whole.as_mut(), |parts| {
             let strips = parts.iter_mut().flat_map(Part::strips_mut).collect();
             all.sum(strips, &mut squares, |strip, sums| self.add(strip, &lower, &whitened, sums));
         });
         let mut residual = squares.split_off(i * i);
-        let [squared, along] = [residual[i], residual[i + 1]];
+        let [squared, along, explained] = [residual[i], residual[i + 1], residual[i + 2]];
         residual.truncate(i);
         factor.solve_lower_transposed(&mut residual)?;
-        let explained = squares.iter().step_by(i + 1).sum::<f64>();
         congruence::whiten_transposed(view(&lower, i), view_mut(&mut squares, i));
         let log_det = factor.log_det();
         let inverse = factor.inverse();
@@ -174,44 +175,49 @@ impl<T: Number> Forward<'_, T> {
         gram
     }
 
-    /// Puts A in the place of a strip; adds AAᵀ (the lower triangle), A(y − KSv), ‖y − KSv‖² and (KSv)ᵀ(y − KSv) to the sums.
+    /// Puts A in the place of a strip; adds AAᵀ (the lower triangle), A(y − KSv), ‖y − KSv‖², (KSv)ᵀ(y − KSv) and ‖A‖² to the sums.
     fn add(&self, strip: &mut Strip<&mut [T]>, lower: &[f64], whitened: &[f64], sums: &mut [f64]) {
         let (i, width, y) = (whitened.len(), strip.rows.len(), &self.y[strip.rows.clone()]);
         let a = whiten(strip, lower, self.scale());
-        for (column, a) in strip.columns.iter_mut().zip(a.chunks_exact(width)) {
-            column.iter_mut().zip(a).for_each(|(to, from)| *to = T::of(*from));
-        }
         let misfit = misfit(&a, whitened, y);
         let (squares, rest) = sums.split_at_mut(i * i);
-        let a = view(&a, width);
-        product::add_lower(view_mut(squares, i), a, a.transpose(), 1.0);
-        product::add(view_mut(&mut rest[..i], 1), a, view(&misfit, 1), 1.0);
+        a.chunks_exact(width).zip(&mut rest[..i]).for_each(|(a, sum)| *sum += dot(a, &misfit));
         let squared = dot(&misfit, &misfit);
         rest[i] += squared;
         rest[i + 1] += dot(y, &misfit) - squared;
+        rest[i + 2] += dot(&a, &a);
+        let a: Vec<T> = into_real(a);
+        product::add_square(squares, view(&a, width));
+        strip.columns.iter_mut().zip(a.chunks_exact(width)).for_each(|(column, a)| column.copy_from_slice(a));
     }
 }
 
 /// A `[i, rows]` from a strip of the projections.
 fn whiten<T: Real, P: AsRef<[T]>>(strip: &Strip<P>, lower: &[f64], scale: f64) -> Vec<f64> {
-    let mut a = strip.wide();
+    let mut a: Vec<f64> = strip.copied();
     a.iter_mut().for_each(|v| *v *= scale);
     solve::lower(view(lower, strip.columns.len()), view_mut(&mut a, strip.rows.len()));
     a
 }
 
 /// y − Aᵀ Lᵀv.
-fn misfit<T: Real>(a: &[f64], whitened: &[f64], y: &[T]) -> Vec<f64> {
+fn misfit<T: Real, W: Real>(a: &[W], whitened: &[f64], y: &[T]) -> Vec<f64> {
     let mut misfit: Vec<f64> = y.iter().map(|y| y.f64()).collect();
-    product::add(view_mut(&mut misfit, 1), view(a, y.len()).transpose(), view(whitened, 1), -1.0);
+    vectorised(|| {
+        for (a, weight) in a.chunks_exact(y.len()).zip(whitened) {
+            misfit.iter_mut().zip(a).for_each(|(misfit, a)| *misfit -= weight * a.f64());
+        }
+    });
     misfit
 }
 
 /// From the cotangents ḡ of the values to those of what they are made of. With w = 2ḡ₁M⁻¹Gv − 2ḡ₀Z(y − KSv) that of Sᵀy is w, that of G
 /// D = ḡ₀ZZᵀ + ḡ₁(M⁻¹ − σ²M⁻² + vvᵀ) − ½(wvᵀ + vwᵀ), and that of SᵀK DSᵀ − 2ḡ₀(v(y − KSv)ᵀ + Z).
-struct Cotangents<'a> {
-    op: &'a Evidence,
+struct Cotangents<'a, T> {
+    frame: &'a Frame,
     solved: &'a Solved,
+    /// L in the precision of the data.
+    lower: Vec<T>,
     /// 2ḡ₀.
     twice: f64,
     /// D `[i, i]`.
@@ -224,11 +230,10 @@ struct Cotangents<'a> {
     /// In the kernel's factor.
     along: f64,
     scale: f64,
-    owners: Vec<usize>,
 }
 
-impl<'a> Cotangents<'a> {
-    fn new<T: Number>(op: &'a Evidence, kept: &'a Kept<T>, [first, second]: [f64; 2]) -> Self {
+impl<'a, T: Number> Cotangents<'a, T> {
+    fn new(op: &'a Evidence, kept: &'a Kept<T>, [first, second]: [f64; 2]) -> Self {
         let Solved { lower, inverse, noise, weights, squares, residual, along, .. } = &kept.solved;
         let i = weights.len();
         let mut solved = vec![0.0; i];
@@ -252,8 +257,9 @@ impl<'a> Cotangents<'a> {
         let in_gram = (0..i * i).map(|e| whitened[e] * lower[e % i * i + e / i]).sum::<f64>() - noise * trace(&gram);
         let scale = op.0.program.factor(&kept.inputs.coefficients).f64();
         Self {
-            op,
+            frame: &op.0,
             solved: &kept.solved,
+            lower: rounded(lower),
             twice: 2.0 * first,
             noise: trace(&gram) - second * (dot(weights, weights) - trace(inverse)),
             along: (in_gram - 2.0 * first * along) / scale,
@@ -261,41 +267,49 @@ impl<'a> Cotangents<'a> {
             whitened,
             projected,
             scale,
-            owners: owners(&op.0.offsets),
         }
     }
 
     /// Puts the cotangent of SᵀK, without the kernel's factor, in the place of a strip; returns the gradients in its rows of S, on the left,
     /// and of y.
-    fn replace<T: Number>(&self, strip: &mut Strip<&mut [T]>, origin: Origin, s: &[T], y: &[T]) -> [Vec<f64>; 2] {
+    fn replace(&self, strip: &mut Strip<&mut [T]>, origin: Origin, s: &[T], y: &[T]) -> [Vec<f64>; 2] {
         let Solved { lower, weights, whitened, .. } = self.solved;
-        let (i, width, owners) = (weights.len(), strip.rows.len(), &self.owners[strip.rows.clone()]);
-        let a = match origin {
-            Origin::Saved => strip.wide(),
-            Origin::Anew => whiten(strip, lower, self.scale),
+        let (i, width, blocks) = (weights.len(), strip.rows.len(), self.frame.within(&strip.rows));
+        let a: Vec<T> = match origin {
+            Origin::Saved => strip.copied(),
+            Origin::Anew => into_real(whiten(strip, lower, self.scale)),
         };
         let misfit = misfit(&a, whitened, y);
         let mut z = a.clone();
-        solve::upper(view(lower, i).transpose(), view_mut(&mut z, width));
-        let own = |r: usize| self.projected[owners[r]];
-        let mut in_s: Vec<f64> = (0..width).map(|r| y[r].f64() * own(r)).collect();
-        let in_y = (0..width).map(|r| self.twice * misfit[r] + s[r].f64() * own(r)).collect();
+        solve::upper(view(&self.lower, i).transpose(), view_mut(&mut z, width));
+        let own: Vec<f64> = blocks.iter().flat_map(|(b, rows)| rows.clone().map(|_| self.projected[*b])).collect();
+        let mut in_s: Vec<f64> = (0..width).map(|r| y[r].f64() * own[r]).collect();
+        let in_y = (0..width).map(|r| self.twice * misfit[r] + s[r].f64() * own[r]).collect();
         let rows = strip.columns.iter_mut().zip(a.chunks_exact(width)).zip(z.chunks_exact(width));
         let squares = self.gram.chunks_exact(i).zip(self.whitened.chunks_exact(i)).zip(weights);
-        for (((out, a), z), ((gram, whitened), weight)) in rows.zip(squares) {
-            for r in 0..width {
-                let value = gram[owners[r]] * s[r].f64() - self.twice * (weight * misfit[r] + z[r]);
-                out[r] = T::of(self.scale * value);
-                in_s[r] += whitened[owners[r]] * a[r];
+        vectorised(|| {
+            for (((out, a), z), ((gram, whitened), weight)) in rows.zip(squares) {
+                for (b, rows) in &blocks {
+                    let (gram, whitened) = (gram[*b], whitened[*b]);
+                    let (out, in_s) = (&mut out[rows.clone()], &mut in_s[rows.clone()]);
+                    let (a, z, s, misfit) =
+                        (&a[rows.clone()], &z[rows.clone()], &s[rows.clone()], &misfit[rows.clone()]);
+                    for r in 0..rows.len() {
+                        let value = gram * s[r].f64() - self.twice * (weight * misfit[r] + z[r].f64());
+                        out[r] = T::of(self.scale * value);
+                        in_s[r] += whitened * a[r].f64();
+                    }
+                }
             }
-        }
+        });
         [in_s, in_y]
     }
 }
 
 struct Adjoint<'a, T> {
     kept: &'a Kept<T>,
-    cotangents: &'a Cotangents<'a>,
+    op: &'a Evidence,
+    cotangents: &'a Cotangents<'a, T>,
 }
 
 impl<T: Number> Work<T> for Adjoint<'_, T> {
@@ -303,11 +317,11 @@ impl<T: Number> Work<T> for Adjoint<'_, T> {
     type Output = (Total<T>, [Vec<f64>; 2]);
 
     fn run<L: Lanes<Element = T>>(self) -> Self::Output {
-        let Self { kept, cotangents } = self;
+        let Self { kept, op, cotangents } = self;
         let (s, y) = (&kept.inputs.s, &kept.y);
         let mut direct = [vec![0.0; s.len()], vec![0.0; y.len()]];
         let saved = kept.whole.lock().unwrap_or_else(PoisonError::into_inner).take();
-        let all = cotangents.op.0.of(&kept.inputs);
+        let all = op.0.of(&kept.inputs);
         let total = all.adjoint::<L>(saved, |parts, origin| {
             let strips: Vec<_> = parts.iter_mut().flat_map(Part::strips_mut).collect();
             let gradients = strips.into_par_iter().map(|mut strip| {

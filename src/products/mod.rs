@@ -73,14 +73,14 @@ pub fn gram(kernel: &Kernel, scope: &Scope, x: &Tensor<2>) -> Result<Tensor<2>> 
     }
 }
 
-/// [`cross`] in the scope's [wide](Scope::wide) type. Where the kernel is fused, only features are rounded to the scope's own type:
-/// whatever the precision of the data, the result is the covariance of *some* inputs, and as definite as that.
+/// [`cross`] in the scope's [wide](Scope::wide) type. Where the kernel is fused, only inputs are in the scope's own type: whatever the
+/// precision of the data, the result is the covariance of *some* inputs, and as definite as that.
 ///
 /// # Errors
 /// As [`cross`].
 pub fn cross_wide(kernel: &Kernel, scope: &Scope, x1: &Tensor<2>, x2: &Tensor<2>) -> Result<Tensor<2>> {
-    match (lowered(kernel, scope, x1), lowered(kernel, scope, x2)) {
-        (Some(a), Some(b)) => dense::cross(&a.cast(scope.wide()), &b.cast(scope.wide())),
+    match (lowered_wide(kernel, scope, x1), lowered_wide(kernel, scope, x2)) {
+        (Some(a), Some(b)) => dense::cross(&a, &b),
         _ => Ok(cross(kernel, scope, x1, x2)?.cast(scope.wide())),
     }
 }
@@ -90,8 +90,8 @@ pub fn cross_wide(kernel: &Kernel, scope: &Scope, x1: &Tensor<2>, x2: &Tensor<2>
 /// # Errors
 /// As [`cross`].
 pub fn gram_wide(kernel: &Kernel, scope: &Scope, x: &Tensor<2>) -> Result<Tensor<2>> {
-    match lowered(kernel, scope, x) {
-        Some(lowered) => dense::gram(&lowered.cast(scope.wide())),
+    match lowered_wide(kernel, scope, x) {
+        Some(lowered) => dense::gram(&lowered),
         None => Ok(gram(kernel, scope, x)?.cast(scope.wide())),
     }
 }
@@ -101,8 +101,8 @@ pub fn gram_wide(kernel: &Kernel, scope: &Scope, x: &Tensor<2>) -> Result<Tensor
 /// # Errors
 /// As [`diag`].
 pub fn diag_wide(kernel: &Kernel, scope: &Scope, x: &Tensor<2>) -> Result<Tensor<1>> {
-    match lowered(kernel, scope, x) {
-        Some(lowered) => Ok(lowered.cast(scope.wide()).diag()),
+    match lowered_wide(kernel, scope, x) {
+        Some(lowered) => Ok(lowered.diag()),
         None => Ok(diag(kernel, scope, x)?.cast(scope.wide())),
     }
 }
@@ -254,7 +254,7 @@ pub fn evidence(
     let n = x.dims()[0];
     same_rows("block-sparse values", blocks.values().dims()[0], n)?;
     same_rows("y", y.dims()[0], n)?;
-    let fused = lowered(kernel, scope, x);
+    let fused = lowered_wide(kernel, scope, x);
     fused
         .map(|lowered| evidence::packed(&lowered, blocks, y, &noise.clone().cast(DType::F64), scope.budget()))
         .transpose()
@@ -280,9 +280,9 @@ pub fn moments(
     same_rows("row weights", s.dims()[0], x.dims()[0])?;
     same_rows("row targets", t.dims()[0], x.dims()[0])?;
     let (wide, m) = (scope.wide(), z.dims()[0]);
-    if let (Some(a), Some(b)) = (lowered(kernel, scope, x), lowered(kernel, scope, z)) {
+    if let (Some(a), Some(b)) = (lowered_wide(kernel, scope, x), lowered_wide(kernel, scope, z)) {
         let rows = Tensor::stack::<2>(vec![s.clone(), t.clone()], 1).cast(wide);
-        let packed = moments::packed(&a.cast(wide), &b.cast(wide), &rows, scope.budget())?;
+        let packed = moments::packed(&a, &b, &rows, scope.budget())?;
         return Ok((packed.clone().narrow(0, 0, m * m).reshape([m, m]), packed.narrow(0, m * m, m)));
     }
     let cross = cross_wide(kernel, scope, z, x)? * s.clone().cast(wide).unsqueeze::<2>();
@@ -305,8 +305,8 @@ pub fn local(
     q: Tensor<1>,
     neighbours: Arc<Neighbours>,
 ) -> Result<Tensor<1>> {
-    match (lowered(kernel, scope, x), lowered(kernel, scope, z)) {
-        (Some(a), Some(b)) => local::packed(&a.cast(scope.wide()), &b.cast(scope.wide()), q, neighbours),
+    match (lowered_wide(kernel, scope, x), lowered_wide(kernel, scope, z)) {
+        (Some(a), Some(b)) => local::packed(&a, &b, q, neighbours),
         _ => Err(Error::Usage("neighbours need the CPU and a kernel of the built-in forms".into())),
     }
 }
@@ -327,8 +327,8 @@ pub fn whitened(
     root: Tensor<1>,
 ) -> Result<Projected> {
     let (wide, single) = (scope.wide(), scope.dtype() != scope.wide());
-    if let (Some(z), Some(x)) = (lowered(kernel, scope, z), lowered(kernel, scope, x)) {
-        return whitened::marginals(&z.cast(wide), &x.cast(wide), mean, root, single);
+    if let (Some(z), Some(x)) = (lowered_wide(kernel, scope, z), lowered_wide(kernel, scope, x)) {
+        return whitened::marginals(&z, &x, mean, root, single);
     }
     let a = whiten(gram_wide(kernel, scope, z)?, cross_wide(kernel, scope, z, x)?, "K_ZZ")?;
     let diagonal = root.dims() == mean.dims();
@@ -338,7 +338,7 @@ pub fn whitened(
 
 fn unpack(kernel: &Kernel, scope: &Scope, x: &Tensor<2>, packed: Tensor<1>, i: usize) -> Result<Accumulated> {
     let square = |start: usize| packed.clone().narrow(0, start, i * i).reshape([i, i]);
-    let trace = kernel.diag(scope, x)?.cast(packed.dtype()).sum();
+    let trace = diag_wide(kernel, scope, x)?.sum();
     Ok(Accumulated { sks: square(0), ksks: square(i * i), ksy: packed.clone().narrow(0, 2 * i * i, i), trace })
 }
 
@@ -352,4 +352,9 @@ fn same_rows(what: &str, got: usize, expected: usize) -> Result<()> {
 /// The kernel's terms, where products are fused: on the CPU.
 fn lowered(kernel: &Kernel, scope: &Scope, x: &Tensor<2>) -> Option<Lowered> {
     scope.compute().kind.is_cpu().then(|| kernel.lower(scope, x))?
+}
+
+/// [`lowered`] in the scope's wide type.
+fn lowered_wide(kernel: &Kernel, scope: &Scope, x: &Tensor<2>) -> Option<Lowered> {
+    lowered(kernel, &scope.widened(), &x.clone().cast(scope.wide()))
 }

@@ -50,6 +50,13 @@ impl Frame {
         self.offsets.len() - 1
     }
 
+    /// The columns of S that have numbers in some rows, and where among them.
+    pub fn within(&self, rows: &Range<usize>) -> Vec<(usize, Range<usize>)> {
+        let clip = |row: usize| row.clamp(rows.start, rows.end) - rows.start;
+        let blocks = self.offsets.windows(2).map(|w| clip(w[0])..clip(w[1])).enumerate();
+        blocks.filter(|(_, rows)| !rows.is_empty()).collect()
+    }
+
     /// (K S)ᵀ of inputs.
     pub fn of<'a, T: Number>(&'a self, inputs: &'a Inputs<T>) -> Projections<'a, T> {
         Projections { frame: self, inputs }
@@ -151,11 +158,7 @@ impl<'a, T: Number> Projections<'a, T> {
 
     /// Adds what a strip contributes to (Sᵀ K S)ᵀ, which is symmetric.
     pub fn add_sks<P: AsRef<[T]>>(&self, strip: &Strip<P>, sks: &mut [f64]) {
-        let Range { start, end } = strip.rows;
-        let s = &self.inputs.s[start..end];
-        let clip = |row: usize| row.clamp(start, end) - start;
-        let blocks = self.frame.offsets.windows(2).map(|w| clip(w[0])..clip(w[1])).enumerate();
-        let blocks: Vec<_> = blocks.filter(|(_, rows)| !rows.is_empty()).collect();
+        let (s, blocks) = (&self.inputs.s[strip.rows.clone()], self.frame.within(&strip.rows));
         for (sks, ks) in sks.chunks_exact_mut(self.blocks()).zip(&strip.columns) {
             for (b, rows) in &blocks {
                 sks[*b] += dot(&s[rows.clone()], &ks.as_ref()[rows.clone()]);

@@ -1,4 +1,4 @@
-//! Parts of (K S)ᵀ, and their strips: few enough rows of K to be multiplied in f64 by one thread.
+//! Parts of (K S)ᵀ, and their strips: few enough rows of K to be multiplied by one thread.
 
 use std::ops::Range;
 
@@ -38,14 +38,14 @@ fn cut<P>(rows: &Range<usize>, columns: impl Iterator<Item = impl Iterator<Item 
 }
 
 impl<P> Strip<P> {
-    /// (K S)ᵀ for these rows `[i, rows]`, in f64.
-    pub fn wide<T: Real>(&self) -> Vec<f64>
+    /// (K S)ᵀ for these rows `[i, rows]`, in any precision.
+    pub fn copied<T: Real, W: Real>(&self) -> Vec<W>
     where
         P: AsRef<[T]>,
     {
-        let mut wide = Vec::with_capacity(self.columns.len() * self.rows.len());
-        self.columns.iter().for_each(|piece| wide.extend(piece.as_ref().iter().map(|v| v.f64())));
-        wide
+        let mut all = Vec::with_capacity(self.columns.len() * self.rows.len());
+        self.columns.iter().for_each(|piece| all.extend(piece.as_ref().iter().map(|v| W::of(v.f64()))));
+        all
     }
 }
 

@@ -235,7 +235,7 @@ impl Product {
             add(&mut total.v[c.start * t..], v.grad_remove(&mut gradients))?;
             let mut at = 0;
             for (_, parameter) in self.tiles.kernel.parameters() {
-                let slope = scope.value(parameter).grad_remove(&mut gradients).map(|g| g.unsqueeze());
+                let slope = scope.wide_value(parameter).grad_remove(&mut gradients).map(|g| g.unsqueeze());
                 add(&mut total.parameters[at..at + parameter.len()], slope)?;
                 at += parameter.len();
             }

@@ -109,7 +109,7 @@ impl IterativeCagp {
     fn loss(&self, scope: &Scope, batch: &Batch, products: (Tensor<2>, Tensor<2>)) -> Result<Tensor<1>> {
         let residual = batch.y.clone() - self.mean.at(scope, &batch.x);
         let projection = Projection::dense(&self.kernel, scope, &batch.x, products, &residual)?;
-        projection.loss(self.objective, scope.value(&self.likelihood.noise), batch.y.dims()[0])
+        projection.loss(self.objective, scope.wide_value(&self.likelihood.noise), batch.y.dims()[0])
     }
 
     /// Conditions the prior on observations as far as the solve goes; also says how far that was.

@@ -86,7 +86,7 @@ impl Cagp {
         let batch = data.batch(&scope);
         let (residual, basis, norms) = self.observed(&scope, &batch)?;
         let projection = self.project(&scope, &batch.x, &residual, &basis)?;
-        let factor = Factor::new(to_f64(projection.gram(&scope.value(&self.likelihood.noise)))?, "SᵀK̂S")?;
+        let factor = Factor::new(to_f64(projection.gram(&scope.wide_value(&self.likelihood.noise)))?, "SᵀK̂S")?;
         let prior = prior(&self.kernel, &self.mean, &self.likelihood);
         CagpPosterior::new(prior, compute, data, (basis, to_f64(norms)?), factor, to_f64(projection.sy)?)
     }
@@ -128,7 +128,7 @@ impl Model for Cagp {
 
     fn objective(&self, scope: &Scope, batch: &Batch) -> Result<Tensor<1>> {
         let (residual, basis, _) = self.observed(scope, batch)?;
-        let noise = scope.value(&self.likelihood.noise);
+        let noise = scope.wide_value(&self.likelihood.noise);
         if let (CagpObjective::Elbo, Some(Err(blocks))) = (self.objective, basis.single()) {
             let fused = objective::fused(&self.kernel, scope, &batch.x, blocks, &residual, noise.clone())?;
             if let Some(loss) = fused {

@@ -104,7 +104,7 @@ impl Projection {
             root,
             ss,
             sy,
-            trace: kernel.diag(scope, x)?.cast(wide).sum(),
+            trace: products::diag_wide(kernel, scope, x)?.sum(),
             y,
             products: Products::Whole(ks),
         })
@@ -161,7 +161,7 @@ pub fn fused(
 ) -> Result<Option<Tensor<1>>> {
     let Some(parts) = products::evidence(kernel, scope, x, blocks, residual, &noise)? else { return Ok(None) };
     let (error, complexity) = (parts.clone().narrow(0, 0, 1), parts.narrow(0, 1, 1));
-    let trace = kernel.diag(scope, x)?.cast(error.dtype()).sum();
+    let trace = products::diag_wide(kernel, scope, x)?.sum();
     Ok(Some(elbo(trace + error, complexity, noise.cast(scope.wide()), [x.dims()[0], blocks.len()])))
 }
 

@@ -135,10 +135,10 @@ impl Swsgp {
 
     /// Everything, as tensors of a scope.
     fn all(&self, scope: &Scope) -> Result<Active> {
-        let (wide, q) = (scope.wide(), &self.variational);
-        let root = scope.value(&q.root).cast(wide);
+        let q = &self.variational;
+        let root = scope.wide_value(&q.root);
         let spread = if q.is_diagonal() { Spread::Diagonal(root) } else { Spread::Rows(unpack_lower(root)?) };
-        Ok(Active { z: self.process.z(scope), mean: scope.value(&q.mean).cast(wide), spread })
+        Ok(Active { z: self.process.z(scope), mean: scope.wide_value(&q.mean), spread })
     }
 
     /// Shift and change of the marginals of a batch `[b]` each, and the mean divergence `[1]`.

@@ -117,8 +117,8 @@ pub fn train(
         let own = [("mean", &mean), ("root", &root)].map(|(name, all)| Parameter::real(name, Unit::None, &pick(all)));
         let seen = Active {
             z: scope.matrix(&part, active.len(), d),
-            mean: scope.value(&own[0]).cast(scope.wide()),
-            spread: Spread::Diagonal(scope.value(&own[1]).cast(scope.wide())),
+            mean: scope.wide_value(&own[0]),
+            spread: Spread::Diagonal(scope.wide_value(&own[1])),
         };
         let loss = model.loss(&scope, &batch, seen, Arc::new(places))?;
         let [own_mean, own_root] = own;
