@@ -770,3 +770,21 @@ fn single_precision_keeps_the_bound_where_rows_are_alike() {
         assert_close(&format!("{objective:?}"), &single.gradient, &double.gradient, 2e-3);
     }
 }
+
+/// The derivatives of tr K and of what is explained are as large as n over the noise, and their difference is not.
+#[test]
+fn single_precision_keeps_gradients_that_cancel() {
+    let n = 6000;
+    let observations = data(n, 2);
+    let mut gp = Cagp::new(Kernel::parse("2 * matern32(20)", 2).unwrap(), Actions::averages(n, 48).unwrap());
+    gp.likelihood.noise.set(&[0.13]);
+    let evaluate = |compute| {
+        let batch = observations.batch(&Scope::new(compute).unwrap());
+        fit::evaluate(&gp, compute, &batch).unwrap().gradient
+    };
+    let (double, single) = (evaluate(F64), evaluate(F32));
+    for ((path, _), (double, single)) in gp.parameters().iter().zip(double.iter().zip(single)).take(3) {
+        let error = (single - double).abs() / double.abs();
+        assert!(error < 3e-4, "{path}: {single:e}, in f64 {double:e}");
+    }
+}
