@@ -1,6 +1,7 @@
 //! Models with their data: from a table to predictions, and through a file.
 
 use cagey::data::{ReadOptions, read_training};
+use cagey::device::{Compute, Precision};
 use cagey::fitted::{ActionPolicy, Fitted, ModelChoice, Settings};
 use cagey::kernels::registry::Registry;
 use cagey::model_file::{ArrayData, ModelFile};
@@ -188,4 +189,24 @@ fn many_inducing_inputs_with_few_neighbours_are_warned_of() {
     assert!(!warned(8, 3, 2.7), "each inducing value is held to its prior once");
     assert!(!warned(8, 8, 1.0), "with all neighbours it is SVGP");
     assert!(!warned(1, 1, 1.0));
+}
+
+#[test]
+fn single_precision_that_is_not_enough_is_told() {
+    let rows = (0..120).map(|i| (0.05 * i as f64, (0.05 * i as f64).sin()));
+    let table: String = rows.map(|(a, y)| format!("{a},{y}\n")).collect();
+    let told = |precision, noise: f64| {
+        let settings = Settings {
+            kernel: "rbf(lengthscale=2, variance=10)".into(),
+            init: vec![("noise".into(), vec![noise])],
+            fix: vec!["noise".into()],
+            compute: Compute { precision, ..Compute::default() },
+            ..Settings::default()
+        };
+        let (fitted, _) = fit(&format!("a,y\n{table}"), settings);
+        fitted.summary.warnings.iter().any(|warning| warning.contains("--dtype f64"))
+    };
+    assert!(told(Precision::F32, 1e-6));
+    assert!(!told(Precision::F32, 1e-2));
+    assert!(!told(Precision::F64, 1e-6));
 }

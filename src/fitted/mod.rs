@@ -6,6 +6,7 @@ mod columns;
 mod conditioned;
 mod file;
 mod plan;
+mod precision;
 mod regressor;
 mod settings;
 mod stored;

@@ -2,9 +2,10 @@
 
 use std::sync::Arc;
 
-use super::advice;
 use super::build::{build, check_actions};
 use super::columns::{Inputs, Units, input_names};
+use super::{advice, precision};
+
 use super::stored::{Seen, Stored};
 use super::{ActionPolicy, Fitted, ModelChoice, Regressor, Settings, Summary};
 use crate::data::{Classes, Dataset, InputScale, RowFile, Schema, TargetScale, TargetTransform};
@@ -177,6 +178,7 @@ impl Plan {
         let outcome = self.model.train(&self.settings.model, compute, (&self.data, rows), config, observers)?;
         let Self { schema, settings, units, model, data, mut warnings, .. } = self;
         warnings.extend(diagnose::warnings(&model, &data));
+        warnings.extend(precision::warning(&model, compute, &data));
         let unsaved = outcome.unsaved.as_ref();
         warnings.extend(unsaved.map(|problem| format!("the state of the training at its end is not saved: {problem}")));
         let summary = summarise(&outcome, config, count, warnings);

@@ -1,0 +1,34 @@
+//! Whether single precision was enough for a model, asked once it is trained.
+
+use super::Regressor;
+use crate::device::{Compute, Precision};
+use crate::error::Result;
+use crate::models::{Model, Observations};
+use crate::scope::{Scope, scalar};
+
+/// Change of the objective per row, in nats, from which on rounding is told.
+const TOLERANCE: f64 = 0.01;
+
+/// Says when rounding in single precision changes the objective of a model that was trained on all rows: the covariances' errors are
+/// then no longer small beside the noise, and training goes where they lower the objective most. On the CPU, where there are both.
+///
+/// A policy's actions are left out: in double precision they are others.
+pub fn warning(model: &Regressor, compute: Compute, data: &Observations) -> Option<String> {
+    let single = compute.precision == Precision::F32 && compute.kind.is_cpu();
+    if !single || !matches!(model, Regressor::Exact(_) | Regressor::Cagp(_) | Regressor::Sgpr(_)) {
+        return None;
+    }
+    let per_row = |precision| Some(objective(model, Compute { precision, ..compute }, data).ok()? / data.n() as f64);
+    let (single, double) = (per_row(Precision::F32)?, per_row(Precision::F64)?);
+    ((single - double).abs() > TOLERANCE).then(|| {
+        format!(
+            "rounding in single precision changes the objective: {single:.3} per row, {double:.3} in double precision. The noise is too \
+             small for it: train with `--dtype f64`"
+        )
+    })
+}
+
+fn objective(model: &Regressor, compute: Compute, data: &Observations) -> Result<f64> {
+    let scope = Scope::new(compute)?.with_budget(model.budget(data.n(), compute.precision));
+    scalar(model.objective(&scope, &data.batch(&scope))?)
+}
