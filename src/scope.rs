@@ -17,6 +17,8 @@ pub struct Scope {
     compute: Compute,
     device: Device,
     budget: usize,
+    /// What parameters are rounded to.
+    rounded: DType,
     /// In the wide type.
     leaves: Rc<RefCell<HashMap<u64, Tensor<1>>>>,
 }
@@ -30,7 +32,8 @@ impl Scope {
     /// # Errors
     /// [`Error::Device`] when the device or its precision is not available.
     pub fn new(compute: Compute) -> Result<Self> {
-        Ok(Self { compute, device: compute.device()?, budget: BUDGET, leaves: Rc::default() })
+        let (device, rounded) = (compute.device()?, compute.precision.dtype());
+        Ok(Self { compute, device, budget: BUDGET, rounded, leaves: Rc::default() })
     }
 
     /// A scope that records gradients.
@@ -52,7 +55,7 @@ impl Scope {
     pub fn widened(&self) -> Self {
         let precision = if self.wide() == DType::F64 { Precision::F64 } else { self.compute.precision };
         let compute = Compute { precision, ..self.compute };
-        Self { compute, device: self.device.clone(), budget: self.budget, leaves: Rc::clone(&self.leaves) }
+        Self { compute, device: self.device.clone(), leaves: Rc::clone(&self.leaves), ..*self }
     }
 
     /// Bytes of temporary memory that a matrix-free product may take.
@@ -95,7 +98,8 @@ impl Scope {
             .borrow_mut()
             .entry(parameter.id())
             .or_insert_with(|| {
-                let values = TensorData::new(parameter.internal(), [parameter.len()]);
+                // Rounded alike for all uses: what cancels in exact arithmetic is of the same parameters.
+                let values = TensorData::new(parameter.internal(), [parameter.len()]).convert_dtype(self.rounded);
                 let leaf = Tensor::from_data(values, (&self.device, self.wide()));
                 if parameter.fixed || !self.device.is_autodiff() { leaf } else { leaf.require_grad() }
             })

@@ -2,8 +2,8 @@
 //!
 //! With G = SᵀKS, M = G + σ²I = L Lᵀ and v = M⁻¹Sᵀy the bound needs ‖y − KSv‖² and tr(KS M⁻¹SᵀK). From products of KS with itself both
 //! would be differences of numbers as large as its largest eigenvalue times 1/σ²; from A = L⁻¹SᵀK they are ‖y − (LA)ᵀv‖² and ‖A‖², at the
-//! same cost: one solve and AAᵀ for all rows forwards, Z = L⁻ᵀA backwards. M, L, A and sums over rows are made in f64: a solve for A in f32
-//! would lose several times what rounding K S does. AAᵀ and Z come from A as it is kept, in the precision of the data, at no further loss.
+//! same cost: one solve and AAᵀ for all rows forwards, Z = L⁻ᵀA backwards. In f64 but for K S, A as it is kept, and Z: in f32 the solve for A
+//! would lose several times what rounding K S does, AAᵀ more where M is nearly singular; Z comes from A as kept, at no further loss.
 
 use std::sync::{Arc, Mutex, PoisonError};
 
@@ -137,15 +137,16 @@ impl<T: Number> Work<T> for Forward<'_, T> {
         factor.solve_lower_transposed(&mut weights)?;
         let lower = factor.clone().lower();
 
-        let mut squares = vec![0.0; i * i + i + 3];
+        let mut squares = vec![0.0; i * i + i + 2];
         all.visit::<L>(whole.as_mut(), |parts| {
             let strips = parts.iter_mut().flat_map(Part::strips_mut).collect();
             all.sum(strips, &mut squares, |strip, sums| self.add(strip, &lower, &whitened, sums));
         });
         let mut residual = squares.split_off(i * i);
-        let [squared, along, explained] = [residual[i], residual[i + 1], residual[i + 2]];
+        let [squared, along] = [residual[i], residual[i + 1]];
         residual.truncate(i);
         factor.solve_lower_transposed(&mut residual)?;
+        let explained = squares.iter().step_by(i + 1).sum::<f64>();
         congruence::whiten_transposed(view(&lower, i), view_mut(&mut squares, i));
         let log_det = factor.log_det();
         let inverse = factor.inverse();
@@ -175,20 +176,21 @@ impl<T: Number> Forward<'_, T> {
         gram
     }
 
-    /// Puts A in the place of a strip; adds AAᵀ (the lower triangle), A(y − KSv), ‖y − KSv‖², (KSv)ᵀ(y − KSv) and ‖A‖² to the sums.
+    /// Puts A in the place of a strip; adds AAᵀ (the lower triangle), A(y − KSv), ‖y − KSv‖² and (KSv)ᵀ(y − KSv) to the sums.
     fn add(&self, strip: &mut Strip<&mut [T]>, lower: &[f64], whitened: &[f64], sums: &mut [f64]) {
         let (i, width, y) = (whitened.len(), strip.rows.len(), &self.y[strip.rows.clone()]);
         let a = whiten(strip, lower, self.scale());
         let misfit = misfit(&a, whitened, y);
         let (squares, rest) = sums.split_at_mut(i * i);
-        a.chunks_exact(width).zip(&mut rest[..i]).for_each(|(a, sum)| *sum += dot(a, &misfit));
+        for ((column, a), sum) in strip.columns.iter_mut().zip(a.chunks_exact(width)).zip(&mut rest[..i]) {
+            column.iter_mut().zip(a).for_each(|(to, from)| *to = T::of(*from));
+            *sum += dot(a, &misfit);
+        }
         let squared = dot(&misfit, &misfit);
         rest[i] += squared;
         rest[i + 1] += dot(y, &misfit) - squared;
-        rest[i + 2] += dot(&a, &a);
-        let a: Vec<T> = into_real(a);
-        product::add_square(squares, view(&a, width));
-        strip.columns.iter_mut().zip(a.chunks_exact(width)).for_each(|(column, a)| column.copy_from_slice(a));
+        let a = view(&a, width);
+        product::add_lower(view_mut(squares, i), a, a.transpose(), 1.0);
     }
 }
 

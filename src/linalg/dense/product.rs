@@ -108,23 +108,6 @@ pub fn add_lower<T: Real>(c: MatMut<'_, T>, a: MatRef<'_, T>, b: MatRef<'_, T>, 
     }
 }
 
-/// Rows of a square that are multiplied at once.
-const PANEL: usize = 128;
-
-/// `C += A Aᵀ` in the lower triangle of a row-major C, multiplied in the precision of A.
-pub fn add_square<T: Real>(c: &mut [f64], a: MatRef<'_, T>) {
-    let n = a.nrows();
-    let mut buffer = vec![T::of(0.0); PANEL.min(n) * n];
-    for first in (0..n).step_by(PANEL) {
-        let end = (first + PANEL).min(n);
-        let panel = &mut buffer[..(end - first) * end];
-        set(super::view_mut(panel, end), a.subrows(first, end - first), a.subrows(0, end).transpose(), T::of(1.0));
-        for (row, panel) in (first..end).zip(panel.chunks_exact(end)) {
-            c[row * n..][..=row].iter_mut().zip(panel).for_each(|(c, x)| *c += x.f64());
-        }
-    }
-}
-
 /// A diagonal block: computed whole beside the matrix, whose upper triangle is not to be touched.
 fn add_diagonal<T: Real>(mut c: MatMut<'_, T>, a: MatRef<'_, T>, b: MatRef<'_, T>, alpha: T) {
     let n = c.nrows();
