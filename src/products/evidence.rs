@@ -24,7 +24,7 @@ use crate::linalg::jitter::check_rounding;
 use crate::linalg::real::{Real, dot, into_real, into_vec, rounded, vectorised, widened, with_real};
 
 /// `[‖y − KSv‖² − tr(KS M⁻¹SᵀK), vᵀGv − tr(M⁻¹G) + log|M|]` in f64 for columns of S of unit length, `y [n]` and σ² `noise [1]`, with chunks
-/// that fit `budget` bytes. `lowered` is in f64; the products are in the precision of S and y.
+/// that fit `budget` bytes. `lowered` is in f64; covariances are in the precision of S and y.
 pub fn packed(
     lowered: &Lowered,
     blocks: &BlockSparse,
