@@ -4,10 +4,8 @@ use std::sync::Arc;
 
 use super::build::{build, check_actions};
 use super::columns::{Inputs, Units, input_names};
-use super::{advice, precision};
-
 use super::stored::{Seen, Stored};
-use super::{ActionPolicy, Fitted, ModelChoice, Regressor, Settings, Summary};
+use super::{ActionPolicy, Fitted, ModelChoice, Regressor, Settings, Summary, advice, precision};
 use crate::data::{Classes, Dataset, InputScale, RowFile, Schema, TargetScale, TargetTransform};
 use crate::error::{Error, Result};
 use crate::kernels::registry::Registry;
@@ -178,7 +176,10 @@ impl Plan {
         let outcome = self.model.train(&self.settings.model, compute, (&self.data, rows), config, observers)?;
         let Self { schema, settings, units, model, data, mut warnings, .. } = self;
         warnings.extend(diagnose::warnings(&model, &data));
-        warnings.extend(precision::warning(&model, compute, &data));
+        // Who interrupts waits for the model.
+        if outcome.termination != train::Termination::Interrupted {
+            warnings.extend(precision::warning(&model, compute, &data));
+        }
         let unsaved = outcome.unsaved.as_ref();
         warnings.extend(unsaved.map(|problem| format!("the state of the training at its end is not saved: {problem}")));
         let summary = summarise(&outcome, config, count, warnings);

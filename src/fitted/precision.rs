@@ -9,6 +9,9 @@ use crate::scope::{Scope, scalar};
 /// Change of the objective per row, in nats, from which on rounding is told.
 const TOLERANCE: f64 = 0.01;
 
+/// Bytes of an evaluation in double precision beyond which it is left out: a trained model is not risked for it.
+const MOST: f64 = 2e9;
+
 /// Says when rounding in single precision changes the objective of a model that was trained on all rows: the covariances' errors are
 /// then no longer small beside the noise, and training goes where they lower the objective most. On the CPU, where there are both.
 ///
@@ -18,8 +21,12 @@ pub fn warning(model: &Regressor, compute: Compute, data: &Observations) -> Opti
     if !single || !matches!(model, Regressor::Exact(_) | Regressor::Cagp(_) | Regressor::Sgpr(_)) {
         return None;
     }
-    let per_row = |precision| Some(objective(model, Compute { precision, ..compute }, data).ok()? / data.n() as f64);
-    let (single, double) = (per_row(Precision::F32)?, per_row(Precision::F64)?);
+    let double = Compute { precision: Precision::F64, ..compute };
+    if model.bytes(double, (data.n(), data.d), data.n()) > MOST {
+        return None;
+    }
+    let per_row = |compute| Some(objective(model, compute, data).ok()? / data.n() as f64);
+    let (single, double) = (per_row(compute)?, per_row(double)?);
     ((single - double).abs() > TOLERANCE).then(|| {
         format!(
             "rounding in single precision changes the objective: {single:.3} per row, {double:.3} in double precision. The noise is too \
