@@ -3,7 +3,7 @@
 use std::fmt::Debug;
 use std::sync::Arc;
 
-use burn::tensor::{DType, Tensor};
+use burn::tensor::Tensor;
 
 use super::profile::Profile;
 use crate::error::{Error, Result};
@@ -103,20 +103,6 @@ impl Lowered {
     /// A term without shape parameter.
     pub fn term(metric: Metric, profile: Profile, features: Tensor<2>, variance: Option<Tensor<1>>) -> Self {
         Self::Term(Box::new(Term { metric, profile, features, shape: None, variance }))
-    }
-
-    /// The same terms in another number type.
-    pub fn cast(self, dtype: DType) -> Self {
-        match self {
-            Self::Term(term) => Self::Term(Box::new(Term {
-                features: term.features.cast(dtype),
-                shape: term.shape.map(|a| a.cast(dtype)),
-                variance: term.variance.map(|v| v.cast(dtype)),
-                ..*term
-            })),
-            Self::Sum(parts) => Self::Sum(parts.into_iter().map(|part| part.cast(dtype)).collect()),
-            Self::Product(parts) => Self::Product(parts.into_iter().map(|part| part.cast(dtype)).collect()),
-        }
     }
 
     /// The covariance between the rows of `self` and those of `other` (the same kernel at other inputs), as a graph.

@@ -98,7 +98,7 @@ impl HostOp<4> for Evidence {
 impl Evidence {
     fn gradients<T: Number>(&self, kept: &Kept<T>, grad: [f64; 2]) -> Result<[Option<TensorData>; 4]> {
         let cotangents = Cotangents::new(self, kept, grad);
-        let (mut total, [s, y]) = T::vectorised(Adjoint { kept, op: self, cotangents: &cotangents });
+        let (mut total, [s, y]) = T::vectorised(Adjoint { kept, cotangents: &cotangents });
         self.0.program.pull_factor(cotangents.along, &mut total.coefficients);
         let (n, p, length) = (kept.y.len(), kept.inputs.p, total.coefficients.len());
         let s = total.s.iter().zip(s).map(|(total, direct)| total.f64() + direct);
@@ -310,7 +310,6 @@ impl<'a, T: Number> Cotangents<'a, T> {
 
 struct Adjoint<'a, T> {
     kept: &'a Kept<T>,
-    op: &'a Evidence,
     cotangents: &'a Cotangents<'a, T>,
 }
 
@@ -319,11 +318,11 @@ impl<T: Number> Work<T> for Adjoint<'_, T> {
     type Output = (Total<T>, [Vec<f64>; 2]);
 
     fn run<L: Lanes<Element = T>>(self) -> Self::Output {
-        let Self { kept, op, cotangents } = self;
+        let Self { kept, cotangents } = self;
         let (s, y) = (&kept.inputs.s, &kept.y);
         let mut direct = [vec![0.0; s.len()], vec![0.0; y.len()]];
         let saved = kept.whole.lock().unwrap_or_else(PoisonError::into_inner).take();
-        let all = op.0.of(&kept.inputs);
+        let all = cotangents.frame.of(&kept.inputs);
         let total = all.adjoint::<L>(saved, |parts, origin| {
             let strips: Vec<_> = parts.iter_mut().flat_map(Part::strips_mut).collect();
             let gradients = strips.into_par_iter().map(|mut strip| {

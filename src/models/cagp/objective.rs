@@ -150,7 +150,7 @@ impl Projection {
     }
 }
 
-/// The negative ELBO for unit block-sparse actions and the residual `y − m [n]`, where products are fused.
+/// The negative ELBO for unit block-sparse actions, the residual `y − m [n]` and σ² `noise [1]` in the wide type, where products are fused.
 pub fn fused(
     kernel: &Kernel,
     scope: &Scope,
@@ -162,7 +162,7 @@ pub fn fused(
     let Some(parts) = products::evidence(kernel, scope, x, blocks, residual, &noise)? else { return Ok(None) };
     let (error, complexity) = (parts.clone().narrow(0, 0, 1), parts.narrow(0, 1, 1));
     let trace = products::diag_wide(kernel, scope, x)?.sum();
-    Ok(Some(elbo(trace + error, complexity, noise.cast(scope.wide()), [x.dims()[0], blocks.len()])))
+    Ok(Some(elbo(trace + error, complexity, noise, [x.dims()[0], blocks.len()])))
 }
 
 /// From the expected squared error `‖y − m − KSv‖² + tr(K − KS M̂⁻¹SᵀK)` and what the divergence depends on, for n rows and i actions.
