@@ -14,8 +14,9 @@ use cagey::data::{Dataset, ReadOptions, Schema, Split, read_training};
 use cagey::device::{Compute, DeviceKind, Precision};
 use cagey::fitted::{Fitted, ModelChoice, Settings};
 use cagey::kernels::registry::Registry;
-use cagey::metrics::{score, score_classes};
+use cagey::metrics::{Predictive, score, score_classes};
 use cagey::models::minibatch::Minibatches;
+use cagey::models::posterior::{Marginals, Posterior};
 use cagey::models::svgp::Covariance;
 use cagey::plot::{Against, Frame, LearningCurve, Run};
 use cagey::train::{Adam, Optimizer, Record, Schedule, TrainConfig};
@@ -55,6 +56,10 @@ struct Options {
     /// Weight of the divergence from the prior: 1 as published, `M/H` holds each inducing value to it about once
     #[arg(long, default_value_t = 1.0)]
     divergence: f64,
+    /// Let all rows of a minibatch, and as many test rows at once, see the neighbours of each of them (SWSGP-U); test rows of classes see
+    /// all inducing inputs
+    #[arg(long)]
+    union: bool,
     /// `gaussian` or, for targets 0 and 1, `bernoulli`
     #[arg(long, default_value = "gaussian")]
     likelihood: String,
@@ -117,13 +122,14 @@ fn main() -> Result<()> {
         for h in &options.neighbors {
             let name = match h {
                 Neighbours::Nearest(h) if h > m => continue,
+                Neighbours::Nearest(h) if options.union => format!("SWSGP-U-{m}M-{h}H"),
                 Neighbours::Nearest(h) => format!("SWSGP-{m}M-{h}H"),
                 Neighbours::All => format!("SVGP-{m}M"),
             };
             let mut scores = Vec::new();
             for (seed, (schema, train, test)) in cases.iter().enumerate() {
                 let fitted = fit(&options, *m, *h, schema, train, seed as u64)?;
-                scores.push(scored(&fitted, test)?);
+                scores.push(scored(&options, &fitted, test)?);
                 if seed == 0 {
                     curves.push((name.clone(), curve(&fitted)));
                 }
@@ -165,7 +171,8 @@ fn fit(options: &Options, m: usize, h: Neighbours, schema: &Schema, train: &Data
     let model = match h {
         Neighbours::Nearest(neighbours) => {
             let covariance = if options.full { Covariance::Full } else { Covariance::Diagonal };
-            ModelChoice::Swsgp { inducing: m, neighbours, divergence: options.divergence, covariance, batches }
+            let (divergence, union) = (options.divergence, options.union);
+            ModelChoice::Swsgp { inducing: m, neighbours, divergence, union, covariance, batches }
         }
         Neighbours::All => ModelChoice::Svgp { inducing: m, covariance: Covariance::Full, batches },
     };
@@ -184,11 +191,25 @@ fn fit(options: &Options, m: usize, h: Neighbours, schema: &Schema, train: &Data
     Fitted::fit(schema.clone(), train, settings, &config, &Registry::default(), &mut [])
 }
 
-fn scored(fitted: &Fitted, test: &Dataset) -> Result<Scored> {
+/// Predictions of as many rows at a time as a minibatch has, by the union of their neighbours.
+fn jointly(fitted: &Fitted, test: &Dataset, batch: usize) -> Result<Vec<Predictive>> {
+    let (x, _) = fitted.standardise(test)?;
+    let mut all = Marginals::default();
+    for rows in x.chunks(batch * test.d) {
+        let joint = fitted.posterior().predict_joint(rows)?;
+        let variances = joint.covariance.iter().step_by(joint.mean.len() + 1);
+        all.variance.extend(variances.map(|variance| variance + fitted.noise().unwrap_or(0.0)));
+        all.mean.extend(joint.mean);
+    }
+    Ok(fitted.in_user_units(&all))
+}
+
+fn scored(options: &Options, fitted: &Fitted, test: &Dataset) -> Result<Scored> {
     let y = test.y.as_deref().ok_or_else(|| Error::Data("the test rows have no target".into()))?;
     let milliseconds = 1e3 * fitted.summary.seconds / fitted.summary.iterations.max(1) as f64;
     if fitted.is_gaussian() {
-        let scores = score(y, &fitted.predict(test)?)?;
+        let predictions = if options.union { jointly(fitted, test, options.batch)? } else { fitted.predict(test)? };
+        let scores = score(y, &predictions)?;
         return Ok(Scored { error: scores.rmse, nlpd: scores.nlpd, milliseconds });
     }
     let predictions = fitted.predict_targets(test)?;

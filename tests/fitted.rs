@@ -162,7 +162,7 @@ fn targets_in_other_units_give_the_same_model() {
         through_actions(ActionPolicy::Learned).model,
         ModelChoice::Sgpr { inducing: 8 },
         ModelChoice::Svgp { inducing: 8, covariance, batches: batches.clone() },
-        ModelChoice::Swsgp { inducing: 8, neighbours: 3, divergence: 1.0, covariance, batches },
+        ModelChoice::Swsgp { inducing: 8, neighbours: 3, divergence: 1.0, union: false, covariance, batches },
     ];
     for model in models {
         let [(one, data), (other, far)] =
@@ -180,7 +180,7 @@ fn targets_in_other_units_give_the_same_model() {
 fn many_inducing_inputs_with_few_neighbours_are_warned_of() {
     let warned = |inducing, neighbours, divergence| {
         let (batches, covariance) = (Minibatches::default(), Covariance::Diagonal);
-        let model = ModelChoice::Swsgp { inducing, neighbours, divergence, covariance, batches };
+        let model = ModelChoice::Swsgp { inducing, neighbours, divergence, union: false, covariance, batches };
         let (fitted, data) = fit(&table(), Settings { model, ..Settings::default() });
         assert!(data.n < 16 * 8, "{} rows", data.n);
         fitted.summary.warnings.iter().any(|warning| warning.contains("overconfident"))

@@ -11,8 +11,9 @@ const ROWS_PER_INDUCING: usize = 16;
 
 /// Says when SWSGP has many inducing inputs for the rows: what holds them to the prior is shared among few neighbours.
 pub fn crowded(model: &ModelChoice, rows: usize) -> Option<String> {
-    let ModelChoice::Swsgp { inducing, neighbours, divergence, .. } = *model else { return None };
-    let (most, once) = ((rows / ROWS_PER_INDUCING).max(1), inducing as f64 / neighbours as f64);
+    let ModelChoice::Swsgp { inducing, neighbours, divergence, union, .. } = *model else { return None };
+    let seen = if union { inducing.min(neighbours * model.batch(rows)) } else { neighbours };
+    let (most, once) = ((rows / ROWS_PER_INDUCING).max(1), inducing as f64 / seen as f64);
     (inducing > most && divergence < 0.5 * once).then(|| {
         format!(
             "{inducing} inducing inputs are many for {rows} rows: a sparse within sparse GP with {neighbours} neighbours becomes \

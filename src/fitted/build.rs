@@ -164,13 +164,13 @@ impl Regressor {
                 model.processes[0].mean = mean;
                 Self::Svgp(if classes { model } else { model.separate() })
             }
-            ModelChoice::Swsgp { inducing, neighbours, divergence, covariance, .. } => {
+            ModelChoice::Swsgp { inducing, neighbours, divergence, union, covariance, .. } => {
                 let z = z(&kernel, inducing)?;
                 let mean = levelled(mean, &*likelihood, false, d)?;
                 // Data with few distinct rows have fewer inducing inputs than asked for.
                 let neighbours = neighbours.min(z.len() / d.max(1));
                 let mut model = Swsgp::boxed(kernel, &z, d, neighbours, likelihood)?.covariance(covariance);
-                (model.process.mean, model.divergence) = (mean, divergence);
+                (model.process.mean, model.divergence, model.union) = (mean, divergence, union);
                 Self::Swsgp(model)
             }
         })

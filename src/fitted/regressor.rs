@@ -73,9 +73,10 @@ impl Regressor {
                 model.likelihood.text()
             ),
             Self::Swsgp(model) => format!(
-                "Sparse-within-sparse Gaussian process with {} of {} inducing inputs a row, divergence weighed {}, likelihood {}",
+                "Sparse-within-sparse Gaussian process with {} of {} inducing inputs a row{}, divergence weighed {}, likelihood {}",
                 model.neighbours,
                 model.process.len(),
+                if model.union { " and those of a batch together" } else { "" },
                 model.divergence,
                 model.likelihood.text()
             ),
@@ -155,8 +156,12 @@ impl Regressor {
                 8.0 * (latents * 6.0 * m * m + 6.0 * m * batch.min(n))
             }
             Self::Swsgp(model) => {
-                let (m, h) = (model.process.len() as f64, model.neighbours as f64);
-                8.0 * (8.0 * model.variational.root.len() as f64 + m * (d + 2.0) + 6.0 * h * h * batch.min(n))
+                let (m, h, batch) = (model.process.len() as f64, model.neighbours as f64, batch.min(n));
+                let seen = match model.union {
+                    true => 6.0 * m.min(h * batch) * (m.min(h * batch) + batch),
+                    false => 6.0 * h * h * batch,
+                };
+                8.0 * (8.0 * model.variational.root.len() as f64 + m * (d + 2.0) + seen)
             }
         }
     }

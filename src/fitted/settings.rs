@@ -111,6 +111,9 @@ pub enum ModelChoice {
         /// Weight of the divergence in the objective, more than 0.
         #[serde(default = "as_published")]
         divergence: f64,
+        /// Whether all rows of a minibatch see the neighbours of each of them (SWSGP-U).
+        #[serde(default)]
+        union: bool,
         /// Of the distribution of inducing values.
         covariance: Covariance,
         /// How the data are taken in.

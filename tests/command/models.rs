@@ -159,7 +159,7 @@ fn targets_that_do_not_fit_say_what_to_do() {
 #[test]
 fn every_model_predicts_the_same_from_its_file_and_after_an_interruption() {
     let folder = Folder::with_tables();
-    let models: [&[&str]; 7] = [
+    let models: [&[&str]; 8] = [
         &["--model", "exact"],
         &["--model", "cagp", "--actions", "6"],
         &["--model", "cagp", "--actions", "6", "--policy", "cg"],
@@ -168,6 +168,7 @@ fn every_model_predicts_the_same_from_its_file_and_after_an_interruption() {
         // A schedule that falls over the steps would tell 7 of them from 20.
         &["--model", "svgp", "--inducing", "8", "--batch", "10", "--schedule", "constant"],
         &["--model", "swsgp", "--inducing", "8", "--neighbors", "3", "--mean-field", "--batch", "10"],
+        &["--model", "swsgp", "--inducing", "8", "--neighbors", "2", "--union", "--batch", "3"],
     ];
     for options in models {
         let train = |steps: &str, state: &[&str]| {
@@ -243,6 +244,7 @@ fn options_of_other_models_and_likelihoods_are_refused() {
         (&["--inducing", "5"], &["--inducing", "sgpr or svgp or swsgp"]),
         (&["--model", "sgpr", "--objective", "loo"], &["--objective", "--model exact"]),
         (&["--model", "svgp", "--divergence", "2"], &["--divergence", "swsgp"]),
+        (&["--model", "svgp", "--union"], &["--union", "swsgp"]),
         (&["--model", "swsgp", "--natural-gradients", "0.1"], &["--natural-gradients", "svgp"]),
         (&["--lr", "0.1"], &["--lr", "--optimizer adam"]),
         (&["--schedule", "cosine"], &["--schedule", "--optimizer adam"]),

@@ -69,6 +69,27 @@ fn with_all_neighbours_it_is_the_unwhitened_svgp() {
 }
 
 #[test]
+fn after_unions_a_row_sees_all_inducing_inputs() {
+    let (_, z) = observations();
+    let mut gp = model(&z, 3, Covariance::Full, Gaussian::new(0.2));
+    gp.union = true;
+    let kernel = gp.process.kernel.clone();
+    let mut whole = Svgp::new(kernel, &z, 2, Gaussian::new(0.2)).unwrap().unwhitened();
+    whole.processes[0].mean = gp.process.mean.clone();
+    whole.set_free_raw(&gp.free_raw()).unwrap();
+    let points = [0.3, -0.2, 1.0, 1.0, -2.0, 0.5];
+    let (got, want) = (gp.posterior(F64).predict(&points).unwrap(), whole.posterior(F64).unwrap().predict(&points));
+    let want = want.unwrap();
+    assert_close("mean", &got.mean, &want.mean, 1e-9);
+    assert_close("variance", &got.variance, &want.variance, 1e-9);
+    // Together they see the neighbours of each other only: one row its own.
+    let alone = Swsgp { union: false, ..gp.clone() }.posterior(F64).predict(&points[..2]).unwrap();
+    let joint = gp.posterior(F64).predict_joint(&points[..2]).unwrap();
+    assert_close("one row", &joint.mean, &alone.mean, 1e-9);
+    assert!((joint.mean[0] - got.mean[0]).abs() > 1e-3);
+}
+
+#[test]
 fn gradients_match_finite_differences() {
     let (mut labels, z) = observations();
     labels.y.iter_mut().for_each(|y| *y = f64::from(u8::from(*y > 0.0)));

@@ -23,7 +23,7 @@ impl ModelOptions {
     /// Refuses options that are of none of the models.
     fn check_options(&self, fitted: &[ModelName]) -> Result<()> {
         use ModelName::{Cagp, Exact, Sgpr, Svgp, Swsgp};
-        let options: [(&str, bool, &[ModelName]); 13] = [
+        let options: [(&str, bool, &[ModelName]); 14] = [
             ("--objective", self.objective.is_some(), &[Exact]),
             ("--actions", self.actions.is_some(), &[Cagp]),
             ("--policy", self.policy.is_some(), &[Cagp]),
@@ -34,6 +34,7 @@ impl ModelOptions {
             ("--inducing", self.inducing.is_some(), &[Sgpr, Svgp, Swsgp]),
             ("--neighbors", self.neighbors.is_some(), &[Swsgp]),
             ("--divergence", self.divergence.is_some(), &[Swsgp]),
+            ("--union", self.union, &[Swsgp]),
             ("--batch", self.batch.is_some(), &[Svgp, Swsgp]),
             ("--natural-gradients", self.natural_gradients.is_some(), &[Svgp]),
             ("--mean-field", self.mean_field, &[Svgp, Swsgp]),

@@ -71,6 +71,10 @@ pub struct ModelOptions {
     /// [default: 1]
     #[arg(long, value_name = "WEIGHT", value_parser = values::positive)]
     divergence: Option<f64>,
+    /// Let all rows of a minibatch of swsgp see the neighbours of each of them, and predictions all inducing inputs (SWSGP-U): slower and
+    /// nearer to svgp
+    #[arg(long)]
+    union: bool,
     /// Rows of a minibatch of svgp and swsgp [default: 1024]
     #[arg(long, value_name = "ROWS", value_parser = values::count(1..=values::MOST))]
     batch: Option<usize>,
@@ -218,6 +222,7 @@ impl ModelOptions {
                 inducing,
                 neighbours: self.neighbors.unwrap_or(16),
                 divergence: self.divergence.unwrap_or(1.0),
+                union: self.union,
                 covariance: self.covariance(),
                 batches: self.batches(None),
             },

@@ -45,7 +45,8 @@ pub struct Swsgp {
     pub neighbours: usize,
     /// w, the weight of the divergence: 1 in the paper, M/H counts every inducing value about once.
     pub divergence: f64,
-    /// Whether all rows of a batch see the neighbours of each of them (SWSGP-U), jointly.
+    /// Whether all rows of a batch see the neighbours of each of them (SWSGP-U), jointly: b M² instead of b H³ time where these are most of
+    /// the M, and nearer to [`Svgp`](super::svgp::Svgp). Predictions of a row then see all inducing inputs, as in a large batch.
     pub union: bool,
 }
 
@@ -233,7 +234,8 @@ impl Parameters for Swsgp {
     }
 }
 
-/// The posterior of a [`Swsgp`]: marginals by the neighbours of each row, joint distributions by the union of them.
+/// The posterior of a [`Swsgp`]: marginals by the neighbours of each row, or by all inducing inputs where training took the union of a
+/// batch's neighbours; joint distributions by the union of the rows' neighbours.
 #[derive(Debug, Clone)]
 pub struct SwsgpPosterior {
     model: Swsgp,
@@ -246,9 +248,11 @@ const NUMBERS: usize = 1 << 22;
 impl Posterior for SwsgpPosterior {
     fn predict(&self, x: &[f64]) -> Result<Marginals> {
         let (process, d) = (&self.model.process, self.model.process.d());
-        let scope = Scope::new(self.compute)?;
         // Rows stand alone here: a union would make a prediction depend on its neighbours in the table.
-        let model = Swsgp { union: false, ..self.model.clone() };
+        if self.model.union {
+            return self.among(&(0..process.len() as u32).collect::<Vec<_>>())?.predict(x);
+        }
+        let (scope, model) = (Scope::new(self.compute)?, &self.model);
         let mut all = Marginals::default();
         let rows = (NUMBERS / model.neighbours.pow(2)).clamp(1, 1024);
         for chunk in x.chunks(rows * d) {
@@ -264,8 +268,15 @@ impl Posterior for SwsgpPosterior {
     }
 
     fn predict_joint(&self, x: &[f64]) -> Result<Joint> {
-        let (process, d) = (&self.model.process, self.model.process.d());
         let (union, _) = neighbours::union(&self.model.neighbours(self.compute, x)?);
+        self.among(&union)?.predict_joint(x)
+    }
+}
+
+impl SwsgpPosterior {
+    /// The posterior of the model with these inducing inputs only.
+    fn among(&self, union: &[u32]) -> Result<WhitenedPosterior> {
+        let (process, d) = (&self.model.process, self.model.process.d());
         let pick = |values: &[f64], width: usize| -> Vec<f64> {
             union.iter().flat_map(|&i| &values[i as usize * width..][..width]).copied().collect()
         };
@@ -284,6 +295,6 @@ impl Posterior for SwsgpPosterior {
         solve::lower(view(&lower, u), view_mut(&mut root, u));
         let transposed = (0..u * u).map(|e| root[e % u * u + e / u]).collect();
         let prior = (&part.kernel, &part.mean);
-        WhitenedPosterior::new(prior, self.compute, (z, d), lower, mean, Root::Upper(transposed)).predict_joint(x)
+        Ok(WhitenedPosterior::new(prior, self.compute, (z, d), lower, mean, Root::Upper(transposed)))
     }
 }
