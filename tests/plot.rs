@@ -141,7 +141,16 @@ fn figures(data: &Data) -> Vec<(&'static str, Vec<&'static str>, Save<'_>)> {
             Box::new(move |path| {
                 let training = Points { x: &data.places[0], y: &data.places[1] };
                 let frame = Frame { x: "longitude", y: "latitude", ..named("Posterior of the field") };
-                Posterior2d { x: &data.grid, y: &data.grid, mean: &data.mean, sd: &data.sd, training, frame }.save(path)
+                Posterior2d {
+                    x: &data.grid,
+                    y: &data.grid,
+                    mean: &data.mean,
+                    sd: &data.sd,
+                    training,
+                    held_out: training,
+                    frame,
+                }
+                .save(path)
             }),
         ),
         (

@@ -1,5 +1,6 @@
 //! `cagey inspect`
 
+use std::collections::HashMap;
 use std::fmt::Write;
 use std::path::PathBuf;
 
@@ -79,8 +80,10 @@ pub fn description(fitted: &Fitted) -> String {
     ));
     text += &report::table(&data);
     text += "Parameters\n";
+    let columns = entry_columns(fitted, names.len());
+    let of = |p: &Parameter| columns.get(&p.id()).map(|columns| columns.iter().map(|c| names[*c].as_str()).collect());
     let rows: Vec<(String, String)> =
-        fitted.model.parameters().into_iter().map(|(path, p)| (path, shown(p, &names))).collect();
+        fitted.model.parameters().into_iter().map(|(path, p)| (path, shown(p, of(p)))).collect();
     text += &report::table(&rows);
     text += "Training\n";
     text += &report::table(&[
@@ -101,22 +104,32 @@ pub fn description(fitted: &Fitted) -> String {
     text
 }
 
+/// The input columns, of `d`, that entries of parameters belong to, by the parameters' identities.
+fn entry_columns(fitted: &Fitted, d: usize) -> HashMap<u64, Vec<usize>> {
+    let kernels = fitted.model.kernels().into_iter();
+    let of_kernels = kernels.flat_map(|kernel| kernel.parameters().into_iter().zip(kernel.entry_columns(d)));
+    let of_kernels = of_kernels.filter_map(|((_, p), columns)| Some((p.id(), columns?)));
+    let slopes = fitted.model.parameters().into_iter().filter(|(_, p)| p.unit == Unit::Slope);
+    of_kernels.chain(slopes.map(|(_, p)| (p.id(), (0..d).collect()))).collect()
+}
+
 /// Most numbers of a parameter that are listed.
 const MOST_SHOWN: usize = 32;
 
-fn shown(parameter: &Parameter, names: &[String]) -> String {
+/// A parameter's numbers, by the columns they belong to if there is one for each.
+fn shown(parameter: &Parameter, columns: Option<Vec<&str>>) -> String {
     let number = |v: &f64| cagey::params::shown(*v);
     let values = parameter.values();
-    let mut text = match values.as_slice() {
-        [value] => number(value),
-        many if many.len() == names.len() && (parameter.unit != Unit::None || parameter.name == "lengthscale") => {
-            many.iter().zip(names).map(|(v, name)| format!("{name} {}", number(v))).collect::<Vec<_>>().join(", ")
+    let mut text = match (values.as_slice(), columns) {
+        ([value], _) => number(value),
+        (many, Some(columns)) => {
+            many.iter().zip(columns).map(|(v, name)| format!("{name} {}", number(v))).collect::<Vec<_>>().join(", ")
         }
-        many if many.len() > MOST_SHOWN => {
+        (many, None) if many.len() > MOST_SHOWN => {
             let (low, high) = many.iter().fold((f64::INFINITY, f64::NEG_INFINITY), |(l, h), v| (l.min(*v), h.max(*v)));
             format!("{} numbers from {} to {}", many.len(), number(&low), number(&high))
         }
-        many => many.iter().map(number).collect::<Vec<_>>().join(", "),
+        (many, None) => many.iter().map(number).collect::<Vec<_>>().join(", "),
     };
     if parameter.fixed {
         text += " (fixed)";

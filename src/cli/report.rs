@@ -91,11 +91,11 @@ pub fn class_scores(scores: &ClassScores, labels: &[String], confusion: &[Vec<us
     ]);
     if labels.len() <= MOST_CLASSES {
         text += "  true class by predicted class\n";
-        let rows = std::iter::once(("".to_string(), labels.iter().map(|label| format!("{label:>8}")).collect()));
-        let counts = labels
-            .iter()
-            .zip(confusion)
-            .map(|(label, row)| (label.clone(), row.iter().map(|count| format!("{count:>8}")).collect::<String>()));
+        let width = labels.iter().map(|label| label.chars().count() + 2).max().unwrap_or(0).max(8);
+        let rows = std::iter::once(("".to_string(), labels.iter().map(|label| format!("{label:>width$}")).collect()));
+        let counts = labels.iter().zip(confusion).map(|(label, row)| {
+            (label.clone(), row.iter().map(|count| format!("{count:>width$}")).collect::<String>())
+        });
         text += &table(&rows.chain(counts).collect::<Vec<_>>());
     }
     text

@@ -95,6 +95,14 @@ impl Regressor {
         }
     }
 
+    /// Prior covariances of all latent functions that have one of their own.
+    pub fn kernels(&self) -> Vec<&Kernel> {
+        match self {
+            Self::Svgp(model) => model.processes.iter().map(|process| &process.kernel).collect(),
+            other => vec![other.kernel()],
+        }
+    }
+
     /// How targets scatter around the latent functions.
     pub fn likelihood(&self) -> &dyn Likelihood {
         match self {

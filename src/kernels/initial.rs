@@ -66,7 +66,7 @@ fn set_leaf(leaf: &mut Leaf, columns: &[Column], variance: f64) {
     let of = |p: &Parameter, f: &dyn Fn(&Column) -> f64| -> Vec<f64> {
         if p.len() == d { active.iter().map(|c| f(c)).collect() } else { vec![mean(f); p.len()] }
     };
-    for p in leaf.parameters.iter_mut().filter(|p| !p.given && !p.fixed) {
+    for p in leaf.parameters.iter_mut().filter(|p| !p.given) {
         let values = match (p.unit, p.name.as_str()) {
             (Unit::Length, "period") => of(p, &|c| 0.1 * c.range),
             // Typical distances grow with √d: so do the lengthscales that make them comparable.

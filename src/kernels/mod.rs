@@ -255,6 +255,19 @@ impl Kernel {
         }
     }
 
+    /// The input columns, of `d`, that the entries of each parameter belong to; none where there is not one for each column.
+    pub fn entry_columns(&self, d: usize) -> Vec<Option<Vec<usize>>> {
+        match self {
+            Self::Leaf(leaf) => {
+                let dims = leaf.dims.clone().unwrap_or_else(|| (0..d).collect());
+                let own = |p: &Parameter| leaf.form.ard().contains(&p.name.as_str()) && p.len() == dims.len();
+                leaf.parameters.iter().map(|p| own(p).then(|| dims.clone())).collect()
+            }
+            Self::Sum(parts) | Self::Product(parts) => parts.iter().flat_map(|k| k.entry_columns(d)).collect(),
+            Self::Transformed(_) => vec![None; self.parameters().len()],
+        }
+    }
+
     /// Number of leaves.
     pub fn leaves(&self) -> usize {
         self.leaf_names().len()

@@ -1,7 +1,7 @@
 //! A posterior over functions of two variables: heat maps of mean and standard deviation.
 
 use super::axis::{Axis, drawable};
-use super::colour::{INK, OCHRE, VIRIDIS, along};
+use super::colour::{INK, OCHRE, VERMILION, VIRIDIS, along};
 use super::data::{Frame, Points, lengths, nothing};
 use super::layout::{Entry, Names, Swatch, pair};
 use super::panel::{Area, Panel, TICK_SIZE};
@@ -28,6 +28,8 @@ pub struct Posterior2d<'a> {
     pub sd: &'a [f64],
     /// The points that the model was fitted to.
     pub training: Points<'a>,
+    /// Points that it was not fitted to.
+    pub held_out: Points<'a>,
     /// Title, axis names and size.
     pub frame: Frame<'a>,
 }
@@ -45,6 +47,7 @@ impl Posterior2d<'_> {
     fn scene(&self) -> Result<Scene> {
         let mut scene = Scene::new(check_size(self.frame.size.unwrap_or((SIZE.0, 500)))?);
         self.training.check("training points")?;
+        self.held_out.check("held-out points")?;
         let grid = Grid::new(self.x, self.y)?;
         let map = |heading, values, name, stops| {
             let scale = Axis::linear(<[f64]>::iter(values).copied(), 0.0).ok_or_else(|| nothing(name))?;
@@ -57,10 +60,13 @@ impl Posterior2d<'_> {
             map("Mean", self.mean, "the mean", &VIRIDIS)?,
             map("Standard deviation", self.sd, "the standard deviation", &OCHRE)?,
         ];
-        let shown = !self.training.x.is_empty();
-        let legend: Vec<_> = shown.then(|| Entry::new(Swatch::Disc(INK), "training data")).into_iter().collect();
-        for panel in grid.draw(&mut scene, &self.frame, &legend, maps, &[self.training])? {
-            panel.points(&mut scene, self.training.x, self.training.y, self.training.radius(), INK);
+        let mut sets = vec![(self.training, INK, "training data"), (self.held_out, VERMILION, "held-out data")];
+        sets.retain(|(points, ..)| !points.x.is_empty());
+        let legend: Vec<_> = sets.iter().map(|(_, colour, name)| Entry::new(Swatch::Disc(*colour), *name)).collect();
+        for panel in grid.draw(&mut scene, &self.frame, &legend, maps, &[self.training, self.held_out])? {
+            for (points, colour, _) in &sets {
+                panel.points(&mut scene, points.x, points.y, points.radius(), *colour);
+            }
         }
         Ok(scene)
     }

@@ -2,7 +2,7 @@
 
 use std::path::Path;
 
-use cagey::data::{Dataset, TargetTransform};
+use cagey::data::{Dataset, TargetScale, TargetTransform};
 use cagey::fitted::Fitted;
 use cagey::likelihoods::Support;
 use cagey::metrics::{Predictive, TargetPrediction};
@@ -56,7 +56,8 @@ pub fn posterior(fitted: &Fitted, data: Option<&Dataset>, points: Option<usize>,
         None => fitted.schema.target.clone(),
     };
     let curve = if fitted.is_gaussian() {
-        curve(&axis.grid, &with_noise(fitted, fitted.posterior().predict(&axis.standardised)?))
+        let marginals = with_noise(fitted, fitted.posterior().predict(&axis.standardised)?);
+        curve(&axis.grid, &fitted.in_user_units(&marginals))
     } else {
         let predictions = fitted.targets_at(&axis.standardised, None)?;
         match (two_classes(fitted), predictions.first().map(|p| p.standardised.support())) {
@@ -66,7 +67,8 @@ pub fn posterior(fitted: &Fitted, data: Option<&Dataset>, points: Option<usize>,
             }
             (None, Some(Support::Classes(_))) => {
                 return Err(Error::Usage(
-                    "more than two classes are not drawn over a column; try --kind calibration".into(),
+                    "over a column two classes are drawn, told apart by --likelihood bernoulli; try --kind calibration"
+                        .into(),
                 ));
             }
             (None, Some(Support::Counts(_))) => {
@@ -86,15 +88,29 @@ pub fn posterior(fitted: &Fitted, data: Option<&Dataset>, points: Option<usize>,
 
 /// The posterior of each summand of the kernel.
 pub fn components(fitted: &Fitted, data: Option<&Dataset>, points: Option<usize>, path: &Path) -> Result<()> {
-    let axis = Axis::new(fitted, data, points)?;
-    let total = curve(&axis.grid, &with_noise(fitted, fitted.posterior().predict(&axis.standardised)?));
+    let transform = fitted.settings.target_transform;
+    let mut axis = Axis::new(fitted, data, points)?;
+    // Summands add up on the scale of the transformed target only.
+    for y in [&mut axis.training.1, &mut axis.held_out.1].into_iter().flatten() {
+        *y = transform.forward(*y).unwrap_or(f64::NAN);
+    }
+    let scale = TargetScale { transform: TargetTransform::Identity, ..fitted.target_scale };
+    let name = match transform {
+        TargetTransform::Identity => fitted.schema.target.clone(),
+        TargetTransform::Log => format!("log({})", fitted.schema.target),
+        TargetTransform::Log1p => format!("log(1 + {})", fitted.schema.target),
+    };
+    let marginals = with_noise(fitted, fitted.posterior().predict(&axis.standardised)?);
+    let predict = |(mean, variance): (&f64, &f64)| scale.predictive(*mean, variance.sqrt());
+    let total: Vec<Predictive> = marginals.mean.iter().zip(&marginals.variance).map(predict).collect();
+    let total = curve(&axis.grid, &total);
     let exact = fitted.posterior().exact("drawing components")?;
     let summands = fitted.model.kernel().summands();
     let titles: Vec<String> = summands.iter().map(|kernel| kernel.shape()).collect();
     let curves: Vec<Curve> = (0..summands.len())
         .map(|i| {
             let part = exact.predict_component(i, &axis.standardised)?;
-            // A component is a deviation: it has the target's unit but not its mean.
+            // A component is a deviation: it has the (transformed) target's unit but not its mean.
             let sd = fitted.target_scale.sd;
             let means: Vec<f64> = part.mean.iter().map(|m| m * sd).collect();
             let sds: Vec<f64> = part.variance.iter().map(|v| v.sqrt() * sd).collect();
@@ -109,16 +125,16 @@ pub fn components(fitted: &Fitted, data: Option<&Dataset>, points: Option<usize>
         training,
         held_out,
         mark: None,
-        frame: Frame { title: "", x: &fitted.input_names()[0], y: &fitted.schema.target, size: None },
+        frame: Frame { title: "", x: &fitted.input_names()[0], y: &name, size: None },
     }
     .save(path)
 }
 
-/// Predictions of y on a grid; known noise of rows has no meaning there and is left out.
-fn with_noise(fitted: &Fitted, mut marginals: Marginals) -> Vec<Predictive> {
+/// Marginals of standardised targets on a grid; known noise of rows has no meaning there and is left out.
+fn with_noise(fitted: &Fitted, mut marginals: Marginals) -> Marginals {
     let noise = fitted.noise().unwrap_or(0.0);
     marginals.variance.iter_mut().for_each(|v| *v += noise);
-    fitted.in_user_units(&marginals)
+    marginals
 }
 
 fn curve(x: &[f64], predictions: &[Predictive]) -> Curve {

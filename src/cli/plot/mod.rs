@@ -11,7 +11,7 @@ use cagey::likelihoods::Support;
 use cagey::{Error, Result};
 use clap::{Args, ValueEnum};
 
-use super::data::{Reading, Splitting};
+use super::data::{Reading, Splitting, in_table};
 use super::scoring::class_labels;
 use super::{output, values};
 
@@ -71,18 +71,25 @@ impl Plot {
         };
         let names = fitted.input_names();
         let (path, points) = (self.output.as_path(), self.points);
-        match (self.kind, names.len()) {
+        let drawn = match (self.kind, names.len()) {
+            (Kind::Learning, _) if data.is_some() => {
+                Err(Error::Usage("a learning curve is that of the training; leave out the table".into()))
+            }
             (Kind::Learning, _) => quality::learning(&fitted, path),
             (Kind::Calibration, _) => quality::calibration(&fitted, data.as_ref(), path),
             (Kind::Posterior, 1) => line::posterior(&fitted, data.as_ref(), points, path),
             (Kind::Components, 1) => line::components(&fitted, data.as_ref(), points, path),
-            (Kind::Posterior, 2) => surface::draw(&fitted, points, path),
+            (Kind::Posterior, 2) => surface::draw(&fitted, data.as_ref(), points, path),
             (Kind::Posterior, d) => Err(Error::Usage(format!(
                 "a posterior can be drawn over 1 or 2 input columns, this model has {d}; try --kind calibration"
             ))),
             (Kind::Components, d) => {
                 Err(Error::Usage(format!("components can be drawn over 1 input column, this model has {d}")))
             }
+        };
+        match &self.data {
+            Some(path) => drawn.map_err(in_table(path)),
+            None => drawn,
         }
     }
 }
@@ -98,8 +105,11 @@ fn training(fitted: &Fitted) -> Result<(Vec<f64>, Vec<f64>)> {
     Ok((fitted.input_scale.invert(&data.x)?, y))
 }
 
-/// The labels of a model of two classes.
+/// The labels of a model of two classes that one latent function tells apart.
 fn two_classes(fitted: &Fitted) -> Option<[String; 2]> {
+    if fitted.model.likelihood().latents() > 1 {
+        return None;
+    }
     match fitted.model.likelihood().density().support(fitted.model.likelihood().auxiliary().neutral()) {
         Support::Classes(2) => class_labels(fitted, 2).try_into().ok(),
         _ => None,

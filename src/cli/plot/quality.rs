@@ -26,7 +26,9 @@ pub fn calibration(fitted: &Fitted, data: Option<&Dataset>, path: &Path) -> Resu
     let Some(data) = data else {
         return Err(Error::Usage("calibration under this likelihood needs a table of rows to score; name one".into()));
     };
-    let (y, predictions) = (targets(data, fitted.settings.target_transform)?, fitted.predict_targets(data)?);
+    let y = targets(data, fitted.settings.target_transform)?;
+    fitted.check_targets(data)?;
+    let predictions = fitted.predict_targets(data)?;
     let probabilities: Option<Vec<Vec<f64>>> = predictions.iter().map(|p| p.probabilities()).collect();
     if let Some(probabilities) = probabilities {
         let codes: Vec<usize> = y.iter().map(|y| *y as usize).collect();

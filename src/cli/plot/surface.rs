@@ -2,6 +2,7 @@
 
 use std::path::Path;
 
+use cagey::data::Dataset;
 use cagey::fitted::Fitted;
 use cagey::metrics::{Predictive, TargetPrediction};
 use cagey::models::posterior::Posterior;
@@ -14,19 +15,26 @@ use super::{evenly, training, two_classes};
 const MOST_ACROSS: usize = 500;
 
 /// Mean and standard deviation of f (of counts: the rate and its standard deviation), or the regions of two classes.
-pub fn draw(fitted: &Fitted, points: Option<usize>, path: &Path) -> Result<()> {
+pub fn draw(fitted: &Fitted, data: Option<&Dataset>, points: Option<usize>, path: &Path) -> Result<()> {
     let (x, y) = training(fitted)?;
-    let column = |c: usize| x.chunks(2).map(|row| row[c]).collect::<Vec<f64>>();
-    let (first, second) = (column(0), column(1));
+    let held_out = match data {
+        Some(data) => fitted.input_scale.invert(&fitted.standardise(data)?.0)?,
+        None => Vec::new(),
+    };
+    let column = |x: &[f64], c: usize| x.chunks(2).map(|row| row[c]).collect::<Vec<f64>>();
+    let [first, second] = [0, 1].map(|c| column(&x, c));
+    let others = [0, 1].map(|c| column(&held_out, c));
+    let held_out = Points { x: &others[0], y: &others[1] };
     let count = points.unwrap_or(80);
     if count > MOST_ACROSS {
         return Err(Error::Usage(format!("--points {count}: over two columns at most {MOST_ACROSS}")));
     }
-    let axis = |values: &[f64]| {
-        let (low, high) = values.iter().fold((f64::INFINITY, f64::NEG_INFINITY), |(l, h), v| (l.min(*v), h.max(*v)));
+    let axis = |values: &[f64], others: &[f64]| {
+        let (low, high) =
+            values.iter().chain(others).fold((f64::INFINITY, f64::NEG_INFINITY), |(l, h), v| (l.min(*v), h.max(*v)));
         evenly(low, high, count)
     };
-    let (across, up) = (axis(&first), axis(&second));
+    let (across, up) = (axis(&first, &others[0]), axis(&second, &others[1]));
     let grid: Vec<f64> = up.iter().flat_map(|b| across.iter().flat_map(move |a| [*a, *b])).collect();
     let grid = fitted.input_scale.apply(&grid)?;
     let names = fitted.input_names();
@@ -36,11 +44,14 @@ pub fn draw(fitted: &Fitted, points: Option<usize>, path: &Path) -> Result<()> {
         let mean: Vec<f64> = latent.iter().map(Predictive::mean).collect();
         let sd: Vec<f64> = latent.iter().map(Predictive::sd).collect();
         let (training, frame) = (Points { x: &first, y: &second }, frame(&fitted.schema.target));
-        return Posterior2d { x: &across, y: &up, mean: &mean, sd: &sd, training, frame }.save(path);
+        return Posterior2d { x: &across, y: &up, mean: &mean, sd: &sd, training, held_out, frame }.save(path);
     }
     let predictions = fitted.targets_at(&grid, None)?;
     let mean: Vec<f64> = predictions.iter().map(TargetPrediction::mean).collect();
     if let Some(labels) = two_classes(fitted) {
+        if data.is_some() {
+            return Err(Error::Usage("regions are drawn with the training data; leave out the table".into()));
+        }
         let sd: Vec<f64> = fitted.posterior().predict(&grid)?.variance.iter().map(|v| v.sqrt()).collect();
         let of = |class: f64, column: &[f64]| -> Vec<f64> {
             column.iter().zip(&y).filter(|(_, y)| **y == class).map(|(x, _)| *x).collect()
@@ -51,10 +62,12 @@ pub fn draw(fitted: &Fitted, points: Option<usize>, path: &Path) -> Result<()> {
         return Decision { x: &across, y: &up, probability: &mean, sd: &sd, classes, frame: frame(&title) }.save(path);
     }
     if predictions.iter().any(|p| p.probabilities().is_some()) {
-        return Err(Error::Usage("regions are drawn for two classes; try --kind calibration".into()));
+        return Err(Error::Usage(
+            "regions are drawn of two classes that --likelihood bernoulli tells apart; try --kind calibration".into(),
+        ));
     }
     let spread = |p: &TargetPrediction| 0.5 * (p.response_quantile(0.841) - p.response_quantile(0.159));
     let sd: Vec<f64> = predictions.iter().map(spread).collect();
     let (training, frame) = (Points { x: &first, y: &second }, frame(&fitted.schema.target));
-    Posterior2d { x: &across, y: &up, mean: &mean, sd: &sd, training, frame }.save(path)
+    Posterior2d { x: &across, y: &up, mean: &mean, sd: &sd, training, held_out, frame }.save(path)
 }
