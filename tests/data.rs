@@ -735,6 +735,21 @@ mod classes {
     }
 
     #[test]
+    fn a_label_above_numbers_makes_one() {
+        let auto = ReadOptions { target_kind: TargetKind::Auto, ..options() };
+        let (schema, data) = read("0,1,2,target\n5,6,7,0.5\n8,9,10,1.5\n", &auto).unwrap();
+        assert_eq!((data.n, schema.target.as_str(), data.y), (2, "target", Some(vec![0.5, 1.5])));
+        let (schema, data) = read("0,target\n5,1\n8,2\n", &auto).unwrap();
+        assert_eq!((data.n, schema.target.as_str(), schema.classes), (2, "target", None));
+        // Above labels it is one only where the others count the columns.
+        let (schema, data) = read("0,1,2,kind\n5,6,7,a\n8,9,10,b\n", &auto).unwrap();
+        assert_eq!((data.n, schema.target.as_str()), (2, "kind"));
+        let (schema, data) = read("0,1,a\n5,6,b\n", &auto).unwrap();
+        assert_eq!((data.n, schema.target.as_str()), (2, "c2"));
+        assert_eq!(data.rows, [1, 2]);
+    }
+
+    #[test]
     fn later_files_have_the_same_classes() {
         let (schema, _) = read("x,y\n1,b\n2,a\n3,c\n", &labelled()).unwrap();
         let text = serde_json::to_string(&schema).unwrap();

@@ -26,7 +26,7 @@ pub struct Columns {
     /// Encode columns of text as one 0/1 input per category
     #[arg(long)]
     one_hot: bool,
-    /// Columns that are categories though they look like numbers
+    /// Columns that are categories though they look like numbers; of the target: classes
     #[arg(long, value_delimiter = ',', value_name = "COLUMNS")]
     categorical: Vec<String>,
     /// Read ISO dates as decimal years
@@ -37,14 +37,14 @@ pub struct Columns {
 impl Columns {
     /// Reads a table to train on.
     pub fn read(&self, path: &Path, reading: &Reading, model: &ModelOptions) -> Result<(Schema, Dataset)> {
-        let (schema, data) = read_training(path, &self.options(reading, model))?;
+        let (schema, data) = read_training(path, &self.options(reading, model)?)?;
         note_dropped(data.dropped);
         Ok((schema, data))
     }
 
     /// Copies a table to train on to a file of rows.
     pub fn store(&self, path: &Path, reading: &Reading, model: &ModelOptions, rows: &Path) -> Result<RowFile> {
-        let file = RowFile::create(path, &self.options(reading, model), rows)?;
+        let file = RowFile::create(path, &self.options(reading, model)?, rows)?;
         note_dropped(file.dropped());
         Ok(file)
     }
@@ -63,17 +63,24 @@ impl Columns {
         }
     }
 
-    fn options(&self, reading: &Reading, model: &ModelOptions) -> ReadOptions {
-        ReadOptions {
+    fn options(&self, reading: &Reading, model: &ModelOptions) -> Result<ReadOptions> {
+        let target_kind = target_kind(model.likelihood.as_deref(), self.classes.is_some());
+        if self.classes.is_some() && target_kind == TargetKind::Numbers {
+            let likelihood = model.likelihood.as_deref().unwrap_or_default();
+            return Err(Error::Usage(format!(
+                "--classes is for --likelihood bernoulli, softmax or ordinal, and this fits {likelihood}"
+            )));
+        }
+        Ok(ReadOptions {
             target: self.target.clone(),
             classes: self.classes.clone(),
             features: self.inputs(model),
             one_hot: self.one_hot,
             categorical: self.categorical.clone(),
             dates: self.dates,
-            target_kind: target_kind(model.likelihood.as_deref(), self.classes.is_some()),
+            target_kind,
             ..reading.options()
-        }
+        })
     }
 
     /// The columns to read as inputs: the one that goes with the rows is one of them until the model takes it out.

@@ -45,7 +45,7 @@ pub struct Fit {
     columns: Columns,
     #[command(flatten, next_help_heading = "Table")]
     reading: Reading,
-    /// Keep the rows but the held-out ones in this file, made from the table, instead of in memory; for svgp (then the default) and swsgp
+    /// Keep the rows, held-out ones included, in this file made from the table instead of in memory; for svgp (then the default) and swsgp
     #[arg(long, value_name = "FILE", help_heading = "Table")]
     rows_file: Option<PathBuf>,
     #[command(flatten, next_help_heading = "Held-out rows")]

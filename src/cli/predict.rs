@@ -10,7 +10,7 @@ use cagey::{Error, Result};
 use clap::Args;
 use rayon::prelude::*;
 
-use super::data::Reading;
+use super::data::{Reading, in_table};
 use super::scoring::class_labels;
 use super::{output, values};
 
@@ -62,10 +62,11 @@ impl Predict {
         }
         let data = self.reading.read(&self.data, &fitted.schema, false, self.keep)?;
         let columns = if fitted.is_gaussian() || self.latent {
-            let predictions = if self.latent { fitted.predict_latent(&data)? } else { fitted.predict(&data)? };
+            let predictions = if self.latent { fitted.predict_latent(&data) } else { fitted.predict(&data) };
+            let predictions = predictions.map_err(in_table(&self.data))?;
             self.columns(&predictions, Predictive::mean, Predictive::sd, Predictive::quantile)
         } else {
-            let predictions = fitted.predict_targets(&data)?;
+            let predictions = fitted.predict_targets(&data).map_err(in_table(&self.data))?;
             match predictions.iter().map(TargetPrediction::probabilities).collect::<Option<Vec<_>>>() {
                 Some(probabilities) => classes(&fitted, &probabilities),
                 None => {

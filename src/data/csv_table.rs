@@ -19,6 +19,8 @@ pub(super) struct CsvTable {
     line: usize,
     /// Whether `record` already holds the next row: the first line of a file without a header.
     waiting: bool,
+    /// The row after it and its line, where that was looked at to tell a header.
+    ahead: Option<(ByteRecord, usize)>,
     layout: Layout,
 }
 
@@ -37,21 +39,21 @@ impl CsvTable {
             .buffer_capacity(1 << 16)
             .from_reader(Newlines::new(reader));
         let layout = Layout { file, names: Vec::new(), named: false };
-        let mut table = Self { reader, record: ByteRecord::new(), line: 0, waiting: false, layout };
+        let mut table = Self { reader, record: ByteRecord::new(), line: 0, waiting: false, ahead: None, layout };
         if !table.read()? {
             return Err(table.layout.error("the file is empty"));
         }
         // Names are needed to point at a cell that is not UTF-8, hence this order.
         table.layout.names = positional_names(table.record.len());
         let width = table.record.len();
-        let cells = (0..width).map(|column| table.text(column)).collect::<Result<Vec<_>>>()?;
+        let cells = (0..width).map(|column| table.text(column).map(str::to_owned)).collect::<Result<Vec<_>>>()?;
         let named = match header {
             Header::Yes => true,
             Header::No => false,
-            Header::Auto => is_header(&cells),
+            Header::Auto => is_header(&cells, &table.peek()?),
         };
         if named {
-            let name = |(column, cell): (usize, &&str)| match cell.trim() {
+            let name = |(column, cell): (usize, &String)| match cell.trim() {
                 "" => format!("c{column}"),
                 name => name.to_owned(),
             };
@@ -67,10 +69,24 @@ impl CsvTable {
             ErrorKind::Io(e) => Error::io(&self.layout.file, &e),
             other => self.layout.error(format_args!("{other:?}")),
         })?;
-        // The record's own position lies before the empty lines that the reader skips.
+        // The record's own position lies before the empty lines that the reader skips; its end tells more, but for a quote that is not
+        // closed, which takes in the end of its line.
         let inside = self.record.as_slice().iter().filter(|&&byte| byte == b'\n').count();
-        self.line = (self.reader.position().line() as usize).saturating_sub(1 + inside);
+        let by_end = (self.reader.position().line() as usize).saturating_sub(1 + inside);
+        self.line = by_end.max(self.record.position().map_or(0, |start| start.line() as usize));
         Ok(read)
+    }
+
+    /// The cells of the row after the present one; none at the end.
+    fn peek(&mut self) -> Result<Vec<String>> {
+        let (record, line) = (self.record.clone(), self.line);
+        if !self.read()? {
+            (self.record, self.line) = (record, line);
+            return Ok(Vec::new());
+        }
+        let cells = self.record.iter().map(|cell| String::from_utf8_lossy(cell).into_owned()).collect();
+        self.ahead = Some((std::mem::replace(&mut self.record, record), std::mem::replace(&mut self.line, line)));
+        Ok(cells)
     }
 
     fn text(&self, column: usize) -> Result<&str> {
@@ -89,8 +105,12 @@ impl Table for CsvTable {
     }
 
     fn advance(&mut self) -> Result<Option<usize>> {
-        if !std::mem::take(&mut self.waiting) && !self.read()? {
-            return Ok(None);
+        if !std::mem::take(&mut self.waiting) {
+            match self.ahead.take() {
+                Some(ahead) => (self.record, self.line) = ahead,
+                None if !self.read()? => return Ok(None),
+                None => {}
+            }
         }
         let (width, expected) = (self.record.len(), self.layout.names.len());
         if width != expected {

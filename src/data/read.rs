@@ -10,9 +10,9 @@ use super::column::ColumnReader;
 use super::dataset::{Dataset, Kept};
 use super::options::{Missing, ReadOptions, TargetKind};
 use super::schema::{Column, Encoding, Schema};
-use super::selection::{has_names, locate, select};
+use super::selection::{has_names, locate, names_target, select};
 use super::source::open;
-use super::table::{Layout, Table};
+use super::table::{Layout, Table, positional_names};
 use crate::Result;
 
 /// Reads training data and finds out how each column is to be encoded.
@@ -44,29 +44,31 @@ impl Training {
     fn open(path: &Path, options: &ReadOptions) -> Result<Self> {
         let wanted: Vec<&str> =
             options.target.iter().chain(options.features.iter().flatten()).map(String::as_str).collect();
-        let table = open(path, options, &|cells| {
-            let used = |column: usize| {
-                // A label is no sign of a header in a column of labels.
-                let labels = options.target_kind != TargetKind::Numbers
-                    && match &options.target {
-                        Some(name) => *name == format!("c{column}"),
-                        None => column + 1 == cells.len(),
-                    };
-                if labels {
-                    return false;
-                }
-                options.features.is_none()
-                    || wanted.contains(&format!("c{column}").as_str())
-                    || (options.target.is_none() && column + 1 == cells.len())
+        let table = open(path, options, &|cells, next| {
+            let target = match &options.target {
+                Some(name) => positional_names(cells.len()).iter().position(|column| column == name),
+                None => cells.len().checked_sub(1),
             };
-            has_names(cells, &wanted, &[], used)
+            // A label is no sign of a header in a column of labels.
+            let labels = target.filter(|_| options.target_kind != TargetKind::Numbers);
+            let used = |column: usize| {
+                Some(column) != labels
+                    && (options.features.is_none()
+                        || wanted.contains(&format!("c{column}").as_str())
+                        || (options.target.is_none() && column + 1 == cells.len()))
+            };
+            has_names(cells, &wanted, &[], used) || labels.is_some_and(|target| names_target(cells, next, target))
         })?;
         let layout = table.layout();
         let (features, target) = select(layout, options)?;
         let inputs =
             features.iter().map(|&index| ColumnReader::feature(index, &layout.names[index], options)).collect();
         let classes = options.classes.clone().map(Classes::in_order).transpose()?;
-        let reader = ColumnReader::target(target, options.target_kind, classes.as_ref());
+        let kind = match options.categorical.contains(&layout.names[target]) {
+            true => TargetKind::Classes,
+            false => options.target_kind,
+        };
+        let reader = ColumnReader::target(target, kind, classes.as_ref());
         let output = Output { reader, needed: true };
         Ok(Self { table, inputs, output })
     }
@@ -224,7 +226,7 @@ pub fn read_with_schema(
         })
         .chain(schema.classes.iter().flat_map(|classes| classes.labels().iter().map(String::as_str)))
         .collect();
-    let mut table = open(path.as_ref(), options, &|cells| {
+    let mut table = open(path.as_ref(), options, &|cells, _| {
         let used = |column| {
             cells.len() != schema.width
                 || column == schema.target_index

@@ -1,7 +1,7 @@
 //! Finding the columns that are used.
 
 use super::cell::{Cell, Value};
-use super::options::ReadOptions;
+use super::options::{ReadOptions, TargetKind};
 use super::schema::Schema;
 use super::table::Layout;
 use crate::Result;
@@ -9,7 +9,7 @@ use crate::Result;
 /// Whether the cells of a first line are names: one is wanted as a name, or one in a used column is no data.
 ///
 /// All columns count as used if the wanted names leave none.
-pub(super) fn has_names(cells: &[&str], wanted: &[&str], categories: &[&str], used: impl Fn(usize) -> bool) -> bool {
+pub(super) fn has_names(cells: &[String], wanted: &[&str], categories: &[&str], used: impl Fn(usize) -> bool) -> bool {
     let all = !(0..cells.len()).any(&used);
     cells.iter().map(|cell| cell.trim()).enumerate().any(|(column, cell)| {
         let label = || Cell::Text(cell).value() == Value::Label && !categories.contains(&cell);
@@ -17,11 +17,18 @@ pub(super) fn has_names(cells: &[&str], wanted: &[&str], categories: &[&str], us
     })
 }
 
+/// Whether the cells of a first line are names, given those of the second, where a target of labels says nothing by itself: numbers follow
+/// its cell, or the other cells count the columns, three or more.
+pub(super) fn names_target(cells: &[String], next: &[String], target: usize) -> bool {
+    let is_label = |cell: &String| Cell::Text(cell).value() == Value::Label;
+    let is_number = |cell: &String| matches!(Cell::Text(cell).value(), Value::Number(_));
+    let counted =
+        target >= 3 && cells[..target].iter().enumerate().all(|(column, cell)| cell.trim() == column.to_string());
+    cells.get(target).is_some_and(is_label) && (counted || next.get(target).is_some_and(is_number))
+}
+
 /// The positions of the features and of the target in a training file.
 pub(super) fn select(layout: &Layout, options: &ReadOptions) -> Result<(Vec<usize>, usize)> {
-    for name in &options.categorical {
-        layout.find(name)?;
-    }
     let target = match &options.target {
         Some(name) => layout.find(name)?,
         None => layout.names.len().saturating_sub(1),
@@ -44,6 +51,16 @@ pub(super) fn select(layout: &Layout, options: &ReadOptions) -> Result<(Vec<usiz
         }
         if features[..place].contains(&feature) {
             return Err(layout.error(format_args!("feature `{name}` is listed twice")));
+        }
+    }
+    for name in &options.categorical {
+        let column = layout.find(name)?;
+        if column == target && options.target_kind == TargetKind::Numbers {
+            let problem = "is the target, which the likelihood takes for numbers, and also listed as categorical";
+            return Err(layout.error(format_args!("`{name}` {problem}")));
+        }
+        if column != target && !features.contains(&column) {
+            return Err(layout.error(format_args!("`{name}` is listed as categorical, but not as a feature")));
         }
     }
     if features.is_empty() {

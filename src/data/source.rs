@@ -16,8 +16,8 @@ use crate::{Error, Result};
 /// How much of a file is looked at to recognise its format and delimiter.
 const PEEK: u64 = 1 << 16;
 
-/// Says whether the cells of a first line are column names.
-pub(super) type IsHeader<'a> = &'a dyn Fn(&[&str]) -> bool;
+/// Says whether the cells of a first line are column names, given those of the second, if there is one.
+pub(super) type IsHeader<'a> = &'a dyn Fn(&[String], &[String]) -> bool;
 
 /// Opens a table in any of the formats.
 pub(super) fn open(path: &Path, options: &ReadOptions, is_header: IsHeader) -> Result<Box<dyn Table>> {

@@ -80,7 +80,7 @@ impl Split {
     /// [`Error::Io`] and [`Error::Data`] as in [`read_training`](super::read_training), for other values than 0 and 1
     /// and for a wrong number of rows; [`Error::Usage`] if no row is left to train or to test on.
     pub fn from_mask_file(path: impl AsRef<Path>, column: Option<&str>, data: &Dataset) -> Result<Self> {
-        let is_header = |cells: &[&str]| cells.iter().any(|cell| mark(Cell::Text(cell)).is_none());
+        let is_header = |cells: &[String], _: &[String]| cells.iter().any(|cell| mark(Cell::Text(cell)).is_none());
         let mut table = open(path.as_ref(), &ReadOptions::default(), &is_header)?;
         let column = mask_column(table.layout(), column)?;
         let mut marks = Vec::new();

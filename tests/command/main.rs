@@ -393,15 +393,15 @@ fn categories_dates_and_formats() {
     folder.ok(&["fit", "ok.npy", "--target", "c1", "-o", "again"]);
 }
 
+/// A training without end that a shell began after `first`, when it is under way.
 #[cfg(unix)]
-#[test]
-fn an_interrupted_training_saves_what_it_found() {
-    let folder = Folder::with_tables();
+fn endless(folder: &Folder, first: &str) -> std::process::Child {
     let fit = ["fit", "ok.csv", "--model", "svgp", "--inducing", "8", "--steps", "100000000", "-o", "m.cagey"];
     let state = ["--checkpoint", "state", "--checkpoint-every", "1"];
-    let mut running = std::process::Command::new(env!("CARGO_BIN_EXE_cagey"));
-    let running = running.current_dir(folder.0.path()).args(fit).args(state);
-    let mut running = running.stdout(Stdio::null()).stderr(Stdio::piped()).spawn().unwrap();
+    let mut running = std::process::Command::new("sh");
+    let script = format!("{first}; exec \"$0\" \"$@\"");
+    let running = running.current_dir(folder.0.path()).args(["-c", &script, env!("CARGO_BIN_EXE_cagey")]);
+    let running = running.args(fit).args(state).stdout(Stdio::null()).stderr(Stdio::piped()).spawn().unwrap();
     // The first state is saved before the training, the second in it.
     let size = || fs::metadata(folder.path("state")).map_or(0, |file| file.len());
     let began = std::time::Instant::now();
@@ -412,8 +412,33 @@ fn an_interrupted_training_saves_what_it_found() {
         }
         std::thread::sleep(std::time::Duration::from_millis(5));
     }
-    let signal = std::process::Command::new("kill").args(["-INT", &running.id().to_string()]).status().unwrap();
-    assert!(signal.success());
+    running
+}
+
+#[cfg(unix)]
+fn send(signal: &str, to: &std::process::Child) {
+    let sent = std::process::Command::new("kill").args([signal, &to.id().to_string()]).status().unwrap();
+    assert!(sent.success());
+}
+
+#[cfg(unix)]
+#[test]
+fn signals_that_are_ignored_stay_ignored() {
+    let folder = Folder::with_tables();
+    let mut running = endless(&folder, "trap '' HUP");
+    send("-HUP", &running);
+    std::thread::sleep(std::time::Duration::from_secs(1));
+    assert!(running.try_wait().unwrap().is_none());
+    send("-INT", &running);
+    assert!(running.wait().unwrap().success());
+}
+
+#[cfg(unix)]
+#[test]
+fn an_interrupted_training_saves_what_it_found() {
+    let folder = Folder::with_tables();
+    let mut running = endless(&folder, "true");
+    send("-INT", &running);
     let ended = running.wait().unwrap();
     let mut told = String::new();
     std::io::Read::read_to_string(&mut running.stderr.take().unwrap(), &mut told).unwrap();
@@ -491,6 +516,8 @@ fn tables_that_cannot_be_read() {
         let file: &[&str] = if name == "tiny" { &["`x`"] } else { &[name] };
         folder.fails(1, &["fit", name, "-o", "no"], &[words, file].concat());
     }
+    folder.write("open", good.clone() + "1,\"2,3\n");
+    folder.fails(1, &["fit", "open", "-o", "no"], &["row 32"]);
     folder.fails(1, &["fit", "absent", "-o", "no"], &["absent", "no such file"]);
     folder.fails(1, &["fit", ".", "-o", "no"], &["directory"]);
     folder.fails(1, &["fit", "ok.csv/x", "-o", "no"], &["ok.csv/x", "is a file"]);
