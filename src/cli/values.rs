@@ -51,6 +51,11 @@ pub fn duration(text: &str) -> Result<Duration, String> {
     Duration::try_from_secs_f64(value * factor).map_err(|_| "must be a time from 0 up, such as 90s, 15m or 2h".into())
 }
 
+/// A name whose case does not matter.
+pub fn lower_case(text: &str) -> Result<String, std::convert::Infallible> {
+    Ok(text.trim().to_ascii_lowercase())
+}
+
 /// A finite number.
 pub fn number(text: &str) -> Result<f64, String> {
     let value = text.trim().parse::<f64>().ok().filter(|value| value.is_finite());

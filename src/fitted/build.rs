@@ -6,7 +6,7 @@ use crate::data::{InputScale, TargetScale};
 use crate::error::{Error, Result};
 use crate::kernels::registry::Registry;
 use crate::kernels::{Kernel, initial, text};
-use crate::likelihoods::{Likelihood, Support, Targets};
+use crate::likelihoods::{self, Likelihood, Support, Targets};
 use crate::means::Mean;
 use crate::models::Observations;
 use crate::models::cagp::{Actions, Cagp, IterativeCagp};
@@ -60,6 +60,11 @@ pub fn build(
     mean.set_units(&inputs.sd, target.mean, target.sd);
     let mut model = Regressor::new(&settings.model, Parts { likelihood, kernel, mean }, data, seed)?;
     model.start(data, inputs, target);
+    if let Some((name, value)) = likelihoods::text::given(&settings.likelihood) {
+        for parameter in model.find_mut(&format!("likelihood.{name}"))? {
+            parameter.give(&[value])?;
+        }
+    }
     for (name, values) in &settings.init {
         for parameter in model.find_mut(name)? {
             parameter.give(values)?;

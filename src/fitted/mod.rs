@@ -40,7 +40,7 @@ pub struct Summary {
     pub termination: String,
     /// Best objective per row, priors included.
     pub loss: f64,
-    /// Steps of the best run.
+    /// Steps of all runs.
     pub iterations: usize,
     /// Evaluations of the objective in all runs.
     pub evaluations: usize,
@@ -104,11 +104,16 @@ impl Fitted {
     /// Standardised inputs of a table, and the auxiliary values of its rows.
     ///
     /// # Errors
-    /// [`Error::Data`] when the column of those is missing, [`Error::Shape`] when columns differ.
+    /// [`Error::Data`] when the column of those is missing or has a value that is none, [`Error::Shape`] when columns differ.
     pub fn standardise(&self, data: &Dataset) -> Result<(Vec<f64>, Option<Vec<f64>>)> {
         let Inputs { x, extra, .. } = Inputs::of(data, self.settings.row_column.as_deref())?;
-        let extra = extra.map(|extra| row_values(self.model.likelihood().auxiliary(), extra, &self.target_scale));
-        Ok((self.input_scale.apply(&x)?, extra))
+        let auxiliary = self.model.likelihood().auxiliary();
+        for (value, row) in extra.iter().flatten().zip(&data.rows) {
+            if let Some(problem) = auxiliary.problem(*value) {
+                return Err(Error::Data(format!("row {row}: {problem}")));
+            }
+        }
+        Ok((self.input_scale.apply(&x)?, extra.map(|extra| row_values(auxiliary, extra, &self.target_scale))))
     }
 
     /// Checks the targets of a table, and what goes with its rows, against the likelihood.

@@ -9,7 +9,7 @@ use super::{ActionPolicy, Fitted, ModelChoice, Regressor, Settings, Summary, adv
 use crate::data::{Classes, Dataset, InputScale, RowFile, Schema, TargetScale, TargetTransform};
 use crate::error::{Error, Result};
 use crate::kernels::registry::Registry;
-use crate::likelihoods::{self, Auxiliary, Targets};
+use crate::likelihoods::{self, Auxiliary, Support, Targets};
 use crate::models::minibatch::Rows;
 use crate::models::{Observations, diagnose, fit};
 use crate::scope::Scope;
@@ -66,6 +66,16 @@ impl Plan {
         let standardise = settings.standardize;
         let input_scale = if standardise { InputScale::fit(x, d).map_err(named)? } else { InputScale::identity(d) };
         let likelihood = likelihoods::text::parse(&settings.likelihood, schema.classes.as_ref().map(Classes::len))?;
+        let support = likelihood.density().support(likelihood.auxiliary().neutral());
+        if let Some(classes) = schema.classes.as_ref().filter(|_| !matches!(support, Support::Classes(_))) {
+            return Err(Error::Usage(format!(
+                "the target `{}` was read as classes ({}), and the {} likelihood takes numbers: choose bernoulli, softmax or ordinal, \
+                 or read the table anew for this likelihood",
+                schema.target,
+                classes.listing(),
+                likelihood.text()
+            )));
+        }
         let gaussian = likelihood.noise().is_some();
         if !gaussian && !matches!(settings.model, ModelChoice::Svgp { .. } | ModelChoice::Swsgp { .. }) {
             let (model, likelihood) = (settings.model.kind(), likelihood.text());

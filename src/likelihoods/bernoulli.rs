@@ -7,7 +7,7 @@ use rand::{Rng, RngExt};
 use super::density::{Density, Marginal, Support};
 use super::special::{log_normal_cdf, logistic, logistic_slope, logit, normal_cdf, normal_quantile, softplus};
 use super::targets::{Row, Targets};
-use super::{Likelihood, class_problem, level, predictive};
+use super::{Likelihood, class_problem, level};
 use crate::params::{Parameter, Parameters};
 
 /// How the latent function becomes the probability of class 1.
@@ -144,11 +144,6 @@ impl Density for Logistic {
 
     fn predictive_cdf(&self, row: Row, at: Marginal) -> f64 {
         cdf(row.y, self.predictive_mean(at, row.extra))
-    }
-
-    fn probabilities(&self, at: Marginal) -> Option<Vec<f64>> {
-        let one = predictive::average(at, 0.0, &logistic);
-        Some(vec![1.0 - one, one])
     }
 }
 

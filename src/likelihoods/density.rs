@@ -113,7 +113,10 @@ pub trait Density: std::fmt::Debug + Send + Sync + 'static {
     /// The probability of each class under Gaussian marginals; none where targets are no classes.
     fn probabilities(&self, at: Marginal) -> Option<Vec<f64>> {
         let Support::Classes(classes) = self.support(1.0) else { return None };
-        Some((0..classes).map(|c| self.predictive_log_density(Row { y: c as f64, extra: 1.0 }, at).exp()).collect())
+        let of = |class| self.predictive_log_density(Row { y: class as f64, extra: 1.0 }, at).exp();
+        let all: Vec<f64> = (0..classes).map(of).collect();
+        let total: f64 = all.iter().sum();
+        Some(all.into_iter().map(|p| p / total).collect())
     }
 }
 

@@ -17,7 +17,7 @@ use crate::scope::Scope;
 /// Gaussian noise with a learned variance, on top of a known variance per row where there is one.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct Gaussian {
-    /// σ², never below a millionth of the target's variance unless fixed.
+    /// σ², never below a millionth of the target's variance.
     pub noise: Parameter,
 }
 

@@ -104,7 +104,7 @@ struct Ordered {
 impl Ordered {
     /// The distances `(a, b)` from `f` up to the class's upper and lower cut points, infinite at the ends.
     fn edges(&self, y: f64, f: f64) -> (f64, f64) {
-        let class = y as usize;
+        let class = (y as usize).min(self.cuts.len());
         let upper = self.cuts.get(class).map_or(f64::INFINITY, |cut| cut - f);
         let lower = if class == 0 { f64::NEG_INFINITY } else { self.cuts[class - 1] - f };
         (upper, lower)

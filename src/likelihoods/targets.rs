@@ -32,7 +32,7 @@ impl Auxiliary {
     }
 
     /// What is wrong with a value, if anything.
-    pub(super) fn problem(self, extra: f64) -> Option<String> {
+    pub(crate) fn problem(self, extra: f64) -> Option<String> {
         let need = match self {
             Self::None => return None,
             Self::NoiseVariance if extra.is_finite() && extra >= 0.0 => return None,

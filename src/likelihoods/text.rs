@@ -48,16 +48,8 @@ pub const NAMES: [&str; 12] = [
 /// [`Error::Usage`] saying what is wrong and what would be right.
 pub fn parse(text: &str, classes: Option<usize>) -> Result<Box<dyn Likelihood>> {
     let problem = |problem: String| Error::Usage(format!("likelihood `{}`: {problem}", text.trim()));
-    let (name, argument) = match text.trim().split_once('(') {
-        None => (text.trim(), None),
-        Some((name, rest)) => {
-            let inside =
-                rest.trim_end().strip_suffix(')').ok_or_else(|| problem("a `)` is missing at its end".into()))?;
-            (name.trim(), Some(inside.trim()).filter(|inside| !inside.is_empty()))
-        }
-    };
-    let name = name.to_ascii_lowercase().replace('_', "-");
-    let name = if name == "categorical" { "softmax" } else { name.as_str() };
+    let (name, argument) = call(text).ok_or_else(|| problem("a `)` is missing at its end".into()))?;
+    let name = name.as_str();
     let none = |likelihood: Box<dyn Likelihood>| match argument {
         None => Ok(likelihood),
         Some(_) => Err(problem(format!("`{name}` takes no argument"))),
@@ -77,9 +69,9 @@ pub fn parse(text: &str, classes: Option<usize>) -> Result<Box<dyn Likelihood>> 
         }),
     };
     let class_count = || match (argument.map(str::parse::<usize>), classes) {
-        (Some(Ok(given)), Some(found)) if given < found => {
-            Err(problem(format!("the targets have {found} classes, not {given}")))
-        }
+        (Some(Ok(given)), Some(found)) if given != found => Err(problem(format!(
+            "the targets have {found} classes, not {given}; name all of them with `--classes` where some have no rows"
+        ))),
         (Some(Ok(count @ 2..)), _) | (None, Some(count @ 2..)) => Ok(count),
         (None, Some(count)) => Err(problem(format!("the targets have {count} class; two or more are needed"))),
         (None, None) => Err(problem(format!("say how many classes there are: `{name}(3)`"))),
@@ -137,6 +129,32 @@ pub fn parse(text: &str, classes: Option<usize>) -> Result<Box<dyn Likelihood>> 
             return Err(problem(format!("there is no such likelihood; {hint}There are {}", NAMES.join(", "))));
         }
     })
+}
+
+/// The parameter that a text gives an initial value, in the units of the target: `gaussian(0.04)` its `noise`.
+pub fn given(text: &str) -> Option<(&'static str, f64)> {
+    let (name, argument) = call(text)?;
+    let parameter = match name.as_str() {
+        "gaussian" | "heteroscedastic" => "noise",
+        "student-t" => "df",
+        "negative-binomial" => "dispersion",
+        "gamma" => "shape",
+        "beta" => "concentration",
+        _ => return None,
+    };
+    Some((parameter, argument?.parse().ok()?))
+}
+
+/// The name, as this module spells it, and the argument of a likelihood; none where a bracket is not closed.
+fn call(text: &str) -> Option<(String, Option<&str>)> {
+    let (name, argument) = match text.trim().split_once('(') {
+        None => (text.trim(), None),
+        Some((name, rest)) => {
+            (name.trim(), Some(rest.trim_end().strip_suffix(')')?.trim()).filter(|inside| !inside.is_empty()))
+        }
+    };
+    let name = name.to_ascii_lowercase().replace('_', "-");
+    Some((if name == "categorical" { "softmax".into() } else { name }, argument))
 }
 
 fn set(parameter: &mut Parameter, given: Option<f64>) {

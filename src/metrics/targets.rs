@@ -110,8 +110,13 @@ fn deviance(y: &[f64], means: &[f64], predictions: &[TargetPrediction]) -> Resul
         _ => None,
     };
     match predictions.iter().map(trials).collect::<Option<Vec<f64>>>() {
-        Some(trials) => binomial_deviance(y, means, &trials),
-        None => poisson_deviance(y, means),
+        // A mean at an end of its range has been rounded to it.
+        Some(trials) => {
+            let inside = |(mean, n): (&f64, &f64)| mean.clamp(f64::MIN_POSITIVE, n * (1.0 - f64::EPSILON));
+            let means: Vec<f64> = means.iter().zip(&trials).map(inside).collect();
+            binomial_deviance(y, &means, &trials)
+        }
+        None => poisson_deviance(y, &means.iter().map(|mean| mean.max(f64::MIN_POSITIVE)).collect::<Vec<_>>()),
     }
 }
 

@@ -11,11 +11,15 @@ use super::{Batch, Model, Observations};
 use crate::data::RowFile;
 use crate::device::Compute;
 use crate::error::{Error, Result};
+use crate::likelihoods::{Likelihood, Targets};
 use crate::scope::Scope;
 use crate::train::{self, Evaluation, Group, Objective, Observer, Optimizer, Outcome, Step, TrainConfig};
 
 /// A model whose objective is a sum over rows, times the batch's scale, and a term without data.
 pub trait SumOverRows: Model {
+    /// How targets scatter around the latent functions.
+    fn likelihood(&self) -> &dyn Likelihood;
+
     /// Whether a parameter is variational, by its path: those may have a learning rate of their own.
     fn is_variational(&self, path: &str) -> bool;
 
@@ -29,12 +33,20 @@ pub trait SumOverRows: Model {
 }
 
 impl SumOverRows for Swsgp {
+    fn likelihood(&self) -> &dyn Likelihood {
+        &*self.likelihood
+    }
+
     fn is_variational(&self, path: &str) -> bool {
         path.starts_with("variational")
     }
 }
 
 impl SumOverRows for Svgp {
+    fn likelihood(&self) -> &dyn Likelihood {
+        &*self.likelihood
+    }
+
     fn is_variational(&self, path: &str) -> bool {
         Self::is_variational(path)
     }
@@ -72,7 +84,7 @@ impl Rows for Observations {
     }
 }
 
-/// Standardised, the target included unless it holds classes.
+/// Standardised, the target included unless it holds classes: for likelihoods of real targets, and of classes.
 impl Rows for RowFile {
     fn count(&self) -> usize {
         self.len()
@@ -110,7 +122,8 @@ impl Default for Minibatches {
 /// steps at the best point, over an epoch or 100 batches of a longer one, or with ten steps of a half on all rows.
 ///
 /// # Errors
-/// As [`fit`](super::fit::fit); [`Error::Usage`] for a batch size of 0.
+/// As [`fit`](super::fit::fit); [`Error::Usage`] for a batch size of 0, and for natural gradients with L-BFGS or of a fixed q;
+/// [`Error::Data`] for a target that the likelihood does not take.
 pub fn fit<M: SumOverRows>(
     model: &mut M,
     compute: Compute,
@@ -124,6 +137,11 @@ pub fn fit<M: SumOverRows>(
     }
     if batches.natural.is_some() && matches!(config.optimizer, Optimizer::Lbfgs(_)) {
         return Err(Error::Usage("natural gradients move q between losses that L-BFGS compares: train by Adam".into()));
+    }
+    if batches.natural.is_some() && model.parameters().iter().any(|(path, p)| p.fixed && model.is_variational(path)) {
+        return Err(Error::Usage(
+            "natural gradients move all of q: train without them, or do not fix a part of it".into(),
+        ));
     }
     let before: Vec<Vec<f64>> = model.parameters().into_iter().map(|(_, p)| p.raw().to_vec()).collect();
     let was: Vec<(bool, bool)> = model
@@ -228,7 +246,10 @@ impl<M: SumOverRows> Loss<'_, M> {
         let (n, parts) = (self.data.count(), self.steps_per_epoch());
         let rows = self.order.rows(n, parts, step.seed, step.iteration);
         let scale = parts as f64;
-        Ok(Batch { scale, ..self.data.gather(&rows)?.batch(&Scope::new(self.compute)?) })
+        let part = self.data.gather(&rows)?;
+        let numbers: Vec<usize> = rows.iter().map(|row| row + 1).collect();
+        self.model.likelihood().check(Targets { y: &part.y, extra: part.noise.as_deref() }, Some(&numbers))?;
+        Ok(Batch { scale, ..part.batch(&Scope::new(self.compute)?) })
     }
 }
 

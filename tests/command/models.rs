@@ -125,11 +125,107 @@ fn figures_of_classes_and_counts() {
     drawn("classes.csv", &[], &[("posterior", true, "probability of up"), ("calibration", true, "confidence")]);
     drawn("plane.csv", &[], &[("posterior", false, "up against down"), ("learning", false, "iteration")]);
     let poisson = ["--likelihood", "poisson"];
-    drawn("counts.csv", &poisson, &[("posterior", false, "target"), ("calibration", true, "calibration")]);
+    drawn("counts.csv", &poisson, &[("posterior", true, "held-out data"), ("calibration", true, "calibration")]);
+    folder.fails(2, &["plot", "m.cagey", "counts.csv", "--kind", "learning", "-o", "f.svg"], &["leave out the table"]);
     drawn("hours.csv", &[&poisson[..], &["--exposure", "hours"]].concat(), &[("posterior", false, "events per hours")]);
     drawn("three.csv", &[], &[("calibration", true, "confidence")]);
     folder.fails(2, &["plot", "m.cagey", "-o", "f.svg"], &["two classes", "--kind calibration"]);
     folder.fails(2, &["plot", "m.cagey", "--kind", "calibration", "-o", "f.svg"], &["table"]);
+    // Of two functions neither has the probability alone.
+    for data in ["classes.csv", "plane.csv"] {
+        drawn(data, &["--likelihood", "softmax"], &[("calibration", true, "confidence")]);
+        folder.fails(2, &["plot", "m.cagey", "-o", "f.svg"], &["two classes", "bernoulli"]);
+    }
+}
+
+#[test]
+fn arguments_of_likelihoods_reach_every_model() {
+    let folder = Folder::with_tables();
+    folder.write("milli.csv", table(&["x", "y"], 30, |i| vec![position(i), 1e-3 * wave(i)]));
+    let noise = |data: &str, options: &[&str]| {
+        let fit = ["fit", data, "--fix", "noise", "--steps", "1", "-o", "m.cagey"];
+        folder.ok(&[&fit[..], options].concat());
+        super::parameter(&folder.json(&["inspect", "m.cagey", "--json"]), "likelihood.noise")[0]
+    };
+    for model in ["exact", "cagp", "sgpr", "svgp", "swsgp"] {
+        assert!(close(noise("ok.csv", &["--likelihood", "gaussian(0.04)", "--model", model]), 0.04, 1e-12), "{model}");
+        // Less than a millionth, but not of this target's variance.
+        let small = noise("milli.csv", &["--likelihood", "gaussian(1e-8)", "--model", model]);
+        assert!(close(small, 1e-8, 1e-9), "{model}: {small}");
+    }
+    let given = noise("ok.csv", &["--likelihood", "gaussian(0.04)", "--init", "noise=0.09"]);
+    assert!(close(given, 0.09, 1e-12), "{given}");
+    assert!(close(noise("ok.csv", &["--likelihood", "heteroscedastic(0.04)"]), 0.04, 1e-12));
+    folder.refuses(2, &["--likelihood", "gaussian(1e-30)"], &["noise", "1.0000e-30"]);
+    let told = folder.run(&["fit", "ok.csv", "--likelihood", " Gaussian ", "--steps", "1", "-o", "m.cagey"]);
+    assert!(told.out.starts_with("Exact"), "{}", told.out);
+}
+
+#[test]
+fn classes_without_rows_and_options_about_classes() {
+    let folder = Folder::new();
+    let grade = |i: usize| [1.0, 2.0, 4.0, 5.0][i % 4];
+    folder.write("grades.csv", table(&["c", "x", "grade"], 60, |i| vec![(i % 3) as f64, position(i), grade(i)]));
+    let fit = ["fit", "grades.csv", "--inducing", "5", "--steps", "2", "-o", "m.cagey"];
+    for likelihood in ["softmax(5)", "ordinal(5)"] {
+        let words = ["4 classes, not 5", "--classes"];
+        folder.fails(2, &[&fit[..], &["--likelihood", likelihood]].concat(), &words);
+        folder.ok(&[&fit[..], &["--likelihood", likelihood, "--classes", "1,2,3,4,5"]].concat());
+        folder.ok(&["predict", "m.cagey", "grades.csv", "-o", "p.csv"]);
+        let columns = ["1", "2", "3", "4", "5"].map(|label| folder.column("p.csv", &format!("probability_{label}")));
+        let all = |row: usize| columns.iter().map(|column| column[row]).sum::<f64>();
+        assert!((0..60).all(|row| close(all(row), 1.0, 1e-9)));
+        std::fs::remove_file(folder.path("m.cagey")).unwrap();
+        std::fs::remove_file(folder.path("p.csv")).unwrap();
+    }
+    let counts = [&fit[..], &["--likelihood", "poisson"]].concat();
+    folder.fails(2, &[&counts[..], &["--classes", "1,2,4,5"]].concat(), &["--classes", "ordinal", "poisson"]);
+    folder.fails(1, &[&counts[..], &["--categorical", "grade"]].concat(), &["`grade`", "target", "categorical"]);
+    folder.fails(1, &[&counts[..], &["--features", "x", "--categorical", "c"]].concat(), &["`c`", "not as a feature"]);
+    let told = folder.run(&[&fit[..], &["--categorical", "grade"]].concat());
+    assert!(told.code == 0 && told.err.contains("4 classes"), "{}", told.err);
+    folder.ok(&[&fit[..], &["--likelihood", "softmax", "--rows-file", "t.rows"]].concat());
+    let words = ["`grade` was read as classes (1, 2, 4, 5)", "poisson"];
+    folder.fails(2, &["fit", "t.rows", "--likelihood", "poisson", "-o", "n.cagey"], &words);
+
+    let long = |i: usize| ["setosa", "versicolor", "virginica"][i % 3];
+    let rows: Vec<String> = (0..30).map(|i| format!("{},{}", position(i), long(i))).collect();
+    folder.write("long.csv", format!("x,species\n{}\n", rows.join("\n")));
+    folder.ok(&["fit", "long.csv", "--inducing", "5", "--steps", "2", "-o", "l.cagey"]);
+    let shown = folder.ok(&["evaluate", "l.cagey", "long.csv"]);
+    assert!(shown.contains("  setosa  versicolor   virginica"), "{shown}");
+}
+
+#[test]
+fn numbers_stand_under_the_columns_they_belong_to() {
+    let folder = Folder::new();
+    folder.write("two.csv", table(&["a", "b", "y"], 40, |i| vec![position(i), wave(2 * i), wave(i)]));
+    let line = |kernel: &str, name: &str| {
+        let fit = ["fit", "two.csv", "--kernel", kernel, "--steps", "1", "--fix", "lengthscale", "-o", "m.cagey"];
+        let out = folder.ok(&fit);
+        let line = out.lines().find(|line| line.contains(name)).map(str::to_owned);
+        line.unwrap_or_else(|| panic!("{kernel} has no {name}: {out}"))
+    };
+    assert!(line("rbf(lengthscale=[2, 3])", "lengthscale").contains("a 2, b 3"));
+    assert!(line("rbf(lengthscale=[2, 3], dims=[1, 0])", "lengthscale").contains("b 2, a 3"));
+    let mixture = line("spectral_mixture(components=2) + rbf", "spectral_mixture.variance");
+    assert!(!mixture.contains('a') || !mixture.contains(" a "), "{mixture}");
+    let projected = line("projection(rbf(lengthscale=[2, 3]), dim=2)", "lengthscale");
+    assert!(projected.contains("  2, 3"), "{projected}");
+}
+
+#[test]
+fn what_is_kept_without_a_value_is_chosen_from_the_data() {
+    let folder = Folder::new();
+    folder.write("large.csv", table(&["x", "y"], 40, |i| vec![position(i), 1000.0 * wave(i)]));
+    let variance = |options: &[&str]| {
+        folder.ok(&[&["fit", "large.csv", "--steps", "2", "-o", "m.cagey"], options].concat());
+        super::parameter(&folder.json(&["inspect", "m.cagey", "--json"]), "kernel.rbf.variance")[0]
+    };
+    let kept = variance(&["--kernel", "rbf(fix=variance)"]);
+    assert!(kept > 1e5 && close(kept, variance(&["--kernel", "rbf", "--fix", "variance"]), 1e-9), "{kept}");
+    // Of a product's factors only the first has the target's variance.
+    assert!(close(variance(&["--kernel", "periodic * rbf"]), 1.0, 1e-12));
 }
 
 #[test]
@@ -377,6 +473,14 @@ fn targets_are_checked_before_they_are_scored() {
     folder.fails(1, &["evaluate", "m.cagey", "half.csv"], &["half.csv: row 6", "2.5"]);
     folder.fails(1, &["fit", "half.csv", "--likelihood", "poisson", "-o", "n.cagey"], &["half.csv: row 6", "2.5"]);
     folder.fails(1, &["fit", "m.cagey", "-o", "n.cagey"], &["m.cagey", "saved model"]);
+    let plot = ["plot", "m.cagey", "half.csv", "--kind", "calibration", "-o", "f.svg"];
+    folder.fails(1, &plot, &["half.csv: row 6", "2.5"]);
+    let tried = |at: f64| table(&["x", "tries", "y"], 20, |i| vec![position(i), if i == 4 { at } else { 3.0 }, 1.0]);
+    folder.write("tried.csv", tried(4.0));
+    folder.write("odd.csv", tried(2.5));
+    let binomial = ["--likelihood", "binomial", "--trials", "tries", "--inducing", "5", "--steps", "2"];
+    folder.ok(&[&["fit", "tried.csv", "-o", "b.cagey"], &binomial[..]].concat());
+    folder.fails(1, &["predict", "b.cagey", "odd.csv"], &["odd.csv: row 6", "trials", "2.5"]);
 }
 
 #[test]

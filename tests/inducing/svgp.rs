@@ -2,7 +2,9 @@
 
 use cagey::data::{ReadOptions, RowFile};
 use cagey::kernels::Kernel;
-use cagey::likelihoods::{Bernoulli, BernoulliLink, Gaussian, Likelihood, Poisson, RateLink, Softmax, StudentT};
+use cagey::likelihoods::{
+    Bernoulli, BernoulliLink, Gaussian, Likelihood, Ordinal, Poisson, RateLink, Softmax, StudentT,
+};
 use cagey::means::Mean;
 use cagey::models::exact::ExactGp;
 use cagey::models::minibatch::{Minibatches, Rows};
@@ -309,6 +311,32 @@ fn one_inducing_input_has_natural_gradients() {
     collapsed.likelihood = Gaussian::new(0.1);
     let want = fit::evaluate(&collapsed, F64, &batch).unwrap().loss;
     assert_close("collapsed", &[fit::evaluate(&gp, F64, &batch).unwrap().loss], &[want], 1e-9);
+}
+
+#[test]
+fn targets_that_a_likelihood_does_not_take_are_named() {
+    let observations = data(12, 1);
+    let config = TrainConfig::new(Optimizer::Adam(Adam::default()), 1);
+    let likelihoods: [(Box<dyn Likelihood>, f64, &str); 4] = [
+        (Box::new(Softmax::new(3)), 3.0, "the target 3 is no class"),
+        (Box::new(Ordinal::new(3)), 3.0, "the target 3 is no class"),
+        (Box::new(Bernoulli { link: BernoulliLink::Logit }), 2.0, "the target 2 is no class"),
+        (Box::new(Poisson { link: RateLink::Exp }), -1.25, "negative"),
+    ];
+    for (likelihood, bad, words) in likelihoods {
+        let mut y = vec![1.0; 12];
+        y[7] = bad;
+        let observations = Observations { y, ..observations.clone() };
+        let mut gp = Svgp::boxed(Kernel::parse("rbf", 1).unwrap(), &[0.0, 1.0], 1, likelihood).unwrap();
+        let problem = minibatch::fit(&mut gp, F64, &observations, &Minibatches::default(), &config, &mut []);
+        let problem = problem.unwrap_err().to_string();
+        assert!(problem.contains("row 8") && problem.contains(words), "{problem}");
+    }
+    let mut gp = Svgp::new(Kernel::parse("rbf", 1).unwrap(), &[0.0, 1.0], 1, Gaussian::new(0.1)).unwrap();
+    gp.variational[0].mean.fixed = true;
+    let natural = Minibatches { natural: Some(0.1), ..Minibatches::default() };
+    let problem = minibatch::fit(&mut gp, F64, &observations, &natural, &config, &mut []).unwrap_err().to_string();
+    assert!(problem.contains("natural gradients move all of q"), "{problem}");
 }
 
 #[test]

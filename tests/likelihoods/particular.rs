@@ -160,6 +160,27 @@ fn classes_that_there_are_not_have_no_probability() {
         let prediction = likelihood.predict(&vec![0.1; count], &vec![0.2; count], None).unwrap();
         assert_eq!(prediction.log_density(7.0), f64::NEG_INFINITY, "{name}");
         assert!(prediction.log_density(2.0).is_finite(), "{name}");
+        if name == "ordinal" {
+            for (y, want) in [(-1.0, 0.0), (2.0, 1.0), (3.0, 1.0), (1e9, 1.0)] {
+                assert!((prediction.cdf(y) - want).abs() < 1e-9, "{y}");
+            }
+        }
+    }
+}
+
+#[test]
+fn nearly_certain_classes_leave_the_others_their_probability() {
+    for (name, f) in [("bernoulli(logit)", 50.0), ("bernoulli(probit)", 20.0), ("ordinal(4)", 60.0)] {
+        let likelihood = parse(name, None).unwrap();
+        for f in [f, -f] {
+            let prediction = likelihood.predict(&[f], &[1.0], None).unwrap();
+            let probabilities = prediction.probabilities().unwrap();
+            assert!(probabilities.iter().all(|p| (0.0..=1.0).contains(p)), "{name}: {probabilities:?}");
+            for (class, p) in probabilities.iter().enumerate() {
+                let logarithm = prediction.log_density(class as f64);
+                assert!((p.ln() - logarithm).abs() < 1e-6, "{name} {f}, {class}: {p} {logarithm}");
+            }
+        }
     }
 }
 

@@ -44,6 +44,7 @@ fn errors_say_what_is_right() {
     assert!(error("softmax", None).contains("say how many classes"));
     assert!(error("softmax(1)", None).contains("2 or more"));
     assert!(error("softmax(3)", Some(5)).contains("the targets have 5 classes, not 3"));
+    assert!(error("softmax(5)", Some(3)).contains("the targets have 3 classes, not 5"));
     assert!(error("ordinal", Some(1)).contains("two or more"));
 }
 
@@ -53,6 +54,15 @@ fn given_numbers_are_marked() {
     assert_eq!(given("student-t(4)"), [false, true]);
     assert_eq!(given("gamma"), [false]);
     assert_eq!(given("gaussian(0.2)"), [true]);
+    for name in NAMES {
+        // What is given a number in the text is a parameter of the likelihood.
+        if let Some((parameter, value)) = cagey::likelihoods::text::given(&format!("{name}(2.5)")) {
+            let likelihood = parse(&format!("{name}(2.5)"), None).unwrap();
+            let found = likelihood.parameters().into_iter().find(|(_, p)| p.given).unwrap();
+            assert_eq!((parameter, value), (found.0.as_str(), 2.5));
+        }
+    }
+    assert_eq!(cagey::likelihoods::text::given(" Student_T ( 4 ) "), Some(("df", 4.0)));
 }
 
 #[test]

@@ -37,7 +37,7 @@ pub struct ModelOptions {
     pub model: Option<ModelName>,
     /// Likelihood: gaussian, heteroscedastic, student-t(4), bernoulli(logit), binomial, softmax, ordinal, poisson(exp),
     /// negative-binomial, gamma, exponential or beta; from the target by default
-    #[arg(long, value_name = "NAME")]
+    #[arg(long, value_name = "NAME", value_parser = values::lower_case)]
     pub likelihood: Option<String>,
     /// What an exact model minimises [default: ml]
     #[arg(long, value_name = "NAME", value_enum)]
