@@ -36,10 +36,10 @@ struct Options {
     #[arg(long, default_value = "power_plant")]
     set: String,
     /// Tell odd from even digits of MNIST
-    #[arg(long)]
+    #[arg(long, requires = "data", conflicts_with = "within")]
     mnist: bool,
     /// Leave out rows with an input that is further from its median than so many median absolute deviations
-    #[arg(long)]
+    #[arg(long, requires = "data")]
     within: Option<f64>,
     /// Splits from number 0 up
     #[arg(long, default_value_t = 1)]
@@ -187,7 +187,8 @@ fn fit(options: &Options, m: usize, h: Neighbours, schema: &Schema, train: &Data
     let schedule = if options.falling { Schedule::Linear { final_fraction: 0.1 } } else { Schedule::Constant };
     let adam = Adam { rate: options.rate, schedule, ..Adam::default() };
     let mut config = TrainConfig::new(Optimizer::Adam(adam), options.steps).seed(seed);
-    config.max_time = options.minutes.map(|minutes| Duration::from_secs_f64(60.0 * minutes));
+    let limit = options.minutes.map(|minutes| Duration::try_from_secs_f64(60.0 * minutes)).transpose();
+    config.max_time = limit.map_err(|e| Error::Usage(format!("--minutes: {e}")))?;
     Fitted::fit(schema.clone(), train, settings, &config, &Registry::default(), &mut [])
 }
 
@@ -237,16 +238,18 @@ fn load(options: &Options, split: u64) -> Result<(Schema, Dataset, Dataset)> {
         return Ok((schema, train, test));
     }
     let set = &options.set;
-    let (schema, mut data) = read_training(folder.join(format!("{set}.csv.gz")), &ReadOptions::default())?;
-    if let Some(most) = options.within {
-        data = data.subset(&near(&data, most));
-    }
+    let (schema, data) = read_training(folder.join(format!("{set}.csv.gz")), &ReadOptions::default())?;
     let masks = folder.join("splits").join(format!("{set}.csv.gz"));
-    let split = if masks.exists() {
+    let mut split = if masks.exists() {
         Split::from_mask_file(masks, Some(&format!("split{split}")), &data)?
     } else {
         Split::random(data.n, 0.1, split)?
     };
+    if let Some(most) = options.within {
+        let near = near(&data, most);
+        split.train.retain(|row| near.binary_search(row).is_ok());
+        split.test.retain(|row| near.binary_search(row).is_ok());
+    }
     Ok(divided(schema, &data, &split))
 }
 

@@ -234,7 +234,8 @@ impl Case<'_> {
             .seed(self.seed)
             .checkpoint(CheckpointPlan::every_steps(&checkpoint, every))
             .fingerprint(format!("{} {}", self.name(), self.seed));
-        config.max_time = self.options.minutes.map(|minutes| Duration::from_secs_f64(60.0 * minutes));
+        let limit = self.options.minutes.map(|minutes| Duration::try_from_secs_f64(60.0 * minutes)).transpose();
+        config.max_time = limit.map_err(|e| Error::Usage(format!("--minutes: {e}")))?;
         config.resume = checkpoint.exists().then(|| checkpoint.clone());
         let record = self.load()?.unwrap_or_else(|| Record { name: self.name(), seed: self.seed, ..Record::default() });
         let scene = Scene { model: model.clone(), compute, rows, test };

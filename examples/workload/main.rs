@@ -107,7 +107,13 @@ type Step = Box<dyn Fn() -> Result<(&'static str, f64)>>;
 
 fn main() -> Result<()> {
     cagey::memory::keep_freed();
-    let options = Options::parse();
+    let mut options = Options::parse();
+    if options.reps == Some(0) {
+        return Err(Error::Usage("--reps 0: nothing would be timed".into()));
+    }
+    if let Some(prefix) = &options.data {
+        (_, options.n, options.d) = npy(&part(prefix, "-X.npy"))?;
+    }
     rayon::ThreadPoolBuilder::new()
         .num_threads(options.threads)
         .use_current_thread()
@@ -122,6 +128,9 @@ fn main() -> Result<()> {
         _ => None,
     };
     if let Some((times, loss)) = steps {
+        if times.is_empty() {
+            return Err(Error::Usage("no second step ended within ten seconds: choose a smaller workload".into()));
+        }
         println!("{}", report(&options, times, ("loss", loss)));
         return Ok(());
     }
@@ -247,12 +256,7 @@ fn observations(options: &Options) -> Result<Observations> {
         let y = x.chunks(d).zip(noise).map(|(row, e)| value(row) + 0.1 * e).collect();
         return Observations::new(x, d, y, None);
     };
-    let part = |suffix: &str| {
-        let mut path = prefix.clone().into_os_string();
-        path.push(suffix);
-        npy(Path::new(&path))
-    };
-    let ((x, _, d), (y, ..)) = (part("-X.npy")?, part("-y.npy")?);
+    let ((x, _, d), (y, ..)) = (npy(&part(prefix, "-X.npy"))?, npy(&part(prefix, "-y.npy"))?);
     Observations::new(x, d, y, None)
 }
 
@@ -271,12 +275,17 @@ fn inputs(options: &Options, scope: &Scope) -> Result<Tensor<2>> {
             Ok(Tensor::random([options.n, options.d], normal, (scope.device(), scope.dtype())))
         }
         Some(prefix) => {
-            let mut path = prefix.clone().into_os_string();
-            path.push("-X.npy");
-            let (values, n, d) = npy(Path::new(&path))?;
+            let (values, n, d) = npy(&part(prefix, "-X.npy"))?;
             Ok(scope.matrix(&values, n, d))
         }
     }
+}
+
+/// One of the arrays that a prefix names.
+fn part(prefix: &Path, suffix: &str) -> PathBuf {
+    let mut path = prefix.to_path_buf().into_os_string();
+    path.push(suffix);
+    path.into()
 }
 
 fn npy(path: &Path) -> Result<(Vec<f64>, usize, usize)> {

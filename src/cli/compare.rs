@@ -13,7 +13,7 @@ use clap::Args;
 use serde_json::{Value, json};
 
 use super::columns::{self, Columns};
-use super::data::{Reading, Splitting};
+use super::data::{Reading, Splitting, in_table};
 use super::model::{ModelName, ModelOptions};
 use super::scoring::Scored;
 use super::training::TrainOptions;
@@ -105,9 +105,15 @@ impl Compare {
         ModelOptions::check_models(&all, &likelihood, splits[0].train.len())?;
         // What one of them cannot be fitted to is told before another is trained.
         let task = Task { schema: &schema, data: &data, likelihood: &likelihood };
-        let plans =
-            all.iter().map(|options| self.plan(options, &task, &splits[0]).map(|plan| plan.settings().model.clone()));
-        self.training.check(&plans.collect::<Result<Vec<_>>>()?, splits[0].train.len())?;
+        let mut choices = Vec::new();
+        for options in &all {
+            let plan = self.plan(options, &task, &splits[0])?;
+            for split in &splits {
+                plan.check(&data.subset(&split.test)).map_err(in_table(&self.data))?;
+            }
+            choices.push(plan.settings().model.clone());
+        }
+        self.training.check(&choices, splits[0].train.len())?;
         let mut candidates = Vec::new();
         for options in &all {
             let runs = splits.iter().map(|split| self.fit(options, &task, split));
@@ -124,10 +130,11 @@ impl Compare {
             report::say(&format!("{name}: done"));
             candidates.push(Candidate { name, runs });
         }
-        if let Some(figure) = &self.figure {
-            draw(&candidates, figure)?;
+        self.print(&candidates)?;
+        match &self.figure {
+            Some(figure) => draw(&candidates, figure),
+            None => Ok(()),
         }
-        self.print(&candidates)
     }
 
     fn print(&self, candidates: &[Candidate]) -> Result<()> {

@@ -11,7 +11,7 @@ use clap::Args;
 use sha2::{Digest, Sha256};
 
 use super::columns::{self, Columns};
-use super::data::{Reading, Splitting, in_table, targets};
+use super::data::{Reading, Splitting, in_table};
 use super::interrupt::{self, Watch};
 use super::model::{ModelName, ModelOptions};
 use super::training::{SavingOptions, TrainOptions};
@@ -117,10 +117,9 @@ impl Fit {
         };
         let mut fingerprint = Fingerprint::default();
         fingerprint.add(&train);
-        let config = self.begin(&schema, &settings, (train.n, test.as_ref()), fingerprint)?;
+        let config = self.begin(&schema, &settings, train.n, fingerprint)?;
         let plan = Plan::new(schema, &train, settings, config.seed, &Registry::default());
-        let plan = plan.map_err(in_table(&self.data))?;
-        Ok(Prepared { plan, config, test })
+        self.prepared(plan, config, test)
     }
 
     /// From rows in a file: the one given, or one made of the table.
@@ -158,23 +157,28 @@ impl Fit {
             }
         }
         let settings = self.settings(&model, rows.schema(), &y, train.len())?;
-        let config = self.begin(rows.schema(), &settings, (train.len(), test.as_ref()), fingerprint)?;
+        let config = self.begin(rows.schema(), &settings, train.len(), fingerprint)?;
         let plan = Plan::from_file(rows.into(), train, settings, config.seed, &Registry::default());
+        self.prepared(plan, config, test)
+    }
+
+    /// A plan whose held-out rows can be scored.
+    fn prepared(&self, plan: Result<Plan>, config: TrainConfig, test: Option<Dataset>) -> Result<Prepared> {
         let plan = plan.map_err(in_table(&self.data))?;
+        if let Some(test) = &test {
+            plan.check(test).map_err(in_table(&self.data))?;
+        }
         Ok(Prepared { plan, config, test })
     }
 
-    /// Says what the training will be of, after a look at the rows that will be scored.
+    /// Says what the training will be of.
     fn begin(
         &self,
         schema: &Schema,
         settings: &Settings,
-        (rows, test): (usize, Option<&Dataset>),
+        rows: usize,
         fingerprint: Fingerprint,
     ) -> Result<TrainConfig> {
-        if let Some(test) = test {
-            targets(test, settings.target_transform).map_err(in_table(&self.data))?;
-        }
         let (count, columns) = (report::count(rows, "row"), report::count(schema.d(), "input column"));
         report::say(&format!("{count}, {columns}, target `{}`", schema.target));
         self.training.check(std::slice::from_ref(&settings.model), rows)?;
@@ -224,13 +228,13 @@ fn announce(plan: &Plan, config: &TrainConfig) -> Result<()> {
     if bytes > LARGE {
         report::say(&format!("{title}: about {:.1} GB of memory a step", bytes / 1e9));
     }
-    let (step, steps) = (plan.cost()?.seconds, config.steps * config.restarts.count);
-    let all = step * steps as f64;
+    let (step, steps) = (plan.cost()?.seconds, config.steps as f64 * config.restarts.count as f64);
+    let all = step * steps;
     if all > LONG {
         let limit =
             config.max_time.map_or(String::new(), |t| format!(", or what --max-time allows: {} s", t.as_secs()));
         let minutes = (all / 60.0).ceil();
-        report::say(&format!("{title}: {step:.2} s a step, at most {minutes:.0} min for {steps} steps{limit}"));
+        report::say(&format!("{title}: {step:.2} s a step, about {minutes:.0} min for {steps} steps{limit}"));
     }
     Ok(())
 }

@@ -1,9 +1,9 @@
 //! Where results go, settled before anything is computed.
 
 use std::fs::canonicalize;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
-use cagey::data::check_destination;
+use cagey::data::{check_destination, check_file};
 use cagey::plot::check_format;
 use cagey::{Error, Result};
 
@@ -22,16 +22,30 @@ pub fn check_table(output: &Path, others: &[&Path]) -> Result<()> {
     if READ_ONLY.iter().any(|other| extension.eq_ignore_ascii_case(other)) {
         return Err(Error::Usage(format!("{}: tables are written as CSV; name it so", output.display())));
     }
-    check(output, others)
+    check_distinct(output, others)?;
+    check_destination(output)
 }
 
-/// Refuses an output that cannot be written, or that is one of the files the command reads or writes besides.
+/// Refuses a file that cannot be written, or that is one of those the command reads or writes besides.
 pub fn check(output: &Path, others: &[&Path]) -> Result<()> {
-    let place = |path: &Path| canonicalize(path).unwrap_or_else(|_| path.to_path_buf());
+    check_distinct(output, others)?;
+    check_file(output)
+}
+
+/// Where a path leads, whether or not there is a file yet.
+fn place(path: &Path) -> PathBuf {
+    let beside = || {
+        let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."));
+        Some(canonicalize(folder).ok()?.join(path.file_name()?))
+    };
+    canonicalize(path).ok().or_else(beside).unwrap_or_else(|| path.to_path_buf())
+}
+
+fn check_distinct(output: &Path, others: &[&Path]) -> Result<()> {
     let same = |other: &&&Path| output.as_os_str() != "-" && place(output) == place(other);
     if let Some(other) = others.iter().find(same) {
         let (output, other) = (output.display(), other.display());
         return Err(Error::Usage(format!("{output}: writing there would overwrite {other}; name another file")));
     }
-    check_destination(output)
+    Ok(())
 }

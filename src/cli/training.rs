@@ -17,7 +17,7 @@ pub struct TrainOptions {
     #[arg(long, value_enum, value_name = "NAME")]
     pub optimizer: Option<OptimizerName>,
     /// Largest number of steps; 200 by default, 500 with natural gradients, 2000 for other minibatches
-    #[arg(long, value_name = "N")]
+    #[arg(long, value_name = "N", value_parser = values::count(0..=values::MOST))]
     steps: Option<usize>,
     /// Learning rate of Adam; 0.05 by default, 0.01 for minibatches without natural gradients
     #[arg(long, value_name = "RATE", value_parser = values::positive)]

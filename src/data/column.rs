@@ -93,6 +93,12 @@ impl ColumnReader {
             .map_err(|problem| table.layout().cell_error(row, self.index, format_args!("{} {problem}", cell.quoted())))
     }
 
+    /// Whether a cell holds nothing; a class may be called what else means that.
+    pub(super) fn lacks(&self, cell: &Cell) -> bool {
+        let known = matches!(&self.kind, Kind::Class { codes, .. } if codes.contains_key(&canonical(&cell.label())));
+        cell.is_missing() && !known
+    }
+
     /// The encoding found, and for categories the new code of each old one: codes are given by first appearance
     /// while reading and in sorted order afterwards.
     pub(super) fn finish(self) -> (Encoding, Option<Vec<usize>>) {
@@ -210,13 +216,11 @@ fn category(cell: Cell, codes: &mut HashMap<String, usize>, open: bool) -> std::
 }
 
 fn class(cell: Cell, codes: &mut HashMap<String, usize>, other: Option<&str>) -> std::result::Result<f64, String> {
-    if cell.is_missing() {
-        return Err(missing());
-    }
     let label = canonical(&cell.label());
     let next = codes.len();
     match (codes.get(&label), other) {
         (Some(&code), _) => Ok(code as f64),
+        _ if cell.is_missing() => Err(missing()),
         (None, Some(what)) => Err(format!("is {what}; known are {}", Classes::new(codes.keys().cloned()).listing())),
         (None, None) if next == MOST_CATEGORIES => Err(format!(
             "is class number {}; more than {MOST_CATEGORIES} look like numbers or identifiers: check the target column",

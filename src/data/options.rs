@@ -15,7 +15,8 @@ pub enum Missing {
 /// Whether the first line of a text file holds column names.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum Header {
-    /// It does when one of its cells is a wanted column name, or neither a number, nor a date, nor missing.
+    /// It does when one of its cells is a wanted column name, or neither a number, nor a date, nor missing; a word in a target column of
+    /// classes is a name above numbers, or where the other cells count the columns.
     #[default]
     Auto,
     /// It does.

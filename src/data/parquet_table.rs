@@ -3,7 +3,7 @@
 use std::fs::File;
 use std::path::Path;
 
-use jiff::{Timestamp, ToSpan, civil::date, tz::Offset};
+use jiff::{Span, Timestamp, civil::date, tz::Offset};
 use parquet::file::reader::{FileReader, SerializedFileReader};
 use parquet::record::Field;
 use parquet::record::reader::RowIter;
@@ -79,16 +79,22 @@ fn owned(field: &Field) -> Owned {
 }
 
 fn text(field: &Field) -> String {
-    let instant = |instant: std::result::Result<Timestamp, jiff::Error>| {
-        instant.map(|instant| Offset::UTC.to_datetime(instant).to_string()).ok()
-    };
-    let date = match field {
-        Field::Null => return String::new(),
-        Field::Str(text) => return text.clone(),
-        Field::Date(days) => date(1970, 1, 1).checked_add(days.days()).map(|day| day.to_string()).ok(),
-        Field::TimestampMillis(time) => instant(Timestamp::from_millisecond(*time)),
-        Field::TimestampMicros(time) => instant(Timestamp::from_microsecond(*time)),
-        _ => None,
-    };
-    date.unwrap_or_else(|| field.to_string())
+    match field {
+        Field::Null => String::new(),
+        Field::Str(text) => text.clone(),
+        Field::Date(days) => {
+            let span = Span::new().try_days(*days).and_then(|span| date(1970, 1, 1).checked_add(span));
+            span.map_or_else(|_| format!("day {days} from 1970"), |day| day.to_string())
+        }
+        Field::TimestampMillis(time) => instant(Timestamp::from_millisecond(*time), *time),
+        Field::TimestampMicros(time) => instant(Timestamp::from_microsecond(*time), *time),
+        // What is nested may hold dates that its own text fails on.
+        Field::Group(_) | Field::ListInternal(_) | Field::MapInternal(_) => "(nested)".into(),
+        other => other.to_string(),
+    }
+}
+
+/// A time in ISO 8601; as it is where that has no year for it.
+fn instant(time: std::result::Result<Timestamp, jiff::Error>, raw: i64) -> String {
+    time.map_or_else(|_| format!("time {raw} from 1970"), |time| Offset::UTC.to_datetime(time).to_string())
 }

@@ -306,7 +306,7 @@ fn collect(
 fn has_missing(table: &dyn Table, inputs: &[ColumnReader], output: Option<&Output>) -> Result<bool> {
     let target = output.filter(|output| output.needed).map(|output| &output.reader);
     for reader in inputs.iter().chain(target) {
-        if table.cell(reader.index)?.is_missing() {
+        if reader.lacks(&table.cell(reader.index)?) {
             return Ok(true);
         }
     }

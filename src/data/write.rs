@@ -41,6 +41,14 @@ pub fn check_destination(path: impl AsRef<Path>) -> Result<()> {
     }
 }
 
+/// The same for what is renamed into its place and so must be a regular file: models, states, figures, files of rows.
+///
+/// # Errors
+/// [`Error::Io`] naming `path`.
+pub fn check_file(path: impl AsRef<Path>) -> Result<()> {
+    atomic::check(path.as_ref())
+}
+
 /// What a path names.
 enum Place {
     /// Standard output.

@@ -60,7 +60,7 @@ const MANY: usize = 100;
 /// The share of an input's variance from which on the rows that hold it are told.
 const SHARE: f64 = 0.9;
 
-/// Says which inputs vary in a thousandth of the rows almost only: lengthscales and standardisation are then made for those.
+/// Says which inputs vary in a thousandth of the rows, or in one, almost only: lengthscales and standardisation are then made for those.
 pub fn outliers(data: &Observations, names: &[String], scale: &InputScale) -> Vec<String> {
     let n = data.n();
     let told = (0..data.d).filter(|_| n >= MANY).filter_map(|column| {
@@ -78,8 +78,8 @@ pub fn outliers(data: &Observations, names: &[String], scale: &InputScale) -> Ve
         let far = values().max_by(|a, b| off(*a).total_cmp(&off(*b)))?;
         (share > SHARE && !binary).then(|| {
             format!(
-                "the input `{}` has a value of {}, {:.0} standard deviations from its mean: {:.0} % of its variance lie in at \
-                 most a thousandth of the rows, beside which all others are alike. Correct or drop such rows, or take its logarithm",
+                "the input `{}` has a value of {}, {:.0} standard deviations from its mean: {:.0} % of its variance lie in {few} of \
+                 {n} rows, beside which all others are alike. Correct or drop such rows, or take its logarithm",
                 names[column],
                 shown(far * scale.sd[column] + scale.mean[column]),
                 (off(far) * n as f64 / all).sqrt(),

@@ -1,6 +1,7 @@
 //! From a table and settings to a model that is ready to train: what it will cost can be asked before it is paid.
 
 use std::sync::Arc;
+use std::time::Instant;
 
 use super::build::{build, check_actions};
 use super::columns::{Inputs, Units, input_names};
@@ -148,6 +149,17 @@ impl Plan {
         self.warnings.extend(advice::projected(&self.settings.model));
     }
 
+    /// Checks that the rows of a table can be scored: their targets, and what goes with them.
+    ///
+    /// # Errors
+    /// [`Error::Data`] naming the first row that does not fit.
+    pub fn check(&self, data: &Dataset) -> Result<()> {
+        let Inputs { extra, .. } = Inputs::of(data, self.settings.row_column.as_deref())?;
+        self.units.target.forward(data)?;
+        let targets = Targets { y: data.y.as_deref().unwrap_or_default(), extra: extra.as_deref() };
+        self.model.likelihood().check(targets, Some(&data.rows))
+    }
+
     /// What was asked for.
     pub fn settings(&self) -> &Settings {
         &self.settings
@@ -163,14 +175,21 @@ impl Plan {
         self.model.bytes(self.settings.compute, (self.data.n(), self.data.d), self.settings.model.batch(self.data.n()))
     }
 
-    /// Evaluates the objective and its gradient once, to tell what a training step takes.
+    /// Makes a training step that evaluates the objective and its gradient once, to tell what it takes.
     ///
     /// # Errors
     /// What the objective reports.
     pub fn cost(&self) -> Result<Cost> {
         let rows: Vec<usize> = (0..self.settings.model.batch(self.data.n())).collect();
         let batch = self.data.gather(&rows)?.batch(&Scope::new(self.settings.compute)?);
-        let seconds = fit::seconds(&self.model, self.settings.compute, &batch)?;
+        let mut seconds = fit::seconds(&self.model, self.settings.compute, &batch)?;
+        let natural = self.settings.model.minibatches().and_then(|batches| batches.natural);
+        if let (Regressor::Svgp(model), Some(rate)) = (&self.model, natural) {
+            let (mut model, start) = (model.clone(), Instant::now());
+            // A step that is too long takes as long.
+            let _ = model.natural_step(self.settings.compute, &batch, rate);
+            seconds += start.elapsed().as_secs_f64();
+        }
         Ok(Cost { seconds, bytes: self.bytes() })
     }
 

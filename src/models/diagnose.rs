@@ -5,7 +5,7 @@ use crate::params::{Constraint, Parameter, Parameters, Unit};
 
 /// Sentences about what looks wrong with a trained model, each with advice; empty when nothing does.
 ///
-/// `data` are the observations it was trained on, standardised.
+/// `data` are the observations it was trained on, as it saw them.
 pub fn warnings(model: &impl Parameters, data: &Observations) -> Vec<String> {
     let parameters = model.parameters();
     let mut found = Vec::new();
@@ -46,16 +46,17 @@ pub fn warnings(model: &impl Parameters, data: &Observations) -> Vec<String> {
         .iter()
         .filter(|(path, p)| p.unit == Unit::Length && path.ends_with("lengthscale") && !p.fixed)
         .collect();
+    let [least, largest] = spreads(data);
     for (path, parameter) in &lengths {
         let internal = parameter.internal();
-        if internal.iter().all(|l| *l > LONG) {
+        if internal.iter().all(|l| *l > LONG * largest) {
             found.push(format!(
                 "{path} = {} is far longer than the data ({LONG} standard deviations): this component is flat; a linear or \
                  constant kernel says the same with fewer parameters",
                 shown(parameter)
             ));
         }
-        if internal.iter().any(|l| *l < SHORT) {
+        if internal.iter().any(|l| *l < SHORT * least) {
             found.push(format!(
                 "{path} = {} is far shorter than the data's spacing: every point is on its own. Bound it below or add noise",
                 shown(parameter)
@@ -63,6 +64,22 @@ pub fn warnings(model: &impl Parameters, data: &Observations) -> Vec<String> {
         }
     }
     found
+}
+
+/// The least and the largest standard deviation of an input that varies: 1 where inputs are standardised.
+fn spreads(data: &Observations) -> [f64; 2] {
+    let n = data.n() as f64;
+    let spread = |column: usize| {
+        let values = || data.x[column..].iter().step_by(data.d);
+        let mean = values().sum::<f64>() / n;
+        (values().map(|x| (x - mean).powi(2)).sum::<f64>() / n).sqrt()
+    };
+    let varying = (0..data.d).map(spread).filter(|sd| *sd > 0.0);
+    let ends = varying.fold(None, |ends, sd| {
+        let [least, largest] = ends.unwrap_or([sd, sd]);
+        Some([sd.min(least), sd.max(largest)])
+    });
+    ends.unwrap_or([1.0, 1.0])
 }
 
 /// Shapes of rational quadratic kernels below this hardly let the covariance fall.

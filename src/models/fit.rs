@@ -36,8 +36,9 @@ pub fn fit<M: Model>(
     let chosen = chosen.map(|(from, _)| from);
     model.set_free_raw(outcome.as_ref().map_or(&start, |outcome| &outcome.x))?;
     let mut outcome = outcome?;
-    // What it held at the end was chosen elsewhere; its posterior chooses there.
-    if chosen.is_some_and(|from| from != outcome.x || !evaluated)
+    // What it held at the end, if it made a step, was chosen elsewhere; its posterior chooses there.
+    if model.refresh().is_some()
+        && chosen.is_none_or(|from| from != outcome.x || !evaluated)
         && let Ok(found) = evaluate(model, compute, &batch)
     {
         outcome.loss = found.loss / outcome.loss_scale;
@@ -108,7 +109,7 @@ fn choose<M: Model>(model: &M, compute: Compute, batch: &Batch) -> Result<Option
     model.choose(&scope, batch)
 }
 
-/// Seconds that a step of an optimiser takes, its share of a choice included, if it evaluates the objective once.
+/// Seconds that a step of an optimiser takes that evaluates the objective once, its share of a choice included.
 ///
 /// # Errors
 /// What the objective reports.

@@ -494,6 +494,34 @@ fn error_bars_of_nearly_noiseless_lines_are_not_rounding_errors() {
 }
 
 #[test]
+fn lengths_are_set_beside_the_inputs_they_are_of() {
+    let folder = Folder::new();
+    for factor in [1e6, 1e-9] {
+        folder.write("far.csv", table(&["x", "y"], 40, |i| vec![factor * position(i), wave(i)]));
+        let start = format!("lengthscale={}", 1.5 * factor);
+        let fit = ["fit", "far.csv", "--no-standardize", "--kernel", "rbf", "--init", &start, "-o", "m.cagey"];
+        let told = folder.ok(&fit);
+        assert!(!told.contains("far longer") && !told.contains("far shorter"), "{told}");
+        let start = format!("lengthscale={}", 1e5 * factor);
+        let flat = [
+            "fit",
+            "far.csv",
+            "--no-standardize",
+            "--kernel",
+            "rbf",
+            "--init",
+            &start,
+            "--steps",
+            "0",
+            "-o",
+            "m.cagey",
+        ];
+        let told = folder.ok(&flat);
+        assert!(told.contains("far longer"), "{told}");
+    }
+}
+
+#[test]
 fn tables_that_cannot_be_read() {
     let folder = Folder::with_model();
     let good = folder.read("ok.csv");
@@ -581,6 +609,8 @@ fn options_without_a_valid_value() {
         (&["-o", "ok.csv"], &["overwrite", "ok.csv"]),
         (&["--checkpoint", "ok.csv"], &["overwrite", "ok.csv"]),
         (&["--checkpoint", "kept.cagey"], &["overwrite"]),
+        (&["-o", "./c", "--checkpoint", "c"], &["overwrite"]),
+        (&["--steps", "99999999999999999999"], &["--steps"]),
     ] {
         if options[0] == "-o" {
             folder.fails(2, &[&["fit", "ok.csv"], options].concat(), words);
@@ -664,6 +694,8 @@ fn places_that_cannot_be_written() {
     if cfg!(target_os = "linux") && Path::new("/dev/full").exists() {
         folder.fails(1, &["predict", "m.cagey", "new.csv", "-o", "/dev/full"], &["/dev/full", "disk is full"]);
         folder.fails(1, &["fit", "ok.csv", "-o", "/dev/full"], &["/dev/full", "regular file"]);
+        let ran = folder.run(&["fit", "ok.csv", "-o", "/dev/null"]);
+        assert!(ran.code == 1 && !ran.err.contains("rows"), "told before it is trained: {}", ran.err);
     }
 }
 

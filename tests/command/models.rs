@@ -277,6 +277,11 @@ fn every_model_predicts_the_same_from_its_file_and_after_an_interruption() {
         assert_eq!(first, run(), "the same seed gives the same model: {options:?}");
         assert_ne!(first, train("7", &["--checkpoint", "state"]), "{options:?}");
         assert_eq!(first, train("20", &["--resume", "state"]), "{options:?}");
+        let loss = |state: &[&str]| {
+            train("20", state);
+            folder.json(&["inspect", "m.cagey", "--json"])["training"]["loss"].as_f64()
+        };
+        assert_eq!(loss(&["--checkpoint", "whole"]), loss(&["--resume", "whole"]), "{options:?}");
         assert!(folder.ok(&["inspect", "m.cagey"]).contains("Gaussian process"));
     }
     folder.fails(2, &["evaluate", "m.cagey", "--loo"], &["exact models"]);
@@ -462,6 +467,24 @@ fn classes_keep_the_order_they_are_given() {
     folder.ok(&["evaluate", "m.cagey", "grades.csv"]);
     folder.fails(1, &[&fit[..], &["--classes", "poor,good"]].concat(), &["row", "`grade`", "fair", "poor"]);
     folder.fails(2, &[&fit[..], &["--classes", "poor,good,poor"]].concat(), &["`poor` is given twice"]);
+    // A class that is listed is one, whatever else its name means.
+    folder.write("pain.csv", folder.read("grades.csv").replace("poor", "none"));
+    for missing in ["reject", "drop"] {
+        folder.ok(&[
+            "fit",
+            "pain.csv",
+            "--classes",
+            "none,fair,good",
+            "--missing",
+            missing,
+            "--steps",
+            "2",
+            "-o",
+            "p.cagey",
+        ]);
+        let scores = folder.json(&["evaluate", "p.cagey", "pain.csv", "--json"]);
+        assert_eq!(scores["n"], 60, "{scores}");
+    }
 }
 
 #[test]
@@ -473,6 +496,11 @@ fn targets_are_checked_before_they_are_scored() {
     folder.fails(1, &["evaluate", "m.cagey", "half.csv"], &["half.csv: row 6", "2.5"]);
     folder.fails(1, &["fit", "half.csv", "--likelihood", "poisson", "-o", "n.cagey"], &["half.csv: row 6", "2.5"]);
     folder.fails(1, &["fit", "m.cagey", "-o", "n.cagey"], &["m.cagey", "saved model"]);
+    // So are rows that will be scored after a training, before it.
+    folder.write("last.csv", table(&["x", "y"], 9, |i| vec![position(i), if i == 8 { 2.5 } else { (i % 3) as f64 }]));
+    let held_out = ["last.csv", "--likelihood", "poisson", "--inducing", "5", "--steps", "5", "--holdout-last", "0.3"];
+    folder.fails(1, &[&["fit", "-o", "n.cagey"], &held_out[..]].concat(), &["last.csv: row 10", "2.5"]);
+    folder.fails(1, &[&["compare", "--models", "svgp"], &held_out[..]].concat(), &["last.csv: row 10", "2.5"]);
     let plot = ["plot", "m.cagey", "half.csv", "--kind", "calibration", "-o", "f.svg"];
     folder.fails(1, &plot, &["half.csv: row 6", "2.5"]);
     let tried = |at: f64| table(&["x", "tries", "y"], 20, |i| vec![position(i), if i == 4 { at } else { 3.0 }, 1.0]);
