@@ -91,16 +91,25 @@ impl DeviceKind {
 
     /// Whether f64 arithmetic comes out right. Some software drivers announce f64 and compute nonsense: ask for a known sum
     /// once and compare.
-    fn computes_f64(self, device: &Device) -> bool {
+    pub(crate) fn has_f64(self, device: &Device) -> bool {
+        if self.is_cpu() {
+            return true;
+        }
         static ANSWERS: [OnceLock<bool>; DeviceKind::ALL.len()] = [const { OnceLock::new() }; DeviceKind::ALL.len()];
         *ANSWERS[self as usize].get_or_init(|| {
+            if !device.supports_dtype(DType::F64) {
+                return false;
+            }
             let known = [0.1f64, 1.5, -2.25, 3.0];
             let probe = std::panic::catch_unwind(|| {
                 let x = Tensor::<1>::from_data(TensorData::from(known), (device, DType::F64));
                 let square = x.clone().unsqueeze_dim::<2>(1).matmul(x.clone().unsqueeze_dim::<2>(0));
-                (x.exp().sum() + square.sum()).try_into_data().ok()?.try_into_vec::<f64>().ok()
+                let logarithms = x.clone().powi_scalar(2).log();
+                (x.exp().sum() + square.sum() + logarithms.sum()).try_into_data().ok()?.try_into_vec::<f64>().ok()
             });
-            let want = known.iter().map(|v| v.exp()).sum::<f64>() + known.iter().sum::<f64>().powi(2);
+            let want = known.iter().map(|v| v.exp()).sum::<f64>()
+                + known.iter().sum::<f64>().powi(2)
+                + known.iter().map(|v| (v * v).ln()).sum::<f64>();
             matches!(probe, Ok(Some(got)) if got.len() == 1 && (got[0] - want).abs() < 1e-12 * want)
         })
     }
@@ -195,8 +204,11 @@ impl Compute {
     /// [`Error::Device`] when it is not built in, not on this machine, or lacks f64.
     pub fn device(&self) -> Result<Device> {
         let device = self.kind.device()?;
-        let offered = device.supports_dtype(self.precision.dtype());
-        if offered && (self.precision == Precision::F32 || self.kind.is_cpu() || self.kind.computes_f64(&device)) {
+        let offered = match self.precision {
+            Precision::F32 => device.supports_dtype(DType::F32),
+            Precision::F64 => self.kind.has_f64(&device),
+        };
+        if offered {
             Ok(device)
         } else {
             let (kind, precision) = (self.kind.name(), self.precision.name());

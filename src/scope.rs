@@ -81,7 +81,7 @@ impl Scope {
     /// The dtype of small matrices: f64 where the device has it, for their algebra is ill-conditioned however well the
     /// products behind them are.
     pub fn wide(&self) -> DType {
-        if self.device.supports_dtype(DType::F64) { DType::F64 } else { self.dtype() }
+        if self.compute.kind.has_f64(&self.device) { DType::F64 } else { self.dtype() }
     }
 
     /// The internal values of a parameter as a tensor `[len]`.

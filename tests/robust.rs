@@ -5,9 +5,11 @@ use cagey::device::{Compute, DeviceKind, Precision};
 use cagey::kernels::Kernel;
 use cagey::models::cagp::{Actions, Cagp};
 use cagey::models::exact::ExactGp;
+use cagey::models::posterior::Posterior;
 use cagey::models::{Model, Observations, fit};
 use cagey::params::Parameters;
-use cagey::scope::Scope;
+use cagey::products;
+use cagey::scope::{Scope, to_f64};
 
 fn data(n: usize, d: usize, copies: usize) -> Observations {
     let row = |i: usize, k: usize| ((i * 7919 + k * 104_729) % 1000) as f64 / 250.0 - 2.0;
@@ -56,6 +58,37 @@ fn ill_conditioned_models_are_finite_or_named() {
             }
         }
     }
+}
+
+#[test]
+fn large_shapes_of_the_rational_quadratic_are_nearly_rbf() {
+    for precision in [Precision::F64, Precision::F32] {
+        let scope = Scope::new(Compute { kind: DeviceKind::Flex, precision }).unwrap();
+        let x = scope.matrix(&[0.0, 0.3, 1.0, 2.5], 4, 1);
+        let of = |text: &str, fused: bool| {
+            let kernel = Kernel::parse(text, 1).unwrap();
+            let gram = if fused { products::gram(&kernel, &scope, &x) } else { kernel.gram(&scope, &x) };
+            to_f64(gram.unwrap()).unwrap()
+        };
+        for fused in [true, false] {
+            let (near, limit) = (of("rq(alpha=1e8)", fused), of("rbf", fused));
+            assert!(near.iter().zip(&limit).all(|(a, b)| (a - b).abs() < 1e-6), "{near:?} {limit:?}");
+        }
+    }
+}
+
+#[test]
+fn samples_of_smooth_posteriors_in_single_precision() {
+    let compute = Compute { kind: DeviceKind::Flex, precision: Precision::F32 };
+    let x: Vec<f64> = (0..600).map(|i| f64::from(i) / 100.0).collect();
+    let y = x.iter().map(|x| x.sin()).collect();
+    let observations = Observations::new(x, 1, y, None).unwrap();
+    let mut exact = ExactGp::new(Kernel::parse("rbf", 1).unwrap());
+    exact.likelihood.noise.set(&[0.01]);
+    let posterior = exact.posterior(compute, observations).unwrap();
+    let points: Vec<f64> = (0..200).map(|i| 0.03 * f64::from(i)).collect();
+    let paths = posterior.sample(&points, 3, 0).unwrap();
+    assert!(paths.iter().flatten().zip(points.iter().cycle()).all(|(f, x)| (f - x.sin()).abs() < 0.2));
 }
 
 /// Resident memory of this process in bytes, where the system tells.

@@ -17,8 +17,8 @@ pub fn crowded(model: &ModelChoice, rows: usize) -> Option<String> {
     (inducing > most && divergence < 0.5 * once).then(|| {
         format!(
             "{inducing} inducing inputs are many for {rows} rows: a sparse within sparse GP with {neighbours} neighbours becomes \
-             overconfident. Hold them to the prior with `--divergence {once:.0}`, try `--inducing {most}`, or compare with \
-             `--model svgp`"
+             overconfident. Hold them to the prior with `--divergence {once:.0}`, try `--inducing {most}` or `--union`, or compare \
+             with `--model svgp`"
         )
     })
 }

@@ -21,6 +21,7 @@ use crate::params::{Parameter, Parameters};
 const ACTIONS: &str = "posterior.actions";
 const FACTOR: &str = "posterior.factor";
 const PROJECTED: &str = "posterior.projected";
+const NORMS: &str = "posterior.norms";
 
 impl Fitted {
     /// Writes the model to one file, whole or not at all.
@@ -50,7 +51,7 @@ impl Fitted {
             arrays.insert("noise".into(), array(noise, &[n]));
         }
         if let Some(posterior) = self.posterior.computation_aware() {
-            let SavedPosterior { actions, factor, projected } = posterior.saved()?;
+            let SavedPosterior { actions, norms, factor, projected } = posterior.saved()?;
             let i = projected.len();
             // Columns of S are in the precision of the model.
             if let Some(columns) = actions {
@@ -62,6 +63,7 @@ impl Fitted {
             }
             arrays.insert(FACTOR.into(), array(&factor, &[i, i]));
             arrays.insert(PROJECTED.into(), array(&projected, &[i]));
+            arrays.extend(norms.map(|norms| (NORMS.to_string(), array(&norms, &[i]))));
         }
         ModelFile { document, arrays }.save(path)
     }
@@ -106,7 +108,9 @@ impl Fitted {
         let (x, y) = (needed("x")?, needed("y")?);
         let noise = array("noise");
         let saved = match (array(FACTOR), array(PROJECTED)) {
-            (Some(factor), Some(projected)) => Some(SavedPosterior { actions: array(ACTIONS), factor, projected }),
+            (Some(factor), Some(projected)) => {
+                Some(SavedPosterior { actions: array(ACTIONS), norms: array(NORMS), factor, projected })
+            }
             _ => None,
         };
         let d = input_scale.mean.len();

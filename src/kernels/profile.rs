@@ -18,6 +18,13 @@ pub trait Arithmetic: Clone {
     fn exp(self) -> Self;
     /// Natural logarithm.
     fn ln(self) -> Self;
+    /// ln(1 + self) without the rounding of 1 + self.
+    #[inline(always)]
+    fn ln_1p(self) -> Self {
+        let sum = self.clone().shift(1.0);
+        let lost = self.add(sum.clone().shift(-1.0).scale(-1.0));
+        sum.clone().ln().add(lost.div(sum))
+    }
     /// Square root of max(self, 1e-30), so that its derivative is finite at coincident points.
     fn safe_sqrt(self) -> Self;
     /// Sine.
@@ -88,10 +95,7 @@ impl Profile {
                 let polynomial = t.clone().mul(t.clone().scale(1.0 / 3.0).shift(1.0)).shift(1.0);
                 polynomial.mul(t.scale(-1.0).exp())
             }
-            Self::RationalQuadratic => {
-                let base = s.div(a.clone().scale(2.0)).shift(1.0);
-                base.ln().mul(a.scale(-1.0)).exp()
-            }
+            Self::RationalQuadratic => s.div(a.clone().scale(2.0)).ln_1p().mul(a.scale(-1.0)).exp(),
             Self::PeriodicNorm => {
                 let q = s.safe_sqrt().scale(PI).sin().div(a);
                 q.clone().mul(q).scale(-2.0).exp()
@@ -128,11 +132,11 @@ impl Profile {
                 (polynomial.mul(e.clone()), t.shift(1.0).mul(e.clone()).scale(-5.0 / 6.0), e)
             }
             Self::RationalQuadratic => {
-                let base = s.div(a.clone().scale(2.0)).shift(1.0);
-                let log = base.clone().ln();
+                let x = s.div(a.clone().scale(2.0));
+                let log = x.clone().ln_1p();
                 let k = log.clone().mul(a.scale(-1.0)).exp();
-                let ratio = k.clone().div(base.clone());
-                let shape = ratio.clone().mul(base.shift(-1.0)).add(k.clone().mul(log).scale(-1.0));
+                let ratio = k.clone().div(x.clone().shift(1.0));
+                let shape = ratio.clone().mul(x).add(k.clone().mul(log).scale(-1.0));
                 (k, ratio.scale(-0.5), shape)
             }
             Self::PeriodicNorm => {

@@ -2,7 +2,7 @@
 
 use burn::tensor::Tensor;
 
-use super::posterior::{Joint, Marginals, Posterior, column_squares, combine, subtract_gram};
+use super::posterior::{self, Joint, Marginals, Posterior, column_squares, combine, subtract_gram};
 use super::{Batch, Model, Observations};
 use crate::device::Compute;
 use crate::error::{Error, Result};
@@ -169,12 +169,7 @@ impl ExactPosterior {
     }
 
     fn rows(&self, x: &[f64]) -> Result<usize> {
-        let d = self.data.d;
-        if x.len().is_multiple_of(d) {
-            Ok(x.len() / d)
-        } else {
-            Err(Error::shape("inputs", format!("rows of {d} columns"), format!("{} values", x.len())))
-        }
+        posterior::rows(x, self.data.d)
     }
 
     fn marginals(&self, kernel: &Kernel, mean: &Mean, x: &[f64]) -> Result<Marginals> {
@@ -205,7 +200,10 @@ impl Posterior for ExactPosterior {
 
     fn predict_joint(&self, x: &[f64]) -> Result<Joint> {
         let rows = self.rows(x)?;
-        let scope = Scope::new(self.compute)?;
+        if rows == 0 {
+            return Ok(Joint::default());
+        }
+        let scope = Scope::new(self.compute)?.widened();
         let points = scope.matrix(x, rows, self.data.d);
         let train = scope.matrix(&self.data.x, self.data.n(), self.data.d);
         let mut cross = to_f64(products::cross(&self.model.kernel, &scope, &train, &points)?)?;

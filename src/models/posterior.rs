@@ -5,7 +5,7 @@ use rand::rngs::Xoshiro256PlusPlus;
 use rand_distr::{Distribution, StandardNormal};
 use rayon::prelude::*;
 
-use crate::error::Result;
+use crate::error::{Error, Result};
 use crate::linalg::dense::{product, view, view_mut};
 use crate::linalg::factor::Factor;
 use crate::linalg::real::{Real, vectorised};
@@ -28,13 +28,28 @@ impl Marginals {
         for (prior, explained) in prior.iter().zip(explained) {
             let (variance, floor) = (prior - explained, VARIANCE_FLOOR * prior);
             self.floored += usize::from(variance < floor);
-            self.variance.push(variance.max(floor));
+            // What is no number stays so.
+            self.variance.push(if variance < floor { floor } else { variance });
         }
     }
 }
 
+/// The number of rows of `d` columns to predict at.
+///
+/// # Errors
+/// [`Error::Shape`] for half a row, [`Error::NotFinite`] for what is no number.
+pub(super) fn rows(x: &[f64], d: usize) -> Result<usize> {
+    if !x.len().is_multiple_of(d) {
+        return Err(Error::shape("inputs", format!("rows of {d} columns"), format!("{} values", x.len())));
+    }
+    match x.iter().position(|value| !value.is_finite()) {
+        None => Ok(x.len() / d),
+        Some(at) => Err(Error::NotFinite(format!("input {} of row {}", at % d, at / d))),
+    }
+}
+
 /// A joint normal distribution of the latent function at several rows.
-#[derive(Debug, Clone, PartialEq)]
+#[derive(Debug, Clone, Default, PartialEq)]
 pub struct Joint {
     /// Means `[n]`.
     pub mean: Vec<f64>,
@@ -50,7 +65,8 @@ pub trait Posterior {
     /// Means and variances of f at rows `x` (row-major `[n, d]`), in chunks of bounded memory.
     ///
     /// # Errors
-    /// [`Shape`](crate::Error::Shape) when `x` has another number of columns.
+    /// [`Shape`](crate::Error::Shape) when `x` has another number of columns, [`NotFinite`](crate::Error::NotFinite) when it holds what is no
+    /// number.
     fn predict(&self, x: &[f64]) -> Result<Marginals>;
 
     /// The joint distribution of f at rows `x`: memory n².

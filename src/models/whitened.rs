@@ -10,9 +10,9 @@ use std::sync::OnceLock;
 
 use rayon::prelude::*;
 
-use super::posterior::{Joint, Marginals, Posterior, column_squares, combine, subtract_gram};
+use super::posterior::{self, Joint, Marginals, Posterior, column_squares, combine, subtract_gram};
 use crate::device::Compute;
-use crate::error::{Error, Result};
+use crate::error::Result;
 use crate::kernels::Kernel;
 use crate::linalg::dense::transpose::transpose_into;
 use crate::linalg::dense::{cholesky, clear_upper, product, solve, triangular, view, view_mut};
@@ -97,10 +97,7 @@ impl WhitenedPosterior {
     }
 
     fn rows(&self, x: &[f64]) -> Result<usize> {
-        if x.len().is_multiple_of(self.d) {
-            return Ok(x.len() / self.d);
-        }
-        Err(Error::shape("inputs", format!("rows of {} columns", self.d), format!("{} values", x.len())))
+        posterior::rows(x, self.d)
     }
 
     /// a = L⁻¹ k(Z, x) `[m, rows]`, and the means of f.
@@ -198,6 +195,9 @@ impl Posterior for WhitenedPosterior {
 
     fn predict_joint(&self, x: &[f64]) -> Result<Joint> {
         let rows = self.rows(x)?;
+        if rows == 0 {
+            return Ok(Joint::default());
+        }
         let scope = Scope::new(self.compute)?;
         let (a, mean) = self.projected(&scope, x, rows)?;
         let points = scope.matrix(x, rows, self.d);

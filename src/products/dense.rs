@@ -154,7 +154,7 @@ impl<T: Number> Work<T> for Evaluate<'_, T> {
         let factor = L::splat(self.program.factor(&self.kept.coefficients));
         let mut out = vec![T::of(0.0); self.n * self.m];
         let groups_per_task = sweep.rows.len().div_ceil(4 * rayon::current_num_threads()).max(1);
-        out.par_chunks_mut(groups_per_task * GROUP * self.m).enumerate().for_each(|(task, out)| {
+        out.par_chunks_mut((groups_per_task * GROUP * self.m).max(1)).enumerate().for_each(|(task, out)| {
             L::enter(
                 #[inline(always)]
                 || {

@@ -77,7 +77,7 @@ pub(super) fn packed(
     y: &Tensor<1>,
 ) -> Result<Tensor<1>> {
     let columns = Columns::of(blocks);
-    let wide = scope.device().supports_dtype(DType::F64);
+    let wide = scope.wide() == DType::F64;
     let op = Accumulate { product: Product { tiles: Tiles::new(kernel, scope, x), columns }, wide };
     let values = blocks.values().clone().unsqueeze_dim::<2>(1);
     apply4(op, x.clone(), parameters(kernel, scope), values, y.clone().unsqueeze_dim::<2>(1))

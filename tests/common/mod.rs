@@ -187,4 +187,10 @@ pub fn check_posterior(name: &str, posterior: &impl Posterior, x: &[f64], d: usi
         assert!((variance / marginals.variance[i] - 1.0).abs() < 0.15, "{name}: sample variance of row {i}");
     }
     assert!(posterior.predict(&x[..x.len() - 1]).is_err() || d == 1, "{name}: half a row is an error");
+    for bad in [f64::NAN, f64::INFINITY] {
+        let rows = [&x[..d], &vec![bad; d]].concat();
+        assert!(posterior.predict(&rows).is_err() && posterior.predict_joint(&rows).is_err(), "{name}: {bad}");
+    }
+    assert!(posterior.predict(&[]).unwrap().mean.is_empty(), "{name}");
+    assert!(posterior.predict_joint(&[]).unwrap().covariance.is_empty(), "{name}");
 }

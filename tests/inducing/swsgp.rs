@@ -126,7 +126,19 @@ fn neighbours_are_the_nearest_in_scaled_space() {
     assert!(gp.neighbours(F64, &[0.0, 0.0, 0.0]).is_err() && gp.posterior(F64).predict(&[0.0]).is_err());
     let kernel = Kernel::parse("rbf", 2).unwrap();
     assert!(Swsgp::new(kernel.clone(), &[0.0; 4], 2, 3, Gaussian::new(0.1)).is_err());
-    assert!(Swsgp::new(kernel, &[0.0; 4], 2, 0, Gaussian::new(0.1)).is_err());
+    assert!(Swsgp::new(kernel.clone(), &[0.0; 4], 2, 0, Gaussian::new(0.1)).is_err());
+    assert_eq!(nearest(&[0.0, 0.0], &[3.0, 0.0, 0.0, 1.0], 2, 5).each, 2, "all where there are fewer");
+    // What does not fit together is told before a step.
+    let settings = SparseTraining { batch: 5, steps: 1, ..SparseTraining::default() };
+    let mut gp = Swsgp::new(kernel.clone(), &[0.0; 4], 2, 1, Gaussian::new(0.1)).unwrap();
+    assert!(train(&mut gp, F64, &data(12, 4), &settings, &mut watch).is_err(), "other columns");
+    gp.neighbours = 3;
+    assert!(train(&mut gp, F64, &data(12, 2), &settings, &mut watch).is_err(), "more neighbours than there are");
+    let likelihood = Bernoulli { link: BernoulliLink::Logit };
+    let mut classes = Swsgp::new(kernel, &[0.0; 4], 2, 1, likelihood).unwrap();
+    let labels = Observations { y: vec![2.0; 12], ..data(12, 2) };
+    let problem = train(&mut classes, F64, &labels, &settings, &mut watch).unwrap_err().to_string();
+    assert!(problem.contains("the target 2 is no class"), "{problem}");
 }
 
 #[test]

@@ -491,6 +491,17 @@ fn more_actions_without_starting_over() {
     assert_close("all", &all.mean, &exact.mean, 1e-7);
     assert_close("all", &all.variance, &exact.variance, 1e-7);
     assert!(whole.condition(&part(0, 1)).is_err(), "an action that is there already");
+    let twice = Actions::dense(&numbers(n, 1).iter().flat_map(|v| [*v, 2.0 * v]).collect::<Vec<_>>(), 2);
+    let problem = Cagp::new(matern(), twice).posterior(F64, observations.clone()).unwrap_err().to_string();
+    assert!(problem.contains("action 1 lies in the span"), "{problem}");
+    let many = Cagp::new(matern(), Actions::dense(&numbers(n * (n + 1), 1), n + 1));
+    assert!(many.posterior(F64, observations.clone()).unwrap_err().to_string().contains("31 actions for 30 rows"));
+    // Numbers that were saved are of actions of the same lengths.
+    let model = Cagp::new(matern(), part(0, 2));
+    for posterior in [posterior(part(0, 2)), posterior(part(0, 2)).condition(&part(2, 5)).unwrap()] {
+        let restored = model.restore(F64, observations.clone(), posterior.saved().unwrap()).unwrap();
+        assert_close("lengths", &restored.weights(), &posterior.weights(), 1e-12);
+    }
     assert!(whole.condition(&Actions::random(n + 1, 2, 0).unwrap()).is_err(), "actions for other rows");
 }
 

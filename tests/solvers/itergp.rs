@@ -207,6 +207,15 @@ fn every_end_is_reported() {
         assert_eq!((twice.report.stop, twice.report.actions), (Stop::Dependent, 2), "{block}");
         assert_close("kept", &weights(&twice), &weights(&case.solve(&rows(&[4, 1]), &IterGpOptions::budget(9))), 1e-12);
     }
+    // An action of zeros, alone and within a block.
+    let mut gaps = numbers(N, 1);
+    let offsets = BlockSparse::even(N, 20);
+    gaps[offsets[3]..offsets[4]].fill(0.0);
+    for block in [1, 64] {
+        let learned = Learned::new(&gaps, offsets.clone());
+        let ended = case.solve(&learned, &IterGpOptions { block, ..IterGpOptions::budget(20) }).report;
+        assert_eq!((ended.stop, ended.actions), (Stop::Dependent, 3), "{block}");
+    }
     // All of the Krylov space, and what is left of a zero residual.
     let all = case.solve(&Residual, &IterGpOptions::budget(10 * N)).report;
     assert!(matches!(all.stop, Stop::Dependent | Stop::Budget) && all.residual < 1e-9 * all.scale, "{all:?}");
@@ -227,6 +236,18 @@ fn every_end_is_reported() {
     assert!(itergp(&case.system(), &PseudoInput::new(&[1.0], 1).unwrap(), &tolerance, None).is_err());
     assert!(itergp(&case.system(), &Random { probes: Probes::Unit, seed: 0 }, &tolerance, None).is_err());
     assert!(itergp(&case.system(), &Learned::new(&[1.0], vec![0, 1]), &tolerance, None).is_err());
+}
+
+#[test]
+fn rows_are_taken_beyond_the_rank_of_the_kernel() {
+    let case = Case { kernel: Kernel::parse("linear", 2).unwrap(), ..plain() };
+    let unit = UnitVector { pivots: Pivots::Largest };
+    let ended = case.solve(&unit, &IterGpOptions::budget(12)).report;
+    assert_eq!((ended.stop, ended.actions), (Stop::Budget, 12));
+    let all = case.solve(&unit, &IterGpOptions::budget(N));
+    let mut want = case.y.clone();
+    Factor::new(case.matrix(), "K̂").unwrap().solve(&mut want).unwrap();
+    assert_close("all rows", &weights(&all), &want, 1e-8);
 }
 
 #[test]
@@ -264,6 +285,15 @@ fn history_adds_up() {
             assert_close("residual", &[later.report.residual], &[last.residual], 1e-6);
         }
         assert_eq!(later.factor.dims(), [11, 11]);
+        // Its weights are of all actions: K̂v meets y on each of them.
+        let v = later.weights().unwrap();
+        let left = case.scope.vector(&case.y).unsqueeze_dim::<2>(1) - case.system().product(&v).unwrap();
+        for actions in [&first.actions, &later.actions] {
+            let projected = to_f64(actions.transposed_times(&left).unwrap()).unwrap();
+            assert!(projected.iter().all(|p| p.abs() < 1e-8), "{projected:?}");
+        }
+        let again = later.precision_times(&case.scope.vector(&case.y).unsqueeze_dim(1)).unwrap();
+        assert_close("precision", &to_f64(again).unwrap(), &to_f64(v).unwrap(), 1e-8);
     }
 }
 

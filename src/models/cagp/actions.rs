@@ -123,6 +123,9 @@ impl Actions {
             ));
         }
         match self.layout {
+            Layout::Dense(i) if i > n => {
+                Err(Error::Usage(format!("{i} actions for {n} rows: need between 1 and the number of rows")))
+            }
             Layout::Dense(i) if numbers != n * i => {
                 Err(Error::shape("actions", format!("{n} rows of {i} numbers"), format!("{numbers} numbers")))
             }

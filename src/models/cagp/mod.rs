@@ -32,7 +32,7 @@ use crate::means::Mean;
 use crate::params::{Parameter, Parameters};
 use crate::products;
 use crate::scope::{BUDGET, Scope, to_f64};
-use crate::solvers::itergp::Basis;
+use crate::solvers::itergp::{Basis, epsilon, independent};
 use objective::Projection;
 
 /// A GP whose posterior comes from learned projections of the data.
@@ -79,12 +79,19 @@ impl Cagp {
     /// Conditions the prior on observations through the actions.
     ///
     /// # Errors
-    /// [`Error::Shape`] when the actions are for another number of rows, [`Error::NotPositiveDefinite`] when they are
-    /// linearly dependent.
+    /// [`Error::Shape`] when the actions are for another number of rows, [`Error::Usage`] when they are linearly dependent.
     pub fn posterior(&self, compute: Compute, data: Observations) -> Result<CagpPosterior> {
         let scope = Scope::new(compute)?.with_budget(self.budget(data.n(), compute.precision));
         let batch = data.batch(&scope);
         let (residual, basis, norms) = self.observed(&scope, &batch)?;
+        if let Some(Ok(s)) = basis.single() {
+            let s = s.clone().cast(scope.wide());
+            let squares = to_f64(s.clone().transpose().matmul(s))?;
+            let kept = independent(&squares, &squares, epsilon(&scope))?;
+            if kept < self.actions.len() {
+                return Err(Error::Usage(format!("action {kept} lies in the span of those before it: leave it out")));
+            }
+        }
         let projection = self.project(&scope, &batch.x, &residual, &basis)?;
         let factor = Factor::new(to_f64(projection.gram(&scope.wide_value(&self.likelihood.noise)))?, "SᵀK̂S")?;
         let prior = prior(&self.kernel, &self.mean, &self.likelihood);

@@ -9,7 +9,7 @@ use crate::linalg::Factor;
 use crate::linalg::dense::{product, view, view_mut};
 use crate::models::Observations;
 use crate::models::exact::ExactGp;
-use crate::models::posterior::{Joint, Marginals, Posterior, column_squares, combine, subtract_gram};
+use crate::models::posterior::{self, Joint, Marginals, Posterior, column_squares, combine, subtract_gram};
 use crate::products;
 use crate::scope::{Scope, to_f64};
 use crate::solvers::blocks::transposed;
@@ -96,7 +96,8 @@ impl CagpPosterior {
             Some(Err(_)) => None,
             _ => Some(to_f64(self.actions.clone().into_dense()?)?),
         };
-        Ok(SavedPosterior { actions, factor: self.factor.clone().lower(), projected: self.projected.clone() })
+        let (factor, projected) = (self.factor.clone().lower(), self.projected.clone());
+        Ok(SavedPosterior { actions, norms: Some(self.norms.clone()), factor, projected })
     }
 
     /// Means and variances at rows `x` (row-major), with the variances split into what the data leave open and what the
@@ -228,11 +229,7 @@ impl CagpPosterior {
     }
 
     fn rows(&self, x: &[f64]) -> Result<usize> {
-        let d = self.data.d;
-        if x.len().is_multiple_of(d) {
-            return Ok(x.len() / d);
-        }
-        Err(Error::shape("inputs", format!("rows of {d} columns"), format!("{} values", x.len())))
+        posterior::rows(x, self.data.d)
     }
 }
 
@@ -256,7 +253,10 @@ impl Posterior for CagpPosterior {
 
     fn predict_joint(&self, x: &[f64]) -> Result<Joint> {
         let rows = self.rows(x)?;
-        let scope = Scope::new(self.compute)?;
+        if rows == 0 {
+            return Ok(Joint::default());
+        }
+        let scope = Scope::new(self.compute)?.widened();
         let points = scope.matrix(x, rows, self.data.d);
         let (mut projected, prior_mean) = self.project(&scope, &points)?;
         let mean = prior_mean.iter().zip(combine(&projected, &self.weights)).map(|(m, k)| m + k).collect();

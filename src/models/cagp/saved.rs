@@ -14,6 +14,8 @@ use crate::solvers::itergp::Basis;
 pub struct SavedPosterior {
     /// Unit columns of S, row-major `[n, i]`; none for block-sparse ones, which the model itself holds.
     pub actions: Option<Vec<f64>>,
+    /// The lengths of the columns as they were given `[i]`; none, as in older files, is those of the model's own actions or 1.
+    pub norms: Option<Vec<f64>>,
     /// The lower Cholesky factor of SᵀK̂S, row-major `[i, i]`.
     pub factor: Vec<f64>,
     /// Sᵀ(y − m) `[i]`.
@@ -30,13 +32,18 @@ impl SavedPosterior {
         own: Option<(Basis, Vec<f64>)>,
     ) -> Result<CagpPosterior> {
         let (n, i) = (data.n(), self.projected.len());
-        let actions = match (self.actions, own) {
+        let mut actions = match (self.actions, own) {
             (Some(columns), _) if columns.len() == n * i && i > 0 => {
                 (Basis::dense(Scope::new(compute)?.matrix(&columns, n, i)), vec![1.0; i])
             }
             (None, Some(own)) if own.1.len() == i => own,
             _ => return Err(Error::Data(format!("lacks {i} actions for {n} rows"))),
         };
+        match self.norms {
+            Some(norms) if norms.len() == i => actions.1 = norms,
+            Some(norms) => return Err(Error::Data(format!("has lengths of {} of {i} actions", norms.len()))),
+            None => {}
+        }
         if self.factor.len() != i * i {
             return Err(Error::Data(format!("has {} numbers of a factor for {i} actions", self.factor.len())));
         }

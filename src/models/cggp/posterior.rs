@@ -2,11 +2,11 @@
 
 use super::{CgGp, System, Variances};
 use crate::device::Compute;
-use crate::error::{Error, Result};
+use crate::error::Result;
 use crate::linalg::Factor;
 use crate::linalg::dense::{product, view, view_mut};
 use crate::models::Observations;
-use crate::models::posterior::{Joint, Marginals, Posterior, VARIANCE_FLOOR};
+use crate::models::posterior::{self, Joint, Marginals, Posterior};
 use crate::products;
 use crate::scope::{Scope, to_f64};
 use crate::solvers::cg::{Effort, Solution, cg};
@@ -86,7 +86,7 @@ impl CgPosterior {
     /// [`predict`](Posterior::predict), with what its solves took and reached.
     ///
     /// # Errors
-    /// As [`predict`](Posterior::predict), and [`Error::NotConverged`] when a solve misses the tolerance.
+    /// As [`predict`](Posterior::predict), and [`Error::NotConverged`](crate::Error::NotConverged) when a solve misses the tolerance.
     pub fn predict_with_effort(&self, x: &[f64]) -> Result<(Marginals, Effort)> {
         let scope = Scope::new(self.compute)?;
         let (n, d) = (self.data.n(), self.data.d);
@@ -95,7 +95,6 @@ impl CgPosterior {
         self.rows(x)?;
         for chunk in x.chunks(rows * d) {
             let (mean, cross) = self.means(&scope, chunk)?;
-            all.mean.extend(mean);
             let points = scope.matrix(chunk, chunk.len() / d, d);
             let prior = to_f64(self.model.kernel.diag(&scope, &points)?)?;
             let explained = match &self.root {
@@ -109,22 +108,13 @@ impl CgPosterior {
                     solution.quadratic_forms(&cross)
                 }
             };
-            for (explained, prior) in explained.into_iter().zip(prior) {
-                let (variance, floor) = (prior - explained, VARIANCE_FLOOR * prior);
-                all.floored += usize::from(variance < floor);
-                all.variance.push(variance.max(floor));
-            }
+            all.extend(mean.into_iter(), &prior, &explained);
         }
         Ok((all, effort))
     }
 
     fn rows(&self, x: &[f64]) -> Result<usize> {
-        let d = self.data.d;
-        if x.len().is_multiple_of(d) {
-            Ok(x.len() / d)
-        } else {
-            Err(Error::shape("inputs", format!("rows of {d} columns"), format!("{} values", x.len())))
-        }
+        posterior::rows(x, self.data.d)
     }
 
     /// Means at rows `x`, and k(X, x) `[n, rows]`.
@@ -163,7 +153,10 @@ impl Posterior for CgPosterior {
 
     fn predict_joint(&self, x: &[f64]) -> Result<Joint> {
         let rows = self.rows(x)?;
-        let scope = Scope::new(self.compute)?;
+        if rows == 0 {
+            return Ok(Joint::default());
+        }
+        let scope = Scope::new(self.compute)?.widened();
         let (mean, cross) = self.means(&scope, x)?;
         let points = scope.matrix(x, rows, self.data.d);
         let mut covariance = to_f64(products::gram(&self.model.kernel, &scope, &points)?)?;

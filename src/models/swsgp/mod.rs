@@ -11,7 +11,7 @@ use burn::tensor::Tensor;
 pub use neighbours::nearest;
 pub use sparse::{SparseTraining, train};
 
-use super::posterior::{Joint, Marginals, Posterior, VARIANCE_FLOOR};
+use super::posterior::{self, Joint, Marginals, Posterior, VARIANCE_FLOOR};
 use super::process::Process;
 use super::svgp::{Covariance, Variational};
 use super::whitened::{Root, WhitenedPosterior};
@@ -96,11 +96,7 @@ impl Swsgp {
     ) -> Result<Self> {
         let process = Process::new(kernel, z, d)?;
         let m = process.len();
-        if neighbours == 0 || neighbours > m {
-            return Err(Error::Usage(format!(
-                "{neighbours} neighbours of {m} inducing inputs: need between 1 and {m}"
-            )));
-        }
+        check(neighbours, m)?;
         if likelihood.latents() != 1 {
             let text = likelihood.text();
             return Err(Error::Usage(format!(
@@ -125,9 +121,8 @@ impl Swsgp {
     pub fn neighbours(&self, compute: Compute, x: &[f64]) -> Result<Neighbours> {
         let scope = Scope::new(compute)?;
         let d = self.process.d();
-        if !x.len().is_multiple_of(d) {
-            return Err(Error::shape("inputs", format!("rows of {d} columns"), format!("{} values", x.len())));
-        }
+        posterior::rows(x, d)?;
+        check(self.neighbours, self.process.len())?;
         let points = scope.matrix(x, x.len() / d, d);
         let of = |x: &Tensor<2>| neighbours::scaled(&self.process.kernel, &scope, x);
         let ((points, p), (z, _)) = (of(&points)?, of(&self.process.z(&scope))?);
@@ -194,6 +189,14 @@ impl Swsgp {
     pub fn posterior(&self, compute: Compute) -> SwsgpPosterior {
         SwsgpPosterior { model: self.clone(), compute }
     }
+}
+
+/// Refuses no or too many neighbours.
+fn check(neighbours: usize, m: usize) -> Result<()> {
+    if neighbours == 0 || neighbours > m {
+        return Err(Error::Usage(format!("{neighbours} neighbours of {m} inducing inputs: need between 1 and {m}")));
+    }
+    Ok(())
 }
 
 impl Model for Swsgp {
@@ -268,6 +271,9 @@ impl Posterior for SwsgpPosterior {
     }
 
     fn predict_joint(&self, x: &[f64]) -> Result<Joint> {
+        if posterior::rows(x, self.model.process.d())? == 0 {
+            return Ok(Joint::default());
+        }
         let (union, _) = neighbours::union(&self.model.neighbours(self.compute, x)?);
         self.among(&union)?.predict_joint(x)
     }
@@ -286,11 +292,16 @@ impl SwsgpPosterior {
         part.mean = process.mean.clone();
         let lower = part.factor(&Scope::new(self.compute)?)?;
         let mut mean = pick(&self.model.variational.mean.internal(), 1);
-        let rows = pick(&self.model.variational.lower()?, m);
-        let mut covariance = vec![0.0; u * u];
-        product::add_lower(view_mut(&mut covariance, u), view(&rows, m), view(&rows, m).transpose(), 1.0);
-        transpose::mirror(view_mut(&mut covariance, u));
-        let mut root = Factor::new(covariance, "S_I")?.lower();
+        let q = &self.model.variational;
+        let mut root = vec![0.0; u * u];
+        if q.is_diagonal() {
+            root.iter_mut().step_by(u + 1).zip(pick(&q.root.internal(), 1)).for_each(|(to, from)| *to = from);
+        } else {
+            let rows = pick(&q.lower()?, m);
+            product::add_lower(view_mut(&mut root, u), view(&rows, m), view(&rows, m).transpose(), 1.0);
+            transpose::mirror(view_mut(&mut root, u));
+            root = Factor::new(root, "S_I")?.lower();
+        }
         solve::lower(view(&lower, u), view_mut(&mut mean, 1));
         solve::lower(view(&lower, u), view_mut(&mut root, u));
         let transposed = (0..u * u).map(|e| root[e % u * u + e / u]).collect();

@@ -28,8 +28,10 @@ pub(super) fn scaled(kernel: &Kernel, scope: &Scope, x: &Tensor<2>) -> Result<(V
     Ok((to_f64(rows)?, p))
 }
 
-/// The `count` rows of `z` nearest to every row of `x`, both row-major with `p` columns, nearest first; ties by index.
+/// The `count` rows of `z` nearest to every row of `x`, both row-major with `p` columns, nearest first; ties by index. All of them where
+/// there are fewer.
 pub fn nearest(x: &[f64], z: &[f64], p: usize, count: usize) -> Neighbours {
+    let count = count.min(z.len() / p);
     let lists = x.par_chunks(ROWS * p).flat_map_iter(|rows| {
         // A row of z meets some rows while it is in the nearest cache.
         let lists = rows.chunks_exact(p).map(|_| Vec::with_capacity(z.len() / p));

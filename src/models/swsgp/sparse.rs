@@ -6,7 +6,7 @@ use std::sync::Arc;
 use super::{Active, Spread, Swsgp, neighbours};
 use crate::device::Compute;
 use crate::error::{Error, Result};
-use crate::likelihoods::Likelihood;
+use crate::likelihoods::{Likelihood, Targets};
 use crate::models::fit::add_priors;
 use crate::models::minibatch::{Order, Rows};
 use crate::models::process::Process;
@@ -90,6 +90,11 @@ pub fn train(
         return Err(Error::Usage("minibatches need at least one row".into()));
     }
     settings.adam.validate()?;
+    if data.d != model.process.d() {
+        let (want, got) = (format!("{} columns", model.process.d()), format!("{} columns", data.d));
+        return Err(Error::shape("inputs", want, got));
+    }
+    model.likelihood.check(Targets { y: &data.y, extra: data.noise.as_deref() }, None)?;
     let (n, d) = (data.n(), model.process.d());
     let parts = n.div_ceil(settings.batch);
     let z = model.process.inducing.internal();

@@ -75,7 +75,7 @@ macro_rules! avx512 {
             }
             #[inline(always)]
             fn max(self, other: Self) -> Self {
-                Self(unsafe { $max(self.0, other.0) })
+                Self(unsafe { $max(other.0, self.0) })
             }
             #[inline(always)]
             fn abs(self) -> Self {

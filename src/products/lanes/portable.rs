@@ -110,7 +110,7 @@ macro_rules! portable {
                 self.zip(
                     other,
                     #[inline(always)]
-                    |a, b| if a > b { a } else { b },
+                    |a, b| if b > a { b } else { a },
                 )
             }
             #[inline(always)]

@@ -34,6 +34,8 @@ pub(crate) use run::{epsilon, independent};
 /// The result: v = S ṽ and C = S M̂⁻¹ Sᵀ by their parts.
 #[derive(Debug, Clone)]
 pub struct Solve {
+    /// The actions of the solve that this one went on from, if it did.
+    pub earlier: Basis,
     /// S, of unit columns.
     pub actions: Basis,
     /// K̂S.
@@ -52,7 +54,14 @@ impl Solve {
     /// # Errors
     /// What block-sparse products report.
     pub fn weights(&self) -> Result<Tensor<2>> {
-        self.actions.times(&self.coefficients)
+        self.all().times(&self.coefficients)
+    }
+
+    /// Earlier and new actions.
+    fn all(&self) -> Basis {
+        let mut all = self.earlier.clone();
+        all.extend(&self.actions);
+        all
     }
 
     /// C V = S M̂⁻¹ Sᵀ V for `v [n, t]`: the approximation of K̂⁻¹V.
@@ -60,8 +69,9 @@ impl Solve {
     /// # Errors
     /// What the triangular solves report.
     pub fn precision_times(&self, v: &Tensor<2>) -> Result<Tensor<2>> {
-        let projected = self.actions.transposed_times(v)?.cast(self.factor.dtype());
-        self.actions.times(&cholesky_solve(self.factor.clone(), projected)?)
+        let all = self.all();
+        let projected = all.transposed_times(v)?.cast(self.factor.dtype());
+        all.times(&cholesky_solve(self.factor.clone(), projected)?)
     }
 }
 
@@ -90,8 +100,9 @@ pub fn itergp(
     Run::new(system, None)?.solve(policy, options, observer)
 }
 
-/// Goes on from an earlier solve of the same system: [`Solve`] has the new actions only, but its factor and coefficients
-/// are those of all. A product more a block than from the beginning, since products with the old actions are not kept.
+/// Goes on from an earlier solve of the same system: the factor and the coefficients of the [`Solve`] are those of earlier and new actions.
+/// A product more a block than from the beginning, since products with the old actions are not kept. Residuals go on from where they
+/// are; other policies begin anew, and end where an action depends on the earlier ones: give them rows, seeds or inputs of their own.
 ///
 /// # Errors
 /// As [`itergp`].

@@ -82,13 +82,13 @@ impl<'a> Run<'a> {
                 products: &self.products,
             };
             let Some(block) = actor.next(&state, most)? else { break Stop::Exhausted };
+            let width = block.dims()[1];
             let block = match self.prepared(block, orthogonal)? {
                 // Without a right-hand side no residual tells where to look: the average of all rows is as good an action as any.
                 None if self.small.is_none() && scale == 0.0 => self.prepared(self.residual.ones_like(), orthogonal)?,
                 prepared => prepared,
             };
             let Some(block) = block else { break Stop::Dependent };
-            let width = block.dims()[1];
             let explained = self.absorb(block, observer.is_some())?;
             if let Some(observer) = &mut observer {
                 let step = Step {
@@ -123,13 +123,13 @@ impl<'a> Run<'a> {
             _ => norm(&self.residual)?,
         };
         let report = SolveReport { stop, actions: self.actions.len(), residual, scale };
-        Ok(Solve { actions: self.actions, products: self.products, factor, coefficients, report })
+        Ok(Solve { earlier: self.old, actions: self.actions, products: self.products, factor, coefficients, report })
     }
 
-    /// Unit columns, orthogonal to the actions so far where the policy wishes: neither changes a span. None when nothing
-    /// but rounding is left.
+    /// Unit columns up to the first that is zero, orthogonal to the actions so far where the policy wishes: neither changes a span. None
+    /// when nothing but rounding is left.
     fn prepared(&self, block: Tensor<2>, orthogonal: bool) -> Result<Option<Tensor<2>>> {
-        let Some(mut block) = unit(block)? else { return Ok(None) };
+        let Some(mut block) = unit(block, self.dtype)? else { return Ok(None) };
         if orthogonal && !self.actions.is_empty() {
             let rounding = epsilon(self.system.scope()) * (self.system.order() as f64).sqrt();
             for _ in 0..2 {
@@ -138,7 +138,7 @@ impl<'a> Run<'a> {
                 if norm(&block)? <= 10.0 * rounding {
                     return Ok(None);
                 }
-                let Some(next) = unit(block)? else { return Ok(None) };
+                let Some(next) = unit(block, self.dtype)? else { return Ok(None) };
                 block = next;
             }
         }
@@ -268,14 +268,20 @@ fn norm(column: &Tensor<2>) -> Result<f64> {
     }
 }
 
-/// Columns over their norms; none when one is zero.
-fn unit(block: Tensor<2>) -> Result<Option<Tensor<2>>> {
-    let norms = block.clone().powi_scalar(2).sum_dim(0).sqrt();
+/// Columns over their norms, in `wide` lest small ones vanish, up to the first that is zero; none when that is the first of all.
+fn unit(block: Tensor<2>, wide: DType) -> Result<Option<Tensor<2>>> {
+    let norms = block.clone().cast(wide).powi_scalar(2).sum_dim(0).sqrt();
     let values = to_f64(norms.clone())?;
     if values.iter().any(|v| !v.is_finite()) {
         return Err(Error::NotFinite("an action of an iterative solve".into()));
     }
-    Ok(values.iter().all(|v| *v > 0.0).then(|| block / norms))
+    let dtype = block.dtype();
+    let unit = |block: Tensor<2>, norms: Tensor<2>| (block.cast(wide) / norms).cast(dtype);
+    Ok(match values.iter().position(|v| *v == 0.0) {
+        None => Some(unit(block, norms)),
+        Some(0) => None,
+        Some(first) => Some(unit(block.narrow(1, 0, first), norms.narrow(1, 0, first))),
+    })
 }
 
 /// The relative rounding error of products.

@@ -24,7 +24,8 @@ impl Policy for Random {
     fn start(&self, _system: &System, _budget: usize) -> Result<Box<dyn Actor>> {
         match self.probes {
             Probes::Unit => Err(Error::Usage("random actions are Rademacher or Gaussian, not unit vectors".into())),
-            _ => Ok(Box::new(*self)),
+            // Columns count the seed up: those of neighbouring seeds must not be the same.
+            _ => Ok(Box::new(Self { seed: self.seed.wrapping_mul(0x9E37_79B9_7F4A_7C15), ..*self })),
         }
     }
 }

@@ -1,5 +1,7 @@
 //! Unit vectors as actions: partial Cholesky, or conditioning on a subset of the data.
 
+use std::collections::HashSet;
+
 use burn::tensor::{IndexingUpdateOp, Int, Tensor, TensorData};
 
 use super::{Actor, Policy, State};
@@ -13,7 +15,8 @@ use crate::solvers::{Covariance, pivoted_cholesky};
 pub enum Pivots {
     /// The order of the data.
     Data,
-    /// By the largest remaining variance (pivoted Cholesky).
+    /// By the largest remaining variance of f (pivoted Cholesky); where that is rounding only, other rows spread over the data, which tell
+    /// the noise of the first.
     Largest,
     /// These rows.
     Given(Vec<usize>),
@@ -42,11 +45,23 @@ impl Policy for UnitVector {
             Pivots::Largest => {
                 let noise = to_f64(system.noise().clone())?;
                 let covariance = Covariance::new(system.kernel(), system.scope(), system.x().clone(), noise);
-                pivoted_cholesky(&covariance, budget, 0.0)?.pivots
+                let mut rows = pivoted_cholesky(&covariance, budget, 0.0)?.pivots;
+                let taken: HashSet<usize> = rows.iter().copied().collect();
+                let mut left: Vec<usize> = (0..n).filter(|row| !taken.contains(row)).collect();
+                left.sort_by(|a, b| spread(*a).total_cmp(&spread(*b)));
+                rows.extend(left);
+                rows.truncate(budget);
+                rows
             }
         };
         Ok(Box::new(Rows { rows, at: 0 }))
     }
+}
+
+/// Fractional parts of multiples of the golden ratio: in their order numbers are far from those shortly before.
+fn spread(row: usize) -> f64 {
+    const GOLDEN: f64 = 0.618_033_988_749_894_9;
+    (row as f64 * GOLDEN).fract()
 }
 
 struct Rows {
