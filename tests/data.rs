@@ -642,7 +642,8 @@ fn parquet_files() {
     use parquet::file::writer::SerializedFileWriter;
     let message = "message m {
         required double a; optional int64 b; required binary colour (STRING); required int32 day (DATE);
-        required int64 at (TIMESTAMP(MILLIS, true)); required boolean flag; required double y; }";
+        required int64 at (TIMESTAMP(MILLIS, true)); required int64 exactly (TIMESTAMP(NANOS, true));
+        required boolean flag; required double y; }";
     let schema = parquet::schema::parser::parse_message_type(message).unwrap();
     let folder = Folder::new();
     let path = folder.path("t.parquet");
@@ -659,8 +660,10 @@ fn parquet_files() {
     column!(DoubleType, &[1.5, 2.5, 3.5], None);
     column!(Int64Type, &[7, 9], Some(&[1, 0, 1]));
     column!(ByteArrayType, &["red".into(), "blue".into(), "red".into()], None);
-    column!(Int32Type, &[0, 1, 18_262], None);
-    column!(Int64Type, &[0, 1, 1_593_561_600_000], None);
+    // What no calendar has is in a row that is left out.
+    column!(Int32Type, &[0, i32::MAX, 18_262], None);
+    column!(Int64Type, &[0, i64::MAX, 1_593_561_600_000], None);
+    column!(Int64Type, &[0, 1, 1_593_561_600_000_000_000], None);
     column!(BoolType, &[true, false, false], None);
     column!(DoubleType, &[-1.0, -2.0, -3.0], None);
     group.close().unwrap();
@@ -668,9 +671,9 @@ fn parquet_files() {
 
     let encoded = ReadOptions { one_hot: true, dates: true, missing: Missing::Drop, keep: true, ..options() };
     let (_, data) = read_training(&path, &encoded).unwrap();
-    assert_eq!(data.feature_names, ["a", "b", "colour=red", "day", "at", "flag"]);
-    assert_eq!((data.row(0), data.dropped), ([1.5, 7.0, 1.0, 1970.0, 1970.0, 1.0].as_slice(), 1));
-    assert_eq!(data.row(1), [3.5, 9.0, 1.0, 2020.0, 2020.0 + 182.0 / 366.0, 0.0]);
+    assert_eq!(data.feature_names, ["a", "b", "colour=red", "day", "at", "exactly", "flag"]);
+    assert_eq!((data.row(0), data.dropped), ([1.5, 7.0, 1.0, 1970.0, 1970.0, 1970.0, 1.0].as_slice(), 1));
+    assert_eq!(data.row(1), [3.5, 9.0, 1.0, 2020.0, 2020.0 + 182.0 / 366.0, 2020.0 + 182.0 / 366.0, 0.0]);
     assert_eq!((data.y.clone().unwrap(), data.rows), (vec![-1.0, -3.0], vec![1, 3]));
     let message = read_training(&path, &options()).unwrap_err().to_string();
     assert!(message.contains("row 1, column `colour`: `red`"), "{message}");

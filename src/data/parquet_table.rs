@@ -4,6 +4,7 @@ use std::fs::File;
 use std::path::Path;
 
 use jiff::{Span, Timestamp, civil::date, tz::Offset};
+use parquet::basic::{LogicalType, TimeUnit, TimestampType};
 use parquet::file::reader::{FileReader, SerializedFileReader};
 use parquet::record::Field;
 use parquet::record::reader::RowIter;
@@ -16,6 +17,8 @@ use crate::{Error, Result};
 pub(super) struct ParquetTable {
     rows: RowIter<'static>,
     cells: Vec<Owned>,
+    /// Which columns are times in nanoseconds: the record reader gives those as whole numbers.
+    nanoseconds: Vec<bool>,
     given: usize,
     layout: Layout,
 }
@@ -33,7 +36,12 @@ impl ParquetTable {
             SerializedFileReader::new(handle).map_err(|e| layout.error(format_args!("damaged Parquet: {e}")))?;
         let schema = reader.metadata().file_metadata().schema();
         layout.names = schema.get_fields().iter().map(|field| field.name().to_owned()).collect();
-        Ok(Self { rows: reader.into_iter(), cells: Vec::new(), given: 0, layout })
+        let nanoseconds = schema.get_fields().iter().map(|field| {
+            let kind = field.get_basic_info().logical_type_ref();
+            matches!(kind, Some(LogicalType::Timestamp(TimestampType { unit: TimeUnit::NANOS, .. })))
+        });
+        let nanoseconds = nanoseconds.collect();
+        Ok(Self { rows: reader.into_iter(), cells: Vec::new(), nanoseconds, given: 0, layout })
     }
 }
 
@@ -45,7 +53,13 @@ impl Table for ParquetTable {
     fn advance(&mut self) -> Result<Option<usize>> {
         let Some(row) = self.rows.next() else { return Ok(None) };
         let row = row.map_err(|e| self.layout.error(format_args!("damaged Parquet: {e}")))?;
-        self.cells = row.get_column_iter().map(|(_, field)| owned(field)).collect();
+        let cells = row.get_column_iter().zip(&self.nanoseconds).map(|((_, field), nanoseconds)| match field {
+            Field::Long(time) if *nanoseconds => {
+                Owned::Text(instant(Timestamp::from_nanosecond(i128::from(*time)), *time))
+            }
+            field => owned(field),
+        });
+        self.cells = cells.collect();
         self.given += 1;
         Ok(Some(self.given))
     }

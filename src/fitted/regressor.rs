@@ -166,7 +166,8 @@ impl Regressor {
             Self::Swsgp(model) => {
                 let (m, h, batch) = (model.process.len() as f64, model.neighbours as f64, batch.min(n));
                 let seen = match model.union {
-                    true => 6.0 * m.min(h * batch) * (m.min(h * batch) + batch),
+                    // Predictions are by all inducing inputs.
+                    true => (6.0 * m.min(h * batch) * (m.min(h * batch) + batch)).max(4.0 * m * m),
                     false => 6.0 * h * h * batch,
                 };
                 8.0 * (8.0 * model.variational.root.len() as f64 + m * (d + 2.0) + seen)

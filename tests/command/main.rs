@@ -415,6 +415,7 @@ fn endless(folder: &Folder, first: &str) -> std::process::Child {
     running
 }
 
+/// Sends a signal; not `-INT`, which is ignored where the tests were begun in the background of a script.
 #[cfg(unix)]
 fn send(signal: &str, to: &std::process::Child) {
     let sent = std::process::Command::new("kill").args([signal, &to.id().to_string()]).status().unwrap();
@@ -429,7 +430,7 @@ fn signals_that_are_ignored_stay_ignored() {
     send("-HUP", &running);
     std::thread::sleep(std::time::Duration::from_secs(1));
     assert!(running.try_wait().unwrap().is_none());
-    send("-INT", &running);
+    send("-TERM", &running);
     assert!(running.wait().unwrap().success());
 }
 
@@ -438,7 +439,7 @@ fn signals_that_are_ignored_stay_ignored() {
 fn an_interrupted_training_saves_what_it_found() {
     let folder = Folder::with_tables();
     let mut running = endless(&folder, "true");
-    send("-INT", &running);
+    send("-TERM", &running);
     let ended = running.wait().unwrap();
     let mut told = String::new();
     std::io::Read::read_to_string(&mut running.stderr.take().unwrap(), &mut told).unwrap();
