@@ -7,14 +7,18 @@ mod common;
 use burn::tensor::Tensor;
 use cagey::device::{Compute, DeviceKind, Precision};
 use cagey::kernels::Kernel;
+use cagey::likelihoods::Gaussian;
 use cagey::means::Mean;
+use cagey::models::cagp::{Actions, Cagp};
 use cagey::models::exact::ExactGp;
 use cagey::models::posterior::Posterior;
-use cagey::models::{Observations, fit};
+use cagey::models::sgpr::Sgpr;
+use cagey::models::svgp::Svgp;
+use cagey::models::{Model, Observations, fit};
 use cagey::params::Parameters;
 use cagey::products;
 use cagey::scope::{Scope, to_f64};
-use cagey::train::TrainConfig;
+use cagey::train::{Evaluation, TrainConfig};
 use common::assert_close;
 
 const REFERENCE: Compute = Compute { kind: DeviceKind::Flex, precision: Precision::F64 };
@@ -202,6 +206,36 @@ fn training_ends_at_the_same_optimum_and_predictions_agree() {
         assert_close(&format!("{name} mean"), &got.2.mean, &want.2.mean, tolerance);
         assert_close(&format!("{name} variance"), &got.2.variance, &want.2.variance, tolerance);
     }
+}
+
+/// Their small matrices are in f64 where the device computes in it: some drivers only say so.
+#[test]
+fn objectives_of_approximations_agree() {
+    let (n, d) = (120, 2);
+    let data = observations(n, d);
+    let kernel = || Kernel::parse("1.2 * matern32(0.8)", d).unwrap();
+    let sgpr = Sgpr::new(kernel(), &inputs(23, 15, d), d).unwrap();
+    let blocks = Cagp::new(kernel(), Actions::averages(n, 12).unwrap());
+    let dense = Cagp::new(kernel(), Actions::dense(&noise(24, n * 6), 6));
+    let svgp = Svgp::new(kernel(), &inputs(23, 15, d), d, Gaussian::new(0.1)).unwrap();
+    let models: [(&str, &dyn Fn(Compute) -> Evaluation); 4] = [
+        ("sgpr", &|compute| evaluated(&sgpr, compute, &data)),
+        ("blocks", &|compute| evaluated(&blocks, compute, &data)),
+        ("dense", &|compute| evaluated(&dense, compute, &data)),
+        ("svgp", &|compute| evaluated(&svgp, compute, &data)),
+    ];
+    for (model, run) in models {
+        let want = run(REFERENCE);
+        for compute in computes() {
+            let (got, what) = (run(compute), format!("{} {model}", name(compute)));
+            assert_close(&format!("{what}: loss"), &[got.loss], &[want.loss], tolerance(compute, 1e-4));
+            assert_close(&format!("{what}: gradient"), &got.gradient, &want.gradient, tolerance(compute, 5e-3));
+        }
+    }
+}
+
+fn evaluated(model: &impl Model, compute: Compute, data: &Observations) -> Evaluation {
+    fit::evaluate(model, compute, &data.batch(&Scope::new(compute).unwrap())).unwrap()
 }
 
 #[cfg(any(feature = "wgpu", feature = "cuda"))]
