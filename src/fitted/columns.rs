@@ -2,7 +2,7 @@
 
 use crate::data::{Dataset, InputScale, Schema, TargetScale};
 use crate::error::{Error, Result};
-use crate::likelihoods::Auxiliary;
+use crate::likelihoods::{Auxiliary, Likelihood, Targets};
 use crate::models::Observations;
 use crate::suggest::nearest;
 
@@ -47,6 +47,16 @@ impl Inputs {
         let names = data.feature_names.iter().filter(|name| *name != column).cloned().collect();
         Ok(Self { x, names, extra: Some(known) })
     }
+}
+
+/// Checks the targets of a table, and what goes with its rows, against a likelihood.
+///
+/// # Errors
+/// [`Error::Data`] naming the first row that does not fit.
+pub fn check_targets(likelihood: &dyn Likelihood, data: &Dataset, row_column: Option<&str>) -> Result<()> {
+    let Inputs { extra, .. } = Inputs::of(data, row_column)?;
+    let targets = Targets { y: data.y.as_deref().unwrap_or_default(), extra: extra.as_deref() };
+    likelihood.check(targets, Some(&data.rows))
 }
 
 /// The units in which a model sees rows.

@@ -22,7 +22,6 @@ pub use settings::{ActionPolicy, ModelChoice, Settings};
 use crate::data::{Dataset, InputScale, Schema, TargetScale};
 use crate::error::{Error, Result};
 use crate::kernels::registry::Registry;
-use crate::likelihoods::Targets;
 use crate::metrics::{Predictive, TargetPrediction};
 use crate::models::Observations;
 use crate::models::posterior::{Marginals, Posterior};
@@ -121,9 +120,7 @@ impl Fitted {
     /// # Errors
     /// [`Error::Data`] naming the first row that does not fit.
     pub fn check_targets(&self, data: &Dataset) -> Result<()> {
-        let Inputs { extra, .. } = Inputs::of(data, self.settings.row_column.as_deref())?;
-        let targets = Targets { y: data.y.as_deref().unwrap_or_default(), extra: extra.as_deref() };
-        self.model.likelihood().check(targets, Some(&data.rows))
+        columns::check_targets(self.model.likelihood(), data, self.settings.row_column.as_deref())
     }
 
     /// Names of the input columns, in the order of the kernel's `dims`.

@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::time::Instant;
 
 use super::build::{build, check_actions};
-use super::columns::{Inputs, Units, input_names};
+use super::columns::{Inputs, Units, check_targets, input_names};
 use super::stored::{Seen, Stored};
 use super::{ActionPolicy, Fitted, ModelChoice, Regressor, Settings, Summary, advice, precision};
 use crate::data::{Classes, Dataset, InputScale, RowFile, Schema, TargetScale, TargetTransform};
@@ -154,10 +154,8 @@ impl Plan {
     /// # Errors
     /// [`Error::Data`] naming the first row that does not fit.
     pub fn check(&self, data: &Dataset) -> Result<()> {
-        let Inputs { extra, .. } = Inputs::of(data, self.settings.row_column.as_deref())?;
         self.units.target.forward(data)?;
-        let targets = Targets { y: data.y.as_deref().unwrap_or_default(), extra: extra.as_deref() };
-        self.model.likelihood().check(targets, Some(&data.rows))
+        check_targets(self.model.likelihood(), data, self.settings.row_column.as_deref())
     }
 
     /// What was asked for.

@@ -5,10 +5,10 @@ use std::sync::Arc;
 use rand::SeedableRng;
 use rand::rngs::Xoshiro256PlusPlus;
 
-use super::columns::{Inputs, Units};
+use super::columns::{Inputs, Units, check_targets};
 use crate::data::{Dataset, RowFile};
 use crate::error::Result;
-use crate::likelihoods::{Likelihood, Targets};
+use crate::likelihoods::Likelihood;
 use crate::models::Observations;
 use crate::models::minibatch::Rows;
 
@@ -47,10 +47,8 @@ impl Stored {
     pub fn check(&self, likelihood: &dyn Likelihood, units: &Units) -> Result<()> {
         for rows in self.rows.chunks(CHUNK) {
             let data = self.file.read(rows)?;
-            let Inputs { extra, .. } = Inputs::of(&data, self.row_column.as_deref())?;
             units.target.forward(&data)?;
-            let y = data.y.as_deref().unwrap_or_default();
-            likelihood.check(Targets { y, extra: extra.as_deref() }, Some(&data.rows))?;
+            check_targets(likelihood, &data, self.row_column.as_deref())?;
         }
         Ok(())
     }
