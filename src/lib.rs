@@ -74,6 +74,7 @@ pub mod products;
 pub mod scope;
 pub mod solvers;
 mod suggest;
+pub mod threads;
 pub mod train;
 
 pub use error::{Error, Result};

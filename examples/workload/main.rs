@@ -114,11 +114,7 @@ fn main() -> Result<()> {
     if let Some(prefix) = &options.data {
         (_, options.n, options.d) = npy(&part(prefix, "-X.npy"))?;
     }
-    rayon::ThreadPoolBuilder::new()
-        .num_threads(options.threads)
-        .use_current_thread()
-        .build_global()
-        .map_err(|e| Error::Usage(e.to_string()))?;
+    cagey::threads::start(Some(options.threads))?;
     if let Some(instructions) = options.instructions {
         products::lanes::limit(instructions);
     }

@@ -21,7 +21,7 @@ mod values;
 
 use std::process::ExitCode;
 
-use cagey::{Error, Result};
+use cagey::{Error, Result, threads};
 use clap::{CommandFactory, Parser, Subcommand};
 
 /// Gaussian processes with error bars you can trust.
@@ -98,12 +98,7 @@ pub fn run() -> ExitCode {
 }
 
 fn execute(cli: Cli) -> Result<()> {
-    // The main thread works, too, rather than wait for others to wake up and for their answer.
-    rayon::ThreadPoolBuilder::new()
-        .num_threads(cli.threads.unwrap_or(0))
-        .use_current_thread()
-        .build_global()
-        .map_err(|e| Error::Usage(format!("the threads did not start ({e}): ask for fewer with `--threads`")))?;
+    threads::start(cli.threads)?;
     match cli.command {
         Command::Fit(command) => command.run(),
         Command::Compare(command) => command.run(),

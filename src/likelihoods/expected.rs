@@ -9,6 +9,7 @@ use super::density::{Density, Marginal, Slopes};
 use super::targets::Row;
 use crate::error::{Error, Result};
 use crate::linalg::host::{HostOp, Saved, apply2, apply3};
+use crate::threads;
 
 /// Rows worth a thread of their own.
 const SHARE: usize = 64;
@@ -47,9 +48,9 @@ pub(crate) fn records(density: &dyn Density, rows: &[Row], own: usize, mean: &[f
     let (latents, b) = (density.latents(), rows.len());
     let width = 1 + 2 * latents + own;
     let mut records = vec![0.0; b * width];
-    records.par_chunks_mut(width).enumerate().with_min_len(SHARE).for_each_init(
-        || (vec![0.0; latents], vec![0.0; latents]),
-        |(m, v), (i, record)| {
+    threads::for_each(records.par_chunks_mut(SHARE * width).enumerate(), |(share, records)| {
+        let (mut m, mut v) = (vec![0.0; latents], vec![0.0; latents]);
+        for (i, record) in (share * SHARE..).zip(records.chunks_exact_mut(width)) {
             for l in 0..latents {
                 (m[l], v[l]) = (mean[l * b + i], variance[l * b + i]);
             }
@@ -57,9 +58,9 @@ pub(crate) fn records(density: &dyn Density, rows: &[Row], own: usize, mean: &[f
             let (in_mean, slopes) = slopes.split_at_mut(latents);
             let (in_variance, own) = slopes.split_at_mut(latents);
             let slopes = Slopes { mean: in_mean, variance: in_variance, own };
-            value[0] = density.expectation(rows[i], Marginal { mean: m, variance: v }, slopes);
-        },
-    );
+            value[0] = density.expectation(rows[i], Marginal { mean: &m, variance: &v }, slopes);
+        }
+    });
     records
 }
 

@@ -12,6 +12,7 @@ use super::mvn::posterior;
 use super::real::{Real, into_vec, with_real};
 use super::shape;
 use crate::error::Result;
+use crate::threads;
 
 /// The negative log probability of every residual given all others, `Σᵢ ½ (log 2π σᵢ² + (rᵢ − μᵢ)² / σᵢ²)`.
 ///
@@ -72,12 +73,12 @@ fn matrix_adjoint<T: Real>(a: &mut [T], diagonal: &[T], alpha: &[T], av: &[T], g
     let half = T::of(0.5);
     let root: Vec<T> =
         diagonal.iter().zip(alpha).map(|(&a, &alpha)| (half * (T::of(1.0) + alpha * alpha / a) / a).sqrt()).collect();
-    a.par_chunks_mut(n).for_each(|row| row.iter_mut().zip(&root).for_each(|(x, &s)| *x *= s));
+    threads::for_each(a.par_chunks_mut(n), |row| row.iter_mut().zip(&root).for_each(|(x, &s)| *x *= s));
     let mut full = vec![T::of(0.0); n * n];
     let b = dense::view(a, n);
     product::add_lower(dense::view_mut(&mut full, n), b, b.transpose(), grad);
     transpose::mirror(dense::view_mut(&mut full, n));
-    full.par_chunks_mut(n).enumerate().for_each(|(i, row)| {
+    threads::for_each(full.par_chunks_mut(n).enumerate(), |(i, row)| {
         for (j, x) in row.iter_mut().enumerate() {
             *x -= half * (av[i] * alpha[j] + alpha[i] * av[j]);
         }

@@ -11,6 +11,7 @@ use super::host::{HostOp, Saved, apply3, recall};
 use super::real::{Real, dot, narrowed, rounded, vectorised, widened};
 use super::shape;
 use crate::error::Result;
+use crate::threads;
 
 /// Columns that one thread sums over.
 const COLUMNS: usize = 256;
@@ -109,7 +110,7 @@ impl<T: Real> Normal<T> {
         let (in_shift, rest) = grad.split_at(b);
         let (in_change, in_divergence) = (&rest[..b], rest[b]);
         let mut in_mean = vec![0.0; m];
-        in_mean.par_iter_mut().zip(a.par_chunks(b)).zip(mean).for_each(|((out, a), mean)| {
+        threads::for_each(in_mean.par_iter_mut().zip(a.par_chunks(b)).zip(mean), |((out, a), mean)| {
             *out = in_divergence * mean + dot(a, in_shift);
         });
         let [shift, twice] = [in_shift, in_change].map(|g| g.iter().map(|g| T::of(*g)).collect::<Vec<T>>());
@@ -119,7 +120,7 @@ impl<T: Real> Normal<T> {
             Root::Diagonal(root) => {
                 let mut in_root = vec![T::of(0.0); m];
                 let rows = in_a.par_chunks_mut(b).zip(a.par_chunks(b)).zip(&mut in_root).zip(mean).zip(root);
-                rows.for_each(|((((out, a), in_root), mean), root)| {
+                threads::for_each(rows, |((((out, a), in_root), mean), root)| {
                     let (mean, less) = (T::of(*mean), *root * *root - T::of(1.0));
                     let mut squares = 0.0;
                     for (((out, a), s), c) in out.iter_mut().zip(a).zip(&shift).zip(&twice) {
@@ -132,16 +133,16 @@ impl<T: Real> Normal<T> {
             }
             Root::Lower(root) => {
                 let mut scaled = vec![T::of(0.0); c.len()];
-                scaled.par_chunks_mut(b).zip(c.par_chunks(b)).for_each(|(scaled, c)| {
+                threads::for_each(scaled.par_chunks_mut(b).zip(c.par_chunks(b)), |(scaled, c)| {
                     vectorised(|| scaled.iter_mut().zip(c).zip(&twice).for_each(|((scaled, c), g)| *scaled = *c * *g));
                 });
                 let mut in_root = vec![T::of(0.0); m * m];
                 let scaled = view(&scaled, b);
-                rayon::join(
+                threads::join(
                     || product::add_lower(view_mut(&mut in_root, m), view(a, b), scaled.transpose(), T::of(1.0)),
                     || {
                         triangular::lower(view_mut(&mut in_a, b), view(root, m), scaled);
-                        in_a.par_chunks_mut(b).zip(a.par_chunks(b)).zip(mean).for_each(|((out, a), mean)| {
+                        threads::for_each(in_a.par_chunks_mut(b).zip(a.par_chunks(b)).zip(mean), |((out, a), mean)| {
                             let mean = T::of(*mean);
                             vectorised(|| {
                                 for (((out, a), s), g) in out.iter_mut().zip(a).zip(&shift).zip(&twice) {
@@ -155,7 +156,7 @@ impl<T: Real> Normal<T> {
             }
         };
         let in_divergence = T::of(in_divergence);
-        in_root.par_chunks_mut(PART).zip(numbers.par_chunks(PART)).for_each(|(out, r)| {
+        threads::for_each(in_root.par_chunks_mut(PART).zip(numbers.par_chunks(PART)), |(out, r)| {
             vectorised(|| out.iter_mut().zip(r).for_each(|(out, r)| *out += in_divergence * *r));
         });
         in_root.iter_mut().zip(numbers).step_by(step).for_each(|(out, r)| *out -= in_divergence / *r);
@@ -171,7 +172,8 @@ fn columns<T: Real>(
     second: &mut [f64],
     weights: impl Fn(usize) -> (f64, f64) + Sync,
 ) {
-    first.par_chunks_mut(COLUMNS).zip(second.par_chunks_mut(COLUMNS)).enumerate().for_each(
+    threads::for_each(
+        first.par_chunks_mut(COLUMNS).zip(second.par_chunks_mut(COLUMNS)).enumerate(),
         |(block, (first, second))| {
             vectorised(|| {
                 for (i, row) in a.chunks_exact(b.max(1)).enumerate() {
@@ -189,7 +191,7 @@ fn columns<T: Real>(
 
 /// The sum of squares, the same however many threads there are.
 fn squares<T: Real>(numbers: &[T]) -> f64 {
-    numbers.par_chunks(PART).map(|part| dot(part, part)).collect::<Vec<f64>>().into_iter().sum()
+    threads::map(numbers.par_chunks(PART), |part| dot(part, part)).into_iter().sum()
 }
 
 #[derive(Debug)]

@@ -12,6 +12,7 @@ use super::jitter::check_rounding;
 use super::real::{Real, into_vec, with_real};
 use super::shape;
 use crate::error::Result;
+use crate::threads;
 
 /// `½ (rᵀ K̂⁻¹ r + log|K̂| + n log 2π)` with `K̂ = K + diag(noise)`: the negative log density of a residual `r ~ N(0, K̂)`.
 ///
@@ -48,7 +49,7 @@ impl HostOp<3> for MvnNll {
             if needs[0] || needs[1] {
                 let half = grad * T::of(0.5);
                 let mut full = factor.inverse();
-                full.par_chunks_mut(n).zip(&alpha).for_each(|(row, &a)| {
+                threads::for_each(full.par_chunks_mut(n).zip(&alpha), |(row, &a)| {
                     for (x, &b) in row.iter_mut().zip(&alpha) {
                         *x = half * (*x - a * b);
                     }

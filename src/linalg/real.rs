@@ -6,6 +6,7 @@ use burn::tensor::{DType, Element, TensorData};
 use rayon::prelude::*;
 
 use crate::error::{Error, Result};
+use crate::threads;
 
 /// A host floating-point number: `f32` or `f64`.
 pub trait Real:
@@ -62,9 +63,16 @@ pub fn narrowed(values: Vec<f64>, shape: &[usize], dtype: DType) -> TensorData {
     TensorData::new(values, shape.to_vec()).convert_dtype(dtype)
 }
 
+/// Numbers worth a thread of their own.
+const PART: usize = 1 << 14;
+
 /// Numbers in another float type.
 pub fn rounded<T: Real, W: Real>(values: &[W]) -> Vec<T> {
-    values.par_iter().with_min_len(1 << 14).map(|x| T::of(x.f64())).collect()
+    let mut results = vec![T::of(0.0); values.len()];
+    threads::for_each(results.par_chunks_mut(PART).zip(values.par_chunks(PART)), |(results, values)| {
+        results.iter_mut().zip(values).for_each(|(result, x)| *result = T::of(x.f64()));
+    });
+    results
 }
 
 /// Numbers in another float type: the same memory where that is their own.

@@ -9,6 +9,7 @@ use rayon::prelude::*;
 use super::host::Saved;
 use super::real::Real;
 use crate::error::{Error, Result};
+use crate::threads;
 
 fn mismatch(what: &str, expected: impl Into<String>, data: &TensorData) -> Error {
     Error::shape(what, expected, format!("{:?}", &data.shape()[..]))
@@ -63,5 +64,5 @@ pub fn each<T: Real, R: Send>(
     if batch.len() <= size {
         return Ok(vec![f(0, batch)?]);
     }
-    batch.par_chunks_mut(size.max(1)).enumerate().map(|(i, matrix)| f(i, matrix)).collect()
+    threads::map(batch.par_chunks_mut(size.max(1)).enumerate(), |(i, matrix)| f(i, matrix)).into_iter().collect()
 }

@@ -12,6 +12,7 @@ use super::real::{Real, into_vec, with_real};
 use super::triangular::Systems;
 use super::{shape, triangular};
 use crate::error::Result;
+use crate::threads;
 
 /// `X = (L Lᵀ)⁻¹ B` for a lower factor `l`, `[.., n, n]`, and `b`, `[.., n, t]`.
 ///
@@ -167,7 +168,7 @@ impl HostOp<2> for InvQuadLogDet {
             let t = x.len() / n.max(1);
             let k = needs[0].then(|| {
                 let mut full = if log_det == T::of(0.0) { vec![T::of(0.0); n * n] } else { factor.inverse() };
-                full.par_iter_mut().for_each(|x| *x *= log_det);
+                threads::for_each(full.par_chunks_mut(n.max(1)), |row| row.iter_mut().for_each(|x| *x *= log_det));
                 let x = dense::view(&x, t);
                 product::add(dense::view_mut(&mut full, n), x, x.transpose(), -quadratic);
                 TensorData::new(full, [n, n])

@@ -10,6 +10,7 @@ use super::host::{HostOp, Saved, apply2, recall};
 use super::real::{Real, into_vec, with_real};
 use super::shape;
 use crate::error::Result;
+use crate::threads;
 
 /// `A = L⁻¹ B` with `k = L Lᵀ`, for `k` `[m, m]` and `b` `[m, t]`: a Cholesky factorisation and a triangular solve whose factor nobody
 /// else needs.
@@ -32,7 +33,7 @@ pub(crate) fn adjoint<T: Real>(lower: &[T], a: &[T], mut grad: Vec<T>) -> (Vec<T
     // The lower triangle is that of Φ + Φᵀ with its whole diagonal.
     product::add_lower(view_mut(&mut k, m), view(&grad, t), view(a, t).transpose(), T::of(-0.5));
     // Side by side, so that one's short steps, which do not fill the threads, run beside the other's products.
-    rayon::join(
+    threads::join(
         || congruence::whiten_transposed(lower, view_mut(&mut k, m)),
         || solve::upper(lower.transpose(), view_mut(&mut grad, t)),
     );

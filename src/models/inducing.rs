@@ -13,6 +13,7 @@ use crate::kernels::Kernel;
 use crate::scope::Scope;
 use crate::solvers::covariance::Covariance;
 use crate::solvers::pivoted_cholesky::pivoted_cholesky;
+use crate::threads;
 
 /// How inducing inputs are chosen from the rows of the data.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
@@ -91,7 +92,7 @@ fn nearest(row: &[f64], centres: &[f64]) -> (usize, f64) {
 fn kmeans(x: &[f64], d: usize, m: usize, rng: &mut Xoshiro256PlusPlus) -> Vec<f64> {
     let n = x.len() / d;
     let mut centres = x[rng.random_range(0..n) * d..][..d].to_vec();
-    let mut squares: Vec<f64> = x.par_chunks(d).map(|row| distance(row, &centres)).collect();
+    let mut squares: Vec<f64> = threads::map(x.par_chunks(d), |row| distance(row, &centres));
     while centres.len() < m * d {
         let total: f64 = squares.iter().sum();
         if total <= 0.0 {
@@ -109,11 +110,11 @@ fn kmeans(x: &[f64], d: usize, m: usize, rng: &mut Xoshiro256PlusPlus) -> Vec<f6
             .filter(|&i| squares[i] > 0.0)
             .unwrap_or_else(|| (0..n).fold(0, |far, i| if squares[i] > squares[far] { i } else { far }));
         let centre = &x[next * d..][..d];
-        squares.par_iter_mut().zip(x.par_chunks(d)).for_each(|(s, row)| *s = s.min(distance(row, centre)));
+        threads::for_each(squares.par_iter_mut().zip(x.par_chunks(d)), |(s, row)| *s = s.min(distance(row, centre)));
         centres.extend_from_slice(centre);
     }
     for _ in 0..ROUNDS {
-        let owners: Vec<usize> = x.par_chunks(d).map(|row| nearest(row, &centres).0).collect();
+        let owners = threads::map(x.par_chunks(d), |row| nearest(row, &centres).0);
         let mut sums = vec![0.0; centres.len()];
         let mut counts = vec![0usize; centres.len() / d];
         for (row, &owner) in x.chunks_exact(d).zip(&owners) {

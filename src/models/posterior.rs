@@ -9,6 +9,7 @@ use crate::error::{Error, Result};
 use crate::linalg::dense::{product, view, view_mut};
 use crate::linalg::factor::Factor;
 use crate::linalg::real::{Real, vectorised};
+use crate::threads;
 
 /// Means and variances of the latent function, row by row.
 #[derive(Debug, Clone, Default, PartialEq)]
@@ -101,7 +102,7 @@ const COLUMNS: usize = 256;
 pub(super) fn combine(matrix: &[f64], weights: &[f64]) -> Vec<f64> {
     let columns = matrix.len() / weights.len();
     let mut sums = vec![0.0; columns];
-    sums.par_chunks_mut(COLUMNS).enumerate().for_each(|(block, sums)| {
+    threads::for_each(sums.par_chunks_mut(COLUMNS).enumerate(), |(block, sums)| {
         vectorised(|| {
             for (row, weight) in matrix.chunks(columns).zip(weights) {
                 sums.iter_mut().zip(&row[block * COLUMNS..]).for_each(|(sum, value)| *sum += weight * value);
@@ -114,7 +115,7 @@ pub(super) fn combine(matrix: &[f64], weights: &[f64]) -> Vec<f64> {
 /// Σ_i matrix_ij² for a row-major matrix.
 pub(super) fn column_squares<T: Real>(matrix: &[T], columns: usize) -> Vec<f64> {
     let mut sums = vec![0.0; columns];
-    sums.par_chunks_mut(COLUMNS).enumerate().for_each(|(block, sums)| {
+    threads::for_each(sums.par_chunks_mut(COLUMNS).enumerate(), |(block, sums)| {
         vectorised(|| {
             for row in matrix.chunks(columns) {
                 let row = &row[block * COLUMNS..];

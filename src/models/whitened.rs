@@ -19,6 +19,7 @@ use crate::linalg::dense::{cholesky, clear_upper, product, solve, triangular, vi
 use crate::means::Mean;
 use crate::products;
 use crate::scope::{Scope, to_f64};
+use crate::threads;
 
 /// A triangular root Rᵀ of the covariance of whitened values, row-major `[m, m]`, zeros in its other triangle.
 #[derive(Debug, Clone)]
@@ -184,10 +185,10 @@ impl WhitenedPosterior {
 impl Posterior for WhitenedPosterior {
     fn predict(&self, x: &[f64]) -> Result<Marginals> {
         let contraction = self.contraction(self.rows(x)?);
-        let parts = x.par_chunks(CHUNK * self.d).map(|chunk| self.part(chunk, contraction));
-        let parts = parts.collect::<Result<Vec<_>>>()?;
+        let parts = threads::map(x.par_chunks(CHUNK * self.d), |chunk| self.part(chunk, contraction));
         let mut all = Marginals::default();
-        for Part { mean, prior, explained } in parts {
+        for part in parts {
+            let Part { mean, prior, explained } = part?;
             all.extend(mean.into_iter(), &prior, &explained);
         }
         Ok(all)

@@ -18,6 +18,7 @@ use crate::kernels::form::Lowered;
 use crate::linalg::dense::{product, transpose, view, view_mut};
 use crate::linalg::host::{HostOp, Saved, apply4};
 use crate::linalg::real::{Real, dot, into_vec, with_real};
+use crate::threads;
 
 /// Sᵀ K S, (K S)ᵀ(K S) and (K S)ᵀ y one after another, in f64, with chunks that fit `budget` bytes.
 pub fn packed(lowered: &Lowered, blocks: &BlockSparse, y: &Tensor<1>, budget: usize) -> Result<Tensor<1>> {
@@ -176,8 +177,8 @@ impl<'a, T: Number> Cotangents<'a, T> {
     /// Puts M̄ in the place of parts of M.
     fn replace(&self, parts: &mut [Part<T>], direct: &mut Direct<T>) {
         let strips: Vec<_> = parts.iter_mut().flat_map(Part::strips_mut).collect();
-        let gradients = strips.into_par_iter().map(|strip| (strip.rows.start, self.of(strip)));
-        for (start, [in_s, in_y]) in gradients.collect::<Vec<_>>() {
+        let gradients = threads::map(strips.into_par_iter(), |strip| (strip.rows.start, self.of(strip)));
+        for (start, [in_s, in_y]) in gradients {
             direct.s[start..].iter_mut().zip(in_s).for_each(|(s, g)| *s += g);
             direct.y[start..].iter_mut().zip(in_y).for_each(|(y, g)| *y += T::of(g));
         }

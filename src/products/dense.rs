@@ -17,6 +17,7 @@ use crate::error::Result;
 use crate::kernels::form::Lowered;
 use crate::linalg::host::{HostOp, Saved, apply2, apply3};
 use crate::linalg::real::{Real, into_vec, with_real};
+use crate::threads;
 
 /// The covariance of two inputs lowered from the same kernel, `[n, m]`.
 pub fn cross(a: &Lowered, b: &Lowered) -> Result<Tensor<2>> {
@@ -154,7 +155,7 @@ impl<T: Number> Work<T> for Evaluate<'_, T> {
         let factor = L::splat(self.program.factor(&self.kept.coefficients));
         let mut out = vec![T::of(0.0); self.n * self.m];
         let groups_per_task = sweep.rows.len().div_ceil(4 * rayon::current_num_threads()).max(1);
-        out.par_chunks_mut((groups_per_task * GROUP * self.m).max(1)).enumerate().for_each(|(task, out)| {
+        threads::for_each(out.par_chunks_mut((groups_per_task * GROUP * self.m).max(1)).enumerate(), |(task, out)| {
             L::enter(
                 #[inline(always)]
                 || {

@@ -22,6 +22,7 @@ use crate::linalg::dense::{congruence, product, solve, transpose, triangular, vi
 use crate::linalg::host::{HostOp, Saved, apply4};
 use crate::linalg::jitter::check_rounding;
 use crate::linalg::real::{Real, dot, into_real, into_vec, rounded, vectorised, widened, with_real};
+use crate::threads;
 
 /// `[‖y − KSv‖² − tr(KS M⁻¹SᵀK), vᵀGv − tr(M⁻¹G) + log|M|]` in f64 for columns of S of unit length, `y [n]` and σ² `noise [1]`, with chunks
 /// that fit `budget` bytes. `lowered` is in f64; covariances are in the precision of S and y.
@@ -325,11 +326,11 @@ impl<T: Number> Work<T> for Adjoint<'_, T> {
         let all = cotangents.frame.of(&kept.inputs);
         let total = all.adjoint::<L>(saved, |parts, origin| {
             let strips: Vec<_> = parts.iter_mut().flat_map(Part::strips_mut).collect();
-            let gradients = strips.into_par_iter().map(|mut strip| {
+            let gradients = threads::map(strips.into_par_iter(), |mut strip| {
                 let rows = strip.rows.clone();
                 (rows.start, cotangents.replace(&mut strip, origin, &s[rows.clone()], &y[rows]))
             });
-            for (start, gradients) in gradients.collect::<Vec<_>>() {
+            for (start, gradients) in gradients {
                 for (all, part) in direct.iter_mut().zip(gradients) {
                     all[start..][..part.len()].copy_from_slice(&part);
                 }

@@ -14,6 +14,7 @@ use crate::linalg::Factor;
 use crate::linalg::dense::{product, view, view_mut};
 use crate::linalg::host::{HostOp, Saved, apply4};
 use crate::linalg::real::{dot, into_vec};
+use crate::threads;
 
 /// For every row its neighbours among the inducing inputs: indices, all lists of one length.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -244,7 +245,7 @@ impl HostOp<4> for Local {
             let (rows, values): (Vec<Row>, Vec<[f64; 3]>) = rows.collect::<Result<Vec<_>>>()?.into_iter().unzip();
             Ok((Part { points, rows }, values))
         };
-        let parts = (0..b).into_par_iter().step_by(size).map(part).collect::<Result<Vec<_>>>()?;
+        let parts = threads::map((0..b).into_par_iter().step_by(size), part).into_iter().collect::<Result<Vec<_>>>()?;
         let (parts, values): (Vec<Part>, Vec<_>) = parts.into_iter().unzip();
         let rows = || values.iter().flatten();
         let values: Vec<f64> = (0..3).flat_map(|k| rows().map(move |row| row[k])).collect();
@@ -268,7 +269,7 @@ impl HostOp<4> for Local {
             (slopes, points, coefficients)
         };
         type Slopes = (Vec<[Vec<f64>; 3]>, Vec<Vec<f64>>, Vec<f64>);
-        let slopes: Vec<Slopes> = parts.par_iter().enumerate().map(part).collect();
+        let slopes: Vec<Slopes> = threads::map(parts.par_iter().enumerate(), part);
         let (mut in_x, mut in_z) = (Vec::<f64>::with_capacity(b * p), vec![0.0; u * p]);
         let mut in_coefficients = vec![0.0; inputs.coefficients.len()];
         let mut in_q = vec![0.0; u + inputs.root.len()];

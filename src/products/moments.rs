@@ -19,6 +19,7 @@ use crate::linalg::Factor;
 use crate::linalg::dense::{congruence, product, solve, transpose, view, view_mut};
 use crate::linalg::host::{HostOp, Saved, apply4};
 use crate::linalg::real::into_vec;
+use crate::threads;
 
 /// A Aᵀ and A t one after another; `rows [n, 2]` holds s and t, everything is f64.
 pub fn packed(x: &Lowered, z: &Lowered, rows: &Tensor<2>, budget: usize) -> Result<Tensor<1>> {
@@ -103,7 +104,7 @@ impl Pulled {
 
 /// Multiplies the columns of a matrix by some numbers.
 fn scale(matrix: &mut [f64], s: &[f64]) {
-    matrix.par_chunks_mut(s.len()).for_each(|row| row.iter_mut().zip(s).for_each(|(v, s)| *v *= s));
+    threads::for_each(matrix.par_chunks_mut(s.len()), |row| row.iter_mut().zip(s).for_each(|(v, s)| *v *= s));
 }
 
 impl HostOp<4> for Moments {
@@ -117,7 +118,7 @@ impl HostOp<4> for Moments {
         let mut kept = State { x, s, t, gram, lower, results: Vec::new(), chunks: cut(n, m, self.budget), whole: None };
         let keep = size_of::<f64>() * n * m <= self.budget / 2;
         let room = self.budget / (size_of::<f64>() * (m * m + m));
-        let shares = kept.chunks.par_chunks(share(kept.chunks.len(), room)).map(|chunks| {
+        let shares = threads::map(kept.chunks.par_chunks(share(kept.chunks.len(), room)), |chunks| {
             let (mut sums, mut whole) = (vec![0.0; m * m + m], Vec::new());
             let (square, projected) = sums.split_at_mut(m * m);
             for rows in chunks {
@@ -130,7 +131,7 @@ impl HostOp<4> for Moments {
             (sums, whole)
         });
         let (mut results, mut whole) = (vec![0.0; m * m + m], Vec::new());
-        for (sums, part) in shares.collect::<Vec<_>>() {
+        for (sums, part) in shares {
             results.iter_mut().zip(sums).for_each(|(result, sum)| *result += sum);
             whole.extend(part);
         }
@@ -180,10 +181,9 @@ impl HostOp<4> for Moments {
         };
         let chunks: Vec<_> = kept.chunks.iter().cloned().enumerate().collect();
         let share = share(chunks.len(), usize::MAX);
-        let shares = chunks.par_chunks(share).map(|chunks| chunks.iter().map(pull).reduce(Pulled::join));
+        let shares = threads::map(chunks.par_chunks(share), |chunks| chunks.iter().map(pull).reduce(Pulled::join));
         let start = Pulled { in_rows: Vec::with_capacity(2 * n), covariances: own };
-        let Pulled { in_rows, covariances } =
-            shares.collect::<Vec<_>>().into_iter().flatten().fold(start, Pulled::join);
+        let Pulled { in_rows, covariances } = shares.into_iter().flatten().fold(start, Pulled::join);
         let Gradients { x1: in_z, x2: in_x, coefficients: in_coefficients } = covariances;
         let length = in_coefficients.len();
         Ok([

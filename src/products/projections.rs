@@ -18,6 +18,7 @@ use super::sweep::Sweep;
 use super::tile::{Groups, Panels, panel};
 use crate::kernels::form::Lowered;
 use crate::linalg::real::dot;
+use crate::threads;
 
 /// What K and S are made of.
 pub struct Inputs<T> {
@@ -146,12 +147,12 @@ impl<'a, T: Number> Projections<'a, T> {
     pub fn sum<S: Send>(&self, mut strips: Vec<S>, sums: &mut [f64], add: impl Fn(&mut S, &mut [f64]) + Sync) {
         let tasks = rayon::current_num_threads().min(self.frame.budget / size_of_val(sums)).max(1);
         let size = strips.len().div_ceil(tasks).max(1);
-        let parts = strips.par_chunks_mut(size).map(|strips| {
+        let parts = threads::map(strips.par_chunks_mut(size), |strips| {
             let mut part = vec![0.0; sums.len()];
             strips.iter_mut().for_each(|strip| add(strip, &mut part));
             part
         });
-        for part in parts.collect::<Vec<_>>() {
+        for part in parts {
             sums.iter_mut().zip(part).for_each(|(sum, part)| *sum += part);
         }
     }

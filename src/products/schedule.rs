@@ -5,6 +5,8 @@ use std::ops::Range;
 
 use rayon::prelude::*;
 
+use crate::threads;
+
 /// Blocks of rows and of columns, in units of the caller, and the rounds of pairs of them.
 #[derive(Debug)]
 pub struct Schedule {
@@ -84,7 +86,7 @@ impl Schedule {
     /// Calls `task(row block, column block)` for every pair, the pairs of a round in parallel.
     pub fn run(&self, task: impl Fn(usize, usize) + Sync) {
         for round in &self.rounds {
-            round.par_iter().for_each(|&(r, c)| task(r, c));
+            threads::for_each(round.par_iter(), |&(r, c)| task(r, c));
         }
     }
 }

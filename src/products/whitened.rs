@@ -16,6 +16,7 @@ use crate::linalg::host::{HostOp, Saved, apply5};
 use crate::linalg::marginals::{Normal, Projected, Root, Slopes};
 use crate::linalg::real::{Real, into_real, into_vec, narrowed, rounded, widened};
 use crate::linalg::{Factor, lower, whiten};
+use crate::threads;
 
 /// The least square of L's smallest diagonal entry over that of its largest at which solves with L may be in f32: errors of
 /// A are then below 1e-4 of the prior's standard deviation, those of gradients below 1e-3 of the largest.
@@ -130,7 +131,7 @@ impl<W: Number, T: Real> Reverse for Steps<W, T> {
         };
         let covariances = covariances.then(|| {
             let (gram, cross) = whiten::adjoint(&self.lower, &self.a, into_real(a));
-            let (own, other) = rayon::join(|| self.gram.pull(program, &gram), || self.cross.pull(program, &cross));
+            let (own, other) = threads::join(|| self.gram.pull(program, &gram), || self.cross.pull(program, &cross));
             together(own, other)
         });
         let length = root.len();

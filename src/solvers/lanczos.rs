@@ -4,6 +4,7 @@ use rayon::prelude::*;
 
 use super::{LinearOperator, Tridiagonal, blocks};
 use crate::error::{Error, Result};
+use crate::threads;
 
 /// `Qᵀ A Q = T` on the Krylov space of one start vector.
 #[derive(Debug, Clone, PartialEq)]
@@ -55,7 +56,7 @@ pub fn lanczos(a: &dyn LinearOperator, starts: &[f64], steps: usize) -> Result<V
         let block: Vec<f64> = (0..n).flat_map(|i| running.iter().map(move |run| run.next[i])).collect();
         let product = blocks::transposed(&blocks::apply(a, &block)?, running.len());
         let columns = product.par_chunks_exact(n);
-        running.par_iter_mut().zip(columns).for_each(|(run, w)| run.advance(w, rounding, step + 1 == n));
+        threads::for_each(running.par_iter_mut().zip(columns), |(run, w)| run.advance(w, rounding, step + 1 == n));
     }
     Ok(runs.into_iter().map(|run| run.krylov).collect())
 }

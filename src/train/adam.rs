@@ -6,7 +6,7 @@ use serde::{Deserialize, Serialize};
 use super::point::{Move, Point, Probe, Refusal, Stepped, dot};
 use super::{Schedule, Termination, exact};
 use crate::linalg::real::vectorised;
-use crate::{Error, Result};
+use crate::{Error, Result, threads};
 
 /// Parameters that a thread takes at once.
 const BLOCK: usize = 1 << 14;
@@ -111,7 +111,7 @@ impl AdamState {
         let (keep1, keep2) = (1.0 - beta1, 1.0 - beta2);
         let mut next = Self { updates: self.updates + 1, ..self.clone() };
         let moments = next.first.par_chunks_mut(BLOCK).zip(next.second.par_chunks_mut(BLOCK));
-        moments.zip(g.par_chunks(BLOCK)).for_each(|((first, second), g)| {
+        threads::for_each(moments.zip(g.par_chunks(BLOCK)), |((first, second), g)| {
             vectorised(|| {
                 for ((m, v), g) in first.iter_mut().zip(second).zip(g) {
                     let g = shrink * g;
@@ -129,13 +129,16 @@ impl AdamState {
         let correction2 = 1.0 - settings.beta2.powf(self.updates as f64);
         let mut moved = x.to_vec();
         let moments = self.first.par_chunks(BLOCK).zip(self.second.par_chunks(BLOCK));
-        moved.par_chunks_mut(BLOCK).zip(rates.par_chunks(BLOCK)).zip(moments).for_each(|((x, rates), (m, v))| {
-            vectorised(|| {
-                for (((x, factor), m), v) in x.iter_mut().zip(rates).zip(m).zip(v) {
-                    *x -= rate * factor * (m / correction1) / ((v / correction2).sqrt() + settings.epsilon);
-                }
-            });
-        });
+        threads::for_each(
+            moved.par_chunks_mut(BLOCK).zip(rates.par_chunks(BLOCK)).zip(moments),
+            |((x, rates), (m, v))| {
+                vectorised(|| {
+                    for (((x, factor), m), v) in x.iter_mut().zip(rates).zip(m).zip(v) {
+                        *x -= rate * factor * (m / correction1) / ((v / correction2).sqrt() + settings.epsilon);
+                    }
+                });
+            },
+        );
         moved
     }
 }

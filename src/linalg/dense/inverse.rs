@@ -5,6 +5,7 @@ use faer::MatMut;
 use super::transpose::{mirror, transpose_into};
 use super::{half, product, solve, tile};
 use crate::linalg::real::Real;
+use crate::threads;
 
 /// Replaces the lower factor `L` of `A` by the full symmetric `A⁻¹`, in `2n³/3` operations and `n²/4` workspace.
 ///
@@ -19,7 +20,7 @@ pub fn from_factor<T: Real>(a: MatMut<'_, T>) {
     let (mut a11, a12, mut w, mut s) = a.split_at_mut(m, m);
     solve::upper(a11.as_ref().transpose(), w.as_mut().transpose_mut());
     if product::splits(n * n * n / 24) {
-        rayon::join(|| from_factor(s.as_mut()), || from_factor(a11.as_mut()));
+        threads::join(|| from_factor(s.as_mut()), || from_factor(a11.as_mut()));
     } else {
         from_factor(s.as_mut());
         from_factor(a11.as_mut());

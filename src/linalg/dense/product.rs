@@ -6,6 +6,7 @@ use faer::{Accum, MatMut, MatRef, Par};
 use super::registers;
 use super::transpose::transpose_into;
 use crate::linalg::real::Real;
+use crate::threads;
 
 /// Multiply-adds that are worth a thread of their own.
 const GRAIN: usize = 1 << 21;
@@ -41,11 +42,11 @@ fn product<T: Real>(c: MatMut<'_, T>, accum: Accum, a: MatRef<'_, T>, b: MatRef<
     if m >= n {
         let middle = middle(m);
         let ((c1, c2), (a1, a2)) = (c.split_at_row_mut(middle), a.split_at_row(middle));
-        rayon::join(|| product(c1, accum, a1, b, alpha, pieces / 2), || product(c2, accum, a2, b, alpha, pieces / 2));
+        threads::join(|| product(c1, accum, a1, b, alpha, pieces / 2), || product(c2, accum, a2, b, alpha, pieces / 2));
     } else {
         let middle = middle(n);
         let ((c1, c2), (b1, b2)) = (c.split_at_col_mut(middle), b.split_at_col(middle));
-        rayon::join(|| product(c1, accum, a, b1, alpha, pieces / 2), || product(c2, accum, a, b2, alpha, pieces / 2));
+        threads::join(|| product(c1, accum, a, b1, alpha, pieces / 2), || product(c2, accum, a, b2, alpha, pieces / 2));
     }
 }
 
@@ -94,14 +95,14 @@ pub fn add_lower<T: Real>(c: MatMut<'_, T>, a: MatRef<'_, T>, b: MatRef<'_, T>, 
     let corner = || add(corner, a2, b1, alpha);
     let diagonal = || {
         if splits(n * n * a.ncols() / 4) {
-            rayon::join(|| add_lower(top, a1, b1, alpha), || add_lower(bottom, a2, b2, alpha));
+            threads::join(|| add_lower(top, a1, b1, alpha), || add_lower(bottom, a2, b2, alpha));
         } else {
             add_lower(top, a1, b1, alpha);
             add_lower(bottom, a2, b2, alpha);
         }
     };
     if splits(n * n * a.ncols() / 2) {
-        rayon::join(corner, diagonal);
+        threads::join(corner, diagonal);
     } else {
         corner();
         diagonal();

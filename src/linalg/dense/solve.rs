@@ -8,6 +8,7 @@ use faer::{MatMut, MatRef};
 
 use super::{half, product, tile};
 use crate::linalg::real::Real;
+use crate::threads;
 
 /// Fewest right-hand sides of a thread's share.
 const SHARE: usize = 128;
@@ -34,7 +35,7 @@ fn shared<T: Real>(
         return solve(triangle, b);
     }
     let (left, right) = b.split_at_col_mut((cols / 2).next_multiple_of(32));
-    rayon::join(|| shared(triangle, left, pieces / 2, solve), || shared(triangle, right, pieces / 2, solve));
+    threads::join(|| shared(triangle, left, pieces / 2, solve), || shared(triangle, right, pieces / 2, solve));
 }
 
 fn lower_of<T: Real>(l: MatRef<'_, T>, b: MatMut<'_, T>) {

@@ -7,6 +7,7 @@ use faer::{MatMut, MatRef};
 
 use super::product;
 use crate::linalg::real::Real;
+use crate::threads;
 
 /// The largest order of a diagonal tile.
 pub const ORDER: usize = 64;
@@ -129,7 +130,7 @@ impl<T: Real, const N: usize> Triangle<T, N> {
         }
         let middle = (b.ncols() / 2).next_multiple_of(WIDTH);
         let (left, right) = b.split_at_col_mut(middle);
-        rayon::join(|| self.share(left), || self.share(right));
+        threads::join(|| self.share(left), || self.share(right));
     }
 
     fn solve(&self, b: MatMut<'_, T>) {

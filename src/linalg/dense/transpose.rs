@@ -3,6 +3,7 @@
 use faer::{MatMut, MatRef};
 
 use crate::linalg::real::Real;
+use crate::threads;
 
 /// The order of a block.
 const BLOCK: usize = 32;
@@ -43,7 +44,7 @@ pub fn transpose_into<T: Real>(b: MatMut<'_, T>, a: MatRef<'_, T>) {
 /// Runs both, in parallel if the entries are many.
 fn both(entries: usize, first: impl FnOnce() + Send, second: impl FnOnce() + Send) {
     if entries > PARALLEL {
-        rayon::join(first, second);
+        threads::join(first, second);
     } else {
         first();
         second();

@@ -4,6 +4,7 @@ use faer::{MatMut, MatRef};
 
 use super::{half, product};
 use crate::linalg::real::Real;
+use crate::threads;
 
 /// The order of the diagonal blocks that are multiplied whole.
 const DIAGONAL: usize = 64;
@@ -35,7 +36,7 @@ fn shared<T: Real>(
     }
     let middle = (cols / 2).next_multiple_of(32);
     let ((c1, c2), (b1, b2)) = (c.split_at_col_mut(middle), b.split_at_col(middle));
-    rayon::join(|| shared(c1, triangle, b1, pieces / 2, multiply), || shared(c2, triangle, b2, pieces / 2, multiply));
+    threads::join(|| shared(c1, triangle, b1, pieces / 2, multiply), || shared(c2, triangle, b2, pieces / 2, multiply));
 }
 
 fn lower_of<T: Real>(c: MatMut<'_, T>, l: MatRef<'_, T>, b: MatRef<'_, T>) {

@@ -1,0 +1,139 @@
+//! Work shared among the threads of rayon's pool by threads that wait awake.
+//!
+//! A step of a training is a sequence of short parallel pieces. A thread that falls asleep between two of them has to be woken
+//! through the system, and on a virtual machine its processor, once idle, is given to others by the host: where that is busy, a
+//! step takes half as long again. Rayon's own waits sleep after some twenty microseconds, so [`join`] waits on its own, and
+//! the threads that [`start`] begins look for work on their own.
+
+use std::hint::spin_loop;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::{Duration, Instant};
+
+use rayon::iter::plumbing::{Producer, ProducerCallback};
+use rayon::prelude::*;
+use rayon::{ThreadPoolBuilder, Yield};
+
+use crate::{Error, Result};
+
+/// How long a thread without work stays awake.
+const AWAKE: Duration = Duration::from_millis(5);
+
+/// How long a thread that was without work for longer sleeps before it looks again.
+const NAP: Duration = Duration::from_micros(200);
+
+/// Pauses of the processor between two looks for work.
+const PAUSES: usize = 8;
+
+/// Looks for work between two looks at the clock.
+const LOOKS: usize = 64;
+
+/// Parts of a loop for each thread: enough that one slow thread does not hold up the others.
+const PARTS_PER_THREAD: usize = 4;
+
+/// Begins the process's pool of `count` threads (one per processor where none is given), of which the calling thread is one and
+/// the others keep awake for work.
+///
+/// Programs call this once at their start; a library must not decide it for them. Without it everything works, on rayon's own
+/// pool, whose threads fall asleep sooner.
+///
+/// # Errors
+/// [`Error::Usage`] if the threads cannot be started, or a pool exists already.
+pub fn start(count: Option<usize>) -> Result<()> {
+    ThreadPoolBuilder::new()
+        .num_threads(count.unwrap_or(0))
+        .use_current_thread()
+        .start_handler(|_| attend())
+        .build_global()
+        .map_err(|e| Error::Usage(format!("the threads did not start ({e}): ask for fewer with `--threads`")))
+}
+
+/// Does the pool's work for as long as the process lives.
+fn attend() {
+    loop {
+        wait(|| false);
+        std::thread::sleep(NAP);
+    }
+}
+
+/// Does other work of the pool until `done`, or until there was none for a while.
+fn wait(done: impl Fn() -> bool) {
+    let mut idle = Instant::now();
+    loop {
+        for _ in 0..LOOKS {
+            if done() {
+                return;
+            }
+            if rayon::yield_now() == Some(Yield::Executed) {
+                idle = Instant::now();
+            } else {
+                (0..PAUSES).for_each(|_| spin_loop());
+            }
+        }
+        if idle.elapsed() > AWAKE {
+            return;
+        }
+    }
+}
+
+/// Sets its flag when it goes, however that happens.
+struct Done<'a>(&'a AtomicBool);
+
+impl Drop for Done<'_> {
+    fn drop(&mut self) {
+        self.0.store(true, Ordering::Release);
+    }
+}
+
+/// Calls both, in parallel where another thread is free.
+pub(crate) fn join<A: Send, B: Send>(a: impl FnOnce() -> A + Send, b: impl FnOnce() -> B + Send) -> (A, B) {
+    if rayon::current_thread_index().is_none() {
+        return rayon::join(a, b);
+    }
+    if rayon::current_num_threads() == 1 {
+        return (a(), b());
+    }
+    let done = AtomicBool::new(false);
+    let mut second = None;
+    let first = rayon::in_place_scope(|scope| {
+        scope.spawn(|_| {
+            let _done = Done(&done);
+            second = Some(b());
+        });
+        let first = a();
+        wait(|| done.load(Ordering::Acquire));
+        first
+    });
+    // The scope has ended without a panic, and so has `b`.
+    (first, second.unwrap_or_else(|| unreachable!()))
+}
+
+/// Calls `f` for every item, in parallel.
+pub(crate) fn for_each<I: IndexedParallelIterator>(items: I, f: impl Fn(I::Item) + Sync) {
+    struct Parts<F> {
+        len: usize,
+        f: F,
+    }
+    impl<T, F: Fn(T) + Sync> ProducerCallback<T> for Parts<F> {
+        type Output = ();
+        fn callback<P: Producer<Item = T>>(self, producer: P) {
+            let most = self.len / producer.min_len().max(1);
+            split(producer, self.len, most.min(PARTS_PER_THREAD * rayon::current_num_threads()), &self.f);
+        }
+    }
+    fn split<P: Producer>(producer: P, len: usize, parts: usize, f: &(impl Fn(P::Item) + Sync)) {
+        if parts <= 1 || len <= 1 {
+            return producer.into_iter().for_each(f);
+        }
+        let (first, second) = producer.split_at(len / 2);
+        join(|| split(first, len / 2, parts / 2, f), || split(second, len - len / 2, parts - parts / 2, f));
+    }
+    let len = items.len();
+    items.with_producer(Parts { len, f });
+}
+
+/// What `f` makes of every item, in their order, in parallel.
+pub(crate) fn map<I: IndexedParallelIterator, R: Send>(items: I, f: impl Fn(I::Item) -> R + Sync) -> Vec<R> {
+    let mut results: Vec<Option<R>> = (0..items.len()).map(|_| None).collect();
+    for_each(items.zip(results.par_iter_mut()), |(item, result)| *result = Some(f(item)));
+    results.into_iter().flatten().collect()
+}
