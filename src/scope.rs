@@ -99,7 +99,11 @@ impl Scope {
             .entry(parameter.id())
             .or_insert_with(|| {
                 // Rounded alike for all uses: what cancels in exact arithmetic is of the same parameters.
-                let values = TensorData::new(parameter.internal(), [parameter.len()]).convert_dtype(self.rounded);
+                let mut values = parameter.internal();
+                if self.rounded == DType::F32 {
+                    values.iter_mut().for_each(|value| *value = f64::from(*value as f32));
+                }
+                let values = TensorData::new(values, [parameter.len()]);
                 let leaf = Tensor::from_data(values, (&self.device, self.wide()));
                 if parameter.fixed || !self.device.is_autodiff() { leaf } else { leaf.require_grad() }
             })

@@ -7,6 +7,7 @@
 
 use std::hint::spin_loop;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::thread;
 use std::time::{Duration, Instant};
 
 use rayon::iter::plumbing::{Producer, ProducerCallback};
@@ -51,7 +52,9 @@ pub fn start(count: Option<usize>) -> Result<()> {
 fn attend() {
     loop {
         wait(|| false);
-        std::thread::sleep(NAP);
+        while rayon::yield_now() != Some(Yield::Executed) {
+            thread::sleep(NAP);
+        }
     }
 }
 
@@ -72,6 +75,8 @@ fn wait(done: impl Fn() -> bool) {
         if idle.elapsed() > AWAKE {
             return;
         }
+        // Other programs may need the processor more.
+        thread::yield_now();
     }
 }
 
@@ -133,7 +138,73 @@ pub(crate) fn for_each<I: IndexedParallelIterator>(items: I, f: impl Fn(I::Item)
 
 /// What `f` makes of every item, in their order, in parallel.
 pub(crate) fn map<I: IndexedParallelIterator, R: Send>(items: I, f: impl Fn(I::Item) -> R + Sync) -> Vec<R> {
-    let mut results: Vec<Option<R>> = (0..items.len()).map(|_| None).collect();
-    for_each(items.zip(results.par_iter_mut()), |(item, result)| *result = Some(f(item)));
-    results.into_iter().flatten().collect()
+    let len = items.len();
+    let mut results = Vec::with_capacity(len);
+    for_each(items.zip(results.spare_capacity_mut()[..len].par_iter_mut()), |(item, slot)| {
+        slot.write(f(item));
+    });
+    // SAFETY: there was an item, and so a result, for each of the slots; a panic would have left the length at zero.
+    unsafe { results.set_len(len) };
+    results
+}
+
+#[cfg(test)]
+mod tests {
+    use std::panic::{AssertUnwindSafe, catch_unwind};
+
+    use rayon::ThreadPoolBuilder;
+    use rayon::prelude::*;
+
+    use super::{for_each, join, map};
+
+    /// Runs `work` outside of any pool and in pools of several sizes.
+    fn everywhere(work: impl Fn() + Sync) {
+        work();
+        for count in [1, 2, 5] {
+            ThreadPoolBuilder::new().num_threads(count).build().unwrap().install(&work);
+        }
+    }
+
+    fn sum(numbers: &[u64]) -> u64 {
+        match numbers {
+            [] => 0,
+            [one] => *one,
+            several => {
+                let (left, right) = several.split_at(several.len() / 2);
+                let (left, right) = join(|| sum(left), || sum(right));
+                left + right
+            }
+        }
+    }
+
+    #[test]
+    fn joins_within_joins_give_both_results() {
+        let numbers: Vec<u64> = (0..1000).collect();
+        everywhere(|| assert_eq!(sum(&numbers), 499_500));
+    }
+
+    #[test]
+    fn a_panic_of_either_part_reaches_the_caller() {
+        everywhere(|| {
+            for which in [0, 1] {
+                let part = |index: usize| assert_ne!(index, which);
+                assert!(catch_unwind(AssertUnwindSafe(|| join(|| part(0), || part(1)))).is_err());
+            }
+        });
+    }
+
+    #[test]
+    fn every_item_once_and_results_in_order() {
+        everywhere(|| {
+            for len in [0, 1, 2, 7, 1000] {
+                let mut counts = vec![0; len];
+                for_each(counts.par_iter_mut(), |count| *count += 1);
+                assert_eq!(counts, vec![1; len]);
+                for least in [1, 300] {
+                    let squares = map((0..len).into_par_iter().with_min_len(least), |i| (i * i).to_string());
+                    assert_eq!(squares, (0..len).map(|i| (i * i).to_string()).collect::<Vec<_>>());
+                }
+            }
+        });
+    }
 }

@@ -3,10 +3,12 @@
 use std::sync::Arc;
 
 use burn::tensor::{Tensor, TensorData};
+use rayon::prelude::*;
 
 use super::host::{HostOp, Saved, apply1};
 use super::real::{Real, into_vec, with_real};
 use crate::error::{Error, Result};
+use crate::threads;
 
 /// The lower triangular `[m, m]` matrix whose rows, up to the diagonal, stand one after another in `packed` `[m(m + 1)/2]`.
 ///
@@ -25,23 +27,24 @@ fn order(length: usize) -> Result<usize> {
     Err(Error::shape("packed triangle", "m(m + 1)/2 numbers", length.to_string()))
 }
 
+/// Rows that are worth a thread of their own.
+const ROWS: usize = 32;
+
 /// The full matrix of a packed triangle.
-pub(crate) fn unpacked<T: Real>(packed: &[T]) -> Result<Vec<T>> {
+pub(crate) fn unpacked<W: Real, T: Real>(packed: &[W]) -> Result<Vec<T>> {
     let m = order(packed.len())?;
     let mut full = vec![T::of(0.0); m * m];
-    let mut rest = packed;
-    for (i, row) in full.chunks_exact_mut(m.max(1)).enumerate() {
-        let (own, behind) = rest.split_at(i + 1);
-        row[..=i].copy_from_slice(own);
-        rest = behind;
-    }
+    threads::for_each(full.par_chunks_mut(m.max(1)).enumerate().with_min_len(ROWS), |(i, row)| {
+        row.iter_mut().zip(&packed[i * (i + 1) / 2..][..=i]).for_each(|(to, from)| *to = T::of(from.f64()));
+    });
     Ok(full)
 }
 
 /// The rows up to the diagonal of a matrix of order m.
-pub(crate) fn packed<T: Real>(full: &[T], m: usize) -> Vec<T> {
+pub(crate) fn packed<T: Real, W: Real>(full: &[T], m: usize) -> Vec<W> {
     let mut packed = Vec::with_capacity(m * (m + 1) / 2);
-    full.chunks_exact(m.max(1)).enumerate().for_each(|(i, row)| packed.extend_from_slice(&row[..=i]));
+    let rows = full.chunks_exact(m.max(1)).enumerate();
+    rows.for_each(|(i, row)| packed.extend(row[..=i].iter().map(|x| W::of(x.f64()))));
     packed
 }
 
@@ -53,7 +56,7 @@ impl HostOp<1> for Unpack {
         with_real!(packed.dtype(), T => {
             let packed = into_vec::<T>(packed)?;
             let m = order(packed.len())?;
-            Ok((TensorData::new(unpacked(&packed)?, [m, m]), Arc::new(()) as Saved))
+            Ok((TensorData::new(unpacked::<T, T>(&packed)?, [m, m]), Arc::new(()) as Saved))
         })
     }
 
@@ -61,7 +64,7 @@ impl HostOp<1> for Unpack {
         with_real!(grad.dtype(), T => {
             let m = grad.shape()[0];
             let grad = into_vec::<T>(grad)?;
-            let packed = packed(&grad, m);
+            let packed = packed::<T, T>(&grad, m);
             let length = packed.len();
             Ok([Some(TensorData::new(packed, [length]))])
         })

@@ -59,108 +59,172 @@ pub(crate) enum Root<T> {
     Lower(Vec<T>),
 }
 
+impl<T> Root<T> {
+    /// Its numbers, and how far apart those of its diagonal are.
+    fn numbers(&self, m: usize) -> (&[T], usize) {
+        match self {
+            Self::Diagonal(numbers) => (numbers, 1),
+            Self::Lower(numbers) => (numbers, m + 1),
+        }
+    }
+}
+
 /// μ and R.
 pub(crate) struct Normal<T> {
     pub mean: Vec<f64>,
     pub root: Root<T>,
 }
 
-/// Gradients in A `[m, b]`, μ `[m]` and R as it came, zeros above a diagonal.
+/// What μ and R say about a block of columns.
+pub(crate) struct Block<T> {
+    /// Aᵀμ.
+    pub shift: Vec<f64>,
+    /// diag(AᵀR RᵀA − AᵀA).
+    pub change: Vec<f64>,
+    /// C = RᵀA, nothing for a diagonal.
+    pub c: Vec<T>,
+}
+
+/// Gradients in the blocks of A, in μ `[m]` and R as it came, zeros above a diagonal.
 pub(crate) struct Slopes<T> {
-    pub a: Vec<T>,
+    pub a: Vec<Vec<T>>,
     pub mean: Vec<f64>,
     pub root: Vec<T>,
 }
 
+/// What a block adds to the gradients: that in its part of A, in μ and in a diagonal R, and C with its columns scaled otherwise.
+struct Share<T> {
+    a: Vec<T>,
+    mean: Vec<f64>,
+    root: Vec<f64>,
+    scaled: Vec<T>,
+}
+
 impl<T: Real> Normal<T> {
-    /// The marginals and the divergence side by side `[2b + 1]`, and C = RᵀA `[m, b]` (nothing for a diagonal).
-    pub(crate) fn marginals(&self, a: &[T], b: usize) -> (Vec<f64>, Vec<T>) {
-        let Self { mean, root } = self;
-        let m = mean.len();
-        let mut out = vec![0.0; 2 * b + 1];
-        let (shift, rest) = out.split_at_mut(b);
-        let (change, divergence) = rest.split_at_mut(b);
-        let (numbers, step, c) = match root {
-            Root::Diagonal(root) => {
-                columns(a, b, shift, change, |i| (mean[i], root[i].f64().powi(2) - 1.0));
-                (root, 1, Vec::new())
-            }
-            Root::Lower(root) => {
-                let mut c = vec![T::of(0.0); a.len()];
-                // In order once, not in each of the products that the blocks of a transposed factor would be.
-                let mut upper = vec![T::of(0.0); m * m];
-                transpose_into(view_mut(&mut upper, m), view(root, m));
-                triangular::upper(view_mut(&mut c, b), view(&upper, m), view(a, b));
-                columns(a, b, shift, change, |i| (mean[i], -1.0));
-                columns(&c, b, shift, change, |_| (0.0, 1.0));
-                (root, m + 1, c)
-            }
-        };
-        let squares = dot(mean, mean) + squares(numbers);
+    /// KL(N(μ, R Rᵀ) ‖ N(0, I)).
+    pub(crate) fn divergence(&self) -> f64 {
+        let (numbers, step) = self.root.numbers(self.mean.len());
+        let squares = dot(&self.mean, &self.mean) + squares(numbers);
         let logs: f64 = numbers.iter().step_by(step).map(|r| r.f64().abs().ln()).sum();
-        divergence[0] = 0.5 * (squares - m as f64) - logs;
-        (out, c)
+        0.5 * (squares - self.mean.len() as f64) - logs
     }
 
-    /// The adjoint. With cotangents s̄, c̄, κ̄: `Ā = μ s̄ᵀ + 2(RC − A) diag(c̄)`, `R̄ = tril(2A diag(c̄) Cᵀ) + κ̄(R − diag(1/R))`,
-    /// `μ̄ = A s̄ + κ̄ μ`.
-    pub(crate) fn adjoint(&self, a: &[T], c: &[T], grad: &[f64]) -> Slopes<T> {
+    /// Rᵀ, row-major like R, as the products of [`block`](Self::block) are fastest with; nothing for a diagonal.
+    pub(crate) fn transposed(&self) -> Vec<T> {
+        match &self.root {
+            Root::Diagonal(_) => Vec::new(),
+            Root::Lower(root) => {
+                let m = self.mean.len();
+                let mut upper = vec![T::of(0.0); m * m];
+                transpose_into(view_mut(&mut upper, m), view(root, m));
+                upper
+            }
+        }
+    }
+
+    /// What is known at `b` columns of A, given Rᵀ.
+    pub(crate) fn block(&self, transposed: &[T], a: &[T], b: usize) -> Block<T> {
+        let Self { mean, root } = self;
+        let (mut shift, mut change, mut c) = (vec![0.0; b], vec![0.0; b], Vec::new());
+        match root {
+            Root::Diagonal(root) => {
+                columns(a, b, &mut shift, &mut change, |i| (mean[i], root[i].f64().powi(2) - 1.0));
+            }
+            Root::Lower(_) => {
+                c = vec![T::of(0.0); a.len()];
+                triangular::upper(view_mut(&mut c, b), view(transposed, mean.len()), view(a, b));
+                columns(a, b, &mut shift, &mut change, |i| (mean[i], -1.0));
+                columns(&c, b, &mut shift, &mut change, |_| (0.0, 1.0));
+            }
+        }
+        Block { shift, change, c }
+    }
+
+    /// The adjoint, for A and C of all blocks. With cotangents s̄, c̄, κ̄: `Ā = μ s̄ᵀ + 2(RC − A) diag(c̄)`,
+    /// `R̄ = tril(2A diag(c̄) Cᵀ) + κ̄(R − diag(1/R))`, `μ̄ = A s̄ + κ̄ μ`.
+    pub(crate) fn adjoint(&self, blocks: &[(&[T], &[T])], grad: &[f64]) -> Slopes<T> {
         let Self { mean, root } = self;
         let (m, b) = (mean.len(), (grad.len() - 1) / 2);
         let (in_shift, rest) = grad.split_at(b);
         let (in_change, in_divergence) = (&rest[..b], rest[b]);
-        let mut in_mean = vec![0.0; m];
-        threads::for_each(in_mean.par_iter_mut().zip(a.par_chunks(b)).zip(mean), |((out, a), mean)| {
-            *out = in_divergence * mean + dot(a, in_shift);
+        let mut end = 0;
+        let ends = blocks.iter().map(|(a, _)| {
+            end += a.len() / m;
+            end
         });
-        let [shift, twice] = [in_shift, in_change].map(|g| g.iter().map(|g| T::of(*g)).collect::<Vec<T>>());
-        let twice: Vec<T> = twice.into_iter().map(|g| g + g).collect();
+        let ends: Vec<usize> = ends.collect();
+        let shares = threads::map(blocks.par_iter().zip(ends), |(&(a, c), end)| {
+            let columns = end - a.len() / m..end;
+            self.share(a, c, &in_shift[columns.clone()], &in_change[columns])
+        });
+        let mut in_mean: Vec<f64> = mean.iter().map(|mean| in_divergence * mean).collect();
+        let mut diagonal = vec![0.0; m];
+        for share in &shares {
+            in_mean.iter_mut().zip(&share.mean).for_each(|(sum, x)| *sum += x);
+            diagonal.iter_mut().zip(&share.root).for_each(|(sum, x)| *sum += x);
+        }
+        let mut in_root = match root {
+            Root::Diagonal(_) => diagonal.into_iter().map(T::of).collect(),
+            Root::Lower(_) => {
+                let mut in_root = vec![T::of(0.0); m * m];
+                let terms = blocks.iter().zip(&shares).map(|((a, _), share)| {
+                    let columns = a.len() / m;
+                    (view(a, columns), view(&share.scaled, columns).transpose())
+                });
+                product::add_all_lower(view_mut(&mut in_root, m), &terms.collect::<Vec<_>>(), T::of(1.0));
+                in_root
+            }
+        };
+        let (numbers, step) = root.numbers(m);
+        let in_divergence = T::of(in_divergence);
+        threads::for_each(in_root.par_chunks_mut(PART).zip(numbers.par_chunks(PART)), |(out, r)| {
+            vectorised(|| out.iter_mut().zip(r).for_each(|(out, r)| *out += in_divergence * *r));
+        });
+        in_root.iter_mut().zip(numbers).step_by(step).for_each(|(out, r)| *out -= in_divergence / *r);
+        Slopes { a: shares.into_iter().map(|share| share.a).collect(), mean: in_mean, root: in_root }
+    }
+
+    /// What a block with these cotangents adds.
+    fn share(&self, a: &[T], c: &[T], in_shift: &[f64], in_change: &[f64]) -> Share<T> {
+        let Self { mean, root } = self;
+        let (m, b) = (mean.len(), in_shift.len());
+        let in_mean = threads::map(a.par_chunks(b), |a| dot(a, in_shift));
+        let shift: Vec<T> = in_shift.iter().map(|g| T::of(*g)).collect();
+        let twice: Vec<T> = in_change.iter().map(|g| T::of(2.0 * g)).collect();
         let mut in_a = vec![T::of(0.0); a.len()];
-        let (mut in_root, numbers, step) = match root {
+        let rows = || a.par_chunks(b).zip(mean);
+        match root {
             Root::Diagonal(root) => {
-                let mut in_root = vec![T::of(0.0); m];
-                let rows = in_a.par_chunks_mut(b).zip(a.par_chunks(b)).zip(&mut in_root).zip(mean).zip(root);
-                threads::for_each(rows, |((((out, a), in_root), mean), root)| {
+                let mut in_root = vec![0.0; m];
+                let rows = in_a.par_chunks_mut(b).zip(rows()).zip(&mut in_root).zip(root);
+                threads::for_each(rows, |(((out, (a, mean)), in_root), root)| {
                     let (mean, less) = (T::of(*mean), *root * *root - T::of(1.0));
                     let mut squares = 0.0;
                     for (((out, a), s), c) in out.iter_mut().zip(a).zip(&shift).zip(&twice) {
                         *out = mean * *s + less * *a * *c;
                         squares += (*c * *a * *a).f64();
                     }
-                    *in_root = T::of(root.f64() * squares);
+                    *in_root = root.f64() * squares;
                 });
-                (in_root, root, 1)
+                Share { a: in_a, mean: in_mean, root: in_root, scaled: Vec::new() }
             }
             Root::Lower(root) => {
                 let mut scaled = vec![T::of(0.0); c.len()];
                 threads::for_each(scaled.par_chunks_mut(b).zip(c.par_chunks(b)), |(scaled, c)| {
                     vectorised(|| scaled.iter_mut().zip(c).zip(&twice).for_each(|((scaled, c), g)| *scaled = *c * *g));
                 });
-                let mut in_root = vec![T::of(0.0); m * m];
-                let scaled = view(&scaled, b);
-                threads::join(
-                    || product::add_lower(view_mut(&mut in_root, m), view(a, b), scaled.transpose(), T::of(1.0)),
-                    || {
-                        triangular::lower(view_mut(&mut in_a, b), view(root, m), scaled);
-                        threads::for_each(in_a.par_chunks_mut(b).zip(a.par_chunks(b)).zip(mean), |((out, a), mean)| {
-                            let mean = T::of(*mean);
-                            vectorised(|| {
-                                for (((out, a), s), g) in out.iter_mut().zip(a).zip(&shift).zip(&twice) {
-                                    *out += mean * *s - *a * *g;
-                                }
-                            });
-                        });
-                    },
-                );
-                (in_root, root, m + 1)
+                triangular::lower(view_mut(&mut in_a, b), view(root, m), view(&scaled, b));
+                threads::for_each(in_a.par_chunks_mut(b).zip(rows()), |(out, (a, mean))| {
+                    let mean = T::of(*mean);
+                    vectorised(|| {
+                        for (((out, a), s), g) in out.iter_mut().zip(a).zip(&shift).zip(&twice) {
+                            *out += mean * *s - *a * *g;
+                        }
+                    });
+                });
+                Share { a: in_a, mean: in_mean, root: Vec::new(), scaled }
             }
-        };
-        let in_divergence = T::of(in_divergence);
-        threads::for_each(in_root.par_chunks_mut(PART).zip(numbers.par_chunks(PART)), |(out, r)| {
-            vectorised(|| out.iter_mut().zip(r).for_each(|(out, r)| *out += in_divergence * *r));
-        });
-        in_root.iter_mut().zip(numbers).step_by(step).for_each(|(out, r)| *out -= in_divergence / *r);
-        Slopes { a: in_a, mean: in_mean, root: in_root }
+        }
     }
 }
 
@@ -212,14 +276,16 @@ impl Marginals {
         let numbers = rounded::<T, f64>(&widened(root)?);
         let root = if diagonal { Root::Diagonal(numbers) } else { Root::Lower(numbers) };
         let (a, normal) = (a.convert::<T>(), Normal { mean: widened(mean)?, root });
-        let (out, c) = normal.marginals(shape::numbers(&a)?, b);
+        let Block { shift, change, c } = normal.block(&normal.transposed(), shape::numbers(&a)?, b);
+        let out = [shift, change, vec![normal.divergence()]].concat();
         Ok((out, Arc::new(State { a, c, normal })))
     }
 
     fn slopes<T: Real>(saved: Saved, grad: &[f64]) -> Result<[Vec<f64>; 3]> {
         let state = recall::<State<T>>(saved)?;
-        let Slopes { a, mean, root } = state.normal.adjoint(shape::numbers(&state.a)?, &state.c, grad);
-        Ok([rounded(&a), mean, rounded(&root)])
+        let blocks = [(shape::numbers(&state.a)?, state.c.as_slice())];
+        let Slopes { a, mean, root } = state.normal.adjoint(&blocks, grad);
+        Ok([rounded(&a.concat()), mean, rounded(&root)])
     }
 }
 

@@ -68,11 +68,7 @@ const PART: usize = 1 << 14;
 
 /// Numbers in another float type.
 pub fn rounded<T: Real, W: Real>(values: &[W]) -> Vec<T> {
-    let mut results = vec![T::of(0.0); values.len()];
-    threads::for_each(results.par_chunks_mut(PART).zip(values.par_chunks(PART)), |(results, values)| {
-        results.iter_mut().zip(values).for_each(|(result, x)| *result = T::of(x.f64()));
-    });
-    results
+    threads::map(values.par_iter().with_min_len(PART), |x| T::of(x.f64()))
 }
 
 /// Numbers in another float type: the same memory where that is their own.

@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use burn::tensor::{Tensor, TensorData};
+use rayon::prelude::*;
 
 use super::dense::{congruence, product, solve, view, view_mut};
 use super::factor::Factor;
@@ -22,22 +23,38 @@ pub fn whiten(k: Tensor<2>, b: Tensor<2>, name: &str) -> Result<Tensor<2>> {
     apply2(Whiten { name: name.into() }, k, b)
 }
 
-/// The adjoint of A = L⁻¹ B in K = L Lᵀ `[m, m]` and, in the memory of Ā `[m, t]`, in B:
+/// The adjoint of A = L⁻¹ B in K = L Lᵀ `[m, m]` and B, for blocks of columns of A `[m, t]` and, in the memory of Ā, of B:
 /// `B̄ = L⁻ᵀĀ` and `K̄ = −½ L⁻ᵀ(Φ + Φᵀ)L⁻¹`, Φ the lower triangle of `Ā Aᵀ` with its diagonal halved: in the adjoint of the
 /// factorisation (Murray 2016, eq. 10) `Lᵀ L̄ = −Lᵀ tril(L⁻ᵀĀAᵀ)` has that lower triangle, so that L̄ is never made.
-pub(crate) fn adjoint<T: Real>(lower: &[T], a: &[T], mut grad: Vec<T>) -> (Vec<T>, Vec<T>) {
+///
+/// Hands both on at once: a block to the thread that has it in its cache.
+pub(crate) fn adjoint<T: Real, K: Send, B: Send>(
+    lower: &[T],
+    blocks: Vec<(&[T], Vec<T>)>,
+    in_k: impl FnOnce(Vec<T>) -> K + Send,
+    in_b: impl Fn(usize, Vec<T>) -> B + Sync,
+) -> (K, Vec<B>) {
     let m = lower.len().isqrt();
-    let t = grad.len() / m;
+    let columns = |block: &[T]| block.len() / m;
     let lower = view(lower, m);
     let mut k = vec![T::of(0.0); m * m];
+    let terms: Vec<_> =
+        blocks.iter().map(|(a, grad)| (view(grad, columns(a)), view(a, columns(a)).transpose())).collect();
     // The lower triangle is that of Φ + Φᵀ with its whole diagonal.
-    product::add_lower(view_mut(&mut k, m), view(&grad, t), view(a, t).transpose(), T::of(-0.5));
+    product::add_all_lower(view_mut(&mut k, m), &terms, T::of(-0.5));
     // Side by side, so that one's short steps, which do not fill the threads, run beside the other's products.
     threads::join(
-        || congruence::whiten_transposed(lower, view_mut(&mut k, m)),
-        || solve::upper(lower.transpose(), view_mut(&mut grad, t)),
-    );
-    (k, grad)
+        || {
+            congruence::whiten_transposed(lower, view_mut(&mut k, m));
+            in_k(k)
+        },
+        || {
+            threads::map(blocks.into_par_iter().enumerate(), |(index, (a, mut grad))| {
+                solve::upper(lower.transpose(), view_mut(&mut grad, columns(a)));
+                in_b(index, grad)
+            })
+        },
+    )
 }
 
 #[derive(Debug)]
@@ -67,8 +84,9 @@ impl HostOp<2> for Whiten {
         with_real!(grad.dtype(), T => {
             let [m, t] = [grad.shape()[0], grad.shape()[1]];
             let state = recall::<State<T>>(saved)?;
-            let (in_k, in_b) = adjoint(&state.lower, shape::numbers::<T>(&state.a)?, into_vec(grad)?);
-            Ok([Some(TensorData::new(in_k, [m, m])), Some(TensorData::new(in_b, [m, t]))])
+            let blocks = vec![(shape::numbers::<T>(&state.a)?, into_vec(grad)?)];
+            let (in_k, in_b) = adjoint(&state.lower, blocks, |in_k| in_k, |_, in_b| in_b);
+            Ok([Some(TensorData::new(in_k, [m, m])), Some(TensorData::new(in_b.concat(), [m, t]))])
         })
     }
 }

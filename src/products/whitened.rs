@@ -4,6 +4,7 @@ use std::any::Any;
 use std::sync::Arc;
 
 use burn::tensor::{DType, Tensor, TensorData};
+use rayon::prelude::*;
 
 use super::dense::{Gradients, Kept};
 use super::lanes::Number;
@@ -13,7 +14,7 @@ use crate::error::{Error, Result};
 use crate::kernels::form::Lowered;
 use crate::linalg::dense::{solve, view, view_mut};
 use crate::linalg::host::{HostOp, Saved, apply5};
-use crate::linalg::marginals::{Normal, Projected, Root, Slopes};
+use crate::linalg::marginals::{self, Normal, Projected, Root, Slopes};
 use crate::linalg::real::{Real, into_real, into_vec, narrowed, rounded, widened};
 use crate::linalg::{Factor, lower, whiten};
 use crate::threads;
@@ -45,7 +46,7 @@ struct Inputs {
     x: Vec<f64>,
     p: usize,
     mean: Vec<f64>,
-    root: TensorData,
+    root: Vec<f64>,
 }
 
 /// Gradients in the features of Z, the coefficients and the features of x.
@@ -53,13 +54,13 @@ type InCovariances = [Vec<f64>; 3];
 
 /// What the forward pass leaves for the adjoint.
 trait Reverse: Send + Sync {
-    /// Gradients in what the covariances are made of, where wanted, and in μ and R, the latter in its own dtype.
+    /// Gradients in what the covariances are made of, where wanted, and in μ and R.
     fn reverse(
         &self,
         program: &Program,
         grad: &[f64],
         covariances: bool,
-    ) -> (Option<InCovariances>, Vec<f64>, TensorData);
+    ) -> (Option<InCovariances>, Vec<f64>, Vec<f64>);
 }
 
 struct State {
@@ -69,16 +70,24 @@ struct State {
     dtypes: [DType; 5],
 }
 
+/// Rows of x that go through all steps together: their columns of A and C stay in a thread's cache.
+const ROWS: usize = 256;
+
 /// What depends on L in the precision of the solves, what depends on R in that of the products.
 struct Steps<W, T> {
     gram: Kept<W>,
-    cross: Kept<W>,
     lower: Vec<W>,
+    normal: Normal<T>,
+    blocks: Vec<Block<W, T>>,
+}
+
+/// Of some rows of x.
+struct Block<W, T> {
+    cross: Kept<W>,
     a: Vec<W>,
     /// A again, where the precisions differ.
     rounded: Option<Vec<T>>,
     c: Vec<T>,
-    normal: Normal<T>,
 }
 
 fn well_conditioned(lower: &[f64]) -> bool {
@@ -91,18 +100,30 @@ impl<W: Number, T: Real> Steps<W, T> {
     /// What is kept, and the packed results.
     fn run(program: &Program, lower: Vec<f64>, inputs: Inputs) -> Result<(Box<dyn Reverse>, Vec<f64>)> {
         let Inputs { z, coefficients, x, p, mean, root } = inputs;
-        let (m, b) = (mean.len(), x.len() / p);
+        let m = mean.len();
         let (z, coefficients, x): (Vec<W>, Vec<W>, Vec<W>) = (into_real(z), into_real(coefficients), into_real(x));
-        let gram = Kept { x1: z.clone(), x2: None, coefficients: coefficients.clone(), p };
-        let cross = Kept { x1: z, x2: Some(x), coefficients, p };
-        let (lower, mut a): (Vec<W>, _) = (into_real(lower), cross.matrix(program));
-        solve::lower(view(&lower, m), view_mut(&mut a, b));
-        let root: Vec<T> = into_vec(root.convert::<T>())?;
-        let root = if root.len() == m { Root::Diagonal(root) } else { Root::Lower(lower::unpacked(&root)?) };
+        let lower: Vec<W> = into_real(lower);
+        let root = if root.len() == m { Root::Diagonal(rounded(&root)) } else { Root::Lower(lower::unpacked(&root)?) };
         let normal = Normal { mean, root };
-        let rounded = same::<T>(&a).is_none().then(|| rounded(&a));
-        let (out, c) = normal.marginals(both(&a, rounded.as_deref()), b);
-        Ok((Box::new(Self { gram, cross, lower, a, rounded, c, normal }), out))
+        let transposed = normal.transposed();
+        let blocks = threads::map(x.par_chunks(ROWS * p), |x| {
+            let cross = Kept { x1: z.clone(), x2: Some(x.to_vec()), coefficients: coefficients.clone(), p };
+            let (mut a, b) = (cross.matrix(program), x.len() / p);
+            solve::lower(view(&lower, m), view_mut(&mut a, b));
+            let rounded = same::<T>(&a).is_none().then(|| rounded(&a));
+            let marginals::Block { shift, change, c } = normal.block(&transposed, both(&a, rounded.as_deref()), b);
+            (Block { cross, a, rounded, c }, shift, change)
+        });
+        let (mut out, mut changes, mut kept) = (Vec::new(), Vec::new(), Vec::new());
+        for (block, shift, change) in blocks {
+            out.extend(shift);
+            changes.extend(change);
+            kept.push(block);
+        }
+        out.extend(changes);
+        out.push(normal.divergence());
+        let gram = Kept { x1: z, x2: None, coefficients, p };
+        Ok((Box::new(Self { gram, lower, normal, blocks: kept }), out))
     }
 }
 
@@ -122,28 +143,35 @@ impl<W: Number, T: Real> Reverse for Steps<W, T> {
         program: &Program,
         grad: &[f64],
         covariances: bool,
-    ) -> (Option<InCovariances>, Vec<f64>, TensorData) {
-        let a = both(&self.a, self.rounded.as_deref());
-        let Slopes { a, mean, root } = self.normal.adjoint(a, &self.c, grad);
+    ) -> (Option<InCovariances>, Vec<f64>, Vec<f64>) {
+        let blocks: Vec<_> =
+            self.blocks.iter().map(|block| (both(&block.a, block.rounded.as_deref()), block.c.as_slice())).collect();
+        let Slopes { a, mean, root } = self.normal.adjoint(&blocks, grad);
         let root = match self.normal.root {
-            Root::Diagonal(_) => root,
+            Root::Diagonal(_) => into_real(root),
             Root::Lower(_) => lower::packed(&root, mean.len()),
         };
         let covariances = covariances.then(|| {
-            let (gram, cross) = whiten::adjoint(&self.lower, &self.a, into_real(a));
-            let (own, other) = threads::join(|| self.gram.pull(program, &gram), || self.cross.pull(program, &cross));
-            together(own, other)
+            let blocks = self.blocks.iter().zip(a).map(|(block, in_a)| (block.a.as_slice(), into_real(in_a)));
+            let own = |in_gram: Vec<W>| self.gram.pull(program, &in_gram);
+            let other = |index: usize, in_cross: Vec<W>| self.blocks[index].cross.pull(program, &in_cross);
+            let (own, others) = whiten::adjoint(&self.lower, blocks.collect(), own, other);
+            together(own, others)
         });
-        let length = root.len();
-        (covariances, mean, TensorData::new(root, [length]))
+        (covariances, mean, root)
     }
 }
 
-/// The sums of what K_ZZ and K_ZX contribute.
-fn together<W: Real>(own: Gradients<W>, other: Gradients<W>) -> InCovariances {
-    let z = own.x1.iter().zip(&other.x1).map(|(a, b)| a.f64() + b.f64()).collect();
-    let coefficients = own.coefficients.iter().zip(&other.coefficients).map(|(a, b)| a + b).collect();
-    [z, coefficients, into_real(other.x2)]
+/// The sums of what K_ZZ and the blocks of K_ZX contribute.
+fn together<W: Real>(own: Gradients<W>, others: Vec<Gradients<W>>) -> InCovariances {
+    let mut z: Vec<f64> = own.x1.iter().map(|g| g.f64()).collect();
+    let (mut coefficients, mut x) = (own.coefficients, Vec::new());
+    for other in others {
+        z.iter_mut().zip(&other.x1).for_each(|(sum, g)| *sum += g.f64());
+        coefficients.iter_mut().zip(&other.coefficients).for_each(|(sum, g)| *sum += g);
+        x.extend(other.x2.iter().map(|g| g.f64()));
+    }
+    [z, coefficients, x]
 }
 
 impl HostOp<5> for Whitened {
@@ -160,7 +188,7 @@ impl HostOp<5> for Whitened {
         let gram = Kept { x1: z, x2: None, coefficients, p };
         let lower = Factor::new(gram.matrix(&self.program), "K_ZZ")?.into_buffer();
         let Kept { x1: z, coefficients, .. } = gram;
-        let inputs = Inputs { z, coefficients, x: into_vec(x)?, p, mean: widened(mean)?, root };
+        let inputs = Inputs { z, coefficients, x: into_vec(x)?, p, mean: widened(mean)?, root: widened(root)? };
         let (reverse, out) = match (self.single, well_conditioned(&lower)) {
             (false, _) => Steps::<f64, f64>::run(&self.program, lower, inputs)?,
             (true, false) => Steps::<f64, f32>::run(&self.program, lower, inputs)?,
@@ -176,13 +204,13 @@ impl HostOp<5> for Whitened {
         let (covariances, mean, root) =
             state.reverse.reverse(&self.program, &widened(grad)?, needs[..3].contains(&true));
         let [z, coefficients, x] = covariances.map_or([const { None }; 3], |all| all.map(Some));
-        let length = coefficients.as_ref().map_or(0, Vec::len);
+        let lengths = [coefficients.as_ref().map_or(0, Vec::len), root.len()];
         Ok([
             z.map(|z| narrowed(z, &[m, p], dtypes[0])),
-            coefficients.map(|c| narrowed(c, &[length], dtypes[1])),
+            coefficients.map(|c| narrowed(c, &lengths[..1], dtypes[1])),
             x.map(|x| narrowed(x, &[b, p], dtypes[2])),
             needs[3].then(|| narrowed(mean, &[m], dtypes[3])),
-            needs[4].then(|| root.convert_dtype(dtypes[4])),
+            needs[4].then(|| narrowed(root, &lengths[1..], dtypes[4])),
         ])
     }
 }

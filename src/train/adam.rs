@@ -109,36 +109,29 @@ impl AdamState {
         let &Adam { beta1, beta2, clip, .. } = settings;
         let shrink = clip.map_or(1.0, |most| (most / dot(g, g).sqrt()).min(1.0));
         let (keep1, keep2) = (1.0 - beta1, 1.0 - beta2);
-        let mut next = Self { updates: self.updates + 1, ..self.clone() };
-        let moments = next.first.par_chunks_mut(BLOCK).zip(next.second.par_chunks_mut(BLOCK));
-        threads::for_each(moments.zip(g.par_chunks(BLOCK)), |((first, second), g)| {
-            vectorised(|| {
-                for ((m, v), g) in first.iter_mut().zip(second).zip(g) {
-                    let g = shrink * g;
-                    *m = beta1 * *m + keep1 * g;
-                    *v = beta2 * *v + keep2 * (g * g);
-                }
-            });
-        });
-        next
+        let pairs = |moments| g.par_iter().zip(moments).with_min_len(BLOCK);
+        let shrunk = |g: &f64| shrink * g;
+        Self {
+            updates: self.updates + 1,
+            first: threads::map(pairs(&self.first), |(g, m)| beta1 * m + keep1 * shrunk(g)),
+            second: threads::map(pairs(&self.second), |(g, v)| beta2 * v + keep2 * (shrunk(g) * shrunk(g))),
+        }
     }
 
     /// `x` after a step at this rate.
     fn moved(&self, settings: &Adam, rates: &[f64], rate: f64, x: &[f64]) -> Vec<f64> {
         let correction1 = 1.0 - settings.beta1.powf(self.updates as f64);
         let correction2 = 1.0 - settings.beta2.powf(self.updates as f64);
-        let mut moved = x.to_vec();
+        let mut moved = threads::map(x.par_iter().with_min_len(BLOCK), |x| *x);
         let moments = self.first.par_chunks(BLOCK).zip(self.second.par_chunks(BLOCK));
-        threads::for_each(
-            moved.par_chunks_mut(BLOCK).zip(rates.par_chunks(BLOCK)).zip(moments),
-            |((x, rates), (m, v))| {
-                vectorised(|| {
-                    for (((x, factor), m), v) in x.iter_mut().zip(rates).zip(m).zip(v) {
-                        *x -= rate * factor * (m / correction1) / ((v / correction2).sqrt() + settings.epsilon);
-                    }
-                });
-            },
-        );
+        let blocks = moved.par_chunks_mut(BLOCK).zip(rates.par_chunks(BLOCK)).zip(moments);
+        threads::for_each(blocks, |((x, rates), (m, v))| {
+            vectorised(|| {
+                for (((x, factor), m), v) in x.iter_mut().zip(rates).zip(m).zip(v) {
+                    *x -= rate * factor * (m / correction1) / ((v / correction2).sqrt() + settings.epsilon);
+                }
+            });
+        });
         moved
     }
 }

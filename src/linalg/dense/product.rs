@@ -19,14 +19,17 @@ pub fn splits(work: usize) -> bool {
     work >= 2 * GRAIN && rayon::current_num_threads() > 1
 }
 
+/// A left and a right factor.
+pub type Term<'a, T> = (MatRef<'a, T>, MatRef<'a, T>);
+
 /// `C += α A B`.
 pub fn add<T: Real>(c: MatMut<'_, T>, a: MatRef<'_, T>, b: MatRef<'_, T>, alpha: T) {
-    product(c, Accum::Add, a, b, alpha, 2 * rayon::current_num_threads());
+    products(c, Accum::Add, &[(a, b)], alpha, 2 * rayon::current_num_threads());
 }
 
 /// `C = α A B`.
 pub fn set<T: Real>(c: MatMut<'_, T>, a: MatRef<'_, T>, b: MatRef<'_, T>, alpha: T) {
-    product(c, Accum::Replace, a, b, alpha, 2 * rayon::current_num_threads());
+    products(c, Accum::Replace, &[(a, b)], alpha, 2 * rayon::current_num_threads());
 }
 
 /// Where a product of `n` rows or columns is split: half, rounded up to whole registers.
@@ -34,19 +37,49 @@ fn middle(n: usize) -> usize {
     (n / 2).next_multiple_of(16).min(n)
 }
 
-fn product<T: Real>(c: MatMut<'_, T>, accum: Accum, a: MatRef<'_, T>, b: MatRef<'_, T>, alpha: T, pieces: usize) {
+/// Multiply-adds for each entry of the result.
+fn depth<T>(terms: &[Term<T>]) -> usize {
+    terms.iter().map(|(a, _)| a.ncols()).sum()
+}
+
+/// `C = α Σ A B`, or added.
+fn products<T: Real>(c: MatMut<'_, T>, accum: Accum, terms: &[Term<T>], alpha: T, pieces: usize) {
     let (m, n) = (c.nrows(), c.ncols());
-    if pieces <= 1 || !splits(m * n * a.ncols()) {
-        return multiply(c, accum, a, b, alpha);
+    if pieces <= 1 || !splits(m * n * depth(terms)) {
+        return multiply_all(c, accum, terms, alpha);
     }
-    if m >= n {
-        let middle = middle(m);
-        let ((c1, c2), (a1, a2)) = (c.split_at_row_mut(middle), a.split_at_row(middle));
-        threads::join(|| product(c1, accum, a1, b, alpha, pieces / 2), || product(c2, accum, a2, b, alpha, pieces / 2));
+    let (c1, c2, first, second): (_, _, Vec<_>, Vec<_>) = if m >= n {
+        let (c1, c2) = c.split_at_row_mut(middle(m));
+        let (first, second) = halves(terms, |a| a.split_at_row(middle(m)), |b| (b, b));
+        (c1, c2, first, second)
     } else {
-        let middle = middle(n);
-        let ((c1, c2), (b1, b2)) = (c.split_at_col_mut(middle), b.split_at_col(middle));
-        threads::join(|| product(c1, accum, a, b1, alpha, pieces / 2), || product(c2, accum, a, b2, alpha, pieces / 2));
+        let (c1, c2) = c.split_at_col_mut(middle(n));
+        let (first, second) = halves(terms, |a| (a, a), |b| b.split_at_col(middle(n)));
+        (c1, c2, first, second)
+    };
+    threads::join(
+        || products(c1, accum, &first, alpha, pieces / 2),
+        || products(c2, accum, &second, alpha, pieces / 2),
+    );
+}
+
+/// The terms of two parts of the result, by how each factor is split.
+fn halves<'a, T>(
+    terms: &[Term<'a, T>],
+    left: impl Fn(MatRef<'a, T>) -> (MatRef<'a, T>, MatRef<'a, T>),
+    right: impl Fn(MatRef<'a, T>) -> (MatRef<'a, T>, MatRef<'a, T>),
+) -> (Vec<Term<'a, T>>, Vec<Term<'a, T>>) {
+    let split = |&(a, b): &Term<'a, T>| {
+        let ((a1, a2), (b1, b2)) = (left(a), right(b));
+        ((a1, b1), (a2, b2))
+    };
+    terms.iter().map(split).unzip()
+}
+
+/// The same on one thread, which keeps the result in its cache from one term to the next.
+fn multiply_all<T: Real>(mut c: MatMut<'_, T>, accum: Accum, terms: &[Term<T>], alpha: T) {
+    for (k, &(a, b)) in terms.iter().enumerate() {
+        multiply(c.as_mut(), if k == 0 { accum } else { Accum::Add }, a, b, alpha);
     }
 }
 
@@ -85,23 +118,30 @@ fn multiply<T: Real>(mut c: MatMut<'_, T>, accum: Accum, a: MatRef<'_, T>, b: Ma
 
 /// `C += α A B` in the lower triangle only, for a product that is symmetric.
 pub fn add_lower<T: Real>(c: MatMut<'_, T>, a: MatRef<'_, T>, b: MatRef<'_, T>, alpha: T) {
+    add_all_lower(c, &[(a, b)], alpha);
+}
+
+/// `C += α Σ A B` in the lower triangle only.
+pub fn add_all_lower<T: Real>(c: MatMut<'_, T>, terms: &[Term<T>], alpha: T) {
     let n = c.nrows();
     if n <= DIAGONAL {
-        return add_diagonal(c, a, b, alpha);
+        return add_diagonal(c, terms, alpha);
     }
     let m = super::half(n);
     let (top, _, corner, bottom) = c.split_at_mut(m, m);
-    let ((a1, a2), (b1, b2)) = (a.split_at_row(m), b.split_at_col(m));
-    let corner = || add(corner, a2, b1, alpha);
+    let (first, second) = halves(terms, |a| a.split_at_row(m), |b| b.split_at_col(m));
+    let across: Vec<_> = second.iter().zip(&first).map(|(&(a2, _), &(_, b1))| (a2, b1)).collect();
+    let corner = || products(corner, Accum::Add, &across, alpha, 2 * rayon::current_num_threads());
+    let work = n * n * depth(terms);
     let diagonal = || {
-        if splits(n * n * a.ncols() / 4) {
-            threads::join(|| add_lower(top, a1, b1, alpha), || add_lower(bottom, a2, b2, alpha));
+        if splits(work / 4) {
+            threads::join(|| add_all_lower(top, &first, alpha), || add_all_lower(bottom, &second, alpha));
         } else {
-            add_lower(top, a1, b1, alpha);
-            add_lower(bottom, a2, b2, alpha);
+            add_all_lower(top, &first, alpha);
+            add_all_lower(bottom, &second, alpha);
         }
     };
-    if splits(n * n * a.ncols() / 2) {
+    if splits(work / 2) {
         threads::join(corner, diagonal);
     } else {
         corner();
@@ -110,10 +150,10 @@ pub fn add_lower<T: Real>(c: MatMut<'_, T>, a: MatRef<'_, T>, b: MatRef<'_, T>, 
 }
 
 /// A diagonal block: computed whole beside the matrix, whose upper triangle is not to be touched.
-fn add_diagonal<T: Real>(mut c: MatMut<'_, T>, a: MatRef<'_, T>, b: MatRef<'_, T>, alpha: T) {
+fn add_diagonal<T: Real>(mut c: MatMut<'_, T>, terms: &[Term<T>], alpha: T) {
     let n = c.nrows();
     let mut block = vec![T::of(0.0); n * n];
-    multiply(super::view_mut(&mut block, n), Accum::Replace, a, b, alpha);
+    multiply_all(super::view_mut(&mut block, n), Accum::Replace, terms, alpha);
     for (i, row) in block.chunks_exact(n.max(1)).enumerate() {
         if let Some(c) = c.as_mut().row_mut(i).try_as_row_major_mut() {
             for (c, &x) in c.as_slice_mut().iter_mut().zip(&row[..=i]) {
