@@ -11,14 +11,15 @@ use std::sync::OnceLock;
 use rayon::prelude::*;
 
 use super::posterior::{self, Joint, Marginals, Posterior, column_squares, combine, subtract_gram};
-use crate::device::Compute;
+use crate::device::{Compute, Precision};
 use crate::error::Result;
 use crate::kernels::Kernel;
 use crate::linalg::dense::transpose::transpose_into;
 use crate::linalg::dense::{cholesky, clear_upper, product, solve, triangular, view, view_mut};
+use crate::linalg::real::{Real, dot, into_vec, rounded};
 use crate::means::Mean;
 use crate::products;
-use crate::scope::{Scope, to_f64};
+use crate::scope::{Scope, host, to_f64};
 use crate::threads;
 
 /// A triangular root Rᵀ of the covariance of whitened values, row-major `[m, m]`, zeros in its other triangle.
@@ -32,7 +33,8 @@ pub(super) enum Root {
 
 /// The posterior of one latent function given its whitened inducing values.
 ///
-/// Factorisations, solves and products with the root are in f64, covariances in the wide type of the model's device.
+/// Factorisations, solves and products with the root are in f64, covariances in the wide type of the model's device; in a model of
+/// f32, marginals of many rows are where rounding costs less than [`ROUNDING`].
 #[derive(Debug, Clone)]
 pub struct WhitenedPosterior {
     kernel: Kernel,
@@ -54,11 +56,20 @@ pub struct WhitenedPosterior {
 /// What is explained of the variance in one product.
 #[derive(Debug, Clone)]
 struct Contraction {
-    /// T, lower triangular, row-major `[m, m]`.
-    triangle: Vec<f64>,
+    triangle: Triangle,
     /// L⁻ᵀμ `[m]`.
     weights: Vec<f64>,
 }
+
+/// T, lower triangular, row-major `[m, m]`.
+#[derive(Debug, Clone)]
+enum Triangle {
+    Double(Vec<f64>),
+    Single(Vec<f32>),
+}
+
+/// What products in f32 may cost: errors of variances as shares of the prior's, of means as shares of its standard deviation.
+const ROUNDING: f64 = 1e-5;
 
 /// Added to I − R Rᵀ, which may be singular; variances become less by its part of ‖a‖².
 const SHIFT: f64 = 1e-13;
@@ -158,7 +169,17 @@ impl WhitenedPosterior {
         transpose_into(view_mut(&mut triangle, m), view(&columns, m));
         let mut weights = self.whitened.clone();
         solve::upper(lower, view_mut(&mut weights, 1));
+        let single = self.compute.precision == Precision::F32 && self.cost_of_rounding(&triangle, &weights) < ROUNDING;
+        let triangle = if single { Triangle::Single(rounded(&triangle)) } else { Triangle::Double(triangle) };
         Some(Contraction { triangle, weights })
+    }
+
+    /// About what it costs to round k: with errors of ε times the prior variance σ², independent of each other, those of Tk, whose length is
+    /// at most σ, are ε σ² times the lengths of the rows of T, and that of the mean is ε σ² times that of L⁻ᵀμ.
+    fn cost_of_rounding(&self, triangle: &[f64], weights: &[f64]) -> f64 {
+        let m = weights.len();
+        let most = |rows: &[f64]| rows.chunks_exact(m).map(|row| dot(row, row)).fold(0.0, f64::max).sqrt();
+        f64::from(f32::EPSILON) * most(&self.lower) * most(weights).max(2.0 * most(triangle))
     }
 
     /// The marginals of a few of many rows.
@@ -168,18 +189,33 @@ impl WhitenedPosterior {
         let prior = to_f64(products::diag_wide(&self.kernel, &scope, &points)?)?;
         if let Some(Contraction { triangle, weights }) = contraction {
             let inducing = scope.matrix(&self.z, m, self.d);
-            let k = to_f64(products::cross_wide(&self.kernel, &scope, &inducing, &points)?)?;
+            let (shift, explained) = match triangle {
+                Triangle::Double(triangle) => {
+                    let k = products::cross_wide(&self.kernel, &scope, &inducing, &points)?;
+                    contracted(triangle, weights, &to_f64(k)?)
+                }
+                Triangle::Single(triangle) => {
+                    let k = products::cross(&self.kernel, &scope, &inducing, &points)?;
+                    contracted(triangle, weights, &into_vec(host(k)?)?)
+                }
+            };
             let levels = to_f64(self.mean.at(&scope, &points))?;
-            let mean = levels.iter().zip(combine(&k, weights)).map(|(m, k)| m + k).collect();
-            let mut contracted = vec![0.0; k.len()];
-            triangular::lower(view_mut(&mut contracted, rows), view(triangle, m), view(&k, rows));
-            return Ok(Part { mean, prior, explained: column_squares(&contracted, rows) });
+            return Ok(Part { mean: levels.iter().zip(shift).map(|(m, k)| m + k).collect(), prior, explained });
         }
         let (a, mean) = self.projected(&scope, x, rows)?;
         let spread = column_squares(&self.spread(&a), rows);
         let explained = column_squares(&a, rows).iter().zip(spread).map(|(explained, left)| explained - left).collect();
         Ok(Part { mean, prior, explained })
     }
+}
+
+/// kᵀL⁻ᵀμ and ‖T k‖² for the columns k.
+fn contracted<T: Real>(triangle: &[T], weights: &[f64], k: &[T]) -> (Vec<f64>, Vec<f64>) {
+    let m = weights.len();
+    let rows = k.len() / m;
+    let mut contracted = vec![T::of(0.0); k.len()];
+    triangular::lower(view_mut(&mut contracted, rows), view(triangle, m), view(k, rows));
+    (combine(k, weights), column_squares(&contracted, rows))
 }
 
 impl Posterior for WhitenedPosterior {
@@ -214,7 +250,8 @@ impl Posterior for WhitenedPosterior {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::device::{DeviceKind, Precision};
+    use crate::device::DeviceKind;
+    use crate::linalg::Factor;
 
     #[test]
     fn values_that_vary_less_than_a_priori_are_contracted() {
@@ -226,6 +263,30 @@ mod tests {
             let posterior = WhitenedPosterior::new(prior, compute, (z, 1), diagonal(1.0), vec![0.1; 5], root);
             assert_eq!(posterior.contraction(5).is_some(), contracted, "{sd}");
             assert!(posterior.contraction(4).is_none(), "few rows do not pay for it");
+        }
+    }
+    #[test]
+    fn many_rows_of_a_single_precision_model_cost_little_rounding() {
+        let kernel = Kernel::parse("rbf", 1).unwrap();
+        let x: Vec<f64> = (0..60).map(|i| f64::from(i) / 8.0 - 1.0).collect();
+        for (spacing, single) in [(1.0, true), (0.125, false)] {
+            let m = 12;
+            let z: Vec<f64> = (0..m).map(|i| spacing * f64::from(i)).collect();
+            let covariance = z.iter().flat_map(|a| z.iter().map(move |b| (-0.5 * (a - b) * (a - b)).exp()));
+            let lower = Factor::new(covariance.collect(), "K").unwrap().lower();
+            let spread = (0..m * m).map(|e| if e % (m + 1) == 0 { 0.3 } else { 0.0 }).collect::<Vec<f64>>();
+            let whitened: Vec<f64> = (0..m).map(|i| f64::from(i).sin()).collect();
+            let [coarse, fine] = [Precision::F32, Precision::F64].map(|precision| {
+                let compute = Compute { kind: DeviceKind::Flex, precision };
+                let (z, root) = ((z.clone(), 1), Root::Lower(spread.clone()));
+                WhitenedPosterior::new((&kernel, &Mean::Zero), compute, z, lower.clone(), whitened.clone(), root)
+            });
+            let triangle = &coarse.contraction(x.len()).unwrap().triangle;
+            assert_eq!(matches!(triangle, Triangle::Single(_)), single, "{spacing}");
+            let [coarse, fine] = [coarse, fine].map(|posterior| posterior.predict(&x).unwrap());
+            let error = |a: &[f64], b: &[f64]| a.iter().zip(b).map(|(a, b)| (a - b).abs()).fold(0.0, f64::max);
+            assert!(error(&coarse.mean, &fine.mean) < ROUNDING, "{spacing}");
+            assert!(error(&coarse.variance, &fine.variance) < ROUNDING, "{spacing}");
         }
     }
 }
