@@ -39,14 +39,35 @@ struct Whitened {
     single: bool,
 }
 
-/// The inputs' features and q, as they came.
+/// What the covariances are made of.
 struct Inputs {
     z: Vec<f64>,
     coefficients: Vec<f64>,
     x: Vec<f64>,
     p: usize,
-    mean: Vec<f64>,
-    root: Vec<f64>,
+}
+
+impl Inputs {
+    /// L.
+    fn factor(&self, program: &Program) -> Result<Vec<f64>> {
+        let gram = Kept { x1: self.z.clone(), x2: None, coefficients: self.coefficients.clone(), p: self.p };
+        Ok(Factor::new(gram.matrix(program), "K_ZZ")?.into_buffer())
+    }
+}
+
+/// q, and its Rᵀ in order.
+struct Q<T> {
+    normal: Normal<T>,
+    transposed: Vec<T>,
+}
+
+impl<T: Real> Q<T> {
+    fn new(mean: Vec<f64>, root: &[f64]) -> Result<Self> {
+        let diagonal = root.len() == mean.len();
+        let root = if diagonal { Root::Diagonal(rounded(root)) } else { Root::Lower(lower::unpacked(root)?) };
+        let normal = Normal { mean, root };
+        Ok(Self { transposed: normal.transposed(), normal })
+    }
 }
 
 /// Gradients in the features of Z, the coefficients and the features of x.
@@ -98,14 +119,11 @@ fn well_conditioned(lower: &[f64]) -> bool {
 
 impl<W: Number, T: Real> Steps<W, T> {
     /// What is kept, and the packed results.
-    fn run(program: &Program, lower: Vec<f64>, inputs: Inputs) -> Result<(Box<dyn Reverse>, Vec<f64>)> {
-        let Inputs { z, coefficients, x, p, mean, root } = inputs;
-        let m = mean.len();
+    fn run(program: &Program, lower: Vec<f64>, inputs: Inputs, q: Q<T>) -> (Box<dyn Reverse>, Vec<f64>) {
+        let (Inputs { z, coefficients, x, p }, Q { normal, transposed }) = (inputs, q);
+        let m = normal.mean.len();
         let (z, coefficients, x): (Vec<W>, Vec<W>, Vec<W>) = (into_real(z), into_real(coefficients), into_real(x));
         let lower: Vec<W> = into_real(lower);
-        let root = if root.len() == m { Root::Diagonal(rounded(&root)) } else { Root::Lower(lower::unpacked(&root)?) };
-        let normal = Normal { mean, root };
-        let transposed = normal.transposed();
         let blocks = threads::map(x.par_chunks(ROWS * p), |x| {
             let cross = Kept { x1: z.clone(), x2: Some(x.to_vec()), coefficients: coefficients.clone(), p };
             let (mut a, b) = (cross.matrix(program), x.len() / p);
@@ -123,7 +141,7 @@ impl<W: Number, T: Real> Steps<W, T> {
         out.extend(changes);
         out.push(normal.divergence());
         let gram = Kept { x1: z, x2: None, coefficients, p };
-        Ok((Box::new(Self { gram, lower, normal, blocks: kept }), out))
+        (Box::new(Self { gram, lower, normal, blocks: kept }), out)
     }
 }
 
@@ -147,17 +165,18 @@ impl<W: Number, T: Real> Reverse for Steps<W, T> {
         let blocks: Vec<_> =
             self.blocks.iter().map(|block| (both(&block.a, block.rounded.as_deref()), block.c.as_slice())).collect();
         let Slopes { a, mean, root } = self.normal.adjoint(&blocks, grad);
-        let root = match self.normal.root {
-            Root::Diagonal(_) => into_real(root),
-            Root::Lower(_) => lower::packed(&root, mean.len()),
-        };
-        let covariances = covariances.then(|| {
+        let in_covariances = || {
             let blocks = self.blocks.iter().zip(a).map(|(block, in_a)| (block.a.as_slice(), into_real(in_a)));
             let own = |in_gram: Vec<W>| self.gram.pull(program, &in_gram);
             let other = |index: usize, in_cross: Vec<W>| self.blocks[index].cross.pull(program, &in_cross);
             let (own, others) = whiten::adjoint(&self.lower, blocks.collect(), own, other);
             together(own, others)
-        });
+        };
+        let in_root = || match self.normal.root {
+            Root::Diagonal(_) => into_real(root),
+            Root::Lower(_) => lower::packed(&root, mean.len()),
+        };
+        let (covariances, root) = threads::join(|| covariances.then(in_covariances), in_root);
         (covariances, mean, root)
     }
 }
@@ -184,15 +203,17 @@ impl HostOp<5> for Whitened {
             let want = format!("a mean and a triangle or diagonal of order {m}");
             return Err(Error::shape("q", want, format!("{means} and {length} numbers")));
         }
-        let (z, coefficients) = (into_vec(z)?, into_vec(coefficients)?);
-        let gram = Kept { x1: z, x2: None, coefficients, p };
-        let lower = Factor::new(gram.matrix(&self.program), "K_ZZ")?.into_buffer();
-        let Kept { x1: z, coefficients, .. } = gram;
-        let inputs = Inputs { z, coefficients, x: into_vec(x)?, p, mean: widened(mean)?, root: widened(root)? };
-        let (reverse, out) = match (self.single, well_conditioned(&lower)) {
-            (false, _) => Steps::<f64, f64>::run(&self.program, lower, inputs)?,
-            (true, false) => Steps::<f64, f32>::run(&self.program, lower, inputs)?,
-            (true, true) => Steps::<f32, f32>::run(&self.program, lower, inputs)?,
+        let inputs = Inputs { z: into_vec(z)?, coefficients: into_vec(coefficients)?, x: into_vec(x)?, p };
+        let (mean, root) = (widened(mean)?, widened(root)?);
+        let (reverse, out) = if self.single {
+            let (lower, q) = threads::join(|| inputs.factor(&self.program), || Q::<f32>::new(mean, &root));
+            match (lower?, q?) {
+                (lower, q) if well_conditioned(&lower) => Steps::<f32, f32>::run(&self.program, lower, inputs, q),
+                (lower, q) => Steps::<f64, f32>::run(&self.program, lower, inputs, q),
+            }
+        } else {
+            let (lower, q) = threads::join(|| inputs.factor(&self.program), || Q::<f64>::new(mean, &root));
+            Steps::<f64, f64>::run(&self.program, lower?, inputs, q?)
         };
         let state = State { reverse, shape: [m, b, p], dtypes };
         Ok((narrowed(out, &[2 * b + 1], dtypes[0]), Arc::new(state)))
