@@ -48,7 +48,9 @@ struct Options {
 const COMPUTE: Compute = Compute { kind: DeviceKind::Flex, precision: Precision::F32 };
 
 fn main() -> Result<()> {
+    cagey::memory::keep_freed();
     let options = Options::parse();
+    cagey::threads::start(None)?;
     let read = ReadOptions { target_kind: TargetKind::Classes, ..ReadOptions::default() };
     let (schema, data) = read_training(&options.data, &read)?;
     let labels: Vec<String> = schema.classes.iter().flat_map(|classes| classes.labels().to_vec()).collect();

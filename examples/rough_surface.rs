@@ -51,7 +51,9 @@ const NOISE: f64 = 0.2;
 const TEST: usize = 2000;
 
 fn main() -> Result<()> {
+    cagey::memory::keep_freed();
     let options = Options::parse();
+    cagey::threads::start(None)?;
     let (x, height, y) = surface(options.rows + TEST, options.seed);
     let train = Observations::new(x[2 * TEST..].to_vec(), 2, y[TEST..].to_vec(), None)?;
     let train = train.permuted(&RowOrder::Tree.of(&train, options.actions)?)?;

@@ -109,7 +109,9 @@ struct Scored {
 }
 
 fn main() -> Result<()> {
+    cagey::memory::keep_freed();
     let options = Options::parse();
+    cagey::threads::start(None)?;
     let cases: Vec<(Schema, Dataset, Dataset)> =
         (0..options.splits).map(|k| load(&options, k)).collect::<Result<_>>()?;
     if let Some((_, train, test)) = cases.first() {

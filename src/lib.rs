@@ -17,7 +17,7 @@
 //! | [`solvers`] | IterGP and its policies, conjugate gradients, Lanczos, pivoted Cholesky, stochastic log-determinants |
 //! | [`train`] | optimisers, schedules, restarts, observers, checkpoints |
 //! | [`data`], [`metrics`], [`plot`], [`model_file`] | tables, scores, figures, the saved file |
-//! | [`device`], [`memory`], [`error`] | devices and number types; the allocator; the one error type |
+//! | [`device`], [`threads`], [`memory`], [`error`] | devices and number types; the pool; the allocator; the one error type |
 //!
 //! Data flow one way: `data → model(kernel, likelihood) → objective → train → posterior → predict`.
 //!

@@ -167,21 +167,11 @@ pub fn scalar(tensor: Tensor<1>) -> Result<f64> {
     }
 }
 
-/// A tensor's entries on the host, in its own type.
-///
-/// # Errors
-/// [`Error::Device`] when the device cannot be read.
-pub(crate) fn host<const D: usize>(tensor: Tensor<D>) -> Result<TensorData> {
-    tensor.try_into_data().map_err(|e| Error::Device(format!("reading a tensor back failed: {e:?}")))
-}
-
 /// A tensor's entries in row-major order.
 ///
 /// # Errors
 /// [`Error::Device`] when the device cannot be read.
 pub fn to_f64<const D: usize>(tensor: Tensor<D>) -> Result<Vec<f64>> {
-    host(tensor)?
-        .convert::<f64>()
-        .try_into_vec::<f64>()
-        .map_err(|e| Error::Device(format!("unexpected tensor type: {e:?}")))
+    let data = tensor.try_into_data().map_err(|e| Error::Device(format!("reading a tensor back failed: {e:?}")))?;
+    data.convert::<f64>().try_into_vec::<f64>().map_err(|e| Error::Device(format!("unexpected tensor type: {e:?}")))
 }

@@ -2,8 +2,8 @@
 //!
 //! A step of a training is a sequence of short parallel pieces. A thread that falls asleep between two of them has to be woken
 //! through the system, and on a virtual machine its processor, once idle, is given to others by the host: where that is busy, a
-//! step takes half as long again. Rayon's own waits sleep after some twenty microseconds, so [`join`] waits on its own, and
-//! the threads that [`start`] begins look for work on their own.
+//! step takes half as long again. Rayon's own waits sleep after some twenty microseconds, so joins and loops here wait on
+//! their own, and the threads that [`start`] begins look for work on their own.
 
 use std::hint::spin_loop;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -16,11 +16,14 @@ use rayon::{ThreadPoolBuilder, Yield};
 
 use crate::{Error, Result};
 
-/// How long a thread without work stays awake.
-const AWAKE: Duration = Duration::from_millis(5);
+/// Numbers that are worth a thread of their own.
+pub(crate) const GRAIN: usize = 1 << 14;
 
-/// How long a thread that was without work for longer sleeps before it looks again.
-const NAP: Duration = Duration::from_micros(200);
+/// How long a thread without work stays awake.
+const AWAKE: Duration = Duration::from_millis(2);
+
+/// How long a thread that was without work for longer sleeps before it looks again: at first, and after it has found none many times.
+const NAPS: [Duration; 2] = [Duration::from_micros(50), Duration::from_millis(5)];
 
 /// Pauses of the processor between two looks for work.
 const PAUSES: usize = 8;
@@ -28,32 +31,40 @@ const PAUSES: usize = 8;
 /// Looks for work between two looks at the clock.
 const LOOKS: usize = 64;
 
-/// Parts of a loop for each thread: enough that one slow thread does not hold up the others.
+/// Parts for each thread: enough that one slow thread does not hold up the others.
 const PARTS_PER_THREAD: usize = 4;
+
+/// Parts into which work is cut for all threads.
+pub(crate) fn parts() -> usize {
+    PARTS_PER_THREAD * rayon::current_num_threads()
+}
 
 /// Begins the process's pool of `count` threads (one per processor where none is given), of which the calling thread is one and
 /// the others keep awake for work.
 ///
-/// Programs call this once at their start; a library must not decide it for them. Without it everything works, on rayon's own
+/// Programs call this once at their start, on the thread that trains and predicts: what other threads ask of the pool the others do
+/// alone, and a pool of one thread never does. A library must not decide it for them. Without it everything works, on rayon's own
 /// pool, whose threads fall asleep sooner.
 ///
 /// # Errors
-/// [`Error::Usage`] if the threads cannot be started, or a pool exists already.
+/// [`Error::Usage`] if the threads cannot be started, or a pool exists already. Where they could not, nothing else works that wants them.
 pub fn start(count: Option<usize>) -> Result<()> {
     ThreadPoolBuilder::new()
         .num_threads(count.unwrap_or(0))
         .use_current_thread()
         .start_handler(|_| attend())
         .build_global()
-        .map_err(|e| Error::Usage(format!("the threads did not start ({e}): ask for fewer with `--threads`")))
+        .map_err(|e| Error::Usage(format!("the threads did not start: {e}")))
 }
 
 /// Does the pool's work for as long as the process lives.
 fn attend() {
     loop {
         wait(|| false);
+        let [mut nap, longest] = NAPS;
         while rayon::yield_now() != Some(Yield::Executed) {
-            thread::sleep(NAP);
+            thread::sleep(nap);
+            nap = longest.min(2 * nap);
         }
     }
 }
@@ -122,7 +133,7 @@ pub(crate) fn for_each<I: IndexedParallelIterator>(items: I, f: impl Fn(I::Item)
         type Output = ();
         fn callback<P: Producer<Item = T>>(self, producer: P) {
             let most = self.len / producer.min_len().max(1);
-            split(producer, self.len, most.min(PARTS_PER_THREAD * rayon::current_num_threads()), &self.f);
+            split(producer, self.len, most.min(parts()), &self.f);
         }
     }
     fn split<P: Producer>(producer: P, len: usize, parts: usize, f: &(impl Fn(P::Item) + Sync)) {

@@ -114,7 +114,9 @@ enum Method {
 }
 
 fn main() -> Result<()> {
+    cagey::memory::keep_freed();
     let options = Options::parse();
+    cagey::threads::start(None)?;
     std::fs::create_dir_all(&options.output).map_err(|e| Error::io(&options.output, &e))?;
     let mut records = Vec::new();
     for set in &options.sets {

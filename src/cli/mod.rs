@@ -98,7 +98,7 @@ pub fn run() -> ExitCode {
 }
 
 fn execute(cli: Cli) -> Result<()> {
-    threads::start(cli.threads)?;
+    threads::start(cli.threads).map_err(|e| Error::Usage(format!("{e} (ask for fewer with `--threads`)")))?;
     match cli.command {
         Command::Fit(command) => command.run(),
         Command::Compare(command) => command.run(),

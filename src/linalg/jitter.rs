@@ -41,7 +41,7 @@ pub(crate) fn check_rounding(n: usize, mean_diagonal: f64, noise: f64) {
 }
 
 /// Reports a jitter to the enclosing [`watch`]: for factorisations that ran on other threads.
-pub(super) fn record(jitter: f64) {
+pub(crate) fn record(jitter: f64) {
     SEEN.set(SEEN.get().max(jitter));
 }
 

@@ -11,13 +11,10 @@ use super::host::{HostOp, Saved, apply3, recall};
 use super::real::{Real, dot, narrowed, rounded, vectorised, widened};
 use super::shape;
 use crate::error::Result;
-use crate::threads;
+use crate::threads::{self, GRAIN};
 
 /// Columns that one thread sums over.
 const COLUMNS: usize = 256;
-
-/// Numbers that one thread goes through at once.
-const PART: usize = 1 << 14;
 
 /// What inducing values v ~ N(μ, R Rᵀ) say about f = aᵀv + …, for the columns a of A.
 #[derive(Debug, Clone)]
@@ -149,12 +146,12 @@ impl<T: Real> Normal<T> {
         let (in_change, in_divergence) = (&rest[..b], rest[b]);
         let mut end = 0;
         let ends = blocks.iter().map(|(a, _)| {
-            end += a.len() / m;
+            end += a.len() / m.max(1);
             end
         });
         let ends: Vec<usize> = ends.collect();
         let shares = threads::map(blocks.par_iter().zip(ends), |(&(a, c), end)| {
-            let columns = end - a.len() / m..end;
+            let columns = end - a.len() / m.max(1)..end;
             self.share(a, c, &in_shift[columns.clone()], &in_change[columns])
         });
         let mut in_mean: Vec<f64> = mean.iter().map(|mean| in_divergence * mean).collect();
@@ -168,7 +165,7 @@ impl<T: Real> Normal<T> {
             Root::Lower(_) => {
                 let mut in_root = vec![T::of(0.0); m * m];
                 let terms = blocks.iter().zip(&shares).map(|((a, _), share)| {
-                    let columns = a.len() / m;
+                    let columns = a.len() / m.max(1);
                     (view(a, columns), view(&share.scaled, columns).transpose())
                 });
                 product::add_all_lower(view_mut(&mut in_root, m), &terms.collect::<Vec<_>>(), T::of(1.0));
@@ -177,7 +174,7 @@ impl<T: Real> Normal<T> {
         };
         let (numbers, step) = root.numbers(m);
         let in_divergence = T::of(in_divergence);
-        threads::for_each(in_root.par_chunks_mut(PART).zip(numbers.par_chunks(PART)), |(out, r)| {
+        threads::for_each(in_root.par_chunks_mut(GRAIN).zip(numbers.par_chunks(GRAIN)), |(out, r)| {
             vectorised(|| out.iter_mut().zip(r).for_each(|(out, r)| *out += in_divergence * *r));
         });
         in_root.iter_mut().zip(numbers).step_by(step).for_each(|(out, r)| *out -= in_divergence / *r);
@@ -255,7 +252,7 @@ fn columns<T: Real>(
 
 /// The sum of squares, the same however many threads there are.
 fn squares<T: Real>(numbers: &[T]) -> f64 {
-    threads::map(numbers.par_chunks(PART), |part| dot(part, part)).into_iter().sum()
+    threads::map(numbers.par_chunks(GRAIN), |part| dot(part, part)).into_iter().sum()
 }
 
 #[derive(Debug)]
@@ -284,8 +281,8 @@ impl Marginals {
     fn slopes<T: Real>(saved: Saved, grad: &[f64]) -> Result<[Vec<f64>; 3]> {
         let state = recall::<State<T>>(saved)?;
         let blocks = [(shape::numbers(&state.a)?, state.c.as_slice())];
-        let Slopes { a, mean, root } = state.normal.adjoint(&blocks, grad);
-        Ok([rounded(&a.concat()), mean, rounded(&root)])
+        let Slopes { mut a, mean, root } = state.normal.adjoint(&blocks, grad);
+        Ok([rounded(&a.pop().unwrap_or_default()), mean, rounded(&root)])
     }
 }
 

@@ -6,7 +6,7 @@ use burn::tensor::{DType, Element, TensorData};
 use rayon::prelude::*;
 
 use crate::error::{Error, Result};
-use crate::threads;
+use crate::threads::{self, GRAIN};
 
 /// A host floating-point number: `f32` or `f64`.
 pub trait Real:
@@ -63,12 +63,9 @@ pub fn narrowed(values: Vec<f64>, shape: &[usize], dtype: DType) -> TensorData {
     TensorData::new(values, shape.to_vec()).convert_dtype(dtype)
 }
 
-/// Numbers worth a thread of their own.
-const PART: usize = 1 << 14;
-
 /// Numbers in another float type.
 pub fn rounded<T: Real, W: Real>(values: &[W]) -> Vec<T> {
-    threads::map(values.par_iter().with_min_len(PART), |x| T::of(x.f64()))
+    threads::map(values.par_iter().with_min_len(GRAIN), |x| T::of(x.f64()))
 }
 
 /// Numbers in another float type: the same memory where that is their own.

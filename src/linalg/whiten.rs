@@ -85,8 +85,9 @@ impl HostOp<2> for Whiten {
             let [m, t] = [grad.shape()[0], grad.shape()[1]];
             let state = recall::<State<T>>(saved)?;
             let blocks = vec![(shape::numbers::<T>(&state.a)?, into_vec(grad)?)];
-            let (in_k, in_b) = adjoint(&state.lower, blocks, |in_k| in_k, |_, in_b| in_b);
-            Ok([Some(TensorData::new(in_k, [m, m])), Some(TensorData::new(in_b.concat(), [m, t]))])
+            let (in_k, mut in_b) = adjoint(&state.lower, blocks, |in_k| in_k, |_, in_b| in_b);
+            let in_b = in_b.pop().unwrap_or_default();
+            Ok([Some(TensorData::new(in_k, [m, m])), Some(TensorData::new(in_b, [m, t]))])
         })
     }
 }

@@ -99,13 +99,13 @@ pub trait Posterior {
 const COLUMNS: usize = 256;
 
 /// Σ_i weights_i matrix_ij for a row-major matrix.
-pub(super) fn combine<T: Real>(matrix: &[T], weights: &[f64]) -> Vec<f64> {
+pub(super) fn combine(matrix: &[f64], weights: &[f64]) -> Vec<f64> {
     let columns = matrix.len() / weights.len();
     let mut sums = vec![0.0; columns];
     threads::for_each(sums.par_chunks_mut(COLUMNS).enumerate(), |(block, sums)| {
         vectorised(|| {
             for (row, weight) in matrix.chunks(columns).zip(weights) {
-                sums.iter_mut().zip(&row[block * COLUMNS..]).for_each(|(sum, value)| *sum += weight * value.f64());
+                sums.iter_mut().zip(&row[block * COLUMNS..]).for_each(|(sum, value)| *sum += weight * value);
             }
         });
     });

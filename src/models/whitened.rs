@@ -16,10 +16,10 @@ use crate::error::Result;
 use crate::kernels::Kernel;
 use crate::linalg::dense::transpose::transpose_into;
 use crate::linalg::dense::{cholesky, clear_upper, product, solve, triangular, view, view_mut};
-use crate::linalg::real::{Real, dot, into_vec, rounded};
+use crate::linalg::real::{Real, dot, rounded};
 use crate::means::Mean;
 use crate::products;
-use crate::scope::{Scope, host, to_f64};
+use crate::scope::{Scope, to_f64};
 use crate::threads;
 
 /// A triangular root Rᵀ of the covariance of whitened values, row-major `[m, m]`, zeros in its other triangle.
@@ -33,8 +33,8 @@ pub(super) enum Root {
 
 /// The posterior of one latent function given its whitened inducing values.
 ///
-/// Factorisations, solves and products with the root are in f64, covariances in the wide type of the model's device; in a model of
-/// f32, marginals of many rows are where rounding costs less than [`ROUNDING`].
+/// Factorisations, solves and products with the root are in f64, covariances in the wide type of the model's device. Only where a model of
+/// f32 predicts many rows, and rounding costs little of what is left of their variance, is the one product for them in f32.
 #[derive(Debug, Clone)]
 pub struct WhitenedPosterior {
     kernel: Kernel,
@@ -56,20 +56,15 @@ pub struct WhitenedPosterior {
 /// What is explained of the variance in one product.
 #[derive(Debug, Clone)]
 struct Contraction {
-    triangle: Triangle,
+    triangle: Vec<f64>,
+    /// The same in f32 for a model of f32, and what the product with it costs: the error of variances as a share of the prior's.
+    rounded: Option<(Vec<f32>, f64)>,
     /// L⁻ᵀμ `[m]`.
     weights: Vec<f64>,
 }
 
-/// T, lower triangular, row-major `[m, m]`.
-#[derive(Debug, Clone)]
-enum Triangle {
-    Double(Vec<f64>),
-    Single(Vec<f32>),
-}
-
-/// What products in f32 may cost: errors of variances as shares of the prior's, of means as shares of its standard deviation.
-const ROUNDING: f64 = 1e-5;
+/// What rounding may cost of a row's variance.
+const ROUNDING: f64 = 0.01;
 
 /// Added to I − R Rᵀ, which may be singular; variances become less by its part of ‖a‖².
 const SHIFT: f64 = 1e-13;
@@ -169,17 +164,13 @@ impl WhitenedPosterior {
         transpose_into(view_mut(&mut triangle, m), view(&columns, m));
         let mut weights = self.whitened.clone();
         solve::upper(lower, view_mut(&mut weights, 1));
-        let single = self.compute.precision == Precision::F32 && self.cost_of_rounding(&triangle, &weights) < ROUNDING;
-        let triangle = if single { Triangle::Single(rounded(&triangle)) } else { Triangle::Double(triangle) };
-        Some(Contraction { triangle, weights })
-    }
-
-    /// About what it costs to round k: with errors of ε times the prior variance σ², independent of each other, those of Tk, whose length is
-    /// at most σ, are ε σ² times the lengths of the rows of T, and that of the mean is ε σ² times that of L⁻ᵀμ.
-    fn cost_of_rounding(&self, triangle: &[f64], weights: &[f64]) -> f64 {
-        let m = weights.len();
-        let most = |rows: &[f64]| rows.chunks_exact(m).map(|row| dot(row, row)).fold(0.0, f64::max).sqrt();
-        f64::from(f32::EPSILON) * most(&self.lower) * most(weights).max(2.0 * most(triangle))
+        // With errors of k of ε times the prior variance σ², independent of each other, those of ‖Tk‖², where Tk is no longer than σ, are
+        // about 2ε σ³ times the length of T's rows.
+        let longest = |rows: &[f64]| rows.chunks_exact(m).map(|row| dot(row, row)).fold(0.0, f64::max).sqrt();
+        let cost = 2.0 * f64::from(f32::EPSILON) * longest(&self.lower) * longest(&triangle);
+        let single = self.compute.precision == Precision::F32 && cost < ROUNDING;
+        let rounded = single.then(|| (rounded(&triangle), cost));
+        Some(Contraction { triangle, rounded, weights })
     }
 
     /// The marginals of a few of many rows.
@@ -187,20 +178,18 @@ impl WhitenedPosterior {
         let (scope, rows, m) = (Scope::new(self.compute)?, x.len() / self.d, self.whitened.len());
         let points = scope.matrix(x, rows, self.d);
         let prior = to_f64(products::diag_wide(&self.kernel, &scope, &points)?)?;
-        if let Some(Contraction { triangle, weights }) = contraction {
+        if let Some(Contraction { triangle, rounded: single, weights }) = contraction {
             let inducing = scope.matrix(&self.z, m, self.d);
-            let (shift, explained) = match triangle {
-                Triangle::Double(triangle) => {
-                    let k = products::cross_wide(&self.kernel, &scope, &inducing, &points)?;
-                    contracted(triangle, weights, &to_f64(k)?)
-                }
-                Triangle::Single(triangle) => {
-                    let k = products::cross(&self.kernel, &scope, &inducing, &points)?;
-                    contracted(triangle, weights, &into_vec(host(k)?)?)
-                }
-            };
+            let k = to_f64(products::cross_wide(&self.kernel, &scope, &inducing, &points)?)?;
             let levels = to_f64(self.mean.at(&scope, &points))?;
-            return Ok(Part { mean: levels.iter().zip(shift).map(|(m, k)| m + k).collect(), prior, explained });
+            let mean = levels.iter().zip(combine(&k, weights)).map(|(m, k)| m + k).collect();
+            let single = single.as_ref().and_then(|(triangle, cost)| {
+                let explained = contracted(triangle, &rounded::<f32, f64>(&k), rows);
+                let enough = |(prior, explained): (&f64, &f64)| prior - explained > cost / ROUNDING * prior;
+                prior.iter().zip(&explained).all(enough).then_some(explained)
+            });
+            let explained = single.unwrap_or_else(|| contracted(triangle, &k, rows));
+            return Ok(Part { mean, prior, explained });
         }
         let (a, mean) = self.projected(&scope, x, rows)?;
         let spread = column_squares(&self.spread(&a), rows);
@@ -209,13 +198,11 @@ impl WhitenedPosterior {
     }
 }
 
-/// kᵀL⁻ᵀμ and ‖T k‖² for the columns k.
-fn contracted<T: Real>(triangle: &[T], weights: &[f64], k: &[T]) -> (Vec<f64>, Vec<f64>) {
-    let m = weights.len();
-    let rows = k.len() / m;
+/// ‖T k‖² for the columns k.
+fn contracted<T: Real>(triangle: &[T], k: &[T], rows: usize) -> Vec<f64> {
     let mut contracted = vec![T::of(0.0); k.len()];
-    triangular::lower(view_mut(&mut contracted, rows), view(triangle, m), view(k, rows));
-    (combine(k, weights), column_squares(&contracted, rows))
+    triangular::lower(view_mut(&mut contracted, rows), view(triangle, k.len() / rows), view(k, rows));
+    column_squares(&contracted, rows)
 }
 
 impl Posterior for WhitenedPosterior {
@@ -266,27 +253,33 @@ mod tests {
         }
     }
     #[test]
-    fn many_rows_of_a_single_precision_model_cost_little_rounding() {
+    fn many_rows_of_a_single_precision_model_lose_little_of_their_variance() {
         let kernel = Kernel::parse("rbf", 1).unwrap();
-        let x: Vec<f64> = (0..60).map(|i| f64::from(i) / 8.0 - 1.0).collect();
-        for (spacing, single) in [(1.0, true), (0.125, false)] {
-            let m = 12;
-            let z: Vec<f64> = (0..m).map(|i| spacing * f64::from(i)).collect();
+        // Years: what is rounded are covariances, not distances.
+        let x: Vec<f64> = (0..60).map(|i| 2000.0 + f64::from(i) / 8.0).collect();
+        // Values known so well that variances near them are below what f32 resolves, and others.
+        for (spacing, sd) in [(1.0, 0.3), (0.125, 0.3), (1.0, 1e-4)] {
+            let m = 8;
+            let z: Vec<f64> = (0..m).map(|i| 2000.0 + spacing * f64::from(i)).collect();
             let covariance = z.iter().flat_map(|a| z.iter().map(move |b| (-0.5 * (a - b) * (a - b)).exp()));
             let lower = Factor::new(covariance.collect(), "K").unwrap().lower();
-            let spread = (0..m * m).map(|e| if e % (m + 1) == 0 { 0.3 } else { 0.0 }).collect::<Vec<f64>>();
+            let spread = (0..m * m).map(|e| if e % (m + 1) == 0 { sd } else { 0.0 }).collect::<Vec<f64>>();
             let whitened: Vec<f64> = (0..m).map(|i| f64::from(i).sin()).collect();
             let [coarse, fine] = [Precision::F32, Precision::F64].map(|precision| {
                 let compute = Compute { kind: DeviceKind::Flex, precision };
                 let (z, root) = ((z.clone(), 1), Root::Lower(spread.clone()));
-                WhitenedPosterior::new((&kernel, &Mean::Zero), compute, z, lower.clone(), whitened.clone(), root)
+                let prior = (&kernel, &Mean::Zero);
+                let posterior = WhitenedPosterior::new(prior, compute, z, lower.clone(), whitened.clone(), root);
+                let single = posterior.contraction(x.len()).unwrap().rounded.is_some();
+                assert_eq!(single, precision == Precision::F32 && spacing == 1.0);
+                posterior.predict(&x).unwrap()
             });
-            let triangle = &coarse.contraction(x.len()).unwrap().triangle;
-            assert_eq!(matches!(triangle, Triangle::Single(_)), single, "{spacing}");
-            let [coarse, fine] = [coarse, fine].map(|posterior| posterior.predict(&x).unwrap());
-            let error = |a: &[f64], b: &[f64]| a.iter().zip(b).map(|(a, b)| (a - b).abs()).fold(0.0, f64::max);
-            assert!(error(&coarse.mean, &fine.mean) < ROUNDING, "{spacing}");
-            assert!(error(&coarse.variance, &fine.variance) < ROUNDING, "{spacing}");
+            for (coarse, fine) in coarse.mean.iter().zip(&fine.mean) {
+                assert!((coarse - fine).abs() < 1e-6, "{spacing} {sd}: {coarse} {fine}");
+            }
+            for (coarse, fine) in coarse.variance.iter().zip(&fine.variance) {
+                assert!((coarse - fine).abs() < ROUNDING * fine, "{spacing} {sd}: {coarse} {fine}");
+            }
         }
     }
 }

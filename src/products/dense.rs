@@ -116,6 +116,11 @@ impl<T: Number> Kept<T> {
         self.x2.as_ref().unwrap_or(&self.x1).len() / self.p
     }
 
+    /// The same rows with other columns.
+    pub fn with(&self, x2: &[T]) -> Self {
+        Self { x1: self.x1.clone(), x2: Some(x2.to_vec()), coefficients: self.coefficients.clone(), p: self.p }
+    }
+
     /// The matrix, row-major `[n, m]`.
     pub fn matrix(&self, program: &Program) -> Vec<T> {
         T::vectorised(Evaluate { program, kept: self, n: self.rows(), m: self.columns() })
@@ -154,7 +159,7 @@ impl<T: Number> Work<T> for Evaluate<'_, T> {
         let sweep = self.kept.sweep::<L>(self.program);
         let factor = L::splat(self.program.factor(&self.kept.coefficients));
         let mut out = vec![T::of(0.0); self.n * self.m];
-        let groups_per_task = sweep.rows.len().div_ceil(4 * rayon::current_num_threads()).max(1);
+        let groups_per_task = sweep.rows.len().div_ceil(threads::parts()).max(1);
         threads::for_each(out.par_chunks_mut((groups_per_task * GROUP * self.m).max(1)).enumerate(), |(task, out)| {
             L::enter(
                 #[inline(always)]

@@ -221,7 +221,7 @@ impl Row {
 impl Local {
     /// Rows of a part: few enough for all threads to have some.
     fn part(rows: usize) -> usize {
-        rows.div_ceil(4 * rayon::current_num_threads()).max(1)
+        rows.div_ceil(threads::parts()).max(1)
     }
 
     fn sets<'a>(&'a self, inputs: &'a Inputs, points: &'a [Vec<f64>], pairs: &'a [[usize; 2]]) -> Sets<'a, f64> {

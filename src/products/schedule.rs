@@ -17,8 +17,6 @@ pub struct Schedule {
     rounds: Vec<Vec<(usize, usize)>>,
 }
 
-/// Parts for each thread: enough that one slow thread does not hold up the others.
-const PARTS_PER_THREAD: usize = 4;
 /// Most columns of a block, so that they stay in the second-level cache.
 const COLUMNS_PER_BLOCK: usize = 16;
 
@@ -27,32 +25,28 @@ fn parts(units: usize, count: usize) -> Vec<Range<usize>> {
     (0..count).map(|i| units * i / count..units * (i + 1) / count).collect()
 }
 
-fn many() -> usize {
-    PARTS_PER_THREAD * rayon::current_num_threads()
-}
-
 fn triangle_blocks(columns: usize) -> usize {
-    (2 * many()).max(columns / COLUMNS_PER_BLOCK)
+    (2 * threads::parts()).max(columns / COLUMNS_PER_BLOCK)
 }
 
 impl Schedule {
     /// All columns for each block of rows: results for rows only.
     pub fn by_rows(rows: usize, columns: usize) -> Self {
-        let rows = parts(rows, many());
+        let rows = parts(rows, threads::parts());
         let rounds = vec![(0..rows.len()).map(|r| (r, 0)).collect()];
         Self { rows, columns: parts(columns, 1), rounds }
     }
 
     /// All rows for each block of columns: results for columns only.
     pub fn by_columns(rows: usize, columns: usize) -> Self {
-        let columns = parts(columns, many());
+        let columns = parts(columns, threads::parts());
         let rounds = vec![(0..columns.len()).map(|c| (0, c)).collect()];
         Self { rows: parts(rows, 1), columns, rounds }
     }
 
     /// Results for rows and for columns: a Latin square of blocks.
     pub fn latin(rows: usize, columns: usize) -> Self {
-        let (rows, columns) = (parts(rows, many()), parts(columns, many()));
+        let (rows, columns) = (parts(rows, threads::parts()), parts(columns, threads::parts()));
         let order = rows.len().max(columns.len());
         let pair = |round: usize, r: usize| (r, (r + round) % order);
         let rounds = (0..order)

@@ -16,7 +16,7 @@ use crate::linalg::dense::{solve, view, view_mut};
 use crate::linalg::host::{HostOp, Saved, apply5};
 use crate::linalg::marginals::{self, Normal, Projected, Root, Slopes};
 use crate::linalg::real::{Real, into_real, into_vec, narrowed, rounded, widened};
-use crate::linalg::{Factor, lower, whiten};
+use crate::linalg::{Factor, jitter, lower, whiten};
 use crate::threads;
 
 /// The least square of L's smallest diagonal entry over that of its largest at which solves with L may be in f32: errors of
@@ -48,10 +48,14 @@ struct Inputs {
 }
 
 impl Inputs {
-    /// L.
-    fn factor(&self, program: &Program) -> Result<Vec<f64>> {
+    /// L, and q in the precision of the products.
+    fn factor<T: Real>(&self, program: &Program, mean: Vec<f64>, root: &[f64]) -> Result<(Vec<f64>, Q<T>)> {
         let gram = Kept { x1: self.z.clone(), x2: None, coefficients: self.coefficients.clone(), p: self.p };
-        Ok(Factor::new(gram.matrix(program), "K_ZZ")?.into_buffer())
+        let (factor, q) = threads::join(|| Factor::new(gram.matrix(program), "K_ZZ"), || Q::new(mean, root));
+        let factor = factor?;
+        // Known here whichever thread it was that factorised.
+        jitter::record(factor.jitter());
+        Ok((factor.into_buffer(), q?))
     }
 }
 
@@ -94,6 +98,9 @@ struct State {
 /// Rows of x that go through all steps together: their columns of A and C stay in a thread's cache.
 const ROWS: usize = 256;
 
+/// Most blocks of rows: the gradients in Z of each are apart until they are added up.
+const BLOCKS: usize = 32;
+
 /// What depends on L in the precision of the solves, what depends on R in that of the products.
 struct Steps<W, T> {
     gram: Kept<W>,
@@ -104,7 +111,7 @@ struct Steps<W, T> {
 
 /// Of some rows of x.
 struct Block<W, T> {
-    cross: Kept<W>,
+    x: Vec<W>,
     a: Vec<W>,
     /// A again, where the precisions differ.
     rounded: Option<Vec<T>>,
@@ -124,13 +131,14 @@ impl<W: Number, T: Real> Steps<W, T> {
         let m = normal.mean.len();
         let (z, coefficients, x): (Vec<W>, Vec<W>, Vec<W>) = (into_real(z), into_real(coefficients), into_real(x));
         let lower: Vec<W> = into_real(lower);
-        let blocks = threads::map(x.par_chunks(ROWS * p), |x| {
-            let cross = Kept { x1: z.clone(), x2: Some(x.to_vec()), coefficients: coefficients.clone(), p };
-            let (mut a, b) = (cross.matrix(program), x.len() / p);
+        let gram = Kept { x1: z, x2: None, coefficients, p };
+        let rows = (x.len() / p).div_ceil(BLOCKS).max(ROWS);
+        let blocks = threads::map(x.par_chunks(rows * p), |x| {
+            let (mut a, b) = (gram.with(x).matrix(program), x.len() / p);
             solve::lower(view(&lower, m), view_mut(&mut a, b));
             let rounded = same::<T>(&a).is_none().then(|| rounded(&a));
             let marginals::Block { shift, change, c } = normal.block(&transposed, both(&a, rounded.as_deref()), b);
-            (Block { cross, a, rounded, c }, shift, change)
+            (Block { x: x.to_vec(), a, rounded, c }, shift, change)
         });
         let (mut out, mut changes, mut kept) = (Vec::new(), Vec::new(), Vec::new());
         for (block, shift, change) in blocks {
@@ -140,7 +148,6 @@ impl<W: Number, T: Real> Steps<W, T> {
         }
         out.extend(changes);
         out.push(normal.divergence());
-        let gram = Kept { x1: z, x2: None, coefficients, p };
         (Box::new(Self { gram, lower, normal, blocks: kept }), out)
     }
 }
@@ -168,7 +175,7 @@ impl<W: Number, T: Real> Reverse for Steps<W, T> {
         let in_covariances = || {
             let blocks = self.blocks.iter().zip(a).map(|(block, in_a)| (block.a.as_slice(), into_real(in_a)));
             let own = |in_gram: Vec<W>| self.gram.pull(program, &in_gram);
-            let other = |index: usize, in_cross: Vec<W>| self.blocks[index].cross.pull(program, &in_cross);
+            let other = |k: usize, in_cross: Vec<W>| self.gram.with(&self.blocks[k].x).pull(program, &in_cross);
             let (own, others) = whiten::adjoint(&self.lower, blocks.collect(), own, other);
             together(own, others)
         };
@@ -206,14 +213,15 @@ impl HostOp<5> for Whitened {
         let inputs = Inputs { z: into_vec(z)?, coefficients: into_vec(coefficients)?, x: into_vec(x)?, p };
         let (mean, root) = (widened(mean)?, widened(root)?);
         let (reverse, out) = if self.single {
-            let (lower, q) = threads::join(|| inputs.factor(&self.program), || Q::<f32>::new(mean, &root));
-            match (lower?, q?) {
-                (lower, q) if well_conditioned(&lower) => Steps::<f32, f32>::run(&self.program, lower, inputs, q),
-                (lower, q) => Steps::<f64, f32>::run(&self.program, lower, inputs, q),
+            let (lower, q) = inputs.factor(&self.program, mean, &root)?;
+            if well_conditioned(&lower) {
+                Steps::<f32, f32>::run(&self.program, lower, inputs, q)
+            } else {
+                Steps::<f64, f32>::run(&self.program, lower, inputs, q)
             }
         } else {
-            let (lower, q) = threads::join(|| inputs.factor(&self.program), || Q::<f64>::new(mean, &root));
-            Steps::<f64, f64>::run(&self.program, lower?, inputs, q?)
+            let (lower, q) = inputs.factor(&self.program, mean, &root)?;
+            Steps::<f64, f64>::run(&self.program, lower, inputs, q)
         };
         let state = State { reverse, shape: [m, b, p], dtypes };
         Ok((narrowed(out, &[2 * b + 1], dtypes[0]), Arc::new(state)))

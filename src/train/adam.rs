@@ -6,10 +6,8 @@ use serde::{Deserialize, Serialize};
 use super::point::{Move, Point, Probe, Refusal, Stepped, dot};
 use super::{Schedule, Termination, exact};
 use crate::linalg::real::vectorised;
-use crate::{Error, Result, threads};
-
-/// Parameters that a thread takes at once.
-const BLOCK: usize = 1 << 14;
+use crate::threads::{self, GRAIN};
+use crate::{Error, Result};
 
 /// How often a step that leaves the domain of the objective is halved before the run is given up.
 const HALVINGS: usize = 20;
@@ -109,7 +107,7 @@ impl AdamState {
         let &Adam { beta1, beta2, clip, .. } = settings;
         let shrink = clip.map_or(1.0, |most| (most / dot(g, g).sqrt()).min(1.0));
         let (keep1, keep2) = (1.0 - beta1, 1.0 - beta2);
-        let pairs = |moments| g.par_iter().zip(moments).with_min_len(BLOCK);
+        let pairs = |moments| g.par_iter().zip(moments).with_min_len(GRAIN);
         let shrunk = |g: &f64| shrink * g;
         Self {
             updates: self.updates + 1,
@@ -122,9 +120,9 @@ impl AdamState {
     fn moved(&self, settings: &Adam, rates: &[f64], rate: f64, x: &[f64]) -> Vec<f64> {
         let correction1 = 1.0 - settings.beta1.powf(self.updates as f64);
         let correction2 = 1.0 - settings.beta2.powf(self.updates as f64);
-        let mut moved = threads::map(x.par_iter().with_min_len(BLOCK), |x| *x);
-        let moments = self.first.par_chunks(BLOCK).zip(self.second.par_chunks(BLOCK));
-        let blocks = moved.par_chunks_mut(BLOCK).zip(rates.par_chunks(BLOCK)).zip(moments);
+        let mut moved = threads::map(x.par_iter().with_min_len(GRAIN), |x| *x);
+        let moments = self.first.par_chunks(GRAIN).zip(self.second.par_chunks(GRAIN));
+        let blocks = moved.par_chunks_mut(GRAIN).zip(rates.par_chunks(GRAIN)).zip(moments);
         threads::for_each(blocks, |((x, rates), (m, v))| {
             vectorised(|| {
                 for (((x, factor), m), v) in x.iter_mut().zip(rates).zip(m).zip(v) {

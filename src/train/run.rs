@@ -11,10 +11,8 @@ use super::point::{Answer, Move, Point, Refusal};
 use super::stop::Monitor;
 use super::{Evaluation, Objective, Optimizer, RestartReport, Step, Termination, TrainConfig, exact};
 use crate::params::all_finite;
-use crate::{Error, Result, threads};
-
-/// The fewest parameters that are worth a thread of their own.
-const LONG: usize = 1 << 14;
+use crate::threads::{self, GRAIN};
+use crate::{Error, Result};
 
 /// The number of steps over which the losses of a stochastic objective are averaged, if an epoch has fewer.
 const LEAST_WINDOW: usize = 10;
@@ -274,7 +272,7 @@ fn evaluated(objective: &mut dyn Objective, x: &[f64], step: Step, scale: f64) -
         return Err(Error::shape("gradient of the loss", x.len().to_string(), found.gradient.len().to_string()));
     }
     found.loss /= scale;
-    threads::for_each(found.gradient.par_iter_mut().with_min_len(LONG), |g| *g /= scale);
+    threads::for_each(found.gradient.par_iter_mut().with_min_len(GRAIN), |g| *g /= scale);
     if !found.loss.is_finite() {
         return Err(Error::NotFinite(format!("the loss ({}) at step {}", found.loss, step.iteration)));
     }

@@ -5,6 +5,7 @@ use cagey::kernels::Kernel;
 use cagey::likelihoods::{
     Bernoulli, BernoulliLink, Gaussian, Likelihood, Ordinal, Poisson, RateLink, Softmax, StudentT,
 };
+use cagey::linalg::jitter::watch;
 use cagey::means::Mean;
 use cagey::models::exact::ExactGp;
 use cagey::models::minibatch::{Minibatches, Rows};
@@ -399,4 +400,15 @@ fn rows_on_disk_train_the_model_that_rows_in_memory_do() {
         minibatch::fit(&mut gp, F64, rows, &batches, &config, &mut []).unwrap().x
     };
     assert_eq!(train(&rows), train(&whole));
+}
+
+#[test]
+fn jitter_of_inducing_inputs_that_coincide_is_known_to_the_thread_that_trains() {
+    let z = [0.0, 1.0, 1.0, 2.0];
+    let model = Svgp::new(Kernel::parse("rbf", 1).unwrap(), &z, 1, Gaussian::new(0.1)).unwrap();
+    let rows = Observations::new(vec![0.5, 1.5], 1, vec![0.0, 1.0], None).unwrap();
+    let evaluate = || fit::evaluate(&model, F64, &rows.batch(&Scope::new(F64).unwrap())).unwrap();
+    assert!(watch(evaluate).1 > 0.0);
+    let pool = rayon::ThreadPoolBuilder::new().num_threads(2).build().unwrap();
+    assert!(pool.install(|| watch(evaluate).1) > 0.0);
 }
