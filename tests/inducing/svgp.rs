@@ -412,3 +412,34 @@ fn jitter_of_inducing_inputs_that_coincide_is_known_to_the_thread_that_trains() 
     let pool = rayon::ThreadPoolBuilder::new().num_threads(2).build().unwrap();
     assert!(pool.install(|| watch(evaluate).1) > 0.0);
 }
+
+/// Rows go through the bound in blocks of 256: what 300 of them give is what parts of them give that fit in one.
+#[test]
+fn bounds_of_several_blocks_add_up() {
+    let points = |count: usize, by: f64| (0..count).map(move |i| (by * i as f64).sin());
+    let [x, y] = [(600, 1.7), (300, 0.9)].map(|(count, by)| points(count, by).collect::<Vec<_>>());
+    let rows = |from: usize, to: usize| (x[2 * from..2 * to].to_vec(), y[from..to].to_vec());
+    let twice = |(x, y): (Vec<f64>, Vec<f64>)| (x.repeat(2), y.repeat(2));
+    let z: Vec<f64> = points(40, 2.3).collect();
+    for (compute, tolerance) in [(F64, 1e-10), (F32, 2e-4)] {
+        for covariance in [Covariance::Full, Covariance::Diagonal] {
+            let kernel = Kernel::parse("matern32([0.3, 0.5])", 2).unwrap();
+            let mut model = Svgp::new(kernel, &z, 2, Gaussian::new(0.2)).unwrap().covariance(covariance);
+            let moved: Vec<f64> = model.free_raw().iter().zip(points(1000, 0.7)).map(|(x, s)| x + 0.1 * s).collect();
+            model.set_free_raw(&moved).unwrap();
+            let at = |(x, y): (Vec<f64>, Vec<f64>)| {
+                let rows = Observations::new(x, 2, y, None).unwrap();
+                let found = fit::evaluate(&model, compute, &rows.batch(&Scope::new(compute).unwrap())).unwrap();
+                [vec![found.loss], found.gradient].concat()
+            };
+            let (whole, first, rest) = (at(rows(0, 300)), at(rows(0, 100)), at(rows(100, 300)));
+            let doubled = at(twice(rows(0, 100)));
+            let size = whole.iter().fold(0.0f64, |most, g| most.max(g.abs()));
+            for (k, whole) in whole.iter().enumerate() {
+                let divergence = 2.0 * first[k] - doubled[k];
+                let parts = first[k] + rest[k] - divergence;
+                assert!((whole - parts).abs() < tolerance * size, "{covariance:?} {k}: {whole} {parts}");
+            }
+        }
+    }
+}
