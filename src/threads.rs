@@ -119,8 +119,7 @@ pub(crate) fn join<A: Send, B: Send>(a: impl FnOnce() -> A + Send, b: impl FnOnc
         wait(|| done.load(Ordering::Acquire));
         first
     });
-    // The scope has ended without a panic, and so has `b`.
-    (first, second.unwrap_or_else(|| unreachable!()))
+    (first, second.unwrap_or_else(|| unreachable!("a scope ends without a panic only when all that it spawned did")))
 }
 
 /// Calls `f` for every item, in parallel.

@@ -183,6 +183,7 @@ impl WhitenedPosterior {
             let k = to_f64(products::cross_wide(&self.kernel, &scope, &inducing, &points)?)?;
             let levels = to_f64(self.mean.at(&scope, &points))?;
             let mean = levels.iter().zip(combine(&k, weights)).map(|(m, k)| m + k).collect();
+            // Where too little is left of one row's variance, all these rows are predicted in f64.
             let single = single.as_ref().and_then(|(triangle, cost)| {
                 let explained = contracted(triangle, &rounded::<f32, f64>(&k), rows);
                 let enough = |(prior, explained): (&f64, &f64)| prior - explained > cost / ROUNDING * prior;
