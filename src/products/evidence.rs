@@ -22,7 +22,7 @@ use crate::linalg::dense::{congruence, product, solve, transpose, triangular, vi
 use crate::linalg::host::{HostOp, Saved, apply4};
 use crate::linalg::jitter::check_rounding;
 use crate::linalg::real::{Real, dot, into_real, into_vec, rounded, vectorised, widened, with_real};
-use crate::threads;
+use crate::threads::{self, GRAIN};
 
 /// `[‖y − KSv‖² − tr(KS M⁻¹SᵀK), vᵀGv − tr(M⁻¹G) + log|M|]` in f64 for columns of S of unit length, `y [n]` and σ² `noise [1]`, with chunks
 /// that fit `budget` bytes. `lowered` is in f64; covariances are in the precision of S and y.
@@ -68,7 +68,9 @@ struct Solved {
     squares: Vec<f64>,
     /// M⁻¹SᵀK(y − KSv).
     residual: Vec<f64>,
-    /// tr(KS M⁻¹SᵀK) + (KSv)ᵀ(y − KSv).
+    /// tr(KS M⁻¹SᵀK).
+    explained: f64,
+    /// (KSv)ᵀ(y − KSv).
     along: f64,
 }
 
@@ -153,8 +155,8 @@ impl<T: Number> Work<T> for Forward<'_, T> {
         let inverse = factor.inverse();
         let trace = inverse.iter().step_by(i + 1).sum::<f64>();
         let complexity = dot(&whitened, &whitened) - i as f64 + noise * (trace - dot(&weights, &weights)) + log_det;
-        let (values, along) = ([squared - explained, complexity], explained + along);
-        Ok((Solved { lower, inverse, noise, weights, whitened, values, squares, residual, along }, whole))
+        let values = [squared - explained, complexity];
+        Ok((Solved { lower, inverse, noise, weights, whitened, values, squares, residual, explained, along }, whole))
     }
 }
 
@@ -172,7 +174,14 @@ impl<T: Number> Forward<'_, T> {
             all.sum(strips, &mut sks, |strip, sums| all.add_sks(strip, sums));
         });
         let half = 0.5 * self.scale();
-        let mut gram: Vec<f64> = (0..i * i).map(|e| half * (sks[e] + sks[e % i * i + e / i])).collect();
+        let mut gram = vec![0.0; i * i];
+        transpose::transpose_into(view_mut(&mut gram, i), view(&sks, i));
+        threads::for_each(
+            gram.par_chunks_exact_mut(i).zip(sks.par_chunks_exact(i)).with_min_len(GRAIN / i + 1),
+            |(row, sks)| {
+                row.iter_mut().zip(sks).for_each(|(v, other)| *v = half * (*v + other));
+            },
+        );
         gram.iter_mut().step_by(i + 1).for_each(|v| *v += self.noise);
         gram
     }
@@ -237,35 +246,40 @@ struct Cotangents<'a, T> {
 
 impl<'a, T: Number> Cotangents<'a, T> {
     fn new(op: &'a Evidence, kept: &'a Kept<T>, [first, second]: [f64; 2]) -> Self {
-        let Solved { lower, inverse, noise, weights, squares, residual, along, .. } = &kept.solved;
+        let Solved { lower, inverse, noise, weights, whitened: half, squares, residual, explained, along, .. } =
+            &kept.solved;
         let i = weights.len();
-        let mut solved = vec![0.0; i];
+        let [mut solved, mut sy] = [vec![0.0; i], vec![0.0; i]];
         product::set(view_mut(&mut solved, 1), view(inverse, i), view(weights, 1), 1.0);
+        product::set(view_mut(&mut sy, 1), view(lower, i), view(half, 1), 1.0);
         let projected: Vec<f64> =
             (0..i).map(|a| 2.0 * (second * (weights[a] - noise * solved[a]) - first * residual[a])).collect();
         let mut gram = vec![0.0; i * i];
         product::add_lower(view_mut(&mut gram, i), view(inverse, i), view(inverse, i), -second * noise);
         transpose::mirror(view_mut(&mut gram, i));
-        for (a, row) in gram.chunks_exact_mut(i).enumerate() {
+        let rows = gram.par_chunks_exact_mut(i).zip(squares.par_chunks_exact(i)).zip(inverse.par_chunks_exact(i));
+        threads::for_each(rows.enumerate().with_min_len(GRAIN / i + 1), |(a, ((row, squares), inverse))| {
+            let (weight, half) = (second * weights[a] - 0.5 * projected[a], 0.5 * weights[a]);
             for (b, value) in row.iter_mut().enumerate() {
-                let e = a * i + b;
-                *value += first * squares[e] + second * (inverse[e] + weights[a] * weights[b])
-                    - 0.5 * (projected[a] * weights[b] + weights[a] * projected[b]);
+                *value += first * squares[b] + second * inverse[b] + weight * weights[b] - half * projected[b];
             }
-        }
+        });
         let mut whitened = vec![0.0; i * i];
         triangular::upper(view_mut(&mut whitened, i), view(lower, i).transpose(), view(&gram, i));
         let trace = |matrix: &[f64]| matrix.iter().step_by(i + 1).sum::<f64>();
-        // tr(D G), with M = L Lᵀ.
-        let in_gram = (0..i * i).map(|e| whitened[e] * lower[e % i * i + e / i]).sum::<f64>() - noise * trace(&gram);
+        let (in_inverse, in_noise) = (trace(inverse), trace(&gram));
+        // tr(D G) = tr(D M) − σ² tr D, with M = L Lᵀ and Mv = Sᵀy.
+        let in_gram = first * explained + second * (i as f64 - noise * in_inverse + dot(half, half))
+            - dot(&projected, &sy)
+            - noise * in_noise;
         let scale = op.0.program.factor(&kept.inputs.coefficients).f64();
         Self {
             frame: &op.0,
             solved: &kept.solved,
             lower: rounded(lower),
             twice: 2.0 * first,
-            noise: trace(&gram) - second * (dot(weights, weights) - trace(inverse)),
-            along: (in_gram - 2.0 * first * along) / scale,
+            noise: in_noise - second * (dot(weights, weights) - in_inverse),
+            along: (in_gram - 2.0 * first * (explained + along)) / scale,
             gram,
             whitened,
             projected,

@@ -162,6 +162,13 @@ impl Program {
         &mut scratch.cotangents[self.nodes.len() - 1]
     }
 
+    /// The covariances of a tile, and their cotangents for the caller to fill.
+    #[inline(always)]
+    pub fn root<'s, L: Lanes>(&self, scratch: &'s mut Scratch<L>) -> (&'s Tile<L>, &'s mut Tile<L>) {
+        let root = self.nodes.len() - 1;
+        (&scratch.values[root], &mut scratch.cotangents[root])
+    }
+
     /// Whether the factor is a coefficient.
     pub fn has_factor(&self) -> bool {
         self.factor.is_some()

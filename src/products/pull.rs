@@ -8,7 +8,7 @@ use super::program::{Program, Pulled, Scratch};
 use super::schedule::Schedule;
 use super::sums::{ColumnSums, RowSums};
 use super::sweep::{At, Slots, Sweep, Visitor, flush};
-use super::tile::{Few, GROUP, Groups, PANEL, Panels, Wide, add_to_columns, add_to_rows, outer};
+use super::tile::{Few, GROUP, Groups, PANEL, Panels, Wide, add_to_columns, add_to_rows, outer, scale};
 use crate::linalg::real::Real;
 
 /// The adjoint of K(x1, x2) V, without the program's factor.
@@ -192,9 +192,12 @@ impl<L: Lanes> Visitor<L> for Task<'_, L> {
         if at.mirrored || !self.sweep.symmetric {
             add_to_rows(k, &right[self.sides.to_rows.clone()], row_products);
         }
-        // A pair within the diagonal's tiles is met twice.
-        let share = if self.sweep.symmetric && !at.mirrored { 0.5 } else { 1.0 };
-        outer(L::Element::of(share), left, right, program.cotangent(&mut self.scratch));
+        let cotangent = program.cotangent(&mut self.scratch);
+        outer(left, right, cotangent);
+        if self.sweep.symmetric && !at.mirrored {
+            // A pair within the diagonal's tiles is met twice.
+            scale(cotangent, L::Element::of(0.5));
+        }
         if program.has_factor() {
             self.factor += program.along(&self.scratch);
         }

@@ -25,8 +25,15 @@ fn parts(units: usize, count: usize) -> Vec<Range<usize>> {
     (0..count).map(|i| units * i / count..units * (i + 1) / count).collect()
 }
 
+/// The blocks of a triangle: of those numbers that leave every thread some pairs of each round, the one whose rounds end soonest.
 fn triangle_blocks(columns: usize) -> usize {
-    (2 * threads::parts()).max(columns / COLUMNS_PER_BLOCK)
+    let least = (2 * threads::parts()).max(columns / COLUMNS_PER_BLOCK);
+    let time = |&blocks: &usize| {
+        let (largest, pairs) = (columns.div_ceil(blocks), blocks / 2);
+        let rounds = blocks.div_ceil(2) * 2 - 1;
+        rounds * pairs.div_ceil(rayon::current_num_threads()) * largest * largest
+    };
+    (least..=2 * least).min_by_key(time).unwrap_or(least)
 }
 
 impl Schedule {

@@ -149,7 +149,7 @@ impl<L: Lanes> Visitor<L> for Adjoint<'_, L> {
                 in_values[0][q] = sums[0][q].mul_add(L::splat(mask[q]), in_values[0][q]);
             }
         }
-        outer(L::Element::of(1.0), &self.segments.values[segments], &self.rights, program.cotangent(&mut self.scratch));
+        outer(&self.segments.values[segments], &self.rights, program.cotangent(&mut self.scratch));
         let columns = &mut self.columns[at.panel * p..][..p];
         let mut to = Pulled { columns, rows, coefficients: &mut self.coefficients };
         program.pull(&at.pairs, self.sweep.coefficients, &mut self.scratch, &mut to);

@@ -7,6 +7,8 @@
 use std::ops::Range;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
+use rayon::prelude::*;
+
 use super::blocks::{Segments, owners};
 use super::lanes::Lanes;
 use super::program::{Program, Pulled, Scratch};
@@ -14,8 +16,9 @@ use super::schedule::Schedule;
 use super::strips::Part;
 use super::sums::{ColumnSums, RowSums};
 use super::sweep::{At, Slots, Sweep, Visitor, flush};
-use super::tile::{Few, GROUP, PANEL, Tile, Wide, add_to_columns, add_to_rows, narrow, outer, panel, wide};
+use super::tile::{Few, GROUP, PANEL, Wide, add_to_columns, add_to_rows, narrow, panel, wide};
 use crate::linalg::real::Real;
+use crate::threads;
 
 /// Block-sparse S, and K as a symmetric sweep.
 pub struct SparseGram<'a, L: Lanes> {
@@ -29,25 +32,16 @@ pub struct SparseGram<'a, L: Lanes> {
     i: usize,
 }
 
-/// The non-zeros of S panel by panel.
+/// The non-zeros of S vector by vector of the panels.
 struct LaneSegments<L> {
+    /// The first of each vector.
     starts: Vec<usize>,
-    segments: Vec<LaneSegment>,
-    lanes: Vec<MaskedLanes<L>>,
+    segments: Vec<LaneSegment<L>>,
 }
 
-/// A block's rows within a panel.
-struct LaneSegment {
+/// A block's numbers within a vector.
+struct LaneSegment<L> {
     block: usize,
-    /// The first vector of the panel that it touches.
-    first: usize,
-    /// Its vectors.
-    lanes: Range<usize>,
-}
-
-/// A vector of S within one block.
-#[derive(Clone, Copy)]
-struct MaskedLanes<L> {
     /// The numbers, zero outside of the block.
     values: L,
     /// 1 within the block.
@@ -58,34 +52,30 @@ impl<L: Lanes> LaneSegments<L> {
     fn new(values: &[L::Element], offsets: &[usize]) -> Self {
         let owners = owners(offsets);
         let (zero, one) = (L::Element::of(0.0), L::Element::of(1.0));
-        let mut all = Self { starts: vec![0], segments: Vec::new(), lanes: Vec::new() };
-        for (values, owners) in values.chunks(panel::<L>()).zip(owners.chunks(panel::<L>())) {
+        let vectors = values.len().div_ceil(panel::<L>()) * PANEL;
+        let mut all = Self { starts: Vec::with_capacity(vectors + 1), segments: Vec::new() };
+        for (values, owners) in values.chunks(L::N).zip(owners.chunks(L::N)) {
+            all.starts.push(all.segments.len());
             let mut at = 0;
             for run in owners.chunk_by(|a, b| a == b) {
                 let end = at + run.len();
-                let start = all.lanes.len();
-                for vector in at / L::N..=(end - 1) / L::N {
-                    let (mut numbers, mut mask) = ([zero; PANEL], [zero; PANEL]);
-                    for row in at.max(vector * L::N)..end.min((vector + 1) * L::N) {
-                        (numbers[row % L::N], mask[row % L::N]) = (values[row], one);
-                    }
-                    all.lanes.push(MaskedLanes { values: L::load(&numbers), mask: L::load(&mask) });
-                }
-                all.segments.push(LaneSegment { block: run[0], first: at / L::N, lanes: start..all.lanes.len() });
+                let (mut numbers, mut mask) = (vec![zero; L::N], vec![zero; L::N]);
+                numbers[at..end].copy_from_slice(&values[at..end]);
+                mask[at..end].fill(one);
+                let (values, mask) = (L::load(&numbers), L::load(&mask));
+                all.segments.push(LaneSegment { block: run[0], values, mask });
                 at = end;
             }
-            all.starts.push(all.segments.len());
         }
+        all.starts.resize(vectors + 1, all.segments.len());
         all
     }
 
-    /// The block, and each vector of S within it with its place in the panel, for the blocks that a panel touches.
+    /// The segments of a panel's vector.
     #[inline(always)]
-    fn of(&self, panel: usize) -> impl Iterator<Item = (usize, impl Iterator<Item = (usize, MaskedLanes<L>)>)> {
-        self.segments[self.starts[panel]..self.starts[panel + 1]].iter().map(
-            #[inline(always)]
-            |segment| (segment.block, (segment.first..).zip(self.lanes[segment.lanes.clone()].iter().copied())),
-        )
+    fn of(&self, panel: usize, vector: usize) -> &[LaneSegment<L>] {
+        let at = panel * PANEL + vector;
+        &self.segments[self.starts[at]..self.starts[at + 1]]
     }
 }
 
@@ -116,7 +106,7 @@ impl<'a, L: Lanes> SparseGram<'a, L> {
 
     /// (K S)ᵀ in parts, without the program's factor.
     pub fn forward(&self) -> Vec<Part<L::Element>> {
-        let parts: Vec<_> = self.schedule.columns.iter().map(|panels| Mutex::new(self.zeros(panels))).collect();
+        let parts = threads::map(self.schedule.columns.par_iter(), |panels| Mutex::new(self.zeros(panels)));
         self.schedule.run(|r, c| {
             L::enter(
                 #[inline(always)]
@@ -204,6 +194,13 @@ struct Forward<'a, L: Lanes> {
     below: Option<MutexGuard<'a, Part<L::Element>>>,
 }
 
+/// Adds the lanes of a group's sums to its place in a row of a part.
+#[inline(always)]
+fn add_group<L: Lanes>(part: &mut Part<L::Element>, row: usize, group: usize, sums: [L; GROUP]) {
+    let start = row * part.stride + group * GROUP;
+    part.values[start..][..GROUP].iter_mut().zip(sums).for_each(|(out, sum)| *out += sum.sum());
+}
+
 impl<L: Lanes> Visitor<L> for Forward<'_, L> {
     #[inline(always)]
     fn tile(&mut self, at: &At<L>) {
@@ -218,16 +215,20 @@ impl<L: Lanes> Visitor<L> for Forward<'_, L> {
         }
         if at.mirrored {
             let out = self.below.as_mut().unwrap_or(&mut self.above);
-            for (block, lanes) in gram.above.of(self.first.1 + at.panel) {
-                let mut sums = [L::zero(); GROUP];
-                for (c, s) in lanes {
+            let own = self.first.1 + at.panel;
+            let (mut block, mut sums) = (gram.above.of(own, 0)[0].block, [L::zero(); GROUP]);
+            for c in 0..PANEL {
+                for s in gram.above.of(own, c) {
+                    if s.block != block {
+                        add_group(out, block, at.group, sums);
+                        (block, sums) = (s.block, [L::zero(); GROUP]);
+                    }
                     for q in 0..GROUP {
                         sums[q] = k[q][c].mul_add(s.values, sums[q]);
                     }
                 }
-                let start = block * out.stride + at.group * GROUP;
-                out.values[start..][..GROUP].iter_mut().zip(sums).for_each(|(out, sum)| *out += sum.sum());
             }
+            add_group(out, block, at.group, sums);
         }
     }
 
@@ -249,43 +250,6 @@ struct Adjoint<'a, L: Lanes> {
     rows: MutexGuard<'a, Vec<Few<L::Element>>>,
     columns: MutexGuard<'a, Vec<Wide<L>>>,
     coefficients: Vec<f64>,
-}
-
-impl<L: Lanes> Adjoint<'_, L> {
-    /// What the columns' own cotangents make of a tile above the diagonal: adds to the gradient in their numbers of S.
-    #[inline(always)]
-    fn mirror_values(
-        gram: &SparseGram<L>,
-        part: &Part<L::Element>,
-        panel: usize,
-        row: usize,
-        k: &Tile<L>,
-        out: &mut Wide<L>,
-    ) {
-        for (block, lanes) in gram.above.of(panel) {
-            let cotangents = &part.values[block * part.stride + row..][..GROUP];
-            for (c, s) in lanes {
-                let mut sum = L::zero();
-                for q in 0..GROUP {
-                    sum = k[q][c].mul_add(L::splat(cotangents[q]), sum);
-                }
-                out[c] = sum.mul_add(s.mask, out[c]);
-            }
-        }
-    }
-
-    /// Adds ḡ_ib s_j to the tile of cotangents.
-    #[inline(always)]
-    fn mirror_cotangent(gram: &SparseGram<L>, part: &Part<L::Element>, panel: usize, row: usize, out: &mut Tile<L>) {
-        for (block, lanes) in gram.above.of(panel) {
-            let cotangents = &part.values[block * part.stride + row..][..GROUP];
-            for (c, s) in lanes {
-                for q in 0..GROUP {
-                    out[q][c] = s.values.mul_add(L::splat(cotangents[q]), out[q][c]);
-                }
-            }
-        }
-    }
 }
 
 impl<L: Lanes> Visitor<L> for Adjoint<'_, L> {
@@ -310,13 +274,29 @@ impl<L: Lanes> Visitor<L> for Adjoint<'_, L> {
                 in_rows[0][q] = sums[0][q].mul_add(L::splat(mask[q]), in_rows[0][q]);
             }
         }
-        if at.mirrored {
-            Self::mirror_values(gram, self.below, own_panel, row, k, &mut in_columns[0]);
-        }
-        let cotangent = program.cotangent(&mut self.scratch);
-        outer(L::Element::of(1.0), &gram.below.values[segments], &self.rights, cotangent);
-        if at.mirrored {
-            Self::mirror_cotangent(gram, self.below, own_panel, row, cotangent);
+        let (k, cotangent) = program.root(&mut self.scratch);
+        for c in 0..PANEL {
+            let mut weights = [L::zero(); GROUP];
+            for (left, right) in gram.below.values[segments.clone()].iter().zip(&self.rights) {
+                for q in 0..GROUP {
+                    weights[q] = right[c].mul_add(L::splat(left[q]), weights[q]);
+                }
+            }
+            if at.mirrored {
+                for s in gram.above.of(own_panel, c) {
+                    let cotangents = &self.below.values[s.block * self.below.stride + row..][..GROUP];
+                    let mut sum = L::zero();
+                    for q in 0..GROUP {
+                        let cotangent = L::splat(cotangents[q]);
+                        sum = k[q][c].mul_add(cotangent, sum);
+                        weights[q] = s.values.mul_add(cotangent, weights[q]);
+                    }
+                    in_columns[0][c] = sum.mul_add(s.mask, in_columns[0][c]);
+                }
+            }
+            for q in 0..GROUP {
+                cotangent[q][c] = weights[q];
+            }
         }
         let mut to = Pulled { columns, rows, coefficients: &mut self.coefficients };
         program.pull(&at.pairs, coefficients, &mut self.scratch, &mut to);

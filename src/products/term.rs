@@ -49,7 +49,7 @@ pub struct TermPlan {
 }
 
 /// Rows whose profiles are computed in step.
-const ROWS: usize = 2;
+const ROWS: usize = 4;
 /// Vectors of columns held in registers at once, where there are 32 registers.
 const WIDE: usize = 2;
 /// The same where there are 16.

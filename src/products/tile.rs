@@ -163,10 +163,9 @@ pub fn add_to_rows<L: Lanes>(tile: &Tile<L>, right: &[Wide<L>], sums: &mut [Few<
     }
 }
 
-/// out = factor · leftᵀ `[group, width]` · right `[width, panel]`.
+/// out = leftᵀ `[group, width]` · right `[width, panel]`.
 #[inline(always)]
-pub fn outer<L: Lanes>(factor: L::Element, left: &[Few<L::Element>], right: &[Wide<L>], out: &mut Tile<L>) {
-    let factor = L::splat(factor);
+pub fn outer<L: Lanes>(left: &[Few<L::Element>], right: &[Wide<L>], out: &mut Tile<L>) {
     for c in 0..PANEL {
         let mut sums = [L::zero(); GROUP];
         for (left, right) in left.iter().zip(right) {
@@ -175,9 +174,19 @@ pub fn outer<L: Lanes>(factor: L::Element, left: &[Few<L::Element>], right: &[Wi
             }
         }
         for q in 0..GROUP {
-            out[q][c] = sums[q].mul(factor);
+            out[q][c] = sums[q];
         }
     }
+}
+
+/// Multiplies all by a factor.
+#[inline(always)]
+pub fn scale<L: Lanes>(tile: &mut Tile<L>, factor: L::Element) {
+    let factor = L::splat(factor);
+    tile.iter_mut().flatten().for_each(
+        #[inline(always)]
+        |v| *v = v.mul(factor),
+    );
 }
 
 /// Σ a b over a tile.
