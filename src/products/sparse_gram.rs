@@ -106,7 +106,12 @@ impl<'a, L: Lanes> SparseGram<'a, L> {
 
     /// (K S)ᵀ in parts, without the program's factor.
     pub fn forward(&self) -> Vec<Part<L::Element>> {
-        let parts = threads::map(self.schedule.columns.par_iter(), |panels| Mutex::new(self.zeros(panels)));
+        // Zeroed by all threads, allocated by one: what a thread allocates and another frees is not used again.
+        let parts: Vec<_> = self.schedule.columns.iter().map(|panels| self.room(panels)).collect();
+        let parts = threads::map(parts.into_par_iter(), |mut part| {
+            part.values.resize(self.i * part.stride, L::Element::of(0.0));
+            Mutex::new(part)
+        });
         self.schedule.run(|r, c| {
             L::enter(
                 #[inline(always)]
@@ -142,9 +147,10 @@ impl<'a, L: Lanes> SparseGram<'a, L> {
         panels.start * panel::<L>()..(panels.end * panel::<L>()).min(self.n)
     }
 
-    fn zeros(&self, panels: &Range<usize>) -> Part<L::Element> {
+    /// A part that has room for its numbers, but none yet.
+    fn room(&self, panels: &Range<usize>) -> Part<L::Element> {
         let stride = panels.len() * panel::<L>();
-        Part { rows: self.rows(panels), stride, values: vec![L::Element::of(0.0); self.i * stride] }
+        Part { rows: self.rows(panels), stride, values: Vec::with_capacity(self.i * stride) }
     }
 
     /// The adjoint of [`forward`](Self::forward), given the cotangents part by part, without the program's factor: the
