@@ -235,7 +235,7 @@ struct Cotangents<'a, T> {
     /// D `[i, i]`.
     gram: Vec<f64>,
     /// (D L)ᵀ `[i, i]`.
-    whitened: Vec<f64>,
+    gram_lower: Vec<f64>,
     /// w.
     projected: Vec<f64>,
     noise: f64,
@@ -246,12 +246,11 @@ struct Cotangents<'a, T> {
 
 impl<'a, T: Number> Cotangents<'a, T> {
     fn new(op: &'a Evidence, kept: &'a Kept<T>, [first, second]: [f64; 2]) -> Self {
-        let Solved { lower, inverse, noise, weights, whitened: half, squares, residual, explained, along, .. } =
-            &kept.solved;
+        let Solved { lower, inverse, noise, weights, whitened, squares, residual, explained, along, .. } = &kept.solved;
         let i = weights.len();
         let [mut solved, mut sy] = [vec![0.0; i], vec![0.0; i]];
         product::set(view_mut(&mut solved, 1), view(inverse, i), view(weights, 1), 1.0);
-        product::set(view_mut(&mut sy, 1), view(lower, i), view(half, 1), 1.0);
+        product::set(view_mut(&mut sy, 1), view(lower, i), view(whitened, 1), 1.0);
         let projected: Vec<f64> =
             (0..i).map(|a| 2.0 * (second * (weights[a] - noise * solved[a]) - first * residual[a])).collect();
         let mut gram = vec![0.0; i * i];
@@ -259,17 +258,18 @@ impl<'a, T: Number> Cotangents<'a, T> {
         transpose::mirror(view_mut(&mut gram, i));
         let rows = gram.par_chunks_exact_mut(i).zip(squares.par_chunks_exact(i)).zip(inverse.par_chunks_exact(i));
         threads::for_each(rows.enumerate().with_min_len(GRAIN / i + 1), |(a, ((row, squares), inverse))| {
-            let (weight, half) = (second * weights[a] - 0.5 * projected[a], 0.5 * weights[a]);
+            let (of_weights, of_projected) = (second * weights[a] - 0.5 * projected[a], -0.5 * weights[a]);
             for (b, value) in row.iter_mut().enumerate() {
-                *value += first * squares[b] + second * inverse[b] + weight * weights[b] - half * projected[b];
+                *value +=
+                    first * squares[b] + second * inverse[b] + of_weights * weights[b] + of_projected * projected[b];
             }
         });
-        let mut whitened = vec![0.0; i * i];
-        triangular::upper(view_mut(&mut whitened, i), view(lower, i).transpose(), view(&gram, i));
+        let mut gram_lower = vec![0.0; i * i];
+        triangular::upper(view_mut(&mut gram_lower, i), view(lower, i).transpose(), view(&gram, i));
         let trace = |matrix: &[f64]| matrix.iter().step_by(i + 1).sum::<f64>();
         let (in_inverse, in_noise) = (trace(inverse), trace(&gram));
         // tr(D G) = tr(D M) − σ² tr D, with M = L Lᵀ and Mv = Sᵀy.
-        let in_gram = first * explained + second * (i as f64 - noise * in_inverse + dot(half, half))
+        let in_gram = first * explained + second * (i as f64 - noise * in_inverse + dot(whitened, whitened))
             - dot(&projected, &sy)
             - noise * in_noise;
         let scale = op.0.program.factor(&kept.inputs.coefficients).f64();
@@ -281,7 +281,7 @@ impl<'a, T: Number> Cotangents<'a, T> {
             noise: in_noise - second * (dot(weights, weights) - in_inverse),
             along: (in_gram - 2.0 * first * (explained + along)) / scale,
             gram,
-            whitened,
+            gram_lower,
             projected,
             scale,
         }
@@ -303,7 +303,7 @@ impl<'a, T: Number> Cotangents<'a, T> {
         let mut in_s: Vec<f64> = (0..width).map(|r| y[r].f64() * own[r]).collect();
         let in_y = (0..width).map(|r| self.twice * misfit[r] + s[r].f64() * own[r]).collect();
         let rows = strip.columns.iter_mut().zip(a.chunks_exact(width)).zip(z.chunks_exact(width));
-        let squares = self.gram.chunks_exact(i).zip(self.whitened.chunks_exact(i)).zip(weights);
+        let squares = self.gram.chunks_exact(i).zip(self.gram_lower.chunks_exact(i)).zip(weights);
         vectorised(|| {
             for (((out, a), z), ((gram, whitened), weight)) in rows.zip(squares) {
                 for (b, rows) in &blocks {

@@ -162,7 +162,7 @@ impl Program {
         &mut scratch.cotangents[self.nodes.len() - 1]
     }
 
-    /// The covariances of a tile, and their cotangents for the caller to fill.
+    /// The covariances of a tile, and beside them the [`cotangent`](Self::cotangent).
     #[inline(always)]
     pub fn root<'s, L: Lanes>(&self, scratch: &'s mut Scratch<L>) -> (&'s Tile<L>, &'s mut Tile<L>) {
         let root = self.nodes.len() - 1;

@@ -103,6 +103,7 @@ mod tests {
         for units in [1, 2, 3, 7, 40, 1000] {
             let triangle = Schedule::triangle(units, 1, units);
             let count = triangle.rows.len();
+            assert_eq!(triangle.columns.iter().map(|block| block.len()).max(), Some(Schedule::most_columns(units)));
             let all: Vec<_> = triangle.rounds.iter().flatten().collect();
             assert_eq!(all.len(), count * (count + 1) / 2);
             assert_eq!(all.iter().collect::<HashSet<_>>().len(), all.len());

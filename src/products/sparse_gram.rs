@@ -16,7 +16,7 @@ use super::schedule::Schedule;
 use super::strips::Part;
 use super::sums::{ColumnSums, RowSums};
 use super::sweep::{At, Slots, Sweep, Visitor, flush};
-use super::tile::{Few, GROUP, PANEL, Wide, add_to_columns, add_to_rows, narrow, panel, wide};
+use super::tile::{Few, GROUP, PANEL, Wide, add_to_columns, add_to_rows, narrow, outer_vector, panel, wide};
 use crate::linalg::real::Real;
 use crate::threads;
 
@@ -34,7 +34,7 @@ pub struct SparseGram<'a, L: Lanes> {
 
 /// The non-zeros of S vector by vector of the panels.
 struct LaneSegments<L> {
-    /// The first of each vector.
+    /// The first segment of each vector.
     starts: Vec<usize>,
     segments: Vec<LaneSegment<L>>,
 }
@@ -282,12 +282,7 @@ impl<L: Lanes> Visitor<L> for Adjoint<'_, L> {
         }
         let (k, cotangent) = program.root(&mut self.scratch);
         for c in 0..PANEL {
-            let mut weights = [L::zero(); GROUP];
-            for (left, right) in gram.below.values[segments.clone()].iter().zip(&self.rights) {
-                for q in 0..GROUP {
-                    weights[q] = right[c].mul_add(L::splat(left[q]), weights[q]);
-                }
-            }
+            let mut weights = outer_vector(&gram.below.values[segments.clone()], &self.rights, c);
             if at.mirrored {
                 for s in gram.above.of(own_panel, c) {
                     let cotangents = &self.below.values[s.block * self.below.stride + row..][..GROUP];

@@ -167,16 +167,23 @@ pub fn add_to_rows<L: Lanes>(tile: &Tile<L>, right: &[Wide<L>], sums: &mut [Few<
 #[inline(always)]
 pub fn outer<L: Lanes>(left: &[Few<L::Element>], right: &[Wide<L>], out: &mut Tile<L>) {
     for c in 0..PANEL {
-        let mut sums = [L::zero(); GROUP];
-        for (left, right) in left.iter().zip(right) {
-            for q in 0..GROUP {
-                sums[q] = right[c].mul_add(L::splat(left[q]), sums[q]);
-            }
-        }
+        let sums = outer_vector(left, right, c);
         for q in 0..GROUP {
             out[q][c] = sums[q];
         }
     }
+}
+
+/// The vectors of [`outer`] at one place of the panel.
+#[inline(always)]
+pub fn outer_vector<L: Lanes>(left: &[Few<L::Element>], right: &[Wide<L>], vector: usize) -> Few<L> {
+    let mut sums = [L::zero(); GROUP];
+    for (left, right) in left.iter().zip(right) {
+        for q in 0..GROUP {
+            sums[q] = right[vector].mul_add(L::splat(left[q]), sums[q]);
+        }
+    }
+    sums
 }
 
 /// Multiplies all by a factor.
