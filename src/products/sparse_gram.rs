@@ -229,8 +229,8 @@ impl<L: Lanes> Visitor<L> for Forward<'_, L> {
                         add_group(out, block, at.group, sums);
                         (block, sums) = (s.block, [L::zero(); GROUP]);
                     }
-                    for q in 0..GROUP {
-                        sums[q] = k[q][c].mul_add(s.values, sums[q]);
+                    for (sum, row) in sums.iter_mut().zip(k) {
+                        *sum = row[c].mul_add(s.values, *sum);
                     }
                 }
             }

@@ -167,9 +167,8 @@ pub fn add_to_rows<L: Lanes>(tile: &Tile<L>, right: &[Wide<L>], sums: &mut [Few<
 #[inline(always)]
 pub fn outer<L: Lanes>(left: &[Few<L::Element>], right: &[Wide<L>], out: &mut Tile<L>) {
     for c in 0..PANEL {
-        let sums = outer_vector(left, right, c);
-        for q in 0..GROUP {
-            out[q][c] = sums[q];
+        for (row, sum) in out.iter_mut().zip(outer_vector(left, right, c)) {
+            row[c] = sum;
         }
     }
 }
