@@ -3,6 +3,9 @@
 //! The `__metadata__` of the file holds `format` = `cagey-model`, `version` (of this layout), `cagey` (the crate version
 //! that wrote it), `document` (JSON text) and `sha256`, a checksum over the document and the name, data type, shape and
 //! bytes of every array in the order of the names. Every float, in arrays and document, comes back bit for bit.
+//!
+//! Safetensors allows 100 MB of metadata. Long lists of floats in the document are therefore arrays of the file, called by the JSON
+//! pointers to the empty lists in their places; layout 1, which is still read, did not have them.
 
 use crate::atomic::write_atomically;
 use crate::{Error, Result};
@@ -16,7 +19,9 @@ use std::path::Path;
 /// The value of the `format` key.
 const FORMAT: &str = "cagey-model";
 /// The newest layout this crate reads, and the one it writes.
-const VERSION: u64 = 1;
+const VERSION: u64 = 2;
+/// Floats of a list that is kept as an array.
+const LONG: usize = 64;
 /// What to do about a file whose content cannot be trusted.
 const RESTORE: &str = "copy it again from its source or save the model anew";
 
@@ -25,7 +30,7 @@ const RESTORE: &str = "copy it again from its source or save the model anew";
 pub struct ModelFile {
     /// Everything that is not an array: kernel, options, names.
     pub document: Value,
-    /// The arrays by name.
+    /// The arrays by name, which does not begin with `/`.
     pub arrays: BTreeMap<String, Array>,
 }
 
@@ -51,8 +56,8 @@ impl ModelFile {
     /// Writes the model to `path`; an existing file is replaced only once the new one is complete.
     ///
     /// # Errors
-    /// [`Error::Shape`] when an array's entries do not fill its shape, [`Error::Usage`] for an array called
-    /// `__metadata__` or a document nested too deeply to be read back, and [`Error::Io`] when writing fails.
+    /// [`Error::Shape`] when an array's entries do not fill its shape, [`Error::Usage`] for an array that must not be called so or a
+    /// document nested too deeply to be read back, and [`Error::Io`] when writing fails.
     pub fn save(&self, path: impl AsRef<Path>) -> Result<()> {
         let path = path.as_ref();
         let bytes = self.to_bytes()?;
@@ -72,15 +77,17 @@ impl ModelFile {
 
     /// The content of the file.
     fn to_bytes(&self) -> Result<Vec<u8>> {
-        let document = self.document.to_string();
-        if !serde_json::from_str::<Value>(&document).is_ok_and(|read| read == self.document) {
+        let mut lists = BTreeMap::new();
+        let rest = lift(&self.document, "", &mut lists);
+        let document = rest.to_string();
+        if !serde_json::from_str::<Value>(&document).is_ok_and(|read| read == rest) {
             return Err(Error::Usage("the model's document cannot be read back from JSON: nest it less deeply".into()));
         }
+        if let Some(name) = self.arrays.keys().find(|name| *name == "__metadata__" || name.starts_with('/')) {
+            return Err(Error::Usage(format!("an array cannot be called `{name}`: rename it")));
+        }
         let mut blocks = BTreeMap::new();
-        for (name, array) in &self.arrays {
-            if name == "__metadata__" {
-                return Err(Error::Usage("an array cannot be called `__metadata__`: rename it".into()));
-            }
+        for (name, array) in self.arrays.iter().chain(&lists) {
             let entries = array.data.len();
             if array.shape.iter().try_fold(1_usize, |size, &extent| size.checked_mul(extent)) != Some(entries) {
                 let expected = format!("entries for shape {:?}", array.shape);
@@ -114,10 +121,41 @@ impl ModelFile {
         if header.metadata().as_ref().and_then(|keys| keys.get("sha256")) != Some(&checksum(document, &views)) {
             return Err(format!("its content does not match its checksum, so it was altered or damaged; {RESTORE}"));
         }
-        let document =
+        let mut document =
             serde_json::from_str::<Value>(document).map_err(|source| format!("its document is no JSON: {source}"))?;
-        let arrays = views.into_iter().map(|(name, view)| Ok((name.to_owned(), Array::read(name, &view)?)));
-        Ok(Self { document, arrays: arrays.collect::<std::result::Result<_, String>>()? })
+        let mut arrays = BTreeMap::new();
+        for (name, view) in views {
+            let array = Array::read(name, &view)?;
+            if name.starts_with('/') {
+                let place = document.pointer_mut(name).ok_or_else(|| format!("its document has no place `{name}`"))?;
+                *place = Value::from(array.data.into_f64());
+            } else {
+                arrays.insert(name.to_owned(), array);
+            }
+        }
+        Ok(Self { document, arrays })
+    }
+}
+
+/// A document without its long lists of floats, which go to `lists` by the JSON pointers to them; it stands at `place` itself.
+fn lift(document: &Value, place: &str, lists: &mut BTreeMap<String, Array>) -> Value {
+    match document {
+        Value::Array(items) if items.len() >= LONG && !place.is_empty() && items.iter().all(Value::is_f64) => {
+            let data = ArrayData::F64(items.iter().filter_map(Value::as_f64).collect());
+            lists.insert(place.to_owned(), Array { shape: vec![items.len()], data });
+            Value::Array(Vec::new())
+        }
+        Value::Array(items) => {
+            items.iter().enumerate().map(|(index, item)| lift(item, &format!("{place}/{index}"), lists)).collect()
+        }
+        Value::Object(entries) => entries
+            .iter()
+            .map(|(key, entry)| {
+                let step = key.replace('~', "~0").replace('/', "~1");
+                (key.clone(), lift(entry, &format!("{place}/{step}"), lists))
+            })
+            .collect(),
+        other => other.clone(),
     }
 }
 
@@ -182,7 +220,7 @@ fn check_header(header: &Metadata) -> std::result::Result<&str, String> {
     }
     let ours = env!("CARGO_PKG_VERSION");
     match key("version").and_then(|version| version.parse::<u64>().ok()) {
-        Some(VERSION) => key("document").ok_or_else(|| format!("its document is missing; {RESTORE}")),
+        Some(1..=VERSION) => key("document").ok_or_else(|| format!("its document is missing; {RESTORE}")),
         Some(newer) if newer > VERSION => Err(format!(
             "written by cagey {} in model format {newer}; cagey {ours} reads format {VERSION}: install a newer cagey",
             key("cagey").unwrap_or("of unknown version")

@@ -105,11 +105,46 @@ fn the_file_is_plain_safetensors_with_the_promised_keys() {
     let (_, header) = safetensors::SafeTensors::read_metadata(&bytes).unwrap();
     let keys = header.metadata().clone().unwrap();
     assert_eq!(keys["format"], "cagey-model");
-    assert_eq!(keys["version"], "1");
+    assert_eq!(keys["version"], "2");
     assert_eq!(keys["cagey"], env!("CARGO_PKG_VERSION"));
     assert_eq!(keys["sha256"].len(), 64);
     assert_eq!(serde_json::from_str::<Value>(&keys["document"]).unwrap()["n"], json!(u64::MAX));
     assert_eq!(header.info("alpha").unwrap().shape, [2, 3]);
+}
+
+#[test]
+fn long_lists_of_the_document_survive_beyond_the_limit_of_metadata() {
+    // As text about 110 MB, of which safetensors allows 100.
+    let list: Vec<f64> = (1..5_500_000).map(|k| -1.0 / f64::from(k)).collect();
+    let document = json!({
+        "a/b": [{"~1": list, "one": 1}],
+        "integers": (0..100).collect::<Vec<i64>>(),
+        "mixed": (0..100).map(|k| if k == 50 { json!(k) } else { json!(0.5) }).collect::<Vec<_>>(),
+        "short": [0.5, -0.0],
+    });
+    let read = round_trip(&ModelFile { document: document.clone(), ..ModelFile::default() });
+    assert!(read.document == document && read.arrays.is_empty());
+    let bare = json!(vec![0.5; 100]);
+    assert_eq!(round_trip(&ModelFile { document: bare.clone(), ..ModelFile::default() }).document, bare);
+}
+
+#[test]
+fn names_of_lists_are_not_for_arrays() {
+    let arrays = BTreeMap::from([("/short".to_owned(), f64s(&[1], vec![0.5]))]);
+    let folder = tempfile::tempdir().unwrap();
+    let refused = ModelFile { document: json!({"short": []}), arrays }.save(folder.path().join("model.cagey"));
+    assert!(matches!(&refused, Err(Error::Usage(text)) if text.contains("`/short`")), "{refused:?}");
+}
+
+#[test]
+fn files_of_the_first_layout_are_read() {
+    let bytes = saved_bytes();
+    let key = br#""version":""#;
+    let at = bytes.windows(key.len()).position(|window| window == key).unwrap() + key.len();
+    let mut first = bytes.clone();
+    assert_eq!(first[at], b'2');
+    first[at] = b'1';
+    assert_eq!(bits(&load_bytes(&first).unwrap()), bits(&example()));
 }
 
 #[test]
