@@ -2,7 +2,7 @@
 
 use cagey::data::{ReadOptions, read_training};
 use cagey::device::{Compute, Precision};
-use cagey::fitted::{ActionPolicy, Fitted, ModelChoice, Settings};
+use cagey::fitted::{ActionPolicy, Fitted, ModelChoice, Plan, Settings};
 use cagey::kernels::registry::Registry;
 use cagey::model_file::{ArrayData, ModelFile};
 use cagey::models::cagp::CagpObjective;
@@ -189,6 +189,25 @@ fn many_inducing_inputs_with_few_neighbours_are_warned_of() {
     assert!(!warned(8, 3, 2.7), "each inducing value is held to its prior once");
     assert!(!warned(8, 8, 1.0), "with all neighbours it is SVGP");
     assert!(!warned(1, 1, 1.0));
+}
+
+#[test]
+fn covariances_of_many_inducing_values_are_told_before_training() {
+    let table: String = (0..2100).map(|i| format!("{i},{}\n", (0.01 * i as f64).sin())).collect();
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("table.csv");
+    std::fs::write(&path, format!("a,y\n{table}")).unwrap();
+    let (schema, data) = read_training(&path, &ReadOptions::default()).unwrap();
+    let shorter = |inducing, covariance| {
+        let batches = Minibatches::default();
+        let model = ModelChoice::Swsgp { inducing, neighbours: 3, divergence: 1.0, union: false, covariance, batches };
+        let settings = Settings { model, ..Settings::default() };
+        Plan::new(schema.clone(), &data, settings, 0, &Registry::default()).unwrap().shorter()
+    };
+    let told = shorter(5000, Covariance::Full).unwrap();
+    assert!(told.contains("2100 inducing values are 2.2 million numbers") && told.contains("--mean-field"), "{told}");
+    assert_eq!(shorter(5000, Covariance::Diagonal), None);
+    assert_eq!(shorter(64, Covariance::Full), None);
 }
 
 #[test]

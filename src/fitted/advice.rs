@@ -4,6 +4,7 @@ use super::{ActionPolicy, ModelChoice};
 use crate::data::InputScale;
 use crate::models::Observations;
 use crate::models::cagp::CagpObjective;
+use crate::models::svgp::Covariance;
 use crate::params::shown;
 
 /// Rows for each inducing input of SWSGP below which its intervals were seen to be too narrow.
@@ -19,6 +20,22 @@ pub fn crowded(model: &ModelChoice, rows: usize) -> Option<String> {
             "{inducing} inducing inputs are many for {rows} rows: a sparse within sparse GP with {neighbours} neighbours becomes \
              overconfident. Hold them to the prior with `--divergence {once:.0}`, try `--inducing {most}` or `--union`, or compare \
              with `--model svgp`"
+        )
+    })
+}
+
+/// Inducing values of SWSGP from which on their covariances cost far more than the rest of a step.
+const MANY_INDUCING: usize = 2048;
+
+/// Says when most of a step of SWSGP goes to the covariances of all inducing values, of which a batch sees few.
+pub fn covariances(model: &ModelChoice, rows: usize) -> Option<String> {
+    let ModelChoice::Swsgp { inducing, covariance: Covariance::Full, .. } = *model else { return None };
+    let inducing = inducing.min(rows);
+    (inducing >= MANY_INDUCING).then(|| {
+        let millions = (inducing * (inducing + 1) / 2) as f64 / 1e6;
+        format!(
+            "the covariances of {inducing} inducing values are {millions:.1} million numbers, and a step moves them all; with \
+             `--mean-field` it moves variances only"
         )
     })
 }

@@ -191,6 +191,12 @@ impl Plan {
         Ok(Cost { seconds, bytes: self.bytes() })
     }
 
+    /// What would make steps far shorter, if one of the settings takes most of their time.
+    pub fn shorter(&self) -> Option<String> {
+        let rows = self.stored.as_ref().map_or(self.data.n(), |stored| stored.rows.len());
+        advice::covariances(&self.settings.model, rows)
+    }
+
     /// Trains the model and conditions it on the data.
     ///
     /// # Errors

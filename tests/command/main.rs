@@ -663,7 +663,7 @@ fn models_that_cannot_be_read() {
     let mut flipped = model.clone();
     *flipped.last_mut().unwrap() ^= 1;
     let text = String::from_utf8_lossy(&model[8..]).into_owned();
-    let at = 8 + text.find(r#""version":"1""#).unwrap() + 11;
+    let at = 8 + text.find(r#""version":"2""#).unwrap() + 11;
     let mut newer = model.clone();
     newer[at] = b'9';
     let cases = [
