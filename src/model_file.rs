@@ -127,7 +127,8 @@ impl ModelFile {
         for (name, view) in views {
             let array = Array::read(name, &view)?;
             if name.starts_with('/') {
-                let place = document.pointer_mut(name).ok_or_else(|| format!("its document has no place `{name}`"))?;
+                let absent = || format!("its document has no place for the list `{name}`; {RESTORE}");
+                let place = document.pointer_mut(name).ok_or_else(absent)?;
                 *place = Value::from(array.data.into_f64());
             } else {
                 arrays.insert(name.to_owned(), array);

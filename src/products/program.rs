@@ -159,7 +159,7 @@ impl Program {
     /// The cotangents of a tile's covariances, for the caller to fill before [`pull`](Self::pull).
     #[inline(always)]
     pub fn cotangent<'s, L: Lanes>(&self, scratch: &'s mut Scratch<L>) -> &'s mut Tile<L> {
-        &mut scratch.cotangents[self.nodes.len() - 1]
+        self.root(scratch).1
     }
 
     /// The covariances of a tile, and beside them the [`cotangent`](Self::cotangent).

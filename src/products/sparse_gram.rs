@@ -280,7 +280,7 @@ impl<L: Lanes> Visitor<L> for Adjoint<'_, L> {
                 in_rows[0][q] = sums[0][q].mul_add(L::splat(mask[q]), in_rows[0][q]);
             }
         }
-        let (k, cotangent) = program.root(&mut self.scratch);
+        let (k, out) = program.root(&mut self.scratch);
         for c in 0..PANEL {
             let mut weights = outer_vector(&gram.below.values[segments.clone()], &self.rights, c);
             if at.mirrored {
@@ -295,8 +295,8 @@ impl<L: Lanes> Visitor<L> for Adjoint<'_, L> {
                     in_columns[0][c] = sum.mul_add(s.mask, in_columns[0][c]);
                 }
             }
-            for q in 0..GROUP {
-                cotangent[q][c] = weights[q];
+            for (row, weight) in out.iter_mut().zip(weights) {
+                row[c] = weight;
             }
         }
         let mut to = Pulled { columns, rows, coefficients: &mut self.coefficients };
