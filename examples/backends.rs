@@ -34,7 +34,7 @@ fn train(compute: Compute, data: &Observations) -> Result<(f64, f64, f64)> {
     let start = Instant::now();
     let mut model = ExactGp::new(Kernel::parse("matern52(ard)", 2)?);
     let outcome = fit::fit(&mut model, compute, data, &TrainConfig::default(), &mut [])?;
-    let lengthscale = model.kernel.parameters()[0].1.values()[0];
+    let lengthscale = model.prior.kernel.parameters()[0].1.values()[0];
     Ok((outcome.total_loss(), lengthscale, start.elapsed().as_secs_f64()))
 }
 

@@ -125,7 +125,7 @@ impl Fitted {
         if let Mean::Constant(constant) = &mut mean {
             constant.set(&level);
         }
-        model.processes[0].mean = mean;
+        model.processes[0].prior.mean = mean;
         let schedule = Schedule::Linear { final_fraction: 0.1 };
         let adam = Adam { rate: 0.03, schedule, ..Adam::default() };
         let config = TrainConfig::new(Optimizer::Adam(adam), options.steps).seed(options.seed);
@@ -134,7 +134,7 @@ impl Fitted {
         let outcome = minibatch::fit(&mut model, Compute::default(), &rows, &batches, &config, &mut [&mut progress])?;
         println!("  {} after {} steps, {:.1} s", outcome.termination, outcome.iterations, outcome.seconds);
         println!("  likelihood                    {}", model.likelihood.text());
-        println!("  kernel                        {}", model.processes[0].kernel);
+        println!("  kernel                        {}", model.processes[0].prior.kernel);
         Ok(Self { scale, model })
     }
 

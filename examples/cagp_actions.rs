@@ -69,13 +69,13 @@ fn main() -> Result<()> {
         let Layout::Blocks(offsets) = &gp.actions.layout else { unreachable!("block-sparse by construction") };
         let own = Scope::new(Compute::default())?;
         let blocks = BlockSparse::new(own.value(&gp.actions.values), offsets.clone())?;
-        let top = top(&gp.kernel, gp.likelihood.noise.internal()[0], i, &batch)?;
+        let top = top(&gp.prior.kernel, gp.likelihood.noise.internal()[0], i, &batch)?;
         Ok((Basis::sparse(blocks).into_dense()?, top))
     };
     let learned = distances(&mut opt, &data, &options, of_learned)?;
     let by_policy = |gp: &IterativeCagp| {
         let own = Scope::new(Compute::default())?;
-        Ok((gp.actions(&own, &batch)?, top(&gp.kernel, gp.likelihood.noise.internal()[0], i, &batch)?))
+        Ok((gp.actions(&own, &batch)?, top(&gp.prior.kernel, gp.likelihood.noise.internal()[0], i, &batch)?))
     };
     let mut by_cg = IterativeCagp::cg(kernel()?, i);
     let cg = distances(&mut by_cg, &data, &options, by_policy)?;

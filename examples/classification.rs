@@ -130,13 +130,13 @@ fn fit(rows: &Observations, scale: &InputScale, options: &Options) -> Result<Svg
     if let Mean::Constant(constant) = &mut mean {
         constant.set(&level);
     }
-    model.processes[0].mean = mean;
+    model.processes[0].prior.mean = mean;
     let schedule = Schedule::Linear { final_fraction: 0.1 };
     let adam = Adam { rate: 0.05, schedule, ..Adam::default() };
     let config = TrainConfig::new(Optimizer::Adam(adam), options.steps).seed(options.seed);
     let batches = Minibatches { natural: Some(0.2), ..Minibatches::default() };
     let outcome = minibatch::fit(&mut model, Compute::default(), rows, &batches, &config, &mut [&mut Progress::new()])?;
     println!("{} after {} steps, {:.1} s", outcome.termination, outcome.iterations, outcome.seconds);
-    println!("negative ELBO per point {:.4}; kernel {}", outcome.loss, model.processes[0].kernel);
+    println!("negative ELBO per point {:.4}; kernel {}", outcome.loss, model.processes[0].prior.kernel);
     Ok(model)
 }

@@ -6,10 +6,8 @@
 use std::path::PathBuf;
 
 use cagey::data::{Dataset, ReadOptions, Split, read_training};
-use cagey::fitted::{Fitted, Settings};
-use cagey::kernels::registry::Registry;
+use cagey::fitted::{Fitted, Registry, Settings};
 use cagey::metrics::{Predictive, score};
-use cagey::models::posterior::Posterior;
 use cagey::params::Prior;
 use cagey::plot::{Component, Components, Curve, Frame, Points};
 use cagey::train::{Progress, TrainConfig};
@@ -66,7 +64,7 @@ fn main() -> Result<()> {
         "{} after {} steps, {:.1} s",
         fitted.summary.termination, fitted.summary.iterations, fitted.summary.seconds
     );
-    println!("{}", fitted.model.kernel());
+    println!("{}", fitted.kernel());
 
     let scores = score(targets(&test)?, &fitted.predict(&test)?)?;
     println!("RMSE                  {:.3} ppm", scores.rmse);
@@ -99,7 +97,7 @@ fn draw(fitted: &Fitted, train: &Dataset, test: &Dataset, from: f64, options: &O
     let scale = fitted.target_scale.sd;
     let parts = (0..TITLES.len())
         .map(|i| {
-            let part = fitted.posterior().exact("components")?.predict_component(i, &standardised)?;
+            let part = fitted.exact("components")?.predict_component(i, &standardised)?;
             let mean: Vec<f64> = part.mean.iter().map(|m| m * scale).collect();
             let sd: Vec<f64> = part.variance.iter().map(|v| v.sqrt() * scale).collect();
             Ok(Curve::gaussian(&grid, &mean, &sd))

@@ -9,9 +9,9 @@ use std::sync::Arc;
 use burn::tensor::Tensor;
 use cagey::Result;
 use cagey::data::{Dataset, Encoding, Schema};
-use cagey::fitted::{Fitted, Settings};
+use cagey::fitted::{Fitted, Registry, Settings};
 use cagey::kernels::form::Form;
-use cagey::kernels::registry::Registry;
+use cagey::kernels::registry::Registry as Kernels;
 use cagey::metrics::{Predictive, score};
 use cagey::params::{Parameter, Unit};
 use cagey::train::TrainConfig;
@@ -48,14 +48,14 @@ impl Form for ArcCosine {
 }
 
 fn main() -> Result<()> {
-    let registry = Registry::default().with_form(Arc::new(ArcCosine));
+    let registry = Registry::from(Kernels::default().with_form(Arc::new(ArcCosine)));
     let x: Vec<f64> = (0..120).map(|i| 0.05 * f64::from(i)).collect();
     let kinked = |x: &f64| (x - 2.0).abs() + 0.5 * (x - 4.0).max(0.0) + 0.1 * ((7919.0 * x).sin() * 1e4).fract();
     let (schema, data) = table(&x, x.iter().map(kinked).collect());
 
     let settings = Settings { kernel: "arc_cosine + 0.5 * linear".into(), ..Settings::default() };
     let fitted = Fitted::fit(schema, &data, settings, &TrainConfig::default(), &registry, &mut [])?;
-    println!("{}", fitted.model.kernel());
+    println!("{}", fitted.kernel());
 
     let path = std::env::temp_dir().join("custom_kernel.cagey");
     fitted.save(&path)?;

@@ -107,6 +107,6 @@ fn fit(rows: &Observations, classes: usize, options: &Options) -> Result<Svgp> {
     let batches = Minibatches { size: options.batch, natural: Some(0.1), ..Minibatches::default() };
     let outcome = minibatch::fit(&mut model, COMPUTE, rows, &batches, &config, &mut [&mut Progress::new()])?;
     println!("{} after {} steps, {:.1} s", outcome.termination, outcome.iterations, outcome.seconds);
-    println!("negative ELBO per image {:.4}; kernel {}", outcome.loss, model.processes[0].kernel);
+    println!("negative ELBO per image {:.4}; kernel {}", outcome.loss, model.processes[0].prior.kernel);
     Ok(model)
 }

@@ -74,8 +74,8 @@ fn main() -> Result<()> {
         report(name, marginals, *noise, &grid, &truth);
     }
     println!("with the hyperparameters of the exact GP, where no approximation may claim to know more:");
-    (cg.kernel, cg.likelihood) = (exact.kernel.clone(), exact.likelihood.clone());
-    (learned.kernel, learned.likelihood) = (exact.kernel.clone(), exact.likelihood.clone());
+    (cg.prior.kernel, cg.likelihood) = (exact.prior.kernel.clone(), exact.likelihood.clone());
+    (learned.prior.kernel, learned.likelihood) = (exact.prior.kernel.clone(), exact.likelihood.clone());
     for (name, marginals) in [
         ("CaGP-CG", cg.posterior(compute, data.clone())?.0.predict(&grid)?),
         ("CaGP-Opt", learned.posterior(compute, ordered)?.predict(&grid)?),

@@ -61,7 +61,7 @@ fn main() -> Result<()> {
     Poisson { link: RateLink::Exp }.check(Targets { y: targets(&data), extra: None }, Some(&data.rows))?;
     let fitted = Fitted::new(&data, &options)?;
     println!("{} rows, {} events", data.n, targets(&data).iter().sum::<f64>());
-    println!("negative ELBO per row {:.4}; kernel {}", fitted.loss, fitted.model.processes[0].kernel);
+    println!("negative ELBO per row {:.4}; kernel {}", fitted.loss, fitted.model.processes[0].prior.kernel);
     if options.folds > 0 {
         calibration(&data, &options)?;
     }
@@ -90,7 +90,7 @@ impl Fitted {
         if let Mean::Constant(constant) = &mut mean {
             constant.set(&level);
         }
-        model.processes[0].mean = mean;
+        model.processes[0].prior.mean = mean;
         let adam = Adam { rate: 0.05, ..Adam::default() };
         let config = TrainConfig::new(Optimizer::Adam(adam), options.steps).seed(options.seed);
         let batches = Minibatches { size: rows.n(), natural: Some(0.3), ..Minibatches::default() };

@@ -12,12 +12,13 @@ use std::time::Duration;
 
 use cagey::data::{Dataset, ReadOptions, Schema, Split, read_training};
 use cagey::device::{Compute, DeviceKind, Precision};
-use cagey::fitted::{Fitted, ModelChoice, Settings};
-use cagey::kernels::registry::Registry;
+use cagey::fitted::{Fitted, Registry, Settings};
 use cagey::metrics::{Predictive, score, score_classes};
 use cagey::models::minibatch::Minibatches;
-use cagey::models::posterior::{Marginals, Posterior};
-use cagey::models::svgp::Covariance;
+use cagey::models::posterior::Marginals;
+use cagey::models::svgp::SvgpOptions;
+use cagey::models::swsgp::SwsgpOptions;
+use cagey::models::variational::Covariance;
 use cagey::plot::{Against, Frame, LearningCurve, Run};
 use cagey::train::{Adam, Optimizer, Record, Schedule, TrainConfig};
 use cagey::{Error, Result};
@@ -174,9 +175,9 @@ fn fit(options: &Options, m: usize, h: Neighbours, schema: &Schema, train: &Data
         Neighbours::Nearest(neighbours) => {
             let covariance = if options.full { Covariance::Full } else { Covariance::Diagonal };
             let (divergence, union) = (options.divergence, options.union);
-            ModelChoice::Swsgp { inducing: m, neighbours, divergence, union, covariance, batches }
+            SwsgpOptions { inducing: m, neighbours, divergence, union, covariance, batches }.into()
         }
-        Neighbours::All => ModelChoice::Svgp { inducing: m, covariance: Covariance::Full, batches },
+        Neighbours::All => SvgpOptions { inducing: m, covariance: Covariance::Full, batches }.into(),
     };
     let settings = Settings {
         kernel: options.kernel.clone(),

@@ -55,7 +55,13 @@
 
 #![deny(missing_docs)]
 
+// The command lives in the library, so that programs with models of their own have it too, and names it as they do.
+#[cfg(feature = "command")]
+extern crate self as cagey;
+
 mod atomic;
+#[cfg(feature = "command")]
+pub mod cli;
 pub mod data;
 pub mod device;
 pub mod error;
@@ -76,5 +82,7 @@ pub mod solvers;
 mod suggest;
 pub mod threads;
 pub mod train;
+#[cfg(feature = "command")]
+mod values;
 
 pub use error::{Error, Result};

@@ -1,10 +1,10 @@
 //! The command: fit, predict, evaluate, inspect, plot and sample, from the terminal.
 
-mod cli;
-
 use std::process::ExitCode;
+
+use cagey::fitted::Registry;
 
 fn main() -> ExitCode {
     cagey::memory::keep_freed();
-    cli::run()
+    cagey::cli::run(Registry::default())
 }

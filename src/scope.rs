@@ -130,7 +130,7 @@ impl Scope {
     ///
     /// # Errors
     /// [`Error::NotFinite`] when the loss or an entry of the gradient is NaN or infinite.
-    pub fn gradient(&self, loss: Tensor<1>, parameters: &impl Parameters) -> Result<(f64, Vec<f64>)> {
+    pub fn gradient(&self, loss: Tensor<1>, parameters: &(impl Parameters + ?Sized)) -> Result<(f64, Vec<f64>)> {
         let value = scalar(loss.clone())?;
         let tracked = loss.is_tracked();
         let mut gradients = tracked.then(|| loss.backward());

@@ -168,7 +168,7 @@ fn observations(n: usize, d: usize) -> Observations {
 
 fn model(text: &str, d: usize) -> ExactGp {
     let mut model = ExactGp::new(Kernel::parse(text, d).unwrap());
-    model.mean = Mean::named("constant", d).unwrap();
+    model.prior.mean = Mean::named("constant", d).unwrap();
     model
 }
 

@@ -2,14 +2,16 @@
 
 use cagey::data::{ReadOptions, read_training};
 use cagey::device::{Compute, Precision};
-use cagey::fitted::{ActionPolicy, Fitted, ModelChoice, Plan, Settings};
-use cagey::kernels::registry::Registry;
+use cagey::fitted::{Fitted, Plan, Registry, Settings};
 use cagey::model_file::{ArrayData, ModelFile};
-use cagey::models::cagp::CagpObjective;
+use cagey::models::cagp::{ActionPolicy, CagpObjective, CagpOptions};
+use cagey::models::cggp::CgGpOptions;
 use cagey::models::minibatch::Minibatches;
 use cagey::models::ordering::RowOrder;
-use cagey::models::posterior::Posterior;
-use cagey::models::svgp::Covariance;
+use cagey::models::sgpr::SgprOptions;
+use cagey::models::svgp::SvgpOptions;
+use cagey::models::swsgp::SwsgpOptions;
+use cagey::models::variational::Covariance;
 use cagey::train::{Adam, Optimizer, TrainConfig};
 
 fn fit(table: &str, settings: Settings) -> (Fitted, cagey::data::Dataset) {
@@ -17,10 +19,12 @@ fn fit(table: &str, settings: Settings) -> (Fitted, cagey::data::Dataset) {
     let path = folder.path().join("table.csv");
     std::fs::write(&path, table).unwrap();
     let (schema, data) = read_training(&path, &ReadOptions::default()).unwrap();
-    let minibatches = settings.model.minibatches().is_some_and(|batches| batches.size < data.n);
+    let registry = Registry::default();
+    let options = registry.models.options(&settings.model).unwrap();
+    let minibatches = options.minibatches().is_some_and(|batches| batches.size < data.n);
     let optimizer = if minibatches { Optimizer::Adam(Adam::default()) } else { Optimizer::default() };
     let config = TrainConfig::new(optimizer, 10);
-    let fitted = Fitted::fit(schema, &data, settings, &config, &Registry::default(), &mut []).unwrap();
+    let fitted = Fitted::fit(schema, &data, settings, &config, &registry, &mut []).unwrap();
     (fitted, data)
 }
 
@@ -69,7 +73,7 @@ fn a_loaded_model_predicts_bit_for_bit_the_same() {
 
 fn through_actions(policy: ActionPolicy) -> Settings {
     let (objective, order) = (CagpObjective::Elbo, RowOrder::Tree);
-    let model = ModelChoice::Cagp { actions: 7, policy, objective, order, refresh: 2, tolerance: None };
+    let model = CagpOptions { actions: 7, policy, objective, order, refresh: 2, tolerance: None, first: None }.into();
     Settings { model, ..Settings::default() }
 }
 
@@ -104,8 +108,8 @@ fn a_tolerance_ends_the_solve() {
     for policy in [ActionPolicy::Cg, ActionPolicy::Lanczos] {
         let taken = |wanted| {
             let mut settings = through_actions(policy);
-            let ModelChoice::Cagp { tolerance, .. } = &mut settings.model else { unreachable!() };
-            *tolerance = wanted;
+            let options = settings.model.of::<CagpOptions>().unwrap();
+            settings.model = CagpOptions { tolerance: wanted, ..options }.into();
             let report = *fit(&table(), settings).0.posterior().solve().unwrap();
             (report.actions, report.residual / report.scale)
         };
@@ -118,7 +122,7 @@ fn a_tolerance_ends_the_solve() {
 fn files_of_variational_models_hold_some_of_the_rows() {
     let rows: String = (0..5000).map(|i| format!("{},{}\n", 0.01 * i as f64, (0.05 * i as f64).sin())).collect();
     let batches = Minibatches { size: 100, ..Minibatches::default() };
-    let model = ModelChoice::Svgp { inducing: 5, covariance: Covariance::Diagonal, batches };
+    let model = SvgpOptions { inducing: 5, covariance: Covariance::Diagonal, batches }.into();
     let (fitted, data) = fit(&format!("x,y\n{rows}"), Settings { model, ..Settings::default() });
     assert_eq!((fitted.summary.rows, fitted.data().n()), (5000, 1667));
     let folder = tempfile::tempdir().unwrap();
@@ -158,11 +162,12 @@ fn targets_in_other_units_give_the_same_model() {
     };
     let (batches, covariance) = (Minibatches::default(), Covariance::Full);
     let models = [
-        ModelChoice::default(),
+        Settings::default().model,
         through_actions(ActionPolicy::Learned).model,
-        ModelChoice::Sgpr { inducing: 8 },
-        ModelChoice::Svgp { inducing: 8, covariance, batches: batches.clone() },
-        ModelChoice::Swsgp { inducing: 8, neighbours: 3, divergence: 1.0, union: false, covariance, batches },
+        SgprOptions { inducing: 8 }.into(),
+        SvgpOptions { inducing: 8, covariance, batches: batches.clone() }.into(),
+        SwsgpOptions { inducing: 8, neighbours: 3, divergence: 1.0, union: false, covariance, batches }.into(),
+        CgGpOptions::default().into(),
     ];
     for model in models {
         let [(one, data), (other, far)] =
@@ -180,7 +185,7 @@ fn targets_in_other_units_give_the_same_model() {
 fn many_inducing_inputs_with_few_neighbours_are_warned_of() {
     let warned = |inducing, neighbours, divergence| {
         let (batches, covariance) = (Minibatches::default(), Covariance::Diagonal);
-        let model = ModelChoice::Swsgp { inducing, neighbours, divergence, union: false, covariance, batches };
+        let model = SwsgpOptions { inducing, neighbours, divergence, union: false, covariance, batches }.into();
         let (fitted, data) = fit(&table(), Settings { model, ..Settings::default() });
         assert!(data.n < 16 * 8, "{} rows", data.n);
         fitted.summary.warnings.iter().any(|warning| warning.contains("overconfident"))
@@ -200,7 +205,7 @@ fn covariances_of_many_inducing_values_are_told_before_training() {
     let (schema, data) = read_training(&path, &ReadOptions::default()).unwrap();
     let shorter = |inducing, covariance| {
         let batches = Minibatches::default();
-        let model = ModelChoice::Swsgp { inducing, neighbours: 3, divergence: 1.0, union: false, covariance, batches };
+        let model = SwsgpOptions { inducing, neighbours: 3, divergence: 1.0, union: false, covariance, batches }.into();
         let settings = Settings { model, ..Settings::default() };
         Plan::new(schema.clone(), &data, settings, 0, &Registry::default()).unwrap().shorter()
     };

@@ -102,7 +102,7 @@ fn memory_is_flat_over_a_thousand_steps() {
     let data = data(60, 3, 1);
     let compute = Compute::default();
     let exact = ExactGp::new(Kernel::parse("matern32(ard) + periodic * rq", 3).unwrap());
-    let cagp = Cagp::new(exact.kernel.clone(), Actions::random(60, 8, 1).unwrap());
+    let cagp = Cagp::new(exact.prior.kernel.clone(), Actions::random(60, 8, 1).unwrap());
     let steps = |count: usize| {
         for _ in 0..count {
             fit::evaluate(&exact, compute, &data.batch(&Scope::new(compute).unwrap())).unwrap();

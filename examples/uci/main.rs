@@ -93,6 +93,10 @@ struct Options {
 enum Kind {
     CagpOpt,
     CagpCg,
+    /// Rows by pivoted Cholesky as actions
+    CagpChol,
+    /// The exact GP by conjugate gradients
+    Cggp,
     Sgpr,
     Svgp,
 }

@@ -5,20 +5,22 @@ use std::time::{Duration, Instant};
 
 use cagey::data::{Dataset, InputScale, Split, TargetScale, TargetTransform, atomic_write};
 use cagey::device::{Compute, DeviceKind, Precision};
-use cagey::fitted::{ActionPolicy, ModelChoice, Parts, Regressor};
 use cagey::kernels::{Kernel, initial};
 use cagey::likelihoods::Gaussian;
-use cagey::means::Mean;
-use cagey::models::cagp::{Actions, CagpObjective};
-use cagey::models::inducing::{self, Choice};
+use cagey::models::cagp::{ActionPolicy, Actions, Cagp, CagpObjective, CagpOptions};
+use cagey::models::cggp::CgGpOptions;
+use cagey::models::gp_model::{GpModel, Training};
 use cagey::models::minibatch::{self, Minibatches};
+use cagey::models::options::{ModelOptions, Parts, Site};
 use cagey::models::ordering::RowOrder;
-use cagey::models::svgp::Svgp;
+use cagey::models::sgpr::SgprOptions;
+use cagey::models::svgp::SvgpOptions;
+use cagey::models::variational::Covariance;
 use cagey::models::{Observations, fit};
-use cagey::train::{Adam, CheckpointPlan, Lbfgs, Observer, Optimizer, Schedule, Termination, TrainConfig};
+use cagey::train::{Adam, CheckpointPlan, Lbfgs, Optimizer, Schedule, Termination, TrainConfig};
 use cagey::{Error, Result};
 
-use super::watch::{Record, Scene, Trial, Watch};
+use super::watch::{Record, Scene, Watch};
 use super::{Kind, Method, Options, Start};
 
 /// Most steps on the few rows that hyperparameters are trained on first.
@@ -40,7 +42,7 @@ impl Case<'_> {
     fn epochs(&self) -> usize {
         let usual = match (self.optimizer(), self.kind) {
             (Method::Lbfgs, _) => 100,
-            (Method::Adam, Kind::CagpCg) => 250,
+            (Method::Adam, Kind::CagpCg | Kind::CagpChol) => 250,
             (Method::Adam, _) => 1000,
         };
         self.options.epochs.unwrap_or(usual)
@@ -60,6 +62,8 @@ impl Case<'_> {
         let size = match self.kind {
             Kind::CagpOpt => format!("cagp-opt-{actions}"),
             Kind::CagpCg => format!("cagp-cg-{actions}"),
+            Kind::CagpChol => format!("cagp-chol-{actions}"),
+            Kind::Cggp => "cggp".into(),
             Kind::Sgpr => format!("sgpr-{inducing}"),
             Kind::Svgp => format!("svgp-{inducing}-batch-{batch}"),
         };
@@ -113,7 +117,7 @@ impl Case<'_> {
 
     /// Runs to the end, or as long as is allowed: then there is no record.
     pub fn run(&self, data: &Dataset) -> Result<Option<Record>> {
-        let Options { data: folder, actions, inducing: m, .. } = self.options;
+        let Options { data: folder, actions, .. } = self.options;
         let masks = folder.join("splits").join(format!("{}.csv.gz", self.set));
         let split = if masks.exists() {
             Split::from_mask_file(masks, Some(&format!("split{}", self.seed)), data)?
@@ -145,58 +149,63 @@ impl Case<'_> {
         if self.kind != Kind::CagpCg && self.options.learned.is_some() {
             return Err(Error::Usage("other models than CaGP-CG have no other actions: leave `--learned` out".into()));
         }
-        if self.batched() {
-            if self.options.warm.is_some() {
-                return Err(Error::Usage("SVGP trains on minibatches: leave `--warm` out".into()));
-            }
-            let z = inducing::choose(Choice::Kmeans, &kernel, &rows.x, d, *m, self.seed)?;
-            let mut model = Svgp::new(kernel, &z, d, Gaussian::new(0.1))?;
-            let batches = Minibatches { size: self.options.batch, ..Minibatches::default() };
-            let per_epoch = rows.n().div_ceil(batches.size);
-            return self.train(&mut model, &rows, &held_out, per_epoch, |model, compute, config, watch| {
-                minibatch::fit(model, compute, &rows, &batches, config, &mut [watch]).map(|outcome| outcome.termination)
-            });
+        if self.batched() && self.options.warm.is_some() {
+            return Err(Error::Usage("SVGP trains on minibatches: leave `--warm` out".into()));
         }
-        let objective = if self.options.projected { CagpObjective::Projected } else { CagpObjective::Elbo };
-        let Options { refresh, tolerance, .. } = *self.options;
-        let cagp = |policy| {
-            let order = RowOrder::Data;
-            ModelChoice::Cagp { actions: *actions, policy, objective, order, refresh, tolerance }
-        };
-        let choice = match self.kind {
-            Kind::CagpOpt => cagp(ActionPolicy::Learned),
-            Kind::CagpCg => cagp(ActionPolicy::Cg),
-            Kind::Sgpr | Kind::Svgp => ModelChoice::Sgpr { inducing: *m },
-        };
-        let mut parts = Parts { likelihood: Box::new(Gaussian::new(0.1)), kernel, mean: Mean::Zero };
+        let options = self.model(self.kind);
+        let mut parts = Parts { likelihood: Box::new(Gaussian::new(0.1)), prior: kernel.into() };
         if !self.file(".checkpoint").exists() {
             if let Some(count) = self.options.warm {
                 let drawn = Split::random(rows.n(), count as f64 / rows.n() as f64, self.seed)?.test;
-                parts = self.warmed(&choice, parts, &minibatch::Rows::gather(&rows, &drawn)?, WARM_STEPS)?;
+                parts = self.warmed(&*options, parts, &minibatch::Rows::gather(&rows, &drawn)?, WARM_STEPS)?;
             }
             if let Some(steps) = self.options.learned {
                 let ordered = rows.permuted(&RowOrder::Tree.of(&rows, *actions)?)?;
-                parts = self.warmed(&cagp(ActionPolicy::Learned), parts, &ordered, steps)?;
+                parts = self.warmed(&*self.model(Kind::CagpOpt), parts, &ordered, steps)?;
             }
         }
-        let mut model = Regressor::new(&choice, parts, &rows, self.seed)?;
-        if let Regressor::Cagp(model) = &mut model {
-            match self.options.start {
-                Start::Averages => {}
-                Start::Targets => model.actions = Actions::from_targets(&rows.y, *actions)?,
-                Start::Random => model.actions = Actions::random(rows.n(), *actions, self.seed)?,
+        let model: Box<dyn GpModel> = match (self.kind, self.options.start) {
+            (Kind::CagpOpt, Start::Targets) => self.cagp(parts, Actions::from_targets(&rows.y, *actions)?),
+            (Kind::CagpOpt, Start::Random) => self.cagp(parts, Actions::random(rows.n(), *actions, self.seed)?),
+            _ => options.build(parts, &Site { data: &rows, seed: self.seed, saved: None })?,
+        };
+        self.train(model, options.minibatches(), &rows, &held_out)
+    }
+
+    /// A computation-aware model with other first actions than averages.
+    fn cagp(&self, parts: Parts, actions: Actions) -> Box<dyn GpModel> {
+        let objective = self.objective();
+        Box::new(Cagp { prior: parts.prior, likelihood: Gaussian::new(0.1), actions, objective })
+    }
+
+    fn objective(&self) -> CagpObjective {
+        if self.options.projected { CagpObjective::Projected } else { CagpObjective::Elbo }
+    }
+
+    /// The options of a model.
+    fn model(&self, kind: Kind) -> Box<dyn ModelOptions> {
+        let Options { actions, inducing, refresh, tolerance, batch, .. } = *self.options;
+        let (order, objective) = (RowOrder::Data, self.objective());
+        let cagp =
+            |policy| Box::new(CagpOptions { actions, policy, objective, order, refresh, tolerance, first: None });
+        match kind {
+            Kind::CagpOpt => cagp(ActionPolicy::Learned),
+            Kind::CagpCg => cagp(ActionPolicy::Cg),
+            Kind::CagpChol => cagp(ActionPolicy::Cholesky),
+            Kind::Cggp => Box::new(CgGpOptions::default()),
+            Kind::Sgpr => Box::new(SgprOptions { inducing }),
+            Kind::Svgp => {
+                let batches = Minibatches { size: batch, ..Minibatches::default() };
+                Box::new(SvgpOptions { inducing, covariance: Covariance::Full, batches })
             }
         }
-        self.train(&mut model, &rows, &held_out, 1, |model, compute, config, watch| {
-            fit::fit(model, compute, &rows, config, &mut [watch]).map(|outcome| outcome.termination)
-        })
     }
 
     /// The prior and the noise as some model finds them.
-    fn warmed(&self, choice: &ModelChoice, parts: Parts, rows: &Observations, steps: usize) -> Result<Parts> {
-        let mut model = Regressor::new(choice, parts, rows, self.seed)?;
+    fn warmed(&self, options: &dyn ModelOptions, parts: Parts, rows: &Observations, steps: usize) -> Result<Parts> {
+        let mut model = options.build(parts, &Site { data: rows, seed: self.seed, saved: None })?;
         let config = TrainConfig::new(Optimizer::Lbfgs(Lbfgs::default()), steps).seed(self.seed);
-        let outcome = fit::fit(&mut model, self.compute(), rows, &config, &mut [])?;
+        let outcome = fit::fit(&mut *model, self.compute(), rows, &config, &mut [])?;
         println!(
             "first on {} rows: loss {:.4} after {:.0} s: {}",
             rows.n(),
@@ -204,7 +213,7 @@ impl Case<'_> {
             outcome.seconds,
             outcome.termination
         );
-        Ok(Parts { likelihood: model.likelihood().boxed(), kernel: model.kernel().clone(), mean: Mean::Zero })
+        Ok(Parts { likelihood: model.likelihood().boxed(), prior: model.prior().clone() })
     }
 
     fn compute(&self) -> Compute {
@@ -212,14 +221,14 @@ impl Case<'_> {
         Compute { kind: DeviceKind::Flex, precision }
     }
 
-    fn train<M: Trial>(
+    fn train(
         &self,
-        model: &mut M,
+        mut model: Box<dyn GpModel>,
+        batches: Option<&Minibatches>,
         rows: &Observations,
         test: &Observations,
-        per_epoch: usize,
-        fit: impl Fn(&mut M, Compute, &TrainConfig, &mut dyn Observer) -> Result<Termination>,
     ) -> Result<Option<Record>> {
+        let per_epoch = batches.map_or(1, |batches| rows.n().div_ceil(batches.size));
         let compute = self.compute();
         let optimizer = match self.optimizer() {
             Method::Adam => {
@@ -240,7 +249,8 @@ impl Case<'_> {
         let record = self.load()?.unwrap_or_else(|| Record { name: self.name(), seed: self.seed, ..Record::default() });
         let scene = Scene { model: model.clone(), compute, rows, test };
         let mut watch = Watch { scene, every, per_epoch, case: self, record, since: Instant::now(), problem: None };
-        let termination = fit(model, compute, &config, &mut watch)?;
+        let training = Training { compute, data: rows, rows, batches, config: &config };
+        let termination = model.train(training, &mut [&mut watch])?.termination;
         let Watch { mut scene, mut record, problem, .. } = watch;
         if let Some(problem) = problem {
             return Err(problem);
@@ -249,7 +259,7 @@ impl Case<'_> {
             self.save(&record)?;
             return Ok(None);
         }
-        scene.model = model.clone();
+        scene.model = model;
         record.end = Some(scene.score(record.steps.div_ceil(per_epoch))?);
         self.save(&record)?;
         println!("{termination}");

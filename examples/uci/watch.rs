@@ -4,11 +4,9 @@ use std::ops::ControlFlow;
 use std::time::Instant;
 
 use cagey::device::Compute;
-use cagey::fitted::Regressor;
 use cagey::metrics::{Predictive, score};
-use cagey::models::posterior::{Marginals, Posterior};
-use cagey::models::svgp::Svgp;
-use cagey::models::{Model, Observations};
+use cagey::models::Observations;
+use cagey::models::gp_model::GpModel;
 use cagey::train::{Observer, Plan, Report};
 use cagey::{Error, Result};
 use serde::{Deserialize, Serialize};
@@ -38,34 +36,17 @@ pub struct Record {
     pub seconds: f64,
 }
 
-/// What the protocol needs of a model.
-pub trait Trial: Model + Clone {
-    fn predict(&self, compute: Compute, data: &Observations, x: &[f64]) -> Result<Marginals>;
-}
-
-impl Trial for Regressor {
-    fn predict(&self, compute: Compute, data: &Observations, x: &[f64]) -> Result<Marginals> {
-        self.posterior(compute, data.clone())?.predict(x)
-    }
-}
-
-impl Trial for Svgp {
-    fn predict(&self, compute: Compute, _data: &Observations, x: &[f64]) -> Result<Marginals> {
-        self.posterior(compute)?.predict(x)
-    }
-}
-
 /// A model with the data that it is conditioned and tested on.
-pub struct Scene<'a, M> {
-    pub model: M,
+pub struct Scene<'a> {
+    pub model: Box<dyn GpModel>,
     pub compute: Compute,
     pub rows: &'a Observations,
     pub test: &'a Observations,
 }
 
-impl<M: Trial> Scene<'_, M> {
+impl Scene<'_> {
     pub fn score(&self, epoch: usize) -> Result<Scored> {
-        let marginals = self.model.predict(self.compute, self.rows, &self.test.x)?;
+        let marginals = self.model.condition(self.compute, self.rows.clone())?.predict(&self.test.x)?;
         let noise = self.model.parameters().into_iter().find(|(path, _)| path == "likelihood.noise");
         let noise = noise.map_or(0.0, |(_, parameter)| parameter.internal()[0]);
         let normal = |(&mean, &variance): (&f64, &f64)| Predictive::Normal { mean, sd: (variance + noise).sqrt() };
@@ -76,8 +57,8 @@ impl<M: Trial> Scene<'_, M> {
 }
 
 /// Tests during training, and keeps what a run has found so far.
-pub struct Watch<'a, M> {
-    pub scene: Scene<'a, M>,
+pub struct Watch<'a> {
+    pub scene: Scene<'a>,
     pub every: usize,
     pub per_epoch: usize,
     pub case: &'a Case<'a>,
@@ -86,7 +67,7 @@ pub struct Watch<'a, M> {
     pub problem: Option<Error>,
 }
 
-impl<M: Trial> Watch<'_, M> {
+impl Watch<'_> {
     fn test(&mut self, report: &Report) -> Result<()> {
         let Self { scene, record, .. } = self;
         scene.model.set_free_raw(report.x)?;
@@ -101,7 +82,7 @@ impl<M: Trial> Watch<'_, M> {
     }
 }
 
-impl<M: Trial> Observer for Watch<'_, M> {
+impl Observer for Watch<'_> {
     fn start(&mut self, plan: &Plan) {
         // What was recorded behind the checkpoint comes again.
         self.record.curve.retain(|scored| scored.epoch * self.per_epoch <= plan.resumed);

@@ -51,7 +51,7 @@ const NOISE: f64 = 0.693_247;
 
 pub fn sgpr(options: &Options) -> Result<Step> {
     let mut model = Sgpr::new(trainable(options)?, first_rows(options, &observations(options)?)?, options.d)?;
-    model.process.mean = Mean::named("constant", options.d)?;
+    model.process.prior.mean = Mean::named("constant", options.d)?;
     model_step(options, model)
 }
 
@@ -75,7 +75,7 @@ fn variational(options: &Options) -> Result<(Svgp, Observations)> {
     }
     let z = first_rows(options, &data)?;
     let mut model = Svgp::boxed(trainable(options)?, z, options.d, likelihood)?;
-    model.processes[0].mean = Mean::named("constant", options.d)?;
+    model.processes[0].prior.mean = Mean::named("constant", options.d)?;
     Ok((model.separate(), data))
 }
 

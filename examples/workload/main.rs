@@ -214,14 +214,14 @@ fn gram(options: &Options) -> Result<Step> {
 
 fn exact(options: &Options) -> Result<Step> {
     let mut model = ExactGp::new(trainable(options)?);
-    model.mean = Mean::named("constant", options.d)?;
+    model.prior.mean = Mean::named("constant", options.d)?;
     model_step(options, model)
 }
 
 fn cagp(options: &Options) -> Result<Step> {
     let n = observations(options)?.n();
     let mut model = Cagp::new(trainable(options)?, Actions::random(n, options.m, 0)?);
-    model.mean = Mean::named("constant", options.d)?;
+    model.prior.mean = Mean::named("constant", options.d)?;
     model_step(options, model)
 }
 

@@ -5,8 +5,6 @@ use std::path::PathBuf;
 use cagey::Result;
 use cagey::data::{Dataset, Schema, Split};
 use cagey::fitted::{Fitted, Plan};
-use cagey::kernels::registry::Registry;
-use cagey::params::Parameters;
 use cagey::plot::{LearningCurve, Run};
 use cagey::train::{Observer, Progress};
 use clap::Args;
@@ -14,27 +12,24 @@ use serde_json::{Value, json};
 
 use super::columns::{self, Columns};
 use super::data::{Reading, Splitting, in_table};
-use super::model::{ModelName, ModelOptions};
+use super::model::{ModelOptions, kinds};
 use super::scoring::Scored;
 use super::training::TrainOptions;
-use super::{memory, output, report, scoring, values};
+use super::{memory, output, report, scoring};
+use crate::values;
 
 /// Fit several models or kernels to the same rows and set their scores side by side
 #[derive(Debug, Args)]
 #[command(
     allow_negative_numbers = true,
-    after_help = "\
-Examples:
-  cagey compare data.csv --models exact,cagp,sgpr --actions 256 --inducing 256
-  cagey compare data.csv --kernels \"rbf(ard)\" \"matern32(ard)\" \"rbf + linear\" --folds 5
-  cagey compare data.csv --models sgpr,svgp --holdout 0.2 --json --figure curves.png"
+    after_help = examples()
 )]
 pub struct Compare {
     /// Table: CSV or TSV (also gzipped), NPY, Parquet; `-` for standard input
     data: PathBuf,
     /// Models to compare
-    #[arg(long, value_enum, value_delimiter = ',', value_name = "NAMES", conflicts_with = "model")]
-    models: Vec<ModelName>,
+    #[arg(long, value_parser = kinds::names(), value_delimiter = ',', value_name = "NAMES", conflicts_with = "model")]
+    models: Vec<String>,
     /// Kernels to compare
     #[arg(long, num_args = 1.., value_name = "KERNELS", conflicts_with = "kernel")]
     kernels: Vec<String>,
@@ -57,6 +52,18 @@ pub struct Compare {
     model: ModelOptions,
     #[command(flatten, next_help_heading = "Training")]
     training: TrainOptions,
+}
+
+fn examples() -> String {
+    let names: Vec<&str> = super::registry().models.rows().iter().map(|row| row.name).take(3).collect();
+    format!(
+        "Examples:
+  cagey compare data.csv --models {} --inducing 256
+  cagey compare data.csv --kernels \"rbf(ard)\" \"matern32(ard)\" \"rbf + linear\" --folds 5
+  cagey compare data.csv --models {} --holdout 0.2 --json --figure curves.png",
+        names.join(","),
+        names[names.len().saturating_sub(2)..].join(",")
+    )
 }
 
 /// One model with one kernel, fitted on every fold.
@@ -95,25 +102,29 @@ impl Compare {
             },
         };
         let models = if self.models.is_empty() {
-            vec![self.model.model]
+            vec![self.model.model.clone()]
         } else {
-            self.models.iter().copied().map(Some).collect()
+            self.models.iter().cloned().map(Some).collect()
         };
         let kernels = if self.kernels.is_empty() { vec![self.model.kernel.clone()] } else { self.kernels.clone() };
-        let all: Vec<ModelOptions> =
-            models.iter().flat_map(|model| kernels.iter().map(|kernel| self.model.with(*model, kernel))).collect();
+        let all: Vec<ModelOptions> = models
+            .iter()
+            .flat_map(|model| kernels.iter().map(|kernel| self.model.with(model.clone(), kernel)))
+            .collect();
         ModelOptions::check_models(&all, &likelihood, splits[0].train.len())?;
         // What one of them cannot be fitted to is told before another is trained.
         let task = Task { schema: &schema, data: &data, likelihood: &likelihood };
-        let mut choices = Vec::new();
+        let mut plans = Vec::new();
         for options in &all {
             let plan = self.plan(options, &task, &splits[0])?;
             for split in &splits {
                 plan.check(&data.subset(&split.test)).map_err(in_table(&self.data))?;
             }
-            choices.push(plan.settings().model.clone());
+            plans.push(plan);
         }
-        self.training.check(&choices, splits[0].train.len())?;
+        let options: Vec<&dyn cagey::models::options::ModelOptions> = plans.iter().map(Plan::options).collect();
+        self.training.check(&options, splits[0].train.len())?;
+        drop(plans);
         let mut candidates = Vec::new();
         for options in &all {
             let runs = splits.iter().map(|split| self.fit(options, &task, split));
@@ -147,14 +158,14 @@ impl Compare {
     fn plan(&self, options: &ModelOptions, task: &Task, split: &Split) -> Result<Plan> {
         let settings = options.settings(task.likelihood, split.train.len(), self.training.optimizer)?;
         let train = task.data.subset(&split.train);
-        let plan = Plan::new(task.schema.clone(), &train, settings, self.training.seed, &Registry::default())?;
+        let plan = Plan::new(task.schema.clone(), &train, settings, self.training.seed, super::registry())?;
         memory::check(&plan)?;
         Ok(plan)
     }
 
     fn fit(&self, options: &ModelOptions, task: &Task, split: &Split) -> Result<Trial> {
         let plan = self.plan(options, task, split)?;
-        let config = self.training.config(&plan.settings().model);
+        let config = self.training.config(plan.options());
         let mut progress = Progress::new();
         let mut observers: Vec<&mut dyn Observer> = vec![&mut progress];
         let bytes = plan.bytes();

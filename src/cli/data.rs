@@ -8,7 +8,8 @@ use cagey::data::{
 use cagey::{Error, Result};
 use clap::{Args, ValueEnum};
 
-use super::{report, values};
+use super::report;
+use crate::values;
 
 /// How a table is read.
 #[derive(Debug, Args)]

@@ -42,7 +42,7 @@ pub struct Evaluate {
 impl Evaluate {
     /// Reads, predicts, scores.
     pub fn run(self) -> Result<()> {
-        let fitted = Fitted::load(&self.model)?;
+        let fitted = Fitted::load_with(&self.model, super::registry())?;
         let Some(path) = &self.data else {
             self.splitting.refuse()?;
             let (y, predictions) = fitted.leave_one_out()?;

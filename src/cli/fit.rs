@@ -4,7 +4,6 @@ use std::path::PathBuf;
 
 use cagey::data::{Dataset, RowFile, Schema};
 use cagey::fitted::{Plan, Settings};
-use cagey::kernels::registry::Registry;
 use cagey::train::{Log, Observer, Progress, TrainConfig};
 use cagey::{Error, Result};
 use clap::Args;
@@ -13,21 +12,16 @@ use sha2::{Digest, Sha256};
 use super::columns::{self, Columns};
 use super::data::{Reading, Splitting, in_table};
 use super::interrupt::{self, Watch};
-use super::model::{ModelName, ModelOptions};
+use super::model::{ModelOptions, kinds};
 use super::training::{SavingOptions, TrainOptions};
-use super::{memory, output, report, scoring, values};
+use super::{memory, output, report, scoring};
+use crate::values;
 
 /// Fit a model to a table and save it
 #[derive(Debug, Args)]
 #[command(
     allow_negative_numbers = true,
-    after_help = "\
-Examples:
-  cagey fit concrete.csv --target strength -o concrete.cagey
-  cagey fit co2.csv --holdout-last 0.2 --kernel \"rbf + periodic(period=1) * rbf + rq\"
-  cagey fit data.csv --init noise=0.1 --fix noise --bounds lengthscale=0.1..100
-  cagey fit large.csv --model cagp --actions 512 --optimizer adam --lr 0.1
-  cagey fit data.csv --restarts 5 --prior \"noise=halfcauchy(1)\" -o model.cagey"
+    after_help = examples()
 )]
 pub struct Fit {
     /// Table: CSV or TSV (also gzipped), NPY, Parquet, or what --rows-file made of one; `-` for standard input
@@ -45,7 +39,7 @@ pub struct Fit {
     columns: Columns,
     #[command(flatten, next_help_heading = "Table")]
     reading: Reading,
-    /// Keep the rows, held-out ones included, in this file made from the table instead of in memory; for svgp (then the default) and swsgp
+    /// Keep the rows, held-out ones included, in this file made from the table instead of in memory; for models of minibatches
     #[arg(long, value_name = "FILE", help_heading = "Table")]
     rows_file: Option<PathBuf>,
     #[command(flatten, next_help_heading = "Held-out rows")]
@@ -56,6 +50,18 @@ pub struct Fit {
     training: TrainOptions,
     #[command(flatten, next_help_heading = "Training")]
     saving: SavingOptions,
+}
+
+fn examples() -> String {
+    let own = super::registry().models.rows().iter().filter_map(|row| row.command.example);
+    let own: String = own.map(|line| format!("\n  {line}")).collect();
+    format!(
+        "Examples:
+  cagey fit concrete.csv --target strength -o concrete.cagey
+  cagey fit co2.csv --holdout-last 0.2 --kernel \"rbf + periodic(period=1) * rbf + rq\"
+  cagey fit data.csv --init noise=0.1 --fix noise --bounds lengthscale=0.1..100{own}
+  cagey fit data.csv --restarts 5 --prior \"noise=halfcauchy(1)\" -o model.cagey"
+    )
 }
 
 impl Fit {
@@ -86,7 +92,7 @@ impl Fit {
                 "termination": fitted.summary.termination,
                 "iterations": fitted.summary.iterations,
                 "seconds": fitted.summary.seconds,
-                "kernel": fitted.model.kernel().to_string(),
+                "kernel": fitted.kernel().to_string(),
                 "likelihood": fitted.model.likelihood().text(),
                 "noise": fitted.noise().map(|noise| noise * fitted.target_scale.sd.powi(2)),
                 "scores": scores.map(|scores| scores.json()).transpose()?,
@@ -118,24 +124,19 @@ impl Fit {
         let mut fingerprint = Fingerprint::default();
         fingerprint.add(&train);
         let config = self.begin(&schema, &settings, train.n, fingerprint)?;
-        let plan = Plan::new(schema, &train, settings, config.seed, &Registry::default());
+        let plan = Plan::new(schema, &train, settings, config.seed, super::registry());
         self.prepared(plan, config, test)
     }
 
     /// From rows in a file: the one given, or one made of the table.
     fn prepare_on_disk(&self) -> Result<Prepared> {
-        let name = self.model.model.unwrap_or(ModelName::Svgp);
-        if !matches!(name, ModelName::Svgp | ModelName::Swsgp) {
-            return Err(Error::Usage(
-                "rows in a file are for models of minibatches: choose --model svgp or swsgp".into(),
-            ));
-        }
+        let name = kinds::kind_for_file(self.model.model.as_deref())?.name;
         if self.splitting.split_mask.is_some() {
             return Err(Error::Usage(
                 "--split-mask is for tables in memory; choose --holdout or --holdout-last".into(),
             ));
         }
-        let model = self.model.with(Some(name), &self.model.kernel);
+        let model = self.model.with(Some(name.into()), &self.model.kernel);
         let rows = match &self.rows_file {
             Some(file) => self.columns.store(&self.data, &self.reading, &self.model, file)?,
             None => {
@@ -158,7 +159,7 @@ impl Fit {
         }
         let settings = self.settings(&model, rows.schema(), &y, train.len())?;
         let config = self.begin(rows.schema(), &settings, train.len(), fingerprint)?;
-        let plan = Plan::from_file(rows.into(), train, settings, config.seed, &Registry::default());
+        let plan = Plan::from_file(rows.into(), train, settings, config.seed, super::registry());
         self.prepared(plan, config, test)
     }
 
@@ -181,16 +182,17 @@ impl Fit {
     ) -> Result<TrainConfig> {
         let (count, columns) = (report::count(rows, "row"), report::count(schema.d(), "input column"));
         report::say(&format!("{count}, {columns}, target `{}`", schema.target));
-        self.training.check(std::slice::from_ref(&settings.model), rows)?;
+        let options = super::registry().models.options(&settings.model)?;
+        self.training.check(&[&*options], rows)?;
         let fingerprint =
             serde_json::json!({ "data": fingerprint.text(), "rows_on_disk": self.on_disk(), "settings": settings });
-        Ok(self.saving.extend(self.training.config(&settings.model), fingerprint.to_string()))
+        Ok(self.saving.extend(self.training.config(&*options), fingerprint.to_string()))
     }
 
     /// What to fit, for a device that is there.
     fn settings(&self, model: &ModelOptions, schema: &Schema, y: &[f64], rows: usize) -> Result<Settings> {
         let likelihood = columns::likelihood(model, schema, y)?;
-        if let Some(sentence) = model.approximation(&likelihood, rows) {
+        if let Some(sentence) = model.approximation(&likelihood, rows)? {
             report::say(&sentence);
         }
         model.check_model(&likelihood, rows)?;

@@ -29,7 +29,7 @@ pub struct Inspect {
 impl Inspect {
     /// Loads and describes.
     pub fn run(self) -> Result<()> {
-        let fitted = Fitted::load(&self.model)?;
+        let fitted = Fitted::load_with(&self.model, super::registry())?;
         if !self.json {
             return report::print(&description(&fitted));
         }
@@ -43,7 +43,7 @@ impl Inspect {
             })
             .collect();
         report::print_json(&json!({
-            "kernel": fitted.model.kernel().to_string(),
+            "kernel": fitted.kernel().to_string(),
             "parameters": parameters,
             "settings": fitted.settings,
             "inputs": fitted.input_names(),
@@ -106,7 +106,7 @@ pub fn description(fitted: &Fitted) -> String {
 
 /// The input columns, of `d`, that entries of parameters belong to, by the parameters' identities.
 fn entry_columns(fitted: &Fitted, d: usize) -> HashMap<u64, Vec<usize>> {
-    let kernels = fitted.model.kernels().into_iter();
+    let kernels = fitted.model.priors().into_iter().map(|prior| &prior.kernel);
     let of_kernels = kernels.flat_map(|kernel| kernel.parameters().into_iter().zip(kernel.entry_columns(d)));
     let of_kernels = of_kernels.filter_map(|((_, p), columns)| Some((p.id(), columns?)));
     let slopes = fitted.model.parameters().into_iter().filter(|(_, p)| p.unit == Unit::Slope);

@@ -1,6 +1,6 @@
 //! Whether a training fits into the machine.
 
-use cagey::fitted::{ModelChoice, Plan};
+use cagey::fitted::Plan;
 use cagey::{Error, Result};
 use sysinfo::{MemoryRefreshKind, RefreshKind, System};
 
@@ -14,11 +14,7 @@ pub fn check(plan: &Plan) -> Result<()> {
     if there == 0.0 || needed <= there {
         return Ok(());
     }
-    let less = match plan.settings().model {
-        ModelChoice::Exact { .. } => "choose --model cagp, sgpr or svgp",
-        ModelChoice::Cagp { .. } => "choose fewer --actions, or --model svgp",
-        _ => "choose fewer inducing inputs (--inducing)",
-    };
+    let less = plan.options().smaller();
     Err(Error::Usage(format!(
         "{}: a step takes about {:.1} GB of memory and this machine has {:.1} GB; {less}",
         plan.model().title(),

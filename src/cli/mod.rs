@@ -17,12 +17,15 @@ mod report;
 mod sample;
 mod scoring;
 mod training;
-mod values;
 
 use std::process::ExitCode;
+use std::sync::OnceLock;
 
+use cagey::fitted::Registry;
 use cagey::{Error, Result, threads};
 use clap::{CommandFactory, Parser, Subcommand};
+
+use crate::values;
 
 /// Gaussian processes with error bars you can trust.
 #[derive(Debug, Parser)]
@@ -42,7 +45,7 @@ const EXAMPLES: &str = "\
 Examples:
   cagey fit sales.csv --target price -o price.cagey
   cagey fit co2.csv --kernel \"rbf + periodic(period=1) * rbf + rq\" -o co2.cagey
-  cagey compare sales.csv --target price --models exact,cagp,sgpr --folds 5
+  cagey compare sales.csv --target price --kernels \"rbf(ard)\" \"matern32(ard)\" --folds 5
   cagey predict price.cagey new.csv -o predictions.csv
   cagey evaluate price.cagey test.csv --json
   cagey plot price.cagey -o fit.png";
@@ -77,8 +80,18 @@ Examples:
     },
 }
 
-/// Runs the command of this process's arguments: exit code 0, 1 for failures, 2 for wrong usage.
-pub fn run() -> ExitCode {
+/// What names in settings, files and arguments mean, for the life of the process: clap makes arguments without a context.
+static REGISTRY: OnceLock<Registry> = OnceLock::new();
+
+fn registry() -> &'static Registry {
+    REGISTRY.get_or_init(Registry::default)
+}
+
+/// Runs the command of this process's arguments with the kernels and models of a registry: exit code 0, 1 for failures, 2 for wrong usage.
+///
+/// A program that has models of its own calls this with them, once.
+pub fn run(registry: Registry) -> ExitCode {
+    let _ = REGISTRY.set(registry);
     let cli = match Cli::try_parse() {
         Ok(cli) => cli,
         Err(error) => {

@@ -11,8 +11,9 @@ use clap::Args;
 use rayon::prelude::*;
 
 use super::data::{Reading, in_table};
+use super::output;
 use super::scoring::class_labels;
-use super::{output, values};
+use crate::values;
 
 /// Predict the target, with error bars or probabilities, for the rows of a table
 #[derive(Debug, Args)]
@@ -49,7 +50,7 @@ impl Predict {
     /// Reads, predicts, writes.
     pub fn run(self) -> Result<()> {
         output::check_table(&self.output, &[&self.model, &self.data])?;
-        let fitted = Fitted::load(&self.model)?;
+        let fitted = Fitted::load_with(&self.model, super::registry())?;
         if self.latent && fitted.model.likelihood().latents() > 1 {
             return Err(Error::Usage(format!(
                 "--latent is for one latent function, and this model has {}: leave it out",

@@ -4,12 +4,12 @@ use std::path::PathBuf;
 
 use cagey::data::write_predictions;
 use cagey::fitted::Fitted;
-use cagey::models::posterior::Posterior;
 use cagey::{Error, Result};
 use clap::Args;
 
 use super::data::Reading;
-use super::{output, values};
+use super::output;
+use crate::values;
 
 /// Draw joint samples of the latent function at the rows of a table
 #[derive(Debug, Args)]
@@ -51,7 +51,7 @@ impl Sample {
     /// Reads, samples, writes.
     pub fn run(self) -> Result<()> {
         output::check_table(&self.output, &[&self.model, &self.data])?;
-        let fitted = Fitted::load(&self.model)?;
+        let fitted = Fitted::load_with(&self.model, super::registry())?;
         let data = self.reading.read(&self.data, &fitted.schema, false, self.keep)?;
         if data.n > MOST_ROWS {
             let (path, n) = (self.data.display(), data.n);

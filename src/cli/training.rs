@@ -3,12 +3,12 @@
 use std::path::PathBuf;
 use std::time::Duration;
 
-use cagey::fitted::ModelChoice;
+use cagey::models::options::ModelOptions;
 use cagey::train::{Adam, CheckpointPlan, EarlyStopping, Lbfgs, Optimizer, Restarts, Schedule, TrainConfig};
 use cagey::{Error, Result};
 use clap::{Args, ValueEnum};
 
-use super::values;
+use crate::values;
 
 /// The training.
 #[derive(Debug, Args)]
@@ -73,11 +73,11 @@ enum ScheduleName {
 
 impl TrainOptions {
     /// Refuses options of another optimiser than those that models will be trained with, and L-BFGS where losses do not compare.
-    pub fn check(&self, models: &[ModelChoice], rows: usize) -> Result<()> {
+    pub fn check(&self, models: &[&dyn ModelOptions], rows: usize) -> Result<()> {
         let rates = [("--lr", self.lr.is_some()), ("--schedule", self.schedule.is_some())];
-        let lbfgs = models.iter().all(|model| self.optimizer(model) == OptimizerName::Lbfgs);
-        let searched = models.iter().filter(|model| self.optimizer(model) == OptimizerName::Lbfgs);
-        for batches in searched.filter_map(ModelChoice::minibatches) {
+        let lbfgs = models.iter().all(|model| self.optimizer(*model) == OptimizerName::Lbfgs);
+        let searched = models.iter().filter(|model| self.optimizer(**model) == OptimizerName::Lbfgs);
+        for batches in searched.filter_map(|model| model.minibatches()) {
             let problem = match batches.natural {
                 Some(_) => {
                     "--natural-gradients moves q between losses that L-BFGS compares: leave it out, or add --optimizer adam"
@@ -95,28 +95,30 @@ impl TrainOptions {
         }
     }
 
-    fn optimizer(&self, model: &ModelChoice) -> OptimizerName {
-        self.optimizer.unwrap_or(match model {
-            ModelChoice::Svgp { .. } | ModelChoice::Swsgp { .. } => OptimizerName::Adam,
-            _ => OptimizerName::Lbfgs,
+    fn optimizer(&self, model: &dyn ModelOptions) -> OptimizerName {
+        self.optimizer.unwrap_or(match model.training().optimizer {
+            Optimizer::Adam(_) => OptimizerName::Adam,
+            Optimizer::Lbfgs(_) => OptimizerName::Lbfgs,
         })
     }
 
     /// The library's configuration for a model.
-    pub fn config(&self, model: &ModelChoice) -> TrainConfig {
-        let (steps, rate, schedule) = match model {
-            ModelChoice::Svgp { batches, .. } if batches.natural.is_some() => (500, 0.05, ScheduleName::Linear),
-            ModelChoice::Svgp { .. } | ModelChoice::Swsgp { .. } => (2000, 0.01, ScheduleName::Constant),
-            _ => (200, 0.05, ScheduleName::Constant),
+    pub fn config(&self, model: &dyn ModelOptions) -> TrainConfig {
+        let usual = model.training();
+        let steps = usual.steps;
+        let adam = match usual.optimizer {
+            Optimizer::Adam(adam) => adam,
+            Optimizer::Lbfgs(_) => Adam { rate: 0.05, ..Adam::default() },
         };
-        let schedule = match self.schedule.unwrap_or(schedule) {
-            ScheduleName::Constant => Schedule::Constant,
-            ScheduleName::Linear => Schedule::Linear { final_fraction: 0.1 },
-            ScheduleName::Cosine => Schedule::Cosine { final_fraction: 0.01 },
+        let schedule = match self.schedule {
+            None => adam.schedule,
+            Some(ScheduleName::Constant) => Schedule::Constant,
+            Some(ScheduleName::Linear) => Schedule::Linear { final_fraction: 0.1 },
+            Some(ScheduleName::Cosine) => Schedule::Cosine { final_fraction: 0.01 },
         };
         let optimizer = match self.optimizer(model) {
             OptimizerName::Lbfgs => Optimizer::Lbfgs(Lbfgs::default()),
-            OptimizerName::Adam => Optimizer::Adam(Adam { rate: self.lr.unwrap_or(rate), schedule, ..Adam::default() }),
+            OptimizerName::Adam => Optimizer::Adam(Adam { rate: self.lr.unwrap_or(adam.rate), schedule, ..adam }),
         };
         TrainConfig {
             max_time: self.max_time,

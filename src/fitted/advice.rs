@@ -1,56 +1,8 @@
 //! What looks wrong with data before a training, with advice.
 
-use super::{ActionPolicy, ModelChoice};
 use crate::data::InputScale;
 use crate::models::Observations;
-use crate::models::cagp::CagpObjective;
-use crate::models::svgp::Covariance;
 use crate::params::shown;
-
-/// Rows for each inducing input of SWSGP below which its intervals were seen to be too narrow.
-const ROWS_PER_INDUCING: usize = 16;
-
-/// Says when SWSGP has many inducing inputs for the rows: what holds them to the prior is shared among few neighbours.
-pub fn crowded(model: &ModelChoice, rows: usize) -> Option<String> {
-    let ModelChoice::Swsgp { inducing, neighbours, divergence, union, .. } = *model else { return None };
-    let seen = if union { inducing.min(neighbours * model.batch(rows)) } else { neighbours };
-    let (most, once) = ((rows / ROWS_PER_INDUCING).max(1), inducing as f64 / seen as f64);
-    (inducing > most && divergence < 0.5 * once).then(|| {
-        format!(
-            "{inducing} inducing inputs are many for {rows} rows: a sparse within sparse GP with {neighbours} neighbours becomes \
-             overconfident. Hold them to the prior with `--divergence {once:.0}`, try `--inducing {most}` or `--union`, or compare \
-             with `--model svgp`"
-        )
-    })
-}
-
-/// Inducing values of SWSGP from which on their covariances cost far more than the rest of a step.
-const MANY_INDUCING: usize = 2048;
-
-/// Says when most of a step of SWSGP goes to the covariances of all inducing values, of which a batch sees few.
-pub fn covariances(model: &ModelChoice, rows: usize) -> Option<String> {
-    let ModelChoice::Swsgp { inducing, covariance: Covariance::Full, .. } = *model else { return None };
-    let inducing = inducing.min(rows);
-    (inducing >= MANY_INDUCING).then(|| {
-        let millions = (inducing * (inducing + 1) / 2) as f64 / 1e6;
-        format!(
-            "the covariances of {inducing} inducing values are {millions:.1} million numbers, and a step moves them all; with \
-             `--mean-field` it moves variances only"
-        )
-    })
-}
-
-/// Says that actions learned by the loss of the data that they project may project what is easy to explain.
-pub fn projected(model: &ModelChoice) -> Option<String> {
-    let ModelChoice::Cagp { policy: ActionPolicy::Learned, objective: CagpObjective::Projected, .. } = model else {
-        return None;
-    };
-    Some(
-        "learned actions and the loss of projected data: the actions come to project the data that are easiest to explain, and error bars to be \
-         far too narrow. Prefer `--loss elbo`, or another `--policy`"
-            .into(),
-    )
-}
 
 /// Says which inputs are constant, and whether the target is: nothing can be learned from them.
 pub fn constants(data: &Observations, names: &[String], target: &str) -> Vec<String> {

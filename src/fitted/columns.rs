@@ -4,6 +4,7 @@ use crate::data::{Dataset, InputScale, Schema, TargetScale};
 use crate::error::{Error, Result};
 use crate::likelihoods::{Auxiliary, Likelihood, Targets};
 use crate::models::Observations;
+use crate::models::gp_model::UserUnits;
 use crate::suggest::nearest;
 
 /// Names of the input columns, in the order of the kernel's `dims`.
@@ -69,6 +70,17 @@ pub struct Units {
 }
 
 impl Units {
+    /// The same for a model.
+    pub fn of_user(&self) -> UserUnits {
+        let Self { inputs, target, .. } = self;
+        UserUnits {
+            input_mean: inputs.mean.clone(),
+            input_sd: inputs.sd.clone(),
+            target_mean: target.mean,
+            target_sd: target.sd,
+        }
+    }
+
     /// Rows with targets as a model sees them.
     ///
     /// # Errors

@@ -1,27 +1,23 @@
 //! A fitted model as one file.
 
 use std::path::Path;
+use std::sync::Arc;
 
 use serde_json::{Value, json};
 
-use super::{Fitted, ModelChoice, Parts, Regressor, Settings};
+use super::registry::Registry;
+use super::{Fitted, Settings, build};
 use crate::data::{Classes, InputScale, Schema};
-use crate::device::Precision;
 use crate::error::{Error, Result};
-use crate::kernels::registry::Registry;
 use crate::kernels::text;
 use crate::likelihoods;
 use crate::means::Mean;
 use crate::model_file::{Array, ArrayData, ModelFile};
 use crate::models::Observations;
-use crate::models::cagp::SavedPosterior;
-use crate::params::{Parameter, Parameters};
-
-// Arrays of posteriors through actions.
-const ACTIONS: &str = "posterior.actions";
-const FACTOR: &str = "posterior.factor";
-const PROJECTED: &str = "posterior.projected";
-const NORMS: &str = "posterior.norms";
+use crate::models::options::Parts;
+use crate::models::posterior::{Posterior, SavedPosterior};
+use crate::models::prior::Prior;
+use crate::params::Parameter;
 
 impl Fitted {
     /// Writes the model to one file, whole or not at all.
@@ -29,6 +25,7 @@ impl Fitted {
     /// # Errors
     /// [`Error::Io`] naming the path.
     pub fn save(&self, path: impl AsRef<Path>) -> Result<()> {
+        let saved = self.posterior.saved()?;
         let parameters: Vec<&Parameter> = self.model.parameters().into_iter().map(|(_, p)| p).collect();
         let document = json!({
             "model": self.settings.model.kind(),
@@ -37,9 +34,9 @@ impl Fitted {
             "input_scale": self.input_scale,
             "target_scale": self.target_scale,
             "summary": self.summary,
-            "kernel": self.model.kernel().to_string(),
+            "kernel": self.kernel().to_string(),
             "parameters": parameters,
-            "solve": self.posterior.solve(),
+            "solve": saved.solve,
         });
         let data = &self.data;
         let (n, d) = (data.n(), data.d);
@@ -50,21 +47,7 @@ impl Fitted {
         if let Some(noise) = &data.noise {
             arrays.insert("noise".into(), array(noise, &[n]));
         }
-        if let Some(posterior) = self.posterior.computation_aware() {
-            let SavedPosterior { actions, norms, factor, projected } = posterior.saved()?;
-            let i = projected.len();
-            // Columns of S are in the precision of the model.
-            if let Some(columns) = actions {
-                let data = match self.settings.compute.precision {
-                    Precision::F32 => ArrayData::F32(columns.into_iter().map(|s| s as f32).collect()),
-                    Precision::F64 => ArrayData::F64(columns),
-                };
-                arrays.insert(ACTIONS.into(), Array { shape: vec![n, i], data });
-            }
-            arrays.insert(FACTOR.into(), array(&factor, &[i, i]));
-            arrays.insert(PROJECTED.into(), array(&projected, &[i]));
-            arrays.extend(norms.map(|norms| (NORMS.to_string(), array(&norms, &[i]))));
-        }
+        arrays.extend(saved.arrays);
         ModelFile { document, arrays }.save(path)
     }
 
@@ -89,14 +72,14 @@ impl Fitted {
         fn read<T: serde::de::DeserializeOwned>(value: Value, bad: impl Fn(String) -> Error) -> Result<T> {
             serde_json::from_value(value).map_err(|e| bad(format!("its description does not read: {e}")))
         }
-        let kind: String = read(part("model"), bad)?;
-        if !ModelChoice::KINDS.contains(&kind.as_str()) {
-            return Err(bad(format!(
-                "holds a model of kind `{kind}`, which this version does not know; use a newer cagey"
-            )));
-        }
         let schema: Schema = read(part("schema"), bad)?;
         let settings: Settings = read(part("settings"), bad)?;
+        let kind = settings.model.kind();
+        if registry.models.row(kind).is_none() {
+            return Err(bad(format!(
+                "holds a model of kind `{kind}`, which this program does not know; use a newer cagey, or the program that wrote it"
+            )));
+        }
         let input_scale: InputScale = read(part("input_scale"), bad)?;
         let target_scale = read(part("target_scale"), bad)?;
         let summary = read(part("summary"), bad)?;
@@ -107,27 +90,20 @@ impl Fitted {
         let mut needed = |name: &str| array(name).ok_or_else(|| bad(format!("lacks the array `{name}`")));
         let (x, y) = (needed("x")?, needed("y")?);
         let noise = array("noise");
-        let saved = match (array(FACTOR), array(PROJECTED)) {
-            (Some(factor), Some(projected)) => {
-                Some(SavedPosterior { actions: array(ACTIONS), norms: array(NORMS), factor, projected })
-            }
-            _ => None,
-        };
+        let saved = SavedPosterior { arrays: file.arrays, solve };
         let d = input_scale.mean.len();
         let data = Observations::new(x, d, y, noise).map_err(|e| bad(e.to_string()))?;
 
-        let (kernel, mean) = (text::parse(&kernel, d, registry)?, Mean::named(&settings.mean, d)?);
+        let (kernel, mean) = (text::parse(&kernel, d, &registry.kernels)?, Mean::named(&settings.mean, d)?);
         let likelihood = likelihoods::text::parse(&settings.likelihood, schema.classes.as_ref().map(Classes::len))?;
         let unfit = |error| match error {
             Error::Data(problem) => bad(problem),
             other => other,
         };
-        let parts = Parts { likelihood, kernel, mean };
-        let model = Regressor::restore(&settings.model, parts, &data, parameters).map_err(unfit)?;
-        let posterior = match saved {
-            Some(saved) => model.restore_posterior(settings.compute, data.clone(), saved, solve).map_err(unfit)?,
-            None => model.posterior(settings.compute, data.clone())?,
-        };
+        let parts = Parts { likelihood, prior: Prior { kernel, mean } };
+        let options = registry.models.options(&settings.model).map_err(|e| bad(e.to_string()))?;
+        let model = build::restore(&*options, parts, &data, parameters).map_err(unfit)?;
+        let posterior: Arc<dyn Posterior> = model.restore(settings.compute, data.clone(), saved).map_err(unfit)?.into();
         Ok(Self { schema, settings, input_scale, target_scale, model, summary, data, posterior })
     }
 }

@@ -3,27 +3,28 @@
 mod advice;
 mod build;
 mod columns;
-mod conditioned;
 mod file;
 mod plan;
 mod precision;
-mod regressor;
+mod registry;
 mod settings;
 mod stored;
 
+use std::sync::Arc;
+
 use serde::{Deserialize, Serialize};
 
-pub use build::Parts;
-pub use conditioned::Conditioned;
 pub use plan::{Cost, Plan};
-pub use regressor::Regressor;
-pub use settings::{ActionPolicy, ModelChoice, Settings};
+pub use registry::Registry;
+pub use settings::Settings;
 
 use crate::data::{Dataset, InputScale, Schema, TargetScale};
 use crate::error::{Error, Result};
-use crate::kernels::registry::Registry;
+use crate::kernels::Kernel;
 use crate::metrics::{Predictive, TargetPrediction};
 use crate::models::Observations;
+use crate::models::exact::ExactPosterior;
+use crate::models::gp_model::GpModel;
 use crate::models::posterior::{Marginals, Posterior};
 use crate::train::{History, Observer, TrainConfig};
 use columns::{Inputs, row_values};
@@ -67,11 +68,11 @@ pub struct Fitted {
     /// The target's transform and standardisation.
     pub target_scale: TargetScale,
     /// The model with its learned parameters.
-    pub model: Regressor,
+    pub model: Box<dyn GpModel>,
     /// How it was trained.
     pub summary: Summary,
     data: Observations,
-    posterior: Conditioned,
+    posterior: Arc<dyn Posterior>,
 }
 
 impl Fitted {
@@ -90,9 +91,23 @@ impl Fitted {
         Plan::new(schema, data, settings, config.seed, registry)?.train(config, observers)
     }
 
-    /// The posterior over the latent function, in standardised units.
-    pub fn posterior(&self) -> &Conditioned {
-        &self.posterior
+    /// The posterior over the latent functions, in standardised units.
+    pub fn posterior(&self) -> &dyn Posterior {
+        &*self.posterior
+    }
+
+    /// The exact posterior.
+    ///
+    /// # Errors
+    /// [`Error::Usage`] for other models; `what` needs it.
+    pub fn exact(&self, what: &str) -> Result<&ExactPosterior> {
+        let problem = || Error::Usage(format!("{what} is for exact models; fit with `--model exact`"));
+        self.posterior.exact().ok_or_else(problem)
+    }
+
+    /// Prior covariance, of the first latent function where they differ.
+    pub fn kernel(&self) -> &Kernel {
+        &self.model.prior().kernel
     }
 
     /// The observations conditioned on, in standardised units; where predictions need none, only some of them to draw.
@@ -171,7 +186,7 @@ impl Fitted {
     /// # Errors
     /// As the posterior's.
     pub fn targets_at(&self, x: &[f64], extra: Option<&[f64]>) -> Result<Vec<TargetPrediction>> {
-        let latents = self.posterior.latents(x)?;
+        let latents = self.posterior.marginals(x)?;
         let likelihood = self.model.likelihood();
         let TargetScale { mean, sd, .. } = self.target_scale;
         (0..latents[0].mean.len())
@@ -198,7 +213,7 @@ impl Fitted {
     /// # Errors
     /// [`Error::Usage`] for models other than the exact one.
     pub fn leave_one_out(&self) -> Result<(Vec<f64>, Vec<Predictive>)> {
-        let marginals = self.posterior.exact("leaving one out in closed form")?.leave_one_out();
+        let marginals = self.exact("leaving one out in closed form")?.leave_one_out();
         let y = self.data.y.iter().map(|z| self.target_scale.inverse(*z)).collect();
         Ok((y, self.in_user_units(&marginals)))
     }

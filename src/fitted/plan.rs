@@ -1,28 +1,31 @@
 //! From a table and settings to a model that is ready to train: what it will cost can be asked before it is paid.
 
 use std::sync::Arc;
-use std::time::Instant;
 
-use super::build::{build, check_actions};
+use super::build::build;
 use super::columns::{Inputs, Units, check_targets, input_names};
+use super::registry::Registry;
 use super::stored::{Seen, Stored};
-use super::{ActionPolicy, Fitted, ModelChoice, Regressor, Settings, Summary, advice, precision};
+use super::{Fitted, Settings, Summary, advice, precision};
 use crate::data::{Classes, Dataset, InputScale, RowFile, Schema, TargetScale, TargetTransform};
 use crate::error::{Error, Result};
-use crate::kernels::registry::Registry;
 use crate::likelihoods::{self, Auxiliary, Support, Targets};
+use crate::models::gp_model::{GpModel, Size, Training};
 use crate::models::minibatch::Rows;
-use crate::models::{Observations, diagnose, fit};
+use crate::models::options::ModelOptions;
+use crate::models::posterior::Posterior;
+use crate::models::{Observations, diagnose};
 use crate::scope::Scope;
 use crate::train::{self, Observer, TrainConfig};
 
 /// A model before its training, with the data it will be trained on.
-#[derive(Debug, Clone)]
+#[derive(Debug)]
 pub struct Plan {
     schema: Schema,
     settings: Settings,
     units: Units,
-    model: Regressor,
+    options: Box<dyn ModelOptions>,
+    model: Box<dyn GpModel>,
     /// All rows, or a sample of those in a file.
     data: Observations,
     stored: Option<Stored>,
@@ -54,7 +57,8 @@ impl Plan {
         let inputs = Inputs::of(data, settings.row_column.as_deref())?;
         let Inputs { x, names, extra } = &inputs;
         let d = names.len();
-        check_actions(&settings.model, data.n)?;
+        let options = registry.models.options(&settings.model)?;
+        options.check(data.n)?;
         if d == 0 {
             return Err(Error::Data(
                 "no input column is left beside the target and the column that goes with the rows".into(),
@@ -78,10 +82,11 @@ impl Plan {
             )));
         }
         let gaussian = likelihood.noise().is_some();
-        if !gaussian && !matches!(settings.model, ModelChoice::Svgp { .. } | ModelChoice::Swsgp { .. }) {
+        if !gaussian && !registry.models.row(settings.model.kind()).is_some_and(|row| row.any_likelihood) {
             let (model, likelihood) = (settings.model.kind(), likelihood.text());
+            let others = registry.models.that_take_any_likelihood();
             return Err(Error::Usage(format!(
-                "the {model} model is for the gaussian likelihood; for {likelihood} choose `--model svgp`"
+                "the {model} model is for the gaussian likelihood; for {likelihood} choose `--model {others}`"
             )));
         }
         if settings.target_transform != TargetTransform::Identity && !(gaussian && extra.is_none()) {
@@ -102,9 +107,13 @@ impl Plan {
         likelihood.check(Targets { y: targets, extra: extra.as_deref() }, Some(&data.rows))?;
         let warnings = likelihood.warnings(Targets { y: targets, extra: extra.as_deref() });
         let units = Units { inputs: input_scale, target: target_scale, auxiliary: likelihood.auxiliary() };
-        let observations = ordered(units.observe(inputs, data)?, &settings.model)?;
-        let model = build(&settings, likelihood, &observations, &units, seed, registry)?;
-        Ok(Self { schema, settings, units, model, data: observations, stored: None, warnings })
+        let observations = units.observe(inputs, data)?;
+        let observations = match options.order(&observations)? {
+            Some(order) => observations.permuted(&order)?,
+            None => observations,
+        };
+        let model = build(&settings, &*options, likelihood, &observations, &units, seed, registry)?;
+        Ok(Self { schema, settings, units, options, model, data: observations, stored: None, warnings })
     }
 
     /// Prepares a model of minibatches for rows of a file, however few of them fit in memory; `rows` are their positions in it. What is
@@ -120,10 +129,10 @@ impl Plan {
         seed: u64,
         registry: &Registry,
     ) -> Result<Self> {
-        if settings.model.minibatches().is_none() {
+        if registry.models.options(&settings.model)?.minibatches().is_none() {
             let model = settings.model.kind();
             return Err(Error::Usage(format!(
-                "the {model} model takes all rows at once; with rows in a file choose `--model svgp` or `--model swsgp`"
+                "the {model} model takes all rows at once; with rows in a file choose a model that takes minibatches (`--model`)"
             )));
         }
         let stored = Stored { file, rows, row_column: settings.row_column.clone() };
@@ -145,8 +154,7 @@ impl Plan {
             self.warnings.extend(advice::constants(&self.data, &names, &self.schema.target));
         }
         self.warnings.extend(advice::outliers(&self.data, &names, &self.units.inputs));
-        self.warnings.extend(advice::crowded(&self.settings.model, rows));
-        self.warnings.extend(advice::projected(&self.settings.model));
+        self.warnings.extend(self.options.warnings(rows));
     }
 
     /// Checks that the rows of a table can be scored: their targets, and what goes with them.
@@ -164,13 +172,25 @@ impl Plan {
     }
 
     /// The model as it will start.
-    pub fn model(&self) -> &Regressor {
-        &self.model
+    pub fn model(&self) -> &dyn GpModel {
+        &*self.model
+    }
+
+    /// The options of the model.
+    pub fn options(&self) -> &dyn ModelOptions {
+        &*self.options
+    }
+
+    /// Rows that a training step sees.
+    fn batch(&self) -> usize {
+        let rows = self.data.n();
+        self.options.minibatches().map_or(rows, |batches| batches.size.min(rows))
     }
 
     /// Bytes that a training step takes, roughly; computed without touching the data.
     pub fn bytes(&self) -> f64 {
-        self.model.bytes(self.settings.compute, (self.data.n(), self.data.d), self.settings.model.batch(self.data.n()))
+        let size = Size { rows: self.data.n(), columns: self.data.d, batch: self.batch() };
+        self.model.bytes(self.settings.compute, size)
     }
 
     /// Makes a training step that evaluates the objective and its gradient once, to tell what it takes.
@@ -178,23 +198,16 @@ impl Plan {
     /// # Errors
     /// What the objective reports.
     pub fn cost(&self) -> Result<Cost> {
-        let rows: Vec<usize> = (0..self.settings.model.batch(self.data.n())).collect();
+        let rows: Vec<usize> = (0..self.batch()).collect();
         let batch = self.data.gather(&rows)?.batch(&Scope::new(self.settings.compute)?);
-        let mut seconds = fit::seconds(&self.model, self.settings.compute, &batch)?;
-        let natural = self.settings.model.minibatches().and_then(|batches| batches.natural);
-        if let (Regressor::Svgp(model), Some(rate)) = (&self.model, natural) {
-            let (mut model, start) = (model.clone(), Instant::now());
-            // A step that is too long takes as long.
-            let _ = model.natural_step(self.settings.compute, &batch, rate);
-            seconds += start.elapsed().as_secs_f64();
-        }
+        let seconds = self.model.seconds(self.settings.compute, &batch, self.options.minibatches())?;
         Ok(Cost { seconds, bytes: self.bytes() })
     }
 
     /// What would make steps far shorter, if one of the settings takes most of their time.
     pub fn shorter(&self) -> Option<String> {
         let rows = self.stored.as_ref().map_or(self.data.n(), |stored| stored.rows.len());
-        advice::covariances(&self.settings.model, rows)
+        self.options.shorter(rows)
     }
 
     /// Trains the model and conditions it on the data.
@@ -206,18 +219,19 @@ impl Plan {
         let seen = self.stored.as_ref().map(|stored| Seen { stored, units: &self.units });
         let rows = seen.as_ref().map_or(&self.data as &dyn Rows, |seen| seen);
         let count = rows.count();
-        let outcome = self.model.train(&self.settings.model, compute, (&self.data, rows), config, observers)?;
+        let training = Training { compute, data: &self.data, rows, batches: self.options.minibatches(), config };
+        let outcome = self.model.train(training, observers)?;
         let Self { schema, settings, units, model, data, mut warnings, .. } = self;
-        warnings.extend(diagnose::warnings(&model, &data));
+        warnings.extend(diagnose::warnings(&*model, &data));
         // Who interrupts waits for the model.
         if outcome.termination != train::Termination::Interrupted {
-            warnings.extend(precision::warning(&model, compute, &data));
+            warnings.extend(precision::warning(&*model, compute, &data));
         }
         let unsaved = outcome.unsaved.as_ref();
         warnings.extend(unsaved.map(|problem| format!("the state of the training at its end is not saved: {problem}")));
         let summary = summarise(&outcome, config, count, warnings);
-        let posterior = model.posterior(compute, data.clone())?;
-        let data = if model.predicts_from_data() { data } else { some(&data)? };
+        let posterior: Arc<dyn Posterior> = model.condition(compute, data.clone())?.into();
+        let data = if posterior.needs_data() { data } else { some(&data)? };
         let Units { inputs: input_scale, target: target_scale, .. } = units;
         Ok(Fitted { schema, settings, input_scale, target_scale, model, summary, data, posterior })
     }
@@ -230,16 +244,6 @@ const KEPT: usize = 2000;
 fn some(data: &Observations) -> Result<Observations> {
     let rows: Vec<usize> = (0..data.n()).step_by(data.n().div_ceil(KEPT).max(1)).collect();
     data.gather(&rows)
-}
-
-/// The rows in the order that the model wants.
-fn ordered(data: Observations, choice: &ModelChoice) -> Result<Observations> {
-    match *choice {
-        ModelChoice::Cagp { actions, policy: ActionPolicy::Learned, order, .. } => {
-            data.permuted(&order.of(&data, actions)?)
-        }
-        _ => Ok(data),
-    }
 }
 
 fn summarise(outcome: &train::Outcome, config: &TrainConfig, rows: usize, warnings: Vec<String>) -> Summary {

@@ -1,9 +1,9 @@
 //! Whether single precision was enough for a model, asked once it is trained.
 
-use super::Regressor;
 use crate::device::{Compute, Precision};
 use crate::error::Result;
-use crate::models::{Model, Observations};
+use crate::models::Observations;
+use crate::models::gp_model::{GpModel, Size};
 use crate::scope::{Scope, scalar};
 
 /// Change of the objective per row, in nats, from which on rounding is told.
@@ -16,13 +16,14 @@ const MOST: f64 = 2e9;
 /// then no longer small beside the noise, and training goes where they lower the objective most. On the CPU, where there are both.
 ///
 /// A policy's actions are left out: in double precision they are others.
-pub fn warning(model: &Regressor, compute: Compute, data: &Observations) -> Option<String> {
+pub fn warning(model: &dyn GpModel, compute: Compute, data: &Observations) -> Option<String> {
     let single = compute.precision == Precision::F32 && compute.kind.is_cpu();
-    if !single || !matches!(model, Regressor::Exact(_) | Regressor::Cagp(_) | Regressor::Sgpr(_)) {
+    if !single || !model.is_comparable() {
         return None;
     }
     let double = Compute { precision: Precision::F64, ..compute };
-    if model.bytes(double, (data.n(), data.d), data.n()) > MOST {
+    let size = Size { rows: data.n(), columns: data.d, batch: data.n() };
+    if model.bytes(double, size) > MOST {
         return None;
     }
     let per_row = |compute| Some(objective(model, compute, data).ok()? / data.n() as f64);
@@ -35,7 +36,7 @@ pub fn warning(model: &Regressor, compute: Compute, data: &Observations) -> Opti
     })
 }
 
-fn objective(model: &Regressor, compute: Compute, data: &Observations) -> Result<f64> {
+fn objective(model: &dyn GpModel, compute: Compute, data: &Observations) -> Result<f64> {
     let scope = Scope::new(compute)?.with_budget(model.budget(data.n(), compute.precision));
     scalar(model.objective(&scope, &data.batch(&scope))?)
 }

@@ -6,7 +6,7 @@ use crate::params::{Constraint, Parameter, Parameters, Unit};
 /// Sentences about what looks wrong with a trained model, each with advice; empty when nothing does.
 ///
 /// `data` are the observations it was trained on, as it saw them.
-pub fn warnings(model: &impl Parameters, data: &Observations) -> Vec<String> {
+pub fn warnings(model: &(impl Parameters + ?Sized), data: &Observations) -> Vec<String> {
     let parameters = model.parameters();
     let mut found = Vec::new();
     let mean = data.y.iter().sum::<f64>() / data.n() as f64;

@@ -20,7 +20,7 @@ use crate::train::{self, Evaluation, Group, Objective, Observer, Outcome, Step, 
 /// # Errors
 /// [`Device`](crate::Error::Device) when the device is not available, and what the objective reports when it fails at
 /// every starting point.
-pub fn fit<M: Model>(
+pub fn fit<M: Model + ?Sized>(
     model: &mut M,
     compute: Compute,
     data: &Observations,
@@ -52,7 +52,7 @@ const PLACED: [&str; 2] = ["actions", "inducing"];
 
 /// The free parameters that restarts leave where they begin, with their learning rates: those of `rate`, and where it gives none those that
 /// are placed.
-pub(super) fn groups(model: &impl Parameters, rate: impl Fn(&str) -> Option<f64>) -> Vec<Group> {
+pub(super) fn groups(model: &(impl Parameters + ?Sized), rate: impl Fn(&str) -> Option<f64>) -> Vec<Group> {
     let (mut start, mut groups) = (0, Vec::new());
     for (path, parameter) in model.parameters().into_iter().filter(|(_, p)| !p.fixed) {
         let range = start..start + parameter.len();
@@ -67,12 +67,12 @@ pub(super) fn groups(model: &impl Parameters, rate: impl Fn(&str) -> Option<f64>
 ///
 /// # Errors
 /// What the objective reports; [`NotFinite`](crate::Error::NotFinite) when a value or gradient is not finite.
-pub fn evaluate<M: Model>(model: &M, compute: Compute, batch: &Batch) -> Result<Evaluation> {
+pub fn evaluate<M: Model + ?Sized>(model: &M, compute: Compute, batch: &Batch) -> Result<Evaluation> {
     evaluate_for(model, compute, batch, None)
 }
 
 /// The same, for what the model chose before where that is given.
-fn evaluate_for<M: Model>(
+fn evaluate_for<M: Model + ?Sized>(
     model: &M,
     compute: Compute,
     batch: &Batch,
@@ -89,7 +89,7 @@ fn evaluate_for<M: Model>(
 }
 
 /// The negative log priors of all free parameters, their slopes added to the gradient.
-pub(super) fn add_priors(model: &impl Parameters, gradient: &mut [f64]) -> f64 {
+pub(super) fn add_priors(model: &(impl Parameters + ?Sized), gradient: &mut [f64]) -> f64 {
     let (mut at, mut total) = (0, 0.0);
     for (_, parameter) in model.parameters().into_iter().filter(|(_, p)| !p.fixed) {
         if let Some((value, slopes)) = parameter.neg_log_prior() {
@@ -101,7 +101,7 @@ pub(super) fn add_priors(model: &impl Parameters, gradient: &mut [f64]) -> f64 {
     total
 }
 
-fn choose<M: Model>(model: &M, compute: Compute, batch: &Batch) -> Result<Option<Tensor<2>>> {
+fn choose<M: Model + ?Sized>(model: &M, compute: Compute, batch: &Batch) -> Result<Option<Tensor<2>>> {
     if model.refresh().is_none() {
         return Ok(None);
     }
@@ -113,7 +113,7 @@ fn choose<M: Model>(model: &M, compute: Compute, batch: &Batch) -> Result<Option
 ///
 /// # Errors
 /// What the objective reports.
-pub fn seconds<M: Model>(model: &M, compute: Compute, batch: &Batch) -> Result<f64> {
+pub fn seconds<M: Model + ?Sized>(model: &M, compute: Compute, batch: &Batch) -> Result<f64> {
     let start = Instant::now();
     let chosen = choose(model, compute, batch)?;
     let choice = start.elapsed().as_secs_f64();
@@ -125,7 +125,7 @@ pub fn seconds<M: Model>(model: &M, compute: Compute, batch: &Batch) -> Result<f
     })
 }
 
-struct Loss<'a, M> {
+struct Loss<'a, M: ?Sized> {
     model: &'a mut M,
     compute: Compute,
     batch: Batch,
@@ -137,7 +137,7 @@ struct Loss<'a, M> {
     evaluated: bool,
 }
 
-impl<M: Model> Objective for Loss<'_, M> {
+impl<M: Model + ?Sized> Objective for Loss<'_, M> {
     fn dim(&self) -> usize {
         self.model.free_raw().len()
     }

@@ -5,21 +5,17 @@ use rand::rngs::Xoshiro256PlusPlus;
 use rand::seq::SliceRandom;
 
 use super::fit::{evaluate, groups};
-use super::svgp::Svgp;
-use super::swsgp::Swsgp;
-use super::{Batch, Model, Observations};
+use super::gp_model::{GpModel, Training};
+use super::{Batch, Observations};
 use crate::data::RowFile;
 use crate::device::Compute;
 use crate::error::{Error, Result};
-use crate::likelihoods::{Likelihood, Targets};
+use crate::likelihoods::Targets;
 use crate::scope::Scope;
-use crate::train::{self, Evaluation, Group, Objective, Observer, Optimizer, Outcome, Step, TrainConfig};
+use crate::train::{self, Adam, Evaluation, Group, Objective, Observer, Optimizer, Outcome, Step, TrainConfig};
 
 /// A model whose objective is a sum over rows, times the batch's scale, and a term without data.
-pub trait SumOverRows: Model {
-    /// How targets scatter around the latent functions.
-    fn likelihood(&self) -> &dyn Likelihood;
-
+pub trait SumOverRows: GpModel {
     /// Whether a parameter is variational, by its path: those may have a learning rate of their own.
     fn is_variational(&self, path: &str) -> bool;
 
@@ -29,30 +25,6 @@ pub trait SumOverRows: Model {
     /// [`Error::Usage`] for models without natural gradients.
     fn natural_step(&mut self, _compute: Compute, _batch: &Batch, _rate: f64) -> Result<()> {
         Err(Error::Usage("this model has no natural gradients".into()))
-    }
-}
-
-impl SumOverRows for Swsgp {
-    fn likelihood(&self) -> &dyn Likelihood {
-        &*self.likelihood
-    }
-
-    fn is_variational(&self, path: &str) -> bool {
-        path.starts_with("variational")
-    }
-}
-
-impl SumOverRows for Svgp {
-    fn likelihood(&self) -> &dyn Likelihood {
-        &*self.likelihood
-    }
-
-    fn is_variational(&self, path: &str) -> bool {
-        Self::is_variational(path)
-    }
-
-    fn natural_step(&mut self, compute: Compute, batch: &Batch, rate: f64) -> Result<()> {
-        Self::natural_step(self, compute, batch, rate)
     }
 }
 
@@ -114,6 +86,26 @@ impl Default for Minibatches {
     fn default() -> Self {
         Self { size: 1024, variational_rate: 1.0, natural: None }
     }
+}
+
+impl Minibatches {
+    /// The usual training on minibatches, by Adam.
+    pub fn training(&self) -> TrainConfig {
+        TrainConfig::new(Optimizer::Adam(Adam { rate: 0.01, ..Adam::default() }), 2000)
+    }
+}
+
+/// Trains a model on minibatches of all rows.
+///
+/// # Errors
+/// As [`fit`].
+pub fn train<M: SumOverRows>(
+    model: &mut M,
+    training: Training,
+    observers: &mut [&mut dyn Observer],
+) -> Result<Outcome> {
+    let usual = Minibatches::default();
+    fit(model, training.compute, training.rows, training.batches.unwrap_or(&usual), training.config, observers)
 }
 
 /// Trains a model on minibatches and leaves it at the best point found; losses are per datum, smoothed over an epoch.

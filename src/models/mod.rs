@@ -2,28 +2,32 @@
 
 pub mod cagp;
 pub mod cggp;
+#[cfg(feature = "command")]
+pub mod command;
 pub mod diagnose;
 pub mod exact;
 pub mod fit;
+pub mod gp_model;
 pub mod inducing;
 pub mod minibatch;
-mod natural;
+pub mod options;
 pub mod ordering;
 pub mod posterior;
+pub mod prior;
 pub mod process;
+pub mod registry;
 pub mod sgpr;
+mod start;
 pub mod svgp;
 pub mod swsgp;
+pub mod variational;
 pub mod whitened;
 
 use burn::tensor::Tensor;
 
 use crate::device::Precision;
 use crate::error::{Error, Result};
-use crate::kernels::Kernel;
-use crate::likelihoods::Gaussian;
-use crate::means::Mean;
-use crate::params::{Parameter, Parameters, prefixed};
+use crate::params::Parameters;
 use crate::scope::{BUDGET, Scope};
 
 /// Observations on the host, as models see them (standardised where the data are).
@@ -143,24 +147,4 @@ pub trait Model: Parameters {
     fn budget(&self, _rows: usize, _precision: Precision) -> usize {
         BUDGET
     }
-}
-
-/// The parameters of kernel, mean and likelihood under their names.
-fn prior_parameters<'a>(kernel: &'a Kernel, mean: &'a Mean, likelihood: &'a Gaussian) -> Vec<(String, &'a Parameter)> {
-    let mut all = prefixed("kernel", kernel.parameters());
-    all.extend(prefixed("mean", mean.parameters()));
-    all.extend(prefixed("likelihood", likelihood.parameters()));
-    all
-}
-
-/// The same, to change them.
-fn prior_parameters_mut<'a>(
-    kernel: &'a mut Kernel,
-    mean: &'a mut Mean,
-    likelihood: &'a mut Gaussian,
-) -> Vec<(String, &'a mut Parameter)> {
-    let mut all = prefixed("kernel", kernel.parameters_mut());
-    all.extend(prefixed("mean", mean.parameters_mut()));
-    all.extend(prefixed("likelihood", likelihood.parameters_mut()));
-    all
 }

@@ -9,6 +9,7 @@ use crate::products::BlockSparse;
 /// How rows are put in order before they are cut into blocks.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
+#[cfg_attr(feature = "command", derive(clap::ValueEnum))]
 pub enum RowOrder {
     /// As the data come.
     Data,

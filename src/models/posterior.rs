@@ -1,14 +1,20 @@
 //! What every posterior offers: marginals in chunks, joint distributions and samples on request.
 
+use std::collections::BTreeMap;
+use std::fmt::Debug;
+
 use rand::SeedableRng;
 use rand::rngs::Xoshiro256PlusPlus;
 use rand_distr::{Distribution, StandardNormal};
 use rayon::prelude::*;
 
+use super::exact::ExactPosterior;
 use crate::error::{Error, Result};
 use crate::linalg::dense::{product, view, view_mut};
 use crate::linalg::factor::Factor;
 use crate::linalg::real::{Real, vectorised};
+use crate::model_file::Array;
+use crate::solvers::itergp::SolveReport;
 use crate::threads;
 
 /// Means and variances of the latent function, row by row.
@@ -61,14 +67,61 @@ pub struct Joint {
 /// Smallest predictive variance as a share of the prior variance: a few hundred roundings in f64.
 pub const VARIANCE_FLOOR: f64 = 1e-13;
 
-/// A posterior over the latent function f.
-pub trait Posterior {
+/// What a posterior consists of beside its model and data, to have it again without the solve that found it.
+#[derive(Debug, Clone, Default)]
+pub struct SavedPosterior {
+    /// Arrays by name.
+    pub arrays: BTreeMap<String, Array>,
+    /// How far the solve went that found it, where there was one.
+    pub solve: Option<SolveReport>,
+}
+
+impl SavedPosterior {
+    /// Takes an array as numbers.
+    pub fn take(&mut self, name: &str) -> Option<Vec<f64>> {
+        self.arrays.remove(name).map(|array| array.data.into_f64())
+    }
+}
+
+/// Uncertainty by its sources.
+pub trait Split {
+    /// Means and variances at rows `x` (row-major), with the variances split into what the data leave open and what the computation does,
+    /// where the exact part is affordable.
+    ///
+    /// # Errors
+    /// As [`predict`](Posterior::predict).
+    fn uncertainty(&self, x: &[f64]) -> Result<Uncertainty>;
+}
+
+/// Means and variances with the variances' two sources.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Uncertainty {
+    /// Means `[n]`.
+    pub mean: Vec<f64>,
+    /// Variances `[n]`: mathematical and computational together.
+    pub total: Vec<f64>,
+    /// The exact GP's variances `[n]`, what only more data can lower; none where they cost too much.
+    pub mathematical: Option<Vec<f64>>,
+    /// The rest `[n]`, what more computation can lower.
+    pub computational: Option<Vec<f64>>,
+}
+
+/// A posterior over the latent functions.
+pub trait Posterior: Debug + Send + Sync {
     /// Means and variances of f at rows `x` (row-major `[n, d]`), in chunks of bounded memory.
     ///
     /// # Errors
     /// [`Shape`](crate::Error::Shape) when `x` has another number of columns, [`NotFinite`](crate::Error::NotFinite) when it holds what is no
     /// number.
     fn predict(&self, x: &[f64]) -> Result<Marginals>;
+
+    /// Means and variances of every latent function at rows `x`.
+    ///
+    /// # Errors
+    /// As [`predict`](Self::predict).
+    fn marginals(&self, x: &[f64]) -> Result<Vec<Marginals>> {
+        Ok(vec![self.predict(x)?])
+    }
 
     /// The joint distribution of f at rows `x`: memory n².
     ///
@@ -92,6 +145,34 @@ pub trait Posterior {
                 joint.mean.iter().zip(lower.chunks(n)).map(|(m, row)| m + deviation(row)).collect()
             })
             .collect())
+    }
+
+    /// Whether predictions need the observations, so that a file has to hold them all.
+    fn needs_data(&self) -> bool {
+        true
+    }
+
+    /// The numbers to have this posterior again from the model it came from: none where that conditions as fast.
+    ///
+    /// # Errors
+    /// What reading them from their device reports.
+    fn saved(&self) -> Result<SavedPosterior> {
+        Ok(SavedPosterior::default())
+    }
+
+    /// How far the solve went that found it, where there was one.
+    fn solve(&self) -> Option<&SolveReport> {
+        None
+    }
+
+    /// The exact posterior, with its closed forms, if it is one.
+    fn exact(&self) -> Option<&ExactPosterior> {
+        None
+    }
+
+    /// Uncertainty by its sources, where it has two.
+    fn split(&self) -> Option<&dyn Split> {
+        None
     }
 }
 

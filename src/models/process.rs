@@ -2,21 +2,19 @@
 
 use burn::tensor::Tensor;
 
+use super::prior::Prior;
 use crate::error::{Error, Result};
 use crate::kernels::Kernel;
 use crate::linalg::Factor;
-use crate::means::Mean;
-use crate::params::{Parameter, Parameters, Unit, prefixed};
+use crate::params::{Parameter, Parameters, Unit};
 use crate::products;
 use crate::scope::{Scope, to_f64};
 
 /// The prior of a latent function and the inputs Z whose function values stand for all others.
 #[derive(Debug, Clone)]
 pub struct Process {
-    /// Prior covariance.
-    pub kernel: Kernel,
-    /// Prior mean.
-    pub mean: Mean,
+    /// Of the latent function.
+    pub prior: Prior,
     /// Z, row-major `[m, d]`, on the scale of the model's inputs.
     pub inducing: Parameter,
     d: usize,
@@ -34,7 +32,7 @@ impl Process {
         if let Some(i) = z.iter().position(|z| !z.is_finite()) {
             return Err(Error::Data(format!("inducing input of row {}, column {} is not finite", i / d, i % d)));
         }
-        Ok(Self { kernel, mean: Mean::Zero, inducing: Parameter::real("inducing", Unit::None, z), d })
+        Ok(Self { prior: kernel.into(), inducing: Parameter::real("inducing", Unit::None, z), d })
     }
 
     /// Declares the means and standard deviations `[d]` of the user's inputs, which standardised inducing inputs are told in.
@@ -81,22 +79,20 @@ impl Process {
     /// # Errors
     /// [`Error::NotPositiveDefinite`] by the policy of [`jitter`](crate::linalg::jitter).
     pub fn factor(&self, scope: &Scope) -> Result<Vec<f64>> {
-        let gram = to_f64(products::gram_wide(&self.kernel, scope, &self.z(scope))?)?;
+        let gram = to_f64(products::gram_wide(&self.prior.kernel, scope, &self.z(scope))?)?;
         Ok(Factor::new(gram, "K_ZZ")?.lower())
     }
 }
 
 impl Parameters for Process {
     fn parameters(&self) -> Vec<(String, &Parameter)> {
-        let mut all = prefixed("kernel", self.kernel.parameters());
-        all.extend(prefixed("mean", self.mean.parameters()));
+        let mut all = self.prior.parameters();
         all.push(("inducing".into(), &self.inducing));
         all
     }
 
     fn parameters_mut(&mut self) -> Vec<(String, &mut Parameter)> {
-        let mut all = prefixed("kernel", self.kernel.parameters_mut());
-        all.extend(prefixed("mean", self.mean.parameters_mut()));
+        let mut all = self.prior.parameters_mut();
         all.push(("inducing".into(), &mut self.inducing));
         all
     }

@@ -11,13 +11,12 @@ use std::sync::OnceLock;
 use rayon::prelude::*;
 
 use super::posterior::{self, Joint, Marginals, Posterior, column_squares, combine, subtract_gram};
+use super::prior::Prior;
 use crate::device::{Compute, Precision};
 use crate::error::Result;
-use crate::kernels::Kernel;
 use crate::linalg::dense::transpose::transpose_into;
 use crate::linalg::dense::{cholesky, clear_upper, product, solve, triangular, view, view_mut};
 use crate::linalg::real::{Real, dot, rounded};
-use crate::means::Mean;
 use crate::products;
 use crate::scope::{Scope, to_f64};
 use crate::threads;
@@ -37,8 +36,7 @@ pub(super) enum Root {
 /// f32 predicts many rows, and rounding costs little of what is left of their variance, is the one product for them in f32.
 #[derive(Debug, Clone)]
 pub struct WhitenedPosterior {
-    kernel: Kernel,
-    mean: Mean,
+    prior: Prior,
     compute: Compute,
     /// Inducing inputs, row-major `[m, d]`.
     z: Vec<f64>,
@@ -82,15 +80,14 @@ struct Part {
 impl WhitenedPosterior {
     /// The posterior for inducing inputs `z`, the factor of their covariance, and the distribution of whitened values.
     pub(super) fn new(
-        (kernel, mean): (&Kernel, &Mean),
+        prior: Prior,
         compute: Compute,
         (z, d): (Vec<f64>, usize),
         lower: Vec<f64>,
         whitened: Vec<f64>,
         root: Root,
     ) -> Self {
-        let (kernel, mean) = (kernel.clone(), mean.clone());
-        Self { kernel, mean, compute, z, d, lower, whitened, root, contraction: OnceLock::new() }
+        Self { prior, compute, z, d, lower, whitened, root, contraction: OnceLock::new() }
     }
 
     /// Inducing inputs, row-major `[m, d]`.
@@ -111,9 +108,9 @@ impl WhitenedPosterior {
     fn projected(&self, scope: &Scope, x: &[f64], rows: usize) -> Result<(Vec<f64>, Vec<f64>)> {
         let (points, m) = (scope.matrix(x, rows, self.d), self.whitened.len());
         let inducing = scope.matrix(&self.z, m, self.d);
-        let mut a = to_f64(products::cross_wide(&self.kernel, scope, &inducing, &points)?)?;
+        let mut a = to_f64(products::cross_wide(&self.prior.kernel, scope, &inducing, &points)?)?;
         solve::lower(view(&self.lower, m), view_mut(&mut a, rows));
-        let prior = to_f64(self.mean.at(scope, &points))?;
+        let prior = to_f64(self.prior.mean.at(scope, &points))?;
         let mean = prior.iter().zip(combine(&a, &self.whitened)).map(|(m, k)| m + k).collect();
         Ok((a, mean))
     }
@@ -177,11 +174,11 @@ impl WhitenedPosterior {
     fn part(&self, x: &[f64], contraction: Option<&Contraction>) -> Result<Part> {
         let (scope, rows, m) = (Scope::new(self.compute)?, x.len() / self.d, self.whitened.len());
         let points = scope.matrix(x, rows, self.d);
-        let prior = to_f64(products::diag_wide(&self.kernel, &scope, &points)?)?;
+        let prior = to_f64(products::diag_wide(&self.prior.kernel, &scope, &points)?)?;
         if let Some(Contraction { triangle, rounded: single, weights }) = contraction {
             let inducing = scope.matrix(&self.z, m, self.d);
-            let k = to_f64(products::cross_wide(&self.kernel, &scope, &inducing, &points)?)?;
-            let levels = to_f64(self.mean.at(&scope, &points))?;
+            let k = to_f64(products::cross_wide(&self.prior.kernel, &scope, &inducing, &points)?)?;
+            let levels = to_f64(self.prior.mean.at(&scope, &points))?;
             let mean = levels.iter().zip(combine(&k, weights)).map(|(m, k)| m + k).collect();
             // Where too little is left of one row's variance, all these rows are predicted in f64.
             let single = single.as_ref().and_then(|(triangle, cost)| {
@@ -226,7 +223,7 @@ impl Posterior for WhitenedPosterior {
         let scope = Scope::new(self.compute)?;
         let (a, mean) = self.projected(&scope, x, rows)?;
         let points = scope.matrix(x, rows, self.d);
-        let mut covariance = to_f64(products::gram_wide(&self.kernel, &scope, &points)?)?;
+        let mut covariance = to_f64(products::gram_wide(&self.prior.kernel, &scope, &points)?)?;
         subtract_gram(&mut covariance, &a, rows);
         let spread = self.spread(&a);
         product::add(view_mut(&mut covariance, rows), view(&spread, rows).transpose(), view(&spread, rows), 1.0);
@@ -239,6 +236,7 @@ impl Posterior for WhitenedPosterior {
 mod tests {
     use super::*;
     use crate::device::DeviceKind;
+    use crate::kernels::Kernel;
     use crate::linalg::Factor;
 
     #[test]
@@ -246,7 +244,7 @@ mod tests {
         let diagonal = |value: f64| (0..25).map(|e| if e % 6 == 0 { value } else { 0.0 }).collect::<Vec<f64>>();
         let compute = Compute { kind: DeviceKind::Flex, precision: Precision::F64 };
         for (sd, contracted) in [(0.5, true), (1.0, true), (1.5, false)] {
-            let prior = (&Kernel::parse("rbf", 1).unwrap(), &Mean::Zero);
+            let prior = Prior::from(Kernel::parse("rbf", 1).unwrap());
             let (z, root) = (vec![0.0, 1.0, 2.0, 3.0, 4.0], Root::Lower(diagonal(sd)));
             let posterior = WhitenedPosterior::new(prior, compute, (z, 1), diagonal(1.0), vec![0.1; 5], root);
             assert_eq!(posterior.contraction(5).is_some(), contracted, "{sd}");
@@ -269,7 +267,7 @@ mod tests {
             let [coarse, fine] = [Precision::F32, Precision::F64].map(|precision| {
                 let compute = Compute { kind: DeviceKind::Flex, precision };
                 let (z, root) = ((z.clone(), 1), Root::Lower(spread.clone()));
-                let prior = (&kernel, &Mean::Zero);
+                let prior = Prior::from(kernel.clone());
                 let posterior = WhitenedPosterior::new(prior, compute, z, lower.clone(), whitened.clone(), root);
                 let single = posterior.contraction(x.len()).unwrap().rounded.is_some();
                 assert_eq!(single, precision == Precision::F32 && spacing == 1.0);

@@ -161,7 +161,7 @@ pub fn kernel_gradient(kernel: &Kernel, tree: &Value) -> Vec<Vec<f64>> {
 }
 
 /// What must hold of every posterior.
-pub fn check_posterior(name: &str, posterior: &impl Posterior, x: &[f64], d: usize) {
+pub fn check_posterior(name: &str, posterior: &(impl Posterior + ?Sized), x: &[f64], d: usize) {
     let n = x.len() / d;
     let marginals = posterior.predict(x).unwrap();
     let joint = posterior.predict_joint(x).unwrap();

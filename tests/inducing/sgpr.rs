@@ -16,7 +16,7 @@ use crate::{F32, F64, check_gradient, data};
 
 fn model(text: &str, z: &[f64], d: usize) -> Sgpr {
     let mut model = Sgpr::new(Kernel::parse(text, d).unwrap(), z, d).unwrap();
-    model.process.mean = Mean::named("linear", d).unwrap();
+    model.process.prior.mean = Mean::named("linear", d).unwrap();
     model.likelihood.noise.set(&[0.2]);
     model
 }
@@ -29,7 +29,7 @@ fn golden_sgpr() {
         let name = case["case"].as_str().unwrap();
         let d = columns(&case["X"]);
         let mut gp = Sgpr::new(kernel(&case["kernel"], d), &flat(&case["Z"]), d).unwrap();
-        gp.process.mean = Mean::named("constant", d).unwrap();
+        gp.process.prior.mean = Mean::named("constant", d).unwrap();
         gp.parameters_mut().iter_mut().find(|(path, _)| path == "mean.constant").unwrap().1.set(&flat(&case["mean"]));
         gp.likelihood.noise.set(&flat(&case["noise"]));
         let data = Observations::new(flat(&case["X"]), d, flat(&case["y"]), None).unwrap();
@@ -39,7 +39,7 @@ fn golden_sgpr() {
             let loss = gp.objective(&scope, &data.batch(&scope)).unwrap();
             assert_close(name, &[-scalar(loss.clone()).unwrap()], &flat(&expected["elbo"]), tolerance);
             let (_, raw) = scope.gradient(loss, &gp).unwrap();
-            let mut want: Vec<f64> = kernel_gradient(&gp.process.kernel, &expected["grad"]["kernel"]).concat();
+            let mut want: Vec<f64> = kernel_gradient(&gp.process.prior.kernel, &expected["grad"]["kernel"]).concat();
             for part in ["mean", "Z", "noise"] {
                 want.extend(flat(&expected["grad"][part]));
             }
@@ -61,8 +61,8 @@ fn inducing_inputs_at_the_data_give_the_exact_gp() {
     let mut observations = data(25, 2);
     observations.noise = Some((0..25).map(|i| 0.01 * i as f64).collect());
     let gp = model("matern32(ard)", &observations.x, 2);
-    let mut exact = ExactGp::new(gp.process.kernel.clone());
-    (exact.mean, exact.likelihood) = (gp.process.mean.clone(), gp.likelihood.clone());
+    let mut exact = ExactGp::new(gp.process.prior.kernel.clone());
+    (exact.prior.mean, exact.likelihood) = (gp.process.prior.mean.clone(), gp.likelihood.clone());
     let batch = observations.batch(&Scope::new(F64).unwrap());
     let (sparse, full) = (fit::evaluate(&gp, F64, &batch).unwrap(), fit::evaluate(&exact, F64, &batch).unwrap());
     assert_close("loss", &[sparse.loss], &[full.loss], 1e-9);

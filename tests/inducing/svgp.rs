@@ -11,7 +11,8 @@ use cagey::models::exact::ExactGp;
 use cagey::models::minibatch::{Minibatches, Rows};
 use cagey::models::posterior::Posterior;
 use cagey::models::sgpr::Sgpr;
-use cagey::models::svgp::{Covariance, Svgp};
+use cagey::models::svgp::Svgp;
+use cagey::models::variational::Covariance;
 use cagey::models::{Batch, Model, Observations, fit, minibatch};
 use cagey::params::Parameters;
 use cagey::scope::{Scope, scalar};
@@ -60,7 +61,7 @@ fn golden_svgp() {
         let mut gp = Svgp::new(kernel(&case["kernel"], d), &flat(&case["Z"]), d, start).unwrap();
         gp.likelihood = likelihood;
         gp.whitened = case["whiten"].as_bool().unwrap();
-        gp.processes[0].mean = Mean::named("constant", d).unwrap();
+        gp.processes[0].prior.mean = Mean::named("constant", d).unwrap();
         gp.parameters_mut().iter_mut().find(|(path, _)| path == "mean.constant").unwrap().1.set(&flat(&case["mean"]));
         gp.variational[0].mean.set(&flat(&case["q_mu"]));
         gp.variational[0].root.set(&lower_rows(&case["q_sqrt"]));
@@ -72,7 +73,8 @@ fn golden_svgp() {
             let value_tolerance = if compute == F64 { 1e-8 } else { 2e-4 };
             assert_close(name, &[-scalar(loss.clone()).unwrap()], &flat(&expected["elbo"]), value_tolerance);
             let (_, raw) = scope.gradient(loss, &gp).unwrap();
-            let mut want: Vec<f64> = kernel_gradient(&gp.processes[0].kernel, &expected["grad"]["kernel"]).concat();
+            let mut want: Vec<f64> =
+                kernel_gradient(&gp.processes[0].prior.kernel, &expected["grad"]["kernel"]).concat();
             for (part, factor) in [("mean", 1.0), ("Z", 1.0)].iter().chain(&own).chain(&[("q_mu", 1.0)]) {
                 want.extend(flat(&expected["grad"][part]).iter().map(|g| g * factor));
             }
@@ -100,7 +102,7 @@ fn golden_svgp() {
 /// A model away from every symmetric point.
 fn model(text: &str, z: &[f64], d: usize, likelihood: impl Likelihood + 'static) -> Svgp {
     let mut gp = Svgp::new(Kernel::parse(text, d).unwrap(), z, d, likelihood).unwrap();
-    gp.processes[0].mean = Mean::named("linear", d).unwrap();
+    gp.processes[0].prior.mean = Mean::named("linear", d).unwrap();
     gp
 }
 
@@ -147,7 +149,7 @@ fn gradients_of_several_latents_match_finite_differences() {
             gp.processes[1].inducing.set_raw(&observations.x[8..16]);
         } else {
             // Class probabilities do not change when all latent functions move together.
-            gp.processes[0].mean = Mean::Zero;
+            gp.processes[0].prior.mean = Mean::Zero;
         }
         shake(&mut gp);
         check_gradient(&format!("separate {separate}"), &gp, &observations, 2e-6);
@@ -167,8 +169,8 @@ fn optimal_q_is_the_collapsed_bound_and_with_all_inputs_the_exact_gp() {
             shake(&mut gp);
             // One natural-gradient step of length 1 ends at the optimum.
             gp.natural_step(F64, &batch, 1.0).unwrap();
-            let mut collapsed = Sgpr::new(gp.processes[0].kernel.clone(), z, 2).unwrap();
-            collapsed.process.mean = gp.processes[0].mean.clone();
+            let mut collapsed = Sgpr::new(gp.processes[0].prior.kernel.clone(), z, 2).unwrap();
+            collapsed.process.prior.mean = gp.processes[0].prior.mean.clone();
             collapsed.likelihood = Gaussian::new(0.2);
             let got = fit::evaluate(&gp, F64, &batch).unwrap();
             let want = fit::evaluate(&collapsed, F64, &batch).unwrap();
@@ -184,8 +186,8 @@ fn optimal_q_is_the_collapsed_bound_and_with_all_inputs_the_exact_gp() {
             assert_close(&format!("{name}: mean"), &predicted.mean, &sparse.mean, 1e-8);
             assert_close(&format!("{name}: variance"), &predicted.variance, &sparse.variance, 1e-8);
             if rows == 25 {
-                let mut exact = ExactGp::new(gp.processes[0].kernel.clone());
-                (exact.mean, exact.likelihood) = (gp.processes[0].mean.clone(), Gaussian::new(0.2));
+                let mut exact = ExactGp::new(gp.processes[0].prior.kernel.clone());
+                (exact.prior.mean, exact.likelihood) = (gp.processes[0].prior.mean.clone(), Gaussian::new(0.2));
                 let exact_loss = fit::evaluate(&exact, F64, &batch).unwrap().loss;
                 assert_close(&format!("{name}: exact"), &[got.loss], &[exact_loss], 1e-9);
             }
@@ -212,8 +214,8 @@ fn many_rows_are_predicted_as_each_alone() {
         assert_close(&format!("{name}: mean"), &all.mean, &means, 1e-11);
         assert_close(&format!("{name}: variance"), &all.variance, &variances, 1e-11);
     }
-    let mut exact = ExactGp::new(optimal.processes[0].kernel.clone());
-    (exact.mean, exact.likelihood) = (optimal.processes[0].mean.clone(), Gaussian::new(0.2));
+    let mut exact = ExactGp::new(optimal.processes[0].prior.kernel.clone());
+    (exact.prior.mean, exact.likelihood) = (optimal.processes[0].prior.mean.clone(), Gaussian::new(0.2));
     let want = exact.posterior(F64, observations).unwrap().predict(&points).unwrap();
     let got = optimal.posterior(F64).unwrap().predict(&points).unwrap();
     assert_close("exact mean", &got.mean, &want.mean, 1e-9);
@@ -308,7 +310,7 @@ fn one_inducing_input_has_natural_gradients() {
     let mut gp = Svgp::new(Kernel::parse("rbf", 1).unwrap(), &[0.0], 1, Gaussian::new(0.1)).unwrap();
     let batch = observations.batch(&Scope::new(F64).unwrap());
     gp.natural_step(F64, &batch, 1.0).unwrap();
-    let mut collapsed = Sgpr::new(gp.processes[0].kernel.clone(), &[0.0], 1).unwrap();
+    let mut collapsed = Sgpr::new(gp.processes[0].prior.kernel.clone(), &[0.0], 1).unwrap();
     collapsed.likelihood = Gaussian::new(0.1);
     let want = fit::evaluate(&collapsed, F64, &batch).unwrap().loss;
     assert_close("collapsed", &[fit::evaluate(&gp, F64, &batch).unwrap().loss], &[want], 1e-9);

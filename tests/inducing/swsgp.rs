@@ -6,8 +6,9 @@ use cagey::kernels::Kernel;
 use cagey::likelihoods::{Bernoulli, BernoulliLink, Gaussian, Likelihood};
 use cagey::means::Mean;
 use cagey::models::posterior::Posterior;
-use cagey::models::svgp::{Covariance, Svgp};
+use cagey::models::svgp::Svgp;
 use cagey::models::swsgp::{SparseTraining, Swsgp, nearest, train};
+use cagey::models::variational::Covariance;
 use cagey::models::{Batch, Observations, fit, minibatch};
 use cagey::params::Parameters;
 use cagey::scope::Scope;
@@ -19,7 +20,7 @@ use crate::{F64, check_gradient, data, noise};
 fn model(z: &[f64], h: usize, covariance: Covariance, likelihood: impl Likelihood + 'static) -> Swsgp {
     let kernel = Kernel::parse("matern32(ard)", 2).unwrap().with("lengthscale", &[0.8, 1.7]).unwrap();
     let mut gp = Swsgp::new(kernel, z, 2, h, likelihood).unwrap().covariance(covariance);
-    gp.process.mean = Mean::named("constant", 2).unwrap();
+    gp.process.prior.mean = Mean::named("constant", 2).unwrap();
     let mut state = 3;
     let q = &mut gp.variational;
     let moved = |raw: &[f64], state: &mut u64| raw.iter().map(|v| v + 0.3 * noise(state)).collect::<Vec<_>>();
@@ -45,10 +46,10 @@ fn with_all_neighbours_it_is_the_unwhitened_svgp() {
         for union in [false, true] {
             let mut gp = model(&z, 12, covariance, Gaussian::new(0.2));
             gp.union = union;
-            let kernel = gp.process.kernel.clone();
+            let kernel = gp.process.prior.kernel.clone();
             let mut whole = Svgp::new(kernel, &z, 2, Gaussian::new(0.2)).unwrap().unwhitened().covariance(covariance);
             whole.set_free_raw(&gp.free_raw()).unwrap_err();
-            whole.processes[0].mean = gp.process.mean.clone();
+            whole.processes[0].prior.mean = gp.process.prior.mean.clone();
             whole.set_free_raw(&gp.free_raw()).unwrap();
             let name = format!("{covariance:?}, union {union}");
             let (got, want) = (fit::evaluate(&gp, F64, &batch).unwrap(), fit::evaluate(&whole, F64, &batch).unwrap());
@@ -73,9 +74,9 @@ fn after_unions_a_row_sees_all_inducing_inputs() {
     let (_, z) = observations();
     let mut gp = model(&z, 3, Covariance::Full, Gaussian::new(0.2));
     gp.union = true;
-    let kernel = gp.process.kernel.clone();
+    let kernel = gp.process.prior.kernel.clone();
     let mut whole = Svgp::new(kernel, &z, 2, Gaussian::new(0.2)).unwrap().unwhitened();
-    whole.processes[0].mean = gp.process.mean.clone();
+    whole.processes[0].prior.mean = gp.process.prior.mean.clone();
     whole.set_free_raw(&gp.free_raw()).unwrap();
     let points = [0.3, -0.2, 1.0, 1.0, -2.0, 0.5];
     let (got, want) = (gp.posterior(F64).predict(&points).unwrap(), whole.posterior(F64).unwrap().predict(&points));

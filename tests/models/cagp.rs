@@ -9,7 +9,7 @@ use cagey::means::Mean;
 use cagey::models::cagp::{Actions, Cagp, CagpObjective, CagpPosterior, Differentiation, EXACT_ROWS, IterativeCagp};
 use cagey::models::exact::ExactGp;
 use cagey::models::ordering::{RowOrder, kd_tree};
-use cagey::models::posterior::Posterior;
+use cagey::models::posterior::{Posterior, Split};
 use cagey::models::{Batch, Model, Observations, fit};
 use cagey::params::{Parameter, Parameters, Unit};
 use cagey::products::{self, BlockSparse};
@@ -75,10 +75,10 @@ fn iterative(policy: Box<dyn Policy>, actions: usize) -> IterativeCagp {
 
 /// The batch form at dense actions.
 fn batch_form(gp: &IterativeCagp, s: &[f64], i: usize) -> Cagp {
-    let mut fixed = Cagp::new(gp.kernel.clone(), Actions::dense(s, i));
+    let mut fixed = Cagp::new(gp.prior.kernel.clone(), Actions::dense(s, i));
     fixed.actions.values.fixed = true;
     fixed.likelihood = gp.likelihood.clone();
-    fixed.mean = gp.mean.clone();
+    fixed.prior.mean = gp.prior.mean.clone();
     fixed.objective = gp.objective;
     fixed
 }
@@ -106,7 +106,7 @@ fn golden_cagp() {
             (Actions::from_blocks(&flat(&case["blocks"]), offsets), "blocks")
         };
         let mut gp = Cagp::new(kernel(&case["kernel"], d), actions);
-        gp.mean = Mean::named("constant", d).unwrap();
+        gp.prior.mean = Mean::named("constant", d).unwrap();
         gp.parameters_mut().iter_mut().find(|(path, _)| path == "mean.constant").unwrap().1.set(&flat(&case["mean"]));
         gp.likelihood.noise.set(&flat(&case["noise"]));
         let data = Observations::new(flat(&case["X"]), d, flat(&case["y"]), None).unwrap();
@@ -117,7 +117,7 @@ fn golden_cagp() {
             let loss = gp.objective(&scope, &data.batch(&scope)).unwrap();
             assert_close(name, &[scalar(loss.clone()).unwrap()], &flat(&expected["loss"]), tolerance);
             let (_, raw) = scope.gradient(loss, &gp).unwrap();
-            let mut want: Vec<f64> = kernel_gradient(&gp.kernel, &expected["grad"]["kernel"]).concat();
+            let mut want: Vec<f64> = kernel_gradient(&gp.prior.kernel, &expected["grad"]["kernel"]).concat();
             want.extend(flat(&expected["grad"]["mean"]));
             want.extend(flat(&expected["grad"]["noise"]));
             want.extend(flat(&expected["grad"][action_gradient]));
@@ -150,7 +150,7 @@ fn computation_aware_bounds_and_limits() {
     let truth = exact_posterior.predict(&points).unwrap();
     let noise = exact.likelihood.noise.internal()[0];
     for i in [1, 5, 7, 24] {
-        let mut gp = Cagp::new(exact.kernel.clone(), Actions::random(24, i, 3).unwrap());
+        let mut gp = Cagp::new(exact.prior.kernel.clone(), Actions::random(24, i, 3).unwrap());
         let elbo = scalar(gp.objective(&scope, &batch).unwrap()).unwrap();
         gp.objective = CagpObjective::Projected;
         let projected = scalar(gp.objective(&scope, &batch).unwrap()).unwrap();
@@ -169,7 +169,7 @@ fn computation_aware_bounds_and_limits() {
     }
     assert!(Actions::random(24, 25, 0).is_err());
     assert!(Actions::random(24, 0, 0).is_err());
-    let wrong = Cagp::new(exact.kernel.clone(), Actions::random(10, 2, 0).unwrap());
+    let wrong = Cagp::new(exact.prior.kernel.clone(), Actions::random(10, 2, 0).unwrap());
     assert!(wrong.objective(&scope, &batch).is_err());
 }
 
@@ -214,8 +214,8 @@ fn iterative_form_equals_batch_form() {
     for policy in policies(n) {
         for objective in [CagpObjective::Elbo, CagpObjective::Projected] {
             let mut gp = iterative(policy.clone(), 6);
-            gp.mean = Mean::named("constant", 2).unwrap();
-            gp.mean.parameters_mut()[0].1.set(&[0.3]);
+            gp.prior.mean = Mean::named("constant", 2).unwrap();
+            gp.prior.mean.parameters_mut()[0].1.set(&[0.3]);
             gp.objective = objective;
             let name = format!("{:?}", gp.policy);
             let solve = gp.solve(&scope, &batch, None).unwrap();
@@ -233,11 +233,11 @@ fn iterative_form_equals_batch_form() {
             assert_close(&name, &got.variance, &expected.variance, 1e-8);
             // The solve's own weights and precision give the same.
             let points = scope.matrix(&POINTS, 4, 2);
-            let cross = products::cross(&gp.kernel, &scope, &batch.x, &points).unwrap();
+            let cross = products::cross(&gp.prior.kernel, &scope, &batch.x, &points).unwrap();
             let shift = to_f64(cross.clone().transpose().matmul(solve.weights().unwrap())).unwrap();
             assert_close(&name, &shift.iter().map(|v| v + 0.3).collect::<Vec<_>>(), &expected.mean, 1e-8);
             let explained = to_f64((solve.precision_times(&cross).unwrap() * cross).sum_dim(0)).unwrap();
-            let prior = to_f64(gp.kernel.diag(&scope, &points).unwrap()).unwrap();
+            let prior = to_f64(gp.prior.kernel.diag(&scope, &points).unwrap()).unwrap();
             let variance: Vec<f64> = prior.iter().zip(explained).map(|(p, e)| p - e).collect();
             assert_close(&name, &variance, &expected.variance, 1e-8);
         }
@@ -253,7 +253,7 @@ fn gradients_of_the_iterative_form_match_finite_differences() {
         for objective in [CagpObjective::Elbo, CagpObjective::Projected] {
             let mut gp = iterative(policy.clone(), 4);
             gp.objective = objective;
-            gp.mean = Mean::named("linear", 2).unwrap();
+            gp.prior.mean = Mean::named("linear", 2).unwrap();
             let name = format!("{:?} {objective:?}", gp.policy);
             let raw = gp.free_raw();
             // Unrolled: of the whole computation, a policy's parameters included.
@@ -413,7 +413,7 @@ fn variance_is_the_worst_squared_error() {
         sites.extend(numbers(10, 3).iter().map(|v| 4.0 * v));
         let m = sites.len() / 2;
         let points = scope.matrix(&sites, m, 2);
-        let mut gram = to_f64(products::cross(&gp.kernel, &scope, &points, &points).unwrap()).unwrap();
+        let mut gram = to_f64(products::cross(&gp.prior.kernel, &scope, &points, &points).unwrap()).unwrap();
         gram.iter_mut().step_by(m + 1).for_each(|d| *d += noise_variance);
         let error = |a: &[f64]| {
             let y: Vec<f64> = gram.chunks(m).map(|row| row.iter().zip(a).map(|(k, a)| k * a).sum()).collect();
@@ -499,7 +499,7 @@ fn more_actions_without_starting_over() {
     // Numbers that were saved are of actions of the same lengths.
     let model = Cagp::new(matern(), part(0, 2));
     for posterior in [posterior(part(0, 2)), posterior(part(0, 2)).condition(&part(2, 5)).unwrap()] {
-        let restored = model.restore(F64, observations.clone(), posterior.saved().unwrap()).unwrap();
+        let restored = model.restored(F64, observations.clone(), posterior.saved().unwrap()).unwrap().unwrap();
         assert_close("lengths", &restored.weights(), &posterior.weights(), 1e-12);
     }
     assert!(whole.condition(&Actions::random(n + 1, 2, 0).unwrap()).is_err(), "actions for other rows");
@@ -702,7 +702,7 @@ fn the_bound_is_one_where_targets_are_nearly_free_of_noise() {
     for text in ["100 * matern52(30)", "100 * rbf(10)", "10 * matern32(100)", "1e4 * rbf(30)"] {
         let mut blocks = Cagp::new(Kernel::parse(text, 2).unwrap(), Actions::random(n, i, 3).unwrap());
         blocks.likelihood.noise.set(&[2e-6]);
-        let exact = ExactGp { likelihood: blocks.likelihood.clone(), ..ExactGp::new(blocks.kernel.clone()) };
+        let exact = ExactGp { likelihood: blocks.likelihood.clone(), ..ExactGp::new(blocks.prior.kernel.clone()) };
         let mut s = vec![0.0; n * i];
         for (row, value) in blocks.actions.values.internal().into_iter().enumerate() {
             s[row * i + row * i / n] = value;
@@ -755,7 +755,7 @@ fn the_bound_of_a_users_form_is_that_of_a_built_in_one() {
     };
     let own = model(Kernel::leaf(Arc::new(Plain), 2));
     let built_in = model(Kernel::parse("rbf(10, variance=100)", 2).unwrap());
-    let exact = ExactGp { likelihood: own.likelihood.clone(), ..ExactGp::new(built_in.kernel.clone()) };
+    let exact = ExactGp { likelihood: own.likelihood.clone(), ..ExactGp::new(built_in.prior.kernel.clone()) };
     let (ours, theirs) = (fit::evaluate(&own, F64, &batch).unwrap(), fit::evaluate(&built_in, F64, &batch).unwrap());
     assert!(ours.loss >= loss(&exact, &batch), "{} is below {}", ours.loss, loss(&exact, &batch));
     assert_close("loss", &[ours.loss], &[theirs.loss], 1e-5);

@@ -4,6 +4,7 @@
 mod common;
 
 mod cagp;
+mod suite;
 
 use cagey::kernels::Kernel;
 use cagey::means::Mean;
@@ -18,7 +19,7 @@ use common::{
 
 fn model(text: &str, d: usize) -> ExactGp {
     let mut model = ExactGp::new(Kernel::parse(text, d).unwrap());
-    model.mean = Mean::named("linear", d).unwrap();
+    model.prior.mean = Mean::named("linear", d).unwrap();
     model.likelihood.noise.set(&[0.2]);
     model
 }
@@ -29,7 +30,7 @@ fn golden_exact_gp() {
         let name = case["case"].as_str().unwrap();
         let d = columns(&case["X"]);
         let mut gp = ExactGp::new(kernel(&case["kernel"], d));
-        gp.mean = Mean::named("constant", d).unwrap();
+        gp.prior.mean = Mean::named("constant", d).unwrap();
         gp.parameters_mut().iter_mut().find(|(path, _)| path == "mean.constant").unwrap().1.set(&flat(&case["mean"]));
         gp.likelihood.noise.set(&flat(&case["noise"]));
         let data = Observations::new(flat(&case["X"]), d, flat(&case["y"]), None).unwrap();
@@ -41,7 +42,7 @@ fn golden_exact_gp() {
             let value = scalar(loss.clone()).unwrap();
             assert_close(name, &[-value], &flat(&expected["log_marginal_likelihood"]), tolerance);
             let (_, raw) = scope.gradient(loss, &gp).unwrap();
-            let mut want: Vec<f64> = kernel_gradient(&gp.kernel, &expected["grad"]["kernel"]).concat();
+            let mut want: Vec<f64> = kernel_gradient(&gp.prior.kernel, &expected["grad"]["kernel"]).concat();
             want.extend(flat(&expected["grad"]["mean"]));
             want.extend(flat(&expected["grad"]["noise"]));
             let slopes: Vec<f64> = gp.parameters().iter().flat_map(|(_, p)| p.internal_slope()).collect();
@@ -128,7 +129,7 @@ fn conditioning_on_more_equals_conditioning_on_all() {
 fn components_add_up_to_the_whole() {
     let observations = data(20, 1);
     let mut gp = model("rbf(2.0) + 0.3 * periodic(period=1.0) * rbf(3.0) + linear", 1);
-    gp.mean = Mean::Zero;
+    gp.prior.mean = Mean::Zero;
     let posterior = gp.posterior(F64, observations).unwrap();
     let points = [-3.0, -1.0, 0.1, 2.2];
     let whole = posterior.predict(&points).unwrap();

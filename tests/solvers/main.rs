@@ -156,15 +156,15 @@ fn data(n: usize, d: usize) -> Observations {
 
 fn model(text: &str, d: usize) -> CgGp {
     let mut model = CgGp::new(Kernel::parse(text, d).unwrap());
-    model.mean = Mean::named("linear", d).unwrap();
+    model.prior.mean = Mean::named("linear", d).unwrap();
     model.likelihood.noise.set(&[0.05]);
     model.options.solver = TIGHT;
     model
 }
 
 fn exact(model: &CgGp) -> ExactGp {
-    let mut exact = ExactGp::new(model.kernel.clone());
-    (exact.mean, exact.likelihood) = (model.mean.clone(), model.likelihood.clone());
+    let mut exact = ExactGp::new(model.prior.kernel.clone());
+    (exact.prior.mean, exact.likelihood) = (model.prior.mean.clone(), model.likelihood.clone());
     exact
 }
 
@@ -570,7 +570,7 @@ fn what_is_not_computed_widens_the_variance() {
 fn training_reaches_the_exact_optimum() {
     let observations = data(100, 1);
     let mut gp = model("rbf(0.3)", 1);
-    gp.mean = Mean::Zero;
+    gp.prior.mean = Mean::Zero;
     gp.options.solver.relative = 1e-8;
     let mut reference = exact(&gp);
     let config = TrainConfig { steps: 60, ..TrainConfig::default() };
@@ -595,7 +595,7 @@ fn ill_conditioned_systems_end_in_numbers_or_names() {
             for rank in [0, 20, 60] {
                 for relative in [1e-3, 1e-10] {
                     let mut gp = model("rbf", 1);
-                    gp.kernel = Kernel::parse(&format!("rbf({lengthscale})"), 1).unwrap();
+                    gp.prior.kernel = Kernel::parse(&format!("rbf({lengthscale})"), 1).unwrap();
                     gp.likelihood.noise = Parameter::positive("noise", Unit::Variance, &[1e-9]);
                     gp.options.rank = rank;
                     gp.options.solver = CgOptions { relative, iterations: 300, ..TIGHT };

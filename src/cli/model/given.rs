@@ -2,7 +2,7 @@
 
 use cagey::{Error, Result};
 
-use super::super::values;
+use crate::values;
 
 /// What stands on both sides of `=`.
 pub fn pair<'a>(option: &str, text: &'a str) -> Result<(String, &'a str)> {

@@ -6,7 +6,7 @@ use cagey::data::{Dataset, TargetScale, TargetTransform};
 use cagey::fitted::Fitted;
 use cagey::likelihoods::Support;
 use cagey::metrics::{Predictive, TargetPrediction};
-use cagey::models::posterior::{Marginals, Posterior};
+use cagey::models::posterior::Marginals;
 use cagey::plot::{Component, Components, Curve, Frame, Points, Posterior1d};
 use cagey::{Error, Result};
 use rayon::prelude::*;
@@ -104,8 +104,8 @@ pub fn components(fitted: &Fitted, data: Option<&Dataset>, points: Option<usize>
     let predict = |(mean, variance): (&f64, &f64)| scale.predictive(*mean, variance.sqrt());
     let total: Vec<Predictive> = marginals.mean.iter().zip(&marginals.variance).map(predict).collect();
     let total = curve(&axis.grid, &total);
-    let exact = fitted.posterior().exact("drawing components")?;
-    let summands = fitted.model.kernel().summands();
+    let exact = fitted.exact("drawing components")?;
+    let summands = fitted.kernel().summands();
     let titles: Vec<String> = summands.iter().map(|kernel| kernel.shape()).collect();
     let curves: Vec<Curve> = (0..summands.len())
         .map(|i| {

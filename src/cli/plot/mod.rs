@@ -12,8 +12,9 @@ use cagey::{Error, Result};
 use clap::{Args, ValueEnum};
 
 use super::data::{Reading, Splitting, in_table};
+use super::output;
 use super::scoring::class_labels;
-use super::{output, values};
+use crate::values;
 
 /// Draw a model: posterior, components, calibration or learning curve
 #[derive(Debug, Args)]
@@ -64,7 +65,7 @@ impl Plot {
     pub fn run(self) -> Result<()> {
         let inputs: Vec<&Path> = std::iter::once(&self.model).chain(&self.data).map(PathBuf::as_path).collect();
         output::check_figure(&self.output, &inputs)?;
-        let fitted = Fitted::load(&self.model)?;
+        let fitted = Fitted::load_with(&self.model, super::registry())?;
         let data = match &self.data {
             Some(path) => Some(self.splitting.scored(self.reading.read(path, &fitted.schema, true, false)?)?),
             None => self.splitting.refuse().map(|()| None)?,

@@ -5,7 +5,6 @@ use std::path::Path;
 use cagey::data::Dataset;
 use cagey::fitted::Fitted;
 use cagey::metrics::{Predictive, TargetPrediction};
-use cagey::models::posterior::Posterior;
 use cagey::plot::{Decision, Frame, Points, Posterior2d};
 use cagey::{Error, Result};
 

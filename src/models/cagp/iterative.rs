@@ -3,13 +3,13 @@
 use burn::tensor::Tensor;
 
 use super::objective::Projection;
-use super::{CagpObjective, CagpPosterior, one_noise, prior, products_with};
+use super::{CagpObjective, CagpPosterior, one_noise, products_with};
 use crate::device::Compute;
 use crate::error::Result;
 use crate::kernels::Kernel;
 use crate::likelihoods::Gaussian;
 use crate::linalg::Factor;
-use crate::means::Mean;
+use crate::models::prior::Prior;
 use crate::models::{Batch, Model, Observations};
 use crate::params::{Parameter, Parameters, prefixed};
 use crate::scope::{Scope, to_f64};
@@ -32,10 +32,8 @@ pub enum Differentiation {
 /// A GP whose posterior comes from an iterative solve.
 #[derive(Debug, Clone)]
 pub struct IterativeCagp {
-    /// Prior covariance.
-    pub kernel: Kernel,
-    /// Prior mean.
-    pub mean: Mean,
+    /// Of the latent function.
+    pub prior: Prior,
     /// Observation noise (one variance for all rows).
     pub likelihood: Gaussian,
     /// What chooses the actions.
@@ -55,8 +53,7 @@ impl IterativeCagp {
     /// A model with zero mean, a tenth of unit variance as noise, the ELBO as objective and actions detached.
     pub fn new(kernel: Kernel, policy: Box<dyn Policy>, options: IterGpOptions) -> Self {
         Self {
-            kernel,
-            mean: Mean::Zero,
+            prior: kernel.into(),
             likelihood: Gaussian::new(0.1),
             policy,
             options,
@@ -84,8 +81,8 @@ impl IterativeCagp {
     pub fn solve(&self, scope: &Scope, batch: &Batch, observer: Option<&mut dyn SolveObserver>) -> Result<Solve> {
         one_noise(batch)?;
         let noise = self.likelihood.variances(scope, batch.y.dims()[0], None);
-        let residual = batch.y.clone() - self.mean.at(scope, &batch.x);
-        let system = System::new(&self.kernel, scope, batch.x.clone(), noise, residual)?;
+        let residual = batch.y.clone() - self.prior.mean.at(scope, &batch.x);
+        let system = System::new(&self.prior.kernel, scope, batch.x.clone(), noise, residual)?;
         itergp(&system, self.policy.as_ref(), &self.options, observer)
     }
 
@@ -107,8 +104,8 @@ impl IterativeCagp {
 
     /// The objective from actions and their products with K `[n, i]`.
     fn loss(&self, scope: &Scope, batch: &Batch, products: (Tensor<2>, Tensor<2>)) -> Result<Tensor<1>> {
-        let residual = batch.y.clone() - self.mean.at(scope, &batch.x);
-        let projection = Projection::dense(&self.kernel, scope, &batch.x, products, &residual)?;
+        let residual = batch.y.clone() - self.prior.mean.at(scope, &batch.x);
+        let projection = Projection::dense(&self.prior.kernel, scope, &batch.x, products, &residual)?;
         projection.loss(self.objective, scope.wide_value(&self.likelihood.noise), batch.y.dims()[0])
     }
 
@@ -123,13 +120,14 @@ impl IterativeCagp {
         let noise = scope.value(&self.likelihood.noise);
         let (s, t) = (actions.into_dense()?, products.into_dense()?);
         let ks = t - s.clone() * noise.clone().unsqueeze::<2>();
-        let residual = batch.y - self.mean.at(&scope, &batch.x);
-        let projection = Projection::dense(&self.kernel, &scope, &batch.x, (s.clone(), ks), &residual)?;
+        let residual = batch.y - self.prior.mean.at(&scope, &batch.x);
+        let projection = Projection::dense(&self.prior.kernel, &scope, &batch.x, (s.clone(), ks), &residual)?;
         let factor = Factor::new(to_f64(projection.gram(&noise))?, "SᵀK̂S")?;
         let norms = vec![1.0; factor.order()];
-        let prior = prior(&self.kernel, &self.mean, &self.likelihood);
+        let prior = (self.prior.clone(), self.likelihood.clone());
         let projected = to_f64(projection.sy)?;
-        Ok((CagpPosterior::new(prior, compute, data, (Basis::dense(s), norms), factor, projected)?, report))
+        let posterior = CagpPosterior::new(prior, compute, data, (Basis::dense(s), norms), factor, projected)?;
+        Ok((CagpPosterior { report: Some(report), ..posterior }, report))
     }
 }
 
@@ -156,22 +154,21 @@ impl Model for IterativeCagp {
     }
 
     fn objective_for(&self, scope: &Scope, batch: &Batch, chosen: &Tensor<2>) -> Result<Tensor<1>> {
-        let ks = products_with(&self.kernel, scope, &batch.x, chosen)?;
+        let ks = products_with(&self.prior.kernel, scope, &batch.x, chosen)?;
         self.loss(scope, batch, (chosen.clone(), ks))
     }
 }
 
 impl Parameters for IterativeCagp {
     fn parameters(&self) -> Vec<(String, &Parameter)> {
-        let mut all = crate::models::prior_parameters(&self.kernel, &self.mean, &self.likelihood);
+        let mut all = self.prior.with_noise(&self.likelihood);
         all.extend(prefixed("policy", self.policy.parameters()));
         all
     }
 
     fn parameters_mut(&mut self) -> Vec<(String, &mut Parameter)> {
-        let Self { kernel, mean, likelihood, policy, .. } = self;
-        let mut all = crate::models::prior_parameters_mut(kernel, mean, likelihood);
-        all.extend(prefixed("policy", policy.parameters_mut()));
+        let mut all = self.prior.with_noise_mut(&mut self.likelihood);
+        all.extend(prefixed("policy", self.policy.parameters_mut()));
         all
     }
 }

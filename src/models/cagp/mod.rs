@@ -8,8 +8,10 @@
 //! choose them anew for every evaluation (Algorithm S1).
 
 mod actions;
+mod face;
 mod iterative;
 mod objective;
+mod options;
 mod posterior;
 mod saved;
 
@@ -18,17 +20,16 @@ use burn::tensor::Tensor;
 pub use actions::{Actions, Layout};
 pub use iterative::{Differentiation, IterativeCagp};
 pub use objective::CagpObjective;
-pub use posterior::{CagpPosterior, EXACT_ROWS, Uncertainty};
-pub use saved::SavedPosterior;
+pub use options::{ActionPolicy, CagpOptions};
+pub use posterior::{CagpPosterior, EXACT_ROWS};
 
-use super::exact::ExactGp;
+use super::prior::Prior;
 use super::{Batch, Model, Observations};
 use crate::device::{Compute, Precision};
 use crate::error::{Error, Result};
 use crate::kernels::Kernel;
 use crate::likelihoods::Gaussian;
 use crate::linalg::Factor;
-use crate::means::Mean;
 use crate::params::{Parameter, Parameters};
 use crate::products;
 use crate::scope::{BUDGET, Scope, to_f64};
@@ -38,10 +39,8 @@ use objective::Projection;
 /// A GP whose posterior comes from learned projections of the data.
 #[derive(Debug, Clone)]
 pub struct Cagp {
-    /// Prior covariance.
-    pub kernel: Kernel,
-    /// Prior mean.
-    pub mean: Mean,
+    /// Of the latent function.
+    pub prior: Prior,
     /// Observation noise (one variance for all rows).
     pub likelihood: Gaussian,
     /// The projections.
@@ -53,14 +52,14 @@ pub struct Cagp {
 impl Cagp {
     /// A model with zero mean, a tenth of unit variance as noise and the ELBO as objective.
     pub fn new(kernel: Kernel, actions: Actions) -> Self {
-        Self { kernel, mean: Mean::Zero, likelihood: Gaussian::new(0.1), actions, objective: CagpObjective::Elbo }
+        Self { prior: kernel.into(), likelihood: Gaussian::new(0.1), actions, objective: CagpObjective::Elbo }
     }
 
     /// y − m, the unit columns of S, and the norms that they were divided by.
     fn observed(&self, scope: &Scope, batch: &Batch) -> Result<(Tensor<1>, Basis, Tensor<1>)> {
         one_noise(batch)?;
         self.actions.check(batch.y.dims()[0])?;
-        let residual = batch.y.clone() - self.mean.at(scope, &batch.x);
+        let residual = batch.y.clone() - self.prior.mean.at(scope, &batch.x);
         let (basis, norms) = self.actions.unit(scope)?;
         Ok((residual, basis, norms))
     }
@@ -68,10 +67,10 @@ impl Cagp {
     fn project(&self, scope: &Scope, x: &Tensor<2>, residual: &Tensor<1>, basis: &Basis) -> Result<Projection> {
         match basis.single() {
             Some(Ok(s)) => {
-                let ks = products_with(&self.kernel, scope, x, s)?;
-                Projection::dense(&self.kernel, scope, x, (s.clone(), ks), residual)
+                let ks = products_with(&self.prior.kernel, scope, x, s)?;
+                Projection::dense(&self.prior.kernel, scope, x, (s.clone(), ks), residual)
             }
-            Some(Err(blocks)) => Projection::sparse(&self.kernel, scope, x, blocks, residual),
+            Some(Err(blocks)) => Projection::sparse(&self.prior.kernel, scope, x, blocks, residual),
             None => Err(Error::Usage("a computation-aware GP needs at least one action".into())),
         }
     }
@@ -94,14 +93,9 @@ impl Cagp {
         }
         let projection = self.project(&scope, &batch.x, &residual, &basis)?;
         let factor = Factor::new(to_f64(projection.gram(&scope.wide_value(&self.likelihood.noise)))?, "SᵀK̂S")?;
-        let prior = prior(&self.kernel, &self.mean, &self.likelihood);
+        let prior = (self.prior.clone(), self.likelihood.clone());
         CagpPosterior::new(prior, compute, data, (basis, to_f64(norms)?), factor, to_f64(projection.sy)?)
     }
-}
-
-/// The parts of a prior that all these models share, as the exact GP that they approximate.
-fn prior(kernel: &Kernel, mean: &Mean, likelihood: &Gaussian) -> ExactGp {
-    ExactGp { mean: mean.clone(), likelihood: likelihood.clone(), ..ExactGp::new(kernel.clone()) }
 }
 
 /// Columns of a product at once: enough to be as fast as any number, few enough that its work space is small beside S.
@@ -137,7 +131,7 @@ impl Model for Cagp {
         let (residual, basis, _) = self.observed(scope, batch)?;
         let noise = scope.wide_value(&self.likelihood.noise);
         if let (CagpObjective::Elbo, Some(Err(blocks))) = (self.objective, basis.single()) {
-            let fused = objective::fused(&self.kernel, scope, &batch.x, blocks, &residual, noise.clone())?;
+            let fused = objective::fused(&self.prior.kernel, scope, &batch.x, blocks, &residual, noise.clone())?;
             if let Some(loss) = fused {
                 return Ok(loss);
             }
@@ -149,13 +143,13 @@ impl Model for Cagp {
 
 impl Parameters for Cagp {
     fn parameters(&self) -> Vec<(String, &Parameter)> {
-        let mut all = super::prior_parameters(&self.kernel, &self.mean, &self.likelihood);
+        let mut all = self.prior.with_noise(&self.likelihood);
         all.push(("actions".into(), &self.actions.values));
         all
     }
 
     fn parameters_mut(&mut self) -> Vec<(String, &mut Parameter)> {
-        let mut all = super::prior_parameters_mut(&mut self.kernel, &mut self.mean, &mut self.likelihood);
+        let mut all = self.prior.with_noise_mut(&mut self.likelihood);
         all.push(("actions".into(), &mut self.actions.values));
         all
     }

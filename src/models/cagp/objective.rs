@@ -11,6 +11,7 @@ use crate::scope::Scope;
 /// What a computation-aware GP minimises; both depend on the span of the actions only.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
 #[serde(rename_all = "kebab-case")]
+#[cfg_attr(feature = "command", derive(clap::ValueEnum))]
 pub enum CagpObjective {
     /// The negative evidence lower bound (eq. 11): never below the exact negative log marginal likelihood.
     Elbo,

@@ -2,14 +2,18 @@
 
 use burn::tensor::Tensor;
 
-use super::{Actions, SavedPosterior};
+use super::Actions;
 use crate::device::Compute;
 use crate::error::{Error, Result};
+use crate::likelihoods::Gaussian;
 use crate::linalg::Factor;
 use crate::linalg::dense::{product, view, view_mut};
 use crate::models::Observations;
-use crate::models::exact::ExactGp;
-use crate::models::posterior::{self, Joint, Marginals, Posterior, column_squares, combine, subtract_gram};
+use crate::models::exact::{ExactGp, ExactObjective};
+use crate::models::posterior::{
+    self, Joint, Marginals, Posterior, SavedPosterior, Split, Uncertainty, column_squares, combine, subtract_gram,
+};
+use crate::models::prior::Prior;
 use crate::products;
 use crate::scope::{Scope, to_f64};
 use crate::solvers::blocks::transposed;
@@ -21,33 +25,22 @@ use crate::solvers::policies::Policy;
 /// A posterior through actions: mathematical and computational uncertainty together.
 #[derive(Debug, Clone)]
 pub struct CagpPosterior {
-    /// The exact GP that this approximates.
-    prior: ExactGp,
-    compute: Compute,
-    data: Observations,
+    pub(super) prior: Prior,
+    pub(super) likelihood: Gaussian,
+    pub(super) compute: Compute,
+    pub(super) data: Observations,
     /// Unit columns of S.
-    actions: Basis,
+    pub(super) actions: Basis,
     /// The lengths of the columns as they were given.
-    norms: Vec<f64>,
+    pub(super) norms: Vec<f64>,
     /// Of M̂ = SᵀK̂S.
-    factor: Factor<f64>,
+    pub(super) factor: Factor<f64>,
     /// Sᵀ(y − m).
-    projected: Vec<f64>,
+    pub(super) projected: Vec<f64>,
     /// ṽ = M̂⁻¹Sᵀ(y − m).
-    weights: Vec<f64>,
-}
-
-/// Means and variances with the variances' two sources.
-#[derive(Debug, Clone, PartialEq)]
-pub struct Uncertainty {
-    /// Means `[n]`.
-    pub mean: Vec<f64>,
-    /// Variances `[n]`: mathematical and computational together.
-    pub total: Vec<f64>,
-    /// The exact GP's variances `[n]`, what only more data can lower; none for more than [`EXACT_ROWS`] observations.
-    pub mathematical: Option<Vec<f64>>,
-    /// The rest `[n]`, what more computation can lower.
-    pub computational: Option<Vec<f64>>,
+    pub(super) weights: Vec<f64>,
+    /// How far the solve went that chose the actions, where there was one.
+    pub(super) report: Option<SolveReport>,
 }
 
 /// Most observations for which the exact variances are computed: half a gigabyte and a few seconds.
@@ -60,7 +53,7 @@ const COLUMNS: usize = 64;
 
 impl CagpPosterior {
     pub(super) fn new(
-        prior: ExactGp,
+        (prior, likelihood): (Prior, Gaussian),
         compute: Compute,
         data: Observations,
         (actions, norms): (Basis, Vec<f64>),
@@ -69,7 +62,7 @@ impl CagpPosterior {
     ) -> Result<Self> {
         let mut weights = projected.clone();
         factor.solve(&mut weights)?;
-        Ok(Self { prior, compute, data, actions, norms, factor, projected, weights })
+        Ok(Self { prior, likelihood, compute, data, actions, norms, factor, projected, weights, report: None })
     }
 
     /// The observations conditioned on.
@@ -85,35 +78,6 @@ impl CagpPosterior {
     /// ṽ, the weights of the projected data, for the actions as they were given.
     pub fn weights(&self) -> Vec<f64> {
         self.weights.iter().zip(&self.norms).map(|(weight, norm)| weight / norm).collect()
-    }
-
-    /// The numbers to have this posterior again from the model it came from.
-    ///
-    /// # Errors
-    /// What reading the actions from their device reports.
-    pub fn saved(&self) -> Result<SavedPosterior> {
-        let actions = match self.actions.single() {
-            Some(Err(_)) => None,
-            _ => Some(to_f64(self.actions.clone().into_dense()?)?),
-        };
-        let (factor, projected) = (self.factor.clone().lower(), self.projected.clone());
-        Ok(SavedPosterior { actions, norms: Some(self.norms.clone()), factor, projected })
-    }
-
-    /// Means and variances at rows `x` (row-major), with the variances split into what the data leave open and what the
-    /// computation does, where the exact part is affordable.
-    ///
-    /// # Errors
-    /// As [`predict`](Posterior::predict).
-    pub fn uncertainty(&self, x: &[f64]) -> Result<Uncertainty> {
-        let Marginals { mean, variance: total, .. } = self.predict(x)?;
-        if self.data.n() > EXACT_ROWS {
-            return Ok(Uncertainty { mean, total, mathematical: None, computational: None });
-        }
-        let exact = self.prior.posterior(self.compute, self.data.clone())?.predict(x)?.variance;
-        let mathematical: Vec<f64> = exact.iter().zip(&total).map(|(exact, total)| exact.min(*total)).collect();
-        let computational = total.iter().zip(&mathematical).map(|(total, exact)| total - exact).collect();
-        Ok(Uncertainty { mean, total, mathematical: Some(mathematical), computational: Some(computational) })
     }
 
     /// Adds actions for the same rows: more computation, so less uncertainty. O(n² + n i) for each, and nothing of what was
@@ -157,7 +121,7 @@ impl CagpPosterior {
 
     fn system<'a>(&'a self, scope: &'a Scope) -> Result<System<'a>> {
         let batch = self.data.batch(scope);
-        let noise = self.prior.likelihood.variances(scope, self.data.n(), None);
+        let noise = self.likelihood.variances(scope, self.data.n(), None);
         let residual = batch.y - self.prior.mean.at(scope, &batch.x);
         System::new(&self.prior.kernel, scope, batch.x, noise, residual)
     }
@@ -264,5 +228,32 @@ impl Posterior for CagpPosterior {
         self.factor.solve_lower(&mut projected)?;
         subtract_gram(&mut covariance, &projected, rows);
         Ok(Joint { mean, covariance })
+    }
+
+    fn saved(&self) -> Result<SavedPosterior> {
+        self.arrays()
+    }
+
+    fn solve(&self) -> Option<&SolveReport> {
+        self.report.as_ref()
+    }
+
+    fn split(&self) -> Option<&dyn Split> {
+        Some(self)
+    }
+}
+
+impl Split for CagpPosterior {
+    fn uncertainty(&self, x: &[f64]) -> Result<Uncertainty> {
+        let Marginals { mean, variance: total, .. } = self.predict(x)?;
+        if self.data.n() > EXACT_ROWS {
+            return Ok(Uncertainty { mean, total, mathematical: None, computational: None });
+        }
+        let (prior, likelihood) = (self.prior.clone(), self.likelihood.clone());
+        let approximated = ExactGp { prior, likelihood, objective: ExactObjective::MarginalLikelihood };
+        let exact = approximated.posterior(self.compute, self.data.clone())?.predict(x)?.variance;
+        let mathematical: Vec<f64> = exact.iter().zip(&total).map(|(exact, total)| exact.min(*total)).collect();
+        let computational = total.iter().zip(&mathematical).map(|(total, exact)| total - exact).collect();
+        Ok(Uncertainty { mean, total, mathematical: Some(mathematical), computational: Some(computational) })
     }
 }

@@ -1,75 +1,111 @@
-//! A posterior through actions as numbers: to have it again without the solve that found it.
+//! A posterior through actions as arrays: to have it again without the solve that found it.
 
 use super::posterior::CagpPosterior;
-use super::{Cagp, IterativeCagp, prior};
-use crate::device::Compute;
+use super::{Cagp, IterativeCagp};
+use crate::device::{Compute, Precision};
 use crate::error::{Error, Result};
+use crate::likelihoods::Gaussian;
 use crate::linalg::Factor;
+use crate::model_file::{Array, ArrayData};
 use crate::models::Observations;
+use crate::models::posterior::SavedPosterior;
+use crate::models::prior::Prior;
 use crate::scope::{Scope, to_f64};
 use crate::solvers::itergp::Basis;
 
-/// What a posterior consists of beside its model and data.
-#[derive(Debug, Clone, PartialEq)]
-pub struct SavedPosterior {
-    /// Unit columns of S, row-major `[n, i]`; none for block-sparse ones, which the model itself holds.
-    pub actions: Option<Vec<f64>>,
-    /// The lengths of the columns as they were given `[i]`; none, as in older files, is those of the model's own actions or 1.
-    pub norms: Option<Vec<f64>>,
-    /// The lower Cholesky factor of SᵀK̂S, row-major `[i, i]`.
-    pub factor: Vec<f64>,
-    /// Sᵀ(y − m) `[i]`.
-    pub projected: Vec<f64>,
-}
+/// Unit columns of S `[n, i]`, in the precision of the model; none for block-sparse ones, which the model itself holds.
+const ACTIONS: &str = "posterior.actions";
+/// The lengths of the columns as they were given `[i]`; older files, which lack them, mean those of the model's own actions or 1.
+const NORMS: &str = "posterior.norms";
+/// The lower Cholesky factor of SᵀK̂S `[i, i]`.
+const FACTOR: &str = "posterior.factor";
+/// Sᵀ(y − m) `[i]`.
+const PROJECTED: &str = "posterior.projected";
 
-impl SavedPosterior {
-    /// The posterior of a model with this prior; `own` are the actions that the model holds.
-    fn restore(
-        self,
-        prior: crate::models::exact::ExactGp,
+impl CagpPosterior {
+    /// The arrays of this posterior.
+    pub(super) fn arrays(&self) -> Result<SavedPosterior> {
+        let array =
+            |values: &[f64], shape: &[usize]| Array { shape: shape.to_vec(), data: ArrayData::F64(values.into()) };
+        let (n, i) = (self.data.n(), self.weights.len());
+        let mut saved = SavedPosterior { solve: self.report, ..SavedPosterior::default() };
+        if !matches!(self.actions.single(), Some(Err(_))) {
+            let columns = to_f64(self.actions.clone().into_dense()?)?;
+            let data = match self.compute.precision {
+                Precision::F32 => ArrayData::F32(columns.into_iter().map(|s| s as f32).collect()),
+                Precision::F64 => ArrayData::F64(columns),
+            };
+            saved.arrays.insert(ACTIONS.into(), Array { shape: vec![n, i], data });
+        }
+        let rest = [
+            (FACTOR, array(&self.factor.clone().lower(), &[i, i])),
+            (PROJECTED, array(&self.projected, &[i])),
+            (NORMS, array(&self.norms, &[i])),
+        ];
+        saved.arrays.extend(rest.map(|(name, array)| (name.into(), array)));
+        Ok(saved)
+    }
+
+    /// The posterior of saved arrays, if they are there, for a model with this prior; `own` are the actions that the model holds.
+    fn from_arrays(
+        prior: (Prior, Gaussian),
         compute: Compute,
         data: Observations,
         own: Option<(Basis, Vec<f64>)>,
-    ) -> Result<CagpPosterior> {
-        let (n, i) = (data.n(), self.projected.len());
-        let mut actions = match (self.actions, own) {
+        mut saved: SavedPosterior,
+    ) -> Result<Option<Self>> {
+        let (Some(factor), Some(projected)) = (saved.take(FACTOR), saved.take(PROJECTED)) else { return Ok(None) };
+        let (n, i) = (data.n(), projected.len());
+        let mut actions = match (saved.take(ACTIONS), own) {
             (Some(columns), _) if columns.len() == n * i && i > 0 => {
                 (Basis::dense(Scope::new(compute)?.matrix(&columns, n, i)), vec![1.0; i])
             }
             (None, Some(own)) if own.1.len() == i => own,
             _ => return Err(Error::Data(format!("lacks {i} actions for {n} rows"))),
         };
-        match self.norms {
+        match saved.take(NORMS) {
             Some(norms) if norms.len() == i => actions.1 = norms,
             Some(norms) => return Err(Error::Data(format!("has lengths of {} of {i} actions", norms.len()))),
             None => {}
         }
-        if self.factor.len() != i * i {
-            return Err(Error::Data(format!("has {} numbers of a factor for {i} actions", self.factor.len())));
+        if factor.len() != i * i {
+            return Err(Error::Data(format!("has {} numbers of a factor for {i} actions", factor.len())));
         }
-        CagpPosterior::new(prior, compute, data, actions, Factor::from_lower(self.factor)?, self.projected)
+        let posterior = Self::new(prior, compute, data, actions, Factor::from_lower(factor)?, projected)?;
+        Ok(Some(Self { report: saved.solve, ..posterior }))
     }
 }
 
 impl Cagp {
-    /// The posterior that was [saved](CagpPosterior::saved), given the parameters and observations it was made with.
+    /// The posterior that was [saved](crate::models::posterior::Posterior::saved), given the parameters and observations it was made with;
+    /// none where nothing was.
     ///
     /// # Errors
     /// [`Error::Data`] when the sizes do not fit together.
-    pub fn restore(&self, compute: Compute, data: Observations, saved: SavedPosterior) -> Result<CagpPosterior> {
+    pub fn restored(
+        &self,
+        compute: Compute,
+        data: Observations,
+        saved: SavedPosterior,
+    ) -> Result<Option<CagpPosterior>> {
         self.actions.check(data.n())?;
         let (basis, norms) = self.actions.unit(&Scope::new(compute)?)?;
-        let own = Some((basis, to_f64(norms)?));
-        saved.restore(prior(&self.kernel, &self.mean, &self.likelihood), compute, data, own)
+        let (prior, own) = ((self.prior.clone(), self.likelihood.clone()), Some((basis, to_f64(norms)?)));
+        CagpPosterior::from_arrays(prior, compute, data, own, saved)
     }
 }
 
 impl IterativeCagp {
-    /// The posterior that was [saved](CagpPosterior::saved), given the parameters and observations it was made with.
+    /// As [`Cagp::restored`].
     ///
     /// # Errors
     /// [`Error::Data`] when the sizes do not fit together.
-    pub fn restore(&self, compute: Compute, data: Observations, saved: SavedPosterior) -> Result<CagpPosterior> {
-        saved.restore(prior(&self.kernel, &self.mean, &self.likelihood), compute, data, None)
+    pub fn restored(
+        &self,
+        compute: Compute,
+        data: Observations,
+        saved: SavedPosterior,
+    ) -> Result<Option<CagpPosterior>> {
+        CagpPosterior::from_arrays((self.prior.clone(), self.likelihood.clone()), compute, data, None, saved)
     }
 }

@@ -5,7 +5,9 @@
 //! exact, and a remainder by probes, whose variance vanishes as the preconditioner improves (Wenger, Pleiss, Hennig, Cunningham and
 //! Gardner 2022). And every quadratic form is a lower bound, so that variances err on the side of the prior.
 
+mod face;
 mod objective;
+mod options;
 mod posterior;
 
 use serde::{Deserialize, Serialize};
@@ -14,10 +16,10 @@ pub use objective::Estimate;
 pub use posterior::CgPosterior;
 
 use super::Batch;
+use super::prior::Prior;
 use crate::error::Result;
 use crate::kernels::Kernel;
 use crate::likelihoods::Gaussian;
-use crate::means::Mean;
 use crate::params::{Parameter, Parameters};
 use crate::scope::{Scope, to_f64};
 use crate::solvers::pivoted_cholesky::{PivotedCholesky, pivoted_cholesky};
@@ -68,10 +70,8 @@ impl Default for CgGpOptions {
 /// A GP prior with Gaussian noise, conditioned by iterative solves: n² time an iteration, memory n(rank + probes).
 #[derive(Debug, Clone)]
 pub struct CgGp {
-    /// Prior covariance.
-    pub kernel: Kernel,
-    /// Prior mean.
-    pub mean: Mean,
+    /// Of the latent function.
+    pub prior: Prior,
     /// Observation noise.
     pub likelihood: Gaussian,
     /// Tolerances, probes and preconditioner.
@@ -82,20 +82,20 @@ impl CgGp {
     /// A model with zero mean and a tenth of unit variance as noise.
     pub fn new(kernel: Kernel) -> Self {
         let options = CgGpOptions::default();
-        Self { kernel, mean: Mean::Zero, likelihood: Gaussian::new(0.1), options }
+        Self { prior: kernel.into(), likelihood: Gaussian::new(0.1), options }
     }
 
     /// The linear system of observations, in a scope without gradients.
     fn system<'a>(&'a self, scope: &'a Scope, batch: &Batch) -> Result<System<'a>> {
         let n = batch.y.dims()[0];
         let noise = to_f64(self.likelihood.variances(scope, n, batch.noise.as_ref()))?;
-        let covariance = Covariance::new(&self.kernel, scope, batch.x.clone(), noise.clone());
+        let covariance = Covariance::new(&self.prior.kernel, scope, batch.x.clone(), noise.clone());
         let nugget = covariance.nugget()?;
         let diagonal: Vec<f64> = noise.iter().zip(&nugget).map(|(noise, white)| noise + white).collect();
         let enough = ENOUGH * diagonal.iter().copied().fold(f64::INFINITY, f64::min);
         let factor = pivoted_cholesky(&covariance, self.options.rank, enough)?;
         let preconditioner = Preconditioner::new(&factor.lower, &diagonal)?;
-        let residual = to_f64(batch.y.clone() - self.mean.at(scope, &batch.x))?;
+        let residual = to_f64(batch.y.clone() - self.prior.mean.at(scope, &batch.x))?;
         let white = nugget.iter().any(|w| *w > 0.0);
         Ok(System { covariance, factor, preconditioner, residual, white })
     }
@@ -116,10 +116,10 @@ struct System<'a> {
 
 impl Parameters for CgGp {
     fn parameters(&self) -> Vec<(String, &Parameter)> {
-        super::prior_parameters(&self.kernel, &self.mean, &self.likelihood)
+        self.prior.with_noise(&self.likelihood)
     }
 
     fn parameters_mut(&mut self) -> Vec<(String, &mut Parameter)> {
-        super::prior_parameters_mut(&mut self.kernel, &mut self.mean, &mut self.likelihood)
+        self.prior.with_noise_mut(&mut self.likelihood)
     }
 }

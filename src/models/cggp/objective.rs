@@ -106,23 +106,23 @@ impl CgGp {
         let n = batch.y.dims()[0];
         let t = estimate.left.len() / n;
         let (left, right) = (scope.matrix(&estimate.left, n, t), scope.matrix(&estimate.right, n, t));
-        let residual = batch.y.clone() - self.mean.at(scope, &batch.x);
+        let residual = batch.y.clone() - self.prior.mean.at(scope, &batch.x);
         let noise = self.likelihood.variances(scope, n, batch.noise.as_ref());
         let rows = (left.clone() * right.clone()).sum_dim(1).squeeze_dim::<1>(1);
-        let mut twice =
-            (products::kv_gram(&self.kernel, scope, &batch.x, &right)? * left).sum() + (noise.clone() * rows).sum();
+        let mut twice = (products::kv_gram(&self.prior.kernel, scope, &batch.x, &right)? * left).sum()
+            + (noise.clone() * rows).sum();
 
         let Control { pivots, cross, pivotal, diagonal, white } = &estimate.control;
         let diagonal = scope.vector(diagonal);
         twice = twice + (noise * diagonal.clone()).sum();
         if *white {
-            twice = twice + (nugget(&self.kernel, scope, &batch.x)? * diagonal).sum();
+            twice = twice + (nugget(&self.prior.kernel, scope, &batch.x)? * diagonal).sum();
         }
         if !pivots.is_empty() {
             let r = pivots.len();
             let points = rows_of(scope, &batch.x, pivots);
-            let whole = products::cross(&self.kernel, scope, &batch.x, &points)?;
-            let corner = products::cross(&self.kernel, scope, &points, &points)?;
+            let whole = products::cross(&self.prior.kernel, scope, &batch.x, &points)?;
+            let corner = products::cross(&self.prior.kernel, scope, &points, &points)?;
             twice =
                 twice + (whole * scope.matrix(cross, n, r)).sum() * 2.0 - (corner * scope.matrix(pivotal, r, r)).sum();
         }

@@ -96,7 +96,7 @@ impl CgPosterior {
         for chunk in x.chunks(rows * d) {
             let (mean, cross) = self.means(&scope, chunk)?;
             let points = scope.matrix(chunk, chunk.len() / d, d);
-            let prior = to_f64(self.model.kernel.diag(&scope, &points)?)?;
+            let prior = to_f64(self.model.prior.kernel.diag(&scope, &points)?)?;
             let explained = match &self.root {
                 Some(root) => {
                     let shares = self.shares(root, &cross);
@@ -122,8 +122,8 @@ impl CgPosterior {
         let (n, d) = (self.data.n(), self.data.d);
         let points = scope.matrix(x, x.len() / d, d);
         let train = scope.matrix(&self.data.x, n, d);
-        let cross = to_f64(products::cross(&self.model.kernel, scope, &train, &points)?)?;
-        let mut mean = to_f64(self.model.mean.at(scope, &points))?;
+        let cross = to_f64(products::cross(&self.model.prior.kernel, scope, &train, &points)?)?;
+        let mut mean = to_f64(self.model.prior.mean.at(scope, &points))?;
         let m = mean.len();
         product::add(view_mut(&mut mean, m), view(&self.weights, n), view(&cross, m), 1.0);
         Ok((mean, cross))
@@ -131,7 +131,7 @@ impl CgPosterior {
 
     fn solve(&self, scope: &Scope, cross: &[f64]) -> Result<Solution> {
         let train = scope.matrix(&self.data.x, self.data.n(), self.data.d);
-        let covariance = Covariance::new(&self.model.kernel, scope, train, self.noise.clone());
+        let covariance = Covariance::new(&self.model.prior.kernel, scope, train, self.noise.clone());
         let solver = &self.model.options.solver;
         cg(&covariance, Some(&self.preconditioner), cross, solver)?.converged("K̂⁻¹k(X, x*)", solver)
     }
@@ -159,7 +159,7 @@ impl Posterior for CgPosterior {
         let scope = Scope::new(self.compute)?.widened();
         let (mean, cross) = self.means(&scope, x)?;
         let points = scope.matrix(x, rows, self.data.d);
-        let mut covariance = to_f64(products::gram(&self.model.kernel, &scope, &points)?)?;
+        let mut covariance = to_f64(products::gram(&self.model.prior.kernel, &scope, &points)?)?;
         // Halves, so that adding the transpose makes every term exactly symmetric.
         let mut half = vec![0.0; rows * rows];
         match &self.root {

@@ -1,7 +1,9 @@
 //! Sparse within sparse GPs (Tran et al. 2021, *Sparse within sparse Gaussian processes using neighbor information*): of many inducing
 //! values only the H nearest to a row speak for it, so that a step costs O(bH³) however many there are.
 
+mod face;
 mod neighbours;
+mod options;
 mod sparse;
 
 use std::sync::Arc;
@@ -9,11 +11,12 @@ use std::sync::Arc;
 use burn::tensor::Tensor;
 
 pub use neighbours::nearest;
+pub use options::SwsgpOptions;
 pub use sparse::{SparseTraining, train};
 
 use super::posterior::{self, Joint, Marginals, Posterior, VARIANCE_FLOOR};
 use super::process::Process;
-use super::svgp::{Covariance, Variational};
+use super::variational::{Covariance, Variational};
 use super::whitened::{Root, WhitenedPosterior};
 use super::{Batch, Model};
 use crate::device::Compute;
@@ -31,7 +34,7 @@ use crate::scope::{Scope, to_f64};
 /// Minimised is `−[scale Σ_i E_q[ln p(y_i | f_i)] − (w/b) Σ_i KL(N(m_I, S_I) ‖ N(0, K_I))]` over the b rows of a batch, I the neighbours of
 /// row i (Algorithm 1, with w = 1). Distances are those of the kernel's scaled inputs.
 ///
-/// With w = 1 each of M inducing values is held to its prior M/H times less than by [`Svgp`](super::svgp::Svgp): with M not much smaller
+/// With w = 1 each of M inducing values is held to its prior M/H times less than where all of them speak for a row: with M not much smaller
 /// than the number of rows the model is overconfident. [`divergence`](Self::divergence) is that weight.
 #[derive(Debug, Clone)]
 pub struct Swsgp {
@@ -46,7 +49,7 @@ pub struct Swsgp {
     /// w, the weight of the divergence: 1 in the paper, M/H counts every inducing value about once.
     pub divergence: f64,
     /// Whether all rows of a batch see the neighbours of each of them (SWSGP-U), jointly: b M² instead of b H³ time where these are most of
-    /// the M, and nearer to [`Svgp`](super::svgp::Svgp). Predictions of a row then see all inducing inputs, as in a large batch.
+    /// the M, and nearer to the model in which all speak for a row. Predictions of a row then see all inducing inputs, as in a large batch.
     pub union: bool,
 }
 
@@ -100,7 +103,7 @@ impl Swsgp {
         if likelihood.latents() != 1 {
             let text = likelihood.text();
             return Err(Error::Usage(format!(
-                "SWSGP has one latent function, the {text} likelihood {}; choose SVGP for it",
+                "SWSGP has one latent function, the {text} likelihood {}; choose another variational model for it",
                 likelihood.latents()
             )));
         }
@@ -124,7 +127,7 @@ impl Swsgp {
         posterior::rows(x, d)?;
         check(self.neighbours, self.process.len())?;
         let points = scope.matrix(x, x.len() / d, d);
-        let of = |x: &Tensor<2>| neighbours::scaled(&self.process.kernel, &scope, x);
+        let of = |x: &Tensor<2>| neighbours::scaled(&self.process.prior.kernel, &scope, x);
         let ((points, p), (z, _)) = (of(&points)?, of(&self.process.z(&scope))?);
         Ok(nearest(&points, &z, p, self.neighbours))
     }
@@ -145,7 +148,7 @@ impl Swsgp {
         Active { z, mean, spread }: Active,
         neighbours: Arc<Neighbours>,
     ) -> Result<Projected> {
-        let (kernel, b) = (&self.process.kernel, x.dims()[0]);
+        let (kernel, b) = (&self.process.prior.kernel, x.dims()[0]);
         if self.union {
             let lower = cholesky(products::gram_wide(kernel, scope, &z)?, "K_I")?;
             let root = match spread {
@@ -176,10 +179,10 @@ impl Swsgp {
     fn loss(&self, scope: &Scope, batch: &Batch, active: Active, neighbours: Arc<Neighbours>) -> Result<Tensor<1>> {
         let (process, b, dtype) = (&self.process, batch.y.dims()[0], scope.dtype());
         let Projected { shift, change, divergence } = self.marginals(scope, &batch.x, active, neighbours)?;
-        let prior = products::diag_wide(&process.kernel, scope, &batch.x)?;
+        let prior = products::diag_wide(&process.prior.kernel, scope, &batch.x)?;
         let floor = prior.clone().detach() * VARIANCE_FLOOR;
         let variance = (prior + change).max_pair(floor).cast(dtype).reshape([1, b]);
-        let mean = (process.mean.at(scope, &batch.x) + shift.cast(dtype)).reshape([1, b]);
+        let mean = (process.prior.mean.at(scope, &batch.x) + shift.cast(dtype)).reshape([1, b]);
         let extra = batch.noise.as_ref();
         let expected = self.likelihood.expected_log_density(scope, mean, variance, &batch.y, extra)?;
         Ok(divergence.cast(dtype) * self.divergence - expected.sum() * batch.scale)
@@ -262,12 +265,16 @@ impl Posterior for SwsgpPosterior {
             let neighbours = Arc::new(model.neighbours(self.compute, chunk)?);
             let points = scope.matrix(chunk, chunk.len() / d, d);
             let found = model.marginals(&scope, &points, model.all(&scope)?, neighbours)?;
-            let prior = to_f64(products::diag_wide(&process.kernel, &scope, &points)?)?;
-            let level = to_f64(process.mean.at(&scope, &points))?;
+            let prior = to_f64(products::diag_wide(&process.prior.kernel, &scope, &points)?)?;
+            let level = to_f64(process.prior.mean.at(&scope, &points))?;
             let explained: Vec<f64> = to_f64(found.change)?.into_iter().map(|c| -c).collect();
             all.extend(level.into_iter().zip(to_f64(found.shift)?).map(|(m, s)| m + s), &prior, &explained);
         }
         Ok(all)
+    }
+
+    fn needs_data(&self) -> bool {
+        false
     }
 
     fn predict_joint(&self, x: &[f64]) -> Result<Joint> {
@@ -288,8 +295,8 @@ impl SwsgpPosterior {
         };
         let (u, m) = (union.len(), process.len());
         let z = pick(&process.inducing.internal(), d);
-        let mut part = Process::new(process.kernel.clone(), &z, d)?;
-        part.mean = process.mean.clone();
+        let mut part = Process::new(process.prior.kernel.clone(), &z, d)?;
+        part.prior.mean = process.prior.mean.clone();
         let lower = part.factor(&Scope::new(self.compute)?)?;
         let mut mean = pick(&self.model.variational.mean.internal(), 1);
         let q = &self.model.variational;
@@ -305,7 +312,7 @@ impl SwsgpPosterior {
         solve::lower(view(&lower, u), view_mut(&mut mean, 1));
         solve::lower(view(&lower, u), view_mut(&mut root, u));
         let transposed = (0..u * u).map(|e| root[e % u * u + e / u]).collect();
-        let prior = (&part.kernel, &part.mean);
+        let prior = part.prior.clone();
         Ok(WhitenedPosterior::new(prior, self.compute, (z, d), lower, mean, Root::Upper(transposed)))
     }
 }

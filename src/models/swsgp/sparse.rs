@@ -50,8 +50,8 @@ struct Moving<'a> {
 
 impl Parameters for Moving<'_> {
     fn parameters(&self) -> Vec<(String, &Parameter)> {
-        let mut all = prefixed("kernel", self.process.kernel.parameters());
-        all.extend(prefixed("mean", self.process.mean.parameters()));
+        let mut all = prefixed("kernel", self.process.prior.kernel.parameters());
+        all.extend(prefixed("mean", self.process.prior.mean.parameters()));
         all.extend(prefixed("likelihood", self.likelihood.parameters()));
         all.push(("variational.mean".into(), &self.mean));
         all.push(("variational.root".into(), &self.root));
@@ -59,8 +59,8 @@ impl Parameters for Moving<'_> {
     }
 
     fn parameters_mut(&mut self) -> Vec<(String, &mut Parameter)> {
-        let mut all = prefixed("kernel", self.process.kernel.parameters_mut());
-        all.extend(prefixed("mean", self.process.mean.parameters_mut()));
+        let mut all = prefixed("kernel", self.process.prior.kernel.parameters_mut());
+        all.extend(prefixed("mean", self.process.prior.mean.parameters_mut()));
         all.extend(prefixed("likelihood", self.likelihood.parameters_mut()));
         all.push(("variational.mean".into(), &mut self.mean));
         all.push(("variational.root".into(), &mut self.root));

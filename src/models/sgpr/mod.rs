@@ -1,17 +1,24 @@
 //! Sparse GP regression with inducing inputs and the collapsed bound (Titsias 2009, *Variational learning of inducing variables in
 //! sparse Gaussian processes*).
 
-use burn::tensor::Tensor;
+mod options;
 
-use super::process::Process;
-use super::whitened::{Root, WhitenedPosterior};
-use super::{Batch, Model, Observations};
+use burn::tensor::Tensor;
+pub use options::SgprOptions;
+
 use crate::device::Compute;
 use crate::error::Result;
 use crate::kernels::Kernel;
-use crate::likelihoods::Gaussian;
+use crate::likelihoods::{Gaussian, Likelihood};
 use crate::linalg::dense::{solve, view, view_mut};
 use crate::linalg::{Collapsed, collapsed};
+use crate::models::gp_model::{GpModel, Size, UserUnits};
+use crate::models::posterior::Posterior;
+use crate::models::prior::Prior;
+use crate::models::process::Process;
+use crate::models::start::start;
+use crate::models::whitened::{Root, WhitenedPosterior};
+use crate::models::{Batch, Model, Observations};
 use crate::params::{Parameter, Parameters, prefixed};
 use crate::products;
 use crate::scope::{Scope, to_f64};
@@ -45,7 +52,7 @@ impl Sgpr {
     }
 
     fn moments(&self, scope: &Scope, batch: &Batch) -> Result<Moments> {
-        let Process { kernel, mean, .. } = &self.process;
+        let Prior { kernel, mean } = &self.process.prior;
         self.process.check(&batch.x)?;
         let (n, z) = (batch.y.dims()[0], self.process.z(scope));
         let noise = self.likelihood.variances(&scope.widened(), n, batch.noise.as_ref());
@@ -72,7 +79,7 @@ impl Sgpr {
         root.iter_mut().step_by(m + 1).for_each(|d| *d = 1.0);
         solve::lower(view(&factor.lower(), m), view_mut(&mut root, m));
         let z = (self.process.inducing.internal(), self.process.d());
-        let prior = (&self.process.kernel, &self.process.mean);
+        let prior = self.process.prior.clone();
         Ok(WhitenedPosterior::new(prior, compute, z, self.process.factor(&scope)?, mean, Root::Lower(root)))
     }
 }
@@ -83,6 +90,38 @@ impl Model for Sgpr {
         let Moments { square, projected, rest } = self.moments(scope, batch)?;
         let loss = (rest + n * std::f64::consts::TAU.ln()) * 0.5 + collapsed(square, projected)?;
         Ok(loss)
+    }
+}
+
+impl GpModel for Sgpr {
+    fn title(&self) -> String {
+        format!("Sparse Gaussian process with {} inducing inputs", self.process.len())
+    }
+
+    fn prior(&self) -> &Prior {
+        &self.process.prior
+    }
+
+    fn likelihood(&self) -> &dyn Likelihood {
+        &self.likelihood
+    }
+
+    fn start(&mut self, data: &Observations, units: &UserUnits) {
+        self.process.set_units(&units.input_mean, &units.input_sd);
+        start(&mut self.likelihood, std::iter::empty(), data, units);
+    }
+
+    fn bytes(&self, compute: Compute, size: Size) -> f64 {
+        let (n, m) = (size.rows as f64, self.process.len() as f64);
+        size.data(compute) + (8.0 * n * m).min(self.budget(size.rows, compute.precision) as f64) + 8.0 * 8.0 * m * m
+    }
+
+    fn is_comparable(&self) -> bool {
+        true
+    }
+
+    fn condition(&self, compute: Compute, data: Observations) -> Result<Box<dyn Posterior>> {
+        Ok(Box::new(self.posterior(compute, data)?))
     }
 }
 

@@ -2,11 +2,11 @@
 
 use burn::tensor::Tensor;
 
-use super::Batch;
 use crate::error::Result;
 use crate::likelihoods::{Likelihood, Targets, expected};
 use crate::linalg::Factor;
 use crate::linalg::dense::{inverse, product, transpose, triangular, view, view_mut};
+use crate::models::Batch;
 use crate::scope::to_f64;
 
 /// Slopes of the data's part of the loss in the means and in the variances of f, `[b]` each.

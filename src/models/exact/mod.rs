@@ -1,15 +1,21 @@
 //! Exact Gaussian-process regression (Rasmussen and Williams 2006, chapters 2 and 5).
 
-use burn::tensor::Tensor;
+mod options;
 
-use super::posterior::{self, Joint, Marginals, Posterior, column_squares, combine, subtract_gram};
-use super::{Batch, Model, Observations};
+use burn::tensor::Tensor;
+pub use options::ExactOptions;
+
 use crate::device::Compute;
 use crate::error::{Error, Result};
 use crate::kernels::Kernel;
-use crate::likelihoods::Gaussian;
+use crate::likelihoods::{Gaussian, Likelihood};
 use crate::linalg::{Factor, loo_nll, mvn_nll};
 use crate::means::Mean;
+use crate::models::gp_model::{GpModel, Size, UserUnits};
+use crate::models::posterior::{self, Joint, Marginals, Posterior, column_squares, combine, subtract_gram};
+use crate::models::prior::Prior;
+use crate::models::start::start;
+use crate::models::{Batch, Model, Observations};
 use crate::params::{Parameter, Parameters};
 use crate::products;
 use crate::scope::{Scope, to_f64};
@@ -17,20 +23,21 @@ use crate::scope::{Scope, to_f64};
 /// What an exact GP minimises.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
 #[serde(rename_all = "kebab-case")]
+#[cfg_attr(feature = "command", derive(clap::ValueEnum))]
 pub enum ExactObjective {
-    /// −log p(y): ½(rᵀK̂⁻¹r + log|K̂| + n log 2π).
+    /// Negative log marginal likelihood −log p(y): ½(rᵀK̂⁻¹r + log|K̂| + n log 2π)
+    #[cfg_attr(feature = "command", value(name = "ml"))]
     MarginalLikelihood,
-    /// −Σ log p(y_i | y without i).
+    /// Negative leave-one-out log predictive probability −Σ log p(y_i | y without i)
+    #[cfg_attr(feature = "command", value(name = "loo"))]
     LeaveOneOut,
 }
 
 /// A GP prior with Gaussian noise, conditioned without approximation: n³ time, n² memory.
 #[derive(Debug, Clone)]
 pub struct ExactGp {
-    /// Prior covariance.
-    pub kernel: Kernel,
-    /// Prior mean.
-    pub mean: Mean,
+    /// Of the latent function.
+    pub prior: Prior,
     /// Observation noise.
     pub likelihood: Gaussian,
     /// The training objective.
@@ -40,7 +47,8 @@ pub struct ExactGp {
 impl ExactGp {
     /// A model with zero mean and a tenth of unit variance as noise, trained by marginal likelihood.
     pub fn new(kernel: Kernel) -> Self {
-        Self { kernel, mean: Mean::Zero, likelihood: Gaussian::new(0.1), objective: ExactObjective::MarginalLikelihood }
+        let likelihood = Gaussian::new(0.1);
+        Self { prior: kernel.into(), likelihood, objective: ExactObjective::MarginalLikelihood }
     }
 
     /// Conditions the prior on observations.
@@ -51,13 +59,13 @@ impl ExactGp {
         let scope = Scope::new(compute)?;
         let batch = data.batch(&scope);
         let n = data.n();
-        let mut covariance = to_f64(products::gram(&self.kernel, &scope, &batch.x)?)?;
+        let mut covariance = to_f64(products::gram(&self.prior.kernel, &scope, &batch.x)?)?;
         let noise = to_f64(self.likelihood.variances(&scope, n, batch.noise.as_ref()))?;
         for (i, noise) in noise.iter().enumerate() {
             covariance[i * n + i] += noise;
         }
         let factor = Factor::new(covariance, "K + σ²I")?;
-        let mut weights = to_f64(batch.y.clone() - self.mean.at(&scope, &batch.x))?;
+        let mut weights = to_f64(batch.y.clone() - self.prior.mean.at(&scope, &batch.x))?;
         factor.solve(&mut weights)?;
         Ok(ExactPosterior { model: self.clone(), compute, data, factor, weights })
     }
@@ -66,9 +74,9 @@ impl ExactGp {
 impl Model for ExactGp {
     fn objective(&self, scope: &Scope, batch: &Batch) -> Result<Tensor<1>> {
         let n = batch.y.dims()[0];
-        let residual = batch.y.clone() - self.mean.at(scope, &batch.x);
+        let residual = batch.y.clone() - self.prior.mean.at(scope, &batch.x);
         let noise = self.likelihood.variances(scope, n, batch.noise.as_ref());
-        let covariance = products::gram(&self.kernel, scope, &batch.x)?;
+        let covariance = products::gram(&self.prior.kernel, scope, &batch.x)?;
         match self.objective {
             ExactObjective::MarginalLikelihood => mvn_nll(covariance, noise, residual),
             ExactObjective::LeaveOneOut => loo_nll(covariance, noise, residual),
@@ -76,13 +84,43 @@ impl Model for ExactGp {
     }
 }
 
+impl GpModel for ExactGp {
+    fn title(&self) -> String {
+        "Exact Gaussian process".into()
+    }
+
+    fn prior(&self) -> &Prior {
+        &self.prior
+    }
+
+    fn likelihood(&self) -> &dyn Likelihood {
+        &self.likelihood
+    }
+
+    fn start(&mut self, data: &Observations, units: &UserUnits) {
+        start(&mut self.likelihood, std::iter::empty(), data, units);
+    }
+
+    fn bytes(&self, compute: Compute, size: Size) -> f64 {
+        size.data(compute) + 2.5 * compute.precision.bytes() as f64 * (size.rows as f64).powi(2)
+    }
+
+    fn is_comparable(&self) -> bool {
+        true
+    }
+
+    fn condition(&self, compute: Compute, data: Observations) -> Result<Box<dyn Posterior>> {
+        Ok(Box::new(self.posterior(compute, data)?))
+    }
+}
+
 impl Parameters for ExactGp {
     fn parameters(&self) -> Vec<(String, &Parameter)> {
-        super::prior_parameters(&self.kernel, &self.mean, &self.likelihood)
+        self.prior.with_noise(&self.likelihood)
     }
 
     fn parameters_mut(&mut self) -> Vec<(String, &mut Parameter)> {
-        super::prior_parameters_mut(&mut self.kernel, &mut self.mean, &mut self.likelihood)
+        self.prior.with_noise_mut(&mut self.likelihood)
     }
 }
 
@@ -117,8 +155,8 @@ impl ExactPosterior {
         let scope = Scope::new(self.compute)?;
         let (old, new) = (self.data.batch(&scope), more.batch(&scope));
         let k = more.n();
-        let cross = to_f64(products::cross(&self.model.kernel, &scope, &new.x, &old.x)?)?;
-        let mut block = to_f64(products::gram(&self.model.kernel, &scope, &new.x)?)?;
+        let cross = to_f64(products::cross(&self.model.prior.kernel, &scope, &new.x, &old.x)?)?;
+        let mut block = to_f64(products::gram(&self.model.prior.kernel, &scope, &new.x)?)?;
         let noise = to_f64(self.model.likelihood.variances(&scope, k, new.noise.as_ref()))?;
         for (i, noise) in noise.iter().enumerate() {
             block[i * k + i] += noise;
@@ -137,7 +175,7 @@ impl ExactPosterior {
             }
         };
         let all = data.batch(&scope);
-        let mut weights = to_f64(all.y - self.model.mean.at(&scope, &all.x))?;
+        let mut weights = to_f64(all.y - self.model.prior.mean.at(&scope, &all.x))?;
         factor.solve(&mut weights)?;
         Ok(Self { model: self.model.clone(), compute: self.compute, data, factor, weights })
     }
@@ -158,21 +196,21 @@ impl ExactPosterior {
     /// # Errors
     /// [`Error::Usage`] when there is no such summand.
     pub fn predict_component(&self, index: usize, x: &[f64]) -> Result<Marginals> {
-        let summands = self.model.kernel.summands();
+        let summands = self.model.prior.kernel.summands();
         let Some(summand) = summands.get(index) else {
             return Err(Error::Usage(format!(
                 "the kernel has {} summands, there is no summand {index}",
                 summands.len()
             )));
         };
-        self.marginals(summand, &Mean::Zero, x)
+        self.of(summand, &Mean::Zero, x)
     }
 
     fn rows(&self, x: &[f64]) -> Result<usize> {
         posterior::rows(x, self.data.d)
     }
 
-    fn marginals(&self, kernel: &Kernel, mean: &Mean, x: &[f64]) -> Result<Marginals> {
+    fn of(&self, kernel: &Kernel, mean: &Mean, x: &[f64]) -> Result<Marginals> {
         self.rows(x)?;
         let scope = Scope::new(self.compute)?;
         let (n, d) = (self.data.n(), self.data.d);
@@ -194,8 +232,12 @@ impl ExactPosterior {
 }
 
 impl Posterior for ExactPosterior {
+    fn exact(&self) -> Option<&ExactPosterior> {
+        Some(self)
+    }
+
     fn predict(&self, x: &[f64]) -> Result<Marginals> {
-        self.marginals(&self.model.kernel, &self.model.mean, x)
+        self.of(&self.model.prior.kernel, &self.model.prior.mean, x)
     }
 
     fn predict_joint(&self, x: &[f64]) -> Result<Joint> {
@@ -206,10 +248,10 @@ impl Posterior for ExactPosterior {
         let scope = Scope::new(self.compute)?.widened();
         let points = scope.matrix(x, rows, self.data.d);
         let train = scope.matrix(&self.data.x, self.data.n(), self.data.d);
-        let mut cross = to_f64(products::cross(&self.model.kernel, &scope, &train, &points)?)?;
-        let prior_mean = to_f64(self.model.mean.at(&scope, &points))?;
+        let mut cross = to_f64(products::cross(&self.model.prior.kernel, &scope, &train, &points)?)?;
+        let prior_mean = to_f64(self.model.prior.mean.at(&scope, &points))?;
         let mean = prior_mean.iter().zip(combine(&cross, &self.weights)).map(|(m, k)| m + k).collect();
-        let mut covariance = to_f64(products::gram(&self.model.kernel, &scope, &points)?)?;
+        let mut covariance = to_f64(products::gram(&self.model.prior.kernel, &scope, &points)?)?;
         self.factor.solve_lower(&mut cross)?;
         subtract_gram(&mut covariance, &cross, rows);
         Ok(Joint { mean, covariance })

@@ -1,76 +1,29 @@
 //! Stochastic variational GPs (Hensman et al. 2013, *Gaussian processes for big data*; 2015, *Scalable variational Gaussian process
 //! classification*): any likelihood, minibatches, several latent functions.
 
-use burn::tensor::Tensor;
+mod face;
+mod natural;
+mod options;
+mod posterior;
 
-use super::natural;
-use super::posterior::{Joint, Marginals, Posterior, VARIANCE_FLOOR};
-use super::process::Process;
-use super::whitened::{Root, WhitenedPosterior};
-use super::{Batch, Model};
+use burn::tensor::Tensor;
+pub use options::SvgpOptions;
+pub use posterior::SvgpPosterior;
+
 use crate::device::Compute;
 use crate::error::{Error, Result};
 use crate::kernels::Kernel;
 use crate::likelihoods::Likelihood;
 use crate::linalg::dense::{solve, view, view_mut};
-use crate::linalg::{Projected, cholesky, lower, marginals, solve_lower, unpack_lower, whiten};
-use crate::params::{Parameter, Parameters, Unit, prefixed};
+use crate::linalg::{Projected, cholesky, marginals, solve_lower, unpack_lower, whiten};
+use crate::models::posterior::VARIANCE_FLOOR;
+use crate::models::process::Process;
+use crate::models::variational::{Covariance, Variational};
+use crate::models::whitened::{Root, WhitenedPosterior};
+use crate::models::{Batch, Model};
+use crate::params::{Parameter, Parameters, prefixed};
 use crate::products;
 use crate::scope::{Scope, to_f64};
-
-/// The covariance of q(u).
-#[derive(Debug, Clone, Copy, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
-#[serde(rename_all = "kebab-case")]
-pub enum Covariance {
-    /// R Rᵀ with a lower triangular R: m(m + 1)/2 numbers.
-    Full,
-    /// A diagonal R: m numbers.
-    Diagonal,
-}
-
-/// q(u) = N(μ, R Rᵀ), or q(v) of whitened values.
-#[derive(Debug, Clone)]
-pub struct Variational {
-    /// μ `[m]`.
-    pub mean: Parameter,
-    /// The rows of R up to its diagonal `[m(m + 1)/2]`, or only the diagonal `[m]`.
-    pub root: Parameter,
-}
-
-impl Variational {
-    /// μ = 0, R = I.
-    pub fn new(m: usize, covariance: Covariance) -> Self {
-        let root = match covariance {
-            Covariance::Diagonal => vec![1.0; m],
-            Covariance::Full => (0..m).flat_map(|i| (0..=i).map(move |j| f64::from(u8::from(i == j)))).collect(),
-        };
-        Self {
-            mean: Parameter::real("mean", Unit::None, &vec![0.0; m]),
-            root: Parameter::real("root", Unit::None, &root),
-        }
-    }
-
-    pub(super) fn is_diagonal(&self) -> bool {
-        self.root.len() == self.mean.len()
-    }
-
-    /// R, row-major `[m, m]`.
-    pub(super) fn lower(&self) -> Result<Vec<f64>> {
-        let (m, numbers) = (self.mean.len(), self.root.internal());
-        if !self.is_diagonal() {
-            return lower::unpacked(&numbers);
-        }
-        let mut full = vec![0.0; m * m];
-        full.iter_mut().step_by(m + 1).zip(numbers).for_each(|(x, r)| *x = r);
-        Ok(full)
-    }
-
-    /// Sets μ and R from a row-major lower triangular matrix.
-    pub(super) fn set(&mut self, mean: &[f64], lower: &[f64]) {
-        self.mean.set_raw(mean);
-        self.root.set_raw(&lower::packed(lower, mean.len()));
-    }
-}
 
 /// A variational GP: latent functions with inducing values, and a likelihood of the targets given them.
 ///
@@ -130,8 +83,8 @@ struct Latents {
 /// L and A = L⁻¹K_ZX.
 fn factored(process: &Process, scope: &Scope, x: &Tensor<2>) -> Result<(Tensor<2>, Tensor<2>)> {
     let z = process.z(scope);
-    let lower = cholesky(products::gram_wide(&process.kernel, scope, &z)?, "K_ZZ")?;
-    let a = solve_lower(lower.clone(), products::cross_wide(&process.kernel, scope, &z, x)?)?;
+    let lower = cholesky(products::gram_wide(&process.prior.kernel, scope, &z)?, "K_ZZ")?;
+    let a = solve_lower(lower.clone(), products::cross_wide(&process.prior.kernel, scope, &z, x)?)?;
     Ok((lower, a))
 }
 
@@ -177,7 +130,7 @@ impl Svgp {
         self
     }
 
-    pub(super) fn process(&self, latent: usize) -> &Process {
+    fn process(&self, latent: usize) -> &Process {
         &self.processes[latent.min(self.processes.len() - 1)]
     }
 
@@ -195,13 +148,13 @@ impl Svgp {
             let process = self.process(l);
             if l < self.processes.len() {
                 process.check(x)?;
-                let prior = products::diag_wide(&process.kernel, scope, x)?;
-                shared = Some((make(process)?, prior, process.mean.at(scope, x).cast(wide)));
+                let prior = products::diag_wide(&process.prior.kernel, scope, x)?;
+                shared = Some((make(process)?, prior, process.prior.mean.at(scope, x).cast(wide)));
             }
             let Some((covariances, prior, level)) = &shared else {
                 return Err(Error::Usage("a variational GP needs at least one process".into()));
             };
-            let Projected { shift, change, divergence: kl } = covariances.project(&process.kernel, scope, q)?;
+            let Projected { shift, change, divergence: kl } = covariances.project(&process.prior.kernel, scope, q)?;
             let floor = prior.clone().detach() * VARIANCE_FLOOR;
             means.push((level.clone() + shift).reshape([1, b]));
             variances.push((prior.clone() + change).max_pair(floor).reshape([1, b]));
@@ -220,8 +173,8 @@ impl Svgp {
             return Ok(Covariances::Own { z, x: x.clone() });
         }
         if self.whitened {
-            let gram = products::gram_wide(&process.kernel, scope, &z)?;
-            let cross = products::cross_wide(&process.kernel, scope, &z, x)?;
+            let gram = products::gram_wide(&process.prior.kernel, scope, &z)?;
+            let cross = products::cross_wide(&process.prior.kernel, scope, &z, x)?;
             return Ok(Covariances::White(whiten(gram, cross, "K_ZZ")?));
         }
         let (lower, a) = factored(process, scope, x)?;
@@ -248,10 +201,10 @@ impl Svgp {
                 row.iter().enumerate().for_each(|(j, x)| transposed[j * m + i] = *x);
             }
             let z = (process.inducing.internal(), process.d());
-            let prior = (&process.kernel, &process.mean);
+            let prior = process.prior.clone();
             Ok(WhitenedPosterior::new(prior, compute, z, lower, mean, Root::Upper(transposed)))
         });
-        Ok(SvgpPosterior { latents: latents.collect::<Result<_>>()? })
+        Ok(SvgpPosterior::new(latents.collect::<Result<_>>()?))
     }
 
     /// A step of length `rate` in (0, 1] along the natural gradient of q, every latent function at once (Salimbeni et al. 2018, *Natural
@@ -348,39 +301,5 @@ impl Parameters for Svgp {
             all.push((format!("{name}.root"), &mut q.root));
         }
         all
-    }
-}
-
-/// The posterior of an [`Svgp`].
-#[derive(Debug, Clone)]
-pub struct SvgpPosterior {
-    latents: Vec<WhitenedPosterior>,
-}
-
-impl SvgpPosterior {
-    /// The posteriors of the latent functions, independent of each other.
-    pub fn latents(&self) -> &[WhitenedPosterior] {
-        &self.latents
-    }
-
-    fn only(&self) -> Result<&WhitenedPosterior> {
-        match self.latents.as_slice() {
-            [only] => Ok(only),
-            several => Err(Error::Usage(format!(
-                "this posterior has {} latent functions; predict with each of them (`latents`)",
-                several.len()
-            ))),
-        }
-    }
-}
-
-/// Of a single latent function; an error for several.
-impl Posterior for SvgpPosterior {
-    fn predict(&self, x: &[f64]) -> Result<Marginals> {
-        self.only()?.predict(x)
-    }
-
-    fn predict_joint(&self, x: &[f64]) -> Result<Joint> {
-        self.only()?.predict_joint(x)
     }
 }

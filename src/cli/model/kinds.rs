@@ -1,0 +1,112 @@
+//! The kinds of models: their names, and the options of each as arguments.
+
+use cagey::models::command::Given;
+use cagey::models::options::ModelChoice;
+use cagey::models::registry::Row;
+use cagey::{Error, Result};
+use clap::builder::{PossibleValue, PossibleValuesParser};
+use clap::parser::ValueSource;
+use clap::{Arg, ArgMatches, Args, Command, FromArgMatches};
+
+use crate::cli::registry;
+
+/// The names of all kinds, as values of an option.
+pub fn names() -> PossibleValuesParser {
+    let rows = registry().models.rows().iter();
+    rows.map(|row| PossibleValue::new(row.name).help(row.command.about)).collect::<Vec<_>>().into()
+}
+
+/// The kind of that name.
+fn named(name: &str) -> Result<&'static Row> {
+    registry().models.row(name).ok_or_else(|| Error::Usage(format!("no model `{name}`")))
+}
+
+/// The kind for a likelihood and so many rows: the one asked for, or the usual one.
+pub fn kind(asked: Option<&str>, likelihood: &str, rows: usize) -> Result<&'static Row> {
+    let gaussian = likelihood.starts_with("gaussian");
+    let usual = || registry().models.rows().iter().find(|row| (row.command.is_usual)(gaussian, rows));
+    match asked {
+        Some(name) => named(name),
+        None => usual().ok_or_else(|| Error::Usage("no model is usual for such data: choose one with --model".into())),
+    }
+}
+
+/// The kind for rows that stay in a file.
+pub fn kind_for_file(asked: Option<&str>) -> Result<&'static Row> {
+    let takes = |row: &&Row| row.command.takes_minibatches;
+    let rows = registry().models.rows();
+    let found = match asked {
+        Some(name) => Some(named(name)?).filter(takes),
+        None => rows.iter().find(takes),
+    };
+    found.ok_or_else(|| {
+        let names: Vec<&str> = rows.iter().filter(takes).map(|row| row.name).collect();
+        Error::Usage(format!("rows in a file are for models of minibatches: choose --model {}", names.join(" or ")))
+    })
+}
+
+/// The options of all kinds of models, each once however many kinds have it.
+#[derive(Debug, Clone)]
+pub struct KindArguments(ArgMatches);
+
+impl KindArguments {
+    fn all() -> Vec<Arg> {
+        let mut all: Vec<Arg> = Vec::new();
+        for arg in registry().models.rows().iter().flat_map(|row| row.command.arguments()) {
+            if !all.iter().any(|other| other.get_id() == arg.get_id()) {
+                all.push(arg);
+            }
+        }
+        all
+    }
+
+    /// Refuses options that are of none of the kinds.
+    pub fn check(&self, fitted: &[&Row]) -> Result<()> {
+        let has = |row: &Row, arg: &Arg| row.command.arguments().iter().any(|own| own.get_id() == arg.get_id());
+        let given = |arg: &&Arg| self.0.value_source(arg.get_id().as_str()) == Some(ValueSource::CommandLine);
+        let all = Self::all();
+        let Some(foreign) = all.iter().filter(given).find(|arg| !fitted.iter().any(|row| has(row, arg))) else {
+            return Ok(());
+        };
+        let owners: Vec<&str> =
+            registry().models.rows().iter().filter(|row| has(row, foreign)).map(|row| row.name).collect();
+        let fitted: Vec<&str> = fitted.iter().map(|row| row.name).collect();
+        Err(Error::Usage(format!(
+            "--{} is for --model {}, and this fits {}",
+            foreign.get_long().unwrap_or_default(),
+            owners.join(" or "),
+            fitted.join(" and ")
+        )))
+    }
+
+    /// A kind with the options asked for.
+    pub fn choice(&self, row: &Row, given: &Given) -> Result<ModelChoice> {
+        row.command.choice(&self.0, given)
+    }
+}
+
+impl FromArgMatches for KindArguments {
+    fn from_arg_matches(matches: &ArgMatches) -> std::result::Result<Self, clap::Error> {
+        Ok(Self(matches.clone()))
+    }
+
+    fn update_from_arg_matches(&mut self, matches: &ArgMatches) -> std::result::Result<(), clap::Error> {
+        self.0 = matches.clone();
+        Ok(())
+    }
+}
+
+impl Args for KindArguments {
+    fn augment_args(command: Command) -> Command {
+        let heading = command.get_next_help_heading().map(str::to_string);
+        let arguments = Self::all().into_iter().map(|arg| match &heading {
+            Some(heading) => arg.help_heading(heading.clone()),
+            None => arg,
+        });
+        command.args(arguments.collect::<Vec<_>>())
+    }
+
+    fn augment_args_for_update(command: Command) -> Command {
+        Self::augment_args(command)
+    }
+}

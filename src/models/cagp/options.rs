@@ -1,0 +1,245 @@
+//! The options of computation-aware GPs.
+
+use serde::{Deserialize, Serialize};
+
+use super::{Actions, Cagp, CagpObjective, IterativeCagp};
+use crate::error::{Error, Result};
+use crate::kernels::Kernel;
+use crate::likelihoods::Gaussian;
+use crate::models::Observations;
+use crate::models::gp_model::GpModel;
+use crate::models::options::{Kind, ModelOptions, Parts, Site};
+use crate::models::ordering::RowOrder;
+use crate::models::prior::Prior;
+use crate::solvers::Probes;
+use crate::solvers::itergp::IterGpOptions;
+use crate::solvers::policies::{
+    Eigenvector, Lanczos, LanczosSeed, Mixed, Order, Pivots, Policy, Preconditioned, PseudoInput, Random, Residual,
+    UnitVector,
+};
+
+/// Computation-aware: n² time, and variances that include what was not computed.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct CagpOptions {
+    /// Most actions.
+    pub actions: usize,
+    /// How they are chosen.
+    pub policy: ActionPolicy,
+    /// What to minimise.
+    pub objective: CagpObjective,
+    /// The order of rows that blocks of learned actions are cut from.
+    pub order: RowOrder,
+    /// Steps of the optimiser, at least 1, from one choice of actions by a policy to the next.
+    #[serde(default = "every_step")]
+    pub refresh: usize,
+    /// Largest ‖y − K̂v‖ / ‖y‖ at which a solve by a policy ends before all actions are taken; none is 1e-4 for conjugate gradients and
+    /// others whose next actions come from the residual, and 0 for the rest.
+    #[serde(default)]
+    pub tolerance: Option<f64>,
+    /// Actions of the first policy of a mixed or preconditioned one, fewer than all; none is a quarter of them.
+    #[serde(default)]
+    pub first: Option<usize>,
+}
+
+impl Default for CagpOptions {
+    /// At most 512 learned actions in the order of a k-d tree, trained by the ELBO.
+    fn default() -> Self {
+        Self {
+            actions: 512,
+            policy: ActionPolicy::Learned,
+            objective: CagpObjective::Elbo,
+            order: RowOrder::Tree,
+            refresh: 1,
+            tolerance: None,
+            first: None,
+        }
+    }
+}
+
+impl CagpOptions {
+    /// The policy that chooses actions in a solve.
+    fn policy(&self, kernel: &Kernel, site: &Site) -> Result<Box<dyn Policy>> {
+        let rows = || Box::new(UnitVector { pivots: Pivots::Largest });
+        let first = self.first.unwrap_or(self.actions / 4).max(1);
+        Ok(match self.policy {
+            ActionPolicy::Learned | ActionPolicy::Cg => Box::new(Residual),
+            ActionPolicy::Cholesky => rows(),
+            ActionPolicy::Lanczos => Box::new(Lanczos { seed: LanczosSeed::Targets }),
+            ActionPolicy::Eigenvector => Box::new(Eigenvector),
+            ActionPolicy::Random => Box::new(Random { probes: Probes::Gaussian, seed: site.seed }),
+            ActionPolicy::PseudoInput => {
+                let mut policy = PseudoInput::new(&site.pseudo_inputs(kernel, self.actions)?, site.data.d)?;
+                // Gradients do not go through the choice of actions.
+                policy.inputs.fixed = true;
+                Box::new(policy)
+            }
+            ActionPolicy::Mixed => Box::new(Mixed::new(vec![rows(), Box::new(Residual)], Order::Switch(vec![first]))?),
+            ActionPolicy::Preconditioned => Box::new(Preconditioned::new(rows(), first, Box::new(Residual))),
+        })
+    }
+}
+
+/// How often actions are chosen anew in files that do not say it.
+fn every_step() -> usize {
+    1
+}
+
+/// How a computation-aware model chooses its actions.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+#[cfg_attr(feature = "command", derive(clap::ValueEnum))]
+pub enum ActionPolicy {
+    /// Block-sparse actions, learned with the hyperparameters (CaGP-Opt)
+    Learned,
+    /// Residuals: conjugate gradients (CaGP-CG)
+    Cg,
+    /// Rows by pivoted Cholesky (CaGP-Chol)
+    Cholesky,
+    /// Lanczos vectors from the targets
+    Lanczos,
+    /// Eigenvectors of the largest eigenvalues
+    Eigenvector,
+    /// Gaussian random vectors
+    Random,
+    /// Covariances with centres of the data
+    PseudoInput,
+    /// Rows by pivoted Cholesky first (--first), then residuals
+    Mixed,
+    /// Rows by pivoted Cholesky first (--first), then residuals behind the preconditioner that those make
+    Preconditioned,
+}
+
+impl Kind for CagpOptions {
+    const NAME: &'static str = "cagp";
+}
+
+impl ModelOptions for CagpOptions {
+    fn build(&self, Parts { prior, .. }: Parts, site: &Site) -> Result<Box<dyn GpModel>> {
+        let Self { actions, policy, objective, refresh, tolerance, .. } = *self;
+        let (likelihood, n) = (Gaussian::new(0.1), site.data.n());
+        self.check(n)?;
+        if policy == ActionPolicy::Learned {
+            let actions = Actions::averages(n, actions)?;
+            return Ok(Box::new(Cagp { prior, likelihood, actions, objective }));
+        }
+        let usual = match policy {
+            ActionPolicy::Cg | ActionPolicy::Lanczos | ActionPolicy::Mixed | ActionPolicy::Preconditioned => {
+                IterGpOptions::default()
+            }
+            _ => IterGpOptions::budget(actions),
+        };
+        let options = IterGpOptions { actions, relative: tolerance.unwrap_or(usual.relative), ..usual };
+        let policy = self.policy(&prior.kernel, site)?;
+        let model = IterativeCagp::new(prior.kernel, policy, options);
+        let prior = Prior { mean: prior.mean, ..model.prior };
+        Ok(Box::new(IterativeCagp { prior, objective, refresh, ..model }))
+    }
+
+    fn check(&self, rows: usize) -> Result<()> {
+        if let Some(first) = self.first.filter(|first| *first >= self.actions) {
+            let actions = self.actions;
+            return Err(Error::Usage(format!("{first} first actions (`--first`) of {actions}: choose fewer than all")));
+        }
+        match self.actions {
+            actions if actions == 0 || actions > rows => {
+                Err(Error::Usage(format!("{actions} actions for {rows} rows: choose from 1 to {rows} (`--actions`)")))
+            }
+            _ => Ok(()),
+        }
+    }
+
+    fn order(&self, data: &Observations) -> Result<Option<Vec<usize>>> {
+        let blocks = self.policy == ActionPolicy::Learned;
+        blocks.then(|| self.order.of(data, self.actions)).transpose()
+    }
+
+    /// Actions learned by the loss of the data that they project may project what is easy to explain.
+    fn warnings(&self, _rows: usize) -> Vec<String> {
+        let learned = self.policy == ActionPolicy::Learned && self.objective == CagpObjective::Projected;
+        let warning = learned.then(|| {
+            "learned actions and the loss of projected data: the actions come to project the data that are easiest to explain, and error \
+             bars to be far too narrow. Prefer `--loss elbo`, or another `--policy`"
+                .to_string()
+        });
+        warning.into_iter().collect()
+    }
+
+    fn smaller(&self) -> &'static str {
+        "choose fewer --actions, or a variational model (--model)"
+    }
+}
+
+#[cfg(feature = "command")]
+mod command {
+    use super::{ActionPolicy, CagpObjective, CagpOptions, Error, Result, RowOrder};
+    use crate::models::command::{Given, Offered, SolveArguments};
+    use crate::values::{self, MOST};
+
+    /// The arguments of computation-aware GPs.
+    #[derive(Debug, Clone, clap::Args)]
+    #[group(skip)]
+    pub struct Arguments {
+        /// Most actions of a computation-aware model, 512 or one a row by default: more are closer to the exact one
+        #[arg(long, value_name = "N", value_parser = values::count(1..=MOST))]
+        actions: Option<usize>,
+        /// How a computation-aware model chooses its actions [default: learned]
+        #[arg(long, value_name = "NAME", value_enum)]
+        policy: Option<ActionPolicy>,
+        /// Optimiser steps from one choice of actions by a policy, a solve, to the next: more are cheaper and lead less far [default: 1]
+        #[arg(long, value_name = "STEPS", value_parser = values::count(1..=MOST))]
+        refresh: Option<usize>,
+        #[command(flatten)]
+        solves: SolveArguments,
+        /// Actions of the first policy of `mixed` and `preconditioned` [default: a quarter of all]
+        #[arg(long, value_name = "N", value_parser = values::count(1..=MOST))]
+        first: Option<usize>,
+        /// What a computation-aware model minimises [default: elbo]
+        #[arg(long, value_name = "NAME", value_enum)]
+        loss: Option<CagpObjective>,
+        /// Order of rows that blocks of learned actions are cut from [default: tree]
+        #[arg(long, value_name = "NAME", value_enum)]
+        row_order: Option<RowOrder>,
+    }
+
+    impl Offered for CagpOptions {
+        const ABOUT: &'static str = "Computation-aware: error bars include what was not computed";
+
+        type Arguments = Arguments;
+
+        fn from_arguments(arguments: Arguments, given: &Given) -> Result<Self> {
+            let Arguments { actions, policy, refresh, solves, first, loss, row_order } = arguments;
+            let tolerance = solves.tolerance();
+            let policy = policy.unwrap_or(ActionPolicy::Learned);
+            let problem = match policy == ActionPolicy::Learned {
+                true if refresh.is_some() => {
+                    "--refresh is for another --policy than learned: such actions change in every step"
+                }
+                _ if first.is_some() && !matches!(policy, ActionPolicy::Mixed | ActionPolicy::Preconditioned) => {
+                    "--first is for --policy mixed and preconditioned"
+                }
+                true if tolerance.is_some() => {
+                    "--tolerance is for another --policy than learned, which takes all actions"
+                }
+                false if row_order.is_some() => {
+                    "--row-order is for --policy learned: others do not cut rows into blocks"
+                }
+                _ => {
+                    return Ok(Self {
+                        actions: actions.unwrap_or(given.rows.min(512)),
+                        policy,
+                        objective: loss.unwrap_or(CagpObjective::Elbo),
+                        order: row_order.unwrap_or(RowOrder::Tree),
+                        refresh: refresh.unwrap_or(1),
+                        tolerance,
+                        first,
+                    });
+                }
+            };
+            Err(Error::Usage(problem.into()))
+        }
+
+        fn example() -> Option<&'static str> {
+            Some("cagey fit large.csv --model cagp --actions 512 --optimizer adam --lr 0.1")
+        }
+    }
+}

@@ -1,0 +1,63 @@
+//! The options of the matrix-free GP, as settings and files have them.
+
+use super::{CgGp, CgGpOptions};
+use crate::error::Result;
+use crate::models::gp_model::GpModel;
+use crate::models::options::{Kind, ModelOptions, Parts, Site};
+
+impl Kind for CgGpOptions {
+    const NAME: &'static str = "cggp";
+}
+
+impl ModelOptions for CgGpOptions {
+    fn build(&self, Parts { prior, .. }: Parts, _site: &Site) -> Result<Box<dyn GpModel>> {
+        let model = CgGp::new(prior.kernel.clone());
+        Ok(Box::new(CgGp { prior, options: *self, ..model }))
+    }
+
+    fn smaller(&self) -> &'static str {
+        "choose a smaller --rank"
+    }
+}
+
+#[cfg(feature = "command")]
+mod command {
+    use super::super::Variances;
+    use super::{CgGpOptions, Result};
+    use crate::models::command::{Given, Offered, SolveArguments};
+    use crate::values::{self, MOST};
+
+    /// The arguments of the matrix-free GP.
+    #[derive(Debug, Clone, clap::Args)]
+    #[group(skip)]
+    pub struct Arguments {
+        #[command(flatten)]
+        solves: SolveArguments,
+        /// Largest rank of the preconditioner of conjugate gradients [default: 300]
+        #[arg(long, value_name = "RANK", value_parser = values::count(0..=MOST))]
+        rank: Option<usize>,
+        /// Random vectors that estimate the log-determinant [default: 16]
+        #[arg(long, value_name = "N", value_parser = values::count(1..=MOST))]
+        probes: Option<usize>,
+        /// Predict variances by a root of this rank, found once, instead of a solve for every row: faster, and wider
+        #[arg(long, value_name = "RANK", value_parser = values::count(1..=MOST))]
+        variance_rank: Option<usize>,
+    }
+
+    impl Offered for CgGpOptions {
+        const ABOUT: &'static str =
+            "The exact model without its matrix: conjugate gradients, memory linear in the rows";
+
+        type Arguments = Arguments;
+
+        fn from_arguments(arguments: Arguments, _given: &Given) -> Result<Self> {
+            let Arguments { solves, rank, probes, variance_rank } = arguments;
+            let mut options = Self::default();
+            options.solver.relative = solves.tolerance().unwrap_or(options.solver.relative);
+            options.rank = rank.unwrap_or(options.rank);
+            options.count = probes.unwrap_or(options.count);
+            options.variances = variance_rank.map_or(options.variances, Variances::Lanczos);
+            Ok(options)
+        }
+    }
+}

@@ -1,0 +1,68 @@
+//! The options of the exact GP.
+
+use serde::{Deserialize, Serialize};
+
+use super::{ExactGp, ExactObjective};
+use crate::error::Result;
+use crate::likelihoods::Gaussian;
+use crate::models::gp_model::GpModel;
+use crate::models::options::{Kind, ModelOptions, Parts, Site};
+
+/// Without approximation: n³ time, n² memory.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub struct ExactOptions {
+    /// What to minimise.
+    pub objective: ExactObjective,
+}
+
+impl Default for ExactOptions {
+    fn default() -> Self {
+        Self { objective: ExactObjective::MarginalLikelihood }
+    }
+}
+
+impl Kind for ExactOptions {
+    const NAME: &'static str = "exact";
+}
+
+impl ModelOptions for ExactOptions {
+    fn build(&self, Parts { prior, .. }: Parts, _site: &Site) -> Result<Box<dyn GpModel>> {
+        Ok(Box::new(ExactGp { prior, likelihood: Gaussian::new(0.1), objective: self.objective }))
+    }
+
+    fn smaller(&self) -> &'static str {
+        "choose an approximation with --model"
+    }
+}
+
+#[cfg(feature = "command")]
+mod command {
+    use super::{ExactObjective, ExactOptions, Result};
+    use crate::models::command::{Given, Offered};
+
+    /// Most rows of an exact model that is not asked for; its training takes minutes.
+    const ROWS: usize = 5_000;
+
+    /// The arguments of the exact GP.
+    #[derive(Debug, Clone, clap::Args)]
+    #[group(skip)]
+    pub struct Arguments {
+        /// What an exact model minimises [default: ml]
+        #[arg(long, value_name = "NAME", value_enum)]
+        objective: Option<ExactObjective>,
+    }
+
+    impl Offered for ExactOptions {
+        const ABOUT: &'static str = "Without approximation: time grows with the cube of the rows";
+
+        type Arguments = Arguments;
+
+        fn from_arguments(Arguments { objective }: Arguments, _given: &Given) -> Result<Self> {
+            Ok(objective.map_or(Self::default(), |objective| Self { objective }))
+        }
+
+        fn is_usual(gaussian: bool, rows: usize) -> bool {
+            gaussian && rows <= ROWS
+        }
+    }
+}

@@ -1,0 +1,115 @@
+//! The kinds of models that settings, files and the command know: one row each.
+
+use serde_json::Value;
+
+use super::cagp::CagpOptions;
+use super::cggp::CgGpOptions;
+use super::exact::ExactOptions;
+use super::options::{Kind, ModelChoice, ModelOptions};
+use super::sgpr::SgprOptions;
+use super::svgp::SvgpOptions;
+use super::swsgp::SwsgpOptions;
+use crate::error::{Error, Result};
+use crate::suggest::nearest;
+
+/// A kind of model.
+#[derive(Debug, Clone)]
+pub struct Row {
+    /// Its name in settings, files and the command.
+    pub name: &'static str,
+    /// Whether it takes other likelihoods than the Gaussian.
+    pub any_likelihood: bool,
+    read: fn(Value) -> serde_json::Result<Box<dyn ModelOptions>>,
+    /// What the command says of it and asks for it.
+    #[cfg(feature = "command")]
+    pub command: super::command::Command,
+}
+
+impl Row {
+    /// The row of a kind of model, which the command knows too.
+    #[cfg(feature = "command")]
+    pub fn of<K: super::command::Offered>() -> Self {
+        Self {
+            name: K::NAME,
+            any_likelihood: K::ANY_LIKELIHOOD,
+            read: read::<K>,
+            command: super::command::Command::of::<K>(),
+        }
+    }
+
+    /// The row of a kind of model.
+    #[cfg(not(feature = "command"))]
+    pub fn of<K: Kind>() -> Self {
+        Self { name: K::NAME, any_likelihood: K::ANY_LIKELIHOOD, read: read::<K> }
+    }
+}
+
+fn read<K: Kind>(options: Value) -> serde_json::Result<Box<dyn ModelOptions>> {
+    Ok(Box::new(serde_json::from_value::<K>(options)?))
+}
+
+/// Kinds of models by name. Loading a model of your own kind needs a registry that holds it.
+#[derive(Debug, Clone)]
+pub struct Models {
+    rows: Vec<Row>,
+}
+
+impl Default for Models {
+    fn default() -> Self {
+        let rows = vec![
+            Row::of::<ExactOptions>(),
+            Row::of::<CagpOptions>(),
+            Row::of::<SgprOptions>(),
+            Row::of::<SvgpOptions>(),
+            Row::of::<SwsgpOptions>(),
+            Row::of::<CgGpOptions>(),
+        ];
+        Self { rows }
+    }
+}
+
+/// The choice where none is made: the exact model.
+pub fn usual() -> ModelChoice {
+    ExactOptions::default().into()
+}
+
+impl Models {
+    /// Adds a kind of model under its own name.
+    pub fn with(mut self, row: Row) -> Self {
+        self.rows.retain(|other| other.name != row.name);
+        self.rows.push(row);
+        self
+    }
+
+    /// All kinds.
+    pub fn rows(&self) -> &[Row] {
+        &self.rows
+    }
+
+    /// The kind of a name.
+    pub fn row(&self, name: &str) -> Option<&Row> {
+        self.rows.iter().find(|row| row.name == name)
+    }
+
+    /// The names of the models that take other likelihoods than the Gaussian, for messages.
+    pub fn that_take_any_likelihood(&self) -> String {
+        let names: Vec<&str> = self.rows.iter().filter(|row| row.any_likelihood).map(|row| row.name).collect();
+        names.join(" or ")
+    }
+
+    /// The options that settings or a file hold.
+    ///
+    /// # Errors
+    /// [`Error::Usage`] for a kind that is not here, with the nearest name suggested, and for options that do not read.
+    pub fn options(&self, choice: &ModelChoice) -> Result<Box<dyn ModelOptions>> {
+        let Some(row) = self.row(choice.kind()) else {
+            let names: Vec<&str> = self.rows.iter().map(|row| row.name).collect();
+            let hint = match nearest(choice.kind(), names.iter().copied()) {
+                Some(near) => format!("did you mean `{near}`?"),
+                None => format!("there are {}", names.join(", ")),
+            };
+            return Err(Error::Usage(format!("no model `{}`; {hint}", choice.kind())));
+        };
+        (row.read)(choice.options()).map_err(|e| Error::Usage(format!("the options of model {}: {e}", row.name)))
+    }
+}

@@ -1,0 +1,59 @@
+//! The options of the sparse GP with the collapsed bound.
+
+use serde::{Deserialize, Serialize};
+
+use super::Sgpr;
+use crate::error::Result;
+use crate::models::gp_model::GpModel;
+use crate::models::options::{Kind, ModelOptions, Parts, Site};
+
+/// Sparse, with the collapsed bound: n m² time.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub struct SgprOptions {
+    /// Inducing inputs m.
+    pub inducing: usize,
+}
+
+impl Kind for SgprOptions {
+    const NAME: &'static str = "sgpr";
+}
+
+impl ModelOptions for SgprOptions {
+    fn build(&self, Parts { prior, .. }: Parts, site: &Site) -> Result<Box<dyn GpModel>> {
+        let z = site.inducing(&prior.kernel, self.inducing)?;
+        let mut model = Sgpr::new(prior.kernel, &z, site.data.d)?;
+        model.process.prior.mean = prior.mean;
+        Ok(Box::new(model))
+    }
+
+    fn smaller(&self) -> &'static str {
+        "choose fewer inducing inputs (--inducing)"
+    }
+}
+
+#[cfg(feature = "command")]
+mod command {
+    use super::{Result, SgprOptions};
+    use crate::models::command::{Given, InducingArguments, Offered};
+
+    /// Most rows of a collapsed model that is not asked for; its training takes minutes.
+    const ROWS: usize = 50_000;
+
+    impl Offered for SgprOptions {
+        const ABOUT: &'static str = "Sparse, through inducing inputs and the collapsed bound";
+
+        type Arguments = InducingArguments;
+
+        fn from_arguments(inducing: InducingArguments, _given: &Given) -> Result<Self> {
+            Ok(Self { inducing: inducing.count() })
+        }
+
+        fn is_usual(gaussian: bool, rows: usize) -> bool {
+            gaussian && rows <= ROWS
+        }
+
+        fn instead_of_exact() -> Option<&'static str> {
+            Some("a sparse one")
+        }
+    }
+}

@@ -1,0 +1,79 @@
+//! The variational GP as a model of any kind.
+
+use std::time::Instant;
+
+use super::Svgp;
+use crate::device::Compute;
+use crate::error::Result;
+use crate::likelihoods::Likelihood;
+use crate::models::gp_model::{GpModel, Size, Training, UserUnits};
+use crate::models::minibatch::{self, Minibatches, SumOverRows};
+use crate::models::posterior::Posterior;
+use crate::models::prior::Prior;
+use crate::models::start::start;
+use crate::models::{Batch, Observations, fit};
+use crate::params::keeping_internal;
+use crate::train::{Observer, Outcome};
+
+impl GpModel for Svgp {
+    fn title(&self) -> String {
+        let (m, likelihood) = (self.processes[0].len(), self.likelihood.text());
+        format!("Variational Gaussian process with {m} inducing inputs, likelihood {likelihood}")
+    }
+
+    fn prior(&self) -> &Prior {
+        &self.processes[0].prior
+    }
+
+    fn priors(&self) -> Vec<&Prior> {
+        self.processes.iter().map(|process| &process.prior).collect()
+    }
+
+    fn likelihood(&self) -> &dyn Likelihood {
+        &*self.likelihood
+    }
+
+    fn start(&mut self, data: &Observations, units: &UserUnits) {
+        for (latent, process) in self.processes.iter_mut().enumerate() {
+            // Other functions than the first, such as the logarithm of a noise, have no units.
+            let (level, sd) = if latent == 0 { (units.target_mean, units.target_sd) } else { (0.0, 1.0) };
+            keeping_internal(&mut process.prior.kernel, |kernel| kernel.set_units(&units.input_sd, sd));
+            process.prior.mean.set_units(&units.input_sd, level, sd);
+            process.set_units(&units.input_mean, &units.input_sd);
+        }
+        let means = self.processes.iter_mut().map(|process| &mut process.prior.mean);
+        start(&mut *self.likelihood, means, data, units);
+    }
+
+    fn bytes(&self, compute: Compute, size: Size) -> f64 {
+        let (m, latents) = (self.processes[0].len() as f64, self.variational.len() as f64);
+        size.data(compute) + 8.0 * (latents * 6.0 * m * m + 6.0 * m * size.batch as f64)
+    }
+
+    fn seconds(&self, compute: Compute, batch: &Batch, batches: Option<&Minibatches>) -> Result<f64> {
+        let seconds = fit::seconds(self, compute, batch)?;
+        let Some(rate) = batches.and_then(|batches| batches.natural) else { return Ok(seconds) };
+        let (mut model, start) = (self.clone(), Instant::now());
+        // A step that is too long takes as long.
+        let _ = model.natural_step(compute, batch, rate);
+        Ok(seconds + start.elapsed().as_secs_f64())
+    }
+
+    fn train(&mut self, training: Training, observers: &mut [&mut dyn Observer]) -> Result<Outcome> {
+        minibatch::train(self, training, observers)
+    }
+
+    fn condition(&self, compute: Compute, _data: Observations) -> Result<Box<dyn Posterior>> {
+        Ok(Box::new(self.posterior(compute)?))
+    }
+}
+
+impl SumOverRows for Svgp {
+    fn is_variational(&self, path: &str) -> bool {
+        Self::is_variational(path)
+    }
+
+    fn natural_step(&mut self, compute: Compute, batch: &Batch, rate: f64) -> Result<()> {
+        Self::natural_step(self, compute, batch, rate)
+    }
+}

@@ -1,0 +1,112 @@
+//! The options of the variational GP.
+
+use serde::{Deserialize, Serialize};
+
+use super::Svgp;
+use crate::error::Result;
+use crate::likelihoods::Support;
+use crate::models::gp_model::GpModel;
+use crate::models::minibatch::Minibatches;
+use crate::models::options::{Kind, ModelOptions, Parts, Site};
+use crate::models::start::levelled;
+use crate::models::variational::Covariance;
+use crate::train::{Adam, Optimizer, Schedule, TrainConfig};
+
+/// Sparse and variational, on minibatches and for any likelihood: m³ + b m² time a step.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct SvgpOptions {
+    /// Inducing inputs m.
+    pub inducing: usize,
+    /// Of the distribution of inducing values.
+    pub covariance: Covariance,
+    /// How the data are taken in.
+    pub batches: Minibatches,
+}
+
+impl Kind for SvgpOptions {
+    const NAME: &'static str = "svgp";
+    const ANY_LIKELIHOOD: bool = true;
+}
+
+impl ModelOptions for SvgpOptions {
+    fn build(&self, Parts { likelihood, prior }: Parts, site: &Site) -> Result<Box<dyn GpModel>> {
+        let (z, d) = (site.inducing(&prior.kernel, self.inducing)?, site.data.d);
+        // Latent functions that mean different things have a process each; those of classes share one.
+        let support = likelihood.density().support(likelihood.auxiliary().neutral());
+        let classes = matches!(support, Support::Classes(_));
+        let mean = levelled(prior.mean, &*likelihood, classes, d)?;
+        let mut model = Svgp::boxed(prior.kernel, &z, d, likelihood)?.covariance(self.covariance);
+        model.processes[0].prior.mean = mean;
+        Ok(Box::new(if classes { model } else { model.separate() }))
+    }
+
+    fn minibatches(&self) -> Option<&Minibatches> {
+        Some(&self.batches)
+    }
+
+    fn training(&self) -> TrainConfig {
+        match self.batches.natural {
+            None => self.batches.training(),
+            Some(_) => {
+                let schedule = Schedule::Linear { final_fraction: 0.1 };
+                TrainConfig::new(Optimizer::Adam(Adam { rate: 0.05, schedule, ..Adam::default() }), 500)
+            }
+        }
+    }
+
+    fn smaller(&self) -> &'static str {
+        "choose fewer inducing inputs (--inducing)"
+    }
+}
+
+#[cfg(feature = "command")]
+mod command {
+    use super::{Covariance, Minibatches, Result, SvgpOptions};
+    use crate::models::command::{BatchArguments, Given, InducingArguments, Offered};
+    use crate::values;
+
+    /// The arguments of the variational GP.
+    #[derive(Debug, Clone, clap::Args)]
+    #[group(skip)]
+    pub struct Arguments {
+        #[command(flatten)]
+        inducing: InducingArguments,
+        #[command(flatten)]
+        batches: BatchArguments,
+        /// Rate, in (0, 1], of the natural gradients that move the variational distribution; 0 leaves it to the optimiser, as --mean-field
+        /// and L-BFGS do [default: 0.1]
+        #[arg(long, value_name = "RATE", value_parser = values::rate)]
+        natural_gradients: Option<f64>,
+    }
+
+    impl Offered for SvgpOptions {
+        const ABOUT: &'static str = "Sparse and variational: minibatches, any likelihood";
+
+        type Arguments = Arguments;
+
+        fn from_arguments(arguments: Arguments, given: &Given) -> Result<Self> {
+            let Arguments { inducing, batches, natural_gradients } = arguments;
+            let covariance = batches.covariance();
+            let natural = match natural_gradients {
+                // L-BFGS compares losses of several steps, between which natural gradients would move q.
+                None if covariance == Covariance::Diagonal || given.lbfgs => None,
+                None => Some(0.1),
+                rate => rate.filter(|rate| *rate > 0.0),
+            };
+            let batches = Minibatches { size: batches.size(), natural, ..Minibatches::default() };
+            Ok(Self { inducing: inducing.count(), covariance, batches })
+        }
+
+        fn is_usual(_gaussian: bool, _rows: usize) -> bool {
+            true
+        }
+
+        fn instead_of_exact() -> Option<&'static str> {
+            Some("a variational one on minibatches")
+        }
+
+        fn takes_minibatches() -> bool {
+            true
+        }
+    }
+}

@@ -1,0 +1,51 @@
+//! The posterior of a variational GP.
+
+use crate::error::{Error, Result};
+use crate::models::posterior::{Joint, Marginals, Posterior};
+use crate::models::whitened::WhitenedPosterior;
+
+/// The posterior of an [`Svgp`](super::Svgp).
+#[derive(Debug, Clone)]
+pub struct SvgpPosterior {
+    latents: Vec<WhitenedPosterior>,
+}
+
+impl SvgpPosterior {
+    pub(super) fn new(latents: Vec<WhitenedPosterior>) -> Self {
+        Self { latents }
+    }
+
+    /// The posteriors of the latent functions, independent of each other.
+    pub fn latents(&self) -> &[WhitenedPosterior] {
+        &self.latents
+    }
+
+    fn only(&self) -> Result<&WhitenedPosterior> {
+        match self.latents.as_slice() {
+            [only] => Ok(only),
+            several => Err(Error::Usage(format!(
+                "this posterior has {} latent functions; predict with each of them (`latents`)",
+                several.len()
+            ))),
+        }
+    }
+}
+
+/// Of a single latent function, but for [`marginals`](Posterior::marginals); an error for several.
+impl Posterior for SvgpPosterior {
+    fn predict(&self, x: &[f64]) -> Result<Marginals> {
+        self.only()?.predict(x)
+    }
+
+    fn marginals(&self, x: &[f64]) -> Result<Vec<Marginals>> {
+        self.latents.iter().map(|latent| latent.predict(x)).collect()
+    }
+
+    fn predict_joint(&self, x: &[f64]) -> Result<Joint> {
+        self.only()?.predict_joint(x)
+    }
+
+    fn needs_data(&self) -> bool {
+        false
+    }
+}

@@ -1,0 +1,150 @@
+//! The options of the sparse within sparse GP.
+
+use serde::{Deserialize, Serialize};
+
+use super::Swsgp;
+use crate::error::Result;
+use crate::models::gp_model::GpModel;
+use crate::models::minibatch::Minibatches;
+use crate::models::options::{Kind, ModelOptions, Parts, Site};
+use crate::models::start::levelled;
+use crate::models::variational::Covariance;
+use crate::train::TrainConfig;
+
+/// Sparse within sparse: every row sees its nearest inducing inputs only, b H³ time a step.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct SwsgpOptions {
+    /// Inducing inputs M.
+    pub inducing: usize,
+    /// Neighbours H of a row.
+    pub neighbours: usize,
+    /// Weight of the divergence in the objective, more than 0.
+    #[serde(default = "as_published")]
+    pub divergence: f64,
+    /// Whether all rows of a minibatch see the neighbours of each of them (SWSGP-U).
+    #[serde(default)]
+    pub union: bool,
+    /// Of the distribution of inducing values.
+    pub covariance: Covariance,
+    /// How the data are taken in.
+    pub batches: Minibatches,
+}
+
+/// The weight of the divergence in the paper, which files that do not name one were trained with.
+fn as_published() -> f64 {
+    1.0
+}
+
+/// Rows for each inducing input below which intervals were seen to be too narrow.
+const ROWS_PER_INDUCING: usize = 16;
+
+/// Inducing values from which on their covariances cost far more than the rest of a step.
+const MANY_INDUCING: usize = 2048;
+
+impl Kind for SwsgpOptions {
+    const NAME: &'static str = "swsgp";
+    const ANY_LIKELIHOOD: bool = true;
+}
+
+impl ModelOptions for SwsgpOptions {
+    fn build(&self, Parts { likelihood, prior }: Parts, site: &Site) -> Result<Box<dyn GpModel>> {
+        let (z, d) = (site.inducing(&prior.kernel, self.inducing)?, site.data.d);
+        let mean = levelled(prior.mean, &*likelihood, false, d)?;
+        // Data with few distinct rows have fewer inducing inputs than asked for.
+        let neighbours = self.neighbours.min(z.len() / d.max(1));
+        let mut model = Swsgp::boxed(prior.kernel, &z, d, neighbours, likelihood)?.covariance(self.covariance);
+        (model.process.prior.mean, model.divergence, model.union) = (mean, self.divergence, self.union);
+        Ok(Box::new(model))
+    }
+
+    fn minibatches(&self) -> Option<&Minibatches> {
+        Some(&self.batches)
+    }
+
+    fn training(&self) -> TrainConfig {
+        self.batches.training()
+    }
+
+    /// Many inducing inputs for the rows: what holds them to the prior is shared among few neighbours.
+    fn warnings(&self, rows: usize) -> Vec<String> {
+        let Self { inducing, neighbours, divergence, union, ref batches, .. } = *self;
+        let seen = if union { inducing.min(neighbours * batches.size.min(rows)) } else { neighbours };
+        let (most, once) = ((rows / ROWS_PER_INDUCING).max(1), inducing as f64 / seen as f64);
+        let crowded = inducing > most && divergence < 0.5 * once;
+        let warning = crowded.then(|| {
+            format!(
+                "{inducing} inducing inputs are many for {rows} rows: a sparse within sparse GP with {neighbours} neighbours becomes \
+                 overconfident. Hold them to the prior with `--divergence {once:.0}`, try `--inducing {most}` or `--union`, or compare \
+                 with a variational model (`--model`)"
+            )
+        });
+        warning.into_iter().collect()
+    }
+
+    /// Most of a step goes to the covariances of all inducing values, of which a batch sees few.
+    fn shorter(&self, rows: usize) -> Option<String> {
+        let inducing = self.inducing.min(rows);
+        let covariances = self.covariance == Covariance::Full && inducing >= MANY_INDUCING;
+        covariances.then(|| {
+            let millions = (inducing * (inducing + 1) / 2) as f64 / 1e6;
+            format!(
+                "the covariances of {inducing} inducing values are {millions:.1} million numbers, and a step moves them all; with \
+                 `--mean-field` it moves variances only"
+            )
+        })
+    }
+
+    fn smaller(&self) -> &'static str {
+        "choose fewer inducing inputs (--inducing)"
+    }
+}
+
+#[cfg(feature = "command")]
+mod command {
+    use super::{Minibatches, Result, SwsgpOptions};
+    use crate::models::command::{BatchArguments, Given, InducingArguments, Offered};
+    use crate::values::{self, MOST};
+
+    /// The arguments of the sparse within sparse GP.
+    #[derive(Debug, Clone, clap::Args)]
+    #[group(skip)]
+    pub struct Arguments {
+        #[command(flatten)]
+        inducing: InducingArguments,
+        #[command(flatten)]
+        batches: BatchArguments,
+        /// Inducing inputs that a row of swsgp sees [default: 16]
+        #[arg(long, value_name = "H", value_parser = values::count(1..=MOST))]
+        neighbors: Option<usize>,
+        /// Weight of the divergence from the prior in swsgp's objective: 1 as published; M/H holds each inducing value to it about once
+        /// [default: 1]
+        #[arg(long, value_name = "WEIGHT", value_parser = values::positive)]
+        divergence: Option<f64>,
+        /// Let all rows of a minibatch of swsgp see the neighbours of each of them, and predictions all inducing inputs (SWSGP-U): slower
+        /// and nearer to the variational model
+        #[arg(long)]
+        union: bool,
+    }
+
+    impl Offered for SwsgpOptions {
+        const ABOUT: &'static str = "Sparse within sparse: each row sees its nearest inducing inputs only";
+
+        type Arguments = Arguments;
+
+        fn from_arguments(arguments: Arguments, _given: &Given) -> Result<Self> {
+            let Arguments { inducing, batches, neighbors, divergence, union } = arguments;
+            Ok(Self {
+                inducing: inducing.count(),
+                neighbours: neighbors.unwrap_or(16),
+                divergence: divergence.unwrap_or(1.0),
+                union,
+                covariance: batches.covariance(),
+                batches: Minibatches { size: batches.size(), natural: None, ..Minibatches::default() },
+            })
+        }
+
+        fn takes_minibatches() -> bool {
+            true
+        }
+    }
+}

@@ -1,0 +1,176 @@
+//! What every model must do, whatever its approximation.
+
+use cagey::fitted::Registry;
+use cagey::kernels::Kernel;
+use cagey::likelihoods::Gaussian;
+use cagey::models::cagp::{ActionPolicy, CagpOptions};
+use cagey::models::cggp::CgGpOptions;
+use cagey::models::exact::ExactOptions;
+use cagey::models::gp_model::{GpModel, Size, UserUnits};
+use cagey::models::minibatch::Minibatches;
+use cagey::models::options::{ModelChoice, Parts, Site};
+use cagey::models::sgpr::SgprOptions;
+use cagey::models::svgp::SvgpOptions;
+use cagey::models::swsgp::SwsgpOptions;
+use cagey::models::variational::Covariance;
+use cagey::models::{Batch, Observations};
+use cagey::scope::{Scope, scalar};
+
+use crate::common::{F32, F64, assert_close, check_posterior, data};
+
+const ROWS: usize = 36;
+
+/// Every kind of model with options that small data can do with.
+fn choices() -> Vec<ModelChoice> {
+    let batches = Minibatches::default();
+    let cagp = |policy| CagpOptions { actions: 8, policy, ..CagpOptions::default() }.into();
+    let policies = [
+        ActionPolicy::Learned,
+        ActionPolicy::Cg,
+        ActionPolicy::Cholesky,
+        ActionPolicy::Lanczos,
+        ActionPolicy::Eigenvector,
+        ActionPolicy::Random,
+        ActionPolicy::PseudoInput,
+        ActionPolicy::Mixed,
+        ActionPolicy::Preconditioned,
+    ];
+    let (inducing, neighbours, divergence) = (9, 4, 1.0);
+    let variational = [Covariance::Full, Covariance::Diagonal].into_iter().flat_map(|covariance| {
+        let local =
+            |union| SwsgpOptions { inducing, neighbours, divergence, union, covariance, batches: batches.clone() };
+        let all = SvgpOptions { inducing, covariance, batches: batches.clone() };
+        [all.into(), local(false).into(), local(true).into()]
+    });
+    let mut all: Vec<ModelChoice> = policies.into_iter().map(cagp).collect();
+    // With the rank of the matrix nothing is left to chance.
+    let whole = CgGpOptions { rank: ROWS, ..CgGpOptions::default() };
+    all.extend([ExactOptions::default().into(), SgprOptions { inducing }.into(), whole.into()]);
+    all.extend(variational);
+    all
+}
+
+fn build(choice: &ModelChoice, data: &Observations) -> Box<dyn GpModel> {
+    let options = Registry::default().models.options(choice).unwrap();
+    let mut likelihood = Gaussian::new(0.1);
+    likelihood.noise.set(&[0.2]);
+    let prior = Kernel::parse("1.3 * rbf(lengthscale=[0.8, 1.1])", data.d).unwrap().into();
+    let parts = Parts { likelihood: Box::new(likelihood), prior };
+    let mut model = options.build(parts, &Site { data, seed: 1, saved: None }).unwrap();
+    let (d, ones) = (vec![0.0; data.d], vec![1.0; data.d]);
+    model.start(data, &UserUnits { input_mean: d, input_sd: ones, target_mean: 0.0, target_sd: 1.0 });
+    model
+}
+
+/// The objective for what the model chooses at its present parameters.
+struct Held<'a> {
+    batch: &'a Batch,
+    chosen: Option<burn::tensor::Tensor<2>>,
+}
+
+impl Held<'_> {
+    fn objective(&self, model: &dyn GpModel, scope: &Scope) -> burn::tensor::Tensor<1> {
+        match &self.chosen {
+            Some(chosen) => model.objective_for(scope, self.batch, chosen).unwrap(),
+            None => model.objective(scope, self.batch).unwrap(),
+        }
+    }
+}
+
+/// Everything that a model promises; `joint` says whether its joint distributions have its marginals.
+fn check_model(name: &str, model: &dyn GpModel, data: &Observations, joint: bool) {
+    let scope = Scope::new(F64).unwrap();
+    let batch = data.batch(&scope);
+    let chosen = model.refresh().and_then(|_| model.choose(&scope, &batch).unwrap());
+    let held = Held { batch: &batch, chosen };
+    gradient(name, model, &held);
+    scale(name, model, &batch);
+    saving(name, model, data);
+    precisions(name, model, data);
+    let posterior = model.condition(F64, data.clone()).unwrap();
+    if joint {
+        check_posterior(name, &*posterior, &[0.1, -0.2, 0.9, 0.4, -1.0, 1.3], data.d);
+    }
+    let far = posterior.predict(&[1e3, -1e3]).unwrap();
+    assert_close(&format!("{name}: the prior's mean far from data"), &far.mean, &[0.0], 1e-9);
+    assert_close(&format!("{name}: the prior's variance far from data"), &far.variance, &[1.3], 1e-6);
+    let marginals = posterior.marginals(&[0.1, -0.2]).unwrap();
+    assert_eq!(marginals, [posterior.predict(&[0.1, -0.2]).unwrap()], "{name}");
+    // A copy has parameters of its own.
+    let mut copy = model.boxed();
+    copy.set_free_raw(&vec![0.1; model.free_raw().len()]).unwrap();
+    assert_ne!(copy.free_raw(), model.free_raw(), "{name}");
+    let size = |rows| Size { rows, columns: data.d, batch: rows };
+    assert!(model.bytes(F64, size(1000)) > model.bytes(F64, size(10)) && !model.title().is_empty(), "{name}");
+}
+
+/// Gradients against central differences.
+fn gradient(name: &str, model: &dyn GpModel, held: &Held) {
+    const STEP: f64 = 1e-5;
+    let scope = Scope::training(F64).unwrap();
+    let (_, gradient) = scope.gradient(held.objective(model, &scope), model).unwrap();
+    let (mut moved, start) = (model.boxed(), model.free_raw());
+    let size = gradient.iter().map(|g| g * g).sum::<f64>().sqrt();
+    // Every seventh of many: parameters of q and actions are alike.
+    let every = if start.len() > 40 { 7 } else { 1 };
+    for at in (0..start.len()).filter(|at| *at < 8 || at % every == 0) {
+        let [above, below] = [STEP, -STEP].map(|step| {
+            let mut x = start.clone();
+            x[at] += step;
+            moved.set_free_raw(&x).unwrap();
+            scalar(held.objective(&*moved, &Scope::new(F64).unwrap())).unwrap()
+        });
+        let difference = (above - below) / (2.0 * STEP);
+        assert!(
+            (difference - gradient[at]).abs() <= 1e-6 * size.max(1.0),
+            "{name}, {at}: {difference} {}",
+            gradient[at]
+        );
+    }
+}
+
+/// The rows of a batch count as often as its scale says, or not at all where a model takes all rows.
+fn scale(name: &str, model: &dyn GpModel, batch: &Batch) {
+    let loss = |scale| {
+        let batch = Batch { scale, ..batch.clone() };
+        scalar(model.objective(&Scope::new(F64).unwrap(), &batch).unwrap()).unwrap()
+    };
+    let [one, two, three] = [1.0, 2.0, 3.0].map(loss);
+    assert!((three - two - (two - one)).abs() <= 1e-9 * three.abs().max(1.0), "{name}: {one} {two} {three}");
+}
+
+/// A posterior that was saved is the one that comes back.
+fn saving(name: &str, model: &dyn GpModel, data: &Observations) {
+    let points = [0.3, -0.1, 2.0, 0.5];
+    let posterior = model.condition(F64, data.clone()).unwrap();
+    let restored = model.restore(F64, data.clone(), posterior.saved().unwrap()).unwrap();
+    assert_eq!(restored.predict(&points).unwrap(), posterior.predict(&points).unwrap(), "{name}");
+    assert_eq!(restored.solve(), posterior.solve(), "{name}");
+    assert_eq!(restored.needs_data(), posterior.needs_data(), "{name}");
+}
+
+/// Single precision follows double precision.
+fn precisions(name: &str, model: &dyn GpModel, data: &Observations) {
+    let points = [0.3, -0.1, 2.0, 0.5];
+    let [single, double] = [F32, F64].map(|compute| {
+        let scope = Scope::new(compute).unwrap();
+        let loss = scalar(model.objective(&scope, &data.batch(&scope)).unwrap()).unwrap();
+        (loss, model.condition(compute, data.clone()).unwrap().predict(&points).unwrap())
+    });
+    assert!((single.0 - double.0).abs() <= 1e-4 * double.0.abs().max(1.0), "{name}: {} {}", single.0, double.0);
+    assert_close(&format!("{name}: means in f32"), &single.1.mean, &double.1.mean, 1e-3);
+    assert_close(&format!("{name}: variances in f32"), &single.1.variance, &double.1.variance, 1e-3);
+}
+
+#[test]
+fn every_model_keeps_its_promises() {
+    let (data, choices) = (data(ROWS, 2), choices());
+    for row in Registry::default().models.rows() {
+        assert!(choices.iter().any(|choice| choice.kind() == row.name), "{} is not tested", row.name);
+    }
+    for choice in choices {
+        // A row's own neighbours are fewer than those of several rows together.
+        let joint = choice.of::<SwsgpOptions>().is_none_or(|options| options.union);
+        check_model(&format!("{choice:?}"), &*build(&choice, &data), &data, joint);
+    }
+}
