@@ -6,5 +6,6 @@ use std::process::ExitCode;
 
 fn main() -> ExitCode {
     cagey::memory::keep_freed();
+    cagey::device::ignore_settings_files();
     cli::run()
 }

@@ -1,5 +1,6 @@
 //! The command line: one file a subcommand, no mathematics.
 
+mod allocation;
 mod columns;
 mod compare;
 mod data;
@@ -16,6 +17,7 @@ mod predict;
 mod report;
 mod sample;
 mod scoring;
+mod standard;
 mod training;
 mod values;
 
@@ -98,7 +100,8 @@ pub fn run() -> ExitCode {
 }
 
 fn execute(cli: Cli) -> Result<()> {
-    threads::start(cli.threads).map_err(|e| Error::Usage(format!("{e} (ask for fewer with `--threads`)")))?;
+    let problem = |e| Error::Io { path: "threads".into(), problem: format!("{e} (ask for fewer with `--threads`)") };
+    threads::start(cli.threads).map_err(problem)?;
     match cli.command {
         Command::Fit(command) => command.run(),
         Command::Compare(command) => command.run(),

@@ -6,8 +6,11 @@ use cagey::metrics::{ClassScores, Scores, TargetScores};
 use cagey::{Error, Result};
 use serde::Serialize;
 
+use super::standard;
+
 /// Prints to standard output; a reader that has gone away is no failure.
 pub fn print(text: &str) -> Result<()> {
+    standard::check()?;
     let mut out = std::io::stdout().lock();
     match out.write_all(text.as_bytes()).and_then(|()| out.flush()) {
         Err(e) if e.kind() != std::io::ErrorKind::BrokenPipe => Err(Error::io("standard output", &e)),

@@ -1,9 +1,11 @@
 //! Delimited text, row by row.
 
 use std::io::Read;
+use std::rc::Rc;
 
 use csv::{ByteRecord, ErrorKind, Reader, ReaderBuilder};
 
+use super::bounded::{Bounded, Endless, Progress};
 use super::cell::Cell;
 use super::newlines::Newlines;
 use super::options::Header;
@@ -13,10 +15,13 @@ use crate::{Error, Result};
 
 /// An open CSV or TSV file.
 pub(super) struct CsvTable {
-    reader: Reader<Newlines>,
+    reader: Reader<Bounded<Newlines>>,
+    progress: Rc<Progress>,
     record: ByteRecord,
     /// The line on which `record` starts.
     line: usize,
+    /// The line after it.
+    next: u64,
     /// Whether `record` already holds the next row: the first line of a file without a header.
     waiting: bool,
     /// The row after it and its line, where that was looked at to tell a header.
@@ -32,14 +37,16 @@ impl CsvTable {
         header: Header,
         is_header: IsHeader,
     ) -> Result<Self> {
+        let (bounded, progress) = Bounded::new(Newlines::new(reader), delimiter);
         let reader = ReaderBuilder::new()
             .has_headers(false)
             .flexible(true)
             .delimiter(delimiter)
             .buffer_capacity(1 << 16)
-            .from_reader(Newlines::new(reader));
+            .from_reader(bounded);
         let layout = Layout { file, names: Vec::new(), named: false };
-        let mut table = Self { reader, record: ByteRecord::new(), line: 0, waiting: false, ahead: None, layout };
+        let mut table =
+            Self { reader, progress, record: ByteRecord::new(), line: 0, next: 1, waiting: false, ahead: None, layout };
         if !table.read()? {
             return Err(table.layout.error("the file is empty"));
         }
@@ -66,15 +73,32 @@ impl CsvTable {
 
     fn read(&mut self) -> Result<bool> {
         let read = self.reader.read_byte_record(&mut self.record).map_err(|e| match e.into_kind() {
-            ErrorKind::Io(e) => Error::io(&self.layout.file, &e),
+            ErrorKind::Io(e) => match e.get_ref().and_then(|cause| cause.downcast_ref::<Endless>()) {
+                Some(endless) => self.endless(endless),
+                None => Error::io(&self.layout.file, &e),
+            },
             other => self.layout.error(format_args!("{other:?}")),
         })?;
+        self.progress.next_row();
+        self.next = self.reader.position().line();
         // The record's own position lies before the empty lines that the reader skips; its end tells more, but for a quote that is not
         // closed, which takes in the end of its line.
         let inside = self.record.as_slice().iter().filter(|&&byte| byte == b'\n').count();
         let by_end = (self.reader.position().line() as usize).saturating_sub(1 + inside);
         self.line = by_end.max(self.record.position().map_or(0, |start| start.line() as usize));
         Ok(read)
+    }
+
+    /// What is wrong with the row after the present one when it is too long.
+    fn endless(&self, endless: &Endless) -> Error {
+        // Within one line the reader knows where it is, empty lines before it counted.
+        let row = if endless.column.is_some() { self.reader.position().line() } else { self.next };
+        let column = endless.column.map(|place| match self.layout.names.get(place) {
+            Some(name) => format!(", column `{name}`"),
+            None => format!(", cell {}", place + 1),
+        });
+        let what = if endless.column.is_some() { "line ends" } else { "a quote that is not closed" };
+        self.layout.error(format_args!("row {row}{}: {endless}; look for {what}", column.unwrap_or_default()))
     }
 
     /// The cells of the row after the present one; none at the end.

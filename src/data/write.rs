@@ -17,15 +17,14 @@ use crate::{Error, Result};
 /// [`Error::Io`] naming `path`; what was there before is then unchanged.
 pub fn atomic_write(path: impl AsRef<Path>, write: impl FnOnce(&mut dyn Write) -> io::Result<()>) -> Result<()> {
     let path = path.as_ref();
-    let into =
-        |file: &Path, write| File::create(file).and_then(|file| buffered(file, write)).map_err(|e| Error::io(path, &e));
+    let io = |source: io::Error| Error::io(path, &source);
     match Place::of(path) {
         Place::Output => match buffered(io::stdout().lock(), write) {
             Err(e) if e.kind() != io::ErrorKind::BrokenPipe => Err(Error::io("standard output", &e)),
             _ => Ok(()),
         },
-        Place::Device => into(path, write),
-        Place::File => write_atomically(path, |temporary| into(temporary, write)),
+        Place::Device => File::create(path).and_then(|file| buffered(file, write)).map_err(io),
+        Place::File => write_atomically(path, |file| buffered(file, write).map_err(io)).map(drop),
     }
 }
 

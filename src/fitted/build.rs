@@ -85,7 +85,10 @@ pub fn build(
             parameter.fixed = true;
         }
     }
-    Ok(model)
+    match model.parameters().into_iter().find_map(|(path, p)| Some((path, p.problem()?))) {
+        Some((path, problem)) => Err(Error::Data(format!("the parameter `{path}` {problem}"))),
+        None => Ok(model),
+    }
 }
 
 impl Regressor {

@@ -1,5 +1,6 @@
 //! The command as its users run it: results, messages, exit codes and what is left on disk.
 
+mod faults;
 mod models;
 
 use std::fs;
