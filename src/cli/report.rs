@@ -1,6 +1,7 @@
 //! What the command prints.
 
 use std::io::Write;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 use cagey::metrics::{ClassScores, Scores, TargetScores};
 use cagey::{Error, Result};
@@ -24,14 +25,38 @@ pub fn print_json(value: &impl Serialize) -> Result<()> {
     print(&(text + "\n"))
 }
 
-/// Prints a line to standard error; that it is closed or full is no reason to lose a result.
+static QUIET: AtomicBool = AtomicBool::new(false);
+
+/// Says no more than errors and warnings from now on.
+pub fn be_quiet() {
+    QUIET.store(true, Ordering::Relaxed);
+}
+
+/// Whether only errors and warnings are to be said.
+pub fn is_quiet() -> bool {
+    QUIET.load(Ordering::Relaxed)
+}
+
+/// Prints a note to standard error.
 pub fn say(message: &str) {
-    let _ = writeln!(std::io::stderr().lock(), "{message}");
+    if !is_quiet() {
+        tell(message);
+    }
 }
 
 /// Prints a warning to standard error.
 pub fn warn(message: &str) {
-    say(&format!("warning: {message}"));
+    tell(&format!("warning: {message}"));
+}
+
+/// Prints what ended the command to standard error.
+pub fn fail(error: &Error) {
+    tell(&format!("error: {error}"));
+}
+
+/// That standard error is closed or full is no reason to lose a result.
+fn tell(message: &str) {
+    let _ = writeln!(std::io::stderr().lock(), "{message}");
 }
 
 /// `1 row`, `2 rows`.

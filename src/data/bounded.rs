@@ -8,13 +8,24 @@ use std::rc::Rc;
 /// Bytes of a row of text: far beyond any use, far below what memory holds.
 pub(super) const LONGEST_ROW: usize = 64 << 20;
 
-/// What is known of the row that is being read.
+/// What is known of the text that was read.
 #[derive(Debug, Default)]
 pub(super) struct Progress {
-    /// Bytes since the row before it was complete.
+    /// Bytes since the row before the present one was complete.
     bytes: Cell<usize>,
-    /// Bytes, delimiters and whether there was an odd number of quotes since the last line end.
-    line: Cell<(usize, usize, bool)>,
+    line: Cell<Line>,
+}
+
+/// The line that is being read.
+#[derive(Debug, Clone, Copy, Default)]
+pub(super) struct Line {
+    /// Lines before it.
+    pub(super) before: u64,
+    /// Where it starts in the text.
+    pub(super) start: u64,
+    /// Delimiters in it so far, outside quotes.
+    pub(super) delimiters: usize,
+    quoted: bool,
 }
 
 impl Progress {
@@ -28,44 +39,45 @@ impl Progress {
 pub(super) struct Bounded<R> {
     inner: R,
     delimiter: u8,
+    /// Bytes read.
+    at: u64,
     progress: Rc<Progress>,
 }
 
 impl<R: Read> Bounded<R> {
     pub(super) fn new(inner: R, delimiter: u8) -> (Self, Rc<Progress>) {
         let progress = Rc::new(Progress::default());
-        (Self { inner, delimiter, progress: progress.clone() }, progress)
+        (Self { inner, delimiter, at: 0, progress: progress.clone() }, progress)
     }
 }
 
 impl<R: Read> Read for Bounded<R> {
     fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
-        let (bytes, line) = (self.progress.bytes.get(), self.progress.line.get());
+        let (bytes, mut line) = (self.progress.bytes.get(), self.progress.line.get());
         if bytes > LONGEST_ROW {
-            let (length, delimiters, _) = line;
-            return Err(io::Error::other(Endless { column: (length > LONGEST_ROW).then_some(delimiters) }));
+            return Err(io::Error::other(Endless(line)));
         }
         let n = self.inner.read(buffer)?;
         let read = &buffer[..n];
-        let end = read.iter().rposition(|&byte| byte == b'\n');
-        let (mut length, mut delimiters, mut quoted) = if end.is_some() { (0, 0, false) } else { line };
-        for &byte in &read[end.map_or(0, |end| end + 1)..] {
-            length += 1;
-            quoted ^= byte == b'"';
-            delimiters += usize::from(byte == self.delimiter && !quoted);
+        let last = read.iter().rposition(|&byte| byte == b'\n');
+        if let Some(end) = last {
+            let before = line.before + read.iter().filter(|&&byte| byte == b'\n').count() as u64;
+            line = Line { before, start: self.at + end as u64 + 1, ..Line::default() };
         }
+        for &byte in &read[last.map_or(0, |end| end + 1)..] {
+            line.quoted ^= byte == b'"';
+            line.delimiters += usize::from(byte == self.delimiter && !line.quoted);
+        }
+        self.at += n as u64;
         self.progress.bytes.set(bytes + n);
-        self.progress.line.set((length, delimiters, quoted));
+        self.progress.line.set(line);
         Ok(n)
     }
 }
 
-/// A row that does not end.
+/// A row that does not end, and the line that it had come to.
 #[derive(Debug)]
-pub(super) struct Endless {
-    /// Where all of it is one line: the column that it had come to.
-    pub(super) column: Option<usize>,
-}
+pub(super) struct Endless(pub(super) Line);
 
 impl fmt::Display for Endless {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {

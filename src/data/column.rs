@@ -239,7 +239,7 @@ fn missing() -> String {
 
 fn decimal_comma(cell: Cell) -> &'static str {
     match Cell::Text(&cell.label().replacen(',', ".", 1)).value() {
-        Value::Number(_) => " (decimal commas must be written as points)",
+        Value::Number(_) => " (decimal commas are read with `--decimal comma`)",
         _ => "",
     }
 }

@@ -3,7 +3,7 @@
 use std::io::Read;
 use std::rc::Rc;
 
-use csv::{ByteRecord, ErrorKind, Reader, ReaderBuilder};
+use csv::{ByteRecord, ErrorKind, Position, Reader, ReaderBuilder};
 
 use super::bounded::{Bounded, Endless, Progress};
 use super::cell::Cell;
@@ -20,23 +20,35 @@ pub(super) struct CsvTable {
     record: ByteRecord,
     /// The line on which `record` starts.
     line: usize,
-    /// The line after it.
-    next: u64,
+    /// Where the reader was after it.
+    next: Position,
     /// Whether `record` already holds the next row: the first line of a file without a header.
     waiting: bool,
     /// The row after it and its line, where that was looked at to tell a header.
     ahead: Option<(ByteRecord, usize)>,
+    /// The cells of the present row with points for commas, where those are decimal.
+    decimals: Option<Vec<Option<String>>>,
     layout: Layout,
 }
 
+/// How a text file is written.
+pub(super) struct Form {
+    pub(super) delimiter: u8,
+    pub(super) header: Header,
+    pub(super) decimal_comma: bool,
+}
+
+/// A number with a decimal comma as one with a point.
+fn pointed(cell: &str) -> Option<String> {
+    let number = cell.trim();
+    let plain = number.bytes().filter(|byte| *byte == b',').count() == 1 && !number.contains('.');
+    let number = plain.then(|| number.replacen(',', ".", 1))?;
+    number.parse::<f64>().is_ok().then_some(number)
+}
+
 impl CsvTable {
-    pub(super) fn open(
-        reader: Box<dyn Read>,
-        file: String,
-        delimiter: u8,
-        header: Header,
-        is_header: IsHeader,
-    ) -> Result<Self> {
+    pub(super) fn open(reader: Box<dyn Read>, file: String, form: Form, is_header: IsHeader) -> Result<Self> {
+        let Form { delimiter, header, decimal_comma } = form;
         let (bounded, progress) = Bounded::new(Newlines::new(reader), delimiter);
         let reader = ReaderBuilder::new()
             .has_headers(false)
@@ -45,8 +57,18 @@ impl CsvTable {
             .buffer_capacity(1 << 16)
             .from_reader(bounded);
         let layout = Layout { file, names: Vec::new(), named: false };
-        let mut table =
-            Self { reader, progress, record: ByteRecord::new(), line: 0, next: 1, waiting: false, ahead: None, layout };
+        let decimals = decimal_comma.then(Vec::new);
+        let mut table = Self {
+            reader,
+            progress,
+            record: ByteRecord::new(),
+            line: 0,
+            next: Position::new(),
+            waiting: false,
+            ahead: None,
+            decimals,
+            layout,
+        };
         if !table.read()? {
             return Err(table.layout.error("the file is empty"));
         }
@@ -54,10 +76,14 @@ impl CsvTable {
         table.layout.names = positional_names(table.record.len());
         let width = table.record.len();
         let cells = (0..width).map(|column| table.text(column).map(str::to_owned)).collect::<Result<Vec<_>>>()?;
+        let points = |cells: &[String]| match decimal_comma {
+            true => cells.iter().map(|cell| pointed(cell).unwrap_or_else(|| cell.clone())).collect(),
+            false => cells.to_vec(),
+        };
         let named = match header {
             Header::Yes => true,
             Header::No => false,
-            Header::Auto => is_header(&cells, &table.peek()?),
+            Header::Auto => is_header(&points(&cells), &points(&table.peek()?)),
         };
         if named {
             let name = |(column, cell): (usize, &String)| match cell.trim() {
@@ -80,7 +106,7 @@ impl CsvTable {
             other => self.layout.error(format_args!("{other:?}")),
         })?;
         self.progress.next_row();
-        self.next = self.reader.position().line();
+        self.next = self.reader.position().clone();
         // The record's own position lies before the empty lines that the reader skips; its end tells more, but for a quote that is not
         // closed, which takes in the end of its line.
         let inside = self.record.as_slice().iter().filter(|&&byte| byte == b'\n').count();
@@ -91,14 +117,15 @@ impl CsvTable {
 
     /// What is wrong with the row after the present one when it is too long.
     fn endless(&self, endless: &Endless) -> Error {
-        // Within one line the reader knows where it is, empty lines before it counted.
-        let row = if endless.column.is_some() { self.reader.position().line() } else { self.next };
-        let column = endless.column.map(|place| match self.layout.names.get(place) {
-            Some(name) => format!(", column `{name}`"),
-            None => format!(", cell {}", place + 1),
-        });
-        let what = if endless.column.is_some() { "line ends" } else { "a quote that is not closed" };
-        self.layout.error(format_args!("row {row}{}: {endless}; look for {what}", column.unwrap_or_default()))
+        let Endless(line) = endless;
+        // Where a quote is open there are lines between that are not empty.
+        let empty = line.start.saturating_sub(self.next.byte()) == (line.before + 1).saturating_sub(self.next.line());
+        let (row, column, what) = match (empty, self.layout.names.get(line.delimiters)) {
+            (true, Some(name)) => (line.before + 1, format!(", column `{name}`"), "line ends"),
+            (true, None) => (line.before + 1, format!(", cell {}", line.delimiters + 1), "line ends"),
+            (false, _) => (self.next.line(), String::new(), "a quote that is not closed"),
+        };
+        self.layout.error(format_args!("row {row}{column}: {endless}; look for {what}"))
     }
 
     /// The cells of the row after the present one; none at the end.
@@ -144,10 +171,21 @@ impl Table for CsvTable {
                 self.line
             )));
         }
+        if let Some(decimals) = &mut self.decimals {
+            let cells = self.record.iter().map(|cell| std::str::from_utf8(cell).ok().and_then(pointed));
+            *decimals = cells.collect();
+        }
         Ok(Some(self.line))
     }
 
     fn cell(&self, column: usize) -> Result<Cell<'_>> {
-        self.text(column).map(Cell::Text)
+        let text = self.text(column)?;
+        let Some(decimals) = &self.decimals else { return Ok(Cell::Text(text)) };
+        if text.contains('.') && text.trim().parse::<f64>().is_ok() {
+            let problem =
+                format_args!("{} has a point where numbers have commas; correct it", Cell::Text(text).quoted());
+            return Err(self.layout.cell_error(self.line, column, problem));
+        }
+        Ok(Cell::Text(decimals.get(column).and_then(Option::as_deref).unwrap_or(text)))
     }
 }

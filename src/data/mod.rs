@@ -46,4 +46,4 @@ pub use row_file::RowFile;
 pub use scale::{InputScale, TargetScale, TargetTransform};
 pub use schema::{Column, Encoding, Schema};
 pub use split::Split;
-pub use write::{atomic_write, check_destination, check_file, write_predictions};
+pub use write::{atomic_write, check_destination, check_file, write_labelled, write_predictions};

@@ -43,8 +43,14 @@ struct Training {
 
 impl Training {
     fn open(path: &Path, options: &ReadOptions) -> Result<Self> {
-        let wanted: HashSet<&str> =
-            options.target.iter().chain(options.features.iter().flatten()).map(String::as_str).collect();
+        let wanted: HashSet<&str> = options
+            .target
+            .iter()
+            .chain(options.features.iter().flatten())
+            .chain(&options.drop)
+            .map(String::as_str)
+            .collect();
+        let dropped: HashSet<&str> = options.drop.iter().map(String::as_str).collect();
         let table = open(path, options, &|cells, next| {
             let target = match &options.target {
                 Some(name) => positional_names(cells.len()).iter().position(|column| column == name),
@@ -54,6 +60,7 @@ impl Training {
             let labels = target.filter(|_| options.target_kind != TargetKind::Numbers);
             let used = |column: usize| {
                 Some(column) != labels
+                    && !dropped.contains(format!("c{column}").as_str())
                     && (options.features.is_none()
                         || wanted.contains(format!("c{column}").as_str())
                         || (options.target.is_none() && column + 1 == cells.len()))

@@ -47,7 +47,12 @@ pub(super) fn select(layout: &Layout, options: &ReadOptions) -> Result<(Vec<usiz
             for name in &layout.names {
                 names.find(name)?;
             }
-            (0..layout.names.len()).filter(|&column| column != target).collect()
+            let dropped = options.drop.iter().map(|name| names.find(name)).collect::<Result<HashSet<_>>>()?;
+            if dropped.contains(&target) {
+                let name = &layout.names[target];
+                return Err(layout.error(format_args!("`{name}` is the target and also to be dropped")));
+            }
+            (0..layout.names.len()).filter(|column| *column != target && !dropped.contains(column)).collect()
         }
     };
     let mut listed = HashSet::new();

@@ -48,12 +48,12 @@ pub fn check_actions(choice: &ModelChoice, n: usize) -> Result<()> {
 pub fn build(
     settings: &Settings,
     likelihood: Box<dyn Likelihood>,
-    data: &Observations,
+    (data, names): (&Observations, &[String]),
     Units { inputs, target, .. }: &Units,
     seed: u64,
     registry: &Registry,
 ) -> Result<Regressor> {
-    let mut kernel = text::parse(&settings.kernel, data.d, registry)?;
+    let mut kernel = text::parse_named(&settings.kernel, names, registry)?;
     kernel.set_units(&inputs.sd, target.sd);
     initial::initialise(&mut kernel, &data.x, data.d);
     let mut mean = Mean::named(&settings.mean, data.d)?;

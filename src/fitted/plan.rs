@@ -77,6 +77,17 @@ impl Plan {
                 likelihood.text()
             )));
         }
+        if let (Some(classes), Support::Classes(taken)) = (&schema.classes, &support)
+            && classes.len() > *taken
+        {
+            return Err(Error::Usage(format!(
+                "the target `{}` has {} classes ({}), and the {} likelihood takes {taken}: choose one for more classes, or for numbers",
+                schema.target,
+                classes.len(),
+                classes.listing(),
+                likelihood.text()
+            )));
+        }
         let gaussian = likelihood.noise().is_some();
         if !gaussian && !matches!(settings.model, ModelChoice::Svgp { .. } | ModelChoice::Swsgp { .. }) {
             let (model, likelihood) = (settings.model.kind(), likelihood.text());
@@ -100,10 +111,12 @@ impl Plan {
         }
         let targets = data.y.as_deref().unwrap_or_default();
         likelihood.check(Targets { y: targets, extra: extra.as_deref() }, Some(&data.rows))?;
-        let warnings = likelihood.warnings(Targets { y: targets, extra: extra.as_deref() });
+        let mut warnings = likelihood.warnings(Targets { y: targets, extra: extra.as_deref() });
+        warnings.extend(advice::index(&schema, data));
         let units = Units { inputs: input_scale, target: target_scale, auxiliary: likelihood.auxiliary() };
+        let names = inputs.names.clone();
         let observations = ordered(units.observe(inputs, data)?, &settings.model)?;
-        let model = build(&settings, likelihood, &observations, &units, seed, registry)?;
+        let model = build(&settings, likelihood, (&observations, &names), &units, seed, registry)?;
         Ok(Self { schema, settings, units, model, data: observations, stored: None, warnings })
     }
 
@@ -142,7 +155,8 @@ impl Plan {
     fn warn(&mut self, rows: usize, whole: bool) {
         let names = input_names(&self.schema, self.settings.row_column.as_deref());
         if whole {
-            self.warnings.extend(advice::constants(&self.data, &names, &self.schema.target));
+            self.warnings.extend(advice::few(rows, &self.data.y, &self.schema.target));
+            self.warnings.extend(advice::constants(&self.data, &self.schema, self.settings.row_column.as_deref()));
         }
         self.warnings.extend(advice::outliers(&self.data, &names, &self.units.inputs));
         self.warnings.extend(advice::crowded(&self.settings.model, rows));
@@ -208,7 +222,8 @@ impl Plan {
         let count = rows.count();
         let outcome = self.model.train(&self.settings.model, compute, (&self.data, rows), config, observers)?;
         let Self { schema, settings, units, model, data, mut warnings, .. } = self;
-        warnings.extend(diagnose::warnings(&model, &data));
+        let names = input_names(&schema, settings.row_column.as_deref());
+        warnings.extend(diagnose::warnings(&model, &model.kernels(), &data, &names));
         // Who interrupts waits for the model.
         if outcome.termination != train::Termination::Interrupted {
             warnings.extend(precision::warning(&model, compute, &data));
