@@ -43,6 +43,17 @@ pub struct Compute {
     pub precision: Precision,
 }
 
+/// Keeps burn from looking for `burn.toml`, and cubecl for `cubecl.toml`, in the working directory and every folder above, for the whole
+/// process. Programs that are started anywhere call this before anything else; a library must not decide it for them.
+pub fn ignore_settings_files() {
+    use burn_std::config::RuntimeConfig;
+
+    // Where settings were made already, those stay.
+    let _ = burn::BurnConfig::try_set(burn::BurnConfig::default());
+    #[cfg(any(feature = "wgpu", feature = "cuda"))]
+    let _ = burn::cubecl::config::CubeClRuntimeConfig::try_set(Default::default());
+}
+
 impl DeviceKind {
     /// All kinds, whether or not this build has them.
     pub const ALL: [Self; 4] = [Self::Flex, Self::Ndarray, Self::Wgpu, Self::Cuda];

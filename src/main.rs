@@ -6,5 +6,6 @@ use cagey::fitted::Registry;
 
 fn main() -> ExitCode {
     cagey::memory::keep_freed();
+    cagey::device::ignore_settings_files();
     cagey::cli::run(Registry::default())
 }

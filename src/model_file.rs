@@ -14,6 +14,7 @@ use serde_json::Value;
 use sha2::{Digest, Sha256};
 use std::collections::{BTreeMap, HashMap};
 use std::fs;
+use std::io::Write;
 use std::path::Path;
 
 /// The value of the `format` key.
@@ -53,7 +54,7 @@ pub enum ArrayData {
 }
 
 impl ModelFile {
-    /// Writes the model to `path`; an existing file is replaced only once the new one is complete.
+    /// Writes the model to `path`; an existing file is replaced only once the new one is complete and its bytes were read back.
     ///
     /// # Errors
     /// [`Error::Shape`] when an array's entries do not fill its shape, [`Error::Usage`] for an array that must not be called so or a
@@ -61,7 +62,10 @@ impl ModelFile {
     pub fn save(&self, path: impl AsRef<Path>) -> Result<()> {
         let path = path.as_ref();
         let bytes = self.to_bytes()?;
-        write_atomically(path, |temporary| fs::write(temporary, &bytes).map_err(|source| Error::io(path, &source)))
+        if !Self::from_bytes(&bytes).is_ok_and(|read| read.same(self)) {
+            return Err(Error::Data("the model does not read back from its own bytes; nothing was written".into()));
+        }
+        write_atomically(path, |file| file.write_all(&bytes).map_err(|source| Error::io(path, &source))).map(drop)
     }
 
     /// Reads the model at `path` and checks it against its checksum.
@@ -73,6 +77,14 @@ impl ModelFile {
         let path = path.as_ref();
         let bytes = fs::read(path).map_err(|source| Error::io(path, &source))?;
         Self::from_bytes(&bytes).map_err(|problem| Error::ModelFile { path: path.display().to_string(), problem })
+    }
+
+    /// Whether another holds the same, bit for bit.
+    fn same(&self, other: &Self) -> bool {
+        let arrays = |(a, b): ((&String, &Array), (&String, &Array))| a.0 == b.0 && a.1.same(b.1);
+        self.document == other.document
+            && self.arrays.len() == other.arrays.len()
+            && self.arrays.iter().zip(&other.arrays).all(arrays)
     }
 
     /// The content of the file.
@@ -161,6 +173,19 @@ fn lift(document: &Value, place: &str, lists: &mut BTreeMap<String, Array>) -> V
 }
 
 impl Array {
+    fn same(&self, other: &Self) -> bool {
+        self.shape == other.shape
+            && match (&self.data, &other.data) {
+                (ArrayData::F64(a), ArrayData::F64(b)) => {
+                    a.iter().map(|x| x.to_bits()).eq(b.iter().map(|x| x.to_bits()))
+                }
+                (ArrayData::F32(a), ArrayData::F32(b)) => {
+                    a.iter().map(|x| x.to_bits()).eq(b.iter().map(|x| x.to_bits()))
+                }
+                _ => false,
+            }
+    }
+
     /// The array that `view` shows.
     fn read(name: &str, view: &TensorView<'_>) -> std::result::Result<Self, String> {
         let data = match view.dtype() {

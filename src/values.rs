@@ -13,6 +13,15 @@ pub fn count(range: RangeInclusive<u64>) -> RangedU64ValueParser<usize> {
     RangedU64ValueParser::new().range(range)
 }
 
+/// What separates cells.
+pub fn separator(text: &str) -> Result<u8, String> {
+    match (text, text.as_bytes()) {
+        ("tab" | "\\t", _) => Ok(b'\t'),
+        (_, &[byte]) if !byte.is_ascii_alphanumeric() && byte.is_ascii() && !b"\"\n\r.+-".contains(&byte) => Ok(byte),
+        _ => Err("must be one character such as `;` or `|`, or `tab`".into()),
+    }
+}
+
 /// A number between 0 and 1, both excluded.
 pub fn share(text: &str) -> Result<f64, String> {
     match number(text)? {

@@ -3,6 +3,7 @@
 use std::fs;
 use std::io::Write;
 use std::path::{Path, PathBuf};
+use std::time::{Duration, Instant};
 
 use cagey::data::{
     Encoding, Header, InputScale, Missing, ReadOptions, RowFile, Schema, Split, TargetKind, TargetScale,
@@ -390,6 +391,13 @@ fn numpy_arrays() {
     let overflow = npy("overflow.npy", "<f8", false, "(9999999999999, 9999999999999)", &[]);
     assert!(message(overflow).contains("damaged NPY header"));
     assert!(message(folder.file("bad.npy", b"\x93NUMPY\x01")).contains("NPY header"));
+    // A parser of nested brackets once took a minute for these.
+    for open in ["{", "[", "(", "{'}':", "[']',"] {
+        let header = format!("{:127}\n", open.repeat(16));
+        let bytes = [b"\x93NUMPY\x01\x00\x80\x00", header.as_bytes(), &[0; 64]].concat();
+        assert!(message(folder.file("nested.npy", bytes)).contains("brackets"), "{open}");
+    }
+    assert!(message(folder.file("long.npy", b"\x93NUMPY\x02\x00\xff\xff\xff\x7f")).contains("more than 10000"));
 }
 
 #[test]
@@ -472,6 +480,60 @@ fn written_files_keep_links_and_modes() {
     assert!(fs::symlink_metadata(&link).unwrap().is_symlink());
     assert_eq!(fs::read_to_string(&plain).unwrap(), "through");
     assert_eq!(fs::metadata(&plain).unwrap().permissions().mode() & 0o777, 0o640);
+}
+
+#[cfg(unix)]
+#[test]
+fn links_to_nothing_are_followed() {
+    use std::os::unix::fs::symlink;
+    let folder = Folder::new();
+    fs::create_dir(folder.path("models")).unwrap();
+    let link = folder.path("link");
+    symlink("next", &link).unwrap();
+    symlink("models/new", folder.path("next")).unwrap();
+    atomic_write(&link, |file| file.write_all(b"through")).unwrap();
+    assert!(fs::symlink_metadata(&link).unwrap().is_symlink());
+    assert_eq!(fs::read_to_string(folder.path("models/new")).unwrap(), "through");
+    symlink("nowhere/new", folder.path("lost")).unwrap();
+    let problem = atomic_write(folder.path("lost"), |file| file.write_all(b"x")).unwrap_err().to_string();
+    assert!(problem.contains("lost") && problem.contains("folder does not exist"), "{problem}");
+    symlink("round", folder.path("round")).unwrap();
+    let problem = atomic_write(folder.path("round"), |file| file.write_all(b"x")).unwrap_err().to_string();
+    assert!(problem.contains("round") && problem.contains("lead to each other"), "{problem}");
+}
+
+#[test]
+fn wide_tables_take_time_in_proportion() {
+    const WIDE: usize = 70_000;
+    let folder = Folder::new();
+    let line = |cell: &dyn Fn(usize) -> String| (0..WIDE).map(cell).collect::<Vec<_>>().join(",") + "\n";
+    let text = line(&|i| format!("column {i}")) + &line(&|i| i.to_string()) + &line(&|i| (i + 1).to_string());
+    let table = folder.file("t.csv", text);
+    let start = Instant::now();
+    let every = ReadOptions { features: Some((0..WIDE - 1).map(|i| format!("column {i}")).collect()), ..options() };
+    let (schema, data) = read_training(&table, &every).unwrap();
+    assert_eq!((data.n, data.d), (2, WIDE - 1));
+    assert_eq!(read_training(&table, &options()).unwrap().1, data);
+    assert_eq!(read_with_schema(&table, &schema, &options(), true).unwrap(), data);
+    assert!(start.elapsed() < Duration::from_secs(5), "{:?}", start.elapsed());
+}
+
+#[test]
+fn rows_without_an_end_are_refused_by_name() {
+    let folder = Folder::new();
+    let endless = |start: &str| {
+        let mut encoder = flate2::write::GzEncoder::new(Vec::new(), flate2::Compression::fast());
+        encoder.write_all(start.as_bytes()).unwrap();
+        (0..70).for_each(|_| encoder.write_all(&[b'7'; 1 << 20]).unwrap());
+        let table = folder.file("t.csv.gz", encoder.finish().unwrap());
+        read_training(table, &options()).unwrap_err().to_string()
+    };
+    let problem = endless("a,b,y\n1,2,3\n\n4,\"5,5\",");
+    assert!(problem.contains("row 4, column `y`") && problem.contains("64 MiB"), "{problem}");
+    let problem = endless("a,b,y\n1,2,3\n4,\"5\n6");
+    assert!(problem.contains("row 3:") && problem.contains("quote that is not closed"), "{problem}");
+    let problem = endless("a,");
+    assert!(problem.contains("row 1, cell 2") && problem.contains("64 MiB"), "{problem}");
 }
 
 #[test]
@@ -890,6 +952,67 @@ fn a_file_of_rows_holds_what_the_table_does() {
     let numbers = folder.file("n.csv", "a,y\n1,2\n3,6\n");
     let rows = RowFile::create(numbers, &options(), folder.path("n.rows")).unwrap();
     assert_eq!(rows.target_moments(), (4.0, 2.0));
+}
+
+/// A file of rows of the first layout: as it is written now, without checksums.
+fn first_layout(bytes: &[u8], width: usize) -> Vec<u8> {
+    let word = |at: usize| u64::from_le_bytes(bytes[at..at + 8].try_into().unwrap()) as usize;
+    let (length, end) = (word(bytes.len() - 16), bytes.len() - 24);
+    let records = bytes[..end - length].chunks(8 * (width + 1)).flat_map(|record| &record[..8 * width]);
+    let text = &bytes[end - length..end];
+    [&records.copied().collect::<Vec<u8>>()[..], text, &(length as u64).to_le_bytes(), b"cageyrow"].concat()
+}
+
+#[test]
+fn every_flipped_bit_of_a_file_of_rows_is_noticed() {
+    let folder = Folder::new();
+    let table = folder.file("t.csv", "a,colour,y\n1,red,2\n3,blue,4\n5,red,1\n");
+    let every = ReadOptions { one_hot: true, ..options() };
+    RowFile::create(table, &every, folder.path("t.rows")).unwrap();
+    let whole = fs::read(folder.path("t.rows")).unwrap();
+    let read = |bytes: &[u8]| {
+        let rows = RowFile::open(folder.file("flipped.rows", bytes))?;
+        rows.read(&[2, 0, 1]).map(|data| (data.x, data.y))
+    };
+    let want = read(&whole).unwrap();
+    assert_eq!(read(&first_layout(&whole, 5)).unwrap(), want, "the first layout is read");
+    for bit in 0..8 * whole.len() {
+        let mut flipped = whole.clone();
+        flipped[bit / 8] ^= 1 << (bit % 8);
+        let problem = read(&flipped).expect_err(&format!("bit {bit}")).to_string();
+        assert!(problem.contains("flipped.rows") && problem.contains("anew from its table"), "{problem}");
+    }
+    let mut swapped = whole.clone();
+    let (first, second) = swapped[..96].split_at_mut(48);
+    first.swap_with_slice(second);
+    assert!(read(&swapped).unwrap_err().to_string().contains("record 1 is damaged"));
+}
+
+#[test]
+fn files_of_rows_without_checksums_hold_numbers_of_tables() {
+    let folder = Folder::new();
+    let table = folder.file("t.csv", "a,colour,y\n1,red,2\n3,blue,4\n");
+    RowFile::create(table, &ReadOptions { one_hot: true, ..options() }, folder.path("t.rows")).unwrap();
+    let old = first_layout(&fs::read(folder.path("t.rows")).unwrap(), 5);
+    for (place, number) in [(2, 1e300), (2, f64::NAN), (3, 2.0), (3, 0.5), (0, -1.0), (4, f64::INFINITY)] {
+        let mut changed = old.clone();
+        changed[40 + 8 * place..48 + 8 * place].copy_from_slice(&number.to_le_bytes());
+        let rows = RowFile::open(folder.file("old.rows", changed)).unwrap();
+        assert!(rows.read(&[0]).is_ok());
+        let problem = rows.read(&[0, 1]).unwrap_err().to_string();
+        assert!(problem.contains("old.rows") && problem.contains("record 2"), "{place} {number}: {problem}");
+    }
+}
+
+#[test]
+fn a_file_of_rows_stays_its_own_when_another_takes_its_name() {
+    let folder = Folder::new();
+    let [first, second] = ["a,y\n1,2\n", "a,y\n5,6\n7,8\n"].map(|text| {
+        let table = folder.file("t.csv", text);
+        RowFile::create(table, &options(), folder.path("t.rows")).unwrap()
+    });
+    assert_eq!((first.len(), first.read(&[0]).unwrap().x), (1, vec![1.0]));
+    assert_eq!((second.len(), second.read(&[1]).unwrap().x), (2, vec![7.0]));
 }
 
 #[test]

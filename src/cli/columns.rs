@@ -23,6 +23,9 @@ pub struct Columns {
     /// Input columns, separated by commas; all others by default
     #[arg(long, value_delimiter = ',', value_name = "COLUMNS")]
     features: Option<Vec<String>>,
+    /// Columns to leave out, separated by commas
+    #[arg(long, value_delimiter = ',', value_name = "COLUMNS", conflicts_with = "features")]
+    drop: Vec<String>,
     /// Encode columns of text as one 0/1 input per category
     #[arg(long)]
     one_hot: bool,
@@ -52,12 +55,14 @@ impl Columns {
     /// Refuses a choice of columns where they are chosen already.
     pub fn refuse(&self) -> Result<()> {
         match self {
-            Self { target: None, classes: None, features: None, one_hot: false, categorical, dates: false } if categorical.is_empty() => {
+            Self { target: None, classes: None, features: None, drop, one_hot: false, categorical, dates: false }
+                if drop.is_empty() && categorical.is_empty() =>
+            {
                 Ok(())
             }
             _ => Err(Error::Usage(
-                "a file of rows has its target and inputs already: leave out --target, --classes, --features, --one-hot, --categorical and \
-                 --dates, or make it anew from its table"
+                "a file of rows has its target and inputs already: leave out --target, --classes, --features, --drop, --one-hot, \
+                 --categorical and --dates, or make it anew from its table"
                     .into(),
             )),
         }
@@ -75,6 +80,7 @@ impl Columns {
             target: self.target.clone(),
             classes: self.classes.clone(),
             features: self.inputs(model),
+            drop: self.drop.clone(),
             one_hot: self.one_hot,
             categorical: self.categorical.clone(),
             dates: self.dates,

@@ -166,8 +166,9 @@ impl Compare {
     fn fit(&self, options: &ModelOptions, task: &Task, split: &Split) -> Result<Trial> {
         let plan = self.plan(options, task, split)?;
         let config = self.training.config(plan.options());
-        let mut progress = Progress::new();
-        let mut observers: Vec<&mut dyn Observer> = vec![&mut progress];
+        let mut progress = (!report::is_quiet()).then(Progress::new);
+        let mut observers: Vec<&mut dyn Observer> = Vec::new();
+        observers.extend(progress.as_mut().map(|progress| progress as &mut dyn Observer));
         let bytes = plan.bytes();
         let fitted = plan.train(&config, &mut observers)?;
         let scored = scoring::score(&fitted, &task.data.subset(&split.test))?;

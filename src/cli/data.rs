@@ -20,6 +20,23 @@ pub struct Reading {
     /// Whether the first line holds column names
     #[arg(long, value_enum, default_value_t = HeaderLine::Auto, value_name = "WHEN")]
     pub header: HeaderLine,
+    /// What separates cells: a character, or `tab`; guessed by default
+    #[arg(long, value_name = "CHARACTER", value_parser = values::separator)]
+    pub separator: Option<u8>,
+    /// What separates the whole part of numbers from the rest
+    #[arg(long, value_enum, default_value_t = Decimal::Point, value_name = "SIGN")]
+    pub decimal: Decimal,
+}
+
+/// The sign of decimals.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub enum Decimal {
+    /// 1.5
+    #[value(alias = ".")]
+    Point,
+    /// 1,5, between other separators than commas
+    #[value(alias = ",")]
+    Comma,
 }
 
 /// Rows with missing cells.
@@ -56,6 +73,8 @@ impl Reading {
                 HeaderLine::Yes => Header::Yes,
                 HeaderLine::No => Header::No,
             },
+            delimiter: self.separator,
+            decimal_comma: self.decimal == Decimal::Comma,
             ..ReadOptions::default()
         }
     }

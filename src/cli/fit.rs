@@ -1,6 +1,7 @@
 //! `cagey fit`
 
 use std::path::PathBuf;
+use std::time::Instant;
 
 use cagey::data::{Dataset, RowFile, Schema};
 use cagey::fitted::{Plan, Settings};
@@ -70,9 +71,10 @@ impl Fit {
         self.check_outputs()?;
         let Prepared { plan, config, test } =
             if self.on_disk() { self.prepare_on_disk()? } else { self.prepare_in_memory()? };
-        let (mut progress, mut log) = (Progress::new(), self.log_every.map(Log::stderr));
+        let (mut progress, mut log) = ((!report::is_quiet()).then(Progress::new), self.log_every.map(Log::stderr));
         let mut watch = Watch::begin();
-        let mut observers: Vec<&mut dyn Observer> = vec![&mut progress, &mut watch];
+        let mut observers: Vec<&mut dyn Observer> = vec![&mut watch];
+        observers.extend(progress.as_mut().map(|progress| progress as &mut dyn Observer));
         observers.extend(log.as_mut().map(|log| log as &mut dyn Observer));
         announce(&plan, &config)?;
         let fitted = plan.train(&config, &mut observers)?;
@@ -95,6 +97,7 @@ impl Fit {
                 "kernel": fitted.kernel().to_string(),
                 "likelihood": fitted.model.likelihood().text(),
                 "noise": fitted.noise().map(|noise| noise * fitted.target_scale.sd.powi(2)),
+                "noise_sd": fitted.noise().map(|noise| noise.sqrt() * fitted.target_scale.sd),
                 "scores": scores.map(|scores| scores.json()).transpose()?,
                 "warnings": fitted.summary.warnings,
             }));
@@ -124,8 +127,9 @@ impl Fit {
         let mut fingerprint = Fingerprint::default();
         fingerprint.add(&train);
         let config = self.begin(&schema, &settings, train.n, fingerprint)?;
+        let start = Instant::now();
         let plan = Plan::new(schema, &train, settings, config.seed, super::registry());
-        self.prepared(plan, config, test)
+        self.prepared(plan, shortened(config, start), test)
     }
 
     /// From rows in a file: the one given, or one made of the table.
@@ -159,8 +163,9 @@ impl Fit {
         }
         let settings = self.settings(&model, rows.schema(), &y, train.len())?;
         let config = self.begin(rows.schema(), &settings, train.len(), fingerprint)?;
+        let start = Instant::now();
         let plan = Plan::from_file(rows.into(), train, settings, config.seed, super::registry());
-        self.prepared(plan, config, test)
+        self.prepared(plan, shortened(config, start), test)
     }
 
     /// A plan whose held-out rows can be scored.
@@ -240,6 +245,11 @@ fn announce(plan: &Plan, config: &TrainConfig) -> Result<()> {
         plan.shorter().iter().for_each(|advice| report::say(advice));
     }
     Ok(())
+}
+
+/// A configuration whose time began at `start`: what is chosen before the first step, such as inducing inputs, counts.
+fn shortened(config: TrainConfig, start: Instant) -> TrainConfig {
+    TrainConfig { max_time: config.max_time.map(|time| time.saturating_sub(start.elapsed())), ..config }
 }
 
 /// Rows of a file that are looked at together.

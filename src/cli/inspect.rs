@@ -5,8 +5,11 @@ use std::fmt::Write;
 use std::path::PathBuf;
 
 use cagey::Result;
+use cagey::data::TargetTransform;
 use cagey::fitted::Fitted;
-use cagey::params::{Constraint, Parameter, Parameters, Unit};
+use cagey::kernels::Kernel;
+use cagey::models::diagnose::entry_columns as entry_columns_of_kernels;
+use cagey::params::{Constraint, Parameter, Unit};
 use clap::Args;
 use serde_json::json;
 
@@ -64,11 +67,20 @@ pub fn description(fitted: &Fitted) -> String {
     let mut text = fitted.model.title() + "\n";
     let inputs = if names.len() > 8 { format!("{} columns", names.len()) } else { names.join(", ") };
     let number = cagey::params::shown;
+    let standardised = (scale.mean, scale.sd) != (0.0, 1.0);
     let target = match &fitted.schema.classes {
         Some(classes) => format!("{}, classes {}", fitted.schema.target, classes.labels().join(", ")),
         None => {
-            let (mean, sd) = (number(scale.mean), number(scale.sd));
-            format!("{} (mean {mean}, sd {sd}, {:?})", fitted.schema.target, scale.transform)
+            let (name, mean, sd) = (&fitted.schema.target, number(scale.mean), number(scale.sd));
+            let of = match scale.transform {
+                TargetTransform::Identity => String::new(),
+                TargetTransform::Log => format!(" of log({name})"),
+                TargetTransform::Log1p => format!(" of log(1 + {name})"),
+            };
+            match standardised {
+                true => format!("{name} (standardised by mean {mean} and sd {sd}{of})"),
+                false => format!("{name} (not standardised)"),
+            }
         }
     };
     let mut data = vec![("inputs".into(), inputs), ("target".into(), target)];
@@ -83,7 +95,7 @@ pub fn description(fitted: &Fitted) -> String {
     let columns = entry_columns(fitted, names.len());
     let of = |p: &Parameter| columns.get(&p.id()).map(|columns| columns.iter().map(|c| names[*c].as_str()).collect());
     let rows: Vec<(String, String)> =
-        fitted.model.parameters().into_iter().map(|(path, p)| (path, shown(p, of(p)))).collect();
+        fitted.model.parameters().into_iter().map(|(path, p)| (path, shown(p, of(p), &root(fitted, p)))).collect();
     text += &report::table(&rows);
     text += "Training\n";
     text += &report::table(&[
@@ -92,7 +104,10 @@ pub fn description(fitted: &Fitted) -> String {
             format!("{}, {} steps, {} evaluations", summary.optimizer, summary.iterations, summary.evaluations),
         ),
         ("ended".into(), summary.termination.clone()),
-        ("objective per row".into(), format!("{:.6}", summary.loss)),
+        (
+            format!("objective per row{}", if standardised { ", of the standardised target" } else { "" }),
+            format!("{:.6}", summary.loss),
+        ),
         ("time".into(), format!("{:.2} s", summary.seconds)),
     ]);
     if let Some(solve) = fitted.posterior().solve() {
@@ -106,18 +121,30 @@ pub fn description(fitted: &Fitted) -> String {
 
 /// The input columns, of `d`, that entries of parameters belong to, by the parameters' identities.
 fn entry_columns(fitted: &Fitted, d: usize) -> HashMap<u64, Vec<usize>> {
-    let kernels = fitted.model.priors().into_iter().map(|prior| &prior.kernel);
-    let of_kernels = kernels.flat_map(|kernel| kernel.parameters().into_iter().zip(kernel.entry_columns(d)));
-    let of_kernels = of_kernels.filter_map(|((_, p), columns)| Some((p.id(), columns?)));
+    let kernels: Vec<&Kernel> = fitted.model.priors().into_iter().map(|prior| &prior.kernel).collect();
     let slopes = fitted.model.parameters().into_iter().filter(|(_, p)| p.unit == Unit::Slope);
-    of_kernels.chain(slopes.map(|(_, p)| (p.id(), (0..d).collect()))).collect()
+    let mut columns = entry_columns_of_kernels(&kernels, d);
+    columns.extend(slopes.map(|(_, p)| (p.id(), (0..d).collect())));
+    columns
+}
+
+/// What a noise is the square of.
+fn root(fitted: &Fitted, parameter: &Parameter) -> String {
+    let (what, of) = match fitted.settings.likelihood.starts_with("student") {
+        true => ("squared scale", "scale"),
+        false => ("variance", "sd"),
+    };
+    match (parameter.name.as_str(), parameter.unit, parameter.values().as_slice()) {
+        ("noise", Unit::Variance, [square]) => format!(" ({what}; {of} {})", cagey::params::shown(square.sqrt())),
+        _ => String::new(),
+    }
 }
 
 /// Most numbers of a parameter that are listed.
 const MOST_SHOWN: usize = 32;
 
-/// A parameter's numbers, by the columns they belong to if there is one for each.
-fn shown(parameter: &Parameter, columns: Option<Vec<&str>>) -> String {
+/// A parameter's numbers, by the columns they belong to if there is one for each, and what else there is to say of them.
+fn shown(parameter: &Parameter, columns: Option<Vec<&str>>, more: &str) -> String {
     let number = |v: &f64| cagey::params::shown(*v);
     let values = parameter.values();
     let mut text = match (values.as_slice(), columns) {
@@ -131,6 +158,7 @@ fn shown(parameter: &Parameter, columns: Option<Vec<&str>>) -> String {
         }
         (many, None) => many.iter().map(number).collect::<Vec<_>>().join(", "),
     };
+    text += more;
     if parameter.fixed {
         text += " (fixed)";
     }

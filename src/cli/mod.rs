@@ -1,5 +1,6 @@
 //! The command line: one file a subcommand, no mathematics.
 
+mod allocation;
 mod columns;
 mod compare;
 mod data;
@@ -16,6 +17,7 @@ mod predict;
 mod report;
 mod sample;
 mod scoring;
+mod standard;
 mod training;
 
 use std::process::ExitCode;
@@ -36,6 +38,9 @@ struct Cli {
     /// Threads to compute with; all cores by default
     #[arg(long, global = true, display_order = 1000, value_name = "N", value_parser = values::count(1..=MOST_THREADS))]
     threads: Option<usize>,
+    /// Say nothing but results, warnings and errors
+    #[arg(short, long, global = true, display_order = 1001)]
+    quiet: bool,
 }
 
 /// More threads than this only wait for each other, and starting them takes minutes.
@@ -78,6 +83,15 @@ Examples:
         /// The shell
         shell: clap_complete::Shell,
     },
+    /// Print the manual page of the command, or of one of its subcommands
+    #[command(after_help = "\
+Examples:
+  cagey man > ~/.local/share/man/man1/cagey.1
+  cagey man fit | man -l -")]
+    Man {
+        /// The subcommand
+        of: Option<String>,
+    },
 }
 
 /// What names in settings, files and arguments mean, for the life of the process: clap makes arguments without a context.
@@ -104,14 +118,24 @@ pub fn run(registry: Registry) -> ExitCode {
     match execute(cli) {
         Ok(()) => ExitCode::SUCCESS,
         Err(error) => {
-            report::say(&format!("error: {error}"));
+            report::fail(&error);
             ExitCode::from(if matches!(error, Error::Usage(_) | Error::KernelText { .. }) { 2 } else { 1 })
         }
     }
 }
 
 fn execute(cli: Cli) -> Result<()> {
-    threads::start(cli.threads).map_err(|e| Error::Usage(format!("{e} (ask for fewer with `--threads`)")))?;
+    if cli.quiet {
+        report::be_quiet();
+    }
+    let cores = std::thread::available_parallelism().map_or(usize::MAX, usize::from);
+    if let Some(threads) = cli.threads.filter(|threads| *threads > cores) {
+        let cores = report::count(cores, "core");
+        report::say(&format!("--threads {threads}: there are {cores} to compute on, and as many threads"));
+    }
+    let threads = cli.threads.map(|threads| threads.min(cores));
+    let problem = |e| Error::Io { path: "threads".into(), problem: format!("{e} (ask for fewer with `--threads`)") };
+    threads::start(threads).map_err(problem)?;
     match cli.command {
         Command::Fit(command) => command.run(),
         Command::Compare(command) => command.run(),
@@ -126,5 +150,26 @@ fn execute(cli: Cli) -> Result<()> {
             clap_complete::generate(shell, &mut Cli::command(), "cagey", &mut script);
             report::print(&String::from_utf8_lossy(&script))
         }
+        Command::Man { of } => manual(of.as_deref()),
     }
+}
+
+/// Prints a manual page in the form that `man` reads.
+fn manual(of: Option<&str>) -> Result<()> {
+    let mut cagey = Cli::command();
+    cagey.build();
+    let (page, title) = match of {
+        None => (cagey, "cagey".to_string()),
+        Some(name) => {
+            let known: Vec<&str> = cagey.get_subcommands().map(clap::Command::get_name).collect();
+            let known = known.join(", ");
+            let found = cagey.find_subcommand(name).cloned();
+            let found = found.ok_or_else(|| Error::Usage(format!("no subcommand `{name}`; there are {known}")))?;
+            (found, format!("cagey-{name}"))
+        }
+    };
+    let mut text = Vec::new();
+    let rendered = clap_mangen::Man::new(page).title(title).render(&mut text);
+    rendered.map_err(|e| Error::io("standard output", &e))?;
+    report::print(&String::from_utf8_lossy(&text))
 }

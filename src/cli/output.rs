@@ -1,11 +1,12 @@
 //! Where results go, settled before anything is computed.
 
-use std::fs::canonicalize;
 use std::path::{Path, PathBuf};
 
-use cagey::data::{check_destination, check_file};
+use cagey::data::{check_destination, check_file, resolved};
 use cagey::plot::check_format;
 use cagey::{Error, Result};
+
+use super::standard;
 
 /// [`check`] for a figure, whose format is also settled.
 pub fn check_figure(output: &Path, others: &[&Path]) -> Result<()> {
@@ -23,6 +24,9 @@ pub fn check_table(output: &Path, others: &[&Path]) -> Result<()> {
         return Err(Error::Usage(format!("{}: tables are written as CSV; name it so", output.display())));
     }
     check_distinct(output, others)?;
+    if output.as_os_str() == "-" {
+        standard::check()?;
+    }
     check_destination(output)
 }
 
@@ -34,11 +38,7 @@ pub fn check(output: &Path, others: &[&Path]) -> Result<()> {
 
 /// Where a path leads, whether or not there is a file yet.
 fn place(path: &Path) -> PathBuf {
-    let beside = || {
-        let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."));
-        Some(canonicalize(folder).ok()?.join(path.file_name()?))
-    };
-    canonicalize(path).ok().or_else(beside).unwrap_or_else(|| path.to_path_buf())
+    resolved(path).unwrap_or_else(|_| path.to_path_buf())
 }
 
 fn check_distinct(output: &Path, others: &[&Path]) -> Result<()> {

@@ -2,7 +2,7 @@
 
 use std::path::PathBuf;
 
-use cagey::data::write_predictions;
+use cagey::data::{Dataset, write_labelled, write_predictions};
 use cagey::fitted::Fitted;
 use cagey::likelihoods::Support;
 use cagey::metrics::{Predictive, TargetPrediction};
@@ -12,6 +12,7 @@ use rayon::prelude::*;
 
 use super::data::{Reading, in_table};
 use super::output;
+use super::report;
 use super::scoring::class_labels;
 use crate::values;
 
@@ -30,7 +31,7 @@ pub struct Predict {
     /// Table with the input columns; `-` for standard input
     data: PathBuf,
     /// Where to write mean, sd, lower and upper of each row as CSV (rate_lower and rate_upper too, of the
-    /// target's expectation, unless it is gaussian; the probability of each class for classes); `-` for standard output
+    /// target's expectation, unless it is gaussian; for classes the predicted one and the probability of each); `-` for standard output
     #[arg(short, long, value_name = "FILE", default_value = "-")]
     output: PathBuf,
     /// The latent function f instead of the target: no observation noise
@@ -62,6 +63,7 @@ impl Predict {
             return Err(Error::Usage("--level is for intervals, and of classes the probabilities are written".into()));
         }
         let data = self.reading.read(&self.data, &fitted.schema, false, self.keep)?;
+        fitted.caution().iter().for_each(|caution| report::warn(caution));
         let columns = if fitted.is_gaussian() || self.latent {
             let predictions = if self.latent { fitted.predict_latent(&data) } else { fitted.predict(&data) };
             let predictions = predictions.map_err(in_table(&self.data))?;
@@ -69,7 +71,7 @@ impl Predict {
         } else {
             let predictions = fitted.predict_targets(&data).map_err(in_table(&self.data))?;
             match predictions.iter().map(TargetPrediction::probabilities).collect::<Option<Vec<_>>>() {
-                Some(probabilities) => classes(&fitted, &probabilities),
+                Some(probabilities) => return self.write_classes(&fitted, &data, &probabilities),
                 None => {
                     let (mean, sd) = (TargetPrediction::mean, TargetPrediction::sd);
                     let mut columns = self.columns(&predictions, mean, sd, TargetPrediction::quantile);
@@ -83,6 +85,18 @@ impl Predict {
         };
         let columns: Vec<(&str, &[f64])> = columns.iter().map(|(name, v)| (name.as_str(), v.as_slice())).collect();
         write_predictions(&self.output, data.columns.as_ref(), &columns)
+    }
+
+    /// Writes the most probable class of each row, and the probability of each class.
+    fn write_classes(&self, fitted: &Fitted, data: &Dataset, probabilities: &[Vec<f64>]) -> Result<()> {
+        let labels = class_labels(fitted, probabilities.first().map_or(0, Vec::len));
+        let column = |(code, label): (usize, &String)| {
+            (format!("probability_{label}"), probabilities.iter().map(|p| p[code]).collect::<Vec<f64>>())
+        };
+        let columns: Vec<(String, Vec<f64>)> = labels.iter().enumerate().map(column).collect();
+        let columns: Vec<(&str, &[f64])> = columns.iter().map(|(name, v)| (name.as_str(), v.as_slice())).collect();
+        let predicted: Vec<&str> = probabilities.iter().map(|p| labels[most_probable(p)].as_str()).collect();
+        write_labelled(&self.output, data.columns.as_ref(), Some(("predicted", &predicted)), &columns)
     }
 
     fn tails(&self) -> [f64; 2] {
@@ -110,11 +124,8 @@ impl Predict {
     }
 }
 
-/// The probability of each class.
-fn classes(fitted: &Fitted, probabilities: &[Vec<f64>]) -> Vec<(String, Vec<f64>)> {
-    let labels = class_labels(fitted, probabilities.first().map_or(0, Vec::len));
-    let column = |(code, label): (usize, &String)| {
-        (format!("probability_{label}"), probabilities.iter().map(|p| p[code]).collect())
-    };
-    labels.iter().enumerate().map(column).collect()
+/// The class of the largest probability, the first of several.
+fn most_probable(probabilities: &[f64]) -> usize {
+    let larger = |best: usize, code: usize| if probabilities[code] > probabilities[best] { code } else { best };
+    (0..probabilities.len()).reduce(larger).unwrap_or(0)
 }

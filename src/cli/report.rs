@@ -1,13 +1,17 @@
 //! What the command prints.
 
 use std::io::Write;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 use cagey::metrics::{ClassScores, Scores, TargetScores};
 use cagey::{Error, Result};
 use serde::Serialize;
 
+use super::standard;
+
 /// Prints to standard output; a reader that has gone away is no failure.
 pub fn print(text: &str) -> Result<()> {
+    standard::check()?;
     let mut out = std::io::stdout().lock();
     match out.write_all(text.as_bytes()).and_then(|()| out.flush()) {
         Err(e) if e.kind() != std::io::ErrorKind::BrokenPipe => Err(Error::io("standard output", &e)),
@@ -21,14 +25,38 @@ pub fn print_json(value: &impl Serialize) -> Result<()> {
     print(&(text + "\n"))
 }
 
-/// Prints a line to standard error; that it is closed or full is no reason to lose a result.
+static QUIET: AtomicBool = AtomicBool::new(false);
+
+/// Says no more than errors and warnings from now on.
+pub fn be_quiet() {
+    QUIET.store(true, Ordering::Relaxed);
+}
+
+/// Whether only errors and warnings are to be said.
+pub fn is_quiet() -> bool {
+    QUIET.load(Ordering::Relaxed)
+}
+
+/// Prints a note to standard error.
 pub fn say(message: &str) {
-    let _ = writeln!(std::io::stderr().lock(), "{message}");
+    if !is_quiet() {
+        tell(message);
+    }
 }
 
 /// Prints a warning to standard error.
 pub fn warn(message: &str) {
-    say(&format!("warning: {message}"));
+    tell(&format!("warning: {message}"));
+}
+
+/// Prints what ended the command to standard error.
+pub fn fail(error: &Error) {
+    tell(&format!("error: {error}"));
+}
+
+/// That standard error is closed or full is no reason to lose a result.
+fn tell(message: &str) {
+    let _ = writeln!(std::io::stderr().lock(), "{message}");
 }
 
 /// `1 row`, `2 rows`.

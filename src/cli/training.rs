@@ -31,7 +31,7 @@ pub struct TrainOptions {
     /// Seed of the starting points
     #[arg(long, default_value_t = 0)]
     pub seed: u64,
-    /// Stop after this time, e.g. 120s, 15m, 2h
+    /// Stop after this time, e.g. 120s, 15m, 2h; choosing inducing inputs counts
     #[arg(long, value_parser = values::duration, value_name = "TIME", allow_hyphen_values = true)]
     max_time: Option<Duration>,
     /// Stop after this many steps without improvement

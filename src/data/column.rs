@@ -45,9 +45,9 @@ enum Kind {
 }
 
 impl ColumnReader {
-    /// A feature whose encoding its first cell decides.
-    pub(super) fn feature(index: usize, name: &str, options: &ReadOptions) -> Self {
-        let kind = if options.categorical.iter().any(|column| column == name) {
+    /// A feature whose encoding its first cell decides, unless it is listed as categorical.
+    pub(super) fn feature(index: usize, categorical: bool, options: &ReadOptions) -> Self {
+        let kind = if categorical {
             Kind::Category { codes: HashMap::new(), open: true }
         } else {
             Kind::Unknown { one_hot: options.one_hot, dates: options.dates }
@@ -239,7 +239,7 @@ fn missing() -> String {
 
 fn decimal_comma(cell: Cell) -> &'static str {
     match Cell::Text(&cell.label().replacen(',', ".", 1)).value() {
-        Value::Number(_) => " (decimal commas must be written as points)",
+        Value::Number(_) => " (decimal commas are read with `--decimal comma`)",
         _ => "",
     }
 }

@@ -1,9 +1,11 @@
 //! Delimited text, row by row.
 
 use std::io::Read;
+use std::rc::Rc;
 
-use csv::{ByteRecord, ErrorKind, Reader, ReaderBuilder};
+use csv::{ByteRecord, ErrorKind, Position, Reader, ReaderBuilder};
 
+use super::bounded::{Bounded, Endless, Progress};
 use super::cell::Cell;
 use super::newlines::Newlines;
 use super::options::Header;
@@ -13,33 +15,60 @@ use crate::{Error, Result};
 
 /// An open CSV or TSV file.
 pub(super) struct CsvTable {
-    reader: Reader<Newlines>,
+    reader: Reader<Bounded<Newlines>>,
+    progress: Rc<Progress>,
     record: ByteRecord,
     /// The line on which `record` starts.
     line: usize,
+    /// Where the reader was after it.
+    next: Position,
     /// Whether `record` already holds the next row: the first line of a file without a header.
     waiting: bool,
     /// The row after it and its line, where that was looked at to tell a header.
     ahead: Option<(ByteRecord, usize)>,
+    /// The cells of the present row with points for commas, where those are decimal.
+    decimals: Option<Vec<Option<String>>>,
     layout: Layout,
 }
 
+/// How a text file is written.
+pub(super) struct Form {
+    pub(super) delimiter: u8,
+    pub(super) header: Header,
+    pub(super) decimal_comma: bool,
+}
+
+/// A number with a decimal comma as one with a point.
+fn pointed(cell: &str) -> Option<String> {
+    let number = cell.trim();
+    let plain = number.bytes().filter(|byte| *byte == b',').count() == 1 && !number.contains('.');
+    let number = plain.then(|| number.replacen(',', ".", 1))?;
+    number.parse::<f64>().is_ok().then_some(number)
+}
+
 impl CsvTable {
-    pub(super) fn open(
-        reader: Box<dyn Read>,
-        file: String,
-        delimiter: u8,
-        header: Header,
-        is_header: IsHeader,
-    ) -> Result<Self> {
+    pub(super) fn open(reader: Box<dyn Read>, file: String, form: Form, is_header: IsHeader) -> Result<Self> {
+        let Form { delimiter, header, decimal_comma } = form;
+        let (bounded, progress) = Bounded::new(Newlines::new(reader), delimiter);
         let reader = ReaderBuilder::new()
             .has_headers(false)
             .flexible(true)
             .delimiter(delimiter)
             .buffer_capacity(1 << 16)
-            .from_reader(Newlines::new(reader));
+            .from_reader(bounded);
         let layout = Layout { file, names: Vec::new(), named: false };
-        let mut table = Self { reader, record: ByteRecord::new(), line: 0, waiting: false, ahead: None, layout };
+        let decimals = decimal_comma.then(Vec::new);
+        let mut table = Self {
+            reader,
+            progress,
+            record: ByteRecord::new(),
+            line: 0,
+            next: Position::new(),
+            waiting: false,
+            ahead: None,
+            decimals,
+            layout,
+        };
         if !table.read()? {
             return Err(table.layout.error("the file is empty"));
         }
@@ -47,10 +76,14 @@ impl CsvTable {
         table.layout.names = positional_names(table.record.len());
         let width = table.record.len();
         let cells = (0..width).map(|column| table.text(column).map(str::to_owned)).collect::<Result<Vec<_>>>()?;
+        let points = |cells: &[String]| match decimal_comma {
+            true => cells.iter().map(|cell| pointed(cell).unwrap_or_else(|| cell.clone())).collect(),
+            false => cells.to_vec(),
+        };
         let named = match header {
             Header::Yes => true,
             Header::No => false,
-            Header::Auto => is_header(&cells, &table.peek()?),
+            Header::Auto => is_header(&points(&cells), &points(&table.peek()?)),
         };
         if named {
             let name = |(column, cell): (usize, &String)| match cell.trim() {
@@ -66,15 +99,33 @@ impl CsvTable {
 
     fn read(&mut self) -> Result<bool> {
         let read = self.reader.read_byte_record(&mut self.record).map_err(|e| match e.into_kind() {
-            ErrorKind::Io(e) => Error::io(&self.layout.file, &e),
+            ErrorKind::Io(e) => match e.get_ref().and_then(|cause| cause.downcast_ref::<Endless>()) {
+                Some(endless) => self.endless(endless),
+                None => Error::io(&self.layout.file, &e),
+            },
             other => self.layout.error(format_args!("{other:?}")),
         })?;
+        self.progress.next_row();
+        self.next = self.reader.position().clone();
         // The record's own position lies before the empty lines that the reader skips; its end tells more, but for a quote that is not
         // closed, which takes in the end of its line.
         let inside = self.record.as_slice().iter().filter(|&&byte| byte == b'\n').count();
         let by_end = (self.reader.position().line() as usize).saturating_sub(1 + inside);
         self.line = by_end.max(self.record.position().map_or(0, |start| start.line() as usize));
         Ok(read)
+    }
+
+    /// What is wrong with the row after the present one when it is too long.
+    fn endless(&self, endless: &Endless) -> Error {
+        let Endless(line) = endless;
+        // Where a quote is open there are lines between that are not empty.
+        let empty = line.start.saturating_sub(self.next.byte()) == (line.before + 1).saturating_sub(self.next.line());
+        let (row, column, what) = match (empty, self.layout.names.get(line.delimiters)) {
+            (true, Some(name)) => (line.before + 1, format!(", column `{name}`"), "line ends"),
+            (true, None) => (line.before + 1, format!(", cell {}", line.delimiters + 1), "line ends"),
+            (false, _) => (self.next.line(), String::new(), "a quote that is not closed"),
+        };
+        self.layout.error(format_args!("row {row}{column}: {endless}; look for {what}"))
     }
 
     /// The cells of the row after the present one; none at the end.
@@ -120,10 +171,21 @@ impl Table for CsvTable {
                 self.line
             )));
         }
+        if let Some(decimals) = &mut self.decimals {
+            let cells = self.record.iter().map(|cell| std::str::from_utf8(cell).ok().and_then(pointed));
+            *decimals = cells.collect();
+        }
         Ok(Some(self.line))
     }
 
     fn cell(&self, column: usize) -> Result<Cell<'_>> {
-        self.text(column).map(Cell::Text)
+        let text = self.text(column)?;
+        let Some(decimals) = &self.decimals else { return Ok(Cell::Text(text)) };
+        if text.contains('.') && text.trim().parse::<f64>().is_ok() {
+            let problem =
+                format_args!("{} has a point where numbers have commas; correct it", Cell::Text(text).quoted());
+            return Err(self.layout.cell_error(self.line, column, problem));
+        }
+        Ok(Cell::Text(decimals.get(column).and_then(Option::as_deref).unwrap_or(text)))
     }
 }

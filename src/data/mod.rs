@@ -11,9 +11,10 @@
 //! | IDX | its first four bytes | images (MNIST) as rows; a file of labels beside them, `images` → `labels` and `idx3` → `idx1` in its name, is the last column |
 //! | Parquet | its magic bytes | with the cargo feature `parquet` |
 //!
-//! The path `-` is standard input. Text is read in one pass and never held in memory as a whole; a [`RowFile`] keeps the rows on disk,
-//! too, for training on minibatches.
+//! The path `-` is standard input. Text is read in one pass and never held in memory as a whole, and a row of it has at most 64 MiB; a
+//! [`RowFile`] keeps the rows on disk, too, for training on minibatches.
 
+mod bounded;
 mod cell;
 mod classes;
 mod column;
@@ -26,6 +27,7 @@ mod options;
 #[cfg(feature = "parquet")]
 mod parquet_table;
 mod read;
+mod records;
 mod row_file;
 mod scale;
 mod schema;
@@ -35,7 +37,7 @@ mod split;
 mod table;
 mod write;
 
-pub use crate::atomic::discard_unfinished;
+pub use crate::atomic::{discard_unfinished, resolved};
 pub use classes::Classes;
 pub use dataset::{Dataset, Kept};
 pub use options::{Header, Missing, ReadOptions, TargetKind};
@@ -44,4 +46,4 @@ pub use row_file::RowFile;
 pub use scale::{InputScale, TargetScale, TargetTransform};
 pub use schema::{Column, Encoding, Schema};
 pub use split::Split;
-pub use write::{atomic_write, check_destination, check_file, write_predictions};
+pub use write::{atomic_write, check_destination, check_file, write_labelled, write_predictions};

@@ -20,7 +20,9 @@ pub(super) struct NpyTable {
 
 impl NpyTable {
     pub(super) fn read(reader: Box<dyn Read>, file: String) -> Result<Self> {
-        let array = NpyFile::new(reader).map_err(|e| Error::Data(format!("{file}: damaged NPY header: {e}")))?;
+        let array = checked(reader)
+            .and_then(NpyFile::new)
+            .map_err(|e| Error::Data(format!("{file}: damaged NPY header: {e}")))?;
         let (n, width) = match *array.shape() {
             [n] => (n as usize, 1),
             [n, width] => (n as usize, width as usize),
@@ -62,6 +64,35 @@ impl Table for NpyTable {
         };
         Ok(Cell::Number(self.values[place]))
     }
+}
+
+/// Bytes of a header: NumPy itself refuses longer ones.
+const LONGEST: usize = 10_000;
+/// Brackets that a header opens: two for an array of numbers, more for records, which are refused when they are known for such. The
+/// parser's time doubles with each one that is nested.
+const MOST_BRACKETS: usize = 8;
+
+/// The stream, if its header is one that can be parsed in no time.
+fn checked(mut reader: Box<dyn Read>) -> io::Result<Box<dyn Read>> {
+    let mut start = vec![0; 8];
+    reader.read_exact(&mut start)?;
+    // The length has two bytes in version 1 and four in those after it.
+    let mut length = [0; 4];
+    let width = if start[6] == 1 { 2 } else { 4 };
+    reader.read_exact(&mut length[..width])?;
+    start.extend(&length[..width]);
+    let bytes = u32::from_le_bytes(length) as usize;
+    let invalid = |problem: String| Err(io::Error::new(io::ErrorKind::InvalidData, problem));
+    if bytes > LONGEST {
+        return invalid(format!("it is {bytes} bytes long, more than {LONGEST}; save the array anew"));
+    }
+    let header = start.len();
+    start.resize(header + bytes, 0);
+    reader.read_exact(&mut start[header..])?;
+    if start[header..].iter().filter(|byte| matches!(byte, b'(' | b'[' | b'{')).count() > MOST_BRACKETS {
+        return invalid(format!("more than {MOST_BRACKETS} brackets; save a plain array of float64"));
+    }
+    Ok(Box::new(io::Cursor::new(start).chain(reader)))
 }
 
 /// All entries in the order of the file, whichever number type they have.

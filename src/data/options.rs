@@ -48,6 +48,8 @@ pub struct ReadOptions {
     pub classes: Option<Vec<String>>,
     /// Names of the feature columns, in this order; all but the target if absent.
     pub features: Option<Vec<String>>,
+    /// Names of columns that are no features, where the features are all but the target.
+    pub drop: Vec<String>,
     /// Encode columns of text as one 0/1 feature per category.
     pub one_hot: bool,
     /// Columns that are categories even where they look like numbers, such as postal codes.
@@ -60,6 +62,8 @@ pub struct ReadOptions {
     pub header: Header,
     /// The delimiter of a text file; guessed from the file's extension and first line if absent.
     pub delimiter: Option<u8>,
+    /// Numbers of a text file have commas for decimal points.
+    pub decimal_comma: bool,
     /// Keep the text of all columns of the rows read, to be written next to predictions.
     pub keep: bool,
 }

@@ -1,5 +1,6 @@
 //! Reading files into data sets.
 
+use std::collections::HashSet;
 use std::path::Path;
 
 use csv::StringRecord;
@@ -42,8 +43,14 @@ struct Training {
 
 impl Training {
     fn open(path: &Path, options: &ReadOptions) -> Result<Self> {
-        let wanted: Vec<&str> =
-            options.target.iter().chain(options.features.iter().flatten()).map(String::as_str).collect();
+        let wanted: HashSet<&str> = options
+            .target
+            .iter()
+            .chain(options.features.iter().flatten())
+            .chain(&options.drop)
+            .map(String::as_str)
+            .collect();
+        let dropped: HashSet<&str> = options.drop.iter().map(String::as_str).collect();
         let table = open(path, options, &|cells, next| {
             let target = match &options.target {
                 Some(name) => positional_names(cells.len()).iter().position(|column| column == name),
@@ -53,16 +60,21 @@ impl Training {
             let labels = target.filter(|_| options.target_kind != TargetKind::Numbers);
             let used = |column: usize| {
                 Some(column) != labels
+                    && !dropped.contains(format!("c{column}").as_str())
                     && (options.features.is_none()
-                        || wanted.contains(&format!("c{column}").as_str())
+                        || wanted.contains(format!("c{column}").as_str())
                         || (options.target.is_none() && column + 1 == cells.len()))
             };
-            has_names(cells, &wanted, &[], used) || labels.is_some_and(|target| names_target(cells, next, target))
+            has_names(cells, &wanted, &HashSet::new(), used)
+                || labels.is_some_and(|target| names_target(cells, next, target))
         })?;
         let layout = table.layout();
         let (features, target) = select(layout, options)?;
-        let inputs =
-            features.iter().map(|&index| ColumnReader::feature(index, &layout.names[index], options)).collect();
+        let categorical: HashSet<&str> = options.categorical.iter().map(String::as_str).collect();
+        let inputs = features
+            .iter()
+            .map(|&index| ColumnReader::feature(index, categorical.contains(layout.names[index].as_str()), options))
+            .collect();
         let classes = options.classes.clone().map(Classes::in_order).transpose()?;
         let kind = match options.categorical.contains(&layout.names[target]) {
             true => TargetKind::Classes,
@@ -215,9 +227,10 @@ pub fn read_with_schema(
     options: &ReadOptions,
     need_target: bool,
 ) -> Result<Dataset> {
-    let wanted: Vec<&str> =
+    let wanted: HashSet<&str> =
         schema.features.iter().map(|column| column.name.as_str()).chain([schema.target.as_str()]).collect();
-    let categories: Vec<&str> = schema
+    let places: HashSet<usize> = schema.features.iter().map(|column| column.index).collect();
+    let categories: HashSet<&str> = schema
         .features
         .iter()
         .flat_map(|column| match &column.encoding {
@@ -227,11 +240,7 @@ pub fn read_with_schema(
         .chain(schema.classes.iter().flat_map(|classes| classes.labels().iter().map(String::as_str)))
         .collect();
     let mut table = open(path.as_ref(), options, &|cells, _| {
-        let used = |column| {
-            cells.len() != schema.width
-                || column == schema.target_index
-                || schema.features.iter().any(|feature| feature.index == column)
-        };
+        let used = |column| cells.len() != schema.width || column == schema.target_index || places.contains(&column);
         has_names(cells, &wanted, &categories, used)
     })?;
     let (features, target) = locate(table.layout(), schema, need_target)?;

@@ -1,7 +1,8 @@
 //! Tables larger than memory: a file of records of one length, read as minibatches draw them.
 //!
-//! The records are little-endian doubles: the row's number in the table and its position there, a value a column (categories as codes)
-//! and the target. Behind them lie their description as JSON, its length and a mark.
+//! The [records](super::records) hold the row's number in the table and its position there, a value a column (categories as codes) and the
+//! target. Behind them lie their description as JSON, its checksum and length, and a mark. Files of the first layout, which are still
+//! read, have no checksums.
 
 use std::fs::File;
 use std::io::{BufWriter, Read, Seek, SeekFrom, Write};
@@ -10,27 +11,32 @@ use std::sync::{Mutex, PoisonError};
 
 use serde::{Deserialize, Serialize};
 
+use super::cell::LARGEST;
+use super::classes::Classes;
 use super::dataset::Dataset;
 use super::options::ReadOptions;
 use super::read::{Place, Streamed, stream_training};
+use super::records::{Moments, NUMBER, Records, checksum};
 use super::scale::InputScale;
-use super::schema::Schema;
+use super::schema::{Encoding, Schema};
 use crate::atomic::write_atomically;
 use crate::{Error, Result};
 
 /// Last bytes of the file.
-const MARK: &[u8; 8] = b"cageyrow";
-const NUMBER: usize = size_of::<f64>();
-/// Bytes of the description's length and the mark.
-const TAIL: usize = 16;
+const MARK: &[u8; 8] = b"cageyro2";
+/// Those of the first layout.
+const FIRST_MARK: &[u8; 8] = b"cageyrow";
 /// Records that are looked at together when the whole file is.
 const CHUNK: usize = 4096;
+/// Rows of a table are fewer: their numbers are whole.
+const MOST_ROWS: f64 = 9e15;
 
 /// The rows of a table on disk: what [`read_training`](super::read_training) reads, without holding it in memory.
 #[derive(Debug)]
 pub struct RowFile {
     path: PathBuf,
     file: Mutex<File>,
+    records: Records,
     about: About,
 }
 
@@ -46,14 +52,37 @@ struct About {
 }
 
 impl About {
-    /// Numbers of a record.
-    fn width(&self) -> usize {
-        self.schema.features.len() + 3
+    /// Records with checksums.
+    fn records(&self) -> Records {
+        Records { width: width(&self.schema), checked: true }
+    }
+
+    /// Whether the description is that of records that a table gave.
+    fn is_sound(&self) -> bool {
+        self.schema.problem().is_none()
+            && self.moments.problem().is_none()
+            && self.moments.mean.len() == self.schema.d() + 1
+    }
+
+    /// Whether a record could have come from a table.
+    fn permits(&self, record: &[f64]) -> bool {
+        let whole = |number: f64, below: f64| number.fract() == 0.0 && (0.0..below).contains(&number);
+        let (places, values) = record.split_at(2);
+        let features = self.schema.features.iter().map(|column| match &column.encoding {
+            Encoding::OneHot(categories) => Some(categories.len()),
+            Encoding::Numeric | Encoding::Date => None,
+        });
+        let codes = features.chain([self.schema.classes.as_ref().map(Classes::len)]);
+        places.iter().all(|place| whole(*place, MOST_ROWS))
+            && values.iter().zip(codes).all(|(value, codes)| match codes {
+                Some(codes) => whole(*value, codes as f64),
+                None => value.abs() <= LARGEST,
+            })
     }
 
     /// Takes records apart.
     fn decode(&self, records: &[f64]) -> Dataset {
-        let width = self.width();
+        let width = width(&self.schema);
         let (mut values, mut y) = (Vec::new(), Vec::new());
         let mut data = Dataset::default();
         for record in records.chunks_exact(width) {
@@ -82,25 +111,29 @@ impl RowFile {
     /// As [`read_training`](super::read_training), and [`Error::Io`] when `path` cannot be written.
     pub fn create(table: impl AsRef<Path>, options: &ReadOptions, path: impl AsRef<Path>) -> Result<Self> {
         let path = path.as_ref();
-        write_atomically(path, |temporary| {
+        let (file, about) = write_atomically(path, |file| {
             let io = |e: std::io::Error| Error::io(path, &e);
-            let mut file = File::options().read(true).write(true).open(temporary).map_err(io)?;
-            let mut writer = BufWriter::new(&file);
+            let mut writer = BufWriter::new(&*file);
+            let (mut bytes, mut index) = (Vec::new(), 0);
             let found = stream_training(table.as_ref(), options, |Place { row, record }, values| {
-                let mut numbers = [row as f64, record as f64].into_iter().chain(values.iter().copied());
-                numbers.try_for_each(|value| writer.write_all(&value.to_le_bytes())).map_err(io)
+                bytes.clear();
+                Records::seal(index, [row as f64, record as f64].iter().chain(values), &mut bytes);
+                index += 1;
+                writer.write_all(&bytes).map_err(io)
             })?;
             writer.flush().map_err(io)?;
             drop(writer);
-            let about = settle(&mut file, found).map_err(io)?;
+            let about = settle(path, file, found)?;
             let text = serde_json::to_vec(&about).map_err(|e| io(e.into()))?;
             file.seek(SeekFrom::End(0)).map_err(io)?;
-            [&text[..], &(text.len() as u64).to_le_bytes(), MARK]
+            [&text[..], &checksum([&text[..]]).to_le_bytes(), &(text.len() as u64).to_le_bytes(), MARK]
                 .into_iter()
                 .try_for_each(|part| file.write_all(part))
-                .map_err(io)
+                .map_err(io)?;
+            Ok(about)
         })?;
-        Self::open(path)
+        // Another file may have that name by now: this one is the one that was written.
+        Ok(Self { path: path.into(), file: Mutex::new(file), records: about.records(), about })
     }
 
     /// Whether a path is a file of rows, by its last bytes; a pipe, which can be opened once only, is not looked into.
@@ -113,7 +146,7 @@ impl RowFile {
             let at = file.seek(SeekFrom::End(-(MARK.len() as i64)))?;
             read_at(&mut file, at, MARK.len())
         });
-        last.is_ok_and(|last| last == MARK)
+        last.is_ok_and(|last| last == MARK || last == FIRST_MARK)
     }
 
     /// Opens a file that [`create`](Self::create) wrote.
@@ -128,20 +161,29 @@ impl RowFile {
             Error::Data(format!("{file}: not a file of rows, or cut short; make it anew from its table"))
         };
         let mut file = File::open(path).map_err(io)?;
-        let length = file.metadata().map_err(io)?.len();
-        let before = length.checked_sub(TAIL as u64).ok_or_else(bad)?;
-        let tail = read_at(&mut file, before, TAIL).map_err(io)?;
-        let (text, mark) = tail.split_at(NUMBER);
-        let text = u64::from_le_bytes(std::array::from_fn(|k| text[k]));
-        let records = before.checked_sub(text).filter(|_| mark == MARK).ok_or_else(bad)?;
-        let text = read_at(&mut file, records, text as usize).map_err(io)?;
-        let about: About = serde_json::from_slice(&text).map_err(|_| bad())?;
-        let bytes = about.rows.checked_mul(about.width()).and_then(|cells| cells.checked_mul(NUMBER));
-        let moments = [&about.moments.mean, &about.moments.sd].map(Vec::len);
-        if bytes != Some(records as usize) || moments != [about.schema.d() + 1; 2] {
+        let size = file.metadata().map_err(io)?.len();
+        let mut word = |from_end: usize| {
+            let at = size.checked_sub((from_end * NUMBER) as u64).ok_or_else(bad)?;
+            read_at(&mut file, at, NUMBER).map_err(io).map(|word| u64::from_le_bytes(std::array::from_fn(|k| word[k])))
+        };
+        let mark = word(1)?.to_le_bytes();
+        let checked = mark == *MARK;
+        if !checked && mark != *FIRST_MARK {
             return Err(bad());
         }
-        Ok(Self { path: path.into(), file: Mutex::new(file), about })
+        let (length, sum) = (word(2)?, checked.then(|| word(3)).transpose()?);
+        let tail = (2 + usize::from(checked)) * NUMBER;
+        let before = size.checked_sub(tail as u64).and_then(|end| end.checked_sub(length)).ok_or_else(bad)?;
+        let text = read_at(&mut file, before, length as usize).map_err(io)?;
+        if sum.is_some_and(|sum| sum != checksum([&text[..]])) {
+            return Err(bad());
+        }
+        let about: About = serde_json::from_slice(&text).map_err(|_| bad())?;
+        let records = Records { checked, ..about.records() };
+        if about.rows.checked_mul(records.size()) != Some(before as usize) || !about.is_sound() {
+            return Err(bad());
+        }
+        Ok(Self { path: path.into(), file: Mutex::new(file), records, about })
     }
 
     /// Number of rows.
@@ -186,12 +228,13 @@ impl RowFile {
     /// The given rows, in their order and in the units of the table.
     ///
     /// # Errors
-    /// [`Error::Io`] when reading fails, [`Error::Usage`] for a row that there is not.
+    /// [`Error::Io`] when reading fails, [`Error::Usage`] for a row that there is not, [`Error::Data`] for one whose bytes are not those
+    /// that were written.
     pub fn read(&self, rows: &[usize]) -> Result<Dataset> {
         if let Some(row) = rows.iter().find(|row| **row >= self.len()) {
             return Err(Error::Usage(format!("row {row} of {} in {}", self.len(), self.path.display())));
         }
-        let size = self.about.width() * NUMBER;
+        let size = self.records.size();
         let mut bytes = vec![0; rows.len() * size];
         let mut file = self.file.lock().unwrap_or_else(PoisonError::into_inner);
         let mut rest = bytes.as_mut_slice();
@@ -202,29 +245,51 @@ impl RowFile {
                 .map_err(|e| Error::io(&self.path, &e))?;
             rest = others;
         }
-        Ok(self.about.decode(&numbers(&bytes)))
+        drop(file);
+        let numbers = self.records.open(rows.iter().copied(), &bytes).map_err(|row| damaged(&self.path, row))?;
+        let sound = |(_, record): &(&usize, &[f64])| self.about.permits(record);
+        match rows.iter().zip(numbers.chunks_exact(self.records.width)).find(|found| !sound(found)) {
+            Some((row, _)) => Err(damaged(&self.path, *row)),
+            None => Ok(self.about.decode(&numbers)),
+        }
     }
 }
 
+/// A record whose bytes changed.
+fn damaged(path: &Path, index: usize) -> Error {
+    let (file, record) = (path.display(), index + 1);
+    Error::Data(format!("{file}: record {record} is damaged; make the file anew from its table"))
+}
+
+/// Numbers of a record.
+fn width(schema: &Schema) -> usize {
+    schema.features.len() + 3
+}
+
 /// Gives codes their final values in a file of records, and describes it.
-fn settle(file: &mut File, found: Streamed) -> std::io::Result<About> {
+fn settle(path: &Path, file: &mut File, found: Streamed) -> Result<About> {
+    let io = |e: std::io::Error| Error::io(path, &e);
     let Streamed { schema, codes, rows, dropped } = found;
     let mut moments = vec![Moments::default(); schema.d() + 1];
     let mut about = About { schema, rows, dropped, moments: InputScale::identity(0) };
-    let width = about.width();
+    let records = about.records();
     for start in (0..rows).step_by(CHUNK) {
-        let (at, count) = ((start * width * NUMBER) as u64, CHUNK.min(rows - start));
-        let mut records = numbers(&read_at(file, at, count * width * NUMBER)?);
-        for record in records.chunks_exact_mut(width) {
-            let (inputs, target) = record[2..].split_at_mut(width - 3);
+        let (at, end) = ((start * records.size()) as u64, rows.min(start + CHUNK));
+        let bytes = read_at(file, at, (end - start) * records.size()).map_err(io)?;
+        let mut numbers = records.open(start..end, &bytes).map_err(|row| damaged(path, row))?;
+        for record in numbers.chunks_exact_mut(records.width) {
+            let (inputs, target) = record[2..].split_at_mut(records.width - 3);
             codes.recode_inputs(inputs);
             codes.recode_targets(target);
         }
         if codes.any() {
-            file.seek(SeekFrom::Start(at))?;
-            file.write_all(&records.iter().flat_map(|value| value.to_le_bytes()).collect::<Vec<u8>>())?;
+            let mut bytes = Vec::with_capacity(bytes.len());
+            (start..end)
+                .zip(numbers.chunks_exact(records.width))
+                .for_each(|(index, record)| Records::seal(index, record, &mut bytes));
+            file.seek(SeekFrom::Start(at)).and_then(|_| file.write_all(&bytes)).map_err(io)?;
         }
-        let data = about.decode(&records);
+        let data = about.decode(&numbers);
         for (i, y) in data.y.iter().flatten().enumerate() {
             moments.iter_mut().zip(data.row(i).iter().chain([y])).for_each(|(moments, value)| moments.add(*value));
         }
@@ -239,31 +304,4 @@ fn read_at(file: &mut File, at: u64, bytes: usize) -> std::io::Result<Vec<u8>> {
     file.seek(SeekFrom::Start(at))?;
     file.read_exact(&mut found)?;
     Ok(found)
-}
-
-fn numbers(bytes: &[u8]) -> Vec<f64> {
-    bytes.as_chunks().0.iter().map(|&word| f64::from_le_bytes(word)).collect()
-}
-
-/// Mean and spread of numbers that pass by (Welford 1962).
-#[derive(Debug, Clone, Default)]
-struct Moments {
-    count: u64,
-    mean: f64,
-    squares: f64,
-}
-
-impl Moments {
-    fn add(&mut self, value: f64) {
-        self.count += 1;
-        let off = value - self.mean;
-        self.mean += off / self.count as f64;
-        self.squares += off * (value - self.mean);
-    }
-
-    /// 1 for a constant.
-    fn sd(&self) -> f64 {
-        let sd = (self.squares / self.count as f64).sqrt();
-        if sd > 0.0 { sd } else { 1.0 }
-    }
 }

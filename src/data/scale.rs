@@ -55,6 +55,13 @@ impl InputScale {
         self.map(z, |z, mean, sd| z * sd + mean)
     }
 
+    /// What keeps it from being a scale: files can hold anything.
+    pub(crate) fn problem(&self) -> Option<String> {
+        let Self { mean, sd } = self;
+        let sound = mean.len() == sd.len() && mean.iter().all(|mean| mean.is_finite()) && sd.iter().all(positive);
+        (!sound).then(|| "the inputs' means and standard deviations are none".into())
+    }
+
     fn map(&self, values: &[f64], f: impl Fn(f64, f64, f64) -> f64) -> Result<Vec<f64>> {
         check_rows(values, self.mean.len())?;
         let scales = self.mean.iter().zip(&self.sd).cycle();
@@ -131,6 +138,12 @@ impl TargetScale {
         Ok(Self { transform, mean, sd })
     }
 
+    /// What keeps it from being a scale: files can hold anything.
+    pub(crate) fn problem(&self) -> Option<String> {
+        (!self.mean.is_finite() || !positive(&self.sd))
+            .then(|| "the target's mean and standard deviation are none".into())
+    }
+
     /// The standardised targets `z` of `data`.
     ///
     /// # Errors
@@ -180,6 +193,10 @@ impl TargetScale {
 /// Standard deviations below this are refused: their squares underflow.
 const SMALLEST: f64 = 1e-150;
 const TOO_SMALL: &str = "varies by less than 1e-150; rescale it";
+
+fn positive(sd: &f64) -> bool {
+    sd.is_finite() && *sd > 0.0
+}
 
 fn check_rows(x: &[f64], d: usize) -> Result<()> {
     if d == 0 || !x.len().is_multiple_of(d) {

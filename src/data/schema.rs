@@ -1,5 +1,7 @@
 //! Which columns a model uses and how they become numbers.
 
+use std::collections::HashSet;
+
 use serde::{Deserialize, Serialize};
 
 use super::classes::Classes;
@@ -59,6 +61,21 @@ impl Schema {
                 }
             })
             .collect()
+    }
+
+    /// What keeps it from describing a table: files can hold anything.
+    pub(crate) fn problem(&self) -> Option<String> {
+        let distinct = |labels: &[String]| labels.iter().collect::<HashSet<_>>().len() == labels.len();
+        let sound = |column: &Column| {
+            column.index < self.width
+                && match &column.encoding {
+                    Encoding::OneHot(categories) => !categories.is_empty() && distinct(categories),
+                    Encoding::Numeric | Encoding::Date => true,
+                }
+        };
+        let classes = self.classes.as_ref().is_none_or(|classes| distinct(classes.labels()));
+        let sound = self.target_index < self.width && self.features.iter().all(sound) && classes;
+        (!sound).then(|| "its columns are not those of a table".into())
     }
 
     /// Encodes rows of one value a column (category codes for one-hot columns) as rows of `d` features.

@@ -1,5 +1,7 @@
 //! Finding the columns that are used.
 
+use std::collections::HashSet;
+
 use super::cell::{Cell, Value};
 use super::options::{ReadOptions, TargetKind};
 use super::schema::Schema;
@@ -9,11 +11,16 @@ use crate::Result;
 /// Whether the cells of a first line are names: one is wanted as a name, or one in a used column is no data.
 ///
 /// All columns count as used if the wanted names leave none.
-pub(super) fn has_names(cells: &[String], wanted: &[&str], categories: &[&str], used: impl Fn(usize) -> bool) -> bool {
+pub(super) fn has_names(
+    cells: &[String],
+    wanted: &HashSet<&str>,
+    categories: &HashSet<&str>,
+    used: impl Fn(usize) -> bool,
+) -> bool {
     let all = !(0..cells.len()).any(&used);
     cells.iter().map(|cell| cell.trim()).enumerate().any(|(column, cell)| {
-        let label = || Cell::Text(cell).value() == Value::Label && !categories.contains(&cell);
-        wanted.contains(&cell) || ((all || used(column)) && label())
+        let label = || Cell::Text(cell).value() == Value::Label && !categories.contains(cell);
+        wanted.contains(cell) || ((all || used(column)) && label())
     })
 }
 
@@ -29,37 +36,44 @@ pub(super) fn names_target(cells: &[String], next: &[String], target: usize) -> 
 
 /// The positions of the features and of the target in a training file.
 pub(super) fn select(layout: &Layout, options: &ReadOptions) -> Result<(Vec<usize>, usize)> {
+    let names = layout.by_name();
     let target = match &options.target {
-        Some(name) => layout.find(name)?,
+        Some(name) => names.find(name)?,
         None => layout.names.len().saturating_sub(1),
     };
     let features = match &options.features {
-        Some(names) => names.iter().map(|name| layout.find(name)).collect::<Result<Vec<_>>>()?,
+        Some(wanted) => wanted.iter().map(|name| names.find(name)).collect::<Result<Vec<_>>>()?,
         None => {
             for name in &layout.names {
-                layout.find(name)?;
+                names.find(name)?;
             }
-            (0..layout.names.len()).filter(|&column| column != target).collect()
+            let dropped = options.drop.iter().map(|name| names.find(name)).collect::<Result<HashSet<_>>>()?;
+            if dropped.contains(&target) {
+                let name = &layout.names[target];
+                return Err(layout.error(format_args!("`{name}` is the target and also to be dropped")));
+            }
+            (0..layout.names.len()).filter(|column| *column != target && !dropped.contains(column)).collect()
         }
     };
-    for (place, &feature) in features.iter().enumerate() {
+    let mut listed = HashSet::new();
+    for &feature in &features {
         let name = &layout.names[feature];
         if feature == target {
             let default =
                 if options.target.is_none() { " (the last column; choose another with `--target`)" } else { "" };
             return Err(layout.error(format_args!("`{name}` is the target{default} and also listed as a feature")));
         }
-        if features[..place].contains(&feature) {
+        if !listed.insert(feature) {
             return Err(layout.error(format_args!("feature `{name}` is listed twice")));
         }
     }
     for name in &options.categorical {
-        let column = layout.find(name)?;
+        let column = names.find(name)?;
         if column == target && options.target_kind == TargetKind::Numbers {
             let problem = "is the target, which the likelihood takes for numbers, and also listed as categorical";
             return Err(layout.error(format_args!("`{name}` {problem}")));
         }
-        if column != target && !features.contains(&column) {
+        if column != target && !listed.contains(&column) {
             return Err(layout.error(format_args!("`{name}` is listed as categorical, but not as a feature")));
         }
     }
@@ -76,9 +90,10 @@ pub(super) fn select(layout: &Layout, options: &ReadOptions) -> Result<(Vec<usiz
 /// The positions of a schema's columns in another file.
 pub(super) fn locate(layout: &Layout, schema: &Schema, need_target: bool) -> Result<(Vec<usize>, Option<usize>)> {
     if layout.named {
-        let features = schema.features.iter().map(|column| layout.find(&column.name)).collect::<Result<_>>()?;
+        let names = layout.by_name();
+        let features = schema.features.iter().map(|column| names.find(&column.name)).collect::<Result<_>>()?;
         let present = need_target || layout.names.contains(&schema.target);
-        return Ok((features, present.then(|| layout.find(&schema.target)).transpose()?));
+        return Ok((features, present.then(|| names.find(&schema.target)).transpose()?));
     }
     let (width, d) = (layout.names.len(), schema.features.len());
     if width == schema.width {

@@ -6,7 +6,7 @@ use std::path::Path;
 
 use flate2::read::MultiGzDecoder;
 
-use super::csv_table::CsvTable;
+use super::csv_table::{CsvTable, Form};
 use super::idx_table::{self, IdxTable};
 use super::npy_table::NpyTable;
 use super::options::ReadOptions;
@@ -43,8 +43,9 @@ pub(super) fn open(path: &Path, options: &ReadOptions, is_header: IsHeader) -> R
         [b'P', b'K', 3, 4, ..] => "this is a zip archive or a spreadsheet; export it as CSV",
         [0xff, 0xfe, ..] | [0xfe, 0xff, ..] => "the text is UTF-16; save it as UTF-8",
         _ => {
-            let delimiter = options.delimiter.unwrap_or_else(|| delimiter(path, &head));
-            return Ok(Box::new(CsvTable::open(reader, file, delimiter, options.header, is_header)?));
+            let delimiter = options.delimiter.unwrap_or_else(|| delimiter(path, &head, options.decimal_comma));
+            let form = Form { delimiter, header: options.header, decimal_comma: options.decimal_comma };
+            return Ok(Box::new(CsvTable::open(reader, file, form, is_header)?));
         }
     };
     Err(Error::Data(format!("{file}: {problem}")))
@@ -102,14 +103,16 @@ fn damaged_gzip(file: &str, source: &io::Error) -> Error {
     Error::Io { path: file.to_owned(), problem: format!("cannot unpack the gzip file: {source}; it may be cut short") }
 }
 
-/// Tab for `.tsv` and `.tab`, else the most frequent of comma, tab and semicolon in the first line outside quotes.
-fn delimiter(path: &Path, head: &[u8]) -> u8 {
+/// Tab for `.tsv` and `.tab`, else the most frequent of comma, tab and semicolon in the first line outside quotes; commas within numbers
+/// are none.
+fn delimiter(path: &Path, head: &[u8], decimal_comma: bool) -> u8 {
     let name = path.to_string_lossy().to_ascii_lowercase();
     let name = name.strip_suffix(".gz").unwrap_or(&name);
     if name.ends_with(".tsv") || name.ends_with(".tab") {
         return b'\t';
     }
-    let mut counts = [(b';', 0), (b'\t', 0), (b',', 0)];
+    let all = [(b';', 0), (b'\t', 0), (b',', 0)];
+    let mut counts = all[..if decimal_comma { 2 } else { 3 }].to_vec();
     let mut quoted = false;
     let text = head.trim_ascii_start();
     for &byte in text.iter().take_while(|byte| !matches!(byte, b'\n' | b'\r')) {

@@ -135,7 +135,7 @@ fn mask_column(layout: &Layout, column: Option<&str>) -> Result<usize> {
         None => Err(layout.error(format_args!("the mask has {width} columns; choose one of {}", layout.listing()))),
         Some(name) => match name.parse() {
             Ok(position) if position < width && !layout.names.iter().any(|other| other == name) => Ok(position),
-            _ => layout.find(name),
+            _ => layout.by_name().find(name),
         },
     }
 }

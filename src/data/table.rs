@@ -1,5 +1,7 @@
 //! What every file format offers to the reader: named columns and rows one after the other.
 
+use std::collections::HashMap;
+
 use super::cell::Cell;
 use crate::suggest::nearest;
 use crate::{Error, Result};
@@ -27,25 +29,16 @@ pub(super) trait Table {
 }
 
 impl Layout {
-    /// The only column called `name`.
-    pub(super) fn find(&self, name: &str) -> Result<usize> {
-        let mut places = (0..self.names.len()).filter(|&column| self.names[column] == name);
-        match (places.next(), places.next()) {
-            (Some(place), None) => Ok(place),
-            (Some(first), Some(second)) => Err(self.error(format!(
-                "columns {} and {} are both called `{name}`; give every column its own name",
-                first + 1,
-                second + 1
-            ))),
-            (None, _) => {
-                let hint = match nearest(name, self.names.iter().map(String::as_str)) {
-                    Some(near) => format!("did you mean `{near}`?"),
-                    None => format!("the columns are {}", self.listing()),
-                };
-                let header = if self.named { "" } else { " (the file has no header)" };
-                Err(self.error(format!("no column `{name}`{header}; {hint}")))
+    /// The columns by their names.
+    pub(super) fn by_name(&self) -> Names<'_> {
+        let mut places: HashMap<&str, (usize, Option<usize>)> = HashMap::with_capacity(self.names.len());
+        for (place, name) in self.names.iter().enumerate() {
+            let found = places.entry(name).or_insert((place, None));
+            if found.0 != place {
+                found.1.get_or_insert(place);
             }
         }
+        Names { layout: self, places }
     }
 
     /// An error about the file as a whole.
@@ -63,6 +56,36 @@ impl Layout {
         let shown: Vec<String> = self.names.iter().take(12).map(|name| format!("`{name}`")).collect();
         let more = if self.names.len() > shown.len() { ", …" } else { "" };
         format!("{}{more}", shown.join(", "))
+    }
+}
+
+/// Columns by their names: one look at all of them serves any number of searches.
+pub(super) struct Names<'a> {
+    layout: &'a Layout,
+    /// The first column of a name, and the second if there is one.
+    places: HashMap<&'a str, (usize, Option<usize>)>,
+}
+
+impl Names<'_> {
+    /// The only column called `name`.
+    pub(super) fn find(&self, name: &str) -> Result<usize> {
+        let layout = self.layout;
+        match self.places.get(name) {
+            Some((place, None)) => Ok(*place),
+            Some((first, Some(second))) => Err(layout.error(format!(
+                "columns {} and {} are both called `{name}`; give every column its own name",
+                first + 1,
+                second + 1
+            ))),
+            None => {
+                let hint = match nearest(name, layout.names.iter().map(String::as_str)) {
+                    Some(near) => format!("did you mean `{near}`?"),
+                    None => format!("the columns are {}", layout.listing()),
+                };
+                let header = if layout.named { "" } else { " (the file has no header)" };
+                Err(layout.error(format!("no column `{name}`{header}; {hint}")))
+            }
+        }
     }
 }
 

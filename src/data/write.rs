@@ -17,15 +17,14 @@ use crate::{Error, Result};
 /// [`Error::Io`] naming `path`; what was there before is then unchanged.
 pub fn atomic_write(path: impl AsRef<Path>, write: impl FnOnce(&mut dyn Write) -> io::Result<()>) -> Result<()> {
     let path = path.as_ref();
-    let into =
-        |file: &Path, write| File::create(file).and_then(|file| buffered(file, write)).map_err(|e| Error::io(path, &e));
+    let io = |source: io::Error| Error::io(path, &source);
     match Place::of(path) {
         Place::Output => match buffered(io::stdout().lock(), write) {
             Err(e) if e.kind() != io::ErrorKind::BrokenPipe => Err(Error::io("standard output", &e)),
             _ => Ok(()),
         },
-        Place::Device => into(path, write),
-        Place::File => write_atomically(path, |temporary| into(temporary, write)),
+        Place::Device => File::create(path).and_then(|file| buffered(file, write)).map_err(io),
+        Place::File => write_atomically(path, |file| buffered(file, write).map_err(io)).map(drop),
     }
 }
 
@@ -76,18 +75,33 @@ impl Place {
 /// # Errors
 /// [`Error::Shape`] if the columns differ in length, [`Error::Io`] as in [`atomic_write`].
 pub fn write_predictions(path: impl AsRef<Path>, kept: Option<&Kept>, columns: &[(&str, &[f64])]) -> Result<()> {
+    write_labelled(path, kept, None, columns)
+}
+
+/// The same with a column of words `[n]`, by its name, before the numbers.
+///
+/// # Errors
+/// As [`write_predictions`].
+pub fn write_labelled(
+    path: impl AsRef<Path>,
+    kept: Option<&Kept>,
+    labels: Option<(&str, &[&str])>,
+    columns: &[(&str, &[f64])],
+) -> Result<()> {
     let n = kept.map(Kept::len).or_else(|| columns.first().map(|(_, values)| values.len())).unwrap_or(0);
-    for (name, values) in columns {
-        if values.len() != n {
-            return Err(Error::shape(format!("column `{name}`"), format!("{n} values"), values.len().to_string()));
+    let lengths = labels.iter().map(|(name, values)| (*name, values.len()));
+    for (name, length) in lengths.chain(columns.iter().map(|(name, values)| (*name, values.len()))) {
+        if length != n {
+            return Err(Error::shape(format!("column `{name}`"), format!("{n} values"), length.to_string()));
         }
     }
     atomic_write(path, |file| {
         let mut writer = csv::Writer::from_writer(file);
         let names = kept.iter().flat_map(|kept| &kept.names).map(String::as_str);
+        let names = names.chain(labels.map(|(name, _)| name));
         writer.write_record(names.chain(columns.iter().map(|(name, _)| *name))).map_err(cause)?;
         for i in 0..n {
-            for cell in kept.iter().flat_map(|kept| kept.row(i)) {
+            for cell in kept.iter().flat_map(|kept| kept.row(i)).chain(labels.map(|(_, labels)| labels[i])) {
                 writer.write_field(cell).map_err(cause)?;
             }
             writer.write_record(columns.iter().map(|(_, values)| format!("{:?}", values[i]))).map_err(cause)?;

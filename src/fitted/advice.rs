@@ -1,27 +1,71 @@
 //! What looks wrong with data before a training, with advice.
 
-use crate::data::InputScale;
+use crate::data::{Dataset, Encoding, InputScale, Schema};
 use crate::models::Observations;
 use crate::params::shown;
 
-/// Says which inputs are constant, and whether the target is: nothing can be learned from them.
-pub fn constants(data: &Observations, names: &[String], target: &str) -> Vec<String> {
-    let constant = |mut values: Box<dyn Iterator<Item = &f64> + '_>| {
-        let first = values.next();
-        values.all(|value| Some(value) == first)
-    };
+/// Says when there is one row only, or one value of the target: then error bars rest on nothing.
+pub fn few(rows: usize, y: &[f64], target: &str) -> Option<String> {
+    if rows == 1 {
+        return Some("there is one row of data: the model knows its value and nothing of the noise".into());
+    }
+    constant(y.iter()).then(|| format!("the target `{target}` is constant: error bars rest on no data"))
+}
+
+fn constant<'a>(mut values: impl Iterator<Item = &'a f64>) -> bool {
+    let first = values.next();
+    values.all(|value| Some(value) == first)
+}
+
+/// Says which columns are constant: nothing can be learned from them; and which name the rows.
+pub fn constants(data: &Observations, schema: &Schema, row_column: Option<&str>) -> Vec<String> {
+    let n = data.n();
     let mut found = Vec::new();
-    if data.n() == 1 {
-        return vec!["there is one row of data: the model knows its value and nothing of the noise".into()];
+    let mut at = 0;
+    for column in schema.features.iter().filter(|column| Some(column.name.as_str()) != row_column) {
+        let (name, width) = (&column.name, column.encoding.width());
+        let idle = (at..at + width).filter(|input| constant(data.x[*input..].iter().step_by(data.d))).count();
+        at += width;
+        found.extend(match column.encoding {
+            // One row has one value of everything.
+            _ if n == 1 => None,
+            Encoding::OneHot(_) if 2 * (width - idle) > n => Some(format!(
+                "the column `{name}` has {} categories in {n} rows: it tells rows apart, and nothing about others; leave it out with \
+                 `--drop`",
+                width - idle
+            )),
+            Encoding::OneHot(_) if width > 1 && idle > 0 => Some(format!(
+                "{idle} of the {width} categories of the column `{name}` are in none of the {n} rows that are trained on: nothing is learned \
+                 about them"
+            )),
+            _ if idle > 0 => {
+                Some(format!("the input `{name}` is constant and tells nothing: leave it out with `--drop`"))
+            }
+            _ => None,
+        });
     }
-    if constant(Box::new(data.y.iter())) {
-        found.push(format!("the target `{target}` is constant: error bars rest on no data"));
-    }
-    let columns = (0..data.d).filter(|column| constant(Box::new(data.x[*column..].iter().step_by(data.d))));
-    found.extend(columns.map(|column| {
-        format!("the input `{}` is constant and tells nothing: leave it out with `--features`", names[column])
-    }));
     found
+}
+
+/// Says when a column without a name counts the rows.
+pub fn index(schema: &Schema, data: &Dataset) -> Option<String> {
+    let positional = |name: &str, index: usize| name == format!("c{index}");
+    if positional(&schema.target, schema.target_index) || data.n < 3 {
+        return None;
+    }
+    let counts = |at: usize| {
+        let off = |i: usize| data.row(i)[at] - data.records[i] as f64;
+        (1..data.n).all(|i| off(i) == off(0))
+    };
+    let nameless = schema.features.iter().find(|column| positional(&column.name, column.index))?;
+    let at = data.feature_names.iter().position(|name| *name == nameless.name)?;
+    counts(at).then(|| {
+        let name = &nameless.name;
+        format!(
+            "the column {} has no name and counts the rows: if it is an index, leave it out with `--drop {name}`",
+            nameless.index + 1
+        )
+    })
 }
 
 /// Rows below which a few of them may well hold most of a variance.

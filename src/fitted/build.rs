@@ -21,12 +21,12 @@ pub fn build(
     settings: &Settings,
     options: &dyn ModelOptions,
     likelihood: Box<dyn Likelihood>,
-    data: &Observations,
+    (data, names): (&Observations, &[String]),
     units: &Units,
     seed: u64,
     registry: &Registry,
 ) -> Result<Box<dyn GpModel>> {
-    let mut kernel = text::parse(&settings.kernel, data.d, &registry.kernels)?;
+    let mut kernel = text::parse_named(&settings.kernel, names, &registry.kernels)?;
     kernel.set_units(&units.inputs.sd, units.target.sd);
     initial::initialise(&mut kernel, &data.x, data.d);
     let mut mean = Mean::named(&settings.mean, data.d)?;
@@ -59,7 +59,10 @@ pub fn build(
             parameter.fixed = true;
         }
     }
-    Ok(model)
+    match model.parameters().into_iter().find_map(|(path, p)| Some((path, p.problem()?))) {
+        Some((path, problem)) => Err(Error::Data(format!("the parameter `{path}` {problem}"))),
+        None => Ok(model),
+    }
 }
 
 /// A model with saved parameters.

@@ -3,11 +3,13 @@
 use std::path::Path;
 use std::sync::Arc;
 
+use serde::de::DeserializeOwned;
 use serde_json::{Value, json};
 
+use super::columns::input_names;
 use super::registry::Registry;
-use super::{Fitted, Settings, build};
-use crate::data::{Classes, InputScale, Schema};
+use super::{Fitted, Settings, Summary, build};
+use crate::data::{Classes, InputScale, Schema, TargetScale};
 use crate::error::{Error, Result};
 use crate::kernels::text;
 use crate::likelihoods;
@@ -17,14 +19,24 @@ use crate::models::Observations;
 use crate::models::options::Parts;
 use crate::models::posterior::{Posterior, SavedPosterior};
 use crate::models::prior::Prior;
-use crate::params::Parameter;
+use crate::params::{Parameter, keeping_internal};
+use crate::solvers::itergp::SolveReport;
 
 impl Fitted {
     /// Writes the model to one file, whole or not at all.
     ///
     /// # Errors
-    /// [`Error::Io`] naming the path.
+    /// [`Error::Io`] naming the path, [`Error::Data`] naming a number that no file can hold.
     pub fn save(&self, path: impl AsRef<Path>) -> Result<()> {
+        let not_saved = |what: &str| Err(Error::Data(format!("{what}, so the model is not saved")));
+        if let Some((path, problem)) =
+            self.model.parameters().into_iter().find_map(|(path, p)| Some((path, p.problem()?)))
+        {
+            return not_saved(&format!("the parameter `{path}` {problem}"));
+        }
+        if !self.summary.loss.is_finite() {
+            return not_saved("the training ended at an objective that is not finite");
+        }
         let saved = self.posterior.saved()?;
         let parameters: Vec<&Parameter> = self.model.parameters().into_iter().map(|(_, p)| p).collect();
         let document = json!({
@@ -34,10 +46,13 @@ impl Fitted {
             "input_scale": self.input_scale,
             "target_scale": self.target_scale,
             "summary": self.summary,
-            "kernel": self.kernel().to_string(),
+            "kernel": self.kernel_text(),
             "parameters": parameters,
             "solve": saved.solve,
         });
+        if let Err(problem) = Description::read(document.clone()) {
+            return not_saved(&format!("the model would not read back ({problem})"));
+        }
         let data = &self.data;
         let (n, d) = (data.n(), data.d);
         let array =
@@ -51,6 +66,18 @@ impl Fitted {
         ModelFile { document, arrays }.save(path)
     }
 
+    /// The kernel in the units of the data; where its numbers are too small or too large for those, as the model sees it. Only its form
+    /// is read back.
+    fn kernel_text(&self) -> String {
+        let (mut kernel, d) = (self.kernel().clone(), self.data.d);
+        let text = kernel.to_string();
+        if text::parse(&text, d, &Registry::default().kernels).is_ok() {
+            return text;
+        }
+        keeping_internal(&mut kernel, |kernel| kernel.set_units(&vec![1.0; d], 1.0));
+        kernel.to_string()
+    }
+
     /// Reads a model that uses built-in kernels only.
     ///
     /// # Errors
@@ -62,30 +89,20 @@ impl Fitted {
     /// Reads a model written by [`save`](Self::save), with the kernel forms and transforms of a registry.
     ///
     /// # Errors
-    /// [`Error::ModelFile`] when the file is damaged, of another version, or not a model; [`Error::KernelText`] when it
-    /// needs a kernel form that the registry lacks.
+    /// [`Error::ModelFile`] when the file is damaged, of another version, not a model, or needs a kernel form that the registry lacks.
     pub fn load_with(path: impl AsRef<Path>, registry: &Registry) -> Result<Self> {
         let path = path.as_ref();
         let mut file = ModelFile::load(path)?;
         let bad = |problem: String| Error::ModelFile { path: path.display().to_string(), problem };
-        let mut part = |name: &str| file.document.get_mut(name).map(Value::take).unwrap_or_default();
-        fn read<T: serde::de::DeserializeOwned>(value: Value, bad: impl Fn(String) -> Error) -> Result<T> {
-            serde_json::from_value(value).map_err(|e| bad(format!("its description does not read: {e}")))
-        }
-        let schema: Schema = read(part("schema"), bad)?;
-        let settings: Settings = read(part("settings"), bad)?;
+        let description = Description::read(std::mem::take(&mut file.document)).map_err(bad)?;
+        let Description { schema, settings, input_scale, target_scale, summary, kernel, parameters, solve } =
+            description;
         let kind = settings.model.kind();
         if registry.models.row(kind).is_none() {
             return Err(bad(format!(
                 "holds a model of kind `{kind}`, which this program does not know; use a newer cagey, or the program that wrote it"
             )));
         }
-        let input_scale: InputScale = read(part("input_scale"), bad)?;
-        let target_scale = read(part("target_scale"), bad)?;
-        let summary = read(part("summary"), bad)?;
-        let kernel: String = read(part("kernel"), bad)?;
-        let parameters: Vec<Parameter> = read(part("parameters"), bad)?;
-        let solve = read(part("solve"), bad)?;
         let mut array = |name: &str| file.arrays.remove(name).map(|array| array.data.into_f64());
         let mut needed = |name: &str| array(name).ok_or_else(|| bad(format!("lacks the array `{name}`")));
         let (x, y) = (needed("x")?, needed("y")?);
@@ -94,16 +111,65 @@ impl Fitted {
         let d = input_scale.mean.len();
         let data = Observations::new(x, d, y, noise).map_err(|e| bad(e.to_string()))?;
 
-        let (kernel, mean) = (text::parse(&kernel, d, &registry.kernels)?, Mean::named(&settings.mean, d)?);
-        let likelihood = likelihoods::text::parse(&settings.likelihood, schema.classes.as_ref().map(Classes::len))?;
+        // What a user may mend by other options is the file's fault here.
         let unfit = |error| match error {
-            Error::Data(problem) => bad(problem),
+            Error::Data(problem) | Error::Usage(problem) => bad(problem),
+            error @ (Error::KernelText { .. } | Error::Shape { .. }) => bad(error.to_string()),
             other => other,
         };
+        let kernel = text::parse(&kernel, d, &registry.kernels).map_err(unfit)?;
+        let mean = Mean::named(&settings.mean, d).map_err(unfit)?;
+        let classes = schema.classes.as_ref().map(Classes::len);
+        let likelihood = likelihoods::text::parse(&settings.likelihood, classes).map_err(unfit)?;
         let parts = Parts { likelihood, prior: Prior { kernel, mean } };
-        let options = registry.models.options(&settings.model).map_err(|e| bad(e.to_string()))?;
+        let options = registry.models.options(&settings.model).map_err(unfit)?;
         let model = build::restore(&*options, parts, &data, parameters).map_err(unfit)?;
         let posterior: Arc<dyn Posterior> = model.restore(settings.compute, data.clone(), saved).map_err(unfit)?.into();
         Ok(Self { schema, settings, input_scale, target_scale, model, summary, data, posterior })
     }
+}
+
+/// What a file says of a model beside its arrays.
+struct Description {
+    schema: Schema,
+    settings: Settings,
+    input_scale: InputScale,
+    target_scale: TargetScale,
+    summary: Summary,
+    kernel: String,
+    parameters: Vec<Parameter>,
+    solve: Option<SolveReport>,
+}
+
+impl Description {
+    /// Takes the document of a file apart, or says what is wrong with it.
+    fn read(mut document: Value) -> std::result::Result<Self, String> {
+        let read = Self {
+            schema: part(&mut document, "schema")?,
+            settings: part(&mut document, "settings")?,
+            input_scale: part(&mut document, "input_scale")?,
+            target_scale: part(&mut document, "target_scale")?,
+            parameters: part(&mut document, "parameters")?,
+            summary: part(&mut document, "summary")?,
+            kernel: part(&mut document, "kernel")?,
+            solve: part(&mut document, "solve")?,
+        };
+        let Self { schema, input_scale, target_scale, parameters, settings, .. } = &read;
+        let of_parts = [schema.problem(), input_scale.problem(), target_scale.problem()].into_iter().flatten();
+        let of_parameters =
+            parameters.iter().filter_map(|p| Some(format!("the parameter `{}` {}", p.name, p.problem()?)));
+        if let Some(problem) = of_parts.chain(of_parameters).next() {
+            return Err(problem);
+        }
+        let (inputs, d) = (input_names(schema, settings.row_column.as_deref()).len(), input_scale.mean.len());
+        if inputs != d {
+            return Err(format!("has {d} inputs where its table has {inputs}"));
+        }
+        Ok(read)
+    }
+}
+
+fn part<T: DeserializeOwned>(document: &mut Value, name: &str) -> std::result::Result<T, String> {
+    let value = document.get_mut(name).map(Value::take).unwrap_or_default();
+    serde_json::from_value(value).map_err(|e| format!("its description does not read: {name}: {e}"))
 }

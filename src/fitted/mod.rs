@@ -143,6 +143,11 @@ impl Fitted {
         columns::input_names(&self.schema, self.settings.row_column.as_deref())
     }
 
+    /// What makes predictions poor whatever they are asked for: a training on one row, or on one value of the target.
+    pub fn caution(&self) -> Option<String> {
+        advice::few(self.summary.rows, &self.data.y, &self.schema.target)
+    }
+
     /// Whether targets are Gaussian given the latent function, so that their distributions have a closed form.
     pub fn is_gaussian(&self) -> bool {
         self.noise().is_some()

@@ -81,6 +81,17 @@ impl Plan {
                 likelihood.text()
             )));
         }
+        if let (Some(classes), Support::Classes(taken)) = (&schema.classes, &support)
+            && classes.len() > *taken
+        {
+            return Err(Error::Usage(format!(
+                "the target `{}` has {} classes ({}), and the {} likelihood takes {taken}: choose one for more classes, or for numbers",
+                schema.target,
+                classes.len(),
+                classes.listing(),
+                likelihood.text()
+            )));
+        }
         let gaussian = likelihood.noise().is_some();
         if !gaussian && !registry.models.row(settings.model.kind()).is_some_and(|row| row.any_likelihood) {
             let (model, likelihood) = (settings.model.kind(), likelihood.text());
@@ -105,14 +116,16 @@ impl Plan {
         }
         let targets = data.y.as_deref().unwrap_or_default();
         likelihood.check(Targets { y: targets, extra: extra.as_deref() }, Some(&data.rows))?;
-        let warnings = likelihood.warnings(Targets { y: targets, extra: extra.as_deref() });
+        let mut warnings = likelihood.warnings(Targets { y: targets, extra: extra.as_deref() });
+        warnings.extend(advice::index(&schema, data));
         let units = Units { inputs: input_scale, target: target_scale, auxiliary: likelihood.auxiliary() };
+        let names = inputs.names.clone();
         let observations = units.observe(inputs, data)?;
         let observations = match options.order(&observations)? {
             Some(order) => observations.permuted(&order)?,
             None => observations,
         };
-        let model = build(&settings, &*options, likelihood, &observations, &units, seed, registry)?;
+        let model = build(&settings, &*options, likelihood, (&observations, &names), &units, seed, registry)?;
         Ok(Self { schema, settings, units, options, model, data: observations, stored: None, warnings })
     }
 
@@ -151,7 +164,8 @@ impl Plan {
     fn warn(&mut self, rows: usize, whole: bool) {
         let names = input_names(&self.schema, self.settings.row_column.as_deref());
         if whole {
-            self.warnings.extend(advice::constants(&self.data, &names, &self.schema.target));
+            self.warnings.extend(advice::few(rows, &self.data.y, &self.schema.target));
+            self.warnings.extend(advice::constants(&self.data, &self.schema, self.settings.row_column.as_deref()));
         }
         self.warnings.extend(advice::outliers(&self.data, &names, &self.units.inputs));
         self.warnings.extend(self.options.warnings(rows));
@@ -222,7 +236,8 @@ impl Plan {
         let training = Training { compute, data: &self.data, rows, batches: self.options.minibatches(), config };
         let outcome = self.model.train(training, observers)?;
         let Self { schema, settings, units, model, data, mut warnings, .. } = self;
-        warnings.extend(diagnose::warnings(&*model, &data));
+        let names = input_names(&schema, settings.row_column.as_deref());
+        warnings.extend(diagnose::warnings(&*model, &data, &names));
         // Who interrupts waits for the model.
         if outcome.termination != train::Termination::Interrupted {
             warnings.extend(precision::warning(&*model, compute, &data));

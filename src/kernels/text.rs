@@ -6,12 +6,12 @@
 //! factor    = number | "(" kernel ")" | call ;
 //! call      = name [ "(" [ argument { "," argument } ] ")" ] ;
 //! argument  = value | name "=" value ;
-//! value     = number | "ard" | list | name | kernel ;
-//! list      = "[" [ item { "," item } ] "]" ;      item = number | name ;
+//! value     = number | "ard" | list | name | quoted | kernel ;
+//! list      = "[" [ item { "," item } ] "]" ;      item = number | name | quoted ;
 //! ```
 //!
 //! A positional number or list sets the form's first parameter; `ard` (positional or as a value) gives one entry per
-//! active input column; `dims=[0, 2]` chooses the columns (0-based); `fix=period` or `fix=[period, variance]` keeps
+//! active input column; `dims=[0, 2]` or, where they have names, `dims=["age", height]` chooses the columns (0-based); `fix=period` or `fix=[period, variance]` keeps
 //! values in training; a number as a factor multiplies the variance of what it stands beside. An input transform takes
 //! a kernel as its first argument, and `dim=`. Numbers are in the units of the data. What is not given is chosen from
 //! the data before training. Example: `matern32(ard) + 2.0 * periodic(period=1.0, dims=[0], fix=period) * rbf(50)`.
@@ -42,6 +42,8 @@ struct Parser<'a> {
     at: usize,
     depth: usize,
     registry: &'a Registry,
+    /// Names of the input columns, where they have some.
+    columns: &'a [String],
 }
 
 /// How deep brackets may be nested: far beyond any use, far below what the stack holds.
@@ -52,7 +54,20 @@ const DEEPEST: usize = 100;
 /// # Errors
 /// [`Error::KernelText`] pointing at the place, with the nearest valid name where a name is wrong.
 pub fn parse(text: &str, d: usize, registry: &Registry) -> Result<Kernel> {
-    let mut parser = Parser { text, tokens: tokenize(text)?, at: 0, depth: 0, registry };
+    read(text, d, registry, &[])
+}
+
+/// Reads a kernel for input columns that have names, by which `dims` may call them: `dims=["age", height]`; a column of categories, one-hot,
+/// stands for all of its inputs.
+///
+/// # Errors
+/// As [`parse`].
+pub fn parse_named(text: &str, columns: &[String], registry: &Registry) -> Result<Kernel> {
+    read(text, columns.len(), registry, columns)
+}
+
+fn read(text: &str, d: usize, registry: &Registry, columns: &[String]) -> Result<Kernel> {
+    let mut parser = Parser { text, tokens: tokenize(text)?, at: 0, depth: 0, registry, columns };
     let kernel = parser.kernel(d)?;
     match parser.tokens.get(parser.at) {
         None => Ok(kernel),
@@ -178,6 +193,10 @@ impl Parser<'_> {
                 self.at += 1;
                 Ok(Value::Names(vec![name]))
             }
+            Some((Token::Quoted(name), _)) => {
+                self.at += 1;
+                Ok(Value::Names(vec![name]))
+            }
             Some((Token::Symbol('['), _)) => {
                 self.at += 1;
                 self.list()
@@ -196,7 +215,7 @@ impl Parser<'_> {
             let span = self.here();
             match self.tokens.get(self.at).cloned() {
                 Some((Token::Number(number), _)) if names.is_empty() => numbers.push(number),
-                Some((Token::Name(name), _)) if numbers.is_empty() => names.push(name),
+                Some((Token::Name(name) | Token::Quoted(name), _)) if numbers.is_empty() => names.push(name),
                 _ => return Err(self.error(span, "expected a list of numbers or of names, and `]`")),
             }
             self.at += 1;
@@ -217,6 +236,9 @@ impl Parser<'_> {
         for argument in &arguments {
             match (argument.name.as_deref(), &argument.value) {
                 (Some("dims"), Value::Numbers(numbers)) => dims = Some(self.dims(numbers, &argument.span, d)?),
+                (Some("dims"), Value::Names(names)) => {
+                    dims = Some(self.dims(&self.places(names, &argument.span)?, &argument.span, d)?);
+                }
                 (Some(option), Value::Numbers(numbers)) if form.options().iter().any(|(o, _)| *o == option) => {
                     let error = |problem: String| self.error(argument.span.clone(), problem);
                     let &[value] = numbers.as_slice() else {
@@ -237,6 +259,35 @@ impl Parser<'_> {
             self.apply(&mut leaf, argument, active)?;
         }
         Ok(Kernel::Leaf(leaf))
+    }
+
+    /// The columns of some names, as numbers.
+    fn places(&self, names: &[String], span: &Range<usize>) -> Result<Vec<f64>> {
+        let mut found = Vec::new();
+        for name in names {
+            let exact = |column: &String| column == name;
+            let category =
+                |column: &String| column.strip_prefix(name.as_str()).is_some_and(|rest| rest.starts_with('='));
+            let of = |is: &dyn Fn(&String) -> bool| {
+                let places = self.columns.iter().enumerate().filter(|(_, column)| is(column));
+                places.map(|(place, _)| place as f64).collect::<Vec<_>>()
+            };
+            let places = if self.columns.iter().any(exact) { of(&exact) } else { of(&category) };
+            if places.is_empty() {
+                let problem = match self.columns {
+                    [] => "columns have no names here: give dims as 0-based numbers".to_string(),
+                    columns => {
+                        format!(
+                            "no input column `{name}`; {}",
+                            hint(name, columns.iter().map(String::as_str).collect())
+                        )
+                    }
+                };
+                return Err(self.error(span.clone(), problem));
+            }
+            found.extend(places);
+        }
+        Ok(found)
     }
 
     fn dims(&self, numbers: &[f64], span: &Range<usize>, d: usize) -> Result<Vec<usize>> {
@@ -271,7 +322,7 @@ impl Parser<'_> {
             }
         };
         match (argument.name.as_deref(), &argument.value) {
-            (Some("dims"), Value::Numbers(_)) => Ok(()),
+            (Some("dims"), Value::Numbers(_) | Value::Names(_)) => Ok(()),
             (Some(option), Value::Numbers(_)) if leaf.form.options().iter().any(|(o, _)| *o == option) => Ok(()),
             (Some("fix"), Value::Names(fixed)) => {
                 for name in fixed {
@@ -345,7 +396,11 @@ impl Parser<'_> {
         let inner = transform.output_dim(d);
         let mut parameters = transform.parameters(d);
         let mut kernel = None;
-        for argument in self.arguments(inner)? {
+        // What a transform makes has no names.
+        let columns = std::mem::take(&mut self.columns);
+        let arguments = self.arguments(inner)?;
+        self.columns = columns;
+        for argument in arguments {
             match (argument.name.as_deref(), argument.value) {
                 (None, Value::Kernel(k)) if kernel.is_none() => kernel = Some(k),
                 (Some("dim"), Value::Numbers(_)) => {}

@@ -1,5 +1,6 @@
 //! The words of kernel texts, and errors that point at them.
 
+use std::cell::Cell;
 use std::ops::Range;
 
 use crate::error::{Error, Result};
@@ -9,6 +10,8 @@ use crate::error::{Error, Result};
 pub(super) enum Token {
     Number(f64),
     Name(String),
+    /// A name in quotes, which may hold anything else.
+    Quoted(String),
     Symbol(char),
 }
 
@@ -63,6 +66,16 @@ pub(super) fn tokenize(text: &str) -> Result<Vec<(Token, Range<usize>)>> {
         } else if c.is_ascii_alphabetic() {
             let span = take(&|_, c| c.is_ascii_alphanumeric() || c == '_');
             tokens.push((Token::Name(text[span.clone()].to_string()), span));
+        } else if c == '"' {
+            let quotes = Cell::new(0);
+            let span = take(&|_, c| {
+                quotes.set(quotes.get() + u8::from(c == '"' || quotes.get() == 2));
+                quotes.get() < 3
+            });
+            if quotes.get() < 2 {
+                return Err(error(text, span, "the quote is not closed"));
+            }
+            tokens.push((Token::Quoted(text[start + 1..span.end - 1].to_string()), span));
         } else if "+*()[],=".contains(c) {
             rest.next();
             tokens.push((Token::Symbol(c), start..start + 1));

@@ -115,6 +115,28 @@ impl Parameter {
         parameter
     }
 
+    /// What keeps its numbers from being those of a parameter: files can hold anything, and a training can end anywhere.
+    pub(crate) fn problem(&self) -> Option<&'static str> {
+        let Self { raw, scale, offset, .. } = self;
+        let finite = |values: &[f64]| super::all_finite(values);
+        let bounds = match self.constraint {
+            Constraint::Real => true,
+            Constraint::Positive { floor } => (0.0..=LARGEST).contains(&floor),
+            Constraint::Interval { lower, upper } => -LARGEST <= lower && lower < upper && upper <= LARGEST,
+        };
+        if scale.len() != raw.len() || !(offset.len() == 1 || offset.len() == raw.len()) {
+            Some("has not as many scales and offsets as values")
+        } else if !finite(raw) || !finite(&self.internal()) {
+            Some("has a value that is not finite")
+        } else if !finite(scale) || !finite(offset) || scale.iter().any(|scale| *scale <= 0.0) {
+            Some("has a unit too small or too large for numbers: rescale the columns")
+        } else if !bounds {
+            Some("has bounds that are none")
+        } else {
+            None
+        }
+    }
+
     /// Identity of this parameter within the process.
     pub fn id(&self) -> u64 {
         self.id

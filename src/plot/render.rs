@@ -11,7 +11,7 @@ use plotters::backend::{BitMapBackend, DrawingBackend, SVGBackend};
 use plotters::style::text_anchor::{HPos, Pos, VPos};
 use plotters::style::{Color, FontTransform, ShapeStyle, TextStyle};
 
-use std::fs;
+use std::io::Write;
 use std::path::Path;
 
 /// Fine pixels per logical pixel, along each axis.
@@ -54,13 +54,15 @@ impl Scene {
     /// Writes the figure to `path` in the format that its extension names.
     pub fn save(&self, path: &Path) -> Result<()> {
         let format = Format::of(path)?;
-        write_atomically(path, |temporary| match format {
-            Format::Svg => self.save_svg(path, temporary),
-            Format::Png => self.save_png(path, temporary),
-        })
+        // Complete before the file is touched: encoders that write to it themselves hide what fails at its end.
+        let bytes = match format {
+            Format::Svg => self.svg(path)?,
+            Format::Png => self.png(path)?,
+        };
+        write_atomically(path, |file| file.write_all(&bytes).map_err(|source| Error::io(path, &source))).map(drop)
     }
 
-    fn save_svg(&self, path: &Path, temporary: &Path) -> Result<()> {
+    fn svg(&self, path: &Path) -> Result<Vec<u8>> {
         let (width, height) = self.size;
         let mut svg = String::new();
         self.draw(&mut SVGBackend::with_string(&mut svg, self.fine_size()), Format::Svg)
@@ -71,19 +73,21 @@ impl Scene {
             &format!(r#"width="{width}" height="{height}" stroke-linejoin="round""#),
             1,
         );
-        fs::write(temporary, svg).map_err(|source| Error::io(path, &source))
+        Ok(svg.into_bytes())
     }
 
-    fn save_png(&self, path: &Path, temporary: &Path) -> Result<()> {
+    fn png(&self, path: &Path) -> Result<Vec<u8>> {
         let (width, height) = self.fine_size();
         let mut fine = vec![0; 3 * width as usize * height as usize];
         self.draw(&mut BitMapBackend::with_buffer(&mut fine, (width, height)), Format::Png)
             .map_err(|source| failed(path, source))?;
-        let mut image = BitMapBackend::new(temporary, self.size);
-        image
-            .blit_bitmap((0, 0), self.size, &averaged(&fine, width as usize))
-            .and_then(|()| image.present())
-            .map_err(|source| failed(path, source))
+        let mut bytes = Vec::new();
+        let mut encoder = png::Encoder::new(&mut bytes, self.size.0, self.size.1);
+        encoder.set_color(png::ColorType::Rgb);
+        let mut writer = encoder.write_header().map_err(|source| failed(path, source))?;
+        let written = writer.write_image_data(&averaged(&fine, width as usize));
+        written.and_then(|()| writer.finish()).map_err(|source| failed(path, source))?;
+        Ok(bytes)
     }
 
     fn fine_size(&self) -> (u32, u32) {

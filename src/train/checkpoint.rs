@@ -3,6 +3,7 @@
 //! The file is text: a JSON header (format, version, SHA-256 of the rest), a line break and the state as JSON.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::io::Write;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
@@ -82,9 +83,9 @@ impl State {
         let body = serde_json::to_string(self).map_err(damaged)?;
         let header = Header { format: FORMAT.into(), version: VERSION, sha256: digest(&body) };
         let header = serde_json::to_string(&header).map_err(damaged)?;
-        write_atomically(path, |temporary| {
-            std::fs::write(temporary, format!("{header}\n{body}\n")).map_err(|source| Error::io(path, &source))
-        })
+        let text = format!("{header}\n{body}\n");
+        write_atomically(path, |file| file.write_all(text.as_bytes()).map_err(|source| Error::io(path, &source)))
+            .map(drop)
     }
 
     /// Reads a state and checks that it can be continued with `dim` parameters under `config`.

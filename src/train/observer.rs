@@ -3,7 +3,7 @@
 use std::io::Write;
 use std::ops::ControlFlow;
 
-use serde::{Deserialize, Serialize};
+use serde::{Deserialize, Deserializer, Serialize};
 
 use super::Outcome;
 
@@ -75,11 +75,19 @@ pub struct Record {
     /// Seconds since the training began.
     pub seconds: f64,
     /// The loss, divided by the loss scale.
+    #[serde(deserialize_with = "nan_for_null")]
     pub loss: f64,
     /// `max |gradient|`, divided by the loss scale.
+    #[serde(deserialize_with = "nan_for_null")]
     pub gradient_norm: f64,
     /// The learning rate or step length.
+    #[serde(deserialize_with = "nan_for_null")]
     pub rate: f64,
+}
+
+/// JSON has no numbers that are not finite, and steps that went astray have such.
+fn nan_for_null<'de, D: Deserializer<'de>>(deserializer: D) -> Result<f64, D::Error> {
+    Option::deserialize(deserializer).map(|number| number.unwrap_or(f64::NAN))
 }
 
 /// Records the learning curves of all restarts.

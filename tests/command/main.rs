@@ -1,6 +1,8 @@
 //! The command as its users run it: results, messages, exit codes and what is left on disk.
 
+mod faults;
 mod models;
+mod words;
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -536,7 +538,7 @@ fn tables_that_cannot_be_read() {
         ("tiny", b"x,y\n1e-200,1\n2e-200,2\n".to_vec(), &["rescale"]),
         ("ragged", (good.clone() + "1,2,3\n").into(), &["row 32", "3 cells", "delimiter"]),
         ("latin", b"x,y\n1,2\n\xe9,3\n".to_vec(), &["row 3", "`x`", "UTF-8"]),
-        ("commas", b"x;y\n1,5;2\n2,5;3\n".to_vec(), &["row 2", "`x`", "`1,5`", "points"]),
+        ("commas", b"x;y\n1,5;2\n2,5;3\n".to_vec(), &["row 2", "`x`", "`1,5`", "--decimal comma"]),
         ("utf16", b"\xff\xfex\0,\0y\0".to_vec(), &["UTF-16"]),
         ("cut", b"\x1f\x8b\x08\0\0\0\0\0".to_vec(), &["gzip", "cut short"]),
     ];

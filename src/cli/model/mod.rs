@@ -56,7 +56,8 @@ pub struct ModelOptions {
     /// Compute with the data as they are instead of standardising them
     #[arg(long)]
     no_standardize: bool,
-    /// Initial value(s) of a parameter in the data's units, e.g. lengthscale=2.5 or rbf.lengthscale=1,2; repeatable
+    /// Initial value(s) of a parameter in the data's units, e.g. lengthscale=2.5 or rbf.lengthscale=1,2; noise is a variance, here as in
+    /// --prior and --bounds; repeatable
     #[arg(long, value_name = "NAME=VALUE")]
     init: Vec<String>,
     /// Parameter to keep at its initial value, e.g. noise; repeatable
@@ -89,8 +90,8 @@ Kernels:
   cosine_sum, spectral_mixture(components=2), linear, polynomial(power=2),
   constant, white; projection(kernel, dim=2) of any of them
   (periodic_norm and cosine_norm are covariances of one column only)
-`ard` gives one lengthscale per column, dims=[0, 2] picks columns (from 0),
-fix=period keeps a value. Numbers are in the units of the data; what is not
+`ard` gives one lengthscale per column, dims=[0, 2] picks columns (from 0;
+or by name: dims=[age, \"body mass\"]), fix=period keeps a value. Numbers are in the units of the data; what is not
 given is chosen from the data. One lengthscale over several columns is in
 units of their standard deviations.";
 

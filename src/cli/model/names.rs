@@ -5,7 +5,7 @@ use clap::ValueEnum;
 
 #[derive(Debug, Clone, Copy, ValueEnum)]
 pub enum MeanName {
-    /// The mean of the training targets
+    /// 0 as the model sees the target: the mean of the training targets where these are standardised
     Zero,
     /// A learned constant
     Constant,

@@ -1,0 +1,88 @@
+//! An end to rows that have none.
+
+use std::cell::Cell;
+use std::fmt;
+use std::io::{self, Read};
+use std::rc::Rc;
+
+/// Bytes of a row of text: far beyond any use, far below what memory holds.
+pub(super) const LONGEST_ROW: usize = 64 << 20;
+
+/// What is known of the text that was read.
+#[derive(Debug, Default)]
+pub(super) struct Progress {
+    /// Bytes since the row before the present one was complete.
+    bytes: Cell<usize>,
+    line: Cell<Line>,
+}
+
+/// The line that is being read.
+#[derive(Debug, Clone, Copy, Default)]
+pub(super) struct Line {
+    /// Lines before it.
+    pub(super) before: u64,
+    /// Where it starts in the text.
+    pub(super) start: u64,
+    /// Delimiters in it so far, outside quotes.
+    pub(super) delimiters: usize,
+    quoted: bool,
+}
+
+impl Progress {
+    /// The row is complete.
+    pub(super) fn next_row(&self) {
+        self.bytes.set(0);
+    }
+}
+
+/// A stream of text that fails where a row is longer than [`LONGEST_ROW`].
+pub(super) struct Bounded<R> {
+    inner: R,
+    delimiter: u8,
+    /// Bytes read.
+    at: u64,
+    progress: Rc<Progress>,
+}
+
+impl<R: Read> Bounded<R> {
+    pub(super) fn new(inner: R, delimiter: u8) -> (Self, Rc<Progress>) {
+        let progress = Rc::new(Progress::default());
+        (Self { inner, delimiter, at: 0, progress: progress.clone() }, progress)
+    }
+}
+
+impl<R: Read> Read for Bounded<R> {
+    fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
+        let (bytes, mut line) = (self.progress.bytes.get(), self.progress.line.get());
+        if bytes > LONGEST_ROW {
+            return Err(io::Error::other(Endless(line)));
+        }
+        let n = self.inner.read(buffer)?;
+        let read = &buffer[..n];
+        let last = read.iter().rposition(|&byte| byte == b'\n');
+        if let Some(end) = last {
+            let before = line.before + read.iter().filter(|&&byte| byte == b'\n').count() as u64;
+            line = Line { before, start: self.at + end as u64 + 1, ..Line::default() };
+        }
+        for &byte in &read[last.map_or(0, |end| end + 1)..] {
+            line.quoted ^= byte == b'"';
+            line.delimiters += usize::from(byte == self.delimiter && !line.quoted);
+        }
+        self.at += n as u64;
+        self.progress.bytes.set(bytes + n);
+        self.progress.line.set(line);
+        Ok(n)
+    }
+}
+
+/// A row that does not end, and the line that it had come to.
+#[derive(Debug)]
+pub(super) struct Endless(pub(super) Line);
+
+impl fmt::Display for Endless {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "the row is longer than {} MiB", LONGEST_ROW >> 20)
+    }
+}
+
+impl std::error::Error for Endless {}
