@@ -8,7 +8,7 @@
 //! | module | what is there |
 //! |---|---|
 //! | [`fitted`] | from a table to a saved model and predictions in its own units: what the command does |
-//! | [`models`] | parameters + objective + posterior, one model a file |
+//! | [`models`] | parameters + objective + posterior, one folder a model; a registry from names to models |
 //! | [`kernels`] | covariance functions, composed in code or from text |
 //! | [`means`], [`likelihoods`] | the other parts of a prior |
 //! | [`params`], [`scope`] | parameters (constraints, priors, units) and how they become tensors |
@@ -17,6 +17,7 @@
 //! | [`solvers`] | IterGP and its policies, conjugate gradients, Lanczos, pivoted Cholesky, stochastic log-determinants |
 //! | [`train`] | optimisers, schedules, restarts, observers, checkpoints |
 //! | [`data`], [`metrics`], [`plot`], [`model_file`] | tables, scores, figures, the saved file |
+//! | `cli` | the command (feature `command`): one file a subcommand |
 //! | [`device`], [`threads`], [`memory`], [`error`] | devices and number types; the pool; the allocator; the one error type |
 //!
 //! Data flow one way: `data → model(kernel, likelihood) → objective → train → posterior → predict`.

@@ -14,6 +14,7 @@ mod model;
 mod output;
 mod plot;
 mod predict;
+mod refine;
 mod report;
 mod sample;
 mod scoring;
@@ -69,6 +70,8 @@ enum Command {
     Inspect(inspect::Inspect),
     /// Draw a model: posterior, components, calibration or learning curve
     Plot(plot::Plot),
+    /// Compute more with a trained computation-aware model: narrower error bars, the same parameters
+    Refine(refine::Refine),
     /// Draw joint samples of the latent function at the rows of a table
     Sample(sample::Sample),
     /// List the devices of this build and machine
@@ -143,6 +146,7 @@ fn execute(cli: Cli) -> Result<()> {
         Command::Evaluate(command) => command.run(),
         Command::Inspect(command) => command.run(),
         Command::Plot(command) => command.run(),
+        Command::Refine(command) => command.run(),
         Command::Sample(command) => command.run(),
         Command::Devices(command) => command.run(),
         Command::Completions { shell } => {

@@ -2,10 +2,11 @@
 
 use std::path::PathBuf;
 
-use cagey::data::{Dataset, write_labelled, write_predictions};
+use cagey::data::{Dataset, TargetTransform, write_labelled, write_predictions};
 use cagey::fitted::Fitted;
 use cagey::likelihoods::Support;
 use cagey::metrics::{Predictive, TargetPrediction};
+use cagey::models::posterior::Uncertainty;
 use cagey::{Error, Result};
 use clap::Args;
 use rayon::prelude::*;
@@ -37,6 +38,10 @@ pub struct Predict {
     /// The latent function f instead of the target: no observation noise
     #[arg(long)]
     latent: bool,
+    /// Also the standard deviation of the latent function by its sources: mathematical_sd, which only more data lower, and
+    /// computational_sd, which more computation lowers; for computation-aware models
+    #[arg(long)]
+    split: bool,
     /// Keep the input columns in front
     #[arg(long)]
     keep: bool,
@@ -64,7 +69,8 @@ impl Predict {
         }
         let data = self.reading.read(&self.data, &fitted.schema, false, self.keep)?;
         fitted.caution().iter().for_each(|caution| report::warn(caution));
-        let columns = if fitted.is_gaussian() || self.latent {
+        let sources = if self.split { sources(&fitted, &data).map_err(in_table(&self.data))? } else { Vec::new() };
+        let mut columns = if fitted.is_gaussian() || self.latent {
             let predictions = if self.latent { fitted.predict_latent(&data) } else { fitted.predict(&data) };
             let predictions = predictions.map_err(in_table(&self.data))?;
             self.columns(&predictions, Predictive::mean, Predictive::sd, Predictive::quantile)
@@ -83,6 +89,7 @@ impl Predict {
                 }
             }
         };
+        columns.extend(sources);
         let columns: Vec<(&str, &[f64])> = columns.iter().map(|(name, v)| (name.as_str(), v.as_slice())).collect();
         write_predictions(&self.output, data.columns.as_ref(), &columns)
     }
@@ -122,6 +129,29 @@ impl Predict {
             column("upper", &|d| quantile(d, high)),
         ]
     }
+}
+
+/// Standard deviations of the latent function by their sources, in the target's unit.
+fn sources(fitted: &Fitted, data: &Dataset) -> Result<Vec<(String, Vec<f64>)>> {
+    let Some(split) = fitted.posterior().computation_aware() else {
+        return Err(Error::Usage(format!(
+            "--split is for computation-aware models, and this is: {}",
+            fitted.model.title()
+        )));
+    };
+    if fitted.settings.target_transform != TargetTransform::Identity {
+        return Err(Error::Usage("--split is for targets that are modelled as they are, without a transform".into()));
+    }
+    let (x, _) = fitted.standardise(data)?;
+    let Uncertainty { mathematical, computational, .. } = split.uncertainty(&x)?;
+    let (Some(mathematical), Some(computational)) = (mathematical, computational) else {
+        let rows = fitted.data().n();
+        return Err(Error::Usage(format!(
+            "--split needs the exact model, which costs too much for {rows} training rows"
+        )));
+    };
+    let sds = |variances: Vec<f64>| variances.iter().map(|v| v.sqrt() * fitted.target_scale.sd).collect();
+    Ok(vec![("mathematical_sd".into(), sds(mathematical)), ("computational_sd".into(), sds(computational))])
 }
 
 /// The class of the largest probability, the first of several.

@@ -213,6 +213,20 @@ impl Fitted {
         Ok(self.in_user_units(&self.posterior.predict(&x)?))
     }
 
+    /// The same model with at most so many more actions: more computation, narrower error bars, the same parameters.
+    ///
+    /// # Errors
+    /// [`Error::Usage`] for models whose uncertainty does not depend on computation, and what the solve reports.
+    pub fn refined(&self, actions: usize) -> Result<Self> {
+        let Some(posterior) = self.posterior.computation_aware() else {
+            return Err(Error::Usage(format!(
+                "more actions are for computation-aware models, and this is: {}",
+                self.model.title()
+            )));
+        };
+        Ok(Self { posterior: posterior.refined(actions)?.into(), ..self.clone() })
+    }
+
     /// Leave-one-out predictions of the training targets, in closed form, with those targets.
     ///
     /// # Errors

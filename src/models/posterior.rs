@@ -83,14 +83,20 @@ impl SavedPosterior {
     }
 }
 
-/// Uncertainty by its sources.
-pub trait Split {
+/// A posterior whose uncertainty includes what was not computed.
+pub trait ComputationAware {
     /// Means and variances at rows `x` (row-major), with the variances split into what the data leave open and what the computation does,
     /// where the exact part is affordable.
     ///
     /// # Errors
     /// As [`predict`](Posterior::predict).
     fn uncertainty(&self, x: &[f64]) -> Result<Uncertainty>;
+
+    /// The posterior after at most so many more actions, which a solve chooses from the residual that there is: conjugate gradients.
+    ///
+    /// # Errors
+    /// What the solve reports.
+    fn refined(&self, actions: usize) -> Result<Box<dyn Posterior>>;
 }
 
 /// Means and variances with the variances' two sources.
@@ -170,8 +176,8 @@ pub trait Posterior: Debug + Send + Sync {
         None
     }
 
-    /// Uncertainty by its sources, where it has two.
-    fn split(&self) -> Option<&dyn Split> {
+    /// What more computation would change, where it would.
+    fn computation_aware(&self) -> Option<&dyn ComputationAware> {
         None
     }
 }

@@ -24,6 +24,9 @@ fn classes(folder: &Folder) {
     folder.write("classes.csv", format!("x,side\n{}\n", rows.join("\n")));
 }
 
+const POLICIES: [&str; 9] =
+    ["learned", "cg", "cholesky", "lanczos", "eigenvector", "random", "pseudo-input", "mixed", "preconditioned"];
+
 #[test]
 fn as_many_actions_as_rows_are_the_exact_model() {
     let folder = Folder::with_tables();
@@ -34,10 +37,11 @@ fn as_many_actions_as_rows_are_the_exact_model() {
         [folder.column("p.csv", "mean"), folder.column("p.csv", "sd")].concat()
     };
     let exact = fit("exact", &[]);
-    for policy in ["learned", "cg", "cholesky", "lanczos", "eigenvector", "random"] {
+    for policy in POLICIES {
         let found = fit(policy, &["--model", "cagp", "--actions", "30", "--policy", policy]);
         // Krylov spaces end when the residual is small: some directions that the targets do not need are left out.
-        let tolerance = if ["cg", "lanczos"].contains(&policy) { 2e-2 } else { 2e-3 };
+        let by_residuals = ["cg", "lanczos", "mixed", "preconditioned"].contains(&policy);
+        let tolerance = if by_residuals { 2e-2 } else { 2e-3 };
         for (a, b) in exact.iter().zip(&found) {
             assert!(close(*a, *b, tolerance), "{policy}: {exact:?} {found:?}");
         }
@@ -48,6 +52,44 @@ fn as_many_actions_as_rows_are_the_exact_model() {
     }
     let sparse = fit("sparse", &["--model", "sgpr", "--inducing", "30"]);
     assert!(exact.iter().zip(&sparse).all(|(a, b)| close(*a, *b, 0.02)), "{exact:?} {sparse:?}");
+}
+
+#[test]
+fn the_matrix_free_model_is_the_exact_one() {
+    let folder = Folder::with_tables();
+    let fit = |options: &[&str]| {
+        folder.ok(&[&["fit", "ok.csv", "--steps", "3", "-o", "m.cagey"], options, &FIXED].concat());
+        folder.ok(&["predict", "m.cagey", "new.csv", "-o", "p.csv"]);
+        [folder.column("p.csv", "mean"), folder.column("p.csv", "sd")].concat()
+    };
+    let (exact, free) = (fit(&[]), fit(&["--model", "cggp", "--rank", "30", "--tolerance", "1e-8"]));
+    assert!(exact.iter().zip(&free).all(|(a, b)| close(*a, *b, 1e-5)), "{exact:?} {free:?}");
+}
+
+#[test]
+fn more_computation_narrows_error_bars_without_a_training() {
+    let folder = Folder::with_tables();
+    let fit = ["fit", "ok.csv", "--model", "cagp", "--actions", "4", "--steps", "3", "-o", "few.cagey"];
+    folder.ok(&[&fit[..], &FIXED].concat());
+    folder.ok(&["refine", "few.cagey", "--actions", "26", "-o", "all.cagey"]);
+    let split = |model: &str| {
+        folder.ok(&["predict", model, "new.csv", "--latent", "--split", "-o", "p.csv"]);
+        ["sd", "mathematical_sd", "computational_sd"].map(|name| folder.column("p.csv", name))
+    };
+    let ([few, exact, left], [all, same, nothing]) = (split("few.cagey"), split("all.cagey"));
+    for i in 0..few.len() {
+        assert!(close(few[i].powi(2), exact[i].powi(2) + left[i].powi(2), 1e-6), "{few:?} {exact:?} {left:?}");
+        assert!(close(exact[i], same[i], 1e-9) && all[i] <= few[i], "{all:?} {few:?}");
+        assert!(nothing[i] <= 0.3 * left[i].max(1e-6), "{left:?} {nothing:?}");
+    }
+    folder.ok(&["fit", "ok.csv", "--steps", "3", "-o", "exact.cagey"]);
+    for command in [
+        &["refine", "exact.cagey", "--actions", "5", "-o", "m.cagey"][..],
+        &["predict", "exact.cagey", "new.csv", "--split"],
+    ] {
+        let ran = folder.run(command);
+        assert!(ran.code == 2 && ran.err.contains("computation"), "{}", ran.err);
+    }
 }
 
 #[test]

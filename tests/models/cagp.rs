@@ -9,7 +9,7 @@ use cagey::means::Mean;
 use cagey::models::cagp::{Actions, Cagp, CagpObjective, CagpPosterior, Differentiation, EXACT_ROWS, IterativeCagp};
 use cagey::models::exact::ExactGp;
 use cagey::models::ordering::{RowOrder, kd_tree};
-use cagey::models::posterior::{Posterior, Split};
+use cagey::models::posterior::{ComputationAware, Posterior};
 use cagey::models::{Batch, Model, Observations, fit};
 use cagey::params::{Parameter, Parameters, Unit};
 use cagey::products::{self, BlockSparse};

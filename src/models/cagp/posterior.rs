@@ -11,7 +11,8 @@ use crate::linalg::dense::{product, view, view_mut};
 use crate::models::Observations;
 use crate::models::exact::{ExactGp, ExactObjective};
 use crate::models::posterior::{
-    self, Joint, Marginals, Posterior, SavedPosterior, Split, Uncertainty, column_squares, combine, subtract_gram,
+    self, ComputationAware, Joint, Marginals, Posterior, SavedPosterior, Uncertainty, column_squares, combine,
+    subtract_gram,
 };
 use crate::models::prior::Prior;
 use crate::products;
@@ -20,7 +21,7 @@ use crate::solvers::blocks::transposed;
 use crate::solvers::itergp::{
     Basis, IterGpOptions, SolveObserver, SolveReport, Start, System, epsilon, independent, itergp_from,
 };
-use crate::solvers::policies::Policy;
+use crate::solvers::policies::{Policy, Residual};
 
 /// A posterior through actions: mathematical and computational uncertainty together.
 #[derive(Debug, Clone)]
@@ -238,12 +239,17 @@ impl Posterior for CagpPosterior {
         self.report.as_ref()
     }
 
-    fn split(&self) -> Option<&dyn Split> {
+    fn computation_aware(&self) -> Option<&dyn ComputationAware> {
         Some(self)
     }
 }
 
-impl Split for CagpPosterior {
+impl ComputationAware for CagpPosterior {
+    fn refined(&self, actions: usize) -> Result<Box<dyn Posterior>> {
+        let (posterior, report) = self.compute_more(&Residual, &IterGpOptions::budget(actions), None)?;
+        Ok(Box::new(Self { report: Some(report), ..posterior }))
+    }
+
     fn uncertainty(&self, x: &[f64]) -> Result<Uncertainty> {
         let Marginals { mean, variance: total, .. } = self.predict(x)?;
         if self.data.n() > EXACT_ROWS {

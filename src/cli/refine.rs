@@ -1,0 +1,40 @@
+//! `cagey refine`
+
+use std::path::PathBuf;
+
+use cagey::fitted::Fitted;
+use cagey::{Error, Result};
+use clap::Args;
+
+use super::{output, report};
+use crate::values;
+
+/// Compute more with a trained computation-aware model: narrower error bars, the same parameters
+#[derive(Debug, Args)]
+#[command(after_help = "\
+Examples:
+  cagey refine model.cagey --actions 512 -o finer.cagey")]
+pub struct Refine {
+    /// Model file
+    model: PathBuf,
+    /// Most actions to add, chosen by conjugate gradients
+    #[arg(long, value_name = "N", value_parser = values::count(1..=values::MOST))]
+    actions: usize,
+    /// Where to write the refined model
+    #[arg(short, long, value_name = "FILE")]
+    output: PathBuf,
+}
+
+impl Refine {
+    /// Loads, solves on, saves.
+    pub fn run(self) -> Result<()> {
+        if self.output.as_os_str() == "-" {
+            return Err(Error::Usage("-o -: a model is not written to standard output; name a file".into()));
+        }
+        output::check(&self.output, &[&self.model])?;
+        let refined = Fitted::load_with(&self.model, super::registry())?.refined(self.actions)?;
+        refined.save(&self.output)?;
+        let solve = refined.posterior().solve().map_or(String::new(), |solve| format!("{solve}\n"));
+        report::print(&format!("{solve}Model written to {}\n", self.output.display()))
+    }
+}
