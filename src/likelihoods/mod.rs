@@ -23,6 +23,7 @@ mod poisson;
 mod prediction;
 mod predictive;
 pub mod quadrature;
+mod shares;
 mod softmax;
 mod special;
 mod student_t;

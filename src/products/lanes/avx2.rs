@@ -21,7 +21,7 @@ fn enabled<R>(work: impl FnOnce() -> R) -> R {
 
 macro_rules! avx2 {
     ($name:ident, $t:ident, $n:expr, $set1:ident, $loadu:ident, $storeu:ident, $add:ident, $sub:ident, $mul:ident,
-     $div:ident, $fmadd:ident, $fmsub:ident, $fnmadd:ident, $max:ident, $andnot:ident, $sqrt:ident,
+     $div:ident, $fmadd:ident, $fmsub:ident, $fnmadd:ident, $max:ident, $min:ident, $andnot:ident, $sqrt:ident,
      $power:expr, $split:expr) => {
         impl Lanes for $name {
             type Element = $t;
@@ -76,6 +76,10 @@ macro_rules! avx2 {
             #[inline(always)]
             fn max(self, other: Self) -> Self {
                 Self(unsafe { $max(other.0, self.0) })
+            }
+            #[inline(always)]
+            fn min(self, other: Self) -> Self {
+                Self(unsafe { $min(other.0, self.0) })
             }
             #[inline(always)]
             fn abs(self) -> Self {
@@ -154,6 +158,7 @@ avx2!(
     _mm256_fmsub_ps,
     _mm256_fnmadd_ps,
     _mm256_max_ps,
+    _mm256_min_ps,
     _mm256_andnot_ps,
     _mm256_sqrt_ps,
     power_f32,
@@ -174,6 +179,7 @@ avx2!(
     _mm256_fmsub_pd,
     _mm256_fnmadd_pd,
     _mm256_max_pd,
+    _mm256_min_pd,
     _mm256_andnot_pd,
     _mm256_sqrt_pd,
     power_f64,

@@ -21,7 +21,7 @@ fn enabled<R>(work: impl FnOnce() -> R) -> R {
 
 macro_rules! avx512 {
     ($name:ident, $t:ident, $n:expr, $set1:ident, $loadu:ident, $storeu:ident, $add:ident, $sub:ident, $mul:ident,
-     $div:ident, $fmadd:ident, $fmsub:ident, $fnmadd:ident, $max:ident, $abs:ident, $power:expr,
+     $div:ident, $fmadd:ident, $fmsub:ident, $fnmadd:ident, $max:ident, $min:ident, $abs:ident, $power:expr,
      $reduce:ident, $sqrt:expr, $split:expr) => {
         impl Lanes for $name {
             type Element = $t;
@@ -76,6 +76,10 @@ macro_rules! avx512 {
             #[inline(always)]
             fn max(self, other: Self) -> Self {
                 Self(unsafe { $max(other.0, self.0) })
+            }
+            #[inline(always)]
+            fn min(self, other: Self) -> Self {
+                Self(unsafe { $min(other.0, self.0) })
             }
             #[inline(always)]
             fn abs(self) -> Self {
@@ -173,6 +177,7 @@ avx512!(
     _mm512_fmsub_ps,
     _mm512_fnmadd_ps,
     _mm512_max_ps,
+    _mm512_min_ps,
     _mm512_abs_ps,
     power_f32,
     _mm512_reduce_add_ps,
@@ -194,6 +199,7 @@ avx512!(
     _mm512_fmsub_pd,
     _mm512_fnmadd_pd,
     _mm512_max_pd,
+    _mm512_min_pd,
     _mm512_abs_pd,
     power_f64,
     _mm512_reduce_add_pd,

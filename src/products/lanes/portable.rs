@@ -114,6 +114,14 @@ macro_rules! portable {
                 )
             }
             #[inline(always)]
+            fn min(self, other: Self) -> Self {
+                self.zip(
+                    other,
+                    #[inline(always)]
+                    |a, b| if b < a { b } else { a },
+                )
+            }
+            #[inline(always)]
             fn abs(self) -> Self {
                 Self(self.0.map($t::abs))
             }
