@@ -176,6 +176,43 @@ fn beta_fraction([a, b]: [f64; 2], x: f64, rest: f64) -> f64 {
 /// Most pairs of terms of the continued fraction; some hundreds are needed.
 const BETA_TERMS: u32 = 20_000;
 
+/// Sizes above which a sum of logarithms of factorials loses the digits of their difference.
+pub(super) const LARGE_COUNT: f64 = 1e5;
+
+/// `ln [Γ(y + z + 1)/(Γ(y + 1) Γ(z + 1)) pʸ qᶻ]` for `p + q = 1`, given `ln p` and `ln q`.
+pub(super) fn ln_binomial([y, z]: [f64; 2], [ln_p, ln_q]: [f64; 2]) -> f64 {
+    let n = y + z;
+    let expected = [n * ln_p.exp(), n * ln_q.exp()];
+    if n < LARGE_COUNT || y.min(z) <= 0.0 || expected.iter().any(|part| *part < f64::MIN_POSITIVE) {
+        return ln_gamma(n + 1.0) - ln_gamma(y + 1.0) - ln_gamma(z + 1.0) + y * ln_p + z * ln_q;
+    }
+    let share = 0.5 * (n.ln() - y.ln() - z.ln() - LN_TAU) - surprise(y, expected[0]) - surprise(z, expected[1]);
+    share + stirling_error(n) - stirling_error(y) - stirling_error(z)
+}
+
+/// `ln [e⁻ᵐ mʸ/y!]`, given `ln m`.
+pub(super) fn ln_poisson(y: f64, ln_mean: f64) -> f64 {
+    let mean = ln_mean.exp();
+    if y < LARGE_COUNT || mean < f64::MIN_POSITIVE {
+        return y * ln_mean - mean - ln_factorial(y);
+    }
+    -surprise(y, mean) - 0.5 * (LN_TAU + y.ln()) - stirling_error(y)
+}
+
+/// `y ln(y/m) + m − y` (Loader 2000).
+fn surprise(y: f64, mean: f64) -> f64 {
+    let t = (mean - y) / y;
+    if t < -0.5 { y * (y / mean).ln() + mean - y } else { y * (t - t.ln_1p()) }
+}
+
+/// What Stirling's formula leaves of `ln y!`.
+fn stirling_error(y: f64) -> f64 {
+    if y < 20.0 {
+        return ln_factorial(y) - (y + 0.5) * y.ln() + y - 0.5 * LN_TAU;
+    }
+    (1.0 / 12.0 - (1.0 / 360.0 - 1.0 / (1260.0 * y * y)) / (y * y)) / y
+}
+
 /// `ln y!`.
 pub(super) fn ln_factorial(y: f64) -> f64 {
     ln_gamma(y + 1.0)
