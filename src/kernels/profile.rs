@@ -59,8 +59,8 @@ pub const fn largest_square(bytes: usize) -> f64 {
     if bytes < 8 { 1e12 } else { 1e24 }
 }
 
-/// The same for the ratio of the rational quadratic, which decays slowly: near the end of f32.
-const LARGEST_RATIO: f64 = 1e37;
+/// The same for the rational quadratic, which decays slowly.
+const LARGEST_OF_POWERS: f64 = 1e30;
 
 /// Covariance as a function of s, a squared distance or an inner product of features, and at most one shape parameter a.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
@@ -183,6 +183,15 @@ impl Profile {
         }
     }
 
+    /// The squared distance from which on the covariance is taken for constant, in numbers of so many bytes.
+    #[inline(always)]
+    pub const fn end(self, bytes: usize) -> f64 {
+        match self {
+            Self::RationalQuadratic => LARGEST_OF_POWERS,
+            _ => largest_square(bytes),
+        }
+    }
+
     /// Whether the profile has a shape parameter.
     pub fn has_shape(self) -> bool {
         matches!(self, Self::RationalQuadratic | Self::PeriodicNorm | Self::Power(_))
@@ -192,7 +201,7 @@ impl Profile {
 /// s/2a of the rational quadratic.
 #[inline(always)]
 fn ratio<A: Arithmetic>(s: A, a: A) -> A {
-    s.div(a.scale(2.0)).at_most(LARGEST_RATIO)
+    s.at_most(LARGEST_OF_POWERS).div(a.scale(2.0))
 }
 
 impl Arithmetic for Tensor<2> {

@@ -46,6 +46,10 @@ impl Likelihood for Heteroscedastic {
         2
     }
 
+    fn others(&self) -> Vec<(&'static str, f64)> {
+        vec![("log_noise", self.noise.values()[0].ln())]
+    }
+
     fn scaled(&self) -> bool {
         true
     }

@@ -64,6 +64,11 @@ pub trait Likelihood: Parameters + std::fmt::Debug + Send + Sync {
         1
     }
 
+    /// The latent functions besides the first that are no classes: a name for each, and what its value 0 stands for.
+    fn others(&self) -> Vec<(&'static str, f64)> {
+        Vec::new()
+    }
+
     /// What the auxiliary column of the rows holds.
     fn auxiliary(&self) -> Auxiliary {
         Auxiliary::None

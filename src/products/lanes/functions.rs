@@ -41,6 +41,16 @@ impl<L: Lanes, const R: usize, const V: usize> Chains<L, R, V> {
         self
     }
 
+    /// self where `at` is below a bound, else 0.
+    #[inline(always)]
+    pub fn below(self, at: Self, bound: f64) -> Self {
+        self.with(
+            at,
+            #[inline(always)]
+            |x, at| x.below(at, constant(bound)),
+        )
+    }
+
     #[inline(always)]
     fn polynomial(self, coefficients: &[L::Element]) -> Self {
         let mut value = Self::all(L::splat(coefficients[0]));

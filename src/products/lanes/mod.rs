@@ -85,6 +85,8 @@ pub trait Lanes: Copy + Send + Sync + 'static {
     fn max(self, other: Self) -> Self;
     /// The smaller of the two, likewise.
     fn min(self, other: Self) -> Self;
+    /// self where `at` is below a bound, else 0.
+    fn below(self, at: Self, bound: Self) -> Self;
     /// |self|.
     fn abs(self) -> Self;
     /// √self, for positive normal numbers.

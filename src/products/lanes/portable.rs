@@ -122,6 +122,15 @@ macro_rules! portable {
                 )
             }
             #[inline(always)]
+            fn below(self, at: Self, bound: Self) -> Self {
+                let kept = at.zip(
+                    bound,
+                    #[inline(always)]
+                    |a, b| if a < b { 1.0 } else { 0.0 },
+                );
+                self.mul(kept)
+            }
+            #[inline(always)]
             fn abs(self) -> Self {
                 Self(self.0.map($t::abs))
             }
