@@ -41,6 +41,9 @@ pub struct Cost {
     pub bytes: f64,
 }
 
+/// As many classes are fitted to however few rows.
+const FEW_CLASSES: usize = 20;
+
 impl Plan {
     /// Prepares data and model.
     ///
@@ -90,6 +93,14 @@ impl Plan {
                 classes.len(),
                 classes.listing(),
                 likelihood.text()
+            )));
+        }
+        if likelihood.latents() > FEW_CLASSES && 2 * likelihood.latents() > data.n {
+            return Err(Error::Data(format!(
+                "the target `{}` has {} classes in {} rows: nearly every row is a class of its own, and nothing can be learned of a class                  from one row; choose another target, fewer classes, or --likelihood gaussian for numbers",
+                schema.target,
+                likelihood.latents(),
+                data.n
             )));
         }
         let gaussian = likelihood.noise().is_some();

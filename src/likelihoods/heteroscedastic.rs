@@ -46,6 +46,10 @@ impl Likelihood for Heteroscedastic {
         2
     }
 
+    fn others(&self) -> Vec<(&'static str, f64)> {
+        vec![("log_noise", self.noise.values()[0].ln())]
+    }
+
     fn scaled(&self) -> bool {
         true
     }
@@ -148,11 +152,19 @@ impl Density for VaryingNormal {
         at.variance[0] + self.noise * (at.mean[1] + 0.5 * at.variance[1]).exp()
     }
 
-    /// The first function in closed form, the second by quadrature.
+    /// The first function in closed form, the second by quadrature. Of a residual far beyond what the first function explains, the density
+    /// is largest where the noise is as large.
     fn predictive_log_density(&self, row: Row, at: Marginal) -> f64 {
-        predictive::log_average(at.mean[1], at.variance[1], &|g| {
-            log_normal_density(row.y - at.mean[0], at.variance[0] + self.noise * g.exp())
-        })
+        let square = (row.y - at.mean[0]).powi(2);
+        let variance = |g: f64| at.variance[0] + self.noise * g.exp();
+        let peak = if square > at.variance[0] { ((square - at.variance[0]) / self.noise).ln() } else { at.mean[1] };
+        let slopes = |g: f64| {
+            // The noise's share of the variance, and the square in units of that.
+            let (share, scaled) = (self.noise * g.exp() / variance(g), square / variance(g));
+            [0.5 * share * (scaled - 1.0), 0.5 * share * ((1.0 - share) * (scaled - 1.0) - share * scaled)]
+        };
+        let log_density = |g: f64| log_normal_density(row.y - at.mean[0], variance(g));
+        predictive::log_average(at.mean[1], at.variance[1], peak, &log_density, &slopes)
     }
 
     fn predictive_cdf(&self, row: Row, at: Marginal) -> f64 {

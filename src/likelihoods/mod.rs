@@ -25,6 +25,7 @@ mod prediction;
 mod predictive;
 pub mod quadrature;
 pub mod registry;
+mod shares;
 mod softmax;
 mod special;
 mod student_t;
@@ -62,6 +63,11 @@ pub trait Likelihood: Parameters + std::fmt::Debug + Send + Sync {
     /// Number of latent functions.
     fn latents(&self) -> usize {
         1
+    }
+
+    /// The latent functions besides the first that are no classes: a name for each, and what its value 0 stands for.
+    fn others(&self) -> Vec<(&'static str, f64)> {
+        Vec::new()
     }
 
     /// What the auxiliary column of the rows holds.

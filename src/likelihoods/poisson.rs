@@ -6,7 +6,7 @@ use rand::Rng;
 use rand_distr::Distribution;
 
 use super::density::{Density, Marginal, Slopes, Support};
-use super::special::{gamma_tail, ln_factorial, logistic, logistic_slope, softplus, softplus_inverse};
+use super::special::{gamma_tail, ln_factorial, ln_poisson, logistic, logistic_slope, softplus, softplus_inverse};
 use super::targets::{Auxiliary, Row, Targets};
 use super::{Likelihood, all_zero, count_problem, rate_level};
 use crate::params::{Parameter, Parameters};
@@ -107,7 +107,7 @@ impl Density for ExpRate {
     }
 
     fn log_density(&self, row: Row, f: &[f64]) -> f64 {
-        row.y * (f[0] + row.extra.ln()) - row.extra * f[0].exp() - ln_factorial(row.y)
+        ln_poisson(row.y, f[0] + row.extra.ln())
     }
 
     fn derivatives(&self, row: Row, f: &[f64], gradient: &mut [f64], hessian: &mut [f64]) -> f64 {
@@ -164,8 +164,7 @@ impl Density for SoftplusRate {
     }
 
     fn log_density(&self, row: Row, f: &[f64]) -> f64 {
-        let counts = if row.y == 0.0 { 0.0 } else { row.y * (row.extra.ln() + ln_softplus(f[0])) };
-        counts - row.extra * softplus(f[0]) - ln_factorial(row.y)
+        if row.y == 0.0 { -row.extra * softplus(f[0]) } else { ln_poisson(row.y, row.extra.ln() + ln_softplus(f[0])) }
     }
 
     fn derivatives(&self, row: Row, f: &[f64], gradient: &mut [f64], hessian: &mut [f64]) -> f64 {

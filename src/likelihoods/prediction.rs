@@ -158,13 +158,18 @@ impl Prediction {
             return last;
         }
         let enough = |y: f64| self.cdf(y) >= p;
-        let mut high = self.mean().ceil().clamp(1.0, 1e15).min(last);
+        // The factor squares: a few steps reach any number.
+        let (mut low, mut high) = (-1.0, self.mean().ceil().clamp(1.0, 1e15).min(last));
+        let mut factor = 2.0;
         while high < last && high < 1e300 && !enough(high) {
-            high = (2.0 * high).min(last);
+            (low, high) = (high, (factor * high).min(last).min(1e300));
+            factor = f64::min(factor * factor, 1e100);
         }
-        let mut low = -1.0;
-        while high - low > 1.0 {
-            let middle = (0.5 * (low + high)).floor();
+        // Between numbers of different size in the geometric middle. The integrals behind large ones have nine digits.
+        while high - low > f64::max(1.0, 1e-9 * high) {
+            let middle =
+                if low >= 0.0 && high > 8.0 * (low + 1.0) { ((low + 1.0) * high).sqrt() } else { 0.5 * (low + high) };
+            let middle = middle.floor();
             if middle <= low || middle >= high {
                 break;
             }

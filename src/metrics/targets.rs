@@ -1,11 +1,13 @@
 //! Predictions under likelihoods other than the Gaussian, and how well they fit.
 
+use rayon::prelude::*;
 use serde::{Deserialize, Serialize};
 
 use super::counts::{binomial_deviance, pearson_dispersion, poisson_deviance, randomised_pit};
+use super::ranked;
 use super::regression::pit_curve;
 use crate::likelihoods::{Prediction, Support};
-use crate::{Error, Result};
+use crate::{Error, Result, threads};
 
 /// The predictive distribution of a target in its own units: `y = mean + sd z` with z under the likelihood.
 #[derive(Debug, Clone)]
@@ -53,6 +55,11 @@ impl TargetPrediction {
         self.standardised.log_density(self.z(y)) - self.sd.ln()
     }
 
+    /// The continuous ranked probability score at `y`, in units of `y`; not of classes, whose codes are no distances.
+    pub fn crps(&self, y: f64) -> f64 {
+        self.sd * ranked::crps(&self.standardised, self.z(y))
+    }
+
     /// The probability of each class, where targets are classes.
     pub fn probabilities(&self) -> Option<Vec<f64>> {
         self.standardised.probabilities()
@@ -81,12 +88,16 @@ pub struct TargetScores {
     pub mae: f64,
     /// Mean negative log predictive density or probability, in nats.
     pub nlpd: f64,
+    /// Mean continuous ranked probability score.
+    pub crps: f64,
     /// Share of targets in the central 50 % interval; of counts, more than half even if all is right.
     pub coverage_50: f64,
     /// Share of targets in the central 90 % interval.
     pub coverage_90: f64,
     /// Share of targets in the central 95 % interval.
     pub coverage_95: f64,
+    /// Mean width of the central 95 % interval.
+    pub width_95: f64,
     /// Mean over the levels 0.05, 0.10, …, 0.95 of `|share of targets in the central interval − level|`, of counts after
     /// randomisation.
     pub calibration_error: f64,
@@ -134,6 +145,10 @@ pub fn score_targets(y: &[f64], predictions: &[TargetPrediction], seed: u64) -> 
     let average = |f: &dyn Fn(f64, f64, &TargetPrediction) -> f64| {
         y.iter().zip(&means).zip(predictions).map(|((y, mean), p)| f(*y, *mean, p)).sum::<f64>() / n
     };
+    // Integrals of integrals: the slowest of the scores.
+    let ranked =
+        threads::map(y.par_iter().zip(predictions), |(y, p)| [p.crps(*y), p.quantile(0.975) - p.quantile(0.025)]);
+    let [crps, width_95] = [0, 1].map(|k| ranked.iter().map(|scores| scores[k]).sum::<f64>() / n);
     let coverage = |level: f64| average(&|y, _, p| f64::from(u8::from(p.covers(y, level))));
     let counts = predictions.iter().all(TargetPrediction::is_count);
     let levels = pit_curve(&probability_transform(y, predictions, seed));
@@ -143,9 +158,11 @@ pub fn score_targets(y: &[f64], predictions: &[TargetPrediction], seed: u64) -> 
         rmse: average(&|y, mean, _| (y - mean).powi(2)).sqrt(),
         mae: average(&|y, mean, _| (y - mean).abs()),
         nlpd: average(&|y, _, p| -p.log_density(y)),
+        crps,
         coverage_50: coverage(0.5),
         coverage_90: coverage(0.9),
         coverage_95: coverage(0.95),
+        width_95,
         calibration_error: levels.iter().map(|(level, share)| (share - level).abs()).sum::<f64>() / levels.len() as f64,
         deviance: counts.then(|| deviance(y, &means, predictions)).transpose()?,
         dispersion: counts.then(|| pearson_dispersion(y, &means, &variances)).transpose()?,

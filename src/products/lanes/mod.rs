@@ -81,8 +81,12 @@ pub trait Lanes: Copy + Send + Sync + 'static {
     fn mul_sub(self, factor: Self, term: Self) -> Self;
     /// term − self · factor.
     fn neg_mul_add(self, factor: Self, term: Self) -> Self;
-    /// The larger of the two, lane by lane.
+    /// The larger of the two, lane by lane; what is no number stays so.
     fn max(self, other: Self) -> Self;
+    /// The smaller of the two, likewise.
+    fn min(self, other: Self) -> Self;
+    /// self where `at` is below a bound, else 0.
+    fn below(self, at: Self, bound: Self) -> Self;
     /// |self|.
     fn abs(self) -> Self;
     /// √self, for positive normal numbers.
