@@ -6,6 +6,7 @@ use rand::rngs::Xoshiro256PlusPlus;
 use rand::{Rng, RngExt, SeedableRng};
 use rand_distr::{Distribution, StandardNormal};
 
+use super::correlated::{self, Lattice};
 use super::density::{Density, Marginal, Slopes, Support};
 use super::quadrature;
 use super::targets::{Row, Targets};
@@ -17,13 +18,14 @@ use crate::params::{Parameter, Parameters};
 pub struct Softmax {
     classes: usize,
     points: Arc<Vec<(f64, Vec<f64>)>>,
+    lattice: Arc<Lattice>,
 }
 
 impl Softmax {
     /// So many classes, two or more.
     pub fn new(classes: usize) -> Self {
         let classes = classes.max(2);
-        Self { classes, points: Arc::new(spherical(classes)) }
+        Self { classes, points: Arc::new(spherical(classes)), lattice: Arc::default() }
     }
 
     /// Number of classes.
@@ -68,7 +70,7 @@ impl Likelihood for Softmax {
     }
 
     fn density(&self) -> Arc<dyn Density> {
-        Arc::new(Shares { classes: self.classes, points: self.points.clone() })
+        Arc::new(Shares { classes: self.classes, points: self.points.clone(), lattice: self.lattice.clone() })
     }
 
     fn boxed(&self) -> Box<dyn Likelihood> {
@@ -127,6 +129,8 @@ struct Shares {
     classes: usize,
     /// Weights and points of the rule for expectations.
     points: Arc<Vec<(f64, Vec<f64>)>>,
+    /// The points of the rule for correlated functions.
+    lattice: Arc<Lattice>,
 }
 
 /// Below this variance the rule's own slope in it loses digits.
@@ -180,6 +184,25 @@ impl Density for Shares {
         gradient.iter_mut().for_each(|g| *g = -*g);
         gradient[class] = others;
         self.log_density(row, f)
+    }
+
+    fn is_centred(&self) -> bool {
+        true
+    }
+
+    /// The probabilities π.
+    fn curvature(&self, _row: Row, f: &[f64], d: &mut [f64]) {
+        d.copy_from_slice(f);
+        normalise(d);
+    }
+
+    /// With `q = diag B − 2Bπ` that is `π_l (q_l − Σ_c π_c q_c)`.
+    fn add_curvature_slopes(&self, _row: Row, f: &[f64], weights: &[f64], slopes: &mut [f64], _own: &mut [f64]) {
+        let (p, n) = (shares(f), self.classes);
+        let along = |c: usize| weights[c * n..][..n].iter().zip(&p).map(|(b, p)| b * p).sum::<f64>();
+        let q: Vec<f64> = (0..n).map(|c| weights[c * n + c] - 2.0 * along(c)).collect();
+        let centre: f64 = q.iter().zip(&p).map(|(q, p)| q * p).sum();
+        slopes.iter_mut().zip(q.iter().zip(&p)).for_each(|(slope, (q, p))| *slope += p * (q - centre));
     }
 
     /// By a fixed spherical–radial rule of about 128 points in all latent functions at once, with its own exact slopes.
@@ -246,6 +269,14 @@ impl Density for Shares {
 
     fn probabilities(&self, at: Marginal) -> Option<Vec<f64>> {
         Some(probabilities(at))
+    }
+
+    fn joint_probabilities(&self, mean: &[f64], covariance: &[f64]) -> Option<Vec<f64>> {
+        let shares = |f: &mut [f64]| {
+            normalise(f);
+        };
+        let independent = |variance: &[f64]| probabilities(Marginal { mean, variance });
+        Some(correlated::probabilities(mean, covariance, &self.lattice, shares, independent))
     }
 }
 

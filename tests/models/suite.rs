@@ -7,6 +7,7 @@ use cagey::models::cagp::{ActionPolicy, CagpOptions};
 use cagey::models::cggp::CgGpOptions;
 use cagey::models::exact::ExactOptions;
 use cagey::models::gp_model::{GpModel, Size, UserUnits};
+use cagey::models::laplace::LaplaceOptions;
 use cagey::models::minibatch::Minibatches;
 use cagey::models::options::{ModelChoice, Parts, Site};
 use cagey::models::sgpr::SgprOptions;
@@ -46,6 +47,7 @@ fn choices() -> Vec<ModelChoice> {
     // With the rank of the matrix nothing is left to chance.
     let whole = CgGpOptions { rank: ROWS, ..CgGpOptions::default() };
     all.extend([ExactOptions::default().into(), SgprOptions { inducing }.into(), whole.into()]);
+    all.push(LaplaceOptions {}.into());
     all.extend(variational);
     all
 }
