@@ -97,6 +97,21 @@ impl Density for Lifetime {
         own[0] += weight * (1.0 / self.shape + distance * (1.0 - self.power(row.y, f[0])));
     }
 
+    /// Of W = shape² u, for models that approximate around a mode.
+    fn add_curvature_slopes(&self, row: Row, f: &[f64], weights: &[f64], slopes: &mut [f64], own: &mut [f64]) {
+        let (k, u, distance) = (self.shape, self.power(row.y, f[0]), row.y.ln() - f[0]);
+        slopes[0] -= weights[0] * k.powi(3) * u;
+        if let Some(own) = own.first_mut() {
+            *own += weights[0] * k * u * (2.0 + k * distance);
+        }
+    }
+
+    /// Of shape (u − 1).
+    fn add_pull_slopes(&self, row: Row, f: &[f64], weights: &[f64], own: &mut [f64]) {
+        let (u, distance) = (self.power(row.y, f[0]), row.y.ln() - f[0]);
+        own[0] += weights[0] * (u - 1.0 + self.shape * u * distance);
+    }
+
     fn mean(&self, f: &[f64], _extra: f64) -> f64 {
         f[0].exp() * gamma(1.0 + 1.0 / self.shape)
     }

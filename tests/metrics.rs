@@ -297,8 +297,12 @@ mod classes_and_counts {
 }
 
 mod likelihoods {
-    use cagey::likelihoods::text::parse;
+    use cagey::likelihoods::registry::Likelihoods;
     use cagey::metrics::{Predictive, TargetPrediction, score_targets};
+
+    fn parse(text: &str, classes: Option<usize>) -> cagey::Result<Box<dyn cagey::likelihoods::Likelihood>> {
+        Likelihoods::default().parse(text, classes)
+    }
 
     /// At `mean` and `variance` of the latent function, with an auxiliary value.
     fn prediction(text: &str, mean: f64, variance: f64, extra: f64) -> TargetPrediction {

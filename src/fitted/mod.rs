@@ -12,6 +12,7 @@ mod stored;
 
 use std::sync::Arc;
 
+use rayon::prelude::*;
 use serde::{Deserialize, Serialize};
 
 pub use plan::{Cost, Plan};
@@ -25,7 +26,8 @@ use crate::metrics::{Predictive, TargetPrediction};
 use crate::models::Observations;
 use crate::models::exact::ExactPosterior;
 use crate::models::gp_model::GpModel;
-use crate::models::posterior::{Marginals, Posterior};
+use crate::models::posterior::{Correlated, Marginals, Posterior};
+use crate::threads;
 use crate::train::{History, Observer, TrainConfig};
 use columns::{Inputs, row_values};
 
@@ -191,14 +193,24 @@ impl Fitted {
     /// # Errors
     /// As the posterior's.
     pub fn targets_at(&self, x: &[f64], extra: Option<&[f64]>) -> Result<Vec<TargetPrediction>> {
-        let latents = self.posterior.marginals(x)?;
         let likelihood = self.model.likelihood();
         let TargetScale { mean, sd, .. } = self.target_scale;
+        let extra = |i: usize| extra.map(|extra| extra[i]);
+        if let Some(Correlated { mean: means, covariance }) = self.posterior.correlated(x)? {
+            let latents = likelihood.latents();
+            let rows: Vec<_> = means.chunks(latents).zip(covariance.chunks(latents * latents)).collect();
+            let predicted = threads::map(rows.into_par_iter().enumerate(), |(i, (means, covariances))| {
+                let standardised = likelihood.predict_joint(means, covariances, extra(i))?;
+                Ok(TargetPrediction { standardised, mean, sd })
+            });
+            return predicted.into_iter().collect();
+        }
+        let latents = self.posterior.marginals(x)?;
         (0..latents[0].mean.len())
             .map(|i| {
                 let means: Vec<f64> = latents.iter().map(|latent| latent.mean[i]).collect();
                 let variances: Vec<f64> = latents.iter().map(|latent| latent.variance[i]).collect();
-                let standardised = likelihood.predict(&means, &variances, extra.map(|extra| extra[i]))?;
+                let standardised = likelihood.predict(&means, &variances, extra(i))?;
                 Ok(TargetPrediction { standardised, mean, sd })
             })
             .collect()

@@ -5,7 +5,9 @@ use std::sync::Arc;
 use rand::{Rng, RngExt};
 
 use super::density::{Density, Marginal, Support};
-use super::special::{log_normal_cdf, logistic, logistic_slope, logit, normal_cdf, normal_quantile, softplus};
+use super::special::{
+    log_normal_cdf, logistic, logistic_bend, logistic_slope, logit, normal_cdf, normal_quantile, softplus,
+};
 use super::targets::{Row, Targets};
 use super::{Likelihood, class_problem, level};
 use crate::params::{Parameter, Parameters};
@@ -117,6 +119,10 @@ impl Density for Logistic {
         self.log_density(row, f)
     }
 
+    fn add_curvature_slopes(&self, _row: Row, f: &[f64], weights: &[f64], slopes: &mut [f64], _own: &mut [f64]) {
+        slopes[0] += weights[0] * logistic_bend(f[0]);
+    }
+
     fn mean(&self, f: &[f64], _extra: f64) -> f64 {
         logistic(f[0])
     }
@@ -165,6 +171,12 @@ impl Density for Probit {
         gradient[0] = sign(row.y) * ratio;
         hessian[0] = -ratio * (z + ratio);
         value
+    }
+
+    fn add_curvature_slopes(&self, row: Row, f: &[f64], weights: &[f64], slopes: &mut [f64], _own: &mut [f64]) {
+        let z = sign(row.y) * f[0];
+        let ratio = log_normal_cdf(z).1;
+        slopes[0] += weights[0] * sign(row.y) * ratio * (1.0 - (z + ratio) * (z + 2.0 * ratio));
     }
 
     fn mean(&self, f: &[f64], _extra: f64) -> f64 {

@@ -7,7 +7,7 @@ use rand_distr::Distribution;
 use statrs::function::gamma::{digamma, ln_gamma};
 
 use super::density::{Density, Support};
-use super::special::{beta_cdf, logistic, logistic_slope, logit, trigamma};
+use super::special::{beta_cdf, logistic, logistic_bend, logistic_slope, logit, tetragamma, trigamma};
 use super::targets::{Row, Targets};
 use super::{Likelihood, level};
 use crate::params::{Constraint, Parameter, Parameters, Unit, shown};
@@ -107,6 +107,34 @@ impl Density for Share {
         let one = logistic(f[0]) * (row.y.ln() - digamma(a));
         let other = logistic(-f[0]) * ((-row.y).ln_1p() - digamma(b));
         own[0] += weight * (self.slope + one + other);
+    }
+
+    fn is_log_concave(&self) -> bool {
+        false
+    }
+
+    /// The Fisher information `(∂μ φ)² (ψ'(φμ) + ψ'(φ(1 − μ)))`, `∂μ` the slope of the mean.
+    fn curvature(&self, _row: Row, f: &[f64], d: &mut [f64]) {
+        let (a, b) = self.shapes(f[0]);
+        d[0] = (self.concentration * logistic_slope(f[0])).powi(2) * (trigamma(a) + trigamma(b));
+    }
+
+    fn add_curvature_slopes(&self, _row: Row, f: &[f64], weights: &[f64], slopes: &mut [f64], own: &mut [f64]) {
+        let ((a, b), slope) = (self.shapes(f[0]), self.concentration * logistic_slope(f[0]));
+        let (first, second) = (trigamma(a) + trigamma(b), [tetragamma(a), tetragamma(b)]);
+        let bend = self.concentration * logistic_bend(f[0]);
+        slopes[0] += weights[0] * slope * (2.0 * bend * first + slope * slope * (second[0] - second[1]));
+        if let Some(own) = own.first_mut() {
+            let in_shapes = logistic(f[0]) * second[0] + logistic(-f[0]) * second[1];
+            *own += weights[0] * slope * slope * (2.0 * first / self.concentration + in_shapes);
+        }
+    }
+
+    fn add_pull_slopes(&self, row: Row, f: &[f64], weights: &[f64], own: &mut [f64]) {
+        let (a, b) = self.shapes(f[0]);
+        let first = digamma(b) - digamma(a) + logit(row.y);
+        let second = b * trigamma(b) - a * trigamma(a);
+        own[0] += weights[0] * logistic_slope(f[0]) * (first + second);
     }
 
     fn mean(&self, f: &[f64], _extra: f64) -> f64 {

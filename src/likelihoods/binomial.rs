@@ -7,7 +7,7 @@ use rand_distr::Distribution;
 
 use super::Likelihood;
 use super::density::{Density, Support};
-use super::special::{beta_cdf, ln_binomial, logistic, logistic_slope, logit, softplus};
+use super::special::{beta_cdf, ln_binomial, logistic, logistic_bend, logistic_slope, logit, softplus};
 use super::targets::{Auxiliary, Row, Targets};
 use crate::params::{Parameter, Parameters};
 
@@ -78,6 +78,10 @@ impl Density for Successes {
         gradient[0] = row.y * logistic(-f[0]) - (row.extra - row.y) * logistic(f[0]);
         hessian[0] = -row.extra * logistic_slope(f[0]);
         self.log_density(row, f)
+    }
+
+    fn add_curvature_slopes(&self, row: Row, f: &[f64], weights: &[f64], slopes: &mut [f64], _own: &mut [f64]) {
+        slopes[0] += weights[0] * row.extra * logistic_bend(f[0]);
     }
 
     fn mean(&self, f: &[f64], extra: f64) -> f64 {

@@ -59,6 +59,35 @@ pub trait Density: std::fmt::Debug + Send + Sync + 'static {
     /// `ln p(y | f)`, with its gradient `[L]` and Hessian `[L, L]` in `f`.
     fn derivatives(&self, row: Row, f: &[f64], gradient: &mut [f64], hessian: &mut [f64]) -> f64;
 
+    /// Whether `ln p(y | f)` is concave in `f` for all targets.
+    ///
+    /// Where it is not, the [curvature](Self::curvature) is the Fisher information: never negative, but an approximation's curvature and
+    /// not the density's.
+    fn is_log_concave(&self) -> bool {
+        true
+    }
+
+    /// Whether the curvature is `W = diag(d) − d dᵀ` with `Σ d = 1`, as of probabilities of classes, and not `diag(d)`.
+    fn is_centred(&self) -> bool {
+        false
+    }
+
+    /// The numbers `d` `[L]` of the curvature `W`, none negative: of minus the Hessian in `f`, and of its expectation over targets where the
+    /// density is not [log-concave](Self::is_log_concave).
+    fn curvature(&self, row: Row, f: &[f64], d: &mut [f64]) {
+        let latents = f.len();
+        let mut hessian = vec![0.0; latents * latents];
+        self.derivatives(row, f, &mut vec![0.0; latents], &mut hessian);
+        d.iter_mut().zip(hessian.iter().step_by(latents + 1)).for_each(|(d, h)| *d = (-h).max(0.0));
+    }
+
+    /// Adds the slopes of `tr(B W)`, for symmetric `weights` `B` `[L, L]`, in `f` to `slopes` `[L]` and in the likelihood's own parameters
+    /// (internal values, in the order of its list) to `own`, which may be empty.
+    fn add_curvature_slopes(&self, row: Row, f: &[f64], weights: &[f64], slopes: &mut [f64], own: &mut [f64]);
+
+    /// Adds the slopes of `Σ_l weights_l ∂ ln p(y | f)/∂f_l` in the likelihood's own parameters.
+    fn add_pull_slopes(&self, _row: Row, _f: &[f64], _weights: &[f64], _own: &mut [f64]) {}
+
     /// Adds `weight` times the gradient of `ln p(y | f)` in the likelihood's own parameters (internal values, in the order
     /// of its list).
     fn add_own_gradient(&self, _row: Row, _f: &[f64], _weight: f64, _own: &mut [f64]) {}
@@ -117,6 +146,12 @@ pub trait Density: std::fmt::Debug + Send + Sync + 'static {
         let all: Vec<f64> = (0..classes).map(of).collect();
         let total: f64 = all.iter().sum();
         Some(all.into_iter().map(|p| p / total).collect())
+    }
+
+    /// The probability of each class where the latent functions have these means `[L]` and covariances `[L, L]`; none where targets are no
+    /// classes of several functions.
+    fn joint_probabilities(&self, _mean: &[f64], _covariance: &[f64]) -> Option<Vec<f64>> {
+        None
     }
 }
 

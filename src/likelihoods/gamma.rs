@@ -105,6 +105,20 @@ impl Density for PositiveMean {
         }
     }
 
+    fn add_curvature_slopes(&self, row: Row, f: &[f64], weights: &[f64], slopes: &mut [f64], own: &mut [f64]) {
+        let ratio = row.y * (-f[0]).exp();
+        slopes[0] -= weights[0] * self.shape * ratio;
+        if let Some(own) = own.first_mut() {
+            *own += weights[0] * ratio;
+        }
+    }
+
+    fn add_pull_slopes(&self, row: Row, f: &[f64], weights: &[f64], own: &mut [f64]) {
+        if let Some(own) = own.first_mut() {
+            *own += weights[0] * (row.y * (-f[0]).exp() - 1.0);
+        }
+    }
+
     /// The log density with `E[exp(−f)] = exp(−m + v/2)`.
     fn expectation(&self, row: Row, at: Marginal, slopes: Slopes) -> f64 {
         let inverse = (0.5 * at.variance[0] - at.mean[0]).exp();

@@ -122,6 +122,16 @@ impl Density for Normal {
         own[0] += weight * 0.5 * ((row.y - f[0]).powi(2) / variance - 1.0) / variance;
     }
 
+    fn add_curvature_slopes(&self, row: Row, _f: &[f64], weights: &[f64], _slopes: &mut [f64], own: &mut [f64]) {
+        if let Some(own) = own.first_mut() {
+            *own -= weights[0] / (self.noise + row.extra).powi(2);
+        }
+    }
+
+    fn add_pull_slopes(&self, row: Row, f: &[f64], weights: &[f64], own: &mut [f64]) {
+        own[0] -= weights[0] * (row.y - f[0]) / (self.noise + row.extra).powi(2);
+    }
+
     /// `ln N(y; m, σ²) − v / 2σ²`.
     fn expectation(&self, row: Row, at: Marginal, slopes: Slopes) -> f64 {
         let noise = self.noise + row.extra;

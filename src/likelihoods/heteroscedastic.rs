@@ -114,6 +114,28 @@ impl Density for VaryingNormal {
         own[0] += weight * 0.5 * ((row.y - f[0]).powi(2) * self.precision(f) - 1.0) / self.noise;
     }
 
+    fn is_log_concave(&self) -> bool {
+        false
+    }
+
+    /// The Fisher information `diag(exp(−f₁)/σ², ½)`.
+    fn curvature(&self, _row: Row, f: &[f64], d: &mut [f64]) {
+        d.copy_from_slice(&[self.precision(f), 0.5]);
+    }
+
+    fn add_curvature_slopes(&self, _row: Row, f: &[f64], weights: &[f64], slopes: &mut [f64], own: &mut [f64]) {
+        let first = weights[0] * self.precision(f);
+        slopes[1] -= first;
+        if let Some(own) = own.first_mut() {
+            *own -= first / self.noise;
+        }
+    }
+
+    fn add_pull_slopes(&self, row: Row, f: &[f64], weights: &[f64], own: &mut [f64]) {
+        let residual = row.y - f[0];
+        own[0] -= (weights[0] + 0.5 * weights[1] * residual) * residual * self.precision(f) / self.noise;
+    }
+
     /// `−½ [ln 2πσ² + m₁ + ((y − m₀)² + v₀) exp(−m₁ + v₁/2)/σ²]`.
     fn expectation(&self, row: Row, at: Marginal, slopes: Slopes) -> f64 {
         let residual = row.y - at.mean[0];

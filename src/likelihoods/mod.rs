@@ -11,6 +11,8 @@
 mod bernoulli;
 mod beta;
 mod binomial;
+mod correlated;
+mod curvature;
 mod density;
 pub(crate) mod expected;
 mod exponential;
@@ -38,6 +40,7 @@ use burn::tensor::Tensor;
 pub use bernoulli::{Bernoulli, BernoulliLink};
 pub use beta::Beta;
 pub use binomial::Binomial;
+pub use curvature::Root;
 pub use density::{Density, Marginal, Slopes, Support};
 pub use exponential::Exponential;
 pub use gamma::Gamma;
@@ -172,6 +175,26 @@ pub trait Likelihood: Parameters + std::fmt::Debug + Send + Sync {
         }
         let extra = extra.unwrap_or(self.auxiliary().neutral());
         Ok(Prediction::new(self.density(), mean.to_vec(), variance.to_vec(), extra))
+    }
+
+    /// The same for latent functions with covariances `[L, L]`.
+    ///
+    /// # Errors
+    /// [`Error::Shape`] when there are other numbers of them; [`Error::Usage`] where correlations would be lost: they are known of classes.
+    fn predict_joint(&self, mean: &[f64], covariance: &[f64], extra: Option<f64>) -> Result<Prediction> {
+        let latents = mean.len();
+        if covariance.len() != latents * latents || latents != self.latents() {
+            let (want, got) = (self.latents(), format!("{latents} means and {} covariances", covariance.len()));
+            return Err(Error::shape("latent means and covariances", format!("{want} and their square"), got));
+        }
+        if latents == 1 {
+            return self.predict(mean, covariance, extra);
+        }
+        match self.density().joint_probabilities(mean, covariance) {
+            // Functions that are known to have these probabilities.
+            Some(p) => self.predict(&p.iter().map(|p| p.ln()).collect::<Vec<_>>(), &vec![0.0; latents], extra),
+            None => Err(Error::Usage(format!("the {} likelihood knows no correlated latent functions", self.text()))),
+        }
     }
 }
 

@@ -8,7 +8,8 @@ use statrs::function::gamma::digamma;
 
 use super::density::{Density, Marginal, Support};
 use super::special::{
-    LARGE_COUNT, beta_cdf, gamma_tail, ln_binomial, ln_factorial, ln_rising, logistic, logistic_slope, softplus,
+    LARGE_COUNT, beta_cdf, gamma_tail, ln_binomial, ln_factorial, ln_rising, logistic, logistic_bend, logistic_slope,
+    softplus,
 };
 use super::targets::{Auxiliary, Row, Targets};
 use super::{Likelihood, all_zero, count_problem, poisson, rate_level};
@@ -120,6 +121,21 @@ impl Density for GammaPoisson {
         let t = self.log_ratio(f[0], row.extra);
         let in_size = self.digamma_rise(row.y) - softplus(t) + logistic(t) - row.y * self.dispersion * logistic(-t);
         own[0] -= weight * in_size * self.size * self.size;
+    }
+
+    fn add_curvature_slopes(&self, row: Row, f: &[f64], weights: &[f64], slopes: &mut [f64], own: &mut [f64]) {
+        let t = self.log_ratio(f[0], row.extra);
+        let slope = weights[0] * (self.size + row.y) * logistic_bend(t);
+        slopes[0] += slope;
+        if let Some(own) = own.first_mut() {
+            // t grows with ln α, r falls.
+            *own += self.size * (slope - weights[0] * self.size * logistic_slope(t));
+        }
+    }
+
+    fn add_pull_slopes(&self, row: Row, f: &[f64], weights: &[f64], own: &mut [f64]) {
+        let t = self.log_ratio(f[0], row.extra);
+        own[0] += weights[0] * self.size * (self.size * logistic(t) - (self.size + row.y) * logistic_slope(t));
     }
 
     fn mean(&self, f: &[f64], extra: f64) -> f64 {

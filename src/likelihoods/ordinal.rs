@@ -5,7 +5,7 @@ use std::sync::Arc;
 use rand::{Rng, RngExt};
 
 use super::density::{Density, Support};
-use super::special::{logistic, logistic_slope, logit, softplus};
+use super::special::{logistic, logistic_bend, logistic_slope, logit, softplus};
 use super::targets::{Row, Targets};
 use super::{Likelihood, class_problem, missing_classes};
 use crate::params::{Constraint, Parameter, Parameters, Unit};
@@ -109,6 +109,19 @@ impl Ordered {
         let lower = if class == 0 { f64::NEG_INFINITY } else { self.cuts[class - 1] - f };
         (upper, lower)
     }
+
+    /// Adds `weight` times the slope in the first cut point, which moves both edges of a class, and those in the gaps from the slopes in the
+    /// upper and the lower edge.
+    fn add_to_cuts(&self, y: f64, both: f64, [upper, lower]: [f64; 2], weight: f64, own: &mut [f64]) {
+        let class = y as usize;
+        own[0] += weight * both;
+        // Gap j moves all cut points beyond j.
+        for (j, own) in own[1..].iter_mut().enumerate() {
+            let upper = if class < self.cuts.len() && j < class { upper } else { 0.0 };
+            let lower = if j + 1 < class { lower } else { 0.0 };
+            *own += weight * (upper + lower);
+        }
+    }
 }
 
 impl Density for Ordered {
@@ -132,16 +145,25 @@ impl Density for Ordered {
 
     fn add_own_gradient(&self, row: Row, f: &[f64], weight: f64, own: &mut [f64]) {
         let (a, b) = self.edges(row.y, f[0]);
-        let class = row.y as usize;
         let inner = if a.is_finite() && b.is_finite() { (a - b).exp_m1().recip() } else { 0.0 };
         let (in_upper, in_lower) = (logistic(-a) + inner, -logistic(b) - inner);
-        own[0] += weight * (logistic(-a) - logistic(b));
-        // Gap j moves all cut points beyond j.
-        for (j, own) in own[1..].iter_mut().enumerate() {
-            let upper = if class < self.cuts.len() && j < class { in_upper } else { 0.0 };
-            let lower = if j + 1 < class { in_lower } else { 0.0 };
-            *own += weight * (upper + lower);
+        // The sum of both, without what cancels.
+        self.add_to_cuts(row.y, logistic(-a) - logistic(b), [in_upper, in_lower], weight, own);
+    }
+
+    fn add_curvature_slopes(&self, row: Row, f: &[f64], weights: &[f64], slopes: &mut [f64], own: &mut [f64]) {
+        let (a, b) = self.edges(row.y, f[0]);
+        let edges = [logistic_bend(a), logistic_bend(b)];
+        slopes[0] -= weights[0] * (edges[0] + edges[1]);
+        if !own.is_empty() {
+            self.add_to_cuts(row.y, edges[0] + edges[1], edges, weights[0], own);
         }
+    }
+
+    fn add_pull_slopes(&self, row: Row, f: &[f64], weights: &[f64], own: &mut [f64]) {
+        let (a, b) = self.edges(row.y, f[0]);
+        let edges = [logistic_slope(a), logistic_slope(b)];
+        self.add_to_cuts(row.y, edges[0] + edges[1], edges, weights[0], own);
     }
 
     fn mean(&self, f: &[f64], _extra: f64) -> f64 {

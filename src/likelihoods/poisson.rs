@@ -6,7 +6,9 @@ use rand::Rng;
 use rand_distr::Distribution;
 
 use super::density::{Density, Marginal, Slopes, Support};
-use super::special::{gamma_tail, ln_factorial, ln_poisson, logistic, logistic_slope, softplus, softplus_inverse};
+use super::special::{
+    gamma_tail, ln_factorial, ln_poisson, logistic, logistic_bend, logistic_slope, softplus, softplus_inverse,
+};
 use super::targets::{Auxiliary, Row, Targets};
 use super::{Likelihood, all_zero, count_problem, rate_level};
 use crate::params::{Parameter, Parameters};
@@ -117,6 +119,10 @@ impl Density for ExpRate {
         self.log_density(row, f)
     }
 
+    fn add_curvature_slopes(&self, row: Row, f: &[f64], weights: &[f64], slopes: &mut [f64], _own: &mut [f64]) {
+        slopes[0] += weights[0] * row.extra * f[0].exp();
+    }
+
     /// `y (m + ln e) − e exp(m + v/2) − ln y!` for the exposure `e`.
     fn expectation(&self, row: Row, at: Marginal, slopes: Slopes) -> f64 {
         let rate = self.predictive_mean(at, row.extra);
@@ -169,10 +175,14 @@ impl Density for SoftplusRate {
 
     fn derivatives(&self, row: Row, f: &[f64], gradient: &mut [f64], hessian: &mut [f64]) -> f64 {
         let (slope, bend) = (logistic(f[0]), logistic_slope(f[0]));
-        let (ratio, ratio_slope) = ln_softplus_slopes(f[0]);
+        let (ratio, ratio_slope, _) = ln_softplus_slopes(f[0]);
         gradient[0] = row.y * ratio - row.extra * slope;
         hessian[0] = row.y * ratio_slope - row.extra * bend;
         self.log_density(row, f)
+    }
+
+    fn add_curvature_slopes(&self, row: Row, f: &[f64], weights: &[f64], slopes: &mut [f64], _own: &mut [f64]) {
+        slopes[0] += weights[0] * (row.extra * logistic_bend(f[0]) - row.y * ln_softplus_slopes(f[0]).2);
     }
 
     fn mean(&self, f: &[f64], extra: f64) -> f64 {
@@ -202,14 +212,17 @@ fn ln_softplus(f: f64) -> f64 {
     if f < -30.0 { f - 0.5 * f.exp() } else { softplus(f).ln() }
 }
 
-/// The first two derivatives of [`ln_softplus`]: `u = σ(f)/softplus(f)` and `u (1 − σ(f) − u)`.
-fn ln_softplus_slopes(f: f64) -> (f64, f64) {
+/// The first three derivatives of [`ln_softplus`]: `u = σ(f)/softplus(f)`, `u' = u (1 − σ(f) − u)` and the slope of that.
+fn ln_softplus_slopes(f: f64) -> (f64, f64, f64) {
     let e = f.exp();
     if f < -8.0 {
         // Series in e; the difference 1 − σ − u would cancel.
         let ratio = 1.0 - e * (0.5 - e * (5.0 / 12.0 - e * 3.0 / 8.0));
-        return (ratio, -e * (0.5 - e * (5.0 / 6.0 - e * 9.0 / 8.0)));
+        let slope = -e * (0.5 - e * (5.0 / 6.0 - e * 9.0 / 8.0));
+        return (ratio, slope, -e * (0.5 - e * (5.0 / 3.0 - e * 27.0 / 8.0)));
     }
     let ratio = logistic(f) / softplus(f);
-    (ratio, ratio * (logistic(-f) - ratio))
+    let rest = logistic(-f) - ratio;
+    let slope = ratio * rest;
+    (ratio, slope, slope * rest - ratio * (logistic_slope(f) + slope))
 }

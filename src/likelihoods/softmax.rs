@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use rand::{Rng, RngExt};
 
+use super::correlated::{self, Lattice};
 use super::density::{Density, Marginal, Slopes, Support};
 use super::shares::{Averages, averages};
 use super::targets::{Row, Targets};
@@ -14,12 +15,14 @@ use crate::params::{Parameter, Parameters};
 #[derive(Debug, Clone)]
 pub struct Softmax {
     classes: usize,
+    lattice: Arc<Lattice>,
 }
 
 impl Softmax {
     /// So many classes, two or more.
     pub fn new(classes: usize) -> Self {
-        Self { classes: classes.max(2) }
+        let classes = classes.max(2);
+        Self { classes, lattice: Arc::default() }
     }
 
     /// Number of classes.
@@ -64,7 +67,7 @@ impl Likelihood for Softmax {
     }
 
     fn density(&self) -> Arc<dyn Density> {
-        Arc::new(Shares { classes: self.classes })
+        Arc::new(Shares { classes: self.classes, lattice: self.lattice.clone() })
     }
 
     fn boxed(&self) -> Box<dyn Likelihood> {
@@ -75,6 +78,8 @@ impl Likelihood for Softmax {
 #[derive(Debug)]
 struct Shares {
     classes: usize,
+    /// The points of the rule for correlated functions.
+    lattice: Arc<Lattice>,
 }
 
 /// Replaces `f` by the class probabilities and returns `ln Σ exp(f)`.
@@ -125,6 +130,25 @@ impl Density for Shares {
         gradient.iter_mut().for_each(|g| *g = -*g);
         gradient[class] = others;
         self.log_density(row, f)
+    }
+
+    fn is_centred(&self) -> bool {
+        true
+    }
+
+    /// The probabilities π.
+    fn curvature(&self, _row: Row, f: &[f64], d: &mut [f64]) {
+        d.copy_from_slice(f);
+        normalise(d);
+    }
+
+    /// With `q = diag B − 2Bπ` that is `π_l (q_l − Σ_c π_c q_c)`.
+    fn add_curvature_slopes(&self, _row: Row, f: &[f64], weights: &[f64], slopes: &mut [f64], _own: &mut [f64]) {
+        let (p, n) = (shares(f), self.classes);
+        let along = |c: usize| weights[c * n..][..n].iter().zip(&p).map(|(b, p)| b * p).sum::<f64>();
+        let q: Vec<f64> = (0..n).map(|c| weights[c * n + c] - 2.0 * along(c)).collect();
+        let centre: f64 = q.iter().zip(&p).map(|(q, p)| q * p).sum();
+        slopes.iter_mut().zip(q.iter().zip(&p)).for_each(|(slope, (q, p))| *slope += p * (q - centre));
     }
 
     /// By the one integral of [`averages`].
@@ -182,6 +206,14 @@ impl Density for Shares {
 
     fn probabilities(&self, at: Marginal) -> Option<Vec<f64>> {
         Some(averages(at).shares)
+    }
+
+    fn joint_probabilities(&self, mean: &[f64], covariance: &[f64]) -> Option<Vec<f64>> {
+        let shares = |f: &mut [f64]| {
+            normalise(f);
+        };
+        let independent = |variance: &[f64]| averages(Marginal { mean, variance }).shares;
+        Some(correlated::probabilities(mean, covariance, &self.lattice, shares, independent))
     }
 }
 

@@ -35,6 +35,11 @@ pub(super) fn logistic_slope(x: f64) -> f64 {
     e / ((1.0 + e) * (1.0 + e))
 }
 
+/// The slope of [`logistic_slope`].
+pub(super) fn logistic_bend(x: f64) -> f64 {
+    -logistic_slope(x) * (0.5 * x).tanh()
+}
+
 /// `ln(p / (1 − p))`.
 pub(super) fn logit(p: f64) -> f64 {
     p.ln() - (-p).ln_1p()
@@ -86,6 +91,18 @@ pub(super) fn trigamma(x: f64) -> f64 {
     let s = 1.0 / (x * x);
     let series = s * (1.0 / 6.0 - s * (1.0 / 30.0 - s * (1.0 / 42.0 - s * (1.0 / 30.0 - s * 5.0 / 66.0))));
     sum + (1.0 + 0.5 / x + series) / x
+}
+
+/// `ψ''(x)` for `x > 0`, in the same way.
+pub(super) fn tetragamma(x: f64) -> f64 {
+    let (mut x, mut sum) = (x, 0.0);
+    while x < 15.0 {
+        sum -= 2.0 / (x * x * x);
+        x += 1.0;
+    }
+    let s = 1.0 / (x * x);
+    let series = s * (0.5 - s * (1.0 / 6.0 - s * (1.0 / 6.0 - s * (0.3 - s * 5.0 / 6.0))));
+    sum - s * (1.0 + 1.0 / x + series)
 }
 
 /// `P(G ≤ x)` for `G` of the gamma distribution with a shape and scale 1; for shapes above a million by the cube root

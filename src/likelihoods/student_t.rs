@@ -114,6 +114,29 @@ impl Density for Student {
         own[1] += weight * (self.slope + 0.5 * (pull / self.df - (square / width).ln_1p()));
     }
 
+    fn is_log_concave(&self) -> bool {
+        false
+    }
+
+    /// The Fisher information `(ν + 1)/((ν + 3) σ²)`.
+    fn curvature(&self, _row: Row, _f: &[f64], d: &mut [f64]) {
+        d[0] = (self.df + 1.0) / ((self.df + 3.0) * self.noise);
+    }
+
+    fn add_curvature_slopes(&self, _row: Row, _f: &[f64], weights: &[f64], _slopes: &mut [f64], own: &mut [f64]) {
+        if let [noise, df] = own {
+            *noise -= weights[0] * (self.df + 1.0) / ((self.df + 3.0) * self.noise * self.noise);
+            *df += weights[0] * 2.0 / ((self.df + 3.0).powi(2) * self.noise);
+        }
+    }
+
+    fn add_pull_slopes(&self, row: Row, f: &[f64], weights: &[f64], own: &mut [f64]) {
+        let residual = row.y - f[0];
+        let sum = self.df * self.noise + residual * residual;
+        own[0] -= weights[0] * (self.df + 1.0) * residual * self.df / (sum * sum);
+        own[1] += weights[0] * residual / sum * (1.0 - (self.df + 1.0) * self.noise / sum);
+    }
+
     fn mean(&self, f: &[f64], _extra: f64) -> f64 {
         f[0]
     }

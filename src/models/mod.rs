@@ -9,6 +9,7 @@ pub mod exact;
 pub mod fit;
 pub mod gp_model;
 pub mod inducing;
+pub mod laplace;
 pub mod minibatch;
 pub mod options;
 pub mod ordering;

@@ -64,6 +64,20 @@ pub struct Joint {
     pub covariance: Vec<f64>,
 }
 
+/// Normal distributions of all latent functions at each row.
+#[derive(Debug, Clone, Default, PartialEq)]
+pub struct Correlated {
+    /// Means, row-major `[n, L]`.
+    pub mean: Vec<f64>,
+    /// Covariances, row-major `[n, L, L]`.
+    pub covariance: Vec<f64>,
+}
+
+/// Refuses what is of one latent function to a posterior of `latents`.
+pub(super) fn several<T>(latents: usize) -> Result<T> {
+    Err(Error::Usage(format!("this posterior has {latents} latent functions; ask for all of their `marginals`")))
+}
+
 /// Smallest predictive variance as a share of the prior variance: a few hundred roundings in f64.
 pub const VARIANCE_FLOOR: f64 = 1e-13;
 
@@ -127,6 +141,14 @@ pub trait Posterior: Debug + Send + Sync {
     /// As [`predict`](Self::predict).
     fn marginals(&self, x: &[f64]) -> Result<Vec<Marginals>> {
         Ok(vec![self.predict(x)?])
+    }
+
+    /// Means and covariances of all latent functions at each row of `x`, where they are correlated.
+    ///
+    /// # Errors
+    /// As [`predict`](Self::predict).
+    fn correlated(&self, _x: &[f64]) -> Result<Option<Correlated>> {
+        Ok(None)
     }
 
     /// The joint distribution of f at rows `x`: memory n².

@@ -5,6 +5,7 @@ use serde_json::Value;
 use super::cagp::CagpOptions;
 use super::cggp::CgGpOptions;
 use super::exact::ExactOptions;
+use super::laplace::LaplaceOptions;
 use super::options::{Kind, ModelChoice, ModelOptions};
 use super::sgpr::SgprOptions;
 use super::svgp::SvgpOptions;
@@ -63,6 +64,7 @@ impl Default for Models {
             Row::of::<SvgpOptions>(),
             Row::of::<SwsgpOptions>(),
             Row::of::<CgGpOptions>(),
+            Row::of::<LaplaceOptions>(),
         ];
         Self { rows }
     }

@@ -2,9 +2,11 @@
 
 use super::Observations;
 use super::gp_model::UserUnits;
+use super::prior::Prior;
 use crate::error::Result;
-use crate::likelihoods::{Likelihood, Targets};
+use crate::likelihoods::{Likelihood, Support, Targets};
 use crate::means::Mean;
+use crate::params::keeping_internal;
 
 /// Starts a likelihood, and constant means at the levels that fit the targets.
 pub fn start<'a>(
@@ -22,11 +24,34 @@ pub fn start<'a>(
     }
 }
 
+/// Tells the priors of latent functions their units, and starts them and the likelihood.
+pub fn start_all<'a>(
+    likelihood: &mut dyn Likelihood,
+    priors: impl Iterator<Item = &'a mut Prior>,
+    data: &Observations,
+    units: &UserUnits,
+) {
+    let mut means = Vec::new();
+    for (latent, Prior { kernel, mean }) in priors.enumerate() {
+        // Other functions than the first, such as the logarithm of a noise, have no units.
+        let (level, sd) = if latent == 0 { (units.target_mean, units.target_sd) } else { (0.0, 1.0) };
+        keeping_internal(kernel, |kernel| kernel.set_units(&units.input_sd, sd));
+        mean.set_units(&units.input_sd, level, sd);
+        means.push(mean);
+    }
+    start(likelihood, means.into_iter(), data, units);
+}
+
+/// Whether all latent functions have one prior: those of classes, which mean the same.
+pub fn alike(likelihood: &dyn Likelihood) -> bool {
+    matches!(likelihood.density().support(likelihood.auxiliary().neutral()), Support::Classes(_))
+}
+
 /// The prior mean for a likelihood: only the latent function of standardised targets has the level 0; those of several classes have no level
 /// of their own.
-pub fn levelled(mean: Mean, likelihood: &dyn Likelihood, classes: bool, d: usize) -> Result<Mean> {
+pub fn levelled(mean: Mean, likelihood: &dyn Likelihood, d: usize) -> Result<Mean> {
     let several = likelihood.latents() > 1;
-    let level = if several { !classes } else { !likelihood.scaled() };
+    let level = if several { !alike(likelihood) } else { !likelihood.scaled() };
     match mean {
         Mean::Zero if level => Mean::named("constant", d),
         mean => Ok(mean),

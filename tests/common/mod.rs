@@ -50,7 +50,9 @@ pub fn golden(kind: &str) -> Vec<Value> {
     files.sort();
     assert!(!files.is_empty(), "no golden files in {}", folder.display());
     let read = |path: &PathBuf| serde_json::from_str::<Value>(&std::fs::read_to_string(path).unwrap()).unwrap();
-    files.iter().map(read).filter(|case| case["kind"] == kind).collect()
+    let cases: Vec<Value> = files.iter().map(read).filter(|case| case["kind"] == kind).collect();
+    assert!(!cases.is_empty(), "no golden file of the kind {kind} in {}", folder.display());
+    cases
 }
 
 /// A pseudo-random number in (-0.5, 0.5), the same on every machine.

@@ -3,6 +3,7 @@
 #[path = "../common/mod.rs"]
 mod common;
 
+mod correlated;
 mod extreme;
 mod infer;
 mod particular;

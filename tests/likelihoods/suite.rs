@@ -5,7 +5,7 @@ use std::sync::OnceLock;
 use burn::tensor::Tensor;
 use cagey::device::Compute;
 use cagey::likelihoods::quadrature::hermite;
-use cagey::likelihoods::{Auxiliary, Density, Likelihood, Marginal, Row, Slopes, Support};
+use cagey::likelihoods::{Auxiliary, Density, Likelihood, Marginal, Root, Row, Slopes, Support};
 use cagey::params::{Parameter, Parameters};
 use cagey::scope::{Scope, to_f64};
 use rand::SeedableRng;
@@ -401,6 +401,131 @@ fn predictions_are_the_averages_of_densities() {
                         assert!(prediction.cdf(q) >= p && (q == 0.0 || prediction.cdf(q - 1.0) < p), "{what}: {q}");
                     }
                     _ => close(&format!("{what}: quantile {p}"), prediction.cdf(q), p, 1e-7),
+                }
+            }
+        }
+    }
+}
+
+/// The curvature W `[L, L]`.
+fn curvature(density: &dyn Density, row: Row, f: &[f64]) -> Vec<f64> {
+    let l = f.len();
+    let mut d = vec![0.0; l];
+    density.curvature(row, f, &mut d);
+    let shared = |a: usize, b: usize| if density.is_centred() { d[a] * d[b] } else { 0.0 };
+    (0..l * l).map(|e| if e / l == e % l { d[e % l] } else { 0.0 } - shared(e / l, e % l)).collect()
+}
+
+#[test]
+fn curvatures_are_those_of_the_density_or_their_expectation() {
+    for case in cases() {
+        let density = case.likelihood.density();
+        for &row in &case.rows {
+            for first in [-3.0, -1.0, 0.0, 0.7, 2.5] {
+                let f = latents(case.likelihood.latents(), first);
+                let what = format!("{}, f = {f:?}: curvature", name(&case, row));
+                let (mean, sd) = (density.mean(&f, row.extra), density.variance(&f, row.extra).sqrt());
+                for (e, got) in curvature(&*density, row, &f).into_iter().enumerate() {
+                    let of = |row: Row| -slopes(&*density, row, &f).2[e];
+                    if density.is_log_concave() {
+                        close(&what, got, of(row), 1e-12);
+                        continue;
+                    }
+                    // Farther out, too much of the beta distribution lies where the rule does not reach.
+                    if first.abs() > 1.0 {
+                        continue;
+                    }
+                    let weighed = |y: f64| {
+                        let row = Row { y, ..row };
+                        density.log_density(row, &f).exp() * of(row)
+                    };
+                    close(&what, got, over_support(density.support(row.extra), mean, sd, &weighed), 1e-6);
+                }
+            }
+        }
+    }
+}
+
+#[test]
+fn roots_of_curvatures_square_to_them() {
+    for case in cases() {
+        let density = case.likelihood.density();
+        let l = case.likelihood.latents();
+        for &row in &case.rows {
+            for first in [-50.0, -3.0, 0.0, 0.7, 2.5, 50.0] {
+                let f = latents(l, first);
+                let root = Root::of(&*density, row, &f);
+                let what = format!("{}, f = {f:?}", name(&case, row));
+                let unit = |k: usize| (0..l).map(|c| f64::from(u8::from(c == k))).collect::<Vec<f64>>();
+                for (k, want) in curvature(&*density, row, &f).chunks(l).enumerate() {
+                    let mut column = unit(k);
+                    root.apply_transposed(&mut column);
+                    root.apply(&mut column);
+                    for (got, want) in column.iter().zip(want) {
+                        close(&format!("{what}: R Rᵀ"), *got, *want, 1e-13);
+                    }
+                }
+                let mut pull = root.pull().to_vec();
+                root.apply(&mut pull);
+                let gradient = slopes(&*density, row, &f).1;
+                for (got, want) in pull.iter().zip(&gradient) {
+                    close(&format!("{what}: R c"), *got, *want, 1e-12);
+                }
+            }
+        }
+    }
+}
+
+#[test]
+fn slopes_of_curvatures_agree_with_differences() {
+    const STEP: f64 = 1e-5;
+    for case in cases() {
+        let (l, own) = (case.likelihood.latents(), own_count(&*case.likelihood));
+        let weights: Vec<f64> =
+            (0..l * l).map(|e| if e / l == e % l { 1.0 } else { 0.3 } - 0.1 * (e / l + e % l) as f64).collect();
+        let weighed = |d: &dyn Density, row: Row, f: &[f64]| -> f64 {
+            curvature(d, row, f).iter().zip(&weights).map(|(w, b)| w * b).sum()
+        };
+        let density = case.likelihood.density();
+        for &row in &case.rows {
+            for first in [-9.0, -2.0, 0.3, 1.5, 9.0] {
+                let f = latents(l, first);
+                let (mut slopes, mut in_own) = (vec![0.0; l], vec![0.0; own]);
+                density.add_curvature_slopes(row, &f, &weights, &mut slopes, &mut in_own);
+                let what = format!("{}, f = {f:?}", name(&case, row));
+                for (k, slope) in slopes.iter().enumerate() {
+                    let at = |step| weighed(&*density, row, &moved(&f, k, step));
+                    close(&format!("{what}: latent {k}"), *slope, (at(STEP) - at(-STEP)) / (2.0 * STEP), 1e-8);
+                }
+                let mut alone = vec![0.0; l];
+                density.add_curvature_slopes(row, &f, &weights, &mut alone, &mut []);
+                assert_eq!(alone, slopes, "{what}: without own parameters");
+                for (k, slope) in in_own.iter().enumerate() {
+                    let at = |step| with_own(&*case.likelihood, k, step, &|d| weighed(d, row, &f));
+                    close(&format!("{what}: own {k}"), *slope, (at(STEP) - at(-STEP)) / (2.0 * STEP), 1e-7);
+                }
+            }
+        }
+    }
+}
+
+#[test]
+fn slopes_of_gradients_in_own_parameters_agree_with_differences() {
+    const STEP: f64 = 1e-5;
+    for case in cases() {
+        let (l, own) = (case.likelihood.latents(), own_count(&*case.likelihood));
+        let weights: Vec<f64> = (0..l).map(|k| 1.0 - 0.3 * k as f64).collect();
+        let weighed = |d: &dyn Density, row: Row, f: &[f64]| -> f64 {
+            slopes(d, row, f).1.iter().zip(&weights).map(|(g, w)| g * w).sum()
+        };
+        for &row in &case.rows {
+            for first in [-2.0, 0.3, 1.5] {
+                let (f, mut got) = (latents(l, first), vec![0.0; own]);
+                case.likelihood.density().add_pull_slopes(row, &f, &weights, &mut got);
+                for (k, slope) in got.iter().enumerate() {
+                    let at = |step| with_own(&*case.likelihood, k, step, &|d| weighed(d, row, &f));
+                    let what = format!("{}, f = {f:?}: own {k}", name(&case, row));
+                    close(&what, *slope, (at(STEP) - at(-STEP)) / (2.0 * STEP), 1e-7);
                 }
             }
         }

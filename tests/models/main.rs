@@ -4,6 +4,7 @@
 mod common;
 
 mod cagp;
+mod laplace;
 mod suite;
 
 use cagey::kernels::Kernel;

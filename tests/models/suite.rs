@@ -7,6 +7,7 @@ use cagey::models::cagp::{ActionPolicy, CagpOptions};
 use cagey::models::cggp::CgGpOptions;
 use cagey::models::exact::ExactOptions;
 use cagey::models::gp_model::{GpModel, Size, UserUnits};
+use cagey::models::laplace::LaplaceOptions;
 use cagey::models::minibatch::Minibatches;
 use cagey::models::options::{Kind, ModelChoice, Parts, Site};
 use cagey::models::sgpr::SgprOptions;
@@ -48,6 +49,7 @@ fn choices() -> Vec<ModelChoice> {
     let solver = CgOptions { relative: 1e-13, ..CgGpOptions::default().solver };
     let whole = CgGpOptions { rank: ROWS, solver, ..CgGpOptions::default() };
     all.extend([ExactOptions::default().into(), SgprOptions { inducing }.into(), whole.into()]);
+    all.push(LaplaceOptions {}.into());
     all.extend(variational);
     all
 }

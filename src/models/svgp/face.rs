@@ -10,9 +10,8 @@ use crate::models::gp_model::{GpModel, Size, Training, UserUnits};
 use crate::models::minibatch::{self, Minibatches, SumOverRows};
 use crate::models::posterior::Posterior;
 use crate::models::prior::Prior;
-use crate::models::start::start;
+use crate::models::start::start_all;
 use crate::models::{Batch, Observations, fit};
-use crate::params::keeping_internal;
 use crate::train::{Observer, Outcome};
 
 impl GpModel for Svgp {
@@ -34,15 +33,11 @@ impl GpModel for Svgp {
     }
 
     fn start(&mut self, data: &Observations, units: &UserUnits) {
-        for (latent, process) in self.processes.iter_mut().enumerate() {
-            // Other functions than the first, such as the logarithm of a noise, have no units.
-            let (level, sd) = if latent == 0 { (units.target_mean, units.target_sd) } else { (0.0, 1.0) };
-            keeping_internal(&mut process.prior.kernel, |kernel| kernel.set_units(&units.input_sd, sd));
-            process.prior.mean.set_units(&units.input_sd, level, sd);
+        for process in &mut self.processes {
             process.set_units(&units.input_mean, &units.input_sd);
         }
-        let means = self.processes.iter_mut().map(|process| &mut process.prior.mean);
-        start(&mut *self.likelihood, means, data, units);
+        let priors = self.processes.iter_mut().map(|process| &mut process.prior);
+        start_all(&mut *self.likelihood, priors, data, units);
     }
 
     fn bytes(&self, compute: Compute, size: Size) -> f64 {

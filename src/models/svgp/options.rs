@@ -4,11 +4,10 @@ use serde::{Deserialize, Serialize};
 
 use super::Svgp;
 use crate::error::Result;
-use crate::likelihoods::Support;
 use crate::models::gp_model::GpModel;
 use crate::models::minibatch::Minibatches;
 use crate::models::options::{Kind, ModelOptions, Parts, Site};
-use crate::models::start::levelled;
+use crate::models::start::{alike, levelled};
 use crate::models::variational::Covariance;
 use crate::train::{Adam, Optimizer, Schedule, TrainConfig};
 
@@ -32,12 +31,10 @@ impl ModelOptions for SvgpOptions {
     fn build(&self, Parts { likelihood, prior }: Parts, site: &Site) -> Result<Box<dyn GpModel>> {
         let (z, d) = (site.inducing(&prior.kernel, self.inducing)?, site.data.d);
         // Latent functions that mean different things have a process each; those of classes share one.
-        let support = likelihood.density().support(likelihood.auxiliary().neutral());
-        let classes = matches!(support, Support::Classes(_));
-        let mean = levelled(prior.mean, &*likelihood, classes, d)?;
+        let (alike, mean) = (alike(&*likelihood), levelled(prior.mean, &*likelihood, d)?);
         let mut model = Svgp::boxed(prior.kernel, &z, d, likelihood)?.covariance(self.covariance);
         model.processes[0].prior.mean = mean;
-        Ok(Box::new(if classes { model } else { model.separate() }))
+        Ok(Box::new(if alike { model } else { model.separate() }))
     }
 
     fn minibatches(&self) -> Option<&Minibatches> {

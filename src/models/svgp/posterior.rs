@@ -1,7 +1,7 @@
 //! The posterior of a variational GP.
 
-use crate::error::{Error, Result};
-use crate::models::posterior::{Joint, Marginals, Posterior};
+use crate::error::Result;
+use crate::models::posterior::{Joint, Marginals, Posterior, several};
 use crate::models::whitened::WhitenedPosterior;
 
 /// The posterior of an [`Svgp`](super::Svgp).
@@ -23,10 +23,7 @@ impl SvgpPosterior {
     fn only(&self) -> Result<&WhitenedPosterior> {
         match self.latents.as_slice() {
             [only] => Ok(only),
-            several => Err(Error::Usage(format!(
-                "this posterior has {} latent functions; predict with each of them (`latents`)",
-                several.len()
-            ))),
+            all => several(all.len()),
         }
     }
 }

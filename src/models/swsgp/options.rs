@@ -49,7 +49,7 @@ impl Kind for SwsgpOptions {
 impl ModelOptions for SwsgpOptions {
     fn build(&self, Parts { likelihood, prior }: Parts, site: &Site) -> Result<Box<dyn GpModel>> {
         let (z, d) = (site.inducing(&prior.kernel, self.inducing)?, site.data.d);
-        let mean = levelled(prior.mean, &*likelihood, false, d)?;
+        let mean = levelled(prior.mean, &*likelihood, d)?;
         // Data with few distinct rows have fewer inducing inputs than asked for.
         let neighbours = self.neighbours.min(z.len() / d.max(1));
         let mut model = Swsgp::boxed(prior.kernel, &z, d, neighbours, likelihood)?.covariance(self.covariance);

@@ -1,0 +1,147 @@
+//! The evidence of Laplace's approximation as a differentiable tensor.
+
+use std::sync::Arc;
+
+use burn::tensor::{Tensor, TensorData};
+use rayon::prelude::*;
+
+use super::mode::{Mode, Task};
+use super::system::Gram;
+use super::tangent::Tangent;
+use crate::error::{Error, Result};
+use crate::likelihoods::{Density, Row};
+use crate::linalg::host::{HostOp, Saved, apply2, apply3, recall};
+use crate::threads;
+
+/// `−ln q(y)` `[1]` for covariances `[P n, n]` and means `[P n]` of P priors, differentiable in both and in the likelihood's own parameters,
+/// the way of the mode included. The values of those are in `density`.
+///
+/// With `s = (I + H K)⁻¹ q`, `q` half the slope of `ln|I + W K|` in `f` and `H` minus the Hessian, the adjoints are
+/// `½ (C + s aᵀ + a sᵀ − a aᵀ)` of K and `s − a` of m, `C = (K + W⁻¹)⁻¹` (Rasmussen and Williams 2006, 5.5.1).
+pub(super) fn evidence(
+    density: Arc<dyn Density>,
+    rows: Vec<Row>,
+    covariances: Tensor<2>,
+    means: Tensor<1>,
+    own: Option<Tensor<1>>,
+) -> Result<Tensor<1>> {
+    let op = Evidence { density, rows, own: own.as_ref().map_or(0, |own| own.dims()[0]) };
+    match own {
+        Some(own) => apply3(op, covariances, means, own),
+        None => apply2(op, covariances, means),
+    }
+}
+
+#[derive(Debug)]
+struct Evidence {
+    density: Arc<dyn Density>,
+    rows: Vec<Row>,
+    own: usize,
+}
+
+/// What the adjoint needs.
+struct Kept {
+    covariances: Vec<f64>,
+    means: Vec<f64>,
+    mode: Mode,
+}
+
+impl Evidence {
+    fn task<'a>(&'a self, covariances: &'a [f64], means: &'a [f64]) -> Task<'a> {
+        Task { density: &*self.density, rows: &self.rows, gram: Gram::new(covariances, self.rows.len()), means }
+    }
+
+    fn forward(&self, covariances: TensorData, means: TensorData) -> Result<(TensorData, Saved)> {
+        let dtype = covariances.dtype();
+        let (covariances, means) = (numbers(covariances)?, numbers(means)?);
+        let task = self.task(&covariances, &means);
+        let mode = task.mode()?;
+        let quadratic: f64 = mode.weights.iter().zip(task.above(&mode.f)).map(|(a, h)| a * h).sum();
+        let value = 0.5 * (quadratic + mode.system.log_det()) - mode.log_density;
+        let output = TensorData::new(vec![value], [1]).convert_dtype(dtype);
+        Ok((output, Arc::new(Kept { covariances, means, mode })))
+    }
+
+    /// The gradients in covariances, means and own parameters.
+    fn adjoint(&self, saved: Saved, grad: TensorData) -> Result<[TensorData; 3]> {
+        let dtype = grad.dtype();
+        let kept = recall::<Kept>(saved)?;
+        let Kept { covariances, means, mode: Mode { f, weights, system, .. } } = &*kept;
+        let (n, latents, task) = (self.rows.len(), self.density.latents(), self.task(covariances, means));
+        let grad: f64 = numbers(grad)?.iter().sum();
+
+        let mut own = vec![0.0; self.own];
+        let mut slopes = vec![0.0; f.len()];
+        let mut blocks = system.explained(|latent| task.gram.of(latent), n)?;
+        for (i, ((row, f), block)) in task.at(f).zip(blocks.chunks_exact_mut(latents * latents)).enumerate() {
+            // Half of what is left of the prior variance.
+            block.iter_mut().for_each(|b| *b *= -0.5);
+            for latent in 0..latents {
+                block[latent * (latents + 1)] += 0.5 * task.gram.of(latent)[i * (n + 1)];
+            }
+            let mut in_f = vec![0.0; latents];
+            self.density.add_curvature_slopes(row, &f, block, &mut in_f, &mut own);
+            self.density.add_own_gradient(row, &f, -1.0, &mut own);
+            in_f.iter().enumerate().for_each(|(latent, slope)| slopes[latent * n + i] = *slope);
+        }
+        let way = match self.density.is_log_concave() {
+            true => task.solve(system, &slopes)?,
+            false => Tangent::new(&task, f).solve(slopes),
+        };
+        if self.own > 0 {
+            for ((row, f), (_, pull)) in task.at(f).zip(task.at(&task.gram.apply(&way))) {
+                self.density.add_pull_slopes(row, &f, &pull, &mut own);
+            }
+        }
+
+        let square = n * n;
+        let mut in_covariances = vec![0.0; covariances.len()];
+        let mut in_means = vec![0.0; means.len()];
+        for latent in 0..latents {
+            let (a, s) = (&weights[latent * n..][..n], &way[latent * n..][..n]);
+            let place = latent.min(covariances.len() / square - 1);
+            let block = system.block(latent)?;
+            let into = in_covariances[place * square..][..square].par_chunks_mut(n).zip(block.par_chunks(n));
+            threads::for_each(into.enumerate(), |(i, (into, block))| {
+                for (j, (into, c)) in into.iter_mut().zip(block).enumerate() {
+                    *into += 0.5 * grad * (c + s[i] * a[j] + a[i] * s[j] - a[i] * a[j]);
+                }
+            });
+            let place = latent.min(means.len() / n - 1);
+            let into = in_means[place * n..][..n].iter_mut();
+            into.zip(s.iter().zip(a)).for_each(|(into, (s, a))| *into += grad * (s - a));
+        }
+        own.iter_mut().for_each(|own| *own *= grad);
+        let rows = in_covariances.len() / n;
+        Ok([
+            TensorData::new(in_covariances, [rows, n]).convert_dtype(dtype),
+            TensorData::new(in_means, [means.len()]).convert_dtype(dtype),
+            TensorData::new(own, [self.own]).convert_dtype(dtype),
+        ])
+    }
+}
+
+impl HostOp<2> for Evidence {
+    fn forward(&self, [covariances, means]: [TensorData; 2]) -> Result<(TensorData, Saved)> {
+        self.forward(covariances, means)
+    }
+
+    fn adjoint(&self, saved: Saved, grad: TensorData, _needs: [bool; 2]) -> Result<[Option<TensorData>; 2]> {
+        let [covariances, means, _] = self.adjoint(saved, grad)?;
+        Ok([Some(covariances), Some(means)])
+    }
+}
+
+impl HostOp<3> for Evidence {
+    fn forward(&self, [covariances, means, _]: [TensorData; 3]) -> Result<(TensorData, Saved)> {
+        self.forward(covariances, means)
+    }
+
+    fn adjoint(&self, saved: Saved, grad: TensorData, _needs: [bool; 3]) -> Result<[Option<TensorData>; 3]> {
+        Ok(self.adjoint(saved, grad)?.map(Some))
+    }
+}
+
+fn numbers(data: TensorData) -> Result<Vec<f64>> {
+    data.convert::<f64>().try_into_vec::<f64>().map_err(|e| Error::Device(format!("unexpected tensor type: {e:?}")))
+}

@@ -1,0 +1,160 @@
+//! Laplace's approximation for any likelihood (Rasmussen and Williams 2006, 3.4 and 3.5): the posterior of the latent functions as a
+//! normal distribution about its mode, dense, for up to some 5,000 rows.
+//!
+//! With `g` and `W` the gradient and the curvature of the log density at the mode `f̂ = m + K a`, `a = g(f̂)`:
+//! `ln q(y) = ln p(y | f̂) − ½ aᵀ(f̂ − m) − ½ ln|I + W K|`, `f* ~ N(m* + k*ᵀa, k** − k*ᵀ(K + W⁻¹)⁻¹k*)`. It is to classes and counts what
+//! [`exact`](super::exact) is to real targets, and the same for Gaussian ones. Where a likelihood is
+//! [not log-concave](crate::likelihoods::Density::is_log_concave), `W` is its Fisher information (Hartmann and Vanhatalo 2019, *Laplace
+//! approximation and natural gradient for Gaussian process regression with heteroscedastic student-t model*).
+//!
+//! Nothing of order `Ln` squared is made for `L` classes: a factor of order n each, and one for what their probabilities share.
+
+mod evidence;
+mod mode;
+mod options;
+mod posterior;
+mod system;
+mod tangent;
+
+use burn::tensor::Tensor;
+pub use options::LaplaceOptions;
+pub use posterior::LaplacePosterior;
+
+use crate::device::Compute;
+use crate::error::Result;
+use crate::kernels::Kernel;
+use crate::likelihoods::{Likelihood, Row, Targets};
+use crate::models::gp_model::{GpModel, Size, UserUnits};
+use crate::models::posterior::{Posterior, SavedPosterior};
+use crate::models::prior::Prior;
+use crate::models::start::{alike, start_all};
+use crate::models::{Batch, Model, Observations};
+use crate::params::{Parameter, Parameters, prefixed};
+use crate::products;
+use crate::scope::{Scope, to_f64};
+use mode::Task;
+use system::Gram;
+
+/// Latent functions with a prior, and a likelihood of targets given them, approximated about the mode: n³ time, n² memory.
+#[derive(Debug, Clone)]
+pub struct LaplaceGp {
+    /// Of the latent functions: one for all of them, or one each.
+    pub priors: Vec<Prior>,
+    /// Of targets given the latent functions.
+    pub likelihood: Box<dyn Likelihood>,
+}
+
+impl LaplaceGp {
+    /// A model with zero mean.
+    pub fn new(kernel: Kernel, likelihood: impl Likelihood + 'static) -> Self {
+        Self::boxed(kernel.into(), Box::new(likelihood))
+    }
+
+    /// The same for a prior and a likelihood chosen at run time; latent functions that mean different things get a prior each.
+    pub fn boxed(prior: Prior, likelihood: Box<dyn Likelihood>) -> Self {
+        let count = if alike(&*likelihood) { 1 } else { likelihood.latents() };
+        Self { priors: vec![prior; count], likelihood }
+    }
+
+    /// Conditions the prior on observations.
+    ///
+    /// # Errors
+    /// [`NotFinite`](crate::Error::NotFinite) when there is no finite mode, and what the kernel reports.
+    pub fn posterior(&self, compute: Compute, data: Observations) -> Result<LaplacePosterior> {
+        let scope = Scope::new(compute)?;
+        let batch = data.batch(&scope);
+        let (covariances, means) = self.gram(&scope, &batch.x)?;
+        let rows = self.rows(&data.y, data.noise.as_deref());
+        let (covariances, means) = (to_f64(covariances)?, to_f64(means)?);
+        let density = self.likelihood.density();
+        let task = Task { density: &*density, rows: &rows, gram: Gram::new(&covariances, data.n()), means: &means };
+        let mode = task.mode()?;
+        Ok(LaplacePosterior::new(self.clone(), compute, data, mode))
+    }
+
+    fn rows(&self, y: &[f64], extra: Option<&[f64]>) -> Vec<Row> {
+        Targets { y, extra }.rows(self.likelihood.auxiliary()).collect()
+    }
+
+    /// Covariances `[P n, n]` and means `[P n]` of P priors at n rows, in the wide type.
+    fn gram(&self, scope: &Scope, x: &Tensor<2>) -> Result<(Tensor<2>, Tensor<1>)> {
+        let covariances = self.priors.iter().map(|prior| products::gram_wide(&prior.kernel, scope, x));
+        let means = self.priors.iter().map(|prior| prior.mean.at(scope, x).cast(scope.wide())).collect();
+        Ok((joined(covariances.collect::<Result<_>>()?), joined(means)))
+    }
+}
+
+/// Tensors behind each other.
+fn joined<const D: usize>(mut parts: Vec<Tensor<D>>) -> Tensor<D> {
+    if parts.len() == 1 { parts.swap_remove(0) } else { Tensor::cat(parts, 0) }
+}
+
+impl Model for LaplaceGp {
+    fn objective(&self, scope: &Scope, batch: &Batch) -> Result<Tensor<1>> {
+        let (covariances, means) = self.gram(scope, &batch.x)?;
+        let extra = batch.noise.clone().map(to_f64).transpose()?;
+        let rows = self.rows(&to_f64(batch.y.clone())?, extra.as_deref());
+        let own: Vec<Tensor<1>> = self.likelihood.parameters().iter().map(|(_, p)| scope.wide_value(p)).collect();
+        let own = if own.is_empty() { None } else { Some(joined(own)) };
+        evidence::evidence(self.likelihood.density(), rows, covariances, means, own)
+    }
+}
+
+impl GpModel for LaplaceGp {
+    fn title(&self) -> String {
+        format!("Laplace approximation of a Gaussian process, likelihood {}", self.likelihood.text())
+    }
+
+    fn prior(&self) -> &Prior {
+        &self.priors[0]
+    }
+
+    fn priors(&self) -> Vec<&Prior> {
+        self.priors.iter().collect()
+    }
+
+    fn likelihood(&self) -> &dyn Likelihood {
+        &*self.likelihood
+    }
+
+    fn start(&mut self, data: &Observations, units: &UserUnits) {
+        start_all(&mut *self.likelihood, self.priors.iter_mut(), data, units);
+    }
+
+    fn bytes(&self, compute: Compute, size: Size) -> f64 {
+        let latents = self.likelihood.latents() as f64;
+        let matrices = self.priors.len() as f64 + 2.0 * latents + 3.0;
+        size.data(compute) + 8.0 * matrices * (size.rows as f64).powi(2)
+    }
+
+    fn is_comparable(&self) -> bool {
+        true
+    }
+
+    fn condition(&self, compute: Compute, data: Observations) -> Result<Box<dyn Posterior>> {
+        Ok(Box::new(self.posterior(compute, data)?))
+    }
+
+    fn restore(&self, compute: Compute, data: Observations, saved: SavedPosterior) -> Result<Box<dyn Posterior>> {
+        match LaplacePosterior::restored(self, compute, &data, saved)? {
+            Some(posterior) => Ok(Box::new(posterior)),
+            None => self.condition(compute, data),
+        }
+    }
+}
+
+impl Parameters for LaplaceGp {
+    fn parameters(&self) -> Vec<(String, &Parameter)> {
+        let several = self.priors.len() > 1;
+        let named = |(l, own)| if several { prefixed(&format!("latent{}", l + 1), own) } else { own };
+        let priors = self.priors.iter().map(Parameters::parameters).enumerate().flat_map(named);
+        priors.chain(prefixed("likelihood", self.likelihood.parameters())).collect()
+    }
+
+    fn parameters_mut(&mut self) -> Vec<(String, &mut Parameter)> {
+        let several = self.priors.len() > 1;
+        let named = |(l, own)| if several { prefixed(&format!("latent{}", l + 1), own) } else { own };
+        let priors = self.priors.iter_mut().map(Parameters::parameters_mut).enumerate().flat_map(named);
+        priors.chain(prefixed("likelihood", self.likelihood.parameters_mut())).collect()
+    }
+}

@@ -1,0 +1,186 @@
+//! The mode of the posterior, by Newton's method with a guard.
+
+use super::system::{Gram, System};
+use super::tangent::Tangent;
+use crate::error::{Error, Result};
+use crate::likelihoods::{Density, Row};
+
+/// Most steps of Newton's method.
+const STEPS: usize = 200;
+
+/// Most halvings of a step.
+const HALVINGS: usize = 60;
+
+/// The largest change of a latent value, relative to the largest value or 1, after which one more step ends the search: its error is the
+/// square of that.
+const CLOSE: f64 = 1e-7;
+
+/// The change below which steps by the Hessian are tried where that is not the curvature.
+const NEAR: f64 = 0.1;
+
+/// What the log posterior may lose by rounding, relative to its size.
+const ROUNDING: f64 = 1e-13;
+
+/// What a mode is looked for of.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Task<'a> {
+    pub density: &'a dyn Density,
+    pub rows: &'a [Row],
+    pub gram: Gram<'a>,
+    /// Prior means `[P, n]`, of all latent functions or of each.
+    pub means: &'a [f64],
+}
+
+/// The mode `f = m + K a` of the posterior, with what holds there.
+#[derive(Debug, Clone)]
+pub(super) struct Mode {
+    /// `[L, n]`.
+    pub f: Vec<f64>,
+    /// `a` `[L, n]`, the gradient of the log density.
+    pub weights: Vec<f64>,
+    /// `ln p(y | f)`.
+    pub log_density: f64,
+    /// `(K + W⁻¹)⁻¹`.
+    pub system: System,
+}
+
+/// Gradient and curvature of the log density in all latent values.
+struct Slopes {
+    gradient: Vec<f64>,
+    d: Vec<f64>,
+}
+
+impl<'a> Task<'a> {
+    fn n(&self) -> usize {
+        self.rows.len()
+    }
+
+    /// The prior mean of a latent function.
+    pub fn mean(&self, latent: usize) -> &'a [f64] {
+        let place = latent.min(self.means.len() / self.n() - 1);
+        &self.means[place * self.n()..][..self.n()]
+    }
+
+    /// The rows with their latent values.
+    pub fn at<'b>(&'b self, f: &'b [f64]) -> impl Iterator<Item = (Row, Vec<f64>)> + 'b {
+        let values = |i: usize| f.iter().skip(i).step_by(self.n()).copied().collect();
+        self.rows.iter().enumerate().map(move |(i, row)| (*row, values(i)))
+    }
+
+    fn log_density(&self, f: &[f64]) -> f64 {
+        self.at(f).map(|(row, f)| self.density.log_density(row, &f)).sum()
+    }
+
+    /// `ln p(y | f) − ½ aᵀ(f − m)`.
+    fn log_posterior(&self, f: &[f64], weights: &[f64]) -> f64 {
+        self.log_density(f) - 0.5 * weights.iter().zip(self.above(f)).map(|(a, h)| a * h).sum::<f64>()
+    }
+
+    /// `f − m`.
+    pub fn above(&self, f: &[f64]) -> Vec<f64> {
+        let above = |(l, f): (usize, &[f64])| f.iter().zip(self.mean(l)).map(|(f, m)| f - m).collect::<Vec<_>>();
+        f.chunks_exact(self.n()).enumerate().flat_map(above).collect()
+    }
+
+    fn slopes(&self, f: &[f64]) -> Slopes {
+        let (n, latents) = (self.n(), self.density.latents());
+        let mut slopes = Slopes { gradient: vec![0.0; f.len()], d: vec![0.0; f.len()] };
+        let (mut gradient, mut hessian, mut d) = (vec![0.0; latents], vec![0.0; latents * latents], vec![0.0; latents]);
+        for (i, (row, f)) in self.at(f).enumerate() {
+            self.density.derivatives(row, &f, &mut gradient, &mut hessian);
+            self.density.curvature(row, &f, &mut d);
+            for latent in 0..latents {
+                slopes.gradient[latent * n + i] = gradient[latent];
+                slopes.d[latent * n + i] = d[latent];
+            }
+        }
+        slopes
+    }
+
+    /// `W h + g`.
+    fn pseudo_target(&self, Slopes { gradient, d }: &Slopes, h: &[f64]) -> Vec<f64> {
+        let mut curved: Vec<f64> = d.iter().zip(h).map(|(d, h)| d * h).collect();
+        if self.density.is_centred() {
+            let n = self.n();
+            let along: Vec<f64> = (0..n).map(|i| curved.iter().skip(i).step_by(n).sum()).collect();
+            curved.iter_mut().zip(d.iter().zip(along.iter().cycle())).for_each(|(c, (d, along))| *c -= d * along);
+        }
+        curved.iter().zip(gradient).map(|(c, g)| c + g).collect()
+    }
+
+    /// `(I + W K)⁻¹ b = b − C K b`.
+    pub fn solve(&self, system: &System, b: &[f64]) -> Result<Vec<f64>> {
+        let taken = system.apply(&self.gram.apply(b))?;
+        Ok(b.iter().zip(taken).map(|(b, t)| b - t).collect())
+    }
+
+    /// What holds at `f = m + K a`.
+    pub fn at_mode(&self, f: Vec<f64>, weights: Vec<f64>) -> Result<Mode> {
+        let system = System::new(self.gram, &self.slopes(&f).d, self.density.is_centred())?;
+        Ok(Mode { log_density: self.log_density(&f), f, weights, system })
+    }
+
+    /// Climbs from the prior mean. A step is halved until the log posterior does not fall, for Newton's may overshoot by orders of
+    /// magnitude; steps by the curvature always climb when they are short.
+    ///
+    /// # Errors
+    /// [`Error::NotFinite`] when there is no finite mode near.
+    pub fn mode(&self) -> Result<Mode> {
+        let mut f: Vec<f64> = (0..self.density.latents()).flat_map(|latent| self.mean(latent).to_vec()).collect();
+        let mut weights = vec![0.0; f.len()];
+        let mut value = self.log_posterior(&f, &weights);
+        let mut change = f64::INFINITY;
+        for _ in 0..STEPS {
+            let (slopes, above) = (self.slopes(&f), self.above(&f));
+            let system = System::new(self.gram, &slopes.d, self.density.is_centred())?;
+            let least = value - ROUNDING * value.abs().max(1.0);
+            let mut next = None;
+            if !self.density.is_log_concave() && change < NEAR {
+                let tangent = Tangent::new(self, &f);
+                let step = self.step(&weights, &tangent.solve(tangent.pseudo_target(&above, &slopes.gradient)));
+                next = self.shortened(&f, &weights, step, least, 0);
+            }
+            if next.is_none() {
+                let target = self.solve(&system, &self.pseudo_target(&slopes, &above))?;
+                next = self.shortened(&f, &weights, self.step(&weights, &target), least, HALVINGS);
+            }
+            let Some((to, at, climbed)) = next else { break };
+            let size = f.iter().fold(1.0, |size: f64, f| size.max(f.abs()));
+            change = to.iter().zip(&f).map(|(to, f)| (to - f).abs()).fold(0.0, f64::max) / size;
+            (f, weights, value) = (to, at, climbed);
+            if change <= CLOSE {
+                return self.at_mode(f, weights);
+            }
+        }
+        Err(Error::NotFinite(format!(
+            "the mode of the latent functions under the {} latent values of {} rows",
+            f.len(),
+            self.n()
+        )))
+    }
+
+    /// How far f and its weights move when those become `target`.
+    fn step(&self, weights: &[f64], target: &[f64]) -> (Vec<f64>, Vec<f64>) {
+        let turn: Vec<f64> = target.iter().zip(weights).map(|(to, a)| to - a).collect();
+        (self.gram.apply(&turn), turn)
+    }
+
+    /// A step, halved until the log posterior is at least `least`.
+    fn shortened(
+        &self,
+        f: &[f64],
+        weights: &[f64],
+        (climb, turn): (Vec<f64>, Vec<f64>),
+        least: f64,
+        halvings: usize,
+    ) -> Option<(Vec<f64>, Vec<f64>, f64)> {
+        (0..=halvings).find_map(|halving| {
+            let length = 0.5f64.powi(halving as i32);
+            let moved = |from: &[f64], by: &[f64]| from.iter().zip(by).map(|(x, by)| x + length * by).collect();
+            let (f, weights): (Vec<f64>, Vec<f64>) = (moved(f, &climb), moved(weights, &turn));
+            let value = self.log_posterior(&f, &weights);
+            // Where it begins at no number any is better.
+            (value >= least || (least.is_nan() && value.is_finite())).then_some((f, weights, value))
+        })
+    }
+}

@@ -1,0 +1,46 @@
+//! The options of Laplace's approximation: none.
+
+use serde::{Deserialize, Serialize};
+
+use super::LaplaceGp;
+use crate::error::Result;
+use crate::models::gp_model::GpModel;
+use crate::models::options::{Kind, ModelOptions, Parts, Site};
+use crate::models::prior::Prior;
+use crate::models::start::levelled;
+
+/// Any likelihood about the mode, without further approximation: n³ time, n² memory.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct LaplaceOptions {}
+
+impl Kind for LaplaceOptions {
+    const NAME: &'static str = "laplace";
+    const ANY_LIKELIHOOD: bool = true;
+}
+
+impl ModelOptions for LaplaceOptions {
+    fn build(&self, Parts { likelihood, prior }: Parts, site: &Site) -> Result<Box<dyn GpModel>> {
+        let mean = levelled(prior.mean, &*likelihood, site.data.d)?;
+        Ok(Box::new(LaplaceGp::boxed(Prior { mean, ..prior }, likelihood)))
+    }
+
+    fn smaller(&self) -> &'static str {
+        "choose the variational approximation (--model svgp)"
+    }
+}
+
+#[cfg(feature = "command")]
+mod command {
+    use super::{LaplaceOptions, Result};
+    use crate::models::command::{Given, NoArguments, Offered};
+
+    impl Offered for LaplaceOptions {
+        const ABOUT: &'static str = "Any likelihood about the mode: time grows with the cube of the rows";
+
+        type Arguments = NoArguments;
+
+        fn from_arguments(_arguments: NoArguments, _given: &Given) -> Result<Self> {
+            Ok(Self {})
+        }
+    }
+}

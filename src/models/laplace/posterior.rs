@@ -1,0 +1,180 @@
+//! The posterior of Laplace's approximation.
+
+use super::LaplaceGp;
+use super::mode::{Mode, Task};
+use super::system::{Gram, System};
+use crate::device::Compute;
+use crate::error::{Error, Result};
+use crate::model_file::{Array, ArrayData};
+use crate::models::Observations;
+use crate::models::posterior::{
+    self, Correlated, Joint, Marginals, Posterior, SavedPosterior, combine, several, subtract_gram,
+};
+use crate::products;
+use crate::scope::{Scope, to_f64};
+
+/// f at the mode `[L, n]`.
+const MODE: &str = "posterior.mode";
+/// The gradient of the log density there `[L, n]`.
+const WEIGHTS: &str = "posterior.weights";
+
+/// The posterior of a [`LaplaceGp`]. Its factorisations are in f64 whatever the precision of the data.
+#[derive(Debug, Clone)]
+pub struct LaplacePosterior {
+    model: LaplaceGp,
+    compute: Compute,
+    data: Observations,
+    f: Vec<f64>,
+    weights: Vec<f64>,
+    system: System,
+}
+
+/// Bytes of cross-covariance that a chunk of predictions may hold.
+const CHUNK_BYTES: usize = 64 << 20;
+
+/// Some rows' latent functions.
+struct Part {
+    /// `[L][rows]`.
+    means: Vec<Vec<f64>>,
+    /// `[L][rows]`.
+    prior: Vec<Vec<f64>>,
+    /// What is explained of the prior covariances `[rows, L, L]`.
+    explained: Vec<f64>,
+}
+
+impl LaplacePosterior {
+    pub(super) fn new(model: LaplaceGp, compute: Compute, data: Observations, mode: Mode) -> Self {
+        let Mode { f, weights, system, .. } = mode;
+        Self { model, compute, data, f, weights, system }
+    }
+
+    /// The posterior with a saved mode, where there is one.
+    pub(super) fn restored(
+        model: &LaplaceGp,
+        compute: Compute,
+        data: &Observations,
+        mut saved: SavedPosterior,
+    ) -> Result<Option<Self>> {
+        let (Some(f), Some(weights)) = (saved.take(MODE), saved.take(WEIGHTS)) else { return Ok(None) };
+        let size = model.likelihood.latents() * data.n();
+        if [f.len(), weights.len()] != [size; 2] || !f.iter().chain(&weights).all(|value| value.is_finite()) {
+            return Err(Error::Data(format!("its mode is not of {size} finite latent values")));
+        }
+        let scope = Scope::new(compute)?;
+        let (covariances, means) = model.gram(&scope, &data.batch(&scope).x)?;
+        let (covariances, means) = (to_f64(covariances)?, to_f64(means)?);
+        let (density, rows) = (model.likelihood.density(), model.rows(&data.y, data.noise.as_deref()));
+        let task = Task { density: &*density, rows: &rows, gram: Gram::new(&covariances, data.n()), means: &means };
+        let mode = task.at_mode(f, weights)?;
+        Ok(Some(Self::new(model.clone(), compute, data.clone(), mode)))
+    }
+
+    /// The latent functions at the training rows `[L, n]`: the mode of their posterior.
+    pub fn mode(&self) -> &[f64] {
+        &self.f
+    }
+
+    /// The gradient of the log density at the mode `[L, n]`.
+    pub fn weights(&self) -> &[f64] {
+        &self.weights
+    }
+
+    fn latents(&self) -> usize {
+        self.weights.len() / self.data.n()
+    }
+
+    /// Predictions in chunks.
+    fn parts(&self, x: &[f64], mut take: impl FnMut(Part)) -> Result<()> {
+        posterior::rows(x, self.data.d)?;
+        let scope = Scope::new(self.compute)?;
+        let (n, d, latents) = (self.data.n(), self.data.d, self.latents());
+        let train = scope.matrix(&self.data.x, n, d);
+        let rows = (CHUNK_BYTES / (8 * n * latents)).clamp(1, 4096);
+        for chunk in x.chunks(rows * d) {
+            let rows = chunk.len() / d;
+            let points = scope.matrix(chunk, rows, d);
+            let (mut crosses, mut priors, mut levels) = (Vec::new(), Vec::new(), Vec::new());
+            for prior in &self.model.priors {
+                crosses.push(to_f64(products::cross_wide(&prior.kernel, &scope, &train, &points)?)?);
+                priors.push(to_f64(products::diag_wide(&prior.kernel, &scope, &points)?)?);
+                levels.push(to_f64(prior.mean.at(&scope, &points))?);
+            }
+            let of = |latent: usize| latent.min(crosses.len() - 1);
+            let mean = |(latent, weights): (usize, &[f64])| {
+                let shift = combine(&crosses[of(latent)], weights);
+                levels[of(latent)].iter().zip(shift).map(|(m, k)| m + k).collect()
+            };
+            take(Part {
+                means: self.weights.chunks_exact(n).enumerate().map(mean).collect(),
+                prior: (0..latents).map(|latent| priors[of(latent)].clone()).collect(),
+                explained: self.system.explained(|latent| &crosses[of(latent)], rows)?,
+            });
+        }
+        Ok(())
+    }
+}
+
+/// Of a single latent function, but for [`marginals`](Posterior::marginals) and [`correlated`](Posterior::correlated); an error for several.
+impl Posterior for LaplacePosterior {
+    fn predict(&self, x: &[f64]) -> Result<Marginals> {
+        let mut all = self.marginals(x)?;
+        if all.len() == 1 { Ok(all.swap_remove(0)) } else { several(all.len()) }
+    }
+
+    fn marginals(&self, x: &[f64]) -> Result<Vec<Marginals>> {
+        let latents = self.latents();
+        let mut all = vec![Marginals::default(); latents];
+        self.parts(x, |Part { means, prior, explained }| {
+            for (latent, (all, (mean, prior))) in all.iter_mut().zip(means.into_iter().zip(&prior)).enumerate() {
+                let places = explained.iter().skip(latent * (latents + 1)).step_by(latents * latents);
+                all.extend(mean.into_iter(), prior, &places.copied().collect::<Vec<_>>());
+            }
+        })?;
+        Ok(all)
+    }
+
+    fn correlated(&self, x: &[f64]) -> Result<Option<Correlated>> {
+        if !self.model.likelihood.density().is_centred() {
+            return Ok(None);
+        }
+        let latents = self.latents();
+        let mut all = Correlated::default();
+        self.parts(x, |Part { means, prior, explained }| {
+            for (i, block) in explained.chunks_exact(latents * latents).enumerate() {
+                all.mean.extend(means.iter().map(|mean| mean[i]));
+                let of = |(place, e): (usize, &f64)| {
+                    let (a, b) = (place / latents, place % latents);
+                    if a == b { (prior[a][i] - e).max(posterior::VARIANCE_FLOOR * prior[a][i]) } else { -e }
+                };
+                all.covariance.extend(block.iter().enumerate().map(of));
+            }
+        })?;
+        Ok(Some(all))
+    }
+
+    fn predict_joint(&self, x: &[f64]) -> Result<Joint> {
+        let rows = posterior::rows(x, self.data.d)?;
+        if self.latents() > 1 {
+            return several(self.latents());
+        }
+        if rows == 0 {
+            return Ok(Joint::default());
+        }
+        let (scope, prior) = (Scope::new(self.compute)?, self.model.priors[0].clone());
+        let points = scope.matrix(x, rows, self.data.d);
+        let train = scope.matrix(&self.data.x, self.data.n(), self.data.d);
+        let cross = to_f64(products::cross_wide(&prior.kernel, &scope, &train, &points)?)?;
+        let levels = to_f64(prior.mean.at(&scope, &points))?;
+        let mean = levels.iter().zip(combine(&cross, &self.weights)).map(|(m, k)| m + k).collect();
+        let mut covariance = to_f64(products::gram_wide(&prior.kernel, &scope, &points)?)?;
+        subtract_gram(&mut covariance, &self.system.whiten(0, &cross)?, rows);
+        Ok(Joint { mean, covariance })
+    }
+
+    fn saved(&self) -> Result<SavedPosterior> {
+        let shape = vec![self.latents(), self.data.n()];
+        let array = |values: &[f64]| Array { shape: shape.clone(), data: ArrayData::F64(values.to_vec()) };
+        let arrays = [(MODE, array(&self.f)), (WEIGHTS, array(&self.weights))];
+        Ok(SavedPosterior { arrays: arrays.map(|(name, array)| (name.into(), array)).into(), solve: None })
+    }
+}
