@@ -133,7 +133,7 @@ impl Predict {
     }
 }
 
-/// The distributions of the latent functions, each with what its columns are called besides: the label of its class, or its name.
+/// The distributions of the latent functions, each with the end of its columns' names: the label of its class, or its own.
 fn latents(fitted: &Fitted, data: &Dataset) -> Result<Vec<(String, Vec<Predictive>)>> {
     let likelihood = fitted.model.likelihood();
     if likelihood.latents() == 1 {

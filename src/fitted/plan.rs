@@ -97,7 +97,9 @@ impl Plan {
         }
         if likelihood.latents() > FEW_CLASSES && 2 * likelihood.latents() > data.n {
             return Err(Error::Data(format!(
-                "the target `{}` has {} classes in {} rows: nearly every row is a class of its own, and nothing can be learned of a class                  from one row; choose another target, fewer classes, or --likelihood gaussian for numbers",
+                "the target `{}` has {} classes in {} rows: nearly every row is a class of its own, and nothing \
+                 can be learned of a class from one row; choose another target, fewer classes, or --likelihood \
+                 gaussian for numbers",
                 schema.target,
                 likelihood.latents(),
                 data.n

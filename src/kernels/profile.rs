@@ -27,7 +27,8 @@ pub trait Arithmetic: Clone {
     }
     /// The smaller of self and a bound, of derivative 0 above it.
     fn at_most(self, bound: f64) -> Self;
-    /// Square root of self between [`SMALLEST_SQUARE`], so that its derivative is finite at coincident points, and [`largest_square`].
+    /// Square root of self within [`SMALLEST_SQUARE`], so that its derivative is finite at coincident points, and
+    /// [`largest_square`].
     fn safe_sqrt(self) -> Self;
     /// Sine.
     fn sin(self) -> Self;
@@ -52,8 +53,8 @@ pub trait Arithmetic: Clone {
 /// Below this, squared distances count as zero: see [`Arithmetic::safe_sqrt`].
 pub const SMALLEST_SQUARE: f64 = 1e-30;
 
-/// Squared distances above this, infinite ones too, count as this, in numbers of so many bytes: far beyond where decaying covariances have
-/// vanished, and the end of where sines can be computed.
+/// Squared distances above this, infinite ones too, count as this, in numbers of so many bytes: far beyond where decaying
+/// covariances have vanished, and the end of where sines can be computed.
 #[inline(always)]
 pub const fn largest_square(bytes: usize) -> f64 {
     if bytes < 8 { 1e12 } else { 1e24 }

@@ -174,8 +174,8 @@ impl Density for VaryingNormal {
         at.variance[0] + self.noise * (at.mean[1] + 0.5 * at.variance[1]).exp()
     }
 
-    /// The first function in closed form, the second by quadrature. Of a residual far beyond what the first function explains, the density
-    /// is largest where the noise is as large.
+    /// The first function in closed form, the second by quadrature: the density of a residual far beyond what the first
+    /// function explains is largest where the noise is as large.
     fn predictive_log_density(&self, row: Row, at: Marginal) -> f64 {
         let square = (row.y - at.mean[0]).powi(2);
         let variance = |g: f64| at.variance[0] + self.noise * g.exp();

@@ -32,8 +32,8 @@ pub(super) fn log_density<D: Density + ?Sized>(density: &D, row: Row, at: Margin
     log_average(at.mean[0], at.variance[0], density.peak(row), &|f| density.log_density(row, &[f]), &slopes)
 }
 
-/// `ln E[g(f)]` given `ln g`, its first two derivatives and a place near its largest value: the integrand is divided by its own so that
-/// nothing underflows.
+/// `ln E[g(f)]` given `ln g`, its first two derivatives and a place near its largest value. The integrand is divided by its
+/// largest value so that nothing underflows.
 pub(super) fn log_average(
     mean: f64,
     variance: f64,

@@ -2,8 +2,8 @@
 //!
 //! The class whose `f_c` plus a standard Gumbel variable is the largest has the probabilities `softmax(f)`. With
 //! `φ_c(u) = E[exp(−exp(u + f_c))]`, the probability that the sum of class c is below `−u`,
-//! `P_c = −∫ φ_c' Π_{k≠c} φ_k du`, and `E[ln Σ exp(f)] = m_r + ∫ φ_r − Π φ_k du` for any class r. A shift that all `f` have in
-//! common is integrated exactly, for it only shifts `u`; and `∂φ/∂v = φ''/2`, so that slopes are integrals of the same kind.
+//! `P_c = −∫ φ_c' Π_{k≠c} φ_k du`, and `E[ln Σ exp(f)] = m_r + ∫ φ_r − Π φ_k du` for any class r. `∂φ/∂v = φ''/2`, so that
+//! slopes are integrals of the same kind.
 
 use std::sync::OnceLock;
 
@@ -173,7 +173,7 @@ fn uneven((mean, sd): (f64, f64), points: &[f64]) -> Curve {
     curve
 }
 
-/// Where the integral is divided: at even distances through the distribution of each class, finer where that of any is narrow.
+/// Where the integral is divided: evenly through the distribution of each class, finer where that of any is narrow.
 fn breaks(classes: &[(f64, f64)], low: f64, high: f64) -> Vec<f64> {
     let mut all = vec![(low, 0.0), (high, 0.0)];
     for (mean, sd) in classes {

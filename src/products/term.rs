@@ -175,7 +175,10 @@ impl TermPlan {
                 self.visit::<L, V>(metric, pairs, #[inline(always)] |q, c, s| {
                     let (k, slope, shape) = p.slopes(s, a);
                     // Nothing changes beyond the largest distance, where exponentials here are not quite 0.
-                    let slope = if metric == Metric::SquaredDistance { slope.below(s, p.end(size_of::<L::Element>())) } else { slope };
+                    let slope = match metric {
+                        Metric::SquaredDistance => slope.below(s, p.end(size_of::<L::Element>())),
+                        _ => slope,
+                    };
                     put(k, v, q, c, values);
                     put(slope, v, q, c, slopes);
                     if shaped {

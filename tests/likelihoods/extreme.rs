@@ -85,7 +85,7 @@ fn softmax_is_bounded_at_any_width() {
         assert!((p[0] - 0.5).abs() < about + 1e-7, "{variance}: {p:?}");
         assert!((p.iter().sum::<f64>() - 1.0).abs() < 1e-9);
         let (value, slopes) = softmax(0, &[0.0, 0.3, -0.2], &[variance; 3]);
-        // −E[max of two others and this less this] of three alike: 3/(2√π) standard deviations, but for the sum's excess.
+        // The largest of three alike is 3/(2√π) standard deviations above its mean.
         let want = -1.5 / std::f64::consts::PI.sqrt() * variance.sqrt();
         assert!((value / want - 1.0).abs() < 2.0 / variance.sqrt() + 1e-7, "{variance}: {value} {want}");
         assert!(slopes.iter().all(|slope| slope.is_finite()));
