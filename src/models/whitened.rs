@@ -110,7 +110,7 @@ impl WhitenedPosterior {
         let inducing = scope.matrix(&self.z, m, self.d);
         let mut a = to_f64(products::cross_wide(&self.prior.kernel, scope, &inducing, &points)?)?;
         solve::lower(view(&self.lower, m), view_mut(&mut a, rows));
-        let prior = to_f64(self.prior.mean.at(scope, &points))?;
+        let prior = to_f64(self.prior.mean.at(scope, &points)?)?;
         let mean = prior.iter().zip(combine(&a, &self.whitened)).map(|(m, k)| m + k).collect();
         Ok((a, mean))
     }
@@ -178,7 +178,7 @@ impl WhitenedPosterior {
         if let Some(Contraction { triangle, rounded: single, weights }) = contraction {
             let inducing = scope.matrix(&self.z, m, self.d);
             let k = to_f64(products::cross_wide(&self.prior.kernel, &scope, &inducing, &points)?)?;
-            let levels = to_f64(self.prior.mean.at(&scope, &points))?;
+            let levels = to_f64(self.prior.mean.at(&scope, &points)?)?;
             let mean = levels.iter().zip(combine(&k, weights)).map(|(m, k)| m + k).collect();
             // Where too little is left of one row's variance, all these rows are predicted in f64.
             let single = single.as_ref().and_then(|(triangle, cost)| {

@@ -1,5 +1,6 @@
 //! What every model must do, whatever its approximation.
 
+use cagey::ErrorKind;
 use cagey::fitted::Registry;
 use cagey::kernels::Kernel;
 use cagey::likelihoods::Gaussian;
@@ -87,6 +88,8 @@ fn check_model(name: &str, model: &dyn GpModel, data: &Observations, joint: bool
     scale(name, model, &batch);
     saving(name, model, data);
     precisions(name, model, data);
+    refusals(name, model, data);
+    means(name, model, data);
     let posterior = model.condition(F64, data.clone()).unwrap();
     if joint {
         check_posterior(name, &*posterior, &[0.1, -0.2, 0.9, 0.4, -1.0, 1.3], data.d);
@@ -139,11 +142,49 @@ fn scale(name: &str, model: &dyn GpModel, batch: &Batch) {
     assert!((three - two - (two - one)).abs() <= 1e-9 * three.abs().max(1.0), "{name}: {one} {two} {three}");
 }
 
+/// What cannot be had is an error, not a panic.
+fn refusals(name: &str, model: &dyn GpModel, data: &Observations) {
+    let posterior = model.condition(F64, data.clone()).unwrap();
+    assert_eq!(posterior.sample(&[], 3, 0).unwrap(), vec![Vec::<f64>::new(); 3], "{name}");
+    for bad in [f64::NAN, f64::INFINITY] {
+        let refused = posterior.predict(&[0.1, bad]).unwrap_err();
+        assert_eq!(refused.kind(), ErrorKind::Request, "{name}: {refused}");
+    }
+    let (scope, other) = (Scope::new(F64).unwrap(), Scope::new(F32).unwrap());
+    let (own, single) = (data.batch(&scope), data.batch(&other));
+    let columns = Observations::new(data.x.clone(), 1, [&data.y[..], &data.y].concat(), None).unwrap();
+    let mixed = [
+        single.clone(),
+        Batch { y: single.y.clone(), ..own.clone() },
+        Batch { x: single.x, ..own.clone() },
+        Batch { y: own.y.clone().narrow(0, 0, 3), ..own },
+        columns.batch(&scope),
+    ];
+    for (i, batch) in mixed.iter().enumerate() {
+        let refused = model.objective(&scope, batch).unwrap_err();
+        assert_eq!(refused.kind(), ErrorKind::Request, "{name}, {i}: {refused}");
+    }
+}
+
+/// Means alone are those of predictions, whatever the number of rows.
+fn means(name: &str, model: &dyn GpModel, data: &Observations) {
+    let posterior = model.condition(F64, data.clone()).unwrap();
+    let points: Vec<f64> = (0..60).map(|i| (0.37 * f64::from(i)).sin()).collect();
+    let all = posterior.predict(&points).unwrap();
+    assert_close(&format!("{name}: means"), &posterior.mean(&points).unwrap(), &all.mean, 1e-10);
+    for (row, x) in points.chunks(2).enumerate() {
+        let one = posterior.predict(x).unwrap();
+        assert_close(&format!("{name}: mean of a row"), &posterior.mean(x).unwrap(), &all.mean[row..=row], 1e-10);
+        assert_close(&format!("{name}: mean of a row"), &one.mean, &all.mean[row..=row], 1e-10);
+        assert_close(&format!("{name}: variance of a row"), &one.variance, &all.variance[row..=row], 1e-9);
+    }
+}
+
 /// A posterior that was saved is the one that comes back.
 fn saving(name: &str, model: &dyn GpModel, data: &Observations) {
     let points = [0.3, -0.1, 2.0, 0.5];
     let posterior = model.condition(F64, data.clone()).unwrap();
-    let restored = model.restore(F64, data.clone(), posterior.saved().unwrap()).unwrap();
+    let restored = model.restore(F64, data.clone(), posterior.saved(true).unwrap()).unwrap();
     assert_eq!(restored.predict(&points).unwrap(), posterior.predict(&points).unwrap(), "{name}");
     assert_eq!(restored.solve(), posterior.solve(), "{name}");
     assert_eq!(restored.needs_data(), posterior.needs_data(), "{name}");

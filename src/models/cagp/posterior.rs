@@ -123,7 +123,7 @@ impl CagpPosterior {
     fn system<'a>(&'a self, scope: &'a Scope) -> Result<System<'a>> {
         let batch = self.data.batch(scope);
         let noise = self.likelihood.variances(scope, self.data.n(), None);
-        let residual = batch.y - self.prior.mean.at(scope, &batch.x);
+        let residual = batch.y - self.prior.mean.at(scope, &batch.x)?;
         System::new(&self.prior.kernel, scope, batch.x, noise, residual)
     }
 
@@ -190,7 +190,7 @@ impl CagpPosterior {
             };
             projected.extend(to_f64(columns.transpose())?);
         }
-        Ok((projected, to_f64(self.prior.mean.at(scope, points))?))
+        Ok((projected, to_f64(self.prior.mean.at(scope, points)?)?))
     }
 
     fn rows(&self, x: &[f64]) -> Result<usize> {
@@ -231,7 +231,7 @@ impl Posterior for CagpPosterior {
         Ok(Joint { mean, covariance })
     }
 
-    fn saved(&self) -> Result<SavedPosterior> {
+    fn saved(&self, _factor: bool) -> Result<SavedPosterior> {
         self.arrays()
     }
 

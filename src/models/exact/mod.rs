@@ -65,7 +65,7 @@ impl ExactGp {
             covariance[i * n + i] += noise;
         }
         let factor = Factor::new(covariance, "K + σ²I")?;
-        let mut weights = to_f64(batch.y.clone() - self.prior.mean.at(&scope, &batch.x))?;
+        let mut weights = to_f64(batch.y.clone() - self.prior.mean.at(&scope, &batch.x)?)?;
         factor.solve(&mut weights)?;
         Ok(ExactPosterior { model: self.clone(), compute, data, factor, weights })
     }
@@ -73,8 +73,9 @@ impl ExactGp {
 
 impl Model for ExactGp {
     fn objective(&self, scope: &Scope, batch: &Batch) -> Result<Tensor<1>> {
+        batch.check(scope)?;
         let n = batch.y.dims()[0];
-        let residual = batch.y.clone() - self.prior.mean.at(scope, &batch.x);
+        let residual = batch.y.clone() - self.prior.mean.at(scope, &batch.x)?;
         let noise = self.likelihood.variances(scope, n, batch.noise.as_ref());
         let covariance = products::gram(&self.prior.kernel, scope, &batch.x)?;
         match self.objective {
@@ -175,7 +176,7 @@ impl ExactPosterior {
             }
         };
         let all = data.batch(&scope);
-        let mut weights = to_f64(all.y - self.model.prior.mean.at(&scope, &all.x))?;
+        let mut weights = to_f64(all.y - self.model.prior.mean.at(&scope, &all.x)?)?;
         factor.solve(&mut weights)?;
         Ok(Self { model: self.model.clone(), compute: self.compute, data, factor, weights })
     }
@@ -220,7 +221,7 @@ impl ExactPosterior {
         for chunk in x.chunks(rows * d) {
             let points = scope.matrix(chunk, chunk.len() / d, d);
             let mut cross = to_f64(products::cross(kernel, &scope, &train, &points)?)?;
-            let prior_mean = to_f64(mean.at(&scope, &points))?;
+            let prior_mean = to_f64(mean.at(&scope, &points)?)?;
             let prior_variance = to_f64(kernel.diag(&scope, &points)?)?;
             let shift = combine(&cross, &self.weights);
             self.factor.solve_lower(&mut cross)?;
@@ -249,7 +250,7 @@ impl Posterior for ExactPosterior {
         let points = scope.matrix(x, rows, self.data.d);
         let train = scope.matrix(&self.data.x, self.data.n(), self.data.d);
         let mut cross = to_f64(products::cross(&self.model.prior.kernel, &scope, &train, &points)?)?;
-        let prior_mean = to_f64(self.model.prior.mean.at(&scope, &points))?;
+        let prior_mean = to_f64(self.model.prior.mean.at(&scope, &points)?)?;
         let mean = prior_mean.iter().zip(combine(&cross, &self.weights)).map(|(m, k)| m + k).collect();
         let mut covariance = to_f64(products::gram(&self.model.prior.kernel, &scope, &points)?)?;
         self.factor.solve_lower(&mut cross)?;

@@ -56,7 +56,7 @@ impl Sgpr {
         self.process.check(&batch.x)?;
         let (n, z) = (batch.y.dims()[0], self.process.z(scope));
         let noise = self.likelihood.variances(&scope.widened(), n, batch.noise.as_ref());
-        let residual = (batch.y.clone() - mean.at(scope, &batch.x)).cast(scope.wide());
+        let residual = (batch.y.clone() - mean.at(scope, &batch.x)?).cast(scope.wide());
         let s = noise.clone().sqrt().recip();
         let t = residual * s.clone();
         let (square, projected) = products::moments(kernel, scope, &batch.x, &z, &s, &t)?;
@@ -86,6 +86,7 @@ impl Sgpr {
 
 impl Model for Sgpr {
     fn objective(&self, scope: &Scope, batch: &Batch) -> Result<Tensor<1>> {
+        batch.check(scope)?;
         let n = batch.y.dims()[0] as f64;
         let Moments { square, projected, rest } = self.moments(scope, batch)?;
         let loss = (rest + n * std::f64::consts::TAU.ln()) * 0.5 + collapsed(square, projected)?;
