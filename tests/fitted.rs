@@ -1,5 +1,6 @@
 //! Models with their data: from a table to predictions, and through a file.
 
+use burn::tensor::{DType, Tensor, TensorData};
 use cagey::ErrorKind;
 use cagey::data::{Classes, Dataset, ReadOptions, Schema, TargetTransform, read_training};
 use cagey::device::{Compute, DeviceKind, Precision};
@@ -13,6 +14,7 @@ use cagey::models::sgpr::SgprOptions;
 use cagey::models::svgp::SvgpOptions;
 use cagey::models::swsgp::SwsgpOptions;
 use cagey::models::variational::Covariance;
+use cagey::scope::to_f64;
 use cagey::train::{Adam, Optimizer, TrainConfig};
 
 fn fit(table: &str, settings: Settings) -> (Fitted, Dataset) {
@@ -350,6 +352,92 @@ fn rows_of_numbers_are_predicted_in_the_users_units() {
     let (fitted, (_, data)) = (of_counts(), counts());
     let wanted: Vec<f64> = fitted.predict_targets(&data).unwrap().iter().map(|p| p.mean()).collect();
     assert_eq!(fitted.predict_mean(&data.x).unwrap(), wanted);
+}
+
+#[test]
+fn rows_join_a_model_without_another_training() {
+    let sparse = Settings { model: SgprOptions { inducing: 8 }.into(), ..Settings::default() };
+    let known = Settings { row_column: Some("s".into()), ..Settings::default() };
+    for settings in [Settings::default(), known, sparse] {
+        let (fitted, data) = fit(&table(), settings);
+        let few = data.subset(&[3, 17, 30]);
+        let grown = fitted.update(&few).unwrap();
+        assert_eq!((grown.summary.rows, grown.data().n()), (43, 43));
+        let all = grown.model.condition(Compute::default(), grown.data().clone()).unwrap();
+        let x = fitted.standardise(&data).unwrap().0;
+        let (got, want) = (grown.posterior().predict(&x).unwrap(), all.predict(&x).unwrap());
+        for (got, want) in got.mean.iter().chain(&got.variance).zip(want.mean.iter().chain(&want.variance)) {
+            assert!((got - want).abs() < 1e-9, "{got} {want}");
+        }
+        let loaded = Fitted::from_bytes(&grown.to_bytes().unwrap(), &Registry::default(), None).unwrap();
+        for (got, want) in loaded.predict(&data).unwrap().iter().zip(&grown.predict(&data).unwrap()) {
+            assert!((got.mean() - want.mean()).abs() < 1e-9 && (got.sd() - want.sd()).abs() < 1e-9);
+        }
+        let without = Dataset { y: None, ..few.clone() };
+        assert_eq!(fitted.update(&without).unwrap_err().kind(), ErrorKind::Request);
+    }
+    let refused = of_counts().update(&counts().1).unwrap_err();
+    assert!(refused.kind() == ErrorKind::Request && refused.to_string().contains("Variational"), "{refused}");
+}
+
+#[test]
+fn files_hold_factors_where_they_are_asked_to() {
+    for model in [Settings::default().model, SgprOptions { inducing: 8 }.into()] {
+        let settings = Settings { model, store_factor: true, ..Settings::default() };
+        let (fitted, data) = fit(&table(), settings);
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("model.cagey");
+        fitted.save(&path).unwrap();
+        let loaded = Fitted::load(&path).unwrap();
+        assert_eq!(loaded.predict(&data).unwrap(), fitted.predict(&data).unwrap());
+        // They are read, not made again.
+        let mut file = ModelFile::load(&path).unwrap();
+        let stored: Vec<String> = file.arrays.keys().filter(|name| name.starts_with("posterior.")).cloned().collect();
+        let Some(ArrayData::F64(values)) = file.arrays.get_mut(&stored[0]).map(|array| &mut array.data) else {
+            panic!()
+        };
+        values.iter_mut().for_each(|value| *value *= 2.0);
+        file.save(&path).unwrap();
+        assert_ne!(Fitted::load(&path).unwrap().predict(&data).unwrap(), fitted.predict(&data).unwrap());
+        for broken in [vec![1.0, 2.0], vec![f64::NAN; file.arrays[&stored[0]].data.len()]] {
+            let array = file.arrays.get_mut(&stored[0]).unwrap();
+            (array.shape, array.data) = (vec![broken.len()], ArrayData::F64(broken));
+            file.save(&path).unwrap();
+            assert!(Fitted::load(&path).is_err());
+        }
+        let plain = Settings { store_factor: false, ..fitted.settings.clone() };
+        let without = Fitted { settings: plain, ..fitted.clone() };
+        assert!(without.to_bytes().unwrap().len() < fitted.to_bytes().unwrap().len());
+    }
+    let refused = Plan::new(
+        counts().0,
+        &counts().1,
+        Settings { store_factor: true, ..through_actions(ActionPolicy::Cg) },
+        0,
+        &Registry::default(),
+    );
+    assert!(refused.unwrap_err().to_string().contains("no factor to store"));
+}
+
+#[test]
+fn moments_are_in_the_users_units() {
+    let (fitted, data) = fit(&table(), Settings::default());
+    let (device, n) = (fitted.settings.compute.device().unwrap().autodiff(), data.n);
+    let x = Tensor::<2>::from_data(TensorData::new(data.x.clone(), [n, 3]), (&device, DType::F64)).require_grad();
+    let [mean, variance] = fitted.moments(x.clone()).unwrap();
+    let found: Vec<_> = to_f64(mean.clone()).unwrap().into_iter().zip(to_f64(variance).unwrap()).collect();
+    for (p, (mean, variance)) in fitted.predict_latent(&data).unwrap().iter().zip(found) {
+        assert!((p.mean() - mean).abs() < 1e-9 && (p.sd() - variance.sqrt()).abs() < 1e-7, "{p:?} {mean} {variance}");
+    }
+    let gradient = to_f64(x.grad(&mean.sum().backward()).unwrap()).unwrap();
+    let moved = |step: f64| {
+        let mut x = data.row(7).to_vec();
+        x[0] += step;
+        fitted.predict_mean(&x).unwrap()[0]
+    };
+    let numeric = (moved(1e-5) - moved(-1e-5)) / 2e-5;
+    assert!((gradient[7 * 3] - numeric).abs() < 1e-6 * numeric.abs(), "{} {numeric}", gradient[7 * 3]);
+    assert_eq!(fitted.moments(x.narrow(1, 0, 2)).unwrap_err().kind(), ErrorKind::Request);
 }
 
 #[test]

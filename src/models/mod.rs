@@ -10,6 +10,7 @@ pub mod fit;
 pub mod gp_model;
 pub mod inducing;
 pub mod minibatch;
+mod moments;
 pub mod options;
 pub mod ordering;
 pub mod posterior;

@@ -9,6 +9,7 @@
 
 mod accumulate;
 mod actions;
+mod anchors;
 mod blocks;
 mod dense;
 mod evidence;
@@ -38,6 +39,7 @@ use std::sync::Arc;
 
 use burn::tensor::{DType, Tensor};
 
+pub use anchors::Anchors;
 pub use blocks::BlockSparse;
 pub use local::Neighbours;
 

@@ -1,5 +1,6 @@
 //! What every model must do, whatever its approximation.
 
+use burn::tensor::{DType, Tensor, TensorData};
 use cagey::ErrorKind;
 use cagey::fitted::Registry;
 use cagey::kernels::Kernel;
@@ -8,14 +9,14 @@ use cagey::models::cagp::{ActionPolicy, CagpOptions};
 use cagey::models::cggp::CgGpOptions;
 use cagey::models::exact::ExactOptions;
 use cagey::models::gp_model::{GpModel, Size, UserUnits};
-use cagey::models::minibatch::Minibatches;
+use cagey::models::minibatch::{Minibatches, Rows};
 use cagey::models::options::{ModelChoice, Parts, Site};
 use cagey::models::sgpr::SgprOptions;
 use cagey::models::svgp::SvgpOptions;
 use cagey::models::swsgp::SwsgpOptions;
 use cagey::models::variational::Covariance;
 use cagey::models::{Batch, Observations};
-use cagey::scope::{Scope, scalar};
+use cagey::scope::{Scope, scalar, to_f64};
 
 use crate::common::{F32, F64, assert_close, check_posterior, data};
 
@@ -90,6 +91,8 @@ fn check_model(name: &str, model: &dyn GpModel, data: &Observations, joint: bool
     precisions(name, model, data);
     refusals(name, model, data);
     means(name, model, data);
+    tensors(name, model, data);
+    growing(name, model, data);
     let posterior = model.condition(F64, data.clone()).unwrap();
     if joint {
         check_posterior(name, &*posterior, &[0.1, -0.2, 0.9, 0.4, -1.0, 1.3], data.d);
@@ -178,6 +181,58 @@ fn means(name: &str, model: &dyn GpModel, data: &Observations) {
         assert_close(&format!("{name}: mean of a row"), &one.mean, &all.mean[row..=row], 1e-10);
         assert_close(&format!("{name}: variance of a row"), &one.variance, &all.variance[row..=row], 1e-9);
     }
+}
+
+/// Moments as tensors are the predictions, and their gradients in the points those of central differences.
+fn tensors(name: &str, model: &dyn GpModel, data: &Observations) {
+    const STEP: f64 = 1e-5;
+    let posterior = model.condition(F64, data.clone()).unwrap();
+    let x = [0.3, -0.1, 1.1, 0.5, -0.7, 0.9];
+    let device = F64.device().unwrap().autodiff();
+    let points = Tensor::<2>::from_data(TensorData::new(x.to_vec(), [3, 2]), (&device, DType::F64)).require_grad();
+    let Some([mean, variance]) = posterior.moments(points.clone()).unwrap() else { return };
+    let predicted = posterior.predict(&x).unwrap();
+    assert_close(&format!("{name}: mean"), &to_f64(mean.clone()).unwrap(), &predicted.mean, 1e-10);
+    assert_close(&format!("{name}: variance"), &to_f64(variance.clone()).unwrap(), &predicted.variance, 1e-8);
+    for (which, value) in [mean, variance].into_iter().enumerate() {
+        let weights = Tensor::<1>::from_data(TensorData::new(vec![1.0, -0.4, 2.0], [3]), (&device, DType::F64));
+        let gradient = to_f64(points.grad(&(value * weights).sum().backward()).unwrap()).unwrap();
+        let numeric: Vec<f64> = (0..x.len())
+            .map(|at| {
+                let [above, below] = [STEP, -STEP].map(|step| {
+                    let mut moved = x;
+                    moved[at] += step;
+                    let found = posterior.predict(&moved).unwrap();
+                    let values = [found.mean, found.variance].swap_remove(which);
+                    values[0] - 0.4 * values[1] + 2.0 * values[2]
+                });
+                (above - below) / (2.0 * STEP)
+            })
+            .collect();
+        assert_close(&format!("{name}: gradient of moment {which}"), &gradient, &numeric, 1e-6);
+    }
+    let plain = Tensor::<2>::from_data(TensorData::new(x.to_vec(), [3, 2]), (&F64.device().unwrap(), DType::F64));
+    assert!(posterior.moments(plain.clone()).unwrap().is_some(), "{name}");
+    assert!(posterior.moments(plain.clone().cast(DType::F32)).is_err(), "{name}");
+    assert!(posterior.moments(plain.narrow(1, 0, 1)).is_err(), "{name}");
+}
+
+/// A posterior that grows by rows is that of all of them.
+fn growing(name: &str, model: &dyn GpModel, data: &Observations) {
+    let part = |rows: std::ops::Range<usize>| data.gather(&rows.collect::<Vec<_>>()).unwrap();
+    // Actions are for so many rows: others cannot condition such a model.
+    let Ok(before) = model.condition(F64, part(0..20)) else { return };
+    let Some(grown) = before.updated(&part(20..21)).unwrap() else { return };
+    let grown = grown.updated(&part(21..ROWS)).unwrap().unwrap();
+    let whole = model.condition(F64, data.clone()).unwrap();
+    let points: Vec<f64> = (0..40).map(|i| (0.37 * f64::from(i)).sin()).collect();
+    for x in [&points[..], &points[..2]] {
+        let (got, want) = (grown.predict(x).unwrap(), whole.predict(x).unwrap());
+        assert_close(&format!("{name}: grown means"), &got.mean, &want.mean, 1e-10);
+        assert_close(&format!("{name}: grown variances"), &got.variance, &want.variance, 1e-9);
+    }
+    let other = Observations::new(vec![1.0], 1, vec![1.0], None).unwrap();
+    assert_eq!(before.updated(&other).unwrap_err().kind(), ErrorKind::Request, "{name}");
 }
 
 /// A posterior that was saved is the one that comes back.

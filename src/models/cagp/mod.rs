@@ -13,6 +13,7 @@ mod iterative;
 mod objective;
 mod options;
 mod posterior;
+mod prepared;
 mod saved;
 
 use burn::tensor::Tensor;

@@ -2,22 +2,22 @@
 //! sparse Gaussian processes*).
 
 mod options;
+mod posterior;
 
 use burn::tensor::Tensor;
 pub use options::SgprOptions;
+pub use posterior::SgprPosterior;
 
 use crate::device::Compute;
 use crate::error::Result;
 use crate::kernels::Kernel;
 use crate::likelihoods::{Gaussian, Likelihood};
-use crate::linalg::dense::{solve, view, view_mut};
-use crate::linalg::{Collapsed, collapsed};
+use crate::linalg::collapsed;
 use crate::models::gp_model::{GpModel, Size, UserUnits};
-use crate::models::posterior::Posterior;
+use crate::models::posterior::{Posterior, SavedPosterior};
 use crate::models::prior::Prior;
 use crate::models::process::Process;
 use crate::models::start::start;
-use crate::models::whitened::{Root, WhitenedPosterior};
 use crate::models::{Batch, Model, Observations};
 use crate::params::{Parameter, Parameters, prefixed};
 use crate::products;
@@ -69,18 +69,10 @@ impl Sgpr {
     ///
     /// # Errors
     /// [`NotPositiveDefinite`](crate::Error::NotPositiveDefinite) when K_ZZ cannot be factorised, [`Shape`](crate::Error::Shape) for other columns than those of Z.
-    pub fn posterior(&self, compute: Compute, data: Observations) -> Result<WhitenedPosterior> {
+    pub fn posterior(&self, compute: Compute, data: Observations) -> Result<SgprPosterior> {
         let scope = Scope::new(compute)?;
         let Moments { square, projected, .. } = self.moments(&scope, &data.batch(&scope))?;
-        let Collapsed { factor, mean, .. } = Collapsed::new(to_f64(square)?, &to_f64(projected)?)?;
-        // q(v) = N(γ, B⁻¹): Rᵀ = L_B⁻¹.
-        let m = mean.len();
-        let mut root = vec![0.0; m * m];
-        root.iter_mut().step_by(m + 1).for_each(|d| *d = 1.0);
-        solve::lower(view(&factor.lower(), m), view_mut(&mut root, m));
-        let z = (self.process.inducing.internal(), self.process.d());
-        let prior = self.process.prior.clone();
-        Ok(WhitenedPosterior::new(prior, compute, z, self.process.factor(&scope)?, mean, Root::Lower(root)))
+        SgprPosterior::new(self.clone(), compute, self.process.factor(&scope)?, to_f64(square)?, to_f64(projected)?)
     }
 }
 
@@ -123,6 +115,13 @@ impl GpModel for Sgpr {
 
     fn condition(&self, compute: Compute, data: Observations) -> Result<Box<dyn Posterior>> {
         Ok(Box::new(self.posterior(compute, data)?))
+    }
+
+    fn restore(&self, compute: Compute, data: Observations, saved: SavedPosterior) -> Result<Box<dyn Posterior>> {
+        match self.restored(compute, saved)? {
+            Some(posterior) => Ok(Box::new(posterior)),
+            None => self.condition(compute, data),
+        }
     }
 }
 
