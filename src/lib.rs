@@ -86,4 +86,5 @@ pub mod train;
 #[cfg(feature = "command")]
 mod values;
 
-pub use error::{Error, Result};
+pub use burn;
+pub use error::{Error, ErrorKind, Result};

@@ -88,7 +88,7 @@ impl ModelFile {
     }
 
     /// The content of the file.
-    fn to_bytes(&self) -> Result<Vec<u8>> {
+    pub fn to_bytes(&self) -> Result<Vec<u8>> {
         let mut lists = BTreeMap::new();
         let rest = lift(&self.document, "", &mut lists);
         let document = rest.to_string();
@@ -124,7 +124,7 @@ impl ModelFile {
     }
 
     /// The model in `bytes`, or what is wrong with them.
-    fn from_bytes(bytes: &[u8]) -> std::result::Result<Self, String> {
+    pub(crate) fn from_bytes(bytes: &[u8]) -> std::result::Result<Self, String> {
         let unreadable = |source| format!("not a model file, or truncated or damaged ({source}); {RESTORE}");
         let (_, header) = SafeTensors::read_metadata(bytes).map_err(unreadable)?;
         let document = check_header(&header)?;

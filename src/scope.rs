@@ -19,6 +19,8 @@ pub struct Scope {
     budget: usize,
     /// What parameters are rounded to.
     rounded: DType,
+    /// Whether parameters take no gradients.
+    constant: bool,
     /// In the wide type.
     leaves: Rc<RefCell<HashMap<u64, Tensor<1>>>>,
 }
@@ -33,7 +35,7 @@ impl Scope {
     /// [`Error::Device`] when the device or its precision is not available.
     pub fn new(compute: Compute) -> Result<Self> {
         let (device, rounded) = (compute.device()?, compute.precision.dtype());
-        Ok(Self { compute, device, budget: BUDGET, rounded, leaves: Rc::default() })
+        Ok(Self { compute, device, budget: BUDGET, rounded, constant: false, leaves: Rc::default() })
     }
 
     /// A scope that records gradients.
@@ -43,6 +45,19 @@ impl Scope {
     pub fn training(compute: Compute) -> Result<Self> {
         let scope = Self::new(compute)?;
         Ok(Self { device: scope.device.autodiff(), ..scope })
+    }
+
+    /// A scope beside a tensor, for gradients in that: parameters are constants.
+    ///
+    /// # Errors
+    /// As [`new`](Self::new); [`Error::Shape`] when the tensor is of another device or type.
+    pub fn beside<const D: usize>(compute: Compute, x: &Tensor<D>) -> Result<Self> {
+        let (scope, device) = (Self::new(compute)?, x.device());
+        if (device != scope.device && device != scope.device.clone().autodiff()) || x.dtype() != scope.dtype() {
+            let expected = format!("{:?} on {:?}, recording gradients or not", scope.dtype(), scope.device);
+            return Err(Error::shape("a tensor of inputs", expected, format!("{:?} on {device:?}", x.dtype())));
+        }
+        Ok(Self { device, constant: true, ..scope })
     }
 
     /// The same scope with another limit, in bytes, on the temporary memory of a matrix-free product; besides inputs and
@@ -105,7 +120,7 @@ impl Scope {
                 }
                 let values = TensorData::new(values, [parameter.len()]);
                 let leaf = Tensor::from_data(values, (&self.device, self.wide()));
-                if parameter.fixed || !self.device.is_autodiff() { leaf } else { leaf.require_grad() }
+                if parameter.fixed || self.constant || !self.device.is_autodiff() { leaf } else { leaf.require_grad() }
             })
             .clone()
     }

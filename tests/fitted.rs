@@ -1,7 +1,9 @@
 //! Models with their data: from a table to predictions, and through a file.
 
-use cagey::data::{ReadOptions, read_training};
-use cagey::device::{Compute, Precision};
+use burn::tensor::{DType, Tensor, TensorData};
+use cagey::ErrorKind;
+use cagey::data::{Classes, Dataset, ReadOptions, Schema, TargetTransform, read_training};
+use cagey::device::{Compute, DeviceKind, Precision};
 use cagey::fitted::{Fitted, Plan, Registry, Settings};
 use cagey::model_file::{ArrayData, ModelFile};
 use cagey::models::cagp::{ActionPolicy, CagpObjective, CagpOptions};
@@ -12,9 +14,10 @@ use cagey::models::sgpr::SgprOptions;
 use cagey::models::svgp::SvgpOptions;
 use cagey::models::swsgp::SwsgpOptions;
 use cagey::models::variational::Covariance;
+use cagey::scope::to_f64;
 use cagey::train::{Adam, Optimizer, TrainConfig};
 
-fn fit(table: &str, settings: Settings) -> (Fitted, cagey::data::Dataset) {
+fn fit(table: &str, settings: Settings) -> (Fitted, Dataset) {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("table.csv");
     std::fs::write(&path, table).unwrap();
@@ -47,7 +50,7 @@ fn a_loaded_model_predicts_bit_for_bit_the_same() {
             ..settings("rbf + 2 * periodic(dims=[0]) * rbf")
         },
         Settings {
-            target_transform: cagey::data::TargetTransform::Log,
+            target_transform: TargetTransform::Log,
             priors: vec![("noise".into(), "halfcauchy(1)".parse().unwrap())],
             bounds: vec![("lengthscale".into(), 0.01, 50.0)],
             fix: vec!["variance".into()],
@@ -233,4 +236,251 @@ fn single_precision_that_is_not_enough_is_told() {
     assert!(told(Precision::F32, 1e-6));
     assert!(!told(Precision::F32, 1e-2));
     assert!(!told(Precision::F64, 1e-6));
+}
+
+/// Counts with exposures, made without a file.
+fn counts() -> (Schema, Dataset) {
+    let x: Vec<f64> = (0..20).flat_map(|i| [0.3 * f64::from(i), 1.0 + f64::from(i % 3)]).collect();
+    let y = (0..20).map(|i| f64::from(i % 4)).collect();
+    let data = Dataset::new(["x", "hours"], x).unwrap().with_target("count", y).unwrap();
+    (Schema::numeric(&data), data)
+}
+
+fn of_counts() -> Fitted {
+    let (schema, data) = counts();
+    let (covariance, batches) = (Covariance::Full, Minibatches::default());
+    let model = SvgpOptions { inducing: 5, covariance, batches }.into();
+    let row_column = Some("hours".into());
+    let settings = Settings { model, likelihood: "poisson".into(), row_column, ..Settings::default() };
+    let config = TrainConfig::new(Optimizer::default(), 3);
+    Fitted::fit(schema, &data, settings, &config, &Registry::default(), &mut []).unwrap()
+}
+
+#[test]
+fn tables_that_are_not_those_of_the_model_are_refused() {
+    let (fitted, data) = fit(&table(), Settings::default());
+    let names = |names: &[&str]| names.iter().map(ToString::to_string).collect::<Vec<_>>();
+    let bad = [
+        Dataset { n: data.n + 1, ..data.clone() },
+        Dataset { n: usize::MAX, ..data.clone() },
+        Dataset { d: 2, ..data.clone() },
+        Dataset { x: data.x[1..].to_vec(), ..data.clone() },
+        Dataset { feature_names: names(&["a", "c", "s"]), ..data.clone() },
+        Dataset { feature_names: names(&["b", "a", "s"]), ..data.clone() },
+        Dataset { y: data.y.clone().map(|y| y[1..].to_vec()), ..data.clone() },
+    ];
+    for (i, bad) in bad.iter().enumerate() {
+        let refused = [
+            fitted.predict(bad).map(drop),
+            fitted.predict_latent(bad).map(drop),
+            fitted.predict_targets(bad).map(drop),
+            fitted.check_targets(bad),
+            Plan::new(fitted.schema.clone(), bad, Settings::default(), 0, &Registry::default()).map(drop),
+        ];
+        for refused in refused {
+            assert_eq!(refused.unwrap_err().kind(), ErrorKind::Request, "{i}");
+        }
+    }
+    let named = fitted.predict(&bad[4]).unwrap_err().to_string();
+    assert!(named.contains("`a`, `b`, `s`") && named.contains("`a`, `c`, `s`"), "{named}");
+    // Numbers of rows are for messages only.
+    let unnumbered = Dataset { rows: vec![], records: vec![], ..data.clone() };
+    assert_eq!(fitted.predict(&unnumbered).unwrap(), fitted.predict(&data).unwrap());
+    let far = fitted.predict_rows(&[f64::NAN, 0.0, 0.0]).unwrap_err();
+    assert!(far.kind() == ErrorKind::Request && far.to_string().contains("row 1, input 1"), "{far}");
+}
+
+#[test]
+fn auxiliary_values_are_checked_whatever_the_rows_are_called() {
+    let (fitted, (_, data)) = (of_counts(), counts());
+    for rows in [data.rows.clone(), vec![], vec![7]] {
+        let mut bad = Dataset { rows, ..data.clone() };
+        bad.x[2 * 4 + 1] = 0.0;
+        for refused in [fitted.predict_targets(&bad).map(drop), fitted.check_targets(&bad)] {
+            let refused = refused.unwrap_err().to_string();
+            assert!(refused.contains("row 5") && refused.contains("exposure"), "{refused}");
+        }
+    }
+    let x = [0.1, 0.2, 0.3];
+    for extra in [vec![], vec![1.0, 1.0], vec![1.0, -1.0, 1.0], vec![1.0, f64::NAN, 1.0]] {
+        assert_eq!(fitted.targets_at(&x, Some(&extra)).unwrap_err().kind(), ErrorKind::Request, "{extra:?}");
+    }
+    let [one, two] = [1.0, 2.0].map(|hours| fitted.targets_at(&[0.1], Some(&[hours])).unwrap()[0].mean());
+    assert!((two - 2.0 * one).abs() < 1e-12 * two, "{one} {two}");
+}
+
+#[test]
+fn codes_that_are_no_classes_are_refused_by_every_training() {
+    for (likelihood, code) in [("softmax(3)", 3.0), ("bernoulli", 2.0), ("ordinal(3)", -1.0), ("softmax(3)", 0.5)] {
+        let y = (0..20).map(|i| if i == 11 { code } else { f64::from(i % 2) }).collect();
+        let (_, data) = counts();
+        let data = data.with_target("class", y).unwrap();
+        let batches = |size| Minibatches { size, ..Minibatches::default() };
+        for size in [7, 100] {
+            let model = SvgpOptions { inducing: 5, covariance: Covariance::Full, batches: batches(size) }.into();
+            let settings = Settings { model, likelihood: likelihood.into(), ..Settings::default() };
+            let schema = Schema::numeric(&data);
+            let refused = Plan::new(schema, &data, settings, 0, &Registry::default()).unwrap_err().to_string();
+            assert!(refused.contains("row 12"), "{likelihood}: {refused}");
+        }
+    }
+    let (_, data) = counts();
+    let data = data.with_target("class", (0..20).map(|i| f64::from(i % 2)).collect()).unwrap();
+    let classes = Some(Classes::in_order(["no".to_string(), "yes".to_string()]).unwrap());
+    let model = SvgpOptions { inducing: 5, covariance: Covariance::Full, batches: Minibatches::default() }.into();
+    let settings = Settings { model, likelihood: "bernoulli".into(), ..Settings::default() };
+    let schema = Schema { classes, ..Schema::numeric(&data) };
+    let config = TrainConfig::new(Optimizer::default(), 3);
+    let fitted = Fitted::fit(schema, &data, settings, &config, &Registry::default(), &mut []).unwrap();
+    let probabilities = fitted.predict_targets(&data).unwrap()[0].probabilities().unwrap();
+    assert!((probabilities.iter().sum::<f64>() - 1.0).abs() < 1e-12);
+}
+
+#[test]
+fn rows_of_numbers_are_predicted_in_the_users_units() {
+    let log = Settings { target_transform: TargetTransform::Log, ..Settings::default() };
+    let known = Settings { row_column: Some("s".into()), ..Settings::default() };
+    for settings in [Settings::default(), log, known] {
+        let (fitted, data) = fit(&table(), settings);
+        let wanted = fitted.predict(&data).unwrap();
+        assert_eq!(fitted.predict_rows(&data.x).unwrap(), wanted);
+        for (got, wanted) in fitted.predict_mean(&data.x).unwrap().iter().zip(&wanted) {
+            assert!((got - wanted.mean()).abs() < 1e-10, "{got} {wanted:?}");
+        }
+        assert_eq!(fitted.predict_rows(&[1.0]).unwrap_err().kind(), ErrorKind::Request);
+    }
+    let (fitted, (_, data)) = (of_counts(), counts());
+    let wanted: Vec<f64> = fitted.predict_targets(&data).unwrap().iter().map(|p| p.mean()).collect();
+    assert_eq!(fitted.predict_mean(&data.x).unwrap(), wanted);
+}
+
+#[test]
+fn rows_join_a_model_without_another_training() {
+    let sparse = Settings { model: SgprOptions { inducing: 8 }.into(), ..Settings::default() };
+    let known = Settings { row_column: Some("s".into()), ..Settings::default() };
+    for settings in [Settings::default(), known, sparse] {
+        let (fitted, data) = fit(&table(), settings);
+        let few = data.subset(&[3, 17, 30]);
+        let grown = fitted.update(&few).unwrap();
+        assert_eq!((grown.summary.rows, grown.data().n()), (43, 43));
+        let all = grown.model.condition(Compute::default(), grown.data().clone()).unwrap();
+        let x = fitted.standardise(&data).unwrap().0;
+        let (got, want) = (grown.posterior().predict(&x).unwrap(), all.predict(&x).unwrap());
+        for (got, want) in got.mean.iter().chain(&got.variance).zip(want.mean.iter().chain(&want.variance)) {
+            assert!((got - want).abs() < 1e-9, "{got} {want}");
+        }
+        let loaded = Fitted::from_bytes(&grown.to_bytes().unwrap(), &Registry::default(), None).unwrap();
+        for (got, want) in loaded.predict(&data).unwrap().iter().zip(&grown.predict(&data).unwrap()) {
+            assert!((got.mean() - want.mean()).abs() < 1e-9 && (got.sd() - want.sd()).abs() < 1e-9);
+        }
+        let without = Dataset { y: None, ..few.clone() };
+        assert_eq!(fitted.update(&without).unwrap_err().kind(), ErrorKind::Request);
+    }
+    let refused = of_counts().update(&counts().1).unwrap_err();
+    assert!(refused.kind() == ErrorKind::Request && refused.to_string().contains("Variational"), "{refused}");
+}
+
+#[test]
+fn files_hold_factors_where_they_are_asked_to() {
+    for model in [Settings::default().model, SgprOptions { inducing: 8 }.into()] {
+        let settings = Settings { model, store_factor: true, ..Settings::default() };
+        let (fitted, data) = fit(&table(), settings);
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("model.cagey");
+        fitted.save(&path).unwrap();
+        let loaded = Fitted::load(&path).unwrap();
+        assert_eq!(loaded.predict(&data).unwrap(), fitted.predict(&data).unwrap());
+        // They are read, not made again.
+        let mut file = ModelFile::load(&path).unwrap();
+        let stored: Vec<String> = file.arrays.keys().filter(|name| name.starts_with("posterior.")).cloned().collect();
+        let Some(ArrayData::F64(values)) = file.arrays.get_mut(&stored[0]).map(|array| &mut array.data) else {
+            panic!()
+        };
+        values.iter_mut().for_each(|value| *value *= 2.0);
+        file.save(&path).unwrap();
+        assert_ne!(Fitted::load(&path).unwrap().predict(&data).unwrap(), fitted.predict(&data).unwrap());
+        for broken in [vec![1.0, 2.0], vec![f64::NAN; file.arrays[&stored[0]].data.len()]] {
+            let array = file.arrays.get_mut(&stored[0]).unwrap();
+            (array.shape, array.data) = (vec![broken.len()], ArrayData::F64(broken));
+            file.save(&path).unwrap();
+            assert!(Fitted::load(&path).is_err());
+        }
+        let plain = Settings { store_factor: false, ..fitted.settings.clone() };
+        let without = Fitted { settings: plain, ..fitted.clone() };
+        assert!(without.to_bytes().unwrap().len() < fitted.to_bytes().unwrap().len());
+    }
+    let refused = Plan::new(
+        counts().0,
+        &counts().1,
+        Settings { store_factor: true, ..through_actions(ActionPolicy::Cg) },
+        0,
+        &Registry::default(),
+    );
+    assert!(refused.unwrap_err().to_string().contains("no factor to store"));
+}
+
+#[test]
+fn moments_are_in_the_users_units() {
+    let (fitted, data) = fit(&table(), Settings::default());
+    let (device, n) = (fitted.settings.compute.device().unwrap().autodiff(), data.n);
+    let x = Tensor::<2>::from_data(TensorData::new(data.x.clone(), [n, 3]), (&device, DType::F64)).require_grad();
+    let [mean, variance] = fitted.moments(x.clone()).unwrap();
+    let found: Vec<_> = to_f64(mean.clone()).unwrap().into_iter().zip(to_f64(variance).unwrap()).collect();
+    for (p, (mean, variance)) in fitted.predict_latent(&data).unwrap().iter().zip(found) {
+        assert!((p.mean() - mean).abs() < 1e-9 && (p.sd() - variance.sqrt()).abs() < 1e-7, "{p:?} {mean} {variance}");
+    }
+    let gradient = to_f64(x.grad(&mean.sum().backward()).unwrap()).unwrap();
+    let moved = |step: f64| {
+        let mut x = data.row(7).to_vec();
+        x[0] += step;
+        fitted.predict_mean(&x).unwrap()[0]
+    };
+    let numeric = (moved(1e-5) - moved(-1e-5)) / 2e-5;
+    assert!((gradient[7 * 3] - numeric).abs() < 1e-6 * numeric.abs(), "{} {numeric}", gradient[7 * 3]);
+    assert_eq!(fitted.moments(x.narrow(1, 0, 2)).unwrap_err().kind(), ErrorKind::Request);
+}
+
+#[test]
+fn a_model_of_another_device_is_loaded_on_this_one() {
+    let (fitted, data) = fit(&table(), Settings::default());
+    let bytes = fitted.to_bytes().unwrap();
+    let registry = Registry::default();
+    assert_eq!(
+        Fitted::from_bytes(&bytes, &registry, None).unwrap().predict(&data).unwrap(),
+        fitted.predict(&data).unwrap()
+    );
+    assert_eq!(Fitted::from_bytes(&bytes[..100], &registry, None).unwrap_err().kind(), ErrorKind::File);
+
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("model.cagey");
+    fitted.save(&path).unwrap();
+    let mut file = ModelFile::load(&path).unwrap();
+    file.document["settings"]["compute"] = serde_json::json!({ "kind": "cuda", "precision": "f32" });
+    file.save(&path).unwrap();
+    if !DeviceKind::Cuda.is_built() {
+        assert_eq!(Fitted::load(&path).unwrap_err().kind(), ErrorKind::Device);
+    }
+    let here = Compute::default();
+    let loaded = Fitted::load_on(&path, &registry, here).unwrap();
+    assert_eq!((loaded.settings.compute, loaded.summary.warnings.len()), (here, fitted.summary.warnings.len()));
+    assert_eq!(loaded.predict(&data).unwrap(), fitted.predict(&data).unwrap());
+}
+
+#[test]
+fn too_little_precision_is_told_where_a_model_is_loaded() {
+    let rows = (0..120).map(|i| (0.05 * i as f64, (0.05 * i as f64).sin()));
+    let table: String = rows.map(|(a, y)| format!("{a},{y}\n")).collect();
+    for (noise, told) in [(1e-6, true), (1e-2, false)] {
+        let settings = Settings {
+            kernel: "rbf(lengthscale=2, variance=10)".into(),
+            init: vec![("noise".into(), vec![noise])],
+            fix: vec!["noise".into()],
+            ..Settings::default()
+        };
+        let (fitted, _) = fit(&format!("a,y\n{table}"), settings);
+        let single = Compute { precision: Precision::F32, ..Compute::default() };
+        let loaded = Fitted::from_bytes(&fitted.to_bytes().unwrap(), &Registry::default(), Some(single)).unwrap();
+        let warned = loaded.summary.warnings.iter().any(|warning| warning.contains("--dtype f64"));
+        assert_eq!(warned, told, "{noise}");
+    }
 }

@@ -30,6 +30,9 @@ pub struct Fit {
     /// Where to write the model
     #[arg(short, long, value_name = "FILE", default_value = "model.cagey")]
     output: PathBuf,
+    /// Keep in the file the factor that conditioning on the data makes, so that loading takes no n³; for exact and sparse (sgpr) models
+    #[arg(long)]
+    store_factor: bool,
     /// Print the training loss every so many steps
     #[arg(long, value_name = "STEPS", value_parser = values::count(1..=values::MOST))]
     log_every: Option<usize>,
@@ -203,7 +206,7 @@ impl Fit {
         model.check_model(&likelihood, rows)?;
         let settings = model.settings(&likelihood, rows, self.training.optimizer)?;
         settings.compute.device()?;
-        Ok(settings)
+        Ok(Settings { store_factor: self.store_factor, ..settings })
     }
 
     fn check_outputs(&self) -> Result<()> {

@@ -166,7 +166,7 @@ impl TargetScale {
                 )))
             }
         };
-        y.iter().zip(&data.rows).map(scaled).collect()
+        y.iter().zip(&*data.numbers()).map(scaled).collect()
     }
 
     /// The target `y` for a standardised `z`.

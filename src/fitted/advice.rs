@@ -50,7 +50,7 @@ pub fn constants(data: &Observations, schema: &Schema, row_column: Option<&str>)
 /// Says when a column without a name counts the rows.
 pub fn index(schema: &Schema, data: &Dataset) -> Option<String> {
     let positional = |name: &str, index: usize| name == format!("c{index}");
-    if positional(&schema.target, schema.target_index) || data.n < 3 {
+    if positional(&schema.target, schema.target_index) || data.n < 3 || data.records.len() != data.n {
         return None;
     }
     let counts = |at: usize| {

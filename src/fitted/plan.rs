@@ -57,11 +57,18 @@ impl Plan {
     }
 
     fn of(schema: Schema, data: &Dataset, settings: Settings, seed: u64, registry: &Registry) -> Result<Self> {
+        schema.check(data)?;
         let inputs = Inputs::of(data, settings.row_column.as_deref())?;
         let Inputs { x, names, extra } = &inputs;
         let d = names.len();
         let options = registry.models.options(&settings.model)?;
         options.check(data.n)?;
+        if settings.store_factor && !options.stores_factor() {
+            let model = settings.model.kind();
+            return Err(Error::Usage(format!(
+                "the {model} model has no factor to store: its files load fast as they are"
+            )));
+        }
         if d == 0 {
             return Err(Error::Data(
                 "no input column is left beside the target and the column that goes with the rows".into(),
@@ -128,7 +135,7 @@ impl Plan {
             (target_scale.mean, target_scale.sd) = (0.0, 1.0);
         }
         let targets = data.y.as_deref().unwrap_or_default();
-        likelihood.check(Targets { y: targets, extra: extra.as_deref() }, Some(&data.rows))?;
+        likelihood.check(Targets { y: targets, extra: extra.as_deref() }, Some(&data.numbers()))?;
         let mut warnings = likelihood.warnings(Targets { y: targets, extra: extra.as_deref() });
         warnings.extend(advice::index(&schema, data));
         let units = Units { inputs: input_scale, target: target_scale, auxiliary: likelihood.auxiliary() };
@@ -189,6 +196,7 @@ impl Plan {
     /// # Errors
     /// [`Error::Data`] naming the first row that does not fit.
     pub fn check(&self, data: &Dataset) -> Result<()> {
+        self.schema.check(data)?;
         self.units.target.forward(data)?;
         check_targets(self.model.likelihood(), data, self.settings.row_column.as_deref())
     }

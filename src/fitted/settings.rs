@@ -37,6 +37,9 @@ pub struct Settings {
     pub bounds: Vec<(String, f64, f64)>,
     /// Device and precision.
     pub compute: Compute,
+    /// Whether the file holds the factor that conditioning on the data makes, so that loading need not make it again: for
+    /// models that [can](crate::models::options::ModelOptions::stores_factor).
+    pub store_factor: bool,
 }
 
 impl Default for Settings {
@@ -54,6 +57,7 @@ impl Default for Settings {
             priors: Vec::new(),
             bounds: Vec::new(),
             compute: Compute::default(),
+            store_factor: false,
         }
     }
 }

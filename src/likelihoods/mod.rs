@@ -153,10 +153,9 @@ pub trait Likelihood: Parameters + std::fmt::Debug + Send + Sync {
     ) -> Result<Tensor<1>> {
         let y = to_f64(y.clone())?;
         let extra = extra.map(|extra| to_f64(extra.clone())).transpose()?;
-        if let Some(extra) = extra.as_ref().filter(|extra| extra.len() != y.len()) {
-            return Err(Error::shape("auxiliary values", y.len().to_string(), extra.len().to_string()));
-        }
-        let rows = Targets { y: &y, extra: extra.as_deref() }.rows(self.auxiliary()).collect();
+        let targets = Targets { y: &y, extra: extra.as_deref() };
+        self.check(targets, None)?;
+        let rows = targets.rows(self.auxiliary()).collect();
         let own: Vec<Tensor<1>> = self.parameters().into_iter().map(|(_, p)| scope.value(p)).collect();
         let own = if own.is_empty() { None } else { Some(Tensor::cat(own, 0)) };
         expected::expected_log_density(self.density(), rows, mean, variance, own)

@@ -9,40 +9,40 @@ use super::regression::pit_curve;
 use crate::likelihoods::{Prediction, Support};
 use crate::{Error, Result, threads};
 
-/// The predictive distribution of a target in its own units: `y = mean + sd z` with z under the likelihood.
+/// The predictive distribution of a target in its own units: `y = origin + unit z` with z under the likelihood.
 #[derive(Debug, Clone)]
 pub struct TargetPrediction {
     /// The distribution of z.
     pub standardised: Prediction,
     /// What z = 0 is in the target's units; 0 for targets that are not standardised.
-    pub mean: f64,
+    pub origin: f64,
     /// What a difference of 1 is; 1 for targets that are not standardised.
-    pub sd: f64,
+    pub unit: f64,
 }
 
 impl TargetPrediction {
     fn z(&self, y: f64) -> f64 {
-        (y - self.mean) / self.sd
+        (y - self.origin) / self.unit
     }
 
     /// `E[y]`.
     pub fn mean(&self) -> f64 {
-        self.mean + self.sd * self.standardised.mean()
+        self.origin + self.unit * self.standardised.mean()
     }
 
     /// The standard deviation of `y`.
     pub fn sd(&self) -> f64 {
-        self.sd * self.standardised.variance().sqrt()
+        self.unit * self.standardised.variance().sqrt()
     }
 
     /// The smallest `y` that is not exceeded with probability `p`.
     pub fn quantile(&self, p: f64) -> f64 {
-        self.mean + self.sd * self.standardised.quantile(p)
+        self.origin + self.unit * self.standardised.quantile(p)
     }
 
     /// The quantile `p` of `E[y | f]`, such as of a rate.
     pub fn response_quantile(&self, p: f64) -> f64 {
-        self.mean + self.sd * self.standardised.response_quantile(p)
+        self.origin + self.unit * self.standardised.response_quantile(p)
     }
 
     /// `P(target ≤ y)`.
@@ -52,12 +52,12 @@ impl TargetPrediction {
 
     /// `ln p(y)`; of a count its log probability.
     pub fn log_density(&self, y: f64) -> f64 {
-        self.standardised.log_density(self.z(y)) - self.sd.ln()
+        self.standardised.log_density(self.z(y)) - self.unit.ln()
     }
 
     /// The continuous ranked probability score at `y`, in units of `y`; not of classes, whose codes are no distances.
     pub fn crps(&self, y: f64) -> f64 {
-        self.sd * ranked::crps(&self.standardised, self.z(y))
+        self.unit * ranked::crps(&self.standardised, self.z(y))
     }
 
     /// The probability of each class, where targets are classes.

@@ -11,6 +11,7 @@ pub mod gp_model;
 pub mod inducing;
 pub mod laplace;
 pub mod minibatch;
+mod moments;
 pub mod options;
 pub mod ordering;
 pub mod posterior;
@@ -55,6 +56,28 @@ pub struct Batch {
     pub noise: Option<Tensor<1>>,
     /// How many rows of the data set each row stands for: 1 but for minibatches.
     pub scale: f64,
+}
+
+impl Batch {
+    /// Refuses tensors of other lengths, or of another type than the scope's.
+    ///
+    /// # Errors
+    /// [`Error::Shape`] naming the tensor.
+    pub fn check(&self, scope: &Scope) -> Result<()> {
+        let n = self.x.dims()[0];
+        let rows =
+            std::iter::once(("targets", &self.y)).chain(self.noise.as_ref().map(|noise| ("auxiliary values", noise)));
+        for (what, values) in rows {
+            if values.dims() != [n] || values.dtype() != scope.dtype() {
+                let got = format!("{:?} of {:?}", values.dims(), values.dtype());
+                return Err(Error::shape(format!("{what} of a batch"), format!("[{n}] of {:?}", scope.dtype()), got));
+            }
+        }
+        if self.x.dtype() == scope.dtype() {
+            return Ok(());
+        }
+        Err(Error::shape("inputs of a batch", format!("{:?}", scope.dtype()), format!("{:?}", self.x.dtype())))
+    }
 }
 
 impl Observations {
@@ -102,6 +125,20 @@ impl Observations {
             return Err(Error::Usage(format!("an order of {} rows must name each of them once", self.n())));
         }
         minibatch::Rows::gather(self, order)
+    }
+
+    /// These rows and then others. Rows without an auxiliary value among rows with one have noise 0.
+    ///
+    /// # Errors
+    /// [`Error::Shape`] when the columns differ.
+    pub fn extended(&self, more: &Self) -> Result<Self> {
+        if more.d != self.d {
+            return Err(Error::shape("new inputs", format!("{} columns", self.d), more.d.to_string()));
+        }
+        let known = |rows: &Self| rows.noise.clone().unwrap_or_else(|| vec![0.0; rows.n()]);
+        let noise = (self.noise.is_some() || more.noise.is_some()).then(|| [known(self), known(more)].concat());
+        let (x, y) = ([&self.x[..], &more.x].concat(), [&self.y[..], &more.y].concat());
+        Ok(Self { x, y, noise, d: self.d })
     }
 
     /// The same rows as tensors of a scope.

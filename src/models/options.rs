@@ -95,6 +95,11 @@ pub trait ModelOptions: Debug + Send + Sync {
         None
     }
 
+    /// Whether files may hold what conditioning on the data computes, where that costs more than reading it.
+    fn stores_factor(&self) -> bool {
+        false
+    }
+
     /// The usual training.
     fn training(&self) -> TrainConfig {
         TrainConfig::default()

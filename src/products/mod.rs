@@ -9,6 +9,7 @@
 
 mod accumulate;
 mod actions;
+mod anchors;
 mod blocks;
 mod dense;
 mod evidence;
@@ -38,6 +39,7 @@ use std::sync::Arc;
 
 use burn::tensor::{DType, Tensor};
 
+pub use anchors::Anchors;
 pub use blocks::BlockSparse;
 pub use local::Neighbours;
 
@@ -52,7 +54,7 @@ use crate::scope::Scope;
 /// # Errors
 /// Whatever a user's kernel form reports.
 pub fn cross(kernel: &Kernel, scope: &Scope, x1: &Tensor<2>, x2: &Tensor<2>) -> Result<Tensor<2>> {
-    match (kernel.lower(scope, x1), kernel.lower(scope, x2)) {
+    match (kernel.lower(scope, x1)?, kernel.lower(scope, x2)?) {
         #[cfg(any(feature = "wgpu", feature = "cuda"))]
         (Some(a), Some(b)) if !scope.compute().kind.is_cpu() => Ok(gpu::cross(&a, &b)),
         (Some(a), Some(b)) => dense::cross(&a, &b),
@@ -65,7 +67,7 @@ pub fn cross(kernel: &Kernel, scope: &Scope, x1: &Tensor<2>, x2: &Tensor<2>) -> 
 /// # Errors
 /// As [`cross`].
 pub fn gram(kernel: &Kernel, scope: &Scope, x: &Tensor<2>) -> Result<Tensor<2>> {
-    match kernel.lower(scope, x) {
+    match kernel.lower(scope, x)? {
         #[cfg(any(feature = "wgpu", feature = "cuda"))]
         Some(lowered) if !scope.compute().kind.is_cpu() => Ok(gpu::gram(&lowered)),
         Some(lowered) => dense::gram(&lowered),
@@ -79,7 +81,7 @@ pub fn gram(kernel: &Kernel, scope: &Scope, x: &Tensor<2>) -> Result<Tensor<2>> 
 /// # Errors
 /// As [`cross`].
 pub fn cross_wide(kernel: &Kernel, scope: &Scope, x1: &Tensor<2>, x2: &Tensor<2>) -> Result<Tensor<2>> {
-    match (lowered_wide(kernel, scope, x1), lowered_wide(kernel, scope, x2)) {
+    match (lowered_wide(kernel, scope, x1)?, lowered_wide(kernel, scope, x2)?) {
         (Some(a), Some(b)) => dense::cross(&a, &b),
         _ => Ok(cross(kernel, scope, x1, x2)?.cast(scope.wide())),
     }
@@ -90,7 +92,7 @@ pub fn cross_wide(kernel: &Kernel, scope: &Scope, x1: &Tensor<2>, x2: &Tensor<2>
 /// # Errors
 /// As [`cross`].
 pub fn gram_wide(kernel: &Kernel, scope: &Scope, x: &Tensor<2>) -> Result<Tensor<2>> {
-    match lowered_wide(kernel, scope, x) {
+    match lowered_wide(kernel, scope, x)? {
         Some(lowered) => dense::gram(&lowered),
         None => Ok(gram(kernel, scope, x)?.cast(scope.wide())),
     }
@@ -101,7 +103,7 @@ pub fn gram_wide(kernel: &Kernel, scope: &Scope, x: &Tensor<2>) -> Result<Tensor
 /// # Errors
 /// As [`diag`].
 pub fn diag_wide(kernel: &Kernel, scope: &Scope, x: &Tensor<2>) -> Result<Tensor<1>> {
-    match lowered_wide(kernel, scope, x) {
+    match lowered_wide(kernel, scope, x)? {
         Some(lowered) => Ok(lowered.diag()),
         None => Ok(diag(kernel, scope, x)?.cast(scope.wide())),
     }
@@ -131,7 +133,7 @@ fn by_parts(
 /// [`Shape`](Error::Shape) when rows do not match, and whatever a user's kernel form reports.
 pub fn kv(kernel: &Kernel, scope: &Scope, x1: &Tensor<2>, x2: &Tensor<2>, v: &Tensor<2>) -> Result<Tensor<2>> {
     same_rows("v", v.dims()[0], x2.dims()[0])?;
-    match (lowered(kernel, scope, x1), lowered(kernel, scope, x2)) {
+    match (lowered(kernel, scope, x1)?, lowered(kernel, scope, x2)?) {
         (Some(a), Some(b)) => matvec::cross(&a, &b, v.clone()),
         _ => tiled::kv(kernel, scope, x1, x2, v),
     }
@@ -143,7 +145,7 @@ pub fn kv(kernel: &Kernel, scope: &Scope, x1: &Tensor<2>, x2: &Tensor<2>, v: &Te
 /// As [`kv`].
 pub fn kv_gram(kernel: &Kernel, scope: &Scope, x: &Tensor<2>, v: &Tensor<2>) -> Result<Tensor<2>> {
     same_rows("v", v.dims()[0], x.dims()[0])?;
-    match lowered(kernel, scope, x) {
+    match lowered(kernel, scope, x)? {
         Some(lowered) => matvec::gram(&lowered, v.clone()),
         None => tiled::kv_gram(kernel, scope, x, v),
     }
@@ -155,7 +157,7 @@ pub fn kv_gram(kernel: &Kernel, scope: &Scope, x: &Tensor<2>, v: &Tensor<2>) -> 
 /// As [`kv`].
 pub fn k_s(kernel: &Kernel, scope: &Scope, x1: &Tensor<2>, x2: &Tensor<2>, blocks: &BlockSparse) -> Result<Tensor<2>> {
     same_rows("block-sparse values", blocks.values().dims()[0], x2.dims()[0])?;
-    match (lowered(kernel, scope, x1), lowered(kernel, scope, x2)) {
+    match (lowered(kernel, scope, x1)?, lowered(kernel, scope, x2)?) {
         (Some(a), Some(b)) => actions::cross(&a, &b, blocks),
         _ => tiled::k_s(kernel, scope, x1, x2, blocks),
     }
@@ -173,7 +175,7 @@ pub fn unfused(kernel: &Kernel, scope: &Scope, x: &Tensor<2>, blocks: &BlockSpar
     let n = x.dims()[0];
     same_rows("block-sparse values", blocks.values().dims()[0], n)?;
     let bytes = n.saturating_mul(blocks.len()).saturating_mul(scope.wide().size());
-    let wanted = bytes <= WHOLE && lowered(kernel, scope, x).is_none();
+    let wanted = bytes <= WHOLE && lowered(kernel, scope, x)?.is_none();
     wanted.then(|| tiled::k_s_gram(kernel, scope, x, blocks)).transpose()
 }
 
@@ -217,7 +219,7 @@ pub fn accumulate(
     let n = x.dims()[0];
     same_rows("block-sparse values", blocks.values().dims()[0], n)?;
     same_rows("y", y.dims()[0], n)?;
-    let packed = match lowered(kernel, scope, x) {
+    let packed = match lowered(kernel, scope, x)? {
         Some(lowered) => accumulate::packed(&lowered, blocks, y, scope.budget())?,
         None => tiled::packed(kernel, scope, x, blocks, y)?,
     };
@@ -245,7 +247,7 @@ pub fn evidence(
     let n = x.dims()[0];
     same_rows("block-sparse values", blocks.values().dims()[0], n)?;
     same_rows("y", y.dims()[0], n)?;
-    let fused = lowered_wide(kernel, scope, x);
+    let fused = lowered_wide(kernel, scope, x)?;
     fused
         .map(|lowered| evidence::packed(&lowered, blocks, y, &noise.clone().cast(DType::F64), scope.budget()))
         .transpose()
@@ -271,7 +273,7 @@ pub fn moments(
     same_rows("row weights", s.dims()[0], x.dims()[0])?;
     same_rows("row targets", t.dims()[0], x.dims()[0])?;
     let (wide, m) = (scope.wide(), z.dims()[0]);
-    if let (Some(a), Some(b)) = (lowered_wide(kernel, scope, x), lowered_wide(kernel, scope, z)) {
+    if let (Some(a), Some(b)) = (lowered_wide(kernel, scope, x)?, lowered_wide(kernel, scope, z)?) {
         let rows = Tensor::stack::<2>(vec![s.clone(), t.clone()], 1).cast(wide);
         let packed = moments::packed(&a, &b, &rows, scope.budget())?;
         return Ok((packed.clone().narrow(0, 0, m * m).reshape([m, m]), packed.narrow(0, m * m, m)));
@@ -296,7 +298,7 @@ pub fn local(
     q: Tensor<1>,
     neighbours: Arc<Neighbours>,
 ) -> Result<Tensor<1>> {
-    match (lowered_wide(kernel, scope, x), lowered_wide(kernel, scope, z)) {
+    match (lowered_wide(kernel, scope, x)?, lowered_wide(kernel, scope, z)?) {
         (Some(a), Some(b)) => local::packed(&a, &b, q, neighbours),
         _ => Err(Error::Usage("neighbours need the CPU and a kernel of the built-in forms".into())),
     }
@@ -318,7 +320,7 @@ pub fn whitened(
     root: Tensor<1>,
 ) -> Result<Projected> {
     let (wide, single) = (scope.wide(), scope.dtype() != scope.wide());
-    if let (Some(z), Some(x)) = (lowered_wide(kernel, scope, z), lowered_wide(kernel, scope, x)) {
+    if let (Some(z), Some(x)) = (lowered_wide(kernel, scope, z)?, lowered_wide(kernel, scope, x)?) {
         return whitened::marginals(&z, &x, mean, root, single);
     }
     let a = whiten(gram_wide(kernel, scope, z)?, cross_wide(kernel, scope, z, x)?, "K_ZZ")?;
@@ -341,11 +343,11 @@ fn same_rows(what: &str, got: usize, expected: usize) -> Result<()> {
 }
 
 /// The kernel's terms, where products are fused: on the CPU.
-fn lowered(kernel: &Kernel, scope: &Scope, x: &Tensor<2>) -> Option<Lowered> {
-    scope.compute().kind.is_cpu().then(|| kernel.lower(scope, x))?
+fn lowered(kernel: &Kernel, scope: &Scope, x: &Tensor<2>) -> Result<Option<Lowered>> {
+    if scope.compute().kind.is_cpu() { kernel.lower(scope, x) } else { Ok(None) }
 }
 
 /// [`lowered`] in the scope's wide type.
-fn lowered_wide(kernel: &Kernel, scope: &Scope, x: &Tensor<2>) -> Option<Lowered> {
+fn lowered_wide(kernel: &Kernel, scope: &Scope, x: &Tensor<2>) -> Result<Option<Lowered>> {
     lowered(kernel, &scope.widened(), &x.clone().cast(scope.wide()))
 }

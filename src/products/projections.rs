@@ -3,6 +3,7 @@
 //! Where it fits the budget, it is made whole: each pair of rows is visited once and the adjoint finds it again. Else only a
 //! chunk of rows exists at a time, as often as it is looked at. It is in the precision of the data and without the kernel's factor.
 
+use std::borrow::Cow;
 use std::ops::Range;
 
 use rayon::prelude::*;
@@ -116,7 +117,7 @@ impl<'a, T: Number> Projections<'a, T> {
             program: &self.frame.program,
             coefficients,
             rows: Groups::pack(x, *p),
-            columns: Panels::pack(&x[rows.start * p..rows.end * p], *p),
+            columns: Cow::Owned(Panels::pack(&x[rows.start * p..rows.end * p], *p)),
             symmetric: false,
             own: Some(rows.start),
         }

@@ -499,7 +499,7 @@ fn more_actions_without_starting_over() {
     // Numbers that were saved are of actions of the same lengths.
     let model = Cagp::new(matern(), part(0, 2));
     for posterior in [posterior(part(0, 2)), posterior(part(0, 2)).condition(&part(2, 5)).unwrap()] {
-        let restored = model.restored(F64, observations.clone(), posterior.saved().unwrap()).unwrap().unwrap();
+        let restored = model.restored(F64, observations.clone(), posterior.saved(true).unwrap()).unwrap().unwrap();
         assert_close("lengths", &restored.weights(), &posterior.weights(), 1e-12);
     }
     assert!(whole.condition(&Actions::random(n + 1, 2, 0).unwrap()).is_err(), "actions for other rows");

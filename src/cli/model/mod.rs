@@ -117,6 +117,7 @@ impl ModelOptions {
                 .collect::<Result<_>>()?,
             bounds: self.bounds.iter().map(|text| interval(text)).collect::<Result<_>>()?,
             compute: Compute::new(self.device.unwrap_or(default.kind), self.dtype),
+            store_factor: false,
         })
     }
 

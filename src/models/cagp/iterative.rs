@@ -81,7 +81,7 @@ impl IterativeCagp {
     pub fn solve(&self, scope: &Scope, batch: &Batch, observer: Option<&mut dyn SolveObserver>) -> Result<Solve> {
         one_noise(batch)?;
         let noise = self.likelihood.variances(scope, batch.y.dims()[0], None);
-        let residual = batch.y.clone() - self.prior.mean.at(scope, &batch.x);
+        let residual = batch.y.clone() - self.prior.mean.at(scope, &batch.x)?;
         let system = System::new(&self.prior.kernel, scope, batch.x.clone(), noise, residual)?;
         itergp(&system, self.policy.as_ref(), &self.options, observer)
     }
@@ -104,7 +104,7 @@ impl IterativeCagp {
 
     /// The objective from actions and their products with K `[n, i]`.
     fn loss(&self, scope: &Scope, batch: &Batch, products: (Tensor<2>, Tensor<2>)) -> Result<Tensor<1>> {
-        let residual = batch.y.clone() - self.prior.mean.at(scope, &batch.x);
+        let residual = batch.y.clone() - self.prior.mean.at(scope, &batch.x)?;
         let projection = Projection::dense(&self.prior.kernel, scope, &batch.x, products, &residual)?;
         projection.loss(self.objective, scope.wide_value(&self.likelihood.noise), batch.y.dims()[0])
     }
@@ -120,7 +120,7 @@ impl IterativeCagp {
         let noise = scope.value(&self.likelihood.noise);
         let (s, t) = (actions.into_dense()?, products.into_dense()?);
         let ks = t - s.clone() * noise.clone().unsqueeze::<2>();
-        let residual = batch.y - self.prior.mean.at(&scope, &batch.x);
+        let residual = batch.y - self.prior.mean.at(&scope, &batch.x)?;
         let projection = Projection::dense(&self.prior.kernel, &scope, &batch.x, (s.clone(), ks), &residual)?;
         let factor = Factor::new(to_f64(projection.gram(&noise))?, "SᵀK̂S")?;
         let norms = vec![1.0; factor.order()];
@@ -133,6 +133,7 @@ impl IterativeCagp {
 
 impl Model for IterativeCagp {
     fn objective(&self, scope: &Scope, batch: &Batch) -> Result<Tensor<1>> {
+        batch.check(scope)?;
         match self.differentiation {
             Differentiation::Detached => self.objective_for(scope, batch, &self.actions(scope, batch)?),
             Differentiation::Unrolled => {
@@ -154,6 +155,7 @@ impl Model for IterativeCagp {
     }
 
     fn objective_for(&self, scope: &Scope, batch: &Batch, chosen: &Tensor<2>) -> Result<Tensor<1>> {
+        batch.check(scope)?;
         let ks = products_with(&self.prior.kernel, scope, &batch.x, chosen)?;
         self.loss(scope, batch, (chosen.clone(), ks))
     }

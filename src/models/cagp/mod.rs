@@ -13,6 +13,7 @@ mod iterative;
 mod objective;
 mod options;
 mod posterior;
+mod prepared;
 mod saved;
 
 use burn::tensor::Tensor;
@@ -59,7 +60,7 @@ impl Cagp {
     fn observed(&self, scope: &Scope, batch: &Batch) -> Result<(Tensor<1>, Basis, Tensor<1>)> {
         one_noise(batch)?;
         self.actions.check(batch.y.dims()[0])?;
-        let residual = batch.y.clone() - self.prior.mean.at(scope, &batch.x);
+        let residual = batch.y.clone() - self.prior.mean.at(scope, &batch.x)?;
         let (basis, norms) = self.actions.unit(scope)?;
         Ok((residual, basis, norms))
     }
@@ -128,6 +129,7 @@ impl Model for Cagp {
     }
 
     fn objective(&self, scope: &Scope, batch: &Batch) -> Result<Tensor<1>> {
+        batch.check(scope)?;
         let (residual, basis, _) = self.observed(scope, batch)?;
         let noise = scope.wide_value(&self.likelihood.noise);
         if let (CagpObjective::Elbo, Some(Err(blocks))) = (self.objective, basis.single()) {

@@ -106,7 +106,7 @@ impl CgGp {
         let n = batch.y.dims()[0];
         let t = estimate.left.len() / n;
         let (left, right) = (scope.matrix(&estimate.left, n, t), scope.matrix(&estimate.right, n, t));
-        let residual = batch.y.clone() - self.prior.mean.at(scope, &batch.x);
+        let residual = batch.y.clone() - self.prior.mean.at(scope, &batch.x)?;
         let noise = self.likelihood.variances(scope, n, batch.noise.as_ref());
         let rows = (left.clone() * right.clone()).sum_dim(1).squeeze_dim::<1>(1);
         let mut twice = (products::kv_gram(&self.prior.kernel, scope, &batch.x, &right)? * left).sum()
@@ -132,6 +132,7 @@ impl CgGp {
 
 impl Model for CgGp {
     fn objective(&self, scope: &Scope, batch: &Batch) -> Result<Tensor<1>> {
+        batch.check(scope)?;
         let estimate = self.estimate(scope.compute(), batch)?;
         let surrogate = self.surrogate(scope, batch, &estimate)?;
         Ok(surrogate.clone() - surrogate.detach() + estimate.value)

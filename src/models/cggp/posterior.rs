@@ -123,7 +123,7 @@ impl CgPosterior {
         let points = scope.matrix(x, x.len() / d, d);
         let train = scope.matrix(&self.data.x, n, d);
         let cross = to_f64(products::cross(&self.model.prior.kernel, scope, &train, &points)?)?;
-        let mut mean = to_f64(self.model.prior.mean.at(scope, &points))?;
+        let mut mean = to_f64(self.model.prior.mean.at(scope, &points)?)?;
         let m = mean.len();
         product::add(view_mut(&mut mean, m), view(&self.weights, n), view(&cross, m), 1.0);
         Ok((mean, cross))

@@ -79,8 +79,8 @@ impl LaplaceGp {
     /// Covariances `[P n, n]` and means `[P n]` of P priors at n rows, in the wide type.
     fn gram(&self, scope: &Scope, x: &Tensor<2>) -> Result<(Tensor<2>, Tensor<1>)> {
         let covariances = self.priors.iter().map(|prior| products::gram_wide(&prior.kernel, scope, x));
-        let means = self.priors.iter().map(|prior| prior.mean.at(scope, x).cast(scope.wide())).collect();
-        Ok((joined(covariances.collect::<Result<_>>()?), joined(means)))
+        let means = self.priors.iter().map(|prior| Ok(prior.mean.at(scope, x)?.cast(scope.wide())));
+        Ok((joined(covariances.collect::<Result<_>>()?), joined(means.collect::<Result<_>>()?)))
     }
 }
 

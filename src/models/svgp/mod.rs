@@ -149,7 +149,7 @@ impl Svgp {
             if l < self.processes.len() {
                 process.check(x)?;
                 let prior = products::diag_wide(&process.prior.kernel, scope, x)?;
-                shared = Some((make(process)?, prior, process.prior.mean.at(scope, x).cast(wide)));
+                shared = Some((make(process)?, prior, process.prior.mean.at(scope, x)?.cast(wide)));
             }
             let Some((covariances, prior, level)) = &shared else {
                 return Err(Error::Usage("a variational GP needs at least one process".into()));
@@ -264,6 +264,7 @@ impl Svgp {
 
 impl Model for Svgp {
     fn objective(&self, scope: &Scope, batch: &Batch) -> Result<Tensor<1>> {
+        batch.check(scope)?;
         let make = |process: &Process| self.covariances(process, scope, &batch.x);
         let Latents { mean, variance, divergence } = self.latents(scope, &batch.x, make)?;
         let (mean, variance) = (mean.cast(scope.dtype()), variance.cast(scope.dtype()));

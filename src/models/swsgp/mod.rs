@@ -182,7 +182,7 @@ impl Swsgp {
         let prior = products::diag_wide(&process.prior.kernel, scope, &batch.x)?;
         let floor = prior.clone().detach() * VARIANCE_FLOOR;
         let variance = (prior + change).max_pair(floor).cast(dtype).reshape([1, b]);
-        let mean = (process.prior.mean.at(scope, &batch.x) + shift.cast(dtype)).reshape([1, b]);
+        let mean = (process.prior.mean.at(scope, &batch.x)? + shift.cast(dtype)).reshape([1, b]);
         let extra = batch.noise.as_ref();
         let expected = self.likelihood.expected_log_density(scope, mean, variance, &batch.y, extra)?;
         Ok(divergence.cast(dtype) * self.divergence - expected.sum() * batch.scale)
@@ -205,6 +205,7 @@ fn check(neighbours: usize, m: usize) -> Result<()> {
 impl Model for Swsgp {
     /// With every inducing value at hand; [`train`] does without for fixed Z.
     fn objective(&self, scope: &Scope, batch: &Batch) -> Result<Tensor<1>> {
+        batch.check(scope)?;
         self.process.check(&batch.x)?;
         let neighbours = Arc::new(self.neighbours(scope.compute(), &to_f64(batch.x.clone())?)?);
         let active = self.all(scope)?;
@@ -266,7 +267,7 @@ impl Posterior for SwsgpPosterior {
             let points = scope.matrix(chunk, chunk.len() / d, d);
             let found = model.marginals(&scope, &points, model.all(&scope)?, neighbours)?;
             let prior = to_f64(products::diag_wide(&process.prior.kernel, &scope, &points)?)?;
-            let level = to_f64(process.prior.mean.at(&scope, &points))?;
+            let level = to_f64(process.prior.mean.at(&scope, &points)?)?;
             let explained: Vec<f64> = to_f64(found.change)?.into_iter().map(|c| -c).collect();
             all.extend(level.into_iter().zip(to_f64(found.shift)?).map(|(m, s)| m + s), &prior, &explained);
         }
