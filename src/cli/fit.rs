@@ -201,7 +201,7 @@ impl Fit {
             report::say(&sentence);
         }
         model.check_model(&likelihood, rows)?;
-        let settings = model.settings(&likelihood, rows, self.training.optimizer)?;
+        let settings = model.settings(&likelihood, rows, &self.training)?;
         settings.compute.device()?;
         Ok(settings)
     }

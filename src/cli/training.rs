@@ -4,6 +4,7 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use cagey::models::options::ModelOptions;
+use cagey::models::race::Starts;
 use cagey::train::{Adam, CheckpointPlan, EarlyStopping, Lbfgs, Optimizer, Restarts, Schedule, TrainConfig};
 use cagey::{Error, Result};
 use clap::{Args, ValueEnum};
@@ -28,6 +29,10 @@ pub struct TrainOptions {
     /// Starting points; the first from the data, the others perturbed
     #[arg(long, default_value_t = 1, value_name = "N", value_parser = values::count(1..=10_000))]
     restarts: usize,
+    /// Where training begins: at the best of a few short trainings (race), or at the data's own start (data) [default: race, but data with
+    /// --restarts]
+    #[arg(long, value_enum, value_name = "NAME")]
+    starts: Option<Starts>,
     /// Seed of the starting points
     #[arg(long, default_value_t = 0)]
     pub seed: u64,
@@ -93,6 +98,11 @@ impl TrainOptions {
             Some((option, _)) => Err(Error::Usage(format!("{option} is for Adam: add --optimizer adam"))),
             None => Ok(()),
         }
+    }
+
+    /// Where training begins.
+    pub fn starts(&self) -> Starts {
+        self.starts.unwrap_or(if self.restarts > 1 { Starts::Data } else { Starts::Race })
     }
 
     fn optimizer(&self, model: &dyn ModelOptions) -> OptimizerName {

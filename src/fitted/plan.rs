@@ -1,12 +1,13 @@
 //! From a table and settings to a model that is ready to train: what it will cost can be asked before it is paid.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use super::build::build;
 use super::columns::{Inputs, Units, check_targets, input_names};
 use super::registry::Registry;
 use super::stored::{Seen, Stored};
-use super::{Fitted, Settings, Summary, advice, precision};
+use super::{Fitted, Settings, Summary, advice, precision, weak_prior};
 use crate::data::{Classes, Dataset, InputScale, RowFile, Schema, TargetScale, TargetTransform};
 use crate::error::{Error, Result};
 use crate::likelihoods::{self, Auxiliary, Support, Targets};
@@ -14,6 +15,8 @@ use crate::models::gp_model::{GpModel, Size, Training};
 use crate::models::minibatch::Rows;
 use crate::models::options::ModelOptions;
 use crate::models::posterior::Posterior;
+use crate::models::race::{Race, Starts, Track, race};
+use crate::models::registry::usual;
 use crate::models::{Observations, diagnose};
 use crate::scope::Scope;
 use crate::train::{self, Observer, TrainConfig};
@@ -29,6 +32,9 @@ pub struct Plan {
     /// All rows, or a sample of those in a file.
     data: Observations,
     stored: Option<Stored>,
+    /// A model on whose objective starts are compared: this one, or an exact one with the same hyperparameters.
+    runner: Option<Box<dyn GpModel>>,
+    weak_prior: Option<String>,
     warnings: Vec<String>,
 }
 
@@ -125,8 +131,39 @@ impl Plan {
             Some(order) => observations.permuted(&order)?,
             None => observations,
         };
-        let model = build(&settings, &*options, likelihood, (&observations, &names), &units, seed, registry)?;
-        Ok(Self { schema, settings, units, options, model, data: observations, stored: None, warnings })
+        let build = |settings: &Settings, options: &dyn ModelOptions| {
+            let mut model =
+                build(settings, options, likelihood.boxed(), (&observations, &names), &units, seed, registry)?;
+            let weak_prior = settings.weak_prior.then(|| weak_prior::set(&mut *model, &observations)).flatten();
+            Ok((model, weak_prior))
+        };
+        let (model, weak_prior) = build(&settings, &*options)?;
+        let runner = match settings.starts {
+            Starts::Race if gaussian && settings.model.kind() == usual().kind() => Some(model.boxed()),
+            Starts::Race if gaussian => {
+                let exact = Settings { model: usual(), ..settings.clone() };
+                // What is asked of parameters that it lacks keeps it from standing for the model.
+                registry
+                    .models
+                    .options(&exact.model)
+                    .and_then(|options| build(&exact, &*options))
+                    .ok()
+                    .map(|(model, _)| model)
+            }
+            _ => None,
+        };
+        Ok(Self {
+            schema,
+            settings,
+            units,
+            options,
+            model,
+            data: observations,
+            stored: None,
+            runner,
+            weak_prior,
+            warnings,
+        })
     }
 
     /// Prepares a model of minibatches for rows of a file, however few of them fit in memory; `rows` are their positions in it. What is
@@ -224,18 +261,40 @@ impl Plan {
         self.options.shorter(rows)
     }
 
+    /// Moves the hyperparameters to the best of several starts; nothing where one is given, in whatever way.
+    fn race(&mut self, config: &TrainConfig, observers: &mut [&mut dyn Observer]) -> Result<Option<Race>> {
+        let Some(mut runner) = self.runner.take().filter(|_| config.resume.is_none()) else { return Ok(None) };
+        let own = self.settings.model.kind() == usual().kind();
+        let track = Track { compute: self.settings.compute, data: &self.data, config, own };
+        let race = race(&mut runner, &track, observers)?;
+        if race.is_some() {
+            let found = runner.parameters();
+            for (path, parameter) in self.model.parameters_mut() {
+                let same = found.iter().find(|(other, p)| *other == path && p.len() == parameter.len());
+                if let Some((_, p)) = same.filter(|_| !parameter.fixed) {
+                    parameter.set_internal(&p.internal());
+                }
+            }
+        }
+        Ok(race)
+    }
+
     /// Trains the model and conditions it on the data.
     ///
     /// # Errors
     /// What training reports.
     pub fn train(mut self, config: &TrainConfig, observers: &mut [&mut dyn Observer]) -> Result<Fitted> {
         let compute = self.settings.compute;
+        let race = self.race(config, observers)?;
+        let spent = Duration::from_secs_f64(race.as_ref().map_or(0.0, |race| race.seconds));
+        let left = config.max_time.map(|time| time.saturating_sub(spent));
+        let config = &TrainConfig { max_time: left, ..config.clone() };
         let seen = self.stored.as_ref().map(|stored| Seen { stored, units: &self.units });
         let rows = seen.as_ref().map_or(&self.data as &dyn Rows, |seen| seen);
         let count = rows.count();
         let training = Training { compute, data: &self.data, rows, batches: self.options.minibatches(), config };
         let outcome = self.model.train(training, observers)?;
-        let Self { schema, settings, units, model, data, mut warnings, .. } = self;
+        let Self { schema, settings, units, model, data, weak_prior, mut warnings, .. } = self;
         let names = input_names(&schema, settings.row_column.as_deref());
         warnings.extend(diagnose::warnings(&*model, &data, &names));
         // Who interrupts waits for the model.
@@ -244,7 +303,7 @@ impl Plan {
         }
         let unsaved = outcome.unsaved.as_ref();
         warnings.extend(unsaved.map(|problem| format!("the state of the training at its end is not saved: {problem}")));
-        let summary = summarise(&outcome, config, count, warnings);
+        let summary = Summary { weak_prior, ..summarise(&outcome, config, count, race, warnings) };
         let posterior: Arc<dyn Posterior> = model.condition(compute, data.clone())?.into();
         let data = if posterior.needs_data() { data } else { some(&data)? };
         let Units { inputs: input_scale, target: target_scale, .. } = units;
@@ -261,17 +320,26 @@ fn some(data: &Observations) -> Result<Observations> {
     data.gather(&rows)
 }
 
-fn summarise(outcome: &train::Outcome, config: &TrainConfig, rows: usize, warnings: Vec<String>) -> Summary {
+fn summarise(
+    outcome: &train::Outcome,
+    config: &TrainConfig,
+    rows: usize,
+    race: Option<Race>,
+    warnings: Vec<String>,
+) -> Summary {
+    let before = race.clone().unwrap_or_default();
     Summary {
         rows,
         optimizer: config.optimizer.name().into(),
         termination: outcome.termination.to_string(),
         loss: outcome.loss,
-        iterations: outcome.iterations,
-        evaluations: outcome.evaluations,
-        seconds: outcome.seconds,
+        iterations: before.steps + outcome.iterations,
+        evaluations: before.evaluations + outcome.evaluations,
+        seconds: before.seconds + outcome.seconds,
         seed: config.seed,
         restarts: outcome.restarts.iter().map(|restart| restart.loss).collect(),
+        weak_prior: None,
+        race,
         warnings,
         history: outcome.history.clone(),
     }
