@@ -13,8 +13,8 @@ use crate::params::{Belief, Constraint, Prior};
 
 /// Columns from which on it is set: below, it was not measured to help.
 const COLUMNS: usize = 10;
-/// The scale of the logarithm.
-const SCALE: f64 = 0.5;
+/// Degrees of freedom of the logarithm: what a column pays for a lengthscale of its own hardly grows with how far off it is.
+const HEAVY: f64 = 0.25;
 
 /// Sets the prior of the lengthscales that a kernel has for each of many columns and of which nothing is asked; says so.
 pub fn set(model: &mut dyn GpModel, data: &Observations) -> Option<String> {
@@ -27,7 +27,7 @@ pub fn set(model: &mut dyn GpModel, data: &Observations) -> Option<String> {
         if !parameter.is_length() || parameter.fixed || asked {
             continue;
         }
-        let sd = Prior::LogCauchy(0.5 * (columns.len() as f64).ln(), SCALE);
+        let sd = Prior::LogStudent(HEAVY, 0.5 * (columns.len() as f64).ln(), 1.0);
         for (entry, column) in columns.iter().enumerate() {
             parameter.set_prior(Some(entry), sd.scaled(data.sd(*column) * parameter.unit_of(entry)));
         }

@@ -17,9 +17,9 @@ pub enum Prior {
     Gamma(f64, f64),
     /// Half-Cauchy with scale.
     HalfCauchy(f64),
-    /// ln value is Cauchy around a location, with a scale. The density is that of ln value, so that its mode is sought there: that of the
-    /// value has none but zero.
-    LogCauchy(f64, f64),
+    /// ln value is Student's t with degrees of freedom, location and scale. The density is that of ln value, so that its mode is sought
+    /// there: that of the value itself has none but zero.
+    LogStudent(f64, f64, f64),
 }
 
 impl Prior {
@@ -30,7 +30,7 @@ impl Prior {
             Self::LogNormal(mean, sd) => Self::LogNormal(mean + unit.ln(), sd),
             Self::Gamma(shape, rate) => Self::Gamma(shape, rate / unit),
             Self::HalfCauchy(scale) => Self::HalfCauchy(unit * scale),
-            Self::LogCauchy(location, scale) => Self::LogCauchy(location + unit.ln(), scale),
+            Self::LogStudent(df, location, scale) => Self::LogStudent(df, location + unit.ln(), scale),
         }
     }
 
@@ -53,9 +53,11 @@ impl Prior {
                 let z = x / scale;
                 ((1.0 + z * z).ln() + (0.5 * PI * scale).ln(), 2.0 * z / (scale * (1.0 + z * z)))
             }
-            Self::LogCauchy(location, scale) => {
+            Self::LogStudent(df, location, scale) => {
                 let z = (x.ln() - location) / scale;
-                ((1.0 + z * z).ln() + (PI * scale).ln(), 2.0 * z / (scale * x * (1.0 + z * z)))
+                let (half, heavy) = (0.5 * (df + 1.0), 1.0 + z * z / df);
+                let normaliser = ln_gamma(0.5 * df) - ln_gamma(half) + 0.5 * (df * PI).ln() + scale.ln();
+                (half * heavy.ln() + normaliser, (df + 1.0) * z / (df * heavy * scale * x))
             }
         }
     }
@@ -64,12 +66,12 @@ impl Prior {
 impl std::str::FromStr for Prior {
     type Err = Error;
 
-    /// Reads `normal(0, 1)`, `lognormal(0, 1)`, `gamma(2, 0.5)`, `halfcauchy(1)` or `logcauchy(0, 1)`.
+    /// Reads `normal(0, 1)`, `lognormal(0, 1)`, `gamma(2, 0.5)`, `halfcauchy(1)` or `logstudent(4, 0, 1)`.
     fn from_str(text: &str) -> Result<Self> {
         let help = || {
             Error::Usage(format!(
                 "prior `{text}`: use normal(mean, sd), lognormal(mean, sd), gamma(shape, rate), halfcauchy(scale) or \
-                 logcauchy(location, scale)"
+                 logstudent(df, location, scale)"
             ))
         };
         let (name, rest) = text.trim().split_once('(').ok_or_else(help)?;
@@ -86,18 +88,19 @@ impl std::str::FromStr for Prior {
             ("lognormal", &[mean, sd]) => Self::LogNormal(mean, sd),
             ("gamma", &[shape, rate]) => Self::Gamma(shape, rate),
             ("halfcauchy", &[scale]) => Self::HalfCauchy(scale),
-            ("logcauchy", &[location, scale]) => Self::LogCauchy(location, scale),
+            ("logstudent", &[df, location, scale]) => Self::LogStudent(df, location, scale),
             _ => return Err(help()),
         };
         let valid = match prior {
             Self::Normal(_, sd) | Self::LogNormal(_, sd) => sd > 0.0,
             Self::Gamma(shape, rate) => shape > 0.0 && rate > 0.0,
-            Self::HalfCauchy(scale) | Self::LogCauchy(_, scale) => scale > 0.0,
+            Self::HalfCauchy(scale) => scale > 0.0,
+            Self::LogStudent(df, _, scale) => df > 0.0 && scale > 0.0,
         };
         if valid {
             Ok(prior)
         } else {
-            Err(Error::Usage(format!("prior `{text}`: scales, shapes and rates must be positive")))
+            Err(Error::Usage(format!("prior `{text}`: scales, shapes, rates and degrees of freedom must be positive")))
         }
     }
 }
@@ -109,7 +112,7 @@ impl std::fmt::Display for Prior {
             Self::LogNormal(a, b) => write!(f, "lognormal({a}, {b})"),
             Self::Gamma(a, b) => write!(f, "gamma({a}, {b})"),
             Self::HalfCauchy(a) => write!(f, "halfcauchy({a})"),
-            Self::LogCauchy(a, b) => write!(f, "logcauchy({a}, {b})"),
+            Self::LogStudent(a, b, c) => write!(f, "logstudent({a}, {b}, {c})"),
         }
     }
 }
