@@ -11,6 +11,7 @@ use super::{Fitted, Settings, Summary, advice, precision, weak_prior};
 use crate::data::{Classes, Dataset, InputScale, RowFile, Schema, TargetScale, TargetTransform};
 use crate::error::{Error, Result};
 use crate::likelihoods::{self, Auxiliary, Support, Targets};
+use crate::linalg::jitter::watch;
 use crate::models::gp_model::{GpModel, Size, Training};
 use crate::models::minibatch::Rows;
 use crate::models::options::ModelOptions;
@@ -303,8 +304,13 @@ impl Plan {
         }
         let unsaved = outcome.unsaved.as_ref();
         warnings.extend(unsaved.map(|problem| format!("the state of the training at its end is not saved: {problem}")));
+        warnings.extend(advice::unfinished(&outcome, config));
+        let (posterior, jitter) = watch(|| model.condition(compute, data.clone()));
+        let posterior: Arc<dyn Posterior> = posterior?.into();
+        if posterior.exact().is_some() {
+            warnings.extend(precision::jitter(&*model, compute, &data, (jitter, units.target.sd)));
+        }
         let summary = Summary { weak_prior, ..summarise(&outcome, config, count, race, warnings) };
-        let posterior: Arc<dyn Posterior> = model.condition(compute, data.clone())?.into();
         let data = if posterior.needs_data() { data } else { some(&data)? };
         let Units { inputs: input_scale, target: target_scale, .. } = units;
         Ok(Fitted { schema, settings, input_scale, target_scale, model, summary, data, posterior })

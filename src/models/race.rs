@@ -71,9 +71,9 @@ impl Race {
 /// Most rows that a race trains on.
 const ROWS: usize = 1000;
 /// Steps from each start.
-const STEPS: usize = 40;
+const STEPS: usize = 25;
 /// Most steps to the optimum with one lengthscale.
-const ISOTROPIC: usize = 60;
+const ISOTROPIC: usize = 40;
 /// The share of the time for a training that its race may take.
 const SHARE: f64 = 0.25;
 
