@@ -141,15 +141,12 @@ impl Plan {
         let (model, weak_prior) = build(&settings, &*options)?;
         let runner = match settings.starts {
             Starts::Race if gaussian && settings.model.kind() == usual().kind() => Some(model.boxed()),
-            Starts::Race if gaussian => {
-                let exact = Settings { model: usual(), ..settings.clone() };
+            Starts::Race if likelihood.near_gaussian() => {
+                let likelihood = if gaussian { settings.likelihood.clone() } else { "gaussian".into() };
+                let exact = Settings { model: usual(), likelihood, ..settings.clone() };
                 // What is asked of parameters that it lacks keeps it from standing for the model.
-                registry
-                    .models
-                    .options(&exact.model)
-                    .and_then(|options| build(&exact, &*options))
-                    .ok()
-                    .map(|(model, _)| model)
+                let options = registry.models.options(&exact.model);
+                options.and_then(|options| build(&exact, &*options)).ok().map(|(model, _)| model)
             }
             _ => None,
         };
@@ -265,13 +262,16 @@ impl Plan {
     /// Moves the hyperparameters to the best of several starts; nothing where one is given, in whatever way.
     fn race(&mut self, config: &TrainConfig, observers: &mut [&mut dyn Observer]) -> Result<Option<Race>> {
         let Some(mut runner) = self.runner.take().filter(|_| config.resume.is_none()) else { return Ok(None) };
-        let own = self.settings.model.kind() == usual().kind();
+        let gaussian = self.model.likelihood().noise().is_some();
+        let own = gaussian && self.settings.model.kind() == usual().kind();
         let track = Track { compute: self.settings.compute, data: &self.data, config, own };
         let race = race(&mut runner, &track, observers)?;
         if race.is_some() {
             let found = runner.parameters();
             for (path, parameter) in self.model.parameters_mut() {
-                let same = found.iter().find(|(other, p)| *other == path && p.len() == parameter.len());
+                // The first of several latent functions is that of the mean.
+                let path = path.strip_prefix("latent1.").unwrap_or(&path);
+                let same = found.iter().find(|(other, p)| other == path && p.len() == parameter.len());
                 if let Some((_, p)) = same.filter(|_| !parameter.fixed) {
                     parameter.set_internal(&p.internal());
                 }

@@ -46,6 +46,10 @@ impl Likelihood for Heteroscedastic {
         2
     }
 
+    fn near_gaussian(&self) -> bool {
+        true
+    }
+
     fn scaled(&self) -> bool {
         true
     }

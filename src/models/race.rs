@@ -20,7 +20,7 @@ use crate::error::Result;
 use crate::kernels::Kernel;
 use crate::params::Parameter;
 use crate::scope::Scope;
-use crate::train::{Observer, Outcome, Report, Termination, TrainConfig};
+use crate::train::{Observer, Outcome, Steps, Termination, TrainConfig};
 
 /// Where training begins.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -214,16 +214,5 @@ impl Legs<'_, '_, '_> {
     fn judge(&mut self, model: &dyn GpModel, batch: &Batch) -> Option<f64> {
         self.race.evaluations += 1;
         Some(fit::evaluate(model, self.track.compute, batch).ok()?.loss / self.track.data.n() as f64)
-    }
-}
-
-/// Passes on steps: who watches sees the beginning and the end of one training only.
-struct Steps<'a, 'b>(&'a mut [&'b mut dyn Observer]);
-
-impl Observer for Steps<'_, '_> {
-    fn step(&mut self, report: &Report) -> std::ops::ControlFlow<()> {
-        // Everybody is told.
-        let told: Vec<_> = self.0.iter_mut().map(|observer| observer.step(report)).collect();
-        told.into_iter().find(std::ops::ControlFlow::is_break).unwrap_or(std::ops::ControlFlow::Continue(()))
     }
 }

@@ -75,7 +75,9 @@ fn objective_gradients_match_finite_differences() {
             let mut gp = model(text, 2);
             gp.objective = objective;
             for (_, parameter) in gp.parameters_mut() {
-                parameter.prior = (parameter.constraint() != Constraint::Real).then_some(Prior::LogNormal(0.3, 0.8));
+                if parameter.constraint() != Constraint::Real {
+                    parameter.set_prior(None, Prior::LogNormal(0.3, 0.8));
+                }
             }
             let [gradient, numeric] = gradients(&gp, &observations);
             assert_close(&format!("{text} {objective:?}"), &gradient, &numeric, 1e-6);

@@ -62,7 +62,7 @@ pub struct ModelOptions {
     fix: Vec<String>,
     /// Prior of a parameter, or of one column's value of it: normal(mean, sd), lognormal(mean, sd), gamma(shape, rate), halfcauchy(scale) or
     /// logstudent(df, location, scale), and ` sd` behind it for units of the columns' standard deviations, e.g. lengthscale="lognormal(0, 1) sd" or
-    /// "lengthscale[age]=gamma(2, 1)"; `none` leaves out the weak prior that lengthscales of ten and more columns have; repeatable
+    /// "lengthscale[age]=gamma(2, 1)"; `none` leaves out the weak prior that lengthscales have where rows are few for the columns; repeatable
     #[arg(long, value_name = "NAME=PRIOR")]
     prior: Vec<String>,
     /// Bounds of a parameter, e.g. noise=0.01..2; repeatable
