@@ -139,16 +139,17 @@ impl Plan {
             Ok((model, weak_prior))
         };
         let (model, weak_prior) = build(&settings, &*options)?;
+        let itself = settings.model.kind() == usual().kind() || !likelihood.near_gaussian();
         let runner = match settings.starts {
-            Starts::Race if gaussian && settings.model.kind() == usual().kind() => Some(model.boxed()),
-            Starts::Race if likelihood.near_gaussian() => {
+            Starts::Race if itself => Some(model.boxed()),
+            Starts::Race => {
                 let likelihood = if gaussian { settings.likelihood.clone() } else { "gaussian".into() };
                 let exact = Settings { model: usual(), likelihood, ..settings.clone() };
                 // What is asked of parameters that it lacks keeps it from standing for the model.
                 let options = registry.models.options(&exact.model);
                 options.and_then(|options| build(&exact, &*options)).ok().map(|(model, _)| model)
             }
-            _ => None,
+            Starts::Data => None,
         };
         Ok(Self {
             schema,
@@ -262,11 +263,15 @@ impl Plan {
     /// Moves the hyperparameters to the best of several starts; nothing where one is given, in whatever way.
     fn race(&mut self, config: &TrainConfig, observers: &mut [&mut dyn Observer]) -> Result<Option<Race>> {
         let Some(mut runner) = self.runner.take().filter(|_| config.resume.is_none()) else { return Ok(None) };
-        let gaussian = self.model.likelihood().noise().is_some();
-        let own = gaussian && self.settings.model.kind() == usual().kind();
-        let track = Track { compute: self.settings.compute, data: &self.data, config, own };
-        let race = race(&mut runner, &track, observers)?;
-        if race.is_some() {
+        let itself = self.settings.model.kind() == usual().kind() || !self.model.likelihood().near_gaussian();
+        let seen = self.stored.as_ref().map(|stored| Seen { stored, units: &self.units });
+        let rows = seen.as_ref().map_or(&self.data as &dyn Rows, |seen| seen);
+        let (compute, batches) = (self.settings.compute, self.options.minibatches());
+        let training = Training { compute, data: &self.data, rows, batches, config };
+        let race = race(&mut runner, &Track { training, itself }, observers)?;
+        if itself {
+            self.model = runner;
+        } else if race.is_some() {
             let found = runner.parameters();
             for (path, parameter) in self.model.parameters_mut() {
                 // The first of several latent functions is that of the mean.

@@ -15,7 +15,6 @@ use super::fit;
 use super::gp_model::{GpModel, Training};
 use super::minibatch::Rows;
 use super::{Batch, Observations};
-use crate::device::Compute;
 use crate::error::Result;
 use crate::kernels::Kernel;
 use crate::params::Parameter;
@@ -74,19 +73,17 @@ const ROWS: usize = 1000;
 const STEPS: usize = 25;
 /// Most steps to the optimum with one lengthscale.
 const ISOTROPIC: usize = 40;
+/// The share of their steps that models of minibatches make from each start.
+const PARTS: usize = 5;
 /// The share of the time for a training that its race may take.
 const SHARE: f64 = 0.25;
 
-/// What a race is about: whose starts, and whether the one who runs is that model itself, not one that stands for it.
+/// What is raced for.
 pub struct Track<'a> {
-    /// Where to compute.
-    pub compute: Compute,
-    /// All rows.
-    pub data: &'a Observations,
-    /// Of the training to come.
-    pub config: &'a TrainConfig,
-    /// Whether the objectives on all rows decide: those that the training will go on from.
-    pub own: bool,
+    /// The training to come.
+    pub training: Training<'a>,
+    /// Whether the one who runs is the model of that training, not another that stands for it.
+    pub itself: bool,
 }
 
 struct Runner {
@@ -95,23 +92,27 @@ struct Runner {
     loss: Option<f64>,
 }
 
-/// Trains `model` from several starts and leaves it at the best end; nothing where no kernel has a lengthscale per column to be learned.
+/// Trains `model` from several starts and leaves it at the best end; nothing where no kernel has a lengthscale per column to be
+/// learned, and where steps are so few that they are asked for one by one.
 ///
 /// # Errors
 /// What the device reports; a start that fails is left out.
 pub fn race(model: &mut Box<dyn GpModel>, track: &Track, observers: &mut [&mut dyn Observer]) -> Result<Option<Race>> {
-    let units = lengths(&**model, track.data);
-    if units.is_empty() {
+    let units = lengths(&**model, track.training.data);
+    if units.is_empty() || track.training.config.steps <= STEPS {
         return Ok(None);
     }
     let began = Instant::now();
-    let sample = sample(track.data, track.config.seed)?;
-    let data = sample.as_ref().unwrap_or(track.data);
-    let mut race = Race { rows: data.n(), ..Race::default() };
+    let Training { data, config, .. } = track.training;
+    // Models of minibatches see all rows anyway.
+    let batches = track.training.batches.filter(|_| track.itself);
+    let sample = if batches.is_some() { None } else { sample(data, config.seed)? };
+    let shown = sample.as_ref().unwrap_or(data);
+    let mut race =
+        Race { rows: if batches.is_some() { track.training.rows.count() } else { shown.n() }, ..Race::default() };
     let mut legs = Legs { track, observers, began, race: &mut race, over: false };
+    let few = |steps: usize| if batches.is_some() { config.steps / PARTS } else { steps };
 
-    let mut unit = model.boxed();
-    each(&mut *unit, &units, |p, sd| p.set_internal(sd));
     let mut isotropic = model.boxed();
     each(&mut *isotropic, &units, |p, sd| {
         let ratios = p.internal().iter().zip(sd).map(|(length, sd)| (length / sd).ln()).sum::<f64>();
@@ -119,20 +120,24 @@ pub fn race(model: &mut Box<dyn GpModel>, track: &Track, observers: &mut [&mut d
         p.set_internal(&sd.iter().map(|sd| common * sd).collect::<Vec<_>>());
     });
     tie(&mut *isotropic, &units, true);
-    legs.run(&mut *isotropic, data, ISOTROPIC);
+    legs.run(&mut *isotropic, shown, few(ISOTROPIC));
     let mut optimum = isotropic.boxed();
     tie(&mut *isotropic, &units, false);
-    let mut runners = [("data's own", model.boxed()), ("unit lengthscales", unit), ("isotropic optimum", isotropic)]
-        .map(|(name, model)| Runner { name, model, loss: None });
-    for runner in &mut runners {
-        runner.loss = legs.run(&mut *runner.model, data, STEPS);
+    let mut starts = vec![("data's own", model.boxed()), ("isotropic optimum", isotropic)];
+    if batches.is_none() {
+        let mut unit = model.boxed();
+        each(&mut *unit, &units, |p, sd| p.set_internal(sd));
+        starts.push(("unit lengthscales", unit));
     }
-    let mut runners = Vec::from(runners);
-    if sample.is_some() && track.own && !legs.over {
-        legs.run(&mut *optimum, track.data, ISOTROPIC);
+    let mut runners: Vec<Runner> = starts.into_iter().map(|(name, model)| Runner { name, model, loss: None }).collect();
+    for runner in &mut runners {
+        runner.loss = legs.run(&mut *runner.model, shown, few(STEPS));
+    }
+    if sample.is_some() && track.itself && !legs.over {
+        legs.run(&mut *optimum, data, ISOTROPIC);
         tie(&mut *optimum, &units, false);
         runners.push(Runner { name: "isotropic optimum of all rows", model: optimum, loss: None });
-        let batch = track.data.batch(&Scope::new(track.compute)?);
+        let batch = data.batch(&Scope::new(track.training.compute)?);
         for runner in &mut runners {
             runner.loss = legs.judge(&*runner.model, &batch);
         }
@@ -189,19 +194,23 @@ struct Legs<'a, 'b, 'c> {
 impl Legs<'_, '_, '_> {
     /// The loss after at most so many steps; the model is left there.
     fn run(&mut self, model: &mut dyn GpModel, data: &Observations, steps: usize) -> Option<f64> {
-        let Track { compute, config, .. } = self.track;
+        let Track { training, itself } = self.track;
+        let config = training.config;
         let left = |all: Duration| all.mul_f64(SHARE).saturating_sub(self.began.elapsed());
         let config = TrainConfig {
             steps: steps.min(config.steps),
             max_time: config.max_time.map(left),
             checkpoint: None,
             resume: None,
-            ..(*config).clone()
+            ..config.clone()
         };
         if self.over {
             return None;
         }
-        let training = Training { compute: *compute, data, rows: data, batches: None, config: &config };
+        let training = match training.batches.filter(|_| *itself) {
+            Some(_) => Training { config: &config, ..*training },
+            None => Training { data, rows: data, batches: None, config: &config, ..*training },
+        };
         let outcome = model.train(training, &mut [&mut Steps(self.observers)]).ok()?;
         let Outcome { iterations, evaluations, loss, termination, .. } = outcome;
         self.race.steps += iterations;
@@ -213,6 +222,7 @@ impl Legs<'_, '_, '_> {
     /// The loss on all rows.
     fn judge(&mut self, model: &dyn GpModel, batch: &Batch) -> Option<f64> {
         self.race.evaluations += 1;
-        Some(fit::evaluate(model, self.track.compute, batch).ok()?.loss / self.track.data.n() as f64)
+        let Training { compute, data, .. } = self.track.training;
+        Some(fit::evaluate(model, compute, batch).ok()?.loss / data.n() as f64)
     }
 }
