@@ -27,9 +27,20 @@ pub fn fit<M: Model + ?Sized>(
     config: &TrainConfig,
     observers: &mut [&mut dyn Observer],
 ) -> Result<Outcome> {
+    fit_for(model, compute, (data, data.n()), config, observers)
+}
+
+/// The same for data that stand for so many rows.
+pub(super) fn fit_for<M: Model + ?Sized>(
+    model: &mut M,
+    compute: Compute,
+    (data, rows): (&Observations, usize),
+    config: &TrainConfig,
+    observers: &mut [&mut dyn Observer],
+) -> Result<Outcome> {
     let start = model.free_raw();
     let batch = data.batch(&Scope::new(compute)?);
-    let config = config.clone().loss_scale(data.n() as f64);
+    let config = config.clone().loss_scale(rows as f64);
     let mut loss = Loss { model, compute, batch, jitter: None, chosen: None, evaluated: false };
     let outcome = train::fit(&mut loss, &start, &config, observers);
     let Loss { batch, chosen, evaluated, .. } = loss;
