@@ -41,7 +41,8 @@ impl Inspect {
             .parameters()
             .into_iter()
             .map(|(path, p)| {
-                let prior: Vec<_> = p.priors().iter().map(|prior| prior.map(|prior| prior.to_string())).collect();
+                let priors: Vec<_> = p.priors().iter().map(|prior| prior.map(|prior| prior.to_string())).collect();
+                let prior = if priors.len() > 1 { json!(priors) } else { json!(priors.first()) };
                 (path, json!({ "values": p.values(), "fixed": p.fixed, "constraint": p.constraint(), "prior": prior }))
             })
             .collect();
