@@ -161,10 +161,11 @@ impl Scope {
             if !all_finite(&slope) {
                 return Err(Error::NotFinite(format!("the gradient in {path}")));
             }
-            match parameter.constraint() {
-                Constraint::Real => gradient.extend(slope),
-                _ => gradient.extend(slope.iter().zip(parameter.internal_slope()).map(|(g, s)| g * s)),
-            }
+            let slope = match parameter.constraint() {
+                Constraint::Real => slope,
+                _ => slope.iter().zip(parameter.internal_slope()).map(|(g, s)| g * s).collect(),
+            };
+            gradient.extend(parameter.freed(slope));
         }
         Ok((value, gradient))
     }

@@ -10,10 +10,12 @@ use cagey::models::cagp::{ActionPolicy, CagpObjective, CagpOptions};
 use cagey::models::cggp::CgGpOptions;
 use cagey::models::minibatch::Minibatches;
 use cagey::models::ordering::RowOrder;
+use cagey::models::race::Starts;
 use cagey::models::sgpr::SgprOptions;
 use cagey::models::svgp::SvgpOptions;
 use cagey::models::swsgp::SwsgpOptions;
 use cagey::models::variational::Covariance;
+use cagey::params::Prior;
 use cagey::scope::to_f64;
 use cagey::train::{Adam, Optimizer, TrainConfig};
 
@@ -483,4 +485,119 @@ fn too_little_precision_is_told_where_a_model_is_loaded() {
         let warned = loaded.summary.warnings.iter().any(|warning| warning.contains("--dtype f64"));
         assert_eq!(warned, told, "{noise}");
     }
+}
+/// Six columns of which two matter, the rows twice with other noise: from the data's own start an ARD kernel ends in a bad optimum.
+fn repeated() -> String {
+    let noise = |i: usize, k: usize| 0.4 * (12.9 * i as f64 + 78.2 * k as f64).sin();
+    let row = |i: usize, k: usize| {
+        let x: Vec<f64> = (0..6).map(|c| ((3.1 + 1.7 * c as f64) * i as f64 + 0.5 * c as f64).sin()).collect();
+        let inputs: Vec<String> = x.iter().map(f64::to_string).collect();
+        format!("{},{}\n", inputs.join(","), (2.0 * x[0]).sin() + x[1] + noise(i, k))
+    };
+    let rows = (0..40).flat_map(|i| [row(i, 0), row(i, 1)]);
+    format!("a,b,c,d,e,f,y\n{}", rows.collect::<String>())
+}
+
+fn trained(table: &str, settings: Settings) -> Fitted {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("table.csv");
+    std::fs::write(&path, table).unwrap();
+    let (schema, data) = read_training(&path, &ReadOptions::default()).unwrap();
+    let registry = Registry::default();
+    let config = registry.models.options(&settings.model).unwrap().training();
+    Fitted::fit(schema, &data, settings, &config, &registry, &mut []).unwrap()
+}
+
+#[test]
+fn a_kernel_with_a_lengthscale_a_column_ends_at_or_below_the_one_with_a_single_one() {
+    let settings = |kernel: &str| Settings { kernel: kernel.into(), weak_prior: false, ..Settings::default() };
+    for kernel in ["matern32", "rbf"] {
+        let isotropic = trained(&repeated(), settings(kernel));
+        assert!(isotropic.summary.race.is_none(), "there is one start");
+        let each = trained(&repeated(), settings(&format!("{kernel}(ard)")));
+        assert!(each.summary.loss <= isotropic.summary.loss + 1e-9);
+        let race = each.summary.race.clone().unwrap();
+        assert_eq!((race.starts.len(), race.rows), (3, 80));
+        let losses: Vec<f64> = race.starts.iter().map(|start| start.loss.unwrap()).collect();
+        assert!(losses.is_sorted() && each.summary.loss <= losses[0]);
+        assert!(race.told().unwrap().starts_with(&format!("{} (objective {:.3}; ", race.starts[0].name, losses[0])));
+        // What was tried is counted.
+        let last = each.summary.history.records.last().unwrap();
+        assert!(each.summary.iterations >= race.steps + last.iteration && race.evaluations > 30);
+    }
+}
+
+#[test]
+fn starts_that_are_given_are_not_raced() {
+    let start = |change: fn(&mut Settings)| {
+        let mut settings = Settings::default();
+        change(&mut settings);
+        trained(&repeated(), settings).summary.race
+    };
+    assert!(start(|_| {}).is_some());
+    assert!(start(|settings| settings.starts = Starts::Data).is_none());
+    assert!(start(|settings| settings.init = vec![("lengthscale".into(), vec![1.0])]).is_none());
+    assert!(start(|settings| settings.fix = vec!["lengthscale".into()]).is_none());
+    assert!(start(|settings| settings.model = SgprOptions { inducing: 10 }.into()).is_some());
+}
+
+/// Rows fewer than columns need.
+fn wide() -> String {
+    let row = |i: usize| {
+        let x: Vec<f64> = (0..12).map(|c| 10.0 * (c + 1) as f64 * ((3.1 + 1.7 * c as f64) * i as f64).sin()).collect();
+        let inputs: Vec<String> = x.iter().map(f64::to_string).collect();
+        format!("{},{}\n", inputs.join(","), x[0] / 10.0 + 0.5 * (12.9 * i as f64).sin())
+    };
+    let names: Vec<String> = (0..12).map(|c| format!("x{c}")).collect();
+    format!("{},y\n{}", names.join(","), (0..30).map(row).collect::<String>())
+}
+
+#[test]
+fn many_lengthscales_have_a_weak_prior_in_standard_deviations() {
+    let lengths = |fitted: &Fitted| {
+        let parameters = fitted.model.parameters();
+        parameters.into_iter().find(|(path, _)| path.ends_with("lengthscale")).unwrap().1.clone()
+    };
+    let weak = trained(&wide(), Settings::default());
+    assert!(weak.summary.weak_prior.as_ref().unwrap().contains("--prior none"));
+    let (parameter, sd) = (lengths(&weak), &weak.input_scale.sd);
+    assert_eq!(parameter.priors().len(), 12);
+    for (prior, sd) in parameter.priors().iter().zip(sd) {
+        let Some(Prior::LogStudent(_, location, _)) = prior else { panic!("{prior:?}") };
+        assert!((location - (0.5 * 12f64.ln() + sd.ln())).abs() < 1e-9, "{location} {sd}");
+    }
+    // The same without standardising: in units of the data.
+    let plain = trained(&wide(), Settings { standardize: false, ..Settings::default() });
+    let Some(Prior::LogStudent(_, location, _)) = lengths(&plain).priors()[3] else { panic!() };
+    assert!((location - (0.5 * 12f64.ln() + sd[3].ln())).abs() < 1e-6);
+
+    let none = trained(&wide(), Settings { weak_prior: false, ..Settings::default() });
+    assert!(none.summary.weak_prior.is_none() && lengths(&none).priors().is_empty());
+    let asked = |name: &str, prior: &str| {
+        let settings = Settings { priors: vec![(name.into(), prior.parse().unwrap())], ..Settings::default() };
+        lengths(&trained(&wide(), settings))
+    };
+    let sds = asked("lengthscale[x3]", "lognormal(0.5, 1) sd");
+    let Some(Prior::LogNormal(location, _)) = sds.priors()[3] else { panic!() };
+    assert!((location - (0.5 + sd[3].ln())).abs() < 1e-9);
+    assert!(sds.priors().iter().enumerate().all(|(i, prior)| prior.is_some() == (i == 3)));
+    assert_eq!(asked("lengthscale", "gamma(2, 1)").priors(), [Some(Prior::Gamma(2.0, 1.0)); 12]);
+}
+
+#[test]
+fn priors_of_columns_that_are_none_are_refused() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("table.csv");
+    std::fs::write(&path, table()).unwrap();
+    let (schema, data) = read_training(&path, &ReadOptions::default()).unwrap();
+    let refused = |kernel: &str, name: &str, prior: &str, words: &str| {
+        let priors = vec![(name.into(), prior.parse().unwrap())];
+        let settings = Settings { kernel: kernel.into(), priors, ..Settings::default() };
+        let error = Plan::new(schema.clone(), &data, settings, 0, &Registry::default()).unwrap_err().to_string();
+        assert!(error.contains(words), "{error}");
+    };
+    refused("rbf(ard)", "lengthscale[z]", "normal(0, 1)", "no input column `z`; there are a, b, s");
+    refused("rbf", "lengthscale[a]", "normal(0, 1)", "`ard`");
+    refused("rbf", "noise", "lognormal(0, 1) sd", "leave `sd` out");
+    refused("rbf(ard)", "length", "normal(0, 1)", "did you mean `lengthscale`");
 }

@@ -307,7 +307,7 @@ mod likelihoods {
     /// At `mean` and `variance` of the latent function, with an auxiliary value.
     fn prediction(text: &str, mean: f64, variance: f64, extra: f64) -> TargetPrediction {
         let standardised = parse(text, None).unwrap().predict(&[mean], &[variance], Some(extra)).unwrap();
-        TargetPrediction { standardised, mean: 0.0, sd: 1.0 }
+        TargetPrediction { standardised, origin: 0.0, unit: 1.0 }
     }
 
     #[test]
@@ -340,7 +340,7 @@ mod likelihoods {
         let student = parse("student-t(4)", None).unwrap().density();
         let noise = student.variance(&[0.0], 1.0) / 2.0;
         let standardised = parse("student-t(4)", None).unwrap().predict(&[0.0], &[0.0], None).unwrap();
-        let p = TargetPrediction { standardised, mean: 10.0, sd: 3.0 / noise.sqrt() };
+        let p = TargetPrediction { standardised, origin: 10.0, unit: 3.0 / noise.sqrt() };
         for (y, want) in [(0.3, 0.297_127_710_562_263_1), (6.0, 5.272_016_776_134_813)] {
             let got = p.crps(10.0 + 3.0 * y);
             assert!((got / (3.0 * want) - 1.0).abs() < 1e-5, "{y}: {got}, want {}", 3.0 * want);
@@ -348,7 +348,7 @@ mod likelihoods {
         // Nothing but a normal distribution: constant noise.
         let standardised = parse("heteroscedastic(0.5)", None).unwrap();
         let standardised = standardised.predict(&[0.2, 0.0], &[0.3, 0.0], None).unwrap();
-        let p = TargetPrediction { standardised, mean: -1.0, sd: 2.0 };
+        let p = TargetPrediction { standardised, origin: -1.0, unit: 2.0 };
         let normal = Predictive::Normal { mean: -0.6, sd: 2.0 * 0.8f64.sqrt() };
         for y in [-9.0, -0.6, 0.4] {
             assert!((p.crps(y) / normal.crps(y) - 1.0).abs() < 1e-5, "{y}: {} {}", p.crps(y), normal.crps(y));

@@ -204,7 +204,7 @@ impl Fit {
             report::say(&sentence);
         }
         model.check_model(&likelihood, rows)?;
-        let settings = model.settings(&likelihood, rows, self.training.optimizer)?;
+        let settings = model.settings(&likelihood, rows, &self.training)?;
         settings.compute.device()?;
         Ok(Settings { store_factor: self.store_factor, ..settings })
     }
@@ -244,7 +244,8 @@ fn announce(plan: &Plan, config: &TrainConfig) -> Result<()> {
         let limit =
             config.max_time.map_or(String::new(), |t| format!(", or what --max-time allows: {} s", t.as_secs()));
         let minutes = (all / 60.0).ceil();
-        report::say(&format!("{title}: {step:.2} s a step, about {minutes:.0} min for {steps} steps{limit}"));
+        let about = if config.early_stopping.is_some() { "at most" } else { "about" };
+        report::say(&format!("{title}: {step:.2} s a step, {about} {minutes:.0} min for {steps} steps{limit}"));
         plan.shorter().iter().for_each(|advice| report::say(advice));
     }
     Ok(())

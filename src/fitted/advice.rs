@@ -3,6 +3,7 @@
 use crate::data::{Dataset, Encoding, InputScale, Schema};
 use crate::models::Observations;
 use crate::params::shown;
+use crate::train::{Optimizer, Outcome, Termination, TrainConfig};
 
 /// Says when there is one row only, or one value of the target: then error bars rest on nothing.
 pub fn few(rows: usize, y: &[f64], target: &str) -> Option<String> {
@@ -64,6 +65,27 @@ pub fn index(schema: &Schema, data: &Dataset) -> Option<String> {
         format!(
             "the column {} has no name and counts the rows: if it is an index, leave it out with `--drop {name}`",
             nameless.index + 1
+        )
+    })
+}
+
+/// Steps at the end of a training over which it is asked whether it still went on.
+const LAST: usize = 50;
+/// What they lower the objective by, in nats per row, where more would pay.
+const PAYS: f64 = 1e-3;
+
+/// Says when all steps are made and the last of them still lowered the objective: that is no minimum.
+pub fn unfinished(outcome: &Outcome, config: &TrainConfig) -> Option<String> {
+    let exact = matches!(config.optimizer, Optimizer::Lbfgs(_)) && outcome.termination == Termination::Steps;
+    let curve = outcome.history.records.iter().filter(|record| record.restart == outcome.best_restart);
+    let losses: Vec<f64> = curve.map(|record| record.loss).collect();
+    let last = LAST.min(losses.len() / 2);
+    let fall = losses.get(losses.len() - last.max(1) - 1)? - outcome.loss;
+    (exact && fall > PAYS).then(|| {
+        format!(
+            "all {} steps are made, and the last {last} still lowered the objective by {} per row: more of them (`--steps`) will go on",
+            config.steps,
+            shown(fall)
         )
     })
 }

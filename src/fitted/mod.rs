@@ -10,6 +10,7 @@ mod predict;
 mod registry;
 mod settings;
 mod stored;
+mod weak_prior;
 
 use std::sync::Arc;
 
@@ -27,6 +28,7 @@ use crate::models::Observations;
 use crate::models::exact::ExactPosterior;
 use crate::models::gp_model::GpModel;
 use crate::models::posterior::Posterior;
+use crate::models::race::Race;
 use crate::train::{History, Observer, TrainConfig};
 use columns::{Inputs, Units};
 
@@ -51,6 +53,12 @@ pub struct Summary {
     pub seed: u64,
     /// Final loss of each restart, none where it failed.
     pub restarts: Vec<Option<f64>>,
+    /// The prior that lengthscales have unasked, in words.
+    #[serde(default)]
+    pub weak_prior: Option<String>,
+    /// How the starts compared, where there were several.
+    #[serde(default)]
+    pub race: Option<Race>,
     /// What looks degenerate, with advice.
     pub warnings: Vec<String>,
     /// The learning curve.

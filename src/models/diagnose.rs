@@ -54,10 +54,7 @@ pub fn warnings(model: &dyn GpModel, data: &Observations, names: &[String]) -> V
             ));
         }
     }
-    let lengths: Vec<&(String, &Parameter)> = parameters
-        .iter()
-        .filter(|(path, p)| p.unit == Unit::Length && path.ends_with("lengthscale") && !p.fixed)
-        .collect();
+    let lengths: Vec<&(String, &Parameter)> = parameters.iter().filter(|(_, p)| p.is_length() && !p.fixed).collect();
     let spreads: Vec<Spread> = (0..data.d).map(|column| spread(data, column)).collect();
     let varying = || spreads.iter().filter(|spread| spread.sd > 0.0);
     let largest = varying().map(|spread| spread.sd).reduce(f64::max).unwrap_or(1.0);

@@ -1,5 +1,7 @@
 //! Training on minibatches: batches by seed and step, losses and gradients as unbiased estimates of the whole.
 
+use std::time::Duration;
+
 use rand::SeedableRng;
 use rand::rngs::Xoshiro256PlusPlus;
 use rand::seq::SliceRandom;
@@ -11,8 +13,10 @@ use crate::data::RowFile;
 use crate::device::Compute;
 use crate::error::{Error, Result};
 use crate::likelihoods::Targets;
-use crate::scope::Scope;
-use crate::train::{self, Adam, Evaluation, Group, Objective, Observer, Optimizer, Outcome, Step, TrainConfig};
+use crate::scope::{Scope, scalar};
+use crate::train::{
+    self, Adam, Evaluation, Group, Objective, Observer, Optimizer, Outcome, Step, Steps, Termination, TrainConfig,
+};
 
 /// A model whose objective is a sum over rows, times the batch's scale, and a term without data.
 pub trait SumOverRows: GpModel {
@@ -149,13 +153,58 @@ pub fn fit<M: SumOverRows>(
     let mut loss = Loss { model, compute, data, batches, order: Order::default(), stepped: None };
     let outcome = train::fit(&mut loss, &start, &config, observers);
     let outcome = outcome.and_then(|outcome| loss.close(&outcome.x, config.seed).map(|()| outcome));
+    let polished = batches.natural.is_some() && !loss.stochastic();
     for (((_, parameter), (fixed, _)), before) in model.parameters_mut().into_iter().zip(&was).zip(&before) {
         parameter.fixed = *fixed;
         if outcome.is_err() {
             parameter.set_raw(before);
         }
     }
-    outcome
+    let mut outcome = outcome?;
+    let cut_short = matches!(outcome.termination, Termination::Interrupted | Termination::MaxTime);
+    if polished && !cut_short {
+        polish(model, (compute, data, batches), &config, &mut outcome, observers)?;
+    }
+    let mut loss = Loss { model, compute, data, batches, order: Order::default(), stepped: None };
+    // Losses on the way were of other parameters, and of parts of the rows.
+    if let Ok(bound) = loss.bound(config.seed) {
+        outcome.loss = bound / config.loss_scale;
+        outcome.restarts[outcome.best_restart].loss = Some(outcome.loss);
+    }
+    Ok(outcome)
+}
+
+/// Steps of L-BFGS on all rows after those of Adam.
+const POLISH: usize = 50;
+
+/// Moves hyperparameters and q together where a batch has all rows: losses then compare.
+fn polish<M: SumOverRows>(
+    model: &mut M,
+    (compute, data, batches): (Compute, &dyn Rows, &Minibatches),
+    config: &TrainConfig,
+    outcome: &mut Outcome,
+    observers: &mut [&mut dyn Observer],
+) -> Result<()> {
+    let start = model.free_raw();
+    let batches = Minibatches { natural: None, ..batches.clone() };
+    let spent = Duration::from_secs_f64(outcome.seconds);
+    let config = TrainConfig {
+        max_time: config.max_time.map(|time| time.saturating_sub(spent)),
+        loss_scale: config.loss_scale,
+        seed: config.seed,
+        ..TrainConfig::new(Optimizer::default(), POLISH)
+    };
+    let mut loss = Loss { model, compute, data, batches: &batches, order: Order::default(), stepped: None };
+    match train::fit(&mut loss, &start, &config, &mut [&mut Steps(observers)]) {
+        Ok(polished) => {
+            outcome.iterations += polished.iterations;
+            outcome.evaluations += polished.evaluations;
+            outcome.seconds += polished.seconds;
+            model.set_free_raw(&polished.x)
+        }
+        // What Adam found stays.
+        Err(_) => model.set_free_raw(&start),
+    }
 }
 
 /// Batches that q is fitted to in the end: enough rows for any number of inducing values that has a full covariance.
@@ -233,6 +282,20 @@ impl<M: SumOverRows> Loss<'_, M> {
         Ok(())
     }
 
+    /// The objective as the model is, without its gradient: the mean over the batches of an epoch, or over some of a long one.
+    fn bound(&mut self, seed: u64) -> Result<f64> {
+        let parts = self.steps_per_epoch().min(CLOSING);
+        let mut total = 0.0;
+        for iteration in 0..parts {
+            let batch = self.batch(Step { iteration, epoch: 0.0, seed })?;
+            let scope =
+                Scope::new(self.compute)?.with_budget(self.model.budget(batch.y.dims()[0], self.compute.precision));
+            total += scalar(self.model.objective(&scope, &batch)?)?;
+        }
+        let priors: f64 = self.model.parameters().iter().filter_map(|(_, p)| Some(p.neg_log_prior()?.0)).sum();
+        Ok(total / parts as f64 + priors)
+    }
+
     /// The batch of a step: a part of an epoch's permutation.
     fn batch(&mut self, step: Step) -> Result<Batch> {
         let (n, parts) = (self.data.count(), self.steps_per_epoch());
@@ -254,11 +317,15 @@ impl<M: SumOverRows> Objective for Loss<'_, M> {
         let batch = self.batch(step)?;
         self.model.set_free_raw(x)?;
         // Trial points of one step share its natural gradient.
-        if let Some(rate) = self.batches.natural.filter(|_| self.stepped != Some(step.iteration)) {
-            natural_step(self.model, self.compute, &batch, rate)?;
-            self.stepped = Some(step.iteration);
-        }
-        evaluate(self.model, self.compute, &batch)
+        let Some(rate) = self.batches.natural.filter(|_| self.stepped != Some(step.iteration)) else {
+            return evaluate(self.model, self.compute, &batch);
+        };
+        // A q that was fitted to a batch is too good for it: there the noise would look smaller than it is.
+        let before = self.stepped.is_some() && self.stochastic();
+        let unseen = before.then(|| evaluate(self.model, self.compute, &batch)).transpose()?;
+        natural_step(self.model, self.compute, &batch, rate)?;
+        self.stepped = Some(step.iteration);
+        unseen.map_or_else(|| evaluate(self.model, self.compute, &batch), Ok)
     }
 
     fn groups(&self) -> Vec<Group> {

@@ -17,6 +17,7 @@ pub mod ordering;
 pub mod posterior;
 pub mod prior;
 pub mod process;
+pub mod race;
 pub mod registry;
 pub mod sgpr;
 mod start;
@@ -112,6 +113,14 @@ impl Observations {
     /// Number of rows.
     pub fn n(&self) -> usize {
         self.y.len()
+    }
+
+    /// The standard deviation of an input column; 1 where it is constant.
+    pub fn sd(&self, column: usize) -> f64 {
+        let (n, values) = (self.n() as f64, || self.x[column..].iter().step_by(self.d));
+        let mean = values().sum::<f64>() / n;
+        let sd = (values().map(|x| (x - mean).powi(2)).sum::<f64>() / n).sqrt();
+        if sd > 0.0 { sd } else { 1.0 }
     }
 
     /// The rows in another order, which names every row once.

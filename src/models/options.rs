@@ -100,9 +100,9 @@ pub trait ModelOptions: Debug + Send + Sync {
         false
     }
 
-    /// The usual training.
+    /// The usual training: as long as it pays.
     fn training(&self) -> TrainConfig {
-        TrainConfig::default()
+        TrainConfig::while_it_pays()
     }
 
     /// What may go wrong with these options and so many rows, with advice.

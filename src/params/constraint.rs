@@ -21,6 +21,11 @@ pub enum Constraint {
     },
 }
 
+impl Constraint {
+    /// That of a positive parameter without bounds.
+    pub(crate) const FREE: Self = Self::Positive { floor: 0.0 };
+}
+
 /// Internal values of positive parameters end here: their squares and ratios are still numbers.
 const SMALLEST: f64 = 1e-100;
 pub(super) const LARGEST: f64 = 1e100;

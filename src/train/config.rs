@@ -95,6 +95,12 @@ impl TrainConfig {
         Self { optimizer, steps, ..Self::default() }
     }
 
+    /// Steps of L-BFGS for as long as fifty of them lower the loss by a ten thousandth, but 1,000 at most.
+    pub fn while_it_pays() -> Self {
+        let rule = EarlyStopping { patience: 50, improvement: 1e-4 };
+        Self::new(Optimizer::default(), 1000).early_stopping(rule)
+    }
+
     /// Sets [`max_time`](Self::max_time).
     pub fn max_time(mut self, budget: Duration) -> Self {
         self.max_time = Some(budget);

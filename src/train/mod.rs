@@ -27,6 +27,7 @@ pub use checkpoint::CheckpointPlan;
 pub use config::{Optimizer, TrainConfig};
 pub use lbfgs::Lbfgs;
 pub use objective::{Evaluation, FromFn, Group, Objective, Step, from_fn};
+pub(crate) use observer::Steps;
 pub use observer::{History, Log, Observer, Plan, Record, Report};
 pub use progress::Progress;
 pub use restarts::{RestartReport, Restarts};

@@ -1,6 +1,7 @@
 //! Exact Gaussian-process regression (Rasmussen and Williams 2006, chapters 2 and 5).
 
 mod options;
+mod repeats;
 
 use burn::tensor::Tensor;
 pub use options::ExactOptions;
@@ -12,18 +13,19 @@ use crate::likelihoods::{Gaussian, Likelihood};
 use crate::linalg::{Factor, loo_nll, mvn_nll};
 use crate::means::Mean;
 use crate::model_file::{Array, ArrayData};
-use crate::models::gp_model::{GpModel, Size, UserUnits};
+use crate::models::gp_model::{GpModel, Size, Training, UserUnits};
 use crate::models::moments::moments;
 use crate::models::posterior::{
     self, Joint, Marginals, Posterior, SavedPosterior, column_squares, combine, subtract_gram,
 };
 use crate::models::prior::Prior;
 use crate::models::start::start;
-use crate::models::{Batch, Model, Observations};
+use crate::models::{Batch, Model, Observations, fit};
 use crate::params::{Parameter, Parameters};
 use crate::products::{self, Anchors};
 use crate::scope::{Scope, to_f64};
 use crate::solvers::blocks::transposed;
+use crate::train::{Observer, Outcome};
 
 /// What an exact GP minimises.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
@@ -112,6 +114,11 @@ impl GpModel for ExactGp {
 
     fn is_comparable(&self) -> bool {
         true
+    }
+
+    fn train(&mut self, training: Training, observers: &mut [&mut dyn Observer]) -> Result<Outcome> {
+        repeats::train(self, &training, observers)
+            .unwrap_or_else(|| fit::fit(self, training.compute, training.data, training.config, observers))
     }
 
     fn condition(&self, compute: Compute, data: Observations) -> Result<Box<dyn Posterior>> {

@@ -99,8 +99,7 @@ pub fn train(
     let parts = n.div_ceil(settings.batch);
     let z = model.process.inducing.internal();
     let (mut mean, mut root) = (model.variational.mean.raw().to_vec(), model.variational.root.raw().to_vec());
-    let prior = model.parameters().into_iter().filter(|(path, p)| !p.fixed && !is_q_or_z(path));
-    let prior = prior.map(|(_, p)| p.len()).sum();
+    let prior = model.parameters().into_iter().filter(|(path, _)| !is_q_or_z(path)).map(|(_, p)| p.freedom()).sum();
     let mut of_prior = SparseAdam::new(settings.adam.clone(), prior);
     let [mut of_mean, mut of_root] = [0, 1].map(|_| SparseAdam::new(settings.adam.clone(), mean.len()));
     let every: Vec<u32> = (0..prior as u32).collect();
