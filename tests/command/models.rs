@@ -594,3 +594,16 @@ fn candidates_are_compared_on_the_same_rows() {
     }
     folder.fails(2, &["compare", "ok.csv", "--folds", "1"], &["--folds"]);
 }
+
+#[test]
+fn factors_in_files_change_no_prediction() {
+    let folder = Folder::with_tables();
+    for model in [&["--model", "exact"][..], &["--model", "sgpr", "--inducing", "8"]] {
+        let predicted = |options: &[&str]| {
+            folder.ok(&[&["fit", "ok.csv", "--steps", "3", "-o", "m.cagey"], model, options].concat());
+            folder.ok(&["predict", "m.cagey", "new.csv"])
+        };
+        assert_eq!(predicted(&["--store-factor"]), predicted(&[]));
+    }
+    folder.refuses(2, &["--model", "cagp", "--actions", "5", "--store-factor"], &["cagp", "no factor to store"]);
+}

@@ -203,7 +203,7 @@ fn tensors(name: &str, model: &dyn GpModel, data: &Observations) {
                     let mut moved = x;
                     moved[at] += step;
                     let found = posterior.predict(&moved).unwrap();
-                    let values = [found.mean, found.variance].swap_remove(which);
+                    let values = if which == 0 { found.mean } else { found.variance };
                     values[0] - 0.4 * values[1] + 2.0 * values[2]
                 });
                 (above - below) / (2.0 * STEP)
