@@ -13,6 +13,7 @@ use crate::error::{Error, Result};
 /// A kind of device that cagey can compute on.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
+#[non_exhaustive]
 pub enum DeviceKind {
     /// The CPU, through burn's pure-Rust backend (the default).
     Flex,
@@ -27,6 +28,7 @@ pub enum DeviceKind {
 /// The precision of tensors.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
+#[non_exhaustive]
 pub enum Precision {
     /// 32-bit floats.
     F32,

@@ -9,6 +9,7 @@ use crate::scope::Scope;
 
 /// The mean of the prior, on inputs as the model sees them (for standardised data, about their mean).
 #[derive(Debug, Clone, Serialize, Deserialize)]
+#[non_exhaustive]
 pub enum Mean {
     /// 0 (for standardised targets, their mean).
     Zero,

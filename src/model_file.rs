@@ -46,6 +46,7 @@ pub struct Array {
 
 /// The entries of an [`Array`] in the precision the model was fitted in.
 #[derive(Clone, Debug, PartialEq)]
+#[non_exhaustive]
 pub enum ArrayData {
     /// Double precision.
     F64(Vec<f64>),

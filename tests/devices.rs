@@ -52,7 +52,7 @@ fn name(compute: Compute) -> String {
 fn tolerance(compute: Compute, single: f64) -> f64 {
     match compute.precision {
         Precision::F32 => single,
-        Precision::F64 => 1e-8,
+        _ => 1e-8,
     }
 }
 

@@ -407,8 +407,8 @@ fn files_hold_factors_where_they_are_asked_to() {
             file.save(&path).unwrap();
             assert!(Fitted::load(&path).is_err());
         }
-        let plain = Settings { store_factor: false, ..fitted.settings.clone() };
-        let without = Fitted { settings: plain, ..fitted.clone() };
+        let mut without = fitted.clone();
+        without.settings.store_factor = false;
         assert!(without.to_bytes().unwrap().len() < fitted.to_bytes().unwrap().len());
     }
     let refused = Plan::new(

@@ -4,6 +4,7 @@
 ///
 /// Missing are empty cells, `NA`, `N/A`, `#N/A`, `nan`, `NaT`, `null`, `none`, `?` and infinities, in any case of letters.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+#[non_exhaustive]
 pub enum Missing {
     /// Stop with an error that names row and column.
     #[default]
@@ -14,6 +15,7 @@ pub enum Missing {
 
 /// Whether the first line of a text file holds column names.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+#[non_exhaustive]
 pub enum Header {
     /// It does when one of its cells is a wanted column name, or neither a number, nor a date, nor missing; a word in a target column of
     /// classes is a name above numbers, or where the other cells count the columns.
@@ -27,6 +29,7 @@ pub enum Header {
 
 /// What the cells of the target column are.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+#[non_exhaustive]
 pub enum TargetKind {
     /// Numbers.
     #[default]

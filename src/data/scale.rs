@@ -72,6 +72,7 @@ impl InputScale {
 /// A fixed, increasing function of the target, applied before scaling.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
+#[non_exhaustive]
 pub enum TargetTransform {
     /// `g = y`.
     #[default]

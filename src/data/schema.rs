@@ -10,6 +10,7 @@ use crate::error::{Error, Result};
 
 /// How a column becomes one or more features.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[non_exhaustive]
 pub enum Encoding {
     /// The number itself.
     Numeric,

@@ -29,6 +29,7 @@ use crate::models::exact::ExactPosterior;
 use crate::models::gp_model::GpModel;
 use crate::models::posterior::Posterior;
 use crate::models::race::Race;
+use crate::threads::helped;
 use crate::train::{History, Observer, TrainConfig};
 use columns::{Inputs, Units};
 
@@ -163,7 +164,7 @@ impl Fitted {
         let (inputs, target) = (self.input_scale.clone(), self.target_scale);
         let units = Units { inputs, target, auxiliary: self.model.likelihood().auxiliary() };
         let more = units.observe(Inputs::of(more, self.settings.row_column.as_deref())?, more)?;
-        let Some(posterior) = self.posterior.updated(&more)? else {
+        let Some(posterior) = helped(|| self.posterior.updated(&more))? else {
             return Err(Error::Usage(format!(
                 "more rows without another training are for models whose posterior has a closed form, and this is: {}; train it again \
                  on all rows",

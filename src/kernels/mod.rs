@@ -30,6 +30,7 @@ use transform::InputTransform;
 
 /// A covariance function of two rows of inputs.
 #[derive(Debug, Clone)]
+#[non_exhaustive]
 pub enum Kernel {
     /// One form with its parameters.
     Leaf(Leaf),
@@ -143,7 +144,7 @@ impl Kernel {
     /// [`Usage`](crate::Error::Usage) when there is no such parameter, or it cannot have such a value.
     pub fn with(mut self, name: &str, values: &[f64]) -> Result<Self> {
         for parameter in self.find_mut(name)? {
-            parameter.resize(&vec![1.0; values.len()]);
+            parameter.resize(&vec![1.0; values.len().max(1)]);
             parameter.give(values)?;
         }
         Ok(self)

@@ -65,6 +65,7 @@ const LARGEST_OF_POWERS: f64 = 1e30;
 
 /// Covariance as a function of s, a squared distance or an inner product of features, and at most one shape parameter a.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+#[non_exhaustive]
 pub enum Profile {
     /// exp(−s/2).
     Rbf,

@@ -28,6 +28,7 @@ pub struct Slopes<'a> {
 
 /// The values that a target can take.
 #[derive(Debug, Clone, Copy, PartialEq)]
+#[non_exhaustive]
 pub enum Support {
     /// All numbers.
     Real,

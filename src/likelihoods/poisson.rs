@@ -15,6 +15,7 @@ use crate::params::{Parameter, Parameters};
 
 /// How the latent function becomes the rate per unit of exposure.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[non_exhaustive]
 pub enum RateLink {
     /// `eᶠ`.
     Exp,

@@ -11,6 +11,7 @@ pub struct Row {
 
 /// What the auxiliary column of a likelihood holds.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[non_exhaustive]
 pub enum Auxiliary {
     /// There is none.
     None,

@@ -9,6 +9,7 @@ use crate::{Error, Result};
 /// The predictive distribution of one target.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
+#[non_exhaustive]
 pub enum Predictive {
     /// `y ~ N(mean, sd²)`.
     Normal {

@@ -18,6 +18,7 @@ use crate::threads;
 /// How inducing inputs are chosen from the rows of the data.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
 #[serde(rename_all = "kebab-case")]
+#[non_exhaustive]
 pub enum Choice {
     /// Centres of k-means clusters from k-means++ seeds (Arthur and Vassilvitskii 2007).
     Kmeans,

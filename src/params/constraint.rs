@@ -4,6 +4,7 @@ use serde::{Deserialize, Serialize};
 
 /// The set that a parameter's internal value is confined to, with the map from the raw value.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
+#[non_exhaustive]
 pub enum Constraint {
     /// Any number; internal = raw.
     Real,

@@ -10,6 +10,7 @@ use crate::error::{Error, Result};
 
 /// Where an entry's unit comes from; decides how user values follow the scaling of the data.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[non_exhaustive]
 pub enum Unit {
     /// A pure number.
     None,

@@ -8,6 +8,7 @@ use crate::error::{Error, Result};
 /// A prior density on the user value; its negative logarithm is added to the objective (no Jacobian: the mode is sought
 /// in the constrained space).
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
+#[non_exhaustive]
 pub enum Prior {
     /// Normal with mean and standard deviation.
     Normal(f64, f64),

@@ -26,6 +26,7 @@ impl Default for CgOptions {
 
 /// Why a column ended.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[non_exhaustive]
 pub enum Reason {
     /// The true residual is within the tolerance.
     Converged,

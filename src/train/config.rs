@@ -11,6 +11,7 @@ use crate::{Error, Result};
 /// The optimiser and its settings.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
+#[non_exhaustive]
 pub enum Optimizer {
     /// Adam, for stochastic objectives and those with very many parameters.
     Adam(Adam),

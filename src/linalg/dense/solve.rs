@@ -52,6 +52,7 @@ fn only_column<'a, T: Real>(b: MatMut<'a, T>, stride: isize) -> Option<&'a mut [
 }
 
 /// For rows of L that stand side by side.
+#[inline(always)]
 fn lower_of_one<T: Real>(l: MatRef<'_, T>, b: &mut [T]) {
     for i in 0..b.len() {
         let Some(row) = l.row(i).try_as_row_major() else { return };
@@ -61,6 +62,7 @@ fn lower_of_one<T: Real>(l: MatRef<'_, T>, b: &mut [T]) {
 }
 
 /// For columns of U that stand side by side.
+#[inline(always)]
 fn upper_of_one<T: Real>(u: MatRef<'_, T>, b: &mut [T]) {
     for i in (0..b.len()).rev() {
         let Some(column) = u.col(i).try_as_col_major() else { return };

@@ -13,6 +13,7 @@ use crate::solvers::itergp::Basis;
 
 /// Where the non-zeros of the actions stand.
 #[derive(Debug, Clone, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
+#[non_exhaustive]
 pub enum Layout {
     /// Column a has non-zeros on rows `offsets[a]..offsets[a + 1]` only: n numbers in all.
     Blocks(Vec<usize>),

@@ -19,6 +19,7 @@ use crate::solvers::policies::{Pivots, Policy, Residual, UnitVector};
 /// What the gradient of the objective goes through.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
 #[serde(rename_all = "kebab-case")]
+#[non_exhaustive]
 pub enum Differentiation {
     /// The loss at the actions found, held fixed: one wide product and its adjoint, whatever the solve took. The ELBO is
     /// a bound for any actions, so this is the gradient of a bound, and training keeps to it for [some steps](IterativeCagp::refresh). The loss

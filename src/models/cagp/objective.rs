@@ -12,6 +12,7 @@ use crate::scope::Scope;
 #[derive(Debug, Clone, Copy, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
 #[serde(rename_all = "kebab-case")]
 #[cfg_attr(feature = "command", derive(clap::ValueEnum))]
+#[non_exhaustive]
 pub enum CagpObjective {
     /// The negative evidence lower bound (eq. 11): never below the exact negative log marginal likelihood.
     Elbo,

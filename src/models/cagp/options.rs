@@ -88,6 +88,7 @@ fn every_step() -> usize {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 #[cfg_attr(feature = "command", derive(clap::ValueEnum))]
+#[non_exhaustive]
 pub enum ActionPolicy {
     /// Block-sparse actions, learned with the hyperparameters (CaGP-Opt)
     Learned,

@@ -28,6 +28,7 @@ use crate::solvers::{CgOptions, Covariance, Preconditioner, Probes};
 /// How predictive variances are computed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
+#[non_exhaustive]
 pub enum Variances {
     /// A solve for every row, to the tolerance of the solver.
     Solves,

@@ -31,6 +31,7 @@ use crate::train::{Observer, Outcome};
 #[derive(Debug, Clone, Copy, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
 #[serde(rename_all = "kebab-case")]
 #[cfg_attr(feature = "command", derive(clap::ValueEnum))]
+#[non_exhaustive]
 pub enum ExactObjective {
     /// Negative log marginal likelihood −log p(y): ½(rᵀK̂⁻¹r + log|K̂| + n log 2π)
     #[cfg_attr(feature = "command", value(name = "ml"))]

@@ -11,6 +11,7 @@ use crate::model_file::{Array, ArrayData};
 use crate::models::Observations;
 use crate::models::posterior::{Joint, Marginals, Posterior, SavedPosterior};
 use crate::models::whitened::{Root, WhitenedPosterior};
+use crate::params::all_finite;
 use crate::scope::{Scope, to_f64};
 
 /// In files: L⁻¹K_ZX W K_XZ L⁻ᵀ `[m, m]`.
@@ -111,6 +112,9 @@ impl Sgpr {
         if square.len() != m * m || projected.len() != m {
             let got = format!("{} and {}", square.len(), projected.len());
             return Err(Error::Data(format!("has {got} numbers of sums over the data for {m} inducing inputs")));
+        }
+        if !all_finite(&square) || !all_finite(&projected) {
+            return Err(Error::Data("has sums over the data that are not finite".into()));
         }
         let lower = self.process.factor(&Scope::new(compute)?)?;
         SgprPosterior::new(self.clone(), compute, lower, square, projected).map(Some)

@@ -127,6 +127,7 @@ pub trait Lanes: Copy + Send + Sync + 'static {
 
 /// Sets of vector instructions, narrowest first.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+#[non_exhaustive]
 pub enum Instructions {
     /// Whatever the compiler was told to assume (NEON on AArch64, SSE2 on x86-64).
     Portable,

@@ -33,6 +33,7 @@ impl IterGpOptions {
 /// Why the solve ended.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
+#[non_exhaustive]
 pub enum Stop {
     /// The residual is within the tolerance.
     Converged,

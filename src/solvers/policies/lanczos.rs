@@ -9,6 +9,7 @@ use crate::solvers::itergp::System;
 
 /// Where the Krylov space begins.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[non_exhaustive]
 pub enum LanczosSeed {
     /// At y: the span of conjugate gradients.
     Targets,

@@ -9,6 +9,7 @@ use crate::solvers::itergp::System;
 
 /// Whose turn it is.
 #[derive(Debug, Clone, PartialEq, Eq)]
+#[non_exhaustive]
 pub enum Order {
     /// One action of each in turn.
     Turns,

@@ -12,6 +12,7 @@ use crate::solvers::{Covariance, pivoted_cholesky};
 
 /// The order in which rows are conditioned on.
 #[derive(Debug, Clone, PartialEq, Eq)]
+#[non_exhaustive]
 pub enum Pivots {
     /// The order of the data.
     Data,
