@@ -16,7 +16,7 @@
 //! | [`linalg`] | dense algebra with analytic adjoints |
 //! | [`solvers`] | IterGP and its policies, conjugate gradients, Lanczos, pivoted Cholesky, stochastic log-determinants |
 //! | [`train`] | optimisers, schedules, restarts, observers, checkpoints |
-//! | [`data`], [`metrics`], [`plot`], [`model_file`] | tables, scores, figures, the saved file |
+//! | [`data`], [`metrics`], `plot`, [`model_file`] | tables (feature `table` for files), scores, figures (feature `plot`), the saved file |
 //! | `cli` | the command (feature `command`): one file a subcommand |
 //! | [`device`], [`threads`], [`memory`], [`error`] | devices and number types; the pool; the allocator; the one error type |
 //!
@@ -76,6 +76,7 @@ pub mod metrics;
 pub mod model_file;
 pub mod models;
 pub mod params;
+#[cfg(feature = "plot")]
 pub mod plot;
 pub mod products;
 pub mod scope;

@@ -2,16 +2,17 @@
 
 use std::borrow::Cow;
 
-use csv::StringRecord;
-
 use crate::error::{Error, Result};
+
+/// Numbers beyond this are refused: their squares overflow in distances and variances.
+pub(super) const LARGEST: f64 = 1e150;
 
 /// The text of the input rows, to be written next to predictions.
 #[derive(Debug, Clone, PartialEq, Default)]
 pub struct Kept {
     /// Names of all columns of the file.
     pub names: Vec<String>,
-    pub(super) records: Vec<StringRecord>,
+    pub(super) records: Vec<Vec<String>>,
 }
 
 impl Kept {
@@ -27,7 +28,7 @@ impl Kept {
 
     /// The cells of row `i`, one for each name.
     pub fn row(&self, i: usize) -> impl Iterator<Item = &str> {
-        self.records[i].iter()
+        self.records[i].iter().map(String::as_str)
     }
 }
 

@@ -121,23 +121,31 @@ pub trait Density: std::fmt::Debug + Send + Sync + 'static {
 
     /// `E[y]` under Gaussian marginals.
     fn predictive_mean(&self, at: Marginal, extra: f64) -> f64 {
-        predictive::average(at, 0.0, &|f| self.mean(&[f], extra))
+        predictive::average(at.mean[0], at.variance[0], 0.0, &|f| self.mean(&[f], extra))
     }
 
     /// `Var[y]` under Gaussian marginals.
     fn predictive_variance(&self, at: Marginal, extra: f64) -> f64 {
         let centre = self.predictive_mean(at, extra);
-        predictive::average(at, 0.0, &|f| self.variance(&[f], extra) + (self.mean(&[f], extra) - centre).powi(2))
+        predictive::average(at.mean[0], at.variance[0], 0.0, &|f| {
+            self.variance(&[f], extra) + (self.mean(&[f], extra) - centre).powi(2)
+        })
     }
 
     /// `ln E[p(y | f)]` under Gaussian marginals.
     fn predictive_log_density(&self, row: Row, at: Marginal) -> f64 {
-        predictive::log_density(self, row, at)
+        let slopes = |f: f64| {
+            let (mut first, mut second) = ([0.0], [0.0]);
+            self.derivatives(row, &[f], &mut first, &mut second);
+            [first[0], second[0]]
+        };
+        let log_density = |f: f64| self.log_density(row, &[f]);
+        predictive::log_average(at.mean[0], at.variance[0], self.peak(row), &log_density, &slopes)
     }
 
     /// `P(target ≤ y)` under Gaussian marginals.
     fn predictive_cdf(&self, row: Row, at: Marginal) -> f64 {
-        predictive::average(at, self.peak(row), &|f| self.cdf(row, &[f])).clamp(0.0, 1.0)
+        predictive::average(at.mean[0], at.variance[0], self.peak(row), &|f| self.cdf(row, &[f])).clamp(0.0, 1.0)
     }
 
     /// The probability of each class under Gaussian marginals; none where targets are no classes.

@@ -194,8 +194,7 @@ impl Density for VaryingNormal {
     }
 
     fn predictive_cdf(&self, row: Row, at: Marginal) -> f64 {
-        let second = Marginal { mean: &at.mean[1..], variance: &at.variance[1..] };
-        predictive::average(second, at.mean[1], &|g| {
+        predictive::average(at.mean[1], at.variance[1], at.mean[1], &|g| {
             normal_cdf((row.y - at.mean[0]) / (at.variance[0] + self.noise * g.exp()).sqrt())
         })
     }

@@ -1,17 +1,15 @@
-//! Integrals of a density over the Gaussian marginal of one latent function.
+//! Integrals over the Gaussian marginal of one latent function.
 
-use super::density::{Density, Marginal};
 use super::quadrature::adaptive;
 use super::special::LN_TAU;
-use super::targets::Row;
 
 /// The normal density is taken for zero beyond so many standard deviations.
 const EDGE: f64 = 9.0;
 const TOLERANCE: f64 = 1e-9;
 
 /// `E[g(f)]` for a bounded or slowly growing `g` that may turn sharply near `turn`.
-pub(super) fn average(at: Marginal, turn: f64, g: &dyn Fn(f64) -> f64) -> f64 {
-    let (mean, sd) = (at.mean[0], at.variance[0].max(0.0).sqrt());
+pub(super) fn average(mean: f64, variance: f64, turn: f64, g: &dyn Fn(f64) -> f64) -> f64 {
+    let sd = variance.max(0.0).sqrt();
     if sd == 0.0 {
         return g(mean);
     }
@@ -20,16 +18,6 @@ pub(super) fn average(at: Marginal, turn: f64, g: &dyn Fn(f64) -> f64) -> f64 {
     let weighted = |z: f64| g(mean + sd * z) * (-0.5 * (z * z + LN_TAU)).exp();
     let size = breaks.iter().map(|&z| weighted(z).abs()).fold(0.0, f64::max);
     adaptive(&breaks, TOLERANCE * size, &weighted)
-}
-
-/// `ln E[p(y | f)]`.
-pub(super) fn log_density<D: Density + ?Sized>(density: &D, row: Row, at: Marginal) -> f64 {
-    let slopes = |f: f64| {
-        let (mut first, mut second) = ([0.0], [0.0]);
-        density.derivatives(row, &[f], &mut first, &mut second);
-        [first[0], second[0]]
-    };
-    log_average(at.mean[0], at.variance[0], density.peak(row), &|f| density.log_density(row, &[f]), &slopes)
 }
 
 /// `ln E[g(f)]` given `ln g`, its first two derivatives and a place near its largest value. The integrand is divided by its

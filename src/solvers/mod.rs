@@ -4,6 +4,7 @@
 //! matrix serves them all. A matrix is a [`LinearOperator`]; [`Covariance`] is that of a kernel, never stored. IterGP
 //! ([`mod@itergp`], [`policies`]) is a tensor graph instead, so that it can be differentiated.
 
+mod basis;
 pub(crate) mod blocks;
 pub mod cg;
 pub mod covariance;
@@ -15,6 +16,7 @@ pub mod pivoted_cholesky;
 pub mod policies;
 pub mod preconditioner;
 pub mod probes;
+mod system;
 pub mod tridiagonal;
 
 pub use cg::{CgOptions, cg};

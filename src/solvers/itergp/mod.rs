@@ -12,20 +12,17 @@
 //! the residuals into the actions and through every product ("unrolled"). In any other scope it holds the actions as
 //! numbers, which a batch form at fixed S differentiates around ("detached").
 
-mod basis;
 mod observer;
 mod options;
 mod run;
-mod system;
 
 use burn::tensor::Tensor;
 
-pub use basis::Basis;
 pub use observer::{SolveHistory, SolveObserver, Step};
 pub use options::{IterGpOptions, SolveReport, Stop};
-pub use system::System;
 
 use super::policies::Policy;
+pub use super::{basis::Basis, system::System};
 use crate::error::Result;
 use crate::linalg::{Factor, cholesky_solve};
 use run::Run;

@@ -5,7 +5,7 @@ use burn::tensor::Tensor;
 use super::{Actor, Policy, State};
 use crate::error::{Error, Result};
 use crate::params::{Parameter, prefixed};
-use crate::solvers::itergp::System;
+use crate::solvers::system::System;
 
 /// Whose turn it is.
 #[derive(Debug, Clone, PartialEq, Eq)]

@@ -7,7 +7,7 @@ use burn::tensor::{IndexingUpdateOp, Int, Tensor, TensorData};
 use super::{Actor, Policy, State};
 use crate::error::{Error, Result};
 use crate::scope::to_f64;
-use crate::solvers::itergp::System;
+use crate::solvers::system::System;
 use crate::solvers::{Covariance, pivoted_cholesky};
 
 /// The order in which rows are conditioned on.

@@ -4,9 +4,9 @@ use std::collections::HashSet;
 
 use super::cell::{Cell, Value};
 use super::options::{ReadOptions, TargetKind};
-use super::schema::Schema;
 use super::table::Layout;
 use crate::Result;
+use crate::data::schema::Schema;
 
 /// Whether the cells of a first line are names: one is wanted as a name, or one in a used column is no data.
 ///

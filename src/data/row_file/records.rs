@@ -1,6 +1,6 @@
 //! Records of a file of rows: little-endian doubles, and a checksum over them and the record's place.
 
-use flate2::Crc;
+use crc32fast::Hasher;
 
 /// Bytes of a number, and of a checksum.
 pub(super) const NUMBER: usize = size_of::<f64>();
@@ -48,30 +48,7 @@ fn of_record(index: usize, values: &[u8]) -> u64 {
 
 /// CRC-32, which every change of up to 32 bits in a row alters.
 pub(super) fn checksum<'a>(parts: impl IntoIterator<Item = &'a [u8]>) -> u64 {
-    let mut crc = Crc::new();
+    let mut crc = Hasher::new();
     parts.into_iter().for_each(|part| crc.update(part));
-    crc.sum().into()
-}
-
-/// Mean and spread of numbers that pass by (Welford 1962).
-#[derive(Debug, Clone, Default)]
-pub(super) struct Moments {
-    count: u64,
-    pub(super) mean: f64,
-    squares: f64,
-}
-
-impl Moments {
-    pub(super) fn add(&mut self, value: f64) {
-        self.count += 1;
-        let off = value - self.mean;
-        self.mean += off / self.count as f64;
-        self.squares += off * (value - self.mean);
-    }
-
-    /// 1 for a constant.
-    pub(super) fn sd(&self) -> f64 {
-        let sd = (self.squares / self.count as f64).sqrt();
-        if sd > 0.0 { sd } else { 1.0 }
-    }
+    crc.finalize().into()
 }

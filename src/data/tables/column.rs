@@ -2,12 +2,13 @@
 
 use std::collections::HashMap;
 
-use super::cell::{Cell, LARGEST, Value, decimal_year};
-use super::classes::{Classes, canonical};
+use super::cell::{Cell, Value, decimal_year};
 use super::options::{ReadOptions, TargetKind};
-use super::schema::Encoding;
 use super::table::Table;
 use crate::Result;
+use crate::data::classes::{Classes, canonical};
+use crate::data::dataset::LARGEST;
+use crate::data::schema::Encoding;
 
 /// More categories than this are taken for identifiers or free text.
 const MOST_CATEGORIES: usize = 1000;

@@ -3,14 +3,13 @@
 use std::io::Read;
 use std::rc::Rc;
 
-use csv::{ByteRecord, ErrorKind, Position, Reader, ReaderBuilder};
+use ::csv::{ByteRecord, ErrorKind, Position, Reader, ReaderBuilder};
 
 use super::bounded::{Bounded, Endless, Progress};
 use super::cell::Cell;
 use super::newlines::Newlines;
 use super::options::Header;
-use super::source::IsHeader;
-use super::table::{Layout, Table, positional_names};
+use super::table::{IsHeader, Layout, Table, positional_names};
 use crate::{Error, Result};
 
 /// An open CSV or TSV file.

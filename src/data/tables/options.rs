@@ -9,7 +9,7 @@ pub enum Missing {
     /// Stop with an error that names row and column.
     #[default]
     Reject,
-    /// Leave the row out and count it in [`Dataset::dropped`](super::Dataset::dropped).
+    /// Leave the row out and count it in [`Dataset::dropped`](crate::data::Dataset::dropped).
     Drop,
 }
 
@@ -40,14 +40,14 @@ pub enum TargetKind {
     Auto,
 }
 
-/// Options for [`read_training`](super::read_training) and [`read_with_schema`](super::read_with_schema).
+/// Options for [`read_training`](crate::data::read_training) and [`read_with_schema`](crate::data::read_with_schema).
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct ReadOptions {
     /// Name of the target column; the last column if absent.
     pub target: Option<String>,
     /// What the target column holds.
     pub target_kind: TargetKind,
-    /// Labels of the target's classes in their order, for targets read as classes; sorted by [`Classes`](super::Classes) if absent.
+    /// Labels of the target's classes in their order, for targets read as classes; sorted by [`Classes`](crate::data::Classes) if absent.
     pub classes: Option<Vec<String>>,
     /// Names of the feature columns, in this order; all but the target if absent.
     pub features: Option<Vec<String>>,
