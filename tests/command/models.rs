@@ -467,9 +467,6 @@ fn options_that_a_prediction_has_no_use_for_are_refused() {
     folder.write("coded.csv", table(&["x", "y"], 60, |i| vec![position(i), f64::from(u8::from(wave(i) > 0.0))]));
     folder.ok(&["fit", "coded.csv", "--steps", "2", "-o", "c.cagey"]);
     folder.fails(2, &["predict", "c.cagey", "coded.csv", "--level", "0.9"], &["--level"]);
-    folder.write("wide.csv", table(&["x", "y"], 30, |i| vec![position(i), wave(i)]));
-    folder.ok(&["fit", "wide.csv", "--likelihood", "heteroscedastic", "--steps", "2", "-o", "h.cagey"]);
-    folder.fails(2, &["predict", "h.cagey", "wide.csv", "--latent"], &["--latent", "2"]);
 }
 
 #[test]
