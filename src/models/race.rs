@@ -26,7 +26,7 @@ use crate::train::{Observer, Outcome, Steps, Termination, TrainConfig};
 #[serde(rename_all = "kebab-case")]
 #[cfg_attr(feature = "command", derive(clap::ValueEnum))]
 pub enum Starts {
-    /// At the best of a few short trainings: from the data's own start, unit lengthscales and the optimum with one lengthscale
+    /// At the best of a few short trainings: from the data's own start, and from the optimum with one lengthscale
     #[default]
     Race,
     /// At the data's own start
@@ -123,13 +123,8 @@ pub fn race(model: &mut Box<dyn GpModel>, track: &Track, observers: &mut [&mut d
     legs.run(&mut *isotropic, shown, few(ISOTROPIC));
     let mut optimum = isotropic.boxed();
     tie(&mut *isotropic, &units, false);
-    let mut starts = vec![("data's own", model.boxed()), ("isotropic optimum", isotropic)];
-    if batches.is_none() {
-        let mut unit = model.boxed();
-        each(&mut *unit, &units, |p, sd| p.set_internal(sd));
-        starts.push(("unit lengthscales", unit));
-    }
-    let mut runners: Vec<Runner> = starts.into_iter().map(|(name, model)| Runner { name, model, loss: None }).collect();
+    let starts = [("data's own", model.boxed()), ("isotropic optimum", isotropic)];
+    let mut runners = Vec::from(starts.map(|(name, model)| Runner { name, model, loss: None }));
     for runner in &mut runners {
         runner.loss = legs.run(&mut *runner.model, shown, few(STEPS));
     }
