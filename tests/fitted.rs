@@ -517,7 +517,7 @@ fn a_kernel_with_a_lengthscale_a_column_ends_at_or_below_the_one_with_a_single_o
         let each = trained(&repeated(), settings(&format!("{kernel}(ard)")));
         assert!(each.summary.loss <= isotropic.summary.loss + 1e-9);
         let race = each.summary.race.clone().unwrap();
-        assert_eq!((race.starts.len(), race.rows), (3, 80));
+        assert_eq!((race.starts.len(), race.rows), (2, 80));
         let losses: Vec<f64> = race.starts.iter().map(|start| start.loss.unwrap()).collect();
         assert!(losses.is_sorted() && each.summary.loss <= losses[0]);
         assert!(race.told().unwrap().starts_with(&format!("{} (objective {:.3}; ", race.starts[0].name, losses[0])));

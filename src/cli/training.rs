@@ -29,7 +29,7 @@ pub struct TrainOptions {
     /// Starting points; the first from the data, the others perturbed
     #[arg(long, default_value_t = 1, value_name = "N", value_parser = values::count(1..=10_000))]
     restarts: usize,
-    /// Where training begins: at the best of a few short trainings (race), or at the data's own start (data) [default: race, but data with
+    /// Where training begins: at the better of two short trainings (race), or at the data's own start (data) [default: race, but data with
     /// --restarts]
     #[arg(long, value_enum, value_name = "NAME")]
     starts: Option<Starts>,

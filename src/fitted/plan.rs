@@ -161,7 +161,8 @@ impl Plan {
         let (model, weak_prior) = build(&settings, &*options)?;
         let itself = settings.model.kind() == usual().kind() || !likelihood.near_gaussian();
         let runner = match settings.starts {
-            Starts::Race if itself => Some(model.boxed()),
+            // Losses of minibatches would not compare.
+            Starts::Race if itself => options.minibatches().is_none().then(|| model.boxed()),
             Starts::Race => {
                 let likelihood = if gaussian { settings.likelihood.clone() } else { "gaussian".into() };
                 let exact = Settings { model: usual(), likelihood, ..settings.clone() };

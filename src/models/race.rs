@@ -26,7 +26,7 @@ use crate::train::{Observer, Outcome, Steps, Termination, TrainConfig};
 #[serde(rename_all = "kebab-case")]
 #[cfg_attr(feature = "command", derive(clap::ValueEnum))]
 pub enum Starts {
-    /// At the best of a few short trainings: from the data's own start, unit lengthscales and the optimum with one lengthscale
+    /// At the best of a few short trainings: from the data's own start, and from the optimum with one lengthscale
     #[default]
     Race,
     /// At the data's own start
@@ -73,8 +73,6 @@ const ROWS: usize = 1000;
 const STEPS: usize = 25;
 /// Most steps to the optimum with one lengthscale.
 const ISOTROPIC: usize = 40;
-/// The share of their steps that models of minibatches make from each start.
-const PARTS: usize = 5;
 /// The share of the time for a training that its race may take.
 const SHARE: f64 = 0.25;
 
@@ -104,14 +102,10 @@ pub fn race(model: &mut Box<dyn GpModel>, track: &Track, observers: &mut [&mut d
     }
     let began = Instant::now();
     let Training { data, config, .. } = track.training;
-    // Models of minibatches see all rows anyway.
-    let batches = track.training.batches.filter(|_| track.itself);
-    let sample = if batches.is_some() { None } else { sample(data, config.seed)? };
+    let sample = sample(data, config.seed)?;
     let shown = sample.as_ref().unwrap_or(data);
-    let mut race =
-        Race { rows: if batches.is_some() { track.training.rows.count() } else { shown.n() }, ..Race::default() };
+    let mut race = Race { rows: shown.n(), ..Race::default() };
     let mut legs = Legs { track, observers, began, race: &mut race, over: false };
-    let few = |steps: usize| if batches.is_some() { config.steps / PARTS } else { steps };
 
     let mut isotropic = model.boxed();
     each(&mut *isotropic, &units, |p, sd| {
@@ -120,18 +114,13 @@ pub fn race(model: &mut Box<dyn GpModel>, track: &Track, observers: &mut [&mut d
         p.set_internal(&sd.iter().map(|sd| common * sd).collect::<Vec<_>>());
     });
     tie(&mut *isotropic, &units, true);
-    legs.run(&mut *isotropic, shown, few(ISOTROPIC));
+    legs.run(&mut *isotropic, shown, ISOTROPIC);
     let mut optimum = isotropic.boxed();
     tie(&mut *isotropic, &units, false);
-    let mut starts = vec![("data's own", model.boxed()), ("isotropic optimum", isotropic)];
-    if batches.is_none() {
-        let mut unit = model.boxed();
-        each(&mut *unit, &units, |p, sd| p.set_internal(sd));
-        starts.push(("unit lengthscales", unit));
-    }
-    let mut runners: Vec<Runner> = starts.into_iter().map(|(name, model)| Runner { name, model, loss: None }).collect();
+    let starts = [("data's own", model.boxed()), ("isotropic optimum", isotropic)];
+    let mut runners = Vec::from(starts.map(|(name, model)| Runner { name, model, loss: None }));
     for runner in &mut runners {
-        runner.loss = legs.run(&mut *runner.model, shown, few(STEPS));
+        runner.loss = legs.run(&mut *runner.model, shown, STEPS);
     }
     if sample.is_some() && track.itself && !legs.over {
         legs.run(&mut *optimum, data, ISOTROPIC);
@@ -194,8 +183,7 @@ struct Legs<'a, 'b, 'c> {
 impl Legs<'_, '_, '_> {
     /// The loss after at most so many steps; the model is left there.
     fn run(&mut self, model: &mut dyn GpModel, data: &Observations, steps: usize) -> Option<f64> {
-        let Track { training, itself } = self.track;
-        let config = training.config;
+        let config = self.track.training.config;
         let left = |all: Duration| all.mul_f64(SHARE).saturating_sub(self.began.elapsed());
         let config = TrainConfig {
             steps: steps.min(config.steps),
@@ -207,10 +195,7 @@ impl Legs<'_, '_, '_> {
         if self.over {
             return None;
         }
-        let training = match training.batches.filter(|_| *itself) {
-            Some(_) => Training { config: &config, ..*training },
-            None => Training { data, rows: data, batches: None, config: &config, ..*training },
-        };
+        let training = Training { data, rows: data, batches: None, config: &config, ..self.track.training };
         let outcome = model.train(training, &mut [&mut Steps(self.observers)]).ok()?;
         let Outcome { iterations, evaluations, loss, termination, .. } = outcome;
         self.race.steps += iterations;
