@@ -1,7 +1,8 @@
 //! Bayesian optimisation: where to look next for the least value of a function that is dear to evaluate.
 //!
-//! The gradient of the expected improvement in the inputs comes through the posterior's mean and variance as tensors; L-BFGS climbs it
-//! from several starts. Every value joins the posterior without another training, and every few are trained on.
+//! The gradient of the expected improvement in the inputs comes through the posterior's mean and variance as tensors;
+//! L-BFGS climbs it from several starts. Every value joins the posterior without another training, and every few are
+//! trained on.
 //!
 //! ```sh
 //! cargo run --release --example bayesian_optimisation
@@ -50,7 +51,8 @@ fn fit(data: &Dataset) -> Result<Fitted> {
     Fitted::fit(Schema::numeric(data), data, settings, &config, &Registry::default(), &mut [])
 }
 
-/// The negative logarithm of the expected improvement upon the best value, by an unconstrained place: the box is its logistic image.
+/// The negative logarithm of the expected improvement upon the best value, by an unconstrained place: the box is its
+/// logistic image.
 struct Improvement<'a> {
     model: &'a Fitted,
     best: f64,

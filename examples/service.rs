@@ -180,7 +180,8 @@ fn serve(models: &[Vec<u8>]) -> Result<()> {
     all.sort_unstable();
     let quantile = |p: f64| 1e3 * all[(p * (all.len() - 1) as f64) as usize].as_secs_f64();
     println!(
-        "\n{} requests from {CLIENTS} threads in {:.2} s, the model replaced {} times: p50 {:.3} ms, p99 {:.3} ms, processor {:.3} ms each",
+        "\n{} requests from {CLIENTS} threads in {:.2} s, the model replaced {} times: p50 {:.3} ms, p99 {:.3} ms, \
+         processor {:.3} ms each",
         all.len(),
         start.elapsed().as_secs_f64(),
         replaced.load(Ordering::Relaxed),

@@ -43,10 +43,10 @@ pub(crate) fn parts() -> usize {
 /// Begins the process's pool of `count` threads (one per processor where none is given), of which the calling thread is one and
 /// the others keep awake for work.
 ///
-/// Programs call this once at their start, on the thread that trains and predicts: what other threads ask of the pool the others do
-/// alone. Where there is to be one thread only, the pool has one of its own, for what others ask: the calling thread may never come.
-/// A library must not decide it for them. Without it everything works, on rayon's own pool, whose threads fall asleep sooner; so a
-/// service, whose many threads predict, does without.
+/// Programs call this once at their start, on the thread that trains and predicts: what other threads ask of the pool
+/// the others do alone. Where there is to be one thread only, the pool has one of its own, for what others ask: the
+/// calling thread may never come. A library must not decide it for them. Without it everything works, on rayon's own
+/// pool, whose threads fall asleep sooner; so a service, whose many threads predict, does without.
 ///
 /// # Errors
 /// [`Error::Usage`] if the threads cannot be started, or a pool exists already. Where they could not, nothing else works that wants them.
@@ -61,8 +61,8 @@ pub fn start(count: Option<usize>) -> Result<()> {
 
 /// Does work that asks rayon for help by itself, as burn does with large tensors, where such help can come.
 ///
-/// The only thread of a pool may be one that waits for the caller and does nothing for the pool meanwhile. Work of other threads
-/// then goes to a thread of our own, which comes. There are as many of those as are needed at a time.
+/// The only thread of a pool may be one that waits for the caller and does nothing for the pool meanwhile. Work of
+/// other threads then goes to a thread of our own, which comes. There are as many of those as are needed at a time.
 ///
 /// # Errors
 /// What the work reports; [`Error::Device`] if the system has no thread for it.
@@ -123,7 +123,8 @@ impl Drop for Done<'_> {
     }
 }
 
-/// Calls both, in parallel where another thread is free. A pool of one thread is never asked: it may be waiting for this one.
+/// Calls both, in parallel where another thread is free. A pool of one thread is never asked: it may be waiting for
+/// this one.
 pub(crate) fn join<A: Send, B: Send>(a: impl FnOnce() -> A + Send, b: impl FnOnce() -> B + Send) -> (A, B) {
     if rayon::current_num_threads() == 1 {
         return (a(), b());

@@ -5,18 +5,22 @@ use cagey::ErrorKind;
 use cagey::data::{Classes, Dataset, ReadOptions, Schema, TargetTransform, read_training};
 use cagey::device::{Compute, DeviceKind, Precision};
 use cagey::fitted::{Fitted, Plan, Registry, Settings};
+use cagey::kernels::Kernel;
+use cagey::likelihoods::{Bernoulli, BernoulliLink};
 use cagey::model_file::{ArrayData, ModelFile};
 use cagey::models::cagp::{ActionPolicy, CagpObjective, CagpOptions};
 use cagey::models::cggp::CgGpOptions;
 use cagey::models::minibatch::Minibatches;
+use cagey::models::options::{ModelOptions, Parts, Site};
 use cagey::models::ordering::RowOrder;
 use cagey::models::race::Starts;
 use cagey::models::sgpr::SgprOptions;
 use cagey::models::svgp::SvgpOptions;
 use cagey::models::swsgp::SwsgpOptions;
 use cagey::models::variational::Covariance;
+use cagey::models::{self, Observations};
 use cagey::params::Prior;
-use cagey::scope::to_f64;
+use cagey::scope::{Scope, to_f64};
 use cagey::train::{Adam, Optimizer, TrainConfig};
 
 fn fit(table: &str, settings: Settings) -> (Fitted, Dataset) {
@@ -325,6 +329,22 @@ fn codes_that_are_no_classes_are_refused_by_every_training() {
             let refused = Plan::new(schema, &data, settings, 0, &Registry::default()).unwrap_err().to_string();
             assert!(refused.contains("row 12"), "{likelihood}: {refused}");
         }
+    }
+    // Beneath the checks of tables, too.
+    let observations = Observations::new(vec![0.1, 0.2, 0.3], 1, vec![0.0, 3.0, 1.0], None).unwrap();
+    let (inducing, covariance, batches) = (2, Covariance::Full, Minibatches::default());
+    let (neighbours, divergence, union) = (2, 1.0, false);
+    let svgp = SvgpOptions { inducing, covariance, batches: batches.clone() };
+    let swsgp = SwsgpOptions { inducing, neighbours, divergence, union, covariance, batches };
+    for options in [&svgp as &dyn ModelOptions, &swsgp] {
+        let prior = Kernel::parse("rbf", 1).unwrap().into();
+        let parts = Parts { likelihood: Box::new(Bernoulli { link: BernoulliLink::Logit }), prior };
+        let mut model = options.build(parts, &Site { data: &observations, seed: 0, saved: None }).unwrap();
+        let scope = Scope::new(Compute::default()).unwrap();
+        let refused = model.objective(&scope, &observations.batch(&scope)).unwrap_err();
+        assert!(refused.kind() == ErrorKind::Request && refused.to_string().contains("row 2"), "{refused}");
+        let config = TrainConfig::new(Optimizer::default(), 3);
+        assert!(models::fit::fit(&mut *model, Compute::default(), &observations, &config, &mut []).is_err());
     }
     let (_, data) = counts();
     let data = data.with_target("class", (0..20).map(|i| f64::from(i % 2)).collect()).unwrap();

@@ -1,4 +1,5 @@
-//! Predictions and loops in pools whose only thread is busy elsewhere. One test a process: the pool is the process's own.
+//! Predictions and loops in pools whose only thread is busy elsewhere. One test a process: the pool is the process's
+//! own.
 
 use std::process::{Command, Stdio};
 use std::sync::mpsc;

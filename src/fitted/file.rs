@@ -107,8 +107,9 @@ impl Fitted {
         Self::read(ModelFile::load(&path)?, &path.as_ref().display().to_string(), registry, None)
     }
 
-    /// As [`load_with`](Self::load_with), to compute elsewhere than the model was trained: what a GPU trained predicts on a machine
-    /// without one. Where single precision may be too little for that, a [warning](super::Summary::warnings) says so.
+    /// As [`load_with`](Self::load_with), to compute elsewhere than the model was trained: what a GPU trained predicts
+    /// on a machine without one. Where single precision may be too little for that, a
+    /// [warning](super::Summary::warnings) says so.
     ///
     /// # Errors
     /// As [`load_with`](Self::load_with); [`Error::Device`] when there is no such device.

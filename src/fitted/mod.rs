@@ -166,8 +166,8 @@ impl Fitted {
         let more = units.observe(Inputs::of(more, self.settings.row_column.as_deref())?, more)?;
         let Some(posterior) = helped(|| self.posterior.updated(&more))? else {
             return Err(Error::Usage(format!(
-                "more rows without another training are for models whose posterior has a closed form, and this is: {}; train it again \
-                 on all rows",
+                "more rows without another training are for models whose posterior has a closed form, and this is: {}; \
+                 train it again on all rows",
                 self.model.title()
             )));
         };

@@ -36,7 +36,8 @@ impl Fitted {
     /// Standardised inputs of a table, and the auxiliary values of its rows.
     ///
     /// # Errors
-    /// [`Error::Data`] when the column of those has a value that is none, [`Error::Shape`] when columns differ from the schema's.
+    /// [`Error::Data`] when the column of those has a value that is none, [`Error::Shape`] when columns differ from the
+    /// schema's.
     pub fn standardise(&self, data: &Dataset) -> Result<(Vec<f64>, Option<Vec<f64>>)> {
         self.schema.check(data)?;
         let Inputs { x, extra, .. } = Inputs::of(data, self.settings.row_column.as_deref())?;
@@ -75,8 +76,8 @@ impl Fitted {
         self.predict(&self.table(x)?)
     }
 
-    /// `E[y]` at rows of numbers, as [`table`](Self::table) takes them, for any likelihood. Where that needs no variances, for a Gaussian
-    /// likelihood and an untransformed target, they are not computed.
+    /// `E[y]` at rows of numbers, as [`table`](Self::table) takes them, for any likelihood. Where that needs no
+    /// variances, for a Gaussian likelihood and an untransformed target, they are not computed.
     ///
     /// # Errors
     /// As [`predict`](Self::predict).
@@ -103,11 +104,12 @@ impl Fitted {
         self.targets_at(&x, extra.as_deref())
     }
 
-    /// The distribution of y at standardised inputs, row-major, for any likelihood and an untransformed target; without auxiliary
-    /// values with the neutral one: exposure 1, one trial.
+    /// The distribution of y at standardised inputs, row-major, for any likelihood and an untransformed target; without
+    /// auxiliary values with the neutral one: exposure 1, one trial.
     ///
     /// # Errors
-    /// As the posterior's; [`Error::Shape`] when there is not one auxiliary value for each row, [`Error::Data`] for one that is none.
+    /// As the posterior's; [`Error::Shape`] when there is not one auxiliary value for each row, [`Error::Data`] for one
+    /// that is none.
     pub fn targets_at(&self, x: &[f64], extra: Option<&[f64]>) -> Result<Vec<TargetPrediction>> {
         let rows = x.len() / self.data.d;
         let likelihood = self.model.likelihood();
@@ -159,12 +161,13 @@ impl Fitted {
         Ok(self.in_user_units(&self.latent(&x)?))
     }
 
-    /// Mean and variance `[r]` of the latent function f at rows `x [r, d]`, all in the user's units (of a transformed target: of its
-    /// transform), differentiable in x: on an autodiff device gradients reach it. Parameters are constants.
+    /// Mean and variance `[r]` of the latent function f at rows `x [r, d]`, all in the user's units (of a transformed
+    /// target: of its transform), differentiable in x: on an autodiff device gradients reach it. Parameters are
+    /// constants.
     ///
     /// # Errors
-    /// [`Error::Shape`] for other columns and for tensors of another device or type than the model's, [`Error::Usage`] for models
-    /// without such a posterior.
+    /// [`Error::Shape`] for other columns and for tensors of another device or type than the model's, [`Error::Usage`]
+    /// for models without such a posterior.
     pub fn moments(&self, x: Tensor<2>) -> Result<[Tensor<1>; 2]> {
         let (d, options) = (self.data.d, (&x.device(), x.dtype()));
         if x.dims()[1] != d {

@@ -42,8 +42,8 @@ pub struct Settings {
     pub starts: Starts,
     /// Device and precision.
     pub compute: Compute,
-    /// Whether the file holds the factor that conditioning on the data makes, so that loading need not make it again: for
-    /// models that [can](crate::models::options::ModelOptions::stores_factor).
+    /// Whether the file holds the factor that conditioning on the data makes, so that loading need not make it again:
+    /// for models that [can](crate::models::options::ModelOptions::stores_factor).
     pub store_factor: bool,
 }
 

@@ -68,8 +68,8 @@ impl Leaf {
     /// The columns that it sees.
     ///
     /// # Errors
-    /// [`Error::Shape`] for rows that it is not for: without one of its columns, with others than its parameters have entries for, or of
-    /// another type than the scope's.
+    /// [`Error::Shape`] for rows that it is not for: without one of its columns, with others than its parameters have
+    /// entries for, or of another type than the scope's.
     fn columns(&self, scope: &Scope, x: &Tensor<2>) -> Result<Tensor<2>> {
         let (d, name) = (x.dims()[1], self.form.name());
         let active = self.dims.as_ref().map_or(d, Vec::len);

@@ -12,7 +12,8 @@ const TAIL: usize = 64;
 
 /// The lower Cholesky factor `L` of a symmetric positive definite matrix `A = L Lᵀ` of order `n`.
 ///
-/// Right-hand sides are row-major `[n, t]`, solved in place. A factor that grew by a few rows shares all others with the one before.
+/// Right-hand sides are row-major `[n, t]`, solved in place. A factor that grew by a few rows shares all others with
+/// the one before.
 #[derive(Debug, Clone)]
 pub struct Factor<T> {
     /// The first `m` rows, row-major `[m, m]`; the strict upper triangle is meaningless.

@@ -135,8 +135,8 @@ pub trait Posterior: Debug + Send + Sync {
     /// Means and variances of f at rows `x` (row-major `[n, d]`), in chunks of bounded memory.
     ///
     /// # Errors
-    /// [`Shape`](crate::Error::Shape) when `x` has another number of columns, [`Data`](crate::Error::Data) when it holds what is no finite
-    /// number.
+    /// [`Shape`](crate::Error::Shape) when `x` has another number of columns, [`Data`](crate::Error::Data) when it
+    /// holds what is no finite number.
     fn predict(&self, x: &[f64]) -> Result<Marginals>;
 
     /// Means of f at rows `x` without their variances, which may cost far more.
@@ -147,7 +147,8 @@ pub trait Posterior: Debug + Send + Sync {
         Ok(self.predict(x)?.mean)
     }
 
-    /// Means and variances `[r]` of f at rows `x [r, d]`, differentiable in x; parameters are constants. None for posteriors without.
+    /// Means and variances `[r]` of f at rows `x [r, d]`, differentiable in x; parameters are constants. None for
+    /// posteriors without.
     ///
     /// # Errors
     /// [`Shape`](crate::Error::Shape) for tensors of other columns, or of another device or type than the posterior's.
@@ -155,7 +156,8 @@ pub trait Posterior: Debug + Send + Sync {
         Ok(None)
     }
 
-    /// The posterior given more observations, without what was computed for those before; none where there is no such way.
+    /// The posterior given more observations, without what was computed for those before; none where there is no such
+    /// way.
     ///
     /// # Errors
     /// [`Shape`](crate::Error::Shape) when the columns differ, and what factorisations report.
@@ -211,8 +213,8 @@ pub trait Posterior: Debug + Send + Sync {
         true
     }
 
-    /// The numbers to have this posterior again from the model it came from: none where that conditions as fast, and, unless `factor`
-    /// asks for it, no factor that conditioning makes again.
+    /// The numbers to have this posterior again from the model it came from: none where that conditions as fast, and,
+    /// unless `factor` asks for it, no factor that conditioning makes again.
     ///
     /// # Errors
     /// What reading them from their device reports.

@@ -1,4 +1,5 @@
-//! Covariances with rows that stay, for predictions of few rows at a time: their scaled features are made and packed once.
+//! Covariances with rows that stay, for predictions of few rows at a time: their scaled features are made and packed
+//! once.
 
 use std::any::Any;
 use std::borrow::Cow;
@@ -34,8 +35,9 @@ struct Packed {
 }
 
 impl Anchors {
-    /// k(x, anchors) `[rows, n]` in f64, for the few rows `x [rows, d]` that a tile has and anchors `[n, d]`, row-major. None for more
-    /// rows, on other devices than the CPU and for kernels that cannot be lowered: those are for the other products.
+    /// k(x, anchors) `[rows, n]` in f64, for the few rows `x [rows, d]` that a tile has and anchors `[n, d]`,
+    /// row-major. None for more rows, on other devices than the CPU and for kernels that cannot be lowered: those are
+    /// for the other products.
     ///
     /// # Errors
     /// As [`cross`](super::cross).

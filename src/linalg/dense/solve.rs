@@ -44,8 +44,8 @@ fn shared<T: Real>(
     threads::join(|| shared(triangle, left, pieces / 2, solve), || shared(triangle, right, pieces / 2, solve));
 }
 
-/// A single right-hand side, where its numbers stand side by side and those of the triangle do, too: reading the triangle is then all
-/// the work there is.
+/// A single right-hand side, where its numbers stand side by side and those of the triangle do, too: reading the
+/// triangle is then all the work there is.
 fn only_column<'a, T: Real>(b: MatMut<'a, T>, stride: isize) -> Option<&'a mut [T]> {
     let one = b.ncols() == 1 && stride == 1;
     one.then(|| b.col_mut(0).try_as_col_major_mut())?.map(|column| column.as_slice_mut())

@@ -185,7 +185,8 @@ impl ExactPosterior {
         Ok(Self { model, compute, data, factor, whitened, weights, anchors: Anchors::default() })
     }
 
-    /// Conditions on more observations without retraining: O(n²k) for k more rows, for few of them two passes over the factor.
+    /// Conditions on more observations without retraining: O(n²k) for k more rows, for few of them two passes over the
+    /// factor.
     ///
     /// # Errors
     /// [`Error::Shape`] when the columns differ, [`Error::NotPositiveDefinite`] when the grown matrix is not.
