@@ -46,8 +46,12 @@ fn choices() -> Vec<ModelChoice> {
     let mut all: Vec<ModelChoice> = policies.into_iter().map(cagp).collect();
     // With the rank of the matrix nothing is left to chance.
     let whole = CgGpOptions { rank: ROWS, ..CgGpOptions::default() };
-    all.extend([ExactOptions::default().into(), SgprOptions { inducing }.into(), whole.into()]);
-    all.push(LaplaceOptions {}.into());
+    all.extend([
+        ExactOptions::default().into(),
+        LaplaceOptions {}.into(),
+        SgprOptions { inducing }.into(),
+        whole.into(),
+    ]);
     all.extend(variational);
     all
 }
@@ -94,7 +98,7 @@ fn check_model(name: &str, model: &dyn GpModel, data: &Observations, joint: bool
         check_posterior(name, &*posterior, &[0.1, -0.2, 0.9, 0.4, -1.0, 1.3], data.d);
     }
     let far = posterior.predict(&[1e3, -1e3]).unwrap();
-    assert_close(&format!("{name}: the prior's mean far from data"), &far.mean, &[0.0], 1e-9);
+    assert!(far.mean[0].abs() < 1e-9, "{name}: the prior's mean far from data, {:?}", far.mean);
     assert_close(&format!("{name}: the prior's variance far from data"), &far.variance, &[1.3], 1e-6);
     let marginals = posterior.marginals(&[0.1, -0.2]).unwrap();
     assert_eq!(marginals, [posterior.predict(&[0.1, -0.2]).unwrap()], "{name}");
