@@ -1,7 +1,6 @@
 //! Newton's method in the span of actions against reference values, dense definitions, quadrature and other models.
 
 use cagey::kernels::Kernel;
-use cagey::likelihoods::text::parse;
 use cagey::likelihoods::{Bernoulli, BernoulliLink, Likelihood, Poisson, RateLink, Targets};
 use cagey::means::Mean;
 use cagey::models::cagp::{IterativeCagp, NewtonCagp, NewtonOptions, Sites};
@@ -16,7 +15,7 @@ use cagey::solvers::itergp::Stop;
 use rand::rngs::Xoshiro256PlusPlus;
 use rand::{RngExt, SeedableRng};
 
-use crate::common::{F32, F64, assert_close, check_posterior, columns, flat, golden, kernel, noise};
+use crate::common::{F32, F64, assert_close, check_posterior, columns, flat, golden, kernel, likelihood, noise};
 
 /// Every action there can be, to the last digit.
 fn whole(n: usize) -> NewtonOptions {
@@ -40,7 +39,7 @@ const LIKELIHOODS: [&str; 12] = [
 
 /// A model with rows drawn from its likelihood about a wave.
 fn drawn(text: &str, n: usize, options: NewtonOptions, seed: u64) -> (NewtonCagp, Observations) {
-    let likelihood = parse(text, None).unwrap();
+    let likelihood = crate::common::likelihood(text);
     let density = likelihood.density();
     let (mut state, mut rng) = (3 + seed, Xoshiro256PlusPlus::seed_from_u64(5 + seed));
     let x: Vec<f64> = (0..2 * n).map(|_| 4.0 * noise(&mut state)).collect();
@@ -365,7 +364,7 @@ fn extremes_are_finite_and_errors_have_names() {
     let check = |what: &str, text: &str, kernel: &str, x: &[f64], y: &[f64]| {
         let data = Observations::new(x.to_vec(), 1, y.to_vec(), None).unwrap();
         let prior = Kernel::parse(kernel, 1).unwrap().into();
-        let gp = NewtonCagp::boxed(prior, parse(text, None).unwrap(), NewtonOptions::budget(y.len().min(8))).unwrap();
+        let gp = NewtonCagp::boxed(prior, likelihood(text), NewtonOptions::budget(y.len().min(8))).unwrap();
         let found = fit::evaluate(&gp, F64, &data.batch(&Scope::new(F64).unwrap())).unwrap();
         assert!(found.loss.is_finite() && found.gradient.iter().all(|g| g.is_finite()), "{what} {text}: {found:?}");
         let (posterior, report) = gp.posterior(F64, data).unwrap();
@@ -393,7 +392,7 @@ fn extremes_are_finite_and_errors_have_names() {
     }
     for text in ["softmax(3)", "heteroscedastic"] {
         let prior = Kernel::parse("rbf", 1).unwrap().into();
-        let problem = NewtonCagp::boxed(prior, parse(text, None).unwrap(), whole(3)).unwrap_err().to_string();
+        let problem = NewtonCagp::boxed(prior, likelihood(text), whole(3)).unwrap_err().to_string();
         assert!(problem.contains("one latent function") && problem.contains("--model"), "{problem}");
     }
 }
