@@ -50,9 +50,10 @@ fn classes(y: &[f64]) -> Vec<f64> {
 const NOISE: f64 = 0.693_247;
 
 pub fn sgpr(options: &Options) -> Result<Step> {
-    let mut model = Sgpr::new(trainable(options)?, first_rows(options, &observations(options)?)?, options.d)?;
+    let data = observations(options)?;
+    let mut model = Sgpr::new(trainable(options)?, first_rows(options, &data)?, options.d)?;
     model.process.prior.mean = Mean::named("constant", options.d)?;
-    model_step(options, model)
+    model_step(options, model, data)
 }
 
 /// The inducing inputs of the start: as many of the first rows.
@@ -61,7 +62,8 @@ fn first_rows<'a>(options: &Options, data: &'a Observations) -> Result<&'a [f64]
     data.x.get(..options.m * data.d).ok_or_else(few)
 }
 
-fn variational(options: &Options) -> Result<(Svgp, Observations)> {
+/// The likelihood that was asked for, and targets of its kind.
+pub fn targets(options: &Options) -> Result<(Box<dyn Likelihood>, Observations)> {
     let mut data = observations(options)?;
     let likelihood: Box<dyn Likelihood> = match options.likelihood {
         Targets::Gaussian => Box::new(Gaussian::new(NOISE)),
@@ -73,6 +75,11 @@ fn variational(options: &Options) -> Result<(Svgp, Observations)> {
         Targets::Bernoulli => data.y.iter_mut().for_each(|y| *y = f64::from(u8::from(*y > 0.0))),
         Targets::Softmax => data.y = classes(&data.y),
     }
+    Ok((likelihood, data))
+}
+
+fn variational(options: &Options) -> Result<(Svgp, Observations)> {
+    let (likelihood, data) = targets(options)?;
     let z = first_rows(options, &data)?;
     let mut model = Svgp::boxed(trainable(options)?, z, options.d, likelihood)?;
     model.processes[0].prior.mean = Mean::named("constant", options.d)?;

@@ -13,6 +13,8 @@ use cagey::kernels::Kernel;
 use cagey::means::Mean;
 use cagey::models::cagp::{Actions, Cagp};
 use cagey::models::exact::ExactGp;
+use cagey::models::laplace::LaplaceGp;
+use cagey::models::prior::Prior;
 use cagey::models::{Model, Observations, fit};
 use cagey::products::{self, BlockSparse};
 use cagey::scope::{Scope, scalar};
@@ -35,6 +37,8 @@ enum Workload {
     Exact,
     /// Computation-aware GP: negative ELBO and its gradient, `--m` learned block-sparse actions.
     Cagp,
+    /// Laplace's approximation: negative log evidence and its gradient.
+    Laplace,
     /// Sparse GP regression: negative collapsed bound and its gradient, `--m` inducing inputs included.
     Sgpr,
     /// Variational GP: a minibatch's negative ELBO, its gradient and a step of Adam; `--m` inducing inputs, `--batch` rows.
@@ -75,7 +79,7 @@ struct Options {
     /// Rows to predict.
     #[arg(long, default_value_t = 10_000)]
     ntest: usize,
-    /// Of the variational GP.
+    /// Of the variational GP and of Laplace's approximation.
     #[arg(long, value_enum, default_value_t = inducing::Targets::Gaussian)]
     likelihood: inducing::Targets,
     #[arg(long, value_enum, default_value_t = Form::Matern32)]
@@ -136,6 +140,7 @@ fn main() -> Result<()> {
         Workload::Gram => gram(&options)?,
         Workload::Exact => exact(&options)?,
         Workload::Cagp => cagp(&options)?,
+        Workload::Laplace => laplace(&options)?,
         Workload::Sgpr => inducing::sgpr(&options)?,
         Workload::Predict | Workload::Svgp | Workload::Swsgp => inducing::predict(&options)?,
     };
@@ -215,20 +220,25 @@ fn gram(options: &Options) -> Result<Step> {
 fn exact(options: &Options) -> Result<Step> {
     let mut model = ExactGp::new(trainable(options)?);
     model.prior.mean = Mean::named("constant", options.d)?;
-    model_step(options, model)
+    model_step(options, model, observations(options)?)
 }
 
 fn cagp(options: &Options) -> Result<Step> {
-    let n = observations(options)?.n();
-    let mut model = Cagp::new(trainable(options)?, Actions::random(n, options.m, 0)?);
+    let data = observations(options)?;
+    let mut model = Cagp::new(trainable(options)?, Actions::random(data.n(), options.m, 0)?);
     model.prior.mean = Mean::named("constant", options.d)?;
-    model_step(options, model)
+    model_step(options, model, data)
+}
+
+fn laplace(options: &Options) -> Result<Step> {
+    let (likelihood, data) = inducing::targets(options)?;
+    let mean = Mean::named("constant", options.d)?;
+    model_step(options, LaplaceGp::boxed(Prior { kernel: trainable(options)?, mean }, likelihood), data)
 }
 
 /// A model's loss per datum with its gradient, from lengthscales √d, output scale 1 and noise 0.1.
-fn model_step(options: &Options, model: impl Model + 'static) -> Result<Step> {
+fn model_step(options: &Options, model: impl Model + 'static, data: Observations) -> Result<Step> {
     let compute = Compute { kind: DeviceKind::Flex, precision: options.dtype };
-    let data = observations(options)?;
     let batch = data.batch(&Scope::new(compute)?);
     Ok(Box::new(move || Ok(("loss", fit::evaluate(&model, compute, &batch)?.loss / data.n() as f64))))
 }

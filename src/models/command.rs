@@ -14,6 +14,8 @@ pub struct Given {
     pub rows: usize,
     /// Whether L-BFGS was asked for.
     pub lbfgs: bool,
+    /// Whether the likelihood is Gaussian.
+    pub gaussian: bool,
 }
 
 /// A kind of model that the command offers.

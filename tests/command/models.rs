@@ -141,6 +141,49 @@ fn counts_have_rates_and_dispersion() {
 }
 
 #[test]
+fn newtons_method_serves_every_command() {
+    let folder = Folder::new();
+    classes(&folder);
+    let count = |i: usize| (3.0 + 2.5 * position(i).sin() + wave(i).abs()).round().max(0.0);
+    let hours = |i: usize| 1.0 + (i % 3) as f64;
+    folder.write("counts.csv", table(&["x", "hours", "events"], 60, |i| vec![position(i), hours(i), count(i)]));
+    let kind = |i: usize| ["a", "b", "c"][(position(i) * 0.9) as usize % 3];
+    let rows: String = (0..60).map(|i| format!("{},{},{}\n", position(i), wave(i), kind(i))).collect();
+    folder.write("kinds.csv", format!("x,z,kind\n{rows}"));
+    let counts = ["--likelihood", "poisson", "--exposure", "hours"];
+    let (laplace, cagp) = (&["--model", "laplace"][..], &["--model", "cagp", "--actions", "20"][..]);
+    for (data, model, options, score, most) in [
+        ("classes.csv", laplace, &[][..], "log_loss", 0.4),
+        ("counts.csv", laplace, &counts, "deviance", 2.0),
+        ("kinds.csv", laplace, &[], "log_loss", 0.9),
+        ("classes.csv", cagp, &[], "log_loss", 0.4),
+        ("counts.csv", cagp, &counts, "deviance", 2.0),
+    ] {
+        let out = folder.ok(&[&["fit", data, "--steps", "30", "-o", "m.cagey"], model, options].concat());
+        let title = if model == laplace { "Laplace approximation of a Gaussian" } else { "Computation-aware Gaussian" };
+        assert!(out.contains(title) && folder.ok(&["inspect", "m.cagey"]).contains(title), "{out}");
+        let scores = folder.json(&["evaluate", "m.cagey", data, "--json"]);
+        assert!(scores[score].as_f64().unwrap() < most, "{data}: {scores}");
+        let predicted = folder.ok(&["predict", "m.cagey", data]);
+        assert_eq!(predicted, folder.ok(&["predict", "m.cagey", data]));
+        folder.ok(&["plot", "m.cagey", data, "--kind", "calibration", "-o", "c.svg"]);
+        let compare = ["compare", data, "--steps", "2", "--folds", "2", "--models", model[1]];
+        folder.ok(&[&compare[..], &model[2..], options].concat());
+        folder.fails(2, &["refine", "m.cagey", "--actions", "3", "-o", "r.cagey"], &["more actions"]);
+        if data == "kinds.csv" {
+            folder.fails(2, &["sample", "m.cagey", data], &["latent"]);
+            continue;
+        }
+        folder.ok(&["plot", "m.cagey", "-o", "p.svg", "--points", "30"]);
+        let samples = folder.ok(&["sample", "m.cagey", data, "--count", "3"]);
+        assert_eq!(samples, folder.ok(&["sample", "m.cagey", data, "--count", "3"]));
+    }
+    let fit = ["fit", "counts.csv", "--model", "cagp", "--likelihood", "poisson", "-o", "n.cagey"];
+    folder.fails(2, &[&fit[..], &["--policy", "cg"]].concat(), &["poisson", "--policy gradient"]);
+    folder.fails(2, &["fit", "kinds.csv", "--model", "cagp", "-o", "n.cagey"], &["one latent function", "--model"]);
+}
+
+#[test]
 fn figures_of_classes_and_counts() {
     let folder = Folder::new();
     classes(&folder);
@@ -189,7 +232,7 @@ fn arguments_of_likelihoods_reach_every_model() {
         folder.ok(&[&fit[..], options].concat());
         super::parameter(&folder.json(&["inspect", "m.cagey", "--json"]), "likelihood.noise")[0]
     };
-    for model in ["exact", "cagp", "sgpr", "svgp", "swsgp"] {
+    for model in ["exact", "cagp", "sgpr", "svgp", "swsgp", "laplace"] {
         assert!(close(noise("ok.csv", &["--likelihood", "gaussian(0.04)", "--model", model]), 0.04, 1e-12), "{model}");
         // Less than a millionth, but not of this target's variance.
         let small = noise("milli.csv", &["--likelihood", "gaussian(1e-8)", "--model", model]);
@@ -297,7 +340,7 @@ fn targets_that_do_not_fit_say_what_to_do() {
 #[test]
 fn every_model_predicts_the_same_from_its_file_and_after_an_interruption() {
     let folder = Folder::with_tables();
-    let models: [&[&str]; 8] = [
+    let models: [&[&str]; 10] = [
         &["--model", "exact"],
         &["--model", "cagp", "--actions", "6"],
         &["--model", "cagp", "--actions", "6", "--policy", "cg"],
@@ -307,6 +350,8 @@ fn every_model_predicts_the_same_from_its_file_and_after_an_interruption() {
         &["--model", "svgp", "--inducing", "8", "--batch", "10", "--schedule", "constant"],
         &["--model", "swsgp", "--inducing", "8", "--neighbors", "3", "--mean-field", "--batch", "10"],
         &["--model", "swsgp", "--inducing", "8", "--neighbors", "2", "--union", "--batch", "3"],
+        &["--model", "laplace", "--likelihood", "student-t"],
+        &["--model", "cagp", "--actions", "6", "--likelihood", "student-t"],
     ];
     for options in models {
         let train = |steps: &str, state: &[&str]| {
@@ -428,6 +473,7 @@ fn few_distinct_rows_are_fitted_by_every_model() {
     for arguments in [
         &["same.csv", "--likelihood", "poisson"][..],
         &["same.csv", "--model", "svgp"],
+        &["same.csv", "--model", "laplace", "--likelihood", "poisson"],
         &["ten.csv", "--model", "swsgp"],
         &["ten.csv", "--model", "cagp", "--policy", "cg"],
     ] {
@@ -478,7 +524,7 @@ fn levels_start_at_the_targets_and_have_their_units() {
         folder.json(&["inspect", "m.cagey", "--json"])["parameters"].clone()
     };
     let level = |parameters: &serde_json::Value, path: &str| parameters[path]["values"][0].as_f64().unwrap();
-    for model in ["exact", "cagp", "sgpr", "svgp", "swsgp"] {
+    for model in ["exact", "cagp", "sgpr", "svgp", "swsgp", "laplace"] {
         for mean in ["constant", "linear"] {
             let start = level(&fit(&["--model", model, "--mean", mean]), "mean.constant");
             assert!((start - 4000.0).abs() < 30.0, "{model} {mean}: {start}");

@@ -7,6 +7,8 @@ use std::path::PathBuf;
 use cagey::device::{Compute, DeviceKind, Precision};
 use cagey::kernels::registry::Registry;
 use cagey::kernels::{Kernel, Leaf};
+use cagey::likelihoods::Likelihood;
+use cagey::likelihoods::registry::Likelihoods;
 use cagey::models::posterior::Posterior;
 use cagey::models::{Model, Observations, fit};
 use cagey::scope::Scope;
@@ -15,6 +17,11 @@ use serde_json::Value;
 
 pub const F64: Compute = Compute { kind: DeviceKind::Flex, precision: Precision::F64 };
 pub const F32: Compute = Compute { kind: DeviceKind::Flex, precision: Precision::F32 };
+
+/// A built-in likelihood.
+pub fn likelihood(text: &str) -> Box<dyn Likelihood> {
+    Likelihoods::default().parse(text, None).unwrap()
+}
 
 /// Asks to stop at a step.
 pub struct StopAt(pub usize);

@@ -18,7 +18,7 @@ const OPTIONS: [(&str, &[&str]); 36] = [
     ("--holdout", &["0.1", "0.99", "1", "nan", "-1"]),
     ("--holdout-last", &["0.2", "1e-9"]),
     ("--split-mask", &["t.csv", "none.csv"]),
-    ("--model", &["exact", "cagp", "sgpr", "svgp", "swsgp", "auto"]),
+    ("--model", &["exact", "cagp", "sgpr", "svgp", "swsgp", "laplace", "auto"]),
     (
         "--kernel",
         &[

@@ -121,7 +121,7 @@ fn one_function_needs_no_correlations_and_others_refuse_them() {
     let (joint, single) = (poisson.predict_joint(&[0.3], &[0.2], None), poisson.predict(&[0.3], &[0.2], None));
     assert_eq!(joint.unwrap().mean(), single.unwrap().mean());
     assert!(Softmax::new(3).predict_joint(&[0.0; 3], &[1.0; 3], None).is_err());
-    let two = parse("heteroscedastic", None).unwrap();
+    let two = crate::parse("heteroscedastic", None).unwrap();
     let problem = two.predict_joint(&[0.0; 2], &[1.0; 4], None).unwrap_err().to_string();
     assert!(problem.contains("heteroscedastic"), "{problem}");
 }

@@ -16,7 +16,8 @@ use rand::rngs::Xoshiro256PlusPlus;
 use serde_json::Value;
 
 use crate::common::{
-    F32, F64, assert_close, check_posterior, columns, flat, golden, gradients, kernel, kernel_gradient, noise,
+    F32, F64, assert_close, check_posterior, columns, flat, golden, gradients, kernel, kernel_gradient, likelihood,
+    noise,
 };
 
 /// Value and gradient of a golden file's evidence.
@@ -120,7 +121,7 @@ fn golden_softmax() {
 
 /// Rows drawn from a likelihood about a wave.
 fn drawn(text: &str, n: usize, d: usize) -> (LaplaceGp, Observations) {
-    let likelihood = Likelihoods::default().parse(text, None).unwrap();
+    let likelihood = crate::common::likelihood(text);
     let (density, latents) = (likelihood.density(), likelihood.latents());
     let (mut state, mut rng) = (3, Xoshiro256PlusPlus::seed_from_u64(5));
     let x: Vec<f64> = (0..n * d).map(|_| 4.0 * noise(&mut state)).collect();
@@ -286,8 +287,7 @@ fn gaussian_targets_have_the_exact_posterior() {
 #[test]
 fn two_classes_are_bernoulli() {
     let (softmax, data) = drawn("softmax(2)", 25, 2);
-    let mut bernoulli =
-        LaplaceGp::boxed(softmax.priors[0].clone(), Likelihoods::default().parse("bernoulli", None).unwrap());
+    let mut bernoulli = LaplaceGp::boxed(softmax.priors[0].clone(), likelihood("bernoulli"));
     bernoulli.priors[0].mean = Mean::Zero;
     bernoulli.find_mut("variance").unwrap()[0].set(&[2.8]);
     let scope = Scope::new(F64).unwrap();
@@ -304,7 +304,7 @@ fn two_classes_are_bernoulli() {
 
 /// Finite numbers for a model of `text` with a kernel, at all rows.
 fn check_finite(what: &str, text: &str, kernel: &str, x: &[f64], y: &[f64]) -> LaplacePosterior {
-    let likelihood = Likelihoods::default().parse(text, None).unwrap();
+    let likelihood = crate::common::likelihood(text);
     let data = Observations::new(x.to_vec(), 1, y.to_vec(), None).unwrap();
     let gp = LaplaceGp::boxed(Kernel::parse(kernel, 1).unwrap().into(), likelihood);
     let found = fit::evaluate(&gp, F64, &data.batch(&Scope::new(F64).unwrap())).unwrap();

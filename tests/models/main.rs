@@ -5,6 +5,7 @@ mod common;
 
 mod cagp;
 mod laplace;
+mod newton;
 mod suite;
 
 use cagey::kernels::Kernel;

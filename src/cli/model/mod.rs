@@ -146,7 +146,8 @@ impl ModelOptions {
     }
 
     fn choice(&self, likelihood: &str, rows: usize, optimizer: Option<OptimizerName>) -> Result<ModelChoice> {
-        let given = Given { rows, lbfgs: optimizer == Some(OptimizerName::Lbfgs) };
+        let lbfgs = optimizer == Some(OptimizerName::Lbfgs);
+        let given = Given { rows, lbfgs, gaussian: likelihood.starts_with("gaussian") };
         self.kinds.choice(self.kind(likelihood, rows)?, &given)
     }
 }

@@ -11,7 +11,7 @@ use crate::models::start::start;
 use crate::models::{Model, Observations};
 
 /// Bytes of the small matrices for `i` actions.
-fn small(i: usize) -> f64 {
+pub(super) fn small(i: usize) -> f64 {
     12.0 * 8.0 * (i as f64).powi(2)
 }
 

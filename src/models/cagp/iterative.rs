@@ -125,7 +125,7 @@ impl IterativeCagp {
         let projection = Projection::dense(&self.prior.kernel, &scope, &batch.x, (s.clone(), ks), &residual)?;
         let factor = Factor::new(to_f64(projection.gram(&noise))?, "SᵀK̂S")?;
         let norms = vec![1.0; factor.order()];
-        let prior = (self.prior.clone(), self.likelihood.clone());
+        let prior = (self.prior.clone(), Some(self.likelihood.clone()));
         let projected = to_f64(projection.sy)?;
         let posterior = CagpPosterior::new(prior, compute, data, (Basis::dense(s), norms), factor, projected)?;
         Ok((CagpPosterior { report: Some(report), ..posterior }, report))

@@ -5,11 +5,12 @@
 //! variance is never below the exact GP's, falls with every action and depends on the span of S only.
 //!
 //! [`Cagp`] learns its actions (the batch form, Algorithm S2), [`IterativeCagp`] has a [policy](crate::solvers::policies)
-//! choose them anew for every evaluation (Algorithm S1).
+//! choose them anew for every evaluation (Algorithm S1). [`NewtonCagp`] is the same for any likelihood of one latent function.
 
 mod actions;
 mod face;
 mod iterative;
+mod newton;
 mod objective;
 mod options;
 mod posterior;
@@ -20,6 +21,7 @@ use burn::tensor::Tensor;
 
 pub use actions::{Actions, Layout};
 pub use iterative::{Differentiation, IterativeCagp};
+pub use newton::{NewtonCagp, NewtonOptions, NewtonReport, Sites};
 pub use objective::CagpObjective;
 pub use options::{ActionPolicy, CagpOptions};
 pub use posterior::{CagpPosterior, EXACT_ROWS};
@@ -94,7 +96,7 @@ impl Cagp {
         }
         let projection = self.project(&scope, &batch.x, &residual, &basis)?;
         let factor = Factor::new(to_f64(projection.gram(&scope.wide_value(&self.likelihood.noise)))?, "SᵀK̂S")?;
-        let prior = (self.prior.clone(), self.likelihood.clone());
+        let prior = (self.prior.clone(), Some(self.likelihood.clone()));
         CagpPosterior::new(prior, compute, data, (basis, to_f64(norms)?), factor, to_f64(projection.sy)?)
     }
 }

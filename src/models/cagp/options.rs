@@ -2,7 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 
-use super::{Actions, Cagp, CagpObjective, IterativeCagp};
+use super::{Actions, Cagp, CagpObjective, IterativeCagp, NewtonCagp, NewtonOptions};
 use crate::error::{Error, Result};
 use crate::kernels::Kernel;
 use crate::likelihoods::Gaussian;
@@ -11,6 +11,7 @@ use crate::models::gp_model::GpModel;
 use crate::models::options::{Kind, ModelOptions, Parts, Site};
 use crate::models::ordering::RowOrder;
 use crate::models::prior::Prior;
+use crate::models::start::levelled;
 use crate::solvers::Probes;
 use crate::solvers::itergp::IterGpOptions;
 use crate::solvers::policies::{
@@ -62,7 +63,7 @@ impl CagpOptions {
         let rows = || Box::new(UnitVector { pivots: Pivots::Largest });
         let first = self.first.unwrap_or(self.actions / 4).max(1);
         Ok(match self.policy {
-            ActionPolicy::Learned | ActionPolicy::Cg => Box::new(Residual),
+            ActionPolicy::Learned | ActionPolicy::Cg | ActionPolicy::Gradient => Box::new(Residual),
             ActionPolicy::Cholesky => rows(),
             ActionPolicy::Lanczos => Box::new(Lanczos { seed: LanczosSeed::Targets }),
             ActionPolicy::Eigenvector => Box::new(Eigenvector),
@@ -108,25 +109,43 @@ pub enum ActionPolicy {
     Mixed,
     /// Rows by pivoted Cholesky first (--first), then residuals behind the preconditioner that those make
     Preconditioned,
+    /// Gradients of the log posterior by Newton's method, the policy for other likelihoods than the Gaussian; for that one it is cg
+    Gradient,
 }
 
 impl Kind for CagpOptions {
     const NAME: &'static str = "cagp";
+    const ANY_LIKELIHOOD: bool = true;
 }
 
 impl ModelOptions for CagpOptions {
-    fn build(&self, Parts { prior, .. }: Parts, site: &Site) -> Result<Box<dyn GpModel>> {
+    fn build(&self, Parts { prior, likelihood }: Parts, site: &Site) -> Result<Box<dyn GpModel>> {
         let Self { actions, policy, objective, refresh, tolerance, .. } = *self;
-        let (likelihood, n) = (Gaussian::new(0.1), site.data.n());
+        let n = site.data.n();
         self.check(n)?;
+        if likelihood.noise().is_none() {
+            if policy != ActionPolicy::Gradient || objective != CagpObjective::Elbo {
+                return Err(Error::Usage(format!(
+                    "the {} likelihood takes actions by --policy gradient, and --loss elbo",
+                    likelihood.text()
+                )));
+            }
+            let usual = NewtonOptions::budget(actions);
+            let options = NewtonOptions { relative: tolerance.unwrap_or(usual.relative), ..usual };
+            let prior = Prior { mean: levelled(prior.mean, &*likelihood, site.data.d)?, ..prior };
+            return Ok(Box::new(NewtonCagp { refresh, ..NewtonCagp::boxed(prior, likelihood, options)? }));
+        }
+        let likelihood = Gaussian::new(0.1);
         if policy == ActionPolicy::Learned {
             let actions = Actions::averages(n, actions)?;
             return Ok(Box::new(Cagp { prior, likelihood, actions, objective }));
         }
         let usual = match policy {
-            ActionPolicy::Cg | ActionPolicy::Lanczos | ActionPolicy::Mixed | ActionPolicy::Preconditioned => {
-                IterGpOptions::default()
-            }
+            ActionPolicy::Cg
+            | ActionPolicy::Gradient
+            | ActionPolicy::Lanczos
+            | ActionPolicy::Mixed
+            | ActionPolicy::Preconditioned => IterGpOptions::default(),
             _ => IterGpOptions::budget(actions),
         };
         let options = IterGpOptions { actions, relative: tolerance.unwrap_or(usual.relative), ..usual };
@@ -183,7 +202,7 @@ mod command {
         /// Most actions of a computation-aware model, 512 or one a row by default: more are closer to the exact one
         #[arg(long, value_name = "N", value_parser = values::count(1..=MOST))]
         actions: Option<usize>,
-        /// How a computation-aware model chooses its actions [default: learned]
+        /// How a computation-aware model chooses its actions [default: learned; gradient for other likelihoods than the Gaussian]
         #[arg(long, value_name = "NAME", value_enum)]
         policy: Option<ActionPolicy>,
         /// Optimiser steps from one choice of actions by a policy, a solve, to the next: more are cheaper and lead less far [default: 1]
@@ -210,7 +229,8 @@ mod command {
         fn from_arguments(arguments: Arguments, given: &Given) -> Result<Self> {
             let Arguments { actions, policy, refresh, solves, first, loss, row_order } = arguments;
             let tolerance = solves.tolerance();
-            let policy = policy.unwrap_or(ActionPolicy::Learned);
+            let usual = if given.gaussian { ActionPolicy::Learned } else { ActionPolicy::Gradient };
+            let policy = policy.unwrap_or(usual);
             let problem = match policy == ActionPolicy::Learned {
                 true if refresh.is_some() => {
                     "--refresh is for another --policy than learned: such actions change in every step"

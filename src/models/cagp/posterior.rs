@@ -30,7 +30,8 @@ use crate::solvers::policies::{Policy, Residual};
 #[derive(Debug, Clone)]
 pub struct CagpPosterior {
     pub(super) prior: Prior,
-    pub(super) likelihood: Gaussian,
+    /// Of Gaussian targets; of others the noise is that of pseudo-targets, in the factor.
+    pub(super) likelihood: Option<Gaussian>,
     pub(super) compute: Compute,
     pub(super) data: Observations,
     /// Unit columns of S.
@@ -58,7 +59,7 @@ const COLUMNS: usize = 64;
 
 impl CagpPosterior {
     pub(super) fn new(
-        (prior, likelihood): (Prior, Gaussian),
+        (prior, likelihood): (Prior, Option<Gaussian>),
         compute: Compute,
         data: Observations,
         (actions, norms): (Basis, Vec<f64>),
@@ -125,9 +126,14 @@ impl CagpPosterior {
         Ok((grown, solve.report))
     }
 
+    fn gaussian(&self) -> Result<&Gaussian> {
+        let problem = || Error::Usage("more actions for a posterior that there is are for Gaussian targets".into());
+        self.likelihood.as_ref().ok_or_else(problem)
+    }
+
     fn system<'a>(&'a self, scope: &'a Scope) -> Result<System<'a>> {
         let batch = self.data.batch(scope);
-        let noise = self.likelihood.variances(scope, self.data.n(), None);
+        let noise = self.gaussian()?.variances(scope, self.data.n(), None);
         let residual = batch.y - self.prior.mean.at(scope, &batch.x)?;
         System::new(&self.prior.kernel, scope, batch.x, noise, residual)
     }
@@ -298,7 +304,7 @@ impl Posterior for CagpPosterior {
     }
 
     fn computation_aware(&self) -> Option<&dyn ComputationAware> {
-        Some(self)
+        self.likelihood.is_some().then_some(self as &dyn ComputationAware)
     }
 }
 
@@ -313,7 +319,7 @@ impl ComputationAware for CagpPosterior {
         if self.data.n() > EXACT_ROWS {
             return Ok(Uncertainty { mean, total, mathematical: None, computational: None });
         }
-        let (prior, likelihood) = (self.prior.clone(), self.likelihood.clone());
+        let (prior, likelihood) = (self.prior.clone(), self.gaussian()?.clone());
         let approximated = ExactGp { prior, likelihood, objective: ExactObjective::MarginalLikelihood };
         let exact = approximated.posterior(self.compute, self.data.clone())?.predict(x)?.variance;
         let mathematical: Vec<f64> = exact.iter().zip(&total).map(|(exact, total)| exact.min(*total)).collect();

@@ -47,8 +47,8 @@ impl CagpPosterior {
     }
 
     /// The posterior of saved arrays, if they are there, for a model with this prior; `own` are the actions that the model holds.
-    fn from_arrays(
-        prior: (Prior, Gaussian),
+    pub(super) fn from_arrays(
+        prior: (Prior, Option<Gaussian>),
         compute: Compute,
         data: Observations,
         own: Option<(Basis, Vec<f64>)>,
@@ -90,7 +90,7 @@ impl Cagp {
     ) -> Result<Option<CagpPosterior>> {
         self.actions.check(data.n())?;
         let (basis, norms) = self.actions.unit(&Scope::new(compute)?)?;
-        let (prior, own) = ((self.prior.clone(), self.likelihood.clone()), Some((basis, to_f64(norms)?)));
+        let (prior, own) = ((self.prior.clone(), Some(self.likelihood.clone())), Some((basis, to_f64(norms)?)));
         CagpPosterior::from_arrays(prior, compute, data, own, saved)
     }
 }
@@ -106,6 +106,6 @@ impl IterativeCagp {
         data: Observations,
         saved: SavedPosterior,
     ) -> Result<Option<CagpPosterior>> {
-        CagpPosterior::from_arrays((self.prior.clone(), self.likelihood.clone()), compute, data, None, saved)
+        CagpPosterior::from_arrays((self.prior.clone(), Some(self.likelihood.clone())), compute, data, None, saved)
     }
 }

@@ -1,0 +1,51 @@
+//! Newton's method in the span of actions as a model of any kind.
+
+use super::NewtonCagp;
+use crate::device::Compute;
+use crate::error::Result;
+use crate::likelihoods::Likelihood;
+use crate::models::Observations;
+use crate::models::cagp::CagpPosterior;
+use crate::models::cagp::face::small;
+use crate::models::gp_model::{GpModel, Size, UserUnits};
+use crate::models::posterior::{Posterior, SavedPosterior};
+use crate::models::prior::Prior;
+use crate::models::start::start_all;
+
+impl GpModel for NewtonCagp {
+    fn title(&self) -> String {
+        let (most, likelihood) = (self.options.actions, self.likelihood.text());
+        format!(
+            "Computation-aware Gaussian process with at most {most} actions by Newton's method, likelihood {likelihood}"
+        )
+    }
+
+    fn prior(&self) -> &Prior {
+        &self.prior
+    }
+
+    fn likelihood(&self) -> &dyn Likelihood {
+        &*self.likelihood
+    }
+
+    fn start(&mut self, data: &Observations, units: &UserUnits) {
+        start_all(&mut *self.likelihood, std::iter::once(&mut self.prior), data, units);
+    }
+
+    fn bytes(&self, compute: Compute, size: Size) -> f64 {
+        let i = self.options.actions;
+        size.data(compute) + 8.0 * 7.0 * size.rows as f64 * i as f64 + small(i)
+    }
+
+    fn condition(&self, compute: Compute, data: Observations) -> Result<Box<dyn Posterior>> {
+        Ok(Box::new(self.posterior(compute, data)?.0))
+    }
+
+    fn restore(&self, compute: Compute, data: Observations, saved: SavedPosterior) -> Result<Box<dyn Posterior>> {
+        let prior = (self.prior.clone(), None);
+        match CagpPosterior::from_arrays(prior, compute, data.clone(), None, saved)? {
+            Some(posterior) => Ok(Box::new(posterior)),
+            None => self.condition(compute, data),
+        }
+    }
+}

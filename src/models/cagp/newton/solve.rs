@@ -1,0 +1,458 @@
+//! Newton's method in the span of actions: each step solves a little, and what it computed serves all that follow.
+
+use std::fmt;
+
+use burn::tensor::{DType, Tensor};
+use serde::{Deserialize, Serialize};
+
+use super::NewtonOptions;
+use crate::error::{Error, Result};
+use crate::kernels::Kernel;
+use crate::likelihoods::{Density, Row};
+use crate::linalg::Factor;
+use crate::linalg::dense::{product, registers, view, view_mut};
+use crate::linalg::real::dot;
+use crate::models::posterior::combine;
+use crate::products;
+use crate::scope::{Scope, to_f64};
+use crate::solvers::itergp::Stop;
+
+/// Most halvings of a step.
+const HALVINGS: usize = 60;
+
+/// What the log posterior may lose by rounding, relative to its size.
+const ROUNDING: f64 = 1e-13;
+
+/// The share of `sᵀ(K + W⁻¹)s` that an action must add to those before it, in units of rounding.
+const NEW: f64 = 16.0;
+
+/// The share below which what is left of an action has lost digits that its product with K must have.
+const CANCELLED: f64 = 1e-4;
+
+/// The smallest curvature of a row: below it a row has no say, whatever the actions.
+const FLAT: f64 = 1e-150;
+
+/// Gradient and curvature of the log density at latent values f: pseudo-targets `f + g/d` with noise variances `1/d`.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Sites {
+    /// f `[n]`.
+    pub f: Vec<f64>,
+    /// g `[n]`.
+    pub gradient: Vec<f64>,
+    /// d `[n]`, positive.
+    pub curvature: Vec<f64>,
+}
+
+impl Sites {
+    /// At `f`.
+    pub fn at(density: &dyn Density, rows: &[Row], f: Vec<f64>) -> Self {
+        let (mut gradient, mut curvature, mut hessian) = (f.clone(), f.clone(), [0.0]);
+        for (i, row) in rows.iter().enumerate() {
+            density.derivatives(*row, &f[i..=i], &mut gradient[i..=i], &mut hessian);
+            density.curvature(*row, &f[i..=i], &mut curvature[i..=i]);
+            curvature[i] = curvature[i].max(FLAT);
+        }
+        Self { f, gradient, curvature }
+    }
+
+    /// `W⁻¹ s`.
+    fn spread(&self, s: &[f64]) -> Vec<f64> {
+        s.iter().zip(&self.curvature).map(|(s, d)| s / d).collect()
+    }
+
+    /// How many rows have a curvature below rounding of the largest: they tell next to nothing.
+    fn flat(&self) -> usize {
+        let largest = self.curvature.iter().fold(0.0f64, |largest, d| largest.max(*d));
+        self.curvature.iter().filter(|d| **d <= f64::EPSILON * largest).count()
+    }
+}
+
+/// How far Newton's method went.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
+pub struct NewtonReport {
+    /// Why no more actions were taken.
+    pub stop: Stop,
+    /// Steps, each with sites of its own.
+    pub steps: usize,
+    /// Halvings of all steps.
+    pub halvings: usize,
+    /// Actions taken.
+    pub actions: usize,
+    /// Products with K: one an action, and one more where an action is nearly in the span of those before it.
+    pub products: usize,
+    /// ‖g − v‖, the gradient of the log posterior in the span of all actions there could be.
+    pub residual: f64,
+    /// ‖g‖.
+    pub scale: f64,
+    /// The share of rows whose curvature is below rounding.
+    pub flat: f64,
+}
+
+impl fmt::Display for NewtonReport {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { stop, steps, halvings, actions, residual, scale, flat, .. } = self;
+        write!(
+            f,
+            "{actions} actions in {steps} Newton steps ({halvings} halvings), then {stop}; gradient {residual:.3e} of {scale:.3e}, \
+             {:.0} % of rows without curvature",
+            100.0 * flat
+        )
+    }
+}
+
+/// What Newton's method found.
+#[derive(Debug, Clone)]
+pub struct Found {
+    /// S, row-major `[i, n]`: an action a row.
+    pub actions: Vec<f64>,
+    /// Where the latent mean came to lie.
+    pub sites: Sites,
+    /// Of `M = Sᵀ(K + W⁻¹)S`.
+    pub factor: Factor<f64>,
+    /// `Sᵀ(ŷ − m)` `[i]`.
+    pub projected: Vec<f64>,
+    /// What was reached.
+    pub report: NewtonReport,
+}
+
+/// What is solved: a posterior mode with covariances by their products.
+pub struct Problem<'a> {
+    /// Of targets given f.
+    pub density: &'a dyn Density,
+    /// The rows.
+    pub rows: &'a [Row],
+    /// Prior covariance.
+    pub kernel: &'a Kernel,
+    /// The evaluation.
+    pub scope: &'a Scope,
+    /// Inputs `[n, d]`.
+    pub x: &'a Tensor<2>,
+    /// Prior means `[n]`.
+    pub mean: &'a [f64],
+}
+
+/// The small system of all actions at some sites.
+struct Small {
+    factor: Factor<f64>,
+    /// `Sᵀ(ŷ − m)`.
+    projected: Vec<f64>,
+    /// `a = M⁻¹Sᵀ(ŷ − m)`.
+    weights: Vec<f64>,
+}
+
+/// Where Newton's method stands.
+struct At {
+    f: Vec<f64>,
+    v: Vec<f64>,
+    sites: Sites,
+    /// f − m.
+    above: Vec<f64>,
+    /// None before the first action.
+    small: Option<Small>,
+}
+
+/// Actions and their products with K, `[i, n]`.
+#[derive(Default)]
+struct Space {
+    n: usize,
+    actions: Vec<f64>,
+    products: Vec<f64>,
+    /// Actions that there were, compressed ones included.
+    taken: usize,
+    /// Products that were made for them.
+    multiplied: usize,
+}
+
+impl Space {
+    fn len(&self) -> usize {
+        self.actions.len() / self.n
+    }
+
+    /// `Sᵀ x` or `Tᵀ x`.
+    fn project(&self, columns: &[f64], x: &[f64]) -> Vec<f64> {
+        columns.chunks_exact(self.n).map(|column| dot(column, x)).collect()
+    }
+
+    /// `S u` or `T u`.
+    fn combined(&self, columns: &[f64], u: &[f64]) -> Vec<f64> {
+        if u.is_empty() { vec![0.0; self.n] } else { combine(columns, u) }
+    }
+
+    /// `SᵀKS` `[i, i]`.
+    fn gram(&self) -> Vec<f64> {
+        let i = self.len();
+        let mut gram = vec![0.0; i * i];
+        let (s, t) = (view(&self.actions, self.n), view(&self.products, self.n));
+        product::set(view_mut(&mut gram, i), s, t.transpose(), 1.0);
+        (0..i * i).map(|e| 0.5 * (gram[e] + gram[e % i * i + e / i])).collect()
+    }
+
+    /// The system at sites: no product with K.
+    fn at(&self, sites: &Sites, above: &[f64]) -> Result<Option<Small>> {
+        let i = self.len();
+        if i == 0 {
+            return Ok(None);
+        }
+        let mut matrix = self.gram();
+        let spread: Vec<f64> = self.actions.chunks_exact(self.n).flat_map(|s| sites.spread(s)).collect();
+        let (s, spread) = (view(&self.actions, self.n), view(&spread, self.n));
+        product::add(view_mut(&mut matrix, i), spread, s.transpose(), 1.0);
+        let factor = Factor::new(matrix, "Sᵀ(K + W⁻¹)S")?;
+        let targets: Vec<f64> = above.iter().zip(sites.spread(&sites.gradient)).map(|(h, g)| h + g).collect();
+        Small::new(factor, self.project(&self.actions, &targets)).map(Some)
+    }
+
+    /// Takes the part in the span of the actions, in the metric of M, out of `s` and its product `t`; returns what is left of its energy.
+    fn conjugate(
+        &self,
+        s: &mut [f64],
+        t: &mut [f64],
+        small: &Small,
+        sites: &Sites,
+        energy: &impl Fn(&[f64], &[f64]) -> f64,
+    ) -> Result<f64> {
+        // Twice, for the first time leaves what rounding makes of large parts.
+        for _ in 0..2 {
+            let mut u = self.project(&self.actions, t);
+            let spread = self.project(&self.actions, &sites.spread(s));
+            u.iter_mut().zip(spread).for_each(|(u, more)| *u += more);
+            small.factor.solve(&mut u)?;
+            for (column, known) in [(&mut *s, &self.actions), (&mut *t, &self.products)] {
+                column.iter_mut().zip(self.combined(known, &u)).for_each(|(c, known)| *c -= known);
+            }
+        }
+        Ok(energy(s, t))
+    }
+
+    /// Keeps `count` directions: those that the data say most about, by the eigenvalues of `SᵀKS` against `M`, and that of the mean, which
+    /// has these weights. Returns its new ones.
+    fn compress(&mut self, small: &Small, weights: &[f64], count: usize) -> Result<Vec<f64>> {
+        let i = self.len();
+        let lower = small.factor.clone().lower();
+        let mut known = self.gram();
+        crate::linalg::dense::congruence::whiten(view(&lower, i), view_mut(&mut known, i));
+        let eigen = view(&known, i)
+            .self_adjoint_eigen(faer::Side::Lower)
+            .map_err(|_| Error::NotFinite(format!("the eigendecomposition of SᵀKS [{i}, {i}]")))?;
+        registers::clear();
+        // Rows in the metric of M: the largest values come last.
+        let mut rows: Vec<Vec<f64>> =
+            (0..count - 1).map(|k| eigen.U().col(i - 1 - k).iter().copied().collect()).collect();
+        let mut mean: Vec<f64> = (0..i).map(|j| (j..i).map(|k| lower[k * i + j] * weights[k]).sum()).collect();
+        let (whole, size) = (mean.clone(), dot(&mean, &mean).sqrt());
+        for _ in 0..2 {
+            for row in &rows {
+                let along = dot(row, &mean);
+                mean.iter_mut().zip(row).for_each(|(m, r)| *m -= along * r);
+            }
+        }
+        let rest = dot(&mean, &mean).sqrt();
+        if rest > f64::EPSILON * size {
+            rows.push(mean.into_iter().map(|m| m / rest).collect());
+        }
+        let kept_weights = rows.iter().map(|row| dot(row, &whole)).collect();
+        // U = L⁻ᵀQ, so that UᵀMU = I.
+        let kept = rows.len();
+        let mut turned: Vec<f64> = (0..i * kept).map(|e| rows[e % kept][e / kept]).collect();
+        small.factor.solve_lower_transposed(&mut turned)?;
+        for columns in [&mut self.actions, &mut self.products] {
+            let mut fewer = vec![0.0; kept * self.n];
+            product::set(view_mut(&mut fewer, self.n), view(&turned, kept).transpose(), view(columns, self.n), 1.0);
+            *columns = fewer;
+        }
+        Ok(kept_weights)
+    }
+}
+
+impl Small {
+    fn new(factor: Factor<f64>, projected: Vec<f64>) -> Result<Self> {
+        let mut weights = projected.clone();
+        factor.solve(&mut weights)?;
+        Ok(Self { factor, projected, weights })
+    }
+}
+
+impl Problem<'_> {
+    /// Climbs from the prior mean.
+    ///
+    /// A step solves `(K + W⁻¹)v = ŷ − m` in the span of the actions so far and some more, of which the first is the gradient of the log
+    /// posterior, and goes to the solution: halfway or less where the log posterior `ln p(y | f) − ½ vᵀ(f − m)` would fall. With the gradient
+    /// in the span it rises when the step is short. When no more actions are taken, steps go on for as long as it rises.
+    ///
+    /// # Errors
+    /// [`Error::NotFinite`] when values are not, and what products report.
+    pub fn solve(&self, options: &NewtonOptions) -> Result<Found> {
+        let mut space = Space { n: self.rows.len(), ..Space::default() };
+        // f = m + T a, v = S a.
+        let mut weights: Vec<f64> = Vec::new();
+        let (mut stop, mut halvings) = (None, 0);
+        for step in 1.. {
+            let At { f, v, sites, above, mut small } = self.at(&space, &weights)?;
+            let (residual, scale) = self.residual(&sites, &v)?;
+            if residual <= options.relative * scale {
+                stop = stop.or(Some(Stop::Converged));
+            }
+            let (before, mut reason) = (space.taken, None);
+            while small.is_none() || (stop.is_none() && space.taken - before < options.per_step) {
+                reason = self.act(&mut space, &mut small, &sites, &above, options.relative * scale)?;
+                if space.taken == options.actions {
+                    stop = stop.or(Some(Stop::Budget));
+                }
+                if reason.is_some() {
+                    break;
+                }
+            }
+            let Some(small) = small else {
+                return Err(Error::NotFinite("the first action of Newton's method".into()));
+            };
+            weights.resize(space.len(), 0.0);
+            let value = self.log_posterior(&f, &v);
+            let least = value - ROUNDING * value.abs().max(1.0);
+            let idle = space.taken == before;
+            let found = (0..=if idle { 0 } else { HALVINGS }).find_map(|halving| {
+                let length = 0.5f64.powi(halving as i32);
+                let weights: Vec<f64> =
+                    weights.iter().zip(&small.weights).map(|(from, to)| from + length * (to - from)).collect();
+                let (f, v) = self.place(&space, &weights);
+                let value = self.log_posterior(&f, &v);
+                (value >= least || (least.is_nan() && value.is_finite())).then_some((halving, weights, f))
+            });
+            let mut change = 0.0;
+            if let Some((halving, moved, to)) = found {
+                let size = above.iter().fold(1.0f64, |size, h| size.max(h.abs()));
+                change = to.iter().zip(&f).map(|(to, from)| (to - from).abs()).fold(0.0, f64::max) / size;
+                (weights, halvings) = (moved, halvings + halving);
+            }
+            if idle && change <= options.settled {
+                stop = stop.or(reason);
+            }
+            if let Some(count) = options.kept.filter(|count| space.len() > *count) {
+                weights = space.compress(&small, &weights, count.max(2))?;
+            }
+            if (idle && stop.is_some() && change <= options.settled) || step >= options.steps {
+                let At { v, sites, small, .. } = self.at(&space, &weights)?;
+                let Some(Small { factor, projected, .. }) = small else { break };
+                let (residual, scale) = self.residual(&sites, &v)?;
+                let report = NewtonReport {
+                    stop: stop.unwrap_or(Stop::Exhausted),
+                    steps: step,
+                    halvings,
+                    actions: space.taken,
+                    products: space.multiplied,
+                    residual,
+                    scale,
+                    flat: sites.flat() as f64 / self.rows.len() as f64,
+                };
+                return Ok(Found { actions: space.actions, sites, factor, projected, report });
+            }
+        }
+        Err(Error::NotFinite("the posterior of Newton's method".into()))
+    }
+
+    /// f and v for weights of the actions.
+    fn place(&self, space: &Space, weights: &[f64]) -> (Vec<f64>, Vec<f64>) {
+        let height = space.combined(&space.products, weights);
+        let f = height.iter().zip(self.mean).map(|(h, m)| h + m).collect();
+        (f, space.combined(&space.actions, weights))
+    }
+
+    /// What holds there.
+    fn at(&self, space: &Space, weights: &[f64]) -> Result<At> {
+        let (f, v) = self.place(space, weights);
+        let above: Vec<f64> = f.iter().zip(self.mean).map(|(f, m)| f - m).collect();
+        let sites = Sites::at(self.density, self.rows, f.clone());
+        let small = space.at(&sites, &above)?;
+        Ok(At { f, v, sites, above, small })
+    }
+
+    /// ‖g − v‖ and ‖g‖.
+    fn residual(&self, sites: &Sites, v: &[f64]) -> Result<(f64, f64)> {
+        let off: Vec<f64> = sites.gradient.iter().zip(v).map(|(g, v)| g - v).collect();
+        let [residual, scale] = [&off, &sites.gradient].map(|x| dot(x, x).sqrt());
+        if residual.is_finite() {
+            return Ok((residual, scale));
+        }
+        Err(Error::NotFinite("the gradient of the log posterior".into()))
+    }
+
+    /// `ln p(y | f) − ½ vᵀ(f − m)`.
+    fn log_posterior(&self, f: &[f64], v: &[f64]) -> f64 {
+        let density: f64 = self.rows.iter().enumerate().map(|(i, row)| self.density.log_density(*row, &f[i..=i])).sum();
+        let quadratic: f64 = f.iter().zip(self.mean).zip(v).map(|((f, m), v)| (f - m) * v).sum();
+        density - 0.5 * quadratic
+    }
+
+    /// `K s`.
+    fn product(&self, s: &[f64]) -> Result<Vec<f64>> {
+        let column = self.scope.matrix(s, s.len(), 1);
+        to_f64(products::kv_gram(self.kernel, self.scope, self.x, &column)?)
+    }
+
+    /// Takes one more action, or says why there is none.
+    fn act(
+        &self,
+        space: &mut Space,
+        small: &mut Option<Small>,
+        sites: &Sites,
+        above: &[f64],
+        least: f64,
+    ) -> Result<Option<Stop>> {
+        let n = self.rows.len();
+        let weights = small.as_ref().map_or(&[][..], |small| &small.weights);
+        let (covered, v) = (space.combined(&space.products, weights), space.combined(&space.actions, weights));
+        let gradient = |i: usize| sites.gradient[i] + sites.curvature[i] * (above[i] - covered[i]) - v[i];
+        let mut s: Vec<f64> = (0..n).map(gradient).collect();
+        let norm = dot(&s, &s).sqrt();
+        if !norm.is_finite() {
+            return Err(Error::NotFinite("an action of Newton's method".into()));
+        }
+        if small.is_some() && norm <= least {
+            return Ok(Some(Stop::Converged));
+        }
+        if norm > 0.0 {
+            s.iter_mut().for_each(|s| *s /= norm);
+        } else {
+            // Targets at their prior mean: what they say of the level is all there is to begin with.
+            s.clone_from(&sites.curvature);
+        }
+        let energy = |s: &[f64], t: &[f64]| dot(s, t) + dot(s, &sites.spread(s));
+        let mut t = self.product(&s)?;
+        let (whole, mut products) = (energy(&s, &t), 1);
+        let single = self.scope.dtype() == DType::F32;
+        let rounding = if single { f64::from(f32::EPSILON) } else { f64::EPSILON };
+        let mut left = whole;
+        if let Some(small) = &small {
+            left = space.conjugate(&mut s, &mut t, small, sites, &energy)?;
+            if left > NEW * rounding * whole && left < CANCELLED * whole {
+                let size = dot(&s, &s).sqrt();
+                s.iter_mut().for_each(|s| *s /= size);
+                (t, products) = (self.product(&s)?, 2);
+                left = space.conjugate(&mut s, &mut t, small, sites, &energy)?;
+            } else if left <= NEW * rounding * whole {
+                return Ok(Some(Stop::Dependent));
+            }
+        }
+        if left.is_nan() || left <= 0.0 {
+            return Err(Error::NotFinite("a product of Newton's method with the covariance matrix".into()));
+        }
+        for column in [&mut s, &mut t] {
+            column.iter_mut().for_each(|c| *c /= left.sqrt());
+        }
+        let mut cross = space.project(&space.actions, &t);
+        cross.iter_mut().zip(space.project(&space.actions, &sites.spread(&s))).for_each(|(c, more)| *c += more);
+        let targets: f64 = (0..n).map(|i| s[i] * (above[i] + sites.gradient[i] / sites.curvature[i])).sum();
+        let corner = vec![energy(&s, &t)];
+        *small = Some(match small.take() {
+            Some(Small { mut factor, mut projected, .. }) => {
+                factor.append_rows(cross, corner, "Sᵀ(K + W⁻¹)S with an action more")?;
+                projected.push(targets);
+                Small::new(factor, projected)?
+            }
+            None => Small::new(Factor::new(corner, "sᵀ(K + W⁻¹)s")?, vec![targets])?,
+        });
+        space.actions.extend(s);
+        space.products.extend(t);
+        (space.taken, space.multiplied) = (space.taken + 1, space.multiplied + products);
+        Ok(None)
+    }
+}

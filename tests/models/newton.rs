@@ -1,0 +1,417 @@
+//! Newton's method in the span of actions against reference values, dense definitions, quadrature and other models.
+
+use cagey::kernels::Kernel;
+use cagey::likelihoods::{Bernoulli, BernoulliLink, Likelihood, Poisson, RateLink, Targets};
+use cagey::means::Mean;
+use cagey::models::cagp::{IterativeCagp, NewtonCagp, NewtonOptions, Sites};
+use cagey::models::gp_model::GpModel;
+use cagey::models::laplace::LaplaceGp;
+use cagey::models::posterior::Posterior;
+use cagey::models::{Model, Observations, fit};
+use cagey::params::Parameters;
+use cagey::products;
+use cagey::scope::{Scope, scalar, to_f64};
+use cagey::solvers::itergp::Stop;
+use rand::rngs::Xoshiro256PlusPlus;
+use rand::{RngExt, SeedableRng};
+
+use crate::common::{F32, F64, assert_close, check_posterior, columns, flat, golden, kernel, likelihood, noise};
+
+/// Every action there can be, to the last digit.
+fn whole(n: usize) -> NewtonOptions {
+    NewtonOptions { per_step: 1, relative: 0.0, settled: 1e-9, ..NewtonOptions::budget(n) }
+}
+
+const LIKELIHOODS: [&str; 12] = [
+    "gaussian(0.3)",
+    "student-t(3.5)",
+    "bernoulli(logit)",
+    "bernoulli(probit)",
+    "binomial",
+    "ordinal(4)",
+    "poisson(exp)",
+    "poisson(softplus)",
+    "negative-binomial(0.4)",
+    "gamma(2.5)",
+    "exponential",
+    "beta(6)",
+];
+
+/// A model with rows drawn from its likelihood about a wave.
+fn drawn(text: &str, n: usize, options: NewtonOptions, seed: u64) -> (NewtonCagp, Observations) {
+    let likelihood = crate::common::likelihood(text);
+    let density = likelihood.density();
+    let (mut state, mut rng) = (3 + seed, Xoshiro256PlusPlus::seed_from_u64(5 + seed));
+    let x: Vec<f64> = (0..2 * n).map(|_| 4.0 * noise(&mut state)).collect();
+    let extra: Vec<f64> = (0..n).map(|i| 1.0 + (i % 3) as f64).collect();
+    let y = (0..n).map(|i| density.sample(&[x[2 * i].sin()], extra[i], &mut rng)).collect();
+    let data = Observations::new(x, 2, y, Some(extra)).unwrap();
+    let mut gp =
+        NewtonCagp::boxed(Kernel::parse("1.4 * matern52(ard)", 2).unwrap().into(), likelihood, options).unwrap();
+    gp.prior.mean = Mean::named("constant", 2).unwrap();
+    gp.find_mut("mean.constant").unwrap()[0].set(&[0.1]);
+    (gp, data)
+}
+
+#[test]
+fn golden_laplace_with_all_actions() {
+    for case in golden("laplace") {
+        let name = case["case"].as_str().unwrap();
+        let d = columns(&case["X"]);
+        let likelihood: Box<dyn Likelihood> = match case["likelihood"]["type"].as_str().unwrap() {
+            "bernoulli_logit" => Box::new(Bernoulli { link: BernoulliLink::Logit }),
+            "poisson" => Box::new(Poisson { link: RateLink::Exp }),
+            other => panic!("no likelihood {other}"),
+        };
+        let data = Observations::new(flat(&case["X"]), d, flat(&case["y"]), None).unwrap();
+        for per_step in [1, 7, 30] {
+            let options = NewtonOptions { per_step, ..whole(data.n()) };
+            let prior = kernel(&case["kernel"], d).into();
+            let mut gp = NewtonCagp::boxed(prior, likelihood.clone(), options).unwrap();
+            gp.prior.mean = Mean::named("constant", d).unwrap();
+            gp.find_mut("mean.constant").unwrap()[0].set(&flat(&case["mean"]));
+            let expected = &case["expected"];
+            let (posterior, report) = gp.posterior(F64, data.clone()).unwrap();
+            let name = format!("{name}, {report}");
+            assert_eq!(report.actions, data.n(), "{name}");
+            let mode = posterior.predict(&data.x).unwrap().mean;
+            assert_close(&format!("{name} mode"), &mode, &flat(&expected["mode"]), 1e-8);
+            let joint = posterior.predict_joint(&flat(&case["Xs"])).unwrap();
+            assert_close(&format!("{name} f_mean"), &joint.mean, &flat(&expected["f_mean"]), 1e-8);
+            assert_close(&format!("{name} f_cov"), &joint.covariance, &flat(&expected["f_cov"]), 1e-8);
+            check_posterior(&name, &posterior, &flat(&case["Xs"]), d);
+        }
+    }
+}
+
+#[test]
+fn gaussian_targets_are_the_one_step_case() {
+    let (newton, data) = drawn("gaussian(0.3)", 24, whole(9), 0);
+    let mut classic = IterativeCagp::cg(newton.prior.kernel.clone(), 9);
+    classic.prior.mean = newton.prior.mean.clone();
+    classic.likelihood.noise.set(&[0.3]);
+    classic.options.relative = 0.0;
+    // The classic one takes one noise for all rows.
+    let data = Observations { noise: None, ..data };
+    let points = [0.3, -0.2, 1.0, 1.0, -2.0, 0.5];
+    let (a, report) = newton.posterior(F64, data.clone()).unwrap();
+    let b = classic.posterior(F64, data.clone()).unwrap().0;
+    assert_eq!((report.actions, report.stop, report.halvings), (9, Stop::Budget, 0));
+    let (a, b) = (a.predict_joint(&points).unwrap(), b.predict_joint(&points).unwrap());
+    assert_close("mean", &a.mean, &b.mean, 1e-10);
+    assert_close("covariance", &a.covariance, &b.covariance, 1e-10);
+
+    let scope = Scope::training(F64).unwrap();
+    let batch = data.batch(&scope);
+    let s = classic.actions(&scope, &batch).unwrap();
+    let sites = newton.sites(&batch, vec![0.7; 24]).unwrap();
+    let bound = newton.bound(&scope, &batch, &s, &sites).unwrap();
+    let a = scope.gradient(bound, &newton).unwrap();
+    let scope = Scope::training(F64).unwrap();
+    let elbo = classic.objective_for(&scope, &data.batch(&scope), &s).unwrap();
+    let b = scope.gradient(elbo, &classic).unwrap();
+    assert_close("loss", &[a.0], &[b.0], 1e-10);
+    // Sites hold the noise of the actions; the last parameter is that.
+    let kept = a.1.len() - 1;
+    assert_close("gradient", &a.1[..kept], &b.1[..kept], 1e-10);
+}
+
+#[test]
+fn known_noise_is_that_of_the_exact_model() {
+    let (newton, data) = drawn("gaussian(0.3)", 20, whole(20), 0);
+    let mut exact = cagey::models::exact::ExactGp::new(newton.prior.kernel.clone());
+    exact.prior.mean = newton.prior.mean.clone();
+    exact.likelihood.noise.set(&[0.3]);
+    let points = [0.3, -0.2, 1.0, 1.0, -2.0, 0.5];
+    let a = newton.posterior(F64, data.clone()).unwrap().0.predict_joint(&points).unwrap();
+    let b = exact.posterior(F64, data).unwrap().predict_joint(&points).unwrap();
+    assert_close("mean", &a.mean, &b.mean, 1e-10);
+    assert_close("covariance", &a.covariance, &b.covariance, 1e-10);
+}
+
+/// K and the curvature-conditioned variances of f at the training rows, densely: `diag(K − K (K + W⁻¹)⁻¹K)`.
+fn dense_variances(gp: &NewtonCagp, data: &Observations, sites: &Sites) -> Vec<f64> {
+    let (scope, n) = (Scope::new(F64).unwrap(), data.n());
+    let k = to_f64(products::gram(&gp.prior.kernel, &scope, &data.batch(&scope).x).unwrap()).unwrap();
+    let mut system = k.clone();
+    system.iter_mut().step_by(n + 1).zip(&sites.curvature).for_each(|(k, d)| *k += 1.0 / d);
+    let factor = cagey::linalg::Factor::new(system, "K + W⁻¹").unwrap();
+    let mut white = k.clone();
+    factor.solve_lower(&mut white).unwrap();
+    (0..n).map(|j| k[j * n + j] - (0..n).map(|i| white[i * n + j].powi(2)).sum::<f64>()).collect()
+}
+
+#[test]
+fn variances_are_never_below_those_of_the_dense_solve() {
+    for text in LIKELIHOODS {
+        for seed in 0..20 {
+            let actions = 1 + seed as usize % 7;
+            let options = NewtonOptions { kept: (seed % 3 == 2).then_some(3), ..whole(actions) };
+            let (gp, data) = drawn(text, 9, options, seed);
+            let (posterior, report) = gp.posterior(F64, data.clone()).unwrap();
+            let variances = posterior.predict(&data.x).unwrap().variance;
+            let (_, sites) = held(&gp, &data);
+            for (got, dense) in variances.iter().zip(dense_variances(&gp, &data, &sites)) {
+                assert!(*got > dense * (1.0 - 1e-9) - 1e-12, "{text} {seed}, {report}: {got} {dense}");
+            }
+        }
+    }
+}
+
+/// The actions `[n, i]` and sites that training holds.
+fn held(gp: &NewtonCagp, data: &Observations) -> (Vec<f64>, Sites) {
+    let (scope, n) = (Scope::new(F64).unwrap(), data.n());
+    let held = gp.choose(&scope, &data.batch(&scope)).unwrap().unwrap();
+    let i = held.dims()[1] - 3;
+    let column = |place: usize| to_f64(held.clone().narrow(1, place, 1)).unwrap();
+    let actions = (0..n * i).map(|e| column(e % i)[e / i]).collect();
+    (actions, Sites { f: column(i), gradient: column(i + 1), curvature: column(i + 2) })
+}
+
+/// Products that were kept from step to step are those that are made anew.
+#[test]
+fn recycled_solves_are_those_from_scratch() {
+    for text in LIKELIHOODS {
+        let (gp, data) = drawn(text, 16, whole(6), 1);
+        let scope = Scope::new(F64).unwrap();
+        let (n, batch) = (data.n(), data.batch(&scope));
+        let (s, sites) = held(&gp, &data);
+        let at = gp.sites(&batch, sites.f.clone()).unwrap();
+        assert_eq!(at, sites, "{text}: sites are those of the latent values");
+        let k = to_f64(products::gram(&gp.prior.kernel, &scope, &batch.x).unwrap()).unwrap();
+        let i = s.len() / n;
+        let ks: Vec<f64> = (0..n * i).map(|e| (0..n).map(|l| k[e / i * n + l] * s[l * i + e % i]).sum()).collect();
+        let entry = |a: usize, b: usize| {
+            (0..n).map(|l| s[l * i + a] * (ks[l * i + b] + s[l * i + b] / sites.curvature[l])).sum::<f64>()
+        };
+        let factor = cagey::linalg::Factor::new((0..i * i).map(|e| entry(e / i, e % i)).collect(), "M").unwrap();
+        let target = |l: usize| sites.f[l] - 0.1 + sites.gradient[l] / sites.curvature[l];
+        let mut a: Vec<f64> = (0..i).map(|c| (0..n).map(|l| s[l * i + c] * target(l)).sum()).collect();
+        factor.solve(&mut a).unwrap();
+        let mut white: Vec<f64> = (0..n * i).map(|e| ks[e % n * i + e / n]).collect();
+        factor.solve_lower(&mut white).unwrap();
+        let mean: Vec<f64> = (0..n).map(|l| 0.1 + (0..i).map(|c| ks[l * i + c] * a[c]).sum::<f64>()).collect();
+        let variance: Vec<f64> = (0..n).map(|l| 1.4 - (0..i).map(|c| white[c * n + l].powi(2)).sum::<f64>()).collect();
+        let (posterior, report) = gp.posterior(F64, data.clone()).unwrap();
+        let got = posterior.predict(&data.x).unwrap();
+        assert_close(&format!("{text} mean"), &got.mean, &mean, 1e-9);
+        assert_close(&format!("{text} variance"), &got.variance, &variance, 1e-9);
+        assert!(report.products <= report.actions + 1 && report.steps >= report.actions, "{text}: {report:?}");
+    }
+}
+
+#[test]
+fn gradients_of_held_bounds_match_finite_differences() {
+    const STEP: f64 = 1e-5;
+    for text in LIKELIHOODS {
+        let (gp, data) = drawn(text, 14, whole(5), 2);
+        let plain = Scope::new(F64).unwrap();
+        let chosen = gp.choose(&plain, &data.batch(&plain)).unwrap().unwrap();
+        let scope = Scope::training(F64).unwrap();
+        let loss = gp.objective_for(&scope, &data.batch(&scope), &chosen).unwrap();
+        let gradient = scope.gradient(loss, &gp).unwrap().1;
+        let start = gp.free_raw();
+        let numeric: Vec<f64> = (0..start.len())
+            .map(|at| {
+                let moved = |step: f64| {
+                    let (mut model, mut x) = (gp.clone(), start.clone());
+                    x[at] += step;
+                    model.set_free_raw(&x).unwrap();
+                    scalar(model.objective_for(&plain, &data.batch(&plain), &chosen).unwrap()).unwrap()
+                };
+                (moved(STEP) - moved(-STEP)) / (2.0 * STEP)
+            })
+            .collect();
+        assert_close(text, &gradient, &numeric, 1e-6);
+    }
+}
+
+/// `ln ∫ p(y | f) N(f; m, K) df` for three rows, by the trapezoidal rule in whitened coordinates.
+fn log_evidence(gp: &NewtonCagp, data: &Observations) -> f64 {
+    let scope = Scope::new(F64).unwrap();
+    let batch = data.batch(&scope);
+    let k = to_f64(products::gram(&gp.prior.kernel, &scope, &batch.x).unwrap()).unwrap();
+    let lower = cagey::linalg::Factor::new(k, "K").unwrap().lower();
+    let mean = to_f64(gp.prior.mean.at(&scope, &batch.x).unwrap()).unwrap();
+    let density = gp.likelihood.density();
+    let targets = Targets { y: &data.y, extra: data.noise.as_deref() };
+    let rows: Vec<_> = targets.rows(gp.likelihood.auxiliary()).collect();
+    let (step, half) = (0.3, 27);
+    let mut logs = Vec::new();
+    for a in -half..=half {
+        for b in -half..=half {
+            for c in -half..=half {
+                let z = [a, b, c].map(|k| step * f64::from(k));
+                let f = |i: usize| mean[i] + (0..=i).map(|j| lower[3 * i + j] * z[j]).sum::<f64>();
+                let prior: f64 = z.iter().map(|z| -0.5 * (z * z + (2.0 * std::f64::consts::PI).ln())).sum();
+                let data: f64 = rows.iter().enumerate().map(|(i, row)| density.log_density(*row, &[f(i)])).sum();
+                logs.push(prior + data + 3.0 * f64::ln(step));
+            }
+        }
+    }
+    let top = logs.iter().copied().fold(f64::NEG_INFINITY, f64::max);
+    top + logs.iter().map(|log| (log - top).exp()).sum::<f64>().ln()
+}
+
+#[test]
+fn bounds_are_bounds_for_any_actions_and_sites() {
+    for text in LIKELIHOODS {
+        let (gp, data) = drawn(text, 3, whole(3), 4);
+        let evidence = log_evidence(&gp, &data);
+        let scope = Scope::new(F64).unwrap();
+        let batch = data.batch(&scope);
+        let loss = |s: &[f64], i: usize, sites: &Sites| {
+            scalar(gp.bound(&scope, &batch, &scope.matrix(s, 3, i), sites).unwrap()).unwrap()
+        };
+        let mut rng = Xoshiro256PlusPlus::seed_from_u64(9);
+        // Expectations by 20 nodes: of Student's density to two digits.
+        let slack = if text.starts_with("student") { 2e-2 } else { 1e-5 };
+        for _ in 0..200 {
+            let i = rng.random_range(1..=3);
+            let mut draw = |scale: f64| scale * (rng.random::<f64>() - 0.5);
+            let s: Vec<f64> = (0..3 * i).map(|_| draw(2.0)).collect();
+            let sites = Sites {
+                f: (0..3).map(|_| draw(3.0)).collect(),
+                gradient: (0..3).map(|_| draw(3.0)).collect(),
+                curvature: (0..3).map(|_| draw(3.0).exp()).collect(),
+            };
+            let bound = loss(&s, i, &sites);
+            assert!(bound > -evidence - slack, "{text}: {bound} is below {}", -evidence);
+            // The span of the actions is all that counts.
+            let v: Vec<f64> = (0..i * i).map(|e| draw(1.0) + if e % (i + 1) == 0 { 1.5 } else { 0.0 }).collect();
+            let turned: Vec<f64> =
+                (0..3 * i).map(|e| (0..i).map(|k| s[e / i * i + k] * v[k * i + e % i]).sum()).collect();
+            let again = loss(&turned, i, &sites);
+            assert!((again - bound).abs() < 1e-7 * bound.abs().max(1.0), "{text}: {bound} {again}");
+        }
+        // With all actions and sites at the mode it is not far.
+        let found = scalar(gp.objective(&scope, &batch).unwrap()).unwrap();
+        assert!(found + evidence < 0.3, "{text}: {found} {evidence}");
+    }
+}
+
+#[test]
+fn as_many_directions_as_actions_are_no_compression() {
+    let (gp, data) = drawn("poisson(exp)", 30, whole(12), 3);
+    let mut kept = gp.clone();
+    kept.options.kept = Some(12);
+    let predict = |gp: &NewtonCagp| gp.posterior(F64, data.clone()).unwrap().0.predict(&data.x).unwrap();
+    assert_eq!(predict(&gp), predict(&kept));
+    let mut few = gp.clone();
+    few.options = NewtonOptions { kept: Some(4), ..whole(30) };
+    let (posterior, report) = few.posterior(F64, data.clone()).unwrap();
+    assert!(posterior.actions() <= 5 && report.actions == 30, "{report}");
+    let dense = LaplaceGp { priors: vec![few.prior.clone()], likelihood: few.likelihood.clone() };
+    let (few, all) = (posterior.predict(&data.x).unwrap(), dense.posterior(F64, data.clone()).unwrap());
+    let all = all.predict(&data.x).unwrap();
+    let far = |a: &[f64], b: &[f64]| a.iter().zip(b).map(|(a, b)| (a - b).abs()).fold(0.0, f64::max);
+    assert!(far(&few.mean, &all.mean) < 0.05, "{:?} {:?}", few.mean, all.mean);
+    assert!(few.variance.iter().zip(&all.variance).all(|(few, all)| *few > 0.99 * all));
+}
+
+/// The paper's first experiment: counts about a draw of a process with ℓ = 0.1 and variance 5.
+fn counts(seed: u64) -> (Kernel, Observations, Observations) {
+    let kernel = Kernel::parse("rbf(lengthscale=0.1, variance=5.0)", 1).unwrap();
+    let mut rng = Xoshiro256PlusPlus::seed_from_u64(seed);
+    let x: Vec<f64> = (0..200).map(|_| rng.random::<f64>()).collect();
+    let scope = Scope::new(F64).unwrap();
+    let mut k = to_f64(products::gram(&kernel, &scope, &scope.matrix(&x, 200, 1)).unwrap()).unwrap();
+    k.iter_mut().step_by(201).for_each(|k| *k += 1e-8);
+    let lower = cagey::linalg::Factor::new(k, "K").unwrap().lower();
+    let mut normal = || -> f64 { (0..12).map(|_| rng.random::<f64>()).sum::<f64>() - 6.0 };
+    let z: Vec<f64> = (0..200).map(|_| normal()).collect();
+    let density = Poisson { link: RateLink::Exp }.density();
+    let y: Vec<f64> =
+        (0..200).map(|i| density.sample(&[(0..=i).map(|j| lower[200 * i + j] * z[j]).sum()], 1.0, &mut rng)).collect();
+    let part = |from: usize| Observations::new(x[from..from + 100].to_vec(), 1, y[from..from + 100].to_vec(), None);
+    (kernel, part(0).unwrap(), part(100).unwrap())
+}
+
+fn test_nll(posterior: &dyn Posterior, likelihood: &dyn Likelihood, test: &Observations) -> f64 {
+    let latent = posterior.predict(&test.x).unwrap();
+    let rows = latent.mean.iter().zip(&latent.variance).zip(&test.y);
+    -rows.map(|((m, v), y)| likelihood.predict(&[*m], &[*v], None).unwrap().log_density(*y)).sum::<f64>() / 100.0
+}
+
+#[test]
+fn one_action_a_step_is_dense_after_twenty() {
+    let poisson = Poisson { link: RateLink::Exp };
+    let mut excess = Vec::new();
+    for seed in 0..5 {
+        let (kernel, train, test) = counts(seed);
+        let dense = LaplaceGp::new(kernel.clone(), poisson.clone()).posterior(F64, train.clone()).unwrap();
+        let dense = test_nll(&dense, &poisson, &test);
+        for (steps, per_step, budget) in [(20, 1, 20), (10, 10, 100), (5, 20, 100), (100, 1, 100)] {
+            let mut gp = NewtonCagp::new(kernel.clone(), poisson.clone(), budget).unwrap();
+            gp.options.per_step = per_step;
+            let (posterior, report) = gp.posterior(F64, train.clone()).unwrap();
+            let nll = test_nll(&posterior, &poisson, &test);
+            assert!(nll.is_finite(), "{seed}, {steps} × {per_step}: {report}");
+            match budget {
+                20 => excess.push(nll - dense),
+                _ => assert!((nll - dense).abs() < 1e-3, "{seed}, {steps} × {per_step}: {nll} {dense}, {report}"),
+            }
+        }
+    }
+    excess.sort_by(f64::total_cmp);
+    assert!(excess[2] < 1e-3, "{excess:?}");
+}
+
+#[test]
+fn extremes_are_finite_and_errors_have_names() {
+    let x: Vec<f64> = (0..20).map(|i| 0.3 * f64::from(i)).collect();
+    let half: Vec<f64> = (0..20).map(|i| f64::from(u8::from(i >= 10))).collect();
+    let check = |what: &str, text: &str, kernel: &str, x: &[f64], y: &[f64]| {
+        let data = Observations::new(x.to_vec(), 1, y.to_vec(), None).unwrap();
+        let prior = Kernel::parse(kernel, 1).unwrap().into();
+        let gp = NewtonCagp::boxed(prior, likelihood(text), NewtonOptions::budget(y.len().min(8))).unwrap();
+        let found = fit::evaluate(&gp, F64, &data.batch(&Scope::new(F64).unwrap())).unwrap();
+        assert!(found.loss.is_finite() && found.gradient.iter().all(|g| g.is_finite()), "{what} {text}: {found:?}");
+        let (posterior, report) = gp.posterior(F64, data).unwrap();
+        let latent = posterior.predict(&[x, &[77.0]].concat()).unwrap();
+        assert!(latent.mean.iter().all(|m| m.is_finite()), "{what} {text}, {report}: {latent:?}");
+        assert!(latent.variance.iter().all(|v| *v > 0.0), "{what} {text}, {report}: {latent:?}");
+    };
+    for kernel in ["rbf", "400 * rbf(3.0)"] {
+        for text in ["bernoulli", "bernoulli(probit)", "ordinal(2)"] {
+            check("saturated classes", text, kernel, &x, &half);
+            check("one class", text, kernel, &x, &[1.0; 20]);
+        }
+        for text in ["poisson", "poisson(softplus)", "negative-binomial(0.4)"] {
+            check("no counts", text, kernel, &x, &[0.0; 20]);
+            let mut many = vec![3.0; 20];
+            many[4] = 1e6;
+            check("a million", text, kernel, &x, &many);
+        }
+        for text in LIKELIHOODS {
+            // 1 is a target of every likelihood but the beta; of counts it is the prior mean.
+            let y = if text.starts_with("beta") { 0.5 } else { 1.0 };
+            check("one row", text, kernel, &[0.4], &[y]);
+            check("one place", text, kernel, &[0.4; 12], &[y; 12]);
+        }
+    }
+    for text in ["softmax(3)", "heteroscedastic"] {
+        let prior = Kernel::parse("rbf", 1).unwrap().into();
+        let problem = NewtonCagp::boxed(prior, likelihood(text), whole(3)).unwrap_err().to_string();
+        assert!(problem.contains("one latent function") && problem.contains("--model"), "{problem}");
+    }
+}
+
+#[test]
+fn saved_posteriors_come_back_and_single_precision_follows() {
+    let (gp, data) = drawn("bernoulli(logit)", 30, NewtonOptions::budget(12), 6);
+    let points = [0.3, -0.2, 1.0, 1.0, -2.0, 0.5];
+    let posterior = gp.condition(F64, data.clone()).unwrap();
+    let restored = gp.restore(F64, data.clone(), posterior.saved(false).unwrap()).unwrap();
+    assert_eq!(restored.predict(&points).unwrap(), posterior.predict(&points).unwrap());
+    assert_eq!(restored.solve(), posterior.solve());
+    let single = gp.condition(F32, data.clone()).unwrap().predict(&points).unwrap();
+    let double = posterior.predict(&points).unwrap();
+    assert_close("means", &single.mean, &double.mean, 1e-3);
+    assert_close("variances", &single.variance, &double.variance, 1e-3);
+    let loss = |compute| {
+        let scope = Scope::new(compute).unwrap();
+        scalar(gp.objective(&scope, &data.batch(&scope)).unwrap()).unwrap()
+    };
+    assert_close("loss", &[loss(F32)], &[loss(F64)], 1e-4);
+}
