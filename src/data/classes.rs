@@ -1,7 +1,5 @@
 //! Class labels and their codes.
 
-use std::collections::HashMap;
-
 use serde::{Deserialize, Serialize};
 
 use crate::suggest::nearest;
@@ -55,11 +53,6 @@ impl Classes {
     /// All labels in the order of their codes.
     pub fn labels(&self) -> &[String] {
         &self.labels
-    }
-
-    /// The code of every label.
-    pub(super) fn codes(&self) -> HashMap<String, usize> {
-        self.labels.iter().cloned().zip(0..).collect()
     }
 
     /// The label of a code.

@@ -1,6 +1,5 @@
 //! Probabilities of classes whose latent functions are correlated.
 
-use crate::parse;
 use cagey::likelihoods::quadrature::hermite;
 use cagey::likelihoods::{Bernoulli, BernoulliLink, Likelihood, Poisson, RateLink, Softmax};
 

@@ -5,12 +5,15 @@ use std::io::{BufWriter, Seek, SeekFrom, Write};
 use std::path::Path;
 use std::sync::Mutex;
 
-use super::records::{Records, checksum};
-use super::{About, CHUNK, MARK, RowFile, damaged, read_at};
+use super::records::{Records, checksum, of_record};
+use super::{About, MARK, RowFile, damaged, read_at};
 use crate::atomic::write_atomically;
 use crate::data::scale::InputScale;
 use crate::data::tables::{Place, ReadOptions, Streamed, stream_training};
 use crate::{Error, Result};
+
+/// Records that are looked at together when the whole file is.
+const CHUNK: usize = 4096;
 
 impl RowFile {
     /// Copies a table to the file `path`, holding a few of its rows at a time.
@@ -98,5 +101,15 @@ impl Moments {
     fn sd(&self) -> f64 {
         let sd = (self.squares / self.count as f64).sqrt();
         if sd > 0.0 { sd } else { 1.0 }
+    }
+}
+
+impl Records {
+    /// Appends the record of an index, with its checksum.
+    fn seal<'a>(index: usize, numbers: impl IntoIterator<Item = &'a f64>, bytes: &mut Vec<u8>) {
+        let start = bytes.len();
+        numbers.into_iter().for_each(|number| bytes.extend(number.to_le_bytes()));
+        let sum = of_record(index, &bytes[start..]);
+        bytes.extend(sum.to_le_bytes());
     }
 }

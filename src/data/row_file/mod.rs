@@ -26,8 +26,6 @@ use crate::{Error, Result};
 const MARK: &[u8; 8] = b"cageyro2";
 /// Those of the first layout.
 const FIRST_MARK: &[u8; 8] = b"cageyrow";
-/// Records that are looked at together when the whole file is.
-const CHUNK: usize = 4096;
 /// Rows of a table are fewer: their numbers are whole.
 const MOST_ROWS: f64 = 9e15;
 

@@ -20,14 +20,6 @@ impl Records {
         (self.width + usize::from(self.checked)) * NUMBER
     }
 
-    /// Appends the record of an index, with its checksum.
-    pub(super) fn seal<'a>(index: usize, numbers: impl IntoIterator<Item = &'a f64>, bytes: &mut Vec<u8>) {
-        let start = bytes.len();
-        numbers.into_iter().for_each(|number| bytes.extend(number.to_le_bytes()));
-        let sum = of_record(index, &bytes[start..]);
-        bytes.extend(sum.to_le_bytes());
-    }
-
     /// The numbers of the records of some indices, or the index of the first one that is not as it was written.
     pub(super) fn open(self, indices: impl IntoIterator<Item = usize>, bytes: &[u8]) -> Result<Vec<f64>, usize> {
         let mut numbers = Vec::with_capacity(bytes.len() / NUMBER);
@@ -42,7 +34,8 @@ impl Records {
     }
 }
 
-fn of_record(index: usize, values: &[u8]) -> u64 {
+/// The checksum of the record of an index.
+pub(super) fn of_record(index: usize, values: &[u8]) -> u64 {
     checksum([&(index as u64).to_le_bytes(), values])
 }
 
