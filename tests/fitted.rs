@@ -1,5 +1,9 @@
 //! Models with their data: from a table to predictions, and through a file.
 
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, RwLock};
+use std::thread;
+
 use burn::tensor::{DType, Tensor, TensorData};
 use cagey::ErrorKind;
 use cagey::data::{Classes, Dataset, ReadOptions, Schema, TargetTransform, read_training};
@@ -506,6 +510,7 @@ fn too_little_precision_is_told_where_a_model_is_loaded() {
         assert_eq!(warned, told, "{noise}");
     }
 }
+
 /// Six columns of which two matter, the rows twice with other noise: from the data's own start an ARD kernel ends in a bad optimum.
 fn repeated() -> String {
     let noise = |i: usize, k: usize| 0.4 * (12.9 * i as f64 + 78.2 * k as f64).sin();
@@ -620,4 +625,45 @@ fn priors_of_columns_that_are_none_are_refused() {
     refused("rbf", "lengthscale[a]", "normal(0, 1)", "`ard`");
     refused("rbf", "noise", "lognormal(0, 1) sd", "leave `sd` out");
     refused("rbf(ard)", "length", "normal(0, 1)", "did you mean `lengthscale`");
+}
+
+#[test]
+fn predictions_that_are_no_numbers_are_refused() {
+    let (fitted, _) = fit(&table(), Settings { kernel: "polynomial(power=3) + rbf".into(), ..Settings::default() });
+    let far = [1e200, 1.0, 0.1];
+    assert!(fitted.predict_rows(&[1e3, 1.0, 0.1]).is_ok());
+    for refused in [fitted.predict_rows(&far).map(drop), fitted.predict_mean(&far).map(drop)] {
+        let refused = refused.unwrap_err();
+        assert!(refused.kind() == ErrorKind::Request && refused.to_string().contains("row 1"), "{refused}");
+    }
+    let targets = fitted.predict_targets(&fitted.table(&far).unwrap());
+    assert_eq!(targets.unwrap_err().kind(), ErrorKind::Request);
+}
+
+#[test]
+fn a_model_is_replaced_while_it_serves() {
+    let sparse = Settings { model: SgprOptions { inducing: 8 }.into(), ..Settings::default() };
+    let models = [Settings::default(), sparse].map(|settings| fit(&table(), settings).0);
+    let bytes = models.each_ref().map(|model| model.to_bytes().unwrap());
+    let x = [1.5, 0.3, 0.1];
+    let answers = models.each_ref().map(|model| model.predict_rows(&x).unwrap());
+    let serving = RwLock::new(Arc::new(models[0].clone()));
+    let left = AtomicUsize::new(2000);
+    thread::scope(|scope| {
+        for _ in 0..8 {
+            scope.spawn(|| {
+                while left.fetch_update(Ordering::Relaxed, Ordering::Relaxed, |left| left.checked_sub(1)).is_ok() {
+                    let model = Arc::clone(&serving.read().unwrap());
+                    assert!(answers.contains(&model.predict_rows(&x).unwrap()));
+                }
+            });
+        }
+        for i in 0.. {
+            if left.load(Ordering::Relaxed) == 0 {
+                break;
+            }
+            let fresh = Fitted::from_bytes(&bytes[i % 2], &Registry::default(), None).unwrap();
+            *serving.write().unwrap() = Arc::new(fresh);
+        }
+    });
 }

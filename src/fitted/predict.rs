@@ -20,7 +20,10 @@ fn computed<R: Send>(numbers: usize, work: impl FnOnce() -> Result<R> + Send) ->
 fn finite(values: &[f64], width: usize) -> Result<()> {
     match values.iter().position(|value| !value.is_finite()) {
         None => Ok(()),
-        Some(at) => Err(Error::NotFinite(format!("the prediction of row {}", at / width + 1))),
+        Some(at) => Err(Error::Data(format!(
+            "row {}: its prediction is no finite number, for its inputs lie too far from the data",
+            at / width + 1
+        ))),
     }
 }
 
@@ -54,7 +57,7 @@ impl Fitted {
     ///
     /// # Errors
     /// As [`standardise`](Self::standardise); [`Error::Usage`] for other likelihoods, which
-    /// [`predict_targets`](Self::predict_targets) is for; [`Error::NotFinite`] for inputs beyond what numbers can hold.
+    /// [`predict_targets`](Self::predict_targets) is for; [`Error::Data`] for inputs too far away for finite predictions.
     pub fn predict(&self, data: &Dataset) -> Result<Vec<Predictive>> {
         let Some(learned) = self.noise() else {
             let likelihood = self.model.likelihood().text();
