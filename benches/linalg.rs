@@ -1,7 +1,7 @@
 //! Dense linear algebra: one group an operation, in elements (multiply-adds) a second, so that rates compare with `matmul`.
 
 use burn::tensor::{DType, Device, Tensor, TensorData};
-use cagey::linalg::{Factor, cholesky, eigh, loo_nll, mvn_nll, qr, solve_lower};
+use cagey::linalg::{Factor, cholesky, eigh, loo_nll, mvn_nll, solve_lower};
 use criterion::{BatchSize, BenchmarkId, Criterion, SamplingMode, Throughput, criterion_group, criterion_main};
 
 const SIZES: [usize; 3] = [512, 1024, 2048];
@@ -48,7 +48,6 @@ fn factorisations(c: &mut Criterion) {
     let device = Device::flex();
     let one = |n, dtype| tensor(kernel(n), [n, n], &device, dtype);
     group(c, "cholesky", 1.0 / 3.0, one, |k| cholesky(k, "K").unwrap());
-    group(c, "qr", 10.0 / 3.0, one, |a| qr(a).unwrap().0);
     group(c, "eigh", 9.0, one, |k| eigh(k, "K").unwrap().1);
     let mut inverses = c.benchmark_group("inverse");
     inverses.sample_size(10).sampling_mode(SamplingMode::Flat);

@@ -11,7 +11,7 @@ use burn::tensor::Tensor;
 use cagey::Result;
 use cagey::device::Compute;
 use cagey::kernels::Kernel;
-use cagey::linalg::{eigh, qr};
+use cagey::linalg::{cholesky, eigh, solve_lower};
 use cagey::models::cagp::{Actions, Cagp, IterativeCagp, Layout};
 use cagey::models::ordering::RowOrder;
 use cagey::models::{Batch, Model, Observations, fit};
@@ -160,9 +160,12 @@ fn top(kernel: &Kernel, noise: f64, i: usize, batch: &Batch) -> Result<Tensor<2>
     gp.actions(&Scope::new(Compute::default())?, batch)
 }
 
-/// ‖θ‖ for the principal angles θ between two spans (eq. S26): cos²θ are the eigenvalues of (QₐᵀQ_b)ᵀ(QₐᵀQ_b).
+/// ‖θ‖ for the principal angles θ between two spans (eq. S26): cos²θ are the eigenvalues of (QₐᵀQ_b)ᵀ(QₐᵀQ_b), where Q = A L⁻ᵀ is an
+/// orthonormal basis of the span of A and L the Cholesky factor of AᵀA.
 fn grassmann(a: Tensor<2>, b: Tensor<2>) -> Result<f64> {
-    let cosines = qr(a)?.0.transpose().matmul(qr(b)?.0);
+    let factor = |a: &Tensor<2>| cholesky(a.clone().transpose().matmul(a.clone()), "AᵀA");
+    let half = solve_lower(factor(&a)?, a.transpose().matmul(b.clone()))?;
+    let cosines = solve_lower(factor(&b)?, half.transpose())?.transpose();
     let (squares, _) = eigh(cosines.clone().transpose().matmul(cosines), "QᵀQ")?;
     let angles = to_f64(squares)?.into_iter().map(|c| c.clamp(0.0, 1.0).sqrt().acos());
     Ok(angles.map(|angle| angle * angle).sum::<f64>().sqrt())

@@ -348,13 +348,10 @@ fn tiles_stay_within_the_budget() {
 }
 
 #[test]
-fn row_sums_and_diagonal() {
+fn diagonals_hold_white_noise() {
     let kernel = Kernel::parse("rbf() + white(variance=0.5)", 2).unwrap();
     let scope = Scope::new(compute(Precision::F64)).unwrap();
     let x = scope.matrix(&noise(5, 60), 30, 2);
-    let k = kernel.cross(&scope, &x, &x).unwrap();
-    let sums = to_f64(products::row_sums(&kernel, &scope, &x, &x).unwrap()).unwrap();
-    assert_close("row sums", &sums, &to_f64(k.sum_dim(1)).unwrap(), 1e-13);
     let diagonal = to_f64(products::diag(&kernel, &scope, &x).unwrap()).unwrap();
     assert_close("diagonal", &diagonal, &[1.5; 30], 1e-14);
 }

@@ -3,7 +3,7 @@
 use std::path::Path;
 
 use cagey::data::{Dataset, ReadOptions, RowFile, Schema, TargetKind, read_training};
-use cagey::likelihoods::text::{Inferred, Sight, infer};
+use cagey::likelihoods::infer::{Inferred, Sight, infer};
 use cagey::{Error, Result};
 use clap::Args;
 
@@ -115,13 +115,10 @@ pub fn likelihood(model: &ModelOptions, schema: &Schema, y: &[f64]) -> Result<St
 
 /// What the target column holds under a likelihood.
 fn target_kind(likelihood: Option<&str>, labelled: bool) -> TargetKind {
-    let classes = ["bernoulli", "softmax", "categorical", "ordinal"];
     match likelihood {
         None if labelled => TargetKind::Classes,
         None => TargetKind::Auto,
-        Some(text) if classes.iter().any(|name| text.trim().to_ascii_lowercase().starts_with(name)) => {
-            TargetKind::Classes
-        }
+        Some(text) if super::registry().likelihoods.of_classes(text) => TargetKind::Classes,
         Some(_) => TargetKind::Numbers,
     }
 }

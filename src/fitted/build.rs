@@ -5,7 +5,7 @@ use super::columns::Units;
 use super::registry::Registry;
 use crate::error::{Error, Result};
 use crate::kernels::{Kernel, initial, text};
-use crate::likelihoods::{self, Likelihood};
+use crate::likelihoods::Likelihood;
 use crate::means::Mean;
 use crate::models::Observations;
 use crate::models::diagnose::entry_columns;
@@ -35,7 +35,7 @@ pub fn build(
     let parts = Parts { likelihood, prior: Prior { kernel, mean } };
     let mut model = options.build(parts, &Site { data, seed, saved: None })?;
     model.start(data, &units.of_user());
-    if let Some((name, value)) = likelihoods::text::given(&settings.likelihood) {
+    if let Some((name, value)) = registry.likelihoods.given(&settings.likelihood) {
         for parameter in model.find_mut(&format!("likelihood.{name}"))? {
             parameter.give(&[value])?;
         }

@@ -12,7 +12,6 @@ use super::{Fitted, Settings, Summary, build};
 use crate::data::{Classes, InputScale, Schema, TargetScale};
 use crate::error::{Error, Result};
 use crate::kernels::text;
-use crate::likelihoods;
 use crate::means::Mean;
 use crate::model_file::{Array, ArrayData, ModelFile};
 use crate::models::Observations;
@@ -120,7 +119,7 @@ impl Fitted {
         let kernel = text::parse(&kernel, d, &registry.kernels).map_err(unfit)?;
         let mean = Mean::named(&settings.mean, d).map_err(unfit)?;
         let classes = schema.classes.as_ref().map(Classes::len);
-        let likelihood = likelihoods::text::parse(&settings.likelihood, classes).map_err(unfit)?;
+        let likelihood = registry.likelihoods.parse(&settings.likelihood, classes).map_err(unfit)?;
         let parts = Parts { likelihood, prior: Prior { kernel, mean } };
         let options = registry.models.options(&settings.model).map_err(unfit)?;
         let model = build::restore(&*options, parts, &data, parameters).map_err(unfit)?;

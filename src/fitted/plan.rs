@@ -10,7 +10,7 @@ use super::stored::{Seen, Stored};
 use super::{Fitted, Settings, Summary, advice, precision, weak_prior};
 use crate::data::{Classes, Dataset, InputScale, RowFile, Schema, TargetScale, TargetTransform};
 use crate::error::{Error, Result};
-use crate::likelihoods::{self, Auxiliary, Support, Targets};
+use crate::likelihoods::{Auxiliary, Support, Targets};
 use crate::linalg::jitter::watch;
 use crate::models::gp_model::{GpModel, Size, Training};
 use crate::models::minibatch::Rows;
@@ -77,7 +77,7 @@ impl Plan {
         };
         let standardise = settings.standardize;
         let input_scale = if standardise { InputScale::fit(x, d).map_err(named)? } else { InputScale::identity(d) };
-        let likelihood = likelihoods::text::parse(&settings.likelihood, schema.classes.as_ref().map(Classes::len))?;
+        let likelihood = registry.likelihoods.parse(&settings.likelihood, schema.classes.as_ref().map(Classes::len))?;
         let support = likelihood.density().support(likelihood.auxiliary().neutral());
         if let Some(classes) = schema.classes.as_ref().filter(|_| !matches!(support, Support::Classes(_))) {
             return Err(Error::Usage(format!(

@@ -1,20 +1,29 @@
-//! Everything that settings and files name: kernels, models.
+//! Everything that settings and files name: kernels, likelihoods, models.
 
 use crate::kernels::registry::Registry as Kernels;
-use crate::models::registry::{Models, Row};
+use crate::likelihoods::registry::{self as likelihoods, Likelihoods};
+use crate::models::registry::{self as models, Models};
 
 /// What names in settings and files mean. Loading a model that uses kinds of your own needs a registry that holds them.
 #[derive(Debug, Clone, Default)]
 pub struct Registry {
     /// Kernel forms and input transforms.
     pub kernels: Kernels,
+    /// Likelihoods.
+    pub likelihoods: Likelihoods,
     /// Kinds of models.
     pub models: Models,
 }
 
 impl Registry {
+    /// Adds a likelihood.
+    pub fn with_likelihood(mut self, row: likelihoods::Row) -> Self {
+        self.likelihoods = self.likelihoods.with(row);
+        self
+    }
+
     /// Adds a kind of model.
-    pub fn with_model(mut self, row: Row) -> Self {
+    pub fn with_model(mut self, row: models::Row) -> Self {
         self.models = self.models.with(row);
         self
     }

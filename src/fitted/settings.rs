@@ -17,7 +17,7 @@ pub struct Settings {
     pub kernel: String,
     /// `zero`, `constant` or `linear`.
     pub mean: String,
-    /// Likelihood text; see [`likelihoods::text`](crate::likelihoods::text).
+    /// Likelihood text; see [`likelihoods::registry`](crate::likelihoods::registry).
     pub likelihood: String,
     /// The model and its approximation.
     pub model: ModelChoice,

@@ -17,17 +17,18 @@ mod exponential;
 mod gamma;
 mod gaussian;
 mod heteroscedastic;
+pub mod infer;
 mod negative_binomial;
 mod ordinal;
 mod poisson;
 mod prediction;
 mod predictive;
 pub mod quadrature;
+pub mod registry;
 mod softmax;
 mod special;
 mod student_t;
 mod targets;
-pub mod text;
 
 use std::sync::Arc;
 

@@ -1,18 +1,15 @@
-//! Solves and determinants from a Cholesky factor, and both at once from the matrix.
+//! Solves and determinants from a Cholesky factor.
 
 use std::sync::Arc;
 
 use burn::tensor::{Tensor, TensorData};
-use rayon::prelude::*;
 
 use super::dense::{self, product, solve};
-use super::factor::Factor;
 use super::host::{HostOp, Saved, apply1, apply2};
 use super::real::{Real, into_vec, with_real};
 use super::triangular::Systems;
 use super::{shape, triangular};
 use crate::error::Result;
-use crate::threads;
 
 /// `X = (L Lᵀ)⁻¹ B` for a lower factor `l`, `[.., n, n]`, and `b`, `[.., n, t]`.
 ///
@@ -44,7 +41,7 @@ fn solve_each<T: Real>(systems: &Systems<T>, b: &mut [T]) -> Result<()> {
 impl HostOp<2> for CholeskySolve {
     fn forward(&self, [l, b]: [TensorData; 2]) -> Result<(TensorData, Saved)> {
         let n = shape::square("L", &l)?;
-        triangular::check_right_hand_side(&l, &b, n, false)?;
+        triangular::check_right_hand_side(&l, &b, n)?;
         let dims = b.shape().clone();
         with_real!(l.dtype(), T => {
             let (mut l, mut x) = (into_vec::<T>(l)?, into_vec::<T>(b)?);
@@ -122,59 +119,6 @@ impl HostOp<1> for LogDet {
                 *x = T::of(2.0) * grad / l;
             }
             Ok([Some(TensorData::new(full, [n, n]))])
-        })
-    }
-}
-
-/// `tr(Bᵀ K⁻¹ B)` and `log|K|`, each `[1]`, from one factorisation of a symmetric `k`, `[n, n]`, and `b`, `[n, t]`.
-///
-/// With `X = K⁻¹ B` the adjoints are `B̄ = 2 ḡ₁ X` and `K̄ = ḡ₂ K⁻¹ − ḡ₁ X Xᵀ`; the inverse is formed only if `ḡ₂ ≠ 0`. `name` is
-/// the matrix in the error.
-///
-/// # Errors
-/// [`Error::Shape`](crate::Error::Shape), or [`Error::NotPositiveDefinite`](crate::Error::NotPositiveDefinite) by the policy of
-/// [`jitter`](super::jitter).
-pub fn inv_quad_logdet(k: Tensor<2>, b: Tensor<2>, name: &str) -> Result<(Tensor<1>, Tensor<1>)> {
-    let both: Tensor<1> = apply2(InvQuadLogDet { name: name.into() }, k, b)?;
-    Ok((both.clone().narrow(0, 0, 1), both.narrow(0, 1, 1)))
-}
-
-#[derive(Debug)]
-struct InvQuadLogDet {
-    name: String,
-}
-
-impl HostOp<2> for InvQuadLogDet {
-    fn forward(&self, [k, b]: [TensorData; 2]) -> Result<(TensorData, Saved)> {
-        let n = shape::square(&self.name, &k)?;
-        triangular::check_right_hand_side(&k, &b, n, false)?;
-        with_real!(k.dtype(), T => {
-            let (k, b) = (into_vec::<T>(k)?, into_vec::<T>(b)?);
-            let factor = Factor::new(k, &self.name)?;
-            let mut x = b.clone();
-            factor.solve(&mut x)?;
-            let quadratic: f64 = b.iter().zip(&x).map(|(&b, &x)| b.f64() * x.f64()).sum();
-            let value = vec![T::of(quadratic), T::of(factor.log_det())];
-            Ok((TensorData::new(value, [2]), Arc::new((factor, x)) as Saved))
-        })
-    }
-
-    fn adjoint(&self, saved: Saved, grad: TensorData, needs: [bool; 2]) -> Result<[Option<TensorData>; 2]> {
-        with_real!(grad.dtype(), T => {
-            let (factor, x) = shape::take::<(Factor<T>, Vec<T>)>(saved)?;
-            let grad = into_vec::<T>(grad)?;
-            let (quadratic, log_det) = (grad[0], grad[1]);
-            let n = factor.order();
-            let t = x.len() / n.max(1);
-            let k = needs[0].then(|| {
-                let mut full = if log_det == T::of(0.0) { vec![T::of(0.0); n * n] } else { factor.inverse() };
-                threads::for_each(full.par_chunks_mut(n.max(1)), |row| row.iter_mut().for_each(|x| *x *= log_det));
-                let x = dense::view(&x, t);
-                product::add(dense::view_mut(&mut full, n), x, x.transpose(), -quadratic);
-                TensorData::new(full, [n, n])
-            });
-            let twice = T::of(2.0) * quadratic;
-            Ok([k, needs[1].then(|| TensorData::new(x.iter().map(|&x| twice * x).collect::<Vec<T>>(), [n, t]))])
         })
     }
 }

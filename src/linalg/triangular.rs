@@ -1,9 +1,9 @@
-//! Triangular solves as differentiable operations, of one system or a batch, from the left or the right.
+//! Triangular solves as differentiable operations, of one system or a batch.
 
 use std::sync::Arc;
 
 use burn::tensor::{Shape, Tensor, TensorData};
-use faer::{MatMut, MatRef};
+use faer::MatRef;
 
 use super::dense::{self, product, solve};
 use super::host::{HostOp, Saved, apply2};
@@ -18,7 +18,7 @@ use crate::error::{Error, Result};
 /// # Errors
 /// [`Error::Shape`], or [`Error::NotFinite`] if the diagonal of `l` has a zero, NaN or infinite entry.
 pub fn solve_lower<const D: usize>(l: Tensor<D>, b: Tensor<D>) -> Result<Tensor<D>> {
-    apply2(Solve { side: Side::Left, transposed: false }, l, b)
+    apply2(Solve { transposed: false }, l, b)
 }
 
 /// `X = L⁻ᵀ B`, as [`solve_lower`]; `B̄ = L⁻¹ X̄` and `L̄ = −tril(X B̄ᵀ)`.
@@ -26,35 +26,12 @@ pub fn solve_lower<const D: usize>(l: Tensor<D>, b: Tensor<D>) -> Result<Tensor<
 /// # Errors
 /// As [`solve_lower`].
 pub fn solve_lower_transposed<const D: usize>(l: Tensor<D>, b: Tensor<D>) -> Result<Tensor<D>> {
-    apply2(Solve { side: Side::Left, transposed: true }, l, b)
+    apply2(Solve { transposed: true }, l, b)
 }
 
-/// `X = B L⁻¹` for `b` of shape `[.., t, n]`, as [`solve_lower`].
-///
-/// # Errors
-/// As [`solve_lower`].
-pub fn solve_lower_right<const D: usize>(l: Tensor<D>, b: Tensor<D>) -> Result<Tensor<D>> {
-    apply2(Solve { side: Side::Right, transposed: false }, l, b)
-}
-
-/// `X = B L⁻ᵀ` for `b` of shape `[.., t, n]`, as [`solve_lower`].
-///
-/// # Errors
-/// As [`solve_lower`].
-pub fn solve_lower_transposed_right<const D: usize>(l: Tensor<D>, b: Tensor<D>) -> Result<Tensor<D>> {
-    apply2(Solve { side: Side::Right, transposed: true }, l, b)
-}
-
-#[derive(Debug, Clone, Copy, PartialEq)]
-enum Side {
-    Left,
-    Right,
-}
-
-/// From the right, `X L = B` is `Lᵀ Xᵀ = Bᵀ`: a solve from the left on transposed views of the same buffers.
+/// `X = L⁻¹ B`, or `L⁻ᵀ B`.
 #[derive(Debug)]
 struct Solve {
-    side: Side,
     transposed: bool,
 }
 
@@ -103,33 +80,13 @@ impl<T: Real> Systems<T> {
 }
 
 impl Solve {
-    /// Whether the left-hand system is that of `Lᵀ`.
-    fn upper(&self) -> bool {
-        self.transposed == (self.side == Side::Left)
-    }
-
-    fn view<'a, T>(&self, buffer: &'a [T], n: usize) -> MatRef<'a, T> {
-        match self.side {
-            Side::Left => dense::view(buffer, buffer.len() / n.max(1)),
-            Side::Right => dense::view(buffer, n).transpose(),
-        }
-    }
-
-    fn view_mut<'a, T>(&self, buffer: &'a mut [T], n: usize) -> MatMut<'a, T> {
-        match self.side {
-            Side::Left => {
-                let cols = buffer.len() / n.max(1);
-                dense::view_mut(buffer, cols)
-            }
-            Side::Right => dense::view_mut(buffer, n).transpose_mut(),
-        }
-    }
-
-    /// Solves every system for `b` in place, with `Lᵀ` if `upper`.
-    fn solve<T: Real>(&self, upper: bool, systems: &Systems<T>, b: &mut [T]) -> Result<()> {
+    /// Solves every system for `b` in place, with `Lᵀ` if `transposed`.
+    fn solve<T: Real>(transposed: bool, systems: &Systems<T>, b: &mut [T]) -> Result<()> {
         shape::each(b, systems.size, |i, b| {
-            let (l, b) = (systems.factor(i), self.view_mut(b, systems.n));
-            if upper {
+            let l = systems.factor(i);
+            let cols = b.len() / systems.n.max(1);
+            let b = dense::view_mut(b, cols);
+            if transposed {
                 solve::upper(l.transpose(), b)
             } else {
                 solve::lower(l, b)
@@ -144,8 +101,8 @@ impl Solve {
         let (n, size, x) = (systems.n, systems.size, systems.solutions()?);
         let mut sum = vec![T::of(0.0); systems.l.len()];
         shape::each(&mut sum, n * n, |i, sum| {
-            let (x, b) = (self.view(&x[i * size..][..size], n), self.view(&b[i * size..][..size], n));
-            let (left, right) = if self.upper() { (x, b) } else { (b, x) };
+            let [x, b] = [x, b].map(|all| dense::view(&all[i * size..][..size], size / n.max(1)));
+            let (left, right) = if self.transposed { (x, b) } else { (b, x) };
             product::add_lower(dense::view_mut(sum, n), left, right.transpose(), T::of(-1.0));
             Ok(())
         })?;
@@ -157,12 +114,12 @@ impl HostOp<2> for Solve {
     fn forward(&self, [l, b]: [TensorData; 2]) -> Result<(TensorData, Saved)> {
         let n = shape::square("L", &l)?;
         let dims = b.shape().clone();
-        check_right_hand_side(&l, &b, n, self.side == Side::Right)?;
+        check_right_hand_side(&l, &b, n)?;
         with_real!(l.dtype(), T => {
             let (l, mut x) = (into_vec::<T>(l)?, into_vec::<T>(b)?);
             check_diagonal(&l, n)?;
             let systems = Systems::new(l, n, &x);
-            self.solve(self.upper(), &systems, &mut x)?;
+            Self::solve(self.transposed, &systems, &mut x)?;
             Ok(systems.solved(x, dims))
         })
     }
@@ -172,19 +129,18 @@ impl HostOp<2> for Solve {
         with_real!(grad.dtype(), T => {
             let systems = shape::take::<Systems<T>>(saved)?;
             let mut b = into_vec::<T>(grad)?;
-            self.solve(!self.upper(), &systems, &mut b)?;
+            Self::solve(!self.transposed, &systems, &mut b)?;
             let l = if needs[0] { Some(TensorData::new(self.factor_adjoint(&systems, &b)?, systems.dims(&dims))) } else { None };
             Ok([l, needs[1].then(|| TensorData::new(b, dims))])
         })
     }
 }
 
-/// Checks that `b` is `[.., n, t]`, or `[.., t, n]` from the right, with the batch of `l`.
-pub(super) fn check_right_hand_side(l: &TensorData, b: &TensorData, n: usize, right: bool) -> Result<()> {
-    let (rows, cols) = shape::matrices("B", b)?;
+/// Checks that `b` is `[.., n, t]` with the batch of `l`.
+pub(super) fn check_right_hand_side(l: &TensorData, b: &TensorData, n: usize) -> Result<()> {
+    let (_, cols) = shape::matrices("B", b)?;
     let depth = b.shape().len() - 2;
-    let wanted = if right { vec![rows, n] } else { vec![n, cols] };
-    shape::expect("B", b, &[&l.shape()[..depth], &wanted].concat())
+    shape::expect("B", b, &[&l.shape()[..depth], &[n, cols]].concat())
 }
 
 /// Checks that every triangular matrix of order `n` has an inverse.

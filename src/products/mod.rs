@@ -185,15 +185,6 @@ pub fn diag(kernel: &Kernel, scope: &Scope, x: &Tensor<2>) -> Result<Tensor<1>> 
     kernel.diag(scope, x)
 }
 
-/// Σ_j k(x1_i, x2_j) `[n]`.
-///
-/// # Errors
-/// As [`kv`].
-pub fn row_sums(kernel: &Kernel, scope: &Scope, x1: &Tensor<2>, x2: &Tensor<2>) -> Result<Tensor<1>> {
-    let ones = Tensor::ones([x2.dims()[0], 1], (&x2.device(), x2.dtype()));
-    Ok(kv(kernel, scope, x1, x2, &ones)?.squeeze_dim(1))
-}
-
 /// What computation-aware objectives need of K = K(x, x), white noise included, and actions S; in f64 even for f32 data
 /// (in the data's precision on devices without f64).
 #[derive(Debug, Clone)]

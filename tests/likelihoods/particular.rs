@@ -1,7 +1,7 @@
 //! What holds for one of them: limits, known values, starting values, extreme parameters.
 
+use crate::parse;
 use cagey::likelihoods::quadrature::{adaptive, hermite};
-use cagey::likelihoods::text::parse;
 use cagey::likelihoods::{
     Bernoulli, BernoulliLink, Beta, Gamma, Likelihood, Marginal, NegativeBinomial, Ordinal, Poisson, RateLink, Row,
     Slopes, Softmax, StudentT, Targets,

@@ -1,7 +1,7 @@
 //! Targets that do not fit: the message names the row, the value and what to do.
 
+use crate::parse;
 use cagey::likelihoods::Targets;
-use cagey::likelihoods::text::parse;
 
 fn error(text: &str, y: &[f64], extra: Option<&[f64]>) -> String {
     let rows: Vec<usize> = (0..y.len()).map(|i| i + 2).collect();

@@ -8,13 +8,14 @@ use cagey::models::cggp::CgGpOptions;
 use cagey::models::exact::ExactOptions;
 use cagey::models::gp_model::{GpModel, Size, UserUnits};
 use cagey::models::minibatch::Minibatches;
-use cagey::models::options::{ModelChoice, Parts, Site};
+use cagey::models::options::{Kind, ModelChoice, Parts, Site};
 use cagey::models::sgpr::SgprOptions;
 use cagey::models::svgp::SvgpOptions;
 use cagey::models::swsgp::SwsgpOptions;
 use cagey::models::variational::Covariance;
 use cagey::models::{Batch, Observations};
 use cagey::scope::{Scope, scalar};
+use cagey::solvers::CgOptions;
 
 use crate::common::{F32, F64, assert_close, check_posterior, data};
 
@@ -43,8 +44,9 @@ fn choices() -> Vec<ModelChoice> {
         [all.into(), local(false).into(), local(true).into()]
     });
     let mut all: Vec<ModelChoice> = policies.into_iter().map(cagp).collect();
-    // With the rank of the matrix nothing is left to chance.
-    let whole = CgGpOptions { rank: ROWS, ..CgGpOptions::default() };
+    // With the rank of the matrix nothing is left to chance; differences want solves of all digits.
+    let solver = CgOptions { relative: 1e-13, ..CgGpOptions::default().solver };
+    let whole = CgGpOptions { rank: ROWS, solver, ..CgGpOptions::default() };
     all.extend([ExactOptions::default().into(), SgprOptions { inducing }.into(), whole.into()]);
     all.extend(variational);
     all
@@ -77,13 +79,14 @@ impl Held<'_> {
     }
 }
 
-/// Everything that a model promises; `joint` says whether its joint distributions have its marginals.
-fn check_model(name: &str, model: &dyn GpModel, data: &Observations, joint: bool) {
+/// Everything that a model promises; `joint` says whether its joint distributions have its marginals, `tolerance` how well gradients are
+/// known.
+fn check_model(name: &str, model: &dyn GpModel, data: &Observations, joint: bool, tolerance: f64) {
     let scope = Scope::new(F64).unwrap();
     let batch = data.batch(&scope);
     let chosen = model.refresh().and_then(|_| model.choose(&scope, &batch).unwrap());
     let held = Held { batch: &batch, chosen };
-    gradient(name, model, &held);
+    gradient(name, model, &held, tolerance);
     scale(name, model, &batch);
     saving(name, model, data);
     precisions(name, model, data);
@@ -92,7 +95,7 @@ fn check_model(name: &str, model: &dyn GpModel, data: &Observations, joint: bool
         check_posterior(name, &*posterior, &[0.1, -0.2, 0.9, 0.4, -1.0, 1.3], data.d);
     }
     let far = posterior.predict(&[1e3, -1e3]).unwrap();
-    assert_close(&format!("{name}: the prior's mean far from data"), &far.mean, &[0.0], 1e-9);
+    assert!(far.mean[0].abs() < 1e-9, "{name}: the prior's mean far from data: {}", far.mean[0]);
     assert_close(&format!("{name}: the prior's variance far from data"), &far.variance, &[1.3], 1e-6);
     let marginals = posterior.marginals(&[0.1, -0.2]).unwrap();
     assert_eq!(marginals, [posterior.predict(&[0.1, -0.2]).unwrap()], "{name}");
@@ -105,7 +108,7 @@ fn check_model(name: &str, model: &dyn GpModel, data: &Observations, joint: bool
 }
 
 /// Gradients against central differences.
-fn gradient(name: &str, model: &dyn GpModel, held: &Held) {
+fn gradient(name: &str, model: &dyn GpModel, held: &Held, tolerance: f64) {
     const STEP: f64 = 1e-5;
     let scope = Scope::training(F64).unwrap();
     let (_, gradient) = scope.gradient(held.objective(model, &scope), model).unwrap();
@@ -122,7 +125,7 @@ fn gradient(name: &str, model: &dyn GpModel, held: &Held) {
         });
         let difference = (above - below) / (2.0 * STEP);
         assert!(
-            (difference - gradient[at]).abs() <= 1e-6 * size.max(1.0),
+            (difference - gradient[at]).abs() <= tolerance * size.max(1.0),
             "{name}, {at}: {difference} {}",
             gradient[at]
         );
@@ -170,7 +173,9 @@ fn every_model_keeps_its_promises() {
     }
     for choice in choices {
         // A row's own neighbours are fewer than those of several rows together.
-        let joint = choice.of::<SwsgpOptions>().is_none_or(|options| options.union);
-        check_model(&format!("{choice:?}"), &*build(&choice, &data), &data, joint);
+        let joint = choice.of::<SwsgpOptions>().is_none();
+        // Its value and its gradient are two estimates.
+        let tolerance = if choice.kind() == CgGpOptions::NAME { 1e-5 } else { 1e-6 };
+        check_model(&format!("{choice:?}"), &*build(&choice, &data), &data, joint, tolerance);
     }
 }

@@ -1,10 +1,11 @@
 //! Options that what is fitted has no use for.
 
-use cagey::likelihoods::{Auxiliary, text};
+use cagey::likelihoods::Auxiliary;
 use cagey::models::registry::Row;
 use cagey::{Error, Result};
 
 use super::ModelOptions;
+use crate::cli::registry;
 
 impl ModelOptions {
     /// Refuses options of other models than the one that will be fitted.
@@ -32,7 +33,9 @@ impl ModelOptions {
             ("--trials", &self.trials, Auxiliary::Trials, "binomial"),
         ];
         // What no likelihood is called is told where it is made.
-        let Ok(takes) = text::parse(likelihood, None).map(|likelihood| likelihood.auxiliary()) else { return Ok(()) };
+        let Ok(takes) = registry().likelihoods.parse(likelihood, None).map(|likelihood| likelihood.auxiliary()) else {
+            return Ok(());
+        };
         match options.into_iter().find(|(_, column, kind, _)| column.is_some() && *kind != takes) {
             None => Ok(()),
             Some((option, _, _, likelihoods)) => {

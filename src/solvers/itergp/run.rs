@@ -130,11 +130,11 @@ impl<'a> Run<'a> {
     /// when nothing but rounding is left.
     fn prepared(&self, block: Tensor<2>, orthogonal: bool) -> Result<Option<Tensor<2>>> {
         let Some(mut block) = unit(block, self.dtype)? else { return Ok(None) };
-        if orthogonal && !self.actions.is_empty() {
+        if orthogonal && self.bases().next().is_some() {
             let rounding = epsilon(self.system.scope()) * (self.system.order() as f64).sqrt();
             for _ in 0..2 {
-                let shadow = self.actions.times(&self.actions.transposed_times(&block)?)?;
-                block = block - shadow;
+                // Of learned actions no two share a row, so that earlier ones are orthonormal, too.
+                block = block.clone() - self.combined(&self.projected(&block)?)?;
                 if norm(&block)? <= 10.0 * rounding {
                     return Ok(None);
                 }

@@ -1,6 +1,8 @@
-//! Names, arguments and guesses.
+//! Names and arguments.
 
-use cagey::likelihoods::text::{NAMES, Sight, infer, parse};
+use cagey::likelihoods::registry::Likelihoods;
+
+use crate::parse;
 
 #[test]
 fn texts_are_read_back() {
@@ -25,7 +27,7 @@ fn texts_are_read_back() {
     assert_eq!(parse(" Student_T ( 4 ) ", None).unwrap().text(), "student-t(4)");
     assert_eq!(parse("categorical", Some(4)).unwrap().text(), "softmax(4)");
     assert_eq!(parse("bernoulli", Some(2)).unwrap().text(), "bernoulli(logit)");
-    for name in NAMES {
+    for name in Likelihoods::default().rows().iter().map(|row| row.name) {
         assert!(parse(name, Some(3)).is_ok(), "{name}");
     }
 }
@@ -54,39 +56,13 @@ fn given_numbers_are_marked() {
     assert_eq!(given("student-t(4)"), [false, true]);
     assert_eq!(given("gamma"), [false]);
     assert_eq!(given("gaussian(0.2)"), [true]);
-    for name in NAMES {
+    for name in Likelihoods::default().rows().iter().map(|row| row.name) {
         // What is given a number in the text is a parameter of the likelihood.
-        if let Some((parameter, value)) = cagey::likelihoods::text::given(&format!("{name}(2.5)")) {
+        if let Some((parameter, value)) = Likelihoods::default().given(&format!("{name}(2.5)")) {
             let likelihood = parse(&format!("{name}(2.5)"), None).unwrap();
             let found = likelihood.parameters().into_iter().find(|(_, p)| p.given).unwrap();
             assert_eq!((parameter, value), (found.0.as_str(), 2.5));
         }
     }
-    assert_eq!(cagey::likelihoods::text::given(" Student_T ( 4 ) "), Some(("df", 4.0)));
-}
-
-#[test]
-fn targets_suggest_a_likelihood() {
-    let labels = |names: &[&str]| names.iter().map(|n| (*n).to_string()).collect::<Vec<_>>();
-    let two = labels(&["no", "yes"]);
-    let guess = infer("y", Sight::Labels(&two)).unwrap();
-    assert_eq!(guess.likelihood, "bernoulli(logit)");
-    assert!(guess.sentence.contains("target `y` has the two classes `no` and `yes`"), "{}", guess.sentence);
-    let three = labels(&["a", "b", "c"]);
-    assert_eq!(infer("y", Sight::Labels(&three)).unwrap().likelihood, "softmax(3)");
-    let error = infer("y", Sight::Labels(&three[..1])).unwrap_err().to_string();
-    assert!(error.contains("single class `a`"), "{error}");
-    let numbers = |y: &[f64]| infer("y", Sight::Numbers(y)).unwrap();
-    assert_eq!(numbers(&[0.0, 1.0, 1.0]).likelihood, "bernoulli(logit)");
-    let counts = numbers(&[0.0, 3.0, 12.0]);
-    assert_eq!(counts.likelihood, "gaussian");
-    assert!(counts.sentence.contains("--likelihood poisson"), "{}", counts.sentence);
-    let real = numbers(&[0.5, -1.0]);
-    assert_eq!(real.likelihood, "gaussian");
-    assert!(!real.sentence.contains("poisson"));
-    assert!(infer("y", Sight::Numbers(&[])).is_err());
-    // What is guessed can be read.
-    for guess in [guess, counts] {
-        parse(&guess.likelihood, None).unwrap();
-    }
+    assert_eq!(Likelihoods::default().given(" Student_T ( 4 ) "), Some(("df", 4.0)));
 }

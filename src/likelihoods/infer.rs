@@ -1,0 +1,81 @@
+//! The likelihood that targets suggest.
+
+use crate::error::{Error, Result};
+use crate::params::shown;
+
+/// Targets of which a likelihood is to be guessed.
+#[derive(Debug, Clone, Copy)]
+pub enum Sight<'a> {
+    /// Labels of classes, each once.
+    Labels(&'a [String]),
+    /// Numbers.
+    Numbers(&'a [f64]),
+}
+
+/// The likelihood that targets suggest.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Inferred {
+    /// Its text.
+    pub likelihood: String,
+    /// What to tell the user: what was found, what it means and how to choose otherwise.
+    pub sentence: String,
+}
+
+/// Guesses the likelihood of a target column: two classes are Bernoulli's, several softmax's, numbers are Gaussian; counts are
+/// taken for numbers too, but Poisson is pointed out.
+///
+/// # Errors
+/// [`Error::Data`] when there is a single class or no target.
+pub fn infer(target: &str, sight: Sight) -> Result<Inferred> {
+    let found = |likelihood: &str, sentence: String| {
+        Ok(Inferred { likelihood: likelihood.into(), sentence: format!("target `{target}` {sentence}") })
+    };
+    match sight {
+        Sight::Labels([]) | Sight::Numbers([]) => Err(Error::Data(format!("target `{target}` has no values"))),
+        Sight::Labels([only]) => Err(Error::Data(format!(
+            "target `{target}` has the single class `{only}`: there is nothing to tell apart; check the column"
+        ))),
+        Sight::Labels([first, second]) => found(
+            "bernoulli(logit)",
+            format!("has the two classes `{first}` and `{second}`: classification with --likelihood bernoulli(logit)"),
+        ),
+        Sight::Labels(labels) => found(
+            &format!("softmax({})", labels.len()),
+            format!(
+                "has {} classes: classification with --likelihood softmax; ordered classes are better served by ordinal",
+                labels.len()
+            ),
+        ),
+        Sight::Numbers(y) if y.iter().all(|y| *y == 0.0 || *y == 1.0) && y.iter().any(|v| *v != y[0]) => {
+            found("bernoulli(logit)", "is 0 or 1: classification with --likelihood bernoulli(logit)".into())
+        }
+        Sight::Numbers(y) if two_values(y).is_some_and(|[a, b]| a != b) => {
+            let [a, b] = two_values(y).unwrap_or_default().map(shown);
+            found(
+                "gaussian",
+                format!(
+                    "is {a} or {b}: regression with --likelihood gaussian; if they are classes, --likelihood bernoulli tells them apart"
+                ),
+            )
+        }
+        Sight::Numbers(y) if y.iter().all(|y| *y >= 0.0 && y.fract() == 0.0) => {
+            let (least, largest) = y.iter().fold((f64::INFINITY, 0.0), |(l, h): (f64, f64), y| (l.min(*y), h.max(*y)));
+            found(
+                "gaussian",
+                format!(
+                    "holds whole numbers from {} to {}: regression with --likelihood gaussian; if they are counts, \
+                     --likelihood poisson or negative-binomial fits better, if they are codes of classes, softmax",
+                    shown(least),
+                    shown(largest)
+                ),
+            )
+        }
+        Sight::Numbers(_) => found("gaussian", "holds numbers: regression with --likelihood gaussian".into()),
+    }
+}
+
+/// The least and the largest of numbers that are one of these all.
+fn two_values(y: &[f64]) -> Option<[f64; 2]> {
+    let (least, largest) = y.iter().fold((f64::INFINITY, f64::NEG_INFINITY), |(l, h), y| (l.min(*y), h.max(*y)));
+    y.iter().all(|y| *y == least || *y == largest).then_some([least, largest])
+}
