@@ -71,6 +71,8 @@ pub fn index(schema: &Schema, data: &Dataset) -> Option<String> {
 
 /// Steps at the end of a training over which it is asked whether it still went on.
 const LAST: usize = 50;
+/// Steps up to which they are asked for one by one.
+const FEW: usize = 10;
 /// What they lower the objective by, in nats per row, where more would pay.
 const PAYS: f64 = 1e-3;
 
@@ -81,7 +83,7 @@ pub fn unfinished(outcome: &Outcome, config: &TrainConfig) -> Option<String> {
     let losses: Vec<f64> = curve.map(|record| record.loss).collect();
     let last = LAST.min(losses.len() / 2);
     let fall = losses.get(losses.len() - last.max(1) - 1)? - outcome.loss;
-    (exact && fall > PAYS).then(|| {
+    (exact && config.steps > FEW && fall > PAYS).then(|| {
         format!(
             "all {} steps are made, and the last {last} still lowered the objective by {} per row: more of them (`--steps`) will go on",
             config.steps,

@@ -19,7 +19,7 @@ use crate::error::Result;
 use crate::kernels::Kernel;
 use crate::params::Parameter;
 use crate::scope::Scope;
-use crate::train::{Observer, Outcome, Steps, Termination, TrainConfig};
+use crate::train::{Observer, Optimizer, Outcome, Steps, Termination, TrainConfig};
 
 /// Where training begins.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -185,12 +185,11 @@ impl Legs<'_, '_, '_> {
     fn run(&mut self, model: &mut dyn GpModel, data: &Observations, steps: usize) -> Option<f64> {
         let config = self.track.training.config;
         let left = |all: Duration| all.mul_f64(SHARE).saturating_sub(self.began.elapsed());
+        // By L-BFGS, whatever comes after.
         let config = TrainConfig {
-            steps: steps.min(config.steps),
             max_time: config.max_time.map(left),
-            checkpoint: None,
-            resume: None,
-            ..config.clone()
+            seed: config.seed,
+            ..TrainConfig::new(Optimizer::default(), steps)
         };
         if self.over {
             return None;
