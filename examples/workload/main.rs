@@ -11,7 +11,7 @@ use burn::tensor::{Distribution, Tensor};
 use cagey::device::{Compute, DeviceKind, Precision};
 use cagey::kernels::Kernel;
 use cagey::means::Mean;
-use cagey::models::cagp::{Actions, Cagp};
+use cagey::models::cagp::{Actions, Cagp, NewtonCagp, NewtonOptions};
 use cagey::models::exact::ExactGp;
 use cagey::models::laplace::LaplaceGp;
 use cagey::models::prior::Prior;
@@ -39,6 +39,8 @@ enum Workload {
     Cagp,
     /// Laplace's approximation: negative log evidence and its gradient.
     Laplace,
+    /// Computation-aware GP by Newton's method with `--m` actions: the solve, the negative ELBO and its gradient.
+    Ncgp,
     /// Sparse GP regression: negative collapsed bound and its gradient, `--m` inducing inputs included.
     Sgpr,
     /// Variational GP: a minibatch's negative ELBO, its gradient and a step of Adam; `--m` inducing inputs, `--batch` rows.
@@ -79,7 +81,7 @@ struct Options {
     /// Rows to predict.
     #[arg(long, default_value_t = 10_000)]
     ntest: usize,
-    /// Of the variational GP and of Laplace's approximation.
+    /// Of the variational GP, of Laplace's approximation and of Newton's method.
     #[arg(long, value_enum, default_value_t = inducing::Targets::Gaussian)]
     likelihood: inducing::Targets,
     #[arg(long, value_enum, default_value_t = Form::Matern32)]
@@ -141,6 +143,7 @@ fn main() -> Result<()> {
         Workload::Exact => exact(&options)?,
         Workload::Cagp => cagp(&options)?,
         Workload::Laplace => laplace(&options)?,
+        Workload::Ncgp => ncgp(&options)?,
         Workload::Sgpr => inducing::sgpr(&options)?,
         Workload::Predict | Workload::Svgp | Workload::Swsgp => inducing::predict(&options)?,
     };
@@ -234,6 +237,12 @@ fn laplace(options: &Options) -> Result<Step> {
     let (likelihood, data) = inducing::targets(options)?;
     let mean = Mean::named("constant", options.d)?;
     model_step(options, LaplaceGp::boxed(Prior { kernel: trainable(options)?, mean }, likelihood), data)
+}
+
+fn ncgp(options: &Options) -> Result<Step> {
+    let (likelihood, data) = inducing::targets(options)?;
+    let prior = Prior { kernel: trainable(options)?, mean: Mean::named("constant", options.d)? };
+    model_step(options, NewtonCagp::boxed(prior, likelihood, NewtonOptions::budget(options.m))?, data)
 }
 
 /// A model's loss per datum with its gradient, from lengthscales √d, output scale 1 and noise 0.1.

@@ -27,7 +27,7 @@ const ROUNDING: f64 = 1e-13;
 const NEW: f64 = 16.0;
 
 /// The share below which what is left of an action has lost digits that its product with K must have.
-const CANCELLED: f64 = 1e-4;
+const CANCELLED: f64 = 0.1;
 
 /// The smallest curvature of a row: below it a row has no say, whatever the actions.
 const FLAT: f64 = 1e-150;
@@ -417,19 +417,25 @@ impl Problem<'_> {
         }
         let energy = |s: &[f64], t: &[f64]| dot(s, t) + dot(s, &sites.spread(s));
         let mut t = self.product(&s)?;
-        let (whole, mut products) = (energy(&s, &t), 1);
+        let (mut left, mut products) = (energy(&s, &t), 1);
         let single = self.scope.dtype() == DType::F32;
         let rounding = if single { f64::from(f32::EPSILON) } else { f64::EPSILON };
-        let mut left = whole;
         if let Some(small) = &small {
+            let whole = left;
             left = space.conjugate(&mut s, &mut t, small, sites, &energy)?;
-            if left > NEW * rounding * whole && left < CANCELLED * whole {
+            if left <= NEW * rounding * whole {
+                return Ok(Some(Stop::Dependent));
+            }
+            if left < CANCELLED * whole {
+                // A product that lost digits would pass its error on to all later ones.
                 let size = dot(&s, &s).sqrt();
                 s.iter_mut().for_each(|s| *s /= size);
                 (t, products) = (self.product(&s)?, 2);
+                let whole = energy(&s, &t);
                 left = space.conjugate(&mut s, &mut t, small, sites, &energy)?;
-            } else if left <= NEW * rounding * whole {
-                return Ok(Some(Stop::Dependent));
+                if left < CANCELLED * whole {
+                    return Ok(Some(Stop::Dependent));
+                }
             }
         }
         if left.is_nan() || left <= 0.0 {
