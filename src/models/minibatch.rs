@@ -162,10 +162,15 @@ pub fn fit<M: SumOverRows>(
     }
     let mut outcome = outcome?;
     let cut_short = matches!(outcome.termination, Termination::Interrupted | Termination::MaxTime);
-    if polished && !cut_short {
+    let polished = polished && !cut_short;
+    if polished {
         polish(model, (compute, data, batches), &config, &mut outcome, observers)?;
     }
     let mut loss = Loss { model, compute, data, batches, order: Order::default(), stepped: None };
+    if polished {
+        let x = loss.model.free_raw();
+        loss.close(&x, config.seed)?;
+    }
     // Losses on the way were of other parameters, and of parts of the rows.
     if let Ok(bound) = loss.bound(config.seed) {
         outcome.loss = bound / config.loss_scale;

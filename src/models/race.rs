@@ -19,7 +19,7 @@ use crate::error::Result;
 use crate::kernels::Kernel;
 use crate::params::Parameter;
 use crate::scope::Scope;
-use crate::train::{Observer, Optimizer, Outcome, Steps, Termination, TrainConfig};
+use crate::train::{Lbfgs, Observer, Optimizer, Outcome, Steps, Termination, TrainConfig};
 
 /// Where training begins.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -70,7 +70,9 @@ impl Race {
 /// Most rows that a race trains on.
 const ROWS: usize = 1000;
 /// Steps from each start.
-const STEPS: usize = 25;
+const STEPS: usize = 15;
+/// Relative decrease of the loss from which on a start is known well enough.
+const ENOUGH: f64 = 1e-5;
 /// Most steps to the optimum with one lengthscale.
 const ISOTROPIC: usize = 40;
 /// The share of the time for a training that its race may take.
@@ -189,7 +191,7 @@ impl Legs<'_, '_, '_> {
         let config = TrainConfig {
             max_time: config.max_time.map(left),
             seed: config.seed,
-            ..TrainConfig::new(Optimizer::default(), steps)
+            ..TrainConfig::new(Optimizer::Lbfgs(Lbfgs { loss_tolerance: ENOUGH, ..Lbfgs::default() }), steps)
         };
         if self.over {
             return None;
