@@ -8,9 +8,10 @@ use rayon::prelude::*;
 use super::mode::{Mode, Task};
 use super::system::Gram;
 use super::tangent::Tangent;
-use crate::error::{Error, Result};
+use crate::error::Result;
 use crate::likelihoods::{Density, Row};
 use crate::linalg::host::{HostOp, Saved, apply2, apply3, recall};
+use crate::linalg::real::widened;
 use crate::threads;
 
 /// `−ln q(y)` `[1]` for covariances `[P n, n]` and means `[P n]` of P priors, differentiable in both and in the likelihood's own parameters,
@@ -53,7 +54,7 @@ impl Evidence {
 
     fn forward(&self, covariances: TensorData, means: TensorData) -> Result<(TensorData, Saved)> {
         let dtype = covariances.dtype();
-        let (covariances, means) = (numbers(covariances)?, numbers(means)?);
+        let (covariances, means) = (widened(covariances)?, widened(means)?);
         let task = self.task(&covariances, &means);
         let mode = task.mode()?;
         let quadratic: f64 = mode.weights.iter().zip(task.above(&mode.f)).map(|(a, h)| a * h).sum();
@@ -68,7 +69,7 @@ impl Evidence {
         let kept = recall::<Kept>(saved)?;
         let Kept { covariances, means, mode: Mode { f, weights, system, .. } } = &*kept;
         let (n, latents, task) = (self.rows.len(), self.density.latents(), self.task(covariances, means));
-        let grad: f64 = numbers(grad)?.iter().sum();
+        let grad: f64 = widened(grad)?.iter().sum();
 
         let mut own = vec![0.0; self.own];
         let mut slopes = vec![0.0; f.len()];
@@ -140,8 +141,4 @@ impl HostOp<3> for Evidence {
     fn adjoint(&self, saved: Saved, grad: TensorData, _needs: [bool; 3]) -> Result<[Option<TensorData>; 3]> {
         Ok(self.adjoint(saved, grad)?.map(Some))
     }
-}
-
-fn numbers(data: TensorData) -> Result<Vec<f64>> {
-    data.convert::<f64>().try_into_vec::<f64>().map_err(|e| Error::Device(format!("unexpected tensor type: {e:?}")))
 }

@@ -61,15 +61,17 @@ impl LaplaceGp {
     /// # Errors
     /// [`NotFinite`](crate::Error::NotFinite) when there is no finite mode, and what the kernel reports.
     pub fn posterior(&self, compute: Compute, data: Observations) -> Result<LaplacePosterior> {
-        let scope = Scope::new(compute)?;
-        let batch = data.batch(&scope);
-        let (covariances, means) = self.gram(&scope, &batch.x)?;
-        let rows = self.rows(&data.y, data.noise.as_deref());
-        let (covariances, means) = (to_f64(covariances)?, to_f64(means)?);
-        let density = self.likelihood.density();
-        let task = Task { density: &*density, rows: &rows, gram: Gram::new(&covariances, data.n()), means: &means };
-        let mode = task.mode()?;
+        let mode = self.on(compute, &data, |task| task.mode())?;
         Ok(LaplacePosterior::new(self.clone(), compute, data, mode))
+    }
+
+    /// What `find` makes of the model on observations.
+    fn on<R>(&self, compute: Compute, data: &Observations, find: impl FnOnce(Task) -> Result<R>) -> Result<R> {
+        let scope = Scope::new(compute)?;
+        let (covariances, means) = self.gram(&scope, &data.batch(&scope).x)?;
+        let (covariances, means) = (to_f64(covariances)?, to_f64(means)?);
+        let (density, rows) = (self.likelihood.density(), self.rows(&data.y, data.noise.as_deref()));
+        find(Task { density: &*density, rows: &rows, gram: Gram::new(&covariances, data.n()), means: &means })
     }
 
     fn rows(&self, y: &[f64], extra: Option<&[f64]>) -> Vec<Row> {

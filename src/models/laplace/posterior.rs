@@ -1,8 +1,8 @@
 //! The posterior of Laplace's approximation.
 
 use super::LaplaceGp;
-use super::mode::{Mode, Task};
-use super::system::{Gram, System};
+use super::mode::Mode;
+use super::system::System;
 use crate::device::Compute;
 use crate::error::{Error, Result};
 use crate::model_file::{Array, ArrayData};
@@ -60,12 +60,7 @@ impl LaplacePosterior {
         if [f.len(), weights.len()] != [size; 2] || !f.iter().chain(&weights).all(|value| value.is_finite()) {
             return Err(Error::Data(format!("its mode is not of {size} finite latent values")));
         }
-        let scope = Scope::new(compute)?;
-        let (covariances, means) = model.gram(&scope, &data.batch(&scope).x)?;
-        let (covariances, means) = (to_f64(covariances)?, to_f64(means)?);
-        let (density, rows) = (model.likelihood.density(), model.rows(&data.y, data.noise.as_deref()));
-        let task = Task { density: &*density, rows: &rows, gram: Gram::new(&covariances, data.n()), means: &means };
-        let mode = task.at_mode(f, weights)?;
+        let mode = model.on(compute, data, |task| task.at_mode(f, weights))?;
         Ok(Some(Self::new(model.clone(), compute, data.clone(), mode)))
     }
 
