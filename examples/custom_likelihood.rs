@@ -1,7 +1,8 @@
 //! A likelihood of your own: fitted to tables, saved, loaded and used by every subcommand like a built-in one.
 //!
-//! The likelihood here is Weibull's, of lifetimes that become more (shape above 1) or less (below 1) likely to end as they grow. Without
-//! arguments the example fits it to generated lifetimes; with arguments it is the command with one more likelihood:
+//! The likelihood here is Weibull's, of lifetimes that become more (shape above 1) or less (below 1) likely to end as
+//! they grow. Without arguments the example fits it to generated lifetimes; with arguments it is the command with one
+//! more likelihood:
 //!
 //! ```sh
 //! cargo run --release --example custom_likelihood

@@ -10,8 +10,8 @@ use crate::device::{Compute, Precision};
 use crate::error::{Error, Result};
 use crate::params::{Constraint, Parameter, Parameters, all_finite};
 
-/// The tensors of one evaluation. Parameters live on the host; [`value`](Scope::value) brings them to the device, where a
-/// training scope records what is done with them so that [`gradient`](Scope::gradient) can follow.
+/// The tensors of one evaluation. Parameters live on the host; [`value`](Scope::value) brings them to the device, where
+/// a training scope records what is done with them so that [`gradient`](Scope::gradient) can follow.
 #[derive(Debug)]
 pub struct Scope {
     compute: Compute,
@@ -60,8 +60,8 @@ impl Scope {
         Ok(Self { device, constant: true, ..scope })
     }
 
-    /// The same scope with another limit, in bytes, on the temporary memory of a matrix-free product; besides inputs and
-    /// outputs. A product takes at least one tile, whatever the limit.
+    /// The same scope with another limit, in bytes, on the temporary memory of a matrix-free product; besides inputs
+    /// and outputs. A product takes at least one tile, whatever the limit.
     pub fn with_budget(self, bytes: usize) -> Self {
         Self { budget: bytes, ..self }
     }
@@ -106,8 +106,8 @@ impl Scope {
         self.wide_value(parameter).cast(self.dtype())
     }
 
-    /// [`value`](Self::value) in the [wide](Self::wide) type: the leaf of the graph that gradients arrive at, the same tensor each time
-    /// within a scope.
+    /// [`value`](Self::value) in the [wide](Self::wide) type: the leaf of the graph that gradients arrive at, the same
+    /// tensor each time within a scope.
     pub fn wide_value(&self, parameter: &Parameter) -> Tensor<1> {
         self.leaves
             .borrow_mut()

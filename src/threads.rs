@@ -1,9 +1,9 @@
 //! Work shared among the threads of rayon's pool by threads that wait awake.
 //!
-//! A step of a training is a sequence of short parallel pieces. A thread that falls asleep between two of them has to be woken
-//! through the system, and on a virtual machine its processor, once idle, is given to others by the host: where that is busy, a
-//! step takes half as long again. Rayon's own waits sleep after some twenty microseconds, so joins and loops here wait on
-//! their own, and the threads that [`start`] begins look for work on their own.
+//! A step of a training is a sequence of short parallel pieces. A thread that falls asleep between two of them has to
+//! be woken through the system, and on a virtual machine its processor, once idle, is given to others by the host:
+//! where that is busy, a step takes half as long again. Rayon's own waits sleep after some twenty microseconds, so
+//! joins and loops here wait on their own, and the threads that [`start`] begins look for work on their own.
 
 use std::hint::spin_loop;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -23,7 +23,8 @@ pub(crate) const GRAIN: usize = 1 << 14;
 /// How long a thread without work stays awake.
 const AWAKE: Duration = Duration::from_millis(2);
 
-/// How long a thread that was without work for longer sleeps before it looks again: at first, and after it has found none many times.
+/// How long a thread that was without work for longer sleeps before it looks again: at first, and after it has found
+/// none many times.
 const NAPS: [Duration; 2] = [Duration::from_micros(50), Duration::from_millis(5)];
 
 /// Pauses of the processor between two looks for work.
@@ -40,8 +41,8 @@ pub(crate) fn parts() -> usize {
     PARTS_PER_THREAD * rayon::current_num_threads()
 }
 
-/// Begins the process's pool of `count` threads (one per processor where none is given), of which the calling thread is one and
-/// the others keep awake for work.
+/// Begins the process's pool of `count` threads (one per processor where none is given), of which the calling thread is
+/// one and the others keep awake for work.
 ///
 /// Programs call this once at their start, on the thread that trains and predicts: what other threads ask of the pool
 /// the others do alone. Where there is to be one thread only, the pool has one of its own, for what others ask: the
@@ -49,7 +50,8 @@ pub(crate) fn parts() -> usize {
 /// pool, whose threads fall asleep sooner; so a service, whose many threads predict, does without.
 ///
 /// # Errors
-/// [`Error::Usage`] if the threads cannot be started, or a pool exists already. Where they could not, nothing else works that wants them.
+/// [`Error::Usage`] if the threads cannot be started, or a pool exists already. Where they could not, nothing else
+/// works that wants them.
 pub fn start(count: Option<usize>) -> Result<()> {
     let asked = || std::env::var("RAYON_NUM_THREADS").ok()?.parse().ok();
     let given = count.filter(|count| *count > 0).or_else(|| asked().filter(|count| *count > 0));

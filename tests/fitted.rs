@@ -511,7 +511,8 @@ fn too_little_precision_is_told_where_a_model_is_loaded() {
     }
 }
 
-/// Six columns of which two matter, the rows twice with other noise: from the data's own start an ARD kernel ends in a bad optimum.
+/// Six columns of which two matter, the rows twice with other noise: from the data's own start an ARD kernel ends in a
+/// bad optimum.
 fn repeated() -> String {
     let noise = |i: usize, k: usize| 0.4 * (12.9 * i as f64 + 78.2 * k as f64).sin();
     let row = |i: usize, k: usize| {

@@ -2,7 +2,8 @@
 
 use cagey::params::{Belief, Parameter, Prior, Unit};
 
-/// Values and slopes of −log density by scipy.stats (norm, lognorm, gamma, halfcauchy; t of the logarithm), slopes by central differences.
+/// Values and slopes of −log density by scipy.stats (norm, lognorm, gamma, halfcauchy; t of the logarithm), slopes by
+/// central differences.
 #[test]
 fn prior_densities_are_those_of_scipy() {
     let cases = [

@@ -502,7 +502,8 @@ fn whitened_by_graph(
 fn whitened_marginals_of_every_kernel() {
     let (m, b, d) = (9, 13, 3);
     let [mean, root] = variational(m);
-    // Functions of a norm are covariances on a line only; white noise makes the Gram matrices of the others positive definite.
+    // Functions of a norm are covariances on a line only; white noise makes the Gram matrices of the others positive
+    // definite.
     for text in KERNELS.iter().filter(|text| !text.contains("_norm")) {
         let kernel = Kernel::parse(&format!("{text} + white(variance=0.3)"), d).unwrap();
         for root in [root.clone(), noise(8, m).iter().map(|x| 1.0 + 0.3 * x).collect()] {

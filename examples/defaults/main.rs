@@ -1,9 +1,11 @@
-//! What the default training is worth: the default beside the data's own start, one lengthscale for all columns and ten random restarts, on
-//! tables and on generated wide ones: training objective without priors, held-out negative log density, coverage, time.
+//! What the default training is worth: the default beside the data's own start, one lengthscale for all columns and ten
+//! random restarts, on tables and on generated wide ones: training objective without priors, held-out negative log
+//! density, coverage, time.
 //!
 //! `cargo run --release --example defaults -- --data FOLDER --sets yacht,energy,wide-60-120-0.5 --splits 3`
 //!
-//! The folder holds NAME.csv.gz, target last. `wide-N-D-NOISE` is generated: N training rows, D columns of which six matter, so much noise.
+//! The folder holds NAME.csv.gz, target last. `wide-N-D-NOISE` is generated: N training rows, D columns of which six
+//! matter, so much noise.
 
 mod wide;
 
@@ -60,7 +62,8 @@ enum Way {
     Restarts,
 }
 
-/// What came of a fit: objective without priors, held-out negative log density, coverage of 50 and 95 % intervals, seconds.
+/// What came of a fit: objective without priors, held-out negative log density, coverage of 50 and 95 % intervals,
+/// seconds.
 type Row = [f64; 5];
 
 fn main() -> Result<()> {

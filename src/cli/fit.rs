@@ -44,7 +44,8 @@ pub struct Fit {
     columns: Columns,
     #[command(flatten, next_help_heading = "Table")]
     reading: Reading,
-    /// Keep the rows, held-out ones included, in this file made from the table instead of in memory; for models of minibatches
+    /// Keep the rows, held-out ones included, in this file made from the table instead of in memory; for models of
+    /// minibatches
     #[arg(long, value_name = "FILE", help_heading = "Table")]
     rows_file: Option<PathBuf>,
     #[command(flatten, next_help_heading = "Held-out rows")]
@@ -114,7 +115,8 @@ impl Fit {
         report::print(&text)
     }
 
-    /// Whether rows stay in a file: what is chosen from a sample of them makes another training than all of them in memory.
+    /// Whether rows stay in a file: what is chosen from a sample of them makes another training than all of them in
+    /// memory.
     fn on_disk(&self) -> bool {
         self.rows_file.is_some() || RowFile::recognised(&self.data)
     }

@@ -148,7 +148,8 @@ fn root(fitted: &Fitted, parameter: &Parameter) -> String {
 /// Most numbers of a parameter that are listed.
 const MOST_SHOWN: usize = 32;
 
-/// A parameter's numbers, by the columns they belong to if there is one for each, and what else there is to say of them.
+/// A parameter's numbers, by the columns they belong to if there is one for each, and what else there is to say of
+/// them.
 fn shown(parameter: &Parameter, columns: Option<Vec<&str>>, more: &str) -> String {
     let number = |v: &f64| cagey::params::shown(*v);
     let values = parameter.values();

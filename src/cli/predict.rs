@@ -31,16 +31,17 @@ pub struct Predict {
     model: PathBuf,
     /// Table with the input columns; `-` for standard input
     data: PathBuf,
-    /// Where to write mean, sd, lower and upper of each row as CSV (rate_lower and rate_upper too, of the
-    /// target's expectation, unless it is gaussian; for classes the predicted one and the probability of each); `-` for standard output
+    /// Where to write mean, sd, lower and upper of each row as CSV (rate_lower and rate_upper too, of the target's
+    /// expectation, unless it is gaussian; for classes the predicted one and the probability of each); `-` for standard
+    /// output
     #[arg(short, long, value_name = "FILE", default_value = "-")]
     output: PathBuf,
-    /// The latent function f instead of the target: no observation noise. Of several the columns end in the class, or in
-    /// log_noise for the logarithm of a varying noise variance
+    /// The latent function f instead of the target: no observation noise. Of several the columns end in the class, or
+    /// in log_noise for the logarithm of a varying noise variance
     #[arg(long)]
     latent: bool,
-    /// Also the standard deviation of the latent function by its sources: mathematical_sd, which only more data lower, and
-    /// computational_sd, which more computation lowers; for computation-aware models
+    /// Also the standard deviation of the latent function by its sources: mathematical_sd, which only more data lower,
+    /// and computational_sd, which more computation lowers; for computation-aware models
     #[arg(long)]
     split: bool,
     /// Keep the input columns in front
@@ -133,7 +134,8 @@ impl Predict {
     }
 }
 
-/// The distributions of the latent functions, each with the end of its columns' names: the label of its class, or its own.
+/// The distributions of the latent functions, each with the end of its columns' names: the label of its class, or its
+/// own.
 fn latents(fitted: &Fitted, data: &Dataset) -> Result<Vec<(String, Vec<Predictive>)>> {
     let likelihood = fitted.model.likelihood();
     if likelihood.latents() == 1 {

@@ -17,7 +17,8 @@ pub struct TrainOptions {
     /// How to search for the best parameters; lbfgs by default, adam for minibatches
     #[arg(long, value_enum, value_name = "NAME")]
     pub optimizer: Option<OptimizerName>,
-    /// Largest number of steps; by default as many as pay, up to 1000, 500 with natural gradients, 2000 for other minibatches
+    /// Largest number of steps; by default as many as pay, up to 1000, 500 with natural gradients, 2000 for other
+    /// minibatches
     #[arg(long, value_name = "N", value_parser = values::count(0..=values::MOST))]
     steps: Option<usize>,
     /// Learning rate of Adam; 0.05 by default, 0.01 for minibatches without natural gradients
@@ -29,8 +30,8 @@ pub struct TrainOptions {
     /// Starting points; the first from the data, the others perturbed
     #[arg(long, default_value_t = 1, value_name = "N", value_parser = values::count(1..=10_000))]
     restarts: usize,
-    /// Where training begins: at the better of two short trainings (race), or at the data's own start (data) [default: race, but data with
-    /// --restarts]
+    /// Where training begins: at the better of two short trainings (race), or at the data's own start (data) [default:
+    /// race, but data with --restarts]
     #[arg(long, value_enum, value_name = "NAME")]
     starts: Option<Starts>,
     /// Seed of the starting points
@@ -77,7 +78,8 @@ enum ScheduleName {
 }
 
 impl TrainOptions {
-    /// Refuses options of another optimiser than those that models will be trained with, and L-BFGS where losses do not compare.
+    /// Refuses options of another optimiser than those that models will be trained with, and L-BFGS where losses do not
+    /// compare.
     pub fn check(&self, models: &[&dyn ModelOptions], rows: usize) -> Result<()> {
         let rates = [("--lr", self.lr.is_some()), ("--schedule", self.schedule.is_some())];
         let lbfgs = models.iter().all(|model| self.optimizer(*model) == OptimizerName::Lbfgs);

@@ -7,7 +7,8 @@ use crate::{Error, Result};
 
 /// The classes of a target: labels in a fixed order, each with the code 0, 1, … that likelihoods see.
 ///
-/// By default numbers in ascending order, then texts in alphabetical order. A whole number has one spelling: `1.0` and `1` are one label.
+/// By default numbers in ascending order, then texts in alphabetical order. A whole number has one spelling: `1.0` and
+/// `1` are one label.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(transparent)]
 pub struct Classes {

@@ -1,9 +1,9 @@
 //! Tables of numbers: reading, encoding, splitting, scaling and writing.
 //!
 //! A file becomes a [`Dataset`] (row-major inputs, optional targets, the line numbers they came from) and a [`Schema`],
-//! which says how each column was encoded so that later files are read the same way. Files are read and written with the cargo feature
-//! `table`; programs without it make a [`Dataset`] of their own numbers. A [`RowFile`] keeps the rows on disk, for training on
-//! minibatches.
+//! which says how each column was encoded so that later files are read the same way. Files are read and written with
+//! the cargo feature `table`; programs without it make a [`Dataset`] of their own numbers. A [`RowFile`] keeps the rows
+//! on disk, for training on minibatches.
 //!
 //! | format | recognised by | notes |
 //! |---|---|---|
@@ -13,7 +13,8 @@
 //! | IDX | its first four bytes | images (MNIST) as rows; a file of labels beside them, `images` → `labels` and `idx3` → `idx1` in its name, is the last column |
 //! | Parquet | its magic bytes | with the cargo feature `parquet` |
 //!
-//! The path `-` is standard input. Text is read in one pass and never held in memory as a whole, and a row of it has at most 64 MiB.
+//! The path `-` is standard input. Text is read in one pass and never held in memory as a whole, and a row of it has at
+//! most 64 MiB.
 
 mod classes;
 mod dataset;

@@ -19,8 +19,8 @@ impl InputScale {
     /// The scale that gives each of the `d` columns of `x`, row-major `[n, d]`, mean 0 and variance 1.
     ///
     /// # Errors
-    /// [`Error::Shape`] if `x` has no row or is no whole number of rows, [`Error::Data`] for a feature that varies by too
-    /// little to be squared.
+    /// [`Error::Shape`] if `x` has no row or is no whole number of rows, [`Error::Data`] for a feature that varies by
+    /// too little to be squared.
     pub fn fit(x: &[f64], d: usize) -> Result<Self> {
         if x.is_empty() || d == 0 {
             return Err(Error::shape("inputs to scale", "one row or more", format!("{} values", x.len())));

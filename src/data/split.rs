@@ -1,6 +1,7 @@
 //! Which rows train and which test.
 //!
-//! Random splits come from xoshiro256++ seeded through SplitMix64, so that a seed gives the same split on every machine.
+//! Random splits come from xoshiro256++ seeded through SplitMix64, so that a seed gives the same split on every
+//! machine.
 
 use rand::SeedableRng;
 use rand::rngs::Xoshiro256PlusPlus;

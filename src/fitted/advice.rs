@@ -97,7 +97,8 @@ const MANY: usize = 100;
 /// The share of an input's variance from which on the rows that hold it are told.
 const SHARE: f64 = 0.9;
 
-/// Says which inputs vary in a thousandth of the rows, or in one, almost only: lengthscales and standardisation are then made for those.
+/// Says which inputs vary in a thousandth of the rows, or in one, almost only: lengthscales and standardisation are
+/// then made for those.
 pub fn outliers(data: &Observations, names: &[String], scale: &InputScale) -> Vec<String> {
     let n = data.n();
     let told = (0..data.d).filter(|_| n >= MANY).filter_map(|column| {

@@ -1,4 +1,5 @@
-//! Which columns of a table are inputs, which one goes with the rows (their noise, exposure or trials), and how a model sees them.
+//! Which columns of a table are inputs, which one goes with the rows (their noise, exposure or trials), and how a model
+//! sees them.
 
 use crate::data::{Dataset, InputScale, Schema, TargetScale};
 use crate::error::{Error, Result};

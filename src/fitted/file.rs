@@ -79,8 +79,8 @@ impl Fitted {
         Ok(ModelFile { document, arrays })
     }
 
-    /// The kernel in the units of the data; where its numbers are too small or too large for those, as the model sees it. Only its form
-    /// is read back.
+    /// The kernel in the units of the data; where its numbers are too small or too large for those, as the model sees
+    /// it. Only its form is read back.
     fn kernel_text(&self) -> String {
         let (mut kernel, d) = (self.kernel().clone(), self.data.d);
         let text = kernel.to_string();
@@ -102,7 +102,8 @@ impl Fitted {
     /// Reads a model written by [`save`](Self::save), with the kernel forms and transforms of a registry.
     ///
     /// # Errors
-    /// [`Error::ModelFile`] when the file is damaged, of another version, not a model, or needs a kernel form that the registry lacks.
+    /// [`Error::ModelFile`] when the file is damaged, of another version, not a model, or needs a kernel form that the
+    /// registry lacks.
     pub fn load_with(path: impl AsRef<Path>, registry: &Registry) -> Result<Self> {
         Self::read(ModelFile::load(&path)?, &path.as_ref().display().to_string(), registry, None)
     }

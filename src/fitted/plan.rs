@@ -186,12 +186,13 @@ impl Plan {
         })
     }
 
-    /// Prepares a model of minibatches for rows of a file, however few of them fit in memory; `rows` are their positions in it. What is
-    /// chosen from data before the training (scales, inducing inputs, initial values) is chosen from 65,536 of them.
+    /// Prepares a model of minibatches for rows of a file, however few of them fit in memory; `rows` are their
+    /// positions in it. What is chosen from data before the training (scales, inducing inputs, initial values) is
+    /// chosen from 65,536 of them.
     ///
     /// # Errors
-    /// As [`new`](Self::new), for any of the rows; [`Error::Usage`] for models that take all rows at once and positions behind the last
-    /// row, [`Error::Io`] when the file cannot be read.
+    /// As [`new`](Self::new), for any of the rows; [`Error::Usage`] for models that take all rows at once and positions
+    /// behind the last row, [`Error::Io`] when the file cannot be read.
     pub fn from_file(
         file: Arc<RowFile>,
         rows: Vec<usize>,

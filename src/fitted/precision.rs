@@ -13,8 +13,9 @@ const TOLERANCE: f64 = 0.01;
 /// Bytes of an evaluation in double precision beyond which it is left out: a trained model is not risked for it.
 const MOST: f64 = 2e9;
 
-/// Says when rounding in single precision changes the objective of a model that was trained on all rows: the covariances' errors are
-/// then no longer small beside the noise, and training goes where they lower the objective most. On the CPU, where there are both.
+/// Says when rounding in single precision changes the objective of a model that was trained on all rows: the
+/// covariances' errors are then no longer small beside the noise, and training goes where they lower the objective
+/// most. On the CPU, where there are both.
 ///
 /// A policy's actions are left out: in double precision they are others.
 pub fn warning(model: &dyn GpModel, compute: Compute, data: &Observations) -> Option<String> {
@@ -37,7 +38,8 @@ pub fn warning(model: &dyn GpModel, compute: Compute, data: &Observations) -> Op
     })
 }
 
-/// Says when the covariance of the rows was too near singular to be factorised as it is, by the relative jitter that it took.
+/// Says when the covariance of the rows was too near singular to be factorised as it is, by the relative jitter that it
+/// took.
 pub fn jitter(
     model: &dyn GpModel,
     compute: Compute,

@@ -57,7 +57,8 @@ impl Fitted {
     ///
     /// # Errors
     /// As [`standardise`](Self::standardise); [`Error::Usage`] for other likelihoods, which
-    /// [`predict_targets`](Self::predict_targets) is for; [`Error::Data`] for inputs too far away for finite predictions.
+    /// [`predict_targets`](Self::predict_targets) is for; [`Error::Data`] for inputs too far away for finite
+    /// predictions.
     pub fn predict(&self, data: &Dataset) -> Result<Vec<Predictive>> {
         let Some(learned) = self.noise() else {
             let likelihood = self.model.likelihood().text();

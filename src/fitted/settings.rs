@@ -25,8 +25,8 @@ pub struct Settings {
     pub standardize: bool,
     /// The function of the target that is modelled.
     pub target_transform: TargetTransform,
-    /// Column of known standard deviations of the target per row, of exposures or of numbers of trials: what the likelihood's
-    /// [auxiliary column](crate::likelihoods::Likelihood::auxiliary) is.
+    /// Column of known standard deviations of the target per row, of exposures or of numbers of trials: what the
+    /// likelihood's [auxiliary column](crate::likelihoods::Likelihood::auxiliary) is.
     pub row_column: Option<String>,
     /// Initial values by parameter name.
     pub init: Vec<(String, Vec<f64>)>,

@@ -1,9 +1,9 @@
 //! The prior that lengthscales have unasked where columns are many and rows few.
 //!
-//! Where columns are many and rows few, the likelihood is highest where some columns explain the targets to the last digit: error bars are
-//! then far too narrow. Distances grow with the root of the number of columns, so lengthscales are expected there (Hvarfner, Hellsten and Nardi
-//! 2024, *Vanilla Bayesian optimization performs great in high dimensions*); heavy tails let those of columns that matter, and of those that
-//! do not, go where enough rows say so.
+//! Where columns are many and rows few, the likelihood is highest where some columns explain the targets to the last
+//! digit: error bars are then far too narrow. Distances grow with the root of the number of columns, so lengthscales
+//! are expected there (Hvarfner, Hellsten and Nardi 2024, *Vanilla Bayesian optimization performs great in high
+//! dimensions*); heavy tails let those of columns that matter, and of those that do not, go where enough rows say so.
 
 use crate::kernels::Kernel;
 use crate::models::Observations;
@@ -13,9 +13,11 @@ use crate::params::{Constraint, Prior};
 
 /// Columns from which on it is set.
 const COLUMNS: usize = 5;
-/// Rows for each column from which on it is not: with six and fewer it was measured to help, with ten and more the data know better.
+/// Rows for each column from which on it is not: with six and fewer it was measured to help, with ten and more the data
+/// know better.
 const ROWS: usize = 8;
-/// Degrees of freedom of the logarithm: what a column pays for a lengthscale of its own hardly grows with how far off it is.
+/// Degrees of freedom of the logarithm: what a column pays for a lengthscale of its own hardly grows with how far off
+/// it is.
 const HEAVY: f64 = 0.25;
 
 /// Sets the prior of the lengthscales that a kernel has for each column and of which nothing is asked; says so.

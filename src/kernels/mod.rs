@@ -289,7 +289,8 @@ impl Kernel {
         }
     }
 
-    /// The input columns, of `d`, that the entries of each parameter belong to; none where there is not one for each column.
+    /// The input columns, of `d`, that the entries of each parameter belong to; none where there is not one for each
+    /// column.
     pub fn entry_columns(&self, d: usize) -> Vec<Option<Vec<usize>>> {
         match self {
             Self::Leaf(leaf) => {

@@ -53,8 +53,8 @@ pub trait Arithmetic: Clone {
 /// Below this, squared distances count as zero: see [`Arithmetic::safe_sqrt`].
 pub const SMALLEST_SQUARE: f64 = 1e-30;
 
-/// Squared distances above this, infinite ones too, count as this, in numbers of so many bytes: far beyond where decaying
-/// covariances have vanished, and the end of where sines can be computed.
+/// Squared distances above this, infinite ones too, count as this, in numbers of so many bytes: far beyond where
+/// decaying covariances have vanished, and the end of where sines can be computed.
 #[inline(always)]
 pub const fn largest_square(bytes: usize) -> f64 {
     if bytes < 8 { 1e12 } else { 1e24 }
@@ -63,7 +63,8 @@ pub const fn largest_square(bytes: usize) -> f64 {
 /// The same for the rational quadratic, which decays slowly.
 const LARGEST_OF_POWERS: f64 = 1e30;
 
-/// Covariance as a function of s, a squared distance or an inner product of features, and at most one shape parameter a.
+/// Covariance as a function of s, a squared distance or an inner product of features, and at most one shape parameter
+/// a.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum Profile {

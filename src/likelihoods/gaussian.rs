@@ -21,7 +21,8 @@ pub struct Gaussian {
     pub noise: Parameter,
 }
 
-/// Smallest learned noise variance, as a share of the target's variance: keeps factorisations in double precision exact.
+/// Smallest learned noise variance, as a share of the target's variance: keeps factorisations in double precision
+/// exact.
 const NOISE_FLOOR: f64 = 1e-6;
 
 impl Gaussian {

@@ -213,7 +213,8 @@ fn ln_softplus(f: f64) -> f64 {
     if f < -30.0 { f - 0.5 * f.exp() } else { softplus(f).ln() }
 }
 
-/// The first three derivatives of [`ln_softplus`]: `u = σ(f)/softplus(f)`, `u' = u (1 − σ(f) − u)` and the slope of that.
+/// The first three derivatives of [`ln_softplus`]: `u = σ(f)/softplus(f)`, `u' = u (1 − σ(f) − u)` and the slope of
+/// that.
 fn ln_softplus_slopes(f: f64) -> (f64, f64, f64) {
     let e = f.exp();
     if f < -8.0 {

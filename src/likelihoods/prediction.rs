@@ -12,10 +12,11 @@ use super::targets::Row;
 /// From a scale without ends to a support, or back.
 type Map = fn(f64) -> f64;
 
-/// Where an increasing function is 0, given places with values on both sides, to within `fine`: by false position (Illinois), every fourth
-/// time by halving, for it may jump.
+/// Where an increasing function is 0, given places with values on both sides, to within `fine`: by false position
+/// (Illinois), every fourth time by halving, for it may jump.
 ///
-/// Two places of false position within a hundred times `fine` have converged: the integrals behind a function are no better.
+/// Two places of false position within a hundred times `fine` have converged: the integrals behind a function are no
+/// better.
 fn root(f: &dyn Fn(f64) -> f64, mut low: (f64, f64), mut high: (f64, f64), fine: f64) -> f64 {
     let mut last = f64::NAN;
     let mut before = None;
@@ -44,7 +45,8 @@ fn root(f: &dyn Fn(f64) -> f64, mut low: (f64, f64), mut high: (f64, f64), fine:
     last
 }
 
-/// What a likelihood says about a target whose latent functions are Gaussian: `p(y) = ∫ p(y | f) N(f; mean, variance) df`.
+/// What a likelihood says about a target whose latent functions are Gaussian:
+/// `p(y) = ∫ p(y | f) N(f; mean, variance) df`.
 ///
 /// In the units that the model sees.
 #[derive(Debug, Clone)]

@@ -20,8 +20,8 @@ pub(super) fn average(mean: f64, variance: f64, turn: f64, g: &dyn Fn(f64) -> f6
     adaptive(&breaks, TOLERANCE * size, &weighted)
 }
 
-/// `ln E[g(f)]` given `ln g`, its first two derivatives and a place near its largest value. The integrand is divided by its
-/// largest value so that nothing underflows.
+/// `ln E[g(f)]` given `ln g`, its first two derivatives and a place near its largest value. The integrand is divided by
+/// its largest value so that nothing underflows.
 pub(super) fn log_average(
     mean: f64,
     variance: f64,
@@ -34,7 +34,8 @@ pub(super) fn log_average(
         return log_g(mean);
     }
     let exponent = |z: f64| log_g(mean + sd * z) - 0.5 * (z * z + LN_TAU);
-    // Newton's step upwards and the width of the peak. Where g is convex, the curvature of the normal density alone still leads up.
+    // Newton's step upwards and the width of the peak. Where g is convex, the curvature of the normal density alone
+    // still leads up.
     let ascent = |z: f64| {
         let [first, second] = slopes(mean + sd * z);
         let curvature = (1.0 - sd * sd * second).max(1.0);

@@ -2,8 +2,8 @@
 //!
 //! The class whose `f_c` plus a standard Gumbel variable is the largest has the probabilities `softmax(f)`. With
 //! `φ_c(u) = E[exp(−exp(u + f_c))]`, the probability that the sum of class c is below `−u`,
-//! `P_c = −∫ φ_c' Π_{k≠c} φ_k du`, and `E[ln Σ exp(f)] = m_r + ∫ φ_r − Π φ_k du` for any class r. `∂φ/∂v = φ''/2`, so that
-//! slopes are integrals of the same kind.
+//! `P_c = −∫ φ_c' Π_{k≠c} φ_k du`, and `E[ln Σ exp(f)] = m_r + ∫ φ_r − Π φ_k du` for any class r. `∂φ/∂v = φ''/2`, so
+//! that slopes are integrals of the same kind.
 
 use std::sync::OnceLock;
 

@@ -133,10 +133,10 @@ fn cube_root_score(shape: f64, x: f64) -> f64 {
 }
 
 /// `I_x(a, b)`, the regularised incomplete beta function, for `x` and `rest = 1 − x`: its continued fraction (DLMF
-/// 8.17.22) in Lentz's form, of about `√min(a, b)` terms. Where one shape is far above the other by its limit, the gamma
-/// distribution (Wise 1950, error about `(min/max)²`), and for shapes above a million by both cube roots as nearly normal
-/// (Abramowitz and Stegun 26.5.22). To nine digits for shapes up to 10¹⁰; statrs leaves its own fraction after 140 terms,
-/// whatever it has come to.
+/// 8.17.22) in Lentz's form, of about `√min(a, b)` terms. Where one shape is far above the other by its limit, the
+/// gamma distribution (Wise 1950, error about `(min/max)²`), and for shapes above a million by both cube roots as
+/// nearly normal (Abramowitz and Stegun 26.5.22). To nine digits for shapes up to 10¹⁰; statrs leaves its own fraction
+/// after 140 terms, whatever it has come to.
 pub(super) fn beta_cdf([a, b]: [f64; 2], x: f64, rest: f64) -> f64 {
     if !(a + b + x + rest).is_finite() {
         return f64::NAN;

@@ -17,7 +17,8 @@ pub enum Auxiliary {
     None,
     /// Known noise variances, added to the learned one.
     NoiseVariance,
-    /// Exposures: time, area or population that a count was taken over. An offset on the logarithmic scale is `ln exposure`.
+    /// Exposures: time, area or population that a count was taken over. An offset on the logarithmic scale is
+    /// `ln exposure`.
     Exposure,
     /// Numbers of trials.
     Trials,

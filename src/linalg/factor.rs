@@ -175,8 +175,8 @@ impl<T: Real> Factor<T> {
 
     /// Grows the factor to that of `[A, Cᵀ; C, D]` when `t` rows are added, in `O(n² t)`.
     ///
-    /// `cross` is `C`, row-major `[t, n]`, `corner` the symmetric `D`, `[t, t]`; any jitter is relative to the mean diagonal
-    /// of `D`. On an error the factor is as before.
+    /// `cross` is `C`, row-major `[t, n]`, `corner` the symmetric `D`, `[t, t]`; any jitter is relative to the mean
+    /// diagonal of `D`. On an error the factor is as before.
     ///
     /// # Errors
     /// [`Error::Shape`], or [`Error::NotPositiveDefinite`] for the Schur complement `D − C A⁻¹ Cᵀ`.

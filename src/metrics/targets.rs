@@ -98,16 +98,18 @@ pub struct TargetScores {
     pub coverage_95: f64,
     /// Mean width of the central 95 % interval.
     pub width_95: f64,
-    /// Mean over the levels 0.05, 0.10, …, 0.95 of `|share of targets in the central interval − level|`, of counts after
-    /// randomisation.
+    /// Mean over the levels 0.05, 0.10, …, 0.95 of `|share of targets in the central interval − level|`, of counts
+    /// after randomisation.
     pub calibration_error: f64,
-    /// Mean deviance of counts about the predicted means: of Poisson, or binomial where the counts are of so many trials.
+    /// Mean deviance of counts about the predicted means: of Poisson, or binomial where the counts are of so many
+    /// trials.
     pub deviance: Option<f64>,
     /// Mean squared Pearson residual, for counts: 1 where the spread is right, more where the counts vary more.
     pub dispersion: Option<f64>,
 }
 
-/// The predictive probability of no more than each target, of counts after randomisation: uniform on (0, 1) where predictions fit.
+/// The predictive probability of no more than each target, of counts after randomisation: uniform on (0, 1) where
+/// predictions fit.
 pub fn probability_transform(y: &[f64], predictions: &[TargetPrediction], seed: u64) -> Vec<f64> {
     match predictions.iter().all(TargetPrediction::is_count) {
         true => randomised_pit(y, seed, |i, y| predictions[i].cdf(y)),

@@ -7,8 +7,8 @@ use super::gp_model::GpModel;
 use crate::kernels::Kernel;
 use crate::params::{Constraint, Parameter, Parameters, Unit};
 
-/// The input columns, of `d`, that entries of kernels' parameters belong to, by the parameters' identities; not those that have none for
-/// each column.
+/// The input columns, of `d`, that entries of kernels' parameters belong to, by the parameters' identities; not those
+/// that have none for each column.
 pub fn entry_columns(kernels: &[&Kernel], d: usize) -> HashMap<u64, Vec<usize>> {
     let of_kernels = kernels.iter().flat_map(|kernel| kernel.parameters().into_iter().zip(kernel.entry_columns(d)));
     of_kernels.filter_map(|((_, p), columns)| Some((p.id(), columns?))).collect()

@@ -14,8 +14,8 @@ use crate::train::{self, Evaluation, Group, Objective, Observer, Outcome, Step, 
 
 /// Trains a model on observations and leaves it at the best point found.
 ///
-/// Losses in the outcome are per datum: objective plus negative log priors, divided by the number of rows. Of a model that
-/// [chooses](Model::choose) something the loss at the end is that of what it chooses there.
+/// Losses in the outcome are per datum: objective plus negative log priors, divided by the number of rows. Of a model
+/// that [chooses](Model::choose) something the loss at the end is that of what it chooses there.
 ///
 /// # Errors
 /// [`Device`](crate::Error::Device) when the device is not available, and what the objective reports when it fails at
@@ -61,8 +61,8 @@ pub(super) fn fit_for<M: Model + ?Sized>(
 /// Parameters that are chosen from the data, not guessed: restarts all begin with the same.
 const PLACED: [&str; 2] = ["actions", "inducing"];
 
-/// The free parameters that restarts leave where they begin, with their learning rates: those of `rate`, and where it gives none those that
-/// are placed.
+/// The free parameters that restarts leave where they begin, with their learning rates: those of `rate`, and where it
+/// gives none those that are placed.
 pub(super) fn groups(model: &(impl Parameters + ?Sized), rate: impl Fn(&str) -> Option<f64>) -> Vec<Group> {
     let (mut start, mut groups) = (0, Vec::new());
     for (path, parameter) in model.parameters().into_iter().filter(|(_, p)| !p.fixed) {
@@ -74,7 +74,8 @@ pub(super) fn groups(model: &(impl Parameters + ?Sized), rate: impl Fn(&str) -> 
     groups
 }
 
-/// The objective of a model on a batch plus the negative log priors of its parameters, and its gradient in the raw values.
+/// The objective of a model on a batch plus the negative log priors of its parameters, and its gradient in the raw
+/// values.
 ///
 /// # Errors
 /// What the objective reports; [`NotFinite`](crate::Error::NotFinite) when a value or gradient is not finite.

@@ -82,7 +82,8 @@ pub struct Minibatches {
     pub size: usize,
     /// Multiplies the learning rate of variational parameters.
     pub variational_rate: f64,
-    /// The rate of natural-gradient steps of q before each step of everything else, if any: q then takes no part in the optimiser.
+    /// The rate of natural-gradient steps of q before each step of everything else, if any: q then takes no part in the
+    /// optimiser.
     pub natural: Option<f64>,
 }
 
@@ -114,12 +115,13 @@ pub fn train<M: SumOverRows>(
 
 /// Trains a model on minibatches and leaves it at the best point found; losses are per datum, smoothed over an epoch.
 ///
-/// Every epoch takes all rows once in an order of its own, a function of the seed. With natural gradients q ends with decreasing
-/// steps at the best point, over an epoch or 100 batches of a longer one, or with ten steps of a half on all rows.
+/// Every epoch takes all rows once in an order of its own, a function of the seed. With natural gradients q ends with
+/// decreasing steps at the best point, over an epoch or 100 batches of a longer one, or with ten steps of a half on all
+/// rows.
 ///
 /// # Errors
-/// As [`fit`](super::fit::fit); [`Error::Usage`] for a batch size of 0, and for natural gradients with L-BFGS or of a fixed q;
-/// [`Error::Data`] for a target that the likelihood does not take.
+/// As [`fit`](super::fit::fit); [`Error::Usage`] for a batch size of 0, and for natural gradients with L-BFGS or of a
+/// fixed q; [`Error::Data`] for a target that the likelihood does not take.
 pub fn fit<M: SumOverRows>(
     model: &mut M,
     compute: Compute,
@@ -218,7 +220,8 @@ const CLOSING: usize = 100;
 /// The same where a batch has all rows: what q was before is left by 0.1 %.
 const WHOLE: usize = 10;
 
-/// How often a natural-gradient step that leaves the positive definite matrices is halved before the training is given up.
+/// How often a natural-gradient step that leaves the positive definite matrices is halved before the training is given
+/// up.
 const HALVINGS: usize = 10;
 
 /// A step along the natural gradient of a batch, shorter where a likelihood that is not log-concave needs it.
@@ -267,9 +270,9 @@ struct Loss<'a, M> {
 }
 
 impl<M: SumOverRows> Loss<'_, M> {
-    /// Leaves the model at `x`, and with natural gradients q near its optimum there: steps of length ½, ⅓, … average over
-    /// the batches of an epoch, or of a part of a long one; some of length ½ go all the way where a batch has all rows. Where one fails q
-    /// stays as it is.
+    /// Leaves the model at `x`, and with natural gradients q near its optimum there: steps of length ½, ⅓, … average
+    /// over the batches of an epoch, or of a part of a long one; some of length ½ go all the way where a batch has all
+    /// rows. Where one fails q stays as it is.
     fn close(&mut self, x: &[f64], seed: u64) -> Result<()> {
         self.model.set_free_raw(x)?;
         if self.batches.natural.is_none() {
@@ -287,7 +290,8 @@ impl<M: SumOverRows> Loss<'_, M> {
         Ok(())
     }
 
-    /// The objective as the model is, without its gradient: the mean over the batches of an epoch, or over some of a long one.
+    /// The objective as the model is, without its gradient: the mean over the batches of an epoch, or over some of a
+    /// long one.
     fn bound(&mut self, seed: u64) -> Result<f64> {
         let parts = self.steps_per_epoch().min(CLOSING);
         let mut total = 0.0;

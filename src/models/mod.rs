@@ -169,7 +169,8 @@ pub trait Model: Parameters {
     /// When a factorisation fails or a user's kernel does.
     fn objective(&self, scope: &Scope, batch: &Batch) -> Result<Tensor<1>>;
 
-    /// The number of steps of an optimiser for which training holds what the model [chooses](Self::choose); none when it chooses nothing.
+    /// The number of steps of an optimiser for which training holds what the model [chooses](Self::choose); none when
+    /// it chooses nothing.
     fn refresh(&self) -> Option<usize> {
         None
     }

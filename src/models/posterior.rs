@@ -103,14 +103,15 @@ impl SavedPosterior {
 
 /// A posterior whose uncertainty includes what was not computed.
 pub trait ComputationAware {
-    /// Means and variances at rows `x` (row-major), with the variances split into what the data leave open and what the computation does,
-    /// where the exact part is affordable.
+    /// Means and variances at rows `x` (row-major), with the variances split into what the data leave open and what the
+    /// computation does, where the exact part is affordable.
     ///
     /// # Errors
     /// As [`predict`](Posterior::predict).
     fn uncertainty(&self, x: &[f64]) -> Result<Uncertainty>;
 
-    /// The posterior after at most so many more actions, which a solve chooses from the residual that there is: conjugate gradients.
+    /// The posterior after at most so many more actions, which a solve chooses from the residual that there is:
+    /// conjugate gradients.
     ///
     /// # Errors
     /// What the solve reports.

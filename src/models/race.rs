@@ -1,7 +1,7 @@
 //! Races of starts: short trainings from several lengthscales, the best of which is where a training begins.
 //!
-//! A kernel with a lengthscale per column holds the one with a single lengthscale, and yet its training from the data's own start may end
-//! above that one's optimum. So one of the starts is this optimum.
+//! A kernel with a lengthscale per column holds the one with a single lengthscale, and yet its training from the data's
+//! own start may end above that one's optimum. So one of the starts is this optimum.
 
 use std::time::{Duration, Instant};
 
@@ -92,8 +92,8 @@ struct Runner {
     loss: Option<f64>,
 }
 
-/// Trains `model` from several starts and leaves it at the best end; nothing where no kernel has a lengthscale per column to be
-/// learned, and where steps are so few that they are asked for one by one.
+/// Trains `model` from several starts and leaves it at the best end; nothing where no kernel has a lengthscale per
+/// column to be learned, and where steps are so few that they are asked for one by one.
 ///
 /// # Errors
 /// What the device reports; a start that fails is left out.
@@ -142,7 +142,8 @@ pub fn race(model: &mut Box<dyn GpModel>, track: &Track, observers: &mut [&mut d
     Ok(Some(race))
 }
 
-/// The lengthscales to be learned that a kernel has for each column: their places among the parameters, and the columns' standard deviations.
+/// The lengthscales to be learned that a kernel has for each column: their places among the parameters, and the
+/// columns' standard deviations.
 fn lengths(model: &dyn GpModel, data: &Observations) -> Vec<(usize, Vec<f64>)> {
     let kernels: Vec<&Kernel> = model.priors().into_iter().map(|prior| &prior.kernel).collect();
     let columns = entry_columns(&kernels, data.d);

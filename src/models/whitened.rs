@@ -3,8 +3,8 @@
 //! With K_ZZ = L Lᵀ, u = m(Z) + L v and q(v) = N(μ, R Rᵀ), a = L⁻¹ k(Z, x*): mean m + aᵀμ, variance k** − aᵀa + aᵀR Rᵀa
 //! (Hensman et al. 2015, *Scalable variational Gaussian process classification*, eq. 10, whitened).
 //!
-//! Where the values vary less than a priori, I − R Rᵀ = U Uᵀ with an upper triangular U, and T = UᵀL⁻¹ leaves one product with
-//! a triangle for many rows: mean m + k(x*, Z) L⁻ᵀμ, variance k** − ‖T k(Z, x*)‖².
+//! Where the values vary less than a priori, I − R Rᵀ = U Uᵀ with an upper triangular U, and T = UᵀL⁻¹ leaves one
+//! product with a triangle for many rows: mean m + k(x*, Z) L⁻ᵀμ, variance k** − ‖T k(Z, x*)‖².
 
 use std::sync::OnceLock;
 
@@ -35,8 +35,9 @@ pub(super) enum Root {
 
 /// The posterior of one latent function given its whitened inducing values.
 ///
-/// Factorisations, solves and products with the root are in f64, covariances in the wide type of the model's device. Only where a model of
-/// f32 predicts many rows, and rounding costs little of what is left of their variance, is the one product for them in f32.
+/// Factorisations, solves and products with the root are in f64, covariances in the wide type of the model's device.
+/// Only where a model of f32 predicts many rows, and rounding costs little of what is left of their variance, is the
+/// one product for them in f32.
 #[derive(Debug, Clone)]
 pub struct WhitenedPosterior {
     prior: Prior,
@@ -49,8 +50,8 @@ pub struct WhitenedPosterior {
     /// μ `[m]`.
     whitened: Vec<f64>,
     root: Root,
-    /// Made for the first rows that are worth it; none where U has no numbers: the values vary more than a priori, or rounding in R is
-    /// beyond [`SHIFT`] because K_ZZ is nearly singular.
+    /// Made for the first rows that are worth it; none where U has no numbers: the values vary more than a priori, or
+    /// rounding in R is beyond [`SHIFT`] because K_ZZ is nearly singular.
     contraction: OnceLock<Option<Contraction>>,
     anchors: Anchors,
 }
@@ -59,7 +60,8 @@ pub struct WhitenedPosterior {
 #[derive(Debug, Clone)]
 struct Contraction {
     triangle: Vec<f64>,
-    /// The same in f32 for a model of f32, and what the product with it costs: the error of variances as a share of the prior's.
+    /// The same in f32 for a model of f32, and what the product with it costs: the error of variances as a share of the
+    /// prior's.
     rounded: Option<(Vec<f32>, f64)>,
     /// L⁻ᵀμ `[m]`.
     weights: Vec<f64>,
@@ -161,8 +163,8 @@ impl WhitenedPosterior {
             return None;
         }
         if self.contraction.get().is_none() {
-            // Threads that came together make it each: one that waited for another could wait for itself, for while it makes one it may
-            // take up other work of its pool, such as a prediction from here.
+            // Threads that came together make it each: one that waited for another could wait for itself, for while it
+            // makes one it may take up other work of its pool, such as a prediction from here.
             let _ = self.contraction.set(self.contracted());
         }
         self.contraction.get()?.as_ref()
@@ -188,8 +190,8 @@ impl WhitenedPosterior {
         let mut triangle = vec![0.0; m * m];
         transpose_into(view_mut(&mut triangle, m), view(&columns, m));
         let weights = self.weights();
-        // With errors of k of ε times the prior variance σ², independent of each other, those of ‖Tk‖², where Tk is no longer than σ, are
-        // about 2ε σ³ times the length of T's rows.
+        // With errors of k of ε times the prior variance σ², independent of each other, those of ‖Tk‖², where Tk is no
+        // longer than σ, are about 2ε σ³ times the length of T's rows.
         let longest = |rows: &[f64]| rows.chunks_exact(m).map(|row| dot(row, row)).fold(0.0, f64::max).sqrt();
         let cost = 2.0 * f64::from(f32::EPSILON) * longest(&self.lower) * longest(&triangle);
         let single = self.compute.precision == Precision::F32 && cost < ROUNDING;

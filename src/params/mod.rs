@@ -1,8 +1,8 @@
 //! Parameters: values with a constraint, a prior, a unit and a name, kept on the host in f64.
 //!
-//! Three numbers belong to every entry. The **raw** value is what optimisers move, unconstrained. The **internal** value
-//! is what tensors see, in the standardised units of the data. The **user** value is the internal one in the data's own
-//! units: what kernel text, bounds, priors and reports show.
+//! Three numbers belong to every entry. The **raw** value is what optimisers move, unconstrained. The **internal**
+//! value is what tensors see, in the standardised units of the data. The **user** value is the internal one in the
+//! data's own units: what kernel text, bounds, priors and reports show.
 
 mod belief;
 mod constraint;

@@ -145,7 +145,8 @@ impl Parameter {
         parameter
     }
 
-    /// What keeps its numbers from being those of a parameter: files can hold anything, and a training can end anywhere.
+    /// What keeps its numbers from being those of a parameter: files can hold anything, and a training can end
+    /// anywhere.
     pub(crate) fn problem(&self) -> Option<&'static str> {
         let Self { raw, scale, offset, .. } = self;
         let finite = |values: &[f64]| super::all_finite(values);
@@ -326,8 +327,8 @@ impl Parameter {
         self.set(&values);
     }
 
-    /// Confines the user values to `lower..upper`. A value outside that was not [given](Self::given) moves to the middle,
-    /// where there is a gradient: geometric for a positive lower bound, arithmetic otherwise.
+    /// Confines the user values to `lower..upper`. A value outside that was not [given](Self::given) moves to the
+    /// middle, where there is a gradient: geometric for a positive lower bound, arithmetic otherwise.
     ///
     /// # Errors
     /// [`Error::Usage`] unless `lower < upper`, when a positive parameter gets a negative lower bound, or when a given

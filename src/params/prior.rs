@@ -18,8 +18,8 @@ pub enum Prior {
     Gamma(f64, f64),
     /// Half-Cauchy with scale.
     HalfCauchy(f64),
-    /// ln value is Student's t with degrees of freedom, location and scale. The density is that of ln value, so that its mode is sought
-    /// there: that of the value itself has none but zero.
+    /// ln value is Student's t with degrees of freedom, location and scale. The density is that of ln value, so that
+    /// its mode is sought there: that of the value itself has none but zero.
     LogStudent(f64, f64, f64),
 }
 

@@ -1,11 +1,11 @@
 //! Products with covariance matrices, and the matrices themselves, faster than the tensor graph that defines them.
 //!
-//! Each product exists twice. [`tiled`] is a plain tensor graph, tile by tile: any device, any kernel. On the CPU, kernels
-//! that lower to terms are fused: small tiles of K are made in the nearest cache from the scaled features of two groups of
-//! rows, used, and forgotten, with one adjoint for every kernel that makes them again. A schedule orders
-//! the blocks so that threads share no rows, and visits symmetric matrices by halves; a program computes a tile
-//! of any tree of terms on [`lanes`]; the products differ only in what they do with it. Results are the same each time for
-//! a given number of threads and given [instructions](lanes::instructions).
+//! Each product exists twice. [`tiled`] is a plain tensor graph, tile by tile: any device, any kernel. On the CPU,
+//! kernels that lower to terms are fused: small tiles of K are made in the nearest cache from the scaled features of
+//! two groups of rows, used, and forgotten, with one adjoint for every kernel that makes them again. A schedule orders
+//! the blocks so that threads share no rows, and visits symmetric matrices by halves; a program computes a tile of any
+//! tree of terms on [`lanes`]; the products differ only in what they do with it. Results are the same each time for a
+//! given number of threads and given [instructions](lanes::instructions).
 
 mod accumulate;
 mod actions;
@@ -49,7 +49,8 @@ use crate::kernels::form::Lowered;
 use crate::linalg::{Projected, marginals, unpack_lower, whiten};
 use crate::scope::Scope;
 
-/// k(x1, x2) `[n, m]`: fused operations with an analytic adjoint, on the CPU one for the whole kernel, on a GPU one a term.
+/// k(x1, x2) `[n, m]`: fused operations with an analytic adjoint, on the CPU one for the whole kernel, on a GPU one a
+/// term.
 ///
 /// # Errors
 /// Whatever a user's kernel form reports.
@@ -75,8 +76,8 @@ pub fn gram(kernel: &Kernel, scope: &Scope, x: &Tensor<2>) -> Result<Tensor<2>> 
     }
 }
 
-/// [`cross`] in the scope's [wide](Scope::wide) type. Where the kernel is fused, only inputs are in the scope's own type: whatever the
-/// precision of the data, the result is the covariance of *some* inputs, and as definite as that.
+/// [`cross`] in the scope's [wide](Scope::wide) type. Where the kernel is fused, only inputs are in the scope's own
+/// type: whatever the precision of the data, the result is the covariance of *some* inputs, and as definite as that.
 ///
 /// # Errors
 /// As [`cross`].
@@ -166,8 +167,8 @@ pub fn k_s(kernel: &Kernel, scope: &Scope, x1: &Tensor<2>, x2: &Tensor<2>, block
 /// Most bytes of a product that is made whole so that what follows from it can be whitened.
 const WHOLE: usize = 1 << 28;
 
-/// K(x, x) S `[n, i]` for block-sparse S, white noise included, where products are not fused (on other devices than the CPU and for
-/// kernels that cannot be lowered) and it takes at most 256 MB; else nothing.
+/// K(x, x) S `[n, i]` for block-sparse S, white noise included, where products are not fused (on other devices than the
+/// CPU and for kernels that cannot be lowered) and it takes at most 256 MB; else nothing.
 ///
 /// # Errors
 /// As [`kv`].
@@ -203,9 +204,9 @@ pub struct Accumulated {
 
 /// Sᵀ K S, (K S)ᵀ(K S), (K S)ᵀ y and tr K for block-sparse S `[n, i]` and `y [n]`, in one pass over chunks of rows.
 ///
-/// Memory is O(n + i² + chunk · i), the chunk as large as the scope's [budget](Scope::budget) allows, and i² once for each thread
-/// that fits there, too; the adjoint makes each chunk of K S again. Where the budget allows for n · i numbers, K S is kept and every pair
-/// of rows visited once.
+/// Memory is O(n + i² + chunk · i), the chunk as large as the scope's [budget](Scope::budget) allows, and i² once for
+/// each thread that fits there, too; the adjoint makes each chunk of K S again. Where the budget allows for n · i
+/// numbers, K S is kept and every pair of rows visited once.
 ///
 /// # Errors
 /// As [`kv`].
@@ -226,13 +227,13 @@ pub fn accumulate(
     unpack(kernel, scope, x, packed, blocks.len())
 }
 
-/// What the evidence lower bound of a computation-aware GP (Wenger et al. 2024, eq. 11) takes from K = K(x, x), white noise included, and
-/// block-sparse S `[n, i]` with columns of unit length, for `y [n]` and σ² `noise [1]`: with G = SᵀKS, M = G + σ²I and v = M⁻¹Sᵀy
-/// `[‖y − KSv‖² − tr(KS M⁻¹SᵀK), vᵀGv − tr(M⁻¹G) + log|M|]`, in f64. None where products are not fused: on other devices than the CPU,
-/// and for kernels that cannot be lowered.
+/// What the evidence lower bound of a computation-aware GP (Wenger et al. 2024, eq. 11) takes from K = K(x, x), white
+/// noise included, and block-sparse S `[n, i]` with columns of unit length, for `y [n]` and σ² `noise [1]`: with G =
+/// SᵀKS, M = G + σ²I and v = M⁻¹Sᵀy `[‖y − KSv‖² − tr(KS M⁻¹SᵀK), vᵀGv − tr(M⁻¹G) + log|M|]`, in f64. None where
+/// products are not fused: on other devices than the CPU, and for kernels that cannot be lowered.
 ///
-/// Memory is that of [`accumulate`]; without room for n · i numbers the pairs of rows are visited once more. Unlike what follows from
-/// (KS)ᵀ(KS), both values are good to rounding where M is nearly singular.
+/// Memory is that of [`accumulate`]; without room for n · i numbers the pairs of rows are visited once more. Unlike
+/// what follows from (KS)ᵀ(KS), both values are good to rounding where M is nearly singular.
 ///
 /// # Errors
 /// As [`kv`], and [`Error::NotPositiveDefinite`] for M.
@@ -253,12 +254,12 @@ pub fn evidence(
         .transpose()
 }
 
-/// What collapsed bounds need of A = L⁻¹ K(z, x) diag(s), K(z, z) = L Lᵀ: A Aᵀ `[m, m]` and A t `[m]`, in the scope's wide type, for
-/// `x [n, d]`, `z [m, d]` and `s`, `t` `[n]`.
+/// What collapsed bounds need of A = L⁻¹ K(z, x) diag(s), K(z, z) = L Lᵀ: A Aᵀ `[m, m]` and A t `[m]`, in the scope's
+/// wide type, for `x [n, d]`, `z [m, d]` and `s`, `t` `[n]`.
 ///
-/// On the CPU in one pass over chunks of rows that fit half of the scope's [budget](Scope::budget), made again in the adjoint unless all of
-/// A fits the other half; A Aᵀ is summed up by as many threads as have room for one there. Elsewhere, and for kernels that cannot be
-/// lowered, a graph that holds A.
+/// On the CPU in one pass over chunks of rows that fit half of the scope's [budget](Scope::budget), made again in the
+/// adjoint unless all of A fits the other half; A Aᵀ is summed up by as many threads as have room for one there.
+/// Elsewhere, and for kernels that cannot be lowered, a graph that holds A.
 ///
 /// # Errors
 /// As [`kv`], and [`Error::NotPositiveDefinite`] for K(z, z).
@@ -284,12 +285,13 @@ pub fn moments(
     Ok((a.clone().matmul(a.transpose()), projected.squeeze_dim(1)))
 }
 
-/// A m_I, diag(A(S_I − K_I)Aᵀ) and KL(N(m_I, S_I) ‖ N(0, K_I)) of every row of `x [b, d]` one after another, `[3b]`, A = k(x, Z_I) K_I⁻¹
-/// and I the row's neighbours among `z [U, d]`; `q` holds m `[U]`, then R `[U, C]` with S = R Rᵀ, or the root of a diagonal S `[U]`. In f64
-/// on the CPU.
+/// A m_I, diag(A(S_I − K_I)Aᵀ) and KL(N(m_I, S_I) ‖ N(0, K_I)) of every row of `x [b, d]` one after another, `[3b]`, A
+/// = k(x, Z_I) K_I⁻¹ and I the row's neighbours among `z [U, d]`; `q` holds m `[U]`, then R `[U, C]` with S = R Rᵀ, or
+/// the root of a diagonal S `[U]`. In f64 on the CPU.
 ///
 /// # Errors
-/// [`Error::Usage`] for kernels that cannot be lowered and on other devices, [`Error::NotPositiveDefinite`] for a K_I or S_I that is not.
+/// [`Error::Usage`] for kernels that cannot be lowered and on other devices, [`Error::NotPositiveDefinite`] for a K_I
+/// or S_I that is not.
 pub fn local(
     kernel: &Kernel,
     scope: &Scope,
@@ -304,13 +306,14 @@ pub fn local(
     }
 }
 
-/// What v ~ N(μ, R Rᵀ) with u = m(Z) + L v, K_ZZ = L Lᵀ, says about f − m at rows of `x [b, d]`, for inducing inputs `z [m, d]`: `mean` holds
-/// μ `[m]`, `root` R, its rows up to the diagonal `[m(m + 1)/2]` or only the diagonal `[m]`.
+/// What v ~ N(μ, R Rᵀ) with u = m(Z) + L v, K_ZZ = L Lᵀ, says about f − m at rows of `x [b, d]`, for inducing inputs
+/// `z [m, d]`: `mean` holds μ `[m]`, `root` R, its rows up to the diagonal `[m(m + 1)/2]` or only the diagonal `[m]`.
 ///
 /// L is made in the scope's wide type. On the CPU one operation, about 12m²b + 5m³ operations with its adjoint.
 ///
 /// # Errors
-/// [`Error::Shape`] when shapes disagree, [`Error::NotPositiveDefinite`] for K_ZZ, and whatever a user's kernel form reports.
+/// [`Error::Shape`] when shapes disagree, [`Error::NotPositiveDefinite`] for K_ZZ, and whatever a user's kernel form
+/// reports.
 pub fn whitened(
     kernel: &Kernel,
     scope: &Scope,

@@ -267,8 +267,9 @@ impl TermPlan {
         }
     }
 
-    /// The way back to the features of rows and columns: given the cotangents of s, adds to the gradient of the columns `[p, panel]`,
-    /// and to that of the rows `[p, group]`, lane by lane. Pairs compared already leave that to who compared them.
+    /// The way back to the features of rows and columns: given the cotangents of s, adds to the gradient of the columns
+    /// `[p, panel]`, and to that of the rows `[p, group]`, lane by lane. Pairs compared already leave that to who
+    /// compared them.
     #[inline(never)]
     pub fn pull<L: Lanes>(&self, pairs: &Pairs<L>, weights: &Tile<L>, columns: &mut [Wide<L>], rows: &mut [Few<L>]) {
         if let Pairs::Outer { rows: a, columns: b, .. } = pairs {

@@ -1,8 +1,9 @@
-//! Iterative building blocks: what solves, factors and measures a symmetric positive definite matrix known by its products.
+//! Iterative building blocks: what solves, factors and measures a symmetric positive definite matrix known by its
+//! products.
 //!
-//! Vectors are host numbers in f64; several stand side by side in a row-major block `[n, t]`, so that one product with the
-//! matrix serves them all. A matrix is a [`LinearOperator`]; [`Covariance`] is that of a kernel, never stored. IterGP
-//! ([`mod@itergp`], [`policies`]) is a tensor graph instead, so that it can be differentiated.
+//! Vectors are host numbers in f64; several stand side by side in a row-major block `[n, t]`, so that one product with
+//! the matrix serves them all. A matrix is a [`LinearOperator`]; [`Covariance`] is that of a kernel, never stored.
+//! IterGP ([`mod@itergp`], [`policies`]) is a tensor graph instead, so that it can be differentiated.
 
 mod basis;
 pub(crate) mod blocks;

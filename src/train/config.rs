@@ -62,11 +62,12 @@ pub struct TrainConfig {
     pub early_stopping: Option<EarlyStopping>,
     /// Where and how often to save the state.
     pub checkpoint: Option<CheckpointPlan>,
-    /// A checkpoint to continue from. More `steps`, another budget and another rule of early stopping are welcome (runs that ended otherwise
-    /// stay so; learning rates that fall with the steps fall with their new number), the other settings must be the same.
+    /// A checkpoint to continue from. More `steps`, another budget and another rule of early stopping are welcome (runs
+    /// that ended otherwise stay so; learning rates that fall with the steps fall with their new number), the other
+    /// settings must be the same.
     pub resume: Option<PathBuf>,
-    /// Tells apart what must not be mixed up on resuming: model, data and their options. Of JSON objects the entries that differ are
-    /// named.
+    /// Tells apart what must not be mixed up on resuming: model, data and their options. Of JSON objects the entries
+    /// that differ are named.
     pub fingerprint: String,
     /// What losses and gradients are divided by before the optimisers and the observers see them, such as the number
     /// of data.

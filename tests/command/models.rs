@@ -39,7 +39,8 @@ fn as_many_actions_as_rows_are_the_exact_model() {
     let exact = fit("exact", &[]);
     for policy in POLICIES {
         let found = fit(policy, &["--model", "cagp", "--actions", "30", "--policy", policy]);
-        // Policies that follow residuals end when these are small: some directions that the targets do not need are left out.
+        // Policies that follow residuals end when these are small: some directions that the targets do not need are
+        // left out.
         let by_residuals = ["cg", "lanczos", "mixed", "preconditioned"].contains(&policy);
         for (i, (a, b)) in exact.iter().zip(&found).enumerate() {
             let is_close = if i >= 3 && by_residuals { *b >= a * (1.0 - 1e-9) } else { close(*a, *b, 2e-3) };

@@ -385,8 +385,8 @@ fn single_precision_follows_double_in_the_iterative_form() {
     }
 }
 
-/// Theorem S2: over all y in the unit ball of the RKHS of k + σ²δ, the largest squared error of the posterior mean at a new
-/// point is the predictive variance there.
+/// Theorem S2: over all y in the unit ball of the RKHS of k + σ²δ, the largest squared error of the posterior mean at a
+/// new point is the predictive variance there.
 #[test]
 fn variance_is_the_worst_squared_error() {
     let n = 15;
@@ -691,7 +691,8 @@ proptest! {
     }
 }
 
-/// Where SᵀK̂S is nearly singular the expected squared error is a small difference of numbers that are larger by many digits.
+/// Where SᵀK̂S is nearly singular the expected squared error is a small difference of numbers that are larger by many
+/// digits.
 #[test]
 fn the_bound_is_one_where_targets_are_nearly_free_of_noise() {
     let (n, i) = (600, 60);

@@ -83,8 +83,8 @@ impl Held<'_> {
     }
 }
 
-/// Everything that a model promises; `joint` says whether its joint distributions have its marginals, `tolerance` how well gradients are
-/// known.
+/// Everything that a model promises; `joint` says whether its joint distributions have its marginals, `tolerance` how
+/// well gradients are known.
 fn check_model(name: &str, model: &dyn GpModel, data: &Observations, joint: bool, tolerance: f64) {
     let scope = Scope::new(F64).unwrap();
     let batch = data.batch(&scope);

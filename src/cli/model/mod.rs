@@ -28,8 +28,8 @@ pub struct ModelOptions {
     /// Prior mean, where there are no data near
     #[arg(long, value_name = "NAME", value_enum, default_value_t = MeanName::Zero)]
     mean: MeanName,
-    /// Model; for the gaussian likelihood by default the exact one up to 5,000 rows, a sparse one up to 50,000 and a variational one beyond;
-    /// a variational one for others
+    /// Model; for the gaussian likelihood by default the exact one up to 5,000 rows, a sparse one up to 50,000 and a
+    /// variational one beyond; a variational one for others
     #[arg(long, value_name = "NAME", value_parser = kinds::names())]
     pub model: Option<String>,
     /// Likelihood: gaussian, heteroscedastic, student-t(4), bernoulli(logit), binomial, softmax, ordinal, poisson(exp),
@@ -53,16 +53,17 @@ pub struct ModelOptions {
     /// Compute with the data as they are instead of standardising them
     #[arg(long)]
     no_standardize: bool,
-    /// Initial value(s) of a parameter in the data's units, e.g. lengthscale=2.5 or rbf.lengthscale=1,2; noise is a variance, here as in
-    /// --prior and --bounds; repeatable
+    /// Initial value(s) of a parameter in the data's units, e.g. lengthscale=2.5 or rbf.lengthscale=1,2; noise is a
+    /// variance, here as in --prior and --bounds; repeatable
     #[arg(long, value_name = "NAME=VALUE")]
     init: Vec<String>,
     /// Parameter to keep at its initial value, e.g. noise; repeatable
     #[arg(long, value_name = "NAME")]
     fix: Vec<String>,
-    /// Prior of a parameter, or of one column's value of it: normal(mean, sd), lognormal(mean, sd), gamma(shape, rate), halfcauchy(scale) or
-    /// logstudent(df, location, scale), and ` sd` behind it for units of the columns' standard deviations, e.g. lengthscale="lognormal(0, 1) sd" or
-    /// "lengthscale[age]=gamma(2, 1)"; `none` leaves out the weak prior that lengthscales have where rows are few for the columns; repeatable
+    /// Prior of a parameter, or of one column's value of it: normal(mean, sd), lognormal(mean, sd), gamma(shape, rate),
+    /// halfcauchy(scale) or logstudent(df, location, scale), and ` sd` behind it for units of the columns' standard
+    /// deviations, e.g. lengthscale="lognormal(0, 1) sd" or "lengthscale[age]=gamma(2, 1)"; `none` leaves out the weak
+    /// prior that lengthscales have where rows are few for the columns; repeatable
     #[arg(long, value_name = "NAME=PRIOR")]
     prior: Vec<String>,
     /// Bounds of a parameter, e.g. noise=0.01..2; repeatable

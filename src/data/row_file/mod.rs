@@ -1,8 +1,8 @@
 //! Tables larger than memory: a file of records of one length, read as minibatches draw them.
 //!
-//! The records hold the row's number in the table and its position there, a value a column (categories as codes) and the
-//! target. Behind them lie their description as JSON, its checksum and length, and a mark. Files of the first layout, which are still
-//! read, have no checksums.
+//! The records hold the row's number in the table and its position there, a value a column (categories as codes) and
+//! the target. Behind them lie their description as JSON, its checksum and length, and a mark. Files of the first
+//! layout, which are still read, have no checksums.
 
 #[cfg(feature = "table")]
 mod create;
@@ -195,8 +195,8 @@ impl RowFile {
     /// The given rows, in their order and in the units of the table.
     ///
     /// # Errors
-    /// [`Error::Io`] when reading fails, [`Error::Usage`] for a row that there is not, [`Error::Data`] for one whose bytes are not those
-    /// that were written.
+    /// [`Error::Io`] when reading fails, [`Error::Usage`] for a row that there is not, [`Error::Data`] for one whose
+    /// bytes are not those that were written.
     pub fn read(&self, rows: &[usize]) -> Result<Dataset> {
         if let Some(row) = rows.iter().find(|row| **row >= self.len()) {
             return Err(Error::Usage(format!("row {row} of {} in {}", self.len(), self.path.display())));

@@ -16,8 +16,9 @@ impl Split {
     /// anything but 0 and 1 is a header. Rows that were dropped from `data` need their entry, too.
     ///
     /// # Errors
-    /// [`Error::Io`](crate::Error::Io) and [`Error::Data`](crate::Error::Data) as in [`read_training`](crate::data::read_training), for other values than 0 and 1
-    /// and for a wrong number of rows; [`Error::Usage`](crate::Error::Usage) if no row is left to train or to test on.
+    /// [`Error::Io`](crate::Error::Io) and [`Error::Data`](crate::Error::Data) as in
+    /// [`read_training`](crate::data::read_training), for other values than 0 and 1 and for a wrong number of rows;
+    /// [`Error::Usage`](crate::Error::Usage) if no row is left to train or to test on.
     pub fn from_mask_file(path: impl AsRef<Path>, column: Option<&str>, data: &Dataset) -> Result<Self> {
         let is_header = |cells: &[String], _: &[String]| cells.iter().any(|cell| mark(Cell::Text(cell)).is_none());
         let mut table = open(path.as_ref(), &ReadOptions::default(), &is_header)?;

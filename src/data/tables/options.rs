@@ -2,7 +2,8 @@
 
 /// What to do with a row that has a missing cell in a used column.
 ///
-/// Missing are empty cells, `NA`, `N/A`, `#N/A`, `nan`, `NaT`, `null`, `none`, `?` and infinities, in any case of letters.
+/// Missing are empty cells, `NA`, `N/A`, `#N/A`, `nan`, `NaT`, `null`, `none`, `?` and infinities, in any case of
+/// letters.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 #[non_exhaustive]
 pub enum Missing {
@@ -17,8 +18,8 @@ pub enum Missing {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 #[non_exhaustive]
 pub enum Header {
-    /// It does when one of its cells is a wanted column name, or neither a number, nor a date, nor missing; a word in a target column of
-    /// classes is a name above numbers, or where the other cells count the columns.
+    /// It does when one of its cells is a wanted column name, or neither a number, nor a date, nor missing; a word in a
+    /// target column of classes is a name above numbers, or where the other cells count the columns.
     #[default]
     Auto,
     /// It does.
@@ -47,7 +48,8 @@ pub struct ReadOptions {
     pub target: Option<String>,
     /// What the target column holds.
     pub target_kind: TargetKind,
-    /// Labels of the target's classes in their order, for targets read as classes; sorted by [`Classes`](crate::data::Classes) if absent.
+    /// Labels of the target's classes in their order, for targets read as classes; sorted by
+    /// [`Classes`](crate::data::Classes) if absent.
     pub classes: Option<Vec<String>>,
     /// Names of the feature columns, in this order; all but the target if absent.
     pub features: Option<Vec<String>>,

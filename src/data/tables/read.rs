@@ -99,8 +99,8 @@ impl Training {
     }
 }
 
-/// Gives each complete row of a table to `take`, which holds what it wants: its place, and one value a feature and, last, the target, with
-/// codes of categories and classes by first appearance.
+/// Gives each complete row of a table to `take`, which holds what it wants: its place, and one value a feature and,
+/// last, the target, with codes of categories and classes by first appearance.
 ///
 /// # Errors
 /// As [`read_training`]; what `take` reports.

@@ -24,8 +24,8 @@ pub(super) fn has_names(
     })
 }
 
-/// Whether the cells of a first line are names, given those of the second, where a target of labels says nothing by itself: numbers follow
-/// its cell, or the other cells count the columns, three or more.
+/// Whether the cells of a first line are names, given those of the second, where a target of labels says nothing by
+/// itself: numbers follow its cell, or the other cells count the columns, three or more.
 pub(super) fn names_target(cells: &[String], next: &[String], target: usize) -> bool {
     let is_label = |cell: &String| Cell::Text(cell).value() == Value::Label;
     let is_number = |cell: &String| matches!(Cell::Text(cell).value(), Value::Number(_));

@@ -100,8 +100,8 @@ fn damaged_gzip(file: &str, source: &io::Error) -> Error {
     Error::Io { path: file.to_owned(), problem: format!("cannot unpack the gzip file: {source}; it may be cut short") }
 }
 
-/// Tab for `.tsv` and `.tab`, else the most frequent of comma, tab and semicolon in the first line outside quotes; commas within numbers
-/// are none.
+/// Tab for `.tsv` and `.tab`, else the most frequent of comma, tab and semicolon in the first line outside quotes;
+/// commas within numbers are none.
 fn delimiter(path: &Path, head: &[u8], decimal_comma: bool) -> u8 {
     let name = path.to_string_lossy().to_ascii_lowercase();
     let name = name.strip_suffix(".gz").unwrap_or(&name);

@@ -1,8 +1,8 @@
 //! Triangular solves with many right-hand sides.
 //!
 //! A solve from the right, `X L = B`, is the transposed view of one from the left: `Lᵀ Xᵀ = Bᵀ`. Diagonal tiles are
-//! substituted, never inverted: kernel matrices are too ill-conditioned for the explicit inverses of their factors. Right-hand sides are
-//! shared among the threads before anything else, so that threads meet once and not at every tile.
+//! substituted, never inverted: kernel matrices are too ill-conditioned for the explicit inverses of their factors.
+//! Right-hand sides are shared among the threads before anything else, so that threads meet once and not at every tile.
 
 use faer::{MatMut, MatRef};
 
@@ -21,7 +21,8 @@ pub fn lower<T: Real>(l: MatRef<'_, T>, mut b: MatMut<'_, T>) {
     shared(l, b, 2 * rayon::current_num_threads(), &lower_of);
 }
 
-/// `B ← U⁻¹ B` for an upper triangular `U`, such as the transposed view of a factor; the strict lower triangle is not read.
+/// `B ← U⁻¹ B` for an upper triangular `U`, such as the transposed view of a factor; the strict lower triangle is not
+/// read.
 pub fn upper<T: Real>(u: MatRef<'_, T>, mut b: MatMut<'_, T>) {
     if let Some(one) = only_column(b.as_mut(), u.row_stride()) {
         return vectorised(|| upper_of_one(u, one));

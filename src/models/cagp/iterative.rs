@@ -21,12 +21,13 @@ use crate::solvers::policies::{Pivots, Policy, Residual, UnitVector};
 #[serde(rename_all = "kebab-case")]
 #[non_exhaustive]
 pub enum Differentiation {
-    /// The loss at the actions found, held fixed: one wide product and its adjoint, whatever the solve took. The ELBO is
-    /// a bound for any actions, so this is the gradient of a bound, and training keeps to it for [some steps](IterativeCagp::refresh). The loss
-    /// of projected data is that of other data for other actions: policies whose number of actions varies are not to be compared by it.
+    /// The loss at the actions found, held fixed: one wide product and its adjoint, whatever the solve took. The ELBO
+    /// is a bound for any actions, so this is the gradient of a bound, and training keeps to it for [some
+    /// steps](IterativeCagp::refresh). The loss of projected data is that of other data for other actions: policies
+    /// whose number of actions varies are not to be compared by it.
     Detached,
-    /// The solve itself, every step: the gradient of what is computed, also in a policy's parameters. Memory grows with n
-    /// times the actions several times over.
+    /// The solve itself, every step: the gradient of what is computed, also in a policy's parameters. Memory grows with
+    /// n times the actions several times over.
     Unrolled,
 }
 
@@ -45,8 +46,9 @@ pub struct IterativeCagp {
     pub objective: CagpObjective,
     /// What gradients go through.
     pub differentiation: Differentiation,
-    /// Steps of an optimiser, at least 1, from one choice of detached actions to the next. Between them the bound is that of actions chosen
-    /// elsewhere: more steps save solves and take the hyperparameters where these actions, not those chosen there, do best.
+    /// Steps of an optimiser, at least 1, from one choice of detached actions to the next. Between them the bound is
+    /// that of actions chosen elsewhere: more steps save solves and take the hyperparameters where these actions, not
+    /// those chosen there, do best.
     pub refresh: usize,
 }
 

@@ -4,8 +4,9 @@
 //! With actions S `[n, i]`, M̂ = Sᵀ(K + σ²I)S and ṽ = M̂⁻¹Sᵀ(y − m): mean m + k*ᵀSṽ, variance k** − k*ᵀS M̂⁻¹ Sᵀk*. The
 //! variance is never below the exact GP's, falls with every action and depends on the span of S only.
 //!
-//! [`Cagp`] learns its actions (the batch form, Algorithm S2), [`IterativeCagp`] has a [policy](crate::solvers::policies)
-//! choose them anew for every evaluation (Algorithm S1). [`NewtonCagp`] is the same for any likelihood of one latent function.
+//! [`Cagp`] learns its actions (the batch form, Algorithm S2), [`IterativeCagp`] has a
+//! [policy](crate::solvers::policies) choose them anew for every evaluation (Algorithm S1). [`NewtonCagp`] is the same
+//! for any likelihood of one latent function.
 
 mod actions;
 mod face;
@@ -81,7 +82,8 @@ impl Cagp {
     /// Conditions the prior on observations through the actions.
     ///
     /// # Errors
-    /// [`Error::Shape`] when the actions are for another number of rows, [`Error::Usage`] when they are linearly dependent.
+    /// [`Error::Shape`] when the actions are for another number of rows, [`Error::Usage`] when they are linearly
+    /// dependent.
     pub fn posterior(&self, compute: Compute, data: Observations) -> Result<CagpPosterior> {
         let scope = Scope::new(compute)?.with_budget(self.budget(data.n(), compute.precision));
         let batch = data.batch(&scope);

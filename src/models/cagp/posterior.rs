@@ -87,11 +87,12 @@ impl CagpPosterior {
         self.weights.iter().zip(&self.norms).map(|(weight, norm)| weight / norm).collect()
     }
 
-    /// Adds actions for the same rows: more computation, so less uncertainty. O(n² + n i) for each, and nothing of what was
-    /// computed before again.
+    /// Adds actions for the same rows: more computation, so less uncertainty. O(n² + n i) for each, and nothing of what
+    /// was computed before again.
     ///
     /// # Errors
-    /// [`Error::Shape`] when the actions are for another number of rows, [`Error::Usage`] when one depends on those before.
+    /// [`Error::Shape`] when the actions are for another number of rows, [`Error::Usage`] when one depends on those
+    /// before.
     pub fn condition(&self, more: &Actions) -> Result<Self> {
         more.check(self.data.n())?;
         let scope = Scope::new(self.compute)?;

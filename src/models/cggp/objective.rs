@@ -1,4 +1,5 @@
-//! The negative log marginal likelihood by solves and probes, and the surrogate whose gradient is its gradient's estimate.
+//! The negative log marginal likelihood by solves and probes, and the surrogate whose gradient is its gradient's
+//! estimate.
 
 use std::f64::consts::TAU;
 
@@ -35,7 +36,8 @@ pub struct Estimate {
     control: Control,
 }
 
-/// The weights of `tr(A P)`, `A = P⁻¹ − (1/p) Σ w wᵀ`: what the preconditioner's exact gradient adds, and its estimate takes away.
+/// The weights of `tr(A P)`, `A = P⁻¹ − (1/p) Σ w wᵀ`: what the preconditioner's exact gradient adds, and its estimate
+/// takes away.
 #[derive(Debug, Clone)]
 struct Control {
     pivots: Vec<usize>,
@@ -52,8 +54,9 @@ impl CgGp {
     /// The objective, its standard error and the effort it took.
     ///
     /// # Errors
-    /// [`NotConverged`](crate::Error::NotConverged) when a solve misses the tolerance, [`NotFinite`](crate::Error::NotFinite) and
-    /// [`NotPositiveDefinite`](crate::Error::NotPositiveDefinite) when K̂ is not what it should be.
+    /// [`NotConverged`](crate::Error::NotConverged) when a solve misses the tolerance,
+    /// [`NotFinite`](crate::Error::NotFinite) and [`NotPositiveDefinite`](crate::Error::NotPositiveDefinite) when K̂ is
+    /// not what it should be.
     pub fn estimate(&self, compute: Compute, batch: &Batch) -> Result<Estimate> {
         let scope = Scope::new(compute)?;
         let [n, d] = batch.x.dims();
@@ -97,8 +100,8 @@ impl CgGp {
         })
     }
 
-    /// A scalar whose gradient estimates that of the objective: (y − m)ᵀα + ½ tr(Uᵀ K̂ W) + ½ tr(A P), where everything but the mean,
-    /// K̂ and P is held at the estimate's numbers.
+    /// A scalar whose gradient estimates that of the objective: (y − m)ᵀα + ½ tr(Uᵀ K̂ W) + ½ tr(A P), where everything
+    /// but the mean, K̂ and P is held at the estimate's numbers.
     ///
     /// # Errors
     /// What the kernel reports.

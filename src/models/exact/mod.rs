@@ -225,8 +225,8 @@ impl ExactPosterior {
         }
     }
 
-    /// The posterior of one summand of an additive kernel (index into [`Kernel::summands`]), at rows `x`: the share of f
-    /// that this component explains, without the prior mean.
+    /// The posterior of one summand of an additive kernel (index into [`Kernel::summands`]), at rows `x`: the share of
+    /// f that this component explains, without the prior mean.
     ///
     /// # Errors
     /// [`Error::Usage`] when there is no such summand.

@@ -1,6 +1,7 @@
 //! Rows with the same inputs, trained on as one: their mean with a share of the noise has the same likelihood.
 //!
-//! Of k targets at one input with mean ȳ, Π N(yᵢ; f, σ²) = N(ȳ; f, σ²/k) · (2πσ²)^(−(k−1)/2) k^(−1/2) exp(−Σ(yᵢ − ȳ)²/2σ²).
+//! Of k targets at one input with mean ȳ, Π N(yᵢ; f, σ²) = N(ȳ; f, σ²/k) · (2πσ²)^(−(k−1)/2) k^(−1/2) exp(−Σ(yᵢ −
+//! ȳ)²/2σ²).
 
 use std::collections::HashMap;
 use std::f64::consts::TAU;
@@ -29,7 +30,8 @@ struct Averaged<'a> {
     within: f64,
 }
 
-/// Trains on the distinct rows of the data; nothing where few are repeated, or their noise is not all of what tells them apart.
+/// Trains on the distinct rows of the data; nothing where few are repeated, or their noise is not all of what tells
+/// them apart.
 ///
 /// # Errors
 /// What training reports.
@@ -74,7 +76,8 @@ fn averaged(data: &Observations) -> (Observations, Vec<f64>, f64) {
     (Observations { x, d: data.d, y, noise: None }, counts, within)
 }
 
-/// Whether the kernel has the same value for a row and its repeat as for the row and itself: white noise in it does not.
+/// Whether the kernel has the same value for a row and its repeat as for the row and itself: white noise in it does
+/// not.
 fn alike(model: &ExactGp, training: &Training, means: &Observations, counts: &[f64]) -> Result<bool> {
     let repeated = counts.iter().position(|count| *count > 1.0).unwrap_or_default();
     let row = &means.x[repeated * means.d..][..means.d];

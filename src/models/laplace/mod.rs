@@ -1,13 +1,15 @@
-//! Laplace's approximation for any likelihood (Rasmussen and Williams 2006, 3.4 and 3.5): the posterior of the latent functions as a
-//! normal distribution about its mode, dense, for up to some 5,000 rows.
+//! Laplace's approximation for any likelihood (Rasmussen and Williams 2006, 3.4 and 3.5): the posterior of the latent
+//! functions as a normal distribution about its mode, dense, for up to some 5,000 rows.
 //!
 //! With `g` and `W` the gradient and the curvature of the log density at the mode `f̂ = m + K a`, `a = g(f̂)`:
-//! `ln q(y) = ln p(y | f̂) − ½ aᵀ(f̂ − m) − ½ ln|I + W K|`, `f* ~ N(m* + k*ᵀa, k** − k*ᵀ(K + W⁻¹)⁻¹k*)`. It is to classes and counts what
-//! [`exact`](super::exact) is to real targets, and the same for Gaussian ones. Where a likelihood is
-//! [not log-concave](crate::likelihoods::Density::is_log_concave), `W` is its Fisher information (Hartmann and Vanhatalo 2019, *Laplace
-//! approximation and natural gradient for Gaussian process regression with heteroscedastic student-t model*).
+//! `ln q(y) = ln p(y | f̂) − ½ aᵀ(f̂ − m) − ½ ln|I + W K|`, `f* ~ N(m* + k*ᵀa, k** − k*ᵀ(K + W⁻¹)⁻¹k*)`. It is to
+//! classes and counts what [`exact`](super::exact) is to real targets, and the same for Gaussian ones. Where a
+//! likelihood is [not log-concave](crate::likelihoods::Density::is_log_concave), `W` is its Fisher information
+//! (Hartmann and Vanhatalo 2019, *Laplace approximation and natural gradient for Gaussian process regression with
+//! heteroscedastic student-t model*).
 //!
-//! Nothing of order `Ln` squared is made for `L` classes: a factor of order n each, and one for what their probabilities share.
+//! Nothing of order `Ln` squared is made for `L` classes: a factor of order n each, and one for what their
+//! probabilities share.
 
 mod evidence;
 mod mode;
@@ -35,7 +37,8 @@ use crate::scope::{Scope, to_f64};
 use mode::Task;
 use system::Gram;
 
-/// Latent functions with a prior, and a likelihood of targets given them, approximated about the mode: n³ time, n² memory.
+/// Latent functions with a prior, and a likelihood of targets given them, approximated about the mode: n³ time, n²
+/// memory.
 #[derive(Debug, Clone)]
 pub struct LaplaceGp {
     /// Of the latent functions: one for all of them, or one each.
@@ -50,7 +53,8 @@ impl LaplaceGp {
         Self::boxed(kernel.into(), Box::new(likelihood))
     }
 
-    /// The same for a prior and a likelihood chosen at run time; latent functions that mean different things get a prior each.
+    /// The same for a prior and a likelihood chosen at run time; latent functions that mean different things get a
+    /// prior each.
     pub fn boxed(prior: Prior, likelihood: Box<dyn Likelihood>) -> Self {
         let count = if alike(&*likelihood) { 1 } else { likelihood.latents() };
         Self { priors: vec![prior; count], likelihood }

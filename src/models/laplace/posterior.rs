@@ -109,7 +109,8 @@ impl LaplacePosterior {
     }
 }
 
-/// Of a single latent function, but for [`marginals`](Posterior::marginals) and [`correlated`](Posterior::correlated); an error for several.
+/// Of a single latent function, but for [`marginals`](Posterior::marginals) and [`correlated`](Posterior::correlated);
+/// an error for several.
 impl Posterior for LaplacePosterior {
     fn predict(&self, x: &[f64]) -> Result<Marginals> {
         let mut all = self.marginals(x)?;

@@ -1,5 +1,5 @@
-//! Sparse GP regression with inducing inputs and the collapsed bound (Titsias 2009, *Variational learning of inducing variables in
-//! sparse Gaussian processes*).
+//! Sparse GP regression with inducing inputs and the collapsed bound (Titsias 2009, *Variational learning of inducing
+//! variables in sparse Gaussian processes*).
 
 mod options;
 mod posterior;
@@ -23,7 +23,8 @@ use crate::params::{Parameter, Parameters, prefixed};
 use crate::products;
 use crate::scope::{Scope, to_f64};
 
-/// GP regression through `m` inducing inputs Z, with the optimal distribution of their values: O(nm²) time, O(m² + chunk · m) memory.
+/// GP regression through `m` inducing inputs Z, with the optimal distribution of their values: O(nm²) time, O(m² +
+/// chunk · m) memory.
 #[derive(Debug, Clone)]
 pub struct Sgpr {
     /// The prior and Z.
@@ -68,7 +69,8 @@ impl Sgpr {
     /// The posterior under the optimal distribution of inducing values.
     ///
     /// # Errors
-    /// [`NotPositiveDefinite`](crate::Error::NotPositiveDefinite) when K_ZZ cannot be factorised, [`Shape`](crate::Error::Shape) for other columns than those of Z.
+    /// [`NotPositiveDefinite`](crate::Error::NotPositiveDefinite) when K_ZZ cannot be factorised,
+    /// [`Shape`](crate::Error::Shape) for other columns than those of Z.
     pub fn posterior(&self, compute: Compute, data: Observations) -> Result<SgprPosterior> {
         let scope = Scope::new(compute)?;
         let Moments { square, projected, .. } = self.moments(&scope, &data.batch(&scope))?;

@@ -14,8 +14,8 @@ use crate::threads;
 /// Rows whose distances are computed together.
 const ROWS: usize = 8;
 
-/// Rows in the space that distances are measured in, row-major, and its dimension: the scaled inputs of the kernel's distances, side by
-/// side, or the inputs as they are where it has none.
+/// Rows in the space that distances are measured in, row-major, and its dimension: the scaled inputs of the kernel's
+/// distances, side by side, or the inputs as they are where it has none.
 pub(super) fn scaled(kernel: &Kernel, scope: &Scope, x: &Tensor<2>) -> Result<(Vec<f64>, usize)> {
     let features = kernel.lower(scope, x)?.map(|lowered| {
         let terms = lowered.terms().into_iter().filter(|term| term.metric == Metric::SquaredDistance);
@@ -29,8 +29,8 @@ pub(super) fn scaled(kernel: &Kernel, scope: &Scope, x: &Tensor<2>) -> Result<(V
     Ok((to_f64(rows)?, p))
 }
 
-/// The `count` rows of `z` nearest to every row of `x`, both row-major with `p` columns, nearest first; ties by index. All of them where
-/// there are fewer.
+/// The `count` rows of `z` nearest to every row of `x`, both row-major with `p` columns, nearest first; ties by index.
+/// All of them where there are fewer.
 pub fn nearest(x: &[f64], z: &[f64], p: usize, count: usize) -> Neighbours {
     let count = count.min(z.len() / p);
     let lists = threads::map(x.par_chunks(ROWS * p), |rows| {

@@ -68,12 +68,15 @@ impl Parameters for Moving<'_> {
     }
 }
 
-/// Trains everything but Z, and returns the loss per datum at each step, before it; `watch` is told each and may end the training.
+/// Trains everything but Z, and returns the loss per datum at each step, before it; `watch` is told each and may end
+/// the training.
 ///
-/// A step of b rows costs O(bH³), however many inducing inputs there are; q's moments stand still while nobody sees them.
+/// A step of b rows costs O(bH³), however many inducing inputs there are; q's moments stand still while nobody sees
+/// them.
 ///
 /// # Errors
-/// [`Error::Usage`] for full covariances, whose every row belongs to all of S, and for a batch of 0; what the objective reports.
+/// [`Error::Usage`] for full covariances, whose every row belongs to all of S, and for a batch of 0; what the objective
+/// reports.
 pub fn train(
     model: &mut Swsgp,
     compute: Compute,

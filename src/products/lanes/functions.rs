@@ -1,4 +1,5 @@
-//! Elementary functions of vectors as polynomials on reduced arguments; relative error of a few units in the last place.
+//! Elementary functions of vectors as polynomials on reduced arguments; relative error of a few units in the last
+//! place.
 
 use super::{Lanes, Number};
 use crate::kernels::profile::{Arithmetic, SMALLEST_SQUARE, largest_square};

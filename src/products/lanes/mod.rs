@@ -26,7 +26,8 @@ pub trait Number: Real {
     const SINE: &'static [Self];
     /// Coefficients of atanh(t)/t in t² on |t| ≤ 0.172, highest power first.
     const ATANH: &'static [Self];
-    /// 1.5 · 2^(bits of the mantissa): a number added to it is rounded to an integer, which then stands in its low bits.
+    /// 1.5 · 2^(bits of the mantissa): a number added to it is rounded to an integer, which then stands in its low
+    /// bits.
     const MAGIC: Self;
     /// Below −this, eˣ counts as e to this.
     const EXP_RANGE: Self;
@@ -49,8 +50,8 @@ pub trait Work<T: Number> {
 
 /// A vector of [`N`](Lanes::N) numbers.
 ///
-/// The operations of an instruction set may only be called where it is available: inside [`enter`](Lanes::enter), on the
-/// implementation that [`Number::vectorised`] chose.
+/// The operations of an instruction set may only be called where it is available: inside [`enter`](Lanes::enter), on
+/// the implementation that [`Number::vectorised`] chose.
 pub trait Lanes: Copy + Send + Sync + 'static {
     /// The type of one number.
     type Element: Number;

@@ -41,7 +41,8 @@ pub enum Stop {
     Budget,
     /// The policy has no more actions.
     Exhausted,
-    /// η ≤ 0 to rounding: the action lies in the span of those before it, or K̂ is not positive definite in this precision.
+    /// η ≤ 0 to rounding: the action lies in the span of those before it, or K̂ is not positive definite in this
+    /// precision.
     Dependent,
     /// The observer ended it.
     Interrupted,

@@ -16,8 +16,8 @@ use crate::solvers::{Covariance, pivoted_cholesky};
 pub enum Pivots {
     /// The order of the data.
     Data,
-    /// By the largest remaining variance of f (pivoted Cholesky); where that is rounding only, other rows spread over the data, which tell
-    /// the noise of the first.
+    /// By the largest remaining variance of f (pivoted Cholesky); where that is rounding only, other rows spread over
+    /// the data, which tell the noise of the first.
     Largest,
     /// These rows.
     Given(Vec<usize>),

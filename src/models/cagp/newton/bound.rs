@@ -13,10 +13,12 @@ use crate::models::prior::Prior;
 use crate::products;
 use crate::scope::{Scope, to_f64};
 
-/// The negative evidence lower bound `KL(q ‖ p) − Σ E_q ln p(y_n | f_n)` `[1]`, for actions `s` `[n, i]` and sites held as they are.
+/// The negative evidence lower bound `KL(q ‖ p) − Σ E_q ln p(y_n | f_n)` `[1]`, for actions `s` `[n, i]` and sites held
+/// as they are.
 ///
-/// With `M = Sᵀ(K + W⁻¹)S = L Lᵀ` and `SᵀW⁻¹S = C Cᵀ`: `A = L⁻¹SᵀK`, `t = L⁻¹Sᵀ(ŷ − m)`, `E = L⁻¹C`, `q(f) = N(m + Aᵀt, K − AᵀA)`,
-/// `KL = ½ (‖t‖² − ‖Eᵀt‖² + ln|M| − ln|C Cᵀ| − i + ‖E‖²)`. It is a bound for any actions, pseudo-targets and positive curvatures.
+/// With `M = Sᵀ(K + W⁻¹)S = L Lᵀ` and `SᵀW⁻¹S = C Cᵀ`: `A = L⁻¹SᵀK`, `t = L⁻¹Sᵀ(ŷ − m)`, `E = L⁻¹C`,
+/// `q(f) = N(m + Aᵀt, K − AᵀA)`, `KL = ½ (‖t‖² − ‖Eᵀt‖² + ln|M| − ln|C Cᵀ| − i + ‖E‖²)`. It is a bound for any actions,
+/// pseudo-targets and positive curvatures.
 pub(super) fn bound(
     (prior, likelihood): (&Prior, &dyn Likelihood),
     scope: &Scope,
