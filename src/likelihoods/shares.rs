@@ -71,11 +71,13 @@ pub(super) fn averages(at: Marginal) -> Averages {
     let (mut shares, mut bends) = (vec![0.0; classes.len()], vec![0.0; classes.len()]);
     let mut excess = 0.0;
     for (i, weight) in weights.into_iter().enumerate() {
-        // By logarithms, for products of many classes.
-        let log = |curve: &Curve| curve[0][i].ln();
-        let others: f64 = curves.iter().enumerate().filter(|(c, _)| *c != first).map(|(_, curve)| log(curve)).sum();
-        excess -= weight * curves[first][0][i] * others.exp_m1();
-        let product = weight * (others + log(&curves[first])).exp();
+        let others = curves.iter().enumerate().filter(|(c, _)| *c != first).map(|(_, [value, ..])| value[i]);
+        // Π φ and 1 − Π φ, each with its digits where it is small.
+        let (product, missing) = others
+            .fold((1.0, 0.0), |(product, missing), value| (product * value, missing + (1.0 - missing) * (1.0 - value)));
+        let own = weight * curves[first][0][i];
+        excess += own * missing;
+        let product = own * product;
         if product > 0.0 {
             for (c, [value, slope, bend]) in curves.iter().enumerate() {
                 shares[c] += product * slope[i] / value[i];
@@ -119,6 +121,9 @@ fn parts(sd: f64) -> usize {
     (0.5 / sd).ceil() as usize
 }
 
+/// Values of [`even`] that share an exponential.
+const ROW: usize = 8;
+
 /// The curve at `count` points from `low` on, `stride` steps apart: the values of one comb serve all of them.
 fn even((mean, sd): (f64, f64), low: f64, stride: usize, count: usize) -> Curve {
     if sd < NARROW {
@@ -130,10 +135,13 @@ fn even((mean, sd): (f64, f64), low: f64, stride: usize, count: usize) -> Curve 
     let apart = stride * parts;
     let first = low + mean + places[0];
     let length = count + weights.len() / apart;
+    let rises: [f64; ROW] = std::array::from_fn(|k| ((k * apart) as f64 * step).exp());
     // Values that a weight meets stand side by side.
     let values = |phase: usize| -> Curve {
-        let at = |i: usize| gumbel((first + (i * apart + phase) as f64 * step).exp());
-        let all: Vec<[f64; 3]> = (0..length).map(at).collect();
+        // One exponential for a few of them in a row.
+        let lead = |i: usize| (first + (i * apart + phase) as f64 * step).exp();
+        let all: Vec<[f64; 3]> =
+            (0..length).step_by(ROW).map(lead).flat_map(|lead| rises.map(|rise| gumbel(lead * rise))).collect();
         std::array::from_fn(|k| all.iter().map(|values| values[k]).collect())
     };
     let mut curve: Curve = std::array::from_fn(|_| vec![0.0; count]);
@@ -157,16 +165,17 @@ fn uneven((mean, sd): (f64, f64), points: &[f64]) -> Curve {
         let density = weight * FRAC_1_SQRT_TAU * (-0.5 * z * z).exp() / sd;
         [weight * normal_cdf(z), density, -z * density / sd]
     };
-    let narrow = |u: f64, (f, weight): (f64, f64)| gumbel((u + f).exp()).map(|value| weight * value);
+    let narrow = |y: f64, (rise, weight): (f64, f64)| gumbel(y * rise).map(|value| weight * value);
     let sharp = sd < SMOOTH;
     let rule = match sd {
         _ if !sharp => GUMBEL.to_vec(),
-        sd if sd < NARROW => few().iter().map(|(z, w)| (sd * z, *w)).collect(),
-        _ => comb(sd, STEP / parts(sd) as f64),
+        sd if sd < NARROW => few().iter().map(|(z, w)| ((sd * z).exp(), *w)).collect(),
+        _ => comb(sd, STEP / parts(sd) as f64).into_iter().map(|(f, w)| (f.exp(), w)).collect(),
     };
     let mut curve: Curve = Default::default();
     for u in points.iter().map(|u| u + mean) {
-        let terms = rule.iter().map(|&node| if sharp { narrow(u, node) } else { smooth(u, node) });
+        let y = u.exp();
+        let terms = rule.iter().map(|&node| if sharp { narrow(y, node) } else { smooth(u, node) });
         let sums = terms.fold([0.0; 3], |[a, b, c], [d, e, f]| [a + d, b + e, c + f]);
         curve.iter_mut().zip(sums).for_each(|(curve, sum)| curve.push(sum));
     }
