@@ -54,7 +54,7 @@ fn main() -> Result<()> {
     let (train, test) = (record.subset(&split.train), record.subset(&split.test));
     println!("{} weeks to learn from, {} to forecast, from {from:.1} to {last:.1}", train.n, test.n);
 
-    let priors = PRIORS.iter().map(|(name, prior)| (name.to_string(), *prior)).collect();
+    let priors = PRIORS.iter().map(|(name, prior)| (name.to_string(), (*prior).into())).collect();
     let settings = Settings { kernel: KERNEL.into(), priors, ..Settings::default() };
     let mut progress = Progress::new();
     let config = TrainConfig::default();
