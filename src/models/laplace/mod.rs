@@ -97,6 +97,7 @@ fn joined<const D: usize>(mut parts: Vec<Tensor<D>>) -> Tensor<D> {
 
 impl Model for LaplaceGp {
     fn objective(&self, scope: &Scope, batch: &Batch) -> Result<Tensor<1>> {
+        batch.check(scope)?;
         let (covariances, means) = self.gram(scope, &batch.x)?;
         let extra = batch.noise.clone().map(to_f64).transpose()?;
         let rows = self.rows(&to_f64(batch.y.clone())?, extra.as_deref());

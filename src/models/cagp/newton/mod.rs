@@ -101,6 +101,7 @@ impl NewtonCagp {
 
     /// Newton's method at present parameters, for [`posterior`](Self::posterior) and bounds.
     fn solve(&self, scope: &Scope, batch: &Batch) -> Result<Found> {
+        batch.check(scope)?;
         let plain = Scope::new(scope.compute())?.with_budget(scope.budget());
         let x = batch.x.clone().inner();
         let extra = batch.noise.clone().map(|extra| to_f64(extra.inner())).transpose()?;
@@ -118,6 +119,7 @@ impl NewtonCagp {
     /// # Errors
     /// [`NotPositiveDefinite`](crate::Error::NotPositiveDefinite) for dependent actions, and what the kernel reports.
     pub fn bound(&self, scope: &Scope, batch: &Batch, s: &Tensor<2>, sites: &Sites) -> Result<Tensor<1>> {
+        batch.check(scope)?;
         bound::bound((&self.prior, &*self.likelihood), scope, batch, s, sites)
     }
 
