@@ -332,7 +332,7 @@ fn targets_that_do_not_fit_say_what_to_do() {
     assert!(ran.code == 0 && (ran.out + &ran.err).contains("all 4 counts are 0"), "{}", ran.err);
     folder.fails(2, &["fit", "half.csv", "--likelihood", "poison", "-o", "m.cagey"], &["poison", "poisson"]);
     let exact = ["fit", "minus.csv", "--likelihood", "student-t", "--model", "exact", "-o", "m.cagey"];
-    folder.fails(2, &exact, &["exact", "gaussian", "--model svgp"]);
+    folder.fails(2, &exact, &["exact", "gaussian", "svgp or"]);
     folder.write("half.csv", "z,x,y\n1,2,3\n2,3,4\n");
     let noisy = ["fit", "half.csv", "--likelihood", "gamma", "--exposure", "x", "-o", "m.cagey"];
     folder.fails(2, &noisy, &["gamma", "exposure"]);
@@ -352,7 +352,7 @@ fn every_model_predicts_the_same_from_its_file_and_after_an_interruption() {
         &["--model", "swsgp", "--inducing", "8", "--neighbors", "3", "--mean-field", "--batch", "10"],
         &["--model", "swsgp", "--inducing", "8", "--neighbors", "2", "--union", "--batch", "3"],
         &["--model", "laplace", "--likelihood", "student-t"],
-        &["--model", "cagp", "--actions", "6", "--likelihood", "student-t"],
+        &["--model", "cagp", "--actions", "6", "--likelihood", "student-t", "--optimizer", "adam"],
     ];
     for options in models {
         let train = |steps: &str, state: &[&str]| {

@@ -208,7 +208,7 @@ mod command {
         #[arg(long, value_name = "NAME", value_enum)]
         policy: Option<ActionPolicy>,
         /// Optimiser steps from one choice of actions by a policy, a solve, to the next: more are cheaper and lead less
-        /// far [default: 1]
+        /// far [default: 1; 10 for other likelihoods than the Gaussian]
         #[arg(long, value_name = "STEPS", value_parser = values::count(1..=MOST))]
         refresh: Option<usize>,
         #[command(flatten)]
@@ -253,7 +253,8 @@ mod command {
                         policy,
                         objective: loss.unwrap_or(CagpObjective::Elbo),
                         order: row_order.unwrap_or(RowOrder::Tree),
-                        refresh: refresh.unwrap_or(1),
+                        // Steps to other actions and sites each time would end L-BFGS early.
+                        refresh: refresh.unwrap_or(if given.gaussian { 1 } else { 10 }),
                         tolerance,
                         first,
                     });

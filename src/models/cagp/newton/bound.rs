@@ -1,10 +1,12 @@
 //! The evidence lower bound of any actions and sites.
 
 use burn::tensor::Tensor;
+use faer::Mat;
 
 use super::solve::Sites;
 use crate::error::Result;
 use crate::likelihoods::Likelihood;
+use crate::linalg::dense::registers;
 use crate::linalg::{cholesky, logdet_from_cholesky, solve_lower};
 use crate::models::Batch;
 use crate::models::cagp::products_with;
@@ -53,11 +55,20 @@ pub(super) fn bound(
     Ok(divergence - expected.sum())
 }
 
-/// Actions and sites as one matrix `[n, i + 3]`, as training holds them.
+/// Actions, row-major `[i, n]`, and sites as one matrix `[n, i + 3]`, as training holds them: actions of the same span
+/// with `SᵀW⁻¹S = I`. Then no eigenvalue of M is below 1, whatever K becomes.
 pub(super) fn packed(scope: &Scope, actions: &[f64], sites: &Sites) -> Tensor<2> {
     let n = sites.f.len();
-    let rows = [actions, &sites.f, &sites.gradient, &sites.curvature].concat();
-    scope.matrix_in(&rows, rows.len() / n, n, scope.wide()).transpose()
+    let i = actions.len() / n;
+    let roots: Vec<f64> = sites.curvature.iter().map(|d| d.sqrt()).collect();
+    let white = Mat::from_fn(n, i, |row, column| actions[column * n + row] / roots[row]);
+    let basis = white.qr().compute_thin_Q();
+    registers::clear();
+    let row = |row: usize| {
+        let actions = (0..i).map(|column| basis[(row, column)] * roots[row]).collect::<Vec<_>>();
+        actions.into_iter().chain([sites.f[row], sites.gradient[row], sites.curvature[row]])
+    };
+    scope.matrix_in(&(0..n).flat_map(row).collect::<Vec<_>>(), n, i + 3, scope.wide())
 }
 
 /// What was packed.
