@@ -81,7 +81,9 @@ impl Outcome {
         assert_close(what, &self.value, &other.value, tolerance);
         // Gradients that vanish by symmetry are compared on the scale of the others.
         let scale = other.gradients.iter().flat_map(|(_, g)| g).fold(0.0f64, |m, v| m.max(v.abs()));
+        assert_eq!(self.gradients.len(), other.gradients.len(), "{what}");
         for ((name, got), (_, want)) in self.gradients.iter().zip(&other.gradients) {
+            assert_eq!(got.len(), want.len(), "{what}: d/d{name}");
             for (i, (g, w)) in got.iter().zip(want).enumerate() {
                 assert!((g - w).abs() <= tolerance * scale, "{what}: d/d{name}[{i}]: got {g}, want {w}");
             }
