@@ -46,10 +46,6 @@ impl Likelihood for Heteroscedastic {
         2
     }
 
-    fn near_gaussian(&self) -> bool {
-        true
-    }
-
     fn scaled(&self) -> bool {
         true
     }
