@@ -33,8 +33,6 @@ pub struct Plan {
     /// All rows, or a sample of those in a file.
     data: Observations,
     stored: Option<Stored>,
-    /// A model on whose objective starts are compared: this one, or an exact one with the same hyperparameters.
-    runner: Option<Box<dyn GpModel>>,
     weak_prior: Option<String>,
     warnings: Vec<String>,
 }
@@ -152,38 +150,9 @@ impl Plan {
             Some(order) => observations.permuted(&order)?,
             None => observations,
         };
-        let build = |settings: &Settings, options: &dyn ModelOptions| {
-            let mut model =
-                build(settings, options, likelihood.boxed(), (&observations, &names), &units, seed, registry)?;
-            let weak_prior = settings.weak_prior.then(|| weak_prior::set(&mut *model, &observations)).flatten();
-            Ok((model, weak_prior))
-        };
-        let (model, weak_prior) = build(&settings, &*options)?;
-        let itself = settings.model.kind() == usual().kind() || !likelihood.near_gaussian();
-        let runner = match settings.starts {
-            // Losses of minibatches would not compare.
-            Starts::Race if itself => options.minibatches().is_none().then(|| model.boxed()),
-            Starts::Race => {
-                let likelihood = if gaussian { settings.likelihood.clone() } else { "gaussian".into() };
-                let exact = Settings { model: usual(), likelihood, ..settings.clone() };
-                // What is asked of parameters that it lacks keeps it from standing for the model.
-                let options = registry.models.options(&exact.model);
-                options.and_then(|options| build(&exact, &*options)).ok().map(|(model, _)| model)
-            }
-            Starts::Data => None,
-        };
-        Ok(Self {
-            schema,
-            settings,
-            units,
-            options,
-            model,
-            data: observations,
-            stored: None,
-            runner,
-            weak_prior,
-            warnings,
-        })
+        let mut model = build(&settings, &*options, likelihood, (&observations, &names), &units, seed, registry)?;
+        let weak_prior = settings.weak_prior.then(|| weak_prior::set(&mut *model, &observations)).flatten();
+        Ok(Self { schema, settings, units, options, model, data: observations, stored: None, weak_prior, warnings })
     }
 
     /// Prepares a model of minibatches for rows of a file, however few of them fit in memory; `rows` are their
@@ -283,29 +252,17 @@ impl Plan {
         self.options.shorter(rows)
     }
 
-    /// Moves the hyperparameters to the best of several starts; nothing where one is given, in whatever way.
+    /// Moves the model to the better of two starts, where losses compare; nothing where one is given, in whatever way.
     fn race(&mut self, config: &TrainConfig, observers: &mut [&mut dyn Observer]) -> Result<Option<Race>> {
-        let Some(mut runner) = self.runner.take().filter(|_| config.resume.is_none()) else { return Ok(None) };
-        let itself = self.settings.model.kind() == usual().kind() || !self.model.likelihood().near_gaussian();
-        let seen = self.stored.as_ref().map(|stored| Seen { stored, units: &self.units });
-        let rows = seen.as_ref().map_or(&self.data as &dyn Rows, |seen| seen);
-        let (compute, batches) = (self.settings.compute, self.options.minibatches());
-        let training = Training { compute, data: &self.data, rows, batches, config };
-        let race = race(&mut runner, &Track { training, itself }, observers)?;
-        if itself {
-            self.model = runner;
-        } else if race.is_some() {
-            let found = runner.parameters();
-            for (path, parameter) in self.model.parameters_mut() {
-                // The first of several latent functions is that of the mean.
-                let path = path.strip_prefix("latent1.").unwrap_or(&path);
-                let same = found.iter().find(|(other, p)| other == path && p.len() == parameter.len());
-                if let Some((_, p)) = same.filter(|_| !parameter.fixed) {
-                    parameter.set_internal(&p.internal());
-                }
-            }
+        let asked = self.settings.starts == Starts::Race && config.resume.is_none();
+        if !asked || self.options.minibatches().is_some() {
+            return Ok(None);
         }
-        Ok(race)
+        let data = &self.data;
+        let training = Training { compute: self.settings.compute, data, rows: data, batches: None, config };
+        // Other models than the exact one may have parts that belong to the rows.
+        let sampled = self.settings.model.kind() == usual().kind();
+        race(&mut self.model, &Track { training, sampled }, observers)
     }
 
     /// Trains the model and conditions it on the data.

@@ -69,10 +69,6 @@ impl Likelihood for Gaussian {
         Some(self.noise.internal()[0])
     }
 
-    fn near_gaussian(&self) -> bool {
-        true
-    }
-
     fn scaled(&self) -> bool {
         true
     }

@@ -50,10 +50,6 @@ impl Likelihood for Heteroscedastic {
         vec![("log_noise", self.noise.values()[0].ln())]
     }
 
-    fn near_gaussian(&self) -> bool {
-        true
-    }
-
     fn scaled(&self) -> bool {
         true
     }

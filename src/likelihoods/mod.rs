@@ -104,12 +104,6 @@ pub trait Likelihood: Parameters + std::fmt::Debug + Send + Sync {
         Vec::new()
     }
 
-    /// Whether the training of a model with Gaussian noise is a start for one with this likelihood: its first latent
-    /// function and its `noise` are of the same kind.
-    fn near_gaussian(&self) -> bool {
-        false
-    }
-
     /// Sets parameters that were not given to values that suit the targets, and returns the constant level `[L]` of
     /// each latent function that fits them.
     fn initialise(&mut self, targets: Targets) -> Vec<f64>;

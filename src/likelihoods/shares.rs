@@ -51,7 +51,9 @@ type Curve = [Vec<f64>; 3];
 
 /// The averages at marginals of two or more classes.
 pub(super) fn averages(at: Marginal) -> Averages {
-    let classes: Vec<(f64, f64)> = at.mean.iter().zip(at.variance).map(|(m, v)| (*m, v.max(0.0).sqrt())).collect();
+    // Seen from the largest mean: far from 0 numbers lack the digits of a small standard deviation.
+    let top = at.mean.iter().copied().fold(f64::NEG_INFINITY, f64::max);
+    let classes: Vec<(f64, f64)> = at.mean.iter().zip(at.variance).map(|(m, v)| (m - top, v.max(0.0).sqrt())).collect();
     // 1 − φ is below exp(u + m + s²/2), and below its value at m + 8s but for a chance of 1e-15.
     let reach = |(m, s): &(f64, f64)| m + f64::min(EDGE * s, 0.5 * s * s);
     let low = -classes.iter().map(reach).fold(f64::NEG_INFINITY, f64::max) - 20.0;
@@ -87,7 +89,7 @@ pub(super) fn averages(at: Marginal) -> Averages {
     }
     let sum: f64 = shares.iter().sum();
     shares.iter_mut().for_each(|p| *p = (*p / sum).max(f64::MIN_POSITIVE));
-    Averages { shares, bends, log_sum: classes[first].0 + excess }
+    Averages { shares, bends, log_sum: top + classes[first].0 + excess }
 }
 
 /// `exp(−y)`, minus its slope and its second derivative in `ln y`.

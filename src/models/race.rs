@@ -82,8 +82,8 @@ const SHARE: f64 = 0.25;
 pub struct Track<'a> {
     /// The training to come.
     pub training: Training<'a>,
-    /// Whether the one who runs is the model of that training, not another that stands for it.
-    pub itself: bool,
+    /// Whether some of many rows are enough to tell starts apart by.
+    pub sampled: bool,
 }
 
 struct Runner {
@@ -104,7 +104,7 @@ pub fn race(model: &mut Box<dyn GpModel>, track: &Track, observers: &mut [&mut d
     }
     let began = Instant::now();
     let Training { data, config, .. } = track.training;
-    let sample = sample(data, config.seed)?;
+    let sample = if track.sampled { sample(data, config.seed)? } else { None };
     let shown = sample.as_ref().unwrap_or(data);
     let mut race = Race { rows: shown.n(), ..Race::default() };
     let mut legs = Legs { track, observers, began, race: &mut race, over: false };
@@ -124,7 +124,7 @@ pub fn race(model: &mut Box<dyn GpModel>, track: &Track, observers: &mut [&mut d
     for runner in &mut runners {
         runner.loss = legs.run(&mut *runner.model, shown, STEPS);
     }
-    if sample.is_some() && track.itself && !legs.over {
+    if sample.is_some() && !legs.over {
         legs.run(&mut *optimum, data, ISOTROPIC);
         tie(&mut *optimum, &units, false);
         runners.push(Runner { name: "isotropic optimum of all rows", model: optimum, loss: None });
