@@ -204,7 +204,8 @@ mod command {
         /// How a computation-aware model chooses its actions [default: learned; gradient for other likelihoods than the Gaussian]
         #[arg(long, value_name = "NAME", value_enum)]
         policy: Option<ActionPolicy>,
-        /// Optimiser steps from one choice of actions by a policy, a solve, to the next: more are cheaper and lead less far [default: 1; 10 for other likelihoods than the Gaussian]
+        /// Optimiser steps from one choice of actions by a policy, a solve, to the next: more are cheaper and lead less far [default: 1; 10
+        /// for other likelihoods than the Gaussian]
         #[arg(long, value_name = "STEPS", value_parser = values::count(1..=MOST))]
         refresh: Option<usize>,
         #[command(flatten)]
