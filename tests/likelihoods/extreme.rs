@@ -157,8 +157,6 @@ fn large_counts_have_distributions_quantiles_and_densities() {
             assert!((got - want).abs() < 1e-5, "{text} at {mean}: {got} {want}");
         }
     }
-    let taken = start.elapsed();
-    assert!(taken < Duration::from_secs(10), "{taken:?}");
     // mpmath: log probabilities.
     let poisson = parse("poisson", None).unwrap().density();
     for (mean, y, want) in [

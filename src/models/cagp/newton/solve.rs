@@ -448,6 +448,14 @@ impl Problem<'_> {
         }
         let mut cross = space.project(&space.actions, &t);
         cross.iter_mut().zip(space.project(&space.actions, &sites.spread(&s))).for_each(|(c, more)| *c += more);
+        if let Some(small) = &small {
+            // Sites whose curvatures span many orders of magnitude leave no digits to tell actions apart by.
+            let mut overlap = cross.clone();
+            small.factor.solve_lower(&mut overlap)?;
+            if dot(&overlap, &overlap) > 0.5 {
+                return Ok(Some(Stop::Dependent));
+            }
+        }
         let targets: f64 = (0..n).map(|i| s[i] * (above[i] + sites.gradient[i] / sites.curvature[i])).sum();
         let corner = vec![energy(&s, &t)];
         *small = Some(match small.take() {
