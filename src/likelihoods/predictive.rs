@@ -43,11 +43,17 @@ pub(super) fn log_average(
     };
     let mut breaks = vec![-EDGE, 0.0, EDGE];
     let mut top = f64::NEG_INFINITY;
-    for start in [0.0, (peak - mean) / sd] {
+    // Rounding alone may put the peak of a narrow g on the wrong side of a steep flank.
+    let at_peak = [-4.0, 0.0, 4.0].map(|ulps| (peak - mean) / sd * (1.0 + ulps * f64::EPSILON));
+    let at_peak = at_peak.into_iter().max_by(|a, b| exponent(*a).total_cmp(&exponent(*b))).unwrap_or_default();
+    for start in [0.0, at_peak] {
         let (mode, width) = climb(start, &exponent, &ascent);
         top = top.max(exponent(mode));
         breaks.extend([mode - EDGE * width, mode + EDGE * width]);
-        add_around(mode, width, (f64::NEG_INFINITY, f64::INFINITY), &mut breaks);
+        // At a steep flank the mass lies in the tail of the normal density, which falls off within 1/|z|.
+        for width in [width, width.min(1.0 / mode.abs().max(1.0))] {
+            add_around(mode, width, (f64::NEG_INFINITY, f64::INFINITY), &mut breaks);
+        }
     }
     if !top.is_finite() {
         return top;
@@ -65,8 +71,10 @@ fn climb(start: f64, exponent: &dyn Fn(f64) -> f64, ascent: &dyn Fn(f64) -> (f64
         while exponent(z + step) < value && step.abs() > 1e-10 {
             step *= 0.5;
         }
-        z += step;
-        value = exponent(z);
+        if exponent(z + step) >= value {
+            z += step;
+            value = exponent(z);
+        }
         if step.abs() < 1e-3 * width {
             break;
         }

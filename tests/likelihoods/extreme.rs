@@ -90,6 +90,20 @@ fn softmax_holds_at_any_width() {
 }
 
 #[test]
+fn two_classes_of_any_width_have_probabilities() {
+    for (mean, variance) in [(-1.5e53f64, 4.8e97f64), (2.3e54, 7.6e97), (-3e7, 1e8), (1e150, 1e300), (40.0, 1e-8)] {
+        for text in ["bernoulli(logit)", "bernoulli(probit)", "ordinal(3)"] {
+            let p = parse(text, None).unwrap().predict(&[mean], &[variance], None).unwrap().probabilities().unwrap();
+            assert!(p.iter().all(|p| (0.0..=1.0).contains(p)), "{text} at {mean}, {variance}: {p:?}");
+            assert!((p.iter().sum::<f64>() - 1.0).abs() < 1e-9, "{text} at {mean}, {variance}: {p:?}");
+            let last = p[p.len() - 1];
+            let want = statrs::function::erf::erfc(-mean / variance.sqrt() / std::f64::consts::SQRT_2) / 2.0;
+            assert!(variance < 1e6 || (last - want).abs() < 1e-3, "{text} at {mean}, {variance}: {p:?} {want}");
+        }
+    }
+}
+
+#[test]
 fn softmax_far_from_zero_depends_on_differences_only() {
     let shares = |mean: [f64; 3], variance: [f64; 3]| {
         Softmax::new(3).predict(&mean, &variance, None).unwrap().probabilities().unwrap()
