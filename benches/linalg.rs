@@ -1,4 +1,5 @@
-//! Dense linear algebra: one group an operation, in elements (multiply-adds) a second, so that rates compare with `matmul`.
+//! Dense linear algebra: one group an operation, in elements (multiply-adds) a second, so that rates compare with
+//! `matmul`.
 
 use burn::tensor::{DType, Device, Tensor, TensorData};
 use cagey::linalg::{Factor, cholesky, eigh, loo_nll, mvn_nll, solve_lower};

@@ -2,9 +2,9 @@
 //!
 //! `cargo run --release --example bike_counts -- --data hour.csv`
 //!
-//! The data are the hourly table of *Bike Sharing* (Fanaee-T and Gama 2013, UCI Machine Learning Repository, CC BY 4.0): one row
-//! an hour with numeric columns, the count last. Leave out columns that add up to it (`casual`, `registered`), the running
-//! number, and give the date as a number (`t_hours`, hours since the first day) if at all.
+//! The data are the hourly table of *Bike Sharing* (Fanaee-T and Gama 2013, UCI Machine Learning Repository, CC BY
+//! 4.0): one row an hour with numeric columns, the count last. Leave out columns that add up to it (`casual`,
+//! `registered`), the running number, and give the date as a number (`t_hours`, hours since the first day) if at all.
 
 use std::path::PathBuf;
 

@@ -1,6 +1,6 @@
-//! What the actions of computation-aware GPs have in common with the best ones, the top eigenvectors of K̂ (Wenger et al.
-//! 2024, Figure 2): the first actions over the data after training, and the Grassmann distance between the spans over training,
-//! for learned, CG and random actions.
+//! What the actions of computation-aware GPs have in common with the best ones, the top eigenvectors of K̂ (Wenger et
+//! al. 2024, Figure 2): the first actions over the data after training, and the Grassmann distance between the spans
+//! over training, for learned, CG and random actions.
 //!
 //! `cargo run --release --example cagp_actions [-- --output actions.png]`
 
@@ -160,8 +160,8 @@ fn top(kernel: &Kernel, noise: f64, i: usize, batch: &Batch) -> Result<Tensor<2>
     gp.actions(&Scope::new(Compute::default())?, batch)
 }
 
-/// ‖θ‖ for the principal angles θ between two spans (eq. S26): cos²θ are the eigenvalues of (QₐᵀQ_b)ᵀ(QₐᵀQ_b), where Q = A L⁻ᵀ is an
-/// orthonormal basis of the span of A and L the Cholesky factor of AᵀA.
+/// ‖θ‖ for the principal angles θ between two spans (eq. S26): cos²θ are the eigenvalues of (QₐᵀQ_b)ᵀ(QₐᵀQ_b), where Q
+/// = A L⁻ᵀ is an orthonormal basis of the span of A and L the Cholesky factor of AᵀA.
 fn grassmann(a: Tensor<2>, b: Tensor<2>) -> Result<f64> {
     let factor = |a: &Tensor<2>| cholesky(a.clone().transpose().matmul(a.clone()), "AᵀA");
     let half = solve_lower(factor(&a)?, a.transpose().matmul(b.clone()))?;

@@ -1,9 +1,10 @@
-//! Two classes in the plane: a variational GP with a Bernoulli likelihood, its decision boundary, and where it knows little.
+//! Two classes in the plane: a variational GP with a Bernoulli likelihood, its decision boundary, and where it knows
+//! little.
 //!
 //! `cargo run --release --example classification [-- --data banana.csv]`
 //!
-//! Two half moons come with the crate. The banana data (5,300 points) of Rätsch's IDA benchmarks, from KEEL or OpenML, make a
-//! harder case: two columns of coordinates and one of labels, whatever these are called.
+//! Two half moons come with the crate. The banana data (5,300 points) of Rätsch's IDA benchmarks, from KEEL or OpenML,
+//! make a harder case: two columns of coordinates and one of labels, whatever these are called.
 
 use std::path::PathBuf;
 

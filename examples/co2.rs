@@ -1,5 +1,5 @@
-//! The Mauna Loa CO₂ record: a trend, a season that changes slowly, and irregularities of a year or so, learned from the
-//! first 34 years and forecast for the next ten.
+//! The Mauna Loa CO₂ record: a trend, a season that changes slowly, and irregularities of a year or so, learned from
+//! the first 34 years and forecast for the next ten.
 //!
 //! `cargo run --release --example co2 [-- --output co2.png]`
 
@@ -31,8 +31,8 @@ struct Options {
     years: f64,
 }
 
-/// A smooth trend, a season of one year whose shape drifts over centuries, irregularities of years (El Niño) and of weeks
-/// (weather). Numbers are starting values, in years.
+/// A smooth trend, a season of one year whose shape drifts over centuries, irregularities of years (El Niño) and of
+/// weeks (weather). Numbers are starting values, in years.
 const KERNEL: &str = "matern52(50) + periodic(period=1, fix=period) * matern32(90) + rq(1.2) + matern12(0.1)";
 
 const TITLES: [&str; 4] = ["trend", "season", "irregularities of years", "irregularities of weeks"];
@@ -54,7 +54,7 @@ fn main() -> Result<()> {
     let (train, test) = (record.subset(&split.train), record.subset(&split.test));
     println!("{} weeks to learn from, {} to forecast, from {from:.1} to {last:.1}", train.n, test.n);
 
-    let priors = PRIORS.iter().map(|(name, prior)| (name.to_string(), *prior)).collect();
+    let priors = PRIORS.iter().map(|(name, prior)| (name.to_string(), (*prior).into())).collect();
     let settings = Settings { kernel: KERNEL.into(), priors, ..Settings::default() };
     let mut progress = Progress::new();
     let config = TrainConfig::default();

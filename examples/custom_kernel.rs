@@ -1,7 +1,7 @@
 //! A kernel of your own: written as a tensor graph, composed with built-in ones, trained, saved and loaded.
 //!
-//! The arc-cosine kernel of order 0 (Cho and Saul, 2009): the covariance of an infinitely wide network of step functions,
-//! k(x, z) = variance · (1 − θ/π) with θ the angle between (1, x/ℓ) and (1, z/ℓ).
+//! The arc-cosine kernel of order 0 (Cho and Saul, 2009): the covariance of an infinitely wide network of step
+//! functions, k(x, z) = variance · (1 − θ/π) with θ the angle between (1, x/ℓ) and (1, z/ℓ).
 
 use std::f64::consts::PI;
 use std::sync::Arc;

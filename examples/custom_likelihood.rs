@@ -1,7 +1,8 @@
 //! A likelihood of your own: fitted to tables, saved, loaded and used by every subcommand like a built-in one.
 //!
-//! The likelihood here is Weibull's, of lifetimes that become more (shape above 1) or less (below 1) likely to end as they grow. Without
-//! arguments the example fits it to generated lifetimes; with arguments it is the command with one more likelihood:
+//! The likelihood here is Weibull's, of lifetimes that become more (shape above 1) or less (below 1) likely to end as
+//! they grow. Without arguments the example fits it to generated lifetimes; with arguments it is the command with one
+//! more likelihood:
 //!
 //! ```sh
 //! cargo run --release --example custom_likelihood
@@ -97,17 +98,19 @@ impl Density for Lifetime {
         own[0] += weight * (1.0 / self.shape + distance * (1.0 - self.power(row.y, f[0])));
     }
 
+    /// Of W = shape² u, for models that approximate around a mode.
     fn add_curvature_slopes(&self, row: Row, f: &[f64], weights: &[f64], slopes: &mut [f64], own: &mut [f64]) {
-        let (k, u) = (self.shape, self.power(row.y, f[0]));
-        slopes[0] -= weights[0] * k * k * k * u;
+        let (k, u, distance) = (self.shape, self.power(row.y, f[0]), row.y.ln() - f[0]);
+        slopes[0] -= weights[0] * k.powi(3) * u;
         if let Some(own) = own.first_mut() {
-            *own += weights[0] * k * u * (2.0 + k * (row.y.ln() - f[0]));
+            *own += weights[0] * k * u * (2.0 + k * distance);
         }
     }
 
+    /// Of shape (u − 1).
     fn add_pull_slopes(&self, row: Row, f: &[f64], weights: &[f64], own: &mut [f64]) {
-        let u = self.power(row.y, f[0]);
-        own[0] += weights[0] * (u - 1.0 + self.shape * u * (row.y.ln() - f[0]));
+        let (u, distance) = (self.power(row.y, f[0]), row.y.ln() - f[0]);
+        own[0] += weights[0] * (u - 1.0 + self.shape * u * distance);
     }
 
     fn mean(&self, f: &[f64], _extra: f64) -> f64 {

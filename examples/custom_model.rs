@@ -1,7 +1,7 @@
 //! A model of your own: fitted to tables, saved, loaded and used by every subcommand like a built-in one.
 //!
-//! The model here is the simplest approximation there is, an exact GP of some of the rows. Without arguments the example fits it to the CO₂
-//! record, saves and loads it; with arguments it is the command with one more model:
+//! The model here is the simplest approximation there is, an exact GP of some of the rows. Without arguments the
+//! example fits it to the CO₂ record, saves and loads it; with arguments it is the command with one more model:
 //!
 //! ```sh
 //! cargo run --release --example custom_model

@@ -1,5 +1,6 @@
-//! How to spend a budget of actions on Newton's method for counts (Tatzel et al. 2025, Figure 5): few steps with many actions each, or
-//! many with one, against the dense Laplace approximation. The latent function is a draw of the prior itself.
+//! How to spend a budget of actions on Newton's method for counts (Tatzel et al. 2025, Figure 5): few steps with many
+//! actions each, or many with one, against the dense Laplace approximation. The latent function is a draw of the prior
+//! itself.
 //!
 //! `cargo run --release --example ncgp_schedules [-- --output schedules.png]`
 

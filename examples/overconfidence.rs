@@ -1,5 +1,5 @@
-//! What an approximation claims to know where there are no data (Wenger et al. 2024, Figure 1): the exact GP, SVGP, CaGP-CG
-//! and CaGP-Opt on data with a gap, each with hyperparameters of its own training.
+//! What an approximation claims to know where there are no data (Wenger et al. 2024, Figure 1): the exact GP, SVGP,
+//! CaGP-CG and CaGP-Opt on data with a gap, each with hyperparameters of its own training.
 //!
 //! `cargo run --release --example overconfidence [-- --output overconfidence.png]`
 

@@ -1,5 +1,6 @@
-//! A computation-aware GP on many rows: a rough surface with noise, n = 400,000 by default, where memory is linear in n and no covariance
-//! is ever stored. The training is saved after every step; killed at any time, the same command goes on to the same numbers.
+//! A computation-aware GP on many rows: a rough surface with noise, n = 400,000 by default, where memory is linear in n
+//! and no covariance is ever stored. The training is saved after every step; killed at any time, the same command goes
+//! on to the same numbers.
 //!
 //! `cargo run --release --example rough_surface [-- --rows 20000 --steps 20]`
 
@@ -96,7 +97,8 @@ impl Observer for Losses {
     }
 }
 
-/// Points of the unit square, the heights of a surface with detail on every scale down to a hundredth of its width, and these with noise.
+/// Points of the unit square, the heights of a surface with detail on every scale down to a hundredth of its width, and
+/// these with noise.
 fn surface(rows: usize, seed: u64) -> (Vec<f64>, Vec<f64>, Vec<f64>) {
     let mut rng = Xoshiro256PlusPlus::seed_from_u64(seed);
     let mut turn = || rng.random_range(0.0..std::f64::consts::TAU);

@@ -1,11 +1,11 @@
-//! Sparse within sparse GPs (Tran et al. 2021): many inducing inputs M, of which a row sees its H nearest only, against SVGP.
-//! Every combination of M and H is trained alike and scored on the same rows, as in Figure 3 of the paper.
+//! Sparse within sparse GPs (Tran et al. 2021): many inducing inputs M, of which a row sees its H nearest only, against
+//! SVGP. Every combination of M and H is trained alike and scored on the same rows, as in Figure 3 of the paper.
 //!
 //! `cargo run --release --example swsgp [-- --inducing 16,64,256 --neighbors 4,16,all]`
 //!
-//! Without `--data` the rows are those of a rough surface drawn here. With it, the folder holds NAME.csv.gz (target last) and, where
-//! there are published splits, splits/NAME.csv.gz with a 0/1 column `split0`, `split1`, … each. `--mnist` tells odd from even digits in
-//! the four IDX files of that folder.
+//! Without `--data` the rows are those of a rough surface drawn here. With it, the folder holds NAME.csv.gz (target
+//! last) and, where there are published splits, splits/NAME.csv.gz with a 0/1 column `split0`, `split1`, … each.
+//! `--mnist` tells odd from even digits in the four IDX files of that folder.
 
 use std::path::{Path, PathBuf};
 use std::time::Duration;
@@ -57,8 +57,8 @@ struct Options {
     /// Weight of the divergence from the prior: 1 as published, `M/H` holds each inducing value to it about once
     #[arg(long, default_value_t = 1.0)]
     divergence: f64,
-    /// Let all rows of a minibatch, and as many test rows at once, see the neighbours of each of them (SWSGP-U); test rows of classes see
-    /// all inducing inputs
+    /// Let all rows of a minibatch, and as many test rows at once, see the neighbours of each of them (SWSGP-U); test
+    /// rows of classes see all inducing inputs
     #[arg(long)]
     union: bool,
     /// `gaussian` or, for targets 0 and 1, `bernoulli`

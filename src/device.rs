@@ -13,6 +13,7 @@ use crate::error::{Error, Result};
 /// A kind of device that cagey can compute on.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
+#[non_exhaustive]
 pub enum DeviceKind {
     /// The CPU, through burn's pure-Rust backend (the default).
     Flex,
@@ -27,6 +28,7 @@ pub enum DeviceKind {
 /// The precision of tensors.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
+#[non_exhaustive]
 pub enum Precision {
     /// 32-bit floats.
     F32,
@@ -43,8 +45,9 @@ pub struct Compute {
     pub precision: Precision,
 }
 
-/// Keeps burn from looking for `burn.toml`, and cubecl for `cubecl.toml`, in the working directory and every folder above, for the whole
-/// process. Programs that are started anywhere call this before anything else; a library must not decide it for them.
+/// Keeps burn from looking for `burn.toml`, and cubecl for `cubecl.toml`, in the working directory and every folder
+/// above, for the whole process. Programs that are started anywhere call this before anything else; a library must not
+/// decide it for them.
 pub fn ignore_settings_files() {
     use burn_std::config::RuntimeConfig;
 
@@ -100,8 +103,8 @@ impl DeviceKind {
             .ok_or_else(|| Error::Device(format!("`{name}` is built in, but no such device answers on this machine")))
     }
 
-    /// Whether f64 arithmetic comes out right. Some software drivers announce f64 and compute nonsense: ask for a known sum
-    /// once and compare.
+    /// Whether f64 arithmetic comes out right. Some software drivers announce f64 and compute nonsense: ask for a known
+    /// sum once and compare.
     pub(crate) fn has_f64(self, device: &Device) -> bool {
         if self.is_cpu() {
             return true;

@@ -93,10 +93,34 @@ pub enum Error {
     },
 }
 
+/// Whose failure it is: what a service answers by.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+#[non_exhaustive]
+pub enum ErrorKind {
+    /// The request is wrong: data, settings, text or shapes that cannot be used. The same request fails again.
+    Request,
+    /// A training, factorisation or solve did not come to finite numbers. Other data or settings may.
+    Training,
+    /// A file cannot be read or written, or holds no model.
+    File,
+    /// The device or its precision is not there, or did not answer.
+    Device,
+}
+
 /// The result of a fallible library function.
 pub type Result<T> = std::result::Result<T, Error>;
 
 impl Error {
+    /// Whose failure it is.
+    pub fn kind(&self) -> ErrorKind {
+        match self {
+            Self::Data(_) | Self::KernelText { .. } | Self::Usage(_) | Self::Shape { .. } => ErrorKind::Request,
+            Self::NotPositiveDefinite { .. } | Self::NotFinite(_) | Self::NotConverged { .. } => ErrorKind::Training,
+            Self::Io { .. } | Self::ModelFile { .. } => ErrorKind::File,
+            Self::Device(_) => ErrorKind::Device,
+        }
+    }
+
     /// An I/O failure at `path`, in words that say what to do where the system's reason is a common one.
     pub fn io(path: impl AsRef<Path>, source: &std::io::Error) -> Self {
         use std::io::ErrorKind;

@@ -16,7 +16,7 @@
 //! | [`linalg`] | dense algebra with analytic adjoints |
 //! | [`solvers`] | IterGP and its policies, conjugate gradients, Lanczos, pivoted Cholesky, stochastic log-determinants |
 //! | [`train`] | optimisers, schedules, restarts, observers, checkpoints |
-//! | [`data`], [`metrics`], [`plot`], [`model_file`] | tables, scores, figures, the saved file |
+//! | [`data`], [`metrics`], `plot`, [`model_file`] | tables (feature `table` for files), scores, figures (feature `plot`), the saved file |
 //! | `cli` | the command (feature `command`): one file a subcommand |
 //! | [`device`], [`threads`], [`memory`], [`error`] | devices and number types; the pool; the allocator; the one error type |
 //!
@@ -49,6 +49,27 @@
 //! # }
 //! ```
 //!
+//! # Glossary
+//!
+//! | word | meaning |
+//! |---|---|
+//! | action | a column s of S: a linear combination of the rows that a computation-aware model looks at |
+//! | auxiliary value | the one number that a row has beside inputs and target: known noise variance, exposure or number of trials |
+//! | bound, ELBO | a lower bound of the log evidence, which sparse models maximise |
+//! | computational uncertainty | the part of a variance that more actions would remove; the rest is mathematical uncertainty |
+//! | density | a likelihood at fixed parameter values, on the host in f64 |
+//! | inducing inputs Z, inducing values u | places that stand for the data in sparse models, and the latent function there |
+//! | latent function f | what the Gaussian process describes; a likelihood makes targets of it |
+//! | marginal | mean and variance of a latent function at one row |
+//! | noise | the variance of a Gaussian likelihood, unless it is called a standard deviation |
+//! | objective | what training minimises: minus the log evidence or a bound of it, minus log priors, per row |
+//! | output scale, variance | the factor of a kernel: the prior variance of the latent function |
+//! | policy | a rule that chooses actions, one after another |
+//! | posterior | what is known of the latent functions given the rows, ready to predict |
+//! | residual | y − K̂v: what a solve has not explained yet |
+//! | scope | device, number type and whether gradients are recorded: where tensors are made |
+//! | K̂ | K + the noise on the diagonal |
+//!
 //! # Units
 //!
 //! Data are standardised before they reach a model, and every number that a user writes or reads (kernel text, bounds,
@@ -76,6 +97,7 @@ pub mod metrics;
 pub mod model_file;
 pub mod models;
 pub mod params;
+#[cfg(feature = "plot")]
 pub mod plot;
 pub mod products;
 pub mod scope;
@@ -86,4 +108,5 @@ pub mod train;
 #[cfg(feature = "command")]
 mod values;
 
-pub use error::{Error, Result};
+pub use burn;
+pub use error::{Error, ErrorKind, Result};

@@ -9,6 +9,7 @@ use crate::scope::Scope;
 
 /// The mean of the prior, on inputs as the model sees them (for standardised data, about their mean).
 #[derive(Debug, Clone, Serialize, Deserialize)]
+#[non_exhaustive]
 pub enum Mean {
     /// 0 (for standardised targets, their mean).
     Zero,
@@ -41,14 +42,22 @@ impl Mean {
     }
 
     /// The mean at rows `x [n, d]`, as `[n]`.
-    pub fn at(&self, scope: &Scope, x: &Tensor<2>) -> Tensor<1> {
-        let n = x.dims()[0];
+    ///
+    /// # Errors
+    /// [`Error::Shape`] when there is not one slope for each column.
+    pub fn at(&self, scope: &Scope, x: &Tensor<2>) -> Result<Tensor<1>> {
+        let [n, d] = x.dims();
         match self {
-            Self::Zero => scope.vector(&vec![0.0; n]),
-            Self::Constant(constant) => scope.value(constant).expand([n]),
+            Self::Zero => Ok(scope.vector(&vec![0.0; n])),
+            Self::Constant(constant) => Ok(scope.value(constant).expand([n])),
+            Self::Linear { slopes, .. } if slopes.len() != d => Err(Error::shape(
+                "inputs",
+                format!("{} columns, as the linear mean has slopes", slopes.len()),
+                d.to_string(),
+            )),
             Self::Linear { constant, slopes } => {
                 let trend = x.clone() * scope.value(slopes).unsqueeze::<2>();
-                trend.sum_dim(1).squeeze_dim::<1>(1) + scope.value(constant).expand([n])
+                Ok(trend.sum_dim(1).squeeze_dim::<1>(1) + scope.value(constant).expand([n]))
             }
         }
     }

@@ -1,11 +1,12 @@
 //! The container of a saved model: one safetensors file with named arrays and a JSON document.
 //!
-//! The `__metadata__` of the file holds `format` = `cagey-model`, `version` (of this layout), `cagey` (the crate version
-//! that wrote it), `document` (JSON text) and `sha256`, a checksum over the document and the name, data type, shape and
-//! bytes of every array in the order of the names. Every float, in arrays and document, comes back bit for bit.
+//! The `__metadata__` of the file holds `format` = `cagey-model`, `version` (of this layout), `cagey` (the crate
+//! version that wrote it), `document` (JSON text) and `sha256`, a checksum over the document and the name, data type,
+//! shape and bytes of every array in the order of the names. Every float, in arrays and document, comes back bit for
+//! bit.
 //!
-//! Safetensors allows 100 MB of metadata. Long lists of floats in the document are therefore arrays of the file, called by the JSON
-//! pointers to the empty lists in their places; layout 1, which is still read, did not have them.
+//! Safetensors allows 100 MB of metadata. Long lists of floats in the document are therefore arrays of the file, called
+//! by the JSON pointers to the empty lists in their places; layout 1, which is still read, did not have them.
 
 use crate::atomic::write_atomically;
 use crate::{Error, Result};
@@ -46,6 +47,7 @@ pub struct Array {
 
 /// The entries of an [`Array`] in the precision the model was fitted in.
 #[derive(Clone, Debug, PartialEq)]
+#[non_exhaustive]
 pub enum ArrayData {
     /// Double precision.
     F64(Vec<f64>),
@@ -54,11 +56,12 @@ pub enum ArrayData {
 }
 
 impl ModelFile {
-    /// Writes the model to `path`; an existing file is replaced only once the new one is complete and its bytes were read back.
+    /// Writes the model to `path`; an existing file is replaced only once the new one is complete and its bytes were
+    /// read back.
     ///
     /// # Errors
-    /// [`Error::Shape`] when an array's entries do not fill its shape, [`Error::Usage`] for an array that must not be called so or a
-    /// document nested too deeply to be read back, and [`Error::Io`] when writing fails.
+    /// [`Error::Shape`] when an array's entries do not fill its shape, [`Error::Usage`] for an array that must not be
+    /// called so or a document nested too deeply to be read back, and [`Error::Io`] when writing fails.
     pub fn save(&self, path: impl AsRef<Path>) -> Result<()> {
         let path = path.as_ref();
         let bytes = self.to_bytes()?;
@@ -88,7 +91,7 @@ impl ModelFile {
     }
 
     /// The content of the file.
-    fn to_bytes(&self) -> Result<Vec<u8>> {
+    pub fn to_bytes(&self) -> Result<Vec<u8>> {
         let mut lists = BTreeMap::new();
         let rest = lift(&self.document, "", &mut lists);
         let document = rest.to_string();
@@ -124,7 +127,7 @@ impl ModelFile {
     }
 
     /// The model in `bytes`, or what is wrong with them.
-    fn from_bytes(bytes: &[u8]) -> std::result::Result<Self, String> {
+    pub(crate) fn from_bytes(bytes: &[u8]) -> std::result::Result<Self, String> {
         let unreadable = |source| format!("not a model file, or truncated or damaged ({source}); {RESTORE}");
         let (_, header) = SafeTensors::read_metadata(bytes).map_err(unreadable)?;
         let document = check_header(&header)?;
@@ -150,7 +153,8 @@ impl ModelFile {
     }
 }
 
-/// A document without its long lists of floats, which go to `lists` by the JSON pointers to them; it stands at `place` itself.
+/// A document without its long lists of floats, which go to `lists` by the JSON pointers to them; it stands at `place`
+/// itself.
 fn lift(document: &Value, place: &str, lists: &mut BTreeMap<String, Array>) -> Value {
     match document {
         Value::Array(items) if items.len() >= LONG && !place.is_empty() && items.iter().all(Value::is_f64) => {

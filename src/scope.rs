@@ -10,8 +10,8 @@ use crate::device::{Compute, Precision};
 use crate::error::{Error, Result};
 use crate::params::{Constraint, Parameter, Parameters, all_finite};
 
-/// The tensors of one evaluation. Parameters live on the host; [`value`](Scope::value) brings them to the device, where a
-/// training scope records what is done with them so that [`gradient`](Scope::gradient) can follow.
+/// The tensors of one evaluation. Parameters live on the host; [`value`](Scope::value) brings them to the device, where
+/// a training scope records what is done with them so that [`gradient`](Scope::gradient) can follow.
 #[derive(Debug)]
 pub struct Scope {
     compute: Compute,
@@ -19,6 +19,8 @@ pub struct Scope {
     budget: usize,
     /// What parameters are rounded to.
     rounded: DType,
+    /// Whether parameters take no gradients.
+    constant: bool,
     /// In the wide type.
     leaves: Rc<RefCell<HashMap<u64, Tensor<1>>>>,
 }
@@ -33,7 +35,7 @@ impl Scope {
     /// [`Error::Device`] when the device or its precision is not available.
     pub fn new(compute: Compute) -> Result<Self> {
         let (device, rounded) = (compute.device()?, compute.precision.dtype());
-        Ok(Self { compute, device, budget: BUDGET, rounded, leaves: Rc::default() })
+        Ok(Self { compute, device, budget: BUDGET, rounded, constant: false, leaves: Rc::default() })
     }
 
     /// A scope that records gradients.
@@ -45,8 +47,21 @@ impl Scope {
         Ok(Self { device: scope.device.autodiff(), ..scope })
     }
 
-    /// The same scope with another limit, in bytes, on the temporary memory of a matrix-free product; besides inputs and
-    /// outputs. A product takes at least one tile, whatever the limit.
+    /// A scope beside a tensor, for gradients in that: parameters are constants.
+    ///
+    /// # Errors
+    /// As [`new`](Self::new); [`Error::Shape`] when the tensor is of another device or type.
+    pub fn beside<const D: usize>(compute: Compute, x: &Tensor<D>) -> Result<Self> {
+        let (scope, device) = (Self::new(compute)?, x.device());
+        if (device != scope.device && device != scope.device.clone().autodiff()) || x.dtype() != scope.dtype() {
+            let expected = format!("{:?} on {:?}, recording gradients or not", scope.dtype(), scope.device);
+            return Err(Error::shape("a tensor of inputs", expected, format!("{:?} on {device:?}", x.dtype())));
+        }
+        Ok(Self { device, constant: true, ..scope })
+    }
+
+    /// The same scope with another limit, in bytes, on the temporary memory of a matrix-free product; besides inputs
+    /// and outputs. A product takes at least one tile, whatever the limit.
     pub fn with_budget(self, bytes: usize) -> Self {
         Self { budget: bytes, ..self }
     }
@@ -91,8 +106,8 @@ impl Scope {
         self.wide_value(parameter).cast(self.dtype())
     }
 
-    /// [`value`](Self::value) in the [wide](Self::wide) type: the leaf of the graph that gradients arrive at, the same tensor each time
-    /// within a scope.
+    /// [`value`](Self::value) in the [wide](Self::wide) type: the leaf of the graph that gradients arrive at, the same
+    /// tensor each time within a scope.
     pub fn wide_value(&self, parameter: &Parameter) -> Tensor<1> {
         self.leaves
             .borrow_mut()
@@ -105,7 +120,7 @@ impl Scope {
                 }
                 let values = TensorData::new(values, [parameter.len()]);
                 let leaf = Tensor::from_data(values, (&self.device, self.wide()));
-                if parameter.fixed || !self.device.is_autodiff() { leaf } else { leaf.require_grad() }
+                if parameter.fixed || self.constant || !self.device.is_autodiff() { leaf } else { leaf.require_grad() }
             })
             .clone()
     }
@@ -146,10 +161,11 @@ impl Scope {
             if !all_finite(&slope) {
                 return Err(Error::NotFinite(format!("the gradient in {path}")));
             }
-            match parameter.constraint() {
-                Constraint::Real => gradient.extend(slope),
-                _ => gradient.extend(slope.iter().zip(parameter.internal_slope()).map(|(g, s)| g * s)),
-            }
+            let slope = match parameter.constraint() {
+                Constraint::Real => slope,
+                _ => slope.iter().zip(parameter.internal_slope()).map(|(g, s)| g * s).collect(),
+            };
+            gradient.extend(parameter.freed(slope));
         }
         Ok((value, gradient))
     }

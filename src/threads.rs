@@ -1,18 +1,19 @@
 //! Work shared among the threads of rayon's pool by threads that wait awake.
 //!
-//! A step of a training is a sequence of short parallel pieces. A thread that falls asleep between two of them has to be woken
-//! through the system, and on a virtual machine its processor, once idle, is given to others by the host: where that is busy, a
-//! step takes half as long again. Rayon's own waits sleep after some twenty microseconds, so joins and loops here wait on
-//! their own, and the threads that [`start`] begins look for work on their own.
+//! A step of a training is a sequence of short parallel pieces. A thread that falls asleep between two of them has to
+//! be woken through the system, and on a virtual machine its processor, once idle, is given to others by the host:
+//! where that is busy, a step takes half as long again. Rayon's own waits sleep after some twenty microseconds, so
+//! joins and loops here wait on their own, and the threads that [`start`] begins look for work on their own.
 
 use std::hint::spin_loop;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Mutex, PoisonError};
 use std::thread;
 use std::time::{Duration, Instant};
 
 use rayon::iter::plumbing::{Producer, ProducerCallback};
 use rayon::prelude::*;
-use rayon::{ThreadPoolBuilder, Yield};
+use rayon::{ThreadPool, ThreadPoolBuilder, Yield};
 
 use crate::{Error, Result};
 
@@ -22,7 +23,8 @@ pub(crate) const GRAIN: usize = 1 << 14;
 /// How long a thread without work stays awake.
 const AWAKE: Duration = Duration::from_millis(2);
 
-/// How long a thread that was without work for longer sleeps before it looks again: at first, and after it has found none many times.
+/// How long a thread that was without work for longer sleeps before it looks again: at first, and after it has found
+/// none many times.
 const NAPS: [Duration; 2] = [Duration::from_micros(50), Duration::from_millis(5)];
 
 /// Pauses of the processor between two looks for work.
@@ -39,22 +41,45 @@ pub(crate) fn parts() -> usize {
     PARTS_PER_THREAD * rayon::current_num_threads()
 }
 
-/// Begins the process's pool of `count` threads (one per processor where none is given), of which the calling thread is one and
-/// the others keep awake for work.
+/// Begins the process's pool of `count` threads (one per processor where none is given), of which the calling thread is
+/// one and the others keep awake for work.
 ///
-/// Programs call this once at their start, on the thread that trains and predicts: what other threads ask of the pool the others do
-/// alone, and a pool of one thread never does. A library must not decide it for them. Without it everything works, on rayon's own
-/// pool, whose threads fall asleep sooner.
+/// Programs call this once at their start, on the thread that trains and predicts: what other threads ask of the pool
+/// the others do alone. Where there is to be one thread only, the pool has one of its own, for what others ask: the
+/// calling thread may never come. A library must not decide it for them. Without it everything works, on rayon's own
+/// pool, whose threads fall asleep sooner; so a service, whose many threads predict, does without.
 ///
 /// # Errors
-/// [`Error::Usage`] if the threads cannot be started, or a pool exists already. Where they could not, nothing else works that wants them.
+/// [`Error::Usage`] if the threads cannot be started, or a pool exists already. Where they could not, nothing else
+/// works that wants them.
 pub fn start(count: Option<usize>) -> Result<()> {
-    ThreadPoolBuilder::new()
-        .num_threads(count.unwrap_or(0))
-        .use_current_thread()
-        .start_handler(|_| attend())
-        .build_global()
-        .map_err(|e| Error::Usage(format!("the threads did not start: {e}")))
+    let asked = || std::env::var("RAYON_NUM_THREADS").ok()?.parse().ok();
+    let given = count.filter(|count| *count > 0).or_else(|| asked().filter(|count| *count > 0));
+    let count = given.unwrap_or_else(|| thread::available_parallelism().map_or(1, usize::from));
+    let pool = ThreadPoolBuilder::new().num_threads(count);
+    let pool = if count == 1 { pool } else { pool.use_current_thread().start_handler(|_| attend()) };
+    pool.build_global().map_err(|e| Error::Usage(format!("the threads did not start: {e}")))
+}
+
+/// Does work that asks rayon for help by itself, as burn does with large tensors, where such help can come.
+///
+/// The only thread of a pool may be one that waits for the caller and does nothing for the pool meanwhile. Work of
+/// other threads then goes to a thread of our own, which comes. There are as many of those as are needed at a time.
+///
+/// # Errors
+/// What the work reports; [`Error::Device`] if the system has no thread for it.
+pub(crate) fn helped<R: Send>(work: impl FnOnce() -> Result<R> + Send) -> Result<R> {
+    static FREE: Mutex<Vec<ThreadPool>> = Mutex::new(Vec::new());
+    if rayon::current_thread_index().is_some() || rayon::current_num_threads() > 1 {
+        return work();
+    }
+    let free = || FREE.lock().unwrap_or_else(PoisonError::into_inner);
+    let known = free().pop();
+    let new = || ThreadPoolBuilder::new().num_threads(1).build();
+    let pool = known.map_or_else(new, Ok).map_err(|e| Error::Device(format!("no thread to compute on: {e}")))?;
+    let result = pool.install(work);
+    free().push(pool);
+    result
 }
 
 /// Does the pool's work for as long as the process lives.
@@ -100,13 +125,14 @@ impl Drop for Done<'_> {
     }
 }
 
-/// Calls both, in parallel where another thread is free.
+/// Calls both, in parallel where another thread is free. A pool of one thread is never asked: it may be waiting for
+/// this one.
 pub(crate) fn join<A: Send, B: Send>(a: impl FnOnce() -> A + Send, b: impl FnOnce() -> B + Send) -> (A, B) {
-    if rayon::current_thread_index().is_none() {
-        return rayon::join(a, b);
-    }
     if rayon::current_num_threads() == 1 {
         return (a(), b());
+    }
+    if rayon::current_thread_index().is_none() {
+        return rayon::join(a, b);
     }
     let done = AtomicBool::new(false);
     let mut second = None;

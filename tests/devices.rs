@@ -52,7 +52,7 @@ fn name(compute: Compute) -> String {
 fn tolerance(compute: Compute, single: f64) -> f64 {
     match compute.precision {
         Precision::F32 => single,
-        Precision::F64 => 1e-8,
+        _ => 1e-8,
     }
 }
 
@@ -247,7 +247,7 @@ mod gpu {
 
     fn term(kernel: &Kernel, scope: &Scope, x: &Tensor<2>) -> Term {
         match kernel.lower(scope, x) {
-            Some(Lowered::Term(term)) => *term,
+            Ok(Some(Lowered::Term(term))) => *term,
             other => panic!("expected one term, got {other:?}"),
         }
     }
@@ -276,7 +276,7 @@ mod gpu {
                         };
                         let scope = Scope::training(compute).unwrap();
                         let (a, b, _) = leaves(&scope);
-                        let lowered = (kernel.lower(&scope, &a).unwrap(), kernel.lower(&scope, &b).unwrap());
+                        let lowered: (_, _) = [&a, &b].map(|x| kernel.lower(&scope, x).unwrap().unwrap()).into();
                         let value =
                             if fused { gpu::cross(&lowered.0, &lowered.1) } else { lowered.0.cross(&lowered.1) };
                         let covariance = outcome(&scope, &kernel, value, &weights.0, &[("x1", &a), ("x2", &b)]);

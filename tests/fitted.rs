@@ -1,20 +1,33 @@
 //! Models with their data: from a table to predictions, and through a file.
 
-use cagey::data::{ReadOptions, read_training};
-use cagey::device::{Compute, Precision};
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, RwLock};
+use std::thread;
+
+use burn::tensor::{DType, Tensor, TensorData};
+use cagey::ErrorKind;
+use cagey::data::{Classes, Dataset, ReadOptions, Schema, TargetTransform, read_training};
+use cagey::device::{Compute, DeviceKind, Precision};
 use cagey::fitted::{Fitted, Plan, Registry, Settings};
+use cagey::kernels::Kernel;
+use cagey::likelihoods::{Bernoulli, BernoulliLink};
 use cagey::model_file::{ArrayData, ModelFile};
 use cagey::models::cagp::{ActionPolicy, CagpObjective, CagpOptions};
 use cagey::models::cggp::CgGpOptions;
 use cagey::models::minibatch::Minibatches;
+use cagey::models::options::{ModelOptions, Parts, Site};
 use cagey::models::ordering::RowOrder;
+use cagey::models::race::Starts;
 use cagey::models::sgpr::SgprOptions;
 use cagey::models::svgp::SvgpOptions;
 use cagey::models::swsgp::SwsgpOptions;
 use cagey::models::variational::Covariance;
+use cagey::models::{self, Observations};
+use cagey::params::Prior;
+use cagey::scope::{Scope, to_f64};
 use cagey::train::{Adam, Optimizer, TrainConfig};
 
-fn fit(table: &str, settings: Settings) -> (Fitted, cagey::data::Dataset) {
+fn fit(table: &str, settings: Settings) -> (Fitted, Dataset) {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("table.csv");
     std::fs::write(&path, table).unwrap();
@@ -47,7 +60,7 @@ fn a_loaded_model_predicts_bit_for_bit_the_same() {
             ..settings("rbf + 2 * periodic(dims=[0]) * rbf")
         },
         Settings {
-            target_transform: cagey::data::TargetTransform::Log,
+            target_transform: TargetTransform::Log,
             priors: vec![("noise".into(), "halfcauchy(1)".parse().unwrap())],
             bounds: vec![("lengthscale".into(), 0.01, 50.0)],
             fix: vec!["variance".into()],
@@ -233,4 +246,425 @@ fn single_precision_that_is_not_enough_is_told() {
     assert!(told(Precision::F32, 1e-6));
     assert!(!told(Precision::F32, 1e-2));
     assert!(!told(Precision::F64, 1e-6));
+}
+
+/// Counts with exposures, made without a file.
+fn counts() -> (Schema, Dataset) {
+    let x: Vec<f64> = (0..20).flat_map(|i| [0.3 * f64::from(i), 1.0 + f64::from(i % 3)]).collect();
+    let y = (0..20).map(|i| f64::from(i % 4)).collect();
+    let data = Dataset::new(["x", "hours"], x).unwrap().with_target("count", y).unwrap();
+    (Schema::numeric(&data), data)
+}
+
+fn of_counts() -> Fitted {
+    let (schema, data) = counts();
+    let (covariance, batches) = (Covariance::Full, Minibatches::default());
+    let model = SvgpOptions { inducing: 5, covariance, batches }.into();
+    let row_column = Some("hours".into());
+    let settings = Settings { model, likelihood: "poisson".into(), row_column, ..Settings::default() };
+    let config = TrainConfig::new(Optimizer::default(), 3);
+    Fitted::fit(schema, &data, settings, &config, &Registry::default(), &mut []).unwrap()
+}
+
+#[test]
+fn tables_that_are_not_those_of_the_model_are_refused() {
+    let (fitted, data) = fit(&table(), Settings::default());
+    let names = |names: &[&str]| names.iter().map(ToString::to_string).collect::<Vec<_>>();
+    let bad = [
+        Dataset { n: data.n + 1, ..data.clone() },
+        Dataset { n: usize::MAX, ..data.clone() },
+        Dataset { d: 2, ..data.clone() },
+        Dataset { x: data.x[1..].to_vec(), ..data.clone() },
+        Dataset { feature_names: names(&["a", "c", "s"]), ..data.clone() },
+        Dataset { feature_names: names(&["b", "a", "s"]), ..data.clone() },
+        Dataset { y: data.y.clone().map(|y| y[1..].to_vec()), ..data.clone() },
+    ];
+    for (i, bad) in bad.iter().enumerate() {
+        let refused = [
+            fitted.predict(bad).map(drop),
+            fitted.predict_latent(bad).map(drop),
+            fitted.predict_targets(bad).map(drop),
+            fitted.check_targets(bad),
+            Plan::new(fitted.schema.clone(), bad, Settings::default(), 0, &Registry::default()).map(drop),
+        ];
+        for refused in refused {
+            assert_eq!(refused.unwrap_err().kind(), ErrorKind::Request, "{i}");
+        }
+    }
+    let named = fitted.predict(&bad[4]).unwrap_err().to_string();
+    assert!(named.contains("`a`, `b`, `s`") && named.contains("`a`, `c`, `s`"), "{named}");
+    // Numbers of rows are for messages only.
+    let unnumbered = Dataset { rows: vec![], records: vec![], ..data.clone() };
+    assert_eq!(fitted.predict(&unnumbered).unwrap(), fitted.predict(&data).unwrap());
+    let far = fitted.predict_rows(&[f64::NAN, 0.0, 0.0]).unwrap_err();
+    assert!(far.kind() == ErrorKind::Request && far.to_string().contains("row 1, input 1"), "{far}");
+}
+
+#[test]
+fn auxiliary_values_are_checked_whatever_the_rows_are_called() {
+    let (fitted, (_, data)) = (of_counts(), counts());
+    for rows in [data.rows.clone(), vec![], vec![7]] {
+        let mut bad = Dataset { rows, ..data.clone() };
+        bad.x[2 * 4 + 1] = 0.0;
+        for refused in [fitted.predict_targets(&bad).map(drop), fitted.check_targets(&bad)] {
+            let refused = refused.unwrap_err().to_string();
+            assert!(refused.contains("row 5") && refused.contains("exposure"), "{refused}");
+        }
+    }
+    let x = [0.1, 0.2, 0.3];
+    for extra in [vec![], vec![1.0, 1.0], vec![1.0, -1.0, 1.0], vec![1.0, f64::NAN, 1.0]] {
+        assert_eq!(fitted.targets_at(&x, Some(&extra)).unwrap_err().kind(), ErrorKind::Request, "{extra:?}");
+    }
+    let [one, two] = [1.0, 2.0].map(|hours| fitted.targets_at(&[0.1], Some(&[hours])).unwrap()[0].mean());
+    assert!((two - 2.0 * one).abs() < 1e-12 * two, "{one} {two}");
+}
+
+#[test]
+fn codes_that_are_no_classes_are_refused_by_every_training() {
+    for (likelihood, code) in [("softmax(3)", 3.0), ("bernoulli", 2.0), ("ordinal(3)", -1.0), ("softmax(3)", 0.5)] {
+        let y = (0..20).map(|i| if i == 11 { code } else { f64::from(i % 2) }).collect();
+        let (_, data) = counts();
+        let data = data.with_target("class", y).unwrap();
+        let batches = |size| Minibatches { size, ..Minibatches::default() };
+        for size in [7, 100] {
+            let model = SvgpOptions { inducing: 5, covariance: Covariance::Full, batches: batches(size) }.into();
+            let settings = Settings { model, likelihood: likelihood.into(), ..Settings::default() };
+            let schema = Schema::numeric(&data);
+            let refused = Plan::new(schema, &data, settings, 0, &Registry::default()).unwrap_err().to_string();
+            assert!(refused.contains("row 12"), "{likelihood}: {refused}");
+        }
+    }
+    // Beneath the checks of tables, too.
+    let observations = Observations::new(vec![0.1, 0.2, 0.3], 1, vec![0.0, 3.0, 1.0], None).unwrap();
+    let (inducing, covariance, batches) = (2, Covariance::Full, Minibatches::default());
+    let (neighbours, divergence, union) = (2, 1.0, false);
+    let svgp = SvgpOptions { inducing, covariance, batches: batches.clone() };
+    let swsgp = SwsgpOptions { inducing, neighbours, divergence, union, covariance, batches };
+    for options in [&svgp as &dyn ModelOptions, &swsgp] {
+        let prior = Kernel::parse("rbf", 1).unwrap().into();
+        let parts = Parts { likelihood: Box::new(Bernoulli { link: BernoulliLink::Logit }), prior };
+        let mut model = options.build(parts, &Site { data: &observations, seed: 0, saved: None }).unwrap();
+        let scope = Scope::new(Compute::default()).unwrap();
+        let refused = model.objective(&scope, &observations.batch(&scope)).unwrap_err();
+        assert!(refused.kind() == ErrorKind::Request && refused.to_string().contains("row 2"), "{refused}");
+        let config = TrainConfig::new(Optimizer::default(), 3);
+        assert!(models::fit::fit(&mut *model, Compute::default(), &observations, &config, &mut []).is_err());
+    }
+    let (_, data) = counts();
+    let data = data.with_target("class", (0..20).map(|i| f64::from(i % 2)).collect()).unwrap();
+    let classes = Some(Classes::in_order(["no".to_string(), "yes".to_string()]).unwrap());
+    let model = SvgpOptions { inducing: 5, covariance: Covariance::Full, batches: Minibatches::default() }.into();
+    let settings = Settings { model, likelihood: "bernoulli".into(), ..Settings::default() };
+    let schema = Schema { classes, ..Schema::numeric(&data) };
+    let config = TrainConfig::new(Optimizer::default(), 3);
+    let fitted = Fitted::fit(schema, &data, settings, &config, &Registry::default(), &mut []).unwrap();
+    let probabilities = fitted.predict_targets(&data).unwrap()[0].probabilities().unwrap();
+    assert!((probabilities.iter().sum::<f64>() - 1.0).abs() < 1e-12);
+}
+
+#[test]
+fn rows_of_numbers_are_predicted_in_the_users_units() {
+    let log = Settings { target_transform: TargetTransform::Log, ..Settings::default() };
+    let known = Settings { row_column: Some("s".into()), ..Settings::default() };
+    for settings in [Settings::default(), log, known] {
+        let (fitted, data) = fit(&table(), settings);
+        let wanted = fitted.predict(&data).unwrap();
+        assert_eq!(fitted.predict_rows(&data.x).unwrap(), wanted);
+        for (got, wanted) in fitted.predict_mean(&data.x).unwrap().iter().zip(&wanted) {
+            assert!((got - wanted.mean()).abs() < 1e-10, "{got} {wanted:?}");
+        }
+        assert_eq!(fitted.predict_rows(&[1.0]).unwrap_err().kind(), ErrorKind::Request);
+    }
+    let (fitted, (_, data)) = (of_counts(), counts());
+    let wanted: Vec<f64> = fitted.predict_targets(&data).unwrap().iter().map(|p| p.mean()).collect();
+    assert_eq!(fitted.predict_mean(&data.x).unwrap(), wanted);
+}
+
+#[test]
+fn rows_join_a_model_without_another_training() {
+    let sparse = Settings { model: SgprOptions { inducing: 8 }.into(), ..Settings::default() };
+    let known = Settings { row_column: Some("s".into()), ..Settings::default() };
+    for settings in [Settings::default(), known, sparse] {
+        let (fitted, data) = fit(&table(), settings);
+        let few = data.subset(&[3, 17, 30]);
+        let grown = fitted.update(&few).unwrap();
+        assert_eq!((grown.summary.rows, grown.data().n()), (43, 43));
+        let all = grown.model.condition(Compute::default(), grown.data().clone()).unwrap();
+        let x = fitted.standardise(&data).unwrap().0;
+        let (got, want) = (grown.posterior().predict(&x).unwrap(), all.predict(&x).unwrap());
+        for (got, want) in got.mean.iter().chain(&got.variance).zip(want.mean.iter().chain(&want.variance)) {
+            assert!((got - want).abs() < 1e-9, "{got} {want}");
+        }
+        let loaded = Fitted::from_bytes(&grown.to_bytes().unwrap(), &Registry::default(), None).unwrap();
+        for (got, want) in loaded.predict(&data).unwrap().iter().zip(&grown.predict(&data).unwrap()) {
+            assert!((got.mean() - want.mean()).abs() < 1e-9 && (got.sd() - want.sd()).abs() < 1e-9);
+        }
+        let without = Dataset { y: None, ..few.clone() };
+        assert_eq!(fitted.update(&without).unwrap_err().kind(), ErrorKind::Request);
+    }
+    let refused = of_counts().update(&counts().1).unwrap_err();
+    assert!(refused.kind() == ErrorKind::Request && refused.to_string().contains("Variational"), "{refused}");
+}
+
+#[test]
+fn files_hold_factors_where_they_are_asked_to() {
+    for model in [Settings::default().model, SgprOptions { inducing: 8 }.into()] {
+        let settings = Settings { model, store_factor: true, ..Settings::default() };
+        let (fitted, data) = fit(&table(), settings);
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("model.cagey");
+        fitted.save(&path).unwrap();
+        let loaded = Fitted::load(&path).unwrap();
+        assert_eq!(loaded.predict(&data).unwrap(), fitted.predict(&data).unwrap());
+        // They are read, not made again.
+        let mut file = ModelFile::load(&path).unwrap();
+        let stored: Vec<String> = file.arrays.keys().filter(|name| name.starts_with("posterior.")).cloned().collect();
+        let Some(ArrayData::F64(values)) = file.arrays.get_mut(&stored[0]).map(|array| &mut array.data) else {
+            panic!()
+        };
+        values.iter_mut().for_each(|value| *value *= 2.0);
+        file.save(&path).unwrap();
+        assert_ne!(Fitted::load(&path).unwrap().predict(&data).unwrap(), fitted.predict(&data).unwrap());
+        for broken in [vec![1.0, 2.0], vec![f64::NAN; file.arrays[&stored[0]].data.len()]] {
+            let array = file.arrays.get_mut(&stored[0]).unwrap();
+            (array.shape, array.data) = (vec![broken.len()], ArrayData::F64(broken));
+            file.save(&path).unwrap();
+            assert!(Fitted::load(&path).is_err());
+        }
+        let mut without = fitted.clone();
+        without.settings.store_factor = false;
+        assert!(without.to_bytes().unwrap().len() < fitted.to_bytes().unwrap().len());
+    }
+    let refused = Plan::new(
+        counts().0,
+        &counts().1,
+        Settings { store_factor: true, ..through_actions(ActionPolicy::Cg) },
+        0,
+        &Registry::default(),
+    );
+    assert!(refused.unwrap_err().to_string().contains("no factor to store"));
+}
+
+#[test]
+fn moments_are_in_the_users_units() {
+    let (fitted, data) = fit(&table(), Settings::default());
+    let (device, n) = (fitted.settings.compute.device().unwrap().autodiff(), data.n);
+    let x = Tensor::<2>::from_data(TensorData::new(data.x.clone(), [n, 3]), (&device, DType::F64)).require_grad();
+    let [mean, variance] = fitted.moments(x.clone()).unwrap();
+    let found: Vec<_> = to_f64(mean.clone()).unwrap().into_iter().zip(to_f64(variance).unwrap()).collect();
+    for (p, (mean, variance)) in fitted.predict_latent(&data).unwrap().iter().zip(found) {
+        assert!((p.mean() - mean).abs() < 1e-9 && (p.sd() - variance.sqrt()).abs() < 1e-7, "{p:?} {mean} {variance}");
+    }
+    let gradient = to_f64(x.grad(&mean.sum().backward()).unwrap()).unwrap();
+    let moved = |step: f64| {
+        let mut x = data.row(7).to_vec();
+        x[0] += step;
+        fitted.predict_mean(&x).unwrap()[0]
+    };
+    let numeric = (moved(1e-5) - moved(-1e-5)) / 2e-5;
+    assert!((gradient[7 * 3] - numeric).abs() < 1e-6 * numeric.abs(), "{} {numeric}", gradient[7 * 3]);
+    assert_eq!(fitted.moments(x.narrow(1, 0, 2)).unwrap_err().kind(), ErrorKind::Request);
+}
+
+#[test]
+fn a_model_of_another_device_is_loaded_on_this_one() {
+    let (fitted, data) = fit(&table(), Settings::default());
+    let bytes = fitted.to_bytes().unwrap();
+    let registry = Registry::default();
+    assert_eq!(
+        Fitted::from_bytes(&bytes, &registry, None).unwrap().predict(&data).unwrap(),
+        fitted.predict(&data).unwrap()
+    );
+    assert_eq!(Fitted::from_bytes(&bytes[..100], &registry, None).unwrap_err().kind(), ErrorKind::File);
+
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("model.cagey");
+    fitted.save(&path).unwrap();
+    let mut file = ModelFile::load(&path).unwrap();
+    file.document["settings"]["compute"] = serde_json::json!({ "kind": "cuda", "precision": "f32" });
+    file.save(&path).unwrap();
+    if !DeviceKind::Cuda.is_built() {
+        assert_eq!(Fitted::load(&path).unwrap_err().kind(), ErrorKind::Device);
+    }
+    let here = Compute::default();
+    let loaded = Fitted::load_on(&path, &registry, here).unwrap();
+    assert_eq!((loaded.settings.compute, loaded.summary.warnings.len()), (here, fitted.summary.warnings.len()));
+    assert_eq!(loaded.predict(&data).unwrap(), fitted.predict(&data).unwrap());
+}
+
+#[test]
+fn too_little_precision_is_told_where_a_model_is_loaded() {
+    let rows = (0..120).map(|i| (0.05 * i as f64, (0.05 * i as f64).sin()));
+    let table: String = rows.map(|(a, y)| format!("{a},{y}\n")).collect();
+    for (noise, told) in [(1e-6, true), (1e-2, false)] {
+        let settings = Settings {
+            kernel: "rbf(lengthscale=2, variance=10)".into(),
+            init: vec![("noise".into(), vec![noise])],
+            fix: vec!["noise".into()],
+            ..Settings::default()
+        };
+        let (fitted, _) = fit(&format!("a,y\n{table}"), settings);
+        let single = Compute { precision: Precision::F32, ..Compute::default() };
+        let loaded = Fitted::from_bytes(&fitted.to_bytes().unwrap(), &Registry::default(), Some(single)).unwrap();
+        let warned = loaded.summary.warnings.iter().any(|warning| warning.contains("--dtype f64"));
+        assert_eq!(warned, told, "{noise}");
+    }
+}
+
+/// Six columns of which two matter, the rows twice with other noise: from the data's own start an ARD kernel ends in a
+/// bad optimum.
+fn repeated() -> String {
+    let noise = |i: usize, k: usize| 0.4 * (12.9 * i as f64 + 78.2 * k as f64).sin();
+    let row = |i: usize, k: usize| {
+        let x: Vec<f64> = (0..6).map(|c| ((3.1 + 1.7 * c as f64) * i as f64 + 0.5 * c as f64).sin()).collect();
+        let inputs: Vec<String> = x.iter().map(f64::to_string).collect();
+        format!("{},{}\n", inputs.join(","), (2.0 * x[0]).sin() + x[1] + noise(i, k))
+    };
+    let rows = (0..40).flat_map(|i| [row(i, 0), row(i, 1)]);
+    format!("a,b,c,d,e,f,y\n{}", rows.collect::<String>())
+}
+
+fn trained(table: &str, settings: Settings) -> Fitted {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("table.csv");
+    std::fs::write(&path, table).unwrap();
+    let (schema, data) = read_training(&path, &ReadOptions::default()).unwrap();
+    let registry = Registry::default();
+    let config = registry.models.options(&settings.model).unwrap().training();
+    Fitted::fit(schema, &data, settings, &config, &registry, &mut []).unwrap()
+}
+
+#[test]
+fn a_kernel_with_a_lengthscale_a_column_ends_at_or_below_the_one_with_a_single_one() {
+    let settings = |kernel: &str| Settings { kernel: kernel.into(), weak_prior: false, ..Settings::default() };
+    for kernel in ["matern32", "rbf"] {
+        let isotropic = trained(&repeated(), settings(kernel));
+        assert!(isotropic.summary.race.is_none(), "there is one start");
+        let each = trained(&repeated(), settings(&format!("{kernel}(ard)")));
+        assert!(each.summary.loss <= isotropic.summary.loss + 1e-9);
+        let race = each.summary.race.clone().unwrap();
+        assert_eq!((race.starts.len(), race.rows), (2, 80));
+        let losses: Vec<f64> = race.starts.iter().map(|start| start.loss.unwrap()).collect();
+        assert!(losses.is_sorted() && each.summary.loss <= losses[0]);
+        assert!(race.told().unwrap().starts_with(&format!("{} (objective {:.3}; ", race.starts[0].name, losses[0])));
+        // What was tried is counted.
+        let last = each.summary.history.records.last().unwrap();
+        assert!(each.summary.iterations >= race.steps + last.iteration && race.evaluations > 30);
+    }
+}
+
+#[test]
+fn starts_that_are_given_are_not_raced() {
+    let start = |change: fn(&mut Settings)| {
+        let mut settings = Settings::default();
+        change(&mut settings);
+        trained(&repeated(), settings).summary.race
+    };
+    assert!(start(|_| {}).is_some());
+    assert!(start(|settings| settings.starts = Starts::Data).is_none());
+    assert!(start(|settings| settings.init = vec![("lengthscale".into(), vec![1.0])]).is_none());
+    assert!(start(|settings| settings.fix = vec!["lengthscale".into()]).is_none());
+    assert!(start(|settings| settings.model = SgprOptions { inducing: 10 }.into()).is_some());
+}
+
+/// Rows fewer than columns need.
+fn wide() -> String {
+    let row = |i: usize| {
+        let x: Vec<f64> = (0..12).map(|c| 10.0 * (c + 1) as f64 * ((3.1 + 1.7 * c as f64) * i as f64).sin()).collect();
+        let inputs: Vec<String> = x.iter().map(f64::to_string).collect();
+        format!("{},{}\n", inputs.join(","), x[0] / 10.0 + 0.5 * (12.9 * i as f64).sin())
+    };
+    let names: Vec<String> = (0..12).map(|c| format!("x{c}")).collect();
+    format!("{},y\n{}", names.join(","), (0..30).map(row).collect::<String>())
+}
+
+#[test]
+fn many_lengthscales_have_a_weak_prior_in_standard_deviations() {
+    let lengths = |fitted: &Fitted| {
+        let parameters = fitted.model.parameters();
+        parameters.into_iter().find(|(path, _)| path.ends_with("lengthscale")).unwrap().1.clone()
+    };
+    let weak = trained(&wide(), Settings::default());
+    assert!(weak.summary.weak_prior.as_ref().unwrap().contains("--prior none"));
+    let (parameter, sd) = (lengths(&weak), &weak.input_scale.sd);
+    assert_eq!(parameter.priors().len(), 12);
+    for (prior, sd) in parameter.priors().iter().zip(sd) {
+        let Some(Prior::LogStudent(_, location, _)) = prior else { panic!("{prior:?}") };
+        assert!((location - (0.5 * 12f64.ln() + sd.ln())).abs() < 1e-9, "{location} {sd}");
+    }
+    // The same without standardising: in units of the data.
+    let plain = trained(&wide(), Settings { standardize: false, ..Settings::default() });
+    let Some(Prior::LogStudent(_, location, _)) = lengths(&plain).priors()[3] else { panic!() };
+    assert!((location - (0.5 * 12f64.ln() + sd[3].ln())).abs() < 1e-6);
+
+    let none = trained(&wide(), Settings { weak_prior: false, ..Settings::default() });
+    assert!(none.summary.weak_prior.is_none() && lengths(&none).priors().is_empty());
+    let asked = |name: &str, prior: &str| {
+        let settings = Settings { priors: vec![(name.into(), prior.parse().unwrap())], ..Settings::default() };
+        lengths(&trained(&wide(), settings))
+    };
+    let sds = asked("lengthscale[x3]", "lognormal(0.5, 1) sd");
+    let Some(Prior::LogNormal(location, _)) = sds.priors()[3] else { panic!() };
+    assert!((location - (0.5 + sd[3].ln())).abs() < 1e-9);
+    assert!(sds.priors().iter().enumerate().all(|(i, prior)| prior.is_some() == (i == 3)));
+    assert_eq!(asked("lengthscale", "gamma(2, 1)").priors(), [Some(Prior::Gamma(2.0, 1.0)); 12]);
+}
+
+#[test]
+fn priors_of_columns_that_are_none_are_refused() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("table.csv");
+    std::fs::write(&path, table()).unwrap();
+    let (schema, data) = read_training(&path, &ReadOptions::default()).unwrap();
+    let refused = |kernel: &str, name: &str, prior: &str, words: &str| {
+        let priors = vec![(name.into(), prior.parse().unwrap())];
+        let settings = Settings { kernel: kernel.into(), priors, ..Settings::default() };
+        let error = Plan::new(schema.clone(), &data, settings, 0, &Registry::default()).unwrap_err().to_string();
+        assert!(error.contains(words), "{error}");
+    };
+    refused("rbf(ard)", "lengthscale[z]", "normal(0, 1)", "no input column `z`; there are a, b, s");
+    refused("rbf", "lengthscale[a]", "normal(0, 1)", "`ard`");
+    refused("rbf", "noise", "lognormal(0, 1) sd", "leave `sd` out");
+    refused("rbf(ard)", "length", "normal(0, 1)", "did you mean `lengthscale`");
+}
+
+#[test]
+fn predictions_that_are_no_numbers_are_refused() {
+    let (fitted, _) = fit(&table(), Settings { kernel: "polynomial(power=3) + rbf".into(), ..Settings::default() });
+    let far = [1e200, 1.0, 0.1];
+    assert!(fitted.predict_rows(&[1e3, 1.0, 0.1]).is_ok());
+    for refused in [fitted.predict_rows(&far).map(drop), fitted.predict_mean(&far).map(drop)] {
+        let refused = refused.unwrap_err();
+        assert!(refused.kind() == ErrorKind::Request && refused.to_string().contains("row 1"), "{refused}");
+    }
+    let targets = fitted.predict_targets(&fitted.table(&far).unwrap());
+    assert_eq!(targets.unwrap_err().kind(), ErrorKind::Request);
+}
+
+#[test]
+fn a_model_is_replaced_while_it_serves() {
+    let sparse = Settings { model: SgprOptions { inducing: 8 }.into(), ..Settings::default() };
+    let models = [Settings::default(), sparse].map(|settings| fit(&table(), settings).0);
+    let bytes = models.each_ref().map(|model| model.to_bytes().unwrap());
+    let x = [1.5, 0.3, 0.1];
+    let answers = models.each_ref().map(|model| model.predict_rows(&x).unwrap());
+    let serving = RwLock::new(Arc::new(models[0].clone()));
+    let left = AtomicUsize::new(2000);
+    thread::scope(|scope| {
+        for _ in 0..8 {
+            scope.spawn(|| {
+                while left.fetch_update(Ordering::Relaxed, Ordering::Relaxed, |left| left.checked_sub(1)).is_ok() {
+                    let model = Arc::clone(&serving.read().unwrap());
+                    assert!(answers.contains(&model.predict_rows(&x).unwrap()));
+                }
+            });
+        }
+        for i in 0.. {
+            if left.load(Ordering::Relaxed) == 0 {
+                break;
+            }
+            let fresh = Fitted::from_bytes(&bytes[i % 2], &Registry::default(), None).unwrap();
+            *serving.write().unwrap() = Arc::new(fresh);
+        }
+    });
 }

@@ -210,3 +210,39 @@ fn a_sum_of_no_kernels_is_an_error() {
         assert!(products::diag_wide(&kernel, &scope, &x).is_err());
     }
 }
+
+#[test]
+fn kernels_for_other_columns_are_refused() {
+    use cagey::ErrorKind;
+    use cagey::kernels::stationary::rbf;
+
+    let scope = Scope::new(Compute { kind: DeviceKind::Flex, precision: Precision::F64 }).unwrap();
+    let two = scope.matrix(&[0.1, 0.2, 0.3, 0.4], 2, 2);
+    let wide = Kernel::leaf(rbf(), 3).with("lengthscale", &[1.0, 2.0, 3.0]).unwrap();
+    let kernels = [
+        Kernel::leaf(rbf(), 1).on(&[5]),
+        Kernel::parse("periodic(ard) + rbf(ard)", 3).unwrap(),
+        Kernel::parse("projection(rbf, dim=2)", 3).unwrap(),
+        wide.clone(),
+        &wide * 2.0,
+    ];
+    for kernel in &kernels {
+        let refused = [
+            products::gram(kernel, &scope, &two).map(drop),
+            products::cross(kernel, &scope, &two, &two).map(drop),
+            products::cross_wide(kernel, &scope, &two, &two).map(drop),
+            kernel.gram(&scope, &two).map(drop),
+            kernel.cross(&scope, &two, &two).map(drop),
+            kernel.diag(&scope, &two).map(drop),
+        ];
+        for refused in refused {
+            assert_eq!(refused.unwrap_err().kind(), ErrorKind::Request, "{kernel}");
+        }
+        let mut kernel = kernel.clone();
+        kernel.set_units(&[1.0, 2.0], 1.0);
+    }
+    for bad in [&[-1.0][..], &[0.0], &[f64::NAN], &[f64::INFINITY], &[]] {
+        let refused = Kernel::leaf(rbf(), 1).with("lengthscale", bad).unwrap_err();
+        assert_eq!(refused.kind(), ErrorKind::Request, "{bad:?}: {refused}");
+    }
+}

@@ -732,8 +732,23 @@ fn check_factor<T: cagey::linalg::real::Real>(tolerance: f64) {
     };
     let mut grown = Factor::new(part(0..50, 0..50), "K").unwrap();
     grown.append_rows(part(50..51, 0..50), part(50..51, 50..51), "K").unwrap();
+    let mut steps = grown.clone();
     grown.append_rows(part(51..n, 0..51), part(51..n, 51..n), "K").unwrap();
     close(&wide(&grown.lower()), &l, tolerance);
+
+    // By few rows at a time, of which the last have not joined the square yet.
+    for (from, to) in (51..n).step_by(7).map(|from| (from, (from + 7).min(n))) {
+        steps.append_rows(part(from..to, 0..from), part(from..to, from..to), "K").unwrap();
+    }
+    for cols in [1, 3] {
+        let mut x = of(&b[..n * cols]);
+        steps.solve(&mut x).unwrap();
+        close(&product(&k, &wide(&x), n, n, cols), &b[..n * cols], tolerance);
+    }
+    close(&[steps.log_det()], &[factor.log_det()], tolerance);
+    close(&wide(&steps.inverse_diagonal()), &diagonal, tolerance);
+    let packed = Factor::from_packed(&steps.packed(), n).unwrap();
+    assert_eq!(wide(&packed.lower()), wide(&steps.lower()));
 }
 
 #[test]
@@ -750,7 +765,10 @@ fn the_factor_rejects_what_does_not_fit() {
     assert!(matches!(factor.append_rows(vec![0.0; 3], vec![1.0], "K"), Err(Error::Shape { .. })));
     let before = factor.clone().lower();
     assert!(matches!(factor.append_rows(vec![0.0; 4], vec![-1.0], "S"), Err(Error::NotPositiveDefinite { .. })));
-    assert_eq!(factor.lower(), before);
+    assert_eq!(factor.clone().lower(), before);
+    let packed = factor.packed();
+    assert!(Factor::from_packed(&packed, 5).is_err());
+    assert!(Factor::from_packed(&packed.iter().map(|x| -x).collect::<Vec<_>>(), 4).is_err());
 }
 
 #[test]

@@ -295,3 +295,77 @@ mod classes_and_counts {
         assert!(kolmogorov_smirnov(&wrong).unwrap().1 < 1e-6);
     }
 }
+
+mod likelihoods {
+    use cagey::likelihoods::registry::Likelihoods;
+    use cagey::metrics::{Predictive, TargetPrediction, score_targets};
+
+    fn parse(text: &str, classes: Option<usize>) -> cagey::Result<Box<dyn cagey::likelihoods::Likelihood>> {
+        Likelihoods::default().parse(text, classes)
+    }
+
+    /// At `mean` and `variance` of the latent function, with an auxiliary value.
+    fn prediction(text: &str, mean: f64, variance: f64, extra: f64) -> TargetPrediction {
+        let standardised = parse(text, None).unwrap().predict(&[mean], &[variance], Some(extra)).unwrap();
+        TargetPrediction { standardised, origin: 0.0, unit: 1.0 }
+    }
+
+    #[test]
+    fn ranked_scores_of_known_distributions() {
+        // scipy: quad over the squares of the distribution functions, of counts their sum.
+        let large = 1e12f64.ln();
+        for (text, mean, extra, y, want) in [
+            ("gamma(2.5)", 0.0, 1.0, 0.05, 0.610_513_777_208_938_4),
+            ("gamma(2.5)", 0.0, 1.0, 1.0, 0.148_635_540_134_839_5),
+            ("gamma(2.5)", 0.0, 1.0, 7.0, 5.660_470_758_489_038),
+            ("beta(6)", 0.0, 1.0, 0.02, 0.371_775_672_702_891_7),
+            ("beta(6)", 0.0, 1.0, 0.5, 0.048_024_891_774_891_78),
+            ("poisson", 3f64.ln(), 1.0, 0.0, 2.043_873_324_155_032),
+            ("poisson", 3f64.ln(), 1.0, 3.0, 0.388_124_170_087_359_2),
+            ("poisson", 3f64.ln(), 1.0, 12.0, 8.043_914_066_763_536),
+            ("poisson", 1000f64.ln(), 1.0, 900.0, 82.170_659_642_099_37),
+            ("poisson", 1000f64.ln(), 1.0, 1100.0, 82.176_324_712_773_38),
+            ("binomial", 0.0, 10.0, 7.0, 1.251_827_239_990_234_4),
+            ("negative-binomial(0.4)", 5f64.ln(), 1.0, 2.0, 1.402_256_521_034_457_5),
+            ("negative-binomial(0.4)", large, 1.0, 5e11, 0.238_168_513_640_915_87e12),
+        ] {
+            let got = prediction(text, mean, 0.0, extra).crps(y);
+            assert!((got / want - 1.0).abs() < 2e-4, "{text} at {y}: {got}, want {want}");
+        }
+    }
+
+    #[test]
+    fn ranked_scores_have_the_units_of_the_target() {
+        // Targets of variance 1 about 0, in other units; scipy for Student's t with 4 degrees of freedom.
+        let student = parse("student-t(4)", None).unwrap().density();
+        let noise = student.variance(&[0.0], 1.0) / 2.0;
+        let standardised = parse("student-t(4)", None).unwrap().predict(&[0.0], &[0.0], None).unwrap();
+        let p = TargetPrediction { standardised, origin: 10.0, unit: 3.0 / noise.sqrt() };
+        for (y, want) in [(0.3, 0.297_127_710_562_263_1), (6.0, 5.272_016_776_134_813)] {
+            let got = p.crps(10.0 + 3.0 * y);
+            assert!((got / (3.0 * want) - 1.0).abs() < 1e-5, "{y}: {got}, want {}", 3.0 * want);
+        }
+        // Nothing but a normal distribution: constant noise.
+        let standardised = parse("heteroscedastic(0.5)", None).unwrap();
+        let standardised = standardised.predict(&[0.2, 0.0], &[0.3, 0.0], None).unwrap();
+        let p = TargetPrediction { standardised, origin: -1.0, unit: 2.0 };
+        let normal = Predictive::Normal { mean: -0.6, sd: 2.0 * 0.8f64.sqrt() };
+        for y in [-9.0, -0.6, 0.4] {
+            assert!((p.crps(y) / normal.crps(y) - 1.0).abs() < 1e-5, "{y}: {} {}", p.crps(y), normal.crps(y));
+        }
+        let scores = score_targets(&[-9.0, 0.4], &[p.clone(), p], 0).unwrap();
+        assert!((scores.crps - 0.5 * (normal.crps(-9.0) + normal.crps(0.4))).abs() < 1e-5);
+        let width = normal.quantile(0.975) - normal.quantile(0.025);
+        assert!((scores.width_95 - width).abs() < 1e-6, "{}", scores.width_95);
+    }
+
+    #[test]
+    fn a_rate_known_to_a_factor_is_scored_as_log_normal() {
+        let p = prediction("poisson", 1e6f64.ln(), 1.0, 1.0);
+        let log_normal = Predictive::LogNormal { mu: 1e6f64.ln(), sigma: 1.0, shift: 0.0 };
+        for y in [1e5, 1e6, 8e6] {
+            let (got, want) = (p.crps(y), log_normal.crps(y));
+            assert!((got / want - 1.0).abs() < 1e-3, "{y}: {got}, want {want}");
+        }
+    }
+}

@@ -31,6 +31,7 @@ fn bits(model: &ModelFile) -> Vec<(&str, &[usize], bool, Vec<u64>)> {
     let words = |data: &ArrayData| match data {
         ArrayData::F64(entries) => (true, entries.iter().map(|entry| entry.to_bits()).collect()),
         ArrayData::F32(entries) => (false, entries.iter().map(|entry| u64::from(entry.to_bits())).collect()),
+        other => panic!("{other:?}"),
     };
     model
         .arrays

@@ -81,7 +81,9 @@ impl Outcome {
         assert_close(what, &self.value, &other.value, tolerance);
         // Gradients that vanish by symmetry are compared on the scale of the others.
         let scale = other.gradients.iter().flat_map(|(_, g)| g).fold(0.0f64, |m, v| m.max(v.abs()));
+        assert_eq!(self.gradients.len(), other.gradients.len(), "{what}");
         for ((name, got), (_, want)) in self.gradients.iter().zip(&other.gradients) {
+            assert_eq!(got.len(), want.len(), "{what}: d/d{name}");
             for (i, (g, w)) in got.iter().zip(want).enumerate() {
                 assert!((g - w).abs() <= tolerance * scale, "{what}: d/d{name}[{i}]: got {g}, want {w}");
             }
@@ -322,6 +324,50 @@ fn products_with_every_instruction_set() {
 }
 
 #[test]
+fn distances_beyond_the_numbers_are_the_limit() {
+    // Points so far apart that squares overflow, in units of the lengthscale.
+    let far = |precision: Precision| if precision == Precision::F32 { 1e30 } else { 1e200 };
+    let decaying = [("rbf", 0.0), ("matern12", 0.0), ("matern32", 0.0), ("matern52", 0.0), ("rq(alpha=2)", 0.0)];
+    for (text, limit) in decaying {
+        let kernel = Kernel::parse(text, 2).unwrap();
+        for (precision, _) in [F64, F32] {
+            let x1 = vec![far(precision), 1.0, 0.3, 0.2, -far(precision), 0.5];
+            let inputs = [("x1", x1, [3, 2]), ("x2", vec![0.1, -0.4, 0.3, 0.2], [2, 2]), ("v", vec![1.0; 2], [2, 1])];
+            let fused = outcome(&kernel, precision, &inputs, BUDGET, |scope, x| {
+                flatten(products::kv(&kernel, scope, &x[0], &x[1], &x[2]).unwrap())
+            });
+            let graph = outcome(&kernel, precision, &inputs, BUDGET, |scope, x| {
+                flatten(kernel.cross(scope, &x[0], &x[1]).unwrap().matmul(x[2].clone()))
+            });
+            for (path, result) in [("fused", fused), ("graph", graph)] {
+                for row in [0, 2] {
+                    let got = result.value[row];
+                    assert!((got - limit).abs() < 1e-12, "{text} {precision:?} {path}: row {row} is {got}");
+                }
+                assert!((0.5..2.0).contains(&result.value[1]), "{text} {path}: {:?}", result.value);
+                for (name, gradient) in &result.gradients {
+                    assert!(
+                        gradient.iter().all(|g| g.abs() < 10.0),
+                        "{text} {precision:?} {path} {name}: {gradient:?}"
+                    );
+                }
+            }
+        }
+    }
+    // Waves have no limit, but no value beyond their range either.
+    for text in ["periodic_norm(period=2.5)", "cosine_norm(period=4.0)"] {
+        let kernel = Kernel::parse(text, 1).unwrap();
+        for (precision, _) in [F64, F32] {
+            let inputs = [("x1", vec![far(precision)], [1, 1]), ("x2", vec![0.1], [1, 1]), ("v", vec![1.0], [1, 1])];
+            let got = outcome(&kernel, precision, &inputs, BUDGET, |scope, x| {
+                flatten(products::kv(&kernel, scope, &x[0], &x[1], &x[2]).unwrap())
+            });
+            assert!(got.value[0].abs() <= 1.0 + 1e-6, "{text} {precision:?}: {:?}", got.value);
+        }
+    }
+}
+
+#[test]
 fn products_of_a_users_form() {
     let form: Arc<dyn Form> = Arc::<Cauchy>::default();
     let kernel = Kernel::leaf(form, 2) + Kernel::leaf(stationary::rbf(), 2);
@@ -458,7 +504,8 @@ fn whitened_by_graph(
 fn whitened_marginals_of_every_kernel() {
     let (m, b, d) = (9, 13, 3);
     let [mean, root] = variational(m);
-    // Functions of a norm are covariances on a line only; white noise makes the Gram matrices of the others positive definite.
+    // Functions of a norm are covariances on a line only; white noise makes the Gram matrices of the others positive
+    // definite.
     for text in KERNELS.iter().filter(|text| !text.contains("_norm")) {
         let kernel = Kernel::parse(&format!("{text} + white(variance=0.3)"), d).unwrap();
         for root in [root.clone(), noise(8, m).iter().map(|x| 1.0 + 0.3 * x).collect()] {

@@ -1,10 +1,12 @@
-//! Generalisation on UCI data sets by the protocol of Wenger et al. (2024, section 5 and Table S1): 90/10 splits, Matérn-3/2
-//! with a lengthscale per input, Adam with a falling rate or L-BFGS, test NLL and RMSE on the standardised target as in Table 1.
+//! Generalisation on UCI data sets by the protocol of Wenger et al. (2024, section 5 and Table S1): 90/10 splits,
+//! Matérn-3/2 with a lengthscale per input, Adam with a falling rate or L-BFGS, test NLL and RMSE on the standardised
+//! target as in Table 1.
 //!
 //! `cargo run --release --example uci -- --data FOLDER --sets protein_raw --models cagp-opt --seeds 5`
 //!
-//! The folder holds NAME.csv.gz (target last) and, where there are published splits, splits/NAME.csv.gz with a 0/1 column
-//! `split0`, `split1`, … each; the UCI repository and the uci_datasets collection have the data. Killed runs go on where they were.
+//! The folder holds NAME.csv.gz (target last) and, where there are published splits, splits/NAME.csv.gz with a 0/1
+//! column `split0`, `split1`, … each; the UCI repository and the uci_datasets collection have the data. Killed runs go
+//! on where they were.
 
 mod run;
 mod watch;

@@ -28,8 +28,8 @@ pub enum Targets {
     Gaussian,
     /// Whether they are positive.
     Bernoulli,
-    /// Ten classes, each with a latent function, kernel and inducing inputs of its own: the targets' tenths, or the targets if these are
-    /// 0 to 9.
+    /// Ten classes, each with a latent function, kernel and inducing inputs of its own: the targets' tenths, or the
+    /// targets if these are 0 to 9.
     Softmax,
 }
 

@@ -43,9 +43,11 @@ enum Workload {
     Ncgp,
     /// Sparse GP regression: negative collapsed bound and its gradient, `--m` inducing inputs included.
     Sgpr,
-    /// Variational GP: a minibatch's negative ELBO, its gradient and a step of Adam; `--m` inducing inputs, `--batch` rows.
+    /// Variational GP: a minibatch's negative ELBO, its gradient and a step of Adam; `--m` inducing inputs, `--batch`
+    /// rows.
     Svgp,
-    /// Sparse within sparse GP: a step with fixed inducing inputs, `--m` of them, `--neighbors` for a row, `--batch` rows.
+    /// Sparse within sparse GP: a step with fixed inducing inputs, `--m` of them, `--neighbors` for a row, `--batch`
+    /// rows.
     Swsgp,
     /// Means and variances of `--ntest` rows by a variational GP.
     Predict,

@@ -21,8 +21,8 @@ fn unfinished() -> MutexGuard<'static, Vec<PathBuf>> {
     UNFINISHED.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// Removes the temporary files of all writes under way: for a process that is about to end in the midst of them. Writes wait for its end
-/// from then on.
+/// Removes the temporary files of all writes under way: for a process that is about to end in the midst of them. Writes
+/// wait for its end from then on.
 pub fn discard_unfinished() {
     let mut names = unfinished();
     for path in names.drain(..) {

@@ -1,8 +1,9 @@
 //! Files appear whole or not at all: written beside their destination, then renamed onto it.
 //!
-//! Where the system can, the file has no name until it is complete, so that nothing is left of it whatever ends the process. Elsewhere,
-//! and for the moment in which a file takes the place of another, it is called `.cagey-unfinished-…` and locked for as long as somebody
-//! writes it; the first write of a process to a folder removes those that nobody holds.
+//! Where the system can, the file has no name until it is complete, so that nothing is left of it whatever ends the
+//! process. Elsewhere, and for the moment in which a file takes the place of another, it is called
+//! `.cagey-unfinished-…` and locked for as long as somebody writes it; the first write of a process to a folder removes
+//! those that nobody holds.
 
 mod draft;
 mod nameless;
@@ -15,11 +16,11 @@ use crate::{Error, Result};
 pub use draft::discard_unfinished;
 use draft::{Draft, sweep_once};
 
-/// Lets `write` fill a file in the folder of `path` that becomes `path` once it is safely on disk. Gives the file, open for reading and
-/// writing, and what `write` gave.
+/// Lets `write` fill a file in the folder of `path` that becomes `path` once it is safely on disk. Gives the file, open
+/// for reading and writing, and what `write` gave.
 ///
-/// A symbolic link is followed, even to where there is nothing yet, and an existing file's mode is kept. When anything fails, what
-/// `path` held before is still there, and nothing else.
+/// A symbolic link is followed, even to where there is nothing yet, and an existing file's mode is kept. When anything
+/// fails, what `path` held before is still there, and nothing else.
 ///
 /// # Errors
 /// [`Error::Io`] naming `path` when the folder is missing or not writable, the disk is full, or `path` is read-only

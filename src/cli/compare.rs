@@ -156,7 +156,7 @@ impl Compare {
     }
 
     fn plan(&self, options: &ModelOptions, task: &Task, split: &Split) -> Result<Plan> {
-        let settings = options.settings(task.likelihood, split.train.len(), self.training.optimizer)?;
+        let settings = options.settings(task.likelihood, split.train.len(), &self.training)?;
         let train = task.data.subset(&split.train);
         let plan = Plan::new(task.schema.clone(), &train, settings, self.training.seed, super::registry())?;
         memory::check(&plan)?;

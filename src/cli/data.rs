@@ -51,8 +51,8 @@ pub enum MissingCells {
 /// The first line of a table.
 #[derive(Debug, Clone, Copy, ValueEnum)]
 pub enum HeaderLine {
-    /// Names if it holds words above numbers, or the name of a column that an option asks for; say `yes` where all columns above words are
-    /// named by numbers
+    /// Names if it holds words above numbers, or the name of a column that an option asks for; say `yes` where all
+    /// columns above words are named by numbers
     Auto,
     /// Names
     Yes,

@@ -30,6 +30,10 @@ pub struct Fit {
     /// Where to write the model
     #[arg(short, long, value_name = "FILE", default_value = "model.cagey")]
     output: PathBuf,
+    /// Keep in the file the factor that conditioning on the data makes, so that loading takes no n³; for exact and
+    /// sparse (sgpr) models
+    #[arg(long)]
+    store_factor: bool,
     /// Print the training loss every so many steps
     #[arg(long, value_name = "STEPS", value_parser = values::count(1..=values::MOST))]
     log_every: Option<usize>,
@@ -40,7 +44,8 @@ pub struct Fit {
     columns: Columns,
     #[command(flatten, next_help_heading = "Table")]
     reading: Reading,
-    /// Keep the rows, held-out ones included, in this file made from the table instead of in memory; for models of minibatches
+    /// Keep the rows, held-out ones included, in this file made from the table instead of in memory; for models of
+    /// minibatches
     #[arg(long, value_name = "FILE", help_heading = "Table")]
     rows_file: Option<PathBuf>,
     #[command(flatten, next_help_heading = "Held-out rows")]
@@ -110,7 +115,8 @@ impl Fit {
         report::print(&text)
     }
 
-    /// Whether rows stay in a file: what is chosen from a sample of them makes another training than all of them in memory.
+    /// Whether rows stay in a file: what is chosen from a sample of them makes another training than all of them in
+    /// memory.
     fn on_disk(&self) -> bool {
         self.rows_file.is_some() || RowFile::recognised(&self.data)
     }
@@ -201,9 +207,9 @@ impl Fit {
             report::say(&sentence);
         }
         model.check_model(&likelihood, rows)?;
-        let settings = model.settings(&likelihood, rows, self.training.optimizer)?;
+        let settings = model.settings(&likelihood, rows, &self.training)?;
         settings.compute.device()?;
-        Ok(settings)
+        Ok(Settings { store_factor: self.store_factor, ..settings })
     }
 
     fn check_outputs(&self) -> Result<()> {
@@ -241,7 +247,8 @@ fn announce(plan: &Plan, config: &TrainConfig) -> Result<()> {
         let limit =
             config.max_time.map_or(String::new(), |t| format!(", or what --max-time allows: {} s", t.as_secs()));
         let minutes = (all / 60.0).ceil();
-        report::say(&format!("{title}: {step:.2} s a step, about {minutes:.0} min for {steps} steps{limit}"));
+        let about = if config.early_stopping.is_some() { "at most" } else { "about" };
+        report::say(&format!("{title}: {step:.2} s a step, {about} {minutes:.0} min for {steps} steps{limit}"));
         plan.shorter().iter().for_each(|advice| report::say(advice));
     }
     Ok(())

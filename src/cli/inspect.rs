@@ -41,7 +41,8 @@ impl Inspect {
             .parameters()
             .into_iter()
             .map(|(path, p)| {
-                let prior = p.prior.map(|prior| prior.to_string());
+                let priors: Vec<_> = p.priors().iter().map(|prior| prior.map(|prior| prior.to_string())).collect();
+                let prior = if priors.len() > 1 { json!(priors) } else { json!(priors.first()) };
                 (path, json!({ "values": p.values(), "fixed": p.fixed, "constraint": p.constraint(), "prior": prior }))
             })
             .collect();
@@ -98,7 +99,10 @@ pub fn description(fitted: &Fitted) -> String {
         fitted.model.parameters().into_iter().map(|(path, p)| (path, shown(p, of(p), &root(fitted, p)))).collect();
     text += &report::table(&rows);
     text += "Training\n";
-    text += &report::table(&[
+    let mut rows: Vec<(String, String)> =
+        summary.race.iter().filter_map(|race| Some(("start".into(), race.told()?))).collect();
+    rows.extend(summary.weak_prior.iter().map(|prior| ("weak prior".into(), prior.clone())));
+    rows.extend([
         (
             "optimiser".into(),
             format!("{}, {} steps, {} evaluations", summary.optimizer, summary.iterations, summary.evaluations),
@@ -110,6 +114,7 @@ pub fn description(fitted: &Fitted) -> String {
         ),
         ("time".into(), format!("{:.2} s", summary.seconds)),
     ]);
+    text += &report::table(&rows);
     if let Some(solve) = fitted.posterior().solve() {
         text += &report::table(&[("last solve".into(), solve.to_string())]);
     }
@@ -143,7 +148,8 @@ fn root(fitted: &Fitted, parameter: &Parameter) -> String {
 /// Most numbers of a parameter that are listed.
 const MOST_SHOWN: usize = 32;
 
-/// A parameter's numbers, by the columns they belong to if there is one for each, and what else there is to say of them.
+/// A parameter's numbers, by the columns they belong to if there is one for each, and what else there is to say of
+/// them.
 fn shown(parameter: &Parameter, columns: Option<Vec<&str>>, more: &str) -> String {
     let number = |v: &f64| cagey::params::shown(*v);
     let values = parameter.values();
@@ -165,8 +171,10 @@ fn shown(parameter: &Parameter, columns: Option<Vec<&str>>, more: &str) -> Strin
     if let Constraint::Interval { lower, upper } = parameter.constraint() {
         text += &format!(" in {lower}..{upper}");
     }
-    if let Some(prior) = parameter.prior {
-        text += &format!(" ~ {prior}");
+    match parameter.priors() {
+        [] => {}
+        [prior] => prior.iter().for_each(|prior| text += &format!(" ~ {prior}")),
+        _ => text += " ~ priors by column",
     }
     text
 }

@@ -1,4 +1,5 @@
-//! Ctrl-C: a training ends after its step and what it found is saved; everything else ends at once, and nothing half-written stays.
+//! Ctrl-C: a training ends after its step and what it found is saved; everything else ends at once, and nothing
+//! half-written stays.
 
 use std::ops::ControlFlow;
 use std::sync::atomic::{AtomicBool, Ordering};

@@ -97,14 +97,16 @@ Examples:
     },
 }
 
-/// What names in settings, files and arguments mean, for the life of the process: clap makes arguments without a context.
+/// What names in settings, files and arguments mean, for the life of the process: clap makes arguments without a
+/// context.
 static REGISTRY: OnceLock<Registry> = OnceLock::new();
 
 fn registry() -> &'static Registry {
     REGISTRY.get_or_init(Registry::default)
 }
 
-/// Runs the command of this process's arguments with the kernels and models of a registry: exit code 0, 1 for failures, 2 for wrong usage.
+/// Runs the command of this process's arguments with the kernels and models of a registry: exit code 0, 1 for failures,
+/// 2 for wrong usage.
 ///
 /// A program that has models of its own calls this with them, once.
 pub fn run(registry: Registry) -> ExitCode {

@@ -6,7 +6,7 @@ use cagey::data::{Dataset, TargetTransform, write_labelled, write_predictions};
 use cagey::fitted::Fitted;
 use cagey::likelihoods::Support;
 use cagey::metrics::{Predictive, TargetPrediction};
-use cagey::models::posterior::Uncertainty;
+use cagey::models::posterior::{Marginals, Uncertainty};
 use cagey::{Error, Result};
 use clap::Args;
 use rayon::prelude::*;
@@ -31,15 +31,17 @@ pub struct Predict {
     model: PathBuf,
     /// Table with the input columns; `-` for standard input
     data: PathBuf,
-    /// Where to write mean, sd, lower and upper of each row as CSV (rate_lower and rate_upper too, of the
-    /// target's expectation, unless it is gaussian; for classes the predicted one and the probability of each); `-` for standard output
+    /// Where to write mean, sd, lower and upper of each row as CSV (rate_lower and rate_upper too, of the target's
+    /// expectation, unless it is gaussian; for classes the predicted one and the probability of each); `-` for standard
+    /// output
     #[arg(short, long, value_name = "FILE", default_value = "-")]
     output: PathBuf,
-    /// The latent function f instead of the target: no observation noise
+    /// The latent function f instead of the target: no observation noise. Of several the columns end in the class, or
+    /// in log_noise for the logarithm of a varying noise variance
     #[arg(long)]
     latent: bool,
-    /// Also the standard deviation of the latent function by its sources: mathematical_sd, which only more data lower, and
-    /// computational_sd, which more computation lowers; for computation-aware models
+    /// Also the standard deviation of the latent function by its sources: mathematical_sd, which only more data lower,
+    /// and computational_sd, which more computation lowers; for computation-aware models
     #[arg(long)]
     split: bool,
     /// Keep the input columns in front
@@ -57,12 +59,6 @@ impl Predict {
     pub fn run(self) -> Result<()> {
         output::check_table(&self.output, &[&self.model, &self.data])?;
         let fitted = Fitted::load_with(&self.model, super::registry())?;
-        if self.latent && fitted.model.likelihood().latents() > 1 {
-            return Err(Error::Usage(format!(
-                "--latent is for one latent function, and this model has {}: leave it out",
-                fitted.model.likelihood().latents()
-            )));
-        }
         let labelled = matches!(fitted.model.likelihood().density().support(1.0), Support::Classes(_));
         if self.level.is_some() && !self.latent && labelled {
             return Err(Error::Usage("--level is for intervals, and of classes the probabilities are written".into()));
@@ -70,10 +66,11 @@ impl Predict {
         let data = self.reading.read(&self.data, &fitted.schema, false, self.keep)?;
         fitted.caution().iter().for_each(|caution| report::warn(caution));
         let sources = if self.split { sources(&fitted, &data).map_err(in_table(&self.data))? } else { Vec::new() };
-        let mut columns = if fitted.is_gaussian() || self.latent {
-            let predictions = if self.latent { fitted.predict_latent(&data) } else { fitted.predict(&data) };
-            let predictions = predictions.map_err(in_table(&self.data))?;
-            self.columns(&predictions, Predictive::mean, Predictive::sd, Predictive::quantile)
+        let mut columns = if self.latent {
+            let latents = latents(&fitted, &data).map_err(in_table(&self.data))?;
+            latents.iter().flat_map(|(suffix, predictions)| self.normal(suffix, predictions)).collect()
+        } else if fitted.is_gaussian() {
+            self.normal("", &fitted.predict(&data).map_err(in_table(&self.data))?)
         } else {
             let predictions = fitted.predict_targets(&data).map_err(in_table(&self.data))?;
             match predictions.iter().map(TargetPrediction::probabilities).collect::<Option<Vec<_>>>() {
@@ -111,6 +108,12 @@ impl Predict {
         [tail, 1.0 - tail]
     }
 
+    /// The columns of a distribution in closed form, their names with a suffix.
+    fn normal(&self, suffix: &str, predictions: &[Predictive]) -> Vec<(String, Vec<f64>)> {
+        let columns = self.columns(predictions, Predictive::mean, Predictive::sd, Predictive::quantile);
+        columns.into_iter().map(|(name, values)| (name + suffix, values)).collect()
+    }
+
     /// Mean, standard deviation and the ends of the interval.
     fn columns<D: Sync>(
         &self,
@@ -129,6 +132,31 @@ impl Predict {
             column("upper", &|d| quantile(d, high)),
         ]
     }
+}
+
+/// The distributions of the latent functions, each with the end of its columns' names: the label of its class, or its
+/// own.
+fn latents(fitted: &Fitted, data: &Dataset) -> Result<Vec<(String, Vec<Predictive>)>> {
+    let likelihood = fitted.model.likelihood();
+    if likelihood.latents() == 1 {
+        return Ok(vec![(String::new(), fitted.predict_latent(data)?)]);
+    }
+    let (x, _) = fitted.standardise(data)?;
+    let names: Vec<(String, f64)> = match likelihood.density().support(1.0) {
+        Support::Classes(count) => class_labels(fitted, count).into_iter().map(|label| (label, 0.0)).collect(),
+        _ => likelihood.others().into_iter().map(|(name, origin)| (name.to_string(), origin)).collect(),
+    };
+    let mut latents = fitted.posterior().marginals(&x)?;
+    let mut all = Vec::new();
+    // Beside named functions, the first is that of the target.
+    if names.len() < latents.len() {
+        all.push((String::new(), fitted.in_user_units(&latents.remove(0))));
+    }
+    for ((name, origin), Marginals { mean, variance, .. }) in names.into_iter().zip(latents) {
+        let normal = |(mean, variance): (f64, f64)| Predictive::Normal { mean: mean + origin, sd: variance.sqrt() };
+        all.push((format!("_{name}"), mean.into_iter().zip(variance).map(normal).collect()));
+    }
+    Ok(all)
 }
 
 /// Standard deviations of the latent function by their sources, in the target's unit.

@@ -94,9 +94,11 @@ pub fn target_scores(scores: &TargetScores) -> String {
         ("RMSE".into(), number(scores.rmse)),
         ("MAE".into(), number(scores.mae)),
         ("NLPD".into(), number(scores.nlpd)),
+        ("CRPS".into(), number(scores.crps)),
         ("coverage of 50 % intervals".into(), percent(scores.coverage_50)),
         ("coverage of 90 % intervals".into(), percent(scores.coverage_90)),
         ("coverage of 95 % intervals".into(), percent(scores.coverage_95)),
+        ("mean width of 95 % intervals".into(), number(scores.width_95)),
         ("calibration error".into(), percent(scores.calibration_error)),
     ];
     rows.extend(scores.deviance.map(|deviance| ("deviance".to_string(), number(deviance))));

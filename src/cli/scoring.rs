@@ -69,7 +69,7 @@ impl Scored {
                 vec![("RMSE", s.rmse), ("NLPD", s.nlpd), ("CRPS", s.crps), ("coverage 95", s.coverage_95)]
             }
             Self::Targets(s) => {
-                vec![("RMSE", s.rmse), ("NLPD", s.nlpd), ("coverage 90", s.coverage_90), ("coverage 95", s.coverage_95)]
+                vec![("RMSE", s.rmse), ("NLPD", s.nlpd), ("CRPS", s.crps), ("coverage 95", s.coverage_95)]
             }
             Self::Classes(s, ..) => {
                 vec![("accuracy", s.accuracy), ("log loss", s.log_loss), ("Brier", s.brier), ("ECE", s.ece)]

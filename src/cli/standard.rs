@@ -2,7 +2,8 @@
 
 use cagey::{Error, Result};
 
-/// Refuses a standard output that was closed before the process began: what is written there would be lost without a word.
+/// Refuses a standard output that was closed before the process began: what is written there would be lost without a
+/// word.
 pub fn check() -> Result<()> {
     if at_start::closed() {
         let problem = "it is closed; redirect it, or name a file with `-o`".into();

@@ -4,6 +4,7 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use cagey::models::options::ModelOptions;
+use cagey::models::race::Starts;
 use cagey::train::{Adam, CheckpointPlan, EarlyStopping, Lbfgs, Optimizer, Restarts, Schedule, TrainConfig};
 use cagey::{Error, Result};
 use clap::{Args, ValueEnum};
@@ -16,7 +17,8 @@ pub struct TrainOptions {
     /// How to search for the best parameters; lbfgs by default, adam for minibatches
     #[arg(long, value_enum, value_name = "NAME")]
     pub optimizer: Option<OptimizerName>,
-    /// Largest number of steps; 200 by default, 500 with natural gradients, 2000 for other minibatches
+    /// Largest number of steps; by default as many as pay, up to 1000, 500 with natural gradients, 2000 for other
+    /// minibatches
     #[arg(long, value_name = "N", value_parser = values::count(0..=values::MOST))]
     steps: Option<usize>,
     /// Learning rate of Adam; 0.05 by default, 0.01 for minibatches without natural gradients
@@ -28,13 +30,17 @@ pub struct TrainOptions {
     /// Starting points; the first from the data, the others perturbed
     #[arg(long, default_value_t = 1, value_name = "N", value_parser = values::count(1..=10_000))]
     restarts: usize,
+    /// Where training begins: at the better of two short trainings (race), or at the data's own start (data) [default:
+    /// race, but data with --restarts]
+    #[arg(long, value_enum, value_name = "NAME")]
+    starts: Option<Starts>,
     /// Seed of the starting points
     #[arg(long, default_value_t = 0)]
     pub seed: u64,
     /// Stop after this time, e.g. 120s, 15m, 2h; choosing inducing inputs counts
     #[arg(long, value_parser = values::duration, value_name = "TIME", allow_hyphen_values = true)]
     max_time: Option<Duration>,
-    /// Stop after this many steps without improvement
+    /// Stop after this many steps without improvement; 50 without --steps, for other models than those of minibatches
     #[arg(long, value_name = "STEPS", value_parser = values::count(1..=values::MOST))]
     patience: Option<usize>,
 }
@@ -72,7 +78,8 @@ enum ScheduleName {
 }
 
 impl TrainOptions {
-    /// Refuses options of another optimiser than those that models will be trained with, and L-BFGS where losses do not compare.
+    /// Refuses options of another optimiser than those that models will be trained with, and L-BFGS where losses do not
+    /// compare.
     pub fn check(&self, models: &[&dyn ModelOptions], rows: usize) -> Result<()> {
         let rates = [("--lr", self.lr.is_some()), ("--schedule", self.schedule.is_some())];
         let lbfgs = models.iter().all(|model| self.optimizer(*model) == OptimizerName::Lbfgs);
@@ -93,6 +100,11 @@ impl TrainOptions {
             Some((option, _)) => Err(Error::Usage(format!("{option} is for Adam: add --optimizer adam"))),
             None => Ok(()),
         }
+    }
+
+    /// Where training begins.
+    pub fn starts(&self) -> Starts {
+        self.starts.unwrap_or(if self.restarts > 1 { Starts::Data } else { Starts::Race })
     }
 
     fn optimizer(&self, model: &dyn ModelOptions) -> OptimizerName {
@@ -120,11 +132,15 @@ impl TrainOptions {
             OptimizerName::Lbfgs => Optimizer::Lbfgs(Lbfgs::default()),
             OptimizerName::Adam => Optimizer::Adam(Adam { rate: self.lr.unwrap_or(adam.rate), schedule, ..adam }),
         };
+        let as_long_as_it_pays = usual.early_stopping.filter(|_| self.steps.is_none());
         TrainConfig {
             max_time: self.max_time,
             seed: self.seed,
             restarts: Restarts::new(self.restarts, 1.0),
-            early_stopping: self.patience.map(|patience| EarlyStopping { patience, improvement: 1e-6 }),
+            early_stopping: self
+                .patience
+                .map(|patience| EarlyStopping { patience, improvement: 1e-6 })
+                .or(as_long_as_it_pays),
             ..TrainConfig::new(optimizer, self.steps.unwrap_or(steps))
         }
     }

@@ -1,7 +1,5 @@
 //! Class labels and their codes.
 
-use std::collections::HashMap;
-
 use serde::{Deserialize, Serialize};
 
 use crate::suggest::nearest;
@@ -9,7 +7,8 @@ use crate::{Error, Result};
 
 /// The classes of a target: labels in a fixed order, each with the code 0, 1, … that likelihoods see.
 ///
-/// By default numbers in ascending order, then texts in alphabetical order. A whole number has one spelling: `1.0` and `1` are one label.
+/// By default numbers in ascending order, then texts in alphabetical order. A whole number has one spelling: `1.0` and
+/// `1` are one label.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(transparent)]
 pub struct Classes {
@@ -55,11 +54,6 @@ impl Classes {
     /// All labels in the order of their codes.
     pub fn labels(&self) -> &[String] {
         &self.labels
-    }
-
-    /// The code of every label.
-    pub(super) fn codes(&self) -> HashMap<String, usize> {
-        self.labels.iter().cloned().zip(0..).collect()
     }
 
     /// The label of a code.

@@ -1,13 +1,18 @@
 //! Inputs and targets with the places they came from.
 
-use csv::StringRecord;
+use std::borrow::Cow;
+
+use crate::error::{Error, Result};
+
+/// Numbers beyond this are refused: their squares overflow in distances and variances.
+pub(super) const LARGEST: f64 = 1e150;
 
 /// The text of the input rows, to be written next to predictions.
 #[derive(Debug, Clone, PartialEq, Default)]
 pub struct Kept {
     /// Names of all columns of the file.
     pub names: Vec<String>,
-    pub(super) records: Vec<StringRecord>,
+    pub(super) records: Vec<Vec<String>>,
 }
 
 impl Kept {
@@ -23,7 +28,7 @@ impl Kept {
 
     /// The cells of row `i`, one for each name.
     pub fn row(&self, i: usize) -> impl Iterator<Item = &str> {
-        self.records[i].iter()
+        self.records[i].iter().map(String::as_str)
     }
 }
 
@@ -53,6 +58,47 @@ pub struct Dataset {
 }
 
 impl Dataset {
+    /// Rows of numbers: inputs `x`, row-major, one column for each name.
+    ///
+    /// # Errors
+    /// [`Error::Shape`] when they are no whole number of rows.
+    pub fn new<S: Into<String>>(names: impl IntoIterator<Item = S>, x: Vec<f64>) -> Result<Self> {
+        let feature_names: Vec<String> = names.into_iter().map(Into::into).collect();
+        let d = feature_names.len();
+        let n = x.len().checked_div(d).unwrap_or(0);
+        let data =
+            Self { x, n, d, feature_names, rows: (1..=n).collect(), records: (0..n).collect(), ..Self::default() };
+        data.check().map(|()| data)
+    }
+
+    /// The same rows with a target `y [n]`; of classes, their codes.
+    ///
+    /// # Errors
+    /// [`Error::Shape`] when there is not one for each row.
+    pub fn with_target(self, name: impl Into<String>, y: Vec<f64>) -> Result<Self> {
+        let data = Self { target_name: name.into(), y: Some(y), ..self };
+        data.check().map(|()| data)
+    }
+
+    /// Checks that there are as many inputs, names and targets as `n` and `d` say: anybody may have set them.
+    ///
+    /// # Errors
+    /// [`Error::Shape`] when there are not.
+    pub fn check(&self) -> Result<()> {
+        let Self { n, d, .. } = *self;
+        let targets = self.y.as_ref().map_or(n, Vec::len);
+        if n.checked_mul(d) == Some(self.x.len()) && self.feature_names.len() == d && targets == n {
+            return Ok(());
+        }
+        let got = format!("{} inputs, {} names and {targets} targets", self.x.len(), self.feature_names.len());
+        Err(Error::shape("a table", format!("{n} rows of {d} columns"), got))
+    }
+
+    /// The numbers of the rows for messages `[n]`: those of the file, or from 1 where there is not one for each row.
+    pub fn numbers(&self) -> Cow<'_, [usize]> {
+        if self.rows.len() == self.n { Cow::from(&self.rows) } else { (1..=self.n).collect() }
+    }
+
     /// The features of row `i`, `[d]`.
     pub fn row(&self, i: usize) -> &[f64] {
         &self.x[i * self.d..(i + 1) * self.d]
@@ -79,5 +125,5 @@ impl Dataset {
 }
 
 fn pick<T: Clone>(values: &[T], positions: &[usize]) -> Vec<T> {
-    positions.iter().map(|&i| values[i].clone()).collect()
+    positions.iter().filter_map(|&i| values.get(i).cloned()).collect()
 }

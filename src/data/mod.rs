@@ -1,7 +1,9 @@
 //! Tables of numbers: reading, encoding, splitting, scaling and writing.
 //!
 //! A file becomes a [`Dataset`] (row-major inputs, optional targets, the line numbers they came from) and a [`Schema`],
-//! which says how each column was encoded so that later files are read the same way.
+//! which says how each column was encoded so that later files are read the same way. Files are read and written with
+//! the cargo feature `table`; programs without it make a [`Dataset`] of their own numbers. A [`RowFile`] keeps the rows
+//! on disk, for training on minibatches.
 //!
 //! | format | recognised by | notes |
 //! |---|---|---|
@@ -11,39 +13,28 @@
 //! | IDX | its first four bytes | images (MNIST) as rows; a file of labels beside them, `images` → `labels` and `idx3` → `idx1` in its name, is the last column |
 //! | Parquet | its magic bytes | with the cargo feature `parquet` |
 //!
-//! The path `-` is standard input. Text is read in one pass and never held in memory as a whole, and a row of it has at most 64 MiB; a
-//! [`RowFile`] keeps the rows on disk, too, for training on minibatches.
+//! The path `-` is standard input. Text is read in one pass and never held in memory as a whole, and a row of it has at
+//! most 64 MiB.
 
-mod bounded;
-mod cell;
 mod classes;
-mod column;
-mod csv_table;
 mod dataset;
-mod idx_table;
-mod newlines;
-mod npy_table;
-mod options;
-#[cfg(feature = "parquet")]
-mod parquet_table;
-mod read;
-mod records;
 mod row_file;
 mod scale;
 mod schema;
-mod selection;
-mod source;
 mod split;
-mod table;
+#[cfg(feature = "table")]
+mod tables;
 mod write;
 
 pub use crate::atomic::{discard_unfinished, resolved};
 pub use classes::Classes;
 pub use dataset::{Dataset, Kept};
-pub use options::{Header, Missing, ReadOptions, TargetKind};
-pub use read::{read_training, read_with_schema};
 pub use row_file::RowFile;
 pub use scale::{InputScale, TargetScale, TargetTransform};
 pub use schema::{Column, Encoding, Schema};
 pub use split::Split;
-pub use write::{atomic_write, check_destination, check_file, write_labelled, write_predictions};
+#[cfg(feature = "table")]
+pub use tables::{
+    Header, Missing, ReadOptions, TargetKind, read_training, read_with_schema, write_labelled, write_predictions,
+};
+pub use write::{atomic_write, check_destination, check_file};

@@ -19,8 +19,8 @@ impl InputScale {
     /// The scale that gives each of the `d` columns of `x`, row-major `[n, d]`, mean 0 and variance 1.
     ///
     /// # Errors
-    /// [`Error::Shape`] if `x` has no row or is no whole number of rows, [`Error::Data`] for a feature that varies by too
-    /// little to be squared.
+    /// [`Error::Shape`] if `x` has no row or is no whole number of rows, [`Error::Data`] for a feature that varies by
+    /// too little to be squared.
     pub fn fit(x: &[f64], d: usize) -> Result<Self> {
         if x.is_empty() || d == 0 {
             return Err(Error::shape("inputs to scale", "one row or more", format!("{} values", x.len())));
@@ -72,6 +72,7 @@ impl InputScale {
 /// A fixed, increasing function of the target, applied before scaling.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
+#[non_exhaustive]
 pub enum TargetTransform {
     /// `g = y`.
     #[default]
@@ -166,7 +167,7 @@ impl TargetScale {
                 )))
             }
         };
-        y.iter().zip(&data.rows).map(scaled).collect()
+        y.iter().zip(&*data.numbers()).map(scaled).collect()
     }
 
     /// The target `y` for a standardised `z`.

@@ -4,10 +4,13 @@ use std::collections::HashSet;
 
 use serde::{Deserialize, Serialize};
 
+use super::Dataset;
 use super::classes::Classes;
+use crate::error::{Error, Result};
 
 /// How a column becomes one or more features.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[non_exhaustive]
 pub enum Encoding {
     /// The number itself.
     Numeric,
@@ -45,6 +48,33 @@ pub struct Schema {
 }
 
 impl Schema {
+    /// The columns of a table of numbers, its target last.
+    pub fn numeric(data: &Dataset) -> Self {
+        let column =
+            |(index, name): (usize, &String)| Column { name: name.clone(), index, encoding: Encoding::Numeric };
+        Self {
+            features: data.feature_names.iter().enumerate().map(column).collect(),
+            target: data.target_name.clone(),
+            target_index: data.d,
+            width: data.d + 1,
+            classes: None,
+        }
+    }
+
+    /// Refuses a table whose inputs are not those of this schema, in this order.
+    ///
+    /// # Errors
+    /// [`Error::Shape`] with the names of both, and what [`Dataset::check`] reports.
+    pub fn check(&self, data: &Dataset) -> Result<()> {
+        data.check()?;
+        let names = self.feature_names();
+        if data.feature_names == names {
+            return Ok(());
+        }
+        let listed = |names: &[String]| format!("`{}`", names.join("`, `"));
+        Err(Error::shape("input columns", listed(&names), listed(&data.feature_names)))
+    }
+
     /// Number of features `d` after encoding.
     pub fn d(&self) -> usize {
         self.features.iter().map(|column| column.encoding.width()).sum()

@@ -1,18 +1,12 @@
 //! Which rows train and which test.
 //!
-//! Random splits come from xoshiro256++ seeded through SplitMix64, so that a seed gives the same split on every machine.
-
-use std::path::Path;
+//! Random splits come from xoshiro256++ seeded through SplitMix64, so that a seed gives the same split on every
+//! machine.
 
 use rand::SeedableRng;
 use rand::rngs::Xoshiro256PlusPlus;
 use rand::seq::SliceRandom;
 
-use super::Dataset;
-use super::cell::{Cell, Value};
-use super::options::ReadOptions;
-use super::source::open;
-use super::table::Layout;
 use crate::{Error, Result};
 
 /// Positions of training and test rows, ascending.
@@ -71,37 +65,6 @@ impl Split {
         Ok(Self { train, test })
     }
 
-    /// A mask from a file with one row for each row of `data`'s file: 1 tests, 0 trains.
-    ///
-    /// `column` is a name or a position from 0; it may be absent if there is only one column. A first line with
-    /// anything but 0 and 1 is a header. Rows that were dropped from `data` need their entry, too.
-    ///
-    /// # Errors
-    /// [`Error::Io`] and [`Error::Data`] as in [`read_training`](super::read_training), for other values than 0 and 1
-    /// and for a wrong number of rows; [`Error::Usage`] if no row is left to train or to test on.
-    pub fn from_mask_file(path: impl AsRef<Path>, column: Option<&str>, data: &Dataset) -> Result<Self> {
-        let is_header = |cells: &[String], _: &[String]| cells.iter().any(|cell| mark(Cell::Text(cell)).is_none());
-        let mut table = open(path.as_ref(), &ReadOptions::default(), &is_header)?;
-        let column = mask_column(table.layout(), column)?;
-        let mut marks = Vec::new();
-        while let Some(row) = table.advance()? {
-            let cell = table.cell(column)?;
-            marks.push(mark(cell).ok_or_else(|| {
-                let problem = format_args!("{} is not a mark; write 1 for test rows and 0 for others", cell.quoted());
-                table.layout().cell_error(row, column, problem)
-            })?);
-        }
-        let total = data.n + data.dropped;
-        if marks.len() != total {
-            return Err(table.layout().error(format_args!(
-                "the mask has {} rows but the data have {total}; it needs one for each row of data",
-                marks.len()
-            )));
-        }
-        let mask: Vec<bool> = data.records.iter().filter_map(|&record| marks.get(record).copied()).collect();
-        Self::from_mask(&mask)
-    }
-
     fn from_test(n: usize, test: &[usize]) -> Self {
         let mut mask = vec![false; n];
         for &i in test {
@@ -126,24 +89,4 @@ fn shuffled(n: usize, seed: u64) -> Vec<usize> {
     let mut order: Vec<usize> = (0..n).collect();
     order.shuffle(&mut Xoshiro256PlusPlus::seed_from_u64(seed));
     order
-}
-
-fn mask_column(layout: &Layout, column: Option<&str>) -> Result<usize> {
-    let width = layout.names.len();
-    match column {
-        None if width == 1 => Ok(0),
-        None => Err(layout.error(format_args!("the mask has {width} columns; choose one of {}", layout.listing()))),
-        Some(name) => match name.parse() {
-            Ok(position) if position < width && !layout.names.iter().any(|other| other == name) => Ok(position),
-            _ => layout.by_name().find(name),
-        },
-    }
-}
-
-fn mark(cell: Cell) -> Option<bool> {
-    match cell.value() {
-        Value::Number(0.0) => Some(false),
-        Value::Number(1.0) => Some(true),
-        _ => None,
-    }
 }

@@ -3,6 +3,7 @@
 use crate::data::{Dataset, Encoding, InputScale, Schema};
 use crate::models::Observations;
 use crate::params::shown;
+use crate::train::{Optimizer, Outcome, Termination, TrainConfig};
 
 /// Says when there is one row only, or one value of the target: then error bars rest on nothing.
 pub fn few(rows: usize, y: &[f64], target: &str) -> Option<String> {
@@ -50,7 +51,7 @@ pub fn constants(data: &Observations, schema: &Schema, row_column: Option<&str>)
 /// Says when a column without a name counts the rows.
 pub fn index(schema: &Schema, data: &Dataset) -> Option<String> {
     let positional = |name: &str, index: usize| name == format!("c{index}");
-    if positional(&schema.target, schema.target_index) || data.n < 3 {
+    if positional(&schema.target, schema.target_index) || data.n < 3 || data.records.len() != data.n {
         return None;
     }
     let counts = |at: usize| {
@@ -68,12 +69,36 @@ pub fn index(schema: &Schema, data: &Dataset) -> Option<String> {
     })
 }
 
+/// Steps at the end of a training over which it is asked whether it still went on.
+const LAST: usize = 50;
+/// Steps up to which they are asked for one by one.
+const FEW: usize = 10;
+/// What they lower the objective by, in nats per row, where more would pay.
+const PAYS: f64 = 1e-3;
+
+/// Says when all steps are made and the last of them still lowered the objective: that is no minimum.
+pub fn unfinished(outcome: &Outcome, config: &TrainConfig) -> Option<String> {
+    let exact = matches!(config.optimizer, Optimizer::Lbfgs(_)) && outcome.termination == Termination::Steps;
+    let curve = outcome.history.records.iter().filter(|record| record.restart == outcome.best_restart);
+    let losses: Vec<f64> = curve.map(|record| record.loss).collect();
+    let last = LAST.min(losses.len() / 2);
+    let fall = losses.get(losses.len() - last.max(1) - 1)? - outcome.loss;
+    (exact && config.steps > FEW && fall > PAYS).then(|| {
+        format!(
+            "all {} steps are made, and the last {last} still lowered the objective by {} per row: more of them (`--steps`) will go on",
+            config.steps,
+            shown(fall)
+        )
+    })
+}
+
 /// Rows below which a few of them may well hold most of a variance.
 const MANY: usize = 100;
 /// The share of an input's variance from which on the rows that hold it are told.
 const SHARE: f64 = 0.9;
 
-/// Says which inputs vary in a thousandth of the rows, or in one, almost only: lengthscales and standardisation are then made for those.
+/// Says which inputs vary in a thousandth of the rows, or in one, almost only: lengthscales and standardisation are
+/// then made for those.
 pub fn outliers(data: &Observations, names: &[String], scale: &InputScale) -> Vec<String> {
     let n = data.n();
     let told = (0..data.d).filter(|_| n >= MANY).filter_map(|column| {

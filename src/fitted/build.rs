@@ -4,14 +4,15 @@ use super::Settings;
 use super::columns::Units;
 use super::registry::Registry;
 use crate::error::{Error, Result};
-use crate::kernels::{initial, text};
+use crate::kernels::{Kernel, initial, text};
 use crate::likelihoods::Likelihood;
 use crate::means::Mean;
 use crate::models::Observations;
+use crate::models::diagnose::entry_columns;
 use crate::models::gp_model::GpModel;
 use crate::models::options::{ModelOptions, Parts, Site};
 use crate::models::prior::Prior;
-use crate::params::Parameter;
+use crate::params::{Belief, Parameter};
 
 /// The model of settings, with initial values, priors, bounds and fixed parameters.
 ///
@@ -49,10 +50,8 @@ pub fn build(
             parameter.set_bounds(*lower, *upper)?;
         }
     }
-    for (name, prior) in &settings.priors {
-        for parameter in model.find_mut(name)? {
-            parameter.prior = Some(*prior);
-        }
+    for (name, belief) in &settings.priors {
+        believe(&mut *model, name, *belief, (data, names))?;
     }
     for name in &settings.fix {
         for parameter in model.find_mut(name)? {
@@ -63,6 +62,50 @@ pub fn build(
         Some((path, problem)) => Err(Error::Data(format!("the parameter `{path}` {problem}"))),
         None => Ok(model),
     }
+}
+
+/// Gives the parameters of a name a prior, or those of a name and column (`lengthscale[age]`) one for that column.
+fn believe(
+    model: &mut dyn GpModel,
+    name: &str,
+    belief: Belief,
+    (data, names): (&Observations, &[String]),
+) -> Result<()> {
+    let (name, column) = match name.strip_suffix(']').and_then(|name| name.split_once('[')) {
+        Some((name, column)) => (name, Some(column.trim())),
+        None => (name, None),
+    };
+    let wrong = |problem: String| Err(Error::Usage(format!("prior of {name}: {problem}")));
+    let at = column.map(|column| names.iter().position(|name| name == column));
+    if at == Some(None) {
+        let (column, names) = (column.unwrap_or_default(), names.join(", "));
+        return wrong(format!("there is no input column `{column}`; there are {names}"));
+    }
+    let kernels: Vec<&Kernel> = model.priors().into_iter().map(|prior| &prior.kernel).collect();
+    let columns = entry_columns(&kernels, data.d);
+    for parameter in model.find_mut(name)? {
+        let columns = columns.get(&parameter.id());
+        match (columns, belief) {
+            (None, _) if column.is_some() => {
+                return wrong("it has no value for each column; give the kernel `ard`".into());
+            }
+            (None, Belief::Units(prior)) => parameter.set_prior(None, prior),
+            (None, Belief::Deviations { .. }) => {
+                return wrong("units of sd are for lengthscales of a kernel with `ard`; leave `sd` out".into());
+            }
+            (Some(columns), _) => {
+                let chosen = |(_, other): &(usize, &usize)| at.is_none_or(|at| at == Some(**other));
+                for (entry, column) in columns.iter().enumerate().filter(chosen) {
+                    let prior = match belief {
+                        Belief::Units(prior) => prior,
+                        Belief::Deviations { sd } => sd.scaled(data.sd(*column) * parameter.unit_of(entry)),
+                    };
+                    parameter.set_prior(Some(entry), prior);
+                }
+            }
+        }
+    }
+    Ok(())
 }
 
 /// A model with saved parameters.

@@ -1,4 +1,5 @@
-//! Which columns of a table are inputs, which one goes with the rows (their noise, exposure or trials), and how a model sees them.
+//! Which columns of a table are inputs, which one goes with the rows (their noise, exposure or trials), and how a model
+//! sees them.
 
 use crate::data::{Dataset, InputScale, Schema, TargetScale};
 use crate::error::{Error, Result};
@@ -40,7 +41,7 @@ impl Inputs {
         };
         let known: Vec<f64> = (0..data.n).map(|i| data.row(i)[at]).collect();
         if let Some(i) = known.iter().position(|sd| *sd < 0.0) {
-            let (row, sd) = (data.rows[i], known[i]);
+            let (row, sd) = (data.numbers()[i], known[i]);
             return Err(Error::Data(format!("row {row}, column `{column}`: {sd} is negative")));
         }
         let keep = |(i, _): &(usize, &f64)| i % data.d != at;
@@ -57,7 +58,7 @@ impl Inputs {
 pub fn check_targets(likelihood: &dyn Likelihood, data: &Dataset, row_column: Option<&str>) -> Result<()> {
     let Inputs { extra, .. } = Inputs::of(data, row_column)?;
     let targets = Targets { y: data.y.as_deref().unwrap_or_default(), extra: extra.as_deref() };
-    likelihood.check(targets, Some(&data.rows))
+    likelihood.check(targets, Some(&data.numbers()))
 }
 
 /// The units in which a model sees rows.

@@ -8,8 +8,9 @@ use serde_json::{Value, json};
 
 use super::columns::input_names;
 use super::registry::Registry;
-use super::{Fitted, Settings, Summary, build};
+use super::{Fitted, Settings, Summary, build, precision};
 use crate::data::{Classes, InputScale, Schema, TargetScale};
+use crate::device::{Compute, Precision};
 use crate::error::{Error, Result};
 use crate::kernels::text;
 use crate::means::Mean;
@@ -20,6 +21,7 @@ use crate::models::posterior::{Posterior, SavedPosterior};
 use crate::models::prior::Prior;
 use crate::params::{Parameter, keeping_internal};
 use crate::solvers::itergp::SolveReport;
+use crate::threads;
 
 impl Fitted {
     /// Writes the model to one file, whole or not at all.
@@ -27,6 +29,18 @@ impl Fitted {
     /// # Errors
     /// [`Error::Io`] naming the path, [`Error::Data`] naming a number that no file can hold.
     pub fn save(&self, path: impl AsRef<Path>) -> Result<()> {
+        self.file()?.save(path)
+    }
+
+    /// The content of the file that [`save`](Self::save) writes.
+    ///
+    /// # Errors
+    /// [`Error::Data`] naming a number that no file can hold.
+    pub fn to_bytes(&self) -> Result<Vec<u8>> {
+        self.file()?.to_bytes()
+    }
+
+    fn file(&self) -> Result<ModelFile> {
         let not_saved = |what: &str| Err(Error::Data(format!("{what}, so the model is not saved")));
         if let Some((path, problem)) =
             self.model.parameters().into_iter().find_map(|(path, p)| Some((path, p.problem()?)))
@@ -36,7 +50,7 @@ impl Fitted {
         if !self.summary.loss.is_finite() {
             return not_saved("the training ended at an objective that is not finite");
         }
-        let saved = self.posterior.saved()?;
+        let saved = self.posterior.saved(self.settings.store_factor)?;
         let parameters: Vec<&Parameter> = self.model.parameters().into_iter().map(|(_, p)| p).collect();
         let document = json!({
             "model": self.settings.model.kind(),
@@ -62,11 +76,11 @@ impl Fitted {
             arrays.insert("noise".into(), array(noise, &[n]));
         }
         arrays.extend(saved.arrays);
-        ModelFile { document, arrays }.save(path)
+        Ok(ModelFile { document, arrays })
     }
 
-    /// The kernel in the units of the data; where its numbers are too small or too large for those, as the model sees it. Only its form
-    /// is read back.
+    /// The kernel in the units of the data; where its numbers are too small or too large for those, as the model sees
+    /// it. Only its form is read back.
     fn kernel_text(&self) -> String {
         let (mut kernel, d) = (self.kernel().clone(), self.data.d);
         let text = kernel.to_string();
@@ -88,13 +102,36 @@ impl Fitted {
     /// Reads a model written by [`save`](Self::save), with the kernel forms and transforms of a registry.
     ///
     /// # Errors
-    /// [`Error::ModelFile`] when the file is damaged, of another version, not a model, or needs a kernel form that the registry lacks.
+    /// [`Error::ModelFile`] when the file is damaged, of another version, not a model, or needs a kernel form that the
+    /// registry lacks.
     pub fn load_with(path: impl AsRef<Path>, registry: &Registry) -> Result<Self> {
-        let path = path.as_ref();
-        let mut file = ModelFile::load(path)?;
-        let bad = |problem: String| Error::ModelFile { path: path.display().to_string(), problem };
+        Self::read(ModelFile::load(&path)?, &path.as_ref().display().to_string(), registry, None)
+    }
+
+    /// As [`load_with`](Self::load_with), to compute elsewhere than the model was trained: what a GPU trained predicts
+    /// on a machine without one. Where single precision may be too little for that, a
+    /// [warning](super::Summary::warnings) says so.
+    ///
+    /// # Errors
+    /// As [`load_with`](Self::load_with); [`Error::Device`] when there is no such device.
+    pub fn load_on(path: impl AsRef<Path>, registry: &Registry, compute: Compute) -> Result<Self> {
+        Self::read(ModelFile::load(&path)?, &path.as_ref().display().to_string(), registry, Some(compute))
+    }
+
+    /// The model in the bytes of a file; where no device is given, on that which it was trained on.
+    ///
+    /// # Errors
+    /// As [`load_on`](Self::load_on).
+    pub fn from_bytes(bytes: &[u8], registry: &Registry, compute: Option<Compute>) -> Result<Self> {
+        const NAME: &str = "model";
+        let file = ModelFile::from_bytes(bytes).map_err(|problem| Error::ModelFile { path: NAME.into(), problem })?;
+        Self::read(file, NAME, registry, compute)
+    }
+
+    fn read(mut file: ModelFile, name: &str, registry: &Registry, compute: Option<Compute>) -> Result<Self> {
+        let bad = |problem: String| Error::ModelFile { path: name.into(), problem };
         let description = Description::read(std::mem::take(&mut file.document)).map_err(bad)?;
-        let Description { schema, settings, input_scale, target_scale, summary, kernel, parameters, solve } =
+        let Description { schema, mut settings, input_scale, target_scale, mut summary, kernel, parameters, solve } =
             description;
         let kind = settings.model.kind();
         if registry.models.row(kind).is_none() {
@@ -123,7 +160,16 @@ impl Fitted {
         let parts = Parts { likelihood, prior: Prior { kernel, mean } };
         let options = registry.models.options(&settings.model).map_err(unfit)?;
         let model = build::restore(&*options, parts, &data, parameters).map_err(unfit)?;
-        let posterior: Arc<dyn Posterior> = model.restore(settings.compute, data.clone(), saved).map_err(unfit)?.into();
+        let trained = settings.compute;
+        let compute = compute.unwrap_or(trained);
+        settings.compute = compute;
+        if compute != trained {
+            let coarser = if trained.precision == Precision::F32 { trained.precision } else { compute.precision };
+            let warning = precision::warning(&*model, Compute { precision: coarser, ..compute }, &data);
+            summary.warnings.extend(warning);
+        }
+        let restored = threads::helped(|| model.restore(compute, data.clone(), saved));
+        let posterior: Arc<dyn Posterior> = restored.map_err(unfit)?.into();
         Ok(Self { schema, settings, input_scale, target_scale, model, summary, data, posterior })
     }
 }

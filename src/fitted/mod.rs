@@ -6,13 +6,14 @@ mod columns;
 mod file;
 mod plan;
 mod precision;
+mod predict;
 mod registry;
 mod settings;
 mod stored;
+mod weak_prior;
 
 use std::sync::Arc;
 
-use rayon::prelude::*;
 use serde::{Deserialize, Serialize};
 
 pub use plan::{Cost, Plan};
@@ -22,14 +23,15 @@ pub use settings::Settings;
 use crate::data::{Dataset, InputScale, Schema, TargetScale};
 use crate::error::{Error, Result};
 use crate::kernels::Kernel;
-use crate::metrics::{Predictive, TargetPrediction};
+use crate::metrics::Predictive;
 use crate::models::Observations;
 use crate::models::exact::ExactPosterior;
 use crate::models::gp_model::GpModel;
-use crate::models::posterior::{Correlated, Marginals, Posterior};
-use crate::threads;
+use crate::models::posterior::Posterior;
+use crate::models::race::Race;
+use crate::threads::helped;
 use crate::train::{History, Observer, TrainConfig};
-use columns::{Inputs, row_values};
+use columns::{Inputs, Units};
 
 /// How a model came to be.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -52,6 +54,12 @@ pub struct Summary {
     pub seed: u64,
     /// Final loss of each restart, none where it failed.
     pub restarts: Vec<Option<f64>>,
+    /// The prior that lengthscales have unasked, in words.
+    #[serde(default)]
+    pub weak_prior: Option<String>,
+    /// How the starts compared, where there were several.
+    #[serde(default)]
+    pub race: Option<Race>,
     /// What looks degenerate, with advice.
     pub warnings: Vec<String>,
     /// The learning curve.
@@ -117,26 +125,12 @@ impl Fitted {
         &self.data
     }
 
-    /// Standardised inputs of a table, and the auxiliary values of its rows.
-    ///
-    /// # Errors
-    /// [`Error::Data`] when the column of those is missing or has a value that is none, [`Error::Shape`] when columns differ.
-    pub fn standardise(&self, data: &Dataset) -> Result<(Vec<f64>, Option<Vec<f64>>)> {
-        let Inputs { x, extra, .. } = Inputs::of(data, self.settings.row_column.as_deref())?;
-        let auxiliary = self.model.likelihood().auxiliary();
-        for (value, row) in extra.iter().flatten().zip(&data.rows) {
-            if let Some(problem) = auxiliary.problem(*value) {
-                return Err(Error::Data(format!("row {row}: {problem}")));
-            }
-        }
-        Ok((self.input_scale.apply(&x)?, extra.map(|extra| row_values(auxiliary, extra, &self.target_scale))))
-    }
-
     /// Checks the targets of a table, and what goes with its rows, against the likelihood.
     ///
     /// # Errors
     /// [`Error::Data`] naming the first row that does not fit.
     pub fn check_targets(&self, data: &Dataset) -> Result<()> {
+        self.schema.check(data)?;
         columns::check_targets(self.model.likelihood(), data, self.settings.row_column.as_deref())
     }
 
@@ -160,69 +154,26 @@ impl Fitted {
         self.model.likelihood().noise()
     }
 
-    /// The distribution of y at the rows of a table, for a Gaussian likelihood.
+    /// The same model with more rows, without another training: the same parameters and scales.
     ///
     /// # Errors
-    /// As [`standardise`](Self::standardise); [`Error::Usage`] for other likelihoods, which
-    /// [`predict_targets`](Self::predict_targets) is for.
-    pub fn predict(&self, data: &Dataset) -> Result<Vec<Predictive>> {
-        let Some(learned) = self.noise() else {
-            let likelihood = self.model.likelihood().text();
-            return Err(Error::Usage(format!("predictions under the {likelihood} likelihood have no closed form")));
+    /// [`Error::Usage`] for models whose posterior cannot grow, and as [`predict`](Self::predict) and
+    /// [`check_targets`](Self::check_targets) for the rows.
+    pub fn update(&self, more: &Dataset) -> Result<Self> {
+        self.check_targets(more)?;
+        let (inputs, target) = (self.input_scale.clone(), self.target_scale);
+        let units = Units { inputs, target, auxiliary: self.model.likelihood().auxiliary() };
+        let more = units.observe(Inputs::of(more, self.settings.row_column.as_deref())?, more)?;
+        let Some(posterior) = helped(|| self.posterior.updated(&more))? else {
+            return Err(Error::Usage(format!(
+                "more rows without another training are for models whose posterior has a closed form, and this is: {}; \
+                 train it again on all rows",
+                self.model.title()
+            )));
         };
-        let (x, known) = self.standardise(data)?;
-        let mut marginals = self.posterior.predict(&x)?;
-        for (i, variance) in marginals.variance.iter_mut().enumerate() {
-            *variance += learned + known.as_ref().map_or(0.0, |known| known[i]);
-        }
-        Ok(self.in_user_units(&marginals))
-    }
-
-    /// The distribution of y at the rows of a table, for any likelihood and an untransformed target.
-    ///
-    /// # Errors
-    /// As [`standardise`](Self::standardise).
-    pub fn predict_targets(&self, data: &Dataset) -> Result<Vec<TargetPrediction>> {
-        let (x, extra) = self.standardise(data)?;
-        self.targets_at(&x, extra.as_deref())
-    }
-
-    /// The distribution of y at standardised inputs, row-major, for any likelihood and an untransformed target; without auxiliary
-    /// values with the neutral one: exposure 1, one trial.
-    ///
-    /// # Errors
-    /// As the posterior's.
-    pub fn targets_at(&self, x: &[f64], extra: Option<&[f64]>) -> Result<Vec<TargetPrediction>> {
-        let likelihood = self.model.likelihood();
-        let TargetScale { mean, sd, .. } = self.target_scale;
-        let extra = |i: usize| extra.map(|extra| extra[i]);
-        if let Some(Correlated { mean: means, covariance }) = self.posterior.correlated(x)? {
-            let latents = likelihood.latents();
-            let rows: Vec<_> = means.chunks(latents).zip(covariance.chunks(latents * latents)).collect();
-            let predicted = threads::map(rows.into_par_iter().enumerate(), |(i, (means, covariances))| {
-                let standardised = likelihood.predict_joint(means, covariances, extra(i))?;
-                Ok(TargetPrediction { standardised, mean, sd })
-            });
-            return predicted.into_iter().collect();
-        }
-        let latents = self.posterior.marginals(x)?;
-        (0..latents[0].mean.len())
-            .map(|i| {
-                let means: Vec<f64> = latents.iter().map(|latent| latent.mean[i]).collect();
-                let variances: Vec<f64> = latents.iter().map(|latent| latent.variance[i]).collect();
-                let standardised = likelihood.predict(&means, &variances, extra(i))?;
-                Ok(TargetPrediction { standardised, mean, sd })
-            })
-            .collect()
-    }
-
-    /// The distribution of the latent function f at the rows of a table.
-    ///
-    /// # Errors
-    /// As [`standardise`](Self::standardise).
-    pub fn predict_latent(&self, data: &Dataset) -> Result<Vec<Predictive>> {
-        let (x, _) = self.standardise(data)?;
-        Ok(self.in_user_units(&self.posterior.predict(&x)?))
+        let data = self.data.extended(&more)?;
+        let summary = Summary { rows: self.summary.rows + more.n(), ..self.summary.clone() };
+        Ok(Self { posterior: posterior.into(), data, summary, ..self.clone() })
     }
 
     /// The same model with at most so many more actions: more computation, narrower error bars, the same parameters.
@@ -247,11 +198,5 @@ impl Fitted {
         let marginals = self.exact("leaving one out in closed form")?.leave_one_out();
         let y = self.data.y.iter().map(|z| self.target_scale.inverse(*z)).collect();
         Ok((y, self.in_user_units(&marginals)))
-    }
-
-    /// Marginals in standardised units as distributions in the user's.
-    pub fn in_user_units(&self, marginals: &Marginals) -> Vec<Predictive> {
-        let pairs = marginals.mean.iter().zip(&marginals.variance);
-        pairs.map(|(mean, variance)| self.target_scale.predictive(*mean, variance.sqrt())).collect()
     }
 }

@@ -1,19 +1,23 @@
 //! From a table and settings to a model that is ready to train: what it will cost can be asked before it is paid.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use super::build::build;
 use super::columns::{Inputs, Units, check_targets, input_names};
 use super::registry::Registry;
 use super::stored::{Seen, Stored};
-use super::{Fitted, Settings, Summary, advice, precision};
+use super::{Fitted, Settings, Summary, advice, precision, weak_prior};
 use crate::data::{Classes, Dataset, InputScale, RowFile, Schema, TargetScale, TargetTransform};
 use crate::error::{Error, Result};
 use crate::likelihoods::{Auxiliary, Support, Targets};
+use crate::linalg::jitter::watch;
 use crate::models::gp_model::{GpModel, Size, Training};
 use crate::models::minibatch::Rows;
 use crate::models::options::ModelOptions;
 use crate::models::posterior::Posterior;
+use crate::models::race::{Race, Starts, Track, race};
+use crate::models::registry::usual;
 use crate::models::{Observations, diagnose};
 use crate::scope::Scope;
 use crate::train::{self, Observer, TrainConfig};
@@ -29,6 +33,9 @@ pub struct Plan {
     /// All rows, or a sample of those in a file.
     data: Observations,
     stored: Option<Stored>,
+    /// A model on whose objective starts are compared: this one, or an exact one with the same hyperparameters.
+    runner: Option<Box<dyn GpModel>>,
+    weak_prior: Option<String>,
     warnings: Vec<String>,
 }
 
@@ -40,6 +47,9 @@ pub struct Cost {
     /// Computed bytes, roughly.
     pub bytes: f64,
 }
+
+/// As many classes are fitted to however few rows.
+const FEW_CLASSES: usize = 20;
 
 impl Plan {
     /// Prepares data and model.
@@ -54,11 +64,18 @@ impl Plan {
     }
 
     fn of(schema: Schema, data: &Dataset, settings: Settings, seed: u64, registry: &Registry) -> Result<Self> {
+        schema.check(data)?;
         let inputs = Inputs::of(data, settings.row_column.as_deref())?;
         let Inputs { x, names, extra } = &inputs;
         let d = names.len();
         let options = registry.models.options(&settings.model)?;
         options.check(data.n)?;
+        if settings.store_factor && !options.stores_factor() {
+            let model = settings.model.kind();
+            return Err(Error::Usage(format!(
+                "the {model} model has no factor to store: its files load fast as they are"
+            )));
+        }
         if d == 0 {
             return Err(Error::Data(
                 "no input column is left beside the target and the column that goes with the rows".into(),
@@ -92,6 +109,16 @@ impl Plan {
                 likelihood.text()
             )));
         }
+        if likelihood.latents() > FEW_CLASSES && 2 * likelihood.latents() > data.n {
+            return Err(Error::Data(format!(
+                "the target `{}` has {} classes in {} rows: nearly every row is a class of its own, and nothing \
+                 can be learned of a class from one row; choose another target, fewer classes, or --likelihood \
+                 gaussian for numbers",
+                schema.target,
+                likelihood.latents(),
+                data.n
+            )));
+        }
         let gaussian = likelihood.noise().is_some();
         if !gaussian && !registry.models.row(settings.model.kind()).is_some_and(|row| row.any_likelihood) {
             let (model, likelihood) = (settings.model.kind(), likelihood.text());
@@ -115,7 +142,7 @@ impl Plan {
             (target_scale.mean, target_scale.sd) = (0.0, 1.0);
         }
         let targets = data.y.as_deref().unwrap_or_default();
-        likelihood.check(Targets { y: targets, extra: extra.as_deref() }, Some(&data.rows))?;
+        likelihood.check(Targets { y: targets, extra: extra.as_deref() }, Some(&data.numbers()))?;
         let mut warnings = likelihood.warnings(Targets { y: targets, extra: extra.as_deref() });
         warnings.extend(advice::index(&schema, data));
         let units = Units { inputs: input_scale, target: target_scale, auxiliary: likelihood.auxiliary() };
@@ -125,16 +152,47 @@ impl Plan {
             Some(order) => observations.permuted(&order)?,
             None => observations,
         };
-        let model = build(&settings, &*options, likelihood, (&observations, &names), &units, seed, registry)?;
-        Ok(Self { schema, settings, units, options, model, data: observations, stored: None, warnings })
+        let build = |settings: &Settings, options: &dyn ModelOptions| {
+            let mut model =
+                build(settings, options, likelihood.boxed(), (&observations, &names), &units, seed, registry)?;
+            let weak_prior = settings.weak_prior.then(|| weak_prior::set(&mut *model, &observations)).flatten();
+            Ok((model, weak_prior))
+        };
+        let (model, weak_prior) = build(&settings, &*options)?;
+        let itself = settings.model.kind() == usual().kind() || !likelihood.near_gaussian();
+        let runner = match settings.starts {
+            // Losses of minibatches would not compare.
+            Starts::Race if itself => options.minibatches().is_none().then(|| model.boxed()),
+            Starts::Race => {
+                let likelihood = if gaussian { settings.likelihood.clone() } else { "gaussian".into() };
+                let exact = Settings { model: usual(), likelihood, ..settings.clone() };
+                // What is asked of parameters that it lacks keeps it from standing for the model.
+                let options = registry.models.options(&exact.model);
+                options.and_then(|options| build(&exact, &*options)).ok().map(|(model, _)| model)
+            }
+            Starts::Data => None,
+        };
+        Ok(Self {
+            schema,
+            settings,
+            units,
+            options,
+            model,
+            data: observations,
+            stored: None,
+            runner,
+            weak_prior,
+            warnings,
+        })
     }
 
-    /// Prepares a model of minibatches for rows of a file, however few of them fit in memory; `rows` are their positions in it. What is
-    /// chosen from data before the training (scales, inducing inputs, initial values) is chosen from 65,536 of them.
+    /// Prepares a model of minibatches for rows of a file, however few of them fit in memory; `rows` are their
+    /// positions in it. What is chosen from data before the training (scales, inducing inputs, initial values) is
+    /// chosen from 65,536 of them.
     ///
     /// # Errors
-    /// As [`new`](Self::new), for any of the rows; [`Error::Usage`] for models that take all rows at once and positions behind the last
-    /// row, [`Error::Io`] when the file cannot be read.
+    /// As [`new`](Self::new), for any of the rows; [`Error::Usage`] for models that take all rows at once and positions
+    /// behind the last row, [`Error::Io`] when the file cannot be read.
     pub fn from_file(
         file: Arc<RowFile>,
         rows: Vec<usize>,
@@ -176,6 +234,7 @@ impl Plan {
     /// # Errors
     /// [`Error::Data`] naming the first row that does not fit.
     pub fn check(&self, data: &Dataset) -> Result<()> {
+        self.schema.check(data)?;
         self.units.target.forward(data)?;
         check_targets(self.model.likelihood(), data, self.settings.row_column.as_deref())
     }
@@ -224,18 +283,47 @@ impl Plan {
         self.options.shorter(rows)
     }
 
+    /// Moves the hyperparameters to the best of several starts; nothing where one is given, in whatever way.
+    fn race(&mut self, config: &TrainConfig, observers: &mut [&mut dyn Observer]) -> Result<Option<Race>> {
+        let Some(mut runner) = self.runner.take().filter(|_| config.resume.is_none()) else { return Ok(None) };
+        let itself = self.settings.model.kind() == usual().kind() || !self.model.likelihood().near_gaussian();
+        let seen = self.stored.as_ref().map(|stored| Seen { stored, units: &self.units });
+        let rows = seen.as_ref().map_or(&self.data as &dyn Rows, |seen| seen);
+        let (compute, batches) = (self.settings.compute, self.options.minibatches());
+        let training = Training { compute, data: &self.data, rows, batches, config };
+        let race = race(&mut runner, &Track { training, itself }, observers)?;
+        if itself {
+            self.model = runner;
+        } else if race.is_some() {
+            let found = runner.parameters();
+            for (path, parameter) in self.model.parameters_mut() {
+                // The first of several latent functions is that of the mean.
+                let path = path.strip_prefix("latent1.").unwrap_or(&path);
+                let same = found.iter().find(|(other, p)| other == path && p.len() == parameter.len());
+                if let Some((_, p)) = same.filter(|_| !parameter.fixed) {
+                    parameter.set_internal(&p.internal());
+                }
+            }
+        }
+        Ok(race)
+    }
+
     /// Trains the model and conditions it on the data.
     ///
     /// # Errors
     /// What training reports.
     pub fn train(mut self, config: &TrainConfig, observers: &mut [&mut dyn Observer]) -> Result<Fitted> {
         let compute = self.settings.compute;
+        let race = self.race(config, observers)?;
+        let spent = Duration::from_secs_f64(race.as_ref().map_or(0.0, |race| race.seconds));
+        let left = config.max_time.map(|time| time.saturating_sub(spent));
+        let config = &TrainConfig { max_time: left, ..config.clone() };
         let seen = self.stored.as_ref().map(|stored| Seen { stored, units: &self.units });
         let rows = seen.as_ref().map_or(&self.data as &dyn Rows, |seen| seen);
         let count = rows.count();
         let training = Training { compute, data: &self.data, rows, batches: self.options.minibatches(), config };
         let outcome = self.model.train(training, observers)?;
-        let Self { schema, settings, units, model, data, mut warnings, .. } = self;
+        let Self { schema, settings, units, model, data, weak_prior, mut warnings, .. } = self;
         let names = input_names(&schema, settings.row_column.as_deref());
         warnings.extend(diagnose::warnings(&*model, &data, &names));
         // Who interrupts waits for the model.
@@ -244,8 +332,13 @@ impl Plan {
         }
         let unsaved = outcome.unsaved.as_ref();
         warnings.extend(unsaved.map(|problem| format!("the state of the training at its end is not saved: {problem}")));
-        let summary = summarise(&outcome, config, count, warnings);
-        let posterior: Arc<dyn Posterior> = model.condition(compute, data.clone())?.into();
+        warnings.extend(advice::unfinished(&outcome, config));
+        let (posterior, jitter) = watch(|| model.condition(compute, data.clone()));
+        let posterior: Arc<dyn Posterior> = posterior?.into();
+        if posterior.exact().is_some() {
+            warnings.extend(precision::jitter(&*model, compute, &data, (jitter, units.target.sd)));
+        }
+        let summary = Summary { weak_prior, ..summarise(&outcome, config, count, race, warnings) };
         let data = if posterior.needs_data() { data } else { some(&data)? };
         let Units { inputs: input_scale, target: target_scale, .. } = units;
         Ok(Fitted { schema, settings, input_scale, target_scale, model, summary, data, posterior })
@@ -261,17 +354,26 @@ fn some(data: &Observations) -> Result<Observations> {
     data.gather(&rows)
 }
 
-fn summarise(outcome: &train::Outcome, config: &TrainConfig, rows: usize, warnings: Vec<String>) -> Summary {
+fn summarise(
+    outcome: &train::Outcome,
+    config: &TrainConfig,
+    rows: usize,
+    race: Option<Race>,
+    warnings: Vec<String>,
+) -> Summary {
+    let before = race.clone().unwrap_or_default();
     Summary {
         rows,
         optimizer: config.optimizer.name().into(),
         termination: outcome.termination.to_string(),
         loss: outcome.loss,
-        iterations: outcome.iterations,
-        evaluations: outcome.evaluations,
-        seconds: outcome.seconds,
+        iterations: before.steps + outcome.iterations,
+        evaluations: before.evaluations + outcome.evaluations,
+        seconds: before.seconds + outcome.seconds,
         seed: config.seed,
         restarts: outcome.restarts.iter().map(|restart| restart.loss).collect(),
+        weak_prior: None,
+        race,
         warnings,
         history: outcome.history.clone(),
     }

@@ -4,7 +4,8 @@ use crate::device::{Compute, Precision};
 use crate::error::Result;
 use crate::models::Observations;
 use crate::models::gp_model::{GpModel, Size};
-use crate::scope::{Scope, scalar};
+use crate::params::shown;
+use crate::scope::{Scope, scalar, to_f64};
 
 /// Change of the objective per row, in nats, from which on rounding is told.
 const TOLERANCE: f64 = 0.01;
@@ -12,8 +13,9 @@ const TOLERANCE: f64 = 0.01;
 /// Bytes of an evaluation in double precision beyond which it is left out: a trained model is not risked for it.
 const MOST: f64 = 2e9;
 
-/// Says when rounding in single precision changes the objective of a model that was trained on all rows: the covariances' errors are
-/// then no longer small beside the noise, and training goes where they lower the objective most. On the CPU, where there are both.
+/// Says when rounding in single precision changes the objective of a model that was trained on all rows: the
+/// covariances' errors are then no longer small beside the noise, and training goes where they lower the objective
+/// most. On the CPU, where there are both.
 ///
 /// A policy's actions are left out: in double precision they are others.
 pub fn warning(model: &dyn GpModel, compute: Compute, data: &Observations) -> Option<String> {
@@ -34,6 +36,28 @@ pub fn warning(model: &dyn GpModel, compute: Compute, data: &Observations) -> Op
              small for it: train with `--dtype f64`"
         )
     })
+}
+
+/// Says when the covariance of the rows was too near singular to be factorised as it is, by the relative jitter that it
+/// took.
+pub fn jitter(
+    model: &dyn GpModel,
+    compute: Compute,
+    data: &Observations,
+    (relative, target_sd): (f64, f64),
+) -> Option<String> {
+    if relative == 0.0 {
+        return None;
+    }
+    let scope = Scope::new(compute).ok()?;
+    let variances = to_f64(model.prior().kernel.diag(&scope, &data.batch(&scope).x).ok()?).ok()?;
+    let variance = variances.iter().sum::<f64>() / variances.len() as f64;
+    Some(format!(
+        "the covariance of the rows is nearly singular and took a jitter of {relative:.0e} of its mean diagonal, as much as noise of sd {}: \
+         error bars are not narrower. Bound the noise below (`--bounds`), or choose a kernel whose values are not far larger than the \
+         target's",
+        shown((relative * variance).sqrt() * target_sd)
+    ))
 }
 
 fn objective(model: &dyn GpModel, compute: Compute, data: &Observations) -> Result<f64> {

@@ -5,8 +5,9 @@ use serde::{Deserialize, Serialize};
 use crate::data::TargetTransform;
 use crate::device::Compute;
 use crate::models::options::ModelChoice;
+use crate::models::race::Starts;
 use crate::models::registry::usual;
-use crate::params::Prior;
+use crate::params::Belief;
 
 /// What to fit: the model and what is known of its parameters, all numbers in the units of the data.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -24,19 +25,26 @@ pub struct Settings {
     pub standardize: bool,
     /// The function of the target that is modelled.
     pub target_transform: TargetTransform,
-    /// Column of known standard deviations of the target per row, of exposures or of numbers of trials: what the likelihood's
-    /// [auxiliary column](crate::likelihoods::Likelihood::auxiliary) is.
+    /// Column of known standard deviations of the target per row, of exposures or of numbers of trials: what the
+    /// likelihood's [auxiliary column](crate::likelihoods::Likelihood::auxiliary) is.
     pub row_column: Option<String>,
     /// Initial values by parameter name.
     pub init: Vec<(String, Vec<f64>)>,
     /// Parameters to keep at their initial values.
     pub fix: Vec<String>,
-    /// Priors by parameter name.
-    pub priors: Vec<(String, Prior)>,
+    /// Priors by parameter name, or by name and column: `lengthscale[age]`.
+    pub priors: Vec<(String, Belief)>,
+    /// Whether the lengthscales of many columns have a [weak prior](crate::fitted) where none is given.
+    pub weak_prior: bool,
     /// Bounds by parameter name.
     pub bounds: Vec<(String, f64, f64)>,
+    /// Where training begins.
+    pub starts: Starts,
     /// Device and precision.
     pub compute: Compute,
+    /// Whether the file holds the factor that conditioning on the data makes, so that loading need not make it again:
+    /// for models that [can](crate::models::options::ModelOptions::stores_factor).
+    pub store_factor: bool,
 }
 
 impl Default for Settings {
@@ -52,8 +60,11 @@ impl Default for Settings {
             init: Vec::new(),
             fix: Vec::new(),
             priors: Vec::new(),
+            weak_prior: true,
             bounds: Vec::new(),
+            starts: Starts::default(),
             compute: Compute::default(),
+            store_factor: false,
         }
     }
 }

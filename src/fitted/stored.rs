@@ -12,8 +12,8 @@ use crate::likelihoods::Likelihood;
 use crate::models::Observations;
 use crate::models::minibatch::Rows;
 
-/// Rows of a sample, from which everything is chosen that is chosen from data before a training: the moments that the file has would
-/// know of held-out rows.
+/// Rows of a sample, from which everything is chosen that is chosen from data before a training: the moments that the
+/// file has would know of held-out rows.
 const SAMPLE: usize = 1 << 16;
 /// Rows that are looked at together when all are.
 const CHUNK: usize = 1 << 14;

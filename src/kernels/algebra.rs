@@ -6,8 +6,8 @@ use super::{Kernel, linear};
 use crate::params::Unit;
 
 impl Kernel {
-    /// One product of kernels; factors after the first keep a variance that was not given at 1, since only the product of
-    /// the variances matters.
+    /// One product of kernels; factors after the first keep a variance that was not given at 1, since only the product
+    /// of the variances matters.
     pub fn product(factors: Vec<Kernel>) -> Self {
         let mut flat = Vec::new();
         for factor in factors {

@@ -11,6 +11,7 @@ use crate::params::Parameter;
 
 /// How a term compares the features of two rows.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+#[non_exhaustive]
 pub enum Metric {
     /// s = ‖z₁ − z₂‖².
     SquaredDistance,
@@ -37,6 +38,7 @@ pub struct Term {
 
 /// A covariance lowered to terms, their sums and their products.
 #[derive(Debug, Clone)]
+#[non_exhaustive]
 pub enum Lowered {
     /// One term.
     Term(Box<Term>),

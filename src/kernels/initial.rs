@@ -59,7 +59,7 @@ fn set(kernel: &mut Kernel, columns: &[Column], variance: f64) {
 fn set_leaf(leaf: &mut Leaf, columns: &[Column], variance: f64) {
     let active: Vec<&Column> = match &leaf.dims {
         None => columns.iter().collect(),
-        Some(dims) => dims.iter().map(|&c| &columns[c]).collect(),
+        Some(dims) => dims.iter().filter_map(|&c| columns.get(c)).collect(),
     };
     let d = active.len().max(1);
     let mean = |f: &dyn Fn(&Column) -> f64| active.iter().map(|c| f(c)).sum::<f64>() / d as f64;

@@ -21,7 +21,7 @@ use std::sync::Arc;
 
 use burn::tensor::{Int, Tensor, TensorData};
 
-use crate::error::Result;
+use crate::error::{Error, Result};
 use crate::params::{Parameter, Parameters, Unit, prefixed};
 use crate::scope::Scope;
 use form::{Form, Lowered};
@@ -30,6 +30,7 @@ use transform::InputTransform;
 
 /// A covariance function of two rows of inputs.
 #[derive(Debug, Clone)]
+#[non_exhaustive]
 pub enum Kernel {
     /// One form with its parameters.
     Leaf(Leaf),
@@ -64,15 +65,43 @@ pub struct Transformed {
 }
 
 impl Leaf {
-    fn columns(&self, scope: &Scope, x: &Tensor<2>) -> Tensor<2> {
-        match &self.dims {
+    /// The columns that it sees.
+    ///
+    /// # Errors
+    /// [`Error::Shape`] for rows that it is not for: without one of its columns, with others than its parameters have
+    /// entries for, or of another type than the scope's.
+    fn columns(&self, scope: &Scope, x: &Tensor<2>) -> Result<Tensor<2>> {
+        let (d, name) = (x.dims()[1], self.form.name());
+        let active = self.dims.as_ref().map_or(d, Vec::len);
+        if let Some(column) = self.dims.iter().flatten().find(|column| **column >= d) {
+            return Err(Error::shape(
+                format!("inputs of `{name}`"),
+                format!("a column {column}, counted from 0"),
+                format!("{d} columns"),
+            ));
+        }
+        if x.dtype() != scope.dtype() {
+            return Err(Error::shape(
+                format!("inputs of `{name}`"),
+                format!("{:?}", scope.dtype()),
+                format!("{:?}", x.dtype()),
+            ));
+        }
+        for (own, usual) in self.parameters.iter().zip(self.form.parameters(active)) {
+            let each = self.form.ard().contains(&own.name.as_str()) && (own.len() == 1 || own.len() == active);
+            if own.len() != usual.len() && !each {
+                let expected = format!("values that fit {active} columns");
+                return Err(Error::shape(format!("`{}` of `{name}`", own.name), expected, own.len().to_string()));
+            }
+        }
+        Ok(match &self.dims {
             None => x.clone(),
             Some(dims) => {
                 let indices: Vec<i64> = dims.iter().map(|&c| c as i64).collect();
                 let indices = TensorData::new(indices, [dims.len()]);
                 x.clone().select(1, Tensor::<1, Int>::from_data(indices, scope.device()))
             }
-        }
+        })
     }
 
     fn values(&self, scope: &Scope) -> Vec<Tensor<1>> {
@@ -112,11 +141,11 @@ impl Kernel {
     /// Sets a parameter of a leaf to given user values (one, or one per column), by name.
     ///
     /// # Errors
-    /// [`Usage`](crate::Error::Usage) when there is no such parameter.
+    /// [`Usage`](crate::Error::Usage) when there is no such parameter, or it cannot have such a value.
     pub fn with(mut self, name: &str, values: &[f64]) -> Result<Self> {
         for parameter in self.find_mut(name)? {
-            parameter.resize(values);
-            parameter.given = true;
+            parameter.resize(&vec![1.0; values.len().max(1)]);
+            parameter.give(values)?;
         }
         Ok(self)
     }
@@ -133,15 +162,17 @@ impl Kernel {
     }
 
     /// The kernel lowered to terms for rows `x [n, d]`; none when a leaf is a plain tensor graph.
-    pub fn lower(&self, scope: &Scope, x: &Tensor<2>) -> Option<Lowered> {
+    ///
+    /// # Errors
+    /// [`Shape`](crate::Error::Shape) when a leaf is for other columns, or for another type than the rows'.
+    pub fn lower(&self, scope: &Scope, x: &Tensor<2>) -> Result<Option<Lowered>> {
+        let all = |parts: &[Self]| parts.iter().map(|k| k.lower(scope, x)).collect::<Result<Option<Vec<_>>>>();
         match self {
-            Self::Leaf(leaf) => leaf.form.lower(&leaf.values(scope), leaf.columns(scope, x)),
-            Self::Sum(parts) | Self::Product(parts) if parts.is_empty() => None,
-            Self::Sum(parts) => Some(Lowered::Sum(parts.iter().map(|k| k.lower(scope, x)).collect::<Option<_>>()?)),
-            Self::Product(parts) => {
-                Some(Lowered::Product(parts.iter().map(|k| k.lower(scope, x)).collect::<Option<_>>()?))
-            }
-            Self::Transformed(t) => t.kernel.lower(scope, &t.map(scope, x)),
+            Self::Leaf(leaf) => Ok(leaf.form.lower(&leaf.values(scope), leaf.columns(scope, x)?)),
+            Self::Sum(parts) | Self::Product(parts) if parts.is_empty() => Ok(None),
+            Self::Sum(parts) => Ok(all(parts)?.map(Lowered::Sum)),
+            Self::Product(parts) => Ok(all(parts)?.map(Lowered::Product)),
+            Self::Transformed(t) => t.kernel.lower(scope, &t.map(scope, x)?),
         }
     }
 
@@ -151,10 +182,12 @@ impl Kernel {
     /// Whatever a user's form reports.
     pub fn cross(&self, scope: &Scope, x1: &Tensor<2>, x2: &Tensor<2>) -> Result<Tensor<2>> {
         match self {
-            Self::Leaf(leaf) => leaf.form.cross(&leaf.values(scope), leaf.columns(scope, x1), leaf.columns(scope, x2)),
+            Self::Leaf(leaf) => {
+                leaf.form.cross(&leaf.values(scope), leaf.columns(scope, x1)?, leaf.columns(scope, x2)?)
+            }
             Self::Sum(parts) => fold(parts, |k| k.cross(scope, x1, x2), |a, b| a + b),
             Self::Product(parts) => fold(parts, |k| k.cross(scope, x1, x2), |a, b| a * b),
-            Self::Transformed(t) => t.kernel.cross(scope, &t.map(scope, x1), &t.map(scope, x2)),
+            Self::Transformed(t) => t.kernel.cross(scope, &t.map(scope, x1)?, &t.map(scope, x2)?),
         }
     }
 
@@ -164,13 +197,13 @@ impl Kernel {
     /// As [`cross`](Self::cross).
     pub fn gram(&self, scope: &Scope, x: &Tensor<2>) -> Result<Tensor<2>> {
         match self {
-            Self::Leaf(leaf) => match self.lower(scope, x) {
+            Self::Leaf(leaf) => match self.lower(scope, x)? {
                 Some(lowered) => Ok(lowered.gram()),
-                None => leaf.form.cross(&leaf.values(scope), leaf.columns(scope, x), leaf.columns(scope, x)),
+                None => leaf.form.cross(&leaf.values(scope), leaf.columns(scope, x)?, leaf.columns(scope, x)?),
             },
             Self::Sum(parts) => fold(parts, |k| k.gram(scope, x), |a, b| a + b),
             Self::Product(parts) => fold(parts, |k| k.gram(scope, x), |a, b| a * b),
-            Self::Transformed(t) => t.kernel.gram(scope, &t.map(scope, x)),
+            Self::Transformed(t) => t.kernel.gram(scope, &t.map(scope, x)?),
         }
     }
 
@@ -180,10 +213,10 @@ impl Kernel {
     /// As [`cross`](Self::cross).
     pub fn diag(&self, scope: &Scope, x: &Tensor<2>) -> Result<Tensor<1>> {
         match self {
-            Self::Leaf(leaf) => leaf.form.diag(&leaf.values(scope), leaf.columns(scope, x)),
+            Self::Leaf(leaf) => leaf.form.diag(&leaf.values(scope), leaf.columns(scope, x)?),
             Self::Sum(parts) => fold(parts, |k| k.diag(scope, x), |a, b| a + b),
             Self::Product(parts) => fold(parts, |k| k.diag(scope, x), |a, b| a * b),
-            Self::Transformed(t) => t.kernel.diag(scope, &t.map(scope, x)),
+            Self::Transformed(t) => t.kernel.diag(scope, &t.map(scope, x)?),
         }
     }
 
@@ -221,7 +254,8 @@ impl Kernel {
             Self::Leaf(leaf) => {
                 let sd: Vec<f64> = match &leaf.dims {
                     None => input_sd.to_vec(),
-                    Some(dims) => dims.iter().map(|&c| input_sd[c]).collect(),
+                    // A column that is not there is an error of the first evaluation.
+                    Some(dims) => dims.iter().map(|&c| input_sd.get(c).copied().unwrap_or(1.0)).collect(),
                 };
                 for parameter in &mut leaf.parameters {
                     let length = |i: usize| match (sd.len(), parameter.len()) {
@@ -255,7 +289,8 @@ impl Kernel {
         }
     }
 
-    /// The input columns, of `d`, that the entries of each parameter belong to; none where there is not one for each column.
+    /// The input columns, of `d`, that the entries of each parameter belong to; none where there is not one for each
+    /// column.
     pub fn entry_columns(&self, d: usize) -> Vec<Option<Vec<usize>>> {
         match self {
             Self::Leaf(leaf) => {
@@ -315,9 +350,20 @@ impl Kernel {
 }
 
 impl Transformed {
-    fn map(&self, scope: &Scope, x: &Tensor<2>) -> Tensor<2> {
+    fn map(&self, scope: &Scope, x: &Tensor<2>) -> Result<Tensor<2>> {
+        let d = x.dims()[1];
+        for (own, usual) in self.parameters.iter().zip(self.transform.parameters(d)) {
+            if own.len() != usual.len() {
+                let what = format!("`{}` of `{}`", own.name, self.transform.name());
+                return Err(Error::shape(
+                    what,
+                    format!("{} values for {d} columns", usual.len()),
+                    own.len().to_string(),
+                ));
+            }
+        }
         let values: Vec<Tensor<1>> = self.parameters.iter().map(|p| scope.value(p)).collect();
-        self.transform.apply(&values, x.clone())
+        Ok(self.transform.apply(&values, x.clone()))
     }
 }
 
@@ -330,7 +376,7 @@ fn fold<T>(parts: &[Kernel], each: impl Fn(&Kernel) -> Result<T>, join: impl Fn(
             Some(sum) => join(sum, value),
         });
     }
-    total.ok_or_else(|| crate::Error::Usage("a sum or product of no kernels".into()))
+    total.ok_or_else(|| Error::Usage("a sum or product of no kernels".into()))
 }
 
 impl Parameters for Kernel {

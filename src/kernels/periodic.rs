@@ -145,8 +145,9 @@ impl Form for CosineSum {
     }
 }
 
-/// Σ_q weight_q exp(−2π² Σ_d (bandwidth_qd τ_d)²) cos(2π Σ_d frequency_qd τ_d), τ = x − z: the Fourier dual of a mixture
-/// of Gaussians (Wilson and Adams, 2013). `frequency` and `bandwidth` hold the components one after another, d entries each.
+/// Σ_q weight_q exp(−2π² Σ_d (bandwidth_qd τ_d)²) cos(2π Σ_d frequency_qd τ_d), τ = x − z: the Fourier dual of a
+/// mixture of Gaussians (Wilson and Adams, 2013). `frequency` and `bandwidth` hold the components one after another, d
+/// entries each.
 #[derive(Debug)]
 pub struct SpectralMixture {
     components: usize,

@@ -25,7 +25,10 @@ pub trait Arithmetic: Clone {
         let lost = self.add(sum.clone().shift(-1.0).scale(-1.0));
         sum.clone().ln().add(lost.div(sum))
     }
-    /// Square root of max(self, 1e-30), so that its derivative is finite at coincident points.
+    /// The smaller of self and a bound, of derivative 0 above it.
+    fn at_most(self, bound: f64) -> Self;
+    /// Square root of self within [`SMALLEST_SQUARE`], so that its derivative is finite at coincident points, and
+    /// [`largest_square`].
     fn safe_sqrt(self) -> Self;
     /// Sine.
     fn sin(self) -> Self;
@@ -50,8 +53,20 @@ pub trait Arithmetic: Clone {
 /// Below this, squared distances count as zero: see [`Arithmetic::safe_sqrt`].
 pub const SMALLEST_SQUARE: f64 = 1e-30;
 
-/// Covariance as a function of s, a squared distance or an inner product of features, and at most one shape parameter a.
+/// Squared distances above this, infinite ones too, count as this, in numbers of so many bytes: far beyond where
+/// decaying covariances have vanished, and the end of where sines can be computed.
+#[inline(always)]
+pub const fn largest_square(bytes: usize) -> f64 {
+    if bytes < 8 { 1e12 } else { 1e24 }
+}
+
+/// The same for the rational quadratic, which decays slowly.
+const LARGEST_OF_POWERS: f64 = 1e30;
+
+/// Covariance as a function of s, a squared distance or an inner product of features, and at most one shape parameter
+/// a.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+#[non_exhaustive]
 pub enum Profile {
     /// exp(−s/2).
     Rbf,
@@ -95,7 +110,7 @@ impl Profile {
                 let polynomial = t.clone().mul(t.clone().scale(1.0 / 3.0).shift(1.0)).shift(1.0);
                 polynomial.mul(t.scale(-1.0).exp())
             }
-            Self::RationalQuadratic => s.div(a.clone().scale(2.0)).ln_1p().mul(a.scale(-1.0)).exp(),
+            Self::RationalQuadratic => ratio(s, a.clone()).ln_1p().mul(a.scale(-1.0)).exp(),
             Self::PeriodicNorm => {
                 let q = s.safe_sqrt().scale(PI).sin().div(a);
                 q.clone().mul(q).scale(-2.0).exp()
@@ -132,7 +147,7 @@ impl Profile {
                 (polynomial.mul(e.clone()), t.shift(1.0).mul(e.clone()).scale(-5.0 / 6.0), e)
             }
             Self::RationalQuadratic => {
-                let x = s.div(a.clone().scale(2.0));
+                let x = ratio(s, a.clone());
                 let log = x.clone().ln_1p();
                 let k = log.clone().mul(a.scale(-1.0)).exp();
                 let ratio = k.clone().div(x.clone().shift(1.0));
@@ -171,10 +186,25 @@ impl Profile {
         }
     }
 
+    /// The squared distance from which on the covariance is taken for constant, in numbers of so many bytes.
+    #[inline(always)]
+    pub const fn end(self, bytes: usize) -> f64 {
+        match self {
+            Self::RationalQuadratic => LARGEST_OF_POWERS,
+            _ => largest_square(bytes),
+        }
+    }
+
     /// Whether the profile has a shape parameter.
     pub fn has_shape(self) -> bool {
         matches!(self, Self::RationalQuadratic | Self::PeriodicNorm | Self::Power(_))
     }
+}
+
+/// s/2a of the rational quadratic.
+#[inline(always)]
+fn ratio<A: Arithmetic>(s: A, a: A) -> A {
+    s.at_most(LARGEST_OF_POWERS).div(a.scale(2.0))
 }
 
 impl Arithmetic for Tensor<2> {
@@ -199,8 +229,12 @@ impl Arithmetic for Tensor<2> {
     fn ln(self) -> Self {
         Tensor::log(self)
     }
+    fn at_most(self, bound: f64) -> Self {
+        self.clamp_max(bound)
+    }
     fn safe_sqrt(self) -> Self {
-        self.clamp_min(SMALLEST_SQUARE).sqrt()
+        let largest = largest_square(self.dtype().size());
+        self.clamp(SMALLEST_SQUARE, largest).sqrt()
     }
     fn sin(self) -> Self {
         Tensor::sin(self)

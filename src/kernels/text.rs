@@ -11,10 +11,11 @@
 //! ```
 //!
 //! A positional number or list sets the form's first parameter; `ard` (positional or as a value) gives one entry per
-//! active input column; `dims=[0, 2]` or, where they have names, `dims=["age", height]` chooses the columns (0-based); `fix=period` or `fix=[period, variance]` keeps
-//! values in training; a number as a factor multiplies the variance of what it stands beside. An input transform takes
-//! a kernel as its first argument, and `dim=`. Numbers are in the units of the data. What is not given is chosen from
-//! the data before training. Example: `matern32(ard) + 2.0 * periodic(period=1.0, dims=[0], fix=period) * rbf(50)`.
+//! active input column; `dims=[0, 2]` or, where they have names, `dims=["age", height]` chooses the columns (0-based);
+//! `fix=period` or `fix=[period, variance]` keeps values in training; a number as a factor multiplies the variance of
+//! what it stands beside. An input transform takes a kernel as its first argument, and `dim=`. Numbers are in the units
+//! of the data. What is not given is chosen from the data before training. Example:
+//! `matern32(ard) + 2.0 * periodic(period=1.0, dims=[0], fix=period) * rbf(50)`.
 
 use std::ops::Range;
 
@@ -57,8 +58,8 @@ pub fn parse(text: &str, d: usize, registry: &Registry) -> Result<Kernel> {
     read(text, d, registry, &[])
 }
 
-/// Reads a kernel for input columns that have names, by which `dims` may call them: `dims=["age", height]`; a column of categories, one-hot,
-/// stands for all of its inputs.
+/// Reads a kernel for input columns that have names, by which `dims` may call them: `dims=["age", height]`; a column of
+/// categories, one-hot, stands for all of its inputs.
 ///
 /// # Errors
 /// As [`parse`].

@@ -14,6 +14,7 @@ use crate::params::{Parameter, Parameters};
 
 /// How the latent function becomes the probability of class 1.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[non_exhaustive]
 pub enum BernoulliLink {
     /// `1/(1 + e⁻ᶠ)`.
     Logit,

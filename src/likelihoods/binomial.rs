@@ -4,11 +4,10 @@ use std::sync::Arc;
 
 use rand::Rng;
 use rand_distr::Distribution;
-use statrs::function::gamma::ln_gamma;
 
 use super::Likelihood;
 use super::density::{Density, Support};
-use super::special::{beta_cdf, logistic, logistic_bend, logistic_slope, logit, softplus};
+use super::special::{beta_cdf, ln_binomial, logistic, logistic_bend, logistic_slope, logit, softplus};
 use super::targets::{Auxiliary, Row, Targets};
 use crate::params::{Parameter, Parameters};
 
@@ -72,10 +71,7 @@ impl Density for Successes {
     }
 
     fn log_density(&self, row: Row, f: &[f64]) -> f64 {
-        let (y, n) = (row.y, row.extra);
-        let ways = ln_gamma(n + 1.0) - ln_gamma(y + 1.0) - ln_gamma(n - y + 1.0);
-        // One of the two terms is near 0 in either tail.
-        ways - y * softplus(-f[0]) - (n - y) * softplus(f[0])
+        ln_binomial([row.y, row.extra - row.y], [-softplus(-f[0]), -softplus(f[0])])
     }
 
     fn derivatives(&self, row: Row, f: &[f64], gradient: &mut [f64], hessian: &mut [f64]) -> f64 {

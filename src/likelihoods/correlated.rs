@@ -38,9 +38,10 @@ impl Lattice {
 
 /// `E[softmax(f)]` for `f ~ N(mean [L], covariance [L, L])`.
 ///
-/// A shift of all functions together changes nothing and is taken out first. Up to three functions by the trapezoidal rule along the
-/// principal axes of what is left, to nine digits. More by a lattice rule that weighs the probabilities of `independent` functions of the
-/// same variances by how much correlations change them on the same points: at ten classes and variances of 5 to about 1e-3.
+/// A shift of all functions together changes nothing and is taken out first. Up to three functions by the trapezoidal
+/// rule along the principal axes of what is left, to nine digits. More by a lattice rule that weighs the probabilities
+/// of `independent` functions of the same variances by how much correlations change them on the same points: at ten
+/// classes and variances of 5 to about 1e-3.
 pub(super) fn probabilities(
     mean: &[f64],
     covariance: &[f64],

@@ -3,8 +3,8 @@
 use super::density::Density;
 use super::targets::Row;
 
-/// The curvature `W = R Rᵀ` of a row's negative log density in its latent functions, and its gradient `g = R c`, for likelihoods
-/// whose [curvature](Density::curvature) is `d`: `R = diag(√d)`, or of [centred](Density::is_centred) ones
+/// The curvature `W = R Rᵀ` of a row's negative log density in its latent functions, and its gradient `g = R c`, for
+/// likelihoods whose [curvature](Density::curvature) is `d`: `R = diag(√d)`, or of [centred](Density::is_centred) ones
 /// `diag(√d)(I − √d√dᵀ)`; in both cases `c = g/√d`.
 ///
 /// Neither `W⁻¹` nor, where `W` is singular, a pseudo-inverse is needed: `(K + W⁻¹)⁻¹ = R (I + RᵀKR)⁻¹ Rᵀ`.

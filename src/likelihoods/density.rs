@@ -28,6 +28,7 @@ pub struct Slopes<'a> {
 
 /// The values that a target can take.
 #[derive(Debug, Clone, Copy, PartialEq)]
+#[non_exhaustive]
 pub enum Support {
     /// All numbers.
     Real,
@@ -41,7 +42,8 @@ pub enum Support {
     Classes(usize),
 }
 
-/// `p(y | f)` of one row with `L` latent values `f`: a likelihood's numbers without its [`Parameter`](crate::params::Parameter)s.
+/// `p(y | f)` of one row with `L` latent values `f`: a likelihood's numbers without its
+/// [`Parameter`](crate::params::Parameter)s.
 ///
 /// Every function holds for all finite `f`, in the tails too.
 pub trait Density: std::fmt::Debug + Send + Sync + 'static {
@@ -61,8 +63,8 @@ pub trait Density: std::fmt::Debug + Send + Sync + 'static {
 
     /// Whether `ln p(y | f)` is concave in `f` for all targets.
     ///
-    /// Where it is not, the [curvature](Self::curvature) is the Fisher information: never negative, but an approximation's curvature and
-    /// not the density's.
+    /// Where it is not, the [curvature](Self::curvature) is the Fisher information: never negative, but an
+    /// approximation's curvature and not the density's.
     fn is_log_concave(&self) -> bool {
         true
     }
@@ -72,8 +74,8 @@ pub trait Density: std::fmt::Debug + Send + Sync + 'static {
         false
     }
 
-    /// The numbers `d` `[L]` of the curvature `W`, none negative: of minus the Hessian in `f`, and of its expectation over targets where the
-    /// density is not [log-concave](Self::is_log_concave).
+    /// The numbers `d` `[L]` of the curvature `W`, none negative: of minus the Hessian in `f`, and of its expectation
+    /// over targets where the density is not [log-concave](Self::is_log_concave).
     fn curvature(&self, row: Row, f: &[f64], d: &mut [f64]) {
         let latents = f.len();
         let mut hessian = vec![0.0; latents * latents];
@@ -81,21 +83,21 @@ pub trait Density: std::fmt::Debug + Send + Sync + 'static {
         d.iter_mut().zip(hessian.iter().step_by(latents + 1)).for_each(|(d, h)| *d = (-h).max(0.0));
     }
 
-    /// Adds the slopes of `tr(B W)`, for symmetric `weights` `B` `[L, L]`, in `f` to `slopes` `[L]` and in the likelihood's own parameters
-    /// (internal values, in the order of its list) to `own`, which may be empty.
+    /// Adds the slopes of `tr(B W)`, for symmetric `weights` `B` `[L, L]`, in `f` to `slopes` `[L]` and in the
+    /// likelihood's own parameters (internal values, in the order of its list) to `own`, which may be empty.
     fn add_curvature_slopes(&self, row: Row, f: &[f64], weights: &[f64], slopes: &mut [f64], own: &mut [f64]);
 
     /// Adds the slopes of `Σ_l weights_l ∂ ln p(y | f)/∂f_l` in the likelihood's own parameters.
     fn add_pull_slopes(&self, _row: Row, _f: &[f64], _weights: &[f64], _own: &mut [f64]) {}
 
-    /// Adds `weight` times the gradient of `ln p(y | f)` in the likelihood's own parameters (internal values, in the order
-    /// of its list).
+    /// Adds `weight` times the gradient of `ln p(y | f)` in the likelihood's own parameters (internal values, in the
+    /// order of its list).
     fn add_own_gradient(&self, _row: Row, _f: &[f64], _weight: f64, _own: &mut [f64]) {}
 
     /// `E[ln p(y | f)]` under Gaussian marginals, with its slopes.
     ///
-    /// Unless there is a closed form: Gauss–Hermite quadrature with 20 nodes, one latent function, and the exact slopes of
-    /// that rule.
+    /// Unless there is a closed form: Gauss–Hermite quadrature with 20 nodes, one latent function, and the exact slopes
+    /// of that rule.
     fn expectation(&self, row: Row, at: Marginal, slopes: Slopes) -> f64 {
         hermite_expectation(self, row, at, slopes)
     }
@@ -112,31 +114,39 @@ pub trait Density: std::fmt::Debug + Send + Sync + 'static {
     /// A target drawn given `f`.
     fn sample(&self, f: &[f64], extra: f64, rng: &mut dyn Rng) -> f64;
 
-    /// Near the `f` at which the density of the row's target is largest, of one latent function; a finite value where it
-    /// grows without end. Integrals over `f` look there for their mass.
+    /// Near the `f` at which the density of the row's target is largest, of one latent function; a finite value where
+    /// it grows without end. Integrals over `f` look there for their mass.
     fn peak(&self, _row: Row) -> f64 {
         0.0
     }
 
     /// `E[y]` under Gaussian marginals.
     fn predictive_mean(&self, at: Marginal, extra: f64) -> f64 {
-        predictive::average(at, 0.0, &|f| self.mean(&[f], extra))
+        predictive::average(at.mean[0], at.variance[0], 0.0, &|f| self.mean(&[f], extra))
     }
 
     /// `Var[y]` under Gaussian marginals.
     fn predictive_variance(&self, at: Marginal, extra: f64) -> f64 {
         let centre = self.predictive_mean(at, extra);
-        predictive::average(at, 0.0, &|f| self.variance(&[f], extra) + (self.mean(&[f], extra) - centre).powi(2))
+        predictive::average(at.mean[0], at.variance[0], 0.0, &|f| {
+            self.variance(&[f], extra) + (self.mean(&[f], extra) - centre).powi(2)
+        })
     }
 
     /// `ln E[p(y | f)]` under Gaussian marginals.
     fn predictive_log_density(&self, row: Row, at: Marginal) -> f64 {
-        predictive::log_density(self, row, at)
+        let slopes = |f: f64| {
+            let (mut first, mut second) = ([0.0], [0.0]);
+            self.derivatives(row, &[f], &mut first, &mut second);
+            [first[0], second[0]]
+        };
+        let log_density = |f: f64| self.log_density(row, &[f]);
+        predictive::log_average(at.mean[0], at.variance[0], self.peak(row), &log_density, &slopes)
     }
 
     /// `P(target ≤ y)` under Gaussian marginals.
     fn predictive_cdf(&self, row: Row, at: Marginal) -> f64 {
-        predictive::average(at, self.peak(row), &|f| self.cdf(row, &[f])).clamp(0.0, 1.0)
+        predictive::average(at.mean[0], at.variance[0], self.peak(row), &|f| self.cdf(row, &[f])).clamp(0.0, 1.0)
     }
 
     /// The probability of each class under Gaussian marginals; none where targets are no classes.
@@ -148,8 +158,8 @@ pub trait Density: std::fmt::Debug + Send + Sync + 'static {
         Some(all.into_iter().map(|p| p / total).collect())
     }
 
-    /// The probability of each class where the latent functions have these means `[L]` and covariances `[L, L]`; none where targets are no
-    /// classes of several functions.
+    /// The probability of each class where the latent functions have these means `[L]` and covariances `[L, L]`; none
+    /// where targets are no classes of several functions.
     fn joint_probabilities(&self, _mean: &[f64], _covariance: &[f64]) -> Option<Vec<f64>> {
         None
     }

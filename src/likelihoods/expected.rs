@@ -14,8 +14,8 @@ use crate::threads;
 /// Rows worth a thread of their own.
 const SHARE: usize = 64;
 
-/// `E[ln p(y_i | f_i)]` `[b]` for `f_i ~ N(mean [L, b], variance [L, b])`, differentiable in both and in the own parameters
-/// `[P]` where there are any. The values of the own parameters are those in `density`.
+/// `E[ln p(y_i | f_i)]` `[b]` for `f_i ~ N(mean [L, b], variance [L, b])`, differentiable in both and in the own
+/// parameters `[P]` where there are any. The values of the own parameters are those in `density`.
 pub(super) fn expected_log_density(
     density: Arc<dyn Density>,
     rows: Vec<Row>,
@@ -42,8 +42,8 @@ struct Expected {
     own: usize,
 }
 
-/// One record a row: the expected log density, then its slopes in means, variances and `own` parameters, `[b, 1 + 2L + own]`, at
-/// marginals `[L, b]`.
+/// One record a row: the expected log density, then its slopes in means, variances and `own` parameters,
+/// `[b, 1 + 2L + own]`, at marginals `[L, b]`.
 pub(crate) fn records(density: &dyn Density, rows: &[Row], own: usize, mean: &[f64], variance: &[f64]) -> Vec<f64> {
     let (latents, b) = (density.latents(), rows.len());
     let width = 1 + 2 * latents + own;

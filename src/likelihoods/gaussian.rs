@@ -21,7 +21,8 @@ pub struct Gaussian {
     pub noise: Parameter,
 }
 
-/// Smallest learned noise variance, as a share of the target's variance: keeps factorisations in double precision exact.
+/// Smallest learned noise variance, as a share of the target's variance: keeps factorisations in double precision
+/// exact.
 const NOISE_FLOOR: f64 = 1e-6;
 
 impl Gaussian {
@@ -66,6 +67,10 @@ impl Likelihood for Gaussian {
 
     fn noise(&self) -> Option<f64> {
         Some(self.noise.internal()[0])
+    }
+
+    fn near_gaussian(&self) -> bool {
+        true
     }
 
     fn scaled(&self) -> bool {

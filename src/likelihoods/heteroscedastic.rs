@@ -46,6 +46,14 @@ impl Likelihood for Heteroscedastic {
         2
     }
 
+    fn others(&self) -> Vec<(&'static str, f64)> {
+        vec![("log_noise", self.noise.values()[0].ln())]
+    }
+
+    fn near_gaussian(&self) -> bool {
+        true
+    }
+
     fn scaled(&self) -> bool {
         true
     }
@@ -170,16 +178,23 @@ impl Density for VaryingNormal {
         at.variance[0] + self.noise * (at.mean[1] + 0.5 * at.variance[1]).exp()
     }
 
-    /// The first function in closed form, the second by quadrature.
+    /// The first function in closed form, the second by quadrature: the density of a residual far beyond what the first
+    /// function explains is largest where the noise is as large.
     fn predictive_log_density(&self, row: Row, at: Marginal) -> f64 {
-        predictive::log_average(at.mean[1], at.variance[1], &|g| {
-            log_normal_density(row.y - at.mean[0], at.variance[0] + self.noise * g.exp())
-        })
+        let square = (row.y - at.mean[0]).powi(2);
+        let variance = |g: f64| at.variance[0] + self.noise * g.exp();
+        let peak = if square > at.variance[0] { ((square - at.variance[0]) / self.noise).ln() } else { at.mean[1] };
+        let slopes = |g: f64| {
+            // The noise's share of the variance, and the square in units of that.
+            let (share, scaled) = (self.noise * g.exp() / variance(g), square / variance(g));
+            [0.5 * share * (scaled - 1.0), 0.5 * share * ((1.0 - share) * (scaled - 1.0) - share * scaled)]
+        };
+        let log_density = |g: f64| log_normal_density(row.y - at.mean[0], variance(g));
+        predictive::log_average(at.mean[1], at.variance[1], peak, &log_density, &slopes)
     }
 
     fn predictive_cdf(&self, row: Row, at: Marginal) -> f64 {
-        let second = Marginal { mean: &at.mean[1..], variance: &at.variance[1..] };
-        predictive::average(second, at.mean[1], &|g| {
+        predictive::average(at.mean[1], at.variance[1], at.mean[1], &|g| {
             normal_cdf((row.y - at.mean[0]) / (at.variance[0] + self.noise * g.exp()).sqrt())
         })
     }

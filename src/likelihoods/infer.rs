@@ -21,8 +21,8 @@ pub struct Inferred {
     pub sentence: String,
 }
 
-/// Guesses the likelihood of a target column: two classes are Bernoulli's, several softmax's, numbers are Gaussian; counts are
-/// taken for numbers too, but Poisson is pointed out.
+/// Guesses the likelihood of a target column: two classes are Bernoulli's, several softmax's, numbers are Gaussian;
+/// counts are taken for numbers too, but Poisson is pointed out.
 ///
 /// # Errors
 /// [`Error::Data`] when there is a single class or no target.

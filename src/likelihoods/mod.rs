@@ -1,9 +1,10 @@
 //! Likelihoods: how observations scatter around the latent functions, one a file.
 //!
 //! A [`Likelihood`] holds parameters and knows which targets it takes; [`Likelihood::density`] freezes it into a
-//! [`Density`], which has the mathematics of a row on the host in f64: log density, derivatives in `f` (Newton's method),
-//! expectations under a Gaussian (variational inference) and what prediction needs. [`Likelihood::expected_log_density`] is the
-//! same expectation as a differentiable tensor, and [`Likelihood::predict`] a [`Prediction`].
+//! [`Density`], which has the mathematics of a row on the host in f64: log density, derivatives in `f` (Newton's
+//! method), expectations under a Gaussian (variational inference) and what prediction needs.
+//! [`Likelihood::expected_log_density`] is the same expectation as a differentiable tensor, and [`Likelihood::predict`]
+//! a [`Prediction`].
 //!
 //! Classes are codes 0, 1, …; counts are whole numbers as f64. A row may carry one number besides its target, said by
 //! [`Likelihood::auxiliary`]: a known noise variance, an exposure or a number of trials.
@@ -27,6 +28,7 @@ mod prediction;
 mod predictive;
 pub mod quadrature;
 pub mod registry;
+mod shares;
 mod softmax;
 mod special;
 mod student_t;
@@ -67,13 +69,18 @@ pub trait Likelihood: Parameters + std::fmt::Debug + Send + Sync {
         1
     }
 
+    /// The latent functions besides the first that are no classes: a name for each, and what its value 0 stands for.
+    fn others(&self) -> Vec<(&'static str, f64)> {
+        Vec::new()
+    }
+
     /// What the auxiliary column of the rows holds.
     fn auxiliary(&self) -> Auxiliary {
         Auxiliary::None
     }
 
-    /// The noise variance, as the model sees it, of targets that are Gaussian given one latent function: predictions then have
-    /// a closed form.
+    /// The noise variance, as the model sees it, of targets that are Gaussian given one latent function: predictions
+    /// then have a closed form.
     fn noise(&self) -> Option<f64> {
         None
     }
@@ -97,8 +104,14 @@ pub trait Likelihood: Parameters + std::fmt::Debug + Send + Sync {
         Vec::new()
     }
 
-    /// Sets parameters that were not given to values that suit the targets, and returns the constant level `[L]` of each
-    /// latent function that fits them.
+    /// Whether the training of a model with Gaussian noise is a start for one with this likelihood: its first latent
+    /// function and its `noise` are of the same kind.
+    fn near_gaussian(&self) -> bool {
+        false
+    }
+
+    /// Sets parameters that were not given to values that suit the targets, and returns the constant level `[L]` of
+    /// each latent function that fits them.
     fn initialise(&mut self, targets: Targets) -> Vec<f64>;
 
     /// The mathematics at the current parameter values.
@@ -130,8 +143,8 @@ pub trait Likelihood: Parameters + std::fmt::Debug + Send + Sync {
         Ok(())
     }
 
-    /// `E[ln p(y_i | f_i)]` `[b]` for independent `f_li ~ N(mean_li, variance_li)`, marginals `[L, b]`, targets `y [b]` and their
-    /// auxiliary values `extra [b]`: differentiable in means, variances and the likelihood's own parameters.
+    /// `E[ln p(y_i | f_i)]` `[b]` for independent `f_li ~ N(mean_li, variance_li)`, marginals `[L, b]`, targets `y [b]`
+    /// and their auxiliary values `extra [b]`: differentiable in means, variances and the likelihood's own parameters.
     ///
     /// Computed in f64 whatever the tensors are; see [`Density::expectation`].
     ///
@@ -147,17 +160,16 @@ pub trait Likelihood: Parameters + std::fmt::Debug + Send + Sync {
     ) -> Result<Tensor<1>> {
         let y = to_f64(y.clone())?;
         let extra = extra.map(|extra| to_f64(extra.clone())).transpose()?;
-        if let Some(extra) = extra.as_ref().filter(|extra| extra.len() != y.len()) {
-            return Err(Error::shape("auxiliary values", y.len().to_string(), extra.len().to_string()));
-        }
-        let rows = Targets { y: &y, extra: extra.as_deref() }.rows(self.auxiliary()).collect();
+        let targets = Targets { y: &y, extra: extra.as_deref() };
+        self.check(targets, None)?;
+        let rows = targets.rows(self.auxiliary()).collect();
         let own: Vec<Tensor<1>> = self.parameters().into_iter().map(|(_, p)| scope.value(p)).collect();
         let own = if own.is_empty() { None } else { Some(Tensor::cat(own, 0)) };
         expected::expected_log_density(self.density(), rows, mean, variance, own)
     }
 
-    /// The predictive distribution of a target with latent marginals `mean [L]` and `variance [L]`, and its auxiliary value
-    /// (the neutral one if absent).
+    /// The predictive distribution of a target with latent marginals `mean [L]` and `variance [L]`, and its auxiliary
+    /// value (the neutral one if absent).
     ///
     /// # Errors
     /// [`Error::Shape`] when there is not one mean and one variance for each latent function.
@@ -174,7 +186,8 @@ pub trait Likelihood: Parameters + std::fmt::Debug + Send + Sync {
     /// The same for latent functions with covariances `[L, L]`.
     ///
     /// # Errors
-    /// [`Error::Shape`] when there are other numbers of them; [`Error::Usage`] where correlations would be lost: they are known of classes.
+    /// [`Error::Shape`] when there are other numbers of them; [`Error::Usage`] where correlations would be lost: they
+    /// are known of classes.
     fn predict_joint(&self, mean: &[f64], covariance: &[f64], extra: Option<f64>) -> Result<Prediction> {
         let latents = mean.len();
         if covariance.len() != latents * latents || latents != self.latents() {

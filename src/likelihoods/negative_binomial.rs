@@ -8,7 +8,8 @@ use statrs::function::gamma::digamma;
 
 use super::density::{Density, Marginal, Support};
 use super::special::{
-    beta_cdf, gamma_tail, ln_factorial, ln_rising, logistic, logistic_bend, logistic_slope, softplus,
+    LARGE_COUNT, beta_cdf, gamma_tail, ln_binomial, ln_factorial, ln_rising, logistic, logistic_bend, logistic_slope,
+    softplus,
 };
 use super::targets::{Auxiliary, Row, Targets};
 use super::{Likelihood, all_zero, count_problem, poisson, rate_level};
@@ -100,9 +101,12 @@ impl Density for GammaPoisson {
         Support::Counts(None)
     }
 
-    /// `ln Γ(r + y) − ln Γ(r) − ln y! + y t − (r + y) ln(1 + eᵗ)`.
+    /// `ln Γ(r + y) − ln Γ(r) − ln y! + y t − (r + y) ln(1 + eᵗ)`; by the binomial distribution for many counts.
     fn log_density(&self, row: Row, f: &[f64]) -> f64 {
         let t = self.log_ratio(f[0], row.extra);
+        if row.y > LARGE_COUNT {
+            return -(row.y / self.size).ln_1p() + ln_binomial([self.size, row.y], [-softplus(t), -softplus(-t)]);
+        }
         ln_rising(self.size, row.y) - ln_factorial(row.y) + row.y * t - (self.size + row.y) * softplus(t)
     }
 

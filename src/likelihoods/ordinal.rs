@@ -110,8 +110,8 @@ impl Ordered {
         (upper, lower)
     }
 
-    /// Adds `weight` times the slope in the first cut point, which moves both edges of a class, and those in the gaps from the slopes in the
-    /// upper and the lower edge.
+    /// Adds `weight` times the slope in the first cut point, which moves both edges of a class, and those in the gaps
+    /// from the slopes in the upper and the lower edge.
     fn add_to_cuts(&self, y: f64, both: f64, [upper, lower]: [f64; 2], weight: f64, own: &mut [f64]) {
         let class = y as usize;
         own[0] += weight * both;

@@ -6,13 +6,16 @@ use rand::Rng;
 use rand_distr::Distribution;
 
 use super::density::{Density, Marginal, Slopes, Support};
-use super::special::{gamma_tail, ln_factorial, logistic, logistic_bend, logistic_slope, softplus, softplus_inverse};
+use super::special::{
+    gamma_tail, ln_factorial, ln_poisson, logistic, logistic_bend, logistic_slope, softplus, softplus_inverse,
+};
 use super::targets::{Auxiliary, Row, Targets};
 use super::{Likelihood, all_zero, count_problem, rate_level};
 use crate::params::{Parameter, Parameters};
 
 /// How the latent function becomes the rate per unit of exposure.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[non_exhaustive]
 pub enum RateLink {
     /// `eᶠ`.
     Exp,
@@ -107,7 +110,7 @@ impl Density for ExpRate {
     }
 
     fn log_density(&self, row: Row, f: &[f64]) -> f64 {
-        row.y * (f[0] + row.extra.ln()) - row.extra * f[0].exp() - ln_factorial(row.y)
+        ln_poisson(row.y, f[0] + row.extra.ln())
     }
 
     fn derivatives(&self, row: Row, f: &[f64], gradient: &mut [f64], hessian: &mut [f64]) -> f64 {
@@ -168,8 +171,7 @@ impl Density for SoftplusRate {
     }
 
     fn log_density(&self, row: Row, f: &[f64]) -> f64 {
-        let counts = if row.y == 0.0 { 0.0 } else { row.y * (row.extra.ln() + ln_softplus(f[0])) };
-        counts - row.extra * softplus(f[0]) - ln_factorial(row.y)
+        if row.y == 0.0 { -row.extra * softplus(f[0]) } else { ln_poisson(row.y, row.extra.ln() + ln_softplus(f[0])) }
     }
 
     fn derivatives(&self, row: Row, f: &[f64], gradient: &mut [f64], hessian: &mut [f64]) -> f64 {
@@ -211,7 +213,8 @@ fn ln_softplus(f: f64) -> f64 {
     if f < -30.0 { f - 0.5 * f.exp() } else { softplus(f).ln() }
 }
 
-/// The first three derivatives of [`ln_softplus`]: `u = σ(f)/softplus(f)`, `u' = u (1 − σ(f) − u)` and the slope of that.
+/// The first three derivatives of [`ln_softplus`]: `u = σ(f)/softplus(f)`, `u' = u (1 − σ(f) − u)` and the slope of
+/// that.
 fn ln_softplus_slopes(f: f64) -> (f64, f64, f64) {
     let e = f.exp();
     if f < -8.0 {

@@ -12,10 +12,11 @@ use super::targets::Row;
 /// From a scale without ends to a support, or back.
 type Map = fn(f64) -> f64;
 
-/// Where an increasing function is 0, given places with values on both sides, to within `fine`: by false position (Illinois), every fourth
-/// time by halving, for it may jump.
+/// Where an increasing function is 0, given places with values on both sides, to within `fine`: by false position
+/// (Illinois), every fourth time by halving, for it may jump.
 ///
-/// Two places of false position within a hundred times `fine` have converged: the integrals behind a function are no better.
+/// Two places of false position within a hundred times `fine` have converged: the integrals behind a function are no
+/// better.
 fn root(f: &dyn Fn(f64) -> f64, mut low: (f64, f64), mut high: (f64, f64), fine: f64) -> f64 {
     let mut last = f64::NAN;
     let mut before = None;
@@ -44,7 +45,8 @@ fn root(f: &dyn Fn(f64) -> f64, mut low: (f64, f64), mut high: (f64, f64), fine:
     last
 }
 
-/// What a likelihood says about a target whose latent functions are Gaussian: `p(y) = ∫ p(y | f) N(f; mean, variance) df`.
+/// What a likelihood says about a target whose latent functions are Gaussian:
+/// `p(y) = ∫ p(y | f) N(f; mean, variance) df`.
 ///
 /// In the units that the model sees.
 #[derive(Debug, Clone)]
@@ -158,13 +160,18 @@ impl Prediction {
             return last;
         }
         let enough = |y: f64| self.cdf(y) >= p;
-        let mut high = self.mean().ceil().clamp(1.0, 1e15).min(last);
+        // The factor squares: a few steps reach any number.
+        let (mut low, mut high) = (-1.0, self.mean().ceil().clamp(1.0, 1e15).min(last));
+        let mut factor = 2.0;
         while high < last && high < 1e300 && !enough(high) {
-            high = (2.0 * high).min(last);
+            (low, high) = (high, (factor * high).min(last).min(1e300));
+            factor = f64::min(factor * factor, 1e100);
         }
-        let mut low = -1.0;
-        while high - low > 1.0 {
-            let middle = (0.5 * (low + high)).floor();
+        // Between numbers of different size in the geometric middle. The integrals behind large ones have nine digits.
+        while high - low > f64::max(1.0, 1e-9 * high) {
+            let middle =
+                if low >= 0.0 && high > 8.0 * (low + 1.0) { ((low + 1.0) * high).sqrt() } else { 0.5 * (low + high) };
+            let middle = middle.floor();
             if middle <= low || middle >= high {
                 break;
             }

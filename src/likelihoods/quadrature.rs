@@ -5,7 +5,8 @@ use std::sync::OnceLock;
 /// Nodes of the rule that trains models.
 pub const NODES: usize = 20;
 
-/// Gauss–Hermite nodes and weights for the standard normal: `E[g(z)] ≈ Σ w g(z)`, exact for polynomials of degree `2n − 1`.
+/// Gauss–Hermite nodes and weights for the standard normal: `E[g(z)] ≈ Σ w g(z)`, exact for polynomials of degree
+/// `2n − 1`.
 ///
 /// The roots of each polynomial lie between those of the one before; the weights `1/(n h²_{n−1})` of the orthonormal
 /// recurrence keep all digits however small they are.
@@ -62,8 +63,16 @@ const KRONROD: [(f64, f64, f64); 8] = [
     (0.0, 0.209_482_141_084_727_82, 0.417_959_183_673_469_4),
 ];
 
-/// `∫ g` over the pieces between sorted `breaks`, each halved until its error is below `tolerance` or that of rounding, or up
-/// to ten times.
+/// Points and weights for integrals over the pieces between sorted `breaks`.
+pub(super) fn over(breaks: &[f64]) -> Vec<(f64, f64)> {
+    let pieces = breaks.windows(2).map(|pair| (0.5 * (pair[0] + pair[1]), 0.5 * (pair[1] - pair[0])));
+    let both = |(node, kronrod, _): &(f64, f64, f64)| [(-node, *kronrod), (*node, *kronrod)];
+    let nodes = || KRONROD[..7].iter().flat_map(both).chain([(0.0, KRONROD[7].1)]);
+    pieces.flat_map(|(centre, half)| nodes().map(move |(node, weight)| (centre + half * node, half * weight))).collect()
+}
+
+/// `∫ g` over the pieces between sorted `breaks`, each halved until its error is below `tolerance` or that of rounding,
+/// or up to ten times.
 pub fn adaptive(breaks: &[f64], tolerance: f64, g: &dyn Fn(f64) -> f64) -> f64 {
     breaks.windows(2).map(|pair| piece(pair[0], pair[1], tolerance, 10, g)).sum()
 }

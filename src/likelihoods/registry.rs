@@ -15,8 +15,8 @@
 //! | `exponential` | | 1 |
 //! | `beta(10)` | concentration | 1 |
 //!
-//! Arguments may be left out; numbers of parameters are initial values. The number of classes comes from the data unless
-//! given.
+//! Arguments may be left out; numbers of parameters are initial values. The number of classes comes from the data
+//! unless given.
 
 use super::{
     Bernoulli, BernoulliLink, Beta, Binomial, Exponential, Gamma, Gaussian, Heteroscedastic, Likelihood,

@@ -11,7 +11,7 @@ use statrs::function::gamma::{checked_gamma_lr, checked_gamma_ur, ln_gamma};
 pub(super) const LN_TAU: f64 = 1.837_877_066_409_345_6;
 
 /// `1/√2π`.
-const FRAC_1_SQRT_TAU: f64 = 0.398_942_280_401_432_7;
+pub(super) const FRAC_1_SQRT_TAU: f64 = 0.398_942_280_401_432_7;
 
 /// `ln(1 + eˣ)`.
 pub(super) fn softplus(x: f64) -> f64 {
@@ -132,9 +132,11 @@ fn cube_root_score(shape: f64, x: f64) -> f64 {
     ((x / shape).cbrt() - 1.0 + variance) / variance.sqrt()
 }
 
-/// `I_x(a, b)`, the regularised incomplete beta function, for `x` and `rest = 1 − x`: its continued fraction (DLMF 8.17.22) in Lentz's form,
-/// of about `√min(a, b)` terms, and for shapes above a million both cube roots as nearly normal (Abramowitz and Stegun 26.5.22). To nine
-/// digits for shapes up to 10¹⁰; statrs leaves its own fraction after 140 terms, whatever it has come to.
+/// `I_x(a, b)`, the regularised incomplete beta function, for `x` and `rest = 1 − x`: its continued fraction (DLMF
+/// 8.17.22) in Lentz's form, of about `√min(a, b)` terms. Where one shape is far above the other by its limit, the
+/// gamma distribution (Wise 1950, error about `(min/max)²`), and for shapes above a million by both cube roots as
+/// nearly normal (Abramowitz and Stegun 26.5.22). To nine digits for shapes up to 10¹⁰; statrs leaves its own fraction
+/// after 140 terms, whatever it has come to.
 pub(super) fn beta_cdf([a, b]: [f64; 2], x: f64, rest: f64) -> f64 {
     if !(a + b + x + rest).is_finite() {
         return f64::NAN;
@@ -147,11 +149,21 @@ pub(super) fn beta_cdf([a, b]: [f64; 2], x: f64, rest: f64) -> f64 {
         let score = 3.0 * (u * (1.0 - 1.0 / (9.0 * b)) - v * (1.0 - 1.0 / (9.0 * a)));
         return normal_cdf(score / (u * u / b + v * v / a).sqrt());
     }
+    let ln = |part: f64, other: f64| if other < 0.5 { (-other).ln_1p() } else { part.ln() };
+    if a < FAR * b {
+        return gamma_cdf(a, -(b + 0.5 * (a - 1.0)) * ln(rest, x));
+    }
+    if b < FAR * a {
+        return gamma_tail(b, -(a + 0.5 * (b - 1.0)) * ln(x, rest));
+    }
     if x > (a + 1.0) / (a + b + 2.0) {
         return 1.0 - beta_fraction([b, a], rest, x);
     }
     beta_fraction([a, b], x, rest)
 }
+
+/// Shapes with a ratio below this are far apart.
+const FAR: f64 = 1e-7;
 
 /// The continued fraction, for `x` up to about the mean.
 fn beta_fraction([a, b]: [f64; 2], x: f64, rest: f64) -> f64 {
@@ -181,6 +193,43 @@ fn beta_fraction([a, b]: [f64; 2], x: f64, rest: f64) -> f64 {
 
 /// Most pairs of terms of the continued fraction; some hundreds are needed.
 const BETA_TERMS: u32 = 20_000;
+
+/// Sizes above which a sum of logarithms of factorials loses the digits of their difference.
+pub(super) const LARGE_COUNT: f64 = 1e5;
+
+/// `ln [Γ(y + z + 1)/(Γ(y + 1) Γ(z + 1)) pʸ qᶻ]` for `p + q = 1`, given `ln p` and `ln q`.
+pub(super) fn ln_binomial([y, z]: [f64; 2], [ln_p, ln_q]: [f64; 2]) -> f64 {
+    let n = y + z;
+    let expected = [n * ln_p.exp(), n * ln_q.exp()];
+    if n < LARGE_COUNT || y.min(z) <= 0.0 || expected.iter().any(|part| *part < f64::MIN_POSITIVE) {
+        return ln_gamma(n + 1.0) - ln_gamma(y + 1.0) - ln_gamma(z + 1.0) + y * ln_p + z * ln_q;
+    }
+    let share = 0.5 * (n.ln() - y.ln() - z.ln() - LN_TAU) - surprise(y, expected[0]) - surprise(z, expected[1]);
+    share + stirling_error(n) - stirling_error(y) - stirling_error(z)
+}
+
+/// `ln [e⁻ᵐ mʸ/y!]`, given `ln m`.
+pub(super) fn ln_poisson(y: f64, ln_mean: f64) -> f64 {
+    let mean = ln_mean.exp();
+    if y < LARGE_COUNT || mean < f64::MIN_POSITIVE {
+        return y * ln_mean - mean - ln_factorial(y);
+    }
+    -surprise(y, mean) - 0.5 * (LN_TAU + y.ln()) - stirling_error(y)
+}
+
+/// `y ln(y/m) + m − y` (Loader 2000).
+fn surprise(y: f64, mean: f64) -> f64 {
+    let t = (mean - y) / y;
+    if t < -0.5 { y * (y / mean).ln() + mean - y } else { y * (t - t.ln_1p()) }
+}
+
+/// What Stirling's formula leaves of `ln y!`.
+fn stirling_error(y: f64) -> f64 {
+    if y < 20.0 {
+        return ln_factorial(y) - (y + 0.5) * y.ln() + y - 0.5 * LN_TAU;
+    }
+    (1.0 / 12.0 - (1.0 / 360.0 - 1.0 / (1260.0 * y * y)) / (y * y)) / y
+}
 
 /// `ln y!`.
 pub(super) fn ln_factorial(y: f64) -> f64 {

@@ -48,6 +48,10 @@ impl Likelihood for StudentT {
         format!("student-t({})", shown(self.df.values()[0]))
     }
 
+    fn near_gaussian(&self) -> bool {
+        true
+    }
+
     fn scaled(&self) -> bool {
         true
     }

@@ -11,12 +11,14 @@ pub struct Row {
 
 /// What the auxiliary column of a likelihood holds.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[non_exhaustive]
 pub enum Auxiliary {
     /// There is none.
     None,
     /// Known noise variances, added to the learned one.
     NoiseVariance,
-    /// Exposures: time, area or population that a count was taken over. An offset on the logarithmic scale is `ln exposure`.
+    /// Exposures: time, area or population that a count was taken over. An offset on the logarithmic scale is
+    /// `ln exposure`.
     Exposure,
     /// Numbers of trials.
     Trials,

@@ -12,16 +12,16 @@ use super::real::{Real, into_vec, with_real};
 use super::shape;
 use crate::error::Result;
 
-/// The lower factor `L` of a symmetric positive definite `k = L Lᵀ`: `[n, n]`, or a batch `[.., n, n]`, its strict upper
-/// triangle zero.
+/// The lower factor `L` of a symmetric positive definite `k = L Lᵀ`: `[n, n]`, or a batch `[.., n, n]`, its strict
+/// upper triangle zero.
 ///
 /// The adjoint is symmetric: `½ L⁻ᵀ (Φ + Φᵀ) L⁻¹` where `Φ` is the lower triangle of `Lᵀ L̄` with its diagonal halved
 /// (Murray 2016, *Differentiation of the Cholesky decomposition*, eq. 10). The matrices of a batch are shared among the
 /// threads, and only those that failed get jitter. `name` is the matrix in the error.
 ///
 /// # Errors
-/// [`Error::Shape`](crate::Error::Shape), or [`Error::NotPositiveDefinite`](crate::Error::NotPositiveDefinite) by the policy of
-/// [`jitter`].
+/// [`Error::Shape`](crate::Error::Shape), or [`Error::NotPositiveDefinite`](crate::Error::NotPositiveDefinite) by the
+/// policy of [`jitter`].
 pub fn cholesky<const D: usize>(k: Tensor<D>, name: &str) -> Result<Tensor<D>> {
     apply1(Cholesky { name: name.into() }, k)
 }

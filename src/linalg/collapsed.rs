@@ -40,14 +40,15 @@ impl Collapsed {
     }
 }
 
-/// `½ (log|B| − bᵀB⁻¹b − tr Q)` with `B = I + Q`: the part of Titsias's bound (2009, eq. 9) that is made of whitened m × m matrices,
-/// `[1]`, for `Q = L⁻¹K_ZX Σ⁻¹K_XZ L⁻ᵀ` and `b = L⁻¹K_ZX Σ⁻¹y`.
+/// `½ (log|B| − bᵀB⁻¹b − tr Q)` with `B = I + Q`: the part of Titsias's bound (2009, eq. 9) that is made of whitened m
+/// × m matrices, `[1]`, for `Q = L⁻¹K_ZX Σ⁻¹K_XZ L⁻ᵀ` and `b = L⁻¹K_ZX Σ⁻¹y`.
 ///
-/// With the whitened mean `γ = B⁻¹b`: `Q̄ = ½ (B⁻¹ + γγᵀ − I)` and `b̄ = −γ`. About m³ operations in all, in f64 whatever the inputs.
+/// With the whitened mean `γ = B⁻¹b`: `Q̄ = ½ (B⁻¹ + γγᵀ − I)` and `b̄ = −γ`. About m³ operations in all, in f64
+/// whatever the inputs.
 ///
 /// # Errors
-/// [`Error::Shape`](crate::Error::Shape), or [`Error::NotPositiveDefinite`](crate::Error::NotPositiveDefinite) by the policy of
-/// [`jitter`](super::jitter).
+/// [`Error::Shape`](crate::Error::Shape), or [`Error::NotPositiveDefinite`](crate::Error::NotPositiveDefinite) by the
+/// policy of [`jitter`](super::jitter).
 pub fn collapsed(q: Tensor<2>, b: Tensor<1>) -> Result<Tensor<1>> {
     apply2(Bound, q, b)
 }

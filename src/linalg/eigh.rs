@@ -14,10 +14,10 @@ use crate::error::{Error, Result};
 /// Eigenvalues, ascending, `[n]`, and orthonormal eigenvectors in the columns of `[n, n]`: `k = V diag(λ) Vᵀ`.
 ///
 /// Of every vector the entry of largest magnitude is positive. The adjoint is `V (diag(λ̄) + sym(F ∘ Vᵀ V̄)) Vᵀ` with
-/// `Fᵢⱼ = 1/(λⱼ − λᵢ)`. Where a gap is below `n ε max|λ|` the vectors are determined only up to a rotation among themselves, and
-/// `Fᵢⱼ` is zero. That is exact for functions of the eigenvalues alone that treat equal ones alike (a trace, a determinant);
-/// a function of the vectors loses its derivative in rotations within the eigenspace, which has no limit in general.
-/// `name` is the matrix in the error. Only the lower triangle is read.
+/// `Fᵢⱼ = 1/(λⱼ − λᵢ)`. Where a gap is below `n ε max|λ|` the vectors are determined only up to a rotation among
+/// themselves, and `Fᵢⱼ` is zero. That is exact for functions of the eigenvalues alone that treat equal ones alike (a
+/// trace, a determinant); a function of the vectors loses its derivative in rotations within the eigenspace, which has
+/// no limit in general. `name` is the matrix in the error. Only the lower triangle is read.
 ///
 /// # Errors
 /// [`Error::Shape`], or [`Error::NotFinite`] if the matrix is not finite or the iteration does not converge.

@@ -1,5 +1,5 @@
-//! What projected data explain: the small matrices of computation-aware bounds in one operation with its adjoint, where a
-//! graph of solves would take six times the operations.
+//! What projected data explain: the small matrices of computation-aware bounds in one operation with its adjoint, where
+//! a graph of solves would take six times the operations.
 
 use std::sync::Arc;
 
@@ -14,13 +14,13 @@ use crate::error::Result;
 
 /// For `P = M⁻¹` and `v = P s`: `[vᵀB v − 2 bᵀv − tr(P B), vᵀA v − tr(P A) + log|M|]`.
 ///
-/// `m`, `a` and `b` are `[n, n]` and symmetric, `m` positive definite, `columns` is `[n, 2]` with the columns b and s. With M = SᵀK̂S,
-/// A = SᵀKS, B = (KS)ᵀ(KS), b = (KS)ᵀy and s = Sᵀy these are the parts of the evidence lower bound of Wenger et al. (2024), eq. 11.
-/// About 4n³ operations together with the adjoint.
+/// `m`, `a` and `b` are `[n, n]` and symmetric, `m` positive definite, `columns` is `[n, 2]` with the columns b and s.
+/// With M = SᵀK̂S, A = SᵀKS, B = (KS)ᵀ(KS), b = (KS)ᵀy and s = Sᵀy these are the parts of the evidence lower bound of
+/// Wenger et al. (2024), eq. 11. About 4n³ operations together with the adjoint.
 ///
 /// # Errors
-/// [`Error::Shape`](crate::Error::Shape), or [`Error::NotPositiveDefinite`](crate::Error::NotPositiveDefinite) by the policy of
-/// [`jitter`](super::jitter).
+/// [`Error::Shape`](crate::Error::Shape), or [`Error::NotPositiveDefinite`](crate::Error::NotPositiveDefinite) by the
+/// policy of [`jitter`](super::jitter).
 pub fn explained(m: Tensor<2>, a: Tensor<2>, b: Tensor<2>, columns: Tensor<2>) -> Result<Tensor<1>> {
     apply4(Explained, m, a, b, columns)
 }
@@ -63,7 +63,8 @@ impl HostOp<4> for Explained {
         })
     }
 
-    /// With C = x̄B + ȳA and w = P(2Cv − 2x̄b): M̄ = P C P + ȳP − ½(wvᵀ + vwᵀ), Ā = ȳ(vvᵀ − P), B̄ = x̄(vvᵀ − P), b̄ = −2x̄v, s̄ = w.
+    /// With C = x̄B + ȳA and w = P(2Cv − 2x̄b): M̄ = P C P + ȳP − ½(wvᵀ + vwᵀ), Ā = ȳ(vvᵀ − P), B̄ = x̄(vvᵀ − P), b̄ =
+    /// −2x̄v, s̄ = w.
     fn adjoint(&self, saved: Saved, grad: TensorData, _needs: [bool; 4]) -> Result<[Option<TensorData>; 4]> {
         with_real!(grad.dtype(), T => {
             let Kept { inverse, a, b, v, column } = shape::take::<Kept<T>>(saved)?;

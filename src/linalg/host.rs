@@ -29,8 +29,8 @@ pub fn recall<K: Send + Sync + 'static>(saved: Saved) -> Result<Arc<K>> {
 
 /// An operation of `N` float tensors with an analytic adjoint, on host buffers.
 ///
-/// Inputs are f32 or f64, as a rule all of one dtype. The output usually has the same; the adjoint gets the gradient in the
-/// output's dtype and returns gradients in the inputs'.
+/// Inputs are f32 or f64, as a rule all of one dtype. The output usually has the same; the adjoint gets the gradient in
+/// the output's dtype and returns gradients in the inputs'.
 pub trait HostOp<const N: usize>: std::fmt::Debug + Send + Sync + 'static {
     /// The output, and what the adjoint needs.
     fn forward(&self, inputs: [TensorData; N]) -> Result<(TensorData, Saved)>;

@@ -1,7 +1,7 @@
 //! The one jitter policy: every Cholesky factorisation of this crate goes through [`factor`].
 //!
-//! The first attempt is without jitter. Only after it failed is a multiple of the mean diagonal added, from 1e-10 (f64) or
-//! 1e-6 (f32) in steps of ten up to 1e-4; then the matrix is reported as not positive definite.
+//! The first attempt is without jitter. Only after it failed is a multiple of the mean diagonal added, from 1e-10 (f64)
+//! or 1e-6 (f32) in steps of ten up to 1e-4; then the matrix is reported as not positive definite.
 
 use std::cell::Cell;
 
@@ -16,7 +16,8 @@ thread_local! {
     static SEEN: Cell<f64> = const { Cell::new(0.0) };
 }
 
-/// Runs `body` and returns its result with the largest relative jitter that a factorisation in it, on this thread, needed.
+/// Runs `body` and returns its result with the largest relative jitter that a factorisation in it, on this thread,
+/// needed.
 ///
 /// Zero when every factorisation succeeded as it was.
 pub fn watch<R>(body: impl FnOnce() -> R) -> (R, f64) {
@@ -30,9 +31,9 @@ pub fn watch<R>(body: impl FnOnce() -> R) -> (R, f64) {
 /// Rounding errors over the noise from which on they are told: those of variances are then a thousandth of the noise.
 const BLUR: f64 = 1e-2;
 
-/// Reports to the enclosing [`watch`] that rounding errors of a covariance matrix of order `n` with this mean diagonal are no longer small
-/// beside the noise on it: like a jitter they make it another model's, one whose error bars are too wide and whose likelihood is wrong. Of
-/// matrices in f64: those in f32 would seldom pass.
+/// Reports to the enclosing [`watch`] that rounding errors of a covariance matrix of order `n` with this mean diagonal
+/// are no longer small beside the noise on it: like a jitter they make it another model's, one whose error bars are too
+/// wide and whose likelihood is wrong. Of matrices in f64: those in f32 would seldom pass.
 pub(crate) fn check_rounding(n: usize, mean_diagonal: f64, noise: f64) {
     let relative = f64::EPSILON * (n as f64).sqrt();
     if relative * mean_diagonal > BLUR * noise {
@@ -45,7 +46,8 @@ pub(crate) fn record(jitter: f64) {
     SEEN.set(SEEN.get().max(jitter));
 }
 
-/// Factors a symmetric row-major matrix of order `n` in the lower triangle of its buffer; returns the relative jitter used.
+/// Factors a symmetric row-major matrix of order `n` in the lower triangle of its buffer; returns the relative jitter
+/// used.
 ///
 /// The strict upper triangle keeps the matrix. `name` is the matrix in the papers' notation, for the error.
 ///

@@ -10,7 +10,8 @@ use super::real::{Real, into_vec, with_real};
 use crate::error::{Error, Result};
 use crate::threads;
 
-/// The lower triangular `[m, m]` matrix whose rows, up to the diagonal, stand one after another in `packed` `[m(m + 1)/2]`.
+/// The lower triangular `[m, m]` matrix whose rows, up to the diagonal, stand one after another in `packed`
+/// `[m(m + 1)/2]`.
 ///
 /// # Errors
 /// [`Error::Shape`] when there is no such m.

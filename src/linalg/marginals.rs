@@ -89,7 +89,8 @@ pub(crate) struct Slopes<T> {
     pub root: Vec<T>,
 }
 
-/// What a block adds to the gradients: that in its part of A, in μ and in a diagonal R, and C with its columns scaled otherwise.
+/// What a block adds to the gradients: that in its part of A, in μ and in a diagonal R, and C with its columns scaled
+/// otherwise.
 struct Share<T> {
     a: Vec<T>,
     mean: Vec<f64>,
@@ -225,7 +226,8 @@ impl<T: Real> Normal<T> {
     }
 }
 
-/// Adds Σ_i s_i a_ij to the first sums and Σ_i t_i a_ij² to the second, for the columns j of a row-major matrix and (s_i, t_i) = `weights(i)`.
+/// Adds Σ_i s_i a_ij to the first sums and Σ_i t_i a_ij² to the second, for the columns j of a row-major matrix and
+/// (s_i, t_i) = `weights(i)`.
 fn columns<T: Real>(
     a: &[T],
     b: usize,

@@ -14,15 +14,16 @@ use super::shape;
 use crate::error::Result;
 use crate::threads;
 
-/// `½ (rᵀ K̂⁻¹ r + log|K̂| + n log 2π)` with `K̂ = K + diag(noise)`: the negative log density of a residual `r ~ N(0, K̂)`.
+/// `½ (rᵀ K̂⁻¹ r + log|K̂| + n log 2π)` with `K̂ = K + diag(noise)`: the negative log density of a residual
+/// `r ~ N(0, K̂)`.
 ///
-/// `k` is `[n, n]` symmetric, `noise` `[n]` (variances), `r` `[n]`; the result is `[1]`, in nats. With `α = K̂⁻¹ r`, the adjoint
-/// of `K` is `½ (K̂⁻¹ − α αᵀ)` (Rasmussen & Williams 2006, eq. 5.9), that of the noise its diagonal, that of `r` is `α`.
-/// Forward and adjoint take `n³` operations together, in one `n × n` buffer and a quarter of another.
+/// `k` is `[n, n]` symmetric, `noise` `[n]` (variances), `r` `[n]`; the result is `[1]`, in nats. With `α = K̂⁻¹ r`,
+/// the adjoint of `K` is `½ (K̂⁻¹ − α αᵀ)` (Rasmussen & Williams 2006, eq. 5.9), that of the noise its diagonal, that
+/// of `r` is `α`. Forward and adjoint take `n³` operations together, in one `n × n` buffer and a quarter of another.
 ///
 /// # Errors
-/// [`Error::Shape`](crate::Error::Shape), or [`Error::NotPositiveDefinite`](crate::Error::NotPositiveDefinite) by the policy of
-/// [`jitter`](super::jitter).
+/// [`Error::Shape`](crate::Error::Shape), or [`Error::NotPositiveDefinite`](crate::Error::NotPositiveDefinite) by the
+/// policy of [`jitter`](super::jitter).
 pub fn mvn_nll(k: Tensor<2>, noise: Tensor<1>, r: Tensor<1>) -> Result<Tensor<1>> {
     apply3(MvnNll, k, noise, r)
 }

@@ -16,8 +16,8 @@ use crate::error::Result;
 /// `B̄ = (L Lᵀ)⁻¹ X̄` and `L̄ = −tril((B̄ Xᵀ + X B̄ᵀ) L)`; the strict upper triangle of `l` is not read.
 ///
 /// # Errors
-/// [`Error::Shape`](crate::Error::Shape), or [`Error::NotFinite`](crate::Error::NotFinite) if the diagonal of `l` has a zero, NaN or
-/// infinite entry.
+/// [`Error::Shape`](crate::Error::Shape), or [`Error::NotFinite`](crate::Error::NotFinite) if the diagonal of `l` has a
+/// zero, NaN or infinite entry.
 pub fn cholesky_solve<const D: usize>(l: Tensor<D>, b: Tensor<D>) -> Result<Tensor<D>> {
     apply2(CholeskySolve, l, b)
 }
@@ -89,8 +89,8 @@ fn factor_adjoint<T: Real>(systems: &Systems<T>, b: &[T]) -> Result<Vec<T>> {
 /// `log|L Lᵀ| = 2 Σ log Lᵢᵢ` of a lower factor `[n, n]`, as `[1]`, summed in f64.
 ///
 /// # Errors
-/// [`Error::Shape`](crate::Error::Shape), or [`Error::NotFinite`](crate::Error::NotFinite) if the diagonal has a zero, NaN or infinite
-/// entry.
+/// [`Error::Shape`](crate::Error::Shape), or [`Error::NotFinite`](crate::Error::NotFinite) if the diagonal has a zero,
+/// NaN or infinite entry.
 pub fn logdet_from_cholesky(l: Tensor<2>) -> Result<Tensor<1>> {
     apply1(LogDet, l)
 }

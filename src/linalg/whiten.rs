@@ -13,19 +13,20 @@ use super::shape;
 use crate::error::Result;
 use crate::threads;
 
-/// `A = L⁻¹ B` with `k = L Lᵀ`, for `k` `[m, m]` and `b` `[m, t]`: a Cholesky factorisation and a triangular solve whose factor nobody
-/// else needs.
+/// `A = L⁻¹ B` with `k = L Lᵀ`, for `k` `[m, m]` and `b` `[m, t]`: a Cholesky factorisation and a triangular solve
+/// whose factor nobody else needs.
 ///
 /// # Errors
-/// [`Error::Shape`](crate::Error::Shape), or [`Error::NotPositiveDefinite`](crate::Error::NotPositiveDefinite) by the policy of
-/// [`jitter`](super::jitter) with `name` for the matrix.
+/// [`Error::Shape`](crate::Error::Shape), or [`Error::NotPositiveDefinite`](crate::Error::NotPositiveDefinite) by the
+/// policy of [`jitter`](super::jitter) with `name` for the matrix.
 pub fn whiten(k: Tensor<2>, b: Tensor<2>, name: &str) -> Result<Tensor<2>> {
     apply2(Whiten { name: name.into() }, k, b)
 }
 
-/// The adjoint of A = L⁻¹ B in K = L Lᵀ `[m, m]` and B, for blocks of columns of A `[m, t]` and, in the memory of Ā, of B:
-/// `B̄ = L⁻ᵀĀ` and `K̄ = −½ L⁻ᵀ(Φ + Φᵀ)L⁻¹`, Φ the lower triangle of `Ā Aᵀ` with its diagonal halved: in the adjoint of the
-/// factorisation (Murray 2016, eq. 10) `Lᵀ L̄ = −Lᵀ tril(L⁻ᵀĀAᵀ)` has that lower triangle, so that L̄ is never made.
+/// The adjoint of A = L⁻¹ B in K = L Lᵀ `[m, m]` and B, for blocks of columns of A `[m, t]` and, in the memory of Ā, of
+/// B: `B̄ = L⁻ᵀĀ` and `K̄ = −½ L⁻ᵀ(Φ + Φᵀ)L⁻¹`, Φ the lower triangle of `Ā Aᵀ` with its diagonal halved: in the adjoint
+/// of the factorisation (Murray 2016, eq. 10) `Lᵀ L̄ = −Lᵀ tril(L⁻ᵀĀAᵀ)` has that lower triangle, so that L̄ is never
+/// made.
 ///
 /// Hands both on at once: a block to the thread that has it in its cache.
 pub(crate) fn adjoint<T: Real, K: Send, B: Send>(

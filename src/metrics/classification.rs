@@ -28,8 +28,8 @@ const BINS: usize = 15;
 /// Scores probabilities `[n]` of `C` classes each against labels `[n]`, codes 0 to C − 1.
 ///
 /// # Errors
-/// [`Error::Shape`] for no targets or different lengths, [`Error::Data`] for a label that is no class, [`Error::NotFinite`] if
-/// probabilities are not numbers from 0 to 1.
+/// [`Error::Shape`] for no targets or different lengths, [`Error::Data`] for a label that is no class,
+/// [`Error::NotFinite`] if probabilities are not numbers from 0 to 1.
 pub fn score_classes(labels: &[usize], probabilities: &[Vec<f64>]) -> Result<ClassScores> {
     let classes = check(labels, probabilities)?;
     let n = labels.len() as f64;
@@ -110,8 +110,8 @@ pub fn reliability(labels: &[usize], probabilities: &[Vec<f64>]) -> Result<Vec<R
     Ok(bins.into_iter().filter(|(_, _, count)| *count > 0).map(bin).collect())
 }
 
-/// The area under the receiver operating characteristic: the probability that a positive target has a higher score than a
-/// negative one, equal scores counted half. `None` unless there are both.
+/// The area under the receiver operating characteristic: the probability that a positive target has a higher score than
+/// a negative one, equal scores counted half. `None` unless there are both.
 pub fn auc(positive: &[bool], scores: &[f64]) -> Option<f64> {
     let mut order: Vec<usize> = (0..positive.len().min(scores.len())).collect();
     order.sort_by(|&a, &b| scores[a].total_cmp(&scores[b]));

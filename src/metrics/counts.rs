@@ -8,7 +8,8 @@ use crate::{Error, Result};
 /// The mean Poisson deviance `2 [y ln(y/μ) − (y − μ)]` of counts `y [n]` about means `μ [n]`; 0 is a perfect fit.
 ///
 /// # Errors
-/// [`Error::Shape`] for no targets or different lengths, [`Error::Data`] for a negative count or a mean that is not positive.
+/// [`Error::Shape`] for no targets or different lengths, [`Error::Data`] for a negative count or a mean that is not
+/// positive.
 pub fn poisson_deviance(y: &[f64], mean: &[f64]) -> Result<f64> {
     same_length("predicted means", y, mean)?;
     let mut total = 0.0;
@@ -24,11 +25,12 @@ pub fn poisson_deviance(y: &[f64], mean: &[f64]) -> Result<f64> {
     Ok(total / y.len() as f64)
 }
 
-/// The mean binomial deviance `2 [y ln(y/μ) + (N − y) ln((N − y)/(N − μ))]` of counts `y [n]` of `N [n]` trials about means `μ [n]`; 0 is
-/// a perfect fit.
+/// The mean binomial deviance `2 [y ln(y/μ) + (N − y) ln((N − y)/(N − μ))]` of counts `y [n]` of `N [n]` trials about
+/// means `μ [n]`; 0 is a perfect fit.
 ///
 /// # Errors
-/// [`Error::Shape`] for no targets or different lengths, [`Error::Data`] for a count outside 0 to N, or a mean that rules it out.
+/// [`Error::Shape`] for no targets or different lengths, [`Error::Data`] for a count outside 0 to N, or a mean that
+/// rules it out.
 pub fn binomial_deviance(y: &[f64], mean: &[f64], trials: &[f64]) -> Result<f64> {
     same_length("predicted means", y, mean)?;
     same_length("numbers of trials", y, trials)?;
@@ -62,8 +64,8 @@ pub fn pearson_dispersion(y: &[f64], mean: &[f64], variance: &[f64]) -> Result<f
     Ok(terms.sum::<f64>() / y.len() as f64)
 }
 
-/// The randomised probability integral transform of counts: uniform between `P(count < y)` and `P(count ≤ y)`, hence uniform
-/// on (0, 1) over targets that the predictions fit (Czado, Gneiting and Held 2009).
+/// The randomised probability integral transform of counts: uniform between `P(count < y)` and `P(count ≤ y)`, hence
+/// uniform on (0, 1) over targets that the predictions fit (Czado, Gneiting and Held 2009).
 ///
 /// `cdf(i, y)` is the predictive `P(count_i ≤ y)`; the same seed gives the same draws.
 pub fn randomised_pit(y: &[f64], seed: u64, cdf: impl Fn(usize, f64) -> f64) -> Vec<f64> {
@@ -75,8 +77,8 @@ pub fn randomised_pit(y: &[f64], seed: u64, cdf: impl Fn(usize, f64) -> f64) -> 
     y.iter().enumerate().map(draw).collect()
 }
 
-/// The Kolmogorov–Smirnov distance of numbers from the uniform distribution on (0, 1), and the probability of a larger one
-/// if they have it (asymptotic, with the correction of Stephens 1970); `None` without numbers.
+/// The Kolmogorov–Smirnov distance of numbers from the uniform distribution on (0, 1), and the probability of a larger
+/// one if they have it (asymptotic, with the correction of Stephens 1970); `None` without numbers.
 pub fn kolmogorov_smirnov(values: &[f64]) -> Option<(f64, f64)> {
     let mut sorted = values.to_vec();
     sorted.sort_by(f64::total_cmp);

@@ -2,6 +2,7 @@
 
 mod classification;
 mod counts;
+mod ranked;
 mod regression;
 mod targets;
 

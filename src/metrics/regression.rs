@@ -9,6 +9,7 @@ use crate::{Error, Result};
 /// The predictive distribution of one target.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
+#[non_exhaustive]
 pub enum Predictive {
     /// `y ~ N(mean, sd²)`.
     Normal {
@@ -74,7 +75,8 @@ impl Predictive {
         log_slope - 0.5 * (2.0 * PI).ln() - 0.5 * z * z
     }
 
-    /// The continuous ranked probability score `∫ (P(target ≤ t) − [y ≤ t])² dt` at `y`, in units of `y`; less is better.
+    /// The continuous ranked probability score `∫ (P(target ≤ t) − [y ≤ t])² dt` at `y`, in units of `y`; less is
+    /// better.
     ///
     /// Closed forms: Gneiting and Raftery (2007) for the normal, Baran and Lerch (2015) for the log-normal.
     pub fn crps(&self, y: f64) -> f64 {

@@ -1,46 +1,48 @@
 //! Predictions under likelihoods other than the Gaussian, and how well they fit.
 
+use rayon::prelude::*;
 use serde::{Deserialize, Serialize};
 
 use super::counts::{binomial_deviance, pearson_dispersion, poisson_deviance, randomised_pit};
+use super::ranked;
 use super::regression::pit_curve;
 use crate::likelihoods::{Prediction, Support};
-use crate::{Error, Result};
+use crate::{Error, Result, threads};
 
-/// The predictive distribution of a target in its own units: `y = mean + sd z` with z under the likelihood.
+/// The predictive distribution of a target in its own units: `y = origin + unit z` with z under the likelihood.
 #[derive(Debug, Clone)]
 pub struct TargetPrediction {
     /// The distribution of z.
     pub standardised: Prediction,
     /// What z = 0 is in the target's units; 0 for targets that are not standardised.
-    pub mean: f64,
+    pub origin: f64,
     /// What a difference of 1 is; 1 for targets that are not standardised.
-    pub sd: f64,
+    pub unit: f64,
 }
 
 impl TargetPrediction {
     fn z(&self, y: f64) -> f64 {
-        (y - self.mean) / self.sd
+        (y - self.origin) / self.unit
     }
 
     /// `E[y]`.
     pub fn mean(&self) -> f64 {
-        self.mean + self.sd * self.standardised.mean()
+        self.origin + self.unit * self.standardised.mean()
     }
 
     /// The standard deviation of `y`.
     pub fn sd(&self) -> f64 {
-        self.sd * self.standardised.variance().sqrt()
+        self.unit * self.standardised.variance().sqrt()
     }
 
     /// The smallest `y` that is not exceeded with probability `p`.
     pub fn quantile(&self, p: f64) -> f64 {
-        self.mean + self.sd * self.standardised.quantile(p)
+        self.origin + self.unit * self.standardised.quantile(p)
     }
 
     /// The quantile `p` of `E[y | f]`, such as of a rate.
     pub fn response_quantile(&self, p: f64) -> f64 {
-        self.mean + self.sd * self.standardised.response_quantile(p)
+        self.origin + self.unit * self.standardised.response_quantile(p)
     }
 
     /// `P(target ≤ y)`.
@@ -50,7 +52,12 @@ impl TargetPrediction {
 
     /// `ln p(y)`; of a count its log probability.
     pub fn log_density(&self, y: f64) -> f64 {
-        self.standardised.log_density(self.z(y)) - self.sd.ln()
+        self.standardised.log_density(self.z(y)) - self.unit.ln()
+    }
+
+    /// The continuous ranked probability score at `y`, in units of `y`; not of classes, whose codes are no distances.
+    pub fn crps(&self, y: f64) -> f64 {
+        self.unit * ranked::crps(&self.standardised, self.z(y))
     }
 
     /// The probability of each class, where targets are classes.
@@ -81,22 +88,28 @@ pub struct TargetScores {
     pub mae: f64,
     /// Mean negative log predictive density or probability, in nats.
     pub nlpd: f64,
+    /// Mean continuous ranked probability score.
+    pub crps: f64,
     /// Share of targets in the central 50 % interval; of counts, more than half even if all is right.
     pub coverage_50: f64,
     /// Share of targets in the central 90 % interval.
     pub coverage_90: f64,
     /// Share of targets in the central 95 % interval.
     pub coverage_95: f64,
-    /// Mean over the levels 0.05, 0.10, …, 0.95 of `|share of targets in the central interval − level|`, of counts after
-    /// randomisation.
+    /// Mean width of the central 95 % interval.
+    pub width_95: f64,
+    /// Mean over the levels 0.05, 0.10, …, 0.95 of `|share of targets in the central interval − level|`, of counts
+    /// after randomisation.
     pub calibration_error: f64,
-    /// Mean deviance of counts about the predicted means: of Poisson, or binomial where the counts are of so many trials.
+    /// Mean deviance of counts about the predicted means: of Poisson, or binomial where the counts are of so many
+    /// trials.
     pub deviance: Option<f64>,
     /// Mean squared Pearson residual, for counts: 1 where the spread is right, more where the counts vary more.
     pub dispersion: Option<f64>,
 }
 
-/// The predictive probability of no more than each target, of counts after randomisation: uniform on (0, 1) where predictions fit.
+/// The predictive probability of no more than each target, of counts after randomisation: uniform on (0, 1) where
+/// predictions fit.
 pub fn probability_transform(y: &[f64], predictions: &[TargetPrediction], seed: u64) -> Vec<f64> {
     match predictions.iter().all(TargetPrediction::is_count) {
         true => randomised_pit(y, seed, |i, y| predictions[i].cdf(y)),
@@ -134,6 +147,10 @@ pub fn score_targets(y: &[f64], predictions: &[TargetPrediction], seed: u64) -> 
     let average = |f: &dyn Fn(f64, f64, &TargetPrediction) -> f64| {
         y.iter().zip(&means).zip(predictions).map(|((y, mean), p)| f(*y, *mean, p)).sum::<f64>() / n
     };
+    // Integrals of integrals: the slowest of the scores.
+    let ranked =
+        threads::map(y.par_iter().zip(predictions), |(y, p)| [p.crps(*y), p.quantile(0.975) - p.quantile(0.025)]);
+    let [crps, width_95] = [0, 1].map(|k| ranked.iter().map(|scores| scores[k]).sum::<f64>() / n);
     let coverage = |level: f64| average(&|y, _, p| f64::from(u8::from(p.covers(y, level))));
     let counts = predictions.iter().all(TargetPrediction::is_count);
     let levels = pit_curve(&probability_transform(y, predictions, seed));
@@ -143,9 +160,11 @@ pub fn score_targets(y: &[f64], predictions: &[TargetPrediction], seed: u64) -> 
         rmse: average(&|y, mean, _| (y - mean).powi(2)).sqrt(),
         mae: average(&|y, mean, _| (y - mean).abs()),
         nlpd: average(&|y, _, p| -p.log_density(y)),
+        crps,
         coverage_50: coverage(0.5),
         coverage_90: coverage(0.9),
         coverage_95: coverage(0.95),
+        width_95,
         calibration_error: levels.iter().map(|(level, share)| (share - level).abs()).sum::<f64>() / levels.len() as f64,
         deviance: counts.then(|| deviance(y, &means, predictions)).transpose()?,
         dispersion: counts.then(|| pearson_dispersion(y, &means, &variances)).transpose()?,

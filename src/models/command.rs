@@ -23,7 +23,8 @@ pub trait Offered: Kind {
     /// One line of help.
     const ABOUT: &'static str;
 
-    /// The arguments for its options. Those that several kinds have are declared once: [`InducingArguments`], [`BatchArguments`].
+    /// The arguments for its options. Those that several kinds have are declared once: [`InducingArguments`],
+    /// [`BatchArguments`].
     type Arguments: Args;
 
     /// The options from the arguments.
@@ -150,8 +151,8 @@ impl BatchArguments {
 #[derive(Debug, Clone, Args)]
 #[group(skip)]
 pub struct SolveArguments {
-    /// Residual over right-hand side, in norm, at which a solve ends; 0 goes on for as long as it helps [default: 1e-6; of computation-aware
-    /// models 1e-4 with cg and lanczos, else 0]
+    /// Residual over right-hand side, in norm, at which a solve ends; 0 goes on for as long as it helps [default: 1e-6;
+    /// of computation-aware models 1e-4 with cg and lanczos, else 0]
     #[arg(long, value_name = "SHARE", value_parser = values::rate)]
     tolerance: Option<f64>,
 }

@@ -7,8 +7,8 @@ use super::gp_model::GpModel;
 use crate::kernels::Kernel;
 use crate::params::{Constraint, Parameter, Parameters, Unit};
 
-/// The input columns, of `d`, that entries of kernels' parameters belong to, by the parameters' identities; not those that have none for
-/// each column.
+/// The input columns, of `d`, that entries of kernels' parameters belong to, by the parameters' identities; not those
+/// that have none for each column.
 pub fn entry_columns(kernels: &[&Kernel], d: usize) -> HashMap<u64, Vec<usize>> {
     let of_kernels = kernels.iter().flat_map(|kernel| kernel.parameters().into_iter().zip(kernel.entry_columns(d)));
     of_kernels.filter_map(|((_, p), columns)| Some((p.id(), columns?))).collect()
@@ -54,10 +54,7 @@ pub fn warnings(model: &dyn GpModel, data: &Observations, names: &[String]) -> V
             ));
         }
     }
-    let lengths: Vec<&(String, &Parameter)> = parameters
-        .iter()
-        .filter(|(path, p)| p.unit == Unit::Length && path.ends_with("lengthscale") && !p.fixed)
-        .collect();
+    let lengths: Vec<&(String, &Parameter)> = parameters.iter().filter(|(_, p)| p.is_length() && !p.fixed).collect();
     let spreads: Vec<Spread> = (0..data.d).map(|column| spread(data, column)).collect();
     let varying = || spreads.iter().filter(|spread| spread.sd > 0.0);
     let largest = varying().map(|spread| spread.sd).reduce(f64::max).unwrap_or(1.0);

@@ -14,8 +14,8 @@ use crate::train::{self, Evaluation, Group, Objective, Observer, Outcome, Step, 
 
 /// Trains a model on observations and leaves it at the best point found.
 ///
-/// Losses in the outcome are per datum: objective plus negative log priors, divided by the number of rows. Of a model that
-/// [chooses](Model::choose) something the loss at the end is that of what it chooses there.
+/// Losses in the outcome are per datum: objective plus negative log priors, divided by the number of rows. Of a model
+/// that [chooses](Model::choose) something the loss at the end is that of what it chooses there.
 ///
 /// # Errors
 /// [`Device`](crate::Error::Device) when the device is not available, and what the objective reports when it fails at
@@ -27,9 +27,20 @@ pub fn fit<M: Model + ?Sized>(
     config: &TrainConfig,
     observers: &mut [&mut dyn Observer],
 ) -> Result<Outcome> {
+    fit_for(model, compute, (data, data.n()), config, observers)
+}
+
+/// The same for data that stand for so many rows.
+pub(super) fn fit_for<M: Model + ?Sized>(
+    model: &mut M,
+    compute: Compute,
+    (data, rows): (&Observations, usize),
+    config: &TrainConfig,
+    observers: &mut [&mut dyn Observer],
+) -> Result<Outcome> {
     let start = model.free_raw();
     let batch = data.batch(&Scope::new(compute)?);
-    let config = config.clone().loss_scale(data.n() as f64);
+    let config = config.clone().loss_scale(rows as f64);
     let mut loss = Loss { model, compute, batch, jitter: None, chosen: None, evaluated: false };
     let outcome = train::fit(&mut loss, &start, &config, observers);
     let Loss { batch, chosen, evaluated, .. } = loss;
@@ -50,12 +61,12 @@ pub fn fit<M: Model + ?Sized>(
 /// Parameters that are chosen from the data, not guessed: restarts all begin with the same.
 const PLACED: [&str; 2] = ["actions", "inducing"];
 
-/// The free parameters that restarts leave where they begin, with their learning rates: those of `rate`, and where it gives none those that
-/// are placed.
+/// The free parameters that restarts leave where they begin, with their learning rates: those of `rate`, and where it
+/// gives none those that are placed.
 pub(super) fn groups(model: &(impl Parameters + ?Sized), rate: impl Fn(&str) -> Option<f64>) -> Vec<Group> {
     let (mut start, mut groups) = (0, Vec::new());
     for (path, parameter) in model.parameters().into_iter().filter(|(_, p)| !p.fixed) {
-        let range = start..start + parameter.len();
+        let range = start..start + parameter.freedom();
         start = range.end;
         let placed = PLACED.contains(&parameter.name.as_str()).then_some(1.0);
         groups.extend(rate(&path).or(placed).map(|rate| Group::new(range, rate).spread(0.0)));
@@ -63,7 +74,8 @@ pub(super) fn groups(model: &(impl Parameters + ?Sized), rate: impl Fn(&str) -> 
     groups
 }
 
-/// The objective of a model on a batch plus the negative log priors of its parameters, and its gradient in the raw values.
+/// The objective of a model on a batch plus the negative log priors of its parameters, and its gradient in the raw
+/// values.
 ///
 /// # Errors
 /// What the objective reports; [`NotFinite`](crate::Error::NotFinite) when a value or gradient is not finite.
@@ -94,9 +106,9 @@ pub(super) fn add_priors(model: &(impl Parameters + ?Sized), gradient: &mut [f64
     for (_, parameter) in model.parameters().into_iter().filter(|(_, p)| !p.fixed) {
         if let Some((value, slopes)) = parameter.neg_log_prior() {
             total += value;
-            gradient[at..].iter_mut().zip(&slopes).for_each(|(g, s)| *g += s);
+            gradient[at..].iter_mut().zip(parameter.freed(slopes)).for_each(|(g, s)| *g += s);
         }
-        at += parameter.len();
+        at += parameter.freedom();
     }
     total
 }

@@ -60,8 +60,9 @@ pub struct Training<'a> {
 
 /// A Gaussian process model of any approximation.
 ///
-/// [`Model`] is what an optimiser needs; this is what everything else does. A model defined outside of the crate that implements it
-/// and its [options](super::options::ModelOptions) can be fitted to tables, saved, loaded and used by the command like a built-in one.
+/// [`Model`] is what an optimiser needs; this is what everything else does. A model defined outside of the crate that
+/// implements it and its [options](super::options::ModelOptions) can be fitted to tables, saved, loaded and used by the
+/// command like a built-in one.
 pub trait GpModel: Model + CloneModel + Debug + Send + Sync {
     /// Its name for people, with the numbers that make it what it is.
     fn title(&self) -> String;
@@ -77,8 +78,8 @@ pub trait GpModel: Model + CloneModel + Debug + Send + Sync {
     /// How targets scatter around the latent functions.
     fn likelihood(&self) -> &dyn Likelihood;
 
-    /// Tells the parameters the units of inputs and target, and starts the likelihood and the levels of latent functions where the targets
-    /// suggest. The kernel of the first latent function knows its units already.
+    /// Tells the parameters the units of inputs and target, and starts the likelihood and the levels of latent
+    /// functions where the targets suggest. The kernel of the first latent function knows its units already.
     fn start(&mut self, data: &Observations, units: &UserUnits);
 
     /// Bytes that one evaluation of the objective and its gradient holds at most, roughly.
@@ -92,7 +93,8 @@ pub trait GpModel: Model + CloneModel + Debug + Send + Sync {
         fit::seconds(self, compute, batch)
     }
 
-    /// Whether the objective depends on parameters and data alone, so that its values in two precisions can be compared.
+    /// Whether the objective depends on parameters and data alone, so that its values in two precisions can be
+    /// compared.
     fn is_comparable(&self) -> bool {
         false
     }
@@ -111,7 +113,8 @@ pub trait GpModel: Model + CloneModel + Debug + Send + Sync {
     /// What factorisations and solves report.
     fn condition(&self, compute: Compute, data: Observations) -> Result<Box<dyn Posterior>>;
 
-    /// The posterior that was [saved](Posterior::saved) with the observations; conditions on them anew where nothing was.
+    /// The posterior that was [saved](Posterior::saved) with the observations; conditions on them anew where nothing
+    /// was.
     ///
     /// # Errors
     /// [`Data`](crate::Error::Data) when the numbers are not those of such a posterior.

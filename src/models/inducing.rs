@@ -18,11 +18,12 @@ use crate::threads;
 /// How inducing inputs are chosen from the rows of the data.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
 #[serde(rename_all = "kebab-case")]
+#[non_exhaustive]
 pub enum Choice {
     /// Centres of k-means clusters from k-means++ seeds (Arthur and Vassilvitskii 2007).
     Kmeans,
-    /// The rows of largest conditional prior variance, one after another (Burt et al. 2020, *Convergence of sparse variational
-    /// inference*, section 7): the pivots of a pivoted Cholesky factorisation of K.
+    /// The rows of largest conditional prior variance, one after another (Burt et al. 2020, *Convergence of sparse
+    /// variational inference*, section 7): the pivots of a pivoted Cholesky factorisation of K.
     Greedy,
     /// Random rows without repetition.
     Random,
@@ -47,8 +48,8 @@ const SAMPLE: usize = 20_000;
 /// Rounds of Lloyd's algorithm.
 const ROUNDS: usize = 10;
 
-/// At most `m` inducing inputs for `x`, both row-major with `d` columns: fewer where the data have fewer distinct rows (k-means,
-/// greedy) or fewer rows. Of more than 20,000 rows, k-means and greedy see a random sample.
+/// At most `m` inducing inputs for `x`, both row-major with `d` columns: fewer where the data have fewer distinct rows
+/// (k-means, greedy) or fewer rows. Of more than 20,000 rows, k-means and greedy see a random sample.
 ///
 /// # Errors
 /// [`Error::Usage`] when `m` is 0, [`Error::Shape`] when `x` is empty or holds half a row, and what the kernel reports.

@@ -1,5 +1,7 @@
 //! Training on minibatches: batches by seed and step, losses and gradients as unbiased estimates of the whole.
 
+use std::time::Duration;
+
 use rand::SeedableRng;
 use rand::rngs::Xoshiro256PlusPlus;
 use rand::seq::SliceRandom;
@@ -11,8 +13,10 @@ use crate::data::RowFile;
 use crate::device::Compute;
 use crate::error::{Error, Result};
 use crate::likelihoods::Targets;
-use crate::scope::Scope;
-use crate::train::{self, Adam, Evaluation, Group, Objective, Observer, Optimizer, Outcome, Step, TrainConfig};
+use crate::scope::{Scope, scalar};
+use crate::train::{
+    self, Adam, Evaluation, Group, Objective, Observer, Optimizer, Outcome, Step, Steps, Termination, TrainConfig,
+};
 
 /// A model whose objective is a sum over rows, times the batch's scale, and a term without data.
 pub trait SumOverRows: GpModel {
@@ -78,7 +82,8 @@ pub struct Minibatches {
     pub size: usize,
     /// Multiplies the learning rate of variational parameters.
     pub variational_rate: f64,
-    /// The rate of natural-gradient steps of q before each step of everything else, if any: q then takes no part in the optimiser.
+    /// The rate of natural-gradient steps of q before each step of everything else, if any: q then takes no part in the
+    /// optimiser.
     pub natural: Option<f64>,
 }
 
@@ -110,12 +115,13 @@ pub fn train<M: SumOverRows>(
 
 /// Trains a model on minibatches and leaves it at the best point found; losses are per datum, smoothed over an epoch.
 ///
-/// Every epoch takes all rows once in an order of its own, a function of the seed. With natural gradients q ends with decreasing
-/// steps at the best point, over an epoch or 100 batches of a longer one, or with ten steps of a half on all rows.
+/// Every epoch takes all rows once in an order of its own, a function of the seed. With natural gradients q ends with
+/// decreasing steps at the best point, over an epoch or 100 batches of a longer one, or with ten steps of a half on all
+/// rows.
 ///
 /// # Errors
-/// As [`fit`](super::fit::fit); [`Error::Usage`] for a batch size of 0, and for natural gradients with L-BFGS or of a fixed q;
-/// [`Error::Data`] for a target that the likelihood does not take.
+/// As [`fit`](super::fit::fit); [`Error::Usage`] for a batch size of 0, and for natural gradients with L-BFGS or of a
+/// fixed q; [`Error::Data`] for a target that the likelihood does not take.
 pub fn fit<M: SumOverRows>(
     model: &mut M,
     compute: Compute,
@@ -149,13 +155,63 @@ pub fn fit<M: SumOverRows>(
     let mut loss = Loss { model, compute, data, batches, order: Order::default(), stepped: None };
     let outcome = train::fit(&mut loss, &start, &config, observers);
     let outcome = outcome.and_then(|outcome| loss.close(&outcome.x, config.seed).map(|()| outcome));
+    let polished = batches.natural.is_some() && !loss.stochastic();
     for (((_, parameter), (fixed, _)), before) in model.parameters_mut().into_iter().zip(&was).zip(&before) {
         parameter.fixed = *fixed;
         if outcome.is_err() {
             parameter.set_raw(before);
         }
     }
-    outcome
+    let mut outcome = outcome?;
+    let cut_short = matches!(outcome.termination, Termination::Interrupted | Termination::MaxTime);
+    let polished = polished && !cut_short;
+    if polished {
+        polish(model, (compute, data, batches), &config, &mut outcome, observers)?;
+    }
+    let mut loss = Loss { model, compute, data, batches, order: Order::default(), stepped: None };
+    if polished {
+        let x = loss.model.free_raw();
+        loss.close(&x, config.seed)?;
+    }
+    // Losses on the way were of other parameters, and of parts of the rows.
+    if let Ok(bound) = loss.bound(config.seed) {
+        outcome.loss = bound / config.loss_scale;
+        outcome.restarts[outcome.best_restart].loss = Some(outcome.loss);
+    }
+    Ok(outcome)
+}
+
+/// Steps of L-BFGS on all rows after those of Adam.
+const POLISH: usize = 50;
+
+/// Moves hyperparameters and q together where a batch has all rows: losses then compare.
+fn polish<M: SumOverRows>(
+    model: &mut M,
+    (compute, data, batches): (Compute, &dyn Rows, &Minibatches),
+    config: &TrainConfig,
+    outcome: &mut Outcome,
+    observers: &mut [&mut dyn Observer],
+) -> Result<()> {
+    let start = model.free_raw();
+    let batches = Minibatches { natural: None, ..batches.clone() };
+    let spent = Duration::from_secs_f64(outcome.seconds);
+    let config = TrainConfig {
+        max_time: config.max_time.map(|time| time.saturating_sub(spent)),
+        loss_scale: config.loss_scale,
+        seed: config.seed,
+        ..TrainConfig::new(Optimizer::default(), POLISH)
+    };
+    let mut loss = Loss { model, compute, data, batches: &batches, order: Order::default(), stepped: None };
+    match train::fit(&mut loss, &start, &config, &mut [&mut Steps(observers)]) {
+        Ok(polished) => {
+            outcome.iterations += polished.iterations;
+            outcome.evaluations += polished.evaluations;
+            outcome.seconds += polished.seconds;
+            model.set_free_raw(&polished.x)
+        }
+        // What Adam found stays.
+        Err(_) => model.set_free_raw(&start),
+    }
 }
 
 /// Batches that q is fitted to in the end: enough rows for any number of inducing values that has a full covariance.
@@ -164,7 +220,8 @@ const CLOSING: usize = 100;
 /// The same where a batch has all rows: what q was before is left by 0.1 %.
 const WHOLE: usize = 10;
 
-/// How often a natural-gradient step that leaves the positive definite matrices is halved before the training is given up.
+/// How often a natural-gradient step that leaves the positive definite matrices is halved before the training is given
+/// up.
 const HALVINGS: usize = 10;
 
 /// A step along the natural gradient of a batch, shorter where a likelihood that is not log-concave needs it.
@@ -213,9 +270,9 @@ struct Loss<'a, M> {
 }
 
 impl<M: SumOverRows> Loss<'_, M> {
-    /// Leaves the model at `x`, and with natural gradients q near its optimum there: steps of length ½, ⅓, … average over
-    /// the batches of an epoch, or of a part of a long one; some of length ½ go all the way where a batch has all rows. Where one fails q
-    /// stays as it is.
+    /// Leaves the model at `x`, and with natural gradients q near its optimum there: steps of length ½, ⅓, … average
+    /// over the batches of an epoch, or of a part of a long one; some of length ½ go all the way where a batch has all
+    /// rows. Where one fails q stays as it is.
     fn close(&mut self, x: &[f64], seed: u64) -> Result<()> {
         self.model.set_free_raw(x)?;
         if self.batches.natural.is_none() {
@@ -231,6 +288,21 @@ impl<M: SumOverRows> Loss<'_, M> {
             }
         }
         Ok(())
+    }
+
+    /// The objective as the model is, without its gradient: the mean over the batches of an epoch, or over some of a
+    /// long one.
+    fn bound(&mut self, seed: u64) -> Result<f64> {
+        let parts = self.steps_per_epoch().min(CLOSING);
+        let mut total = 0.0;
+        for iteration in 0..parts {
+            let batch = self.batch(Step { iteration, epoch: 0.0, seed })?;
+            let scope =
+                Scope::new(self.compute)?.with_budget(self.model.budget(batch.y.dims()[0], self.compute.precision));
+            total += scalar(self.model.objective(&scope, &batch)?)?;
+        }
+        let priors: f64 = self.model.parameters().iter().filter_map(|(_, p)| Some(p.neg_log_prior()?.0)).sum();
+        Ok(total / parts as f64 + priors)
     }
 
     /// The batch of a step: a part of an epoch's permutation.
@@ -254,11 +326,15 @@ impl<M: SumOverRows> Objective for Loss<'_, M> {
         let batch = self.batch(step)?;
         self.model.set_free_raw(x)?;
         // Trial points of one step share its natural gradient.
-        if let Some(rate) = self.batches.natural.filter(|_| self.stepped != Some(step.iteration)) {
-            natural_step(self.model, self.compute, &batch, rate)?;
-            self.stepped = Some(step.iteration);
-        }
-        evaluate(self.model, self.compute, &batch)
+        let Some(rate) = self.batches.natural.filter(|_| self.stepped != Some(step.iteration)) else {
+            return evaluate(self.model, self.compute, &batch);
+        };
+        // A q that was fitted to a batch is too good for it: there the noise would look smaller than it is.
+        let before = self.stepped.is_some() && self.stochastic();
+        let unseen = before.then(|| evaluate(self.model, self.compute, &batch)).transpose()?;
+        natural_step(self.model, self.compute, &batch, rate)?;
+        self.stepped = Some(step.iteration);
+        unseen.map_or_else(|| evaluate(self.model, self.compute, &batch), Ok)
     }
 
     fn groups(&self) -> Vec<Group> {

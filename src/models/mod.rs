@@ -11,11 +11,13 @@ pub mod gp_model;
 pub mod inducing;
 pub mod laplace;
 pub mod minibatch;
+mod moments;
 pub mod options;
 pub mod ordering;
 pub mod posterior;
 pub mod prior;
 pub mod process;
+pub mod race;
 pub mod registry;
 pub mod sgpr;
 mod start;
@@ -57,6 +59,28 @@ pub struct Batch {
     pub scale: f64,
 }
 
+impl Batch {
+    /// Refuses tensors of other lengths, or of another type than the scope's.
+    ///
+    /// # Errors
+    /// [`Error::Shape`] naming the tensor.
+    pub fn check(&self, scope: &Scope) -> Result<()> {
+        let n = self.x.dims()[0];
+        let rows =
+            std::iter::once(("targets", &self.y)).chain(self.noise.as_ref().map(|noise| ("auxiliary values", noise)));
+        for (what, values) in rows {
+            if values.dims() != [n] || values.dtype() != scope.dtype() {
+                let got = format!("{:?} of {:?}", values.dims(), values.dtype());
+                return Err(Error::shape(format!("{what} of a batch"), format!("[{n}] of {:?}", scope.dtype()), got));
+            }
+        }
+        if self.x.dtype() == scope.dtype() {
+            return Ok(());
+        }
+        Err(Error::shape("inputs of a batch", format!("{:?}", scope.dtype()), format!("{:?}", self.x.dtype())))
+    }
+}
+
 impl Observations {
     /// Checks shapes and values.
     ///
@@ -91,6 +115,14 @@ impl Observations {
         self.y.len()
     }
 
+    /// The standard deviation of an input column; 1 where it is constant.
+    pub fn sd(&self, column: usize) -> f64 {
+        let (n, values) = (self.n() as f64, || self.x[column..].iter().step_by(self.d));
+        let mean = values().sum::<f64>() / n;
+        let sd = (values().map(|x| (x - mean).powi(2)).sum::<f64>() / n).sqrt();
+        if sd > 0.0 { sd } else { 1.0 }
+    }
+
     /// The rows in another order, which names every row once.
     ///
     /// # Errors
@@ -102,6 +134,20 @@ impl Observations {
             return Err(Error::Usage(format!("an order of {} rows must name each of them once", self.n())));
         }
         minibatch::Rows::gather(self, order)
+    }
+
+    /// These rows and then others. Rows without an auxiliary value among rows with one have noise 0.
+    ///
+    /// # Errors
+    /// [`Error::Shape`] when the columns differ.
+    pub fn extended(&self, more: &Self) -> Result<Self> {
+        if more.d != self.d {
+            return Err(Error::shape("new inputs", format!("{} columns", self.d), more.d.to_string()));
+        }
+        let known = |rows: &Self| rows.noise.clone().unwrap_or_else(|| vec![0.0; rows.n()]);
+        let noise = (self.noise.is_some() || more.noise.is_some()).then(|| [known(self), known(more)].concat());
+        let (x, y) = ([&self.x[..], &more.x].concat(), [&self.y[..], &more.y].concat());
+        Ok(Self { x, y, noise, d: self.d })
     }
 
     /// The same rows as tensors of a scope.
@@ -123,7 +169,8 @@ pub trait Model: Parameters {
     /// When a factorisation fails or a user's kernel does.
     fn objective(&self, scope: &Scope, batch: &Batch) -> Result<Tensor<1>>;
 
-    /// The number of steps of an optimiser for which training holds what the model [chooses](Self::choose); none when it chooses nothing.
+    /// The number of steps of an optimiser for which training holds what the model [chooses](Self::choose); none when
+    /// it chooses nothing.
     fn refresh(&self) -> Option<usize> {
         None
     }

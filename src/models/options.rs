@@ -95,9 +95,14 @@ pub trait ModelOptions: Debug + Send + Sync {
         None
     }
 
-    /// The usual training.
+    /// Whether files may hold what conditioning on the data computes, where that costs more than reading it.
+    fn stores_factor(&self) -> bool {
+        false
+    }
+
+    /// The usual training: as long as it pays.
     fn training(&self) -> TrainConfig {
-        TrainConfig::default()
+        TrainConfig::while_it_pays()
     }
 
     /// What may go wrong with these options and so many rows, with advice.

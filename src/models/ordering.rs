@@ -10,6 +10,7 @@ use crate::products::BlockSparse;
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 #[cfg_attr(feature = "command", derive(clap::ValueEnum))]
+#[non_exhaustive]
 pub enum RowOrder {
     /// As the data come.
     Data,

@@ -3,11 +3,13 @@
 use std::collections::BTreeMap;
 use std::fmt::Debug;
 
+use burn::tensor::Tensor;
 use rand::SeedableRng;
 use rand::rngs::Xoshiro256PlusPlus;
 use rand_distr::{Distribution, StandardNormal};
 use rayon::prelude::*;
 
+use super::Observations;
 use super::exact::ExactPosterior;
 use crate::error::{Error, Result};
 use crate::linalg::dense::{product, view, view_mut};
@@ -44,14 +46,16 @@ impl Marginals {
 /// The number of rows of `d` columns to predict at.
 ///
 /// # Errors
-/// [`Error::Shape`] for half a row, [`Error::NotFinite`] for what is no number.
+/// [`Error::Shape`] for half a row, [`Error::Data`] for what is no number.
 pub(super) fn rows(x: &[f64], d: usize) -> Result<usize> {
     if !x.len().is_multiple_of(d) {
         return Err(Error::shape("inputs", format!("rows of {d} columns"), format!("{} values", x.len())));
     }
     match x.iter().position(|value| !value.is_finite()) {
         None => Ok(x.len() / d),
-        Some(at) => Err(Error::NotFinite(format!("input {} of row {}", at % d, at / d))),
+        Some(at) => {
+            Err(Error::Data(format!("row {}, input {}: {} is no finite number", at / d + 1, at % d + 1, x[at])))
+        }
     }
 }
 
@@ -99,14 +103,15 @@ impl SavedPosterior {
 
 /// A posterior whose uncertainty includes what was not computed.
 pub trait ComputationAware {
-    /// Means and variances at rows `x` (row-major), with the variances split into what the data leave open and what the computation does,
-    /// where the exact part is affordable.
+    /// Means and variances at rows `x` (row-major), with the variances split into what the data leave open and what the
+    /// computation does, where the exact part is affordable.
     ///
     /// # Errors
     /// As [`predict`](Posterior::predict).
     fn uncertainty(&self, x: &[f64]) -> Result<Uncertainty>;
 
-    /// The posterior after at most so many more actions, which a solve chooses from the residual that there is: conjugate gradients.
+    /// The posterior after at most so many more actions, which a solve chooses from the residual that there is:
+    /// conjugate gradients.
     ///
     /// # Errors
     /// What the solve reports.
@@ -131,9 +136,35 @@ pub trait Posterior: Debug + Send + Sync {
     /// Means and variances of f at rows `x` (row-major `[n, d]`), in chunks of bounded memory.
     ///
     /// # Errors
-    /// [`Shape`](crate::Error::Shape) when `x` has another number of columns, [`NotFinite`](crate::Error::NotFinite) when it holds what is no
-    /// number.
+    /// [`Shape`](crate::Error::Shape) when `x` has another number of columns, [`Data`](crate::Error::Data) when it
+    /// holds what is no finite number.
     fn predict(&self, x: &[f64]) -> Result<Marginals>;
+
+    /// Means of f at rows `x` without their variances, which may cost far more.
+    ///
+    /// # Errors
+    /// As [`predict`](Self::predict).
+    fn mean(&self, x: &[f64]) -> Result<Vec<f64>> {
+        Ok(self.predict(x)?.mean)
+    }
+
+    /// Means and variances `[r]` of f at rows `x [r, d]`, differentiable in x; parameters are constants. None for
+    /// posteriors without.
+    ///
+    /// # Errors
+    /// [`Shape`](crate::Error::Shape) for tensors of other columns, or of another device or type than the posterior's.
+    fn moments(&self, _x: Tensor<2>) -> Result<Option<[Tensor<1>; 2]>> {
+        Ok(None)
+    }
+
+    /// The posterior given more observations, without what was computed for those before; none where there is no such
+    /// way.
+    ///
+    /// # Errors
+    /// [`Shape`](crate::Error::Shape) when the columns differ, and what factorisations report.
+    fn updated(&self, _more: &Observations) -> Result<Option<Box<dyn Posterior>>> {
+        Ok(None)
+    }
 
     /// Means and variances of every latent function at rows `x`.
     ///
@@ -164,6 +195,9 @@ pub trait Posterior: Debug + Send + Sync {
     fn sample(&self, x: &[f64], count: usize, seed: u64) -> Result<Vec<Vec<f64>>> {
         let joint = self.predict_joint(x)?;
         let n = joint.mean.len();
+        if n == 0 {
+            return Ok(vec![Vec::new(); count]);
+        }
         let lower = Factor::new(joint.covariance, "posterior covariance")?.lower();
         let mut rng = Xoshiro256PlusPlus::seed_from_u64(seed);
         Ok((0..count)
@@ -180,11 +214,12 @@ pub trait Posterior: Debug + Send + Sync {
         true
     }
 
-    /// The numbers to have this posterior again from the model it came from: none where that conditions as fast.
+    /// The numbers to have this posterior again from the model it came from: none where that conditions as fast, and,
+    /// unless `factor` asks for it, no factor that conditioning makes again.
     ///
     /// # Errors
     /// What reading them from their device reports.
-    fn saved(&self) -> Result<SavedPosterior> {
+    fn saved(&self, _factor: bool) -> Result<SavedPosterior> {
         Ok(SavedPosterior::default())
     }
 

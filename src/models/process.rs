@@ -35,7 +35,8 @@ impl Process {
         Ok(Self { prior: kernel.into(), inducing: Parameter::real("inducing", Unit::None, z), d })
     }
 
-    /// Declares the means and standard deviations `[d]` of the user's inputs, which standardised inducing inputs are told in.
+    /// Declares the means and standard deviations `[d]` of the user's inputs, which standardised inducing inputs are
+    /// told in.
     pub fn set_units(&mut self, mean: &[f64], sd: &[f64]) {
         let (raw, m) = (self.inducing.raw().to_vec(), self.len());
         self.inducing.set_scales(sd.repeat(m), mean.repeat(m));

@@ -47,8 +47,8 @@ pub fn alike(likelihood: &dyn Likelihood) -> bool {
     matches!(likelihood.density().support(likelihood.auxiliary().neutral()), Support::Classes(_))
 }
 
-/// The prior mean for a likelihood: only the latent function of standardised targets has the level 0; those of several classes have no level
-/// of their own.
+/// The prior mean for a likelihood: only the latent function of standardised targets has the level 0; those of several
+/// classes have no level of their own.
 pub fn levelled(mean: Mean, likelihood: &dyn Likelihood, d: usize) -> Result<Mean> {
     let several = likelihood.latents() > 1;
     let level = if several { !alike(likelihood) } else { !likelihood.scaled() };

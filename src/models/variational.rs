@@ -7,6 +7,7 @@ use crate::params::{Parameter, Unit};
 /// The covariance of q(u).
 #[derive(Debug, Clone, Copy, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
 #[serde(rename_all = "kebab-case")]
+#[non_exhaustive]
 pub enum Covariance {
     /// R Rᵀ with a lower triangular R: m(m + 1)/2 numbers.
     Full,

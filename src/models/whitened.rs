@@ -3,13 +3,15 @@
 //! With K_ZZ = L Lᵀ, u = m(Z) + L v and q(v) = N(μ, R Rᵀ), a = L⁻¹ k(Z, x*): mean m + aᵀμ, variance k** − aᵀa + aᵀR Rᵀa
 //! (Hensman et al. 2015, *Scalable variational Gaussian process classification*, eq. 10, whitened).
 //!
-//! Where the values vary less than a priori, I − R Rᵀ = U Uᵀ with an upper triangular U, and T = UᵀL⁻¹ leaves one product with
-//! a triangle for many rows: mean m + k(x*, Z) L⁻ᵀμ, variance k** − ‖T k(Z, x*)‖².
+//! Where the values vary less than a priori, I − R Rᵀ = U Uᵀ with an upper triangular U, and T = UᵀL⁻¹ leaves one
+//! product with a triangle for many rows: mean m + k(x*, Z) L⁻ᵀμ, variance k** − ‖T k(Z, x*)‖².
 
 use std::sync::OnceLock;
 
+use burn::tensor::Tensor;
 use rayon::prelude::*;
 
+use super::moments::{Explains, moments};
 use super::posterior::{self, Joint, Marginals, Posterior, column_squares, combine, subtract_gram};
 use super::prior::Prior;
 use crate::device::{Compute, Precision};
@@ -17,8 +19,9 @@ use crate::error::Result;
 use crate::linalg::dense::transpose::transpose_into;
 use crate::linalg::dense::{cholesky, clear_upper, product, solve, triangular, view, view_mut};
 use crate::linalg::real::{Real, dot, rounded};
-use crate::products;
+use crate::products::{self, Anchors};
 use crate::scope::{Scope, to_f64};
+use crate::solvers::blocks::transposed;
 use crate::threads;
 
 /// A triangular root Rᵀ of the covariance of whitened values, row-major `[m, m]`, zeros in its other triangle.
@@ -32,8 +35,9 @@ pub(super) enum Root {
 
 /// The posterior of one latent function given its whitened inducing values.
 ///
-/// Factorisations, solves and products with the root are in f64, covariances in the wide type of the model's device. Only where a model of
-/// f32 predicts many rows, and rounding costs little of what is left of their variance, is the one product for them in f32.
+/// Factorisations, solves and products with the root are in f64, covariances in the wide type of the model's device.
+/// Only where a model of f32 predicts many rows, and rounding costs little of what is left of their variance, is the
+/// one product for them in f32.
 #[derive(Debug, Clone)]
 pub struct WhitenedPosterior {
     prior: Prior,
@@ -46,16 +50,18 @@ pub struct WhitenedPosterior {
     /// μ `[m]`.
     whitened: Vec<f64>,
     root: Root,
-    /// Made for the first rows that are worth it; none where U has no numbers: the values vary more than a priori, or rounding in R is
-    /// beyond [`SHIFT`] because K_ZZ is nearly singular.
+    /// Made for the first rows that are worth it; none where U has no numbers: the values vary more than a priori, or
+    /// rounding in R is beyond [`SHIFT`] because K_ZZ is nearly singular.
     contraction: OnceLock<Option<Contraction>>,
+    anchors: Anchors,
 }
 
 /// What is explained of the variance in one product.
 #[derive(Debug, Clone)]
 struct Contraction {
     triangle: Vec<f64>,
-    /// The same in f32 for a model of f32, and what the product with it costs: the error of variances as a share of the prior's.
+    /// The same in f32 for a model of f32, and what the product with it costs: the error of variances as a share of the
+    /// prior's.
     rounded: Option<(Vec<f32>, f64)>,
     /// L⁻ᵀμ `[m]`.
     weights: Vec<f64>,
@@ -87,7 +93,8 @@ impl WhitenedPosterior {
         whitened: Vec<f64>,
         root: Root,
     ) -> Self {
-        Self { prior, compute, z, d, lower, whitened, root, contraction: OnceLock::new() }
+        let (contraction, anchors) = (OnceLock::new(), Anchors::default());
+        Self { prior, compute, z, d, lower, whitened, root, contraction, anchors }
     }
 
     /// Inducing inputs, row-major `[m, d]`.
@@ -104,15 +111,38 @@ impl WhitenedPosterior {
         posterior::rows(x, self.d)
     }
 
+    fn inducing_in(&self, scope: &Scope) -> Tensor<2> {
+        scope.matrix(&self.z, self.whitened.len(), self.d)
+    }
+
+    /// k(Z, x) `[m, rows]`.
+    fn cross(&self, scope: &Scope, points: &Tensor<2>) -> Result<Vec<f64>> {
+        let kernel = &self.prior.kernel;
+        match self.anchors.cross(kernel, scope, (&self.z, self.d), points)? {
+            Some(cross) => Ok(transposed(&cross, self.whitened.len())),
+            None => to_f64(products::cross_wide(kernel, scope, &self.inducing_in(scope), points)?),
+        }
+    }
+
+    /// Means of f from those of the prior, and a matrix whose columns the weights combine.
+    fn means(&self, scope: &Scope, points: &Tensor<2>, matrix: &[f64], weights: &[f64]) -> Result<Vec<f64>> {
+        let prior = to_f64(self.prior.mean.at(scope, points)?)?;
+        Ok(prior.iter().zip(combine(matrix, weights)).map(|(m, k)| m + k).collect())
+    }
+
     /// a = L⁻¹ k(Z, x) `[m, rows]`, and the means of f.
-    fn projected(&self, scope: &Scope, x: &[f64], rows: usize) -> Result<(Vec<f64>, Vec<f64>)> {
-        let (points, m) = (scope.matrix(x, rows, self.d), self.whitened.len());
-        let inducing = scope.matrix(&self.z, m, self.d);
-        let mut a = to_f64(products::cross_wide(&self.prior.kernel, scope, &inducing, &points)?)?;
-        solve::lower(view(&self.lower, m), view_mut(&mut a, rows));
-        let prior = to_f64(self.prior.mean.at(scope, &points))?;
-        let mean = prior.iter().zip(combine(&a, &self.whitened)).map(|(m, k)| m + k).collect();
+    fn projected(&self, scope: &Scope, points: &Tensor<2>) -> Result<(Vec<f64>, Vec<f64>)> {
+        let mut a = self.cross(scope, points)?;
+        solve::lower(view(&self.lower, self.whitened.len()), view_mut(&mut a, points.dims()[0]));
+        let mean = self.means(scope, points, &a, &self.whitened)?;
         Ok((a, mean))
+    }
+
+    /// L⁻ᵀμ: the weights of k(Z, x).
+    fn weights(&self) -> Vec<f64> {
+        let mut weights = self.whitened.clone();
+        solve::upper(view(&self.lower, weights.len()).transpose(), view_mut(&mut weights, 1));
+        weights
     }
 
     /// Rᵀa.
@@ -133,8 +163,8 @@ impl WhitenedPosterior {
             return None;
         }
         if self.contraction.get().is_none() {
-            // Threads that came together make it each: one that waited for another could wait for itself, for while it makes one it may
-            // take up other work of its pool, such as a prediction from here.
+            // Threads that came together make it each: one that waited for another could wait for itself, for while it
+            // makes one it may take up other work of its pool, such as a prediction from here.
             let _ = self.contraction.set(self.contracted());
         }
         self.contraction.get()?.as_ref()
@@ -159,10 +189,9 @@ impl WhitenedPosterior {
         solve::upper(lower, view_mut(&mut columns, m));
         let mut triangle = vec![0.0; m * m];
         transpose_into(view_mut(&mut triangle, m), view(&columns, m));
-        let mut weights = self.whitened.clone();
-        solve::upper(lower, view_mut(&mut weights, 1));
-        // With errors of k of ε times the prior variance σ², independent of each other, those of ‖Tk‖², where Tk is no longer than σ, are
-        // about 2ε σ³ times the length of T's rows.
+        let weights = self.weights();
+        // With errors of k of ε times the prior variance σ², independent of each other, those of ‖Tk‖², where Tk is no
+        // longer than σ, are about 2ε σ³ times the length of T's rows.
         let longest = |rows: &[f64]| rows.chunks_exact(m).map(|row| dot(row, row)).fold(0.0, f64::max).sqrt();
         let cost = 2.0 * f64::from(f32::EPSILON) * longest(&self.lower) * longest(&triangle);
         let single = self.compute.precision == Precision::F32 && cost < ROUNDING;
@@ -172,14 +201,12 @@ impl WhitenedPosterior {
 
     /// The marginals of a few of many rows.
     fn part(&self, x: &[f64], contraction: Option<&Contraction>) -> Result<Part> {
-        let (scope, rows, m) = (Scope::new(self.compute)?, x.len() / self.d, self.whitened.len());
+        let (scope, rows) = (Scope::new(self.compute)?, x.len() / self.d);
         let points = scope.matrix(x, rows, self.d);
         let prior = to_f64(products::diag_wide(&self.prior.kernel, &scope, &points)?)?;
         if let Some(Contraction { triangle, rounded: single, weights }) = contraction {
-            let inducing = scope.matrix(&self.z, m, self.d);
-            let k = to_f64(products::cross_wide(&self.prior.kernel, &scope, &inducing, &points)?)?;
-            let levels = to_f64(self.prior.mean.at(&scope, &points))?;
-            let mean = levels.iter().zip(combine(&k, weights)).map(|(m, k)| m + k).collect();
+            let k = self.cross(&scope, &points)?;
+            let mean = self.means(&scope, &points, &k, weights)?;
             // Where too little is left of one row's variance, all these rows are predicted in f64.
             let single = single.as_ref().and_then(|(triangle, cost)| {
                 let explained = contracted(triangle, &rounded::<f32, f64>(&k), rows);
@@ -189,10 +216,32 @@ impl WhitenedPosterior {
             let explained = single.unwrap_or_else(|| contracted(triangle, &k, rows));
             return Ok(Part { mean, prior, explained });
         }
-        let (a, mean) = self.projected(&scope, x, rows)?;
+        let (a, mean) = self.projected(&scope, &points)?;
         let spread = column_squares(&self.spread(&a), rows);
         let explained = column_squares(&a, rows).iter().zip(spread).map(|(explained, left)| explained - left).collect();
         Ok(Part { mean, prior, explained })
+    }
+}
+
+/// P = L⁻ᵀ(I − R Rᵀ)L⁻¹.
+impl Explains for WhitenedPosterior {
+    fn explain(&self, k: &mut [f64], t: usize) -> Result<Vec<f64>> {
+        let lower = view(&self.lower, self.whitened.len());
+        solve::lower(lower, view_mut(k, t));
+        let spread = self.spread(k);
+        let values = column_squares(k, t).iter().zip(column_squares(&spread, t)).map(|(a, s)| a - s).collect();
+        let mut back = vec![0.0; k.len()];
+        match &self.root {
+            Root::Lower(root) => {
+                triangular::upper(view_mut(&mut back, t), view(root, self.whitened.len()).transpose(), view(&spread, t))
+            }
+            Root::Upper(root) => {
+                triangular::lower(view_mut(&mut back, t), view(root, self.whitened.len()).transpose(), view(&spread, t))
+            }
+        }
+        k.iter_mut().zip(&back).for_each(|(a, b)| *a -= b);
+        solve::upper(lower.transpose(), view_mut(k, t));
+        Ok(values)
     }
 }
 
@@ -215,14 +264,31 @@ impl Posterior for WhitenedPosterior {
         Ok(all)
     }
 
+    fn mean(&self, x: &[f64]) -> Result<Vec<f64>> {
+        self.rows(x)?;
+        let weights = self.weights();
+        let part = |chunk: &[f64]| {
+            let scope = Scope::new(self.compute)?;
+            let points = scope.matrix(chunk, chunk.len() / self.d, self.d);
+            self.means(&scope, &points, &self.cross(&scope, &points)?, &weights)
+        };
+        Ok(threads::map(x.par_chunks(CHUNK * self.d), part).into_iter().collect::<Result<Vec<_>>>()?.concat())
+    }
+
+    fn moments(&self, x: Tensor<2>) -> Result<Option<[Tensor<1>; 2]>> {
+        let scope = Scope::beside(self.compute, &x)?;
+        let k = products::cross_wide(&self.prior.kernel, &scope, &self.inducing_in(&scope), &x)?;
+        moments(&scope, &self.prior, &x, k, &self.weights(), self.clone()).map(Some)
+    }
+
     fn predict_joint(&self, x: &[f64]) -> Result<Joint> {
         let rows = self.rows(x)?;
         if rows == 0 {
             return Ok(Joint::default());
         }
         let scope = Scope::new(self.compute)?;
-        let (a, mean) = self.projected(&scope, x, rows)?;
         let points = scope.matrix(x, rows, self.d);
+        let (a, mean) = self.projected(&scope, &points)?;
         let mut covariance = to_f64(products::gram_wide(&self.prior.kernel, &scope, &points)?)?;
         subtract_gram(&mut covariance, &a, rows);
         let spread = self.spread(&a);

@@ -4,6 +4,7 @@ use serde::{Deserialize, Serialize};
 
 /// The set that a parameter's internal value is confined to, with the map from the raw value.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
+#[non_exhaustive]
 pub enum Constraint {
     /// Any number; internal = raw.
     Real,
@@ -19,6 +20,11 @@ pub enum Constraint {
         /// Upper bound in user units.
         upper: f64,
     },
+}
+
+impl Constraint {
+    /// That of a positive parameter without bounds.
+    pub(crate) const FREE: Self = Self::Positive { floor: 0.0 };
 }
 
 /// Internal values of positive parameters end here: their squares and ratios are still numbers.

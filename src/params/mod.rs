@@ -1,13 +1,15 @@
 //! Parameters: values with a constraint, a prior, a unit and a name, kept on the host in f64.
 //!
-//! Three numbers belong to every entry. The **raw** value is what optimisers move, unconstrained. The **internal** value
-//! is what tensors see, in the standardised units of the data. The **user** value is the internal one in the data's own
-//! units: what kernel text, bounds, priors and reports show.
+//! Three numbers belong to every entry. The **raw** value is what optimisers move, unconstrained. The **internal**
+//! value is what tensors see, in the standardised units of the data. The **user** value is the internal one in the
+//! data's own units: what kernel text, bounds, priors and reports show.
 
+mod belief;
 mod constraint;
 mod parameter;
 mod prior;
 
+pub use belief::Belief;
 pub use constraint::Constraint;
 pub use parameter::{Parameter, Unit};
 pub use prior::Prior;
@@ -43,7 +45,7 @@ pub trait Parameters {
 
     /// Raw values of all parameters that are not fixed, in order: the vector that an optimiser moves.
     fn free_raw(&self) -> Vec<f64> {
-        self.parameters().iter().filter(|(_, p)| !p.fixed).flat_map(|(_, p)| p.raw().to_vec()).collect()
+        self.parameters().iter().flat_map(|(_, p)| p.free().to_vec()).collect()
     }
 
     /// Sets the vector of [`free_raw`](Self::free_raw).
@@ -53,14 +55,11 @@ pub trait Parameters {
     fn set_free_raw(&mut self, raw: &[f64]) -> Result<()> {
         let mut at = 0;
         for (path, parameter) in self.parameters_mut() {
-            if !parameter.fixed {
-                let end = at + parameter.len();
-                let slice = raw
-                    .get(at..end)
-                    .ok_or_else(|| Error::shape(path, format!("{end} values"), raw.len().to_string()))?;
-                parameter.set_raw(slice);
-                at = end;
-            }
+            let end = at + parameter.freedom();
+            let slice =
+                raw.get(at..end).ok_or_else(|| Error::shape(path, format!("{end} values"), raw.len().to_string()))?;
+            parameter.set_free(slice);
+            at = end;
         }
         if at == raw.len() { Ok(()) } else { Err(Error::shape("parameters", at.to_string(), raw.len().to_string())) }
     }

@@ -10,6 +10,7 @@ use crate::error::{Error, Result};
 
 /// Where an entry's unit comes from; decides how user values follow the scaling of the data.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[non_exhaustive]
 pub enum Unit {
     /// A pure number.
     None,
@@ -36,10 +37,14 @@ pub struct Parameter {
     pub name: String,
     raw: Vec<f64>,
     constraint: Constraint,
-    /// Prior on every entry's user value.
-    pub prior: Option<Prior>,
+    /// Priors of the user values: none, one for all entries, or one for each.
+    #[serde(rename = "prior", serialize_with = "as_all_or_each", deserialize_with = "all_or_each")]
+    priors: Vec<Option<Prior>>,
     /// A fixed parameter keeps its value in training.
     pub fixed: bool,
+    /// Entries that are tied move together in training: their raw values keep their differences.
+    #[serde(skip)]
+    pub(crate) tied: bool,
     /// Whether the value was given by the user (else it is chosen from the data before training).
     pub given: bool,
     /// What its numbers measure.
@@ -72,6 +77,29 @@ fn one_or_each<'de, D: Deserializer<'de>>(deserializer: D) -> std::result::Resul
     })
 }
 
+/// Priors as files have them: one for all or none, or a list.
+fn as_all_or_each<S: Serializer>(priors: &[Option<Prior>], serializer: S) -> std::result::Result<S::Ok, S::Error> {
+    match priors {
+        [] => serializer.serialize_none(),
+        [prior] => prior.serialize(serializer),
+        priors => priors.serialize(serializer),
+    }
+}
+
+/// The same, read.
+fn all_or_each<'de, D: Deserializer<'de>>(deserializer: D) -> std::result::Result<Vec<Option<Prior>>, D::Error> {
+    #[derive(Deserialize)]
+    #[serde(untagged)]
+    enum Priors {
+        Each(Vec<Option<Prior>>),
+        All(Option<Prior>),
+    }
+    Ok(match Priors::deserialize(deserializer)? {
+        Priors::All(prior) => prior.map(Some).into_iter().collect(),
+        Priors::Each(priors) => priors,
+    })
+}
+
 fn fresh_id() -> u64 {
     static NEXT: AtomicU64 = AtomicU64::new(0);
     NEXT.fetch_add(1, Ordering::Relaxed)
@@ -80,9 +108,10 @@ fn fresh_id() -> u64 {
 impl Clone for Parameter {
     /// A clone is a parameter of its own: it has another identity and learns separately.
     fn clone(&self) -> Self {
-        let Self { name, raw, scale, offset, .. } = self;
-        let (name, raw, scale, offset) = (name.clone(), raw.clone(), scale.clone(), offset.clone());
-        Self { id: fresh_id(), name, raw, scale, offset, ..*self }
+        let Self { name, raw, scale, offset, priors, .. } = self;
+        let (name, raw, priors) = (name.clone(), raw.clone(), priors.clone());
+        let (scale, offset) = (scale.clone(), offset.clone());
+        Self { id: fresh_id(), name, raw, scale, offset, priors, ..*self }
     }
 }
 
@@ -104,8 +133,9 @@ impl Parameter {
             name: name.into(),
             raw: vec![0.0; values.len()],
             constraint,
-            prior: None,
+            priors: Vec::new(),
             fixed: false,
+            tied: false,
             given: false,
             unit,
             scale: vec![1.0; values.len()],
@@ -115,7 +145,8 @@ impl Parameter {
         parameter
     }
 
-    /// What keeps its numbers from being those of a parameter: files can hold anything, and a training can end anywhere.
+    /// What keeps its numbers from being those of a parameter: files can hold anything, and a training can end
+    /// anywhere.
     pub(crate) fn problem(&self) -> Option<&'static str> {
         let Self { raw, scale, offset, .. } = self;
         let finite = |values: &[f64]| super::all_finite(values);
@@ -142,6 +173,11 @@ impl Parameter {
         self.id
     }
 
+    /// Whether it is a lengthscale along the inputs.
+    pub fn is_length(&self) -> bool {
+        self.unit == Unit::Length && self.name == "lengthscale"
+    }
+
     /// Number of entries.
     pub fn len(&self) -> usize {
         self.raw.len()
@@ -165,6 +201,36 @@ impl Parameter {
     /// Replaces the unconstrained values; the length must agree.
     pub fn set_raw(&mut self, raw: &[f64]) {
         self.raw.copy_from_slice(raw);
+    }
+
+    /// How many numbers an optimiser moves.
+    pub(crate) fn freedom(&self) -> usize {
+        match (self.fixed, self.tied) {
+            (true, _) => 0,
+            (false, true) => self.len().min(1),
+            (false, false) => self.len(),
+        }
+    }
+
+    /// The numbers that an optimiser moves.
+    pub(crate) fn free(&self) -> &[f64] {
+        &self.raw[..self.freedom()]
+    }
+
+    /// Moves the [free](Self::free) numbers, and with the first of tied ones the others.
+    pub(crate) fn set_free(&mut self, free: &[f64]) {
+        match free {
+            [first] if self.tied => {
+                let by = first - self.raw[0];
+                self.raw.iter_mut().for_each(|raw| *raw += by);
+            }
+            free => self.raw[..free.len()].copy_from_slice(free),
+        }
+    }
+
+    /// A gradient in the raw values as one in the [free](Self::free) numbers.
+    pub(crate) fn freed(&self, gradient: Vec<f64>) -> Vec<f64> {
+        if self.tied && !self.fixed { vec![gradient.iter().sum()] } else { gradient }
     }
 
     /// Values in standardised units: what tensors see.
@@ -261,8 +327,8 @@ impl Parameter {
         self.set(&values);
     }
 
-    /// Confines the user values to `lower..upper`. A value outside that was not [given](Self::given) moves to the middle,
-    /// where there is a gradient: geometric for a positive lower bound, arithmetic otherwise.
+    /// Confines the user values to `lower..upper`. A value outside that was not [given](Self::given) moves to the
+    /// middle, where there is a gradient: geometric for a positive lower bound, arithmetic otherwise.
     ///
     /// # Errors
     /// [`Error::Usage`] unless `lower < upper`, when a positive parameter gets a negative lower bound, or when a given
@@ -305,19 +371,47 @@ impl Parameter {
         }
     }
 
+    /// The priors of the user values: none, one for all entries, or one for each.
+    pub fn priors(&self) -> &[Option<Prior>] {
+        &self.priors
+    }
+
+    /// Gives an entry, or all of them, a prior of the user value.
+    pub fn set_prior(&mut self, entry: Option<usize>, prior: Prior) {
+        match entry {
+            None => self.priors = vec![Some(prior)],
+            Some(entry) => {
+                let all = self.priors.first().copied().flatten().filter(|_| self.priors.len() == 1);
+                if self.priors.len() != self.len() {
+                    self.priors = vec![all; self.len()];
+                }
+                self.priors[entry] = Some(prior);
+            }
+        }
+    }
+
     /// Negative log prior density of the user values, and its gradient in the raw values; nothing without a prior.
     pub fn neg_log_prior(&self) -> Option<(f64, Vec<f64>)> {
-        let prior = self.prior?;
+        let of_all = self.priors.first().filter(|_| self.priors.len() == 1);
+        if self.priors.is_empty() {
+            return None;
+        }
         let (values, slopes) = (self.values(), self.internal_slope());
         let mut total = 0.0;
         let gradient = (0..self.len())
             .map(|i| {
-                let (value, slope) = prior.neg_log_density(values[i]);
+                let prior = of_all.or(self.priors.get(i)).copied().flatten();
+                let (value, slope) = prior.map_or((0.0, 0.0), |prior| prior.neg_log_density(values[i]));
                 total += value;
                 slope * self.scale[i] * slopes[i]
             })
             .collect();
         Some((total, gradient))
+    }
+
+    /// The user value that is 1 in standardised units, for an entry.
+    pub fn unit_of(&self, entry: usize) -> f64 {
+        self.scale[entry]
     }
 
     /// Whether an entry has come within a thousandth of a bound of its interval, or to its floor.

@@ -8,6 +8,7 @@ use crate::error::{Error, Result};
 /// A prior density on the user value; its negative logarithm is added to the objective (no Jacobian: the mode is sought
 /// in the constrained space).
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
+#[non_exhaustive]
 pub enum Prior {
     /// Normal with mean and standard deviation.
     Normal(f64, f64),
@@ -17,9 +18,23 @@ pub enum Prior {
     Gamma(f64, f64),
     /// Half-Cauchy with scale.
     HalfCauchy(f64),
+    /// ln value is Student's t with degrees of freedom, location and scale. The density is that of ln value, so that
+    /// its mode is sought there: that of the value itself has none but zero.
+    LogStudent(f64, f64, f64),
 }
 
 impl Prior {
+    /// The prior of a value that is a unit times one with this prior.
+    pub fn scaled(self, unit: f64) -> Self {
+        match self {
+            Self::Normal(mean, sd) => Self::Normal(unit * mean, unit * sd),
+            Self::LogNormal(mean, sd) => Self::LogNormal(mean + unit.ln(), sd),
+            Self::Gamma(shape, rate) => Self::Gamma(shape, rate / unit),
+            Self::HalfCauchy(scale) => Self::HalfCauchy(unit * scale),
+            Self::LogStudent(df, location, scale) => Self::LogStudent(df, location + unit.ln(), scale),
+        }
+    }
+
     /// −log density at `x`, and its derivative.
     pub fn neg_log_density(&self, x: f64) -> (f64, f64) {
         use std::f64::consts::PI;
@@ -39,6 +54,12 @@ impl Prior {
                 let z = x / scale;
                 ((1.0 + z * z).ln() + (0.5 * PI * scale).ln(), 2.0 * z / (scale * (1.0 + z * z)))
             }
+            Self::LogStudent(df, location, scale) => {
+                let z = (x.ln() - location) / scale;
+                let (half, heavy) = (0.5 * (df + 1.0), 1.0 + z * z / df);
+                let normaliser = ln_gamma(0.5 * df) - ln_gamma(half) + 0.5 * (df * PI).ln() + scale.ln();
+                (half * heavy.ln() + normaliser, (df + 1.0) * z / (df * heavy * scale * x))
+            }
         }
     }
 }
@@ -46,11 +67,12 @@ impl Prior {
 impl std::str::FromStr for Prior {
     type Err = Error;
 
-    /// Reads `normal(0, 1)`, `lognormal(0, 1)`, `gamma(2, 0.5)` or `halfcauchy(1)`.
+    /// Reads `normal(0, 1)`, `lognormal(0, 1)`, `gamma(2, 0.5)`, `halfcauchy(1)` or `logstudent(4, 0, 1)`.
     fn from_str(text: &str) -> Result<Self> {
         let help = || {
             Error::Usage(format!(
-                "prior `{text}`: use normal(mean, sd), lognormal(mean, sd), gamma(shape, rate) or halfcauchy(scale)"
+                "prior `{text}`: use normal(mean, sd), lognormal(mean, sd), gamma(shape, rate), halfcauchy(scale) or \
+                 logstudent(df, location, scale)"
             ))
         };
         let (name, rest) = text.trim().split_once('(').ok_or_else(help)?;
@@ -67,17 +89,19 @@ impl std::str::FromStr for Prior {
             ("lognormal", &[mean, sd]) => Self::LogNormal(mean, sd),
             ("gamma", &[shape, rate]) => Self::Gamma(shape, rate),
             ("halfcauchy", &[scale]) => Self::HalfCauchy(scale),
+            ("logstudent", &[df, location, scale]) => Self::LogStudent(df, location, scale),
             _ => return Err(help()),
         };
         let valid = match prior {
             Self::Normal(_, sd) | Self::LogNormal(_, sd) => sd > 0.0,
             Self::Gamma(shape, rate) => shape > 0.0 && rate > 0.0,
             Self::HalfCauchy(scale) => scale > 0.0,
+            Self::LogStudent(df, _, scale) => df > 0.0 && scale > 0.0,
         };
         if valid {
             Ok(prior)
         } else {
-            Err(Error::Usage(format!("prior `{text}`: scales, shapes and rates must be positive")))
+            Err(Error::Usage(format!("prior `{text}`: scales, shapes, rates and degrees of freedom must be positive")))
         }
     }
 }
@@ -89,6 +113,7 @@ impl std::fmt::Display for Prior {
             Self::LogNormal(a, b) => write!(f, "lognormal({a}, {b})"),
             Self::Gamma(a, b) => write!(f, "gamma({a}, {b})"),
             Self::HalfCauchy(a) => write!(f, "halfcauchy({a})"),
+            Self::LogStudent(a, b, c) => write!(f, "logstudent({a}, {b}, {c})"),
         }
     }
 }

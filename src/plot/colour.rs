@@ -42,7 +42,8 @@ pub(super) const VIRIDIS: [RGBColor; 9] = [
     RGBColor(0xfd, 0xe7, 0x25),
 ];
 
-/// Equally spaced colours of ColorBrewer's YlOrBr, light to dark: unlike [`VIRIDIS`], and little where nothing is unknown.
+/// Equally spaced colours of ColorBrewer's YlOrBr, light to dark: unlike [`VIRIDIS`], and little where nothing is
+/// unknown.
 pub(super) const OCHRE: [RGBColor; 9] = [
     RGBColor(0xff, 0xff, 0xe5),
     RGBColor(0xff, 0xf7, 0xbc),

@@ -20,7 +20,8 @@ const GAP: f64 = 10.0;
 pub struct Row<'a> {
     /// The name at the left.
     pub name: &'a str,
-    /// Numbers at the points, panel by panel; each panel has a colour scale of its own, from 0 to its largest magnitude.
+    /// Numbers at the points, panel by panel; each panel has a colour scale of its own, from 0 to its largest
+    /// magnitude.
     pub vectors: &'a [Vec<f64>],
 }
 

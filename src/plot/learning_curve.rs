@@ -23,6 +23,7 @@ pub struct Run<'a> {
 
 /// What the loss is drawn against.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
 pub enum Against {
     /// The number of the iteration, from one.
     #[default]

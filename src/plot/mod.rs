@@ -1,8 +1,8 @@
 //! Figures of models and their fits, as SVG or PNG by the extension of the file's name.
 //!
 //! Every figure is a plain struct over slices with a method `save(path)`. Values that are not finite are skipped; a
-//! figure with nothing to draw is an error, and so are slices whose lengths do not fit together. A file appears whole or
-//! not at all. The typeface is part of the crate, so text needs no installed fonts.
+//! figure with nothing to draw is an error, and so are slices whose lengths do not fit together. A file appears whole
+//! or not at all. The typeface is part of the crate, so text needs no installed fonts.
 //!
 //! ```
 //! use cagey::plot::{Curve, Frame, Posterior1d};

@@ -38,8 +38,8 @@ impl Posterior2d<'_> {
     /// Writes the figure to `path`, which ends in `.svg` or `.png`.
     ///
     /// # Errors
-    /// As [`Posterior1d::save`](super::Posterior1d::save); also [`Error::Data`](crate::Error::Data) when a grid axis does
-    /// not increase.
+    /// As [`Posterior1d::save`](super::Posterior1d::save); also [`Error::Data`](crate::Error::Data) when a grid axis
+    /// does not increase.
     pub fn save(&self, path: impl AsRef<Path>) -> Result<()> {
         self.scene()?.save(path.as_ref())
     }

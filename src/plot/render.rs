@@ -1,7 +1,7 @@
 //! Drawing a scene into an SVG or PNG file.
 //!
-//! The drawing library knows whole pixels only. Shapes are therefore drawn [`FINE`] times as large; an SVG is scaled back
-//! through its `viewBox`, a PNG by averaging, which also smooths its edges.
+//! The drawing library knows whole pixels only. Shapes are therefore drawn [`FINE`] times as large; an SVG is scaled
+//! back through its `viewBox`, a PNG by averaging, which also smooths its edges.
 
 use super::scene::{Align, Pen, Point, Scene, Shape, Text};
 use super::text::{LINE_PER_EM, font};

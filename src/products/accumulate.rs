@@ -148,8 +148,9 @@ struct Direct<T> {
     y: Vec<T>,
 }
 
-/// From cotangents of the results to those of M = (K S)ᵀ: with Ā, B̄, c̄ those of Sᵀ K S, (K S)ᵀ(K S) and (K S)ᵀ y and v the
-/// kernel's factor, M̄ = v Āᵀ Sᵀ + v² (B̄ + B̄ᵀ) M + v c̄ yᵀ, a difference of large terms: in f64 until it is whole.
+/// From cotangents of the results to those of M = (K S)ᵀ: with Ā, B̄, c̄ those of Sᵀ K S, (K S)ᵀ(K S) and (K S)ᵀ y and
+/// v the kernel's factor, M̄ = v Āᵀ Sᵀ + v² (B̄ + B̄ᵀ) M + v c̄ yᵀ, a difference of large terms: in f64 until it is
+/// whole.
 struct Cotangents<'a, T> {
     op: &'a Accumulate,
     kept: &'a Kept<T>,

@@ -157,23 +157,28 @@ impl<T: Number> Work<T> for Evaluate<'_, T> {
 
     fn run<L: Lanes<Element = T>>(self) -> Vec<T> {
         let sweep = self.kept.sweep::<L>(self.program);
-        let factor = L::splat(self.program.factor(&self.kept.coefficients));
-        let mut out = vec![T::of(0.0); self.n * self.m];
-        let groups_per_task = sweep.rows.len().div_ceil(threads::parts()).max(1);
-        threads::for_each(out.par_chunks_mut((groups_per_task * GROUP * self.m).max(1)).enumerate(), |(task, out)| {
-            L::enter(
-                #[inline(always)]
-                || {
-                    let start = task * groups_per_task;
-                    let groups = start..(start + groups_per_task).min(sweep.rows.len());
-                    let scratch = self.program.scratch(false);
-                    let mut writer = Writer { sweep: &sweep, scratch, factor, out, m: self.m };
-                    sweep.visit(groups, 0..sweep.columns.len(), &mut writer);
-                },
-            );
-        });
-        out
+        evaluate(&sweep, self.n, self.m)
     }
+}
+
+/// The matrix of a sweep, row-major `[n, m]`.
+pub fn evaluate<L: Lanes>(sweep: &Sweep<L>, n: usize, m: usize) -> Vec<L::Element> {
+    let factor = L::splat(sweep.program.factor(sweep.coefficients));
+    let mut out = vec![L::Element::of(0.0); n * m];
+    let groups_per_task = sweep.rows.len().div_ceil(threads::parts()).max(1);
+    threads::for_each(out.par_chunks_mut((groups_per_task * GROUP * m).max(1)).enumerate(), |(task, out)| {
+        L::enter(
+            #[inline(always)]
+            || {
+                let start = task * groups_per_task;
+                let groups = start..(start + groups_per_task).min(sweep.rows.len());
+                let scratch = sweep.program.scratch(false);
+                let mut writer = Writer { sweep, scratch, factor, out, m };
+                sweep.visit(groups, 0..sweep.columns.len(), &mut writer);
+            },
+        );
+    });
+    out
 }
 
 struct Writer<'a, L: Lanes> {

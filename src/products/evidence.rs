@@ -1,9 +1,10 @@
 //! What the evidence lower bound of computation-aware GPs needs of K and block-sparse S, without (K S)ᵀ(K S).
 //!
-//! With G = SᵀKS, M = G + σ²I = L Lᵀ and v = M⁻¹Sᵀy the bound needs ‖y − KSv‖² and tr(KS M⁻¹SᵀK). From products of KS with itself both
-//! would be differences of numbers as large as its largest eigenvalue times 1/σ²; from A = L⁻¹SᵀK they are ‖y − (LA)ᵀv‖² and ‖A‖², at the
-//! same cost: one solve and AAᵀ for all rows forwards, Z = L⁻ᵀA backwards. In f64 but for K S, A as it is kept, and Z: in f32 the solve for A
-//! would lose several times what rounding K S does, AAᵀ more where M is nearly singular; Z comes from A as kept, at no further loss.
+//! With G = SᵀKS, M = G + σ²I = L Lᵀ and v = M⁻¹Sᵀy the bound needs ‖y − KSv‖² and tr(KS M⁻¹SᵀK). From products of KS
+//! with itself both would be differences of numbers as large as its largest eigenvalue times 1/σ²; from A = L⁻¹SᵀK they
+//! are ‖y − (LA)ᵀv‖² and ‖A‖², at the same cost: one solve and AAᵀ for all rows forwards, Z = L⁻ᵀA backwards. In f64
+//! but for K S, A as it is kept, and Z: in f32 the solve for A would lose several times what rounding K S does, AAᵀ
+//! more where M is nearly singular; Z comes from A as kept, at no further loss.
 
 use std::sync::{Arc, Mutex, PoisonError};
 
@@ -24,8 +25,8 @@ use crate::linalg::jitter::check_rounding;
 use crate::linalg::real::{Real, dot, into_real, into_vec, rounded, vectorised, widened, with_real};
 use crate::threads::{self, GRAIN};
 
-/// `[‖y − KSv‖² − tr(KS M⁻¹SᵀK), vᵀGv − tr(M⁻¹G) + log|M|]` in f64 for columns of S of unit length, `y [n]` and σ² `noise [1]`, with chunks
-/// that fit `budget` bytes. `lowered` is in f64; covariances are in the precision of S and y.
+/// `[‖y − KSv‖² − tr(KS M⁻¹SᵀK), vᵀGv − tr(M⁻¹G) + log|M|]` in f64 for columns of S of unit length, `y [n]` and σ²
+/// `noise [1]`, with chunks that fit `budget` bytes. `lowered` is in f64; covariances are in the precision of S and y.
 pub fn packed(
     lowered: &Lowered,
     blocks: &BlockSparse,
@@ -186,7 +187,8 @@ impl<T: Number> Forward<'_, T> {
         gram
     }
 
-    /// Puts A in the place of a strip; adds AAᵀ (the lower triangle), A(y − KSv), ‖y − KSv‖² and (KSv)ᵀ(y − KSv) to the sums.
+    /// Puts A in the place of a strip; adds AAᵀ (the lower triangle), A(y − KSv), ‖y − KSv‖² and (KSv)ᵀ(y − KSv) to the
+    /// sums.
     fn add(&self, strip: &mut Strip<&mut [T]>, lower: &[f64], whitened: &[f64], sums: &mut [f64]) {
         let (i, width, y) = (whitened.len(), strip.rows.len(), &self.y[strip.rows.clone()]);
         let a = whiten(strip, lower, self.scale());
@@ -223,8 +225,8 @@ fn misfit<T: Real, W: Real>(a: &[W], whitened: &[f64], y: &[T]) -> Vec<f64> {
     misfit
 }
 
-/// From the cotangents ḡ of the values to those of what they are made of. With w = 2ḡ₁M⁻¹Gv − 2ḡ₀Z(y − KSv) that of Sᵀy is w, that of G
-/// D = ḡ₀ZZᵀ + ḡ₁(M⁻¹ − σ²M⁻² + vvᵀ) − ½(wvᵀ + vwᵀ), and that of SᵀK DSᵀ − 2ḡ₀(v(y − KSv)ᵀ + Z).
+/// From the cotangents ḡ of the values to those of what they are made of. With w = 2ḡ₁M⁻¹Gv − 2ḡ₀Z(y − KSv) that of Sᵀy
+/// is w, that of G D = ḡ₀ZZᵀ + ḡ₁(M⁻¹ − σ²M⁻² + vvᵀ) − ½(wvᵀ + vwᵀ), and that of SᵀK DSᵀ − 2ḡ₀(v(y − KSv)ᵀ + Z).
 struct Cotangents<'a, T> {
     frame: &'a Frame,
     solved: &'a Solved,
@@ -287,8 +289,8 @@ impl<'a, T: Number> Cotangents<'a, T> {
         }
     }
 
-    /// Puts the cotangent of SᵀK, without the kernel's factor, in the place of a strip; returns the gradients in its rows of S, on the left,
-    /// and of y.
+    /// Puts the cotangent of SᵀK, without the kernel's factor, in the place of a strip; returns the gradients in its
+    /// rows of S, on the left, and of y.
     fn replace(&self, strip: &mut Strip<&mut [T]>, origin: Origin, s: &[T], y: &[T]) -> [Vec<f64>; 2] {
         let Solved { lower, weights, whitened, .. } = self.solved;
         let (i, width, blocks) = (weights.len(), strip.rows.len(), self.frame.within(&strip.rows));

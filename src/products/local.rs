@@ -32,11 +32,11 @@ impl Neighbours {
     }
 }
 
-/// For rows `x` lowered from the same kernel as inducing inputs `z` (U of them), `[3b]` in f64: A m_I, diag(A(S_I − K_I)Aᵀ) and
-/// KL(N(m_I, S_I) ‖ N(0, K_I)) of each row, with A = k(x, Z_I) K_I⁻¹.
+/// For rows `x` lowered from the same kernel as inducing inputs `z` (U of them), `[3b]` in f64: A m_I, diag(A(S_I −
+/// K_I)Aᵀ) and KL(N(m_I, S_I) ‖ N(0, K_I)) of each row, with A = k(x, Z_I) K_I⁻¹.
 ///
-/// `q` holds m `[U]` and then a root of S: either that of a diagonal `[U]`, or R `[U, C]` with S = R Rᵀ, of which only the blocks S_I are
-/// made. With α = Aᵀ, β = K⁻¹m, γ = K⁻¹Sα and the cotangents s̄, c̄, κ̄ of a row: `m̄ = s̄α + κ̄β`,
+/// `q` holds m `[U]` and then a root of S: either that of a diagonal `[U]`, or R `[U, C]` with S = R Rᵀ, of which only
+/// the blocks S_I are made. With α = Aᵀ, β = K⁻¹m, γ = K⁻¹Sα and the cotangents s̄, c̄, κ̄ of a row: `m̄ = s̄α + κ̄β`,
 /// `S̄ = c̄ααᵀ + ½κ̄(K⁻¹ − S⁻¹)`, `R̄ = 2S̄R`, `k̄ = s̄β + 2c̄(γ − α)`,
 /// `K̄ = −½s̄(αβᵀ + βαᵀ) + c̄(ααᵀ − αγᵀ − γαᵀ) + ½κ̄(K⁻¹ − K⁻¹SK⁻¹ − ββᵀ)`.
 pub fn packed(x: &Lowered, z: &Lowered, q: Tensor<1>, neighbours: Arc<Neighbours>) -> Result<Tensor<1>> {
@@ -86,7 +86,8 @@ struct State {
     size: usize,
 }
 
-/// Of a row, point 0, and its neighbours, points 1 to h: each neighbour with the row, with those before it and with itself.
+/// Of a row, point 0, and its neighbours, points 1 to h: each neighbour with the row, with those before it and with
+/// itself.
 fn pairs(h: usize) -> Vec<[usize; 2]> {
     (1..=h).flat_map(|a| (0..=a).map(move |b| [a, b])).collect()
 }

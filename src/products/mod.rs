@@ -1,14 +1,15 @@
 //! Products with covariance matrices, and the matrices themselves, faster than the tensor graph that defines them.
 //!
-//! Each product exists twice. [`tiled`] is a plain tensor graph, tile by tile: any device, any kernel. On the CPU, kernels
-//! that lower to terms are fused: small tiles of K are made in the nearest cache from the scaled features of two groups of
-//! rows, used, and forgotten, with one adjoint for every kernel that makes them again. A schedule orders
-//! the blocks so that threads share no rows, and visits symmetric matrices by halves; a program computes a tile
-//! of any tree of terms on [`lanes`]; the products differ only in what they do with it. Results are the same each time for
-//! a given number of threads and given [instructions](lanes::instructions).
+//! Each product exists twice. [`tiled`] is a plain tensor graph, tile by tile: any device, any kernel. On the CPU,
+//! kernels that lower to terms are fused: small tiles of K are made in the nearest cache from the scaled features of
+//! two groups of rows, used, and forgotten, with one adjoint for every kernel that makes them again. A schedule orders
+//! the blocks so that threads share no rows, and visits symmetric matrices by halves; a program computes a tile of any
+//! tree of terms on [`lanes`]; the products differ only in what they do with it. Results are the same each time for a
+//! given number of threads and given [instructions](lanes::instructions).
 
 mod accumulate;
 mod actions;
+mod anchors;
 mod blocks;
 mod dense;
 mod evidence;
@@ -38,6 +39,7 @@ use std::sync::Arc;
 
 use burn::tensor::{DType, Tensor};
 
+pub use anchors::Anchors;
 pub use blocks::BlockSparse;
 pub use local::Neighbours;
 
@@ -47,12 +49,13 @@ use crate::kernels::form::Lowered;
 use crate::linalg::{Projected, marginals, unpack_lower, whiten};
 use crate::scope::Scope;
 
-/// k(x1, x2) `[n, m]`: fused operations with an analytic adjoint, on the CPU one for the whole kernel, on a GPU one a term.
+/// k(x1, x2) `[n, m]`: fused operations with an analytic adjoint, on the CPU one for the whole kernel, on a GPU one a
+/// term.
 ///
 /// # Errors
 /// Whatever a user's kernel form reports.
 pub fn cross(kernel: &Kernel, scope: &Scope, x1: &Tensor<2>, x2: &Tensor<2>) -> Result<Tensor<2>> {
-    match (kernel.lower(scope, x1), kernel.lower(scope, x2)) {
+    match (kernel.lower(scope, x1)?, kernel.lower(scope, x2)?) {
         #[cfg(any(feature = "wgpu", feature = "cuda"))]
         (Some(a), Some(b)) if !scope.compute().kind.is_cpu() => Ok(gpu::cross(&a, &b)),
         (Some(a), Some(b)) => dense::cross(&a, &b),
@@ -65,7 +68,7 @@ pub fn cross(kernel: &Kernel, scope: &Scope, x1: &Tensor<2>, x2: &Tensor<2>) -> 
 /// # Errors
 /// As [`cross`].
 pub fn gram(kernel: &Kernel, scope: &Scope, x: &Tensor<2>) -> Result<Tensor<2>> {
-    match kernel.lower(scope, x) {
+    match kernel.lower(scope, x)? {
         #[cfg(any(feature = "wgpu", feature = "cuda"))]
         Some(lowered) if !scope.compute().kind.is_cpu() => Ok(gpu::gram(&lowered)),
         Some(lowered) => dense::gram(&lowered),
@@ -73,13 +76,13 @@ pub fn gram(kernel: &Kernel, scope: &Scope, x: &Tensor<2>) -> Result<Tensor<2>> 
     }
 }
 
-/// [`cross`] in the scope's [wide](Scope::wide) type. Where the kernel is fused, only inputs are in the scope's own type: whatever the
-/// precision of the data, the result is the covariance of *some* inputs, and as definite as that.
+/// [`cross`] in the scope's [wide](Scope::wide) type. Where the kernel is fused, only inputs are in the scope's own
+/// type: whatever the precision of the data, the result is the covariance of *some* inputs, and as definite as that.
 ///
 /// # Errors
 /// As [`cross`].
 pub fn cross_wide(kernel: &Kernel, scope: &Scope, x1: &Tensor<2>, x2: &Tensor<2>) -> Result<Tensor<2>> {
-    match (lowered_wide(kernel, scope, x1), lowered_wide(kernel, scope, x2)) {
+    match (lowered_wide(kernel, scope, x1)?, lowered_wide(kernel, scope, x2)?) {
         (Some(a), Some(b)) => dense::cross(&a, &b),
         _ => Ok(cross(kernel, scope, x1, x2)?.cast(scope.wide())),
     }
@@ -90,7 +93,7 @@ pub fn cross_wide(kernel: &Kernel, scope: &Scope, x1: &Tensor<2>, x2: &Tensor<2>
 /// # Errors
 /// As [`cross`].
 pub fn gram_wide(kernel: &Kernel, scope: &Scope, x: &Tensor<2>) -> Result<Tensor<2>> {
-    match lowered_wide(kernel, scope, x) {
+    match lowered_wide(kernel, scope, x)? {
         Some(lowered) => dense::gram(&lowered),
         None => Ok(gram(kernel, scope, x)?.cast(scope.wide())),
     }
@@ -101,7 +104,7 @@ pub fn gram_wide(kernel: &Kernel, scope: &Scope, x: &Tensor<2>) -> Result<Tensor
 /// # Errors
 /// As [`diag`].
 pub fn diag_wide(kernel: &Kernel, scope: &Scope, x: &Tensor<2>) -> Result<Tensor<1>> {
-    match lowered_wide(kernel, scope, x) {
+    match lowered_wide(kernel, scope, x)? {
         Some(lowered) => Ok(lowered.diag()),
         None => Ok(diag(kernel, scope, x)?.cast(scope.wide())),
     }
@@ -131,7 +134,7 @@ fn by_parts(
 /// [`Shape`](Error::Shape) when rows do not match, and whatever a user's kernel form reports.
 pub fn kv(kernel: &Kernel, scope: &Scope, x1: &Tensor<2>, x2: &Tensor<2>, v: &Tensor<2>) -> Result<Tensor<2>> {
     same_rows("v", v.dims()[0], x2.dims()[0])?;
-    match (lowered(kernel, scope, x1), lowered(kernel, scope, x2)) {
+    match (lowered(kernel, scope, x1)?, lowered(kernel, scope, x2)?) {
         (Some(a), Some(b)) => matvec::cross(&a, &b, v.clone()),
         _ => tiled::kv(kernel, scope, x1, x2, v),
     }
@@ -143,7 +146,7 @@ pub fn kv(kernel: &Kernel, scope: &Scope, x1: &Tensor<2>, x2: &Tensor<2>, v: &Te
 /// As [`kv`].
 pub fn kv_gram(kernel: &Kernel, scope: &Scope, x: &Tensor<2>, v: &Tensor<2>) -> Result<Tensor<2>> {
     same_rows("v", v.dims()[0], x.dims()[0])?;
-    match lowered(kernel, scope, x) {
+    match lowered(kernel, scope, x)? {
         Some(lowered) => matvec::gram(&lowered, v.clone()),
         None => tiled::kv_gram(kernel, scope, x, v),
     }
@@ -155,7 +158,7 @@ pub fn kv_gram(kernel: &Kernel, scope: &Scope, x: &Tensor<2>, v: &Tensor<2>) -> 
 /// As [`kv`].
 pub fn k_s(kernel: &Kernel, scope: &Scope, x1: &Tensor<2>, x2: &Tensor<2>, blocks: &BlockSparse) -> Result<Tensor<2>> {
     same_rows("block-sparse values", blocks.values().dims()[0], x2.dims()[0])?;
-    match (lowered(kernel, scope, x1), lowered(kernel, scope, x2)) {
+    match (lowered(kernel, scope, x1)?, lowered(kernel, scope, x2)?) {
         (Some(a), Some(b)) => actions::cross(&a, &b, blocks),
         _ => tiled::k_s(kernel, scope, x1, x2, blocks),
     }
@@ -164,8 +167,8 @@ pub fn k_s(kernel: &Kernel, scope: &Scope, x1: &Tensor<2>, x2: &Tensor<2>, block
 /// Most bytes of a product that is made whole so that what follows from it can be whitened.
 const WHOLE: usize = 1 << 28;
 
-/// K(x, x) S `[n, i]` for block-sparse S, white noise included, where products are not fused (on other devices than the CPU and for
-/// kernels that cannot be lowered) and it takes at most 256 MB; else nothing.
+/// K(x, x) S `[n, i]` for block-sparse S, white noise included, where products are not fused (on other devices than the
+/// CPU and for kernels that cannot be lowered) and it takes at most 256 MB; else nothing.
 ///
 /// # Errors
 /// As [`kv`].
@@ -173,7 +176,7 @@ pub fn unfused(kernel: &Kernel, scope: &Scope, x: &Tensor<2>, blocks: &BlockSpar
     let n = x.dims()[0];
     same_rows("block-sparse values", blocks.values().dims()[0], n)?;
     let bytes = n.saturating_mul(blocks.len()).saturating_mul(scope.wide().size());
-    let wanted = bytes <= WHOLE && lowered(kernel, scope, x).is_none();
+    let wanted = bytes <= WHOLE && lowered(kernel, scope, x)?.is_none();
     wanted.then(|| tiled::k_s_gram(kernel, scope, x, blocks)).transpose()
 }
 
@@ -201,9 +204,9 @@ pub struct Accumulated {
 
 /// Sᵀ K S, (K S)ᵀ(K S), (K S)ᵀ y and tr K for block-sparse S `[n, i]` and `y [n]`, in one pass over chunks of rows.
 ///
-/// Memory is O(n + i² + chunk · i), the chunk as large as the scope's [budget](Scope::budget) allows, and i² once for each thread
-/// that fits there, too; the adjoint makes each chunk of K S again. Where the budget allows for n · i numbers, K S is kept and every pair
-/// of rows visited once.
+/// Memory is O(n + i² + chunk · i), the chunk as large as the scope's [budget](Scope::budget) allows, and i² once for
+/// each thread that fits there, too; the adjoint makes each chunk of K S again. Where the budget allows for n · i
+/// numbers, K S is kept and every pair of rows visited once.
 ///
 /// # Errors
 /// As [`kv`].
@@ -217,20 +220,20 @@ pub fn accumulate(
     let n = x.dims()[0];
     same_rows("block-sparse values", blocks.values().dims()[0], n)?;
     same_rows("y", y.dims()[0], n)?;
-    let packed = match lowered(kernel, scope, x) {
+    let packed = match lowered(kernel, scope, x)? {
         Some(lowered) => accumulate::packed(&lowered, blocks, y, scope.budget())?,
         None => tiled::packed(kernel, scope, x, blocks, y)?,
     };
     unpack(kernel, scope, x, packed, blocks.len())
 }
 
-/// What the evidence lower bound of a computation-aware GP (Wenger et al. 2024, eq. 11) takes from K = K(x, x), white noise included, and
-/// block-sparse S `[n, i]` with columns of unit length, for `y [n]` and σ² `noise [1]`: with G = SᵀKS, M = G + σ²I and v = M⁻¹Sᵀy
-/// `[‖y − KSv‖² − tr(KS M⁻¹SᵀK), vᵀGv − tr(M⁻¹G) + log|M|]`, in f64. None where products are not fused: on other devices than the CPU,
-/// and for kernels that cannot be lowered.
+/// What the evidence lower bound of a computation-aware GP (Wenger et al. 2024, eq. 11) takes from K = K(x, x), white
+/// noise included, and block-sparse S `[n, i]` with columns of unit length, for `y [n]` and σ² `noise [1]`: with G =
+/// SᵀKS, M = G + σ²I and v = M⁻¹Sᵀy `[‖y − KSv‖² − tr(KS M⁻¹SᵀK), vᵀGv − tr(M⁻¹G) + log|M|]`, in f64. None where
+/// products are not fused: on other devices than the CPU, and for kernels that cannot be lowered.
 ///
-/// Memory is that of [`accumulate`]; without room for n · i numbers the pairs of rows are visited once more. Unlike what follows from
-/// (KS)ᵀ(KS), both values are good to rounding where M is nearly singular.
+/// Memory is that of [`accumulate`]; without room for n · i numbers the pairs of rows are visited once more. Unlike
+/// what follows from (KS)ᵀ(KS), both values are good to rounding where M is nearly singular.
 ///
 /// # Errors
 /// As [`kv`], and [`Error::NotPositiveDefinite`] for M.
@@ -245,18 +248,18 @@ pub fn evidence(
     let n = x.dims()[0];
     same_rows("block-sparse values", blocks.values().dims()[0], n)?;
     same_rows("y", y.dims()[0], n)?;
-    let fused = lowered_wide(kernel, scope, x);
+    let fused = lowered_wide(kernel, scope, x)?;
     fused
         .map(|lowered| evidence::packed(&lowered, blocks, y, &noise.clone().cast(DType::F64), scope.budget()))
         .transpose()
 }
 
-/// What collapsed bounds need of A = L⁻¹ K(z, x) diag(s), K(z, z) = L Lᵀ: A Aᵀ `[m, m]` and A t `[m]`, in the scope's wide type, for
-/// `x [n, d]`, `z [m, d]` and `s`, `t` `[n]`.
+/// What collapsed bounds need of A = L⁻¹ K(z, x) diag(s), K(z, z) = L Lᵀ: A Aᵀ `[m, m]` and A t `[m]`, in the scope's
+/// wide type, for `x [n, d]`, `z [m, d]` and `s`, `t` `[n]`.
 ///
-/// On the CPU in one pass over chunks of rows that fit half of the scope's [budget](Scope::budget), made again in the adjoint unless all of
-/// A fits the other half; A Aᵀ is summed up by as many threads as have room for one there. Elsewhere, and for kernels that cannot be
-/// lowered, a graph that holds A.
+/// On the CPU in one pass over chunks of rows that fit half of the scope's [budget](Scope::budget), made again in the
+/// adjoint unless all of A fits the other half; A Aᵀ is summed up by as many threads as have room for one there.
+/// Elsewhere, and for kernels that cannot be lowered, a graph that holds A.
 ///
 /// # Errors
 /// As [`kv`], and [`Error::NotPositiveDefinite`] for K(z, z).
@@ -271,7 +274,7 @@ pub fn moments(
     same_rows("row weights", s.dims()[0], x.dims()[0])?;
     same_rows("row targets", t.dims()[0], x.dims()[0])?;
     let (wide, m) = (scope.wide(), z.dims()[0]);
-    if let (Some(a), Some(b)) = (lowered_wide(kernel, scope, x), lowered_wide(kernel, scope, z)) {
+    if let (Some(a), Some(b)) = (lowered_wide(kernel, scope, x)?, lowered_wide(kernel, scope, z)?) {
         let rows = Tensor::stack::<2>(vec![s.clone(), t.clone()], 1).cast(wide);
         let packed = moments::packed(&a, &b, &rows, scope.budget())?;
         return Ok((packed.clone().narrow(0, 0, m * m).reshape([m, m]), packed.narrow(0, m * m, m)));
@@ -282,12 +285,13 @@ pub fn moments(
     Ok((a.clone().matmul(a.transpose()), projected.squeeze_dim(1)))
 }
 
-/// A m_I, diag(A(S_I − K_I)Aᵀ) and KL(N(m_I, S_I) ‖ N(0, K_I)) of every row of `x [b, d]` one after another, `[3b]`, A = k(x, Z_I) K_I⁻¹
-/// and I the row's neighbours among `z [U, d]`; `q` holds m `[U]`, then R `[U, C]` with S = R Rᵀ, or the root of a diagonal S `[U]`. In f64
-/// on the CPU.
+/// A m_I, diag(A(S_I − K_I)Aᵀ) and KL(N(m_I, S_I) ‖ N(0, K_I)) of every row of `x [b, d]` one after another, `[3b]`, A
+/// = k(x, Z_I) K_I⁻¹ and I the row's neighbours among `z [U, d]`; `q` holds m `[U]`, then R `[U, C]` with S = R Rᵀ, or
+/// the root of a diagonal S `[U]`. In f64 on the CPU.
 ///
 /// # Errors
-/// [`Error::Usage`] for kernels that cannot be lowered and on other devices, [`Error::NotPositiveDefinite`] for a K_I or S_I that is not.
+/// [`Error::Usage`] for kernels that cannot be lowered and on other devices, [`Error::NotPositiveDefinite`] for a K_I
+/// or S_I that is not.
 pub fn local(
     kernel: &Kernel,
     scope: &Scope,
@@ -296,19 +300,20 @@ pub fn local(
     q: Tensor<1>,
     neighbours: Arc<Neighbours>,
 ) -> Result<Tensor<1>> {
-    match (lowered_wide(kernel, scope, x), lowered_wide(kernel, scope, z)) {
+    match (lowered_wide(kernel, scope, x)?, lowered_wide(kernel, scope, z)?) {
         (Some(a), Some(b)) => local::packed(&a, &b, q, neighbours),
         _ => Err(Error::Usage("neighbours need the CPU and a kernel of the built-in forms".into())),
     }
 }
 
-/// What v ~ N(μ, R Rᵀ) with u = m(Z) + L v, K_ZZ = L Lᵀ, says about f − m at rows of `x [b, d]`, for inducing inputs `z [m, d]`: `mean` holds
-/// μ `[m]`, `root` R, its rows up to the diagonal `[m(m + 1)/2]` or only the diagonal `[m]`.
+/// What v ~ N(μ, R Rᵀ) with u = m(Z) + L v, K_ZZ = L Lᵀ, says about f − m at rows of `x [b, d]`, for inducing inputs
+/// `z [m, d]`: `mean` holds μ `[m]`, `root` R, its rows up to the diagonal `[m(m + 1)/2]` or only the diagonal `[m]`.
 ///
 /// L is made in the scope's wide type. On the CPU one operation, about 12m²b + 5m³ operations with its adjoint.
 ///
 /// # Errors
-/// [`Error::Shape`] when shapes disagree, [`Error::NotPositiveDefinite`] for K_ZZ, and whatever a user's kernel form reports.
+/// [`Error::Shape`] when shapes disagree, [`Error::NotPositiveDefinite`] for K_ZZ, and whatever a user's kernel form
+/// reports.
 pub fn whitened(
     kernel: &Kernel,
     scope: &Scope,
@@ -318,7 +323,7 @@ pub fn whitened(
     root: Tensor<1>,
 ) -> Result<Projected> {
     let (wide, single) = (scope.wide(), scope.dtype() != scope.wide());
-    if let (Some(z), Some(x)) = (lowered_wide(kernel, scope, z), lowered_wide(kernel, scope, x)) {
+    if let (Some(z), Some(x)) = (lowered_wide(kernel, scope, z)?, lowered_wide(kernel, scope, x)?) {
         return whitened::marginals(&z, &x, mean, root, single);
     }
     let a = whiten(gram_wide(kernel, scope, z)?, cross_wide(kernel, scope, z, x)?, "K_ZZ")?;
@@ -341,11 +346,11 @@ fn same_rows(what: &str, got: usize, expected: usize) -> Result<()> {
 }
 
 /// The kernel's terms, where products are fused: on the CPU.
-fn lowered(kernel: &Kernel, scope: &Scope, x: &Tensor<2>) -> Option<Lowered> {
-    scope.compute().kind.is_cpu().then(|| kernel.lower(scope, x))?
+fn lowered(kernel: &Kernel, scope: &Scope, x: &Tensor<2>) -> Result<Option<Lowered>> {
+    if scope.compute().kind.is_cpu() { kernel.lower(scope, x) } else { Ok(None) }
 }
 
 /// [`lowered`] in the scope's wide type.
-fn lowered_wide(kernel: &Kernel, scope: &Scope, x: &Tensor<2>) -> Option<Lowered> {
+fn lowered_wide(kernel: &Kernel, scope: &Scope, x: &Tensor<2>) -> Result<Option<Lowered>> {
     lowered(kernel, &scope.widened(), &x.clone().cast(scope.wide()))
 }

@@ -1,8 +1,8 @@
 //! Second moments of whitened covariances between few inducing inputs and many rows, accumulated over chunks of rows.
 //!
-//! With K_ZZ = L Lᵀ and A = L⁻¹ K_ZX diag(s): A Aᵀ and A t. Rounding of K_ZX Kᵀ_ZX, whitened afterwards, would weigh as much as
-//! the condition number of K_ZZ and of A Aᵀ only as much as its root. A thread has a chunk of A at a time, and the adjoint makes
-//! each again unless all of them fit the budget. Everything in f64.
+//! With K_ZZ = L Lᵀ and A = L⁻¹ K_ZX diag(s): A Aᵀ and A t. Rounding of K_ZX Kᵀ_ZX, whitened afterwards, would weigh as
+//! much as the condition number of K_ZZ and of A Aᵀ only as much as its root. A thread has a chunk of A at a time, and
+//! the adjoint makes each again unless all of them fit the budget. Everything in f64.
 
 use std::ops::Range;
 use std::sync::Arc;
@@ -141,8 +141,9 @@ impl HostOp<4> for Moments {
         Ok((TensorData::new(results, [m * m + m]), Arc::new(kept)))
     }
 
-    /// With cotangents G and g: Ā = (G + Gᵀ)A + g tᵀ, so that Ā Aᵀ = (G + Gᵀ)A Aᵀ + g (A t)ᵀ, of which K̄_ZZ is made, needs no rows,
-    /// and K̄_ZX = C diag(s) with C = L⁻ᵀĀ = (L⁻ᵀ(G + Gᵀ))A + (L⁻ᵀg)tᵀ. The gradient in s_j is the product of K_ZX and C in column j.
+    /// With cotangents G and g: Ā = (G + Gᵀ)A + g tᵀ, so that Ā Aᵀ = (G + Gᵀ)A Aᵀ + g (A t)ᵀ, of which K̄_ZZ is made,
+    /// needs no rows, and K̄_ZX = C diag(s) with C = L⁻ᵀĀ = (L⁻ᵀ(G + Gᵀ))A + (L⁻ᵀg)tᵀ. The gradient in s_j is the
+    /// product of K_ZX and C in column j.
     fn adjoint(&self, saved: Saved, grad: TensorData, _needs: [bool; 4]) -> Result<[Option<TensorData>; 4]> {
         let kept = recall::<State>(saved)?;
         let (n, m, p) = (kept.s.len(), kept.m(), kept.gram.p);

@@ -1,5 +1,5 @@
-//! A lowered kernel as a program: evaluated on tiles that stay in the nearest cache, forward and in reverse, for any tree
-//! of terms, sums and products.
+//! A lowered kernel as a program: evaluated on tiles that stay in the nearest cache, forward and in reverse, for any
+//! tree of terms, sums and products.
 
 use super::lanes::{Lanes, Number};
 use super::term::{Pairs, TermPlan};
@@ -181,7 +181,8 @@ impl Program {
         dot(&scratch.cotangents[root], &scratch.values[root])
     }
 
-    /// The cotangents of every term's comparisons, as [`pull`](Self::pull) leaves them, with the 2 of a squared distance's derivative.
+    /// The cotangents of every term's comparisons, as [`pull`](Self::pull) leaves them, with the 2 of a squared
+    /// distance's derivative.
     pub fn compared<'s, L: Lanes>(&self, scratch: &'s Scratch<L>) -> impl Iterator<Item = (&TermPlan, &'s Tile<L>)> {
         self.nodes.iter().zip(&scratch.cotangents).filter_map(|(node, cotangent)| match node {
             Node::Term(term) if term.pulls() => Some((term, cotangent)),

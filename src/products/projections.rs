@@ -1,8 +1,10 @@
 //! (K S)ᵀ for block-sparse S on the rows of K itself, and its adjoint.
 //!
-//! Where it fits the budget, it is made whole: each pair of rows is visited once and the adjoint finds it again. Else only a
-//! chunk of rows exists at a time, as often as it is looked at. It is in the precision of the data and without the kernel's factor.
+//! Where it fits the budget, it is made whole: each pair of rows is visited once and the adjoint finds it again. Else
+//! only a chunk of rows exists at a time, as often as it is looked at. It is in the precision of the data and without
+//! the kernel's factor.
 
+use std::borrow::Cow;
 use std::ops::Range;
 
 use rayon::prelude::*;
@@ -94,8 +96,8 @@ impl<'a, T: Number> Projections<'a, T> {
         sparse_gram::bytes::<L>(n + part, self.blocks()) <= self.frame.budget
     }
 
-    /// The chunks of rows, one after another, of about the same size and in whole panels: four matrices `[i, chunk]` fit the budget
-    /// (a part, its cotangent, and each once more on its way).
+    /// The chunks of rows, one after another, of about the same size and in whole panels: four matrices `[i, chunk]`
+    /// fit the budget (a part, its cotangent, and each once more on its way).
     fn chunks<L: Lanes>(&self) -> impl Iterator<Item = Range<usize>> + use<L, T> {
         let n = self.rows();
         let bytes = 4 * self.blocks() * panel::<L>() * size_of::<L::Element>();
@@ -116,7 +118,7 @@ impl<'a, T: Number> Projections<'a, T> {
             program: &self.frame.program,
             coefficients,
             rows: Groups::pack(x, *p),
-            columns: Panels::pack(&x[rows.start * p..rows.end * p], *p),
+            columns: Cow::Owned(Panels::pack(&x[rows.start * p..rows.end * p], *p)),
             symmetric: false,
             own: Some(rows.start),
         }
@@ -167,8 +169,8 @@ impl<'a, T: Number> Projections<'a, T> {
         }
     }
 
-    /// The gradients, given what puts the cotangents of parts in their place: of the `saved` ones that [`whole`](Self::whole) made, or of
-    /// parts that are made anew, which it is told.
+    /// The gradients, given what puts the cotangents of parts in their place: of the `saved` ones that
+    /// [`whole`](Self::whole) made, or of parts that are made anew, which it is told.
     pub fn adjoint<L: Lanes<Element = T>>(
         &self,
         saved: Option<Vec<Part<T>>>,

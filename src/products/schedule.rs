@@ -1,5 +1,5 @@
-//! The order in which blocks of the covariance matrix are visited: in rounds whose tasks share no rows and no columns, so
-//! that all threads add into one result without locks that wait, without copies, and always in the same order.
+//! The order in which blocks of the covariance matrix are visited: in rounds whose tasks share no rows and no columns,
+//! so that all threads add into one result without locks that wait, without copies, and always in the same order.
 
 use std::ops::Range;
 
@@ -25,7 +25,8 @@ fn parts(units: usize, count: usize) -> Vec<Range<usize>> {
     (0..count).map(|i| units * i / count..units * (i + 1) / count).collect()
 }
 
-/// The blocks of a triangle: of those numbers that leave every thread some pairs of each round, the one whose rounds end soonest.
+/// The blocks of a triangle: of those numbers that leave every thread some pairs of each round, the one whose rounds
+/// end soonest.
 fn triangle_blocks(columns: usize) -> usize {
     let least = (2 * threads::parts()).max(columns / COLUMNS_PER_BLOCK);
     let time = |&blocks: &usize| {

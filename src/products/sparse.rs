@@ -1,5 +1,5 @@
-//! K S for block-sparse S without K: rows as lanes, so that each block's column is a sum without horizontal steps and no
-//! block is padded. Works on a chunk of rows x1 at a time and on transposed results `[i, chunk]`.
+//! K S for block-sparse S without K: rows as lanes, so that each block's column is a sum without horizontal steps and
+//! no block is padded. Works on a chunk of rows x1 at a time and on transposed results `[i, chunk]`.
 
 use std::sync::MutexGuard;
 
@@ -17,8 +17,8 @@ pub fn stride<L: Lanes>(rows: usize) -> usize {
     rows.div_ceil(panel::<L>()) * panel::<L>()
 }
 
-/// (K S)ᵀ `[i, stride]` for the rows that are the sweep's columns, without the program's factor; `count` of them are real,
-/// behind them stands zero.
+/// (K S)ᵀ `[i, stride]` for the rows that are the sweep's columns, without the program's factor; `count` of them are
+/// real, behind them stands zero.
 pub fn forward<L: Lanes>(sweep: &Sweep<L>, segments: &Segments<L::Element>, i: usize, count: usize) -> Vec<L::Element> {
     let schedule = Schedule::by_columns(sweep.rows.len(), sweep.columns.len());
     let sums = ColumnSums::<L>::new(&schedule.columns, i);

@@ -1,5 +1,5 @@
-//! K S for block-sparse S on the rows of K itself, each pair of rows visited once: half the work of [`sparse`](super::sparse)
-//! when (K S)ᵀ fits in memory whole.
+//! K S for block-sparse S on the rows of K itself, each pair of rows visited once: half the work of
+//! [`sparse`](super::sparse) when (K S)ᵀ fits in memory whole.
 //!
 //! A tile above the diagonal stands for its transpose, too. With rows i of block a and columns j of block b it adds
 //! K_ij s_i to (K S)_ja and K_ij s_j to (K S)_ib; its cotangent is W_ij = ḡ_ja s_i + ḡ_ib s_j for cotangents ḡ of K S.

@@ -1,5 +1,5 @@
-//! Where the tasks of a schedule add to: one matrix `[n, width]`, block by block, in the form in which a block's numbers
-//! come out of the tiles.
+//! Where the tasks of a schedule add to: one matrix `[n, width]`, block by block, in the form in which a block's
+//! numbers come out of the tiles.
 
 use std::ops::Range;
 use std::sync::{Mutex, MutexGuard, PoisonError};

@@ -1,5 +1,6 @@
 //! Going over the tiles of a covariance matrix, block by block.
 
+use std::borrow::Cow;
 use std::ops::Range;
 use std::sync::{Mutex, PoisonError};
 
@@ -19,7 +20,7 @@ pub struct Sweep<'a, L: Lanes> {
     /// The rows' features.
     pub rows: Groups<L::Element>,
     /// The columns' features.
-    pub columns: Panels<L>,
+    pub columns: Cow<'a, Panels<L>>,
     /// Whether rows and columns are one input, of which each pair is to be visited once.
     pub symmetric: bool,
     /// The first column's index among the rows, where both are of one input: white noise stands where they meet.
@@ -56,7 +57,7 @@ impl<'a, L: Lanes> Sweep<'a, L> {
         columns: &[L::Element],
         p: usize,
     ) -> Self {
-        let (rows, columns) = (Groups::pack(rows, p), Panels::pack(columns, p));
+        let (rows, columns) = (Groups::pack(rows, p), Cow::Owned(Panels::pack(columns, p)));
         Self { program, coefficients, rows, columns, symmetric: false, own: None }
     }
 

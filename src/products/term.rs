@@ -174,6 +174,11 @@ impl TermPlan {
             metric => with_profile!(self.profile, p => {
                 self.visit::<L, V>(metric, pairs, #[inline(always)] |q, c, s| {
                     let (k, slope, shape) = p.slopes(s, a);
+                    // Nothing changes beyond the largest distance, where exponentials here are not quite 0.
+                    let slope = match metric {
+                        Metric::SquaredDistance => slope.below(s, p.end(size_of::<L::Element>())),
+                        _ => slope,
+                    };
                     put(k, v, q, c, values);
                     put(slope, v, q, c, slopes);
                     if shaped {
@@ -262,8 +267,9 @@ impl TermPlan {
         }
     }
 
-    /// The way back to the features of rows and columns: given the cotangents of s, adds to the gradient of the columns `[p, panel]`,
-    /// and to that of the rows `[p, group]`, lane by lane. Pairs compared already leave that to who compared them.
+    /// The way back to the features of rows and columns: given the cotangents of s, adds to the gradient of the columns
+    /// `[p, panel]`, and to that of the rows `[p, group]`, lane by lane. Pairs compared already leave that to who
+    /// compared them.
     #[inline(never)]
     pub fn pull<L: Lanes>(&self, pairs: &Pairs<L>, weights: &Tile<L>, columns: &mut [Wide<L>], rows: &mut [Few<L>]) {
         if let Pairs::Outer { rows: a, columns: b, .. } = pairs {

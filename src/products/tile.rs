@@ -1,7 +1,7 @@
 //! Tiles: small blocks of the covariance matrix that live in the nearest cache, and what products do with them.
 //!
-//! A tile has [`GROUP`] rows, whose numbers are broadcast, and [`PANEL`] vectors of columns, one number a lane. Sums over
-//! rows therefore need no horizontal step; sums over columns keep one vector a row until a whole block is done.
+//! A tile has [`GROUP`] rows, whose numbers are broadcast, and [`PANEL`] vectors of columns, one number a lane. Sums
+//! over rows therefore need no horizontal step; sums over columns keep one vector a row until a whole block is done.
 
 use super::lanes::{Lanes, Number};
 use crate::linalg::real::Real;
@@ -39,7 +39,8 @@ pub struct Groups<T> {
     pub data: Vec<Few<T>>,
 }
 
-/// Rows of a matrix as lanes: `data[p * width + c]` holds column c of `panel` consecutive rows; zero behind the last row.
+/// Rows of a matrix as lanes: `data[p * width + c]` holds column c of `panel` consecutive rows; zero behind the last
+/// row.
 #[derive(Debug, Clone)]
 pub struct Panels<L> {
     /// Columns of the matrix.

@@ -1,4 +1,5 @@
-//! Marginals of a whitened variational GP in one operation: the covariances never leave it, and its adjoint makes them again.
+//! Marginals of a whitened variational GP in one operation: the covariances never leave it, and its adjoint makes them
+//! again.
 
 use std::any::Any;
 use std::sync::Arc;
@@ -19,14 +20,15 @@ use crate::linalg::real::{Real, into_real, into_vec, narrowed, rounded, widened}
 use crate::linalg::{Factor, jitter, lower, whiten};
 use crate::threads;
 
-/// The least square of L's smallest diagonal entry over that of its largest at which solves with L may be in f32: errors of
-/// A are then below 1e-4 of the prior's standard deviation, those of gradients below 1e-3 of the largest.
+/// The least square of L's smallest diagonal entry over that of its largest at which solves with L may be in f32:
+/// errors of A are then below 1e-4 of the prior's standard deviation, those of gradients below 1e-3 of the largest.
 const CONDITION: f64 = 1e-3;
 
-/// What v ~ N(μ, R Rᵀ) with u = m(Z) + L v, K_ZZ = L Lᵀ, says about f at rows `x`, for inputs lowered from the same kernel in f64.
+/// What v ~ N(μ, R Rᵀ) with u = m(Z) + L v, K_ZZ = L Lᵀ, says about f at rows `x`, for inputs lowered from the same
+/// kernel in f64.
 ///
-/// `mean` holds μ `[m]`, `root` R: its rows up to the diagonal `[m(m + 1)/2]` or only the diagonal `[m]`. K_ZZ is factorised in f64;
-/// with `single` products are in f32, and if L is well conditioned solves and K_ZX, too.
+/// `mean` holds μ `[m]`, `root` R: its rows up to the diagonal `[m(m + 1)/2]` or only the diagonal `[m]`. K_ZZ is
+/// factorised in f64; with `single` products are in f32, and if L is well conditioned solves and K_ZX, too.
 pub fn marginals(z: &Lowered, x: &Lowered, mean: Tensor<1>, root: Tensor<1>, single: bool) -> Result<Projected> {
     let op = Whitened { program: Program::new(z), single };
     let packed: Tensor<1> = apply5(op, features(z), coefficients(z), features(x), mean, root)?;

@@ -26,6 +26,7 @@ impl Default for CgOptions {
 
 /// Why a column ended.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[non_exhaustive]
 pub enum Reason {
     /// The true residual is within the tolerance.
     Converged,
@@ -148,12 +149,13 @@ impl Solution {
 
 /// Solves `A X = B` for a row-major block `B [n, t]`, from `X = 0`, with a preconditioner `r ↦ P⁻¹ r`.
 ///
-/// Every column is an iteration of its own and leaves the common product once it has ended. When its recursion has, the true
-/// residual is computed, and the iteration starts again from it as long as that halves it: rounding in the recursion
-/// is seen and mended, never reported as convergence.
+/// Every column is an iteration of its own and leaves the common product once it has ended. When its recursion has, the
+/// true residual is computed, and the iteration starts again from it as long as that halves it: rounding in the
+/// recursion is seen and mended, never reported as convergence.
 ///
 /// # Errors
-/// [`Error::Shape`] when `b` has not `n` rows, [`Error::NotFinite`] when it or a product is not finite, and what products report.
+/// [`Error::Shape`] when `b` has not `n` rows, [`Error::NotFinite`] when it or a product is not finite, and what
+/// products report.
 pub fn cg(
     a: &dyn LinearOperator,
     preconditioner: Option<&dyn LinearOperator>,

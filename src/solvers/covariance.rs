@@ -27,7 +27,8 @@ impl<'a> Covariance<'a> {
         Self { kernel, scope, x, noise }
     }
 
-    /// The white part of `k(X, X)`: the diagonal beyond the limit at coincident inputs. Exact zeros where there is none.
+    /// The white part of `k(X, X)`: the diagonal beyond the limit at coincident inputs. Exact zeros where there is
+    /// none.
     ///
     /// # Errors
     /// What the kernel reports.

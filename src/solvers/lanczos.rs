@@ -25,8 +25,8 @@ pub struct Krylov {
 /// Krylov space is invariant to rounding.
 ///
 /// # Errors
-/// [`Error::Usage`] when a start vector is zero, [`Error::Shape`], [`Error::NotFinite`] when a start vector or a product is not
-/// finite.
+/// [`Error::Usage`] when a start vector is zero, [`Error::Shape`], [`Error::NotFinite`] when a start vector or a
+/// product is not finite.
 pub fn lanczos(a: &dyn LinearOperator, starts: &[f64], steps: usize) -> Result<Vec<Krylov>> {
     let n = a.order();
     let t = blocks::columns("start vectors", starts, n)?;

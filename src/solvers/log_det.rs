@@ -40,12 +40,12 @@ const BASIS_BYTES: usize = 256 << 20;
 
 /// `log|A| ≈ log|P| + (1/p) Σ zᵀ log(C⁻¹ A C⁻ᵀ) z` over `p` probes `z`, where `P = C Cᵀ`.
 ///
-/// The closer `P` is to `A`, the smaller is what is left to chance. With [`Probes::Unit`] and as many steps as rows it is the
-/// log-determinant itself.
+/// The closer `P` is to `A`, the smaller is what is left to chance. With [`Probes::Unit`] and as many steps as rows it
+/// is the log-determinant itself.
 ///
 /// # Errors
-/// [`Error::Usage`] when there are no probes or steps, [`Error::NotFinite`] when a product is not finite or `A` has an eigenvalue that
-/// is not positive, and what products report.
+/// [`Error::Usage`] when there are no probes or steps, [`Error::NotFinite`] when a product is not finite or `A` has an
+/// eigenvalue that is not positive, and what products report.
 pub fn log_det(
     a: &dyn LinearOperator,
     preconditioner: Option<&Preconditioner>,

@@ -1,9 +1,11 @@
-//! Iterative building blocks: what solves, factors and measures a symmetric positive definite matrix known by its products.
+//! Iterative building blocks: what solves, factors and measures a symmetric positive definite matrix known by its
+//! products.
 //!
-//! Vectors are host numbers in f64; several stand side by side in a row-major block `[n, t]`, so that one product with the
-//! matrix serves them all. A matrix is a [`LinearOperator`]; [`Covariance`] is that of a kernel, never stored. IterGP
-//! ([`mod@itergp`], [`policies`]) is a tensor graph instead, so that it can be differentiated.
+//! Vectors are host numbers in f64; several stand side by side in a row-major block `[n, t]`, so that one product with
+//! the matrix serves them all. A matrix is a [`LinearOperator`]; [`Covariance`] is that of a kernel, never stored.
+//! IterGP ([`mod@itergp`], [`policies`]) is a tensor graph instead, so that it can be differentiated.
 
+mod basis;
 pub(crate) mod blocks;
 pub mod cg;
 pub mod covariance;
@@ -15,6 +17,7 @@ pub mod pivoted_cholesky;
 pub mod policies;
 pub mod preconditioner;
 pub mod probes;
+mod system;
 pub mod tridiagonal;
 
 pub use cg::{CgOptions, cg};

@@ -45,11 +45,13 @@ impl PivotedCholesky {
     }
 }
 
-/// Takes the largest remaining diagonal entry as pivot (Harbrecht, Peters and Schneider 2012, algorithm 1) until the rank is `rank`,
-/// the remaining trace at most `tolerance`, or nothing remains but rounding. `O(n r²)` beside `r` columns of the matrix.
+/// Takes the largest remaining diagonal entry as pivot (Harbrecht, Peters and Schneider 2012, algorithm 1) until the
+/// rank is `rank`, the remaining trace at most `tolerance`, or nothing remains but rounding. `O(n r²)` beside `r`
+/// columns of the matrix.
 ///
 /// # Errors
-/// [`Error::NotFinite`] when the diagonal or a column is not finite, [`Error::NotPositiveDefinite`] when a diagonal entry is negative.
+/// [`Error::NotFinite`] when the diagonal or a column is not finite, [`Error::NotPositiveDefinite`] when a diagonal
+/// entry is negative.
 pub fn pivoted_cholesky(matrix: &impl Columns, rank: usize, tolerance: f64) -> Result<PivotedCholesky> {
     let mut remaining = matrix.diagonal()?;
     let n = remaining.len();

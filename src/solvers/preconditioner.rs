@@ -6,9 +6,10 @@ use crate::linalg::dense::{product, view, view_mut};
 
 /// `P = L Lᵀ + D` with a positive diagonal `D`, applied as `P⁻¹`.
 ///
-/// From the singular values of `D^{-½} L = U diag(s) Vᵀ`: `P = C Cᵀ` with the root `C = D^½ (I + U diag(√(1 + s²) − 1) Uᵀ)`.
-/// That is the Woodbury identity in the basis where the inner matrix is diagonal, and as a product of roots it stays
-/// positive where the textbook form, at small noise, cancels to an indefinite matrix.
+/// From the singular values of `D^{-½} L = U diag(s) Vᵀ`: `P = C Cᵀ` with the root
+/// `C = D^½ (I + U diag(√(1 + s²) − 1) Uᵀ)`. That is the Woodbury identity in the basis where the inner matrix is
+/// diagonal, and as a product of roots it stays positive where the textbook form, at small noise, cancels to an
+/// indefinite matrix.
 #[derive(Debug, Clone)]
 pub struct Preconditioner {
     /// √D.
@@ -23,8 +24,8 @@ impl Preconditioner {
     /// From `lower`, row-major `[n, r]`, and the diagonal `[n]`.
     ///
     /// # Errors
-    /// [`Error::Shape`], [`Error::Usage`] when an entry of the diagonal is not positive, [`Error::NotFinite`] when the singular values
-    /// do not come out.
+    /// [`Error::Shape`], [`Error::Usage`] when an entry of the diagonal is not positive, [`Error::NotFinite`] when the
+    /// singular values do not come out.
     pub fn new(lower: &[f64], diagonal: &[f64]) -> Result<Self> {
         let n = diagonal.len();
         let rank = blocks::columns("low-rank factor of the preconditioner", lower, n)?;

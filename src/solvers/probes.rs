@@ -8,6 +8,7 @@ use serde::{Deserialize, Serialize};
 /// Kinds of probe vectors `z` with mean of `z zᵀ` equal to the identity.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
+#[non_exhaustive]
 pub enum Probes {
     /// Entries ±1: the least variance of all independent entries.
     Rademacher,

@@ -15,8 +15,8 @@ pub struct Tridiagonal {
 const SWEEPS: usize = 60;
 
 impl Tridiagonal {
-    /// The nodes `λ` and weights `w` of the Gauss quadrature `Σ w f(λ) = e₁ᵀ f(T) e₁`: the eigenvalues, and the squared first
-    /// entries of the eigenvectors (Golub and Welsch 1969), in `O(m²)` by the QL iteration with implicit shifts.
+    /// The nodes `λ` and weights `w` of the Gauss quadrature `Σ w f(λ) = e₁ᵀ f(T) e₁`: the eigenvalues, and the squared
+    /// first entries of the eigenvectors (Golub and Welsch 1969), in `O(m²)` by the QL iteration with implicit shifts.
     ///
     /// # Errors
     /// [`Error::NotFinite`] when an entry is not finite or the iteration does not end.

@@ -11,6 +11,7 @@ use crate::{Error, Result};
 /// The optimiser and its settings.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
+#[non_exhaustive]
 pub enum Optimizer {
     /// Adam, for stochastic objectives and those with very many parameters.
     Adam(Adam),
@@ -61,11 +62,12 @@ pub struct TrainConfig {
     pub early_stopping: Option<EarlyStopping>,
     /// Where and how often to save the state.
     pub checkpoint: Option<CheckpointPlan>,
-    /// A checkpoint to continue from. More `steps`, another budget and another rule of early stopping are welcome (runs that ended otherwise
-    /// stay so; learning rates that fall with the steps fall with their new number), the other settings must be the same.
+    /// A checkpoint to continue from. More `steps`, another budget and another rule of early stopping are welcome (runs
+    /// that ended otherwise stay so; learning rates that fall with the steps fall with their new number), the other
+    /// settings must be the same.
     pub resume: Option<PathBuf>,
-    /// Tells apart what must not be mixed up on resuming: model, data and their options. Of JSON objects the entries that differ are
-    /// named.
+    /// Tells apart what must not be mixed up on resuming: model, data and their options. Of JSON objects the entries
+    /// that differ are named.
     pub fingerprint: String,
     /// What losses and gradients are divided by before the optimisers and the observers see them, such as the number
     /// of data.
@@ -93,6 +95,12 @@ impl TrainConfig {
     /// `steps` steps of `optimizer`, everything else by default.
     pub fn new(optimizer: Optimizer, steps: usize) -> Self {
         Self { optimizer, steps, ..Self::default() }
+    }
+
+    /// Steps of L-BFGS for as long as fifty of them lower the loss by a ten thousandth, but 1,000 at most.
+    pub fn while_it_pays() -> Self {
+        let rule = EarlyStopping { patience: 50, improvement: 1e-4 };
+        Self::new(Optimizer::default(), 1000).early_stopping(rule)
     }
 
     /// Sets [`max_time`](Self::max_time).

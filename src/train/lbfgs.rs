@@ -29,8 +29,8 @@ pub struct Lbfgs {
     pub memory: usize,
     /// Converged when `max |gradient|`, divided by the loss scale, is at most this.
     pub gradient_tolerance: f64,
-    /// Converged when the relative decrease of the loss is at most this in [`patience`](Self::patience) steps in a row, or below the lowest
-    /// before in as many [choices](crate::train::Objective::choose) of the objective.
+    /// Converged when the relative decrease of the loss is at most this in [`patience`](Self::patience) steps in a row,
+    /// or below the lowest before in as many [choices](crate::train::Objective::choose) of the objective.
     pub loss_tolerance: f64,
     /// Number of steps for [`loss_tolerance`](Self::loss_tolerance).
     pub patience: usize,
@@ -85,7 +85,8 @@ impl LbfgsState {
         self.pairs.iter().all(|pair| pair.s.len() == dim && pair.y.len() == dim)
     }
 
-    /// The loss is another function of much the same curvature from here on, where it has the given value; the lowest before was `lowest`.
+    /// The loss is another function of much the same curvature from here on, where it has the given value; the lowest
+    /// before was `lowest`.
     pub(crate) fn chosen(&mut self, settings: &Lbfgs, lowest: Option<f64>, loss: f64) {
         self.quiet = 0;
         let lower = lowest.is_none_or(|lowest| lowest - loss > settings.loss_tolerance * lowest.abs().max(loss.abs()));

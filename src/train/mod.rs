@@ -14,6 +14,7 @@ mod line_search;
 mod objective;
 mod observer;
 mod point;
+#[cfg(feature = "command")]
 mod progress;
 mod restarts;
 mod run;
@@ -27,7 +28,9 @@ pub use checkpoint::CheckpointPlan;
 pub use config::{Optimizer, TrainConfig};
 pub use lbfgs::Lbfgs;
 pub use objective::{Evaluation, FromFn, Group, Objective, Step, from_fn};
+pub(crate) use observer::Steps;
 pub use observer::{History, Log, Observer, Plan, Record, Report};
+#[cfg(feature = "command")]
 pub use progress::Progress;
 pub use restarts::{RestartReport, Restarts};
 pub use schedule::Schedule;

@@ -77,14 +77,16 @@ pub trait Objective {
         false
     }
 
-    /// The number of steps for which the loss holds what it [chooses](Self::choose); none, the default, when it chooses nothing.
+    /// The number of steps for which the loss holds what it [chooses](Self::choose); none, the default, when it chooses
+    /// nothing.
     fn refresh(&self) -> Option<usize> {
         None
     }
 
-    /// Chooses at `x` what the loss holds from then on, such as the actions of a policy. That makes it another function of the parameters,
-    /// with the objective's own value at `x` only: points are compared where something was chosen, and after the last choice.
-    /// Asked before every step, with the same `x` until [`refresh`](Self::refresh) steps are made: what was chosen there is to be kept.
+    /// Chooses at `x` what the loss holds from then on, such as the actions of a policy. That makes it another function
+    /// of the parameters, with the objective's own value at `x` only: points are compared where something was chosen,
+    /// and after the last choice. Asked before every step, with the same `x` until [`refresh`](Self::refresh) steps are
+    /// made: what was chosen there is to be kept.
     ///
     /// # Errors
     /// Ends the run.

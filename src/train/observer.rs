@@ -65,6 +65,20 @@ pub trait Observer {
     }
 }
 
+/// Passes on steps only, no beginnings and ends: who watches a training in several parts sees one.
+pub(crate) struct Steps<'a, 'b>(pub(crate) &'a mut [&'b mut dyn Observer]);
+
+impl Observer for Steps<'_, '_> {
+    fn step(&mut self, report: &Report) -> ControlFlow<()> {
+        if report.iteration == 0 {
+            return ControlFlow::Continue(());
+        }
+        // Everybody is told.
+        let told: Vec<ControlFlow<()>> = self.0.iter_mut().map(|observer| observer.step(report)).collect();
+        told.into_iter().find(ControlFlow::is_break).unwrap_or(ControlFlow::Continue(()))
+    }
+}
+
 /// One point of a learning curve, taken from a [`Report`].
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Record {

@@ -246,7 +246,8 @@ impl Setting<'_> {
     }
 }
 
-/// What optimisers learn of the objective at `x`; evaluations are counted, and the lowest point is kept unless the objective is noisy.
+/// What optimisers learn of the objective at `x`; evaluations are counted, and the lowest point is kept unless the
+/// objective is noisy.
 fn probed(
     objective: &mut dyn Objective,
     setting: &Setting,

@@ -9,6 +9,7 @@ use crate::{Error, Result};
 /// How the learning rate changes over the training. With `t = min(k / steps, 1)` for update `k = 0, 1, …`:
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
+#[non_exhaustive]
 pub enum Schedule {
     /// `1`.
     #[default]

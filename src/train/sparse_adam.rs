@@ -1,4 +1,5 @@
-//! Adam for parameters of which a step sees few: only those are touched, at a cost that does not know how many there are.
+//! Adam for parameters of which a step sees few: only those are touched, at a cost that does not know how many there
+//! are.
 
 use super::Adam;
 
@@ -19,8 +20,8 @@ impl SparseAdam {
         Self { settings, updates: 0, first: vec![0.0; count], second: vec![0.0; count] }
     }
 
-    /// Moves the parameters at `active` (no index twice) against their `gradient`; `factor` multiplies the learning rate, `steps` is the
-    /// length of the schedule.
+    /// Moves the parameters at `active` (no index twice) against their `gradient`; `factor` multiplies the learning
+    /// rate, `steps` is the length of the schedule.
     pub fn step(&mut self, values: &mut [f64], active: &[u32], gradient: &[f64], factor: f64, steps: usize) {
         let Adam { rate, beta1, beta2, epsilon, .. } = self.settings;
         let rate = factor * rate * self.settings.schedule.factor(self.updates, steps);

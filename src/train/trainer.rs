@@ -10,8 +10,8 @@ use crate::{Error, Result};
 /// The result of a training.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Outcome {
-    /// The best point seen, whatever ended the training; of an objective that [chooses](Objective::choose) something, the best of the points
-    /// where it chose and of those since.
+    /// The best point seen, whatever ended the training; of an objective that [chooses](Objective::choose) something,
+    /// the best of the points where it chose and of those since.
     pub x: Vec<f64>,
     /// Its loss divided by the loss scale; for a stochastic objective the smoothed loss there.
     pub loss: f64,
@@ -47,9 +47,10 @@ impl Outcome {
 /// The objective is left with its [state](Objective::state) at the end of the best run.
 ///
 /// # Errors
-/// [`Error::Usage`] for settings or groups without valid values and for L-BFGS on a stochastic objective, [`Error::Shape`] if `x0` has another length than
-/// `objective.dim()` or a checkpoint another state of the objective, the first error of the objective if it fails at every initial point, and [`Error::Io`] or
-/// [`Error::ModelFile`] for a checkpoint that cannot be written, read or continued.
+/// [`Error::Usage`] for settings or groups without valid values and for L-BFGS on a stochastic objective,
+/// [`Error::Shape`] if `x0` has another length than `objective.dim()` or a checkpoint another state of the objective,
+/// the first error of the objective if it fails at every initial point, and [`Error::Io`] or [`Error::ModelFile`] for a
+/// checkpoint that cannot be written, read or continued.
 pub fn fit(
     objective: &mut dyn Objective,
     x0: &[f64],
@@ -149,7 +150,8 @@ pub fn fit(
     Ok(outcome)
 }
 
-/// Checks the initial point, the groups and whether the optimiser suits the objective; returns the learning-rate factor of every parameter.
+/// Checks the initial point, the groups and whether the optimiser suits the objective; returns the learning-rate factor
+/// of every parameter.
 fn check(objective: &dyn Objective, x0: &[f64], optimizer: &Optimizer) -> Result<Vec<f64>> {
     let dim = objective.dim();
     if objective.stochastic() && matches!(optimizer, Optimizer::Lbfgs(_)) {

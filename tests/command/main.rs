@@ -283,6 +283,51 @@ fn units_of_the_data_do_not_matter() {
 }
 
 #[test]
+fn starts_and_weak_priors_are_told_and_can_be_left_out() {
+    let folder = Folder::new();
+    let names: Vec<String> = (0..8).map(|c| format!("x{c}")).chain(["y".into()]).collect();
+    let row = |i: usize| {
+        let x: Vec<f64> = (0..8).map(|c| ((3.1 + 1.7 * f64::from(c)) * i as f64).sin()).collect();
+        let y = (2.0 * x[0]).sin() + x[1] + 0.3 * (12.9 * i as f64).sin();
+        [x, vec![y]].concat()
+    };
+    folder.write("wide.csv", table(&names.iter().map(String::as_str).collect::<Vec<_>>(), 40, row));
+    let fit = |options: &[&str]| folder.ok(&[&["fit", "wide.csv", "-o", "m.cagey"], options].concat());
+    let told = fit(&[]);
+    assert!(told.contains("  start  ") && told.contains("(objective "), "{told}");
+    assert!(told.contains("isotropic optimum") && told.contains("data's own"));
+    assert!(told.contains("logstudent(0.25, 1.04, 1) sd") && told.contains("priors by column"), "{told}");
+    let race = folder.json(&["inspect", "m.cagey", "--json"])["training"]["race"].clone();
+    assert_eq!(race["starts"].as_array().unwrap().len(), 2);
+    assert!(!fit(&["--starts", "data"]).contains("  start  "));
+    assert!(!fit(&["--restarts", "2"]).contains("  start  "));
+    assert!(fit(&["--restarts", "2", "--starts", "race"]).contains("  start  "));
+    assert!(!fit(&["--prior", "none"]).contains("weak prior"));
+    let one = fit(&["--prior", "none", "--prior", "lengthscale[x3]=lognormal(0, 1) sd"]);
+    assert!(!one.contains("weak prior") && one.contains("priors by column"), "{one}");
+}
+
+#[test]
+fn what_ends_before_its_minimum_is_told() {
+    let folder = Folder::new();
+    let row = |i: usize| {
+        let x = [(3.1 * i as f64).sin(), (7.7 * i as f64).cos()];
+        vec![x[0], x[1], x[0] * x[1] + 0.01 * (12.9 * i as f64).sin()]
+    };
+    folder.write("t.csv", table(&["a", "b", "y"], 40, row));
+    let told = folder.ok(&["fit", "t.csv", "-o", "m.cagey", "--steps", "12"]);
+    assert!(told.contains("all 12 steps are made, and the last"), "{told}");
+    assert!(!folder.ok(&["fit", "t.csv", "-o", "m.cagey"]).contains("steps are made, and"));
+    // Far from zero a cubic polynomial has values beside which those of the data are rounding errors.
+    folder.write("far.csv", table(&["x", "y"], 41, |i| vec![1000.0 + i as f64, (0.3 * i as f64).sin()]));
+    let given = ["--init", "variance=1", "--init", "offset=1", "--fix", "variance", "--fix", "offset"];
+    let far = [&["fit", "far.csv", "-o", "m.cagey", "--kernel", "polynomial(power=3)", "--no-standardize"], &given[..]]
+        .concat();
+    let told = folder.ok(&far);
+    assert!(told.contains("took a jitter of"), "{told}");
+}
+
+#[test]
 fn values_priors_and_bounds_are_in_units_of_the_data() {
     let folder = Folder::with_tables();
     let fit = |options: &[&str]| {
@@ -601,6 +646,9 @@ fn options_without_a_valid_value() {
         (&["--prior", "matern.lengthscale=normal(0,1)"], &["did you mean `matern32.lengthscale`"]),
         (&["--prior", "noise=cauchy(1)"], &["cauchy(1)", "halfcauchy"]),
         (&["--prior", "noise=normal(0,-1)"], &["normal(0,-1)", "positive"]),
+        (&["--prior", "noise=lognormal(0,1) sd"], &["prior of noise", "leave `sd` out"]),
+        (&["--prior", "lengthscale[z]=normal(0,1)"], &["no input column `z`", "there are x"]),
+        (&["--starts", "sideways"], &["--starts", "race", "data"]),
         (&["--bounds", "noise=1-2"], &["--bounds", "LOW..HIGH"]),
         (&["--bounds", "noise=2..1"], &["noise", "2..1"]),
         (&["--bounds", "noise=-1..1"], &["noise", "negative"]),

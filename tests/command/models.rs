@@ -39,7 +39,8 @@ fn as_many_actions_as_rows_are_the_exact_model() {
     let exact = fit("exact", &[]);
     for policy in POLICIES {
         let found = fit(policy, &["--model", "cagp", "--actions", "30", "--policy", policy]);
-        // Policies that follow residuals end when these are small: some directions that the targets do not need are left out.
+        // Policies that follow residuals end when these are small: some directions that the targets do not need are
+        // left out.
         let by_residuals = ["cg", "lanczos", "mixed", "preconditioned"].contains(&policy);
         for (i, (a, b)) in exact.iter().zip(&found).enumerate() {
             let is_close = if i >= 3 && by_residuals { *b >= a * (1.0 - 1e-9) } else { close(*a, *b, 2e-3) };
@@ -513,9 +514,6 @@ fn options_that_a_prediction_has_no_use_for_are_refused() {
     folder.write("coded.csv", table(&["x", "y"], 60, |i| vec![position(i), f64::from(u8::from(wave(i) > 0.0))]));
     folder.ok(&["fit", "coded.csv", "--steps", "2", "-o", "c.cagey"]);
     folder.fails(2, &["predict", "c.cagey", "coded.csv", "--level", "0.9"], &["--level"]);
-    folder.write("wide.csv", table(&["x", "y"], 30, |i| vec![position(i), wave(i)]));
-    folder.ok(&["fit", "wide.csv", "--likelihood", "heteroscedastic", "--steps", "2", "-o", "h.cagey"]);
-    folder.fails(2, &["predict", "h.cagey", "wide.csv", "--latent"], &["--latent", "2"]);
 }
 
 #[test]
@@ -639,4 +637,95 @@ fn candidates_are_compared_on_the_same_rows() {
         assert!(folds[0]["parameters"]["likelihood.noise"][0].as_f64().unwrap() > 0.0);
     }
     folder.fails(2, &["compare", "ok.csv", "--folds", "1"], &["--folds"]);
+}
+
+#[test]
+fn rows_far_beyond_the_data_are_predicted_by_the_prior() {
+    let folder = Folder::new();
+    folder.write("t.csv", table(&["x", "y"], 30, |i| vec![position(i), wave(i)]));
+    folder.write("far.csv", "x\n1e30\n-1e35\n");
+    for kernel in ["matern12", "matern32", "matern52", "rbf", "rq"] {
+        folder.ok(&["fit", "t.csv", "--dtype", "f32", "--kernel", kernel, "--steps", "5", "-o", "m.cagey"]);
+        let told = folder.ok(&["predict", "m.cagey", "far.csv"]);
+        for column in ["mean", "sd"] {
+            let values = super::numbers(&told, column);
+            assert!(values.iter().all(|v| v.is_finite()) && values.len() == 2, "{kernel}: {told}");
+        }
+    }
+}
+
+#[test]
+fn targets_with_a_class_for_each_row_are_refused_before_the_training() {
+    let folder = Folder::new();
+    let rows: Vec<String> = (0..1000).map(|i| format!("{},name {i}", position(i))).collect();
+    folder.write("names.csv", format!("x,name\n{}\n", rows.join("\n")));
+    let words = ["`name`", "1000 classes in 1000 rows", "a class of its own"];
+    folder.fails(1, &["fit", "names.csv", "-o", "m.cagey"], &words);
+    classes(&folder);
+    let many = ["fit", "classes.csv", "--likelihood", "softmax(1000000000)", "-o", "m.cagey"];
+    folder.fails(2, &many, &["2 classes, not 1000000000"]);
+}
+
+#[test]
+fn wide_classes_are_predicted_in_bounded_time() {
+    let folder = Folder::new();
+    let label = |i: usize| ["a", "b", "c"][i % 3];
+    let rows: Vec<String> = (0..60).map(|i| format!("{},{}", position(i), label(i / 4))).collect();
+    folder.write("c.csv", format!("x,y\n{}\n", rows.join("\n")));
+    folder.write("far.csv", "x\n1e4\n1e9\n1e100\n");
+    folder.ok(&["fit", "c.csv", "--kernel", "linear + constant", "--steps", "5", "-o", "m.cagey"]);
+    folder.ok(&["predict", "m.cagey", "far.csv", "-o", "p.csv"]);
+    let columns = ["a", "b", "c"].map(|label| folder.column("p.csv", &format!("probability_{label}")));
+    assert!((0..3).all(|row| close(columns.iter().map(|column| column[row]).sum(), 1.0, 1e-9)));
+    folder.ok(&["predict", "m.cagey", "c.csv", "--latent", "-o", "l.csv"]);
+    for name in ["mean_a", "sd_b", "lower_c", "upper_c"] {
+        assert_eq!(folder.column("l.csv", name).len(), 60);
+    }
+}
+
+#[test]
+fn varying_noise_scores_outliers_and_tells_its_functions() {
+    let folder = Folder::new();
+    let noisy = |i: usize| wave(i) * 0.2 + 0.05 * (1.0 + position(i).abs()) * (i as f64 * 7.7).sin();
+    folder.write("h.csv", table(&["x", "y"], 60, |i| vec![position(i), noisy(i)]));
+    folder.ok(&[
+        "fit",
+        "h.csv",
+        "--likelihood",
+        "heteroscedastic",
+        "--inducing",
+        "10",
+        "--steps",
+        "20",
+        "-o",
+        "m.cagey",
+    ]);
+    folder.write("outlier.csv", "x,y\n0.1,1e6\n0.2,0.1\n");
+    let scores = folder.json(&["evaluate", "m.cagey", "outlier.csv", "--json"]);
+    for key in ["nlpd", "crps", "width_95"] {
+        assert!(scores[key].as_f64().is_some_and(|score| score > 0.0 && score.is_finite()), "{key}: {scores}");
+    }
+    folder.ok(&["predict", "m.cagey", "h.csv", "--latent", "-o", "l.csv"]);
+    folder.ok(&["predict", "m.cagey", "h.csv", "-o", "p.csv"]);
+    let [latent, noise, all] =
+        [("l.csv", "sd"), ("l.csv", "mean_log_noise"), ("p.csv", "sd")].map(|(file, name)| folder.column(file, name));
+    let spread = folder.column("l.csv", "sd_log_noise");
+    for i in 0..60 {
+        // The noise variance is log-normal: its mean and the latent variance make the predictive variance.
+        let sum = latent[i].powi(2) + (noise[i] + 0.5 * spread[i].powi(2)).exp();
+        assert!(close(all[i].powi(2), sum, 1e-4), "row {i}: {} {sum}", all[i].powi(2));
+    }
+}
+
+#[test]
+fn factors_in_files_change_no_prediction() {
+    let folder = Folder::with_tables();
+    for model in [&["--model", "exact"][..], &["--model", "sgpr", "--inducing", "8"]] {
+        let predicted = |options: &[&str]| {
+            folder.ok(&[&["fit", "ok.csv", "--steps", "3", "-o", "m.cagey"], model, options].concat());
+            folder.ok(&["predict", "m.cagey", "new.csv"])
+        };
+        assert_eq!(predicted(&["--store-factor"]), predicted(&[]));
+    }
+    folder.refuses(2, &["--model", "cagp", "--actions", "5", "--store-factor"], &["cagp", "no factor to store"]);
 }

@@ -22,7 +22,8 @@ fn setting(name: &str) -> Option<u64> {
     std::env::var(name).ok().and_then(|text| text.parse().ok())
 }
 
-/// Runs as many cases as `CAGEY_FUZZ` says, or a few, each with a seed of its own; says which one failed and how to repeat it.
+/// Runs as many cases as `CAGEY_FUZZ` says, or a few, each with a seed of its own; says which one failed and how to
+/// repeat it.
 fn each_case(what: &str, few: u64, case: impl Fn(&mut Xoshiro256PlusPlus)) {
     let (first, count) = match setting("CAGEY_FUZZ_CASE") {
         Some(only) => (only, 1),

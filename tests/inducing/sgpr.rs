@@ -89,8 +89,8 @@ fn fewer_inducing_inputs_loosen_the_bound() {
     assert!(losses.windows(2).all(|w| w[0] >= w[1] - 1e-9), "{losses:?}");
 }
 
-/// Long lengthscales make K_ZZ as singular as rounding allows, small noise weighs its errors: the objective must not promise more than
-/// the evidence.
+/// Long lengthscales make K_ZZ as singular as rounding allows, small noise weighs its errors: the objective must not
+/// promise more than the evidence.
 #[test]
 fn the_bound_stays_one_where_inducing_inputs_are_nearly_redundant() {
     let observations = data(60, 1);

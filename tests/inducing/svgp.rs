@@ -305,6 +305,23 @@ fn restarts_with_natural_gradients_end_at_the_optimum_of_q() {
 }
 
 #[test]
+fn the_loss_is_the_bound_of_the_model_that_is_left() {
+    let observations = data(120, 1);
+    let z: Vec<f64> = (0..6).map(|i| -2.0 + 0.8 * f64::from(i)).collect();
+    let adam = Adam { rate: 0.05, ..Adam::default() };
+    for (size, natural) in [(1024, Some(0.1)), (17, Some(0.1)), (1024, None), (17, None)] {
+        let mut gp = Svgp::new(Kernel::parse("rbf", 1).unwrap(), &z, 1, Gaussian::new(0.1)).unwrap();
+        let batches = Minibatches { natural, size, ..Minibatches::default() };
+        let config = TrainConfig::new(Optimizer::Adam(adam.clone()), 40);
+        let outcome = minibatch::fit(&mut gp, F64, &observations, &batches, &config, &mut []).unwrap();
+        let whole = observations.batch(&Scope::new(F64).unwrap());
+        let bound = fit::evaluate(&gp, F64, &whole).unwrap().loss / 120.0;
+        assert!((outcome.loss - bound).abs() < 1e-9, "{size} {natural:?}: {} {bound}", outcome.loss);
+        assert_eq!(outcome.restarts[0].loss, Some(outcome.loss));
+    }
+}
+
+#[test]
 fn one_inducing_input_has_natural_gradients() {
     let observations = data(20, 1);
     let mut gp = Svgp::new(Kernel::parse("rbf", 1).unwrap(), &[0.0], 1, Gaussian::new(0.1)).unwrap();

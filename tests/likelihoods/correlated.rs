@@ -23,6 +23,7 @@ fn probabilities(mean: &[f64], covariance: &[f64]) -> Vec<f64> {
 }
 
 fn assert_near(what: &str, got: &[f64], want: &[f64], tolerance: f64) {
+    assert_eq!(got.len(), want.len(), "{what}");
     for (got, want) in got.iter().zip(want) {
         assert!((got - want).abs() <= tolerance, "{what}: {got} {want}");
     }

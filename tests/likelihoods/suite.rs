@@ -326,6 +326,7 @@ fn over_support(support: Support, centre: f64, scale: f64, g: &dyn Fn(f64) -> f6
             let y = 1.0 / (1.0 + (-t).exp());
             (y, y / (1.0 + t.exp()))
         }),
+        other => panic!("{other:?}"),
     }
 }
 

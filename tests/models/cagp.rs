@@ -385,8 +385,8 @@ fn single_precision_follows_double_in_the_iterative_form() {
     }
 }
 
-/// Theorem S2: over all y in the unit ball of the RKHS of k + σ²δ, the largest squared error of the posterior mean at a new
-/// point is the predictive variance there.
+/// Theorem S2: over all y in the unit ball of the RKHS of k + σ²δ, the largest squared error of the posterior mean at a
+/// new point is the predictive variance there.
 #[test]
 fn variance_is_the_worst_squared_error() {
     let n = 15;
@@ -499,7 +499,7 @@ fn more_actions_without_starting_over() {
     // Numbers that were saved are of actions of the same lengths.
     let model = Cagp::new(matern(), part(0, 2));
     for posterior in [posterior(part(0, 2)), posterior(part(0, 2)).condition(&part(2, 5)).unwrap()] {
-        let restored = model.restored(F64, observations.clone(), posterior.saved().unwrap()).unwrap().unwrap();
+        let restored = model.restored(F64, observations.clone(), posterior.saved(true).unwrap()).unwrap().unwrap();
         assert_close("lengths", &restored.weights(), &posterior.weights(), 1e-12);
     }
     assert!(whole.condition(&Actions::random(n + 1, 2, 0).unwrap()).is_err(), "actions for other rows");
@@ -691,7 +691,8 @@ proptest! {
     }
 }
 
-/// Where SᵀK̂S is nearly singular the expected squared error is a small difference of numbers that are larger by many digits.
+/// Where SᵀK̂S is nearly singular the expected squared error is a small difference of numbers that are larger by many
+/// digits.
 #[test]
 fn the_bound_is_one_where_targets_are_nearly_free_of_noise() {
     let (n, i) = (600, 60);

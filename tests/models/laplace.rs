@@ -217,7 +217,7 @@ fn every_likelihood_has_the_mode_evidence_and_covariance_of_its_definition() {
         for l in 0..latents {
             let prior = &gp.priors[l.min(gp.priors.len() - 1)];
             let gram = to_f64(products::gram(&prior.kernel, &scope, &batch.x).unwrap()).unwrap();
-            means[l * n..][..n].copy_from_slice(&to_f64(prior.mean.at(&scope, &batch.x)).unwrap());
+            means[l * n..][..n].copy_from_slice(&to_f64(prior.mean.at(&scope, &batch.x).unwrap()).unwrap());
             (0..n * n).for_each(|e| k[(l * n + e / n) * size + l * n + e % n] = gram[e]);
         }
         let (f, mut gradient, mut log_density) = (posterior.mode(), vec![0.0; size], 0.0);

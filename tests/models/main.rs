@@ -11,10 +11,12 @@ mod suite;
 use cagey::kernels::Kernel;
 use cagey::means::Mean;
 use cagey::models::exact::{ExactGp, ExactObjective};
+use cagey::models::gp_model::{GpModel, Training};
 use cagey::models::posterior::Posterior;
 use cagey::models::{Model, Observations, fit};
 use cagey::params::{Constraint, Parameters, Prior};
 use cagey::scope::{Scope, scalar};
+use cagey::train::TrainConfig;
 use common::{
     F32, F64, assert_close, check_posterior, columns, data, flat, golden, gradients, kernel, kernel_gradient, noise,
 };
@@ -77,7 +79,9 @@ fn objective_gradients_match_finite_differences() {
             let mut gp = model(text, 2);
             gp.objective = objective;
             for (_, parameter) in gp.parameters_mut() {
-                parameter.prior = (parameter.constraint() != Constraint::Real).then_some(Prior::LogNormal(0.3, 0.8));
+                if parameter.constraint() != Constraint::Real {
+                    parameter.set_prior(None, Prior::LogNormal(0.3, 0.8));
+                }
             }
             let [gradient, numeric] = gradients(&gp, &observations);
             assert_close(&format!("{text} {objective:?}"), &gradient, &numeric, 1e-6);
@@ -175,4 +179,41 @@ fn bad_observations_are_refused() {
     assert!(Observations::new(vec![f64::INFINITY], 1, vec![0.0], None).is_err());
     assert!(Observations::new(vec![1.0, 2.0, 3.0], 2, vec![0.0], None).is_err());
     assert!(Observations::new(vec![1.0], 1, vec![0.0], Some(vec![-1.0])).is_err());
+}
+
+/// Rows that are trained on as one have the likelihood of all of them, wherever the training ends.
+#[test]
+fn repeated_rows_are_averaged_exactly() {
+    let row = |i: usize| [(1.7 * i as f64).sin(), (0.9 * i as f64).cos()];
+    // Ten rows once, ten twice, five four times; none of the means of the repeats is zero.
+    let rows: Vec<usize> = (0..25)
+        .flat_map(|i| {
+            vec![
+                i;
+                if i < 10 {
+                    1
+                } else if i < 20 {
+                    2
+                } else {
+                    4
+                }
+            ]
+        })
+        .collect();
+    let x = rows.iter().flat_map(|i| row(*i)).collect();
+    let y = rows.iter().enumerate().map(|(at, i)| row(*i)[0] + 0.3 * (12.9 * at as f64).sin()).collect();
+    let data = Observations::new(x, 2, y, None).unwrap();
+    for text in ["rbf(ard)", "matern32 + linear", "rbf + white"] {
+        for (compute, tolerance) in [(F64, 1e-10), (F32, 1e-4)] {
+            for steps in [0, 3, 20] {
+                let mut gp = model(text, 2);
+                let config = TrainConfig { steps, ..TrainConfig::default() };
+                let training = Training { compute, data: &data, rows: &data, batches: None, config: &config };
+                let outcome = gp.train(training, &mut []).unwrap();
+                let scope = Scope::training(compute).unwrap();
+                let all = scalar(gp.objective(&scope, &data.batch(&scope)).unwrap()).unwrap() / rows.len() as f64;
+                assert!((outcome.loss - all).abs() < tolerance, "{text}, {steps} steps: {} {all}", outcome.loss);
+            }
+        }
+    }
 }

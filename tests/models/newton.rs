@@ -232,7 +232,7 @@ fn log_evidence(gp: &NewtonCagp, data: &Observations) -> f64 {
     let batch = data.batch(&scope);
     let k = to_f64(products::gram(&gp.prior.kernel, &scope, &batch.x).unwrap()).unwrap();
     let lower = cagey::linalg::Factor::new(k, "K").unwrap().lower();
-    let mean = to_f64(gp.prior.mean.at(&scope, &batch.x)).unwrap();
+    let mean = to_f64(gp.prior.mean.at(&scope, &batch.x).unwrap()).unwrap();
     let density = gp.likelihood.density();
     let targets = Targets { y: &data.y, extra: data.noise.as_deref() };
     let rows: Vec<_> = targets.rows(gp.likelihood.auxiliary()).collect();
@@ -402,7 +402,7 @@ fn saved_posteriors_come_back_and_single_precision_follows() {
     let (gp, data) = drawn("bernoulli(logit)", 30, NewtonOptions::budget(12), 6);
     let points = [0.3, -0.2, 1.0, 1.0, -2.0, 0.5];
     let posterior = gp.condition(F64, data.clone()).unwrap();
-    let restored = gp.restore(F64, data.clone(), posterior.saved().unwrap()).unwrap();
+    let restored = gp.restore(F64, data.clone(), posterior.saved(false).unwrap()).unwrap();
     assert_eq!(restored.predict(&points).unwrap(), posterior.predict(&points).unwrap());
     assert_eq!(restored.solve(), posterior.solve());
     let single = gp.condition(F32, data.clone()).unwrap().predict(&points).unwrap();

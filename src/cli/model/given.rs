@@ -1,11 +1,12 @@
 //! What is given of parameters, as text: initial values, priors, bounds.
 
+use cagey::params::Belief;
 use cagey::{Error, Result};
 
 use crate::values;
 
 /// What stands on both sides of `=`.
-pub fn pair<'a>(option: &str, text: &'a str) -> Result<(String, &'a str)> {
+fn pair<'a>(option: &str, text: &'a str) -> Result<(String, &'a str)> {
     let (name, value) =
         text.split_once('=').ok_or_else(|| Error::Usage(format!("--{option} {text}: write it as NAME=…")))?;
     Ok((name.trim().to_string(), value.trim()))
@@ -13,6 +14,12 @@ pub fn pair<'a>(option: &str, text: &'a str) -> Result<(String, &'a str)> {
 
 fn number(option: &str, text: &str) -> Result<f64> {
     values::number(text).map_err(|problem| Error::Usage(format!("--{option}: {problem}")))
+}
+
+/// The prior of a parameter.
+pub fn belief(text: &str) -> Result<(String, Belief)> {
+    let (name, prior) = pair("prior", text)?;
+    Ok((name, prior.parse()?))
 }
 
 /// Initial values of a parameter.

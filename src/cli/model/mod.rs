@@ -5,21 +5,18 @@ mod given;
 pub mod kinds;
 mod names;
 
-use std::str::FromStr;
-
 use cagey::Result;
 use cagey::device::{Compute, DeviceKind, Precision};
 use cagey::fitted::Settings;
 use cagey::models::command::Given;
 use cagey::models::options::ModelChoice;
 use cagey::models::registry::Row;
-use cagey::params::Prior;
 use clap::Args;
-use given::{initial, interval, pair};
+use given::{belief, initial, interval};
 use kinds::KindArguments;
 use names::{MeanName, Transform};
 
-use super::training::OptimizerName;
+use super::training::{OptimizerName, TrainOptions};
 use crate::values;
 
 /// The model.
@@ -31,8 +28,8 @@ pub struct ModelOptions {
     /// Prior mean, where there are no data near
     #[arg(long, value_name = "NAME", value_enum, default_value_t = MeanName::Zero)]
     mean: MeanName,
-    /// Model; for the gaussian likelihood by default the exact one up to 5,000 rows, a sparse one up to 50,000 and a variational one beyond;
-    /// a variational one for others
+    /// Model; for the gaussian likelihood by default the exact one up to 5,000 rows, a sparse one up to 50,000 and a
+    /// variational one beyond; a variational one for others
     #[arg(long, value_name = "NAME", value_parser = kinds::names())]
     pub model: Option<String>,
     /// Likelihood: gaussian, heteroscedastic, student-t(4), bernoulli(logit), binomial, softmax, ordinal, poisson(exp),
@@ -56,14 +53,17 @@ pub struct ModelOptions {
     /// Compute with the data as they are instead of standardising them
     #[arg(long)]
     no_standardize: bool,
-    /// Initial value(s) of a parameter in the data's units, e.g. lengthscale=2.5 or rbf.lengthscale=1,2; noise is a variance, here as in
-    /// --prior and --bounds; repeatable
+    /// Initial value(s) of a parameter in the data's units, e.g. lengthscale=2.5 or rbf.lengthscale=1,2; noise is a
+    /// variance, here as in --prior and --bounds; repeatable
     #[arg(long, value_name = "NAME=VALUE")]
     init: Vec<String>,
     /// Parameter to keep at its initial value, e.g. noise; repeatable
     #[arg(long, value_name = "NAME")]
     fix: Vec<String>,
-    /// Prior of a parameter: normal(mean, sd), lognormal(mean, sd), gamma(shape, rate) or halfcauchy(scale); repeatable
+    /// Prior of a parameter, or of one column's value of it: normal(mean, sd), lognormal(mean, sd), gamma(shape, rate),
+    /// halfcauchy(scale) or logstudent(df, location, scale), and ` sd` behind it for units of the columns' standard
+    /// deviations, e.g. lengthscale="lognormal(0, 1) sd" or "lengthscale[age]=gamma(2, 1)"; `none` leaves out the weak
+    /// prior that lengthscales have where rows are few for the columns; repeatable
     #[arg(long, value_name = "NAME=PRIOR")]
     prior: Vec<String>,
     /// Bounds of a parameter, e.g. noise=0.01..2; repeatable
@@ -96,28 +96,32 @@ given is chosen from the data. One lengthscale over several columns is in
 units of their standard deviations.";
 
 impl ModelOptions {
-    /// The library's settings, for a likelihood, so many rows and the optimiser asked for.
-    pub fn settings(&self, likelihood: &str, rows: usize, optimizer: Option<OptimizerName>) -> Result<Settings> {
+    /// The library's settings, for a likelihood, so many rows and the training asked for.
+    pub fn settings(&self, likelihood: &str, rows: usize, training: &TrainOptions) -> Result<Settings> {
         self.check_row_column(likelihood)?;
         let default = Compute::default();
         Ok(Settings {
             likelihood: likelihood.into(),
             kernel: self.kernel.clone(),
             mean: self.mean.text().into(),
-            model: self.choice(likelihood, rows, optimizer)?,
+            model: self.choice(likelihood, rows, training.optimizer)?,
             standardize: !self.no_standardize,
             target_transform: self.target_transform.into(),
             row_column: self.row_column().cloned(),
             init: self.init.iter().map(|text| initial(text)).collect::<Result<_>>()?,
             fix: self.fix.clone(),
-            priors: self
-                .prior
-                .iter()
-                .map(|text| pair("prior", text).and_then(|(name, prior)| Ok((name, Prior::from_str(prior)?))))
-                .collect::<Result<_>>()?,
+            priors: self.priors().map(|text| belief(text)).collect::<Result<_>>()?,
+            weak_prior: self.priors().count() == self.prior.len(),
             bounds: self.bounds.iter().map(|text| interval(text)).collect::<Result<_>>()?,
+            starts: training.starts(),
             compute: Compute::new(self.device.unwrap_or(default.kind), self.dtype),
+            store_factor: false,
         })
+    }
+
+    /// The priors asked for, but for `none`.
+    fn priors(&self) -> impl Iterator<Item = &String> {
+        self.prior.iter().filter(|text| text.trim() != "none")
     }
 
     /// The same with another model and kernel.

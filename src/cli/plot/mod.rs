@@ -49,12 +49,13 @@ pub struct Plot {
 
 #[derive(Debug, Clone, Copy, ValueEnum)]
 enum Kind {
-    /// Over one input column mean and bands (of counts and classes: of their mean or probability); over two mean and sd, or of two
-    /// classes the regions
+    /// Over one input column mean and bands (of counts and classes: of their mean or probability); over two mean and
+    /// sd, or of two classes the regions
     Posterior,
     /// The posterior of each summand of the kernel, over one input column
     Components,
-    /// Coverage against level, of the table or else of leave-one-out predictions; of classes accuracy against confidence
+    /// Coverage against level, of the table or else of leave-one-out predictions; of classes accuracy against
+    /// confidence
     Calibration,
     /// Loss against step
     Learning,
@@ -95,8 +96,8 @@ impl Plot {
     }
 }
 
-/// What the training data have to be drawn with: inputs in user units, row-major, and targets; of counts with exposures or trials
-/// what falls on one of them.
+/// What the training data have to be drawn with: inputs in user units, row-major, and targets; of counts with exposures
+/// or trials what falls on one of them.
 fn training(fitted: &Fitted) -> Result<(Vec<f64>, Vec<f64>)> {
     let data = fitted.data();
     let mut y: Vec<f64> = data.y.iter().map(|z| fitted.target_scale.inverse(*z)).collect();

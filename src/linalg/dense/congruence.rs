@@ -1,7 +1,7 @@
 //! `L⁻¹ A L⁻ᵀ` and `L⁻ᵀ A L⁻¹` of a symmetric `A`, in place and at half the cost of two triangular solves.
 //!
-//! Each halves its problem: what one diagonal block needs of the other is one symmetric product and a solve (the scheme of LAPACK's
-//! `sygst`). The lower triangle of `A` is read, the whole symmetric result written.
+//! Each halves its problem: what one diagonal block needs of the other is one symmetric product and a solve (the scheme
+//! of LAPACK's `sygst`). The lower triangle of `A` is read, the whole symmetric result written.
 
 use faer::{MatMut, MatRef};
 

@@ -91,8 +91,9 @@ const DEPTH: usize = 4096;
 
 /// A product on one thread.
 ///
-/// The library packs the right factor of a row-major result only and reads the left one as it lies: a transposed one, along whose
-/// rows every number is in another cache line, at half the rate of one in order. It is put in order here, some rows at a time.
+/// The library packs the right factor of a row-major result only and reads the left one as it lies: a transposed one,
+/// along whose rows every number is in another cache line, at half the rate of one in order. It is put in order here,
+/// some rows at a time.
 fn multiply<T: Real>(mut c: MatMut<'_, T>, accum: Accum, a: MatRef<'_, T>, b: MatRef<'_, T>, alpha: T) {
     if c.col_stride() != 1 && c.row_stride() == 1 {
         return multiply(c.transpose_mut(), accum, b.transpose(), a.transpose(), alpha);

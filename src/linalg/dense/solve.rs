@@ -1,25 +1,32 @@
 //! Triangular solves with many right-hand sides.
 //!
 //! A solve from the right, `X L = B`, is the transposed view of one from the left: `Lᵀ Xᵀ = Bᵀ`. Diagonal tiles are
-//! substituted, never inverted: kernel matrices are too ill-conditioned for the explicit inverses of their factors. Right-hand sides are
-//! shared among the threads before anything else, so that threads meet once and not at every tile.
+//! substituted, never inverted: kernel matrices are too ill-conditioned for the explicit inverses of their factors.
+//! Right-hand sides are shared among the threads before anything else, so that threads meet once and not at every tile.
 
 use faer::{MatMut, MatRef};
 
 use super::{half, product, tile};
-use crate::linalg::real::Real;
+use crate::linalg::real::{Real, dot, vectorised};
 use crate::threads;
 
 /// Fewest right-hand sides of a thread's share.
 const SHARE: usize = 128;
 
 /// `B ← L⁻¹ B` for a lower triangular `L`; the strict upper triangle is not read.
-pub fn lower<T: Real>(l: MatRef<'_, T>, b: MatMut<'_, T>) {
+pub fn lower<T: Real>(l: MatRef<'_, T>, mut b: MatMut<'_, T>) {
+    if let Some(one) = only_column(b.as_mut(), l.col_stride()) {
+        return vectorised(|| lower_of_one(l, one));
+    }
     shared(l, b, 2 * rayon::current_num_threads(), &lower_of);
 }
 
-/// `B ← U⁻¹ B` for an upper triangular `U`, such as the transposed view of a factor; the strict lower triangle is not read.
-pub fn upper<T: Real>(u: MatRef<'_, T>, b: MatMut<'_, T>) {
+/// `B ← U⁻¹ B` for an upper triangular `U`, such as the transposed view of a factor; the strict lower triangle is not
+/// read.
+pub fn upper<T: Real>(u: MatRef<'_, T>, mut b: MatMut<'_, T>) {
+    if let Some(one) = only_column(b.as_mut(), u.row_stride()) {
+        return vectorised(|| upper_of_one(u, one));
+    }
     shared(u, b, 2 * rayon::current_num_threads(), &upper_of);
 }
 
@@ -36,6 +43,36 @@ fn shared<T: Real>(
     }
     let (left, right) = b.split_at_col_mut((cols / 2).next_multiple_of(32));
     threads::join(|| shared(triangle, left, pieces / 2, solve), || shared(triangle, right, pieces / 2, solve));
+}
+
+/// A single right-hand side, where its numbers stand side by side and those of the triangle do, too: reading the
+/// triangle is then all the work there is.
+fn only_column<'a, T: Real>(b: MatMut<'a, T>, stride: isize) -> Option<&'a mut [T]> {
+    let one = b.ncols() == 1 && stride == 1;
+    one.then(|| b.col_mut(0).try_as_col_major_mut())?.map(|column| column.as_slice_mut())
+}
+
+/// For rows of L that stand side by side.
+#[inline(always)]
+fn lower_of_one<T: Real>(l: MatRef<'_, T>, b: &mut [T]) {
+    for i in 0..b.len() {
+        let Some(row) = l.row(i).try_as_row_major() else { return };
+        let (known, rest) = b.split_at_mut(i);
+        rest[0] = (rest[0] - T::of(dot(known, row.as_slice()))) / row.as_slice()[i];
+    }
+}
+
+/// For columns of U that stand side by side.
+#[inline(always)]
+fn upper_of_one<T: Real>(u: MatRef<'_, T>, b: &mut [T]) {
+    for i in (0..b.len()).rev() {
+        let Some(column) = u.col(i).try_as_col_major() else { return };
+        let (others, own) = b.split_at_mut(i);
+        let column = column.as_slice();
+        own[0] /= column[i];
+        let own = own[0];
+        others.iter_mut().zip(column).for_each(|(b, u)| *b -= *u * own);
+    }
 }
 
 fn lower_of<T: Real>(l: MatRef<'_, T>, b: MatMut<'_, T>) {

@@ -1,7 +1,7 @@
 //! The two kernels that are not matrix products: Cholesky factorisation and forward substitution of one tile.
 //!
-//! Tiles are packed into `N × N` arrays on the stack: [`ORDER`] as a rule, [`SMALL`] for the matrices of a batch, whose packing
-//! would cost more than their arithmetic.
+//! Tiles are packed into `N × N` arrays on the stack: [`ORDER`] as a rule, [`SMALL`] for the matrices of a batch, whose
+//! packing would cost more than their arithmetic.
 
 use faer::{MatMut, MatRef};
 

@@ -13,6 +13,7 @@ use crate::solvers::itergp::Basis;
 
 /// Where the non-zeros of the actions stand.
 #[derive(Debug, Clone, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
+#[non_exhaustive]
 pub enum Layout {
     /// Column a has non-zeros on rows `offsets[a]..offsets[a + 1]` only: n numbers in all.
     Blocks(Vec<usize>),
@@ -32,8 +33,9 @@ pub struct Actions {
 }
 
 impl Actions {
-    /// `i` block-sparse actions for `n` rows whose sizes differ by at most one, each the average of its block: where rows of a block are near
-    /// each other, about what a smooth function leaves of them, and the start from which training comes farthest in few steps.
+    /// `i` block-sparse actions for `n` rows whose sizes differ by at most one, each the average of its block: where
+    /// rows of a block are near each other, about what a smooth function leaves of them, and the start from which
+    /// training comes farthest in few steps.
     ///
     /// # Errors
     /// [`Error::Usage`] unless 1 ≤ i ≤ n.
@@ -60,8 +62,8 @@ impl Actions {
 
     /// `i` block-sparse actions, each its block's targets over their norm, or its average where these are zero.
     ///
-    /// The projected data are then the norms of the blocks' targets: what a first step of conjugate gradients within each
-    /// block would project on.
+    /// The projected data are then the norms of the blocks' targets: what a first step of conjugate gradients within
+    /// each block would project on.
     ///
     /// # Errors
     /// [`Error::Usage`] unless 1 ≤ i ≤ the number of targets.
@@ -80,8 +82,8 @@ impl Actions {
         Ok(Self::from_blocks(&values, offsets))
     }
 
-    /// Block-sparse actions with given non-zeros and boundaries: as many non-zeros as the last of them, one action less than there are. Others
-    /// are an error where they are used.
+    /// Block-sparse actions with given non-zeros and boundaries: as many non-zeros as the last of them, one action less
+    /// than there are. Others are an error where they are used.
     pub fn from_blocks(values: &[f64], offsets: Vec<usize>) -> Self {
         Self { values: Parameter::real("actions", Unit::None, values), layout: Layout::Blocks(offsets) }
     }

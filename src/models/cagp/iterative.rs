@@ -19,13 +19,15 @@ use crate::solvers::policies::{Pivots, Policy, Residual, UnitVector};
 /// What the gradient of the objective goes through.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
 #[serde(rename_all = "kebab-case")]
+#[non_exhaustive]
 pub enum Differentiation {
-    /// The loss at the actions found, held fixed: one wide product and its adjoint, whatever the solve took. The ELBO is
-    /// a bound for any actions, so this is the gradient of a bound, and training keeps to it for [some steps](IterativeCagp::refresh). The loss
-    /// of projected data is that of other data for other actions: policies whose number of actions varies are not to be compared by it.
+    /// The loss at the actions found, held fixed: one wide product and its adjoint, whatever the solve took. The ELBO
+    /// is a bound for any actions, so this is the gradient of a bound, and training keeps to it for [some
+    /// steps](IterativeCagp::refresh). The loss of projected data is that of other data for other actions: policies
+    /// whose number of actions varies are not to be compared by it.
     Detached,
-    /// The solve itself, every step: the gradient of what is computed, also in a policy's parameters. Memory grows with n
-    /// times the actions several times over.
+    /// The solve itself, every step: the gradient of what is computed, also in a policy's parameters. Memory grows with
+    /// n times the actions several times over.
     Unrolled,
 }
 
@@ -44,8 +46,9 @@ pub struct IterativeCagp {
     pub objective: CagpObjective,
     /// What gradients go through.
     pub differentiation: Differentiation,
-    /// Steps of an optimiser, at least 1, from one choice of detached actions to the next. Between them the bound is that of actions chosen
-    /// elsewhere: more steps save solves and take the hyperparameters where these actions, not those chosen there, do best.
+    /// Steps of an optimiser, at least 1, from one choice of detached actions to the next. Between them the bound is
+    /// that of actions chosen elsewhere: more steps save solves and take the hyperparameters where these actions, not
+    /// those chosen there, do best.
     pub refresh: usize,
 }
 
@@ -81,7 +84,7 @@ impl IterativeCagp {
     pub fn solve(&self, scope: &Scope, batch: &Batch, observer: Option<&mut dyn SolveObserver>) -> Result<Solve> {
         one_noise(batch)?;
         let noise = self.likelihood.variances(scope, batch.y.dims()[0], None);
-        let residual = batch.y.clone() - self.prior.mean.at(scope, &batch.x);
+        let residual = batch.y.clone() - self.prior.mean.at(scope, &batch.x)?;
         let system = System::new(&self.prior.kernel, scope, batch.x.clone(), noise, residual)?;
         itergp(&system, self.policy.as_ref(), &self.options, observer)
     }
@@ -104,7 +107,7 @@ impl IterativeCagp {
 
     /// The objective from actions and their products with K `[n, i]`.
     fn loss(&self, scope: &Scope, batch: &Batch, products: (Tensor<2>, Tensor<2>)) -> Result<Tensor<1>> {
-        let residual = batch.y.clone() - self.prior.mean.at(scope, &batch.x);
+        let residual = batch.y.clone() - self.prior.mean.at(scope, &batch.x)?;
         let projection = Projection::dense(&self.prior.kernel, scope, &batch.x, products, &residual)?;
         projection.loss(self.objective, scope.wide_value(&self.likelihood.noise), batch.y.dims()[0])
     }
@@ -120,7 +123,7 @@ impl IterativeCagp {
         let noise = scope.value(&self.likelihood.noise);
         let (s, t) = (actions.into_dense()?, products.into_dense()?);
         let ks = t - s.clone() * noise.clone().unsqueeze::<2>();
-        let residual = batch.y - self.prior.mean.at(&scope, &batch.x);
+        let residual = batch.y - self.prior.mean.at(&scope, &batch.x)?;
         let projection = Projection::dense(&self.prior.kernel, &scope, &batch.x, (s.clone(), ks), &residual)?;
         let factor = Factor::new(to_f64(projection.gram(&noise))?, "SᵀK̂S")?;
         let norms = vec![1.0; factor.order()];
@@ -133,6 +136,7 @@ impl IterativeCagp {
 
 impl Model for IterativeCagp {
     fn objective(&self, scope: &Scope, batch: &Batch) -> Result<Tensor<1>> {
+        batch.check(scope)?;
         match self.differentiation {
             Differentiation::Detached => self.objective_for(scope, batch, &self.actions(scope, batch)?),
             Differentiation::Unrolled => {
@@ -154,6 +158,7 @@ impl Model for IterativeCagp {
     }
 
     fn objective_for(&self, scope: &Scope, batch: &Batch, chosen: &Tensor<2>) -> Result<Tensor<1>> {
+        batch.check(scope)?;
         let ks = products_with(&self.prior.kernel, scope, &batch.x, chosen)?;
         self.loss(scope, batch, (chosen.clone(), ks))
     }

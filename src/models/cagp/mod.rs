@@ -4,8 +4,9 @@
 //! With actions S `[n, i]`, M̂ = Sᵀ(K + σ²I)S and ṽ = M̂⁻¹Sᵀ(y − m): mean m + k*ᵀSṽ, variance k** − k*ᵀS M̂⁻¹ Sᵀk*. The
 //! variance is never below the exact GP's, falls with every action and depends on the span of S only.
 //!
-//! [`Cagp`] learns its actions (the batch form, Algorithm S2), [`IterativeCagp`] has a [policy](crate::solvers::policies)
-//! choose them anew for every evaluation (Algorithm S1). [`NewtonCagp`] is the same for any likelihood of one latent function.
+//! [`Cagp`] learns its actions (the batch form, Algorithm S2), [`IterativeCagp`] has a
+//! [policy](crate::solvers::policies) choose them anew for every evaluation (Algorithm S1). [`NewtonCagp`] is the same
+//! for any likelihood of one latent function.
 
 mod actions;
 mod face;
@@ -14,6 +15,7 @@ mod newton;
 mod objective;
 mod options;
 mod posterior;
+mod prepared;
 mod saved;
 
 use burn::tensor::Tensor;
@@ -61,7 +63,7 @@ impl Cagp {
     fn observed(&self, scope: &Scope, batch: &Batch) -> Result<(Tensor<1>, Basis, Tensor<1>)> {
         one_noise(batch)?;
         self.actions.check(batch.y.dims()[0])?;
-        let residual = batch.y.clone() - self.prior.mean.at(scope, &batch.x);
+        let residual = batch.y.clone() - self.prior.mean.at(scope, &batch.x)?;
         let (basis, norms) = self.actions.unit(scope)?;
         Ok((residual, basis, norms))
     }
@@ -80,7 +82,8 @@ impl Cagp {
     /// Conditions the prior on observations through the actions.
     ///
     /// # Errors
-    /// [`Error::Shape`] when the actions are for another number of rows, [`Error::Usage`] when they are linearly dependent.
+    /// [`Error::Shape`] when the actions are for another number of rows, [`Error::Usage`] when they are linearly
+    /// dependent.
     pub fn posterior(&self, compute: Compute, data: Observations) -> Result<CagpPosterior> {
         let scope = Scope::new(compute)?.with_budget(self.budget(data.n(), compute.precision));
         let batch = data.batch(&scope);
@@ -130,6 +133,7 @@ impl Model for Cagp {
     }
 
     fn objective(&self, scope: &Scope, batch: &Batch) -> Result<Tensor<1>> {
+        batch.check(scope)?;
         let (residual, basis, _) = self.observed(scope, batch)?;
         let noise = scope.wide_value(&self.likelihood.noise);
         if let (CagpObjective::Elbo, Some(Err(blocks))) = (self.objective, basis.single()) {

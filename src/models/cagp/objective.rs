@@ -12,6 +12,7 @@ use crate::scope::Scope;
 #[derive(Debug, Clone, Copy, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
 #[serde(rename_all = "kebab-case")]
 #[cfg_attr(feature = "command", derive(clap::ValueEnum))]
+#[non_exhaustive]
 pub enum CagpObjective {
     /// The negative evidence lower bound (eq. 11): never below the exact negative log marginal likelihood.
     Elbo,
@@ -45,8 +46,8 @@ enum Products {
 }
 
 impl Projection {
-    /// Of unit block-sparse actions and the residual `y − m [n]`: accumulated over chunks of rows, never KS itself where products are
-    /// fused or it is too large.
+    /// Of unit block-sparse actions and the residual `y − m [n]`: accumulated over chunks of rows, never KS itself
+    /// where products are fused or it is too large.
     pub fn sparse(
         kernel: &Kernel,
         scope: &Scope,
@@ -151,7 +152,8 @@ impl Projection {
     }
 }
 
-/// The negative ELBO for unit block-sparse actions, the residual `y − m [n]` and σ² `noise [1]` in the wide type, where products are fused.
+/// The negative ELBO for unit block-sparse actions, the residual `y − m [n]` and σ² `noise [1]` in the wide type, where
+/// products are fused.
 pub fn fused(
     kernel: &Kernel,
     scope: &Scope,
@@ -166,7 +168,8 @@ pub fn fused(
     Ok(Some(elbo(trace + error, complexity, noise, [x.dims()[0], blocks.len()])))
 }
 
-/// From the expected squared error `‖y − m − KSv‖² + tr(K − KS M̂⁻¹SᵀK)` and what the divergence depends on, for n rows and i actions.
+/// From the expected squared error `‖y − m − KSv‖² + tr(K − KS M̂⁻¹SᵀK)` and what the divergence depends on, for n rows
+/// and i actions.
 fn elbo(error: Tensor<1>, complexity: Tensor<1>, noise: Tensor<1>, [n, i]: [usize; 2]) -> Tensor<1> {
     (error / noise.clone() + noise.log() * (n - i) as f64 + n as f64 * log_two_pi() + complexity) * 0.5
 }

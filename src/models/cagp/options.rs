@@ -33,8 +33,8 @@ pub struct CagpOptions {
     /// Steps of the optimiser, at least 1, from one choice of actions by a policy to the next.
     #[serde(default = "every_step")]
     pub refresh: usize,
-    /// Largest ‖y − K̂v‖ / ‖y‖ at which a solve by a policy ends before all actions are taken; none is 1e-4 for conjugate gradients and
-    /// others whose next actions come from the residual, and 0 for the rest.
+    /// Largest ‖y − K̂v‖ / ‖y‖ at which a solve by a policy ends before all actions are taken; none is 1e-4 for
+    /// conjugate gradients and others whose next actions come from the residual, and 0 for the rest.
     #[serde(default)]
     pub tolerance: Option<f64>,
     /// Actions of the first policy of a mixed or preconditioned one, fewer than all; none is a quarter of them.
@@ -89,6 +89,7 @@ fn every_step() -> usize {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 #[cfg_attr(feature = "command", derive(clap::ValueEnum))]
+#[non_exhaustive]
 pub enum ActionPolicy {
     /// Block-sparse actions, learned with the hyperparameters (CaGP-Opt)
     Learned,
@@ -108,7 +109,8 @@ pub enum ActionPolicy {
     Mixed,
     /// Rows by pivoted Cholesky first (--first), then residuals behind the preconditioner that those make
     Preconditioned,
-    /// Gradients of the log posterior by Newton's method, the policy for other likelihoods than the Gaussian; for that one it is cg
+    /// Gradients of the log posterior by Newton's method, the policy for other likelihoods than the Gaussian; for that
+    /// one it is cg
     Gradient,
 }
 
@@ -201,11 +203,12 @@ mod command {
         /// Most actions of a computation-aware model, 512 or one a row by default: more are closer to the exact one
         #[arg(long, value_name = "N", value_parser = values::count(1..=MOST))]
         actions: Option<usize>,
-        /// How a computation-aware model chooses its actions [default: learned; gradient for other likelihoods than the Gaussian]
+        /// How a computation-aware model chooses its actions [default: learned; gradient for other likelihoods than the
+        /// Gaussian]
         #[arg(long, value_name = "NAME", value_enum)]
         policy: Option<ActionPolicy>,
-        /// Optimiser steps from one choice of actions by a policy, a solve, to the next: more are cheaper and lead less far [default: 1; 10
-        /// for other likelihoods than the Gaussian]
+        /// Optimiser steps from one choice of actions by a policy, a solve, to the next: more are cheaper and lead less
+        /// far [default: 1; 10 for other likelihoods than the Gaussian]
         #[arg(long, value_name = "STEPS", value_parser = values::count(1..=MOST))]
         refresh: Option<usize>,
         #[command(flatten)]

@@ -3,19 +3,22 @@
 use burn::tensor::Tensor;
 
 use super::Actions;
+use super::prepared::{HostActions, Prepared};
 use crate::device::Compute;
 use crate::error::{Error, Result};
 use crate::likelihoods::Gaussian;
 use crate::linalg::Factor;
 use crate::linalg::dense::{product, view, view_mut};
+use crate::linalg::real::dot;
 use crate::models::Observations;
 use crate::models::exact::{ExactGp, ExactObjective};
+use crate::models::moments::moments;
 use crate::models::posterior::{
     self, ComputationAware, Joint, Marginals, Posterior, SavedPosterior, Uncertainty, column_squares, combine,
     subtract_gram,
 };
 use crate::models::prior::Prior;
-use crate::products;
+use crate::products::{self, BlockSparse};
 use crate::scope::{Scope, to_f64};
 use crate::solvers::blocks::transposed;
 use crate::solvers::itergp::{
@@ -43,6 +46,7 @@ pub struct CagpPosterior {
     pub(super) weights: Vec<f64>,
     /// How far the solve went that chose the actions, where there was one.
     pub(super) report: Option<SolveReport>,
+    pub(super) prepared: Prepared,
 }
 
 /// Most observations for which the exact variances are computed: half a gigabyte and a few seconds.
@@ -64,7 +68,8 @@ impl CagpPosterior {
     ) -> Result<Self> {
         let mut weights = projected.clone();
         factor.solve(&mut weights)?;
-        Ok(Self { prior, likelihood, compute, data, actions, norms, factor, projected, weights, report: None })
+        let (report, prepared) = (None, Prepared::default());
+        Ok(Self { prior, likelihood, compute, data, actions, norms, factor, projected, weights, report, prepared })
     }
 
     /// The observations conditioned on.
@@ -82,11 +87,12 @@ impl CagpPosterior {
         self.weights.iter().zip(&self.norms).map(|(weight, norm)| weight / norm).collect()
     }
 
-    /// Adds actions for the same rows: more computation, so less uncertainty. O(n² + n i) for each, and nothing of what was
-    /// computed before again.
+    /// Adds actions for the same rows: more computation, so less uncertainty. O(n² + n i) for each, and nothing of what
+    /// was computed before again.
     ///
     /// # Errors
-    /// [`Error::Shape`] when the actions are for another number of rows, [`Error::Usage`] when one depends on those before.
+    /// [`Error::Shape`] when the actions are for another number of rows, [`Error::Usage`] when one depends on those
+    /// before.
     pub fn condition(&self, more: &Actions) -> Result<Self> {
         more.check(self.data.n())?;
         let scope = Scope::new(self.compute)?;
@@ -129,7 +135,7 @@ impl CagpPosterior {
     fn system<'a>(&'a self, scope: &'a Scope) -> Result<System<'a>> {
         let batch = self.data.batch(scope);
         let noise = self.gaussian()?.variances(scope, self.data.n(), None);
-        let residual = batch.y - self.prior.mean.at(scope, &batch.x);
+        let residual = batch.y - self.prior.mean.at(scope, &batch.x)?;
         System::new(&self.prior.kernel, scope, batch.x, noise, residual)
     }
 
@@ -177,6 +183,7 @@ impl CagpPosterior {
             all.factor.append_rows(rows, corner, "SᵀK̂S with the new actions")?;
             all.projected.extend(to_f64(wide_columns.transpose().matmul(residual.clone()))?);
         }
+        all.prepared = all.prepared.without_actions();
         all.actions.extend(&new);
         all.norms.extend(norms);
         all.weights = all.projected.clone();
@@ -184,10 +191,24 @@ impl CagpPosterior {
         Ok(all)
     }
 
+    fn train(&self, scope: &Scope) -> Tensor<2> {
+        scope.matrix(&self.data.x, self.data.n(), self.data.d)
+    }
+
+    /// k(points, X) `[rows, n]` where there are few points.
+    fn few(&self, scope: &Scope, points: &Tensor<2>) -> Result<Option<Vec<f64>>> {
+        self.prepared.anchors.cross(&self.prior.kernel, scope, (&self.data.x, self.data.d), points)
+    }
+
     /// Sᵀ k(X, points) `[i, rows]` row-major, and prior means.
     fn project(&self, scope: &Scope, points: &Tensor<2>) -> Result<(Vec<f64>, Vec<f64>)> {
-        let (n, d) = (self.data.n(), self.data.d);
-        let (kernel, train) = (&self.prior.kernel, scope.matrix(&self.data.x, n, d));
+        let prior_mean = to_f64(self.prior.mean.at(scope, points)?)?;
+        if let Some(few) = self.few(scope, points)? {
+            let parts = self.prepared.actions(&self.actions)?;
+            let rows = few.chunks_exact(self.data.n()).flat_map(|k| parts.iter().flat_map(|part| part.project(k)));
+            return Ok((transposed(&rows.collect::<Vec<_>>(), self.actions()), prior_mean));
+        }
+        let (kernel, train) = (&self.prior.kernel, self.train(scope));
         let mut projected = Vec::with_capacity(self.actions() * points.dims()[0]);
         for part in self.actions.parts() {
             let columns = match part {
@@ -196,7 +217,7 @@ impl CagpPosterior {
             };
             projected.extend(to_f64(columns.transpose())?);
         }
-        Ok((projected, to_f64(self.prior.mean.at(scope, points))?))
+        Ok((projected, prior_mean))
     }
 
     fn rows(&self, x: &[f64]) -> Result<usize> {
@@ -222,6 +243,44 @@ impl Posterior for CagpPosterior {
         Ok(all)
     }
 
+    fn mean(&self, x: &[f64]) -> Result<Vec<f64>> {
+        self.rows(x)?;
+        let scope = Scope::new(self.compute)?;
+        let (n, d, weights) = (self.data.n(), self.data.d, self.prepared.spread(&self.actions, &scope, &self.weights)?);
+        let mut all = Vec::with_capacity(x.len() / d);
+        for chunk in x.chunks(CHUNK * d) {
+            let points = scope.matrix(chunk, chunk.len() / d, d);
+            let shift = match self.few(&scope, &points)? {
+                Some(few) => few.chunks_exact(n).map(|k| dot(k, weights)).collect(),
+                None => {
+                    let weights = scope.matrix(weights, n, 1);
+                    to_f64(products::kv(&self.prior.kernel, &scope, &points, &self.train(&scope), &weights)?)?
+                }
+            };
+            all.extend(to_f64(self.prior.mean.at(&scope, &points)?)?.iter().zip(shift).map(|(m, k)| m + k));
+        }
+        Ok(all)
+    }
+
+    fn moments(&self, x: Tensor<2>) -> Result<Option<[Tensor<1>; 2]>> {
+        let scope = Scope::beside(self.compute, &x)?;
+        let (kernel, train) = (&self.prior.kernel, self.train(&scope));
+        let (n, mut projected) = (self.data.n(), Vec::new());
+        for part in self.prepared.actions(&self.actions)? {
+            projected.push(match part {
+                HostActions::Dense(columns) => {
+                    products::kv(kernel, &scope, &x, &train, &scope.matrix(columns, n, columns.len() / n))?
+                }
+                HostActions::Blocks(values, offsets) => {
+                    let blocks = BlockSparse::new(scope.vector(values), offsets.clone())?;
+                    products::k_s(kernel, &scope, &x, &train, &blocks)?
+                }
+            });
+        }
+        let k = Tensor::cat(projected, 1).transpose();
+        moments(&scope, &self.prior, &x, k, &self.weights, self.factor.clone()).map(Some)
+    }
+
     fn predict_joint(&self, x: &[f64]) -> Result<Joint> {
         let rows = self.rows(x)?;
         if rows == 0 {
@@ -237,7 +296,7 @@ impl Posterior for CagpPosterior {
         Ok(Joint { mean, covariance })
     }
 
-    fn saved(&self) -> Result<SavedPosterior> {
+    fn saved(&self, _factor: bool) -> Result<SavedPosterior> {
         self.arrays()
     }
 

@@ -15,7 +15,8 @@ use crate::solvers::itergp::Basis;
 
 /// Unit columns of S `[n, i]`, in the precision of the model; none for block-sparse ones, which the model itself holds.
 const ACTIONS: &str = "posterior.actions";
-/// The lengths of the columns as they were given `[i]`; older files, which lack them, mean those of the model's own actions or 1.
+/// The lengths of the columns as they were given `[i]`; older files, which lack them, mean those of the model's own
+/// actions or 1.
 const NORMS: &str = "posterior.norms";
 /// The lower Cholesky factor of SᵀK̂S `[i, i]`.
 const FACTOR: &str = "posterior.factor";
@@ -46,7 +47,8 @@ impl CagpPosterior {
         Ok(saved)
     }
 
-    /// The posterior of saved arrays, if they are there, for a model with this prior; `own` are the actions that the model holds.
+    /// The posterior of saved arrays, if they are there, for a model with this prior; `own` are the actions that the
+    /// model holds.
     pub(super) fn from_arrays(
         prior: (Prior, Option<Gaussian>),
         compute: Compute,
@@ -77,8 +79,8 @@ impl CagpPosterior {
 }
 
 impl Cagp {
-    /// The posterior that was [saved](crate::models::posterior::Posterior::saved), given the parameters and observations it was made with;
-    /// none where nothing was.
+    /// The posterior that was [saved](crate::models::posterior::Posterior::saved), given the parameters and
+    /// observations it was made with; none where nothing was.
     ///
     /// # Errors
     /// [`Error::Data`] when the sizes do not fit together.

@@ -1,9 +1,10 @@
 //! The exact GP without its matrix, "CGGP": conjugate gradients for solves, stochastic Lanczos quadrature for the
 //! log-determinant (Gardner, Pleiss, Bindel, Weinberger and Wilson 2018), memory linear in the rows.
 //!
-//! Two things make it more careful than the paper. The log-determinant's gradient is split into that of the preconditioner,
-//! exact, and a remainder by probes, whose variance vanishes as the preconditioner improves (Wenger, Pleiss, Hennig, Cunningham and
-//! Gardner 2022). And every quadratic form is a lower bound, so that variances err on the side of the prior.
+//! Two things make it more careful than the paper. The log-determinant's gradient is split into that of the
+//! preconditioner, exact, and a remainder by probes, whose variance vanishes as the preconditioner improves (Wenger,
+//! Pleiss, Hennig, Cunningham and Gardner 2022). And every quadratic form is a lower bound, so that variances err on
+//! the side of the prior.
 
 mod face;
 mod objective;
@@ -28,11 +29,13 @@ use crate::solvers::{CgOptions, Covariance, Preconditioner, Probes};
 /// How predictive variances are computed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
+#[non_exhaustive]
 pub enum Variances {
     /// A solve for every row, to the tolerance of the solver.
     Solves,
-    /// A root of K̂⁻¹ of this rank, computed once from the Krylov space of the targets (Pleiss, Gardner, Weinberger and Wilson
-    /// 2018): fast, and never below the exact variance, but far above it where K̂ has more large eigenvalues than that.
+    /// A root of K̂⁻¹ of this rank, computed once from the Krylov space of the targets (Pleiss, Gardner, Weinberger and
+    /// Wilson 2018): fast, and never below the exact variance, but far above it where K̂ has more large eigenvalues
+    /// than that.
     Lanczos(usize),
 }
 
@@ -41,8 +44,8 @@ pub enum Variances {
 pub struct CgGpOptions {
     /// When solves end.
     pub solver: CgOptions,
-    /// Largest rank of the preconditioner: each costs one column of K once, and saves iterations in every solve; as many as
-    /// rows makes everything exact.
+    /// Largest rank of the preconditioner: each costs one column of K once, and saves iterations in every solve; as
+    /// many as rows makes everything exact.
     pub rank: usize,
     /// The kind of probes of the log-determinant.
     pub probes: Probes,
@@ -95,7 +98,7 @@ impl CgGp {
         let enough = ENOUGH * diagonal.iter().copied().fold(f64::INFINITY, f64::min);
         let factor = pivoted_cholesky(&covariance, self.options.rank, enough)?;
         let preconditioner = Preconditioner::new(&factor.lower, &diagonal)?;
-        let residual = to_f64(batch.y.clone() - self.prior.mean.at(scope, &batch.x))?;
+        let residual = to_f64(batch.y.clone() - self.prior.mean.at(scope, &batch.x)?)?;
         let white = nugget.iter().any(|w| *w > 0.0);
         Ok(System { covariance, factor, preconditioner, residual, white })
     }

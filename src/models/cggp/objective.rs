@@ -1,4 +1,5 @@
-//! The negative log marginal likelihood by solves and probes, and the surrogate whose gradient is its gradient's estimate.
+//! The negative log marginal likelihood by solves and probes, and the surrogate whose gradient is its gradient's
+//! estimate.
 
 use std::f64::consts::TAU;
 
@@ -35,7 +36,8 @@ pub struct Estimate {
     control: Control,
 }
 
-/// The weights of `tr(A P)`, `A = P⁻¹ − (1/p) Σ w wᵀ`: what the preconditioner's exact gradient adds, and its estimate takes away.
+/// The weights of `tr(A P)`, `A = P⁻¹ − (1/p) Σ w wᵀ`: what the preconditioner's exact gradient adds, and its estimate
+/// takes away.
 #[derive(Debug, Clone)]
 struct Control {
     pivots: Vec<usize>,
@@ -52,8 +54,9 @@ impl CgGp {
     /// The objective, its standard error and the effort it took.
     ///
     /// # Errors
-    /// [`NotConverged`](crate::Error::NotConverged) when a solve misses the tolerance, [`NotFinite`](crate::Error::NotFinite) and
-    /// [`NotPositiveDefinite`](crate::Error::NotPositiveDefinite) when K̂ is not what it should be.
+    /// [`NotConverged`](crate::Error::NotConverged) when a solve misses the tolerance,
+    /// [`NotFinite`](crate::Error::NotFinite) and [`NotPositiveDefinite`](crate::Error::NotPositiveDefinite) when K̂ is
+    /// not what it should be.
     pub fn estimate(&self, compute: Compute, batch: &Batch) -> Result<Estimate> {
         let scope = Scope::new(compute)?;
         let [n, d] = batch.x.dims();
@@ -97,8 +100,8 @@ impl CgGp {
         })
     }
 
-    /// A scalar whose gradient estimates that of the objective: (y − m)ᵀα + ½ tr(Uᵀ K̂ W) + ½ tr(A P), where everything but the mean,
-    /// K̂ and P is held at the estimate's numbers.
+    /// A scalar whose gradient estimates that of the objective: (y − m)ᵀα + ½ tr(Uᵀ K̂ W) + ½ tr(A P), where everything
+    /// but the mean, K̂ and P is held at the estimate's numbers.
     ///
     /// # Errors
     /// What the kernel reports.
@@ -106,7 +109,7 @@ impl CgGp {
         let n = batch.y.dims()[0];
         let t = estimate.left.len() / n;
         let (left, right) = (scope.matrix(&estimate.left, n, t), scope.matrix(&estimate.right, n, t));
-        let residual = batch.y.clone() - self.prior.mean.at(scope, &batch.x);
+        let residual = batch.y.clone() - self.prior.mean.at(scope, &batch.x)?;
         let noise = self.likelihood.variances(scope, n, batch.noise.as_ref());
         let rows = (left.clone() * right.clone()).sum_dim(1).squeeze_dim::<1>(1);
         let mut twice = (products::kv_gram(&self.prior.kernel, scope, &batch.x, &right)? * left).sum()
@@ -132,6 +135,7 @@ impl CgGp {
 
 impl Model for CgGp {
     fn objective(&self, scope: &Scope, batch: &Batch) -> Result<Tensor<1>> {
+        batch.check(scope)?;
         let estimate = self.estimate(scope.compute(), batch)?;
         let surrogate = self.surrogate(scope, batch, &estimate)?;
         Ok(surrogate.clone() - surrogate.detach() + estimate.value)

@@ -14,8 +14,8 @@ use crate::solvers::{Covariance, Preconditioner, Probes, blocks, lanczos};
 
 /// The posterior of a [`CgGp`].
 ///
-/// With weights α = K̂⁻¹(y − m) from one solve, its means are as exact as that. Its variances are never below the exact ones, up to
-/// rounding: what is subtracted from the prior variance is a lower bound of k*ᵀK̂⁻¹k*.
+/// With weights α = K̂⁻¹(y − m) from one solve, its means are as exact as that. Its variances are never below the exact
+/// ones, up to rounding: what is subtracted from the prior variance is a lower bound of k*ᵀK̂⁻¹k*.
 #[derive(Debug, Clone)]
 pub struct CgPosterior {
     model: CgGp,
@@ -56,8 +56,8 @@ impl CgGp {
 
     /// `Wᵀ = L⁻¹ Qᵀ`, where `Qᵀ K̂ Q = T = L Lᵀ` on the Krylov space of the targets.
     ///
-    /// Without the preconditioner on purpose: where that is exact, all eigenvalues are one, and a Krylov space holds only
-    /// one direction of them.
+    /// Without the preconditioner on purpose: where that is exact, all eigenvalues are one, and a Krylov space holds
+    /// only one direction of them.
     fn root(&self, system: &System, rank: usize) -> Result<Vec<f64>> {
         let mut start = system.residual.clone();
         if start.iter().all(|x| *x == 0.0) {
@@ -86,7 +86,8 @@ impl CgPosterior {
     /// [`predict`](Posterior::predict), with what its solves took and reached.
     ///
     /// # Errors
-    /// As [`predict`](Posterior::predict), and [`Error::NotConverged`](crate::Error::NotConverged) when a solve misses the tolerance.
+    /// As [`predict`](Posterior::predict), and [`Error::NotConverged`](crate::Error::NotConverged) when a solve misses
+    /// the tolerance.
     pub fn predict_with_effort(&self, x: &[f64]) -> Result<(Marginals, Effort)> {
         let scope = Scope::new(self.compute)?;
         let (n, d) = (self.data.n(), self.data.d);
@@ -123,7 +124,7 @@ impl CgPosterior {
         let points = scope.matrix(x, x.len() / d, d);
         let train = scope.matrix(&self.data.x, n, d);
         let cross = to_f64(products::cross(&self.model.prior.kernel, scope, &train, &points)?)?;
-        let mut mean = to_f64(self.model.prior.mean.at(scope, &points))?;
+        let mut mean = to_f64(self.model.prior.mean.at(scope, &points)?)?;
         let m = mean.len();
         product::add(view_mut(&mut mean, m), view(&self.weights, n), view(&cross, m), 1.0);
         Ok((mean, cross))

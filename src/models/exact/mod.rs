@@ -1,6 +1,7 @@
 //! Exact Gaussian-process regression (Rasmussen and Williams 2006, chapters 2 and 5).
 
 mod options;
+mod repeats;
 
 use burn::tensor::Tensor;
 pub use options::ExactOptions;
@@ -11,19 +12,26 @@ use crate::kernels::Kernel;
 use crate::likelihoods::{Gaussian, Likelihood};
 use crate::linalg::{Factor, loo_nll, mvn_nll};
 use crate::means::Mean;
-use crate::models::gp_model::{GpModel, Size, UserUnits};
-use crate::models::posterior::{self, Joint, Marginals, Posterior, column_squares, combine, subtract_gram};
+use crate::model_file::{Array, ArrayData};
+use crate::models::gp_model::{GpModel, Size, Training, UserUnits};
+use crate::models::moments::moments;
+use crate::models::posterior::{
+    self, Joint, Marginals, Posterior, SavedPosterior, column_squares, combine, subtract_gram,
+};
 use crate::models::prior::Prior;
 use crate::models::start::start;
-use crate::models::{Batch, Model, Observations};
+use crate::models::{Batch, Model, Observations, fit};
 use crate::params::{Parameter, Parameters};
-use crate::products;
+use crate::products::{self, Anchors};
 use crate::scope::{Scope, to_f64};
+use crate::solvers::blocks::transposed;
+use crate::train::{Observer, Outcome};
 
 /// What an exact GP minimises.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
 #[serde(rename_all = "kebab-case")]
 #[cfg_attr(feature = "command", derive(clap::ValueEnum))]
+#[non_exhaustive]
 pub enum ExactObjective {
     /// Negative log marginal likelihood −log p(y): ½(rᵀK̂⁻¹r + log|K̂| + n log 2π)
     #[cfg_attr(feature = "command", value(name = "ml"))]
@@ -65,16 +73,16 @@ impl ExactGp {
             covariance[i * n + i] += noise;
         }
         let factor = Factor::new(covariance, "K + σ²I")?;
-        let mut weights = to_f64(batch.y.clone() - self.prior.mean.at(&scope, &batch.x))?;
-        factor.solve(&mut weights)?;
-        Ok(ExactPosterior { model: self.clone(), compute, data, factor, weights })
+        let residual = to_f64(batch.y.clone() - self.prior.mean.at(&scope, &batch.x)?)?;
+        ExactPosterior::new(self.clone(), compute, data, factor, residual)
     }
 }
 
 impl Model for ExactGp {
     fn objective(&self, scope: &Scope, batch: &Batch) -> Result<Tensor<1>> {
+        batch.check(scope)?;
         let n = batch.y.dims()[0];
-        let residual = batch.y.clone() - self.prior.mean.at(scope, &batch.x);
+        let residual = batch.y.clone() - self.prior.mean.at(scope, &batch.x)?;
         let noise = self.likelihood.variances(scope, n, batch.noise.as_ref());
         let covariance = products::gram(&self.prior.kernel, scope, &batch.x)?;
         match self.objective {
@@ -109,8 +117,21 @@ impl GpModel for ExactGp {
         true
     }
 
+    fn train(&mut self, training: Training, observers: &mut [&mut dyn Observer]) -> Result<Outcome> {
+        repeats::train(self, &training, observers)
+            .unwrap_or_else(|| fit::fit(self, training.compute, training.data, training.config, observers))
+    }
+
     fn condition(&self, compute: Compute, data: Observations) -> Result<Box<dyn Posterior>> {
         Ok(Box::new(self.posterior(compute, data)?))
+    }
+
+    fn restore(&self, compute: Compute, data: Observations, mut saved: SavedPosterior) -> Result<Box<dyn Posterior>> {
+        let Some(packed) = saved.take(FACTOR) else { return self.condition(compute, data) };
+        let scope = Scope::new(compute)?;
+        let (factor, batch) = (Factor::from_packed(&packed, data.n())?, data.batch(&scope));
+        let residual = to_f64(batch.y - self.prior.mean.at(&scope, &batch.x)?)?;
+        Ok(Box::new(ExactPosterior::new(self.clone(), compute, data, factor, residual)?))
     }
 }
 
@@ -131,9 +152,15 @@ pub struct ExactPosterior {
     compute: Compute,
     data: Observations,
     factor: Factor<f64>,
+    /// L⁻¹(y − m), for K̂ = L Lᵀ: more rows only add to it.
+    whitened: Vec<f64>,
     /// K̂⁻¹(y − m).
     weights: Vec<f64>,
+    anchors: Anchors,
 }
+
+/// In files: the rows of L up to the diagonal, one after another.
+const FACTOR: &str = "posterior.factor";
 
 /// Bytes of cross-covariance that a chunk of predictions may hold.
 const CHUNK_BYTES: usize = 64 << 20;
@@ -144,40 +171,48 @@ impl ExactPosterior {
         &self.data
     }
 
-    /// Conditions on more observations without retraining: O(n²k) for k more rows.
+    fn new(
+        model: ExactGp,
+        compute: Compute,
+        data: Observations,
+        factor: Factor<f64>,
+        residual: Vec<f64>,
+    ) -> Result<Self> {
+        let mut whitened = residual;
+        factor.solve_lower(&mut whitened)?;
+        let mut weights = whitened.clone();
+        factor.solve_lower_transposed(&mut weights)?;
+        Ok(Self { model, compute, data, factor, whitened, weights, anchors: Anchors::default() })
+    }
+
+    /// Conditions on more observations without retraining: O(n²k) for k more rows, for few of them two passes over the
+    /// factor.
     ///
     /// # Errors
     /// [`Error::Shape`] when the columns differ, [`Error::NotPositiveDefinite`] when the grown matrix is not.
     pub fn condition(&self, more: &Observations) -> Result<Self> {
-        if more.d != self.data.d {
-            return Err(Error::shape("new inputs", format!("{} columns", self.data.d), more.d.to_string()));
-        }
-        let scope = Scope::new(self.compute)?;
-        let (old, new) = (self.data.batch(&scope), more.batch(&scope));
-        let k = more.n();
-        let cross = to_f64(products::cross(&self.model.prior.kernel, &scope, &new.x, &old.x)?)?;
-        let mut block = to_f64(products::gram(&self.model.prior.kernel, &scope, &new.x)?)?;
+        let data = self.data.extended(more)?;
+        let Prior { kernel, mean } = &self.model.prior;
+        let (scope, k) = (Scope::new(self.compute)?, more.n());
+        let new = more.batch(&scope);
+        let cross = match self.anchors.cross(kernel, &scope, self.rows(), &new.x)? {
+            Some(cross) => cross,
+            None => to_f64(products::cross(kernel, &scope, &new.x, &self.train(&scope))?)?,
+        };
+        let mut block = to_f64(products::gram(kernel, &scope, &new.x)?)?;
         let noise = to_f64(self.model.likelihood.variances(&scope, k, new.noise.as_ref()))?;
         for (i, noise) in noise.iter().enumerate() {
             block[i * k + i] += noise;
         }
         let mut factor = self.factor.clone();
         factor.append_rows(cross, block, "K + σ²I with the new rows")?;
-        let mut data = self.data.clone();
-        data.x.extend(&more.x);
-        data.y.extend(&more.y);
-        data.noise = match (data.noise, &more.noise) {
-            (None, None) => None,
-            (old, new) => {
-                let mut all = old.unwrap_or_else(|| vec![0.0; self.data.n()]);
-                all.extend(new.clone().unwrap_or_else(|| vec![0.0; k]));
-                Some(all)
-            }
-        };
-        let all = data.batch(&scope);
-        let mut weights = to_f64(all.y - self.model.prior.mean.at(&scope, &all.x))?;
-        factor.solve(&mut weights)?;
-        Ok(Self { model: self.model.clone(), compute: self.compute, data, factor, weights })
+        let mut whitened = self.whitened.clone();
+        whitened.extend(to_f64(new.y - mean.at(&scope, &new.x)?)?);
+        factor.solve_lower_from(self.data.n(), &mut whitened);
+        let mut weights = whitened.clone();
+        factor.solve_lower_transposed(&mut weights)?;
+        let (model, compute, anchors) = (self.model.clone(), self.compute, Anchors::default());
+        Ok(Self { model, compute, data, factor, whitened, weights, anchors })
     }
 
     /// Closed-form leave-one-out predictions of the observations y (not f): means and variances (eq. 5.12).
@@ -190,8 +225,8 @@ impl ExactPosterior {
         }
     }
 
-    /// The posterior of one summand of an additive kernel (index into [`Kernel::summands`]), at rows `x`: the share of f
-    /// that this component explains, without the prior mean.
+    /// The posterior of one summand of an additive kernel (index into [`Kernel::summands`]), at rows `x`: the share of
+    /// f that this component explains, without the prior mean.
     ///
     /// # Errors
     /// [`Error::Usage`] when there is no such summand.
@@ -203,29 +238,52 @@ impl ExactPosterior {
                 summands.len()
             )));
         };
-        self.of(summand, &Mean::Zero, x)
+        self.of(summand, &Mean::Zero, &Anchors::default(), x)
     }
 
-    fn rows(&self, x: &[f64]) -> Result<usize> {
-        posterior::rows(x, self.data.d)
+    /// The training inputs, row-major, and their columns.
+    fn rows(&self) -> (&[f64], usize) {
+        (&self.data.x, self.data.d)
     }
 
-    fn of(&self, kernel: &Kernel, mean: &Mean, x: &[f64]) -> Result<Marginals> {
-        self.rows(x)?;
+    fn train(&self, scope: &Scope) -> Tensor<2> {
+        scope.matrix(&self.data.x, self.data.n(), self.data.d)
+    }
+
+    /// Points of which some are predicted at a time.
+    fn chunks<'a>(&self, x: &'a [f64]) -> Result<impl Iterator<Item = &'a [f64]>> {
+        posterior::rows(x, self.data.d)?;
+        let rows = (CHUNK_BYTES / (8 * self.data.n())).clamp(1, 4096);
+        Ok(x.chunks(rows * self.data.d))
+    }
+
+    /// k(X, points) `[n, rows]`, and the means of f.
+    fn means(
+        &self,
+        scope: &Scope,
+        (kernel, mean): (&Kernel, &Mean),
+        anchors: &Anchors,
+        points: &Tensor<2>,
+    ) -> Result<(Vec<f64>, Vec<f64>)> {
+        let cross = match anchors.cross(kernel, scope, self.rows(), points)? {
+            Some(cross) => transposed(&cross, self.data.n()),
+            None => to_f64(products::cross(kernel, scope, &self.train(scope), points)?)?,
+        };
+        let prior = to_f64(mean.at(scope, points)?)?;
+        let mean = prior.iter().zip(combine(&cross, &self.weights)).map(|(m, k)| m + k).collect();
+        Ok((cross, mean))
+    }
+
+    fn of(&self, kernel: &Kernel, mean: &Mean, anchors: &Anchors, x: &[f64]) -> Result<Marginals> {
         let scope = Scope::new(self.compute)?;
-        let (n, d) = (self.data.n(), self.data.d);
-        let train = scope.matrix(&self.data.x, n, d);
-        let rows = (CHUNK_BYTES / (8 * n)).clamp(1, 4096);
         let mut all = Marginals::default();
-        for chunk in x.chunks(rows * d) {
-            let points = scope.matrix(chunk, chunk.len() / d, d);
-            let mut cross = to_f64(products::cross(kernel, &scope, &train, &points)?)?;
-            let prior_mean = to_f64(mean.at(&scope, &points))?;
+        for chunk in self.chunks(x)? {
+            let points = scope.matrix(chunk, chunk.len() / self.data.d, self.data.d);
+            let (mut cross, mean) = self.means(&scope, (kernel, mean), anchors, &points)?;
             let prior_variance = to_f64(kernel.diag(&scope, &points)?)?;
-            let shift = combine(&cross, &self.weights);
             self.factor.solve_lower(&mut cross)?;
             let explained = column_squares(&cross, prior_variance.len());
-            all.extend(prior_mean.iter().zip(shift).map(|(m, k)| m + k), &prior_variance, &explained);
+            all.extend(mean.into_iter(), &prior_variance, &explained);
         }
         Ok(all)
     }
@@ -237,21 +295,49 @@ impl Posterior for ExactPosterior {
     }
 
     fn predict(&self, x: &[f64]) -> Result<Marginals> {
-        self.of(&self.model.prior.kernel, &self.model.prior.mean, x)
+        self.of(&self.model.prior.kernel, &self.model.prior.mean, &self.anchors, x)
+    }
+
+    fn mean(&self, x: &[f64]) -> Result<Vec<f64>> {
+        let (scope, Prior { kernel, mean }) = (Scope::new(self.compute)?, &self.model.prior);
+        let mut all = Vec::with_capacity(x.len() / self.data.d);
+        for chunk in self.chunks(x)? {
+            let points = scope.matrix(chunk, chunk.len() / self.data.d, self.data.d);
+            all.extend(self.means(&scope, (kernel, mean), &self.anchors, &points)?.1);
+        }
+        Ok(all)
+    }
+
+    fn moments(&self, x: Tensor<2>) -> Result<Option<[Tensor<1>; 2]>> {
+        let scope = Scope::beside(self.compute, &x)?;
+        let prior = &self.model.prior;
+        let k = products::cross(&prior.kernel, &scope, &self.train(&scope), &x)?;
+        moments(&scope, prior, &x, k, &self.weights, self.factor.clone()).map(Some)
+    }
+
+    fn updated(&self, more: &Observations) -> Result<Option<Box<dyn Posterior>>> {
+        Ok(Some(Box::new(self.condition(more)?)))
+    }
+
+    fn saved(&self, factor: bool) -> Result<SavedPosterior> {
+        let mut saved = SavedPosterior::default();
+        if factor {
+            let packed = self.factor.packed();
+            let array = Array { shape: vec![packed.len()], data: ArrayData::F64(packed) };
+            saved.arrays.insert(FACTOR.into(), array);
+        }
+        Ok(saved)
     }
 
     fn predict_joint(&self, x: &[f64]) -> Result<Joint> {
-        let rows = self.rows(x)?;
+        let rows = posterior::rows(x, self.data.d)?;
         if rows == 0 {
             return Ok(Joint::default());
         }
-        let scope = Scope::new(self.compute)?.widened();
+        let (scope, Prior { kernel, mean }) = (Scope::new(self.compute)?.widened(), &self.model.prior);
         let points = scope.matrix(x, rows, self.data.d);
-        let train = scope.matrix(&self.data.x, self.data.n(), self.data.d);
-        let mut cross = to_f64(products::cross(&self.model.prior.kernel, &scope, &train, &points)?)?;
-        let prior_mean = to_f64(self.model.prior.mean.at(&scope, &points))?;
-        let mean = prior_mean.iter().zip(combine(&cross, &self.weights)).map(|(m, k)| m + k).collect();
-        let mut covariance = to_f64(products::gram(&self.model.prior.kernel, &scope, &points)?)?;
+        let (mut cross, mean) = self.means(&scope, (kernel, mean), &self.anchors, &points)?;
+        let mut covariance = to_f64(products::gram(kernel, &scope, &points)?)?;
         self.factor.solve_lower(&mut cross)?;
         subtract_gram(&mut covariance, &cross, rows);
         Ok(Joint { mean, covariance })

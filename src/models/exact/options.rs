@@ -30,6 +30,10 @@ impl ModelOptions for ExactOptions {
         Ok(Box::new(ExactGp { prior, likelihood: Gaussian::new(0.1), objective: self.objective }))
     }
 
+    fn stores_factor(&self) -> bool {
+        true
+    }
+
     fn smaller(&self) -> &'static str {
         "choose an approximation with --model"
     }

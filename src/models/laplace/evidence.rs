@@ -14,8 +14,8 @@ use crate::linalg::host::{HostOp, Saved, apply2, apply3, recall};
 use crate::linalg::real::widened;
 use crate::threads;
 
-/// `−ln q(y)` `[1]` for covariances `[P n, n]` and means `[P n]` of P priors, differentiable in both and in the likelihood's own parameters,
-/// the way of the mode included. The values of those are in `density`.
+/// `−ln q(y)` `[1]` for covariances `[P n, n]` and means `[P n]` of P priors, differentiable in both and in the
+/// likelihood's own parameters, the way of the mode included. The values of those are in `density`.
 ///
 /// With `s = (I + H K)⁻¹ q`, `q` half the slope of `ln|I + W K|` in `f` and `H` minus the Hessian, the adjoints are
 /// `½ (C + s aᵀ + a sᵀ − a aᵀ)` of K and `s − a` of m, `C = (K + W⁻¹)⁻¹` (Rasmussen and Williams 2006, 5.5.1).

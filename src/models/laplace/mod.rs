@@ -1,17 +1,20 @@
-//! Laplace's approximation for any likelihood (Rasmussen and Williams 2006, 3.4 and 3.5): the posterior of the latent functions as a
-//! normal distribution about its mode, dense, for up to some 5,000 rows.
+//! Laplace's approximation for any likelihood (Rasmussen and Williams 2006, 3.4 and 3.5): the posterior of the latent
+//! functions as a normal distribution about its mode, dense, for up to some 5,000 rows.
 //!
 //! With `g` and `W` the gradient and the curvature of the log density at the mode `f̂ = m + K a`, `a = g(f̂)`:
-//! `ln q(y) = ln p(y | f̂) − ½ aᵀ(f̂ − m) − ½ ln|I + W K|`, `f* ~ N(m* + k*ᵀa, k** − k*ᵀ(K + W⁻¹)⁻¹k*)`. It is to classes and counts what
-//! [`exact`](super::exact) is to real targets, and the same for Gaussian ones. Where a likelihood is
-//! [not log-concave](crate::likelihoods::Density::is_log_concave), `W` is its Fisher information (Hartmann and Vanhatalo 2019, *Laplace
-//! approximation and natural gradient for Gaussian process regression with heteroscedastic student-t model*).
+//! `ln q(y) = ln p(y | f̂) − ½ aᵀ(f̂ − m) − ½ ln|I + W K|`, `f* ~ N(m* + k*ᵀa, k** − k*ᵀ(K + W⁻¹)⁻¹k*)`. It is to
+//! classes and counts what [`exact`](super::exact) is to real targets, and the same for Gaussian ones. Where a
+//! likelihood is [not log-concave](crate::likelihoods::Density::is_log_concave), `W` is its Fisher information
+//! (Hartmann and Vanhatalo 2019, *Laplace approximation and natural gradient for Gaussian process regression with
+//! heteroscedastic student-t model*).
 //!
-//! The evidence is no bound. With classes that can be told apart and a lengthscale for each of many inputs it comes to prefer very large
-//! prior variances, of which the predictions are then underconfident (Kuss and Rasmussen 2005, *Assessing approximate inference for binary
-//! Gaussian process classification*): the bounds of [`svgp`](super::svgp) and [`cagp`](super::cagp) do not.
+//! The evidence is no bound. With classes that can be told apart and a lengthscale for each of many inputs it comes to
+//! prefer very large prior variances, of which the predictions are then underconfident (Kuss and Rasmussen 2005,
+//! *Assessing approximate inference for binary Gaussian process classification*): the bounds of [`svgp`](super::svgp)
+//! and [`cagp`](super::cagp) do not.
 //!
-//! Nothing of order `Ln` squared is made for `L` classes: a factor of order n each, and one for what their probabilities share.
+//! Nothing of order `Ln` squared is made for `L` classes: a factor of order n each, and one for what their
+//! probabilities share.
 
 mod evidence;
 mod mode;
@@ -39,7 +42,8 @@ use crate::scope::{Scope, to_f64};
 use mode::Task;
 use system::Gram;
 
-/// Latent functions with a prior, and a likelihood of targets given them, approximated about the mode: n³ time, n² memory.
+/// Latent functions with a prior, and a likelihood of targets given them, approximated about the mode: n³ time, n²
+/// memory.
 #[derive(Debug, Clone)]
 pub struct LaplaceGp {
     /// Of the latent functions: one for all of them, or one each.
@@ -54,7 +58,8 @@ impl LaplaceGp {
         Self::boxed(kernel.into(), Box::new(likelihood))
     }
 
-    /// The same for a prior and a likelihood chosen at run time; latent functions that mean different things get a prior each.
+    /// The same for a prior and a likelihood chosen at run time; latent functions that mean different things get a
+    /// prior each.
     pub fn boxed(prior: Prior, likelihood: Box<dyn Likelihood>) -> Self {
         let count = if alike(&*likelihood) { 1 } else { likelihood.latents() };
         Self { priors: vec![prior; count], likelihood }
@@ -85,8 +90,8 @@ impl LaplaceGp {
     /// Covariances `[P n, n]` and means `[P n]` of P priors at n rows, in the wide type.
     fn gram(&self, scope: &Scope, x: &Tensor<2>) -> Result<(Tensor<2>, Tensor<1>)> {
         let covariances = self.priors.iter().map(|prior| products::gram_wide(&prior.kernel, scope, x));
-        let means = self.priors.iter().map(|prior| prior.mean.at(scope, x).cast(scope.wide())).collect();
-        Ok((joined(covariances.collect::<Result<_>>()?), joined(means)))
+        let means = self.priors.iter().map(|prior| Ok(prior.mean.at(scope, x)?.cast(scope.wide())));
+        Ok((joined(covariances.collect::<Result<_>>()?), joined(means.collect::<Result<_>>()?)))
     }
 }
 
@@ -97,6 +102,7 @@ fn joined<const D: usize>(mut parts: Vec<Tensor<D>>) -> Tensor<D> {
 
 impl Model for LaplaceGp {
     fn objective(&self, scope: &Scope, batch: &Batch) -> Result<Tensor<1>> {
+        batch.check(scope)?;
         let (covariances, means) = self.gram(scope, &batch.x)?;
         let extra = batch.noise.clone().map(to_f64).transpose()?;
         let rows = self.rows(&to_f64(batch.y.clone())?, extra.as_deref());

@@ -11,8 +11,8 @@ const STEPS: usize = 200;
 /// Most halvings of a step.
 const HALVINGS: usize = 60;
 
-/// The largest change of a latent value, relative to the largest value or 1, after which one more step ends the search: its error is the
-/// square of that.
+/// The largest change of a latent value, relative to the largest value or 1, after which one more step ends the search:
+/// its error is the square of that.
 const CLOSE: f64 = 1e-7;
 
 /// The change below which steps by the Hessian are tried where that is not the curvature.
@@ -120,8 +120,8 @@ impl<'a> Task<'a> {
         Ok(Mode { log_density: self.log_density(&f), f, weights, system })
     }
 
-    /// Climbs from the prior mean. A step is halved until the log posterior does not fall, for Newton's may overshoot by orders of
-    /// magnitude; steps by the curvature always climb when they are short.
+    /// Climbs from the prior mean. A step is halved until the log posterior does not fall, for Newton's may overshoot
+    /// by orders of magnitude; steps by the curvature always climb when they are short.
     ///
     /// # Errors
     /// [`Error::NotFinite`] when there is no finite mode near.

@@ -92,7 +92,7 @@ impl LaplacePosterior {
             for prior in &self.model.priors {
                 crosses.push(to_f64(products::cross_wide(&prior.kernel, &scope, &train, &points)?)?);
                 priors.push(to_f64(products::diag_wide(&prior.kernel, &scope, &points)?)?);
-                levels.push(to_f64(prior.mean.at(&scope, &points))?);
+                levels.push(to_f64(prior.mean.at(&scope, &points)?)?);
             }
             let of = |latent: usize| latent.min(crosses.len() - 1);
             let mean = |(latent, weights): (usize, &[f64])| {
@@ -109,7 +109,8 @@ impl LaplacePosterior {
     }
 }
 
-/// Of a single latent function, but for [`marginals`](Posterior::marginals) and [`correlated`](Posterior::correlated); an error for several.
+/// Of a single latent function, but for [`marginals`](Posterior::marginals) and [`correlated`](Posterior::correlated);
+/// an error for several.
 impl Posterior for LaplacePosterior {
     fn predict(&self, x: &[f64]) -> Result<Marginals> {
         let mut all = self.marginals(x)?;
@@ -159,14 +160,14 @@ impl Posterior for LaplacePosterior {
         let points = scope.matrix(x, rows, self.data.d);
         let train = scope.matrix(&self.data.x, self.data.n(), self.data.d);
         let cross = to_f64(products::cross_wide(&prior.kernel, &scope, &train, &points)?)?;
-        let levels = to_f64(prior.mean.at(&scope, &points))?;
+        let levels = to_f64(prior.mean.at(&scope, &points)?)?;
         let mean = levels.iter().zip(combine(&cross, &self.weights)).map(|(m, k)| m + k).collect();
         let mut covariance = to_f64(products::gram_wide(&prior.kernel, &scope, &points)?)?;
         subtract_gram(&mut covariance, &self.system.whiten(0, &cross)?, rows);
         Ok(Joint { mean, covariance })
     }
 
-    fn saved(&self) -> Result<SavedPosterior> {
+    fn saved(&self, _factor: bool) -> Result<SavedPosterior> {
         let shape = vec![self.latents(), self.data.n()];
         let array = |values: &[f64]| Array { shape: shape.clone(), data: ArrayData::F64(values.to_vec()) };
         let arrays = [(MODE, array(&self.f)), (WEIGHTS, array(&self.weights))];

@@ -33,8 +33,8 @@ impl<'a> Gram<'a> {
 /// `C = (K + W⁻¹)⁻¹` for the curvature `W` of all rows.
 ///
 /// With `E_l = √d_l B_l⁻¹ √d_l`, `B_l = I + √d_l K_l √d_l`, it is `diag(E_l)` for diagonal curvatures and
-/// `E_l δ_lk − E_l M⁻¹E_k`, `M = Σ E_l`, for centred ones (Rasmussen and Williams 2006, eqs. 3.45 and 3.46). The eigenvalues of `B_l` are 1
-/// or more, whatever `d` and `K` are.
+/// `E_l δ_lk − E_l M⁻¹E_k`, `M = Σ E_l`, for centred ones (Rasmussen and Williams 2006, eqs. 3.45 and 3.46). The
+/// eigenvalues of `B_l` are 1 or more, whatever `d` and `K` are.
 #[derive(Debug, Clone)]
 pub(super) struct System {
     n: usize,
@@ -128,7 +128,8 @@ impl System {
         Ok(white)
     }
 
-    /// What the data explain of the prior variances at `t` rows, `k*ᵀ C k*` `[t, L, L]`, for covariances `cross(l)` `[n, t]`.
+    /// What the data explain of the prior variances at `t` rows, `k*ᵀ C k*` `[t, L, L]`, for covariances `cross(l)`
+    /// `[n, t]`.
     pub fn explained<'a>(&self, cross: impl Fn(usize) -> &'a [f64], t: usize) -> Result<Vec<f64>> {
         let latents = self.latents();
         let mut blocks = vec![0.0; t * latents * latents];

@@ -6,7 +6,8 @@ use faer::linalg::solvers::{PartialPivLu, Solve};
 use super::mode::Task;
 use crate::linalg::dense::registers;
 
-/// `I + H K` for the negative Hessian `H` of the log density in all latent values, which may have any sign: of order Ln.
+/// `I + H K` for the negative Hessian `H` of the log density in all latent values, which may have any sign: of order
+/// Ln.
 pub(super) struct Tangent {
     /// `[n, L, L]`.
     hessians: Vec<f64>,

@@ -1,29 +1,30 @@
-//! Sparse GP regression with inducing inputs and the collapsed bound (Titsias 2009, *Variational learning of inducing variables in
-//! sparse Gaussian processes*).
+//! Sparse GP regression with inducing inputs and the collapsed bound (Titsias 2009, *Variational learning of inducing
+//! variables in sparse Gaussian processes*).
 
 mod options;
+mod posterior;
 
 use burn::tensor::Tensor;
 pub use options::SgprOptions;
+pub use posterior::SgprPosterior;
 
 use crate::device::Compute;
 use crate::error::Result;
 use crate::kernels::Kernel;
 use crate::likelihoods::{Gaussian, Likelihood};
-use crate::linalg::dense::{solve, view, view_mut};
-use crate::linalg::{Collapsed, collapsed};
+use crate::linalg::collapsed;
 use crate::models::gp_model::{GpModel, Size, UserUnits};
-use crate::models::posterior::Posterior;
+use crate::models::posterior::{Posterior, SavedPosterior};
 use crate::models::prior::Prior;
 use crate::models::process::Process;
 use crate::models::start::start;
-use crate::models::whitened::{Root, WhitenedPosterior};
 use crate::models::{Batch, Model, Observations};
 use crate::params::{Parameter, Parameters, prefixed};
 use crate::products;
 use crate::scope::{Scope, to_f64};
 
-/// GP regression through `m` inducing inputs Z, with the optimal distribution of their values: O(nm²) time, O(m² + chunk · m) memory.
+/// GP regression through `m` inducing inputs Z, with the optimal distribution of their values: O(nm²) time, O(m² +
+/// chunk · m) memory.
 #[derive(Debug, Clone)]
 pub struct Sgpr {
     /// The prior and Z.
@@ -56,7 +57,7 @@ impl Sgpr {
         self.process.check(&batch.x)?;
         let (n, z) = (batch.y.dims()[0], self.process.z(scope));
         let noise = self.likelihood.variances(&scope.widened(), n, batch.noise.as_ref());
-        let residual = (batch.y.clone() - mean.at(scope, &batch.x)).cast(scope.wide());
+        let residual = (batch.y.clone() - mean.at(scope, &batch.x)?).cast(scope.wide());
         let s = noise.clone().sqrt().recip();
         let t = residual * s.clone();
         let (square, projected) = products::moments(kernel, scope, &batch.x, &z, &s, &t)?;
@@ -68,24 +69,18 @@ impl Sgpr {
     /// The posterior under the optimal distribution of inducing values.
     ///
     /// # Errors
-    /// [`NotPositiveDefinite`](crate::Error::NotPositiveDefinite) when K_ZZ cannot be factorised, [`Shape`](crate::Error::Shape) for other columns than those of Z.
-    pub fn posterior(&self, compute: Compute, data: Observations) -> Result<WhitenedPosterior> {
+    /// [`NotPositiveDefinite`](crate::Error::NotPositiveDefinite) when K_ZZ cannot be factorised,
+    /// [`Shape`](crate::Error::Shape) for other columns than those of Z.
+    pub fn posterior(&self, compute: Compute, data: Observations) -> Result<SgprPosterior> {
         let scope = Scope::new(compute)?;
         let Moments { square, projected, .. } = self.moments(&scope, &data.batch(&scope))?;
-        let Collapsed { factor, mean, .. } = Collapsed::new(to_f64(square)?, &to_f64(projected)?)?;
-        // q(v) = N(γ, B⁻¹): Rᵀ = L_B⁻¹.
-        let m = mean.len();
-        let mut root = vec![0.0; m * m];
-        root.iter_mut().step_by(m + 1).for_each(|d| *d = 1.0);
-        solve::lower(view(&factor.lower(), m), view_mut(&mut root, m));
-        let z = (self.process.inducing.internal(), self.process.d());
-        let prior = self.process.prior.clone();
-        Ok(WhitenedPosterior::new(prior, compute, z, self.process.factor(&scope)?, mean, Root::Lower(root)))
+        SgprPosterior::new(self.clone(), compute, self.process.factor(&scope)?, to_f64(square)?, to_f64(projected)?)
     }
 }
 
 impl Model for Sgpr {
     fn objective(&self, scope: &Scope, batch: &Batch) -> Result<Tensor<1>> {
+        batch.check(scope)?;
         let n = batch.y.dims()[0] as f64;
         let Moments { square, projected, rest } = self.moments(scope, batch)?;
         let loss = (rest + n * std::f64::consts::TAU.ln()) * 0.5 + collapsed(square, projected)?;
@@ -122,6 +117,13 @@ impl GpModel for Sgpr {
 
     fn condition(&self, compute: Compute, data: Observations) -> Result<Box<dyn Posterior>> {
         Ok(Box::new(self.posterior(compute, data)?))
+    }
+
+    fn restore(&self, compute: Compute, data: Observations, saved: SavedPosterior) -> Result<Box<dyn Posterior>> {
+        match self.restored(compute, saved)? {
+            Some(posterior) => Ok(Box::new(posterior)),
+            None => self.condition(compute, data),
+        }
     }
 }
 

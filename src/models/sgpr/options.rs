@@ -26,6 +26,10 @@ impl ModelOptions for SgprOptions {
         Ok(Box::new(model))
     }
 
+    fn stores_factor(&self) -> bool {
+        true
+    }
+
     fn smaller(&self) -> &'static str {
         "choose fewer inducing inputs (--inducing)"
     }

@@ -1,5 +1,5 @@
-//! Stochastic variational GPs (Hensman et al. 2013, *Gaussian processes for big data*; 2015, *Scalable variational Gaussian process
-//! classification*): any likelihood, minibatches, several latent functions.
+//! Stochastic variational GPs (Hensman et al. 2013, *Gaussian processes for big data*; 2015, *Scalable variational
+//! Gaussian process classification*): any likelihood, minibatches, several latent functions.
 
 mod face;
 mod natural;
@@ -27,7 +27,8 @@ use crate::scope::{Scope, to_f64};
 
 /// A variational GP: latent functions with inducing values, and a likelihood of the targets given them.
 ///
-/// Minimised is `−(scale Σ E_q[ln p(y_i | f_i)] − Σ_l KL(q(u_l) ‖ p(u_l)))`, an upper bound of the negative log evidence.
+/// Minimised is `−(scale Σ E_q[ln p(y_i | f_i)] − Σ_l KL(q(u_l) ‖ p(u_l)))`, an upper bound of the negative log
+/// evidence.
 #[derive(Debug, Clone)]
 pub struct Svgp {
     /// The prior of the latent functions with Z: one for all of them, or one each.
@@ -40,7 +41,8 @@ pub struct Svgp {
     pub whitened: bool,
 }
 
-/// Covariances of a process's inducing values and the rows of a batch, as the marginals of its latent functions need them.
+/// Covariances of a process's inducing values and the rows of a batch, as the marginals of its latent functions need
+/// them.
 enum Covariances {
     /// Made together with the marginals of its only latent function, for whitened values.
     Own { z: Tensor<2>, x: Tensor<2> },
@@ -89,8 +91,8 @@ fn factored(process: &Process, scope: &Scope, x: &Tensor<2>) -> Result<(Tensor<2
 }
 
 impl Svgp {
-    /// A whitened model with full covariances whose latent functions share kernel, zero mean and inducing inputs `z`, row-major
-    /// `[m, d]`; q is the prior.
+    /// A whitened model with full covariances whose latent functions share kernel, zero mean and inducing inputs `z`,
+    /// row-major `[m, d]`; q is the prior.
     ///
     /// # Errors
     /// [`Error::Shape`] when `z` is empty or holds half a row.
@@ -149,7 +151,7 @@ impl Svgp {
             if l < self.processes.len() {
                 process.check(x)?;
                 let prior = products::diag_wide(&process.prior.kernel, scope, x)?;
-                shared = Some((make(process)?, prior, process.prior.mean.at(scope, x).cast(wide)));
+                shared = Some((make(process)?, prior, process.prior.mean.at(scope, x)?.cast(wide)));
             }
             let Some((covariances, prior, level)) = &shared else {
                 return Err(Error::Usage("a variational GP needs at least one process".into()));
@@ -207,13 +209,14 @@ impl Svgp {
         Ok(SvgpPosterior::new(latents.collect::<Result<_>>()?))
     }
 
-    /// A step of length `rate` in (0, 1] along the natural gradient of q, every latent function at once (Salimbeni et al. 2018, *Natural
-    /// gradients in practice*): S⁻¹ ← (1 − γ)S⁻¹ + γ(I + 2A diag(v̄)Aᵀ) for whitened values, v̄ the loss's slope in the variances
-    /// of f, and the mean accordingly. With a Gaussian likelihood, all data and γ = 1 it ends at the optimum.
+    /// A step of length `rate` in (0, 1] along the natural gradient of q, every latent function at once (Salimbeni et
+    /// al. 2018, *Natural gradients in practice*): S⁻¹ ← (1 − γ)S⁻¹ + γ(I + 2A diag(v̄)Aᵀ) for whitened values, v̄ the
+    /// loss's slope in the variances of f, and the mean accordingly. With a Gaussian likelihood, all data and γ = 1 it
+    /// ends at the optimum.
     ///
     /// # Errors
-    /// [`Error::Usage`] for diagonal covariances or another rate, [`Error::NotPositiveDefinite`] when the step leaves the positive
-    /// definite matrices (a likelihood that is not log-concave): take a smaller one.
+    /// [`Error::Usage`] for diagonal covariances or another rate, [`Error::NotPositiveDefinite`] when the step leaves
+    /// the positive definite matrices (a likelihood that is not log-concave): take a smaller one.
     pub fn natural_step(&mut self, compute: Compute, batch: &Batch, rate: f64) -> Result<()> {
         if !(rate > 0.0 && rate <= 1.0) {
             return Err(Error::Usage(format!("the rate {rate} of natural gradients must lie in (0, 1]")));
@@ -264,6 +267,7 @@ impl Svgp {
 
 impl Model for Svgp {
     fn objective(&self, scope: &Scope, batch: &Batch) -> Result<Tensor<1>> {
+        batch.check(scope)?;
         let make = |process: &Process| self.covariances(process, scope, &batch.x);
         let Latents { mean, variance, divergence } = self.latents(scope, &batch.x, make)?;
         let (mean, variance) = (mean.cast(scope.dtype()), variance.cast(scope.dtype()));

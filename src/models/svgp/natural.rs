@@ -22,8 +22,9 @@ pub fn slopes(
     let [latents, b] = mean.dims();
     let (mean, variance, y) = (to_f64(mean)?, to_f64(variance)?, to_f64(batch.y.clone())?);
     let extra = batch.noise.clone().map(to_f64).transpose()?;
-    let rows = Targets { y: &y, extra: extra.as_deref() }.rows(likelihood.auxiliary());
-    let rows: Vec<_> = rows.collect();
+    let targets = Targets { y: &y, extra: extra.as_deref() };
+    likelihood.check(targets, None)?;
+    let rows: Vec<_> = targets.rows(likelihood.auxiliary()).collect();
     let own = likelihood.parameters().iter().map(|(_, p)| p.len()).sum();
     let records = expected::records(&*likelihood.density(), &rows, own, &mean, &variance);
     let record = |i: usize| &records[i * (1 + 2 * latents + own)..];

@@ -70,8 +70,8 @@ mod command {
         inducing: InducingArguments,
         #[command(flatten)]
         batches: BatchArguments,
-        /// Rate, in (0, 1], of the natural gradients that move the variational distribution; 0 leaves it to the optimiser, as --mean-field
-        /// and L-BFGS do [default: 0.1]
+        /// Rate, in (0, 1], of the natural gradients that move the variational distribution; 0 leaves it to the
+        /// optimiser, as --mean-field and L-BFGS do [default: 0.1]
         #[arg(long, value_name = "RATE", value_parser = values::rate)]
         natural_gradients: Option<f64>,
     }

@@ -1,5 +1,7 @@
 //! The posterior of a variational GP.
 
+use burn::tensor::Tensor;
+
 use crate::error::Result;
 use crate::models::posterior::{Joint, Marginals, Posterior, several};
 use crate::models::whitened::WhitenedPosterior;
@@ -32,6 +34,14 @@ impl SvgpPosterior {
 impl Posterior for SvgpPosterior {
     fn predict(&self, x: &[f64]) -> Result<Marginals> {
         self.only()?.predict(x)
+    }
+
+    fn mean(&self, x: &[f64]) -> Result<Vec<f64>> {
+        self.only()?.mean(x)
+    }
+
+    fn moments(&self, x: Tensor<2>) -> Result<Option<[Tensor<1>; 2]>> {
+        self.only()?.moments(x)
     }
 
     fn marginals(&self, x: &[f64]) -> Result<Vec<Marginals>> {

@@ -1,5 +1,6 @@
-//! Sparse within sparse GPs (Tran et al. 2021, *Sparse within sparse Gaussian processes using neighbor information*): of many inducing
-//! values only the H nearest to a row speak for it, so that a step costs O(bH³) however many there are.
+//! Sparse within sparse GPs (Tran et al. 2021, *Sparse within sparse Gaussian processes using neighbor information*):
+//! of many inducing values only the H nearest to a row speak for it, so that a step costs O(bH³) however many there
+//! are.
 
 mod face;
 mod neighbours;
@@ -29,13 +30,15 @@ use crate::params::{Parameter, Parameters, prefixed};
 use crate::products::{self, Neighbours};
 use crate::scope::{Scope, to_f64};
 
-/// A variational GP of one latent function with unwhitened q(u − m(Z)) = N(m, S), where a row sees its H nearest inducing inputs.
+/// A variational GP of one latent function with unwhitened q(u − m(Z)) = N(m, S), where a row sees its H nearest
+/// inducing inputs.
 ///
-/// Minimised is `−[scale Σ_i E_q[ln p(y_i | f_i)] − (w/b) Σ_i KL(N(m_I, S_I) ‖ N(0, K_I))]` over the b rows of a batch, I the neighbours of
-/// row i (Algorithm 1, with w = 1). Distances are those of the kernel's scaled inputs.
+/// Minimised is `−[scale Σ_i E_q[ln p(y_i | f_i)] − (w/b) Σ_i KL(N(m_I, S_I) ‖ N(0, K_I))]` over the b rows of a batch,
+/// I the neighbours of row i (Algorithm 1, with w = 1). Distances are those of the kernel's scaled inputs.
 ///
-/// With w = 1 each of M inducing values is held to its prior M/H times less than where all of them speak for a row: with M not much smaller
-/// than the number of rows the model is overconfident. [`divergence`](Self::divergence) is that weight.
+/// With w = 1 each of M inducing values is held to its prior M/H times less than where all of them speak for a row:
+/// with M not much smaller than the number of rows the model is overconfident. [`divergence`](Self::divergence) is that
+/// weight.
 #[derive(Debug, Clone)]
 pub struct Swsgp {
     /// The prior and Z.
@@ -48,8 +51,9 @@ pub struct Swsgp {
     pub neighbours: usize,
     /// w, the weight of the divergence: 1 in the paper, M/H counts every inducing value about once.
     pub divergence: f64,
-    /// Whether all rows of a batch see the neighbours of each of them (SWSGP-U), jointly: b M² instead of b H³ time where these are most of
-    /// the M, and nearer to the model in which all speak for a row. Predictions of a row then see all inducing inputs, as in a large batch.
+    /// Whether all rows of a batch see the neighbours of each of them (SWSGP-U), jointly: b M² instead of b H³ time
+    /// where these are most of the M, and nearer to the model in which all speak for a row. Predictions of a row then
+    /// see all inducing inputs, as in a large batch.
     pub union: bool,
 }
 
@@ -71,11 +75,12 @@ enum Spread {
 }
 
 impl Swsgp {
-    /// A model with zero mean, diagonal S = I, inducing inputs `z` (row-major `[m, d]`) and `neighbours` of them for a row.
+    /// A model with zero mean, diagonal S = I, inducing inputs `z` (row-major `[m, d]`) and `neighbours` of them for a
+    /// row.
     ///
     /// # Errors
-    /// [`Error::Shape`] when `z` is empty or holds half a row, [`Error::Usage`] for no or too many neighbours, or a likelihood of several
-    /// latent functions.
+    /// [`Error::Shape`] when `z` is empty or holds half a row, [`Error::Usage`] for no or too many neighbours, or a
+    /// likelihood of several latent functions.
     pub fn new(
         kernel: Kernel,
         z: &[f64],
@@ -182,7 +187,7 @@ impl Swsgp {
         let prior = products::diag_wide(&process.prior.kernel, scope, &batch.x)?;
         let floor = prior.clone().detach() * VARIANCE_FLOOR;
         let variance = (prior + change).max_pair(floor).cast(dtype).reshape([1, b]);
-        let mean = (process.prior.mean.at(scope, &batch.x) + shift.cast(dtype)).reshape([1, b]);
+        let mean = (process.prior.mean.at(scope, &batch.x)? + shift.cast(dtype)).reshape([1, b]);
         let extra = batch.noise.as_ref();
         let expected = self.likelihood.expected_log_density(scope, mean, variance, &batch.y, extra)?;
         Ok(divergence.cast(dtype) * self.divergence - expected.sum() * batch.scale)
@@ -205,6 +210,7 @@ fn check(neighbours: usize, m: usize) -> Result<()> {
 impl Model for Swsgp {
     /// With every inducing value at hand; [`train`] does without for fixed Z.
     fn objective(&self, scope: &Scope, batch: &Batch) -> Result<Tensor<1>> {
+        batch.check(scope)?;
         self.process.check(&batch.x)?;
         let neighbours = Arc::new(self.neighbours(scope.compute(), &to_f64(batch.x.clone())?)?);
         let active = self.all(scope)?;
@@ -240,8 +246,8 @@ impl Parameters for Swsgp {
     }
 }
 
-/// The posterior of a [`Swsgp`]: marginals by the neighbours of each row, or by all inducing inputs where training took the union of a
-/// batch's neighbours; joint distributions by the union of the rows' neighbours.
+/// The posterior of a [`Swsgp`]: marginals by the neighbours of each row, or by all inducing inputs where training took
+/// the union of a batch's neighbours; joint distributions by the union of the rows' neighbours.
 #[derive(Debug, Clone)]
 pub struct SwsgpPosterior {
     model: Swsgp,
@@ -266,7 +272,7 @@ impl Posterior for SwsgpPosterior {
             let points = scope.matrix(chunk, chunk.len() / d, d);
             let found = model.marginals(&scope, &points, model.all(&scope)?, neighbours)?;
             let prior = to_f64(products::diag_wide(&process.prior.kernel, &scope, &points)?)?;
-            let level = to_f64(process.prior.mean.at(&scope, &points))?;
+            let level = to_f64(process.prior.mean.at(&scope, &points)?)?;
             let explained: Vec<f64> = to_f64(found.change)?.into_iter().map(|c| -c).collect();
             all.extend(level.into_iter().zip(to_f64(found.shift)?).map(|(m, s)| m + s), &prior, &explained);
         }

@@ -9,14 +9,15 @@ use crate::kernels::form::Metric;
 use crate::linalg::real::squared_distance;
 use crate::products::Neighbours;
 use crate::scope::{Scope, to_f64};
+use crate::threads;
 
 /// Rows whose distances are computed together.
 const ROWS: usize = 8;
 
-/// Rows in the space that distances are measured in, row-major, and its dimension: the scaled inputs of the kernel's distances, side by
-/// side, or the inputs as they are where it has none.
+/// Rows in the space that distances are measured in, row-major, and its dimension: the scaled inputs of the kernel's
+/// distances, side by side, or the inputs as they are where it has none.
 pub(super) fn scaled(kernel: &Kernel, scope: &Scope, x: &Tensor<2>) -> Result<(Vec<f64>, usize)> {
-    let features = kernel.lower(scope, x).map(|lowered| {
+    let features = kernel.lower(scope, x)?.map(|lowered| {
         let terms = lowered.terms().into_iter().filter(|term| term.metric == Metric::SquaredDistance);
         terms.map(|term| term.features.clone()).collect::<Vec<_>>()
     });
@@ -28,11 +29,11 @@ pub(super) fn scaled(kernel: &Kernel, scope: &Scope, x: &Tensor<2>) -> Result<(V
     Ok((to_f64(rows)?, p))
 }
 
-/// The `count` rows of `z` nearest to every row of `x`, both row-major with `p` columns, nearest first; ties by index. All of them where
-/// there are fewer.
+/// The `count` rows of `z` nearest to every row of `x`, both row-major with `p` columns, nearest first; ties by index.
+/// All of them where there are fewer.
 pub fn nearest(x: &[f64], z: &[f64], p: usize, count: usize) -> Neighbours {
     let count = count.min(z.len() / p);
-    let lists = x.par_chunks(ROWS * p).flat_map_iter(|rows| {
+    let lists = threads::map(x.par_chunks(ROWS * p), |rows| {
         // A row of z meets some rows while it is in the nearest cache.
         let lists = rows.chunks_exact(p).map(|_| Vec::with_capacity(z.len() / p));
         let mut found: Vec<Vec<(f64, u32)>> = lists.collect();
@@ -41,9 +42,9 @@ pub fn nearest(x: &[f64], z: &[f64], p: usize, count: usize) -> Neighbours {
                 found.push((squared_distance(row, z), j));
             }
         }
-        found.into_iter().flat_map(move |found| first(found, count))
+        found.into_iter().flat_map(|found| first(found, count)).collect::<Vec<u32>>()
     });
-    Neighbours { indices: lists.collect(), each: count }
+    Neighbours { indices: lists.concat(), each: count }
 }
 
 /// The indices of the `count` least distances.

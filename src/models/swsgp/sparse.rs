@@ -68,12 +68,15 @@ impl Parameters for Moving<'_> {
     }
 }
 
-/// Trains everything but Z, and returns the loss per datum at each step, before it; `watch` is told each and may end the training.
+/// Trains everything but Z, and returns the loss per datum at each step, before it; `watch` is told each and may end
+/// the training.
 ///
-/// A step of b rows costs O(bH³), however many inducing inputs there are; q's moments stand still while nobody sees them.
+/// A step of b rows costs O(bH³), however many inducing inputs there are; q's moments stand still while nobody sees
+/// them.
 ///
 /// # Errors
-/// [`Error::Usage`] for full covariances, whose every row belongs to all of S, and for a batch of 0; what the objective reports.
+/// [`Error::Usage`] for full covariances, whose every row belongs to all of S, and for a batch of 0; what the objective
+/// reports.
 pub fn train(
     model: &mut Swsgp,
     compute: Compute,
@@ -99,8 +102,7 @@ pub fn train(
     let parts = n.div_ceil(settings.batch);
     let z = model.process.inducing.internal();
     let (mut mean, mut root) = (model.variational.mean.raw().to_vec(), model.variational.root.raw().to_vec());
-    let prior = model.parameters().into_iter().filter(|(path, p)| !p.fixed && !is_q_or_z(path));
-    let prior = prior.map(|(_, p)| p.len()).sum();
+    let prior = model.parameters().into_iter().filter(|(path, _)| !is_q_or_z(path)).map(|(_, p)| p.freedom()).sum();
     let mut of_prior = SparseAdam::new(settings.adam.clone(), prior);
     let [mut of_mean, mut of_root] = [0, 1].map(|_| SparseAdam::new(settings.adam.clone(), mean.len()));
     let every: Vec<u32> = (0..prior as u32).collect();

@@ -31,7 +31,8 @@ pub trait Kernels: Backend {
     ) -> FloatTensor<Self>;
 
     /// Given cotangents of the entries, the gradient in `rows` and each row's share of the gradients in a and v
-    /// `[n, p + 2]`. The cotangents are `left [n, m]` or, where there is a `right [m, t]`, `left [n, t]` times its transpose.
+    /// `[n, p + 2]`. The cotangents are `left [n, m]` or, where there is a `right [m, t]`, `left [n, t]` times its
+    /// transpose.
     fn pull(
         rows: FloatTensor<Self>,
         columns: FloatTensor<Self>,

@@ -2,11 +2,11 @@
 //! [`Profile`] is what the GPU compiles, too.
 
 use burn::cubecl;
-use burn::cubecl::frontend::max;
+use burn::cubecl::frontend::{max, min};
 use burn::cubecl::ir::{ConstantValue, Scope};
 use burn::cubecl::prelude::*;
 
-use crate::kernels::profile::{Arithmetic, Profile, SMALLEST_SQUARE};
+use crate::kernels::profile::{Arithmetic, Profile, SMALLEST_SQUARE, largest_square};
 
 /// k(s; a).
 #[cube]
@@ -64,9 +64,15 @@ impl<F: Float> Arithmetic for Traced<'_, F> {
     fn ln(self) -> Self {
         self.with(F::__expand_ln)
     }
+    fn at_most(self, bound: f64) -> Self {
+        let bound = self.constant(bound);
+        self.with(|scope, value| min::expand(scope, value, bound))
+    }
     fn safe_sqrt(self) -> Self {
         let smallest = self.constant(SMALLEST_SQUARE);
-        self.with(|scope, value| F::__expand_sqrt(scope, max::expand(scope, value, smallest)))
+        let largest = largest_square(F::elem_type(self.scope).size());
+        let above = self.with(|scope, value| max::expand(scope, value, smallest));
+        above.at_most(largest).with(F::__expand_sqrt)
     }
     fn sin(self) -> Self {
         self.with(F::__expand_sin)

@@ -21,7 +21,7 @@ fn enabled<R>(work: impl FnOnce() -> R) -> R {
 
 macro_rules! avx2 {
     ($name:ident, $t:ident, $n:expr, $set1:ident, $loadu:ident, $storeu:ident, $add:ident, $sub:ident, $mul:ident,
-     $div:ident, $fmadd:ident, $fmsub:ident, $fnmadd:ident, $max:ident, $andnot:ident, $sqrt:ident,
+     $div:ident, $fmadd:ident, $fmsub:ident, $fnmadd:ident, $max:ident, $min:ident, $below:ident, $andnot:ident, $sqrt:ident,
      $power:expr, $split:expr) => {
         impl Lanes for $name {
             type Element = $t;
@@ -78,6 +78,14 @@ macro_rules! avx2 {
                 Self(unsafe { $max(other.0, self.0) })
             }
             #[inline(always)]
+            fn min(self, other: Self) -> Self {
+                Self(unsafe { $min(other.0, self.0) })
+            }
+            #[inline(always)]
+            fn below(self, at: Self, bound: Self) -> Self {
+                Self(unsafe { $below(self.0, at.0, bound.0) })
+            }
+            #[inline(always)]
             fn abs(self) -> Self {
                 Self(unsafe { $andnot($set1(-0.0), self.0) })
             }
@@ -95,6 +103,16 @@ macro_rules! avx2 {
             }
         }
     };
+}
+
+#[inline(always)]
+unsafe fn below_f32(x: __m256, at: __m256, bound: __m256) -> __m256 {
+    unsafe { _mm256_and_ps(_mm256_cmp_ps::<_CMP_LT_OQ>(at, bound), x) }
+}
+
+#[inline(always)]
+unsafe fn below_f64(x: __m256d, at: __m256d, bound: __m256d) -> __m256d {
+    unsafe { _mm256_and_pd(_mm256_cmp_pd::<_CMP_LT_OQ>(at, bound), x) }
 }
 
 #[inline(always)]
@@ -132,7 +150,8 @@ fn split_f64(x: F64x4) -> (F64x4, F64x4) {
         let least = _mm256_set1_epi64x(SQRT_HALF);
         let bits = _mm256_sub_epi64(_mm256_castpd_si256(x.0), least);
         let mantissa = _mm256_add_epi64(_mm256_and_si256(bits, _mm256_set1_epi64x((1 << 52) - 1)), least);
-        // No arithmetic shift of 64 bits here: shift a positive number, e + 1024, and read it as the low bits of 2⁵² + it.
+        // No arithmetic shift of 64 bits here: shift a positive number, e + 1024, and read it as the low bits of 2⁵² +
+        // it.
         let positive = _mm256_srli_epi64::<52>(_mm256_add_epi64(bits, _mm256_set1_epi64x(1024 << 52)));
         let number = _mm256_castsi256_pd(_mm256_or_si256(positive, _mm256_castpd_si256(_mm256_set1_pd(TWO_52))));
         (F64x4(_mm256_castsi256_pd(mantissa)), F64x4(_mm256_sub_pd(number, _mm256_set1_pd(TWO_52 + 1024.0))))
@@ -154,6 +173,8 @@ avx2!(
     _mm256_fmsub_ps,
     _mm256_fnmadd_ps,
     _mm256_max_ps,
+    _mm256_min_ps,
+    below_f32,
     _mm256_andnot_ps,
     _mm256_sqrt_ps,
     power_f32,
@@ -174,6 +195,8 @@ avx2!(
     _mm256_fmsub_pd,
     _mm256_fnmadd_pd,
     _mm256_max_pd,
+    _mm256_min_pd,
+    below_f64,
     _mm256_andnot_pd,
     _mm256_sqrt_pd,
     power_f64,

@@ -21,7 +21,7 @@ fn enabled<R>(work: impl FnOnce() -> R) -> R {
 
 macro_rules! avx512 {
     ($name:ident, $t:ident, $n:expr, $set1:ident, $loadu:ident, $storeu:ident, $add:ident, $sub:ident, $mul:ident,
-     $div:ident, $fmadd:ident, $fmsub:ident, $fnmadd:ident, $max:ident, $abs:ident, $power:expr,
+     $div:ident, $fmadd:ident, $fmsub:ident, $fnmadd:ident, $max:ident, $min:ident, $below:ident, $abs:ident, $power:expr,
      $reduce:ident, $sqrt:expr, $split:expr) => {
         impl Lanes for $name {
             type Element = $t;
@@ -78,6 +78,14 @@ macro_rules! avx512 {
                 Self(unsafe { $max(other.0, self.0) })
             }
             #[inline(always)]
+            fn min(self, other: Self) -> Self {
+                Self(unsafe { $min(other.0, self.0) })
+            }
+            #[inline(always)]
+            fn below(self, at: Self, bound: Self) -> Self {
+                Self(unsafe { $below(self.0, at.0, bound.0) })
+            }
+            #[inline(always)]
             fn abs(self) -> Self {
                 Self(unsafe { $abs(self.0) })
             }
@@ -118,6 +126,16 @@ fn sqrt_f64(x: F64x8) -> F64x8 {
     let y = y.mul_add(u, y);
     let t = x.mul(y);
     t.neg_mul_add(t, x).mul_add(y.mul(F64x8::splat(0.5)), t)
+}
+
+#[inline(always)]
+unsafe fn below_f32(x: __m512, at: __m512, bound: __m512) -> __m512 {
+    unsafe { _mm512_maskz_mov_ps(_mm512_cmp_ps_mask::<_CMP_LT_OQ>(at, bound), x) }
+}
+
+#[inline(always)]
+unsafe fn below_f64(x: __m512d, at: __m512d, bound: __m512d) -> __m512d {
+    unsafe { _mm512_maskz_mov_pd(_mm512_cmp_pd_mask::<_CMP_LT_OQ>(at, bound), x) }
 }
 
 #[inline(always)]
@@ -173,6 +191,8 @@ avx512!(
     _mm512_fmsub_ps,
     _mm512_fnmadd_ps,
     _mm512_max_ps,
+    _mm512_min_ps,
+    below_f32,
     _mm512_abs_ps,
     power_f32,
     _mm512_reduce_add_ps,
@@ -194,6 +214,8 @@ avx512!(
     _mm512_fmsub_pd,
     _mm512_fnmadd_pd,
     _mm512_max_pd,
+    _mm512_min_pd,
+    below_f64,
     _mm512_abs_pd,
     power_f64,
     _mm512_reduce_add_pd,

@@ -1,7 +1,8 @@
-//! Elementary functions of vectors as polynomials on reduced arguments; relative error of a few units in the last place.
+//! Elementary functions of vectors as polynomials on reduced arguments; relative error of a few units in the last
+//! place.
 
 use super::{Lanes, Number};
-use crate::kernels::profile::{Arithmetic, SMALLEST_SQUARE};
+use crate::kernels::profile::{Arithmetic, SMALLEST_SQUARE, largest_square};
 use crate::linalg::real::Real;
 
 /// R × V vectors in profile arithmetic, in step: a profile is one long chain of operations, each waiting for the one
@@ -39,6 +40,16 @@ impl<L: Lanes, const R: usize, const V: usize> Chains<L, R, V> {
             }
         }
         self
+    }
+
+    /// self where `at` is below a bound, else 0.
+    #[inline(always)]
+    pub fn below(self, at: Self, bound: f64) -> Self {
+        self.with(
+            at,
+            #[inline(always)]
+            |x, at| x.below(at, constant(bound)),
+        )
     }
 
     #[inline(always)]
@@ -174,10 +185,18 @@ impl<L: Lanes, const R: usize, const V: usize> Arithmetic for Chains<L, R, V> {
         )
     }
     #[inline(always)]
-    fn safe_sqrt(self) -> Self {
+    fn at_most(self, bound: f64) -> Self {
         self.each(
             #[inline(always)]
-            |x| x.max(constant(SMALLEST_SQUARE)).sqrt(),
+            |x| x.min(constant(bound)),
+        )
+    }
+    #[inline(always)]
+    fn safe_sqrt(self) -> Self {
+        let largest = largest_square(size_of::<L::Element>());
+        self.each(
+            #[inline(always)]
+            |x| x.max(constant(SMALLEST_SQUARE)).min(constant(largest)).sqrt(),
         )
     }
     #[inline(always)]

@@ -26,7 +26,8 @@ pub trait Number: Real {
     const SINE: &'static [Self];
     /// Coefficients of atanh(t)/t in t² on |t| ≤ 0.172, highest power first.
     const ATANH: &'static [Self];
-    /// 1.5 · 2^(bits of the mantissa): a number added to it is rounded to an integer, which then stands in its low bits.
+    /// 1.5 · 2^(bits of the mantissa): a number added to it is rounded to an integer, which then stands in its low
+    /// bits.
     const MAGIC: Self;
     /// Below −this, eˣ counts as e to this.
     const EXP_RANGE: Self;
@@ -49,8 +50,8 @@ pub trait Work<T: Number> {
 
 /// A vector of [`N`](Lanes::N) numbers.
 ///
-/// The operations of an instruction set may only be called where it is available: inside [`enter`](Lanes::enter), on the
-/// implementation that [`Number::vectorised`] chose.
+/// The operations of an instruction set may only be called where it is available: inside [`enter`](Lanes::enter), on
+/// the implementation that [`Number::vectorised`] chose.
 pub trait Lanes: Copy + Send + Sync + 'static {
     /// The type of one number.
     type Element: Number;
@@ -81,8 +82,12 @@ pub trait Lanes: Copy + Send + Sync + 'static {
     fn mul_sub(self, factor: Self, term: Self) -> Self;
     /// term − self · factor.
     fn neg_mul_add(self, factor: Self, term: Self) -> Self;
-    /// The larger of the two, lane by lane.
+    /// The larger of the two, lane by lane; what is no number stays so.
     fn max(self, other: Self) -> Self;
+    /// The smaller of the two, likewise.
+    fn min(self, other: Self) -> Self;
+    /// self where `at` is below a bound, else 0.
+    fn below(self, at: Self, bound: Self) -> Self;
     /// |self|.
     fn abs(self) -> Self;
     /// √self, for positive normal numbers.
@@ -123,6 +128,7 @@ pub trait Lanes: Copy + Send + Sync + 'static {
 
 /// Sets of vector instructions, narrowest first.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+#[non_exhaustive]
 pub enum Instructions {
     /// Whatever the compiler was told to assume (NEON on AArch64, SSE2 on x86-64).
     Portable,

@@ -114,6 +114,23 @@ macro_rules! portable {
                 )
             }
             #[inline(always)]
+            fn min(self, other: Self) -> Self {
+                self.zip(
+                    other,
+                    #[inline(always)]
+                    |a, b| if b < a { b } else { a },
+                )
+            }
+            #[inline(always)]
+            fn below(self, at: Self, bound: Self) -> Self {
+                let kept = at.zip(
+                    bound,
+                    #[inline(always)]
+                    |a, b| if a < b { 1.0 } else { 0.0 },
+                );
+                self.mul(kept)
+            }
+            #[inline(always)]
             fn abs(self) -> Self {
                 Self(self.0.map($t::abs))
             }

@@ -5,27 +5,24 @@
 //!
 //! `z = K̂s; d = s − Cz; η = zᵀd; v += d (sᵀr)/η; C += ddᵀ/η; r = y − K̂v`,
 //!
-//! where C = S M̂⁻¹Sᵀ, M̂ = SᵀK̂S, is kept as the actions S and the Cholesky factor of M̂, which a step grows by a row whose
-//! last entry is √η. A block of actions is the same with a block for η, and one product for all its columns.
+//! where C = S M̂⁻¹Sᵀ, M̂ = SᵀK̂S, is kept as the actions S and the Cholesky factor of M̂, which a step grows by a row
+//! whose last entry is √η. A block of actions is the same with a block for η, and one product for all its columns.
 //!
-//! The solve is a tensor graph. In a [training scope](crate::scope::Scope::training) all that it returns is differentiable, through
-//! the residuals into the actions and through every product ("unrolled"). In any other scope it holds the actions as
-//! numbers, which a batch form at fixed S differentiates around ("detached").
+//! The solve is a tensor graph. In a [training scope](crate::scope::Scope::training) all that it returns is
+//! differentiable, through the residuals into the actions and through every product ("unrolled"). In any other scope it
+//! holds the actions as numbers, which a batch form at fixed S differentiates around ("detached").
 
-mod basis;
 mod observer;
 mod options;
 mod run;
-mod system;
 
 use burn::tensor::Tensor;
 
-pub use basis::Basis;
 pub use observer::{SolveHistory, SolveObserver, Step};
 pub use options::{IterGpOptions, SolveReport, Stop};
-pub use system::System;
 
 use super::policies::Policy;
+pub use super::{basis::Basis, system::System};
 use crate::error::Result;
 use crate::linalg::{Factor, cholesky_solve};
 use run::Run;
@@ -89,8 +86,8 @@ pub struct Start<'a> {
 /// Solves K̂v = y as far as the options allow, by the actions that a policy chooses.
 ///
 /// # Errors
-/// [`Usage`](crate::Error::Usage) when there is no action to begin with, [`NotFinite`](crate::Error::NotFinite) when an action or product is not finite, and
-/// what the policy and products report.
+/// [`Usage`](crate::Error::Usage) when there is no action to begin with, [`NotFinite`](crate::Error::NotFinite) when an
+/// action or product is not finite, and what the policy and products report.
 pub fn itergp(
     system: &System,
     policy: &dyn Policy,
@@ -100,9 +97,10 @@ pub fn itergp(
     Run::new(system, None)?.solve(policy, options, observer)
 }
 
-/// Goes on from an earlier solve of the same system: the factor and the coefficients of the [`Solve`] are those of earlier and new actions.
-/// A product more a block than from the beginning, since products with the old actions are not kept. Residuals go on from where they
-/// are; other policies begin anew, and end where an action depends on the earlier ones: give them rows, seeds or inputs of their own.
+/// Goes on from an earlier solve of the same system: the factor and the coefficients of the [`Solve`] are those of
+/// earlier and new actions. A product more a block than from the beginning, since products with the old actions are not
+/// kept. Residuals go on from where they are; other policies begin anew, and end where an action depends on the earlier
+/// ones: give them rows, seeds or inputs of their own.
 ///
 /// # Errors
 /// As [`itergp`].

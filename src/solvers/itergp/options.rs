@@ -33,6 +33,7 @@ impl IterGpOptions {
 /// Why the solve ended.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
+#[non_exhaustive]
 pub enum Stop {
     /// The residual is within the tolerance.
     Converged,
@@ -40,7 +41,8 @@ pub enum Stop {
     Budget,
     /// The policy has no more actions.
     Exhausted,
-    /// η ≤ 0 to rounding: the action lies in the span of those before it, or K̂ is not positive definite in this precision.
+    /// η ≤ 0 to rounding: the action lies in the span of those before it, or K̂ is not positive definite in this
+    /// precision.
     Dependent,
     /// The observer ended it.
     Interrupted,

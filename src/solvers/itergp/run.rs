@@ -84,7 +84,8 @@ impl<'a> Run<'a> {
             let Some(block) = actor.next(&state, most)? else { break Stop::Exhausted };
             let width = block.dims()[1];
             let block = match self.prepared(block, orthogonal)? {
-                // Without a right-hand side no residual tells where to look: the average of all rows is as good an action as any.
+                // Without a right-hand side no residual tells where to look: the average of all rows is as good an
+                // action as any.
                 None if self.small.is_none() && scale == 0.0 => self.prepared(self.residual.ones_like(), orthogonal)?,
                 prepared => prepared,
             };
@@ -126,8 +127,8 @@ impl<'a> Run<'a> {
         Ok(Solve { earlier: self.old, actions: self.actions, products: self.products, factor, coefficients, report })
     }
 
-    /// Unit columns up to the first that is zero, orthogonal to the actions so far where the policy wishes: neither changes a span. None
-    /// when nothing but rounding is left.
+    /// Unit columns up to the first that is zero, orthogonal to the actions so far where the policy wishes: neither
+    /// changes a span. None when nothing but rounding is left.
     fn prepared(&self, block: Tensor<2>, orthogonal: bool) -> Result<Option<Tensor<2>>> {
         let Some(mut block) = unit(block, self.dtype)? else { return Ok(None) };
         if orthogonal && self.bases().next().is_some() {
@@ -268,7 +269,8 @@ fn norm(column: &Tensor<2>) -> Result<f64> {
     }
 }
 
-/// Columns over their norms, in `wide` lest small ones vanish, up to the first that is zero; none when that is the first of all.
+/// Columns over their norms, in `wide` lest small ones vanish, up to the first that is zero; none when that is the
+/// first of all.
 fn unit(block: Tensor<2>, wide: DType) -> Result<Option<Tensor<2>>> {
     let norms = block.clone().cast(wide).powi_scalar(2).sum_dim(0).sqrt();
     let values = to_f64(norms.clone())?;

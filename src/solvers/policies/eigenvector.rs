@@ -6,9 +6,10 @@ use super::{Actor, Policy, State};
 use crate::error::{Error, Result};
 use crate::linalg::eigh;
 use crate::products;
-use crate::solvers::itergp::System;
+use crate::solvers::system::System;
 
-/// s = the eigenvectors of K̂ by descending eigenvalue (Wenger et al. 2024, eq. 12): n³ time and n² memory, a yardstick.
+/// s = the eigenvectors of K̂ by descending eigenvalue (Wenger et al. 2024, eq. 12): n³ time and n² memory, a
+/// yardstick.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct Eigenvector;
 

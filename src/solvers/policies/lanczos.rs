@@ -5,10 +5,11 @@ use burn::tensor::Tensor;
 use super::{Actor, Policy, State};
 use crate::error::Result;
 use crate::solvers::Probes;
-use crate::solvers::itergp::System;
+use crate::solvers::system::System;
 
 /// Where the Krylov space begins.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[non_exhaustive]
 pub enum LanczosSeed {
     /// At y: the span of conjugate gradients.
     Targets,

@@ -6,7 +6,8 @@ use super::{Actor, Policy, State};
 use crate::error::{Error, Result};
 use crate::params::{Parameter, Unit};
 use crate::products::BlockSparse;
-use crate::solvers::itergp::{Basis, System};
+use crate::solvers::basis::Basis;
+use crate::solvers::system::System;
 
 /// s = the columns of a block-sparse matrix of parameters, one after another. On its own, the batch form is faster: it
 /// needs one product for all of them.

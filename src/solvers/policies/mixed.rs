@@ -5,10 +5,11 @@ use burn::tensor::Tensor;
 use super::{Actor, Policy, State};
 use crate::error::{Error, Result};
 use crate::params::{Parameter, prefixed};
-use crate::solvers::itergp::System;
+use crate::solvers::system::System;
 
 /// Whose turn it is.
 #[derive(Debug, Clone, PartialEq, Eq)]
+#[non_exhaustive]
 pub enum Order {
     /// One action of each in turn.
     Turns,

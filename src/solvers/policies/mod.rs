@@ -26,7 +26,8 @@ pub use random::Random;
 pub use residual::Residual;
 pub use unit_vector::{Pivots, UnitVector};
 
-use super::itergp::{Basis, System};
+use super::basis::Basis;
+use super::system::System;
 use crate::error::Result;
 use crate::params::Parameter;
 

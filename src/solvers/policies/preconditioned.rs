@@ -6,7 +6,7 @@ use super::{Actor, Policy, State};
 use crate::error::Result;
 use crate::linalg::{cholesky, cholesky_solve};
 use crate::params::{Parameter, prefixed};
-use crate::solvers::itergp::System;
+use crate::solvers::system::System;
 
 /// The first policy's actions S₁ for a while, then s = P⁻¹s′ of another policy's s′, where
 /// P = diag(noise) + KS₁ (S₁ᵀKS₁)⁻¹ S₁ᵀK. Products of the first stage serve twice: as actions and as preconditioner.

@@ -6,7 +6,7 @@ use super::{Actor, Policy, State};
 use crate::error::{Error, Result};
 use crate::params::{Parameter, Unit};
 use crate::products;
-use crate::solvers::itergp::System;
+use crate::solvers::system::System;
 
 /// s = k(X, z) for one pseudo-input z after another: actions that are large where z explains most. The pseudo-inputs
 /// are parameters.

@@ -5,7 +5,7 @@ use burn::tensor::Tensor;
 use super::{Actor, Policy, State};
 use crate::error::{Error, Result};
 use crate::solvers::Probes;
-use crate::solvers::itergp::System;
+use crate::solvers::system::System;
 
 /// s of independent entries, ±1 or standard normal; the same for the same seed, however many at a time.
 #[derive(Debug, Clone, Copy)]

@@ -4,7 +4,7 @@ use burn::tensor::Tensor;
 
 use super::{Actor, Policy, State};
 use crate::error::Result;
-use crate::solvers::itergp::System;
+use crate::solvers::system::System;
 
 /// s = r. The means are those of conjugate gradients (Wenger et al. 2022, section 2.1), kept so by orthogonalising each
 /// residual against those before it.

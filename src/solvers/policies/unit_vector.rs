@@ -7,16 +7,17 @@ use burn::tensor::{IndexingUpdateOp, Int, Tensor, TensorData};
 use super::{Actor, Policy, State};
 use crate::error::{Error, Result};
 use crate::scope::to_f64;
-use crate::solvers::itergp::System;
+use crate::solvers::system::System;
 use crate::solvers::{Covariance, pivoted_cholesky};
 
 /// The order in which rows are conditioned on.
 #[derive(Debug, Clone, PartialEq, Eq)]
+#[non_exhaustive]
 pub enum Pivots {
     /// The order of the data.
     Data,
-    /// By the largest remaining variance of f (pivoted Cholesky); where that is rounding only, other rows spread over the data, which tell
-    /// the noise of the first.
+    /// By the largest remaining variance of f (pivoted Cholesky); where that is rounding only, other rows spread over
+    /// the data, which tell the noise of the first.
     Largest,
     /// These rows.
     Given(Vec<usize>),

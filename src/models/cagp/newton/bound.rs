@@ -15,10 +15,12 @@ use crate::models::prior::Prior;
 use crate::products;
 use crate::scope::{Scope, to_f64};
 
-/// The negative evidence lower bound `KL(q ‖ p) − Σ E_q ln p(y_n | f_n)` `[1]`, for actions `s` `[n, i]` and sites held as they are.
+/// The negative evidence lower bound `KL(q ‖ p) − Σ E_q ln p(y_n | f_n)` `[1]`, for actions `s` `[n, i]` and sites held
+/// as they are.
 ///
-/// With `M = Sᵀ(K + W⁻¹)S = L Lᵀ` and `SᵀW⁻¹S = C Cᵀ`: `A = L⁻¹SᵀK`, `t = L⁻¹Sᵀ(ŷ − m)`, `E = L⁻¹C`, `q(f) = N(m + Aᵀt, K − AᵀA)`,
-/// `KL = ½ (‖t‖² − ‖Eᵀt‖² + ln|M| − ln|C Cᵀ| − i + ‖E‖²)`. It is a bound for any actions, pseudo-targets and positive curvatures.
+/// With `M = Sᵀ(K + W⁻¹)S = L Lᵀ` and `SᵀW⁻¹S = C Cᵀ`: `A = L⁻¹SᵀK`, `t = L⁻¹Sᵀ(ŷ − m)`, `E = L⁻¹C`,
+/// `q(f) = N(m + Aᵀt, K − AᵀA)`, `KL = ½ (‖t‖² − ‖Eᵀt‖² + ln|M| − ln|C Cᵀ| − i + ‖E‖²)`. It is a bound for any actions,
+/// pseudo-targets and positive curvatures.
 pub(super) fn bound(
     (prior, likelihood): (&Prior, &dyn Likelihood),
     scope: &Scope,
@@ -30,7 +32,7 @@ pub(super) fn bound(
     let column = |values: Vec<f64>| scope.matrix_in(&values, n, 1, wide);
     let spread = |values: &[f64]| column(values.iter().zip(curvature).map(|(x, d)| x / d).collect());
     let ks = products_with(&prior.kernel, scope, &batch.x, s)?.cast(wide);
-    let mean: Tensor<2> = prior.mean.at(scope, &batch.x).cast(wide).unsqueeze_dim(1);
+    let mean: Tensor<2> = prior.mean.at(scope, &batch.x)?.cast(wide).unsqueeze_dim(1);
     let (s, st) = (s.clone().cast(wide), s.clone().cast(wide).transpose());
     let noise = st.clone().matmul(s * spread(&vec![1.0; n]));
     let root = cholesky(noise.clone(), "SᵀW⁻¹S")?;
@@ -53,8 +55,8 @@ pub(super) fn bound(
     Ok(divergence - expected.sum())
 }
 
-/// Actions, row-major `[i, n]`, and sites as one matrix `[n, i + 3]`, as training holds them: actions of the same span with `SᵀW⁻¹S = I`. Then
-/// no eigenvalue of M is below 1, whatever K becomes.
+/// Actions, row-major `[i, n]`, and sites as one matrix `[n, i + 3]`, as training holds them: actions of the same span
+/// with `SᵀW⁻¹S = I`. Then no eigenvalue of M is below 1, whatever K becomes.
 pub(super) fn packed(scope: &Scope, actions: &[f64], sites: &Sites) -> Tensor<2> {
     let n = sites.f.len();
     let i = actions.len() / n;

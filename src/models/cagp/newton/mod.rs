@@ -1,13 +1,14 @@
-//! Computation-aware GPs for any likelihood of one latent function (Tatzel et al. 2025, *Accelerating non-conjugate Gaussian processes by
-//! trading off computation for uncertainty*): Newton's method whose steps are solved in the span of actions.
+//! Computation-aware GPs for any likelihood of one latent function (Tatzel et al. 2025, *Accelerating non-conjugate
+//! Gaussian processes by trading off computation for uncertainty*): Newton's method whose steps are solved in the span
+//! of actions.
 //!
-//! At latent values f the likelihood has the gradient g and the curvature W of its log density: pseudo-targets `ŷ = f + W⁻¹g` with noise
-//! `W⁻¹`. A step is the computation-aware posterior of those, and its mean the next f. Actions S and their products `K S` serve all later
-//! steps: a product with K an action, none for a new W. What was not computed stays in the variances, as for
-//! [Gaussian](super::IterativeCagp) targets, of which one step is all there is.
+//! At latent values f the likelihood has the gradient g and the curvature W of its log density: pseudo-targets
+//! `ŷ = f + W⁻¹g` with noise `W⁻¹`. A step is the computation-aware posterior of those, and its mean the next f.
+//! Actions S and their products `K S` serve all later steps: a product with K an action, none for a new W. What was not
+//! computed stays in the variances, as for [Gaussian](super::IterativeCagp) targets, of which one step is all there is.
 //!
-//! Training minimises a true bound of the negative log evidence at the actions and sites found, which it holds. Where a likelihood is not
-//! log-concave, W is its Fisher information: the bound stays one.
+//! Training minimises a true bound of the negative log evidence at the actions and sites found, which it holds. Where a
+//! likelihood is not log-concave, W is its Fisher information: the bound stays one.
 
 mod bound;
 mod face;
@@ -35,19 +36,21 @@ pub struct NewtonOptions {
     pub actions: usize,
     /// Most of them in one step: 1 is the best schedule where products with K are what costs.
     pub per_step: usize,
-    /// The directions that are kept from step to step, those that the data say most about; all where none is given. Memory is n times that.
+    /// The directions that are kept from step to step, those that the data say most about; all where none is given.
+    /// Memory is n times that.
     pub kept: Option<usize>,
     /// Largest ‖g − v‖ / ‖g‖ at which no more actions are taken.
     pub relative: f64,
-    /// Largest change of f, relative to its largest distance from the prior mean or 1, at which the steps that take no more actions end. They
-    /// converge quadratically for log-concave likelihoods.
+    /// Largest change of f, relative to its largest distance from the prior mean or 1, at which the steps that take no
+    /// more actions end. They converge quadratically for log-concave likelihoods.
     pub settled: f64,
     /// Most steps.
     pub steps: usize,
 }
 
 impl NewtonOptions {
-    /// At most so many actions in some fifty steps: one a step is best for few actions, of many the steps themselves come to cost as much.
+    /// At most so many actions in some fifty steps: one a step is best for few actions, of many the steps themselves
+    /// come to cost as much.
     pub fn budget(actions: usize) -> Self {
         Self {
             actions,
@@ -98,22 +101,25 @@ impl NewtonCagp {
 
     /// Newton's method at present parameters, for [`posterior`](Self::posterior) and bounds.
     fn solve(&self, scope: &Scope, batch: &Batch) -> Result<Found> {
+        batch.check(scope)?;
         let plain = Scope::new(scope.compute())?.with_budget(scope.budget());
         let x = batch.x.clone().inner();
         let extra = batch.noise.clone().map(|extra| to_f64(extra.inner())).transpose()?;
         let y = to_f64(batch.y.clone().inner())?;
         let targets = Targets { y: &y, extra: extra.as_deref() };
         let rows: Vec<_> = targets.rows(self.likelihood.auxiliary()).collect();
-        let (density, mean) = (self.likelihood.density(), to_f64(self.prior.mean.at(&plain, &x))?);
+        let (density, mean) = (self.likelihood.density(), to_f64(self.prior.mean.at(&plain, &x)?)?);
         let (kernel, scope) = (&self.prior.kernel, &plain);
         Problem { density: &*density, rows: &rows, kernel, scope, x: &x, mean: &mean }.solve(&self.options)
     }
 
-    /// The negative evidence lower bound `[1]` for actions `s` `[n, i]` and sites of any kind: differentiable in the parameters, not in those.
+    /// The negative evidence lower bound `[1]` for actions `s` `[n, i]` and sites of any kind: differentiable in the
+    /// parameters, not in those.
     ///
     /// # Errors
     /// [`NotPositiveDefinite`](crate::Error::NotPositiveDefinite) for dependent actions, and what the kernel reports.
     pub fn bound(&self, scope: &Scope, batch: &Batch, s: &Tensor<2>, sites: &Sites) -> Result<Tensor<1>> {
+        batch.check(scope)?;
         bound::bound((&self.prior, &*self.likelihood), scope, batch, s, sites)
     }
 

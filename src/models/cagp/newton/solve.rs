@@ -202,7 +202,8 @@ impl Space {
         Small::new(factor, self.project(&self.actions, &targets)).map(Some)
     }
 
-    /// Takes the part in the span of the actions, in the metric of M, out of `s` and its product `t`; returns what is left of its energy.
+    /// Takes the part in the span of the actions, in the metric of M, out of `s` and its product `t`; returns what is
+    /// left of its energy.
     fn conjugate(
         &self,
         s: &mut [f64],
@@ -224,8 +225,8 @@ impl Space {
         Ok(energy(s, t))
     }
 
-    /// Keeps `count` directions: those that the data say most about, by the eigenvalues of `SᵀKS` against `M`, and that of the mean, which
-    /// has these weights. Returns its new ones.
+    /// Keeps `count` directions: those that the data say most about, by the eigenvalues of `SᵀKS` against `M`, and that
+    /// of the mean, which has these weights. Returns its new ones.
     fn compress(&mut self, small: &Small, weights: &[f64], count: usize) -> Result<Vec<f64>> {
         let i = self.len();
         let lower = small.factor.clone().lower();
@@ -275,9 +276,10 @@ impl Small {
 impl Problem<'_> {
     /// Climbs from the prior mean.
     ///
-    /// A step solves `(K + W⁻¹)v = ŷ − m` in the span of the actions so far and some more, of which the first is the gradient of the log
-    /// posterior, and goes to the solution: halfway or less where the log posterior `ln p(y | f) − ½ vᵀ(f − m)` would fall. With the gradient
-    /// in the span it rises when the step is short. When no more actions are taken, steps go on for as long as it rises.
+    /// A step solves `(K + W⁻¹)v = ŷ − m` in the span of the actions so far and some more, of which the first is the
+    /// gradient of the log posterior, and goes to the solution: halfway or less where the log posterior
+    /// `ln p(y | f) − ½ vᵀ(f − m)` would fall. With the gradient in the span it rises when the step is short. When no
+    /// more actions are taken, steps go on for as long as it rises.
     ///
     /// # Errors
     /// [`Error::NotFinite`] when values are not, and what products report.

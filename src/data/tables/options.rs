@@ -2,21 +2,24 @@
 
 /// What to do with a row that has a missing cell in a used column.
 ///
-/// Missing are empty cells, `NA`, `N/A`, `#N/A`, `nan`, `NaT`, `null`, `none`, `?` and infinities, in any case of letters.
+/// Missing are empty cells, `NA`, `N/A`, `#N/A`, `nan`, `NaT`, `null`, `none`, `?` and infinities, in any case of
+/// letters.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+#[non_exhaustive]
 pub enum Missing {
     /// Stop with an error that names row and column.
     #[default]
     Reject,
-    /// Leave the row out and count it in [`Dataset::dropped`](super::Dataset::dropped).
+    /// Leave the row out and count it in [`Dataset::dropped`](crate::data::Dataset::dropped).
     Drop,
 }
 
 /// Whether the first line of a text file holds column names.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+#[non_exhaustive]
 pub enum Header {
-    /// It does when one of its cells is a wanted column name, or neither a number, nor a date, nor missing; a word in a target column of
-    /// classes is a name above numbers, or where the other cells count the columns.
+    /// It does when one of its cells is a wanted column name, or neither a number, nor a date, nor missing; a word in a
+    /// target column of classes is a name above numbers, or where the other cells count the columns.
     #[default]
     Auto,
     /// It does.
@@ -27,6 +30,7 @@ pub enum Header {
 
 /// What the cells of the target column are.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+#[non_exhaustive]
 pub enum TargetKind {
     /// Numbers.
     #[default]
@@ -37,14 +41,15 @@ pub enum TargetKind {
     Auto,
 }
 
-/// Options for [`read_training`](super::read_training) and [`read_with_schema`](super::read_with_schema).
+/// Options for [`read_training`](crate::data::read_training) and [`read_with_schema`](crate::data::read_with_schema).
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct ReadOptions {
     /// Name of the target column; the last column if absent.
     pub target: Option<String>,
     /// What the target column holds.
     pub target_kind: TargetKind,
-    /// Labels of the target's classes in their order, for targets read as classes; sorted by [`Classes`](super::Classes) if absent.
+    /// Labels of the target's classes in their order, for targets read as classes; sorted by
+    /// [`Classes`](crate::data::Classes) if absent.
     pub classes: Option<Vec<String>>,
     /// Names of the feature columns, in this order; all but the target if absent.
     pub features: Option<Vec<String>>,

@@ -68,8 +68,8 @@ impl Table for NpyTable {
 
 /// Bytes of a header: NumPy itself refuses longer ones.
 const LONGEST: usize = 10_000;
-/// Brackets that a header opens: two for an array of numbers, more for records, which are refused when they are known for such. The
-/// parser's time doubles with each one that is nested.
+/// Brackets that a header opens: two for an array of numbers, more for records, which are refused when they are known
+/// for such. The parser's time doubles with each one that is nested.
 const MOST_BRACKETS: usize = 8;
 
 /// The stream, if its header is one that can be parsed in no time.

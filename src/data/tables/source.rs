@@ -6,18 +6,15 @@ use std::path::Path;
 
 use flate2::read::MultiGzDecoder;
 
-use super::csv_table::{CsvTable, Form};
-use super::idx_table::{self, IdxTable};
-use super::npy_table::NpyTable;
+use super::csv::{CsvTable, Form};
+use super::idx::{self, IdxTable};
+use super::npy::NpyTable;
 use super::options::ReadOptions;
-use super::table::Table;
+use super::table::{IsHeader, Table};
 use crate::{Error, Result};
 
 /// How much of a file is looked at to recognise its format and delimiter.
 const PEEK: u64 = 1 << 16;
-
-/// Says whether the cells of a first line are column names, given those of the second, if there is one.
-pub(super) type IsHeader<'a> = &'a dyn Fn(&[String], &[String]) -> bool;
 
 /// Opens a table in any of the formats.
 pub(super) fn open(path: &Path, options: &ReadOptions, is_header: IsHeader) -> Result<Box<dyn Table>> {
@@ -30,8 +27,8 @@ pub(super) fn open(path: &Path, options: &ReadOptions, is_header: IsHeader) -> R
         }
         [b'P', b'A', b'R', b'1', ..] => return open_parquet(path, file),
         [0x93, b'N', b'U', b'M', b'P', b'Y', ..] => return Ok(Box::new(NpyTable::read(reader, file)?)),
-        head if idx_table::recognised(head) => {
-            let beside = idx_table::labels_beside(path).map(|path| {
+        head if idx::recognised(head) => {
+            let beside = idx::labels_beside(path).map(|path| {
                 let file = display_name(&path);
                 unpack(&path, &file).map(|labels| (labels.reader, file))
             });
@@ -103,8 +100,8 @@ fn damaged_gzip(file: &str, source: &io::Error) -> Error {
     Error::Io { path: file.to_owned(), problem: format!("cannot unpack the gzip file: {source}; it may be cut short") }
 }
 
-/// Tab for `.tsv` and `.tab`, else the most frequent of comma, tab and semicolon in the first line outside quotes; commas within numbers
-/// are none.
+/// Tab for `.tsv` and `.tab`, else the most frequent of comma, tab and semicolon in the first line outside quotes;
+/// commas within numbers are none.
 fn delimiter(path: &Path, head: &[u8], decimal_comma: bool) -> u8 {
     let name = path.to_string_lossy().to_ascii_lowercase();
     let name = name.strip_suffix(".gz").unwrap_or(&name);
@@ -126,7 +123,7 @@ fn delimiter(path: &Path, head: &[u8], decimal_comma: bool) -> u8 {
 
 #[cfg(feature = "parquet")]
 fn open_parquet(path: &Path, file: String) -> Result<Box<dyn Table>> {
-    Ok(Box::new(super::parquet_table::ParquetTable::open(path, file)?))
+    Ok(Box::new(super::parquet::ParquetTable::open(path, file)?))
 }
 
 #[cfg(not(feature = "parquet"))]

@@ -1,6 +1,6 @@
 //! Records of a file of rows: little-endian doubles, and a checksum over them and the record's place.
 
-use flate2::Crc;
+use crc32fast::Hasher;
 
 /// Bytes of a number, and of a checksum.
 pub(super) const NUMBER: usize = size_of::<f64>();
@@ -20,14 +20,6 @@ impl Records {
         (self.width + usize::from(self.checked)) * NUMBER
     }
 
-    /// Appends the record of an index, with its checksum.
-    pub(super) fn seal<'a>(index: usize, numbers: impl IntoIterator<Item = &'a f64>, bytes: &mut Vec<u8>) {
-        let start = bytes.len();
-        numbers.into_iter().for_each(|number| bytes.extend(number.to_le_bytes()));
-        let sum = of_record(index, &bytes[start..]);
-        bytes.extend(sum.to_le_bytes());
-    }
-
     /// The numbers of the records of some indices, or the index of the first one that is not as it was written.
     pub(super) fn open(self, indices: impl IntoIterator<Item = usize>, bytes: &[u8]) -> Result<Vec<f64>, usize> {
         let mut numbers = Vec::with_capacity(bytes.len() / NUMBER);
@@ -42,36 +34,14 @@ impl Records {
     }
 }
 
-fn of_record(index: usize, values: &[u8]) -> u64 {
+/// The checksum of the record of an index.
+pub(super) fn of_record(index: usize, values: &[u8]) -> u64 {
     checksum([&(index as u64).to_le_bytes(), values])
 }
 
 /// CRC-32, which every change of up to 32 bits in a row alters.
 pub(super) fn checksum<'a>(parts: impl IntoIterator<Item = &'a [u8]>) -> u64 {
-    let mut crc = Crc::new();
+    let mut crc = Hasher::new();
     parts.into_iter().for_each(|part| crc.update(part));
-    crc.sum().into()
-}
-
-/// Mean and spread of numbers that pass by (Welford 1962).
-#[derive(Debug, Clone, Default)]
-pub(super) struct Moments {
-    count: u64,
-    pub(super) mean: f64,
-    squares: f64,
-}
-
-impl Moments {
-    pub(super) fn add(&mut self, value: f64) {
-        self.count += 1;
-        let off = value - self.mean;
-        self.mean += off / self.count as f64;
-        self.squares += off * (value - self.mean);
-    }
-
-    /// 1 for a constant.
-    pub(super) fn sd(&self) -> f64 {
-        let sd = (self.squares / self.count as f64).sqrt();
-        if sd > 0.0 { sd } else { 1.0 }
-    }
+    crc.finalize().into()
 }

@@ -6,6 +6,9 @@ use super::cell::Cell;
 use crate::suggest::nearest;
 use crate::{Error, Result};
 
+/// Says whether the cells of a first line are column names, given those of the second, if there is one.
+pub(super) type IsHeader<'a> = &'a dyn Fn(&[String], &[String]) -> bool;
+
 /// Columns of an open file.
 #[derive(Debug, Clone)]
 pub(super) struct Layout {

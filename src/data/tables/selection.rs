@@ -4,9 +4,9 @@ use std::collections::HashSet;
 
 use super::cell::{Cell, Value};
 use super::options::{ReadOptions, TargetKind};
-use super::schema::Schema;
 use super::table::Layout;
 use crate::Result;
+use crate::data::schema::Schema;
 
 /// Whether the cells of a first line are names: one is wanted as a name, or one in a used column is no data.
 ///
@@ -24,8 +24,8 @@ pub(super) fn has_names(
     })
 }
 
-/// Whether the cells of a first line are names, given those of the second, where a target of labels says nothing by itself: numbers follow
-/// its cell, or the other cells count the columns, three or more.
+/// Whether the cells of a first line are names, given those of the second, where a target of labels says nothing by
+/// itself: numbers follow its cell, or the other cells count the columns, three or more.
 pub(super) fn names_target(cells: &[String], next: &[String], target: usize) -> bool {
     let is_label = |cell: &String| Cell::Text(cell).value() == Value::Label;
     let is_number = |cell: &String| matches!(Cell::Text(cell).value(), Value::Number(_));

@@ -3,18 +3,16 @@
 use std::collections::HashSet;
 use std::path::Path;
 
-use csv::StringRecord;
-
 use super::cell::Cell;
-use super::classes::Classes;
 use super::column::ColumnReader;
-use super::dataset::{Dataset, Kept};
 use super::options::{Missing, ReadOptions, TargetKind};
-use super::schema::{Column, Encoding, Schema};
 use super::selection::{has_names, locate, names_target, select};
 use super::source::open;
 use super::table::{Layout, Table, positional_names};
 use crate::Result;
+use crate::data::classes::Classes;
+use crate::data::dataset::{Dataset, Kept};
+use crate::data::schema::{Column, Encoding, Schema};
 
 /// Reads training data and finds out how each column is to be encoded.
 ///
@@ -101,12 +99,12 @@ impl Training {
     }
 }
 
-/// Gives each complete row of a table to `take`, which holds what it wants: its place, and one value a feature and, last, the target, with
-/// codes of categories and classes by first appearance.
+/// Gives each complete row of a table to `take`, which holds what it wants: its place, and one value a feature and,
+/// last, the target, with codes of categories and classes by first appearance.
 ///
 /// # Errors
 /// As [`read_training`]; what `take` reports.
-pub(super) fn stream_training(
+pub(in crate::data) fn stream_training(
     path: &Path,
     options: &ReadOptions,
     mut take: impl FnMut(Place, &[f64]) -> Result<()>,
@@ -128,11 +126,11 @@ pub(super) fn stream_training(
 
 /// Where a row lies in its file.
 #[derive(Debug, Clone, Copy)]
-pub(super) struct Place {
+pub(in crate::data) struct Place {
     /// Its number, from 1: a line of a text file, header included.
-    pub(super) row: usize,
+    pub(in crate::data) row: usize,
     /// Its position among the rows of data, from 0.
-    pub(super) record: usize,
+    pub(in crate::data) record: usize,
 }
 
 /// A walk over the rows of a table that are used.
@@ -176,28 +174,28 @@ impl Walk {
 }
 
 /// What a table turned out to be when its last row had passed by.
-pub(super) struct Streamed {
-    pub(super) schema: Schema,
-    pub(super) codes: Codes,
-    pub(super) rows: usize,
+pub(in crate::data) struct Streamed {
+    pub(in crate::data) schema: Schema,
+    pub(in crate::data) codes: Codes,
+    pub(in crate::data) rows: usize,
     /// Rows left out because of missing cells.
-    pub(super) dropped: usize,
+    pub(in crate::data) dropped: usize,
 }
 
 /// The final code of each one given by first appearance, where there are codes.
-pub(super) struct Codes {
+pub(in crate::data) struct Codes {
     inputs: Vec<Option<Vec<usize>>>,
     target: Option<Vec<usize>>,
 }
 
 impl Codes {
     /// Whether there are any.
-    pub(super) fn any(&self) -> bool {
+    pub(in crate::data) fn any(&self) -> bool {
         self.target.is_some() || self.inputs.iter().any(Option::is_some)
     }
 
     /// Rows of one value a column.
-    pub(super) fn recode_inputs(&self, values: &mut [f64]) {
+    pub(in crate::data) fn recode_inputs(&self, values: &mut [f64]) {
         let width = self.inputs.len();
         for (place, codes) in self.inputs.iter().enumerate() {
             if let Some(codes) = codes {
@@ -206,7 +204,7 @@ impl Codes {
         }
     }
 
-    pub(super) fn recode_targets(&self, y: &mut [f64]) {
+    pub(in crate::data) fn recode_targets(&self, y: &mut [f64]) {
         if let Some(codes) = &self.target {
             y.iter_mut().for_each(|code| *code = codes[*code as usize] as f64);
         }
@@ -322,13 +320,12 @@ fn has_missing(table: &dyn Table, inputs: &[ColumnReader], output: Option<&Outpu
     Ok(false)
 }
 
-fn text(table: &dyn Table) -> Result<StringRecord> {
-    let mut record = StringRecord::new();
-    for column in 0..table.layout().names.len() {
-        match table.cell(column)? {
-            Cell::Text(text) => record.push_field(text),
-            Cell::Number(number) => record.push_field(&format!("{number:?}")),
-        }
-    }
-    Ok(record)
+fn text(table: &dyn Table) -> Result<Vec<String>> {
+    let cell = |column| {
+        Ok(match table.cell(column)? {
+            Cell::Text(text) => text.to_owned(),
+            Cell::Number(number) => format!("{number:?}"),
+        })
+    };
+    (0..table.layout().names.len()).map(cell).collect()
 }

@@ -2,8 +2,7 @@
 
 use jiff::{Timestamp, civil::DateTime, tz::Offset};
 
-/// Numbers beyond this are refused: their squares overflow in distances and variances.
-pub(super) const LARGEST: f64 = 1e150;
+use crate::data::dataset::LARGEST;
 
 const MISSING: [&str; 16] = [
     "",

@@ -2,15 +2,21 @@
 
 use std::collections::HashMap;
 
-use super::cell::{Cell, LARGEST, Value, decimal_year};
-use super::classes::{Classes, canonical};
+use super::cell::{Cell, Value, decimal_year};
 use super::options::{ReadOptions, TargetKind};
-use super::schema::Encoding;
 use super::table::Table;
 use crate::Result;
+use crate::data::classes::{Classes, canonical};
+use crate::data::dataset::LARGEST;
+use crate::data::schema::Encoding;
 
 /// More categories than this are taken for identifiers or free text.
 const MOST_CATEGORIES: usize = 1000;
+
+/// The code of every label.
+fn codes(classes: &Classes) -> HashMap<String, usize> {
+    classes.labels().iter().cloned().zip(0..).collect()
+}
 
 /// Reads the cells of one column as numbers, categories as codes.
 pub(super) struct ColumnReader {
@@ -59,7 +65,7 @@ impl ColumnReader {
     pub(super) fn target(index: usize, kind: TargetKind, classes: Option<&Classes>) -> Self {
         let kind = match (kind, classes) {
             (TargetKind::Numbers, _) => Kind::Number { why: "the target must be a number; code classes as 0, 1, …" },
-            (_, Some(classes)) => Kind::Class { codes: classes.codes(), other: Some("none of the classes given") },
+            (_, Some(classes)) => Kind::Class { codes: codes(classes), other: Some("none of the classes given") },
             (TargetKind::Classes, None) => Kind::Class { codes: HashMap::new(), other: None },
             (TargetKind::Auto, None) => Kind::Target,
         };
@@ -70,7 +76,7 @@ impl ColumnReader {
     pub(super) fn trained_target(index: usize, classes: Option<&Classes>) -> Self {
         let Some(classes) = classes else { return Self::target(index, TargetKind::Numbers, None) };
         let other = Some("a class the model was not trained with");
-        Self { index, kind: Kind::Class { codes: classes.codes(), other } }
+        Self { index, kind: Kind::Class { codes: codes(classes), other } }
     }
 
     /// A feature with the encoding of the training data.

@@ -1,37 +1,35 @@
 //! Tables larger than memory: a file of records of one length, read as minibatches draw them.
 //!
-//! The [records](super::records) hold the row's number in the table and its position there, a value a column (categories as codes) and the
-//! target. Behind them lie their description as JSON, its checksum and length, and a mark. Files of the first layout, which are still
-//! read, have no checksums.
+//! The records hold the row's number in the table and its position there, a value a column (categories as codes) and
+//! the target. Behind them lie their description as JSON, its checksum and length, and a mark. Files of the first
+//! layout, which are still read, have no checksums.
+
+#[cfg(feature = "table")]
+mod create;
+mod records;
 
 use std::fs::File;
-use std::io::{BufWriter, Read, Seek, SeekFrom, Write};
+use std::io::{Read, Seek, SeekFrom};
 use std::path::{Path, PathBuf};
 use std::sync::{Mutex, PoisonError};
 
+use records::{NUMBER, Records, checksum};
 use serde::{Deserialize, Serialize};
 
-use super::cell::LARGEST;
-use super::classes::Classes;
-use super::dataset::Dataset;
-use super::options::ReadOptions;
-use super::read::{Place, Streamed, stream_training};
-use super::records::{Moments, NUMBER, Records, checksum};
-use super::scale::InputScale;
-use super::schema::{Encoding, Schema};
-use crate::atomic::write_atomically;
+use crate::data::classes::Classes;
+use crate::data::dataset::{Dataset, LARGEST};
+use crate::data::scale::InputScale;
+use crate::data::schema::{Encoding, Schema};
 use crate::{Error, Result};
 
 /// Last bytes of the file.
 const MARK: &[u8; 8] = b"cageyro2";
 /// Those of the first layout.
 const FIRST_MARK: &[u8; 8] = b"cageyrow";
-/// Records that are looked at together when the whole file is.
-const CHUNK: usize = 4096;
 /// Rows of a table are fewer: their numbers are whole.
 const MOST_ROWS: f64 = 9e15;
 
-/// The rows of a table on disk: what [`read_training`](super::read_training) reads, without holding it in memory.
+/// The rows of a table on disk: what `read_training` reads, without holding it in memory.
 #[derive(Debug)]
 pub struct RowFile {
     path: PathBuf,
@@ -105,37 +103,6 @@ impl About {
 }
 
 impl RowFile {
-    /// Copies a table to the file `path`, holding a few of its rows at a time.
-    ///
-    /// # Errors
-    /// As [`read_training`](super::read_training), and [`Error::Io`] when `path` cannot be written.
-    pub fn create(table: impl AsRef<Path>, options: &ReadOptions, path: impl AsRef<Path>) -> Result<Self> {
-        let path = path.as_ref();
-        let (file, about) = write_atomically(path, |file| {
-            let io = |e: std::io::Error| Error::io(path, &e);
-            let mut writer = BufWriter::new(&*file);
-            let (mut bytes, mut index) = (Vec::new(), 0);
-            let found = stream_training(table.as_ref(), options, |Place { row, record }, values| {
-                bytes.clear();
-                Records::seal(index, [row as f64, record as f64].iter().chain(values), &mut bytes);
-                index += 1;
-                writer.write_all(&bytes).map_err(io)
-            })?;
-            writer.flush().map_err(io)?;
-            drop(writer);
-            let about = settle(path, file, found)?;
-            let text = serde_json::to_vec(&about).map_err(|e| io(e.into()))?;
-            file.seek(SeekFrom::End(0)).map_err(io)?;
-            [&text[..], &checksum([&text[..]]).to_le_bytes(), &(text.len() as u64).to_le_bytes(), MARK]
-                .into_iter()
-                .try_for_each(|part| file.write_all(part))
-                .map_err(io)?;
-            Ok(about)
-        })?;
-        // Another file may have that name by now: this one is the one that was written.
-        Ok(Self { path: path.into(), file: Mutex::new(file), records: about.records(), about })
-    }
-
     /// Whether a path is a file of rows, by its last bytes; a pipe, which can be opened once only, is not looked into.
     pub fn recognised(path: impl AsRef<Path>) -> bool {
         let path = path.as_ref();
@@ -149,7 +116,7 @@ impl RowFile {
         last.is_ok_and(|last| last == MARK || last == FIRST_MARK)
     }
 
-    /// Opens a file that [`create`](Self::create) wrote.
+    /// Opens a file that `RowFile::create` wrote.
     ///
     /// # Errors
     /// [`Error::Io`] when it cannot be read, [`Error::Data`] when it is another file or cut short.
@@ -228,8 +195,8 @@ impl RowFile {
     /// The given rows, in their order and in the units of the table.
     ///
     /// # Errors
-    /// [`Error::Io`] when reading fails, [`Error::Usage`] for a row that there is not, [`Error::Data`] for one whose bytes are not those
-    /// that were written.
+    /// [`Error::Io`] when reading fails, [`Error::Usage`] for a row that there is not, [`Error::Data`] for one whose
+    /// bytes are not those that were written.
     pub fn read(&self, rows: &[usize]) -> Result<Dataset> {
         if let Some(row) = rows.iter().find(|row| **row >= self.len()) {
             return Err(Error::Usage(format!("row {row} of {} in {}", self.len(), self.path.display())));
@@ -264,39 +231,6 @@ fn damaged(path: &Path, index: usize) -> Error {
 /// Numbers of a record.
 fn width(schema: &Schema) -> usize {
     schema.features.len() + 3
-}
-
-/// Gives codes their final values in a file of records, and describes it.
-fn settle(path: &Path, file: &mut File, found: Streamed) -> Result<About> {
-    let io = |e: std::io::Error| Error::io(path, &e);
-    let Streamed { schema, codes, rows, dropped } = found;
-    let mut moments = vec![Moments::default(); schema.d() + 1];
-    let mut about = About { schema, rows, dropped, moments: InputScale::identity(0) };
-    let records = about.records();
-    for start in (0..rows).step_by(CHUNK) {
-        let (at, end) = ((start * records.size()) as u64, rows.min(start + CHUNK));
-        let bytes = read_at(file, at, (end - start) * records.size()).map_err(io)?;
-        let mut numbers = records.open(start..end, &bytes).map_err(|row| damaged(path, row))?;
-        for record in numbers.chunks_exact_mut(records.width) {
-            let (inputs, target) = record[2..].split_at_mut(records.width - 3);
-            codes.recode_inputs(inputs);
-            codes.recode_targets(target);
-        }
-        if codes.any() {
-            let mut bytes = Vec::with_capacity(bytes.len());
-            (start..end)
-                .zip(numbers.chunks_exact(records.width))
-                .for_each(|(index, record)| Records::seal(index, record, &mut bytes));
-            file.seek(SeekFrom::Start(at)).and_then(|_| file.write_all(&bytes)).map_err(io)?;
-        }
-        let data = about.decode(&numbers);
-        for (i, y) in data.y.iter().flatten().enumerate() {
-            moments.iter_mut().zip(data.row(i).iter().chain([y])).for_each(|(moments, value)| moments.add(*value));
-        }
-    }
-    let (mean, sd) = moments.iter().map(|moments| (moments.mean, moments.sd())).unzip();
-    about.moments = InputScale { mean, sd };
-    Ok(about)
 }
 
 fn read_at(file: &mut File, at: u64, bytes: usize) -> std::io::Result<Vec<u8>> {

@@ -3,14 +3,13 @@
 use std::io::Read;
 use std::rc::Rc;
 
-use csv::{ByteRecord, ErrorKind, Position, Reader, ReaderBuilder};
+use ::csv::{ByteRecord, ErrorKind, Position, Reader, ReaderBuilder};
 
 use super::bounded::{Bounded, Endless, Progress};
 use super::cell::Cell;
 use super::newlines::Newlines;
 use super::options::Header;
-use super::source::IsHeader;
-use super::table::{Layout, Table, positional_names};
+use super::table::{IsHeader, Layout, Table, positional_names};
 use crate::{Error, Result};
 
 /// An open CSV or TSV file.
@@ -107,8 +106,8 @@ impl CsvTable {
         })?;
         self.progress.next_row();
         self.next = self.reader.position().clone();
-        // The record's own position lies before the empty lines that the reader skips; its end tells more, but for a quote that is not
-        // closed, which takes in the end of its line.
+        // The record's own position lies before the empty lines that the reader skips; its end tells more, but for a
+        // quote that is not closed, which takes in the end of its line.
         let inside = self.record.as_slice().iter().filter(|&&byte| byte == b'\n').count();
         let by_end = (self.reader.position().line() as usize).saturating_sub(1 + inside);
         self.line = by_end.max(self.record.position().map_or(0, |start| start.line() as usize));

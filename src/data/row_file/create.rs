@@ -1,0 +1,115 @@
+//! Copies of tables.
+
+use std::fs::File;
+use std::io::{BufWriter, Seek, SeekFrom, Write};
+use std::path::Path;
+use std::sync::Mutex;
+
+use super::records::{Records, checksum, of_record};
+use super::{About, MARK, RowFile, damaged, read_at};
+use crate::atomic::write_atomically;
+use crate::data::scale::InputScale;
+use crate::data::tables::{Place, ReadOptions, Streamed, stream_training};
+use crate::{Error, Result};
+
+/// Records that are looked at together when the whole file is.
+const CHUNK: usize = 4096;
+
+impl RowFile {
+    /// Copies a table to the file `path`, holding a few of its rows at a time.
+    ///
+    /// # Errors
+    /// As [`read_training`](crate::data::read_training), and [`Error::Io`] when `path` cannot be written.
+    pub fn create(table: impl AsRef<Path>, options: &ReadOptions, path: impl AsRef<Path>) -> Result<Self> {
+        let path = path.as_ref();
+        let (file, about) = write_atomically(path, |file| {
+            let io = |e: std::io::Error| Error::io(path, &e);
+            let mut writer = BufWriter::new(&*file);
+            let (mut bytes, mut index) = (Vec::new(), 0);
+            let found = stream_training(table.as_ref(), options, |Place { row, record }, values| {
+                bytes.clear();
+                Records::seal(index, [row as f64, record as f64].iter().chain(values), &mut bytes);
+                index += 1;
+                writer.write_all(&bytes).map_err(io)
+            })?;
+            writer.flush().map_err(io)?;
+            drop(writer);
+            let about = settle(path, file, found)?;
+            let text = serde_json::to_vec(&about).map_err(|e| io(e.into()))?;
+            file.seek(SeekFrom::End(0)).map_err(io)?;
+            [&text[..], &checksum([&text[..]]).to_le_bytes(), &(text.len() as u64).to_le_bytes(), MARK]
+                .into_iter()
+                .try_for_each(|part| file.write_all(part))
+                .map_err(io)?;
+            Ok(about)
+        })?;
+        // Another file may have that name by now: this one is the one that was written.
+        Ok(Self { path: path.into(), file: Mutex::new(file), records: about.records(), about })
+    }
+}
+
+/// Gives codes their final values in a file of records, and describes it.
+fn settle(path: &Path, file: &mut File, found: Streamed) -> Result<About> {
+    let io = |e: std::io::Error| Error::io(path, &e);
+    let Streamed { schema, codes, rows, dropped } = found;
+    let mut moments = vec![Moments::default(); schema.d() + 1];
+    let mut about = About { schema, rows, dropped, moments: InputScale::identity(0) };
+    let records = about.records();
+    for start in (0..rows).step_by(CHUNK) {
+        let (at, end) = ((start * records.size()) as u64, rows.min(start + CHUNK));
+        let bytes = read_at(file, at, (end - start) * records.size()).map_err(io)?;
+        let mut numbers = records.open(start..end, &bytes).map_err(|row| damaged(path, row))?;
+        for record in numbers.chunks_exact_mut(records.width) {
+            let (inputs, target) = record[2..].split_at_mut(records.width - 3);
+            codes.recode_inputs(inputs);
+            codes.recode_targets(target);
+        }
+        if codes.any() {
+            let mut bytes = Vec::with_capacity(bytes.len());
+            (start..end)
+                .zip(numbers.chunks_exact(records.width))
+                .for_each(|(index, record)| Records::seal(index, record, &mut bytes));
+            file.seek(SeekFrom::Start(at)).and_then(|_| file.write_all(&bytes)).map_err(io)?;
+        }
+        let data = about.decode(&numbers);
+        for (i, y) in data.y.iter().flatten().enumerate() {
+            moments.iter_mut().zip(data.row(i).iter().chain([y])).for_each(|(moments, value)| moments.add(*value));
+        }
+    }
+    let (mean, sd) = moments.iter().map(|moments| (moments.mean, moments.sd())).unzip();
+    about.moments = InputScale { mean, sd };
+    Ok(about)
+}
+
+/// Mean and spread of numbers that pass by (Welford 1962).
+#[derive(Debug, Clone, Default)]
+struct Moments {
+    count: u64,
+    mean: f64,
+    squares: f64,
+}
+
+impl Moments {
+    fn add(&mut self, value: f64) {
+        self.count += 1;
+        let off = value - self.mean;
+        self.mean += off / self.count as f64;
+        self.squares += off * (value - self.mean);
+    }
+
+    /// 1 for a constant.
+    fn sd(&self) -> f64 {
+        let sd = (self.squares / self.count as f64).sqrt();
+        if sd > 0.0 { sd } else { 1.0 }
+    }
+}
+
+impl Records {
+    /// Appends the record of an index, with its checksum.
+    fn seal<'a>(index: usize, numbers: impl IntoIterator<Item = &'a f64>, bytes: &mut Vec<u8>) {
+        let start = bytes.len();
+        numbers.into_iter().for_each(|number| bytes.extend(number.to_le_bytes()));
+        let sum = of_record(index, &bytes[start..]);
+        bytes.extend(sum.to_le_bytes());
+    }
+}

@@ -1,0 +1,23 @@
+//! Reading and writing tables in files, a format a file.
+
+mod bounded;
+mod cell;
+mod column;
+mod csv;
+mod idx;
+mod mask;
+mod newlines;
+mod npy;
+mod options;
+#[cfg(feature = "parquet")]
+mod parquet;
+mod read;
+mod selection;
+mod source;
+mod table;
+mod write;
+
+pub use options::{Header, Missing, ReadOptions, TargetKind};
+pub(super) use read::{Place, Streamed, stream_training};
+pub use read::{read_training, read_with_schema};
+pub use write::{write_labelled, write_predictions};

@@ -1,0 +1,201 @@
+//! Predictions in the user's units, for tables and for plain rows of numbers.
+
+use burn::tensor::{Tensor, TensorData};
+use rayon::prelude::*;
+
+use super::Fitted;
+use super::columns::{Inputs, row_values};
+use crate::data::{Dataset, TargetScale, TargetTransform};
+use crate::error::{Error, Result};
+use crate::metrics::{Predictive, TargetPrediction};
+use crate::models::posterior::{Correlated, Marginals};
+use crate::threads::{self, GRAIN, helped};
+
+/// The posterior's answers in threads that can have help, none of which may be asked for little work.
+fn computed<R: Send>(numbers: usize, work: impl FnOnce() -> Result<R> + Send) -> Result<R> {
+    if numbers < GRAIN { work() } else { helped(work) }
+}
+
+/// Refuses predictions that are no numbers, so many a row.
+fn finite(values: &[f64], width: usize) -> Result<()> {
+    match values.iter().position(|value| !value.is_finite()) {
+        None => Ok(()),
+        Some(at) => Err(Error::Data(format!(
+            "row {}: its prediction is no finite number, for its inputs lie too far from the data",
+            at / width + 1
+        ))),
+    }
+}
+
+impl Fitted {
+    /// Rows of numbers as a table: in the order of the schema's columns, row-major, one-hot columns as their 0 and 1.
+    ///
+    /// # Errors
+    /// [`Error::Shape`] when they are no whole number of rows.
+    pub fn table(&self, x: &[f64]) -> Result<Dataset> {
+        Dataset::new(self.schema.feature_names(), x.to_vec())
+    }
+
+    /// Standardised inputs of a table, and the auxiliary values of its rows.
+    ///
+    /// # Errors
+    /// [`Error::Data`] when the column of those has a value that is none, [`Error::Shape`] when columns differ from the
+    /// schema's.
+    pub fn standardise(&self, data: &Dataset) -> Result<(Vec<f64>, Option<Vec<f64>>)> {
+        self.schema.check(data)?;
+        let Inputs { x, extra, .. } = Inputs::of(data, self.settings.row_column.as_deref())?;
+        let auxiliary = self.model.likelihood().auxiliary();
+        for (i, value) in extra.iter().flatten().enumerate() {
+            if let Some(problem) = auxiliary.problem(*value) {
+                return Err(Error::Data(format!("row {}: {problem}", data.numbers()[i])));
+            }
+        }
+        Ok((self.input_scale.apply(&x)?, extra.map(|extra| row_values(auxiliary, extra, &self.target_scale))))
+    }
+
+    /// The distribution of y at the rows of a table, for a Gaussian likelihood.
+    ///
+    /// # Errors
+    /// As [`standardise`](Self::standardise); [`Error::Usage`] for other likelihoods, which
+    /// [`predict_targets`](Self::predict_targets) is for; [`Error::Data`] for inputs too far away for finite
+    /// predictions.
+    pub fn predict(&self, data: &Dataset) -> Result<Vec<Predictive>> {
+        let Some(learned) = self.noise() else {
+            let likelihood = self.model.likelihood().text();
+            return Err(Error::Usage(format!("predictions under the {likelihood} likelihood have no closed form")));
+        };
+        let (x, known) = self.standardise(data)?;
+        let mut marginals = self.latent(&x)?;
+        for (i, variance) in marginals.variance.iter_mut().enumerate() {
+            *variance += learned + known.as_ref().map_or(0.0, |known| known[i]);
+        }
+        Ok(self.in_user_units(&marginals))
+    }
+
+    /// [`predict`](Self::predict) for rows of numbers, as [`table`](Self::table) takes them.
+    ///
+    /// # Errors
+    /// As both.
+    pub fn predict_rows(&self, x: &[f64]) -> Result<Vec<Predictive>> {
+        self.predict(&self.table(x)?)
+    }
+
+    /// `E[y]` at rows of numbers, as [`table`](Self::table) takes them, for any likelihood. Where that needs no
+    /// variances, for a Gaussian likelihood and an untransformed target, they are not computed.
+    ///
+    /// # Errors
+    /// As [`predict`](Self::predict).
+    pub fn predict_mean(&self, x: &[f64]) -> Result<Vec<f64>> {
+        let data = self.table(x)?;
+        if self.noise().is_none() {
+            return Ok(self.predict_targets(&data)?.iter().map(TargetPrediction::mean).collect());
+        }
+        if self.target_scale.transform != TargetTransform::Identity {
+            return Ok(self.predict(&data)?.iter().map(Predictive::mean).collect());
+        }
+        let (x, _) = self.standardise(&data)?;
+        let means = computed(data.n * self.data.n(), || self.posterior.mean(&x))?;
+        finite(&means, 1)?;
+        Ok(means.into_iter().map(|mean| self.target_scale.inverse(mean)).collect())
+    }
+
+    /// The distribution of y at the rows of a table, for any likelihood and an untransformed target.
+    ///
+    /// # Errors
+    /// As [`standardise`](Self::standardise).
+    pub fn predict_targets(&self, data: &Dataset) -> Result<Vec<TargetPrediction>> {
+        let (x, extra) = self.standardise(data)?;
+        self.targets_at(&x, extra.as_deref())
+    }
+
+    /// The distribution of y at standardised inputs, row-major, for any likelihood and an untransformed target; without
+    /// auxiliary values with the neutral one: exposure 1, one trial.
+    ///
+    /// # Errors
+    /// As the posterior's; [`Error::Shape`] when there is not one auxiliary value for each row, [`Error::Data`] for one
+    /// that is none.
+    pub fn targets_at(&self, x: &[f64], extra: Option<&[f64]>) -> Result<Vec<TargetPrediction>> {
+        let rows = x.len() / self.data.d;
+        let likelihood = self.model.likelihood();
+        if let Some(extra) = extra.filter(|extra| extra.len() != rows) {
+            return Err(Error::shape(
+                "auxiliary values",
+                format!("one for each of {rows} rows"),
+                extra.len().to_string(),
+            ));
+        }
+        for (row, value) in extra.into_iter().flatten().enumerate() {
+            if let Some(problem) = likelihood.auxiliary().problem(*value) {
+                return Err(Error::Data(format!("row {}: {problem}", row + 1)));
+            }
+        }
+        let TargetScale { mean: origin, sd: unit, .. } = self.target_scale;
+        let extra = |i: usize| extra.map(|extra| extra[i]);
+        let work = rows * self.data.n();
+        if let Some(Correlated { mean, covariance }) = computed(work, || self.posterior.correlated(x))? {
+            let (latents, pairs) = (likelihood.latents(), likelihood.latents().pow(2));
+            finite(&mean, latents).and_then(|()| finite(&covariance, pairs))?;
+            let each: Vec<_> = mean.chunks(latents).zip(covariance.chunks(pairs)).collect();
+            let predicted = threads::map(each.into_par_iter().enumerate(), |(i, (mean, covariance))| {
+                let standardised = likelihood.predict_joint(mean, covariance, extra(i))?;
+                Ok(TargetPrediction { standardised, origin, unit })
+            });
+            return predicted.into_iter().collect();
+        }
+        let latents = computed(work, || self.posterior.marginals(x))?;
+        for latent in &latents {
+            finite(&latent.mean, 1).and_then(|()| finite(&latent.variance, 1))?;
+        }
+        (0..rows)
+            .map(|i| {
+                let means: Vec<f64> = latents.iter().map(|latent| latent.mean[i]).collect();
+                let variances: Vec<f64> = latents.iter().map(|latent| latent.variance[i]).collect();
+                let standardised = likelihood.predict(&means, &variances, extra(i))?;
+                Ok(TargetPrediction { standardised, origin, unit })
+            })
+            .collect()
+    }
+
+    /// The distribution of the latent function f at the rows of a table.
+    ///
+    /// # Errors
+    /// As [`standardise`](Self::standardise).
+    pub fn predict_latent(&self, data: &Dataset) -> Result<Vec<Predictive>> {
+        let (x, _) = self.standardise(data)?;
+        Ok(self.in_user_units(&self.latent(&x)?))
+    }
+
+    /// Mean and variance `[r]` of the latent function f at rows `x [r, d]`, all in the user's units (of a transformed
+    /// target: of its transform), differentiable in x: on an autodiff device gradients reach it. Parameters are
+    /// constants.
+    ///
+    /// # Errors
+    /// [`Error::Shape`] for other columns and for tensors of another device or type than the model's, [`Error::Usage`]
+    /// for models without such a posterior.
+    pub fn moments(&self, x: Tensor<2>) -> Result<[Tensor<1>; 2]> {
+        let (d, options) = (self.data.d, (&x.device(), x.dtype()));
+        if x.dims()[1] != d {
+            return Err(Error::shape("inputs", format!("{d} columns"), x.dims()[1].to_string()));
+        }
+        let row = |values: &[f64]| Tensor::<2>::from_data(TensorData::new(values.to_vec(), [1, d]), options);
+        let standardised = (x - row(&self.input_scale.mean)) / row(&self.input_scale.sd);
+        let Some([mean, variance]) = self.posterior.moments(standardised)? else {
+            return Err(Error::Usage(format!("moments as tensors are not for this model: {}", self.model.title())));
+        };
+        let TargetScale { mean: origin, sd: unit, .. } = self.target_scale;
+        Ok([mean * unit + origin, variance * (unit * unit)])
+    }
+
+    /// Marginals in standardised units as distributions in the user's.
+    pub fn in_user_units(&self, marginals: &Marginals) -> Vec<Predictive> {
+        let pairs = marginals.mean.iter().zip(&marginals.variance);
+        pairs.map(|(mean, variance)| self.target_scale.predictive(*mean, variance.sqrt())).collect()
+    }
+
+    /// Of a single latent function at standardised inputs.
+    fn latent(&self, x: &[f64]) -> Result<Marginals> {
+        let marginals = computed(x.len() / self.data.d * self.data.n(), || self.posterior.predict(x))?;
+        finite(&marginals.mean, 1).and_then(|()| finite(&marginals.variance, 1))?;
+        Ok(marginals)
+    }
+}

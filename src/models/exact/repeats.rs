@@ -1,0 +1,111 @@
+//! Rows with the same inputs, trained on as one: their mean with a share of the noise has the same likelihood.
+//!
+//! Of k targets at one input with mean ȳ, Π N(yᵢ; f, σ²) = N(ȳ; f, σ²/k) · (2πσ²)^(−(k−1)/2) k^(−1/2) exp(−Σ(yᵢ −
+//! ȳ)²/2σ²).
+
+use std::collections::HashMap;
+use std::f64::consts::TAU;
+
+use burn::tensor::Tensor;
+
+use super::{ExactGp, ExactObjective};
+use crate::error::Result;
+use crate::linalg::mvn_nll;
+use crate::models::gp_model::Training;
+use crate::models::{Batch, Model, Observations, fit};
+use crate::params::{Parameter, Parameters};
+use crate::products;
+use crate::scope::{Scope, to_f64};
+use crate::train::{Observer, Outcome};
+
+/// Distinct rows, of all, from which on telling repeats apart is not worth it.
+const DISTINCT: f64 = 0.95;
+
+/// A model on the means of repeated rows.
+struct Averaged<'a> {
+    model: &'a mut ExactGp,
+    /// How many rows each one stands for.
+    counts: Vec<f64>,
+    /// Squares of the targets' distances from their means.
+    within: f64,
+}
+
+/// Trains on the distinct rows of the data; nothing where few are repeated, or their noise is not all of what tells
+/// them apart.
+///
+/// # Errors
+/// What training reports.
+pub(super) fn train(
+    model: &mut ExactGp,
+    training: &Training,
+    observers: &mut [&mut dyn Observer],
+) -> Option<Result<Outcome>> {
+    let data = training.data;
+    if model.objective != ExactObjective::MarginalLikelihood || data.noise.is_some() {
+        return None;
+    }
+    let (means, counts, within) = averaged(data);
+    if means.n() as f64 > DISTINCT * data.n() as f64 || !alike(model, training, &means, &counts).unwrap_or(false) {
+        return None;
+    }
+    let mut averaged = Averaged { model, counts, within };
+    Some(fit::fit_for(&mut averaged, training.compute, (&means, data.n()), training.config, observers))
+}
+
+/// The distinct rows with the means of their targets, how many rows each one is, and the squares within them.
+fn averaged(data: &Observations) -> (Observations, Vec<f64>, f64) {
+    let mut places: HashMap<Vec<u64>, usize> = HashMap::new();
+    let (mut x, mut counts, mut sums) = (Vec::new(), Vec::new(), Vec::new());
+    let of_rows: Vec<usize> = (data.x.chunks(data.d).zip(&data.y))
+        .map(|(row, y)| {
+            // Zero has two signs.
+            let bits = row.iter().map(|value| (value + 0.0).to_bits()).collect();
+            let place = *places.entry(bits).or_insert_with(|| {
+                x.extend_from_slice(row);
+                counts.push(0.0);
+                sums.push(0.0);
+                counts.len() - 1
+            });
+            counts[place] += 1.0;
+            sums[place] += y;
+            place
+        })
+        .collect();
+    let y: Vec<f64> = sums.iter().zip(&counts).map(|(sum, count): (&f64, &f64)| sum / count).collect();
+    let within = of_rows.iter().zip(&data.y).map(|(place, value)| (value - y[*place]).powi(2)).sum();
+    (Observations { x, d: data.d, y, noise: None }, counts, within)
+}
+
+/// Whether the kernel has the same value for a row and its repeat as for the row and itself: white noise in it does
+/// not.
+fn alike(model: &ExactGp, training: &Training, means: &Observations, counts: &[f64]) -> Result<bool> {
+    let repeated = counts.iter().position(|count| *count > 1.0).unwrap_or_default();
+    let row = &means.x[repeated * means.d..][..means.d];
+    let scope = Scope::new(training.compute)?;
+    let gram = to_f64(products::gram(&model.prior.kernel, &scope, &scope.matrix(&[row, row].concat(), 2, means.d))?)?;
+    Ok((gram[0] - gram[1]).abs() <= 1e-6 * gram[0].abs())
+}
+
+impl Model for Averaged<'_> {
+    fn objective(&self, scope: &Scope, batch: &Batch) -> Result<Tensor<1>> {
+        let rows = self.counts.iter().sum::<f64>();
+        let repeats = rows - self.counts.len() as f64;
+        let prior = &self.model.prior;
+        let noise = scope.value(&self.model.likelihood.noise);
+        let residual = batch.y.clone() - prior.mean.at(scope, &batch.x)?;
+        let shares = noise.clone().expand([self.counts.len()]) / scope.vector(&self.counts);
+        let means = mvn_nll(products::gram(&prior.kernel, scope, &batch.x)?, shares, residual)?;
+        let logs = repeats * TAU.ln() + self.counts.iter().map(|count| count.ln()).sum::<f64>();
+        Ok(means + (noise.clone().log() * repeats + noise.recip() * self.within + logs) * 0.5)
+    }
+}
+
+impl Parameters for Averaged<'_> {
+    fn parameters(&self) -> Vec<(String, &Parameter)> {
+        self.model.parameters()
+    }
+
+    fn parameters_mut(&mut self) -> Vec<(String, &mut Parameter)> {
+        self.model.parameters_mut()
+    }
+}

@@ -1,0 +1,122 @@
+//! The posterior of sparse GP regression: it grows by rows, for the data are in it as a sum over them.
+
+use burn::tensor::Tensor;
+
+use super::{Moments, Sgpr};
+use crate::device::Compute;
+use crate::error::{Error, Result};
+use crate::linalg::Collapsed;
+use crate::linalg::dense::{solve, view, view_mut};
+use crate::model_file::{Array, ArrayData};
+use crate::models::Observations;
+use crate::models::posterior::{Joint, Marginals, Posterior, SavedPosterior};
+use crate::models::whitened::{Root, WhitenedPosterior};
+use crate::params::all_finite;
+use crate::scope::{Scope, to_f64};
+
+/// In files: L⁻¹K_ZX W K_XZ L⁻ᵀ `[m, m]`.
+const SQUARE: &str = "posterior.square";
+/// In files: L⁻¹K_ZX W r `[m]`.
+const PROJECTED: &str = "posterior.projected";
+
+/// The posterior of an [`Sgpr`].
+#[derive(Debug, Clone)]
+pub struct SgprPosterior {
+    model: Sgpr,
+    compute: Compute,
+    /// L, row-major `[m, m]`.
+    lower: Vec<f64>,
+    /// L⁻¹K_ZX W K_XZ L⁻ᵀ `[m, m]`.
+    square: Vec<f64>,
+    /// L⁻¹K_ZX W r `[m]`.
+    projected: Vec<f64>,
+    whitened: WhitenedPosterior,
+}
+
+impl SgprPosterior {
+    pub(super) fn new(
+        model: Sgpr,
+        compute: Compute,
+        lower: Vec<f64>,
+        square: Vec<f64>,
+        projected: Vec<f64>,
+    ) -> Result<Self> {
+        let Collapsed { factor, mean, .. } = Collapsed::new(square.clone(), &projected)?;
+        // q(v) = N(γ, B⁻¹): Rᵀ = L_B⁻¹.
+        let m = mean.len();
+        let mut root = vec![0.0; m * m];
+        root.iter_mut().step_by(m + 1).for_each(|d| *d = 1.0);
+        solve::lower(view(&factor.lower(), m), view_mut(&mut root, m));
+        let (z, prior) = ((model.process.inducing.internal(), model.process.d()), model.process.prior.clone());
+        let whitened = WhitenedPosterior::new(prior, compute, z, lower.clone(), mean, Root::Lower(root));
+        Ok(Self { model, compute, lower, square, projected, whitened })
+    }
+
+    /// Conditions on more observations without retraining: O(m²k + m³) for k more rows, whatever the rows before.
+    ///
+    /// # Errors
+    /// As [`Sgpr::posterior`].
+    pub fn condition(&self, more: &Observations) -> Result<Self> {
+        let scope = Scope::new(self.compute)?;
+        let Moments { square, projected, .. } = self.model.moments(&scope, &more.batch(&scope))?;
+        let add = |old: &[f64], new: Vec<f64>| old.iter().zip(new).map(|(old, new)| old + new).collect();
+        let (square, projected) = (add(&self.square, to_f64(square)?), add(&self.projected, to_f64(projected)?));
+        Self::new(self.model.clone(), self.compute, self.lower.clone(), square, projected)
+    }
+
+    /// The distribution of whitened inducing values that it predicts with.
+    pub fn whitened(&self) -> &WhitenedPosterior {
+        &self.whitened
+    }
+}
+
+impl Posterior for SgprPosterior {
+    fn predict(&self, x: &[f64]) -> Result<Marginals> {
+        self.whitened.predict(x)
+    }
+
+    fn mean(&self, x: &[f64]) -> Result<Vec<f64>> {
+        self.whitened.mean(x)
+    }
+
+    fn moments(&self, x: Tensor<2>) -> Result<Option<[Tensor<1>; 2]>> {
+        self.whitened.moments(x)
+    }
+
+    fn predict_joint(&self, x: &[f64]) -> Result<Joint> {
+        self.whitened.predict_joint(x)
+    }
+
+    fn updated(&self, more: &Observations) -> Result<Option<Box<dyn Posterior>>> {
+        Ok(Some(Box::new(self.condition(more)?)))
+    }
+
+    fn saved(&self, factor: bool) -> Result<SavedPosterior> {
+        let mut saved = SavedPosterior::default();
+        if factor {
+            let m = self.projected.len();
+            let array =
+                |values: &[f64], shape: &[usize]| Array { shape: shape.into(), data: ArrayData::F64(values.into()) };
+            saved.arrays.insert(SQUARE.into(), array(&self.square, &[m, m]));
+            saved.arrays.insert(PROJECTED.into(), array(&self.projected, &[m]));
+        }
+        Ok(saved)
+    }
+}
+
+impl Sgpr {
+    /// The posterior that was saved with its sums over the data; none where they were not.
+    pub(super) fn restored(&self, compute: Compute, mut saved: SavedPosterior) -> Result<Option<SgprPosterior>> {
+        let (Some(square), Some(projected)) = (saved.take(SQUARE), saved.take(PROJECTED)) else { return Ok(None) };
+        let m = self.process.len();
+        if square.len() != m * m || projected.len() != m {
+            let got = format!("{} and {}", square.len(), projected.len());
+            return Err(Error::Data(format!("has {got} numbers of sums over the data for {m} inducing inputs")));
+        }
+        if !all_finite(&square) || !all_finite(&projected) {
+            return Err(Error::Data("has sums over the data that are not finite".into()));
+        }
+        let lower = self.process.factor(&Scope::new(compute)?)?;
+        SgprPosterior::new(self.clone(), compute, lower, square, projected).map(Some)
+    }
+}

@@ -1,0 +1,104 @@
+//! Covariances with rows that stay, for predictions of few rows at a time: their scaled features are made and packed
+//! once.
+
+use std::any::Any;
+use std::borrow::Cow;
+use std::sync::{Arc, OnceLock};
+
+use burn::tensor::Tensor;
+
+use super::dense;
+use super::lanes::{Lanes, Number, Work};
+use super::matvec::{coefficients, features};
+use super::program::Program;
+use super::sweep::Sweep;
+use super::tile::{GROUP, Groups, Panels};
+use crate::error::Result;
+use crate::kernels::Kernel;
+use crate::kernels::form::Lowered;
+use crate::scope::{Scope, to_f64};
+
+/// The packed features of rows that stay under a kernel that stays, made for the first few rows that are asked about.
+#[derive(Debug, Clone, Default)]
+pub struct Anchors(OnceLock<Option<Packed>>);
+
+#[derive(Debug, Clone)]
+struct Packed {
+    program: Program,
+    coefficients: Vec<f64>,
+    /// Number of features.
+    p: usize,
+    /// Number of rows.
+    n: usize,
+    /// [`Panels`] of the vectors that were in use.
+    panels: Arc<dyn Any + Send + Sync>,
+}
+
+impl Anchors {
+    /// k(x, anchors) `[rows, n]` in f64, for the few rows `x [rows, d]` that a tile has and anchors `[n, d]`,
+    /// row-major. None for more rows, on other devices than the CPU and for kernels that cannot be lowered: those are
+    /// for the other products.
+    ///
+    /// # Errors
+    /// As [`cross`](super::cross).
+    pub fn cross(
+        &self,
+        kernel: &Kernel,
+        scope: &Scope,
+        (anchors, d): (&[f64], usize),
+        x: &Tensor<2>,
+    ) -> Result<Option<Vec<f64>>> {
+        if x.dims()[0] > GROUP {
+            return Ok(None);
+        }
+        let Some(x) = super::lowered_wide(kernel, scope, x)? else { return Ok(None) };
+        if self.0.get().is_none() {
+            let fixed = scope.matrix(anchors, anchors.len() / d, d);
+            let packed = super::lowered_wide(kernel, scope, &fixed)?.map(|lowered| Packed::new(&lowered));
+            // Threads that came together make it each: none waits for another.
+            let _ = self.0.set(packed.transpose()?);
+        }
+        let Some(Some(packed)) = self.0.get() else { return Ok(None) };
+        Ok(f64::vectorised(Meet { packed, x: &to_f64(features(&x))? }))
+    }
+}
+
+impl Packed {
+    fn new(lowered: &Lowered) -> Result<Self> {
+        let features = features(lowered);
+        let [n, p] = features.dims();
+        let panels = f64::vectorised(Pack { features: &to_f64(features)?, p });
+        Ok(Self { program: Program::new(lowered), coefficients: to_f64(coefficients(lowered))?, p, n, panels })
+    }
+}
+
+struct Pack<'a> {
+    features: &'a [f64],
+    p: usize,
+}
+
+impl Work<f64> for Pack<'_> {
+    type Output = Arc<dyn Any + Send + Sync>;
+
+    fn run<L: Lanes<Element = f64>>(self) -> Self::Output {
+        Arc::new(Panels::<L>::pack(self.features, self.p))
+    }
+}
+
+struct Meet<'a> {
+    packed: &'a Packed,
+    x: &'a [f64],
+}
+
+impl Work<f64> for Meet<'_> {
+    /// None where other vectors are in use than when it was packed.
+    type Output = Option<Vec<f64>>;
+
+    fn run<L: Lanes<Element = f64>>(self) -> Self::Output {
+        let Packed { program, coefficients, p, n, panels } = self.packed;
+        let columns = Cow::Borrowed(panels.downcast_ref::<Panels<L>>()?);
+        let rows = Groups::pack(self.x, *p);
+        let sweep = Sweep::<L> { program, coefficients, rows, columns, symmetric: false, own: None };
+        Some(dense::evaluate(&sweep, self.x.len() / p, *n))
+    }
+}
