@@ -179,7 +179,7 @@ fn demonstrate() -> Result<()> {
     fitted.save(&path)?;
     let loaded = Fitted::load_with(&path, &registry())?;
     println!("learned {}; the lifetimes were drawn with shape 3", loaded.model.likelihood().text());
-    let predictions = loaded.predict(&data)?;
+    let predictions = loaded.predict_targets(&data)?;
     for row in [0, 100, 199] {
         println!("at {} degrees: {:.0} hours on average", data.x[row], predictions[row].mean());
     }
