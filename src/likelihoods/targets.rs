@@ -63,9 +63,9 @@ impl<'a> Targets<'a> {
         Self { y, extra: None }
     }
 
-    /// Row `i`, its auxiliary value `neutral` where there is no column.
+    /// Row `i`, its auxiliary value `neutral` where there is no column and NaN where the column is too short.
     pub fn row(&self, i: usize, neutral: f64) -> Row {
-        Row { y: self.y[i], extra: self.extra.map_or(neutral, |extra| extra[i]) }
+        Row { y: self.y[i], extra: self.extra.map_or(neutral, |extra| extra.get(i).copied().unwrap_or(f64::NAN)) }
     }
 
     /// All rows.

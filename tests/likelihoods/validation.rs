@@ -66,3 +66,14 @@ fn suspicious_targets_are_warned_of() {
     assert!(warnings("softmax(4)", &[3.0]).contains("one class"));
     assert!(warnings("ordinal(3)", &[0.0, 1.0, 2.0]).is_empty());
 }
+
+#[test]
+fn too_few_auxiliary_values_are_no_panic() {
+    let targets = Targets { y: &[1.0, 0.0, 2.0], extra: Some(&[1.0]) };
+    for text in ["poisson", "negative-binomial", "binomial", "gaussian"] {
+        let mut likelihood = parse(text, None).unwrap();
+        assert!(likelihood.check(targets, None).is_err(), "{text}");
+        likelihood.warnings(targets);
+        likelihood.initialise(targets);
+    }
+}
