@@ -34,11 +34,11 @@ pub fn set(model: &mut dyn GpModel, data: &Observations) -> Option<String> {
         if !parameter.is_length() || parameter.fixed || asked {
             continue;
         }
-        let sd = Prior::LogStudent(HEAVY, 0.5 * (columns.len() as f64).ln(), 1.0);
+        let location = 0.5 * (columns.len() as f64).ln();
+        let sd = Prior::LogStudent(HEAVY, location, 1.0);
         for (entry, column) in columns.iter().enumerate() {
             parameter.set_prior(Some(entry), sd.scaled(data.sd(*column) * parameter.unit_of(entry)));
         }
-        let location = 0.5 * (columns.len() as f64).ln();
         said = Some(format!(
             "lengthscales ~ logstudent({HEAVY}, {location:.2}, 1) sd, for few rows a column; `--prior none` leaves it out"
         ));

@@ -3,7 +3,7 @@
 use burn::tensor::Tensor;
 use faer::Mat;
 
-use super::solve::Sites;
+use super::sites::Sites;
 use crate::error::Result;
 use crate::likelihoods::Likelihood;
 use crate::linalg::dense::registers;

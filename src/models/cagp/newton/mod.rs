@@ -12,17 +12,20 @@
 
 mod bound;
 mod face;
+mod sites;
 mod solve;
+mod space;
 
 use burn::tensor::Tensor;
+pub use sites::Sites;
+pub use solve::NewtonReport;
 use solve::{Found, Problem};
-pub use solve::{NewtonReport, Sites};
 
 use super::CagpPosterior;
 use crate::device::Compute;
 use crate::error::{Error, Result};
 use crate::kernels::Kernel;
-use crate::likelihoods::{Likelihood, Targets};
+use crate::likelihoods::{Likelihood, Row, Targets};
 use crate::models::prior::Prior;
 use crate::models::{Batch, Model, Observations};
 use crate::params::{Parameter, Parameters, prefixed};
@@ -104,10 +107,7 @@ impl NewtonCagp {
         batch.check(scope)?;
         let plain = Scope::new(scope.compute())?.with_budget(scope.budget());
         let x = batch.x.clone().inner();
-        let extra = batch.noise.clone().map(|extra| to_f64(extra.inner())).transpose()?;
-        let y = to_f64(batch.y.clone().inner())?;
-        let targets = Targets { y: &y, extra: extra.as_deref() };
-        let rows: Vec<_> = targets.rows(self.likelihood.auxiliary()).collect();
+        let rows = self.rows(batch)?;
         let (density, mean) = (self.likelihood.density(), to_f64(self.prior.mean.at(&plain, &x)?)?);
         let (kernel, scope) = (&self.prior.kernel, &plain);
         Problem { density: &*density, rows: &rows, kernel, scope, x: &x, mean: &mean }.solve(&self.options)
@@ -128,11 +128,13 @@ impl NewtonCagp {
     /// # Errors
     /// What reading tensors reports.
     pub fn sites(&self, batch: &Batch, f: Vec<f64>) -> Result<Sites> {
+        Ok(Sites::at(&*self.likelihood.density(), &self.rows(batch)?, f))
+    }
+
+    fn rows(&self, batch: &Batch) -> Result<Vec<Row>> {
         let extra = batch.noise.clone().map(to_f64).transpose()?;
         let y = to_f64(batch.y.clone())?;
-        let targets = Targets { y: &y, extra: extra.as_deref() };
-        let rows: Vec<_> = targets.rows(self.likelihood.auxiliary()).collect();
-        Ok(Sites::at(&*self.likelihood.density(), &rows, f))
+        Ok(Targets { y: &y, extra: extra.as_deref() }.rows(self.likelihood.auxiliary()).collect())
     }
 
     /// Conditions the prior on observations as far as Newton's method goes; also says how far that was.

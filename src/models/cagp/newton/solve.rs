@@ -2,20 +2,20 @@
 
 use std::fmt;
 
-use burn::tensor::{DType, Tensor};
+use burn::tensor::Tensor;
 use serde::{Deserialize, Serialize};
 
 use super::NewtonOptions;
+use super::sites::Sites;
+use super::space::{Small, Space};
 use crate::error::{Error, Result};
 use crate::kernels::Kernel;
 use crate::likelihoods::{Density, Row};
 use crate::linalg::Factor;
-use crate::linalg::dense::{product, registers, view, view_mut};
 use crate::linalg::real::dot;
-use crate::models::posterior::combine;
 use crate::products;
 use crate::scope::{Scope, to_f64};
-use crate::solvers::itergp::Stop;
+use crate::solvers::itergp::{Stop, epsilon};
 
 /// Most halvings of a step.
 const HALVINGS: usize = 60;
@@ -28,44 +28,6 @@ const NEW: f64 = 16.0;
 
 /// The share below which what is left of an action has lost digits that its product with K must have.
 const CANCELLED: f64 = 0.1;
-
-/// The smallest curvature of a row: below it a row has no say, whatever the actions.
-const FLAT: f64 = 1e-150;
-
-/// Gradient and curvature of the log density at latent values f: pseudo-targets `f + g/d` with noise variances `1/d`.
-#[derive(Debug, Clone, PartialEq)]
-pub struct Sites {
-    /// f `[n]`.
-    pub f: Vec<f64>,
-    /// g `[n]`.
-    pub gradient: Vec<f64>,
-    /// d `[n]`, positive.
-    pub curvature: Vec<f64>,
-}
-
-impl Sites {
-    /// At `f`.
-    pub fn at(density: &dyn Density, rows: &[Row], f: Vec<f64>) -> Self {
-        let (mut gradient, mut curvature, mut hessian) = (f.clone(), f.clone(), [0.0]);
-        for (i, row) in rows.iter().enumerate() {
-            density.derivatives(*row, &f[i..=i], &mut gradient[i..=i], &mut hessian);
-            density.curvature(*row, &f[i..=i], &mut curvature[i..=i]);
-            curvature[i] = curvature[i].max(FLAT);
-        }
-        Self { f, gradient, curvature }
-    }
-
-    /// `W⁻¹ s`.
-    fn spread(&self, s: &[f64]) -> Vec<f64> {
-        s.iter().zip(&self.curvature).map(|(s, d)| s / d).collect()
-    }
-
-    /// How many rows have a curvature below rounding of the largest: they tell next to nothing.
-    fn flat(&self) -> usize {
-        let largest = self.curvature.iter().fold(0.0f64, |largest, d| largest.max(*d));
-        self.curvature.iter().filter(|d| **d <= f64::EPSILON * largest).count()
-    }
-}
 
 /// How far Newton's method went.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
@@ -131,15 +93,6 @@ pub struct Problem<'a> {
     pub mean: &'a [f64],
 }
 
-/// The small system of all actions at some sites.
-struct Small {
-    factor: Factor<f64>,
-    /// `Sᵀ(ŷ − m)`.
-    projected: Vec<f64>,
-    /// `a = M⁻¹Sᵀ(ŷ − m)`.
-    weights: Vec<f64>,
-}
-
 /// Where Newton's method stands.
 struct At {
     f: Vec<f64>,
@@ -149,128 +102,6 @@ struct At {
     above: Vec<f64>,
     /// None before the first action.
     small: Option<Small>,
-}
-
-/// Actions and their products with K, `[i, n]`.
-#[derive(Default)]
-struct Space {
-    n: usize,
-    actions: Vec<f64>,
-    products: Vec<f64>,
-    /// Actions that there were, compressed ones included.
-    taken: usize,
-    /// Products that were made for them.
-    multiplied: usize,
-}
-
-impl Space {
-    fn len(&self) -> usize {
-        self.actions.len() / self.n
-    }
-
-    /// `Sᵀ x` or `Tᵀ x`.
-    fn project(&self, columns: &[f64], x: &[f64]) -> Vec<f64> {
-        columns.chunks_exact(self.n).map(|column| dot(column, x)).collect()
-    }
-
-    /// `S u` or `T u`.
-    fn combined(&self, columns: &[f64], u: &[f64]) -> Vec<f64> {
-        if u.is_empty() { vec![0.0; self.n] } else { combine(columns, u) }
-    }
-
-    /// `SᵀKS` `[i, i]`.
-    fn gram(&self) -> Vec<f64> {
-        let i = self.len();
-        let mut gram = vec![0.0; i * i];
-        let (s, t) = (view(&self.actions, self.n), view(&self.products, self.n));
-        product::set(view_mut(&mut gram, i), s, t.transpose(), 1.0);
-        (0..i * i).map(|e| 0.5 * (gram[e] + gram[e % i * i + e / i])).collect()
-    }
-
-    /// The system at sites: no product with K.
-    fn at(&self, sites: &Sites, above: &[f64]) -> Result<Option<Small>> {
-        let i = self.len();
-        if i == 0 {
-            return Ok(None);
-        }
-        let mut matrix = self.gram();
-        let spread: Vec<f64> = self.actions.chunks_exact(self.n).flat_map(|s| sites.spread(s)).collect();
-        let (s, spread) = (view(&self.actions, self.n), view(&spread, self.n));
-        product::add(view_mut(&mut matrix, i), spread, s.transpose(), 1.0);
-        let factor = Factor::new(matrix, "Sᵀ(K + W⁻¹)S")?;
-        let targets: Vec<f64> = above.iter().zip(sites.spread(&sites.gradient)).map(|(h, g)| h + g).collect();
-        Small::new(factor, self.project(&self.actions, &targets)).map(Some)
-    }
-
-    /// Takes the part in the span of the actions, in the metric of M, out of `s` and its product `t`; returns what is
-    /// left of its energy.
-    fn conjugate(
-        &self,
-        s: &mut [f64],
-        t: &mut [f64],
-        small: &Small,
-        sites: &Sites,
-        energy: &impl Fn(&[f64], &[f64]) -> f64,
-    ) -> Result<f64> {
-        // Twice, for the first time leaves what rounding makes of large parts.
-        for _ in 0..2 {
-            let mut u = self.project(&self.actions, t);
-            let spread = self.project(&self.actions, &sites.spread(s));
-            u.iter_mut().zip(spread).for_each(|(u, more)| *u += more);
-            small.factor.solve(&mut u)?;
-            for (column, known) in [(&mut *s, &self.actions), (&mut *t, &self.products)] {
-                column.iter_mut().zip(self.combined(known, &u)).for_each(|(c, known)| *c -= known);
-            }
-        }
-        Ok(energy(s, t))
-    }
-
-    /// Keeps `count` directions: those that the data say most about, by the eigenvalues of `SᵀKS` against `M`, and that
-    /// of the mean, which has these weights. Returns its new ones.
-    fn compress(&mut self, small: &Small, weights: &[f64], count: usize) -> Result<Vec<f64>> {
-        let i = self.len();
-        let lower = small.factor.clone().lower();
-        let mut known = self.gram();
-        crate::linalg::dense::congruence::whiten(view(&lower, i), view_mut(&mut known, i));
-        let eigen = view(&known, i)
-            .self_adjoint_eigen(faer::Side::Lower)
-            .map_err(|_| Error::NotFinite(format!("the eigendecomposition of SᵀKS [{i}, {i}]")))?;
-        registers::clear();
-        // Rows in the metric of M: the largest values come last.
-        let mut rows: Vec<Vec<f64>> =
-            (0..count - 1).map(|k| eigen.U().col(i - 1 - k).iter().copied().collect()).collect();
-        let mut mean: Vec<f64> = (0..i).map(|j| (j..i).map(|k| lower[k * i + j] * weights[k]).sum()).collect();
-        let (whole, size) = (mean.clone(), dot(&mean, &mean).sqrt());
-        for _ in 0..2 {
-            for row in &rows {
-                let along = dot(row, &mean);
-                mean.iter_mut().zip(row).for_each(|(m, r)| *m -= along * r);
-            }
-        }
-        let rest = dot(&mean, &mean).sqrt();
-        if rest > f64::EPSILON * size {
-            rows.push(mean.into_iter().map(|m| m / rest).collect());
-        }
-        let kept_weights = rows.iter().map(|row| dot(row, &whole)).collect();
-        // U = L⁻ᵀQ, so that UᵀMU = I.
-        let kept = rows.len();
-        let mut turned: Vec<f64> = (0..i * kept).map(|e| rows[e % kept][e / kept]).collect();
-        small.factor.solve_lower_transposed(&mut turned)?;
-        for columns in [&mut self.actions, &mut self.products] {
-            let mut fewer = vec![0.0; kept * self.n];
-            product::set(view_mut(&mut fewer, self.n), view(&turned, kept).transpose(), view(columns, self.n), 1.0);
-            *columns = fewer;
-        }
-        Ok(kept_weights)
-    }
-}
-
-impl Small {
-    fn new(factor: Factor<f64>, projected: Vec<f64>) -> Result<Self> {
-        let mut weights = projected.clone();
-        factor.solve(&mut weights)?;
-        Ok(Self { factor, projected, weights })
-    }
 }
 
 impl Problem<'_> {
@@ -420,12 +251,10 @@ impl Problem<'_> {
         let energy = |s: &[f64], t: &[f64]| dot(s, t) + dot(s, &sites.spread(s));
         let mut t = self.product(&s)?;
         let (mut left, mut products) = (energy(&s, &t), 1);
-        let single = self.scope.dtype() == DType::F32;
-        let rounding = if single { f64::from(f32::EPSILON) } else { f64::EPSILON };
         if let Some(small) = &small {
             let whole = left;
             left = space.conjugate(&mut s, &mut t, small, sites, &energy)?;
-            if left <= NEW * rounding * whole {
+            if left <= NEW * epsilon(self.scope) * whole {
                 return Ok(Some(Stop::Dependent));
             }
             if left < CANCELLED * whole {
@@ -446,8 +275,7 @@ impl Problem<'_> {
         for column in [&mut s, &mut t] {
             column.iter_mut().for_each(|c| *c /= left.sqrt());
         }
-        let mut cross = space.project(&space.actions, &t);
-        cross.iter_mut().zip(space.project(&space.actions, &sites.spread(&s))).for_each(|(c, more)| *c += more);
+        let cross = space.crossed(&s, &t, sites);
         if let Some(small) = &small {
             // Sites whose curvatures span many orders of magnitude leave no digits to tell actions apart by.
             let mut overlap = cross.clone();

@@ -1,0 +1,147 @@
+//! The span of the actions, and the small system in it.
+
+use super::sites::Sites;
+use crate::error::{Error, Result};
+use crate::linalg::Factor;
+use crate::linalg::dense::{congruence, product, registers, view, view_mut};
+use crate::linalg::real::dot;
+use crate::models::posterior::combine;
+
+/// The small system of all actions at some sites.
+pub struct Small {
+    /// Of `M = Sᵀ(K + W⁻¹)S`.
+    pub factor: Factor<f64>,
+    /// `Sᵀ(ŷ − m)`.
+    pub projected: Vec<f64>,
+    /// `a = M⁻¹Sᵀ(ŷ − m)`.
+    pub weights: Vec<f64>,
+}
+
+impl Small {
+    pub fn new(factor: Factor<f64>, projected: Vec<f64>) -> Result<Self> {
+        let mut weights = projected.clone();
+        factor.solve(&mut weights)?;
+        Ok(Self { factor, projected, weights })
+    }
+}
+
+/// Actions and their products with K, `[i, n]`.
+#[derive(Default)]
+pub struct Space {
+    /// Rows.
+    pub n: usize,
+    /// S.
+    pub actions: Vec<f64>,
+    /// T = K S.
+    pub products: Vec<f64>,
+    /// Actions that there were, compressed ones included.
+    pub taken: usize,
+    /// Products that were made for them.
+    pub multiplied: usize,
+}
+
+impl Space {
+    pub fn len(&self) -> usize {
+        self.actions.len() / self.n
+    }
+
+    /// `Sᵀ x`.
+    fn project(&self, x: &[f64]) -> Vec<f64> {
+        self.actions.chunks_exact(self.n).map(|column| dot(column, x)).collect()
+    }
+
+    /// `S u` or `T u`.
+    pub fn combined(&self, columns: &[f64], u: &[f64]) -> Vec<f64> {
+        if u.is_empty() { vec![0.0; self.n] } else { combine(columns, u) }
+    }
+
+    /// `SᵀKS` `[i, i]`.
+    fn gram(&self) -> Vec<f64> {
+        let i = self.len();
+        let mut gram = vec![0.0; i * i];
+        let (s, t) = (view(&self.actions, self.n), view(&self.products, self.n));
+        product::set(view_mut(&mut gram, i), s, t.transpose(), 1.0);
+        (0..i * i).map(|e| 0.5 * (gram[e] + gram[e % i * i + e / i])).collect()
+    }
+
+    /// `Sᵀ(K + W⁻¹)s`, for the product `t = K s`.
+    pub fn crossed(&self, s: &[f64], t: &[f64], sites: &Sites) -> Vec<f64> {
+        let spread = self.project(&sites.spread(s));
+        self.project(t).into_iter().zip(spread).map(|(known, noise)| known + noise).collect()
+    }
+
+    /// The system at sites: no product with K.
+    pub fn at(&self, sites: &Sites, above: &[f64]) -> Result<Option<Small>> {
+        let i = self.len();
+        if i == 0 {
+            return Ok(None);
+        }
+        let mut matrix = self.gram();
+        let spread: Vec<f64> = self.actions.chunks_exact(self.n).flat_map(|s| sites.spread(s)).collect();
+        let (s, spread) = (view(&self.actions, self.n), view(&spread, self.n));
+        product::add(view_mut(&mut matrix, i), spread, s.transpose(), 1.0);
+        let factor = Factor::new(matrix, "Sᵀ(K + W⁻¹)S")?;
+        let targets: Vec<f64> = above.iter().zip(sites.spread(&sites.gradient)).map(|(h, g)| h + g).collect();
+        Small::new(factor, self.project(&targets)).map(Some)
+    }
+
+    /// Takes the part in the span of the actions, in the metric of M, out of `s` and its product `t`; returns what is
+    /// left of its energy.
+    pub fn conjugate(
+        &self,
+        s: &mut [f64],
+        t: &mut [f64],
+        small: &Small,
+        sites: &Sites,
+        energy: &impl Fn(&[f64], &[f64]) -> f64,
+    ) -> Result<f64> {
+        // Twice, for the first time leaves what rounding makes of large parts.
+        for _ in 0..2 {
+            let mut u = self.crossed(s, t, sites);
+            small.factor.solve(&mut u)?;
+            for (column, known) in [(&mut *s, &self.actions), (&mut *t, &self.products)] {
+                column.iter_mut().zip(self.combined(known, &u)).for_each(|(c, known)| *c -= known);
+            }
+        }
+        Ok(energy(s, t))
+    }
+
+    /// Keeps `count` directions: those that the data say most about, by the eigenvalues of `SᵀKS` against `M`, and that
+    /// of the mean, which has these weights. Returns its new ones.
+    pub fn compress(&mut self, small: &Small, weights: &[f64], count: usize) -> Result<Vec<f64>> {
+        let i = self.len();
+        let lower = small.factor.clone().lower();
+        let mut known = self.gram();
+        congruence::whiten(view(&lower, i), view_mut(&mut known, i));
+        let eigen = view(&known, i)
+            .self_adjoint_eigen(faer::Side::Lower)
+            .map_err(|_| Error::NotFinite(format!("the eigendecomposition of SᵀKS [{i}, {i}]")))?;
+        registers::clear();
+        // Rows in the metric of M: the largest values come last.
+        let mut rows: Vec<Vec<f64>> =
+            (0..count - 1).map(|k| eigen.U().col(i - 1 - k).iter().copied().collect()).collect();
+        let mut mean: Vec<f64> = (0..i).map(|j| (j..i).map(|k| lower[k * i + j] * weights[k]).sum()).collect();
+        let (whole, size) = (mean.clone(), dot(&mean, &mean).sqrt());
+        for _ in 0..2 {
+            for row in &rows {
+                let along = dot(row, &mean);
+                mean.iter_mut().zip(row).for_each(|(m, r)| *m -= along * r);
+            }
+        }
+        let rest = dot(&mean, &mean).sqrt();
+        if rest > f64::EPSILON * size {
+            rows.push(mean.into_iter().map(|m| m / rest).collect());
+        }
+        let kept_weights = rows.iter().map(|row| dot(row, &whole)).collect();
+        // U = L⁻ᵀQ, so that UᵀMU = I.
+        let kept = rows.len();
+        let mut turned: Vec<f64> = (0..i * kept).map(|e| rows[e % kept][e / kept]).collect();
+        small.factor.solve_lower_transposed(&mut turned)?;
+        for columns in [&mut self.actions, &mut self.products] {
+            let mut fewer = vec![0.0; kept * self.n];
+            product::set(view_mut(&mut fewer, self.n), view(&turned, kept).transpose(), view(columns, self.n), 1.0);
+            *columns = fewer;
+        }
+        Ok(kept_weights)
+    }
+}
