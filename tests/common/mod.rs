@@ -23,6 +23,15 @@ pub fn likelihood(text: &str) -> Box<dyn Likelihood> {
     Likelihoods::default().parse(text, None).unwrap()
 }
 
+/// The likelihood of a golden file with one latent function.
+pub fn golden_likelihood(case: &Value) -> Box<dyn Likelihood> {
+    match case["likelihood"]["type"].as_str().unwrap() {
+        "bernoulli_logit" => likelihood("bernoulli(logit)"),
+        "poisson" => likelihood("poisson(exp)"),
+        other => panic!("no likelihood {other}"),
+    }
+}
+
 /// Asks to stop at a step.
 pub struct StopAt(pub usize);
 

@@ -2,7 +2,7 @@
 
 use cagey::kernels::Kernel;
 use cagey::likelihoods::registry::Likelihoods;
-use cagey::likelihoods::{Bernoulli, BernoulliLink, Likelihood, Poisson, RateLink, Softmax, Targets};
+use cagey::likelihoods::{Softmax, Targets};
 use cagey::means::Mean;
 use cagey::models::exact::ExactGp;
 use cagey::models::laplace::{LaplaceGp, LaplacePosterior};
@@ -16,8 +16,8 @@ use rand::rngs::Xoshiro256PlusPlus;
 use serde_json::Value;
 
 use crate::common::{
-    F32, F64, assert_close, check_posterior, columns, flat, golden, gradients, kernel, kernel_gradient, likelihood,
-    noise,
+    F32, F64, assert_close, check_posterior, columns, flat, golden, golden_likelihood, gradients, kernel,
+    kernel_gradient, likelihood, noise,
 };
 
 /// Value and gradient of a golden file's evidence.
@@ -55,11 +55,7 @@ fn golden_one_latent_function() {
     for case in golden("laplace") {
         let name = case["case"].as_str().unwrap();
         let d = columns(&case["X"]);
-        let likelihood: Box<dyn Likelihood> = match case["likelihood"]["type"].as_str().unwrap() {
-            "bernoulli_logit" => Box::new(Bernoulli { link: BernoulliLink::Logit }),
-            "poisson" => Box::new(Poisson { link: RateLink::Exp }),
-            other => panic!("no likelihood {other}"),
-        };
+        let likelihood = golden_likelihood(&case);
         let mut gp = LaplaceGp::boxed(kernel(&case["kernel"], d).into(), likelihood);
         gp.priors[0].mean = Mean::named("constant", d).unwrap();
         gp.find_mut("mean.constant").unwrap()[0].set(&flat(&case["mean"]));

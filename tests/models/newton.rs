@@ -1,7 +1,7 @@
 //! Newton's method in the span of actions against reference values, dense definitions, quadrature and other models.
 
 use cagey::kernels::Kernel;
-use cagey::likelihoods::{Bernoulli, BernoulliLink, Likelihood, Poisson, RateLink, Targets};
+use cagey::likelihoods::{Likelihood, Poisson, RateLink, Targets};
 use cagey::means::Mean;
 use cagey::models::cagp::{IterativeCagp, NewtonCagp, NewtonOptions, Sites};
 use cagey::models::gp_model::GpModel;
@@ -15,7 +15,9 @@ use cagey::solvers::itergp::Stop;
 use rand::rngs::Xoshiro256PlusPlus;
 use rand::{RngExt, SeedableRng};
 
-use crate::common::{F32, F64, assert_close, check_posterior, columns, flat, golden, kernel, likelihood, noise};
+use crate::common::{
+    F32, F64, assert_close, check_posterior, columns, flat, golden, golden_likelihood, kernel, likelihood, noise,
+};
 
 /// Every action there can be, to the last digit.
 fn whole(n: usize) -> NewtonOptions {
@@ -58,11 +60,7 @@ fn golden_laplace_with_all_actions() {
     for case in golden("laplace") {
         let name = case["case"].as_str().unwrap();
         let d = columns(&case["X"]);
-        let likelihood: Box<dyn Likelihood> = match case["likelihood"]["type"].as_str().unwrap() {
-            "bernoulli_logit" => Box::new(Bernoulli { link: BernoulliLink::Logit }),
-            "poisson" => Box::new(Poisson { link: RateLink::Exp }),
-            other => panic!("no likelihood {other}"),
-        };
+        let likelihood = golden_likelihood(&case);
         let data = Observations::new(flat(&case["X"]), d, flat(&case["y"]), None).unwrap();
         for per_step in [1, 7, 30] {
             let options = NewtonOptions { per_step, ..whole(data.n()) };
