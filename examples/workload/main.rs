@@ -244,7 +244,7 @@ fn laplace(options: &Options) -> Result<Step> {
 fn ncgp(options: &Options) -> Result<Step> {
     let (likelihood, data) = inducing::targets(options)?;
     let prior = Prior { kernel: trainable(options)?, mean: Mean::named("constant", options.d)? };
-    model_step(options, NewtonCagp::boxed(prior, likelihood, NewtonOptions::budget(options.m))?, data)
+    model_step(options, NewtonCagp::boxed(prior, likelihood, NewtonOptions::budget(options.m)), data)
 }
 
 /// A model's loss per datum with its gradient, from lengthscales √d, output scale 1 and noise 0.1.

@@ -1,7 +1,8 @@
 //! The prior of a latent function.
 
+use super::start::alike;
 use crate::kernels::Kernel;
-use crate::likelihoods::Gaussian;
+use crate::likelihoods::{Gaussian, Likelihood};
 use crate::means::Mean;
 use crate::params::{Parameter, Parameters, prefixed};
 
@@ -15,6 +16,31 @@ pub struct Prior {
 }
 
 impl Prior {
+    /// Priors of a likelihood's latent functions: one for those that mean the same, else one each.
+    pub(super) fn of_latents(self, likelihood: &dyn Likelihood) -> Vec<Self> {
+        let count = if alike(likelihood) { 1 } else { likelihood.latents() };
+        vec![self; count]
+    }
+
+    /// The parameters of the priors of latent functions and of a likelihood.
+    pub(super) fn all_with<'a>(priors: &'a [Self], likelihood: &'a dyn Likelihood) -> Vec<(String, &'a Parameter)> {
+        let several = priors.len() > 1;
+        let named = |(l, own)| if several { prefixed(&format!("latent{}", l + 1), own) } else { own };
+        let all = priors.iter().map(Parameters::parameters).enumerate().flat_map(named);
+        all.chain(prefixed("likelihood", likelihood.parameters())).collect()
+    }
+
+    /// The same, to change them.
+    pub(super) fn all_with_mut<'a>(
+        priors: &'a mut [Self],
+        likelihood: &'a mut dyn Likelihood,
+    ) -> Vec<(String, &'a mut Parameter)> {
+        let several = priors.len() > 1;
+        let named = |(l, own)| if several { prefixed(&format!("latent{}", l + 1), own) } else { own };
+        let all = priors.iter_mut().map(Parameters::parameters_mut).enumerate().flat_map(named);
+        all.chain(prefixed("likelihood", likelihood.parameters_mut())).collect()
+    }
+
     /// The parameters of the prior and of Gaussian noise, as models of Gaussian targets have them.
     pub(super) fn with_noise<'a>(&'a self, likelihood: &'a Gaussian) -> Vec<(String, &'a Parameter)> {
         let mut all = self.parameters();
@@ -48,5 +74,13 @@ impl Parameters for Prior {
         let mut all = prefixed("kernel", self.kernel.parameters_mut());
         all.extend(prefixed("mean", self.mean.parameters_mut()));
         all
+    }
+}
+
+/// One of each latent function, from one for all of them or one each.
+pub(super) fn repeated<T: Clone>(each: Vec<T>, latents: usize) -> Vec<T> {
+    match each.len() {
+        1 => vec![each[0].clone(); latents],
+        _ => each,
     }
 }

@@ -6,6 +6,7 @@ mod common;
 mod cagp;
 mod laplace;
 mod newton;
+mod newton_several;
 mod suite;
 
 use cagey::kernels::Kernel;

@@ -6,7 +6,7 @@
 //!
 //! [`Cagp`] learns its actions (the batch form, Algorithm S2), [`IterativeCagp`] has a
 //! [policy](crate::solvers::policies) choose them anew for every evaluation (Algorithm S1). [`NewtonCagp`] is the same
-//! for any likelihood of one latent function.
+//! for any likelihood.
 
 mod actions;
 mod face;
@@ -39,6 +39,7 @@ use crate::products;
 use crate::scope::{BUDGET, Scope, to_f64};
 use crate::solvers::itergp::{Basis, epsilon, independent};
 use objective::Projection;
+use posterior::Conditioned;
 
 /// A GP whose posterior comes from learned projections of the data.
 #[derive(Debug, Clone)]
@@ -98,8 +99,8 @@ impl Cagp {
         }
         let projection = self.project(&scope, &batch.x, &residual, &basis)?;
         let factor = Factor::new(to_f64(projection.gram(&scope.wide_value(&self.likelihood.noise)))?, "SᵀK̂S")?;
-        let prior = (self.prior.clone(), Some(self.likelihood.clone()));
-        CagpPosterior::new(prior, compute, data, (basis, to_f64(norms)?), factor, to_f64(projection.sy)?)
+        let of = Conditioned::gaussian(&self.prior, &self.likelihood);
+        CagpPosterior::new(of, compute, data, (basis, to_f64(norms)?), factor, to_f64(projection.sy)?)
     }
 }
 

@@ -134,7 +134,7 @@ impl ModelOptions for CagpOptions {
             let usual = NewtonOptions::budget(actions);
             let options = NewtonOptions { relative: tolerance.unwrap_or(usual.relative), ..usual };
             let prior = Prior { mean: levelled(prior.mean, &*likelihood, site.data.d)?, ..prior };
-            return Ok(Box::new(NewtonCagp { refresh, ..NewtonCagp::boxed(prior, likelihood, options)? }));
+            return Ok(Box::new(NewtonCagp { refresh, ..NewtonCagp::boxed(prior, likelihood, options) }));
         }
         let likelihood = Gaussian::new(0.1);
         if policy == ActionPolicy::Learned {

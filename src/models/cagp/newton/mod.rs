@@ -1,4 +1,4 @@
-//! Computation-aware GPs for any likelihood of one latent function (Tatzel et al. 2025, *Accelerating non-conjugate
+//! Computation-aware GPs for any likelihood (Tatzel et al. 2025, *Accelerating non-conjugate
 //! Gaussian processes by trading off computation for uncertainty*): Newton's method whose steps are solved in the span
 //! of actions.
 //!
@@ -7,9 +7,14 @@
 //! Actions S and their products `K S` serve all later steps: a product with K an action, none for a new W. What was not
 //! computed stays in the variances, as for [Gaussian](super::IterativeCagp) targets, of which one step is all there is.
 //!
+//! Latent values of several functions stand one after another, and nothing of the order of their number squared is
+//! made. Of classes, whose curvature ties a row's functions together, an action has a part for every function that sum
+//! to 0 in each row; of others it is for one function alone, and functions stay as independent as they were.
+//!
 //! Training minimises a true bound of the negative log evidence at the actions and sites found, which it holds. Where a
 //! likelihood is not log-concave, W is its Fisher information: the bound stays one.
 
+pub(super) mod blocks;
 mod bound;
 mod face;
 mod sites;
@@ -22,13 +27,14 @@ pub use solve::NewtonReport;
 use solve::{Found, Problem};
 
 use super::CagpPosterior;
+use super::posterior::Conditioned;
 use crate::device::Compute;
-use crate::error::{Error, Result};
+use crate::error::Result;
 use crate::kernels::Kernel;
 use crate::likelihoods::{Likelihood, Row, Targets};
-use crate::models::prior::Prior;
+use crate::models::prior::{Prior, repeated};
 use crate::models::{Batch, Model, Observations};
-use crate::params::{Parameter, Parameters, prefixed};
+use crate::params::{Parameter, Parameters};
 use crate::scope::{Scope, to_f64};
 use crate::solvers::itergp::{Basis, SolveReport};
 
@@ -66,12 +72,12 @@ impl NewtonOptions {
     }
 }
 
-/// A GP with any likelihood of one latent function, whose posterior comes from Newton's method in the span of actions.
+/// Latent functions with any likelihood, whose posterior comes from Newton's method in the span of actions.
 #[derive(Debug, Clone)]
 pub struct NewtonCagp {
-    /// Of the latent function.
-    pub prior: Prior,
-    /// Of targets given it.
+    /// Of the latent functions: one for all of them, or one each.
+    pub priors: Vec<Prior>,
+    /// Of targets given the latent functions.
     pub likelihood: Box<dyn Likelihood>,
     /// How far Newton's method goes.
     pub options: NewtonOptions,
@@ -81,25 +87,14 @@ pub struct NewtonCagp {
 
 impl NewtonCagp {
     /// A model with zero mean, at most so many actions.
-    ///
-    /// # Errors
-    /// As [`boxed`](Self::boxed).
-    pub fn new(kernel: Kernel, likelihood: impl Likelihood + 'static, actions: usize) -> Result<Self> {
+    pub fn new(kernel: Kernel, likelihood: impl Likelihood + 'static, actions: usize) -> Self {
         Self::boxed(kernel.into(), Box::new(likelihood), NewtonOptions::budget(actions))
     }
 
-    /// A model of a prior and a likelihood chosen at run time.
-    ///
-    /// # Errors
-    /// [`Error::Usage`] for a likelihood of several latent functions.
-    pub fn boxed(prior: Prior, likelihood: Box<dyn Likelihood>, options: NewtonOptions) -> Result<Self> {
-        match likelihood.latents() {
-            1 => Ok(Self { prior, likelihood, options, refresh: 1 }),
-            count => Err(Error::Usage(format!(
-                "computation-aware models take likelihoods of one latent function, and {} has {count}: choose another --model",
-                likelihood.text()
-            ))),
-        }
+    /// A model of a prior and a likelihood chosen at run time; latent functions that mean different things get a prior
+    /// each.
+    pub fn boxed(prior: Prior, likelihood: Box<dyn Likelihood>, options: NewtonOptions) -> Self {
+        Self { priors: prior.of_latents(&*likelihood), likelihood, options, refresh: 1 }
     }
 
     /// Newton's method at present parameters, for [`posterior`](Self::posterior) and bounds.
@@ -107,23 +102,24 @@ impl NewtonCagp {
         batch.check(scope)?;
         let plain = Scope::new(scope.compute())?.with_budget(scope.budget());
         let x = batch.x.clone().inner();
-        let rows = self.rows(batch)?;
-        let (density, mean) = (self.likelihood.density(), to_f64(self.prior.mean.at(&plain, &x)?)?);
-        let (kernel, scope) = (&self.prior.kernel, &plain);
-        Problem { density: &*density, rows: &rows, kernel, scope, x: &x, mean: &mean }.solve(&self.options)
+        let (rows, density, latents) = (self.rows(batch)?, self.likelihood.density(), self.likelihood.latents());
+        let means = self.priors.iter().map(|prior| to_f64(prior.mean.at(&plain, &x)?));
+        let mean = repeated(means.collect::<Result<_>>()?, latents).concat();
+        let (priors, scope) = (&self.priors[..], &plain);
+        Problem { density: &*density, rows: &rows, priors, scope, x: &x, mean: &mean }.solve(&self.options)
     }
 
-    /// The negative evidence lower bound `[1]` for actions `s` `[n, i]` and sites of any kind: differentiable in the
-    /// parameters, not in those.
+    /// The negative evidence lower bound `[1]` for actions `s` `[L n, i]`, latent function after latent function, and sites of
+    /// any kind: differentiable in the parameters, not in those. A row's actions sum to 0 where sites are centred.
     ///
     /// # Errors
     /// [`NotPositiveDefinite`](crate::Error::NotPositiveDefinite) for dependent actions, and what the kernel reports.
     pub fn bound(&self, scope: &Scope, batch: &Batch, s: &Tensor<2>, sites: &Sites) -> Result<Tensor<1>> {
         batch.check(scope)?;
-        bound::bound((&self.prior, &*self.likelihood), scope, batch, s, sites)
+        bound::bound((&self.priors, &*self.likelihood), scope, batch, s, sites)
     }
 
-    /// The sites at latent values `f` `[n]`.
+    /// The sites at latent values `f` `[L, n]`.
     ///
     /// # Errors
     /// What reading tensors reports.
@@ -137,6 +133,16 @@ impl NewtonCagp {
         Ok(Targets { y: &y, extra: extra.as_deref() }.rows(self.likelihood.auxiliary()).collect())
     }
 
+    /// What a posterior through actions is of.
+    fn of(&self) -> Conditioned {
+        Conditioned {
+            priors: self.priors.clone(),
+            likelihood: None,
+            latents: self.likelihood.latents(),
+            centred: self.likelihood.density().is_centred(),
+        }
+    }
+
     /// Conditions the prior on observations as far as Newton's method goes; also says how far that was.
     ///
     /// # Errors
@@ -144,10 +150,12 @@ impl NewtonCagp {
     pub fn posterior(&self, compute: Compute, data: Observations) -> Result<(CagpPosterior, NewtonReport)> {
         let scope = Scope::new(compute)?;
         let Found { actions, factor, projected, report, .. } = self.solve(&scope, &data.batch(&scope))?;
-        let (n, i) = (data.n(), projected.len());
-        let basis = Basis::dense(scope.matrix(&actions, i, n).transpose());
-        let prior = (self.prior.clone(), None);
-        let posterior = CagpPosterior::new(prior, compute, data, (basis, vec![1.0; i]), factor, projected)?;
+        let (n, i, latents) = (data.n(), projected.len(), self.likelihood.latents());
+        let column = |place: usize| actions[place % i * latents * n + place / i * n..][..n].iter().copied();
+        let columns: Vec<f64> = (0..latents * i).flat_map(column).collect();
+        drop(actions);
+        let basis = Basis::dense(scope.matrix(&columns, latents * i, n).transpose());
+        let posterior = CagpPosterior::new(self.of(), compute, data, (basis, vec![1.0; i]), factor, projected)?;
         let NewtonReport { stop, actions, residual, scale, .. } = report;
         Ok((CagpPosterior { report: Some(SolveReport { stop, actions, residual, scale }), ..posterior }, report))
     }
@@ -169,21 +177,17 @@ impl Model for NewtonCagp {
     }
 
     fn objective_for(&self, scope: &Scope, batch: &Batch, chosen: &Tensor<2>) -> Result<Tensor<1>> {
-        let (s, sites) = bound::unpacked(chosen)?;
+        let (s, sites) = bound::unpacked(chosen, batch.y.dims()[0], self.likelihood.density().is_centred())?;
         self.bound(scope, batch, &s.cast(scope.dtype()), &sites)
     }
 }
 
 impl Parameters for NewtonCagp {
     fn parameters(&self) -> Vec<(String, &Parameter)> {
-        let mut all = self.prior.parameters();
-        all.extend(prefixed("likelihood", self.likelihood.parameters()));
-        all
+        Prior::all_with(&self.priors, &*self.likelihood)
     }
 
     fn parameters_mut(&mut self) -> Vec<(String, &mut Parameter)> {
-        let mut all = self.prior.parameters_mut();
-        all.extend(prefixed("likelihood", self.likelihood.parameters_mut()));
-        all
+        Prior::all_with_mut(&mut self.priors, &mut *self.likelihood)
     }
 }

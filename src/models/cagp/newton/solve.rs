@@ -6,15 +6,16 @@ use burn::tensor::Tensor;
 use serde::{Deserialize, Serialize};
 
 use super::NewtonOptions;
-use super::sites::Sites;
+use super::sites::{Sites, of_row};
 use super::space::{Small, Space};
 use crate::error::{Error, Result};
-use crate::kernels::Kernel;
 use crate::likelihoods::{Density, Row};
 use crate::linalg::Factor;
 use crate::linalg::real::dot;
+use crate::models::prior::Prior;
 use crate::products;
 use crate::scope::{Scope, to_f64};
+use crate::solvers::blocks::transposed;
 use crate::solvers::itergp::{Stop, epsilon};
 
 /// Most halvings of a step.
@@ -83,13 +84,13 @@ pub struct Problem<'a> {
     pub density: &'a dyn Density,
     /// The rows.
     pub rows: &'a [Row],
-    /// Prior covariance.
-    pub kernel: &'a Kernel,
+    /// Of the latent functions: one for all of them, or one each.
+    pub priors: &'a [Prior],
     /// The evaluation.
     pub scope: &'a Scope,
     /// Inputs `[n, d]`.
     pub x: &'a Tensor<2>,
-    /// Prior means `[n]`.
+    /// Prior means `[L, n]`.
     pub mean: &'a [f64],
 }
 
@@ -115,7 +116,7 @@ impl Problem<'_> {
     /// # Errors
     /// [`Error::NotFinite`] when values are not, and what products report.
     pub fn solve(&self, options: &NewtonOptions) -> Result<Found> {
-        let mut space = Space { n: self.rows.len(), ..Space::default() };
+        let mut space = Space { n: self.mean.len(), ..Space::default() };
         // f = m + T a, v = S a.
         let mut weights: Vec<f64> = Vec::new();
         let (mut stop, mut halvings) = (None, 0);
@@ -174,7 +175,7 @@ impl Problem<'_> {
                     products: space.multiplied,
                     residual,
                     scale,
-                    flat: sites.flat() as f64 / self.rows.len() as f64,
+                    flat: sites.flat() as f64 / self.mean.len() as f64,
                 };
                 return Ok(Found { actions: space.actions, sites, factor, projected, report });
             }
@@ -210,15 +211,27 @@ impl Problem<'_> {
 
     /// `ln p(y | f) − ½ vᵀ(f − m)`.
     fn log_posterior(&self, f: &[f64], v: &[f64]) -> f64 {
-        let density: f64 = self.rows.iter().enumerate().map(|(i, row)| self.density.log_density(*row, &f[i..=i])).sum();
+        let (n, mut values) = (self.rows.len(), Vec::new());
+        let of = |(i, row): (usize, &Row)| self.density.log_density(*row, of_row(f, i, n, &mut values));
+        let density: f64 = self.rows.iter().enumerate().map(of).sum();
         let quadratic: f64 = f.iter().zip(self.mean).zip(v).map(|((f, m), v)| (f - m) * v).sum();
         density - 0.5 * quadratic
     }
 
-    /// `K s`.
+    /// `K s`: of latent functions with one covariance as one product.
     fn product(&self, s: &[f64]) -> Result<Vec<f64>> {
-        let column = self.scope.matrix(s, s.len(), 1);
-        to_f64(products::kv_gram(self.kernel, self.scope, self.x, &column)?)
+        let n = self.rows.len();
+        let of = |prior: &Prior, s: &[f64]| {
+            let columns = self.scope.matrix(&transposed(s, n), n, s.len() / n);
+            to_f64(products::kv_gram(&prior.kernel, self.scope, self.x, &columns)?.transpose())
+        };
+        if let [prior] = self.priors {
+            return of(prior, s);
+        }
+        let each = self.priors.iter().zip(s.chunks_exact(n));
+        let zero = |s: &[f64]| s.iter().all(|s| *s == 0.0);
+        let products = each.map(|(prior, s)| if zero(s) { Ok(s.to_vec()) } else { of(prior, s) });
+        Ok(products.collect::<Result<Vec<_>>>()?.concat())
     }
 
     /// Takes one more action, or says why there is none.
@@ -230,11 +243,11 @@ impl Problem<'_> {
         above: &[f64],
         least: f64,
     ) -> Result<Option<Stop>> {
-        let n = self.rows.len();
         let weights = small.as_ref().map_or(&[][..], |small| &small.weights);
         let (covered, v) = (space.combined(&space.products, weights), space.combined(&space.actions, weights));
-        let gradient = |i: usize| sites.gradient[i] + sites.curvature[i] * (above[i] - covered[i]) - v[i];
-        let mut s: Vec<f64> = (0..n).map(gradient).collect();
+        let open: Vec<f64> = above.iter().zip(&covered).map(|(h, t)| h - t).collect();
+        let curved = sites.curved(&open);
+        let mut s: Vec<f64> = (0..space.n).map(|i| sites.gradient[i] + curved[i] - v[i]).collect();
         let norm = dot(&s, &s).sqrt();
         if !norm.is_finite() {
             return Err(Error::NotFinite("an action of Newton's method".into()));
@@ -242,12 +255,35 @@ impl Problem<'_> {
         if small.is_some() && norm <= least {
             return Ok(Some(Stop::Converged));
         }
-        if norm > 0.0 {
-            s.iter_mut().for_each(|s| *s /= norm);
-        } else {
+        if norm == 0.0 {
             // Targets at their prior mean: what they say of the level is all there is to begin with.
-            s.clone_from(&sites.curvature);
+            let level = |i: usize| if sites.centred && i >= sites.rows { 0.0 } else { 1.0 };
+            s = sites.curved(&(0..space.n).map(level).collect::<Vec<_>>());
         }
+        let mut reason = None;
+        for part in sites.parts(s) {
+            reason = self.add(space, small, sites, above, part)?;
+            if reason.is_none() {
+                break;
+            }
+        }
+        Ok(reason)
+    }
+
+    /// Adds an action, or says why it is none.
+    fn add(
+        &self,
+        space: &mut Space,
+        small: &mut Option<Small>,
+        sites: &Sites,
+        above: &[f64],
+        mut s: Vec<f64>,
+    ) -> Result<Option<Stop>> {
+        let norm = dot(&s, &s).sqrt();
+        if norm == 0.0 {
+            return Ok(Some(Stop::Dependent));
+        }
+        s.iter_mut().for_each(|s| *s /= norm);
         let energy = |s: &[f64], t: &[f64]| dot(s, t) + dot(s, &sites.spread(s));
         let mut t = self.product(&s)?;
         let (mut left, mut products) = (energy(&s, &t), 1);
@@ -284,7 +320,7 @@ impl Problem<'_> {
                 return Ok(Some(Stop::Dependent));
             }
         }
-        let targets: f64 = (0..n).map(|i| s[i] * (above[i] + sites.gradient[i] / sites.curvature[i])).sum();
+        let targets: f64 = (0..space.n).map(|i| s[i] * (above[i] + sites.gradient[i] / sites.curvature[i])).sum();
         let corner = vec![energy(&s, &t)];
         *small = Some(match small.take() {
             Some(Small { mut factor, mut projected, .. }) => {

@@ -25,10 +25,10 @@ impl Small {
     }
 }
 
-/// Actions and their products with K, `[i, n]`.
+/// Actions and their products with K, `[i, n]`, for n latent values: those of all functions one after another.
 #[derive(Default)]
 pub struct Space {
-    /// Rows.
+    /// Latent values.
     pub n: usize,
     /// S.
     pub actions: Vec<f64>,
