@@ -15,38 +15,27 @@ const POINTS: usize = 4093;
 /// Its generator, of the least worst-case error among two hundred for twelve dimensions with decreasing weights.
 const GENERATOR: usize = 1649;
 
-/// Points of a smaller lattice, for bounds that are made again in every step of training.
-const FEW: usize = 509;
-
-/// Its generator.
-const FEW_GENERATOR: usize = 182;
-
 /// Most latent functions whose integral is taken by a grid: of three, two dimensions are left without the common shift.
 const GRID: usize = 3;
 
-/// Numbers of the standard normal distribution on lattices in `L` dimensions, made when first needed.
+/// Numbers of the standard normal distribution on a lattice in `L` dimensions, made when first needed.
 #[derive(Debug, Default)]
-pub(super) struct Lattice(OnceLock<Vec<f64>>, OnceLock<Vec<f64>>);
+pub(super) struct Lattice(OnceLock<Vec<f64>>);
 
 impl Lattice {
     /// Row-major `[points, dim]`.
     fn points(&self, dim: usize) -> &[f64] {
-        self.0.get_or_init(|| lattice(POINTS, GENERATOR, dim))
+        self.0.get_or_init(|| {
+            let mut strides = vec![1];
+            while strides.len() < dim {
+                strides.push(strides[strides.len() - 1] * GENERATOR % POINTS);
+            }
+            let place = |k: usize, stride: usize| ((k * stride % POINTS) as f64 + 0.5) / POINTS as f64;
+            (0..POINTS)
+                .flat_map(|k| strides.iter().map(move |&s| normal_quantile(place(k, s))).collect::<Vec<_>>())
+                .collect()
+        })
     }
-
-    /// The smaller one.
-    fn few(&self, dim: usize) -> &[f64] {
-        self.1.get_or_init(|| lattice(FEW, FEW_GENERATOR, dim))
-    }
-}
-
-fn lattice(points: usize, generator: usize, dim: usize) -> Vec<f64> {
-    let mut strides = vec![1];
-    while strides.len() < dim {
-        strides.push(strides[strides.len() - 1] * generator % points);
-    }
-    let place = |k: usize, stride: usize| ((k * stride % points) as f64 + 0.5) / points as f64;
-    (0..points).flat_map(|k| strides.iter().map(move |&s| normal_quantile(place(k, s))).collect::<Vec<_>>()).collect()
 }
 
 /// `E[softmax(f)]` for `f ~ N(mean [L], covariance [L, L])`.
@@ -100,9 +89,9 @@ pub(super) struct LogSum {
     pub in_covariance: Vec<f64>,
 }
 
-/// `E[ln Σ exp(f)]` for `f ~ N(mean [L], covariance [L, L])` with its slopes: as [`probabilities`], but of more than
-/// three functions on fewer points, by how much correlations change the value for independent ones. The slopes of that
-/// rule are exact, so that optimisers see one function.
+/// `E[ln Σ exp(f)]` for `f ~ N(mean [L], covariance [L, L])` with its slopes, as [`probabilities`]: of more than three
+/// functions by how much correlations change the value for independent ones on the same points. The slopes of that rule
+/// are exact, so that optimisers see one function.
 pub(super) fn log_sum(
     mean: &[f64],
     covariance: &[f64],
@@ -113,7 +102,7 @@ pub(super) fn log_sum(
     let mut centred = covariance.to_vec();
     centre(&mut centred, n);
     if n > GRID {
-        return log_sum_by_lattice(mean, centred, lattice.few(n), normalise);
+        return log_sum_by_lattice(mean, centred, lattice.points(n), normalise);
     }
     let (mut value, mut total) = (0.0, 0.0);
     let (mut in_mean, mut in_covariance) = (vec![0.0; n], vec![0.0; n * n]);
@@ -134,7 +123,7 @@ pub(super) fn log_sum(
     LogSum { value: value / total, in_mean, in_covariance }
 }
 
-/// The smallest pivot of a covariance's factor, relative to its largest variance.
+/// The smallest eigenvalue of a covariance, relative to its largest.
 const PIVOT: f64 = 1e-12;
 
 fn log_sum_by_lattice(
@@ -150,33 +139,40 @@ fn log_sum_by_lattice(
     covariance.iter_mut().for_each(|c| *c += across);
     let variance: Vec<f64> = covariance.iter().step_by(n + 1).map(|v| v.max(f64::MIN_POSITIVE)).collect();
     let sd: Vec<f64> = variance.iter().map(|v| v.sqrt()).collect();
-    let lower = factor(&covariance, n);
+    let Some((values, vectors)) = eigen(&covariance, n) else {
+        return LogSum { value: f64::NAN, in_mean: vec![0.0; n], in_covariance: covariance };
+    };
+    let sizes: Vec<f64> = values.iter().map(|value| value.max(PIVOT * values[n - 1]).sqrt()).collect();
+    let root = in_basis(&vectors, n, |a, b| if a == b { sizes[a] } else { 0.0 });
     let Averages { shares, bends, log_sum } = averages(Marginal { mean, variance: &variance });
 
     let weight = 0.5 * n as f64 / points.len() as f64;
-    let (mut value, mut in_mean, mut in_lower, mut in_sd) = (log_sum, shares, vec![0.0; n * n], vec![0.0; n]);
+    let (mut value, mut in_mean, mut in_root, mut in_sd) = (log_sum, shares, vec![0.0; n * n], vec![0.0; n]);
     let (mut change, mut f) = (vec![0.0; n], vec![0.0; n]);
+    let mut turn = vec![0.0; n];
     for z in points.chunks_exact(n) {
-        for (a, change) in change.iter_mut().enumerate() {
-            *change = lower[a * n..][..=a].iter().zip(z).map(|(l, z)| l * z).sum();
+        for (change, row) in change.iter_mut().zip(root.chunks_exact(n)) {
+            *change = row.iter().zip(z).map(|(r, z)| r * z).sum();
         }
+        turn.fill(0.0);
         for sign in [weight, -weight] {
             f.iter_mut().zip(mean.iter().zip(&change)).for_each(|(f, (m, c))| *f = m + c * sign.signum());
             value += weight * normalise(&mut f);
-            for (a, share) in f.iter().enumerate() {
-                in_mean[a] += weight * share;
-                in_lower[a * n..][..=a].iter_mut().zip(z).for_each(|(sum, z)| *sum += sign * share * z);
-            }
+            in_mean.iter_mut().zip(&f).for_each(|(sum, share)| *sum += weight * share);
+            turn.iter_mut().zip(&f).for_each(|(sum, share)| *sum += sign * share);
             let apart = mean.iter().zip(sd.iter().zip(z));
             f.iter_mut().zip(apart).for_each(|(f, (m, (sd, z)))| *f = m + sd * z * sign.signum());
             value -= weight * normalise(&mut f);
-            for (a, share) in f.iter().enumerate() {
-                in_mean[a] -= weight * share;
-                in_sd[a] -= sign * share * z[a];
-            }
+            in_mean.iter_mut().zip(&f).for_each(|(sum, share)| *sum -= weight * share);
+            in_sd.iter_mut().zip(f.iter().zip(z)).for_each(|(sum, (share, z))| *sum -= sign * share * z);
+        }
+        for (row, turn) in in_root.chunks_exact_mut(n).zip(&turn) {
+            row.iter_mut().zip(z).for_each(|(sum, z)| *sum += turn * z);
         }
     }
-    let mut slopes = factor_slopes(&lower, in_lower, n);
+    // With C = S², dC = S dS + dS S: in the basis of the eigenvectors a division by the sum of two roots.
+    let seen = in_basis_of(&vectors, n, &in_root);
+    let mut slopes = in_basis(&vectors, n, |a, b| 0.5 * (seen[a * n + b] + seen[b * n + a]) / (sizes[a] + sizes[b]));
     for a in 0..n {
         slopes[a * (n + 1)] += 0.5 * in_sd[a] / sd[a] - bends[a];
     }
@@ -187,40 +183,16 @@ fn log_sum_by_lattice(
     LogSum { value, in_mean, in_covariance: slopes }
 }
 
-/// The lower Cholesky factor of a covariance of a few numbers.
-fn factor(covariance: &[f64], n: usize) -> Vec<f64> {
-    let largest = covariance.iter().step_by(n + 1).fold(f64::MIN_POSITIVE, |largest, v| largest.max(*v));
-    let mut lower = vec![0.0; n * n];
-    for a in 0..n {
-        for b in 0..=a {
-            let known: f64 = (0..b).map(|k| lower[a * n + k] * lower[b * n + k]).sum();
-            let rest = covariance[a * n + b] - known;
-            lower[a * n + b] = if a == b { rest.max(PIVOT * largest).sqrt() } else { rest / lower[b * n + b] };
-        }
-    }
-    lower
+/// `U A Uᵀ` for eigenvectors in the columns of U.
+fn in_basis(vectors: &[f64], n: usize, a: impl Fn(usize, usize) -> f64) -> Vec<f64> {
+    let half: Vec<f64> = (0..n * n).map(|e| (0..n).map(|k| vectors[e / n * n + k] * a(k, e % n)).sum()).collect();
+    (0..n * n).map(|e| (0..n).map(|k| half[e / n * n + k] * vectors[e % n * n + k]).sum()).collect()
 }
 
-/// Symmetric slopes in a matrix from those in its lower factor: `L⁻ᵀ Φ(LᵀL̄) L⁻¹`, of which Φ takes the lower half.
-fn factor_slopes(lower: &[f64], in_lower: Vec<f64>, n: usize) -> Vec<f64> {
-    let mut inner = vec![0.0; n * n];
-    for a in 0..n {
-        for b in 0..=a {
-            let sum: f64 = (a..n).map(|k| lower[k * n + a] * in_lower[k * n + b]).sum();
-            inner[a * n + b] = if a == b { 0.5 * sum } else { sum };
-        }
-    }
-    // Columns by L⁻ᵀ, then, of the transpose, again.
-    for _ in 0..2 {
-        for column in 0..n {
-            for a in (0..n).rev() {
-                let known: f64 = (a + 1..n).map(|k| lower[k * n + a] * inner[k * n + column]).sum();
-                inner[a * n + column] = (inner[a * n + column] - known) / lower[a * n + a];
-            }
-        }
-        inner = (0..n * n).map(|e| inner[e % n * n + e / n]).collect();
-    }
-    (0..n * n).map(|e| 0.5 * (inner[e] + inner[e % n * n + e / n])).collect()
+/// `Uᵀ A U`.
+fn in_basis_of(vectors: &[f64], n: usize, a: &[f64]) -> Vec<f64> {
+    let turned: Vec<f64> = (0..n * n).map(|e| vectors[e % n * n + e / n]).collect();
+    in_basis(&turned, n, |i, j| a[i * n + j])
 }
 
 /// Takes the mean out of rows and columns.

@@ -159,6 +159,7 @@ fn newtons_method_serves_every_command() {
         ("kinds.csv", laplace, &[], "log_loss", 0.9),
         ("classes.csv", cagp, &[], "log_loss", 0.4),
         ("counts.csv", cagp, &counts, "deviance", 2.0),
+        ("kinds.csv", cagp, &[], "log_loss", 0.9),
     ] {
         let out = folder.ok(&[&["fit", data, "--steps", "30", "-o", "m.cagey"], model, options].concat());
         let title = if model == laplace { "Laplace approximation of a Gaussian" } else { "Computation-aware Gaussian" };
@@ -181,7 +182,9 @@ fn newtons_method_serves_every_command() {
     }
     let fit = ["fit", "counts.csv", "--model", "cagp", "--likelihood", "poisson", "-o", "n.cagey"];
     folder.fails(2, &[&fit[..], &["--policy", "cg"]].concat(), &["poisson", "--policy gradient"]);
-    folder.fails(2, &["fit", "kinds.csv", "--model", "cagp", "-o", "n.cagey"], &["one latent function", "--model"]);
+    let noise = ["--model", "cagp", "--actions", "20", "--likelihood", "heteroscedastic", "--steps", "20"];
+    folder.ok(&[&["fit", "counts.csv", "--target", "events", "-o", "h.cagey"], &noise[..]].concat());
+    folder.ok(&["predict", "h.cagey", "counts.csv", "--latent"]);
 }
 
 #[test]

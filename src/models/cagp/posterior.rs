@@ -15,8 +15,8 @@ use crate::models::Observations;
 use crate::models::exact::{ExactGp, ExactObjective};
 use crate::models::moments::moments;
 use crate::models::posterior::{
-    self, ComputationAware, Correlated, Joint, Marginals, Posterior, SavedPosterior, Uncertainty, column_squares, combine,
-    several, subtract_gram,
+    self, ComputationAware, Correlated, Joint, Marginals, Posterior, SavedPosterior, Uncertainty, column_squares,
+    combine, several, subtract_gram,
 };
 use crate::models::prior::{Prior, repeated};
 use crate::products::{self, BlockSparse};

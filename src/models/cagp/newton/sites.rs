@@ -69,6 +69,18 @@ impl Sites {
         (0..x.len()).map(|i| d[i] * across(i).map(|k| d[k] * (x[i] - x[k])).sum::<f64>()).collect()
     }
 
+    /// Brings `s` into the span of `W`: what it is there but for rounding stays as it is.
+    pub(super) fn centre(&self, s: &mut [f64]) {
+        if !self.centred {
+            return;
+        }
+        for row in 0..self.rows {
+            let across = (row..s.len()).step_by(self.rows);
+            let sum: f64 = across.clone().map(|i| s[i]).sum();
+            across.for_each(|i| s[i] -= self.curvature[i] * sum);
+        }
+    }
+
     /// What of the gradient `s` of the log posterior an action may be made of: all of it, or where nothing ties the
     /// latent functions together that of one of them, those that promise most first.
     pub(super) fn parts(&self, s: Vec<f64>) -> Vec<Vec<f64>> {

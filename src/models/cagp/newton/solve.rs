@@ -284,6 +284,7 @@ impl Problem<'_> {
             return Ok(Some(Stop::Dependent));
         }
         s.iter_mut().for_each(|s| *s /= norm);
+        sites.centre(&mut s);
         let energy = |s: &[f64], t: &[f64]| dot(s, t) + dot(s, &sites.spread(s));
         let mut t = self.product(&s)?;
         let (mut left, mut products) = (energy(&s, &t), 1);
@@ -297,6 +298,7 @@ impl Problem<'_> {
                 // A product that lost digits would pass its error on to all later ones.
                 let size = dot(&s, &s).sqrt();
                 s.iter_mut().for_each(|s| *s /= size);
+                sites.centre(&mut s);
                 (t, products) = (self.product(&s)?, 2);
                 let whole = energy(&s, &t);
                 left = space.conjugate(&mut s, &mut t, small, sites, &energy)?;
