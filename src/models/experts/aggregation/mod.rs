@@ -16,7 +16,7 @@
 //! | needs | who | what |
 //! |---|---|---|
 //! | [`augmented`](Needs::augmented) | grBCM | the communication expert `[1, t]` and the experts that have its rows, too |
-//! | [`covariances`](Needs::covariances) | NPAE, and the weights' [mean-squared error](WeightVariance) | c_i = Cov(μ_i, f) and C_ij = Cov(μ_i, μ_j) under the prior: [`Covariances`] |
+//! | [`covariances`](Needs::covariances) | NPAE, weights ([`WeightVariance`]) | [`Covariances`]: c_i = Cov(μ_i, f), C_ij = Cov(μ_i, μ_j) |
 //! | [`weights`](Needs::weights) | the weights | β from a [`WeightSystem`], solved once for all chunks |
 //!
 //! # How

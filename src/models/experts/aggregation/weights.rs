@@ -178,7 +178,10 @@ impl Weights {
         let (largest, condition) = (self.largest(), self.condition);
         let exploded = largest > LARGEST || condition > 1.0 / f64::EPSILON.sqrt();
         exploded.then(|| {
-            format!("the weights of experts are hardly determined: the largest is {largest:.3e}, the condition number of their system {condition:.1e}")
+            format!(
+                "the weights of experts are hardly determined: the largest is {largest:.3e}, the condition number of \
+                 their system {condition:.1e}"
+            )
         })
     }
 }
