@@ -8,6 +8,7 @@ use super::density::Marginal;
 use super::shares::{Averages, averages};
 use super::special::normal_quantile;
 use crate::linalg::dense::registers;
+use crate::linalg::real::dot;
 
 /// Points of the lattice, each used with its mirror image.
 const POINTS: usize = 4093;
@@ -31,9 +32,21 @@ impl Lattice {
                 strides.push(strides[strides.len() - 1] * GENERATOR % POINTS);
             }
             let place = |k: usize, stride: usize| ((k * stride % POINTS) as f64 + 0.5) / POINTS as f64;
-            (0..POINTS)
-                .flat_map(|k| strides.iter().map(move |&s| normal_quantile(place(k, s))).collect::<Vec<_>>())
-                .collect()
+            let mut rows: Vec<Vec<f64>> =
+                strides.iter().map(|&s| (0..POINTS).map(|k| normal_quantile(place(k, s))).collect()).collect();
+            // With the second moments of the distribution, quadratic functions are exact, and those near them good.
+            for a in 0..dim {
+                for _ in 0..2 {
+                    for b in 0..a {
+                        let along = dot(&rows[a], &rows[b]) / dot(&rows[b], &rows[b]);
+                        let (before, rest) = rows.split_at_mut(a);
+                        rest[0].iter_mut().zip(&before[b]).for_each(|(z, other)| *z -= along * other);
+                    }
+                }
+                let size = (dot(&rows[a], &rows[a]) / POINTS as f64).sqrt();
+                rows[a].iter_mut().for_each(|z| *z /= size);
+            }
+            (0..POINTS).flat_map(|k| rows.iter().map(move |row| row[k])).collect()
         })
     }
 }
