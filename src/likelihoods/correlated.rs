@@ -103,8 +103,8 @@ pub(super) struct LogSum {
 }
 
 /// `E[ln Σ exp(f)]` for `f ~ N(mean [L], covariance [L, L])` with its slopes, as [`probabilities`]: of more than three
-/// functions by how much correlations change the value for independent ones on the same points. The slopes of that rule
-/// are exact, so that optimisers see one function.
+/// functions by how much correlations change the value for independent ones on the same points, at ten classes to about
+/// 1e-3 for variances of 1 and 4e-3 for 15. The slopes of that rule are exact, so that optimisers see one function.
 pub(super) fn log_sum(
     mean: &[f64],
     covariance: &[f64],

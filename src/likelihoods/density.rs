@@ -194,7 +194,9 @@ fn hermite_expectation<D: Density + ?Sized>(density: &D, row: Row, at: Marginal,
         total += weight * density.derivatives(row, &f, &mut first, &mut second);
         slopes.mean[0] += weight * first[0];
         slopes.variance[0] += 0.5 * weight * if variance > NARROW { first[0] * z / sd } else { second[0] };
-        density.add_own_gradient(row, &f, weight, slopes.own);
+        if !slopes.own.is_empty() {
+            density.add_own_gradient(row, &f, weight, slopes.own);
+        }
     }
     total
 }

@@ -164,6 +164,18 @@ pub fn k_s(kernel: &Kernel, scope: &Scope, x1: &Tensor<2>, x2: &Tensor<2>, block
     }
 }
 
+/// K(x, x) S `[n, i]` for block-sparse S `[n, i]`, white noise included, as [`k_s`].
+///
+/// # Errors
+/// As [`kv`].
+pub fn k_s_gram(kernel: &Kernel, scope: &Scope, x: &Tensor<2>, blocks: &BlockSparse) -> Result<Tensor<2>> {
+    same_rows("block-sparse values", blocks.values().dims()[0], x.dims()[0])?;
+    match lowered(kernel, scope, x)? {
+        Some(lowered) => actions::gram(&lowered, blocks),
+        None => tiled::k_s_gram(kernel, scope, x, blocks),
+    }
+}
+
 /// Most bytes of a product that is made whole so that what follows from it can be whitened.
 const WHOLE: usize = 1 << 28;
 

@@ -7,6 +7,7 @@ mod aggregation;
 mod cagp;
 mod laplace;
 mod newton;
+mod newton_learned;
 mod newton_several;
 mod suite;
 

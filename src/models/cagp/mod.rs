@@ -5,8 +5,8 @@
 //! variance is never below the exact GP's, falls with every action and depends on the span of S only.
 //!
 //! [`Cagp`] learns its actions (the batch form, Algorithm S2), [`IterativeCagp`] has a
-//! [policy](crate::solvers::policies) choose them anew for every evaluation (Algorithm S1). [`NewtonCagp`] is the same
-//! for any likelihood.
+//! [policy](crate::solvers::policies) choose them anew for every evaluation (Algorithm S1). [`LearnedNewtonCagp`]
+//! and [`NewtonCagp`] are the same for any likelihood.
 
 mod actions;
 mod face;
@@ -22,7 +22,7 @@ use burn::tensor::Tensor;
 
 pub use actions::{Actions, Layout};
 pub use iterative::{Differentiation, IterativeCagp};
-pub use newton::{NewtonCagp, NewtonOptions, NewtonReport, Sites};
+pub use newton::{LearnedNewtonCagp, NewtonCagp, NewtonOptions, NewtonPolicy, NewtonReport, SiteRule, Sites};
 pub use objective::CagpObjective;
 pub use options::{ActionPolicy, CagpOptions};
 pub use posterior::{CagpPosterior, EXACT_ROWS};

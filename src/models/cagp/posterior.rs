@@ -7,7 +7,7 @@ use super::newton::blocks;
 use super::prepared::{HostActions, Prepared};
 use crate::device::Compute;
 use crate::error::{Error, Result};
-use crate::likelihoods::Gaussian;
+use crate::likelihoods::{Gaussian, Likelihood};
 use crate::linalg::Factor;
 use crate::linalg::dense::{product, view, view_mut};
 use crate::linalg::real::dot;
@@ -41,6 +41,12 @@ pub(super) struct Conditioned {
 }
 
 impl Conditioned {
+    /// Latent functions with any likelihood, whose pseudo-targets are conditioned on.
+    pub fn of(priors: &[Prior], likelihood: &dyn Likelihood) -> Self {
+        let (latents, centred) = (likelihood.latents(), likelihood.density().is_centred());
+        Self { priors: priors.to_vec(), likelihood: None, latents, centred }
+    }
+
     /// One latent function with Gaussian targets.
     pub fn gaussian(prior: &Prior, likelihood: &Gaussian) -> Self {
         let (priors, likelihood) = (vec![prior.clone()], Some(likelihood.clone()));

@@ -5,19 +5,20 @@ use faer::Mat;
 
 use super::blocks;
 use super::sites::Sites;
+use super::span::Span;
+use super::tied::Noisy;
 use crate::error::Result;
 use crate::likelihoods::Likelihood;
 use crate::linalg::dense::registers;
 use crate::linalg::{cholesky, logdet_from_cholesky, solve_lower};
 use crate::models::Batch;
-use crate::models::cagp::products_with;
 use crate::models::posterior::VARIANCE_FLOOR;
 use crate::models::prior::{Prior, repeated};
 use crate::products;
 use crate::scope::{Scope, to_f64};
 
-/// The negative evidence lower bound `KL(q ‖ p) − Σ E_q ln p(y_n | f_n)` `[1]`, for actions `s` `[L n, i]` and sites
-/// held as they are.
+/// The negative evidence lower bound `KL(q ‖ p) − Σ E_q ln p(y_n | f_n)` `[1]`, for actions S `[L n, i]`, their
+/// products K S, and sites: differentiable in all that are.
 ///
 /// With `M = Sᵀ(K + W⁻¹)S = L Lᵀ` and `SᵀW⁻¹S = C Cᵀ`: `A = L⁻¹SᵀK`, `t = L⁻¹Sᵀ(ŷ − m)`, `E = L⁻¹C`,
 /// `q(f) = N(m + Aᵀt, K − AᵀA)`, `KL = ½ (‖t‖² − ‖Eᵀt‖² + ln|M| − ln|C Cᵀ| − i + ‖E‖²)`. It is a bound for any actions,
@@ -26,22 +27,16 @@ pub(super) fn bound(
     (priors, likelihood): (&[Prior], &dyn Likelihood),
     scope: &Scope,
     batch: &Batch,
-    s: &Tensor<2>,
-    Sites { f, gradient, curvature, rows: n, centred }: &Sites,
+    (span, ks): (&Span, Tensor<2>),
+    sites: &Noisy,
 ) -> Result<Tensor<1>> {
-    let (wide, [all, i], n) = (scope.wide(), s.dims(), *n);
-    let latents = all / n;
-    let column = |values: Vec<f64>| scope.matrix_in(&values, all, 1, wide);
-    let spread = |values: &[f64]| column(values.iter().zip(curvature).map(|(x, d)| x / d).collect());
-    let ks = products_of_all(priors, scope, &batch.x, s)?.cast(wide);
-    let means = priors.iter().map(|prior| Ok(prior.mean.at(scope, &batch.x)?.cast(wide)));
-    let mean: Tensor<2> = Tensor::cat(repeated(means.collect::<Result<_>>()?, latents), 0).unsqueeze_dim(1);
-    let (s, st) = (s.clone().cast(wide), s.clone().cast(wide).transpose());
-    let noise = st.clone().matmul(s * spread(&vec![1.0; all]));
-    let root = cholesky(noise.clone(), "SᵀW⁻¹S")?;
-    let sks = st.clone().matmul(ks.clone());
+    let (wide, [all, i], n) = (scope.wide(), ks.dims(), batch.y.dims()[0]);
+    let (latents, ks) = (all / n, ks.cast(wide));
+    let mean = means(priors, scope, &batch.x, latents)?;
+    let [noise, root] = span.noise(&sites.spread)?;
+    let sks = span.transposed_times(&ks)?;
     let lower = cholesky((sks.clone() + sks.transpose()) * 0.5 + noise, "Sᵀ(K + W⁻¹)S")?;
-    let targets = st.matmul(column(f.clone()) - mean.clone() + spread(gradient));
+    let targets = span.transposed_times(&(sites.targets.clone() - mean.clone()))?;
     let log_det_noise = logdet_from_cholesky(root.clone())?;
 
     let parts = solve_lower(lower.clone(), Tensor::cat(vec![ks.transpose(), targets, root], 1))?;
@@ -54,7 +49,7 @@ pub(super) fn bound(
     let variances = priors.iter().map(|prior| products::diag_wide(&prior.kernel, scope, &batch.x));
     let prior = Tensor::stack::<2>(repeated(variances.collect::<Result<_>>()?, latents), 0);
     let floored = |variance: Tensor<2>, prior: Tensor<2>| variance.max_pair(prior.detach() * VARIANCE_FLOOR);
-    let variance = if *centred {
+    let variance = if sites.centred {
         let explained = blocks::squares(a, latents)?;
         let row = |place: usize| {
             let (l, k) = (place / latents, place % latents);
@@ -70,18 +65,10 @@ pub(super) fn bound(
     Ok(divergence - expected.sum())
 }
 
-/// K S `[L n, i]` for actions `[L n, i]`: of latent functions with one covariance as one product.
-fn products_of_all(priors: &[Prior], scope: &Scope, x: &Tensor<2>, s: &Tensor<2>) -> Result<Tensor<2>> {
-    let ([all, i], n) = (s.dims(), x.dims()[0]);
-    let latents = all / n;
-    if let ([prior], true) = (priors, latents > 1) {
-        let beside = s.clone().reshape([latents, n, i]).swap_dims(0, 1).reshape([n, latents * i]);
-        let products = products_with(&prior.kernel, scope, x, &beside)?;
-        return Ok(products.reshape([n, latents, i]).swap_dims(0, 1).reshape([all, i]));
-    }
-    let each = priors.iter().enumerate();
-    let products = each.map(|(l, prior)| products_with(&prior.kernel, scope, x, &s.clone().narrow(0, l * n, n)));
-    Ok(Tensor::cat(products.collect::<Result<_>>()?, 0))
+/// Prior means `[L n, 1]`.
+pub(super) fn means(priors: &[Prior], scope: &Scope, x: &Tensor<2>, latents: usize) -> Result<Tensor<2>> {
+    let means = priors.iter().map(|prior| Ok(prior.mean.at(scope, x)?.cast(scope.wide())));
+    Ok(Tensor::cat(repeated(means.collect::<Result<_>>()?, latents), 0).unsqueeze_dim(1))
 }
 
 /// Actions, row-major `[i, L n]`, and sites as one matrix `[L n, i + 3]`, as training holds them: actions of the same span
@@ -89,6 +76,10 @@ fn products_of_all(priors: &[Prior], scope: &Scope, x: &Tensor<2>, s: &Tensor<2>
 pub(super) fn packed(scope: &Scope, actions: &[f64], sites: &Sites) -> Tensor<2> {
     let n = sites.f.len();
     let i = actions.len() / n;
+    if i == 0 {
+        let rows = (0..n).flat_map(|row| [sites.f[row], sites.gradient[row], sites.curvature[row]]);
+        return scope.matrix_in(&rows.collect::<Vec<_>>(), n, 3, scope.wide());
+    }
     let roots: Vec<f64> = sites.curvature.iter().map(|d| d.sqrt()).collect();
     let white = Mat::from_fn(n, i, |row, column| actions[column * n + row] / roots[row]);
     let basis = white.qr().compute_thin_Q();
@@ -105,5 +96,5 @@ pub(super) fn unpacked(packed: &Tensor<2>, rows: usize, centred: bool) -> Result
     let i = packed.dims()[1] - 3;
     let column = |place: usize| to_f64(packed.clone().narrow(1, i + place, 1));
     let sites = Sites { f: column(0)?, gradient: column(1)?, curvature: column(2)?, rows, centred };
-    Ok((packed.clone().narrow(1, 0, i), sites))
+    Ok((if i == 0 { packed.clone() } else { packed.clone().narrow(1, 0, i) }, sites))
 }

@@ -16,15 +16,23 @@
 
 pub(super) mod blocks;
 mod bound;
+mod directions;
 mod face;
+mod fixed;
+mod learned;
 mod sites;
 mod solve;
 mod space;
+mod span;
+mod tied;
 
 use burn::tensor::Tensor;
+pub use directions::NewtonPolicy;
+pub use learned::{LearnedNewtonCagp, SiteRule};
 pub use sites::Sites;
 pub use solve::NewtonReport;
 use solve::{Found, Problem};
+use span::Span;
 
 use super::CagpPosterior;
 use super::posterior::Conditioned;
@@ -55,6 +63,8 @@ pub struct NewtonOptions {
     pub settled: f64,
     /// Most steps.
     pub steps: usize,
+    /// How actions are chosen.
+    pub policy: NewtonPolicy,
 }
 
 impl NewtonOptions {
@@ -68,6 +78,7 @@ impl NewtonOptions {
             relative: 1e-6,
             settled: 1e-7,
             steps: actions + 100,
+            policy: NewtonPolicy::Gradient,
         }
     }
 }
@@ -116,7 +127,11 @@ impl NewtonCagp {
     /// [`NotPositiveDefinite`](crate::Error::NotPositiveDefinite) for dependent actions, and what the kernel reports.
     pub fn bound(&self, scope: &Scope, batch: &Batch, s: &Tensor<2>, sites: &Sites) -> Result<Tensor<1>> {
         batch.check(scope)?;
-        bound::bound((&self.priors, &*self.likelihood), scope, batch, s, sites)
+        let span = Span::Dense(s.clone());
+        let products = span.products(&self.priors, scope, &batch.x)?;
+        let parts = (&self.priors[..], &*self.likelihood);
+        let noisy = learned::noisy(&*self.likelihood, scope, batch, sites, None)?;
+        bound::bound(parts, scope, batch, (&span, products), &noisy)
     }
 
     /// The sites at latent values `f` `[L, n]`.
@@ -135,12 +150,7 @@ impl NewtonCagp {
 
     /// What a posterior through actions is of.
     fn of(&self) -> Conditioned {
-        Conditioned {
-            priors: self.priors.clone(),
-            likelihood: None,
-            latents: self.likelihood.latents(),
-            centred: self.likelihood.density().is_centred(),
-        }
+        Conditioned::of(&self.priors, &*self.likelihood)
     }
 
     /// Conditions the prior on observations as far as Newton's method goes; also says how far that was.

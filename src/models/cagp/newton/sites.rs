@@ -1,6 +1,9 @@
 //! What a likelihood says at latent values: pseudo-targets with noise.
 
+use super::tied::Noisy;
+use crate::likelihoods::expected::records;
 use crate::likelihoods::{Density, Row};
+use crate::scope::Scope;
 
 /// The smallest curvature of a latent value: below it a row has no say, whatever the actions.
 const FLAT: f64 = 1e-150;
@@ -51,6 +54,26 @@ impl Sites {
             }
         }
         Self { f, gradient: all, curvature, rows: n, centred: density.is_centred() }
+    }
+
+    /// With the average gradient and curvature of the log density over `N(mean, variance)`, independent latent values
+    /// `[L, n]`: conjugate-computation variational inference (Khan and Lin 2017).
+    pub fn expected(density: &dyn Density, rows: &[Row], mean: Vec<f64>, variance: &[f64]) -> Self {
+        let (n, latents) = (rows.len(), density.latents());
+        let width = 1 + 2 * latents;
+        let records = records(density, rows, 0, &mean, variance);
+        let column = |place: usize| records.iter().skip(place).step_by(width).copied();
+        let gradient = (1..=latents).flat_map(column).collect();
+        // The slope in a variance is half the second derivative.
+        let curvature = (latents + 1..width).flat_map(column).map(|slope| (-2.0 * slope).max(FLAT)).collect();
+        Self { f: mean, gradient, curvature, rows: n, centred: false }
+    }
+
+    /// As tensors.
+    pub(super) fn noisy(&self, scope: &Scope) -> Noisy {
+        let f = scope.matrix_in(&self.f, 1, self.f.len(), scope.wide()).squeeze_dim(0);
+        let both = [&self.gradient[..], &self.curvature].concat();
+        Noisy::new(f, scope.matrix_in(&both, 2, self.f.len(), scope.wide()), self.centred)
     }
 
     /// `W⁻¹ s`, for `s` in the span of `W`.

@@ -6,6 +6,7 @@ use burn::tensor::Tensor;
 use serde::{Deserialize, Serialize};
 
 use super::NewtonOptions;
+use super::directions::NewtonPolicy;
 use super::sites::{Sites, of_row};
 use super::space::{Small, Space};
 use crate::error::{Error, Result};
@@ -19,10 +20,10 @@ use crate::solvers::blocks::transposed;
 use crate::solvers::itergp::{Stop, epsilon};
 
 /// Most halvings of a step.
-const HALVINGS: usize = 60;
+pub(super) const HALVINGS: usize = 60;
 
 /// What the log posterior may lose by rounding, relative to its size.
-const ROUNDING: f64 = 1e-13;
+pub(super) const ROUNDING: f64 = 1e-13;
 
 /// The share of `sᵀ(K + W⁻¹)s` that an action must add to those before it, in units of rounding.
 const NEW: f64 = 16.0;
@@ -128,7 +129,8 @@ impl Problem<'_> {
             }
             let (before, mut reason) = (space.taken, None);
             while small.is_none() || (stop.is_none() && space.taken - before < options.per_step) {
-                reason = self.act(&mut space, &mut small, &sites, &above, options.relative * scale)?;
+                let least = options.relative * scale;
+                reason = self.act(&mut space, &mut small, (&sites, &above), least, options.policy)?;
                 if space.taken == options.actions {
                     stop = stop.or(Some(Stop::Budget));
                 }
@@ -211,9 +213,7 @@ impl Problem<'_> {
 
     /// `ln p(y | f) − ½ vᵀ(f − m)`.
     fn log_posterior(&self, f: &[f64], v: &[f64]) -> f64 {
-        let (n, mut values) = (self.rows.len(), Vec::new());
-        let of = |(i, row): (usize, &Row)| self.density.log_density(*row, of_row(f, i, n, &mut values));
-        let density: f64 = self.rows.iter().enumerate().map(of).sum();
+        let density = log_density(self.density, self.rows, f);
         let quadratic: f64 = f.iter().zip(self.mean).zip(v).map(|((f, m), v)| (f - m) * v).sum();
         density - 0.5 * quadratic
     }
@@ -239,9 +239,9 @@ impl Problem<'_> {
         &self,
         space: &mut Space,
         small: &mut Option<Small>,
-        sites: &Sites,
-        above: &[f64],
+        (sites, above): (&Sites, &[f64]),
         least: f64,
+        policy: NewtonPolicy,
     ) -> Result<Option<Stop>> {
         let weights = small.as_ref().map_or(&[][..], |small| &small.weights);
         let (covered, v) = (space.combined(&space.products, weights), space.combined(&space.actions, weights));
@@ -261,7 +261,7 @@ impl Problem<'_> {
             s = sites.curved(&(0..space.n).map(level).collect::<Vec<_>>());
         }
         let mut reason = None;
-        for part in sites.parts(s) {
+        for part in sites.parts(policy.action(s, space, sites)) {
             reason = self.add(space, small, sites, above, part)?;
             if reason.is_none() {
                 break;
@@ -337,4 +337,11 @@ impl Problem<'_> {
         (space.taken, space.multiplied) = (space.taken + 1, space.multiplied + products);
         Ok(None)
     }
+}
+
+/// `ln p(y | f)` for f `[L n]`.
+pub(super) fn log_density(density: &dyn Density, rows: &[Row], f: &[f64]) -> f64 {
+    let mut values = Vec::new();
+    let of = |(i, row): (usize, &Row)| density.log_density(*row, of_row(f, i, rows.len(), &mut values));
+    rows.iter().enumerate().map(of).sum()
 }

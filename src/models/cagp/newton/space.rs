@@ -45,6 +45,12 @@ impl Space {
         self.actions.len() / self.n
     }
 
+    /// The last action with its product.
+    pub fn last(&self) -> Option<(&[f64], &[f64])> {
+        let from = self.actions.len().checked_sub(self.n)?;
+        Some((&self.actions[from..], &self.products[from..]))
+    }
+
     /// `Sᵀ x`.
     fn project(&self, x: &[f64]) -> Vec<f64> {
         self.actions.chunks_exact(self.n).map(|column| dot(column, x)).collect()
