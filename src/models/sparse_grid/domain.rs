@@ -24,6 +24,11 @@ impl Domain {
         Self { ends: (0..data.d).map(ends).collect() }
     }
 
+    /// The unit cube of `d` inputs.
+    pub fn unit(d: usize) -> Self {
+        Self { ends: vec![[0.0, 1.0]; d] }
+    }
+
     /// As it was kept in a parameter.
     pub fn kept(parameter: &Parameter) -> Self {
         Self { ends: parameter.internal().chunks_exact(2).map(|ends| [ends[0], ends[1]]).collect() }
@@ -56,7 +61,7 @@ impl Domain {
         (outside > 0).then(|| {
             format!(
                 "{outside} of {rows} rows lie outside of the box of the training inputs, which the sparse grid covers: \
-                 their predictions fall back to the prior"
+                 it knows little there"
             )
         })
     }

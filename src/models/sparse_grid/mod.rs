@@ -12,7 +12,8 @@
 //! - **union**: one SGPR with the distinct points of all grids, the best of the same points and the most work.
 //!
 //! Variances of a combination are the mean-squared error of its mean as a linear predictor of f, under the prior, by
-//! default; eq. 35b, the combination technique for covariances, may be negative and is offered.
+//! default. That is more than the SGPR's variances: a learned prior varies far more than the data do, and what few points
+//! cannot follow of it counts as error. Eq. 35b, the combination technique for covariances, is offered; it may be negative.
 
 mod basis;
 mod domain;
