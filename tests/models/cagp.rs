@@ -12,7 +12,7 @@ use cagey::models::ordering::{RowOrder, kd_tree};
 use cagey::models::posterior::{ComputationAware, Posterior};
 use cagey::models::{Batch, Model, Observations, fit};
 use cagey::params::{Parameter, Parameters, Unit};
-use cagey::products::{self, BlockSparse};
+use cagey::products::BlockSparse;
 use cagey::scope::{Scope, scalar, to_f64};
 use cagey::solvers::Probes;
 use cagey::solvers::itergp::{IterGpOptions, Stop};
@@ -233,7 +233,7 @@ fn iterative_form_equals_batch_form() {
             assert_close(&name, &got.variance, &expected.variance, 1e-8);
             // The solve's own weights and precision give the same.
             let points = scope.matrix(&POINTS, 4, 2);
-            let cross = products::cross(&gp.prior.kernel, &scope, &batch.x, &points).unwrap();
+            let cross = gp.prior.cross(&scope, &batch.x, &points).matrix().unwrap();
             let shift = to_f64(cross.clone().transpose().matmul(solve.weights().unwrap())).unwrap();
             assert_close(&name, &shift.iter().map(|v| v + 0.3).collect::<Vec<_>>(), &expected.mean, 1e-8);
             let explained = to_f64((solve.precision_times(&cross).unwrap() * cross).sum_dim(0)).unwrap();
@@ -413,7 +413,7 @@ fn variance_is_the_worst_squared_error() {
         sites.extend(numbers(10, 3).iter().map(|v| 4.0 * v));
         let m = sites.len() / 2;
         let points = scope.matrix(&sites, m, 2);
-        let mut gram = to_f64(products::cross(&gp.prior.kernel, &scope, &points, &points).unwrap()).unwrap();
+        let mut gram = to_f64(gp.prior.cross(&scope, &points, &points).matrix().unwrap()).unwrap();
         gram.iter_mut().step_by(m + 1).for_each(|d| *d += noise_variance);
         let error = |a: &[f64]| {
             let y: Vec<f64> = gram.chunks(m).map(|row| row.iter().zip(a).map(|(k, a)| k * a).sum()).collect();

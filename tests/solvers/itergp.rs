@@ -48,7 +48,8 @@ impl Case {
     }
 
     fn matrix(&self) -> Vec<f64> {
-        let mut matrix = to_f64(products::gram(&self.kernel, &self.scope, &self.x).unwrap()).unwrap();
+        let mut matrix =
+            to_f64(products::Covariance::new(&self.kernel, &self.scope, &self.x).matrix().unwrap()).unwrap();
         matrix.iter_mut().step_by(N + 1).for_each(|d| *d += SIGMA);
         matrix
     }
@@ -133,7 +134,7 @@ fn policies_choose_what_they_say() {
     let largest = case.solve(&UnitVector { pivots: Pivots::Largest }, &budget);
     let first = case.solve(&UnitVector { pivots: Pivots::Data }, &budget);
     let trace = |solve: &Solve| {
-        let k = products::gram(&case.kernel, &case.scope, &case.x).unwrap();
+        let k = products::Covariance::new(&case.kernel, &case.scope, &case.x).matrix().unwrap();
         scalar((solve.precision_times(&k).unwrap() * k.transpose()).sum()).unwrap()
     };
     assert!(trace(&largest) > trace(&first), "pivoting explains more");
@@ -263,7 +264,7 @@ fn history_adds_up() {
         let last = steps.last().unwrap();
         assert_close("residual", &[last.residual], &[solve.report.residual], 1e-8);
         // What all steps explain is tr(K C K).
-        let k = products::gram(&case.kernel, &case.scope, &case.x).unwrap();
+        let k = products::Covariance::new(&case.kernel, &case.scope, &case.x).matrix().unwrap();
         let trace = scalar((solve.precision_times(&k).unwrap() * k).sum()).unwrap();
         assert_close("explained", &[steps.iter().map(|s| s.explained).sum()], &[trace], 1e-9);
         // Going on reports as if never stopped.

@@ -108,7 +108,7 @@ impl IterativeCagp {
     /// The objective from actions and their products with K `[n, i]`.
     fn loss(&self, scope: &Scope, batch: &Batch, products: (Tensor<2>, Tensor<2>)) -> Result<Tensor<1>> {
         let residual = batch.y.clone() - self.prior.mean.at(scope, &batch.x)?;
-        let projection = Projection::dense(&self.prior.kernel, scope, &batch.x, products, &residual)?;
+        let projection = Projection::dense(self.prior.covariance(scope, &batch.x), products, &residual)?;
         projection.loss(self.objective, scope.wide_value(&self.likelihood.noise), batch.y.dims()[0])
     }
 
@@ -124,7 +124,7 @@ impl IterativeCagp {
         let (s, t) = (actions.into_dense()?, products.into_dense()?);
         let ks = t - s.clone() * noise.clone().unsqueeze::<2>();
         let residual = batch.y - self.prior.mean.at(&scope, &batch.x)?;
-        let projection = Projection::dense(&self.prior.kernel, &scope, &batch.x, (s.clone(), ks), &residual)?;
+        let projection = Projection::dense(self.prior.covariance(&scope, &batch.x), (s.clone(), ks), &residual)?;
         let factor = Factor::new(to_f64(projection.gram(&noise))?, "SᵀK̂S")?;
         let norms = vec![1.0; factor.order()];
         let prior = (self.prior.clone(), Some(self.likelihood.clone()));
@@ -159,7 +159,7 @@ impl Model for IterativeCagp {
 
     fn objective_for(&self, scope: &Scope, batch: &Batch, chosen: &Tensor<2>) -> Result<Tensor<1>> {
         batch.check(scope)?;
-        let ks = products_with(&self.prior.kernel, scope, &batch.x, chosen)?;
+        let ks = products_with(self.prior.covariance(scope, &batch.x), chosen)?;
         self.loss(scope, batch, (chosen.clone(), ks))
     }
 }
