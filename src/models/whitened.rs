@@ -102,11 +102,6 @@ impl WhitenedPosterior {
         &self.z
     }
 
-    /// μ `[m]`, the mean of the whitened inducing values.
-    pub fn whitened_mean(&self) -> &[f64] {
-        &self.whitened
-    }
-
     fn rows(&self, x: &[f64]) -> Result<usize> {
         posterior::rows(x, self.d)
     }

@@ -26,6 +26,7 @@ mod program;
 mod projected;
 mod projections;
 mod pull;
+mod reverse;
 mod schedule;
 mod sparse;
 mod sparse_gram;

@@ -106,7 +106,7 @@ fn gaussian_targets_are_the_one_step_case() {
     let bound = newton.bound(&scope, &batch, &s, &sites).unwrap();
     let a = scope.gradient(bound, &newton).unwrap();
     let scope = Scope::training(F64).unwrap();
-    let elbo = classic.objective_for(&scope, &data.batch(&scope), &s).unwrap();
+    let elbo = classic.objective_at(&scope, &data.batch(&scope), &s).unwrap();
     let b = scope.gradient(elbo, &classic).unwrap();
     assert_close("loss", &[a.0], &[b.0], 1e-10);
     // Sites hold the noise of the actions; the last parameter is that.
@@ -160,6 +160,7 @@ fn variances_are_never_below_those_of_the_dense_solve() {
 fn held(gp: &NewtonCagp, data: &Observations) -> (Vec<f64>, Sites) {
     let (scope, n) = (Scope::new(F64).unwrap(), data.n());
     let held = gp.choose(&scope, &data.batch(&scope)).unwrap().unwrap();
+    let held = held.get::<Tensor<2>>().unwrap();
     let i = held.dims()[1] - 3;
     let column = |place: usize| to_f64(held.clone().narrow(1, place, 1)).unwrap();
     let actions = (0..n * i).map(|e| column(e % i)[e / i]).collect();
