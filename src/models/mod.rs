@@ -6,6 +6,7 @@ pub mod cggp;
 pub mod command;
 pub mod diagnose;
 pub mod exact;
+pub mod experts;
 pub mod fit;
 pub mod gp_model;
 mod held;
