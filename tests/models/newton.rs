@@ -160,7 +160,7 @@ fn variances_are_never_below_those_of_the_dense_solve() {
 fn held(gp: &NewtonCagp, data: &Observations) -> (Vec<f64>, Sites) {
     let (scope, n) = (Scope::new(F64).unwrap(), data.n());
     let held = gp.choose(&scope, &data.batch(&scope)).unwrap().unwrap();
-    let held = held.get::<Tensor<2>>().unwrap();
+    let held = held.get::<burn::tensor::Tensor<2>>().unwrap();
     let i = held.dims()[1] - 3;
     let column = |place: usize| to_f64(held.clone().narrow(1, place, 1)).unwrap();
     let actions = (0..n * i).map(|e| column(e % i)[e / i]).collect();
