@@ -12,7 +12,7 @@ use crate::linalg::{Collapsed, Factor};
 use crate::models::Observations;
 use crate::models::posterior::combine;
 use crate::models::prior::Prior;
-use crate::products;
+use crate::products::{Covariance, Cross};
 use crate::scope::{Scope, to_f64};
 use crate::threads;
 
@@ -39,7 +39,7 @@ impl Basis {
         let (d, scope) = (grids.d, Scope::new(compute)?);
         let lower = |own: Vec<f64>| {
             let z = scope.matrix(&own, own.len() / d, d);
-            let gram = to_f64(products::gram_wide(&model.prior.kernel, &scope, &z)?)?;
+            let gram = to_f64(Covariance::new(&model.prior.kernel, &scope, &z).matrix_wide()?)?;
             Ok(Factor::new(gram, "k(Ω_l, Ω_l) of a partial grid")?.lower())
         };
         let own = |grid| domain.scaled(&grids.points_of(grid));
@@ -63,7 +63,7 @@ impl Basis {
     pub fn features(&self, x: &[f64]) -> Result<Vec<f64>> {
         let scope = Scope::new(self.compute)?;
         let (rows, points) = (x.len() / self.d, self.tensor(&scope, &self.points));
-        let k = to_f64(products::cross_wide(&self.prior.kernel, &scope, &points, &self.tensor(&scope, x))?)?;
+        let k = to_f64(Cross::new(&self.prior.kernel, &scope, &points, &self.tensor(&scope, x)).matrix_wide()?)?;
         let mut all = vec![0.0; self.total() * rows];
         let grids: Vec<_> = self.split(&mut all).into_iter().zip(self.members.iter().zip(&self.lowers)).collect();
         threads::for_each(grids.into_par_iter(), |(own, (members, lower))| {
@@ -119,7 +119,7 @@ impl Basis {
         }
         let points = self.tensor(&scope, &self.points);
         let v = scope.matrix(&weights, u, b);
-        let kv = to_f64(products::kv(&self.prior.kernel, &scope, &points, &points, &v)?)?;
+        let kv = to_f64(Cross::new(&self.prior.kernel, &scope, &points, &points).times(&v)?)?;
         let mut inner = vec![0.0; b * b];
         product::set(view_mut(&mut inner, b), view(&weights, b).transpose(), view(&kv, b), 1.0);
         for (l, part) in parts.iter().enumerate() {

@@ -8,7 +8,7 @@ use burn::tensor::Tensor;
 use super::basis::{Basis, Rows};
 use crate::error::Result;
 use crate::linalg::dense::{product, view, view_mut};
-use crate::products;
+use crate::products::{Covariance, Cross};
 use crate::scope::{Scope, to_f64};
 
 /// H = A (W^½ K W^½ + I) Aᵀ `[total, total]`: n² (total + 1) operations, memory of two panels of rows.
@@ -56,8 +56,8 @@ pub(super) fn with_rows(basis: &Basis, rows: &Rows, x: &[f64]) -> Result<Vec<f64
 fn covariance(basis: &Basis, scope: &Scope, x: &[f64], others: &Tensor<2>, same: bool) -> Result<Vec<f64>> {
     let kernel = &basis.prior.kernel;
     match same {
-        true => to_f64(products::gram_wide(kernel, scope, others)?),
-        false => to_f64(products::cross_wide(kernel, scope, &basis.tensor(scope, x), others)?),
+        true => to_f64(Covariance::new(kernel, scope, others).matrix_wide()?),
+        false => to_f64(Cross::new(kernel, scope, &basis.tensor(scope, x), others).matrix_wide()?),
     }
 }
 

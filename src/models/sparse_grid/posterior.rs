@@ -14,7 +14,7 @@ use crate::models::posterior::{
     self, InducingPart, Joint, Marginals, Posterior, SavedPosterior, column_squares, combine, subtract_gram,
 };
 use crate::params::all_finite;
-use crate::products;
+use crate::products::Covariance;
 use crate::scope::{Scope, to_f64};
 use crate::threads;
 
@@ -224,7 +224,7 @@ impl SparseGridPosterior {
         let scope = Scope::new(self.basis.compute)?;
         let points = self.basis.tensor(&scope, x);
         let mean = to_f64(self.basis.prior.mean.at(&scope, &points)?)?;
-        Ok((mean, to_f64(products::diag_wide(&self.basis.prior.kernel, &scope, &points)?)?))
+        Ok((mean, to_f64(Covariance::new(&self.basis.prior.kernel, &scope, &points).diagonal_wide()?)?))
     }
 }
 
@@ -258,7 +258,7 @@ impl Posterior for SparseGridPosterior {
         let (features, total) = (self.basis.features(x)?, self.basis.total());
         let scope = Scope::new(self.basis.compute)?;
         let points = self.basis.tensor(&scope, x);
-        let mut covariance = to_f64(products::gram_wide(&self.basis.prior.kernel, &scope, &points)?)?;
+        let mut covariance = to_f64(Covariance::new(&self.basis.prior.kernel, &scope, &points).matrix_wide()?)?;
         let level = self.prior_at(x)?.0;
         let mean = level.iter().zip(combine(&features, &self.weights())).map(|(level, mean)| level + mean).collect();
         if let Some(errors) = &self.errors {
