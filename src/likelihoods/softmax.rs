@@ -164,8 +164,7 @@ impl Density for Shares {
     }
 
     fn joint_expectation(&self, row: Row, mean: &[f64], covariance: &[f64], slopes: Slopes) -> f64 {
-        let LogSum { value, in_mean, in_covariance } =
-            correlated::log_sum(mean, covariance, &self.lattice, |f| normalise(f));
+        let LogSum { value, in_mean, in_covariance } = correlated::log_sum(mean, covariance, &self.lattice, normalise);
         slopes.mean.iter_mut().zip(in_mean).for_each(|(slope, share)| *slope = -share);
         slopes.variance.iter_mut().zip(in_covariance).for_each(|(slope, bend)| *slope = -bend);
         slopes.mean[row.y as usize] += 1.0;

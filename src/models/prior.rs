@@ -1,10 +1,14 @@
 //! The prior of a latent function.
 
+use burn::tensor::Tensor;
+
 use super::start::alike;
 use crate::kernels::Kernel;
 use crate::likelihoods::{Gaussian, Likelihood};
 use crate::means::Mean;
 use crate::params::{Parameter, Parameters, prefixed};
+use crate::products::{Covariance, Cross};
+use crate::scope::Scope;
 
 /// What is believed of a latent function before any data: its covariance and its mean.
 #[derive(Debug, Clone)]
@@ -39,6 +43,16 @@ impl Prior {
         let named = |(l, own)| if several { prefixed(&format!("latent{}", l + 1), own) } else { own };
         let all = priors.iter_mut().map(Parameters::parameters_mut).enumerate().flat_map(named);
         all.chain(prefixed("likelihood", likelihood.parameters_mut())).collect()
+    }
+
+    /// The covariances of the latent function's values at inputs `x [n, d]`.
+    pub fn covariance<'a>(&'a self, scope: &'a Scope, x: &'a Tensor<2>) -> Covariance<'a> {
+        Covariance::new(&self.kernel, scope, x)
+    }
+
+    /// The covariances between its values at inputs `x1 [n, d]` and at `x2 [m, d]`.
+    pub fn cross<'a>(&'a self, scope: &'a Scope, x1: &'a Tensor<2>, x2: &'a Tensor<2>) -> Cross<'a> {
+        Cross::new(&self.kernel, scope, x1, x2)
     }
 
     /// The parameters of the prior and of Gaussian noise, as models of Gaussian targets have them.

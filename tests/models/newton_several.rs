@@ -8,7 +8,6 @@ use cagey::models::cagp::{NewtonCagp, NewtonOptions, Sites};
 use cagey::models::gp_model::GpModel;
 use cagey::models::posterior::{Correlated, Posterior};
 use cagey::models::{Model, Observations, fit};
-use cagey::products;
 use cagey::scope::{Scope, scalar, to_f64};
 use rand::rngs::Xoshiro256PlusPlus;
 use rand::{RngExt, SeedableRng};
@@ -102,7 +101,7 @@ fn all_covariances(gp: &NewtonCagp, x: &[f64]) -> Vec<f64> {
     let x = scope.matrix(x, n, 2);
     let of = |l: usize| {
         let prior = &gp.priors[l.min(gp.priors.len() - 1)];
-        to_f64(products::gram(&prior.kernel, &scope, &x).unwrap()).unwrap()
+        to_f64(prior.covariance(&scope, &x).matrix().unwrap()).unwrap()
     };
     let each: Vec<Vec<f64>> = (0..latents).map(of).collect();
     let all = latents * n;

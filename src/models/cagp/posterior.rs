@@ -240,14 +240,14 @@ impl CagpPosterior {
     }
 
     /// Sᵀ k(X, points) `[L][i, rows]` row-major, and prior means `[L][rows]`.
-    fn project(&self, scope: &Scope, points: &Tensor<2>) -> Result<(Vec<Vec<f64>>, Vec<Vec<f64>>)> {
+    fn project(&self, scope: &Scope, points: &Tensor<2>) -> Result<[Vec<Vec<f64>>; 2]> {
         let (priors, latents) = (&self.of.priors, self.of.latents);
         let means = priors.iter().map(|prior| to_f64(prior.mean.at(scope, points)?));
         let means = repeated(means.collect::<Result<_>>()?, latents);
         if let Some(few) = self.few(scope, points)? {
             let parts = self.prepared.actions(&self.actions)?;
             let rows = few.chunks_exact(self.data.n()).flat_map(|k| parts.iter().flat_map(|part| part.project(k)));
-            return Ok((vec![transposed(&rows.collect::<Vec<_>>(), self.actions())], means));
+            return Ok([vec![transposed(&rows.collect::<Vec<_>>(), self.actions())], means]);
         }
         let (train, i) = (self.train(scope), self.actions());
         let mut projected = Vec::with_capacity(latents * i * points.dims()[0]);
@@ -257,19 +257,19 @@ impl CagpPosterior {
                     let share = s.dims()[1] / priors.len();
                     for (place, prior) in priors.iter().enumerate() {
                         let s = s.clone().narrow(1, place * share, share);
-                        projected.extend(to_f64(products::kv(&prior.kernel, scope, points, &train, &s)?.transpose())?);
+                        projected.extend(to_f64(prior.cross(scope, points, &train).times(&s)?.transpose())?);
                     }
                 }
                 Err(blocks) => {
-                    let columns = products::k_s(&self.prior().kernel, scope, points, &train, blocks)?;
+                    let columns = self.prior().cross(scope, points, &train).times_blocks(blocks)?;
                     projected.extend(to_f64(columns.transpose())?);
                 }
             }
         }
         if latents == 1 {
-            return Ok((vec![projected], means));
+            return Ok([vec![projected], means]);
         }
-        Ok((projected.chunks(i * points.dims()[0]).map(<[f64]>::to_vec).collect(), means))
+        Ok([projected.chunks(i * points.dims()[0]).map(<[f64]>::to_vec).collect(), means])
     }
 
     /// Predictions in chunks: for every latent function means, prior variances, and `L⁻¹Sᵀk` `[i, rows]`.
@@ -278,7 +278,7 @@ impl CagpPosterior {
         let (scope, d) = (Scope::new(self.compute)?, self.data.d);
         for chunk in x.chunks(CHUNK * d) {
             let points = scope.matrix(chunk, chunk.len() / d, d);
-            let (mut projected, mut means) = self.project(&scope, &points)?;
+            let [mut projected, mut means] = self.project(&scope, &points)?;
             let variances = self.of.priors.iter().map(|prior| to_f64(prior.kernel.diag(&scope, &points)?));
             let variances = repeated(variances.collect::<Result<_>>()?, self.of.latents);
             for (projected, mean) in projected.iter_mut().zip(&mut means) {
@@ -346,7 +346,7 @@ impl Posterior for CagpPosterior {
                 Some(few) => few.chunks_exact(n).map(|k| dot(k, weights)).collect(),
                 None => {
                     let weights = scope.matrix(weights, n, 1);
-                    to_f64(products::kv(&self.prior().kernel, &scope, &points, &self.train(&scope), &weights)?)?
+                    to_f64(self.prior().cross(&scope, &points, &self.train(&scope)).times(&weights)?)?
                 }
             };
             all.extend(to_f64(self.prior().mean.at(&scope, &points)?)?.iter().zip(shift).map(|(m, k)| m + k));
@@ -363,12 +363,11 @@ impl Posterior for CagpPosterior {
         let (n, mut projected) = (self.data.n(), Vec::new());
         for part in self.prepared.actions(&self.actions)? {
             projected.push(match part {
-                HostActions::Dense(columns) => {
-                    products::kv(kernel, &scope, &x, &train, &scope.matrix(columns, n, columns.len() / n))?
-                }
+                HostActions::Dense(columns) => products::Cross::new(kernel, &scope, &x, &train)
+                    .times(&scope.matrix(columns, n, columns.len() / n))?,
                 HostActions::Blocks(values, offsets) => {
                     let blocks = BlockSparse::new(scope.vector(values), offsets.clone())?;
-                    products::k_s(kernel, &scope, &x, &train, &blocks)?
+                    products::Cross::new(kernel, &scope, &x, &train).times_blocks(&blocks)?
                 }
             });
         }
@@ -384,10 +383,10 @@ impl Posterior for CagpPosterior {
         }
         let scope = Scope::new(self.compute)?.widened();
         let points = scope.matrix(x, rows, self.data.d);
-        let (mut projected, prior_mean) = self.project(&scope, &points)?;
+        let [mut projected, prior_mean] = self.project(&scope, &points)?;
         let (mut projected, prior_mean) = (projected.swap_remove(0), &prior_mean[0]);
         let mean = prior_mean.iter().zip(combine(&projected, &self.weights)).map(|(m, k)| m + k).collect();
-        let mut covariance = to_f64(products::gram(&self.prior().kernel, &scope, &points)?)?;
+        let mut covariance = to_f64(self.prior().covariance(&scope, &points).matrix()?)?;
         self.factor.solve_lower(&mut projected)?;
         subtract_gram(&mut covariance, &projected, rows);
         Ok(Joint { mean, covariance })

@@ -14,7 +14,6 @@ use crate::linalg::{cholesky, logdet_from_cholesky, solve_lower};
 use crate::models::Batch;
 use crate::models::posterior::VARIANCE_FLOOR;
 use crate::models::prior::{Prior, repeated};
-use crate::products;
 use crate::scope::{Scope, to_f64};
 
 /// The negative evidence lower bound `KL(q ‖ p) − Σ E_q ln p(y_n | f_n)` `[1]`, for actions S `[L n, i]`, their
@@ -46,7 +45,7 @@ pub(super) fn bound(
     let divergence = (pulled + logdet_from_cholesky(lower)? - log_det_noise + squared(e) - i as f64) * 0.5;
 
     let mean = (mean + a.clone().transpose().matmul(t)).reshape([latents, n]);
-    let variances = priors.iter().map(|prior| products::diag_wide(&prior.kernel, scope, &batch.x));
+    let variances = priors.iter().map(|prior| prior.covariance(scope, &batch.x).diagonal_wide());
     let prior = Tensor::stack::<2>(repeated(variances.collect::<Result<_>>()?, latents), 0);
     let floored = |variance: Tensor<2>, prior: Tensor<2>| variance.max_pair(prior.detach() * VARIANCE_FLOOR);
     let variance = if sites.centred {
@@ -76,10 +75,6 @@ pub(super) fn means(priors: &[Prior], scope: &Scope, x: &Tensor<2>, latents: usi
 pub(super) fn packed(scope: &Scope, actions: &[f64], sites: &Sites) -> Tensor<2> {
     let n = sites.f.len();
     let i = actions.len() / n;
-    if i == 0 {
-        let rows = (0..n).flat_map(|row| [sites.f[row], sites.gradient[row], sites.curvature[row]]);
-        return scope.matrix_in(&rows.collect::<Vec<_>>(), n, 3, scope.wide());
-    }
     let roots: Vec<f64> = sites.curvature.iter().map(|d| d.sqrt()).collect();
     let white = Mat::from_fn(n, i, |row, column| actions[column * n + row] / roots[row]);
     let basis = white.qr().compute_thin_Q();
@@ -96,5 +91,5 @@ pub(super) fn unpacked(packed: &Tensor<2>, rows: usize, centred: bool) -> Result
     let i = packed.dims()[1] - 3;
     let column = |place: usize| to_f64(packed.clone().narrow(1, i + place, 1));
     let sites = Sites { f: column(0)?, gradient: column(1)?, curvature: column(2)?, rows, centred };
-    Ok((if i == 0 { packed.clone() } else { packed.clone().narrow(1, 0, i) }, sites))
+    Ok((packed.clone().narrow(1, 0, i), sites))
 }

@@ -16,9 +16,9 @@ use crate::models::cagp::posterior::Conditioned;
 use crate::models::cagp::{Actions, CagpPosterior, Layout};
 use crate::models::posterior::{SavedPosterior, column_squares};
 use crate::models::prior::{Prior, repeated};
-use crate::models::{Batch, Model, Observations};
+use crate::models::{Batch, Held, Model, Observations};
 use crate::params::{Parameter, Parameters};
-use crate::products::{self, BlockSparse};
+use crate::products::BlockSparse;
 use crate::scope::{Scope, to_f64};
 use crate::solvers::itergp::Basis;
 
@@ -134,8 +134,7 @@ impl LearnedNewtonCagp {
         let mut sites = fixed.sites(place)?;
         let mut solved = fixed.at(&sites)?;
         if self.sites == SiteRule::Expectation && !density.is_centred() {
-            let variances =
-                self.priors.iter().map(|prior| to_f64(products::diag_wide(&prior.kernel, scope, &batch.x)?));
+            let variances = self.priors.iter().map(|prior| to_f64(prior.covariance(scope, &batch.x).diagonal_wide()?));
             let prior = repeated(variances.collect::<Result<_>>()?, latents).concat();
             for _ in 0..ROUNDS {
                 let f: Vec<f64> = place(&solved.weights)?.iter().zip(&mean).map(|(t, m)| t + m).collect();
@@ -262,20 +261,18 @@ impl Model for LearnedNewtonCagp {
         (self.unrolled == 0).then_some(self.refresh.max(1))
     }
 
-    fn choose(&self, scope: &Scope, batch: &Batch) -> Result<Option<Tensor<2>>> {
+    fn choose(&self, scope: &Scope, batch: &Batch) -> Result<Option<Held>> {
         let span = self.span(scope, batch.y.dims()[0])?;
         let ks = span.products(&self.priors, scope, &batch.x)?;
         let (sites, _) = self.find(scope, batch, (&span, &ks))?;
-        Ok(Some(bound::packed(scope, &[], &sites)))
+        Ok(Some(Held::new(sites)))
     }
 
-    fn objective_for(&self, scope: &Scope, batch: &Batch, chosen: &Tensor<2>) -> Result<Tensor<1>> {
+    fn objective_for(&self, scope: &Scope, batch: &Batch, chosen: &Held) -> Result<Tensor<1>> {
         batch.check(scope)?;
-        let n = batch.y.dims()[0];
-        let (_, sites) = bound::unpacked(chosen, n, self.likelihood.density().is_centred())?;
-        let span = self.span(scope, n)?;
+        let span = self.span(scope, batch.y.dims()[0])?;
         let ks = span.products(&self.priors, scope, &batch.x)?;
-        self.loss(scope, batch, (&span, ks), &sites)
+        self.loss(scope, batch, (&span, ks), chosen.get()?)
     }
 }
 

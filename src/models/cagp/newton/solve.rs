@@ -14,7 +14,6 @@ use crate::likelihoods::{Density, Row};
 use crate::linalg::Factor;
 use crate::linalg::real::dot;
 use crate::models::prior::Prior;
-use crate::products;
 use crate::scope::{Scope, to_f64};
 use crate::solvers::blocks::transposed;
 use crate::solvers::itergp::{Stop, epsilon};
@@ -223,7 +222,7 @@ impl Problem<'_> {
         let n = self.rows.len();
         let of = |prior: &Prior, s: &[f64]| {
             let columns = self.scope.matrix(&transposed(s, n), n, s.len() / n);
-            to_f64(products::kv_gram(&prior.kernel, self.scope, self.x, &columns)?.transpose())
+            to_f64(prior.covariance(self.scope, self.x).times(&columns)?.transpose())
         };
         if let [prior] = self.priors {
             return of(prior, s);

@@ -6,12 +6,13 @@ use crate::error::{Error, Result};
 use crate::linalg::cholesky;
 use crate::models::cagp::products_with;
 use crate::models::prior::Prior;
-use crate::products::{self, BlockSparse};
+use crate::products::BlockSparse;
 use crate::scope::{Scope, to_f64};
 use crate::solvers::itergp::Basis;
 
 /// Actions S `[L n, i]`.
 #[derive(Debug, Clone)]
+#[expect(clippy::large_enum_variant, reason = "there is one of it; handles of tensors are what is large")]
 pub(super) enum Span {
     /// All numbers.
     Dense(Tensor<2>),
@@ -35,15 +36,15 @@ impl Span {
                 let latents = all / n;
                 if let ([prior], true) = (priors, latents > 1) {
                     let beside = s.clone().reshape([latents, n, i]).swap_dims(0, 1).reshape([n, latents * i]);
-                    let products = products_with(&prior.kernel, scope, x, &beside)?;
+                    let products = products_with(prior.covariance(scope, x), &beside)?;
                     return Ok(products.reshape([n, latents, i]).swap_dims(0, 1).reshape([all, i]));
                 }
-                let part = |l: usize| products_with(&prior(l).kernel, scope, x, &s.clone().narrow(0, l * n, n));
+                let part = |l: usize| products_with(prior(l).covariance(scope, x), &s.clone().narrow(0, l * n, n));
                 (0..latents).map(part).collect::<Result<_>>()?
             }
             Self::Blocks { blocks, apart } => {
                 let part = |(l, own): (usize, &BlockSparse)| {
-                    let products = products::k_s_gram(&prior(l).kernel, scope, x, own)?;
+                    let products = prior(l).covariance(scope, x).times_blocks(own)?;
                     Ok(if *apart { beside(products, l, blocks.len()) } else { products })
                 };
                 blocks.iter().enumerate().map(part).collect::<Result<_>>()?
