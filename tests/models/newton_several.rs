@@ -383,3 +383,19 @@ fn saved_posteriors_come_back_and_single_precision_follows() {
         assert_close(&format!("{text} loss"), &[loss(F32)], &[loss(F64)], 1e-4);
     }
 }
+
+/// More actions, from where a posterior stands, lead where all of them lead at once.
+#[test]
+fn refined_posteriors_are_those_of_all_actions() {
+    for text in ["bernoulli(logit)", "softmax(3)", "heteroscedastic"] {
+        let rank = 12 * if text.starts_with("bern") { 1 } else { 2 };
+        let (mut gp, data) = drawn(text, 12, whole(5), 1);
+        let few = gp.posterior(F64, data.clone()).unwrap().0;
+        gp.options = whole(rank);
+        let all = blocks(&gp.posterior(F64, data.clone()).unwrap().0, &POINTS);
+        let refined = few.computation_aware().unwrap().refined(rank - 5).unwrap();
+        let refined = blocks(&*refined, &POINTS);
+        assert_close(&format!("{text} mean"), &refined.mean, &all.mean, 1e-4);
+        assert_close(&format!("{text} covariance"), &refined.covariance, &all.covariance, 1e-3);
+    }
+}

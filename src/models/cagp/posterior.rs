@@ -3,7 +3,7 @@
 use burn::tensor::Tensor;
 
 use super::Actions;
-use super::newton::blocks;
+use super::newton::{self, blocks};
 use super::prepared::{HostActions, Prepared};
 use crate::device::Compute;
 use crate::error::{Error, Result};
@@ -13,6 +13,7 @@ use crate::linalg::dense::{product, view, view_mut};
 use crate::linalg::real::dot;
 use crate::models::Observations;
 use crate::models::exact::{ExactGp, ExactObjective};
+use crate::models::laplace::LaplaceGp;
 use crate::models::moments::moments;
 use crate::models::posterior::{
     self, ComputationAware, Correlated, Joint, Marginals, Posterior, SavedPosterior, Uncertainty, column_squares,
@@ -34,6 +35,8 @@ pub(super) struct Conditioned {
     pub priors: Vec<Prior>,
     /// Of Gaussian targets; of others the noise is that of pseudo-targets, in the factor.
     pub likelihood: Option<Gaussian>,
+    /// Of other targets, which Newton's method makes pseudo-targets of.
+    pub other: Option<Box<dyn Likelihood>>,
     /// Number of latent functions L.
     pub latents: usize,
     /// Whether a row's latent functions are correlated.
@@ -44,13 +47,13 @@ impl Conditioned {
     /// Latent functions with any likelihood, whose pseudo-targets are conditioned on.
     pub fn of(priors: &[Prior], likelihood: &dyn Likelihood) -> Self {
         let (latents, centred) = (likelihood.latents(), likelihood.density().is_centred());
-        Self { priors: priors.to_vec(), likelihood: None, latents, centred }
+        Self { priors: priors.to_vec(), likelihood: None, other: Some(likelihood.boxed()), latents, centred }
     }
 
     /// One latent function with Gaussian targets.
     pub fn gaussian(prior: &Prior, likelihood: &Gaussian) -> Self {
         let (priors, likelihood) = (vec![prior.clone()], Some(likelihood.clone()));
-        Self { priors, likelihood, latents: 1, centred: false }
+        Self { priors, likelihood, other: None, latents: 1, centred: false }
     }
 }
 
@@ -401,12 +404,15 @@ impl Posterior for CagpPosterior {
     }
 
     fn computation_aware(&self) -> Option<&dyn ComputationAware> {
-        self.of.likelihood.is_some().then_some(self as &dyn ComputationAware)
+        Some(self)
     }
 }
 
 impl ComputationAware for CagpPosterior {
     fn refined(&self, actions: usize) -> Result<Box<dyn Posterior>> {
+        if let Some(likelihood) = &self.of.other {
+            return Ok(Box::new(newton::refined(self, &**likelihood, actions)?));
+        }
         let (posterior, report) = self.compute_more(&Residual, &IterGpOptions::budget(actions), None)?;
         Ok(Box::new(Self { report: Some(report), ..posterior }))
     }
@@ -416,9 +422,18 @@ impl ComputationAware for CagpPosterior {
         if self.data.n() > EXACT_ROWS {
             return Ok(Uncertainty { mean, total, mathematical: None, computational: None });
         }
-        let (prior, likelihood) = (self.prior().clone(), self.gaussian()?.clone());
-        let approximated = ExactGp { prior, likelihood, objective: ExactObjective::MarginalLikelihood };
-        let exact = approximated.posterior(self.compute, self.data.clone())?.predict(x)?.variance;
+        let data = self.data.clone();
+        let exact = match &self.of.other {
+            Some(likelihood) => {
+                let dense = LaplaceGp { priors: self.of.priors.clone(), likelihood: likelihood.clone() };
+                dense.posterior(self.compute, data)?.predict(x)?.variance
+            }
+            None => {
+                let (prior, likelihood) = (self.prior().clone(), self.gaussian()?.clone());
+                let dense = ExactGp { prior, likelihood, objective: ExactObjective::MarginalLikelihood };
+                dense.posterior(self.compute, data)?.predict(x)?.variance
+            }
+        };
         let mathematical: Vec<f64> = exact.iter().zip(&total).map(|(exact, total)| exact.min(*total)).collect();
         let computational = total.iter().zip(&mathematical).map(|(total, exact)| total - exact).collect();
         Ok(Uncertainty { mean, total, mathematical: Some(mathematical), computational: Some(computational) })

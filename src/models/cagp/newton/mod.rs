@@ -108,8 +108,9 @@ impl NewtonCagp {
         Self { priors: prior.of_latents(&*likelihood), likelihood, options, refresh: 1 }
     }
 
-    /// Newton's method at present parameters, for [`posterior`](Self::posterior) and bounds.
-    fn solve(&self, scope: &Scope, batch: &Batch) -> Result<Found> {
+    /// Newton's method at present parameters, for [`posterior`](Self::posterior) and bounds, from actions `[i, L n]` and
+    /// their weights where there are some.
+    fn solve(&self, scope: &Scope, batch: &Batch, from: Option<(&[f64], &[f64])>) -> Result<Found> {
         batch.check(scope)?;
         let plain = Scope::new(scope.compute())?.with_budget(scope.budget());
         let x = batch.x.clone().inner();
@@ -117,7 +118,7 @@ impl NewtonCagp {
         let means = self.priors.iter().map(|prior| to_f64(prior.mean.at(&plain, &x)?));
         let mean = repeated(means.collect::<Result<_>>()?, latents).concat();
         let (priors, scope) = (&self.priors[..], &plain);
-        Problem { density: &*density, rows: &rows, priors, scope, x: &x, mean: &mean }.solve(&self.options)
+        Problem { density: &*density, rows: &rows, priors, scope, x: &x, mean: &mean }.solve(&self.options, from)
     }
 
     /// The negative evidence lower bound `[1]` for actions `s` `[L n, i]`, latent function after latent function, and sites of
@@ -158,8 +159,17 @@ impl NewtonCagp {
     /// # Errors
     /// [`NotFinite`](crate::Error::NotFinite) when there is no finite way, and what products report.
     pub fn posterior(&self, compute: Compute, data: Observations) -> Result<(CagpPosterior, NewtonReport)> {
+        self.posterior_from(compute, data, None)
+    }
+
+    fn posterior_from(
+        &self,
+        compute: Compute,
+        data: Observations,
+        from: Option<(&[f64], &[f64])>,
+    ) -> Result<(CagpPosterior, NewtonReport)> {
         let scope = Scope::new(compute)?;
-        let Found { actions, factor, projected, report, .. } = self.solve(&scope, &data.batch(&scope))?;
+        let Found { actions, factor, projected, report, .. } = self.solve(&scope, &data.batch(&scope), from)?;
         let (n, i, latents) = (data.n(), projected.len(), self.likelihood.latents());
         let column = |place: usize| actions[place % i * latents * n + place / i * n..][..n].iter().copied();
         let columns: Vec<f64> = (0..latents * i).flat_map(column).collect();
@@ -171,9 +181,23 @@ impl NewtonCagp {
     }
 }
 
+/// The posterior after at most so many more actions, from where it stands.
+pub(super) fn refined(posterior: &CagpPosterior, likelihood: &dyn Likelihood, more: usize) -> Result<CagpPosterior> {
+    let CagpPosterior { of, compute, data, actions, weights, .. } = posterior;
+    let (n, i, latents) = (data.n(), weights.len(), of.latents);
+    let options = NewtonOptions::budget(i + more);
+    let model = NewtonCagp { priors: of.priors.clone(), likelihood: likelihood.boxed(), options, refresh: 1 };
+    // Of one function `[n, i]`, of several `[n, L i]`.
+    let columns = to_f64(actions.clone().into_dense()?)?;
+    let width = latents * i;
+    let of_action = |a: usize| (0..latents * n).map(move |e| (e % n) * width + e / n * i + a);
+    let rows: Vec<f64> = (0..i).flat_map(of_action).map(|place| columns[place]).collect();
+    Ok(model.posterior_from(*compute, data.clone(), Some((&rows, weights)))?.0)
+}
+
 impl Model for NewtonCagp {
     fn objective(&self, scope: &Scope, batch: &Batch) -> Result<Tensor<1>> {
-        let Found { actions, sites, .. } = self.solve(scope, batch)?;
+        let Found { actions, sites, .. } = self.solve(scope, batch, None)?;
         self.objective_for(scope, batch, &Held::new(bound::packed(scope, &actions, &sites)))
     }
 
@@ -182,7 +206,7 @@ impl Model for NewtonCagp {
     }
 
     fn choose(&self, scope: &Scope, batch: &Batch) -> Result<Option<Held>> {
-        let Found { actions, sites, .. } = self.solve(scope, batch)?;
+        let Found { actions, sites, .. } = self.solve(scope, batch, None)?;
         Ok(Some(Held::new(bound::packed(scope, &actions, &sites))))
     }
 

@@ -106,7 +106,7 @@ struct At {
 }
 
 impl Problem<'_> {
-    /// Climbs from the prior mean.
+    /// Climbs from the prior mean, or from where actions `[i, L n]` and their weights are.
     ///
     /// A step solves `(K + W⁻¹)v = ŷ − m` in the span of the actions so far and some more, of which the first is the
     /// gradient of the log posterior, and goes to the solution: halfway or less where the log posterior
@@ -115,10 +115,17 @@ impl Problem<'_> {
     ///
     /// # Errors
     /// [`Error::NotFinite`] when values are not, and what products report.
-    pub fn solve(&self, options: &NewtonOptions) -> Result<Found> {
+    pub fn solve(&self, options: &NewtonOptions, from: Option<(&[f64], &[f64])>) -> Result<Found> {
         let mut space = Space { n: self.mean.len(), ..Space::default() };
         // f = m + T a, v = S a.
         let mut weights: Vec<f64> = Vec::new();
+        if let Some((actions, known)) = from {
+            for s in actions.chunks_exact(space.n) {
+                space.products.extend(self.product(s)?);
+            }
+            (space.actions, weights) = (actions.to_vec(), known.to_vec());
+            (space.taken, space.multiplied) = (known.len(), known.len());
+        }
         let (mut stop, mut halvings) = (None, 0);
         for step in 1.. {
             let At { f, v, sites, above, mut small } = self.at(&space, &weights)?;
