@@ -84,16 +84,4 @@ impl Process {
     }
 }
 
-impl Parameters for Process {
-    fn parameters(&self) -> Vec<(String, &Parameter)> {
-        let mut all = self.prior.parameters();
-        all.push(("inducing".into(), &self.inducing));
-        all
-    }
-
-    fn parameters_mut(&mut self) -> Vec<(String, &mut Parameter)> {
-        let mut all = self.prior.parameters_mut();
-        all.push(("inducing".into(), &mut self.inducing));
-        all
-    }
-}
+crate::parameters!(Process { ..prior, "inducing": inducing });

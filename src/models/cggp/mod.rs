@@ -21,7 +21,6 @@ use super::prior::Prior;
 use crate::error::Result;
 use crate::kernels::Kernel;
 use crate::likelihoods::Gaussian;
-use crate::params::{Parameter, Parameters};
 use crate::scope::{Scope, to_f64};
 use crate::solvers::pivoted_cholesky::{PivotedCholesky, pivoted_cholesky};
 use crate::solvers::{CgOptions, Covariance, Preconditioner, Probes};
@@ -117,12 +116,4 @@ struct System<'a> {
     white: bool,
 }
 
-impl Parameters for CgGp {
-    fn parameters(&self) -> Vec<(String, &Parameter)> {
-        self.prior.with_noise(&self.likelihood)
-    }
-
-    fn parameters_mut(&mut self) -> Vec<(String, &mut Parameter)> {
-        self.prior.with_noise_mut(&mut self.likelihood)
-    }
-}
+crate::parameters!(CgGp { ..prior, "likelihood": ..likelihood });
