@@ -6,7 +6,7 @@ use super::prior::Prior;
 use crate::error::{Error, Result};
 use crate::kernels::Kernel;
 use crate::linalg::Factor;
-use crate::params::{Parameter, Parameters, Unit};
+use crate::params::{Parameter, Unit};
 use crate::scope::{Scope, to_f64};
 
 /// The prior of a latent function and the inputs Z whose function values stand for all others.
