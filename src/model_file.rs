@@ -1,9 +1,9 @@
 //! The container of saved models and checkpoints: one safetensors file with named arrays and a JSON document.
 //!
-//! The `__metadata__` of the file holds `format` (`cagey-model` or `cagey-checkpoint`), `version` (of this layout), `cagey` (the crate
-//! version that wrote it), `document` (JSON text) and `sha256`, a checksum over the document and the name, data type,
-//! shape and bytes of every array in the order of the names. Every float, in arrays and document, comes back bit for
-//! bit.
+//! The `__metadata__` of the file holds `format` (`cagey-model` or `cagey-checkpoint`), `version` (of this layout),
+//! `cagey` (the crate version that wrote it), `document` (JSON text) and `sha256`, a checksum over the document and the
+//! name, data type, shape and bytes of every array in the order of the names. Every float, in arrays and document,
+//! comes back bit for bit.
 //!
 //! Safetensors allows 100 MB of metadata. Long lists of floats in the document are therefore arrays of the file, called
 //! by the JSON pointers to the empty lists in their places; layout 1, which is still read, did not have them.

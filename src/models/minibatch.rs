@@ -234,7 +234,8 @@ fn natural_step<M: SumOverRows>(model: &mut M, compute: Compute, batch: &Batch, 
     }
     let least = rate * 0.5f64.powi(HALVINGS as i32 - 1);
     Err(Error::Data(format!(
-        "no natural-gradient step from {rate} down to {least:.1e} leaves q(u) a covariance; train without natural gradients"
+        "no natural-gradient step from {rate} down to {least:.1e} leaves q(u) a covariance; train without natural \
+         gradients"
     )))
 }
 

@@ -99,7 +99,8 @@ impl<T: Number> Segments<T> {
         self.starts[group]..self.starts[group + 1]
     }
 
-    /// For some segments and the vectors `rights` of their blocks: adds tile · right to `sums` in each block's own rows.
+    /// For some segments and the vectors `rights` of their blocks: adds tile · right to `sums` in each block's own
+    /// rows.
     #[inline(always)]
     pub fn add_to_rows<L: Lanes<Element = T>>(
         &self,

@@ -80,8 +80,8 @@ pub fn misfit_of_rows(
     Ok(over_rows(kernel, scope, x, blocks, [y.clone(), solved], Summand::Misfit)?.reshape([1]))
 }
 
-/// `‖y − Aᵀt‖² − ‖A‖²` `[1]` for A = L⁻¹(K S)ᵀ, given `ks [n, i]`, `y [n, 1]`, `lower` L `[i, i]` and `t [i, 1]`: unlike
-/// what follows from (K S)ᵀ(K S), good to rounding where L Lᵀ is nearly singular.
+/// `‖y − Aᵀt‖² − ‖A‖²` `[1]` for A = L⁻¹(K S)ᵀ, given `ks [n, i]`, `y [n, 1]`, `lower` L `[i, i]` and `t [i, 1]`:
+/// unlike what follows from (K S)ᵀ(K S), good to rounding where L Lᵀ is nearly singular.
 ///
 /// # Errors
 /// What the triangular solve reports.

@@ -11,11 +11,12 @@ use crate::error::{Error, Result};
 use crate::kernels::Kernel;
 use crate::scope::Scope;
 
-/// K̂v = y with K̂ = K + N: the covariance K of latent values at the data and the noise N, both known by their products.
+/// K̂v = y with K̂ = K + N: the covariance K of latent values at the data and the noise N, both known by their
+/// products.
 ///
 /// As a [`LinearOperator`] it is K̂ for conjugate gradients, Lanczos and log-determinants; its tensors are what
-/// [IterGP](mod@super::itergp) and its [policies](super::policies) differentiate through. Latent values may be of several
-/// functions, one below the other, and N may mix those of one row.
+/// [IterGP](mod@super::itergp) and its [policies](super::policies) differentiate through. Latent values may be of
+/// several functions, one below the other, and N may mix those of one row.
 pub trait LinearSystem: LinearOperator + Debug {
     /// The evaluation that all tensors belong to.
     fn scope(&self) -> &Scope;

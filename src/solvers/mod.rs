@@ -3,7 +3,8 @@
 //!
 //! Vectors are host numbers in f64; several stand side by side in a row-major block `[n, t]`, so that one product with
 //! the matrix serves them all. A matrix is a [`LinearOperator`]; [`NoisyCovariance`] is that of a kernel, never
-//! stored. IterGP ([`mod@itergp`], [`policies`]) is a tensor graph instead, so that it can be differentiated: it takes a
+//! stored. IterGP ([`mod@itergp`], [`policies`]) is a tensor graph instead, so that it can be differentiated: it takes
+//! a
 //! [`LinearSystem`], which is such an operator, too.
 
 mod basis;

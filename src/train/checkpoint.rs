@@ -81,7 +81,8 @@ impl State {
     pub(crate) fn load(path: &Path, dim: usize, config: &TrainConfig) -> Result<Self> {
         let bytes = std::fs::read(path).map_err(|source| Error::io(path, &source))?;
         if bytes.starts_with(TEXT) {
-            let problem = "the checkpoint is text, as older versions of cagey wrote it; resume it with the program that \
+            let problem = "the checkpoint is text, as older versions of cagey wrote it; resume it with the program \
+                that \
                            wrote it or start afresh";
             return Err(failure(path, problem));
         }

@@ -81,8 +81,8 @@ impl Trainer {
     ///
     /// # Errors
     /// [`Error::Usage`] for settings or groups without valid values and for L-BFGS on a stochastic objective,
-    /// [`Error::Shape`] if `x0` has another length than `objective.dim()`, and [`Error::Io`] or [`Error::ModelFile`] for
-    /// a checkpoint that cannot be written, read or continued.
+    /// [`Error::Shape`] if `x0` has another length than `objective.dim()`, and [`Error::Io`] or [`Error::ModelFile`]
+    /// for a checkpoint that cannot be written, read or continued.
     pub fn new(objective: &dyn Objective, x0: &[f64], config: TrainConfig) -> Result<Self> {
         config.validate()?;
         let rates = check(objective, x0, &config.optimizer)?;
@@ -223,7 +223,9 @@ fn check(objective: &dyn Objective, x0: &[f64], optimizer: &Optimizer) -> Result
     let dim = objective.dim();
     if objective.stochastic() && matches!(optimizer, Optimizer::Lbfgs(_)) {
         return Err(Error::Usage(
-            "L-BFGS compares losses, and those of minibatches differ by their rows: train by Adam, or on batches of all rows".into(),
+            "L-BFGS compares losses, and those of minibatches differ by their rows: train by Adam, or on batches of \
+             all rows"
+                .into(),
         ));
     }
     if x0.len() != dim {
