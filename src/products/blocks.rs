@@ -2,9 +2,9 @@
 
 use burn::tensor::Tensor;
 
-use super::lanes::{Lanes, Number};
-use super::tile::{Few, GROUP, Tile, Wide, add_to_rows};
 use crate::error::{Error, Result};
+use crate::products::engine::lanes::{Lanes, Number};
+use crate::products::engine::tile::{Few, GROUP, Tile, Wide, add_to_rows};
 
 /// S `[m, i]` whose column a is non-zero only on rows `offsets[a]..offsets[a + 1]`; one number a row.
 #[derive(Debug, Clone)]

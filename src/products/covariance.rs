@@ -2,11 +2,12 @@
 
 use burn::tensor::{DType, Tensor};
 
-#[cfg(any(feature = "wgpu", feature = "cuda"))]
-use super::gpu;
-use super::{BlockSparse, by_parts, dense, evidence, lowered, lowered_wide, matvec, projected, same_rows, tiled};
+use super::operations::{dense, evidence, matvec, projected, tiled};
+use super::{BlockSparse, by_parts, lowered, lowered_wide, same_rows};
 use crate::error::Result;
 use crate::kernels::Kernel;
+#[cfg(any(feature = "wgpu", feature = "cuda"))]
+use crate::products::gpu;
 use crate::scope::Scope;
 
 /// K = K(x, x) for inputs `x [n, d]`, white noise on the diagonal included; not stored, but made as its methods need

@@ -4,15 +4,13 @@ use std::sync::Arc;
 
 use burn::tensor::Tensor;
 
-#[cfg(any(feature = "wgpu", feature = "cuda"))]
-use super::gpu;
-use super::{
-    BlockSparse, Covariance, Neighbours, actions, by_parts, dense, local, lowered, lowered_wide, matvec, moments,
-    same_rows, tiled, whitened,
-};
+use super::operations::{actions, dense, local, matvec, moments, tiled, whitened};
+use super::{BlockSparse, Covariance, Neighbours, by_parts, lowered, lowered_wide, same_rows};
 use crate::error::{Error, Result};
 use crate::kernels::Kernel;
 use crate::linalg::{Projected, marginals, unpack_lower, whiten};
+#[cfg(any(feature = "wgpu", feature = "cuda"))]
+use crate::products::gpu;
 use crate::scope::Scope;
 
 /// K(x1, x2) for inputs `x1 [n, d]` and `x2 [m, d]`; not stored, but made as its methods need it.

@@ -8,14 +8,14 @@ use std::sync::Arc;
 
 use burn::tensor::{DType, Tensor, TensorData};
 
-use super::blocks::{BlockSparse, owners};
-use super::matvec::recall;
 use crate::device::Compute;
 use crate::error::Result;
 use crate::kernels::Kernel;
 use crate::linalg::host::{HostOp, Saved, apply3, apply4, apply5};
 use crate::linalg::solve_lower;
 use crate::params::Parameters;
+use crate::products::blocks::{BlockSparse, owners};
+use crate::products::operations::matvec::recall;
 use crate::scope::{Scope, to_f64};
 
 /// K(x1, x2) V `[n, t]`.
