@@ -65,6 +65,7 @@ impl Predict {
         }
         let data = self.reading.read(&self.data, &fitted.schema, false, self.keep)?;
         fitted.caution().iter().for_each(|caution| report::warn(caution));
+        fitted.remarks(&data).map_err(in_table(&self.data))?.iter().for_each(|remark| report::warn(remark));
         let sources = if self.split { sources(&fitted, &data).map_err(in_table(&self.data))? } else { Vec::new() };
         let mut columns = if self.latent {
             let latents = latents(&fitted, &data).map_err(in_table(&self.data))?;
