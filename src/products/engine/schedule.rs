@@ -97,7 +97,7 @@ impl Schedule {
 mod tests {
     use std::collections::HashSet;
 
-    use crate::products::Schedule;
+    use super::Schedule;
 
     #[test]
     fn every_pair_once_and_no_block_twice_in_a_round() {
