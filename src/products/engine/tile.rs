@@ -3,8 +3,8 @@
 //! A tile has [`GROUP`] rows, whose numbers are broadcast, and [`PANEL`] vectors of columns, one number a lane. Sums
 //! over rows therefore need no horizontal step; sums over columns keep one vector a row until a whole block is done.
 
-use super::lanes::{Lanes, Number};
 use crate::linalg::real::Real;
+use crate::products::engine::lanes::{Lanes, Number};
 
 /// Rows of a tile.
 pub const GROUP: usize = 8;

@@ -21,8 +21,8 @@ fn enabled<R>(work: impl FnOnce() -> R) -> R {
 
 macro_rules! avx512 {
     ($name:ident, $t:ident, $n:expr, $set1:ident, $loadu:ident, $storeu:ident, $add:ident, $sub:ident, $mul:ident,
-     $div:ident, $fmadd:ident, $fmsub:ident, $fnmadd:ident, $max:ident, $min:ident, $below:ident, $abs:ident, $power:expr,
-     $reduce:ident, $sqrt:expr, $split:expr) => {
+     $div:ident, $fmadd:ident, $fmsub:ident, $fnmadd:ident, $max:ident, $min:ident, $below:ident, $abs:ident,
+     $power:expr, $reduce:ident, $sqrt:expr, $split:expr) => {
         impl Lanes for $name {
             type Element = $t;
             const N: usize = $n;

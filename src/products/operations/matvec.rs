@@ -4,16 +4,16 @@ use std::sync::Arc;
 
 use burn::tensor::{Tensor, TensorData};
 
-use super::lanes::Number;
-use super::multiply::Multiply;
-use super::program::Program;
-use super::pull::Pull;
-use super::sweep::scale;
 use crate::error::Result;
 use crate::kernels::form::Lowered;
 pub use crate::linalg::host::recall;
 use crate::linalg::host::{HostOp, Saved, apply3, apply4};
 use crate::linalg::real::{into_vec, with_real};
+use crate::products::drivers::multiply::Multiply;
+use crate::products::drivers::pull::Pull;
+use crate::products::engine::lanes::Number;
+use crate::products::engine::program::Program;
+use crate::products::engine::sweep::scale;
 
 /// The features of all terms side by side `[n, p]`.
 pub fn features(lowered: &Lowered) -> Tensor<2> {

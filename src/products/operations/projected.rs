@@ -7,15 +7,15 @@ use std::sync::{Arc, Mutex, PoisonError};
 use burn::tensor::{Tensor, TensorData};
 use rayon::prelude::*;
 
-use super::blocks::{BlockSparse, owners};
-use super::lanes::{Lanes, Number, Work};
-use super::matvec::{coefficients, features, recall};
-use super::projections::{Frame, Inputs, Projections, Total};
-use super::strips::{Part, Strip};
 use crate::error::Result;
 use crate::kernels::form::Lowered;
 use crate::linalg::host::{HostOp, Saved, apply3};
 use crate::linalg::real::{Real, dot, into_vec, with_real};
+use crate::products::blocks::{BlockSparse, owners};
+use crate::products::drivers::projections::{Frame, Inputs, Projections, Total};
+use crate::products::engine::lanes::{Lanes, Number, Work};
+use crate::products::engine::strips::{Part, Strip};
+use crate::products::operations::matvec::{coefficients, features, recall};
 use crate::threads;
 
 /// Sᵀ K S `[i, i]` in f64, with chunks that fit `budget` bytes.

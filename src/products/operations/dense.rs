@@ -6,17 +6,17 @@ use std::sync::Arc;
 use burn::tensor::{Tensor, TensorData};
 use rayon::prelude::*;
 
-use super::lanes::{Lanes, Number, Work};
-use super::matvec::{coefficients, features, recall};
-use super::program::{Program, Scratch};
-use super::reverse::{Besides, Seed, Wanted, reverse};
-use super::schedule::Schedule;
-use super::sweep::{At, Sweep, Visitor, scale};
-use super::tile::{GROUP, PANEL, panel, wide};
 use crate::error::Result;
 use crate::kernels::form::Lowered;
 use crate::linalg::host::{HostOp, Saved, apply2, apply3};
 use crate::linalg::real::{Real, into_vec, with_real};
+use crate::products::engine::lanes::{Lanes, Number, Work};
+use crate::products::engine::program::{Program, Scratch};
+use crate::products::engine::reverse::{Besides, Seed, Wanted, reverse};
+use crate::products::engine::schedule::Schedule;
+use crate::products::engine::sweep::{At, Sweep, Visitor, scale};
+use crate::products::engine::tile::{GROUP, PANEL, panel, wide};
+use crate::products::operations::matvec::{coefficients, features, recall};
 use crate::threads;
 
 /// The covariance of two inputs lowered from the same kernel, `[n, m]`.

@@ -10,15 +10,15 @@ use std::sync::Arc;
 use burn::tensor::{Tensor, TensorData};
 use rayon::prelude::*;
 
-use super::dense::{Gradients, Kept};
-use super::matvec::{coefficients, features, recall};
-use super::program::Program;
 use crate::error::Result;
 use crate::kernels::form::Lowered;
 use crate::linalg::Factor;
 use crate::linalg::dense::{congruence, product, solve, transpose, view, view_mut};
 use crate::linalg::host::{HostOp, Saved, apply4};
 use crate::linalg::real::into_vec;
+use crate::products::engine::program::Program;
+use crate::products::operations::dense::{Gradients, Kept};
+use crate::products::operations::matvec::{coefficients, features, recall};
 use crate::threads;
 
 /// A Aᵀ and A t one after another; `rows [n, 2]` holds s and t, everything is f64.

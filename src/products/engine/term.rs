@@ -2,11 +2,11 @@
 
 use std::ops::Range;
 
-use super::lanes::{Chains, Lanes};
-use super::tile::{Few, GROUP, PANEL, Tile, Wide, dot};
 use crate::kernels::form::Metric;
 use crate::kernels::profile::Profile;
 use crate::linalg::real::Real;
+use crate::products::engine::lanes::{Chains, Lanes};
+use crate::products::engine::tile::{Few, GROUP, PANEL, Tile, Wide, dot};
 
 /// What a tile compares.
 #[derive(Debug, Clone, Copy)]

@@ -5,15 +5,15 @@ use std::sync::Arc;
 use burn::tensor::{Tensor, TensorData};
 use rayon::prelude::*;
 
-use super::matvec::{coefficients, features, recall};
-use super::pairs::Sets;
-use super::program::Program;
 use crate::error::Result;
 use crate::kernels::form::Lowered;
 use crate::linalg::Factor;
 use crate::linalg::dense::{product, view, view_mut};
 use crate::linalg::host::{HostOp, Saved, apply4};
 use crate::linalg::real::{dot, into_vec};
+use crate::products::drivers::pairs::Sets;
+use crate::products::engine::program::Program;
+use crate::products::operations::matvec::{coefficients, features, recall};
 use crate::threads;
 
 /// For every row its neighbours among the inducing inputs: indices, all lists of one length.

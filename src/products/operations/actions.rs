@@ -4,16 +4,16 @@ use std::sync::Arc;
 
 use burn::tensor::{Tensor, TensorData};
 
-use super::blocks::{BlockSparse, Segments};
-use super::lanes::{Lanes, Number, Work};
-use super::matvec::{coefficients, features, recall};
-use super::program::Program;
-use super::sparse;
-use super::sweep::{Sweep, scale};
 use crate::error::Result;
 use crate::kernels::form::Lowered;
 use crate::linalg::host::{HostOp, Saved, apply4};
 use crate::linalg::real::{Real, into_vec, with_real};
+use crate::products::blocks::{BlockSparse, Segments};
+use crate::products::drivers::sparse;
+use crate::products::engine::lanes::{Lanes, Number, Work};
+use crate::products::engine::program::Program;
+use crate::products::engine::sweep::{Sweep, scale};
+use crate::products::operations::matvec::{coefficients, features, recall};
 
 /// K(x1, x2) S `[n, i]`, for inputs lowered from the same kernel.
 pub fn cross(a: &Lowered, b: &Lowered, blocks: &BlockSparse) -> Result<Tensor<2>> {

@@ -1,11 +1,11 @@
 //! A lowered kernel as a program: evaluated on tiles that stay in the nearest cache, forward and in reverse, for any
 //! tree of terms, sums and products.
 
-use super::lanes::{Lanes, Number};
-use super::term::{Pairs, TermPlan};
-use super::tile::{Few, Tile, Wide, dot, zeros};
 use crate::kernels::form::{Lowered, Metric};
 use crate::linalg::real::Real;
+use crate::products::engine::lanes::{Lanes, Number};
+use crate::products::engine::term::{Pairs, TermPlan};
+use crate::products::engine::tile::{Few, Tile, Wide, dot, zeros};
 
 /// The structure of a lowered kernel, without its numbers.
 #[derive(Debug, Clone)]

@@ -11,11 +11,6 @@ use std::sync::{Arc, Mutex, PoisonError};
 use burn::tensor::{Tensor, TensorData};
 use rayon::prelude::*;
 
-use super::blocks::BlockSparse;
-use super::lanes::{Lanes, Number, Work};
-use super::matvec::{coefficients, features, recall};
-use super::projections::{Frame, Inputs, Origin, Projections, Total};
-use super::strips::{Part, Strip};
 use crate::error::Result;
 use crate::kernels::form::Lowered;
 use crate::linalg::Factor;
@@ -23,6 +18,11 @@ use crate::linalg::dense::{congruence, product, solve, transpose, triangular, vi
 use crate::linalg::host::{HostOp, Saved, apply4};
 use crate::linalg::jitter::check_rounding;
 use crate::linalg::real::{Real, dot, into_real, into_vec, rounded, vectorised, widened, with_real};
+use crate::products::blocks::BlockSparse;
+use crate::products::drivers::projections::{Frame, Inputs, Origin, Projections, Total};
+use crate::products::engine::lanes::{Lanes, Number, Work};
+use crate::products::engine::strips::{Part, Strip};
+use crate::products::operations::matvec::{coefficients, features, recall};
 use crate::threads::{self, GRAIN};
 
 /// `[‖y − KSv‖² − tr(KS M⁻¹SᵀK), vᵀGv − tr(M⁻¹G) + log|M|]` in f64 for columns of S of unit length, `y [n]` and σ²

@@ -1,5 +1,5 @@
 //! K S for block-sparse S on the rows of K itself, each pair of rows visited once: half the work of
-//! [`sparse`](super::sparse) when (K S)ᵀ fits in memory whole.
+//! [`sparse`](crate::products::drivers::sparse) when (K S)ᵀ fits in memory whole.
 //!
 //! A tile above the diagonal stands for its transpose, too. With rows i of block a and columns j of block b it adds
 //! K_ij s_i to (K S)_ja and K_ij s_j to (K S)_ib; its cotangent is W_ij = ḡ_ja s_i + ḡ_ib s_j for cotangents ḡ of K S.
@@ -9,15 +9,15 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use rayon::prelude::*;
 
-use super::blocks::{Segments, owners};
-use super::lanes::Lanes;
-use super::program::{Program, Scratch};
-use super::reverse::{Besides, Seed, Wanted, reverse};
-use super::schedule::Schedule;
-use super::strips::Part;
-use super::sweep::{At, Sweep, Visitor};
-use super::tile::{GROUP, PANEL, Wide, add_to_columns, narrow, outer_vector, panel, wide};
 use crate::linalg::real::Real;
+use crate::products::blocks::{Segments, owners};
+use crate::products::engine::lanes::Lanes;
+use crate::products::engine::program::{Program, Scratch};
+use crate::products::engine::reverse::{Besides, Seed, Wanted, reverse};
+use crate::products::engine::schedule::Schedule;
+use crate::products::engine::strips::Part;
+use crate::products::engine::sweep::{At, Sweep, Visitor};
+use crate::products::engine::tile::{GROUP, PANEL, Wide, add_to_columns, narrow, outer_vector, panel, wide};
 use crate::threads;
 
 /// Block-sparse S, and K as a symmetric sweep.

@@ -5,17 +5,17 @@
 
 use std::sync::MutexGuard;
 
-use super::lanes::Lanes;
-use super::program::{Pulled, Scratch};
-use super::schedule::Schedule;
-use super::sums::{ColumnSums, RowSums};
-use super::sweep::{At, Slots, Sweep, Visitor, flush};
-use super::tile::{Few, GROUP, PANEL, Wide};
+use crate::products::engine::lanes::Lanes;
+use crate::products::engine::program::{Pulled, Scratch};
+use crate::products::engine::schedule::Schedule;
+use crate::products::engine::sums::{ColumnSums, RowSums};
+use crate::products::engine::sweep::{At, Slots, Sweep, Visitor, flush};
+use crate::products::engine::tile::{Few, GROUP, PANEL, Wide};
 
 /// What an operation brings to the tiles of a block.
 pub trait Seed<L: Lanes> {
     /// Fills the cotangent of a tile, whose covariances stand beside it in `scratch` (both by
-    /// [`root`](super::program::Program::root)), and adds what the operation sums up besides gradients in features.
+    /// [`root`](crate::products::engine::program::Program::root)), and adds what the operation sums up besides gradients in features.
     fn seed(&mut self, at: &At<L>, scratch: &mut Scratch<L>, besides: Besides<L>);
 }
 

@@ -2,13 +2,13 @@
 
 use std::ops::Range;
 
-use super::lanes::{Lanes, Number, Work};
-use super::program::{Program, Scratch};
-use super::reverse::{Besides, Reversed, Seed, Wanted, reverse};
-use super::schedule::Schedule;
-use super::sweep::{At, Sweep};
-use super::tile::{Few, Groups, Panels, Wide, add_to_columns, add_to_rows, outer, scale};
 use crate::linalg::real::Real;
+use crate::products::engine::lanes::{Lanes, Number, Work};
+use crate::products::engine::program::{Program, Scratch};
+use crate::products::engine::reverse::{Besides, Reversed, Seed, Wanted, reverse};
+use crate::products::engine::schedule::Schedule;
+use crate::products::engine::sweep::{At, Sweep};
+use crate::products::engine::tile::{Few, Groups, Panels, Wide, add_to_columns, add_to_rows, outer, scale};
 
 /// The adjoint of K(x1, x2) V, without the program's factor.
 pub struct Pull<'a, T> {

@@ -9,18 +9,18 @@ use std::ops::Range;
 
 use rayon::prelude::*;
 
-use super::blocks::{BlockSparse, Segments};
-use super::lanes::{Lanes, Number};
-use super::program::Program;
-use super::schedule::Schedule;
-use super::sparse;
-use super::sparse_gram::{self, SparseGram};
-use super::strips::{Part, Strip};
-use super::sweep::Sweep;
-use super::tile::{Groups, Panels, panel};
 use crate::kernels::form::Lowered;
 use crate::linalg::dense::{transpose, view, view_mut};
 use crate::linalg::real::dot;
+use crate::products::blocks::{BlockSparse, Segments};
+use crate::products::drivers::sparse;
+use crate::products::drivers::sparse_gram::{self, SparseGram};
+use crate::products::engine::lanes::{Lanes, Number};
+use crate::products::engine::program::Program;
+use crate::products::engine::schedule::Schedule;
+use crate::products::engine::strips::{Part, Strip};
+use crate::products::engine::sweep::Sweep;
+use crate::products::engine::tile::{Groups, Panels, panel};
 use crate::threads::{self, GRAIN};
 
 /// What K and S are made of.

@@ -4,9 +4,9 @@
 use std::ops::Range;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
-use super::lanes::{Lanes, Number};
-use super::tile::{Few, GROUP, Wide, narrow, panel};
 use crate::linalg::real::Real;
+use crate::products::engine::lanes::{Lanes, Number};
+use crate::products::engine::tile::{Few, GROUP, Wide, narrow, panel};
 
 /// Sums for the rows of tiles.
 #[derive(Debug)]
@@ -56,7 +56,8 @@ impl<T: Number> RowSums<T> {
 impl<L: Lanes> ColumnSums<L> {
     /// Zeros for blocks of panels.
     pub fn new(blocks: &[Range<usize>], width: usize) -> Self {
-        let zeros = |r: &Range<usize>| Mutex::new(vec![[L::zero(); super::tile::PANEL]; r.len() * width]);
+        let zeros =
+            |r: &Range<usize>| Mutex::new(vec![[L::zero(); crate::products::engine::tile::PANEL]; r.len() * width]);
         Self { width, blocks: blocks.iter().map(zeros).collect() }
     }
 

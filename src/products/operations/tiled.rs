@@ -8,14 +8,14 @@ use std::sync::Arc;
 
 use burn::tensor::{DType, Tensor, TensorData};
 
-use super::blocks::{BlockSparse, owners};
-use super::matvec::recall;
 use crate::device::Compute;
 use crate::error::Result;
 use crate::kernels::Kernel;
 use crate::linalg::host::{HostOp, Saved, apply3, apply4, apply5};
 use crate::linalg::solve_lower;
 use crate::params::Parameters;
+use crate::products::blocks::{BlockSparse, owners};
+use crate::products::operations::matvec::recall;
 use crate::scope::{Scope, to_f64};
 
 /// K(x1, x2) V `[n, t]`.
@@ -80,8 +80,8 @@ pub fn misfit_of_rows(
     Ok(over_rows(kernel, scope, x, blocks, [y.clone(), solved], Summand::Misfit)?.reshape([1]))
 }
 
-/// `‖y − Aᵀt‖² − ‖A‖²` `[1]` for A = L⁻¹(K S)ᵀ, given `ks [n, i]`, `y [n, 1]`, `lower` L `[i, i]` and `t [i, 1]`: unlike
-/// what follows from (K S)ᵀ(K S), good to rounding where L Lᵀ is nearly singular.
+/// `‖y − Aᵀt‖² − ‖A‖²` `[1]` for A = L⁻¹(K S)ᵀ, given `ks [n, i]`, `y [n, 1]`, `lower` L `[i, i]` and `t [i, 1]`:
+/// unlike what follows from (K S)ᵀ(K S), good to rounding where L Lᵀ is nearly singular.
 ///
 /// # Errors
 /// What the triangular solve reports.

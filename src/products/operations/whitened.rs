@@ -7,10 +7,6 @@ use std::sync::Arc;
 use burn::tensor::{DType, Tensor, TensorData};
 use rayon::prelude::*;
 
-use super::dense::{Gradients, Kept};
-use super::lanes::Number;
-use super::matvec::{coefficients, features, recall};
-use super::program::Program;
 use crate::error::{Error, Result};
 use crate::kernels::form::Lowered;
 use crate::linalg::dense::{solve, view, view_mut};
@@ -18,6 +14,10 @@ use crate::linalg::host::{HostOp, Saved, apply5};
 use crate::linalg::marginals::{self, Normal, Projected, Root, Slopes};
 use crate::linalg::real::{Real, into_real, into_vec, narrowed, rounded, widened};
 use crate::linalg::{Factor, jitter, lower, whiten};
+use crate::products::engine::lanes::Number;
+use crate::products::engine::program::Program;
+use crate::products::operations::dense::{Gradients, Kept};
+use crate::products::operations::matvec::{coefficients, features, recall};
 use crate::threads;
 
 /// The least square of L's smallest diagonal entry over that of its largest at which solves with L may be in f32:

@@ -3,15 +3,15 @@
 
 use std::sync::MutexGuard;
 
-use super::blocks::Segments;
-use super::lanes::Lanes;
-use super::program::{Program, Scratch};
-use super::reverse::{Besides, Seed, Wanted, reverse};
-use super::schedule::Schedule;
-use super::sums::ColumnSums;
-use super::sweep::{At, Sweep, Visitor};
-use super::tile::{Wide, add_to_columns, outer, panel, wide};
 use crate::linalg::real::Real;
+use crate::products::blocks::Segments;
+use crate::products::engine::lanes::Lanes;
+use crate::products::engine::program::{Program, Scratch};
+use crate::products::engine::reverse::{Besides, Seed, Wanted, reverse};
+use crate::products::engine::schedule::Schedule;
+use crate::products::engine::sums::ColumnSums;
+use crate::products::engine::sweep::{At, Sweep, Visitor};
+use crate::products::engine::tile::{Wide, add_to_columns, outer, panel, wide};
 
 /// Chunk length with its padding: the stride of a transposed result's rows.
 pub fn stride<L: Lanes>(rows: usize) -> usize {

@@ -4,11 +4,11 @@ use std::borrow::Cow;
 use std::ops::Range;
 use std::sync::{Mutex, PoisonError};
 
-use super::lanes::{Lanes, Number};
-use super::program::Program;
-use super::schedule::Schedule;
-use super::term::Pairs;
-use super::tile::{Few, GROUP, Groups, Panels, panel};
+use crate::products::engine::lanes::{Lanes, Number};
+use crate::products::engine::program::Program;
+use crate::products::engine::schedule::Schedule;
+use crate::products::engine::term::Pairs;
+use crate::products::engine::tile::{Few, GROUP, Groups, Panels, panel};
 
 /// A lowered kernel with its numbers: rows against columns.
 #[derive(Debug)]
@@ -83,7 +83,7 @@ impl<'a, L: Lanes> Sweep<'a, L> {
             let home = group / Self::ratio();
             let first = if self.symmetric { panels.start.max(home) } else { panels.start };
             for panel in first..panels.end {
-                let column = panel * super::tile::panel::<L>();
+                let column = panel * crate::products::engine::tile::panel::<L>();
                 let pairs = Pairs::Outer {
                     rows: self.rows.at(group),
                     columns: self.columns.at(panel),

@@ -1,11 +1,11 @@
 //! Covariances within many small sets of points: pairs from all sets share tiles, which a set alone would leave empty.
 
-use super::lanes::{Lanes, Number, Work};
-use super::program::{Program, Pulled, Scratch};
-use super::term::Pairs;
-use super::tile::{GROUP, Tile, panel, wide, zeros};
 use crate::kernels::form::Metric;
 use crate::linalg::real::{Real, dot, squared_distance};
+use crate::products::engine::lanes::{Lanes, Number, Work};
+use crate::products::engine::program::{Program, Pulled, Scratch};
+use crate::products::engine::term::Pairs;
+use crate::products::engine::tile::{GROUP, Tile, panel, wide, zeros};
 
 /// Sets of points, alike in size, and the pairs that are compared in each of them.
 #[derive(Debug, Clone, Copy)]

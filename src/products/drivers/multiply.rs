@@ -2,12 +2,12 @@
 
 use std::sync::MutexGuard;
 
-use super::lanes::{Lanes, Number, Work};
-use super::program::{Program, Scratch};
-use super::schedule::Schedule;
-use super::sums::{ColumnSums, RowSums};
-use super::sweep::{At, Sweep, Visitor, flush, scale};
-use super::tile::{Few, GROUP, Groups, PANEL, Panels, Wide, add_to_columns, add_to_rows, panel};
+use crate::products::engine::lanes::{Lanes, Number, Work};
+use crate::products::engine::program::{Program, Scratch};
+use crate::products::engine::schedule::Schedule;
+use crate::products::engine::sums::{ColumnSums, RowSums};
+use crate::products::engine::sweep::{At, Sweep, Visitor, flush, scale};
+use crate::products::engine::tile::{Few, GROUP, Groups, PANEL, Panels, Wide, add_to_columns, add_to_rows, panel};
 
 /// K(x1, x2) V `[n, t]`.
 pub struct Multiply<'a, T> {
