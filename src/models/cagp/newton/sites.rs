@@ -27,6 +27,9 @@ pub struct Sites {
     pub centred: bool,
 }
 
+/// The share of the Fisher information below which no average curvature falls.
+const CONVEX: f64 = 0.01;
+
 /// The latent values of a row; those of several functions are gathered in `values`.
 pub(super) fn of_row<'a>(f: &'a [f64], row: usize, rows: usize, values: &'a mut Vec<f64>) -> &'a [f64] {
     if f.len() == rows {
@@ -59,14 +62,18 @@ impl Sites {
     /// With the average gradient and curvature of the log density over `N(mean, variance)`, independent latent values
     /// `[L, n]`: conjugate-computation variational inference (Khan and Lin 2017).
     pub fn expected(density: &dyn Density, rows: &[Row], mean: Vec<f64>, variance: &[f64]) -> Self {
-        let (n, latents) = (rows.len(), density.latents());
+        let latents = density.latents();
         let width = 1 + 2 * latents;
         let records = records(density, rows, 0, &mean, variance);
         let column = |place: usize| records.iter().skip(place).step_by(width).copied();
         let gradient = (1..=latents).flat_map(column).collect();
         // The slope in a variance is half the second derivative.
-        let curvature = (latents + 1..width).flat_map(column).map(|slope| (-2.0 * slope).max(FLAT)).collect();
-        Self { f: mean, gradient, curvature, rows: n, centred: false }
+        let bends = (latents + 1..width).flat_map(column).map(|slope| -2.0 * slope);
+        let at = Self::at(density, rows, mean);
+        // Where it has the wrong sign, some of the Fisher information keeps the row's part in its actions.
+        let least = if density.is_log_concave() { 0.0 } else { CONVEX };
+        let curvature = bends.zip(&at.curvature).map(|(bend, d)| bend.max(least * d).max(FLAT)).collect();
+        Self { gradient, curvature, ..at }
     }
 
     /// As tensors.
