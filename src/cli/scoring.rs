@@ -8,6 +8,7 @@ use serde_json::Value;
 
 use super::data::targets;
 use super::report;
+use super::trust::{Trust, copies_in_words};
 
 /// What a model's predictions are worth.
 pub enum Scored {
@@ -17,6 +18,66 @@ pub enum Scored {
     Classes(ClassScores, Vec<String>, Vec<Vec<usize>>),
     /// Of counts and other targets.
     Targets(TargetScores),
+}
+
+/// Scores of rows that were held out, with what is to be said of them.
+pub struct HeldOut {
+    /// Of all rows.
+    pub scored: Scored,
+    /// As the model says without its calibration.
+    plain: Option<Scored>,
+    /// Of the rows that are no copies of training rows, where there are copies: how many, and in words.
+    distinct: Option<(usize, String, Option<Scored>)>,
+    trust: Trust,
+}
+
+impl HeldOut {
+    /// Scores a model on a table with targets.
+    pub fn of(fitted: &Fitted, data: &Dataset) -> Result<Self> {
+        let scored = score(fitted, data)?;
+        let plain = fitted.calibration.map(|_| score(&fitted.uncalibrated(), data)).transpose()?;
+        let copies = fitted.copies(data)?.unwrap_or_default();
+        let words = copies_in_words(&copies, data.n, "held-out rows");
+        let others: Vec<usize> = (0..data.n).filter(|row| copies.inputs.binary_search(row).is_err()).collect();
+        let distinct = words.map(|words| {
+            let scored = (!others.is_empty()).then(|| score(fitted, &data.subset(&others))).transpose()?;
+            Ok::<_, Error>((copies.inputs.len(), words, scored))
+        });
+        let distinct = distinct.transpose()?;
+        // Copies are no test of anything; where there are others, those are.
+        let tested = if others.is_empty() { data.clone() } else { data.subset(&others) };
+        Ok(Self { scored, plain, distinct, trust: Trust::of(fitted, &tested, "held-out rows")? })
+    }
+
+    /// As JSON: the scores, and beside them what was found.
+    pub fn json(&self) -> Result<Value> {
+        let mut value = self.scored.json()?;
+        if let Some(plain) = &self.plain {
+            value["uncalibrated"] = plain.json()?;
+        }
+        if let Some((count, _, scored)) = &self.distinct {
+            value["copies"] = (*count).into();
+            value["without_copies"] = scored.as_ref().map_or(Ok(Value::Null), Scored::json)?;
+        }
+        value["error_bars"] = self.trust.json.clone();
+        Ok(value)
+    }
+
+    /// As tables and sentences.
+    pub fn text(&self) -> String {
+        let mut text = match &self.plain {
+            Some(plain) => report::beside(&self.scored.rows(), &plain.rows(), ["calibrated", "as the model says"]),
+            None => self.scored.table(),
+        };
+        if let Some((_, words, scored)) = &self.distinct {
+            text += &format!("  {words}\n");
+            if let Some(scored) = scored {
+                text += "  Without those rows\n";
+                text += &scored.table();
+            }
+        }
+        text + &self.trust.text()
+    }
 }
 
 /// Seed of the randomisation of counts.
@@ -77,10 +138,18 @@ impl Scored {
         }
     }
 
+    /// The scores of real targets by name.
+    fn rows(&self) -> Vec<(String, String)> {
+        match self {
+            Self::Gaussian(scores) => report::score_rows(scores),
+            _ => Vec::new(),
+        }
+    }
+
     /// The scores as a table.
     pub fn table(&self) -> String {
         match self {
-            Self::Gaussian(scores) => report::scores(scores),
+            Self::Gaussian(scores) => report::table(&report::score_rows(scores)),
             Self::Targets(scores) => report::target_scores(scores),
             Self::Classes(scores, labels, confusion) => report::class_scores(scores, labels, confusion),
         }
