@@ -35,8 +35,10 @@ const TABLES: &str = "autompg,concrete,energy,forest,servo,solar,stock,wine,yach
 
 impl Calibrated {
     pub fn run(&self) -> Result<()> {
-        println!("{:<17} {:>5}  {:<27} {:<27} {:>8} {:>8} {:>7} {:>7}", "", "rows", "50, 80, 95 % as model says",
-            "50, 80, 95 % calibrated", "NLPD", "calib.", "CRPS %", "width %");
+        println!(
+            "{:<17} {:>5}  {:<27} {:<27} {:>8} {:>8} {:>7} {:>7}",
+            "", "rows", "50, 80, 95 % as model says", "50, 80, 95 % calibrated", "NLPD", "calib.", "CRPS %", "width %"
+        );
         for set in &self.sets {
             for seed in 0..self.splits {
                 if let Err(error) = self.one(set, seed) {
@@ -49,7 +51,8 @@ impl Calibrated {
 
     fn one(&self, set: &str, seed: u64) -> Result<()> {
         let path = self.data.join(format!("{set}.csv.gz"));
-        let options = ReadOptions { target_kind: TargetKind::Numbers, dates: true, one_hot: true, ..ReadOptions::default() };
+        let options =
+            ReadOptions { target_kind: TargetKind::Numbers, dates: true, one_hot: true, ..ReadOptions::default() };
         let (schema, mut data) = read_training(path, &options)?;
         if data.n > self.rows {
             data = data.subset(&Split::random(data.n, self.rows as f64 / data.n as f64, 0)?.test);
@@ -58,9 +61,11 @@ impl Calibrated {
         let (train, test) = (data.subset(&split.train), data.subset(&split.test));
         let mut settings = Settings { calibrate: Calibrate::No, ..Settings::default() };
         if let Some(model) = &self.model {
-            settings.model = serde_json::from_str::<ModelChoice>(model).map_err(|e| cagey::Error::Usage(e.to_string()))?;
+            settings.model =
+                serde_json::from_str::<ModelChoice>(model).map_err(|e| cagey::Error::Usage(e.to_string()))?;
         }
-        let plain = Fitted::fit(schema, &train, settings, &TrainConfig::while_it_pays(), &Registry::default(), &mut [])?;
+        let plain =
+            Fitted::fit(schema, &train, settings, &TrainConfig::while_it_pays(), &Registry::default(), &mut [])?;
         let calibrated = plain.calibrated_by_leaving_out()?;
         let y = test.y.as_deref().unwrap_or_default();
         let [before, after] = [score(y, &plain.predict(&test)?)?, score(y, &calibrated.predict(&test)?)?];
@@ -69,7 +74,12 @@ impl Calibrated {
                 let off = (share - level) / (level * (1.0 - level) / s.n as f64).sqrt();
                 format!("{:.1}{}", 100.0 * share, if off.abs() > 2.0 { "*" } else { "" })
             };
-            format!("{:>7} {:>7} {:>7}", shown(s.coverage_50, 0.5), shown(s.coverage_80, 0.8), shown(s.coverage_95, 0.95))
+            format!(
+                "{:>7} {:>7} {:>7}",
+                shown(s.coverage_50, 0.5),
+                shown(s.coverage_80, 0.8),
+                shown(s.coverage_95, 0.95)
+            )
         };
         let shape = calibrated.calibration.map(|c| c.shape);
         println!(

@@ -74,6 +74,6 @@ impl Evaluate {
             return report::print_json(&json);
         }
         let row = on_training_scale.map(|nlpd| ("NLPD on the training scale".to_string(), format!("{nlpd:.5}")));
-        report::print(&(report::table(row.as_slice()) + text))
+        report::print(&format!("{text}{}", report::table(row.as_slice())))
     }
 }

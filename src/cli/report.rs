@@ -70,7 +70,8 @@ pub fn table(rows: &[(String, String)]) -> String {
     rows.iter().map(|(name, value)| format!("  {name:<width$}  {value}\n")).collect()
 }
 
-fn percent(share: f64) -> String {
+/// A share in percent.
+pub fn percent(share: f64) -> String {
     format!("{:.1} %", 100.0 * share)
 }
 

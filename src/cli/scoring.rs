@@ -2,7 +2,7 @@
 
 use cagey::data::Dataset;
 use cagey::fitted::Fitted;
-use cagey::metrics::{ClassScores, Scores, TargetScores, confusion, score_classes, score_targets};
+use cagey::metrics::{ClassScores, Predictive, Scores, TargetScores, confusion, score_classes, score_targets};
 use cagey::{Error, Result};
 use serde_json::Value;
 
@@ -18,6 +18,24 @@ pub enum Scored {
     Classes(ClassScores, Vec<String>, Vec<Vec<usize>>),
     /// Of counts and other targets.
     Targets(TargetScores),
+}
+
+/// A score by how it is written.
+#[derive(Debug, Clone, Copy)]
+pub enum Brief {
+    /// As it is.
+    Number(f64),
+    /// In percent.
+    Share(f64),
+}
+
+impl Brief {
+    /// The number.
+    pub fn value(self) -> f64 {
+        match self {
+            Self::Number(value) | Self::Share(value) => value,
+        }
+    }
 }
 
 /// Scores of rows that were held out, with what is to be said of them.
@@ -83,21 +101,51 @@ impl HeldOut {
 /// Seed of the randomisation of counts.
 const SEED: u64 = 0;
 
+/// Scores of rows together with what each of them adds to the one that models are chosen by.
+pub struct RowScores {
+    /// The scores.
+    pub scored: Scored,
+    /// Minus the log density or probability of each row's target.
+    pub rows: Vec<f64>,
+    /// What their mean is called.
+    pub name: &'static str,
+}
+
 /// Scores a model on a table with targets.
 pub fn score(fitted: &Fitted, data: &Dataset) -> Result<Scored> {
+    Ok(score_rows(fitted, data)?.scored)
+}
+
+/// Scores a model on a table with targets, row by row.
+pub fn score_rows(fitted: &Fitted, data: &Dataset) -> Result<RowScores> {
     let y = targets(data, fitted.settings.target_transform)?;
     if fitted.is_gaussian() {
-        return Ok(Scored::Gaussian(cagey::metrics::score(y, &fitted.predict(data)?)?));
+        return score_predictive(y, &fitted.predict(data)?);
     }
     fitted.check_targets(data)?;
     let predictions = fitted.predict_targets(data)?;
     let probabilities: Option<Vec<Vec<f64>>> = predictions.iter().map(|p| p.probabilities()).collect();
     let Some(probabilities) = probabilities else {
-        return Ok(Scored::Targets(score_targets(y, &predictions, SEED)?));
+        let rows = y.iter().zip(&predictions).map(|(y, p)| -p.log_density(*y)).collect();
+        return Ok(RowScores { scored: Scored::Targets(score_targets(y, &predictions, SEED)?), rows, name: "NLPD" });
     };
-    let codes: Vec<usize> = y.iter().map(|y| *y as usize).collect();
     let labels = class_labels(fitted, probabilities.first().map_or(0, Vec::len));
-    Ok(Scored::Classes(score_classes(&codes, &probabilities)?, labels, confusion(&codes, &probabilities)?))
+    score_probabilities(y, &probabilities, labels)
+}
+
+/// Scores distributions of real targets.
+pub fn score_predictive(y: &[f64], predictions: &[Predictive]) -> Result<RowScores> {
+    let rows = y.iter().zip(predictions).map(|(y, p)| -p.log_density(*y)).collect();
+    Ok(RowScores { scored: Scored::Gaussian(cagey::metrics::score(y, predictions)?), rows, name: "NLPD" })
+}
+
+/// Scores probabilities of classes, given as codes.
+pub fn score_probabilities(y: &[f64], probabilities: &[Vec<f64>], labels: Vec<String>) -> Result<RowScores> {
+    let codes: Vec<usize> = y.iter().map(|y| *y as usize).collect();
+    let scores = score_classes(&codes, probabilities)?;
+    let rows = codes.iter().zip(probabilities).map(|(code, p)| -p[*code].max(f64::MIN_POSITIVE).ln()).collect();
+    let scored = Scored::Classes(scores, labels, confusion(&codes, probabilities)?);
+    Ok(RowScores { scored, rows, name: "log loss" })
 }
 
 /// The labels of the classes of a model, by code where they were numbers.
@@ -123,18 +171,22 @@ impl Scored {
         value.map_err(|e| Error::Data(e.to_string()))
     }
 
-    /// The few scores that tell models apart, with their names.
-    pub fn brief(&self) -> Vec<(&'static str, f64)> {
+    /// The few scores that tell models apart, with their names; the one that they are chosen by first.
+    pub fn brief(&self) -> Vec<(&'static str, Brief)> {
+        use Brief::{Number, Share};
+        let real = |nlpd, rmse, crps, half, most| {
+            let numbers = [("NLPD", Number(nlpd)), ("RMSE", Number(rmse)), ("CRPS", Number(crps))];
+            numbers.into_iter().chain([("in 50 %", Share(half)), ("in 95 %", Share(most))]).collect()
+        };
         match self {
-            Self::Gaussian(s) => {
-                vec![("RMSE", s.rmse), ("NLPD", s.nlpd), ("CRPS", s.crps), ("coverage 95", s.coverage_95)]
-            }
-            Self::Targets(s) => {
-                vec![("RMSE", s.rmse), ("NLPD", s.nlpd), ("CRPS", s.crps), ("coverage 95", s.coverage_95)]
-            }
-            Self::Classes(s, ..) => {
-                vec![("accuracy", s.accuracy), ("log loss", s.log_loss), ("Brier", s.brier), ("ECE", s.ece)]
-            }
+            Self::Gaussian(s) => real(s.nlpd, s.rmse, s.crps, s.coverage_50, s.coverage_95),
+            Self::Targets(s) => real(s.nlpd, s.rmse, s.crps, s.coverage_50, s.coverage_95),
+            Self::Classes(s, ..) => vec![
+                ("log loss", Number(s.log_loss)),
+                ("accuracy", Share(s.accuracy)),
+                ("Brier", Number(s.brier)),
+                ("ECE", Share(s.ece)),
+            ],
         }
     }
 

@@ -67,9 +67,10 @@ impl Trust {
             range(most.low, most.high),
         )];
         let names = fitted.input_names();
-        let told = diagnosis.findings.iter().map(|found| {
-            format!("{}: {}", found_in_words(found, &names), advice(found, positive, fitted, &names))
-        });
+        let told = diagnosis
+            .findings
+            .iter()
+            .map(|found| format!("{}: {}", found_in_words(found, &names), advice(found, positive, fitted, &names)));
         lines.extend(told);
         let remedies: Vec<Remedy> = diagnosis.findings.iter().map(|found| found.remedy(positive)).collect();
         let json = json!({
@@ -85,6 +86,13 @@ impl Trust {
     /// As rows below a table.
     pub fn text(&self) -> String {
         self.lines.iter().map(|line| format!("  {line}\n")).collect()
+    }
+}
+
+impl Trust {
+    /// What was found in one line, for a table of models.
+    pub fn line(&self) -> String {
+        self.lines.join("; ")
     }
 }
 
@@ -110,7 +118,12 @@ fn found_in_words(finding: &Finding, names: &[String]) -> String {
                 Along::Input(column) => format!("`{}`", names.get(*column).map_or("", |name| name)),
                 _ => "the predicted value".into(),
             };
-            format!("errors change in size with {with} ({ratio:.1} times from its lowest to its highest third)")
+            match ratio {
+                0.8..1.25 => format!("errors change in size with {with}"),
+                _ => {
+                    format!("errors change in size with {with} ({ratio:.1} times from its lowest to its highest third)")
+                }
+            }
         }
         Finding::HeavyTails { df } if df.is_finite() => {
             format!("errors have heavy tails (Student-t with {df:.1} degrees of freedom)")

@@ -38,10 +38,7 @@ impl Fitted {
     pub fn calibrated_by_leaving_out(&self) -> Result<Self> {
         let plain = self.uncalibrated();
         let (y, predictions) = plain.leave_one_out()?;
-        let single = self.single_rows();
-        // A row that has a twin is no new row; where most have one, new rows will have one too.
-        let rows = if 2 * single.len() >= y.len().max(2 * FEW) { single } else { (0..y.len()).collect() };
-        let z: Vec<f64> = rows.iter().map(|row| predictions[*row].standardised(y[*row])).collect();
+        let z: Vec<f64> = self.tested().iter().map(|row| predictions[*row].standardised(y[*row])).collect();
         plain.with_residuals(&z, Source::LeaveOneOut)
     }
 

@@ -179,7 +179,18 @@ impl Plan {
         };
         let mut model = build(&settings, &*options, likelihood, (&observations, &names), &units, seed, registry)?;
         let weak_prior = settings.weak_prior.then(|| weak_prior::set(&mut *model, &observations)).flatten();
-        Ok(Self { schema, settings, units, options, model, data: observations, stored: None, apart: None, weak_prior, warnings })
+        Ok(Self {
+            schema,
+            settings,
+            units,
+            options,
+            model,
+            data: observations,
+            stored: None,
+            apart: None,
+            weak_prior,
+            warnings,
+        })
     }
 
     /// Prepares a model of minibatches for rows of a file, however few of them fit in memory; `rows` are their
@@ -337,7 +348,8 @@ impl Plan {
         let data = if posterior.needs_data() { data } else { some(&data)? };
         let Units { inputs: input_scale, target: target_scale, .. } = units;
         let calibration = None;
-        let fitted = Fitted { schema, settings, input_scale, target_scale, model, summary, calibration, data, posterior };
+        let fitted =
+            Fitted { schema, settings, input_scale, target_scale, model, summary, calibration, data, posterior };
         fitted.calibrate(apart.as_ref())
     }
 }

@@ -81,7 +81,8 @@ impl Fitted {
     /// What drawing residuals reports.
     pub fn diagnose_left_out(&self, left: &LeftOut) -> Result<Diagnosis> {
         let n = self.data.n();
-        let rows = some(n, MOST_LEFT_OUT);
+        let tested = self.tested();
+        let rows: Vec<usize> = some(tested.len(), MOST_LEFT_OUT).into_iter().map(|place| tested[place]).collect();
         let Some(closed) = self.posterior.leave_one_out().filter(|_| n > 0) else {
             return Err(Error::Usage("this model leaves no row out in closed form".into()));
         };
@@ -117,8 +118,9 @@ impl Fitted {
         })?;
         let order = if sample.records.len() == n { sample.records } else { rows.clone() };
         let mut diagnosis = self.judged((y, predictions), &rows, (&x, &order), &draws);
-        if !diagnosis.held.iter().all(|held| held.holds) {
-            diagnosis.findings.splice(0..0, self.beyond(&x));
+        if let Some(beyond) = self.beyond(&x).filter(|_| !diagnosis.held.iter().all(|held| held.holds)) {
+            // What else there is to see follows from that.
+            diagnosis.findings = vec![beyond];
         }
         Ok(diagnosis)
     }
@@ -193,12 +195,15 @@ impl Fitted {
         Ok(outside)
     }
 
-    /// The training rows whose inputs no other row has.
-    pub(super) fn single_rows(&self) -> Vec<usize> {
+    /// The training rows that tell of new rows when they are left out: those without a twin, which is no new row; all
+    /// where most have one, for then new rows will have one too.
+    pub(super) fn tested(&self) -> Vec<usize> {
         let mut counts: HashMap<Vec<u64>, usize> = HashMap::new();
         let rows = || self.data.x.chunks(self.data.d);
         rows().for_each(|row| *counts.entry(bits(row)).or_default() += 1);
-        rows().enumerate().filter(|(_, row)| counts[&bits(row)] == 1).map(|(i, _)| i).collect()
+        let single: Vec<usize> =
+            rows().enumerate().filter(|(_, row)| counts[&bits(row)] == 1).map(|(i, _)| i).collect();
+        if 2 * single.len() >= self.data.n() { single } else { (0..self.data.n()).collect() }
     }
 
     /// The range of each input over the training rows, standardised.

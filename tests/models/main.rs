@@ -5,6 +5,7 @@ mod common;
 
 mod cagp;
 mod laplace;
+mod left_out;
 mod newton;
 mod suite;
 

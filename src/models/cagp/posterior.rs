@@ -14,8 +14,8 @@ use crate::models::Observations;
 use crate::models::exact::{ExactGp, ExactObjective};
 use crate::models::moments::moments;
 use crate::models::posterior::{
-    self, ComputationAware, Joint, LeaveOneOut, Marginals, Posterior, SavedPosterior, Uncertainty, column_squares, combine,
-    subtract_gram,
+    self, ComputationAware, Joint, LeaveOneOut, Marginals, Posterior, SavedPosterior, Uncertainty, column_squares,
+    combine, subtract_gram,
 };
 use crate::models::prior::Prior;
 use crate::products::{self, BlockSparse};
