@@ -96,16 +96,18 @@ fn generated(kind: Kind, rows: usize, seed: u64) -> Result<Dataset> {
     let mut rng = Xoshiro256PlusPlus::seed_from_u64(seed);
     let heavy = StudentT::new(3.0).expect("three is positive");
     let (mut x, mut y) = (Vec::new(), Vec::new());
-    let mut names = vec!["a", "b", "c"];
-    if matches!(kind, Kind::Trend | Kind::WellForecast) {
-        names.push("time");
-    }
+    let names = match kind {
+        Kind::Trend => vec!["a", "b", "c", "time"],
+        Kind::WellForecast => vec!["time"],
+        _ => vec!["a", "b", "c"],
+    };
     let series = matern32(rows, &mut rng);
     let phase: f64 = rng.random_range(0.0..6.0);
     for i in 0..rows {
         let row: [f64; 3] = std::array::from_fn(|_| rng.random_range(0.0..1.0));
         let time = i as f64 / rows as f64;
-        let f = (5.0 * row[0] + phase).sin() + 2.0 * row[1] * row[1] - row[2];
+        let shape = (5.0 * row[0] + phase).sin() + 2.0 * row[1] * row[1] - row[2];
+        let f = if kind == Kind::WellForecast { 0.0 } else { shape };
         let normal: f64 = StandardNormal.sample(&mut rng);
         let error = match kind {
             Kind::WellPrecise => 0.02 * normal,
@@ -121,10 +123,7 @@ fn generated(kind: Kind, rows: usize, seed: u64) -> Result<Dataset> {
             _ => 0.0,
         };
         let target = f + error + drift;
-        x.extend(row);
-        if names.len() > 3 {
-            x.push(time);
-        }
+        x.extend(row.into_iter().chain([time]).skip(if names.len() == 1 { 3 } else { 0 }).take(names.len()));
         y.push(if kind == Kind::VariesByMean { (f + 0.35 * normal).exp() } else { target });
         if kind == Kind::Copies && i % 3 == 2 {
             let (from, d) = (rng.random_range(0..i), names.len());

@@ -77,7 +77,9 @@ impl HeldOut {
             value["copies"] = (*count).into();
             value["without_copies"] = scored.as_ref().map_or(Ok(Value::Null), Scored::json)?;
         }
-        value["error_bars"] = self.trust.json.clone();
+        if !self.trust.json.is_null() {
+            value["error_bars"] = self.trust.json.clone();
+        }
         Ok(value)
     }
 

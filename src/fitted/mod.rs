@@ -205,7 +205,7 @@ impl Fitted {
     pub fn leave_one_out(&self) -> Result<(Vec<f64>, Vec<Predictive>)> {
         let problem = || {
             Error::Usage(format!(
-                "leaving one out in closed form is for exact, sgpr and cagp models of gaussian targets, and this is: {}",
+                "leaving one out in closed form is for exact models, and for sgpr and cagp of gaussian targets; this is: {}",
                 self.model.title()
             ))
         };

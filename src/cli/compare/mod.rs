@@ -113,7 +113,8 @@ impl Compare {
         self.training.check(&options, splits[0].train.len())?;
         let mut candidates = Vec::new();
         if let Some(plan) = plans.first() {
-            candidates.extend(Baseline::of(plan).iter().filter_map(|baseline| baselines(*baseline, plan, &task, &splits)));
+            candidates
+                .extend(Baseline::of(plan).iter().filter_map(|baseline| baselines(*baseline, plan, &task, &splits)));
         }
         drop(plans);
         for options in &all {

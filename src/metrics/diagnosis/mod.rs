@@ -148,7 +148,7 @@ impl Diagnosis {
 /// Rows below which nothing can be told of shapes.
 const FEW: usize = 20;
 /// The least share in 95 % intervals that the errors of one future, which go together, excuse.
-const LEAST: f64 = 0.75;
+const LEAST: f64 = 0.6;
 /// By how much a share has to be off to be worth a word, at 50 and 95 %.
 const OFF: [f64; 2] = [0.05, 0.02];
 const LEVELS: [f64; 2] = [0.5, 0.95];
