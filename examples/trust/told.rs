@@ -29,6 +29,8 @@ pub enum Kind {
     VariesByMean,
     /// A slow change along the rows, which no input tells
     Drift,
+    /// A trend with a season along an input, beside others
+    Season,
     /// A trend with a season along an input of which the last fifth is held out
     Trend,
     /// A third of the rows are copies of others
@@ -68,7 +70,7 @@ impl Kind {
             Self::VariesByInput => &[Remedy::Heteroscedastic],
             Self::VariesByMean => &[Remedy::LogTarget],
             Self::Drift => &[Remedy::OrderAsInput],
-            Self::Trend => &[Remedy::Trend],
+            Self::Trend | Self::Season => &[Remedy::Trend],
         }
     }
 }
@@ -97,8 +99,8 @@ fn generated(kind: Kind, rows: usize, seed: u64) -> Result<Dataset> {
     let heavy = StudentT::new(3.0).expect("three is positive");
     let (mut x, mut y) = (Vec::new(), Vec::new());
     let names = match kind {
-        Kind::Trend => vec!["a", "b", "c", "time"],
-        Kind::WellForecast => vec!["time"],
+        Kind::Season => vec!["a", "b", "c", "time"],
+        Kind::Trend | Kind::WellForecast => vec!["time"],
         _ => vec!["a", "b", "c"],
     };
     let series = matern32(rows, &mut rng);
@@ -107,18 +109,21 @@ fn generated(kind: Kind, rows: usize, seed: u64) -> Result<Dataset> {
         let row: [f64; 3] = std::array::from_fn(|_| rng.random_range(0.0..1.0));
         let time = i as f64 / rows as f64;
         let shape = (5.0 * row[0] + phase).sin() + 2.0 * row[1] * row[1] - row[2];
-        let f = if kind == Kind::WellForecast { 0.0 } else { shape };
+        let f = if names.len() == 1 { 0.0 } else { shape };
         let normal: f64 = StandardNormal.sample(&mut rng);
         let error = match kind {
             Kind::WellPrecise => 0.02 * normal,
             Kind::Heavy => 0.3 * heavy.sample(&mut rng),
             Kind::Outliers => 0.2 * normal * if rng.random_range(0.0..1.0) < 0.05 { 8.0 } else { 1.0 },
+            Kind::Trend => 0.1 * normal,
             Kind::VariesByInput => 0.1 * (2.3 * row[0]).exp() * normal,
             _ => 0.3 * normal,
         };
+        let season = (2.0 * std::f64::consts::PI * (12.0 * time + phase)).sin();
         let drift = match kind {
             Kind::Drift => 0.6 * (3.0 * std::f64::consts::PI * time + phase).sin(),
-            Kind::Trend => 12.0 * time * time + (2.0 * std::f64::consts::PI * (12.0 * time + phase)).sin(),
+            Kind::Trend => 12.0 * time * time + season,
+            Kind::Season => 3.0 * time + season,
             Kind::WellForecast => series[i],
             _ => 0.0,
         };

@@ -47,9 +47,10 @@ impl Draws {
         Self(self.0.iter().map(|draw| rows.iter().map(|row| draw[*row]).collect()).collect())
     }
 
-    /// The mean of a statistic over the draws.
-    pub(super) fn mean(&self, statistic: impl Fn(&[f64]) -> f64 + Sync) -> f64 {
-        threads::map(self.0.par_iter(), |draw| statistic(draw)).iter().sum::<f64>() / self.0.len() as f64
+    /// What a statistic exceeds in one of a hundred draws.
+    pub(super) fn rare(&self, statistic: impl Fn(&[f64]) -> f64 + Sync) -> f64 {
+        let mut drawn = threads::map(self.0.par_iter(), |draw| statistic(draw));
+        *drawn.select_nth_unstable_by(COUNT - COUNT / 100, f64::total_cmp).1
     }
 
     /// Whether a statistic is beyond nearly all of those of the draws.

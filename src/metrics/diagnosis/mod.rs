@@ -195,12 +195,17 @@ fn shapes(residuals: &Residuals, draws: &Draws) -> Vec<Finding> {
     let mean = (Along::Mean, Ranked::new(residuals.mean));
 
     let orders: Vec<&(Along, Ranked)> = inputs.iter().filter(|(_, r)| r.is_an_order()).chain([&rows]).collect();
-    // Along an input errors of neighbours go together anyhow: each order by what is usual along it.
-    let usual: Vec<f64> = orders.iter().map(|(_, order)| draws.mean(|z| order.wander(z))).collect();
-    let wander = |k: usize, z: &[f64]| orders[k].1.wander(z) / usual[k].max(f64::MIN_POSITIVE);
-    let most = |z: &[f64]| (0..orders.len()).map(|k| wander(k, z)).fold(0.0, f64::max);
+    // Along an input errors of neighbours go together anyhow: each order by what is rare along it.
+    let statistics = [Ranked::wander, Ranked::follow];
+    let rare: Vec<[f64; 2]> =
+        orders.iter().map(|(_, order)| statistics.map(|statistic| draws.rare(|z| statistic(order, z)))).collect();
+    let drift = |k: usize, z: &[f64]| {
+        let [a, b] = [0, 1].map(|s| statistics[s](&orders[k].1, z) / rare[k][s].max(f64::MIN_POSITIVE));
+        a.max(b)
+    };
+    let most = |z: &[f64]| (0..orders.len()).map(|k| drift(k, z)).fold(0.0, f64::max);
     if draws.exceeds(most(&z), &most) {
-        let best = (0..orders.len()).max_by(|a, b| wander(*a, &z).total_cmp(&wander(*b, &z)));
+        let best = (0..orders.len()).max_by(|a, b| drift(*a, &z).total_cmp(&drift(*b, &z)));
         if let Some((along, order)) = best.map(|k| orders[k]) {
             // Rows in the order of an input drift along that input.
             let along = orders.iter().find(|(_, other)| other.same_order(order)).map_or(*along, |(first, _)| *first);
