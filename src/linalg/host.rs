@@ -247,19 +247,18 @@ pub fn apply4<const A: usize, const B: usize, const C: usize, const E: usize, co
     call(op, |call| Dispatch::host4(a.into_dispatch(), b.into_dispatch(), c.into_dispatch(), d.into_dispatch(), call))
 }
 
-/// Applies an operation of two matrices and three vectors.
-pub fn apply5(
+/// Applies an operation of five tensors.
+pub fn apply5<const A: usize, const B: usize, const C: usize, const E: usize, const F: usize, const D: usize>(
     op: impl HostOp<5>,
-    a: Tensor<2>,
-    b: Tensor<1>,
-    c: Tensor<2>,
-    d: Tensor<1>,
-    e: Tensor<1>,
-) -> Result<Tensor<1>> {
+    a: Tensor<A>,
+    b: Tensor<B>,
+    c: Tensor<C>,
+    d: Tensor<E>,
+    e: Tensor<F>,
+) -> Result<Tensor<D>> {
     let run = |call| {
-        let [a, c] = [a, c].map(Tensor::into_dispatch);
-        let [b, d, e] = [b, d, e].map(Tensor::into_dispatch);
-        Dispatch::host5(a, b, c, d, e, call)
+        let (a, b, c) = (a.into_dispatch(), b.into_dispatch(), c.into_dispatch());
+        Dispatch::host5(a, b, c, d.into_dispatch(), e.into_dispatch(), call)
     };
     call(op, run)
 }

@@ -2,9 +2,7 @@
 
 use std::time::Instant;
 
-use burn::tensor::Tensor;
-
-use super::{Batch, Model, Observations};
+use super::{Batch, Held, Model, Observations};
 use crate::device::Compute;
 use crate::error::{Error, Result};
 use crate::linalg::jitter::watch;
@@ -88,7 +86,7 @@ fn evaluate_for<M: Model + ?Sized>(
     model: &M,
     compute: Compute,
     batch: &Batch,
-    chosen: Option<&Tensor<2>>,
+    chosen: Option<&Held>,
 ) -> Result<Evaluation> {
     let scope = Scope::training(compute)?.with_budget(model.budget(batch.y.dims()[0], compute.precision));
     let loss = match chosen {
@@ -113,7 +111,7 @@ pub(super) fn add_priors(model: &(impl Parameters + ?Sized), gradient: &mut [f64
     total
 }
 
-fn choose<M: Model + ?Sized>(model: &M, compute: Compute, batch: &Batch) -> Result<Option<Tensor<2>>> {
+fn choose<M: Model + ?Sized>(model: &M, compute: Compute, batch: &Batch) -> Result<Option<Held>> {
     if model.refresh().is_none() {
         return Ok(None);
     }
@@ -144,7 +142,7 @@ struct Loss<'a, M: ?Sized> {
     /// The relative jitter that the first evaluation needed.
     jitter: Option<f64>,
     /// What the model chose, and the parameters it chose it from.
-    chosen: Option<(Vec<f64>, Option<Tensor<2>>)>,
+    chosen: Option<(Vec<f64>, Option<Held>)>,
     /// Whether there was an evaluation with it.
     evaluated: bool,
 }

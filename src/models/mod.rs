@@ -6,8 +6,10 @@ pub mod cggp;
 pub mod command;
 pub mod diagnose;
 pub mod exact;
+pub mod experts;
 pub mod fit;
 pub mod gp_model;
+mod held;
 pub mod inducing;
 pub mod laplace;
 pub mod minibatch;
@@ -27,6 +29,8 @@ pub mod variational;
 pub mod whitened;
 
 use burn::tensor::Tensor;
+
+pub use held::Held;
 
 use crate::device::Precision;
 use crate::error::{Error, Result};
@@ -182,11 +186,11 @@ pub trait Model: Parameters {
         None
     }
 
-    /// What training is to hold from the present parameters on: the actions `[n, i]` of a policy.
+    /// What training is to hold from the present parameters on, such as the actions of a policy.
     ///
     /// # Errors
     /// What a solve reports.
-    fn choose(&self, _scope: &Scope, _batch: &Batch) -> Result<Option<Tensor<2>>> {
+    fn choose(&self, _scope: &Scope, _batch: &Batch) -> Result<Option<Held>> {
         Ok(None)
     }
 
@@ -194,7 +198,7 @@ pub trait Model: Parameters {
     ///
     /// # Errors
     /// As the objective.
-    fn objective_for(&self, scope: &Scope, batch: &Batch, _chosen: &Tensor<2>) -> Result<Tensor<1>> {
+    fn objective_for(&self, scope: &Scope, batch: &Batch, _chosen: &Held) -> Result<Tensor<1>> {
         self.objective(scope, batch)
     }
 

@@ -7,7 +7,6 @@ use crate::error::{Error, Result};
 use crate::kernels::Kernel;
 use crate::linalg::Factor;
 use crate::params::{Parameter, Parameters, Unit};
-use crate::products;
 use crate::scope::{Scope, to_f64};
 
 /// The prior of a latent function and the inputs Z whose function values stand for all others.
@@ -80,7 +79,7 @@ impl Process {
     /// # Errors
     /// [`Error::NotPositiveDefinite`] by the policy of [`jitter`](crate::linalg::jitter).
     pub fn factor(&self, scope: &Scope) -> Result<Vec<f64>> {
-        let gram = to_f64(products::gram_wide(&self.prior.kernel, scope, &self.z(scope))?)?;
+        let gram = to_f64(self.prior.covariance(scope, &self.z(scope)).matrix_wide()?)?;
         Ok(Factor::new(gram, "K_ZZ")?.lower())
     }
 }

@@ -1,18 +1,18 @@
 //! The covariance matrix itself as one operation: every entry computed once forward and once more in the adjoint,
 //! nothing of its size kept between the two.
 
-use std::sync::{Arc, MutexGuard};
+use std::sync::Arc;
 
 use burn::tensor::{Tensor, TensorData};
 use rayon::prelude::*;
 
 use super::lanes::{Lanes, Number, Work};
 use super::matvec::{coefficients, features, recall};
-use super::program::{Program, Pulled, Scratch};
+use super::program::{Program, Scratch};
+use super::reverse::{Besides, Seed, Wanted, reverse};
 use super::schedule::Schedule;
-use super::sums::{ColumnSums, RowSums};
-use super::sweep::{At, Slots, Sweep, Visitor, flush, scale};
-use super::tile::{Few, GROUP, PANEL, Tile, Wide, panel, wide};
+use super::sweep::{At, Sweep, Visitor, scale};
+use super::tile::{GROUP, PANEL, panel, wide};
 use crate::error::Result;
 use crate::kernels::form::Lowered;
 use crate::linalg::host::{HostOp, Saved, apply2, apply3};
@@ -129,13 +129,12 @@ impl<T: Number> Kept<T> {
     /// The adjoint of [`matrix`](Self::matrix).
     pub fn pull(&self, program: &Program, grad: &[T]) -> Gradients<T> {
         let (n, m) = (self.rows(), self.columns());
-        let (mut x1, mut x2, mut coefficients) = T::vectorised(Adjoint { program, kept: self, grad, n, m });
+        let Pulled { mut gradients, factor: along } = T::vectorised(Adjoint { program, kept: self, grad, n, m });
         let factor = program.factor(&self.coefficients);
-        [&mut x1, &mut x2].into_iter().for_each(|g| scale(g, factor));
-        let along = coefficients.pop().unwrap_or_default();
-        coefficients.iter_mut().for_each(|c| *c *= factor.f64());
-        program.pull_factor(along, &mut coefficients);
-        Gradients { x1, x2, coefficients }
+        [&mut gradients.x1, &mut gradients.x2].into_iter().for_each(|g| scale(g, factor));
+        gradients.coefficients.iter_mut().for_each(|c| *c *= factor.f64());
+        program.pull_factor(along, &mut gradients.coefficients);
+        gradients
     }
 
     fn sweep<'a, L: Lanes<Element = T>>(&'a self, program: &'a Program) -> Sweep<'a, L> {
@@ -219,72 +218,61 @@ struct Adjoint<'a, T> {
 }
 
 impl<T: Number> Work<T> for Adjoint<'_, T> {
-    /// Gradients in x1 (and x2 with it, if that is the same), in x2, in the coefficients and last the factor.
-    type Output = (Vec<T>, Vec<T>, Vec<f64>);
+    type Output = Pulled<T>;
 
     fn run<L: Lanes<Element = T>>(self) -> Self::Output {
         let (sweep, p) = (self.kept.sweep::<L>(self.program), self.kept.p);
         let schedule = Schedule::latin(sweep.rows.len(), sweep.columns.len());
-        let (rows, columns) = (RowSums::new(&schedule.rows, p), ColumnSums::<L>::new(&schedule.columns, p));
-        let length = self.kept.coefficients.len() + 1;
-        let slots = Slots::new(&schedule, length);
-        schedule.run(|r, c| {
-            L::enter(
-                #[inline(always)]
-                || {
-                    let (groups, panels) = (schedule.rows[r].clone(), schedule.columns[c].clone());
-                    let mut reader = Reader {
-                        sweep: &sweep,
-                        scratch: self.program.scratch(true),
-                        grad: &self.grad[(groups.start * GROUP * self.m).min(self.grad.len())..],
-                        first: panels.start * panel::<L>(),
-                        m: self.m,
-                        column: vec![T::of(0.0); panel::<L>()],
-                        sums: vec![[L::zero(); GROUP]; p],
-                        rows: rows.block(r),
-                        columns: columns.block(c),
-                        coefficients: vec![0.0; length],
-                    };
-                    sweep.visit(groups, panels, &mut reader);
-                    slots.put(r, c, reader.coefficients);
-                },
-            );
-        });
+        let wanted = Wanted { factor: true, ..Wanted::default() };
+        let found = reverse(
+            &sweep,
+            &schedule,
+            wanted,
+            #[inline(always)]
+            |r, c| Reader {
+                program: self.program,
+                grad: &self.grad[(schedule.rows[r].start * GROUP * self.m).min(self.grad.len())..],
+                first: schedule.columns[c].start * panel::<L>(),
+                m: self.m,
+                column: vec![T::of(0.0); panel::<L>()],
+            },
+        );
         let (mut x1, mut x2) = (vec![T::of(0.0); self.n * p], Vec::new());
-        rows.add_into(&mut x1);
+        found.rows.add_into(&mut x1);
         if self.kept.x2.is_some() {
             x2 = vec![T::of(0.0); self.m * p];
-            columns.add_into(&mut x2);
+            found.columns.add_into(&mut x2);
         } else {
-            columns.add_into(&mut x1);
+            found.columns.add_into(&mut x1);
         }
-        (x1, x2, slots.total())
+        Pulled { gradients: Gradients { x1, x2, coefficients: found.coefficients }, factor: found.factor }
     }
 }
 
-struct Reader<'a, L: Lanes> {
-    sweep: &'a Sweep<'a, L>,
-    scratch: Scratch<L>,
+/// Gradients without the program's factor (in x1 also those in x2, if that is the same), and the one in it.
+struct Pulled<T> {
+    gradients: Gradients<T>,
+    factor: f64,
+}
+
+/// Cotangents as they were given.
+struct Reader<'a, T> {
+    program: &'a Program,
     /// From the block's first row on.
-    grad: &'a [L::Element],
+    grad: &'a [T],
     /// First column of the block.
     first: usize,
     m: usize,
-    column: Vec<L::Element>,
-    sums: Vec<Few<L>>,
-    rows: MutexGuard<'a, Vec<Few<L::Element>>>,
-    columns: MutexGuard<'a, Vec<Wide<L>>>,
-    coefficients: Vec<f64>,
+    column: Vec<T>,
 }
 
-impl<L: Lanes> Reader<'_, L> {
+impl<L: Lanes> Seed<L> for Reader<'_, L::Element> {
     #[inline(always)]
-    fn read(&mut self, at: &At<L>) {
+    fn seed(&mut self, at: &At<L>, scratch: &mut Scratch<L>, _besides: Besides<L>) {
         let first = self.first + at.panel * panel::<L>();
         let width = panel::<L>().min(self.m - first);
-        let out: &mut Tile<L> = self.sweep.program.cotangent(&mut self.scratch);
         let mut rows = self.grad.chunks_exact(self.m).skip(at.group * GROUP);
-        for values in out.iter_mut() {
+        for values in self.program.cotangent(scratch).iter_mut() {
             *values = match rows.next() {
                 Some(row) if width == panel::<L>() => wide(&row[first..]),
                 Some(row) => {
@@ -295,27 +283,5 @@ impl<L: Lanes> Reader<'_, L> {
                 None => [L::zero(); PANEL],
             };
         }
-    }
-}
-
-impl<L: Lanes> Visitor<L> for Reader<'_, L> {
-    #[inline(always)]
-    fn tile(&mut self, at: &At<L>) {
-        let (program, p) = (self.sweep.program, self.sums.len());
-        self.read(at);
-        program.linearise(&at.pairs, self.sweep.coefficients, &mut self.scratch);
-        if let Some((factor, coefficients)) = self.coefficients.split_last_mut() {
-            if program.has_factor() {
-                *factor += program.along(&self.scratch);
-            }
-            let columns = &mut self.columns[at.panel * p..][..p];
-            let mut to = Pulled { columns, rows: &mut self.sums, coefficients };
-            program.pull(&at.pairs, self.sweep.coefficients, &mut self.scratch, &mut to);
-        }
-    }
-
-    #[inline(always)]
-    fn end_of_group(&mut self, group: usize) {
-        flush(&mut self.sums, &mut self.rows, group);
     }
 }

@@ -168,21 +168,7 @@ impl<T: Number> Forward<'_, T> {
 
     /// M.
     fn gram<L: Lanes<Element = T>>(&self, all: &Projections<T>, whole: Option<&mut Vec<Part<T>>>) -> Vec<f64> {
-        let i = all.blocks();
-        let mut sks = vec![0.0; i * i];
-        all.visit::<L>(whole, |parts| {
-            let strips = parts.iter().flat_map(Part::strips).collect();
-            all.sum(strips, &mut sks, |strip, sums| all.add_sks(strip, sums));
-        });
-        let half = 0.5 * self.scale();
-        let mut gram = vec![0.0; i * i];
-        transpose::transpose_into(view_mut(&mut gram, i), view(&sks, i));
-        threads::for_each(
-            gram.par_chunks_exact_mut(i).zip(sks.par_chunks_exact(i)).with_min_len(GRAIN / i + 1),
-            |(row, sks)| {
-                row.iter_mut().zip(sks).for_each(|(v, other)| *v = half * (*v + other));
-            },
-        );
+        let (i, mut gram) = (all.blocks(), all.square::<L>(whole, self.scale()));
         gram.iter_mut().step_by(i + 1).for_each(|v| *v += self.noise);
         gram
     }

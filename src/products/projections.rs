@@ -19,8 +19,9 @@ use super::strips::{Part, Strip};
 use super::sweep::Sweep;
 use super::tile::{Groups, Panels, panel};
 use crate::kernels::form::Lowered;
+use crate::linalg::dense::{transpose, view, view_mut};
 use crate::linalg::real::dot;
-use crate::threads;
+use crate::threads::{self, GRAIN};
 
 /// What K and S are made of.
 pub struct Inputs<T> {
@@ -159,8 +160,27 @@ impl<'a, T: Number> Projections<'a, T> {
         }
     }
 
+    /// `factor` times Sᵀ K S `[i, i]`, from those parts that are `whole` or made for it.
+    pub fn square<L: Lanes<Element = T>>(&self, whole: Option<&mut Vec<Part<T>>>, factor: f64) -> Vec<f64> {
+        let i = self.blocks();
+        let mut sks = vec![0.0; i * i];
+        self.visit::<L>(whole, |parts| {
+            let strips = parts.iter().flat_map(Part::strips).collect();
+            self.sum(strips, &mut sks, |strip, sums| self.add_square(strip, sums));
+        });
+        // Both halves are the same but for rounding.
+        let half = 0.5 * factor;
+        let mut square = vec![0.0; i * i];
+        transpose::transpose_into(view_mut(&mut square, i), view(&sks, i));
+        threads::for_each(
+            square.par_chunks_exact_mut(i).zip(sks.par_chunks_exact(i)).with_min_len(GRAIN / i + 1),
+            |(row, sks)| row.iter_mut().zip(sks).for_each(|(v, other)| *v = half * (*v + other)),
+        );
+        square
+    }
+
     /// Adds what a strip contributes to (Sᵀ K S)ᵀ, which is symmetric.
-    pub fn add_sks<P: AsRef<[T]>>(&self, strip: &Strip<P>, sks: &mut [f64]) {
+    fn add_square<P: AsRef<[T]>>(&self, strip: &Strip<P>, sks: &mut [f64]) {
         let (s, blocks) = (&self.inputs.s[strip.rows.clone()], self.frame.within(&strip.rows));
         for (sks, ks) in sks.chunks_exact_mut(self.blocks()).zip(&strip.columns) {
             for (b, rows) in &blocks {

@@ -1,14 +1,13 @@
 //! The adjoint of K V without K: every tile of K and of its slopes once more.
 
 use std::ops::Range;
-use std::sync::MutexGuard;
 
 use super::lanes::{Lanes, Number, Work};
-use super::program::{Program, Pulled, Scratch};
+use super::program::{Program, Scratch};
+use super::reverse::{Besides, Reversed, Seed, Wanted, reverse};
 use super::schedule::Schedule;
-use super::sums::{ColumnSums, RowSums};
-use super::sweep::{At, Slots, Sweep, Visitor, flush};
-use super::tile::{Few, GROUP, Groups, PANEL, Panels, Wide, add_to_columns, add_to_rows, outer, scale};
+use super::sweep::{At, Sweep};
+use super::tile::{Few, Groups, Panels, Wide, add_to_columns, add_to_rows, outer, scale};
 use crate::linalg::real::Real;
 
 /// The adjoint of K(x1, x2) V, without the program's factor.
@@ -74,7 +73,7 @@ impl<T: Number> Work<T> for Pull<'_, T> {
                 to_columns: 0..wanted,
                 to_rows: t..t + wanted,
             };
-            let Swept { rows, columns, coefficients, factor } = all.sweep(&sweep, &schedule);
+            let Reversed { rows, columns, coefficients, factor } = all.sweep(&sweep, &schedule);
             let mut both = vec![T::of(0.0); n * (p + wanted)];
             rows.add_into(&mut both);
             columns.add_into(&mut both);
@@ -93,7 +92,7 @@ impl<T: Number> Work<T> for Pull<'_, T> {
             (Sweep::<L>::cross(self.program, self.coefficients, self.x1, x2, p), sides)
         };
         let schedule = Schedule::latin(sweep.rows.len(), sweep.columns.len());
-        let Swept { rows, columns, coefficients, factor } = sides.sweep(&sweep, &schedule);
+        let Reversed { rows, columns, coefficients, factor } = sides.sweep(&sweep, &schedule);
         let mut below = vec![T::of(0.0); n.min(m) * (p + sides.to_rows.len())];
         let mut above = vec![T::of(0.0); n.max(m) * (p + sides.to_columns.len())];
         rows.add_into(&mut below);
@@ -116,97 +115,50 @@ struct Sides<L: Lanes> {
     to_rows: Range<usize>,
 }
 
-/// Gradients in features and V side by side, by the side of the pairs.
-struct Swept<L: Lanes> {
-    rows: RowSums<L::Element>,
-    columns: ColumnSums<L>,
-    coefficients: Vec<f64>,
-    factor: f64,
-}
-
 impl<L: Lanes> Sides<L> {
-    fn sweep(&self, sweep: &Sweep<L>, schedule: &Schedule) -> Swept<L> {
-        let p = sweep.rows.width;
-        let (row_width, column_width) = (p + self.to_rows.len(), p + self.to_columns.len());
-        let rows = RowSums::new(&schedule.rows, row_width);
-        let columns = ColumnSums::<L>::new(&schedule.columns, column_width);
-        let slots = Slots::new(schedule, sweep.coefficients.len() + 1);
-        schedule.run(|r, c| {
-            L::enter(
-                #[inline(always)]
-                || {
-                    let (groups, panels) = (schedule.rows[r].clone(), schedule.columns[c].clone());
-                    let mut task = Task {
-                        sweep,
-                        sides: self,
-                        left: &self.left.data[groups.start * self.left.width..],
-                        right: &self.right.data[panels.start * self.right.width..],
-                        scratch: sweep.program.scratch(true),
-                        sums: vec![[L::zero(); GROUP]; row_width],
-                        columns: vec![[L::zero(); PANEL]; column_width * panels.len()],
-                        rows: rows.block(r),
-                        coefficients: vec![0.0; sweep.coefficients.len()],
-                        factor: 0.0,
-                    };
-                    sweep.visit(groups, panels, &mut task);
-                    for (total, part) in columns.block(c).iter_mut().flatten().zip(task.columns.iter().flatten()) {
-                        *total = total.add(*part);
-                    }
-                    task.coefficients.push(task.factor);
-                    slots.put(r, c, task.coefficients);
-                },
-            );
-        });
-        let mut coefficients = slots.total();
-        let factor = coefficients.pop().unwrap_or_default();
-        Swept { rows, columns, coefficients, factor }
+    /// Gradients in features and V side by side, by the side of the pairs.
+    fn sweep(&self, sweep: &Sweep<L>, schedule: &Schedule) -> Reversed<L> {
+        let wanted = Wanted { rows: self.to_rows.len(), columns: self.to_columns.len(), factor: true };
+        reverse(
+            sweep,
+            schedule,
+            wanted,
+            #[inline(always)]
+            |r, c| Outer {
+                sides: self,
+                program: sweep.program,
+                symmetric: sweep.symmetric,
+                left: &self.left.data[schedule.rows[r].start * self.left.width..],
+                right: &self.right.data[schedule.columns[c].start * self.right.width..],
+            },
+        )
     }
 }
 
-struct Task<'a, L: Lanes> {
-    sweep: &'a Sweep<'a, L>,
+/// The sides of a block.
+struct Outer<'a, L: Lanes> {
     sides: &'a Sides<L>,
+    program: &'a Program,
+    symmetric: bool,
     left: &'a [Few<L::Element>],
     right: &'a [Wide<L>],
-    scratch: Scratch<L>,
-    sums: Vec<Few<L>>,
-    columns: Vec<Wide<L>>,
-    rows: MutexGuard<'a, Vec<Few<L::Element>>>,
-    coefficients: Vec<f64>,
-    factor: f64,
 }
 
-impl<L: Lanes> Visitor<L> for Task<'_, L> {
+impl<L: Lanes> Seed<L> for Outer<'_, L> {
     #[inline(always)]
-    fn tile(&mut self, at: &At<L>) {
-        let (program, p) = (self.sweep.program, self.sweep.rows.width);
+    fn seed(&mut self, at: &At<L>, scratch: &mut Scratch<L>, besides: Besides<L>) {
         let width = self.sides.left.width;
         let left = &self.left[at.group * width..][..width];
         let right = &self.right[at.panel * width..][..width];
-        let column_width = p + self.sides.to_columns.len();
-        let (columns, products) = self.columns[at.panel * column_width..][..column_width].split_at_mut(p);
-        let (rows, row_products) = self.sums.split_at_mut(p);
-
-        let k = program.linearise(&at.pairs, self.sweep.coefficients, &mut self.scratch);
-        add_to_columns(k, &left[self.sides.to_columns.clone()], products);
-        if at.mirrored || !self.sweep.symmetric {
-            add_to_rows(k, &right[self.sides.to_rows.clone()], row_products);
+        let (k, cotangent) = self.program.root(scratch);
+        add_to_columns(k, &left[self.sides.to_columns.clone()], besides.columns);
+        if at.mirrored || !self.symmetric {
+            add_to_rows(k, &right[self.sides.to_rows.clone()], besides.rows);
         }
-        let cotangent = program.cotangent(&mut self.scratch);
         outer(left, right, cotangent);
-        if self.sweep.symmetric && !at.mirrored {
+        if self.symmetric && !at.mirrored {
             // A pair within the diagonal's tiles is met twice.
             scale(cotangent, L::Element::of(0.5));
         }
-        if program.has_factor() {
-            self.factor += program.along(&self.scratch);
-        }
-        let mut to = Pulled { columns, rows, coefficients: &mut self.coefficients };
-        program.pull(&at.pairs, self.sweep.coefficients, &mut self.scratch, &mut to);
-    }
-
-    #[inline(always)]
-    fn end_of_group(&mut self, group: usize) {
-        flush(&mut self.sums, &mut self.rows, group);
     }
 }

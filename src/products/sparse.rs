@@ -5,11 +5,12 @@ use std::sync::MutexGuard;
 
 use super::blocks::Segments;
 use super::lanes::Lanes;
-use super::program::{Pulled, Scratch};
+use super::program::{Program, Scratch};
+use super::reverse::{Besides, Seed, Wanted, reverse};
 use super::schedule::Schedule;
-use super::sums::{ColumnSums, RowSums};
-use super::sweep::{At, Slots, Sweep, Visitor, flush};
-use super::tile::{Few, GROUP, Tile, Wide, add_to_columns, add_to_rows, outer, panel, wide};
+use super::sums::ColumnSums;
+use super::sweep::{At, Sweep, Visitor};
+use super::tile::{Wide, add_to_columns, outer, panel, wide};
 use crate::linalg::real::Real;
 
 /// Chunk length with its padding: the stride of a transposed result's rows.
@@ -78,85 +79,54 @@ pub fn adjoint<L: Lanes>(
     m: usize,
     count: usize,
 ) -> Gradients<L::Element> {
-    let (p, length) = (sweep.rows.width, sweep.coefficients.len());
+    let p = sweep.rows.width;
     let schedule = Schedule::latin(sweep.rows.len(), sweep.columns.len());
-    let (rows, columns) = (RowSums::new(&schedule.rows, p + 1), ColumnSums::<L>::new(&schedule.columns, p));
-    let slots = Slots::new(&schedule, length);
-    schedule.run(|r, c| {
-        L::enter(
-            #[inline(always)]
-            || {
-                let (groups, panels) = (schedule.rows[r].clone(), schedule.columns[c].clone());
-                let mut task = Adjoint {
-                    sweep,
-                    segments,
-                    grad: &grad[panels.start * panel::<L>()..],
-                    stride: stride::<L>(count),
-                    first: groups.start,
-                    scratch: sweep.program.scratch(true),
-                    rights: Vec::new(),
-                    sums: vec![[L::zero(); GROUP]; p + 1],
-                    rows: rows.block(r),
-                    columns: columns.block(c),
-                    coefficients: vec![0.0; length],
-                };
-                sweep.visit(groups, panels, &mut task);
-                slots.put(r, c, task.coefficients);
-            },
-        );
-    });
+    let wanted = Wanted { rows: 1, ..Wanted::default() };
+    let found = reverse(
+        sweep,
+        &schedule,
+        wanted,
+        #[inline(always)]
+        |r, c| Adjoint {
+            program: sweep.program,
+            segments,
+            grad: &grad[schedule.columns[c].start * panel::<L>()..],
+            stride: stride::<L>(count),
+            first: schedule.rows[r].start,
+            rights: Vec::new(),
+        },
+    );
     let mut out = Gradients {
         rows: vec![L::Element::of(0.0); m * (p + 1)],
         columns: vec![L::Element::of(0.0); count * p],
-        coefficients: slots.total(),
+        coefficients: found.coefficients,
     };
-    rows.add_into(&mut out.rows);
-    columns.add_into(&mut out.columns);
+    found.rows.add_into(&mut out.rows);
+    found.columns.add_into(&mut out.columns);
     out
 }
 
 struct Adjoint<'a, L: Lanes> {
-    sweep: &'a Sweep<'a, L>,
+    program: &'a Program,
     segments: &'a Segments<L::Element>,
     /// From the block's first column on.
     grad: &'a [L::Element],
     stride: usize,
     /// The block's first group.
     first: usize,
-    scratch: Scratch<L>,
     rights: Vec<Wide<L>>,
-    sums: Vec<Few<L>>,
-    rows: MutexGuard<'a, Vec<Few<L::Element>>>,
-    columns: MutexGuard<'a, Vec<Wide<L>>>,
-    coefficients: Vec<f64>,
 }
 
-impl<L: Lanes> Visitor<L> for Adjoint<'_, L> {
+impl<L: Lanes> Seed<L> for Adjoint<'_, L> {
     #[inline(always)]
-    fn tile(&mut self, at: &At<L>) {
-        let (program, p) = (self.sweep.program, self.sweep.rows.width);
+    fn seed(&mut self, at: &At<L>, scratch: &mut Scratch<L>, besides: Besides<L>) {
         let segments = self.segments.of(self.first + at.group);
         self.rights.clear();
         for &block in &self.segments.blocks[segments.clone()] {
             self.rights.push(wide(&self.grad[block * self.stride + at.panel * panel::<L>()..][..panel::<L>()]));
         }
-        let k: &Tile<L> = program.linearise(&at.pairs, self.sweep.coefficients, &mut self.scratch);
-        let (rows, in_values) = self.sums.split_at_mut(p);
-        for (right, mask) in self.rights.iter().zip(&self.segments.masks[segments.clone()]) {
-            let mut sums = [[L::zero(); GROUP]];
-            add_to_rows(k, std::slice::from_ref(right), &mut sums);
-            for q in 0..GROUP {
-                in_values[0][q] = sums[0][q].mul_add(L::splat(mask[q]), in_values[0][q]);
-            }
-        }
-        outer(&self.segments.values[segments], &self.rights, program.cotangent(&mut self.scratch));
-        let columns = &mut self.columns[at.panel * p..][..p];
-        let mut to = Pulled { columns, rows, coefficients: &mut self.coefficients };
-        program.pull(&at.pairs, self.sweep.coefficients, &mut self.scratch, &mut to);
-    }
-
-    #[inline(always)]
-    fn end_of_group(&mut self, group: usize) {
-        flush(&mut self.sums, &mut self.rows, group);
+        let (k, cotangent) = self.program.root(scratch);
+        self.segments.add_to_rows(segments.clone(), k, &self.rights, &mut besides.rows[0]);
+        outer(&self.segments.values[segments], &self.rights, cotangent);
     }
 }

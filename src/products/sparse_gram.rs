@@ -11,12 +11,12 @@ use rayon::prelude::*;
 
 use super::blocks::{Segments, owners};
 use super::lanes::Lanes;
-use super::program::{Program, Pulled, Scratch};
+use super::program::{Program, Scratch};
+use super::reverse::{Besides, Seed, Wanted, reverse};
 use super::schedule::Schedule;
 use super::strips::Part;
-use super::sums::{ColumnSums, RowSums};
-use super::sweep::{At, Slots, Sweep, Visitor, flush};
-use super::tile::{Few, GROUP, PANEL, Wide, add_to_columns, add_to_rows, narrow, outer_vector, panel, wide};
+use super::sweep::{At, Sweep, Visitor};
+use super::tile::{GROUP, PANEL, Wide, add_to_columns, narrow, outer_vector, panel, wide};
 use crate::linalg::real::Real;
 use crate::threads;
 
@@ -156,36 +156,25 @@ impl<'a, L: Lanes> SparseGram<'a, L> {
     /// The adjoint of [`forward`](Self::forward), given the cotangents part by part, without the program's factor: the
     /// gradients in the features with the one in S's non-zeros beside them, `[n, p + 1]`, and in the coefficients.
     pub fn adjoint(&self, cotangents: &[Part<L::Element>]) -> (Vec<L::Element>, Vec<f64>) {
-        let (p, length) = (self.sweep.rows.width, self.sweep.coefficients.len());
-        let schedule = &self.schedule;
-        let (rows, columns) = (RowSums::new(&schedule.rows, p + 1), ColumnSums::<L>::new(&schedule.columns, p + 1));
-        let slots = Slots::new(schedule, length);
-        schedule.run(|r, c| {
-            L::enter(
-                #[inline(always)]
-                || {
-                    let (groups, panels) = (schedule.rows[r].clone(), schedule.columns[c].clone());
-                    let mut task = Adjoint {
-                        gram: self,
-                        scratch: self.sweep.program.scratch(true),
-                        first: (groups.start, panels.start),
-                        above: &cotangents[c],
-                        below: &cotangents[r],
-                        rights: Vec::new(),
-                        sums: vec![[L::zero(); GROUP]; p + 1],
-                        rows: rows.block(r),
-                        columns: columns.block(c),
-                        coefficients: vec![0.0; length],
-                    };
-                    self.sweep.visit(groups, panels, &mut task);
-                    slots.put(r, c, task.coefficients);
-                },
-            );
-        });
+        let (p, schedule) = (self.sweep.rows.width, &self.schedule);
+        let wanted = Wanted { rows: 1, columns: 1, factor: false };
+        let found = reverse(
+            &self.sweep,
+            schedule,
+            wanted,
+            #[inline(always)]
+            |r, c| Adjoint {
+                gram: self,
+                first: (schedule.rows[r].start, schedule.columns[c].start),
+                above: &cotangents[c],
+                below: &cotangents[r],
+                rights: Vec::new(),
+            },
+        );
         let mut out = vec![L::Element::of(0.0); self.n * (p + 1)];
-        rows.add_into(&mut out);
-        columns.add_into(&mut out);
-        (out, slots.total())
+        found.rows.add_into(&mut out);
+        found.columns.add_into(&mut out);
+        (out, found.coefficients)
     }
 }
 
@@ -244,7 +233,6 @@ impl<L: Lanes> Visitor<L> for Forward<'_, L> {
 
 struct Adjoint<'a, L: Lanes> {
     gram: &'a SparseGram<'a, L>,
-    scratch: Scratch<L>,
     /// The first group and the first panel.
     first: (usize, usize),
     /// Cotangents of the columns.
@@ -252,17 +240,12 @@ struct Adjoint<'a, L: Lanes> {
     /// Cotangents of the rows.
     below: &'a Part<L::Element>,
     rights: Vec<Wide<L>>,
-    sums: Vec<Few<L>>,
-    rows: MutexGuard<'a, Vec<Few<L::Element>>>,
-    columns: MutexGuard<'a, Vec<Wide<L>>>,
-    coefficients: Vec<f64>,
 }
 
-impl<L: Lanes> Visitor<L> for Adjoint<'_, L> {
+impl<L: Lanes> Seed<L> for Adjoint<'_, L> {
     #[inline(always)]
-    fn tile(&mut self, at: &At<L>) {
+    fn seed(&mut self, at: &At<L>, scratch: &mut Scratch<L>, besides: Besides<L>) {
         let gram = self.gram;
-        let (program, coefficients, p) = (gram.sweep.program, gram.sweep.coefficients, gram.sweep.rows.width);
         let segments = gram.below.of(self.first.0 + at.group);
         let (own_panel, row) = (self.first.1 + at.panel, at.group * GROUP);
         self.rights.clear();
@@ -270,17 +253,8 @@ impl<L: Lanes> Visitor<L> for Adjoint<'_, L> {
             let start = block * self.above.stride + at.panel * panel::<L>();
             self.rights.push(wide(&self.above.values[start..][..panel::<L>()]));
         }
-        let (columns, in_columns) = self.columns[at.panel * (p + 1)..][..p + 1].split_at_mut(p);
-        let (rows, in_rows) = self.sums.split_at_mut(p);
-        let k = program.linearise(&at.pairs, coefficients, &mut self.scratch);
-        for (right, mask) in self.rights.iter().zip(&gram.below.masks[segments.clone()]) {
-            let mut sums = [[L::zero(); GROUP]];
-            add_to_rows(k, std::slice::from_ref(right), &mut sums);
-            for q in 0..GROUP {
-                in_rows[0][q] = sums[0][q].mul_add(L::splat(mask[q]), in_rows[0][q]);
-            }
-        }
-        let (k, out) = program.root(&mut self.scratch);
+        let (k, out) = gram.sweep.program.root(scratch);
+        gram.below.add_to_rows(segments.clone(), k, &self.rights, &mut besides.rows[0]);
         for c in 0..PANEL {
             let mut weights = outer_vector(&gram.below.values[segments.clone()], &self.rights, c);
             if at.mirrored {
@@ -292,19 +266,12 @@ impl<L: Lanes> Visitor<L> for Adjoint<'_, L> {
                         sum = k[q][c].mul_add(cotangent, sum);
                         weights[q] = s.values.mul_add(cotangent, weights[q]);
                     }
-                    in_columns[0][c] = sum.mul_add(s.mask, in_columns[0][c]);
+                    besides.columns[0][c] = sum.mul_add(s.mask, besides.columns[0][c]);
                 }
             }
             for (row, weight) in out.iter_mut().zip(weights) {
                 row[c] = weight;
             }
         }
-        let mut to = Pulled { columns, rows, coefficients: &mut self.coefficients };
-        program.pull(&at.pairs, coefficients, &mut self.scratch, &mut to);
-    }
-
-    #[inline(always)]
-    fn end_of_group(&mut self, group: usize) {
-        flush(&mut self.sums, &mut self.rows, group);
     }
 }

@@ -10,11 +10,11 @@ use burn::tensor::{DType, Tensor, TensorData};
 
 use super::blocks::{BlockSparse, owners};
 use super::matvec::recall;
-use super::{Accumulated, unpack};
 use crate::device::Compute;
 use crate::error::Result;
 use crate::kernels::Kernel;
-use crate::linalg::host::{HostOp, Saved, apply3, apply4};
+use crate::linalg::host::{HostOp, Saved, apply3, apply4, apply5};
+use crate::linalg::solve_lower;
 use crate::params::Parameters;
 use crate::scope::{Scope, to_f64};
 
@@ -54,33 +54,55 @@ pub fn k_s_gram(kernel: &Kernel, scope: &Scope, x: &Tensor<2>, blocks: &BlockSpa
     apply3(op, x.clone(), parameters(kernel, scope), blocks.values().clone().unsqueeze_dim::<2>(1))
 }
 
-/// Sᵀ K S, (K S)ᵀ(K S), (K S)ᵀ y and tr K for block-sparse S.
+/// Sᵀ K S `[i, i]` for block-sparse S, in the scope's wide type.
 ///
 /// # Errors
 /// As [`kv`].
-pub fn accumulate(
-    kernel: &Kernel,
-    scope: &Scope,
-    x: &Tensor<2>,
-    blocks: &BlockSparse,
-    y: &Tensor<1>,
-) -> Result<Accumulated> {
-    unpack(kernel, scope, x, packed(kernel, scope, x, blocks, y)?, blocks.len())
+pub fn projected(kernel: &Kernel, scope: &Scope, x: &Tensor<2>, blocks: &BlockSparse) -> Result<Tensor<2>> {
+    let none = Tensor::zeros([1, 1], (scope.device(), scope.dtype()));
+    let y = Tensor::zeros([blocks.values().dims()[0], 1], (scope.device(), scope.dtype()));
+    over_rows(kernel, scope, x, blocks, [y, none], Summand::Projected)
 }
 
-/// Sᵀ K S, (K S)ᵀ(K S) and (K S)ᵀ y one after another, in f64 where the device has it.
-pub(super) fn packed(
+/// What [`misfit`] makes of K S, `[1]`, in the wide type, without K S: chunk of rows after chunk.
+///
+/// # Errors
+/// As [`kv`], and what the triangular solves report.
+pub fn misfit_of_rows(
     kernel: &Kernel,
     scope: &Scope,
     x: &Tensor<2>,
     blocks: &BlockSparse,
-    y: &Tensor<1>,
+    y: &Tensor<2>,
+    [lower, t]: [Tensor<2>; 2],
 ) -> Result<Tensor<1>> {
-    let columns = Columns::of(blocks);
-    let wide = scope.wide() == DType::F64;
-    let op = Accumulate { product: Product { tiles: Tiles::new(kernel, scope, x), columns }, wide };
+    let solved = Tensor::cat(vec![lower, t], 1);
+    Ok(over_rows(kernel, scope, x, blocks, [y.clone(), solved], Summand::Misfit)?.reshape([1]))
+}
+
+/// `‖y − Aᵀt‖² − ‖A‖²` `[1]` for A = L⁻¹(K S)ᵀ, given `ks [n, i]`, `y [n, 1]`, `lower` L `[i, i]` and `t [i, 1]`: unlike
+/// what follows from (K S)ᵀ(K S), good to rounding where L Lᵀ is nearly singular.
+///
+/// # Errors
+/// What the triangular solve reports.
+pub fn misfit(ks: Tensor<2>, y: Tensor<2>, lower: Tensor<2>, t: Tensor<2>) -> Result<Tensor<1>> {
+    let a = solve_lower(lower, ks.transpose())?;
+    let misfit = y - a.clone().transpose().matmul(t);
+    Ok(misfit.powi_scalar(2).sum() - a.powi_scalar(2).sum())
+}
+
+fn over_rows(
+    kernel: &Kernel,
+    scope: &Scope,
+    x: &Tensor<2>,
+    blocks: &BlockSparse,
+    [y, solved]: [Tensor<2>; 2],
+    summand: Summand,
+) -> Result<Tensor<2>> {
+    let product = Product { tiles: Tiles::new(kernel, scope, x), columns: Columns::of(blocks) };
+    let op = OverRows { product, summand, wide: scope.wide() };
     let values = blocks.values().clone().unsqueeze_dim::<2>(1);
-    apply4(op, x.clone(), parameters(kernel, scope), values, y.clone().unsqueeze_dim::<2>(1))
+    apply5(op, x.clone(), parameters(kernel, scope), values, y, solved)
 }
 
 /// The internal values of all parameters, one after another: what an operation takes for its gradient in them.
@@ -300,68 +322,110 @@ impl HostOp<4> for Product {
     }
 }
 
+/// What is summed over chunks of rows.
+#[derive(Debug, Clone, Copy)]
+enum Summand {
+    /// Sᵀ(K S).
+    Projected,
+    /// [`misfit`].
+    Misfit,
+}
+
+/// A sum over rows of what a chunk of K S, the same rows of S and of y, and L and t come to.
 #[derive(Debug)]
-struct Accumulate {
+struct OverRows {
     product: Product,
-    /// Whether results are f64.
-    wide: bool,
+    summand: Summand,
+    /// The type of the sum.
+    wide: DType,
 }
 
-impl Accumulate {
+impl OverRows {
     /// S for some rows, spread to its columns.
-    fn actions(&self, kept: &Kept, scope: &Scope, r: &Range<usize>) -> Tensor<2> {
+    fn actions(&self, v: &TensorData, scope: &Scope, r: &Range<usize>) -> Tensor<2> {
         let eye = Tensor::<2>::eye(r.len(), scope.device()).cast(scope.dtype());
-        self.product.apply(eye, &rows(&kept.v, scope, r), r)
+        self.product.apply(eye, &rows(v, scope, r), r)
+    }
+
+    fn of(&self, ks: Tensor<2>, s: Tensor<2>, y: Tensor<2>, solved: Tensor<2>) -> Result<Tensor<2>> {
+        let (i, ks) = (ks.dims()[1], ks.cast(self.wide));
+        match self.summand {
+            Summand::Projected => Ok(s.cast(self.wide).transpose().matmul(ks)),
+            Summand::Misfit => {
+                let (lower, t) = (solved.clone().narrow(1, 0, i), solved.narrow(1, i, 1));
+                Ok(misfit(ks, y.cast(self.wide), lower.cast(self.wide), t.cast(self.wide))?.unsqueeze())
+            }
+        }
     }
 }
 
-impl HostOp<4> for Accumulate {
-    fn forward(&self, [x, _, v, y]: [TensorData; 4]) -> Result<(TensorData, Saved)> {
+/// The inputs of [`OverRows`] as they came.
+struct RowsKept {
+    product: Kept,
+    y: TensorData,
+    solved: TensorData,
+}
+
+fn tensor(data: &TensorData, scope: &Scope) -> Tensor<2> {
+    Tensor::from_data(data.clone(), (scope.device(), data.dtype()))
+}
+
+impl HostOp<5> for OverRows {
+    fn forward(&self, [x, _, v, y, solved]: [TensorData; 5]) -> Result<(TensorData, Saved)> {
         let tiles = &self.product.tiles;
         let scope = Scope::new(tiles.compute)?;
-        let (n, i) = (x.shape()[0], self.product.width(&v));
-        let kept = Kept { x1: x, x2: None, v };
-        let mut total = vec![0.0; 2 * i * i + i];
+        let n = x.shape()[0];
+        let kept = RowsKept { product: Kept { x1: x, x2: None, v }, y, solved };
+        let (solved, y) = (tensor(&kept.solved, &scope), tensor(&kept.y, &scope));
+        let mut total: Option<Tensor<2>> = None;
         for r in tiles.ranges(n) {
-            let ks = self.product.chunk(&kept, &scope, &r)?;
-            let ks_t = ks.clone().transpose();
-            let (sks, rest) = total.split_at_mut(i * i);
-            let (ksks, ksy) = rest.split_at_mut(i * i);
-            add(sks, Some(self.actions(&kept, &scope, &r).transpose().matmul(ks.clone())))?;
-            add(ksks, Some(ks_t.clone().matmul(ks)))?;
-            add(ksy, Some(ks_t.matmul(rows(&y, &scope, &r))))?;
+            let ks = self.product.chunk(&kept.product, &scope, &r)?;
+            let s = self.actions(&kept.product.v, &scope, &r);
+            let part = self.of(ks, s, y.clone().narrow(0, r.start, r.len()), solved.clone())?;
+            total = Some(match total {
+                None => part,
+                Some(total) => total + part,
+            });
         }
-        let dtype = if self.wide { DType::F64 } else { scope.dtype() };
-        let length = total.len();
-        Ok((TensorData::new(total, [length]).convert_dtype(dtype), Arc::new((kept, y))))
+        let total = total.ok_or_else(|| crate::Error::shape("inputs", "at least one row", "none"))?;
+        Ok((total.into_data(), Arc::new(kept)))
     }
 
-    fn adjoint(&self, saved: Saved, grad: TensorData, _needs: [bool; 4]) -> Result<[Option<TensorData>; 4]> {
-        let saved = recall::<(Kept, TensorData)>(saved)?;
-        let (kept, y) = &*saved;
-        let tiles = &self.product.tiles;
-        let scope = Scope::new(tiles.compute)?;
-        let (n, i) = (kept.x1.shape()[0], self.product.width(&kept.v));
-        let grad = Tensor::<1>::from_data(grad, (scope.device(), scope.dtype()));
-        let in_sks = grad.clone().narrow(0, 0, i * i).reshape([i, i]);
-        let in_ksks = grad.clone().narrow(0, i * i, i * i).reshape([i, i]);
-        let in_ksks = in_ksks.clone() + in_ksks.transpose();
-        let in_ksy = grad.narrow(0, 2 * i * i, i).reshape([i, 1]);
-        let mut total = self.product.zeros(kept);
+    fn adjoint(&self, saved: Saved, grad: TensorData, _needs: [bool; 5]) -> Result<[Option<TensorData>; 5]> {
+        let kept = recall::<RowsKept>(saved)?;
+        let (tiles, product) = (&self.product.tiles, &kept.product);
+        let plain = Scope::new(tiles.compute)?;
+        let n = product.x1.shape()[0];
+        let mut total = self.product.zeros(product);
         let mut in_y = vec![0.0; n];
+        let mut in_solved = vec![0.0; kept.solved.num_elements()];
+        let ones = TensorData::ones::<f32, _>([n, 1]).convert_dtype(plain.dtype());
         for r in tiles.ranges(n) {
-            let ks = self.product.chunk(kept, &scope, &r)?;
-            let grad = self.actions(kept, &scope, &r).matmul(in_sks.clone())
-                + ks.clone().matmul(in_ksks.clone())
-                + rows(y, &scope, &r).matmul(in_ksy.clone().transpose());
-            self.product.pull(kept, &r, &grad.into_data(), &mut total)?;
-            // S on the left: the entries of (K S) Āᵀ in each row's own column.
-            let ones = Kept { v: TensorData::ones::<f32, _>([n, 1]).convert_dtype(scope.dtype()), ..kept.clone() };
-            let own = ks.clone().matmul(in_sks.clone().transpose()) * self.actions(&ones, &scope, &r);
-            add(&mut total.v[r.start..r.end], Some(own.sum_dim(1)))?;
-            add(&mut in_y[r.start..r.end], Some(ks.matmul(in_ksy.clone())))?;
+            // A graph of what follows from this chunk of K S, then the adjoint of the chunk itself.
+            let scope = Scope::training(tiles.compute)?;
+            let leaf = |data: &TensorData| tensor(data, &scope).require_grad();
+            let ks = leaf(&self.product.chunk(product, &plain, &r)?.into_data());
+            let s = leaf(&self.actions(&product.v, &plain, &r).into_data());
+            let y = leaf(&tensor(&kept.y, &plain).narrow(0, r.start, r.len()).into_data());
+            let solved = leaf(&kept.solved);
+            let value = self.of(ks.clone(), s.clone(), y.clone(), solved.clone())?;
+            let mut slopes = (value * tensor(&grad, &scope)).sum().backward();
+            if let Some(in_ks) = ks.grad_remove(&mut slopes) {
+                self.product.pull(product, &r, &in_ks.into_data(), &mut total)?;
+            }
+            // S on the left: the entry of each row's own column.
+            if let Some(in_s) = s.grad_remove(&mut slopes) {
+                let own = Tensor::<2>::from_data(in_s.into_data(), (plain.device(), plain.dtype()));
+                let own = (own * self.actions(&ones, &plain, &r)).sum_dim(1);
+                add(&mut total.v[r.start..r.end], Some(own))?;
+            }
+            add(&mut in_y[r.start..r.end], y.grad_remove(&mut slopes))?;
+            add(&mut in_solved, solved.grad_remove(&mut slopes))?;
         }
-        let [x, parameters, v, _] = total.data(kept, scope.dtype());
-        Ok([x, parameters, v, Some(TensorData::new(in_y, [n, 1]).convert_dtype(scope.dtype()))])
+        let [x, parameters, v, _] = total.data(product, plain.dtype());
+        let like = |values: Vec<f64>, data: &TensorData| {
+            Some(TensorData::new(values, data.shape().clone()).convert_dtype(data.dtype()))
+        };
+        Ok([x, parameters, v, like(in_y, &kept.y), like(in_solved, &kept.solved)])
     }
 }

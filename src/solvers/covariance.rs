@@ -48,7 +48,7 @@ impl LinearOperator for Covariance<'_> {
     fn apply(&self, v: &[f64]) -> Result<Vec<f64>> {
         let t = blocks::columns("block of vectors", v, self.order())?;
         let block = self.scope.matrix(v, self.order(), t);
-        let mut product = to_f64(products::kv_gram(self.kernel, self.scope, &self.x, &block)?)?;
+        let mut product = to_f64(products::Covariance::new(self.kernel, self.scope, &self.x).times(&block)?)?;
         let rows = product.chunks_exact_mut(t.max(1)).zip(v.chunks_exact(t.max(1)));
         for ((out, v), noise) in rows.zip(&self.noise) {
             out.iter_mut().zip(v).for_each(|(out, v)| *out += noise * v);
@@ -68,7 +68,7 @@ impl Columns for Covariance<'_> {
 
     fn column(&self, j: usize) -> Result<Vec<f64>> {
         let row = self.x.clone().narrow(0, j, 1);
-        to_f64(products::cross(self.kernel, self.scope, &self.x, &row)?)
+        to_f64(products::Cross::new(self.kernel, self.scope, &self.x, &row).matrix()?)
     }
 
     fn rounding(&self) -> f64 {
@@ -92,7 +92,7 @@ fn smooth_diagonal(kernel: &Kernel, scope: &Scope, x: &Tensor<2>) -> Result<Tens
         let rows = x.clone().narrow(0, first, m);
         let entries: Vec<i64> = (0..m as i64).map(|i| i * (m as i64 + 1)).collect();
         let entries = Tensor::<1, Int>::from_data(TensorData::new(entries, [m]), scope.device());
-        Ok(products::cross(kernel, scope, &rows, &rows)?.reshape([m * m]).select(0, entries))
+        Ok(products::Cross::new(kernel, scope, &rows, &rows).matrix()?.reshape([m * m]).select(0, entries))
     });
     Ok(Tensor::cat(pieces.collect::<Result<_>>()?, 0))
 }

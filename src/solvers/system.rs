@@ -67,6 +67,6 @@ impl<'a> System<'a> {
     /// # Errors
     /// What the kernel reports.
     pub fn product(&self, v: &Tensor<2>) -> Result<Tensor<2>> {
-        Ok(products::kv_gram(self.kernel, self.scope, &self.x, v)? + self.noise.clone() * v.clone())
+        Ok(products::Covariance::new(self.kernel, self.scope, &self.x).times(v)? + self.noise.clone() * v.clone())
     }
 }

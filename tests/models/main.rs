@@ -3,6 +3,7 @@
 #[path = "../common/mod.rs"]
 mod common;
 
+mod aggregation;
 mod cagp;
 mod laplace;
 mod left_out;

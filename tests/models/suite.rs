@@ -69,12 +69,12 @@ fn build(choice: &ModelChoice, data: &Observations) -> Box<dyn GpModel> {
 }
 
 /// The objective for what the model chooses at its present parameters.
-struct Held<'a> {
+struct AtChoice<'a> {
     batch: &'a Batch,
-    chosen: Option<burn::tensor::Tensor<2>>,
+    chosen: Option<cagey::models::Held>,
 }
 
-impl Held<'_> {
+impl AtChoice<'_> {
     fn objective(&self, model: &dyn GpModel, scope: &Scope) -> burn::tensor::Tensor<1> {
         match &self.chosen {
             Some(chosen) => model.objective_for(scope, self.batch, chosen).unwrap(),
@@ -89,7 +89,7 @@ fn check_model(name: &str, model: &dyn GpModel, data: &Observations, joint: bool
     let scope = Scope::new(F64).unwrap();
     let batch = data.batch(&scope);
     let chosen = model.refresh().and_then(|_| model.choose(&scope, &batch).unwrap());
-    let held = Held { batch: &batch, chosen };
+    let held = AtChoice { batch: &batch, chosen };
     gradient(name, model, &held, tolerance);
     scale(name, model, &batch);
     saving(name, model, data);
@@ -116,7 +116,7 @@ fn check_model(name: &str, model: &dyn GpModel, data: &Observations, joint: bool
 }
 
 /// Gradients against central differences.
-fn gradient(name: &str, model: &dyn GpModel, held: &Held, tolerance: f64) {
+fn gradient(name: &str, model: &dyn GpModel, held: &AtChoice, tolerance: f64) {
     const STEP: f64 = 1e-5;
     let scope = Scope::training(F64).unwrap();
     let (_, gradient) = scope.gradient(held.objective(model, &scope), model).unwrap();

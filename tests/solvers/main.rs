@@ -144,7 +144,7 @@ fn covariance(text: &str, n: usize, d: usize) -> Dense {
     let scope = Scope::new(F64).unwrap();
     let kernel = Kernel::parse(text, d).unwrap();
     let x = scope.matrix(&numbers(n * d, 3), n, d);
-    Dense::new(to_f64(products::gram(&kernel, &scope, &x).unwrap()).unwrap())
+    Dense::new(to_f64(products::Covariance::new(&kernel, &scope, &x).matrix().unwrap()).unwrap())
 }
 
 fn data(n: usize, d: usize) -> Observations {

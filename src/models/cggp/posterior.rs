@@ -7,7 +7,6 @@ use crate::linalg::Factor;
 use crate::linalg::dense::{product, view, view_mut};
 use crate::models::Observations;
 use crate::models::posterior::{self, Joint, Marginals, Posterior};
-use crate::products;
 use crate::scope::{Scope, to_f64};
 use crate::solvers::cg::{Effort, Solution, cg};
 use crate::solvers::{Covariance, Preconditioner, Probes, blocks, lanczos};
@@ -123,7 +122,7 @@ impl CgPosterior {
         let (n, d) = (self.data.n(), self.data.d);
         let points = scope.matrix(x, x.len() / d, d);
         let train = scope.matrix(&self.data.x, n, d);
-        let cross = to_f64(products::cross(&self.model.prior.kernel, scope, &train, &points)?)?;
+        let cross = to_f64(self.model.prior.cross(scope, &train, &points).matrix()?)?;
         let mut mean = to_f64(self.model.prior.mean.at(scope, &points)?)?;
         let m = mean.len();
         product::add(view_mut(&mut mean, m), view(&self.weights, n), view(&cross, m), 1.0);
@@ -160,7 +159,7 @@ impl Posterior for CgPosterior {
         let scope = Scope::new(self.compute)?.widened();
         let (mean, cross) = self.means(&scope, x)?;
         let points = scope.matrix(x, rows, self.data.d);
-        let mut covariance = to_f64(products::gram(&self.model.prior.kernel, &scope, &points)?)?;
+        let mut covariance = to_f64(self.model.prior.covariance(&scope, &points).matrix()?)?;
         // Halves, so that adding the transpose makes every term exactly symmetric.
         let mut half = vec![0.0; rows * rows];
         match &self.root {

@@ -60,8 +60,8 @@ impl Sgpr {
         let residual = (batch.y.clone() - mean.at(scope, &batch.x)?).cast(scope.wide());
         let s = noise.clone().sqrt().recip();
         let t = residual * s.clone();
-        let (square, projected) = products::moments(kernel, scope, &batch.x, &z, &s, &t)?;
-        let prior = products::diag_wide(kernel, scope, &batch.x)?;
+        let (square, projected) = products::Cross::new(kernel, scope, &z, &batch.x).moments(&s, &t)?;
+        let prior = products::Covariance::new(kernel, scope, &batch.x).diagonal_wide()?;
         let rest = (noise.clone().log() + t.powi_scalar(2) + prior / noise).sum();
         Ok(Moments { square, projected, rest })
     }

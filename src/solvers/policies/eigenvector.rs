@@ -31,7 +31,8 @@ impl Policy for Eigenvector {
         }
         let (scope, count) = (system.scope(), budget.min(n));
         let eye = Tensor::<2>::eye(n, scope.device()).cast(scope.dtype());
-        let covariance = products::gram(system.kernel(), scope, system.x())? + eye * system.noise().clone();
+        let covariance =
+            products::Covariance::new(system.kernel(), scope, system.x()).matrix()? + eye * system.noise().clone();
         let (_, vectors) = eigh(covariance.cast(scope.wide()), "K̂")?;
         let descending: Vec<i64> = (n - count..n).rev().map(|column| column as i64).collect();
         let descending = Tensor::<1, Int>::from_data(TensorData::new(descending, [count]), scope.device());

@@ -4,7 +4,6 @@
 
 mod eigenvector;
 mod lanczos;
-mod learned;
 mod mixed;
 mod preconditioned;
 mod pseudo_input;
@@ -18,7 +17,6 @@ use burn::tensor::Tensor;
 
 pub use eigenvector::Eigenvector;
 pub use lanczos::{Lanczos, LanczosSeed};
-pub use learned::Learned;
 pub use mixed::{Mixed, Order};
 pub use preconditioned::Preconditioned;
 pub use pseudo_input::PseudoInput;

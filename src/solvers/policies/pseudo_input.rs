@@ -68,6 +68,6 @@ impl Actor for Inputs {
         let inputs = self.inputs.clone().narrow(0, self.at, count);
         self.at += count;
         let system = state.system;
-        Ok(Some(products::cross(system.kernel(), system.scope(), system.x(), &inputs)?))
+        Ok(Some(products::Cross::new(system.kernel(), system.scope(), system.x(), &inputs).matrix()?))
     }
 }

@@ -218,7 +218,7 @@ impl Problem<'_> {
     /// `K s`.
     fn product(&self, s: &[f64]) -> Result<Vec<f64>> {
         let column = self.scope.matrix(s, s.len(), 1);
-        to_f64(products::kv_gram(self.kernel, self.scope, self.x, &column)?)
+        to_f64(products::Covariance::new(self.kernel, self.scope, self.x).times(&column)?)
     }
 
     /// Takes one more action, or says why there is none.

@@ -1,0 +1,90 @@
+//! How the means of experts vary together under the prior.
+
+use crate::error::{Error, Result};
+
+/// c `[M, t]` and C `[t, M, M]` of `M` experts at `t` rows, brought together block by block.
+#[derive(Debug, Clone)]
+pub struct Covariances {
+    experts: usize,
+    rows: usize,
+    with_f: Vec<f64>,
+    among: Vec<f64>,
+}
+
+impl Covariances {
+    /// Zeros.
+    pub fn new(experts: usize, rows: usize) -> Self {
+        let (with_f, among) = (vec![0.0; experts * rows], vec![0.0; experts * experts * rows]);
+        Self { experts, rows, with_f, among }
+    }
+
+    /// Bytes that it takes.
+    pub fn bytes(experts: usize, rows: usize) -> usize {
+        size_of::<f64>() * rows * experts * (experts + 1)
+    }
+
+    /// M.
+    pub fn experts(&self) -> usize {
+        self.experts
+    }
+
+    /// t.
+    pub fn rows(&self) -> usize {
+        self.rows
+    }
+
+    /// Adds Σ_r left_r right_r to c_i = Cov(μ_i, f) at each test row, for row-major `[r, t]`: w_i and k(X_i, x*), or some
+    /// rows of them.
+    ///
+    /// # Errors
+    /// [`Error::Shape`] when lengths disagree.
+    pub fn add_with_f(&mut self, expert: usize, left: &[f64], right: &[f64]) -> Result<()> {
+        self.check(expert, left, right)?;
+        let sums = &mut self.with_f[expert * self.rows..][..self.rows];
+        for (left, right) in left.chunks_exact(sums.len().max(1)).zip(right.chunks_exact(sums.len().max(1))) {
+            sums.iter_mut().zip(left).zip(right).for_each(|((sum, l), r)| *sum += l * r);
+        }
+        Ok(())
+    }
+
+    /// Adds Σ_r left_r right_r to C_ij = C_ji at each test row, for row-major `[r, t]`: w_i and (K_ij + δ_ij σ²I) w_j, or
+    /// some rows of them. Each pair is to be brought once.
+    ///
+    /// # Errors
+    /// [`Error::Shape`] when lengths disagree.
+    pub fn add_among(&mut self, i: usize, j: usize, left: &[f64], right: &[f64]) -> Result<()> {
+        self.check(i.max(j), left, right)?;
+        let mut sums = vec![0.0; self.rows];
+        for (left, right) in left.chunks_exact(self.rows.max(1)).zip(right.chunks_exact(self.rows.max(1))) {
+            sums.iter_mut().zip(left).zip(right).for_each(|((sum, l), r)| *sum += l * r);
+        }
+        let m = self.experts;
+        for (matrix, sum) in self.among.chunks_exact_mut(m * m).zip(sums) {
+            matrix[i * m + j] += sum;
+            if i != j {
+                matrix[j * m + i] += sum;
+            }
+        }
+        Ok(())
+    }
+
+    /// c_i at a row.
+    pub fn with_f(&self, expert: usize, row: usize) -> f64 {
+        self.with_f[expert * self.rows + row]
+    }
+
+    /// C at a row, row-major `[M, M]`.
+    pub fn among(&self, row: usize) -> &[f64] {
+        &self.among[row * self.experts * self.experts..][..self.experts * self.experts]
+    }
+
+    fn check(&self, expert: usize, left: &[f64], right: &[f64]) -> Result<()> {
+        let whole = if self.rows == 0 { left.is_empty() } else { left.len().is_multiple_of(self.rows) };
+        if expert < self.experts && left.len() == right.len() && whole {
+            return Ok(());
+        }
+        let expected = format!("two of [r, {}], experts below {}", self.rows, self.experts);
+        let got = format!("{} and {} values, expert {expert}", left.len(), right.len());
+        Err(Error::shape("covariances of experts", expected, got))
+    }
+}

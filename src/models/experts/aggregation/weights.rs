@@ -1,0 +1,211 @@
+//! Constant weights of experts from a linear system (Chen and Tuo 2024, section 4).
+//!
+//! The weights β minimise ‖y − Σ β_i f_i(X)‖² + λ ‖Σ β_i f_i‖²_H where the right-hand side is b_i = Σ_x y f_i(x), the
+//! normal equation over all rows with λ = σ²: the default. The paper's b = diag A is that equation only where each f_i is
+//! an orthogonal projection in A's inner product: so it is for sparse grids, and not for experts of different rows.
+
+use faer::Side;
+use serde::{Deserialize, Serialize};
+
+use super::{Aggregated, Covariances, Experts};
+use crate::error::{Error, Result};
+use crate::linalg::dense::{product, registers, view, view_mut};
+
+/// Which equation weights solve: A β = b with A_ij = Σ_x f_i(x) f_j(x) + λ ⟨f_i, f_j⟩_H.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+#[non_exhaustive]
+pub enum Form {
+    /// b = diag A, λ = 1, over one row of each expert: eq. 44 as it is printed for exact experts. For SGPR experts the
+    /// paper's Algorithm 3 has λ = σ², which is [`Noise`](Self::Noise).
+    Printed,
+    /// b = diag A, λ = σ², over one row of each expert: what the paper's text says.
+    Noise,
+    /// b_i = Σ_x y f_i(x), λ = σ², over all rows.
+    Normal,
+}
+
+impl Form {
+    /// λ for a noise variance.
+    pub fn regularisation(self, noise: f64) -> f64 {
+        if self == Self::Printed { 1.0 } else { noise }
+    }
+
+    /// Whether the sums go over all rows, or over one of each expert.
+    pub fn all_rows(self) -> bool {
+        self == Self::Normal
+    }
+}
+
+/// Which variance goes with weights.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+#[cfg_attr(feature = "command", derive(clap::ValueEnum))]
+#[non_exhaustive]
+pub enum WeightVariance {
+    /// The mean-squared error of the weighted mean under the prior, k** − 2 Σ β_i c_i + ΣΣ β_i β_j C_ij: what it is for
+    /// weights that do not depend on the targets, and never negative
+    #[default]
+    Prior,
+    /// Σ β_i² v_i, as printed: the variance if experts erred independently
+    Printed,
+}
+
+/// Sums over rows of what experts predict there; those of parts of the rows add up.
+#[derive(Debug, Clone, PartialEq)]
+pub struct WeightSystem {
+    /// Σ_x f_i(x) f_j(x), row-major `[M, M]`.
+    pub products: Vec<f64>,
+    /// Σ_x y f_i(x) `[M]`.
+    pub moments: Vec<f64>,
+}
+
+impl WeightSystem {
+    /// Of no rows.
+    pub fn new(experts: usize) -> Self {
+        Self { products: vec![0.0; experts * experts], moments: vec![0.0; experts] }
+    }
+
+    /// Adds rows: means `f`, row-major `[M, r]`, and targets `y [r]`, both less the prior mean.
+    ///
+    /// # Errors
+    /// [`Shape`](crate::Error::Shape) when lengths disagree.
+    pub fn add(&mut self, f: &[f64], y: &[f64]) -> Result<()> {
+        let (m, rows) = (self.moments.len(), y.len());
+        if f.len() != m * rows {
+            return Err(Error::shape("means of experts", format!("[{m}, {rows}]"), f.len().to_string()));
+        }
+        product::add(view_mut(&mut self.products, m), view(f, rows), view(f, rows).transpose(), 1.0);
+        product::add(view_mut(&mut self.moments, 1), view(f, rows), view(y, 1), 1.0);
+        Ok(())
+    }
+
+    /// Adds the sums of other rows.
+    ///
+    /// # Errors
+    /// [`Shape`](crate::Error::Shape) when they are of another number of experts.
+    pub fn join(&mut self, other: &Self) -> Result<()> {
+        if self.moments.len() != other.moments.len() {
+            let [own, got] = [self, other].map(|system| system.moments.len().to_string());
+            return Err(Error::shape("weights of experts", own, got));
+        }
+        self.products.iter_mut().zip(&other.products).for_each(|(sum, more)| *sum += more);
+        self.moments.iter_mut().zip(&other.moments).for_each(|(sum, more)| *sum += more);
+        Ok(())
+    }
+
+    /// A, row-major `[M, M]`, for inner products ⟨f_i, f_j⟩_H `[M, M]`.
+    pub fn matrix(&self, inner: &[f64], regularisation: f64) -> Vec<f64> {
+        self.products.iter().zip(inner).map(|(sum, inner)| sum + regularisation * inner).collect()
+    }
+
+    /// The weights, for inner products ⟨f_i, f_j⟩_H = α_iᵀ f_j(X_i), row-major `[M, M]`, of exact experts (α_i = K̂_i⁻¹
+    /// y_i), and α_iᵀ f_j(Z) where f_i = k(·, Z) α_i.
+    ///
+    /// A is scaled to a unit diagonal and decomposed: of weights that predict the same, as those of experts that say the
+    /// same, the smallest are taken. An expert that predicts 0 everywhere weighs nothing.
+    ///
+    /// # Errors
+    /// [`Shape`](crate::Error::Shape) when lengths disagree, [`NotFinite`](crate::Error::NotFinite) when A or b is not
+    /// finite.
+    pub fn solve(&self, form: Form, inner: &[f64], noise: f64) -> Result<Weights> {
+        let m = self.moments.len();
+        if inner.len() != m * m {
+            return Err(Error::shape("inner products of experts", format!("[{m}, {m}]"), inner.len().to_string()));
+        }
+        let a = self.matrix(inner, form.regularisation(noise));
+        let b = match form {
+            Form::Normal => self.moments.clone(),
+            Form::Printed | Form::Noise => a.iter().step_by(m + 1).copied().collect(),
+        };
+        solve(a, b)
+    }
+}
+
+/// A β = b by the eigenvalues of the scaled A.
+fn solve(mut a: Vec<f64>, b: Vec<f64>) -> Result<Weights> {
+    let m = b.len();
+    if !a.iter().chain(&b).all(|value| value.is_finite()) {
+        return Err(Error::NotFinite(format!("the system of the weights of {m} experts")));
+    }
+    let scale: Vec<f64> = a.iter().step_by(m + 1).map(|d| if *d > 0.0 { 1.0 / d.sqrt() } else { 0.0 }).collect();
+    for (i, row) in a.chunks_exact_mut(m.max(1)).enumerate() {
+        row.iter_mut().zip(&scale).for_each(|(value, s)| *value *= s * scale[i]);
+    }
+    let eigen = view(&a, m)
+        .self_adjoint_eigen(Side::Lower)
+        .map_err(|_| Error::NotFinite(format!("the eigenvalues of the weights of {m} experts")))?;
+    registers::clear();
+    let values: Vec<f64> = eigen.S().column_vector().iter().copied().collect();
+    let largest = values.iter().copied().fold(0.0, f64::max);
+    let mut beta = vec![0.0; m];
+    let mut rank = 0;
+    for (value, vector) in values.iter().zip(eigen.U().col_iter()) {
+        if *value > m as f64 * f64::EPSILON * largest {
+            rank += 1;
+            let along: f64 = vector.iter().zip(&b).zip(&scale).map(|((v, b), s)| v * b * s).sum();
+            beta.iter_mut().zip(vector.iter()).for_each(|(beta, v)| *beta += along / value * v);
+        }
+    }
+    beta.iter_mut().zip(&scale).for_each(|(beta, s)| *beta *= s);
+    let smallest = values.iter().copied().fold(f64::INFINITY, f64::min);
+    let condition = if smallest > 0.0 { largest / smallest } else { f64::INFINITY };
+    Ok(Weights { beta, condition, rank })
+}
+
+/// Weights, and how well they are determined.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Weights {
+    /// β `[M]`.
+    pub beta: Vec<f64>,
+    /// The condition number of A with a unit diagonal.
+    pub condition: f64,
+    /// Directions of A that are told from rounding.
+    pub rank: usize,
+}
+
+/// Largest weight that is no sign of an explosion.
+const LARGEST: f64 = 2.0;
+
+impl Weights {
+    /// max|β|.
+    pub fn largest(&self) -> f64 {
+        self.beta.iter().fold(0.0, |largest, beta| f64::max(largest, beta.abs()))
+    }
+
+    /// Whether the weights are to be trusted: none above 2, and a condition number of at most 1/√ε.
+    pub fn warning(&self) -> Option<String> {
+        let (largest, condition) = (self.largest(), self.condition);
+        let exploded = largest > LARGEST || condition > 1.0 / f64::EPSILON.sqrt();
+        exploded.then(|| {
+            format!(
+                "the weights of experts are hardly determined: the largest is {largest:.3e}, the condition number of \
+                 their system {condition:.1e}"
+            )
+        })
+    }
+}
+
+/// Mean Σ β_i μ_i; as variance the mean-squared error under the prior where covariances are given, else Σ β_i² v_i (eq.
+/// 45 with the variance of eq. 12b).
+pub(super) fn aggregate(experts: &Experts, beta: &[f64], covariances: Option<&Covariances>) -> Aggregated {
+    let mut all = Aggregated::of(experts.rows);
+    for row in 0..experts.rows {
+        let prior = experts.prior[row];
+        let (mut mean, mut variance) = (0.0, 0.0);
+        for (i, weight) in beta.iter().enumerate() {
+            let (own, v) = experts.at(i, row, &mut all.record);
+            mean += weight * own;
+            variance += weight * weight * v;
+        }
+        if let Some(covariances) = covariances {
+            let with_f: f64 = beta.iter().enumerate().map(|(i, weight)| weight * covariances.with_f(i, row)).sum();
+            let among: f64 = (covariances.among(row).chunks_exact(beta.len()).zip(beta))
+                .map(|(row, weight)| weight * row.iter().zip(beta).map(|(c, other)| c * other).sum::<f64>())
+                .sum();
+            variance = prior - 2.0 * with_f + among;
+        }
+        all.push(mean, variance, prior);
+    }
+    all
+}
