@@ -111,7 +111,7 @@ impl WhitenedPosterior {
         let part = |chunk: &[f64]| -> Result<(Part, Vec<f64>)> {
             let (scope, rows) = (Scope::new(self.compute)?, chunk.len() / self.d);
             let points = scope.matrix(chunk, rows, self.d);
-            let prior = to_f64(products::diag_wide(&self.prior.kernel, &scope, &points)?)?;
+            let prior = to_f64(self.prior.covariance(&scope, &points).diagonal_wide()?)?;
             let (a, mean) = self.projected(&scope, &points)?;
             let spread = column_squares(&self.spread(&a), rows);
             let explained = column_squares(&a, rows).iter().zip(&spread).map(|(a, left)| a - left).collect();

@@ -107,7 +107,7 @@ fn residuals_of_the_exact_model_are_drawn_with_their_correlations() {
     let map: Vec<Vec<f64>> = (0..N).map(unit).collect();
     let scope = cagey::scope::Scope::new(F64).unwrap();
     let batch = data.batch(&scope);
-    let mut gram = cagey::scope::to_f64(cagey::products::gram(&gp.prior.kernel, &scope, &batch.x).unwrap()).unwrap();
+    let mut gram = cagey::scope::to_f64(gp.prior.covariance(&scope, &batch.x).matrix().unwrap()).unwrap();
     for i in 0..N {
         gram[i * N + i] += gp.likelihood.noise.values()[0] + data.noise.as_ref().unwrap()[i];
     }

@@ -11,7 +11,6 @@ use crate::error::Result;
 use crate::linalg::real::dot;
 use crate::models::Observations;
 use crate::models::posterior::{LeaveOneOut, Marginals};
-use crate::products;
 use crate::scope::{Scope, to_f64};
 use crate::solvers::blocks::transposed;
 
@@ -49,7 +48,7 @@ impl LeaveOneOut for CagpPosterior {
             let rows = chunk.len() / d;
             let points = scope.matrix(chunk, rows, d);
             let (cross, prior_mean) = self.project(&scope, &points)?;
-            let prior = to_f64(products::diag_wide(&self.prior.kernel, &scope, &points)?)?;
+            let prior = to_f64(self.prior.covariance(&scope, &points).diagonal_wide()?)?;
             // L⁻¹h and L⁻¹s of each row.
             let own: Vec<f64> =
                 (first..first + rows).flat_map(|row| actions.iter().flat_map(move |part| part.row(row, n))).collect();
