@@ -122,7 +122,7 @@ fn generated(kind: Kind, rows: usize, seed: u64) -> Result<Dataset> {
         let season = (2.0 * std::f64::consts::PI * (12.0 * time + phase)).sin();
         let drift = match kind {
             Kind::Drift => 0.6 * (3.0 * std::f64::consts::PI * time + phase).sin(),
-            Kind::Trend => 12.0 * time * time + season,
+            Kind::Trend => 20.0 * time.powi(3) + season,
             Kind::Season => 3.0 * time + season,
             Kind::WellForecast => series[i],
             _ => 0.0,
