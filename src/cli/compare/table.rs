@@ -75,7 +75,8 @@ fn verdict(candidates: &[Candidate], best: &Candidate, unit: &str) -> String {
         .filter(|other| {
             let Difference { mean, by_rows, by_folds } = other.difference(best);
             // By whichever says less; no number is no proof.
-            !(mean > 2.0 * by_rows.max(by_folds.unwrap_or(0.0)))
+            let error = by_rows.max(by_folds.unwrap_or(0.0));
+            error.is_nan() || mean <= 2.0 * error
         })
         .map(|other| other.name.as_str())
         .collect();

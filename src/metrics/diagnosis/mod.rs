@@ -204,7 +204,7 @@ fn shapes(residuals: &Residuals, draws: &Draws) -> Vec<Finding> {
         a.max(b)
     };
     let most = |z: &[f64]| (0..orders.len()).map(|k| drift(k, z)).fold(0.0, f64::max);
-    if draws.exceeds(most(&z), &most) {
+    if draws.exceeds(most(&z), most) {
         let best = (0..orders.len()).max_by(|a, b| drift(*a, &z).total_cmp(&drift(*b, &z)));
         if let Some((along, order)) = best.map(|k| orders[k]) {
             // Rows in the order of an input drift along that input.
@@ -219,7 +219,7 @@ fn shapes(residuals: &Residuals, draws: &Draws) -> Vec<Finding> {
         drivers.iter().map(|(_, driver)| driver.dependence(&sizes)).fold(0.0, f64::max)
     };
     let strongest = most(&z);
-    if strongest > shape::WORTH && draws.exceeds(strongest, &most) {
+    if strongest > shape::WORTH && draws.exceeds(strongest, most) {
         let sizes = Ranked::new(&z.iter().map(|z| z.abs()).collect::<Vec<_>>());
         let found = drivers.iter().max_by(|a, b| a.1.dependence(&sizes).total_cmp(&b.1.dependence(&sizes)));
         if let Some((along, driver)) = found {
