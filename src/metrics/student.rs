@@ -17,7 +17,7 @@ pub struct StudentT {
 }
 
 /// Degrees of freedom that are tried: below, a variance says little; beyond, the normal distribution is as good.
-const LEAST: f64 = 2.5;
+const LEAST: f64 = 2.1;
 const MOST: f64 = 60.0;
 
 impl StudentT {
