@@ -43,6 +43,8 @@ enum Workload {
     Ncgp,
     /// Sparse GP regression: negative collapsed bound and its gradient, `--m` inducing inputs included.
     Sgpr,
+    /// Sparse grid of `--level` over `--d` inputs: negative bound of all its points and its gradient.
+    SparseGrid,
     /// Variational GP: a minibatch's negative ELBO, its gradient and a step of Adam; `--m` inducing inputs, `--batch`
     /// rows.
     Svgp,
@@ -74,6 +76,9 @@ struct Options {
     /// Actions or inducing inputs.
     #[arg(long, default_value_t = 512)]
     m: usize,
+    /// Level of a sparse grid.
+    #[arg(long, default_value_t = 5)]
+    level: usize,
     /// Rows of a minibatch.
     #[arg(long, default_value_t = 1024)]
     batch: usize,
@@ -147,6 +152,7 @@ fn main() -> Result<()> {
         Workload::Laplace => laplace(&options)?,
         Workload::Ncgp => ncgp(&options)?,
         Workload::Sgpr => inducing::sgpr(&options)?,
+        Workload::SparseGrid => inducing::sparse_grid(&options)?,
         Workload::Predict | Workload::Svgp | Workload::Swsgp => inducing::predict(&options)?,
     };
     println!("{}", measure(&options, &step)?);

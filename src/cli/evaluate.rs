@@ -55,6 +55,7 @@ impl Evaluate {
             return self.print(&fitted, &y, &scored, json, &(scored.table() + &trust.text()));
         };
         let data = self.splitting.scored(self.reading.read(path, &fitted.schema, true, false)?)?;
+        fitted.remarks(&data).map_err(in_table(path))?.iter().for_each(|remark| report::warn(remark));
         let held_out = HeldOut::of(&fitted, &data).map_err(in_table(path))?;
         let y = targets(&data, fitted.settings.target_transform)?;
         self.print(&fitted, y, &held_out.scored, held_out.json()?, &held_out.text())

@@ -22,6 +22,7 @@ pub mod process;
 pub mod race;
 pub mod registry;
 pub mod sgpr;
+pub mod sparse_grid;
 mod start;
 pub mod svgp;
 pub mod swsgp;

@@ -13,6 +13,7 @@ use cagey::models::laplace::LaplaceOptions;
 use cagey::models::minibatch::{Minibatches, Rows};
 use cagey::models::options::{Kind, ModelChoice, Parts, Site};
 use cagey::models::sgpr::SgprOptions;
+use cagey::models::sparse_grid::{Combination, GridBound, GridVariance, SparseGridOptions};
 use cagey::models::svgp::SvgpOptions;
 use cagey::models::swsgp::SwsgpOptions;
 use cagey::models::variational::Covariance;
@@ -52,6 +53,13 @@ fn choices() -> Vec<ModelChoice> {
     let whole = CgGpOptions { rank: ROWS, solver, ..CgGpOptions::default() };
     all.extend([ExactOptions::default().into(), SgprOptions { inducing }.into(), whole.into()]);
     all.push(LaplaceOptions {}.into());
+    let grids = SparseGridOptions { level: 3, ..SparseGridOptions::default() };
+    all.extend([
+        grids.into(),
+        SparseGridOptions { combination: Combination::Ct, bound: Some(GridBound::Partial), ..grids }.into(),
+        SparseGridOptions { variance: GridVariance::Combination, ..grids }.into(),
+        SparseGridOptions { combination: Combination::Union, ..grids }.into(),
+    ]);
     all.extend(variational);
     all
 }
@@ -272,7 +280,10 @@ fn every_model_keeps_its_promises() {
     }
     for choice in choices {
         // A row's own neighbours are fewer than those of several rows together.
-        let joint = choice.of::<SwsgpOptions>().is_none();
+        let local = choice.of::<SwsgpOptions>().is_some();
+        // Covariances by the combination technique may be negative.
+        let combined = |grid: SparseGridOptions| grid.variance == GridVariance::Combination;
+        let joint = !local && !choice.of::<SparseGridOptions>().is_some_and(combined);
         // Its value and its gradient are two estimates.
         let tolerance = if choice.kind() == CgGpOptions::NAME { 1e-5 } else { 1e-6 };
         check_model(&format!("{choice:?}"), &*build(&choice, &data), &data, joint, tolerance);

@@ -20,6 +20,7 @@ use crate::models::posterior::{
 use crate::models::prior::Prior;
 use crate::products::{self, BlockSparse};
 use crate::scope::{Scope, to_f64};
+use crate::solvers::LinearSystem;
 use crate::solvers::blocks::transposed;
 use crate::solvers::itergp::{
     Basis, IterGpOptions, SolveObserver, SolveReport, Start, System, epsilon, independent, itergp_from,

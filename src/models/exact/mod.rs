@@ -21,7 +21,6 @@ use crate::models::posterior::{
 use crate::models::prior::Prior;
 use crate::models::start::start;
 use crate::models::{Batch, Model, Observations, fit};
-use crate::params::{Parameter, Parameters};
 use crate::products::{self, Anchors};
 use crate::scope::{Scope, to_f64};
 use crate::solvers::blocks::transposed;
@@ -135,15 +134,7 @@ impl GpModel for ExactGp {
     }
 }
 
-impl Parameters for ExactGp {
-    fn parameters(&self) -> Vec<(String, &Parameter)> {
-        self.prior.with_noise(&self.likelihood)
-    }
-
-    fn parameters_mut(&mut self) -> Vec<(String, &mut Parameter)> {
-        self.prior.with_noise_mut(&mut self.likelihood)
-    }
-}
+crate::parameters!(ExactGp { ..prior, "likelihood": ..likelihood });
 
 /// The posterior of an [`ExactGp`]. Its factorisation is in f64 whatever the precision of the covariances.
 #[derive(Debug, Clone)]

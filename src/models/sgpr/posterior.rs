@@ -129,7 +129,11 @@ impl Posterior for SgprPosterior {
 
 impl Sgpr {
     /// The posterior that was saved with its sums over the data; none where they were not.
-    pub(super) fn restored(&self, compute: Compute, mut saved: SavedPosterior) -> Result<Option<SgprPosterior>> {
+    pub(in crate::models) fn restored(
+        &self,
+        compute: Compute,
+        mut saved: SavedPosterior,
+    ) -> Result<Option<SgprPosterior>> {
         let (Some(square), Some(projected)) = (saved.take(SQUARE), saved.take(PROJECTED)) else { return Ok(None) };
         let m = self.process.len();
         if square.len() != m * m || projected.len() != m {
