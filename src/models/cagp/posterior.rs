@@ -16,8 +16,8 @@ use crate::models::exact::{ExactGp, ExactObjective};
 use crate::models::laplace::LaplaceGp;
 use crate::models::moments::moments;
 use crate::models::posterior::{
-    self, ComputationAware, Correlated, Joint, Marginals, Posterior, SavedPosterior, Uncertainty, column_squares,
-    combine, several, subtract_gram,
+    self, ComputationAware, Correlated, Joint, LeaveOneOut, Marginals, Posterior, SavedPosterior, Uncertainty,
+    column_squares, combine, several, subtract_gram,
 };
 use crate::models::prior::{Prior, repeated};
 use crate::products::{self, BlockSparse};
@@ -157,7 +157,7 @@ impl CagpPosterior {
         Ok((grown, solve.report))
     }
 
-    fn gaussian(&self) -> Result<&Gaussian> {
+    pub(super) fn gaussian(&self) -> Result<&Gaussian> {
         let problem = || Error::Usage("more actions for a posterior that there is are for Gaussian targets".into());
         self.of.likelihood.as_ref().ok_or_else(problem)
     }
@@ -226,7 +226,7 @@ impl CagpPosterior {
     }
 
     /// Of the first latent function.
-    fn prior(&self) -> &Prior {
+    pub(super) fn prior(&self) -> &Prior {
         &self.of.priors[0]
     }
 
@@ -244,7 +244,7 @@ impl CagpPosterior {
     }
 
     /// Sᵀ k(X, points) `[L][i, rows]` row-major, and prior means `[L][rows]`.
-    fn project(&self, scope: &Scope, points: &Tensor<2>) -> Result<[Vec<Vec<f64>>; 2]> {
+    pub(super) fn project(&self, scope: &Scope, points: &Tensor<2>) -> Result<[Vec<Vec<f64>>; 2]> {
         let (priors, latents) = (&self.of.priors, self.of.latents);
         let means = priors.iter().map(|prior| to_f64(prior.mean.at(scope, points)?));
         let means = repeated(means.collect::<Result<_>>()?, latents);
@@ -402,6 +402,10 @@ impl Posterior for CagpPosterior {
 
     fn solve(&self) -> Option<&SolveReport> {
         self.report.as_ref()
+    }
+
+    fn leave_one_out(&self) -> Option<&dyn LeaveOneOut> {
+        self.of.likelihood.is_some().then_some(self as &dyn LeaveOneOut)
     }
 
     fn computation_aware(&self) -> Option<&dyn ComputationAware> {
