@@ -236,16 +236,7 @@ fn table(candidates: &[Candidate]) -> String {
         row.push(shown(&|run| run.bytes / 1e6, 0));
         rows.push(row);
     }
-    let width = |column: usize| rows.iter().map(|row| row[column].chars().count()).max().unwrap_or(0);
-    let widths: Vec<usize> = (0..rows[0].len()).map(width).collect();
-    let mut text = String::new();
-    for row in &rows {
-        let cells = row.iter().zip(&widths).enumerate().map(|(column, (cell, width))| match column {
-            0 => format!("{cell:<width$}"),
-            _ => format!("{cell:>width$}"),
-        });
-        text += &(cells.collect::<Vec<_>>().join("  ") + "\n");
-    }
+    let mut text = report::columns(&rows);
     for candidate in candidates {
         let parameters = candidate.runs[0].fitted.model.parameters().into_iter().filter(|(_, p)| p.len() <= 16);
         let list: Vec<String> = parameters

@@ -7,6 +7,7 @@ use cagey::fitted::Fitted;
 use cagey::metrics::score;
 use clap::Args;
 
+use super::aggregation::{self, Aggregation, Table};
 use super::data::{Reading, Splitting, in_table, targets};
 use super::report;
 use super::scoring::{self, Scored};
@@ -19,6 +20,7 @@ use super::scoring::{self, Scored};
 Examples:
   cagey evaluate model.cagey test.csv
   cagey evaluate model.cagey --loo
+  cagey evaluate experts.cagey test.csv --aggregation all
   cagey evaluate model.cagey data.csv --split-mask masks.csv --split-column split0 --json"
 )]
 pub struct Evaluate {
@@ -30,6 +32,8 @@ pub struct Evaluate {
     /// Score closed-form leave-one-out predictions of the training rows instead of a table
     #[arg(long, conflicts_with = "data")]
     loo: bool,
+    #[command(flatten)]
+    aggregation: Aggregation,
     /// Print JSON
     #[arg(long)]
     json: bool,
@@ -49,7 +53,12 @@ impl Evaluate {
             return self.print(&fitted, &y, Scored::Gaussian(score(&y, &predictions)?));
         };
         let data = self.splitting.scored(self.reading.read(path, &fitted.schema, true, false)?)?;
+        if self.aggregation.all() {
+            return Table::score(&fitted, &data).map_err(in_table(path))?.print(self.json);
+        }
+        let fitted = self.aggregation.one(fitted, data.n)?;
         let scored = scoring::score(&fitted, &data).map_err(in_table(path))?;
+        aggregation::tell(&fitted);
         self.print(&fitted, targets(&data, fitted.settings.target_transform)?, scored)
     }
 

@@ -1,5 +1,6 @@
 //! The command line: one file a subcommand, no mathematics.
 
+mod aggregation;
 mod allocation;
 mod columns;
 mod compare;

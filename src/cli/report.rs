@@ -147,3 +147,18 @@ pub fn scores(scores: &Scores) -> String {
         ("calibration error".into(), percent(scores.calibration_error)),
     ])
 }
+
+/// Rows of as many cells each as a table: the first column is text, the others are numbers.
+pub fn columns(rows: &[Vec<String>]) -> String {
+    let width = |column: usize| rows.iter().map(|row| row[column].chars().count()).max().unwrap_or(0);
+    let widths: Vec<usize> = (0..rows.first().map_or(0, Vec::len)).map(width).collect();
+    let mut text = String::new();
+    for row in rows {
+        let cells = row.iter().zip(&widths).enumerate().map(|(column, (cell, width))| match column {
+            0 => format!("{cell:<width$}"),
+            _ => format!("{cell:>width$}"),
+        });
+        text += &(cells.collect::<Vec<_>>().join("  ") + "\n");
+    }
+    text
+}

@@ -8,6 +8,8 @@ use cagey::likelihoods::Gaussian;
 use cagey::models::cagp::{ActionPolicy, CagpOptions};
 use cagey::models::cggp::CgGpOptions;
 use cagey::models::exact::ExactOptions;
+use cagey::models::experts::aggregation::Rule;
+use cagey::models::experts::{ExpertsOptions, LocalKind, Partition};
 use cagey::models::gp_model::{GpModel, Size, UserUnits};
 use cagey::models::laplace::LaplaceOptions;
 use cagey::models::minibatch::{Minibatches, Rows};
@@ -52,8 +54,21 @@ fn choices() -> Vec<ModelChoice> {
     let whole = CgGpOptions { rank: ROWS, solver, ..CgGpOptions::default() };
     all.extend([ExactOptions::default().into(), SgprOptions { inducing }.into(), whole.into()]);
     all.push(LaplaceOptions {}.into());
+    for (partition, local, aggregation) in [
+        (Partition::Random, LocalKind::Exact, Rule::Grbcm),
+        (Partition::Tree, LocalKind::Exact, Rule::Npae),
+        (Partition::Kmeans, LocalKind::Exact, Rule::Rbcm),
+        (Partition::Random, LocalKind::Sgpr, Rule::Weights),
+        (Partition::Tree, LocalKind::Sgpr, Rule::Bcm),
+    ] {
+        all.push(ExpertsOptions { experts: Some(3), partition, local, inducing, aggregation, ..usual() }.into());
+    }
     all.extend(variational);
     all
+}
+
+fn usual() -> ExpertsOptions {
+    ExpertsOptions::default()
 }
 
 fn build(choice: &ModelChoice, data: &Observations) -> Box<dyn GpModel> {
@@ -62,7 +77,8 @@ fn build(choice: &ModelChoice, data: &Observations) -> Box<dyn GpModel> {
     likelihood.noise.set(&[0.2]);
     let prior = Kernel::parse("1.3 * rbf(lengthscale=[0.8, 1.1])", data.d).unwrap().into();
     let parts = Parts { likelihood: Box::new(likelihood), prior };
-    let mut model = options.build(parts, &Site { data, seed: 1, saved: None }).unwrap();
+    let names: Vec<String> = (0..data.d).map(|column| format!("x{column}")).collect();
+    let mut model = options.build(parts, &Site { data, names: &names, seed: 1, saved: None }).unwrap();
     let (d, ones) = (vec![0.0; data.d], vec![1.0; data.d]);
     model.start(data, &UserUnits { input_mean: d, input_sd: ones, target_mean: 0.0, target_sd: 1.0 });
     model
@@ -272,7 +288,7 @@ fn every_model_keeps_its_promises() {
     }
     for choice in choices {
         // A row's own neighbours are fewer than those of several rows together.
-        let joint = choice.of::<SwsgpOptions>().is_none();
+        let joint = choice.of::<SwsgpOptions>().is_none() && choice.of::<ExpertsOptions>().is_none();
         // Its value and its gradient are two estimates.
         let tolerance = if choice.kind() == CgGpOptions::NAME { 1e-5 } else { 1e-6 };
         check_model(&format!("{choice:?}"), &*build(&choice, &data), &data, joint, tolerance);
