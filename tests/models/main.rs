@@ -5,6 +5,7 @@ mod common;
 
 mod aggregation;
 mod cagp;
+mod experts;
 mod laplace;
 mod newton;
 mod suite;
