@@ -18,6 +18,7 @@
 //! | [`train`] | optimisers, schedules, restarts, observers, checkpoints |
 //! | [`data`], [`metrics`], `plot`, [`model_file`] | tables (feature `table` for files), scores, figures (feature `plot`), the saved file |
 //! | `cli` | the command (feature `command`): one file a subcommand |
+//! | [`exchange`] | messages between the ranks of one job, by MPI or among threads |
 //! | [`device`], [`threads`], [`memory`], [`error`] | devices and number types; the pool; the allocator; the one error type |
 //!
 //! Data flow one way: `data → model(kernel, likelihood) → objective → train → posterior → predict`.
@@ -87,6 +88,7 @@ pub mod cli;
 pub mod data;
 pub mod device;
 pub mod error;
+pub mod exchange;
 pub mod fitted;
 pub mod kernels;
 pub mod likelihoods;

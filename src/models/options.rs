@@ -112,6 +112,11 @@ pub trait ModelOptions: Debug + Send + Sync {
         false
     }
 
+    /// Whether losses of its training compare, so that starts can race.
+    fn races(&self) -> bool {
+        self.minibatches().is_none()
+    }
+
     /// The usual training: as long as it pays.
     fn training(&self) -> TrainConfig {
         TrainConfig::while_it_pays()

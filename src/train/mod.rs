@@ -8,6 +8,7 @@
 mod adam;
 mod checkpoint;
 mod config;
+mod descent;
 mod exact;
 mod lbfgs;
 mod line_search;
@@ -16,6 +17,7 @@ mod observer;
 mod point;
 #[cfg(feature = "command")]
 mod progress;
+mod proximal;
 mod restarts;
 mod run;
 mod schedule;
@@ -24,14 +26,18 @@ mod stop;
 mod trainer;
 
 pub use adam::Adam;
+pub(crate) use adam::AdamState;
 pub use checkpoint::CheckpointPlan;
 pub use config::{Optimizer, TrainConfig};
+pub use descent::Descent;
 pub use lbfgs::Lbfgs;
 pub use objective::{Evaluation, FromFn, Group, Objective, Step, from_fn};
 pub(crate) use observer::Steps;
 pub use observer::{History, Log, Observer, Plan, Record, Report};
+pub(crate) use point::shifted;
 #[cfg(feature = "command")]
 pub use progress::Progress;
+pub use proximal::Proximal;
 pub use restarts::{RestartReport, Restarts};
 pub use schedule::Schedule;
 pub use sparse_adam::SparseAdam;

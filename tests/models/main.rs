@@ -6,8 +6,10 @@ mod common;
 mod aggregation;
 mod cagp;
 mod experts;
+mod federation;
 mod laplace;
 mod newton;
+mod ranks;
 mod suite;
 
 use cagey::kernels::Kernel;

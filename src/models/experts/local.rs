@@ -108,8 +108,7 @@ impl Local {
                 solve::lower(view(lower, m), view_mut(&mut inner, t));
                 sparse.inner.solve(&mut inner)?;
                 solve::upper(view(lower, m).transpose(), view_mut(&mut inner, t));
-                let mut weights =
-                    to_f64(products::kv(&prior.kernel, scope, &x, &z, &scope.matrix(&inner, m, t))?)?;
+                let mut weights = to_f64(products::kv(&prior.kernel, scope, &x, &z, &scope.matrix(&inner, m, t))?)?;
                 let noise = self.noise(scope, &sparse.model.likelihood)?;
                 for (row, noise) in weights.chunks_mut(t).zip(noise) {
                     row.iter_mut().for_each(|w| *w /= noise);

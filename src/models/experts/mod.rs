@@ -12,27 +12,35 @@ mod objective;
 mod options;
 mod partition;
 mod posterior;
+mod remote;
+mod server;
 mod terms;
+mod training;
 
+use std::ops::Range;
 use std::sync::Arc;
 
+use aggregation::Rule;
 use burn::tensor::Tensor;
 pub use options::{ExpertsOptions, LocalKind};
 pub use partition::Partition;
 pub use posterior::ExpertsPosterior;
+pub use server::Server;
+pub use training::{Algorithm, Federation, Rounds};
 
 use crate::device::Compute;
 use crate::error::{Error, Result};
+use crate::exchange::Ranks;
 use crate::likelihoods::Likelihood;
 use crate::models::exact::ExactGp;
-use crate::models::gp_model::{GpModel, Size, UserUnits};
+use crate::models::gp_model::{GpModel, Size, Training, UserUnits};
 use crate::models::posterior::{Posterior, SavedPosterior};
 use crate::models::prior::Prior;
 use crate::models::sgpr::Sgpr;
 use crate::models::{Batch, Model, Observations};
 use crate::params::{Parameter, Parameters};
 use crate::scope::Scope;
-use aggregation::Rule;
+use crate::train::{Observer, Outcome};
 
 /// What all experts are: one set of parameters.
 #[derive(Debug, Clone)]
@@ -67,10 +75,16 @@ pub struct Experts {
     pub shared: Shared,
     /// How predictions are put together unless another rule is asked for.
     pub rule: Rule,
+    /// How they are trained together.
+    pub federation: Federation,
     /// The rows of each expert, ascending.
     parts: Arc<Vec<Vec<usize>>>,
     /// The rows of the communication expert of grBCM, ascending: at random, whatever the partition.
     communication: Arc<Vec<usize>>,
+    /// What each expert is called in messages.
+    labels: Arc<Vec<String>>,
+    /// Where experts are that are not in this process.
+    ranks: Option<Arc<Ranks>>,
 }
 
 impl Experts {
@@ -89,8 +103,33 @@ impl Experts {
         if communication.iter().any(|row| *row >= n) {
             return Err(Error::Usage(format!("the communication expert's rows must be some of the {n} rows")));
         }
-        let (parts, communication) = (Arc::new(parts), Arc::new(communication));
-        Ok(Self { shared, rule, parts, communication })
+        let labels = parts.iter().enumerate().map(|(expert, rows)| label(expert, parts.len(), rows)).collect();
+        let (parts, communication, labels) = (Arc::new(parts), Arc::new(communication), Arc::new(labels));
+        Ok(Self { shared, rule, federation: Federation::default(), parts, communication, labels, ranks: None })
+    }
+
+    /// Those of one rank, as the leader hands them out: rows of the communication expert may be nobody's.
+    fn of_rank(shared: Shared, parts: Vec<Vec<usize>>, communication: Vec<usize>, labels: Vec<String>) -> Self {
+        let (parts, communication, labels) = (Arc::new(parts), Arc::new(communication), Arc::new(labels));
+        // Which rule it is is the leader's business.
+        let (rule, federation) = (Rule::Grbcm, Federation::default());
+        Self { shared, rule, federation, parts, communication, labels, ranks: None }
+    }
+
+    /// The same experts, spread over the ranks of a job that this process leads.
+    pub fn over(self, ranks: Arc<Ranks>) -> Self {
+        Self { ranks: Some(ranks), ..self }
+    }
+
+    /// The experts of this process: all, or the first of them where it leads other ranks.
+    fn own(&self) -> Range<usize> {
+        self.share(0)
+    }
+
+    /// The experts of a rank.
+    fn share(&self, rank: usize) -> Range<usize> {
+        let size = self.ranks.as_ref().map_or(1, |ranks| ranks.size());
+        self.len() * rank / size..self.len() * (rank + 1) / size
     }
 
     /// The rows of each expert.
@@ -120,10 +159,7 @@ impl Experts {
 
     /// What an error of one expert says of it.
     fn of_expert(&self, expert: usize, error: Error) -> Error {
-        let rows = &self.parts[expert];
-        let shown: Vec<String> = rows.iter().take(3).map(|row| (row + 1).to_string()).collect();
-        let more = if rows.len() > 3 { ", …" } else { "" };
-        let of = format!("expert {} of {} (rows {}{more}; {} in all)", expert + 1, self.len(), shown.join(", "), rows.len());
+        let of = &self.labels[expert];
         match error {
             Error::NotPositiveDefinite { matrix, size, dtype, pivot, jitter, finite } => {
                 Error::NotPositiveDefinite { matrix: format!("{of}: {matrix}"), size, dtype, pivot, jitter, finite }
@@ -142,6 +178,13 @@ impl Experts {
     pub fn posterior(&self, compute: Compute, data: Observations) -> Result<ExpertsPosterior> {
         ExpertsPosterior::new(self.clone(), compute, data)
     }
+}
+
+/// An expert and its first rows, for messages.
+fn label(expert: usize, count: usize, rows: &[usize]) -> String {
+    let shown: Vec<String> = rows.iter().take(3).map(|row| (row + 1).to_string()).collect();
+    let more = if rows.len() > 3 { ", …" } else { "" };
+    format!("expert {} of {count} (rows {}{more}; {} in all)", expert + 1, shown.join(", "), rows.len())
 }
 
 impl Model for Experts {
@@ -179,12 +222,16 @@ impl GpModel for Experts {
         // A smaller sample than all rows has smaller experts.
         let largest = (self.largest() as f64 * (size.rows as f64 / self.rows() as f64).min(1.0)).ceil();
         let each = Size { rows: largest as usize, batch: largest as usize, ..size };
-        let threads = rayon::current_num_threads().min(self.len());
+        let threads = rayon::current_num_threads().min(self.own().len());
         size.data(compute) + threads as f64 * self.shared.model().bytes(compute, each)
     }
 
     fn is_comparable(&self) -> bool {
         true
+    }
+
+    fn train(&mut self, training: Training, observers: &mut [&mut dyn Observer]) -> Result<Outcome> {
+        training::train(self, training, observers)
     }
 
     fn condition(&self, compute: Compute, data: Observations) -> Result<Box<dyn Posterior>> {

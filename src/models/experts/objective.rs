@@ -1,8 +1,10 @@
 //! The sum of the experts' objectives, one expert a thread at a time.
 
+use std::ops::Range;
+
 use burn::tensor::Tensor;
 
-use super::Experts;
+use super::{Experts, remote};
 use crate::device::Compute;
 use crate::error::{Error, Result};
 use crate::linalg::jitter::{record, watch};
@@ -29,16 +31,10 @@ pub(super) fn sum(experts: &Experts, scope: &Scope, batch: &Batch) -> Result<Ten
     batch.check(scope)?;
     let data = observations(batch)?;
     experts.check(&data)?;
-    let budget = scope.budget() / rayon::current_num_threads().min(experts.len());
-    let (compute, gradient) = (scope.compute(), scope.device().is_autodiff());
-    let part = |expert: usize| {
-        let rows = data.gather(&experts.parts[expert])?;
-        evaluate(experts, compute, &rows, (gradient, budget)).map_err(|error| experts.of_expert(expert, error))
-    };
-    let parts = if compute.kind.is_cpu() {
-        threads::apart(experts.len(), part)?
-    } else {
-        (0..experts.len()).map(part).collect::<Result<_>>()?
+    let asked = Asked { compute: scope.compute(), gradient: scope.device().is_autodiff(), budget: scope.budget() };
+    let parts = match &experts.ranks {
+        Some(ranks) => remote::evaluate(experts, ranks, &data, asked)?,
+        None => own(experts, &data, asked)?,
     };
     let Part { loss, slopes, jitter } = total(&parts);
     record(jitter);
@@ -53,7 +49,7 @@ pub(super) fn sum(experts: &Experts, scope: &Scope, batch: &Batch) -> Result<Ten
 }
 
 /// In the order of experts, so that the sum does not depend on where they are.
-pub(super) fn total(parts: &[Part]) -> Part {
+fn total(parts: &[Part]) -> Part {
     let mut all = parts.first().cloned().unwrap_or_default();
     for part in parts.iter().skip(1) {
         all.loss += part.loss;
@@ -65,14 +61,39 @@ pub(super) fn total(parts: &[Part]) -> Part {
     all
 }
 
-/// The objective of one expert on its rows.
-pub(super) fn evaluate(
-    experts: &Experts,
+/// How experts are to be evaluated.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Asked {
+    pub(super) compute: Compute,
+    /// Whether the gradient is wanted.
+    pub(super) gradient: bool,
+    /// Bytes of temporary memory for each expert.
+    pub(super) budget: usize,
+}
+
+/// The objectives of this process's experts, in their order.
+pub(super) fn own(experts: &Experts, data: &Observations, asked: Asked) -> Result<Vec<Part>> {
+    let Range { start, end } = experts.own();
+    let part = |at: usize| {
+        let expert = start + at;
+        let rows = data.gather(&experts.parts[expert])?;
+        evaluate(experts, &rows, asked).map_err(|error| experts.of_expert(expert, error))
+    };
+    each(asked.compute, end - start, part)
+}
+
+/// What `work` makes of so many experts, one a thread on the CPU.
+pub(super) fn each<R: Send>(
     compute: Compute,
-    rows: &Observations,
-    (gradient, budget): (bool, usize),
-) -> Result<Part> {
-    let model = experts.shared.model();
+    count: usize,
+    work: impl Fn(usize) -> Result<R> + Sync,
+) -> Result<Vec<R>> {
+    if compute.kind.is_cpu() { threads::apart(count, work) } else { (0..count).map(work).collect() }
+}
+
+/// The objective of one expert on its rows.
+fn evaluate(experts: &Experts, rows: &Observations, asked: Asked) -> Result<Part> {
+    let (model, Asked { compute, gradient, budget }) = (experts.shared.model(), asked);
     let (found, jitter) = watch(|| {
         let scope = if gradient { Scope::training(compute)? } else { Scope::new(compute)? }.with_budget(budget);
         let loss = model.objective(&scope, &rows.batch(&scope))?;

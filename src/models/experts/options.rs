@@ -1,17 +1,21 @@
 //! The options of experts.
 
+use std::sync::Arc;
+
 use serde::{Deserialize, Serialize};
 
 use super::aggregation::Rule;
 use super::partition::{self, Partition};
 use super::posterior::{COMMUNICATION, PARTS};
-use super::{Experts, Shared};
+use super::{Algorithm, Experts, Federation, Shared};
 use crate::error::{Error, Result};
+use crate::exchange;
 use crate::likelihoods::Gaussian;
 use crate::models::exact::{ExactGp, ExactObjective};
 use crate::models::gp_model::GpModel;
 use crate::models::options::{Kind, ModelOptions, Parts, Saved, Site};
 use crate::models::sgpr::Sgpr;
+use crate::train::TrainConfig;
 
 /// What each expert is.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -39,6 +43,8 @@ pub struct ExpertsOptions {
     pub inducing: usize,
     /// How predictions are put together unless another rule is asked for.
     pub aggregation: Rule,
+    /// How they are trained together.
+    pub training: Federation,
 }
 
 impl Default for ExpertsOptions {
@@ -49,6 +55,7 @@ impl Default for ExpertsOptions {
             local: LocalKind::default(),
             inducing: 512,
             aggregation: Rule::Grbcm,
+            training: Federation::default(),
         }
     }
 }
@@ -78,16 +85,30 @@ impl ModelOptions for ExpertsOptions {
                 Shared::Sparse(model)
             }
         };
-        Ok(Box::new(Experts::new(shared, self.aggregation, parts, communication)?))
+        let mut experts = Experts::new(shared, self.aggregation, parts, communication)?;
+        experts.federation = self.training.clone();
+        Ok(Box::new(match exchange::ranks() {
+            Some(ranks) => experts.over(Arc::clone(ranks)),
+            None => experts,
+        }))
     }
 
     fn check(&self, rows: usize) -> Result<()> {
+        self.training.check()?;
         match self.experts {
             Some(count) if count == 0 || count > rows => {
                 Err(Error::Usage(format!("--experts {count}: {rows} rows are for 1 to {rows} experts")))
             }
             _ => Ok(()),
         }
+    }
+
+    fn training(&self) -> TrainConfig {
+        self.training.training()
+    }
+
+    fn races(&self) -> bool {
+        self.training.algorithm == Algorithm::Fact
     }
 
     fn smaller(&self) -> &'static str {
@@ -131,7 +152,7 @@ impl ExpertsOptions {
 
 #[cfg(feature = "command")]
 mod command {
-    use super::{Error, ExpertsOptions, LocalKind, Partition, Result, Rule};
+    use super::{Algorithm, Error, ExpertsOptions, Federation, LocalKind, Partition, Result, Rule};
     use crate::models::command::{Given, InducingArguments, Offered};
     use crate::values::{self, MOST};
 
@@ -153,8 +174,58 @@ mod command {
         /// rule [default: grbcm]
         #[arg(long, value_name = "RULE", value_enum)]
         aggregation: Option<Rule>,
+        /// How experts are trained together [default: fact]
+        #[arg(long, value_name = "NAME", value_enum)]
+        training: Option<Algorithm>,
+        /// Most local steps of an expert in a round of fedavg and fedprox [default: 5] or admm [default: 20]
+        #[arg(long, value_name = "STEPS", value_parser = values::count(1..=MOST))]
+        local_steps: Option<usize>,
+        /// Share of the experts that take part in a round of fedavg and fedprox [default: 1]
+        #[arg(long, value_name = "SHARE", value_parser = values::positive)]
+        clients: Option<f64>,
+        /// Weight of the term that keeps local steps of fedprox near [default: 0.01]
+        #[arg(long, value_name = "WEIGHT", value_parser = values::positive)]
+        proximal: Option<f64>,
+        /// Penalty of admm and pxadmm [default: the mean number of rows of an expert]
+        #[arg(long, value_name = "PENALTY", value_parser = values::positive)]
+        penalty: Option<f64>,
+        /// Bound of the curvature of an expert's objective, of pxadmm [default: the same]
+        #[arg(long, value_name = "CURVATURE", value_parser = values::positive)]
+        curvature: Option<f64>,
         #[command(flatten)]
         inducing: InducingArguments,
+    }
+
+    impl Arguments {
+        /// The training, which takes no options of another one.
+        fn federation(&self) -> Result<Federation> {
+            use Algorithm::{Admm, Fact, Fedavg, Fedprox, Pxadmm};
+            let algorithm = self.training.unwrap_or_default();
+            let given: [(&str, bool, &[Algorithm], &str); 5] = [
+                ("--local-steps", self.local_steps.is_some(), &[Fedavg, Fedprox, Admm], "fedavg, fedprox or admm"),
+                ("--clients", self.clients.is_some(), &[Fedavg, Fedprox], "fedavg or fedprox"),
+                ("--proximal", self.proximal.is_some(), &[Fedprox], "fedprox"),
+                ("--penalty", self.penalty.is_some(), &[Admm, Pxadmm], "admm or pxadmm"),
+                ("--curvature", self.curvature.is_some(), &[Pxadmm], "pxadmm"),
+            ];
+            if let Some((option, _, _, names)) =
+                given.iter().find(|(_, given, of, _)| *given && !of.contains(&algorithm))
+            {
+                let all =
+                    [(Fact, "fact"), (Fedavg, "fedavg"), (Fedprox, "fedprox"), (Admm, "admm"), (Pxadmm, "pxadmm")];
+                let name = all.iter().find(|(other, _)| *other == algorithm).map_or("", |(_, name)| name);
+                return Err(Error::Usage(format!("{option} is for --training {names}, and this is {name}")));
+            }
+            let usual = Federation::default();
+            Ok(Federation {
+                algorithm,
+                local_steps: self.local_steps,
+                share: self.clients.unwrap_or(usual.share),
+                proximal: self.proximal.unwrap_or(usual.proximal),
+                penalty: self.penalty,
+                curvature: self.curvature,
+            })
+        }
     }
 
     impl Offered for ExpertsOptions {
@@ -163,7 +234,8 @@ mod command {
         type Arguments = Arguments;
 
         fn from_arguments(arguments: Arguments, _given: &Given) -> Result<Self> {
-            let Arguments { experts, partition, local, aggregation, inducing } = arguments;
+            let training = arguments.federation()?;
+            let Arguments { experts, partition, local, aggregation, inducing, .. } = arguments;
             let usual = Self::default();
             let (partition, local) = (partition.unwrap_or_default(), local.unwrap_or_default());
             if experts.is_some() && matches!(partition, Partition::Column(_)) {
@@ -176,7 +248,7 @@ mod command {
                 return Err(Error::Usage("--inducing is for sparse experts: add --local sgpr".into()));
             }
             let aggregation = aggregation.unwrap_or(usual.aggregation);
-            Ok(Self { experts, partition, local, inducing: inducing.count(), aggregation })
+            Ok(Self { experts, partition, local, inducing: inducing.count(), aggregation, training })
         }
 
         fn example() -> Option<&'static str> {

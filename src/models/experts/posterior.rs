@@ -1,13 +1,12 @@
 //! The posterior of experts: each knows its own rows, and a rule makes one prediction of theirs.
 
-use std::borrow::Cow;
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 
 use super::aggregation::{
     Augmented, Chunk, Covariances, Form, Local as Said, Record, Rule, WeightVariance, Weighted, Weights, aggregate,
 };
 use super::local::Local;
-use super::{Experts, terms};
+use super::{Experts, remote, terms};
 use crate::device::Compute;
 use crate::error::{Error, Result};
 use crate::linalg::jitter::{record, watch};
@@ -48,23 +47,24 @@ pub(super) struct Held {
     model: Experts,
     compute: Compute,
     data: Observations,
-    /// The experts; none where their factors take too much memory.
+    /// This process's experts; none where their factors take too much memory.
     locals: Option<Vec<Local>>,
-    /// Those of grBCM: the communication expert and the experts that have its rows, too.
+    /// The communication expert.
+    common: OnceLock<Local>,
+    /// The experts that have its rows, too; none where their factors take too much memory.
     augmented: OnceLock<Option<Vec<Local>>>,
     /// By form.
     weights: [OnceLock<Weights>; 3],
 }
 
 impl Held {
-    fn new(model: Experts, compute: Compute, data: Observations) -> Result<Self> {
-        model.check(&data)?;
-        let squares: f64 = model.parts().iter().map(|rows| (rows.len() as f64).powi(2)).sum();
-        let (augmented, weights) = (OnceLock::new(), Default::default());
-        let mut held = Self { model, compute, data, locals: None, augmented, weights };
-        if 8.0 * squares <= KEPT {
-            held.locals = Some(held.conditioned(held.model.len(), |expert| Cow::Borrowed(&held.model.parts()[expert]))?);
-        }
+    /// Conditions this process's experts, unless their factors take too much memory.
+    pub(super) fn new(model: Experts, compute: Compute, data: Observations) -> Result<Self> {
+        let (common, augmented, weights) = (OnceLock::new(), OnceLock::new(), Default::default());
+        let mut held = Self { model, compute, data, locals: None, common, augmented, weights };
+        let own: Vec<&[usize]> = held.model.own().map(|expert| &held.model.parts()[expert][..]).collect();
+        let kept = kept(&own);
+        held.locals = if kept { Some(held.conditioned(&own)?) } else { None };
         Ok(held)
     }
 
@@ -90,10 +90,11 @@ impl Held {
         self.data.gather(rows).unwrap_or_else(|_| self.data.clone())
     }
 
-    /// Experts conditioned on the rows that `rows` names, in parallel.
-    fn conditioned<'a>(&self, count: usize, rows: impl Fn(usize) -> Cow<'a, [usize]> + Sync) -> Result<Vec<Local>> {
-        let made = threads::apart(count, |expert| {
-            let (local, jitter) = watch(|| self.local(expert, &rows(expert)));
+    /// This process's experts conditioned on rows that each has, in parallel.
+    fn conditioned(&self, rows: &[impl AsRef<[usize]> + Sync]) -> Result<Vec<Local>> {
+        let first = self.model.own().start;
+        let made = threads::apart(rows.len(), |at| {
+            let (local, jitter) = watch(|| self.local(first + at, rows[at].as_ref()));
             Ok((local?, jitter))
         })?;
         made.iter().for_each(|(_, jitter)| record(*jitter));
@@ -102,53 +103,72 @@ impl Held {
 
     fn local(&self, expert: usize, rows: &[usize]) -> Result<Local> {
         let local = Local::new(&self.model.shared, self.compute, self.gathered(rows));
-        local.map_err(|error| self.model.of_expert(expert.min(self.model.len() - 1), error))
+        local.map_err(|error| self.model.of_expert(expert, error))
     }
 
-    /// What `f` makes of an expert.
+    /// What `f` makes of an expert; one that another rank holds is conditioned for it.
     pub(super) fn with<R>(&self, expert: usize, f: impl FnOnce(&Local) -> Result<R>) -> Result<R> {
-        match &self.locals {
-            Some(locals) => f(&locals[expert]),
+        let known = self.locals.as_ref().filter(|_| self.model.own().contains(&expert));
+        match known {
+            Some(locals) => f(&locals[expert - self.model.own().start]),
             None => f(&self.local(expert, &self.model.parts()[expert])?),
         }
     }
 
-    /// The rows of grBCM's experts: those of the communication expert, and with them those of each expert that has
-    /// others.
+    /// The rows of this process's experts together with those of the communication expert.
     fn augmented_rows(&self) -> Vec<Vec<usize>> {
-        let common = &*self.model.communication;
-        let mut all = vec![common.clone()];
-        for own in self.model.parts() {
-            let mut rows = [&common[..], own].concat();
+        let with = |expert: usize| {
+            let mut rows = [&self.model.communication[..], &self.model.parts()[expert]].concat();
             rows.sort_unstable();
             rows.dedup();
-            if rows.len() > common.len() {
-                all.push(rows);
-            }
-        }
-        all
+            rows
+        };
+        self.model.own().map(with).collect()
     }
 
-    /// Means, less the prior's, and variances of some experts at `x`, row-major `[count, t]`.
-    fn said(&self, count: usize, prior: &[f64], ask: impl Fn(usize) -> Result<Marginals> + Sync) -> Result<[Vec<f64>; 2]> {
-        let said = threads::apart(count, ask)?;
-        let mean = said.iter().flat_map(|said| said.mean.iter().zip(prior).map(|(mean, prior)| mean - prior)).collect();
+    /// What this process's experts say at `x`, by themselves or with the rows of the communication expert: of those
+    /// that have no others there are no rows.
+    pub(super) fn say(&self, augmented: bool, x: &[f64]) -> Result<Vec<Marginals>> {
+        let own = self.model.own();
+        if !augmented {
+            return threads::apart(own.len(), |at| self.with(own.start + at, |local| local.posterior().predict(x)));
+        }
+        let rows = self.augmented_rows();
+        if self.augmented.get().is_none() {
+            let made = kept(&rows).then(|| self.conditioned(&rows)).transpose()?;
+            let _ = self.augmented.set(made);
+        }
+        threads::apart(rows.len(), |at| {
+            if rows[at].len() == self.model.communication.len() {
+                return Ok(Marginals::default());
+            }
+            match self.augmented.get().and_then(Option::as_ref) {
+                Some(locals) => locals[at].posterior().predict(x),
+                None => self.local(own.start + at, &rows[at])?.posterior().predict(x),
+            }
+        })
+    }
+
+    /// What all experts say: means, less the prior's, and variances, row-major `[count, t]`.
+    fn said(&self, augmented: bool, prior: &[f64], x: &[f64]) -> Result<[Vec<f64>; 2]> {
+        let said = match &self.model.ranks {
+            Some(ranks) => remote::say(self, ranks, augmented, x)?,
+            None => self.say(augmented, x)?,
+        };
+        let deviation = |said: &Marginals| said.mean.iter().zip(prior).map(|(m, p)| m - p).collect::<Vec<f64>>();
+        let mean = said.iter().flat_map(deviation).collect();
         Ok([mean, said.into_iter().flat_map(|said| said.variance).collect()])
     }
 
-    /// What grBCM aggregates at `x`: the communication expert first.
-    fn augmented(&self, prior: &[f64], x: &[f64]) -> Result<[Vec<f64>; 2]> {
-        let rows = self.augmented_rows();
-        if self.augmented.get().is_none() {
-            let squares: f64 = rows.iter().map(|rows| (rows.len() as f64).powi(2)).sum();
-            let kept = 8.0 * squares <= KEPT;
-            let made = kept.then(|| self.conditioned(rows.len(), |expert| Cow::Borrowed(&rows[expert]))).transpose()?;
-            let _ = self.augmented.set(made);
+    /// What the communication expert says.
+    fn common(&self, prior: &[f64], x: &[f64]) -> Result<[Vec<f64>; 2]> {
+        if self.common.get().is_none() {
+            let local = Local::new(&self.model.shared, self.compute, self.gathered(&self.model.communication))?;
+            let _ = self.common.set(local);
         }
-        match self.augmented.get().and_then(Option::as_ref) {
-            Some(locals) => self.said(locals.len(), prior, |expert| locals[expert].posterior().predict(x)),
-            None => self.said(rows.len(), prior, |expert| self.local(expert, &rows[expert])?.posterior().predict(x)),
-        }
+        let Some(local) = self.common.get() else { return Ok([Vec::new(), Vec::new()]) };
+        let said = local.posterior().predict(x)?;
+        Ok([said.mean.iter().zip(prior).map(|(mean, prior)| mean - prior).collect(), said.variance])
     }
 
     /// The weights of a form, solved once.
@@ -170,8 +190,14 @@ impl Held {
     }
 }
 
+/// Whether the factors of experts on these rows are few enough to be kept.
+fn kept(rows: &[impl AsRef<[usize]>]) -> bool {
+    8.0 * rows.iter().map(|rows| (rows.as_ref().len() as f64).powi(2)).sum::<f64>() <= KEPT
+}
+
 impl ExpertsPosterior {
     pub(super) fn new(model: Experts, compute: Compute, data: Observations) -> Result<Self> {
+        model.check(&data)?;
         let rule = model.rule;
         let held = Arc::new(Held::new(model, compute, data)?);
         Ok(Self { held, rule, variance: WeightVariance::default(), record: Arc::default() })
@@ -222,17 +248,18 @@ impl ExpertsPosterior {
         let level = to_f64(prior.mean.at(&scope, &points)?)?;
         let variance = to_f64(prior.kernel.diag(&scope, &points)?)?;
         let needs = self.rule.needs();
-        let ask = |expert: usize| held.with(expert, |local| local.posterior().predict(x));
-        let [mean, own] = held.said(held.model.len(), &level, ask)?;
-        let augmented = if needs.augmented { Some(held.augmented(&level, x)?) } else { None };
+        let [mean, own] = held.said(false, &level, x)?;
+        let augmented =
+            if needs.augmented { Some((held.common(&level, x)?, held.said(true, &level, x)?)) } else { None };
         let covariances = if self.entangled() { Some(terms::covariances(held, x)?) } else { None };
         let weights = needs.weights.map(|form| held.weights(form)).transpose()?;
-        let t = variance.len();
+        fn said([mean, variance]: &[Vec<f64>; 2]) -> Said<'_> {
+            Said { mean, variance }
+        }
         let chunk = Chunk {
-            augmented: augmented.as_ref().map(|[mean, variance]| Augmented {
-                communication: Said { mean: &mean[..t], variance: &variance[..t] },
-                experts: Said { mean: &mean[t..], variance: &variance[t..] },
-            }),
+            augmented: augmented
+                .as_ref()
+                .map(|(common, experts)| Augmented { communication: said(common), experts: said(experts) }),
             covariances: covariances.as_ref(),
             weighted: weights.map(|weights| Weighted { weights: &weights.beta, variance: self.variance }),
             ..Chunk::new(Said { mean: &mean, variance: &own }, &variance)

@@ -2,10 +2,10 @@
 
 use std::sync::{Mutex, PoisonError};
 
+use super::Shared;
 use super::aggregation::{Covariances, WeightSystem};
 use super::local::{Dependence, Local, Mean};
 use super::posterior::Held;
-use super::Shared;
 use crate::error::Result;
 use crate::likelihoods::Gaussian;
 use crate::linalg::real::dot;
