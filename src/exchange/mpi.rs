@@ -25,6 +25,9 @@ impl Debug for Mpi {
     }
 }
 
+/// What Open MPI, MPICH and Slurm tell the processes that they start: a job of one process is one, too.
+const LAUNCHERS: [&str; 3] = ["OMPI_COMM_WORLD_SIZE", "PMI_SIZE", "SLURM_STEP_ID"];
+
 /// Joins the job that this process was started in; nothing where it is alone.
 ///
 /// A panic in one process ends all of them: the others would wait for it for ever.
@@ -35,7 +38,7 @@ pub fn join() -> Result<Option<Mpi>> {
     let started = mpi::initialize_with_threading(Threading::Serialized);
     let (universe, _) = started.ok_or_else(|| Error::Device("MPI is there already: it is joined once".into()))?;
     let world = universe.world();
-    if world.size() == 1 {
+    if world.size() == 1 && !LAUNCHERS.iter().any(|name| std::env::var_os(name).is_some()) {
         return Ok(None);
     }
     let usual = std::panic::take_hook();

@@ -10,7 +10,8 @@ use cagey::likelihoods::Gaussian;
 use cagey::means::Mean;
 use cagey::models::exact::{ExactGp, ExactObjective};
 use cagey::models::experts::aggregation::{Rule, WeightVariance};
-use cagey::models::experts::{Experts, Partition, Server, Shared};
+use cagey::models::experts::{Experts, Partition, Pooled, Server, Shared};
+use cagey::models::gp_model::GpModel;
 use cagey::models::posterior::Posterior;
 use cagey::models::sgpr::Sgpr;
 use cagey::models::{Observations, fit};
@@ -18,7 +19,7 @@ use cagey::params::Parameters;
 use cagey::scope::Scope;
 use cagey::train::TrainConfig;
 
-use crate::common::{F64, data};
+use crate::common::{F64, assert_close, data};
 
 fn shared(sparse: bool, data: &Observations) -> Shared {
     let kernel = Kernel::parse("1.3 * rbf(lengthscale=[0.8, 1.1]) + linear(ard)", 2).unwrap();
@@ -75,6 +76,32 @@ fn any_number_of_ranks_gives_the_same_bits() {
             let spread = with_ranks(size, |ranks| run(experts(sparse, &data).over(Arc::clone(ranks))));
             assert!(spread == alone, "{size} ranks, sparse {sparse}");
         }
+    }
+}
+
+#[test]
+fn a_sparse_model_over_ranks_is_that_of_all_rows() {
+    let mut data = data(53, 2);
+    data.noise = Some((0..53).map(|row| 0.01 * f64::from(row % 3)).collect());
+    let Shared::Sparse(model) = shared(true, &data) else { return };
+    let points: Vec<f64> = (0..20).map(|i| (0.37 * f64::from(i)).sin()).collect();
+    let whole = fit::evaluate(&model, F64, &data.batch(&Scope::new(F64).unwrap())).unwrap();
+    let posterior = model.posterior(F64, data.clone()).unwrap().predict(&points).unwrap();
+    let mut first = None;
+    for size in [1, 2, 3, 4, 8] {
+        let found = with_ranks(size, |ranks| {
+            let mut pooled = Pooled::new(model.clone(), 53, Arc::clone(ranks)).unwrap();
+            let found = fit::evaluate(&pooled, F64, &data.batch(&Scope::new(F64).unwrap())).unwrap();
+            let predicted = pooled.condition(F64, data.clone()).unwrap().predict(&points).unwrap();
+            let config = TrainConfig { steps: 5, ..TrainConfig::default() };
+            fit::fit(&mut pooled, F64, &data, &config, &mut []).unwrap();
+            (found, predicted, pooled.free_raw())
+        });
+        assert!((found.0.loss - whole.loss).abs() < 1e-10 * whole.loss.abs(), "{size}");
+        assert_close("gradient", &found.0.gradient, &whole.gradient, 1e-10);
+        assert_close("means", &found.1.mean, &posterior.mean, 1e-10);
+        assert_close("variances", &found.1.variance, &posterior.variance, 1e-10);
+        assert!(*first.get_or_insert_with(|| found.clone()) == found, "{size} ranks");
     }
 }
 

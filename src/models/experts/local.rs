@@ -19,7 +19,7 @@ use crate::scope::{Scope, to_f64};
 /// An expert that knows its rows.
 #[derive(Debug)]
 pub(super) enum Local {
-    Exact(ExactPosterior),
+    Exact(Box<ExactPosterior>),
     Sparse(Box<Sparse>),
 }
 
@@ -52,7 +52,7 @@ pub(super) struct Dependence {
 impl Local {
     pub(super) fn new(shared: &Shared, compute: Compute, data: Observations) -> Result<Self> {
         Ok(match shared {
-            Shared::Exact(model) => Self::Exact(model.posterior(compute, data)?),
+            Shared::Exact(model) => Self::Exact(Box::new(model.posterior(compute, data)?)),
             Shared::Sparse(model) => {
                 let posterior = model.posterior(compute, data.clone())?;
                 let inner = posterior.inner()?;
@@ -63,7 +63,7 @@ impl Local {
 
     pub(super) fn posterior(&self) -> &dyn Posterior {
         match self {
-            Self::Exact(posterior) => posterior,
+            Self::Exact(posterior) => &**posterior,
             Self::Sparse(sparse) => &sparse.posterior,
         }
     }

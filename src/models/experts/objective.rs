@@ -39,17 +39,27 @@ pub(super) fn sum(experts: &Experts, scope: &Scope, batch: &Batch) -> Result<Ten
     let Part { loss, slopes, jitter } = total(&parts);
     record(jitter);
     let value = Tensor::from_data([loss], (scope.device(), scope.wide()));
-    let free = experts.parameters().into_iter().filter(|(_, p)| !p.fixed);
-    Ok(free.zip(slopes).fold(value, |sum, ((_, parameter), slopes)| {
+    Ok(linear(scope, experts, value, slopes))
+}
+
+/// A value together with its slopes at the present internal values of the free parameters, as a function of them.
+pub(super) fn linear(
+    scope: &Scope,
+    parameters: &impl Parameters,
+    value: Tensor<1>,
+    slopes: Vec<Vec<f64>>,
+) -> Tensor<1> {
+    let free = parameters.parameters().into_iter().filter(|(_, p)| !p.fixed);
+    free.zip(slopes).fold(value, |sum, ((_, parameter), slopes)| {
         let leaf = scope.wide_value(parameter);
         let here = leaf.clone().detach();
-        let slopes = scope.vector(&slopes).cast(scope.wide());
+        let slopes = scope.widened().vector(&slopes);
         sum + ((leaf - here) * slopes).sum()
-    }))
+    })
 }
 
 /// In the order of experts, so that the sum does not depend on where they are.
-fn total(parts: &[Part]) -> Part {
+pub(super) fn total(parts: &[Part]) -> Part {
     let mut all = parts.first().cloned().unwrap_or_default();
     for part in parts.iter().skip(1) {
         all.loss += part.loss;
@@ -104,7 +114,7 @@ fn evaluate(experts: &Experts, rows: &Observations, asked: Asked) -> Result<Part
 }
 
 /// The rows of a batch on the host.
-fn observations(batch: &Batch) -> Result<Observations> {
+pub(super) fn observations(batch: &Batch) -> Result<Observations> {
     let d = batch.x.dims()[1];
     let noise = batch.noise.clone().map(to_f64).transpose()?;
     Ok(Observations { x: to_f64(batch.x.clone())?, d, y: to_f64(batch.y.clone())?, noise })

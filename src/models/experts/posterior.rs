@@ -149,12 +149,17 @@ impl Held {
         })
     }
 
+    /// What all experts say, wherever they are.
+    fn all(&self, augmented: bool, x: &[f64]) -> Result<Vec<Marginals>> {
+        match &self.model.ranks {
+            Some(ranks) => remote::say(self, ranks, augmented, x),
+            None => self.say(augmented, x),
+        }
+    }
+
     /// What all experts say: means, less the prior's, and variances, row-major `[count, t]`.
     fn said(&self, augmented: bool, prior: &[f64], x: &[f64]) -> Result<[Vec<f64>; 2]> {
-        let said = match &self.model.ranks {
-            Some(ranks) => remote::say(self, ranks, augmented, x)?,
-            None => self.say(augmented, x)?,
-        };
+        let said = self.all(augmented, x)?;
         let deviation = |said: &Marginals| said.mean.iter().zip(prior).map(|(m, p)| m - p).collect::<Vec<f64>>();
         let mean = said.iter().flat_map(deviation).collect();
         Ok([mean, said.into_iter().flat_map(|said| said.variance).collect()])
@@ -206,6 +211,15 @@ impl ExpertsPosterior {
     /// The same experts by another rule: nothing is computed again.
     pub fn by_rule(&self, rule: Rule, variance: WeightVariance) -> Self {
         Self { held: Arc::clone(&self.held), rule, variance, record: Arc::default() }
+    }
+
+    /// What each expert says of f at rows `x`, by itself.
+    ///
+    /// # Errors
+    /// As [`predict`](Posterior::predict).
+    pub fn each(&self, x: &[f64]) -> Result<Vec<Marginals>> {
+        posterior::rows(x, self.held.data.d)?;
+        self.held.all(false, x)
     }
 
     /// What was changed in the predictions so far.

@@ -25,6 +25,10 @@ pub(super) const HOLD: &str = "experts.hold";
 pub(super) const EVALUATE: &str = "experts.evaluate";
 /// To do their part in a round of a training.
 pub(super) const ROUND: &str = "experts.round";
+/// To sum over the rows of parts.
+pub(super) const MOMENTS: &str = "experts.moments";
+/// To follow the derivatives by those sums.
+pub(super) const PULL: &str = "experts.pull";
 /// To say what they predict.
 pub(super) const SAY: &str = "experts.say";
 
@@ -91,7 +95,13 @@ fn after(mut message: Message, dim: usize) -> Result<Vec<(Client, f64)>> {
 }
 
 /// Gives every rank its experts, unless they have them.
-fn hold(experts: &Experts, talk: &mut Talk, size: usize, data: &Observations, compute: Compute) -> Result<()> {
+pub(super) fn hold(
+    experts: &Experts,
+    talk: &mut Talk,
+    size: usize,
+    data: &Observations,
+    compute: Compute,
+) -> Result<()> {
     let number = fingerprint(experts, data, compute);
     if talk.holds(number) {
         return Ok(());
@@ -173,7 +183,7 @@ fn handed_out(experts: &Experts, rank: usize, data: &Observations, compute: Comp
 }
 
 /// The raw values of all parameters: ranks see what the leader sees, bit for bit.
-fn with_parameters(experts: &Experts) -> Message {
+pub(super) fn with_parameters(experts: &Experts) -> Message {
     let mut message = Message::default();
     put(&mut message, "parameters", experts.parameters().into_iter().flat_map(|(_, p)| p.raw().to_vec()).collect());
     message
@@ -197,7 +207,7 @@ pub(super) fn written(parts: &[Part]) -> Message {
     message
 }
 
-fn read(experts: &Experts, mut message: Message) -> Result<Vec<Part>> {
+pub(super) fn read(experts: &Experts, mut message: Message) -> Result<Vec<Part>> {
     let (losses, jitters) = (take(&mut message, "loss")?, take(&mut message, "jitter")?);
     let slopes = take(&mut message, "slopes")?;
     let parameters = experts.parameters();

@@ -6,8 +6,9 @@ use serde::de::DeserializeOwned;
 use serde_json::Value;
 
 use super::objective::{self, Asked};
+use super::pooled::{self, Sums};
 use super::posterior::Held;
-use super::remote::{self, EVALUATE, HOLD, ROUND, SAY, take};
+use super::remote::{self, EVALUATE, HOLD, MOMENTS, PULL, ROUND, SAY, take};
 use super::training::{self, Client, Round};
 use super::{Experts, Shared};
 use crate::device::Compute;
@@ -88,6 +89,19 @@ impl Service for Server<'_> {
                 let of = (&crew.experts, &crew.data, crew.compute);
                 let made = training::own(of, &round, (&drawn, &clients), &z, &AtomicUsize::default())?;
                 Ok(remote::made_in_round(&made))
+            }
+            MOMENTS => {
+                crew.set(&raw)?;
+                let budget = part(&mut message.document, "budget")?;
+                pooled::own(&crew.experts, &crew.data, crew.compute, budget, crew.first).map(pooled::written)
+            }
+            PULL => {
+                crew.set(&raw)?;
+                let (square, projected) = (take(&mut message, "square")?, take(&mut message, "projected")?);
+                let budget = part(&mut message.document, "budget")?;
+                let asked = Asked { compute: crew.compute, gradient: true, budget };
+                let adjoints = Sums { square, projected, rest: 0.0 };
+                Ok(remote::written(&pooled::pull(&crew.experts, &crew.data, asked, &adjoints)?))
             }
             SAY => {
                 let (augmented, x) = (part(&mut message.document, "augmented")?, take(&mut message, "x")?);

@@ -34,7 +34,7 @@ pub struct SgprPosterior {
 }
 
 impl SgprPosterior {
-    pub(super) fn new(
+    pub(in crate::models) fn new(
         model: Sgpr,
         compute: Compute,
         lower: Vec<f64>,
@@ -119,7 +119,11 @@ impl Posterior for SgprPosterior {
 
 impl Sgpr {
     /// The posterior that was saved with its sums over the data; none where they were not.
-    pub(super) fn restored(&self, compute: Compute, mut saved: SavedPosterior) -> Result<Option<SgprPosterior>> {
+    pub(in crate::models) fn restored(
+        &self,
+        compute: Compute,
+        mut saved: SavedPosterior,
+    ) -> Result<Option<SgprPosterior>> {
         let (Some(square), Some(projected)) = (saved.take(SQUARE), saved.take(PROJECTED)) else { return Ok(None) };
         let m = self.process.len();
         if square.len() != m * m || projected.len() != m {
