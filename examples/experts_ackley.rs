@@ -17,7 +17,6 @@ use cagey::models::Observations;
 use cagey::models::exact::{ExactGp, ExactObjective};
 use cagey::models::experts::aggregation::{Rule, WeightVariance};
 use cagey::models::experts::{Experts, Partition, Shared};
-use cagey::models::gp_model::GpModel;
 use cagey::models::inducing::{self, Choice};
 use cagey::models::posterior::{Marginals, Posterior};
 use cagey::models::sgpr::Sgpr;
