@@ -44,20 +44,32 @@ for arguments in "fit missing.csv" "fit table.csv --target y --model experts --e
 done
 echo "errors end the job"
 
-# A process that is killed ends the job, and what was saved goes on to the same numbers.
-job 1 fit table.csv --target y --model experts --experts 6 --steps 12 --quiet -o whole.cagey > /dev/null
-timeout 60 mpirun -n 3 --allow-run-as-root --oversubscribe "$cagey" fit table.csv --target y --model experts --experts 6 \
-  --steps 100000 --patience 100000 --optimizer adam --checkpoint state --checkpoint-every 1 --threads 1 -o killed.cagey > killed.txt 2>&1 &
-job=$!
-for _ in $(seq 100); do
-  [ -e state ] && break
-  sleep 0.1
+# A sparse model of all rows, whose sums are spread.
+for ranks in 1 2 4; do
+  job $ranks fit table.csv --target y --model sgpr --inducing 20 --steps 6 --quiet -o "$ranks.cagey" > /dev/null
+  sum "$ranks.cagey" > "$ranks.sum"
+  cmp 1.sum "$ranks.sum"
 done
-victim=$(pgrep -P "$(pgrep -P $job mpirun || echo $job)" cagey | tail -1)
-kill -KILL "$victim"
+echo "the same model for 1, 2 and 4 processes: sgpr"
+
+# A process that is killed ends the job, and what was saved goes on to the same numbers.
+options=(fit table.csv --target y --model experts --experts 6 --optimizer adam --patience 100000 --starts data --quiet)
+timeout 60 mpirun -n 3 --allow-run-as-root --oversubscribe "$cagey" "${options[@]}" --steps 1000000 \
+  --checkpoint state --checkpoint-every 1 --threads 1 -o killed.cagey > killed.txt 2>&1 &
+job=$!
+for _ in $(seq 200); do
+  [ -e state ] && break
+  sleep 0.05
+done
+# The command's processes are children of mpirun, a child of timeout.
+mapfile -t victims < <(pgrep -P "$(pgrep -P "$job")" cagey)
+kill -KILL "${victims[-1]}"
 if wait $job; then
   echo "a job outlived one of its processes"
   exit 1
 fi
-test ! -e killed.cagey && test -e state
-echo "a process that is killed ends the job"
+test ! -e killed.cagey
+job 2 "${options[@]}" --steps 4000 --resume state -o resumed.cagey > /dev/null
+job 1 "${options[@]}" --steps 4000 -o whole.cagey > /dev/null
+cmp <("$cagey" predict resumed.cagey table.csv) <("$cagey" predict whole.cagey table.csv)
+echo "a process that is killed ends the job, and its training goes on to the same numbers"
