@@ -36,12 +36,12 @@ fn matvec(c: &mut Criterion) {
                 let scope = training(precision);
                 let (x, v) = (normal(&scope, [n, D]), normal(&scope, [n, rhs]));
                 group.bench_function(id("value"), |b| {
-                    b.iter(|| black_box(products::kv_gram(&kernel, &scope, &x, &v).unwrap().into_data()));
+                    b.iter(|| black_box(products::Covariance::new(&kernel, &scope, &x).times(&v).unwrap().into_data()));
                 });
                 group.bench_function(id("gradient"), |b| {
                     b.iter(|| {
                         let (x, v) = (x.clone().require_grad(), v.clone().require_grad());
-                        black_box(products::kv_gram(&kernel, &scope, &x, &v).unwrap().sum().backward())
+                        black_box(products::Covariance::new(&kernel, &scope, &x).times(&v).unwrap().sum().backward())
                     });
                 });
             }
@@ -57,7 +57,7 @@ fn cross(c: &mut Criterion) {
             let (kernel, scope) = (kernel("matern32(lengthscale=3.0)"), training(precision));
             let (x1, x2, v) = (normal(&scope, [n, D]), normal(&scope, [m, D]), normal(&scope, [m, 1]));
             group.bench_function(format!("n = {n}, m = {m}, {}", precision.name()), |b| {
-                b.iter(|| black_box(products::kv(&kernel, &scope, &x1, &x2, &v).unwrap().into_data()));
+                b.iter(|| black_box(products::Cross::new(&kernel, &scope, &x1, &x2).times(&v).unwrap().into_data()));
             });
         }
     }
@@ -69,17 +69,19 @@ fn sparse(c: &mut Criterion) {
     for precision in PRECISIONS {
         group.throughput(Throughput::Elements((n * n) as u64));
         let (kernel, scope) = (kernel("matern32(lengthscale=3.0)"), training(precision));
-        let (x, s, y) = (normal(&scope, [n, D]), normal(&scope, [n]), normal(&scope, [n]));
+        let (x, s) = (normal(&scope, [n, D]), normal(&scope, [n]));
         let blocks = BlockSparse::new(s.clone(), BlockSparse::even(n, actions)).unwrap();
         group.bench_function(format!("k_s, {}", precision.name()), |b| {
-            b.iter(|| black_box(products::k_s(&kernel, &scope, &x, &x, &blocks).unwrap().into_data()));
+            b.iter(|| {
+                black_box(products::Cross::new(&kernel, &scope, &x, &x).times_blocks(&blocks).unwrap().into_data())
+            });
         });
-        group.bench_function(format!("accumulate with gradient, {}", precision.name()), |b| {
+        group.bench_function(format!("SᵀKS with gradient, {}", precision.name()), |b| {
             b.iter(|| {
                 let s = s.clone().require_grad();
                 let blocks = BlockSparse::new(s, BlockSparse::even(n, actions)).unwrap();
-                let sums = products::accumulate(&kernel, &scope, &x, &blocks, &y).unwrap();
-                black_box((sums.sks.sum() + sums.ksks.sum() + sums.ksy.sum() + sums.trace).backward())
+                let square = products::Covariance::new(&kernel, &scope, &x).projected(&blocks).unwrap();
+                black_box(square.sum().backward())
             });
         });
     }
@@ -93,12 +95,12 @@ fn dense(c: &mut Criterion) {
         let (kernel, scope) = (kernel("matern32(lengthscale=3.0)"), training(precision));
         let x = normal(&scope, [n, D]);
         group.bench_function(format!("value, {}", precision.name()), |b| {
-            b.iter(|| black_box(products::gram(&kernel, &scope, &x).unwrap()));
+            b.iter(|| black_box(products::Covariance::new(&kernel, &scope, &x).matrix().unwrap()));
         });
         group.bench_function(format!("gradient, {}", precision.name()), |b| {
             b.iter(|| {
                 let x = x.clone().require_grad();
-                black_box(products::gram(&kernel, &scope, &x).unwrap().sum().backward())
+                black_box(products::Covariance::new(&kernel, &scope, &x).matrix().unwrap().sum().backward())
             });
         });
     }

@@ -72,7 +72,7 @@ fn rows(options: &Options, seed: u64) -> Result<Observations> {
     let (mut rng, n) = (Xoshiro256PlusPlus::seed_from_u64(seed), options.rows);
     let x: Vec<f64> = (0..2 * n).map(|_| rng.random_range(-1.0..1.0)).collect();
     let scope = Scope::new(Compute::default())?;
-    let mut covariance = to_f64(products::gram(&kernel(TRUTH)?, &scope, &scope.matrix(&x, n, 2))?)?;
+    let mut covariance = to_f64(products::Covariance::new(&kernel(TRUTH)?, &scope, &scope.matrix(&x, n, 2)).matrix()?)?;
     covariance.iter_mut().step_by(n + 1).for_each(|d| *d += TRUTH[2] * TRUTH[2]);
     let lower = Factor::new(covariance, "the covariance of the rows to draw")?.lower();
     let z: Vec<f64> = (0..n).map(|_| StandardNormal.sample(&mut rng)).collect();

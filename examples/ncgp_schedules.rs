@@ -99,7 +99,7 @@ fn counts(kernel: &Kernel, rows: usize, seed: u64) -> Result<(Observations, Obse
     let (mut rng, n) = (Xoshiro256PlusPlus::seed_from_u64(seed), 2 * rows);
     let x: Vec<f64> = (0..n).map(|_| rng.random::<f64>()).collect();
     let scope = Scope::new(Compute::default())?;
-    let mut covariance = to_f64(products::gram(kernel, &scope, &scope.matrix(&x, n, 1))?)?;
+    let mut covariance = to_f64(products::Covariance::new(kernel, &scope, &scope.matrix(&x, n, 1)).matrix()?)?;
     covariance.iter_mut().step_by(n + 1).for_each(|k| *k += 1e-8);
     let lower = Factor::new(covariance, "K")?.lower();
     let z: Vec<f64> = (0..n).map(|_| StandardNormal.sample(&mut rng)).collect();

@@ -118,11 +118,11 @@ fn covariances_and_their_gradients_agree() {
             let scope = Scope::training(compute).unwrap();
             let leaf = |values: &[f64], rows| scope.matrix(values, rows, d).require_grad();
             let (a, b) = (leaf(&x, n), leaf(&z, m));
-            let value = products::cross(&kernel, &scope, &a, &b).unwrap();
+            let value = products::Cross::new(&kernel, &scope, &a, &b).matrix().unwrap();
             let cross = outcome(&scope, &kernel, value, &noise(3, n * m), &[("x1", &a), ("x2", &b)]);
             let scope = Scope::training(compute).unwrap();
             let a = scope.matrix(&x, n, d).require_grad();
-            let value = products::gram(&kernel, &scope, &a).unwrap();
+            let value = products::Covariance::new(&kernel, &scope, &a).matrix().unwrap();
             let gram = outcome(&scope, &kernel, value, &noise(4, n * n), &[("x", &a)]);
             (cross, gram)
         };
@@ -150,7 +150,7 @@ fn covariances_of_many_rows_agree() {
             let a = scope.matrix(&x, n, d).require_grad();
             let b = scope.matrix(&z, m, d).require_grad();
             let v = scope.matrix(&v, m, 2).require_grad();
-            let value = products::cross(&kernel, &scope, &a, &b).unwrap().matmul(v.clone());
+            let value = products::Cross::new(&kernel, &scope, &a, &b).matrix().unwrap().matmul(v.clone());
             outcome(&scope, &kernel, value, &noise(8, n * 2), &[("x1", &a), ("x2", &b), ("v", &v)])
         };
         let want = run(REFERENCE);

@@ -20,7 +20,8 @@ use serde_json::Value;
 
 type Gram = fn(&Kernel, &Scope, &Tensor<2>) -> cagey::Result<Tensor<2>>;
 type Cross = fn(&Kernel, &Scope, &Tensor<2>, &Tensor<2>) -> cagey::Result<Tensor<2>>;
-const FUSED: (Gram, Cross) = (products::gram, products::cross);
+const FUSED: (Gram, Cross) =
+    (|k, s, x| products::Covariance::new(k, s, x).matrix(), |k, s, a, b| products::Cross::new(k, s, a, b).matrix());
 const GRAPH: (Gram, Cross) = (|k, s, x| k.gram(s, x), |k, s, a, b| k.cross(s, a, b));
 
 fn check(case: &Value, compute: Compute, (gram, cross): (Gram, Cross), tolerance: f64) {
@@ -103,7 +104,7 @@ fn check_kernel(kernel: &Kernel, x: &[f64], d: usize, semidefinite: bool) {
     let name = kernel.to_string();
     let scope = Scope::training(compute(DeviceKind::Flex, Precision::F64)).unwrap();
     let inputs = scope.matrix(x, n, d).require_grad();
-    let gram = products::gram(kernel, &scope, &inputs).unwrap();
+    let gram = products::Covariance::new(kernel, &scope, &inputs).matrix().unwrap();
     let values = to_f64(gram.clone()).unwrap();
     let scale = values.iter().fold(0.0f64, |m, v| m.max(v.abs()));
     for i in 0..n {
@@ -177,7 +178,9 @@ fn any_module_is_an_input_transform() {
     let loss = |kernel: &Kernel| {
         let scope = Scope::training(compute(DeviceKind::Flex, Precision::F64)).unwrap();
         let inputs = scope.matrix(&x, 4, 2);
-        scope.gradient(products::gram(kernel, &scope, &inputs).unwrap().powi_scalar(3).sum(), kernel).unwrap()
+        scope
+            .gradient(products::Covariance::new(kernel, &scope, &inputs).matrix().unwrap().powi_scalar(3).sum(), kernel)
+            .unwrap()
     };
     let (_, gradient) = loss(&deep);
     let raw = deep.free_raw();
@@ -207,7 +210,7 @@ fn a_sum_of_no_kernels_is_an_error() {
         for (gram, cross) in [FUSED, GRAPH] {
             assert!(gram(&kernel, &scope, &x).is_err() && cross(&kernel, &scope, &x, &x).is_err());
         }
-        assert!(products::diag_wide(&kernel, &scope, &x).is_err());
+        assert!(products::Covariance::new(&kernel, &scope, &x).diagonal_wide().is_err());
     }
 }
 
@@ -228,9 +231,9 @@ fn kernels_for_other_columns_are_refused() {
     ];
     for kernel in &kernels {
         let refused = [
-            products::gram(kernel, &scope, &two).map(drop),
-            products::cross(kernel, &scope, &two, &two).map(drop),
-            products::cross_wide(kernel, &scope, &two, &two).map(drop),
+            products::Covariance::new(kernel, &scope, &two).matrix().map(drop),
+            products::Cross::new(kernel, &scope, &two, &two).matrix().map(drop),
+            products::Cross::new(kernel, &scope, &two, &two).matrix_wide().map(drop),
             kernel.gram(&scope, &two).map(drop),
             kernel.cross(&scope, &two, &two).map(drop),
             kernel.diag(&scope, &two).map(drop),

@@ -3,8 +3,8 @@
 use cagey::Error;
 use cagey::metrics::ReliabilityBin;
 use cagey::plot::{
-    Against, Calibration, Component, Components, Curve, Decision, Fields, Frame, LearningCurve, Points, Posterior1d,
-    Posterior2d, Reliability, Row, Run, Samples,
+    Against, Calibration, Component, Components, Curve, Decision, Fields, Frame, LearningCurve, PartPoints, Parts,
+    Points, Posterior1d, Posterior2d, Reliability, Row, Run, Samples,
 };
 use std::fs;
 use std::io::Read;
@@ -539,4 +539,18 @@ fn the_boundary_lies_where_the_probability_is_a_half() {
     }
     let problem = figure(&probability[..5]).save(&path);
     assert!(matches!(problem, Err(Error::Shape { .. })), "{problem:?}");
+}
+
+#[test]
+fn parts_are_drawn_with_their_coefficients() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("parts.svg");
+    let x = [0.25, 0.5, 0.75];
+    let part = |coefficient| PartPoints { points: Points { x: &x, y: &x }, coefficient, usual: 1.0 };
+    Parts { parts: &[part(0.4), part(-0.7)], ..Parts::default() }.save(&path).unwrap();
+    let svg = std::fs::read_to_string(&path).unwrap();
+    assert!(svg.contains("Inducing inputs") && svg.contains("Coefficients"));
+    assert!(matches!(Parts::default().save(&path), Err(Error::Data(_))));
+    let short = PartPoints { points: Points { x: &x, y: &x[..2] }, ..PartPoints::default() };
+    assert!(matches!(Parts { parts: &[short], ..Parts::default() }.save(&path), Err(Error::Shape { .. })));
 }

@@ -10,10 +10,10 @@ use cagey::Result;
 use cagey::device::{Compute, DeviceKind, Precision};
 use cagey::kernels::form::Form;
 use cagey::kernels::{Kernel, linear, stationary};
-use cagey::linalg::{self, Projected, cholesky, solve_lower, unpack_lower};
+use cagey::linalg::{Projected, cholesky, cholesky_solve, logdet_from_cholesky, solve_lower, unpack_lower};
 use cagey::params::{Parameter, Parameters};
 use cagey::products::lanes::{Instructions, limit};
-use cagey::products::{self, Accumulated, BlockSparse, Neighbours, tiled};
+use cagey::products::{self, BlockSparse, Covariance, Neighbours, tiled};
 use cagey::scope::{Scope, to_f64};
 use common::assert_close;
 use proptest::prelude::*;
@@ -138,11 +138,6 @@ fn spread(s: &Tensor<2>, offsets: &[usize]) -> Tensor<2> {
     s.clone() * Tensor::<2>::from_data(mask, (&s.device(), s.dtype()))
 }
 
-fn pack(a: Accumulated) -> Tensor<1> {
-    assert_eq!(a.sks.dtype(), DType::F64);
-    Tensor::cat(vec![flatten(a.sks), flatten(a.ksks), a.ksy, a.trace], 0)
-}
-
 const BUDGET: usize = 1 << 20;
 
 /// A budget that makes several tiles, but not thousands.
@@ -158,7 +153,8 @@ fn check_kv(kernel: &Kernel, precision: Precision, [n, m, d, t]: [usize; 4], tol
         outcome(kernel, precision, &inputs, budget, |scope, x| flatten(f(scope, x).unwrap()))
     };
     let dense = run(BUDGET, &|s, x| Ok(kernel.cross(s, &x[0], &x[1])?.matmul(x[2].clone())));
-    run(BUDGET, &|s, x| products::kv(kernel, s, &x[0], &x[1], &x[2])).assert_near(&dense, &what, tolerance);
+    run(BUDGET, &|s, x| products::Cross::new(kernel, s, &x[0], &x[1]).times(&x[2]))
+        .assert_near(&dense, &what, tolerance);
     run(tiles(n, m), &|s, x| tiled::kv(kernel, s, &x[0], &x[1], &x[2])).assert_near(
         &dense,
         &format!("tiled {what}"),
@@ -166,7 +162,7 @@ fn check_kv(kernel: &Kernel, precision: Precision, [n, m, d, t]: [usize; 4], tol
     );
     // Without a gradient in V it is computed otherwise.
     let dense = run(BUDGET, &|s, x| Ok(kernel.cross(s, &x[0], &x[1])?.matmul(x[2].clone().detach())));
-    run(BUDGET, &|s, x| products::kv(kernel, s, &x[0], &x[1], &x[2].clone().detach())).assert_near(
+    run(BUDGET, &|s, x| products::Cross::new(kernel, s, &x[0], &x[1]).times(&x[2].clone().detach())).assert_near(
         &dense,
         &format!("V fixed, {what}"),
         tolerance,
@@ -180,14 +176,14 @@ fn check_kv_gram(kernel: &Kernel, precision: Precision, [n, d, t]: [usize; 3], t
         outcome(kernel, precision, &inputs, budget, |scope, x| flatten(f(scope, x).unwrap()))
     };
     let dense = run(BUDGET, &|s, x| Ok(kernel.gram(s, &x[0])?.matmul(x[1].clone())));
-    run(BUDGET, &|s, x| products::kv_gram(kernel, s, &x[0], &x[1])).assert_near(&dense, &what, tolerance);
+    run(BUDGET, &|s, x| Covariance::new(kernel, s, &x[0]).times(&x[1])).assert_near(&dense, &what, tolerance);
     run(tiles(n, n), &|s, x| tiled::kv_gram(kernel, s, &x[0], &x[1])).assert_near(
         &dense,
         &format!("tiled {what}"),
         tolerance,
     );
     let dense = run(BUDGET, &|s, x| Ok(kernel.gram(s, &x[0])?.matmul(x[1].clone().detach())));
-    run(BUDGET, &|s, x| products::kv_gram(kernel, s, &x[0], &x[1].clone().detach())).assert_near(
+    run(BUDGET, &|s, x| Covariance::new(kernel, s, &x[0]).times(&x[1].clone().detach())).assert_near(
         &dense,
         &format!("V fixed, {what}"),
         tolerance,
@@ -202,32 +198,28 @@ fn check_k_s(kernel: &Kernel, precision: Precision, [n, m, d, i]: [usize; 4], to
         outcome(kernel, precision, &inputs, budget, |scope, x| flatten(f(scope, x).unwrap()))
     };
     let dense = run(BUDGET, &|s, x| Ok(kernel.cross(s, &x[0], &x[1])?.matmul(spread(&x[2], &offsets))));
-    let fused = run(BUDGET, &|s, x| products::k_s(kernel, s, &x[0], &x[1], &blocks(&x[2], &offsets)));
+    let fused =
+        run(BUDGET, &|s, x| products::Cross::new(kernel, s, &x[0], &x[1]).times_blocks(&blocks(&x[2], &offsets)));
     fused.assert_near(&dense, &what, tolerance);
     let graph = run(tiles(n, m), &|s, x| tiled::k_s(kernel, s, &x[0], &x[1], &blocks(&x[2], &offsets)));
     graph.assert_near(&dense, &format!("tiled {what}"), tolerance);
 }
 
-fn check_accumulate(kernel: &Kernel, precision: Precision, [n, d, i]: [usize; 3], budget: usize, tolerance: f64) {
-    let what = format!("accumulate, {kernel}, n = {n}, i = {i}, {}, budget {budget}", precision.name());
-    let inputs = [("x", noise(1, n * d), [n, d]), ("s", noise(3, n), [n, 1]), ("y", noise(4, n), [n, 1])];
+fn check_projected(kernel: &Kernel, precision: Precision, [n, d, i]: [usize; 3], budget: usize, tolerance: f64) {
+    let what = format!("Sᵀ K S, {kernel}, n = {n}, i = {i}, {}, budget {budget}", precision.name());
+    let inputs = [("x", noise(1, n * d), [n, d]), ("s", noise(3, n), [n, 1])];
     let offsets = BlockSparse::even(n, i);
     let dense = outcome(kernel, precision, &inputs, BUDGET, |scope, x| {
-        let (k, s, y) = (kernel.gram(scope, &x[0]).unwrap(), spread(&x[1], &offsets), x[2].clone());
-        let (k, s, y) = (k.cast(DType::F64), s.cast(DType::F64), y.cast(DType::F64));
-        let ks = k.clone().matmul(s.clone());
-        let trace = kernel.diag(scope, &x[0]).unwrap().cast(DType::F64).sum();
-        pack(Accumulated {
-            sks: s.transpose().matmul(ks.clone()),
-            ksks: ks.clone().transpose().matmul(ks.clone()),
-            ksy: flatten(ks.transpose().matmul(y)),
-            trace,
-        })
+        let (k, s) = (kernel.gram(scope, &x[0]).unwrap().cast(DType::F64), spread(&x[1], &offsets).cast(DType::F64));
+        flatten(s.clone().transpose().matmul(k.matmul(s)))
     });
-    type Run = fn(&Kernel, &Scope, &Tensor<2>, &BlockSparse, &Tensor<1>) -> Result<Accumulated>;
-    for (name, f) in [("fused", products::accumulate as Run), ("tiled", tiled::accumulate)] {
+    type Run = fn(&Kernel, &Scope, &Tensor<2>, &BlockSparse) -> Result<Tensor<2>>;
+    let fused: Run = |kernel, scope, x, blocks| Covariance::new(kernel, scope, x).projected(blocks);
+    for (name, f) in [("fused", fused), ("tiled", tiled::projected)] {
         let got = outcome(kernel, precision, &inputs, budget, |scope, x| {
-            pack(f(kernel, scope, &x[0], &blocks(&x[1], &offsets), &x[2].clone().squeeze_dim(1)).unwrap())
+            let square = f(kernel, scope, &x[0], &blocks(&x[1], &offsets)).unwrap();
+            assert_eq!(square.dtype(), DType::F64);
+            flatten(square)
         });
         got.assert_near(&dense, &format!("{name} {what}"), tolerance);
     }
@@ -243,22 +235,48 @@ fn check_evidence(kernel: &Kernel, precision: Precision, [n, d, i]: [usize; 3], 
     }
     let inputs =
         [("x", noise(1, n * d), [n, d]), ("s", s, [n, 1]), ("y", noise(4, n), [n, 1]), ("noise", vec![3.0], [1, 1])];
+    let wide = |x: Tensor<2>| x.cast(DType::F64);
+    let noisy = |g: &Tensor<2>, noise: &Tensor<2>| {
+        g.clone() + Tensor::<2>::eye(i, &g.device()).cast(DType::F64) * wide(noise.clone())
+    };
+    // Both values from their definitions.
     let dense = outcome(kernel, precision, &inputs, BUDGET, |scope, x| {
-        let wide = |x: Tensor<2>| x.cast(DType::F64);
         let (k, s, y) = (wide(kernel.gram(scope, &x[0]).unwrap()), wide(spread(&x[1], &offsets)), wide(x[2].clone()));
         let ks = k.matmul(s.clone());
         let g = s.clone().transpose().matmul(ks.clone());
-        let m = g.clone() + Tensor::<2>::eye(i, scope.device()).cast(DType::F64) * wide(x[3].clone());
-        let columns = Tensor::cat(vec![ks.clone().transpose().matmul(y.clone()), s.transpose().matmul(y.clone())], 1);
-        let parts = linalg::explained(m, g, ks.clone().transpose().matmul(ks), columns).unwrap();
-        let squared = flatten(y.powi_scalar(2)).sum();
-        Tensor::cat(vec![parts.clone().narrow(0, 0, 1) + squared, parts.narrow(0, 1, 1)], 0)
+        let lower = cholesky(noisy(&g, &x[3]), "M").unwrap();
+        let solved = |b: Tensor<2>| cholesky_solve(lower.clone(), b).unwrap();
+        let trace = |a: Tensor<2>, b: Tensor<2>| (a * b.transpose()).sum();
+        let v = solved(s.transpose().matmul(y.clone()));
+        let (error, inverse) = (y - ks.clone().matmul(v.clone()), solved(wide(Tensor::eye(i, scope.device()))));
+        let explained = trace(ks.clone(), inverse.clone().matmul(ks.transpose()));
+        let complexity = (v.clone().transpose().matmul(g.clone()).matmul(v)).sum() - trace(inverse, g);
+        let complexity = complexity + logdet_from_cholesky(lower).unwrap();
+        Tensor::cat(vec![error.powi_scalar(2).sum() - explained, complexity], 0)
     });
-    let got = outcome(kernel, precision, &inputs, budget, |scope, x| {
+    let fused = outcome(kernel, precision, &inputs, budget, |scope, x| {
         let (y, noise) = (x[2].clone().squeeze_dim(1), flatten(x[3].clone()));
-        products::evidence(kernel, scope, &x[0], &blocks(&x[1], &offsets), &y, &noise).unwrap().unwrap()
+        let covariance = Covariance::new(kernel, scope, &x[0]);
+        covariance.evidence(&blocks(&x[1], &offsets), &y, &noise).unwrap().unwrap()
     });
-    got.assert_near(&dense, &what, tolerance);
+    fused.assert_near(&dense, &what, tolerance);
+    // The first one as it is where products are not fused.
+    let first = outcome(kernel, precision, &inputs, BUDGET, |scope, x| {
+        let (k, s, y) = (wide(kernel.gram(scope, &x[0]).unwrap()), wide(spread(&x[1], &offsets)), wide(x[2].clone()));
+        let ks = k.matmul(s.clone());
+        let lower = cholesky(noisy(&s.clone().transpose().matmul(ks.clone()), &x[3]), "M").unwrap();
+        let solved = |b: Tensor<2>| cholesky_solve(lower.clone(), b).unwrap();
+        let error = y.clone() - ks.clone().matmul(solved(s.transpose().matmul(y)));
+        error.powi_scalar(2).sum() - (ks.clone().transpose() * solved(ks.transpose())).sum()
+    });
+    let parts = outcome(kernel, precision, &inputs, budget, |scope, x| {
+        let (covariance, blocks) = (Covariance::new(kernel, scope, &x[0]), blocks(&x[1], &offsets));
+        let lower = cholesky(noisy(&covariance.projected(&blocks).unwrap(), &x[3]), "M").unwrap();
+        let sy = wide(spread(&x[1], &offsets)).transpose().matmul(wide(x[2].clone()));
+        let t = solve_lower(lower.clone(), sy).unwrap();
+        covariance.misfit(&blocks, &x[2], [lower, t]).unwrap()
+    });
+    parts.assert_near(&first, &format!("misfit, {what}"), tolerance);
 }
 
 const F64: (Precision, f64) = (Precision::F64, 1e-11);
@@ -272,7 +290,7 @@ fn products_of_every_kernel() {
             check_kv(&kernel, precision, [13, 37, 3, 2], tolerance);
             check_kv_gram(&kernel, precision, [41, 3, 2], tolerance);
             check_k_s(&kernel, precision, [19, 37, 3, 5], tolerance);
-            check_accumulate(&kernel, precision, [29, 3, 4], 3000, tolerance);
+            check_projected(&kernel, precision, [29, 3, 4], 3000, tolerance);
             check_evidence(&kernel, precision, [29, 3, 4], 3000, tolerance);
         }
     }
@@ -292,8 +310,8 @@ fn products_of_ragged_sizes() {
         check_k_s(&kernel, F64.0, [n, m, 2, i], F64.1);
     }
     for (n, i) in [(1, 1), (5, 5), (70, 1), (70, 70), (600, 11)] {
-        check_accumulate(&kernel, F64.0, [n, 2, i], 1 << 14, F64.1);
-        check_accumulate(&kernel, F64.0, [n, 2, i], 1 << 26, F64.1);
+        check_projected(&kernel, F64.0, [n, 2, i], 1 << 14, F64.1);
+        check_projected(&kernel, F64.0, [n, 2, i], 1 << 26, F64.1);
         check_evidence(&kernel, F64.0, [n, 2, i], 1 << 14, F64.1);
         check_evidence(&kernel, F64.0, [n, 2, i], 1 << 26, F64.1);
     }
@@ -307,14 +325,14 @@ fn products_with_every_instruction_set() {
         for (precision, tolerance) in [F64, F32] {
             check_kv(&kernel, precision, [150, 90, 3, 2], tolerance);
             check_kv_gram(&kernel, precision, [150, 3, 1], tolerance);
-            check_accumulate(&kernel, precision, [150, 3, 6], 1 << 20, tolerance);
+            check_projected(&kernel, precision, [150, 3, 6], 1 << 20, tolerance);
             check_evidence(&kernel, precision, [150, 3, 6], 1 << 20, tolerance);
         }
         // The same instructions give the same digits; only this test changes them.
         let run = || {
             let inputs = [("x", noise(1, 2700), [900, 3]), ("v", noise(2, 900), [900, 1])];
             outcome(&kernel, Precision::F32, &inputs, BUDGET, |scope, x| {
-                flatten(products::kv_gram(&kernel, scope, &x[0], &x[1]).unwrap())
+                flatten(Covariance::new(&kernel, scope, &x[0]).times(&x[1]).unwrap())
             })
         };
         let (a, b) = (run(), run());
@@ -334,7 +352,7 @@ fn distances_beyond_the_numbers_are_the_limit() {
             let x1 = vec![far(precision), 1.0, 0.3, 0.2, -far(precision), 0.5];
             let inputs = [("x1", x1, [3, 2]), ("x2", vec![0.1, -0.4, 0.3, 0.2], [2, 2]), ("v", vec![1.0; 2], [2, 1])];
             let fused = outcome(&kernel, precision, &inputs, BUDGET, |scope, x| {
-                flatten(products::kv(&kernel, scope, &x[0], &x[1], &x[2]).unwrap())
+                flatten(products::Cross::new(&kernel, scope, &x[0], &x[1]).times(&x[2]).unwrap())
             });
             let graph = outcome(&kernel, precision, &inputs, BUDGET, |scope, x| {
                 flatten(kernel.cross(scope, &x[0], &x[1]).unwrap().matmul(x[2].clone()))
@@ -360,7 +378,7 @@ fn distances_beyond_the_numbers_are_the_limit() {
         for (precision, _) in [F64, F32] {
             let inputs = [("x1", vec![far(precision)], [1, 1]), ("x2", vec![0.1], [1, 1]), ("v", vec![1.0], [1, 1])];
             let got = outcome(&kernel, precision, &inputs, BUDGET, |scope, x| {
-                flatten(products::kv(&kernel, scope, &x[0], &x[1], &x[2]).unwrap())
+                flatten(products::Cross::new(&kernel, scope, &x[0], &x[1]).times(&x[2]).unwrap())
             });
             assert!(got.value[0].abs() <= 1.0 + 1e-6, "{text} {precision:?}: {:?}", got.value);
         }
@@ -374,7 +392,7 @@ fn products_of_a_users_form() {
     check_kv(&kernel, F64.0, [23, 31, 2, 3], F64.1);
     check_kv_gram(&kernel, F64.0, [31, 2, 1], F64.1);
     check_k_s(&kernel, F64.0, [23, 31, 2, 4], F64.1);
-    check_accumulate(&kernel, F64.0, [31, 2, 4], 4000, F64.1);
+    check_projected(&kernel, F64.0, [31, 2, 4], 4000, F64.1);
 }
 
 #[test]
@@ -385,7 +403,7 @@ fn tiles_stay_within_the_budget() {
         let (n, m) = (150, 210);
         let inputs = [("x1", noise(1, n * 2), [n, 2]), ("x2", noise(2, m * 2), [m, 2]), ("v", noise(3, m), [m, 1])];
         outcome(&kernel, Precision::F64, &inputs, budget, |scope, x| {
-            flatten(products::kv(&kernel, scope, &x[0], &x[1], &x[2]).unwrap())
+            flatten(products::Cross::new(&kernel, scope, &x[0], &x[1]).times(&x[2]).unwrap())
         });
         // A tile's graph holds at least its covariances, their derivatives and what is between.
         let bytes = form.most.load(Ordering::Relaxed) * 8;
@@ -398,7 +416,7 @@ fn diagonals_hold_white_noise() {
     let kernel = Kernel::parse("rbf() + white(variance=0.5)", 2).unwrap();
     let scope = Scope::new(compute(Precision::F64)).unwrap();
     let x = scope.matrix(&noise(5, 60), 30, 2);
-    let diagonal = to_f64(products::diag(&kernel, &scope, &x).unwrap()).unwrap();
+    let diagonal = to_f64(Covariance::new(&kernel, &scope, &x).diagonal().unwrap()).unwrap();
     assert_close("diagonal", &diagonal, &[1.5; 30], 1e-14);
 }
 
@@ -412,7 +430,7 @@ fn accuracy_of_single_entries() {
             let n = 2000;
             let x = scope.matrix(&(0..n).map(|i| (i * i) as f64 / 4e6 * 6.0).collect::<Vec<_>>(), n, 1);
             let (origin, one) = (scope.matrix(&[0.0], 1, 1), scope.matrix(&[1.0], 1, 1));
-            let got = to_f64(products::kv(&kernel, &scope, &x, &origin, &one).unwrap()).unwrap();
+            let got = to_f64(products::Cross::new(&kernel, &scope, &x, &origin).times(&one).unwrap()).unwrap();
             let exact = Scope::new(compute(Precision::F64)).unwrap();
             let x = exact.matrix(&to_f64(x).unwrap(), n, 1);
             let want = to_f64(kernel.cross(&exact, &x, &exact.matrix(&[0.0], 1, 1)).unwrap()).unwrap();
@@ -428,7 +446,7 @@ fn shapes_that_do_not_match_are_errors() {
     let kernel = Kernel::parse("rbf()", 1).unwrap();
     let scope = Scope::new(compute(Precision::F64)).unwrap();
     let (x, v) = (scope.matrix(&noise(1, 5), 5, 1), scope.matrix(&noise(1, 4), 4, 1));
-    let message = products::kv_gram(&kernel, &scope, &x, &v).unwrap_err().to_string();
+    let message = Covariance::new(&kernel, &scope, &x).times(&v).unwrap_err().to_string();
     assert!(message.contains("5 rows") && message.contains('4'), "{message}");
     for offsets in [vec![0, 3], vec![0, 2, 2, 5], vec![1, 5], vec![5]] {
         assert!(BlockSparse::new(scope.vector(&noise(1, 5)), offsets).is_err());
@@ -449,7 +467,7 @@ proptest! {
             let scope = scope.unwrap();
             let x = scope.matrix(x, n, 3);
             let x = if track { x.require_grad() } else { x };
-            let product = products::kv_gram(&kernel, &scope, &x, &scope.matrix(&v, n, 1)).unwrap();
+            let product = Covariance::new(&kernel, &scope, &x).times(&scope.matrix(&v, n, 1)).unwrap();
             let total = (product * scope.matrix(&weights, n, 1)).sum();
             let gradient = track.then(|| to_f64(x.grad(&total.backward()).unwrap()).unwrap());
             (to_f64(total).unwrap()[0], gradient)
@@ -520,7 +538,7 @@ fn whitened_marginals_of_every_kernel() {
             let run = |precision| {
                 outcome(&kernel, precision, &inputs, BUDGET, |scope, x| {
                     let [mean, root] = q(x);
-                    side_by_side(products::whitened(&kernel, scope, &x[0], &x[1], mean, root).unwrap())
+                    side_by_side(products::Cross::new(&kernel, scope, &x[0], &x[1]).whitened(mean, root).unwrap())
                 })
             };
             let graph = outcome(&kernel, Precision::F64, &inputs, BUDGET, |scope, x| {
@@ -548,7 +566,7 @@ fn whitened_marginals_of_a_users_form() {
     let q = |x: &[Tensor<2>]| [2, 3].map(|i: usize| x[i].clone().squeeze_dim::<1>(0));
     let got = outcome(&kernel, Precision::F64, &inputs, BUDGET, |scope, x| {
         let [mean, root] = q(x);
-        side_by_side(products::whitened(&kernel, scope, &x[0], &x[1], mean, root).unwrap())
+        side_by_side(products::Cross::new(&kernel, scope, &x[0], &x[1]).whitened(mean, root).unwrap())
     });
     let want = outcome(&kernel, Precision::F64, &inputs, BUDGET, |scope, x| {
         whitened_by_graph(&kernel, scope, &x[0], &x[1], q(x)).unwrap()
@@ -575,7 +593,7 @@ fn whitened_marginals_in_single_precision_stay_accurate() {
             let run = |precision| {
                 outcome(&kernel, precision, &inputs, BUDGET, |scope, x| {
                     let [mean, root] = [2, 3].map(|i: usize| x[i].clone().squeeze_dim::<1>(0));
-                    side_by_side(products::whitened(&kernel, scope, &x[0], &x[1], mean, root).unwrap())
+                    side_by_side(products::Cross::new(&kernel, scope, &x[0], &x[1]).whitened(mean, root).unwrap())
                 })
             };
             let (fast, slow) = (run(Precision::F32), run(Precision::F64));
@@ -597,7 +615,10 @@ fn whitened_marginals_name_what_does_not_fit() {
     let scope = Scope::new(compute(Precision::F64)).unwrap();
     let (z, x) = (scope.matrix(&[0.0, 1.0], 2, 1), scope.matrix(&[0.5], 1, 1));
     let run = |mean: &[f64], root: &[f64]| {
-        products::whitened(&kernel, &scope, &z, &x, scope.vector(mean), scope.vector(root)).unwrap_err().to_string()
+        products::Cross::new(&kernel, &scope, &z, &x)
+            .whitened(scope.vector(mean), scope.vector(root))
+            .unwrap_err()
+            .to_string()
     };
     assert!(run(&[0.0; 3], &[1.0; 3]).contains('q'));
     assert!(run(&[0.0; 2], &[1.0; 4]).contains("triangle or diagonal of order 2"));
@@ -671,7 +692,7 @@ fn local_marginals_of_every_kernel() {
             };
             let got = outcome(&kernel, Precision::F64, &inputs, BUDGET, |scope, x| {
                 let q = Tensor::cat(vec![flatten(x[2].clone()), spread(scope, &x[3]).1], 0);
-                products::local(&kernel, scope, &x[0], &x[1], q, neighbours.clone()).unwrap()
+                products::Cross::new(&kernel, scope, &x[1], &x[0]).local(q, neighbours.clone()).unwrap()
             });
             let want = outcome(&kernel, Precision::F64, &inputs, BUDGET, |scope, x| {
                 let (mean, (s, _)) = (flatten(x[2].clone()), spread(scope, &x[3]));
@@ -703,7 +724,7 @@ fn moments_of_every_kernel() {
         for budget in [BUDGET, 2000, 1] {
             let got = outcome(&kernel, Precision::F64, &inputs, budget, |scope, x| {
                 let [s, t] = [2, 3].map(|i: usize| flatten(x[i].clone()));
-                let (square, along) = products::moments(&kernel, scope, &x[0], &x[1], &s, &t).unwrap();
+                let (square, along) = products::Cross::new(&kernel, scope, &x[1], &x[0]).moments(&s, &t).unwrap();
                 Tensor::cat(vec![flatten(square), along], 0)
             });
             got.assert_near(&want, &format!("moments, {kernel}, budget {budget}"), 1e-10);

@@ -67,7 +67,8 @@ fn large_shapes_of_the_rational_quadratic_are_nearly_rbf() {
         let x = scope.matrix(&[0.0, 0.3, 1.0, 2.5], 4, 1);
         let of = |text: &str, fused: bool| {
             let kernel = Kernel::parse(text, 1).unwrap();
-            let gram = if fused { products::gram(&kernel, &scope, &x) } else { kernel.gram(&scope, &x) };
+            let gram =
+                if fused { products::Covariance::new(&kernel, &scope, &x).matrix() } else { kernel.gram(&scope, &x) };
             to_f64(gram.unwrap()).unwrap()
         };
         for fused in [true, false] {

@@ -8,7 +8,9 @@ use cagey::likelihoods::{Bernoulli, BernoulliLink, Gaussian, Likelihood, Softmax
 use cagey::means::Mean;
 use cagey::models::minibatch::{self, Minibatches};
 use cagey::models::posterior::Posterior;
+use cagey::models::prior::Prior;
 use cagey::models::sgpr::Sgpr;
+use cagey::models::sparse_grid::{Domain, SparseGrid, SparseGridOptions};
 use cagey::models::svgp::Svgp;
 use cagey::models::swsgp::{self, SparseTraining, Swsgp};
 use cagey::models::{Batch, Observations, fit};
@@ -54,6 +56,13 @@ pub fn sgpr(options: &Options) -> Result<Step> {
     let mut model = Sgpr::new(trainable(options)?, first_rows(options, &data)?, options.d)?;
     model.process.prior.mean = Mean::named("constant", options.d)?;
     model_step(options, model, data)
+}
+
+pub fn sparse_grid(options: &Options) -> Result<Step> {
+    let data = observations(options)?;
+    let settings = SparseGridOptions { level: options.level, ..SparseGridOptions::default() };
+    let prior = Prior { mean: Mean::named("constant", options.d)?, ..trainable(options)?.into() };
+    model_step(options, SparseGrid::new(prior, &Domain::of(&data), settings)?, data)
 }
 
 /// The inducing inputs of the start: as many of the first rows.

@@ -31,8 +31,8 @@ use serde_json::{Value, json};
 enum Workload {
     /// K(X, X) V; with `--backward` also the gradient in X and V.
     Matvec,
-    /// Sᵀ K S, (K S)ᵀ(K S), (K S)ᵀ y for `--m` block-sparse actions, with the gradient in X, S and the kernel.
-    Accumulate,
+    /// Sᵀ K S for `--m` block-sparse actions, with the gradient in X, S and the kernel.
+    Projected,
     /// K(X, X) as a matrix; with `--backward` also the gradient in X.
     Gram,
     /// Exact GP: negative log marginal likelihood and its gradient.
@@ -47,6 +47,8 @@ enum Workload {
     Ncgp,
     /// Sparse GP regression: negative collapsed bound and its gradient, `--m` inducing inputs included.
     Sgpr,
+    /// Sparse grid of `--level` over `--d` inputs: negative bound of all its points and its gradient.
+    SparseGrid,
     /// Variational GP: a minibatch's negative ELBO, its gradient and a step of Adam; `--m` inducing inputs, `--batch`
     /// rows.
     Svgp,
@@ -78,6 +80,9 @@ struct Options {
     /// Actions, inducing inputs or experts.
     #[arg(long, default_value_t = 512)]
     m: usize,
+    /// Level of a sparse grid.
+    #[arg(long, default_value_t = 5)]
+    level: usize,
     /// Rows of a minibatch.
     #[arg(long, default_value_t = 1024)]
     batch: usize,
@@ -144,7 +149,7 @@ fn main() -> Result<()> {
     }
     let step = match options.workload {
         Workload::Matvec => matvec(&options)?,
-        Workload::Accumulate => accumulate(&options)?,
+        Workload::Projected => projected(&options)?,
         Workload::Gram => gram(&options)?,
         Workload::Exact => exact(&options)?,
         Workload::Experts => experts(&options)?,
@@ -152,6 +157,7 @@ fn main() -> Result<()> {
         Workload::Laplace => laplace(&options)?,
         Workload::Ncgp => ncgp(&options)?,
         Workload::Sgpr => inducing::sgpr(&options)?,
+        Workload::SparseGrid => inducing::sparse_grid(&options)?,
         Workload::Predict | Workload::Svgp | Workload::Swsgp => inducing::predict(&options)?,
     };
     println!("{}", measure(&options, &step)?);
@@ -174,11 +180,11 @@ fn matvec(options: &Options) -> Result<Step> {
             |data: &burn::tensor::TensorData| Tensor::<2>::from_data(data.clone(), (scope.device(), scope.dtype()));
         let (x, v, weights) = (load(&host.0), load(&host.1), load(&host.2));
         if !backward {
-            let product = products::kv_gram(&kernel, &scope, &x, &v)?;
+            let product = products::Covariance::new(&kernel, &scope, &x).times(&v)?;
             return Ok(("checksum", scalar(product.sum())?));
         }
         let (x, v) = (x.require_grad(), v.require_grad());
-        let total = (products::kv_gram(&kernel, &scope, &x, &v)? * weights).sum();
+        let total = (products::Covariance::new(&kernel, &scope, &x).times(&v)? * weights).sum();
         let gradients = total.backward();
         let sum = |tensor: Option<Tensor<2>>| tensor.map_or(Ok(0.0), |t| scalar(t.sum()));
         let in_x = sum(x.grad(&gradients).map(Tensor::abs))?;
@@ -186,23 +192,21 @@ fn matvec(options: &Options) -> Result<Step> {
     }))
 }
 
-fn accumulate(options: &Options) -> Result<Step> {
+fn projected(options: &Options) -> Result<Step> {
     let compute = Compute { kind: DeviceKind::Flex, precision: options.dtype };
     let scope = Scope::new(compute)?;
     let x = inputs(options, &scope)?;
     let n = x.dims()[0];
     let normal = || Tensor::<1>::random([n], Distribution::Normal(0.0, 1.0), (scope.device(), scope.dtype()));
-    let host = (x.into_data(), normal().into_data(), normal().into_data());
+    let host = (x.into_data(), normal().into_data());
     let (kernel, actions) = (kernel(options)?, options.m);
     Ok(Box::new(move || {
         let scope = Scope::training(compute)?;
         let at = (scope.device(), scope.dtype());
         let x = Tensor::<2>::from_data(host.0.clone(), at).require_grad();
         let s = Tensor::<1>::from_data(host.1.clone(), at).require_grad();
-        let y = Tensor::<1>::from_data(host.2.clone(), at);
         let blocks = BlockSparse::new(s.clone(), BlockSparse::even(n, actions))?;
-        let sums = products::accumulate(&kernel, &scope, &x, &blocks, &y)?;
-        let total = sums.sks.sum() + sums.ksks.sum() * (1.0 / n as f64) + sums.ksy.sum() + sums.trace;
+        let total = products::Covariance::new(&kernel, &scope, &x).projected(&blocks)?.sum();
         let gradients = total.backward();
         let in_x = x.grad(&gradients).map_or(Ok(0.0), |t| scalar(t.abs().sum()))?;
         let in_s = s.grad(&gradients).map_or(Ok(0.0), |t| scalar(t.abs().sum()))?;
@@ -218,11 +222,11 @@ fn gram(options: &Options) -> Result<Step> {
         let scope = if backward { Scope::training(compute)? } else { Scope::new(compute)? };
         let x = Tensor::<2>::from_data(x.clone(), (scope.device(), scope.dtype()));
         if !backward {
-            let k = products::gram(&kernel, &scope, &x)?;
+            let k = products::Covariance::new(&kernel, &scope, &x).matrix()?;
             return Ok(("checksum", scalar(k.narrow(0, 0, 1).sum())?));
         }
         let x = x.require_grad();
-        let gradients = products::gram(&kernel, &scope, &x)?.sum().backward();
+        let gradients = products::Covariance::new(&kernel, &scope, &x).matrix()?.sum().backward();
         Ok(("checksum", x.grad(&gradients).map_or(Ok(0.0), |t| scalar(t.abs().sum()))?))
     }))
 }

@@ -61,7 +61,8 @@ impl Columns {
                 Ok(())
             }
             _ => Err(Error::Usage(
-                "a file of rows has its target and inputs already: leave out --target, --classes, --features, --drop, --one-hot, \
+                "a file of rows has its target and inputs already: leave out --target, --classes, --features, --drop, \
+                 --one-hot, \
                  --categorical and --dates, or make it anew from its table"
                     .into(),
             )),

@@ -34,7 +34,8 @@ pub struct Compare {
     #[arg(long, num_args = 1.., value_name = "KERNELS", conflicts_with = "kernel")]
     kernels: Vec<String>,
     /// Cross-validate on this many folds instead of one split
-    #[arg(long, value_name = "K", value_parser = values::count(2..=1000), conflicts_with_all = ["holdout", "holdout_last", "split_mask"])]
+    #[arg(long, value_name = "K", value_parser = values::count(2..=1000))]
+    #[arg(conflicts_with_all = ["holdout", "holdout_last", "split_mask"])]
     folds: Option<usize>,
     /// Print JSON
     #[arg(long)]

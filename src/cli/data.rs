@@ -99,7 +99,8 @@ pub fn note_dropped(dropped: usize) {
 #[group(multiple = true)]
 pub struct Splitting {
     /// Hold out this share of the rows, chosen at random by --split-seed
-    #[arg(long, value_name = "SHARE", value_parser = values::share, conflicts_with_all = ["holdout_last", "split_mask"])]
+    #[arg(long, value_name = "SHARE", value_parser = values::share)]
+    #[arg(conflicts_with_all = ["holdout_last", "split_mask"])]
     pub holdout: Option<f64>,
     /// Hold out the last share of the rows, in their order: a forecast
     #[arg(long, value_name = "SHARE", value_parser = values::share, conflicts_with = "split_mask")]

@@ -9,6 +9,7 @@ use cagey::data::TargetTransform;
 use cagey::fitted::Fitted;
 use cagey::kernels::Kernel;
 use cagey::models::diagnose::entry_columns as entry_columns_of_kernels;
+use cagey::models::posterior::InducingPart;
 use cagey::params::{Constraint, Parameter, Unit};
 use clap::Args;
 use serde_json::json;
@@ -46,6 +47,11 @@ impl Inspect {
                 (path, json!({ "values": p.values(), "fixed": p.fixed, "constraint": p.constraint(), "prior": prior }))
             })
             .collect();
+        let part = |part: InducingPart| {
+            let (name, inputs) = (part.name, part.inputs.len() / fitted.data().d);
+            json!({ "name": name, "inputs": inputs, "coefficient": part.coefficient, "usual": part.usual })
+        };
+        let parts: Vec<_> = fitted.posterior().inducing_parts().into_iter().map(part).collect();
         report::print_json(&json!({
             "kernel": fitted.kernel().to_string(),
             "parameters": parameters,
@@ -57,6 +63,7 @@ impl Inspect {
             "target_scale": fitted.target_scale,
             "training": fitted.summary,
             "solve": fitted.posterior().solve(),
+            "parts": parts,
         }))
     }
 }
@@ -117,6 +124,16 @@ pub fn description(fitted: &Fitted) -> String {
     text += &report::table(&rows);
     if let Some(solve) = fitted.posterior().solve() {
         text += &report::table(&[("last solve".into(), solve.to_string())]);
+    }
+    let parts = fitted.posterior().inducing_parts();
+    if !parts.is_empty() {
+        text += "Parts\n";
+        let row = |part: InducingPart| {
+            let (inputs, coefficient) = (part.inputs.len() / fitted.data().d, number(part.coefficient));
+            let usual = number(part.usual);
+            (part.name, format!("{inputs} inducing inputs, coefficient {coefficient} (without data {usual})"))
+        };
+        text += &report::table(&parts.into_iter().map(row).collect::<Vec<_>>());
     }
     for warning in &summary.warnings {
         let _ = writeln!(text, "  warning: {warning}");

@@ -69,6 +69,7 @@ impl Predict {
         }
         let data = self.reading.read(&self.data, &fitted.schema, false, self.keep)?;
         fitted.caution().iter().for_each(|caution| report::warn(caution));
+        fitted.remarks(&data).map_err(in_table(&self.data))?.iter().for_each(|remark| report::warn(remark));
         if self.aggregation.all() {
             return self.write_all(&fitted, &data);
         }

@@ -136,7 +136,8 @@ impl Fitted {
         let kind = settings.model.kind();
         if registry.models.row(kind).is_none() {
             return Err(bad(format!(
-                "holds a model of kind `{kind}`, which this program does not know; use a newer cagey, or the program that wrote it"
+                "holds a model of kind `{kind}`, which this program does not know; use a newer cagey, or the program \
+                 that wrote it"
             )));
         }
         let mut array = |name: &str| file.arrays.remove(name).map(|array| array.data.into_f64());

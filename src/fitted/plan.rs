@@ -89,8 +89,9 @@ impl Plan {
         let support = likelihood.density().support(likelihood.auxiliary().neutral());
         if let Some(classes) = schema.classes.as_ref().filter(|_| !matches!(support, Support::Classes(_))) {
             return Err(Error::Usage(format!(
-                "the target `{}` was read as classes ({}), and the {} likelihood takes numbers: choose bernoulli, softmax or ordinal, \
-                 or read the table anew for this likelihood",
+                "the target `{}` was read as classes ({}), and the {} likelihood takes numbers: choose bernoulli, \
+                 softmax or ordinal, or \
+                 read the table anew for this likelihood",
                 schema.target,
                 classes.listing(),
                 likelihood.text()
@@ -100,7 +101,8 @@ impl Plan {
             && classes.len() > *taken
         {
             return Err(Error::Usage(format!(
-                "the target `{}` has {} classes ({}), and the {} likelihood takes {taken}: choose one for more classes, or for numbers",
+                "the target `{}` has {} classes ({}), and the {} likelihood takes {taken}: choose one for more \
+                 classes, or for numbers",
                 schema.target,
                 classes.len(),
                 classes.listing(),
@@ -172,7 +174,8 @@ impl Plan {
         if registry.models.options(&settings.model)?.minibatches().is_none() {
             let model = settings.model.kind();
             return Err(Error::Usage(format!(
-                "the {model} model takes all rows at once; with rows in a file choose a model that takes minibatches (`--model`)"
+                "the {model} model takes all rows at once; with rows in a file choose a model that takes minibatches \
+                 (`--model`)"
             )));
         }
         let stored = Stored { file, rows, row_column: settings.row_column.clone() };

@@ -72,6 +72,15 @@ impl Fitted {
         Ok(self.in_user_units(&marginals))
     }
 
+    /// What is to be said of predictions at the rows of a table, as of those outside of where the model knows anything.
+    ///
+    /// # Errors
+    /// As [`standardise`](Self::standardise).
+    pub fn remarks(&self, data: &Dataset) -> Result<Vec<String>> {
+        let (x, _) = self.standardise(data)?;
+        computed(data.n * self.data.n(), || self.posterior.remarks(&x))
+    }
+
     /// [`predict`](Self::predict) for rows of numbers, as [`table`](Self::table) takes them.
     ///
     /// # Errors

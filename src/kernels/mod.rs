@@ -150,17 +150,6 @@ impl Kernel {
         Ok(self)
     }
 
-    /// Keeps a parameter at its value in training, by name.
-    ///
-    /// # Errors
-    /// [`Usage`](crate::Error::Usage) when there is no such parameter.
-    pub fn fixing(mut self, name: &str) -> Result<Self> {
-        for parameter in self.find_mut(name)? {
-            parameter.fixed = true;
-        }
-        Ok(self)
-    }
-
     /// The kernel lowered to terms for rows `x [n, d]`; none when a leaf is a plain tensor graph.
     ///
     /// # Errors

@@ -122,7 +122,7 @@ impl Profile {
         }
     }
 
-    /// (k, ∂k/∂s, ∂k/∂a); the last only where [`has_shape`](Self::has_shape), elsewhere any value.
+    /// (k, ∂k/∂s, ∂k/∂a); the last has a meaning only for profiles with a shape parameter.
     #[inline(always)]
     pub fn slopes<A: Arithmetic>(self, s: A, a: A) -> (A, A, A) {
         match self {
@@ -193,11 +193,6 @@ impl Profile {
             Self::RationalQuadratic => LARGEST_OF_POWERS,
             _ => largest_square(bytes),
         }
-    }
-
-    /// Whether the profile has a shape parameter.
-    pub fn has_shape(self) -> bool {
-        matches!(self, Self::RationalQuadratic | Self::PeriodicNorm | Self::Power(_))
     }
 }
 

@@ -1,8 +1,8 @@
 //! The seam for operations with an adjoint of their own: computed on the host, on tensors of any device.
 //!
-//! burn has no Cholesky factorisation, no triangular solve and no fused covariance. Each such operation is a [`HostOp`]:
-//! a forward function on plain buffers and an analytic adjoint. On the CPU devices the buffers are the tensors' own memory
-//! (no copy when the tensor is not shared); on a GPU they are read back and the result is uploaded.
+//! burn has no Cholesky factorisation, no triangular solve and no fused covariance. Each such operation is a
+//! [`HostOp`]: a forward function on plain buffers and an analytic adjoint. On the CPU devices the buffers are the
+//! tensors' own memory (no copy when the tensor is not shared); on a GPU they are read back and the result is uploaded.
 
 use std::sync::{Arc, Mutex, PoisonError};
 
@@ -82,7 +82,12 @@ fn read<B: Backend>(tensor: FloatTensor<B>) -> Result<TensorData> {
 }
 
 /// Backend side of [`HostOp`]: the default bodies serve every backend.
-#[backend_extension(Flex: cfg(feature = "flex"), NdArray: cfg(feature = "ndarray"), Cube: cfg(any(feature = "wgpu", feature = "cuda")), Autodiff)]
+#[backend_extension(
+    Flex: cfg(feature = "flex"),
+    NdArray: cfg(feature = "ndarray"),
+    Cube: cfg(any(feature = "wgpu", feature = "cuda")),
+    Autodiff
+)]
 trait HostOps: Backend {
     fn host1(a: FloatTensor<Self>, call: Call<1>) -> FloatTensor<Self> {
         call.run::<Self>([a]).0
@@ -247,19 +252,18 @@ pub fn apply4<const A: usize, const B: usize, const C: usize, const E: usize, co
     call(op, |call| Dispatch::host4(a.into_dispatch(), b.into_dispatch(), c.into_dispatch(), d.into_dispatch(), call))
 }
 
-/// Applies an operation of two matrices and three vectors.
-pub fn apply5(
+/// Applies an operation of five tensors.
+pub fn apply5<const A: usize, const B: usize, const C: usize, const E: usize, const F: usize, const D: usize>(
     op: impl HostOp<5>,
-    a: Tensor<2>,
-    b: Tensor<1>,
-    c: Tensor<2>,
-    d: Tensor<1>,
-    e: Tensor<1>,
-) -> Result<Tensor<1>> {
+    a: Tensor<A>,
+    b: Tensor<B>,
+    c: Tensor<C>,
+    d: Tensor<E>,
+    e: Tensor<F>,
+) -> Result<Tensor<D>> {
     let run = |call| {
-        let [a, c] = [a, c].map(Tensor::into_dispatch);
-        let [b, d, e] = [b, d, e].map(Tensor::into_dispatch);
-        Dispatch::host5(a, b, c, d, e, call)
+        let (a, b, c) = (a.into_dispatch(), b.into_dispatch(), c.into_dispatch());
+        Dispatch::host5(a, b, c, d.into_dispatch(), e.into_dispatch(), call)
     };
     call(op, run)
 }

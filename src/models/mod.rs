@@ -9,6 +9,7 @@ pub mod exact;
 pub mod experts;
 pub mod fit;
 pub mod gp_model;
+mod held;
 pub mod inducing;
 pub mod laplace;
 pub mod minibatch;
@@ -21,6 +22,7 @@ pub mod process;
 pub mod race;
 pub mod registry;
 pub mod sgpr;
+pub mod sparse_grid;
 mod start;
 pub mod svgp;
 pub mod swsgp;
@@ -28,6 +30,8 @@ pub mod variational;
 pub mod whitened;
 
 use burn::tensor::Tensor;
+
+pub use held::Held;
 
 use crate::device::Precision;
 use crate::error::{Error, Result};
@@ -176,11 +180,11 @@ pub trait Model: Parameters {
         None
     }
 
-    /// What training is to hold from the present parameters on: the actions `[n, i]` of a policy.
+    /// What training is to hold from the present parameters on, such as the actions of a policy.
     ///
     /// # Errors
     /// What a solve reports.
-    fn choose(&self, _scope: &Scope, _batch: &Batch) -> Result<Option<Tensor<2>>> {
+    fn choose(&self, _scope: &Scope, _batch: &Batch) -> Result<Option<Held>> {
         Ok(None)
     }
 
@@ -188,7 +192,7 @@ pub trait Model: Parameters {
     ///
     /// # Errors
     /// As the objective.
-    fn objective_for(&self, scope: &Scope, batch: &Batch, _chosen: &Tensor<2>) -> Result<Tensor<1>> {
+    fn objective_for(&self, scope: &Scope, batch: &Batch, _chosen: &Held) -> Result<Tensor<1>> {
         self.objective(scope, batch)
     }
 

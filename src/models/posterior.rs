@@ -155,6 +155,19 @@ pub struct Uncertainty {
     pub computational: Option<Vec<f64>>,
 }
 
+/// A part of a posterior that is a weighted sum of sparse ones.
+#[derive(Debug, Clone, PartialEq)]
+pub struct InducingPart {
+    /// Its name.
+    pub name: String,
+    /// Its inducing inputs, row-major `[m, d]`.
+    pub inputs: Vec<f64>,
+    /// What its mean is multiplied by.
+    pub coefficient: f64,
+    /// What it would be multiplied by whatever the data.
+    pub usual: f64,
+}
+
 /// A posterior over the latent functions.
 pub trait Posterior: Debug + Send + Sync {
     /// Means and variances of f at rows `x` (row-major `[n, d]`), in chunks of bounded memory.
@@ -245,6 +258,19 @@ pub trait Posterior: Debug + Send + Sync {
     /// What reading them from their device reports.
     fn saved(&self, _factor: bool) -> Result<SavedPosterior> {
         Ok(SavedPosterior::default())
+    }
+
+    /// What is to be said of predictions at rows `x` (row-major), as of those outside of where it knows anything.
+    ///
+    /// # Errors
+    /// As [`predict`](Self::predict).
+    fn remarks(&self, _x: &[f64]) -> Result<Vec<String>> {
+        Ok(Vec::new())
+    }
+
+    /// The sparse models that it is a sum of, where it is one.
+    fn inducing_parts(&self) -> Vec<InducingPart> {
+        Vec::new()
     }
 
     /// How far the solve went that found it, where there was one.

@@ -6,8 +6,7 @@ use super::prior::Prior;
 use crate::error::{Error, Result};
 use crate::kernels::Kernel;
 use crate::linalg::Factor;
-use crate::params::{Parameter, Parameters, Unit};
-use crate::products;
+use crate::params::{Parameter, Unit};
 use crate::scope::{Scope, to_f64};
 
 /// The prior of a latent function and the inputs Z whose function values stand for all others.
@@ -80,21 +79,9 @@ impl Process {
     /// # Errors
     /// [`Error::NotPositiveDefinite`] by the policy of [`jitter`](crate::linalg::jitter).
     pub fn factor(&self, scope: &Scope) -> Result<Vec<f64>> {
-        let gram = to_f64(products::gram_wide(&self.prior.kernel, scope, &self.z(scope))?)?;
+        let gram = to_f64(self.prior.covariance(scope, &self.z(scope)).matrix_wide()?)?;
         Ok(Factor::new(gram, "K_ZZ")?.lower())
     }
 }
 
-impl Parameters for Process {
-    fn parameters(&self) -> Vec<(String, &Parameter)> {
-        let mut all = self.prior.parameters();
-        all.push(("inducing".into(), &self.inducing));
-        all
-    }
-
-    fn parameters_mut(&mut self) -> Vec<(String, &mut Parameter)> {
-        let mut all = self.prior.parameters_mut();
-        all.push(("inducing".into(), &mut self.inducing));
-        all
-    }
-}
+crate::parameters!(Process { ..prior, "inducing": inducing });

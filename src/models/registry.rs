@@ -9,6 +9,7 @@ use super::experts::ExpertsOptions;
 use super::laplace::LaplaceOptions;
 use super::options::{Kind, ModelChoice, ModelOptions};
 use super::sgpr::SgprOptions;
+use super::sparse_grid::SparseGridOptions;
 use super::svgp::SvgpOptions;
 use super::swsgp::SwsgpOptions;
 use crate::error::{Error, Result};
@@ -62,6 +63,7 @@ impl Default for Models {
             Row::of::<ExactOptions>(),
             Row::of::<CagpOptions>(),
             Row::of::<SgprOptions>(),
+            Row::of::<SparseGridOptions>(),
             Row::of::<SvgpOptions>(),
             Row::of::<SwsgpOptions>(),
             Row::of::<CgGpOptions>(),

@@ -102,11 +102,6 @@ impl WhitenedPosterior {
         &self.z
     }
 
-    /// μ `[m]`, the mean of the whitened inducing values.
-    pub fn whitened_mean(&self) -> &[f64] {
-        &self.whitened
-    }
-
     fn rows(&self, x: &[f64]) -> Result<usize> {
         posterior::rows(x, self.d)
     }
@@ -120,7 +115,7 @@ impl WhitenedPosterior {
         let kernel = &self.prior.kernel;
         match self.anchors.cross(kernel, scope, (&self.z, self.d), points)? {
             Some(cross) => Ok(transposed(&cross, self.whitened.len())),
-            None => to_f64(products::cross_wide(kernel, scope, &self.inducing_in(scope), points)?),
+            None => to_f64(products::Cross::new(kernel, scope, &self.inducing_in(scope), points).matrix_wide()?),
         }
     }
 
@@ -203,7 +198,7 @@ impl WhitenedPosterior {
     fn part(&self, x: &[f64], contraction: Option<&Contraction>) -> Result<Part> {
         let (scope, rows) = (Scope::new(self.compute)?, x.len() / self.d);
         let points = scope.matrix(x, rows, self.d);
-        let prior = to_f64(products::diag_wide(&self.prior.kernel, &scope, &points)?)?;
+        let prior = to_f64(self.prior.covariance(&scope, &points).diagonal_wide()?)?;
         if let Some(Contraction { triangle, rounded: single, weights }) = contraction {
             let k = self.cross(&scope, &points)?;
             let mean = self.means(&scope, &points, &k, weights)?;
@@ -277,7 +272,7 @@ impl Posterior for WhitenedPosterior {
 
     fn moments(&self, x: Tensor<2>) -> Result<Option<[Tensor<1>; 2]>> {
         let scope = Scope::beside(self.compute, &x)?;
-        let k = products::cross_wide(&self.prior.kernel, &scope, &self.inducing_in(&scope), &x)?;
+        let k = self.prior.cross(&scope, &self.inducing_in(&scope), &x).matrix_wide()?;
         moments(&scope, &self.prior, &x, k, &self.weights(), self.clone()).map(Some)
     }
 
@@ -289,7 +284,7 @@ impl Posterior for WhitenedPosterior {
         let scope = Scope::new(self.compute)?;
         let points = scope.matrix(x, rows, self.d);
         let (a, mean) = self.projected(&scope, &points)?;
-        let mut covariance = to_f64(products::gram_wide(&self.prior.kernel, &scope, &points)?)?;
+        let mut covariance = to_f64(self.prior.covariance(&scope, &points).matrix_wide()?)?;
         subtract_gram(&mut covariance, &a, rows);
         let spread = self.spread(&a);
         product::add(view_mut(&mut covariance, rows), view(&spread, rows).transpose(), view(&spread, rows), 1.0);

@@ -362,15 +362,6 @@ impl Parameter {
         Ok(())
     }
 
-    /// Raises the floor of a positive parameter (internal units), moving its values above it.
-    pub fn set_floor(&mut self, floor: f64) {
-        if let Constraint::Positive { .. } = self.constraint {
-            let values = self.values();
-            self.constraint = Constraint::Positive { floor };
-            self.set(&values);
-        }
-    }
-
     /// The priors of the user values: none, one for all entries, or one for each.
     pub fn priors(&self) -> &[Option<Prior>] {
         &self.priors

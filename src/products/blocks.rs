@@ -2,9 +2,9 @@
 
 use burn::tensor::Tensor;
 
-use super::lanes::Number;
-use super::tile::{Few, GROUP};
 use crate::error::{Error, Result};
+use crate::products::engine::lanes::{Lanes, Number};
+use crate::products::engine::tile::{Few, GROUP, Tile, Wide, add_to_rows};
 
 /// S `[m, i]` whose column a is non-zero only on rows `offsets[a]..offsets[a + 1]`; one number a row.
 #[derive(Debug, Clone)]
@@ -97,5 +97,24 @@ impl<T: Number> Segments<T> {
     #[inline(always)]
     pub fn of(&self, group: usize) -> std::ops::Range<usize> {
         self.starts[group]..self.starts[group + 1]
+    }
+
+    /// For some segments and the vectors `rights` of their blocks: adds tile · right to `sums` in each block's own
+    /// rows.
+    #[inline(always)]
+    pub fn add_to_rows<L: Lanes<Element = T>>(
+        &self,
+        segments: std::ops::Range<usize>,
+        tile: &Tile<L>,
+        rights: &[Wide<L>],
+        sums: &mut Few<L>,
+    ) {
+        for (right, mask) in rights.iter().zip(&self.masks[segments]) {
+            let mut own = [[L::zero(); GROUP]];
+            add_to_rows(tile, std::slice::from_ref(right), &mut own);
+            for q in 0..GROUP {
+                sums[q] = own[0][q].mul_add(L::splat(mask[q]), sums[q]);
+            }
+        }
     }
 }

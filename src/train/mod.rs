@@ -14,10 +14,10 @@ mod lbfgs;
 mod line_search;
 mod objective;
 mod observer;
+mod penalised;
 mod point;
 #[cfg(feature = "command")]
 mod progress;
-mod proximal;
 mod restarts;
 mod run;
 mod schedule;
@@ -34,12 +34,12 @@ pub use lbfgs::Lbfgs;
 pub use objective::{Evaluation, FromFn, Group, Objective, Step, from_fn};
 pub(crate) use observer::Steps;
 pub use observer::{History, Log, Observer, Plan, Record, Report};
+pub use penalised::{Penalised, penalised, proximal};
 pub(crate) use point::shifted;
 #[cfg(feature = "command")]
 pub use progress::Progress;
-pub use proximal::Proximal;
 pub use restarts::{RestartReport, Restarts};
 pub use schedule::Schedule;
 pub use sparse_adam::SparseAdam;
 pub use stop::{EarlyStopping, Termination};
-pub use trainer::{Outcome, fit};
+pub use trainer::{Outcome, Trainer, fit};

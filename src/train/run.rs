@@ -69,7 +69,7 @@ pub(crate) struct Run {
 pub(crate) struct Setting<'a> {
     pub(crate) config: &'a TrainConfig,
     /// The learning-rate factor of every parameter.
-    pub(crate) rates: Vec<f64>,
+    pub(crate) rates: &'a [f64],
     pub(crate) deadline: Option<Instant>,
 }
 
@@ -196,12 +196,12 @@ impl Run {
         let stepped = if started {
             match (memory, &setting.config.optimizer) {
                 (Memory::Adam(memory), Optimizer::Adam(adam)) => {
-                    memory.step(adam, &setting.rates, setting.config.steps, point, &mut probe)
+                    memory.step(adam, setting.rates, setting.config.steps, point, &mut probe)
                 }
                 (Memory::Lbfgs(memory), Optimizer::Lbfgs(lbfgs)) => memory.step(lbfgs, point, &mut probe),
                 (Memory::Descent, Optimizer::Descent(descent)) => {
                     let made = (step.iteration - 1, setting.config.steps);
-                    descent.step(&setting.rates, made, point, &mut probe)
+                    descent.step(setting.rates, made, point, &mut probe)
                 }
                 // Checked when a state is read, and so never the case.
                 _ => Err(Termination::Failed("the state is that of another optimiser".into())),

@@ -807,3 +807,37 @@ fn trainings_of_experts_are_saved_and_resumed() {
         assert_eq!(predicted("whole.cagey"), predicted("resumed.cagey"), "{training}");
     }
 }
+
+#[test]
+fn a_sparse_grid_says_what_it_is_made_of_and_what_lies_outside() {
+    let folder = Folder::new();
+    let row = |i: usize| {
+        let (a, b) = (position(i), 10.0 * (0.37 * i as f64).fract());
+        vec![a, b, wave(i) + (0.3 * b).cos()]
+    };
+    folder.write("t.csv", table(&["a", "b", "y"], 80, row));
+    folder.write("far.csv", "a,b\n1,1\n1e3,2\n");
+    let fit = ["fit", "t.csv", "--model", "sparse-grid", "--level", "3", "--steps", "5", "-o", "m.cagey"];
+    for options in [&[][..], &["--combination", "ct"], &["--combination", "union"], &["--grid-bound", "partial"]] {
+        folder.ok(&[&fit[..], options].concat());
+        let told = folder.run(&["predict", "m.cagey", "far.csv", "-o", "p.csv"]);
+        assert!(told.err.contains("1 of 2 rows lie outside"), "{}", told.err);
+        let parts = folder.json(&["inspect", "m.cagey", "--json"])["parts"].as_array().unwrap().len();
+        assert_eq!(parts, if options.contains(&"union") { 1 } else { 5 }, "{options:?}");
+        assert!(folder.ok(&["inspect", "m.cagey"]).contains("inducing inputs, coefficient"));
+    }
+    folder.ok(&["plot", "m.cagey", "--kind", "parts", "-o", "grids.svg"]);
+    assert!(folder.read("grids.svg").contains("Coefficients"));
+    folder.ok(&[&fit[..], &["--grid-variance", "combination"]].concat());
+    let told = folder.run(&["evaluate", "m.cagey", "t.csv"]);
+    assert!(told.err.contains("of 80 variances by the combination technique"), "{}", told.err);
+    folder.fails(
+        2,
+        &["fit", "t.csv", "--model", "sparse-grid", "--level", "20", "-o", "x.cagey"],
+        &["--level", "1 to 8"],
+    );
+    let union = ["--combination", "union", "--grid-variance", "prior"];
+    folder.fails(2, &[&fit[..], &union].concat(), &["--grid-variance"]);
+    folder.ok(&["fit", "t.csv", "--steps", "1", "-o", "e.cagey"]);
+    folder.fails(2, &["plot", "e.cagey", "--kind", "parts", "-o", "x.svg"], &["sparse grid"]);
+}

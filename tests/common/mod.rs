@@ -1,6 +1,8 @@
 //! What several test files need: golden files, comparisons, small generators.
 #![allow(dead_code)] // each test binary uses its own part
 
+pub mod policies;
+
 use std::ops::ControlFlow;
 use std::path::PathBuf;
 

@@ -3,6 +3,7 @@
 #[path = "../common/mod.rs"]
 mod common;
 mod sgpr;
+mod sparse_grid;
 mod svgp;
 mod swsgp;
 

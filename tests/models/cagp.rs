@@ -12,17 +12,15 @@ use cagey::models::ordering::{RowOrder, kd_tree};
 use cagey::models::posterior::{ComputationAware, Posterior};
 use cagey::models::{Batch, Model, Observations, fit};
 use cagey::params::{Parameter, Parameters, Unit};
-use cagey::products::{self, BlockSparse};
+use cagey::products::BlockSparse;
 use cagey::scope::{Scope, scalar, to_f64};
 use cagey::solvers::Probes;
 use cagey::solvers::itergp::{IterGpOptions, Stop};
-use cagey::solvers::policies::{
-    Eigenvector, Lanczos, LanczosSeed, Learned, Mixed, Order, Pivots, Policy, Preconditioned, PseudoInput, Random,
-    Residual, UnitVector,
-};
+use cagey::solvers::policies::{Eigenvector, Pivots, Policy, Preconditioned, Random, Residual, UnitVector};
 use cagey::train::{Lbfgs, Optimizer, Restarts, TrainConfig};
 use proptest::prelude::*;
 
+use crate::common::policies::policies;
 use crate::common::{Beginnings, assert_close, check_posterior, columns, flat, golden, kernel, kernel_gradient, rows};
 use crate::{F32, F64, data, noise};
 
@@ -39,31 +37,6 @@ fn matern() -> Kernel {
 
 fn loss(gp: &impl Model, batch: &Batch) -> f64 {
     scalar(gp.objective(&Scope::new(F64).unwrap(), batch).unwrap()).unwrap()
-}
-
-/// Every policy there is, for inputs of two columns and `n` rows.
-fn policies(n: usize) -> Vec<Box<dyn Policy>> {
-    let pseudo = PseudoInput::new(&numbers(16, 5), 2).unwrap();
-    let learned = Learned::new(&numbers(n, 6), BlockSparse::even(n, 7));
-    let random = |probes| Box::new(Random { probes, seed: 4 }) as Box<dyn Policy>;
-    let unit = |pivots| Box::new(UnitVector { pivots }) as Box<dyn Policy>;
-    vec![
-        Box::new(Residual),
-        Box::new(Lanczos { seed: LanczosSeed::Targets }),
-        Box::new(Lanczos { seed: LanczosSeed::Gaussian(2) }),
-        unit(Pivots::Data),
-        unit(Pivots::Largest),
-        unit(Pivots::Given(vec![3, 9, 1, 12, 7, 5])),
-        Box::new(pseudo),
-        Box::new(Eigenvector),
-        random(Probes::Rademacher),
-        random(Probes::Gaussian),
-        Box::new(learned.clone()),
-        Box::new(Mixed::new(vec![Box::new(Residual), Box::new(learned)], Order::Turns).unwrap()),
-        Box::new(Mixed::new(vec![unit(Pivots::Data), Box::new(Residual)], Order::Switch(vec![2])).unwrap()),
-        Box::new(Preconditioned::new(unit(Pivots::Largest), 3, Box::new(Residual))),
-        Box::new(Preconditioned::new(Box::new(Residual), 2, random(Probes::Gaussian))),
-    ]
 }
 
 fn iterative(policy: Box<dyn Policy>, actions: usize) -> IterativeCagp {
@@ -233,7 +206,7 @@ fn iterative_form_equals_batch_form() {
             assert_close(&name, &got.variance, &expected.variance, 1e-8);
             // The solve's own weights and precision give the same.
             let points = scope.matrix(&POINTS, 4, 2);
-            let cross = products::cross(&gp.prior.kernel, &scope, &batch.x, &points).unwrap();
+            let cross = gp.prior.cross(&scope, &batch.x, &points).matrix().unwrap();
             let shift = to_f64(cross.clone().transpose().matmul(solve.weights().unwrap())).unwrap();
             assert_close(&name, &shift.iter().map(|v| v + 0.3).collect::<Vec<_>>(), &expected.mean, 1e-8);
             let explained = to_f64((solve.precision_times(&cross).unwrap() * cross).sum_dim(0)).unwrap();
@@ -301,7 +274,7 @@ fn training_holds_actions_between_choices() {
     fixed.actions.values.fixed = true;
     let config = TrainConfig::new(Optimizer::Lbfgs(Lbfgs::default()), 8);
     let want = fit::fit(&mut fixed, F64, &observations, &config, &mut []).unwrap();
-    let ended = held.objective_for(
+    let ended = held.objective_at(
         &Scope::new(F64).unwrap(),
         &batch,
         &start.actions(&Scope::new(F64).unwrap(), &batch).unwrap(),
@@ -413,7 +386,7 @@ fn variance_is_the_worst_squared_error() {
         sites.extend(numbers(10, 3).iter().map(|v| 4.0 * v));
         let m = sites.len() / 2;
         let points = scope.matrix(&sites, m, 2);
-        let mut gram = to_f64(products::cross(&gp.prior.kernel, &scope, &points, &points).unwrap()).unwrap();
+        let mut gram = to_f64(gp.prior.cross(&scope, &points, &points).matrix().unwrap()).unwrap();
         gram.iter_mut().step_by(m + 1).for_each(|d| *d += noise_variance);
         let error = |a: &[f64]| {
             let y: Vec<f64> = gram.chunks(m).map(|row| row.iter().zip(a).map(|(k, a)| k * a).sum()).collect();

@@ -9,9 +9,7 @@ use cagey::models::gp_model::{GpModel, Training};
 use cagey::models::{Observations, fit};
 use cagey::params::{Parameters, Prior};
 use cagey::scope::Scope;
-use cagey::train::{
-    self, Adam, CheckpointPlan, Descent, Evaluation, Lbfgs, Objective, Optimizer, Proximal, Step, TrainConfig, from_fn,
-};
+use cagey::train::{self, Adam, CheckpointPlan, Descent, Lbfgs, Objective, Optimizer, Step, TrainConfig};
 
 use crate::common::{F64, StopAt, data};
 
@@ -129,32 +127,6 @@ fn rounds_resume_to_the_same_numbers() {
         let resumed = trained(experts(&data, 4, federation), &data, &config(optimizer(), 9).resume(&path));
         assert_eq!(resumed, whole, "{algorithm:?}");
     }
-}
-
-#[test]
-fn a_proximal_term_is_its_definition() {
-    let bowl = |x: &[f64]| (x[0] - 1.0).powi(2) + 0.5 * x[1].powi(4);
-    let mut loss =
-        from_fn(2, |x, _| Ok(Evaluation { loss: bowl(x), gradient: vec![2.0 * (x[0] - 1.0), 2.0 * x[1].powi(3)] }));
-    let (centre, dual) = ([0.3, -0.2], [0.7, 0.1]);
-    let value = |x: &[f64]| {
-        let away = [x[0] - centre[0], x[1] - centre[1]];
-        let near = away.iter().map(|a| a * a).sum::<f64>();
-        bowl(x) + dual[0] * away[0] + dual[1] * away[1] + 1.5 * near
-    };
-    let x = [0.9, 0.6];
-    let mut proximal = Proximal { loss: &mut loss, centre: &centre, dual: Some(&dual), weight: 3.0 };
-    let found = proximal.evaluate(&x, STEP).unwrap();
-    assert!((found.loss - value(&x)).abs() < 1e-14);
-    for i in 0..2 {
-        let [above, below] = [1e-6, -1e-6].map(|step| {
-            let mut moved = x;
-            moved[i] += step;
-            value(&moved)
-        });
-        assert!((found.gradient[i] - (above - below) / 2e-6).abs() < 1e-8);
-    }
-    assert!(Proximal { loss: &mut loss, centre: &centre[..1], dual: None, weight: 1.0 }.evaluate(&x, STEP).is_err());
 }
 
 #[test]

@@ -212,7 +212,7 @@ fn every_likelihood_has_the_mode_evidence_and_covariance_of_its_definition() {
         let (mut k, mut w, mut means) = (vec![0.0; size * size], vec![0.0; size * size], vec![0.0; size]);
         for l in 0..latents {
             let prior = &gp.priors[l.min(gp.priors.len() - 1)];
-            let gram = to_f64(products::gram(&prior.kernel, &scope, &batch.x).unwrap()).unwrap();
+            let gram = to_f64(prior.covariance(&scope, &batch.x).matrix().unwrap()).unwrap();
             means[l * n..][..n].copy_from_slice(&to_f64(prior.mean.at(&scope, &batch.x).unwrap()).unwrap());
             (0..n * n).for_each(|e| k[(l * n + e / n) * size + l * n + e % n] = gram[e]);
         }
@@ -249,7 +249,7 @@ fn every_likelihood_has_the_mode_evidence_and_covariance_of_its_definition() {
         let marginals = posterior.marginals(&points).unwrap();
         for (l, marginals) in marginals.iter().enumerate() {
             let kernel = &gp.priors[l.min(gp.priors.len() - 1)].kernel;
-            let cross = products::cross(kernel, &scope, &batch.x, &scope.matrix(&points, 2, 2)).unwrap();
+            let cross = products::Cross::new(kernel, &scope, &batch.x, &scope.matrix(&points, 2, 2)).matrix().unwrap();
             let cross = to_f64(cross).unwrap();
             for t in 0..2 {
                 let at = |i: usize| cross[i * 2 + t];

@@ -106,7 +106,7 @@ fn gaussian_targets_are_the_one_step_case() {
     let bound = newton.bound(&scope, &batch, &s, &sites).unwrap();
     let a = scope.gradient(bound, &newton).unwrap();
     let scope = Scope::training(F64).unwrap();
-    let elbo = classic.objective_for(&scope, &data.batch(&scope), &s).unwrap();
+    let elbo = classic.objective_at(&scope, &data.batch(&scope), &s).unwrap();
     let b = scope.gradient(elbo, &classic).unwrap();
     assert_close("loss", &[a.0], &[b.0], 1e-10);
     // Sites hold the noise of the actions; the last parameter is that.
@@ -130,7 +130,7 @@ fn known_noise_is_that_of_the_exact_model() {
 /// K and the curvature-conditioned variances of f at the training rows, densely: `diag(K − K (K + W⁻¹)⁻¹K)`.
 fn dense_variances(gp: &NewtonCagp, data: &Observations, sites: &Sites) -> Vec<f64> {
     let (scope, n) = (Scope::new(F64).unwrap(), data.n());
-    let k = to_f64(products::gram(&gp.prior.kernel, &scope, &data.batch(&scope).x).unwrap()).unwrap();
+    let k = to_f64(gp.prior.covariance(&scope, &data.batch(&scope).x).matrix().unwrap()).unwrap();
     let mut system = k.clone();
     system.iter_mut().step_by(n + 1).zip(&sites.curvature).for_each(|(k, d)| *k += 1.0 / d);
     let factor = cagey::linalg::Factor::new(system, "K + W⁻¹").unwrap();
@@ -160,6 +160,7 @@ fn variances_are_never_below_those_of_the_dense_solve() {
 fn held(gp: &NewtonCagp, data: &Observations) -> (Vec<f64>, Sites) {
     let (scope, n) = (Scope::new(F64).unwrap(), data.n());
     let held = gp.choose(&scope, &data.batch(&scope)).unwrap().unwrap();
+    let held = held.get::<burn::tensor::Tensor<2>>().unwrap();
     let i = held.dims()[1] - 3;
     let column = |place: usize| to_f64(held.clone().narrow(1, place, 1)).unwrap();
     let actions = (0..n * i).map(|e| column(e % i)[e / i]).collect();
@@ -176,7 +177,7 @@ fn recycled_solves_are_those_from_scratch() {
         let (s, sites) = held(&gp, &data);
         let at = gp.sites(&batch, sites.f.clone()).unwrap();
         assert_eq!(at, sites, "{text}: sites are those of the latent values");
-        let k = to_f64(products::gram(&gp.prior.kernel, &scope, &batch.x).unwrap()).unwrap();
+        let k = to_f64(gp.prior.covariance(&scope, &batch.x).matrix().unwrap()).unwrap();
         let i = s.len() / n;
         let ks: Vec<f64> = (0..n * i).map(|e| (0..n).map(|l| k[e / i * n + l] * s[l * i + e % i]).sum()).collect();
         let entry = |a: usize, b: usize| {
@@ -228,7 +229,7 @@ fn gradients_of_held_bounds_match_finite_differences() {
 fn log_evidence(gp: &NewtonCagp, data: &Observations) -> f64 {
     let scope = Scope::new(F64).unwrap();
     let batch = data.batch(&scope);
-    let k = to_f64(products::gram(&gp.prior.kernel, &scope, &batch.x).unwrap()).unwrap();
+    let k = to_f64(gp.prior.covariance(&scope, &batch.x).matrix().unwrap()).unwrap();
     let lower = cagey::linalg::Factor::new(k, "K").unwrap().lower();
     let mean = to_f64(gp.prior.mean.at(&scope, &batch.x).unwrap()).unwrap();
     let density = gp.likelihood.density();
@@ -313,7 +314,8 @@ fn counts(seed: u64) -> (Kernel, Observations, Observations) {
     let mut rng = Xoshiro256PlusPlus::seed_from_u64(seed);
     let x: Vec<f64> = (0..200).map(|_| rng.random::<f64>()).collect();
     let scope = Scope::new(F64).unwrap();
-    let mut k = to_f64(products::gram(&kernel, &scope, &scope.matrix(&x, 200, 1)).unwrap()).unwrap();
+    let mut k =
+        to_f64(products::Covariance::new(&kernel, &scope, &scope.matrix(&x, 200, 1)).matrix().unwrap()).unwrap();
     k.iter_mut().step_by(201).for_each(|k| *k += 1e-8);
     let lower = cagey::linalg::Factor::new(k, "K").unwrap().lower();
     let mut normal = || -> f64 { (0..12).map(|_| rng.random::<f64>()).sum::<f64>() - 6.0 };

@@ -15,6 +15,7 @@ use cagey::models::laplace::LaplaceOptions;
 use cagey::models::minibatch::{Minibatches, Rows};
 use cagey::models::options::{Kind, ModelChoice, Parts, Site};
 use cagey::models::sgpr::SgprOptions;
+use cagey::models::sparse_grid::{Combination, GridBound, GridVariance, SparseGridOptions};
 use cagey::models::svgp::SvgpOptions;
 use cagey::models::swsgp::SwsgpOptions;
 use cagey::models::variational::Covariance;
@@ -63,6 +64,13 @@ fn choices() -> Vec<ModelChoice> {
     ] {
         all.push(ExpertsOptions { experts: Some(3), partition, local, inducing, aggregation, ..usual() }.into());
     }
+    let grids = SparseGridOptions { level: 3, ..SparseGridOptions::default() };
+    all.extend([
+        grids.into(),
+        SparseGridOptions { combination: Combination::Ct, bound: Some(GridBound::Partial), ..grids }.into(),
+        SparseGridOptions { variance: GridVariance::Combination, ..grids }.into(),
+        SparseGridOptions { combination: Combination::Union, ..grids }.into(),
+    ]);
     all.extend(variational);
     all
 }
@@ -85,12 +93,12 @@ fn build(choice: &ModelChoice, data: &Observations) -> Box<dyn GpModel> {
 }
 
 /// The objective for what the model chooses at its present parameters.
-struct Held<'a> {
+struct AtChoice<'a> {
     batch: &'a Batch,
-    chosen: Option<burn::tensor::Tensor<2>>,
+    chosen: Option<cagey::models::Held>,
 }
 
-impl Held<'_> {
+impl AtChoice<'_> {
     fn objective(&self, model: &dyn GpModel, scope: &Scope) -> burn::tensor::Tensor<1> {
         match &self.chosen {
             Some(chosen) => model.objective_for(scope, self.batch, chosen).unwrap(),
@@ -105,7 +113,7 @@ fn check_model(name: &str, model: &dyn GpModel, data: &Observations, joint: bool
     let scope = Scope::new(F64).unwrap();
     let batch = data.batch(&scope);
     let chosen = model.refresh().and_then(|_| model.choose(&scope, &batch).unwrap());
-    let held = Held { batch: &batch, chosen };
+    let held = AtChoice { batch: &batch, chosen };
     gradient(name, model, &held, tolerance);
     scale(name, model, &batch);
     saving(name, model, data);
@@ -132,7 +140,7 @@ fn check_model(name: &str, model: &dyn GpModel, data: &Observations, joint: bool
 }
 
 /// Gradients against central differences.
-fn gradient(name: &str, model: &dyn GpModel, held: &Held, tolerance: f64) {
+fn gradient(name: &str, model: &dyn GpModel, held: &AtChoice, tolerance: f64) {
     const STEP: f64 = 1e-5;
     let scope = Scope::training(F64).unwrap();
     let (_, gradient) = scope.gradient(held.objective(model, &scope), model).unwrap();
@@ -288,7 +296,10 @@ fn every_model_keeps_its_promises() {
     }
     for choice in choices {
         // A row's own neighbours are fewer than those of several rows together.
-        let joint = choice.of::<SwsgpOptions>().is_none() && choice.of::<ExpertsOptions>().is_none();
+        let local = choice.of::<SwsgpOptions>().is_some() || choice.of::<ExpertsOptions>().is_some();
+        // Covariances by the combination technique may be negative.
+        let combined = |grid: SparseGridOptions| grid.variance == GridVariance::Combination;
+        let joint = !local && !choice.of::<SparseGridOptions>().is_some_and(combined);
         // Its value and its gradient are two estimates.
         let tolerance = if choice.kind() == CgGpOptions::NAME { 1e-5 } else { 1e-6 };
         check_model(&format!("{choice:?}"), &*build(&choice, &data), &data, joint, tolerance);

@@ -4,21 +4,23 @@ use std::ops::ControlFlow;
 
 use burn::tensor::Tensor;
 use cagey::kernels::Kernel;
-use cagey::linalg::{Factor, eigh};
+use cagey::linalg::{Factor, cholesky, cholesky_solve, eigh};
 use cagey::params::{Parameter, Parameters, Unit};
 use cagey::products::{self, BlockSparse};
 use cagey::scope::{Scope, scalar, to_f64};
 use cagey::solvers::itergp::{
     IterGpOptions, Solve, SolveHistory, SolveObserver, Start, Step, Stop, System, itergp, itergp_from,
 };
+use cagey::solvers::log_det::LogDetOptions;
 use cagey::solvers::policies::{
-    Actor, Eigenvector, Lanczos, LanczosSeed, Learned, Mixed, Order, Pivots, Policy, Preconditioned, PseudoInput,
-    Random, Residual, State, UnitVector,
+    Actor, Eigenvector, Lanczos, LanczosSeed, Mixed, Order, Pivots, Policy, Preconditioned, PseudoInput, Random,
+    Residual, State, UnitVector,
 };
-use cagey::solvers::{CgOptions, Covariance, Probes, cg};
+use cagey::solvers::{CgOptions, LinearOperator, LinearSystem, Probes, cg, log_det};
 use cagey::{Error, Result};
 
 use crate::common::assert_close;
+use crate::common::policies::{Learned, With, policies, unit};
 use crate::{F32, F64, numbers};
 
 const N: usize = 40;
@@ -48,7 +50,8 @@ impl Case {
     }
 
     fn matrix(&self) -> Vec<f64> {
-        let mut matrix = to_f64(products::gram(&self.kernel, &self.scope, &self.x).unwrap()).unwrap();
+        let mut matrix =
+            to_f64(products::Covariance::new(&self.kernel, &self.scope, &self.x).matrix().unwrap()).unwrap();
         matrix.iter_mut().step_by(N + 1).for_each(|d| *d += SIGMA);
         matrix
     }
@@ -66,19 +69,14 @@ fn weights(solve: &Solve) -> Vec<f64> {
     to_f64(solve.weights().unwrap()).unwrap()
 }
 
-fn unit(pivots: Pivots) -> Box<dyn Policy> {
-    Box::new(UnitVector { pivots })
-}
-
 #[test]
 fn residual_policy_is_conjugate_gradients() {
     let case = plain();
-    let covariance = Covariance::new(&case.kernel, &case.scope, case.x.clone(), vec![SIGMA; N]);
     // Beyond these the reference, which does not orthogonalise, loses digits.
     for iterations in [1, 2, 5, 8] {
         let solve = case.solve(&Residual, &IterGpOptions::budget(iterations));
         let options = CgOptions { relative: 1e-14, absolute: 0.0, iterations };
-        let reference = cg(&covariance, None, &case.y, &options).unwrap();
+        let reference = cg(&case.system(), None, &case.y, &options).unwrap();
         assert_close(&format!("{iterations} iterations"), &weights(&solve), &reference.x, 1e-8);
         let residual = reference.residual.iter().map(|r| r * r).sum::<f64>().sqrt();
         assert_close("residual", &[solve.report.residual], &[residual], 1e-6);
@@ -133,7 +131,7 @@ fn policies_choose_what_they_say() {
     let largest = case.solve(&UnitVector { pivots: Pivots::Largest }, &budget);
     let first = case.solve(&UnitVector { pivots: Pivots::Data }, &budget);
     let trace = |solve: &Solve| {
-        let k = products::gram(&case.kernel, &case.scope, &case.x).unwrap();
+        let k = products::Covariance::new(&case.kernel, &case.scope, &case.x).matrix().unwrap();
         scalar((solve.precision_times(&k).unwrap() * k.transpose()).sum()).unwrap()
     };
     assert!(trace(&largest) > trace(&first), "pivoting explains more");
@@ -263,7 +261,7 @@ fn history_adds_up() {
         let last = steps.last().unwrap();
         assert_close("residual", &[last.residual], &[solve.report.residual], 1e-8);
         // What all steps explain is tr(K C K).
-        let k = products::gram(&case.kernel, &case.scope, &case.x).unwrap();
+        let k = products::Covariance::new(&case.kernel, &case.scope, &case.x).matrix().unwrap();
         let trace = scalar((solve.precision_times(&k).unwrap() * k).sum()).unwrap();
         assert_close("explained", &[steps.iter().map(|s| s.explained).sum()], &[trace], 1e-9);
         // Going on reports as if never stopped.
@@ -324,7 +322,7 @@ impl Policy for Sign {
         "sign"
     }
 
-    fn start(&self, system: &System, _budget: usize) -> Result<Box<dyn Actor>> {
+    fn start(&self, system: &dyn LinearSystem, _budget: usize) -> Result<Box<dyn Actor>> {
         Ok(Box::new(SignActor { shift: system.scope().value(&self.shift) }))
     }
 
@@ -347,41 +345,17 @@ impl Actor for SignActor {
     }
 }
 
-/// A kernel and a policy as one list of parameters.
-#[derive(Clone)]
-struct Both {
-    kernel: Kernel,
-    policy: Box<dyn Policy>,
-}
-
-impl Parameters for Both {
-    fn parameters(&self) -> Vec<(String, &Parameter)> {
-        self.kernel.parameters().into_iter().chain(self.policy.parameters()).collect()
-    }
-
-    fn parameters_mut(&mut self) -> Vec<(String, &mut Parameter)> {
-        self.kernel.parameters_mut().into_iter().chain(self.policy.parameters_mut()).collect()
-    }
-}
-
 #[test]
 fn the_solve_itself_is_differentiable() {
-    let policies: Vec<Box<dyn Policy>> = vec![
-        Box::new(Residual),
-        Box::new(Lanczos { seed: LanczosSeed::Gaussian(3) }),
-        unit(Pivots::Data),
-        Box::new(PseudoInput::new(&numbers(12, 4), 2).unwrap()),
-        Box::new(Learned::new(&numbers(N, 1), BlockSparse::even(N, 6))),
-        Box::new(Sign { shift: Parameter::real("shift", Unit::None, &[0.3]) }),
-        Box::new(Preconditioned::new(unit(Pivots::Data), 2, Box::new(Residual))),
-    ];
+    let mut policies = policies(N);
+    policies.push(Box::new(Sign { shift: Parameter::real("shift", Unit::None, &[0.3]) }));
     for policy in policies {
-        let both = Both { kernel: Kernel::parse("matern52(ard)", 2).unwrap(), policy };
+        let both = With { first: Kernel::parse("matern52(ard)", 2).unwrap(), policy };
         // Weights and precision, mixed by fixed numbers, with an observer that must not disturb.
-        let value = |both: &Both, scope: &Scope| {
+        let value = |both: &With<Kernel>, scope: &Scope| {
             let x = scope.matrix(&numbers(2 * N, 3), N, 2);
             let noise = Tensor::full([N], SIGMA, (scope.device(), scope.dtype()));
-            let system = System::new(&both.kernel, scope, x, noise, scope.vector(&numbers(N, 9))).unwrap();
+            let system = System::new(&both.first, scope, x, noise, scope.vector(&numbers(N, 9))).unwrap();
             let options = IterGpOptions { block: 3, ..IterGpOptions::budget(5) };
             let solve = itergp(&system, both.policy.as_ref(), &options, Some(&mut SolveHistory::default())).unwrap();
             let v = scope.matrix(&numbers(2 * N, 8), N, 2);
@@ -402,17 +376,140 @@ fn the_solve_itself_is_differentiable() {
     }
 }
 
+/// What must hold of every policy.
+fn check_policy(policy: &dyn Policy) {
+    let (case, name) = (plain(), policy.name());
+    assert!(!name.is_empty());
+    let options = IterGpOptions { block: 3, ..IterGpOptions::budget(9) };
+    let solve = case.solve(policy, &options);
+    let i = solve.report.actions;
+    assert!((1..=9).contains(&i) && solve.actions.len() == i, "{name}: {i} actions");
+    assert_eq!(columns(&solve), columns(&case.solve(policy, &options)), "{name}: the same each time");
+    assert_eq!(columns(&solve), columns(&case.solve(&*policy.boxed(), &options)), "{name}: a clone is the same");
+    // Unit columns with their products, the factor of M̂, and Galerkin's condition.
+    let (s, t) = (solve.actions.clone().into_dense().unwrap(), solve.products.clone().into_dense().unwrap());
+    let norms = to_f64(s.clone().powi_scalar(2).sum_dim(0)).unwrap();
+    assert_close(&format!("{name}: lengths"), &norms, &vec![1.0; i], 1e-12);
+    let products = case.system().product(&s).unwrap();
+    assert_close(&format!("{name}: K̂S"), &to_f64(t.clone()).unwrap(), &to_f64(products).unwrap(), 1e-10);
+    let square = solve.factor.clone().matmul(solve.factor.clone().transpose());
+    let gram = s.clone().transpose().matmul(t);
+    assert_close(&format!("{name}: M̂"), &to_f64(square).unwrap(), &to_f64(gram).unwrap(), 1e-10);
+    let left = case.system().right_hand_side().clone() - case.system().product(&solve.weights().unwrap()).unwrap();
+    let seen = to_f64(s.clone().transpose().matmul(left.clone())).unwrap();
+    assert!(seen.iter().all(|r| r.abs() < 1e-9), "{name}: what actions see of the residual: {seen:?}");
+    assert_close(
+        &format!("{name}: residual"),
+        &[solve.report.residual],
+        &[to_f64(left).unwrap().iter().map(|r| r * r).sum::<f64>().sqrt()],
+        1e-8,
+    );
+    // C K̂ S = S; more actions explain more.
+    let back = solve.precision_times(&case.system().product(&s).unwrap()).unwrap();
+    assert_close(&format!("{name}: CK̂S"), &to_f64(back).unwrap(), &columns(&solve), 1e-7);
+    let trace = |solve: &Solve| {
+        let k = products::Covariance::new(&case.kernel, &case.scope, &case.x).matrix().unwrap();
+        scalar((solve.precision_times(&k).unwrap() * k.transpose()).sum()).unwrap()
+    };
+    let fewer = case.solve(policy, &IterGpOptions { actions: 3, ..options });
+    assert!(trace(&fewer) < trace(&solve), "{name}: {} and {}", trace(&fewer), trace(&solve));
+    // Single precision follows, and a system without a right-hand side is no trouble.
+    let single = Case::new(Scope::new(F32).unwrap()).solve(policy, &options);
+    if single.report.actions == i {
+        assert_close(&format!("{name} in f32"), &weights(&single), &weights(&solve), 2e-3);
+    } else {
+        // What single precision cannot tell apart ends the solve.
+        assert_eq!(single.report.stop, Stop::Dependent, "{name}");
+    }
+    let silent = Case { y: vec![0.0; N], ..plain() };
+    assert!(weights(&silent.solve(policy, &options)).iter().all(|v| *v == 0.0), "{name}: nothing to explain");
+}
+
 #[test]
-fn single_precision_solves_follow() {
-    let (double, single) = (plain(), Case::new(Scope::new(F32).unwrap()));
+fn every_policy_keeps_its_promises() {
+    policies(N).iter().for_each(|policy| check_policy(policy.as_ref()));
+    check_policy(&Sign { shift: Parameter::real("shift", Unit::None, &[0.3]) });
+}
+
+/// A system of somebody else's: two latent functions at the same inputs, whose noise belongs together row by row.
+#[derive(Debug)]
+struct Coupled<'a> {
+    scope: &'a Scope,
+    covariance: Tensor<2>,
+    noise: Tensor<2>,
+    y: Tensor<2>,
+}
+
+impl LinearOperator for Coupled<'_> {
+    fn order(&self) -> usize {
+        self.y.dims()[0]
+    }
+
+    fn apply(&self, v: &[f64]) -> Result<Vec<f64>> {
+        let n = self.order();
+        to_f64(self.product(&self.scope.matrix(v, n, v.len() / n))?)
+    }
+}
+
+impl LinearSystem for Coupled<'_> {
+    fn scope(&self) -> &Scope {
+        self.scope
+    }
+
+    fn product(&self, v: &Tensor<2>) -> Result<Tensor<2>> {
+        Ok(self.covariance.clone().matmul(v.clone()) + self.noise_times(v)?)
+    }
+
+    fn noise_times(&self, v: &Tensor<2>) -> Result<Tensor<2>> {
+        Ok(self.noise.clone().matmul(v.clone()))
+    }
+
+    fn noise_solve(&self, v: &Tensor<2>) -> Result<Tensor<2>> {
+        cholesky_solve(cholesky(self.noise.clone(), "N")?, v.clone())
+    }
+
+    fn right_hand_side(&self) -> &Tensor<2> {
+        &self.y
+    }
+}
+
+#[test]
+fn systems_of_several_functions_are_solved_by_all() {
+    let (case, scope) = (plain(), Scope::new(F64).unwrap());
+    let k = to_f64(products::Covariance::new(&case.kernel, &case.scope, &case.x).matrix().unwrap()).unwrap();
+    let at = |block: &dyn Fn(usize, usize) -> [[f64; 2]; 2]| -> Vec<f64> {
+        let n = 2 * N;
+        (0..n * n).map(|e| block(e / n % N, e % n % N)[e / n / N][e % n / N]).collect()
+    };
+    let covariance = at(&|i, j| [[k[i * N + j], 0.0], [0.0, 0.5 * k[i * N + j]]]);
+    let noise = at(&|i, j| if i == j { [[0.2, 0.1], [0.1, 0.3]] } else { [[0.0; 2]; 2] });
+    let matrix = |values: &[f64]| scope.matrix(values, 2 * N, 2 * N);
+    let y = numbers(2 * N, 9);
+    let system = Coupled {
+        scope: &scope,
+        covariance: matrix(&covariance),
+        noise: matrix(&noise),
+        y: scope.matrix(&y, 2 * N, 1),
+    };
+    let whole = covariance.iter().zip(&noise).map(|(k, n)| k + n).collect();
+    let (factor, mut want) = (Factor::new(whole, "K̂").unwrap(), y.clone());
+    factor.solve(&mut want).unwrap();
+    let solved = cg(&system, None, &y, &CgOptions { relative: 1e-12, ..CgOptions::default() }).unwrap();
+    assert_close("conjugate gradients", &solved.x, &want, 1e-9);
+    let options = LogDetOptions { probes: Probes::Unit, steps: 2 * N, ..LogDetOptions::default() };
+    assert_close("log-determinant", &[log_det(&system, None, &options).unwrap().value], &[factor.log_det()], 1e-9);
+    let all = IterGpOptions::budget(2 * N);
     for policy in [
         Box::new(Residual) as Box<dyn Policy>,
-        unit(Pivots::Largest),
-        Box::new(Random { probes: Probes::Gaussian, seed: 2 }),
+        unit(Pivots::Data),
+        Box::new(Random { probes: Probes::Gaussian, seed: 1 }),
+        Box::new(Preconditioned::new(unit(Pivots::Data), 10, Box::new(Residual))),
     ] {
-        let options = IterGpOptions::budget(8);
-        let (a, b) = (single.solve(policy.as_ref(), &options), double.solve(policy.as_ref(), &options));
-        assert_close(policy.name(), &weights(&a), &weights(&b), 1e-3);
-        assert_close(policy.name(), &[a.report.residual], &[b.report.residual], 1e-3);
+        let solve = itergp(&system, policy.as_ref(), &all, None).unwrap();
+        assert_close(policy.name(), &weights(&solve), &want, 1e-7);
+    }
+    // Without inputs or columns policies that need them say so.
+    for policy in [unit(Pivots::Largest), Box::new(PseudoInput::new(&numbers(8, 4), 2).unwrap())] {
+        assert!(matches!(itergp(&system, policy.as_ref(), &all, None), Err(Error::Usage(_))), "{}", policy.name());
     }
 }

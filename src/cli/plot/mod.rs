@@ -1,6 +1,7 @@
 //! `cagey plot`
 
 mod line;
+mod parts;
 mod quality;
 mod surface;
 
@@ -25,7 +26,8 @@ Examples:
   cagey plot model.cagey -o fit.png
   cagey plot co2.cagey co2.csv --holdout-last 0.2 --kind components -o components.svg
   cagey plot model.cagey test.csv --kind calibration -o calibration.png
-  cagey plot classes.cagey -o regions.png"
+  cagey plot classes.cagey -o regions.png
+  cagey plot sparse-grid.cagey --kind parts -o grids.png"
 )]
 pub struct Plot {
     /// Model file
@@ -59,6 +61,8 @@ enum Kind {
     Calibration,
     /// Loss against step
     Learning,
+    /// Inducing inputs and coefficients of the partial grids of a sparse grid
+    Parts,
 }
 
 impl Plot {
@@ -77,6 +81,10 @@ impl Plot {
             (Kind::Learning, _) if data.is_some() => {
                 Err(Error::Usage("a learning curve is that of the training; leave out the table".into()))
             }
+            (Kind::Parts, _) if data.is_some() => {
+                Err(Error::Usage("the parts are those of the model; leave out the table".into()))
+            }
+            (Kind::Parts, _) => parts::draw(&fitted, path),
             (Kind::Learning, _) => quality::learning(&fitted, path),
             (Kind::Calibration, _) => quality::calibration(&fitted, data.as_ref(), path),
             (Kind::Posterior, 1) => line::posterior(&fitted, data.as_ref(), points, path),

@@ -10,8 +10,7 @@ use crate::kernels::Kernel;
 use crate::likelihoods::Gaussian;
 use crate::linalg::Factor;
 use crate::models::prior::Prior;
-use crate::models::{Batch, Model, Observations};
-use crate::params::{Parameter, Parameters, prefixed};
+use crate::models::{Batch, Held, Model, Observations};
 use crate::scope::{Scope, to_f64};
 use crate::solvers::itergp::{Basis, IterGpOptions, Solve, SolveObserver, SolveReport, System, itergp};
 use crate::solvers::policies::{Pivots, Policy, Residual, UnitVector};
@@ -105,10 +104,20 @@ impl IterativeCagp {
         actions.into_dense()
     }
 
+    /// The objective for actions `s` `[n, i]`, wherever they were chosen.
+    ///
+    /// # Errors
+    /// As the objective.
+    pub fn objective_at(&self, scope: &Scope, batch: &Batch, s: &Tensor<2>) -> Result<Tensor<1>> {
+        batch.check(scope)?;
+        let ks = products_with(self.prior.covariance(scope, &batch.x), s)?;
+        self.loss(scope, batch, (s.clone(), ks))
+    }
+
     /// The objective from actions and their products with K `[n, i]`.
     fn loss(&self, scope: &Scope, batch: &Batch, products: (Tensor<2>, Tensor<2>)) -> Result<Tensor<1>> {
         let residual = batch.y.clone() - self.prior.mean.at(scope, &batch.x)?;
-        let projection = Projection::dense(&self.prior.kernel, scope, &batch.x, products, &residual)?;
+        let projection = Projection::dense(self.prior.covariance(scope, &batch.x), products, &residual)?;
         projection.loss(self.objective, scope.wide_value(&self.likelihood.noise), batch.y.dims()[0])
     }
 
@@ -124,7 +133,7 @@ impl IterativeCagp {
         let (s, t) = (actions.into_dense()?, products.into_dense()?);
         let ks = t - s.clone() * noise.clone().unsqueeze::<2>();
         let residual = batch.y - self.prior.mean.at(&scope, &batch.x)?;
-        let projection = Projection::dense(&self.prior.kernel, &scope, &batch.x, (s.clone(), ks), &residual)?;
+        let projection = Projection::dense(self.prior.covariance(&scope, &batch.x), (s.clone(), ks), &residual)?;
         let factor = Factor::new(to_f64(projection.gram(&noise))?, "SᵀK̂S")?;
         let norms = vec![1.0; factor.order()];
         let prior = (self.prior.clone(), Some(self.likelihood.clone()));
@@ -138,7 +147,7 @@ impl Model for IterativeCagp {
     fn objective(&self, scope: &Scope, batch: &Batch) -> Result<Tensor<1>> {
         batch.check(scope)?;
         match self.differentiation {
-            Differentiation::Detached => self.objective_for(scope, batch, &self.actions(scope, batch)?),
+            Differentiation::Detached => self.objective_at(scope, batch, &self.actions(scope, batch)?),
             Differentiation::Unrolled => {
                 let Solve { actions, products, .. } = self.solve(scope, batch, None)?;
                 let s = actions.into_dense()?;
@@ -153,27 +162,13 @@ impl Model for IterativeCagp {
         (self.differentiation == Differentiation::Detached).then_some(self.refresh.max(1))
     }
 
-    fn choose(&self, scope: &Scope, batch: &Batch) -> Result<Option<Tensor<2>>> {
-        self.actions(scope, batch).map(Some)
+    fn choose(&self, scope: &Scope, batch: &Batch) -> Result<Option<Held>> {
+        Ok(Some(Held::new(self.actions(scope, batch)?)))
     }
 
-    fn objective_for(&self, scope: &Scope, batch: &Batch, chosen: &Tensor<2>) -> Result<Tensor<1>> {
-        batch.check(scope)?;
-        let ks = products_with(&self.prior.kernel, scope, &batch.x, chosen)?;
-        self.loss(scope, batch, (chosen.clone(), ks))
+    fn objective_for(&self, scope: &Scope, batch: &Batch, chosen: &Held) -> Result<Tensor<1>> {
+        self.objective_at(scope, batch, chosen.get()?)
     }
 }
 
-impl Parameters for IterativeCagp {
-    fn parameters(&self) -> Vec<(String, &Parameter)> {
-        let mut all = self.prior.with_noise(&self.likelihood);
-        all.extend(prefixed("policy", self.policy.parameters()));
-        all
-    }
-
-    fn parameters_mut(&mut self) -> Vec<(String, &mut Parameter)> {
-        let mut all = self.prior.with_noise_mut(&mut self.likelihood);
-        all.extend(prefixed("policy", self.policy.parameters_mut()));
-        all
-    }
-}
+crate::parameters!(IterativeCagp { ..prior, "likelihood": ..likelihood, "policy": ..policy });

@@ -34,8 +34,7 @@ use crate::error::{Error, Result};
 use crate::kernels::Kernel;
 use crate::likelihoods::Gaussian;
 use crate::linalg::Factor;
-use crate::params::{Parameter, Parameters};
-use crate::products;
+use crate::products::Covariance;
 use crate::scope::{BUDGET, Scope, to_f64};
 use crate::solvers::itergp::{Basis, epsilon, independent};
 use objective::Projection;
@@ -68,13 +67,15 @@ impl Cagp {
         Ok((residual, basis, norms))
     }
 
-    fn project(&self, scope: &Scope, x: &Tensor<2>, residual: &Tensor<1>, basis: &Basis) -> Result<Projection> {
+    fn project<'a>(
+        &'a self,
+        covariance: Covariance<'a>,
+        residual: &Tensor<1>,
+        basis: &'a Basis,
+    ) -> Result<Projection<'a>> {
         match basis.single() {
-            Some(Ok(s)) => {
-                let ks = products_with(&self.prior.kernel, scope, x, s)?;
-                Projection::dense(&self.prior.kernel, scope, x, (s.clone(), ks), residual)
-            }
-            Some(Err(blocks)) => Projection::sparse(&self.prior.kernel, scope, x, blocks, residual),
+            Some(Ok(s)) => Projection::dense(covariance, (s.clone(), products_with(covariance, s)?), residual),
+            Some(Err(blocks)) => Projection::sparse(covariance, blocks, residual),
             None => Err(Error::Usage("a computation-aware GP needs at least one action".into())),
         }
     }
@@ -96,10 +97,11 @@ impl Cagp {
                 return Err(Error::Usage(format!("action {kept} lies in the span of those before it: leave it out")));
             }
         }
-        let projection = self.project(&scope, &batch.x, &residual, &basis)?;
+        let projection = self.project(self.prior.covariance(&scope, &batch.x), &residual, &basis)?;
         let factor = Factor::new(to_f64(projection.gram(&scope.wide_value(&self.likelihood.noise)))?, "SᵀK̂S")?;
         let prior = (self.prior.clone(), Some(self.likelihood.clone()));
-        CagpPosterior::new(prior, compute, data, (basis, to_f64(norms)?), factor, to_f64(projection.sy)?)
+        let projected = to_f64(projection.sy)?;
+        CagpPosterior::new(prior, compute, data, (basis, to_f64(norms)?), factor, projected)
     }
 }
 
@@ -107,11 +109,10 @@ impl Cagp {
 const COLUMNS: usize = 128;
 
 /// KS `[n, i]` for dense actions.
-fn products_with(kernel: &Kernel, scope: &Scope, x: &Tensor<2>, s: &Tensor<2>) -> Result<Tensor<2>> {
+fn products_with(covariance: Covariance, s: &Tensor<2>) -> Result<Tensor<2>> {
     let i = s.dims()[1];
-    let parts = (0..i)
-        .step_by(COLUMNS)
-        .map(|first| products::kv_gram(kernel, scope, x, &s.clone().narrow(1, first, COLUMNS.min(i - first))));
+    let parts =
+        (0..i).step_by(COLUMNS).map(|first| covariance.times(&s.clone().narrow(1, first, COLUMNS.min(i - first))));
     Ok(Tensor::cat(parts.collect::<Result<_>>()?, 1))
 }
 
@@ -136,27 +137,16 @@ impl Model for Cagp {
         batch.check(scope)?;
         let (residual, basis, _) = self.observed(scope, batch)?;
         let noise = scope.wide_value(&self.likelihood.noise);
+        let covariance = self.prior.covariance(scope, &batch.x);
         if let (CagpObjective::Elbo, Some(Err(blocks))) = (self.objective, basis.single()) {
-            let fused = objective::fused(&self.prior.kernel, scope, &batch.x, blocks, &residual, noise.clone())?;
+            let fused = objective::fused(covariance, blocks, &residual, noise.clone())?;
             if let Some(loss) = fused {
                 return Ok(loss);
             }
         }
-        let projection = self.project(scope, &batch.x, &residual, &basis)?;
+        let projection = self.project(covariance, &residual, &basis)?;
         projection.loss(self.objective, noise, batch.y.dims()[0])
     }
 }
 
-impl Parameters for Cagp {
-    fn parameters(&self) -> Vec<(String, &Parameter)> {
-        let mut all = self.prior.with_noise(&self.likelihood);
-        all.push(("actions".into(), &self.actions.values));
-        all
-    }
-
-    fn parameters_mut(&mut self) -> Vec<(String, &mut Parameter)> {
-        let mut all = self.prior.with_noise_mut(&mut self.likelihood);
-        all.push(("actions".into(), &mut self.actions.values));
-        all
-    }
-}
+crate::parameters!(Cagp { ..prior, "likelihood": ..likelihood, "actions": actions.values });

@@ -3,10 +3,8 @@
 use burn::tensor::Tensor;
 
 use crate::error::Result;
-use crate::kernels::Kernel;
-use crate::linalg::{cholesky, cholesky_solve, explained, logdet_from_cholesky, solve_lower};
-use crate::products::{self, BlockSparse};
-use crate::scope::Scope;
+use crate::linalg::{cholesky, cholesky_solve, logdet_from_cholesky, solve_lower};
+use crate::products::{BlockSparse, Covariance, tiled};
 
 /// What a computation-aware GP minimises; both depend on the span of the actions only.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
@@ -21,7 +19,7 @@ pub enum CagpObjective {
 }
 
 /// What the losses need of data and actions, in f64 where the device has it.
-pub struct Projection {
+pub struct Projection<'a> {
     /// SᵀKS `[i, i]`.
     sks: Tensor<2>,
     /// SᵀS `[i, i]`.
@@ -34,71 +32,57 @@ pub struct Projection {
     trace: Tensor<1>,
     /// y − m `[n, 1]`.
     y: Tensor<2>,
-    products: Products,
+    products: Products<'a>,
 }
 
-/// What the bound needs of K S, besides.
-enum Products {
-    /// K S `[n, i]`.
+/// K S, which the bound needs besides.
+enum Products<'a> {
+    /// As it is, `[n, i]`.
     Whole(Tensor<2>),
-    /// (KS)ᵀ(KS, y − m) `[i, i + 1]`, summed up over rows, whose differences lose digits where M̂ is nearly singular.
-    Summed(Tensor<2>),
+    /// Made in parts when it is needed.
+    Parts(Covariance<'a>, &'a BlockSparse),
 }
 
-impl Projection {
-    /// Of unit block-sparse actions and the residual `y − m [n]`: accumulated over chunks of rows, never KS itself
-    /// where products are fused or it is too large.
-    pub fn sparse(
-        kernel: &Kernel,
-        scope: &Scope,
-        x: &Tensor<2>,
-        blocks: &BlockSparse,
-        residual: &Tensor<1>,
-    ) -> Result<Self> {
+impl<'a> Projection<'a> {
+    /// Of unit block-sparse actions and the residual `y − m [n]`: KS is not stored where products are fused or it is
+    /// too large.
+    pub fn sparse(covariance: Covariance<'a>, blocks: &'a BlockSparse, residual: &Tensor<1>) -> Result<Self> {
+        let scope = covariance.scope();
         let wide = scope.wide();
         let basis = super::Basis::sparse(blocks.clone());
         // The columns are of unit length and do not overlap.
         let ss = Tensor::<2>::eye(blocks.len(), scope.device()).cast(wide);
-        if let Some(ks) = products::unfused(kernel, scope, x, blocks)? {
-            return Self::whole(kernel, scope, x, (&basis, ks), [ss.clone(), ss], residual);
+        if let Some(ks) = covariance.times_blocks_unfused(blocks)? {
+            return Self::whole(covariance, (&basis, ks), [ss.clone(), ss], residual);
         }
-        let sums = products::accumulate(kernel, scope, x, blocks, residual)?;
         let y = residual.clone().cast(wide).unsqueeze_dim::<2>(1);
         Ok(Self {
-            sks: sums.sks.cast(wide),
+            sks: covariance.projected(blocks)?,
             root: ss.clone(),
             ss,
             sy: basis.transposed_times(&y)?,
-            trace: sums.trace.cast(wide),
+            trace: covariance.diagonal_wide()?.sum(),
             y,
-            products: Products::Summed(Tensor::cat(vec![sums.ksks, sums.ksy.unsqueeze_dim(1)], 1).cast(wide)),
+            products: Products::Parts(covariance, blocks),
         })
     }
 
     /// Of dense actions `s [n, i]` with their products `ks [n, i]`.
-    pub fn dense(
-        kernel: &Kernel,
-        scope: &Scope,
-        x: &Tensor<2>,
-        (s, ks): (Tensor<2>, Tensor<2>),
-        residual: &Tensor<1>,
-    ) -> Result<Self> {
-        let s = s.cast(scope.wide());
+    pub fn dense(covariance: Covariance<'a>, (s, ks): (Tensor<2>, Tensor<2>), residual: &Tensor<1>) -> Result<Self> {
+        let s = s.cast(covariance.scope().wide());
         let ss = s.clone().transpose().matmul(s.clone());
         let root = cholesky(ss.clone(), "SᵀS")?;
-        Self::whole(kernel, scope, x, (&super::Basis::dense(s), ks), [ss, root], residual)
+        Self::whole(covariance, (&super::Basis::dense(s), ks), [ss, root], residual)
     }
 
     /// Of any actions with their products `[n, i]`, SᵀS and its lower factor.
     fn whole(
-        kernel: &Kernel,
-        scope: &Scope,
-        x: &Tensor<2>,
+        covariance: Covariance<'a>,
         (basis, ks): (&super::Basis, Tensor<2>),
         [ss, root]: [Tensor<2>; 2],
         residual: &Tensor<1>,
     ) -> Result<Self> {
-        let wide = scope.wide();
+        let wide = covariance.scope().wide();
         let (ks, y) = (ks.cast(wide), residual.clone().cast(wide).unsqueeze_dim::<2>(1));
         let (sks, sy) = (basis.transposed_times(&ks)?, basis.transposed_times(&y)?);
         Ok(Self {
@@ -106,7 +90,7 @@ impl Projection {
             root,
             ss,
             sy,
-            trace: products::diag_wide(kernel, scope, x)?.sum(),
+            trace: covariance.diagonal_wide()?.sum(),
             y,
             products: Products::Whole(ks),
         })
@@ -132,20 +116,18 @@ impl Projection {
                 let loss = (sy * v).sum() + logdet_from_cholesky(factor)? - log_det_ss + i as f64 * log_two_pi();
                 return Ok(loss * 0.5);
             }
-            (CagpObjective::Elbo, Products::Summed(sums)) => {
-                let [ksks, ksy] = [(0, i), (i, 1)].map(|(start, count)| sums.clone().narrow(1, start, count));
-                let parts = explained(gram, sks, ksks, Tensor::cat(vec![ksy, sy], 1))?;
-                (parts.clone().narrow(0, 0, 1) + squared(y), parts.narrow(0, 1, 1))
-            }
-            (CagpObjective::Elbo, Products::Whole(ks)) => {
-                // With M̂ = L Lᵀ and SᵀS = C Cᵀ: A = L⁻¹SᵀK, t = L⁻¹Sᵀ(y − m), E = L⁻¹C.
+            (CagpObjective::Elbo, products) => {
+                // With M̂ = L Lᵀ and SᵀS = C Cᵀ: t = L⁻¹Sᵀ(y − m), E = L⁻¹C.
                 let lower = cholesky(gram, "SᵀK̂S")?;
-                let all = solve_lower(lower.clone(), Tensor::cat(vec![ks.transpose(), sy, root], 1))?;
-                let [a, t, e] = [(0, n), (n, 1), (n + 1, i)].map(|(start, count)| all.clone().narrow(1, start, count));
-                let misfit = y - a.clone().transpose().matmul(t.clone());
+                let all = solve_lower(lower.clone(), Tensor::cat(vec![sy, root], 1))?;
+                let [t, e] = [(0, 1), (1, i)].map(|(start, count)| all.clone().narrow(1, start, count));
+                let error = match products {
+                    Products::Whole(ks) => tiled::misfit(ks, y, lower.clone(), t.clone())?,
+                    Products::Parts(covariance, blocks) => covariance.misfit(blocks, &y, [lower.clone(), t.clone()])?,
+                };
                 let spread = squared(e.clone()) - squared(e.transpose().matmul(t.clone()));
                 let complexity = squared(t) + noise.clone() * spread - i as f64 + logdet_from_cholesky(lower)?;
-                (squared(misfit) - squared(a), complexity)
+                (error, complexity)
             }
         };
         Ok(elbo(trace + error, complexity - log_det_ss, noise, [n, i]))
@@ -155,17 +137,15 @@ impl Projection {
 /// The negative ELBO for unit block-sparse actions, the residual `y − m [n]` and σ² `noise [1]` in the wide type, where
 /// products are fused.
 pub fn fused(
-    kernel: &Kernel,
-    scope: &Scope,
-    x: &Tensor<2>,
+    covariance: Covariance,
     blocks: &BlockSparse,
     residual: &Tensor<1>,
     noise: Tensor<1>,
 ) -> Result<Option<Tensor<1>>> {
-    let Some(parts) = products::evidence(kernel, scope, x, blocks, residual, &noise)? else { return Ok(None) };
+    let Some(parts) = covariance.evidence(blocks, residual, &noise)? else { return Ok(None) };
     let (error, complexity) = (parts.clone().narrow(0, 0, 1), parts.narrow(0, 1, 1));
-    let trace = products::diag_wide(kernel, scope, x)?.sum();
-    Ok(Some(elbo(trace + error, complexity, noise, [x.dims()[0], blocks.len()])))
+    let trace = covariance.diagonal_wide()?.sum();
+    Ok(Some(elbo(trace + error, complexity, noise, [covariance.order(), blocks.len()])))
 }
 
 /// From the expected squared error `‖y − m − KSv‖² + tr(K − KS M̂⁻¹SᵀK)` and what the divergence depends on, for n rows

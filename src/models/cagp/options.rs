@@ -178,7 +178,8 @@ impl ModelOptions for CagpOptions {
     fn warnings(&self, _rows: usize) -> Vec<String> {
         let learned = self.policy == ActionPolicy::Learned && self.objective == CagpObjective::Projected;
         let warning = learned.then(|| {
-            "learned actions and the loss of projected data: the actions come to project the data that are easiest to explain, and error \
+            "learned actions and the loss of projected data: the actions come to project the data that are easiest to \
+             explain, and error \
              bars to be far too narrow. Prefer `--loss elbo`, or another `--policy`"
                 .to_string()
         });

@@ -20,6 +20,7 @@ use crate::models::posterior::{
 use crate::models::prior::Prior;
 use crate::products::{self, BlockSparse};
 use crate::scope::{Scope, to_f64};
+use crate::solvers::LinearSystem;
 use crate::solvers::blocks::transposed;
 use crate::solvers::itergp::{
     Basis, IterGpOptions, SolveObserver, SolveReport, Start, System, epsilon, independent, itergp_from,
@@ -212,8 +213,8 @@ impl CagpPosterior {
         let mut projected = Vec::with_capacity(self.actions() * points.dims()[0]);
         for part in self.actions.parts() {
             let columns = match part {
-                Ok(s) => products::kv(kernel, scope, points, &train, s)?,
-                Err(blocks) => products::k_s(kernel, scope, points, &train, blocks)?,
+                Ok(s) => products::Cross::new(kernel, scope, points, &train).times(s)?,
+                Err(blocks) => products::Cross::new(kernel, scope, points, &train).times_blocks(blocks)?,
             };
             projected.extend(to_f64(columns.transpose())?);
         }
@@ -254,7 +255,7 @@ impl Posterior for CagpPosterior {
                 Some(few) => few.chunks_exact(n).map(|k| dot(k, weights)).collect(),
                 None => {
                     let weights = scope.matrix(weights, n, 1);
-                    to_f64(products::kv(&self.prior.kernel, &scope, &points, &self.train(&scope), &weights)?)?
+                    to_f64(self.prior.cross(&scope, &points, &self.train(&scope)).times(&weights)?)?
                 }
             };
             all.extend(to_f64(self.prior.mean.at(&scope, &points)?)?.iter().zip(shift).map(|(m, k)| m + k));
@@ -268,12 +269,11 @@ impl Posterior for CagpPosterior {
         let (n, mut projected) = (self.data.n(), Vec::new());
         for part in self.prepared.actions(&self.actions)? {
             projected.push(match part {
-                HostActions::Dense(columns) => {
-                    products::kv(kernel, &scope, &x, &train, &scope.matrix(columns, n, columns.len() / n))?
-                }
+                HostActions::Dense(columns) => products::Cross::new(kernel, &scope, &x, &train)
+                    .times(&scope.matrix(columns, n, columns.len() / n))?,
                 HostActions::Blocks(values, offsets) => {
                     let blocks = BlockSparse::new(scope.vector(values), offsets.clone())?;
-                    products::k_s(kernel, &scope, &x, &train, &blocks)?
+                    products::Cross::new(kernel, &scope, &x, &train).times_blocks(&blocks)?
                 }
             });
         }
@@ -290,7 +290,7 @@ impl Posterior for CagpPosterior {
         let points = scope.matrix(x, rows, self.data.d);
         let (mut projected, prior_mean) = self.project(&scope, &points)?;
         let mean = prior_mean.iter().zip(combine(&projected, &self.weights)).map(|(m, k)| m + k).collect();
-        let mut covariance = to_f64(products::gram(&self.prior.kernel, &scope, &points)?)?;
+        let mut covariance = to_f64(self.prior.covariance(&scope, &points).matrix()?)?;
         self.factor.solve_lower(&mut projected)?;
         subtract_gram(&mut covariance, &projected, rows);
         Ok(Joint { mean, covariance })

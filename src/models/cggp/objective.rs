@@ -10,7 +10,6 @@ use crate::device::Compute;
 use crate::error::Result;
 use crate::linalg::dense::{product, solve, view, view_mut};
 use crate::models::Model;
-use crate::products;
 use crate::scope::{Scope, to_f64};
 use crate::solvers::cg::{Effort, cg};
 use crate::solvers::covariance::nugget;
@@ -112,8 +111,8 @@ impl CgGp {
         let residual = batch.y.clone() - self.prior.mean.at(scope, &batch.x)?;
         let noise = self.likelihood.variances(scope, n, batch.noise.as_ref());
         let rows = (left.clone() * right.clone()).sum_dim(1).squeeze_dim::<1>(1);
-        let mut twice = (products::kv_gram(&self.prior.kernel, scope, &batch.x, &right)? * left).sum()
-            + (noise.clone() * rows).sum();
+        let mut twice =
+            (self.prior.covariance(scope, &batch.x).times(&right)? * left).sum() + (noise.clone() * rows).sum();
 
         let Control { pivots, cross, pivotal, diagonal, white } = &estimate.control;
         let diagonal = scope.vector(diagonal);
@@ -124,8 +123,8 @@ impl CgGp {
         if !pivots.is_empty() {
             let r = pivots.len();
             let points = rows_of(scope, &batch.x, pivots);
-            let whole = products::cross(&self.prior.kernel, scope, &batch.x, &points)?;
-            let corner = products::cross(&self.prior.kernel, scope, &points, &points)?;
+            let whole = self.prior.cross(scope, &batch.x, &points).matrix()?;
+            let corner = self.prior.cross(scope, &points, &points).matrix()?;
             twice =
                 twice + (whole * scope.matrix(cross, n, r)).sum() * 2.0 - (corner * scope.matrix(pivotal, r, r)).sum();
         }

@@ -7,10 +7,9 @@ use crate::linalg::Factor;
 use crate::linalg::dense::{product, view, view_mut};
 use crate::models::Observations;
 use crate::models::posterior::{self, Joint, Marginals, Posterior};
-use crate::products;
 use crate::scope::{Scope, to_f64};
 use crate::solvers::cg::{Effort, Solution, cg};
-use crate::solvers::{Covariance, Preconditioner, Probes, blocks, lanczos};
+use crate::solvers::{NoisyCovariance, Preconditioner, Probes, blocks, lanczos};
 
 /// The posterior of a [`CgGp`].
 ///
@@ -123,7 +122,7 @@ impl CgPosterior {
         let (n, d) = (self.data.n(), self.data.d);
         let points = scope.matrix(x, x.len() / d, d);
         let train = scope.matrix(&self.data.x, n, d);
-        let cross = to_f64(products::cross(&self.model.prior.kernel, scope, &train, &points)?)?;
+        let cross = to_f64(self.model.prior.cross(scope, &train, &points).matrix()?)?;
         let mut mean = to_f64(self.model.prior.mean.at(scope, &points)?)?;
         let m = mean.len();
         product::add(view_mut(&mut mean, m), view(&self.weights, n), view(&cross, m), 1.0);
@@ -132,7 +131,8 @@ impl CgPosterior {
 
     fn solve(&self, scope: &Scope, cross: &[f64]) -> Result<Solution> {
         let train = scope.matrix(&self.data.x, self.data.n(), self.data.d);
-        let covariance = Covariance::new(&self.model.prior.kernel, scope, train, self.noise.clone());
+        let noise = scope.vector(&self.noise);
+        let covariance = NoisyCovariance::new(&self.model.prior.kernel, scope, train, noise)?;
         let solver = &self.model.options.solver;
         cg(&covariance, Some(&self.preconditioner), cross, solver)?.converged("K̂⁻¹k(X, x*)", solver)
     }
@@ -160,7 +160,7 @@ impl Posterior for CgPosterior {
         let scope = Scope::new(self.compute)?.widened();
         let (mean, cross) = self.means(&scope, x)?;
         let points = scope.matrix(x, rows, self.data.d);
-        let mut covariance = to_f64(products::gram(&self.model.prior.kernel, &scope, &points)?)?;
+        let mut covariance = to_f64(self.model.prior.covariance(&scope, &points).matrix()?)?;
         // Halves, so that adding the transpose makes every term exactly symmetric.
         let mut half = vec![0.0; rows * rows];
         match &self.root {

@@ -21,7 +21,6 @@ use crate::models::posterior::{
 use crate::models::prior::Prior;
 use crate::models::start::start;
 use crate::models::{Batch, Model, Observations, fit};
-use crate::params::{Parameter, Parameters};
 use crate::products::{self, Anchors};
 use crate::scope::{Scope, to_f64};
 use crate::solvers::blocks::transposed;
@@ -67,7 +66,7 @@ impl ExactGp {
         let scope = Scope::new(compute)?;
         let batch = data.batch(&scope);
         let n = data.n();
-        let mut covariance = to_f64(products::gram(&self.prior.kernel, &scope, &batch.x)?)?;
+        let mut covariance = to_f64(self.prior.covariance(&scope, &batch.x).matrix()?)?;
         let noise = to_f64(self.likelihood.variances(&scope, n, batch.noise.as_ref()))?;
         for (i, noise) in noise.iter().enumerate() {
             covariance[i * n + i] += noise;
@@ -84,7 +83,7 @@ impl Model for ExactGp {
         let n = batch.y.dims()[0];
         let residual = batch.y.clone() - self.prior.mean.at(scope, &batch.x)?;
         let noise = self.likelihood.variances(scope, n, batch.noise.as_ref());
-        let covariance = products::gram(&self.prior.kernel, scope, &batch.x)?;
+        let covariance = self.prior.covariance(scope, &batch.x).matrix()?;
         match self.objective {
             ExactObjective::MarginalLikelihood => mvn_nll(covariance, noise, residual),
             ExactObjective::LeaveOneOut => loo_nll(covariance, noise, residual),
@@ -135,15 +134,7 @@ impl GpModel for ExactGp {
     }
 }
 
-impl Parameters for ExactGp {
-    fn parameters(&self) -> Vec<(String, &Parameter)> {
-        self.prior.with_noise(&self.likelihood)
-    }
-
-    fn parameters_mut(&mut self) -> Vec<(String, &mut Parameter)> {
-        self.prior.with_noise_mut(&mut self.likelihood)
-    }
-}
+crate::parameters!(ExactGp { ..prior, "likelihood": ..likelihood });
 
 /// The posterior of an [`ExactGp`]. Its factorisation is in f64 whatever the precision of the covariances.
 #[derive(Debug, Clone)]
@@ -202,9 +193,9 @@ impl ExactPosterior {
         let new = more.batch(&scope);
         let cross = match self.anchors.cross(kernel, &scope, self.rows(), &new.x)? {
             Some(cross) => cross,
-            None => to_f64(products::cross(kernel, &scope, &new.x, &self.train(&scope))?)?,
+            None => to_f64(products::Cross::new(kernel, &scope, &new.x, &self.train(&scope)).matrix()?)?,
         };
-        let mut block = to_f64(products::gram(kernel, &scope, &new.x)?)?;
+        let mut block = to_f64(products::Covariance::new(kernel, &scope, &new.x).matrix()?)?;
         let noise = to_f64(self.model.likelihood.variances(&scope, k, new.noise.as_ref()))?;
         for (i, noise) in noise.iter().enumerate() {
             block[i * k + i] += noise;
@@ -272,7 +263,7 @@ impl ExactPosterior {
     ) -> Result<(Vec<f64>, Vec<f64>)> {
         let cross = match anchors.cross(kernel, scope, self.rows(), points)? {
             Some(cross) => transposed(&cross, self.data.n()),
-            None => to_f64(products::cross(kernel, scope, &self.train(scope), points)?)?,
+            None => to_f64(products::Cross::new(kernel, scope, &self.train(scope), points).matrix()?)?,
         };
         let prior = to_f64(mean.at(scope, points)?)?;
         let mean = prior.iter().zip(combine(&cross, &self.weights)).map(|(m, k)| m + k).collect();
@@ -316,7 +307,7 @@ impl Posterior for ExactPosterior {
     fn moments(&self, x: Tensor<2>) -> Result<Option<[Tensor<1>; 2]>> {
         let scope = Scope::beside(self.compute, &x)?;
         let prior = &self.model.prior;
-        let k = products::cross(&prior.kernel, &scope, &self.train(&scope), &x)?;
+        let k = prior.cross(&scope, &self.train(&scope), &x).matrix()?;
         moments(&scope, prior, &x, k, &self.weights, self.factor.clone()).map(Some)
     }
 
@@ -342,7 +333,7 @@ impl Posterior for ExactPosterior {
         let (scope, Prior { kernel, mean }) = (Scope::new(self.compute)?.widened(), &self.model.prior);
         let points = scope.matrix(x, rows, self.data.d);
         let (mut cross, mean) = self.means(&scope, (kernel, mean), &self.anchors, &points)?;
-        let mut covariance = to_f64(products::gram(kernel, &scope, &points)?)?;
+        let mut covariance = to_f64(products::Covariance::new(kernel, &scope, &points).matrix()?)?;
         self.factor.solve_lower(&mut cross)?;
         subtract_gram(&mut covariance, &cross, rows);
         Ok(Joint { mean, covariance })

@@ -14,7 +14,6 @@ use crate::linalg::mvn_nll;
 use crate::models::gp_model::Training;
 use crate::models::{Batch, Model, Observations, fit};
 use crate::params::{Parameter, Parameters};
-use crate::products;
 use crate::scope::{Scope, to_f64};
 use crate::train::{Observer, Outcome};
 
@@ -82,7 +81,7 @@ fn alike(model: &ExactGp, training: &Training, means: &Observations, counts: &[f
     let repeated = counts.iter().position(|count| *count > 1.0).unwrap_or_default();
     let row = &means.x[repeated * means.d..][..means.d];
     let scope = Scope::new(training.compute)?;
-    let gram = to_f64(products::gram(&model.prior.kernel, &scope, &scope.matrix(&[row, row].concat(), 2, means.d))?)?;
+    let gram = to_f64(model.prior.covariance(&scope, &scope.matrix(&[row, row].concat(), 2, means.d)).matrix()?)?;
     Ok((gram[0] - gram[1]).abs() <= 1e-6 * gram[0].abs())
 }
 
@@ -94,7 +93,7 @@ impl Model for Averaged<'_> {
         let noise = scope.value(&self.model.likelihood.noise);
         let residual = batch.y.clone() - prior.mean.at(scope, &batch.x)?;
         let shares = noise.clone().expand([self.counts.len()]) / scope.vector(&self.counts);
-        let means = mvn_nll(products::gram(&prior.kernel, scope, &batch.x)?, shares, residual)?;
+        let means = mvn_nll(prior.covariance(scope, &batch.x).matrix()?, shares, residual)?;
         let logs = repeats * TAU.ln() + self.counts.iter().map(|count| count.ln()).sum::<f64>();
         Ok(means + (noise.clone().log() * repeats + noise.recip() * self.within + logs) * 0.5)
     }

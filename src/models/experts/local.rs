@@ -94,7 +94,7 @@ impl Local {
     pub(super) fn dependence(&self, scope: &Scope, prior: &Prior, points: &Tensor<2>) -> Result<Dependence> {
         let (data, t) = (self.data(), points.dims()[0]);
         let x = scope.matrix(&data.x, data.n(), data.d);
-        let cross = to_f64(products::cross(&prior.kernel, scope, &x, points)?)?;
+        let cross = to_f64(products::Cross::new(&prior.kernel, scope, &x, points).matrix()?)?;
         let weights = match self {
             Self::Exact(posterior) => {
                 let mut weights = cross.clone();
@@ -103,12 +103,13 @@ impl Local {
             }
             Self::Sparse(sparse) => {
                 let z = sparse.model.process.z(scope);
-                let mut inner = to_f64(products::cross(&prior.kernel, scope, &z, points)?)?;
+                let mut inner = to_f64(products::Cross::new(&prior.kernel, scope, &z, points).matrix()?)?;
                 let (lower, m) = (sparse.posterior.lower(), sparse.model.process.len());
                 solve::lower(view(lower, m), view_mut(&mut inner, t));
                 sparse.inner.solve(&mut inner)?;
                 solve::upper(view(lower, m).transpose(), view_mut(&mut inner, t));
-                let mut weights = to_f64(products::kv(&prior.kernel, scope, &x, &z, &scope.matrix(&inner, m, t))?)?;
+                let mut weights =
+                    to_f64(products::Cross::new(&prior.kernel, scope, &x, &z).times(&scope.matrix(&inner, m, t))?)?;
                 let noise = self.noise(scope, &sparse.model.likelihood)?;
                 for (row, noise) in weights.chunks_mut(t).zip(noise) {
                     row.iter_mut().for_each(|w| *w /= noise);

@@ -62,9 +62,9 @@ pub(super) fn covariances(held: &Held, x: &[f64]) -> Result<Covariances> {
             };
             let weights = scope.matrix(&all[j].0, all[j].2.len(), t);
             let product = if i == j {
-                products::kv_gram(kernel, &scope, &rows(i), &weights)?
+                products::Covariance::new(kernel, &scope, &rows(i)).times(&weights)?
             } else {
-                products::kv(kernel, &scope, &rows(i), &rows(j), &weights)?
+                products::Cross::new(kernel, &scope, &rows(i), &rows(j)).times(&weights)?
             };
             let mut right = to_f64(product)?;
             if i == j {
@@ -115,7 +115,7 @@ fn deviation(held: &Held, Mean { centres, coefficients }: &Mean, x: &[f64]) -> R
     let (kernel, d) = (&held.model().prior().kernel, held.data().d);
     let (scope, count) = (Scope::new(held.compute())?.widened(), coefficients.len());
     let (points, centres) = (scope.matrix(x, x.len() / d, d), scope.matrix(centres, count, d));
-    to_f64(products::kv(kernel, &scope, &points, &centres, &scope.matrix(coefficients, count, 1))?)
+    to_f64(products::Cross::new(kernel, &scope, &points, &centres).times(&scope.matrix(coefficients, count, 1))?)
 }
 
 /// a_iᵀ K(C_i, C_j) a_j.

@@ -37,7 +37,6 @@ use crate::models::prior::Prior;
 use crate::models::start::{alike, start_all};
 use crate::models::{Batch, Model, Observations};
 use crate::params::{Parameter, Parameters, prefixed};
-use crate::products;
 use crate::scope::{Scope, to_f64};
 use mode::Task;
 use system::Gram;
@@ -89,7 +88,7 @@ impl LaplaceGp {
 
     /// Covariances `[P n, n]` and means `[P n]` of P priors at n rows, in the wide type.
     fn gram(&self, scope: &Scope, x: &Tensor<2>) -> Result<(Tensor<2>, Tensor<1>)> {
-        let covariances = self.priors.iter().map(|prior| products::gram_wide(&prior.kernel, scope, x));
+        let covariances = self.priors.iter().map(|prior| prior.covariance(scope, x).matrix_wide());
         let means = self.priors.iter().map(|prior| Ok(prior.mean.at(scope, x)?.cast(scope.wide())));
         Ok((joined(covariances.collect::<Result<_>>()?), joined(means.collect::<Result<_>>()?)))
     }

@@ -10,7 +10,6 @@ use crate::models::Observations;
 use crate::models::posterior::{
     self, Correlated, Joint, Marginals, Posterior, SavedPosterior, combine, several, subtract_gram,
 };
-use crate::products;
 use crate::scope::{Scope, to_f64};
 
 /// f at the mode `[L, n]`.
@@ -90,8 +89,8 @@ impl LaplacePosterior {
             let points = scope.matrix(chunk, rows, d);
             let (mut crosses, mut priors, mut levels) = (Vec::new(), Vec::new(), Vec::new());
             for prior in &self.model.priors {
-                crosses.push(to_f64(products::cross_wide(&prior.kernel, &scope, &train, &points)?)?);
-                priors.push(to_f64(products::diag_wide(&prior.kernel, &scope, &points)?)?);
+                crosses.push(to_f64(prior.cross(&scope, &train, &points).matrix_wide()?)?);
+                priors.push(to_f64(prior.covariance(&scope, &points).diagonal_wide()?)?);
                 levels.push(to_f64(prior.mean.at(&scope, &points)?)?);
             }
             let of = |latent: usize| latent.min(crosses.len() - 1);
@@ -159,10 +158,10 @@ impl Posterior for LaplacePosterior {
         let (scope, prior) = (Scope::new(self.compute)?, self.model.priors[0].clone());
         let points = scope.matrix(x, rows, self.data.d);
         let train = scope.matrix(&self.data.x, self.data.n(), self.data.d);
-        let cross = to_f64(products::cross_wide(&prior.kernel, &scope, &train, &points)?)?;
+        let cross = to_f64(prior.cross(&scope, &train, &points).matrix_wide()?)?;
         let levels = to_f64(prior.mean.at(&scope, &points)?)?;
         let mean = levels.iter().zip(combine(&cross, &self.weights)).map(|(m, k)| m + k).collect();
-        let mut covariance = to_f64(products::gram_wide(&prior.kernel, &scope, &points)?)?;
+        let mut covariance = to_f64(prior.covariance(&scope, &points).matrix_wide()?)?;
         subtract_gram(&mut covariance, &self.system.whiten(0, &cross)?, rows);
         Ok(Joint { mean, covariance })
     }

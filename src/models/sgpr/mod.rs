@@ -19,7 +19,6 @@ use crate::models::prior::Prior;
 use crate::models::process::Process;
 use crate::models::start::start;
 use crate::models::{Batch, Model, Observations};
-use crate::params::{Parameter, Parameters, prefixed};
 use crate::products;
 use crate::scope::{Scope, to_f64};
 
@@ -44,6 +43,46 @@ pub(in crate::models) struct Moments {
     pub(in crate::models) rest: Tensor<1>,
 }
 
+fn moments(
+    Prior { kernel, mean }: &Prior,
+    likelihood: &Gaussian,
+    z: &Tensor<2>,
+    scope: &Scope,
+    batch: &Batch,
+) -> Result<Moments> {
+    let n = batch.y.dims()[0];
+    let noise = likelihood.variances(&scope.widened(), n, batch.noise.as_ref());
+    let residual = (batch.y.clone() - mean.at(scope, &batch.x)?).cast(scope.wide());
+    let s = noise.clone().sqrt().recip();
+    let t = residual * s.clone();
+    let (square, projected) = products::Cross::new(kernel, scope, z, &batch.x).moments(&s, &t)?;
+    let prior = products::Covariance::new(kernel, scope, &batch.x).diagonal_wide()?;
+    let rest = (noise.clone().log() + t.powi_scalar(2) + prior / noise).sum();
+    Ok(Moments { square, projected, rest })
+}
+
+impl Moments {
+    /// Minus the bound of so many rows.
+    fn loss(self, rows: usize) -> Result<Tensor<1>> {
+        let Self { square, projected, rest } = self;
+        Ok((rest + rows as f64 * std::f64::consts::TAU.ln()) * 0.5 + collapsed(square, projected)?)
+    }
+}
+
+/// Minus the collapsed bound for inducing inputs `z [m, d]`, `[1]`.
+///
+/// # Errors
+/// [`NotPositiveDefinite`](crate::Error::NotPositiveDefinite) when K_ZZ cannot be factorised.
+pub(in crate::models) fn bound(
+    prior: &Prior,
+    likelihood: &Gaussian,
+    z: &Tensor<2>,
+    scope: &Scope,
+    batch: &Batch,
+) -> Result<Tensor<1>> {
+    moments(prior, likelihood, z, scope, batch)?.loss(batch.y.dims()[0])
+}
+
 impl Sgpr {
     /// A model with zero mean, a tenth of unit variance as noise and inducing inputs `z`, row-major `[m, d]`.
     ///
@@ -55,17 +94,8 @@ impl Sgpr {
 
     /// The sums over the rows of a batch.
     pub(in crate::models) fn moments(&self, scope: &Scope, batch: &Batch) -> Result<Moments> {
-        let Prior { kernel, mean } = &self.process.prior;
         self.process.check(&batch.x)?;
-        let (n, z) = (batch.y.dims()[0], self.process.z(scope));
-        let noise = self.likelihood.variances(&scope.widened(), n, batch.noise.as_ref());
-        let residual = (batch.y.clone() - mean.at(scope, &batch.x)?).cast(scope.wide());
-        let s = noise.clone().sqrt().recip();
-        let t = residual * s.clone();
-        let (square, projected) = products::moments(kernel, scope, &batch.x, &z, &s, &t)?;
-        let prior = products::diag_wide(kernel, scope, &batch.x)?;
-        let rest = (noise.clone().log() + t.powi_scalar(2) + prior / noise).sum();
-        Ok(Moments { square, projected, rest })
+        moments(&self.process.prior, &self.likelihood, &self.process.z(scope), scope, batch)
     }
 
     /// The posterior under the optimal distribution of inducing values.
@@ -83,10 +113,7 @@ impl Sgpr {
 impl Model for Sgpr {
     fn objective(&self, scope: &Scope, batch: &Batch) -> Result<Tensor<1>> {
         batch.check(scope)?;
-        let n = batch.y.dims()[0] as f64;
-        let Moments { square, projected, rest } = self.moments(scope, batch)?;
-        let loss = (rest + n * std::f64::consts::TAU.ln()) * 0.5 + collapsed(square, projected)?;
-        Ok(loss)
+        self.moments(scope, batch)?.loss(batch.y.dims()[0])
     }
 }
 
@@ -129,16 +156,4 @@ impl GpModel for Sgpr {
     }
 }
 
-impl Parameters for Sgpr {
-    fn parameters(&self) -> Vec<(String, &Parameter)> {
-        let mut all = self.process.parameters();
-        all.extend(prefixed("likelihood", self.likelihood.parameters()));
-        all
-    }
-
-    fn parameters_mut(&mut self) -> Vec<(String, &mut Parameter)> {
-        let mut all = self.process.parameters_mut();
-        all.extend(prefixed("likelihood", self.likelihood.parameters_mut()));
-        all
-    }
-}
+crate::parameters!(Sgpr { ..process, "likelihood": ..likelihood });

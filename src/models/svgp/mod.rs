@@ -61,7 +61,7 @@ impl Covariances {
             false => unpack_lower(wide(&q.root)),
         };
         match self {
-            Self::Own { z, x } => products::whitened(kernel, scope, z, x, wide(&q.mean), wide(&q.root)),
+            Self::Own { z, x } => products::Cross::new(kernel, scope, z, x).whitened(wide(&q.mean), wide(&q.root)),
             Self::White(a) if q.is_diagonal() => marginals(a.clone(), wide(&q.mean), wide(&q.root), single),
             Self::White(a) => marginals(a.clone(), wide(&q.mean), full()?, single),
             Self::Factored { lower, a } => {
@@ -85,8 +85,8 @@ struct Latents {
 /// L and A = L⁻¹K_ZX.
 fn factored(process: &Process, scope: &Scope, x: &Tensor<2>) -> Result<(Tensor<2>, Tensor<2>)> {
     let z = process.z(scope);
-    let lower = cholesky(products::gram_wide(&process.prior.kernel, scope, &z)?, "K_ZZ")?;
-    let a = solve_lower(lower.clone(), products::cross_wide(&process.prior.kernel, scope, &z, x)?)?;
+    let lower = cholesky(process.prior.covariance(scope, &z).matrix_wide()?, "K_ZZ")?;
+    let a = solve_lower(lower.clone(), process.prior.cross(scope, &z, x).matrix_wide()?)?;
     Ok((lower, a))
 }
 
@@ -150,7 +150,7 @@ impl Svgp {
             let process = self.process(l);
             if l < self.processes.len() {
                 process.check(x)?;
-                let prior = products::diag_wide(&process.prior.kernel, scope, x)?;
+                let prior = process.prior.covariance(scope, x).diagonal_wide()?;
                 shared = Some((make(process)?, prior, process.prior.mean.at(scope, x)?.cast(wide)));
             }
             let Some((covariances, prior, level)) = &shared else {
@@ -175,8 +175,8 @@ impl Svgp {
             return Ok(Covariances::Own { z, x: x.clone() });
         }
         if self.whitened {
-            let gram = products::gram_wide(&process.prior.kernel, scope, &z)?;
-            let cross = products::cross_wide(&process.prior.kernel, scope, &z, x)?;
+            let gram = process.prior.covariance(scope, &z).matrix_wide()?;
+            let cross = process.prior.cross(scope, &z, x).matrix_wide()?;
             return Ok(Covariances::White(whiten(gram, cross, "K_ZZ")?));
         }
         let (lower, a) = factored(process, scope, x)?;

@@ -26,7 +26,6 @@ use crate::kernels::Kernel;
 use crate::likelihoods::Likelihood;
 use crate::linalg::dense::{product, solve, transpose, view, view_mut};
 use crate::linalg::{Factor, Projected, cholesky, marginals, solve_lower, unpack_lower};
-use crate::params::{Parameter, Parameters, prefixed};
 use crate::products::{self, Neighbours};
 use crate::scope::{Scope, to_f64};
 
@@ -155,14 +154,14 @@ impl Swsgp {
     ) -> Result<Projected> {
         let (kernel, b) = (&self.process.prior.kernel, x.dims()[0]);
         if self.union {
-            let lower = cholesky(products::gram_wide(kernel, scope, &z)?, "K_I")?;
+            let lower = cholesky(products::Covariance::new(kernel, scope, &z).matrix_wide()?, "K_I")?;
             let root = match spread {
                 Spread::Diagonal(root) => {
                     Tensor::<2>::eye(root.dims()[0], scope.device()).cast(scope.wide()) * root.unsqueeze::<2>()
                 }
                 Spread::Rows(rows) => cholesky(rows.clone().matmul(rows.transpose()), "S_I")?,
             };
-            let a = solve_lower(lower.clone(), products::cross_wide(kernel, scope, &z, x)?)?;
+            let a = solve_lower(lower.clone(), products::Cross::new(kernel, scope, &z, x).matrix_wide()?)?;
             let mean: Tensor<2> = solve_lower(lower.clone(), mean.unsqueeze_dim(1))?;
             return marginals(a, mean.squeeze_dim(1), solve_lower(lower, root)?, false);
         }
@@ -173,7 +172,7 @@ impl Swsgp {
                 rows.reshape([u * m])
             }
         };
-        let packed = products::local(kernel, scope, x, &z, Tensor::cat(vec![mean, root], 0), neighbours)?;
+        let packed = products::Cross::new(kernel, scope, &z, x).local(Tensor::cat(vec![mean, root], 0), neighbours)?;
         Ok(Projected {
             shift: packed.clone().narrow(0, 0, b),
             change: packed.clone().narrow(0, b, b),
@@ -184,7 +183,7 @@ impl Swsgp {
     fn loss(&self, scope: &Scope, batch: &Batch, active: Active, neighbours: Arc<Neighbours>) -> Result<Tensor<1>> {
         let (process, b, dtype) = (&self.process, batch.y.dims()[0], scope.dtype());
         let Projected { shift, change, divergence } = self.marginals(scope, &batch.x, active, neighbours)?;
-        let prior = products::diag_wide(&process.prior.kernel, scope, &batch.x)?;
+        let prior = process.prior.covariance(scope, &batch.x).diagonal_wide()?;
         let floor = prior.clone().detach() * VARIANCE_FLOOR;
         let variance = (prior + change).max_pair(floor).cast(dtype).reshape([1, b]);
         let mean = (process.prior.mean.at(scope, &batch.x)? + shift.cast(dtype)).reshape([1, b]);
@@ -228,23 +227,7 @@ impl Model for Swsgp {
     }
 }
 
-impl Parameters for Swsgp {
-    fn parameters(&self) -> Vec<(String, &Parameter)> {
-        let mut all = self.process.parameters();
-        all.extend(prefixed("likelihood", self.likelihood.parameters()));
-        all.push(("variational.mean".into(), &self.variational.mean));
-        all.push(("variational.root".into(), &self.variational.root));
-        all
-    }
-
-    fn parameters_mut(&mut self) -> Vec<(String, &mut Parameter)> {
-        let mut all = self.process.parameters_mut();
-        all.extend(prefixed("likelihood", self.likelihood.parameters_mut()));
-        all.push(("variational.mean".into(), &mut self.variational.mean));
-        all.push(("variational.root".into(), &mut self.variational.root));
-        all
-    }
-}
+crate::parameters!(Swsgp { ..process, "likelihood": ..likelihood, "variational": ..variational });
 
 /// The posterior of a [`Swsgp`]: marginals by the neighbours of each row, or by all inducing inputs where training took
 /// the union of a batch's neighbours; joint distributions by the union of the rows' neighbours.
@@ -271,7 +254,7 @@ impl Posterior for SwsgpPosterior {
             let neighbours = Arc::new(model.neighbours(self.compute, chunk)?);
             let points = scope.matrix(chunk, chunk.len() / d, d);
             let found = model.marginals(&scope, &points, model.all(&scope)?, neighbours)?;
-            let prior = to_f64(products::diag_wide(&process.prior.kernel, &scope, &points)?)?;
+            let prior = to_f64(process.prior.covariance(&scope, &points).diagonal_wide()?)?;
             let level = to_f64(process.prior.mean.at(&scope, &points)?)?;
             let explained: Vec<f64> = to_f64(found.change)?.into_iter().map(|c| -c).collect();
             all.extend(level.into_iter().zip(to_f64(found.shift)?).map(|(m, s)| m + s), &prior, &explained);

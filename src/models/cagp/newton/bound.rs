@@ -12,7 +12,6 @@ use crate::models::Batch;
 use crate::models::cagp::products_with;
 use crate::models::posterior::VARIANCE_FLOOR;
 use crate::models::prior::Prior;
-use crate::products;
 use crate::scope::{Scope, to_f64};
 
 /// The negative evidence lower bound `KL(q ‖ p) − Σ E_q ln p(y_n | f_n)` `[1]`, for actions `s` `[n, i]` and sites held
@@ -31,7 +30,7 @@ pub(super) fn bound(
     let (wide, [n, i]) = (scope.wide(), s.dims());
     let column = |values: Vec<f64>| scope.matrix_in(&values, n, 1, wide);
     let spread = |values: &[f64]| column(values.iter().zip(curvature).map(|(x, d)| x / d).collect());
-    let ks = products_with(&prior.kernel, scope, &batch.x, s)?.cast(wide);
+    let ks = products_with(prior.covariance(scope, &batch.x), s)?.cast(wide);
     let mean: Tensor<2> = prior.mean.at(scope, &batch.x)?.cast(wide).unsqueeze_dim(1);
     let (s, st) = (s.clone().cast(wide), s.clone().cast(wide).transpose());
     let noise = st.clone().matmul(s * spread(&vec![1.0; n]));
@@ -48,7 +47,7 @@ pub(super) fn bound(
     let divergence = (pulled + logdet_from_cholesky(lower)? - log_det_noise + squared(e) - i as f64) * 0.5;
 
     let mean = (mean + a.clone().transpose().matmul(t)).reshape([1, n]);
-    let variance = products::diag_wide(&prior.kernel, scope, &batch.x)?.reshape([1, n]);
+    let variance = prior.covariance(scope, &batch.x).diagonal_wide()?.reshape([1, n]);
     let floor = variance.clone().detach() * VARIANCE_FLOOR;
     let variance = (variance - a.powi_scalar(2).sum_dim(0)).max_pair(floor);
     let expected = likelihood.expected_log_density(scope, mean, variance, &batch.y, batch.noise.as_ref())?;

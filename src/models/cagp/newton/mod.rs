@@ -27,7 +27,7 @@ use crate::error::{Error, Result};
 use crate::kernels::Kernel;
 use crate::likelihoods::{Likelihood, Row, Targets};
 use crate::models::prior::Prior;
-use crate::models::{Batch, Model, Observations};
+use crate::models::{Batch, Held, Model, Observations};
 use crate::params::{Parameter, Parameters, prefixed};
 use crate::scope::{Scope, to_f64};
 use crate::solvers::itergp::{Basis, SolveReport};
@@ -96,7 +96,8 @@ impl NewtonCagp {
         match likelihood.latents() {
             1 => Ok(Self { prior, likelihood, options, refresh: 1 }),
             count => Err(Error::Usage(format!(
-                "computation-aware models take likelihoods of one latent function, and {} has {count}: choose another --model",
+                "computation-aware models take likelihoods of one latent function, and {} has {count}: choose another \
+                 --model",
                 likelihood.text()
             ))),
         }
@@ -156,20 +157,20 @@ impl NewtonCagp {
 impl Model for NewtonCagp {
     fn objective(&self, scope: &Scope, batch: &Batch) -> Result<Tensor<1>> {
         let Found { actions, sites, .. } = self.solve(scope, batch)?;
-        self.objective_for(scope, batch, &bound::packed(scope, &actions, &sites))
+        self.objective_for(scope, batch, &Held::new(bound::packed(scope, &actions, &sites)))
     }
 
     fn refresh(&self) -> Option<usize> {
         Some(self.refresh.max(1))
     }
 
-    fn choose(&self, scope: &Scope, batch: &Batch) -> Result<Option<Tensor<2>>> {
+    fn choose(&self, scope: &Scope, batch: &Batch) -> Result<Option<Held>> {
         let Found { actions, sites, .. } = self.solve(scope, batch)?;
-        Ok(Some(bound::packed(scope, &actions, &sites)))
+        Ok(Some(Held::new(bound::packed(scope, &actions, &sites))))
     }
 
-    fn objective_for(&self, scope: &Scope, batch: &Batch, chosen: &Tensor<2>) -> Result<Tensor<1>> {
-        let (s, sites) = bound::unpacked(chosen)?;
+    fn objective_for(&self, scope: &Scope, batch: &Batch, chosen: &Held) -> Result<Tensor<1>> {
+        let (s, sites) = bound::unpacked(chosen.get()?)?;
         self.bound(scope, batch, &s.cast(scope.dtype()), &sites)
     }
 }

@@ -55,7 +55,8 @@ impl fmt::Display for NewtonReport {
         let Self { stop, steps, halvings, actions, residual, scale, flat, .. } = self;
         write!(
             f,
-            "{actions} actions in {steps} Newton steps ({halvings} halvings), then {stop}; gradient {residual:.3e} of {scale:.3e}, \
+            "{actions} actions in {steps} Newton steps ({halvings} halvings), then {stop}; gradient {residual:.3e} of \
+             {scale:.3e}, \
              {:.0} % of rows without curvature",
             100.0 * flat
         )
@@ -218,7 +219,7 @@ impl Problem<'_> {
     /// `K s`.
     fn product(&self, s: &[f64]) -> Result<Vec<f64>> {
         let column = self.scope.matrix(s, s.len(), 1);
-        to_f64(products::kv_gram(self.kernel, self.scope, self.x, &column)?)
+        to_f64(products::Covariance::new(self.kernel, self.scope, self.x).times(&column)?)
     }
 
     /// Takes one more action, or says why there is none.

@@ -12,7 +12,9 @@ use crate::models::fit::add_priors;
 use crate::models::gp_model::GpModel;
 use crate::models::{Batch, Observations};
 use crate::scope::{Scope, scalar};
-use crate::train::{self, AdamState, Evaluation, Objective, Optimizer, Proximal, Step, TrainConfig, shifted};
+use crate::train::{
+    self, AdamState, Evaluation, Objective, Optimizer, Step, TrainConfig, penalised, proximal, shifted,
+};
 
 /// What the clients of a round are told.
 #[derive(Debug, Clone, Serialize, Deserialize)]
@@ -67,21 +69,22 @@ impl Client {
     }
 
     /// What it is after a round from z, and its loss at z.
-    pub(crate) fn after(&self, round: &Round, z: &[f64], loss: &mut Local) -> Result<(Self, f64)> {
+    pub(crate) fn after(&self, round: &Round, z: &[f64], mut loss: Local) -> Result<(Self, f64)> {
         let Round { federation, penalty, curvature, .. } = round;
         let mut next = self.clone();
+        let rows = loss.rows;
         match federation.algorithm {
             Algorithm::Fact | Algorithm::Fedavg | Algorithm::Fedprox => {
                 let weight = if federation.algorithm == Algorithm::Fedprox { federation.proximal } else { 0.0 };
-                let mut proximal = Proximal { loss: &mut *loss, centre: z, dual: None, weight };
-                let (x, at) = descend(&mut proximal, z, &mut next.moments, round)?;
+                let mut near = proximal(loss, z.to_vec(), weight);
+                let (x, at) = descend(&mut near, z, &mut next.moments, round, rows)?;
                 next.x = x;
                 Ok((next, at))
             }
             Algorithm::Admm => {
                 let at = loss.value(z)?;
-                let mut proximal = Proximal { loss, centre: z, dual: Some(&self.dual), weight: *penalty };
-                (next.x, _) = descend(&mut proximal, &self.x, &mut next.moments, round)?;
+                let mut augmented = penalised(loss, |x| Ok(augmentation(x, z, &self.dual, *penalty)));
+                (next.x, _) = descend(&mut augmented, &self.x, &mut next.moments, round, rows)?;
                 next.dual = dual(&self.dual, &next.x, z, *penalty);
                 Ok((next, at))
             }
@@ -96,6 +99,17 @@ impl Client {
     }
 }
 
+/// ψᵀ(x − z) + ρ/2 ‖x − z‖² (Boyd et al. 2011, section 7.1).
+fn augmentation(x: &[f64], z: &[f64], dual: &[f64], penalty: f64) -> Evaluation {
+    let (mut loss, mut gradient) = (0.0, Vec::with_capacity(x.len()));
+    for ((x, z), dual) in x.iter().zip(z).zip(dual) {
+        let away = x - z;
+        loss += (dual + 0.5 * penalty * away) * away;
+        gradient.push(dual + penalty * away);
+    }
+    Evaluation { loss, gradient }
+}
+
 /// ψ + ρ(θ − z).
 fn dual(before: &[f64], x: &[f64], z: &[f64], penalty: f64) -> Vec<f64> {
     before.iter().zip(x.iter().zip(z)).map(|(dual, (x, z))| dual + penalty * (x - z)).collect()
@@ -106,12 +120,13 @@ const FIRST: Step = Step { iteration: 0, epoch: 0.0, seed: 0 };
 
 /// Local steps from `x`: where they end, and the loss at `x`. Steps that leave the domain of the loss are not made.
 fn descend(
-    objective: &mut Proximal<Local>,
+    objective: &mut dyn Objective,
     x: &[f64],
     moments: &mut AdamState,
     round: &Round,
+    rows: f64,
 ) -> Result<(Vec<f64>, f64)> {
-    let (steps, scale) = (round.federation.steps(), objective.loss.rows);
+    let (steps, scale) = (round.federation.steps(), rows);
     if let Optimizer::Lbfgs(_) = &round.optimizer {
         let config = TrainConfig::new(round.optimizer.clone(), steps).loss_scale(scale);
         let outcome = train::fit(objective, x, &config, &mut [])?;

@@ -83,8 +83,8 @@ pub(crate) fn own(
     each(compute, drawn.len(), |at| {
         let expert = drawn[at];
         let rows = data.gather(&experts.parts()[expert])?;
-        let mut local = Local::new(experts, compute, &rows, round.rows, gradients)?;
-        clients[at].after(round, z, &mut local).map_err(|error| experts.of_expert(expert, error))
+        let local = Local::new(experts, compute, &rows, round.rows, gradients)?;
+        clients[at].after(round, z, local).map_err(|error| experts.of_expert(expert, error))
     })
 }
 

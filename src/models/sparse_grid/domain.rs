@@ -1,0 +1,68 @@
+//! The box of the inputs that is scaled to the unit cube.
+
+use crate::models::Observations;
+use crate::params::{Parameter, Unit};
+
+/// Lower and upper ends of each input, on the scale of the model's inputs.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Domain {
+    /// `[d]` pairs.
+    ends: Vec<[f64; 2]>,
+}
+
+/// How far outside of the box a row may lie for rounding, as a share of its width.
+const ROUNDING: f64 = 1e-9;
+
+impl Domain {
+    /// The box of the data; a constant column has a width of 1.
+    pub fn of(data: &Observations) -> Self {
+        let ends = |column: usize| {
+            let values = || data.x[column..].iter().step_by(data.d).copied();
+            let [low, high] = [values().fold(f64::INFINITY, f64::min), values().fold(f64::NEG_INFINITY, f64::max)];
+            if low < high { [low, high] } else { [low - 0.5, high + 0.5] }
+        };
+        Self { ends: (0..data.d).map(ends).collect() }
+    }
+
+    /// The unit cube of `d` inputs.
+    pub fn unit(d: usize) -> Self {
+        Self { ends: vec![[0.0, 1.0]; d] }
+    }
+
+    /// As it was kept in a parameter.
+    pub fn kept(parameter: &Parameter) -> Self {
+        Self { ends: parameter.internal().chunks_exact(2).map(|ends| [ends[0], ends[1]]).collect() }
+    }
+
+    /// As a parameter that training leaves alone: lower and upper end of each input, one after another.
+    pub fn parameter(&self) -> Parameter {
+        let mut parameter = Parameter::real("domain", Unit::None, self.ends.as_flattened());
+        parameter.fixed = true;
+        parameter
+    }
+
+    /// Points of the unit cube, row-major, as inputs of the model.
+    pub fn scaled(&self, points: &[f64]) -> Vec<f64> {
+        points.iter().zip(self.ends.iter().cycle()).map(|(t, [low, high])| low + (high - low) * t).collect()
+    }
+
+    /// How many rows of inputs, row-major, lie outside.
+    pub fn outside(&self, x: &[f64]) -> usize {
+        let inside = |(x, [low, high]): (&f64, &[f64; 2])| {
+            let slack = ROUNDING * (high - low);
+            (low - slack..=high + slack).contains(x)
+        };
+        x.chunks_exact(self.ends.len()).filter(|row| !row.iter().zip(&self.ends).all(inside)).count()
+    }
+
+    /// What is to be said of rows outside, if there are any.
+    pub fn remark(&self, x: &[f64]) -> Option<String> {
+        let (outside, rows) = (self.outside(x), x.len() / self.ends.len());
+        (outside > 0).then(|| {
+            format!(
+                "{outside} of {rows} rows lie outside of the box of the training inputs, which the sparse grid covers: \
+                 it knows little there"
+            )
+        })
+    }
+}

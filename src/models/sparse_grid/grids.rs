@@ -1,0 +1,190 @@
+//! The partial grids of a sparse grid.
+
+use std::collections::BTreeMap;
+
+use crate::error::{Error, Result};
+
+/// Most input columns.
+pub const COLUMNS: usize = 5;
+
+/// Most points of all partial grids together.
+pub const POINTS: usize = 8192;
+
+/// One full grid: `{j/2^l : j = 1..2^l − 1}` along each input.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Grid {
+    /// l of each input `[d]`, from 1 up.
+    pub levels: Vec<usize>,
+    /// Its coefficient of the combination technique, (−1)^{η+d−1−|l|₁} C(d − 1, |l|₁ − η).
+    pub technique: f64,
+    /// Which of the distinct points are its own `[m]`.
+    pub members: Vec<usize>,
+}
+
+impl Grid {
+    /// `(1, 4)`.
+    pub fn name(&self) -> String {
+        let levels: Vec<String> = self.levels.iter().map(usize::to_string).collect();
+        format!("({})", levels.join(", "))
+    }
+}
+
+/// The partial grids of level η, η ≤ |l|₁ ≤ η + d − 1, in the unit cube (Chen and Tuo 2024, section 3, with every l from
+/// 1 up and j up to 2^l − 1, which eq. 19 as printed has not).
+#[derive(Debug, Clone, PartialEq)]
+pub struct Grids {
+    /// Input columns d.
+    pub d: usize,
+    /// All grids, by rising |l|₁.
+    pub all: Vec<Grid>,
+    /// The distinct points, row-major `[u, d]`.
+    pub points: Vec<f64>,
+}
+
+impl Grids {
+    /// All grids of a level.
+    ///
+    /// # Errors
+    /// [`Error::Usage`] for no or more than [`COLUMNS`] inputs, level 0, and more than [`POINTS`] points.
+    pub fn new(level: usize, d: usize) -> Result<Self> {
+        if d == 0 || d > COLUMNS {
+            return Err(Error::Usage(format!(
+                "a sparse grid is for 1 to {COLUMNS} input columns, and there are {d}: leave columns out (`--drop`), or \
+                 choose another model"
+            )));
+        }
+        if level == 0 || points(level, d) > POINTS {
+            let most = (1..).take_while(|level| points(*level, d) <= POINTS).last().unwrap_or(1);
+            return Err(Error::Usage(format!(
+                "a sparse grid of level {level} over {d} input columns: choose from 1 to {most} (`--level`), which keeps \
+                 all partial grids within {POINTS} points"
+            )));
+        }
+        let mut found: BTreeMap<Vec<usize>, usize> = BTreeMap::new();
+        let (mut all, mut places) = (Vec::new(), Vec::new());
+        for levels in combined(level, d) {
+            let technique = technique(level, &levels);
+            let counts: Vec<usize> = levels.iter().map(|l| (1 << l) - 1).collect();
+            let mut members = Vec::with_capacity(counts.iter().product());
+            let mut at = vec![0; d];
+            for _ in 0..counts.iter().product() {
+                // In steps of the finest grid, where points of different grids are the same numbers.
+                let steps = at.iter().zip(&levels).map(|(j, l)| (j + 1) << (level - l)).collect();
+                let next = found.len();
+                let index = *found.entry(steps).or_insert(next);
+                if index == next {
+                    places.extend(at.iter().zip(&levels).map(|(j, l)| (*j + 1) as f64 / (1 << l) as f64));
+                }
+                members.push(index);
+                for (j, count) in at.iter_mut().zip(&counts).rev() {
+                    *j += 1;
+                    if *j < *count {
+                        break;
+                    }
+                    *j = 0;
+                }
+            }
+            all.push(Grid { levels, technique, members });
+        }
+        Ok(Self { d, all, points: places })
+    }
+
+    /// Number of distinct points u.
+    pub fn distinct(&self) -> usize {
+        self.points.len() / self.d
+    }
+
+    /// Points of all grids.
+    pub fn total(&self) -> usize {
+        self.all.iter().map(|grid| grid.members.len()).sum()
+    }
+
+    /// The points of a grid `[m, d]`, row-major.
+    pub fn points_of(&self, grid: &Grid) -> Vec<f64> {
+        grid.members.iter().flat_map(|&at| &self.points[at * self.d..][..self.d]).copied().collect()
+    }
+}
+
+/// Every l of d inputs, each from 1 up, with η ≤ |l|₁ ≤ η + d − 1, by rising |l|₁.
+fn combined(level: usize, d: usize) -> Vec<Vec<usize>> {
+    (level.max(d)..level + d).flat_map(|sum| of_sum(sum, d)).collect()
+}
+
+/// Every l of `d` inputs, each from 1 up, with |l|₁ = `sum`.
+fn of_sum(sum: usize, d: usize) -> Vec<Vec<usize>> {
+    if d == 1 {
+        return vec![vec![sum]];
+    }
+    let with = |first: usize| of_sum(sum - first, d - 1).into_iter().map(move |rest| [vec![first], rest].concat());
+    (1..=sum + 1 - d).flat_map(with).collect()
+}
+
+fn technique(level: usize, levels: &[usize]) -> f64 {
+    let (d, sum) = (levels.len(), levels.iter().sum::<usize>());
+    let above = sum - level;
+    let binomial = (0..above).fold(1.0, |product, k| product * (d - 1 - k) as f64 / (k + 1) as f64);
+    if (level + d - 1 - sum).is_multiple_of(2) { binomial } else { -binomial }
+}
+
+/// Points of all grids of a level, counted without making them.
+fn points(level: usize, d: usize) -> usize {
+    if level > 30 {
+        return usize::MAX;
+    }
+    // Sums over |l|₁ of products, one input after another.
+    let mut sums = vec![0usize; level + d];
+    sums[0] = 1;
+    for _ in 0..d {
+        let mut next = vec![0usize; level + d];
+        for (sum, count) in sums.iter().enumerate() {
+            for l in 1..level + d - sum {
+                next[sum + l] = next[sum + l].saturating_add(count.saturating_mul((1 << l) - 1));
+            }
+        }
+        sums = next;
+    }
+    sums[level..].iter().fold(0, |total, count| total.saturating_add(*count))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn coefficients_of_the_technique_add_up_to_one() {
+        for d in 1..=COLUMNS {
+            for level in 1..=4 {
+                let grids = Grids::new(level, d).unwrap();
+                let sum: f64 = grids.all.iter().map(|grid| grid.technique).sum();
+                assert_eq!(sum, 1.0, "{level} {d}");
+                assert_eq!(grids.total(), points(level, d), "{level} {d}");
+                // The finest grids hold all points of the coarser ones.
+                let finest = grids.all.iter().filter(|grid| grid.levels.iter().sum::<usize>() == level + d - 1);
+                let mut held: Vec<usize> = finest.flat_map(|grid| grid.members.clone()).collect();
+                held.sort_unstable();
+                held.dedup();
+                assert_eq!(held.len(), grids.distinct(), "{level} {d}");
+            }
+        }
+    }
+
+    #[test]
+    fn a_sparse_grid_has_as_many_points_as_known() {
+        // Σ over |l|₁ ≤ η + d − 1 of Π 2^{l − 1}: 1, 5, 17, 49, 129 for d = 2; 1, 7, 31, 111 for d = 3.
+        let distinct = |level, d| Grids::new(level, d).unwrap().distinct();
+        assert_eq!([1, 2, 3, 4, 5].map(|level| distinct(level, 2)), [1, 5, 17, 49, 129]);
+        assert_eq!([1, 2, 3, 4].map(|level| distinct(level, 3)), [1, 7, 31, 111]);
+        let grids = Grids::new(2, 2).unwrap();
+        assert_eq!(grids.all.iter().map(Grid::name).collect::<Vec<_>>(), ["(1, 1)", "(1, 2)", "(2, 1)"]);
+        assert_eq!(grids.points_of(&grids.all[1]), [0.5, 0.25, 0.5, 0.5, 0.5, 0.75]);
+        assert_eq!(grids.points_of(&grids.all[2]), [0.25, 0.5, 0.5, 0.5, 0.75, 0.5]);
+    }
+
+    #[test]
+    fn what_is_too_large_is_refused() {
+        for (level, d, word) in [(0, 2, "from 1 to"), (40, 2, "from 1 to 8"), (3, 6, "1 to 5"), (3, 0, "1 to 5")] {
+            let problem = Grids::new(level, d).unwrap_err().to_string();
+            assert!(problem.contains(word), "{problem}");
+        }
+    }
+}

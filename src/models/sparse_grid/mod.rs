@@ -1,0 +1,194 @@
+//! Inducing inputs on sparse grids: many small sparse models of full grids, combined (Chen and Tuo 2024, *Aggregation
+//! models with optimal weights for distributed Gaussian processes*, section 3; Garcke 2006).
+//!
+//! A full grid of level l has 2^l − 1 points along an input, far too many in several inputs. The partial grids of a
+//! sparse grid of level η are fine along one input and coarse along others. Each gives the mean of an [SGPR](super::sgpr)
+//! with these points as inducing inputs, f_l; their combination is Σ c_l f_l.
+//!
+//! - **ct**: c from the combination technique, which knows only the grids.
+//! - **opticom**: c minimises `J(c) = Σ_n (y_n − Σ c_l f_l(x_n))²/σ_n² + ‖Σ c_l f_l‖²_H`: A c = b with
+//!   `A_lk = Σ_n f_l f_k/σ_n² + ⟨f_l, f_k⟩_H`, `b_l = Σ_n y_n f_l/σ_n²`. As each f_l is a projection in A's inner product,
+//!   b is A's diagonal. A is formed from the values F = [f_l(X)], O(n b Σm) for b grids, never from products of K_lX.
+//! - **union**: one SGPR with the distinct points of all grids, the best of the same points and the most work.
+//!
+//! Variances of a combination are the mean-squared error of its mean as a linear predictor of f, under the prior, by
+//! default. That is more than the SGPR's variances: a learned prior varies far more than the data do, and what few points
+//! cannot follow of it counts as error. Eq. 35b, the combination technique for covariances, is offered; it may be negative.
+
+mod basis;
+mod domain;
+mod errors;
+mod grids;
+mod options;
+mod posterior;
+mod union;
+
+use burn::tensor::Tensor;
+pub use domain::Domain;
+pub use grids::{COLUMNS, Grid, Grids, POINTS};
+pub use options::{Combination, GridBound, GridVariance, SparseGridOptions};
+pub use posterior::SparseGridPosterior;
+
+use crate::device::Compute;
+use crate::error::{Error, Result};
+use crate::likelihoods::{Gaussian, Likelihood};
+use crate::models::gp_model::{GpModel, Size, UserUnits};
+use crate::models::posterior::{Posterior, SavedPosterior};
+use crate::models::prior::Prior;
+use crate::models::process::Process;
+use crate::models::sgpr::{self, Sgpr};
+use crate::models::start::start;
+use crate::models::{Batch, Model, Observations};
+use crate::params::Parameter;
+use crate::scope::Scope;
+use union::UnionPosterior;
+
+/// Most distinct points whose joint bound is the usual objective.
+pub const UNION: usize = 2048;
+
+/// A Gaussian process with inducing inputs on a sparse grid.
+#[derive(Debug, Clone)]
+pub struct SparseGrid {
+    /// Of the latent function.
+    pub prior: Prior,
+    /// Observation noise.
+    pub likelihood: Gaussian,
+    /// What it was made with.
+    pub options: SparseGridOptions,
+    /// Lower and upper end of each input's part in the unit cube, one after another; never learned.
+    domain: Parameter,
+    grids: Grids,
+}
+
+impl SparseGrid {
+    /// A model with a tenth of unit variance as noise.
+    ///
+    /// # Errors
+    /// [`Error::Usage`] as [`Grids::new`].
+    pub fn new(prior: Prior, domain: &Domain, options: SparseGridOptions) -> Result<Self> {
+        let domain = domain.parameter();
+        let grids = Grids::new(options.level, domain.len() / 2)?;
+        Ok(Self { prior, likelihood: Gaussian::new(0.1), options, domain, grids })
+    }
+
+    /// The box that is the unit cube.
+    pub fn domain(&self) -> Domain {
+        Domain::kept(&self.domain)
+    }
+
+    /// The partial grids.
+    pub fn grids(&self) -> &Grids {
+        &self.grids
+    }
+
+    /// The model of the union of the grids.
+    ///
+    /// # Errors
+    /// None that its grids could have.
+    pub fn union(&self) -> Result<Sgpr> {
+        let points = self.domain().scaled(&self.grids.points);
+        let mut process = Process::new(self.prior.kernel.clone(), &points, self.grids.d)?;
+        process.prior.mean = self.prior.mean.clone();
+        Ok(Sgpr { process, likelihood: self.likelihood.clone() })
+    }
+
+    /// The collapsed bound for inducing inputs in the unit cube.
+    fn bound(&self, scope: &Scope, batch: &Batch, points: &[f64]) -> Result<Tensor<1>> {
+        let d = self.grids.d;
+        let z = scope.matrix(&self.domain().scaled(points), points.len() / d, d);
+        sgpr::bound(&self.prior, &self.likelihood, &z, scope, batch)
+    }
+
+    /// The posterior of a combination.
+    ///
+    /// # Errors
+    /// What factorisations report; [`Error::Shape`] for other columns than the grid's.
+    pub fn posterior(&self, compute: Compute, data: Observations) -> Result<SparseGridPosterior> {
+        SparseGridPosterior::new(self, compute, data)
+    }
+}
+
+impl Model for SparseGrid {
+    fn objective(&self, scope: &Scope, batch: &Batch) -> Result<Tensor<1>> {
+        batch.check(scope)?;
+        let d = batch.x.dims()[1];
+        if d != self.grids.d {
+            return Err(Error::shape("inputs", format!("{} columns, as the grid has", self.grids.d), d.to_string()));
+        }
+        if self.options.bound(self.grids.distinct()) == GridBound::Union {
+            return self.bound(scope, batch, &self.grids.points);
+        }
+        // Their mean, not their sum: priors of parameters count once.
+        let mut bounds = self.grids.all.iter().map(|grid| self.bound(scope, batch, &self.grids.points_of(grid)));
+        let Some(first) = bounds.next() else { return self.bound(scope, batch, &self.grids.points) };
+        let sum = bounds.try_fold(first?, |sum, next| Ok::<_, Error>(sum + next?))?;
+        Ok(sum / self.grids.all.len() as f64)
+    }
+}
+
+impl GpModel for SparseGrid {
+    fn title(&self) -> String {
+        let (count, distinct) = (self.grids.all.len(), self.grids.distinct());
+        let how = match self.options.combination {
+            Combination::Opticom => format!("{count} grids combined by optimal coefficients"),
+            Combination::Ct => format!("{count} grids combined by the combination technique"),
+            Combination::Union => format!("the union of {count} grids"),
+        };
+        format!("Gaussian process on a sparse grid of level {}, {distinct} points: {how}", self.options.level)
+    }
+
+    fn prior(&self) -> &Prior {
+        &self.prior
+    }
+
+    fn likelihood(&self) -> &dyn Likelihood {
+        &self.likelihood
+    }
+
+    fn start(&mut self, data: &Observations, units: &UserUnits) {
+        let each = |values: &[f64]| values.iter().flat_map(|value| [*value; 2]).collect::<Vec<_>>();
+        let (mean, sd) = (each(&units.input_mean), each(&units.input_sd));
+        let raw = self.domain.raw().to_vec();
+        self.domain.set_scales(sd, mean);
+        self.domain.set_raw(&raw);
+        start(&mut self.likelihood, std::iter::empty(), data, units);
+    }
+
+    fn bytes(&self, compute: Compute, size: Size) -> f64 {
+        let largest = self.grids.all.iter().map(|grid| grid.members.len()).max().unwrap_or(0);
+        let union = self.options.bound(self.grids.distinct()) == GridBound::Union;
+        let m = if union { self.grids.distinct() } else { largest } as f64;
+        let step = (8.0 * size.rows as f64 * m).min(self.budget(size.rows, compute.precision) as f64);
+        let combined = match self.options.combination {
+            Combination::Union => 0.0,
+            _ => 8.0 * (self.grids.total() as f64).powi(2),
+        };
+        size.data(compute) + (step + 8.0 * 8.0 * m * m).max(combined)
+    }
+
+    fn is_comparable(&self) -> bool {
+        true
+    }
+
+    fn condition(&self, compute: Compute, data: Observations) -> Result<Box<dyn Posterior>> {
+        match self.options.combination {
+            Combination::Union => Ok(Box::new(UnionPosterior::new(self, self.union()?.posterior(compute, data)?))),
+            _ => Ok(Box::new(self.posterior(compute, data)?)),
+        }
+    }
+
+    fn restore(&self, compute: Compute, data: Observations, saved: SavedPosterior) -> Result<Box<dyn Posterior>> {
+        if saved.arrays.is_empty() {
+            return self.condition(compute, data);
+        }
+        match self.options.combination {
+            Combination::Union => match self.union()?.restored(compute, saved)? {
+                Some(posterior) => Ok(Box::new(UnionPosterior::new(self, posterior))),
+                None => self.condition(compute, data),
+            },
+            _ => Ok(Box::new(SparseGridPosterior::restored(self, compute, data, saved)?)),
+        }
+    }
+}
+
+crate::parameters!(SparseGrid { ..prior, "likelihood": ..likelihood, "domain": domain });

@@ -1,0 +1,341 @@
+//! The posterior of combined grids.
+
+use rayon::prelude::*;
+
+use super::basis::{self, Basis, Part, Rows};
+use super::{Combination, Domain, GridVariance, Grids, SparseGrid, SparseGridOptions, errors};
+use crate::device::Compute;
+use crate::error::{Error, Result};
+use crate::linalg::dense::{product, transpose, view, view_mut};
+use crate::model_file::{Array, ArrayData};
+use crate::models::Observations;
+use crate::models::experts::aggregation::{Form, WeightSystem, Weights};
+use crate::models::posterior::{
+    self, InducingPart, Joint, Marginals, Posterior, SavedPosterior, column_squares, combine, subtract_gram,
+};
+use crate::params::all_finite;
+use crate::products::Covariance;
+use crate::scope::{Scope, to_f64};
+use crate::threads;
+
+/// Rows of predictions at once.
+const CHUNK: usize = 1024;
+
+/// In files: A Aᵀ and A t of every grid, one after another.
+const SUMS: &str = "posterior.sums";
+/// In files: the matrix of the optimal coefficients `[b, b]`.
+const MATRIX: &str = "posterior.matrix";
+/// In files: its right-hand side `[b]`.
+const MOMENTS: &str = "posterior.moments";
+/// In files: A K̂ Aᵀ of all features.
+const ERRORS: &str = "posterior.errors";
+
+/// The posterior of a [`SparseGrid`] whose grids are combined.
+#[derive(Debug, Clone)]
+pub struct SparseGridPosterior {
+    options: SparseGridOptions,
+    domain: Domain,
+    grids: Grids,
+    basis: Basis,
+    rows: Rows,
+    parts: Vec<Part>,
+    system: System,
+    /// A K̂ Aᵀ, for variances by the prior.
+    errors: Option<Vec<f64>>,
+}
+
+/// What the optimal coefficients solve, in units of the noise.
+#[derive(Debug, Clone)]
+struct System {
+    /// A `[b, b]`.
+    matrix: Vec<f64>,
+    /// b `[b]`.
+    moments: Vec<f64>,
+    optimal: Weights,
+    /// c `[b]`, those of the combination in use.
+    coefficients: Vec<f64>,
+}
+
+impl System {
+    fn new(matrix: Vec<f64>, moments: Vec<f64>, grids: &Grids, combination: Combination) -> Result<Self> {
+        // The matrix has the inner products in it.
+        let (system, none) = (WeightSystem { products: matrix, moments }, vec![0.0; grids.all.len().pow(2)]);
+        let optimal = system.solve(Form::Normal, &none, 1.0)?;
+        let coefficients = match combination {
+            Combination::Ct => grids.all.iter().map(|grid| grid.technique).collect(),
+            _ => optimal.beta.clone(),
+        };
+        let WeightSystem { products: matrix, moments } = system;
+        Ok(Self { matrix, moments, optimal, coefficients })
+    }
+}
+
+impl SparseGridPosterior {
+    pub(super) fn new(model: &SparseGrid, compute: Compute, data: Observations) -> Result<Self> {
+        let basis = Basis::new(model, compute)?;
+        let rows = Rows::new(model, &basis, data)?;
+        let parts = basis::solved(&basis, &rows, model.grids())?;
+        let mut system = WeightSystem::new(parts.len());
+        for panel in rows.panels(&basis) {
+            let all = rows.features(&basis, &panel)?;
+            let values: Vec<_> = parts.iter().zip(basis.parts(&all)).collect();
+            let f = threads::map(values.into_par_iter(), |(part, features)| part.values(features)).concat();
+            system.add(&f, &rows.targets[panel])?;
+        }
+        let matrix = system.matrix(&basis.inner(&parts)?, 1.0);
+        let system = System::new(matrix, system.moments, model.grids(), model.options.combination)?;
+        let errors = match model.options.variance {
+            GridVariance::Prior => Some(errors::products_of_rows(&basis, &rows)?),
+            GridVariance::Combination => None,
+        };
+        Ok(Self::of(model, (basis, rows, parts), system, errors))
+    }
+
+    fn of(
+        model: &SparseGrid,
+        (basis, rows, parts): (Basis, Rows, Vec<Part>),
+        system: System,
+        errors: Option<Vec<f64>>,
+    ) -> Self {
+        let (options, domain, grids) = (model.options, model.domain(), model.grids().clone());
+        Self { options, domain, grids, basis, rows, parts, system, errors }
+    }
+
+    /// The one that was saved with its sums.
+    pub(super) fn restored(
+        model: &SparseGrid,
+        compute: Compute,
+        data: Observations,
+        mut saved: SavedPosterior,
+    ) -> Result<Self> {
+        let basis = Basis::new(model, compute)?;
+        let rows = Rows::new(model, &basis, data)?;
+        let (b, total) = (model.grids().all.len(), basis.total());
+        let sizes: Vec<usize> = model.grids().all.iter().map(|grid| grid.members.len()).collect();
+        let mut take = |name: &str, length: usize| {
+            let values = saved.take(name).filter(|values| values.len() == length && all_finite(values));
+            values.ok_or_else(|| Error::Data(format!("has no numbers `{name}` for its grids, or others")))
+        };
+        let sums = take(SUMS, sizes.iter().map(|m| m * (m + 1)).sum())?;
+        let (matrix, moments) = (take(MATRIX, b * b)?, take(MOMENTS, b)?);
+        let errors = match model.options.variance {
+            GridVariance::Prior => Some(take(ERRORS, total * total)?),
+            GridVariance::Combination => None,
+        };
+        let (mut rest, mut parts) = (&sums[..], Vec::new());
+        for m in sizes {
+            let (own, others) = rest.split_at(m * (m + 1));
+            let (square, projected) = own.split_at(m * m);
+            parts.push(Part::new(square.to_vec(), projected.to_vec())?);
+            rest = others;
+        }
+        let system = System::new(matrix, moments, model.grids(), model.options.combination)?;
+        Ok(Self::of(model, (basis, rows, parts), system, errors))
+    }
+
+    /// The coefficients c of the grids.
+    pub fn coefficients(&self) -> &[f64] {
+        &self.system.coefficients
+    }
+
+    /// The optimal coefficients, with the condition number of their system.
+    pub fn optimal(&self) -> &Weights {
+        &self.system.optimal
+    }
+
+    /// A `[b, b]` and b `[b]` of the optimal coefficients: sums over rows of f_l f_k/σ_n² plus ⟨f_l, f_k⟩_H, and of y
+    /// f_l/σ_n².
+    pub fn system(&self) -> (&[f64], &[f64]) {
+        (&self.system.matrix, &self.system.moments)
+    }
+
+    /// J(c) less J(0): cᵀA c − 2 bᵀc.
+    pub fn loss(&self, coefficients: &[f64]) -> f64 {
+        let row = |row: &[f64]| row.iter().zip(coefficients).map(|(a, c)| a * c).sum::<f64>();
+        let rows = self.system.matrix.chunks_exact(coefficients.len());
+        rows.zip(coefficients).zip(&self.system.moments).map(|((a, c), b)| c * (row(a) - 2.0 * b)).sum()
+    }
+
+    /// The means of the partial models at rows `x`, less the prior's, row-major `[b, rows]`.
+    ///
+    /// # Errors
+    /// As [`predict`](Posterior::predict).
+    pub fn partial_means(&self, x: &[f64]) -> Result<Vec<f64>> {
+        posterior::rows(x, self.basis.d())?;
+        let all = self.basis.features(x)?;
+        Ok(self.parts.iter().zip(self.basis.parts(&all)).flat_map(|(part, own)| part.values(own)).collect())
+    }
+
+    /// The weights c_l γ_l of all features.
+    fn weights(&self) -> Vec<f64> {
+        let each = self.parts.iter().zip(self.coefficients());
+        each.flat_map(|(part, c)| part.mean.iter().map(move |mean| c * mean)).collect()
+    }
+
+    /// φ = (c_l B_l⁻¹ a_l) of features `[total, rows]`.
+    fn spread(&self, features: &[f64]) -> Result<Vec<f64>> {
+        let mut all = features.to_vec();
+        for ((own, part), c) in self.basis.split(&mut all).into_iter().zip(&self.parts).zip(self.coefficients()) {
+            part.inner.solve(own)?;
+            own.iter_mut().for_each(|value| *value *= c);
+        }
+        Ok(all)
+    }
+
+    /// Means less the prior's, and what is explained of the prior variance.
+    fn part(&self, x: &[f64]) -> Result<(Vec<f64>, Vec<f64>)> {
+        let (features, rows, total) = (self.basis.features(x)?, x.len() / self.basis.d(), self.basis.total());
+        let mean = combine(&features, &self.weights());
+        let Some(errors) = &self.errors else { return Ok((mean, self.combined(&features, rows)?)) };
+        let spread = self.spread(&features)?;
+        let mut left = errors::with_rows(&self.basis, &self.rows, x)?;
+        left.iter_mut().for_each(|value| *value *= 2.0);
+        product::add(view_mut(&mut left, rows), view(errors, total), view(&spread, rows), -1.0);
+        let mut explained = vec![0.0; rows];
+        for (spread, left) in spread.chunks_exact(rows).zip(left.chunks_exact(rows)) {
+            explained.iter_mut().zip(spread).zip(left).for_each(|((sum, s), l)| *sum += s * l);
+        }
+        Ok((mean, explained))
+    }
+
+    /// What eq. 35b leaves explained: Σ c_l (‖a_l‖² − a_lᵀB_l⁻¹a_l) by the combination technique, whose coefficients add
+    /// up to 1.
+    fn combined(&self, features: &[f64], rows: usize) -> Result<Vec<f64>> {
+        let mut explained = vec![0.0; rows];
+        for ((own, part), grid) in self.basis.parts(features).into_iter().zip(&self.parts).zip(&self.grids.all) {
+            let mut left = own.to_vec();
+            part.inner.solve_lower(&mut left)?;
+            let (all, left) = (column_squares(own, rows), column_squares(&left, rows));
+            explained
+                .iter_mut()
+                .zip(all)
+                .zip(left)
+                .for_each(|((sum, all), left)| *sum += grid.technique * (all - left));
+        }
+        Ok(explained)
+    }
+
+    /// How many variances eq. 35b makes negative at rows `x`.
+    fn negative(&self, x: &[f64]) -> Result<usize> {
+        Ok(self.predict(x)?.floored)
+    }
+
+    fn prior_at(&self, x: &[f64]) -> Result<(Vec<f64>, Vec<f64>)> {
+        let scope = Scope::new(self.basis.compute)?;
+        let points = self.basis.tensor(&scope, x);
+        let mean = to_f64(self.basis.prior.mean.at(&scope, &points)?)?;
+        Ok((mean, to_f64(Covariance::new(&self.basis.prior.kernel, &scope, &points).diagonal_wide()?)?))
+    }
+}
+
+impl Posterior for SparseGridPosterior {
+    fn predict(&self, x: &[f64]) -> Result<Marginals> {
+        posterior::rows(x, self.basis.d())?;
+        let mut all = Marginals::default();
+        for chunk in x.chunks(CHUNK * self.basis.d()) {
+            let (mean, explained) = self.part(chunk)?;
+            let (level, prior) = self.prior_at(chunk)?;
+            all.extend(level.iter().zip(mean).map(|(level, mean)| level + mean), &prior, &explained);
+        }
+        Ok(all)
+    }
+
+    fn mean(&self, x: &[f64]) -> Result<Vec<f64>> {
+        posterior::rows(x, self.basis.d())?;
+        let (weights, mut means) = (self.weights(), Vec::new());
+        for chunk in x.chunks(CHUNK * self.basis.d()) {
+            let mean = combine(&self.basis.features(chunk)?, &weights);
+            means.extend(self.prior_at(chunk)?.0.iter().zip(mean).map(|(level, mean)| level + mean));
+        }
+        Ok(means)
+    }
+
+    fn predict_joint(&self, x: &[f64]) -> Result<Joint> {
+        let rows = posterior::rows(x, self.basis.d())?;
+        if rows == 0 {
+            return Ok(Joint::default());
+        }
+        let (features, total) = (self.basis.features(x)?, self.basis.total());
+        let scope = Scope::new(self.basis.compute)?;
+        let points = self.basis.tensor(&scope, x);
+        let mut covariance = to_f64(Covariance::new(&self.basis.prior.kernel, &scope, &points).matrix_wide()?)?;
+        let level = self.prior_at(x)?.0;
+        let mean = level.iter().zip(combine(&features, &self.weights())).map(|(level, mean)| level + mean).collect();
+        if let Some(errors) = &self.errors {
+            let spread = self.spread(&features)?;
+            let with_rows = errors::with_rows(&self.basis, &self.rows, x)?;
+            let mut among = vec![0.0; spread.len()];
+            product::set(view_mut(&mut among, rows), view(errors, total), view(&spread, rows), 1.0);
+            let phi = view(&spread, rows);
+            product::add(view_mut(&mut covariance, rows), phi.transpose(), view(&among, rows), 1.0);
+            product::add(view_mut(&mut covariance, rows), phi.transpose(), view(&with_rows, rows), -1.0);
+            product::add(view_mut(&mut covariance, rows), view(&with_rows, rows).transpose(), phi, -1.0);
+        } else {
+            let parts = self.basis.parts(&features).into_iter().zip(&self.parts).zip(&self.grids.all);
+            for ((own, part), grid) in parts {
+                let mut all = own.to_vec();
+                let mut left = own.to_vec();
+                part.inner.solve_lower(&mut left)?;
+                let size = grid.technique.abs().sqrt();
+                all.iter_mut().chain(&mut left).for_each(|value| *value *= size);
+                let (plus, minus) = if grid.technique > 0.0 { (&left, &all) } else { (&all, &left) };
+                subtract_gram(&mut covariance, minus, rows);
+                let plus = view(plus, rows);
+                product::add(view_mut(&mut covariance, rows), plus.transpose(), plus, 1.0);
+            }
+        }
+        transpose::mirror(view_mut(&mut covariance, rows));
+        Ok(Joint { mean, covariance })
+    }
+
+    fn needs_data(&self) -> bool {
+        true
+    }
+
+    fn saved(&self, factor: bool) -> Result<SavedPosterior> {
+        let mut saved = SavedPosterior::default();
+        if !factor {
+            return Ok(saved);
+        }
+        let mut keep = |name: &str, values: Vec<f64>, shape: Vec<usize>| {
+            saved.arrays.insert(name.into(), Array { shape, data: ArrayData::F64(values) });
+        };
+        let sums: Vec<f64> =
+            self.parts.iter().flat_map(|part| part.square.iter().chain(&part.projected)).copied().collect();
+        let (b, length, total) = (self.parts.len(), sums.len(), self.basis.total());
+        keep(SUMS, sums, vec![length]);
+        keep(MATRIX, self.system.matrix.clone(), vec![b, b]);
+        keep(MOMENTS, self.system.moments.clone(), vec![b]);
+        if let Some(errors) = &self.errors {
+            keep(ERRORS, errors.clone(), vec![total, total]);
+        }
+        Ok(saved)
+    }
+
+    fn remarks(&self, x: &[f64]) -> Result<Vec<String>> {
+        let mut all: Vec<String> = self.domain.remark(x).into_iter().collect();
+        if self.options.variance == GridVariance::Combination {
+            let (negative, rows) = (self.negative(x)?, x.len() / self.basis.d());
+            let share = 100.0 * negative as f64 / rows.max(1) as f64;
+            all.push(format!(
+                "{negative} of {rows} variances by the combination technique ({share:.1} %) are negative or nothing, and \
+                 were raised to the smallest share of the prior's; `--grid-variance prior` has none"
+            ));
+        }
+        if self.options.combination == Combination::Opticom {
+            all.extend(self.system.optimal.warning());
+        }
+        Ok(all)
+    }
+
+    fn inducing_parts(&self) -> Vec<InducingPart> {
+        let parts = self.grids.all.iter().zip(self.coefficients());
+        let part = |(grid, coefficient): (&super::Grid, &f64)| InducingPart {
+            name: format!("grid {}", grid.name()),
+            inputs: self.domain.scaled(&self.grids.points_of(grid)),
+            coefficient: *coefficient,
+            usual: grid.technique,
+        };
+        parts.map(part).collect()
+    }
+}

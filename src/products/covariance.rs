@@ -1,0 +1,168 @@
+//! K(x, x): what is made of the covariances of one set of inputs.
+
+use burn::tensor::{DType, Tensor};
+
+use super::operations::{dense, evidence, matvec, projected, tiled};
+use super::{BlockSparse, by_parts, lowered, lowered_wide, same_rows};
+use crate::error::Result;
+use crate::kernels::Kernel;
+#[cfg(any(feature = "wgpu", feature = "cuda"))]
+use crate::products::gpu;
+use crate::scope::Scope;
+
+/// K = K(x, x) for inputs `x [n, d]`, white noise on the diagonal included; not stored, but made as its methods need
+/// it.
+#[derive(Debug, Clone, Copy)]
+pub struct Covariance<'a> {
+    kernel: &'a Kernel,
+    scope: &'a Scope,
+    x: &'a Tensor<2>,
+}
+
+/// Most bytes of a product that is made whole so that what follows from it can be whitened.
+const WHOLE: usize = 1 << 28;
+
+impl<'a> Covariance<'a> {
+    /// The covariance of a kernel's values at inputs.
+    pub fn new(kernel: &'a Kernel, scope: &'a Scope, x: &'a Tensor<2>) -> Self {
+        Self { kernel, scope, x }
+    }
+
+    /// The kernel.
+    pub fn kernel(&self) -> &'a Kernel {
+        self.kernel
+    }
+
+    /// The evaluation that everything belongs to.
+    pub fn scope(&self) -> &'a Scope {
+        self.scope
+    }
+
+    /// The inputs `[n, d]`.
+    pub fn inputs(&self) -> &'a Tensor<2> {
+        self.x
+    }
+
+    /// The order n.
+    pub fn order(&self) -> usize {
+        self.x.dims()[0]
+    }
+
+    /// K itself `[n, n]`: one fused operation with an analytic adjoint on the CPU, one a term on a GPU.
+    ///
+    /// # Errors
+    /// Whatever a user's kernel form reports.
+    pub fn matrix(&self) -> Result<Tensor<2>> {
+        let Self { kernel, scope, x } = *self;
+        match kernel.lower(scope, x)? {
+            #[cfg(any(feature = "wgpu", feature = "cuda"))]
+            Some(lowered) if !scope.compute().kind.is_cpu() => Ok(gpu::gram(&lowered)),
+            Some(lowered) => dense::gram(&lowered),
+            None => by_parts(kernel, |kernel| Covariance { kernel, scope, x }.matrix(), || kernel.gram(scope, x)),
+        }
+    }
+
+    /// [`matrix`](Self::matrix) in the scope's [wide](Scope::wide) type. Where the kernel is fused, only inputs are in
+    /// the scope's own type: whatever the precision of the data, the result is the covariance of *some* inputs, and as
+    /// definite as that.
+    ///
+    /// # Errors
+    /// As [`matrix`](Self::matrix).
+    pub fn matrix_wide(&self) -> Result<Tensor<2>> {
+        match lowered_wide(self.kernel, self.scope, self.x)? {
+            Some(lowered) => dense::gram(&lowered),
+            None => Ok(self.matrix()?.cast(self.scope.wide())),
+        }
+    }
+
+    /// The diagonal of K `[n]`.
+    ///
+    /// # Errors
+    /// As [`matrix`](Self::matrix).
+    pub fn diagonal(&self) -> Result<Tensor<1>> {
+        self.kernel.diag(self.scope, self.x)
+    }
+
+    /// [`diagonal`](Self::diagonal) in the scope's wide type, as [`matrix_wide`](Self::matrix_wide).
+    ///
+    /// # Errors
+    /// As [`matrix`](Self::matrix).
+    pub fn diagonal_wide(&self) -> Result<Tensor<1>> {
+        match lowered_wide(self.kernel, self.scope, self.x)? {
+            Some(lowered) => Ok(lowered.diag()),
+            None => Ok(self.diagonal()?.cast(self.scope.wide())),
+        }
+    }
+
+    /// K V `[n, t]` for `v [n, t]` without storing K, at half the cost of the product of two sets of inputs.
+    ///
+    /// Fused on the CPU; elsewhere, and for kernels that cannot be lowered, [`tiled`].
+    ///
+    /// # Errors
+    /// [`Shape`](crate::Error::Shape) when rows do not match, and whatever a user's kernel form reports.
+    pub fn times(&self, v: &Tensor<2>) -> Result<Tensor<2>> {
+        same_rows("v", v.dims()[0], self.order())?;
+        match lowered(self.kernel, self.scope, self.x)? {
+            Some(lowered) => matvec::gram(&lowered, v.clone()),
+            None => tiled::kv_gram(self.kernel, self.scope, self.x, v),
+        }
+    }
+
+    /// K S `[n, i]` for block-sparse S, where products are not fused (on other devices than the CPU and for kernels
+    /// that cannot be lowered) and it takes at most 256 MB; else nothing.
+    ///
+    /// # Errors
+    /// As [`times`](Self::times).
+    pub fn times_blocks_unfused(&self, blocks: &BlockSparse) -> Result<Option<Tensor<2>>> {
+        same_rows("block-sparse values", blocks.values().dims()[0], self.order())?;
+        let bytes = self.order().saturating_mul(blocks.len()).saturating_mul(self.scope.wide().size());
+        let wanted = bytes <= WHOLE && lowered(self.kernel, self.scope, self.x)?.is_none();
+        wanted.then(|| tiled::k_s_gram(self.kernel, self.scope, self.x, blocks)).transpose()
+    }
+
+    /// Sᵀ K S `[i, i]` for block-sparse S `[n, i]`, in the scope's wide type.
+    ///
+    /// Memory is O(n + i² + chunk · i), the chunk as large as the scope's [budget](Scope::budget) allows, and i² once
+    /// for each thread that fits there, too; the adjoint makes each chunk of K S again. Where the budget allows for
+    /// n · i numbers, K S is kept and every pair of rows visited once.
+    ///
+    /// # Errors
+    /// As [`times`](Self::times).
+    pub fn projected(&self, blocks: &BlockSparse) -> Result<Tensor<2>> {
+        same_rows("block-sparse values", blocks.values().dims()[0], self.order())?;
+        match lowered(self.kernel, self.scope, self.x)? {
+            Some(lowered) => projected::square(&lowered, blocks, self.scope.budget()),
+            None => tiled::projected(self.kernel, self.scope, self.x, blocks),
+        }
+    }
+
+    /// `‖y − Aᵀt‖² − ‖A‖²` `[1]` for A = L⁻¹(K S)ᵀ, block-sparse S `[n, i]`, `y [n, 1]`, L `[i, i]` and `t [i, 1]`, in
+    /// the wide type, without storing K S: the graph's way to [`evidence`](Self::evidence) where products are not
+    /// fused.
+    ///
+    /// # Errors
+    /// As [`times`](Self::times), and what the triangular solves report.
+    pub fn misfit(&self, blocks: &BlockSparse, y: &Tensor<2>, [lower, t]: [Tensor<2>; 2]) -> Result<Tensor<1>> {
+        same_rows("block-sparse values", blocks.values().dims()[0], self.order())?;
+        same_rows("y", y.dims()[0], self.order())?;
+        tiled::misfit_of_rows(self.kernel, self.scope, self.x, blocks, y, [lower, t])
+    }
+
+    /// What the evidence lower bound of a computation-aware GP (Wenger et al. 2024, eq. 11) takes from K and
+    /// block-sparse S `[n, i]` with columns of unit length, for `y [n]` and σ² `noise [1]`: with G = SᵀKS, M = G + σ²I
+    /// and v = M⁻¹Sᵀy `[‖y − KSv‖² − tr(KS M⁻¹SᵀK), vᵀGv − tr(M⁻¹G) + log|M|]`, in f64. None where products are not
+    /// fused: on other devices than the CPU, and for kernels that cannot be lowered.
+    ///
+    /// Memory is that of [`projected`](Self::projected); without room for n · i numbers the pairs of rows are visited
+    /// once more. Unlike what follows from (KS)ᵀ(KS), both values are good to rounding where M is nearly singular.
+    ///
+    /// # Errors
+    /// As [`times`](Self::times), and [`NotPositiveDefinite`](crate::Error::NotPositiveDefinite) for M.
+    pub fn evidence(&self, blocks: &BlockSparse, y: &Tensor<1>, noise: &Tensor<1>) -> Result<Option<Tensor<1>>> {
+        same_rows("block-sparse values", blocks.values().dims()[0], self.order())?;
+        same_rows("y", y.dims()[0], self.order())?;
+        let fused = lowered_wide(self.kernel, self.scope, self.x)?;
+        let noise = noise.clone().cast(DType::F64);
+        fused.map(|lowered| evidence::packed(&lowered, blocks, y, &noise, self.scope.budget())).transpose()
+    }
+}

@@ -1,0 +1,149 @@
+//! K(x1, x2): what is made of the covariances between two sets of inputs.
+
+use std::sync::Arc;
+
+use burn::tensor::Tensor;
+
+use super::operations::{actions, dense, local, matvec, moments, tiled, whitened};
+use super::{BlockSparse, Covariance, Neighbours, by_parts, lowered, lowered_wide, same_rows};
+use crate::error::{Error, Result};
+use crate::kernels::Kernel;
+use crate::linalg::{Projected, marginals, unpack_lower, whiten};
+#[cfg(any(feature = "wgpu", feature = "cuda"))]
+use crate::products::gpu;
+use crate::scope::Scope;
+
+/// K(x1, x2) for inputs `x1 [n, d]` and `x2 [m, d]`; not stored, but made as its methods need it.
+#[derive(Debug, Clone, Copy)]
+pub struct Cross<'a> {
+    kernel: &'a Kernel,
+    scope: &'a Scope,
+    x1: &'a Tensor<2>,
+    x2: &'a Tensor<2>,
+}
+
+impl<'a> Cross<'a> {
+    /// The covariances between a kernel's values at two sets of inputs.
+    pub fn new(kernel: &'a Kernel, scope: &'a Scope, x1: &'a Tensor<2>, x2: &'a Tensor<2>) -> Self {
+        Self { kernel, scope, x1, x2 }
+    }
+
+    /// The matrix itself `[n, m]`: one fused operation with an analytic adjoint on the CPU, one a term on a GPU.
+    ///
+    /// # Errors
+    /// Whatever a user's kernel form reports.
+    pub fn matrix(&self) -> Result<Tensor<2>> {
+        let Self { kernel, scope, x1, x2 } = *self;
+        match (kernel.lower(scope, x1)?, kernel.lower(scope, x2)?) {
+            #[cfg(any(feature = "wgpu", feature = "cuda"))]
+            (Some(a), Some(b)) if !scope.compute().kind.is_cpu() => Ok(gpu::cross(&a, &b)),
+            (Some(a), Some(b)) => dense::cross(&a, &b),
+            _ => by_parts(kernel, |kernel| Cross { kernel, scope, x1, x2 }.matrix(), || kernel.cross(scope, x1, x2)),
+        }
+    }
+
+    /// [`matrix`](Self::matrix) in the scope's wide type, as [`Covariance::matrix_wide`].
+    ///
+    /// # Errors
+    /// As [`matrix`](Self::matrix).
+    pub fn matrix_wide(&self) -> Result<Tensor<2>> {
+        let Self { kernel, scope, x1, x2 } = *self;
+        match (lowered_wide(kernel, scope, x1)?, lowered_wide(kernel, scope, x2)?) {
+            (Some(a), Some(b)) => dense::cross(&a, &b),
+            _ => Ok(self.matrix()?.cast(scope.wide())),
+        }
+    }
+
+    /// K(x1, x2) V `[n, t]` for `v [m, t]`, without storing K.
+    ///
+    /// Fused on the CPU; elsewhere, and for kernels that cannot be lowered, [`tiled`].
+    ///
+    /// # Errors
+    /// [`Shape`](Error::Shape) when rows do not match, and whatever a user's kernel form reports.
+    pub fn times(&self, v: &Tensor<2>) -> Result<Tensor<2>> {
+        let Self { kernel, scope, x1, x2 } = *self;
+        same_rows("v", v.dims()[0], x2.dims()[0])?;
+        match (lowered(kernel, scope, x1)?, lowered(kernel, scope, x2)?) {
+            (Some(a), Some(b)) => matvec::cross(&a, &b, v.clone()),
+            _ => tiled::kv(kernel, scope, x1, x2, v),
+        }
+    }
+
+    /// K(x1, x2) S `[n, i]` for block-sparse S `[m, i]`: as much work as one right-hand side.
+    ///
+    /// # Errors
+    /// As [`times`](Self::times).
+    pub fn times_blocks(&self, blocks: &BlockSparse) -> Result<Tensor<2>> {
+        let Self { kernel, scope, x1, x2 } = *self;
+        same_rows("block-sparse values", blocks.values().dims()[0], x2.dims()[0])?;
+        match (lowered(kernel, scope, x1)?, lowered(kernel, scope, x2)?) {
+            (Some(a), Some(b)) => actions::cross(&a, &b, blocks),
+            _ => tiled::k_s(kernel, scope, x1, x2, blocks),
+        }
+    }
+
+    /// What collapsed bounds need of A = L⁻¹ K(x1, x2) diag(s), K(x1, x1) = L Lᵀ: A Aᵀ `[n, n]` and A t `[n]`, in the
+    /// scope's wide type, for few inputs x1 (inducing inputs), many x2 (rows) and `s`, `t` `[m]`.
+    ///
+    /// On the CPU in one pass over chunks of rows that fit half of the scope's [budget](Scope::budget), made again in
+    /// the adjoint unless all of A fits the other half; A Aᵀ is summed up by as many threads as have room for one
+    /// there. Elsewhere, and for kernels that cannot be lowered, a graph that holds A.
+    ///
+    /// # Errors
+    /// As [`times`](Self::times), and [`Error::NotPositiveDefinite`] for K(x1, x1).
+    pub fn moments(&self, s: &Tensor<1>, t: &Tensor<1>) -> Result<(Tensor<2>, Tensor<1>)> {
+        let Self { kernel, scope, x1: z, x2: x } = *self;
+        same_rows("row weights", s.dims()[0], x.dims()[0])?;
+        same_rows("row targets", t.dims()[0], x.dims()[0])?;
+        let (wide, m) = (scope.wide(), z.dims()[0]);
+        if let (Some(a), Some(b)) = (lowered_wide(kernel, scope, x)?, lowered_wide(kernel, scope, z)?) {
+            let rows = Tensor::stack::<2>(vec![s.clone(), t.clone()], 1).cast(wide);
+            let packed = moments::packed(&a, &b, &rows, scope.budget())?;
+            return Ok((packed.clone().narrow(0, 0, m * m).reshape([m, m]), packed.narrow(0, m * m, m)));
+        }
+        let a = self.whitened_by_rows(self.matrix_wide()? * s.clone().cast(wide).unsqueeze::<2>())?;
+        let projected = a.clone().matmul(t.clone().cast(wide).unsqueeze_dim::<2>(1));
+        Ok((a.clone().matmul(a.transpose()), projected.squeeze_dim(1)))
+    }
+
+    /// A m_I, diag(A(S_I − K_I)Aᵀ) and KL(N(m_I, S_I) ‖ N(0, K_I)) of every row of `x2 [m, d]` one after another,
+    /// `[3m]`, A = k(x, Z_I) K_I⁻¹ and I the row's neighbours among the inducing inputs `x1 [n, d]`; `q` holds m `[n]`,
+    /// then R `[n, C]` with S = R Rᵀ, or the root of a diagonal S `[n]`. In f64 on the CPU.
+    ///
+    /// # Errors
+    /// [`Error::Usage`] for kernels that cannot be lowered and on other devices, [`Error::NotPositiveDefinite`] for a
+    /// K_I or S_I that is not.
+    pub fn local(&self, q: Tensor<1>, neighbours: Arc<Neighbours>) -> Result<Tensor<1>> {
+        let Self { kernel, scope, x1: z, x2: x } = *self;
+        match (lowered_wide(kernel, scope, x)?, lowered_wide(kernel, scope, z)?) {
+            (Some(a), Some(b)) => local::packed(&a, &b, q, neighbours),
+            _ => Err(Error::Usage("neighbours need the CPU and a kernel of the built-in forms".into())),
+        }
+    }
+
+    /// What v ~ N(μ, R Rᵀ) with u = m(Z) + L v, K_ZZ = L Lᵀ, says about f − m at rows `x2 [m, d]`, for inducing inputs
+    /// Z = `x1 [n, d]`: `mean` holds μ `[n]`, `root` R, its rows up to the diagonal `[n(n + 1)/2]` or only the diagonal
+    /// `[n]`.
+    ///
+    /// L is made in the scope's wide type. On the CPU one operation, about 12n²m + 5n³ operations with its adjoint.
+    ///
+    /// # Errors
+    /// [`Error::Shape`] when shapes disagree, [`Error::NotPositiveDefinite`] for K_ZZ, and whatever a user's kernel
+    /// form reports.
+    pub fn whitened(&self, mean: Tensor<1>, root: Tensor<1>) -> Result<Projected> {
+        let Self { kernel, scope, x1: z, x2: x } = *self;
+        let (wide, single) = (scope.wide(), scope.dtype() != scope.wide());
+        if let (Some(z), Some(x)) = (lowered_wide(kernel, scope, z)?, lowered_wide(kernel, scope, x)?) {
+            return whitened::marginals(&z, &x, mean, root, single);
+        }
+        let a = self.whitened_by_rows(self.matrix_wide()?)?;
+        let diagonal = root.dims() == mean.dims();
+        let (mean, root) = (mean.cast(wide), root.cast(wide));
+        if diagonal { marginals(a, mean, root, single) } else { marginals(a, mean, unpack_lower(root)?, single) }
+    }
+
+    /// L⁻¹B for K(x1, x1) = L Lᵀ.
+    fn whitened_by_rows(&self, b: Tensor<2>) -> Result<Tensor<2>> {
+        whiten(Covariance::new(self.kernel, self.scope, self.x1).matrix_wide()?, b, "K_ZZ")
+    }
+}
