@@ -81,10 +81,8 @@ impl Local {
                 Mean { centres: posterior.data().x.clone(), coefficients: posterior.solved().1.to_vec() }
             }
             Self::Sparse(sparse) => {
-                let (lower, whitened) = (sparse.posterior.lower(), sparse.posterior.whitened());
-                let mut coefficients = whitened.whitened_mean().to_vec();
-                solve::upper(view(lower, coefficients.len()).transpose(), view_mut(&mut coefficients, 1));
-                Mean { centres: whitened.inducing().to_vec(), coefficients }
+                let whitened = sparse.posterior.whitened();
+                Mean { centres: whitened.inducing().to_vec(), coefficients: whitened.weights() }
             }
         })
     }
