@@ -9,7 +9,7 @@ use clap::Args;
 use serde_json::{Value, json};
 
 use super::report;
-use super::scoring::{self, Scored};
+use super::scoring::{self, Brief, Scored};
 
 /// The rule.
 #[derive(Debug, Clone, Args)]
@@ -113,9 +113,12 @@ impl Table {
                 let names = brief.iter().map(|(name, _)| (*name).into());
                 cells.push(["aggregation".into()].into_iter().chain(names).chain(["seconds".into()]).collect());
             }
-            let scores = brief.iter().map(|(_, score)| report::fixed(*score, 4));
+            let scores = brief.iter().map(|(_, kind)| match kind {
+                Brief::Share(share) => report::percent(*share),
+                Brief::Number(score) => report::fixed(*score, 4),
+            });
             cells.push([rule.clone()].into_iter().chain(scores).chain([report::fixed(*seconds, 1)]).collect());
         }
-        report::print(&report::columns(&cells))
+        report::print(&report::columns(&cells, 1))
     }
 }

@@ -8,6 +8,7 @@ mod cagp;
 mod experts;
 mod federation;
 mod laplace;
+mod left_out;
 mod newton;
 mod ranks;
 mod suite;

@@ -34,6 +34,10 @@ impl ModelOptions for SgprOptions {
         })
     }
 
+    fn leaves_one_out(&self) -> bool {
+        true
+    }
+
     fn stores_factor(&self) -> bool {
         true
     }
