@@ -45,6 +45,9 @@ pub trait Exchange: Debug + Send + Sync {
     /// # Errors
     /// As [`broadcast`](Self::broadcast).
     fn gather(&self, message: Vec<u8>) -> Result<Vec<Vec<u8>>>;
+
+    /// Ends this rank's part of the job, after the last message.
+    fn leave(&self) {}
 }
 
 /// What ranks say to each other: a document and arrays, in the bytes of a model file.
@@ -85,7 +88,10 @@ impl Ranks {
     /// [`Error::Device`] when a rank is gone.
     pub fn end(&self) -> Result<()> {
         let message = Message { document: json!({ ASK: END }), ..Message::default() };
-        self.talk().exchange.broadcast(message.to_bytes()?).map(drop)
+        let talk = self.talk();
+        talk.exchange.broadcast(message.to_bytes()?)?;
+        talk.exchange.leave();
+        Ok(())
     }
 }
 
@@ -198,6 +204,7 @@ pub fn serve(exchange: &dyn Exchange, service: &mut dyn Service) -> Result<()> {
         let message = read(&exchange.broadcast(Vec::new())?)?;
         let ask = message.document[ASK].as_str().unwrap_or_default().to_string();
         if ask == END {
+            exchange.leave();
             return Ok(());
         }
         let answer = if service.is_handed_out(&ask) {

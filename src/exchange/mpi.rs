@@ -14,10 +14,10 @@ use crate::error::{Error, Result};
 /// Bytes of one message of MPI, whose counts are 32-bit: longer ones go in parts.
 const PART: usize = 1 << 30;
 
-/// What Open MPI, MPICH and Slurm tell the processes that they start: a job of one process is one, too.
-const LAUNCHERS: [&str; 3] = ["OMPI_COMM_WORLD_SIZE", "PMI_SIZE", "SLURM_STEP_ID"];
+/// What Open MPI, MPICH, PMI and PMIx tell the processes that they start: a job of one process is one, too.
+const LAUNCHERS: [&str; 4] = ["OMPI_COMM_WORLD_SIZE", "PMI_SIZE", "PMI_RANK", "PMIX_RANK"];
 
-/// This process's end. MPI ends with it.
+/// This process's end. MPI ends when it leaves.
 pub struct Mpi {
     rank: usize,
     size: usize,
@@ -26,7 +26,7 @@ pub struct Mpi {
 
 struct Joined {
     world: SimpleCommunicator,
-    _universe: Universe,
+    universe: Option<Universe>,
 }
 
 // SAFETY: handles of MPI may be used by any thread where it was initialised for calls of one thread at a time, which
@@ -46,6 +46,10 @@ impl Debug for Mpi {
 /// # Errors
 /// [`Error::Device`] when MPI was joined before, or is not for several threads.
 pub fn join() -> Result<Option<Mpi>> {
+    // Without a launcher MPI would start one, for nothing.
+    if !LAUNCHERS.iter().any(|name| std::env::var_os(name).is_some()) {
+        return Ok(None);
+    }
     let started = mpi::initialize_with_threading(Threading::Serialized);
     let (universe, threading) =
         started.ok_or_else(|| Error::Device("MPI is there already: it is joined once".into()))?;
@@ -54,15 +58,12 @@ pub fn join() -> Result<Option<Mpi>> {
     }
     let world = universe.world();
     let (rank, size) = (world.rank() as usize, world.size() as usize);
-    if size == 1 && !LAUNCHERS.iter().any(|name| std::env::var_os(name).is_some()) {
-        return Ok(None);
-    }
     let usual = std::panic::take_hook();
     std::panic::set_hook(Box::new(move |panic| {
         usual(panic);
         SimpleCommunicator::world().abort(101);
     }));
-    Ok(Some(Mpi { rank, size, joined: Mutex::new(Joined { world, _universe: universe }) }))
+    Ok(Some(Mpi { rank, size, joined: Mutex::new(Joined { world, universe: Some(universe) }) }))
 }
 
 impl Mpi {
@@ -128,5 +129,9 @@ impl Exchange for Mpi {
             return Ok(Vec::new());
         }
         Ok(std::iter::once(message).chain((1..self.size).map(|rank| joined.receive(rank))).collect())
+    }
+
+    fn leave(&self) {
+        drop(self.joined().universe.take());
     }
 }

@@ -243,6 +243,11 @@ pub trait Posterior: Debug + Send + Sync {
         Ok(None)
     }
 
+    /// Whether it knows how rows vary together.
+    fn is_joint(&self) -> bool {
+        true
+    }
+
     /// The joint distribution of f at rows `x`: memory n².
     ///
     /// # Errors

@@ -33,7 +33,7 @@ pub enum LocalKind {
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct ExpertsOptions {
-    /// Experts M; none for about [`ROWS`] rows each.
+    /// Experts M; none for one for each 1,000 rows.
     pub experts: Option<usize>,
     /// Who gets which rows.
     pub partition: Partition,
@@ -61,7 +61,7 @@ impl Default for ExpertsOptions {
 }
 
 /// Rows of an expert where their number is not asked for.
-pub const ROWS: usize = 1000;
+const ROWS: usize = 1000;
 
 impl Kind for ExpertsOptions {
     const NAME: &'static str = "experts";

@@ -296,6 +296,10 @@ impl Posterior for ExpertsPosterior {
         Ok(all)
     }
 
+    fn is_joint(&self) -> bool {
+        false
+    }
+
     fn predict_joint(&self, x: &[f64]) -> Result<Joint> {
         if posterior::rows(x, self.held.data.d)? == 0 {
             return Ok(Joint::default());
