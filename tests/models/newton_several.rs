@@ -391,12 +391,18 @@ fn refined_posteriors_are_those_of_all_actions() {
         let rank = 12 * if text.starts_with("bern") { 1 } else { 2 };
         let (mut gp, data) = drawn(text, 12, whole(5), 1);
         let few = gp.posterior(F64, data.clone()).unwrap().0;
+        let before = blocks(&few, &POINTS);
         gp.options = whole(rank);
         let all = blocks(&gp.posterior(F64, data.clone()).unwrap().0, &POINTS);
         let refined = few.computation_aware().unwrap().refined(rank - 5).unwrap();
         let refined = blocks(&*refined, &POINTS);
         assert_close(&format!("{text} mean"), &refined.mean, &all.mean, 1e-4);
         // Within its tolerance of the mean there is no more to choose; what is left of the variances is not computed.
-        assert_close(&format!("{text} covariance"), &refined.covariance, &all.covariance, 2e-2);
+        let latents = gp.likelihood.latents();
+        let trace = |of: &Correlated| -> f64 {
+            of.covariance.chunks(latents * latents).flat_map(|block| block.iter().step_by(latents + 1)).sum()
+        };
+        let [before, refined, all] = [&before, &refined, &all].map(trace);
+        assert!(all * (1.0 - 1e-6) < refined && refined < before, "{text}: {before} {refined} {all}");
     }
 }
