@@ -47,7 +47,7 @@ impl Task {
         Ok(Scores { seconds, accuracy: scores.accuracy, nll: scores.log_loss, ece: scores.ece })
     }
 
-    /// The scores of a posterior; a second more for each of its latent functions is that of predictions, not counted.
+    /// The scores of a posterior that took so many seconds; predictions are not counted.
     pub fn scored(&self, seconds: f64, posterior: &dyn Posterior) -> Result<Scores> {
         let likelihood = Softmax::new(self.classes);
         let mut probabilities = Vec::with_capacity(self.test.n());
@@ -91,7 +91,7 @@ impl Task {
         self.scored(start.elapsed().as_secs_f64(), &posterior)
     }
 
-    /// A variational model with the same kernel, as far as it comes in so many seconds; its inducing inputs are learned.
+    /// A variational model with the same kernel, as far as it comes in so many seconds; it learns its inducing inputs.
     pub fn svgp(&self, inducing: usize, seconds: f64, rate: f64) -> Result<Scores> {
         let start = Instant::now();
         let rows = &self.train;

@@ -121,8 +121,9 @@ impl NewtonCagp {
         Problem { density: &*density, rows: &rows, priors, scope, x: &x, mean: &mean }.solve(&self.options, from)
     }
 
-    /// The negative evidence lower bound `[1]` for actions `s` `[L n, i]`, latent function after latent function, and sites of
-    /// any kind: differentiable in the parameters, not in those. A row's actions sum to 0 where sites are centred.
+    /// The negative evidence lower bound `[1]` for actions `s` `[L n, i]`, latent function after latent function, and
+    /// sites of any kind: differentiable in the parameters, not in those. A row's actions sum to 0 where sites are
+    /// centred.
     ///
     /// # Errors
     /// [`NotPositiveDefinite`](crate::Error::NotPositiveDefinite) for dependent actions, and what the kernel reports.
