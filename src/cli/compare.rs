@@ -113,7 +113,7 @@ impl Compare {
             .flat_map(|model| kernels.iter().map(|kernel| self.model.with(model.clone(), kernel)))
             .collect();
         ModelOptions::check_models(&all, &likelihood, splits[0].train.len())?;
-        // What one of them cannot be fitted to is told before another is trained.
+        // A model that cannot take these data is an error before any other is trained.
         let task = Task { schema: &schema, data: &data, likelihood: &likelihood };
         let mut plans = Vec::new();
         for options in &all {

@@ -229,9 +229,9 @@ impl Fit {
     }
 }
 
-/// Bytes beyond which a step's memory is told before it is taken.
+/// The command warns before a step that needs more bytes than this.
 const LARGE: f64 = 5e8;
-/// Seconds of a training beyond which its time is told before it begins.
+/// The command says beforehand how long a training takes if that is more than this: seconds.
 const LONG: f64 = 20.0;
 
 /// Says what is coming when it is large: memory as computed, time as one step takes; refuses what does not fit.

@@ -71,7 +71,7 @@ impl Race {
 const ROWS: usize = 1000;
 /// Steps from each start.
 const STEPS: usize = 15;
-/// Relative decrease of the loss from which on a start is known well enough.
+/// A start is judged when a step lowers its loss by less than this share.
 const ENOUGH: f64 = 1e-5;
 /// Most steps to the optimum with one lengthscale.
 const ISOTROPIC: usize = 40;

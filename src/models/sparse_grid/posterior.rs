@@ -198,8 +198,8 @@ impl SparseGridPosterior {
         Ok((mean, explained))
     }
 
-    /// What eq. 35b leaves explained: Σ c_l (‖a_l‖² − a_lᵀB_l⁻¹a_l) by the combination technique, whose coefficients add
-    /// up to 1.
+    /// What eq. 35b leaves explained: Σ c_l (‖a_l‖² − a_lᵀB_l⁻¹a_l) by the combination technique, whose coefficients
+    /// add up to 1.
     fn combined(&self, features: &[f64], rows: usize) -> Result<Vec<f64>> {
         let mut explained = vec![0.0; rows];
         for ((own, part), grid) in self.basis.parts(features).into_iter().zip(&self.parts).zip(&self.grids.all) {
@@ -318,7 +318,8 @@ impl Posterior for SparseGridPosterior {
             let (negative, rows) = (self.negative(x)?, x.len() / self.basis.d());
             let share = 100.0 * negative as f64 / rows.max(1) as f64;
             all.push(format!(
-                "{negative} of {rows} variances by the combination technique ({share:.1} %) are negative or nothing, and \
+                "{negative} of {rows} variances by the combination technique ({share:.1} %) are negative or nothing, \
+                 and \
                  were raised to the smallest share of the prior's; `--grid-variance prior` has none"
             ));
         }
