@@ -11,6 +11,7 @@
 mod actions;
 mod face;
 mod iterative;
+mod left_out;
 mod newton;
 mod objective;
 mod options;

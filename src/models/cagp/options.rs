@@ -169,6 +169,10 @@ impl ModelOptions for CagpOptions {
         }
     }
 
+    fn leaves_one_out(&self) -> bool {
+        true
+    }
+
     fn order(&self, data: &Observations) -> Result<Option<Vec<usize>>> {
         let blocks = self.policy == ActionPolicy::Learned;
         blocks.then(|| self.order.of(data, self.actions)).transpose()

@@ -16,7 +16,7 @@ use crate::model_file::{Array, ArrayData};
 use crate::models::gp_model::{GpModel, Size, Training, UserUnits};
 use crate::models::moments::moments;
 use crate::models::posterior::{
-    self, Joint, Marginals, Posterior, SavedPosterior, column_squares, combine, subtract_gram,
+    self, Joint, LeaveOneOut, Marginals, Posterior, SavedPosterior, column_squares, combine, subtract_gram,
 };
 use crate::models::prior::Prior;
 use crate::models::start::start;
@@ -280,8 +280,28 @@ impl ExactPosterior {
     }
 }
 
+impl LeaveOneOut for ExactPosterior {
+    fn left_out(&self, _data: &Observations) -> Result<Marginals> {
+        Ok(self.leave_one_out())
+    }
+
+    /// Residuals are D⁻¹K̂⁻¹(y − m) with D the diagonal of K̂⁻¹, so that standardised ones are D^-½L⁻ᵀ times normal
+    /// numbers.
+    fn residuals(&self, mut noise: Vec<f64>, count: usize, variance: &[f64]) -> Result<Vec<f64>> {
+        self.factor.solve_lower_transposed(&mut noise)?;
+        for (row, variance) in noise.chunks_mut(count).zip(variance) {
+            row.iter_mut().for_each(|value| *value *= variance.sqrt());
+        }
+        Ok(noise)
+    }
+}
+
 impl Posterior for ExactPosterior {
     fn exact(&self) -> Option<&ExactPosterior> {
+        Some(self)
+    }
+
+    fn leave_one_out(&self) -> Option<&dyn LeaveOneOut> {
         Some(self)
     }
 
