@@ -36,16 +36,17 @@ impl Mixture {
         Self { parts, share, spread }
     }
 
-    /// The maximum-likelihood fit, about 0, to values `[n]`: the simplest that no other beats by half a logarithm of n
-    /// for each number that it has more (Schwarz 1978).
+    /// The maximum-likelihood fit, about 0, to values `[n]`: the simplest that no other beats by half a logarithm of n for
+    /// each number that it has more (Schwarz 1978).
     pub fn fit(z: &[f64]) -> Self {
         let single = Self::of(StudentT::fit(z));
         let mut sizes: Vec<f64> = z.iter().map(|z| z.abs()).collect();
         sizes.sort_by(f64::total_cmp);
         let count = sizes.len().min(MOST);
         let some: Vec<f64> = (0..count).map(|k| sizes[(2 * k + 1) * sizes.len() / (2 * count)]).collect();
-        let finite = some.iter().all(|size| size.is_finite());
-        let Some(middle) = some.get(count / 2).filter(|_| finite) else { return single };
+        let (Some(middle), true) = (some.get(count / 2), some.iter().all(|size| size.is_finite())) else {
+            return single;
+        };
         if *middle <= 0.0 {
             return single;
         }
@@ -92,7 +93,11 @@ impl Mixture {
         let mut z = a;
         for _ in 0..100 {
             let off = self.cdf(z) - p;
-            if off > 0.0 { high = z } else { low = z }
+            if off > 0.0 {
+                high = z
+            } else {
+                low = z
+            }
             let next = z - off / self.log_density(z).exp();
             let next = if next > low && next < high { next } else { 0.5 * (low + high) };
             if (next - z).abs() <= 1e-12 * z.abs().max(1e-12) {
