@@ -322,8 +322,12 @@ impl Posterior for SparseGridPosterior {
                  were raised to the smallest share of the prior's; `--grid-variance prior` has none"
             ));
         }
-        if self.options.combination == Combination::Opticom {
-            all.extend(self.system.optimal.warning());
+        let condition = self.system.optimal.condition;
+        if self.options.combination == Combination::Opticom && condition > 1.0 / f64::EPSILON.sqrt() {
+            all.push(format!(
+                "the coefficients of the grids are hardly determined: the condition number of their system is \
+                 {condition:.1e}; a lower --level, or --combination union"
+            ));
         }
         Ok(all)
     }
