@@ -43,7 +43,8 @@ pub enum Error {
     /// A matrix that must be positive definite is not, even with the largest permitted jitter.
     #[error(
         "{matrix} [{size}, {size}] ({dtype}) is not positive definite: pivot {pivot} failed with jitter {jitter:.1e} \
-         (relative to the mean diagonal); try a larger noise variance or shorter lengthscales, or remove duplicate rows{}",
+         (relative to the mean diagonal); try a larger noise variance or shorter lengthscales, or remove duplicate \
+         rows{}",
         if *.finite { "" } else { ". It holds NaN or infinite entries" }
     )]
     NotPositiveDefinite {
@@ -65,8 +66,8 @@ pub enum Error {
     NotFinite(String),
     /// An iterative solver ended above its tolerance.
     #[error(
-        "{what}: conjugate gradients ended after {iterations} iterations at the relative residual {residual:.1e}, above the \
-         tolerance {tolerance:.1e}: {reason}"
+        "{what}: conjugate gradients ended after {iterations} iterations at the relative residual {residual:.1e}, \
+         above the tolerance {tolerance:.1e}: {reason}"
     )]
     NotConverged {
         /// The system that was solved.

@@ -14,11 +14,13 @@
 //! | [`params`], [`scope`] | parameters (constraints, priors, units) and how they become tensors |
 //! | [`products`] | covariance matrices and products with them, fused |
 //! | [`linalg`] | dense algebra with analytic adjoints |
-//! | [`solvers`] | IterGP and its policies, conjugate gradients, Lanczos, pivoted Cholesky, stochastic log-determinants |
+//! | [`solvers`] | IterGP and its policies, conjugate gradients, Lanczos, pivoted Cholesky, log-determinants |
 //! | [`train`] | optimisers, schedules, restarts, observers, checkpoints |
-//! | [`data`], [`metrics`], `plot`, [`model_file`] | tables (feature `table` for files), scores, figures (feature `plot`), the saved file |
+//! | [`data`], [`metrics`] | tables (feature `table` for files); scores |
+//! | `plot`, [`model_file`] | figures (feature `plot`); the container of saved models and checkpoints |
 //! | `cli` | the command (feature `command`): one file a subcommand |
-//! | [`device`], [`threads`], [`memory`], [`error`] | devices and number types; the pool; the allocator; the one error type |
+//! | [`device`], [`threads`] | devices and number types; the pool of threads |
+//! | [`memory`], [`error`] | the allocator; the one error type |
 //!
 //! Data flow one way: `data → model(kernel, likelihood) → objective → train → posterior → predict`.
 //!
@@ -54,11 +56,11 @@
 //! | word | meaning |
 //! |---|---|
 //! | action | a column s of S: a linear combination of the rows that a computation-aware model looks at |
-//! | auxiliary value | the one number that a row has beside inputs and target: known noise variance, exposure or number of trials |
+//! | auxiliary value | one number of a row beside inputs and target: known noise variance, exposure, number of trials |
 //! | bound, ELBO | a lower bound of the log evidence, which sparse models maximise |
-//! | computational uncertainty | the part of a variance that more actions would remove; the rest is mathematical uncertainty |
+//! | computational uncertainty | what more actions would remove of a variance; the rest is mathematical uncertainty |
 //! | density | a likelihood at fixed parameter values, on the host in f64 |
-//! | inducing inputs Z, inducing values u | places that stand for the data in sparse models, and the latent function there |
+//! | inducing inputs Z, values u | places that stand for the data in sparse models; the latent function there |
 //! | latent function f | what the Gaussian process describes; a likelihood makes targets of it |
 //! | marginal | mean and variance of a latent function at one row |
 //! | noise | the variance of a Gaussian likelihood, unless it is called a standard deviation |

@@ -1,9 +1,9 @@
-//! The container of a saved model: one safetensors file with named arrays and a JSON document.
+//! The container of saved models and checkpoints: one safetensors file with named arrays and a JSON document.
 //!
-//! The `__metadata__` of the file holds `format` = `cagey-model`, `version` (of this layout), `cagey` (the crate
-//! version that wrote it), `document` (JSON text) and `sha256`, a checksum over the document and the name, data type,
-//! shape and bytes of every array in the order of the names. Every float, in arrays and document, comes back bit for
-//! bit.
+//! The `__metadata__` of the file holds `format` (`cagey-model` or `cagey-checkpoint`), `version` (of this layout),
+//! `cagey` (the crate version that wrote it), `document` (JSON text) and `sha256`, a checksum over the document and the
+//! name, data type, shape and bytes of every array in the order of the names. Every float, in arrays and document,
+//! comes back bit for bit.
 //!
 //! Safetensors allows 100 MB of metadata. Long lists of floats in the document are therefore arrays of the file, called
 //! by the JSON pointers to the empty lists in their places; layout 1, which is still read, did not have them.
@@ -18,14 +18,39 @@ use std::fs;
 use std::io::Write;
 use std::path::Path;
 
-/// The value of the `format` key.
-const FORMAT: &str = "cagey-model";
-/// The newest layout this crate reads, and the one it writes.
-const VERSION: u64 = 2;
+/// What a file is of.
+pub(crate) struct Kind {
+    /// The value of the `format` key.
+    format: &'static str,
+    /// The newest layout this crate reads, and the one it writes.
+    version: u64,
+    /// The oldest layout that it reads.
+    oldest: u64,
+    /// In messages.
+    noun: &'static str,
+    /// What to do about a file whose content cannot be trusted.
+    restore: &'static str,
+}
+
+const MODEL: Kind = Kind {
+    format: "cagey-model",
+    version: 2,
+    oldest: 1,
+    noun: "model",
+    restore: "copy it again from its source or save the model anew",
+};
+
+/// The state of a training; layouts 1 and 2 were text.
+pub(crate) const CHECKPOINT: Kind = Kind {
+    format: "cagey-checkpoint",
+    version: 3,
+    oldest: 3,
+    noun: "checkpoint",
+    restore: "copy it again from its source or start afresh",
+};
+
 /// Floats of a list that is kept as an array.
 const LONG: usize = 64;
-/// What to do about a file whose content cannot be trusted.
-const RESTORE: &str = "copy it again from its source or save the model anew";
 
 /// What a saved model consists of.
 #[derive(Clone, Debug, Default, PartialEq)]
@@ -91,7 +116,15 @@ impl ModelFile {
     }
 
     /// The content of the file.
+    ///
+    /// # Errors
+    /// As [`save`](Self::save).
     pub fn to_bytes(&self) -> Result<Vec<u8>> {
+        self.bytes_as(&MODEL)
+    }
+
+    /// The content of a file of some kind.
+    pub(crate) fn bytes_as(&self, kind: &Kind) -> Result<Vec<u8>> {
         let mut lists = BTreeMap::new();
         let rest = lift(&self.document, "", &mut lists);
         let document = rest.to_string();
@@ -117,8 +150,8 @@ impl ModelFile {
             .collect::<std::result::Result<BTreeMap<_, _>, _>>()
             .map_err(unwritable)?;
         let metadata = HashMap::from([
-            ("format".to_owned(), FORMAT.to_owned()),
-            ("version".to_owned(), VERSION.to_string()),
+            ("format".to_owned(), kind.format.to_owned()),
+            ("version".to_owned(), kind.version.to_string()),
             ("cagey".to_owned(), env!("CARGO_PKG_VERSION").to_owned()),
             ("sha256".to_owned(), checksum(&document, &views)),
             ("document".to_owned(), document),
@@ -128,13 +161,19 @@ impl ModelFile {
 
     /// The model in `bytes`, or what is wrong with them.
     pub(crate) fn from_bytes(bytes: &[u8]) -> std::result::Result<Self, String> {
-        let unreadable = |source| format!("not a model file, or truncated or damaged ({source}); {RESTORE}");
+        Self::from_bytes_as(bytes, &MODEL)
+    }
+
+    /// What a file of some kind holds, or what is wrong with it.
+    pub(crate) fn from_bytes_as(bytes: &[u8], kind: &Kind) -> std::result::Result<Self, String> {
+        let Kind { noun, restore, .. } = kind;
+        let unreadable = |source| format!("not a {noun} file, or truncated or damaged ({source}); {restore}");
         let (_, header) = SafeTensors::read_metadata(bytes).map_err(unreadable)?;
-        let document = check_header(&header)?;
+        let document = check_header(&header, kind)?;
         let tensors = SafeTensors::deserialize(bytes).map_err(unreadable)?;
         let views: BTreeMap<_, _> = tensors.iter().collect();
         if header.metadata().as_ref().and_then(|keys| keys.get("sha256")) != Some(&checksum(document, &views)) {
-            return Err(format!("its content does not match its checksum, so it was altered or damaged; {RESTORE}"));
+            return Err(format!("its content does not match its checksum, so it was altered or damaged; {restore}"));
         }
         let mut document =
             serde_json::from_str::<Value>(document).map_err(|source| format!("its document is no JSON: {source}"))?;
@@ -142,7 +181,7 @@ impl ModelFile {
         for (name, view) in views {
             let array = Array::read(name, &view)?;
             if name.starts_with('/') {
-                let absent = || format!("its document has no place for the list `{name}`; {RESTORE}");
+                let absent = || format!("its document has no place for the list `{name}`; {restore}");
                 let place = document.pointer_mut(name).ok_or_else(absent)?;
                 *place = Value::from(array.data.into_f64());
             } else {
@@ -243,19 +282,22 @@ impl ArrayData {
 }
 
 /// The document's text, once the header says that this crate can read the rest.
-fn check_header(header: &Metadata) -> std::result::Result<&str, String> {
+fn check_header<'a>(header: &'a Metadata, kind: &Kind) -> std::result::Result<&'a str, String> {
+    let Kind { format, version, oldest, noun, restore } = *kind;
     let key = |name: &str| header.metadata().as_ref().and_then(|keys| keys.get(name)).map(String::as_str);
-    if key("format") != Some(FORMAT) {
-        return Err("a safetensors file, but not a model of cagey; give a file that cagey saved".into());
+    if key("format") != Some(format) {
+        return Err(format!("a safetensors file, but not a {noun} of cagey; give a file that cagey saved"));
     }
     let ours = env!("CARGO_PKG_VERSION");
     match key("version").and_then(|version| version.parse::<u64>().ok()) {
-        Some(1..=VERSION) => key("document").ok_or_else(|| format!("its document is missing; {RESTORE}")),
-        Some(newer) if newer > VERSION => Err(format!(
-            "written by cagey {} in model format {newer}; cagey {ours} reads format {VERSION}: install a newer cagey",
+        Some(known) if (oldest..=version).contains(&known) => {
+            key("document").ok_or_else(|| format!("its document is missing; {restore}"))
+        }
+        Some(newer) if newer > version => Err(format!(
+            "written by cagey {} in {noun} format {newer}; cagey {ours} reads format {version}: install a newer cagey",
             key("cagey").unwrap_or("of unknown version")
         )),
-        _ => Err(format!("its format version {:?} does not exist; {RESTORE}", key("version").unwrap_or_default())),
+        _ => Err(format!("its format version {:?} does not exist; {restore}", key("version").unwrap_or_default())),
     }
 }
 

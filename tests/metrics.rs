@@ -23,6 +23,8 @@ fn cases() -> Vec<Predictive> {
         Predictive::LogNormal { mu: 0.0, sigma: 0.5, shift: 0.0 },
         Predictive::LogNormal { mu: 1.2, sigma: 0.3, shift: 1.0 },
         Predictive::LogNormal { mu: -1.0, sigma: 0.8, shift: 0.0 },
+        Predictive::Student { mean: 0.7, scale: 0.4, df: 14.0 },
+        Predictive::Student { mean: -2.0, scale: 3.0, df: 25.0 },
     ]
 }
 
@@ -368,4 +370,41 @@ mod likelihoods {
             assert!((got / want - 1.0).abs() < 1e-3, "{y}: {got}, want {want}");
         }
     }
+}
+
+#[test]
+fn students_t_of_few_degrees_of_freedom() {
+    let p = Predictive::Student { mean: 1.0, scale: 2.0, df: 3.0 };
+    // Tables: P(|T| ≤ 3.182446) = 0.95 for 3 degrees of freedom.
+    assert!((p.quantile(0.975) - 1.0 - 2.0 * 3.182_446_305_284_263).abs() < 1e-6);
+    assert!((p.cdf(p.quantile(0.01)) - 0.01).abs() < 1e-10);
+    assert!((p.sd() - 2.0 * 3f64.sqrt()).abs() < 1e-12);
+    let y = 4.0;
+    let score = |a: f64, b: f64| integrate(|t| (p.cdf(t) - f64::from(u8::from(y <= t))).powi(2), a, b, 20_000);
+    let tails = score(-300.0, -20.0) + score(20.0, 300.0);
+    assert!((p.crps(y) - score(-20.0, y - 1e-12) - score(y, 20.0) - tails).abs() < 1e-4, "{}", p.crps(y));
+    for share in [1e-6, 0.2, 0.5, 0.9] {
+        let z = p.standardised(p.quantile(share));
+        let normal = Predictive::Normal { mean: 0.0, sd: 1.0 };
+        assert!((normal.cdf(z) / share - 1.0).abs() < 1e-6, "{share} {z}");
+    }
+    assert!(p.standardised(1e200).is_finite());
+}
+
+#[test]
+fn residuals_are_fitted_by_their_own_distribution() {
+    use cagey::metrics::{Calibration, Source, StudentT};
+    for shape in [StudentT { df: Some(4.0), scale: 0.6 }, StudentT { df: None, scale: 1.7 }] {
+        let n = 4000;
+        let z: Vec<f64> = (0..n).map(|i| shape.quantile((f64::from(i) + 0.5) / f64::from(n))).collect();
+        let calibration = Calibration::fit(&z, Source::Share, true);
+        assert!((calibration.shape.scale / shape.scale - 1.0).abs() < 0.02, "{calibration:?}");
+        assert_eq!(calibration.shape.df.is_some(), shape.df.is_some());
+        assert!(calibration.shape.df.is_none_or(|df| (df - 4.0).abs() < 0.3), "{calibration:?}");
+        assert!(calibration.gap < 0.01 && calibration.gain > 100.0);
+        // √(ln(2/0.05) / 8000).
+        assert!((calibration.bound(0.95).unwrap() - 0.021_473).abs() < 1e-5);
+    }
+    let few = Calibration::fit(&[0.1, -0.2, 0.3], Source::LeaveOneOut, true);
+    assert!(few.problem().is_none() && few.bound(0.95).is_none());
 }

@@ -9,7 +9,8 @@ use std::time::Duration;
 
 use cagey::train::{
     Adam, CheckpointPlan, EarlyStopping, Evaluation, Group, History, Lbfgs, Log, Objective, Observer, Optimizer,
-    Outcome, Progress, Report, Restarts, Schedule, Step, Termination, TrainConfig, fit, from_fn,
+    Outcome, Progress, Report, Restarts, Schedule, Step, Termination, TrainConfig, Trainer, fit, from_fn, penalised,
+    proximal,
 };
 use cagey::{Error, Result};
 use common::StopAt;
@@ -712,6 +713,67 @@ fn more_steps_continue_a_finished_training() {
 }
 
 #[test]
+fn a_trainer_goes_on_with_what_it_remembers() {
+    let mut objective = from_fn(4, |x, _| Ok(rosenbrock(x)));
+    let x0 = [-1.2, 1.0, 0.3, 0.1];
+    let schedule = Schedule::Cosine { final_fraction: 0.1 };
+    let settings = Adam { rate: 0.03, schedule, ..Adam::default() };
+    let restarts = Restarts::new(3, 0.3).race(15);
+    for config in [
+        lbfgs(1e-9, 60).loss_scale(3.0),
+        TrainConfig::new(Optimizer::Adam(settings), 40).seed(9),
+        lbfgs(1e-9, 40).restarts(restarts).seed(5),
+    ] {
+        let whole = fit(&mut objective, &x0, &config, &mut []).unwrap();
+        for each in [1, 7, 25] {
+            let mut trainer = Trainer::new(&objective, &x0, config.clone()).unwrap();
+            let mut last = None;
+            while trainer.steps() < config.steps {
+                let before = trainer.steps();
+                last = Some(trainer.go_on(&mut objective, each.min(config.steps - before), &mut []).unwrap());
+                if trainer.steps() == before {
+                    break;
+                }
+            }
+            // A race of runs ends when all have made its steps: only a single run is the same in parts.
+            let last = last.unwrap();
+            if config.restarts.count == 1 {
+                assert_eq!(numbers(&last), numbers(&whole), "{each} at a time");
+            } else {
+                assert!(last.loss < 2.0 * rosenbrock(&x0).loss && last.restarts.len() == 3);
+            }
+        }
+    }
+    // An observer's interruption is no end either.
+    let mut trainer = Trainer::new(&objective, &x0, lbfgs(1e-9, 60)).unwrap();
+    let stopped = trainer.go_on(&mut objective, 60, &mut [&mut StopAt(3)]).unwrap();
+    assert_eq!((stopped.termination, trainer.steps()), (Termination::Interrupted, 3));
+    assert_eq!(trainer.point().len(), 4);
+    let whole = fit(&mut objective, &x0, &lbfgs(1e-9, 60), &mut []).unwrap();
+    assert_eq!(numbers(&trainer.go_on(&mut objective, 57, &mut []).unwrap()), numbers(&whole));
+}
+
+#[test]
+fn penalties_are_added() {
+    let scales = [1.0, 10.0];
+    let objective = from_fn(2, |x, _| Ok(quadratic(&scales, x)));
+    // ½ s (x − 1)² + ½ w (x − c)² is least at (s + w c)/(s + w).
+    let mut near = proximal(objective, vec![3.0, -2.0], 5.0);
+    let outcome = fit(&mut near, &[0.0; 2], &lbfgs(1e-10, 50), &mut []).unwrap();
+    for (x, want) in outcome.x.iter().zip([(1.0 + 15.0) / 6.0, (10.0 - 10.0) / 15.0]) {
+        assert!((x - want).abs() < 1e-7, "{x} {want}");
+    }
+    // Everything else is the objective's own.
+    let mut same = penalised(Minibatches, |x| Ok(Evaluation { loss: 0.0, gradient: vec![0.0; x.len()] }));
+    assert!(same.stochastic() && same.steps_per_epoch() == Minibatches.steps_per_epoch());
+    let config = adam(0.05, 30).seed(3);
+    let want = fit(&mut Minibatches, &[3.0, -2.0], &config, &mut []).unwrap();
+    assert_eq!(numbers(&fit(&mut same, &[3.0, -2.0], &config, &mut []).unwrap()), numbers(&want));
+    let mut short = penalised(Minibatches, |_| Ok(Evaluation { loss: 0.0, gradient: vec![] }));
+    assert!(fit(&mut short, &[3.0, -2.0], &config, &mut []).is_err(), "a gradient of another length");
+}
+
+#[test]
 fn a_checkpoint_that_does_not_fit_is_refused() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("run.ckpt");
@@ -731,24 +793,31 @@ fn a_checkpoint_that_does_not_fit_is_refused() {
     assert!(refusal(other, &path).contains("other settings"));
     refusal(config.clone(), &folder.path().join("missing"));
 
-    let text = std::fs::read_to_string(&path).unwrap();
-    let damaged = |text: &str| {
+    let bytes = std::fs::read(&path).unwrap();
+    let damaged = |bytes: &[u8]| {
         let path = folder.path().join("damaged");
-        std::fs::write(&path, text).unwrap();
+        std::fs::write(&path, bytes).unwrap();
         path
     };
-    for cut in [text.len() / 2, text.len() - 20] {
-        assert!(refusal(config.clone(), &damaged(&text[..cut])).contains("damaged"));
+    for cut in [0, bytes.len() / 2, bytes.len() - 20] {
+        assert!(refusal(config.clone(), &damaged(&bytes[..cut])).contains("damaged"));
     }
-    let digit = text.rfind("e0").unwrap() - 1;
-    let flipped =
-        format!("{}{}{}", &text[..digit], if &text[digit..=digit] == "1" { "2" } else { "1" }, &text[digit + 1..]);
-    assert!(refusal(config.clone(), &damaged(&flipped)).contains("damaged"));
-    let newer = text.replacen("\"version\":2", "\"version\":3", 1);
-    assert!(refusal(config.clone(), &damaged(&newer)).contains("version 3"));
-    for other in ["", "{}", "no JSON", "{\"format\":\"x\",\"version\":1,\"sha256\":\"\"}\n{}"] {
-        assert!(refusal(config.clone(), &damaged(other)).contains("not a checkpoint"));
+    let replaced = |from: &str, to: &str| {
+        let at = bytes.windows(from.len()).position(|window| window == from.as_bytes()).unwrap();
+        [&bytes[..at], to.as_bytes(), &bytes[at + from.len()..]].concat()
+    };
+    assert!(refusal(config.clone(), &damaged(&replaced("sgpr on boats", "sgpr on goats"))).contains("damaged"));
+    assert!(
+        refusal(config.clone(), &damaged(&replaced("\"version\":\"3\"", "\"version\":\"4\""))).contains("format 4")
+    );
+    for other in ["{}", "no JSON", "{\"format\":\"x\",\"version\":1,\"sha256\":\"\"}\n{}"] {
+        assert!(refusal(config.clone(), &damaged(other.as_bytes())).contains("not a checkpoint"));
     }
+    // What older versions wrote, and a model.
+    let older = "{\"format\":\"cagey-checkpoint\",\"version\":2,\"sha256\":\"\"}\n{}";
+    assert!(refusal(config.clone(), &damaged(older.as_bytes())).contains("older versions"));
+    let model = cagey::model_file::ModelFile::default().to_bytes().unwrap();
+    assert!(refusal(config.clone(), &damaged(&model)).contains("not a checkpoint"));
     let mut wider = from_fn(3, |x, _| Ok(rosenbrock(x)));
     let error = fit(&mut wider, &[0.0; 3], &config.resume(&path), &mut []).unwrap_err().to_string();
     assert!(error.contains("other parameters"), "{error}");

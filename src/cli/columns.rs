@@ -45,6 +45,24 @@ impl Columns {
         Ok((schema, data))
     }
 
+    /// Reads a table to train on with the text of its rows, a column that groups them being no input.
+    pub fn read_grouped(
+        &self,
+        path: &Path,
+        reading: &Reading,
+        model: &ModelOptions,
+        group: Option<&String>,
+    ) -> Result<(Schema, Dataset)> {
+        let Some(group) = group else { return self.read(path, reading, model) };
+        let mut options = ReadOptions { keep: true, ..self.options(reading, model)? };
+        if options.features.is_none() && !options.drop.contains(group) {
+            options.drop.push(group.clone());
+        }
+        let (schema, data) = read_training(path, &options)?;
+        note_dropped(data.dropped);
+        Ok((schema, data))
+    }
+
     /// Copies a table to train on to a file of rows.
     pub fn store(&self, path: &Path, reading: &Reading, model: &ModelOptions, rows: &Path) -> Result<RowFile> {
         let file = RowFile::create(path, &self.options(reading, model)?, rows)?;
@@ -61,7 +79,8 @@ impl Columns {
                 Ok(())
             }
             _ => Err(Error::Usage(
-                "a file of rows has its target and inputs already: leave out --target, --classes, --features, --drop, --one-hot, \
+                "a file of rows has its target and inputs already: leave out --target, --classes, --features, --drop, \
+                 --one-hot, \
                  --categorical and --dates, or make it anew from its table"
                     .into(),
             )),

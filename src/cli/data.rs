@@ -99,7 +99,8 @@ pub fn note_dropped(dropped: usize) {
 #[group(multiple = true)]
 pub struct Splitting {
     /// Hold out this share of the rows, chosen at random by --split-seed
-    #[arg(long, value_name = "SHARE", value_parser = values::share, conflicts_with_all = ["holdout_last", "split_mask"])]
+    #[arg(long, value_name = "SHARE", value_parser = values::share)]
+    #[arg(conflicts_with_all = ["holdout_last", "split_mask"])]
     pub holdout: Option<f64>,
     /// Hold out the last share of the rows, in their order: a forecast
     #[arg(long, value_name = "SHARE", value_parser = values::share, conflicts_with = "split_mask")]
@@ -110,6 +111,10 @@ pub struct Splitting {
     /// Column of the mask, by name or 0-based index; needed where there are several
     #[arg(long, value_name = "COLUMN", requires = "split_mask")]
     pub split_column: Option<String>,
+    /// Keep rows with the same inputs on one side of the split, so that no held-out row copies one that is trained on;
+    /// with --holdout
+    #[arg(long)]
+    pub distinct: bool,
     /// Seed of --holdout
     #[arg(long, value_name = "SEED", default_value_t = 0)]
     pub split_seed: u64,
@@ -120,12 +125,19 @@ impl Splitting {
     pub fn split(&self, data: &Dataset) -> Result<Option<Split>> {
         match &self.split_mask {
             Some(path) => Split::from_mask_file(path, self.split_column.as_deref(), data).map(Some),
-            None => self.by_share(data.n),
+            None => match (self.distinct, self.holdout) {
+                (true, Some(share)) => Split::groups(&data.groups(None)?, share, self.split_seed).map(Some),
+                (true, None) => Err(Error::Usage("--distinct is for --holdout SHARE".into())),
+                _ => self.by_share(data.n),
+            },
         }
     }
 
     /// The split of `n` rows asked for, if any, without a mask.
     pub fn by_share(&self, n: usize) -> Result<Option<Split>> {
+        if self.distinct {
+            return Err(Error::Usage("--distinct is for tables in memory".into()));
+        }
         match (self.holdout, self.holdout_last) {
             (Some(share), _) => Split::random(n, share, self.split_seed).map(Some),
             (None, Some(share)) => Split::last(n, share).map(Some),
@@ -136,7 +148,7 @@ impl Splitting {
     /// Refuses a split where there is no table to split.
     pub fn refuse(&self) -> Result<()> {
         match self {
-            Self { holdout: None, holdout_last: None, split_mask: None, .. } => Ok(()),
+            Self { holdout: None, holdout_last: None, split_mask: None, distinct: false, .. } => Ok(()),
             _ => Err(Error::Usage("--holdout, --holdout-last and --split-mask need a table: name one".into())),
         }
     }

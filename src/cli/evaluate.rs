@@ -6,10 +6,12 @@ use cagey::Result;
 use cagey::fitted::Fitted;
 use cagey::metrics::score;
 use clap::Args;
+use serde_json::Value;
 
 use super::data::{Reading, Splitting, in_table, targets};
 use super::report;
-use super::scoring::{self, Scored};
+use super::scoring::{HeldOut, Scored};
+use super::trust::Trust;
 
 /// Score a model on a table with known targets
 #[derive(Debug, Args)]
@@ -46,29 +48,33 @@ impl Evaluate {
         let Some(path) = &self.data else {
             self.splitting.refuse()?;
             let (y, predictions) = fitted.leave_one_out()?;
-            return self.print(&fitted, &y, Scored::Gaussian(score(&y, &predictions)?));
+            let trust = Trust::of_training(&fitted)?;
+            let scored = Scored::Gaussian(score(&y, &predictions)?);
+            let mut json = scored.json()?;
+            json["error_bars"] = trust.json.clone();
+            return self.print(&fitted, &y, &scored, json, &(scored.table() + &trust.text()));
         };
         let data = self.splitting.scored(self.reading.read(path, &fitted.schema, true, false)?)?;
         fitted.remarks(&data).map_err(in_table(path))?.iter().for_each(|remark| report::warn(remark));
-        let scored = scoring::score(&fitted, &data).map_err(in_table(path))?;
-        self.print(&fitted, targets(&data, fitted.settings.target_transform)?, scored)
+        let held_out = HeldOut::of(&fitted, &data).map_err(in_table(path))?;
+        let y = targets(&data, fitted.settings.target_transform)?;
+        self.print(&fitted, y, &held_out.scored, held_out.json()?, &held_out.text())
     }
 
-    fn print(&self, fitted: &Fitted, y: &[f64], scored: Scored) -> Result<()> {
+    fn print(&self, fitted: &Fitted, y: &[f64], scored: &Scored, mut json: Value, text: &str) -> Result<()> {
         // The Jacobian turns the density of y into the density of the standardised, transformed target.
         let shift = y.iter().map(|y| fitted.target_scale.log_jacobian(*y)).sum::<f64>() / y.len() as f64;
-        let on_training_scale = match &scored {
+        let on_training_scale = match scored {
             Scored::Gaussian(scores) => Some(scores.nlpd + shift),
             _ => None,
         };
         if self.json {
-            let mut value = scored.json()?;
             if let Some(nlpd) = on_training_scale {
-                value["nlpd_training_scale"] = nlpd.into();
+                json["nlpd_training_scale"] = nlpd.into();
             }
-            return report::print_json(&value);
+            return report::print_json(&json);
         }
         let row = on_training_scale.map(|nlpd| ("NLPD on the training scale".to_string(), format!("{nlpd:.5}")));
-        report::print(&(scored.table() + &report::table(row.as_slice())))
+        report::print(&format!("{text}{}", report::table(row.as_slice())))
     }
 }

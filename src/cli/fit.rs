@@ -14,8 +14,10 @@ use super::columns::{self, Columns};
 use super::data::{Reading, Splitting, in_table};
 use super::interrupt::{self, Watch};
 use super::model::{ModelOptions, kinds};
+use super::scoring::HeldOut;
 use super::training::{SavingOptions, TrainOptions};
-use super::{memory, output, report, scoring};
+use super::trust::Trust;
+use super::{memory, output, report};
 use crate::values;
 
 /// Fit a model to a table and save it
@@ -90,7 +92,8 @@ impl Fit {
             report::warn(&format!("interrupted, so this is the model so far{}", on.unwrap_or_default()));
         }
 
-        let scores = test.map(|test| scoring::score(&fitted, &test)).transpose().map_err(in_table(&self.data))?;
+        let left_out = Trust::of_training(&fitted)?;
+        let held_out = test.map(|test| HeldOut::of(&fitted, &test)).transpose().map_err(in_table(&self.data))?;
         if self.json {
             fitted.summary.warnings.iter().for_each(|warning| report::warn(warning));
             return report::print_json(&serde_json::json!({
@@ -103,13 +106,18 @@ impl Fit {
                 "likelihood": fitted.model.likelihood().text(),
                 "noise": fitted.noise().map(|noise| noise * fitted.target_scale.sd.powi(2)),
                 "noise_sd": fitted.noise().map(|noise| noise.sqrt() * fitted.target_scale.sd),
-                "scores": scores.map(|scores| scores.json()).transpose()?,
+                "calibration": fitted.calibration,
+                "scores": held_out.as_ref().map(HeldOut::json).transpose()?,
+                "left_out": left_out.json,
                 "warnings": fitted.summary.warnings,
             }));
         }
         let mut text = super::inspect::description(&fitted);
-        if let Some(scores) = &scores {
-            text += &format!("Held-out rows\n{}", scores.table());
+        if !left_out.lines.is_empty() {
+            text += &format!("Error bars\n{}", left_out.text());
+        }
+        if let Some(held_out) = &held_out {
+            text += &format!("Held-out rows\n{}", held_out.text());
         }
         text += &format!("Model written to {}\n", self.output.display());
         report::print(&text)

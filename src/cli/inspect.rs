@@ -15,6 +15,7 @@ use clap::Args;
 use serde_json::json;
 
 use super::report;
+use super::trust::calibration_in_words;
 
 /// Say what a model is: parameters, data, training
 #[derive(Debug, Args)]
@@ -62,6 +63,7 @@ impl Inspect {
             "classes": fitted.schema.classes,
             "target_scale": fitted.target_scale,
             "training": fitted.summary,
+            "calibration": fitted.calibration,
             "solve": fitted.posterior().solve(),
             "parts": parts,
         }))
@@ -108,6 +110,7 @@ pub fn description(fitted: &Fitted) -> String {
     text += "Training\n";
     let mut rows: Vec<(String, String)> =
         summary.race.iter().filter_map(|race| Some(("start".into(), race.told()?))).collect();
+    rows.extend(fitted.calibration.map(|c| ("intervals".into(), calibration_in_words(&c))));
     rows.extend(summary.weak_prior.iter().map(|prior| ("weak prior".into(), prior.clone())));
     rows.extend([
         (

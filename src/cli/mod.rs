@@ -20,6 +20,7 @@ mod sample;
 mod scoring;
 mod standard;
 mod training;
+mod trust;
 
 use std::process::ExitCode;
 use std::sync::OnceLock;

@@ -15,6 +15,7 @@ use super::data::{Reading, in_table};
 use super::output;
 use super::report;
 use super::scoring::class_labels;
+use super::trust::outside_in_words;
 use crate::values;
 
 /// Predict the target, with error bars or probabilities, for the rows of a table
@@ -66,6 +67,8 @@ impl Predict {
         let data = self.reading.read(&self.data, &fitted.schema, false, self.keep)?;
         fitted.caution().iter().for_each(|caution| report::warn(caution));
         fitted.remarks(&data).map_err(in_table(&self.data))?.iter().for_each(|remark| report::warn(remark));
+        let outside = fitted.outside(&data).map_err(in_table(&self.data))?;
+        outside_in_words(&outside, data.n).iter().for_each(|words| report::warn(words));
         let sources = if self.split { sources(&fitted, &data).map_err(in_table(&self.data))? } else { Vec::new() };
         let mut columns = if self.latent {
             let latents = latents(&fitted, &data).map_err(in_table(&self.data))?;

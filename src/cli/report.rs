@@ -70,7 +70,8 @@ pub fn table(rows: &[(String, String)]) -> String {
     rows.iter().map(|(name, value)| format!("  {name:<width$}  {value}\n")).collect()
 }
 
-fn percent(share: f64) -> String {
+/// A share in percent.
+pub fn percent(share: f64) -> String {
     format!("{:.1} %", 100.0 * share)
 }
 
@@ -131,9 +132,21 @@ pub fn class_scores(scores: &ClassScores, labels: &[String], confusion: &[Vec<us
     text
 }
 
-/// Scores as a table.
-pub fn scores(scores: &Scores) -> String {
-    table(&[
+/// Two columns of values under the same names, aligned.
+pub fn beside(first: &[(String, String)], second: &[(String, String)], heads: [&str; 2]) -> String {
+    let width = |texts: &mut dyn Iterator<Item = &String>| texts.map(|text| text.chars().count()).max().unwrap_or(0);
+    let (name, value) = (
+        width(&mut first.iter().map(|(name, _)| name)),
+        width(&mut first.iter().map(|(_, value)| value)).max(heads[0].chars().count()),
+    );
+    let line = |label: &str, a: &str, b: &str| format!("  {label:<name$}  {a:<value$}  {b}\n");
+    let rows = first.iter().zip(second).map(|((label, a), (_, b))| line(label, a, b));
+    std::iter::once(line("", heads[0], heads[1])).chain(rows).collect()
+}
+
+/// Scores of real targets, by name.
+pub fn score_rows(scores: &Scores) -> Vec<(String, String)> {
+    vec![
         ("rows".into(), scores.n.to_string()),
         ("RMSE".into(), number(scores.rmse)),
         ("MAE".into(), number(scores.mae)),
@@ -141,9 +154,11 @@ pub fn scores(scores: &Scores) -> String {
         ("NLPD".into(), number(scores.nlpd)),
         ("CRPS".into(), number(scores.crps)),
         ("coverage of 50 % intervals".into(), percent(scores.coverage_50)),
+        ("coverage of 80 % intervals".into(), percent(scores.coverage_80)),
         ("coverage of 90 % intervals".into(), percent(scores.coverage_90)),
         ("coverage of 95 % intervals".into(), percent(scores.coverage_95)),
+        ("mean width of 50 % intervals".into(), number(scores.width_50)),
         ("mean width of 95 % intervals".into(), number(scores.width_95)),
         ("calibration error".into(), percent(scores.calibration_error)),
-    ])
+    ]
 }

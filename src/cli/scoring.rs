@@ -2,12 +2,13 @@
 
 use cagey::data::Dataset;
 use cagey::fitted::Fitted;
-use cagey::metrics::{ClassScores, Scores, TargetScores, confusion, score_classes, score_targets};
+use cagey::metrics::{ClassScores, Predictive, Scores, TargetScores, confusion, score_classes, score_targets};
 use cagey::{Error, Result};
 use serde_json::Value;
 
 use super::data::targets;
 use super::report;
+use super::trust::{Trust, copies_in_words};
 
 /// What a model's predictions are worth.
 pub enum Scored {
@@ -19,24 +20,134 @@ pub enum Scored {
     Targets(TargetScores),
 }
 
+/// A score by how it is written.
+#[derive(Debug, Clone, Copy)]
+pub enum Brief {
+    /// As it is.
+    Number(f64),
+    /// In percent.
+    Share(f64),
+}
+
+impl Brief {
+    /// The number.
+    pub fn value(self) -> f64 {
+        match self {
+            Self::Number(value) | Self::Share(value) => value,
+        }
+    }
+}
+
+/// Scores of rows that were held out, with what is to be said of them.
+pub struct HeldOut {
+    /// Of all rows.
+    pub scored: Scored,
+    /// As the model says without its calibration.
+    plain: Option<Scored>,
+    /// Of the rows that are no copies of training rows, where there are copies: how many, and in words.
+    distinct: Option<(usize, String, Option<Scored>)>,
+    trust: Trust,
+}
+
+impl HeldOut {
+    /// Scores a model on a table with targets.
+    pub fn of(fitted: &Fitted, data: &Dataset) -> Result<Self> {
+        let scored = score(fitted, data)?;
+        let plain = fitted.calibration.map(|_| score(&fitted.uncalibrated(), data)).transpose()?;
+        let copies = fitted.copies(data)?.unwrap_or_default();
+        let words = copies_in_words(&copies, data.n, "held-out rows");
+        let others: Vec<usize> = (0..data.n).filter(|row| copies.inputs.binary_search(row).is_err()).collect();
+        let distinct = words.map(|words| {
+            let scored = (!others.is_empty()).then(|| score(fitted, &data.subset(&others))).transpose()?;
+            Ok::<_, Error>((copies.inputs.len(), words, scored))
+        });
+        let distinct = distinct.transpose()?;
+        // Copies are no test of anything; where there are others, those are.
+        let tested = if others.is_empty() { data.clone() } else { data.subset(&others) };
+        Ok(Self { scored, plain, distinct, trust: Trust::of(fitted, &tested, "held-out rows")? })
+    }
+
+    /// As JSON: the scores, and beside them what was found.
+    pub fn json(&self) -> Result<Value> {
+        let mut value = self.scored.json()?;
+        if let Some(plain) = &self.plain {
+            value["uncalibrated"] = plain.json()?;
+        }
+        if let Some((count, _, scored)) = &self.distinct {
+            value["copies"] = (*count).into();
+            value["without_copies"] = scored.as_ref().map_or(Ok(Value::Null), Scored::json)?;
+        }
+        if !self.trust.json.is_null() {
+            value["error_bars"] = self.trust.json.clone();
+        }
+        Ok(value)
+    }
+
+    /// As tables and sentences.
+    pub fn text(&self) -> String {
+        let mut text = match &self.plain {
+            Some(plain) => report::beside(&self.scored.rows(), &plain.rows(), ["calibrated", "as the model says"]),
+            None => self.scored.table(),
+        };
+        if let Some((_, words, scored)) = &self.distinct {
+            text += &format!("  {words}\n");
+            if let Some(scored) = scored {
+                text += "  Without those rows\n";
+                text += &scored.table();
+            }
+        }
+        text + &self.trust.text()
+    }
+}
+
 /// Seed of the randomisation of counts.
 const SEED: u64 = 0;
 
+/// Scores of rows together with what each of them adds to the one that models are chosen by.
+pub struct RowScores {
+    /// The scores.
+    pub scored: Scored,
+    /// Minus the log density or probability of each row's target.
+    pub rows: Vec<f64>,
+    /// What their mean is called.
+    pub name: &'static str,
+}
+
 /// Scores a model on a table with targets.
 pub fn score(fitted: &Fitted, data: &Dataset) -> Result<Scored> {
+    Ok(score_rows(fitted, data)?.scored)
+}
+
+/// Scores a model on a table with targets, row by row.
+pub fn score_rows(fitted: &Fitted, data: &Dataset) -> Result<RowScores> {
     let y = targets(data, fitted.settings.target_transform)?;
     if fitted.is_gaussian() {
-        return Ok(Scored::Gaussian(cagey::metrics::score(y, &fitted.predict(data)?)?));
+        return score_predictive(y, &fitted.predict(data)?);
     }
     fitted.check_targets(data)?;
     let predictions = fitted.predict_targets(data)?;
     let probabilities: Option<Vec<Vec<f64>>> = predictions.iter().map(|p| p.probabilities()).collect();
     let Some(probabilities) = probabilities else {
-        return Ok(Scored::Targets(score_targets(y, &predictions, SEED)?));
+        let rows = y.iter().zip(&predictions).map(|(y, p)| -p.log_density(*y)).collect();
+        return Ok(RowScores { scored: Scored::Targets(score_targets(y, &predictions, SEED)?), rows, name: "NLPD" });
     };
-    let codes: Vec<usize> = y.iter().map(|y| *y as usize).collect();
     let labels = class_labels(fitted, probabilities.first().map_or(0, Vec::len));
-    Ok(Scored::Classes(score_classes(&codes, &probabilities)?, labels, confusion(&codes, &probabilities)?))
+    score_probabilities(y, &probabilities, labels)
+}
+
+/// Scores distributions of real targets.
+pub fn score_predictive(y: &[f64], predictions: &[Predictive]) -> Result<RowScores> {
+    let rows = y.iter().zip(predictions).map(|(y, p)| -p.log_density(*y)).collect();
+    Ok(RowScores { scored: Scored::Gaussian(cagey::metrics::score(y, predictions)?), rows, name: "NLPD" })
+}
+
+/// Scores probabilities of classes, given as codes.
+pub fn score_probabilities(y: &[f64], probabilities: &[Vec<f64>], labels: Vec<String>) -> Result<RowScores> {
+    let codes: Vec<usize> = y.iter().map(|y| *y as usize).collect();
+    let scores = score_classes(&codes, probabilities)?;
+    let rows = codes.iter().zip(probabilities).map(|(code, p)| -p[*code].max(f64::MIN_POSITIVE).ln()).collect();
+    let scored = Scored::Classes(scores, labels, confusion(&codes, probabilities)?);
+    Ok(RowScores { scored, rows, name: "log loss" })
 }
 
 /// The labels of the classes of a model, by code where they were numbers.
@@ -62,25 +173,37 @@ impl Scored {
         value.map_err(|e| Error::Data(e.to_string()))
     }
 
-    /// The few scores that tell models apart, with their names.
-    pub fn brief(&self) -> Vec<(&'static str, f64)> {
+    /// The few scores that tell models apart, with their names; the one that they are chosen by first.
+    pub fn brief(&self) -> Vec<(&'static str, Brief)> {
+        use Brief::{Number, Share};
+        let real = |nlpd, rmse, crps, half, most| {
+            let numbers = [("NLPD", Number(nlpd)), ("RMSE", Number(rmse)), ("CRPS", Number(crps))];
+            numbers.into_iter().chain([("in 50 %", Share(half)), ("in 95 %", Share(most))]).collect()
+        };
         match self {
-            Self::Gaussian(s) => {
-                vec![("RMSE", s.rmse), ("NLPD", s.nlpd), ("CRPS", s.crps), ("coverage 95", s.coverage_95)]
-            }
-            Self::Targets(s) => {
-                vec![("RMSE", s.rmse), ("NLPD", s.nlpd), ("CRPS", s.crps), ("coverage 95", s.coverage_95)]
-            }
-            Self::Classes(s, ..) => {
-                vec![("accuracy", s.accuracy), ("log loss", s.log_loss), ("Brier", s.brier), ("ECE", s.ece)]
-            }
+            Self::Gaussian(s) => real(s.nlpd, s.rmse, s.crps, s.coverage_50, s.coverage_95),
+            Self::Targets(s) => real(s.nlpd, s.rmse, s.crps, s.coverage_50, s.coverage_95),
+            Self::Classes(s, ..) => vec![
+                ("log loss", Number(s.log_loss)),
+                ("accuracy", Share(s.accuracy)),
+                ("Brier", Number(s.brier)),
+                ("ECE", Share(s.ece)),
+            ],
+        }
+    }
+
+    /// The scores of real targets by name.
+    fn rows(&self) -> Vec<(String, String)> {
+        match self {
+            Self::Gaussian(scores) => report::score_rows(scores),
+            _ => Vec::new(),
         }
     }
 
     /// The scores as a table.
     pub fn table(&self) -> String {
         match self {
-            Self::Gaussian(scores) => report::scores(scores),
+            Self::Gaussian(scores) => report::table(&report::score_rows(scores)),
             Self::Targets(scores) => report::target_scores(scores),
             Self::Classes(scores, labels, confusion) => report::class_scores(scores, labels, confusion),
         }

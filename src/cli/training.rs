@@ -52,7 +52,8 @@ pub struct SavingOptions {
     #[arg(long, value_name = "FILE")]
     pub checkpoint: Option<PathBuf>,
     /// Steps between saved states
-    #[arg(long, default_value_t = 10, value_name = "STEPS", requires = "checkpoint", value_parser = values::count(1..=values::MOST))]
+    #[arg(long, default_value_t = 10, value_name = "STEPS", requires = "checkpoint")]
+    #[arg(value_parser = values::count(1..=values::MOST))]
     checkpoint_every: usize,
     /// Continue from a saved state
     #[arg(long, value_name = "FILE")]
@@ -87,10 +88,12 @@ impl TrainOptions {
         for batches in searched.filter_map(|model| model.minibatches()) {
             let problem = match batches.natural {
                 Some(_) => {
-                    "--natural-gradients moves q between losses that L-BFGS compares: leave it out, or add --optimizer adam"
+                    "--natural-gradients moves q between losses that L-BFGS compares: leave it out, or add --optimizer \
+                     adam"
                 }
                 None if batches.size < rows => {
-                    "L-BFGS compares losses, and those of minibatches differ by their rows: add --optimizer adam, or --batch of all rows"
+                    "L-BFGS compares losses, and those of minibatches differ by their rows: add --optimizer adam, or \
+                     --batch of all rows"
                 }
                 None => continue,
             };

@@ -104,6 +104,29 @@ impl Dataset {
         &self.x[i * self.d..(i + 1) * self.d]
     }
 
+    /// A number for each row, the same for rows with the same inputs, or with the same value of one input column.
+    ///
+    /// # Errors
+    /// [`Error::Data`] when there is no such column.
+    pub fn groups(&self, column: Option<&str>) -> Result<Vec<usize>> {
+        let at = column.map(|name| self.feature_names.iter().position(|own| own == name));
+        if at == Some(None) {
+            let (name, names) = (column.unwrap_or_default(), self.feature_names.join(", "));
+            return Err(Error::Data(format!("no input column `{name}` to group rows by; there are {names}")));
+        }
+        let mut known = std::collections::HashMap::new();
+        let key = |row: &[f64]| -> Vec<u64> {
+            let values = at.flatten().map_or(row, |at| &row[at..=at]);
+            values.iter().map(|value| (value + 0.0).to_bits()).collect()
+        };
+        Ok((0..self.n)
+            .map(|i| {
+                let next = known.len();
+                *known.entry(key(self.row(i))).or_insert(next)
+            })
+            .collect())
+    }
+
     /// The rows with the given positions, in their order; positions may repeat.
     pub fn subset(&self, positions: &[usize]) -> Self {
         Self {

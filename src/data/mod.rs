@@ -10,8 +10,10 @@
 //! | CSV, TSV | anything else | comma, tab or semicolon; header or not; quoted fields, CRLF and a UTF-8 mark are fine |
 //! | gzip of CSV, NPY or IDX | its first two bytes | several members in a row are read as one |
 //! | NPY | its magic bytes | one or two dimensions, integers, floats or booleans |
-//! | IDX | its first four bytes | images (MNIST) as rows; a file of labels beside them, `images` → `labels` and `idx3` → `idx1` in its name, is the last column |
+//! | IDX | its first four bytes | images (MNIST) as rows; the file of their labels beside it is the last column |
 //! | Parquet | its magic bytes | with the cargo feature `parquet` |
+//!
+//! The labels of an IDX file `…images…idx3…` are in the file `…labels…idx1…`.
 //!
 //! The path `-` is standard input. Text is read in one pass and never held in memory as a whole, and a row of it has at
 //! most 64 MiB.

@@ -28,6 +28,61 @@ impl Split {
         Ok(Self::from_test(n, &shuffled(n, seed)[..count]))
     }
 
+    /// Groups of rows at random, until they hold a share `fraction` of all rows; `groups [n]` names the group of each row.
+    ///
+    /// # Errors
+    /// [`Error::Usage`] if no row is left to train or to test on.
+    pub fn groups(groups: &[usize], fraction: f64, seed: u64) -> Result<Self> {
+        let n = groups.len();
+        let wanted = test_count(n, fraction)?;
+        let mut test: Vec<usize> = Vec::new();
+        for members in members(groups, seed) {
+            if test.len() < wanted && test.len() + members.len() < n {
+                test.extend(members);
+            }
+        }
+        if test.is_empty() {
+            return Err(Error::Usage("all rows are in one group: none can be held out without the others".into()));
+        }
+        Ok(Self::from_test(n, &test))
+    }
+
+    /// `k` splits whose test sets are disjoint, cover all rows and are made of whole groups, about equal in size.
+    ///
+    /// # Errors
+    /// [`Error::Usage`] unless there are `k` groups and two folds at least.
+    pub fn group_folds(groups: &[usize], k: usize, seed: u64) -> Result<Vec<Self>> {
+        let mut members = members(groups, seed);
+        if k < 2 || k > members.len() {
+            let count = members.len();
+            return Err(Error::Usage(format!("{k} folds of {count} groups: choose from 2 up to the number of groups")));
+        }
+        // The largest groups first, each to the fold that is smallest so far.
+        members.sort_by_key(|rows| std::cmp::Reverse(rows.len()));
+        let mut tests: Vec<Vec<usize>> = vec![Vec::new(); k];
+        for rows in members {
+            if let Some(smallest) = tests.iter_mut().min_by_key(|test| test.len()) {
+                smallest.extend(rows);
+            }
+        }
+        Ok(tests.iter().map(|test| Self::from_test(groups.len(), test)).collect())
+    }
+
+    /// `k` forecasts, each of the next of `k` parts of the second half of `n` rows from all rows before it.
+    ///
+    /// # Errors
+    /// [`Error::Usage`] unless `1 ≤ k ≤ n/2`.
+    pub fn rolling(n: usize, k: usize) -> Result<Vec<Self>> {
+        let first = n - n / 2;
+        if k < 1 || k > n / 2 {
+            return Err(Error::Usage(format!(
+                "{k} forecasts from {n} rows: choose from 1 up to half the number of rows"
+            )));
+        }
+        let end = |fold: usize| first + fold * (n - first) / k;
+        Ok((0..k).map(|f| Self { train: (0..end(f)).collect(), test: (end(f)..end(f + 1)).collect() }).collect())
+    }
+
     /// The last share `fraction` of `n` rows for testing, for data in order of time.
     ///
     /// # Errors
@@ -73,6 +128,15 @@ impl Split {
         let (test, train) = (0..n).partition(|&i| mask[i]);
         Self { train, test }
     }
+}
+
+/// The rows of each group, groups at random.
+fn members(groups: &[usize], seed: u64) -> Vec<Vec<usize>> {
+    let mut rows: std::collections::BTreeMap<usize, Vec<usize>> = std::collections::BTreeMap::new();
+    groups.iter().enumerate().for_each(|(row, group)| rows.entry(*group).or_default().push(row));
+    let mut all: Vec<Vec<usize>> = rows.into_values().collect();
+    all.shuffle(&mut Xoshiro256PlusPlus::seed_from_u64(seed));
+    all
 }
 
 fn test_count(n: usize, fraction: f64) -> Result<usize> {

@@ -31,12 +31,14 @@ pub fn constants(data: &Observations, schema: &Schema, row_column: Option<&str>)
             // One row has one value of everything.
             _ if n == 1 => None,
             Encoding::OneHot(_) if 2 * (width - idle) > n => Some(format!(
-                "the column `{name}` has {} categories in {n} rows: it tells rows apart, and nothing about others; leave it out with \
+                "the column `{name}` has {} categories in {n} rows: it tells rows apart, and nothing about others; \
+                 leave it out with \
                  `--drop`",
                 width - idle
             )),
             Encoding::OneHot(_) if width > 1 && idle > 0 => Some(format!(
-                "{idle} of the {width} categories of the column `{name}` are in none of the {n} rows that are trained on: nothing is learned \
+                "{idle} of the {width} categories of the column `{name}` are in none of the {n} rows that are trained \
+                 on: nothing is learned \
                  about them"
             )),
             _ if idle > 0 => {
@@ -85,7 +87,8 @@ pub fn unfinished(outcome: &Outcome, config: &TrainConfig) -> Option<String> {
     let fall = losses.get(losses.len() - last.max(1) - 1)? - outcome.loss;
     (exact && config.steps > FEW && fall > PAYS).then(|| {
         format!(
-            "all {} steps are made, and the last {last} still lowered the objective by {} per row: more of them (`--steps`) will go on",
+            "all {} steps are made, and the last {last} still lowered the objective by {} per row: more of them \
+             (`--steps`) will go on",
             config.steps,
             shown(fall)
         )
@@ -116,7 +119,8 @@ pub fn outliers(data: &Observations, names: &[String], scale: &InputScale) -> Ve
         let far = values().max_by(|a, b| off(*a).total_cmp(&off(*b)))?;
         (share > SHARE && !binary).then(|| {
             format!(
-                "the input `{}` has a value of {}, {:.0} standard deviations from its mean: {:.0} % of its variance lie in {few} of \
+                "the input `{}` has a value of {}, {:.0} standard deviations from its mean: {:.0} % of its variance \
+                 lie in {few} of \
                  {n} rows, beside which all others are alike. Correct or drop such rows, or take its logarithm",
                 names[column],
                 shown(far * scale.sd[column] + scale.mean[column]),

@@ -14,6 +14,7 @@ use crate::device::{Compute, Precision};
 use crate::error::{Error, Result};
 use crate::kernels::text;
 use crate::means::Mean;
+use crate::metrics::Calibration;
 use crate::model_file::{Array, ArrayData, ModelFile};
 use crate::models::Observations;
 use crate::models::options::Parts;
@@ -62,6 +63,7 @@ impl Fitted {
             "kernel": self.kernel_text(),
             "parameters": parameters,
             "solve": saved.solve,
+            "calibration": self.calibration,
         });
         if let Err(problem) = Description::read(document.clone()) {
             return not_saved(&format!("the model would not read back ({problem})"));
@@ -131,12 +133,22 @@ impl Fitted {
     fn read(mut file: ModelFile, name: &str, registry: &Registry, compute: Option<Compute>) -> Result<Self> {
         let bad = |problem: String| Error::ModelFile { path: name.into(), problem };
         let description = Description::read(std::mem::take(&mut file.document)).map_err(bad)?;
-        let Description { schema, mut settings, input_scale, target_scale, mut summary, kernel, parameters, solve } =
-            description;
+        let Description {
+            schema,
+            mut settings,
+            input_scale,
+            target_scale,
+            mut summary,
+            kernel,
+            parameters,
+            solve,
+            calibration,
+        } = description;
         let kind = settings.model.kind();
         if registry.models.row(kind).is_none() {
             return Err(bad(format!(
-                "holds a model of kind `{kind}`, which this program does not know; use a newer cagey, or the program that wrote it"
+                "holds a model of kind `{kind}`, which this program does not know; use a newer cagey, or the program \
+                 that wrote it"
             )));
         }
         let mut array = |name: &str| file.arrays.remove(name).map(|array| array.data.into_f64());
@@ -170,7 +182,7 @@ impl Fitted {
         }
         let restored = threads::helped(|| model.restore(compute, data.clone(), saved));
         let posterior: Arc<dyn Posterior> = restored.map_err(unfit)?.into();
-        Ok(Self { schema, settings, input_scale, target_scale, model, summary, data, posterior })
+        Ok(Self { schema, settings, input_scale, target_scale, model, summary, calibration, data, posterior })
     }
 }
 
@@ -184,6 +196,7 @@ struct Description {
     kernel: String,
     parameters: Vec<Parameter>,
     solve: Option<SolveReport>,
+    calibration: Option<Calibration>,
 }
 
 impl Description {
@@ -198,9 +211,12 @@ impl Description {
             summary: part(&mut document, "summary")?,
             kernel: part(&mut document, "kernel")?,
             solve: part(&mut document, "solve")?,
+            calibration: part(&mut document, "calibration")?,
         };
         let Self { schema, input_scale, target_scale, parameters, settings, .. } = &read;
-        let of_parts = [schema.problem(), input_scale.problem(), target_scale.problem()].into_iter().flatten();
+        let of_calibration = read.calibration.as_ref().and_then(Calibration::problem);
+        let of_parts = [schema.problem(), input_scale.problem(), target_scale.problem(), of_calibration];
+        let of_parts = of_parts.into_iter().flatten();
         let of_parameters =
             parameters.iter().filter_map(|p| Some(format!("the parameter `{}` {}", p.name, p.problem()?)));
         if let Some(problem) = of_parts.chain(of_parameters).next() {

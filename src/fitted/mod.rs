@@ -2,6 +2,7 @@
 
 mod advice;
 mod build;
+mod calibrate;
 mod columns;
 mod file;
 mod plan;
@@ -9,7 +10,9 @@ mod precision;
 mod predict;
 mod registry;
 mod settings;
+mod simpler;
 mod stored;
+mod trust;
 mod weak_prior;
 
 use std::sync::Arc;
@@ -18,12 +21,13 @@ use serde::{Deserialize, Serialize};
 
 pub use plan::{Cost, Plan};
 pub use registry::Registry;
-pub use settings::Settings;
+pub use settings::{Calibrate, Settings};
+pub use trust::{Copies, LeftOut, Outside};
 
 use crate::data::{Dataset, InputScale, Schema, TargetScale};
 use crate::error::{Error, Result};
 use crate::kernels::Kernel;
-use crate::metrics::Predictive;
+use crate::metrics::{Calibration, Predictive};
 use crate::models::Observations;
 use crate::models::exact::ExactPosterior;
 use crate::models::gp_model::GpModel;
@@ -62,6 +66,9 @@ pub struct Summary {
     pub race: Option<Race>,
     /// What looks degenerate, with advice.
     pub warnings: Vec<String>,
+    /// The range of each input over the training rows, standardised; over a sample of those in a file.
+    #[serde(default)]
+    pub ranges: Option<Vec<[f64; 2]>>,
     /// The learning curve.
     pub history: History,
 }
@@ -81,6 +88,8 @@ pub struct Fitted {
     pub model: Box<dyn GpModel>,
     /// How it was trained.
     pub summary: Summary,
+    /// What takes the place of the normal distribution around its predictions of targets.
+    pub calibration: Option<Calibration>,
     data: Observations,
     posterior: Arc<dyn Posterior>,
 }
@@ -193,10 +202,15 @@ impl Fitted {
     /// Leave-one-out predictions of the training targets, in closed form, with those targets.
     ///
     /// # Errors
-    /// [`Error::Usage`] for models other than the exact one.
+    /// [`Error::Usage`] for models without such a form: exact, sparse (sgpr) and computation-aware ones have one.
     pub fn leave_one_out(&self) -> Result<(Vec<f64>, Vec<Predictive>)> {
-        let marginals = self.exact("leaving one out in closed form")?.leave_one_out();
-        let y = self.data.y.iter().map(|z| self.target_scale.inverse(*z)).collect();
-        Ok((y, self.in_user_units(&marginals)))
+        let problem = || {
+            Error::Usage(format!(
+                "leaving one out in closed form is for exact models, and for sgpr and cagp of gaussian targets; this is: {}",
+                self.model.title()
+            ))
+        };
+        let LeftOut { y, predictions, .. } = self.left_out()?.ok_or_else(problem)?;
+        Ok((y, predictions))
     }
 }

@@ -7,8 +7,8 @@ use super::build::build;
 use super::columns::{Inputs, Units, check_targets, input_names};
 use super::registry::Registry;
 use super::stored::{Seen, Stored};
-use super::{Fitted, Settings, Summary, advice, precision, weak_prior};
-use crate::data::{Classes, Dataset, InputScale, RowFile, Schema, TargetScale, TargetTransform};
+use super::{Calibrate, Fitted, Settings, Summary, advice, precision, simpler, weak_prior};
+use crate::data::{Classes, Dataset, InputScale, RowFile, Schema, Split, TargetScale, TargetTransform};
 use crate::error::{Error, Result};
 use crate::likelihoods::{Auxiliary, Support, Targets};
 use crate::linalg::jitter::watch;
@@ -33,6 +33,8 @@ pub struct Plan {
     /// All rows, or a sample of those in a file.
     data: Observations,
     stored: Option<Stored>,
+    /// Rows that are kept from the training, for intervals.
+    apart: Option<Dataset>,
     weak_prior: Option<String>,
     warnings: Vec<String>,
 }
@@ -46,6 +48,22 @@ pub struct Cost {
     pub bytes: f64,
 }
 
+/// The share of the rows that is kept from the training for intervals, and the most of them.
+const APART: f64 = 0.15;
+const MOST_APART: f64 = 10_000.0;
+
+/// Whether intervals were asked for that take rows of their own.
+fn sets_apart(settings: &Settings, registry: &Registry) -> Result<bool> {
+    let asked = settings.calibrate == Calibrate::Yes;
+    if asked && !settings.likelihood.starts_with("gaussian") {
+        return Err(Error::Usage(format!(
+            "calibrated intervals are for the gaussian likelihood, and this fits {}",
+            settings.likelihood
+        )));
+    }
+    Ok(asked && !registry.models.options(&settings.model)?.leaves_one_out())
+}
+
 /// As many classes are fitted to however few rows.
 const FEW_CLASSES: usize = 20;
 
@@ -56,8 +74,17 @@ impl Plan {
     /// [`Error::Data`] for targets that cannot be used, [`Error::KernelText`] and [`Error::Usage`] for settings that do
     /// not fit.
     pub fn new(schema: Schema, data: &Dataset, settings: Settings, seed: u64, registry: &Registry) -> Result<Self> {
-        let mut plan = Self::of(schema, data, settings, seed, registry)?;
-        plan.warn(data.n, true);
+        if !sets_apart(&settings, registry)? {
+            let mut plan = Self::of(schema, data, settings, seed, registry)?;
+            plan.warn(data.n, true);
+            return Ok(plan);
+        }
+        let split = Split::random(data.n, APART, seed)?;
+        let (train, apart) = (data.subset(&split.train), data.subset(&split.test));
+        let mut plan = Self::of(schema, &train, settings, seed, registry)?;
+        plan.check(&apart)?;
+        plan.warn(train.n, true);
+        plan.apart = Some(apart);
         Ok(plan)
     }
 
@@ -89,8 +116,9 @@ impl Plan {
         let support = likelihood.density().support(likelihood.auxiliary().neutral());
         if let Some(classes) = schema.classes.as_ref().filter(|_| !matches!(support, Support::Classes(_))) {
             return Err(Error::Usage(format!(
-                "the target `{}` was read as classes ({}), and the {} likelihood takes numbers: choose bernoulli, softmax or ordinal, \
-                 or read the table anew for this likelihood",
+                "the target `{}` was read as classes ({}), and the {} likelihood takes numbers: choose bernoulli, \
+                 softmax or ordinal, or \
+                 read the table anew for this likelihood",
                 schema.target,
                 classes.listing(),
                 likelihood.text()
@@ -100,7 +128,8 @@ impl Plan {
             && classes.len() > *taken
         {
             return Err(Error::Usage(format!(
-                "the target `{}` has {} classes ({}), and the {} likelihood takes {taken}: choose one for more classes, or for numbers",
+                "the target `{}` has {} classes ({}), and the {} likelihood takes {taken}: choose one for more \
+                 classes, or for numbers",
                 schema.target,
                 classes.len(),
                 classes.listing(),
@@ -152,7 +181,18 @@ impl Plan {
         };
         let mut model = build(&settings, &*options, likelihood, (&observations, &names), &units, seed, registry)?;
         let weak_prior = settings.weak_prior.then(|| weak_prior::set(&mut *model, &observations)).flatten();
-        Ok(Self { schema, settings, units, options, model, data: observations, stored: None, weak_prior, warnings })
+        Ok(Self {
+            schema,
+            settings,
+            units,
+            options,
+            model,
+            data: observations,
+            stored: None,
+            apart: None,
+            weak_prior,
+            warnings,
+        })
     }
 
     /// Prepares a model of minibatches for rows of a file, however few of them fit in memory; `rows` are their
@@ -172,9 +212,18 @@ impl Plan {
         if registry.models.options(&settings.model)?.minibatches().is_none() {
             let model = settings.model.kind();
             return Err(Error::Usage(format!(
-                "the {model} model takes all rows at once; with rows in a file choose a model that takes minibatches (`--model`)"
+                "the {model} model takes all rows at once; with rows in a file choose a model that takes minibatches \
+                 (`--model`)"
             )));
         }
+        let (rows, apart) = match sets_apart(&settings, registry)? {
+            false => (rows, None),
+            true => {
+                let split = Split::random(rows.len(), APART.min(MOST_APART / rows.len() as f64), seed)?;
+                let of = |places: &[usize]| places.iter().map(|place| rows[*place]).collect::<Vec<_>>();
+                (of(&split.train), Some(file.read(&of(&split.test))?))
+            }
+        };
         let stored = Stored { file, rows, row_column: settings.row_column.clone() };
         let sample = stored.sample(seed)?;
         let mut plan = Self::of(stored.file.schema().clone(), &sample, settings, seed, registry)?;
@@ -184,6 +233,8 @@ impl Plan {
         }
         plan.warn(stored.rows.len(), whole);
         plan.stored = Some(stored);
+        apart.iter().try_for_each(|apart| plan.check(apart))?;
+        plan.apart = apart;
         Ok(plan)
     }
 
@@ -254,12 +305,17 @@ impl Plan {
 
     /// Moves the model to the better of two starts, where losses compare; nothing where one is given, in whatever way.
     fn race(&mut self, config: &TrainConfig, observers: &mut [&mut dyn Observer]) -> Result<Option<Race>> {
-        let asked = self.settings.starts == Starts::Race && config.resume.is_none();
-        if !asked || self.options.minibatches().is_some() {
+        if self.settings.starts != Starts::Race || config.resume.is_some() {
             return Ok(None);
         }
         let data = &self.data;
         let training = Training { compute: self.settings.compute, data, rows: data, batches: None, config };
+        if let Some(begun) = simpler::begin(&mut *self.model, &self.units.of_user(), &training, observers)? {
+            return Ok(Some(begun));
+        }
+        if self.options.minibatches().is_some() {
+            return Ok(None);
+        }
         // Other models than the exact one may have parts that belong to the rows.
         let sampled = self.settings.model.kind() == usual().kind();
         race(&mut self.model, &Track { training, sampled }, observers)
@@ -280,7 +336,7 @@ impl Plan {
         let count = rows.count();
         let training = Training { compute, data: &self.data, rows, batches: self.options.minibatches(), config };
         let outcome = self.model.train(training, observers)?;
-        let Self { schema, settings, units, model, data, weak_prior, mut warnings, .. } = self;
+        let Self { schema, settings, units, model, data, apart, weak_prior, mut warnings, .. } = self;
         let names = input_names(&schema, settings.row_column.as_deref());
         warnings.extend(diagnose::warnings(&*model, &data, &names));
         // Who interrupts waits for the model.
@@ -295,10 +351,14 @@ impl Plan {
         if posterior.exact().is_some() {
             warnings.extend(precision::jitter(&*model, compute, &data, (jitter, units.target.sd)));
         }
-        let summary = Summary { weak_prior, ..summarise(&outcome, config, count, race, warnings) };
+        let ranges = Some(data.ranges());
+        let summary = Summary { weak_prior, ranges, ..summarise(&outcome, config, count, race, warnings) };
         let data = if posterior.needs_data() { data } else { some(&data)? };
         let Units { inputs: input_scale, target: target_scale, .. } = units;
-        Ok(Fitted { schema, settings, input_scale, target_scale, model, summary, data, posterior })
+        let calibration = None;
+        let fitted =
+            Fitted { schema, settings, input_scale, target_scale, model, summary, calibration, data, posterior };
+        fitted.calibrate(apart.as_ref())
     }
 }
 
@@ -331,6 +391,7 @@ fn summarise(
         restarts: outcome.restarts.iter().map(|restart| restart.loss).collect(),
         weak_prior: None,
         race,
+        ranges: None,
         warnings,
         history: outcome.history.clone(),
     }

@@ -32,7 +32,8 @@ pub fn warning(model: &dyn GpModel, compute: Compute, data: &Observations) -> Op
     let (single, double) = (per_row(compute)?, per_row(double)?);
     ((single - double).abs() > TOLERANCE).then(|| {
         format!(
-            "rounding in single precision changes the objective: {single:.3} per row, {double:.3} in double precision. The noise is too \
+            "rounding in single precision changes the objective: {single:.3} per row, {double:.3} in double precision. \
+             The noise is too \
              small for it: train with `--dtype f64`"
         )
     })
@@ -53,9 +54,9 @@ pub fn jitter(
     let variances = to_f64(model.prior().kernel.diag(&scope, &data.batch(&scope).x).ok()?).ok()?;
     let variance = variances.iter().sum::<f64>() / variances.len() as f64;
     Some(format!(
-        "the covariance of the rows is nearly singular and took a jitter of {relative:.0e} of its mean diagonal, as much as noise of sd {}: \
-         error bars are not narrower. Bound the noise below (`--bounds`), or choose a kernel whose values are not far larger than the \
-         target's",
+        "the covariance of the rows is nearly singular and took a jitter of {relative:.0e} of its mean diagonal, as \
+         much as noise of sd {}: error bars are not narrower. Bound the noise below (`--bounds`), or choose a kernel \
+         whose values are not far larger than the target's",
         shown((relative * variance).sqrt() * target_sd)
     ))
 }

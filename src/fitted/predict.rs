@@ -53,7 +53,8 @@ impl Fitted {
         Ok((self.input_scale.apply(&x)?, extra.map(|extra| row_values(auxiliary, extra, &self.target_scale))))
     }
 
-    /// The distribution of y at the rows of a table, for a Gaussian likelihood.
+    /// The distribution of y at the rows of a table, for a Gaussian likelihood; with the
+    /// [calibration](Fitted::calibration), where there is one.
     ///
     /// # Errors
     /// As [`standardise`](Self::standardise); [`Error::Usage`] for other likelihoods, which
@@ -69,7 +70,7 @@ impl Fitted {
         for (i, variance) in marginals.variance.iter_mut().enumerate() {
             *variance += learned + known.as_ref().map_or(0.0, |known| known[i]);
         }
-        Ok(self.in_user_units(&marginals))
+        Ok(self.calibrated(self.in_user_units(&marginals)))
     }
 
     /// What is to be said of predictions at the rows of a table, as of those outside of where the model knows anything.

@@ -9,6 +9,21 @@ use crate::models::race::Starts;
 use crate::models::registry::usual;
 use crate::params::Belief;
 
+/// Whether intervals come from residuals of rows that the model did not see, in place of the normal distribution.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+#[cfg_attr(feature = "command", derive(clap::ValueEnum))]
+#[non_exhaustive]
+pub enum Calibrate {
+    /// Where leaving one out has a closed form, which costs next to nothing
+    #[default]
+    Auto,
+    /// By leaving one out, or else from a share of the rows, which are then not trained on
+    Yes,
+    /// As the model says
+    No,
+}
+
 /// What to fit: the model and what is known of its parameters, all numbers in the units of the data.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(default)]
@@ -40,6 +55,8 @@ pub struct Settings {
     pub bounds: Vec<(String, f64, f64)>,
     /// Where training begins.
     pub starts: Starts,
+    /// Whether intervals come from residuals.
+    pub calibrate: Calibrate,
     /// Device and precision.
     pub compute: Compute,
     /// Whether the file holds the factor that conditioning on the data makes, so that loading need not make it again:
@@ -63,6 +80,7 @@ impl Default for Settings {
             weak_prior: true,
             bounds: Vec::new(),
             starts: Starts::default(),
+            calibrate: Calibrate::default(),
             compute: Compute::default(),
             store_factor: false,
         }

@@ -40,7 +40,8 @@ pub fn set(model: &mut dyn GpModel, data: &Observations) -> Option<String> {
             parameter.set_prior(Some(entry), sd.scaled(data.sd(*column) * parameter.unit_of(entry)));
         }
         said = Some(format!(
-            "lengthscales ~ logstudent({HEAVY}, {location:.2}, 1) sd, for few rows a column; `--prior none` leaves it out"
+            "lengthscales ~ logstudent({HEAVY}, {location:.2}, 1) sd, for few rows a column; `--prior none` leaves it \
+             out"
         ));
     }
     said

@@ -10,7 +10,6 @@ use super::special::{
 };
 use super::targets::{Row, Targets};
 use super::{Likelihood, class_problem, level};
-use crate::params::{Parameter, Parameters};
 
 /// How the latent function becomes the probability of class 1.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -29,15 +28,7 @@ pub struct Bernoulli {
     pub link: BernoulliLink,
 }
 
-impl Parameters for Bernoulli {
-    fn parameters(&self) -> Vec<(String, &Parameter)> {
-        vec![]
-    }
-
-    fn parameters_mut(&mut self) -> Vec<(String, &mut Parameter)> {
-        vec![]
-    }
-}
+crate::parameters!(Bernoulli {});
 
 impl Likelihood for Bernoulli {
     fn text(&self) -> String {

@@ -10,7 +10,7 @@ use super::density::{Density, Support};
 use super::special::{beta_cdf, logistic, logistic_bend, logistic_slope, logit, tetragamma, trigamma};
 use super::targets::{Row, Targets};
 use super::{Likelihood, level};
-use crate::params::{Constraint, Parameter, Parameters, Unit, shown};
+use crate::params::{Constraint, Parameter, Unit, shown};
 
 /// Shares of mean μ and variance `μ(1 − μ)/(1 + concentration)`.
 #[derive(Debug, Clone)]
@@ -27,15 +27,7 @@ impl Beta {
     }
 }
 
-impl Parameters for Beta {
-    fn parameters(&self) -> Vec<(String, &Parameter)> {
-        vec![("concentration".into(), &self.concentration)]
-    }
-
-    fn parameters_mut(&mut self) -> Vec<(String, &mut Parameter)> {
-        vec![("concentration".into(), &mut self.concentration)]
-    }
-}
+crate::parameters!(Beta { "concentration": concentration });
 
 impl Likelihood for Beta {
     fn text(&self) -> String {

@@ -9,21 +9,12 @@ use super::Likelihood;
 use super::density::{Density, Support};
 use super::special::{beta_cdf, ln_binomial, logistic, logistic_bend, logistic_slope, logit, softplus};
 use super::targets::{Auxiliary, Row, Targets};
-use crate::params::{Parameter, Parameters};
 
 /// Numbers of successes; the numbers of trials are the auxiliary column.
 #[derive(Debug, Clone)]
 pub struct Binomial;
 
-impl Parameters for Binomial {
-    fn parameters(&self) -> Vec<(String, &Parameter)> {
-        vec![]
-    }
-
-    fn parameters_mut(&mut self) -> Vec<(String, &mut Parameter)> {
-        vec![]
-    }
-}
+crate::parameters!(Binomial {});
 
 impl Likelihood for Binomial {
     fn text(&self) -> String {

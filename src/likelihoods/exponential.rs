@@ -6,21 +6,12 @@ use super::density::Density;
 use super::gamma::PositiveMean;
 use super::targets::{Row, Targets};
 use super::{Likelihood, level, positive_problem};
-use crate::params::{Parameter, Parameters};
 
 /// Positive targets with the standard deviation of their mean: the gamma distribution of shape 1.
 #[derive(Debug, Clone)]
 pub struct Exponential;
 
-impl Parameters for Exponential {
-    fn parameters(&self) -> Vec<(String, &Parameter)> {
-        vec![]
-    }
-
-    fn parameters_mut(&mut self) -> Vec<(String, &mut Parameter)> {
-        vec![]
-    }
-}
+crate::parameters!(Exponential {});
 
 impl Likelihood for Exponential {
     fn text(&self) -> String {

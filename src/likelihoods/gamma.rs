@@ -10,7 +10,7 @@ use super::density::{Density, Marginal, Slopes, Support};
 use super::special::gamma_cdf;
 use super::targets::{Row, Targets};
 use super::{Likelihood, level, positive_problem};
-use crate::params::{Constraint, Parameter, Parameters, Unit, shown};
+use crate::params::{Constraint, Parameter, Unit, shown};
 
 /// Positive targets with a constant coefficient of variation, `1/√shape`.
 #[derive(Debug, Clone)]
@@ -26,15 +26,7 @@ impl Gamma {
     }
 }
 
-impl Parameters for Gamma {
-    fn parameters(&self) -> Vec<(String, &Parameter)> {
-        vec![("shape".into(), &self.shape)]
-    }
-
-    fn parameters_mut(&mut self) -> Vec<(String, &mut Parameter)> {
-        vec![("shape".into(), &mut self.shape)]
-    }
-}
+crate::parameters!(Gamma { "shape": shape });
 
 impl Likelihood for Gamma {
     fn text(&self) -> String {

@@ -11,7 +11,7 @@ use super::density::{Density, Marginal, Slopes, Support};
 use super::special::{log_normal_density, normal_cdf};
 use super::targets::{Auxiliary, Row, Targets};
 use super::{Likelihood, level, spread};
-use crate::params::{Constraint, Parameter, Parameters, Unit};
+use crate::params::{Constraint, Parameter, Unit};
 use crate::scope::Scope;
 
 /// Gaussian noise with a learned variance, on top of a known variance per row where there is one.
@@ -46,15 +46,7 @@ impl Gaussian {
     }
 }
 
-impl Parameters for Gaussian {
-    fn parameters(&self) -> Vec<(String, &Parameter)> {
-        vec![("noise".into(), &self.noise)]
-    }
-
-    fn parameters_mut(&mut self) -> Vec<(String, &mut Parameter)> {
-        vec![("noise".into(), &mut self.noise)]
-    }
-}
+crate::parameters!(Gaussian { "noise": noise });
 
 impl Likelihood for Gaussian {
     fn text(&self) -> String {

@@ -42,7 +42,8 @@ pub fn infer(target: &str, sight: Sight) -> Result<Inferred> {
         Sight::Labels(labels) => found(
             &format!("softmax({})", labels.len()),
             format!(
-                "has {} classes: classification with --likelihood softmax; ordered classes are better served by ordinal",
+                "has {} classes: classification with --likelihood softmax; ordered classes are better served by \
+                 ordinal",
                 labels.len()
             ),
         ),
@@ -54,7 +55,8 @@ pub fn infer(target: &str, sight: Sight) -> Result<Inferred> {
             found(
                 "gaussian",
                 format!(
-                    "is {a} or {b}: regression with --likelihood gaussian; if they are classes, --likelihood bernoulli tells them apart"
+                    "is {a} or {b}: regression with --likelihood gaussian; if they are classes, --likelihood bernoulli \
+                     tells them apart"
                 ),
             )
         }

@@ -104,6 +104,12 @@ pub trait Likelihood: Parameters + std::fmt::Debug + Send + Sync {
         Vec::new()
     }
 
+    /// The likelihood of its first latent function alone that this one extends, with the same parameters as far as it
+    /// has them: a model with it is trained first, and is where the training begins.
+    fn simpler(&self) -> Option<Box<dyn Likelihood>> {
+        None
+    }
+
     /// Sets parameters that were not given to values that suit the targets, and returns the constant level `[L]` of
     /// each latent function that fits them.
     fn initialise(&mut self, targets: Targets) -> Vec<f64>;
@@ -240,7 +246,8 @@ fn count_problem(y: f64) -> std::result::Result<(), String> {
     if y < 0.0 {
         Err("is negative, but counts are 0, 1, 2, …; choose the gaussian likelihood for real targets".into())
     } else if y.fract() != 0.0 {
-        Err("is no whole number, but counts are 0, 1, 2, …; give rates as counts with an exposure column, or choose the \
+        Err("is no whole number, but counts are 0, 1, 2, …; give rates as counts with an exposure column, or choose \
+            the \
              gamma or gaussian likelihood"
             .into())
     } else {

@@ -13,7 +13,7 @@ use super::special::{
 };
 use super::targets::{Auxiliary, Row, Targets};
 use super::{Likelihood, all_zero, count_problem, poisson, rate_level};
-use crate::params::{Constraint, Parameter, Parameters, Unit, shown};
+use crate::params::{Constraint, Parameter, Unit, shown};
 
 /// Counts of a Poisson distribution whose rate is itself gamma distributed about `exposure · exp(f)`.
 #[derive(Debug, Clone)]
@@ -30,15 +30,7 @@ impl NegativeBinomial {
     }
 }
 
-impl Parameters for NegativeBinomial {
-    fn parameters(&self) -> Vec<(String, &Parameter)> {
-        vec![("dispersion".into(), &self.dispersion)]
-    }
-
-    fn parameters_mut(&mut self) -> Vec<(String, &mut Parameter)> {
-        vec![("dispersion".into(), &mut self.dispersion)]
-    }
-}
+crate::parameters!(NegativeBinomial { "dispersion": dispersion });
 
 impl Likelihood for NegativeBinomial {
     fn text(&self) -> String {

@@ -11,7 +11,6 @@ use super::special::{
 };
 use super::targets::{Auxiliary, Row, Targets};
 use super::{Likelihood, all_zero, count_problem, rate_level};
-use crate::params::{Parameter, Parameters};
 
 /// How the latent function becomes the rate per unit of exposure.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -30,15 +29,7 @@ pub struct Poisson {
     pub link: RateLink,
 }
 
-impl Parameters for Poisson {
-    fn parameters(&self) -> Vec<(String, &Parameter)> {
-        vec![]
-    }
-
-    fn parameters_mut(&mut self) -> Vec<(String, &mut Parameter)> {
-        vec![]
-    }
-}
+crate::parameters!(Poisson {});
 
 impl Likelihood for Poisson {
     fn text(&self) -> String {

@@ -9,7 +9,6 @@ use super::density::{Density, Marginal, Slopes, Support};
 use super::shares::{Averages, averages};
 use super::targets::{Row, Targets};
 use super::{Likelihood, class_problem, missing_classes};
-use crate::params::{Parameter, Parameters};
 
 /// Classes without an order.
 #[derive(Debug, Clone)]
@@ -31,15 +30,7 @@ impl Softmax {
     }
 }
 
-impl Parameters for Softmax {
-    fn parameters(&self) -> Vec<(String, &Parameter)> {
-        vec![]
-    }
-
-    fn parameters_mut(&mut self) -> Vec<(String, &mut Parameter)> {
-        vec![]
-    }
-}
+crate::parameters!(Softmax {});
 
 impl Likelihood for Softmax {
     fn text(&self) -> String {

@@ -10,7 +10,7 @@ use super::density::{Density, Marginal, Support};
 use super::special::{beta_cdf, ln_rising, normal_cdf};
 use super::targets::{Row, Targets};
 use super::{Likelihood, level, spread};
-use crate::params::{Constraint, Parameter, Parameters, Unit, shown};
+use crate::params::{Constraint, Parameter, Unit, shown};
 
 /// Student-t noise.
 ///
@@ -33,15 +33,7 @@ impl StudentT {
     }
 }
 
-impl Parameters for StudentT {
-    fn parameters(&self) -> Vec<(String, &Parameter)> {
-        vec![("noise".into(), &self.noise), ("df".into(), &self.df)]
-    }
-
-    fn parameters_mut(&mut self) -> Vec<(String, &mut Parameter)> {
-        vec![("noise".into(), &mut self.noise), ("df".into(), &mut self.df)]
-    }
-}
+crate::parameters!(StudentT { "noise": noise, "df": df });
 
 impl Likelihood for StudentT {
     fn text(&self) -> String {

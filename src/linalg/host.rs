@@ -1,8 +1,8 @@
 //! The seam for operations with an adjoint of their own: computed on the host, on tensors of any device.
 //!
-//! burn has no Cholesky factorisation, no triangular solve and no fused covariance. Each such operation is a [`HostOp`]:
-//! a forward function on plain buffers and an analytic adjoint. On the CPU devices the buffers are the tensors' own memory
-//! (no copy when the tensor is not shared); on a GPU they are read back and the result is uploaded.
+//! burn has no Cholesky factorisation, no triangular solve and no fused covariance. Each such operation is a
+//! [`HostOp`]: a forward function on plain buffers and an analytic adjoint. On the CPU devices the buffers are the
+//! tensors' own memory (no copy when the tensor is not shared); on a GPU they are read back and the result is uploaded.
 
 use std::sync::{Arc, Mutex, PoisonError};
 
@@ -82,7 +82,12 @@ fn read<B: Backend>(tensor: FloatTensor<B>) -> Result<TensorData> {
 }
 
 /// Backend side of [`HostOp`]: the default bodies serve every backend.
-#[backend_extension(Flex: cfg(feature = "flex"), NdArray: cfg(feature = "ndarray"), Cube: cfg(any(feature = "wgpu", feature = "cuda")), Autodiff)]
+#[backend_extension(
+    Flex: cfg(feature = "flex"),
+    NdArray: cfg(feature = "ndarray"),
+    Cube: cfg(any(feature = "wgpu", feature = "cuda")),
+    Autodiff
+)]
 trait HostOps: Backend {
     fn host1(a: FloatTensor<Self>, call: Call<1>) -> FloatTensor<Self> {
         call.run::<Self>([a]).0

@@ -62,7 +62,8 @@ impl HostOp<2> for CholeskySolve {
             let systems = shape::take::<Systems<T>>(saved)?;
             let mut b = into_vec::<T>(grad)?;
             solve_each(&systems, &mut b)?;
-            let l = if needs[0] { Some(TensorData::new(factor_adjoint(&systems, &b)?, systems.dims(&dims))) } else { None };
+            let l = needs[0].then(|| factor_adjoint(&systems, &b)).transpose()?;
+            let l = l.map(|l| TensorData::new(l, systems.dims(&dims)));
             Ok([l, needs[1].then(|| TensorData::new(b, dims))])
         })
     }

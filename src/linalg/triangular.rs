@@ -130,7 +130,8 @@ impl HostOp<2> for Solve {
             let systems = shape::take::<Systems<T>>(saved)?;
             let mut b = into_vec::<T>(grad)?;
             Self::solve(!self.transposed, &systems, &mut b)?;
-            let l = if needs[0] { Some(TensorData::new(self.factor_adjoint(&systems, &b)?, systems.dims(&dims))) } else { None };
+            let l = needs[0].then(|| self.factor_adjoint(&systems, &b)).transpose()?;
+            let l = l.map(|l| TensorData::new(l, systems.dims(&dims)));
             Ok([l, needs[1].then(|| TensorData::new(b, dims))])
         })
     }

@@ -150,7 +150,8 @@ fn check(labels: &[usize], probabilities: &[Vec<f64>]) -> Result<usize> {
         }
         if label >= classes {
             return Err(Error::Data(format!(
-                "target {} is of class {label}, but there are probabilities of the classes 0 to {} only; score targets of the \
+                "target {} is of class {label}, but there are probabilities of the classes 0 to {} only; score targets \
+                 of the \
                  classes that the model was trained with",
                 i + 1,
                 classes.saturating_sub(1)

@@ -1,12 +1,17 @@
-//! How well predictions fit targets that were held out: real ones, classes and counts.
+//! How well predictions fit targets that were held out: real ones, classes and counts; whether intervals hold.
 
+mod calibration;
 mod classification;
 mod counts;
+pub mod diagnosis;
 mod ranked;
 mod regression;
+mod student;
 mod targets;
 
+pub use calibration::{Calibration, Source};
 pub use classification::{ClassScores, ReliabilityBin, auc, confusion, reliability, score_classes};
 pub use counts::{binomial_deviance, kolmogorov_smirnov, pearson_dispersion, poisson_deviance, randomised_pit};
 pub use regression::{Predictive, Scores, calibration_curve, pit_curve, score};
+pub use student::StudentT;
 pub use targets::{TargetPrediction, TargetScores, probability_transform, score_targets};

@@ -4,6 +4,7 @@ use serde::{Deserialize, Serialize};
 use statrs::function::erf::{erfc, erfc_inv};
 use std::f64::consts::{FRAC_1_SQRT_2, PI, SQRT_2};
 
+use super::student::StudentT;
 use crate::{Error, Result};
 
 /// The predictive distribution of one target.
@@ -27,13 +28,22 @@ pub enum Predictive {
         /// 0 for targets modelled through `ln y`, 1 through `ln(1 + y)`.
         shift: f64,
     },
+    /// `y = mean + scale T` with T of Student's t distribution: a normal distribution after calibration.
+    Student {
+        /// Mean.
+        mean: f64,
+        /// The factor of T.
+        scale: f64,
+        /// Degrees of freedom, above 2.
+        df: f64,
+    },
 }
 
 impl Predictive {
     /// `E[y]`.
     pub fn mean(&self) -> f64 {
         match *self {
-            Self::Normal { mean, .. } => mean,
+            Self::Normal { mean, .. } | Self::Student { mean, .. } => mean,
             Self::LogNormal { mu, sigma, shift } => exp_minus(mu + 0.5 * sigma * sigma, shift),
         }
     }
@@ -46,6 +56,7 @@ impl Predictive {
                 let variance = sigma * sigma;
                 (mu + 0.5 * variance).exp() * variance.exp_m1().sqrt()
             }
+            Self::Student { scale, df, .. } => StudentT { df: Some(df), scale }.sd(),
         }
     }
 
@@ -56,12 +67,37 @@ impl Predictive {
 
     /// The `y` below which `y` lies with probability `p`; infinite, or the end of the support, at `p` = 0 and 1.
     pub fn quantile(&self, p: f64) -> f64 {
-        self.at(-SQRT_2 * erfc_inv(2.0 * p))
+        match *self {
+            Self::Student { mean, scale, df } => mean + StudentT { df: Some(df), scale }.quantile(p),
+            _ => self.at(-SQRT_2 * erfc_inv(2.0 * p)),
+        }
     }
 
     /// `P(target ≤ y)`.
     pub fn cdf(&self, y: f64) -> f64 {
-        normal_cdf(self.standardised(y))
+        match *self {
+            Self::Student { mean, scale, df } => StudentT { df: Some(df), scale }.cdf(y - mean),
+            _ => normal_cdf(self.standardised(y)),
+        }
+    }
+
+    /// The number that a standard normal variable exceeds as often as y is exceeded: (y − mean) / sd on the scale where
+    /// the distribution is normal. Standard normal where predictions fit.
+    pub fn standardised(&self, y: f64) -> f64 {
+        match *self {
+            Self::Normal { mean, sd } => (y - mean) / sd,
+            Self::LogNormal { mu, sigma, shift } => (ln_plus(y, shift) - mu) / sigma,
+            Self::Student { mean, scale, df } => {
+                // The smaller tail has all digits.
+                let tail = StudentT { df: Some(df), scale }.cdf(-(y - mean).abs());
+                (SQRT_2 * erfc_inv(2.0 * tail)).min(MOST).copysign(y - mean)
+            }
+        }
+    }
+
+    /// One draw of y, from a number that is uniform on (0, 1).
+    pub fn draw(&self, uniform: f64) -> f64 {
+        self.quantile(uniform)
     }
 
     /// The log density at `y`; `−∞` outside the support.
@@ -71,6 +107,7 @@ impl Predictive {
             Self::Normal { sd, .. } => -sd.ln(),
             Self::LogNormal { sigma, shift, .. } if y + shift > 0.0 => -sigma.ln() - (y + shift).ln(),
             Self::LogNormal { .. } => return f64::NEG_INFINITY,
+            Self::Student { mean, scale, df } => return StudentT { df: Some(df), scale }.log_density(y - mean),
         };
         log_slope - 0.5 * (2.0 * PI).ln() - 0.5 * z * z
     }
@@ -89,6 +126,7 @@ impl Predictive {
                 let spread = normal_cdf(z - sigma) - normal_cdf(-sigma * FRAC_1_SQRT_2);
                 (y + shift) * (2.0 * normal_cdf(z) - 1.0) - 2.0 * (mu + 0.5 * sigma * sigma).exp() * spread
             }
+            Self::Student { mean, scale, df } => StudentT { df: Some(df), scale }.crps(y - mean),
         }
     }
 
@@ -97,17 +135,13 @@ impl Predictive {
         match *self {
             Self::Normal { mean, sd } => mean + sd * z,
             Self::LogNormal { mu, sigma, shift } => exp_minus(mu + sigma * z, shift),
-        }
-    }
-
-    /// The inverse of [`at`](Self::at); `−∞` below the support.
-    fn standardised(&self, y: f64) -> f64 {
-        match *self {
-            Self::Normal { mean, sd } => (y - mean) / sd,
-            Self::LogNormal { mu, sigma, shift } => (ln_plus(y, shift) - mu) / sigma,
+            Self::Student { .. } => self.quantile(normal_cdf(z)),
         }
     }
 }
+
+/// Standardised values beyond this are as strange as any.
+const MOST: f64 = 38.0;
 
 /// How well predictive distributions fit targets; the point prediction is the predictive mean.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
@@ -126,10 +160,16 @@ pub struct Scores {
     pub crps: f64,
     /// Share of targets in the central 50 % interval.
     pub coverage_50: f64,
+    /// Share of targets in the central 80 % interval.
+    #[serde(default)]
+    pub coverage_80: f64,
     /// Share of targets in the central 90 % interval.
     pub coverage_90: f64,
     /// Share of targets in the central 95 % interval.
     pub coverage_95: f64,
+    /// Mean width of the central 50 % interval.
+    #[serde(default)]
+    pub width_50: f64,
     /// Mean width of the central 95 % interval.
     pub width_95: f64,
     /// Mean over the levels 0.05, 0.10, …, 0.95 of `|share of targets in the central interval − level|`.
@@ -176,8 +216,10 @@ pub fn score(y: &[f64], predictions: &[Predictive]) -> Result<Scores> {
         nlpd: mean(&|y, p| -p.log_density(y)),
         crps: mean(&|y, p| p.crps(y)),
         coverage_50: share_within(&pit, 0.50),
+        coverage_80: share_within(&pit, 0.80),
         coverage_90: share_within(&pit, 0.90),
         coverage_95: share_within(&pit, 0.95),
+        width_50: mean(&|_, p| p.quantile(0.75) - p.quantile(0.25)),
         width_95: mean(&|_, p| p.quantile(0.975) - p.quantile(0.025)),
         calibration_error: curve.iter().map(|(level, seen)| (seen - level).abs()).sum::<f64>() / curve.len() as f64,
     };

@@ -29,7 +29,8 @@ pub fn warnings(model: &dyn GpModel, data: &Observations, names: &[String]) -> V
         && variance > 0.0
     {
         found.push(format!(
-            "the noise explains {:.0} % of the target's variance: the model sees no signal. Check that the inputs matter, \
+            "the noise explains {:.0} % of the target's variance: the model sees no signal. Check that the inputs \
+             matter, \
              try `--restarts 5`, shorter lengthscales by `--init`, or another kernel",
             (100.0 * noise.internal()[0] / variance).min(100.0)
         ));
@@ -65,7 +66,8 @@ pub fn warnings(model: &dyn GpModel, data: &Observations, names: &[String]) -> V
         let internal = parameter.internal();
         if internal.iter().all(|l| *l > LONG * largest) {
             found.push(format!(
-                "{path} = {} is far longer than the data ({LONG} standard deviations): this component is flat; a linear or \
+                "{path} = {} is far longer than the data ({LONG} standard deviations): this component is flat; a \
+                 linear or \
                  constant kernel says the same with fewer parameters",
                 shown(parameter)
             ));
@@ -83,7 +85,8 @@ pub fn warnings(model: &dyn GpModel, data: &Observations, names: &[String]) -> V
         };
         found.extend(short.map(|along| {
             format!(
-                "{path} = {} is far shorter than the data's spacing{along}: every point is on its own. Bound it below or add noise",
+                "{path} = {} is far shorter than the data's spacing{along}: every point is on its own. Bound it below \
+                 or add noise",
                 shown(parameter)
             )
         }));

@@ -37,11 +37,10 @@ pub(super) fn fit_for<M: Model + ?Sized>(
     observers: &mut [&mut dyn Observer],
 ) -> Result<Outcome> {
     let start = model.free_raw();
-    let batch = data.batch(&Scope::new(compute)?);
     let config = config.clone().loss_scale(rows as f64);
-    let mut loss = Loss { model, compute, batch, jitter: None, chosen: None, evaluated: false };
+    let mut loss = FullBatch::new(model, compute, data)?;
     let outcome = train::fit(&mut loss, &start, &config, observers);
-    let Loss { batch, chosen, evaluated, .. } = loss;
+    let FullBatch { model, batch, chosen, evaluated, .. } = loss;
     let chosen = chosen.map(|(from, _)| from);
     model.set_free_raw(outcome.as_ref().map_or(&start, |outcome| &outcome.x))?;
     let mut outcome = outcome?;
@@ -135,7 +134,9 @@ pub fn seconds<M: Model + ?Sized>(model: &M, compute: Compute, batch: &Batch) ->
     })
 }
 
-struct Loss<'a, M: ?Sized> {
+/// The objective of a model on all rows, with the negative log priors of its parameters: what [`fit`] minimises over
+/// the [free raw values](Parameters::free_raw), for trainings of one's own.
+pub struct FullBatch<'a, M: ?Sized> {
     model: &'a mut M,
     compute: Compute,
     batch: Batch,
@@ -147,7 +148,18 @@ struct Loss<'a, M: ?Sized> {
     evaluated: bool,
 }
 
-impl<M: Model + ?Sized> Objective for Loss<'_, M> {
+impl<'a, M: Model + ?Sized> FullBatch<'a, M> {
+    /// Of a model, which each evaluation moves.
+    ///
+    /// # Errors
+    /// [`Device`](crate::Error::Device) when the device is not available.
+    pub fn new(model: &'a mut M, compute: Compute, data: &Observations) -> Result<Self> {
+        let batch = data.batch(&Scope::new(compute)?);
+        Ok(Self { model, compute, batch, jitter: None, chosen: None, evaluated: false })
+    }
+}
+
+impl<M: Model + ?Sized> Objective for FullBatch<'_, M> {
     fn dim(&self) -> usize {
         self.model.free_raw().len()
     }

@@ -11,7 +11,7 @@ use crate::device::Compute;
 use crate::error::{Error, Result};
 use crate::kernels::Kernel;
 use crate::scope::Scope;
-use crate::solvers::covariance::Covariance;
+use crate::solvers::covariance::NoisyCovariance;
 use crate::solvers::pivoted_cholesky::pivoted_cholesky;
 use crate::threads;
 
@@ -75,7 +75,7 @@ pub fn choose(choice: Choice, kernel: &Kernel, x: &[f64], d: usize, m: usize, se
 
 fn greedy(kernel: &Kernel, x: &[f64], d: usize, m: usize) -> Result<Vec<f64>> {
     let (scope, n) = (Scope::new(Compute::default())?, x.len() / d);
-    let covariance = Covariance::new(kernel, &scope, scope.matrix(x, n, d), vec![0.0; n]);
+    let covariance = NoisyCovariance::new(kernel, &scope, scope.matrix(x, n, d), scope.vector(&vec![0.0; n]))?;
     let pivots = pivoted_cholesky(&covariance, m, 0.0)?.pivots;
     Ok(pivots.into_iter().flat_map(|i| &x[i * d..][..d]).copied().collect())
 }

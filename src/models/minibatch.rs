@@ -152,7 +152,7 @@ pub fn fit<M: SumOverRows>(
     }
     let start = model.free_raw();
     let config = config.clone().loss_scale(data.count() as f64);
-    let mut loss = Loss { model, compute, data, batches, order: Order::default(), stepped: None };
+    let mut loss = BatchLoss::of(model, compute, data, batches);
     let outcome = train::fit(&mut loss, &start, &config, observers);
     let outcome = outcome.and_then(|outcome| loss.close(&outcome.x, config.seed).map(|()| outcome));
     let polished = batches.natural.is_some() && !loss.stochastic();
@@ -168,7 +168,7 @@ pub fn fit<M: SumOverRows>(
     if polished {
         polish(model, (compute, data, batches), &config, &mut outcome, observers)?;
     }
-    let mut loss = Loss { model, compute, data, batches, order: Order::default(), stepped: None };
+    let mut loss = BatchLoss::of(model, compute, data, batches);
     if polished {
         let x = loss.model.free_raw();
         loss.close(&x, config.seed)?;
@@ -201,7 +201,7 @@ fn polish<M: SumOverRows>(
         seed: config.seed,
         ..TrainConfig::new(Optimizer::default(), POLISH)
     };
-    let mut loss = Loss { model, compute, data, batches: &batches, order: Order::default(), stepped: None };
+    let mut loss = BatchLoss::of(model, compute, data, &batches);
     match train::fit(&mut loss, &start, &config, &mut [&mut Steps(observers)]) {
         Ok(polished) => {
             outcome.iterations += polished.iterations;
@@ -234,7 +234,8 @@ fn natural_step<M: SumOverRows>(model: &mut M, compute: Compute, batch: &Batch, 
     }
     let least = rate * 0.5f64.powi(HALVINGS as i32 - 1);
     Err(Error::Data(format!(
-        "no natural-gradient step from {rate} down to {least:.1e} leaves q(u) a covariance; train without natural gradients"
+        "no natural-gradient step from {rate} down to {least:.1e} leaves q(u) a covariance; train without natural \
+         gradients"
     )))
 }
 
@@ -259,7 +260,9 @@ impl Order {
     }
 }
 
-struct Loss<'a, M> {
+/// The objective of a model on minibatches, with the negative log priors of its parameters: what [`fit`] minimises over
+/// the [free raw values](Parameters::free_raw), for trainings of one's own.
+pub struct BatchLoss<'a, M> {
     model: &'a mut M,
     compute: Compute,
     data: &'a dyn Rows,
@@ -269,7 +272,25 @@ struct Loss<'a, M> {
     stepped: Option<usize>,
 }
 
-impl<M: SumOverRows> Loss<'_, M> {
+impl<'a, M: SumOverRows> BatchLoss<'a, M> {
+    /// Of a model, which each evaluation moves.
+    ///
+    /// # Errors
+    /// [`Error::Usage`] for no rows, and for natural gradients, which need what [`fit`] does around its steps.
+    pub fn new(model: &'a mut M, compute: Compute, data: &'a dyn Rows, batches: &'a Minibatches) -> Result<Self> {
+        if batches.natural.is_some() {
+            return Err(Error::Usage("natural gradients are steps of their own: train by `minibatch::fit`".into()));
+        }
+        if batches.size == 0 || data.count() == 0 {
+            return Err(Error::Usage("minibatches need at least one row".into()));
+        }
+        Ok(Self::of(model, compute, data, batches))
+    }
+
+    fn of(model: &'a mut M, compute: Compute, data: &'a dyn Rows, batches: &'a Minibatches) -> Self {
+        Self { model, compute, data, batches, order: Order::default(), stepped: None }
+    }
+
     /// Leaves the model at `x`, and with natural gradients q near its optimum there: steps of length ½, ⅓, … average
     /// over the batches of an epoch, or of a part of a long one; some of length ½ go all the way where a batch has all
     /// rows. Where one fails q stays as it is.
@@ -317,7 +338,7 @@ impl<M: SumOverRows> Loss<'_, M> {
     }
 }
 
-impl<M: SumOverRows> Objective for Loss<'_, M> {
+impl<M: SumOverRows> Objective for BatchLoss<'_, M> {
     fn dim(&self) -> usize {
         self.model.free_raw().len()
     }

@@ -128,6 +128,13 @@ impl Observations {
         if sd > 0.0 { sd } else { 1.0 }
     }
 
+    /// The range of each input `[d]`.
+    pub fn ranges(&self) -> Vec<[f64; 2]> {
+        let column = |at: usize| self.x[at..].iter().step_by(self.d).copied();
+        let ends = |at| [column(at).fold(f64::INFINITY, f64::min), column(at).fold(f64::NEG_INFINITY, f64::max)];
+        (0..self.d).map(ends).collect()
+    }
+
     /// The rows in another order, which names every row once.
     ///
     /// # Errors

@@ -82,6 +82,11 @@ pub trait ModelOptions: Debug + Send + Sync {
         Ok(())
     }
 
+    /// Whether its posteriors [leave rows out](super::posterior::LeaveOneOut) in closed form.
+    fn leaves_one_out(&self) -> bool {
+        false
+    }
+
     /// The order in which the model wants the rows, if any.
     ///
     /// # Errors

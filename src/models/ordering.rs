@@ -32,8 +32,8 @@ impl RowOrder {
     }
 }
 
-/// The rows of `x` (row-major `[n, d]`) leaf by leaf of a k-d tree whose leaves are the blocks of [`BlockSparse::even`]: no
-/// row is left out, sizes differ by at most one. O(n d log leaves).
+/// The rows of `x` (row-major `[n, d]`) leaf by leaf of a k-d tree whose leaves are the blocks of
+/// [`BlockSparse::even`]: no row is left out, sizes differ by at most one. O(n d log leaves).
 ///
 /// Each node is cut where its blocks halve, across the input that spans most lengthscales there.
 ///

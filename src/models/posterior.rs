@@ -131,6 +131,30 @@ pub struct Uncertainty {
     pub computational: Option<Vec<f64>>,
 }
 
+/// A posterior that predicts each of its rows from all others in closed form, hyperparameters as they are.
+pub trait LeaveOneOut: Sync {
+    /// Means and variances of the targets y (not f) of the rows conditioned on, in their order.
+    ///
+    /// # Errors
+    /// What computing them reports.
+    fn left_out(&self, data: &Observations) -> Result<Marginals>;
+
+    /// Standardised residuals as the model draws them, correlated as leaving out correlates them, from independent
+    /// standard normal numbers, row-major `[n, count]`; `variance` is that of [`left_out`](Self::left_out). Independent
+    /// ones where correlations are not known.
+    ///
+    /// # Errors
+    /// What computing them reports.
+    fn residuals(&self, noise: Vec<f64>, _count: usize, _variance: &[f64]) -> Result<Vec<f64>> {
+        Ok(noise)
+    }
+
+    /// Whether the rows are in the order of the table.
+    fn in_order(&self) -> bool {
+        true
+    }
+}
+
 /// A part of a posterior that is a weighted sum of sparse ones.
 #[derive(Debug, Clone, PartialEq)]
 pub struct InducingPart {
@@ -256,6 +280,11 @@ pub trait Posterior: Debug + Send + Sync {
 
     /// The exact posterior, with its closed forms, if it is one.
     fn exact(&self) -> Option<&ExactPosterior> {
+        None
+    }
+
+    /// Its closed form of leaving rows out, where it has one.
+    fn leave_one_out(&self) -> Option<&dyn LeaveOneOut> {
         None
     }
 

@@ -3,9 +3,7 @@
 use burn::tensor::Tensor;
 
 use crate::kernels::Kernel;
-use crate::likelihoods::Gaussian;
 use crate::means::Mean;
-use crate::params::{Parameter, Parameters, prefixed};
 use crate::products::{Covariance, Cross};
 use crate::scope::Scope;
 
@@ -28,20 +26,6 @@ impl Prior {
     pub fn cross<'a>(&'a self, scope: &'a Scope, x1: &'a Tensor<2>, x2: &'a Tensor<2>) -> Cross<'a> {
         Cross::new(&self.kernel, scope, x1, x2)
     }
-
-    /// The parameters of the prior and of Gaussian noise, as models of Gaussian targets have them.
-    pub(super) fn with_noise<'a>(&'a self, likelihood: &'a Gaussian) -> Vec<(String, &'a Parameter)> {
-        let mut all = self.parameters();
-        all.extend(prefixed("likelihood", likelihood.parameters()));
-        all
-    }
-
-    /// The same, to change them.
-    pub(super) fn with_noise_mut<'a>(&'a mut self, likelihood: &'a mut Gaussian) -> Vec<(String, &'a mut Parameter)> {
-        let mut all = self.parameters_mut();
-        all.extend(prefixed("likelihood", likelihood.parameters_mut()));
-        all
-    }
 }
 
 /// A prior with zero mean.
@@ -51,16 +35,4 @@ impl From<Kernel> for Prior {
     }
 }
 
-impl Parameters for Prior {
-    fn parameters(&self) -> Vec<(String, &Parameter)> {
-        let mut all = prefixed("kernel", self.kernel.parameters());
-        all.extend(prefixed("mean", self.mean.parameters()));
-        all
-    }
-
-    fn parameters_mut(&mut self) -> Vec<(String, &mut Parameter)> {
-        let mut all = prefixed("kernel", self.kernel.parameters_mut());
-        all.extend(prefixed("mean", self.mean.parameters_mut()));
-        all
-    }
-}
+crate::parameters!(Prior { "kernel": ..kernel, "mean": ..mean });

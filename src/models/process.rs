@@ -6,7 +6,7 @@ use super::prior::Prior;
 use crate::error::{Error, Result};
 use crate::kernels::Kernel;
 use crate::linalg::Factor;
-use crate::params::{Parameter, Parameters, Unit};
+use crate::params::{Parameter, Unit};
 use crate::scope::{Scope, to_f64};
 
 /// The prior of a latent function and the inputs Z whose function values stand for all others.
@@ -84,16 +84,4 @@ impl Process {
     }
 }
 
-impl Parameters for Process {
-    fn parameters(&self) -> Vec<(String, &Parameter)> {
-        let mut all = self.prior.parameters();
-        all.push(("inducing".into(), &self.inducing));
-        all
-    }
-
-    fn parameters_mut(&mut self) -> Vec<(String, &mut Parameter)> {
-        let mut all = self.prior.parameters_mut();
-        all.push(("inducing".into(), &mut self.inducing));
-        all
-    }
-}
+crate::parameters!(Process { ..prior, "inducing": inducing });

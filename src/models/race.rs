@@ -163,7 +163,10 @@ fn tie(model: &mut dyn GpModel, units: &[(usize, Vec<f64>)], tied: bool) {
 }
 
 /// Rows drawn by the seed, where there are more than a race takes.
-fn sample(data: &Observations, seed: u64) -> Result<Option<Observations>> {
+///
+/// # Errors
+/// What gathering them reports.
+pub fn sample(data: &Observations, seed: u64) -> Result<Option<Observations>> {
     let n = data.n();
     if n <= ROWS {
         return Ok(None);

@@ -58,3 +58,5 @@ impl Variational {
         self.root.set_raw(&lower::packed(lower, mean.len()));
     }
 }
+
+crate::parameters!(Variational { "mean": mean, "root": root });

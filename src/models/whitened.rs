@@ -102,6 +102,30 @@ impl WhitenedPosterior {
         &self.z
     }
 
+    /// Marginals of f, and of each variance the part that the inducing values leave, ‖Rᵀa‖².
+    ///
+    /// # Errors
+    /// As [`predict`](Posterior::predict).
+    pub(super) fn predict_with_known(&self, x: &[f64]) -> Result<(Marginals, Vec<f64>)> {
+        self.rows(x)?;
+        let part = |chunk: &[f64]| -> Result<(Part, Vec<f64>)> {
+            let (scope, rows) = (Scope::new(self.compute)?, chunk.len() / self.d);
+            let points = scope.matrix(chunk, rows, self.d);
+            let prior = to_f64(self.prior.covariance(&scope, &points).diagonal_wide()?)?;
+            let (a, mean) = self.projected(&scope, &points)?;
+            let spread = column_squares(&self.spread(&a), rows);
+            let explained = column_squares(&a, rows).iter().zip(&spread).map(|(a, left)| a - left).collect();
+            Ok((Part { mean, prior, explained }, spread))
+        };
+        let (mut all, mut known) = (Marginals::default(), Vec::new());
+        for found in threads::map(x.par_chunks(CHUNK * self.d), part) {
+            let (Part { mean, prior, explained }, spread) = found?;
+            all.extend(mean.into_iter(), &prior, &explained);
+            known.extend(spread);
+        }
+        Ok((all, known))
+    }
+
     fn rows(&self, x: &[f64]) -> Result<usize> {
         posterior::rows(x, self.d)
     }

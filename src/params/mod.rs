@@ -6,6 +6,7 @@
 
 mod belief;
 mod constraint;
+mod list;
 mod parameter;
 mod prior;
 

@@ -33,6 +33,7 @@ mod reliability;
 mod render;
 mod samples;
 mod scene;
+mod scores;
 mod text;
 
 pub use calibration::Calibration;
@@ -47,3 +48,4 @@ pub use posterior2d::Posterior2d;
 pub use reliability::Reliability;
 pub use render::check_format;
 pub use samples::Samples;
+pub use scores::{Scored, Scores};

@@ -7,15 +7,15 @@ use std::sync::{Arc, OnceLock};
 
 use burn::tensor::Tensor;
 
-use super::dense;
-use super::lanes::{Lanes, Number, Work};
-use super::matvec::{coefficients, features};
-use super::program::Program;
-use super::sweep::Sweep;
-use super::tile::{GROUP, Groups, Panels};
 use crate::error::Result;
 use crate::kernels::Kernel;
 use crate::kernels::form::Lowered;
+use crate::products::engine::lanes::{Lanes, Number, Work};
+use crate::products::engine::program::Program;
+use crate::products::engine::sweep::Sweep;
+use crate::products::engine::tile::{GROUP, Groups, Panels};
+use crate::products::operations::dense;
+use crate::products::operations::matvec::{coefficients, features};
 use crate::scope::{Scope, to_f64};
 
 /// The packed features of rows that stay under a kernel that stays, made for the first few rows that are asked about.
@@ -40,7 +40,7 @@ impl Anchors {
     /// for the other products.
     ///
     /// # Errors
-    /// As [`cross`](super::cross).
+    /// As [`cross`](crate::products::cross).
     pub fn cross(
         &self,
         kernel: &Kernel,
@@ -51,10 +51,10 @@ impl Anchors {
         if x.dims()[0] > GROUP {
             return Ok(None);
         }
-        let Some(x) = super::lowered_wide(kernel, scope, x)? else { return Ok(None) };
+        let Some(x) = crate::products::lowered_wide(kernel, scope, x)? else { return Ok(None) };
         if self.0.get().is_none() {
             let fixed = scope.matrix(anchors, anchors.len() / d, d);
-            let packed = super::lowered_wide(kernel, scope, &fixed)?.map(|lowered| Packed::new(&lowered));
+            let packed = crate::products::lowered_wide(kernel, scope, &fixed)?.map(|lowered| Packed::new(&lowered));
             // Threads that came together make it each: none waits for another.
             let _ = self.0.set(packed.transpose()?);
         }

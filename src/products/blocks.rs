@@ -2,9 +2,9 @@
 
 use burn::tensor::Tensor;
 
-use super::lanes::{Lanes, Number};
-use super::tile::{Few, GROUP, Tile, Wide, add_to_rows};
 use crate::error::{Error, Result};
+use crate::products::engine::lanes::{Lanes, Number};
+use crate::products::engine::tile::{Few, GROUP, Tile, Wide, add_to_rows};
 
 /// S `[m, i]` whose column a is non-zero only on rows `offsets[a]..offsets[a + 1]`; one number a row.
 #[derive(Debug, Clone)]
@@ -99,7 +99,8 @@ impl<T: Number> Segments<T> {
         self.starts[group]..self.starts[group + 1]
     }
 
-    /// For some segments and the vectors `rights` of their blocks: adds tile · right to `sums` in each block's own rows.
+    /// For some segments and the vectors `rights` of their blocks: adds tile · right to `sums` in each block's own
+    /// rows.
     #[inline(always)]
     pub fn add_to_rows<L: Lanes<Element = T>>(
         &self,

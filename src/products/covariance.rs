@@ -2,14 +2,16 @@
 
 use burn::tensor::{DType, Tensor};
 
-#[cfg(any(feature = "wgpu", feature = "cuda"))]
-use super::gpu;
-use super::{BlockSparse, by_parts, dense, evidence, lowered, lowered_wide, matvec, projected, same_rows, tiled};
+use super::operations::{dense, evidence, matvec, projected, tiled};
+use super::{BlockSparse, by_parts, lowered, lowered_wide, same_rows};
 use crate::error::Result;
 use crate::kernels::Kernel;
+#[cfg(any(feature = "wgpu", feature = "cuda"))]
+use crate::products::gpu;
 use crate::scope::Scope;
 
-/// K = K(x, x) for inputs `x [n, d]`, white noise on the diagonal included; not stored, but made as its methods need it.
+/// K = K(x, x) for inputs `x [n, d]`, white noise on the diagonal included; not stored, but made as its methods need
+/// it.
 #[derive(Debug, Clone, Copy)]
 pub struct Covariance<'a> {
     kernel: &'a Kernel,
@@ -106,8 +108,8 @@ impl<'a> Covariance<'a> {
         }
     }
 
-    /// K S `[n, i]` for block-sparse S, where products are not fused (on other devices than the CPU and for kernels that
-    /// cannot be lowered) and it takes at most 256 MB; else nothing.
+    /// K S `[n, i]` for block-sparse S, where products are not fused (on other devices than the CPU and for kernels
+    /// that cannot be lowered) and it takes at most 256 MB; else nothing.
     ///
     /// # Errors
     /// As [`times`](Self::times).
@@ -134,8 +136,9 @@ impl<'a> Covariance<'a> {
         }
     }
 
-    /// `‖y − Aᵀt‖² − ‖A‖²` `[1]` for A = L⁻¹(K S)ᵀ, block-sparse S `[n, i]`, `y [n, 1]`, L `[i, i]` and `t [i, 1]`, in the
-    /// wide type, without storing K S: the graph's way to [`evidence`](Self::evidence) where products are not fused.
+    /// `‖y − Aᵀt‖² − ‖A‖²` `[1]` for A = L⁻¹(K S)ᵀ, block-sparse S `[n, i]`, `y [n, 1]`, L `[i, i]` and `t [i, 1]`, in
+    /// the wide type, without storing K S: the graph's way to [`evidence`](Self::evidence) where products are not
+    /// fused.
     ///
     /// # Errors
     /// As [`times`](Self::times), and what the triangular solves report.
@@ -145,10 +148,10 @@ impl<'a> Covariance<'a> {
         tiled::misfit_of_rows(self.kernel, self.scope, self.x, blocks, y, [lower, t])
     }
 
-    /// What the evidence lower bound of a computation-aware GP (Wenger et al. 2024, eq. 11) takes from K and block-sparse
-    /// S `[n, i]` with columns of unit length, for `y [n]` and σ² `noise [1]`: with G = SᵀKS, M = G + σ²I and v =
-    /// M⁻¹Sᵀy `[‖y − KSv‖² − tr(KS M⁻¹SᵀK), vᵀGv − tr(M⁻¹G) + log|M|]`, in f64. None where products are not fused: on
-    /// other devices than the CPU, and for kernels that cannot be lowered.
+    /// What the evidence lower bound of a computation-aware GP (Wenger et al. 2024, eq. 11) takes from K and
+    /// block-sparse S `[n, i]` with columns of unit length, for `y [n]` and σ² `noise [1]`: with G = SᵀKS, M = G + σ²I
+    /// and v = M⁻¹Sᵀy `[‖y − KSv‖² − tr(KS M⁻¹SᵀK), vᵀGv − tr(M⁻¹G) + log|M|]`, in f64. None where products are not
+    /// fused: on other devices than the CPU, and for kernels that cannot be lowered.
     ///
     /// Memory is that of [`projected`](Self::projected); without room for n · i numbers the pairs of rows are visited
     /// once more. Unlike what follows from (KS)ᵀ(KS), both values are good to rounding where M is nearly singular.

@@ -4,15 +4,13 @@ use std::sync::Arc;
 
 use burn::tensor::Tensor;
 
-#[cfg(any(feature = "wgpu", feature = "cuda"))]
-use super::gpu;
-use super::{
-    BlockSparse, Covariance, Neighbours, actions, by_parts, dense, local, lowered, lowered_wide, matvec, moments,
-    same_rows, tiled, whitened,
-};
+use super::operations::{actions, dense, local, matvec, moments, tiled, whitened};
+use super::{BlockSparse, Covariance, Neighbours, by_parts, lowered, lowered_wide, same_rows};
 use crate::error::{Error, Result};
 use crate::kernels::Kernel;
 use crate::linalg::{Projected, marginals, unpack_lower, whiten};
+#[cfg(any(feature = "wgpu", feature = "cuda"))]
+use crate::products::gpu;
 use crate::scope::Scope;
 
 /// K(x1, x2) for inputs `x1 [n, d]` and `x2 [m, d]`; not stored, but made as its methods need it.
@@ -87,9 +85,9 @@ impl<'a> Cross<'a> {
     /// What collapsed bounds need of A = L⁻¹ K(x1, x2) diag(s), K(x1, x1) = L Lᵀ: A Aᵀ `[n, n]` and A t `[n]`, in the
     /// scope's wide type, for few inputs x1 (inducing inputs), many x2 (rows) and `s`, `t` `[m]`.
     ///
-    /// On the CPU in one pass over chunks of rows that fit half of the scope's [budget](Scope::budget), made again in the
-    /// adjoint unless all of A fits the other half; A Aᵀ is summed up by as many threads as have room for one there.
-    /// Elsewhere, and for kernels that cannot be lowered, a graph that holds A.
+    /// On the CPU in one pass over chunks of rows that fit half of the scope's [budget](Scope::budget), made again in
+    /// the adjoint unless all of A fits the other half; A Aᵀ is summed up by as many threads as have room for one
+    /// there. Elsewhere, and for kernels that cannot be lowered, a graph that holds A.
     ///
     /// # Errors
     /// As [`times`](Self::times), and [`Error::NotPositiveDefinite`] for K(x1, x1).
@@ -108,13 +106,13 @@ impl<'a> Cross<'a> {
         Ok((a.clone().matmul(a.transpose()), projected.squeeze_dim(1)))
     }
 
-    /// A m_I, diag(A(S_I − K_I)Aᵀ) and KL(N(m_I, S_I) ‖ N(0, K_I)) of every row of `x2 [m, d]` one after another, `[3m]`,
-    /// A = k(x, Z_I) K_I⁻¹ and I the row's neighbours among the inducing inputs `x1 [n, d]`; `q` holds m `[n]`, then R
-    /// `[n, C]` with S = R Rᵀ, or the root of a diagonal S `[n]`. In f64 on the CPU.
+    /// A m_I, diag(A(S_I − K_I)Aᵀ) and KL(N(m_I, S_I) ‖ N(0, K_I)) of every row of `x2 [m, d]` one after another,
+    /// `[3m]`, A = k(x, Z_I) K_I⁻¹ and I the row's neighbours among the inducing inputs `x1 [n, d]`; `q` holds m `[n]`,
+    /// then R `[n, C]` with S = R Rᵀ, or the root of a diagonal S `[n]`. In f64 on the CPU.
     ///
     /// # Errors
-    /// [`Error::Usage`] for kernels that cannot be lowered and on other devices, [`Error::NotPositiveDefinite`] for a K_I
-    /// or S_I that is not.
+    /// [`Error::Usage`] for kernels that cannot be lowered and on other devices, [`Error::NotPositiveDefinite`] for a
+    /// K_I or S_I that is not.
     pub fn local(&self, q: Tensor<1>, neighbours: Arc<Neighbours>) -> Result<Tensor<1>> {
         let Self { kernel, scope, x1: z, x2: x } = *self;
         match (lowered_wide(kernel, scope, x)?, lowered_wide(kernel, scope, z)?) {
@@ -130,8 +128,8 @@ impl<'a> Cross<'a> {
     /// L is made in the scope's wide type. On the CPU one operation, about 12n²m + 5n³ operations with its adjoint.
     ///
     /// # Errors
-    /// [`Error::Shape`] when shapes disagree, [`Error::NotPositiveDefinite`] for K_ZZ, and whatever a user's kernel form
-    /// reports.
+    /// [`Error::Shape`] when shapes disagree, [`Error::NotPositiveDefinite`] for K_ZZ, and whatever a user's kernel
+    /// form reports.
     pub fn whitened(&self, mean: Tensor<1>, root: Tensor<1>) -> Result<Projected> {
         let Self { kernel, scope, x1: z, x2: x } = *self;
         let (wide, single) = (scope.wide(), scope.dtype() != scope.wide());

@@ -1,42 +1,27 @@
 //! Products with covariance matrices, and the matrices themselves, faster than the tensor graph that defines them.
 //!
-//! Each product exists twice. [`tiled`] is a plain tensor graph, tile by tile: any device, any kernel. On the CPU,
-//! kernels that lower to terms are fused: small tiles of K are made in the nearest cache from the scaled features of
-//! two groups of rows, used, and forgotten, with one adjoint for every kernel that makes them again. A schedule orders
-//! the blocks so that threads share no rows, and visits symmetric matrices by halves; a program computes a tile of any
-//! tree of terms on [`lanes`]; the products differ only in what they do with it. Results are the same each time for a
-//! given number of threads and given [instructions](lanes::instructions).
+//! [`Covariance`] is K(x, x), [`Cross`] is K(x1, x2): what can be made of them are their methods. Each product exists
+//! twice. [`tiled`] is a plain tensor graph, tile by tile: any device, any kernel. On the CPU, kernels that lower to
+//! terms are fused: small tiles of K are made in the nearest cache from the scaled features of two groups of rows, used,
+//! and forgotten, with one adjoint for every kernel that makes them again. Results are the same each time for a given
+//! number of threads and given [instructions](lanes::instructions).
+//!
+//! | room | what is there |
+//! |---|---|
+//! | `engine` | a program that computes a tile of any tree of terms on [`lanes`]; the schedule of blocks; sweeps over them |
+//! | `drivers` | what is done with the tiles: multiplied, summed up, pulled back |
+//! | `operations` | tensor operations with their adjoints, one file each; [`tiled`] beside the fused ones |
+//! | `gpu` | covariance matrices in one kernel launch (features `wgpu`, `cuda`) |
 
-mod actions;
 mod anchors;
 mod blocks;
 mod covariance;
 mod cross;
-mod dense;
-mod evidence;
+mod drivers;
+mod engine;
 #[cfg(any(feature = "wgpu", feature = "cuda"))]
 pub mod gpu;
-pub mod lanes;
-mod local;
-mod matvec;
-mod moments;
-mod multiply;
-mod pairs;
-mod program;
-mod projected;
-mod projections;
-mod pull;
-mod reverse;
-mod schedule;
-mod sparse;
-mod sparse_gram;
-mod strips;
-mod sums;
-mod sweep;
-mod term;
-mod tile;
-pub mod tiled;
-mod whitened;
+mod operations;
 
 use burn::tensor::Tensor;
 
@@ -44,7 +29,9 @@ pub use anchors::Anchors;
 pub use blocks::BlockSparse;
 pub use covariance::Covariance;
 pub use cross::Cross;
-pub use local::Neighbours;
+pub use engine::lanes;
+pub use operations::local::Neighbours;
+pub use operations::tiled;
 
 use crate::error::{Error, Result};
 use crate::kernels::Kernel;

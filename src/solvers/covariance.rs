@@ -5,7 +5,7 @@ use burn::tensor::{DType, Int, Tensor, TensorData};
 use super::LinearOperator;
 use super::blocks;
 use super::pivoted_cholesky::Columns;
-use crate::error::Result;
+use crate::error::{Error, Result};
 use crate::kernels::Kernel;
 use crate::products;
 use crate::scope::{Scope, to_f64};
@@ -13,18 +13,53 @@ use crate::scope::{Scope, to_f64};
 /// `K̂ = k(X, X) + diag(noise)`, white noise of the kernel included.
 ///
 /// Its [`Columns`] are those of the *smooth* part of `k(X, X)`: without white terms, which no low rank can hold.
-#[derive(Debug)]
-pub struct Covariance<'a> {
+#[derive(Debug, Clone)]
+pub struct NoisyCovariance<'a> {
     kernel: &'a Kernel,
     scope: &'a Scope,
     x: Tensor<2>,
-    noise: Vec<f64>,
+    noise: Tensor<2>,
 }
 
-impl<'a> Covariance<'a> {
-    /// The covariance of observations at inputs `x [n, d]` with noise variances `[n]`, in a scope without gradients.
-    pub fn new(kernel: &'a Kernel, scope: &'a Scope, x: Tensor<2>, noise: Vec<f64>) -> Self {
-        Self { kernel, scope, x, noise }
+impl<'a> NoisyCovariance<'a> {
+    /// The covariance of observations at inputs `x [n, d]` with noise variances `[n]`.
+    ///
+    /// # Errors
+    /// [`Error::Shape`] when the rows do not match.
+    pub fn new(kernel: &'a Kernel, scope: &'a Scope, x: Tensor<2>, noise: Tensor<1>) -> Result<Self> {
+        let (n, rows) = (x.dims()[0], noise.dims()[0]);
+        if rows != n {
+            let expected = format!("{n} rows, one for each row of the inputs");
+            return Err(Error::shape("noise variances", expected, rows.to_string()));
+        }
+        Ok(Self { kernel, scope, x, noise: noise.unsqueeze_dim(1) })
+    }
+
+    /// The evaluation that everything belongs to.
+    pub fn scope(&self) -> &'a Scope {
+        self.scope
+    }
+
+    /// `k(X, X)`.
+    pub fn covariance(&self) -> products::Covariance<'_> {
+        products::Covariance::new(self.kernel, self.scope, &self.x)
+    }
+
+    /// The covariances `[n, t]` with the latent function at inputs `[t, d]`.
+    ///
+    /// # Errors
+    /// [`Error::Shape`] for other columns, and what the kernel reports.
+    pub fn cross(&self, inputs: &Tensor<2>) -> Result<Tensor<2>> {
+        let (want, got) = (self.x.dims()[1], inputs.dims()[1]);
+        if want != got {
+            return Err(Error::shape("inputs", format!("{want} columns"), got.to_string()));
+        }
+        products::Cross::new(self.kernel, self.scope, &self.x, inputs).matrix()
+    }
+
+    /// The noise variances `[n, 1]`.
+    pub fn noise(&self) -> &Tensor<2> {
+        &self.noise
     }
 
     /// The white part of `k(X, X)`: the diagonal beyond the limit at coincident inputs. Exact zeros where there is
@@ -40,17 +75,18 @@ impl<'a> Covariance<'a> {
     }
 }
 
-impl LinearOperator for Covariance<'_> {
+impl LinearOperator for NoisyCovariance<'_> {
     fn order(&self) -> usize {
-        self.noise.len()
+        self.x.dims()[0]
     }
 
     fn apply(&self, v: &[f64]) -> Result<Vec<f64>> {
         let t = blocks::columns("block of vectors", v, self.order())?;
         let block = self.scope.matrix(v, self.order(), t);
-        let mut product = to_f64(products::Covariance::new(self.kernel, self.scope, &self.x).times(&block)?)?;
+        let mut product = to_f64(self.covariance().times(&block)?)?;
+        let noise = to_f64(self.noise.clone())?;
         let rows = product.chunks_exact_mut(t.max(1)).zip(v.chunks_exact(t.max(1)));
-        for ((out, v), noise) in rows.zip(&self.noise) {
+        for ((out, v), noise) in rows.zip(&noise) {
             out.iter_mut().zip(v).for_each(|(out, v)| *out += noise * v);
         }
         Ok(product)
@@ -61,14 +97,13 @@ impl LinearOperator for Covariance<'_> {
     }
 }
 
-impl Columns for Covariance<'_> {
+impl Columns for NoisyCovariance<'_> {
     fn diagonal(&self) -> Result<Vec<f64>> {
         to_f64(smooth_diagonal(self.kernel, self.scope, &self.x)?)
     }
 
     fn column(&self, j: usize) -> Result<Vec<f64>> {
-        let row = self.x.clone().narrow(0, j, 1);
-        to_f64(products::Cross::new(self.kernel, self.scope, &self.x, &row).matrix()?)
+        to_f64(self.cross(&self.x.clone().narrow(0, j, 1))?)
     }
 
     fn rounding(&self) -> f64 {

@@ -2,8 +2,10 @@
 //! products.
 //!
 //! Vectors are host numbers in f64; several stand side by side in a row-major block `[n, t]`, so that one product with
-//! the matrix serves them all. A matrix is a [`LinearOperator`]; [`Covariance`] is that of a kernel, never stored.
-//! IterGP ([`mod@itergp`], [`policies`]) is a tensor graph instead, so that it can be differentiated.
+//! the matrix serves them all. A matrix is a [`LinearOperator`]; [`NoisyCovariance`] is that of a kernel, never
+//! stored. IterGP ([`mod@itergp`], [`policies`]) is a tensor graph instead, so that it can be differentiated: it takes
+//! a
+//! [`LinearSystem`], which is such an operator, too.
 
 mod basis;
 pub(crate) mod blocks;
@@ -11,19 +13,20 @@ pub mod cg;
 pub mod covariance;
 pub mod itergp;
 pub mod lanczos;
+mod linear_system;
 pub mod log_det;
 pub mod operator;
 pub mod pivoted_cholesky;
 pub mod policies;
 pub mod preconditioner;
 pub mod probes;
-mod system;
 pub mod tridiagonal;
 
 pub use cg::{CgOptions, cg};
-pub use covariance::Covariance;
+pub use covariance::NoisyCovariance;
 pub use itergp::itergp;
 pub use lanczos::lanczos;
+pub use linear_system::{LinearSystem, System};
 pub use log_det::{LogDet, log_det};
 pub use operator::LinearOperator;
 pub use pivoted_cholesky::pivoted_cholesky;

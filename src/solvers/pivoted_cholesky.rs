@@ -52,7 +52,7 @@ impl PivotedCholesky {
 /// # Errors
 /// [`Error::NotFinite`] when the diagonal or a column is not finite, [`Error::NotPositiveDefinite`] when a diagonal
 /// entry is negative.
-pub fn pivoted_cholesky(matrix: &impl Columns, rank: usize, tolerance: f64) -> Result<PivotedCholesky> {
+pub fn pivoted_cholesky(matrix: &(impl Columns + ?Sized), rank: usize, tolerance: f64) -> Result<PivotedCholesky> {
     let mut remaining = matrix.diagonal()?;
     let n = remaining.len();
     if let Some(i) = remaining.iter().position(|d| !d.is_finite()) {

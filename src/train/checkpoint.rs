@@ -1,6 +1,6 @@
 //! Saving the state of a training and continuing from it with bit for bit the numbers of an uninterrupted one.
 //!
-//! The file is text: a JSON header (format, version, SHA-256 of the rest), a line break and the state as JSON.
+//! The file is the container of model files, with the state as its document.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::io::Write;
@@ -9,16 +9,13 @@ use std::time::{Duration, Instant};
 
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
-use sha2::{Digest, Sha256};
 
 use super::observer::{History, Record};
 use super::run::Run;
 use super::{Objective, TrainConfig, exact};
 use crate::atomic::write_atomically;
+use crate::model_file::{CHECKPOINT, ModelFile};
 use crate::{Error, Result};
-
-const FORMAT: &str = "cagey-checkpoint";
-const VERSION: u32 = 2;
 
 /// Where and how often to save the state of a training. It is also saved at the beginning, so that a path that cannot
 /// be written is noticed, and at the end. A crash leaves the previous file or the new one, never a part.
@@ -44,6 +41,9 @@ impl CheckpointPlan {
     }
 }
 
+/// How files begin that earlier versions wrote.
+const TEXT: &[u8] = b"{\"format\":\"cagey-checkpoint\"";
+
 /// The state of a training.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub(crate) struct State {
@@ -54,13 +54,6 @@ pub(crate) struct State {
     pub(crate) runs: Vec<Run>,
     #[serde(with = "columns")]
     pub(crate) history: History,
-}
-
-#[derive(Serialize, Deserialize)]
-struct Header {
-    format: String,
-    version: u32,
-    sha256: String,
 }
 
 impl State {
@@ -79,38 +72,23 @@ impl State {
 
     /// Writes the state to a temporary file beside `path` and renames it.
     pub(crate) fn save(&self, path: &Path) -> Result<()> {
-        let damaged = |source: serde_json::Error| failure(path, &source.to_string());
-        let body = serde_json::to_string(self).map_err(damaged)?;
-        let header = Header { format: FORMAT.into(), version: VERSION, sha256: digest(&body) };
-        let header = serde_json::to_string(&header).map_err(damaged)?;
-        let text = format!("{header}\n{body}\n");
-        write_atomically(path, |file| file.write_all(text.as_bytes()).map_err(|source| Error::io(path, &source)))
-            .map(drop)
+        let document = serde_json::to_value(self).map_err(|problem| failure(path, &problem.to_string()))?;
+        let bytes = ModelFile { document, ..ModelFile::default() }.bytes_as(&CHECKPOINT)?;
+        write_atomically(path, |file| file.write_all(&bytes).map_err(|source| Error::io(path, &source))).map(drop)
     }
 
     /// Reads a state and checks that it can be continued with `dim` parameters under `config`.
     pub(crate) fn load(path: &Path, dim: usize, config: &TrainConfig) -> Result<Self> {
-        let text = std::fs::read(path).map_err(|source| Error::io(path, &source))?;
-        let text = String::from_utf8(text).map_err(|_| failure(path, "this is not a checkpoint of a training"))?;
-        let (header, body) = text.split_once('\n').unwrap_or((&text, ""));
-        let header: Header =
-            serde_json::from_str(header).map_err(|_| failure(path, "this is not a checkpoint of a training"))?;
-        if header.format != FORMAT {
-            return Err(failure(path, "this is not a checkpoint of a training"));
+        let bytes = std::fs::read(path).map_err(|source| Error::io(path, &source))?;
+        if bytes.starts_with(TEXT) {
+            let problem = "the checkpoint is text, as older versions of cagey wrote it; resume it with the program \
+                that \
+                           wrote it or start afresh";
+            return Err(failure(path, problem));
         }
-        if header.version != VERSION {
-            let problem = format!(
-                "the checkpoint has version {}, this program reads version {VERSION}; resume it with the program that wrote it",
-                header.version
-            );
-            return Err(failure(path, &problem));
-        }
-        let body = body.trim_end();
-        if digest(body) != header.sha256 {
-            return Err(failure(path, "the checkpoint is damaged: its checksum does not match; start afresh"));
-        }
-        let state: Self =
-            serde_json::from_str(body).map_err(|e| failure(path, &format!("the checkpoint is damaged: {e}")))?;
+        let file = ModelFile::from_bytes_as(&bytes, &CHECKPOINT).map_err(|problem| failure(path, &problem))?;
+        let state: Self = serde_json::from_value(file.document)
+            .map_err(|problem| failure(path, &format!("the checkpoint is damaged: {problem}; start afresh")))?;
         state.check(path, dim, config)?;
         Ok(state)
     }
@@ -175,10 +153,6 @@ fn flatten(path: &str, value: &Value, leaves: &mut BTreeMap<String, String>) {
 
 fn failure(path: &Path, problem: &str) -> Error {
     Error::ModelFile { path: path.display().to_string(), problem: problem.into() }
-}
-
-fn digest(text: &str) -> String {
-    Sha256::digest(text.as_bytes()).iter().map(|byte| format!("{byte:02x}")).collect()
 }
 
 /// Saves a state when the plan says so.

@@ -163,7 +163,8 @@ impl TrainConfig {
             && (patience == 0 || !improvement.is_finite() || improvement < 0.0)
         {
             return Err(Error::Usage(format!(
-                "early stopping needs a patience of at least 1 and an improvement of at least 0, not {patience} and {improvement}"
+                "early stopping needs a patience of at least 1 and an improvement of at least 0, not {patience} and \
+                 {improvement}"
             )));
         }
         self.restarts.validate()?;

@@ -1,5 +1,4 @@
-//! Numbers as text that reads back bit for bit, infinities and NaN included. JSON numbers do neither: they have no
-//! non-finite values, and `serde_json` may be one unit in the last place off when it reads them.
+//! Numbers that read back bit for bit, infinities and NaN included, of which JSON has none: those are text.
 
 /// `#[serde(with = "exact::number")]` for an `f64`.
 pub(crate) mod number {
@@ -15,25 +14,32 @@ pub(crate) mod number {
     }
 }
 
-/// `#[serde(with = "exact::vector")]` for a `Vec<f64>`: one string with the numbers separated by spaces.
+/// `#[serde(with = "exact::vector")]` for a `Vec<f64>`: a list of numbers, or of such texts where one is not finite.
 pub(crate) mod vector {
-    use std::fmt::Write;
+    use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
-    use serde::{Deserialize, Deserializer, Serializer, de::Error};
+    #[derive(Deserialize, Serialize)]
+    #[serde(untagged)]
+    enum List {
+        Numbers(Vec<f64>),
+        Texts(Vec<Exact>),
+    }
+
+    #[derive(Deserialize, Serialize)]
+    #[serde(transparent)]
+    struct Exact(#[serde(with = "super::number")] f64);
 
     pub(crate) fn serialize<S: Serializer>(values: &[f64], serializer: S) -> Result<S::Ok, S::Error> {
-        let mut text = String::with_capacity(24 * values.len());
-        for value in values {
-            // Writing to a `String` cannot fail.
-            let _ = write!(text, "{value:e} ");
+        match crate::params::all_finite(values) {
+            true => values.serialize(serializer),
+            false => serializer.collect_seq(values.iter().map(|value| Exact(*value))),
         }
-        serializer.serialize_str(text.trim_end())
     }
 
     pub(crate) fn deserialize<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Vec<f64>, D::Error> {
-        String::deserialize(deserializer)?
-            .split_ascii_whitespace()
-            .map(|word| word.parse().map_err(|_| D::Error::custom(format!("\"{word}\" is not a number"))))
-            .collect()
+        Ok(match List::deserialize(deserializer)? {
+            List::Numbers(numbers) => numbers,
+            List::Texts(texts) => texts.into_iter().map(|text| text.0).collect(),
+        })
     }
 }

@@ -13,6 +13,7 @@ mod lbfgs;
 mod line_search;
 mod objective;
 mod observer;
+mod penalised;
 mod point;
 #[cfg(feature = "command")]
 mod progress;
@@ -30,10 +31,11 @@ pub use lbfgs::Lbfgs;
 pub use objective::{Evaluation, FromFn, Group, Objective, Step, from_fn};
 pub(crate) use observer::Steps;
 pub use observer::{History, Log, Observer, Plan, Record, Report};
+pub use penalised::{Penalised, penalised, proximal};
 #[cfg(feature = "command")]
 pub use progress::Progress;
 pub use restarts::{RestartReport, Restarts};
 pub use schedule::Schedule;
 pub use sparse_adam::SparseAdam;
 pub use stop::{EarlyStopping, Termination};
-pub use trainer::{Outcome, fit};
+pub use trainer::{Outcome, Trainer, fit};

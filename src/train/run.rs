@@ -68,7 +68,7 @@ pub(crate) struct Run {
 pub(crate) struct Setting<'a> {
     pub(crate) config: &'a TrainConfig,
     /// The learning-rate factor of every parameter.
-    pub(crate) rates: Vec<f64>,
+    pub(crate) rates: &'a [f64],
     pub(crate) deadline: Option<Instant>,
 }
 
@@ -193,7 +193,7 @@ impl Run {
         let stepped = if started {
             match (memory, &setting.config.optimizer) {
                 (Memory::Adam(memory), Optimizer::Adam(adam)) => {
-                    memory.step(adam, &setting.rates, setting.config.steps, point, &mut probe)
+                    memory.step(adam, setting.rates, setting.config.steps, point, &mut probe)
                 }
                 (Memory::Lbfgs(memory), Optimizer::Lbfgs(lbfgs)) => memory.step(lbfgs, point, &mut probe),
                 // Checked when a state is read, and so never the case.

@@ -67,7 +67,8 @@ impl Schedule {
             Self::Linear { final_fraction: f }
             | Self::Cosine { final_fraction: f }
             | Self::Exponential { final_fraction: f } => Err(Error::Usage(format!(
-                "the final fraction {f} of the learning-rate schedule must lie between 0 and 1 (above 0 for an exponential one)"
+                "the final fraction {f} of the learning-rate schedule must lie between 0 and 1 (above 0 for an \
+                 exponential one)"
             ))),
         }
     }

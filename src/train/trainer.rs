@@ -47,107 +47,174 @@ impl Outcome {
 /// The objective is left with its [state](Objective::state) at the end of the best run.
 ///
 /// # Errors
-/// [`Error::Usage`] for settings or groups without valid values and for L-BFGS on a stochastic objective,
-/// [`Error::Shape`] if `x0` has another length than `objective.dim()` or a checkpoint another state of the objective,
-/// the first error of the objective if it fails at every initial point, and [`Error::Io`] or [`Error::ModelFile`] for a
-/// checkpoint that cannot be written, read or continued.
+/// As [`Trainer::new`] and [`Trainer::go_on`].
 pub fn fit(
     objective: &mut dyn Objective,
     x0: &[f64],
     config: &TrainConfig,
     observers: &mut [&mut dyn Observer],
 ) -> Result<Outcome> {
-    let began = Instant::now();
-    config.validate()?;
-    let rates = check(objective, x0, &config.optimizer)?;
-    let mut state = match &config.resume {
-        Some(path) => State::load(path, x0.len(), config)?,
-        None => {
-            let points = config.restarts.points(x0, &objective.groups(), config.seed);
-            State::new(points.into_iter().map(|x| Run::new(x, config, objective)).collect(), config)
-        }
-    };
-    let mut writer = config.checkpoint.as_ref().map(Writer::new);
-    if let Some(writer) = &mut writer {
-        writer.save(&state)?;
-    }
-    let plan = Plan {
-        dim: x0.len(),
-        optimizer: config.optimizer.name(),
-        steps: config.steps,
-        restarts: config.restarts.count,
-        loss_scale: config.loss_scale,
-        resumed: state.runs.iter().map(|run| run.iteration).sum(),
-    };
-    observers.iter_mut().for_each(|observer| observer.start(&plan));
+    Trainer::new(objective, x0, config.clone())?.go_to(objective, config.steps, observers)
+}
 
-    let earlier = state.seconds;
-    let mut setting = Setting { config, rates, deadline: None };
-    let mut first_error = None;
-    let mut cut_short = None;
-    let mut unsaved = None;
-    let mut active = None;
-    while let Some((restart, limit)) = next_step(&state.runs, config) {
-        if active != Some(restart) {
-            state.keep(active, objective);
-            objective.restore(&state.runs[restart].objective)?;
-            active = Some(restart);
+/// A training that goes on step by step, with all that its optimisers remember, however often it is interrupted.
+///
+/// ```
+/// use cagey::train::{Evaluation, TrainConfig, Trainer, from_fn};
+///
+/// let mut bowl = from_fn(1, |x, _| Ok(Evaluation { loss: x[0].powi(2), gradient: vec![2.0 * x[0]] }));
+/// let mut trainer = Trainer::new(&bowl, &[3.0], TrainConfig::default())?;
+/// while trainer.go_on(&mut bowl, 2, &mut [])?.loss > 1e-6 {
+///     println!("now at {:?}", trainer.point());
+/// }
+/// # Ok::<(), cagey::Error>(())
+/// ```
+#[derive(Debug)]
+pub struct Trainer {
+    state: State,
+    config: TrainConfig,
+    rates: Vec<f64>,
+}
+
+impl Trainer {
+    /// A training that is to begin at `x0`, or to go on from the checkpoint that `config` names.
+    ///
+    /// # Errors
+    /// [`Error::Usage`] for settings or groups without valid values and for L-BFGS on a stochastic objective,
+    /// [`Error::Shape`] if `x0` has another length than `objective.dim()`, and [`Error::Io`] or [`Error::ModelFile`]
+    /// for a checkpoint that cannot be written, read or continued.
+    pub fn new(objective: &dyn Objective, x0: &[f64], config: TrainConfig) -> Result<Self> {
+        config.validate()?;
+        let rates = check(objective, x0, &config.optimizer)?;
+        let state = match &config.resume {
+            Some(path) => State::load(path, x0.len(), &config)?,
+            None => {
+                let points = config.restarts.points(x0, &objective.groups(), config.seed);
+                State::new(points.into_iter().map(|x| Run::new(x, &config, objective)).collect(), &config)
+            }
+        };
+        if let Some(plan) = &config.checkpoint {
+            Writer::new(plan).save(&state)?;
         }
-        // Without any point there is no result: the first one is evaluated however little time there is.
-        let any = state.runs.iter().any(|run| run.best.is_some());
-        setting.deadline = config.max_time.filter(|_| any).and_then(|budget| began.checked_add(budget));
-        let run = &mut state.runs[restart];
-        let advance = run.advance(objective, &setting);
-        state.seconds = earlier + began.elapsed().as_secs_f64();
-        match advance {
-            Advance::Moved { smoothed, rate } => {
-                let report = Report {
-                    restart,
-                    iteration: run.iteration,
-                    limit,
-                    evaluations: run.evaluations,
-                    loss: run.point.loss,
-                    smoothed,
-                    gradient_norm: run.point.gradient_norm(),
-                    rate,
-                    seconds: state.seconds,
-                    x: &run.point.x,
-                };
-                let _ = state.history.step(&report);
-                for observer in observers.iter_mut() {
-                    if observer.step(&report).is_break() {
-                        cut_short = Some(Termination::Interrupted);
+        Ok(Self { state, config, rates })
+    }
+
+    /// The steps that the run that is ahead has made.
+    pub fn steps(&self) -> usize {
+        self.state.runs.iter().map(|run| run.iteration).max().unwrap_or(0)
+    }
+
+    /// Where the run that is ahead stands: not the best point, but that from which it goes on.
+    pub fn point(&self) -> &[f64] {
+        let ahead = self.state.runs.iter().max_by_key(|run| run.iteration);
+        ahead.map_or(&[], |run| &run.point.x)
+    }
+
+    /// Makes up to `steps` more, of an `objective` that is the same function as before. Learning rates that fall with
+    /// the steps fall with those of the settings, or with all that are made where these are more.
+    ///
+    /// # Errors
+    /// The first error of the objective if it fails at every initial point, [`Error::Shape`] for another state of the
+    /// objective.
+    pub fn go_on(
+        &mut self,
+        objective: &mut dyn Objective,
+        steps: usize,
+        observers: &mut [&mut dyn Observer],
+    ) -> Result<Outcome> {
+        self.go_to(objective, self.steps() + steps, observers)
+    }
+
+    /// Makes the steps that are left to `limit`.
+    fn go_to(
+        &mut self,
+        objective: &mut dyn Objective,
+        limit: usize,
+        observers: &mut [&mut dyn Observer],
+    ) -> Result<Outcome> {
+        let began = Instant::now();
+        self.config.steps = self.config.steps.max(limit);
+        let Self { state, config, rates } = self;
+        let config = &*config;
+        let mut writer = config.checkpoint.as_ref().map(Writer::new);
+        let plan = Plan {
+            dim: objective.dim(),
+            optimizer: config.optimizer.name(),
+            steps: limit,
+            restarts: config.restarts.count,
+            loss_scale: config.loss_scale,
+            resumed: state.runs.iter().map(|run| run.iteration).sum(),
+        };
+        observers.iter_mut().for_each(|observer| observer.start(&plan));
+
+        let earlier = state.seconds;
+        let mut setting = Setting { config, rates, deadline: None };
+        let mut first_error = None;
+        let mut cut_short = None;
+        let mut unsaved = None;
+        let mut active = None;
+        while let Some((restart, end)) = next_step(&state.runs, config, limit) {
+            if active != Some(restart) {
+                state.keep(active, objective);
+                objective.restore(&state.runs[restart].objective)?;
+                active = Some(restart);
+            }
+            // Without any point there is no result: the first one is evaluated however little time there is.
+            let any = state.runs.iter().any(|run| run.best.is_some());
+            setting.deadline = config.max_time.filter(|_| any).and_then(|budget| began.checked_add(budget));
+            let run = &mut state.runs[restart];
+            let advance = run.advance(objective, &setting);
+            state.seconds = earlier + began.elapsed().as_secs_f64();
+            match advance {
+                Advance::Moved { smoothed, rate } => {
+                    let report = Report {
+                        restart,
+                        iteration: run.iteration,
+                        limit: end,
+                        evaluations: run.evaluations,
+                        loss: run.point.loss,
+                        smoothed,
+                        gradient_norm: run.point.gradient_norm(),
+                        rate,
+                        seconds: state.seconds,
+                        x: &run.point.x,
+                    };
+                    let _ = state.history.step(&report);
+                    for observer in observers.iter_mut() {
+                        if observer.step(&report).is_break() {
+                            cut_short = Some(Termination::Interrupted);
+                        }
+                    }
+                    if let Some(writer) = &mut writer
+                        && writer.due()
+                    {
+                        state.keep(active, objective);
+                        // The training is worth more than its state.
+                        unsaved = writer.save(state).err();
                     }
                 }
-                if let Some(writer) = &mut writer
-                    && writer.due()
-                {
-                    state.keep(active, objective);
-                    // The training is worth more than its state.
-                    unsaved = writer.save(&state).err();
+                Advance::Ended => {}
+                Advance::OutOfTime => cut_short = Some(Termination::MaxTime),
+                Advance::Failed(error) => {
+                    first_error.get_or_insert(error);
                 }
             }
-            Advance::Ended => {}
-            Advance::OutOfTime => cut_short = Some(Termination::MaxTime),
-            Advance::Failed(error) => {
-                first_error.get_or_insert(error);
+            if cut_short.is_some() {
+                break;
             }
         }
-        if cut_short.is_some() {
-            break;
+        state.keep(active, objective);
+        if let Some(writer) = &mut writer {
+            unsaved = writer.save(state).err();
         }
+        if let Some(best) = best(&state.runs) {
+            objective.restore(&state.runs[best].objective)?;
+        }
+        let outcome = outcome(state, (config, limit), cut_short).map_err(|problem| first_error.unwrap_or(problem))?;
+        let outcome = Outcome { unsaved: unsaved.map(|error: Error| error.to_string()), ..outcome };
+        observers.iter_mut().for_each(|observer| observer.finish(&outcome));
+        Ok(outcome)
     }
-    state.keep(active, objective);
-    if let Some(writer) = &mut writer {
-        unsaved = writer.save(&state).err();
-    }
-    if let Some(best) = best(&state.runs) {
-        objective.restore(&state.runs[best].objective)?;
-    }
-    let outcome = outcome(state, config, cut_short).map_err(|problem| first_error.unwrap_or(problem))?;
-    let outcome = Outcome { unsaved: unsaved.map(|error: Error| error.to_string()), ..outcome };
-    observers.iter_mut().for_each(|observer| observer.finish(&outcome));
-    Ok(outcome)
 }
 
 /// Checks the initial point, the groups and whether the optimiser suits the objective; returns the learning-rate factor
@@ -156,7 +223,9 @@ fn check(objective: &dyn Objective, x0: &[f64], optimizer: &Optimizer) -> Result
     let dim = objective.dim();
     if objective.stochastic() && matches!(optimizer, Optimizer::Lbfgs(_)) {
         return Err(Error::Usage(
-            "L-BFGS compares losses, and those of minibatches differ by their rows: train by Adam, or on batches of all rows".into(),
+            "L-BFGS compares losses, and those of minibatches differ by their rows: train by Adam, or on batches of \
+             all rows"
+                .into(),
         ));
     }
     if x0.len() != dim {
@@ -192,16 +261,16 @@ fn check(objective: &dyn Objective, x0: &[f64], optimizer: &Optimizer) -> Result
 
 /// The run that makes the next step and the step at which it stops: a function of the state alone, so that there is
 /// nothing else to save. In a race all runs come to its end before the best goes on.
-fn next_step(runs: &[Run], config: &TrainConfig) -> Option<(usize, usize)> {
-    let race = config.restarts.race.filter(|_| runs.len() > 1).map(|steps| steps.min(config.steps));
-    let limit = race.unwrap_or(config.steps);
+fn next_step(runs: &[Run], config: &TrainConfig, steps: usize) -> Option<(usize, usize)> {
+    let race = config.restarts.race.filter(|_| runs.len() > 1).map(|race| race.min(steps));
+    let limit = race.unwrap_or(steps);
     let unfinished = runs.iter().position(|run| run.unfinished(limit)).map(|index| (index, limit));
     if unfinished.is_some() || race.is_none() {
         return unfinished;
     }
     let ahead = runs.iter().position(|run| run.iteration > limit);
     let winner = ahead.or_else(|| best(runs))?;
-    runs[winner].unfinished(config.steps).then_some((winner, config.steps))
+    runs[winner].unfinished(steps).then_some((winner, steps))
 }
 
 /// The run with the lowest loss.
@@ -211,8 +280,8 @@ fn best(runs: &[Run]) -> Option<usize> {
 }
 
 /// The result that a state amounts to, or the failure of its first run if it has none.
-fn outcome(state: State, config: &TrainConfig, cut_short: Option<Termination>) -> Result<Outcome> {
-    let restarts: Vec<_> = state.runs.iter().map(|run| run.report(config.steps)).collect();
+fn outcome(state: &State, (config, limit): (&TrainConfig, usize), cut_short: Option<Termination>) -> Result<Outcome> {
+    let restarts: Vec<_> = state.runs.iter().map(|run| run.report(limit)).collect();
     let found = best(&state.runs).and_then(|index| Some((index, state.runs[index].best.clone()?)));
     let Some((best_restart, best)) = found else {
         let problem = restarts.first().and_then(|run| run.termination.as_ref()).map(Termination::to_string);
@@ -227,7 +296,7 @@ fn outcome(state: State, config: &TrainConfig, cut_short: Option<Termination>) -
         iterations: restarts.iter().map(|run| run.iterations).sum(),
         evaluations: restarts.iter().map(|run| run.evaluations).sum(),
         seconds: state.seconds,
-        history: state.history,
+        history: state.history.clone(),
         restarts,
         best_restart,
         unsaved: None,

@@ -773,7 +773,7 @@ fn a_reader_that_goes_away_is_no_failure() {
     use std::io::{BufRead, BufReader, Read};
     use std::process::{Command, Stdio};
     let folder = Folder::with_model();
-    folder.write("long.csv", table(&["x"], 20_000, |i| vec![position(i)]));
+    folder.write("long.csv", table(&["x"], 20_000, |i| vec![position(i % 30)]));
     let mut child = Command::new(env!("CARGO_BIN_EXE_cagey"))
         .current_dir(folder.0.path())
         .args(["predict", "m.cagey", "long.csv"])

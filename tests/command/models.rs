@@ -628,7 +628,15 @@ fn candidates_are_compared_on_the_same_rows() {
     assert!(folder.read("curves.svg").contains("</svg>"));
     let folds = ["--kernels", "rbf", "matern32", "--folds", "3", "--json"];
     let found = folder.json(&[&common[..], &folds].concat());
-    let found = found.as_array().unwrap();
+    let all = found.as_array().unwrap();
+    let names: Vec<&str> = all.iter().map(|candidate| candidate["name"].as_str().unwrap()).collect();
+    assert!(names.contains(&"(mean)") && names.contains(&"(ridge)"), "{names:?}");
+    let scores: Vec<f64> = all.iter().map(|candidate| candidate["score"].as_f64().unwrap()).collect();
+    assert!(scores.is_sorted() && all[0]["best"] == true && all[1]["best"] == false, "{scores:?}");
+    let [own, difference] = ["score", "difference"].map(|key| &all[1][key]);
+    assert!((difference["mean"].as_f64().unwrap() - own.as_f64().unwrap() + scores[0]).abs() < 1e-9);
+    assert!(difference["error_by_rows"].as_f64().unwrap() > 0.0 && difference["error_by_folds"].is_number());
+    let found: Vec<_> = all.iter().filter(|candidate| candidate["kernel"].is_string()).collect();
     assert_eq!(found.len(), 2);
     for candidate in found {
         let folds = candidate["folds"].as_array().unwrap();
@@ -637,6 +645,73 @@ fn candidates_are_compared_on_the_same_rows() {
         assert!(folds[0]["parameters"]["likelihood.noise"][0].as_f64().unwrap() > 0.0);
     }
     folder.fails(2, &["compare", "ok.csv", "--folds", "1"], &["--folds"]);
+}
+
+#[test]
+fn folds_keep_groups_together_and_forecasts_look_ahead() {
+    let folder = Folder::new();
+    let row = |i: usize| format!("{},{},s{}\n", position(i), wave(i), i % 6);
+    folder.write("t.csv", format!("x,y,subject\n{}", (0..36).map(row).collect::<String>()));
+    let common = ["compare", "t.csv", "--target", "y", "--steps", "2", "--json"];
+    let rows = |found: &serde_json::Value| -> Vec<u64> {
+        let folds = found[0]["folds"].as_array().unwrap().iter();
+        folds.map(|fold| fold["scores"]["n"].as_u64().unwrap()).collect()
+    };
+    let groups = folder.json(&[&common[..], &["--group", "subject", "--folds", "3"]].concat());
+    assert_eq!(rows(&groups), [12, 12, 12]);
+    let one = folder.json(&[&common[..], &["--group", "subject"]].concat());
+    assert_eq!(rows(&one), [6], "one of six subjects is the tenth");
+    let rolling = folder.json(&[&common[..], &["--drop", "subject", "--rolling", "3"]].concat());
+    assert_eq!(rows(&rolling), [6, 6, 6]);
+    folder.fails(1, &[&common[..], &["--group", "nobody"]].concat(), &["nobody"]);
+    folder.fails(2, &[&common[..], &["--rolling", "3", "--folds", "3"]].concat(), &["--folds"]);
+}
+
+#[test]
+fn error_bars_are_told_and_calibrated() {
+    let folder = Folder::new();
+    // One error in ten is twenty times as large.
+    let error = |i: usize| 0.05 * (12.9 * i as f64).sin() * if i % 10 == 3 { 20.0 } else { 1.0 };
+    let row = |i: usize| vec![0.05 * i as f64, (0.05 * i as f64).sin() + error(i)];
+    folder.write("t.csv", table(&["x", "y"], 200, row));
+    let fit = ["fit", "t.csv", "-o", "m.cagey", "--steps", "30", "--json"];
+    let plain = folder.json(&[&fit[..], &["--calibrate", "no"]].concat());
+    assert!(plain["calibration"].is_null());
+    let remedies = plain["left_out"]["remedies"].as_array().unwrap();
+    assert!(remedies.iter().any(|remedy| remedy == "heavy_tails"), "{plain}");
+    let calibrated = folder.json(&[&fit[..], &["--calibrate", "--holdout", "0.2"]].concat());
+    assert!(calibrated["calibration"]["shape"]["df"].as_f64().unwrap() < 10.0, "{calibrated}");
+    let [own, before] = [&calibrated["scores"], &calibrated["scores"]["uncalibrated"]];
+    assert!(own["nlpd"].as_f64() < before["nlpd"].as_f64() && own["rmse"] == before["rmse"], "{calibrated}");
+    let text = folder.ok(&["evaluate", "m.cagey", "t.csv", "--holdout", "0.2"]);
+    assert!(text.contains("as the model says"), "{text}");
+    assert!(folder.ok(&["inspect", "m.cagey"]).contains("Student-t"), "the calibration is in the file");
+
+    // Training rows are no held-out rows; rows beyond them are counted.
+    let again = folder.ok(&["evaluate", "m.cagey", "t.csv"]);
+    assert!(again.contains("160 of 200 held-out rows have the inputs of a training row"), "{again}");
+    folder.write("far.csv", "x\n1\n2\n30\n");
+    let far = folder.run(&["predict", "m.cagey", "far.csv"]);
+    assert!(far.err.contains("1 of 3 rows lies outside the range of the training data: 1 in `x`"), "{}", far.err);
+
+    // Where leaving one out has no closed form, rows are set apart.
+    let apart = ["fit", "t.csv", "-o", "v.cagey", "--model", "svgp", "--steps", "50", "--calibrate", "--json"];
+    let apart = folder.json(&apart);
+    assert_eq!(apart["calibration"]["source"], "share");
+    assert_eq!(apart["calibration"]["rows"], 30);
+    assert!(folder.ok(&["inspect", "v.cagey"]).contains("with 95 % confidence"), "the bound is told");
+    folder.fails(2, &["fit", "t.csv", "--likelihood", "student-t", "--calibrate"], &["gaussian"]);
+}
+
+#[test]
+fn copies_stay_on_one_side_where_that_is_asked_for() {
+    let folder = Folder::new();
+    folder.write("t.csv", table(&["x", "y"], 60, |i| vec![position(i / 2), wave(i / 2)]));
+    let fit = ["fit", "t.csv", "-o", "m.cagey", "--steps", "2", "--json", "--holdout", "0.3"];
+    let mixed = folder.json(&fit);
+    assert!(mixed["scores"]["copies"].as_u64().unwrap() > 3, "{mixed}");
+    let apart = folder.json(&[&fit[..], &["--distinct"]].concat());
+    assert!(apart["scores"]["copies"].is_null() && apart["scores"]["n"].as_u64().unwrap() >= 18, "{apart}");
 }
 
 #[test]

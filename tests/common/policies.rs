@@ -3,12 +3,12 @@
 use burn::tensor::Tensor;
 use cagey::params::{Parameter, Parameters, Unit};
 use cagey::products::BlockSparse;
-use cagey::solvers::Probes;
-use cagey::solvers::itergp::{Basis, System};
+use cagey::solvers::itergp::Basis;
 use cagey::solvers::policies::{
     Actor, Eigenvector, Lanczos, LanczosSeed, Mixed, Order, Pivots, Policy, Preconditioned, PseudoInput, Random,
     Residual, State, UnitVector,
 };
+use cagey::solvers::{LinearSystem, Probes};
 use cagey::{Error, Result};
 
 use super::noise;
@@ -66,7 +66,7 @@ impl Policy for Learned {
         "learned"
     }
 
-    fn start(&self, system: &System, _budget: usize) -> Result<Box<dyn Actor>> {
+    fn start(&self, system: &dyn LinearSystem, _budget: usize) -> Result<Box<dyn Actor>> {
         let n = system.order();
         if self.values.len() != n {
             return Err(Error::Usage(format!("{} learned numbers for {n} rows", self.values.len())));

@@ -6,6 +6,7 @@ mod common;
 mod aggregation;
 mod cagp;
 mod laplace;
+mod left_out;
 mod newton;
 mod suite;
 

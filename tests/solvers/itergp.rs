@@ -4,18 +4,19 @@ use std::ops::ControlFlow;
 
 use burn::tensor::Tensor;
 use cagey::kernels::Kernel;
-use cagey::linalg::{Factor, eigh};
+use cagey::linalg::{Factor, cholesky, cholesky_solve, eigh};
 use cagey::params::{Parameter, Parameters, Unit};
 use cagey::products::{self, BlockSparse};
 use cagey::scope::{Scope, scalar, to_f64};
 use cagey::solvers::itergp::{
     IterGpOptions, Solve, SolveHistory, SolveObserver, Start, Step, Stop, System, itergp, itergp_from,
 };
+use cagey::solvers::log_det::LogDetOptions;
 use cagey::solvers::policies::{
     Actor, Eigenvector, Lanczos, LanczosSeed, Mixed, Order, Pivots, Policy, Preconditioned, PseudoInput, Random,
     Residual, State, UnitVector,
 };
-use cagey::solvers::{CgOptions, Covariance, Probes, cg};
+use cagey::solvers::{CgOptions, LinearOperator, LinearSystem, Probes, cg, log_det};
 use cagey::{Error, Result};
 
 use crate::common::assert_close;
@@ -71,12 +72,11 @@ fn weights(solve: &Solve) -> Vec<f64> {
 #[test]
 fn residual_policy_is_conjugate_gradients() {
     let case = plain();
-    let covariance = Covariance::new(&case.kernel, &case.scope, case.x.clone(), vec![SIGMA; N]);
     // Beyond these the reference, which does not orthogonalise, loses digits.
     for iterations in [1, 2, 5, 8] {
         let solve = case.solve(&Residual, &IterGpOptions::budget(iterations));
         let options = CgOptions { relative: 1e-14, absolute: 0.0, iterations };
-        let reference = cg(&covariance, None, &case.y, &options).unwrap();
+        let reference = cg(&case.system(), None, &case.y, &options).unwrap();
         assert_close(&format!("{iterations} iterations"), &weights(&solve), &reference.x, 1e-8);
         let residual = reference.residual.iter().map(|r| r * r).sum::<f64>().sqrt();
         assert_close("residual", &[solve.report.residual], &[residual], 1e-6);
@@ -322,7 +322,7 @@ impl Policy for Sign {
         "sign"
     }
 
-    fn start(&self, system: &System, _budget: usize) -> Result<Box<dyn Actor>> {
+    fn start(&self, system: &dyn LinearSystem, _budget: usize) -> Result<Box<dyn Actor>> {
         Ok(Box::new(SignActor { shift: system.scope().value(&self.shift) }))
     }
 
@@ -429,4 +429,87 @@ fn check_policy(policy: &dyn Policy) {
 fn every_policy_keeps_its_promises() {
     policies(N).iter().for_each(|policy| check_policy(policy.as_ref()));
     check_policy(&Sign { shift: Parameter::real("shift", Unit::None, &[0.3]) });
+}
+
+/// A system of somebody else's: two latent functions at the same inputs, whose noise belongs together row by row.
+#[derive(Debug)]
+struct Coupled<'a> {
+    scope: &'a Scope,
+    covariance: Tensor<2>,
+    noise: Tensor<2>,
+    y: Tensor<2>,
+}
+
+impl LinearOperator for Coupled<'_> {
+    fn order(&self) -> usize {
+        self.y.dims()[0]
+    }
+
+    fn apply(&self, v: &[f64]) -> Result<Vec<f64>> {
+        let n = self.order();
+        to_f64(self.product(&self.scope.matrix(v, n, v.len() / n))?)
+    }
+}
+
+impl LinearSystem for Coupled<'_> {
+    fn scope(&self) -> &Scope {
+        self.scope
+    }
+
+    fn product(&self, v: &Tensor<2>) -> Result<Tensor<2>> {
+        Ok(self.covariance.clone().matmul(v.clone()) + self.noise_times(v)?)
+    }
+
+    fn noise_times(&self, v: &Tensor<2>) -> Result<Tensor<2>> {
+        Ok(self.noise.clone().matmul(v.clone()))
+    }
+
+    fn noise_solve(&self, v: &Tensor<2>) -> Result<Tensor<2>> {
+        cholesky_solve(cholesky(self.noise.clone(), "N")?, v.clone())
+    }
+
+    fn right_hand_side(&self) -> &Tensor<2> {
+        &self.y
+    }
+}
+
+#[test]
+fn systems_of_several_functions_are_solved_by_all() {
+    let (case, scope) = (plain(), Scope::new(F64).unwrap());
+    let k = to_f64(products::Covariance::new(&case.kernel, &case.scope, &case.x).matrix().unwrap()).unwrap();
+    let at = |block: &dyn Fn(usize, usize) -> [[f64; 2]; 2]| -> Vec<f64> {
+        let n = 2 * N;
+        (0..n * n).map(|e| block(e / n % N, e % n % N)[e / n / N][e % n / N]).collect()
+    };
+    let covariance = at(&|i, j| [[k[i * N + j], 0.0], [0.0, 0.5 * k[i * N + j]]]);
+    let noise = at(&|i, j| if i == j { [[0.2, 0.1], [0.1, 0.3]] } else { [[0.0; 2]; 2] });
+    let matrix = |values: &[f64]| scope.matrix(values, 2 * N, 2 * N);
+    let y = numbers(2 * N, 9);
+    let system = Coupled {
+        scope: &scope,
+        covariance: matrix(&covariance),
+        noise: matrix(&noise),
+        y: scope.matrix(&y, 2 * N, 1),
+    };
+    let whole = covariance.iter().zip(&noise).map(|(k, n)| k + n).collect();
+    let (factor, mut want) = (Factor::new(whole, "K̂").unwrap(), y.clone());
+    factor.solve(&mut want).unwrap();
+    let solved = cg(&system, None, &y, &CgOptions { relative: 1e-12, ..CgOptions::default() }).unwrap();
+    assert_close("conjugate gradients", &solved.x, &want, 1e-9);
+    let options = LogDetOptions { probes: Probes::Unit, steps: 2 * N, ..LogDetOptions::default() };
+    assert_close("log-determinant", &[log_det(&system, None, &options).unwrap().value], &[factor.log_det()], 1e-9);
+    let all = IterGpOptions::budget(2 * N);
+    for policy in [
+        Box::new(Residual) as Box<dyn Policy>,
+        unit(Pivots::Data),
+        Box::new(Random { probes: Probes::Gaussian, seed: 1 }),
+        Box::new(Preconditioned::new(unit(Pivots::Data), 10, Box::new(Residual))),
+    ] {
+        let solve = itergp(&system, policy.as_ref(), &all, None).unwrap();
+        assert_close(policy.name(), &weights(&solve), &want, 1e-7);
+    }
+    // Without inputs or columns policies that need them say so.
+    for policy in [unit(Pivots::Largest), Box::new(PseudoInput::new(&numbers(8, 4), 2).unwrap())] {
+        assert!(matches!(itergp(&system, policy.as_ref(), &all, None), Err(Error::Usage(_))), "{}", policy.name());
+    }
 }

@@ -22,7 +22,8 @@ use cagey::solvers::cg::{Reason, Solution};
 use cagey::solvers::log_det::LogDetOptions;
 use cagey::solvers::pivoted_cholesky::{Columns, PivotedCholesky};
 use cagey::solvers::{
-    CgOptions, Covariance, LinearOperator, Preconditioner, Probes, Tridiagonal, cg, lanczos, log_det, pivoted_cholesky,
+    CgOptions, LinearOperator, NoisyCovariance, Preconditioner, Probes, Tridiagonal, cg, lanczos, log_det,
+    pivoted_cholesky,
 };
 use cagey::train::TrainConfig;
 use cagey::{Error, Result};
@@ -422,7 +423,7 @@ fn the_covariance_operator_is_the_covariance() {
     let kernel = Kernel::parse("matern32(0.7) + white(variance=0.3) * linear", 2).unwrap();
     let x = scope.matrix(&numbers(n * 2, 1), n, 2);
     let noise: Vec<f64> = (0..n).map(|i| 0.1 + i as f64).collect();
-    let operator = Covariance::new(&kernel, &scope, x.clone(), noise.clone());
+    let operator = NoisyCovariance::new(&kernel, &scope, x.clone(), scope.vector(&noise)).unwrap();
     let dense = Dense::new(to_f64(kernel.gram(&scope, &x).unwrap()).unwrap()).plus(&noise);
     assert_close("whole", &operator.apply(&identity(n)).unwrap(), &dense.entries, 1e-14);
     let smooth = Dense::new(to_f64(kernel.cross(&scope, &x, &x.clone()).unwrap()).unwrap());
@@ -431,7 +432,7 @@ fn the_covariance_operator_is_the_covariance() {
     let white: Vec<f64> = (0..n).map(|i| dense.entries[i * (n + 1)] - noise[i] - smooth.entries[i * (n + 1)]).collect();
     assert_close("white", &operator.nugget().unwrap(), &white, 1e-12);
     let plain = Kernel::parse("matern32(0.7) + linear", 2).unwrap();
-    assert_eq!(Covariance::new(&plain, &scope, x, noise).nugget().unwrap(), vec![0.0; n]);
+    assert_eq!(NoisyCovariance::new(&plain, &scope, x, scope.vector(&noise)).unwrap().nugget().unwrap(), vec![0.0; n]);
 }
 
 const TEXTS: [&str; 4] = [

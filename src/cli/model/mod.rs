@@ -7,7 +7,7 @@ mod names;
 
 use cagey::Result;
 use cagey::device::{Compute, DeviceKind, Precision};
-use cagey::fitted::Settings;
+use cagey::fitted::{Calibrate, Settings};
 use cagey::models::command::Given;
 use cagey::models::options::ModelChoice;
 use cagey::models::registry::Row;
@@ -69,6 +69,11 @@ pub struct ModelOptions {
     /// Bounds of a parameter, e.g. noise=0.01..2; repeatable
     #[arg(long, value_name = "NAME=LOW..HIGH")]
     bounds: Vec<String>,
+    /// Intervals from the residuals of rows that the model did not see, in place of the normal distribution: each
+    /// training row predicted from all others, or where that has no closed form a share of the rows, which are then not
+    /// trained on
+    #[arg(long, value_enum, value_name = "WHEN", num_args = 0..=1, default_missing_value = "yes", default_value = "auto")]
+    calibrate: Calibrate,
     /// Device: flex (CPU), ndarray (CPU), wgpu or cuda (GPU); see `cagey devices`
     #[arg(long)]
     device: Option<DeviceKind>,
@@ -114,6 +119,7 @@ impl ModelOptions {
             weak_prior: self.priors().count() == self.prior.len(),
             bounds: self.bounds.iter().map(|text| interval(text)).collect::<Result<_>>()?,
             starts: training.starts(),
+            calibrate: self.calibrate,
             compute: Compute::new(self.device.unwrap_or(default.kind), self.dtype),
             store_factor: false,
         })

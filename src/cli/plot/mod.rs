@@ -14,7 +14,9 @@ use clap::{Args, ValueEnum};
 
 use super::data::{Reading, Splitting, in_table};
 use super::output;
+use super::report;
 use super::scoring::class_labels;
+use super::trust::copies_in_words;
 use crate::values;
 
 /// Draw a model: posterior, components, calibration or learning curve
@@ -75,6 +77,9 @@ impl Plot {
             Some(path) => Some(self.splitting.scored(self.reading.read(path, &fitted.schema, true, false)?)?),
             None => self.splitting.refuse().map(|()| None)?,
         };
+        let copies = data.as_ref().map(|data| fitted.copies(data)).transpose()?.flatten();
+        let words = copies.zip(data.as_ref()).and_then(|(copies, data)| copies_in_words(&copies, data.n, "rows"));
+        words.iter().for_each(|words| report::warn(words));
         let names = fitted.input_names();
         let (path, points) = (self.output.as_path(), self.points);
         let drawn = match (self.kind, names.len()) {

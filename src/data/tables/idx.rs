@@ -41,7 +41,8 @@ impl IdxTable {
         if let Some((labels, other)) = &labels {
             if labels.width != 1 || labels.n != images.n {
                 return Err(Error::Data(format!(
-                    "{file}: its {} rows do not go with the {} labels in {other}; rename that file if it does not belong to \
+                    "{file}: its {} rows do not go with the {} labels in {other}; rename that file if it does not \
+                     belong to \
                      this one",
                     images.n, labels.n
                 )));

@@ -11,7 +11,6 @@ use crate::likelihoods::Gaussian;
 use crate::linalg::Factor;
 use crate::models::prior::Prior;
 use crate::models::{Batch, Held, Model, Observations};
-use crate::params::{Parameter, Parameters, prefixed};
 use crate::scope::{Scope, to_f64};
 use crate::solvers::itergp::{Basis, IterGpOptions, Solve, SolveObserver, SolveReport, System, itergp};
 use crate::solvers::policies::{Pivots, Policy, Residual, UnitVector};
@@ -172,16 +171,4 @@ impl Model for IterativeCagp {
     }
 }
 
-impl Parameters for IterativeCagp {
-    fn parameters(&self) -> Vec<(String, &Parameter)> {
-        let mut all = self.prior.with_noise(&self.likelihood);
-        all.extend(prefixed("policy", self.policy.parameters()));
-        all
-    }
-
-    fn parameters_mut(&mut self) -> Vec<(String, &mut Parameter)> {
-        let mut all = self.prior.with_noise_mut(&mut self.likelihood);
-        all.extend(prefixed("policy", self.policy.parameters_mut()));
-        all
-    }
-}
+crate::parameters!(IterativeCagp { ..prior, "likelihood": ..likelihood, "policy": ..policy });

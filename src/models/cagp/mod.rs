@@ -11,6 +11,7 @@
 mod actions;
 mod face;
 mod iterative;
+mod left_out;
 mod newton;
 mod objective;
 mod options;
@@ -34,7 +35,6 @@ use crate::error::{Error, Result};
 use crate::kernels::Kernel;
 use crate::likelihoods::Gaussian;
 use crate::linalg::Factor;
-use crate::params::{Parameter, Parameters};
 use crate::products::Covariance;
 use crate::scope::{BUDGET, Scope, to_f64};
 use crate::solvers::itergp::{Basis, epsilon, independent};
@@ -150,16 +150,4 @@ impl Model for Cagp {
     }
 }
 
-impl Parameters for Cagp {
-    fn parameters(&self) -> Vec<(String, &Parameter)> {
-        let mut all = self.prior.with_noise(&self.likelihood);
-        all.push(("actions".into(), &self.actions.values));
-        all
-    }
-
-    fn parameters_mut(&mut self) -> Vec<(String, &mut Parameter)> {
-        let mut all = self.prior.with_noise_mut(&mut self.likelihood);
-        all.push(("actions".into(), &mut self.actions.values));
-        all
-    }
-}
+crate::parameters!(Cagp { ..prior, "likelihood": ..likelihood, "actions": actions.values });

@@ -44,8 +44,8 @@ enum Products<'a> {
 }
 
 impl<'a> Projection<'a> {
-    /// Of unit block-sparse actions and the residual `y − m [n]`: KS is not stored where products are fused or it is too
-    /// large.
+    /// Of unit block-sparse actions and the residual `y − m [n]`: KS is not stored where products are fused or it is
+    /// too large.
     pub fn sparse(covariance: Covariance<'a>, blocks: &'a BlockSparse, residual: &Tensor<1>) -> Result<Self> {
         let scope = covariance.scope();
         let wide = scope.wide();

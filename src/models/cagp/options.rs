@@ -169,6 +169,10 @@ impl ModelOptions for CagpOptions {
         }
     }
 
+    fn leaves_one_out(&self) -> bool {
+        true
+    }
+
     fn order(&self, data: &Observations) -> Result<Option<Vec<usize>>> {
         let blocks = self.policy == ActionPolicy::Learned;
         blocks.then(|| self.order.of(data, self.actions)).transpose()
@@ -178,7 +182,8 @@ impl ModelOptions for CagpOptions {
     fn warnings(&self, _rows: usize) -> Vec<String> {
         let learned = self.policy == ActionPolicy::Learned && self.objective == CagpObjective::Projected;
         let warning = learned.then(|| {
-            "learned actions and the loss of projected data: the actions come to project the data that are easiest to explain, and error \
+            "learned actions and the loss of projected data: the actions come to project the data that are easiest to \
+             explain, and error \
              bars to be far too narrow. Prefer `--loss elbo`, or another `--policy`"
                 .to_string()
         });

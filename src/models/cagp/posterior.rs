@@ -14,12 +14,13 @@ use crate::models::Observations;
 use crate::models::exact::{ExactGp, ExactObjective};
 use crate::models::moments::moments;
 use crate::models::posterior::{
-    self, ComputationAware, Joint, Marginals, Posterior, SavedPosterior, Uncertainty, column_squares, combine,
-    subtract_gram,
+    self, ComputationAware, Joint, LeaveOneOut, Marginals, Posterior, SavedPosterior, Uncertainty, column_squares,
+    combine, subtract_gram,
 };
 use crate::models::prior::Prior;
 use crate::products::{self, BlockSparse};
 use crate::scope::{Scope, to_f64};
+use crate::solvers::LinearSystem;
 use crate::solvers::blocks::transposed;
 use crate::solvers::itergp::{
     Basis, IterGpOptions, SolveObserver, SolveReport, Start, System, epsilon, independent, itergp_from,
@@ -127,7 +128,7 @@ impl CagpPosterior {
         Ok((grown, solve.report))
     }
 
-    fn gaussian(&self) -> Result<&Gaussian> {
+    pub(super) fn gaussian(&self) -> Result<&Gaussian> {
         let problem = || Error::Usage("more actions for a posterior that there is are for Gaussian targets".into());
         self.likelihood.as_ref().ok_or_else(problem)
     }
@@ -201,7 +202,7 @@ impl CagpPosterior {
     }
 
     /// Sᵀ k(X, points) `[i, rows]` row-major, and prior means.
-    fn project(&self, scope: &Scope, points: &Tensor<2>) -> Result<(Vec<f64>, Vec<f64>)> {
+    pub(super) fn project(&self, scope: &Scope, points: &Tensor<2>) -> Result<(Vec<f64>, Vec<f64>)> {
         let prior_mean = to_f64(self.prior.mean.at(scope, points)?)?;
         if let Some(few) = self.few(scope, points)? {
             let parts = self.prepared.actions(&self.actions)?;
@@ -301,6 +302,10 @@ impl Posterior for CagpPosterior {
 
     fn solve(&self) -> Option<&SolveReport> {
         self.report.as_ref()
+    }
+
+    fn leave_one_out(&self) -> Option<&dyn LeaveOneOut> {
+        self.likelihood.is_some().then_some(self as &dyn LeaveOneOut)
     }
 
     fn computation_aware(&self) -> Option<&dyn ComputationAware> {

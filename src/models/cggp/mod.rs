@@ -21,10 +21,9 @@ use super::prior::Prior;
 use crate::error::Result;
 use crate::kernels::Kernel;
 use crate::likelihoods::Gaussian;
-use crate::params::{Parameter, Parameters};
 use crate::scope::{Scope, to_f64};
 use crate::solvers::pivoted_cholesky::{PivotedCholesky, pivoted_cholesky};
-use crate::solvers::{CgOptions, Covariance, Preconditioner, Probes};
+use crate::solvers::{CgOptions, NoisyCovariance, Preconditioner, Probes};
 
 /// How predictive variances are computed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
@@ -91,8 +90,9 @@ impl CgGp {
     /// The linear system of observations, in a scope without gradients.
     fn system<'a>(&'a self, scope: &'a Scope, batch: &Batch) -> Result<System<'a>> {
         let n = batch.y.dims()[0];
-        let noise = to_f64(self.likelihood.variances(scope, n, batch.noise.as_ref()))?;
-        let covariance = Covariance::new(&self.prior.kernel, scope, batch.x.clone(), noise.clone());
+        let noise = self.likelihood.variances(scope, n, batch.noise.as_ref());
+        let covariance = NoisyCovariance::new(&self.prior.kernel, scope, batch.x.clone(), noise.clone())?;
+        let noise = to_f64(noise)?;
         let nugget = covariance.nugget()?;
         let diagonal: Vec<f64> = noise.iter().zip(&nugget).map(|(noise, white)| noise + white).collect();
         let enough = ENOUGH * diagonal.iter().copied().fold(f64::INFINITY, f64::min);
@@ -109,7 +109,7 @@ const ENOUGH: f64 = 1e-2;
 
 /// K̂ with its preconditioner, and the right-hand side y − m.
 struct System<'a> {
-    covariance: Covariance<'a>,
+    covariance: NoisyCovariance<'a>,
     factor: PivotedCholesky,
     preconditioner: Preconditioner,
     residual: Vec<f64>,
@@ -117,12 +117,4 @@ struct System<'a> {
     white: bool,
 }
 
-impl Parameters for CgGp {
-    fn parameters(&self) -> Vec<(String, &Parameter)> {
-        self.prior.with_noise(&self.likelihood)
-    }
-
-    fn parameters_mut(&mut self) -> Vec<(String, &mut Parameter)> {
-        self.prior.with_noise_mut(&mut self.likelihood)
-    }
-}
+crate::parameters!(CgGp { ..prior, "likelihood": ..likelihood });

@@ -9,7 +9,7 @@ use crate::models::Observations;
 use crate::models::posterior::{self, Joint, Marginals, Posterior};
 use crate::scope::{Scope, to_f64};
 use crate::solvers::cg::{Effort, Solution, cg};
-use crate::solvers::{Covariance, Preconditioner, Probes, blocks, lanczos};
+use crate::solvers::{NoisyCovariance, Preconditioner, Probes, blocks, lanczos};
 
 /// The posterior of a [`CgGp`].
 ///
@@ -131,7 +131,8 @@ impl CgPosterior {
 
     fn solve(&self, scope: &Scope, cross: &[f64]) -> Result<Solution> {
         let train = scope.matrix(&self.data.x, self.data.n(), self.data.d);
-        let covariance = Covariance::new(&self.model.prior.kernel, scope, train, self.noise.clone());
+        let noise = scope.vector(&self.noise);
+        let covariance = NoisyCovariance::new(&self.model.prior.kernel, scope, train, noise)?;
         let solver = &self.model.options.solver;
         cg(&covariance, Some(&self.preconditioner), cross, solver)?.converged("K̂⁻¹k(X, x*)", solver)
     }

@@ -30,6 +30,10 @@ impl ModelOptions for ExactOptions {
         Ok(Box::new(ExactGp { prior, likelihood: Gaussian::new(0.1), objective: self.objective }))
     }
 
+    fn leaves_one_out(&self) -> bool {
+        true
+    }
+
     fn stores_factor(&self) -> bool {
         true
     }

@@ -19,7 +19,6 @@ use crate::models::prior::Prior;
 use crate::models::process::Process;
 use crate::models::start::start;
 use crate::models::{Batch, Model, Observations};
-use crate::params::{Parameter, Parameters, prefixed};
 use crate::products;
 use crate::scope::{Scope, to_f64};
 
@@ -155,16 +154,4 @@ impl GpModel for Sgpr {
     }
 }
 
-impl Parameters for Sgpr {
-    fn parameters(&self) -> Vec<(String, &Parameter)> {
-        let mut all = self.process.parameters();
-        all.extend(prefixed("likelihood", self.likelihood.parameters()));
-        all
-    }
-
-    fn parameters_mut(&mut self) -> Vec<(String, &mut Parameter)> {
-        let mut all = self.process.parameters_mut();
-        all.extend(prefixed("likelihood", self.likelihood.parameters_mut()));
-        all
-    }
-}
+crate::parameters!(Sgpr { ..process, "likelihood": ..likelihood });

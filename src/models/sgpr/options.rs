@@ -26,6 +26,10 @@ impl ModelOptions for SgprOptions {
         Ok(Box::new(model))
     }
 
+    fn leaves_one_out(&self) -> bool {
+        true
+    }
+
     fn stores_factor(&self) -> bool {
         true
     }

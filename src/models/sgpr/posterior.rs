@@ -9,7 +9,7 @@ use crate::linalg::Collapsed;
 use crate::linalg::dense::{solve, view, view_mut};
 use crate::model_file::{Array, ArrayData};
 use crate::models::Observations;
-use crate::models::posterior::{Joint, Marginals, Posterior, SavedPosterior};
+use crate::models::posterior::{Joint, LeaveOneOut, Marginals, Posterior, SavedPosterior};
 use crate::models::whitened::{Root, WhitenedPosterior};
 use crate::params::all_finite;
 use crate::scope::{Scope, to_f64};
@@ -70,7 +70,30 @@ impl SgprPosterior {
     }
 }
 
+/// Without row i, whose whitened features are a and noise σ², the covariance of the whitened inducing values is (B −
+/// aaᵀ/σ²)⁻¹: with s = aᵀB⁻¹a the residual grows by 1/(1 − s/σ²), and so does s.
+impl LeaveOneOut for SgprPosterior {
+    fn left_out(&self, data: &Observations) -> Result<Marginals> {
+        let scope = Scope::new(self.compute)?;
+        let noise = to_f64(self.model.likelihood.variances(&scope, data.n(), data.batch(&scope).noise.as_ref()))?;
+        let (Marginals { mean, variance, floored }, known) = self.whitened.predict_with_known(&data.x)?;
+        let mut all = Marginals { mean: Vec::new(), variance: Vec::new(), floored };
+        for (i, (mean, total)) in mean.iter().zip(&variance).enumerate() {
+            let left = 1.0 - known[i] / noise[i];
+            // A row that alone decides its inducing value tells nothing of what others say.
+            let left = left.max(f64::EPSILON.sqrt());
+            all.mean.push(data.y[i] - (data.y[i] - mean) / left);
+            all.variance.push(total - known[i] + known[i] / left + noise[i]);
+        }
+        Ok(all)
+    }
+}
+
 impl Posterior for SgprPosterior {
+    fn leave_one_out(&self) -> Option<&dyn LeaveOneOut> {
+        Some(self)
+    }
+
     fn predict(&self, x: &[f64]) -> Result<Marginals> {
         self.whitened.predict(x)
     }

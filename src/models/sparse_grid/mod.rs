@@ -39,7 +39,7 @@ use crate::models::process::Process;
 use crate::models::sgpr::{self, Sgpr};
 use crate::models::start::start;
 use crate::models::{Batch, Model, Observations};
-use crate::params::{Parameter, Parameters};
+use crate::params::Parameter;
 use crate::scope::Scope;
 use union::UnionPosterior;
 
@@ -192,16 +192,4 @@ impl GpModel for SparseGrid {
     }
 }
 
-impl Parameters for SparseGrid {
-    fn parameters(&self) -> Vec<(String, &Parameter)> {
-        let mut all = self.prior.with_noise(&self.likelihood);
-        all.push(("domain".into(), &self.domain));
-        all
-    }
-
-    fn parameters_mut(&mut self) -> Vec<(String, &mut Parameter)> {
-        let mut all = self.prior.with_noise_mut(&mut self.likelihood);
-        all.push(("domain".into(), &mut self.domain));
-        all
-    }
-}
+crate::parameters!(SparseGrid { ..prior, "likelihood": ..likelihood, "domain": domain });

@@ -15,7 +15,8 @@ use crate::train::{Observer, Outcome};
 impl GpModel for Swsgp {
     fn title(&self) -> String {
         format!(
-            "Sparse-within-sparse Gaussian process with {} of {} inducing inputs a row{}, divergence weighed {}, likelihood {}",
+            "Sparse-within-sparse Gaussian process with {} of {} inducing inputs a row{}, divergence weighed {}, \
+             likelihood {}",
             self.neighbours,
             self.process.len(),
             if self.union { " and those of a batch together" } else { "" },

@@ -26,7 +26,6 @@ use crate::kernels::Kernel;
 use crate::likelihoods::Likelihood;
 use crate::linalg::dense::{product, solve, transpose, view, view_mut};
 use crate::linalg::{Factor, Projected, cholesky, marginals, solve_lower, unpack_lower};
-use crate::params::{Parameter, Parameters, prefixed};
 use crate::products::{self, Neighbours};
 use crate::scope::{Scope, to_f64};
 
@@ -228,23 +227,7 @@ impl Model for Swsgp {
     }
 }
 
-impl Parameters for Swsgp {
-    fn parameters(&self) -> Vec<(String, &Parameter)> {
-        let mut all = self.process.parameters();
-        all.extend(prefixed("likelihood", self.likelihood.parameters()));
-        all.push(("variational.mean".into(), &self.variational.mean));
-        all.push(("variational.root".into(), &self.variational.root));
-        all
-    }
-
-    fn parameters_mut(&mut self) -> Vec<(String, &mut Parameter)> {
-        let mut all = self.process.parameters_mut();
-        all.extend(prefixed("likelihood", self.likelihood.parameters_mut()));
-        all.push(("variational.mean".into(), &mut self.variational.mean));
-        all.push(("variational.root".into(), &mut self.variational.root));
-        all
-    }
-}
+crate::parameters!(Swsgp { ..process, "likelihood": ..likelihood, "variational": ..variational });
 
 /// The posterior of a [`Swsgp`]: marginals by the neighbours of each row, or by all inducing inputs where training took
 /// the union of a batch's neighbours; joint distributions by the union of the rows' neighbours.

@@ -73,9 +73,9 @@ impl ModelOptions for SwsgpOptions {
         let crowded = inducing > most && divergence < 0.5 * once;
         let warning = crowded.then(|| {
             format!(
-                "{inducing} inducing inputs are many for {rows} rows: a sparse within sparse GP with {neighbours} neighbours becomes \
-                 overconfident. Hold them to the prior with `--divergence {once:.0}`, try `--inducing {most}` or `--union`, or compare \
-                 with a variational model (`--model`)"
+                "{inducing} inducing inputs are many for {rows} rows: a sparse within sparse GP with {neighbours} \
+                 neighbours becomes overconfident. Hold them to the prior with `--divergence {once:.0}`, try \
+                 `--inducing {most}` or `--union`, or compare with a variational model (`--model`)"
             )
         });
         warning.into_iter().collect()
@@ -88,7 +88,8 @@ impl ModelOptions for SwsgpOptions {
         covariances.then(|| {
             let millions = (inducing * (inducing + 1) / 2) as f64 / 1e6;
             format!(
-                "the covariances of {inducing} inducing values are {millions:.1} million numbers, and a step moves them all; with \
+                "the covariances of {inducing} inducing values are {millions:.1} million numbers, and a step moves \
+                 them all; with \
                  `--mean-field` it moves variances only"
             )
         })

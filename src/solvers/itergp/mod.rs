@@ -21,8 +21,9 @@ use burn::tensor::Tensor;
 pub use observer::{SolveHistory, SolveObserver, Step};
 pub use options::{IterGpOptions, SolveReport, Stop};
 
+pub use super::basis::Basis;
+pub use super::linear_system::{LinearSystem, System};
 use super::policies::Policy;
-pub use super::{basis::Basis, system::System};
 use crate::error::Result;
 use crate::linalg::{Factor, cholesky_solve};
 use run::Run;
@@ -89,7 +90,7 @@ pub struct Start<'a> {
 /// [`Usage`](crate::Error::Usage) when there is no action to begin with, [`NotFinite`](crate::Error::NotFinite) when an
 /// action or product is not finite, and what the policy and products report.
 pub fn itergp(
-    system: &System,
+    system: &dyn LinearSystem,
     policy: &dyn Policy,
     options: &IterGpOptions,
     observer: Option<&mut dyn SolveObserver>,
@@ -105,7 +106,7 @@ pub fn itergp(
 /// # Errors
 /// As [`itergp`].
 pub fn itergp_from(
-    system: &System,
+    system: &dyn LinearSystem,
     start: Start,
     policy: &dyn Policy,
     options: &IterGpOptions,

@@ -4,7 +4,7 @@ use std::ops::ControlFlow;
 
 use burn::tensor::{DType, Tensor};
 
-use super::{Basis, IterGpOptions, Solve, SolveObserver, SolveReport, Start, Step, Stop, System};
+use super::{Basis, IterGpOptions, LinearSystem, Solve, SolveObserver, SolveReport, Start, Step, Stop};
 use crate::error::{Error, Result};
 use crate::linalg::{cholesky, cholesky_solve, solve_lower, solve_lower_transposed};
 use crate::scope::{Scope, to_f64};
@@ -12,7 +12,7 @@ use crate::solvers::policies::{Policy, State};
 
 /// A solve under way.
 pub struct Run<'a> {
-    system: &'a System<'a>,
+    system: &'a dyn LinearSystem,
     /// Actions of an earlier solve.
     old: Basis,
     actions: Basis,
@@ -31,7 +31,7 @@ struct Small {
 
 impl<'a> Run<'a> {
     /// At the beginning, or where an earlier solve ended.
-    pub fn new(system: &'a System<'a>, start: Option<Start>) -> Result<Self> {
+    pub fn new(system: &'a dyn LinearSystem, start: Option<Start>) -> Result<Self> {
         let scope = system.scope();
         let dtype = scope.wide();
         let mut run = Self {
@@ -247,7 +247,7 @@ impl<'a> Run<'a> {
             d = d - self.combined(u)?;
             kd = kd - self.covered(u)?;
         }
-        let kd = (kd - self.system.noise().clone() * d).detach().cast(self.dtype);
+        let kd = (kd - self.system.noise_times(&d)?).detach().cast(self.dtype);
         let rooted = solve_lower(corner.clone().detach(), kd.transpose())?;
         Ok(to_f64(rooted.powi_scalar(2).sum())?.iter().sum())
     }

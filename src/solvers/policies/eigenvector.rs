@@ -5,8 +5,7 @@ use burn::tensor::{Int, Tensor, TensorData};
 use super::{Actor, Policy, State};
 use crate::error::{Error, Result};
 use crate::linalg::eigh;
-use crate::products;
-use crate::solvers::system::System;
+use crate::solvers::LinearSystem;
 
 /// s = the eigenvectors of K̂ by descending eigenvalue (Wenger et al. 2024, eq. 12): n³ time and n² memory, a
 /// yardstick.
@@ -21,7 +20,7 @@ impl Policy for Eigenvector {
         "eigenvector"
     }
 
-    fn start(&self, system: &System, budget: usize) -> Result<Box<dyn Actor>> {
+    fn start(&self, system: &dyn LinearSystem, budget: usize) -> Result<Box<dyn Actor>> {
         let n = system.order();
         if n > EIGENVECTOR_ROWS {
             return Err(Error::Usage(format!(
@@ -30,9 +29,7 @@ impl Policy for Eigenvector {
             )));
         }
         let (scope, count) = (system.scope(), budget.min(n));
-        let eye = Tensor::<2>::eye(n, scope.device()).cast(scope.dtype());
-        let covariance =
-            products::Covariance::new(system.kernel(), scope, system.x()).matrix()? + eye * system.noise().clone();
+        let covariance = system.matrix()?;
         let (_, vectors) = eigh(covariance.cast(scope.wide()), "K̂")?;
         let descending: Vec<i64> = (n - count..n).rev().map(|column| column as i64).collect();
         let descending = Tensor::<1, Int>::from_data(TensorData::new(descending, [count]), scope.device());

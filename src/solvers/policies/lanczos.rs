@@ -4,8 +4,8 @@ use burn::tensor::Tensor;
 
 use super::{Actor, Policy, State};
 use crate::error::Result;
+use crate::solvers::LinearSystem;
 use crate::solvers::Probes;
-use crate::solvers::system::System;
 
 /// Where the Krylov space begins.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -29,7 +29,7 @@ impl Policy for Lanczos {
         "lanczos"
     }
 
-    fn start(&self, _system: &System, _budget: usize) -> Result<Box<dyn Actor>> {
+    fn start(&self, _system: &dyn LinearSystem, _budget: usize) -> Result<Box<dyn Actor>> {
         Ok(Box::new(Chain { seed: self.seed, last: None }))
     }
 

@@ -5,7 +5,7 @@ use burn::tensor::Tensor;
 use super::{Actor, Policy, State};
 use crate::error::{Error, Result};
 use crate::params::{Parameter, prefixed};
-use crate::solvers::system::System;
+use crate::solvers::LinearSystem;
 
 /// Whose turn it is.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -50,7 +50,7 @@ impl Policy for Mixed {
         "mixed"
     }
 
-    fn start(&self, system: &System, budget: usize) -> Result<Box<dyn Actor>> {
+    fn start(&self, system: &dyn LinearSystem, budget: usize) -> Result<Box<dyn Actor>> {
         let actors = self.policies.iter().map(|p| p.start(system, budget)).collect::<Result<_>>()?;
         Ok(Box::new(Actors { actors, order: self.order.clone(), turn: 0 }))
     }

@@ -25,7 +25,7 @@ pub use residual::Residual;
 pub use unit_vector::{Pivots, UnitVector};
 
 use super::basis::Basis;
-use super::system::System;
+use super::linear_system::LinearSystem;
 use crate::error::Result;
 use crate::params::Parameter;
 
@@ -40,7 +40,7 @@ pub trait Policy: Debug + Send + Sync + ClonePolicy {
     ///
     /// # Errors
     /// When the system does not suit the policy.
-    fn start(&self, system: &System, budget: usize) -> Result<Box<dyn Actor>>;
+    fn start(&self, system: &dyn LinearSystem, budget: usize) -> Result<Box<dyn Actor>>;
 
     /// Whether rounding would cost the actions their independence, so that the solve is to make them orthonormal. They
     /// are then asked for one at a time.
@@ -72,7 +72,7 @@ pub trait Actor {
 #[derive(Debug, Clone, Copy)]
 pub struct State<'a> {
     /// The system.
-    pub system: &'a System<'a>,
+    pub system: &'a dyn LinearSystem,
     /// r = y − K̂v `[n, 1]`.
     pub residual: &'a Tensor<2>,
     /// The actions of this solve so far, of unit length.

@@ -6,7 +6,7 @@ use super::{Actor, Policy, State};
 use crate::error::Result;
 use crate::linalg::{cholesky, cholesky_solve};
 use crate::params::{Parameter, prefixed};
-use crate::solvers::system::System;
+use crate::solvers::LinearSystem;
 
 /// The first policy's actions S₁ for a while, then s = P⁻¹s′ of another policy's s′, where
 /// P = diag(noise) + KS₁ (S₁ᵀKS₁)⁻¹ S₁ᵀK. Products of the first stage serve twice: as actions and as preconditioner.
@@ -29,7 +29,7 @@ impl Policy for Preconditioned {
         "preconditioned"
     }
 
-    fn start(&self, system: &System, budget: usize) -> Result<Box<dyn Actor>> {
+    fn start(&self, system: &dyn LinearSystem, budget: usize) -> Result<Box<dyn Actor>> {
         let rank = self.rank.min(budget);
         let (first, then) = (self.first.start(system, rank)?, self.then.start(system, budget - rank)?);
         Ok(Box::new(Stages { first, rank, then, inverse: None }))
@@ -72,15 +72,14 @@ impl Actor for Stages {
         }
         let action = self.then.next(state, most)?;
         match (&self.inverse, action) {
-            (Some(inverse), Some(action)) => Ok(Some(inverse.times(action)?)),
+            (Some(inverse), Some(action)) => Ok(Some(inverse.times(state, &action)?)),
             (_, action) => Ok(action),
         }
     }
 }
 
-/// P⁻¹ = D⁻¹ − D⁻¹T (S₁ᵀT + TᵀD⁻¹T)⁻¹ TᵀD⁻¹ with T = KS₁, D = diag(noise).
+/// P⁻¹ = D⁻¹ − D⁻¹T (S₁ᵀT + TᵀD⁻¹T)⁻¹ TᵀD⁻¹ with T = KS₁, D the noise.
 struct Inverse {
-    noise: Tensor<2>,
     /// D⁻¹T.
     scaled: Tensor<2>,
     factor: Tensor<2>,
@@ -93,20 +92,19 @@ impl Inverse {
         if m == 0 {
             return Ok(None);
         }
-        let noise = state.system.noise().clone();
         let s = state.actions.columns(0, m)?;
-        let t = state.products.columns(0, m)? - noise.clone() * s.clone();
-        let scaled = t.clone() / noise.clone();
+        let t = state.products.columns(0, m)? - state.system.noise_times(&s)?;
+        let scaled = state.system.noise_solve(&t)?;
         let inner = s.transpose().matmul(t.clone()) + t.transpose().matmul(scaled.clone());
         let inner = inner.cast(state.system.scope().wide());
         let factor = cholesky((inner.clone() + inner.transpose()) * 0.5, "the inner matrix of the preconditioner")?;
-        Ok(Some(Self { noise, scaled, factor }))
+        Ok(Some(Self { scaled, factor }))
     }
 
-    fn times(&self, v: Tensor<2>) -> Result<Tensor<2>> {
+    fn times(&self, state: &State, v: &Tensor<2>) -> Result<Tensor<2>> {
         let dtype = v.dtype();
         let inner = self.scaled.clone().transpose().matmul(v.clone()).cast(self.factor.dtype());
         let inner = cholesky_solve(self.factor.clone(), inner)?.cast(dtype);
-        Ok(v / self.noise.clone() - self.scaled.clone().matmul(inner))
+        Ok(state.system.noise_solve(v)? - self.scaled.clone().matmul(inner))
     }
 }

@@ -5,8 +5,7 @@ use burn::tensor::Tensor;
 use super::{Actor, Policy, State};
 use crate::error::{Error, Result};
 use crate::params::{Parameter, Unit};
-use crate::products;
-use crate::solvers::system::System;
+use crate::solvers::LinearSystem;
 
 /// s = k(X, z) for one pseudo-input z after another: actions that are large where z explains most. The pseudo-inputs
 /// are parameters.
@@ -36,11 +35,8 @@ impl Policy for PseudoInput {
         "pseudo-input"
     }
 
-    fn start(&self, system: &System, _budget: usize) -> Result<Box<dyn Actor>> {
-        let d = system.x().dims()[1];
-        if d != self.d {
-            return Err(Error::shape("pseudo-inputs", format!("{d} columns"), self.d.to_string()));
-        }
+    fn start(&self, system: &dyn LinearSystem, _budget: usize) -> Result<Box<dyn Actor>> {
+        let d = self.d;
         let inputs = system.scope().value(&self.inputs).reshape([self.inputs.len() / d, d]);
         Ok(Box::new(Inputs { inputs, at: 0 }))
     }
@@ -67,7 +63,6 @@ impl Actor for Inputs {
         }
         let inputs = self.inputs.clone().narrow(0, self.at, count);
         self.at += count;
-        let system = state.system;
-        Ok(Some(products::Cross::new(system.kernel(), system.scope(), system.x(), &inputs).matrix()?))
+        Ok(Some(state.system.cross(&inputs)?))
     }
 }

@@ -4,8 +4,8 @@ use burn::tensor::Tensor;
 
 use super::{Actor, Policy, State};
 use crate::error::{Error, Result};
+use crate::solvers::LinearSystem;
 use crate::solvers::Probes;
-use crate::solvers::system::System;
 
 /// s of independent entries, ±1 or standard normal; the same for the same seed, however many at a time.
 #[derive(Debug, Clone, Copy)]
@@ -21,7 +21,7 @@ impl Policy for Random {
         "random"
     }
 
-    fn start(&self, _system: &System, _budget: usize) -> Result<Box<dyn Actor>> {
+    fn start(&self, _system: &dyn LinearSystem, _budget: usize) -> Result<Box<dyn Actor>> {
         match self.probes {
             Probes::Unit => Err(Error::Usage("random actions are Rademacher or Gaussian, not unit vectors".into())),
             // Columns count the seed up: those of neighbouring seeds must not be the same.

@@ -4,7 +4,7 @@ use burn::tensor::Tensor;
 
 use super::{Actor, Policy, State};
 use crate::error::Result;
-use crate::solvers::system::System;
+use crate::solvers::LinearSystem;
 
 /// s = r. The means are those of conjugate gradients (Wenger et al. 2022, section 2.1), kept so by orthogonalising each
 /// residual against those before it.
@@ -16,7 +16,7 @@ impl Policy for Residual {
         "cg"
     }
 
-    fn start(&self, _system: &System, _budget: usize) -> Result<Box<dyn Actor>> {
+    fn start(&self, _system: &dyn LinearSystem, _budget: usize) -> Result<Box<dyn Actor>> {
         Ok(Box::new(*self))
     }
 

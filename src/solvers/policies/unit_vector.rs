@@ -6,9 +6,8 @@ use burn::tensor::{IndexingUpdateOp, Int, Tensor, TensorData};
 
 use super::{Actor, Policy, State};
 use crate::error::{Error, Result};
-use crate::scope::to_f64;
-use crate::solvers::system::System;
-use crate::solvers::{Covariance, pivoted_cholesky};
+use crate::solvers::LinearSystem;
+use crate::solvers::pivoted_cholesky;
 
 /// The order in which rows are conditioned on.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -35,7 +34,7 @@ impl Policy for UnitVector {
         "cholesky"
     }
 
-    fn start(&self, system: &System, budget: usize) -> Result<Box<dyn Actor>> {
+    fn start(&self, system: &dyn LinearSystem, budget: usize) -> Result<Box<dyn Actor>> {
         let n = system.order();
         let rows = match &self.pivots {
             Pivots::Data => (0..n.min(budget)).collect(),
@@ -44,9 +43,9 @@ impl Policy for UnitVector {
                 None => rows.clone(),
             },
             Pivots::Largest => {
-                let noise = to_f64(system.noise().clone())?;
-                let covariance = Covariance::new(system.kernel(), system.scope(), system.x().clone(), noise);
-                let mut rows = pivoted_cholesky(&covariance, budget, 0.0)?.pivots;
+                let problem =
+                    || Error::Usage("this linear system has no columns to choose from: take rows in order".into());
+                let mut rows = pivoted_cholesky(system.columns().ok_or_else(problem)?, budget, 0.0)?.pivots;
                 let taken: HashSet<usize> = rows.iter().copied().collect();
                 let mut left: Vec<usize> = (0..n).filter(|row| !taken.contains(row)).collect();
                 left.sort_by(|a, b| spread(*a).total_cmp(&spread(*b)));

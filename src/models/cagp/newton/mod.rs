@@ -96,7 +96,8 @@ impl NewtonCagp {
         match likelihood.latents() {
             1 => Ok(Self { prior, likelihood, options, refresh: 1 }),
             count => Err(Error::Usage(format!(
-                "computation-aware models take likelihoods of one latent function, and {} has {count}: choose another --model",
+                "computation-aware models take likelihoods of one latent function, and {} has {count}: choose another \
+                 --model",
                 likelihood.text()
             ))),
         }

@@ -55,7 +55,8 @@ impl fmt::Display for NewtonReport {
         let Self { stop, steps, halvings, actions, residual, scale, flat, .. } = self;
         write!(
             f,
-            "{actions} actions in {steps} Newton steps ({halvings} halvings), then {stop}; gradient {residual:.3e} of {scale:.3e}, \
+            "{actions} actions in {steps} Newton steps ({halvings} halvings), then {stop}; gradient {residual:.3e} of \
+             {scale:.3e}, \
              {:.0} % of rows without curvature",
             100.0 * flat
         )

@@ -1,0 +1,121 @@
+//! What any model should beat: the mean of the training rows (of classes their shares), and ridge regression.
+
+use std::time::Instant;
+
+use cagey::data::{Dataset, InputScale, TargetScale, TargetTransform};
+use cagey::fitted::Plan;
+use cagey::likelihoods::Support;
+use cagey::linalg::Factor;
+use cagey::metrics::Predictive;
+use cagey::{Error, Result};
+
+use crate::cli::scoring::{RowScores, score_predictive, score_probabilities};
+
+/// A simple model.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Baseline {
+    /// The mean and standard deviation of the training targets; of classes their shares.
+    Mean,
+    /// Linear regression, its penalty chosen by leaving one out in closed form, which says its error too.
+    Ridge,
+}
+
+/// Penalties that are tried, per row.
+const PENALTIES: std::ops::RangeInclusive<i32> = -8..=4;
+
+impl Baseline {
+    /// Those that there are for a plan: of real targets both, of classes their shares.
+    pub fn of(plan: &Plan) -> &'static [Self] {
+        let likelihood = plan.model().likelihood();
+        match likelihood.density().support(likelihood.auxiliary().neutral()) {
+            Support::Classes(_) => &[Self::Mean],
+            _ if likelihood.scaled() => &[Self::Mean, Self::Ridge],
+            _ => &[],
+        }
+    }
+
+    /// Its name.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Mean => "(mean)",
+            Self::Ridge => "(ridge)",
+        }
+    }
+
+    /// Its scores of held-out rows, and the seconds that it took.
+    ///
+    /// # Errors
+    /// What scales and factorisations report.
+    pub fn score(
+        self,
+        plan: &Plan,
+        classes: Option<&[String]>,
+        train: &Dataset,
+        test: &Dataset,
+    ) -> Result<(RowScores, f64)> {
+        let start = Instant::now();
+        let scored = match classes {
+            Some(labels) => {
+                let mut counts = vec![1.0; labels.len()];
+                train.y.iter().flatten().for_each(|code| counts[*code as usize] += 1.0);
+                let all: f64 = counts.iter().sum();
+                let shares: Vec<f64> = counts.iter().map(|count| count / all).collect();
+                score_probabilities(test.y.as_deref().unwrap_or_default(), &vec![shares; test.n], labels.to_vec())?
+            }
+            None => {
+                let settings = plan.settings();
+                let scale = TargetScale::fit(settings.target_transform, train)?;
+                let predictions = match self {
+                    Self::Mean => vec![scale.predictive(0.0, 1.0); test.n],
+                    Self::Ridge => ridge(&scale, settings.row_column.as_deref(), train, test)?,
+                };
+                score_predictive(test.y.as_deref().unwrap_or_default(), &predictions)?
+            }
+        };
+        Ok((scored, start.elapsed().as_secs_f64()))
+    }
+}
+
+fn ridge(scale: &TargetScale, without: Option<&str>, train: &Dataset, test: &Dataset) -> Result<Vec<Predictive>> {
+    let kept: Vec<usize> = (0..train.d).filter(|at| Some(train.feature_names[*at].as_str()) != without).collect();
+    let inputs = |data: &Dataset| -> Vec<f64> {
+        (0..data.n).flat_map(|row| kept.iter().map(move |at| data.row(row)[*at])).collect()
+    };
+    let (n, d, y) = (train.n, kept.len(), scale.forward(train)?);
+    let units = InputScale::fit(&inputs(train), d)?;
+    let (x, new) = (units.apply(&inputs(train))?, units.apply(&inputs(test))?);
+    let mut gram = vec![0.0; d * d];
+    let mut projected = vec![0.0; d];
+    for (row, y) in x.chunks(d).zip(&y) {
+        for (i, a) in row.iter().enumerate() {
+            projected[i] += a * y;
+            row.iter().enumerate().for_each(|(j, b)| gram[i * d + j] += a * b);
+        }
+    }
+    let mut columns = vec![0.0; d * n];
+    x.chunks(d).enumerate().for_each(|(r, row)| row.iter().enumerate().for_each(|(i, v)| columns[i * n + r] = *v));
+    let mut best: Option<(f64, Vec<f64>)> = None;
+    for power in PENALTIES {
+        let mut system = gram.clone();
+        system.iter_mut().step_by(d + 1).for_each(|value| *value += n as f64 * 10f64.powf(0.5 * f64::from(power)));
+        let factor = Factor::new(system, "XᵀX with a penalty")?;
+        let (mut weights, mut half) = (projected.clone(), columns.clone());
+        factor.solve(&mut weights)?;
+        factor.solve_lower(&mut half)?;
+        let fit = |row: &[f64]| row.iter().zip(&weights).map(|(a, w)| a * w).sum::<f64>();
+        let errors = x.chunks(d).zip(&y).enumerate().map(|(r, (row, y))| {
+            let leverage = half[r..].iter().step_by(n).map(|v| v * v).sum::<f64>() + 1.0 / n as f64;
+            ((y - fit(row)) / (1.0 - leverage).max(1e-6)).powi(2)
+        });
+        let error = errors.sum::<f64>() / n as f64;
+        if best.as_ref().is_none_or(|(least, _)| error < *least) {
+            best = Some((error, weights));
+        }
+    }
+    let Some((error, weights)) = best else { return Err(Error::NotFinite("the error of ridge regression".into())) };
+    let sd = error.sqrt().max(f64::MIN_POSITIVE);
+    let mean = |row: &[f64]| row.iter().zip(&weights).map(|(a, w)| a * w).sum::<f64>();
+    // An exponential of a wild linear guess has no finite mean.
+    let bound = |mean: f64| if scale.transform == TargetTransform::Identity { mean } else { mean.clamp(-6.0, 6.0) };
+    Ok(new.chunks(d).map(|row| scale.predictive(bound(mean(row)), sd)).collect())
+}

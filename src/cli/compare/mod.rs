@@ -1,0 +1,195 @@
+//! `cagey compare`
+
+mod baseline;
+mod candidate;
+mod figure;
+mod folds;
+mod table;
+
+use std::path::PathBuf;
+
+use cagey::Result;
+use cagey::data::{Dataset, Schema, Split};
+use cagey::fitted::Plan;
+use cagey::train::{Observer, Progress};
+use clap::Args;
+use serde_json::Value;
+
+use super::columns::{self, Columns};
+use super::data::{Reading, Splitting, in_table};
+use super::model::{ModelOptions, kinds};
+use super::training::TrainOptions;
+use super::trust::Trust;
+use super::{memory, output, report, scoring};
+use baseline::Baseline;
+use candidate::{Candidate, Fit, Trial};
+use folds::Folds;
+
+/// Fit several models or kernels to the same rows and set their scores side by side
+#[derive(Debug, Args)]
+#[command(
+    allow_negative_numbers = true,
+    after_help = examples()
+)]
+pub struct Compare {
+    /// Table: CSV or TSV (also gzipped), NPY, Parquet; `-` for standard input
+    data: PathBuf,
+    /// Models to compare
+    #[arg(long, value_parser = kinds::names(), value_delimiter = ',', value_name = "NAMES", conflicts_with = "model")]
+    models: Vec<String>,
+    /// Kernels to compare
+    #[arg(long, num_args = 1.., value_name = "KERNELS", conflicts_with = "kernel")]
+    kernels: Vec<String>,
+    #[command(flatten, next_help_heading = "Held-out rows (a tenth by default)")]
+    folds: Folds,
+    /// Print JSON
+    #[arg(long)]
+    json: bool,
+    /// Draw scores with their errors against seconds: .svg or .png
+    #[arg(long, value_name = "FILE")]
+    figure: Option<PathBuf>,
+    #[command(flatten, next_help_heading = "Table")]
+    columns: Columns,
+    #[command(flatten, next_help_heading = "Table")]
+    reading: Reading,
+    #[command(flatten, next_help_heading = "Held-out rows (a tenth by default)")]
+    splitting: Splitting,
+    #[command(flatten, next_help_heading = "Model")]
+    model: ModelOptions,
+    #[command(flatten, next_help_heading = "Training")]
+    training: TrainOptions,
+}
+
+fn examples() -> String {
+    let names: Vec<&str> = super::registry().models.rows().iter().map(|row| row.name).take(3).collect();
+    format!(
+        "Examples:
+  cagey compare data.csv --models {} --inducing 256
+  cagey compare data.csv --kernels \"rbf(ard)\" \"matern32(ard)\" \"rbf + linear\" --folds 5
+  cagey compare data.csv --models {} --holdout 0.2 --json --figure curves.png",
+        names.join(","),
+        names[names.len().saturating_sub(2)..].join(",")
+    )
+}
+
+/// What all candidates are fitted to.
+struct Task<'a> {
+    schema: &'a Schema,
+    data: &'a Dataset,
+    likelihood: &'a str,
+}
+
+impl Compare {
+    /// Reads, fits all candidates, prints one table.
+    pub fn run(self) -> Result<()> {
+        if let Some(figure) = &self.figure {
+            output::check_figure(figure, &[&self.data])?;
+        }
+        let (schema, data) = self.columns.read_grouped(&self.data, &self.reading, &self.model, self.folds.group())?;
+        let likelihood = columns::likelihood(&self.model, &schema, data.y.as_deref().unwrap_or_default())?;
+        let splits = self.folds.splits(&self.splitting, &data)?;
+        let models = if self.models.is_empty() {
+            vec![self.model.model.clone()]
+        } else {
+            self.models.iter().cloned().map(Some).collect()
+        };
+        let kernels = if self.kernels.is_empty() { vec![self.model.kernel.clone()] } else { self.kernels.clone() };
+        let all: Vec<ModelOptions> = models
+            .iter()
+            .flat_map(|model| kernels.iter().map(|kernel| self.model.with(model.clone(), kernel)))
+            .collect();
+        ModelOptions::check_models(&all, &likelihood, splits[0].train.len())?;
+        // What one of them cannot be fitted to is told before another is trained.
+        let task = Task { schema: &schema, data: &data, likelihood: &likelihood };
+        let mut plans = Vec::new();
+        for options in &all {
+            let plan = self.plan(options, &task, &splits[0])?;
+            for split in &splits {
+                plan.check(&data.subset(&split.test)).map_err(in_table(&self.data))?;
+            }
+            plans.push(plan);
+        }
+        let options: Vec<&dyn cagey::models::options::ModelOptions> = plans.iter().map(Plan::options).collect();
+        self.training.check(&options, splits[0].train.len())?;
+        let mut candidates = Vec::new();
+        if let Some(plan) = plans.first() {
+            candidates
+                .extend(Baseline::of(plan).iter().filter_map(|baseline| baselines(*baseline, plan, &task, &splits)));
+        }
+        drop(plans);
+        for options in &all {
+            let runs = splits.iter().map(|split| self.fit(options, &task, split));
+            let runs: Vec<Trial> = match runs.collect() {
+                Ok(runs) => runs,
+                Err(error) => {
+                    // Others were fitted, perhaps for hours.
+                    let _ = self.print(&mut candidates, &schema.target);
+                    return Err(error);
+                }
+            };
+            let fit = runs.first().and_then(|run| run.fit.as_ref());
+            let kind = fit.map_or("", |fit| fit.fitted.settings.model.kind());
+            let name = if kernels.len() > 1 { format!("{kind} {}", options.kernel) } else { kind.to_string() };
+            report::say(&format!("{name}: done"));
+            candidates.push(Candidate { name, runs });
+        }
+        self.print(&mut candidates, &schema.target)?;
+        match &self.figure {
+            Some(figure) => figure::draw(&candidates, figure),
+            None => Ok(()),
+        }
+    }
+
+    /// Prints the candidates, the best first.
+    fn print(&self, candidates: &mut [Candidate], target: &str) -> Result<()> {
+        candidates.sort_by(|a, b| a.score().total_cmp(&b.score()));
+        if self.json {
+            let Some(best) = candidates.first() else { return report::print_json(&Vec::<Value>::new()) };
+            let all = candidates.iter().map(|candidate| candidate.json(best)).collect::<Result<Vec<Value>>>()?;
+            return report::print_json(&all);
+        }
+        let real = candidates.first().is_some_and(|c| c.runs.iter().any(|run| run.scores.name == "NLPD"));
+        let unit = if real { format!("; RMSE and CRPS are in units of `{target}`") } else { String::new() };
+        report::print(&table::table(candidates, &unit))
+    }
+
+    fn plan(&self, options: &ModelOptions, task: &Task, split: &Split) -> Result<Plan> {
+        let settings = options.settings(task.likelihood, split.train.len(), &self.training)?;
+        let train = task.data.subset(&split.train);
+        let plan = Plan::new(task.schema.clone(), &train, settings, self.training.seed, super::registry())?;
+        memory::check(&plan)?;
+        Ok(plan)
+    }
+
+    fn fit(&self, options: &ModelOptions, task: &Task, split: &Split) -> Result<Trial> {
+        let plan = self.plan(options, task, split)?;
+        let config = self.training.config(plan.options());
+        let mut progress = (!report::is_quiet()).then(Progress::new);
+        let mut observers: Vec<&mut dyn Observer> = Vec::new();
+        observers.extend(progress.as_mut().map(|progress| progress as &mut dyn Observer));
+        let bytes = plan.bytes();
+        let fitted = plan.train(&config, &mut observers)?;
+        let test = task.data.subset(&split.test);
+        let scores = scoring::score_rows(&fitted, &test)?;
+        let words = Trust::of(&fitted, &test, "held-out rows")?.line();
+        Ok(Trial { scores, seconds: fitted.summary.seconds, fit: Some(Fit { fitted, bytes, words }) })
+    }
+}
+
+/// A baseline on every fold; none where it cannot be had.
+fn baselines(baseline: Baseline, plan: &Plan, task: &Task, splits: &[Split]) -> Option<Candidate> {
+    let labels = task.schema.classes.as_ref().map(|classes| classes.labels());
+    let run = |split: &Split| {
+        let (train, test) = (task.data.subset(&split.train), task.data.subset(&split.test));
+        let (scores, seconds) = baseline.score(plan, labels, &train, &test)?;
+        Ok(Trial { scores, seconds, fit: None })
+    };
+    let runs = splits.iter().map(run).collect::<Result<Vec<Trial>>>();
+    match runs {
+        Ok(runs) => Some(Candidate { name: baseline.name().into(), runs }),
+        Err(error) => {
+            report::say(&format!("the baseline {} is left out: {error}", baseline.name()));
+            None
+        }
+    }
+}

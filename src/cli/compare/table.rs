@@ -1,0 +1,91 @@
+//! The comparison as text: the best first, with differences that say whether it is.
+
+use super::candidate::{Candidate, Difference};
+use crate::cli::report;
+use crate::cli::scoring::Brief;
+
+/// One row a candidate, in their order: the best first.
+pub fn table(candidates: &[Candidate], unit: &str) -> String {
+    let Some(best) = candidates.first() else { return String::new() };
+    let Some(first) = best.runs.first() else { return String::new() };
+    let brief = first.scores.scored.brief();
+    let names: Vec<String> = brief.iter().map(|(name, _)| name.to_string()).collect();
+    let folds = best.runs.len();
+    let mut head = vec!["".to_string(), "model".to_string()];
+    head.extend(names.clone());
+    head.extend(["behind the best".to_string(), "± by rows".to_string()]);
+    head.extend((folds > 1).then(|| "± by folds".to_string()));
+    head.extend(["seconds".to_string(), "MB a step".to_string()]);
+    let mut rows = vec![head];
+    for candidate in candidates {
+        let Difference { mean, by_rows, by_folds } = candidate.difference(best);
+        let is_best = std::ptr::eq(candidate, best);
+        let mut row = vec![if is_best { "*" } else { "" }.to_string(), candidate.name.clone()];
+        for (k, (_, kind)) in brief.iter().enumerate() {
+            let value = candidate.over_folds(|run| run.scores.scored.brief()[k].1.value());
+            row.push(match kind {
+                Brief::Share(_) => report::percent(value),
+                Brief::Number(_) => report::fixed(value, 4),
+            });
+        }
+        let of_others = |value: f64| if is_best { String::new() } else { report::fixed(value, 4) };
+        row.extend([of_others(mean), of_others(by_rows)]);
+        row.extend((folds > 1).then(|| by_folds.map_or(String::new(), of_others)));
+        row.push(report::fixed(candidate.over_folds(|run| run.seconds), 1));
+        let bytes = candidate.over_folds(|run| run.fit.as_ref().map_or(0.0, |fit| fit.bytes));
+        row.push(if candidate.is_baseline() { String::new() } else { report::fixed(bytes / 1e6, 0) });
+        rows.push(row);
+    }
+    let width = |column: usize| rows.iter().map(|row| row[column].chars().count()).max().unwrap_or(0);
+    let widths: Vec<usize> = (0..rows[0].len()).map(width).collect();
+    let mut text = String::new();
+    for row in &rows {
+        let cells = row.iter().zip(&widths).enumerate().map(|(column, (cell, width))| match column {
+            0 | 1 => format!("{cell:<width$}"),
+            _ => format!("{cell:>width$}"),
+        });
+        text += &format!("{}\n", cells.collect::<Vec<_>>().join("  ").trim_end());
+    }
+    text += &format!("{}\n", verdict(candidates, best, unit));
+    for candidate in candidates.iter().filter(|candidate| !candidate.is_baseline()) {
+        let Some(fit) = candidate.runs[0].fit.as_ref() else { continue };
+        if !fit.words.is_empty() {
+            text += &format!("{}: {}\n", candidate.name, fit.words);
+        }
+        let parameters = fit.fitted.model.parameters().into_iter().filter(|(_, p)| p.len() <= MOST_LISTED);
+        let list: Vec<String> = parameters
+            .map(|(path, p)| {
+                let values: Vec<String> = p.values().into_iter().map(cagey::params::shown).collect();
+                format!("{path} {}", values.join(", "))
+            })
+            .collect();
+        text += &format!("{}: {}\n", candidate.name, list.join("; "));
+    }
+    text
+}
+
+/// Parameters of more numbers are not listed.
+const MOST_LISTED: usize = 16;
+
+/// Whether the best is told apart from the next, in words.
+fn verdict(candidates: &[Candidate], best: &Candidate, unit: &str) -> String {
+    let what = best.runs[0].scores.name;
+    let close: Vec<&str> = candidates[1..]
+        .iter()
+        .filter(|other| {
+            let Difference { mean, by_rows, by_folds } = other.difference(best);
+            // By whichever says less; no number is no proof.
+            let error = by_rows.max(by_folds.unwrap_or(0.0));
+            error.is_nan() || mean <= 2.0 * error
+        })
+        .map(|other| other.name.as_str())
+        .collect();
+    let rows = report::count(best.rows().len(), "held-out row");
+    let told = match (candidates.len(), close.as_slice()) {
+        (1, _) => String::new(),
+        (_, []) => format!("{} is best by more than two standard errors", best.name),
+        (_, close) => format!("{} is not told apart from {}", best.name, close.join(", ")),
+    };
+    let separator = if told.is_empty() { "" } else { "; " };
+    format!("By {what} of {rows}{separator}{told}{unit}")
+}

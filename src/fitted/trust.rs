@@ -1,0 +1,227 @@
+//! Whether a fitted model's intervals hold: on rows that were held out, and on its own rows, each left out in turn.
+
+use std::collections::HashMap;
+
+use super::Fitted;
+use crate::data::Dataset;
+use crate::error::{Error, Result};
+use crate::linalg::Factor;
+use crate::linalg::dense::{product, view, view_mut};
+use crate::metrics::Predictive;
+use crate::metrics::diagnosis::{Diagnosis, Draws, Finding, Residuals, diagnose};
+use crate::models::posterior::Marginals;
+
+/// Rows whose errors are drawn together, and of which shapes are told.
+const MOST_HELD_OUT: usize = 1000;
+const MOST_LEFT_OUT: usize = 2000;
+
+/// Rows of a table that are in the training data too.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Copies {
+    /// Positions of those that have the inputs of a training row.
+    pub inputs: Vec<usize>,
+    /// How many of them have its target as well.
+    pub whole: usize,
+}
+
+/// Rows that lie outside the training data's range.
+#[derive(Debug, Clone, Default, PartialEq)]
+pub struct Outside {
+    /// How many do, in any input.
+    pub rows: usize,
+    /// By input: its name, how many rows, and the training data's range in the data's units.
+    pub inputs: Vec<(String, usize, [f64; 2])>,
+}
+
+/// Predictions of the training rows, each from all others.
+#[derive(Debug, Clone)]
+pub struct LeftOut {
+    /// The targets, in the data's units.
+    pub y: Vec<f64>,
+    /// Their predictions.
+    pub predictions: Vec<Predictive>,
+    marginals: Marginals,
+}
+
+impl LeftOut {
+    /// Standardised residuals.
+    pub fn standardised(&self) -> Vec<f64> {
+        standardised(&self.y, &self.predictions)
+    }
+}
+
+fn standardised(y: &[f64], predictions: &[Predictive]) -> Vec<f64> {
+    y.iter().zip(predictions).map(|(y, prediction)| prediction.standardised(*y)).collect()
+}
+
+/// At most so many of `n` rows, evenly spaced.
+fn some(n: usize, most: usize) -> Vec<usize> {
+    (0..n.min(most)).map(|k| k * n / n.min(most)).collect()
+}
+
+impl Fitted {
+    /// Leave-one-out predictions of the training targets, in closed form; none for models without.
+    ///
+    /// # Errors
+    /// What computing them reports.
+    pub fn left_out(&self) -> Result<Option<LeftOut>> {
+        let Some(closed) = self.posterior.leave_one_out() else { return Ok(None) };
+        let marginals = crate::threads::helped(|| closed.left_out(&self.data))?;
+        if marginals.mean.iter().chain(&marginals.variance).any(|value| !value.is_finite()) {
+            return Err(Error::NotFinite("a leave-one-out prediction".into()));
+        }
+        let y = self.data.y.iter().map(|z| self.target_scale.inverse(*z)).collect();
+        let predictions = self.calibrated(self.in_user_units(&marginals));
+        Ok(Some(LeftOut { y, predictions, marginals }))
+    }
+
+    /// Whether intervals hold for the training rows, each predicted from all others.
+    ///
+    /// # Errors
+    /// What drawing residuals reports.
+    pub fn diagnose_left_out(&self, left: &LeftOut) -> Result<Diagnosis> {
+        let n = self.data.n();
+        let tested = self.tested();
+        let rows: Vec<usize> = some(tested.len(), MOST_LEFT_OUT).into_iter().map(|place| tested[place]).collect();
+        let Some(closed) = self.posterior.leave_one_out().filter(|_| n > 0) else {
+            return Err(Error::Usage("this model leaves no row out in closed form".into()));
+        };
+        let draws = Draws::together(n, |noise, count| closed.residuals(noise, count, &left.marginals.variance))?;
+        // Rows in another order than the table's say nothing of it.
+        let order: Vec<usize> = rows.iter().map(|row| if closed.in_order() { *row } else { 0 }).collect();
+        let x = rows.iter().flat_map(|row| &self.data.x[row * self.data.d..][..self.data.d]).copied();
+        Ok(self.judged((&left.y, &left.predictions), &rows, (&x.collect::<Vec<_>>(), &order), &draws.subset(&rows)))
+    }
+
+    /// Whether intervals hold for the rows of a table, which were not trained on.
+    ///
+    /// # Errors
+    /// As [`predict`](Self::predict), and what drawing residuals reports.
+    pub fn diagnose(&self, data: &Dataset, y: &[f64], predictions: &[Predictive]) -> Result<Diagnosis> {
+        let rows = some(data.n, MOST_HELD_OUT);
+        let sample = data.subset(&rows);
+        let (x, known) = self.standardise(&sample)?;
+        let learned = self.noise().unwrap_or_default();
+        let joint = crate::threads::helped(|| self.posterior.predict_joint(&x))?;
+        let (n, mut covariance) = (rows.len(), joint.covariance);
+        for i in 0..n {
+            covariance[i * n + i] += learned + known.as_ref().map_or(0.0, |known| known[i]);
+        }
+        let sd: Vec<f64> = covariance.iter().step_by(n + 1).map(|variance| variance.sqrt()).collect();
+        let draws = Draws::together(n, |noise, count| {
+            let mut lower = Factor::new(covariance, "the covariance of held-out rows")?.lower();
+            crate::linalg::dense::clear_upper(&mut lower, n);
+            let mut made = vec![0.0; noise.len()];
+            product::set(view_mut(&mut made, count), view(&lower, n), view(&noise, count), 1.0);
+            made.chunks_mut(count).zip(&sd).for_each(|(row, sd)| row.iter_mut().for_each(|value| *value /= sd));
+            Ok(made)
+        })?;
+        let order = if sample.records.len() == n { sample.records } else { rows.clone() };
+        let mut diagnosis = self.judged((y, predictions), &rows, (&x, &order), &draws);
+        if let Some(beyond) = self.beyond(&x).filter(|_| !diagnosis.held.iter().all(|held| held.holds)) {
+            // What else there is to see follows from that.
+            diagnosis.findings = vec![beyond];
+        }
+        Ok(diagnosis)
+    }
+
+    /// The input whose training range most of some standardised rows lie outside of.
+    fn beyond(&self, x: &[f64]) -> Option<Finding> {
+        let (d, ranges) = (self.data.d, self.ranges());
+        let share = |input: usize| {
+            let outside = x[input..].iter().step_by(d).filter(|value| is_beyond(**value, ranges[input])).count();
+            outside as f64 / (x.len() / d) as f64
+        };
+        let shares = (0..d).map(|input| Finding::Beyond { input, share: share(input) });
+        shares.filter(|found| matches!(found, Finding::Beyond { share, .. } if *share >= 0.5)).max_by(|a, b| {
+            let share = |found: &Finding| if let Finding::Beyond { share, .. } = found { *share } else { 0.0 };
+            share(a).total_cmp(&share(b))
+        })
+    }
+
+    /// Coverage and shapes of some rows.
+    fn judged(
+        &self,
+        (y, predictions): (&[f64], &[Predictive]),
+        rows: &[usize],
+        (x, order): (&[f64], &[usize]),
+        draws: &Draws,
+    ) -> Diagnosis {
+        let all = standardised(y, predictions);
+        let z: Vec<f64> = rows.iter().map(|row| all[*row]).collect();
+        let mean: Vec<f64> = rows.iter().map(|row| predictions[*row].median()).collect();
+        diagnose(&Residuals { z: &z, mean: &mean, x, d: self.data.d, order }, draws)
+    }
+
+    /// The rows of a table that have the inputs of training rows; none where the model does not hold all of these.
+    ///
+    /// # Errors
+    /// As [`standardise`](Self::standardise).
+    pub fn copies(&self, data: &Dataset) -> Result<Option<Copies>> {
+        if self.data.n() != self.summary.rows {
+            return Ok(None);
+        }
+        let (x, _) = self.standardise(data)?;
+        let mut known: HashMap<Vec<u64>, Vec<f64>> = HashMap::new();
+        for (row, y) in self.data.x.chunks(self.data.d).zip(&self.data.y) {
+            known.entry(bits(row)).or_default().push(*y);
+        }
+        let y = if data.y.is_some() { self.target_scale.forward(data)? } else { Vec::new() };
+        let mut copies = Copies::default();
+        for (i, row) in x.chunks(self.data.d).enumerate() {
+            if let Some(targets) = known.get(&bits(row)) {
+                copies.inputs.push(i);
+                copies.whole += usize::from(y.get(i).is_some_and(|y| targets.contains(y)));
+            }
+        }
+        Ok(Some(copies))
+    }
+
+    /// The rows of a table that lie outside the range of the training data, where a model only guesses.
+    ///
+    /// # Errors
+    /// As [`standardise`](Self::standardise).
+    pub fn outside(&self, data: &Dataset) -> Result<Outside> {
+        let (x, _) = self.standardise(data)?;
+        let (d, names) = (self.data.d, self.input_names());
+        let ranges = self.ranges();
+        let rows = x.chunks(d).filter(|row| row.iter().zip(&ranges).any(|(value, range)| is_beyond(*value, *range)));
+        let mut outside = Outside { rows: rows.count(), inputs: Vec::new() };
+        for (column, name) in names.into_iter().enumerate() {
+            let count = x[column..].iter().step_by(d).filter(|value| is_beyond(**value, ranges[column])).count();
+            let user = ranges[column].map(|z| z * self.input_scale.sd[column] + self.input_scale.mean[column]);
+            outside.inputs.extend((count > 0).then_some((name, count, user)));
+        }
+        Ok(outside)
+    }
+
+    /// The training rows that tell of new rows when they are left out: those without a twin, which is no new row; all
+    /// where most have one, for then new rows will have one too.
+    pub(super) fn tested(&self) -> Vec<usize> {
+        let mut counts: HashMap<Vec<u64>, usize> = HashMap::new();
+        let rows = || self.data.x.chunks(self.data.d);
+        rows().for_each(|row| *counts.entry(bits(row)).or_default() += 1);
+        let single: Vec<usize> =
+            rows().enumerate().filter(|(_, row)| counts[&bits(row)] == 1).map(|(i, _)| i).collect();
+        if 2 * single.len() >= self.data.n() { single } else { (0..self.data.n()).collect() }
+    }
+
+    /// The range of each input over the training rows, standardised.
+    fn ranges(&self) -> Vec<[f64; 2]> {
+        match self.summary.ranges.as_ref().filter(|ranges| ranges.len() == self.data.d) {
+            Some(ranges) => ranges.clone(),
+            None => self.data.ranges(),
+        }
+    }
+}
+
+/// Whether a value lies outside a range by more than rounding.
+fn is_beyond(value: f64, [low, high]: [f64; 2]) -> bool {
+    let slack = 1e-9 * (high - low).max(f64::MIN_POSITIVE);
+    value < low - slack || value > high + slack
+}
+
+/// Zero has two signs.
+fn bits(row: &[f64]) -> Vec<u64> {
+    row.iter().map(|value| (value + 0.0).to_bits()).collect()
+}

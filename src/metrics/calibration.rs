@@ -1,0 +1,89 @@
+//! Intervals made right by residuals of rows that the model did not see.
+
+use serde::{Deserialize, Serialize};
+
+use super::Predictive;
+use super::student::StudentT;
+
+/// Where residuals came from.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+#[non_exhaustive]
+pub enum Source {
+    /// Each training row predicted from all others.
+    LeaveOneOut,
+    /// Rows set apart before the training.
+    Share,
+}
+
+/// The distribution of standardised residuals `(y − mean) / sd`, which takes the place of the standard normal one: the
+/// model's own standard deviation says where intervals are wide, this how wide.
+///
+/// Of m rows set apart that are exchangeable with those to come, with probability 1 − δ over the choice of them, and for
+/// the intervals of all levels at once, the probability that an interval holds is within √(ln(2/δ) / 2m) of the share of
+/// the m rows that it holds (Dvoretzky, Kiefer and Wolfowitz 1956, with Massart's constant), and that share is within
+/// [`gap`](Self::gap) of its level. Leaving one out uses all rows and has no such bound.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
+pub struct Calibration {
+    /// The distribution.
+    pub shape: StudentT,
+    /// Residuals that it was fitted to.
+    pub rows: usize,
+    /// Where they came from.
+    pub source: Source,
+    /// The largest difference, over all central intervals, between the level and the share of those residuals within.
+    pub gap: f64,
+    /// What the distribution gains over the standard normal one in those residuals, in nats.
+    pub gain: f64,
+}
+
+impl Calibration {
+    /// Fits the distribution to standardised residuals; a normal one where the target has no moments otherwise: `tails`
+    /// says whether there may be others.
+    pub fn fit(z: &[f64], source: Source, tails: bool) -> Self {
+        let shape = match tails {
+            true => StudentT::fit(z),
+            false => StudentT::fit_normal(z),
+        };
+        let of = |shape: &StudentT| z.iter().map(|z| shape.log_density(*z)).sum::<f64>();
+        Self { shape, rows: z.len(), source, gap: gap(z, &shape), gain: of(&shape) - of(&StudentT::normal()) }
+    }
+
+    /// What is wrong with it, if anything is.
+    pub fn problem(&self) -> Option<String> {
+        let StudentT { df, scale } = self.shape;
+        let right = scale.is_finite() && scale > 0.0 && df.is_none_or(|df| df.is_finite() && df > 2.0);
+        (!right).then(|| "the calibration has a scale or degrees of freedom that are none".into())
+    }
+
+    /// A prediction with this distribution in place of the normal one.
+    pub fn apply(&self, prediction: Predictive) -> Predictive {
+        let StudentT { df, scale } = self.shape;
+        match (prediction, df) {
+            (Predictive::Normal { mean, sd }, Some(df)) => Predictive::Student { mean, scale: sd * scale, df },
+            (Predictive::Normal { mean, sd }, None) => Predictive::Normal { mean, sd: sd * scale },
+            (Predictive::LogNormal { mu, sigma, shift }, _) => {
+                Predictive::LogNormal { mu, sigma: sigma * scale, shift }
+            }
+            (other, _) => other,
+        }
+    }
+
+    /// By how much the probability that an interval holds may differ from the share of the calibration rows within, with
+    /// a confidence; none for residuals that are no sample.
+    pub fn bound(&self, confidence: f64) -> Option<f64> {
+        let delta = 1.0 - confidence;
+        (self.source == Source::Share).then(|| ((2.0 / delta).ln() / (2.0 * self.rows as f64)).sqrt())
+    }
+}
+
+fn gap(z: &[f64], shape: &StudentT) -> f64 {
+    let mut sizes: Vec<f64> = z.iter().map(|z| z.abs()).collect();
+    sizes.sort_by(f64::total_cmp);
+    let n = sizes.len().max(1) as f64;
+    let off = |(i, size): (usize, &f64)| {
+        let level = 1.0 - 2.0 * shape.cdf(-size);
+        (level - i as f64 / n).abs().max((level - (i + 1) as f64 / n).abs())
+    };
+    sizes.iter().enumerate().map(off).fold(0.0, f64::max)
+}

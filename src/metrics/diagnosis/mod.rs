@@ -1,0 +1,246 @@
+//! Whether intervals hold, and if not, what shape the misfit has and what mends it.
+//!
+//! Everything is judged from standardised residuals `z = (y − mean) / sd`, each statistic against the same statistic of
+//! residuals that the model itself [draws](draws): correlated ones where errors of neighbours go together, as those of a
+//! forecast or of leaving one out do.
+
+mod draws;
+mod shape;
+
+pub use draws::Draws;
+
+use serde::Serialize;
+use statrs::distribution::{Binomial, DiscreteCDF};
+
+use super::student::StudentT;
+use shape::Ranked;
+
+/// Standardised residuals with what they may depend on.
+#[derive(Debug, Clone, Copy)]
+pub struct Residuals<'a> {
+    /// (y − mean) / sd `[n]`, on the scale where predictions are normal.
+    pub z: &'a [f64],
+    /// Predictive means `[n]`.
+    pub mean: &'a [f64],
+    /// Inputs, row-major `[n, d]`.
+    pub x: &'a [f64],
+    /// Columns of inputs.
+    pub d: usize,
+    /// Places of the rows in the order of their table `[n]`.
+    pub order: &'a [usize],
+}
+
+/// What something may change with.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "snake_case")]
+#[non_exhaustive]
+pub enum Along {
+    /// The predictive mean.
+    Mean,
+    /// An input, by its column.
+    Input(usize),
+    /// The order of the rows.
+    Rows,
+}
+
+/// How often a central interval held.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize)]
+pub struct Held {
+    /// Its probability.
+    pub level: f64,
+    /// The share of targets in it.
+    pub share: f64,
+    /// The lower end of where the share of a right model lies in 99 of 100 cases (binomial).
+    pub low: f64,
+    /// The upper end.
+    pub high: f64,
+    /// Whether chance explains the share.
+    pub holds: bool,
+}
+
+/// A shape of misfit.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize)]
+#[serde(rename_all = "snake_case")]
+#[non_exhaustive]
+pub enum Finding {
+    /// Errors that follow each other have the same sign: something drifts that the model does not know.
+    Drift {
+        /// What they follow each other along.
+        along: Along,
+    },
+    /// Intervals fail on rows that lie beyond the training rows: a forecast of what the model has no part for.
+    Beyond {
+        /// The input whose range they lie outside of.
+        input: usize,
+        /// The share of the rows that do.
+        share: f64,
+    },
+    /// Errors are larger in one part of the data than in another.
+    NoiseVaries {
+        /// What their size changes with.
+        along: Along,
+        /// Their root mean square in the top third of it, over that in the bottom third.
+        ratio: f64,
+    },
+    /// More large errors, and more small ones, than a normal distribution has.
+    HeavyTails {
+        /// Degrees of freedom of the Student-t distribution that fits them.
+        df: f64,
+    },
+    /// All intervals are too narrow (above 1) or too wide.
+    Scale {
+        /// By which standard deviations would have to grow.
+        ratio: f64,
+    },
+}
+
+/// What mends a misfit.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "snake_case")]
+#[non_exhaustive]
+pub enum Remedy {
+    /// A trend along an input: a linear mean, or a linear kernel beside the other.
+    Trend,
+    /// The time or number of a row as one more input.
+    OrderAsInput,
+    /// The logarithm of the target.
+    LogTarget,
+    /// A likelihood whose noise varies with the inputs.
+    Heteroscedastic,
+    /// A likelihood with heavy tails, or intervals from residuals.
+    HeavyTails,
+    /// Intervals from residuals.
+    Calibrate,
+}
+
+impl Finding {
+    /// What mends it, for targets that are all positive and not yet transformed, or for others.
+    pub fn remedy(&self, positive: bool) -> Remedy {
+        match self {
+            Self::Drift { along: Along::Input(_) } | Self::Beyond { .. } => Remedy::Trend,
+            Self::Drift { .. } => Remedy::OrderAsInput,
+            Self::NoiseVaries { along: Along::Mean, ratio } if positive && *ratio > 1.0 => Remedy::LogTarget,
+            Self::NoiseVaries { .. } => Remedy::Heteroscedastic,
+            Self::HeavyTails { .. } => Remedy::HeavyTails,
+            Self::Scale { .. } => Remedy::Calibrate,
+        }
+    }
+}
+
+/// Whether intervals hold, and what is wrong with them.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct Diagnosis {
+    /// Rows.
+    pub n: usize,
+    /// At 50 and 95 %.
+    pub held: [Held; 2],
+    /// The misfit, what explains most of it first.
+    pub findings: Vec<Finding>,
+}
+
+impl Diagnosis {
+    /// Whether nothing is wrong.
+    pub fn is_well(&self) -> bool {
+        self.findings.is_empty() && self.held.iter().all(|held| held.holds)
+    }
+}
+
+/// Rows below which nothing can be told of shapes.
+const FEW: usize = 20;
+/// The least share in 95 % intervals that the errors of one future, which go together, excuse.
+const LEAST: f64 = 0.6;
+/// By how much a share has to be off to be worth a word, at 50 and 95 %.
+const OFF: [f64; 2] = [0.05, 0.02];
+const LEVELS: [f64; 2] = [0.5, 0.95];
+
+/// Looks at residuals; `draws` are of the same rows.
+pub fn diagnose(residuals: &Residuals, draws: &Draws) -> Diagnosis {
+    let n = residuals.z.len();
+    let bounds = LEVELS.map(|level| StudentT::normal().central(level));
+    let held = [0, 1].map(|k| {
+        let (level, seen, off) = (LEVELS[k], share(residuals.z, bounds[k]), OFF[k]);
+        let (low, high) = chance(n, level);
+        let outside = n > 0 && !(low..=high).contains(&seen) && (seen - level).abs() > off;
+        let far = draws.exceeds((seen - level).abs(), |z| (share(z, bounds[k]) - level).abs());
+        let holds = !outside || !(far || k == 1 && seen < LEAST && n >= FEW);
+        Held { level, share: seen, low, high, holds }
+    });
+    let mut findings = if n < FEW { Vec::new() } else { shapes(residuals, draws) };
+    if findings.is_empty() && held.iter().any(|held| !held.holds) {
+        let worst = if held[1].holds { 0 } else { 1 };
+        let mut sizes: Vec<f64> = residuals.z.iter().map(|z| z.abs()).collect();
+        sizes.sort_by(f64::total_cmp);
+        let at = ((LEVELS[worst] * n as f64) as usize).min(n - 1);
+        findings.push(Finding::Scale { ratio: sizes[at] / bounds[worst] });
+    }
+    Diagnosis { n, held, findings }
+}
+
+fn share(z: &[f64], bound: f64) -> f64 {
+    z.iter().filter(|z| z.abs() <= bound).count() as f64 / z.len().max(1) as f64
+}
+
+/// One shape after another, each in what those before leave.
+fn shapes(residuals: &Residuals, draws: &Draws) -> Vec<Finding> {
+    let mut findings = Vec::new();
+    let mut z = residuals.z.to_vec();
+    let inputs: Vec<(Along, Ranked)> = (0..residuals.d)
+        .map(|column| {
+            let values: Vec<f64> = residuals.x[column..].iter().step_by(residuals.d).copied().collect();
+            (Along::Input(column), Ranked::new(&values))
+        })
+        .filter(|(_, ranked)| ranked.varies())
+        .collect();
+    let rows = (Along::Rows, Ranked::new(&residuals.order.iter().map(|place| *place as f64).collect::<Vec<_>>()));
+    let mean = (Along::Mean, Ranked::new(residuals.mean));
+
+    let orders: Vec<&(Along, Ranked)> = inputs.iter().filter(|(_, r)| r.is_an_order()).chain([&rows]).collect();
+    // Along an input errors of neighbours go together anyhow: each order by what is rare along it.
+    let statistics = [Ranked::wander, Ranked::follow];
+    let rare: Vec<[f64; 2]> =
+        orders.iter().map(|(_, order)| statistics.map(|statistic| draws.rare(|z| statistic(order, z)))).collect();
+    let drift = |k: usize, z: &[f64]| {
+        let [a, b] = [0, 1].map(|s| statistics[s](&orders[k].1, z) / rare[k][s].max(f64::MIN_POSITIVE));
+        a.max(b)
+    };
+    let most = |z: &[f64]| (0..orders.len()).map(|k| drift(k, z)).fold(0.0, f64::max);
+    if draws.exceeds(most(&z), most) {
+        let best = (0..orders.len()).max_by(|a, b| drift(*a, &z).total_cmp(&drift(*b, &z)));
+        if let Some((along, order)) = best.map(|k| orders[k]) {
+            // Rows in the order of an input drift along that input.
+            let along = orders.iter().find(|(_, other)| other.same_order(order)).map_or(*along, |(first, _)| *first);
+            findings.push(Finding::Drift { along });
+            order.centre(&mut z);
+        }
+    }
+    let drivers: Vec<&(Along, Ranked)> = inputs.iter().chain([&mean]).collect();
+    let most = |z: &[f64]| {
+        let sizes = Ranked::new(&z.iter().map(|z| z.abs()).collect::<Vec<_>>());
+        drivers.iter().map(|(_, driver)| driver.dependence(&sizes)).fold(0.0, f64::max)
+    };
+    let strongest = most(&z);
+    if strongest > shape::WORTH && draws.exceeds(strongest, most) {
+        let sizes = Ranked::new(&z.iter().map(|z| z.abs()).collect::<Vec<_>>());
+        let found = drivers.iter().max_by(|a, b| a.1.dependence(&sizes).total_cmp(&b.1.dependence(&sizes)));
+        if let Some((along, driver)) = found {
+            // Where the mean says nearly as much, it is the simpler word.
+            let by_mean = mean.1.monotone(&sizes) > 0.85 * strongest;
+            let (along, driver) = if by_mean { (Along::Mean, &mean.1) } else { (*along, driver) };
+            findings.push(Finding::NoiseVaries { along, ratio: driver.ratio(&z) });
+            driver.level(&mut z);
+        }
+    }
+    let tails = shape::peakedness(&z);
+    if tails > shape::PEAKED && draws.exceeds(tails, shape::peakedness) {
+        findings.push(Finding::HeavyTails { df: StudentT::fit(&z).df.unwrap_or(f64::INFINITY) });
+    }
+    findings
+}
+
+/// The interval of a share of `n` independent rows that each hold with probability `level`, in 99 of 100 cases.
+fn chance(n: usize, level: f64) -> (f64, f64) {
+    Binomial::new(level, n as u64).map_or((0.0, 1.0), |trials| {
+        let share = |p| trials.inverse_cdf(p) as f64 / n.max(1) as f64;
+        (share(0.005), share(0.995))
+    })
+}

@@ -1,0 +1,151 @@
+//! Distributions of standardised residuals: a Student-t or normal one, or two of them with one centre, where few errors
+//! are of another size than most.
+
+use serde::{Deserialize, Serialize};
+
+use super::student::StudentT;
+
+/// Two distributions about 0 with the same degrees of freedom and different scales.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
+pub struct Mixture {
+    /// The narrower and the wider one.
+    pub parts: [StudentT; 2],
+    /// The share of the wider one; 0 where there is one only.
+    pub share: f64,
+    /// E|X − X′| of two independent draws.
+    spread: f64,
+}
+
+/// Steps of the expectation-maximisation algorithm.
+const STEPS: usize = 200;
+/// Values that a fit looks at, evenly spaced in their order.
+const MOST: usize = 2000;
+/// Degrees of freedom that are tried.
+const DEGREES: [Option<f64>; 6] = [Some(2.1), Some(3.0), Some(5.0), Some(10.0), Some(30.0), None];
+
+impl Mixture {
+    /// One distribution.
+    pub fn of(part: StudentT) -> Self {
+        Self { parts: [part; 2], share: 0.0, spread: part.spread() }
+    }
+
+    fn new(parts: [StudentT; 2], share: f64) -> Self {
+        let [a, b] = [1.0 - share, share];
+        let cross = parts[0].distance_to(&parts[1]);
+        let spread = a * a * parts[0].spread() + b * b * parts[1].spread() + 2.0 * a * b * cross;
+        Self { parts, share, spread }
+    }
+
+    /// The maximum-likelihood fit, about 0, to values `[n]`: the simplest that no other beats by half a logarithm of n for
+    /// each number that it has more (Schwarz 1978).
+    pub fn fit(z: &[f64]) -> Self {
+        let single = Self::of(StudentT::fit(z));
+        let mut sizes: Vec<f64> = z.iter().map(|z| z.abs()).collect();
+        sizes.sort_by(f64::total_cmp);
+        let count = sizes.len().min(MOST);
+        let some: Vec<f64> = (0..count).map(|k| sizes[(2 * k + 1) * sizes.len() / (2 * count)]).collect();
+        let (Some(middle), true) = (some.get(count / 2), some.iter().all(|size| size.is_finite())) else { return single };
+        if *middle <= 0.0 {
+            return single;
+        }
+        let log_likelihood = |law: &Self| some.iter().map(|z| law.log_density(*z)).sum::<f64>();
+        let double = |df: &Option<f64>| {
+            let fitted = two_scales(&some, *df, *middle);
+            (log_likelihood(&fitted), fitted)
+        };
+        let best = DEGREES.iter().map(double).max_by(|a, b| a.0.total_cmp(&b.0));
+        match best {
+            Some((found, law)) if found > log_likelihood(&single) + (count as f64).ln() => {
+                Self::new(law.parts, law.share)
+            }
+            _ => single,
+        }
+    }
+
+    /// The standard deviation.
+    pub fn sd(&self) -> f64 {
+        self.mean(|part| part.sd().powi(2)).sqrt()
+    }
+
+    /// The probability of no more than `z`.
+    pub fn cdf(&self, z: f64) -> f64 {
+        self.mean(|part| part.cdf(z))
+    }
+
+    /// The log density.
+    pub fn log_density(&self, z: f64) -> f64 {
+        let [a, b] = self.parts.map(|part| part.log_density(z));
+        let (a, b) = (a + (1.0 - self.share).ln(), b + self.share.ln());
+        let most = a.max(b);
+        most + ((a - most).exp() + (b - most).exp()).ln()
+    }
+
+    /// The value that is not exceeded with probability `p`.
+    pub fn quantile(&self, p: f64) -> f64 {
+        let [a, b] = self.parts.map(|part| part.quantile(p));
+        if self.share == 0.0 || a == b || !a.is_finite() || !b.is_finite() {
+            return a;
+        }
+        // It lies between those of the parts; Newton's steps that leave the bracket halve it.
+        let (mut low, mut high) = (a.min(b), a.max(b));
+        let mut z = a;
+        for _ in 0..100 {
+            let off = self.cdf(z) - p;
+            if off > 0.0 { high = z } else { low = z }
+            let next = z - off / self.log_density(z).exp();
+            let next = if next > low && next < high { next } else { 0.5 * (low + high) };
+            if (next - z).abs() <= 1e-12 * z.abs().max(1e-12) {
+                return next;
+            }
+            z = next;
+        }
+        z
+    }
+
+    /// The continuous ranked probability score at `z`: E|X − z| − ½ E|X − X′|.
+    pub fn crps(&self, z: f64) -> f64 {
+        self.mean(|part| part.distance(z)) - 0.5 * self.spread
+    }
+
+    /// What is wrong with it, if anything is.
+    pub fn problem(&self) -> Option<String> {
+        let right = |part: &StudentT| {
+            part.scale.is_finite() && part.scale > 0.0 && part.df.is_none_or(|df| df.is_finite() && df > 2.0)
+        };
+        let well = self.parts.iter().all(right) && (0.0..=1.0).contains(&self.share) && self.spread.is_finite();
+        (!well).then(|| "the calibration has a share, a scale or degrees of freedom that are none".into())
+    }
+
+    fn mean(&self, f: impl Fn(&StudentT) -> f64) -> f64 {
+        let [a, b] = &self.parts;
+        if self.share == 0.0 { f(a) } else { (1.0 - self.share) * f(a) + self.share * f(b) }
+    }
+}
+
+/// Two scales and a share by expectation and maximisation, for values without sign.
+fn two_scales(sizes: &[f64], df: Option<f64>, middle: f64) -> Mixture {
+    let (mut scales, mut share) = ([0.7 * middle, 4.0 * middle], 0.2);
+    for _ in 0..STEPS {
+        let parts = scales.map(|scale| StudentT { df, scale });
+        let (mut squares, mut counts) = ([0.0; 2], [0.0; 2]);
+        for z in sizes {
+            let [a, b] = parts.map(|part| part.log_density(*z));
+            let wide = 1.0 / (1.0 + ((1.0 - share) / share) * (a - b).exp());
+            for (k, weight) in [1.0 - wide, wide].into_iter().enumerate() {
+                let square = scales[k] * scales[k];
+                let worth = df.map_or(1.0, |df| (df + 1.0) / (df + z * z / square));
+                squares[k] += weight * worth * z * z;
+                counts[k] += weight;
+            }
+        }
+        let floor = 1e-6 * middle;
+        let next = [0, 1].map(|k| (squares[k] / f64::max(counts[k], 1e-9)).sqrt().max(floor));
+        let moved = (next[0] / scales[0] - 1.0).abs() + (next[1] / scales[1] - 1.0).abs();
+        scales = next;
+        share = (counts[1] / sizes.len() as f64).clamp(1e-6, 1.0 - 1e-6);
+        if moved < 1e-5 {
+            break;
+        }
+    }
+    Mixture { parts: scales.map(|scale| StudentT { df, scale }), share, spread: 0.0 }
+}

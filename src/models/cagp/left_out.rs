@@ -1,0 +1,92 @@
+//! Leaving rows out of a posterior through actions, the actions of the other rows as they are.
+//!
+//! Without row i, whose row of S is s, with h = SᵀK̂eᵢ and k = K̂ᵢᵢ, the Gram matrix is M̂ − s hᵀ − h sᵀ + k s sᵀ, the
+//! projected data Sᵀr − s rᵢ and the projected covariances with row i are w = h − k s: a change of rank two, O(i²) a row
+//! (Woodbury). Where a combination of actions looks at row i only, M̂ becomes singular; ε k of noise, which tells nothing,
+//! stands in its place.
+
+use super::CagpPosterior;
+use super::prepared::HostActions;
+use crate::error::Result;
+use crate::linalg::real::dot;
+use crate::models::Observations;
+use crate::models::posterior::{LeaveOneOut, Marginals};
+use crate::scope::{Scope, to_f64};
+use crate::solvers::blocks::transposed;
+
+/// Rows at once.
+const CHUNK: usize = 1024;
+/// The noise that stands for a row, as a share of its variance.
+const NOTHING: f64 = 1e-9;
+
+impl HostActions {
+    /// The entries of S for a row.
+    fn row(&self, i: usize, n: usize) -> Vec<f64> {
+        match self {
+            Self::Dense(columns) => {
+                let width = columns.len() / n;
+                columns[i * width..][..width].to_vec()
+            }
+            Self::Blocks(values, offsets) => {
+                offsets.windows(2).map(|w| if (w[0]..w[1]).contains(&i) { values[i] } else { 0.0 }).collect()
+            }
+        }
+    }
+}
+
+impl LeaveOneOut for CagpPosterior {
+    fn left_out(&self, data: &Observations) -> Result<Marginals> {
+        let scope = Scope::new(self.compute)?;
+        let (n, d, i) = (data.n(), data.d, self.actions());
+        let batch = data.batch(&scope);
+        let noise = to_f64(self.gaussian()?.variances(&scope, n, batch.noise.as_ref()))?;
+        let actions = self.prepared.actions(&self.actions)?;
+        let mut projected = self.projected.clone();
+        self.factor.solve_lower(&mut projected)?;
+        let mut all = Marginals::default();
+        for (first, chunk) in (0..n).step_by(CHUNK).zip(data.x.chunks(CHUNK * d)) {
+            let rows = chunk.len() / d;
+            let points = scope.matrix(chunk, rows, d);
+            let (cross, prior_mean) = self.project(&scope, &points)?;
+            let prior = to_f64(self.prior.covariance(&scope, &points).diagonal_wide()?)?;
+            // L⁻¹h and L⁻¹s of each row.
+            let own: Vec<f64> =
+                (first..first + rows).flat_map(|row| actions.iter().flat_map(move |part| part.row(row, n))).collect();
+            let mut s = transposed(&own, i);
+            let mut h: Vec<f64> =
+                cross.iter().zip(&s).enumerate().map(|(e, (k, s))| k + noise[first + e % rows] * s).collect();
+            self.factor.solve_lower(&mut h)?;
+            self.factor.solve_lower(&mut s)?;
+            let (h, s) = (transposed(&h, rows), transposed(&s, rows));
+            for (r, (h, s)) in h.chunks_exact(i).zip(s.chunks_exact(i)).enumerate() {
+                let (k, residual) = (prior[r] + noise[first + r], data.y[first + r] - prior_mean[r]);
+                let (ss, sh, hh) = (dot(s, s), dot(s, h), dot(h, h));
+                let (sp, hp) = (dot(s, &projected), dot(h, &projected));
+                let of_w = [sh - k * ss, hh - k * sh];
+                let of_data = [sp - ss * residual, hp - sh * residual];
+                let inner = [[ss, sh - 1.0], [sh - 1.0, hh - k * (1.0 + NOTHING)]];
+                let determinant = inner[0][0] * inner[1][1] - inner[0][1] * inner[1][0];
+                let solved = |v: [f64; 2]| {
+                    [
+                        (inner[1][1] * v[0] - inner[0][1] * v[1]) / determinant,
+                        (inner[0][0] * v[1] - inner[1][0] * v[0]) / determinant,
+                    ]
+                };
+                let lowered = |v: [f64; 2]| dot(&of_w, &solved(v));
+                // A row that no action looks at changes nothing.
+                let (square, shift) = if ss > 0.0 { (lowered(of_w), lowered(of_data)) } else { (0.0, 0.0) };
+                let explained = hh - 2.0 * k * sh + k * k * ss - square;
+                all.mean.push(prior_mean[r] + hp - k * sp - (sh - k * ss) * residual - shift);
+                let variance = k - explained;
+                all.floored += usize::from(variance < noise[first + r]);
+                all.variance.push(if variance < noise[first + r] { noise[first + r] } else { variance });
+            }
+        }
+        Ok(all)
+    }
+
+    /// Actions that are blocks of rows have sorted them.
+    fn in_order(&self) -> bool {
+        false
+    }
+}

@@ -1,0 +1,65 @@
+//! The list of a type's parameters, written once.
+
+/// Implements [`Parameters`](crate::params::Parameters) from one list of fields, in its order: a parameter under a name
+/// (`"noise": noise`), the parameters of a part as they are (`..prior`), or behind a prefix (`"kernel": ..kernel`).
+///
+/// ```
+/// use cagey::kernels::Kernel;
+/// use cagey::params::{Parameter, Parameters, Unit};
+///
+/// struct Model {
+///     kernel: Kernel,
+///     noise: Parameter,
+/// }
+/// cagey::parameters!(Model { "kernel": ..kernel, "noise": noise });
+///
+/// let kernel = Kernel::parse("rbf", 1)?;
+/// let model = Model { kernel, noise: Parameter::positive("noise", Unit::None, &[0.1]) };
+/// assert_eq!(model.parameters().last().unwrap().0, "noise");
+/// # Ok::<(), cagey::Error>(())
+/// ```
+#[macro_export]
+macro_rules! parameters {
+    ($type:ty { $($list:tt)* }) => {
+        impl $crate::params::Parameters for $type {
+            fn parameters(&self) -> Vec<(String, &$crate::params::Parameter)> {
+                #[allow(unused_mut)]
+                let mut all = Vec::new();
+                $crate::parameters!(@read self all $($list)*);
+                all
+            }
+
+            fn parameters_mut(&mut self) -> Vec<(String, &mut $crate::params::Parameter)> {
+                #[allow(unused_mut)]
+                let mut all = Vec::new();
+                $crate::parameters!(@change self all $($list)*);
+                all
+            }
+        }
+    };
+    (@$how:ident $self:ident $all:ident) => {};
+    (@read $self:ident $all:ident .. $($field:ident).+ $(, $($rest:tt)*)?) => {
+        $all.extend($crate::params::Parameters::parameters(&$self.$($field).+));
+        $crate::parameters!(@read $self $all $($($rest)*)?);
+    };
+    (@change $self:ident $all:ident .. $($field:ident).+ $(, $($rest:tt)*)?) => {
+        $all.extend($crate::params::Parameters::parameters_mut(&mut $self.$($field).+));
+        $crate::parameters!(@change $self $all $($($rest)*)?);
+    };
+    (@read $self:ident $all:ident $name:literal : .. $($field:ident).+ $(, $($rest:tt)*)?) => {
+        $all.extend($crate::params::prefixed($name, $self.$($field).+.parameters()));
+        $crate::parameters!(@read $self $all $($($rest)*)?);
+    };
+    (@change $self:ident $all:ident $name:literal : .. $($field:ident).+ $(, $($rest:tt)*)?) => {
+        $all.extend($crate::params::prefixed($name, $self.$($field).+.parameters_mut()));
+        $crate::parameters!(@change $self $all $($($rest)*)?);
+    };
+    (@read $self:ident $all:ident $name:literal : $($field:ident).+ $(, $($rest:tt)*)?) => {
+        $all.push(($name.into(), &$self.$($field).+));
+        $crate::parameters!(@read $self $all $($($rest)*)?);
+    };
+    (@change $self:ident $all:ident $name:literal : $($field:ident).+ $(, $($rest:tt)*)?) => {
+        $all.push(($name.into(), &mut $self.$($field).+));
+        $crate::parameters!(@change $self $all $($($rest)*)?);
+    };
+}

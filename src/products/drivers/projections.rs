@@ -1,0 +1,245 @@
+//! (K S)ᵀ for block-sparse S on the rows of K itself, and its adjoint.
+//!
+//! Where it fits the budget, it is made whole: each pair of rows is visited once and the adjoint finds it again. Else
+//! only a chunk of rows exists at a time, as often as it is looked at. It is in the precision of the data and without
+//! the kernel's factor.
+
+use std::borrow::Cow;
+use std::ops::Range;
+
+use rayon::prelude::*;
+
+use crate::kernels::form::Lowered;
+use crate::linalg::dense::{transpose, view, view_mut};
+use crate::linalg::real::dot;
+use crate::products::blocks::{BlockSparse, Segments};
+use crate::products::drivers::sparse;
+use crate::products::drivers::sparse_gram::{self, SparseGram};
+use crate::products::engine::lanes::{Lanes, Number};
+use crate::products::engine::program::Program;
+use crate::products::engine::schedule::Schedule;
+use crate::products::engine::strips::{Part, Strip};
+use crate::products::engine::sweep::Sweep;
+use crate::products::engine::tile::{Groups, Panels, panel};
+use crate::threads::{self, GRAIN};
+
+/// What K and S are made of.
+pub struct Inputs<T> {
+    /// Features of the rows `[n, p]`.
+    pub x: Vec<T>,
+    pub p: usize,
+    pub coefficients: Vec<T>,
+    /// The non-zeros of S `[n]`.
+    pub s: Vec<T>,
+}
+
+/// What is known of K and S before their numbers, and how much memory there is.
+#[derive(Debug)]
+pub struct Frame {
+    pub program: Program,
+    /// Boundaries of the blocks of S.
+    pub offsets: Vec<usize>,
+    /// Bytes.
+    pub budget: usize,
+}
+
+impl Frame {
+    /// For a lowered kernel and a block-sparse S.
+    pub fn new(lowered: &Lowered, blocks: &BlockSparse, budget: usize) -> Self {
+        Self { program: Program::new(lowered), offsets: blocks.offsets().to_vec(), budget }
+    }
+
+    /// Columns of S.
+    pub fn blocks(&self) -> usize {
+        self.offsets.len() - 1
+    }
+
+    /// The columns of S that have numbers in some rows, and where among them.
+    pub fn within(&self, rows: &Range<usize>) -> Vec<(usize, Range<usize>)> {
+        let clip = |row: usize| row.clamp(rows.start, rows.end) - rows.start;
+        let blocks = self.offsets.windows(2).map(|w| clip(w[0])..clip(w[1])).enumerate();
+        blocks.filter(|(_, rows)| !rows.is_empty()).collect()
+    }
+
+    /// (K S)ᵀ of inputs.
+    pub fn of<'a, T: Number>(&'a self, inputs: &'a Inputs<T>) -> Projections<'a, T> {
+        Projections { frame: self, inputs }
+    }
+}
+
+/// (K S)ᵀ of inputs.
+pub struct Projections<'a, T> {
+    frame: &'a Frame,
+    inputs: &'a Inputs<T>,
+}
+
+/// Gradients in the inputs.
+pub struct Total<T> {
+    pub x: Vec<T>,
+    pub coefficients: Vec<f64>,
+    pub s: Vec<T>,
+}
+
+impl<'a, T: Number> Projections<'a, T> {
+    /// Columns of S.
+    pub fn blocks(&self) -> usize {
+        self.frame.blocks()
+    }
+
+    fn rows(&self) -> usize {
+        self.inputs.s.len()
+    }
+
+    /// Whether all of it fits the budget, and with it another of its parts.
+    fn fits<L: Lanes>(&self) -> bool {
+        let n = self.rows();
+        let part = Schedule::most_columns(n.div_ceil(panel::<L>())) * panel::<L>();
+        sparse_gram::bytes::<L>(n + part, self.blocks()) <= self.frame.budget
+    }
+
+    /// The chunks of rows, one after another, of about the same size and in whole panels: four matrices `[i, chunk]`
+    /// fit the budget (a part, its cotangent, and each once more on its way).
+    fn chunks<L: Lanes>(&self) -> impl Iterator<Item = Range<usize>> + use<L, T> {
+        let n = self.rows();
+        let bytes = 4 * self.blocks() * panel::<L>() * size_of::<L::Element>();
+        let most = (self.frame.budget / bytes).max(1) * panel::<L>();
+        let chunk = n.div_ceil(n.div_ceil(most).max(1)).div_ceil(panel::<L>()) * panel::<L>();
+        (0..n).step_by(chunk).map(move |start| start..(start + chunk).min(n))
+    }
+
+    fn gram<L: Lanes<Element = T>>(&self) -> SparseGram<'a, L> {
+        let Inputs { x, p, coefficients, s } = self.inputs;
+        SparseGram::new(&self.frame.program, coefficients, x, *p, s, &self.frame.offsets)
+    }
+
+    /// All rows against the rows of a chunk.
+    fn sweep<L: Lanes<Element = T>>(&self, rows: &Range<usize>) -> Sweep<'a, L> {
+        let Inputs { x, p, coefficients, .. } = self.inputs;
+        Sweep {
+            program: &self.frame.program,
+            coefficients,
+            rows: Groups::pack(x, *p),
+            columns: Cow::Owned(Panels::pack(&x[rows.start * p..rows.end * p], *p)),
+            symmetric: false,
+            own: Some(rows.start),
+        }
+    }
+
+    /// All of it in parts, if it fits.
+    pub fn whole<L: Lanes<Element = T>>(&self) -> Option<Vec<Part<T>>> {
+        self.fits::<L>().then(|| self.gram::<L>().forward())
+    }
+
+    /// Shows all parts: those that are `whole`, or chunk after chunk, made for it.
+    pub fn visit<L: Lanes<Element = T>>(&self, whole: Option<&mut Vec<Part<T>>>, mut see: impl FnMut(&mut [Part<T>])) {
+        if let Some(parts) = whole {
+            return see(parts);
+        }
+        let segments = Segments::new(&self.inputs.s, &self.frame.offsets);
+        for rows in self.chunks::<L>() {
+            see(&mut [self.part(&self.sweep::<L>(&rows), &segments, rows)]);
+        }
+    }
+
+    fn part<L: Lanes<Element = T>>(&self, sweep: &Sweep<L>, segments: &Segments<T>, rows: Range<usize>) -> Part<T> {
+        let values = sparse::forward(sweep, segments, self.blocks(), rows.len());
+        Part { stride: sparse::stride::<L>(rows.len()), rows, values }
+    }
+
+    /// Adds up over `strips`, shared among as many threads as the budget has room for sums.
+    pub fn sum<S: Send>(&self, mut strips: Vec<S>, sums: &mut [f64], add: impl Fn(&mut S, &mut [f64]) + Sync) {
+        let tasks = rayon::current_num_threads().min(self.frame.budget / size_of_val(sums)).max(1);
+        let size = strips.len().div_ceil(tasks).max(1);
+        let parts = threads::map(strips.par_chunks_mut(size), |strips| {
+            let mut part = vec![0.0; sums.len()];
+            strips.iter_mut().for_each(|strip| add(strip, &mut part));
+            part
+        });
+        for part in parts {
+            sums.iter_mut().zip(part).for_each(|(sum, part)| *sum += part);
+        }
+    }
+
+    /// `factor` times Sᵀ K S `[i, i]`, from those parts that are `whole` or made for it.
+    pub fn square<L: Lanes<Element = T>>(&self, whole: Option<&mut Vec<Part<T>>>, factor: f64) -> Vec<f64> {
+        let i = self.blocks();
+        let mut sks = vec![0.0; i * i];
+        self.visit::<L>(whole, |parts| {
+            let strips = parts.iter().flat_map(Part::strips).collect();
+            self.sum(strips, &mut sks, |strip, sums| self.add_square(strip, sums));
+        });
+        // Both halves are the same but for rounding.
+        let half = 0.5 * factor;
+        let mut square = vec![0.0; i * i];
+        transpose::transpose_into(view_mut(&mut square, i), view(&sks, i));
+        threads::for_each(
+            square.par_chunks_exact_mut(i).zip(sks.par_chunks_exact(i)).with_min_len(GRAIN / i + 1),
+            |(row, sks)| row.iter_mut().zip(sks).for_each(|(v, other)| *v = half * (*v + other)),
+        );
+        square
+    }
+
+    /// Adds what a strip contributes to (Sᵀ K S)ᵀ, which is symmetric.
+    fn add_square<P: AsRef<[T]>>(&self, strip: &Strip<P>, sks: &mut [f64]) {
+        let (s, blocks) = (&self.inputs.s[strip.rows.clone()], self.frame.within(&strip.rows));
+        for (sks, ks) in sks.chunks_exact_mut(self.blocks()).zip(&strip.columns) {
+            for (b, rows) in &blocks {
+                sks[*b] += dot(&s[rows.clone()], &ks.as_ref()[rows.clone()]);
+            }
+        }
+    }
+
+    /// The gradients, given what puts the cotangents of parts in their place: of the `saved` ones that
+    /// [`whole`](Self::whole) made, or of parts that are made anew, which it is told.
+    pub fn adjoint<L: Lanes<Element = T>>(
+        &self,
+        saved: Option<Vec<Part<T>>>,
+        mut replace: impl FnMut(&mut [Part<T>], Origin),
+    ) -> Total<T> {
+        let (n, Inputs { p, coefficients, .. }) = (self.rows(), self.inputs);
+        let zeros = |length: usize| vec![T::of(0.0); length];
+        let mut total = Total { x: zeros(n * p), coefficients: vec![0.0; coefficients.len()], s: zeros(n) };
+        if self.fits::<L>() {
+            let gram = self.gram::<L>();
+            let (mut parts, origin) = match saved.filter(|parts| gram.fits(parts)) {
+                Some(parts) => (parts, Origin::Saved),
+                None => (gram.forward(), Origin::Anew),
+            };
+            replace(&mut parts, origin);
+            let (rows, coefficients) = gram.adjoint(&parts);
+            total.add_rows(&rows, *p);
+            total.coefficients = coefficients;
+            return total;
+        }
+        let segments = Segments::new(&self.inputs.s, &self.frame.offsets);
+        for rows in self.chunks::<L>() {
+            let sweep = self.sweep::<L>(&rows);
+            let mut part = self.part(&sweep, &segments, rows);
+            replace(std::slice::from_mut(&mut part), Origin::Anew);
+            let pulled = sparse::adjoint(&sweep, &segments, &part.values, n, part.rows.len());
+            total.add_rows(&pulled.rows, *p);
+            total.x[part.rows.start * p..].iter_mut().zip(&pulled.columns).for_each(|(x, g)| *x += *g);
+            total.coefficients.iter_mut().zip(&pulled.coefficients).for_each(|(t, v)| *t += v);
+        }
+        total
+    }
+}
+
+/// Where parts come from that an adjoint sees.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub enum Origin {
+    /// Kept since the forward pass, with what it did to them.
+    Saved,
+    /// Made again.
+    Anew,
+}
+
+impl<T: Number> Total<T> {
+    /// Adds gradients in the features and in S, side by side `[n, p + 1]`.
+    fn add_rows(&mut self, rows: &[T], p: usize) {
+        for ((x, s), row) in self.x.chunks_exact_mut(p).zip(&mut self.s).zip(rows.chunks_exact(p + 1)) {
+            x.iter_mut().zip(row).for_each(|(x, g)| *x += *g);
+            *s += row[p];
+        }
+    }
+}

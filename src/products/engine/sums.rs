@@ -1,0 +1,102 @@
+//! Where the tasks of a schedule add to: one matrix `[n, width]`, block by block, in the form in which a block's
+//! numbers come out of the tiles.
+
+use std::ops::Range;
+use std::sync::{Mutex, MutexGuard, PoisonError};
+
+use crate::linalg::real::Real;
+use crate::products::engine::lanes::{Lanes, Number};
+use crate::products::engine::tile::{Few, GROUP, Wide, narrow, panel};
+
+/// Sums for the rows of tiles.
+#[derive(Debug)]
+pub struct RowSums<T> {
+    width: usize,
+    blocks: Vec<Mutex<Vec<Few<T>>>>,
+}
+
+/// Sums for the columns of tiles.
+#[derive(Debug)]
+pub struct ColumnSums<L> {
+    width: usize,
+    blocks: Vec<Mutex<Vec<Wide<L>>>>,
+}
+
+fn lock<T>(blocks: &[Mutex<T>], block: usize) -> MutexGuard<'_, T> {
+    blocks[block].lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+fn unlocked<T>(block: Mutex<T>) -> T {
+    block.into_inner().unwrap_or_else(PoisonError::into_inner)
+}
+
+impl<T: Number> RowSums<T> {
+    /// Zeros for blocks of groups.
+    pub fn new(blocks: &[Range<usize>], width: usize) -> Self {
+        let zeros = |r: &Range<usize>| Mutex::new(vec![[T::of(0.0); GROUP]; r.len() * width]);
+        Self { width, blocks: blocks.iter().map(zeros).collect() }
+    }
+
+    /// The sums of a block; no other task of the round has it.
+    pub fn block(&self, block: usize) -> MutexGuard<'_, Vec<Few<T>>> {
+        lock(&self.blocks, block)
+    }
+
+    /// Adds everything to a row-major matrix `[n, width]`.
+    pub fn add_into(self, matrix: &mut [T]) {
+        let width = self.width;
+        let groups = self.blocks.into_iter().flat_map(unlocked).collect::<Vec<_>>();
+        for (row, out) in matrix.chunks_exact_mut(width.max(1)).enumerate() {
+            let group = &groups[row / GROUP * width..][..width];
+            out.iter_mut().zip(group).for_each(|(o, few)| *o += few[row % GROUP]);
+        }
+    }
+}
+
+impl<L: Lanes> ColumnSums<L> {
+    /// Zeros for blocks of panels.
+    pub fn new(blocks: &[Range<usize>], width: usize) -> Self {
+        let zeros =
+            |r: &Range<usize>| Mutex::new(vec![[L::zero(); crate::products::engine::tile::PANEL]; r.len() * width]);
+        Self { width, blocks: blocks.iter().map(zeros).collect() }
+    }
+
+    /// The sums of a block; no other task of the round has it.
+    pub fn block(&self, block: usize) -> MutexGuard<'_, Vec<Wide<L>>> {
+        lock(&self.blocks, block)
+    }
+
+    /// The transposed matrix `[width, stride]` with the numbers of a panel side by side; each block's own form is given
+    /// back as soon as it is read.
+    pub fn into_transposed(self, stride: usize) -> Vec<L::Element> {
+        let mut out = vec![L::Element::of(0.0); self.width * stride];
+        let mut first = 0;
+        for block in self.blocks {
+            for sums in unlocked(block).chunks_exact(self.width) {
+                for (wide, row) in sums.iter().zip(out.chunks_exact_mut(stride)) {
+                    narrow(wide, &mut row[first..first + panel::<L>()]);
+                }
+                first += panel::<L>();
+            }
+        }
+        out
+    }
+
+    /// Adds everything to a row-major matrix `[n, width]`.
+    pub fn add_into(self, matrix: &mut [L::Element]) {
+        let width = self.width;
+        let mut lanes = vec![L::Element::of(0.0); panel::<L>()];
+        let mut rest = matrix;
+        for block in self.blocks {
+            for sums in unlocked(block).chunks_exact(width.max(1)) {
+                let count = panel::<L>().min(rest.len() / width);
+                let (rows, later) = rest.split_at_mut(count * width);
+                for (c, wide) in sums.iter().enumerate() {
+                    narrow(wide, &mut lanes);
+                    rows[c..].iter_mut().step_by(width).zip(&lanes).for_each(|(o, v)| *o += *v);
+                }
+                rest = later;
+            }
+        }
+    }
+}

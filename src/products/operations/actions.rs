@@ -1,0 +1,124 @@
+//! The operation K(x1, x2) S for block-sparse S with its adjoint.
+
+use std::sync::Arc;
+
+use burn::tensor::{Tensor, TensorData};
+
+use crate::error::Result;
+use crate::kernels::form::Lowered;
+use crate::linalg::host::{HostOp, Saved, apply4};
+use crate::linalg::real::{Real, into_vec, with_real};
+use crate::products::blocks::{BlockSparse, Segments};
+use crate::products::drivers::sparse;
+use crate::products::engine::lanes::{Lanes, Number, Work};
+use crate::products::engine::program::Program;
+use crate::products::engine::sweep::{Sweep, scale};
+use crate::products::operations::matvec::{coefficients, features, recall};
+
+/// K(x1, x2) S `[n, i]`, for inputs lowered from the same kernel.
+pub fn cross(a: &Lowered, b: &Lowered, blocks: &BlockSparse) -> Result<Tensor<2>> {
+    let op = Actions { program: Program::new(a), offsets: blocks.offsets().to_vec() };
+    let transposed: Tensor<2> = apply4(op, features(a), coefficients(a), blocks.values().clone(), features(b))?;
+    Ok(transposed.transpose())
+}
+
+/// (K S)ᵀ `[i, n]`.
+#[derive(Debug)]
+struct Actions {
+    program: Program,
+    offsets: Vec<usize>,
+}
+
+/// The inputs as they came.
+struct Kept<T> {
+    x1: Vec<T>,
+    coefficients: Vec<T>,
+    s: Vec<T>,
+    x2: Vec<T>,
+    p: usize,
+}
+
+impl HostOp<4> for Actions {
+    fn forward(&self, [x1, coefficients, s, x2]: [TensorData; 4]) -> Result<(TensorData, Saved)> {
+        with_real!(x1.dtype(), T => {
+            let [n, p] = [x1.shape()[0], x1.shape()[1]];
+            let kept = Kept::<T> {
+                x1: into_vec(x1)?,
+                coefficients: into_vec(coefficients)?,
+                s: into_vec(s)?,
+                x2: into_vec(x2)?,
+                p,
+            };
+            let mut value = T::vectorised(Forward { op: self, kept: &kept });
+            scale(&mut value, self.program.factor(&kept.coefficients));
+            Ok((TensorData::new(value, [self.offsets.len() - 1, n]), Arc::new(kept) as Saved))
+        })
+    }
+
+    fn adjoint(&self, saved: Saved, grad: TensorData, _needs: [bool; 4]) -> Result<[Option<TensorData>; 4]> {
+        with_real!(grad.dtype(), T => {
+            let kept = recall::<Kept<T>>(saved)?;
+            let (n, m, p) = (kept.x1.len() / kept.p, kept.s.len(), kept.p);
+            let part = T::vectorised(Adjoint { op: self, kept: &kept, grad: &into_vec(grad)? });
+            let factor = self.program.factor(&kept.coefficients);
+            let mut x2: Vec<T> = part.rows.chunks_exact(p + 1).flat_map(|row| &row[..p]).copied().collect();
+            let mut s: Vec<T> = part.rows.chunks_exact(p + 1).map(|row| row[p]).collect();
+            let mut x1 = part.columns;
+            let mut coefficients: Vec<f64> = part.coefficients.iter().map(|c| c * factor.f64()).collect();
+            let along = kept.s.iter().zip(&s).map(|(a, b)| a.f64() * b.f64()).sum();
+            self.program.pull_factor(along, &mut coefficients);
+            [&mut x1, &mut x2, &mut s].into_iter().for_each(|g| scale(g, factor));
+            let length = coefficients.len();
+            let coefficients: Vec<T> = coefficients.into_iter().map(T::of).collect();
+            Ok([
+                Some(TensorData::new(x1, [n, p])),
+                Some(TensorData::new(coefficients, [length])),
+                Some(TensorData::new(s, [m])),
+                Some(TensorData::new(x2, [m, p])),
+            ])
+        })
+    }
+}
+
+struct Forward<'a, T> {
+    op: &'a Actions,
+    kept: &'a Kept<T>,
+}
+
+impl<T: Number> Kept<T> {
+    fn sweep<'a, L: Lanes<Element = T>>(&'a self, program: &'a Program) -> Sweep<'a, L> {
+        Sweep::cross(program, &self.coefficients, &self.x2, &self.x1, self.p)
+    }
+}
+
+impl<T: Number> Work<T> for Forward<'_, T> {
+    type Output = Vec<T>;
+
+    fn run<L: Lanes<Element = T>>(self) -> Vec<T> {
+        let (i, n) = (self.op.offsets.len() - 1, self.kept.x1.len() / self.kept.p);
+        let segments = Segments::new(&self.kept.s, &self.op.offsets);
+        let padded = sparse::forward(&self.kept.sweep::<L>(&self.op.program), &segments, i, n);
+        padded.chunks_exact(sparse::stride::<L>(n)).flat_map(|row| &row[..n]).copied().collect()
+    }
+}
+
+struct Adjoint<'a, T> {
+    op: &'a Actions,
+    kept: &'a Kept<T>,
+    grad: &'a [T],
+}
+
+impl<T: Number> Work<T> for Adjoint<'_, T> {
+    type Output = sparse::Gradients<T>;
+
+    fn run<L: Lanes<Element = T>>(self) -> Self::Output {
+        let (m, n) = (self.kept.s.len(), self.kept.x1.len() / self.kept.p);
+        let segments = Segments::new(&self.kept.s, &self.op.offsets);
+        let stride = sparse::stride::<L>(n);
+        let mut padded = vec![T::of(0.0); self.grad.len() / n * stride];
+        padded.chunks_exact_mut(stride).zip(self.grad.chunks_exact(n)).for_each(|(to, from)| {
+            to[..n].copy_from_slice(from);
+        });
+        sparse::adjoint(&self.kept.sweep::<L>(&self.op.program), &segments, &padded, m, n)
+    }
+}

@@ -1,0 +1,165 @@
+//! The operations K(x1, x2) V and K(x, x) V with their adjoints.
+
+use std::sync::Arc;
+
+use burn::tensor::{Tensor, TensorData};
+
+use crate::error::Result;
+use crate::kernels::form::Lowered;
+pub use crate::linalg::host::recall;
+use crate::linalg::host::{HostOp, Saved, apply3, apply4};
+use crate::linalg::real::{into_vec, with_real};
+use crate::products::drivers::multiply::Multiply;
+use crate::products::drivers::pull::Pull;
+use crate::products::engine::lanes::Number;
+use crate::products::engine::program::Program;
+use crate::products::engine::sweep::scale;
+
+/// The features of all terms side by side `[n, p]`.
+pub fn features(lowered: &Lowered) -> Tensor<2> {
+    Tensor::cat(lowered.terms().into_iter().map(|t| t.features.clone()).collect(), 1)
+}
+
+/// Variances and shapes in the order of [`Program`]; a lone 1 when there are none, since tensors cannot be empty.
+pub fn coefficients(lowered: &Lowered) -> Tensor<1> {
+    let terms = lowered.terms();
+    let all: Vec<Tensor<1>> = terms.iter().flat_map(|t| t.variance.iter().chain(t.shape.iter())).cloned().collect();
+    match all.is_empty() {
+        false => Tensor::cat(all, 0),
+        true => Tensor::ones([1], (&terms[0].features.device(), terms[0].features.dtype())),
+    }
+}
+
+/// K(x1, x2) V `[n, t]`, for inputs lowered from the same kernel.
+pub fn cross(a: &Lowered, b: &Lowered, v: Tensor<2>) -> Result<Tensor<2>> {
+    apply4(Matvec { program: Program::new(a) }, features(a), coefficients(a), v, features(b))
+}
+
+/// K(x, x) V `[n, t]`, white noise included.
+pub fn gram(lowered: &Lowered, v: Tensor<2>) -> Result<Tensor<2>> {
+    apply3(Matvec { program: Program::new(lowered) }, features(lowered), coefficients(lowered), v)
+}
+
+#[derive(Debug)]
+struct Matvec {
+    program: Program,
+}
+
+/// The inputs as they came.
+struct Kept<T> {
+    x1: Vec<T>,
+    x2: Option<Vec<T>>,
+    p: usize,
+    coefficients: Vec<T>,
+    v: Vec<T>,
+    t: usize,
+}
+
+impl HostOp<3> for Matvec {
+    fn forward(&self, [x, coefficients, v]: [TensorData; 3]) -> Result<(TensorData, Saved)> {
+        with_real!(x.dtype(), T => self.value::<T>(x, coefficients, v, None))
+    }
+
+    fn adjoint(
+        &self,
+        saved: Saved,
+        grad: TensorData,
+        [x, coefficients, v]: [bool; 3],
+    ) -> Result<[Option<TensorData>; 3]> {
+        with_real!(grad.dtype(), T => {
+            let [x, coefficients, v, _] = self.gradients::<T>(saved, grad, [x, coefficients, v, false])?;
+            Ok([x, coefficients, v])
+        })
+    }
+}
+
+impl HostOp<4> for Matvec {
+    fn forward(&self, [x1, coefficients, v, x2]: [TensorData; 4]) -> Result<(TensorData, Saved)> {
+        with_real!(x1.dtype(), T => self.value::<T>(x1, coefficients, v, Some(x2)))
+    }
+
+    fn adjoint(&self, saved: Saved, grad: TensorData, needs: [bool; 4]) -> Result<[Option<TensorData>; 4]> {
+        with_real!(grad.dtype(), T => self.gradients::<T>(saved, grad, needs))
+    }
+}
+
+impl Matvec {
+    fn value<T: Number>(
+        &self,
+        x1: TensorData,
+        coefficients: TensorData,
+        v: TensorData,
+        x2: Option<TensorData>,
+    ) -> Result<(TensorData, Saved)> {
+        let ([n, p], t) = ([x1.shape()[0], x1.shape()[1]], v.shape()[1]);
+        let x2 = x2.map(into_vec).transpose()?;
+        let kept = Kept::<T> { x1: into_vec(x1)?, x2, p, coefficients: into_vec(coefficients)?, v: into_vec(v)?, t };
+        let value = T::vectorised(Multiply {
+            program: &self.program,
+            coefficients: &kept.coefficients,
+            x1: &kept.x1,
+            x2: kept.x2.as_deref(),
+            p,
+            v: &kept.v,
+            t,
+            unscaled: false,
+        });
+        Ok((TensorData::new(value, [n, t]), Arc::new(kept)))
+    }
+
+    /// Gradients in x1, coefficients, V and x2, where wanted.
+    fn gradients<T: Number>(
+        &self,
+        saved: Saved,
+        grad: TensorData,
+        [in_x1, in_coefficients, in_v, in_x2]: [bool; 4],
+    ) -> Result<[Option<TensorData>; 4]> {
+        let kept = recall::<Kept<T>>(saved)?;
+        let Kept { p, t, .. } = *kept;
+        let (n, m) = (kept.x1.len() / p, kept.v.len() / t);
+        let grad = into_vec::<T>(grad)?;
+        let (mut x1, mut x2, mut v, along);
+        let mut coefficients = vec![0.0; kept.coefficients.len()];
+        if in_x1 || in_x2 || (in_coefficients && !self.program.is_scaled_profile()) {
+            let pulled = T::vectorised(Pull {
+                program: &self.program,
+                coefficients: &kept.coefficients,
+                x1: &kept.x1,
+                x2: kept.x2.as_deref(),
+                p,
+                v: &kept.v,
+                grad: &grad,
+                t,
+                in_v,
+            });
+            (x1, x2, v, coefficients) = (pulled.x1, pulled.x2, pulled.v, pulled.coefficients);
+            along = pulled.factor;
+        } else {
+            // V̄ = Kᵀ Ḡ.
+            v = T::vectorised(Multiply {
+                program: &self.program,
+                coefficients: &kept.coefficients,
+                x1: kept.x2.as_deref().unwrap_or(&kept.x1),
+                x2: kept.x2.is_some().then_some(&kept.x1),
+                p,
+                v: &grad,
+                t,
+                unscaled: true,
+            });
+            (x1, x2) = (Vec::new(), Vec::new());
+            along = kept.v.iter().zip(&v).map(|(a, b)| a.f64() * b.f64()).sum();
+        }
+        let factor = self.program.factor(&kept.coefficients);
+        coefficients.iter_mut().for_each(|c| *c *= factor.f64());
+        self.program.pull_factor(along, &mut coefficients);
+        [&mut x1, &mut x2, &mut v].into_iter().for_each(|g| scale(g, factor));
+        let coefficients: Vec<T> = coefficients.into_iter().map(T::of).collect();
+        let length = coefficients.len();
+        Ok([
+            in_x1.then(|| TensorData::new(x1, [n, p])),
+            in_coefficients.then(|| TensorData::new(coefficients, [length])),
+            in_v.then(|| TensorData::new(v, [m, t])),
+            in_x2.then(|| TensorData::new(x2, [m, p])),
+        ])
+    }
+}

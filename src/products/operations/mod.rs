@@ -1,0 +1,11 @@
+//! Products as tensor operations with adjoints of their own.
+
+pub mod actions;
+pub mod dense;
+pub mod evidence;
+pub mod local;
+pub mod matvec;
+pub mod moments;
+pub mod projected;
+pub mod tiled;
+pub mod whitened;

@@ -1,0 +1,129 @@
+//! Sᵀ K S for block-sparse S as one operation: K S is made part by part and never stored unless it fits.
+//!
+//! K S is in the precision of the data, the sums over it in f64.
+
+use std::sync::{Arc, Mutex, PoisonError};
+
+use burn::tensor::{Tensor, TensorData};
+use rayon::prelude::*;
+
+use crate::error::Result;
+use crate::kernels::form::Lowered;
+use crate::linalg::host::{HostOp, Saved, apply3};
+use crate::linalg::real::{Real, dot, into_vec, with_real};
+use crate::products::blocks::{BlockSparse, owners};
+use crate::products::drivers::projections::{Frame, Inputs, Projections, Total};
+use crate::products::engine::lanes::{Lanes, Number, Work};
+use crate::products::engine::strips::{Part, Strip};
+use crate::products::operations::matvec::{coefficients, features, recall};
+use crate::threads;
+
+/// Sᵀ K S `[i, i]` in f64, with chunks that fit `budget` bytes.
+pub fn square(lowered: &Lowered, blocks: &BlockSparse, budget: usize) -> Result<Tensor<2>> {
+    let op = Square(Frame::new(lowered, blocks, budget));
+    apply3(op, features(lowered), coefficients(lowered), blocks.values().clone())
+}
+
+#[derive(Debug)]
+struct Square(Frame);
+
+/// The inputs as they came, the result without the kernel's factor, and (K S)ᵀ if it fits.
+struct Kept<T> {
+    inputs: Inputs<T>,
+    square: Vec<f64>,
+    whole: Mutex<Option<Vec<Part<T>>>>,
+}
+
+impl HostOp<3> for Square {
+    fn forward(&self, [x, coefficients, s]: [TensorData; 3]) -> Result<(TensorData, Saved)> {
+        with_real!(x.dtype(), T => {
+            let p = x.shape()[1];
+            let inputs = Inputs::<T> { x: into_vec(x)?, p, coefficients: into_vec(coefficients)?, s: into_vec(s)? };
+            let (square, whole) = T::vectorised(Forward(self.0.of(&inputs)));
+            let (i, factor) = (self.0.blocks(), self.0.program.factor(&inputs.coefficients).f64());
+            let scaled: Vec<f64> = square.iter().map(|v| v * factor).collect();
+            let kept = Kept { inputs, square, whole: Mutex::new(whole) };
+            Ok((TensorData::new(scaled, [i, i]), Arc::new(kept) as Saved))
+        })
+    }
+
+    fn adjoint(&self, saved: Saved, grad: TensorData, _needs: [bool; 3]) -> Result<[Option<TensorData>; 3]> {
+        let grad = into_vec::<f64>(grad)?;
+        match saved.downcast::<Kept<f64>>() {
+            Ok(kept) => self.gradients(&kept, &grad),
+            Err(saved) => self.gradients(&*recall::<Kept<f32>>(saved)?, &grad),
+        }
+    }
+}
+
+impl Square {
+    fn gradients<T: Number>(&self, kept: &Kept<T>, grad: &[f64]) -> Result<[Option<TensorData>; 3]> {
+        let mut total = T::vectorised(Adjoint { op: self, kept, grad });
+        self.0.program.pull_factor(dot(grad, &kept.square), &mut total.coefficients);
+        let (n, p, length) = (kept.inputs.s.len(), kept.inputs.p, total.coefficients.len());
+        let coefficients: Vec<T> = total.coefficients.into_iter().map(T::of).collect();
+        Ok([
+            Some(TensorData::new(total.x, [n, p])),
+            Some(TensorData::new(coefficients, [length])),
+            Some(TensorData::new(total.s, [n])),
+        ])
+    }
+}
+
+struct Forward<'a, T>(Projections<'a, T>);
+
+impl<T: Number> Work<T> for Forward<'_, T> {
+    type Output = (Vec<f64>, Option<Vec<Part<T>>>);
+
+    fn run<L: Lanes<Element = T>>(self) -> Self::Output {
+        let mut whole = self.0.whole::<L>();
+        (self.0.square::<L>(whole.as_mut(), 1.0), whole)
+    }
+}
+
+struct Adjoint<'a, T> {
+    op: &'a Square,
+    kept: &'a Kept<T>,
+    grad: &'a [f64],
+}
+
+impl<T: Number> Work<T> for Adjoint<'_, T> {
+    /// All gradients but the factor's.
+    type Output = Total<T>;
+
+    fn run<L: Lanes<Element = T>>(self) -> Self::Output {
+        let Self { op, kept, grad } = self;
+        let (i, factor) = (op.0.blocks(), op.0.program.factor(&kept.inputs.coefficients).f64());
+        // The result is symmetrised, and so is its cotangent.
+        let grad: Vec<f64> = (0..i * i).map(|e| 0.5 * factor * (grad[e] + grad[e % i * i + e / i])).collect();
+        let (owners, s) = (owners(&op.0.offsets), &kept.inputs.s);
+        let mut direct = vec![0.0; s.len()];
+        let saved = kept.whole.lock().unwrap_or_else(PoisonError::into_inner).take();
+        let mut total = op.0.of(&kept.inputs).adjoint::<L>(saved, |parts, _| {
+            let strips: Vec<_> = parts.iter_mut().flat_map(Part::strips_mut).collect();
+            let gradients = threads::map(strips.into_par_iter(), |mut strip| {
+                let rows = strip.rows.clone();
+                (rows.start, replace(&mut strip, &grad, &owners[rows.clone()], &s[rows]))
+            });
+            for (start, in_s) in gradients {
+                direct[start..].iter_mut().zip(in_s).for_each(|(s, g)| *s += g);
+            }
+        });
+        total.s.iter_mut().zip(direct).for_each(|(s, g)| *s += T::of(g));
+        total
+    }
+}
+
+/// Puts the cotangent of a strip of (K S)ᵀ, Ā Sᵀ for Ā `grad` of Sᵀ K S, in its place; returns the gradient in its rows
+/// of S, on the left.
+fn replace<T: Number>(strip: &mut Strip<&mut [T]>, grad: &[f64], owners: &[usize], s: &[T]) -> Vec<f64> {
+    let (mut in_s, i) = (vec![0.0; s.len()], strip.columns.len());
+    for (column, grad) in strip.columns.iter_mut().zip(grad.chunks_exact(i)) {
+        for (r, value) in column.iter_mut().enumerate() {
+            let of_s = grad[owners[r]];
+            in_s[r] += of_s * value.f64();
+            *value = T::of(of_s * s[r].f64());
+        }
+    }
+    in_s
+}

@@ -1,0 +1,247 @@
+//! Marginals of a whitened variational GP in one operation: the covariances never leave it, and its adjoint makes them
+//! again.
+
+use std::any::Any;
+use std::sync::Arc;
+
+use burn::tensor::{DType, Tensor, TensorData};
+use rayon::prelude::*;
+
+use crate::error::{Error, Result};
+use crate::kernels::form::Lowered;
+use crate::linalg::dense::{solve, view, view_mut};
+use crate::linalg::host::{HostOp, Saved, apply5};
+use crate::linalg::marginals::{self, Normal, Projected, Root, Slopes};
+use crate::linalg::real::{Real, into_real, into_vec, narrowed, rounded, widened};
+use crate::linalg::{Factor, jitter, lower, whiten};
+use crate::products::engine::lanes::Number;
+use crate::products::engine::program::Program;
+use crate::products::operations::dense::{Gradients, Kept};
+use crate::products::operations::matvec::{coefficients, features, recall};
+use crate::threads;
+
+/// The least square of L's smallest diagonal entry over that of its largest at which solves with L may be in f32:
+/// errors of A are then below 1e-4 of the prior's standard deviation, those of gradients below 1e-3 of the largest.
+const CONDITION: f64 = 1e-3;
+
+/// What v ~ N(μ, R Rᵀ) with u = m(Z) + L v, K_ZZ = L Lᵀ, says about f at rows `x`, for inputs lowered from the same
+/// kernel in f64.
+///
+/// `mean` holds μ `[m]`, `root` R: its rows up to the diagonal `[m(m + 1)/2]` or only the diagonal `[m]`. K_ZZ is
+/// factorised in f64; with `single` products are in f32, and if L is well conditioned solves and K_ZX, too.
+pub fn marginals(z: &Lowered, x: &Lowered, mean: Tensor<1>, root: Tensor<1>, single: bool) -> Result<Projected> {
+    let op = Whitened { program: Program::new(z), single };
+    let packed: Tensor<1> = apply5(op, features(z), coefficients(z), features(x), mean, root)?;
+    Ok(Projected::apart(&packed))
+}
+
+#[derive(Debug)]
+struct Whitened {
+    program: Program,
+    single: bool,
+}
+
+/// What the covariances are made of.
+struct Inputs {
+    z: Vec<f64>,
+    coefficients: Vec<f64>,
+    x: Vec<f64>,
+    p: usize,
+}
+
+impl Inputs {
+    /// L, and q in the precision of the products.
+    fn factor<T: Real>(&self, program: &Program, mean: Vec<f64>, root: &[f64]) -> Result<(Vec<f64>, Q<T>)> {
+        let gram = Kept { x1: self.z.clone(), x2: None, coefficients: self.coefficients.clone(), p: self.p };
+        let (factor, q) = threads::join(|| Factor::new(gram.matrix(program), "K_ZZ"), || Q::new(mean, root));
+        let factor = factor?;
+        // Known here whichever thread it was that factorised.
+        jitter::record(factor.jitter());
+        Ok((factor.into_buffer(), q?))
+    }
+}
+
+/// q, and its Rᵀ in order.
+struct Q<T> {
+    normal: Normal<T>,
+    transposed: Vec<T>,
+}
+
+impl<T: Real> Q<T> {
+    fn new(mean: Vec<f64>, root: &[f64]) -> Result<Self> {
+        let diagonal = root.len() == mean.len();
+        let root = if diagonal { Root::Diagonal(rounded(root)) } else { Root::Lower(lower::unpacked(root)?) };
+        let normal = Normal { mean, root };
+        Ok(Self { transposed: normal.transposed(), normal })
+    }
+}
+
+/// Gradients in the features of Z, the coefficients and the features of x.
+type InCovariances = [Vec<f64>; 3];
+
+/// What the forward pass leaves for the adjoint.
+trait Reverse: Send + Sync {
+    /// Gradients in what the covariances are made of, where wanted, and in μ and R.
+    fn reverse(
+        &self,
+        program: &Program,
+        grad: &[f64],
+        covariances: bool,
+    ) -> (Option<InCovariances>, Vec<f64>, Vec<f64>);
+}
+
+struct State {
+    reverse: Box<dyn Reverse>,
+    /// Rows of Z and of x, and their features.
+    shape: [usize; 3],
+    dtypes: [DType; 5],
+}
+
+/// Rows of x that go through all steps together: their columns of A and C stay in a thread's cache.
+const ROWS: usize = 256;
+
+/// Most blocks of rows: the gradients in Z of each are apart until they are added up.
+const BLOCKS: usize = 32;
+
+/// What depends on L in the precision of the solves, what depends on R in that of the products.
+struct Steps<W, T> {
+    gram: Kept<W>,
+    lower: Vec<W>,
+    normal: Normal<T>,
+    blocks: Vec<Block<W, T>>,
+}
+
+/// Of some rows of x.
+struct Block<W, T> {
+    x: Vec<W>,
+    a: Vec<W>,
+    /// A again, where the precisions differ.
+    rounded: Option<Vec<T>>,
+    c: Vec<T>,
+}
+
+fn well_conditioned(lower: &[f64]) -> bool {
+    let diagonal = || lower.iter().step_by(lower.len().isqrt() + 1).copied();
+    let (least, most) = (diagonal().fold(f64::INFINITY, f64::min), diagonal().fold(0.0, f64::max));
+    least * least >= CONDITION * most * most
+}
+
+impl<W: Number, T: Real> Steps<W, T> {
+    /// What is kept, and the packed results.
+    fn run(program: &Program, lower: Vec<f64>, inputs: Inputs, q: Q<T>) -> (Box<dyn Reverse>, Vec<f64>) {
+        let (Inputs { z, coefficients, x, p }, Q { normal, transposed }) = (inputs, q);
+        let m = normal.mean.len();
+        let (z, coefficients, x): (Vec<W>, Vec<W>, Vec<W>) = (into_real(z), into_real(coefficients), into_real(x));
+        let lower: Vec<W> = into_real(lower);
+        let gram = Kept { x1: z, x2: None, coefficients, p };
+        let rows = (x.len() / p).div_ceil(BLOCKS).max(ROWS);
+        let blocks = threads::map(x.par_chunks(rows * p), |x| {
+            let (mut a, b) = (gram.with(x).matrix(program), x.len() / p);
+            solve::lower(view(&lower, m), view_mut(&mut a, b));
+            let rounded = same::<T>(&a).is_none().then(|| rounded(&a));
+            let marginals::Block { shift, change, c } = normal.block(&transposed, both(&a, rounded.as_deref()), b);
+            (Block { x: x.to_vec(), a, rounded, c }, shift, change)
+        });
+        let (mut out, mut changes, mut kept) = (Vec::new(), Vec::new(), Vec::new());
+        for (block, shift, change) in blocks {
+            out.extend(shift);
+            changes.extend(change);
+            kept.push(block);
+        }
+        out.extend(changes);
+        out.push(normal.divergence());
+        (Box::new(Self { gram, lower, normal, blocks: kept }), out)
+    }
+}
+
+/// A vector of numbers as what it is, if that is one of T.
+fn same<T: Real>(values: &dyn Any) -> Option<&[T]> {
+    values.downcast_ref::<Vec<T>>().map(Vec::as_slice)
+}
+
+/// A in the precision of the products.
+fn both<'a, T: Real>(a: &'a dyn Any, rounded: Option<&'a [T]>) -> &'a [T] {
+    rounded.or_else(|| same(a)).unwrap_or_default()
+}
+
+impl<W: Number, T: Real> Reverse for Steps<W, T> {
+    fn reverse(
+        &self,
+        program: &Program,
+        grad: &[f64],
+        covariances: bool,
+    ) -> (Option<InCovariances>, Vec<f64>, Vec<f64>) {
+        let blocks: Vec<_> =
+            self.blocks.iter().map(|block| (both(&block.a, block.rounded.as_deref()), block.c.as_slice())).collect();
+        let Slopes { a, mean, root } = self.normal.adjoint(&blocks, grad);
+        let in_covariances = || {
+            let blocks = self.blocks.iter().zip(a).map(|(block, in_a)| (block.a.as_slice(), into_real(in_a)));
+            let own = |in_gram: Vec<W>| self.gram.pull(program, &in_gram);
+            let other = |k: usize, in_cross: Vec<W>| self.gram.with(&self.blocks[k].x).pull(program, &in_cross);
+            let (own, others) = whiten::adjoint(&self.lower, blocks.collect(), own, other);
+            together(own, others)
+        };
+        let in_root = || match self.normal.root {
+            Root::Diagonal(_) => into_real(root),
+            Root::Lower(_) => lower::packed(&root, mean.len()),
+        };
+        let (covariances, root) = threads::join(|| covariances.then(in_covariances), in_root);
+        (covariances, mean, root)
+    }
+}
+
+/// The sums of what K_ZZ and the blocks of K_ZX contribute.
+fn together<W: Real>(own: Gradients<W>, others: Vec<Gradients<W>>) -> InCovariances {
+    let mut z: Vec<f64> = own.x1.iter().map(|g| g.f64()).collect();
+    let (mut coefficients, mut x) = (own.coefficients, Vec::new());
+    for other in others {
+        z.iter_mut().zip(&other.x1).for_each(|(sum, g)| *sum += g.f64());
+        coefficients.iter_mut().zip(&other.coefficients).for_each(|(sum, g)| *sum += g);
+        x.extend(other.x2.iter().map(|g| g.f64()));
+    }
+    [z, coefficients, x]
+}
+
+impl HostOp<5> for Whitened {
+    fn forward(&self, inputs: [TensorData; 5]) -> Result<(TensorData, Saved)> {
+        let dtypes = inputs.each_ref().map(TensorData::dtype);
+        let [z, coefficients, x, mean, root] = inputs;
+        let ([m, p], b) = ([z.shape()[0], z.shape()[1]], x.shape()[0]);
+        let (means, length) = (mean.shape()[0], root.shape()[0]);
+        if means != m || ![m, m * (m + 1) / 2].contains(&length) {
+            let want = format!("a mean and a triangle or diagonal of order {m}");
+            return Err(Error::shape("q", want, format!("{means} and {length} numbers")));
+        }
+        let inputs = Inputs { z: into_vec(z)?, coefficients: into_vec(coefficients)?, x: into_vec(x)?, p };
+        let (mean, root) = (widened(mean)?, widened(root)?);
+        let (reverse, out) = if self.single {
+            let (lower, q) = inputs.factor(&self.program, mean, &root)?;
+            if well_conditioned(&lower) {
+                Steps::<f32, f32>::run(&self.program, lower, inputs, q)
+            } else {
+                Steps::<f64, f32>::run(&self.program, lower, inputs, q)
+            }
+        } else {
+            let (lower, q) = inputs.factor(&self.program, mean, &root)?;
+            Steps::<f64, f64>::run(&self.program, lower, inputs, q)
+        };
+        let state = State { reverse, shape: [m, b, p], dtypes };
+        Ok((narrowed(out, &[2 * b + 1], dtypes[0]), Arc::new(state)))
+    }
+
+    fn adjoint(&self, saved: Saved, grad: TensorData, needs: [bool; 5]) -> Result<[Option<TensorData>; 5]> {
+        let state = recall::<State>(saved)?;
+        let ([m, b, p], dtypes) = (state.shape, state.dtypes);
+        let (covariances, mean, root) =
+            state.reverse.reverse(&self.program, &widened(grad)?, needs[..3].contains(&true));
+        let [z, coefficients, x] = covariances.map_or([const { None }; 3], |all| all.map(Some));
+        let lengths = [coefficients.as_ref().map_or(0, Vec::len), root.len()];
+        Ok([
+            z.map(|z| narrowed(z, &[m, p], dtypes[0])),
+            coefficients.map(|c| narrowed(c, &lengths[..1], dtypes[1])),
+            x.map(|x| narrowed(x, &[b, p], dtypes[2])),
+            needs[3].then(|| narrowed(mean, &[m], dtypes[3])),
+            needs[4].then(|| narrowed(root, &lengths[1..], dtypes[4])),
+        ])
+    }
+}

@@ -1,0 +1,139 @@
+//! The linear system of a Gaussian process, K̂v = y, as the solvers see it.
+
+use std::fmt::Debug;
+
+use burn::tensor::Tensor;
+
+use super::covariance::NoisyCovariance;
+use super::operator::LinearOperator;
+use super::pivoted_cholesky::Columns;
+use crate::error::{Error, Result};
+use crate::kernels::Kernel;
+use crate::scope::Scope;
+
+/// K̂v = y with K̂ = K + N: the covariance K of latent values at the data and the noise N, both known by their
+/// products.
+///
+/// As a [`LinearOperator`] it is K̂ for conjugate gradients, Lanczos and log-determinants; its tensors are what
+/// [IterGP](mod@super::itergp) and its [policies](super::policies) differentiate through. Latent values may be of
+/// several functions, one below the other, and N may mix those of one row.
+pub trait LinearSystem: LinearOperator + Debug {
+    /// The evaluation that all tensors belong to.
+    fn scope(&self) -> &Scope;
+
+    /// K̂V `[n, t]` for `v [n, t]`.
+    ///
+    /// # Errors
+    /// What the kernel reports.
+    fn product(&self, v: &Tensor<2>) -> Result<Tensor<2>>;
+
+    /// NV `[n, t]`.
+    ///
+    /// # Errors
+    /// As [`product`](Self::product).
+    fn noise_times(&self, v: &Tensor<2>) -> Result<Tensor<2>>;
+
+    /// N⁻¹V `[n, t]`.
+    ///
+    /// # Errors
+    /// As [`product`](Self::product), and where N has no inverse.
+    fn noise_solve(&self, v: &Tensor<2>) -> Result<Tensor<2>>;
+
+    /// K̂ itself `[n, n]`.
+    ///
+    /// # Errors
+    /// As [`product`](Self::product).
+    fn matrix(&self) -> Result<Tensor<2>> {
+        let scope = self.scope();
+        self.product(&Tensor::<2>::eye(self.order(), scope.device()).cast(scope.dtype()))
+    }
+
+    /// y `[n, 1]`.
+    fn right_hand_side(&self) -> &Tensor<2>;
+
+    /// K by its diagonal and single columns, where it has them at a price of O(n) each.
+    fn columns(&self) -> Option<&dyn Columns> {
+        None
+    }
+
+    /// The covariances `[n, t]` of the latent values with those at inputs `[t, d]`, where those are of one function of
+    /// inputs.
+    ///
+    /// # Errors
+    /// [`Error::Usage`] where they are not, [`Error::Shape`] for other columns.
+    fn cross(&self, _inputs: &Tensor<2>) -> Result<Tensor<2>> {
+        Err(Error::Usage("this linear system has no inputs to compare others with: choose another policy".into()))
+    }
+}
+
+/// The system of one latent function with noise of its own in each row; white noise of the kernel belongs to K.
+#[derive(Debug, Clone)]
+pub struct System<'a> {
+    matrix: NoisyCovariance<'a>,
+    y: Tensor<2>,
+}
+
+impl<'a> System<'a> {
+    /// From inputs `[n, d]`, noise variances `[n]` and the right-hand side `[n]`.
+    ///
+    /// # Errors
+    /// [`Error::Shape`] when the rows do not match.
+    pub fn new(kernel: &'a Kernel, scope: &'a Scope, x: Tensor<2>, noise: Tensor<1>, y: Tensor<1>) -> Result<Self> {
+        let matrix = NoisyCovariance::new(kernel, scope, x, noise)?;
+        let (n, rows) = (matrix.order(), y.dims()[0]);
+        if rows != n {
+            let expected = format!("{n} rows, one for each row of the inputs");
+            return Err(Error::shape("right-hand side", expected, rows.to_string()));
+        }
+        Ok(Self { matrix, y: y.unsqueeze_dim(1) })
+    }
+}
+
+impl LinearOperator for System<'_> {
+    fn order(&self) -> usize {
+        self.matrix.order()
+    }
+
+    fn apply(&self, v: &[f64]) -> Result<Vec<f64>> {
+        self.matrix.apply(v)
+    }
+
+    fn epsilon(&self) -> f64 {
+        self.matrix.epsilon()
+    }
+}
+
+impl LinearSystem for System<'_> {
+    fn scope(&self) -> &Scope {
+        self.matrix.scope()
+    }
+
+    fn product(&self, v: &Tensor<2>) -> Result<Tensor<2>> {
+        Ok(self.matrix.covariance().times(v)? + self.noise_times(v)?)
+    }
+
+    fn noise_times(&self, v: &Tensor<2>) -> Result<Tensor<2>> {
+        Ok(self.matrix.noise().clone() * v.clone())
+    }
+
+    fn noise_solve(&self, v: &Tensor<2>) -> Result<Tensor<2>> {
+        Ok(v.clone() / self.matrix.noise().clone())
+    }
+
+    fn matrix(&self) -> Result<Tensor<2>> {
+        let eye = Tensor::<2>::eye(self.order(), self.scope().device()).cast(self.scope().dtype());
+        Ok(self.matrix.covariance().matrix()? + eye * self.matrix.noise().clone())
+    }
+
+    fn right_hand_side(&self) -> &Tensor<2> {
+        &self.y
+    }
+
+    fn columns(&self) -> Option<&dyn Columns> {
+        Some(&self.matrix)
+    }
+
+    fn cross(&self, inputs: &Tensor<2>) -> Result<Tensor<2>> {
+        self.matrix.cross(inputs)
+    }
+}

@@ -1,0 +1,119 @@
+//! Leaving one row out in closed form against models without that row.
+
+use cagey::kernels::Kernel;
+use cagey::models::Observations;
+use cagey::models::cagp::{Actions, Cagp};
+use cagey::models::exact::ExactGp;
+use cagey::models::minibatch::Rows;
+use cagey::models::posterior::{LeaveOneOut, Posterior};
+use cagey::models::sgpr::Sgpr;
+
+use crate::common::assert_close;
+use crate::{F64, data, noise};
+
+const N: usize = 24;
+
+fn kernel() -> Kernel {
+    Kernel::parse("1.3 * matern32(lengthscale=[0.8, 1.1])", 2).unwrap()
+}
+
+/// Rows with known noise.
+fn observed() -> Observations {
+    let data = data(N, 2);
+    let known = (0..N).map(|i| 0.02 * (i % 5) as f64).collect();
+    Observations { noise: Some(known), ..data }
+}
+
+fn without(data: &Observations, row: usize) -> Observations {
+    data.gather(&(0..data.n()).filter(|other| *other != row).collect::<Vec<_>>()).unwrap()
+}
+
+/// Closed forms against what `refit` predicts of the latent function at a row after a fit to the others.
+fn check(
+    name: &str,
+    data: &Observations,
+    closed: &dyn LeaveOneOut,
+    refit: impl Fn(usize, Observations) -> Box<dyn Posterior>,
+) {
+    let learned = ExactGp::new(kernel()).likelihood.noise.values()[0];
+    let all = closed.left_out(data).unwrap();
+    for row in 0..N {
+        let expected = refit(row, without(data, row)).predict(&data.x[2 * row..][..2]).unwrap();
+        let noise = learned + data.noise.as_ref().map_or(0.0, |noise| noise[row]);
+        assert_close(&format!("{name} mean {row}"), &[all.mean[row]], &expected.mean, 1e-8);
+        assert_close(&format!("{name} variance {row}"), &[all.variance[row]], &[expected.variance[0] + noise], 1e-8);
+    }
+}
+
+#[test]
+fn closed_forms_equal_models_without_the_row() {
+    let data = observed();
+    let exact = ExactGp::new(kernel());
+    check("exact", &data, &exact.posterior(F64, data.clone()).unwrap(), |_, others| {
+        Box::new(exact.posterior(F64, others).unwrap())
+    });
+
+    let z: Vec<f64> = data.x[..14].iter().map(|x| x + 0.1).collect();
+    let sparse = Sgpr::new(kernel(), &z, 2).unwrap();
+    check("sgpr", &data, &sparse.posterior(F64, data.clone()).unwrap(), |_, others| {
+        Box::new(sparse.posterior(F64, others).unwrap())
+    });
+
+    // These take one noise for all rows.
+    let data = Observations { noise: None, ..data };
+    let mut state = 3;
+    let dense: Vec<f64> = (0..N * 6).map(|_| noise(&mut state)).collect();
+    let through = |s: &[f64]| Cagp::new(kernel(), Actions::dense(s, 6));
+    check("cagp", &data, &through(&dense).posterior(F64, data.clone()).unwrap(), |row, others| {
+        let rest: Vec<f64> =
+            dense.chunks(6).enumerate().filter(|(i, _)| *i != row).flat_map(|(_, s)| s).copied().collect();
+        Box::new(through(&rest).posterior(F64, others).unwrap())
+    });
+
+    let values: Vec<f64> = (0..N).map(|_| 1.0 + noise(&mut state).abs()).collect();
+    let blocks = Cagp::new(kernel(), Actions::from_blocks(&values, vec![0, 5, 11, 18, N]));
+    check("cagp by blocks", &data, &blocks.posterior(F64, data.clone()).unwrap(), |row, others| {
+        let ends = [0, 5, 11, 18, N].map(|end| end - usize::from(end > row));
+        let rest: Vec<f64> = values.iter().enumerate().filter(|(i, _)| *i != row).map(|(_, v)| *v).collect();
+        Box::new(Cagp::new(kernel(), Actions::from_blocks(&rest, ends.to_vec())).posterior(F64, others).unwrap())
+    });
+}
+
+#[test]
+fn actions_that_span_everything_leave_out_as_the_exact_model_does() {
+    let data = Observations { noise: None, ..observed() };
+    let identity: Vec<f64> = (0..N * N).map(|e| f64::from(u8::from(e % (N + 1) == 0))).collect();
+    let exact = ExactGp::new(kernel()).posterior(F64, data.clone()).unwrap().leave_one_out();
+    let all = Cagp::new(kernel(), Actions::dense(&identity, N)).posterior(F64, data.clone()).unwrap();
+    let all = all.left_out(&data).unwrap();
+    assert_close("mean", &all.mean, &exact.mean, 1e-6);
+    assert_close("variance", &all.variance, &exact.variance, 1e-6);
+}
+
+#[test]
+fn residuals_of_the_exact_model_are_drawn_with_their_correlations() {
+    let (data, gp) = (observed(), ExactGp::new(kernel()));
+    let posterior = gp.posterior(F64, data.clone()).unwrap();
+    let identity: Vec<f64> = (0..N * N).map(|e| f64::from(u8::from(e % (N + 1) == 0))).collect();
+    let variance = posterior.leave_one_out().variance;
+    let root = posterior.residuals(identity, N, &variance).unwrap();
+    let covariance = |i: usize, j: usize| (0..N).map(|k| root[i * N + k] * root[j * N + k]).sum::<f64>();
+    // Leaving one out is linear in the targets: residuals of unit targets are the columns of the map.
+    let residuals = |y: Vec<f64>| {
+        let left = gp.posterior(F64, Observations { y: y.clone(), ..data.clone() }).unwrap().leave_one_out();
+        (0..N).map(|i| (y[i] - left.mean[i]) / left.variance[i].sqrt()).collect::<Vec<_>>()
+    };
+    let unit = |j: usize| residuals((0..N).map(|i| f64::from(u8::from(i == j))).collect());
+    let map: Vec<Vec<f64>> = (0..N).map(unit).collect();
+    let scope = cagey::scope::Scope::new(F64).unwrap();
+    let batch = data.batch(&scope);
+    let mut gram = cagey::scope::to_f64(gp.prior.covariance(&scope, &batch.x).matrix().unwrap()).unwrap();
+    for i in 0..N {
+        gram[i * N + i] += gp.likelihood.noise.values()[0] + data.noise.as_ref().unwrap()[i];
+    }
+    for (i, j) in [(0, 0), (3, 3), (0, 1), (4, 9), (20, 7)] {
+        let pairs = (0..N).flat_map(|a| (0..N).map(move |b| (a, b)));
+        let expected: f64 = pairs.map(|(a, b)| map[a][i] * gram[a * N + b] * map[b][j]).sum();
+        assert!((covariance(i, j) - expected).abs() < 1e-9, "{i} {j}: {} {expected}", covariance(i, j));
+    }
+}
