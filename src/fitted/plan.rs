@@ -348,6 +348,7 @@ impl Plan {
         warnings.extend(advice::unfinished(&outcome, config));
         let (posterior, jitter) = watch(|| model.condition(compute, data.clone()));
         let posterior: Arc<dyn Posterior> = posterior?.into();
+        warnings.extend(posterior.remarks(&some(&data)?.x)?);
         if posterior.exact().is_some() {
             warnings.extend(precision::jitter(&*model, compute, &data, (jitter, units.target.sd)));
         }
