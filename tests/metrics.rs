@@ -398,13 +398,47 @@ fn residuals_are_fitted_by_their_own_distribution() {
         let n = 4000;
         let z: Vec<f64> = (0..n).map(|i| shape.quantile((f64::from(i) + 0.5) / f64::from(n))).collect();
         let calibration = Calibration::fit(&z, Source::Share, true);
-        assert!((calibration.shape.scale / shape.scale - 1.0).abs() < 0.02, "{calibration:?}");
-        assert_eq!(calibration.shape.df.is_some(), shape.df.is_some());
-        assert!(calibration.shape.df.is_none_or(|df| (df - 4.0).abs() < 0.3), "{calibration:?}");
+        let [part, _] = calibration.shape.parts;
+        assert_eq!(calibration.shape.share, 0.0, "{calibration:?}");
+        assert!((part.scale / shape.scale - 1.0).abs() < 0.02, "{calibration:?}");
+        assert_eq!(part.df.is_some(), shape.df.is_some());
+        assert!(part.df.is_none_or(|df| (df - 4.0).abs() < 0.3), "{calibration:?}");
         assert!(calibration.gap < 0.01 && calibration.gain > 100.0);
         // √(ln(2/0.05) / 8000).
         assert!((calibration.bound(0.95).unwrap() - 0.021_473).abs() < 1e-5);
     }
     let few = Calibration::fit(&[0.1, -0.2, 0.3], Source::LeaveOneOut, true);
     assert!(few.problem().is_none() && few.bound(0.95).is_none());
+}
+
+/// Nine errors in ten of one size, the others thirty times as large.
+fn two_sizes() -> Vec<f64> {
+    let normal = Predictive::Normal { mean: 0.0, sd: 1.0 };
+    let share = |i: usize, n: usize| (i as f64 + 0.5) / n as f64;
+    let small = (0..1800).map(|i| 0.1 * normal.quantile(share(i, 1800)));
+    small.chain((0..200).map(|i| 3.0 * normal.quantile(share(i, 200)))).collect()
+}
+
+#[test]
+fn errors_of_two_sizes_are_told_apart() {
+    use cagey::metrics::{Calibration, Source};
+    let calibration = Calibration::fit(&two_sizes(), Source::LeaveOneOut, true);
+    let shape = calibration.shape;
+    assert!((shape.share - 0.1).abs() < 0.02, "{shape:?}");
+    assert!((shape.parts[0].scale / 0.1 - 1.0).abs() < 0.1 && calibration.gap < 0.02, "{calibration:?}");
+    let p = calibration.apply(Predictive::Normal { mean: 1.0, sd: 2.0 });
+    assert!(matches!(p, Predictive::Mixed { .. }));
+    for share in [0.001, 0.2, 0.5, 0.9, 0.99] {
+        assert!((p.cdf(p.quantile(share)) - share).abs() < 1e-10, "{share}");
+    }
+    let range = 60.0;
+    let density = |y: f64| p.log_density(y).exp();
+    assert!((integrate(density, 1.0 - range, 1.0 + range, 20_000) - 1.0).abs() < 1e-6);
+    let variance = integrate(|y| (y - 1.0).powi(2) * density(y), 1.0 - range, 1.0 + range, 20_000);
+    assert!((variance.sqrt() / p.sd() - 1.0).abs() < 1e-5, "{variance}");
+    for y in [1.0, 1.3, 9.0] {
+        let below = integrate(|t| p.cdf(t).powi(2), 1.0 - range, y, 20_000);
+        let above = integrate(|t| (1.0 - p.cdf(t)).powi(2), y, 1.0 + range, 20_000);
+        assert!((p.crps(y) - below - above).abs() < 1e-5, "{y}: {} {}", p.crps(y), below + above);
+    }
 }

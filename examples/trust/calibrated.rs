@@ -91,7 +91,11 @@ impl Calibrated {
             after.nlpd,
             100.0 * (after.crps / before.crps - 1.0),
             100.0 * (after.width_50 / before.width_50 - 1.0),
-            shape.map_or(String::new(), |s| format!("df {:.1} scale {:.2}", s.df.unwrap_or(f64::INFINITY), s.scale)),
+            shape.map_or(String::new(), |shape| {
+                let [part, wide] = shape.parts;
+                let df = part.df.unwrap_or(f64::INFINITY);
+                format!("df {df:.1} scale {:.3}, {:.3} for {:.3}", part.scale, wide.scale, shape.share)
+            }),
         );
         Ok(())
     }

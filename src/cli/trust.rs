@@ -214,9 +214,19 @@ const MOST_NAMED: usize = 5;
 
 /// What a calibration is, in words.
 pub fn calibration_in_words(calibration: &Calibration) -> String {
-    let shape = match calibration.shape.df {
-        Some(df) => format!("Student-t with {df:.1} degrees of freedom, scale {:.3}", calibration.shape.scale),
-        None => format!("normal, scale {:.3}", calibration.shape.scale),
+    let [part, wide] = calibration.shape.parts;
+    let law = match part.df {
+        Some(df) => format!("Student-t with {df:.1} degrees of freedom"),
+        None => "normal".into(),
+    };
+    let shape = match calibration.shape.share {
+        0.0 => format!("{law}, scale {:.3}", part.scale),
+        share => format!(
+            "{law}, scale {:.3} for {:.0} % and {:.3} for the others",
+            part.scale,
+            100.0 * (1.0 - share),
+            wide.scale
+        ),
     };
     let rows = report::count(calibration.rows, "residual");
     let from = match calibration.bound(0.95) {

@@ -3,6 +3,7 @@
 use serde::{Deserialize, Serialize};
 
 use super::Predictive;
+use super::mixture::Mixture;
 use super::student::StudentT;
 
 /// Where residuals came from.
@@ -26,7 +27,7 @@ pub enum Source {
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 pub struct Calibration {
     /// The distribution.
-    pub shape: StudentT,
+    pub shape: Mixture,
     /// Residuals that it was fitted to.
     pub rows: usize,
     /// Where they came from.
@@ -42,24 +43,29 @@ impl Calibration {
     /// says whether there may be others.
     pub fn fit(z: &[f64], source: Source, tails: bool) -> Self {
         let shape = match tails {
-            true => StudentT::fit(z),
-            false => StudentT::fit_normal(z),
+            true => Mixture::fit(z),
+            false => Mixture::of(StudentT::fit_normal(z)),
         };
-        let of = |shape: &StudentT| z.iter().map(|z| shape.log_density(*z)).sum::<f64>();
-        Self { shape, rows: z.len(), source, gap: gap(z, &shape), gain: of(&shape) - of(&StudentT::normal()) }
+        let of = |shape: &Mixture| z.iter().map(|z| shape.log_density(*z)).sum::<f64>();
+        Self {
+            shape,
+            rows: z.len(),
+            source,
+            gap: gap(z, &shape),
+            gain: of(&shape) - of(&Mixture::of(StudentT::normal())),
+        }
     }
 
     /// What is wrong with it, if anything is.
     pub fn problem(&self) -> Option<String> {
-        let StudentT { df, scale } = self.shape;
-        let right = scale.is_finite() && scale > 0.0 && df.is_none_or(|df| df.is_finite() && df > 2.0);
-        (!right).then(|| "the calibration has a scale or degrees of freedom that are none".into())
+        self.shape.problem()
     }
 
     /// A prediction with this distribution in place of the normal one.
     pub fn apply(&self, prediction: Predictive) -> Predictive {
-        let StudentT { df, scale } = self.shape;
+        let Mixture { parts: [StudentT { df, scale }, _], share, .. } = self.shape;
         match (prediction, df) {
+            (Predictive::Normal { mean, sd }, _) if share > 0.0 => Predictive::Mixed { mean, sd, shape: self.shape },
             (Predictive::Normal { mean, sd }, Some(df)) => Predictive::Student { mean, scale: sd * scale, df },
             (Predictive::Normal { mean, sd }, None) => Predictive::Normal { mean, sd: sd * scale },
             (Predictive::LogNormal { mu, sigma, shift }, _) => {
@@ -77,7 +83,7 @@ impl Calibration {
     }
 }
 
-fn gap(z: &[f64], shape: &StudentT) -> f64 {
+fn gap(z: &[f64], shape: &Mixture) -> f64 {
     let mut sizes: Vec<f64> = z.iter().map(|z| z.abs()).collect();
     sizes.sort_by(f64::total_cmp);
     let n = sizes.len().max(1) as f64;

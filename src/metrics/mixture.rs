@@ -44,7 +44,9 @@ impl Mixture {
         sizes.sort_by(f64::total_cmp);
         let count = sizes.len().min(MOST);
         let some: Vec<f64> = (0..count).map(|k| sizes[(2 * k + 1) * sizes.len() / (2 * count)]).collect();
-        let (Some(middle), true) = (some.get(count / 2), some.iter().all(|size| size.is_finite())) else { return single };
+        let (Some(middle), true) = (some.get(count / 2), some.iter().all(|size| size.is_finite())) else {
+            return single;
+        };
         if *middle <= 0.0 {
             return single;
         }
@@ -91,7 +93,11 @@ impl Mixture {
         let mut z = a;
         for _ in 0..100 {
             let off = self.cdf(z) - p;
-            if off > 0.0 { high = z } else { low = z }
+            if off > 0.0 {
+                high = z
+            } else {
+                low = z
+            }
             let next = z - off / self.log_density(z).exp();
             let next = if next > low && next < high { next } else { 0.5 * (low + high) };
             if (next - z).abs() <= 1e-12 * z.abs().max(1e-12) {

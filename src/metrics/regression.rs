@@ -4,6 +4,7 @@ use serde::{Deserialize, Serialize};
 use statrs::function::erf::{erfc, erfc_inv};
 use std::f64::consts::{FRAC_1_SQRT_2, PI, SQRT_2};
 
+use super::mixture::Mixture;
 use super::student::StudentT;
 use crate::{Error, Result};
 
@@ -37,13 +38,22 @@ pub enum Predictive {
         /// Degrees of freedom, above 2.
         df: f64,
     },
+    /// `y = mean + sd Z` with Z of two scales, likewise.
+    Mixed {
+        /// Mean.
+        mean: f64,
+        /// What Z is in units of.
+        sd: f64,
+        /// The distribution of Z.
+        shape: Mixture,
+    },
 }
 
 impl Predictive {
     /// `E[y]`.
     pub fn mean(&self) -> f64 {
         match *self {
-            Self::Normal { mean, .. } | Self::Student { mean, .. } => mean,
+            Self::Normal { mean, .. } | Self::Student { mean, .. } | Self::Mixed { mean, .. } => mean,
             Self::LogNormal { mu, sigma, shift } => exp_minus(mu + 0.5 * sigma * sigma, shift),
         }
     }
@@ -57,6 +67,7 @@ impl Predictive {
                 (mu + 0.5 * variance).exp() * variance.exp_m1().sqrt()
             }
             Self::Student { scale, df, .. } => StudentT { df: Some(df), scale }.sd(),
+            Self::Mixed { sd, shape, .. } => sd * shape.sd(),
         }
     }
 
@@ -69,6 +80,7 @@ impl Predictive {
     pub fn quantile(&self, p: f64) -> f64 {
         match *self {
             Self::Student { mean, scale, df } => mean + StudentT { df: Some(df), scale }.quantile(p),
+            Self::Mixed { mean, sd, shape } => mean + sd * shape.quantile(p),
             _ => self.at(-SQRT_2 * erfc_inv(2.0 * p)),
         }
     }
@@ -77,6 +89,7 @@ impl Predictive {
     pub fn cdf(&self, y: f64) -> f64 {
         match *self {
             Self::Student { mean, scale, df } => StudentT { df: Some(df), scale }.cdf(y - mean),
+            Self::Mixed { mean, sd, shape } => shape.cdf((y - mean) / sd),
             _ => normal_cdf(self.standardised(y)),
         }
     }
@@ -87,9 +100,9 @@ impl Predictive {
         match *self {
             Self::Normal { mean, sd } => (y - mean) / sd,
             Self::LogNormal { mu, sigma, shift } => (ln_plus(y, shift) - mu) / sigma,
-            Self::Student { mean, scale, df } => {
+            Self::Student { mean, .. } | Self::Mixed { mean, .. } => {
                 // The smaller tail has all digits.
-                let tail = StudentT { df: Some(df), scale }.cdf(-(y - mean).abs());
+                let tail = self.cdf(mean - (y - mean).abs());
                 (SQRT_2 * erfc_inv(2.0 * tail)).min(MOST).copysign(y - mean)
             }
         }
@@ -108,6 +121,7 @@ impl Predictive {
             Self::LogNormal { sigma, shift, .. } if y + shift > 0.0 => -sigma.ln() - (y + shift).ln(),
             Self::LogNormal { .. } => return f64::NEG_INFINITY,
             Self::Student { mean, scale, df } => return StudentT { df: Some(df), scale }.log_density(y - mean),
+            Self::Mixed { mean, sd, shape } => return shape.log_density((y - mean) / sd) - sd.ln(),
         };
         log_slope - 0.5 * (2.0 * PI).ln() - 0.5 * z * z
     }
@@ -127,6 +141,7 @@ impl Predictive {
                 (y + shift) * (2.0 * normal_cdf(z) - 1.0) - 2.0 * (mu + 0.5 * sigma * sigma).exp() * spread
             }
             Self::Student { mean, scale, df } => StudentT { df: Some(df), scale }.crps(y - mean),
+            Self::Mixed { mean, sd, shape } => sd * shape.crps((y - mean) / sd),
         }
     }
 
@@ -135,7 +150,7 @@ impl Predictive {
         match *self {
             Self::Normal { mean, sd } => mean + sd * z,
             Self::LogNormal { mu, sigma, shift } => exp_minus(mu + sigma * z, shift),
-            Self::Student { .. } => self.quantile(normal_cdf(z)),
+            Self::Student { .. } | Self::Mixed { .. } => self.quantile(normal_cdf(z)),
         }
     }
 }

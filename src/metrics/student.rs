@@ -110,21 +110,43 @@ impl StudentT {
         standard - self.scale.ln()
     }
 
-    /// The continuous ranked probability score at `z`: `t (2F(t) − 1) + 2 f(t) (df + t²) / (df − 1) − 2 √df B(½, df − ½) /
-    /// ((df − 1) B(½, df/2)²)`, times the scale (Jordan, Krüger and Lerch 2019, appendix A).
-    pub fn crps(&self, z: f64) -> f64 {
+    /// E|X − z|: `t (2F(t) − 1) + 2 f(t) (df + t²) / (df − 1)`, times the scale.
+    pub fn distance(&self, z: f64) -> f64 {
         let t = z / self.scale;
         let density = (self.log_density(z) + self.scale.ln()).exp();
-        let centred = t * (2.0 * self.cdf(z) - 1.0);
-        let score = match self.df {
-            None => centred + 2.0 * density - 1.0 / PI.sqrt(),
+        let tails = self.df.map_or(1.0, |df| (df + t * t) / (df - 1.0));
+        self.scale * (t * (2.0 * self.cdf(z) - 1.0) + 2.0 * density * tails)
+    }
+
+    /// E|X − X′| of two independent draws: `4 √df B(½, df − ½) / ((df − 1) B(½, df/2)²)`, times the scale.
+    pub fn spread(&self) -> f64 {
+        let standard = match self.df {
+            None => 2.0 / PI.sqrt(),
             Some(df) => {
                 let ln_beta = |a: f64, b: f64| ln_gamma(a) + ln_gamma(b) - ln_gamma(a + b);
-                let spread = (ln_beta(0.5, df - 0.5) - 2.0 * ln_beta(0.5, 0.5 * df)).exp();
-                centred + 2.0 * density * (df + t * t) / (df - 1.0) - 2.0 * df.sqrt() / (df - 1.0) * spread
+                4.0 * df.sqrt() / (df - 1.0) * (ln_beta(0.5, df - 0.5) - 2.0 * ln_beta(0.5, 0.5 * df)).exp()
             }
         };
-        self.scale * score
+        self.scale * standard
+    }
+
+    /// E|X − Y| for an independent Y of another distribution: the mean of its [distance](Self::distance), by the
+    /// trapezoidal rule in y = scale · sinh(s).
+    pub fn distance_to(&self, other: &Self) -> f64 {
+        const STEP: f64 = 0.02;
+        let term = |k: i32| {
+            let s = STEP * f64::from(k);
+            let y = other.scale * s.sinh();
+            self.distance(y) * other.log_density(y).exp() * other.scale * s.cosh()
+        };
+        // Both sides are alike.
+        STEP * (term(0) + 2.0 * (1..1500).map(term).filter(|value| value.is_finite()).sum::<f64>())
+    }
+
+    /// The continuous ranked probability score at `z`: E|X − z| − ½ E|X − X′| (Jordan, Krüger and Lerch 2019, appendix
+    /// A).
+    pub fn crps(&self, z: f64) -> f64 {
+        self.distance(z) - 0.5 * self.spread()
     }
 }
 
