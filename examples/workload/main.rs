@@ -13,6 +13,8 @@ use cagey::kernels::Kernel;
 use cagey::means::Mean;
 use cagey::models::cagp::{Actions, Cagp, NewtonCagp, NewtonOptions};
 use cagey::models::exact::ExactGp;
+use cagey::models::experts::aggregation::Rule;
+use cagey::models::experts::{Experts, Partition, Shared};
 use cagey::models::laplace::LaplaceGp;
 use cagey::models::prior::Prior;
 use cagey::models::{Model, Observations, fit};
@@ -35,6 +37,8 @@ enum Workload {
     Gram,
     /// Exact GP: negative log marginal likelihood and its gradient.
     Exact,
+    /// `--m` exact experts on parts of the rows: the sum of their objectives and its gradient.
+    Experts,
     /// Computation-aware GP: negative ELBO and its gradient, `--m` learned block-sparse actions.
     Cagp,
     /// Laplace's approximation: negative log evidence and its gradient.
@@ -73,7 +77,7 @@ struct Options {
     /// Right-hand sides.
     #[arg(long, default_value_t = 1)]
     rhs: usize,
-    /// Actions or inducing inputs.
+    /// Actions, inducing inputs or experts.
     #[arg(long, default_value_t = 512)]
     m: usize,
     /// Level of a sparse grid.
@@ -148,6 +152,7 @@ fn main() -> Result<()> {
         Workload::Projected => projected(&options)?,
         Workload::Gram => gram(&options)?,
         Workload::Exact => exact(&options)?,
+        Workload::Experts => experts(&options)?,
         Workload::Cagp => cagp(&options)?,
         Workload::Laplace => laplace(&options)?,
         Workload::Ncgp => ncgp(&options)?,
@@ -230,6 +235,14 @@ fn exact(options: &Options) -> Result<Step> {
     let mut model = ExactGp::new(trainable(options)?);
     model.prior.mean = Mean::named("constant", options.d)?;
     model_step(options, model, observations(options)?)
+}
+
+fn experts(options: &Options) -> Result<Step> {
+    let data = observations(options)?;
+    let mut model = ExactGp::new(trainable(options)?);
+    model.prior.mean = Mean::named("constant", options.d)?;
+    let parts = Partition::Random.split(&data, &[], options.m, 0)?;
+    model_step(options, Experts::new(Shared::Exact(model), Rule::Grbcm, parts, vec![0])?, data)
 }
 
 fn cagp(options: &Options) -> Result<Step> {

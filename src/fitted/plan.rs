@@ -313,7 +313,7 @@ impl Plan {
         if let Some(begun) = simpler::begin(&mut *self.model, &self.units.of_user(), &training, observers)? {
             return Ok(Some(begun));
         }
-        if self.options.minibatches().is_some() {
+        if !self.options.races() {
             return Ok(None);
         }
         // Other models than the exact one may have parts that belong to the rows.

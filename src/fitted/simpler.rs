@@ -28,7 +28,7 @@ pub fn begin(
     let sample = crate::models::race::sample(data, config.seed)?;
     let shown = sample.as_ref().unwrap_or(data);
     let parts = Parts { likelihood, prior: model.prior().clone() };
-    let mut simple = usual_options().build(parts, &Site { data: shown, seed: config.seed, saved: None })?;
+    let mut simple = usual_options().build(parts, &Site { data: shown, names: &[], seed: config.seed, saved: None })?;
     simple.start(shown, units);
     let max_time = config.max_time.map(|time: Duration| time.mul_f64(SHARE));
     let config = TrainConfig { max_time, seed: config.seed, ..TrainConfig::while_it_pays() };

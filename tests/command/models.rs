@@ -807,6 +807,84 @@ fn factors_in_files_change_no_prediction() {
 }
 
 #[test]
+fn experts_predict_by_any_rule() {
+    let folder = Folder::with_tables();
+    let exact = |name: &str, options: &[&str]| {
+        folder.ok(&[&["fit", "ok.csv", "--steps", "3", "-o", "m.cagey"], options, &FIXED].concat());
+        folder.ok(&["predict", "m.cagey", "new.csv", "-o", name]);
+        [folder.column(name, "mean"), folder.column(name, "sd")].concat()
+    };
+    let whole = exact("e.csv", &["--model", "exact"]);
+    let one = exact("o.csv", &["--model", "experts", "--experts", "1"]);
+    assert!(whole.iter().zip(&one).all(|(a, b)| close(*a, *b, 1e-6)), "{whole:?} {one:?}");
+    let nested = exact("n.csv", &["--model", "experts", "--experts", "30", "--aggregation", "npae"]);
+    assert!(whole.iter().zip(&nested).all(|(a, b)| close(*a, *b, 1e-6)), "{whole:?} {nested:?}");
+
+    for partition in ["random", "tree", "kmeans"] {
+        folder.ok(&[
+            "fit",
+            "ok.csv",
+            "--model",
+            "experts",
+            "--experts",
+            "3",
+            "--partition",
+            partition,
+            "--steps",
+            "5",
+            "-o",
+            "m.cagey",
+        ]);
+        let rules = folder.json(&["evaluate", "m.cagey", "ok.csv", "--aggregation", "all", "--json"]);
+        let rules = rules.as_array().unwrap();
+        assert_eq!(rules.len(), 12);
+        assert!(rules.iter().all(|rule| rule["scores"]["rmse"].as_f64().unwrap().is_finite()), "{rules:?}");
+        folder.ok(&["predict", "m.cagey", "new.csv", "--aggregation", "all", "-o", "all.csv"]);
+        folder.ok(&["predict", "m.cagey", "new.csv", "--aggregation", "rbcm", "-o", "rbcm.csv"]);
+        folder.ok(&["predict", "m.cagey", "new.csv", "-o", "usual.csv"]);
+        assert_eq!(folder.column("all.csv", "mean_rbcm"), folder.column("rbcm.csv", "mean"));
+        assert_eq!(folder.column("all.csv", "sd_grbcm"), folder.column("usual.csv", "sd"));
+        folder.ok(&["inspect", "m.cagey"]);
+        folder.ok(&["plot", "m.cagey", "-o", "m.svg"]);
+    }
+    folder.ok(&["compare", "ok.csv", "--models", "experts,sgpr", "--inducing", "8", "--local", "sgpr", "--steps", "3"]);
+}
+
+#[test]
+fn experts_are_refused_what_they_cannot_have() {
+    let folder = Folder::with_model();
+    folder.refuses(2, &["--model", "experts", "--experts", "31"], &["--experts 31", "1 to 30"]);
+    folder.refuses(2, &["--model", "experts", "--partition", "slabs"], &["no partition `slabs`"]);
+    folder.refuses(2, &["--model", "experts", "--partition", "column=z"], &["column=z", "input columns are x"]);
+    folder.refuses(2, &["--model", "experts", "--partition", "column=x", "--experts", "3"], &["leave it out"]);
+    folder.refuses(2, &["--model", "experts", "--inducing", "8"], &["--local sgpr"]);
+    folder.refuses(2, &["--model", "experts", "--clients", "0.5"], &["--clients", "fact"]);
+    folder.refuses(2, &["--model", "experts", "--training", "admm", "--proximal", "1"], &["--proximal", "admm"]);
+    folder.refuses(2, &["--model", "experts", "--likelihood", "student-t"], &["experts", "gaussian"]);
+    folder.fails(2, &["predict", "m.cagey", "new.csv", "--aggregation", "poe"], &["models of several experts"]);
+    folder.ok(&["fit", "ok.csv", "--model", "experts", "--experts", "2", "--steps", "2", "-o", "e.cagey"]);
+    folder.fails(2, &["evaluate", "e.cagey", "ok.csv", "--aggregation", "rbmc"], &["did you mean `rbcm`?"]);
+    folder.fails(2, &["sample", "e.cagey", "new.csv"], &["no joint distribution"]);
+}
+
+#[test]
+fn trainings_of_experts_are_saved_and_resumed() {
+    let folder = Folder::with_tables();
+    for training in ["fact", "fedavg", "fedprox", "admm", "pxadmm"] {
+        let fit = |options: &[&str], steps: &str| {
+            let all =
+                ["fit", "ok.csv", "--model", "experts", "--experts", "3", "--training", training, "--steps", steps];
+            folder.ok(&[&all[..], options].concat());
+        };
+        fit(&["-o", "whole.cagey"], "6");
+        fit(&["--checkpoint", "state", "--checkpoint-every", "1", "-o", "part.cagey"], "3");
+        fit(&["--resume", "state", "-o", "resumed.cagey"], "6");
+        let predicted = |model: &str| folder.ok(&["predict", model, "new.csv"]);
+        assert_eq!(predicted("whole.cagey"), predicted("resumed.cagey"), "{training}");
+    }
+}
+
+#[test]
 fn a_sparse_grid_says_what_it_is_made_of_and_what_lies_outside() {
     let folder = Folder::new();
     let row = |i: usize| {

@@ -5,9 +5,12 @@ mod common;
 
 mod aggregation;
 mod cagp;
+mod experts;
+mod federation;
 mod laplace;
 mod left_out;
 mod newton;
+mod ranks;
 mod suite;
 
 use cagey::kernels::Kernel;
