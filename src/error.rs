@@ -81,6 +81,16 @@ pub enum Error {
         /// Why the solver ended, with advice.
         reason: String,
     },
+    /// Another rank of the job failed.
+    #[error("rank {rank}: {problem}")]
+    Remote {
+        /// The rank.
+        rank: usize,
+        /// Whose failure it is.
+        kind: ErrorKind,
+        /// What went wrong there.
+        problem: String,
+    },
     /// A device or data type is not available.
     #[error("device: {0}")]
     Device(String),
@@ -119,6 +129,7 @@ impl Error {
             Self::NotPositiveDefinite { .. } | Self::NotFinite(_) | Self::NotConverged { .. } => ErrorKind::Training,
             Self::Io { .. } | Self::ModelFile { .. } => ErrorKind::File,
             Self::Device(_) => ErrorKind::Device,
+            Self::Remote { kind, .. } => *kind,
         }
     }
 

@@ -19,6 +19,7 @@
 //! | [`data`], [`metrics`] | tables (feature `table` for files); scores |
 //! | `plot`, [`model_file`] | figures (feature `plot`); the container of saved models and checkpoints |
 //! | `cli` | the command (feature `command`): one file a subcommand |
+//! | [`exchange`] | messages between the ranks of one job, by MPI or among threads |
 //! | [`device`], [`threads`] | devices and number types; the pool of threads |
 //! | [`memory`], [`error`] | the allocator; the one error type |
 //!
@@ -89,6 +90,7 @@ pub mod cli;
 pub mod data;
 pub mod device;
 pub mod error;
+pub mod exchange;
 pub mod fitted;
 pub mod kernels;
 pub mod likelihoods;

@@ -146,11 +146,33 @@ impl Scope {
     /// # Errors
     /// [`Error::NotFinite`] when the loss or an entry of the gradient is NaN or infinite.
     pub fn gradient(&self, loss: Tensor<1>, parameters: &(impl Parameters + ?Sized)) -> Result<(f64, Vec<f64>)> {
+        let (value, slopes) = self.slopes(loss, parameters)?;
+        let mut gradient: Vec<f64> = Vec::new();
+        let free = parameters.parameters().into_iter().filter(|(_, p)| !p.fixed);
+        for ((_, parameter), slope) in free.zip(slopes) {
+            let slope = match parameter.constraint() {
+                Constraint::Real => slope,
+                _ => slope.iter().zip(parameter.internal_slope()).map(|(g, s)| g * s).collect(),
+            };
+            gradient.extend(parameter.freed(slope));
+        }
+        Ok((value, gradient))
+    }
+
+    /// The loss as a number and its gradient in the internal values of each parameter that is not fixed.
+    ///
+    /// # Errors
+    /// As [`gradient`](Self::gradient).
+    pub(crate) fn slopes(
+        &self,
+        loss: Tensor<1>,
+        parameters: &(impl Parameters + ?Sized),
+    ) -> Result<(f64, Vec<Vec<f64>>)> {
         let value = scalar(loss.clone())?;
         let tracked = loss.is_tracked();
         let mut gradients = tracked.then(|| loss.backward());
         let leaves = self.leaves.borrow();
-        let mut gradient: Vec<f64> = Vec::new();
+        let mut slopes = Vec::new();
         for (path, parameter) in parameters.parameters().into_iter().filter(|(_, p)| !p.fixed) {
             let leaf = leaves.get(&parameter.id());
             let slope = leaf.zip(gradients.as_mut()).and_then(|(leaf, gradients)| leaf.grad_remove(gradients));
@@ -161,13 +183,9 @@ impl Scope {
             if !all_finite(&slope) {
                 return Err(Error::NotFinite(format!("the gradient in {path}")));
             }
-            let slope = match parameter.constraint() {
-                Constraint::Real => slope,
-                _ => slope.iter().zip(parameter.internal_slope()).map(|(g, s)| g * s).collect(),
-            };
-            gradient.extend(parameter.freed(slope));
+            slopes.push(slope);
         }
-        Ok((value, gradient))
+        Ok((value, slopes))
     }
 }
 

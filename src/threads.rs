@@ -6,7 +6,8 @@
 //! joins and loops here wait on their own, and the threads that [`start`] begins look for work on their own.
 
 use std::hint::spin_loop;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::panic::resume_unwind;
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Mutex, PoisonError};
 use std::thread;
 use std::time::{Duration, Instant};
@@ -69,16 +70,12 @@ pub fn start(count: Option<usize>) -> Result<()> {
 /// # Errors
 /// What the work reports; [`Error::Device`] if the system has no thread for it.
 pub(crate) fn helped<R: Send>(work: impl FnOnce() -> Result<R> + Send) -> Result<R> {
-    static FREE: Mutex<Vec<ThreadPool>> = Mutex::new(Vec::new());
     if rayon::current_thread_index().is_some() || rayon::current_num_threads() > 1 {
         return work();
     }
-    let free = || FREE.lock().unwrap_or_else(PoisonError::into_inner);
-    let known = free().pop();
-    let new = || ThreadPoolBuilder::new().num_threads(1).build();
-    let pool = known.map_or_else(new, Ok).map_err(|e| Error::Device(format!("no thread to compute on: {e}")))?;
+    let pool = single()?;
     let result = pool.install(work);
-    free().push(pool);
+    SINGLES.lock().unwrap_or_else(PoisonError::into_inner).push(pool);
     result
 }
 
@@ -184,6 +181,48 @@ pub(crate) fn map<I: IndexedParallelIterator, R: Send>(items: I, f: impl Fn(I::I
     results
 }
 
+/// What `work` makes of each of `0..count`, in their order: each by one thread that has no help, on as many threads as
+/// there are. What comes of a piece does so not depend on their number, and its memory is taken for one piece a thread.
+///
+/// # Errors
+/// What the first piece in order reports; [`Error::Device`] if the system has no thread for it.
+pub(crate) fn apart<R: Send>(count: usize, work: impl Fn(usize) -> Result<R> + Sync) -> Result<Vec<R>> {
+    let (next, failed) = (AtomicUsize::new(0), AtomicBool::new(false));
+    let workers = rayon::current_num_threads().min(count).max(1);
+    let pools: Vec<ThreadPool> = (0..workers).map(|_| single()).collect::<Result<_>>()?;
+    let take = || {
+        let mut made = Vec::new();
+        loop {
+            // Looked at before a piece is taken: all before the first that failed are done.
+            let over = failed.load(Ordering::Relaxed);
+            let piece = if over { count } else { next.fetch_add(1, Ordering::Relaxed) };
+            if piece >= count {
+                return made;
+            }
+            let result = work(piece);
+            failed.fetch_or(result.is_err(), Ordering::Relaxed);
+            made.push((piece, result));
+        }
+    };
+    let mut all: Vec<(usize, Result<R>)> = thread::scope(|scope| {
+        let workers: Vec<_> = pools.iter().map(|pool| scope.spawn(|| pool.install(take))).collect();
+        let joined = workers.into_iter().map(|worker| worker.join().unwrap_or_else(|panic| resume_unwind(panic)));
+        joined.flatten().collect()
+    });
+    SINGLES.lock().unwrap_or_else(PoisonError::into_inner).extend(pools);
+    all.sort_by_key(|(piece, _)| *piece);
+    all.into_iter().map(|(_, result)| result).collect()
+}
+
+/// Pools of one thread that nobody uses now.
+static SINGLES: Mutex<Vec<ThreadPool>> = Mutex::new(Vec::new());
+
+fn single() -> Result<ThreadPool> {
+    let known = SINGLES.lock().unwrap_or_else(PoisonError::into_inner).pop();
+    let new = || ThreadPoolBuilder::new().num_threads(1).build();
+    known.map_or_else(new, Ok).map_err(|e| Error::Device(format!("no thread to compute on: {e}")))
+}
+
 #[cfg(test)]
 mod tests {
     use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -191,7 +230,7 @@ mod tests {
     use rayon::ThreadPoolBuilder;
     use rayon::prelude::*;
 
-    use super::{for_each, join, map};
+    use super::{apart, for_each, join, map};
 
     /// Runs `work` outside of any pool and in pools of several sizes.
     fn everywhere(work: impl Fn() + Sync) {
@@ -226,6 +265,22 @@ mod tests {
                 let part = |index: usize| assert_ne!(index, which);
                 assert!(catch_unwind(AssertUnwindSafe(|| join(|| part(0), || part(1)))).is_err());
             }
+        });
+    }
+
+    #[test]
+    fn pieces_apart_are_in_order_each_on_a_pool_of_one_thread() {
+        everywhere(|| {
+            let alone = |piece: usize| {
+                assert_eq!(rayon::current_num_threads(), 1);
+                Ok(piece * piece)
+            };
+            assert_eq!(apart(7, alone).unwrap(), [0, 1, 4, 9, 16, 25, 36]);
+            assert_eq!(apart(0, alone).unwrap(), [0; 0]);
+            let refuse = |piece: usize| if piece > 2 { Err(crate::Error::Data(format!("{piece}"))) } else { Ok(piece) };
+            assert_eq!(apart(9, refuse).unwrap_err().to_string(), crate::Error::Data("3".into()).to_string());
+            let panics = || apart(3, |piece| if piece == 1 { panic!("one") } else { Ok(()) });
+            assert!(catch_unwind(AssertUnwindSafe(panics)).is_err());
         });
     }
 

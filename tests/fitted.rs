@@ -86,7 +86,7 @@ fn a_loaded_model_predicts_bit_for_bit_the_same() {
 
 fn through_actions(policy: ActionPolicy) -> Settings {
     let (objective, order) = (CagpObjective::Elbo, RowOrder::Tree);
-    let model = CagpOptions { actions: 7, policy, objective, order, refresh: 2, tolerance: None, first: None }.into();
+    let model = CagpOptions { actions: 7, policy, objective, order, refresh: 2, ..CagpOptions::default() }.into();
     Settings { model, ..Settings::default() }
 }
 
@@ -343,7 +343,7 @@ fn codes_that_are_no_classes_are_refused_by_every_training() {
     for options in [&svgp as &dyn ModelOptions, &swsgp] {
         let prior = Kernel::parse("rbf", 1).unwrap().into();
         let parts = Parts { likelihood: Box::new(Bernoulli { link: BernoulliLink::Logit }), prior };
-        let mut model = options.build(parts, &Site { data: &observations, seed: 0, saved: None }).unwrap();
+        let mut model = options.build(parts, &Site { data: &observations, names: &[], seed: 0, saved: None }).unwrap();
         let scope = Scope::new(Compute::default()).unwrap();
         let refused = model.objective(&scope, &observations.batch(&scope)).unwrap_err();
         assert!(refused.kind() == ErrorKind::Request && refused.to_string().contains("row 2"), "{refused}");

@@ -167,7 +167,7 @@ impl Case<'_> {
         let model: Box<dyn GpModel> = match (self.kind, self.options.start) {
             (Kind::CagpOpt, Start::Targets) => self.cagp(parts, Actions::from_targets(&rows.y, *actions)?),
             (Kind::CagpOpt, Start::Random) => self.cagp(parts, Actions::random(rows.n(), *actions, self.seed)?),
-            _ => options.build(parts, &Site { data: &rows, seed: self.seed, saved: None })?,
+            _ => options.build(parts, &Site { data: &rows, names: &[], seed: self.seed, saved: None })?,
         };
         self.train(model, options.minibatches(), &rows, &held_out)
     }
@@ -186,8 +186,9 @@ impl Case<'_> {
     fn model(&self, kind: Kind) -> Box<dyn ModelOptions> {
         let Options { actions, inducing, refresh, tolerance, batch, .. } = *self.options;
         let (order, objective) = (RowOrder::Data, self.objective());
-        let cagp =
-            |policy| Box::new(CagpOptions { actions, policy, objective, order, refresh, tolerance, first: None });
+        let cagp = |policy| {
+            Box::new(CagpOptions { actions, policy, objective, order, refresh, tolerance, ..CagpOptions::default() })
+        };
         match kind {
             Kind::CagpOpt => cagp(ActionPolicy::Learned),
             Kind::CagpCg => cagp(ActionPolicy::Cg),
@@ -203,7 +204,7 @@ impl Case<'_> {
 
     /// The prior and the noise as some model finds them.
     fn warmed(&self, options: &dyn ModelOptions, parts: Parts, rows: &Observations, steps: usize) -> Result<Parts> {
-        let mut model = options.build(parts, &Site { data: rows, seed: self.seed, saved: None })?;
+        let mut model = options.build(parts, &Site { data: rows, names: &[], seed: self.seed, saved: None })?;
         let config = TrainConfig::new(Optimizer::Lbfgs(Lbfgs::default()), steps).seed(self.seed);
         let outcome = fit::fit(&mut *model, self.compute(), rows, &config, &mut [])?;
         println!(

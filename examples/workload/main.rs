@@ -11,8 +11,10 @@ use burn::tensor::{Distribution, Tensor};
 use cagey::device::{Compute, DeviceKind, Precision};
 use cagey::kernels::Kernel;
 use cagey::means::Mean;
-use cagey::models::cagp::{Actions, Cagp, NewtonCagp, NewtonOptions};
+use cagey::models::cagp::{Actions, Cagp, LearnedNewtonCagp, NewtonCagp, NewtonOptions};
 use cagey::models::exact::ExactGp;
+use cagey::models::experts::aggregation::Rule;
+use cagey::models::experts::{Experts, Partition, Shared};
 use cagey::models::laplace::LaplaceGp;
 use cagey::models::prior::Prior;
 use cagey::models::{Model, Observations, fit};
@@ -35,12 +37,16 @@ enum Workload {
     Gram,
     /// Exact GP: negative log marginal likelihood and its gradient.
     Exact,
+    /// `--m` exact experts on parts of the rows: the sum of their objectives and its gradient.
+    Experts,
     /// Computation-aware GP: negative ELBO and its gradient, `--m` learned block-sparse actions.
     Cagp,
     /// Laplace's approximation: negative log evidence and its gradient.
     Laplace,
     /// Computation-aware GP by Newton's method with `--m` actions: the solve, the negative ELBO and its gradient.
     Ncgp,
+    /// The same with learned block-sparse actions.
+    NcgpLearned,
     /// Sparse GP regression: negative collapsed bound and its gradient, `--m` inducing inputs included.
     Sgpr,
     /// Sparse grid of `--level` over `--d` inputs: negative bound of all its points and its gradient.
@@ -73,7 +79,7 @@ struct Options {
     /// Right-hand sides.
     #[arg(long, default_value_t = 1)]
     rhs: usize,
-    /// Actions or inducing inputs.
+    /// Actions, inducing inputs or experts.
     #[arg(long, default_value_t = 512)]
     m: usize,
     /// Level of a sparse grid.
@@ -148,9 +154,11 @@ fn main() -> Result<()> {
         Workload::Projected => projected(&options)?,
         Workload::Gram => gram(&options)?,
         Workload::Exact => exact(&options)?,
+        Workload::Experts => experts(&options)?,
         Workload::Cagp => cagp(&options)?,
         Workload::Laplace => laplace(&options)?,
         Workload::Ncgp => ncgp(&options)?,
+        Workload::NcgpLearned => ncgp_learned(&options)?,
         Workload::Sgpr => inducing::sgpr(&options)?,
         Workload::SparseGrid => inducing::sparse_grid(&options)?,
         Workload::Predict | Workload::Svgp | Workload::Swsgp => inducing::predict(&options)?,
@@ -232,6 +240,14 @@ fn exact(options: &Options) -> Result<Step> {
     model_step(options, model, observations(options)?)
 }
 
+fn experts(options: &Options) -> Result<Step> {
+    let data = observations(options)?;
+    let mut model = ExactGp::new(trainable(options)?);
+    model.prior.mean = Mean::named("constant", options.d)?;
+    let parts = Partition::Random.split(&data, &[], options.m, 0)?;
+    model_step(options, Experts::new(Shared::Exact(model), Rule::Grbcm, parts, vec![0])?, data)
+}
+
 fn cagp(options: &Options) -> Result<Step> {
     let data = observations(options)?;
     let mut model = Cagp::new(trainable(options)?, Actions::random(data.n(), options.m, 0)?);
@@ -248,7 +264,14 @@ fn laplace(options: &Options) -> Result<Step> {
 fn ncgp(options: &Options) -> Result<Step> {
     let (likelihood, data) = inducing::targets(options)?;
     let prior = Prior { kernel: trainable(options)?, mean: Mean::named("constant", options.d)? };
-    model_step(options, NewtonCagp::boxed(prior, likelihood, NewtonOptions::budget(options.m))?, data)
+    model_step(options, NewtonCagp::boxed(prior, likelihood, NewtonOptions::budget(options.m)), data)
+}
+
+fn ncgp_learned(options: &Options) -> Result<Step> {
+    let (likelihood, data) = inducing::targets(options)?;
+    let prior = Prior { kernel: trainable(options)?, mean: Mean::named("constant", options.d)? };
+    let model = LearnedNewtonCagp::new(prior, likelihood, &data, options.m)?;
+    model_step(options, model, data)
 }
 
 /// A model's loss per datum with its gradient, from lengthscales √d, output scale 1 and noise 0.1.

@@ -8,6 +8,7 @@ use cagey::metrics::score;
 use clap::Args;
 use serde_json::Value;
 
+use super::aggregation::{self, Aggregation, Table};
 use super::data::{Reading, Splitting, in_table, targets};
 use super::report;
 use super::scoring::{HeldOut, Scored};
@@ -21,6 +22,7 @@ use super::trust::Trust;
 Examples:
   cagey evaluate model.cagey test.csv
   cagey evaluate model.cagey --loo
+  cagey evaluate experts.cagey test.csv --aggregation all
   cagey evaluate model.cagey data.csv --split-mask masks.csv --split-column split0 --json"
 )]
 pub struct Evaluate {
@@ -32,6 +34,8 @@ pub struct Evaluate {
     /// Score closed-form leave-one-out predictions of the training rows instead of a table
     #[arg(long, conflicts_with = "data")]
     loo: bool,
+    #[command(flatten)]
+    aggregation: Aggregation,
     /// Print JSON
     #[arg(long)]
     json: bool,
@@ -56,7 +60,12 @@ impl Evaluate {
         };
         let data = self.splitting.scored(self.reading.read(path, &fitted.schema, true, false)?)?;
         fitted.remarks(&data).map_err(in_table(path))?.iter().for_each(|remark| report::warn(remark));
+        if self.aggregation.all() {
+            return Table::score(&fitted, &data).map_err(in_table(path))?.print(self.json);
+        }
+        let fitted = self.aggregation.one(fitted, data.n)?;
         let held_out = HeldOut::of(&fitted, &data).map_err(in_table(path))?;
+        aggregation::tell(&fitted);
         let y = targets(&data, fitted.settings.target_transform)?;
         self.print(&fitted, y, &held_out.scored, held_out.json()?, &held_out.text())
     }

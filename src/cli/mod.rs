@@ -1,5 +1,6 @@
 //! The command line: one file a subcommand, no mathematics.
 
+mod aggregation;
 mod allocation;
 mod columns;
 mod compare;
@@ -14,6 +15,7 @@ mod model;
 mod output;
 mod plot;
 mod predict;
+mod ranks;
 mod refine;
 mod report;
 mod sample;
@@ -23,11 +25,14 @@ mod training;
 mod trust;
 
 use std::process::ExitCode;
-use std::sync::OnceLock;
+use std::sync::{Arc, OnceLock};
 
+use cagey::exchange::{self, Exchange, Ranks};
 use cagey::fitted::Registry;
+use cagey::models::experts::Server;
 use cagey::{Error, Result, threads};
 use clap::{CommandFactory, Parser, Subcommand};
+use interrupt::Watch;
 
 use crate::values;
 
@@ -121,27 +126,63 @@ pub fn run(registry: Registry) -> ExitCode {
         }
     };
     interrupt::install();
-    match execute(cli) {
-        Ok(()) => ExitCode::SUCCESS,
-        Err(error) => {
-            report::fail(&error);
-            ExitCode::from(if matches!(error, Error::Usage(_) | Error::KernelText { .. }) { 2 } else { 1 })
+    let code = match ranks::join() {
+        Err(error) => failed(&error),
+        Ok(None) => finished(execute(cli)),
+        Ok(Some(exchange)) if exchange.rank() == 0 => {
+            let others = Arc::new(Ranks::new(exchange));
+            exchange::lead(Arc::clone(&others));
+            let code = finished(execute(cli));
+            others.end().map_or_else(|error| failed(&error), |()| code)
         }
+        Ok(Some(exchange)) => {
+            // Whoever interrupts the job waits for what its leader saves.
+            let _watch = Watch::begin();
+            report::be_quiet();
+            if let Err(error) = begin(&cli).and_then(|()| serve(&*exchange)) {
+                failed(&error);
+                // The others would wait for this one for ever.
+                panic!("rank {} cannot go on", exchange.rank());
+            }
+            0
+        }
+    };
+    ExitCode::from(code)
+}
+
+/// The exit code of a command.
+fn finished(done: Result<()>) -> u8 {
+    done.map_or_else(|error| failed(&error), |()| 0)
+}
+
+/// Says what ended the command; its exit code.
+fn failed(error: &Error) -> u8 {
+    report::fail(error);
+    if matches!(error, Error::Usage(_) | Error::KernelText { .. }) { 2 } else { 1 }
+}
+
+/// Computes what the leader of this process's job asks for.
+fn serve(exchange: &dyn Exchange) -> Result<()> {
+    exchange::serve(exchange, &mut Server::new(&registry().kernels))
+}
+
+/// Starts the threads.
+fn begin(cli: &Cli) -> Result<()> {
+    let cores = std::thread::available_parallelism().map_or(usize::MAX, usize::from);
+    if let Some(threads) = cli.threads.filter(|threads| *threads > cores) {
+        let cores = report::count(cores, "core");
+        report::say(&format!("--threads {threads}: there are {cores} to compute on, and as many threads"));
     }
+    let threads = cli.threads.map(|threads| threads.min(cores)).or_else(|| ranks::threads(cores));
+    let problem = |e| Error::Io { path: "threads".into(), problem: format!("{e} (ask for fewer with `--threads`)") };
+    threads::start(threads).map_err(problem)
 }
 
 fn execute(cli: Cli) -> Result<()> {
     if cli.quiet {
         report::be_quiet();
     }
-    let cores = std::thread::available_parallelism().map_or(usize::MAX, usize::from);
-    if let Some(threads) = cli.threads.filter(|threads| *threads > cores) {
-        let cores = report::count(cores, "core");
-        report::say(&format!("--threads {threads}: there are {cores} to compute on, and as many threads"));
-    }
-    let threads = cli.threads.map(|threads| threads.min(cores));
-    let problem = |e| Error::Io { path: "threads".into(), problem: format!("{e} (ask for fewer with `--threads`)") };
-    threads::start(threads).map_err(problem)?;
+    begin(&cli)?;
     match cli.command {
         Command::Fit(command) => command.run(),
         Command::Compare(command) => command.run(),

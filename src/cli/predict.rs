@@ -11,6 +11,7 @@ use cagey::{Error, Result};
 use clap::Args;
 use rayon::prelude::*;
 
+use super::aggregation::{self, Aggregation};
 use super::data::{Reading, in_table};
 use super::output;
 use super::report;
@@ -25,7 +26,8 @@ use crate::values;
     after_help = "\
 Examples:
   cagey predict model.cagey new.csv -o predictions.csv
-  cat new.csv | cagey predict model.cagey - -o - --keep"
+  cat new.csv | cagey predict model.cagey - -o - --keep
+  cagey predict experts.cagey new.csv --aggregation npae -o predictions.csv"
 )]
 pub struct Predict {
     /// Model file
@@ -45,6 +47,8 @@ pub struct Predict {
     /// and computational_sd, which more computation lowers; for computation-aware models
     #[arg(long)]
     split: bool,
+    #[command(flatten)]
+    aggregation: Aggregation,
     /// Keep the input columns in front
     #[arg(long)]
     keep: bool,
@@ -69,6 +73,10 @@ impl Predict {
         fitted.remarks(&data).map_err(in_table(&self.data))?.iter().for_each(|remark| report::warn(remark));
         let outside = fitted.outside(&data).map_err(in_table(&self.data))?;
         outside_in_words(&outside, data.n).iter().for_each(|words| report::warn(words));
+        if self.aggregation.all() {
+            return self.write_all(&fitted, &data);
+        }
+        let fitted = self.aggregation.one(fitted, data.n)?;
         let sources = if self.split { sources(&fitted, &data).map_err(in_table(&self.data))? } else { Vec::new() };
         let mut columns = if self.latent {
             let latents = latents(&fitted, &data).map_err(in_table(&self.data))?;
@@ -91,8 +99,26 @@ impl Predict {
             }
         };
         columns.extend(sources);
+        aggregation::tell(&fitted);
+        self.write(&data, &columns)
+    }
+
+    fn write(&self, data: &Dataset, columns: &[(String, Vec<f64>)]) -> Result<()> {
         let columns: Vec<(&str, &[f64])> = columns.iter().map(|(name, v)| (name.as_str(), v.as_slice())).collect();
         write_predictions(&self.output, data.columns.as_ref(), &columns)
+    }
+
+    /// Writes the columns of every rule, their names with the rule behind.
+    fn write_all(&self, fitted: &Fitted, data: &Dataset) -> Result<()> {
+        let mut columns = Vec::new();
+        for ruled in Aggregation::each(fitted, data.n)? {
+            ruled.announce();
+            let fitted = &ruled.fitted;
+            let predicted = if self.latent { fitted.predict_latent(data) } else { fitted.predict(data) };
+            columns.extend(self.normal(&format!("_{}", ruled.rule), &predicted.map_err(in_table(&self.data))?));
+            aggregation::tell(fitted);
+        }
+        self.write(data, &columns)
     }
 
     /// Writes the most probable class of each row, and the probability of each class.

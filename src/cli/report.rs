@@ -162,3 +162,18 @@ pub fn score_rows(scores: &Scores) -> Vec<(String, String)> {
         ("calibration error".into(), percent(scores.calibration_error)),
     ]
 }
+
+/// Rows of as many cells each as a table: the first columns are text, the others are numbers.
+pub fn columns(rows: &[Vec<String>], texts: usize) -> String {
+    let width = |column: usize| rows.iter().map(|row| row[column].chars().count()).max().unwrap_or(0);
+    let widths: Vec<usize> = (0..rows.first().map_or(0, Vec::len)).map(width).collect();
+    let mut text = String::new();
+    for row in rows {
+        let cells = row.iter().zip(&widths).enumerate().map(|(column, (cell, width))| match column < texts {
+            true => format!("{cell:<width$}"),
+            false => format!("{cell:>width$}"),
+        });
+        text += &format!("{}\n", cells.collect::<Vec<_>>().join("  ").trim_end());
+    }
+    text
+}

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use cagey::models::options::ModelOptions;
 use cagey::models::race::Starts;
-use cagey::train::{Adam, CheckpointPlan, EarlyStopping, Lbfgs, Optimizer, Restarts, Schedule, TrainConfig};
+use cagey::train::{Adam, CheckpointPlan, Descent, EarlyStopping, Lbfgs, Optimizer, Restarts, Schedule, TrainConfig};
 use cagey::{Error, Result};
 use clap::{Args, ValueEnum};
 
@@ -21,10 +21,10 @@ pub struct TrainOptions {
     /// minibatches
     #[arg(long, value_name = "N", value_parser = values::count(0..=values::MOST))]
     steps: Option<usize>,
-    /// Learning rate of Adam; 0.05 by default, 0.01 for minibatches without natural gradients
+    /// Learning rate of Adam and of gradient descent; 0.05 by default, 0.01 for minibatches without natural gradients
     #[arg(long, value_name = "RATE", value_parser = values::positive)]
     lr: Option<f64>,
-    /// Learning-rate schedule of Adam; constant by default, linear with natural gradients
+    /// Learning-rate schedule of Adam and of gradient descent; constant by default, linear with natural gradients
     #[arg(long, value_name = "NAME", value_enum)]
     schedule: Option<ScheduleName>,
     /// Starting points; the first from the data, the others perturbed
@@ -66,6 +66,8 @@ pub enum OptimizerName {
     Lbfgs,
     /// Adam, with --lr and --schedule
     Adam,
+    /// Gradient descent, with --lr and --schedule: what clients are to take as local steps
+    Descent,
 }
 
 #[derive(Debug, Clone, Copy, ValueEnum)]
@@ -114,6 +116,7 @@ impl TrainOptions {
         self.optimizer.unwrap_or(match model.training().optimizer {
             Optimizer::Adam(_) => OptimizerName::Adam,
             Optimizer::Lbfgs(_) => OptimizerName::Lbfgs,
+            Optimizer::Descent(_) => OptimizerName::Descent,
         })
     }
 
@@ -123,7 +126,7 @@ impl TrainOptions {
         let steps = usual.steps;
         let adam = match usual.optimizer {
             Optimizer::Adam(adam) => adam,
-            Optimizer::Lbfgs(_) => Adam { rate: 0.05, ..Adam::default() },
+            Optimizer::Lbfgs(_) | Optimizer::Descent(_) => Adam { rate: 0.05, ..Adam::default() },
         };
         let schedule = match self.schedule {
             None => adam.schedule,
@@ -133,6 +136,7 @@ impl TrainOptions {
         };
         let optimizer = match self.optimizer(model) {
             OptimizerName::Lbfgs => Optimizer::Lbfgs(Lbfgs::default()),
+            OptimizerName::Descent => Optimizer::Descent(Descent { rate: self.lr.unwrap_or(adam.rate), schedule }),
             OptimizerName::Adam => Optimizer::Adam(Adam { rate: self.lr.unwrap_or(adam.rate), schedule, ..adam }),
         };
         let as_long_as_it_pays = usual.early_stopping.filter(|_| self.steps.is_none());

@@ -10,7 +10,8 @@ use crate::means::Mean;
 use crate::models::Observations;
 use crate::models::diagnose::entry_columns;
 use crate::models::gp_model::GpModel;
-use crate::models::options::{ModelOptions, Parts, Site};
+use crate::models::options::{ModelOptions, Parts, Saved, Site};
+use crate::models::posterior::SavedPosterior;
 use crate::models::prior::Prior;
 use crate::params::{Belief, Parameter};
 
@@ -33,7 +34,7 @@ pub fn build(
     let mut mean = Mean::named(&settings.mean, data.d)?;
     mean.set_units(&units.inputs.sd, units.target.mean, units.target.sd);
     let parts = Parts { likelihood, prior: Prior { kernel, mean } };
-    let mut model = options.build(parts, &Site { data, seed, saved: None })?;
+    let mut model = options.build(parts, &Site { data, names, seed, saved: None })?;
     model.start(data, &units.of_user());
     if let Some((name, value)) = registry.likelihoods.given(&settings.likelihood) {
         for parameter in model.find_mut(&format!("likelihood.{name}"))? {
@@ -115,10 +116,12 @@ fn believe(
 pub fn restore(
     options: &dyn ModelOptions,
     parts: Parts,
-    data: &Observations,
+    (data, names): (&Observations, &[String]),
     parameters: Vec<Parameter>,
+    posterior: &SavedPosterior,
 ) -> Result<Box<dyn GpModel>> {
-    let mut model = options.build(parts, &Site { data, seed: 0, saved: Some(&parameters) })?;
+    let saved = Saved { parameters: &parameters, posterior };
+    let mut model = options.build(parts, &Site { data, names, seed: 0, saved: Some(saved) })?;
     let slots = model.parameters_mut();
     if slots.len() != parameters.len() {
         let (got, want) = (parameters.len(), slots.len());

@@ -171,7 +171,8 @@ impl Fitted {
         let likelihood = registry.likelihoods.parse(&settings.likelihood, classes).map_err(unfit)?;
         let parts = Parts { likelihood, prior: Prior { kernel, mean } };
         let options = registry.models.options(&settings.model).map_err(unfit)?;
-        let model = build::restore(&*options, parts, &data, parameters).map_err(unfit)?;
+        let names = input_names(&schema, settings.row_column.as_deref());
+        let model = build::restore(&*options, parts, (&data, &names), parameters, &saved).map_err(unfit)?;
         let trained = settings.compute;
         let compute = compute.unwrap_or(trained);
         settings.compute = compute;

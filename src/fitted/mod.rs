@@ -30,7 +30,7 @@ use crate::metrics::{Calibration, Predictive};
 use crate::models::Observations;
 use crate::models::exact::ExactPosterior;
 use crate::models::gp_model::GpModel;
-use crate::models::posterior::Posterior;
+use crate::models::posterior::{Aggregates, Posterior};
 use crate::models::race::Race;
 use crate::threads::helped;
 use crate::train::{History, Observer, TrainConfig};
@@ -196,6 +196,26 @@ impl Fitted {
             )));
         };
         Ok(Self { posterior: posterior.refined(actions)?.into(), ..self.clone() })
+    }
+
+    /// The same model with the predictions of its parts put together by another rule; nothing is computed again, and a
+    /// calibration, which is one of another rule, is left out.
+    ///
+    /// # Errors
+    /// [`Error::Usage`] for models that are one, and for a rule that is none.
+    pub fn aggregated(&self, rule: &str) -> Result<Self> {
+        Ok(Self { posterior: self.aggregates()?.by(rule)?.into(), calibration: None, ..self.clone() })
+    }
+
+    /// The rules by which predictions of the model's parts are put together.
+    ///
+    /// # Errors
+    /// [`Error::Usage`] for models that are one.
+    pub fn aggregates(&self) -> Result<&dyn Aggregates> {
+        self.posterior.aggregates().ok_or_else(|| {
+            let model = self.model.title();
+            Error::Usage(format!("an aggregation is for models of several experts, and this is: {model}"))
+        })
     }
 
     /// Leave-one-out predictions of the training targets, in closed form, with those targets.

@@ -306,7 +306,7 @@ impl Plan {
     /// Moves the model to the better of two starts, where losses compare; nothing where one is given, in whatever way.
     fn race(&mut self, config: &TrainConfig, observers: &mut [&mut dyn Observer]) -> Result<Option<Race>> {
         let asked = self.settings.starts == Starts::Race && config.resume.is_none();
-        if !asked || self.options.minibatches().is_some() {
+        if !asked || !self.options.races() {
             return Ok(None);
         }
         let data = &self.data;

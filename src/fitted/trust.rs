@@ -110,8 +110,16 @@ impl Fitted {
         let sample = data.subset(&rows);
         let (x, known) = self.standardise(&sample)?;
         let learned = self.noise().unwrap_or_default();
-        let joint = crate::threads::helped(|| self.posterior.predict_joint(&x))?;
-        let (n, mut covariance) = (rows.len(), joint.covariance);
+        let n = rows.len();
+        let mut covariance = if self.posterior.is_joint() {
+            crate::threads::helped(|| self.posterior.predict_joint(&x))?.covariance
+        } else {
+            // Rows that are taken for independent leave less to chance.
+            let marginals = crate::threads::helped(|| self.posterior.predict(&x))?;
+            let mut diagonal = vec![0.0; n * n];
+            diagonal.iter_mut().step_by(n + 1).zip(marginals.variance).for_each(|(d, variance)| *d = variance);
+            diagonal
+        };
         for i in 0..n {
             covariance[i * n + i] += learned + known.as_ref().map_or(0.0, |known| known[i]);
         }

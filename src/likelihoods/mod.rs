@@ -137,10 +137,11 @@ pub trait Likelihood: Parameters + std::fmt::Debug + Send + Sync {
         Ok(())
     }
 
-    /// `E[ln p(y_i | f_i)]` `[b]` for independent `f_li ~ N(mean_li, variance_li)`, marginals `[L, b]`, targets `y [b]`
-    /// and their auxiliary values `extra [b]`: differentiable in means, variances and the likelihood's own parameters.
+    /// `E[ln p(y_i | f_i)]` `[b]` for independent `f_li ~ N(mean_li, variance_li)`, marginals `[L, b]`, or for latent
+    /// functions with covariances `[L L, b]` in the place of variances, for targets `y [b]` and their auxiliary values
+    /// `extra [b]`: differentiable in means, variances and the likelihood's own parameters.
     ///
-    /// Computed in f64 whatever the tensors are; see [`Density::expectation`].
+    /// Computed in f64 whatever the tensors are; see [`Density::expectation`] and [`Density::joint_expectation`].
     ///
     /// # Errors
     /// [`Error::Shape`] when shapes disagree, [`Error::Device`] when the device cannot be read.

@@ -117,6 +117,11 @@ pub struct InducingArguments {
 }
 
 impl InducingArguments {
+    /// Whether it was asked for.
+    pub fn given(&self) -> bool {
+        self.inducing.is_some()
+    }
+
     /// Their number.
     pub fn count(&self) -> usize {
         self.inducing.unwrap_or(512)

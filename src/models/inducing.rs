@@ -54,6 +54,16 @@ const ROUNDS: usize = 10;
 /// # Errors
 /// [`Error::Usage`] when `m` is 0, [`Error::Shape`] when `x` is empty or holds half a row, and what the kernel reports.
 pub fn choose(choice: Choice, kernel: &Kernel, x: &[f64], d: usize, m: usize, seed: u64) -> Result<Vec<f64>> {
+    let (sample, mut rng) = sample(choice, x, d, m, seed)?;
+    match choice {
+        Choice::Random => Ok(sample),
+        Choice::Kmeans => Ok(kmeans(&sample, d, m, &mut rng)),
+        Choice::Greedy => greedy(kernel, &sample, d, m),
+    }
+}
+
+/// The rows that a choice looks at, and where its chance goes on.
+fn sample(choice: Choice, x: &[f64], d: usize, m: usize, seed: u64) -> Result<(Vec<f64>, Xoshiro256PlusPlus)> {
     if m == 0 {
         return Err(Error::Usage("there must be at least one inducing input".into()));
     }
@@ -66,11 +76,16 @@ pub fn choose(choice: Choice, kernel: &Kernel, x: &[f64], d: usize, m: usize, se
     let mut rows = index::sample(&mut rng, n, most.min(n)).into_vec();
     rows.sort_unstable();
     let sample: Vec<f64> = rows.iter().flat_map(|&i| &x[i * d..][..d]).copied().collect();
-    match choice {
-        Choice::Random => Ok(sample),
-        Choice::Kmeans => Ok(kmeans(&sample, d, m, &mut rng)),
-        Choice::Greedy => greedy(kernel, &sample, d, m),
-    }
+    Ok((sample, rng))
+}
+
+/// The centres of at most `count` k-means clusters of the rows of `x`, as [`choose`] finds them.
+///
+/// # Errors
+/// As [`choose`].
+pub fn centres(x: &[f64], d: usize, count: usize, seed: u64) -> Result<Vec<f64>> {
+    let (sample, mut rng) = sample(Choice::Kmeans, x, d, count, seed)?;
+    Ok(kmeans(&sample, d, count, &mut rng))
 }
 
 fn greedy(kernel: &Kernel, x: &[f64], d: usize, m: usize) -> Result<Vec<f64>> {
@@ -85,7 +100,7 @@ fn distance(a: &[f64], b: &[f64]) -> f64 {
 }
 
 /// The nearest centre of a row and its squared distance.
-fn nearest(row: &[f64], centres: &[f64]) -> (usize, f64) {
+pub(super) fn nearest(row: &[f64], centres: &[f64]) -> (usize, f64) {
     let distances = centres.chunks_exact(row.len()).map(|centre| distance(row, centre)).enumerate();
     distances.fold((0, f64::INFINITY), |best, other| if other.1 < best.1 { other } else { best })
 }

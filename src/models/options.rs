@@ -10,6 +10,7 @@ use super::Observations;
 use super::gp_model::GpModel;
 use super::inducing::{self, Choice};
 use super::minibatch::Minibatches;
+use super::posterior::SavedPosterior;
 use super::prior::Prior;
 use crate::error::{Error, Result};
 use crate::kernels::Kernel;
@@ -31,10 +32,21 @@ pub struct Parts {
 pub struct Site<'a> {
     /// The rows that it will be trained on, or a sample of them.
     pub data: &'a Observations,
+    /// Names of the input columns `[d]`.
+    pub names: &'a [String],
     /// Decides what is chosen at random.
     pub seed: u64,
-    /// The parameters that will replace its own, where a saved model is made again.
-    pub saved: Option<&'a [Parameter]>,
+    /// What was saved of the model, where one is made again.
+    pub saved: Option<Saved<'a>>,
+}
+
+/// What was saved of a model.
+#[derive(Debug, Clone, Copy)]
+pub struct Saved<'a> {
+    /// The parameters that will replace its own.
+    pub parameters: &'a [Parameter],
+    /// What its posterior [saved](super::posterior::Posterior::saved).
+    pub posterior: &'a SavedPosterior,
 }
 
 impl Site<'_> {
@@ -58,7 +70,7 @@ impl Site<'_> {
     fn centres(&self, kernel: &Kernel, m: usize, name: &str) -> Result<Vec<f64>> {
         match self.saved {
             None => inducing::choose(Choice::Kmeans, kernel, &self.data.x, self.data.d, m, self.seed),
-            Some(saved) => match saved.iter().find(|parameter| parameter.name == name) {
+            Some(Saved { parameters, .. }) => match parameters.iter().find(|parameter| parameter.name == name) {
                 Some(centres) => Ok(centres.internal()),
                 None => Err(Error::Data(format!("lacks the parameter `{name}`"))),
             },
@@ -103,6 +115,11 @@ pub trait ModelOptions: Debug + Send + Sync {
     /// Whether files may hold what conditioning on the data computes, where that costs more than reading it.
     fn stores_factor(&self) -> bool {
         false
+    }
+
+    /// Whether losses of its training compare, so that starts can race.
+    fn races(&self) -> bool {
+        self.minibatches().is_none()
     }
 
     /// The usual training: as long as it pays.

@@ -118,6 +118,30 @@ pub trait ComputationAware {
     fn refined(&self, actions: usize) -> Result<Box<dyn Posterior>>;
 }
 
+/// A posterior that is put together from many: by which rule is a question of the prediction.
+pub trait Aggregates {
+    /// The names of the rules.
+    fn rules(&self) -> Vec<&'static str>;
+
+    /// The rule that it predicts by.
+    fn rule(&self) -> &'static str;
+
+    /// The same posterior by another rule: nothing is computed again.
+    ///
+    /// # Errors
+    /// [`Usage`](crate::Error::Usage) for a name that is none, with the nearest one suggested.
+    fn by(&self, rule: &str) -> Result<Box<dyn Posterior>>;
+
+    /// What predictions of so many rows cost, where that is worth a line before they are made.
+    fn cost(&self, rows: usize) -> Option<String>;
+
+    /// Why predictions by this rule may be wrong.
+    fn warnings(&self) -> Vec<String>;
+
+    /// What was clipped, floored or taken from elsewhere in the predictions by this rule so far.
+    fn notes(&self) -> Vec<String>;
+}
+
 /// Means and variances with the variances' two sources.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Uncertainty {
@@ -125,7 +149,8 @@ pub struct Uncertainty {
     pub mean: Vec<f64>,
     /// Variances `[n]`: mathematical and computational together.
     pub total: Vec<f64>,
-    /// The exact GP's variances `[n]`, what only more data can lower; none where they cost too much.
+    /// The variances `[n]` without approximation by actions, of other targets than Gaussian ones those about the mode
+    /// ([`laplace`](super::laplace)): what only more data can lower; none where they cost too much.
     pub mathematical: Option<Vec<f64>>,
     /// The rest `[n]`, what more computation can lower.
     pub computational: Option<Vec<f64>>,
@@ -219,6 +244,11 @@ pub trait Posterior: Debug + Send + Sync {
         Ok(None)
     }
 
+    /// Whether it knows how rows vary together.
+    fn is_joint(&self) -> bool {
+        true
+    }
+
     /// The joint distribution of f at rows `x`: memory n².
     ///
     /// # Errors
@@ -280,6 +310,11 @@ pub trait Posterior: Debug + Send + Sync {
 
     /// The exact posterior, with its closed forms, if it is one.
     fn exact(&self) -> Option<&ExactPosterior> {
+        None
+    }
+
+    /// The rules that it is put together by, if it is.
+    fn aggregates(&self) -> Option<&dyn Aggregates> {
         None
     }
 

@@ -5,6 +5,7 @@ use serde_json::Value;
 use super::cagp::CagpOptions;
 use super::cggp::CgGpOptions;
 use super::exact::ExactOptions;
+use super::experts::ExpertsOptions;
 use super::laplace::LaplaceOptions;
 use super::options::{Kind, ModelChoice, ModelOptions};
 use super::sgpr::SgprOptions;
@@ -67,6 +68,7 @@ impl Default for Models {
             Row::of::<SwsgpOptions>(),
             Row::of::<CgGpOptions>(),
             Row::of::<LaplaceOptions>(),
+            Row::of::<ExpertsOptions>(),
         ];
         Self { rows }
     }

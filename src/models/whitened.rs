@@ -158,7 +158,7 @@ impl WhitenedPosterior {
     }
 
     /// L⁻ᵀμ: the weights of k(Z, x).
-    fn weights(&self) -> Vec<f64> {
+    pub(super) fn weights(&self) -> Vec<f64> {
         let mut weights = self.whitened.clone();
         solve::upper(view(&self.lower, weights.len()).transpose(), view_mut(&mut weights, 1));
         weights

@@ -102,6 +102,25 @@ impl AdamState {
         Err(Termination::Failed(problem))
     }
 
+    /// `x` after one update with a constant rate, whatever the loss is there.
+    pub(crate) fn update(&mut self, settings: &Adam, x: &[f64], gradient: &[f64]) -> Vec<f64> {
+        *self = self.updated(settings, gradient);
+        self.moved(settings, &vec![1.0; x.len()], settings.rate, x)
+    }
+
+    /// As numbers: so many updates, and the moments.
+    pub(crate) fn write(&self, into: &mut Vec<f64>) {
+        into.push(self.updates as f64);
+        into.extend(self.first.iter().chain(&self.second));
+    }
+
+    /// From the numbers that [`write`](Self::write) made.
+    pub(crate) fn read(numbers: &[f64]) -> Self {
+        let Some((updates, moments)) = numbers.split_first() else { return Self::new(0) };
+        let (first, second) = moments.split_at(moments.len() / 2);
+        Self { updates: *updates as usize, first: first.to_vec(), second: second.to_vec() }
+    }
+
     /// The moments after the gradient `g`.
     fn updated(&self, settings: &Adam, g: &[f64]) -> Self {
         let &Adam { beta1, beta2, clip, .. } = settings;

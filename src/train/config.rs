@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 
-use super::{Adam, CheckpointPlan, EarlyStopping, Lbfgs, Restarts};
+use super::{Adam, CheckpointPlan, Descent, EarlyStopping, Lbfgs, Restarts};
 use crate::{Error, Result};
 
 /// The optimiser and its settings.
@@ -17,6 +17,8 @@ pub enum Optimizer {
     Adam(Adam),
     /// L-BFGS, for everything else.
     Lbfgs(Lbfgs),
+    /// Gradient descent, as the local steps of clients are in the literature.
+    Descent(Descent),
 }
 
 impl Optimizer {
@@ -25,6 +27,7 @@ impl Optimizer {
         match self {
             Self::Adam(_) => "Adam",
             Self::Lbfgs(_) => "L-BFGS",
+            Self::Descent(_) => "gradient descent",
         }
     }
 }
@@ -171,6 +174,7 @@ impl TrainConfig {
         match &self.optimizer {
             Optimizer::Adam(adam) => adam.validate(),
             Optimizer::Lbfgs(lbfgs) => lbfgs.validate(),
+            Optimizer::Descent(descent) => descent.validate(),
         }
     }
 

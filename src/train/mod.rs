@@ -8,6 +8,7 @@
 mod adam;
 mod checkpoint;
 mod config;
+mod descent;
 mod exact;
 mod lbfgs;
 mod line_search;
@@ -25,13 +26,16 @@ mod stop;
 mod trainer;
 
 pub use adam::Adam;
+pub(crate) use adam::AdamState;
 pub use checkpoint::CheckpointPlan;
 pub use config::{Optimizer, TrainConfig};
+pub use descent::Descent;
 pub use lbfgs::Lbfgs;
 pub use objective::{Evaluation, FromFn, Group, Objective, Step, from_fn};
 pub(crate) use observer::Steps;
 pub use observer::{History, Log, Observer, Plan, Record, Report};
 pub use penalised::{Penalised, penalised, proximal};
+pub(crate) use point::shifted;
 #[cfg(feature = "command")]
 pub use progress::Progress;
 pub use restarts::{RestartReport, Restarts};

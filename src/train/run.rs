@@ -23,6 +23,7 @@ const LEAST_WINDOW: usize = 10;
 enum Memory {
     Adam(AdamState),
     Lbfgs(LbfgsState),
+    Descent,
 }
 
 /// The lowest point of a run; its loss is divided by the loss scale.
@@ -90,6 +91,7 @@ impl Run {
         let memory = match config.optimizer {
             Optimizer::Adam(_) => Memory::Adam(AdamState::new(x.len())),
             Optimizer::Lbfgs(_) => Memory::Lbfgs(LbfgsState::default()),
+            Optimizer::Descent(_) => Memory::Descent,
         };
         let window = if objective.stochastic() { objective.steps_per_epoch().max(LEAST_WINDOW) } else { 1 };
         Self {
@@ -111,6 +113,7 @@ impl Run {
         let memory = match (&self.memory, optimizer) {
             (Memory::Adam(memory), Optimizer::Adam(_)) => memory.fits(dim),
             (Memory::Lbfgs(memory), Optimizer::Lbfgs(_)) => memory.fits(dim),
+            (Memory::Descent, Optimizer::Descent(_)) => true,
             _ => false,
         };
         let started = self.point.gradient.len() == dim && self.best.as_ref().is_some_and(|best| best.x.len() == dim);
@@ -196,6 +199,10 @@ impl Run {
                     memory.step(adam, setting.rates, setting.config.steps, point, &mut probe)
                 }
                 (Memory::Lbfgs(memory), Optimizer::Lbfgs(lbfgs)) => memory.step(lbfgs, point, &mut probe),
+                (Memory::Descent, Optimizer::Descent(descent)) => {
+                    let made = (step.iteration - 1, setting.config.steps);
+                    descent.step(setting.rates, made, point, &mut probe)
+                }
                 // Checked when a state is read, and so never the case.
                 _ => Err(Termination::Failed("the state is that of another optimiser".into())),
             }

@@ -159,6 +159,7 @@ fn newtons_method_serves_every_command() {
         ("kinds.csv", laplace, &[], "log_loss", 0.9),
         ("classes.csv", cagp, &[], "log_loss", 0.4),
         ("counts.csv", cagp, &counts, "deviance", 2.0),
+        ("kinds.csv", cagp, &[], "log_loss", 0.9),
     ] {
         let out = folder.ok(&[&["fit", data, "--steps", "30", "-o", "m.cagey"], model, options].concat());
         let title = if model == laplace { "Laplace approximation of a Gaussian" } else { "Computation-aware Gaussian" };
@@ -170,7 +171,13 @@ fn newtons_method_serves_every_command() {
         folder.ok(&["plot", "m.cagey", data, "--kind", "calibration", "-o", "c.svg"]);
         let compare = ["compare", data, "--steps", "2", "--folds", "2", "--models", model[1]];
         folder.ok(&[&compare[..], &model[2..], options].concat());
-        folder.fails(2, &["refine", "m.cagey", "--actions", "3", "-o", "r.cagey"], &["more actions"]);
+        let refine = ["refine", "m.cagey", "--actions", "5", "-o", "r.cagey"];
+        if model == laplace {
+            folder.fails(2, &refine, &["more actions"]);
+        } else {
+            assert!(folder.ok(&refine).contains("actions, then"));
+            folder.ok(&["predict", "r.cagey", data]);
+        }
         if data == "kinds.csv" {
             folder.fails(2, &["sample", "m.cagey", data], &["latent"]);
             continue;
@@ -180,8 +187,21 @@ fn newtons_method_serves_every_command() {
         assert_eq!(samples, folder.ok(&["sample", "m.cagey", data, "--count", "3"]));
     }
     let fit = ["fit", "counts.csv", "--model", "cagp", "--likelihood", "poisson", "-o", "n.cagey"];
-    folder.fails(2, &[&fit[..], &["--policy", "cg"]].concat(), &["poisson", "--policy gradient"]);
-    folder.fails(2, &["fit", "kinds.csv", "--model", "cagp", "-o", "n.cagey"], &["one latent function", "--model"]);
+    folder.fails(2, &[&fit[..], &["--policy", "mixed"]].concat(), &["poisson", "--policy gradient"]);
+    for policy in ["learned", "cg", "cholesky", "lanczos", "random"] {
+        let how = ["--policy", policy, "--actions", "12", "--steps", "5", "--exposure", "hours"];
+        folder.ok(&[&fit[..], &how].concat());
+        folder.ok(&["predict", "n.cagey", "counts.csv"]);
+    }
+    for sites in [&["--sites", "expectation"][..], &["--unroll", "1"]] {
+        let how = ["--policy", "learned", "--actions", "12", "--steps", "5"];
+        folder.ok(&[&["fit", "kinds.csv", "--model", "cagp", "-o", "n.cagey"], &how[..], sites].concat());
+        folder.ok(&["evaluate", "n.cagey", "kinds.csv"]);
+    }
+    folder.fails(2, &[&fit[..], &["--sites", "mode"]].concat(), &["--policy learned"]);
+    let noise = ["--model", "cagp", "--actions", "20", "--likelihood", "heteroscedastic", "--steps", "20"];
+    folder.ok(&[&["fit", "counts.csv", "--target", "events", "-o", "h.cagey"], &noise[..]].concat());
+    folder.ok(&["predict", "h.cagey", "counts.csv", "--latent"]);
 }
 
 #[test]
@@ -804,6 +824,84 @@ fn factors_in_files_change_no_prediction() {
         assert_eq!(predicted(&["--store-factor"]), predicted(&[]));
     }
     folder.refuses(2, &["--model", "cagp", "--actions", "5", "--store-factor"], &["cagp", "no factor to store"]);
+}
+
+#[test]
+fn experts_predict_by_any_rule() {
+    let folder = Folder::with_tables();
+    let exact = |name: &str, options: &[&str]| {
+        folder.ok(&[&["fit", "ok.csv", "--steps", "3", "-o", "m.cagey"], options, &FIXED].concat());
+        folder.ok(&["predict", "m.cagey", "new.csv", "-o", name]);
+        [folder.column(name, "mean"), folder.column(name, "sd")].concat()
+    };
+    let whole = exact("e.csv", &["--model", "exact"]);
+    let one = exact("o.csv", &["--model", "experts", "--experts", "1"]);
+    assert!(whole.iter().zip(&one).all(|(a, b)| close(*a, *b, 1e-6)), "{whole:?} {one:?}");
+    let nested = exact("n.csv", &["--model", "experts", "--experts", "30", "--aggregation", "npae"]);
+    assert!(whole.iter().zip(&nested).all(|(a, b)| close(*a, *b, 1e-6)), "{whole:?} {nested:?}");
+
+    for partition in ["random", "tree", "kmeans"] {
+        folder.ok(&[
+            "fit",
+            "ok.csv",
+            "--model",
+            "experts",
+            "--experts",
+            "3",
+            "--partition",
+            partition,
+            "--steps",
+            "5",
+            "-o",
+            "m.cagey",
+        ]);
+        let rules = folder.json(&["evaluate", "m.cagey", "ok.csv", "--aggregation", "all", "--json"]);
+        let rules = rules.as_array().unwrap();
+        assert_eq!(rules.len(), 12);
+        assert!(rules.iter().all(|rule| rule["scores"]["rmse"].as_f64().unwrap().is_finite()), "{rules:?}");
+        folder.ok(&["predict", "m.cagey", "new.csv", "--aggregation", "all", "-o", "all.csv"]);
+        folder.ok(&["predict", "m.cagey", "new.csv", "--aggregation", "rbcm", "-o", "rbcm.csv"]);
+        folder.ok(&["predict", "m.cagey", "new.csv", "-o", "usual.csv"]);
+        assert_eq!(folder.column("all.csv", "mean_rbcm"), folder.column("rbcm.csv", "mean"));
+        assert_eq!(folder.column("all.csv", "sd_grbcm"), folder.column("usual.csv", "sd"));
+        folder.ok(&["inspect", "m.cagey"]);
+        folder.ok(&["plot", "m.cagey", "-o", "m.svg"]);
+    }
+    folder.ok(&["compare", "ok.csv", "--models", "experts,sgpr", "--inducing", "8", "--local", "sgpr", "--steps", "3"]);
+}
+
+#[test]
+fn experts_are_refused_what_they_cannot_have() {
+    let folder = Folder::with_model();
+    folder.refuses(2, &["--model", "experts", "--experts", "31"], &["--experts 31", "1 to 30"]);
+    folder.refuses(2, &["--model", "experts", "--partition", "slabs"], &["no partition `slabs`"]);
+    folder.refuses(2, &["--model", "experts", "--partition", "column=z"], &["column=z", "input columns are x"]);
+    folder.refuses(2, &["--model", "experts", "--partition", "column=x", "--experts", "3"], &["leave it out"]);
+    folder.refuses(2, &["--model", "experts", "--inducing", "8"], &["--local sgpr"]);
+    folder.refuses(2, &["--model", "experts", "--clients", "0.5"], &["--clients", "fact"]);
+    folder.refuses(2, &["--model", "experts", "--training", "admm", "--proximal", "1"], &["--proximal", "admm"]);
+    folder.refuses(2, &["--model", "experts", "--likelihood", "student-t"], &["experts", "gaussian"]);
+    folder.fails(2, &["predict", "m.cagey", "new.csv", "--aggregation", "poe"], &["models of several experts"]);
+    folder.ok(&["fit", "ok.csv", "--model", "experts", "--experts", "2", "--steps", "2", "-o", "e.cagey"]);
+    folder.fails(2, &["evaluate", "e.cagey", "ok.csv", "--aggregation", "rbmc"], &["did you mean `rbcm`?"]);
+    folder.fails(2, &["sample", "e.cagey", "new.csv"], &["no joint distribution"]);
+}
+
+#[test]
+fn trainings_of_experts_are_saved_and_resumed() {
+    let folder = Folder::with_tables();
+    for training in ["fact", "fedavg", "fedprox", "admm", "pxadmm"] {
+        let fit = |options: &[&str], steps: &str| {
+            let all =
+                ["fit", "ok.csv", "--model", "experts", "--experts", "3", "--training", training, "--steps", steps];
+            folder.ok(&[&all[..], options].concat());
+        };
+        fit(&["-o", "whole.cagey"], "6");
+        fit(&["--checkpoint", "state", "--checkpoint-every", "1", "-o", "part.cagey"], "3");
+        fit(&["--resume", "state", "-o", "resumed.cagey"], "6");
+        let predicted = |model: &str| folder.ok(&["predict", model, "new.csv"]);
+        assert_eq!(predicted("whole.cagey"), predicted("resumed.cagey"), "{training}");
+    }
 }
 
 #[test]

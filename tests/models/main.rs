@@ -5,9 +5,14 @@ mod common;
 
 mod aggregation;
 mod cagp;
+mod experts;
+mod federation;
 mod laplace;
 mod left_out;
 mod newton;
+mod newton_learned;
+mod newton_several;
+mod ranks;
 mod suite;
 
 use cagey::kernels::Kernel;

@@ -8,6 +8,8 @@ use cagey::likelihoods::Gaussian;
 use cagey::models::cagp::{ActionPolicy, CagpOptions};
 use cagey::models::cggp::CgGpOptions;
 use cagey::models::exact::ExactOptions;
+use cagey::models::experts::aggregation::Rule;
+use cagey::models::experts::{ExpertsOptions, LocalKind, Partition};
 use cagey::models::gp_model::{GpModel, Size, UserUnits};
 use cagey::models::laplace::LaplaceOptions;
 use cagey::models::minibatch::{Minibatches, Rows};
@@ -53,6 +55,15 @@ fn choices() -> Vec<ModelChoice> {
     let whole = CgGpOptions { rank: ROWS, solver, ..CgGpOptions::default() };
     all.extend([ExactOptions::default().into(), SgprOptions { inducing }.into(), whole.into()]);
     all.push(LaplaceOptions {}.into());
+    for (partition, local, aggregation) in [
+        (Partition::Random, LocalKind::Exact, Rule::Grbcm),
+        (Partition::Tree, LocalKind::Exact, Rule::Npae),
+        (Partition::Kmeans, LocalKind::Exact, Rule::Rbcm),
+        (Partition::Random, LocalKind::Sgpr, Rule::Weights),
+        (Partition::Tree, LocalKind::Sgpr, Rule::Bcm),
+    ] {
+        all.push(ExpertsOptions { experts: Some(3), partition, local, inducing, aggregation, ..usual() }.into());
+    }
     let grids = SparseGridOptions { level: 3, ..SparseGridOptions::default() };
     all.extend([
         grids.into(),
@@ -64,13 +75,18 @@ fn choices() -> Vec<ModelChoice> {
     all
 }
 
+fn usual() -> ExpertsOptions {
+    ExpertsOptions::default()
+}
+
 fn build(choice: &ModelChoice, data: &Observations) -> Box<dyn GpModel> {
     let options = Registry::default().models.options(choice).unwrap();
     let mut likelihood = Gaussian::new(0.1);
     likelihood.noise.set(&[0.2]);
     let prior = Kernel::parse("1.3 * rbf(lengthscale=[0.8, 1.1])", data.d).unwrap().into();
     let parts = Parts { likelihood: Box::new(likelihood), prior };
-    let mut model = options.build(parts, &Site { data, seed: 1, saved: None }).unwrap();
+    let names: Vec<String> = (0..data.d).map(|column| format!("x{column}")).collect();
+    let mut model = options.build(parts, &Site { data, names: &names, seed: 1, saved: None }).unwrap();
     let (d, ones) = (vec![0.0; data.d], vec![1.0; data.d]);
     model.start(data, &UserUnits { input_mean: d, input_sd: ones, target_mean: 0.0, target_sd: 1.0 });
     model
@@ -280,7 +296,7 @@ fn every_model_keeps_its_promises() {
     }
     for choice in choices {
         // A row's own neighbours are fewer than those of several rows together.
-        let local = choice.of::<SwsgpOptions>().is_some();
+        let local = choice.of::<SwsgpOptions>().is_some() || choice.of::<ExpertsOptions>().is_some();
         // Covariances by the combination technique may be negative.
         let combined = |grid: SparseGridOptions| grid.variance == GridVariance::Combination;
         let joint = !local && !choice.of::<SparseGridOptions>().is_some_and(combined);

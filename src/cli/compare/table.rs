@@ -36,16 +36,7 @@ pub fn table(candidates: &[Candidate], unit: &str) -> String {
         row.push(if candidate.is_baseline() { String::new() } else { report::fixed(bytes / 1e6, 0) });
         rows.push(row);
     }
-    let width = |column: usize| rows.iter().map(|row| row[column].chars().count()).max().unwrap_or(0);
-    let widths: Vec<usize> = (0..rows[0].len()).map(width).collect();
-    let mut text = String::new();
-    for row in &rows {
-        let cells = row.iter().zip(&widths).enumerate().map(|(column, (cell, width))| match column {
-            0 | 1 => format!("{cell:<width$}"),
-            _ => format!("{cell:>width$}"),
-        });
-        text += &format!("{}\n", cells.collect::<Vec<_>>().join("  ").trim_end());
-    }
+    let mut text = report::columns(&rows, 2);
     text += &format!("{}\n", verdict(candidates, best, unit));
     for candidate in candidates.iter().filter(|candidate| !candidate.is_baseline()) {
         let Some(fit) = candidate.runs[0].fit.as_ref() else { continue };

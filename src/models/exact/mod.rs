@@ -162,6 +162,11 @@ impl ExactPosterior {
         &self.data
     }
 
+    /// The factor of K̂, and K̂⁻¹(y − m).
+    pub(in crate::models) fn solved(&self) -> (&Factor<f64>, &[f64]) {
+        (&self.factor, &self.weights)
+    }
+
     fn new(
         model: ExactGp,
         compute: Compute,

@@ -1,3 +1,256 @@
-//! Many experts: Gaussian processes of parts of the data that share hyperparameters.
+//! Experts: the rows shared out among many models of one prior, trained together and asked together.
+//!
+//! M experts with n_i rows each have the same hyperparameters θ. Training minimises the sum of their objectives
+//! L_i(θ), that is, takes rows of different experts for independent (Ng and Deisenroth 2014, *Hierarchical
+//! mixture-of-experts model for large-scale Gaussian process regression*): Σ n_i³ time in place of n³, and memory for
+//! one expert a thread. A rule of [`aggregation`] makes one prediction of M; it is chosen when predictions are asked
+//! for.
 
 pub mod aggregation;
+mod local;
+mod objective;
+mod options;
+mod partition;
+mod pooled;
+mod posterior;
+mod remote;
+mod server;
+mod terms;
+mod training;
+
+use std::ops::Range;
+use std::sync::Arc;
+
+use aggregation::Rule;
+use burn::tensor::Tensor;
+pub use options::{ExpertsOptions, LocalKind};
+pub use partition::Partition;
+pub use pooled::Pooled;
+pub use posterior::ExpertsPosterior;
+pub use server::Server;
+pub use training::{Algorithm, Federation, Rounds};
+
+use crate::device::Compute;
+use crate::error::{Error, Result};
+use crate::exchange::Ranks;
+use crate::likelihoods::Likelihood;
+use crate::models::exact::ExactGp;
+use crate::models::gp_model::{GpModel, Size, Training, UserUnits};
+use crate::models::posterior::{Posterior, SavedPosterior};
+use crate::models::prior::Prior;
+use crate::models::sgpr::Sgpr;
+use crate::models::{Batch, Model, Observations};
+use crate::params::{Parameter, Parameters};
+use crate::scope::Scope;
+use crate::train::{Observer, Outcome};
+
+/// What all experts are: one set of parameters.
+#[derive(Debug, Clone)]
+pub enum Shared {
+    /// Exact Gaussian processes.
+    Exact(ExactGp),
+    /// Sparse ones with the collapsed bound, through the same inducing inputs.
+    Sparse(Sgpr),
+}
+
+impl Shared {
+    /// As a model of one expert's rows.
+    pub fn model(&self) -> &dyn GpModel {
+        match self {
+            Self::Exact(model) => model,
+            Self::Sparse(model) => model,
+        }
+    }
+
+    fn model_mut(&mut self) -> &mut dyn GpModel {
+        match self {
+            Self::Exact(model) => model,
+            Self::Sparse(model) => model,
+        }
+    }
+}
+
+/// Experts on parts of the data, with one set of parameters.
+#[derive(Debug, Clone)]
+pub struct Experts {
+    /// What each of them is.
+    pub shared: Shared,
+    /// How predictions are put together unless another rule is asked for.
+    pub rule: Rule,
+    /// How they are trained together.
+    pub federation: Federation,
+    /// The rows of each expert, ascending.
+    parts: Arc<Vec<Vec<usize>>>,
+    /// The rows of the communication expert of grBCM, ascending: at random, whatever the partition.
+    communication: Arc<Vec<usize>>,
+    /// What each expert is called in messages.
+    labels: Arc<Vec<String>>,
+    /// Where experts are that are not in this process.
+    ranks: Option<Arc<Ranks>>,
+}
+
+impl Experts {
+    /// Experts on these rows: `parts` are those of each expert, `communication` those that grBCM's experts have in
+    /// common.
+    ///
+    /// # Errors
+    /// [`Error::Usage`] for an expert without rows, and unless every row is one expert's.
+    pub fn new(shared: Shared, rule: Rule, parts: Vec<Vec<usize>>, communication: Vec<usize>) -> Result<Self> {
+        let n = parts.iter().map(Vec::len).sum();
+        let mut seen = vec![false; n];
+        let once = parts.iter().flatten().all(|&row| row < n && !std::mem::replace(&mut seen[row], true));
+        if !once || parts.iter().any(Vec::is_empty) || communication.is_empty() {
+            return Err(Error::Usage("each of the rows must be one expert's, and each expert must have some".into()));
+        }
+        if communication.iter().any(|row| *row >= n) {
+            return Err(Error::Usage(format!("the communication expert's rows must be some of the {n} rows")));
+        }
+        let labels = parts.iter().enumerate().map(|(expert, rows)| label(expert, parts.len(), rows)).collect();
+        let (parts, communication, labels) = (Arc::new(parts), Arc::new(communication), Arc::new(labels));
+        Ok(Self { shared, rule, federation: Federation::default(), parts, communication, labels, ranks: None })
+    }
+
+    /// Those of one rank, as the leader hands them out: rows of the communication expert may be nobody's.
+    fn of_rank(shared: Shared, parts: Vec<Vec<usize>>, communication: Vec<usize>, labels: Vec<String>) -> Self {
+        let (parts, communication, labels) = (Arc::new(parts), Arc::new(communication), Arc::new(labels));
+        // Which rule it is is the leader's business.
+        let (rule, federation) = (Rule::Grbcm, Federation::default());
+        Self { shared, rule, federation, parts, communication, labels, ranks: None }
+    }
+
+    /// The same experts, spread over the ranks of a job that this process leads.
+    pub fn over(self, ranks: Arc<Ranks>) -> Self {
+        Self { ranks: Some(ranks), ..self }
+    }
+
+    /// The experts of this process: all, or the first of them where it leads other ranks.
+    fn own(&self) -> Range<usize> {
+        self.share(0)
+    }
+
+    /// The experts of a rank.
+    fn share(&self, rank: usize) -> Range<usize> {
+        let size = self.ranks.as_ref().map_or(1, |ranks| ranks.size());
+        self.len() * rank / size..self.len() * (rank + 1) / size
+    }
+
+    /// The rows of each expert.
+    pub fn parts(&self) -> &[Vec<usize>] {
+        &self.parts
+    }
+
+    /// The number of experts M.
+    pub fn len(&self) -> usize {
+        self.parts.len()
+    }
+
+    /// Whether there is no expert, which [`new`](Self::new) refuses.
+    pub fn is_empty(&self) -> bool {
+        self.parts.is_empty()
+    }
+
+    /// Rows of all experts n.
+    pub fn rows(&self) -> usize {
+        self.parts.iter().map(Vec::len).sum()
+    }
+
+    /// Rows of the largest expert.
+    fn largest(&self) -> usize {
+        self.parts.iter().map(Vec::len).max().unwrap_or_default()
+    }
+
+    /// What an error of one expert says of it.
+    fn of_expert(&self, expert: usize, error: Error) -> Error {
+        let of = &self.labels[expert];
+        match error {
+            Error::NotPositiveDefinite { matrix, size, dtype, pivot, jitter, finite } => {
+                Error::NotPositiveDefinite { matrix: format!("{of}: {matrix}"), size, dtype, pivot, jitter, finite }
+            }
+            Error::NotFinite(what) => Error::NotFinite(format!("{of}: {what}")),
+            Error::Data(problem) => Error::Data(format!("{of}: {problem}")),
+            other => other,
+        }
+    }
+
+    /// The posterior, to be asked by any rule.
+    ///
+    /// # Errors
+    /// [`Error::Shape`] for other rows than those that were shared out, [`Error::NotPositiveDefinite`] naming the
+    /// expert.
+    pub fn posterior(&self, compute: Compute, data: Observations) -> Result<ExpertsPosterior> {
+        ExpertsPosterior::new(self.clone(), compute, data)
+    }
+}
+
+/// An expert and its first rows, for messages.
+fn label(expert: usize, count: usize, rows: &[usize]) -> String {
+    let shown: Vec<String> = rows.iter().take(3).map(|row| (row + 1).to_string()).collect();
+    let more = if rows.len() > 3 { ", …" } else { "" };
+    format!("expert {} of {count} (rows {}{more}; {} in all)", expert + 1, shown.join(", "), rows.len())
+}
+
+impl Model for Experts {
+    fn objective(&self, scope: &Scope, batch: &Batch) -> Result<Tensor<1>> {
+        objective::sum(self, scope, batch)
+    }
+}
+
+impl GpModel for Experts {
+    fn title(&self) -> String {
+        let (least, most) = (self.parts.iter().map(Vec::len).min().unwrap_or_default(), self.largest());
+        let rows = if least == most { most.to_string() } else { format!("{least} to {most}") };
+        let count = self.len();
+        let experts = if count == 1 { "expert" } else { "experts, each" };
+        let kind = match &self.shared {
+            Shared::Exact(_) => "an exact Gaussian process".to_string(),
+            Shared::Sparse(model) => format!("a sparse Gaussian process with {} inducing inputs", model.process.len()),
+        };
+        format!("{count} {experts} {kind} on {rows} rows; aggregation {}", self.rule)
+    }
+
+    fn prior(&self) -> &Prior {
+        self.shared.model().prior()
+    }
+
+    fn likelihood(&self) -> &dyn Likelihood {
+        self.shared.model().likelihood()
+    }
+
+    fn start(&mut self, data: &Observations, units: &UserUnits) {
+        self.shared.model_mut().start(data, units);
+    }
+
+    fn bytes(&self, compute: Compute, size: Size) -> f64 {
+        // A smaller sample than all rows has smaller experts.
+        let largest = (self.largest() as f64 * (size.rows as f64 / self.rows() as f64).min(1.0)).ceil();
+        let each = Size { rows: largest as usize, batch: largest as usize, ..size };
+        let threads = rayon::current_num_threads().min(self.own().len());
+        size.data(compute) + threads as f64 * self.shared.model().bytes(compute, each)
+    }
+
+    fn is_comparable(&self) -> bool {
+        true
+    }
+
+    fn train(&mut self, training: Training, observers: &mut [&mut dyn Observer]) -> Result<Outcome> {
+        training::train(self, training, observers)
+    }
+
+    fn condition(&self, compute: Compute, data: Observations) -> Result<Box<dyn Posterior>> {
+        Ok(Box::new(self.posterior(compute, data)?))
+    }
+
+    fn restore(&self, compute: Compute, data: Observations, _saved: SavedPosterior) -> Result<Box<dyn Posterior>> {
+        self.condition(compute, data)
+    }
+}
+
+impl Parameters for Experts {
+    fn parameters(&self) -> Vec<(String, &Parameter)> {
+        self.shared.model().parameters()
+    }
+
+    fn parameters_mut(&mut self) -> Vec<(String, &mut Parameter)> {
+        self.shared.model_mut().parameters_mut()
+    }
+}

@@ -33,13 +33,14 @@ pub struct Sgpr {
 }
 
 /// What the bound needs of the data: with weights w = 1/σ², K_ZZ = L Lᵀ and the residual r.
-struct Moments {
+#[derive(Debug)]
+pub(in crate::models) struct Moments {
     /// L⁻¹K_ZX W K_XZ L⁻ᵀ `[m, m]`.
-    square: Tensor<2>,
+    pub(in crate::models) square: Tensor<2>,
     /// L⁻¹K_ZX W r `[m]`.
-    projected: Tensor<1>,
+    pub(in crate::models) projected: Tensor<1>,
     /// Σ log σ² + rᵀWr + tr(W K) `[1]`.
-    rest: Tensor<1>,
+    pub(in crate::models) rest: Tensor<1>,
 }
 
 fn moments(
@@ -91,7 +92,8 @@ impl Sgpr {
         Ok(Self { process: Process::new(kernel, z, d)?, likelihood: Gaussian::new(0.1) })
     }
 
-    fn moments(&self, scope: &Scope, batch: &Batch) -> Result<Moments> {
+    /// The sums over the rows of a batch.
+    pub(in crate::models) fn moments(&self, scope: &Scope, batch: &Batch) -> Result<Moments> {
         self.process.check(&batch.x)?;
         moments(&self.process.prior, &self.likelihood, &self.process.z(scope), scope, batch)
     }

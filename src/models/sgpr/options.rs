@@ -1,9 +1,13 @@
 //! The options of the sparse GP with the collapsed bound.
 
+use std::sync::Arc;
+
 use serde::{Deserialize, Serialize};
 
 use super::Sgpr;
 use crate::error::Result;
+use crate::exchange;
+use crate::models::experts::Pooled;
 use crate::models::gp_model::GpModel;
 use crate::models::options::{Kind, ModelOptions, Parts, Site};
 
@@ -23,7 +27,11 @@ impl ModelOptions for SgprOptions {
         let z = site.inducing(&prior.kernel, self.inducing)?;
         let mut model = Sgpr::new(prior.kernel, &z, site.data.d)?;
         model.process.prior.mean = prior.mean;
-        Ok(Box::new(model))
+        // Of a job of several processes each has the sums over its rows.
+        Ok(match exchange::ranks() {
+            Some(ranks) => Box::new(Pooled::new(model, site.data.n(), Arc::clone(ranks))?),
+            None => Box::new(model),
+        })
     }
 
     fn leaves_one_out(&self) -> bool {

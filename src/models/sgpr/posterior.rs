@@ -5,8 +5,8 @@ use burn::tensor::Tensor;
 use super::{Moments, Sgpr};
 use crate::device::Compute;
 use crate::error::{Error, Result};
-use crate::linalg::Collapsed;
 use crate::linalg::dense::{solve, view, view_mut};
+use crate::linalg::{Collapsed, Factor};
 use crate::model_file::{Array, ArrayData};
 use crate::models::Observations;
 use crate::models::posterior::{Joint, LeaveOneOut, Marginals, Posterior, SavedPosterior};
@@ -34,7 +34,7 @@ pub struct SgprPosterior {
 }
 
 impl SgprPosterior {
-    pub(super) fn new(
+    pub(in crate::models) fn new(
         model: Sgpr,
         compute: Compute,
         lower: Vec<f64>,
@@ -62,6 +62,19 @@ impl SgprPosterior {
         let add = |old: &[f64], new: Vec<f64>| old.iter().zip(new).map(|(old, new)| old + new).collect();
         let (square, projected) = (add(&self.square, to_f64(square)?), add(&self.projected, to_f64(projected)?));
         Self::new(self.model.clone(), self.compute, self.lower.clone(), square, projected)
+    }
+
+    /// L with K_ZZ = L Lᵀ, row-major `[m, m]`.
+    pub(in crate::models) fn lower(&self) -> &[f64] {
+        &self.lower
+    }
+
+    /// I + L⁻¹K_ZX W K_XZ L⁻ᵀ, factored anew.
+    ///
+    /// # Errors
+    /// As [`Sgpr::posterior`].
+    pub(in crate::models) fn inner(&self) -> Result<Factor<f64>> {
+        Ok(Collapsed::new(self.square.clone(), &self.projected)?.factor)
     }
 
     /// The distribution of whitened inducing values that it predicts with.

@@ -82,7 +82,7 @@ impl ModelOptions for SparseGridOptions {
     fn build(&self, Parts { prior, .. }: Parts, site: &Site) -> Result<Box<dyn GpModel>> {
         let domain = match site.saved {
             None => Domain::of(site.data),
-            Some(saved) => match saved.iter().find(|parameter| parameter.name == "domain") {
+            Some(saved) => match saved.parameters.iter().find(|parameter| parameter.name == "domain") {
                 Some(kept) if kept.len() == 2 * site.data.d => Domain::kept(kept),
                 _ => return Err(Error::Data("lacks the parameter `domain`".into())),
             },

@@ -1,0 +1,171 @@
+//! Trainings of experts side by side in equal numbers of gradients: what each ends at, and how good that is for the model
+//! of all rows (Chen and Tuo 2024, *Aggregation models with optimal weights for distributed Gaussian processes*, section
+//! 5.1.1).
+//!
+//! `cargo run --release --example experts_training [-- --rows 2000 --experts 2,8,20 --inducing 64 --rounds 100]`
+//!
+//! The paper has `--rows 10000 --inducing 128 --rounds 200 --experts 2,4,8,10,20,40,80,100`, seeds 1 to 10. Rows are drawn
+//! from the prior with an RBF kernel and (ℓ₁, ℓ₂, σ_ε, σ_f) = (0.3, 1.3, 0.1, 0.2); training starts at (2, 0.3, 1, √1.5).
+
+use std::path::PathBuf;
+
+use cagey::device::Compute;
+use cagey::kernels::Kernel;
+use cagey::likelihoods::Gaussian;
+use cagey::linalg::Factor;
+use cagey::models::experts::aggregation::Rule;
+use cagey::models::experts::{Algorithm, Experts, Federation, Partition, Shared};
+use cagey::models::gp_model::{GpModel, Training};
+use cagey::models::inducing::{self, Choice};
+use cagey::models::sgpr::Sgpr;
+use cagey::models::{Observations, fit};
+use cagey::params::Parameters;
+use cagey::plot::{Frame, LearningCurve, Run};
+use cagey::products;
+use cagey::scope::{Scope, to_f64};
+use cagey::train::{Adam, Optimizer, TrainConfig};
+use cagey::{Error, Result};
+use clap::Parser;
+use rand::rngs::Xoshiro256PlusPlus;
+use rand::{RngExt, SeedableRng};
+use rand_distr::{Distribution, StandardNormal};
+
+/// Compare trainings of experts.
+#[derive(Parser)]
+struct Options {
+    /// Rows, drawn from the prior: memory grows with their square
+    #[arg(long, default_value_t = 2000)]
+    rows: usize,
+    /// Numbers of experts
+    #[arg(long, value_delimiter = ',', default_value = "2,8,20")]
+    experts: Vec<usize>,
+    /// Inducing inputs that all experts share
+    #[arg(long, default_value_t = 64)]
+    inducing: usize,
+    /// Gradients of each expert
+    #[arg(long, default_value_t = 100)]
+    rounds: usize,
+    /// Local steps of FedAvg and FedProx
+    #[arg(long, default_value_t = 5)]
+    local_steps: usize,
+    /// Seeds of the data
+    #[arg(long, value_delimiter = ',', default_value = "1")]
+    seeds: Vec<u64>,
+    /// Where to draw the bound of all rows against rounds, for the last number of experts
+    #[arg(long, default_value = "experts_training.png")]
+    output: PathBuf,
+}
+
+/// ℓ₁, ℓ₂, σ_ε, σ_f of the data.
+const TRUTH: [f64; 4] = [0.3, 1.3, 0.1, 0.2];
+/// Where training starts.
+const START: [f64; 4] = [2.0, 0.3, 1.0, 1.224_744_871_391_589];
+/// The learning rate of Adam.
+const RATE: f64 = 0.1;
+
+fn kernel([first, second, _, scale]: [f64; 4]) -> Result<Kernel> {
+    Kernel::parse(&format!("{} * rbf(lengthscale=[{first}, {second}])", scale * scale), 2)
+}
+
+/// Rows drawn from the prior.
+fn rows(options: &Options, seed: u64) -> Result<Observations> {
+    let (mut rng, n) = (Xoshiro256PlusPlus::seed_from_u64(seed), options.rows);
+    let x: Vec<f64> = (0..2 * n).map(|_| rng.random_range(-1.0..1.0)).collect();
+    let scope = Scope::new(Compute::default())?;
+    let mut covariance = to_f64(products::Covariance::new(&kernel(TRUTH)?, &scope, &scope.matrix(&x, n, 2)).matrix()?)?;
+    covariance.iter_mut().step_by(n + 1).for_each(|d| *d += TRUTH[2] * TRUTH[2]);
+    let lower = Factor::new(covariance, "the covariance of the rows to draw")?.lower();
+    let z: Vec<f64> = (0..n).map(|_| StandardNormal.sample(&mut rng)).collect();
+    let y = lower.chunks(n).map(|row| row.iter().zip(&z).map(|(l, z)| l * z).sum()).collect();
+    Observations::new(x, 2, y, None)
+}
+
+/// The sparse model of all rows where training starts.
+fn model(options: &Options, data: &Observations, seed: u64) -> Result<Sgpr> {
+    let kernel = kernel(START)?;
+    let z = inducing::choose(Choice::Kmeans, &kernel, &data.x, 2, options.inducing, seed)?;
+    let mut model = Sgpr::new(kernel, &z, 2)?;
+    model.likelihood = Gaussian::new(START[2] * START[2]);
+    Ok(model)
+}
+
+/// ℓ₁, ℓ₂, σ_ε, σ_f of a model.
+fn found(model: &dyn GpModel) -> [f64; 4] {
+    let of = |name: &str| {
+        let parameters = model.parameters();
+        parameters.iter().find(|(path, _)| path.ends_with(name)).map(|(_, p)| p.internal()).unwrap_or_default()
+    };
+    let lengths = of("rbf.lengthscale");
+    let sd = |name: &str| of(name).first().map_or(f64::NAN, |variance| variance.sqrt());
+    [lengths[0], lengths[1], sd("noise"), sd("rbf.variance")]
+}
+
+/// Minus the bound of all rows, per row.
+fn whole(model: &Sgpr, at: &[f64], data: &Observations) -> Result<f64> {
+    let mut model = model.clone();
+    model.set_free_raw(at)?;
+    let compute = Compute::default();
+    Ok(fit::evaluate(&model, compute, &data.batch(&Scope::new(compute)?))?.loss / data.n() as f64)
+}
+
+fn show(name: &str, values: [f64; 4], bound: f64) {
+    let [first, second, noise, scale] = values;
+    println!("  {name:<28} {first:>7.3} {second:>7.3} {noise:>7.4} {scale:>7.3}   {bound:>9.4}");
+}
+
+fn main() -> Result<()> {
+    let options = Options::parse();
+    if options.rounds < options.local_steps || options.local_steps == 0 {
+        return Err(Error::Usage("--local-steps: at least one, and no more than --rounds".into()));
+    }
+    cagey::memory::keep_freed();
+    cagey::threads::start(None)?;
+    let compute = Compute::default();
+    let adam = |steps| TrainConfig::new(Optimizer::Adam(Adam { rate: RATE, ..Adam::default() }), steps);
+    let mut curves: Vec<(String, Vec<f64>)> = Vec::new();
+    for &seed in &options.seeds {
+        let data = rows(&options, seed)?;
+        let start = model(&options, &data, seed)?;
+        let mut full = start.clone();
+        fit::fit(&mut full, compute, &data, &TrainConfig::while_it_pays(), &mut [])?;
+        println!("seed {seed}                             ℓ₁      ℓ₂     σ_ε     σ_f   bound of all rows, per row");
+        show("truth", TRUTH, f64::NAN);
+        show("sgpr of all rows, L-BFGS", found(&full), whole(&start, &full.free_raw(), &data)?);
+        for &count in &options.experts {
+            println!(" M = {count}");
+            curves.clear();
+            let parts = Partition::Random.split(&data, &[], count, seed)?;
+            let half = |algorithm, steps| Federation {
+                algorithm,
+                local_steps: Some(steps),
+                share: 0.5,
+                ..Federation::default()
+            };
+            // As many gradients of an expert, on average.
+            let averaged = 2 * options.rounds / options.local_steps;
+            let plain = |algorithm| Federation { algorithm, ..Federation::default() };
+            let admm =
+                Federation { penalty: Some(500.0), local_steps: Some(options.local_steps), ..plain(Algorithm::Admm) };
+            let trainings = [
+                ("FACT", plain(Algorithm::Fact), options.rounds),
+                ("FedAvg", half(Algorithm::Fedavg, options.local_steps), averaged),
+                ("FedProx", half(Algorithm::Fedprox, options.local_steps), averaged),
+                ("ADMM, ρ = 500", admm, options.rounds / options.local_steps),
+                ("pxADMM", plain(Algorithm::Pxadmm), options.rounds),
+            ];
+            for (name, federation, rounds) in trainings {
+                let shared = Shared::Sparse(start.clone());
+                let mut experts = Experts::new(shared, Rule::Grbcm, parts.clone(), vec![0])?;
+                experts.federation = federation;
+                let config = adam(rounds).seed(seed);
+                let training = Training { compute, data: &data, rows: &data, batches: None, config: &config };
+                let outcome = experts.train(training, &mut [])?;
+                show(name, found(&experts), whole(&start, &experts.free_raw(), &data)?);
+                curves.push((name.into(), outcome.history.records.iter().map(|record| record.loss).collect()));
+            }
+        }
+    }
+    let runs: Vec<Run> = curves.iter().map(|(name, loss)| Run { name, loss, seconds: &[] }).collect();
+    let frame = Frame { x: "round", y: "objective of the experts, per row", ..Frame::default() };
+    LearningCurve { runs: &runs, frame, ..LearningCurve::default() }.save(&options.output)
+}

@@ -1,0 +1,230 @@
+//! Messages between the ranks of one job: processes of a cluster, or threads of this process.
+//!
+//! Rank 0 leads: it alone reads options and files, trains, decides and writes, and asks the others for what they
+//! compute. They [serve], and do what the next message says until it is the last one. So whatever ends a training is
+//! decided once, and nobody waits for a message that does not come. A sum over ranks is made by the leader in an order
+//! that does not depend on their number, from parts that each come from one rank: the same bits for any number.
+//!
+//! Two homes: [`threads`] of this process, for tests and embedding, and MPI (feature `mpi`), the engine that clusters
+//! have.
+
+#[cfg(feature = "mpi")]
+pub mod mpi;
+pub mod threads;
+
+use std::fmt::Debug;
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
+
+use serde_json::json;
+
+use crate::error::{Error, ErrorKind, Result};
+use crate::model_file::ModelFile;
+
+/// One rank's end of the channels between all. Every rank calls the same functions in the same order.
+pub trait Exchange: Debug + Send + Sync {
+    /// This rank, from 0: the leader.
+    fn rank(&self) -> usize;
+
+    /// The number of ranks.
+    fn size(&self) -> usize;
+
+    /// The leader's message, at every rank; what others bring is dropped.
+    ///
+    /// # Errors
+    /// [`Error::Device`] when a rank is gone.
+    fn broadcast(&self, message: Vec<u8>) -> Result<Vec<u8>>;
+
+    /// The message that the leader has for this rank: it brings one for each rank, others bring none.
+    ///
+    /// # Errors
+    /// As [`broadcast`](Self::broadcast).
+    fn scatter(&self, messages: Vec<Vec<u8>>) -> Result<Vec<u8>>;
+
+    /// Every rank's message at the leader, by rank; nothing at the others.
+    ///
+    /// # Errors
+    /// As [`broadcast`](Self::broadcast).
+    fn gather(&self, message: Vec<u8>) -> Result<Vec<Vec<u8>>>;
+
+    /// Ends this rank's part of the job, after the last message.
+    fn leave(&self) {}
+}
+
+/// What ranks say to each other: a document and arrays, in the bytes of a model file.
+pub type Message = ModelFile;
+
+/// The entry of a document that says what is asked.
+const ASK: &str = "ask";
+/// What is asked last.
+const END: &str = "end";
+
+/// What the leader knows of the other ranks.
+#[derive(Debug)]
+pub struct Ranks {
+    exchange: Box<dyn Exchange>,
+    /// What they hold for the questions to come, by a number of its own.
+    held: Mutex<Option<u64>>,
+}
+
+impl Ranks {
+    /// Of the leader's end.
+    pub fn new(exchange: Box<dyn Exchange>) -> Self {
+        Self { exchange, held: Mutex::default() }
+    }
+
+    /// The number of ranks, the leader included.
+    pub fn size(&self) -> usize {
+        self.exchange.size()
+    }
+
+    /// Begins a conversation: nobody else's questions come between its own.
+    pub fn talk(&self) -> Talk<'_> {
+        Talk { exchange: &*self.exchange, held: self.held.lock().unwrap_or_else(PoisonError::into_inner) }
+    }
+
+    /// Sends the other ranks home.
+    ///
+    /// # Errors
+    /// [`Error::Device`] when a rank is gone.
+    pub fn end(&self) -> Result<()> {
+        let message = Message { document: json!({ ASK: END }), ..Message::default() };
+        let talk = self.talk();
+        talk.exchange.broadcast(message.to_bytes()?)?;
+        talk.exchange.leave();
+        Ok(())
+    }
+}
+
+/// A conversation of the leader with the other ranks.
+#[derive(Debug)]
+pub struct Talk<'a> {
+    exchange: &'a dyn Exchange,
+    held: MutexGuard<'a, Option<u64>>,
+}
+
+impl Talk<'_> {
+    /// Whether the other ranks hold what has this number.
+    pub fn holds(&self, number: u64) -> bool {
+        *self.held == Some(number)
+    }
+
+    /// Gives each rank a message of its own to hold. The leader's own comes back.
+    ///
+    /// # Errors
+    /// What a rank reports, naming it.
+    pub fn hand_out(&mut self, ask: &str, number: u64, messages: Vec<Message>) -> Result<Message> {
+        // Once it is announced, it has to come.
+        let announced = asking(ask, Message::default()).to_bytes()?;
+        let bytes = messages.iter().map(Message::to_bytes).collect::<Result<_>>()?;
+        *self.held = None;
+        self.exchange.broadcast(announced)?;
+        let own = self.exchange.scatter(bytes)?;
+        self.collect(Ok(Message::default()))?;
+        *self.held = Some(number);
+        read(&own)
+    }
+
+    /// Asks all ranks, and the leader by `own`; the answers are by rank.
+    ///
+    /// # Errors
+    /// What the first rank reports that fails, naming it.
+    pub fn ask(&self, ask: &str, message: Message, own: impl FnOnce() -> Result<Message>) -> Result<Vec<Message>> {
+        self.exchange.broadcast(asking(ask, message).to_bytes()?)?;
+        self.collect(own())
+    }
+
+    /// All ranks' answers. Those of others are fetched whatever became of the leader's own.
+    fn collect(&self, own: Result<Message>) -> Result<Vec<Message>> {
+        let mut answers = self.exchange.gather(Vec::new())?;
+        let others = answers.split_off(1);
+        let others = others.iter().enumerate().map(|(i, bytes)| answer(i + 1, bytes));
+        std::iter::once(own).chain(others).collect()
+    }
+}
+
+fn asking(ask: &str, mut message: Message) -> Message {
+    if !message.document.is_object() {
+        message.document = json!({});
+    }
+    message.document[ASK] = ask.into();
+    message
+}
+
+fn read(bytes: &[u8]) -> Result<Message> {
+    Message::from_bytes(bytes).map_err(|problem| Error::Device(format!("a message between ranks: {problem}")))
+}
+
+/// A rank's answer, or what went wrong there.
+fn answer(rank: usize, bytes: &[u8]) -> Result<Message> {
+    let message = read(bytes)?;
+    let Some(problem) = message.document["problem"].as_str() else { return Ok(message) };
+    let kind = match message.document["kind"].as_str() {
+        Some("training") => ErrorKind::Training,
+        Some("file") => ErrorKind::File,
+        Some("device") => ErrorKind::Device,
+        _ => ErrorKind::Request,
+    };
+    Err(Error::Remote { rank, kind, problem: problem.into() })
+}
+
+fn refusal(error: &Error) -> Message {
+    let kind = match error.kind() {
+        ErrorKind::Training => "training",
+        ErrorKind::File => "file",
+        ErrorKind::Device => "device",
+        ErrorKind::Request => "request",
+    };
+    Message { document: json!({ "problem": error.to_string(), "kind": kind }), ..Message::default() }
+}
+
+/// What a rank that does not lead can do.
+pub trait Service {
+    /// Takes what the rank is to hold from now on.
+    ///
+    /// # Errors
+    /// What cannot be used.
+    fn hold(&mut self, ask: &str, message: Message) -> Result<()>;
+
+    /// Answers a question.
+    ///
+    /// # Errors
+    /// What computing it reports.
+    fn answer(&mut self, ask: &str, message: Message) -> Result<Message>;
+
+    /// Whether a question hands something out to be held.
+    fn is_handed_out(&self, ask: &str) -> bool;
+}
+
+/// Does what the leader asks until it sends everybody home.
+///
+/// # Errors
+/// [`Error::Device`] when the leader is gone.
+pub fn serve(exchange: &dyn Exchange, service: &mut dyn Service) -> Result<()> {
+    loop {
+        let message = read(&exchange.broadcast(Vec::new())?)?;
+        let ask = message.document[ASK].as_str().unwrap_or_default().to_string();
+        if ask == END {
+            exchange.leave();
+            return Ok(());
+        }
+        let answer = if service.is_handed_out(&ask) {
+            let handed = read(&exchange.scatter(Vec::new())?)?;
+            service.hold(&ask, handed).map(|()| Message::default())
+        } else {
+            service.answer(&ask, message)
+        };
+        exchange.gather(answer.unwrap_or_else(|error| refusal(&error)).to_bytes()?)?;
+    }
+}
+
+static RANKS: OnceLock<Arc<Ranks>> = OnceLock::new();
+
+/// Makes these the ranks of this process's models, which its command leads.
+pub fn lead(ranks: Arc<Ranks>) {
+    let _ = RANKS.set(ranks);
+}
+
+/// The ranks that this process leads, if it is one of several.
+pub fn ranks() -> Option<&'static Arc<Ranks>> {
+    RANKS.get()
+}

@@ -1,0 +1,132 @@
+//! The sum of the experts' objectives, one expert a thread at a time.
+
+use std::ops::Range;
+
+use burn::tensor::Tensor;
+
+use super::{Experts, remote};
+use crate::device::Compute;
+use crate::error::{Error, Result};
+use crate::linalg::jitter::{record, watch};
+use crate::models::minibatch::Rows;
+use crate::models::{Batch, Observations};
+use crate::params::Parameters;
+use crate::scope::{Scope, scalar, to_f64};
+use crate::threads;
+
+/// An objective, its gradient in the internal values of each free parameter where that was asked for, and the jitter
+/// that it took.
+#[derive(Debug, Clone, Default)]
+pub(super) struct Part {
+    pub(super) loss: f64,
+    pub(super) slopes: Vec<Vec<f64>>,
+    pub(super) jitter: f64,
+}
+
+/// Σ L_i(θ) `[1]`.
+///
+/// Each expert has a graph of its own, which is gone when its gradient is known: the tensor that is returned is linear
+/// in the parameters, with the sum's value and gradient at their present values.
+pub(super) fn sum(experts: &Experts, scope: &Scope, batch: &Batch) -> Result<Tensor<1>> {
+    batch.check(scope)?;
+    let data = observations(batch)?;
+    experts.check(&data)?;
+    let asked = Asked { compute: scope.compute(), gradient: scope.device().is_autodiff(), budget: scope.budget() };
+    let parts = match &experts.ranks {
+        Some(ranks) => remote::evaluate(experts, ranks, &data, asked)?,
+        None => own(experts, &data, asked)?,
+    };
+    let Part { loss, slopes, jitter } = total(&parts);
+    record(jitter);
+    let value = Tensor::from_data([loss], (scope.device(), scope.wide()));
+    Ok(linear(scope, experts, value, slopes))
+}
+
+/// A value together with its slopes at the present internal values of the free parameters, as a function of them.
+pub(super) fn linear(
+    scope: &Scope,
+    parameters: &impl Parameters,
+    value: Tensor<1>,
+    slopes: Vec<Vec<f64>>,
+) -> Tensor<1> {
+    let free = parameters.parameters().into_iter().filter(|(_, p)| !p.fixed);
+    free.zip(slopes).fold(value, |sum, ((_, parameter), slopes)| {
+        let leaf = scope.wide_value(parameter);
+        let here = leaf.clone().detach();
+        let slopes = scope.widened().vector(&slopes);
+        sum + ((leaf - here) * slopes).sum()
+    })
+}
+
+/// In the order of experts, so that the sum does not depend on where they are.
+pub(super) fn total(parts: &[Part]) -> Part {
+    let mut all = parts.first().cloned().unwrap_or_default();
+    for part in parts.iter().skip(1) {
+        all.loss += part.loss;
+        all.jitter = all.jitter.max(part.jitter);
+        for (sum, slope) in all.slopes.iter_mut().zip(&part.slopes) {
+            sum.iter_mut().zip(slope).for_each(|(sum, slope)| *sum += slope);
+        }
+    }
+    all
+}
+
+/// How experts are to be evaluated.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Asked {
+    pub(super) compute: Compute,
+    /// Whether the gradient is wanted.
+    pub(super) gradient: bool,
+    /// Bytes of temporary memory for each expert.
+    pub(super) budget: usize,
+}
+
+/// The objectives of this process's experts, in their order.
+pub(super) fn own(experts: &Experts, data: &Observations, asked: Asked) -> Result<Vec<Part>> {
+    let Range { start, end } = experts.own();
+    let part = |at: usize| {
+        let expert = start + at;
+        let rows = data.gather(&experts.parts[expert])?;
+        evaluate(experts, &rows, asked).map_err(|error| experts.of_expert(expert, error))
+    };
+    each(asked.compute, end - start, part)
+}
+
+/// What `work` makes of so many experts, one a thread on the CPU.
+pub(super) fn each<R: Send>(
+    compute: Compute,
+    count: usize,
+    work: impl Fn(usize) -> Result<R> + Sync,
+) -> Result<Vec<R>> {
+    if compute.kind.is_cpu() { threads::apart(count, work) } else { (0..count).map(work).collect() }
+}
+
+/// The objective of one expert on its rows.
+fn evaluate(experts: &Experts, rows: &Observations, asked: Asked) -> Result<Part> {
+    let (model, Asked { compute, gradient, budget }) = (experts.shared.model(), asked);
+    let (found, jitter) = watch(|| {
+        let scope = if gradient { Scope::training(compute)? } else { Scope::new(compute)? }.with_budget(budget);
+        let loss = model.objective(&scope, &rows.batch(&scope))?;
+        if gradient { scope.slopes(loss, model) } else { Ok((scalar(loss)?, Vec::new())) }
+    });
+    let (loss, slopes) = found?;
+    Ok(Part { loss, slopes, jitter })
+}
+
+/// The rows of a batch on the host.
+pub(super) fn observations(batch: &Batch) -> Result<Observations> {
+    let d = batch.x.dims()[1];
+    let noise = batch.noise.clone().map(to_f64).transpose()?;
+    Ok(Observations { x: to_f64(batch.x.clone())?, d, y: to_f64(batch.y.clone())?, noise })
+}
+
+impl Experts {
+    /// Refuses other rows than those that were shared out.
+    pub(super) fn check(&self, data: &Observations) -> Result<()> {
+        let rows = self.rows();
+        if data.n() == rows {
+            return Ok(());
+        }
+        Err(Error::shape("rows for experts", format!("the {rows} that were shared out"), data.n().to_string()))
+    }
+}

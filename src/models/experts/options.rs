@@ -1,0 +1,258 @@
+//! The options of experts.
+
+use std::sync::Arc;
+
+use serde::{Deserialize, Serialize};
+
+use super::aggregation::Rule;
+use super::partition::{self, Partition};
+use super::posterior::{COMMUNICATION, PARTS};
+use super::{Algorithm, Experts, Federation, Shared};
+use crate::error::{Error, Result};
+use crate::exchange;
+use crate::likelihoods::Gaussian;
+use crate::models::exact::{ExactGp, ExactObjective};
+use crate::models::gp_model::GpModel;
+use crate::models::options::{Kind, ModelOptions, Parts, Saved, Site};
+use crate::models::sgpr::Sgpr;
+use crate::train::TrainConfig;
+
+/// What each expert is.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+#[cfg_attr(feature = "command", derive(clap::ValueEnum))]
+pub enum LocalKind {
+    /// An exact Gaussian process of its rows
+    #[default]
+    Exact,
+    /// A sparse one, through inducing inputs that all experts share
+    Sgpr,
+}
+
+/// Experts on parts of the rows, with one set of parameters.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct ExpertsOptions {
+    /// Experts M; none for one for each 1,000 rows.
+    pub experts: Option<usize>,
+    /// Who gets which rows.
+    pub partition: Partition,
+    /// What each of them is.
+    pub local: LocalKind,
+    /// Inducing inputs m of sparse experts.
+    pub inducing: usize,
+    /// How predictions are put together unless another rule is asked for.
+    pub aggregation: Rule,
+    /// How they are trained together.
+    pub training: Federation,
+}
+
+impl Default for ExpertsOptions {
+    fn default() -> Self {
+        Self {
+            experts: None,
+            partition: Partition::default(),
+            local: LocalKind::default(),
+            inducing: 512,
+            aggregation: Rule::Grbcm,
+            training: Federation::default(),
+        }
+    }
+}
+
+/// Rows of an expert where their number is not asked for.
+const ROWS: usize = 1000;
+
+impl Kind for ExpertsOptions {
+    const NAME: &'static str = "experts";
+}
+
+impl ModelOptions for ExpertsOptions {
+    fn build(&self, Parts { prior, .. }: Parts, site: &Site) -> Result<Box<dyn GpModel>> {
+        let (parts, communication) = match site.saved {
+            Some(saved) => self.saved(&saved, site.data.n())?,
+            None => self.shared_out(site)?,
+        };
+        let shared = match self.local {
+            LocalKind::Exact => {
+                let objective = ExactObjective::MarginalLikelihood;
+                Shared::Exact(ExactGp { prior, likelihood: Gaussian::new(0.1), objective })
+            }
+            LocalKind::Sgpr => {
+                let z = site.inducing(&prior.kernel, self.inducing)?;
+                let mut model = Sgpr::new(prior.kernel, &z, site.data.d)?;
+                model.process.prior.mean = prior.mean;
+                Shared::Sparse(model)
+            }
+        };
+        let mut experts = Experts::new(shared, self.aggregation, parts, communication)?;
+        experts.federation = self.training.clone();
+        Ok(Box::new(match exchange::ranks() {
+            Some(ranks) => experts.over(Arc::clone(ranks)),
+            None => experts,
+        }))
+    }
+
+    fn check(&self, rows: usize) -> Result<()> {
+        self.training.check()?;
+        match self.experts {
+            Some(count) if count == 0 || count > rows => {
+                Err(Error::Usage(format!("--experts {count}: {rows} rows are for 1 to {rows} experts")))
+            }
+            _ => Ok(()),
+        }
+    }
+
+    fn training(&self) -> TrainConfig {
+        self.training.training()
+    }
+
+    fn races(&self) -> bool {
+        self.training.algorithm == Algorithm::Fact
+    }
+
+    fn smaller(&self) -> &'static str {
+        "choose more experts (--experts), each of fewer rows"
+    }
+}
+
+impl ExpertsOptions {
+    fn shared_out(&self, site: &Site) -> Result<(Vec<Vec<usize>>, Vec<usize>)> {
+        let n = site.data.n();
+        let count = self.experts.unwrap_or_else(|| n.div_ceil(ROWS));
+        let parts = self.partition.split(site.data, site.names, count, site.seed)?;
+        // The first of random parts is as good a sample as any.
+        let communication = match self.partition {
+            Partition::Random => parts[0].clone(),
+            _ => partition::some(n, parts.len(), site.seed),
+        };
+        Ok((parts, communication))
+    }
+
+    /// What a file has.
+    fn saved(&self, saved: &Saved, n: usize) -> Result<(Vec<Vec<usize>>, Vec<usize>)> {
+        let rows = |name: &str, most: usize| {
+            let array = saved.posterior.arrays.get(name);
+            let values = array.ok_or_else(|| Error::Data(format!("lacks the array `{name}`")))?.data.clone().into_f64();
+            let whole = |value: &f64| value.fract() == 0.0 && (0.0..most as f64).contains(value);
+            match values.iter().all(whole) {
+                true => Ok(values.into_iter().map(|value| value as usize).collect::<Vec<usize>>()),
+                false => Err(Error::Data(format!("has numbers in `{name}` that are none of 0..{most}"))),
+            }
+        };
+        let owners = rows(PARTS, n)?;
+        if owners.len() != n {
+            return Err(Error::Data(format!("has the experts of {} rows where there are {n}", owners.len())));
+        }
+        let mut parts = vec![Vec::new(); owners.iter().max().map_or(0, |most| most + 1)];
+        owners.iter().enumerate().for_each(|(row, owner)| parts[*owner].push(row));
+        Ok((parts, rows(COMMUNICATION, n)?))
+    }
+}
+
+#[cfg(feature = "command")]
+mod command {
+    use super::{Algorithm, Error, ExpertsOptions, Federation, LocalKind, Partition, Result, Rule};
+    use crate::models::command::{Given, InducingArguments, Offered};
+    use crate::values::{self, MOST};
+
+    /// The arguments of experts.
+    #[derive(Debug, Clone, clap::Args)]
+    #[group(skip)]
+    pub struct Arguments {
+        /// Experts that share the rows out among them [default: one for each 1,000 rows]
+        #[arg(long, value_name = "M", value_parser = values::count(1..=MOST))]
+        experts: Option<usize>,
+        /// Who gets which rows: random, tree (boxes of equal numbers of rows), kmeans (clusters) or column=NAME (an
+        /// expert for each value of an input column) [default: tree]
+        #[arg(long, value_name = "HOW")]
+        partition: Option<Partition>,
+        /// What an expert is [default: exact]
+        #[arg(long, value_name = "NAME", value_enum)]
+        local: Option<LocalKind>,
+        /// How the model's predictions are put together from the experts'; `predict` and `evaluate` may choose another
+        /// rule [default: grbcm]
+        #[arg(long, value_name = "RULE", value_enum)]
+        aggregation: Option<Rule>,
+        /// How experts are trained together [default: fact]
+        #[arg(long, value_name = "NAME", value_enum)]
+        training: Option<Algorithm>,
+        /// Most local steps of an expert in a round of fedavg and fedprox [default: 5] or admm [default: 20]
+        #[arg(long, value_name = "STEPS", value_parser = values::count(1..=MOST))]
+        local_steps: Option<usize>,
+        /// Share of the experts that take part in a round of fedavg and fedprox [default: 1]
+        #[arg(long, value_name = "SHARE", value_parser = values::positive)]
+        clients: Option<f64>,
+        /// Weight of the term that keeps local steps of fedprox near [default: 0.01]
+        #[arg(long, value_name = "WEIGHT", value_parser = values::positive)]
+        proximal: Option<f64>,
+        /// Penalty of admm and pxadmm [default: the mean number of rows of an expert]
+        #[arg(long, value_name = "PENALTY", value_parser = values::positive)]
+        penalty: Option<f64>,
+        /// Bound of the curvature of an expert's objective, of pxadmm [default: the same]
+        #[arg(long, value_name = "CURVATURE", value_parser = values::positive)]
+        curvature: Option<f64>,
+        #[command(flatten)]
+        inducing: InducingArguments,
+    }
+
+    impl Arguments {
+        /// The training, which takes no options of another one.
+        fn federation(&self) -> Result<Federation> {
+            use Algorithm::{Admm, Fact, Fedavg, Fedprox, Pxadmm};
+            let algorithm = self.training.unwrap_or_default();
+            let given: [(&str, bool, &[Algorithm], &str); 5] = [
+                ("--local-steps", self.local_steps.is_some(), &[Fedavg, Fedprox, Admm], "fedavg, fedprox or admm"),
+                ("--clients", self.clients.is_some(), &[Fedavg, Fedprox], "fedavg or fedprox"),
+                ("--proximal", self.proximal.is_some(), &[Fedprox], "fedprox"),
+                ("--penalty", self.penalty.is_some(), &[Admm, Pxadmm], "admm or pxadmm"),
+                ("--curvature", self.curvature.is_some(), &[Pxadmm], "pxadmm"),
+            ];
+            if let Some((option, _, _, names)) =
+                given.iter().find(|(_, given, of, _)| *given && !of.contains(&algorithm))
+            {
+                let all =
+                    [(Fact, "fact"), (Fedavg, "fedavg"), (Fedprox, "fedprox"), (Admm, "admm"), (Pxadmm, "pxadmm")];
+                let name = all.iter().find(|(other, _)| *other == algorithm).map_or("", |(_, name)| name);
+                return Err(Error::Usage(format!("{option} is for --training {names}, and this is {name}")));
+            }
+            let usual = Federation::default();
+            Ok(Federation {
+                algorithm,
+                local_steps: self.local_steps,
+                share: self.clients.unwrap_or(usual.share),
+                proximal: self.proximal.unwrap_or(usual.proximal),
+                penalty: self.penalty,
+                curvature: self.curvature,
+            })
+        }
+    }
+
+    impl Offered for ExpertsOptions {
+        const ABOUT: &'static str = "Exact or sparse experts on parts of the rows, trained together";
+
+        type Arguments = Arguments;
+
+        fn from_arguments(arguments: Arguments, _given: &Given) -> Result<Self> {
+            let training = arguments.federation()?;
+            let Arguments { experts, partition, local, aggregation, inducing, .. } = arguments;
+            let usual = Self::default();
+            let (partition, local) = (partition.unwrap_or_default(), local.unwrap_or_default());
+            if experts.is_some() && matches!(partition, Partition::Column(_)) {
+                return Err(Error::Usage(
+                    "--experts: with --partition column=NAME there are as many experts as values of the column; leave it out"
+                        .into(),
+                ));
+            }
+            if inducing.given() && local == LocalKind::Exact {
+                return Err(Error::Usage("--inducing is for sparse experts: add --local sgpr".into()));
+            }
+            let aggregation = aggregation.unwrap_or(usual.aggregation);
+            Ok(Self { experts, partition, local, inducing: inducing.count(), aggregation, training })
+        }
+
+        fn example() -> Option<&'static str> {
+            Some("cagey fit large.csv --model experts --experts 40 --partition tree")
+        }
+    }
+}

@@ -1,0 +1,153 @@
+//! Which expert gets which rows.
+
+use std::fmt::{Display, Formatter};
+use std::str::FromStr;
+
+use rand::SeedableRng;
+use rand::rngs::Xoshiro256PlusPlus;
+use rand::seq::SliceRandom;
+use serde::{Deserialize, Serialize};
+
+use crate::error::{Error, Result};
+use crate::models::Observations;
+use crate::models::inducing;
+use crate::suggest::nearest;
+
+/// How rows are shared out among experts.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Partition {
+    /// At random: every expert sees the whole of the inputs' domain.
+    Random,
+    /// Regions of equal numbers of rows: boxes, halved again and again along the widest side (a k-d tree).
+    #[default]
+    Tree,
+    /// Regions about the centres of k-means clusters, of different numbers of rows.
+    Kmeans,
+    /// One expert for each value of an input column, such as a site or a customer.
+    Column(String),
+}
+
+impl FromStr for Partition {
+    type Err = Error;
+
+    fn from_str(text: &str) -> Result<Self> {
+        match text.split_once('=') {
+            Some(("column", name)) if !name.trim().is_empty() => Ok(Self::Column(name.trim().into())),
+            None if text == "random" => Ok(Self::Random),
+            None if text == "tree" => Ok(Self::Tree),
+            None if text == "kmeans" => Ok(Self::Kmeans),
+            _ => Err(Error::Usage(format!("no partition `{text}`; use random, tree, kmeans or column=NAME"))),
+        }
+    }
+}
+
+impl Display for Partition {
+    fn fmt(&self, f: &mut Formatter) -> std::fmt::Result {
+        match self {
+            Self::Random => f.write_str("random"),
+            Self::Tree => f.write_str("tree"),
+            Self::Kmeans => f.write_str("kmeans"),
+            Self::Column(name) => write!(f, "column={name}"),
+        }
+    }
+}
+
+impl Partition {
+    /// The rows of each of at most `count` experts, ascending; every row is in one of them, the same for the same seed.
+    /// `names [d]` are the input columns. There are fewer experts where the data have fewer clusters, and as many as
+    /// values of a column.
+    ///
+    /// # Errors
+    /// [`Error::Usage`] for fewer rows than experts, and for a column that is not there or has a value for nearly every
+    /// row.
+    pub fn split(&self, data: &Observations, names: &[String], count: usize, seed: u64) -> Result<Vec<Vec<usize>>> {
+        let n = data.n();
+        if !matches!(self, Self::Column(_)) && (count == 0 || count > n) {
+            return Err(Error::Usage(format!("--experts {count}: {n} rows are for 1 to {n} experts")));
+        }
+        match self {
+            Self::Random => Ok(random(n, count, seed)),
+            Self::Tree => Ok(tree(data, count)),
+            Self::Kmeans => kmeans(data, count, seed),
+            Self::Column(name) => by_column(data, names, name),
+        }
+    }
+}
+
+/// So many rows at random, ascending.
+pub(super) fn some(n: usize, count: usize, seed: u64) -> Vec<usize> {
+    random(n, n.div_ceil(count.max(1)).max(1), seed).swap_remove(0)
+}
+
+/// Sizes differ by one at most.
+fn random(n: usize, count: usize, seed: u64) -> Vec<Vec<usize>> {
+    let mut order: Vec<usize> = (0..n).collect();
+    order.shuffle(&mut Xoshiro256PlusPlus::seed_from_u64(seed));
+    let part = |i: usize| {
+        let mut rows = order[n * i / count..n * (i + 1) / count].to_vec();
+        rows.sort_unstable();
+        rows
+    };
+    (0..count).map(part).collect()
+}
+
+fn tree(data: &Observations, count: usize) -> Vec<Vec<usize>> {
+    let mut done = Vec::new();
+    let mut open = vec![((0..data.n()).collect::<Vec<usize>>(), count)];
+    while let Some((mut rows, count)) = open.pop() {
+        if count == 1 {
+            rows.sort_unstable();
+            done.push(rows);
+            continue;
+        }
+        let value = |row: usize, column: usize| data.x[row * data.d + column];
+        let width = |column: usize| {
+            let sides = rows.iter().map(|&row| value(row, column));
+            let (low, high) = sides.fold((f64::INFINITY, f64::NEG_INFINITY), |(l, h), x| (l.min(x), h.max(x)));
+            high - low
+        };
+        let widths: Vec<f64> = (0..data.d).map(width).collect();
+        let widest = (0..data.d).fold(0, |best, column| if widths[column] > widths[best] { column } else { best });
+        let first = count / 2;
+        let cut = rows.len() * first / count;
+        // Rows of equal values are told apart by their numbers.
+        rows.select_nth_unstable_by(cut, |&a, &b| value(a, widest).total_cmp(&value(b, widest)).then(a.cmp(&b)));
+        let second = rows.split_off(cut);
+        open.push((second, count - first));
+        open.push((rows, first));
+    }
+    done
+}
+
+fn kmeans(data: &Observations, count: usize, seed: u64) -> Result<Vec<Vec<usize>>> {
+    let centres = inducing::centres(&data.x, data.d, count, seed)?;
+    let mut parts = vec![Vec::new(); centres.len() / data.d];
+    for (row, x) in data.x.chunks(data.d).enumerate() {
+        parts[inducing::nearest(x, &centres).0].push(row);
+    }
+    parts.retain(|rows| !rows.is_empty());
+    Ok(parts)
+}
+
+fn by_column(data: &Observations, names: &[String], name: &str) -> Result<Vec<Vec<usize>>> {
+    let Some(column) = names.iter().position(|other| other == name) else {
+        let hint = match nearest(name, names.iter().map(String::as_str)) {
+            Some(near) => format!("did you mean `{near}`?"),
+            None => format!("the input columns are {}", names.join(", ")),
+        };
+        return Err(Error::Usage(format!("--partition column={name}: there is no such input column; {hint}")));
+    };
+    let value = |row: usize| data.x[row * data.d + column];
+    let mut order: Vec<usize> = (0..data.n()).collect();
+    order.sort_by(|&a, &b| value(a).total_cmp(&value(b)));
+    let parts: Vec<Vec<usize>> = order.chunk_by(|&a, &b| value(a) == value(b)).map(<[usize]>::to_vec).collect();
+    if parts.len() > 1 && 2 * parts.len() > data.n() {
+        return Err(Error::Usage(format!(
+            "--partition column={name}: the column has {} values in {} rows; choose one whose values have many rows each",
+            parts.len(),
+            data.n()
+        )));
+    }
+    Ok(parts)
+}

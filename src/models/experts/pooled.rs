@@ -1,0 +1,273 @@
+//! One sparse model of all rows, whose sums over the rows come from parts of them on several ranks.
+//!
+//! The data are in the collapsed bound as sums over rows: with K_ZZ = L Lᵀ, L⁻¹K_ZX W K_XZ L⁻ᵀ, L⁻¹K_ZX W r and a number.
+//! Those of parts add up (Gal, van der Wilk and Rasmussen 2014, *Distributed variational inference in sparse Gaussian
+//! process regression and latent variable models*), so this is the model of all rows, exactly, at the cost of one part a
+//! rank: m² + m + 1 numbers come from each rank, and as many go back for the gradient.
+//!
+//! There are always as many parts, and their sums go up one binary tree: the same bits for any number of ranks.
+
+use std::ops::Range;
+use std::sync::Arc;
+
+use burn::tensor::Tensor;
+use serde_json::json;
+
+use super::aggregation::Rule;
+use super::objective::{self, Asked, Part, each};
+use super::remote::{self, MOMENTS, PULL, put, take};
+use super::{Experts, Shared};
+use crate::device::Compute;
+use crate::error::{Error, Result};
+use crate::exchange::{Message, Ranks};
+use crate::likelihoods::Likelihood;
+use crate::linalg::collapsed;
+use crate::models::gp_model::{GpModel, Size, UserUnits};
+use crate::models::minibatch::Rows;
+use crate::models::posterior::{Posterior, SavedPosterior};
+use crate::models::prior::Prior;
+use crate::models::sgpr::{Moments, Sgpr, SgprPosterior};
+use crate::models::{Batch, Model, Observations};
+use crate::params::{Parameter, Parameters};
+use crate::scope::{Scope, scalar, to_f64};
+
+/// Parts of the rows: a power of two, so that those of 1, 2, 4, … ranks are whole branches of the tree.
+const PARTS: usize = 16;
+
+/// A sparse model over the ranks of a job.
+#[derive(Debug, Clone)]
+pub struct Pooled {
+    /// Its parts, all with the model's parameters.
+    parts: Experts,
+}
+
+impl Pooled {
+    /// A model of `n` rows over ranks that this process leads.
+    ///
+    /// # Errors
+    /// [`Error::Usage`] for no rows.
+    pub fn new(model: Sgpr, n: usize, ranks: Arc<Ranks>) -> Result<Self> {
+        // No part is empty.
+        let count = PARTS.min(1 << n.max(1).ilog2());
+        let rows = (0..count).map(|part| (n * part / count..n * (part + 1) / count).collect());
+        let parts = Experts::new(Shared::Sparse(model), Rule::Grbcm, rows.collect(), vec![0])?;
+        Ok(Self { parts: parts.over(ranks) })
+    }
+
+    fn model(&self) -> &Sgpr {
+        match &self.parts.shared {
+            Shared::Sparse(model) => model,
+            Shared::Exact(_) => unreachable!("a pooled model is made of a sparse one"),
+        }
+    }
+
+    /// The sums over all rows.
+    fn sums(&self, data: &Observations, compute: Compute, budget: usize) -> Result<Sums> {
+        self.parts.check(data)?;
+        let Some(ranks) = &self.parts.ranks else { return Err(Error::Usage("a pooled model is one of ranks".into())) };
+        let mut talk = ranks.talk();
+        remote::hold(&self.parts, &mut talk, ranks.size(), data, compute)?;
+        let mut message = remote::with_parameters(&self.parts);
+        message.document = json!({ "budget": budget });
+        let own = || own(&self.parts, data, compute, budget, 0).map(written);
+        let answers = talk.ask(MOMENTS, message, own)?;
+        let branches = answers.into_iter().map(read).collect::<Result<Vec<_>>>()?.concat();
+        let numbers = merged(branches).pop().map(|(_, numbers)| numbers).unwrap_or_default();
+        Sums::new(numbers, self.model().process.len())
+    }
+
+    /// Σ over parts of the gradient of ⟨sums, adjoints⟩ in the internal values of each free parameter.
+    fn pulled(&self, data: &Observations, asked: Asked, adjoints: &Sums) -> Result<Part> {
+        let Some(ranks) = &self.parts.ranks else { return Err(Error::Usage("a pooled model is one of ranks".into())) };
+        let mut talk = ranks.talk();
+        remote::hold(&self.parts, &mut talk, ranks.size(), data, asked.compute)?;
+        let mut message = remote::with_parameters(&self.parts);
+        message.document = json!({ "budget": asked.budget });
+        put(&mut message, "square", adjoints.square.clone());
+        put(&mut message, "projected", adjoints.projected.clone());
+        let own = || pull(&self.parts, data, asked, adjoints).map(|parts| remote::written(&parts));
+        let answers = talk.ask(PULL, message, own)?;
+        let parts = answers.into_iter().map(|answer| remote::read(&self.parts, answer)).collect::<Result<Vec<_>>>()?;
+        Ok(objective::total(&parts.concat()))
+    }
+}
+
+/// Sums over rows, or the derivatives of the bound by them.
+#[derive(Debug, Clone)]
+pub(super) struct Sums {
+    /// `[m, m]`.
+    pub(super) square: Vec<f64>,
+    /// `[m]`.
+    pub(super) projected: Vec<f64>,
+    /// Σ log σ² + rᵀWr + tr(W K).
+    pub(super) rest: f64,
+}
+
+impl Sums {
+    fn new(mut numbers: Vec<f64>, m: usize) -> Result<Self> {
+        if numbers.len() != m * m + m + 1 {
+            return Err(Error::shape("sums over rows", (m * m + m + 1).to_string(), numbers.len().to_string()));
+        }
+        let rest = numbers.pop().unwrap_or_default();
+        let projected = numbers.split_off(m * m);
+        Ok(Self { square: numbers, projected, rest })
+    }
+}
+
+/// Sums of consecutive parts, with the parts that they are of.
+type Branch = (Range<usize>, Vec<f64>);
+
+/// The sums of this process's parts, `first` being the first of them, as far as they go up the tree by themselves.
+pub(super) fn own(
+    parts: &Experts,
+    data: &Observations,
+    compute: Compute,
+    budget: usize,
+    first: usize,
+) -> Result<Vec<Branch>> {
+    let (own, Shared::Sparse(model)) = (parts.own(), &parts.shared) else {
+        return Err(Error::Usage("sums over rows are those of sparse models".into()));
+    };
+    let sums = each(compute, own.len(), |at| {
+        let scope = Scope::new(compute)?.with_budget(budget);
+        let rows = data.gather(&parts.parts()[own.start + at])?;
+        let found = model.moments(&scope, &rows.batch(&scope)).map_err(|e| parts.of_expert(own.start + at, e))?;
+        Ok([to_f64(found.square)?, to_f64(found.projected)?, to_f64(found.rest)?].concat())
+    })?;
+    Ok(merged(sums.into_iter().zip(first + own.start..).map(|(sums, part)| (part..part + 1, sums)).collect()))
+}
+
+/// Adds the sums of neighbours that are one branch of the tree, until there are no more.
+fn merged(branches: Vec<Branch>) -> Vec<Branch> {
+    let mut done: Vec<Branch> = Vec::new();
+    for (mut range, mut sums) in branches {
+        while let Some((before, _)) = done.last()
+            && before.len() == range.len()
+            && before.end == range.start
+            && before.start.is_multiple_of(2 * range.len())
+        {
+            let Some((before, mut first)) = done.pop() else { break };
+            first.iter_mut().zip(&sums).for_each(|(sum, more)| *sum += more);
+            (range, sums) = (before.start..range.end, first);
+        }
+        done.push((range, sums));
+    }
+    done
+}
+
+pub(super) fn written(branches: Vec<Branch>) -> Message {
+    let mut message = Message { document: json!({}), ..Message::default() };
+    put(&mut message, "ranges", branches.iter().flat_map(|(r, _)| [r.start as f64, r.end as f64]).collect());
+    put(&mut message, "sums", branches.into_iter().flat_map(|(_, sums)| sums).collect());
+    message
+}
+
+fn read(mut message: Message) -> Result<Vec<Branch>> {
+    let (ranges, sums) = (take(&mut message, "ranges")?, take(&mut message, "sums")?);
+    let count = ranges.len() / 2;
+    let ranges = ranges.chunks(2).map(|ends| ends[0] as usize..ends[1] as usize);
+    Ok(ranges.zip(sums.chunks((sums.len() / count.max(1)).max(1)).map(<[f64]>::to_vec)).collect())
+}
+
+/// For each of this process's parts the gradient of ⟨sums, adjoints⟩.
+pub(super) fn pull(parts: &Experts, data: &Observations, asked: Asked, adjoints: &Sums) -> Result<Vec<Part>> {
+    let (own, Shared::Sparse(model)) = (parts.own(), &parts.shared) else {
+        return Err(Error::Usage("sums over rows are those of sparse models".into()));
+    };
+    let m = adjoints.projected.len();
+    each(asked.compute, own.len(), |at| {
+        let scope = Scope::training(asked.compute)?.with_budget(asked.budget);
+        let rows = data.gather(&parts.parts()[own.start + at])?;
+        let Moments { square, projected, rest } = model.moments(&scope, &rows.batch(&scope))?;
+        let matrix = scope.matrix_in(&adjoints.square, m, m, square.dtype());
+        let vector = scope.widened().vector(&adjoints.projected).cast(projected.dtype());
+        let loss = (square * matrix).sum() + (projected * vector).sum() + rest.sum() * 0.5;
+        let (loss, slopes) = scope.slopes(loss, model)?;
+        Ok(Part { loss, slopes, jitter: 0.0 })
+    })
+}
+
+impl Model for Pooled {
+    fn objective(&self, scope: &Scope, batch: &Batch) -> Result<Tensor<1>> {
+        batch.check(scope)?;
+        let (model, gradient) = (self.model(), scope.device().is_autodiff());
+        model.process.check(&batch.x)?;
+        let data = objective::observations(batch)?;
+        let asked = Asked { compute: scope.compute(), gradient, budget: scope.budget() };
+        let sums = self.sums(&data, asked.compute, asked.budget)?;
+        let m = sums.projected.len();
+        let device = scope.device();
+        let square = scope.matrix_in(&sums.square, m, m, scope.wide());
+        let projected = scope.widened().vector(&sums.projected);
+        let (square, projected) =
+            if gradient { (square.require_grad(), projected.require_grad()) } else { (square, projected) };
+        let bound = collapsed(square.clone(), projected.clone())?;
+        let constant = 0.5 * (sums.rest + data.n() as f64 * std::f64::consts::TAU.ln());
+        let value = scalar(bound.clone())? + constant;
+        let value = Tensor::from_data([value], (device, scope.wide()));
+        if !gradient {
+            return Ok(value);
+        }
+        let mut gradients = bound.backward();
+        let (square, projected) = (square.grad_remove(&mut gradients), projected.grad_remove(&mut gradients));
+        let numbers = |tensor: Option<Vec<f64>>, len: usize| tensor.unwrap_or_else(|| vec![0.0; len]);
+        let adjoints = Sums {
+            square: numbers(square.map(to_f64).transpose()?, m * m),
+            projected: numbers(projected.map(to_f64).transpose()?, m),
+            rest: 0.5,
+        };
+        let Part { slopes, .. } = self.pulled(&data, asked, &adjoints)?;
+        Ok(objective::linear(scope, self, value, slopes))
+    }
+}
+
+impl GpModel for Pooled {
+    fn title(&self) -> String {
+        self.model().title()
+    }
+
+    fn prior(&self) -> &Prior {
+        self.model().prior()
+    }
+
+    fn likelihood(&self) -> &dyn Likelihood {
+        GpModel::likelihood(self.model())
+    }
+
+    fn start(&mut self, data: &Observations, units: &UserUnits) {
+        self.parts.start(data, units);
+    }
+
+    fn bytes(&self, compute: Compute, size: Size) -> f64 {
+        let rows = size.rows / self.parts.ranks.as_ref().map_or(1, |ranks| ranks.size());
+        size.data(compute) + self.model().bytes(compute, Size { rows, ..size })
+    }
+
+    fn is_comparable(&self) -> bool {
+        true
+    }
+
+    fn condition(&self, compute: Compute, data: Observations) -> Result<Box<dyn Posterior>> {
+        let (scope, model) = (Scope::new(compute)?, self.model());
+        let Sums { square, projected, .. } = self.sums(&data, compute, scope.budget())?;
+        let lower = model.process.factor(&scope)?;
+        Ok(Box::new(SgprPosterior::new(model.clone(), compute, lower, square, projected)?))
+    }
+
+    fn restore(&self, compute: Compute, data: Observations, saved: SavedPosterior) -> Result<Box<dyn Posterior>> {
+        match self.model().restored(compute, saved)? {
+            Some(posterior) => Ok(Box::new(posterior)),
+            None => self.condition(compute, data),
+        }
+    }
+}
+
+impl Parameters for Pooled {
+    fn parameters(&self) -> Vec<(String, &Parameter)> {
+        self.parts.parameters()
+    }
+
+    fn parameters_mut(&mut self) -> Vec<(String, &mut Parameter)> {
+        self.parts.parameters_mut()
+    }
+}

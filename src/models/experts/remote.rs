@@ -1,0 +1,252 @@
+//! What the leader asks of experts on other ranks.
+
+use std::sync::atomic::AtomicUsize;
+
+use serde_json::json;
+
+use super::objective::{self, Asked, Part};
+use super::posterior::Held;
+use super::training::{self, Client, Round};
+use super::{Experts, Shared};
+use crate::device::Compute;
+use crate::error::{Error, Result};
+use crate::exchange::{Message, Ranks, Talk};
+use crate::kernels::Kernel;
+use crate::model_file::{Array, ArrayData};
+use crate::models::Observations;
+use crate::models::gp_model::GpModel;
+use crate::models::minibatch::Rows;
+use crate::models::posterior::Marginals;
+use crate::params::{Parameter, Parameters, keeping_internal};
+
+/// To hold experts.
+pub(super) const HOLD: &str = "experts.hold";
+/// To evaluate their objectives.
+pub(super) const EVALUATE: &str = "experts.evaluate";
+/// To do their part in a round of a training.
+pub(super) const ROUND: &str = "experts.round";
+/// To sum over the rows of parts.
+pub(super) const MOMENTS: &str = "experts.moments";
+/// To follow the derivatives by those sums.
+pub(super) const PULL: &str = "experts.pull";
+/// To say what they predict.
+pub(super) const SAY: &str = "experts.say";
+
+/// The objectives of all experts, in their order.
+pub(super) fn evaluate(experts: &Experts, ranks: &Ranks, data: &Observations, asked: Asked) -> Result<Vec<Part>> {
+    let mut talk = ranks.talk();
+    hold(experts, &mut talk, ranks.size(), data, asked.compute)?;
+    let mut message = with_parameters(experts);
+    message.document = json!({ "gradient": asked.gradient, "budget": asked.budget });
+    let answers = talk.ask(EVALUATE, message, || objective::own(experts, data, asked).map(|parts| written(&parts)))?;
+    Ok(answers.into_iter().map(|answer| read(experts, answer)).collect::<Result<Vec<_>>>()?.concat())
+}
+
+/// What all experts say at `x`, in their order.
+pub(super) fn say(held: &Held, ranks: &Ranks, augmented: bool, x: &[f64]) -> Result<Vec<Marginals>> {
+    let (experts, mut talk) = (held.model(), ranks.talk());
+    hold(experts, &mut talk, ranks.size(), held.data(), held.compute())?;
+    let mut message = with_parameters(experts);
+    message.document = json!({ "augmented": augmented });
+    put(&mut message, "x", x.to_vec());
+    let answers = talk.ask(SAY, message, || held.say(augmented, x).map(said))?;
+    answers.into_iter().map(heard).collect::<Result<Vec<_>>>().map(|heard| heard.concat())
+}
+
+/// The clients `drawn`, whose states these are, after a round from z, with their losses there.
+pub(super) fn round(
+    (experts, data, compute): (&Experts, &Observations, Compute),
+    ranks: &Ranks,
+    round: &Round,
+    (drawn, clients): (&[usize], &[Client]),
+    z: &[f64],
+    gradients: &AtomicUsize,
+) -> Result<Vec<(Client, f64)>> {
+    let mut talk = ranks.talk();
+    hold(experts, &mut talk, ranks.size(), data, compute)?;
+    let mut message = with_parameters(experts);
+    message.document = json!({ "round": round, "drawn": drawn });
+    put(&mut message, "z", z.to_vec());
+    put(&mut message, "clients", kept(clients));
+    let own = drawn.partition_point(|expert| *expert < experts.own().end);
+    let done = || training::own((experts, data, compute), round, (&drawn[..own], &clients[..own]), z, gradients);
+    let answers = talk.ask(ROUND, message, || done().map(|made| made_in_round(&made)))?;
+    answers.into_iter().map(|answer| after(answer, z.len())).collect::<Result<Vec<_>>>().map(|made| made.concat())
+}
+
+fn kept(clients: &[Client]) -> Vec<f64> {
+    let mut numbers = Vec::new();
+    clients.iter().for_each(|client| client.write(&mut numbers));
+    numbers
+}
+
+/// Clients after a round as a message.
+pub(super) fn made_in_round(made: &[(Client, f64)]) -> Message {
+    let mut message = Message::default();
+    put(&mut message, "loss", made.iter().map(|(_, loss)| *loss).collect());
+    put(&mut message, "clients", kept(&made.iter().map(|(client, _)| client.clone()).collect::<Vec<_>>()));
+    message
+}
+
+fn after(mut message: Message, dim: usize) -> Result<Vec<(Client, f64)>> {
+    let (losses, numbers) = (take(&mut message, "loss")?, take(&mut message, "clients")?);
+    let clients = numbers.chunks(Client::size(dim)).map(|numbers| Client::read(numbers, dim));
+    clients.zip(losses).map(|(client, loss)| Ok((client?, loss))).collect()
+}
+
+/// Gives every rank its experts, unless they have them.
+pub(super) fn hold(
+    experts: &Experts,
+    talk: &mut Talk,
+    size: usize,
+    data: &Observations,
+    compute: Compute,
+) -> Result<()> {
+    let number = fingerprint(experts, data, compute);
+    if talk.holds(number) {
+        return Ok(());
+    }
+    let messages = (0..size).map(|rank| match rank {
+        // The leader has all rows.
+        0 => Ok(Message::default()),
+        rank => handed_out(experts, rank, data, compute),
+    });
+    talk.hand_out(HOLD, number, messages.collect::<Result<_>>()?).map(drop)
+}
+
+/// Tells apart what ranks may hold.
+fn fingerprint(experts: &Experts, data: &Observations, compute: Compute) -> u64 {
+    let mut of_data = crc32fast::Hasher::new();
+    for values in [&data.x, &data.y].into_iter().chain(&data.noise) {
+        values.iter().for_each(|value| of_data.update(&value.to_le_bytes()));
+    }
+    let mut of_experts = crc32fast::Hasher::new();
+    let blank = blank(experts);
+    let parameters = blank.parameters().into_iter().map(|(path, p)| (path, p.len(), p.fixed));
+    let kernel = kernel_text(&blank.prior().kernel, data.d);
+    of_experts.update(format!("{compute:?} {kernel} {:?}", parameters.collect::<Vec<_>>()).as_bytes());
+    for rows in experts.parts().iter().chain([&*experts.communication]) {
+        rows.iter().for_each(|row| of_experts.update(&row.to_le_bytes()));
+        of_experts.update(b";");
+    }
+    u64::from(of_data.finalize()) << 32 | u64::from(of_experts.finalize())
+}
+
+/// The experts with nothing of their parameters but what they are: values come with each question.
+fn blank(experts: &Experts) -> Experts {
+    let mut blank = experts.clone();
+    blank.parameters_mut().into_iter().for_each(|(_, p)| p.set_raw(&vec![0.0; p.len()]));
+    blank
+}
+
+/// The form of a kernel, whatever units its numbers are told in.
+fn kernel_text(kernel: &Kernel, d: usize) -> String {
+    let mut kernel = kernel.clone();
+    keeping_internal(&mut kernel, |kernel| kernel.set_units(&vec![1.0; d], 1.0));
+    kernel.to_string()
+}
+
+/// The experts of a rank: their model, rows, and the rows of the communication expert.
+fn handed_out(experts: &Experts, rank: usize, data: &Observations, compute: Compute) -> Result<Message> {
+    let share = experts.share(rank);
+    let mut rows: Vec<usize> = experts.parts()[share.clone()].concat();
+    rows.extend(&*experts.communication);
+    rows.sort_unstable();
+    rows.dedup();
+    let place = |row: &usize| rows.binary_search(row).unwrap_or_default();
+    let places = |rows: &[usize]| rows.iter().map(place).collect::<Vec<usize>>();
+    let parts: Vec<Vec<usize>> = experts.parts()[share.clone()].iter().map(|rows| places(rows)).collect();
+    let blank = blank(experts);
+    let parameters: Vec<&Parameter> = blank.parameters().into_iter().map(|(_, p)| p).collect();
+    let own = data.gather(&rows)?;
+    let mut message = Message {
+        document: json!({
+            "sparse": matches!(experts.shared, Shared::Sparse(_)),
+            "kernel": kernel_text(&blank.prior().kernel, data.d),
+            "mean": blank.prior().mean,
+            "parameters": parameters,
+            "compute": compute,
+            "columns": data.d,
+            "parts": parts,
+            "communication": places(&experts.communication),
+            "first": share.start,
+            "labels": experts.labels[share],
+        }),
+        ..Message::default()
+    };
+    put(&mut message, "x", own.x);
+    put(&mut message, "y", own.y);
+    if let Some(noise) = own.noise {
+        put(&mut message, "noise", noise);
+    }
+    Ok(message)
+}
+
+/// The raw values of all parameters: ranks see what the leader sees, bit for bit.
+pub(super) fn with_parameters(experts: &Experts) -> Message {
+    let mut message = Message::default();
+    put(&mut message, "parameters", experts.parameters().into_iter().flat_map(|(_, p)| p.raw().to_vec()).collect());
+    message
+}
+
+pub(super) fn put(message: &mut Message, name: &str, values: Vec<f64>) {
+    message.arrays.insert(name.into(), Array { shape: vec![values.len()], data: ArrayData::F64(values) });
+}
+
+pub(super) fn take(message: &mut Message, name: &str) -> Result<Vec<f64>> {
+    let array = message.arrays.remove(name).map(|array| array.data.into_f64());
+    array.ok_or_else(|| Error::Device(format!("a message between ranks lacks `{name}`")))
+}
+
+/// Evaluations as a message.
+pub(super) fn written(parts: &[Part]) -> Message {
+    let mut message = Message::default();
+    put(&mut message, "loss", parts.iter().map(|part| part.loss).collect());
+    put(&mut message, "jitter", parts.iter().map(|part| part.jitter).collect());
+    put(&mut message, "slopes", parts.iter().flat_map(|part| part.slopes.concat()).collect());
+    message
+}
+
+pub(super) fn read(experts: &Experts, mut message: Message) -> Result<Vec<Part>> {
+    let (losses, jitters) = (take(&mut message, "loss")?, take(&mut message, "jitter")?);
+    let slopes = take(&mut message, "slopes")?;
+    let parameters = experts.parameters();
+    let lengths: Vec<usize> = parameters.iter().filter(|(_, p)| !p.fixed).map(|(_, p)| p.len()).collect();
+    let mut rest = &slopes[..];
+    let mut next = || {
+        let of_one = lengths.iter().map(|length| {
+            let (own, others) = rest.split_at_checked(*length)?;
+            rest = others;
+            Some(own.to_vec())
+        });
+        of_one.collect::<Option<Vec<_>>>()
+    };
+    let gradient = !slopes.is_empty();
+    let part = |(loss, jitter): (f64, f64)| Part {
+        loss,
+        jitter,
+        slopes: if gradient { next().unwrap_or_default() } else { Vec::new() },
+    };
+    Ok(losses.into_iter().zip(jitters).map(part).collect())
+}
+
+/// What experts say as a message.
+pub(super) fn said(all: Vec<Marginals>) -> Message {
+    let mut message = Message { document: json!({ "experts": all.len() }), ..Message::default() };
+    put(&mut message, "counts", all.iter().map(|said| said.mean.len() as f64).collect());
+    put(&mut message, "mean", all.iter().flat_map(|said| said.mean.clone()).collect());
+    put(&mut message, "variance", all.into_iter().flat_map(|said| said.variance).collect());
+    message
+}
+
+fn heard(mut message: Message) -> Result<Vec<Marginals>> {
+    let counts = take(&mut message, "counts")?;
+    let (mean, variance) = (take(&mut message, "mean")?, take(&mut message, "variance")?);
+    let (mut means, mut variances) = (mean.into_iter(), variance.into_iter());
+    let of_one = |count: f64| {
+        let count = count as usize;
+        let mean = means.by_ref().take(count).collect();
+        Marginals { mean, variance: variances.by_ref().take(count).collect(), floored: 0 }
+    };
+    Ok(counts.into_iter().map(of_one).collect())
+}

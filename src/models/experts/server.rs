@@ -1,0 +1,181 @@
+//! A rank that does not lead: it holds experts and answers for them.
+
+use std::sync::atomic::AtomicUsize;
+
+use serde::de::DeserializeOwned;
+use serde_json::Value;
+
+use super::objective::{self, Asked};
+use super::pooled::{self, Sums};
+use super::posterior::Held;
+use super::remote::{self, EVALUATE, HOLD, MOMENTS, PULL, ROUND, SAY, take};
+use super::training::{self, Client, Round};
+use super::{Experts, Shared};
+use crate::device::Compute;
+use crate::error::{Error, Result};
+use crate::exchange::{Message, Service};
+use crate::kernels::registry::Registry;
+use crate::kernels::text;
+use crate::likelihoods::Gaussian;
+use crate::means::Mean;
+use crate::models::Observations;
+use crate::models::exact::{ExactGp, ExactObjective};
+use crate::models::prior::Prior;
+use crate::models::sgpr::Sgpr;
+use crate::params::{Parameter, Parameters};
+
+/// Answers for the experts of a rank.
+#[derive(Debug)]
+pub struct Server<'a> {
+    kernels: &'a Registry,
+    crew: Option<Crew>,
+}
+
+/// The experts of a rank.
+#[derive(Debug)]
+struct Crew {
+    experts: Experts,
+    data: Observations,
+    compute: Compute,
+    /// The number of its first expert among all.
+    first: usize,
+    /// The experts conditioned, and the parameters that they were conditioned with.
+    held: Option<(Vec<f64>, Held)>,
+}
+
+impl<'a> Server<'a> {
+    /// A rank that knows these kernels and holds nothing yet.
+    pub fn new(kernels: &'a Registry) -> Self {
+        Self { kernels, crew: None }
+    }
+}
+
+impl Service for Server<'_> {
+    fn is_handed_out(&self, ask: &str) -> bool {
+        ask == HOLD
+    }
+
+    fn hold(&mut self, _ask: &str, message: Message) -> Result<()> {
+        self.crew = None;
+        self.crew = Some(crew(self.kernels, message)?);
+        Ok(())
+    }
+
+    fn answer(&mut self, ask: &str, mut message: Message) -> Result<Message> {
+        let Some(crew) = &mut self.crew else { return Err(unknown(ask)) };
+        let raw = take(&mut message, "parameters")?;
+        match ask {
+            EVALUATE => {
+                crew.set(&raw)?;
+                let asked = Asked {
+                    compute: crew.compute,
+                    gradient: part(&mut message.document, "gradient")?,
+                    budget: part(&mut message.document, "budget")?,
+                };
+                Ok(remote::written(&objective::own(&crew.experts, &crew.data, asked)?))
+            }
+            ROUND => {
+                crew.set(&raw)?;
+                let document = &mut message.document;
+                let (round, drawn): (Round, Vec<usize>) = (part(document, "round")?, part(document, "drawn")?);
+                let (z, numbers) = (take(&mut message, "z")?, take(&mut message, "clients")?);
+                let states = drawn.into_iter().zip(numbers.chunks(Client::size(z.len())));
+                // Experts have numbers of their own here.
+                let own = states.filter(|(expert, _)| (crew.first..crew.first + crew.experts.len()).contains(expert));
+                let own: Vec<(usize, Result<Client>)> =
+                    own.map(|(expert, numbers)| (expert - crew.first, Client::read(numbers, z.len()))).collect();
+                let drawn: Vec<usize> = own.iter().map(|(expert, _)| *expert).collect();
+                let clients: Vec<Client> = own.into_iter().map(|(_, client)| client).collect::<Result<_>>()?;
+                let of = (&crew.experts, &crew.data, crew.compute);
+                let made = training::own(of, &round, (&drawn, &clients), &z, &AtomicUsize::default())?;
+                Ok(remote::made_in_round(&made))
+            }
+            MOMENTS => {
+                crew.set(&raw)?;
+                let budget = part(&mut message.document, "budget")?;
+                pooled::own(&crew.experts, &crew.data, crew.compute, budget, crew.first).map(pooled::written)
+            }
+            PULL => {
+                crew.set(&raw)?;
+                let (square, projected) = (take(&mut message, "square")?, take(&mut message, "projected")?);
+                let budget = part(&mut message.document, "budget")?;
+                let asked = Asked { compute: crew.compute, gradient: true, budget };
+                let adjoints = Sums { square, projected, rest: 0.0 };
+                Ok(remote::written(&pooled::pull(&crew.experts, &crew.data, asked, &adjoints)?))
+            }
+            SAY => {
+                let (augmented, x) = (part(&mut message.document, "augmented")?, take(&mut message, "x")?);
+                Ok(remote::said(crew.held(raw)?.say(augmented, &x)?))
+            }
+            _ => Err(unknown(ask)),
+        }
+    }
+}
+
+fn unknown(ask: &str) -> Error {
+    Error::Device(format!("this rank does not know what to do about `{ask}`"))
+}
+
+impl Crew {
+    /// Sets the raw values of all parameters.
+    fn set(&mut self, raw: &[f64]) -> Result<()> {
+        let mut rest = raw;
+        for (path, parameter) in self.experts.parameters_mut() {
+            let Some((own, others)) = rest.split_at_checked(parameter.len()) else {
+                return Err(Error::shape(path, parameter.len().to_string(), rest.len().to_string()));
+            };
+            parameter.set_raw(own);
+            rest = others;
+        }
+        Ok(())
+    }
+
+    /// The experts, conditioned with these parameters.
+    fn held(&mut self, raw: Vec<f64>) -> Result<&Held> {
+        if self.held.as_ref().is_none_or(|(known, _)| *known != raw) {
+            self.held = None;
+            self.set(&raw)?;
+            let held = Held::new(self.experts.clone(), self.compute, self.data.clone())?;
+            self.held = Some((raw, held));
+        }
+        self.held.as_ref().map(|(_, held)| held).ok_or_else(|| unknown(SAY))
+    }
+}
+
+/// What a rank is handed.
+fn crew(kernels: &Registry, mut message: Message) -> Result<Crew> {
+    let document = &mut message.document;
+    let d: usize = part(document, "columns")?;
+    let kernel_text: String = part(document, "kernel")?;
+    let mean: Mean = part(document, "mean")?;
+    let parameters: Vec<Parameter> = part(document, "parameters")?;
+    let (compute, sparse): (Compute, bool) = (part(document, "compute")?, part(document, "sparse")?);
+    let (parts, communication) = (part(document, "parts")?, part(document, "communication")?);
+    let (labels, first): (Vec<String>, usize) = (part(document, "labels")?, part(document, "first")?);
+    let kernel = text::parse(&kernel_text, d, kernels)?;
+    let likelihood = Gaussian::new(0.1);
+    let shared = if sparse {
+        let inducing = parameters.iter().find(|parameter| parameter.name == "inducing");
+        let z = inducing.map(Parameter::internal).unwrap_or_default();
+        let mut model = Sgpr::new(kernel, &z, d)?;
+        model.process.prior.mean = mean;
+        Shared::Sparse(model)
+    } else {
+        let objective = ExactObjective::MarginalLikelihood;
+        Shared::Exact(ExactGp { prior: Prior { kernel, mean }, likelihood, objective })
+    };
+    let mut experts = Experts::of_rank(shared, parts, communication, labels);
+    let slots = experts.parameters_mut();
+    if slots.len() != parameters.len() {
+        return Err(Error::shape("parameters of a rank", slots.len().to_string(), parameters.len().to_string()));
+    }
+    slots.into_iter().zip(parameters).for_each(|((_, slot), parameter)| *slot = parameter);
+    let (x, y) = (take(&mut message, "x")?, take(&mut message, "y")?);
+    let noise = message.arrays.contains_key("noise").then(|| take(&mut message, "noise")).transpose()?;
+    Ok(Crew { experts, data: Observations::new(x, d, y, noise)?, compute, first, held: None })
+}
+
+fn part<T: DeserializeOwned>(document: &mut Value, name: &str) -> Result<T> {
+    let value = document.get_mut(name).map(Value::take).unwrap_or_default();
+    serde_json::from_value(value).map_err(|e| Error::Device(format!("a message between ranks: {name}: {e}")))
+}

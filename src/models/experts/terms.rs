@@ -1,0 +1,135 @@
+//! What the rules need of experts together: how their means vary with each other, and what they say of all rows.
+
+use std::sync::{Mutex, PoisonError};
+
+use super::Shared;
+use super::aggregation::{Covariances, WeightSystem};
+use super::local::{Dependence, Local, Mean};
+use super::posterior::Held;
+use crate::error::Result;
+use crate::likelihoods::Gaussian;
+use crate::linalg::real::dot;
+use crate::models::Observations;
+use crate::models::gp_model::GpModel;
+use crate::products;
+use crate::scope::{Scope, to_f64};
+use crate::threads;
+
+/// Rows that the experts' means are asked for at once.
+const ROWS: usize = 4096;
+
+fn likelihood(shared: &Shared) -> &Gaussian {
+    match shared {
+        Shared::Exact(model) => &model.likelihood,
+        Shared::Sparse(model) => &model.likelihood,
+    }
+}
+
+/// c_i = w_iᵀk(X_i, x) and C_ij = w_iᵀ(K_ij + δ_ij Σ_i) w_j at `t` points, row-major `x [t, d]`.
+///
+/// # Errors
+/// What factorisations and the kernel report.
+pub(super) fn covariances(held: &Held, x: &[f64]) -> Result<Covariances> {
+    let (model, compute) = (held.model(), held.compute());
+    let (kernel, d) = (&model.prior().kernel, held.data().d);
+    let t = x.len() / d;
+    let wide = || Ok(Scope::new(compute)?.widened());
+    let of_expert = |expert: usize| {
+        let scope = wide()?;
+        let points = scope.matrix(x, t, d);
+        held.with(expert, |local| {
+            let Dependence { weights, cross } = local.dependence(&scope, model.prior(), &points)?;
+            Ok((weights, cross, local.noise(&scope, likelihood(&model.shared))?))
+        })
+    };
+    let all: Vec<(Vec<f64>, Vec<f64>, Vec<f64>)> = threads::apart(model.len(), of_expert)?;
+    let mut found = Covariances::new(model.len(), t);
+    for (expert, (weights, cross, _)) in all.iter().enumerate() {
+        found.add_with_f(expert, weights, cross)?;
+    }
+    let found = Mutex::new(found);
+    let pairs: Vec<(usize, usize)> = (0..model.len()).flat_map(|i| (0..=i).map(move |j| (i, j))).collect();
+    threads::apart(pairs.len(), |pair| {
+        let (i, j) = pairs[pair];
+        let right = if i == j && matches!(model.shared, Shared::Exact(_)) {
+            // (K_i + Σ_i) w_i is what w_i was solved from.
+            all[i].1.clone()
+        } else {
+            let scope = wide()?;
+            let rows = |expert: usize| {
+                let data = held.rows(expert);
+                scope.matrix(&data.x, data.n(), d)
+            };
+            let weights = scope.matrix(&all[j].0, all[j].2.len(), t);
+            let product = if i == j {
+                products::Covariance::new(kernel, &scope, &rows(i)).times(&weights)?
+            } else {
+                products::Cross::new(kernel, &scope, &rows(i), &rows(j)).times(&weights)?
+            };
+            let mut right = to_f64(product)?;
+            if i == j {
+                for ((right, own), noise) in right.chunks_mut(t).zip(all[i].0.chunks(t)).zip(&all[i].2) {
+                    right.iter_mut().zip(own).for_each(|(right, own)| *right += noise * own);
+                }
+            }
+            right
+        };
+        found.lock().unwrap_or_else(PoisonError::into_inner).add_among(i, j, &all[i].0, &right)
+    })?;
+    Ok(found.into_inner().unwrap_or_else(PoisonError::into_inner))
+}
+
+/// The sums of the weights' system over some rows of the data, and the experts' inner products ⟨f_i, f_j⟩_H, row-major
+/// `[M, M]`.
+pub(super) struct Sums {
+    pub(super) system: WeightSystem,
+    pub(super) inner: Vec<f64>,
+}
+
+/// The sums over `rows` of the data.
+///
+/// # Errors
+/// What factorisations and the kernel report.
+pub(super) fn sums(held: &Held, rows: &Observations) -> Result<Sums> {
+    let model = held.model();
+    let prior = model.prior();
+    let means: Vec<Mean> = threads::apart(model.len(), |expert| held.with(expert, Local::mean))?;
+    let mut system = WeightSystem::new(model.len());
+    for (x, y) in rows.x.chunks(ROWS * rows.d).zip(rows.y.chunks(ROWS)) {
+        let f = deviations(held, &means, x)?;
+        let scope = Scope::new(held.compute())?.widened();
+        let level = to_f64(prior.mean.at(&scope, &scope.matrix(x, y.len(), rows.d))?)?;
+        let residual: Vec<f64> = y.iter().zip(level).map(|(y, level)| y - level).collect();
+        system.add(&f, &residual)?;
+    }
+    Ok(Sums { system, inner: inner(held, &means)? })
+}
+
+/// f_i − m at `x`, row-major `[M, rows]`.
+fn deviations(held: &Held, means: &[Mean], x: &[f64]) -> Result<Vec<f64>> {
+    Ok(threads::apart(means.len(), |expert| deviation(held, &means[expert], x))?.concat())
+}
+
+/// f_i − m of one expert.
+fn deviation(held: &Held, Mean { centres, coefficients }: &Mean, x: &[f64]) -> Result<Vec<f64>> {
+    let (kernel, d) = (&held.model().prior().kernel, held.data().d);
+    let (scope, count) = (Scope::new(held.compute())?.widened(), coefficients.len());
+    let (points, centres) = (scope.matrix(x, x.len() / d, d), scope.matrix(centres, count, d));
+    to_f64(products::Cross::new(kernel, &scope, &points, &centres).times(&scope.matrix(coefficients, count, 1))?)
+}
+
+/// a_iᵀ K(C_i, C_j) a_j.
+fn inner(held: &Held, means: &[Mean]) -> Result<Vec<f64>> {
+    let m = means.len();
+    let rows = threads::apart(m, |i| {
+        let with = |other: &Mean| Ok(dot(&deviation(held, other, &means[i].centres)?, &means[i].coefficients));
+        means[..=i].iter().map(with).collect::<Result<Vec<f64>>>()
+    })?;
+    let mut inner = vec![0.0; m * m];
+    for (i, row) in rows.iter().enumerate() {
+        for (j, value) in row.iter().enumerate() {
+            (inner[i * m + j], inner[j * m + i]) = (*value, *value);
+        }
+    }
+    Ok(inner)
+}

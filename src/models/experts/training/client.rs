@@ -1,0 +1,205 @@
+//! What one expert does in a round.
+
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+use serde::{Deserialize, Serialize};
+
+use super::super::Experts;
+use super::{Algorithm, Federation};
+use crate::device::Compute;
+use crate::error::{Error, Result};
+use crate::models::fit::add_priors;
+use crate::models::gp_model::GpModel;
+use crate::models::{Batch, Observations};
+use crate::scope::{Scope, scalar};
+use crate::train::{
+    self, AdamState, Evaluation, Objective, Optimizer, Step, TrainConfig, penalised, proximal, shifted,
+};
+
+/// What the clients of a round are told.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+pub(crate) struct Round {
+    /// The algorithm.
+    pub federation: Federation,
+    /// Of local steps.
+    pub optimizer: Optimizer,
+    /// ρ.
+    pub penalty: f64,
+    /// ℓ.
+    pub curvature: f64,
+    /// Rows of all experts.
+    pub rows: usize,
+}
+
+/// What a client keeps from round to round.
+#[derive(Debug, Clone, PartialEq)]
+pub(crate) struct Client {
+    /// θ_i.
+    pub(super) x: Vec<f64>,
+    /// ψ_i.
+    pub(super) dual: Vec<f64>,
+    /// Of its Adam.
+    pub(super) moments: AdamState,
+}
+
+impl Client {
+    pub(super) fn new(x: &[f64]) -> Self {
+        Self { x: x.to_vec(), dual: vec![0.0; x.len()], moments: AdamState::new(x.len()) }
+    }
+
+    /// How many numbers [`write`](Self::write) makes for `dim` parameters.
+    pub(crate) fn size(dim: usize) -> usize {
+        4 * dim + 1
+    }
+
+    pub(crate) fn write(&self, into: &mut Vec<f64>) {
+        into.extend(&self.x);
+        into.extend(&self.dual);
+        self.moments.write(into);
+    }
+
+    pub(crate) fn read(numbers: &[f64], dim: usize) -> Result<Self> {
+        if numbers.len() != Self::size(dim) {
+            let got = format!("{} numbers", numbers.len());
+            return Err(Error::shape("saved state of a client", Self::size(dim).to_string(), got));
+        }
+        let (x, rest) = numbers.split_at(dim);
+        let (dual, rest) = rest.split_at(dim);
+        Ok(Self { x: x.to_vec(), dual: dual.to_vec(), moments: AdamState::read(rest) })
+    }
+
+    /// What it is after a round from z, and its loss at z.
+    pub(crate) fn after(&self, round: &Round, z: &[f64], mut loss: Local) -> Result<(Self, f64)> {
+        let Round { federation, penalty, curvature, .. } = round;
+        let mut next = self.clone();
+        let rows = loss.rows;
+        match federation.algorithm {
+            Algorithm::Fact | Algorithm::Fedavg | Algorithm::Fedprox => {
+                let weight = if federation.algorithm == Algorithm::Fedprox { federation.proximal } else { 0.0 };
+                let mut near = proximal(loss, z.to_vec(), weight);
+                let (x, at) = descend(&mut near, z, &mut next.moments, round, rows)?;
+                next.x = x;
+                Ok((next, at))
+            }
+            Algorithm::Admm => {
+                let at = loss.value(z)?;
+                let mut augmented = penalised(loss, |x| Ok(augmentation(x, z, &self.dual, *penalty)));
+                (next.x, _) = descend(&mut augmented, &self.x, &mut next.moments, round, rows)?;
+                next.dual = dual(&self.dual, &next.x, z, *penalty);
+                Ok((next, at))
+            }
+            Algorithm::Pxadmm => {
+                let Evaluation { loss: at, gradient } = loss.evaluate(z, FIRST)?;
+                let step = 1.0 / (penalty + curvature);
+                next.x = (z.iter().zip(gradient).zip(&self.dual)).map(|((z, g), dual)| z - step * (g + dual)).collect();
+                next.dual = dual(&self.dual, &next.x, z, *penalty);
+                Ok((next, at))
+            }
+        }
+    }
+}
+
+/// ψᵀ(x − z) + ρ/2 ‖x − z‖² (Boyd et al. 2011, section 7.1).
+fn augmentation(x: &[f64], z: &[f64], dual: &[f64], penalty: f64) -> Evaluation {
+    let (mut loss, mut gradient) = (0.0, Vec::with_capacity(x.len()));
+    for ((x, z), dual) in x.iter().zip(z).zip(dual) {
+        let away = x - z;
+        loss += (dual + 0.5 * penalty * away) * away;
+        gradient.push(dual + penalty * away);
+    }
+    Evaluation { loss, gradient }
+}
+
+/// ψ + ρ(θ − z).
+fn dual(before: &[f64], x: &[f64], z: &[f64], penalty: f64) -> Vec<f64> {
+    before.iter().zip(x.iter().zip(z)).map(|(dual, (x, z))| dual + penalty * (x - z)).collect()
+}
+
+/// Where an evaluation of a local loss, which does not depend on it, belongs.
+const FIRST: Step = Step { iteration: 0, epoch: 0.0, seed: 0 };
+
+/// Local steps from `x`: where they end, and the loss at `x`. Steps that leave the domain of the loss are not made.
+fn descend(
+    objective: &mut dyn Objective,
+    x: &[f64],
+    moments: &mut AdamState,
+    round: &Round,
+    rows: f64,
+) -> Result<(Vec<f64>, f64)> {
+    let (steps, scale) = (round.federation.steps(), rows);
+    if let Optimizer::Lbfgs(_) = &round.optimizer {
+        let config = TrainConfig::new(round.optimizer.clone(), steps).loss_scale(scale);
+        let outcome = train::fit(objective, x, &config, &mut [])?;
+        let first = outcome.history.records.first().map_or(outcome.loss, |record| record.loss);
+        return Ok((outcome.x, first * scale));
+    }
+    let mut here = x.to_vec();
+    let mut first = None;
+    for _ in 0..steps {
+        let found = match objective.evaluate(&here, FIRST) {
+            Err(error) if first.is_none() => return Err(error),
+            Err(_) => break,
+            Ok(found) => found,
+        };
+        first.get_or_insert(found.loss);
+        let gradient: Vec<f64> = found.gradient.iter().map(|g| g / scale).collect();
+        here = match &round.optimizer {
+            Optimizer::Adam(adam) => moments.update(adam, &here, &gradient),
+            Optimizer::Descent(descent) => shifted(&here, -descent.rate, &gradient),
+            Optimizer::Lbfgs(_) => here,
+        };
+    }
+    Ok((here, first.unwrap_or(f64::NAN)))
+}
+
+/// An expert's objective with its share of the priors, as a function of the free parameters.
+#[derive(Debug)]
+pub(crate) struct Local<'a> {
+    model: Box<dyn GpModel>,
+    compute: Compute,
+    batch: Batch,
+    /// n_i.
+    rows: f64,
+    /// n_i/n.
+    share: f64,
+    gradients: &'a AtomicUsize,
+}
+
+impl<'a> Local<'a> {
+    pub(crate) fn new(
+        experts: &Experts,
+        compute: Compute,
+        rows: &Observations,
+        all: usize,
+        gradients: &'a AtomicUsize,
+    ) -> Result<Self> {
+        let (model, batch) = (experts.shared.model().boxed(), rows.batch(&Scope::new(compute)?));
+        let count = rows.n() as f64;
+        Ok(Self { model, compute, batch, rows: count, share: count / all as f64, gradients })
+    }
+
+    /// Without the gradient.
+    fn value(&mut self, x: &[f64]) -> Result<f64> {
+        self.model.set_free_raw(x)?;
+        let loss = scalar(self.model.objective(&Scope::new(self.compute)?, &self.batch)?)?;
+        Ok(loss + self.share * add_priors(&*self.model, &mut vec![0.0; x.len()]))
+    }
+}
+
+impl Objective for Local<'_> {
+    fn dim(&self) -> usize {
+        self.model.free_raw().len()
+    }
+
+    fn evaluate(&mut self, x: &[f64], _step: Step) -> Result<Evaluation> {
+        self.model.set_free_raw(x)?;
+        self.gradients.fetch_add(1, Ordering::Relaxed);
+        let scope = Scope::training(self.compute)?;
+        let loss = self.model.objective(&scope, &self.batch)?;
+        let (loss, mut gradient) = scope.gradient(loss, &*self.model)?;
+        let mut slopes = vec![0.0; gradient.len()];
+        let priors = add_priors(&*self.model, &mut slopes);
+        gradient.iter_mut().zip(slopes).for_each(|(gradient, slope)| *gradient += self.share * slope);
+        Ok(Evaluation { loss: loss + self.share * priors, gradient })
+    }
+}

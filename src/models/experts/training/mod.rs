@@ -1,0 +1,145 @@
+//! How experts are trained together.
+//!
+//! | training | a round | ends at |
+//! |---|---|---|
+//! | FACT | a step of the ordinary optimiser on Σ L_i(θ) | the optimum of the sum |
+//! | FedAvg | clients make E local steps from z, z ← Σ n_i θ_i / Σ n_i (McMahan et al. 2017) | that of the sum for E = 1, near it else |
+//! | FedProx | the same with μ/2 ‖θ − z‖² at each client (Li et al. 2020) | near it |
+//! | ADMM | θ_i = argmin L_i + ψ_iᵀ(θ − z) + ρ/2 ‖θ − z‖², ψ_i ← ψ_i + ρ(θ_i − z), z ← mean(θ_i + ψ_i/ρ) (Boyd et al. 2011) | the optimum of the sum |
+//! | pxADMM | the same with θ_i = z − (∇L_i(z) + ψ_i)/(ρ + ℓ): one gradient a round (Xie et al. 2019) | the optimum of the sum |
+//!
+//! L_i is expert i's objective, a sum over its rows, with the share n_i/n of the parameters' negative log priors: these
+//! count once. θ are the raw, unconstrained values. Local steps of Adam and of gradient descent are on L_i/n_i: their
+//! learning rate does not depend on the number of rows, and FedAvg with one step of descent is a step of descent on the
+//! mean loss per row. A client's Adam keeps its moments from round to round; L-BFGS begins anew in each.
+//!
+//! A round is an evaluation of an ordinary objective, whose gradient leads to the next z: observers, checkpoints, limits
+//! of time and early stopping are those of every training.
+
+mod client;
+mod rounds;
+
+pub(super) use client::{Client, Round};
+pub use rounds::Rounds;
+pub(super) use rounds::own;
+use serde::{Deserialize, Serialize};
+
+use super::Experts;
+use crate::error::{Error, Result};
+use crate::models::fit;
+use crate::models::gp_model::Training;
+use crate::params::Parameters;
+use crate::train::{self, Descent, Observer, Optimizer, Outcome, TrainConfig};
+
+/// The algorithm.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+#[cfg_attr(feature = "command", derive(clap::ValueEnum))]
+pub enum Algorithm {
+    /// The sum of the experts' objectives, by the ordinary optimiser
+    #[default]
+    Fact,
+    /// Federated averaging: local steps of each expert, then the mean of their parameters
+    Fedavg,
+    /// Federated averaging with a term that keeps local steps near
+    Fedprox,
+    /// Consensus by alternating directions: each expert's own minimum, then the mean
+    Admm,
+    /// The same with one gradient an expert and round
+    Pxadmm,
+}
+
+/// An algorithm and its numbers.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct Federation {
+    /// Which.
+    pub algorithm: Algorithm,
+    /// Most local steps E of a round; none for 5 of FedAvg and FedProx, 20 of ADMM.
+    pub local_steps: Option<usize>,
+    /// The share of the experts that take part in a round of FedAvg and FedProx, drawn by the seed.
+    pub share: f64,
+    /// μ of FedProx.
+    pub proximal: f64,
+    /// ρ of ADMM and pxADMM; none for the mean number of rows of an expert, to which objectives are proportional.
+    pub penalty: Option<f64>,
+    /// ℓ of pxADMM, which bounds the curvature of an expert's objective; none for the same.
+    pub curvature: Option<f64>,
+}
+
+impl Default for Federation {
+    fn default() -> Self {
+        Self {
+            algorithm: Algorithm::default(),
+            local_steps: None,
+            share: 1.0,
+            proximal: 0.01,
+            penalty: None,
+            curvature: None,
+        }
+    }
+}
+
+impl Federation {
+    /// E.
+    pub(super) fn steps(&self) -> usize {
+        self.local_steps.unwrap_or(if self.algorithm == Algorithm::Admm { 20 } else { 5 })
+    }
+
+    /// The usual training.
+    pub fn training(&self) -> TrainConfig {
+        match self.algorithm {
+            Algorithm::Fact => TrainConfig::while_it_pays(),
+            Algorithm::Fedavg | Algorithm::Fedprox => {
+                TrainConfig::new(Optimizer::Adam(train::Adam { rate: 0.05, ..train::Adam::default() }), 200)
+            }
+            Algorithm::Admm => TrainConfig::new(Optimizer::default(), 100),
+            Algorithm::Pxadmm => TrainConfig::new(Optimizer::default(), 500),
+        }
+    }
+
+    /// Refuses numbers without sense.
+    ///
+    /// # Errors
+    /// [`Error::Usage`] naming the option.
+    pub fn check(&self) -> Result<()> {
+        let positive = |value: f64| value.is_finite() && value > 0.0;
+        let wrong = |what: &str| Err(Error::Usage(what.into()));
+        match self {
+            Self { local_steps: Some(0), .. } => wrong("--local-steps 0: there must be at least one"),
+            Self { share, .. } if !(positive(*share) && *share <= 1.0) => {
+                wrong("--clients: a share above 0, at most 1")
+            }
+            Self { proximal, .. } if !(proximal.is_finite() && *proximal >= 0.0) => wrong("--proximal: not negative"),
+            Self { penalty: Some(penalty), .. } if !positive(*penalty) => wrong("--penalty: it must be positive"),
+            Self { curvature: Some(curvature), .. } if !positive(*curvature) => {
+                wrong("--curvature: it must be positive")
+            }
+            _ => Ok(()),
+        }
+    }
+}
+
+/// Trains experts and leaves them at the best point found.
+///
+/// # Errors
+/// As [`fit`](fit::fit).
+pub(super) fn train(experts: &mut Experts, training: Training, observers: &mut [&mut dyn Observer]) -> Result<Outcome> {
+    let Training { compute, data, config, .. } = training;
+    if experts.federation.algorithm == Algorithm::Fact {
+        return fit::fit(experts, compute, data, config, observers);
+    }
+    let start = experts.free_raw();
+    let scaled = config.clone().loss_scale(data.n() as f64);
+    // A step of descent from z against z − z⁺ ends at z⁺.
+    let scaled = TrainConfig { optimizer: Optimizer::Descent(Descent { rate: 1.0, ..Descent::default() }), ..scaled };
+    let mut rounds = Rounds::new(experts.clone(), compute, data, config)?;
+    let outcome = train::fit(&mut rounds, &start, &scaled, observers)?;
+    experts.set_free_raw(&outcome.x)?;
+    // Losses on the way may have been of some experts.
+    let batch = data.batch(&crate::scope::Scope::new(compute)?);
+    let loss = fit::evaluate(experts, compute, &batch)?.loss / outcome.loss_scale;
+    let mut outcome = Outcome { loss, ..outcome };
+    outcome.restarts[outcome.best_restart].loss = Some(loss);
+    Ok(outcome)
+}

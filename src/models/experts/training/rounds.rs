@@ -1,0 +1,150 @@
+//! Rounds of clients as an objective of the common parameters.
+
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+use rand::SeedableRng;
+use rand::rngs::Xoshiro256PlusPlus;
+use rand::seq::index;
+
+use super::super::objective::each;
+use super::super::{Experts, remote};
+use super::Algorithm;
+use super::client::{Client, Local, Round};
+use crate::device::Compute;
+use crate::error::{Error, Result};
+use crate::models::Observations;
+use crate::models::minibatch::Rows;
+use crate::params::Parameters;
+use crate::train::{Evaluation, Objective, Optimizer, Schedule, Step, TrainConfig};
+
+/// The loss Σ L_i(z) of the experts of a round, and as gradient n (z − z⁺): where they lead, for a trainer that divides
+/// by the number of rows n and makes the whole step.
+#[derive(Debug)]
+pub struct Rounds<'a> {
+    experts: Experts,
+    compute: Compute,
+    data: &'a Observations,
+    round: Round,
+    clients: Vec<Client>,
+    gradients: AtomicUsize,
+}
+
+impl<'a> Rounds<'a> {
+    /// Rounds from the experts' present parameters, with local steps of the configured optimiser.
+    ///
+    /// # Errors
+    /// [`Error::Usage`] for numbers without sense, [`Error::Shape`] for other rows than those that were shared out.
+    pub fn new(experts: Experts, compute: Compute, data: &'a Observations, config: &TrainConfig) -> Result<Self> {
+        experts.check(data)?;
+        experts.federation.check()?;
+        let constant = match &config.optimizer {
+            Optimizer::Adam(adam) => adam.schedule == Schedule::Constant,
+            Optimizer::Descent(descent) => descent.schedule == Schedule::Constant,
+            Optimizer::Lbfgs(_) => true,
+        };
+        if !constant {
+            return Err(Error::Usage("local steps have a constant learning rate: leave --schedule out".into()));
+        }
+        let each = data.n() as f64 / experts.len() as f64;
+        let federation = experts.federation.clone();
+        let (penalty, curvature) = (federation.penalty.unwrap_or(each), federation.curvature.unwrap_or(each));
+        let round = Round { federation, optimizer: config.optimizer.clone(), penalty, curvature, rows: data.n() };
+        let clients = vec![Client::new(&experts.free_raw()); experts.len()];
+        Ok(Self { experts, compute, data, round, clients, gradients: AtomicUsize::default() })
+    }
+
+    /// Gradients of single experts computed in this process so far.
+    pub fn gradients(&self) -> usize {
+        self.gradients.load(Ordering::Relaxed)
+    }
+
+    /// The experts of a step.
+    fn drawn(&self, step: Step) -> Vec<usize> {
+        let m = self.experts.len();
+        let count = ((self.round.federation.share * m as f64).ceil() as usize).clamp(1, m);
+        if !self.stochastic() {
+            return (0..m).collect();
+        }
+        let seed = step.seed.wrapping_add((step.iteration as u64).wrapping_mul(0x9E37_79B9_7F4A_7C15));
+        let mut drawn = index::sample(&mut Xoshiro256PlusPlus::seed_from_u64(seed), m, count).into_vec();
+        drawn.sort_unstable();
+        drawn
+    }
+}
+
+/// The clients of this process among `drawn`, after a round from z, with their losses there; in the order of `drawn`.
+pub(crate) fn own(
+    (experts, data, compute): (&Experts, &Observations, Compute),
+    round: &Round,
+    (drawn, clients): (&[usize], &[Client]),
+    z: &[f64],
+    gradients: &AtomicUsize,
+) -> Result<Vec<(Client, f64)>> {
+    each(compute, drawn.len(), |at| {
+        let expert = drawn[at];
+        let rows = data.gather(&experts.parts()[expert])?;
+        let local = Local::new(experts, compute, &rows, round.rows, gradients)?;
+        clients[at].after(round, z, local).map_err(|error| experts.of_expert(expert, error))
+    })
+}
+
+impl Objective for Rounds<'_> {
+    fn dim(&self) -> usize {
+        self.experts.free_raw().len()
+    }
+
+    fn evaluate(&mut self, z: &[f64], step: Step) -> Result<Evaluation> {
+        let drawn = self.drawn(step);
+        let clients: Vec<Client> = drawn.iter().map(|expert| self.clients[*expert].clone()).collect();
+        let (experts, n) = (&self.experts, self.data.n() as f64);
+        let made = match &experts.ranks {
+            Some(ranks) => remote::round(
+                (experts, self.data, self.compute),
+                ranks,
+                &self.round,
+                (&drawn, &clients),
+                z,
+                &self.gradients,
+            )?,
+            None => own((experts, self.data, self.compute), &self.round, (&drawn, &clients), z, &self.gradients)?,
+        };
+        let rows = |expert: usize| experts.parts()[expert].len() as f64;
+        let taking_part: f64 = drawn.iter().map(|expert| rows(*expert)).sum();
+        let loss = made.iter().map(|(_, loss)| loss).sum::<f64>() * n / taking_part;
+        let mut next = vec![0.0; z.len()];
+        for ((client, _), expert) in made.iter().zip(&drawn) {
+            let consensus = matches!(self.round.federation.algorithm, Algorithm::Admm | Algorithm::Pxadmm);
+            let share = if consensus { 1.0 / drawn.len() as f64 } else { rows(*expert) / taking_part };
+            for ((next, x), dual) in next.iter_mut().zip(&client.x).zip(&client.dual) {
+                *next += share * if consensus { x + dual / self.round.penalty } else { *x };
+            }
+        }
+        for ((client, _), expert) in made.into_iter().zip(&drawn) {
+            self.clients[*expert] = client;
+        }
+        Ok(Evaluation { loss, gradient: z.iter().zip(next).map(|(z, next)| n * (z - next)).collect() })
+    }
+
+    fn stochastic(&self) -> bool {
+        let sampled = matches!(self.round.federation.algorithm, Algorithm::Fedavg | Algorithm::Fedprox);
+        sampled && self.round.federation.share < 1.0
+    }
+
+    /// What clients keep.
+    fn state(&self) -> Vec<f64> {
+        let mut state = Vec::new();
+        self.clients.iter().for_each(|client| client.write(&mut state));
+        state
+    }
+
+    fn restore(&mut self, state: &[f64]) -> Result<()> {
+        let (dim, m) = (self.dim(), self.experts.len());
+        if state.len() != m * Client::size(dim) {
+            let wanted = format!("{m} clients of {dim} parameters");
+            return Err(Error::shape("saved state of the clients", wanted, format!("{} numbers", state.len())));
+        }
+        self.clients =
+            state.chunks(Client::size(dim)).map(|numbers| Client::read(numbers, dim)).collect::<Result<_>>()?;
+        Ok(())
+    }
+}

@@ -1,0 +1,61 @@
+//! Gradient descent: `x ← x − α g`.
+
+use serde::{Deserialize, Serialize};
+
+use super::point::{Move, Point, Probe, Refusal, Stepped, shifted};
+use super::{Schedule, Termination};
+use crate::{Error, Result};
+
+/// How often a step that leaves the domain of the objective is halved before the run is given up.
+const HALVINGS: usize = 20;
+
+/// The settings of gradient descent.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct Descent {
+    /// The learning rate `α` of gradients that are divided by the loss scale; groups and the schedule multiply it.
+    pub rate: f64,
+    /// How the learning rate changes over the steps.
+    pub schedule: Schedule,
+}
+
+impl Default for Descent {
+    fn default() -> Self {
+        Self { rate: 0.05, schedule: Schedule::Constant }
+    }
+}
+
+impl Descent {
+    pub(crate) fn validate(&self) -> Result<()> {
+        if !(self.rate.is_finite() && self.rate > 0.0) {
+            return Err(Error::Usage(format!("gradient descent: the learning rate {} must be positive", self.rate)));
+        }
+        self.schedule.validate()
+    }
+
+    /// The step after so many of `steps`. One out of the domain of the objective is halved until it ends inside.
+    pub(crate) fn step(
+        &self,
+        rates: &[f64],
+        (made, steps): (usize, usize),
+        from: &Point,
+        probe: &mut Probe,
+    ) -> Stepped {
+        let rate = self.rate * self.schedule.factor(made, steps);
+        let direction: Vec<f64> = from.gradient.iter().zip(rates).map(|(g, factor)| g * factor).collect();
+        let (mut length, mut problem) = (1.0, String::new());
+        for _ in 0..=HALVINGS {
+            let x = shifted(&from.x, -rate * length, &direction);
+            match probe(&x) {
+                Ok(found) => {
+                    let to = Point { x, loss: found.loss, gradient: found.gradient };
+                    return Ok(Move { to, rate: rate * length });
+                }
+                Err(Refusal::OutOfTime) => return Err(Termination::MaxTime),
+                Err(Refusal::Outside(error)) => problem = error.to_string(),
+            }
+            length *= 0.5;
+        }
+        Err(Termination::Failed(problem))
+    }
+}

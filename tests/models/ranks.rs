@@ -1,0 +1,151 @@
+//! Experts over ranks that are threads: the same bits, and errors that travel.
+
+use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
+use std::sync::Arc;
+
+use cagey::exchange::{self, Exchange, Ranks, threads};
+use cagey::kernels::Kernel;
+use cagey::kernels::registry::Registry;
+use cagey::likelihoods::Gaussian;
+use cagey::means::Mean;
+use cagey::models::exact::{ExactGp, ExactObjective};
+use cagey::models::experts::aggregation::{Rule, WeightVariance};
+use cagey::models::experts::{Experts, Partition, Pooled, Server, Shared};
+use cagey::models::gp_model::GpModel;
+use cagey::models::posterior::Posterior;
+use cagey::models::sgpr::Sgpr;
+use cagey::models::{Observations, fit};
+use cagey::params::Parameters;
+use cagey::scope::Scope;
+use cagey::train::TrainConfig;
+
+use crate::common::{F64, assert_close, data};
+
+fn shared(sparse: bool, data: &Observations) -> Shared {
+    let kernel = Kernel::parse("1.3 * rbf(lengthscale=[0.8, 1.1]) + linear(ard)", 2).unwrap();
+    let mean = Mean::named("linear", 2).unwrap();
+    if sparse {
+        let mut model = Sgpr::new(kernel, &data.x[..14], 2).unwrap();
+        model.process.prior.mean = mean;
+        return Shared::Sparse(model);
+    }
+    let mut prior: cagey::models::prior::Prior = kernel.into();
+    prior.mean = mean;
+    let objective = ExactObjective::MarginalLikelihood;
+    Shared::Exact(ExactGp { prior, likelihood: Gaussian::new(0.1), objective })
+}
+
+fn experts(sparse: bool, data: &Observations) -> Experts {
+    let parts = Partition::Random.split(data, &[], 5, 3).unwrap();
+    Experts::new(shared(sparse, data), Rule::Grbcm, parts, vec![1, 4, 9, 16, 25]).unwrap()
+}
+
+/// What `lead` makes of so many ranks; the others serve meanwhile.
+fn with_ranks<R>(size: usize, lead: impl FnOnce(&Arc<Ranks>) -> R) -> R {
+    let registry = Registry::default();
+    let mut ends = threads::ends(size);
+    let others = ends.split_off(1);
+    let ranks = Arc::new(Ranks::new(Box::new(ends.remove(0))));
+    std::thread::scope(|scope| {
+        for other in others {
+            let registry = &registry;
+            scope.spawn(move || exchange::serve(&other, &mut Server::new(registry)).unwrap());
+        }
+        let made = catch_unwind(AssertUnwindSafe(|| lead(&ranks)));
+        ranks.end().unwrap();
+        made.unwrap_or_else(|panic| resume_unwind(panic))
+    })
+}
+
+#[test]
+fn any_number_of_ranks_gives_the_same_bits() {
+    let mut data = data(40, 2);
+    data.noise = Some((0..40).map(|row| 0.01 * f64::from(row % 3)).collect());
+    let points: Vec<f64> = (0..20).map(|i| (0.37 * f64::from(i)).sin()).collect();
+    for sparse in [false, true] {
+        let run = |mut model: Experts| {
+            let outcome =
+                fit::fit(&mut model, F64, &data, &TrainConfig { steps: 6, ..TrainConfig::default() }, &mut []);
+            let posterior = model.posterior(F64, data.clone()).unwrap();
+            let predicted = [Rule::Rbcm, Rule::Grbcm, Rule::Npae, Rule::Weights]
+                .map(|rule| posterior.by_rule(rule, WeightVariance::Prior).predict(&points).unwrap());
+            (outcome.unwrap().loss, model.free_raw(), predicted)
+        };
+        let alone = run(experts(sparse, &data));
+        for size in [1, 2, 4, 7] {
+            let spread = with_ranks(size, |ranks| run(experts(sparse, &data).over(Arc::clone(ranks))));
+            assert!(spread == alone, "{size} ranks, sparse {sparse}");
+        }
+    }
+}
+
+#[test]
+fn a_sparse_model_over_ranks_is_that_of_all_rows() {
+    let mut data = data(53, 2);
+    data.noise = Some((0..53).map(|row| 0.01 * f64::from(row % 3)).collect());
+    let Shared::Sparse(model) = shared(true, &data) else { return };
+    let points: Vec<f64> = (0..20).map(|i| (0.37 * f64::from(i)).sin()).collect();
+    let whole = fit::evaluate(&model, F64, &data.batch(&Scope::new(F64).unwrap())).unwrap();
+    let posterior = model.posterior(F64, data.clone()).unwrap().predict(&points).unwrap();
+    let mut first = None;
+    for size in [1, 2, 3, 4, 8] {
+        let found = with_ranks(size, |ranks| {
+            let mut pooled = Pooled::new(model.clone(), 53, Arc::clone(ranks)).unwrap();
+            let found = fit::evaluate(&pooled, F64, &data.batch(&Scope::new(F64).unwrap())).unwrap();
+            let predicted = pooled.condition(F64, data.clone()).unwrap().predict(&points).unwrap();
+            let config = TrainConfig { steps: 5, ..TrainConfig::default() };
+            fit::fit(&mut pooled, F64, &data, &config, &mut []).unwrap();
+            (found, predicted, pooled.free_raw())
+        });
+        assert!((found.0.loss - whole.loss).abs() < 1e-10 * whole.loss.abs(), "{size}");
+        assert_close("gradient", &found.0.gradient, &whole.gradient, 1e-10);
+        assert_close("means", &found.1.mean, &posterior.mean, 1e-10);
+        assert_close("variances", &found.1.variance, &posterior.variance, 1e-10);
+        assert!(*first.get_or_insert_with(|| found.clone()) == found, "{size} ranks");
+    }
+}
+
+#[test]
+fn an_error_of_a_rank_names_it_and_the_others_go_on() {
+    let data = data(40, 2);
+    let batch = data.batch(&Scope::new(F64).unwrap());
+    with_ranks(3, |ranks| {
+        let mut model = experts(false, &data).over(Arc::clone(ranks));
+        let sound = fit::evaluate(&model, F64, &batch).unwrap();
+        let start: Vec<Vec<f64>> = model.parameters().iter().map(|(_, p)| p.raw().to_vec()).collect();
+        model.find_mut("lengthscale").unwrap()[0].set_raw(&[f64::NAN, 0.0]);
+        let own = fit::evaluate(&model, F64, &batch).unwrap_err().to_string();
+        assert!(own.contains("expert 1 of 5 (rows "), "{own}");
+        model.parameters_mut().into_iter().zip(&start).for_each(|((_, p), raw)| p.set_raw(raw));
+        assert_eq!(fit::evaluate(&model, F64, &batch).unwrap(), sound);
+        // Where only others fail.
+        let mut bad = data.clone();
+        bad.y[model.parts()[4][0]] = f64::INFINITY;
+        let other = fit::evaluate(&model, F64, &bad.batch(&Scope::new(F64).unwrap())).unwrap_err();
+        assert!(other.to_string().starts_with("rank 2: "), "{other}");
+        assert_eq!(fit::evaluate(&model, F64, &batch).unwrap(), sound);
+    });
+}
+
+#[test]
+fn messages_arrive_at_every_rank() {
+    let mut ends = threads::ends(3);
+    let others = ends.split_off(1);
+    let leader = ends.remove(0);
+    std::thread::scope(|scope| {
+        for other in &others {
+            scope.spawn(move || {
+                assert_eq!(other.broadcast(Vec::new()).unwrap(), [7, 8]);
+                let own = other.scatter(Vec::new()).unwrap();
+                assert_eq!(own, [other.rank() as u8]);
+                assert!(other.gather(own).unwrap().is_empty());
+            });
+        }
+        leader.broadcast(vec![7, 8]).unwrap();
+        assert_eq!(leader.scatter(vec![vec![0], vec![1], vec![2]]).unwrap(), [0]);
+        assert_eq!(leader.gather(vec![0]).unwrap(), [[0], [1], [2]]);
+        assert_eq!((leader.rank(), leader.size()), (0, 3));
+    });
+    drop(others);
+    assert!(leader.broadcast(vec![1]).unwrap_err().to_string().contains("rank 1 is gone"));
+}
