@@ -1,5 +1,5 @@
-//! Two classes in the plane: a variational GP with a Bernoulli likelihood, its decision boundary, and where it knows
-//! little.
+//! Two classes in the plane: a variational GP with a Bernoulli likelihood beside a computation-aware one, the decision
+//! boundary, and where it knows little.
 //!
 //! `cargo run --release --example classification [-- --data banana.csv]`
 //!
@@ -14,13 +14,14 @@ use cagey::kernels::{Kernel, initial};
 use cagey::likelihoods::{Bernoulli, BernoulliLink, Likelihood, Targets};
 use cagey::means::Mean;
 use cagey::metrics::score_classes;
-use cagey::models::Observations;
+use cagey::models::cagp::NewtonCagp;
 use cagey::models::inducing::{Choice, choose};
 use cagey::models::minibatch::{self, Minibatches};
 use cagey::models::posterior::{Marginals, Posterior};
 use cagey::models::svgp::Svgp;
+use cagey::models::{Observations, fit};
 use cagey::plot::{Decision, Frame, Points};
-use cagey::train::{Adam, Optimizer, Progress, Schedule, TrainConfig};
+use cagey::train::{Adam, Optimizer, Outcome, Progress, Schedule, TrainConfig};
 use cagey::{Error, Result};
 use clap::Parser;
 
@@ -33,9 +34,15 @@ struct Options {
     /// Where to draw the figure (.png or .svg)
     #[arg(long, default_value = "classification.png")]
     output: PathBuf,
-    /// Inducing inputs
+    /// Inducing inputs of the variational model
     #[arg(long, default_value_t = 64)]
     inducing: usize,
+    /// Actions of the computation-aware model
+    #[arg(long, default_value_t = 64)]
+    actions: usize,
+    /// The model that is drawn
+    #[arg(long, value_enum, default_value_t = Kind::Variational)]
+    draw: Kind,
     /// Steps of training
     #[arg(long, default_value_t = 200)]
     steps: usize,
@@ -45,6 +52,15 @@ struct Options {
     /// Seed of the split, the inducing inputs and the minibatches
     #[arg(long, default_value_t = 0)]
     seed: u64,
+}
+
+/// How the posterior is approximated.
+#[derive(Debug, Clone, Copy, PartialEq, clap::ValueEnum)]
+enum Kind {
+    /// By inducing inputs
+    Variational,
+    /// Through actions, by Newton's method
+    ComputationAware,
 }
 
 /// Most points in the figure: more would hide what lies below.
@@ -67,23 +83,33 @@ fn main() -> Result<()> {
 
     let scale = InputScale::fit(&train.x, 2)?;
     let rows = Observations::new(scale.apply(&train.x)?, 2, targets(&train).to_vec(), None)?;
-    let model = fit(&rows, &scale, &options)?;
-    let posterior = model.posterior(Compute::default())?;
-    let predict = |x: &[f64]| -> Result<(Vec<f64>, Marginals)> {
+    let likelihood = Bernoulli { link: BernoulliLink::Logit };
+    likelihood.warnings(Targets { y: &rows.y, extra: None }).iter().for_each(|warning| println!("warning: {warning}"));
+    let predict = |posterior: &dyn Posterior, x: &[f64]| -> Result<(Vec<f64>, Marginals)> {
         let latent = posterior.predict(&scale.apply(x)?)?;
-        let one = |(mean, variance): (&f64, &f64)| Ok(model.likelihood.predict(&[*mean], &[*variance], None)?.mean());
+        let one = |(mean, variance): (&f64, &f64)| Ok(likelihood.predict(&[*mean], &[*variance], None)?.mean());
         Ok((latent.mean.iter().zip(&latent.variance).map(one).collect::<Result<_>>()?, latent))
     };
-
-    let (probability, _) = predict(&test.x)?;
-    let probabilities: Vec<Vec<f64>> = probability.iter().map(|p| vec![1.0 - p, *p]).collect();
-    let truth: Vec<usize> = targets(&test).iter().map(|y| *y as usize).collect();
-    let scores = score_classes(&truth, &probabilities)?;
-    println!("accuracy  {:.2} %", 100.0 * scores.accuracy);
-    println!("log loss  {:.4}", scores.log_loss);
-    println!("Brier     {:.4}", scores.brier);
-    println!("ECE       {:.4}", scores.ece);
-    println!("AUC       {}", scores.auc.map_or("–".into(), |auc| format!("{auc:.4}")));
+    let mut drawn = None;
+    for kind in [Kind::Variational, Kind::ComputationAware] {
+        let posterior = match kind {
+            Kind::Variational => variational(&rows, &scale, &options)?,
+            Kind::ComputationAware => computation_aware(&rows, &scale, &options)?,
+        };
+        let (probability, _) = predict(&*posterior, &test.x)?;
+        let probabilities: Vec<Vec<f64>> = probability.iter().map(|p| vec![1.0 - p, *p]).collect();
+        let truth: Vec<usize> = targets(&test).iter().map(|y| *y as usize).collect();
+        let scores = score_classes(&truth, &probabilities)?;
+        println!("accuracy  {:.2} %", 100.0 * scores.accuracy);
+        println!("log loss  {:.4}", scores.log_loss);
+        println!("Brier     {:.4}", scores.brier);
+        println!("ECE       {:.4}", scores.ece);
+        println!("AUC       {}", scores.auc.map_or("–".into(), |auc| format!("{auc:.4}")));
+        if kind == options.draw {
+            drawn = Some(posterior);
+        }
+    }
+    let Some(posterior) = drawn else { return Ok(()) };
 
     let axis = |column: usize| -> Vec<f64> {
         let values = data.x.iter().skip(column).step_by(2);
@@ -92,7 +118,7 @@ fn main() -> Result<()> {
     };
     let (x, y) = (axis(0), axis(1));
     let grid: Vec<f64> = y.iter().flat_map(|y| x.iter().flat_map(move |x| [*x, *y])).collect();
-    let (probability, latent) = predict(&grid)?;
+    let (probability, latent) = predict(&*posterior, &grid)?;
     let sd: Vec<f64> = latent.variance.iter().map(|v| v.sqrt()).collect();
     let every = train.n.div_ceil(DRAWN);
     let of = |class: f64, column: usize| -> Vec<f64> {
@@ -116,28 +142,49 @@ fn targets(data: &Dataset) -> &[f64] {
     data.y.as_deref().unwrap_or_default()
 }
 
-/// Natural gradients for q(u), Adam for kernel, mean and inducing inputs.
-fn fit(rows: &Observations, scale: &InputScale, options: &Options) -> Result<Svgp> {
-    let mut likelihood = Bernoulli { link: BernoulliLink::Logit };
-    let targets = Targets { y: &rows.y, extra: None };
-    likelihood.warnings(targets).iter().for_each(|warning| println!("warning: {warning}"));
-    let level = likelihood.initialise(targets);
+/// The kernel and the level of the latent function where training starts.
+fn start(rows: &Observations, scale: &InputScale) -> Result<(Kernel, Mean)> {
     let mut kernel = Kernel::parse("matern52(ard)", rows.d)?;
     kernel.set_units(&scale.sd, 1.0);
     initial::initialise(&mut kernel, &rows.x, rows.d);
-    let z = choose(Choice::Kmeans, &kernel, &rows.x, rows.d, options.inducing, options.seed)?;
-    let mut model = Svgp::new(kernel, &z, rows.d, likelihood)?;
+    let level = Bernoulli { link: BernoulliLink::Logit }.initialise(Targets { y: &rows.y, extra: None });
     let mut mean = Mean::named("constant", rows.d)?;
     if let Mean::Constant(constant) = &mut mean {
         constant.set(&level);
     }
+    Ok((kernel, mean))
+}
+
+/// Natural gradients for q(u), Adam for kernel, mean and inducing inputs.
+fn variational(rows: &Observations, scale: &InputScale, options: &Options) -> Result<Box<dyn Posterior>> {
+    let (kernel, mean) = start(rows, scale)?;
+    let z = choose(Choice::Kmeans, &kernel, &rows.x, rows.d, options.inducing, options.seed)?;
+    let mut model = Svgp::new(kernel, &z, rows.d, Bernoulli { link: BernoulliLink::Logit })?;
     model.processes[0].prior.mean = mean;
     let schedule = Schedule::Linear { final_fraction: 0.1 };
     let adam = Adam { rate: 0.05, schedule, ..Adam::default() };
     let config = TrainConfig::new(Optimizer::Adam(adam), options.steps).seed(options.seed);
     let batches = Minibatches { natural: Some(0.2), ..Minibatches::default() };
     let outcome = minibatch::fit(&mut model, Compute::default(), rows, &batches, &config, &mut [&mut Progress::new()])?;
-    println!("{} after {} steps, {:.1} s", outcome.termination, outcome.iterations, outcome.seconds);
-    println!("negative ELBO per point {:.4}; kernel {}", outcome.loss, model.processes[0].prior.kernel);
-    Ok(model)
+    told("variational", &outcome, &model.processes[0].prior.kernel);
+    Ok(Box::new(model.posterior(Compute::default())?))
+}
+
+/// L-BFGS for kernel and mean; actions and sites are chosen anew every ten steps.
+fn computation_aware(rows: &Observations, scale: &InputScale, options: &Options) -> Result<Box<dyn Posterior>> {
+    let (kernel, mean) = start(rows, scale)?;
+    let likelihood = Bernoulli { link: BernoulliLink::Logit };
+    let mut model = NewtonCagp::new(kernel, likelihood, options.actions.min(rows.n()));
+    (model.priors[0].mean, model.refresh) = (mean, 10);
+    let config = TrainConfig { steps: options.steps, seed: options.seed, ..TrainConfig::default() };
+    let outcome = fit::fit(&mut model, Compute::default(), rows, &config, &mut [&mut Progress::new()])?;
+    told("computation-aware", &outcome, &model.priors[0].kernel);
+    let (posterior, report) = model.posterior(Compute::default(), rows.clone())?;
+    println!("{report}");
+    Ok(Box::new(posterior))
+}
+
+fn told(what: &str, outcome: &Outcome, kernel: &Kernel) {
+    println!("{what}: {} after {} steps, {:.1} s", outcome.termination, outcome.iterations, outcome.seconds);
+    println!("negative ELBO per point {:.4}; kernel {kernel}", outcome.loss);
 }

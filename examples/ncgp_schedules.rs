@@ -54,7 +54,7 @@ fn main() -> Result<()> {
         let dense = nll(&dense, &poisson, &test)?;
         for (schedule, (_, per_step)) in SCHEDULES.into_iter().enumerate() {
             for (place, actions) in SCORED.into_iter().enumerate().filter(|(_, actions)| *actions >= per_step) {
-                let mut gp = NewtonCagp::new(kernel.clone(), poisson.clone(), actions.min(options.rows))?;
+                let mut gp = NewtonCagp::new(kernel.clone(), poisson.clone(), actions.min(options.rows));
                 gp.options.per_step = per_step;
                 let (posterior, report) = gp.posterior(compute, train.clone())?;
                 excess[schedule][place].push(nll(&posterior, &poisson, &test)? - dense);

@@ -1,4 +1,5 @@
-//! Coal-mining disasters in Great Britain, 1851 to 1962: the yearly rate by a variational GP with a Poisson likelihood.
+//! Coal-mining disasters in Great Britain, 1851 to 1962: the yearly rate by a variational GP with a Poisson likelihood,
+//! and beside it by a computation-aware one.
 //!
 //! `cargo run --release --example poisson [-- --output poisson.png]`
 
@@ -10,11 +11,13 @@ use cagey::kernels::{Kernel, initial};
 use cagey::likelihoods::{Likelihood, Poisson, Prediction, RateLink, Targets};
 use cagey::means::Mean;
 use cagey::metrics::{kolmogorov_smirnov, pearson_dispersion, poisson_deviance, randomised_pit};
-use cagey::models::Observations;
+use cagey::models::cagp::NewtonCagp;
+use cagey::models::gp_model::GpModel;
 use cagey::models::inducing::{Choice, choose};
 use cagey::models::minibatch::{self, Minibatches};
 use cagey::models::posterior::Posterior;
-use cagey::models::svgp::{Svgp, SvgpPosterior};
+use cagey::models::svgp::Svgp;
+use cagey::models::{Observations, fit};
 use cagey::plot::{Curve, Frame, Points, Posterior1d};
 use cagey::train::{Adam, Optimizer, TrainConfig};
 use cagey::{Error, Result};
@@ -29,9 +32,15 @@ struct Options {
     /// Where to draw the figure (.png or .svg)
     #[arg(long, default_value = "poisson.png")]
     output: PathBuf,
-    /// Inducing inputs
+    /// Inducing inputs of the variational model
     #[arg(long, default_value_t = 30)]
     inducing: usize,
+    /// Actions of the computation-aware model
+    #[arg(long, default_value_t = 30)]
+    actions: usize,
+    /// The model that is drawn
+    #[arg(long, value_enum, default_value_t = Kind::Variational)]
+    draw: Kind,
     /// Steps of training
     #[arg(long, default_value_t = 200)]
     steps: usize,
@@ -43,11 +52,20 @@ struct Options {
     seed: u64,
 }
 
+/// How the posterior is approximated.
+#[derive(Debug, Clone, Copy, PartialEq, clap::ValueEnum)]
+enum Kind {
+    /// By inducing inputs
+    Variational,
+    /// Through actions, by Newton's method
+    ComputationAware,
+}
+
 /// A fitted rate.
 struct Fitted {
     scale: InputScale,
-    model: Svgp,
-    posterior: SvgpPosterior,
+    model: Box<dyn GpModel>,
+    posterior: Box<dyn Posterior>,
     /// The negative ELBO per row.
     loss: f64,
 }
@@ -59,13 +77,18 @@ fn main() -> Result<()> {
         return Err(Error::Data(format!("this example takes one input, not {}", data.d)));
     }
     Poisson { link: RateLink::Exp }.check(Targets { y: targets(&data), extra: None }, Some(&data.rows))?;
-    let fitted = Fitted::new(&data, &options)?;
     println!("{} rows, {} events", data.n, targets(&data).iter().sum::<f64>());
-    println!("negative ELBO per row {:.4}; kernel {}", fitted.loss, fitted.model.processes[0].prior.kernel);
-    if options.folds > 0 {
-        calibration(&data, &options)?;
+    for kind in [Kind::Variational, Kind::ComputationAware] {
+        let fitted = Fitted::new(kind, &data, &options)?;
+        println!("{}", fitted.model.title());
+        println!("negative ELBO per row {:.4}; kernel {}", fitted.loss, fitted.model.prior().kernel);
+        if options.folds > 0 {
+            calibration(kind, &data, &options)?;
+        }
+        if kind == options.draw {
+            draw(&fitted, &data, &options)?;
+        }
     }
-    draw(&fitted, &data, &options)?;
     println!("figure in {}", options.output.display());
     Ok(())
 }
@@ -75,8 +98,9 @@ fn targets(data: &Dataset) -> &[f64] {
 }
 
 impl Fitted {
-    /// Natural gradients for q(u), Adam for kernel, mean and inducing inputs; all rows in every step.
-    fn new(data: &Dataset, options: &Options) -> Result<Self> {
+    /// Of a variational model natural gradients for q(u), Adam for kernel, mean and inducing inputs, all rows in every
+    /// step; of a computation-aware one L-BFGS.
+    fn new(kind: Kind, data: &Dataset, options: &Options) -> Result<Self> {
         let scale = InputScale::fit(&data.x, 1)?;
         let rows = Observations::new(scale.apply(&data.x)?, 1, targets(data).to_vec(), None)?;
         let mut likelihood = Poisson { link: RateLink::Exp };
@@ -84,34 +108,46 @@ impl Fitted {
         let mut kernel = Kernel::parse("matern52", 1)?;
         kernel.set_units(&scale.sd, 1.0);
         initial::initialise(&mut kernel, &rows.x, 1);
-        let z = choose(Choice::Kmeans, &kernel, &rows.x, 1, options.inducing, options.seed)?;
-        let mut model = Svgp::new(kernel, &z, 1, likelihood)?;
         let mut mean = Mean::named("constant", 1)?;
         if let Mean::Constant(constant) = &mut mean {
             constant.set(&level);
         }
-        model.processes[0].prior.mean = mean;
-        let adam = Adam { rate: 0.05, ..Adam::default() };
-        let config = TrainConfig::new(Optimizer::Adam(adam), options.steps).seed(options.seed);
-        let batches = Minibatches { size: rows.n(), natural: Some(0.3), ..Minibatches::default() };
-        let outcome = minibatch::fit(&mut model, Compute::default(), &rows, &batches, &config, &mut [])?;
-        let posterior = model.posterior(Compute::default())?;
-        Ok(Self { scale, model, posterior, loss: outcome.loss })
+        let (model, loss): (Box<dyn GpModel>, f64) = match kind {
+            Kind::Variational => {
+                let z = choose(Choice::Kmeans, &kernel, &rows.x, 1, options.inducing, options.seed)?;
+                let mut model = Svgp::new(kernel, &z, 1, likelihood)?;
+                model.processes[0].prior.mean = mean;
+                let adam = Adam { rate: 0.05, ..Adam::default() };
+                let config = TrainConfig::new(Optimizer::Adam(adam), options.steps).seed(options.seed);
+                let batches = Minibatches { size: rows.n(), natural: Some(0.3), ..Minibatches::default() };
+                let outcome = minibatch::fit(&mut model, Compute::default(), &rows, &batches, &config, &mut [])?;
+                (Box::new(model), outcome.loss)
+            }
+            Kind::ComputationAware => {
+                let mut model = NewtonCagp::new(kernel, likelihood, options.actions.min(rows.n()));
+                (model.priors[0].mean, model.refresh) = (mean, 10);
+                let config = TrainConfig { steps: options.steps, seed: options.seed, ..TrainConfig::default() };
+                let outcome = fit::fit(&mut model, Compute::default(), &rows, &config, &mut [])?;
+                (Box::new(model), outcome.loss)
+            }
+        };
+        let posterior = model.condition(Compute::default(), rows)?;
+        Ok(Self { scale, model, posterior, loss })
     }
 
     fn predict(&self, x: &[f64]) -> Result<Vec<Prediction>> {
         let latent = self.posterior.predict(&self.scale.apply(x)?)?;
         let pairs = latent.mean.iter().zip(&latent.variance);
-        pairs.map(|(mean, variance)| self.model.likelihood.predict(&[*mean], &[*variance], None)).collect()
+        pairs.map(|(mean, variance)| self.model.likelihood().predict(&[*mean], &[*variance], None)).collect()
     }
 }
 
 /// Scores counts that were held out, fold by fold.
-fn calibration(data: &Dataset, options: &Options) -> Result<()> {
+fn calibration(kind: Kind, data: &Dataset, options: &Options) -> Result<()> {
     let (mut y, mut predictions) = (Vec::new(), Vec::new());
     for split in Split::folds(data.n, options.folds, options.seed)? {
         let test = data.subset(&split.test);
-        let fitted = Fitted::new(&data.subset(&split.train), options)?;
+        let fitted = Fitted::new(kind, &data.subset(&split.train), options)?;
         y.extend_from_slice(targets(&test));
         predictions.extend(fitted.predict(&test.x)?);
     }

@@ -86,7 +86,7 @@ fn a_loaded_model_predicts_bit_for_bit_the_same() {
 
 fn through_actions(policy: ActionPolicy) -> Settings {
     let (objective, order) = (CagpObjective::Elbo, RowOrder::Tree);
-    let model = CagpOptions { actions: 7, policy, objective, order, refresh: 2, tolerance: None, first: None }.into();
+    let model = CagpOptions { actions: 7, policy, objective, order, refresh: 2, ..CagpOptions::default() }.into();
     Settings { model, ..Settings::default() }
 }
 

@@ -186,8 +186,9 @@ impl Case<'_> {
     fn model(&self, kind: Kind) -> Box<dyn ModelOptions> {
         let Options { actions, inducing, refresh, tolerance, batch, .. } = *self.options;
         let (order, objective) = (RowOrder::Data, self.objective());
-        let cagp =
-            |policy| Box::new(CagpOptions { actions, policy, objective, order, refresh, tolerance, first: None });
+        let cagp = |policy| {
+            Box::new(CagpOptions { actions, policy, objective, order, refresh, tolerance, ..CagpOptions::default() })
+        };
         match kind {
             Kind::CagpOpt => cagp(ActionPolicy::Learned),
             Kind::CagpCg => cagp(ActionPolicy::Cg),

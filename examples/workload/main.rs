@@ -11,7 +11,7 @@ use burn::tensor::{Distribution, Tensor};
 use cagey::device::{Compute, DeviceKind, Precision};
 use cagey::kernels::Kernel;
 use cagey::means::Mean;
-use cagey::models::cagp::{Actions, Cagp, NewtonCagp, NewtonOptions};
+use cagey::models::cagp::{Actions, Cagp, LearnedNewtonCagp, NewtonCagp, NewtonOptions};
 use cagey::models::exact::ExactGp;
 use cagey::models::experts::aggregation::Rule;
 use cagey::models::experts::{Experts, Partition, Shared};
@@ -45,6 +45,8 @@ enum Workload {
     Laplace,
     /// Computation-aware GP by Newton's method with `--m` actions: the solve, the negative ELBO and its gradient.
     Ncgp,
+    /// The same with learned block-sparse actions.
+    NcgpLearned,
     /// Sparse GP regression: negative collapsed bound and its gradient, `--m` inducing inputs included.
     Sgpr,
     /// Sparse grid of `--level` over `--d` inputs: negative bound of all its points and its gradient.
@@ -156,6 +158,7 @@ fn main() -> Result<()> {
         Workload::Cagp => cagp(&options)?,
         Workload::Laplace => laplace(&options)?,
         Workload::Ncgp => ncgp(&options)?,
+        Workload::NcgpLearned => ncgp_learned(&options)?,
         Workload::Sgpr => inducing::sgpr(&options)?,
         Workload::SparseGrid => inducing::sparse_grid(&options)?,
         Workload::Predict | Workload::Svgp | Workload::Swsgp => inducing::predict(&options)?,
@@ -261,7 +264,14 @@ fn laplace(options: &Options) -> Result<Step> {
 fn ncgp(options: &Options) -> Result<Step> {
     let (likelihood, data) = inducing::targets(options)?;
     let prior = Prior { kernel: trainable(options)?, mean: Mean::named("constant", options.d)? };
-    model_step(options, NewtonCagp::boxed(prior, likelihood, NewtonOptions::budget(options.m))?, data)
+    model_step(options, NewtonCagp::boxed(prior, likelihood, NewtonOptions::budget(options.m)), data)
+}
+
+fn ncgp_learned(options: &Options) -> Result<Step> {
+    let (likelihood, data) = inducing::targets(options)?;
+    let prior = Prior { kernel: trainable(options)?, mean: Mean::named("constant", options.d)? };
+    let model = LearnedNewtonCagp::new(prior, likelihood, &data, options.m)?;
+    model_step(options, model, data)
 }
 
 /// A model's loss per datum with its gradient, from lengthscales √d, output scale 1 and noise 0.1.

@@ -20,7 +20,7 @@ pub struct Marginal<'a> {
 pub struct Slopes<'a> {
     /// In the means `[L]`.
     pub mean: &'a mut [f64],
-    /// In the variances `[L]`.
+    /// In the variances `[L]`, or the covariances `[L, L]`.
     pub variance: &'a mut [f64],
     /// In the likelihood's own parameters, internal values, in the order of its list.
     pub own: &'a mut [f64],
@@ -102,6 +102,23 @@ pub trait Density: std::fmt::Debug + Send + Sync + 'static {
         hermite_expectation(self, row, at, slopes)
     }
 
+    /// `E[ln p(y | f)]` where the latent functions have these means `[L]` and covariances `[L, L]`, with its slopes in
+    /// the means, in the covariances as far as they are symmetric, and in the likelihood's own parameters; all start at
+    /// zero.
+    ///
+    /// Unless there is more to it, the [expectation](Self::expectation) under their marginals: right for a single
+    /// function, and for several only where they are independent.
+    fn joint_expectation(&self, row: Row, mean: &[f64], covariance: &[f64], slopes: Slopes) -> f64 {
+        let latents = mean.len();
+        let Slopes { mean: in_mean, variance: in_covariance, own } = slopes;
+        let variance: Vec<f64> = covariance.iter().step_by(latents + 1).copied().collect();
+        let mut in_variance = vec![0.0; latents];
+        let slopes = Slopes { mean: in_mean, variance: &mut in_variance, own };
+        let value = self.expectation(row, Marginal { mean, variance: &variance }, slopes);
+        in_covariance.iter_mut().step_by(latents + 1).zip(in_variance).for_each(|(all, own)| *all = own);
+        value
+    }
+
     /// `E[y | f]`.
     fn mean(&self, f: &[f64], extra: f64) -> f64;
 
@@ -177,7 +194,9 @@ fn hermite_expectation<D: Density + ?Sized>(density: &D, row: Row, at: Marginal,
         total += weight * density.derivatives(row, &f, &mut first, &mut second);
         slopes.mean[0] += weight * first[0];
         slopes.variance[0] += 0.5 * weight * if variance > NARROW { first[0] * z / sd } else { second[0] };
-        density.add_own_gradient(row, &f, weight, slopes.own);
+        if !slopes.own.is_empty() {
+            density.add_own_gradient(row, &f, weight, slopes.own);
+        }
     }
     total
 }

@@ -14,8 +14,8 @@ use crate::threads;
 /// Rows worth a thread of their own.
 const SHARE: usize = 64;
 
-/// `E[ln p(y_i | f_i)]` `[b]` for `f_i ~ N(mean [L, b], variance [L, b])`, differentiable in both and in the own
-/// parameters `[P]` where there are any. The values of the own parameters are those in `density`.
+/// `E[ln p(y_i | f_i)]` `[b]` for `f_i ~ N(mean [L, b], variance [L, b])`, or of covariances `[L L, b]`, differentiable
+/// in both and in the own parameters `[P]` where there are any. The values of the own parameters are those in `density`.
 pub(super) fn expected_log_density(
     density: Arc<dyn Density>,
     rows: Vec<Row>,
@@ -24,11 +24,12 @@ pub(super) fn expected_log_density(
     own: Option<Tensor<1>>,
 ) -> Result<Tensor<1>> {
     let [latents, b] = mean.dims();
-    if [latents, b] != [density.latents(), rows.len()] || variance.dims() != mean.dims() {
+    let joint = latents > 1 && variance.dims() == [latents * latents, b];
+    if [latents, b] != [density.latents(), rows.len()] || !(joint || variance.dims() == mean.dims()) {
         let got = format!("means {:?} and variances {:?}", mean.dims(), variance.dims());
         return Err(Error::shape("latent marginals", format!("[{}, {}]", density.latents(), rows.len()), got));
     }
-    let op = Expected { density, rows, own: own.as_ref().map_or(0, |own| own.dims()[0]) };
+    let op = Expected { density, rows, spreads: variance.dims()[0], own: own.as_ref().map_or(0, |own| own.dims()[0]) };
     match own {
         Some(own) => apply3(op, mean, variance, own),
         None => apply2(op, mean, variance),
@@ -39,26 +40,33 @@ pub(super) fn expected_log_density(
 struct Expected {
     density: Arc<dyn Density>,
     rows: Vec<Row>,
+    /// L variances, or their square in covariances.
+    spreads: usize,
     own: usize,
 }
 
 /// One record a row: the expected log density, then its slopes in means, variances and `own` parameters,
-/// `[b, 1 + 2L + own]`, at marginals `[L, b]`.
+/// `[b, 1 + 2L + own]`, at marginals `[L, b]`; or in covariances, where those are given `[L L, b]`.
 pub(crate) fn records(density: &dyn Density, rows: &[Row], own: usize, mean: &[f64], variance: &[f64]) -> Vec<f64> {
     let (latents, b) = (density.latents(), rows.len());
-    let width = 1 + 2 * latents + own;
+    let spreads = variance.len() / b.max(1);
+    let width = 1 + latents + spreads + own;
     let mut records = vec![0.0; b * width];
-    threads::for_each(records.par_chunks_mut(SHARE * width).enumerate(), |(share, records)| {
-        let (mut m, mut v) = (vec![0.0; latents], vec![0.0; latents]);
-        for (i, record) in (share * SHARE..).zip(records.chunks_exact_mut(width)) {
-            for l in 0..latents {
-                (m[l], v[l]) = (mean[l * b + i], variance[l * b + i]);
-            }
+    // Of correlated functions a row is work enough.
+    let share = if spreads == latents { SHARE } else { 1 };
+    threads::for_each(records.par_chunks_mut(share * width).enumerate(), |(place, records)| {
+        let (mut m, mut v) = (vec![0.0; latents], vec![0.0; spreads]);
+        for (i, record) in (place * share..).zip(records.chunks_exact_mut(width)) {
+            m.iter_mut().enumerate().for_each(|(l, m)| *m = mean[l * b + i]);
+            v.iter_mut().enumerate().for_each(|(l, v)| *v = variance[l * b + i]);
             let (value, slopes) = record.split_at_mut(1);
             let (in_mean, slopes) = slopes.split_at_mut(latents);
-            let (in_variance, own) = slopes.split_at_mut(latents);
+            let (in_variance, own) = slopes.split_at_mut(spreads);
             let slopes = Slopes { mean: in_mean, variance: in_variance, own };
-            value[0] = density.expectation(rows[i], Marginal { mean: &m, variance: &v }, slopes);
+            value[0] = match spreads == latents {
+                true => density.expectation(rows[i], Marginal { mean: &m, variance: &v }, slopes),
+                false => density.joint_expectation(rows[i], &m, &v, slopes),
+            };
         }
     });
     records
@@ -68,7 +76,7 @@ impl Expected {
     fn forward(&self, mean: TensorData, variance: TensorData) -> Result<(TensorData, Saved)> {
         let dtype = mean.dtype();
         let records = records(&*self.density, &self.rows, self.own, &numbers(mean)?, &numbers(variance)?);
-        let width = 1 + 2 * self.density.latents() + self.own;
+        let width = 1 + self.density.latents() + self.spreads + self.own;
         let values: Vec<f64> = records.iter().step_by(width).copied().collect();
         let output = TensorData::new(values, [self.rows.len()]).convert_dtype(dtype);
         Ok((output, Arc::new(records)))
@@ -80,7 +88,7 @@ impl Expected {
         let records = saved.downcast_ref::<Vec<f64>>().ok_or_else(|| Error::Device("a saved value was lost".into()))?;
         let grad = numbers(grad)?;
         let (latents, b) = (self.density.latents(), self.rows.len());
-        let width = 1 + 2 * latents + self.own;
+        let width = 1 + latents + self.spreads + self.own;
         let column = |place: usize| {
             records
                 .iter()
@@ -89,11 +97,11 @@ impl Expected {
                 .zip(&grad)
                 .map(|(slope, g)| if *g == 0.0 { 0.0 } else { slope * g })
         };
-        let block = |from: usize| (from..from + latents).flat_map(column).collect::<Vec<f64>>();
-        let own: Vec<f64> = (0..self.own).map(|k| column(1 + 2 * latents + k).sum()).collect();
+        let block = |from: usize, count: usize| (from..from + count).flat_map(column).collect::<Vec<f64>>();
+        let own: Vec<f64> = (0..self.own).map(|k| column(1 + latents + self.spreads + k).sum()).collect();
         Ok([
-            TensorData::new(block(1), [latents, b]).convert_dtype(dtype),
-            TensorData::new(block(1 + latents), [latents, b]).convert_dtype(dtype),
+            TensorData::new(block(1, latents), [latents, b]).convert_dtype(dtype),
+            TensorData::new(block(1 + latents, self.spreads), [self.spreads, b]).convert_dtype(dtype),
             TensorData::new(own, [self.own]).convert_dtype(dtype),
         ])
     }

@@ -104,12 +104,6 @@ pub trait Likelihood: Parameters + std::fmt::Debug + Send + Sync {
         Vec::new()
     }
 
-    /// The likelihood of its first latent function alone that this one extends, with the same parameters as far as it
-    /// has them: a model with it is trained first, and is where the training begins.
-    fn simpler(&self) -> Option<Box<dyn Likelihood>> {
-        None
-    }
-
     /// Sets parameters that were not given to values that suit the targets, and returns the constant level `[L]` of
     /// each latent function that fits them.
     fn initialise(&mut self, targets: Targets) -> Vec<f64>;
@@ -143,10 +137,11 @@ pub trait Likelihood: Parameters + std::fmt::Debug + Send + Sync {
         Ok(())
     }
 
-    /// `E[ln p(y_i | f_i)]` `[b]` for independent `f_li ~ N(mean_li, variance_li)`, marginals `[L, b]`, targets `y [b]`
-    /// and their auxiliary values `extra [b]`: differentiable in means, variances and the likelihood's own parameters.
+    /// `E[ln p(y_i | f_i)]` `[b]` for independent `f_li ~ N(mean_li, variance_li)`, marginals `[L, b]`, or for latent
+    /// functions with covariances `[L L, b]` in the place of variances, for targets `y [b]` and their auxiliary values
+    /// `extra [b]`: differentiable in means, variances and the likelihood's own parameters.
     ///
-    /// Computed in f64 whatever the tensors are; see [`Density::expectation`].
+    /// Computed in f64 whatever the tensors are; see [`Density::expectation`] and [`Density::joint_expectation`].
     ///
     /// # Errors
     /// [`Error::Shape`] when shapes disagree, [`Error::Device`] when the device cannot be read.

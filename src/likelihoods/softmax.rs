@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use rand::{Rng, RngExt};
 
-use super::correlated::{self, Lattice};
+use super::correlated::{self, Lattice, LogSum};
 use super::density::{Density, Marginal, Slopes, Support};
 use super::shares::{Averages, averages};
 use super::targets::{Row, Targets};
@@ -152,6 +152,14 @@ impl Density for Shares {
             slopes.mean[class] += share;
         }
         at.mean[class] - log_sum
+    }
+
+    fn joint_expectation(&self, row: Row, mean: &[f64], covariance: &[f64], slopes: Slopes) -> f64 {
+        let LogSum { value, in_mean, in_covariance } = correlated::log_sum(mean, covariance, &self.lattice, normalise);
+        slopes.mean.iter_mut().zip(in_mean).for_each(|(slope, share)| *slope = -share);
+        slopes.variance.iter_mut().zip(in_covariance).for_each(|(slope, bend)| *slope = -bend);
+        slopes.mean[row.y as usize] += 1.0;
+        mean[row.y as usize] - value
     }
 
     fn mean(&self, f: &[f64], _extra: f64) -> f64 {

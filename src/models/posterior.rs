@@ -149,7 +149,8 @@ pub struct Uncertainty {
     pub mean: Vec<f64>,
     /// Variances `[n]`: mathematical and computational together.
     pub total: Vec<f64>,
-    /// The exact GP's variances `[n]`, what only more data can lower; none where they cost too much.
+    /// The variances `[n]` without approximation by actions, of other targets than Gaussian ones those about the mode
+    /// ([`laplace`](super::laplace)): what only more data can lower; none where they cost too much.
     pub mathematical: Option<Vec<f64>>,
     /// The rest `[n]`, what more computation can lower.
     pub computational: Option<Vec<f64>>,

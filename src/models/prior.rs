@@ -2,8 +2,11 @@
 
 use burn::tensor::Tensor;
 
+use super::start::alike;
 use crate::kernels::Kernel;
+use crate::likelihoods::Likelihood;
 use crate::means::Mean;
+use crate::params::{Parameter, Parameters, prefixed};
 use crate::products::{Covariance, Cross};
 use crate::scope::Scope;
 
@@ -17,6 +20,31 @@ pub struct Prior {
 }
 
 impl Prior {
+    /// Priors of a likelihood's latent functions: one for those that mean the same, else one each.
+    pub(super) fn of_latents(self, likelihood: &dyn Likelihood) -> Vec<Self> {
+        let count = if alike(likelihood) { 1 } else { likelihood.latents() };
+        vec![self; count]
+    }
+
+    /// The parameters of the priors of latent functions and of a likelihood.
+    pub(super) fn all_with<'a>(priors: &'a [Self], likelihood: &'a dyn Likelihood) -> Vec<(String, &'a Parameter)> {
+        let several = priors.len() > 1;
+        let named = |(l, own)| if several { prefixed(&format!("latent{}", l + 1), own) } else { own };
+        let all = priors.iter().map(Parameters::parameters).enumerate().flat_map(named);
+        all.chain(prefixed("likelihood", likelihood.parameters())).collect()
+    }
+
+    /// The same, to change them.
+    pub(super) fn all_with_mut<'a>(
+        priors: &'a mut [Self],
+        likelihood: &'a mut dyn Likelihood,
+    ) -> Vec<(String, &'a mut Parameter)> {
+        let several = priors.len() > 1;
+        let named = |(l, own)| if several { prefixed(&format!("latent{}", l + 1), own) } else { own };
+        let all = priors.iter_mut().map(Parameters::parameters_mut).enumerate().flat_map(named);
+        all.chain(prefixed("likelihood", likelihood.parameters_mut())).collect()
+    }
+
     /// The covariances of the latent function's values at inputs `x [n, d]`.
     pub fn covariance<'a>(&'a self, scope: &'a Scope, x: &'a Tensor<2>) -> Covariance<'a> {
         Covariance::new(&self.kernel, scope, x)
@@ -36,3 +64,11 @@ impl From<Kernel> for Prior {
 }
 
 crate::parameters!(Prior { "kernel": ..kernel, "mean": ..mean });
+
+/// One of each latent function, from one for all of them or one each.
+pub(super) fn repeated<T: Clone>(each: Vec<T>, latents: usize) -> Vec<T> {
+    match each.len() {
+        1 => vec![each[0].clone(); latents],
+        _ => each,
+    }
+}

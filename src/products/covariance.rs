@@ -2,7 +2,7 @@
 
 use burn::tensor::{DType, Tensor};
 
-use super::operations::{dense, evidence, matvec, projected, tiled};
+use super::operations::{actions, dense, evidence, matvec, projected, tiled};
 use super::{BlockSparse, by_parts, lowered, lowered_wide, same_rows};
 use crate::error::Result;
 use crate::kernels::Kernel;
@@ -105,6 +105,18 @@ impl<'a> Covariance<'a> {
         match lowered(self.kernel, self.scope, self.x)? {
             Some(lowered) => matvec::gram(&lowered, v.clone()),
             None => tiled::kv_gram(self.kernel, self.scope, self.x, v),
+        }
+    }
+
+    /// K S `[n, i]` for block-sparse S: as much work as one right-hand side.
+    ///
+    /// # Errors
+    /// As [`times`](Self::times).
+    pub fn times_blocks(&self, blocks: &BlockSparse) -> Result<Tensor<2>> {
+        same_rows("block-sparse values", blocks.values().dims()[0], self.order())?;
+        match lowered(self.kernel, self.scope, self.x)? {
+            Some(lowered) => actions::gram(&lowered, blocks),
+            None => tiled::k_s_gram(self.kernel, self.scope, self.x, blocks),
         }
     }
 

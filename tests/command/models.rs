@@ -159,6 +159,7 @@ fn newtons_method_serves_every_command() {
         ("kinds.csv", laplace, &[], "log_loss", 0.9),
         ("classes.csv", cagp, &[], "log_loss", 0.4),
         ("counts.csv", cagp, &counts, "deviance", 2.0),
+        ("kinds.csv", cagp, &[], "log_loss", 0.9),
     ] {
         let out = folder.ok(&[&["fit", data, "--steps", "30", "-o", "m.cagey"], model, options].concat());
         let title = if model == laplace { "Laplace approximation of a Gaussian" } else { "Computation-aware Gaussian" };
@@ -170,7 +171,13 @@ fn newtons_method_serves_every_command() {
         folder.ok(&["plot", "m.cagey", data, "--kind", "calibration", "-o", "c.svg"]);
         let compare = ["compare", data, "--steps", "2", "--folds", "2", "--models", model[1]];
         folder.ok(&[&compare[..], &model[2..], options].concat());
-        folder.fails(2, &["refine", "m.cagey", "--actions", "3", "-o", "r.cagey"], &["more actions"]);
+        let refine = ["refine", "m.cagey", "--actions", "5", "-o", "r.cagey"];
+        if model == laplace {
+            folder.fails(2, &refine, &["more actions"]);
+        } else {
+            assert!(folder.ok(&refine).contains("actions, then"));
+            folder.ok(&["predict", "r.cagey", data]);
+        }
         if data == "kinds.csv" {
             folder.fails(2, &["sample", "m.cagey", data], &["latent"]);
             continue;
@@ -180,8 +187,21 @@ fn newtons_method_serves_every_command() {
         assert_eq!(samples, folder.ok(&["sample", "m.cagey", data, "--count", "3"]));
     }
     let fit = ["fit", "counts.csv", "--model", "cagp", "--likelihood", "poisson", "-o", "n.cagey"];
-    folder.fails(2, &[&fit[..], &["--policy", "cg"]].concat(), &["poisson", "--policy gradient"]);
-    folder.fails(2, &["fit", "kinds.csv", "--model", "cagp", "-o", "n.cagey"], &["one latent function", "--model"]);
+    folder.fails(2, &[&fit[..], &["--policy", "mixed"]].concat(), &["poisson", "--policy gradient"]);
+    for policy in ["learned", "cg", "cholesky", "lanczos", "random"] {
+        let how = ["--policy", policy, "--actions", "12", "--steps", "5", "--exposure", "hours"];
+        folder.ok(&[&fit[..], &how].concat());
+        folder.ok(&["predict", "n.cagey", "counts.csv"]);
+    }
+    for sites in [&["--sites", "expectation"][..], &["--unroll", "1"]] {
+        let how = ["--policy", "learned", "--actions", "12", "--steps", "5"];
+        folder.ok(&[&["fit", "kinds.csv", "--model", "cagp", "-o", "n.cagey"], &how[..], sites].concat());
+        folder.ok(&["evaluate", "n.cagey", "kinds.csv"]);
+    }
+    folder.fails(2, &[&fit[..], &["--sites", "mode"]].concat(), &["--policy learned"]);
+    let noise = ["--model", "cagp", "--actions", "20", "--likelihood", "heteroscedastic", "--steps", "20"];
+    folder.ok(&[&["fit", "counts.csv", "--target", "events", "-o", "h.cagey"], &noise[..]].concat());
+    folder.ok(&["predict", "h.cagey", "counts.csv", "--latent"]);
 }
 
 #[test]

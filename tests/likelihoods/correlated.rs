@@ -1,7 +1,9 @@
 //! Probabilities of classes whose latent functions are correlated.
 
 use cagey::likelihoods::quadrature::hermite;
-use cagey::likelihoods::{Bernoulli, BernoulliLink, Likelihood, Poisson, RateLink, Softmax};
+use cagey::likelihoods::{
+    Bernoulli, BernoulliLink, Density, Likelihood, Marginal, Poisson, RateLink, Row, Slopes, Softmax,
+};
 
 /// Means `0.8 sin 1.7i` and covariances `v (0.6 δ_ij + 0.4 exp(−|i − j|/2))`.
 fn functions(count: usize, v: f64) -> (Vec<f64>, Vec<f64>) {
@@ -124,4 +126,86 @@ fn one_function_needs_no_correlations_and_others_refuse_them() {
     let two = crate::parse("heteroscedastic", None).unwrap();
     let problem = two.predict_joint(&[0.0; 2], &[1.0; 4], None).unwrap_err().to_string();
     assert!(problem.contains("heteroscedastic"), "{problem}");
+}
+
+/// `E[ln p(y | f)]` with its slopes in means and covariances.
+fn expectation(density: &dyn Density, mean: &[f64], covariance: &[f64]) -> (f64, Vec<f64>, Vec<f64>) {
+    let (mut in_mean, mut in_covariance) = (vec![0.0; mean.len()], vec![0.0; covariance.len()]);
+    let slopes = Slopes { mean: &mut in_mean, variance: &mut in_covariance, own: &mut [] };
+    let value = density.joint_expectation(Row { y: 1.0, extra: 1.0 }, mean, covariance, slopes);
+    (value, in_mean, in_covariance)
+}
+
+#[test]
+fn expectations_of_independent_classes_are_those_of_their_marginals() {
+    for (count, v) in [(2, 0.4), (3, 3.0), (6, 5.0), (10, 15.0)] {
+        let (mean, _) = functions(count, v);
+        let covariance: Vec<f64> = (0..count * count).map(|e| if e % (count + 1) == 0 { v } else { 0.0 }).collect();
+        let density = Softmax::new(count).density();
+        let (value, in_mean, in_covariance) = expectation(&*density, &mean, &covariance);
+        let (mut m, mut s) = (vec![0.0; count], vec![0.0; count]);
+        let slopes = Slopes { mean: &mut m, variance: &mut s, own: &mut [] };
+        let at = Marginal { mean: &mean, variance: &vec![v; count] };
+        let want = density.expectation(Row { y: 1.0, extra: 1.0 }, at, slopes);
+        assert!((value - want).abs() < 1e-6, "{count}: {value} {want}");
+        assert_near(&format!("{count}: means"), &in_mean, &m, 1e-6);
+        let own: Vec<f64> = in_covariance.iter().step_by(count + 1).copied().collect();
+        assert_near(&format!("{count}: variances"), &own, &s, if count > 3 { 2e-3 } else { 1e-6 });
+    }
+}
+
+#[test]
+fn slopes_of_expectations_agree_with_differences() {
+    const STEP: f64 = 1e-5;
+    for count in [2, 3, 4, 10] {
+        let (mean, covariance) = functions(count, 4.0);
+        let density = Softmax::new(count).density();
+        let (_, in_mean, in_covariance) = expectation(&*density, &mean, &covariance);
+        for a in 0..count {
+            let moved = |step: f64| {
+                let mut mean = mean.clone();
+                mean[a] += step;
+                expectation(&*density, &mean, &covariance).0
+            };
+            let slope = (moved(STEP) - moved(-STEP)) / (2.0 * STEP);
+            assert!((slope - in_mean[a]).abs() < 1e-7, "{count}, mean {a}: {} {slope}", in_mean[a]);
+            for b in 0..=a {
+                let moved = |step: f64| {
+                    let mut covariance = covariance.clone();
+                    covariance[a * count + b] += step;
+                    covariance[b * count + a] = covariance[a * count + b];
+                    expectation(&*density, &mean, &covariance).0
+                };
+                let slope = (moved(STEP) - moved(-STEP)) / (2.0 * STEP);
+                let got = in_covariance[a * count + b] * if a == b { 1.0 } else { 2.0 };
+                assert!((slope - got).abs() < 1e-7, "{count}, covariance {a} {b}: {got} {slope}");
+            }
+        }
+    }
+}
+
+/// Against a million points of Kronecker's sequence.
+#[test]
+fn expectations_are_good_to_thousandths() {
+    for (count, v, most) in [(4, 5.0, 1e-3), (10, 1.0, 1e-3), (10, 5.0, 2e-3), (10, 15.0, 4e-3)] {
+        let (mean, c) = functions(count, v);
+        let lower = cagey::linalg::Factor::new(c.clone(), "C").unwrap().lower();
+        let primes = [2.0, 3.0, 5.0, 7.0, 11.0, 13.0, 17.0, 19.0, 23.0, 29.0f64].map(f64::sqrt);
+        let points = 500_000;
+        let mut want = 0.0;
+        for k in 0..points {
+            let place = |a: usize| (0.5 + f64::from(k) * primes[a]).fract();
+            let z: Vec<f64> =
+                (0..count).map(|a| -2f64.sqrt() * statrs::function::erf::erfc_inv(2.0 * place(a))).collect();
+            let f = |sign: f64| -> f64 {
+                let f: Vec<f64> = (0..count)
+                    .map(|a| mean[a] + sign * (0..=a).map(|b| lower[a * count + b] * z[b]).sum::<f64>())
+                    .collect();
+                f[1] - f.iter().map(|f| f.exp()).sum::<f64>().ln()
+            };
+            want += (f(1.0) + f(-1.0)) / f64::from(2 * points);
+        }
+        let (got, ..) = expectation(&*Softmax::new(count).density(), &mean, &c);
+        assert!((got - want).abs() < most, "{count} classes, variance {v}: {got} {want}");
+    }
 }

@@ -10,6 +10,8 @@ mod federation;
 mod laplace;
 mod left_out;
 mod newton;
+mod newton_learned;
+mod newton_several;
 mod ranks;
 mod suite;
 

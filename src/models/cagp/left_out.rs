@@ -47,8 +47,9 @@ impl LeaveOneOut for CagpPosterior {
         for (first, chunk) in (0..n).step_by(CHUNK).zip(data.x.chunks(CHUNK * d)) {
             let rows = chunk.len() / d;
             let points = scope.matrix(chunk, rows, d);
-            let (cross, prior_mean) = self.project(&scope, &points)?;
-            let prior = to_f64(self.prior.covariance(&scope, &points).diagonal_wide()?)?;
+            let [mut crosses, mut means] = self.project(&scope, &points)?;
+            let (cross, prior_mean) = (crosses.swap_remove(0), means.swap_remove(0));
+            let prior = to_f64(self.prior().covariance(&scope, &points).diagonal_wide()?)?;
             // L⁻¹h and L⁻¹s of each row.
             let own: Vec<f64> =
                 (first..first + rows).flat_map(|row| actions.iter().flat_map(move |part| part.row(row, n))).collect();

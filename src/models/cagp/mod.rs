@@ -5,8 +5,8 @@
 //! variance is never below the exact GP's, falls with every action and depends on the span of S only.
 //!
 //! [`Cagp`] learns its actions (the batch form, Algorithm S2), [`IterativeCagp`] has a
-//! [policy](crate::solvers::policies) choose them anew for every evaluation (Algorithm S1). [`NewtonCagp`] is the same
-//! for any likelihood of one latent function.
+//! [policy](crate::solvers::policies) choose them anew for every evaluation (Algorithm S1). [`LearnedNewtonCagp`]
+//! and [`NewtonCagp`] are the same for any likelihood.
 
 mod actions;
 mod face;
@@ -23,7 +23,7 @@ use burn::tensor::Tensor;
 
 pub use actions::{Actions, Layout};
 pub use iterative::{Differentiation, IterativeCagp};
-pub use newton::{NewtonCagp, NewtonOptions, NewtonReport, Sites};
+pub use newton::{LearnedNewtonCagp, NewtonCagp, NewtonOptions, NewtonPolicy, NewtonReport, SiteRule, Sites};
 pub use objective::CagpObjective;
 pub use options::{ActionPolicy, CagpOptions};
 pub use posterior::{CagpPosterior, EXACT_ROWS};
@@ -39,6 +39,7 @@ use crate::products::Covariance;
 use crate::scope::{BUDGET, Scope, to_f64};
 use crate::solvers::itergp::{Basis, epsilon, independent};
 use objective::Projection;
+use posterior::Conditioned;
 
 /// A GP whose posterior comes from learned projections of the data.
 #[derive(Debug, Clone)]
@@ -100,9 +101,9 @@ impl Cagp {
         }
         let projection = self.project(self.prior.covariance(&scope, &batch.x), &residual, &basis)?;
         let factor = Factor::new(to_f64(projection.gram(&scope.wide_value(&self.likelihood.noise)))?, "SᵀK̂S")?;
-        let prior = (self.prior.clone(), Some(self.likelihood.clone()));
+        let of = Conditioned::gaussian(&self.prior, &self.likelihood);
         let projected = to_f64(projection.sy)?;
-        CagpPosterior::new(prior, compute, data, (basis, to_f64(norms)?), factor, projected)
+        CagpPosterior::new(of, compute, data, (basis, to_f64(norms)?), factor, projected)
     }
 }
 

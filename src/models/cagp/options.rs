@@ -2,7 +2,9 @@
 
 use serde::{Deserialize, Serialize};
 
-use super::{Actions, Cagp, CagpObjective, IterativeCagp, NewtonCagp, NewtonOptions};
+use super::{
+    Actions, Cagp, CagpObjective, IterativeCagp, LearnedNewtonCagp, NewtonCagp, NewtonOptions, NewtonPolicy, SiteRule,
+};
 use crate::error::{Error, Result};
 use crate::kernels::Kernel;
 use crate::likelihoods::Gaussian;
@@ -40,6 +42,12 @@ pub struct CagpOptions {
     /// Actions of the first policy of a mixed or preconditioned one, fewer than all; none is a quarter of them.
     #[serde(default)]
     pub first: Option<usize>,
+    /// What the sites of learned actions for other likelihoods than the Gaussian are tied to.
+    #[serde(default)]
+    pub sites: SiteRule,
+    /// Newton steps that gradients of these go through; 0 holds sites.
+    #[serde(default)]
+    pub unrolled: usize,
 }
 
 impl Default for CagpOptions {
@@ -53,6 +61,8 @@ impl Default for CagpOptions {
             refresh: 1,
             tolerance: None,
             first: None,
+            sites: SiteRule::Mode,
+            unrolled: 0,
         }
     }
 }
@@ -77,6 +87,41 @@ impl CagpOptions {
             ActionPolicy::Mixed => Box::new(Mixed::new(vec![rows(), Box::new(Residual)], Order::Switch(vec![first]))?),
             ActionPolicy::Preconditioned => Box::new(Preconditioned::new(rows(), first, Box::new(Residual))),
         })
+    }
+}
+
+impl CagpOptions {
+    /// The model for other targets than those with one Gaussian noise.
+    fn newton(&self, Parts { prior, likelihood }: Parts, site: &Site) -> Result<Box<dyn GpModel>> {
+        let Self { actions, policy, objective, refresh, tolerance, sites, unrolled, .. } = *self;
+        if objective != CagpObjective::Elbo {
+            return Err(Error::Usage(format!(
+                "the {} likelihood, or noise of rows, takes actions by --loss elbo",
+                likelihood.text()
+            )));
+        }
+        let prior = Prior { mean: levelled(prior.mean, &*likelihood, site.data.d)?, ..prior };
+        let policy = match policy {
+            ActionPolicy::Learned => {
+                let model = LearnedNewtonCagp::new(prior, likelihood, site.data, actions)?;
+                return Ok(Box::new(LearnedNewtonCagp { sites, unrolled, refresh, ..model }));
+            }
+            ActionPolicy::Gradient => NewtonPolicy::Gradient,
+            ActionPolicy::Cg => NewtonPolicy::Residual,
+            ActionPolicy::Cholesky => NewtonPolicy::UnitVector,
+            ActionPolicy::Lanczos => NewtonPolicy::Lanczos,
+            ActionPolicy::Random => NewtonPolicy::Random(site.seed),
+            _ => {
+                return Err(Error::Usage(format!(
+                    "the {} likelihood, or noise of rows, takes actions by --policy gradient, learned, cg, cholesky, \
+                     lanczos or random",
+                    likelihood.text()
+                )));
+            }
+        };
+        let usual = NewtonOptions::budget(actions);
+        let options = NewtonOptions { relative: tolerance.unwrap_or(usual.relative), policy, ..usual };
+        Ok(Box::new(NewtonCagp { refresh, ..NewtonCagp::boxed(prior, likelihood, options) }))
     }
 }
 
@@ -109,7 +154,7 @@ pub enum ActionPolicy {
     Mixed,
     /// Rows by pivoted Cholesky first (--first), then residuals behind the preconditioner that those make
     Preconditioned,
-    /// Gradients of the log posterior by Newton's method, the policy for other likelihoods than the Gaussian; for that
+    /// Gradients of the log posterior by Newton's method, the default for other likelihoods than the Gaussian; for that
     /// one it is cg
     Gradient,
 }
@@ -124,17 +169,8 @@ impl ModelOptions for CagpOptions {
         let Self { actions, policy, objective, refresh, tolerance, .. } = *self;
         let n = site.data.n();
         self.check(n)?;
-        if likelihood.noise().is_none() {
-            if policy != ActionPolicy::Gradient || objective != CagpObjective::Elbo {
-                return Err(Error::Usage(format!(
-                    "the {} likelihood takes actions by --policy gradient, and --loss elbo",
-                    likelihood.text()
-                )));
-            }
-            let usual = NewtonOptions::budget(actions);
-            let options = NewtonOptions { relative: tolerance.unwrap_or(usual.relative), ..usual };
-            let prior = Prior { mean: levelled(prior.mean, &*likelihood, site.data.d)?, ..prior };
-            return Ok(Box::new(NewtonCagp { refresh, ..NewtonCagp::boxed(prior, likelihood, options)? }));
+        if likelihood.noise().is_none() || site.data.noise.is_some() {
+            return self.newton(Parts { prior, likelihood }, site);
         }
         let likelihood = Gaussian::new(0.1);
         if policy == ActionPolicy::Learned {
@@ -197,7 +233,7 @@ impl ModelOptions for CagpOptions {
 
 #[cfg(feature = "command")]
 mod command {
-    use super::{ActionPolicy, CagpObjective, CagpOptions, Error, Result, RowOrder};
+    use super::{ActionPolicy, CagpObjective, CagpOptions, Error, Result, RowOrder, SiteRule};
     use crate::models::command::{Given, Offered, SolveArguments};
     use crate::values::{self, MOST};
 
@@ -227,6 +263,12 @@ mod command {
         /// Order of rows that blocks of learned actions are cut from [default: tree]
         #[arg(long, value_name = "NAME", value_enum)]
         row_order: Option<RowOrder>,
+        /// What sites of learned actions for other likelihoods than the Gaussian are tied to [default: mode]
+        #[arg(long, value_name = "NAME", value_enum)]
+        sites: Option<SiteRule>,
+        /// Newton steps that gradients go through, for the same; 0 holds sites for --refresh steps [default: 0]
+        #[arg(long, value_name = "STEPS", value_parser = values::count(0..=100))]
+        unroll: Option<usize>,
     }
 
     impl Offered for CagpOptions {
@@ -235,12 +277,17 @@ mod command {
         type Arguments = Arguments;
 
         fn from_arguments(arguments: Arguments, given: &Given) -> Result<Self> {
-            let Arguments { actions, policy, refresh, solves, first, loss, row_order } = arguments;
+            let Arguments { actions, policy, refresh, solves, first, loss, row_order, sites, unroll } = arguments;
+            let newton = !given.gaussian;
+            let learned = policy == Some(ActionPolicy::Learned) || (policy.is_none() && given.gaussian);
             let tolerance = solves.tolerance();
             let usual = if given.gaussian { ActionPolicy::Learned } else { ActionPolicy::Gradient };
             let policy = policy.unwrap_or(usual);
             let problem = match policy == ActionPolicy::Learned {
-                true if refresh.is_some() => {
+                _ if (sites.is_some() || unroll.is_some()) && !(learned && newton) => {
+                    "--sites and --unroll are for --policy learned and other likelihoods than the Gaussian"
+                }
+                true if refresh.is_some() && !newton => {
                     "--refresh is for another --policy than learned: such actions change in every step"
                 }
                 _ if first.is_some() && !matches!(policy, ActionPolicy::Mixed | ActionPolicy::Preconditioned) => {
@@ -262,6 +309,8 @@ mod command {
                         refresh: refresh.unwrap_or(if given.gaussian { 1 } else { 10 }),
                         tolerance,
                         first,
+                        sites: sites.unwrap_or_default(),
+                        unrolled: unroll.unwrap_or(0),
                     });
                 }
             };

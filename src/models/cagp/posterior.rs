@@ -3,21 +3,23 @@
 use burn::tensor::Tensor;
 
 use super::Actions;
+use super::newton::{self, blocks};
 use super::prepared::{HostActions, Prepared};
 use crate::device::Compute;
 use crate::error::{Error, Result};
-use crate::likelihoods::Gaussian;
+use crate::likelihoods::{Gaussian, Likelihood};
 use crate::linalg::Factor;
 use crate::linalg::dense::{product, view, view_mut};
 use crate::linalg::real::dot;
 use crate::models::Observations;
 use crate::models::exact::{ExactGp, ExactObjective};
+use crate::models::laplace::LaplaceGp;
 use crate::models::moments::moments;
 use crate::models::posterior::{
-    self, ComputationAware, Joint, LeaveOneOut, Marginals, Posterior, SavedPosterior, Uncertainty, column_squares,
-    combine, subtract_gram,
+    self, ComputationAware, Correlated, Joint, LeaveOneOut, Marginals, Posterior, SavedPosterior, Uncertainty,
+    column_squares, combine, several, subtract_gram,
 };
-use crate::models::prior::Prior;
+use crate::models::prior::{Prior, repeated};
 use crate::products::{self, BlockSparse};
 use crate::scope::{Scope, to_f64};
 use crate::solvers::LinearSystem;
@@ -27,15 +29,42 @@ use crate::solvers::itergp::{
 };
 use crate::solvers::policies::{Policy, Residual};
 
+/// What is conditioned on data.
+#[derive(Debug, Clone)]
+pub(super) struct Conditioned {
+    /// Of the latent functions: one for all of them, or one each.
+    pub priors: Vec<Prior>,
+    /// Of Gaussian targets; of others the noise is that of pseudo-targets, in the factor.
+    pub likelihood: Option<Gaussian>,
+    /// Of other targets, which Newton's method makes pseudo-targets of.
+    pub other: Option<Box<dyn Likelihood>>,
+    /// Number of latent functions L.
+    pub latents: usize,
+    /// Whether a row's latent functions are correlated.
+    pub centred: bool,
+}
+
+impl Conditioned {
+    /// Latent functions with any likelihood, whose pseudo-targets are conditioned on.
+    pub fn of(priors: &[Prior], likelihood: &dyn Likelihood) -> Self {
+        let (latents, centred) = (likelihood.latents(), likelihood.density().is_centred());
+        Self { priors: priors.to_vec(), likelihood: None, other: Some(likelihood.boxed()), latents, centred }
+    }
+
+    /// One latent function with Gaussian targets.
+    pub fn gaussian(prior: &Prior, likelihood: &Gaussian) -> Self {
+        let (priors, likelihood) = (vec![prior.clone()], Some(likelihood.clone()));
+        Self { priors, likelihood, other: None, latents: 1, centred: false }
+    }
+}
+
 /// A posterior through actions: mathematical and computational uncertainty together.
 #[derive(Debug, Clone)]
 pub struct CagpPosterior {
-    pub(super) prior: Prior,
-    /// Of Gaussian targets; of others the noise is that of pseudo-targets, in the factor.
-    pub(super) likelihood: Option<Gaussian>,
+    pub(super) of: Conditioned,
     pub(super) compute: Compute,
     pub(super) data: Observations,
-    /// Unit columns of S.
+    /// Unit columns of S `[n, L i]`, those of a latent function beside each other.
     pub(super) actions: Basis,
     /// The lengths of the columns as they were given.
     pub(super) norms: Vec<f64>,
@@ -60,7 +89,7 @@ const COLUMNS: usize = 64;
 
 impl CagpPosterior {
     pub(super) fn new(
-        (prior, likelihood): (Prior, Option<Gaussian>),
+        of: Conditioned,
         compute: Compute,
         data: Observations,
         (actions, norms): (Basis, Vec<f64>),
@@ -70,7 +99,7 @@ impl CagpPosterior {
         let mut weights = projected.clone();
         factor.solve(&mut weights)?;
         let (report, prepared) = (None, Prepared::default());
-        Ok(Self { prior, likelihood, compute, data, actions, norms, factor, projected, weights, report, prepared })
+        Ok(Self { of, compute, data, actions, norms, factor, projected, weights, report, prepared })
     }
 
     /// The observations conditioned on.
@@ -130,14 +159,14 @@ impl CagpPosterior {
 
     pub(super) fn gaussian(&self) -> Result<&Gaussian> {
         let problem = || Error::Usage("more actions for a posterior that there is are for Gaussian targets".into());
-        self.likelihood.as_ref().ok_or_else(problem)
+        self.of.likelihood.as_ref().ok_or_else(problem)
     }
 
     fn system<'a>(&'a self, scope: &'a Scope) -> Result<System<'a>> {
         let batch = self.data.batch(scope);
         let noise = self.gaussian()?.variances(scope, self.data.n(), None);
-        let residual = batch.y - self.prior.mean.at(scope, &batch.x)?;
-        System::new(&self.prior.kernel, scope, batch.x, noise, residual)
+        let residual = batch.y - self.prior().mean.at(scope, &batch.x)?;
+        System::new(&self.prior().kernel, scope, batch.x, noise, residual)
     }
 
     /// Grows the factor of M̂ by unit columns, given the products of K̂ with some of them and their relative rounding.
@@ -196,29 +225,73 @@ impl CagpPosterior {
         scope.matrix(&self.data.x, self.data.n(), self.data.d)
     }
 
-    /// k(points, X) `[rows, n]` where there are few points.
-    fn few(&self, scope: &Scope, points: &Tensor<2>) -> Result<Option<Vec<f64>>> {
-        self.prepared.anchors.cross(&self.prior.kernel, scope, (&self.data.x, self.data.d), points)
+    /// Of the first latent function.
+    pub(super) fn prior(&self) -> &Prior {
+        &self.of.priors[0]
     }
 
-    /// Sᵀ k(X, points) `[i, rows]` row-major, and prior means.
-    pub(super) fn project(&self, scope: &Scope, points: &Tensor<2>) -> Result<(Vec<f64>, Vec<f64>)> {
-        let prior_mean = to_f64(self.prior.mean.at(scope, points)?)?;
+    /// Refuses what is of one latent function where there are several.
+    fn single(&self) -> Result<()> {
+        if self.of.latents == 1 { Ok(()) } else { several(self.of.latents) }
+    }
+
+    /// k(points, X) `[rows, n]` of one latent function, where there are few points.
+    fn few(&self, scope: &Scope, points: &Tensor<2>) -> Result<Option<Vec<f64>>> {
+        if self.of.latents > 1 {
+            return Ok(None);
+        }
+        self.prepared.anchors.cross(&self.prior().kernel, scope, (&self.data.x, self.data.d), points)
+    }
+
+    /// Sᵀ k(X, points) `[L][i, rows]` row-major, and prior means `[L][rows]`.
+    pub(super) fn project(&self, scope: &Scope, points: &Tensor<2>) -> Result<[Vec<Vec<f64>>; 2]> {
+        let (priors, latents) = (&self.of.priors, self.of.latents);
+        let means = priors.iter().map(|prior| to_f64(prior.mean.at(scope, points)?));
+        let means = repeated(means.collect::<Result<_>>()?, latents);
         if let Some(few) = self.few(scope, points)? {
             let parts = self.prepared.actions(&self.actions)?;
             let rows = few.chunks_exact(self.data.n()).flat_map(|k| parts.iter().flat_map(|part| part.project(k)));
-            return Ok((transposed(&rows.collect::<Vec<_>>(), self.actions()), prior_mean));
+            return Ok([vec![transposed(&rows.collect::<Vec<_>>(), self.actions())], means]);
         }
-        let (kernel, train) = (&self.prior.kernel, self.train(scope));
-        let mut projected = Vec::with_capacity(self.actions() * points.dims()[0]);
+        let (train, i) = (self.train(scope), self.actions());
+        let mut projected = Vec::with_capacity(latents * i * points.dims()[0]);
         for part in self.actions.parts() {
-            let columns = match part {
-                Ok(s) => products::Cross::new(kernel, scope, points, &train).times(s)?,
-                Err(blocks) => products::Cross::new(kernel, scope, points, &train).times_blocks(blocks)?,
-            };
-            projected.extend(to_f64(columns.transpose())?);
+            match part {
+                Ok(s) => {
+                    let share = s.dims()[1] / priors.len();
+                    for (place, prior) in priors.iter().enumerate() {
+                        let s = s.clone().narrow(1, place * share, share);
+                        projected.extend(to_f64(prior.cross(scope, points, &train).times(&s)?.transpose())?);
+                    }
+                }
+                Err(blocks) => {
+                    let columns = self.prior().cross(scope, points, &train).times_blocks(blocks)?;
+                    projected.extend(to_f64(columns.transpose())?);
+                }
+            }
         }
-        Ok((projected, prior_mean))
+        if latents == 1 {
+            return Ok([vec![projected], means]);
+        }
+        Ok([projected.chunks(i * points.dims()[0]).map(<[f64]>::to_vec).collect(), means])
+    }
+
+    /// Predictions in chunks: for every latent function means, prior variances, and `L⁻¹Sᵀk` `[i, rows]`.
+    fn parts(&self, x: &[f64], mut take: impl FnMut([Vec<Vec<f64>>; 3])) -> Result<()> {
+        self.rows(x)?;
+        let (scope, d) = (Scope::new(self.compute)?, self.data.d);
+        for chunk in x.chunks(CHUNK * d) {
+            let points = scope.matrix(chunk, chunk.len() / d, d);
+            let [mut projected, mut means] = self.project(&scope, &points)?;
+            let variances = self.of.priors.iter().map(|prior| to_f64(prior.kernel.diag(&scope, &points)?));
+            let variances = repeated(variances.collect::<Result<_>>()?, self.of.latents);
+            for (projected, mean) in projected.iter_mut().zip(&mut means) {
+                mean.iter_mut().zip(combine(projected, &self.weights)).for_each(|(m, k)| *m += k);
+                self.factor.solve_lower(projected)?;
+            }
+            take([means, variances, projected]);
+        }
+        Ok(())
     }
 
     fn rows(&self, x: &[f64]) -> Result<usize> {
@@ -228,23 +301,45 @@ impl CagpPosterior {
 
 impl Posterior for CagpPosterior {
     fn predict(&self, x: &[f64]) -> Result<Marginals> {
-        self.rows(x)?;
-        let scope = Scope::new(self.compute)?;
-        let d = self.data.d;
-        let mut all = Marginals::default();
-        for chunk in x.chunks(CHUNK * d) {
-            let points = scope.matrix(chunk, chunk.len() / d, d);
-            let (mut projected, prior_mean) = self.project(&scope, &points)?;
-            let prior_variance = to_f64(self.prior.kernel.diag(&scope, &points)?)?;
-            let shift = combine(&projected, &self.weights);
-            self.factor.solve_lower(&mut projected)?;
-            let explained = column_squares(&projected, prior_variance.len());
-            all.extend(prior_mean.iter().zip(shift).map(|(m, k)| m + k), &prior_variance, &explained);
-        }
+        self.single()?;
+        Ok(self.marginals(x)?.swap_remove(0))
+    }
+
+    fn marginals(&self, x: &[f64]) -> Result<Vec<Marginals>> {
+        let mut all = vec![Marginals::default(); self.of.latents];
+        self.parts(x, |[means, variances, projected]| {
+            let parts = means.into_iter().zip(variances.iter().zip(projected));
+            for (all, (mean, (variance, projected))) in all.iter_mut().zip(parts) {
+                all.extend(mean.into_iter(), variance, &column_squares(&projected, variance.len()));
+            }
+        })?;
         Ok(all)
     }
 
+    fn correlated(&self, x: &[f64]) -> Result<Option<Correlated>> {
+        if !self.of.centred {
+            return Ok(None);
+        }
+        let (i, latents) = (self.actions(), self.of.latents);
+        let mut all = Correlated::default();
+        self.parts(x, |[means, variances, projected]| {
+            let rows = means[0].len();
+            let explained = blocks::sums(|a, l| &projected[l][a * rows..][..rows], (i, latents, rows));
+            for row in 0..rows {
+                all.mean.extend(means.iter().map(|mean| mean[row]));
+                let of = |place: usize| {
+                    let (l, k, e) = (place / latents, place % latents, explained[place * rows + row]);
+                    let prior = variances[l][row];
+                    if l == k { (prior - e).max(posterior::VARIANCE_FLOOR * prior) } else { -e }
+                };
+                all.covariance.extend((0..latents * latents).map(of));
+            }
+        })?;
+        Ok(Some(all))
+    }
+
     fn mean(&self, x: &[f64]) -> Result<Vec<f64>> {
+        self.single()?;
         self.rows(x)?;
         let scope = Scope::new(self.compute)?;
         let (n, d, weights) = (self.data.n(), self.data.d, self.prepared.spread(&self.actions, &scope, &self.weights)?);
@@ -255,17 +350,20 @@ impl Posterior for CagpPosterior {
                 Some(few) => few.chunks_exact(n).map(|k| dot(k, weights)).collect(),
                 None => {
                     let weights = scope.matrix(weights, n, 1);
-                    to_f64(self.prior.cross(&scope, &points, &self.train(&scope)).times(&weights)?)?
+                    to_f64(self.prior().cross(&scope, &points, &self.train(&scope)).times(&weights)?)?
                 }
             };
-            all.extend(to_f64(self.prior.mean.at(&scope, &points)?)?.iter().zip(shift).map(|(m, k)| m + k));
+            all.extend(to_f64(self.prior().mean.at(&scope, &points)?)?.iter().zip(shift).map(|(m, k)| m + k));
         }
         Ok(all)
     }
 
     fn moments(&self, x: Tensor<2>) -> Result<Option<[Tensor<1>; 2]>> {
+        if self.of.latents > 1 {
+            return Ok(None);
+        }
         let scope = Scope::beside(self.compute, &x)?;
-        let (kernel, train) = (&self.prior.kernel, self.train(&scope));
+        let (kernel, train) = (&self.prior().kernel, self.train(&scope));
         let (n, mut projected) = (self.data.n(), Vec::new());
         for part in self.prepared.actions(&self.actions)? {
             projected.push(match part {
@@ -278,19 +376,21 @@ impl Posterior for CagpPosterior {
             });
         }
         let k = Tensor::cat(projected, 1).transpose();
-        moments(&scope, &self.prior, &x, k, &self.weights, self.factor.clone()).map(Some)
+        moments(&scope, self.prior(), &x, k, &self.weights, self.factor.clone()).map(Some)
     }
 
     fn predict_joint(&self, x: &[f64]) -> Result<Joint> {
         let rows = self.rows(x)?;
+        self.single()?;
         if rows == 0 {
             return Ok(Joint::default());
         }
         let scope = Scope::new(self.compute)?.widened();
         let points = scope.matrix(x, rows, self.data.d);
-        let (mut projected, prior_mean) = self.project(&scope, &points)?;
+        let [mut projected, prior_mean] = self.project(&scope, &points)?;
+        let (mut projected, prior_mean) = (projected.swap_remove(0), &prior_mean[0]);
         let mean = prior_mean.iter().zip(combine(&projected, &self.weights)).map(|(m, k)| m + k).collect();
-        let mut covariance = to_f64(self.prior.covariance(&scope, &points).matrix()?)?;
+        let mut covariance = to_f64(self.prior().covariance(&scope, &points).matrix()?)?;
         self.factor.solve_lower(&mut projected)?;
         subtract_gram(&mut covariance, &projected, rows);
         Ok(Joint { mean, covariance })
@@ -305,16 +405,19 @@ impl Posterior for CagpPosterior {
     }
 
     fn leave_one_out(&self) -> Option<&dyn LeaveOneOut> {
-        self.likelihood.is_some().then_some(self as &dyn LeaveOneOut)
+        self.of.likelihood.is_some().then_some(self as &dyn LeaveOneOut)
     }
 
     fn computation_aware(&self) -> Option<&dyn ComputationAware> {
-        self.likelihood.is_some().then_some(self as &dyn ComputationAware)
+        Some(self)
     }
 }
 
 impl ComputationAware for CagpPosterior {
     fn refined(&self, actions: usize) -> Result<Box<dyn Posterior>> {
+        if let Some(likelihood) = &self.of.other {
+            return Ok(Box::new(newton::refined(self, &**likelihood, actions)?));
+        }
         let (posterior, report) = self.compute_more(&Residual, &IterGpOptions::budget(actions), None)?;
         Ok(Box::new(Self { report: Some(report), ..posterior }))
     }
@@ -324,9 +427,18 @@ impl ComputationAware for CagpPosterior {
         if self.data.n() > EXACT_ROWS {
             return Ok(Uncertainty { mean, total, mathematical: None, computational: None });
         }
-        let (prior, likelihood) = (self.prior.clone(), self.gaussian()?.clone());
-        let approximated = ExactGp { prior, likelihood, objective: ExactObjective::MarginalLikelihood };
-        let exact = approximated.posterior(self.compute, self.data.clone())?.predict(x)?.variance;
+        let data = self.data.clone();
+        let exact = match &self.of.other {
+            Some(likelihood) => {
+                let dense = LaplaceGp { priors: self.of.priors.clone(), likelihood: likelihood.clone() };
+                dense.posterior(self.compute, data)?.predict(x)?.variance
+            }
+            None => {
+                let (prior, likelihood) = (self.prior().clone(), self.gaussian()?.clone());
+                let dense = ExactGp { prior, likelihood, objective: ExactObjective::MarginalLikelihood };
+                dense.posterior(self.compute, data)?.predict(x)?.variance
+            }
+        };
         let mathematical: Vec<f64> = exact.iter().zip(&total).map(|(exact, total)| exact.min(*total)).collect();
         let computational = total.iter().zip(&mathematical).map(|(total, exact)| total - exact).collect();
         Ok(Uncertainty { mean, total, mathematical: Some(mathematical), computational: Some(computational) })

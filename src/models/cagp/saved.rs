@@ -1,19 +1,17 @@
 //! A posterior through actions as arrays: to have it again without the solve that found it.
 
-use super::posterior::CagpPosterior;
+use super::posterior::{CagpPosterior, Conditioned};
 use super::{Cagp, IterativeCagp};
 use crate::device::{Compute, Precision};
 use crate::error::{Error, Result};
-use crate::likelihoods::Gaussian;
 use crate::linalg::Factor;
 use crate::model_file::{Array, ArrayData};
 use crate::models::Observations;
 use crate::models::posterior::SavedPosterior;
-use crate::models::prior::Prior;
 use crate::scope::{Scope, to_f64};
 use crate::solvers::itergp::Basis;
 
-/// Unit columns of S `[n, i]`, in the precision of the model; none for block-sparse ones, which the model itself holds.
+/// Unit columns of S `[n, L i]`, those of a latent function beside each other, in the precision of the model; none for block-sparse ones, which the model itself holds.
 const ACTIONS: &str = "posterior.actions";
 /// The lengths of the columns as they were given `[i]`; older files, which lack them, mean those of the model's own
 /// actions or 1.
@@ -36,7 +34,7 @@ impl CagpPosterior {
                 Precision::F32 => ArrayData::F32(columns.into_iter().map(|s| s as f32).collect()),
                 Precision::F64 => ArrayData::F64(columns),
             };
-            saved.arrays.insert(ACTIONS.into(), Array { shape: vec![n, i], data });
+            saved.arrays.insert(ACTIONS.into(), Array { shape: vec![n, self.of.latents * i], data });
         }
         let rest = [
             (FACTOR, array(&self.factor.clone().lower(), &[i, i])),
@@ -50,7 +48,7 @@ impl CagpPosterior {
     /// The posterior of saved arrays, if they are there, for a model with this prior; `own` are the actions that the
     /// model holds.
     pub(super) fn from_arrays(
-        prior: (Prior, Option<Gaussian>),
+        of: Conditioned,
         compute: Compute,
         data: Observations,
         own: Option<(Basis, Vec<f64>)>,
@@ -58,9 +56,10 @@ impl CagpPosterior {
     ) -> Result<Option<Self>> {
         let (Some(factor), Some(projected)) = (saved.take(FACTOR), saved.take(PROJECTED)) else { return Ok(None) };
         let (n, i) = (data.n(), projected.len());
+        let columns_of_all = of.latents * i;
         let mut actions = match (saved.take(ACTIONS), own) {
-            (Some(columns), _) if columns.len() == n * i && i > 0 => {
-                (Basis::dense(Scope::new(compute)?.matrix(&columns, n, i)), vec![1.0; i])
+            (Some(columns), _) if columns.len() == n * columns_of_all && i > 0 => {
+                (Basis::dense(Scope::new(compute)?.matrix(&columns, n, columns_of_all)), vec![1.0; i])
             }
             (None, Some(own)) if own.1.len() == i => own,
             _ => return Err(Error::Data(format!("lacks {i} actions for {n} rows"))),
@@ -73,7 +72,7 @@ impl CagpPosterior {
         if factor.len() != i * i {
             return Err(Error::Data(format!("has {} numbers of a factor for {i} actions", factor.len())));
         }
-        let posterior = Self::new(prior, compute, data, actions, Factor::from_lower(factor)?, projected)?;
+        let posterior = Self::new(of, compute, data, actions, Factor::from_lower(factor)?, projected)?;
         Ok(Some(Self { report: saved.solve, ..posterior }))
     }
 }
@@ -92,8 +91,8 @@ impl Cagp {
     ) -> Result<Option<CagpPosterior>> {
         self.actions.check(data.n())?;
         let (basis, norms) = self.actions.unit(&Scope::new(compute)?)?;
-        let (prior, own) = ((self.prior.clone(), Some(self.likelihood.clone())), Some((basis, to_f64(norms)?)));
-        CagpPosterior::from_arrays(prior, compute, data, own, saved)
+        let own = Some((basis, to_f64(norms)?));
+        CagpPosterior::from_arrays(Conditioned::gaussian(&self.prior, &self.likelihood), compute, data, own, saved)
     }
 }
 
@@ -108,6 +107,6 @@ impl IterativeCagp {
         data: Observations,
         saved: SavedPosterior,
     ) -> Result<Option<CagpPosterior>> {
-        CagpPosterior::from_arrays((self.prior.clone(), Some(self.likelihood.clone())), compute, data, None, saved)
+        CagpPosterior::from_arrays(Conditioned::gaussian(&self.prior, &self.likelihood), compute, data, None, saved)
     }
 }

@@ -34,9 +34,9 @@ use crate::likelihoods::{Likelihood, Row, Targets};
 use crate::models::gp_model::{GpModel, Size, UserUnits};
 use crate::models::posterior::{Posterior, SavedPosterior};
 use crate::models::prior::Prior;
-use crate::models::start::{alike, start_all};
+use crate::models::start::start_all;
 use crate::models::{Batch, Model, Observations};
-use crate::params::{Parameter, Parameters, prefixed};
+use crate::params::{Parameter, Parameters};
 use crate::scope::{Scope, to_f64};
 use mode::Task;
 use system::Gram;
@@ -60,8 +60,7 @@ impl LaplaceGp {
     /// The same for a prior and a likelihood chosen at run time; latent functions that mean different things get a
     /// prior each.
     pub fn boxed(prior: Prior, likelihood: Box<dyn Likelihood>) -> Self {
-        let count = if alike(&*likelihood) { 1 } else { likelihood.latents() };
-        Self { priors: vec![prior; count], likelihood }
+        Self { priors: prior.of_latents(&*likelihood), likelihood }
     }
 
     /// Conditions the prior on observations.
@@ -156,16 +155,10 @@ impl GpModel for LaplaceGp {
 
 impl Parameters for LaplaceGp {
     fn parameters(&self) -> Vec<(String, &Parameter)> {
-        let several = self.priors.len() > 1;
-        let named = |(l, own)| if several { prefixed(&format!("latent{}", l + 1), own) } else { own };
-        let priors = self.priors.iter().map(Parameters::parameters).enumerate().flat_map(named);
-        priors.chain(prefixed("likelihood", self.likelihood.parameters())).collect()
+        Prior::all_with(&self.priors, &*self.likelihood)
     }
 
     fn parameters_mut(&mut self) -> Vec<(String, &mut Parameter)> {
-        let several = self.priors.len() > 1;
-        let named = |(l, own)| if several { prefixed(&format!("latent{}", l + 1), own) } else { own };
-        let priors = self.priors.iter_mut().map(Parameters::parameters_mut).enumerate().flat_map(named);
-        priors.chain(prefixed("likelihood", self.likelihood.parameters_mut())).collect()
+        Prior::all_with_mut(&mut self.priors, &mut *self.likelihood)
     }
 }

@@ -17,7 +17,16 @@ use crate::products::operations::matvec::{coefficients, features, recall};
 
 /// K(x1, x2) S `[n, i]`, for inputs lowered from the same kernel.
 pub fn cross(a: &Lowered, b: &Lowered, blocks: &BlockSparse) -> Result<Tensor<2>> {
-    let op = Actions { program: Program::new(a), offsets: blocks.offsets().to_vec() };
+    product(a, b, blocks, None)
+}
+
+/// K(x, x) S `[n, i]`, white noise included.
+pub fn gram(lowered: &Lowered, blocks: &BlockSparse) -> Result<Tensor<2>> {
+    product(lowered, lowered, blocks, Some(0))
+}
+
+fn product(a: &Lowered, b: &Lowered, blocks: &BlockSparse, own: Option<usize>) -> Result<Tensor<2>> {
+    let op = Actions { program: Program::new(a), offsets: blocks.offsets().to_vec(), own };
     let transposed: Tensor<2> = apply4(op, features(a), coefficients(a), blocks.values().clone(), features(b))?;
     Ok(transposed.transpose())
 }
@@ -27,6 +36,8 @@ pub fn cross(a: &Lowered, b: &Lowered, blocks: &BlockSparse) -> Result<Tensor<2>
 struct Actions {
     program: Program,
     offsets: Vec<usize>,
+    /// Where the rows of x2 stand among those of x1, if they do.
+    own: Option<usize>,
 }
 
 /// The inputs as they came.
@@ -86,8 +97,8 @@ struct Forward<'a, T> {
 }
 
 impl<T: Number> Kept<T> {
-    fn sweep<'a, L: Lanes<Element = T>>(&'a self, program: &'a Program) -> Sweep<'a, L> {
-        Sweep::cross(program, &self.coefficients, &self.x2, &self.x1, self.p)
+    fn sweep<'a, L: Lanes<Element = T>>(&'a self, op: &'a Actions) -> Sweep<'a, L> {
+        Sweep { own: op.own, ..Sweep::cross(&op.program, &self.coefficients, &self.x2, &self.x1, self.p) }
     }
 }
 
@@ -97,7 +108,7 @@ impl<T: Number> Work<T> for Forward<'_, T> {
     fn run<L: Lanes<Element = T>>(self) -> Vec<T> {
         let (i, n) = (self.op.offsets.len() - 1, self.kept.x1.len() / self.kept.p);
         let segments = Segments::new(&self.kept.s, &self.op.offsets);
-        let padded = sparse::forward(&self.kept.sweep::<L>(&self.op.program), &segments, i, n);
+        let padded = sparse::forward(&self.kept.sweep::<L>(self.op), &segments, i, n);
         padded.chunks_exact(sparse::stride::<L>(n)).flat_map(|row| &row[..n]).copied().collect()
     }
 }
@@ -119,6 +130,6 @@ impl<T: Number> Work<T> for Adjoint<'_, T> {
         padded.chunks_exact_mut(stride).zip(self.grad.chunks_exact(n)).for_each(|(to, from)| {
             to[..n].copy_from_slice(from);
         });
-        sparse::adjoint(&self.kept.sweep::<L>(&self.op.program), &segments, &padded, m, n)
+        sparse::adjoint(&self.kept.sweep::<L>(self.op), &segments, &padded, m, n)
     }
 }

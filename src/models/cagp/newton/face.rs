@@ -1,6 +1,6 @@
 //! Newton's method in the span of actions as a model of any kind.
 
-use super::NewtonCagp;
+use super::{LearnedNewtonCagp, NewtonCagp};
 use crate::device::Compute;
 use crate::error::Result;
 use crate::likelihoods::Likelihood;
@@ -21,7 +21,11 @@ impl GpModel for NewtonCagp {
     }
 
     fn prior(&self) -> &Prior {
-        &self.prior
+        &self.priors[0]
+    }
+
+    fn priors(&self) -> Vec<&Prior> {
+        self.priors.iter().collect()
     }
 
     fn likelihood(&self) -> &dyn Likelihood {
@@ -29,12 +33,12 @@ impl GpModel for NewtonCagp {
     }
 
     fn start(&mut self, data: &Observations, units: &UserUnits) {
-        start_all(&mut *self.likelihood, std::iter::once(&mut self.prior), data, units);
+        start_all(&mut *self.likelihood, self.priors.iter_mut(), data, units);
     }
 
     fn bytes(&self, compute: Compute, size: Size) -> f64 {
-        let i = self.options.actions;
-        size.data(compute) + 8.0 * 7.0 * size.rows as f64 * i as f64 + small(i)
+        let (i, latents) = (self.options.actions, self.likelihood.latents());
+        size.data(compute) + 8.0 * 7.0 * (latents * size.rows) as f64 * i as f64 + small(i)
     }
 
     fn condition(&self, compute: Compute, data: Observations) -> Result<Box<dyn Posterior>> {
@@ -42,8 +46,49 @@ impl GpModel for NewtonCagp {
     }
 
     fn restore(&self, compute: Compute, data: Observations, saved: SavedPosterior) -> Result<Box<dyn Posterior>> {
-        let prior = (self.prior.clone(), None);
-        match CagpPosterior::from_arrays(prior, compute, data.clone(), None, saved)? {
+        match CagpPosterior::from_arrays(self.of(), compute, data.clone(), None, saved)? {
+            Some(posterior) => Ok(Box::new(posterior)),
+            None => self.condition(compute, data),
+        }
+    }
+}
+
+impl GpModel for LearnedNewtonCagp {
+    fn title(&self) -> String {
+        let (count, likelihood) = (self.actions.len(), self.likelihood.text());
+        format!(
+            "Computation-aware Gaussian process with {count} learned actions by Newton's method, likelihood {likelihood}"
+        )
+    }
+
+    fn prior(&self) -> &Prior {
+        &self.priors[0]
+    }
+
+    fn priors(&self) -> Vec<&Prior> {
+        self.priors.iter().collect()
+    }
+
+    fn likelihood(&self) -> &dyn Likelihood {
+        &*self.likelihood
+    }
+
+    fn start(&mut self, data: &Observations, units: &UserUnits) {
+        start_all(&mut *self.likelihood, self.priors.iter_mut(), data, units);
+    }
+
+    fn bytes(&self, compute: Compute, size: Size) -> f64 {
+        let (i, latents) = (self.actions.len(), self.likelihood.latents());
+        let number = 2.0 * compute.precision.bytes() as f64 + 8.0 * 6.0;
+        size.data(compute) + number * (latents * size.rows) as f64 * i as f64 + small(i)
+    }
+
+    fn condition(&self, compute: Compute, data: Observations) -> Result<Box<dyn Posterior>> {
+        Ok(Box::new(self.posterior(compute, data)?))
+    }
+
+    fn restore(&self, compute: Compute, data: Observations, saved: SavedPosterior) -> Result<Box<dyn Posterior>> {
+        match self.restored(compute, data.clone(), saved)? {
             Some(posterior) => Ok(Box::new(posterior)),
             None => self.condition(compute, data),
         }

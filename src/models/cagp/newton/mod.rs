@@ -1,4 +1,4 @@
-//! Computation-aware GPs for any likelihood of one latent function (Tatzel et al. 2025, *Accelerating non-conjugate
+//! Computation-aware GPs for any likelihood (Tatzel et al. 2025, *Accelerating non-conjugate
 //! Gaussian processes by trading off computation for uncertainty*): Newton's method whose steps are solved in the span
 //! of actions.
 //!
@@ -7,28 +7,42 @@
 //! Actions S and their products `K S` serve all later steps: a product with K an action, none for a new W. What was not
 //! computed stays in the variances, as for [Gaussian](super::IterativeCagp) targets, of which one step is all there is.
 //!
+//! Latent values of several functions stand one after another, and nothing of the order of their number squared is
+//! made. Of classes, whose curvature ties a row's functions together, an action has a part for every function that sum
+//! to 0 in each row; of others it is for one function alone, and functions stay as independent as they were.
+//!
 //! Training minimises a true bound of the negative log evidence at the actions and sites found, which it holds. Where a
 //! likelihood is not log-concave, W is its Fisher information: the bound stays one.
 
+pub(super) mod blocks;
 mod bound;
+mod directions;
 mod face;
+mod fixed;
+mod learned;
 mod sites;
 mod solve;
 mod space;
+mod span;
+mod tied;
 
 use burn::tensor::Tensor;
+pub use directions::NewtonPolicy;
+pub use learned::{LearnedNewtonCagp, SiteRule};
 pub use sites::Sites;
 pub use solve::NewtonReport;
 use solve::{Found, Problem};
+use span::Span;
 
 use super::CagpPosterior;
+use super::posterior::Conditioned;
 use crate::device::Compute;
-use crate::error::{Error, Result};
+use crate::error::Result;
 use crate::kernels::Kernel;
 use crate::likelihoods::{Likelihood, Row, Targets};
-use crate::models::prior::Prior;
+use crate::models::prior::{Prior, repeated};
 use crate::models::{Batch, Held, Model, Observations};
-use crate::params::{Parameter, Parameters, prefixed};
+use crate::params::{Parameter, Parameters};
 use crate::scope::{Scope, to_f64};
 use crate::solvers::itergp::{Basis, SolveReport};
 
@@ -49,6 +63,8 @@ pub struct NewtonOptions {
     pub settled: f64,
     /// Most steps.
     pub steps: usize,
+    /// How actions are chosen.
+    pub policy: NewtonPolicy,
 }
 
 impl NewtonOptions {
@@ -62,16 +78,17 @@ impl NewtonOptions {
             relative: 1e-6,
             settled: 1e-7,
             steps: actions + 100,
+            policy: NewtonPolicy::Gradient,
         }
     }
 }
 
-/// A GP with any likelihood of one latent function, whose posterior comes from Newton's method in the span of actions.
+/// Latent functions with any likelihood, whose posterior comes from Newton's method in the span of actions.
 #[derive(Debug, Clone)]
 pub struct NewtonCagp {
-    /// Of the latent function.
-    pub prior: Prior,
-    /// Of targets given it.
+    /// Of the latent functions: one for all of them, or one each.
+    pub priors: Vec<Prior>,
+    /// Of targets given the latent functions.
     pub likelihood: Box<dyn Likelihood>,
     /// How far Newton's method goes.
     pub options: NewtonOptions,
@@ -81,50 +98,44 @@ pub struct NewtonCagp {
 
 impl NewtonCagp {
     /// A model with zero mean, at most so many actions.
-    ///
-    /// # Errors
-    /// As [`boxed`](Self::boxed).
-    pub fn new(kernel: Kernel, likelihood: impl Likelihood + 'static, actions: usize) -> Result<Self> {
+    pub fn new(kernel: Kernel, likelihood: impl Likelihood + 'static, actions: usize) -> Self {
         Self::boxed(kernel.into(), Box::new(likelihood), NewtonOptions::budget(actions))
     }
 
-    /// A model of a prior and a likelihood chosen at run time.
-    ///
-    /// # Errors
-    /// [`Error::Usage`] for a likelihood of several latent functions.
-    pub fn boxed(prior: Prior, likelihood: Box<dyn Likelihood>, options: NewtonOptions) -> Result<Self> {
-        match likelihood.latents() {
-            1 => Ok(Self { prior, likelihood, options, refresh: 1 }),
-            count => Err(Error::Usage(format!(
-                "computation-aware models take likelihoods of one latent function, and {} has {count}: choose another \
-                 --model",
-                likelihood.text()
-            ))),
-        }
+    /// A model of a prior and a likelihood chosen at run time; latent functions that mean different things get a prior
+    /// each.
+    pub fn boxed(prior: Prior, likelihood: Box<dyn Likelihood>, options: NewtonOptions) -> Self {
+        Self { priors: prior.of_latents(&*likelihood), likelihood, options, refresh: 1 }
     }
 
-    /// Newton's method at present parameters, for [`posterior`](Self::posterior) and bounds.
-    fn solve(&self, scope: &Scope, batch: &Batch) -> Result<Found> {
+    /// Newton's method at present parameters, for [`posterior`](Self::posterior) and bounds, from actions `[i, L n]` and
+    /// their weights where there are some.
+    fn solve(&self, scope: &Scope, batch: &Batch, from: Option<(&[f64], &[f64])>) -> Result<Found> {
         batch.check(scope)?;
         let plain = Scope::new(scope.compute())?.with_budget(scope.budget());
         let x = batch.x.clone().inner();
-        let rows = self.rows(batch)?;
-        let (density, mean) = (self.likelihood.density(), to_f64(self.prior.mean.at(&plain, &x)?)?);
-        let (kernel, scope) = (&self.prior.kernel, &plain);
-        Problem { density: &*density, rows: &rows, kernel, scope, x: &x, mean: &mean }.solve(&self.options)
+        let (rows, density, latents) = (self.rows(batch)?, self.likelihood.density(), self.likelihood.latents());
+        let means = self.priors.iter().map(|prior| to_f64(prior.mean.at(&plain, &x)?));
+        let mean = repeated(means.collect::<Result<_>>()?, latents).concat();
+        let (priors, scope) = (&self.priors[..], &plain);
+        Problem { density: &*density, rows: &rows, priors, scope, x: &x, mean: &mean }.solve(&self.options, from)
     }
 
-    /// The negative evidence lower bound `[1]` for actions `s` `[n, i]` and sites of any kind: differentiable in the
-    /// parameters, not in those.
+    /// The negative evidence lower bound `[1]` for actions `s` `[L n, i]`, latent function after latent function, and sites of
+    /// any kind: differentiable in the parameters, not in those. A row's actions sum to 0 where sites are centred.
     ///
     /// # Errors
     /// [`NotPositiveDefinite`](crate::Error::NotPositiveDefinite) for dependent actions, and what the kernel reports.
     pub fn bound(&self, scope: &Scope, batch: &Batch, s: &Tensor<2>, sites: &Sites) -> Result<Tensor<1>> {
         batch.check(scope)?;
-        bound::bound((&self.prior, &*self.likelihood), scope, batch, s, sites)
+        let span = Span::Dense(s.clone());
+        let products = span.products(&self.priors, scope, &batch.x)?;
+        let parts = (&self.priors[..], &*self.likelihood);
+        let noisy = learned::noisy(&*self.likelihood, scope, batch, sites, None)?;
+        bound::bound(parts, scope, batch, (&span, products), &noisy)
     }
 
-    /// The sites at latent values `f` `[n]`.
+    /// The sites at latent values `f` `[L, n]`.
     ///
     /// # Errors
     /// What reading tensors reports.
@@ -138,25 +149,55 @@ impl NewtonCagp {
         Ok(Targets { y: &y, extra: extra.as_deref() }.rows(self.likelihood.auxiliary()).collect())
     }
 
+    /// What a posterior through actions is of.
+    fn of(&self) -> Conditioned {
+        Conditioned::of(&self.priors, &*self.likelihood)
+    }
+
     /// Conditions the prior on observations as far as Newton's method goes; also says how far that was.
     ///
     /// # Errors
     /// [`NotFinite`](crate::Error::NotFinite) when there is no finite way, and what products report.
     pub fn posterior(&self, compute: Compute, data: Observations) -> Result<(CagpPosterior, NewtonReport)> {
+        self.posterior_from(compute, data, None)
+    }
+
+    fn posterior_from(
+        &self,
+        compute: Compute,
+        data: Observations,
+        from: Option<(&[f64], &[f64])>,
+    ) -> Result<(CagpPosterior, NewtonReport)> {
         let scope = Scope::new(compute)?;
-        let Found { actions, factor, projected, report, .. } = self.solve(&scope, &data.batch(&scope))?;
-        let (n, i) = (data.n(), projected.len());
-        let basis = Basis::dense(scope.matrix(&actions, i, n).transpose());
-        let prior = (self.prior.clone(), None);
-        let posterior = CagpPosterior::new(prior, compute, data, (basis, vec![1.0; i]), factor, projected)?;
+        let Found { actions, factor, projected, report, .. } = self.solve(&scope, &data.batch(&scope), from)?;
+        let (n, i, latents) = (data.n(), projected.len(), self.likelihood.latents());
+        let column = |place: usize| actions[place % i * latents * n + place / i * n..][..n].iter().copied();
+        let columns: Vec<f64> = (0..latents * i).flat_map(column).collect();
+        drop(actions);
+        let basis = Basis::dense(scope.matrix(&columns, latents * i, n).transpose());
+        let posterior = CagpPosterior::new(self.of(), compute, data, (basis, vec![1.0; i]), factor, projected)?;
         let NewtonReport { stop, actions, residual, scale, .. } = report;
         Ok((CagpPosterior { report: Some(SolveReport { stop, actions, residual, scale }), ..posterior }, report))
     }
 }
 
+/// The posterior after at most so many more actions, from where it stands.
+pub(super) fn refined(posterior: &CagpPosterior, likelihood: &dyn Likelihood, more: usize) -> Result<CagpPosterior> {
+    let CagpPosterior { of, compute, data, actions, weights, .. } = posterior;
+    let (n, i, latents) = (data.n(), weights.len(), of.latents);
+    let options = NewtonOptions::budget(i + more);
+    let model = NewtonCagp { priors: of.priors.clone(), likelihood: likelihood.boxed(), options, refresh: 1 };
+    // Of one function `[n, i]`, of several `[n, L i]`.
+    let columns = to_f64(actions.clone().into_dense()?)?;
+    let width = latents * i;
+    let of_action = |a: usize| (0..latents * n).map(move |e| (e % n) * width + e / n * i + a);
+    let rows: Vec<f64> = (0..i).flat_map(of_action).map(|place| columns[place]).collect();
+    Ok(model.posterior_from(*compute, data.clone(), Some((&rows, weights)))?.0)
+}
+
 impl Model for NewtonCagp {
     fn objective(&self, scope: &Scope, batch: &Batch) -> Result<Tensor<1>> {
-        let Found { actions, sites, .. } = self.solve(scope, batch)?;
+        let Found { actions, sites, .. } = self.solve(scope, batch, None)?;
         self.objective_for(scope, batch, &Held::new(bound::packed(scope, &actions, &sites)))
     }
 
@@ -165,26 +206,22 @@ impl Model for NewtonCagp {
     }
 
     fn choose(&self, scope: &Scope, batch: &Batch) -> Result<Option<Held>> {
-        let Found { actions, sites, .. } = self.solve(scope, batch)?;
+        let Found { actions, sites, .. } = self.solve(scope, batch, None)?;
         Ok(Some(Held::new(bound::packed(scope, &actions, &sites))))
     }
 
     fn objective_for(&self, scope: &Scope, batch: &Batch, chosen: &Held) -> Result<Tensor<1>> {
-        let (s, sites) = bound::unpacked(chosen.get()?)?;
+        let (s, sites) = bound::unpacked(chosen.get()?, batch.y.dims()[0], self.likelihood.density().is_centred())?;
         self.bound(scope, batch, &s.cast(scope.dtype()), &sites)
     }
 }
 
 impl Parameters for NewtonCagp {
     fn parameters(&self) -> Vec<(String, &Parameter)> {
-        let mut all = self.prior.parameters();
-        all.extend(prefixed("likelihood", self.likelihood.parameters()));
-        all
+        Prior::all_with(&self.priors, &*self.likelihood)
     }
 
     fn parameters_mut(&mut self) -> Vec<(String, &mut Parameter)> {
-        let mut all = self.prior.parameters_mut();
-        all.extend(prefixed("likelihood", self.likelihood.parameters_mut()));
-        all
+        Prior::all_with_mut(&mut self.priors, &mut *self.likelihood)
     }
 }

@@ -1,39 +1,134 @@
 //! What a likelihood says at latent values: pseudo-targets with noise.
 
+use super::tied::Noisy;
+use crate::likelihoods::expected::records;
 use crate::likelihoods::{Density, Row};
+use crate::scope::Scope;
 
-/// The smallest curvature of a row: below it a row has no say, whatever the actions.
+/// The smallest curvature of a latent value: below it a row has no say, whatever the actions.
 const FLAT: f64 = 1e-150;
 
-/// Gradient and curvature of the log density at latent values f: pseudo-targets `f + g/d` with noise variances `1/d`.
+/// Gradient and curvature of the log density at latent values f, latent function after latent function: pseudo-targets
+/// `f + W⁻¹g` with noise `W⁻¹`.
+///
+/// The curvature of a row is `W = diag(d)`, or of [centred](Density::is_centred) likelihoods `diag(d) − d dᵀ`, of which
+/// `diag(1/d)` is a generalised inverse too: in the span of `W`, where a row's values sum to 0, all of these are one.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Sites {
-    /// f `[n]`.
+    /// f `[L, n]`.
     pub f: Vec<f64>,
-    /// g `[n]`.
+    /// g `[L, n]`.
     pub gradient: Vec<f64>,
-    /// d `[n]`, positive.
+    /// d `[L, n]`, positive.
     pub curvature: Vec<f64>,
+    /// Number of rows n.
+    pub rows: usize,
+    /// Whether a row's `W` takes values that sum to 0.
+    pub centred: bool,
+}
+
+/// The share of the Fisher information below which no average curvature falls.
+const CONVEX: f64 = 0.01;
+
+/// The latent values of a row; those of several functions are gathered in `values`.
+pub(super) fn of_row<'a>(f: &'a [f64], row: usize, rows: usize, values: &'a mut Vec<f64>) -> &'a [f64] {
+    if f.len() == rows {
+        return &f[row..=row];
+    }
+    values.clear();
+    values.extend(f.iter().skip(row).step_by(rows));
+    values
 }
 
 impl Sites {
-    /// At `f`.
+    /// At `f` `[L, n]`.
     pub fn at(density: &dyn Density, rows: &[Row], f: Vec<f64>) -> Self {
-        let (mut gradient, mut curvature, mut hessian) = (f.clone(), f.clone(), [0.0]);
+        let (n, latents) = (rows.len(), density.latents());
+        let (mut all, mut curvature) = (f.clone(), f.clone());
+        let (mut slopes, mut hessian, mut d) = (vec![0.0; latents], vec![0.0; latents * latents], vec![0.0; latents]);
+        let mut values = Vec::new();
         for (i, row) in rows.iter().enumerate() {
-            density.derivatives(*row, &f[i..=i], &mut gradient[i..=i], &mut hessian);
-            density.curvature(*row, &f[i..=i], &mut curvature[i..=i]);
-            curvature[i] = curvature[i].max(FLAT);
+            let f = of_row(&f, i, n, &mut values);
+            density.derivatives(*row, f, &mut slopes, &mut hessian);
+            density.curvature(*row, f, &mut d);
+            for latent in 0..latents {
+                all[latent * n + i] = slopes[latent];
+                curvature[latent * n + i] = d[latent].max(FLAT);
+            }
         }
-        Self { f, gradient, curvature }
+        Self { f, gradient: all, curvature, rows: n, centred: density.is_centred() }
     }
 
-    /// `W⁻¹ s`.
+    /// With the average gradient and curvature of the log density over `N(mean, variance)`, independent latent values
+    /// `[L, n]`: conjugate-computation variational inference (Khan and Lin 2017).
+    pub fn expected(density: &dyn Density, rows: &[Row], mean: Vec<f64>, variance: &[f64]) -> Self {
+        let latents = density.latents();
+        let width = 1 + 2 * latents;
+        let records = records(density, rows, 0, &mean, variance);
+        let column = |place: usize| records.iter().skip(place).step_by(width).copied();
+        let gradient = (1..=latents).flat_map(column).collect();
+        // The slope in a variance is half the second derivative.
+        let bends = (latents + 1..width).flat_map(column).map(|slope| -2.0 * slope);
+        let at = Self::at(density, rows, mean);
+        // Where it has the wrong sign, some of the Fisher information keeps the row's part in its actions.
+        let least = if density.is_log_concave() { 0.0 } else { CONVEX };
+        let curvature = bends.zip(&at.curvature).map(|(bend, d)| bend.max(least * d).max(FLAT)).collect();
+        Self { gradient, curvature, ..at }
+    }
+
+    /// As tensors.
+    pub(super) fn noisy(&self, scope: &Scope) -> Noisy {
+        let f = scope.matrix_in(&self.f, 1, self.f.len(), scope.wide()).squeeze_dim(0);
+        let both = [&self.gradient[..], &self.curvature].concat();
+        Noisy::new(f, scope.matrix_in(&both, 2, self.f.len(), scope.wide()), self.centred)
+    }
+
+    /// `W⁻¹ s`, for `s` in the span of `W`.
     pub(super) fn spread(&self, s: &[f64]) -> Vec<f64> {
         s.iter().zip(&self.curvature).map(|(s, d)| s / d).collect()
     }
 
-    /// How many rows have a curvature below rounding of the largest: they tell next to nothing.
+    /// `W x`.
+    pub(super) fn curved(&self, x: &[f64]) -> Vec<f64> {
+        let d = &self.curvature;
+        if !self.centred {
+            return x.iter().zip(d).map(|(x, d)| d * x).collect();
+        }
+        let across = |i: usize| (i % self.rows..x.len()).step_by(self.rows);
+        // Differences keep their digits where one class has all of the probability.
+        (0..x.len()).map(|i| d[i] * across(i).map(|k| d[k] * (x[i] - x[k])).sum::<f64>()).collect()
+    }
+
+    /// Brings `s` into the span of `W`: what it is there but for rounding stays as it is.
+    pub(super) fn centre(&self, s: &mut [f64]) {
+        if !self.centred {
+            return;
+        }
+        for row in 0..self.rows {
+            let across = (row..s.len()).step_by(self.rows);
+            let sum: f64 = across.clone().map(|i| s[i]).sum();
+            across.for_each(|i| s[i] -= self.curvature[i] * sum);
+        }
+    }
+
+    /// What of the gradient `s` of the log posterior an action may be made of: all of it, or where nothing ties the
+    /// latent functions together that of one of them, those that promise most first.
+    pub(super) fn parts(&self, s: Vec<f64>) -> Vec<Vec<f64>> {
+        let n = self.rows;
+        if self.centred || s.len() == n {
+            return vec![s];
+        }
+        let promise = |latent: &usize| {
+            let own = latent * n..(latent + 1) * n;
+            s[own.clone()].iter().zip(&self.curvature[own]).map(|(s, d)| s * s / d).sum::<f64>()
+        };
+        let mut order: Vec<(usize, f64)> = (0..s.len() / n).map(|latent| (latent, promise(&latent))).collect();
+        order.sort_by(|a, b| b.1.total_cmp(&a.1));
+        let only = |latent: usize| s.iter().enumerate().map(|(i, s)| if i / n == latent { *s } else { 0.0 }).collect();
+        order.into_iter().map(|(latent, _)| only(latent)).collect()
+    }
+
+    /// How many latent values have a curvature below rounding of the largest: they tell next to nothing.
     pub(super) fn flat(&self) -> usize {
         let largest = self.curvature.iter().fold(0.0f64, |largest, d| largest.max(*d));
         self.curvature.iter().filter(|d| **d <= f64::EPSILON * largest).count()

@@ -6,22 +6,23 @@ use burn::tensor::Tensor;
 use serde::{Deserialize, Serialize};
 
 use super::NewtonOptions;
-use super::sites::Sites;
+use super::directions::NewtonPolicy;
+use super::sites::{Sites, of_row};
 use super::space::{Small, Space};
 use crate::error::{Error, Result};
-use crate::kernels::Kernel;
 use crate::likelihoods::{Density, Row};
 use crate::linalg::Factor;
 use crate::linalg::real::dot;
-use crate::products;
+use crate::models::prior::Prior;
 use crate::scope::{Scope, to_f64};
+use crate::solvers::blocks::transposed;
 use crate::solvers::itergp::{Stop, epsilon};
 
 /// Most halvings of a step.
-const HALVINGS: usize = 60;
+pub(super) const HALVINGS: usize = 60;
 
 /// What the log posterior may lose by rounding, relative to its size.
-const ROUNDING: f64 = 1e-13;
+pub(super) const ROUNDING: f64 = 1e-13;
 
 /// The share of `sᵀ(K + W⁻¹)s` that an action must add to those before it, in units of rounding.
 const NEW: f64 = 16.0;
@@ -84,13 +85,13 @@ pub struct Problem<'a> {
     pub density: &'a dyn Density,
     /// The rows.
     pub rows: &'a [Row],
-    /// Prior covariance.
-    pub kernel: &'a Kernel,
+    /// Of the latent functions: one for all of them, or one each.
+    pub priors: &'a [Prior],
     /// The evaluation.
     pub scope: &'a Scope,
     /// Inputs `[n, d]`.
     pub x: &'a Tensor<2>,
-    /// Prior means `[n]`.
+    /// Prior means `[L, n]`.
     pub mean: &'a [f64],
 }
 
@@ -106,7 +107,7 @@ struct At {
 }
 
 impl Problem<'_> {
-    /// Climbs from the prior mean.
+    /// Climbs from the prior mean, or from where actions `[i, L n]` and their weights are.
     ///
     /// A step solves `(K + W⁻¹)v = ŷ − m` in the span of the actions so far and some more, of which the first is the
     /// gradient of the log posterior, and goes to the solution: halfway or less where the log posterior
@@ -115,10 +116,17 @@ impl Problem<'_> {
     ///
     /// # Errors
     /// [`Error::NotFinite`] when values are not, and what products report.
-    pub fn solve(&self, options: &NewtonOptions) -> Result<Found> {
-        let mut space = Space { n: self.rows.len(), ..Space::default() };
+    pub fn solve(&self, options: &NewtonOptions, from: Option<(&[f64], &[f64])>) -> Result<Found> {
+        let mut space = Space { n: self.mean.len(), ..Space::default() };
         // f = m + T a, v = S a.
         let mut weights: Vec<f64> = Vec::new();
+        if let Some((actions, known)) = from {
+            for s in actions.chunks_exact(space.n) {
+                space.products.extend(self.product(s)?);
+            }
+            (space.actions, weights) = (actions.to_vec(), known.to_vec());
+            (space.taken, space.multiplied) = (known.len(), known.len());
+        }
         let (mut stop, mut halvings) = (None, 0);
         for step in 1.. {
             let At { f, v, sites, above, mut small } = self.at(&space, &weights)?;
@@ -128,7 +136,8 @@ impl Problem<'_> {
             }
             let (before, mut reason) = (space.taken, None);
             while small.is_none() || (stop.is_none() && space.taken - before < options.per_step) {
-                reason = self.act(&mut space, &mut small, &sites, &above, options.relative * scale)?;
+                let least = options.relative * scale;
+                reason = self.act(&mut space, &mut small, (&sites, &above), least, options.policy)?;
                 if space.taken == options.actions {
                     stop = stop.or(Some(Stop::Budget));
                 }
@@ -175,7 +184,7 @@ impl Problem<'_> {
                     products: space.multiplied,
                     residual,
                     scale,
-                    flat: sites.flat() as f64 / self.rows.len() as f64,
+                    flat: sites.flat() as f64 / self.mean.len() as f64,
                 };
                 return Ok(Found { actions: space.actions, sites, factor, projected, report });
             }
@@ -211,15 +220,25 @@ impl Problem<'_> {
 
     /// `ln p(y | f) − ½ vᵀ(f − m)`.
     fn log_posterior(&self, f: &[f64], v: &[f64]) -> f64 {
-        let density: f64 = self.rows.iter().enumerate().map(|(i, row)| self.density.log_density(*row, &f[i..=i])).sum();
+        let density = log_density(self.density, self.rows, f);
         let quadratic: f64 = f.iter().zip(self.mean).zip(v).map(|((f, m), v)| (f - m) * v).sum();
         density - 0.5 * quadratic
     }
 
-    /// `K s`.
+    /// `K s`: of latent functions with one covariance as one product.
     fn product(&self, s: &[f64]) -> Result<Vec<f64>> {
-        let column = self.scope.matrix(s, s.len(), 1);
-        to_f64(products::Covariance::new(self.kernel, self.scope, self.x).times(&column)?)
+        let n = self.rows.len();
+        let of = |prior: &Prior, s: &[f64]| {
+            let columns = self.scope.matrix(&transposed(s, n), n, s.len() / n);
+            to_f64(prior.covariance(self.scope, self.x).times(&columns)?.transpose())
+        };
+        if let [prior] = self.priors {
+            return of(prior, s);
+        }
+        let each = self.priors.iter().zip(s.chunks_exact(n));
+        let zero = |s: &[f64]| s.iter().all(|s| *s == 0.0);
+        let products = each.map(|(prior, s)| if zero(s) { Ok(s.to_vec()) } else { of(prior, s) });
+        Ok(products.collect::<Result<Vec<_>>>()?.concat())
     }
 
     /// Takes one more action, or says why there is none.
@@ -227,15 +246,15 @@ impl Problem<'_> {
         &self,
         space: &mut Space,
         small: &mut Option<Small>,
-        sites: &Sites,
-        above: &[f64],
+        (sites, above): (&Sites, &[f64]),
         least: f64,
+        policy: NewtonPolicy,
     ) -> Result<Option<Stop>> {
-        let n = self.rows.len();
         let weights = small.as_ref().map_or(&[][..], |small| &small.weights);
         let (covered, v) = (space.combined(&space.products, weights), space.combined(&space.actions, weights));
-        let gradient = |i: usize| sites.gradient[i] + sites.curvature[i] * (above[i] - covered[i]) - v[i];
-        let mut s: Vec<f64> = (0..n).map(gradient).collect();
+        let open: Vec<f64> = above.iter().zip(&covered).map(|(h, t)| h - t).collect();
+        let curved = sites.curved(&open);
+        let mut s: Vec<f64> = (0..space.n).map(|i| sites.gradient[i] + curved[i] - v[i]).collect();
         let norm = dot(&s, &s).sqrt();
         if !norm.is_finite() {
             return Err(Error::NotFinite("an action of Newton's method".into()));
@@ -243,12 +262,36 @@ impl Problem<'_> {
         if small.is_some() && norm <= least {
             return Ok(Some(Stop::Converged));
         }
-        if norm > 0.0 {
-            s.iter_mut().for_each(|s| *s /= norm);
-        } else {
+        if norm == 0.0 {
             // Targets at their prior mean: what they say of the level is all there is to begin with.
-            s.clone_from(&sites.curvature);
+            let level = |i: usize| if sites.centred && i >= sites.rows { 0.0 } else { 1.0 };
+            s = sites.curved(&(0..space.n).map(level).collect::<Vec<_>>());
         }
+        let mut reason = None;
+        for part in sites.parts(policy.action(s, space, sites)) {
+            reason = self.add(space, small, sites, above, part)?;
+            if reason.is_none() {
+                break;
+            }
+        }
+        Ok(reason)
+    }
+
+    /// Adds an action, or says why it is none.
+    fn add(
+        &self,
+        space: &mut Space,
+        small: &mut Option<Small>,
+        sites: &Sites,
+        above: &[f64],
+        mut s: Vec<f64>,
+    ) -> Result<Option<Stop>> {
+        let norm = dot(&s, &s).sqrt();
+        if norm == 0.0 {
+            return Ok(Some(Stop::Dependent));
+        }
+        s.iter_mut().for_each(|s| *s /= norm);
+        sites.centre(&mut s);
         let energy = |s: &[f64], t: &[f64]| dot(s, t) + dot(s, &sites.spread(s));
         let mut t = self.product(&s)?;
         let (mut left, mut products) = (energy(&s, &t), 1);
@@ -262,6 +305,7 @@ impl Problem<'_> {
                 // A product that lost digits would pass its error on to all later ones.
                 let size = dot(&s, &s).sqrt();
                 s.iter_mut().for_each(|s| *s /= size);
+                sites.centre(&mut s);
                 (t, products) = (self.product(&s)?, 2);
                 let whole = energy(&s, &t);
                 left = space.conjugate(&mut s, &mut t, small, sites, &energy)?;
@@ -285,7 +329,7 @@ impl Problem<'_> {
                 return Ok(Some(Stop::Dependent));
             }
         }
-        let targets: f64 = (0..n).map(|i| s[i] * (above[i] + sites.gradient[i] / sites.curvature[i])).sum();
+        let targets: f64 = (0..space.n).map(|i| s[i] * (above[i] + sites.gradient[i] / sites.curvature[i])).sum();
         let corner = vec![energy(&s, &t)];
         *small = Some(match small.take() {
             Some(Small { mut factor, mut projected, .. }) => {
@@ -300,4 +344,11 @@ impl Problem<'_> {
         (space.taken, space.multiplied) = (space.taken + 1, space.multiplied + products);
         Ok(None)
     }
+}
+
+/// `ln p(y | f)` for f `[L n]`.
+pub(super) fn log_density(density: &dyn Density, rows: &[Row], f: &[f64]) -> f64 {
+    let mut values = Vec::new();
+    let of = |(i, row): (usize, &Row)| density.log_density(*row, of_row(f, i, rows.len(), &mut values));
+    rows.iter().enumerate().map(of).sum()
 }

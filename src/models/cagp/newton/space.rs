@@ -25,10 +25,10 @@ impl Small {
     }
 }
 
-/// Actions and their products with K, `[i, n]`.
+/// Actions and their products with K, `[i, n]`, for n latent values: those of all functions one after another.
 #[derive(Default)]
 pub struct Space {
-    /// Rows.
+    /// Latent values.
     pub n: usize,
     /// S.
     pub actions: Vec<f64>,
@@ -43,6 +43,12 @@ pub struct Space {
 impl Space {
     pub fn len(&self) -> usize {
         self.actions.len() / self.n
+    }
+
+    /// The last action with its product.
+    pub fn last(&self) -> Option<(&[f64], &[f64])> {
+        let from = self.actions.len().checked_sub(self.n)?;
+        Some((&self.actions[from..], &self.products[from..]))
     }
 
     /// `Sᵀ x`.

@@ -1,0 +1,133 @@
+//! Classifiers with one kernel for all classes, beside each other: scores against seconds.
+#![allow(dead_code)] // each example uses its own part
+
+use std::path::Path;
+use std::time::{Duration, Instant};
+
+use cagey::Result;
+use cagey::device::Compute;
+use cagey::kernels::Kernel;
+use cagey::likelihoods::{Likelihood, Softmax};
+use cagey::metrics::score_classes;
+use cagey::models::Observations;
+use cagey::models::cagp::{NewtonCagp, NewtonOptions};
+use cagey::models::inducing::{Choice, choose};
+use cagey::models::laplace::LaplaceGp;
+use cagey::models::minibatch::{self, Minibatches};
+use cagey::models::posterior::{Correlated, Posterior};
+use cagey::models::svgp::Svgp;
+use cagey::params::Parameters;
+use cagey::plot::{Against, Frame, LearningCurve, Run};
+use cagey::train::{Adam, Optimizer, Schedule, TrainConfig};
+
+/// What there is to learn from and to score on.
+pub struct Task {
+    pub kernel: Kernel,
+    pub classes: usize,
+    pub train: Observations,
+    pub test: Observations,
+    pub compute: Compute,
+}
+
+/// Scores of one model.
+#[derive(Clone, Copy)]
+pub struct Scores {
+    /// Until there was a posterior.
+    pub seconds: f64,
+    pub accuracy: f64,
+    pub nll: f64,
+    pub ece: f64,
+}
+
+impl Task {
+    /// The scores of probabilities.
+    pub fn scores(&self, seconds: f64, probabilities: &[Vec<f64>]) -> Result<Scores> {
+        let truth: Vec<usize> = self.test.y.iter().map(|y| *y as usize).collect();
+        let scores = score_classes(&truth, probabilities)?;
+        Ok(Scores { seconds, accuracy: scores.accuracy, nll: scores.log_loss, ece: scores.ece })
+    }
+
+    /// The scores of a posterior; a second more for each of its latent functions is that of predictions, not counted.
+    pub fn scored(&self, seconds: f64, posterior: &dyn Posterior) -> Result<Scores> {
+        let likelihood = Softmax::new(self.classes);
+        let mut probabilities = Vec::with_capacity(self.test.n());
+        match posterior.correlated(&self.test.x)? {
+            Some(Correlated { mean, covariance }) => {
+                let rows = mean.chunks(self.classes).zip(covariance.chunks(self.classes.pow(2)));
+                for (mean, covariance) in rows {
+                    probabilities
+                        .push(likelihood.predict_joint(mean, covariance, None)?.probabilities().unwrap_or_default());
+                }
+            }
+            None => {
+                let all = posterior.marginals(&self.test.x)?;
+                for row in 0..self.test.n() {
+                    let mean: Vec<f64> = all.iter().map(|latent| latent.mean[row]).collect();
+                    let variance: Vec<f64> = all.iter().map(|latent| latent.variance[row]).collect();
+                    probabilities.push(likelihood.predict(&mean, &variance, None)?.probabilities().unwrap_or_default());
+                }
+            }
+        }
+        self.scores(seconds, &probabilities)
+    }
+
+    /// Newton's method with so many actions in all.
+    pub fn newton(&self, actions: usize, per_step: usize, kept: Option<usize>) -> Result<(Scores, String)> {
+        let options = NewtonOptions { per_step, kept, relative: 0.0, settled: 1e-2, ..NewtonOptions::budget(actions) };
+        let gp = NewtonCagp { options, ..NewtonCagp::new(self.kernel.clone(), Softmax::new(self.classes), actions) };
+        let start = Instant::now();
+        let (posterior, report) = gp.posterior(self.compute, self.train.clone())?;
+        let seconds = start.elapsed().as_secs_f64();
+        Ok((self.scored(seconds, &posterior)?, report.to_string()))
+    }
+
+    /// The dense approximation of the first rows.
+    pub fn subset(&self, rows: usize) -> Result<Scores> {
+        let Observations { x, d, y, .. } = &self.train;
+        let data = Observations::new(x[..rows * d].to_vec(), *d, y[..rows].to_vec(), None)?;
+        let start = Instant::now();
+        let posterior =
+            LaplaceGp::new(self.kernel.clone(), Softmax::new(self.classes)).posterior(self.compute, data)?;
+        self.scored(start.elapsed().as_secs_f64(), &posterior)
+    }
+
+    /// A variational model with the same kernel, as far as it comes in so many seconds; its inducing inputs are learned.
+    pub fn svgp(&self, inducing: usize, seconds: f64, rate: f64) -> Result<Scores> {
+        let start = Instant::now();
+        let rows = &self.train;
+        let z = choose(Choice::Kmeans, &self.kernel, &rows.x, rows.d, inducing, 0)?;
+        let mut model = Svgp::new(self.kernel.clone(), &z, rows.d, Softmax::new(self.classes))?;
+        for process in &mut model.processes {
+            process.prior.kernel.parameters_mut().into_iter().for_each(|(_, parameter)| parameter.fixed = true);
+        }
+        let adam = Adam { rate, schedule: Schedule::Constant, ..Adam::default() };
+        let left = (seconds - start.elapsed().as_secs_f64()).max(1.0);
+        let config = TrainConfig {
+            max_time: Some(Duration::from_secs_f64(left)),
+            ..TrainConfig::new(Optimizer::Adam(adam), 1_000_000)
+        };
+        let batches = Minibatches { size: 1024, natural: Some(0.2), ..Minibatches::default() };
+        minibatch::fit(&mut model, self.compute, rows, &batches, &config, &mut [])?;
+        let posterior = model.posterior(self.compute)?;
+        self.scored(start.elapsed().as_secs_f64(), &posterior)
+    }
+}
+
+/// Prints a line of scores.
+pub fn show(name: &str, Scores { seconds, accuracy, nll, ece }: Scores) {
+    println!("{name:<36}{seconds:>9.1} s   accuracy {accuracy:.4}   NLL {nll:.4}   ECE {ece:.4}");
+}
+
+/// Draws the NLL of several models against their seconds.
+pub fn draw(title: &str, all: &[(String, Vec<Scores>)], output: &Path) -> Result<()> {
+    let columns: Vec<(Vec<f64>, Vec<f64>)> = all
+        .iter()
+        .map(|(_, scores)| (scores.iter().map(|s| s.seconds).collect(), scores.iter().map(|s| s.nll).collect()))
+        .collect();
+    let runs: Vec<Run> =
+        all.iter().zip(&columns).map(|((name, _), (seconds, loss))| Run { name, loss, seconds }).collect();
+    let frame = Frame { title, x: "seconds", y: "test NLL", size: None };
+    LearningCurve { runs: &runs, against: Against::Seconds, frame, ..LearningCurve::default() }.save(output)?;
+    println!("figure in {}", output.display());
+    Ok(())
+}

@@ -1,0 +1,52 @@
+//! Where actions come from.
+
+use rand::SeedableRng;
+use rand::rngs::Xoshiro256PlusPlus;
+use rand_distr::{Distribution, StandardNormal};
+
+use super::sites::Sites;
+use super::space::Space;
+
+/// How the next action is chosen.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum NewtonPolicy {
+    /// The gradient of the log posterior, `W r`: where the solution lies, in the scale of what is known of it.
+    #[default]
+    Gradient,
+    /// The residual `r = ŷ − m − (K + W⁻¹)v`, the choice of the paper: conjugate gradients on the pseudo-targets.
+    Residual,
+    /// Unit vectors: the row, and of classes the class, at which the gradient is largest. A choice of a subset of data.
+    UnitVector,
+    /// `(K + W⁻¹)` times the last action: Lanczos vectors that begin at the gradient.
+    Lanczos,
+    /// Gaussian random vectors, by a seed.
+    Random(u64),
+}
+
+impl NewtonPolicy {
+    /// The next action, given the gradient of the log posterior there.
+    pub(super) fn action(self, gradient: Vec<f64>, space: &Space, sites: &Sites) -> Vec<f64> {
+        let mut s = match self {
+            Self::Gradient => return gradient,
+            Self::Residual => sites.spread(&gradient),
+            Self::UnitVector => {
+                let larger = |best: usize, i: usize| if gradient[i].abs() > gradient[best].abs() { i } else { best };
+                let place = (0..gradient.len()).reduce(larger).unwrap_or(0);
+                let mut unit = vec![0.0; gradient.len()];
+                unit[place] = 1.0;
+                sites.curved(&unit)
+            }
+            Self::Lanczos => match space.last() {
+                None => return gradient,
+                Some((s, t)) => t.iter().zip(sites.spread(s)).map(|(t, noise)| t + noise).collect(),
+            },
+            Self::Random(seed) => {
+                let mut rng = Xoshiro256PlusPlus::seed_from_u64(seed.wrapping_add(space.taken as u64));
+                gradient.iter().map(|_| StandardNormal.sample(&mut rng)).collect()
+            }
+        };
+        sites.centre(&mut s);
+        s
+    }
+}

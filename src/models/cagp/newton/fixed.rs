@@ -1,0 +1,118 @@
+//! Newton's method for actions that are given: no product with K but those that there are.
+
+use super::sites::Sites;
+use super::solve::{HALVINGS, ROUNDING, log_density};
+use crate::error::{Error, Result};
+use crate::likelihoods::{Density, Row};
+use crate::linalg::Factor;
+use crate::linalg::real::dot;
+
+/// Most steps.
+const STEPS: usize = 50;
+
+/// Largest change of f, relative to its largest distance from the prior mean or 1, at which it has settled.
+const SETTLED: f64 = 1e-9;
+
+/// Actions and what is known of them, on the host.
+pub(super) struct Fixed<'a> {
+    /// Of targets given f.
+    pub density: &'a dyn Density,
+    /// The rows.
+    pub rows: &'a [Row],
+    /// Prior means `[L n]`.
+    pub mean: &'a [f64],
+    /// SᵀKS `[i, i]`.
+    pub gram: &'a [f64],
+    /// Non-zeros `[L n]` of block-sparse actions, the same blocks for each latent function.
+    pub values: &'a [f64],
+    /// The boundaries of the blocks.
+    pub offsets: &'a [usize],
+    /// Whether every latent function has columns of its own.
+    pub apart: bool,
+}
+
+/// The small system of fixed actions at some sites.
+pub(super) struct Solved {
+    /// Of `M = Sᵀ(K + W⁻¹)S`.
+    pub factor: Factor<f64>,
+    /// `Sᵀ(ŷ − m)`.
+    pub projected: Vec<f64>,
+    /// `M⁻¹Sᵀ(ŷ − m)`.
+    pub weights: Vec<f64>,
+}
+
+impl Fixed<'_> {
+    /// Sᵀ x for `x` `[L n]`.
+    fn project(&self, x: impl Fn(usize) -> f64) -> Vec<f64> {
+        let n = self.rows.len();
+        let block = |rows: &[usize], l: usize| (rows[0]..rows[1]).map(|i| x(l * n + i)).sum::<f64>();
+        let (latents, blocks) = (self.values.len() / n, self.offsets.windows(2));
+        match self.apart {
+            true => {
+                (0..latents).flat_map(|l| blocks.clone().map(move |rows| (rows, l))).map(|(r, l)| block(r, l)).collect()
+            }
+            false => blocks.map(|rows| (0..latents).map(|l| block(rows, l)).sum()).collect(),
+        }
+    }
+
+    /// Number of actions.
+    fn actions(&self) -> usize {
+        (self.offsets.len() - 1) * if self.apart { self.values.len() / self.rows.len() } else { 1 }
+    }
+
+    /// The system at sites.
+    pub fn at(&self, sites: &Sites) -> Result<Solved> {
+        let (s, i) = (self.values, self.actions());
+        let Sites { f, gradient, curvature, .. } = sites;
+        let mut matrix = self.gram.to_vec();
+        let noise = self.project(|e| s[e] * s[e] / curvature[e]);
+        matrix.iter_mut().step_by(i + 1).zip(noise).for_each(|(m, noise)| *m += noise);
+        let factor = Factor::new(matrix, "Sᵀ(K + W⁻¹)S")?;
+        let projected = self.project(|e| s[e] * (f[e] - self.mean[e] + gradient[e] / curvature[e]));
+        let mut weights = projected.clone();
+        factor.solve(&mut weights)?;
+        Ok(Solved { factor, projected, weights })
+    }
+
+    /// Sites at the latent mean that they lead to, `place` being `K S a` `[L n]`. Steps are halved while the log
+    /// posterior falls; actions that are no gradients of it may hold it back before that is so.
+    ///
+    /// # Errors
+    /// [`Error::NotFinite`] when latent values are not, and what factorisations report.
+    pub fn sites(&self, place: impl Fn(&[f64]) -> Result<Vec<f64>>) -> Result<Sites> {
+        let i = self.actions();
+        let value = |f: &[f64], a: &[f64]| {
+            let pulled: f64 = self.gram.chunks_exact(i).zip(a).map(|(row, a_)| a_ * dot(row, a)).sum();
+            log_density(self.density, self.rows, f) - 0.5 * pulled
+        };
+        let mut weights = vec![0.0; i];
+        let mut sites = Sites::at(self.density, self.rows, self.mean.to_vec());
+        for _ in 0..STEPS {
+            let target = self.at(&sites)?.weights;
+            let least = value(&sites.f, &weights);
+            let least = least - ROUNDING * least.abs().max(1.0);
+            let found = (0..=HALVINGS).find_map(|halving| {
+                let length = 0.5f64.powi(halving as i32);
+                let moved: Vec<f64> = weights.iter().zip(&target).map(|(a, to)| a + length * (to - a)).collect();
+                let f = match place(&moved) {
+                    Ok(shift) => shift.iter().zip(self.mean).map(|(t, m)| t + m).collect::<Vec<_>>(),
+                    Err(error) => return Some(Err(error)),
+                };
+                let value = value(&f, &moved);
+                (value >= least || (least.is_nan() && value.is_finite())).then_some(Ok((moved, f)))
+            });
+            let Some((moved, f)) = found.transpose()? else { break };
+            let size = f.iter().zip(self.mean).fold(1.0f64, |size, (f, m)| size.max((f - m).abs()));
+            let change = f.iter().zip(&sites.f).map(|(a, b)| (a - b).abs()).fold(0.0, f64::max) / size;
+            weights = moved;
+            sites = Sites::at(self.density, self.rows, f);
+            if change <= SETTLED {
+                break;
+            }
+        }
+        match sites.f.iter().chain(&sites.gradient).all(|value| value.is_finite()) {
+            true => Ok(sites),
+            false => Err(Error::NotFinite("the latent values of Newton's method".into())),
+        }
+    }
+}

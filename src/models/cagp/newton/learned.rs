@@ -1,0 +1,291 @@
+//! Learned block-sparse actions for any likelihood.
+
+use burn::tensor::Tensor;
+use serde::{Deserialize, Serialize};
+
+use super::bound;
+use super::fixed::{Fixed, Solved};
+use super::sites::Sites;
+use super::span::Span;
+use super::tied::{Noisy, tied};
+use crate::device::Compute;
+use crate::error::{Error, Result};
+use crate::likelihoods::{Likelihood, Row, Targets};
+use crate::linalg::{cholesky, cholesky_solve};
+use crate::models::cagp::posterior::Conditioned;
+use crate::models::cagp::{Actions, CagpPosterior, Layout};
+use crate::models::posterior::{SavedPosterior, column_squares};
+use crate::models::prior::{Prior, repeated};
+use crate::models::{Batch, Held, Model, Observations};
+use crate::params::{Parameter, Parameters};
+use crate::products::BlockSparse;
+use crate::scope::{Scope, to_f64};
+use crate::solvers::itergp::Basis;
+
+/// What sites are tied to.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+#[cfg_attr(feature = "command", derive(clap::ValueEnum))]
+#[non_exhaustive]
+pub enum SiteRule {
+    /// The latent mean: gradient and curvature of the log density there, as Newton's method has them
+    #[default]
+    Mode,
+    /// The latent distribution: their averages over it, which make the bound tighter
+    Expectation,
+}
+
+/// Latent functions with any likelihood, whose posterior comes from learned projections of pseudo-targets.
+///
+/// A column of S has non-zeros on the rows of a block only, so that all products with K cost as much as one. Of classes
+/// it has a number for every function, which sum to 0 in a row; of other likelihoods with several functions there are
+/// columns for each function. The bound is true for any actions and sites; these follow from the parameters by Newton's
+/// method without another product with K.
+#[derive(Debug, Clone)]
+pub struct LearnedNewtonCagp {
+    /// Of the latent functions: one for all of them, or one each.
+    pub priors: Vec<Prior>,
+    /// Of targets given the latent functions.
+    pub likelihood: Box<dyn Likelihood>,
+    /// Non-zeros `[L n]` and the blocks of n rows.
+    pub actions: Actions,
+    /// What sites are tied to.
+    pub sites: SiteRule,
+    /// Steps of Newton's method that gradients go through, from sites tied to the mode; 0 holds sites as they are: then
+    /// each value is that of one bound, and optimisers that compare values see one function.
+    pub unrolled: usize,
+    /// Steps of an optimiser, at least 1, from one choice of held sites to the next.
+    pub refresh: usize,
+}
+
+/// Rows whose variances are computed at once.
+const ROWS: usize = 4096;
+
+/// How often sites follow the distribution that they lead to.
+const ROUNDS: usize = 3;
+
+impl LearnedNewtonCagp {
+    /// A model of a prior and a likelihood, `i` blocks of rows as they come, with sites at the mode, held for one step.
+    ///
+    /// # Errors
+    /// [`Error::Usage`] unless 1 ≤ i ≤ n.
+    pub fn new(prior: Prior, likelihood: Box<dyn Likelihood>, data: &Observations, i: usize) -> Result<Self> {
+        let (n, latents) = (data.n(), likelihood.latents());
+        let Actions { values, layout } = Actions::averages(n, i)?;
+        let Layout::Blocks(offsets) = layout else { unreachable!("averages are of blocks") };
+        let values: Vec<f64> = match likelihood.density().is_centred() {
+            // Equal numbers for all classes say nothing: what a block has of each class is what differs.
+            true => {
+                (0..latents).flat_map(|l| data.y.iter().map(move |y| f64::from(u8::from(*y == l as f64)))).collect()
+            }
+            false => values.values().repeat(latents),
+        };
+        let actions = Actions::from_blocks(&values, offsets);
+        let priors = prior.of_latents(&*likelihood);
+        Ok(Self { priors, likelihood, actions, sites: SiteRule::Mode, unrolled: 0, refresh: 1 })
+    }
+
+    fn offsets(&self) -> Result<&[usize]> {
+        match &self.actions.layout {
+            Layout::Blocks(offsets) => Ok(offsets),
+            Layout::Dense(_) => Err(Error::Usage("learned actions for Newton's method are blocks".into())),
+        }
+    }
+
+    /// Whether every latent function has columns of its own.
+    fn apart(&self) -> bool {
+        let density = self.likelihood.density();
+        density.latents() > 1 && !density.is_centred()
+    }
+
+    /// S.
+    fn span(&self, scope: &Scope, n: usize) -> Result<Span> {
+        let (latents, offsets) = (self.likelihood.latents(), self.offsets()?);
+        if self.actions.values.len() != latents * n {
+            let got = self.actions.values.len().to_string();
+            return Err(Error::shape("learned actions", format!("{latents} × {n} numbers"), got));
+        }
+        let mut values = scope.value(&self.actions.values).reshape([latents, n]);
+        if self.likelihood.density().is_centred() {
+            values = values.clone() - values.mean_dim(0);
+        }
+        let part = |l: usize| BlockSparse::new(values.clone().narrow(0, l, 1).reshape([n]), offsets.to_vec());
+        Ok(Span::Blocks { blocks: (0..latents).map(part).collect::<Result<_>>()?, apart: self.apart() })
+    }
+
+    fn rows(&self, batch: &Batch) -> Result<Vec<Row>> {
+        let extra = batch.noise.clone().map(to_f64).transpose()?;
+        let y = to_f64(batch.y.clone())?;
+        Ok(Targets { y: &y, extra: extra.as_deref() }.rows(self.likelihood.auxiliary()).collect())
+    }
+
+    /// Sites for present parameters, and the system there, given K S `[L n, i]` as numbers of a device.
+    fn find(&self, scope: &Scope, batch: &Batch, (span, ks): (&Span, &Tensor<2>)) -> Result<(Sites, Solved)> {
+        let (rows, density, n) = (self.rows(batch)?, self.likelihood.density(), batch.y.dims()[0]);
+        let (latents, i, wide) = (density.latents(), ks.dims()[1], scope.wide());
+        let mean = to_f64(bound::means(&self.priors, scope, &batch.x, latents)?)?;
+        let sks = to_f64(span.transposed_times(&ks.clone().cast(wide))?)?;
+        let gram: Vec<f64> = (0..i * i).map(|e| 0.5 * (sks[e] + sks[e % i * i + e / i])).collect();
+        let values = span.values()?;
+        let (offsets, apart) = (self.offsets()?, self.apart());
+        let fixed =
+            Fixed { density: &*density, rows: &rows, mean: &mean, gram: &gram, values: &values, offsets, apart };
+        let place = |a: &[f64]| to_f64(ks.clone().matmul(scope.matrix(a, i, 1)));
+        let mut sites = fixed.sites(place)?;
+        let mut solved = fixed.at(&sites)?;
+        if self.sites == SiteRule::Expectation && !density.is_centred() {
+            let variances = self.priors.iter().map(|prior| to_f64(prior.covariance(scope, &batch.x).diagonal_wide()?));
+            let prior = repeated(variances.collect::<Result<_>>()?, latents).concat();
+            for _ in 0..ROUNDS {
+                let f: Vec<f64> = place(&solved.weights)?.iter().zip(&mean).map(|(t, m)| t + m).collect();
+                let mut variance = Vec::with_capacity(latents * n);
+                for start in (0..latents * n).step_by(ROWS) {
+                    let count = ROWS.min(latents * n - start);
+                    let mut t = to_f64(ks.clone().narrow(0, start, count).transpose())?;
+                    solved.factor.solve_lower(&mut t)?;
+                    let explained = column_squares(&t, count);
+                    variance.extend(prior[start..].iter().zip(explained).map(|(p, e)| (p - e).max(1e-12 * p)));
+                }
+                let next = Sites::expected(&*density, &rows, f, &variance);
+                if !next.gradient.iter().chain(&next.curvature).all(|value| value.is_finite()) {
+                    break;
+                }
+                sites = next;
+                solved = fixed.at(&sites)?;
+            }
+        }
+        Ok((sites, solved))
+    }
+
+    /// What holds at present parameters, without gradients: a plain scope, its batch, S and K S.
+    fn plain(&self, scope: &Scope, batch: &Batch) -> Result<(Scope, Batch)> {
+        let plain = Scope::new(scope.compute())?.with_budget(scope.budget());
+        let Batch { x, y, noise, scale } = batch.clone();
+        Ok((plain, Batch { x: x.inner(), y: y.inner(), noise: noise.map(Tensor::inner), scale }))
+    }
+
+    /// The bound at sites, for actions and their products.
+    fn loss(&self, scope: &Scope, batch: &Batch, (span, ks): (&Span, Tensor<2>), sites: &Sites) -> Result<Tensor<1>> {
+        let steps = |mut f: Tensor<1>, at: &dyn Fn(Tensor<1>) -> Result<Tensor<2>>| {
+            let mean = bound::means(&self.priors, scope, &batch.x, self.likelihood.latents())?;
+            let wide = ks.clone().cast(scope.wide());
+            let sks = span.transposed_times(&wide)?;
+            let sks = (sks.clone() + sks.transpose()) * 0.5;
+            for _ in 0..self.unrolled {
+                let Noisy { targets, spread, .. } = Noisy::new(f.clone(), at(f)?, sites.centred);
+                let [noise, _] = span.noise(&spread)?;
+                let lower = cholesky(sks.clone() + noise, "Sᵀ(K + W⁻¹)S")?;
+                let weights = cholesky_solve(lower, span.transposed_times(&(targets - mean.clone()))?)?;
+                f = (mean.clone() + wide.clone().matmul(weights)).squeeze_dim(1);
+            }
+            Ok(f)
+        };
+        let through: Option<Through> = if self.unrolled > 0 { Some(&steps) } else { None };
+        let noisy = noisy(&*self.likelihood, scope, batch, sites, through)?;
+        bound::bound((&self.priors, &*self.likelihood), scope, batch, (span, ks), &noisy)
+    }
+
+    /// Conditions the prior on observations through the actions.
+    ///
+    /// # Errors
+    /// What products and factorisations report.
+    pub fn posterior(&self, compute: Compute, data: Observations) -> Result<CagpPosterior> {
+        let scope = Scope::new(compute)?;
+        let batch = data.batch(&scope);
+        let span = self.span(&scope, data.n())?;
+        let ks = span.products(&self.priors, &scope, &batch.x)?;
+        let (_, Solved { factor, projected, .. }) = self.find(&scope, &batch, (&span, &ks))?;
+        let actions = (span.basis(data.n())?, vec![1.0; projected.len()]);
+        CagpPosterior::new(self.of(), compute, data, actions, factor, projected)
+    }
+
+    fn of(&self) -> Conditioned {
+        Conditioned::of(&self.priors, &*self.likelihood)
+    }
+
+    /// The posterior that was saved.
+    pub(super) fn restored(
+        &self,
+        compute: Compute,
+        data: Observations,
+        saved: SavedPosterior,
+    ) -> Result<Option<CagpPosterior>> {
+        let basis = self.span(&Scope::new(compute)?, data.n())?.basis(data.n())?;
+        let columns = self.actions.len() * if self.apart() { self.likelihood.latents() } else { 1 };
+        let own: Option<(Basis, Vec<f64>)> = Some((basis, vec![1.0; columns]));
+        CagpPosterior::from_arrays(self.of(), compute, data, own, saved)
+    }
+}
+
+/// Latent values from latent values, given sites of any.
+type Through<'a> = &'a dyn Fn(Tensor<1>, &dyn Fn(Tensor<1>) -> Result<Tensor<2>>) -> Result<Tensor<1>>;
+
+/// Sites as tensors: numbers, or where gradients go through them, functions of the latent values that `moved` makes of
+/// theirs and of the likelihood's own parameters. Those of Gaussian targets always are: its noise is all there is.
+pub(super) fn noisy(
+    likelihood: &dyn Likelihood,
+    scope: &Scope,
+    batch: &Batch,
+    sites: &Sites,
+    through: Option<Through>,
+) -> Result<Noisy> {
+    if through.is_none() && likelihood.noise().is_none() {
+        return Ok(sites.noisy(scope));
+    }
+    let extra = batch.noise.clone().map(to_f64).transpose()?;
+    let y = to_f64(batch.y.clone())?;
+    let rows: Vec<Row> = Targets { y: &y, extra: extra.as_deref() }.rows(likelihood.auxiliary()).collect();
+    let own: Vec<Tensor<1>> = likelihood.parameters().iter().map(|(_, p)| scope.wide_value(p)).collect();
+    let own = if own.is_empty() { None } else { Some(Tensor::cat(own, 0)) };
+    let at = |f: Tensor<1>| tied(likelihood.density(), rows.clone(), f, own.clone());
+    let f = scope.matrix_in(&sites.f, 1, sites.f.len(), scope.wide()).squeeze_dim(0);
+    let f = match through {
+        Some(moved) => moved(f, &at)?,
+        None => f,
+    };
+    Ok(Noisy::new(f.clone(), at(f)?, sites.centred))
+}
+
+impl Model for LearnedNewtonCagp {
+    fn objective(&self, scope: &Scope, batch: &Batch) -> Result<Tensor<1>> {
+        batch.check(scope)?;
+        let span = self.span(scope, batch.y.dims()[0])?;
+        let ks = span.products(&self.priors, scope, &batch.x)?;
+        let (plain, inner) = self.plain(scope, batch)?;
+        let held = self.span(&plain, batch.y.dims()[0])?;
+        let (sites, _) = self.find(&plain, &inner, (&held, &ks.clone().inner()))?;
+        self.loss(scope, batch, (&span, ks), &sites)
+    }
+
+    fn refresh(&self) -> Option<usize> {
+        (self.unrolled == 0).then_some(self.refresh.max(1))
+    }
+
+    fn choose(&self, scope: &Scope, batch: &Batch) -> Result<Option<Held>> {
+        let span = self.span(scope, batch.y.dims()[0])?;
+        let ks = span.products(&self.priors, scope, &batch.x)?;
+        let (sites, _) = self.find(scope, batch, (&span, &ks))?;
+        Ok(Some(Held::new(sites)))
+    }
+
+    fn objective_for(&self, scope: &Scope, batch: &Batch, chosen: &Held) -> Result<Tensor<1>> {
+        batch.check(scope)?;
+        let span = self.span(scope, batch.y.dims()[0])?;
+        let ks = span.products(&self.priors, scope, &batch.x)?;
+        self.loss(scope, batch, (&span, ks), chosen.get()?)
+    }
+}
+
+impl Parameters for LearnedNewtonCagp {
+    fn parameters(&self) -> Vec<(String, &Parameter)> {
+        let mut all = Prior::all_with(&self.priors, &*self.likelihood);
+        all.push(("actions".into(), &self.actions.values));
+        all
+    }
+
+    fn parameters_mut(&mut self) -> Vec<(String, &mut Parameter)> {
+        let mut all = Prior::all_with_mut(&mut self.priors, &mut *self.likelihood);
+        all.push(("actions".into(), &mut self.actions.values));
+        all
+    }
+}

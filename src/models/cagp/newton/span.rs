@@ -1,0 +1,132 @@
+//! The span of actions for several latent functions, dense or block-sparse, and products with it.
+
+use burn::tensor::Tensor;
+
+use crate::error::{Error, Result};
+use crate::linalg::cholesky;
+use crate::models::cagp::products_with;
+use crate::models::prior::Prior;
+use crate::products::BlockSparse;
+use crate::scope::{Scope, to_f64};
+use crate::solvers::itergp::Basis;
+
+/// Actions S `[L n, i]`.
+#[derive(Debug, Clone)]
+#[expect(clippy::large_enum_variant, reason = "there is one of it; handles of tensors are what is large")]
+pub(super) enum Span {
+    /// All numbers.
+    Dense(Tensor<2>),
+    /// Columns that are not zero only on the rows of a block.
+    Blocks {
+        /// `[n]` numbers for each latent function.
+        blocks: Vec<BlockSparse>,
+        /// Whether every latent function has columns of its own, those of one after those of another.
+        apart: bool,
+    },
+}
+
+impl Span {
+    /// K S `[L n, i]`: dense actions of latent functions with one covariance as one product.
+    pub fn products(&self, priors: &[Prior], scope: &Scope, x: &Tensor<2>) -> Result<Tensor<2>> {
+        let n = x.dims()[0];
+        let prior = |latent: usize| &priors[latent.min(priors.len() - 1)];
+        let each: Vec<Tensor<2>> = match self {
+            Self::Dense(s) => {
+                let [all, i] = s.dims();
+                let latents = all / n;
+                if let ([prior], true) = (priors, latents > 1) {
+                    let beside = s.clone().reshape([latents, n, i]).swap_dims(0, 1).reshape([n, latents * i]);
+                    let products = products_with(prior.covariance(scope, x), &beside)?;
+                    return Ok(products.reshape([n, latents, i]).swap_dims(0, 1).reshape([all, i]));
+                }
+                let part = |l: usize| products_with(prior(l).covariance(scope, x), &s.clone().narrow(0, l * n, n));
+                (0..latents).map(part).collect::<Result<_>>()?
+            }
+            Self::Blocks { blocks, apart } => {
+                let part = |(l, own): (usize, &BlockSparse)| {
+                    let products = prior(l).covariance(scope, x).times_blocks(own)?;
+                    Ok(if *apart { beside(products, l, blocks.len()) } else { products })
+                };
+                blocks.iter().enumerate().map(part).collect::<Result<_>>()?
+            }
+        };
+        Ok(joined(each, 0))
+    }
+
+    /// All numbers of block-sparse actions `[L n]`, on the host.
+    pub fn values(&self) -> Result<Vec<f64>> {
+        match self {
+            Self::Dense(s) => to_f64(s.clone()),
+            Self::Blocks { blocks, .. } => {
+                Ok(blocks.iter().map(|own| to_f64(own.values().clone())).collect::<Result<Vec<_>>>()?.concat())
+            }
+        }
+    }
+
+    /// The columns as posteriors keep them, `[n, L i]`: those of a latent function beside each other.
+    pub fn basis(&self, n: usize) -> Result<Basis> {
+        match self {
+            Self::Blocks { blocks, .. } if blocks.len() == 1 => Ok(Basis::sparse(blocks[0].clone())),
+            Self::Blocks { blocks, apart } => {
+                let part = |(l, own): (usize, &BlockSparse)| {
+                    let dense = Basis::sparse(own.clone()).into_dense()?;
+                    Ok(if *apart { beside(dense, l, blocks.len()) } else { dense })
+                };
+                let parts = blocks.iter().enumerate().map(part).collect::<Result<_>>()?;
+                Ok(Basis::dense(joined(parts, 1)))
+            }
+            Self::Dense(s) => {
+                let parts = (0..s.dims()[0] / n).map(|l| s.clone().narrow(0, l * n, n)).collect();
+                Ok(Basis::dense(joined(parts, 1)))
+            }
+        }
+    }
+
+    /// Sᵀ z `[i, t]` for `z` `[L n, t]`.
+    pub fn transposed_times(&self, z: &Tensor<2>) -> Result<Tensor<2>> {
+        match self {
+            Self::Dense(s) => Ok(s.clone().cast(z.dtype()).transpose().matmul(z.clone())),
+            Self::Blocks { blocks, apart } => {
+                let n = z.dims()[0] / blocks.len();
+                let part = |(l, own): (usize, &BlockSparse)| {
+                    Basis::sparse(own.clone()).transposed_times(&z.clone().narrow(0, l * n, n))
+                };
+                let parts = blocks.iter().enumerate().map(part).collect::<Result<Vec<_>>>()?;
+                let sum = |parts: Vec<Tensor<2>>| parts.into_iter().reduce(|sum, part| sum + part);
+                match apart {
+                    true => Ok(joined(parts, 0)),
+                    false => sum(parts).ok_or_else(|| Error::Usage("actions of no latent function".into())),
+                }
+            }
+        }
+    }
+
+    /// SᵀW⁻¹S `[i, i]` for the diagonal of W⁻¹ `[L n, 1]`, and its lower factor.
+    pub fn noise(&self, spread: &Tensor<2>) -> Result<[Tensor<2>; 2]> {
+        match self {
+            Self::Dense(s) => {
+                let s = s.clone().cast(spread.dtype());
+                let noise = s.clone().transpose().matmul(s * spread.clone());
+                Ok([noise.clone(), cholesky(noise, "SᵀW⁻¹S")?])
+            }
+            Self::Blocks { blocks, .. } => {
+                let values = blocks.iter().map(|blocks| blocks.values().clone().cast(spread.dtype())).collect();
+                let values: Tensor<2> = Tensor::cat(values, 0).unsqueeze_dim(1);
+                let diagonal = self.transposed_times(&(values * spread.clone()))?;
+                let eye = Tensor::<2>::eye(diagonal.dims()[0], &spread.device()).cast(spread.dtype());
+                Ok([eye.clone() * diagonal.clone(), eye * diagonal.sqrt()])
+            }
+        }
+    }
+}
+
+/// Columns of one latent function, with zeros for those of the others.
+fn beside(columns: Tensor<2>, latent: usize, latents: usize) -> Tensor<2> {
+    let zeros = columns.zeros_like();
+    joined((0..latents).map(|l| if l == latent { columns.clone() } else { zeros.clone() }).collect(), 1)
+}
+
+/// Tensors behind or beside each other.
+fn joined(mut parts: Vec<Tensor<2>>, along: usize) -> Tensor<2> {
+    if parts.len() == 1 { parts.swap_remove(0) } else { Tensor::cat(parts, along) }
+}

@@ -1,0 +1,169 @@
+//! Learned actions through Newton's method against the Gaussian model, finite differences and reference values.
+
+use cagey::models::cagp::{Actions, Cagp, LearnedNewtonCagp, NewtonOptions, SiteRule};
+use cagey::models::exact::ExactGp;
+use cagey::models::gp_model::GpModel;
+use cagey::models::laplace::LaplaceGp;
+use cagey::models::posterior::Posterior;
+use cagey::models::{Model, Observations, fit};
+use cagey::params::Parameters;
+use cagey::scope::{Scope, scalar};
+
+use crate::common::{F32, F64, assert_close, check_posterior, noise};
+use crate::newton::{drawn, held_gradients};
+
+const LIKELIHOODS: [&str; 8] = [
+    "gaussian(0.3)",
+    "student-t(3.5)",
+    "bernoulli(logit)",
+    "poisson(exp)",
+    "negative-binomial(0.4)",
+    "gamma(2.5)",
+    "softmax(3)",
+    "heteroscedastic",
+];
+
+const POINTS: [f64; 6] = [0.3, -0.2, 1.0, 1.0, -2.0, 0.5];
+
+/// A model of drawn rows, with actions away from where they start.
+fn learned(text: &str, n: usize, i: usize, seed: u64) -> (LearnedNewtonCagp, Observations) {
+    let (other, data) = drawn(text, n, NewtonOptions::budget(1), seed);
+    let mut gp = LearnedNewtonCagp::new(other.priors[0].clone(), other.likelihood.clone(), &data, i).unwrap();
+    gp.priors = other.priors;
+    let mut state = 11;
+    let values: Vec<f64> = gp.actions.values.raw().iter().map(|value| value + noise(&mut state)).collect();
+    gp.actions.values.set_raw(&values);
+    (gp, data)
+}
+
+fn loss(gp: &impl Model, data: &Observations) -> f64 {
+    let scope = Scope::new(F64).unwrap();
+    scalar(gp.objective(&scope, &data.batch(&scope)).unwrap()).unwrap()
+}
+
+#[test]
+fn gaussian_targets_are_those_of_the_gaussian_model() {
+    for sites in [SiteRule::Mode, SiteRule::Expectation] {
+        let (mut newton, data) = learned("gaussian(0.3)", 24, 7, 0);
+        newton.sites = sites;
+        let data = Observations { noise: None, ..data };
+        let actions = Actions { ..newton.actions.clone() };
+        let mut classic = Cagp::new(newton.priors[0].kernel.clone(), actions);
+        classic.prior.mean = newton.priors[0].mean.clone();
+        classic.likelihood.noise.set(&[0.3]);
+        let batch = data.batch(&Scope::new(F64).unwrap());
+        let a = fit::evaluate(&newton, F64, &batch).unwrap();
+        let b = fit::evaluate(&classic, F64, &batch).unwrap();
+        assert_close("loss", &[a.loss], &[b.loss], 1e-10);
+        assert_close("gradient", &a.gradient, &b.gradient, 1e-10);
+        let a = newton.posterior(F64, data.clone()).unwrap();
+        let [a, b] = [a, classic.posterior(F64, data.clone()).unwrap()].map(|p| p.predict_joint(&POINTS).unwrap());
+        assert_close("mean", &a.mean, &b.mean, 1e-10);
+        assert_close("covariance", &a.covariance, &b.covariance, 1e-10);
+    }
+}
+
+/// With an action a row, noise of rows is that of the exact model; its gradient is that of the bound.
+#[test]
+fn noise_of_rows_is_that_of_the_exact_model() {
+    let (newton, data) = learned("gaussian(0.3)", 20, 20, 0);
+    let mut exact = ExactGp::new(newton.priors[0].kernel.clone());
+    exact.prior.mean = newton.priors[0].mean.clone();
+    exact.likelihood.noise.set(&[0.3]);
+    let a = newton.posterior(F64, data.clone()).unwrap().predict_joint(&POINTS).unwrap();
+    let b = exact.posterior(F64, data.clone()).unwrap().predict_joint(&POINTS).unwrap();
+    assert_close("mean", &a.mean, &b.mean, 1e-9);
+    assert_close("covariance", &a.covariance, &b.covariance, 1e-9);
+    assert_close("loss", &[loss(&newton, &data)], &[loss(&exact, &data)], 1e-9);
+}
+
+#[test]
+fn all_actions_are_laplace() {
+    for text in ["bernoulli(logit)", "poisson(exp)", "negative-binomial(0.4)", "gamma(2.5)"] {
+        let (gp, data) = learned(text, 20, 20, 1);
+        let dense = LaplaceGp { priors: gp.priors.clone(), likelihood: gp.likelihood.clone() };
+        let a = gp.posterior(F64, data.clone()).unwrap().predict_joint(&POINTS).unwrap();
+        let b = dense.posterior(F64, data.clone()).unwrap().predict_joint(&POINTS).unwrap();
+        assert_close(&format!("{text} mean"), &a.mean, &b.mean, 1e-7);
+        assert_close(&format!("{text} covariance"), &a.covariance, &b.covariance, 1e-7);
+    }
+}
+
+#[test]
+fn gradients_match_finite_differences_of_their_definition() {
+    for text in LIKELIHOODS {
+        for (sites, unrolled) in
+            [(SiteRule::Mode, 0), (SiteRule::Expectation, 0), (SiteRule::Mode, 1), (SiteRule::Mode, 3)]
+        {
+            let (mut gp, data) = learned(text, 12, 4, 2);
+            (gp.sites, gp.unrolled) = (sites, unrolled);
+            // What is held is chosen by the model that holds.
+            let [gradient, numeric] = held_gradients(&gp, &data);
+            assert_close(&format!("{text} {sites:?} {unrolled}"), &gradient, &numeric, 2e-6);
+        }
+    }
+}
+
+/// Held sites leave out what the latent mean does to them; a step of Newton's has nearly all of it.
+#[test]
+fn one_step_is_nearly_the_total_derivative() {
+    for text in ["bernoulli(logit)", "poisson(exp)", "softmax(3)"] {
+        let (mut gp, data) = learned(text, 16, 6, 1);
+        let start = gp.free_raw();
+        let total: Vec<f64> = (0..start.len())
+            .map(|at| {
+                let moved = |step: f64| {
+                    let (mut model, mut x) = (gp.clone(), start.clone());
+                    x[at] += step;
+                    model.set_free_raw(&x).unwrap();
+                    loss(&model, &data)
+                };
+                (moved(1e-4) - moved(-1e-4)) / 2e-4
+            })
+            .collect();
+        let far = |gradient: &[f64]| {
+            let norm = |x: &mut dyn Iterator<Item = f64>| x.map(|x| x * x).sum::<f64>().sqrt();
+            norm(&mut gradient.iter().zip(&total).map(|(g, t)| g - t)) / norm(&mut total.iter().copied())
+        };
+        let batch = data.batch(&Scope::new(F64).unwrap());
+        let mut errors = Vec::new();
+        for unrolled in [0, 1, 5] {
+            gp.unrolled = unrolled;
+            errors.push(far(&fit::evaluate(&gp, F64, &batch).unwrap().gradient));
+        }
+        assert!(errors[1] < 0.05 && errors[2] < 1e-2 && errors[2] <= errors[0], "{text}: {errors:?}");
+    }
+}
+
+#[test]
+fn expectations_make_bounds_tighter() {
+    for text in ["bernoulli(logit)", "poisson(exp)"] {
+        let (mut gp, data) = learned(text, 30, 30, 3);
+        let mode = loss(&gp, &data);
+        gp.sites = SiteRule::Expectation;
+        let expectation = loss(&gp, &data);
+        assert!(expectation < mode, "{text}: {expectation} {mode}");
+    }
+}
+
+#[test]
+fn saved_posteriors_come_back_and_single_precision_follows() {
+    for text in LIKELIHOODS {
+        let (gp, data) = learned(text, 30, 8, 6);
+        let posterior = gp.condition(F64, data.clone()).unwrap();
+        let restored = gp.restore(F64, data.clone(), posterior.saved(false).unwrap()).unwrap();
+        let [a, b] = [&posterior, &restored].map(|posterior| posterior.marginals(&POINTS).unwrap());
+        assert_eq!(a, b, "{text}");
+        let single = gp.condition(F32, data.clone()).unwrap().marginals(&POINTS).unwrap();
+        for (single, double) in single.iter().zip(&a) {
+            assert_close(&format!("{text} means"), &single.mean, &double.mean, 2e-3);
+            assert_close(&format!("{text} variances"), &single.variance, &double.variance, 2e-3);
+        }
+        if a.len() == 1 {
+            check_posterior(text, &*posterior, &POINTS, 2);
+        }
+        let scope = Scope::new(F32).unwrap();
+        let single = scalar(gp.objective(&scope, &data.batch(&scope)).unwrap()).unwrap();
+        assert_close(&format!("{text} loss"), &[single], &[loss(&gp, &data)], 1e-3);
+    }
+}
