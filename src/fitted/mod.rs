@@ -10,7 +10,6 @@ mod precision;
 mod predict;
 mod registry;
 mod settings;
-mod simpler;
 mod stored;
 mod trust;
 mod weak_prior;

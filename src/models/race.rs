@@ -163,10 +163,7 @@ fn tie(model: &mut dyn GpModel, units: &[(usize, Vec<f64>)], tied: bool) {
 }
 
 /// Rows drawn by the seed, where there are more than a race takes.
-///
-/// # Errors
-/// What gathering them reports.
-pub fn sample(data: &Observations, seed: u64) -> Result<Option<Observations>> {
+fn sample(data: &Observations, seed: u64) -> Result<Option<Observations>> {
     let n = data.n();
     if n <= ROWS {
         return Ok(None);

@@ -132,6 +132,7 @@ impl GpModel for SparseGrid {
     fn title(&self) -> String {
         let (count, distinct) = (self.grids.all.len(), self.grids.distinct());
         let how = match self.options.combination {
+            _ if count == 1 => "one grid".into(),
             Combination::Opticom => format!("{count} grids combined by optimal coefficients"),
             Combination::Ct => format!("{count} grids combined by the combination technique"),
             Combination::Union => format!("the union of {count} grids"),
