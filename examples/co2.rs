@@ -6,7 +6,7 @@
 use std::path::PathBuf;
 
 use cagey::data::{Dataset, ReadOptions, Split, read_training};
-use cagey::fitted::{Fitted, Registry, Settings};
+use cagey::fitted::{Calibrate, Fitted, Registry, Settings};
 use cagey::metrics::{Predictive, score};
 use cagey::params::Prior;
 use cagey::plot::{Component, Components, Curve, Frame, Points};
@@ -55,7 +55,7 @@ fn main() -> Result<()> {
     println!("{} weeks to learn from, {} to forecast, from {from:.1} to {last:.1}", train.n, test.n);
 
     let priors = PRIORS.iter().map(|(name, prior)| (name.to_string(), (*prior).into())).collect();
-    let settings = Settings { kernel: KERNEL.into(), priors, ..Settings::default() };
+    let settings = Settings { kernel: KERNEL.into(), priors, calibrate: Calibrate::No, ..Settings::default() };
     let mut progress = Progress::new();
     let config = TrainConfig::default();
     let fitted = Fitted::fit(schema, &train, settings, &config, &Registry::default(), &mut [&mut progress])?;

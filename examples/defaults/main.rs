@@ -13,7 +13,7 @@ use std::path::PathBuf;
 
 use cagey::Result;
 use cagey::data::{Dataset, ReadOptions, Schema, Split, TargetKind, read_training};
-use cagey::fitted::{Fitted, Registry, Settings};
+use cagey::fitted::{Calibrate, Fitted, Registry, Settings};
 use cagey::metrics::{score, score_classes};
 use cagey::models::minibatch::Minibatches;
 use cagey::models::race::Starts;
@@ -119,7 +119,7 @@ fn run(options: &Options, set: &str, way: Way, seed: u64) -> Result<Row> {
         (None, Some(2)) => "bernoulli".into(),
         (None, Some(_)) => "softmax".into(),
     };
-    let mut settings = Settings { likelihood: likelihood.clone(), ..Settings::default() };
+    let mut settings = Settings { likelihood: likelihood.clone(), calibrate: Calibrate::No, ..Settings::default() };
     if likelihood != "gaussian" {
         let batches = Minibatches { natural: Some(0.1), ..Minibatches::default() };
         settings.model = SvgpOptions { inducing: 512, covariance: Covariance::Full, batches }.into();

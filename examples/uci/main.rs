@@ -97,6 +97,8 @@ enum Kind {
     CagpCg,
     /// Rows by pivoted Cholesky as actions
     CagpChol,
+    /// The exact GP by Cholesky's factorisation: n³ operations, n² memory
+    Cholesky,
     /// The exact GP by conjugate gradients
     Cggp,
     Sgpr,

@@ -9,6 +9,7 @@ use cagey::kernels::{Kernel, initial};
 use cagey::likelihoods::Gaussian;
 use cagey::models::cagp::{ActionPolicy, Actions, Cagp, CagpObjective, CagpOptions};
 use cagey::models::cggp::CgGpOptions;
+use cagey::models::exact::ExactOptions;
 use cagey::models::gp_model::{GpModel, Training};
 use cagey::models::minibatch::{self, Minibatches};
 use cagey::models::options::{ModelOptions, Parts, Site};
@@ -63,6 +64,7 @@ impl Case<'_> {
             Kind::CagpOpt => format!("cagp-opt-{actions}"),
             Kind::CagpCg => format!("cagp-cg-{actions}"),
             Kind::CagpChol => format!("cagp-chol-{actions}"),
+            Kind::Cholesky => "cholesky".into(),
             Kind::Cggp => "cggp".into(),
             Kind::Sgpr => format!("sgpr-{inducing}"),
             Kind::Svgp => format!("svgp-{inducing}-batch-{batch}"),
@@ -193,6 +195,7 @@ impl Case<'_> {
             Kind::CagpOpt => cagp(ActionPolicy::Learned),
             Kind::CagpCg => cagp(ActionPolicy::Cg),
             Kind::CagpChol => cagp(ActionPolicy::Cholesky),
+            Kind::Cholesky => Box::new(ExactOptions::default()),
             Kind::Cggp => Box::new(CgGpOptions::default()),
             Kind::Sgpr => Box::new(SgprOptions { inducing }),
             Kind::Svgp => {

@@ -2,7 +2,7 @@
 
 use std::alloc::{GlobalAlloc, Layout, System};
 
-/// The system's allocator; a request that it refuses is told, and the process ends with exit code 1.
+/// The system's allocator; when it refuses a request the process says so and ends with exit code 1.
 struct Telling;
 
 #[global_allocator]

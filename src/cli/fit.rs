@@ -92,7 +92,10 @@ impl Fit {
             report::warn(&format!("interrupted, so this is the model so far{}", on.unwrap_or_default()));
         }
 
-        let left_out = Trust::of_training(&fitted)?;
+        let left_out = Trust::of_training(&fitted).unwrap_or_else(|error| {
+            report::warn(&format!("whether error bars hold is not known: {error}"));
+            Trust::default()
+        });
         let held_out = test.map(|test| HeldOut::of(&fitted, &test)).transpose().map_err(in_table(&self.data))?;
         if self.json {
             fitted.summary.warnings.iter().for_each(|warning| report::warn(warning));
@@ -237,9 +240,9 @@ impl Fit {
     }
 }
 
-/// Bytes beyond which a step's memory is told before it is taken.
+/// The command warns before a step that needs more bytes than this.
 const LARGE: f64 = 5e8;
-/// Seconds of a training beyond which its time is told before it begins.
+/// The command says beforehand how long a training takes if that is more than this: seconds.
 const LONG: f64 = 20.0;
 
 /// Says what is coming when it is large: memory as computed, time as one step takes; refuses what does not fit.

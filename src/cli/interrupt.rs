@@ -15,7 +15,7 @@ static STOP: AtomicBool = AtomicBool::new(false);
 /// The exit code of a process that was interrupted.
 const INTERRUPTED: i32 = 130;
 
-/// Takes over Ctrl-C and the signals to terminate, but for those that are to be ignored, such as by `nohup`.
+/// Takes over Ctrl-C and the signals to terminate, except those that the caller ignores (as `nohup` does).
 pub fn install() {
     let ignored = signals::ignored();
     let handled = ctrlc::set_handler(|| {

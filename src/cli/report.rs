@@ -32,7 +32,7 @@ pub fn be_quiet() {
     QUIET.store(true, Ordering::Relaxed);
 }
 
-/// Whether only errors and warnings are to be said.
+/// Whether to print errors and warnings only.
 pub fn is_quiet() -> bool {
     QUIET.load(Ordering::Relaxed)
 }

@@ -28,7 +28,8 @@ impl Split {
         Ok(Self::from_test(n, &shuffled(n, seed)[..count]))
     }
 
-    /// Groups of rows at random, until they hold a share `fraction` of all rows; `groups [n]` names the group of each row.
+    /// Groups of rows at random, until they hold a share `fraction` of all rows; `groups [n]` names the group of each
+    /// row.
     ///
     /// # Errors
     /// [`Error::Usage`] if no row is left to train or to test on.

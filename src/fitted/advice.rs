@@ -97,7 +97,7 @@ pub fn unfinished(outcome: &Outcome, config: &TrainConfig) -> Option<String> {
 
 /// Rows below which a few of them may well hold most of a variance.
 const MANY: usize = 100;
-/// The share of an input's variance from which on the rows that hold it are told.
+/// The command names rows that hold more than this share of an input's variance.
 const SHARE: f64 = 0.9;
 
 /// Says which inputs vary in a thousandth of the rows, or in one, almost only: lengthscales and standardisation are

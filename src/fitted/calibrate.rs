@@ -49,9 +49,10 @@ impl Fitted {
             (Calibrate::Yes, Some(apart)) => self.calibrated_on(apart),
             (Calibrate::Yes, None) => self.calibrated_by_leaving_out(),
             (Calibrate::Auto, _) if closed && self.data.n() >= ENOUGH => {
-                let calibrated = self.calibrated_by_leaving_out()?;
-                let pays = calibrated.calibration.is_some_and(|calibration| calibration.gain > WORTH);
-                Ok(if pays { calibrated } else { self })
+                // Unasked, it may not cost a model that is trained.
+                let calibrated = self.calibrated_by_leaving_out().ok();
+                let pays = |fitted: &Self| fitted.calibration.is_some_and(|calibration| calibration.gain > WORTH);
+                Ok(calibrated.filter(pays).unwrap_or(self))
             }
             _ => Ok(self),
         }

@@ -10,7 +10,6 @@ mod precision;
 mod predict;
 mod registry;
 mod settings;
-mod simpler;
 mod stored;
 mod trust;
 mod weak_prior;
@@ -226,7 +225,8 @@ impl Fitted {
     pub fn leave_one_out(&self) -> Result<(Vec<f64>, Vec<Predictive>)> {
         let problem = || {
             Error::Usage(format!(
-                "leaving one out in closed form is for exact models, and for sgpr and cagp of gaussian targets; this is: {}",
+                "leaving one out in closed form is for exact models, and for sgpr and cagp of gaussian targets; this \
+                 is: {}",
                 self.model.title()
             ))
         };

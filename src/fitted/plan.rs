@@ -7,7 +7,7 @@ use super::build::build;
 use super::columns::{Inputs, Units, check_targets, input_names};
 use super::registry::Registry;
 use super::stored::{Seen, Stored};
-use super::{Calibrate, Fitted, Settings, Summary, advice, precision, simpler, weak_prior};
+use super::{Calibrate, Fitted, Settings, Summary, advice, precision, weak_prior};
 use crate::data::{Classes, Dataset, InputScale, RowFile, Schema, Split, TargetScale, TargetTransform};
 use crate::error::{Error, Result};
 use crate::likelihoods::{Auxiliary, Support, Targets};
@@ -305,17 +305,12 @@ impl Plan {
 
     /// Moves the model to the better of two starts, where losses compare; nothing where one is given, in whatever way.
     fn race(&mut self, config: &TrainConfig, observers: &mut [&mut dyn Observer]) -> Result<Option<Race>> {
-        if self.settings.starts != Starts::Race || config.resume.is_some() {
+        let asked = self.settings.starts == Starts::Race && config.resume.is_none();
+        if !asked || !self.options.races() {
             return Ok(None);
         }
         let data = &self.data;
         let training = Training { compute: self.settings.compute, data, rows: data, batches: None, config };
-        if let Some(begun) = simpler::begin(&mut *self.model, &self.units.of_user(), &training, observers)? {
-            return Ok(Some(begun));
-        }
-        if !self.options.races() {
-            return Ok(None);
-        }
         // Other models than the exact one may have parts that belong to the rows.
         let sampled = self.settings.model.kind() == usual().kind();
         race(&mut self.model, &Track { training, sampled }, observers)
@@ -348,6 +343,7 @@ impl Plan {
         warnings.extend(advice::unfinished(&outcome, config));
         let (posterior, jitter) = watch(|| model.condition(compute, data.clone()));
         let posterior: Arc<dyn Posterior> = posterior?.into();
+        warnings.extend(posterior.remarks(&some(&data)?.x)?);
         if posterior.exact().is_some() {
             warnings.extend(precision::jitter(&*model, compute, &data, (jitter, units.target.sd)));
         }

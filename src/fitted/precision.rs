@@ -7,7 +7,7 @@ use crate::models::gp_model::{GpModel, Size};
 use crate::params::shown;
 use crate::scope::{Scope, scalar, to_f64};
 
-/// Change of the objective per row, in nats, from which on rounding is told.
+/// The command warns of rounding when it changes the objective by more than this: nats per row.
 const TOLERANCE: f64 = 0.01;
 
 /// Bytes of an evaluation in double precision beyond which it is left out: a trained model is not risked for it.

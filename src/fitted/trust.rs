@@ -14,6 +14,8 @@ use crate::models::posterior::Marginals;
 /// Rows whose errors are drawn together, and of which shapes are told.
 const MOST_HELD_OUT: usize = 1000;
 const MOST_LEFT_OUT: usize = 2000;
+/// Training rows whose residuals are drawn together: 32 MB of them.
+const MOST_TOGETHER: usize = 10_000;
 
 /// Rows of a table that are in the training data too.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -86,11 +88,17 @@ impl Fitted {
         let Some(closed) = self.posterior.leave_one_out().filter(|_| n > 0) else {
             return Err(Error::Usage("this model leaves no row out in closed form".into()));
         };
-        let draws = Draws::together(n, |noise, count| closed.residuals(noise, count, &left.marginals.variance))?;
+        let draws = match n {
+            ..=MOST_TOGETHER => {
+                let all = Draws::together(n, |noise, count| closed.residuals(noise, count, &left.marginals.variance))?;
+                all.subset(&rows)
+            }
+            _ => Draws::independent(rows.len()),
+        };
         // Rows in another order than the table's say nothing of it.
         let order: Vec<usize> = rows.iter().map(|row| if closed.in_order() { *row } else { 0 }).collect();
         let x = rows.iter().flat_map(|row| &self.data.x[row * self.data.d..][..self.data.d]).copied();
-        Ok(self.judged((&left.y, &left.predictions), &rows, (&x.collect::<Vec<_>>(), &order), &draws.subset(&rows)))
+        Ok(self.judged((&left.y, &left.predictions), &rows, (&x.collect::<Vec<_>>(), &order), &draws))
     }
 
     /// Whether intervals hold for the rows of a table, which were not trained on.
@@ -123,7 +131,9 @@ impl Fitted {
             product::set(view_mut(&mut made, count), view(&lower, n), view(&noise, count), 1.0);
             made.chunks_mut(count).zip(&sd).for_each(|(row, sd)| row.iter_mut().for_each(|value| *value /= sd));
             Ok(made)
-        })?;
+        });
+        // What has no factor is not correlated by it.
+        let draws = draws.unwrap_or_else(|_| Draws::independent(n));
         let order = if sample.records.len() == n { sample.records } else { rows.clone() };
         let mut diagnosis = self.judged((y, predictions), &rows, (&x, &order), &draws);
         if let Some(beyond) = self.beyond(&x).filter(|_| !diagnosis.held.iter().all(|held| held.holds)) {

@@ -11,10 +11,10 @@ use crate::models::diagnose::entry_columns;
 use crate::models::gp_model::GpModel;
 use crate::params::{Constraint, Prior};
 
-/// Columns from which on it is set.
+/// The prior is set for tables with at least this many columns.
 const COLUMNS: usize = 5;
-/// Rows for each column from which on it is not: with six and fewer it was measured to help, with ten and more the data
-/// know better.
+/// With so many rows a column or more it is not set. Measured: up to six it helps, from ten on it costs more than it
+/// gains.
 const ROWS: usize = 8;
 /// Degrees of freedom of the logarithm: what a column pays for a lengthscale of its own hardly grows with how far off
 /// it is.

@@ -186,7 +186,7 @@ impl Profile {
         }
     }
 
-    /// The squared distance from which on the covariance is taken for constant, in numbers of so many bytes.
+    /// The squared distance beyond which the covariance counts as constant, in numbers of so many bytes.
     #[inline(always)]
     pub const fn end(self, bytes: usize) -> f64 {
         match self {

@@ -1,13 +1,7 @@
 //! Kernels from text.
 //!
 //! ```text
-//! kernel    = product { "+" product } ;
-//! product   = factor { "*" factor } ;
-//! factor    = number | "(" kernel ")" | call ;
-//! call      = name [ "(" [ argument { "," argument } ] ")" ] ;
-//! argument  = value | name "=" value ;
-//! value     = number | "ard" | list | name | quoted | kernel ;
-//! list      = "[" [ item { "," item } ] "]" ;      item = number | name | quoted ;
+#![doc = include_str!("grammar.txt")]
 //! ```
 //!
 //! A positional number or list sets the form's first parameter; `ard` (positional or as a value) gives one entry per

@@ -8,7 +8,7 @@ use rand_distr::{Distribution, StandardNormal};
 use super::density::{Density, Marginal, Slopes, Support};
 use super::special::{LN_TAU, log_normal_density, normal_cdf};
 use super::targets::{Row, Targets};
-use super::{Gaussian, Likelihood, level, predictive, spread};
+use super::{Likelihood, level, predictive, spread};
 use crate::params::{Constraint, Parameter, Unit};
 
 /// Gaussian noise whose log variance is a second latent function, about the level of a learned variance.
@@ -59,10 +59,6 @@ impl Likelihood for Heteroscedastic {
             self.noise.set_internal(&[0.1 * spread(targets.y)]);
         }
         vec![level(targets.y), 0.0]
-    }
-
-    fn simpler(&self) -> Option<Box<dyn Likelihood>> {
-        Some(Box::new(Gaussian { noise: self.noise.clone() }))
     }
 
     fn density(&self) -> Arc<dyn Density> {

@@ -104,12 +104,6 @@ pub trait Likelihood: Parameters + std::fmt::Debug + Send + Sync {
         Vec::new()
     }
 
-    /// The likelihood of its first latent function alone that this one extends, with the same parameters as far as it
-    /// has them: a model with it is trained first, and is where the training begins.
-    fn simpler(&self) -> Option<Box<dyn Likelihood>> {
-        None
-    }
-
     /// Sets parameters that were not given to values that suit the targets, and returns the constant level `[L]` of
     /// each latent function that fits them.
     fn initialise(&mut self, targets: Targets) -> Vec<f64>;

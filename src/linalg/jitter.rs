@@ -28,7 +28,8 @@ pub fn watch<R>(body: impl FnOnce() -> R) -> (R, f64) {
     (result, seen)
 }
 
-/// Rounding errors over the noise from which on they are told: those of variances are then a thousandth of the noise.
+/// [`check_rounding`] reports rounding errors above this share of the noise. Those of variances are then a thousandth
+/// of it.
 const BLUR: f64 = 1e-2;
 
 /// Reports to the enclosing [`watch`] that rounding errors of a covariance matrix of order `n` with this mean diagonal

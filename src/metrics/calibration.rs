@@ -20,9 +20,10 @@ pub enum Source {
 /// The distribution of standardised residuals `(y − mean) / sd`, which takes the place of the standard normal one: the
 /// model's own standard deviation says where intervals are wide, this how wide.
 ///
-/// Of m rows set apart that are exchangeable with those to come, with probability 1 − δ over the choice of them, and for
-/// the intervals of all levels at once, the probability that an interval holds is within √(ln(2/δ) / 2m) of the share of
-/// the m rows that it holds (Dvoretzky, Kiefer and Wolfowitz 1956, with Massart's constant), and that share is within
+/// Of m rows set apart that are exchangeable with those to come, with probability 1 − δ over the choice of them, and
+/// for the intervals of all levels at once, the probability that an interval holds is within √(ln(2/δ) / 2m) of the
+/// share of the m rows that it holds (Dvoretzky, Kiefer and Wolfowitz 1956, with Massart's constant), and that share is
+/// within
 /// [`gap`](Self::gap) of its level. Leaving one out uses all rows and has no such bound.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 pub struct Calibration {
@@ -75,8 +76,8 @@ impl Calibration {
         }
     }
 
-    /// By how much the probability that an interval holds may differ from the share of the calibration rows within, with
-    /// a confidence; none for residuals that are no sample.
+    /// By how much the probability that an interval holds may differ from the share of the calibration rows within,
+    /// with a confidence; none for residuals that are no sample.
     pub fn bound(&self, confidence: f64) -> Option<f64> {
         let delta = 1.0 - confidence;
         (self.source == Source::Share).then(|| ((2.0 / delta).ln() / (2.0 * self.rows as f64)).sqrt())

@@ -12,7 +12,7 @@ use crate::error::Result;
 use crate::likelihoods::Likelihood;
 use crate::train::{Observer, Outcome, TrainConfig};
 
-/// The user's units of inputs and target, in which parameters are told and given.
+/// The user's units of inputs and target: reports and options give parameters in them.
 #[derive(Debug, Clone, PartialEq)]
 pub struct UserUnits {
     /// Means of the input columns `[d]`; zeros where they are not standardised.

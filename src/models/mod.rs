@@ -195,7 +195,7 @@ pub trait Model: Parameters {
         Ok(None)
     }
 
-    /// The [`objective`](Self::objective) for what was [chosen](Self::choose), wherever that was.
+    /// The [`objective`](Self::objective) for what was [chosen](Self::choose), at these or at other parameters.
     ///
     /// # Errors
     /// As the objective.

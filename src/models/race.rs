@@ -71,7 +71,7 @@ impl Race {
 const ROWS: usize = 1000;
 /// Steps from each start.
 const STEPS: usize = 15;
-/// Relative decrease of the loss from which on a start is known well enough.
+/// A start is judged when a step lowers its loss by less than this share.
 const ENOUGH: f64 = 1e-5;
 /// Most steps to the optimum with one lengthscale.
 const ISOTROPIC: usize = 40;
@@ -163,10 +163,7 @@ fn tie(model: &mut dyn GpModel, units: &[(usize, Vec<f64>)], tied: bool) {
 }
 
 /// Rows drawn by the seed, where there are more than a race takes.
-///
-/// # Errors
-/// What gathering them reports.
-pub fn sample(data: &Observations, seed: u64) -> Result<Option<Observations>> {
+fn sample(data: &Observations, seed: u64) -> Result<Option<Observations>> {
     let n = data.n();
     if n <= ROWS {
         return Ok(None);

@@ -79,11 +79,6 @@ pub fn usual() -> ModelChoice {
     ExactOptions::default().into()
 }
 
-/// The options of [`usual`].
-pub fn usual_options() -> Box<dyn ModelOptions> {
-    Box::new(ExactOptions::default())
-}
-
 impl Models {
     /// Adds a kind of model under its own name.
     pub fn with(mut self, row: Row) -> Self {

@@ -55,11 +55,11 @@ macro_rules! parameters {
         $crate::parameters!(@change $self $all $($($rest)*)?);
     };
     (@read $self:ident $all:ident $name:literal : $($field:ident).+ $(, $($rest:tt)*)?) => {
-        $all.push(($name.into(), &$self.$($field).+));
+        $all.extend([($name.into(), &$self.$($field).+)]);
         $crate::parameters!(@read $self $all $($($rest)*)?);
     };
     (@change $self:ident $all:ident $name:literal : $($field:ident).+ $(, $($rest:tt)*)?) => {
-        $all.push(($name.into(), &mut $self.$($field).+));
+        $all.extend([($name.into(), &mut $self.$($field).+)]);
         $crate::parameters!(@change $self $all $($($rest)*)?);
     };
 }

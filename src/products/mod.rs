@@ -2,13 +2,13 @@
 //!
 //! [`Covariance`] is K(x, x), [`Cross`] is K(x1, x2): what can be made of them are their methods. Each product exists
 //! twice. [`tiled`] is a plain tensor graph, tile by tile: any device, any kernel. On the CPU, kernels that lower to
-//! terms are fused: small tiles of K are made in the nearest cache from the scaled features of two groups of rows, used,
-//! and forgotten, with one adjoint for every kernel that makes them again. Results are the same each time for a given
-//! number of threads and given [instructions](lanes::instructions).
+//! terms are fused: small tiles of K are made in the nearest cache from the scaled features of two groups of rows,
+//! used, and forgotten, with one adjoint for every kernel that makes them again. Results are the same each time for a
+//! given number of threads and given [instructions](lanes::instructions).
 //!
 //! | room | what is there |
 //! |---|---|
-//! | `engine` | a program that computes a tile of any tree of terms on [`lanes`]; the schedule of blocks; sweeps over them |
+//! | `engine` | programs that compute a tile of any tree of terms on [`lanes`]; schedules of blocks; sweeps |
 //! | `drivers` | what is done with the tiles: multiplied, summed up, pulled back |
 //! | `operations` | tensor operations with their adjoints, one file each; [`tiled`] beside the fused ones |
 //! | `gpu` | covariance matrices in one kernel launch (features `wgpu`, `cuda`) |

@@ -57,7 +57,7 @@ pub(crate) struct State {
 }
 
 impl State {
-    /// The state of a training that is to begin.
+    /// The state before the first step.
     pub(crate) fn new(runs: Vec<Run>, config: &TrainConfig) -> Self {
         let (fingerprint, signature) = (config.fingerprint.clone(), config.signature());
         Self { fingerprint, signature, seconds: 0.0, runs, history: History::default() }

@@ -22,7 +22,7 @@ struct Trial {
     point: Option<Point>,
 }
 
-/// What a search along a direction came to.
+/// The result of a search along a direction.
 pub(crate) enum Search {
     /// A point with a lower loss, which satisfies the strong Wolfe conditions unless the evaluations ran out.
     Found(Move),

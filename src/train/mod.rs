@@ -2,7 +2,7 @@
 //!
 //! [`fit`] takes an [`Objective`], an initial vector, a [`TrainConfig`] and [observers](Observer), and returns an
 //! [`Outcome`] that holds the best point seen and the [reason](Termination) why it ended. L-BFGS is for exact losses,
-//! [`Adam`] for stochastic ones. Points where the objective fails are retreated from, not died of. A training can be
+//! [`Adam`] for stochastic ones. Where the objective fails, the optimiser goes back. A training can be
 //! saved and continued with bit for bit the same numbers.
 
 mod adam;

@@ -49,7 +49,7 @@ pub struct Report<'a> {
     pub x: &'a [f64],
 }
 
-/// Somebody who is told about the training and may end it.
+/// Sees every step of a training and may end it.
 pub trait Observer {
     /// Before the first evaluation.
     fn start(&mut self, plan: &Plan) {
@@ -73,7 +73,7 @@ impl Observer for Steps<'_, '_> {
         if report.iteration == 0 {
             return ControlFlow::Continue(());
         }
-        // Everybody is told.
+        // All observers see the step, also after one of them asked to end.
         let told: Vec<ControlFlow<()>> = self.0.iter_mut().map(|observer| observer.step(report)).collect();
         told.into_iter().find(ControlFlow::is_break).unwrap_or(ControlFlow::Continue(()))
     }

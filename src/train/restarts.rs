@@ -76,6 +76,6 @@ pub struct RestartReport {
     pub iterations: usize,
     /// Evaluations of the objective.
     pub evaluations: usize,
-    /// Why it ended; nothing if it lost the race or did not come to its end.
+    /// Why it ended; nothing if it lost the race or has not ended.
     pub termination: Option<Termination>,
 }

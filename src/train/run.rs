@@ -86,7 +86,7 @@ pub(crate) enum Advance {
 }
 
 impl Run {
-    /// A run that is to begin at `x`.
+    /// A run that will begin at `x`.
     pub(crate) fn new(x: Vec<f64>, config: &TrainConfig, objective: &dyn Objective) -> Self {
         let memory = match config.optimizer {
             Optimizer::Adam(_) => Memory::Adam(AdamState::new(x.len())),
@@ -144,7 +144,7 @@ impl Run {
         Step { iteration, epoch, seed: setting.config.seed }
     }
 
-    /// Has the objective choose where that is due, upon which the present point has another value.
+    /// Lets the objective choose when a choice is due. The present point then has another value.
     fn refresh(&mut self, objective: &mut dyn Objective, setting: &Setting) -> Answer<()> {
         let Some(steps) = objective.refresh() else { return Ok(()) };
         let valid = self.choice.take_if(|choice| self.iteration < choice.since + steps.max(1));

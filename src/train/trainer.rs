@@ -1,4 +1,4 @@
-//! The trainer: which run makes the next step, who is told, when the state is saved.
+//! The trainer decides which run makes the next step, informs observers and saves the state.
 
 use std::time::Instant;
 
@@ -77,7 +77,7 @@ pub struct Trainer {
 }
 
 impl Trainer {
-    /// A training that is to begin at `x0`, or to go on from the checkpoint that `config` names.
+    /// A training that will begin at `x0`, or go on from the checkpoint that `config` names.
     ///
     /// # Errors
     /// [`Error::Usage`] for settings or groups without valid values and for L-BFGS on a stochastic objective,

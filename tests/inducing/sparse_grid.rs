@@ -246,10 +246,24 @@ fn covariances_by_the_technique_are_sums_and_their_negative_share_is_said() {
 }
 
 #[test]
+fn error_bars_wider_than_errors_are_said() {
+    let data = data(200, 2);
+    let said = |variance: f64, options| {
+        let mut model = grid(&data, options);
+        model.prior.kernel = Kernel::parse(&format!("{variance} * matern32(lengthscale=[0.8, 1.1])"), 2).unwrap();
+        model.posterior(F64, data.clone()).unwrap().remarks(&data.x).unwrap()
+    };
+    // A prior that varies less than the data.
+    assert!(said(1e-4, level(4)).is_empty());
+    let wide = said(400.0, level(2));
+    assert!(wide.len() == 1 && wide[0].contains("times as wide"), "{wide:?}");
+}
+
+#[test]
 fn rows_outside_are_counted() {
     let data = data(40, 2);
     let posterior: SparseGridPosterior = grid(&data, level(2)).posterior(F64, data.clone()).unwrap();
-    assert!(posterior.remarks(&data.x).unwrap().is_empty());
+    assert!(!posterior.remarks(&data.x).unwrap().iter().any(|line| line.contains("outside")));
     let said = posterior.remarks(&[0.0, 0.0, 9.0, 0.0, 0.0, -9.0]).unwrap();
     assert!(said[0].contains("2 of 3 rows lie outside"), "{said:?}");
     let constant = Observations::new(vec![1.0; 4], 2, vec![0.1, 0.2], None).unwrap();

@@ -13,7 +13,8 @@ use crate::values;
 #[derive(Debug, Args)]
 pub struct Folds {
     /// Cross-validate on this many folds instead of one split
-    #[arg(long, value_name = "K", value_parser = values::count(2..=1000), conflicts_with_all = ["holdout", "holdout_last", "split_mask"])]
+    #[arg(long, value_name = "K", value_parser = values::count(2..=1000))]
+    #[arg(conflicts_with_all = ["holdout", "holdout_last", "split_mask"])]
     folds: Option<usize>,
     /// Keep rows with the same value of this column on one side of each split, and leave the column out of the inputs:
     /// for rows that come several from one subject, place or batch
@@ -21,7 +22,8 @@ pub struct Folds {
     group: Option<String>,
     /// Forecast this many parts of the second half of the rows, each from all rows before it: for series, in the order
     /// of the table
-    #[arg(long, value_name = "K", value_parser = values::count(1..=1000), conflicts_with_all = ["folds", "holdout", "holdout_last", "split_mask", "distinct"])]
+    #[arg(long, value_name = "K", value_parser = values::count(1..=1000))]
+    #[arg(conflicts_with_all = ["folds", "holdout", "holdout_last", "split_mask", "distinct"])]
     rolling: Option<usize>,
 }
 

@@ -32,7 +32,7 @@ impl ModelOptions {
             ("--exposure", &self.exposure, Auxiliary::Exposure, "poisson or negative-binomial"),
             ("--trials", &self.trials, Auxiliary::Trials, "binomial"),
         ];
-        // What no likelihood is called is told where it is made.
+        // An unknown name gets its error where the likelihood is made.
         let Ok(takes) = registry().likelihoods.parse(likelihood, None).map(|likelihood| likelihood.auxiliary()) else {
             return Ok(());
         };

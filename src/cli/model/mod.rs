@@ -72,7 +72,8 @@ pub struct ModelOptions {
     /// Intervals from the residuals of rows that the model did not see, in place of the normal distribution: each
     /// training row predicted from all others, or where that has no closed form a share of the rows, which are then not
     /// trained on
-    #[arg(long, value_enum, value_name = "WHEN", num_args = 0..=1, default_missing_value = "yes", default_value = "auto")]
+    #[arg(long, value_enum, value_name = "WHEN", num_args = 0..=1)]
+    #[arg(default_missing_value = "yes", default_value = "auto")]
     calibrate: Calibrate,
     /// Device: flex (CPU), ndarray (CPU), wgpu or cuda (GPU); see `cagey devices`
     #[arg(long)]
@@ -82,14 +83,10 @@ pub struct ModelOptions {
     dtype: Option<Precision>,
 }
 
-const KERNEL_HELP: &str = "\
-Kernel expression. Grammar:
-  kernel    = product { \"+\" product }
-  product   = factor { \"*\" factor }
-  factor    = number | \"(\" kernel \")\" | call
-  call      = name [ \"(\" [ argument { \",\" argument } ] \")\" ]
-  argument  = value | name \"=\" value
-  value     = number | \"ard\" | list | name | kernel
+const KERNEL_HELP: &str = concat!(
+    "Kernel expression. Grammar:\n",
+    include_str!("../../kernels/grammar.txt"),
+    "\
 Kernels:
   rbf, matern12, matern32, matern52, rq, periodic, periodic_norm, cosine_norm,
   cosine_sum, spectral_mixture(components=2), linear, polynomial(power=2),
@@ -98,7 +95,8 @@ Kernels:
 `ard` gives one lengthscale per column, dims=[0, 2] picks columns (from 0;
 or by name: dims=[age, \"body mass\"]), fix=period keeps a value. Numbers are in the units of the data; what is not
 given is chosen from the data. One lengthscale over several columns is in
-units of their standard deviations.";
+units of their standard deviations."
+);
 
 impl ModelOptions {
     /// The library's settings, for a likelihood, so many rows and the training asked for.

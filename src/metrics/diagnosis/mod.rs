@@ -1,8 +1,8 @@
 //! Whether intervals hold, and if not, what shape the misfit has and what mends it.
 //!
 //! Everything is judged from standardised residuals `z = (y − mean) / sd`, each statistic against the same statistic of
-//! residuals that the model itself [draws](draws): correlated ones where errors of neighbours go together, as those of a
-//! forecast or of leaving one out do.
+//! residuals that the model itself [draws](draws): correlated ones where errors of neighbours go together, as those of
+//! a forecast or of leaving one out do.
 
 mod draws;
 mod shape;
@@ -151,6 +151,9 @@ const FEW: usize = 20;
 const LEAST: f64 = 0.6;
 /// By how much a share has to be off to be worth a word, at 50 and 95 %.
 const OFF: [f64; 2] = [0.05, 0.02];
+/// How far beyond what is rare errors have to drift to be worth a word: hyperparameters are not known as well as draws
+/// take them to be.
+const FAR: f64 = 1.35;
 const LEVELS: [f64; 2] = [0.5, 0.95];
 
 /// Looks at residuals; `draws` are of the same rows.
@@ -204,7 +207,7 @@ fn shapes(residuals: &Residuals, draws: &Draws) -> Vec<Finding> {
         a.max(b)
     };
     let most = |z: &[f64]| (0..orders.len()).map(|k| drift(k, z)).fold(0.0, f64::max);
-    if draws.exceeds(most(&z), most) {
+    if most(&z) > FAR && draws.exceeds(most(&z), most) {
         let best = (0..orders.len()).max_by(|a, b| drift(*a, &z).total_cmp(&drift(*b, &z)));
         if let Some((along, order)) = best.map(|k| orders[k]) {
             // Rows in the order of an input drift along that input.

@@ -54,7 +54,8 @@ impl Ranked {
         farthest / squares.sqrt().max(f64::MIN_POSITIVE)
     }
 
-    /// How much residuals have the sign of the next ones along the order: the sum of their first three autocorrelations.
+    /// How much residuals have the sign of the next ones along the order: the sum of their first three
+    /// autocorrelations.
     pub fn follow(&self, z: &[f64]) -> f64 {
         let value = |place: usize| self.rows.get(place).map_or(0.0, |row| z[*row]);
         let products = (0..self.rows.len()).map(|k| value(k) * (value(k + 1) + value(k + 2) + value(k + 3)));

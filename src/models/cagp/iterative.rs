@@ -21,8 +21,8 @@ use crate::solvers::policies::{Pivots, Policy, Residual, UnitVector};
 #[serde(rename_all = "kebab-case")]
 #[non_exhaustive]
 pub enum Differentiation {
-    /// The loss at the actions found, held fixed: one wide product and its adjoint, whatever the solve took. The ELBO
-    /// is a bound for any actions, so this is the gradient of a bound, and training keeps to it for [some
+    /// The loss at the actions found, held fixed: one wide product and its adjoint, however long the solve was. The
+    /// ELBO is a bound for any actions, so this is the gradient of a bound, and training keeps to it for [some
     /// steps](IterativeCagp::refresh). The loss of projected data is that of other data for other actions: policies
     /// whose number of actions varies are not to be compared by it.
     Detached,

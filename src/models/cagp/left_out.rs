@@ -1,9 +1,9 @@
 //! Leaving rows out of a posterior through actions, the actions of the other rows as they are.
 //!
 //! Without row i, whose row of S is s, with h = SᵀK̂eᵢ and k = K̂ᵢᵢ, the Gram matrix is M̂ − s hᵀ − h sᵀ + k s sᵀ, the
-//! projected data Sᵀr − s rᵢ and the projected covariances with row i are w = h − k s: a change of rank two, O(i²) a row
-//! (Woodbury). Where a combination of actions looks at row i only, M̂ becomes singular; ε k of noise, which tells nothing,
-//! stands in its place.
+//! projected data Sᵀr − s rᵢ and the projected covariances with row i are w = h − k s: a change of rank two, O(i²) a
+//! row (Woodbury). Where a combination of actions looks at row i only, M̂ becomes singular; ε k of noise, which tells
+//! nothing, stands in its place.
 
 use super::CagpPosterior;
 use super::prepared::HostActions;

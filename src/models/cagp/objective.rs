@@ -38,7 +38,7 @@ pub struct Projection<'a> {
 /// K S, which the bound needs besides.
 enum Products<'a> {
     /// As it is, `[n, i]`.
-    Whole(Tensor<2>),
+    Whole(Box<Tensor<2>>),
     /// Made in parts when it is needed.
     Parts(Covariance<'a>, &'a BlockSparse),
 }
@@ -92,7 +92,7 @@ impl<'a> Projection<'a> {
             sy,
             trace: covariance.diagonal_wide()?.sum(),
             y,
-            products: Products::Whole(ks),
+            products: Products::Whole(Box::new(ks)),
         })
     }
 
@@ -122,7 +122,7 @@ impl<'a> Projection<'a> {
                 let all = solve_lower(lower.clone(), Tensor::cat(vec![sy, root], 1))?;
                 let [t, e] = [(0, 1), (1, i)].map(|(start, count)| all.clone().narrow(1, start, count));
                 let error = match products {
-                    Products::Whole(ks) => tiled::misfit(ks, y, lower.clone(), t.clone())?,
+                    Products::Whole(ks) => tiled::misfit(*ks, y, lower.clone(), t.clone())?,
                     Products::Parts(covariance, blocks) => covariance.misfit(blocks, &y, [lower.clone(), t.clone()])?,
                 };
                 let spread = squared(e.clone()) - squared(e.transpose().matmul(t.clone()));

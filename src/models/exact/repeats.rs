@@ -17,7 +17,7 @@ use crate::params::{Parameter, Parameters};
 use crate::scope::{Scope, to_f64};
 use crate::train::{Observer, Outcome};
 
-/// Distinct rows, of all, from which on telling repeats apart is not worth it.
+/// Repeats are averaged only where distinct rows are less than this share of all.
 const DISTINCT: f64 = 0.95;
 
 /// A model on the means of repeated rows.

@@ -240,7 +240,8 @@ mod command {
             let (partition, local) = (partition.unwrap_or_default(), local.unwrap_or_default());
             if experts.is_some() && matches!(partition, Partition::Column(_)) {
                 return Err(Error::Usage(
-                    "--experts: with --partition column=NAME there are as many experts as values of the column; leave it out"
+                    "--experts: with --partition column=NAME there are as many experts as values of the \
+                     column; leave it out"
                         .into(),
                 ));
             }

@@ -144,7 +144,8 @@ fn by_column(data: &Observations, names: &[String], name: &str) -> Result<Vec<Ve
     let parts: Vec<Vec<usize>> = order.chunk_by(|&a, &b| value(a) == value(b)).map(<[usize]>::to_vec).collect();
     if parts.len() > 1 && 2 * parts.len() > data.n() {
         return Err(Error::Usage(format!(
-            "--partition column={name}: the column has {} values in {} rows; choose one whose values have many rows each",
+            "--partition column={name}: the column has {} values in {} rows; choose one whose values \
+             have many rows each",
             parts.len(),
             data.n()
         )));

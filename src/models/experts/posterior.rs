@@ -362,8 +362,8 @@ impl Aggregates for ExpertsPosterior {
         (self.entangled() && pairs > MANY).then(|| {
             let gigabytes = (self.chunk().min(rows) * (2 * 8 * n + Covariances::bytes(m, 1))) as f64 / 1e9;
             format!(
-                "aggregation {} multiplies the covariances of all {n} training rows for each of {rows} rows: {pairs:.1e} operations, \
-                 {gigabytes:.1} GB; grbcm needs only the experts' own",
+                "aggregation {} multiplies the covariances of all {n} training rows for each of {rows} rows: \
+                 {pairs:.1e} operations, {gigabytes:.1} GB; grbcm needs only the experts' own",
                 self.rule
             )
         })

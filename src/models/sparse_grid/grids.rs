@@ -29,8 +29,8 @@ impl Grid {
     }
 }
 
-/// The partial grids of level η, η ≤ |l|₁ ≤ η + d − 1, in the unit cube (Chen and Tuo 2024, section 3, with every l from
-/// 1 up and j up to 2^l − 1, which eq. 19 as printed has not).
+/// The partial grids of level η, η ≤ |l|₁ ≤ η + d − 1, in the unit cube (Chen and Tuo 2024, section 3, with every l
+/// from 1 up and j up to 2^l − 1, which eq. 19 as printed has not).
 #[derive(Debug, Clone, PartialEq)]
 pub struct Grids {
     /// Input columns d.
@@ -49,14 +49,16 @@ impl Grids {
     pub fn new(level: usize, d: usize) -> Result<Self> {
         if d == 0 || d > COLUMNS {
             return Err(Error::Usage(format!(
-                "a sparse grid is for 1 to {COLUMNS} input columns, and there are {d}: leave columns out (`--drop`), or \
+                "a sparse grid is for 1 to {COLUMNS} input columns, and there are {d}: leave columns out (`--drop`), \
+                 or \
                  choose another model"
             )));
         }
         if level == 0 || points(level, d) > POINTS {
             let most = (1..).take_while(|level| points(*level, d) <= POINTS).last().unwrap_or(1);
             return Err(Error::Usage(format!(
-                "a sparse grid of level {level} over {d} input columns: choose from 1 to {most} (`--level`), which keeps \
+                "a sparse grid of level {level} over {d} input columns: choose from 1 to {most} (`--level`), which \
+                 keeps \
                  all partial grids within {POINTS} points"
             )));
         }

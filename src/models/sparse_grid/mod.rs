@@ -2,18 +2,20 @@
 //! models with optimal weights for distributed Gaussian processes*, section 3; Garcke 2006).
 //!
 //! A full grid of level l has 2^l − 1 points along an input, far too many in several inputs. The partial grids of a
-//! sparse grid of level η are fine along one input and coarse along others. Each gives the mean of an [SGPR](super::sgpr)
-//! with these points as inducing inputs, f_l; their combination is Σ c_l f_l.
+//! sparse grid of level η are fine along one input and coarse along others. Each gives the mean of an
+//! [SGPR](super::sgpr) with these points as inducing inputs, f_l; their combination is Σ c_l f_l.
 //!
 //! - **ct**: c from the combination technique, which knows only the grids.
 //! - **opticom**: c minimises `J(c) = Σ_n (y_n − Σ c_l f_l(x_n))²/σ_n² + ‖Σ c_l f_l‖²_H`: A c = b with
-//!   `A_lk = Σ_n f_l f_k/σ_n² + ⟨f_l, f_k⟩_H`, `b_l = Σ_n y_n f_l/σ_n²`. As each f_l is a projection in A's inner product,
-//!   b is A's diagonal. A is formed from the values F = [f_l(X)], O(n b Σm) for b grids, never from products of K_lX.
+//!   `A_lk = Σ_n f_l f_k/σ_n² + ⟨f_l, f_k⟩_H`, `b_l = Σ_n y_n f_l/σ_n²`. As each f_l is a projection in A's inner
+//!   product, b is A's diagonal. A is formed from the values F = [f_l(X)], O(n b Σm) for b grids, never from products
+//!   of K_lX.
 //! - **union**: one SGPR with the distinct points of all grids, the best of the same points and the most work.
 //!
 //! Variances of a combination are the mean-squared error of its mean as a linear predictor of f, under the prior, by
-//! default. That is more than the SGPR's variances: a learned prior varies far more than the data do, and what few points
-//! cannot follow of it counts as error. Eq. 35b, the combination technique for covariances, is offered; it may be negative.
+//! default. That is more than the SGPR's variances: a learned prior varies far more than the data do, and what few
+//! points cannot follow of it counts as error. Eq. 35b, the combination technique for covariances, is offered; it may
+//! be negative.
 
 mod basis;
 mod domain;
@@ -130,6 +132,7 @@ impl GpModel for SparseGrid {
     fn title(&self) -> String {
         let (count, distinct) = (self.grids.all.len(), self.grids.distinct());
         let how = match self.options.combination {
+            _ if count == 1 => "one grid".into(),
             Combination::Opticom => format!("{count} grids combined by optimal coefficients"),
             Combination::Ct => format!("{count} grids combined by the combination technique"),
             Combination::Union => format!("the union of {count} grids"),

@@ -98,7 +98,8 @@ impl ModelOptions for SparseGridOptions {
         let slow = rows > MANY && self.variance == GridVariance::Prior && self.combination != Combination::Union;
         let warning = slow.then(|| {
             format!(
-                "the variances of a combination of grids take n² operations after the training, for {rows} rows minutes: \
+                "the variances of a combination of grids take n² operations after the training, for {rows} rows \
+                 minutes: \
                  `--combination union` and `--grid-variance combination` do not"
             )
         });

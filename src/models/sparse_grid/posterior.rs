@@ -21,6 +21,12 @@ use crate::threads;
 /// Rows of predictions at once.
 const CHUNK: usize = 1024;
 
+/// Training rows by which error bars are judged.
+const SOME: usize = 256;
+
+/// How many times wider than errors error bars are worth a word.
+const WIDE: f64 = 2.0;
+
 /// In files: A Aᵀ and A t of every grid, one after another.
 const SUMS: &str = "posterior.sums";
 /// In files: the matrix of the optimal coefficients `[b, b]`.
@@ -198,8 +204,8 @@ impl SparseGridPosterior {
         Ok((mean, explained))
     }
 
-    /// What eq. 35b leaves explained: Σ c_l (‖a_l‖² − a_lᵀB_l⁻¹a_l) by the combination technique, whose coefficients add
-    /// up to 1.
+    /// What eq. 35b leaves explained: Σ c_l (‖a_l‖² − a_lᵀB_l⁻¹a_l) by the combination technique, whose coefficients
+    /// add up to 1.
     fn combined(&self, features: &[f64], rows: usize) -> Result<Vec<f64>> {
         let mut explained = vec![0.0; rows];
         for ((own, part), grid) in self.basis.parts(features).into_iter().zip(&self.parts).zip(&self.grids.all) {
@@ -218,6 +224,20 @@ impl SparseGridPosterior {
     /// How many variances eq. 35b makes negative at rows `x`.
     fn negative(&self, x: &[f64]) -> Result<usize> {
         Ok(self.predict(x)?.floored)
+    }
+
+    /// How many times wider than the errors at training rows the error bars are there, by root mean squares of some rows.
+    fn excess(&self) -> Result<f64> {
+        let (data, d) = (&self.rows.data, self.basis.d());
+        let some: Vec<usize> = (0..data.n()).step_by(data.n().div_ceil(SOME).max(1)).collect();
+        let x: Vec<f64> = some.iter().flat_map(|row| &data.x[row * d..][..d]).copied().collect();
+        let Marginals { mean, variance, .. } = self.predict(&x)?;
+        let (mut claimed, mut made) = (0.0, 0.0);
+        for ((row, mean), variance) in some.into_iter().zip(mean).zip(variance) {
+            claimed += variance + self.rows.roots[row].powi(-2);
+            made += (data.y[row] - mean).powi(2);
+        }
+        Ok((claimed / made).sqrt())
     }
 
     fn prior_at(&self, x: &[f64]) -> Result<(Vec<f64>, Vec<f64>)> {
@@ -318,12 +338,27 @@ impl Posterior for SparseGridPosterior {
             let (negative, rows) = (self.negative(x)?, x.len() / self.basis.d());
             let share = 100.0 * negative as f64 / rows.max(1) as f64;
             all.push(format!(
-                "{negative} of {rows} variances by the combination technique ({share:.1} %) are negative or nothing, and \
+                "{negative} of {rows} variances by the combination technique ({share:.1} %) are negative or nothing, \
+                 and \
                  were raised to the smallest share of the prior's; `--grid-variance prior` has none"
             ));
         }
-        if self.options.combination == Combination::Opticom {
-            all.extend(self.system.optimal.warning());
+        if self.options.variance == GridVariance::Prior {
+            let excess = self.excess()?;
+            if excess > WIDE {
+                all.push(format!(
+                    "error bars are {excess:.1} times as wide as the errors at training rows: under its prior the \
+                     function varies more than grids of so few points follow; a higher --level, `--combination union` or \
+                     `--grid-variance combination`"
+                ));
+            }
+        }
+        let condition = self.system.optimal.condition;
+        if self.options.combination == Combination::Opticom && condition > 1.0 / f64::EPSILON.sqrt() {
+            all.push(format!(
+                "the coefficients of the grids are hardly determined: the condition number of their system is \
+                 {condition:.1e}; a lower --level, or --combination union"
+            ));
         }
         Ok(all)
     }

@@ -38,7 +38,7 @@ fn as_published() -> f64 {
 /// Rows for each inducing input below which intervals were seen to be too narrow.
 const ROWS_PER_INDUCING: usize = 16;
 
-/// Inducing values from which on their covariances cost far more than the rest of a step.
+/// With at least this many inducing values their covariances cost far more than the rest of a step.
 const MANY_INDUCING: usize = 2048;
 
 impl Kind for SwsgpOptions {

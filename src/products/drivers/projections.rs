@@ -190,7 +190,7 @@ impl<'a, T: Number> Projections<'a, T> {
     }
 
     /// The gradients, given what puts the cotangents of parts in their place: of the `saved` ones that
-    /// [`whole`](Self::whole) made, or of parts that are made anew, which it is told.
+    /// [`whole`](Self::whole) made, or of parts that are made anew; it learns which.
     pub fn adjoint<L: Lanes<Element = T>>(
         &self,
         saved: Option<Vec<Part<T>>>,

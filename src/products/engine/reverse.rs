@@ -15,7 +15,8 @@ use crate::products::engine::tile::{Few, GROUP, PANEL, Wide};
 /// What an operation brings to the tiles of a block.
 pub trait Seed<L: Lanes> {
     /// Fills the cotangent of a tile, whose covariances stand beside it in `scratch` (both by
-    /// [`root`](crate::products::engine::program::Program::root)), and adds what the operation sums up besides gradients in features.
+    /// [`root`](crate::products::engine::program::Program::root)), and adds what the operation sums up besides
+    /// gradients in features.
     fn seed(&mut self, at: &At<L>, scratch: &mut Scratch<L>, besides: Besides<L>);
 }
 

@@ -15,7 +15,7 @@ pub struct Step {
     pub explained: f64,
 }
 
-/// Somebody who is told about the solve and may end it. The uncertainty reduction is computed only for an observer.
+/// Sees every step of a solve and may end it. The uncertainty reduction is computed only for an observer.
 pub trait SolveObserver {
     /// After each block of actions; `Break` ends the solve as [`Stop::Interrupted`](super::Stop::Interrupted).
     fn step(&mut self, step: &Step) -> ControlFlow<()>;

@@ -69,7 +69,7 @@ impl fmt::Display for NewtonReport {
 pub struct Found {
     /// S, row-major `[i, n]`: an action a row.
     pub actions: Vec<f64>,
-    /// Where the latent mean came to lie.
+    /// The latent mean that was found.
     pub sites: Sites,
     /// Of `M = Sᵀ(K + W⁻¹)S`.
     pub factor: Factor<f64>,

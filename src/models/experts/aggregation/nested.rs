@@ -4,6 +4,7 @@ use rayon::prelude::*;
 
 use super::{Aggregated, Covariances, Experts};
 use crate::error::Result;
+use crate::linalg::real::dot;
 use crate::threads;
 
 /// Smallest part of an expert's variance that experts before it leave open, where it still counts: below it, C has only
@@ -48,10 +49,11 @@ fn best(among: &[f64], with_f: &[f64], means: &[f64], prior: f64) -> Found {
     let mut left = vec![1.0f64; count];
     let mut mean: Vec<f64> = known.iter().zip(&scale).map(|(i, s)| means[*i] * s).collect();
     let mut with_f: Vec<f64> = known.iter().zip(&scale).map(|(i, s)| with_f[*i] * s).collect();
-    let mut columns: Vec<Vec<f64>> = Vec::with_capacity(count);
+    // Rows of the factor, in the order of the experts, as long as experts are taken.
+    let mut factor = vec![0.0; count * count];
     let mut taken = vec![false; count];
     let mut found = Found { mean: 0.0, explained: 0.0, left_out: false };
-    for _ in 0..count {
+    for step in 0..count {
         let open = (0..count).filter(|i| !taken[*i]);
         let Some(next) = open.max_by(|&a, &b| left[a].total_cmp(&left[b])) else { break };
         if left[next] <= DEPENDENT * m as f64 {
@@ -63,17 +65,15 @@ fn best(among: &[f64], with_f: &[f64], means: &[f64], prior: f64) -> Found {
         let (z, c) = (mean[next] / pivot, with_f[next] / pivot);
         found.mean += c * z;
         found.explained += c * c;
-        let mut column = vec![0.0; count];
+        let pivotal = factor[next * count..][..step].to_vec();
         for i in (0..count).filter(|i| !taken[*i]) {
             let correlation = among[known[i] * m + known[next]] * scale[i] * scale[next];
-            let before: f64 = columns.iter().map(|column| column[i] * column[next]).sum();
-            let l = (correlation - before) / pivot;
-            column[i] = l;
+            let l = (correlation - dot(&factor[i * count..][..step], &pivotal)) / pivot;
+            factor[i * count + step] = l;
             left[i] -= l * l;
             mean[i] -= l * z;
             with_f[i] -= l * c;
         }
-        columns.push(column);
     }
     found
 }

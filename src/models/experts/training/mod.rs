@@ -1,12 +1,12 @@
 //! How experts are trained together.
 //!
-//! | training | a round | ends at |
-//! |---|---|---|
-//! | FACT | a step of the ordinary optimiser on Σ L_i(θ) | the optimum of the sum |
-//! | FedAvg | clients make E local steps from z, z ← Σ n_i θ_i / Σ n_i (McMahan et al. 2017) | that of the sum for E = 1, near it else |
-//! | FedProx | the same with μ/2 ‖θ − z‖² at each client (Li et al. 2020) | near it |
-//! | ADMM | θ_i = argmin L_i + ψ_iᵀ(θ − z) + ρ/2 ‖θ − z‖², ψ_i ← ψ_i + ρ(θ_i − z), z ← mean(θ_i + ψ_i/ρ) (Boyd et al. 2011) | the optimum of the sum |
-//! | pxADMM | the same with θ_i = z − (∇L_i(z) + ψ_i)/(ρ + ℓ): one gradient a round (Xie et al. 2019) | the optimum of the sum |
+//! - **FACT**: steps of the ordinary optimiser on Σ L_i(θ).
+//! - **FedAvg** (McMahan et al. 2017): clients make E local steps from z, then z ← Σ n_i θ_i / Σ n_i. It ends at the
+//!   optimum of the sum for E = 1, and near it for more.
+//! - **FedProx** (Li et al. 2020): the same with μ/2 ‖θ − z‖² at each client.
+//! - **ADMM** (Boyd et al. 2011): θ_i = argmin L_i + ψ_iᵀ(θ − z) + ρ/2 ‖θ − z‖², ψ_i ← ψ_i + ρ(θ_i − z), z ← mean(θ_i +
+//!   ψ_i/ρ). It ends at the optimum of the sum.
+//! - **pxADMM** (Xie et al. 2019): the same with θ_i = z − (∇L_i(z) + ψ_i)/(ρ + ℓ), one gradient a round.
 //!
 //! L_i is expert i's objective, a sum over its rows, with the share n_i/n of the parameters' negative log priors: these
 //! count once. θ are the raw, unconstrained values. Local steps of Adam and of gradient descent are on L_i/n_i: their

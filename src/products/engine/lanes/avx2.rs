@@ -3,6 +3,7 @@
 use std::arch::x86_64::*;
 
 use super::Lanes;
+use super::x86::vectors;
 
 /// Eight f32.
 #[derive(Debug, Clone, Copy)]
@@ -12,97 +13,9 @@ pub struct F32x8(__m256);
 #[derive(Debug, Clone, Copy)]
 pub struct F64x4(__m256d);
 
-// SAFETY of all intrinsics here: these types are only chosen where `is_x86_feature_detected!` found the features.
-
 #[target_feature(enable = "avx2,fma")]
 fn enabled<R>(work: impl FnOnce() -> R) -> R {
     work()
-}
-
-macro_rules! avx2 {
-    ($name:ident, $t:ident, $n:expr, $set1:ident, $loadu:ident, $storeu:ident, $add:ident, $sub:ident, $mul:ident,
-     $div:ident, $fmadd:ident, $fmsub:ident, $fnmadd:ident, $max:ident, $min:ident, $below:ident, $andnot:ident,
-     $sqrt:ident, $power:expr, $split:expr) => {
-        impl Lanes for $name {
-            type Element = $t;
-            const N: usize = $n;
-            const MANY_REGISTERS: bool = false;
-
-            fn enter<R>(work: impl FnOnce() -> R) -> R {
-                unsafe { enabled(work) }
-            }
-            #[inline(always)]
-            fn splat(value: $t) -> Self {
-                Self(unsafe { $set1(value) })
-            }
-            #[inline(always)]
-            fn load(from: &[$t]) -> Self {
-                let from = &from[..$n];
-                Self(unsafe { $loadu(from.as_ptr()) })
-            }
-            #[inline(always)]
-            fn store(self, to: &mut [$t]) {
-                let to = &mut to[..$n];
-                unsafe { $storeu(to.as_mut_ptr(), self.0) }
-            }
-            #[inline(always)]
-            fn add(self, other: Self) -> Self {
-                Self(unsafe { $add(self.0, other.0) })
-            }
-            #[inline(always)]
-            fn sub(self, other: Self) -> Self {
-                Self(unsafe { $sub(self.0, other.0) })
-            }
-            #[inline(always)]
-            fn mul(self, other: Self) -> Self {
-                Self(unsafe { $mul(self.0, other.0) })
-            }
-            #[inline(always)]
-            fn div(self, other: Self) -> Self {
-                Self(unsafe { $div(self.0, other.0) })
-            }
-            #[inline(always)]
-            fn mul_add(self, factor: Self, term: Self) -> Self {
-                Self(unsafe { $fmadd(self.0, factor.0, term.0) })
-            }
-            #[inline(always)]
-            fn mul_sub(self, factor: Self, term: Self) -> Self {
-                Self(unsafe { $fmsub(self.0, factor.0, term.0) })
-            }
-            #[inline(always)]
-            fn neg_mul_add(self, factor: Self, term: Self) -> Self {
-                Self(unsafe { $fnmadd(self.0, factor.0, term.0) })
-            }
-            #[inline(always)]
-            fn max(self, other: Self) -> Self {
-                Self(unsafe { $max(other.0, self.0) })
-            }
-            #[inline(always)]
-            fn min(self, other: Self) -> Self {
-                Self(unsafe { $min(other.0, self.0) })
-            }
-            #[inline(always)]
-            fn below(self, at: Self, bound: Self) -> Self {
-                Self(unsafe { $below(self.0, at.0, bound.0) })
-            }
-            #[inline(always)]
-            fn abs(self) -> Self {
-                Self(unsafe { $andnot($set1(-0.0), self.0) })
-            }
-            #[inline(always)]
-            fn sqrt(self) -> Self {
-                Self(unsafe { $sqrt(self.0) })
-            }
-            #[inline(always)]
-            fn times_power(self, magic_n: Self) -> Self {
-                $power(self, magic_n)
-            }
-            #[inline(always)]
-            fn split(self) -> (Self, Self) {
-                $split(self)
-            }
-        }
-    };
 }
 
 #[inline(always)]
@@ -158,47 +71,37 @@ fn split_f64(x: F64x4) -> (F64x4, F64x4) {
     }
 }
 
-avx2!(
-    F32x8,
-    f32,
-    8,
-    _mm256_set1_ps,
-    _mm256_loadu_ps,
-    _mm256_storeu_ps,
-    _mm256_add_ps,
-    _mm256_sub_ps,
-    _mm256_mul_ps,
-    _mm256_div_ps,
-    _mm256_fmadd_ps,
-    _mm256_fmsub_ps,
-    _mm256_fnmadd_ps,
-    _mm256_max_ps,
-    _mm256_min_ps,
-    below_f32,
-    _mm256_andnot_ps,
-    _mm256_sqrt_ps,
-    power_f32,
-    split_f32
+#[inline(always)]
+unsafe fn abs_f32(x: __m256) -> __m256 {
+    unsafe { _mm256_andnot_ps(_mm256_set1_ps(-0.0), x) }
+}
+
+#[inline(always)]
+unsafe fn abs_f64(x: __m256d) -> __m256d {
+    unsafe { _mm256_andnot_pd(_mm256_set1_pd(-0.0), x) }
+}
+
+#[inline(always)]
+fn sqrt_f32(x: F32x8) -> F32x8 {
+    F32x8(unsafe { _mm256_sqrt_ps(x.0) })
+}
+
+#[inline(always)]
+fn sqrt_f64(x: F64x4) -> F64x4 {
+    F64x4(unsafe { _mm256_sqrt_pd(x.0) })
+}
+
+vectors!(
+    F32x8, f32, 8, many registers: false, enabled,
+    [_mm256_set1_ps, _mm256_loadu_ps, _mm256_storeu_ps],
+    [_mm256_add_ps, _mm256_sub_ps, _mm256_mul_ps, _mm256_div_ps,
+     _mm256_fmadd_ps, _mm256_fmsub_ps, _mm256_fnmadd_ps, _mm256_max_ps, _mm256_min_ps],
+    [below_f32, abs_f32, sqrt_f32, power_f32, split_f32]
 );
-avx2!(
-    F64x4,
-    f64,
-    4,
-    _mm256_set1_pd,
-    _mm256_loadu_pd,
-    _mm256_storeu_pd,
-    _mm256_add_pd,
-    _mm256_sub_pd,
-    _mm256_mul_pd,
-    _mm256_div_pd,
-    _mm256_fmadd_pd,
-    _mm256_fmsub_pd,
-    _mm256_fnmadd_pd,
-    _mm256_max_pd,
-    _mm256_min_pd,
-    below_f64,
-    _mm256_andnot_pd,
-    _mm256_sqrt_pd,
-    power_f64,
-    split_f64
+vectors!(
+    F64x4, f64, 4, many registers: false, enabled,
+    [_mm256_set1_pd, _mm256_loadu_pd, _mm256_storeu_pd],
+    [_mm256_add_pd, _mm256_sub_pd, _mm256_mul_pd, _mm256_div_pd,
+     _mm256_fmadd_pd, _mm256_fmsub_pd, _mm256_fnmadd_pd, _mm256_max_pd, _mm256_min_pd],
+    [below_f64, abs_f64, sqrt_f64, power_f64, split_f64]
 );

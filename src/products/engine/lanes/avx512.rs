@@ -3,6 +3,7 @@
 use std::arch::x86_64::*;
 
 use super::Lanes;
+use super::x86::vectors;
 
 /// Sixteen f32.
 #[derive(Debug, Clone, Copy)]
@@ -12,101 +13,9 @@ pub struct F32x16(__m512);
 #[derive(Debug, Clone, Copy)]
 pub struct F64x8(__m512d);
 
-// SAFETY of all intrinsics here: these types are only chosen where `is_x86_feature_detected!` found the features.
-
 #[target_feature(enable = "avx512f,avx512dq,avx2,fma")]
 fn enabled<R>(work: impl FnOnce() -> R) -> R {
     work()
-}
-
-macro_rules! avx512 {
-    ($name:ident, $t:ident, $n:expr, $set1:ident, $loadu:ident, $storeu:ident, $add:ident, $sub:ident, $mul:ident,
-     $div:ident, $fmadd:ident, $fmsub:ident, $fnmadd:ident, $max:ident, $min:ident, $below:ident, $abs:ident,
-     $power:expr, $reduce:ident, $sqrt:expr, $split:expr) => {
-        impl Lanes for $name {
-            type Element = $t;
-            const N: usize = $n;
-            const MANY_REGISTERS: bool = true;
-
-            fn enter<R>(work: impl FnOnce() -> R) -> R {
-                unsafe { enabled(work) }
-            }
-            #[inline(always)]
-            fn splat(value: $t) -> Self {
-                Self(unsafe { $set1(value) })
-            }
-            #[inline(always)]
-            fn load(from: &[$t]) -> Self {
-                let from = &from[..$n];
-                Self(unsafe { $loadu(from.as_ptr()) })
-            }
-            #[inline(always)]
-            fn store(self, to: &mut [$t]) {
-                let to = &mut to[..$n];
-                unsafe { $storeu(to.as_mut_ptr(), self.0) }
-            }
-            #[inline(always)]
-            fn add(self, other: Self) -> Self {
-                Self(unsafe { $add(self.0, other.0) })
-            }
-            #[inline(always)]
-            fn sub(self, other: Self) -> Self {
-                Self(unsafe { $sub(self.0, other.0) })
-            }
-            #[inline(always)]
-            fn mul(self, other: Self) -> Self {
-                Self(unsafe { $mul(self.0, other.0) })
-            }
-            #[inline(always)]
-            fn div(self, other: Self) -> Self {
-                Self(unsafe { $div(self.0, other.0) })
-            }
-            #[inline(always)]
-            fn mul_add(self, factor: Self, term: Self) -> Self {
-                Self(unsafe { $fmadd(self.0, factor.0, term.0) })
-            }
-            #[inline(always)]
-            fn mul_sub(self, factor: Self, term: Self) -> Self {
-                Self(unsafe { $fmsub(self.0, factor.0, term.0) })
-            }
-            #[inline(always)]
-            fn neg_mul_add(self, factor: Self, term: Self) -> Self {
-                Self(unsafe { $fnmadd(self.0, factor.0, term.0) })
-            }
-            #[inline(always)]
-            fn max(self, other: Self) -> Self {
-                Self(unsafe { $max(other.0, self.0) })
-            }
-            #[inline(always)]
-            fn min(self, other: Self) -> Self {
-                Self(unsafe { $min(other.0, self.0) })
-            }
-            #[inline(always)]
-            fn below(self, at: Self, bound: Self) -> Self {
-                Self(unsafe { $below(self.0, at.0, bound.0) })
-            }
-            #[inline(always)]
-            fn abs(self) -> Self {
-                Self(unsafe { $abs(self.0) })
-            }
-            #[inline(always)]
-            fn sqrt(self) -> Self {
-                $sqrt(self)
-            }
-            #[inline(always)]
-            fn times_power(self, magic_n: Self) -> Self {
-                $power(self, magic_n)
-            }
-            #[inline(always)]
-            fn split(self) -> (Self, Self) {
-                $split(self)
-            }
-            #[inline(always)]
-            fn sum(self) -> $t {
-                unsafe { $reduce(self.0) }
-            }
-        }
-    };
 }
 
 /// One Newton step from y ≈ 1/√x (relative error 2⁻¹⁴, then 2⁻²⁷) straight to √x = t + ½t(1 − ty), t = xy.
@@ -176,49 +85,17 @@ fn split_f64(x: F64x8) -> (F64x8, F64x8) {
     }
 }
 
-avx512!(
-    F32x16,
-    f32,
-    16,
-    _mm512_set1_ps,
-    _mm512_loadu_ps,
-    _mm512_storeu_ps,
-    _mm512_add_ps,
-    _mm512_sub_ps,
-    _mm512_mul_ps,
-    _mm512_div_ps,
-    _mm512_fmadd_ps,
-    _mm512_fmsub_ps,
-    _mm512_fnmadd_ps,
-    _mm512_max_ps,
-    _mm512_min_ps,
-    below_f32,
-    _mm512_abs_ps,
-    power_f32,
-    _mm512_reduce_add_ps,
-    sqrt_f32,
-    split_f32
+vectors!(
+    F32x16, f32, 16, many registers: true, enabled,
+    [_mm512_set1_ps, _mm512_loadu_ps, _mm512_storeu_ps],
+    [_mm512_add_ps, _mm512_sub_ps, _mm512_mul_ps, _mm512_div_ps,
+     _mm512_fmadd_ps, _mm512_fmsub_ps, _mm512_fnmadd_ps, _mm512_max_ps, _mm512_min_ps],
+    [below_f32, _mm512_abs_ps, sqrt_f32, power_f32, split_f32], sum: _mm512_reduce_add_ps
 );
-avx512!(
-    F64x8,
-    f64,
-    8,
-    _mm512_set1_pd,
-    _mm512_loadu_pd,
-    _mm512_storeu_pd,
-    _mm512_add_pd,
-    _mm512_sub_pd,
-    _mm512_mul_pd,
-    _mm512_div_pd,
-    _mm512_fmadd_pd,
-    _mm512_fmsub_pd,
-    _mm512_fnmadd_pd,
-    _mm512_max_pd,
-    _mm512_min_pd,
-    below_f64,
-    _mm512_abs_pd,
-    power_f64,
-    _mm512_reduce_add_pd,
-    sqrt_f64,
-    split_f64
+vectors!(
+    F64x8, f64, 8, many registers: true, enabled,
+    [_mm512_set1_pd, _mm512_loadu_pd, _mm512_storeu_pd],
+    [_mm512_add_pd, _mm512_sub_pd, _mm512_mul_pd, _mm512_div_pd,
+     _mm512_fmadd_pd, _mm512_fmsub_pd, _mm512_fnmadd_pd, _mm512_max_pd, _mm512_min_pd],
+    [below_f64, _mm512_abs_pd, sqrt_f64, power_f64, split_f64], sum: _mm512_reduce_add_pd
 );

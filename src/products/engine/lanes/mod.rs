@@ -9,6 +9,8 @@ mod avx2;
 mod avx512;
 mod functions;
 mod portable;
+#[cfg(target_arch = "x86_64")]
+mod x86;
 
 use std::str::FromStr;
 use std::sync::atomic::{AtomicU8, Ordering};
