@@ -75,8 +75,8 @@ fn main() -> Result<()> {
         let dispersion = report(targets(&test)?, &fitted.predict(&test.x)?, options.seed)?;
         if title == "Poisson" && dispersion > OVERDISPERSED {
             println!(
-                "  warning: the counts are overdispersed: they scatter {dispersion:.1} times as much as this likelihood \
-                 allows, so its intervals are too narrow; use the negative binomial"
+                "  warning: the counts are overdispersed: they scatter {dispersion:.1} times as much as this \
+                 likelihood allows, so its intervals are too narrow; use the negative binomial"
             );
         }
         curves.push((title, curve(&fitted.predict(&shown.x)?)));

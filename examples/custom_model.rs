@@ -5,7 +5,8 @@
 //!
 //! ```sh
 //! cargo run --release --example custom_model
-//! cargo run --release --example custom_model -- compare examples/data/mauna_loa_co2.csv.gz --models exact,subset --keep-rows 100
+//! cargo run --release --example custom_model -- compare examples/data/mauna_loa_co2.csv.gz \
+//!   --models exact,subset --keep-rows 100
 //! ```
 
 use std::process::ExitCode;

@@ -1,6 +1,6 @@
 //! Rules of aggregation on the Ackley function: RMSE and coverage against the number of experts, with the full model
-//! beside them (Chen and Tuo 2024, *Aggregation models with optimal weights for distributed Gaussian processes*, section
-//! 5.1.2). Hyperparameters are not trained, as in the paper.
+//! beside them (Chen and Tuo 2024, *Aggregation models with optimal weights for distributed Gaussian processes*,
+//! section 5.1.2). Hyperparameters are not trained, as in the paper.
 //!
 //! `cargo run --release --example experts_ackley [-- --rows 2000 --experts 2,4,8,16,32 --seeds 2 --output ackley.png]`
 //!

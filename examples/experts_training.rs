@@ -1,11 +1,12 @@
-//! Trainings of experts side by side in equal numbers of gradients: what each ends at, and how good that is for the model
-//! of all rows (Chen and Tuo 2024, *Aggregation models with optimal weights for distributed Gaussian processes*, section
-//! 5.1.1).
+//! Trainings of experts side by side in equal numbers of gradients: what each ends at, and how good that is for the
+//! model of all rows (Chen and Tuo 2024, *Aggregation models with optimal weights for distributed Gaussian processes*,
+//! section 5.1.1).
 //!
 //! `cargo run --release --example experts_training [-- --rows 2000 --experts 2,8,20 --inducing 64 --rounds 100]`
 //!
-//! The paper has `--rows 10000 --inducing 128 --rounds 200 --experts 2,4,8,10,20,40,80,100`, seeds 1 to 10. Rows are drawn
-//! from the prior with an RBF kernel and (ℓ₁, ℓ₂, σ_ε, σ_f) = (0.3, 1.3, 0.1, 0.2); training starts at (2, 0.3, 1, √1.5).
+//! The paper has `--rows 10000 --inducing 128 --rounds 200 --experts 2,4,8,10,20,40,80,100`, seeds 1 to 10. Rows are
+//! drawn from the prior with an RBF kernel and (ℓ₁, ℓ₂, σ_ε, σ_f) = (0.3, 1.3, 0.1, 0.2); training starts at (2, 0.3,
+//! 1, √1.5).
 
 use std::path::PathBuf;
 

@@ -1,9 +1,9 @@
-//! Sparse grids on the Griewank function (Chen and Tuo 2024, Figure 1): optimal coefficients, the combination technique,
-//! the best of the partial grids, and one sparse model with the points of all of them.
+//! Sparse grids on the Griewank function (Chen and Tuo 2024, Figure 1): optimal coefficients, the combination
+//! technique, the best of the partial grids, and one sparse model with the points of all of them.
 //!
 //! The paper says neither the domain nor the noise. Here the inputs are uniform in [−5, 5]^d, which is the unit cube of
-//! the grids; lengthscales are in its units. Targets are standardised, with noise of variance 0.01. Errors are root mean
-//! squares of the noise-free standardised function, means over the lengthscales.
+//! the grids; lengthscales are in its units. Targets are standardised, with noise of variance 0.01. Errors are root
+//! mean squares of the noise-free standardised function, means over the lengthscales.
 //!
 //! `cargo run --release --example sparse_grids [-- --output sparse_grids.png]`
 

@@ -29,9 +29,9 @@ pub struct Calibrated {
     model: Option<String>,
 }
 
-const TABLES: &str = "autompg,concrete,energy,forest,servo,solar,stock,wine,yacht,diabetes,wine_quality_red,mcycle,parkinsons,\
-                      skillcraft,sml,gas,kin8nm,pumadyn32nm,power_plant,pol,bike,naval,protein,cal_housing,diamonds,kin40k,\
-                      nyc_flights,vic_elec,keggundirected";
+const TABLES: &str = "autompg,concrete,energy,forest,servo,solar,stock,wine,yacht,diabetes,wine_quality_red,mcycle,\
+                      parkinsons,skillcraft,sml,gas,kin8nm,pumadyn32nm,power_plant,pol,bike,naval,protein,\
+                      cal_housing,diamonds,kin40k,nyc_flights,vic_elec,keggundirected";
 
 impl Calibrated {
     pub fn run(&self) -> Result<()> {

@@ -365,7 +365,8 @@ fn report(options: &Options, mut times: Vec<f64>, result: (&'static str, f64)) -
     let mut line = json!({
         "workload": format!("{:?}", options.workload).to_lowercase(),
         "params": {
-            "n": options.n, "d": options.d, "rhs": options.rhs, "m": options.m, "batch": options.batch, "dtype": options.dtype.name(), "backward": options.backward,
+            "n": options.n, "d": options.d, "rhs": options.rhs, "m": options.m, "batch": options.batch,
+            "dtype": options.dtype.name(), "backward": options.backward,
             "kernel": format!("{:?}", options.kernel).to_lowercase(),
             "instructions": format!("{:?}", products::lanes::instructions()).to_lowercase(),
         },

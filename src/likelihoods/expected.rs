@@ -15,7 +15,8 @@ use crate::threads;
 const SHARE: usize = 64;
 
 /// `E[ln p(y_i | f_i)]` `[b]` for `f_i ~ N(mean [L, b], variance [L, b])`, or of covariances `[L L, b]`, differentiable
-/// in both and in the own parameters `[P]` where there are any. The values of the own parameters are those in `density`.
+/// in both and in the own parameters `[P]` where there are any. The values of the own parameters are those in
+/// `density`.
 pub(super) fn expected_log_density(
     density: Arc<dyn Density>,
     rows: Vec<Row>,

@@ -25,6 +25,7 @@ pub struct Penalised<O, P> {
 /// // No further from the start than the data are worth.
 /// let mut objective = proximal(FullBatch::new(&mut model, Compute::default(), &data)?, start.clone(), 10.0);
 /// let outcome = Trainer::new(&objective, &start, TrainConfig::default())?.go_on(&mut objective, 50, &mut [])?;
+/// drop(objective); // It borrows the model.
 /// model.set_free_raw(&outcome.x)?;
 /// # Ok::<(), cagey::Error>(())
 /// ```

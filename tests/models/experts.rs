@@ -131,7 +131,8 @@ fn twice_the_same_expert_says_what_it_says() {
     let model = gp("1.3 * rbf(lengthscale=[0.8, 1.1])", 2, 0.2);
     let exact = model.posterior(F64, half).unwrap().predict(&POINTS).unwrap();
     let same = experts(&model, vec![(0..15).collect(), (15..30).collect()], vec![0]);
-    // Rows that repeat are no rows of their own to the kernel, so the experts' errors are those of one but for the noise.
+    // Rows that repeat are no rows of their own to the kernel, so the experts' errors are those of one but for the
+    // noise.
     let nested = by(&same, &twice, Rule::Npae, &POINTS);
     assert!(nested.variance.iter().zip(&exact.variance).all(|(two, one)| two <= one));
     for rule in [Rule::Gpoe, Rule::Nearest] {

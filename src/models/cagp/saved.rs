@@ -11,7 +11,8 @@ use crate::models::posterior::SavedPosterior;
 use crate::scope::{Scope, to_f64};
 use crate::solvers::itergp::Basis;
 
-/// Unit columns of S `[n, L i]`, those of a latent function beside each other, in the precision of the model; none for block-sparse ones, which the model itself holds.
+/// Unit columns of S `[n, L i]`, those of a latent function beside each other, in the precision of the model; none for
+/// block-sparse ones, which the model itself holds.
 const ACTIONS: &str = "posterior.actions";
 /// The lengths of the columns as they were given `[i]`; older files, which lack them, mean those of the model's own
 /// actions or 1.

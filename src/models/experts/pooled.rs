@@ -1,9 +1,9 @@
 //! One sparse model of all rows, whose sums over the rows come from parts of them on several ranks.
 //!
-//! The data are in the collapsed bound as sums over rows: with K_ZZ = L Lᵀ, L⁻¹K_ZX W K_XZ L⁻ᵀ, L⁻¹K_ZX W r and a number.
-//! Those of parts add up (Gal, van der Wilk and Rasmussen 2014, *Distributed variational inference in sparse Gaussian
-//! process regression and latent variable models*), so this is the model of all rows, exactly, at the cost of one part a
-//! rank: m² + m + 1 numbers come from each rank, and as many go back for the gradient.
+//! The data are in the collapsed bound as sums over rows: with K_ZZ = L Lᵀ, L⁻¹K_ZX W K_XZ L⁻ᵀ, L⁻¹K_ZX W r and a
+//! number. Those of parts add up (Gal, van der Wilk and Rasmussen 2014, *Distributed variational inference in sparse
+//! Gaussian process regression and latent variable models*), so this is the model of all rows, exactly, at the cost of
+//! one part a rank: m² + m + 1 numbers come from each rank, and as many go back for the gradient.
 //!
 //! There are always as many parts, and their sums go up one binary tree: the same bits for any number of ranks.
 

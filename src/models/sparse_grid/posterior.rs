@@ -226,7 +226,8 @@ impl SparseGridPosterior {
         Ok(self.predict(x)?.floored)
     }
 
-    /// How many times wider than the errors at training rows the error bars are there, by root mean squares of some rows.
+    /// How many times wider than the errors at training rows the error bars are there, by root mean squares of some
+    /// rows.
     fn excess(&self) -> Result<f64> {
         let (data, d) = (&self.rows.data, self.basis.d());
         let some: Vec<usize> = (0..data.n()).step_by(data.n().div_ceil(SOME).max(1)).collect();
@@ -348,8 +349,8 @@ impl Posterior for SparseGridPosterior {
             if excess > WIDE {
                 all.push(format!(
                     "error bars are {excess:.1} times as wide as the errors at training rows: under its prior the \
-                     function varies more than grids of so few points follow; a higher --level, `--combination union` or \
-                     `--grid-variance combination`"
+                     function varies more than grids of so few points follow; a higher --level, `--combination \
+                     union` or `--grid-variance combination`"
                 ));
             }
         }

@@ -70,8 +70,8 @@ pub(super) fn means(priors: &[Prior], scope: &Scope, x: &Tensor<2>, latents: usi
     Ok(Tensor::cat(repeated(means.collect::<Result<_>>()?, latents), 0).unsqueeze_dim(1))
 }
 
-/// Actions, row-major `[i, L n]`, and sites as one matrix `[L n, i + 3]`, as training holds them: actions of the same span
-/// with `SᵀW⁻¹S = I`. Then no eigenvalue of M is below 1, whatever K becomes.
+/// Actions, row-major `[i, L n]`, and sites as one matrix `[L n, i + 3]`, as training holds them: actions of the same
+/// span with `SᵀW⁻¹S = I`. Then no eigenvalue of M is below 1, whatever K becomes.
 pub(super) fn packed(scope: &Scope, actions: &[f64], sites: &Sites) -> Tensor<2> {
     let n = sites.f.len();
     let i = actions.len() / n;

@@ -57,7 +57,8 @@ impl GpModel for LearnedNewtonCagp {
     fn title(&self) -> String {
         let (count, likelihood) = (self.actions.len(), self.likelihood.text());
         format!(
-            "Computation-aware Gaussian process with {count} learned actions by Newton's method, likelihood {likelihood}"
+            "Computation-aware Gaussian process with {count} learned actions by Newton's method, likelihood \
+             {likelihood}"
         )
     }
 

@@ -108,8 +108,8 @@ impl NewtonCagp {
         Self { priors: prior.of_latents(&*likelihood), likelihood, options, refresh: 1 }
     }
 
-    /// Newton's method at present parameters, for [`posterior`](Self::posterior) and bounds, from actions `[i, L n]` and
-    /// their weights where there are some.
+    /// Newton's method at present parameters, for [`posterior`](Self::posterior) and bounds, from actions `[i, L n]`
+    /// and their weights where there are some.
     fn solve(&self, scope: &Scope, batch: &Batch, from: Option<(&[f64], &[f64])>) -> Result<Found> {
         batch.check(scope)?;
         let plain = Scope::new(scope.compute())?.with_budget(scope.budget());

@@ -33,8 +33,8 @@ impl Covariances {
         self.rows
     }
 
-    /// Adds Σ_r left_r right_r to c_i = Cov(μ_i, f) at each test row, for row-major `[r, t]`: w_i and k(X_i, x*), or some
-    /// rows of them.
+    /// Adds Σ_r left_r right_r to c_i = Cov(μ_i, f) at each test row, for row-major `[r, t]`: w_i and k(X_i, x*), or
+    /// some rows of them.
     ///
     /// # Errors
     /// [`Error::Shape`] when lengths disagree.
@@ -47,8 +47,8 @@ impl Covariances {
         Ok(())
     }
 
-    /// Adds Σ_r left_r right_r to C_ij = C_ji at each test row, for row-major `[r, t]`: w_i and (K_ij + δ_ij σ²I) w_j, or
-    /// some rows of them. Each pair is to be brought once.
+    /// Adds Σ_r left_r right_r to C_ij = C_ji at each test row, for row-major `[r, t]`: w_i and (K_ij + δ_ij σ²I) w_j,
+    /// or some rows of them. Each pair is to be brought once.
     ///
     /// # Errors
     /// [`Error::Shape`] when lengths disagree.

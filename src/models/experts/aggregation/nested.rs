@@ -14,8 +14,8 @@ const DEPENDENT: f64 = 1e-13;
 /// Mean cᵀC⁻¹μ, variance v** − cᵀC⁻¹c (Rullière et al. 2018, *Nested Kriging predictions*; Chen and Tuo 2024, eqs.
 /// 16–17), about M³/3 operations a row.
 ///
-/// C is factorised with pivots: the expert of which most is open comes next, and those that say nothing new are left out
-/// (twice the same expert, or no data near). The predictor is then that of the experts that are left.
+/// C is factorised with pivots: the expert of which most is open comes next, and those that say nothing new are left
+/// out (twice the same expert, or no data near). The predictor is then that of the experts that are left.
 pub(super) fn aggregate(experts: &Experts, covariances: &Covariances) -> Result<Aggregated> {
     let rows = threads::map((0..experts.rows).into_par_iter(), |row| {
         let means: Vec<f64> = (0..experts.count).map(|i| experts.local.mean[i * experts.rows + row]).collect();

@@ -43,7 +43,8 @@ pub enum Rule {
 pub struct Needs {
     /// Experts that have the rows of a communication expert, too.
     pub augmented: bool,
-    /// Covariances among experts; of the weights' rules only for the [mean-squared error](super::WeightVariance::Prior).
+    /// Covariances among experts; of the weights' rules only for the [mean-squared
+    /// error](super::WeightVariance::Prior).
     pub covariances: bool,
     /// Weights of this form.
     pub weights: Option<Form>,

@@ -1,8 +1,8 @@
 //! Constant weights of experts from a linear system (Chen and Tuo 2024, section 4).
 //!
 //! The weights β minimise ‖y − Σ β_i f_i(X)‖² + λ ‖Σ β_i f_i‖²_H where the right-hand side is b_i = Σ_x y f_i(x), the
-//! normal equation over all rows with λ = σ²: the default. The paper's b = diag A is that equation only where each f_i is
-//! an orthogonal projection in A's inner product: so it is for sparse grids, and not for experts of different rows.
+//! normal equation over all rows with λ = σ²: the default. The paper's b = diag A is that equation only where each f_i
+//! is an orthogonal projection in A's inner product: so it is for sparse grids, and not for experts of different rows.
 
 use faer::Side;
 use serde::{Deserialize, Serialize};
@@ -102,8 +102,8 @@ impl WeightSystem {
     /// The weights, for inner products ⟨f_i, f_j⟩_H = α_iᵀ f_j(X_i), row-major `[M, M]`, of exact experts (α_i = K̂_i⁻¹
     /// y_i), and α_iᵀ f_j(Z) where f_i = k(·, Z) α_i.
     ///
-    /// A is scaled to a unit diagonal and decomposed: of weights that predict the same, as those of experts that say the
-    /// same, the smallest are taken. An expert that predicts 0 everywhere weighs nothing.
+    /// A is scaled to a unit diagonal and decomposed: of weights that predict the same, as those of experts that say
+    /// the same, the smallest are taken. An expert that predicts 0 everywhere weighs nothing.
     ///
     /// # Errors
     /// [`Shape`](crate::Error::Shape) when lengths disagree, [`NotFinite`](crate::Error::NotFinite) when A or b is not

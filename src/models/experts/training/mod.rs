@@ -13,8 +13,8 @@
 //! learning rate does not depend on the number of rows, and FedAvg with one step of descent is a step of descent on the
 //! mean loss per row. A client's Adam keeps its moments from round to round; L-BFGS begins anew in each.
 //!
-//! A round is an evaluation of an ordinary objective, whose gradient leads to the next z: observers, checkpoints, limits
-//! of time and early stopping are those of every training.
+//! A round is an evaluation of an ordinary objective, whose gradient leads to the next z: observers, checkpoints,
+//! limits of time and early stopping are those of every training.
 
 mod client;
 mod rounds;
