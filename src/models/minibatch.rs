@@ -261,7 +261,7 @@ impl Order {
 }
 
 /// The objective of a model on minibatches, with the negative log priors of its parameters: what [`fit`] minimises over
-/// the [free raw values](Parameters::free_raw), for trainings of one's own.
+/// the [free raw values](crate::params::Parameters::free_raw), for trainings of one's own.
 pub struct BatchLoss<'a, M> {
     model: &'a mut M,
     compute: Compute,

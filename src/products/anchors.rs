@@ -40,7 +40,7 @@ impl Anchors {
     /// for the other products.
     ///
     /// # Errors
-    /// As [`cross`](crate::products::cross).
+    /// What the kernel reports.
     pub fn cross(
         &self,
         kernel: &Kernel,

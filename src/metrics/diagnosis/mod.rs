@@ -1,7 +1,7 @@
 //! Whether intervals hold, and if not, what shape the misfit has and what mends it.
 //!
 //! Everything is judged from standardised residuals `z = (y − mean) / sd`, each statistic against the same statistic of
-//! residuals that the model itself [draws](draws): correlated ones where errors of neighbours go together, as those of
+//! residuals that the model itself draws: correlated ones where errors of neighbours go together, as those of
 //! a forecast or of leaving one out do.
 
 mod draws;
