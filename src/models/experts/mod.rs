@@ -193,6 +193,10 @@ impl Model for Experts {
     fn objective(&self, scope: &Scope, batch: &Batch) -> Result<Tensor<1>> {
         objective::sum(self, scope, batch)
     }
+
+    fn bears_jitter(&self) -> bool {
+        matches!(self.shared, Shared::Sparse(_))
+    }
 }
 
 impl GpModel for Experts {
