@@ -27,7 +27,7 @@ mod trust;
 use std::process::ExitCode;
 use std::sync::{Arc, OnceLock};
 
-use cagey::exchange::{self, Exchange, Ranks};
+use cagey::exchange::{self, Exchange, Guard, Ranks};
 use cagey::fitted::Registry;
 use cagey::models::experts::Server;
 use cagey::{Error, Result, threads};
@@ -132,12 +132,14 @@ pub fn run(registry: Registry) -> ExitCode {
         Ok(Some(exchange)) if exchange.rank() == 0 => {
             let others = Arc::new(Ranks::new(exchange));
             exchange::lead(Arc::clone(&others));
+            let _guard = others.guard();
             let code = finished(execute(cli));
             others.end().map_or_else(|error| failed(&error), |()| code)
         }
         Ok(Some(exchange)) => {
             // Whoever interrupts the job waits for what its leader saves.
             let _watch = Watch::begin();
+            let _guard = Guard::new(&*exchange);
             report::be_quiet();
             if let Err(error) = begin(&cli, exchange.size()).and_then(|()| serve(&*exchange)) {
                 failed(&error);
