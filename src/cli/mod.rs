@@ -27,7 +27,7 @@ mod trust;
 use std::process::ExitCode;
 use std::sync::{Arc, OnceLock};
 
-use cagey::exchange::{self, Exchange, Ranks};
+use cagey::exchange::{self, Exchange, Guard, Ranks};
 use cagey::fitted::Registry;
 use cagey::models::experts::Server;
 use cagey::{Error, Result, threads};
@@ -132,14 +132,16 @@ pub fn run(registry: Registry) -> ExitCode {
         Ok(Some(exchange)) if exchange.rank() == 0 => {
             let others = Arc::new(Ranks::new(exchange));
             exchange::lead(Arc::clone(&others));
+            let _guard = others.guard();
             let code = finished(execute(cli));
             others.end().map_or_else(|error| failed(&error), |()| code)
         }
         Ok(Some(exchange)) => {
             // Whoever interrupts the job waits for what its leader saves.
             let _watch = Watch::begin();
+            let _guard = Guard::new(&*exchange);
             report::be_quiet();
-            if let Err(error) = begin(&cli).and_then(|()| serve(&*exchange)) {
+            if let Err(error) = begin(&cli, exchange.size()).and_then(|()| serve(&*exchange)) {
                 failed(&error);
                 // The others would wait for this one for ever.
                 panic!("rank {} cannot go on", exchange.rank());
@@ -166,14 +168,14 @@ fn serve(exchange: &dyn Exchange) -> Result<()> {
     exchange::serve(exchange, &mut Server::new(&registry().kernels))
 }
 
-/// Starts the threads.
-fn begin(cli: &Cli) -> Result<()> {
+/// Starts the threads of one of `ranks` processes.
+fn begin(cli: &Cli, ranks: usize) -> Result<()> {
     let cores = std::thread::available_parallelism().map_or(usize::MAX, usize::from);
     if let Some(threads) = cli.threads.filter(|threads| *threads > cores) {
         let cores = report::count(cores, "core");
         report::say(&format!("--threads {threads}: there are {cores} to compute on, and as many threads"));
     }
-    let threads = cli.threads.map(|threads| threads.min(cores)).or_else(|| ranks::threads(cores));
+    let threads = cli.threads.map(|threads| threads.min(cores)).or_else(|| ranks::threads(cores, ranks));
     let problem = |e| Error::Io { path: "threads".into(), problem: format!("{e} (ask for fewer with `--threads`)") };
     threads::start(threads).map_err(problem)
 }
@@ -182,7 +184,7 @@ fn execute(cli: Cli) -> Result<()> {
     if cli.quiet {
         report::be_quiet();
     }
-    begin(&cli)?;
+    begin(&cli, exchange::ranks().map_or(1, |ranks| ranks.size()))?;
     match cli.command {
         Command::Fit(command) => command.run(),
         Command::Compare(command) => command.run(),

@@ -62,6 +62,9 @@ pub struct Predict {
 impl Predict {
     /// Reads, predicts, writes.
     pub fn run(self) -> Result<()> {
+        if self.split && self.aggregation.all() {
+            return Err(Error::Usage("--split is for one prediction; leave out --aggregation all".into()));
+        }
         output::check_table(&self.output, &[&self.model, &self.data])?;
         let fitted = Fitted::load_with(&self.model, super::registry())?;
         let labelled = matches!(fitted.model.likelihood().density().support(1.0), Support::Classes(_));

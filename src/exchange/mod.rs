@@ -48,6 +48,29 @@ pub trait Exchange: Debug + Send + Sync {
 
     /// Ends this rank's part of the job, after the last message.
     fn leave(&self) {}
+
+    /// Ends all ranks at once, where those that are left would wait for ever.
+    fn abort(&self) {}
+}
+
+/// Ends all ranks if this one panics before the guard is dropped: the others would wait for it for ever. Panics that
+/// are caught meanwhile end nothing.
+#[derive(Debug)]
+pub struct Guard<'a>(&'a dyn Exchange);
+
+impl<'a> Guard<'a> {
+    /// Of a rank's end, which must outlive it.
+    pub fn new(exchange: &'a dyn Exchange) -> Self {
+        Self(exchange)
+    }
+}
+
+impl Drop for Guard<'_> {
+    fn drop(&mut self) {
+        if std::thread::panicking() {
+            self.0.abort();
+        }
+    }
 }
 
 /// What ranks say to each other: a document and arrays, in the bytes of a model file.
@@ -75,6 +98,11 @@ impl Ranks {
     /// The number of ranks, the leader included.
     pub fn size(&self) -> usize {
         self.exchange.size()
+    }
+
+    /// Ends all ranks if the leader panics.
+    pub fn guard(&self) -> Guard<'_> {
+        Guard::new(&*self.exchange)
     }
 
     /// Begins a conversation: nobody else's questions come between its own.

@@ -41,7 +41,8 @@ impl Debug for Mpi {
 
 /// Joins the job that this process was started in; nothing where it is alone.
 ///
-/// A panic in one process ends all of them: the others would wait for it for ever.
+/// Processes that use it keep a [`Guard`](super::Guard) meanwhile: without, those that are left would wait for ever for
+/// one that panics.
 ///
 /// # Errors
 /// [`Error::Device`] when MPI was joined before, or is not for several threads.
@@ -58,11 +59,6 @@ pub fn join() -> Result<Option<Mpi>> {
     }
     let world = universe.world();
     let (rank, size) = (world.rank() as usize, world.size() as usize);
-    let usual = std::panic::take_hook();
-    std::panic::set_hook(Box::new(move |panic| {
-        usual(panic);
-        SimpleCommunicator::world().abort(101);
-    }));
     Ok(Some(Mpi { rank, size, joined: Mutex::new(Joined { world, universe: Some(universe) }) }))
 }
 
@@ -133,5 +129,10 @@ impl Exchange for Mpi {
 
     fn leave(&self) {
         drop(self.joined().universe.take());
+    }
+
+    fn abort(&self) {
+        // Not behind the mutex, which another thread may hold while it waits for a message.
+        SimpleCommunicator::world().abort(101);
     }
 }

@@ -46,6 +46,11 @@ impl Threads {
     }
 }
 
+/// What all of them made, or the first error once all are done: no rank goes without because another is gone.
+fn all<T>(each: impl Iterator<Item = Result<T>>) -> Result<Vec<T>> {
+    each.collect::<Vec<_>>().into_iter().collect()
+}
+
 impl Exchange for Threads {
     fn rank(&self) -> usize {
         self.rank
@@ -59,7 +64,7 @@ impl Exchange for Threads {
         if self.rank > 0 {
             return self.receive(0);
         }
-        (0..self.to.len()).try_for_each(|at| self.send(at, message.clone()))?;
+        all((0..self.to.len()).map(|at| self.send(at, message.clone())))?;
         Ok(message)
     }
 
@@ -68,7 +73,7 @@ impl Exchange for Threads {
             return self.receive(0);
         }
         let others = messages.split_off(1);
-        others.into_iter().enumerate().try_for_each(|(at, message)| self.send(at, message))?;
+        all(others.into_iter().enumerate().map(|(at, message)| self.send(at, message)))?;
         Ok(messages.swap_remove(0))
     }
 
@@ -77,7 +82,7 @@ impl Exchange for Threads {
             self.send(0, message)?;
             return Ok(Vec::new());
         }
-        let others = (0..self.from.len()).map(|at| self.receive(at));
-        std::iter::once(Ok(message)).chain(others).collect()
+        let others = all((0..self.from.len()).map(|at| self.receive(at)))?;
+        Ok(std::iter::once(message).chain(others).collect())
     }
 }

@@ -169,7 +169,7 @@ impl<M: Model + ?Sized> Objective for FullBatch<'_, M> {
         let chosen = self.chosen.as_ref().and_then(|(_, chosen)| chosen.as_ref());
         let (evaluation, jitter) = watch(|| evaluate_for(self.model, self.compute, &self.batch, chosen));
         // With jitter it is the objective of another model, one with more noise: no point to move to.
-        if jitter > *self.jitter.get_or_insert(jitter) {
+        if jitter > *self.jitter.get_or_insert(jitter) && !self.model.bears_jitter() {
             return Err(Error::NotFinite(format!(
                 "the objective without a jitter of {jitter:.0e} of the mean variance"
             )));

@@ -203,6 +203,13 @@ pub trait Model: Parameters {
         self.objective(scope, batch)
     }
 
+    /// Whether training may move to points where a factorisation needs more jitter than where it began. Jitter on the
+    /// noise makes the objective that of another model, but on K_ZZ it keeps a collapsed bound a bound of the same
+    /// model: that of inducing variables with noise.
+    fn bears_jitter(&self) -> bool {
+        false
+    }
+
     /// Bytes of temporary memory that products may take for `rows` rows.
     fn budget(&self, _rows: usize, _precision: Precision) -> usize {
         BUDGET

@@ -95,7 +95,7 @@ impl Experts {
     ///
     /// # Errors
     /// [`Error::Usage`] for an expert without rows, and unless every row is one expert's.
-    pub fn new(shared: Shared, rule: Rule, parts: Vec<Vec<usize>>, communication: Vec<usize>) -> Result<Self> {
+    pub fn new(shared: Shared, rule: Rule, parts: Vec<Vec<usize>>, mut communication: Vec<usize>) -> Result<Self> {
         let n = parts.iter().map(Vec::len).sum();
         let mut seen = vec![false; n];
         let once = parts.iter().flatten().all(|&row| row < n && !std::mem::replace(&mut seen[row], true));
@@ -105,6 +105,8 @@ impl Experts {
         if communication.iter().any(|row| *row >= n) {
             return Err(Error::Usage(format!("the communication expert's rows must be some of the {n} rows")));
         }
+        communication.sort_unstable();
+        communication.dedup();
         let labels = parts.iter().enumerate().map(|(expert, rows)| label(expert, parts.len(), rows)).collect();
         let (parts, communication, labels) = (Arc::new(parts), Arc::new(communication), Arc::new(labels));
         Ok(Self { shared, rule, federation: Federation::default(), parts, communication, labels, ranks: None })
@@ -161,15 +163,7 @@ impl Experts {
 
     /// What an error of one expert says of it.
     fn of_expert(&self, expert: usize, error: Error) -> Error {
-        let of = &self.labels[expert];
-        match error {
-            Error::NotPositiveDefinite { matrix, size, dtype, pivot, jitter, finite } => {
-                Error::NotPositiveDefinite { matrix: format!("{of}: {matrix}"), size, dtype, pivot, jitter, finite }
-            }
-            Error::NotFinite(what) => Error::NotFinite(format!("{of}: {what}")),
-            Error::Data(problem) => Error::Data(format!("{of}: {problem}")),
-            other => other,
-        }
+        of(&self.labels[expert], error)
     }
 
     /// The posterior, to be asked by any rule.
@@ -179,6 +173,18 @@ impl Experts {
     /// expert.
     pub fn posterior(&self, compute: Compute, data: Observations) -> Result<ExpertsPosterior> {
         ExpertsPosterior::new(self.clone(), compute, data)
+    }
+}
+
+/// What an error of something says of it.
+fn of(what: &str, error: Error) -> Error {
+    match error {
+        Error::NotPositiveDefinite { matrix, size, dtype, pivot, jitter, finite } => {
+            Error::NotPositiveDefinite { matrix: format!("{what}: {matrix}"), size, dtype, pivot, jitter, finite }
+        }
+        Error::NotFinite(problem) => Error::NotFinite(format!("{what}: {problem}")),
+        Error::Data(problem) => Error::Data(format!("{what}: {problem}")),
+        other => other,
     }
 }
 
@@ -192,6 +198,10 @@ fn label(expert: usize, count: usize, rows: &[usize]) -> String {
 impl Model for Experts {
     fn objective(&self, scope: &Scope, batch: &Batch) -> Result<Tensor<1>> {
         objective::sum(self, scope, batch)
+    }
+
+    fn bears_jitter(&self) -> bool {
+        matches!(self.shared, Shared::Sparse(_))
     }
 }
 

@@ -77,7 +77,7 @@ impl Pooled {
     }
 
     /// Σ over parts of the gradient of ⟨sums, adjoints⟩ in the internal values of each free parameter.
-    fn pulled(&self, data: &Observations, asked: Asked, adjoints: &Sums) -> Result<Part> {
+    fn pulled(&self, data: &Observations, asked: Asked, adjoints: &Adjoints) -> Result<Part> {
         let Some(ranks) = &self.parts.ranks else { return Err(Error::Usage("a pooled model is one of ranks".into())) };
         let mut talk = ranks.talk();
         remote::hold(&self.parts, &mut talk, ranks.size(), data, asked.compute)?;
@@ -92,15 +92,24 @@ impl Pooled {
     }
 }
 
-/// Sums over rows, or the derivatives of the bound by them.
+/// Sums over rows.
 #[derive(Debug, Clone)]
-pub(super) struct Sums {
+struct Sums {
+    /// `[m, m]`.
+    square: Vec<f64>,
+    /// `[m]`.
+    projected: Vec<f64>,
+    /// Σ log σ² + rᵀWr + tr(W K).
+    rest: f64,
+}
+
+/// Derivatives of the bound by the sums; that by `rest` is always 1/2.
+#[derive(Debug, Clone)]
+pub(super) struct Adjoints {
     /// `[m, m]`.
     pub(super) square: Vec<f64>,
     /// `[m]`.
     pub(super) projected: Vec<f64>,
-    /// Σ log σ² + rᵀWr + tr(W K).
-    pub(super) rest: f64,
 }
 
 impl Sums {
@@ -170,7 +179,7 @@ fn read(mut message: Message) -> Result<Vec<Branch>> {
 }
 
 /// For each of this process's parts the gradient of ⟨sums, adjoints⟩.
-pub(super) fn pull(parts: &Experts, data: &Observations, asked: Asked, adjoints: &Sums) -> Result<Vec<Part>> {
+pub(super) fn pull(parts: &Experts, data: &Observations, asked: Asked, adjoints: &Adjoints) -> Result<Vec<Part>> {
     let (own, Shared::Sparse(model)) = (parts.own(), &parts.shared) else {
         return Err(Error::Usage("sums over rows are those of sparse models".into()));
     };
@@ -178,11 +187,14 @@ pub(super) fn pull(parts: &Experts, data: &Observations, asked: Asked, adjoints:
     each(asked.compute, own.len(), |at| {
         let scope = Scope::training(asked.compute)?.with_budget(asked.budget);
         let rows = data.gather(&parts.parts()[own.start + at])?;
-        let Moments { square, projected, rest } = model.moments(&scope, &rows.batch(&scope))?;
-        let matrix = scope.matrix_in(&adjoints.square, m, m, square.dtype());
-        let vector = scope.widened().vector(&adjoints.projected).cast(projected.dtype());
-        let loss = (square * matrix).sum() + (projected * vector).sum() + rest.sum() * 0.5;
-        let (loss, slopes) = scope.slopes(loss, model)?;
+        let pulled = || {
+            let Moments { square, projected, rest } = model.moments(&scope, &rows.batch(&scope))?;
+            let matrix = scope.matrix_in(&adjoints.square, m, m, square.dtype());
+            let vector = scope.widened().vector(&adjoints.projected).cast(projected.dtype());
+            let loss = (square * matrix).sum() + (projected * vector).sum() + rest.sum() * 0.5;
+            scope.slopes(loss, model)
+        };
+        let (loss, slopes) = pulled().map_err(|error| parts.of_expert(own.start + at, error))?;
         Ok(Part { loss, slopes, jitter: 0.0 })
     })
 }
@@ -211,10 +223,9 @@ impl Model for Pooled {
         let mut gradients = bound.backward();
         let (square, projected) = (square.grad_remove(&mut gradients), projected.grad_remove(&mut gradients));
         let numbers = |tensor: Option<Vec<f64>>, len: usize| tensor.unwrap_or_else(|| vec![0.0; len]);
-        let adjoints = Sums {
+        let adjoints = Adjoints {
             square: numbers(square.map(to_f64).transpose()?, m * m),
             projected: numbers(projected.map(to_f64).transpose()?, m),
-            rest: 0.5,
         };
         let Part { slopes, .. } = self.pulled(&data, asked, &adjoints)?;
         Ok(objective::linear(scope, self, value, slopes))

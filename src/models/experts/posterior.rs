@@ -6,7 +6,7 @@ use super::aggregation::{
     Augmented, Chunk, Covariances, Form, Local as Said, Record, Rule, WeightVariance, Weighted, Weights, aggregate,
 };
 use super::local::Local;
-use super::{Experts, remote, terms};
+use super::{Experts, of, remote, terms};
 use crate::device::Compute;
 use crate::error::{Error, Result};
 use crate::linalg::jitter::{record, watch};
@@ -23,6 +23,9 @@ use crate::threads;
 pub(super) const PARTS: &str = "posterior.experts";
 /// In files: the rows of the communication expert.
 pub(super) const COMMUNICATION: &str = "posterior.communication";
+
+/// What the communication expert is called in messages.
+const COMMON: &str = "the communication expert";
 
 /// Rows that all experts are asked about at once.
 const ROWS: usize = 4096;
@@ -130,8 +133,11 @@ impl Held {
     /// that have no others there are no rows.
     pub(super) fn say(&self, augmented: bool, x: &[f64]) -> Result<Vec<Marginals>> {
         let own = self.model.own();
+        let predict = |at: usize, local: &Local| {
+            local.posterior().predict(x).map_err(|error| self.model.of_expert(own.start + at, error))
+        };
         if !augmented {
-            return threads::apart(own.len(), |at| self.with(own.start + at, |local| local.posterior().predict(x)));
+            return threads::apart(own.len(), |at| self.with(own.start + at, |local| predict(at, local)));
         }
         let rows = self.augmented_rows();
         if self.augmented.get().is_none() {
@@ -143,8 +149,8 @@ impl Held {
                 return Ok(Marginals::default());
             }
             match self.augmented.get().and_then(Option::as_ref) {
-                Some(locals) => locals[at].posterior().predict(x),
-                None => self.local(own.start + at, &rows[at])?.posterior().predict(x),
+                Some(locals) => predict(at, &locals[at]),
+                None => predict(at, &self.local(own.start + at, &rows[at])?),
             }
         })
     }
@@ -168,11 +174,12 @@ impl Held {
     /// What the communication expert says.
     fn common(&self, prior: &[f64], x: &[f64]) -> Result<[Vec<f64>; 2]> {
         if self.common.get().is_none() {
-            let local = Local::new(&self.model.shared, self.compute, self.gathered(&self.model.communication))?;
+            let local = Local::new(&self.model.shared, self.compute, self.gathered(&self.model.communication))
+                .map_err(|error| of(COMMON, error))?;
             let _ = self.common.set(local);
         }
         let Some(local) = self.common.get() else { return Ok([Vec::new(), Vec::new()]) };
-        let said = local.posterior().predict(x)?;
+        let said = local.posterior().predict(x).map_err(|error| of(COMMON, error))?;
         Ok([said.mean.iter().zip(prior).map(|(mean, prior)| mean - prior).collect(), said.variance])
     }
 
@@ -182,14 +189,16 @@ impl Held {
         if let Some(known) = slot.get() {
             return Ok(known);
         }
+        // Rows whose noise differs count by it: whitened, their noise variance is 1.
+        let whitened = form == Form::Normal && self.data.noise.is_some();
         let sums = if form.all_rows() {
-            terms::sums(self, &self.data)?
+            terms::sums(self, &self.data, whitened)?
         } else {
             // A row of each.
             let rows: Vec<usize> = self.model.parts().iter().map(|rows| rows[rows.len() / 2]).collect();
-            terms::sums(self, &self.gathered(&rows))?
+            terms::sums(self, &self.gathered(&rows), false)?
         };
-        let noise = self.model.likelihood().noise().unwrap_or_default();
+        let noise = if whitened { 1.0 } else { self.model.likelihood().noise().unwrap_or_default() };
         let weights = sums.system.solve(form, &sums.inner, noise)?;
         Ok(slot.get_or_init(|| weights))
     }

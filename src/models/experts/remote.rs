@@ -2,7 +2,7 @@
 
 use std::sync::atomic::AtomicUsize;
 
-use serde_json::json;
+use serde_json::{Value, json};
 
 use super::objective::{self, Asked, Part};
 use super::posterior::Held;
@@ -121,10 +121,7 @@ fn fingerprint(experts: &Experts, data: &Observations, compute: Compute) -> u64 
         values.iter().for_each(|value| of_data.update(&value.to_le_bytes()));
     }
     let mut of_experts = crc32fast::Hasher::new();
-    let blank = blank(experts);
-    let parameters = blank.parameters().into_iter().map(|(path, p)| (path, p.len(), p.fixed));
-    let kernel = kernel_text(&blank.prior().kernel, data.d);
-    of_experts.update(format!("{compute:?} {kernel} {:?}", parameters.collect::<Vec<_>>()).as_bytes());
+    of_experts.update(form(experts, data.d, compute).to_string().as_bytes());
     for rows in experts.parts().iter().chain([&*experts.communication]) {
         rows.iter().for_each(|row| of_experts.update(&row.to_le_bytes()));
         of_experts.update(b";");
@@ -137,6 +134,20 @@ fn blank(experts: &Experts) -> Experts {
     let mut blank = experts.clone();
     blank.parameters_mut().into_iter().for_each(|(_, p)| p.set_raw(&vec![0.0; p.len()]));
     blank
+}
+
+/// What a rank is told of the experts beside their rows, and holds.
+fn form(experts: &Experts, d: usize, compute: Compute) -> Value {
+    let blank = blank(experts);
+    let parameters: Vec<&Parameter> = blank.parameters().into_iter().map(|(_, p)| p).collect();
+    json!({
+        "sparse": matches!(experts.shared, Shared::Sparse(_)),
+        "kernel": kernel_text(&blank.prior().kernel, d),
+        "mean": blank.prior().mean,
+        "parameters": parameters,
+        "compute": compute,
+        "columns": d,
+    })
 }
 
 /// The form of a kernel, whatever units its numbers are told in.
@@ -153,27 +164,16 @@ fn handed_out(experts: &Experts, rank: usize, data: &Observations, compute: Comp
     rows.extend(&*experts.communication);
     rows.sort_unstable();
     rows.dedup();
-    let place = |row: &usize| rows.binary_search(row).unwrap_or_default();
-    let places = |rows: &[usize]| rows.iter().map(place).collect::<Vec<usize>>();
-    let parts: Vec<Vec<usize>> = experts.parts()[share.clone()].iter().map(|rows| places(rows)).collect();
-    let blank = blank(experts);
-    let parameters: Vec<&Parameter> = blank.parameters().into_iter().map(|(_, p)| p).collect();
+    let place = |row: &usize| rows.binary_search(row).unwrap_or_default() as f64;
+    let places = |rows: &[usize]| rows.iter().map(place).collect::<Vec<f64>>();
     let own = data.gather(&rows)?;
-    let mut message = Message {
-        document: json!({
-            "sparse": matches!(experts.shared, Shared::Sparse(_)),
-            "kernel": kernel_text(&blank.prior().kernel, data.d),
-            "mean": blank.prior().mean,
-            "parameters": parameters,
-            "compute": compute,
-            "columns": data.d,
-            "parts": parts,
-            "communication": places(&experts.communication),
-            "first": share.start,
-            "labels": experts.labels[share],
-        }),
-        ..Message::default()
-    };
+    let mut message = Message { document: form(experts, data.d, compute), ..Message::default() };
+    message.document["first"] = share.start.into();
+    message.document["labels"] = experts.labels[share.clone()].into();
+    // Numbers of rows are many: as arrays, for documents have a limit.
+    put(&mut message, "counts", experts.parts()[share.clone()].iter().map(|rows| rows.len() as f64).collect());
+    put(&mut message, "parts", places(&experts.parts()[share].concat()));
+    put(&mut message, "communication", places(&experts.communication));
     put(&mut message, "x", own.x);
     put(&mut message, "y", own.y);
     if let Some(noise) = own.noise {

@@ -6,7 +6,7 @@ use serde::de::DeserializeOwned;
 use serde_json::Value;
 
 use super::objective::{self, Asked};
-use super::pooled::{self, Sums};
+use super::pooled::{self, Adjoints};
 use super::posterior::Held;
 use super::remote::{self, EVALUATE, HOLD, MOMENTS, PULL, ROUND, SAY, take};
 use super::training::{self, Client, Round};
@@ -100,7 +100,7 @@ impl Service for Server<'_> {
                 let (square, projected) = (take(&mut message, "square")?, take(&mut message, "projected")?);
                 let budget = part(&mut message.document, "budget")?;
                 let asked = Asked { compute: crew.compute, gradient: true, budget };
-                let adjoints = Sums { square, projected, rest: 0.0 };
+                let adjoints = Adjoints { square, projected };
                 Ok(remote::written(&pooled::pull(&crew.experts, &crew.data, asked, &adjoints)?))
             }
             SAY => {
@@ -150,8 +150,10 @@ fn crew(kernels: &Registry, mut message: Message) -> Result<Crew> {
     let mean: Mean = part(document, "mean")?;
     let parameters: Vec<Parameter> = part(document, "parameters")?;
     let (compute, sparse): (Compute, bool) = (part(document, "compute")?, part(document, "sparse")?);
-    let (parts, communication) = (part(document, "parts")?, part(document, "communication")?);
     let (labels, first): (Vec<String>, usize) = (part(document, "labels")?, part(document, "first")?);
+    let mut places = |name: &str| take(&mut message, name).map(|rows| rows.into_iter().map(|row| row as usize));
+    let (mut rows, communication) = (places("parts")?, places("communication")?.collect());
+    let parts = places("counts")?.map(|count| rows.by_ref().take(count).collect()).collect();
     let kernel = text::parse(&kernel_text, d, kernels)?;
     let likelihood = Gaussian::new(0.1);
     let shared = if sparse {

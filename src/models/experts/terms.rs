@@ -86,23 +86,37 @@ pub(super) struct Sums {
     pub(super) inner: Vec<f64>,
 }
 
-/// The sums over `rows` of the data.
+/// The sums over `rows` of the data; `whitened`, each row is divided by the standard deviation of its noise.
 ///
 /// # Errors
 /// What factorisations and the kernel report.
-pub(super) fn sums(held: &Held, rows: &Observations) -> Result<Sums> {
+pub(super) fn sums(held: &Held, rows: &Observations, whitened: bool) -> Result<Sums> {
     let model = held.model();
     let prior = model.prior();
     let means: Vec<Mean> = threads::apart(model.len(), |expert| held.with(expert, Local::mean))?;
     let mut system = WeightSystem::new(model.len());
-    for (x, y) in rows.x.chunks(ROWS * rows.d).zip(rows.y.chunks(ROWS)) {
-        let f = deviations(held, &means, x)?;
-        let scope = Scope::new(held.compute())?.widened();
+    let scope = Scope::new(held.compute())?.widened();
+    let roots = whitened.then(|| roots(&scope, likelihood(&model.shared), rows)).transpose()?;
+    for (chunk, (x, y)) in rows.x.chunks(ROWS * rows.d).zip(rows.y.chunks(ROWS)).enumerate() {
+        let mut f = deviations(held, &means, x)?;
         let level = to_f64(prior.mean.at(&scope, &scope.matrix(x, y.len(), rows.d))?)?;
-        let residual: Vec<f64> = y.iter().zip(level).map(|(y, level)| y - level).collect();
+        let mut residual: Vec<f64> = y.iter().zip(level).map(|(y, level)| y - level).collect();
+        if let Some(roots) = &roots {
+            let roots = &roots[chunk * ROWS..][..y.len()];
+            for row in f.chunks_exact_mut(y.len()).chain([&mut residual[..]]) {
+                row.iter_mut().zip(roots).for_each(|(value, root)| *value *= root);
+            }
+        }
         system.add(&f, &residual)?;
     }
     Ok(Sums { system, inner: inner(held, &means)? })
+}
+
+/// 1/σ of each row's noise `[n]`.
+fn roots(scope: &Scope, likelihood: &Gaussian, rows: &Observations) -> Result<Vec<f64>> {
+    let known = rows.noise.as_ref().map(|noise| scope.vector(noise));
+    let noise = to_f64(likelihood.variances(scope, rows.n(), known.as_ref()))?;
+    Ok(noise.into_iter().map(|noise| 1.0 / noise.sqrt()).collect())
 }
 
 /// f_i − m at `x`, row-major `[M, rows]`.

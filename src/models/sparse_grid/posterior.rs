@@ -238,7 +238,8 @@ impl SparseGridPosterior {
             claimed += variance + self.rows.roots[row].powi(-2);
             made += (data.y[row] - mean).powi(2);
         }
-        Ok((claimed / made).sqrt())
+        // Where the rows are met exactly there is nothing to compare with.
+        Ok(if made > 0.0 { (claimed / made).sqrt() } else { 0.0 })
     }
 
     fn prior_at(&self, x: &[f64]) -> Result<(Vec<f64>, Vec<f64>)> {

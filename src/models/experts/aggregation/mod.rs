@@ -221,7 +221,9 @@ impl<'a> Experts<'a> {
         let (at, prior) = (expert * self.rows + row, self.prior[row]);
         let (mean, variance) = (self.local.mean[at], self.local.variance[at]);
         record.clipped += usize::from(variance > prior * (1.0 + VAGUE) || variance < VARIANCE_FLOOR * prior);
-        // Not `clamp`, which panics where the prior is no number.
-        (mean, variance.min(prior).max(VARIANCE_FLOOR * prior))
+        // Not `clamp`, which panics where the prior is no number, nor `min`, which drops what is none: it stays so.
+        let variance = if variance > prior { prior } else { variance };
+        let floor = VARIANCE_FLOOR * prior;
+        (mean, if variance < floor { floor } else { variance })
     }
 }

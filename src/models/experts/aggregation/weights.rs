@@ -21,7 +21,8 @@ pub enum Form {
     Printed,
     /// b = diag A, λ = σ², over one row of each expert: what the paper's text says.
     Noise,
-    /// b_i = Σ_x y f_i(x), λ = σ², over all rows.
+    /// b_i = Σ_x y f_i(x), λ = σ², over all rows. Where rows have noise variances of their own they are whitened first,
+    /// divided by their standard deviations: then λ = 1.
     Normal,
 }
 
