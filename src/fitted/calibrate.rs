@@ -72,8 +72,8 @@ impl Fitted {
         Ok(Self { calibration, ..self.clone() })
     }
 
-    /// Predictions of targets with the calibration, where there is one.
-    pub(super) fn calibrated(&self, predictions: Vec<Predictive>) -> Vec<Predictive> {
+    /// Normal predictions of targets, in the user's units, with the calibration, where there is one.
+    pub fn calibrated(&self, predictions: Vec<Predictive>) -> Vec<Predictive> {
         match &self.calibration {
             None => predictions,
             Some(calibration) => predictions.into_iter().map(|p| calibration.apply(p)).collect(),

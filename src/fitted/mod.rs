@@ -180,7 +180,9 @@ impl Fitted {
             )));
         };
         let data = self.data.extended(&more)?;
-        let summary = Summary { rows: self.summary.rows + more.n(), ..self.summary.clone() };
+        let wider = |([low, high], [least, most]): ([f64; 2], [f64; 2])| [low.min(least), high.max(most)];
+        let ranges = Some(self.ranges().into_iter().zip(more.ranges()).map(wider).collect());
+        let summary = Summary { rows: self.summary.rows + more.n(), ranges, ..self.summary.clone() };
         Ok(Self { posterior: posterior.into(), data, summary, ..self.clone() })
     }
 
