@@ -4,8 +4,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use super::build::build;
-use super::columns::{Inputs, Units, check_targets, input_names};
 use super::calibrate::FEW;
+use super::columns::{Inputs, Units, check_targets, input_names};
 use super::registry::Registry;
 use super::stored::{Seen, Stored};
 use super::{Calibrate, Fitted, Settings, Summary, advice, precision, weak_prior};
