@@ -40,8 +40,8 @@ impl Refine {
             (Some(_), Some(_)) => "Intervals are calibrated anew, for the narrower error bars\n",
             (Some(_), None) => {
                 report::warn(
-                    "the calibration of intervals was one of the wider error bars and is left out, for the rows that it \
-                     came from are not in the model file: intervals are as the model says",
+                    "the calibration of intervals was one of the wider error bars and is left out, for the rows that \
+                     it came from are not in the model file: intervals are as the model says",
                 );
                 ""
             }

@@ -187,8 +187,8 @@ impl Fitted {
     }
 
     /// The same model with at most so many more actions: more computation, narrower error bars, the same parameters.
-    /// A calibration, which is one of the wider error bars, is fitted anew where it came from leaving rows out, and left
-    /// out where its rows are gone.
+    /// A calibration, which is one of the wider error bars, is fitted anew where it came from leaving rows out, and
+    /// left out where its rows are gone.
     ///
     /// # Errors
     /// [`Error::Usage`] for models whose uncertainty does not depend on computation, and what the solve reports.

@@ -82,8 +82,8 @@ fn enough(settings: &Settings, rows: usize, apart: Option<usize>) -> Result<()> 
         }
     };
     Err(Error::Data(format!(
-        "calibrated intervals take {FEW} residuals and would have {found}: leave --calibrate out, or fit to {need} rows \
-         or more{how}"
+        "calibrated intervals take {FEW} residuals and would have {found}: leave --calibrate out, or fit to {need} \
+         rows or more{how}"
     )))
 }
 

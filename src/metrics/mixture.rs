@@ -36,8 +36,8 @@ impl Mixture {
         Self { parts, share, spread }
     }
 
-    /// The maximum-likelihood fit, about 0, to values `[n]`: of a normal, a Student-t and two of these the one whose log
-    /// likelihood is highest, less half a logarithm of n for each of its numbers (Schwarz 1978).
+    /// The maximum-likelihood fit, about 0, to values `[n]`: of a normal, a Student-t and two of these the one whose
+    /// log likelihood is highest, less half a logarithm of n for each of its numbers (Schwarz 1978).
     pub fn fit(z: &[f64]) -> Self {
         let single = Self::of(StudentT::fit(z));
         let mut sizes: Vec<f64> = z.iter().map(|z| z.abs()).collect();

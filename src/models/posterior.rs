@@ -244,7 +244,7 @@ pub trait Posterior: Debug + Send + Sync {
         Ok(None)
     }
 
-    /// Whether it knows how rows vary together, for the price of its prediction of as many rows or a few of its training.
+    /// Whether it knows how rows vary together, at a cost that is not far beyond that of the model.
     fn is_joint(&self) -> bool {
         true
     }
