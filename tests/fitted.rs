@@ -11,6 +11,7 @@ use cagey::device::{Compute, DeviceKind, Precision};
 use cagey::fitted::{Fitted, Plan, Registry, Settings};
 use cagey::kernels::Kernel;
 use cagey::likelihoods::{Bernoulli, BernoulliLink};
+use cagey::metrics::diagnosis::{Along, Finding};
 use cagey::model_file::{ArrayData, ModelFile};
 use cagey::models::cagp::{ActionPolicy, CagpObjective, CagpOptions};
 use cagey::models::cggp::CgGpOptions;
@@ -114,6 +115,25 @@ fn posteriors_through_actions_are_read_not_solved_for_again() {
             assert!((twice - 2.0 * once).abs() <= 1e-12 * once.abs(), "{policy:?}: {twice} {once}");
         }
     }
+}
+
+#[test]
+fn a_missed_season_is_told_along_its_input_where_the_model_orders_the_rows() {
+    let row =
+        |i: usize| format!("{},{}\n", 0.1 * i as f64, (2.0 * 0.1 * i as f64).sin() + 0.1 * (7.7 * i as f64).sin());
+    let table = format!("x,y\n{}", (0..100).map(row).collect::<String>());
+    let rigid = Settings {
+        kernel: "rbf".into(),
+        init: vec![("lengthscale".into(), vec![60.0])],
+        fix: vec!["lengthscale".into()],
+        ..through_actions(ActionPolicy::Learned)
+    };
+    let (fitted, _) = fit(&table, rigid);
+    let left = fitted.left_out().unwrap().unwrap();
+    let findings = fitted.diagnose_left_out(&left).unwrap().findings;
+    assert!(findings.contains(&Finding::Drift { along: Along::Input(0) }), "{findings:?}");
+    let none = Dataset::new(vec!["x"], Vec::new()).unwrap().with_target("y", Vec::new()).unwrap();
+    assert_eq!(fitted.diagnose(&none, &[], &[]).unwrap_err().kind(), ErrorKind::Request);
 }
 
 #[test]
@@ -399,6 +419,12 @@ fn rows_join_a_model_without_another_training() {
         for (got, want) in loaded.predict(&data).unwrap().iter().zip(&grown.predict(&data).unwrap()) {
             assert!((got.mean() - want.mean()).abs() < 1e-9 && (got.sd() - want.sd()).abs() < 1e-9);
         }
+        // Where new rows lie is inside from then on.
+        let mut far = few.clone();
+        far.x[0] += 100.0;
+        assert_eq!(fitted.outside(&far).unwrap().rows, 1);
+        let joined = fitted.update(&far).unwrap();
+        assert_eq!((joined.outside(&far).unwrap().rows, joined.outside(&data).unwrap().rows), (0, 0));
         let without = Dataset { y: None, ..few.clone() };
         assert_eq!(fitted.update(&without).unwrap_err().kind(), ErrorKind::Request);
     }

@@ -52,7 +52,7 @@ impl Evaluate {
         let Some(path) = &self.data else {
             self.splitting.refuse()?;
             let (y, predictions) = fitted.leave_one_out()?;
-            let trust = Trust::of_training(&fitted)?;
+            let trust = Trust::or_warn(Trust::of_training(&fitted));
             let scored = Scored::Gaussian(score(&y, &predictions)?);
             let mut json = scored.json()?;
             json["error_bars"] = trust.json.clone();

@@ -92,10 +92,7 @@ impl Fit {
             report::warn(&format!("interrupted, so this is the model so far{}", on.unwrap_or_default()));
         }
 
-        let left_out = Trust::of_training(&fitted).unwrap_or_else(|error| {
-            report::warn(&format!("whether error bars hold is not known: {error}"));
-            Trust::default()
-        });
+        let left_out = Trust::or_warn(Trust::of_training(&fitted));
         let held_out = test.map(|test| HeldOut::of(&fitted, &test)).transpose().map_err(in_table(&self.data))?;
         if self.json {
             fitted.summary.warnings.iter().for_each(|warning| report::warn(warning));

@@ -32,9 +32,21 @@ impl Refine {
             return Err(Error::Usage("-o -: a model is not written to standard output; name a file".into()));
         }
         output::check(&self.output, &[&self.model])?;
-        let refined = Fitted::load_with(&self.model, super::registry())?.refined(self.actions)?;
+        let before = Fitted::load_with(&self.model, super::registry())?;
+        let refined = before.refined(self.actions)?;
         refined.save(&self.output)?;
         let solve = refined.posterior().solve().map_or(String::new(), |solve| format!("{solve}\n"));
-        report::print(&format!("{solve}Model written to {}\n", self.output.display()))
+        let calibration = match (before.calibration, refined.calibration) {
+            (Some(_), Some(_)) => "Intervals are calibrated anew, for the narrower error bars\n",
+            (Some(_), None) => {
+                report::warn(
+                    "the calibration of intervals was one of the wider error bars and is left out, for the rows that \
+                     it came from are not in the model file: intervals are as the model says",
+                );
+                ""
+            }
+            (None, _) => "",
+        };
+        report::print(&format!("{solve}{calibration}Model written to {}\n", self.output.display()))
     }
 }

@@ -64,7 +64,8 @@ impl HeldOut {
         let distinct = distinct.transpose()?;
         // Copies are no test of anything; where there are others, those are.
         let tested = if others.is_empty() { data.clone() } else { data.subset(&others) };
-        Ok(Self { scored, plain, distinct, trust: Trust::of(fitted, &tested, "held-out rows")? })
+        let trust = Trust::or_warn(Trust::of(fitted, &tested, "held-out rows"));
+        Ok(Self { scored, plain, distinct, trust })
     }
 
     /// As JSON: the scores, and beside them what was found.

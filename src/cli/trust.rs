@@ -43,6 +43,14 @@ impl Trust {
         }
     }
 
+    /// What was found, or else nothing and a warning: scores are worth as much without it.
+    pub fn or_warn(found: Result<Self>) -> Self {
+        found.unwrap_or_else(|error| {
+            report::warn(&format!("whether error bars hold is not known: {error}"));
+            Self::default()
+        })
+    }
+
     fn told(fitted: &Fitted, diagnosis: &Diagnosis, what: &str) -> Self {
         let positive = is_positive(fitted);
         let [half, most] = diagnosis.held;

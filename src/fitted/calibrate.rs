@@ -6,7 +6,7 @@ use crate::error::{Error, Result};
 use crate::metrics::{Calibration, Predictive, Source};
 
 /// Residuals below which no distribution is fitted to them.
-const FEW: usize = 20;
+pub(super) const FEW: usize = 20;
 /// Residuals below which they take the place of the normal distribution only where that was asked for.
 const ENOUGH: usize = 50;
 /// What they have to gain then, in nats: two numbers that say nothing gain more in one of a hundred cases.
@@ -42,20 +42,23 @@ impl Fitted {
         plain.with_residuals(&z, Source::LeaveOneOut)
     }
 
-    /// What was asked for, after a training; `apart` are rows that were kept from it.
-    pub(super) fn calibrate(self, apart: Option<&Dataset>) -> Result<Self> {
+    /// What was asked for, after a training, which it may not cost; `apart` are rows that were kept from it.
+    pub(super) fn calibrate(mut self, apart: Option<&Dataset>) -> Self {
         let closed = self.posterior.leave_one_out().is_some();
-        match (self.settings.calibrate, apart) {
+        let calibrated = match (self.settings.calibrate, apart) {
             (Calibrate::Yes, Some(apart)) => self.calibrated_on(apart),
             (Calibrate::Yes, None) => self.calibrated_by_leaving_out(),
             (Calibrate::Auto, _) if closed && self.data.n() >= ENOUGH => {
-                // Unasked, it may not cost a model that is trained.
                 let calibrated = self.calibrated_by_leaving_out().ok();
                 let pays = |fitted: &Self| fitted.calibration.is_some_and(|calibration| calibration.gain > WORTH);
-                Ok(calibrated.filter(pays).unwrap_or(self))
+                return calibrated.filter(pays).unwrap_or(self);
             }
-            _ => Ok(self),
-        }
+            _ => return self,
+        };
+        calibrated.unwrap_or_else(|problem| {
+            self.summary.warnings.push(format!("intervals are not calibrated, but as the model says: {problem}"));
+            self
+        })
     }
 
     fn with_residuals(&self, z: &[f64], source: Source) -> Result<Self> {
@@ -69,8 +72,8 @@ impl Fitted {
         Ok(Self { calibration, ..self.clone() })
     }
 
-    /// Predictions of targets with the calibration, where there is one.
-    pub(super) fn calibrated(&self, predictions: Vec<Predictive>) -> Vec<Predictive> {
+    /// Normal predictions of targets, in the user's units, with the calibration, where there is one.
+    pub fn calibrated(&self, predictions: Vec<Predictive>) -> Vec<Predictive> {
         match &self.calibration {
             None => predictions,
             Some(calibration) => predictions.into_iter().map(|p| calibration.apply(p)).collect(),

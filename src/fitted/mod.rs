@@ -26,7 +26,7 @@ pub use trust::{Copies, LeftOut, Outside};
 use crate::data::{Dataset, InputScale, Schema, TargetScale};
 use crate::error::{Error, Result};
 use crate::kernels::Kernel;
-use crate::metrics::{Calibration, Predictive};
+use crate::metrics::{Calibration, Predictive, Source};
 use crate::models::Observations;
 use crate::models::exact::ExactPosterior;
 use crate::models::gp_model::GpModel;
@@ -180,11 +180,15 @@ impl Fitted {
             )));
         };
         let data = self.data.extended(&more)?;
-        let summary = Summary { rows: self.summary.rows + more.n(), ..self.summary.clone() };
+        let wider = |([low, high], [least, most]): ([f64; 2], [f64; 2])| [low.min(least), high.max(most)];
+        let ranges = Some(self.ranges().into_iter().zip(more.ranges()).map(wider).collect());
+        let summary = Summary { rows: self.summary.rows + more.n(), ranges, ..self.summary.clone() };
         Ok(Self { posterior: posterior.into(), data, summary, ..self.clone() })
     }
 
     /// The same model with at most so many more actions: more computation, narrower error bars, the same parameters.
+    /// A calibration, which is one of the wider error bars, is fitted anew where it came from leaving rows out, and
+    /// left out where its rows are gone.
     ///
     /// # Errors
     /// [`Error::Usage`] for models whose uncertainty does not depend on computation, and what the solve reports.
@@ -195,7 +199,11 @@ impl Fitted {
                 self.model.title()
             )));
         };
-        Ok(Self { posterior: posterior.refined(actions)?.into(), ..self.clone() })
+        let plain = Self { posterior: posterior.refined(actions)?.into(), calibration: None, ..self.clone() };
+        match self.calibration.map(|calibration| calibration.source) {
+            Some(Source::LeaveOneOut) => Ok(plain.calibrated_by_leaving_out().unwrap_or(plain)),
+            _ => Ok(plain),
+        }
     }
 
     /// The same model with the predictions of its parts put together by another rule; nothing is computed again, and a

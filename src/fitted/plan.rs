@@ -4,6 +4,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use super::build::build;
+use super::calibrate::FEW;
 use super::columns::{Inputs, Units, check_targets, input_names};
 use super::registry::Registry;
 use super::stored::{Seen, Stored};
@@ -61,7 +62,29 @@ fn sets_apart(settings: &Settings, registry: &Registry) -> Result<bool> {
             settings.likelihood
         )));
     }
-    Ok(asked && !registry.models.options(&settings.model)?.leaves_one_out())
+    Ok(asked && !registry.models.options(&settings.model)?.leaves_one_out(settings.row_column.is_some()))
+}
+
+/// Refuses intervals from fewer residuals than a distribution is fitted to; `apart` are the rows set apart for them.
+fn enough(settings: &Settings, rows: usize, apart: Option<usize>) -> Result<()> {
+    let (found, need) = match apart {
+        None => (rows, FEW),
+        Some(apart) => (apart, ((FEW as f64 - 0.5) / APART).ceil() as usize),
+    };
+    if settings.calibrate != Calibrate::Yes || found >= FEW {
+        return Ok(());
+    }
+    let how = match apart {
+        None => "",
+        Some(_) => {
+            ", of which 15 in 100 are set apart for them, or with a model that leaves rows out in closed form \
+             (`--model exact`)"
+        }
+    };
+    Err(Error::Data(format!(
+        "calibrated intervals take {FEW} residuals and would have {found}: leave --calibrate out, or fit to {need} \
+         rows or more{how}"
+    )))
 }
 
 /// As many classes are fitted to however few rows.
@@ -75,11 +98,13 @@ impl Plan {
     /// not fit.
     pub fn new(schema: Schema, data: &Dataset, settings: Settings, seed: u64, registry: &Registry) -> Result<Self> {
         if !sets_apart(&settings, registry)? {
+            enough(&settings, data.n, None)?;
             let mut plan = Self::of(schema, data, settings, seed, registry)?;
             plan.warn(data.n, true);
             return Ok(plan);
         }
         let split = Split::random(data.n, APART, seed)?;
+        enough(&settings, data.n, Some(split.test.len()))?;
         let (train, apart) = (data.subset(&split.train), data.subset(&split.test));
         let mut plan = Self::of(schema, &train, settings, seed, registry)?;
         plan.check(&apart)?;
@@ -220,6 +245,7 @@ impl Plan {
             false => (rows, None),
             true => {
                 let split = Split::random(rows.len(), APART.min(MOST_APART / rows.len() as f64), seed)?;
+                enough(&settings, rows.len(), Some(split.test.len()))?;
                 let of = |places: &[usize]| places.iter().map(|place| rows[*place]).collect::<Vec<_>>();
                 (of(&split.train), Some(file.read(&of(&split.test))?))
             }
@@ -354,7 +380,7 @@ impl Plan {
         let calibration = None;
         let fitted =
             Fitted { schema, settings, input_scale, target_scale, model, summary, calibration, data, posterior };
-        fitted.calibrate(apart.as_ref())
+        Ok(fitted.calibrate(apart.as_ref()))
     }
 }
 

@@ -104,8 +104,11 @@ impl Fitted {
     /// Whether intervals hold for the rows of a table, which were not trained on.
     ///
     /// # Errors
-    /// As [`predict`](Self::predict), and what drawing residuals reports.
+    /// [`Error::Data`] for no rows, and as [`predict`](Self::predict) and what drawing residuals reports.
     pub fn diagnose(&self, data: &Dataset, y: &[f64], predictions: &[Predictive]) -> Result<Diagnosis> {
+        if data.n == 0 {
+            return Err(Error::Data("there are no rows to tell from whether intervals hold".into()));
+        }
         let rows = some(data.n, MOST_HELD_OUT);
         let sample = data.subset(&rows);
         let (x, known) = self.standardise(&sample)?;
@@ -225,7 +228,7 @@ impl Fitted {
     }
 
     /// The range of each input over the training rows, standardised.
-    fn ranges(&self) -> Vec<[f64; 2]> {
+    pub(super) fn ranges(&self) -> Vec<[f64; 2]> {
         match self.summary.ranges.as_ref().filter(|ranges| ranges.len() == self.data.d) {
             Some(ranges) => ranges.clone(),
             None => self.data.ranges(),

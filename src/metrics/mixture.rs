@@ -36,8 +36,8 @@ impl Mixture {
         Self { parts, share, spread }
     }
 
-    /// The maximum-likelihood fit, about 0, to values `[n]`: the simplest that no other beats by half a logarithm of n
-    /// for each number that it has more (Schwarz 1978).
+    /// The maximum-likelihood fit, about 0, to values `[n]`: of a normal, a Student-t and two of these the one whose
+    /// log likelihood is highest, less half a logarithm of n for each of its numbers (Schwarz 1978).
     pub fn fit(z: &[f64]) -> Self {
         let single = Self::of(StudentT::fit(z));
         let mut sizes: Vec<f64> = z.iter().map(|z| z.abs()).collect();
@@ -50,16 +50,19 @@ impl Mixture {
         if *middle <= 0.0 {
             return single;
         }
-        let log_likelihood = |law: &Self| some.iter().map(|z| law.log_density(*z)).sum::<f64>();
+        let worth = |law: &Self| {
+            let scales = if law.share == 0.0 { 1 } else { 3 };
+            let numbers = scales + usize::from(law.parts[0].df.is_some());
+            let log_likelihood = some.iter().map(|z| law.log_density(*z)).sum::<f64>();
+            log_likelihood - 0.5 * numbers as f64 * (count as f64).ln()
+        };
         let double = |df: &Option<f64>| {
             let fitted = two_scales(&some, *df, *middle);
-            (log_likelihood(&fitted), fitted)
+            (worth(&fitted), fitted)
         };
         let best = DEGREES.iter().map(double).max_by(|a, b| a.0.total_cmp(&b.0));
         match best {
-            Some((found, law)) if found > log_likelihood(&single) + (count as f64).ln() => {
-                Self::new(law.parts, law.share)
-            }
+            Some((found, law)) if found > worth(&single) => Self::new(law.parts, law.share),
             _ => single,
         }
     }

@@ -32,7 +32,8 @@ impl StudentT {
         if scale > 0.0 && scale.is_finite() { Self { df: None, scale } } else { Self::normal() }
     }
 
-    /// The maximum-likelihood fit, about 0, to values `[n]`; the normal fit where it is as good.
+    /// The maximum-likelihood fit, about 0, to values `[n]`; the normal fit where its one number more does not gain half
+    /// a logarithm of n (Schwarz 1978).
     pub fn fit(z: &[f64]) -> Self {
         let normal = Self::fit_normal(z);
         if z.len() < 2 {
@@ -60,8 +61,7 @@ impl StudentT {
             }
         }
         let best = if a.0 > b.0 { a } else { b };
-        // One more number should be worth its nat.
-        if best.0 > likelihood(&normal) + 1.0 { best.1 } else { normal }
+        if best.0 > likelihood(&normal) + 0.5 * (z.len() as f64).ln() { best.1 } else { normal }
     }
 
     /// Its standard deviation.

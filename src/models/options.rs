@@ -94,8 +94,9 @@ pub trait ModelOptions: Debug + Send + Sync {
         Ok(())
     }
 
-    /// Whether its posteriors [leave rows out](super::posterior::LeaveOneOut) in closed form.
-    fn leaves_one_out(&self) -> bool {
+    /// Whether its posteriors [leave rows out](super::posterior::LeaveOneOut) in closed form, for Gaussian targets with
+    /// or without known noise of rows.
+    fn leaves_one_out(&self, _noise_of_rows: bool) -> bool {
         false
     }
 

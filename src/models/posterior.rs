@@ -244,7 +244,7 @@ pub trait Posterior: Debug + Send + Sync {
         Ok(None)
     }
 
-    /// Whether it knows how rows vary together.
+    /// Whether it knows how rows vary together, at a cost that is not far beyond that of the model.
     fn is_joint(&self) -> bool {
         true
     }

@@ -83,6 +83,19 @@ fn more_computation_narrows_error_bars_without_a_training() {
         assert!(close(exact[i], same[i], 1e-9) && all[i] <= few[i], "{all:?} {few:?}");
         assert!(nothing[i] <= 0.3 * left[i].max(1e-6), "{left:?} {nothing:?}");
     }
+    // A calibration of the wider error bars is none of the narrower ones.
+    let fit = ["fit", "ok.csv", "--model", "cagp", "--actions", "4", "--calibrate", "--steps", "3", "-o", "few.cagey"];
+    folder.ok(&[&fit[..], &FIXED].concat());
+    assert!(folder.ok(&["refine", "few.cagey", "--actions", "26", "-o", "all.cagey"]).contains("calibrated anew"));
+    let ends = |model: &str, read: &str| {
+        folder.ok(&["predict", model, "new.csv", "-o", "p.csv"]);
+        folder.column("p.csv", read)
+    };
+    folder.ok(&[&["fit", "ok.csv", "--calibrate", "--steps", "3", "-o", "exact.cagey"], &FIXED[..]].concat());
+    for column in ["mean", "sd"] {
+        let (refined, exact) = (ends("all.cagey", column), ends("exact.cagey", column));
+        assert!(refined.iter().zip(&exact).all(|(a, b)| close(*a, *b, 1e-3)), "{column}: {refined:?} {exact:?}");
+    }
     folder.ok(&["fit", "ok.csv", "--steps", "3", "-o", "exact.cagey"]);
     for command in [
         &["refine", "exact.cagey", "--actions", "5", "-o", "m.cagey"][..],
@@ -722,6 +735,26 @@ fn error_bars_are_told_and_calibrated() {
     assert_eq!(apart["calibration"]["rows"], 30);
     assert!(folder.ok(&["inspect", "v.cagey"]).contains("with 95 % confidence"), "the bound is told");
     folder.fails(2, &["fit", "t.csv", "--likelihood", "student-t", "--calibrate"], &["gaussian"]);
+
+    // So are they with noise of rows, where no row is left out in closed form.
+    folder.write("known.csv", table(&["x", "s", "y"], 200, |i| vec![row(i)[0], 0.1, row(i)[1]]));
+    let known = ["fit", "known.csv", "-o", "k.cagey", "--noise-column", "s", "--steps", "3", "--calibrate", "--json"];
+    let cagp = folder.json(&[&known[..], &["--model", "cagp", "--actions", "8"]].concat());
+    assert_eq!(cagp["calibration"]["source"], "share");
+    assert_eq!(folder.json(&known)["calibration"]["source"], "leave_one_out");
+
+    // Too few rows are refused before the training.
+    folder.write("few.csv", table(&["x", "y"], 100, row));
+    let few = ["fit", "few.csv", "-o", "f.cagey", "--model", "svgp", "--calibrate"];
+    folder.fails(1, &few, &["would have 15", "130 rows or more", "exact"]);
+    folder.write("few.csv", table(&["x", "y"], 19, row));
+    folder.fails(1, &["fit", "few.csv", "-o", "f.cagey", "--calibrate"], &["would have 19", "20 rows or more"]);
+    assert!(!folder.path("f.cagey").exists());
+    // Where twins tell nothing of new rows, too few are left, and the model is kept.
+    folder.write("twins.csv", table(&["x", "y"], 30, |i| row(i.max(14))));
+    let twins = folder.run(&["fit", "twins.csv", "-o", "f.cagey", "--steps", "3", "--calibrate"]);
+    assert!(twins.code == 0 && (twins.out + &twins.err).contains("intervals are not calibrated"));
+    assert!(folder.path("f.cagey").exists());
 }
 
 #[test]

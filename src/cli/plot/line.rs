@@ -57,7 +57,7 @@ pub fn posterior(fitted: &Fitted, data: Option<&Dataset>, points: Option<usize>,
     };
     let curve = if fitted.is_gaussian() {
         let marginals = with_noise(fitted, fitted.posterior().predict(&axis.standardised)?);
-        curve(&axis.grid, &fitted.in_user_units(&marginals))
+        curve(&axis.grid, &fitted.calibrated(fitted.in_user_units(&marginals)))
     } else {
         let predictions = fitted.targets_at(&axis.standardised, None)?;
         match (two_classes(fitted), predictions.first().map(|p| p.standardised.support())) {
@@ -103,7 +103,7 @@ pub fn components(fitted: &Fitted, data: Option<&Dataset>, points: Option<usize>
     let marginals = with_noise(fitted, fitted.posterior().predict(&axis.standardised)?);
     let predict = |(mean, variance): (&f64, &f64)| scale.predictive(*mean, variance.sqrt());
     let total: Vec<Predictive> = marginals.mean.iter().zip(&marginals.variance).map(predict).collect();
-    let total = curve(&axis.grid, &total);
+    let total = curve(&axis.grid, &fitted.calibrated(total));
     let exact = fitted.exact("drawing components")?;
     let summands = fitted.kernel().summands();
     let titles: Vec<String> = summands.iter().map(|kernel| kernel.shape()).collect();

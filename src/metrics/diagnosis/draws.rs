@@ -14,7 +14,7 @@ pub struct Draws(Vec<Vec<f64>>);
 /// How many there are.
 const COUNT: usize = 400;
 /// So many of them may be as far out as what is found to be strange: one half in a hundred.
-const AS_FAR: usize = 2;
+const AS_FAR: usize = 1;
 
 impl Draws {
     /// Of independent rows.

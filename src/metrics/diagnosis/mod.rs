@@ -26,7 +26,7 @@ pub struct Residuals<'a> {
     pub x: &'a [f64],
     /// Columns of inputs.
     pub d: usize,
-    /// Places of the rows in the order of their table `[n]`.
+    /// Places of the rows in the order of their table `[n]`; all alike where it is not known.
     pub order: &'a [usize],
 }
 
@@ -195,9 +195,10 @@ fn shapes(residuals: &Residuals, draws: &Draws) -> Vec<Finding> {
         .filter(|(_, ranked)| ranked.varies())
         .collect();
     let rows = (Along::Rows, Ranked::new(&residuals.order.iter().map(|place| *place as f64).collect::<Vec<_>>()));
+    let rows = Some(rows).filter(|(_, places)| places.varies());
     let mean = (Along::Mean, Ranked::new(residuals.mean));
 
-    let orders: Vec<&(Along, Ranked)> = inputs.iter().filter(|(_, r)| r.is_an_order()).chain([&rows]).collect();
+    let orders: Vec<&(Along, Ranked)> = inputs.iter().filter(|(_, r)| r.is_an_order()).chain(&rows).collect();
     // Along an input errors of neighbours go together anyhow: each order by what is rare along it.
     let statistics = [Ranked::wander, Ranked::follow];
     let rare: Vec<[f64; 2]> =

@@ -205,8 +205,9 @@ impl ModelOptions for CagpOptions {
         }
     }
 
-    fn leaves_one_out(&self) -> bool {
-        true
+    /// With noise of rows Newton's method serves, which leaves no row out.
+    fn leaves_one_out(&self, noise_of_rows: bool) -> bool {
+        !noise_of_rows
     }
 
     fn order(&self, data: &Observations) -> Result<Option<Vec<usize>>> {

@@ -30,7 +30,7 @@ impl ModelOptions for ExactOptions {
         Ok(Box::new(ExactGp { prior, likelihood: Gaussian::new(0.1), objective: self.objective }))
     }
 
-    fn leaves_one_out(&self) -> bool {
+    fn leaves_one_out(&self, _noise_of_rows: bool) -> bool {
         true
     }
 

@@ -266,6 +266,11 @@ impl Posterior for SwsgpPosterior {
         false
     }
 
+    /// All neighbours of all rows together may be far more than the model ever solves for.
+    fn is_joint(&self) -> bool {
+        false
+    }
+
     fn predict_joint(&self, x: &[f64]) -> Result<Joint> {
         if posterior::rows(x, self.model.process.d())? == 0 {
             return Ok(Joint::default());
