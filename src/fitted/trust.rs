@@ -69,6 +69,10 @@ impl Fitted {
     pub fn left_out(&self) -> Result<Option<LeftOut>> {
         let Some(closed) = self.posterior.leave_one_out() else { return Ok(None) };
         let marginals = crate::threads::helped(|| closed.left_out(&self.data))?;
+        // A model may look at some of the rows only: nothing is known of the others left out.
+        if marginals.mean.len() != self.data.n() {
+            return Ok(None);
+        }
         if marginals.mean.iter().chain(&marginals.variance).any(|value| !value.is_finite()) {
             return Err(Error::NotFinite("a leave-one-out prediction".into()));
         }
