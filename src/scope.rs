@@ -4,9 +4,10 @@ use std::cell::RefCell;
 use std::collections::HashMap;
 use std::rc::Rc;
 
-use burn::tensor::{DType, Device, Tensor, TensorData};
+use burn::tensor::{DType, Device, Int, Tensor, TensorData};
 
-use crate::device::{Compute, Precision};
+use crate::device::transfers::{read, upload};
+use crate::device::{Compute, Precision, is_host};
 use crate::error::{Error, Result};
 use crate::params::{Constraint, Parameter, Parameters, all_finite};
 
@@ -119,7 +120,7 @@ impl Scope {
                     values.iter_mut().for_each(|value| *value = f64::from(*value as f32));
                 }
                 let values = TensorData::new(values, [parameter.len()]);
-                let leaf = Tensor::from_data(values, (&self.device, self.wide()));
+                let leaf = upload(values, &self.device, self.wide());
                 if parameter.fixed || self.constant || !self.device.is_autodiff() { leaf } else { leaf.require_grad() }
             })
             .clone()
@@ -127,7 +128,7 @@ impl Scope {
 
     /// Host numbers as a tensor `[n]` of this scope.
     pub fn vector(&self, values: &[f64]) -> Tensor<1> {
-        Tensor::from_data(TensorData::new(values.to_vec(), [values.len()]), (&self.device, self.dtype()))
+        upload(TensorData::new(values.to_vec(), [values.len()]), &self.device, self.dtype())
     }
 
     /// Row-major host numbers as a tensor `[rows, columns]` of this scope.
@@ -135,9 +136,14 @@ impl Scope {
         self.matrix_in(values, rows, columns, self.dtype())
     }
 
+    /// Positions as a tensor `[n]` of integers.
+    pub fn indices(&self, of: &[usize]) -> Tensor<1, Int> {
+        indices(of, &self.device)
+    }
+
     /// As [`matrix`](Self::matrix), in another dtype.
     pub fn matrix_in(&self, values: &[f64], rows: usize, columns: usize, dtype: DType) -> Tensor<2> {
-        Tensor::from_data(TensorData::new(values.to_vec(), [rows, columns]), (&self.device, dtype))
+        upload(TensorData::new(values.to_vec(), [rows, columns]), &self.device, dtype)
     }
 
     /// The loss as a number and its gradient in the raw values of all parameters that are not fixed, in the order of
@@ -189,6 +195,13 @@ impl Scope {
     }
 }
 
+/// Positions as a tensor `[n]` of integers of a device.
+pub(crate) fn indices(of: &[usize], device: &Device) -> Tensor<1, Int> {
+    let of: Vec<i64> = of.iter().map(|&i| i as i64).collect();
+    let (count, dtype) = (of.len(), if is_host(device) { DType::I64 } else { DType::I32 });
+    upload(TensorData::new(of, [count]).convert_dtype(dtype), device, dtype)
+}
+
 /// A tensor of one element as a number.
 ///
 /// # Errors
@@ -206,6 +219,8 @@ pub fn scalar(tensor: Tensor<1>) -> Result<f64> {
 /// # Errors
 /// [`Error::Device`] when the device cannot be read.
 pub fn to_f64<const D: usize>(tensor: Tensor<D>) -> Result<Vec<f64>> {
-    let data = tensor.try_into_data().map_err(|e| Error::Device(format!("reading a tensor back failed: {e:?}")))?;
-    data.convert::<f64>().try_into_vec::<f64>().map_err(|e| Error::Device(format!("unexpected tensor type: {e:?}")))
+    read(tensor)?
+        .convert::<f64>()
+        .try_into_vec::<f64>()
+        .map_err(|e| Error::Device(format!("unexpected tensor type: {e:?}")))
 }

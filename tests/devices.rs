@@ -238,7 +238,7 @@ fn evaluated(model: &impl Model, compute: Compute, data: &Observations) -> Evalu
     fit::evaluate(model, compute, &data.batch(&Scope::new(compute).unwrap())).unwrap()
 }
 
-#[cfg(any(feature = "wgpu", feature = "cuda"))]
+#[cfg(feature = "gpu")]
 mod gpu {
     use cagey::kernels::form::{Lowered, Term};
     use cagey::products::gpu;

@@ -6,6 +6,7 @@ use rayon::prelude::*;
 use super::Fitted;
 use super::columns::{Inputs, row_values};
 use crate::data::{Dataset, TargetScale, TargetTransform};
+use crate::device::transfers::upload;
 use crate::error::{Error, Result};
 use crate::metrics::{Predictive, TargetPrediction};
 use crate::models::posterior::{Correlated, Marginals};
@@ -183,11 +184,11 @@ impl Fitted {
     /// [`Error::Shape`] for other columns and for tensors of another device or type than the model's, [`Error::Usage`]
     /// for models without such a posterior.
     pub fn moments(&self, x: Tensor<2>) -> Result<[Tensor<1>; 2]> {
-        let (d, options) = (self.data.d, (&x.device(), x.dtype()));
+        let (d, device, dtype) = (self.data.d, x.device(), x.dtype());
         if x.dims()[1] != d {
             return Err(Error::shape("inputs", format!("{d} columns"), x.dims()[1].to_string()));
         }
-        let row = |values: &[f64]| Tensor::<2>::from_data(TensorData::new(values.to_vec(), [1, d]), options);
+        let row = |values: &[f64]| upload::<2, _>(TensorData::new(values.to_vec(), [1, d]), &device, dtype);
         let standardised = (x - row(&self.input_scale.mean)) / row(&self.input_scale.sd);
         let Some([mean, variance]) = self.posterior.moments(standardised)? else {
             return Err(Error::Usage(format!("moments as tensors are not for this model: {}", self.model.title())));

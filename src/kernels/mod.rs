@@ -19,7 +19,7 @@ pub mod transform;
 
 use std::sync::Arc;
 
-use burn::tensor::{Int, Tensor, TensorData};
+use burn::tensor::Tensor;
 
 use crate::error::{Error, Result};
 use crate::params::{Parameter, Parameters, Unit, prefixed};
@@ -96,11 +96,7 @@ impl Leaf {
         }
         Ok(match &self.dims {
             None => x.clone(),
-            Some(dims) => {
-                let indices: Vec<i64> = dims.iter().map(|&c| c as i64).collect();
-                let indices = TensorData::new(indices, [dims.len()]);
-                x.clone().select(1, Tensor::<1, Int>::from_data(indices, scope.device()))
-            }
+            Some(dims) => x.clone().select(1, scope.indices(dims)),
         })
     }
 

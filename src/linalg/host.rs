@@ -2,7 +2,8 @@
 //!
 //! burn has no Cholesky factorisation, no triangular solve and no fused covariance. Each such operation is a
 //! [`HostOp`]: a forward function on plain buffers and an analytic adjoint. On the CPU devices the buffers are the
-//! tensors' own memory (no copy when the tensor is not shared); on a GPU they are read back and the result is uploaded.
+//! tensors' own memory (no copy when the tensor is not shared). On a GPU an operation that has a [`DeviceOp`] stays
+//! there; for others the buffers are read back, in f64 where the device lacks it, and the result is uploaded.
 
 use std::sync::{Arc, Mutex, PoisonError};
 
@@ -14,6 +15,8 @@ use burn::backend::autodiff::{
 use burn::backend::{Autodiff, Backend, Dispatch, TensorMetadata, backend_extension, tensor::FloatTensor};
 use burn::tensor::{DType, Tensor, TensorData};
 
+#[cfg(feature = "gpu")]
+use super::on_device::{self, DeviceOp};
 use crate::error::{Error, Result};
 
 /// Anything an operation keeps from its forward pass for its adjoint.
@@ -39,9 +42,15 @@ pub trait HostOp<const N: usize>: std::fmt::Debug + Send + Sync + 'static {
     ///
     /// An error becomes a NaN gradient, which every optimiser of this crate rejects.
     fn adjoint(&self, saved: Saved, grad: TensorData, needs: [bool; N]) -> Result<[Option<TensorData>; N]>;
+
+    /// The same operation on the tensors of a GPU, if it has one.
+    #[cfg(feature = "gpu")]
+    fn on_device(&self) -> Option<&dyn DeviceOp<N>> {
+        None
+    }
 }
 
-/// A running operation: the rule, the device-independent output of a failed forward, and the place for its error.
+/// A running operation: the rule, and the place for its error.
 #[derive(Debug, Clone)]
 struct Call<const N: usize> {
     op: Arc<dyn HostOp<N>>,
@@ -49,17 +58,77 @@ struct Call<const N: usize> {
 }
 
 impl<const N: usize> Call<N> {
-    fn run<B: Backend>(&self, inputs: [FloatTensor<B>; N]) -> (FloatTensor<B>, Option<Saved>) {
-        let device = inputs[0].device();
-        let dtype = inputs[0].dtype();
-        let outcome = read_all::<B, N>(inputs).and_then(|data| self.op.forward(data));
-        match outcome {
-            Ok((data, saved)) => (B::float_from_data(data, &device), Some(saved)),
+    /// The output, one NaN where it failed, and what the adjoint needs.
+    fn run<B: Runs>(&self, inputs: [FloatTensor<B>; N]) -> (FloatTensor<B>, Option<Saved>) {
+        let (device, dtype) = (inputs[0].device(), inputs[0].dtype());
+        match B::forward(self.op.as_ref(), inputs) {
+            Ok((output, saved)) => (output, Some(saved)),
             Err(error) => {
                 *self.error.lock().unwrap_or_else(PoisonError::into_inner) = Some(error);
                 (B::float_from_data(nan(&[1], dtype), &device), None)
             }
         }
+    }
+}
+
+/// Backends and where they run operations: on the host unless they say otherwise.
+trait Runs: Backend {
+    fn forward<const N: usize>(
+        op: &dyn HostOp<N>,
+        inputs: [FloatTensor<Self>; N],
+    ) -> Result<(FloatTensor<Self>, Saved)> {
+        let device = inputs[0].device();
+        let (output, saved) = op.forward(read_all::<Self, N>(inputs)?)?;
+        Ok((Self::float_from_data(output, &device), saved))
+    }
+
+    /// The gradients in the inputs, whose types are `dtypes`.
+    fn adjoint<const N: usize>(
+        op: &dyn HostOp<N>,
+        saved: Saved,
+        grad: FloatTensor<Self>,
+        needs: [bool; N],
+        _dtypes: [DType; N],
+    ) -> Result<[Option<FloatTensor<Self>>; N]> {
+        let device = grad.device();
+        let gradients = op.adjoint(saved, read::<Self>(grad)?, needs)?;
+        Ok(gradients.map(|gradient| gradient.map(|data| Self::float_from_data(data, &device))))
+    }
+}
+
+#[cfg(feature = "flex")]
+impl Runs for burn::backend::Flex {}
+#[cfg(feature = "ndarray")]
+impl Runs for burn::backend::NdArray {}
+
+// These two only pass on to the others.
+impl Runs for Dispatch {}
+impl<B: Backend, C: CheckpointStrategy> Runs for Autodiff<B, C> {}
+
+#[cfg(feature = "gpu")]
+impl Runs for burn::backend::Cube {
+    fn forward<const N: usize>(
+        op: &dyn HostOp<N>,
+        inputs: [FloatTensor<Self>; N],
+    ) -> Result<(FloatTensor<Self>, Saved)> {
+        let inputs = inputs.map(on_device::tensor);
+        let (output, saved) = on_device::forward(op, inputs)?;
+        Ok((on_device::primitive(output)?, saved))
+    }
+
+    fn adjoint<const N: usize>(
+        op: &dyn HostOp<N>,
+        saved: Saved,
+        grad: FloatTensor<Self>,
+        needs: [bool; N],
+        dtypes: [DType; N],
+    ) -> Result<[Option<FloatTensor<Self>>; N]> {
+        let mut gradients = [const { None }; N];
+        let found = on_device::adjoint(op, saved, on_device::tensor(grad), needs, dtypes)?;
+        for (to, from) in gradients.iter_mut().zip(found) {
+            *to = from.map(on_device::primitive).transpose()?;
+        }
+        Ok(gradients)
     }
 }
 
@@ -85,10 +154,10 @@ fn read<B: Backend>(tensor: FloatTensor<B>) -> Result<TensorData> {
 #[backend_extension(
     Flex: cfg(feature = "flex"),
     NdArray: cfg(feature = "ndarray"),
-    Cube: cfg(any(feature = "wgpu", feature = "cuda")),
+    Cube: cfg(feature = "gpu"),
     Autodiff
 )]
-trait HostOps: Backend {
+trait HostOps: Runs {
     fn host1(a: FloatTensor<Self>, call: Call<1>) -> FloatTensor<Self> {
         call.run::<Self>([a]).0
     }
@@ -123,7 +192,7 @@ trait HostOps: Backend {
 impl HostOps for burn::backend::Flex {}
 #[cfg(feature = "ndarray")]
 impl HostOps for burn::backend::NdArray {}
-#[cfg(any(feature = "wgpu", feature = "cuda"))]
+#[cfg(feature = "gpu")]
 impl HostOps for burn::backend::Cube {}
 
 impl<B: HostOps, C: CheckpointStrategy> HostOps for Autodiff<B, C> {
@@ -168,7 +237,7 @@ struct State<const N: usize> {
     dtypes: [DType; N],
 }
 
-fn tracked<B: Backend, C: CheckpointStrategy, const N: usize>(
+fn tracked<B: Runs, C: CheckpointStrategy, const N: usize>(
     inputs: [FloatTensor<Autodiff<B, C>>; N],
     call: Call<N>,
 ) -> FloatTensor<Autodiff<B, C>> {
@@ -184,7 +253,7 @@ fn tracked<B: Backend, C: CheckpointStrategy, const N: usize>(
     }
 }
 
-impl<B: Backend, const N: usize> Backward<B, N> for Adjoint {
+impl<B: Runs, const N: usize> Backward<B, N> for Adjoint {
     type State = State<N>;
 
     fn backward(self, ops: Ops<State<N>, N>, grads: &mut Gradients, _checkpointer: &mut Checkpointer) {
@@ -194,11 +263,14 @@ impl<B: Backend, const N: usize> Backward<B, N> for Adjoint {
         let needs = ops.parents.each_ref().map(Option::is_some);
         let gradients = saved
             .ok_or_else(|| Error::NotFinite("the output of a failed operation".into()))
-            .and_then(|saved| call.op.adjoint(saved, read::<B>(grad)?, needs))
-            .unwrap_or_else(|_| std::array::from_fn(|i| needs[i].then(|| nan(&shapes[i], dtypes[i]))));
+            .and_then(|saved| B::adjoint(call.op.as_ref(), saved, grad, needs, dtypes))
+            .unwrap_or_else(|_| {
+                let failed = |i: usize| B::float_from_data(nan(&shapes[i], dtypes[i]), &device);
+                std::array::from_fn(|i| needs[i].then(|| failed(i)))
+            });
         for (parent, gradient) in ops.parents.into_iter().zip(gradients) {
             if let (Some(parent), Some(gradient)) = (parent, gradient) {
-                grads.register::<B>(parent.id, B::float_from_data(gradient, &device));
+                grads.register::<B>(parent.id, gradient);
             }
         }
     }

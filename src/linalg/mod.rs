@@ -11,6 +11,8 @@ pub mod loo;
 pub mod lower;
 pub mod marginals;
 pub mod mvn;
+#[cfg(feature = "gpu")]
+pub mod on_device;
 pub mod real;
 mod shape;
 pub mod solve;

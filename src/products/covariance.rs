@@ -6,7 +6,7 @@ use super::operations::{actions, dense, evidence, matvec, projected, tiled};
 use super::{BlockSparse, by_parts, lowered, lowered_wide, same_rows};
 use crate::error::Result;
 use crate::kernels::Kernel;
-#[cfg(any(feature = "wgpu", feature = "cuda"))]
+#[cfg(feature = "gpu")]
 use crate::products::gpu;
 use crate::scope::Scope;
 
@@ -55,7 +55,7 @@ impl<'a> Covariance<'a> {
     pub fn matrix(&self) -> Result<Tensor<2>> {
         let Self { kernel, scope, x } = *self;
         match kernel.lower(scope, x)? {
-            #[cfg(any(feature = "wgpu", feature = "cuda"))]
+            #[cfg(feature = "gpu")]
             Some(lowered) if !scope.compute().kind.is_cpu() => Ok(gpu::gram(&lowered)),
             Some(lowered) => dense::gram(&lowered),
             None => by_parts(kernel, |kernel| Covariance { kernel, scope, x }.matrix(), || kernel.gram(scope, x)),

@@ -9,7 +9,7 @@ use super::{BlockSparse, Covariance, Neighbours, by_parts, lowered, lowered_wide
 use crate::error::{Error, Result};
 use crate::kernels::Kernel;
 use crate::linalg::{Projected, marginals, unpack_lower, whiten};
-#[cfg(any(feature = "wgpu", feature = "cuda"))]
+#[cfg(feature = "gpu")]
 use crate::products::gpu;
 use crate::scope::Scope;
 
@@ -35,7 +35,7 @@ impl<'a> Cross<'a> {
     pub fn matrix(&self) -> Result<Tensor<2>> {
         let Self { kernel, scope, x1, x2 } = *self;
         match (kernel.lower(scope, x1)?, kernel.lower(scope, x2)?) {
-            #[cfg(any(feature = "wgpu", feature = "cuda"))]
+            #[cfg(feature = "gpu")]
             (Some(a), Some(b)) if !scope.compute().kind.is_cpu() => Ok(gpu::cross(&a, &b)),
             (Some(a), Some(b)) => dense::cross(&a, &b),
             _ => by_parts(kernel, |kernel| Cross { kernel, scope, x1, x2 }.matrix(), || kernel.cross(scope, x1, x2)),

@@ -19,7 +19,7 @@ mod covariance;
 mod cross;
 mod drivers;
 mod engine;
-#[cfg(any(feature = "wgpu", feature = "cuda"))]
+#[cfg(feature = "gpu")]
 pub mod gpu;
 mod operations;
 

@@ -1,9 +1,10 @@
 //! Matrices `[n, i]` that grow by columns: dense blocks side by side, and block-sparse ones.
 
-use burn::tensor::{DType, IndexingUpdateOp, Int, Tensor, TensorData};
+use burn::tensor::{DType, IndexingUpdateOp, Int, Tensor};
 
 use crate::error::{Error, Result};
 use crate::products::BlockSparse;
+use crate::scope::indices;
 
 /// Columns side by side, in groups. Growing it copies a column at most twice, and in a graph the groups are shared.
 #[derive(Debug, Clone, Default)]
@@ -30,10 +31,9 @@ impl Basis {
     /// Block-sparse columns.
     pub fn sparse(blocks: BlockSparse) -> Self {
         let offsets = blocks.offsets();
-        let owners: Vec<i64> =
-            offsets.windows(2).enumerate().flat_map(|(a, w)| std::iter::repeat_n(a as i64, w[1] - w[0])).collect();
-        let n = owners.len();
-        let owners = Tensor::from_data(TensorData::new(owners, [n]), &blocks.values().device());
+        let owners: Vec<usize> =
+            offsets.windows(2).enumerate().flat_map(|(a, w)| std::iter::repeat_n(a, w[1] - w[0])).collect();
+        let owners = indices(&owners, &blocks.values().device());
         Self { groups: vec![Group::Sparse { blocks, owners }] }
     }
 

@@ -1,6 +1,6 @@
 //! The covariance matrix of a kernel as an operator: its products, diagonal and columns, never the matrix.
 
-use burn::tensor::{DType, Int, Tensor, TensorData};
+use burn::tensor::{DType, Tensor};
 
 use super::LinearOperator;
 use super::blocks;
@@ -125,8 +125,7 @@ fn smooth_diagonal(kernel: &Kernel, scope: &Scope, x: &Tensor<2>) -> Result<Tens
     let pieces = (0..n).step_by(ROWS).map(|first| {
         let m = ROWS.min(n - first);
         let rows = x.clone().narrow(0, first, m);
-        let entries: Vec<i64> = (0..m as i64).map(|i| i * (m as i64 + 1)).collect();
-        let entries = Tensor::<1, Int>::from_data(TensorData::new(entries, [m]), scope.device());
+        let entries = scope.indices(&(0..m).map(|i| i * (m + 1)).collect::<Vec<_>>());
         Ok(products::Cross::new(kernel, scope, &rows, &rows).matrix()?.reshape([m * m]).select(0, entries))
     });
     Ok(Tensor::cat(pieces.collect::<Result<_>>()?, 0))

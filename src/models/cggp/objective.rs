@@ -3,7 +3,7 @@
 
 use std::f64::consts::TAU;
 
-use burn::tensor::{Int, Tensor, TensorData};
+use burn::tensor::Tensor;
 
 use super::{Batch, CgGp, System};
 use crate::device::Compute;
@@ -169,7 +169,5 @@ impl Control {
 
 /// The named rows of a matrix.
 fn rows_of(scope: &Scope, x: &Tensor<2>, rows: &[usize]) -> Tensor<2> {
-    let rows: Vec<i64> = rows.iter().map(|&i| i as i64).collect();
-    let count = rows.len();
-    x.clone().select(0, Tensor::<1, Int>::from_data(TensorData::new(rows, [count]), scope.device()))
+    x.clone().select(0, scope.indices(rows))
 }

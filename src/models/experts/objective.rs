@@ -2,10 +2,11 @@
 
 use std::ops::Range;
 
-use burn::tensor::Tensor;
+use burn::tensor::{Tensor, TensorData};
 
 use super::{Experts, remote};
 use crate::device::Compute;
+use crate::device::transfers::upload;
 use crate::error::{Error, Result};
 use crate::linalg::jitter::{record, watch};
 use crate::models::minibatch::Rows;
@@ -38,7 +39,7 @@ pub(super) fn sum(experts: &Experts, scope: &Scope, batch: &Batch) -> Result<Ten
     };
     let Part { loss, slopes, jitter } = total(&parts);
     record(jitter);
-    let value = Tensor::from_data([loss], (scope.device(), scope.wide()));
+    let value = upload(TensorData::from([loss]), scope.device(), scope.wide());
     Ok(linear(scope, experts, value, slopes))
 }
 

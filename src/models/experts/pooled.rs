@@ -10,7 +10,7 @@
 use std::ops::Range;
 use std::sync::Arc;
 
-use burn::tensor::Tensor;
+use burn::tensor::{Tensor, TensorData};
 use serde_json::json;
 
 use super::aggregation::Rule;
@@ -18,6 +18,7 @@ use super::objective::{self, Asked, Part, each};
 use super::remote::{self, MOMENTS, PULL, put, take};
 use super::{Experts, Shared};
 use crate::device::Compute;
+use crate::device::transfers::upload;
 use crate::error::{Error, Result};
 use crate::exchange::{Message, Ranks};
 use crate::likelihoods::Likelihood;
@@ -216,7 +217,7 @@ impl Model for Pooled {
         let bound = collapsed(square.clone(), projected.clone())?;
         let constant = 0.5 * (sums.rest + data.n() as f64 * std::f64::consts::TAU.ln());
         let value = scalar(bound.clone())? + constant;
-        let value = Tensor::from_data([value], (device, scope.wide()));
+        let value = upload(TensorData::from([value]), device, scope.wide());
         if !gradient {
             return Ok(value);
         }

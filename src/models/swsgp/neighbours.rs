@@ -1,6 +1,6 @@
 //! The nearest inducing inputs of rows.
 
-use burn::tensor::{Int, Tensor, TensorData};
+use burn::tensor::{Int, Tensor};
 use rayon::prelude::*;
 
 use crate::error::Result;
@@ -71,7 +71,5 @@ pub(super) fn union(neighbours: &Neighbours) -> (Vec<u32>, Neighbours) {
 
 /// Indices as a tensor.
 pub(super) fn indices(scope: &Scope, of: &[u32]) -> Tensor<1, Int> {
-    let of: Vec<i64> = of.iter().map(|&i| i64::from(i)).collect();
-    let count = of.len();
-    Tensor::from_data(TensorData::new(of, [count]), scope.device())
+    scope.indices(&of.iter().map(|&i| i as usize).collect::<Vec<_>>())
 }

@@ -1,6 +1,6 @@
 //! Top eigenvectors as actions: the choice that leaves the posterior at the data the least entropy.
 
-use burn::tensor::{Int, Tensor, TensorData};
+use burn::tensor::Tensor;
 
 use super::{Actor, Policy, State};
 use crate::error::{Error, Result};
@@ -31,8 +31,7 @@ impl Policy for Eigenvector {
         let (scope, count) = (system.scope(), budget.min(n));
         let covariance = system.matrix()?;
         let (_, vectors) = eigh(covariance.cast(scope.wide()), "K̂")?;
-        let descending: Vec<i64> = (n - count..n).rev().map(|column| column as i64).collect();
-        let descending = Tensor::<1, Int>::from_data(TensorData::new(descending, [count]), scope.device());
+        let descending = scope.indices(&(n - count..n).rev().collect::<Vec<_>>());
         Ok(Box::new(Vectors { vectors: vectors.select(1, descending).cast(scope.dtype()), at: 0 }))
     }
 }

@@ -2,7 +2,7 @@
 
 use std::collections::HashSet;
 
-use burn::tensor::{IndexingUpdateOp, Int, Tensor, TensorData};
+use burn::tensor::{IndexingUpdateOp, Tensor};
 
 use super::{Actor, Policy, State};
 use crate::error::{Error, Result};
@@ -79,8 +79,7 @@ impl Actor for Rows {
         let (scope, n, t) = (state.system.scope(), state.system.order(), rows.len());
         let eye = Tensor::<2>::eye(t, scope.device()).cast(scope.dtype());
         let zeros = Tensor::<2>::zeros([n, t], (scope.device(), scope.dtype()));
-        let rows: Vec<i64> = rows.iter().map(|&row| row as i64).collect();
-        let rows = Tensor::<1, Int>::from_data(TensorData::new(rows, [t]), scope.device());
+        let rows = scope.indices(rows);
         Ok(Some(zeros.select_assign(0, rows, eye, IndexingUpdateOp::Add)))
     }
 }

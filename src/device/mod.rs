@@ -1,12 +1,18 @@
-//! Devices and number types, chosen at run time.
+//! Devices and number types, chosen at run time; what crosses to a device and back.
+
+mod algebra;
+pub mod transfers;
 
 use std::str::FromStr;
 use std::sync::OnceLock;
 
-#[cfg(any(feature = "wgpu", feature = "cuda"))]
+#[cfg(feature = "gpu")]
 use burn::tensor::DeviceType;
 use burn::tensor::{DType, Device, Tensor, TensorData};
 use serde::{Deserialize, Serialize};
+
+pub use algebra::{Algebra, algebra, set_algebra};
+pub use transfers::Transfers;
 
 use crate::error::{Error, Result};
 
@@ -53,7 +59,7 @@ pub fn ignore_settings_files() {
 
     // Where settings were made already, those stay.
     let _ = burn::BurnConfig::try_set(burn::BurnConfig::default());
-    #[cfg(any(feature = "wgpu", feature = "cuda"))]
+    #[cfg(feature = "gpu")]
     let _ = burn::cubecl::config::CubeClRuntimeConfig::try_set(Default::default());
 }
 
@@ -84,6 +90,13 @@ impl DeviceKind {
             Self::Wgpu => cfg!(feature = "wgpu"),
             Self::Cuda => cfg!(feature = "cuda"),
         }
+    }
+
+    /// The kind that an opened device is of.
+    #[cfg(feature = "gpu")]
+    pub(crate) fn of(device: &Device) -> Option<Self> {
+        let device = device.clone().inner();
+        Self::ALL.into_iter().filter(|kind| kind.is_built()).find(|kind| kind.device().is_ok_and(|own| own == device))
     }
 
     /// The burn device, opened at the first call.
@@ -162,12 +175,24 @@ impl DeviceKind {
     }
 }
 
-#[cfg(any(feature = "wgpu", feature = "cuda"))]
+/// Whether the memory of a device is that of the host.
+#[cfg(feature = "gpu")]
+pub(crate) fn is_host(device: &Device) -> bool {
+    !matches!(device.clone().inner().as_dispatch(), burn::backend::DispatchDevice::Cube(_))
+}
+
+/// Whether the memory of a device is that of the host.
+#[cfg(not(feature = "gpu"))]
+pub(crate) fn is_host(_device: &Device) -> bool {
+    true
+}
+
+#[cfg(feature = "gpu")]
 fn adapter(device: &Device) -> Option<String> {
     device.identity().map(|identity| identity.name)
 }
 
-#[cfg(not(any(feature = "wgpu", feature = "cuda")))]
+#[cfg(not(feature = "gpu"))]
 fn adapter(_device: &Device) -> Option<String> {
     None
 }

@@ -1,0 +1,46 @@
+//! Where the dense algebra of a GPU runs that has no f64 arithmetic.
+
+use std::sync::atomic::{AtomicU8, Ordering};
+
+/// Where matrices are factorised and solved with when a GPU lacks f64. A GPU that has it does its own algebra in f64.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+#[non_exhaustive]
+pub enum Algebra {
+    /// On the host in f64 up to order [`LARGEST_ON_HOST`](Algebra::LARGEST_ON_HOST), on the device in f32 above.
+    #[default]
+    Auto,
+    /// On the host in f64: every matrix crosses twice.
+    Host,
+    /// On the device in f32.
+    Device,
+}
+
+impl Algebra {
+    /// The largest order of a matrix that [`Auto`](Self::Auto) leaves to the host.
+    pub const LARGEST_ON_HOST: usize = 2048;
+
+    /// Whether a matrix of order `n` stays on a device without f64.
+    pub fn stays_on_device(self, n: usize) -> bool {
+        match self {
+            Self::Auto => n > Self::LARGEST_ON_HOST,
+            Self::Host => false,
+            Self::Device => true,
+        }
+    }
+}
+
+static CHOICE: AtomicU8 = AtomicU8::new(Algebra::Auto as u8);
+
+/// The choice of this process.
+pub fn algebra() -> Algebra {
+    match CHOICE.load(Ordering::Relaxed) {
+        choice if choice == Algebra::Host as u8 => Algebra::Host,
+        choice if choice == Algebra::Device as u8 => Algebra::Device,
+        _ => Algebra::Auto,
+    }
+}
+
+/// Chooses for this process, before it computes anything.
+pub fn set_algebra(choice: Algebra) {
+    CHOICE.store(choice as u8, Ordering::Relaxed);
+}

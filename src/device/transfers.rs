@@ -1,0 +1,72 @@
+//! What crosses between host and device: every upload and read of a tensor goes through here and is counted.
+
+use std::ops::Sub;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use burn::tensor::kind::Basic;
+use burn::tensor::{DType, Device, Tensor, TensorData};
+
+use super::is_host;
+use crate::error::{Error, Result};
+
+static UP: AtomicU64 = AtomicU64::new(0);
+static DOWN: AtomicU64 = AtomicU64::new(0);
+static SYNCS: AtomicU64 = AtomicU64::new(0);
+
+/// Bytes that crossed between host memory and devices with memory of their own, and how often the host waited for one.
+/// On the CPU nothing crosses.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Transfers {
+    /// Bytes from the host to a device.
+    pub up: u64,
+    /// Bytes from a device to the host.
+    pub down: u64,
+    /// Reads: each waits until the device is done.
+    pub syncs: u64,
+}
+
+impl Transfers {
+    /// Everything since the start of this process.
+    pub fn so_far() -> Self {
+        let [up, down, syncs] = [&UP, &DOWN, &SYNCS].map(|count| count.load(Ordering::Relaxed));
+        Self { up, down, syncs }
+    }
+}
+
+impl Sub for Transfers {
+    type Output = Self;
+
+    fn sub(self, earlier: Self) -> Self {
+        Self { up: self.up - earlier.up, down: self.down - earlier.down, syncs: self.syncs - earlier.syncs }
+    }
+}
+
+/// Counts an upload.
+pub(crate) fn went_up(bytes: usize) {
+    UP.fetch_add(bytes as u64, Ordering::Relaxed);
+}
+
+/// Counts a read.
+pub(crate) fn came_down(bytes: usize) {
+    DOWN.fetch_add(bytes as u64, Ordering::Relaxed);
+    SYNCS.fetch_add(1, Ordering::Relaxed);
+}
+
+/// Host numbers as a tensor of a device, in the given type.
+pub fn upload<const D: usize, K: Basic>(data: TensorData, device: &Device, dtype: DType) -> Tensor<D, K> {
+    if !is_host(device) {
+        went_up(data.num_elements() * dtype.size());
+    }
+    Tensor::from_data(data, (device, dtype))
+}
+
+/// The numbers of a tensor, in its own type.
+///
+/// # Errors
+/// [`Error::Device`] when the device cannot be read.
+pub fn read<const D: usize>(tensor: Tensor<D>) -> Result<TensorData> {
+    if !is_host(&tensor.device()) {
+        came_down(tensor.shape().num_elements() * tensor.dtype().size());
+    }
+    tensor.try_into_data().map_err(|e| Error::Device(format!("reading a tensor back failed: {e:?}")))
+}

@@ -1,0 +1,115 @@
+//! Operations on the tensors of a GPU: those that stay there, and the way to the host for the others.
+
+use std::sync::Arc;
+
+use burn::backend::tensor::FloatTensor;
+use burn::backend::{BackendTensor, Cube, DispatchKindConversion, DispatchTensor, TensorMetadata};
+use burn::tensor::{DType, Device, TensorData};
+
+use super::host::{HostOp, Saved, recall};
+use crate::device::{self, DeviceKind, transfers};
+use crate::error::{Error, Result};
+
+/// An operation on tensors that stay on their GPU, and its adjoint. They record no gradients and may have any rank:
+/// `Tensor::from_dispatch` gives them the one that is expected.
+pub trait DeviceOp<const N: usize> {
+    /// Whether the operation is dense algebra on matrices whose order is the last dimension of its first input: for
+    /// those [`Algebra`](device::Algebra) says where they run when the device has no f64.
+    fn is_algebra(&self) -> bool {
+        true
+    }
+
+    /// The output, and what the adjoint needs.
+    fn forward(&self, inputs: [DispatchTensor; N]) -> Result<(DispatchTensor, Saved)>;
+
+    /// The gradient in each input with `needs[i]`, given that in the output.
+    fn adjoint(&self, saved: Saved, grad: DispatchTensor, needs: [bool; N]) -> Result<[Option<DispatchTensor>; N]>;
+}
+
+/// A primitive of the backend as a tensor.
+pub(super) fn tensor(primitive: FloatTensor<Cube>) -> DispatchTensor {
+    <DispatchTensor as DispatchKindConversion<Cube>>::from_backend(BackendTensor::Float(primitive))
+}
+
+/// The primitive of a tensor.
+pub(super) fn primitive(tensor: DispatchTensor) -> Result<FloatTensor<Cube>> {
+    let tensor = <DispatchTensor as DispatchKindConversion<Cube>>::try_into_backend(tensor);
+    tensor.map(BackendTensor::float).map_err(|e| Error::Device(format!("an operation left its device: {e}")))
+}
+
+/// What an operation saved, and where it ran.
+#[derive(Clone)]
+enum Ran {
+    OnDevice(Saved),
+    OnHost(Saved),
+}
+
+/// Whether a device has f64 arithmetic.
+fn has_f64(device: &Device) -> bool {
+    DeviceKind::of(device).is_some_and(|kind| kind.has_f64(device))
+}
+
+/// Runs the operation, on the device if it can.
+pub(super) fn forward<const N: usize>(
+    op: &dyn HostOp<N>,
+    inputs: [DispatchTensor; N],
+) -> Result<(DispatchTensor, Saved)> {
+    let device = Device::new(inputs[0].device());
+    let wide = has_f64(&device);
+    if let Some(own) = op.on_device() {
+        let order = inputs[0].shape().as_slice().last().copied().unwrap_or_default();
+        if wide || !own.is_algebra() || device::algebra().stays_on_device(order) {
+            let (output, saved) = own.forward(inputs)?;
+            return Ok((output, Arc::new(Ran::OnDevice(saved))));
+        }
+    }
+    let mut data = Vec::with_capacity(N);
+    for input in inputs {
+        data.push(widened(read(input)?, wide));
+    }
+    let data = data.try_into().map_err(|_| Error::Device("an operation lost an input".into()))?;
+    let (output, saved) = op.forward(data)?;
+    let dtype = if wide { output.dtype() } else { DType::F32 };
+    Ok((upload(output, &device, dtype), Arc::new(Ran::OnHost(saved))))
+}
+
+/// The gradients of an operation, where it ran.
+pub(super) fn adjoint<const N: usize>(
+    op: &dyn HostOp<N>,
+    saved: Saved,
+    grad: DispatchTensor,
+    needs: [bool; N],
+    dtypes: [DType; N],
+) -> Result<[Option<DispatchTensor>; N]> {
+    let saved = match (Arc::unwrap_or_clone(recall::<Ran>(saved)?), op.on_device()) {
+        (Ran::OnDevice(saved), Some(own)) => return own.adjoint(saved, grad, needs),
+        (Ran::OnHost(saved) | Ran::OnDevice(saved), _) => saved,
+    };
+    let device = Device::new(grad.device());
+    let gradients = op.adjoint(saved, widened(read(grad)?, has_f64(&device)), needs)?;
+    let mut dtypes = dtypes.into_iter();
+    Ok(gradients.map(|gradient| {
+        let dtype = dtypes.next().unwrap_or(DType::F32);
+        gradient.map(|gradient| upload(gradient, &device, dtype))
+    }))
+}
+
+/// Numbers for the host: in f64 if the device lacks it.
+fn widened(data: TensorData, wide: bool) -> TensorData {
+    if wide { data } else { data.convert_dtype(DType::F64) }
+}
+
+fn read(tensor: DispatchTensor) -> Result<TensorData> {
+    transfers::came_down(tensor.shape().num_elements() * tensor.dtype().size());
+    burn::tensor::try_read_sync(<burn::backend::Dispatch as burn::backend::ops::FloatTensorOps<_>>::float_into_data(
+        tensor,
+    ))
+    .ok_or_else(|| Error::Device("this device cannot be read synchronously".into()))?
+    .map_err(|e| Error::Device(format!("reading a tensor back failed: {e:?}")))
+}
+
+fn upload(data: TensorData, device: &Device, dtype: DType) -> DispatchTensor {
+    transfers::went_up(data.num_elements() * dtype.size());
+    let data = data.convert_dtype(dtype);
+    <burn::backend::Dispatch as burn::backend::ops::FloatTensorOps<_>>::float_from_data(data, device.as_dispatch())
+}
