@@ -3,7 +3,7 @@
 use std::ops::ControlFlow;
 use std::time::{Duration, Instant};
 
-use cagey::device::{Compute, DeviceKind};
+use cagey::device::Transfers;
 use cagey::likelihoods::{Bernoulli, BernoulliLink, Gaussian, Likelihood, Softmax};
 use cagey::means::Mean;
 use cagey::models::minibatch::{self, Minibatches};
@@ -22,7 +22,7 @@ use rand::SeedableRng;
 use rand::rngs::Xoshiro256PlusPlus;
 use rand_distr::{Distribution, StandardNormal};
 
-use super::{Options, Step, model_step, observations, trainable};
+use super::{Options, Step, Steps, model_step, observations, trainable};
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 pub enum Targets {
@@ -96,8 +96,8 @@ fn variational(options: &Options) -> Result<(Svgp, Observations)> {
 }
 
 /// Seconds of each step, and the loss per datum of the first rows at the start.
-pub fn svgp(options: &Options) -> Result<(Vec<f64>, f64)> {
-    let compute = Compute { kind: DeviceKind::Flex, precision: options.dtype };
+pub fn svgp(options: &Options) -> Result<Steps> {
+    let compute = options.compute();
     let (mut model, data) = variational(options)?;
     let b = options.batch.min(data.n());
     let first = Observations::new(data.x[..b * data.d].to_vec(), data.d, data.y[..b].to_vec(), None)?;
@@ -107,14 +107,16 @@ pub fn svgp(options: &Options) -> Result<(Vec<f64>, f64)> {
     let steps = options.reps.unwrap_or(1_000_000);
     let config = TrainConfig::new(Optimizer::Adam(Adam::default()), steps).max_time(Duration::from_secs(10));
     let batches = Minibatches { size: b, ..Minibatches::default() };
+    let before = Transfers::so_far();
     let outcome = minibatch::fit(&mut model, compute, &data, &batches, &config, &mut [])?;
     let at: Vec<f64> = outcome.history.records.iter().map(|record| record.seconds).collect();
-    Ok((at.windows(2).map(|pair| pair[1] - pair[0]).collect(), loss))
+    let times = at.windows(2).map(|pair| pair[1] - pair[0]).collect();
+    Ok(Steps { times, loss, moved: Transfers::so_far() - before })
 }
 
 /// Seconds of each step but the first, and the last loss; inducing inputs are drawn like the data.
-pub fn swsgp(options: &Options) -> Result<(Vec<f64>, f64)> {
-    let compute = Compute { kind: DeviceKind::Flex, precision: options.dtype };
+pub fn swsgp(options: &Options) -> Result<Steps> {
+    let compute = options.compute();
     let data = observations(options)?;
     let mut rng = Xoshiro256PlusPlus::seed_from_u64(1);
     let z: Vec<f64> = (0..options.m * data.d).map(|_| StandardNormal.sample(&mut rng)).collect();
@@ -127,12 +129,14 @@ pub fn swsgp(options: &Options) -> Result<(Vec<f64>, f64)> {
         last = Some(now);
         ControlFlow::Continue(())
     };
+    let before = Transfers::so_far();
     let losses = swsgp::train(&mut model, compute, &data, &settings, &mut watch)?;
-    Ok((times, losses.last().copied().unwrap_or(f64::NAN)))
+    let loss = losses.last().copied().unwrap_or(f64::NAN);
+    Ok(Steps { times, loss, moved: Transfers::so_far() - before })
 }
 
 pub fn predict(options: &Options) -> Result<Step> {
-    let compute = Compute { kind: DeviceKind::Flex, precision: options.dtype };
+    let compute = options.compute();
     let (model, data) = variational(options)?;
     let posterior = model.posterior(compute)?;
     let x: Vec<f64> = data.x.iter().cycle().take(options.ntest * data.d).map(|x| x + 0.01).collect();

@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
 use burn::tensor::{Distribution, Tensor};
-use cagey::device::{Compute, DeviceKind, Precision};
+use cagey::device::{Compute, DeviceKind, Precision, Transfers};
 use cagey::kernels::Kernel;
 use cagey::means::Mean;
 use cagey::models::cagp::{Actions, Cagp, LearnedNewtonCagp, NewtonCagp, NewtonOptions};
@@ -105,6 +105,9 @@ struct Options {
     /// f32 or f64.
     #[arg(long, default_value = "f32")]
     dtype: Precision,
+    /// flex, ndarray, wgpu or cuda.
+    #[arg(long, default_value = "flex")]
+    device: DeviceKind,
     #[arg(long, default_value_t = 2)]
     threads: usize,
     /// Repetitions; none is as many as fit ten seconds, at least three.
@@ -119,6 +122,19 @@ struct Options {
     /// Prints JSON only (the default and only format; accepted for symmetry with other tools).
     #[arg(long)]
     json: bool,
+}
+
+impl Options {
+    fn compute(&self) -> Compute {
+        Compute { kind: self.device, precision: self.dtype }
+    }
+}
+
+/// Seconds of the steps of a training, its loss, and what all of it moved between host and device.
+struct Steps {
+    times: Vec<f64>,
+    loss: f64,
+    moved: Transfers,
 }
 
 /// What a repetition computes, and under which name its result is printed.
@@ -142,11 +158,11 @@ fn main() -> Result<()> {
         Workload::Swsgp => Some(inducing::swsgp(&options)?),
         _ => None,
     };
-    if let Some((times, loss)) = steps {
+    if let Some(Steps { times, loss, moved }) = steps {
         if times.is_empty() {
             return Err(Error::Usage("no second step ended within ten seconds: choose a smaller workload".into()));
         }
-        println!("{}", report(&options, times, ("loss", loss)));
+        println!("{}", report(&options, times, ("loss", loss), moved));
         return Ok(());
     }
     let step = match options.workload {
@@ -168,7 +184,7 @@ fn main() -> Result<()> {
 }
 
 fn matvec(options: &Options) -> Result<Step> {
-    let compute = Compute { kind: DeviceKind::Flex, precision: options.dtype };
+    let compute = options.compute();
     let (rhs, backward) = (options.rhs, options.backward);
     let x = inputs(options, &Scope::new(compute)?)?;
     let n = x.dims()[0];
@@ -196,7 +212,7 @@ fn matvec(options: &Options) -> Result<Step> {
 }
 
 fn projected(options: &Options) -> Result<Step> {
-    let compute = Compute { kind: DeviceKind::Flex, precision: options.dtype };
+    let compute = options.compute();
     let scope = Scope::new(compute)?;
     let x = inputs(options, &scope)?;
     let n = x.dims()[0];
@@ -218,7 +234,7 @@ fn projected(options: &Options) -> Result<Step> {
 }
 
 fn gram(options: &Options) -> Result<Step> {
-    let compute = Compute { kind: DeviceKind::Flex, precision: options.dtype };
+    let compute = options.compute();
     let x = inputs(options, &Scope::new(compute)?)?.into_data();
     let (kernel, backward) = (kernel(options)?, options.backward);
     Ok(Box::new(move || {
@@ -276,7 +292,7 @@ fn ncgp_learned(options: &Options) -> Result<Step> {
 
 /// A model's loss per datum with its gradient, from lengthscales √d, output scale 1 and noise 0.1.
 fn model_step(options: &Options, model: impl Model + 'static, data: Observations) -> Result<Step> {
-    let compute = Compute { kind: DeviceKind::Flex, precision: options.dtype };
+    let compute = options.compute();
     let batch = data.batch(&Scope::new(compute)?);
     Ok(Box::new(move || Ok(("loss", fit::evaluate(&model, compute, &batch)?.loss / data.n() as f64))))
 }
@@ -347,7 +363,7 @@ fn npy(path: &Path) -> Result<(Vec<f64>, usize, usize)> {
 fn measure(options: &Options, step: &Step) -> Result<Value> {
     step()?;
     let (mut times, mut result) = (Vec::new(), ("checksum", 0.0));
-    let begin = Instant::now();
+    let (begin, before) = (Instant::now(), Transfers::so_far());
     let enough = |done: usize| match options.reps {
         Some(reps) => done >= reps.max(1),
         None => done >= 3 && begin.elapsed() > Duration::from_secs(10),
@@ -357,11 +373,12 @@ fn measure(options: &Options, step: &Step) -> Result<Value> {
         result = step()?;
         times.push(start.elapsed().as_secs_f64());
     }
-    Ok(report(options, times, result))
+    Ok(report(options, times, result, Transfers::so_far() - before))
 }
 
-fn report(options: &Options, mut times: Vec<f64>, result: (&'static str, f64)) -> Value {
+fn report(options: &Options, mut times: Vec<f64>, result: (&'static str, f64), moved: Transfers) -> Value {
     times.sort_by(f64::total_cmp);
+    let each = |count: u64| count / times.len() as u64;
     let mut line = json!({
         "workload": format!("{:?}", options.workload).to_lowercase(),
         "params": {
@@ -375,6 +392,8 @@ fn report(options: &Options, mut times: Vec<f64>, result: (&'static str, f64)) -
         "min_s": times[0],
         "reps": times.len(),
         "peak_rss_mb": peak_rss_mb(),
+        "device": options.device.name(),
+        "bytes_up": each(moved.up), "bytes_down": each(moved.down), "syncs": each(moved.syncs),
     });
     line[result.0] = json!(result.1);
     line

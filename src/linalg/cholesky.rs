@@ -8,6 +8,8 @@ use faer::{MatMut, MatRef};
 use super::dense::{self, congruence, product};
 use super::host::{HostOp, Saved, apply1};
 use super::jitter;
+#[cfg(feature = "gpu")]
+use super::on_device::DeviceOp;
 use super::real::{Real, into_vec, with_real};
 use super::shape;
 use crate::error::Result;
@@ -27,11 +29,16 @@ pub fn cholesky<const D: usize>(k: Tensor<D>, name: &str) -> Result<Tensor<D>> {
 }
 
 #[derive(Debug)]
-struct Cholesky {
-    name: String,
+pub(super) struct Cholesky {
+    pub(super) name: String,
 }
 
 impl HostOp<1> for Cholesky {
+    #[cfg(feature = "gpu")]
+    fn on_device(&self) -> Option<&dyn DeviceOp<1>> {
+        Some(self)
+    }
+
     fn forward(&self, [k]: [TensorData; 1]) -> Result<(TensorData, Saved)> {
         let (n, dims) = (shape::square(&self.name, &k)?, k.shape().clone());
         with_real!(k.dtype(), T => {

@@ -6,6 +6,8 @@ use burn::tensor::{Tensor, TensorData};
 
 use super::factor::Factor;
 use super::host::{HostOp, Saved, apply2};
+#[cfg(feature = "gpu")]
+use super::on_device::DeviceOp;
 use super::real::{dot, narrowed, widened};
 use super::shape;
 use crate::error::Result;
@@ -54,9 +56,14 @@ pub fn collapsed(q: Tensor<2>, b: Tensor<1>) -> Result<Tensor<1>> {
 }
 
 #[derive(Debug)]
-struct Bound;
+pub(super) struct Bound;
 
 impl HostOp<2> for Bound {
+    #[cfg(feature = "gpu")]
+    fn on_device(&self) -> Option<&dyn DeviceOp<2>> {
+        Some(self)
+    }
+
     fn forward(&self, [q, b]: [TensorData; 2]) -> Result<(TensorData, Saved)> {
         let (m, dtype) = (shape::square("Q", &q)?, q.dtype());
         shape::expect("b", &b, &[m])?;

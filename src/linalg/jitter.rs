@@ -4,13 +4,19 @@
 //! or 1e-6 (f32) in steps of ten up to 1e-4; then the matrix is reported as not positive definite.
 
 use std::cell::Cell;
+use std::ops::RangeInclusive;
 
 use super::dense::{self, cholesky};
 use super::real::Real;
 use crate::error::{Error, Result};
 
 /// Decimal exponent of the largest relative jitter.
-const LARGEST: i32 = -4;
+pub(crate) const LARGEST: i32 = -4;
+
+/// Decimal exponents of the relative jitters that are tried, one after another.
+pub(crate) fn exponents(single: bool) -> RangeInclusive<i32> {
+    if single { -6..=LARGEST } else { -10..=LARGEST }
+}
 
 thread_local! {
     static SEEN: Cell<f64> = const { Cell::new(0.0) };
@@ -84,8 +90,7 @@ fn attempts<T: Real>(a: &mut [T], n: usize, scale: f64, name: &str) -> Result<f6
     if !a.iter().all(|x| x.is_finite()) {
         return Err(failed(pivot, 0.0, false));
     }
-    let smallest = if T::NAME == "f32" { -6 } else { -10 };
-    for exponent in smallest..=LARGEST {
+    for exponent in exponents(T::NAME == "f32") {
         let jitter = 10f64.powi(exponent);
         restore(a, n, &diagonal, T::of(jitter * scale));
         match cholesky::factor(dense::view_mut(a, n)) {

@@ -6,6 +6,8 @@ use burn::tensor::{Tensor, TensorData};
 use rayon::prelude::*;
 
 use super::host::{HostOp, Saved, apply1};
+#[cfg(feature = "gpu")]
+use super::on_device::DeviceOp;
 use super::real::{Real, into_vec, with_real};
 use crate::error::{Error, Result};
 use crate::threads;
@@ -20,7 +22,7 @@ pub fn unpack_lower(packed: Tensor<1>) -> Result<Tensor<2>> {
 }
 
 /// The order m of a triangle of `length` numbers.
-fn order(length: usize) -> Result<usize> {
+pub(super) fn order(length: usize) -> Result<usize> {
     let m = ((8 * length + 1).isqrt() - 1) / 2;
     if m * (m + 1) / 2 == length {
         return Ok(m);
@@ -50,9 +52,14 @@ pub(crate) fn packed<T: Real, W: Real>(full: &[T], m: usize) -> Vec<W> {
 }
 
 #[derive(Debug)]
-struct Unpack;
+pub(super) struct Unpack;
 
 impl HostOp<1> for Unpack {
+    #[cfg(feature = "gpu")]
+    fn on_device(&self) -> Option<&dyn DeviceOp<1>> {
+        Some(self)
+    }
+
     fn forward(&self, [packed]: [TensorData; 1]) -> Result<(TensorData, Saved)> {
         with_real!(packed.dtype(), T => {
             let packed = into_vec::<T>(packed)?;

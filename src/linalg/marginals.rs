@@ -2,6 +2,8 @@
 
 use std::sync::Arc;
 
+#[cfg(feature = "gpu")]
+use burn::tensor::Slice;
 use burn::tensor::{Tensor, TensorData};
 use rayon::prelude::*;
 
@@ -44,8 +46,31 @@ impl Projected {
 /// # Errors
 /// [`Error::Shape`](crate::Error::Shape) when shapes disagree.
 pub fn marginals<const D: usize>(a: Tensor<2>, mean: Tensor<1>, root: Tensor<D>, single: bool) -> Result<Projected> {
+    #[cfg(feature = "gpu")]
+    if !crate::device::is_host(&a.device()) {
+        return Ok(on_device(a, mean, root));
+    }
     let packed: Tensor<1> = apply3(Marginals { single }, a, mean, root)?;
     Ok(Projected::apart(&packed))
+}
+
+/// The same as a graph: on a GPU products are all there is to gain from.
+#[cfg(feature = "gpu")]
+fn on_device<const D: usize>(a: Tensor<2>, mean: Tensor<1>, root: Tensor<D>) -> Projected {
+    let (m, diagonal) = (mean.dims()[0], D == 1);
+    let square = |x: Tensor<2>| x.clone() * x;
+    let (c, of_root, logs) = if diagonal {
+        let root: Tensor<1> = root.reshape([m]);
+        (a.clone() * root.clone().unsqueeze_dim(1), root.clone().powi_scalar(2).sum(), root.abs().log().sum())
+    } else {
+        let root: Tensor<2> = root.reshape([m, m]);
+        let entries = root.clone().reshape([m * m]).slice([Slice::new(0, None, m as isize + 1)]);
+        (root.clone().transpose().matmul(a.clone()), square(root).sum(), entries.abs().log().sum())
+    };
+    let shift = a.clone().transpose().matmul(mean.clone().unsqueeze_dim(1)).squeeze_dim(1);
+    let change = (square(c).sum_dim(0) - square(a).sum_dim(0)).squeeze_dim(0);
+    let divergence = (mean.powi_scalar(2).sum() + of_root - m as f64) * 0.5 - logs;
+    Projected { shift, change, divergence }
 }
 
 /// R.

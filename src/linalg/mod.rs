@@ -5,6 +5,8 @@ pub mod collapsed;
 pub mod dense;
 pub mod eigh;
 pub mod factor;
+#[cfg(feature = "gpu")]
+pub mod gpu;
 pub mod host;
 pub mod jitter;
 pub mod loo;

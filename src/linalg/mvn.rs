@@ -9,6 +9,8 @@ use rayon::prelude::*;
 use super::factor::Factor;
 use super::host::{HostOp, Saved, apply3};
 use super::jitter::check_rounding;
+#[cfg(feature = "gpu")]
+use super::on_device::DeviceOp;
 use super::real::{Real, into_vec, with_real};
 use super::shape;
 use crate::error::Result;
@@ -29,9 +31,14 @@ pub fn mvn_nll(k: Tensor<2>, noise: Tensor<1>, r: Tensor<1>) -> Result<Tensor<1>
 }
 
 #[derive(Debug)]
-struct MvnNll;
+pub(super) struct MvnNll;
 
 impl HostOp<3> for MvnNll {
+    #[cfg(feature = "gpu")]
+    fn on_device(&self) -> Option<&dyn DeviceOp<3>> {
+        Some(self)
+    }
+
     fn forward(&self, inputs: [TensorData; 3]) -> Result<(TensorData, Saved)> {
         with_real!(inputs[0].dtype(), T => {
             let (factor, r, alpha) = posterior::<T>(inputs)?;

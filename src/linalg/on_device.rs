@@ -2,9 +2,10 @@
 
 use std::sync::Arc;
 
+use burn::backend::ops::FloatTensorOps;
 use burn::backend::tensor::FloatTensor;
-use burn::backend::{BackendTensor, Cube, DispatchKindConversion, DispatchTensor, TensorMetadata};
-use burn::tensor::{DType, Device, TensorData};
+use burn::backend::{BackendTensor, Cube, Dispatch, DispatchKindConversion, DispatchTensor, TensorMetadata};
+use burn::tensor::{DType, Device, Shape, Tensor, TensorData};
 
 use super::host::{HostOp, Saved, recall};
 use crate::device::{self, DeviceKind, transfers};
@@ -35,6 +36,24 @@ pub(super) fn tensor(primitive: FloatTensor<Cube>) -> DispatchTensor {
 pub(super) fn primitive(tensor: DispatchTensor) -> Result<FloatTensor<Cube>> {
     let tensor = <DispatchTensor as DispatchKindConversion<Cube>>::try_into_backend(tensor);
     tensor.map(BackendTensor::float).map_err(|e| Error::Device(format!("an operation left its device: {e}")))
+}
+
+/// Matrices `[.., n, t]` as a batch `[b, n, t]`.
+///
+/// # Errors
+/// [`Error::Shape`] for less than two dimensions.
+pub(crate) fn batch(tensor: DispatchTensor, what: &str) -> Result<Tensor<3>> {
+    let shape = tensor.shape();
+    let &[.., rows, columns] = shape.as_slice() else {
+        return Err(Error::shape(what, "a matrix", format!("{:?}", shape.as_slice())));
+    };
+    let count = shape.num_elements() / (rows * columns).max(1);
+    Ok(Tensor::from_dispatch(shaped(tensor, &[count, rows, columns])))
+}
+
+/// The same numbers in another shape.
+pub(crate) fn shaped(tensor: DispatchTensor, shape: &[usize]) -> DispatchTensor {
+    <Dispatch as FloatTensorOps<Dispatch>>::float_reshape(tensor, Shape::from(shape.to_vec()))
 }
 
 /// What an operation saved, and where it ran.
@@ -101,15 +120,13 @@ fn widened(data: TensorData, wide: bool) -> TensorData {
 
 fn read(tensor: DispatchTensor) -> Result<TensorData> {
     transfers::came_down(tensor.shape().num_elements() * tensor.dtype().size());
-    burn::tensor::try_read_sync(<burn::backend::Dispatch as burn::backend::ops::FloatTensorOps<_>>::float_into_data(
-        tensor,
-    ))
-    .ok_or_else(|| Error::Device("this device cannot be read synchronously".into()))?
-    .map_err(|e| Error::Device(format!("reading a tensor back failed: {e:?}")))
+    burn::tensor::try_read_sync(<Dispatch as FloatTensorOps<Dispatch>>::float_into_data(tensor))
+        .ok_or_else(|| Error::Device("this device cannot be read synchronously".into()))?
+        .map_err(|e| Error::Device(format!("reading a tensor back failed: {e:?}")))
 }
 
 fn upload(data: TensorData, device: &Device, dtype: DType) -> DispatchTensor {
     transfers::went_up(data.num_elements() * dtype.size());
     let data = data.convert_dtype(dtype);
-    <burn::backend::Dispatch as burn::backend::ops::FloatTensorOps<_>>::float_from_data(data, device.as_dispatch())
+    <Dispatch as FloatTensorOps<Dispatch>>::float_from_data(data, device.as_dispatch())
 }

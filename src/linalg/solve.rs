@@ -6,6 +6,8 @@ use burn::tensor::{Tensor, TensorData};
 
 use super::dense::{self, product, solve};
 use super::host::{HostOp, Saved, apply1, apply2};
+#[cfg(feature = "gpu")]
+use super::on_device::DeviceOp;
 use super::real::{Real, into_vec, with_real};
 use super::triangular::Systems;
 use super::{shape, triangular};
@@ -23,7 +25,7 @@ pub fn cholesky_solve<const D: usize>(l: Tensor<D>, b: Tensor<D>) -> Result<Tens
 }
 
 #[derive(Debug)]
-struct CholeskySolve;
+pub(super) struct CholeskySolve;
 
 /// `B ← (L Lᵀ)⁻¹ B` for every system of a batch.
 fn solve_each<T: Real>(systems: &Systems<T>, b: &mut [T]) -> Result<()> {
@@ -39,6 +41,11 @@ fn solve_each<T: Real>(systems: &Systems<T>, b: &mut [T]) -> Result<()> {
 }
 
 impl HostOp<2> for CholeskySolve {
+    #[cfg(feature = "gpu")]
+    fn on_device(&self) -> Option<&dyn DeviceOp<2>> {
+        Some(self)
+    }
+
     fn forward(&self, [l, b]: [TensorData; 2]) -> Result<(TensorData, Saved)> {
         let n = shape::square("L", &l)?;
         triangular::check_right_hand_side(&l, &b, n)?;
@@ -97,9 +104,14 @@ pub fn logdet_from_cholesky(l: Tensor<2>) -> Result<Tensor<1>> {
 }
 
 #[derive(Debug)]
-struct LogDet;
+pub(super) struct LogDet;
 
 impl HostOp<1> for LogDet {
+    #[cfg(feature = "gpu")]
+    fn on_device(&self) -> Option<&dyn DeviceOp<1>> {
+        Some(self)
+    }
+
     fn forward(&self, [l]: [TensorData; 1]) -> Result<(TensorData, Saved)> {
         let n = shape::square("L", &l)?;
         with_real!(l.dtype(), T => {

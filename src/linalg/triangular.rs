@@ -7,6 +7,8 @@ use faer::MatRef;
 
 use super::dense::{self, product, solve};
 use super::host::{HostOp, Saved, apply2};
+#[cfg(feature = "gpu")]
+use super::on_device::DeviceOp;
 use super::real::{Real, into_vec, with_real};
 use super::shape;
 use crate::error::{Error, Result};
@@ -31,8 +33,8 @@ pub fn solve_lower_transposed<const D: usize>(l: Tensor<D>, b: Tensor<D>) -> Res
 
 /// `X = L⁻¹ B`, or `L⁻ᵀ B`.
 #[derive(Debug)]
-struct Solve {
-    transposed: bool,
+pub(super) struct Solve {
+    pub(super) transposed: bool,
 }
 
 /// The factors of a batch of systems of order `n` and their solutions, for the adjoint.
@@ -111,6 +113,11 @@ impl Solve {
 }
 
 impl HostOp<2> for Solve {
+    #[cfg(feature = "gpu")]
+    fn on_device(&self) -> Option<&dyn DeviceOp<2>> {
+        Some(self)
+    }
+
     fn forward(&self, [l, b]: [TensorData; 2]) -> Result<(TensorData, Saved)> {
         let n = shape::square("L", &l)?;
         let dims = b.shape().clone();

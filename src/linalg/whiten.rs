@@ -8,6 +8,8 @@ use rayon::prelude::*;
 use super::dense::{congruence, product, solve, view, view_mut};
 use super::factor::Factor;
 use super::host::{HostOp, Saved, apply2, recall};
+#[cfg(feature = "gpu")]
+use super::on_device::DeviceOp;
 use super::real::{Real, into_vec, with_real};
 use super::shape;
 use crate::error::Result;
@@ -59,8 +61,8 @@ pub(crate) fn adjoint<T: Real, K: Send, B: Send>(
 }
 
 #[derive(Debug)]
-struct Whiten {
-    name: String,
+pub(super) struct Whiten {
+    pub(super) name: String,
 }
 
 /// L and A.
@@ -70,6 +72,11 @@ struct State<T> {
 }
 
 impl HostOp<2> for Whiten {
+    #[cfg(feature = "gpu")]
+    fn on_device(&self) -> Option<&dyn DeviceOp<2>> {
+        Some(self)
+    }
+
     fn forward(&self, [k, b]: [TensorData; 2]) -> Result<(TensorData, Saved)> {
         let (m, t) = (shape::square(&self.name, &k)?, shape::matrices("B", &b)?.1);
         shape::expect("B", &b, &[m, t])?;

@@ -2,7 +2,10 @@
 //!
 //! A GPU that is built in but absent is reported and left out, unless `CAGEY_REQUIRE_WGPU=1` asks for it.
 
+#[path = "../common/mod.rs"]
 mod common;
+#[cfg(feature = "gpu")]
+mod linalg;
 
 use burn::tensor::Tensor;
 use cagey::device::{Compute, DeviceKind, Precision};

@@ -1,0 +1,252 @@
+//! The operations of [`linalg`](crate::linalg) on tensors of a GPU: the formulas are those of their files.
+
+use std::f64::consts::TAU;
+use std::sync::Arc;
+
+use burn::backend::{DispatchTensor, TensorMetadata};
+use burn::tensor::{DType, Tensor};
+
+use super::{
+    cholesky, cholesky_solve, congruence, diagonal, from_diagonal, inverse, log_det, lower, pack, solve, unpack,
+};
+use crate::error::Result;
+use crate::linalg::cholesky::Cholesky;
+use crate::linalg::collapsed::Bound;
+use crate::linalg::host::{Saved, recall};
+use crate::linalg::jitter::check_rounding;
+use crate::linalg::loo::LooNll;
+use crate::linalg::lower::{Unpack, order};
+use crate::linalg::mvn::MvnNll;
+use crate::linalg::on_device::{DeviceOp, batch, shaped};
+use crate::linalg::solve::{CholeskySolve, LogDet};
+use crate::linalg::triangular::Solve;
+use crate::linalg::whiten::Whiten;
+use crate::scope::to_f64;
+
+/// Gradients with respect to two inputs.
+type Two = Result<[Option<DispatchTensor>; 2]>;
+
+/// The tensors that an operation keeps for its adjoint, in the order in which its forward pass names them.
+type Kept<const N: usize> = [Tensor<3>; N];
+
+fn keep<const N: usize>(tensors: Kept<N>) -> Saved {
+    Arc::new(tensors)
+}
+
+/// A vector `[n]` as a batch of one column `[1, n, 1]`.
+fn column(vector: DispatchTensor) -> Tensor<3> {
+    let n = vector.shape().num_elements();
+    Tensor::from_dispatch(shaped(vector, &[1, n, 1]))
+}
+
+/// A batch of one number as the tensor `[1]`.
+fn number(value: Tensor<3>) -> DispatchTensor {
+    value.reshape([1]).into_dispatch()
+}
+
+/// Like another tensor in its shape.
+fn like(tensor: Tensor<3>, shape: &[usize]) -> DispatchTensor {
+    shaped(tensor.into_dispatch(), shape)
+}
+
+fn shape_of(tensor: &DispatchTensor) -> Vec<usize> {
+    tensor.shape().to_vec()
+}
+
+/// The sum of all entries `[1, 1, 1]`.
+fn sum(tensor: Tensor<3>) -> Tensor<3> {
+    tensor.sum().reshape([1, 1, 1])
+}
+
+impl DeviceOp<1> for Cholesky {
+    fn forward(&self, [k]: [DispatchTensor; 1]) -> Result<(DispatchTensor, Saved)> {
+        let shape = shape_of(&k);
+        let l = cholesky(&batch(k, &self.name)?, None, &self.name)?;
+        Ok((like(l.clone(), &shape), keep([l])))
+    }
+
+    fn adjoint(&self, saved: Saved, grad: DispatchTensor, _needs: [bool; 1]) -> Result<[Option<DispatchTensor>; 1]> {
+        let ([l], shape) = (&*recall::<Kept<1>>(saved)?, shape_of(&grad));
+        // Entries of Lᵀ L̄ on and below the diagonal take nothing from above that of L̄.
+        let product = l.clone().transpose().matmul(batch(grad, "gradient of L")?);
+        Ok([Some(like(congruence(l, &product)?, &shape))])
+    }
+}
+
+impl DeviceOp<2> for Solve {
+    fn forward(&self, [l, b]: [DispatchTensor; 2]) -> Result<(DispatchTensor, Saved)> {
+        let shape = shape_of(&b);
+        let (l, b) = (batch(l, "L")?, batch(b, "B")?);
+        let x = solve(&l, &b, self.transposed)?;
+        Ok((like(x.clone(), &shape), keep([l, x])))
+    }
+
+    fn adjoint(&self, saved: Saved, grad: DispatchTensor, needs: [bool; 2]) -> Two {
+        let ([l, x], shape) = (&*recall::<Kept<2>>(saved)?, shape_of(&grad));
+        let b = solve(l, &batch(grad, "gradient of X")?, !self.transposed)?;
+        let (left, right) = if self.transposed { (x, &b) } else { (&b, x) };
+        let in_l = needs[0].then(|| lower(&(-left.clone().matmul(right.clone().transpose())))).transpose()?;
+        Ok([in_l.map(|l| like(l, &square_shape(&shape))), Some(like(b, &shape))])
+    }
+}
+
+/// The shape of the factors, from that of right-hand sides `[.., n, t]`.
+fn square_shape(of_solutions: &[usize]) -> Vec<usize> {
+    let mut shape = of_solutions.to_vec();
+    if let [.., n, t] = shape.as_mut_slice() {
+        *t = *n;
+    }
+    shape
+}
+
+impl DeviceOp<2> for CholeskySolve {
+    fn forward(&self, [l, b]: [DispatchTensor; 2]) -> Result<(DispatchTensor, Saved)> {
+        let shape = shape_of(&b);
+        let (l, b) = (batch(l, "L")?, batch(b, "B")?);
+        let x = cholesky_solve(&l, &b)?;
+        Ok((like(x.clone(), &shape), keep([l, x])))
+    }
+
+    fn adjoint(&self, saved: Saved, grad: DispatchTensor, needs: [bool; 2]) -> Two {
+        let ([l, x], shape) = (&*recall::<Kept<2>>(saved)?, shape_of(&grad));
+        let b = cholesky_solve(l, &batch(grad, "gradient of X")?)?;
+        let in_l = needs[0].then(|| {
+            let half = b.clone().matmul(x.clone().transpose());
+            lower(&(-(half.clone() + half.transpose()).matmul(l.clone())))
+        });
+        Ok([in_l.transpose()?.map(|l| like(l, &square_shape(&shape))), Some(like(b, &shape))])
+    }
+}
+
+impl DeviceOp<1> for LogDet {
+    fn forward(&self, [l]: [DispatchTensor; 1]) -> Result<(DispatchTensor, Saved)> {
+        let l = batch(l, "L")?;
+        Ok((log_det(&l).reshape([1]).into_dispatch(), keep([diagonal(&l).unsqueeze_dim(2)])))
+    }
+
+    fn adjoint(&self, saved: Saved, grad: DispatchTensor, _needs: [bool; 1]) -> Result<[Option<DispatchTensor>; 1]> {
+        let [diagonal] = &*recall::<Kept<1>>(saved)?;
+        let n = diagonal.dims()[1];
+        let slope = (diagonal.clone().recip() * column(grad) * 2.0).squeeze_dim(2);
+        Ok([Some(like(from_diagonal(&slope)?, &[n, n]))])
+    }
+}
+
+impl DeviceOp<1> for Unpack {
+    fn is_algebra(&self) -> bool {
+        false
+    }
+
+    fn forward(&self, [packed]: [DispatchTensor; 1]) -> Result<(DispatchTensor, Saved)> {
+        let m = order(packed.shape().num_elements())?;
+        Ok((unpack(&Tensor::from_dispatch(packed), m)?.into_dispatch(), Arc::new(())))
+    }
+
+    fn adjoint(&self, _saved: Saved, grad: DispatchTensor, _needs: [bool; 1]) -> Result<[Option<DispatchTensor>; 1]> {
+        Ok([Some(pack(&Tensor::from_dispatch(grad))?.into_dispatch())])
+    }
+}
+
+impl DeviceOp<2> for Whiten {
+    fn forward(&self, [k, b]: [DispatchTensor; 2]) -> Result<(DispatchTensor, Saved)> {
+        let shape = shape_of(&b);
+        let l = cholesky(&batch(k, &self.name)?, None, &self.name)?;
+        let a = solve(&l, &batch(b, "B")?, false)?;
+        Ok((like(a.clone(), &shape), keep([l, a])))
+    }
+
+    fn adjoint(&self, saved: Saved, grad: DispatchTensor, _needs: [bool; 2]) -> Two {
+        let ([l, a], shape) = (&*recall::<Kept<2>>(saved)?, shape_of(&grad));
+        let grad = batch(grad, "gradient of A")?;
+        let in_k = congruence(l, &-grad.clone().matmul(a.clone().transpose()))?;
+        Ok([Some(like(in_k, &square_shape(&shape))), Some(like(solve(l, &grad, true)?, &shape))])
+    }
+}
+
+/// The factor of `K + diag(noise)`, `[1, n, n]`, and α `[1, n, 1]`.
+fn posterior(k: DispatchTensor, noise: DispatchTensor, r: &Tensor<3>) -> Result<(Tensor<3>, Tensor<3>)> {
+    let (k, noise) = (batch(k, "K")?, column(noise));
+    let n = k.dims()[1];
+    if k.dtype() == DType::F64 {
+        let of_noise = noise.clone().min().reshape([1]);
+        let mean = diagonal(&k).mean().reshape([1]);
+        if let [least, mean] = to_f64(Tensor::cat(vec![of_noise, mean], 0))?[..] {
+            check_rounding(n, mean, least);
+        }
+    }
+    let l = cholesky(&k, Some(&noise.squeeze_dim(2)), "K + σ²I")?;
+    let alpha = cholesky_solve(&l, r)?;
+    Ok((l, alpha))
+}
+
+impl DeviceOp<3> for MvnNll {
+    fn forward(&self, [k, noise, r]: [DispatchTensor; 3]) -> Result<(DispatchTensor, Saved)> {
+        let r = column(r);
+        let (l, alpha) = posterior(k, noise, &r)?;
+        let constant = r.dims()[1] as f64 * TAU.ln();
+        let value = (sum(r * alpha.clone()) + log_det(&l).unsqueeze_dim(2) + constant) * 0.5;
+        Ok((number(value), keep([l, alpha])))
+    }
+
+    fn adjoint(&self, saved: Saved, grad: DispatchTensor, needs: [bool; 3]) -> Result<[Option<DispatchTensor>; 3]> {
+        let ([l, alpha], grad) = (&*recall::<Kept<2>>(saved)?, column(grad));
+        let n = alpha.dims()[1];
+        let [mut k, mut noise] = [None, None];
+        if needs[0] || needs[1] {
+            let outer = alpha.clone().matmul(alpha.clone().transpose());
+            let full = (inverse(l)? - outer) * (grad.clone() * 0.5);
+            noise = needs[1].then(|| shaped(diagonal(&full).into_dispatch(), &[n]));
+            k = needs[0].then(|| like(full, &[n, n]));
+        }
+        Ok([k, noise, Some(like(alpha.clone() * grad, &[n]))])
+    }
+}
+
+impl DeviceOp<3> for LooNll {
+    fn forward(&self, [k, noise, r]: [DispatchTensor; 3]) -> Result<(DispatchTensor, Saved)> {
+        let (l, alpha) = posterior(k, noise, &column(r))?;
+        let a = inverse(&l)?;
+        let d: Tensor<3> = diagonal(&a).unsqueeze_dim(2);
+        let terms = alpha.clone().powi_scalar(2) / d.clone() - d.clone().log() + TAU.ln();
+        Ok((number(sum(terms) * 0.5), keep([a, alpha, d])))
+    }
+
+    fn adjoint(&self, saved: Saved, grad: DispatchTensor, needs: [bool; 3]) -> Result<[Option<DispatchTensor>; 3]> {
+        let ([a, alpha, d], grad) = (&*recall::<Kept<3>>(saved)?, column(grad));
+        let n = alpha.dims()[1];
+        let v = alpha.clone() / d.clone() * grad.clone();
+        let av = a.clone().matmul(v);
+        let [mut k, mut noise] = [None, None];
+        if needs[0] || needs[1] {
+            let weights = ((alpha.clone().powi_scalar(2) / d.clone() + 1.0) / d.clone() * 0.5).transpose();
+            let first = (a.clone() * weights).matmul(a.clone()) * grad;
+            let outer = av.clone().matmul(alpha.clone().transpose());
+            let full = first - (outer.clone() + outer.transpose()) * 0.5;
+            noise = needs[1].then(|| shaped(diagonal(&full).into_dispatch(), &[n]));
+            k = needs[0].then(|| like(full, &[n, n]));
+        }
+        Ok([k, noise, Some(like(av, &[n]))])
+    }
+}
+
+impl DeviceOp<2> for Bound {
+    fn forward(&self, [q, b]: [DispatchTensor; 2]) -> Result<(DispatchTensor, Saved)> {
+        let (q, b) = (batch(q, "Q")?, column(b));
+        let m = q.dims()[1];
+        let ones = Tensor::ones([1, m], (&q.device(), q.dtype()));
+        let l = cholesky(&q, Some(&ones), "I + L⁻¹K_ZX Σ⁻¹K_XZ L⁻ᵀ")?;
+        let mean = cholesky_solve(&l, &b)?;
+        let trace = diagonal(&q).sum().reshape([1, 1, 1]);
+        let value = (log_det(&l).unsqueeze_dim(2) - sum(b * mean.clone()) - trace) * 0.5;
+        Ok((number(value), keep([l, mean])))
+    }
+
+    fn adjoint(&self, saved: Saved, grad: DispatchTensor, _needs: [bool; 2]) -> Two {
+        let ([l, mean], grad) = (&*recall::<Kept<2>>(saved)?, column(grad));
+        let m = mean.dims()[1];
+        let eye = from_diagonal(&Tensor::ones([1, m], (&mean.device(), mean.dtype())))?;
+        let outer = mean.clone().matmul(mean.clone().transpose());
+        let in_q = (inverse(l)? + outer - eye) * (grad.clone() * 0.5);
+        Ok([Some(like(in_q, &[m, m])), Some(like(-mean.clone() * grad, &[m]))])
+    }
+}
