@@ -1,7 +1,8 @@
 //! Scores against numeric integration, quadrature-free identities and values worked out by hand.
 
 use cagey::Error;
-use cagey::metrics::{Predictive, Scores, calibration_curve, score};
+use cagey::likelihoods::tempered;
+use cagey::metrics::{Predictive, Scores, Temperature, calibration_curve, score};
 use proptest::prelude::*;
 
 /// `∫ f` from `a` to `b` by Simpson's rule.
@@ -440,5 +441,73 @@ fn errors_of_two_sizes_are_told_apart() {
         let below = integrate(|t| p.cdf(t).powi(2), 1.0 - range, y, 20_000);
         let above = integrate(|t| (1.0 - p.cdf(t)).powi(2), y, 1.0 + range, 20_000);
         assert!((p.crps(y) - below - above).abs() < 1e-5, "{y}: {} {}", p.crps(y), below + above);
+    }
+}
+
+/// Uniform numbers, the same on every machine.
+fn uniform(seed: u64, count: usize) -> Vec<f64> {
+    let mut state = seed;
+    let mut next = || {
+        state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+        (state >> 33) as f64 / 2f64.powi(31)
+    };
+    (0..count).map(|_| next()).collect()
+}
+
+/// Labels drawn from sharper or flatter probabilities than a model says give back how much, and labels drawn from what
+/// it says change nothing.
+#[test]
+fn a_temperature_is_found_again() {
+    let (n, classes) = (4000, 3);
+    let weights = uniform(1, n * classes);
+    let said: Vec<Vec<f64>> = weights
+        .chunks(classes)
+        .map(|w| {
+            let total: f64 = w.iter().map(|w| w + 0.02).sum();
+            w.iter().map(|w| (w + 0.02) / total).collect()
+        })
+        .collect();
+    for (exponent, tolerance) in [(2.5, 0.15), (0.4, 0.06), (1.0, 0.0)] {
+        let draws = uniform(2, n);
+        let draw = |(p, u): (&Vec<f64>, &f64)| {
+            let (mut left, last) = (*u, classes - 1);
+            tempered(p, exponent)
+                .iter()
+                .position(|p| {
+                    left -= p;
+                    left < 0.0
+                })
+                .unwrap_or(last)
+        };
+        let codes: Vec<usize> = said.iter().zip(&draws).map(draw).collect();
+        let found = Temperature::fit(&codes, &said);
+        assert!((found.exponent - exponent).abs() <= tolerance, "{found:?} for {exponent}");
+        assert_eq!(found.gain > 0.0, exponent != 1.0, "{found:?}");
+        // Its likelihood has its maximum there.
+        let likelihood = |e: f64| -> f64 { codes.iter().zip(&said).map(|(c, p)| tempered(p, e)[*c].ln()).sum() };
+        if found.gain > 0.0 {
+            let best = likelihood(found.exponent);
+            assert!(best >= likelihood(found.exponent * 1.01) && best >= likelihood(found.exponent / 1.01));
+            assert!((best - likelihood(1.0) - found.gain).abs() < 1e-9);
+        }
+    }
+}
+
+proptest! {
+    /// Tempered probabilities are probabilities, in the same order, and inverse exponents undo each other.
+    #[test]
+    fn tempering_keeps_the_order(weights in prop::collection::vec(0.01..1.0f64, 2..8), exponent in 0.1..8.0f64) {
+        let total: f64 = weights.iter().sum();
+        let p: Vec<f64> = weights.iter().map(|w| w / total).collect();
+        let q = tempered(&p, exponent);
+        prop_assert!((q.iter().sum::<f64>() - 1.0).abs() < 1e-12);
+        for (a, b) in p.iter().zip(&q) {
+            for (c, d) in p.iter().zip(&q) {
+                prop_assert!(a >= c || b <= d);
+            }
+        }
+        for (p, back) in p.iter().zip(tempered(&q, 1.0 / exponent)) {
+            prop_assert!((p - back).abs() < 1e-9);
+        }
     }
 }

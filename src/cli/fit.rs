@@ -107,6 +107,7 @@ impl Fit {
                 "noise": fitted.noise().map(|noise| noise * fitted.target_scale.sd.powi(2)),
                 "noise_sd": fitted.noise().map(|noise| noise.sqrt() * fitted.target_scale.sd),
                 "calibration": fitted.calibration,
+                "temperature": fitted.temperature,
                 "scores": held_out.as_ref().map(HeldOut::json).transpose()?,
                 "left_out": left_out.json,
                 "warnings": fitted.summary.warnings,

@@ -15,7 +15,7 @@ use clap::Args;
 use serde_json::json;
 
 use super::report;
-use super::trust::calibration_in_words;
+use super::trust::{calibration_in_words, temperature_in_words};
 
 /// Say what a model is: parameters, data, training
 #[derive(Debug, Args)]
@@ -64,6 +64,7 @@ impl Inspect {
             "target_scale": fitted.target_scale,
             "training": fitted.summary,
             "calibration": fitted.calibration,
+            "temperature": fitted.temperature,
             "solve": fitted.posterior().solve(),
             "parts": parts,
         }))
@@ -111,6 +112,7 @@ pub fn description(fitted: &Fitted) -> String {
     let mut rows: Vec<(String, String)> =
         summary.race.iter().filter_map(|race| Some(("start".into(), race.told()?))).collect();
     rows.extend(fitted.calibration.map(|c| ("intervals".into(), calibration_in_words(&c))));
+    rows.extend(fitted.temperature.map(|t| ("probabilities".into(), temperature_in_words(&t))));
     rows.extend(summary.weak_prior.iter().map(|prior| ("weak prior".into(), prior.clone())));
     rows.extend([
         (

@@ -88,8 +88,8 @@ pub fn fixed(value: f64, digits: usize) -> String {
     }
 }
 
-/// Scores of counts and other targets as a table.
-pub fn target_scores(scores: &TargetScores) -> String {
+/// Scores of counts and other targets, by name.
+pub fn target_rows(scores: &TargetScores) -> Vec<(String, String)> {
     let mut rows = vec![
         ("rows".into(), scores.n.to_string()),
         ("RMSE".into(), number(scores.rmse)),
@@ -104,32 +104,36 @@ pub fn target_scores(scores: &TargetScores) -> String {
     ];
     rows.extend(scores.deviance.map(|deviance| ("deviance".to_string(), number(deviance))));
     rows.extend(scores.dispersion.map(|dispersion| ("dispersion (1 is right)".to_string(), number(dispersion))));
-    table(&rows)
+    rows
 }
 
 /// Most classes whose confusion matrix is printed.
 const MOST_CLASSES: usize = 12;
 
-/// Scores of classes as a table, with the confusion matrix of few classes.
-pub fn class_scores(scores: &ClassScores, labels: &[String], confusion: &[Vec<usize>]) -> String {
-    let mut text = table(&[
+/// Scores of classes, by name.
+pub fn class_rows(scores: &ClassScores) -> Vec<(String, String)> {
+    vec![
         ("rows".into(), scores.n.to_string()),
         ("accuracy".into(), percent(scores.accuracy)),
         ("log loss".into(), number(scores.log_loss)),
         ("Brier score".into(), number(scores.brier)),
         ("calibration error (ECE)".into(), percent(scores.ece)),
         ("AUC".into(), scores.auc.map_or("undefined (a class has no rows)".into(), number)),
-    ]);
-    if labels.len() <= MOST_CLASSES {
-        text += "  true class by predicted class\n";
-        let width = labels.iter().map(|label| label.chars().count() + 2).max().unwrap_or(0).max(8);
-        let rows = std::iter::once(("".to_string(), labels.iter().map(|label| format!("{label:>width$}")).collect()));
-        let counts = labels.iter().zip(confusion).map(|(label, row)| {
-            (label.clone(), row.iter().map(|count| format!("{count:>width$}")).collect::<String>())
-        });
-        text += &table(&rows.chain(counts).collect::<Vec<_>>());
+    ]
+}
+
+/// The confusion matrix of few classes; nothing of more.
+pub fn confusion(labels: &[String], counts: &[Vec<usize>]) -> String {
+    if labels.len() > MOST_CLASSES {
+        return String::new();
     }
-    text
+    let width = labels.iter().map(|label| label.chars().count() + 2).max().unwrap_or(0).max(8);
+    let head = ("".to_string(), labels.iter().map(|label| format!("{label:>width$}")).collect());
+    let rows = labels
+        .iter()
+        .zip(counts)
+        .map(|(label, row)| (label.clone(), row.iter().map(|count| format!("{count:>width$}")).collect::<String>()));
+    format!("  true class by predicted class\n{}", table(&std::iter::once(head).chain(rows).collect::<Vec<_>>()))
 }
 
 /// Two columns of values under the same names, aligned.

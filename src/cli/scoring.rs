@@ -53,7 +53,7 @@ impl HeldOut {
     /// Scores a model on a table with targets.
     pub fn of(fitted: &Fitted, data: &Dataset) -> Result<Self> {
         let scored = score(fitted, data)?;
-        let plain = fitted.calibration.map(|_| score(&fitted.uncalibrated(), data)).transpose()?;
+        let plain = fitted.is_calibrated().then(|| score(&fitted.uncalibrated(), data)).transpose()?;
         let copies = fitted.copies(data)?.unwrap_or_default();
         let words = copies_in_words(&copies, data.n, "held-out rows");
         let others: Vec<usize> = (0..data.n).filter(|row| copies.inputs.binary_search(row).is_err()).collect();
@@ -87,7 +87,10 @@ impl HeldOut {
     /// As tables and sentences.
     pub fn text(&self) -> String {
         let mut text = match &self.plain {
-            Some(plain) => report::beside(&self.scored.rows(), &plain.rows(), ["calibrated", "as the model says"]),
+            Some(plain) => {
+                let heads = ["calibrated", "as the model says"];
+                report::beside(&self.scored.rows(), &plain.rows(), heads) + &self.scored.details()
+            }
             None => self.scored.table(),
         };
         if let Some((_, words, scored)) = &self.distinct {
@@ -193,20 +196,25 @@ impl Scored {
         }
     }
 
-    /// The scores of real targets by name.
+    /// The scores by name.
     fn rows(&self) -> Vec<(String, String)> {
         match self {
             Self::Gaussian(scores) => report::score_rows(scores),
-            _ => Vec::new(),
+            Self::Targets(scores) => report::target_rows(scores),
+            Self::Classes(scores, ..) => report::class_rows(scores),
+        }
+    }
+
+    /// What follows the scores: which classes are taken for which.
+    fn details(&self) -> String {
+        match self {
+            Self::Classes(_, labels, confusion) => report::confusion(labels, confusion),
+            _ => String::new(),
         }
     }
 
     /// The scores as a table.
     pub fn table(&self) -> String {
-        match self {
-            Self::Gaussian(scores) => report::table(&report::score_rows(scores)),
-            Self::Targets(scores) => report::target_scores(scores),
-            Self::Classes(scores, labels, confusion) => report::class_scores(scores, labels, confusion),
-        }
+        report::table(&self.rows()) + &self.details()
     }
 }

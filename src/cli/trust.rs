@@ -3,8 +3,8 @@
 use cagey::Result;
 use cagey::data::{Dataset, TargetTransform};
 use cagey::fitted::{Copies, Fitted, Outside};
-use cagey::metrics::Calibration;
 use cagey::metrics::diagnosis::{Along, Diagnosis, Finding, Remedy};
+use cagey::metrics::{Calibration, Temperature};
 use serde_json::{Value, json};
 
 use super::report;
@@ -246,4 +246,14 @@ pub fn calibration_in_words(calibration: &Calibration) -> String {
         ),
     };
     format!("{shape}; from {from}")
+}
+
+/// What a temperature does, in words.
+pub fn temperature_in_words(temperature: &Temperature) -> String {
+    let does = match temperature.exponent {
+        e if e > 1.0 => format!("sharper, to the power {e:.2}"),
+        e if e < 1.0 => format!("flatter, to the power {e:.2}"),
+        _ => "as the model says".into(),
+    };
+    format!("{does}; from {} set apart", report::count(temperature.rows, "row"))
 }

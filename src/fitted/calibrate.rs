@@ -1,9 +1,10 @@
-//! Intervals from residuals of rows that a model did not see.
+//! Intervals and probabilities of classes, made right by rows that a model did not see.
 
 use super::{Calibrate, Fitted};
 use crate::data::{Dataset, TargetTransform};
 use crate::error::{Error, Result};
-use crate::metrics::{Calibration, Predictive, Source};
+use crate::likelihoods::Support;
+use crate::metrics::{Calibration, Predictive, Source, Temperature};
 
 /// Residuals below which no distribution is fitted to them.
 pub(super) const FEW: usize = 20;
@@ -12,19 +13,35 @@ const ENOUGH: usize = 50;
 /// What they have to gain then, in nats: two numbers that say nothing gain more in one of a hundred cases.
 const WORTH: f64 = 4.6;
 
+fn enough(n: usize) -> Result<()> {
+    match n >= FEW {
+        true => Ok(()),
+        false => Err(Error::Data(format!("{n} rows are too few to calibrate predictions, which takes {FEW}"))),
+    }
+}
+
 impl Fitted {
-    /// The same model without its calibration: as it says by itself.
-    pub fn uncalibrated(&self) -> Self {
-        Self { calibration: None, ..self.clone() }
+    /// Whether predictions are not as the model says by itself.
+    pub fn is_calibrated(&self) -> bool {
+        self.calibration.is_some() || self.temperature.is_some()
     }
 
-    /// The same model with intervals from standardised residuals of rows that it was not trained on.
+    /// The same model without its calibration: as it says by itself.
+    pub fn uncalibrated(&self) -> Self {
+        Self { calibration: None, temperature: None, ..self.clone() }
+    }
+
+    /// The same model with intervals from standardised residuals of rows that it was not trained on; of classes, with
+    /// probabilities at the [temperature](Temperature) that fits those rows.
     ///
     /// # Errors
-    /// [`Error::Usage`] for other likelihoods than the Gaussian, [`Error::Data`] for fewer than 20 rows, and as
-    /// [`predict`](Self::predict).
+    /// [`Error::Usage`] for likelihoods of neither Gaussian targets nor classes, [`Error::Data`] for fewer than 20
+    /// rows, and as [`predict`](Self::predict).
     pub fn calibrated_on(&self, data: &Dataset) -> Result<Self> {
         let plain = self.uncalibrated();
+        if self.has_classes() {
+            return plain.with_temperature(data);
+        }
         let y: Vec<f64> = self.target_scale.forward(data)?.into_iter().map(|z| self.target_scale.inverse(z)).collect();
         let predictions = plain.predict(data)?;
         let z: Vec<f64> = y.iter().zip(&predictions).map(|(y, p)| p.standardised(*y)).collect();
@@ -56,16 +73,28 @@ impl Fitted {
             _ => return self,
         };
         calibrated.unwrap_or_else(|problem| {
-            self.summary.warnings.push(format!("intervals are not calibrated, but as the model says: {problem}"));
+            self.summary.warnings.push(format!("predictions are not calibrated, but as the model says: {problem}"));
             self
         })
     }
 
+    /// Whether targets are classes.
+    fn has_classes(&self) -> bool {
+        let likelihood = self.model.likelihood();
+        matches!(likelihood.density().support(likelihood.auxiliary().neutral()), Support::Classes(_))
+    }
+
+    fn with_temperature(self, data: &Dataset) -> Result<Self> {
+        enough(data.n)?;
+        self.check_targets(data)?;
+        let probabilities: Option<Vec<_>> = self.predict_targets(data)?.iter().map(|p| p.probabilities()).collect();
+        let codes: Vec<usize> = data.y.iter().flatten().map(|y| *y as usize).collect();
+        let temperature = probabilities.map(|probabilities| Temperature::fit(&codes, &probabilities));
+        Ok(Self { temperature, ..self })
+    }
+
     fn with_residuals(&self, z: &[f64], source: Source) -> Result<Self> {
-        if z.len() < FEW {
-            let n = z.len();
-            return Err(Error::Data(format!("{n} residuals are too few to calibrate intervals, which takes {FEW}")));
-        }
+        enough(z.len())?;
         // The exponential of a heavy tail has no mean.
         let tails = self.settings.target_transform == TargetTransform::Identity;
         let calibration = Some(Calibration::fit(z, source, tails));

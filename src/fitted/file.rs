@@ -14,7 +14,7 @@ use crate::device::{Compute, Precision};
 use crate::error::{Error, Result};
 use crate::kernels::text;
 use crate::means::Mean;
-use crate::metrics::Calibration;
+use crate::metrics::{Calibration, Temperature};
 use crate::model_file::{Array, ArrayData, ModelFile};
 use crate::models::Observations;
 use crate::models::options::Parts;
@@ -64,6 +64,7 @@ impl Fitted {
             "parameters": parameters,
             "solve": saved.solve,
             "calibration": self.calibration,
+            "temperature": self.temperature,
         });
         if let Err(problem) = Description::read(document.clone()) {
             return not_saved(&format!("the model would not read back ({problem})"));
@@ -143,6 +144,7 @@ impl Fitted {
             parameters,
             solve,
             calibration,
+            temperature,
         } = description;
         let kind = settings.model.kind();
         if registry.models.row(kind).is_none() {
@@ -183,7 +185,18 @@ impl Fitted {
         }
         let restored = threads::helped(|| model.restore(compute, data.clone(), saved));
         let posterior: Arc<dyn Posterior> = restored.map_err(unfit)?.into();
-        Ok(Self { schema, settings, input_scale, target_scale, model, summary, calibration, data, posterior })
+        Ok(Self {
+            schema,
+            settings,
+            input_scale,
+            target_scale,
+            model,
+            summary,
+            calibration,
+            temperature,
+            data,
+            posterior,
+        })
     }
 }
 
@@ -198,6 +211,7 @@ struct Description {
     parameters: Vec<Parameter>,
     solve: Option<SolveReport>,
     calibration: Option<Calibration>,
+    temperature: Option<Temperature>,
 }
 
 impl Description {
@@ -213,9 +227,11 @@ impl Description {
             kernel: part(&mut document, "kernel")?,
             solve: part(&mut document, "solve")?,
             calibration: part(&mut document, "calibration")?,
+            temperature: part(&mut document, "temperature")?,
         };
         let Self { schema, input_scale, target_scale, parameters, settings, .. } = &read;
         let of_calibration = read.calibration.as_ref().and_then(Calibration::problem);
+        let of_calibration = of_calibration.or_else(|| read.temperature.as_ref().and_then(Temperature::problem));
         let of_parts = [schema.problem(), input_scale.problem(), target_scale.problem(), of_calibration];
         let of_parts = of_parts.into_iter().flatten();
         let of_parameters =

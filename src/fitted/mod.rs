@@ -26,7 +26,7 @@ pub use trust::{Copies, LeftOut, Outside};
 use crate::data::{Dataset, InputScale, Schema, TargetScale};
 use crate::error::{Error, Result};
 use crate::kernels::Kernel;
-use crate::metrics::{Calibration, Predictive, Source};
+use crate::metrics::{Calibration, Predictive, Source, Temperature};
 use crate::models::Observations;
 use crate::models::exact::ExactPosterior;
 use crate::models::gp_model::GpModel;
@@ -89,6 +89,8 @@ pub struct Fitted {
     pub summary: Summary,
     /// What takes the place of the normal distribution around its predictions of targets.
     pub calibration: Option<Calibration>,
+    /// What its probabilities of classes are sharpened or flattened by.
+    pub temperature: Option<Temperature>,
     data: Observations,
     posterior: Arc<dyn Posterior>,
 }
@@ -199,7 +201,12 @@ impl Fitted {
                 self.model.title()
             )));
         };
-        let plain = Self { posterior: posterior.refined(actions)?.into(), calibration: None, ..self.clone() };
+        let plain = Self {
+            posterior: posterior.refined(actions)?.into(),
+            calibration: None,
+            temperature: None,
+            ..self.clone()
+        };
         match self.calibration.map(|calibration| calibration.source) {
             Some(Source::LeaveOneOut) => Ok(plain.calibrated_by_leaving_out().unwrap_or(plain)),
             _ => Ok(plain),
@@ -212,7 +219,12 @@ impl Fitted {
     /// # Errors
     /// [`Error::Usage`] for models that are one, and for a rule that is none.
     pub fn aggregated(&self, rule: &str) -> Result<Self> {
-        Ok(Self { posterior: self.aggregates()?.by(rule)?.into(), calibration: None, ..self.clone() })
+        Ok(Self {
+            posterior: self.aggregates()?.by(rule)?.into(),
+            calibration: None,
+            temperature: None,
+            ..self.clone()
+        })
     }
 
     /// The rules by which predictions of the model's parts are put together.

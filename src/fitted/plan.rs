@@ -53,16 +53,22 @@ pub struct Cost {
 const APART: f64 = 0.15;
 const MOST_APART: f64 = 10_000.0;
 
-/// Whether intervals were asked for that take rows of their own.
-fn sets_apart(settings: &Settings, registry: &Registry) -> Result<bool> {
-    let asked = settings.calibrate == Calibrate::Yes;
-    if asked && !settings.likelihood.starts_with("gaussian") {
+/// Whether a calibration was asked for that takes rows of its own.
+fn sets_apart(settings: &Settings, classes: Option<usize>, registry: &Registry) -> Result<bool> {
+    if settings.calibrate != Calibrate::Yes {
+        return Ok(false);
+    }
+    let likelihood = registry.likelihoods.parse(&settings.likelihood, classes)?;
+    if matches!(likelihood.density().support(likelihood.auxiliary().neutral()), Support::Classes(_)) {
+        return Ok(true);
+    }
+    if !settings.likelihood.starts_with("gaussian") {
         return Err(Error::Usage(format!(
-            "calibrated intervals are for the gaussian likelihood, and this fits {}",
+            "predictions are calibrated under the gaussian likelihood and of classes, and this fits {}",
             settings.likelihood
         )));
     }
-    Ok(asked && !registry.models.options(&settings.model)?.leaves_one_out(settings.row_column.is_some()))
+    Ok(!registry.models.options(&settings.model)?.leaves_one_out(settings.row_column.is_some()))
 }
 
 /// Refuses intervals from fewer residuals than a distribution is fitted to; `apart` are the rows set apart for them.
@@ -97,7 +103,7 @@ impl Plan {
     /// [`Error::Data`] for targets that cannot be used, [`Error::KernelText`] and [`Error::Usage`] for settings that do
     /// not fit.
     pub fn new(schema: Schema, data: &Dataset, settings: Settings, seed: u64, registry: &Registry) -> Result<Self> {
-        if !sets_apart(&settings, registry)? {
+        if !sets_apart(&settings, schema.classes.as_ref().map(Classes::len), registry)? {
             enough(&settings, data.n, None)?;
             let mut plan = Self::of(schema, data, settings, seed, registry)?;
             plan.warn(data.n, true);
@@ -241,7 +247,8 @@ impl Plan {
                  (`--model`)"
             )));
         }
-        let (rows, apart) = match sets_apart(&settings, registry)? {
+        let classes = file.schema().classes.as_ref().map(Classes::len);
+        let (rows, apart) = match sets_apart(&settings, classes, registry)? {
             false => (rows, None),
             true => {
                 let split = Split::random(rows.len(), APART.min(MOST_APART / rows.len() as f64), seed)?;
@@ -377,9 +384,19 @@ impl Plan {
         let summary = Summary { weak_prior, ranges, ..summarise(&outcome, config, count, race, warnings) };
         let data = if posterior.needs_data() { data } else { some(&data)? };
         let Units { inputs: input_scale, target: target_scale, .. } = units;
-        let calibration = None;
-        let fitted =
-            Fitted { schema, settings, input_scale, target_scale, model, summary, calibration, data, posterior };
+        let (calibration, temperature) = (None, None);
+        let fitted = Fitted {
+            schema,
+            settings,
+            input_scale,
+            target_scale,
+            model,
+            summary,
+            calibration,
+            temperature,
+            data,
+            posterior,
+        };
         Ok(fitted.calibrate(apart.as_ref()))
     }
 }

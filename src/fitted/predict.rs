@@ -8,6 +8,7 @@ use super::columns::{Inputs, row_values};
 use crate::data::{Dataset, TargetScale, TargetTransform};
 use crate::device::transfers::upload;
 use crate::error::{Error, Result};
+use crate::likelihoods::Prediction;
 use crate::metrics::{Predictive, TargetPrediction};
 use crate::models::posterior::{Correlated, Marginals};
 use crate::threads::{self, GRAIN, helped};
@@ -148,7 +149,7 @@ impl Fitted {
             finite(&mean, latents).and_then(|()| finite(&covariance, pairs))?;
             let each: Vec<_> = mean.chunks(latents).zip(covariance.chunks(pairs)).collect();
             let predicted = threads::map(each.into_par_iter().enumerate(), |(i, (mean, covariance))| {
-                let standardised = likelihood.predict_joint(mean, covariance, extra(i))?;
+                let standardised = self.tempered(likelihood.predict_joint(mean, covariance, extra(i))?);
                 Ok(TargetPrediction { standardised, origin, unit })
             });
             return predicted.into_iter().collect();
@@ -161,10 +162,18 @@ impl Fitted {
             .map(|i| {
                 let means: Vec<f64> = latents.iter().map(|latent| latent.mean[i]).collect();
                 let variances: Vec<f64> = latents.iter().map(|latent| latent.variance[i]).collect();
-                let standardised = likelihood.predict(&means, &variances, extra(i))?;
+                let standardised = self.tempered(likelihood.predict(&means, &variances, extra(i))?);
                 Ok(TargetPrediction { standardised, origin, unit })
             })
             .collect()
+    }
+
+    /// With the temperature of probabilities, where there is one.
+    fn tempered(&self, prediction: Prediction) -> Prediction {
+        match self.temperature {
+            Some(temperature) => prediction.tempered(temperature.exponent),
+            None => prediction,
+        }
     }
 
     /// The distribution of the latent function f at the rows of a table.

@@ -50,7 +50,7 @@ pub use heteroscedastic::Heteroscedastic;
 pub use negative_binomial::NegativeBinomial;
 pub use ordinal::Ordinal;
 pub use poisson::{Poisson, RateLink};
-pub use prediction::Prediction;
+pub use prediction::{Prediction, tempered};
 pub use softmax::Softmax;
 pub use student_t::StudentT;
 pub use targets::{Auxiliary, Row, Targets};

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use rand::Rng;
+use rand::{Rng, RngExt};
 use rand_distr::{Distribution, StandardNormal};
 
 use super::density::{Density, Marginal, Support};
@@ -55,11 +55,33 @@ pub struct Prediction {
     mean: Vec<f64>,
     variance: Vec<f64>,
     extra: f64,
+    /// Of the probabilities of classes.
+    exponent: Option<f64>,
+}
+
+/// Probabilities whose logarithms are multiplied by `exponent`, made to sum to 1: above 1 they are sharper.
+pub fn tempered(p: &[f64], exponent: f64) -> Vec<f64> {
+    let largest = p.iter().fold(0.0, |m: f64, p| m.max(*p));
+    // Relative to the largest one, which stays 1.
+    let powers: Vec<f64> = p.iter().map(|p| (p / largest).powf(exponent)).collect();
+    let total: f64 = powers.iter().sum();
+    powers.into_iter().map(|power| power / total).collect()
 }
 
 impl Prediction {
     pub(super) fn new(density: Arc<dyn Density>, mean: Vec<f64>, variance: Vec<f64>, extra: f64) -> Self {
-        Self { density, mean, variance, extra }
+        Self { density, mean, variance, extra, exponent: None }
+    }
+
+    /// The same with [`tempered`] probabilities, where targets are classes.
+    pub fn tempered(self, exponent: f64) -> Self {
+        let classes = matches!(self.support(), Support::Classes(_));
+        Self { exponent: classes.then_some(exponent), ..self }
+    }
+
+    /// The probabilities of classes, where they are tempered.
+    fn sharpened(&self) -> Option<Vec<f64>> {
+        self.exponent.and(self.probabilities())
     }
 
     fn at(&self) -> Marginal<'_> {
@@ -72,30 +94,46 @@ impl Prediction {
 
     /// `E[y]`; of classes, of their codes.
     pub fn mean(&self) -> f64 {
-        self.density.predictive_mean(self.at(), self.extra)
+        match self.sharpened() {
+            Some(p) => moment(&p, |code| code),
+            None => self.density.predictive_mean(self.at(), self.extra),
+        }
     }
 
     /// `Var[y]`; infinite where it does not exist.
     pub fn variance(&self) -> f64 {
-        self.density.predictive_variance(self.at(), self.extra)
+        match self.sharpened() {
+            Some(p) => moment(&p, |code| code * code) - moment(&p, |code| code).powi(2),
+            None => self.density.predictive_variance(self.at(), self.extra),
+        }
     }
 
     /// `ln p(y)`; of a count or a class its log probability.
     pub fn log_density(&self, y: f64) -> f64 {
         match self.support() {
             Support::Classes(classes) if !(0.0..classes as f64).contains(&y) => f64::NEG_INFINITY,
-            _ => self.density.predictive_log_density(self.row(y), self.at()),
+            _ => match self.sharpened() {
+                Some(p) => p[y as usize].ln(),
+                None => self.density.predictive_log_density(self.row(y), self.at()),
+            },
         }
     }
 
     /// `P(target ≤ y)`.
     pub fn cdf(&self, y: f64) -> f64 {
-        self.density.predictive_cdf(self.row(y), self.at())
+        match self.sharpened() {
+            Some(p) => p.iter().enumerate().filter(|(code, _)| *code as f64 <= y).map(|(_, p)| p).sum(),
+            None => self.density.predictive_cdf(self.row(y), self.at()),
+        }
     }
 
     /// The probability of each class; none where targets are no classes.
     pub fn probabilities(&self) -> Option<Vec<f64>> {
-        self.density.probabilities(self.at())
+        let p = self.density.probabilities(self.at())?;
+        Some(match self.exponent {
+            Some(exponent) => tempered(&p, exponent),
+            None => p,
+        })
     }
 
     /// The values that a target can take.
@@ -182,6 +220,14 @@ impl Prediction {
 
     /// A target drawn from the predictive distribution.
     pub fn sample(&self, rng: &mut dyn Rng) -> f64 {
+        if let Some(p) = self.sharpened() {
+            let (mut left, last) = (rng.random::<f64>(), p.len() - 1);
+            let drawn = p.iter().position(|p| {
+                left -= p;
+                left < 0.0
+            });
+            return drawn.unwrap_or(last) as f64;
+        }
         let f: Vec<f64> = self
             .mean
             .iter()
@@ -193,4 +239,9 @@ impl Prediction {
             .collect();
         self.density.sample(&f, self.extra, rng)
     }
+}
+
+/// The mean of a function of the codes of classes.
+fn moment(p: &[f64], of: impl Fn(f64) -> f64) -> f64 {
+    p.iter().enumerate().map(|(code, p)| p * of(code as f64)).sum()
 }

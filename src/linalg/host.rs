@@ -2,7 +2,7 @@
 //!
 //! burn has no Cholesky factorisation, no triangular solve and no fused covariance. Each such operation is a
 //! [`HostOp`]: a forward function on plain buffers and an analytic adjoint. On the CPU devices the buffers are the
-//! tensors' own memory (no copy when the tensor is not shared). On a GPU an operation that has a [`DeviceOp`] stays
+//! tensors' own memory (no copy when the tensor is not shared). On a GPU an operation that has a `DeviceOp` stays
 //! there; for others the buffers are read back, in f64 where the device lacks it, and the result is uploaded.
 
 use std::sync::{Arc, Mutex, PoisonError};

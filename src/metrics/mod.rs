@@ -9,6 +9,7 @@ mod ranked;
 mod regression;
 mod student;
 mod targets;
+mod temperature;
 
 pub use calibration::{Calibration, Source};
 pub use classification::{ClassScores, ReliabilityBin, auc, confusion, reliability, score_classes};
@@ -17,3 +18,4 @@ pub use mixture::Mixture;
 pub use regression::{Predictive, Scores, calibration_curve, pit_curve, score};
 pub use student::StudentT;
 pub use targets::{TargetPrediction, TargetScores, probability_transform, score_targets};
+pub use temperature::Temperature;

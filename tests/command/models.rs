@@ -700,6 +700,33 @@ fn folds_keep_groups_together_and_forecasts_look_ahead() {
     folder.fails(2, &[&common[..], &["--rolling", "3", "--folds", "3"]].concat(), &["--folds"]);
 }
 
+/// Probabilities of classes get the temperature of rows set apart, which is in the file and told; both scores are
+/// printed.
+#[test]
+fn probabilities_of_classes_are_calibrated() {
+    let folder = Folder::new();
+    // The class follows the sign of x without error; a latent function of little variance is too unsure about that.
+    let row = |i: usize| vec![(1.7 * i as f64).sin(), f64::from(u8::from((1.7 * i as f64).sin() > 0.0))];
+    folder.write("t.csv", table(&["x", "y"], 300, row));
+    let kernel = "rbf(lengthscale=0.3, variance=0.2, fix=[lengthscale, variance])";
+    let fit = ["fit", "t.csv", "-o", "m.cagey", "--likelihood", "bernoulli", "--steps", "30", "--kernel", kernel];
+    let plain = folder.json(&[&fit[..], &["--holdout", "0.2", "--json"]].concat());
+    assert!(plain["temperature"].is_null() && plain["scores"]["uncalibrated"].is_null(), "{plain}");
+    let fitted = folder.json(&[&fit[..], &["--calibrate", "--holdout", "0.2", "--json"]].concat());
+    let temperature = &fitted["temperature"];
+    assert_eq!(temperature["rows"], 36, "{temperature}");
+    assert!(temperature["exponent"].as_f64().unwrap() > 1.0 && temperature["gain"].as_f64().unwrap() > 0.0);
+    let [own, before] = [&fitted["scores"], &fitted["scores"]["uncalibrated"]];
+    assert!(own["log_loss"].as_f64() < before["log_loss"].as_f64(), "{fitted}");
+    assert_eq!(own["accuracy"], before["accuracy"]);
+    assert!(folder.ok(&["inspect", "m.cagey"]).contains("sharper, to the power"));
+    assert!(folder.ok(&["evaluate", "m.cagey", "t.csv"]).contains("as the model says"));
+    // What is predicted is what was scored.
+    let predicted = folder.ok(&["predict", "m.cagey", "t.csv"]);
+    assert!(predicted.lines().count() > 300, "{predicted}");
+    folder.fails(2, &["fit", "t.csv", "--likelihood", "poisson", "--calibrate"], &["gaussian", "classes", "poisson"]);
+}
+
 #[test]
 fn error_bars_are_told_and_calibrated() {
     let folder = Folder::new();
@@ -753,7 +780,7 @@ fn error_bars_are_told_and_calibrated() {
     // Where twins tell nothing of new rows, too few are left, and the model is kept.
     folder.write("twins.csv", table(&["x", "y"], 30, |i| row(i.max(14))));
     let twins = folder.run(&["fit", "twins.csv", "-o", "f.cagey", "--steps", "3", "--calibrate"]);
-    assert!(twins.code == 0 && (twins.out + &twins.err).contains("intervals are not calibrated"));
+    assert!(twins.code == 0 && (twins.out + &twins.err).contains("predictions are not calibrated"));
     assert!(folder.path("f.cagey").exists());
 }
 

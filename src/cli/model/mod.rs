@@ -71,7 +71,7 @@ pub struct ModelOptions {
     bounds: Vec<String>,
     /// Intervals from the residuals of rows that the model did not see, in place of the normal distribution: each
     /// training row predicted from all others, or where that has no closed form a share of the rows, which are then not
-    /// trained on
+    /// trained on; of classes, probabilities at the temperature that fits such a share
     #[arg(long, value_enum, value_name = "WHEN", num_args = 0..=1)]
     #[arg(default_missing_value = "yes", default_value = "auto")]
     calibrate: Calibrate,
