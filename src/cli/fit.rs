@@ -32,8 +32,8 @@ pub struct Fit {
     /// Where to write the model
     #[arg(short, long, value_name = "FILE", default_value = "model.cagey")]
     output: PathBuf,
-    /// Keep in the file the factor that conditioning on the data makes, so that loading takes no n³; for exact and
-    /// sparse (sgpr) models
+    /// Keep in the file the matrix factor that was computed from the data: the file is larger and loads faster; for
+    /// models that have one
     #[arg(long)]
     store_factor: bool,
     /// Print the training loss every so many steps

@@ -27,7 +27,7 @@ use crate::values;
 Examples:
   cagey predict model.cagey new.csv -o predictions.csv
   cat new.csv | cagey predict model.cagey - -o - --keep
-  cagey predict experts.cagey new.csv --aggregation npae -o predictions.csv"
+  cagey predict model.cagey new.csv --aggregation npae -o predictions.csv"
 )]
 pub struct Predict {
     /// Model file

@@ -234,19 +234,19 @@ impl Fitted {
     pub fn aggregates(&self) -> Result<&dyn Aggregates> {
         self.posterior.aggregates().ok_or_else(|| {
             let model = self.model.title();
-            Error::Usage(format!("an aggregation is for models of several experts, and this is: {model}"))
+            Error::Usage(format!("an aggregation is for models that several parts predict for, and this is: {model}"))
         })
     }
 
     /// Leave-one-out predictions of the training targets, in closed form, with those targets.
     ///
     /// # Errors
-    /// [`Error::Usage`] for models without such a form: exact, sparse (sgpr) and computation-aware ones have one.
+    /// [`Error::Usage`] for models without such a form.
     pub fn leave_one_out(&self) -> Result<(Vec<f64>, Vec<Predictive>)> {
         let problem = || {
             Error::Usage(format!(
-                "leaving one out in closed form is for exact models, and for sgpr and cagp of gaussian targets; this \
-                 is: {}",
+                "leaving one out in closed form is for models that solve one linear system of all rows, with gaussian \
+                 targets; this is: {}",
                 self.model.title()
             ))
         };

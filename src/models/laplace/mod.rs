@@ -10,8 +10,8 @@
 //!
 //! The evidence is no bound. With classes that can be told apart and a lengthscale for each of many inputs it comes to
 //! prefer very large prior variances, of which the predictions are then underconfident (Kuss and Rasmussen 2005,
-//! *Assessing approximate inference for binary Gaussian process classification*): the bounds of [`svgp`](super::svgp)
-//! and [`cagp`](super::cagp) do not.
+//! *Assessing approximate inference for binary Gaussian process classification*): the bounds of variational and of
+//! computation-aware models do not.
 //!
 //! Nothing of order `Ln` squared is made for `L` classes: a factor of order n each, and one for what their
 //! probabilities share.

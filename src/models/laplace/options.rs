@@ -25,7 +25,7 @@ impl ModelOptions for LaplaceOptions {
     }
 
     fn smaller(&self) -> &'static str {
-        "choose the variational approximation (--model svgp)"
+        "choose a variational model (--model)"
     }
 }
 
