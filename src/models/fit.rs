@@ -81,7 +81,7 @@ pub fn evaluate<M: Model + ?Sized>(model: &M, compute: Compute, batch: &Batch) -
 }
 
 /// The same, for what the model chose before where that is given.
-fn evaluate_for<M: Model + ?Sized>(
+pub(super) fn evaluate_for<M: Model + ?Sized>(
     model: &M,
     compute: Compute,
     batch: &Batch,

@@ -6,9 +6,9 @@ use rand::SeedableRng;
 use rand::rngs::Xoshiro256PlusPlus;
 use rand::seq::SliceRandom;
 
-use super::fit::{evaluate, groups};
+use super::fit::{evaluate, evaluate_for, groups};
 use super::gp_model::{GpModel, Training};
-use super::{Batch, Observations};
+use super::{Batch, Held, Observations};
 use crate::data::RowFile;
 use crate::device::Compute;
 use crate::error::{Error, Result};
@@ -22,6 +22,24 @@ use crate::train::{
 pub trait SumOverRows: GpModel {
     /// Whether a parameter is variational, by its path: those may have a learning rate of their own.
     fn is_variational(&self, path: &str) -> bool;
+
+    /// What may be found for all rows once and serve many steps, such as the neighbours of each row; nothing by
+    /// default.
+    ///
+    /// # Errors
+    /// What reading the rows and finding it report.
+    fn hold(&self, _compute: Compute, _rows: &dyn Rows) -> Result<Option<Held>> {
+        Ok(None)
+    }
+
+    /// The part of what is [held](Self::hold) that belongs to these rows, for the
+    /// [objective](crate::models::Model::objective_for) of a batch of them.
+    ///
+    /// # Errors
+    /// [`Error::Usage`] when it is another model's.
+    fn held_of(&self, all: &Held, _rows: &[usize]) -> Result<Held> {
+        Ok(all.clone())
+    }
 
     /// Moves the variational parameters along the natural gradient of a batch.
     ///
@@ -270,6 +288,16 @@ pub struct BatchLoss<'a, M> {
     order: Order,
     /// The last step that q was moved for.
     stepped: Option<usize>,
+    found: Option<Found>,
+}
+
+/// What a model [holds](SumOverRows::hold) for all rows.
+struct Found {
+    /// The epoch that it was found in.
+    epoch: usize,
+    /// The free raw values that it was found with.
+    with: Vec<f64>,
+    held: Held,
 }
 
 impl<'a, M: SumOverRows> BatchLoss<'a, M> {
@@ -288,7 +316,7 @@ impl<'a, M: SumOverRows> BatchLoss<'a, M> {
     }
 
     fn of(model: &'a mut M, compute: Compute, data: &'a dyn Rows, batches: &'a Minibatches) -> Self {
-        Self { model, compute, data, batches, order: Order::default(), stepped: None }
+        Self { model, compute, data, batches, order: Order::default(), stepped: None, found: None }
     }
 
     /// Leaves the model at `x`, and with natural gradients q near its optimum there: steps of length ½, ⅓, … average
@@ -301,7 +329,10 @@ impl<'a, M: SumOverRows> BatchLoss<'a, M> {
         }
         let steps = if self.stochastic() { self.steps_per_epoch().min(CLOSING) } else { WHOLE };
         for iteration in 0..steps {
-            let batch = self.batch(Step { iteration, epoch: 0.0, seed })?;
+            let batch = {
+                let rows = self.rows(Step { iteration, epoch: 0.0, seed });
+                self.batch(&rows)?
+            };
             let rate = if self.stochastic() { 1.0 / (iteration + 2) as f64 } else { 0.5 };
             match natural_step(self.model, self.compute, &batch, rate) {
                 Err(Error::Data(_)) => break,
@@ -317,7 +348,10 @@ impl<'a, M: SumOverRows> BatchLoss<'a, M> {
         let parts = self.steps_per_epoch().min(CLOSING);
         let mut total = 0.0;
         for iteration in 0..parts {
-            let batch = self.batch(Step { iteration, epoch: 0.0, seed })?;
+            let batch = {
+                let rows = self.rows(Step { iteration, epoch: 0.0, seed });
+                self.batch(&rows)?
+            };
             let scope =
                 Scope::new(self.compute)?.with_budget(self.model.budget(batch.y.dims()[0], self.compute.precision));
             total += scalar(self.model.objective(&scope, &batch)?)?;
@@ -326,12 +360,26 @@ impl<'a, M: SumOverRows> BatchLoss<'a, M> {
         Ok(total / parts as f64 + priors)
     }
 
-    /// The batch of a step: a part of an epoch's permutation.
-    fn batch(&mut self, step: Step) -> Result<Batch> {
+    /// The rows of a step: a part of an epoch's permutation.
+    fn rows(&mut self, step: Step) -> Vec<usize> {
         let (n, parts) = (self.data.count(), self.steps_per_epoch());
-        let rows = self.order.rows(n, parts, step.seed, step.iteration);
-        let scale = parts as f64;
-        let part = self.data.gather(&rows)?;
+        self.order.rows(n, parts, step.seed, step.iteration)
+    }
+
+    /// What the model holds for these rows. It is found before the first step and after 1, 2, 4, 8, … epochs: seldom,
+    /// and often while parameters still change much.
+    fn held(&mut self, rows: &[usize], step: Step) -> Result<Option<Held>> {
+        let epoch = step.iteration / self.steps_per_epoch();
+        if self.found.as_ref().is_none_or(|found| epoch >= (2 * found.epoch).max(1)) {
+            let held = self.model.hold(self.compute, self.data)?;
+            self.found = held.map(|held| Found { epoch, with: self.model.free_raw(), held });
+        }
+        self.found.as_ref().map(|found| self.model.held_of(&found.held, rows)).transpose()
+    }
+
+    fn batch(&self, rows: &[usize]) -> Result<Batch> {
+        let scale = self.steps_per_epoch() as f64;
+        let part = self.data.gather(rows)?;
         let numbers: Vec<usize> = rows.iter().map(|row| row + 1).collect();
         self.model.likelihood().check(Targets { y: &part.y, extra: part.noise.as_deref() }, Some(&numbers))?;
         Ok(Batch { scale, ..part.batch(&Scope::new(self.compute)?) })
@@ -344,11 +392,13 @@ impl<M: SumOverRows> Objective for BatchLoss<'_, M> {
     }
 
     fn evaluate(&mut self, x: &[f64], step: Step) -> Result<Evaluation> {
-        let batch = self.batch(step)?;
+        let rows = self.rows(step);
+        let batch = self.batch(&rows)?;
         self.model.set_free_raw(x)?;
+        let held = self.held(&rows, step)?;
         // Trial points of one step share its natural gradient.
         let Some(rate) = self.batches.natural.filter(|_| self.stepped != Some(step.iteration)) else {
-            return evaluate(self.model, self.compute, &batch);
+            return evaluate_for(self.model, self.compute, &batch, held.as_ref());
         };
         // A q that was fitted to a batch is too good for it: there the noise would look smaller than it is.
         let before = self.stepped.is_some() && self.stochastic();
@@ -370,10 +420,12 @@ impl<M: SumOverRows> Objective for BatchLoss<'_, M> {
         self.steps_per_epoch() > 1
     }
 
-    /// With natural gradients the step that q was last moved for, and q.
+    /// With natural gradients the step that q was last moved for, and q; of a model that holds something, the epoch
+    /// and the parameters that it was found with.
     fn state(&self) -> Vec<f64> {
         if self.batches.natural.is_none() {
-            return Vec::new();
+            let found = self.found.iter().flat_map(|found| std::iter::once(found.epoch as f64).chain(found.with.clone()));
+            return found.collect();
         }
         let stepped = self.stepped.map_or(f64::NAN, |step| step as f64);
         let parameters = self.model.parameters();
@@ -382,6 +434,14 @@ impl<M: SumOverRows> Objective for BatchLoss<'_, M> {
     }
 
     fn restore(&mut self, state: &[f64]) -> Result<()> {
+        if self.batches.natural.is_none() {
+            self.found = None;
+            let Some((epoch, with)) = state.split_first() else { return Ok(()) };
+            self.model.set_free_raw(with)?;
+            let held = self.model.hold(self.compute, self.data)?;
+            self.found = held.map(|held| Found { epoch: *epoch as usize, with: with.to_vec(), held });
+            return Ok(());
+        }
         let wanted = self.state().len();
         if state.len() != wanted {
             let what = "saved state of natural gradients";

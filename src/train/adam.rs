@@ -29,11 +29,14 @@ pub struct Adam {
     pub schedule: Schedule,
     /// The largest Euclidean norm of the gradient (divided by the loss scale); longer ones are scaled down to it.
     pub clip: Option<f64>,
+    /// Whether parameters of gradient 0 stay where they are, and their moments too ("lazy" Adam): those that a minibatch
+    /// does not see. Bias corrections count all steps.
+    pub lazy: bool,
 }
 
 impl Default for Adam {
     fn default() -> Self {
-        Self { rate: 0.01, beta1: 0.9, beta2: 0.999, epsilon: 1e-8, schedule: Schedule::Constant, clip: None }
+        Self { rate: 0.01, beta1: 0.9, beta2: 0.999, epsilon: 1e-8, schedule: Schedule::Constant, clip: None, lazy: false }
     }
 }
 
@@ -87,7 +90,7 @@ impl AdamState {
         let mut length = 1.0;
         let mut problem = String::new();
         for _ in 0..=HALVINGS {
-            let x = next.moved(settings, rates, rate * length, &from.x);
+            let x = next.moved(settings, rates, rate * length, (&from.x, &from.gradient));
             match probe(&x) {
                 Ok(found) => {
                     *self = next;
@@ -105,7 +108,7 @@ impl AdamState {
     /// `x` after one update with a constant rate, whatever the loss is there.
     pub(crate) fn update(&mut self, settings: &Adam, x: &[f64], gradient: &[f64]) -> Vec<f64> {
         *self = self.updated(settings, gradient);
-        self.moved(settings, &vec![1.0; x.len()], settings.rate, x)
+        self.moved(settings, &vec![1.0; x.len()], settings.rate, (x, gradient))
     }
 
     /// As numbers: so many updates, and the moments.
@@ -123,20 +126,23 @@ impl AdamState {
 
     /// The moments after the gradient `g`.
     fn updated(&self, settings: &Adam, g: &[f64]) -> Self {
-        let &Adam { beta1, beta2, clip, .. } = settings;
+        let &Adam { beta1, beta2, clip, lazy, .. } = settings;
         let shrink = clip.map_or(1.0, |most| (most / dot(g, g).sqrt()).min(1.0));
         let (keep1, keep2) = (1.0 - beta1, 1.0 - beta2);
         let pairs = |moments| g.par_iter().zip(moments).with_min_len(GRAIN);
         let shrunk = |g: &f64| shrink * g;
+        let still = |g: &f64| lazy && *g == 0.0;
         Self {
             updates: self.updates + 1,
-            first: threads::map(pairs(&self.first), |(g, m)| beta1 * m + keep1 * shrunk(g)),
-            second: threads::map(pairs(&self.second), |(g, v)| beta2 * v + keep2 * (shrunk(g) * shrunk(g))),
+            first: threads::map(pairs(&self.first), |(g, m)| if still(g) { *m } else { beta1 * m + keep1 * shrunk(g) }),
+            second: threads::map(pairs(&self.second), |(g, v)| {
+                if still(g) { *v } else { beta2 * v + keep2 * (shrunk(g) * shrunk(g)) }
+            }),
         }
     }
 
-    /// `x` after a step at this rate.
-    fn moved(&self, settings: &Adam, rates: &[f64], rate: f64, x: &[f64]) -> Vec<f64> {
+    /// `x` after a step at this rate, for the gradient there.
+    fn moved(&self, settings: &Adam, rates: &[f64], rate: f64, (x, gradient): (&[f64], &[f64])) -> Vec<f64> {
         let correction1 = 1.0 - settings.beta1.powf(self.updates as f64);
         let correction2 = 1.0 - settings.beta2.powf(self.updates as f64);
         let mut moved = threads::map(x.par_iter().with_min_len(GRAIN), |x| *x);
@@ -149,6 +155,10 @@ impl AdamState {
                 }
             });
         });
+        if settings.lazy {
+            let still = moved.iter_mut().zip(x).zip(gradient).filter(|(_, g)| **g == 0.0);
+            still.for_each(|((moved, x), _)| *moved = *x);
+        }
         moved
     }
 }

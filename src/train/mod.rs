@@ -21,7 +21,6 @@ mod progress;
 mod restarts;
 mod run;
 mod schedule;
-mod sparse_adam;
 mod stop;
 mod trainer;
 
@@ -40,6 +39,5 @@ pub(crate) use point::shifted;
 pub use progress::Progress;
 pub use restarts::{RestartReport, Restarts};
 pub use schedule::Schedule;
-pub use sparse_adam::SparseAdam;
 pub use stop::{EarlyStopping, Termination};
 pub use trainer::{Outcome, Trainer, fit};
