@@ -46,8 +46,8 @@ pub struct Fit {
     columns: Columns,
     #[command(flatten, next_help_heading = "Table")]
     reading: Reading,
-    /// Keep the rows, held-out ones included, in this file made from the table instead of in memory; for models of
-    /// minibatches
+    /// Keep the rows, also held-out ones, on disk instead of in memory, in this file that is made from the table; for
+    /// models that train on minibatches
     #[arg(long, value_name = "FILE", help_heading = "Table")]
     rows_file: Option<PathBuf>,
     #[command(flatten, next_help_heading = "Held-out rows")]
