@@ -1,11 +1,11 @@
 //! Workloads of models with inducing points.
 
-use std::ops::ControlFlow;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use cagey::device::Transfers;
 use cagey::likelihoods::{Bernoulli, BernoulliLink, Gaussian, Likelihood, Softmax};
 use cagey::means::Mean;
+use cagey::models::gp_model::{GpModel, Training};
 use cagey::models::minibatch::{self, Minibatches};
 use cagey::models::posterior::Posterior;
 use cagey::models::prior::Prior;

@@ -30,7 +30,7 @@ mod write;
 
 pub use crate::atomic::{discard_unfinished, resolved};
 pub use classes::Classes;
-pub use dataset::{Dataset, Kept};
+pub use dataset::{Dataset, TextColumns};
 pub use row_file::RowFile;
 pub use scale::{InputScale, TargetScale, TargetTransform};
 pub use schema::{Column, Encoding, Schema};

@@ -28,9 +28,8 @@ use crate::error::{Error, Result};
 use crate::kernels::Kernel;
 use crate::metrics::{Calibration, Predictive, Source, Temperature};
 use crate::models::Observations;
-use crate::models::exact::ExactPosterior;
 use crate::models::gp_model::GpModel;
-use crate::models::posterior::{Aggregates, Posterior};
+use crate::models::posterior::{Aggregates, Exact, Posterior};
 use crate::models::race::Race;
 use crate::threads::helped;
 use crate::train::{History, Observer, TrainConfig};
@@ -116,11 +115,11 @@ impl Fitted {
         &*self.posterior
     }
 
-    /// The exact posterior.
+    /// What exact posteriors alone can tell.
     ///
     /// # Errors
     /// [`Error::Usage`] for other models; `what` needs it.
-    pub fn exact(&self, what: &str) -> Result<&ExactPosterior> {
+    pub fn exact(&self, what: &str) -> Result<&dyn Exact> {
         let problem = || Error::Usage(format!("{what} is for exact models; fit with `--model exact`"));
         self.posterior.exact().ok_or_else(problem)
     }

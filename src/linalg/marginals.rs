@@ -287,7 +287,7 @@ struct Marginals {
     single: bool,
 }
 
-struct State<T> {
+struct SavedMarginals<T> {
     /// A: if of the tensor's own type, its own memory, which a graph may share.
     a: TensorData,
     c: Vec<T>,
@@ -302,11 +302,11 @@ impl Marginals {
         let (a, normal) = (a.convert::<T>(), Normal { mean: widened(mean)?, root });
         let Block { shift, change, c } = normal.block(&normal.transposed(), shape::numbers(&a)?, b);
         let out = [shift, change, vec![normal.divergence()]].concat();
-        Ok((out, Arc::new(State { a, c, normal })))
+        Ok((out, Arc::new(SavedMarginals { a, c, normal })))
     }
 
     fn slopes<T: Real>(saved: Saved, grad: &[f64]) -> Result<[Vec<f64>; 3]> {
-        let state = recall::<State<T>>(saved)?;
+        let state = recall::<SavedMarginals<T>>(saved)?;
         let blocks = [(shape::numbers(&state.a)?, state.c.as_slice())];
         let Slopes { mut a, mean, root } = state.normal.adjoint(&blocks, grad);
         Ok([rounded(&a.pop().unwrap_or_default()), mean, rounded(&root)])

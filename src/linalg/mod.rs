@@ -15,6 +15,7 @@ pub mod marginals;
 pub mod mvn;
 #[cfg(feature = "gpu")]
 pub mod on_device;
+mod op;
 pub mod real;
 mod shape;
 pub mod solve;

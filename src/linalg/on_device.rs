@@ -1,4 +1,4 @@
-//! Operations on the tensors of a GPU: those that stay there, and the way to the host for the others.
+//! Runs operations on the tensors of a GPU: there, or on the host.
 
 use std::sync::Arc;
 
@@ -7,25 +7,10 @@ use burn::backend::tensor::FloatTensor;
 use burn::backend::{BackendTensor, Cube, Dispatch, DispatchKindConversion, DispatchTensor, TensorMetadata};
 use burn::tensor::{DType, Device, Shape, Tensor, TensorData};
 
-use super::host::{HostOp, Saved, recall};
+pub use super::op::DeviceOp;
+use super::op::{HostOp, Saved, recall};
 use crate::device::{self, DeviceKind, transfers};
 use crate::error::{Error, Result};
-
-/// An operation on tensors that stay on their GPU, and its adjoint. They record no gradients and may have any rank:
-/// `Tensor::from_dispatch` gives them the one that is expected.
-pub trait DeviceOp<const N: usize> {
-    /// Whether the operation is dense algebra on matrices whose order is the last dimension of its first input: for
-    /// those [`Algebra`](device::Algebra) says where they run when the device has no f64.
-    fn is_algebra(&self) -> bool {
-        true
-    }
-
-    /// The output, and what the adjoint needs.
-    fn forward(&self, inputs: [DispatchTensor; N]) -> Result<(DispatchTensor, Saved)>;
-
-    /// The gradient in each input with `needs[i]`, given that in the output.
-    fn adjoint(&self, saved: Saved, grad: DispatchTensor, needs: [bool; N]) -> Result<[Option<DispatchTensor>; N]>;
-}
 
 /// A primitive of the backend as a tensor.
 pub(super) fn tensor(primitive: FloatTensor<Cube>) -> DispatchTensor {

@@ -66,7 +66,7 @@ pub(super) struct Whiten {
 }
 
 /// L and A.
-struct State<T> {
+struct SavedWhiten<T> {
     lower: Vec<T>,
     a: TensorData,
 }
@@ -84,14 +84,14 @@ impl HostOp<2> for Whiten {
             let (lower, mut a) = (Factor::<T>::new(into_vec(k)?, &self.name)?.lower(), into_vec::<T>(b)?);
             solve::lower(view(&lower, m), view_mut(&mut a, t));
             let (output, a) = shape::share(TensorData::new(a, [m, t]));
-            Ok((output, Arc::new(State { lower, a }) as Saved))
+            Ok((output, Arc::new(SavedWhiten { lower, a }) as Saved))
         })
     }
 
     fn adjoint(&self, saved: Saved, grad: TensorData, _needs: [bool; 2]) -> Result<[Option<TensorData>; 2]> {
         with_real!(grad.dtype(), T => {
             let [m, t] = [grad.shape()[0], grad.shape()[1]];
-            let state = recall::<State<T>>(saved)?;
+            let state = recall::<SavedWhiten<T>>(saved)?;
             let blocks = vec![(shape::numbers::<T>(&state.a)?, into_vec(grad)?)];
             let (in_k, mut in_b) = adjoint(&state.lower, blocks, |in_k| in_k, |_, in_b| in_b);
             let in_b = in_b.pop().unwrap_or_default();

@@ -36,7 +36,15 @@ pub struct Adam {
 
 impl Default for Adam {
     fn default() -> Self {
-        Self { rate: 0.01, beta1: 0.9, beta2: 0.999, epsilon: 1e-8, schedule: Schedule::Constant, clip: None, lazy: false }
+        Self {
+            rate: 0.01,
+            beta1: 0.9,
+            beta2: 0.999,
+            epsilon: 1e-8,
+            schedule: Schedule::Constant,
+            clip: None,
+            lazy: false,
+        }
     }
 }
 

@@ -1,6 +1,6 @@
 //! Training: the minimum of a differentiable loss over a flat vector of unconstrained parameters, in `f64` on the host.
 //!
-//! [`fit`] takes an [`Objective`], an initial vector, a [`TrainConfig`] and [observers](Observer), and returns an
+//! [`minimise`] takes an [`Objective`], an initial vector, a [`TrainConfig`] and [observers](Observer), and returns an
 //! [`Outcome`] that holds the best point seen and the [reason](Termination) why it ended. L-BFGS is for exact losses,
 //! [`Adam`] for stochastic ones. Where the objective fails, the optimiser goes back. A training can be
 //! saved and continued with bit for bit the same numbers.
@@ -40,4 +40,4 @@ pub use progress::Progress;
 pub use restarts::{RestartReport, Restarts};
 pub use schedule::Schedule;
 pub use stop::{EarlyStopping, Termination};
-pub use trainer::{Outcome, Trainer, fit};
+pub use trainer::{Outcome, Trainer, minimise};

@@ -941,7 +941,11 @@ fn experts_are_refused_what_they_cannot_have() {
     folder.refuses(2, &["--model", "experts", "--clients", "0.5"], &["--clients", "fact"]);
     folder.refuses(2, &["--model", "experts", "--training", "admm", "--proximal", "1"], &["--proximal", "admm"]);
     folder.refuses(2, &["--model", "experts", "--likelihood", "student-t"], &["experts", "gaussian"]);
-    folder.fails(2, &["predict", "m.cagey", "new.csv", "--aggregation", "poe"], &["models that several parts predict for"]);
+    folder.fails(
+        2,
+        &["predict", "m.cagey", "new.csv", "--aggregation", "poe"],
+        &["models that several parts predict for"],
+    );
     folder.ok(&["fit", "ok.csv", "--model", "experts", "--experts", "2", "--steps", "2", "-o", "e.cagey"]);
     folder.fails(2, &["evaluate", "e.cagey", "ok.csv", "--aggregation", "rbmc"], &["did you mean `rbcm`?"]);
     folder.fails(2, &["sample", "e.cagey", "new.csv"], &["no joint distribution"]);

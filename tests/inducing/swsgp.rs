@@ -1,8 +1,11 @@
 //! Sparse within sparse GPs.
 
+use std::ops::ControlFlow;
+
 use cagey::kernels::Kernel;
 use cagey::likelihoods::{Bernoulli, BernoulliLink, Gaussian, Likelihood};
 use cagey::means::Mean;
+use cagey::models::gp_model::{GpModel, Training};
 use cagey::models::posterior::Posterior;
 use cagey::models::svgp::Svgp;
 use cagey::models::swsgp::{Swsgp, nearest};
@@ -10,7 +13,7 @@ use cagey::models::variational::Covariance;
 use cagey::models::{Batch, Observations, fit, minibatch};
 use cagey::params::Parameters;
 use cagey::scope::Scope;
-use cagey::train::{Adam, Optimizer, TrainConfig};
+use cagey::train::{Adam, CheckpointPlan, Observer, Optimizer, Outcome, Report, TrainConfig};
 
 use crate::common::assert_close;
 use crate::{F64, check_gradient, data, noise};
@@ -205,7 +208,8 @@ fn training_with_kept_neighbours_goes_on_from_a_checkpoint() {
     // Four steps an epoch: neighbours are found at steps 0, 4, 8 and 16.
     let [mut whole, mut first, mut second] = [0; 3].map(|_| start.clone());
     let want = train(&mut whole, &data, 5, &adam(0.1, 20)).unwrap();
-    train(&mut first, &data, 5, &TrainConfig { checkpoint: Some(CheckpointPlan::new(&path)), ..adam(0.1, 13) }).unwrap();
+    train(&mut first, &data, 5, &TrainConfig { checkpoint: Some(CheckpointPlan::new(&path)), ..adam(0.1, 13) })
+        .unwrap();
     let got = train(&mut second, &data, 5, &TrainConfig { resume: Some(path), ..adam(0.1, 20) }).unwrap();
     assert_eq!(got.x, want.x);
     assert_eq!(second.free_raw(), whole.free_raw());

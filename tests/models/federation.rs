@@ -72,7 +72,7 @@ fn proximal_admm_takes_one_gradient_a_round() {
     let start = model.free_raw();
     let mut rounds = Rounds::new(model, F64, &data, &config(Optimizer::default(), 7)).unwrap();
     let whole = Optimizer::Descent(Descent { rate: 1.0, ..Descent::default() });
-    let outcome = train::fit(&mut rounds, &start, &config(whole, 7).loss_scale(30.0), &mut []).unwrap();
+    let outcome = train::minimise(&mut rounds, &start, &config(whole, 7).loss_scale(30.0), &mut []).unwrap();
     assert_eq!(rounds.gradients(), 5 * outcome.evaluations);
     assert_eq!(outcome.evaluations, 8);
 }

@@ -19,7 +19,7 @@ use cagey::kernels::Kernel;
 use cagey::means::Mean;
 use cagey::models::exact::{ExactGp, ExactObjective};
 use cagey::models::gp_model::{GpModel, Training};
-use cagey::models::posterior::Posterior;
+use cagey::models::posterior::{Exact, Posterior};
 use cagey::models::{Model, Observations, fit};
 use cagey::params::{Constraint, Parameters, Prior};
 use cagey::scope::{Scope, scalar};

@@ -4,12 +4,12 @@ use super::Swsgp;
 use crate::device::Compute;
 use crate::error::Result;
 use crate::likelihoods::Likelihood;
-use crate::models::{Held, Observations};
 use crate::models::gp_model::{GpModel, Size, Training, UserUnits};
 use crate::models::minibatch::{self, Rows, SumOverRows};
 use crate::models::posterior::Posterior;
 use crate::models::prior::Prior;
 use crate::models::start::start;
+use crate::models::{Held, Observations};
 use crate::products::Neighbours;
 use crate::train::{Observer, Optimizer, Outcome};
 

@@ -242,7 +242,11 @@ impl Model for Swsgp {
         batch.check(scope)?;
         self.process.check(&batch.x)?;
         let neighbours = self.neighbours(scope.compute(), &to_f64(batch.x.clone())?)?;
-        if self.union { self.loss_of_seen(scope, batch, &neighbours) } else { self.loss(scope, batch, self.all(scope)?, neighbours.into()) }
+        if self.union {
+            self.loss_of_seen(scope, batch, &neighbours)
+        } else {
+            self.loss(scope, batch, self.all(scope)?, neighbours.into())
+        }
     }
 
     /// For the [`Neighbours`] of the rows.

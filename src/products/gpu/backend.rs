@@ -102,7 +102,7 @@ impl<B: Kernels, C: CheckpointStrategy> Fused for Autodiff<B, C> {
 }
 
 #[derive(Debug, Clone)]
-struct State<B: Backend, const N: usize> {
+struct Recorded<B: Backend, const N: usize> {
     inputs: [FloatTensor<B>; N],
     plan: Plan,
 }
@@ -110,14 +110,14 @@ struct State<B: Backend, const N: usize> {
 fn tracked<B: Backend, C: CheckpointStrategy, const N: usize>(
     inputs: [FloatTensor<Autodiff<B, C>>; N],
     plan: Plan,
-    adjoint: impl Backward<B, N, State = State<B, N>>,
+    adjoint: impl Backward<B, N, State = Recorded<B, N>>,
     forward: impl FnOnce([FloatTensor<B>; N]) -> FloatTensor<B>,
 ) -> FloatTensor<Autodiff<B, C>> {
     let nodes = inputs.each_ref().map(|t| t.node());
     let inputs = inputs.map(|t| t.into_primitive());
     match adjoint.prepare::<C>(nodes).compute_bound().stateful() {
         OpsKind::Tracked(prep) => {
-            let state = State { inputs: inputs.clone(), plan };
+            let state = Recorded { inputs: inputs.clone(), plan };
             prep.finish(state, forward(inputs))
         }
         OpsKind::UnTracked(prep) => prep.finish(forward(inputs)),
@@ -128,11 +128,11 @@ fn tracked<B: Backend, C: CheckpointStrategy, const N: usize>(
 struct CovarianceAdjoint;
 
 impl<B: Kernels> Backward<B, 3> for CovarianceAdjoint {
-    type State = State<B, 3>;
+    type State = Recorded<B, 3>;
 
     fn backward(self, ops: Ops<Self::State, 3>, grads: &mut Gradients, _checkpointer: &mut Checkpointer) {
         let cotangents = grads.consume::<B>(&ops.node);
-        let State { inputs: [rows, columns, coefficients], plan } = ops.state;
+        let Recorded { inputs: [rows, columns, coefficients], plan } = ops.state;
         let [to_rows, to_columns, to_coefficients] = ops.parents.map(|parent| parent.map(|node| node.id));
         if to_columns.is_some() {
             let transposed = B::float_transpose(cotangents.clone());
@@ -151,11 +151,11 @@ impl<B: Kernels> Backward<B, 3> for CovarianceAdjoint {
 struct ProductAdjoint;
 
 impl<B: Kernels> Backward<B, 4> for ProductAdjoint {
-    type State = State<B, 4>;
+    type State = Recorded<B, 4>;
 
     fn backward(self, ops: Ops<Self::State, 4>, grads: &mut Gradients, _checkpointer: &mut Checkpointer) {
         let cotangents = grads.consume::<B>(&ops.node);
-        let State { inputs: [rows, columns, coefficients, right], plan } = ops.state;
+        let Recorded { inputs: [rows, columns, coefficients, right], plan } = ops.state;
         let [to_rows, to_columns, to_coefficients, to_right] = ops.parents.map(|parent| parent.map(|node| node.id));
         register::<B>(grads, to_right, || {
             B::product(columns.clone(), rows.clone(), cotangents.clone(), coefficients.clone(), plan)

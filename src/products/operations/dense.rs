@@ -35,7 +35,7 @@ struct Dense {
 }
 
 /// Features of rows and columns, and coefficients, as they came.
-pub struct Kept<T> {
+pub struct Operands<T> {
     /// Features of the rows `[n, p]`.
     pub x1: Vec<T>,
     /// Features of the columns `[m, p]`; none is the rows once more.
@@ -88,13 +88,13 @@ impl Dense {
     ) -> Result<(TensorData, Saved)> {
         let p = x1.shape()[1];
         let x2 = x2.map(into_vec).transpose()?;
-        let kept = Kept::<T> { x1: into_vec(x1)?, x2, coefficients: into_vec(coefficients)?, p };
+        let kept = Operands::<T> { x1: into_vec(x1)?, x2, coefficients: into_vec(coefficients)?, p };
         let value = kept.matrix(&self.program);
         Ok((TensorData::new(value, [kept.rows(), kept.columns()]), Arc::new(kept)))
     }
 
     fn gradients<T: Number>(&self, saved: Saved, grad: TensorData) -> Result<[Option<TensorData>; 3]> {
-        let kept = recall::<Kept<T>>(saved)?;
+        let kept = recall::<Operands<T>>(saved)?;
         let (n, m, p) = (kept.rows(), kept.columns(), kept.p);
         let Gradients { x1, x2, coefficients } = kept.pull(&self.program, &into_vec::<T>(grad)?);
         let length = coefficients.len();
@@ -107,7 +107,7 @@ impl Dense {
     }
 }
 
-impl<T: Number> Kept<T> {
+impl<T: Number> Operands<T> {
     fn rows(&self) -> usize {
         self.x1.len() / self.p
     }
@@ -146,7 +146,7 @@ impl<T: Number> Kept<T> {
 
 struct Evaluate<'a, T> {
     program: &'a Program,
-    kept: &'a Kept<T>,
+    kept: &'a Operands<T>,
     n: usize,
     m: usize,
 }
@@ -211,7 +211,7 @@ impl<L: Lanes> Visitor<L> for Writer<'_, L> {
 
 struct Adjoint<'a, T> {
     program: &'a Program,
-    kept: &'a Kept<T>,
+    kept: &'a Operands<T>,
     grad: &'a [T],
     n: usize,
     m: usize,

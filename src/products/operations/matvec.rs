@@ -46,7 +46,7 @@ struct Matvec {
 }
 
 /// The inputs as they came.
-struct Kept<T> {
+struct SavedMatvec<T> {
     x1: Vec<T>,
     x2: Option<Vec<T>>,
     p: usize,
@@ -93,7 +93,8 @@ impl Matvec {
     ) -> Result<(TensorData, Saved)> {
         let ([n, p], t) = ([x1.shape()[0], x1.shape()[1]], v.shape()[1]);
         let x2 = x2.map(into_vec).transpose()?;
-        let kept = Kept::<T> { x1: into_vec(x1)?, x2, p, coefficients: into_vec(coefficients)?, v: into_vec(v)?, t };
+        let kept =
+            SavedMatvec::<T> { x1: into_vec(x1)?, x2, p, coefficients: into_vec(coefficients)?, v: into_vec(v)?, t };
         let value = T::vectorised(Multiply {
             program: &self.program,
             coefficients: &kept.coefficients,
@@ -114,8 +115,8 @@ impl Matvec {
         grad: TensorData,
         [in_x1, in_coefficients, in_v, in_x2]: [bool; 4],
     ) -> Result<[Option<TensorData>; 4]> {
-        let kept = recall::<Kept<T>>(saved)?;
-        let Kept { p, t, .. } = *kept;
+        let kept = recall::<SavedMatvec<T>>(saved)?;
+        let SavedMatvec { p, t, .. } = *kept;
         let (n, m) = (kept.x1.len() / p, kept.v.len() / t);
         let grad = into_vec::<T>(grad)?;
         let (mut x1, mut x2, mut v, along);

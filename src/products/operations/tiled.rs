@@ -173,13 +173,13 @@ struct Product {
 
 /// The inputs as they came.
 #[derive(Clone)]
-struct Kept {
+struct SavedProduct {
     x1: TensorData,
     x2: Option<TensorData>,
     v: TensorData,
 }
 
-impl Kept {
+impl SavedProduct {
     fn x2(&self) -> &TensorData {
         self.x2.as_ref().unwrap_or(&self.x1)
     }
@@ -217,7 +217,7 @@ impl Product {
     }
 
     /// K V for some rows.
-    fn chunk(&self, kept: &Kept, scope: &Scope, r: &Range<usize>) -> Result<Tensor<2>> {
+    fn chunk(&self, kept: &SavedProduct, scope: &Scope, r: &Range<usize>) -> Result<Tensor<2>> {
         let x1 = rows(&kept.x1, scope, r);
         let mut sum = None;
         for c in self.tiles.ranges(kept.x2().shape()[0]) {
@@ -232,7 +232,7 @@ impl Product {
         Ok(sum.unwrap_or_else(|| Tensor::zeros([r.len(), self.width(&kept.v)], (scope.device(), scope.dtype()))))
     }
 
-    fn zeros(&self, kept: &Kept) -> Gradients {
+    fn zeros(&self, kept: &SavedProduct) -> Gradients {
         let zeros = |data: &TensorData| vec![0.0; data.num_elements()];
         let parameters = self.tiles.kernel.parameters().iter().map(|(_, p)| p.len()).sum::<usize>().max(1);
         let x2 = kept.x2.as_ref().map_or_else(Vec::new, zeros);
@@ -240,7 +240,7 @@ impl Product {
     }
 
     /// Adds the adjoint of [`chunk`](Self::chunk) for the cotangents of its rows.
-    fn pull(&self, kept: &Kept, r: &Range<usize>, grad: &TensorData, total: &mut Gradients) -> Result<()> {
+    fn pull(&self, kept: &SavedProduct, r: &Range<usize>, grad: &TensorData, total: &mut Gradients) -> Result<()> {
         let (d, t) = (kept.x1.shape()[1], kept.v.shape()[1]);
         for c in self.tiles.ranges(kept.x2().shape()[0]) {
             // A graph of its own: parameters live on the host, so a fresh scope has the same values.
@@ -265,7 +265,7 @@ impl Product {
         Ok(())
     }
 
-    fn value(&self, kept: &Kept) -> Result<TensorData> {
+    fn value(&self, kept: &SavedProduct) -> Result<TensorData> {
         let scope = Scope::new(self.tiles.compute)?;
         let (n, t) = (kept.x1.shape()[0], self.width(&kept.v));
         let mut out = Vec::with_capacity(n * t);
@@ -276,7 +276,7 @@ impl Product {
     }
 
     fn gradients(&self, saved: Saved, grad: TensorData) -> Result<[Option<TensorData>; 4]> {
-        let kept = recall::<Kept>(saved)?;
+        let kept = recall::<SavedProduct>(saved)?;
         let mut total = self.zeros(&kept);
         let scope = Scope::new(self.tiles.compute)?;
         for r in self.tiles.ranges(kept.x1.shape()[0]) {
@@ -288,7 +288,7 @@ impl Product {
 }
 
 impl Gradients {
-    fn data(self, kept: &Kept, dtype: DType) -> [Option<TensorData>; 4] {
+    fn data(self, kept: &SavedProduct, dtype: DType) -> [Option<TensorData>; 4] {
         let data = |values: Vec<f64>, like: &TensorData| {
             Some(TensorData::new(values, like.shape().clone()).convert_dtype(dtype))
         };
@@ -301,7 +301,7 @@ impl Gradients {
 
 impl HostOp<3> for Product {
     fn forward(&self, [x1, _, v]: [TensorData; 3]) -> Result<(TensorData, Saved)> {
-        let kept = Kept { x1, x2: None, v };
+        let kept = SavedProduct { x1, x2: None, v };
         Ok((self.value(&kept)?, Arc::new(kept)))
     }
 
@@ -313,7 +313,7 @@ impl HostOp<3> for Product {
 
 impl HostOp<4> for Product {
     fn forward(&self, [x1, _, v, x2]: [TensorData; 4]) -> Result<(TensorData, Saved)> {
-        let kept = Kept { x1, x2: Some(x2), v };
+        let kept = SavedProduct { x1, x2: Some(x2), v };
         Ok((self.value(&kept)?, Arc::new(kept)))
     }
 
@@ -360,8 +360,8 @@ impl OverRows {
 }
 
 /// The inputs of [`OverRows`] as they came.
-struct RowsKept {
-    product: Kept,
+struct SavedRows {
+    product: SavedProduct,
     y: TensorData,
     solved: TensorData,
 }
@@ -375,7 +375,7 @@ impl HostOp<5> for OverRows {
         let tiles = &self.product.tiles;
         let scope = Scope::new(tiles.compute)?;
         let n = x.shape()[0];
-        let kept = RowsKept { product: Kept { x1: x, x2: None, v }, y, solved };
+        let kept = SavedRows { product: SavedProduct { x1: x, x2: None, v }, y, solved };
         let (solved, y) = (tensor(&kept.solved, &scope), tensor(&kept.y, &scope));
         let mut total: Option<Tensor<2>> = None;
         for r in tiles.ranges(n) {
@@ -392,7 +392,7 @@ impl HostOp<5> for OverRows {
     }
 
     fn adjoint(&self, saved: Saved, grad: TensorData, _needs: [bool; 5]) -> Result<[Option<TensorData>; 5]> {
-        let kept = recall::<RowsKept>(saved)?;
+        let kept = recall::<SavedRows>(saved)?;
         let (tiles, product) = (&self.product.tiles, &kept.product);
         let plain = Scope::new(tiles.compute)?;
         let n = product.x1.shape()[0];

@@ -7,7 +7,7 @@ use super::bound;
 use super::fixed::{Fixed, Solved};
 use super::sites::Sites;
 use super::span::Span;
-use super::tied::{Noisy, tied};
+use super::tied::{Noisy, Through, noisy};
 use crate::device::Compute;
 use crate::error::{Error, Result};
 use crate::likelihoods::{Likelihood, Row, Targets};
@@ -215,35 +215,6 @@ impl LearnedNewtonCagp {
         let own: Option<(Basis, Vec<f64>)> = Some((basis, vec![1.0; columns]));
         CagpPosterior::from_arrays(self.of(), compute, data, own, saved)
     }
-}
-
-/// Latent values from latent values, given sites of any.
-type Through<'a> = &'a dyn Fn(Tensor<1>, &dyn Fn(Tensor<1>) -> Result<Tensor<2>>) -> Result<Tensor<1>>;
-
-/// Sites as tensors: numbers, or where gradients go through them, functions of the latent values that `moved` makes of
-/// theirs and of the likelihood's own parameters. Those of Gaussian targets always are: its noise is all there is.
-pub(super) fn noisy(
-    likelihood: &dyn Likelihood,
-    scope: &Scope,
-    batch: &Batch,
-    sites: &Sites,
-    through: Option<Through>,
-) -> Result<Noisy> {
-    if through.is_none() && likelihood.noise().is_none() {
-        return Ok(sites.noisy(scope));
-    }
-    let extra = batch.noise.clone().map(to_f64).transpose()?;
-    let y = to_f64(batch.y.clone())?;
-    let rows: Vec<Row> = Targets { y: &y, extra: extra.as_deref() }.rows(likelihood.auxiliary()).collect();
-    let own: Vec<Tensor<1>> = likelihood.parameters().iter().map(|(_, p)| scope.wide_value(p)).collect();
-    let own = if own.is_empty() { None } else { Some(Tensor::cat(own, 0)) };
-    let at = |f: Tensor<1>| tied(likelihood.density(), rows.clone(), f, own.clone());
-    let f = scope.matrix_in(&sites.f, 1, sites.f.len(), scope.wide()).squeeze_dim(0);
-    let f = match through {
-        Some(moved) => moved(f, &at)?,
-        None => f,
-    };
-    Ok(Noisy::new(f.clone(), at(f)?, sites.centred))
 }
 
 impl Model for LearnedNewtonCagp {

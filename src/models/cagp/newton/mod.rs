@@ -132,7 +132,7 @@ impl NewtonCagp {
         let span = Span::Dense(s.clone());
         let products = span.products(&self.priors, scope, &batch.x)?;
         let parts = (&self.priors[..], &*self.likelihood);
-        let noisy = learned::noisy(&*self.likelihood, scope, batch, sites, None)?;
+        let noisy = tied::noisy(&*self.likelihood, scope, batch, sites, None)?;
         bound::bound(parts, scope, batch, (&span, products), &noisy)
     }
 

@@ -134,7 +134,7 @@ pub(super) fn train(experts: &mut Experts, training: Training, observers: &mut [
     // A step of descent from z against z − z⁺ ends at z⁺.
     let scaled = TrainConfig { optimizer: Optimizer::Descent(Descent { rate: 1.0, ..Descent::default() }), ..scaled };
     let mut rounds = Rounds::new(experts.clone(), compute, data, config)?;
-    let mut outcome = train::fit(&mut rounds, &start, &scaled, observers)?;
+    let mut outcome = train::minimise(&mut rounds, &start, &scaled, observers)?;
     experts.set_free_raw(&outcome.x)?;
     // Losses on the way may have been of some experts.
     let batch = data.batch(&crate::scope::Scope::new(compute)?);

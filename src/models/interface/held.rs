@@ -6,7 +6,8 @@ use std::sync::Arc;
 
 use crate::error::{Error, Result};
 
-/// A value that a model [chose](super::Model::choose) and that only the model looks into: actions, sites, neighbours.
+/// A value that a model [chose](crate::models::Model::choose) and that only the model looks into: actions, sites,
+/// neighbours.
 #[derive(Clone)]
 pub struct Held(Arc<dyn Any + Send + Sync>);
 

@@ -1,11 +1,11 @@
 //! Where likelihoods and the levels of latent functions start.
 
-use super::Observations;
-use super::gp_model::UserUnits;
-use super::prior::Prior;
 use crate::error::Result;
-use crate::likelihoods::{Likelihood, Support, Targets};
+use crate::likelihoods::{Likelihood, Targets};
 use crate::means::Mean;
+use crate::models::Observations;
+use crate::models::gp_model::UserUnits;
+use crate::models::prior::{Prior, alike};
 use crate::params::keeping_internal;
 
 /// Starts a likelihood, and constant means at the levels that fit the targets.
@@ -40,11 +40,6 @@ pub fn start_all<'a>(
         means.push(mean);
     }
     start(likelihood, means.into_iter(), data, units);
-}
-
-/// Whether all latent functions have one prior: those of classes, which mean the same.
-pub fn alike(likelihood: &dyn Likelihood) -> bool {
-    matches!(likelihood.density().support(likelihood.auxiliary().neutral()), Support::Classes(_))
 }
 
 /// The prior mean for a likelihood: only the latent function of standardised targets has the level 0; those of several

@@ -2,10 +2,10 @@
 
 use std::time::Instant;
 
-use super::{Batch, Held, Model, Observations};
 use crate::device::Compute;
 use crate::error::{Error, Result};
 use crate::linalg::jitter::watch;
+use crate::models::{Batch, Held, Model, Observations};
 use crate::params::Parameters;
 use crate::scope::Scope;
 use crate::train::{self, Evaluation, Group, Objective, Observer, Outcome, Step, TrainConfig};
@@ -29,7 +29,7 @@ pub fn fit<M: Model + ?Sized>(
 }
 
 /// The same for data that stand for so many rows.
-pub(super) fn fit_for<M: Model + ?Sized>(
+pub(in crate::models) fn fit_for<M: Model + ?Sized>(
     model: &mut M,
     compute: Compute,
     (data, rows): (&Observations, usize),
@@ -39,7 +39,7 @@ pub(super) fn fit_for<M: Model + ?Sized>(
     let start = model.free_raw();
     let config = config.clone().loss_scale(rows as f64);
     let mut loss = FullBatch::new(model, compute, data)?;
-    let outcome = train::fit(&mut loss, &start, &config, observers);
+    let outcome = train::minimise(&mut loss, &start, &config, observers);
     let FullBatch { model, batch, chosen, evaluated, .. } = loss;
     let chosen = chosen.map(|(from, _)| from);
     model.set_free_raw(outcome.as_ref().map_or(&start, |outcome| &outcome.x))?;
@@ -60,7 +60,7 @@ const PLACED: [&str; 2] = ["actions", "inducing"];
 
 /// The free parameters that restarts leave where they begin, with their learning rates: those of `rate`, and where it
 /// gives none those that are placed.
-pub(super) fn groups(model: &(impl Parameters + ?Sized), rate: impl Fn(&str) -> Option<f64>) -> Vec<Group> {
+pub(in crate::models) fn groups(model: &(impl Parameters + ?Sized), rate: impl Fn(&str) -> Option<f64>) -> Vec<Group> {
     let (mut start, mut groups) = (0, Vec::new());
     for (path, parameter) in model.parameters().into_iter().filter(|(_, p)| !p.fixed) {
         let range = start..start + parameter.freedom();
@@ -81,7 +81,7 @@ pub fn evaluate<M: Model + ?Sized>(model: &M, compute: Compute, batch: &Batch) -
 }
 
 /// The same, for what the model chose before where that is given.
-pub(super) fn evaluate_for<M: Model + ?Sized>(
+pub(in crate::models) fn evaluate_for<M: Model + ?Sized>(
     model: &M,
     compute: Compute,
     batch: &Batch,
@@ -98,7 +98,7 @@ pub(super) fn evaluate_for<M: Model + ?Sized>(
 }
 
 /// The negative log priors of all free parameters, their slopes added to the gradient.
-pub(super) fn add_priors(model: &(impl Parameters + ?Sized), gradient: &mut [f64]) -> f64 {
+pub(in crate::models) fn add_priors(model: &(impl Parameters + ?Sized), gradient: &mut [f64]) -> f64 {
     let (mut at, mut total) = (0, 0.0);
     for (_, parameter) in model.parameters().into_iter().filter(|(_, p)| !p.fixed) {
         if let Some((value, slopes)) = parameter.neg_log_prior() {

@@ -37,12 +37,12 @@ impl Variational {
         }
     }
 
-    pub(super) fn is_diagonal(&self) -> bool {
+    pub(in crate::models) fn is_diagonal(&self) -> bool {
         self.root.len() == self.mean.len()
     }
 
     /// R, row-major `[m, m]`.
-    pub(super) fn lower(&self) -> Result<Vec<f64>> {
+    pub(in crate::models) fn lower(&self) -> Result<Vec<f64>> {
         let (m, numbers) = (self.mean.len(), self.root.internal());
         if !self.is_diagonal() {
             return lower::unpacked(&numbers);
@@ -53,7 +53,7 @@ impl Variational {
     }
 
     /// Sets μ and R from a row-major lower triangular matrix.
-    pub(super) fn set(&mut self, mean: &[f64], lower: &[f64]) {
+    pub(in crate::models) fn set(&mut self, mean: &[f64], lower: &[f64]) {
         self.mean.set_raw(mean);
         self.root.set_raw(&lower::packed(lower, mean.len()));
     }

@@ -2,10 +2,10 @@
 
 use burn::tensor::Tensor;
 
-use super::prior::Prior;
 use crate::error::{Error, Result};
 use crate::kernels::Kernel;
 use crate::linalg::Factor;
+use crate::models::prior::Prior;
 use crate::params::{Parameter, Unit};
 use crate::scope::{Scope, to_f64};
 

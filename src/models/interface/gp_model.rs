@@ -2,14 +2,14 @@
 
 use std::fmt::Debug;
 
-use super::fit;
-use super::minibatch::{Minibatches, Rows};
-use super::posterior::{Posterior, SavedPosterior};
-use super::prior::Prior;
-use super::{Batch, Model, Observations};
 use crate::device::Compute;
 use crate::error::Result;
 use crate::likelihoods::Likelihood;
+use crate::models::fit;
+use crate::models::posterior::{Posterior, SavedPosterior};
+use crate::models::prior::Prior;
+use crate::models::training::batches::{Minibatches, Rows};
+use crate::models::{Batch, Model, Observations};
 use crate::train::{Observer, Outcome, TrainConfig};
 
 /// The user's units of inputs and target: reports and options give parameters in them.

@@ -2,9 +2,9 @@
 
 use std::collections::HashMap;
 
-use super::Observations;
-use super::gp_model::GpModel;
 use crate::kernels::Kernel;
+use crate::models::Observations;
+use crate::models::gp_model::GpModel;
 use crate::params::{Constraint, Parameter, Parameters, Unit};
 
 /// The input columns, of `d`, that entries of kernels' parameters belong to, by the parameters' identities; not those

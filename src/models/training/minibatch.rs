@@ -2,20 +2,17 @@
 
 use std::time::Duration;
 
-use rand::SeedableRng;
-use rand::rngs::Xoshiro256PlusPlus;
-use rand::seq::SliceRandom;
-
+use super::batches::Order;
+pub use super::batches::{Minibatches, Rows};
 use super::fit::{evaluate, evaluate_for, groups};
-use super::gp_model::{GpModel, Training};
-use super::{Batch, Held, Observations};
-use crate::data::RowFile;
 use crate::device::Compute;
 use crate::error::{Error, Result};
 use crate::likelihoods::Targets;
+use crate::models::gp_model::{GpModel, Training};
+use crate::models::{Batch, Held};
 use crate::scope::{Scope, scalar};
 use crate::train::{
-    self, Adam, Evaluation, Group, Objective, Observer, Optimizer, Outcome, Step, Steps, Termination, TrainConfig,
+    self, Evaluation, Group, Objective, Observer, Optimizer, Outcome, Step, Steps, Termination, TrainConfig,
 };
 
 /// A model whose objective is a sum over rows, times the batch's scale, and a term without data.
@@ -47,74 +44,6 @@ pub trait SumOverRows: GpModel {
     /// [`Error::Usage`] for models without natural gradients.
     fn natural_step(&mut self, _compute: Compute, _batch: &Batch, _rate: f64) -> Result<()> {
         Err(Error::Usage("this model has no natural gradients".into()))
-    }
-}
-
-/// Rows that can be drawn in any order: observations in memory, or a reader of a larger file.
-pub trait Rows {
-    /// How many there are.
-    fn count(&self) -> usize;
-
-    /// The rows of the given indices, in their order.
-    ///
-    /// # Errors
-    /// What reading them reports.
-    fn gather(&self, rows: &[usize]) -> Result<Observations>;
-}
-
-impl Rows for Observations {
-    fn count(&self) -> usize {
-        self.n()
-    }
-
-    fn gather(&self, rows: &[usize]) -> Result<Observations> {
-        let pick = |values: &[f64]| rows.iter().map(|&i| values[i]).collect::<Vec<f64>>();
-        Ok(Observations {
-            x: rows.iter().flat_map(|&i| &self.x[i * self.d..][..self.d]).copied().collect(),
-            d: self.d,
-            y: pick(&self.y),
-            noise: self.noise.as_deref().map(pick),
-        })
-    }
-}
-
-/// Standardised, the target included unless it holds classes: for likelihoods of real targets, and of classes.
-impl Rows for RowFile {
-    fn count(&self) -> usize {
-        self.len()
-    }
-
-    fn gather(&self, rows: &[usize]) -> Result<Observations> {
-        let data = self.read(rows)?;
-        let (mean, sd) = self.target_moments();
-        let y = data.y.iter().flatten().map(|y| (y - mean) / sd).collect();
-        Observations::new(self.input_scale().apply(&data.x)?, self.d(), y, None)
-    }
-}
-
-/// How minibatches are made and used.
-#[derive(Debug, Clone, PartialEq, serde::Serialize, serde::Deserialize)]
-#[serde(default)]
-pub struct Minibatches {
-    /// Rows of a batch; sizes within an epoch differ by at most one.
-    pub size: usize,
-    /// Multiplies the learning rate of variational parameters.
-    pub variational_rate: f64,
-    /// The rate of natural-gradient steps of q before each step of everything else, if any: q then takes no part in the
-    /// optimiser.
-    pub natural: Option<f64>,
-}
-
-impl Default for Minibatches {
-    fn default() -> Self {
-        Self { size: 1024, variational_rate: 1.0, natural: None }
-    }
-}
-
-impl Minibatches {
-    /// The usual training on minibatches, by Adam.
-    pub fn training(&self) -> TrainConfig {
-        TrainConfig::new(Optimizer::Adam(Adam { rate: 0.01, ..Adam::default() }), 2000)
     }
 }
 
@@ -171,7 +100,7 @@ pub fn fit<M: SumOverRows>(
     let start = model.free_raw();
     let config = config.clone().loss_scale(data.count() as f64);
     let mut loss = BatchLoss::of(model, compute, data, batches);
-    let outcome = train::fit(&mut loss, &start, &config, observers);
+    let outcome = train::minimise(&mut loss, &start, &config, observers);
     let outcome = outcome.and_then(|outcome| loss.close(&outcome.x, config.seed).map(|()| outcome));
     let polished = batches.natural.is_some() && !loss.stochastic();
     for (((_, parameter), (fixed, _)), before) in model.parameters_mut().into_iter().zip(&was).zip(&before) {
@@ -220,7 +149,7 @@ fn polish<M: SumOverRows>(
         ..TrainConfig::new(Optimizer::default(), POLISH)
     };
     let mut loss = BatchLoss::of(model, compute, data, &batches);
-    match train::fit(&mut loss, &start, &config, &mut [&mut Steps(observers)]) {
+    match train::minimise(&mut loss, &start, &config, &mut [&mut Steps(observers)]) {
         Ok(polished) => {
             outcome.iterations += polished.iterations;
             outcome.evaluations += polished.evaluations;
@@ -255,27 +184,6 @@ fn natural_step<M: SumOverRows>(model: &mut M, compute: Compute, batch: &Batch, 
         "no natural-gradient step from {rate} down to {least:.1e} leaves q(u) a covariance; train without natural \
          gradients"
     )))
-}
-
-/// The order of the rows in an epoch, a function of the seed.
-#[derive(Debug, Default)]
-pub(super) struct Order(Option<(usize, Vec<usize>)>);
-
-impl Order {
-    /// The rows of a step, of `parts` in an epoch of `n` rows; ascending, so that readers need not jump back.
-    pub(super) fn rows(&mut self, n: usize, parts: usize, seed: u64, step: usize) -> Vec<usize> {
-        let (epoch, part) = (step / parts, step % parts);
-        if self.0.as_ref().is_none_or(|(known, _)| *known != epoch) {
-            let mut order: Vec<usize> = (0..n).collect();
-            let seed = seed.wrapping_add((epoch as u64).wrapping_mul(0x9E37_79B9_7F4A_7C15));
-            order.shuffle(&mut Xoshiro256PlusPlus::seed_from_u64(seed));
-            self.0 = Some((epoch, order));
-        }
-        let order = self.0.as_ref().map_or(&[][..], |(_, order)| order);
-        let mut rows = order[n * part / parts..n * (part + 1) / parts].to_vec();
-        rows.sort_unstable();
-        rows
-    }
 }
 
 /// The objective of a model on minibatches, with the negative log priors of its parameters: what [`fit`] minimises over
@@ -424,7 +332,8 @@ impl<M: SumOverRows> Objective for BatchLoss<'_, M> {
     /// and the parameters that it was found with.
     fn state(&self) -> Vec<f64> {
         if self.batches.natural.is_none() {
-            let found = self.found.iter().flat_map(|found| std::iter::once(found.epoch as f64).chain(found.with.clone()));
+            let found =
+                self.found.iter().flat_map(|found| std::iter::once(found.epoch as f64).chain(found.with.clone()));
             return found.collect();
         }
         let stepped = self.stepped.map_or(f64::NAN, |step| step as f64);

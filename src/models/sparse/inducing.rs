@@ -100,7 +100,7 @@ fn distance(a: &[f64], b: &[f64]) -> f64 {
 }
 
 /// The nearest centre of a row and its squared distance.
-pub(super) fn nearest(row: &[f64], centres: &[f64]) -> (usize, f64) {
+pub(in crate::models) fn nearest(row: &[f64], centres: &[f64]) -> (usize, f64) {
     let distances = centres.chunks_exact(row.len()).map(|centre| distance(row, centre)).enumerate();
     distances.fold((0, f64::INFINITY), |best, other| if other.1 < best.1 { other } else { best })
 }

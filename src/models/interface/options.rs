@@ -6,15 +6,15 @@ use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
-use super::Observations;
 use super::gp_model::GpModel;
-use super::inducing::{self, Choice};
-use super::minibatch::Minibatches;
-use super::posterior::SavedPosterior;
-use super::prior::Prior;
 use crate::error::{Error, Result};
 use crate::kernels::Kernel;
 use crate::likelihoods::Likelihood;
+use crate::models::Observations;
+use crate::models::inducing::{self, Choice};
+use crate::models::posterior::SavedPosterior;
+use crate::models::prior::Prior;
+use crate::models::training::batches::Minibatches;
 use crate::params::Parameter;
 use crate::train::TrainConfig;
 
@@ -45,7 +45,7 @@ pub struct Site<'a> {
 pub struct Saved<'a> {
     /// The parameters that will replace its own.
     pub parameters: &'a [Parameter],
-    /// What its posterior [saved](super::posterior::Posterior::saved).
+    /// What its posterior [saved](crate::models::posterior::Posterior::saved).
     pub posterior: &'a SavedPosterior,
 }
 
@@ -94,8 +94,8 @@ pub trait ModelOptions: Debug + Send + Sync {
         Ok(())
     }
 
-    /// Whether its posteriors [leave rows out](super::posterior::LeaveOneOut) in closed form, for Gaussian targets with
-    /// or without known noise of rows.
+    /// Whether its posteriors [leave rows out](crate::models::posterior::LeaveOneOut) in closed form, for Gaussian
+    /// targets with or without known noise of rows.
     fn leaves_one_out(&self, _noise_of_rows: bool) -> bool {
         false
     }
@@ -151,7 +151,7 @@ pub trait Kind: ModelOptions + Serialize + DeserializeOwned + 'static {
     const ANY_LIKELIHOOD: bool = false;
 }
 
-/// A kind of model and its options, as settings and files have them; a [registry](super::registry::Models) makes
+/// A kind of model and its options, as settings and files have them; a [registry](crate::models::registry::Models) makes
 /// [`ModelOptions`] of it.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct ModelChoice {
@@ -184,7 +184,7 @@ impl ModelChoice {
     }
 
     /// The options, by name.
-    pub(super) fn options(&self) -> Value {
+    pub(in crate::models) fn options(&self) -> Value {
         Value::Object(self.options.clone())
     }
 }

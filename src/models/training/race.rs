@@ -12,11 +12,11 @@ use serde::{Deserialize, Serialize};
 
 use super::diagnose::entry_columns;
 use super::fit;
-use super::gp_model::{GpModel, Training};
 use super::minibatch::Rows;
-use super::{Batch, Observations};
 use crate::error::Result;
 use crate::kernels::Kernel;
+use crate::models::gp_model::{GpModel, Training};
+use crate::models::{Batch, Observations};
 use crate::params::Parameter;
 use crate::scope::Scope;
 use crate::train::{Lbfgs, Observer, Optimizer, Outcome, Steps, Termination, TrainConfig};

@@ -11,14 +11,14 @@ use std::sync::OnceLock;
 use burn::tensor::Tensor;
 use rayon::prelude::*;
 
-use super::moments::{Explains, moments};
-use super::posterior::{self, Joint, Marginals, Posterior, column_squares, combine, subtract_gram};
-use super::prior::Prior;
 use crate::device::{Compute, Precision};
 use crate::error::Result;
 use crate::linalg::dense::transpose::transpose_into;
 use crate::linalg::dense::{cholesky, clear_upper, product, solve, triangular, view, view_mut};
 use crate::linalg::real::{Real, dot, rounded};
+use crate::models::moments::{Explains, moments};
+use crate::models::posterior::{self, Joint, Marginals, Posterior, column_squares, combine, subtract_gram};
+use crate::models::prior::Prior;
 use crate::products::{self, Anchors};
 use crate::scope::{Scope, to_f64};
 use crate::solvers::blocks::transposed;
@@ -26,7 +26,7 @@ use crate::threads;
 
 /// A triangular root Rᵀ of the covariance of whitened values, row-major `[m, m]`, zeros in its other triangle.
 #[derive(Debug, Clone)]
-pub(super) enum Root {
+pub(in crate::models) enum Root {
     /// Rᵀ is lower triangular.
     Lower(Vec<f64>),
     /// Rᵀ is upper triangular.
@@ -85,7 +85,7 @@ struct Part {
 
 impl WhitenedPosterior {
     /// The posterior for inducing inputs `z`, the factor of their covariance, and the distribution of whitened values.
-    pub(super) fn new(
+    pub(in crate::models) fn new(
         prior: Prior,
         compute: Compute,
         (z, d): (Vec<f64>, usize),
@@ -106,7 +106,7 @@ impl WhitenedPosterior {
     ///
     /// # Errors
     /// As [`predict`](Posterior::predict).
-    pub(super) fn predict_with_known(&self, x: &[f64]) -> Result<(Marginals, Vec<f64>)> {
+    pub(in crate::models) fn predict_with_known(&self, x: &[f64]) -> Result<(Marginals, Vec<f64>)> {
         self.rows(x)?;
         let part = |chunk: &[f64]| -> Result<(Part, Vec<f64>)> {
             let (scope, rows) = (Scope::new(self.compute)?, chunk.len() / self.d);
@@ -158,7 +158,7 @@ impl WhitenedPosterior {
     }
 
     /// L⁻ᵀμ: the weights of k(Z, x).
-    pub(super) fn weights(&self) -> Vec<f64> {
+    pub(in crate::models) fn weights(&self) -> Vec<f64> {
         let mut weights = self.whitened.clone();
         solve::upper(view(&self.lower, weights.len()).transpose(), view_mut(&mut weights, 1));
         weights

@@ -3,8 +3,8 @@
 use clap::{Arg, ArgMatches, Args, FromArgMatches};
 
 use super::options::{Kind, ModelChoice};
-use super::variational::Covariance;
 use crate::error::Result;
+use crate::models::variational::Covariance;
 use crate::values::{self, MOST};
 
 /// What is known where options are asked for.
