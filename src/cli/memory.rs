@@ -1,4 +1,4 @@
-//! Whether a training fits into the machine.
+//! Whether a training fits into the memory of the machine.
 
 use cagey::fitted::Plan;
 use cagey::{Error, Result};

@@ -1,4 +1,4 @@
-//! The prior that lengthscales have unasked where columns are many and rows few.
+//! The prior that lengthscales get by default when there are few rows for the number of columns.
 //!
 //! Where columns are many and rows few, the likelihood is highest where some columns explain the targets to the last
 //! digit: error bars are then far too narrow. Distances grow with the root of the number of columns, so lengthscales

@@ -144,8 +144,8 @@ pub trait Aggregates {
 /// What exact posteriors alone can tell.
 pub trait Exact {
     /// The posterior of one summand of an additive kernel (index into
-    /// [`Kernel::summands`](crate::kernels::Kernel::summands)), at rows `x`: the share of f that this component explains,
-    /// without the prior mean.
+    /// [`Kernel::summands`](crate::kernels::Kernel::summands)), at rows `x`: the share of f that this component
+    /// explains, without the prior mean.
     ///
     /// # Errors
     /// [`Error::Usage`] when there is no such summand.

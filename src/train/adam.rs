@@ -3,14 +3,11 @@
 use rayon::prelude::*;
 use serde::{Deserialize, Serialize};
 
-use super::point::{Move, Point, Probe, Refusal, Stepped, dot};
-use super::{Schedule, Termination, exact};
+use super::point::{Point, Probe, Stepped, dot, halved};
+use super::{Schedule, exact};
 use crate::linalg::real::vectorised;
 use crate::threads::{self, GRAIN};
 use crate::{Error, Result};
-
-/// How often a step that leaves the domain of the objective is halved before the run is given up.
-const HALVINGS: usize = 20;
 
 /// The settings of Adam: `x ← x − α m̂ / (√v̂ + ε)`, with `m̂`, `v̂` the bias-corrected moving averages of the gradient
 /// and its square.
@@ -29,8 +26,10 @@ pub struct Adam {
     pub schedule: Schedule,
     /// The largest Euclidean norm of the gradient (divided by the loss scale); longer ones are scaled down to it.
     pub clip: Option<f64>,
-    /// Whether parameters of gradient 0 stay where they are, and their moments too ("lazy" Adam): those that a minibatch
-    /// does not see. Bias corrections count all steps.
+    /// Whether parameters of gradient 0 stay where they are, and their moments too ("lazy" Adam): those that a
+    /// minibatch does not see. Bias corrections count all steps.
+    // Left out where it is not set, so that checkpoints of before are of the same settings.
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
     pub lazy: bool,
 }
 
@@ -95,22 +94,11 @@ impl AdamState {
     ) -> Stepped {
         let rate = settings.rate * settings.schedule.factor(self.updates, steps);
         let next = self.updated(settings, &from.gradient);
-        let mut length = 1.0;
-        let mut problem = String::new();
-        for _ in 0..=HALVINGS {
-            let x = next.moved(settings, rates, rate * length, (&from.x, &from.gradient));
-            match probe(&x) {
-                Ok(found) => {
-                    *self = next;
-                    let to = Point { x, loss: found.loss, gradient: found.gradient };
-                    return Ok(Move { to, rate: rate * length });
-                }
-                Err(Refusal::OutOfTime) => return Err(Termination::MaxTime),
-                Err(Refusal::Outside(error)) => problem = error.to_string(),
-            }
-            length *= 0.5;
+        let stepped = halved(rate, probe, |share| next.moved(settings, rates, rate * share, (&from.x, &from.gradient)));
+        if stepped.is_ok() {
+            *self = next;
         }
-        Err(Termination::Failed(problem))
+        stepped
     }
 
     /// `x` after one update with a constant rate, whatever the loss is there.

@@ -5,7 +5,7 @@ use std::sync::OnceLock;
 use burn::tensor::Tensor;
 use cagey::device::Compute;
 use cagey::likelihoods::quadrature::hermite;
-use cagey::likelihoods::{Auxiliary, Density, Likelihood, Marginal, Root, Row, Slopes, Support};
+use cagey::likelihoods::{Auxiliary, Density, Likelihood, Marginal, Row, Slopes, Support};
 use cagey::params::{Parameter, Parameters};
 use cagey::scope::{Scope, to_f64};
 use rand::SeedableRng;
@@ -441,36 +441,6 @@ fn curvatures_are_those_of_the_density_or_their_expectation() {
                         density.log_density(row, &f).exp() * of(row)
                     };
                     close(&what, got, over_support(density.support(row.extra), mean, sd, &weighed), 1e-6);
-                }
-            }
-        }
-    }
-}
-
-#[test]
-fn roots_of_curvatures_square_to_them() {
-    for case in cases() {
-        let density = case.likelihood.density();
-        let l = case.likelihood.latents();
-        for &row in &case.rows {
-            for first in [-50.0, -3.0, 0.0, 0.7, 2.5, 50.0] {
-                let f = latents(l, first);
-                let root = Root::of(&*density, row, &f);
-                let what = format!("{}, f = {f:?}", name(&case, row));
-                let unit = |k: usize| (0..l).map(|c| f64::from(u8::from(c == k))).collect::<Vec<f64>>();
-                for (k, want) in curvature(&*density, row, &f).chunks(l).enumerate() {
-                    let mut column = unit(k);
-                    root.apply_transposed(&mut column);
-                    root.apply(&mut column);
-                    for (got, want) in column.iter().zip(want) {
-                        close(&format!("{what}: R Rᵀ"), *got, *want, 1e-13);
-                    }
-                }
-                let mut pull = root.pull().to_vec();
-                root.apply(&mut pull);
-                let gradient = slopes(&*density, row, &f).1;
-                for (got, want) in pull.iter().zip(&gradient) {
-                    close(&format!("{what}: R c"), *got, *want, 1e-12);
                 }
             }
         }

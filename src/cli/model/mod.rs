@@ -53,8 +53,8 @@ pub struct ModelOptions {
     /// Compute with the data as they are instead of standardising them
     #[arg(long)]
     no_standardize: bool,
-    /// Initial value(s) of a parameter in the units of the data, e.g. lengthscale=2.5 or rbf.lengthscale=1,2; `noise` is
-    /// a variance, also in --prior and --bounds; repeatable
+    /// Initial value(s) of a parameter in the units of the data, e.g. lengthscale=2.5 or rbf.lengthscale=1,2; `noise`
+    /// is a variance, also in --prior and --bounds; repeatable
     #[arg(long, value_name = "NAME=VALUE")]
     init: Vec<String>,
     /// Parameter to keep at its initial value, e.g. noise; repeatable
@@ -62,8 +62,8 @@ pub struct ModelOptions {
     fix: Vec<String>,
     /// Prior of a parameter: normal(mean, sd), lognormal(mean, sd), gamma(shape, rate), halfcauchy(scale) or
     /// logstudent(df, location, scale). A name in brackets is for one column only: "lengthscale[age]=gamma(2, 1)". With
-    /// ` sd` at the end the unit is the standard deviation of the column: lengthscale="lognormal(0, 1) sd". `none` leaves
-    /// out the weak prior that lengthscales get when there are few rows for the number of columns; repeatable
+    /// ` sd` at the end the unit is the standard deviation of the column: lengthscale="lognormal(0, 1) sd". `none`
+    /// leaves out the weak prior that lengthscales get when there are few rows for the number of columns; repeatable
     #[arg(long, value_name = "NAME=PRIOR")]
     prior: Vec<String>,
     /// Bounds of a parameter, e.g. noise=0.01..2; repeatable

@@ -151,8 +151,8 @@ pub trait Kind: ModelOptions + Serialize + DeserializeOwned + 'static {
     const ANY_LIKELIHOOD: bool = false;
 }
 
-/// A kind of model and its options, as settings and files have them; a [registry](crate::models::registry::Models) makes
-/// [`ModelOptions`] of it.
+/// A kind of model and its options, as settings and files have them; a [registry](crate::models::registry::Models)
+/// makes [`ModelOptions`] of it.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct ModelChoice {
     kind: String,

@@ -1,9 +1,9 @@
-//! Data and prior of latent functions: what Newton's method looks for a mode of.
+//! The data and the prior whose posterior mode Newton's method finds.
 
 use super::system::Gram;
 use crate::likelihoods::{Density, Row};
 
-/// What a mode is looked for of.
+/// The problem of a posterior mode.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Task<'a> {
     pub density: &'a dyn Density,

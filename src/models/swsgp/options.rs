@@ -117,8 +117,8 @@ mod command {
         /// Number of nearest inducing inputs that swsgp uses for a row [default: 16]
         #[arg(long, value_name = "H", value_parser = values::count(1..=MOST))]
         neighbors: Option<usize>,
-        /// Weight of the divergence from the prior in the objective of swsgp: 1 as published; with the number of inducing
-        /// inputs over that of neighbours, each inducing value counts about once [default: 1]
+        /// Weight of the divergence from the prior in the objective of swsgp: 1 as published; with the number of
+        /// inducing inputs over that of neighbours, each inducing value counts about once [default: 1]
         #[arg(long, value_name = "WEIGHT", value_parser = values::positive)]
         divergence: Option<f64>,
         /// Use for every row of a minibatch of swsgp the neighbours of all its rows, and all inducing inputs in

@@ -47,6 +47,14 @@ pub trait SumOverRows: GpModel {
     }
 }
 
+/// Where minibatches come from, and where they are computed with.
+#[derive(Clone, Copy)]
+struct Source<'a> {
+    compute: Compute,
+    data: &'a dyn Rows,
+    batches: &'a Minibatches,
+}
+
 /// Trains a model on minibatches of all rows.
 ///
 /// # Errors
@@ -99,7 +107,8 @@ pub fn fit<M: SumOverRows>(
     }
     let start = model.free_raw();
     let config = config.clone().loss_scale(data.count() as f64);
-    let mut loss = BatchLoss::of(model, compute, data, batches);
+    let source = Source { compute, data, batches };
+    let mut loss = BatchLoss::of(model, source);
     let outcome = train::minimise(&mut loss, &start, &config, observers);
     let outcome = outcome.and_then(|outcome| loss.close(&outcome.x, config.seed).map(|()| outcome));
     let polished = batches.natural.is_some() && !loss.stochastic();
@@ -113,9 +122,9 @@ pub fn fit<M: SumOverRows>(
     let cut_short = matches!(outcome.termination, Termination::Interrupted | Termination::MaxTime);
     let polished = polished && !cut_short;
     if polished {
-        polish(model, (compute, data, batches), &config, &mut outcome, observers)?;
+        polish(model, source, &config, &mut outcome, observers)?;
     }
-    let mut loss = BatchLoss::of(model, compute, data, batches);
+    let mut loss = BatchLoss::of(model, source);
     if polished {
         let x = loss.model.free_raw();
         loss.close(&x, config.seed)?;
@@ -134,13 +143,13 @@ const POLISH: usize = 50;
 /// Moves hyperparameters and q together where a batch has all rows: losses then compare.
 fn polish<M: SumOverRows>(
     model: &mut M,
-    (compute, data, batches): (Compute, &dyn Rows, &Minibatches),
+    source: Source,
     config: &TrainConfig,
     outcome: &mut Outcome,
     observers: &mut [&mut dyn Observer],
 ) -> Result<()> {
     let start = model.free_raw();
-    let batches = Minibatches { natural: None, ..batches.clone() };
+    let batches = Minibatches { natural: None, ..source.batches.clone() };
     let spent = Duration::from_secs_f64(outcome.seconds);
     let config = TrainConfig {
         max_time: config.max_time.map(|time| time.saturating_sub(spent)),
@@ -148,7 +157,7 @@ fn polish<M: SumOverRows>(
         seed: config.seed,
         ..TrainConfig::new(Optimizer::default(), POLISH)
     };
-    let mut loss = BatchLoss::of(model, compute, data, &batches);
+    let mut loss = BatchLoss::of(model, Source { batches: &batches, ..source });
     match train::minimise(&mut loss, &start, &config, &mut [&mut Steps(observers)]) {
         Ok(polished) => {
             outcome.iterations += polished.iterations;
@@ -181,8 +190,8 @@ fn natural_step<M: SumOverRows>(model: &mut M, compute: Compute, batch: &Batch, 
     }
     let least = rate * 0.5f64.powi(HALVINGS as i32 - 1);
     Err(Error::Data(format!(
-        "no natural-gradient step from {rate} down to {least:.1e} leaves q(u) a covariance; train without natural \
-         gradients"
+        "no natural-gradient step from {rate} down to {least:.1e} keeps the covariance of q(u) positive definite; \
+         train without natural gradients"
     )))
 }
 
@@ -190,9 +199,7 @@ fn natural_step<M: SumOverRows>(model: &mut M, compute: Compute, batch: &Batch, 
 /// the [free raw values](crate::params::Parameters::free_raw), for trainings of one's own.
 pub struct BatchLoss<'a, M> {
     model: &'a mut M,
-    compute: Compute,
-    data: &'a dyn Rows,
-    batches: &'a Minibatches,
+    source: Source<'a>,
     order: Order,
     /// The last step that q was moved for.
     stepped: Option<usize>,
@@ -220,11 +227,11 @@ impl<'a, M: SumOverRows> BatchLoss<'a, M> {
         if batches.size == 0 || data.count() == 0 {
             return Err(Error::Usage("minibatches need at least one row".into()));
         }
-        Ok(Self::of(model, compute, data, batches))
+        Ok(Self::of(model, Source { compute, data, batches }))
     }
 
-    fn of(model: &'a mut M, compute: Compute, data: &'a dyn Rows, batches: &'a Minibatches) -> Self {
-        Self { model, compute, data, batches, order: Order::default(), stepped: None, found: None }
+    fn of(model: &'a mut M, source: Source<'a>) -> Self {
+        Self { model, source, order: Order::default(), stepped: None, found: None }
     }
 
     /// Leaves the model at `x`, and with natural gradients q near its optimum there: steps of length ½, ⅓, … average
@@ -232,7 +239,7 @@ impl<'a, M: SumOverRows> BatchLoss<'a, M> {
     /// rows. Where one fails q stays as it is.
     fn close(&mut self, x: &[f64], seed: u64) -> Result<()> {
         self.model.set_free_raw(x)?;
-        if self.batches.natural.is_none() {
+        if self.source.batches.natural.is_none() {
             return Ok(());
         }
         let steps = if self.stochastic() { self.steps_per_epoch().min(CLOSING) } else { WHOLE };
@@ -242,7 +249,7 @@ impl<'a, M: SumOverRows> BatchLoss<'a, M> {
                 self.batch(&rows)?
             };
             let rate = if self.stochastic() { 1.0 / (iteration + 2) as f64 } else { 0.5 };
-            match natural_step(self.model, self.compute, &batch, rate) {
+            match natural_step(self.model, self.source.compute, &batch, rate) {
                 Err(Error::Data(_)) => break,
                 done => done?,
             }
@@ -260,8 +267,8 @@ impl<'a, M: SumOverRows> BatchLoss<'a, M> {
                 let rows = self.rows(Step { iteration, epoch: 0.0, seed });
                 self.batch(&rows)?
             };
-            let scope =
-                Scope::new(self.compute)?.with_budget(self.model.budget(batch.y.dims()[0], self.compute.precision));
+            let scope = Scope::new(self.source.compute)?
+                .with_budget(self.model.budget(batch.y.dims()[0], self.source.compute.precision));
             total += scalar(self.model.objective(&scope, &batch)?)?;
         }
         let priors: f64 = self.model.parameters().iter().filter_map(|(_, p)| Some(p.neg_log_prior()?.0)).sum();
@@ -270,7 +277,7 @@ impl<'a, M: SumOverRows> BatchLoss<'a, M> {
 
     /// The rows of a step: a part of an epoch's permutation.
     fn rows(&mut self, step: Step) -> Vec<usize> {
-        let (n, parts) = (self.data.count(), self.steps_per_epoch());
+        let (n, parts) = (self.source.data.count(), self.steps_per_epoch());
         self.order.rows(n, parts, step.seed, step.iteration)
     }
 
@@ -279,7 +286,7 @@ impl<'a, M: SumOverRows> BatchLoss<'a, M> {
     fn held(&mut self, rows: &[usize], step: Step) -> Result<Option<Held>> {
         let epoch = step.iteration / self.steps_per_epoch();
         if self.found.as_ref().is_none_or(|found| epoch >= (2 * found.epoch).max(1)) {
-            let held = self.model.hold(self.compute, self.data)?;
+            let held = self.model.hold(self.source.compute, self.source.data)?;
             self.found = held.map(|held| Found { epoch, with: self.model.free_raw(), held });
         }
         self.found.as_ref().map(|found| self.model.held_of(&found.held, rows)).transpose()
@@ -287,10 +294,10 @@ impl<'a, M: SumOverRows> BatchLoss<'a, M> {
 
     fn batch(&self, rows: &[usize]) -> Result<Batch> {
         let scale = self.steps_per_epoch() as f64;
-        let part = self.data.gather(rows)?;
+        let part = self.source.data.gather(rows)?;
         let numbers: Vec<usize> = rows.iter().map(|row| row + 1).collect();
         self.model.likelihood().check(Targets { y: &part.y, extra: part.noise.as_deref() }, Some(&numbers))?;
-        Ok(Batch { scale, ..part.batch(&Scope::new(self.compute)?) })
+        Ok(Batch { scale, ..part.batch(&Scope::new(self.source.compute)?) })
     }
 }
 
@@ -305,23 +312,23 @@ impl<M: SumOverRows> Objective for BatchLoss<'_, M> {
         self.model.set_free_raw(x)?;
         let held = self.held(&rows, step)?;
         // Trial points of one step share its natural gradient.
-        let Some(rate) = self.batches.natural.filter(|_| self.stepped != Some(step.iteration)) else {
-            return evaluate_for(self.model, self.compute, &batch, held.as_ref());
+        let Some(rate) = self.source.batches.natural.filter(|_| self.stepped != Some(step.iteration)) else {
+            return evaluate_for(self.model, self.source.compute, &batch, held.as_ref());
         };
         // A q that was fitted to a batch is too good for it: there the noise would look smaller than it is.
         let before = self.stepped.is_some() && self.stochastic();
-        let unseen = before.then(|| evaluate(self.model, self.compute, &batch)).transpose()?;
-        natural_step(self.model, self.compute, &batch, rate)?;
+        let unseen = before.then(|| evaluate(self.model, self.source.compute, &batch)).transpose()?;
+        natural_step(self.model, self.source.compute, &batch, rate)?;
         self.stepped = Some(step.iteration);
-        unseen.map_or_else(|| evaluate(self.model, self.compute, &batch), Ok)
+        unseen.map_or_else(|| evaluate(self.model, self.source.compute, &batch), Ok)
     }
 
     fn groups(&self) -> Vec<Group> {
-        groups(self.model, |path| self.model.is_variational(path).then_some(self.batches.variational_rate))
+        groups(self.model, |path| self.model.is_variational(path).then_some(self.source.batches.variational_rate))
     }
 
     fn steps_per_epoch(&self) -> usize {
-        self.data.count().div_ceil(self.batches.size)
+        self.source.data.count().div_ceil(self.source.batches.size)
     }
 
     fn stochastic(&self) -> bool {
@@ -331,7 +338,7 @@ impl<M: SumOverRows> Objective for BatchLoss<'_, M> {
     /// With natural gradients the step that q was last moved for, and q; of a model that holds something, the epoch
     /// and the parameters that it was found with.
     fn state(&self) -> Vec<f64> {
-        if self.batches.natural.is_none() {
+        if self.source.batches.natural.is_none() {
             let found =
                 self.found.iter().flat_map(|found| std::iter::once(found.epoch as f64).chain(found.with.clone()));
             return found.collect();
@@ -343,12 +350,18 @@ impl<M: SumOverRows> Objective for BatchLoss<'_, M> {
     }
 
     fn restore(&mut self, state: &[f64]) -> Result<()> {
-        if self.batches.natural.is_none() {
+        if self.source.batches.natural.is_none() {
             self.found = None;
             let Some((epoch, with)) = state.split_first() else { return Ok(()) };
             self.model.set_free_raw(with)?;
-            let held = self.model.hold(self.compute, self.data)?;
-            self.found = held.map(|held| Found { epoch: *epoch as usize, with: with.to_vec(), held });
+            let Some(held) = self.model.hold(self.source.compute, self.source.data)? else {
+                return Err(Error::shape(
+                    "saved state of the objective",
+                    "nothing",
+                    format!("{} numbers", state.len()),
+                ));
+            };
+            self.found = Some(Found { epoch: *epoch as usize, with: with.to_vec(), held });
             return Ok(());
         }
         let wanted = self.state().len();

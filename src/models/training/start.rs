@@ -1,4 +1,4 @@
-//! Where likelihoods and the levels of latent functions start.
+//! Initial values of likelihoods and of the means of latent functions.
 
 use crate::error::Result;
 use crate::likelihoods::{Likelihood, Targets};

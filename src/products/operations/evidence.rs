@@ -86,7 +86,8 @@ impl HostOp<4> for Evidence {
             let inputs = Inputs { x: into_real(x), p, coefficients: into_real(coefficients), s };
             let (solved, whole) = T::vectorised(Forward { op: self, inputs: &inputs, y: &y, noise })?;
             let values = solved.values.to_vec();
-            Ok((TensorData::new(values, [2]), Arc::new(SavedEvidence { inputs, y, solved, whole: Mutex::new(whole) }) as Saved))
+            let saved = SavedEvidence { inputs, y, solved, whole: Mutex::new(whole) };
+            Ok((TensorData::new(values, [2]), Arc::new(saved) as Saved))
         })
     }
 
