@@ -5,11 +5,11 @@ use std::sync::Arc;
 use burn::tensor::{Tensor, TensorData};
 use rayon::prelude::*;
 
-use super::host::{HostOp, Saved, apply1};
-#[cfg(feature = "gpu")]
-use super::on_device::DeviceOp;
-use super::real::{Real, into_vec, with_real};
 use crate::error::{Error, Result};
+use crate::linalg::host::{HostOp, Saved, apply1};
+#[cfg(feature = "gpu")]
+use crate::linalg::on_device::DeviceOp;
+use crate::linalg::real::{Real, into_vec, with_real};
 use crate::threads;
 
 /// The lower triangular `[m, m]` matrix whose rows, up to the diagonal, stand one after another in `packed`
@@ -22,7 +22,7 @@ pub fn unpack_lower(packed: Tensor<1>) -> Result<Tensor<2>> {
 }
 
 /// The order m of a triangle of `length` numbers.
-pub(super) fn order(length: usize) -> Result<usize> {
+pub(in crate::linalg) fn order(length: usize) -> Result<usize> {
     let m = ((8 * length + 1).isqrt() - 1) / 2;
     if m * (m + 1) / 2 == length {
         return Ok(m);
@@ -52,7 +52,7 @@ pub(crate) fn packed<T: Real, W: Real>(full: &[T], m: usize) -> Vec<W> {
 }
 
 #[derive(Debug)]
-pub(super) struct Unpack;
+pub(in crate::linalg) struct Unpack;
 
 impl HostOp<1> for Unpack {
     #[cfg(feature = "gpu")]

@@ -5,13 +5,13 @@ use std::sync::Arc;
 use burn::tensor::{Shape, Tensor, TensorData};
 use faer::MatRef;
 
-use super::dense::{self, product, solve};
-use super::host::{HostOp, Saved, apply2};
-#[cfg(feature = "gpu")]
-use super::on_device::DeviceOp;
-use super::real::{Real, into_vec, with_real};
-use super::shape;
 use crate::error::{Error, Result};
+use crate::linalg::dense::{self, product, solve};
+use crate::linalg::host::{HostOp, Saved, apply2};
+#[cfg(feature = "gpu")]
+use crate::linalg::on_device::DeviceOp;
+use crate::linalg::real::{Real, into_vec, with_real};
+use crate::linalg::shape;
 
 /// `X = L⁻¹ B` for a lower triangular `l`, `[.., n, n]`, and `b`, `[.., n, t]`.
 ///
@@ -33,13 +33,13 @@ pub fn solve_lower_transposed<const D: usize>(l: Tensor<D>, b: Tensor<D>) -> Res
 
 /// `X = L⁻¹ B`, or `L⁻ᵀ B`.
 #[derive(Debug)]
-pub(super) struct Solve {
-    pub(super) transposed: bool,
+pub(in crate::linalg) struct Solve {
+    pub(in crate::linalg) transposed: bool,
 }
 
 /// The factors of a batch of systems of order `n` and their solutions, for the adjoint.
 #[derive(Debug, Clone)]
-pub(super) struct Systems<T> {
+pub(in crate::linalg) struct Systems<T> {
     pub l: Vec<T>,
     pub x: Option<TensorData>,
     pub n: usize,
@@ -145,14 +145,14 @@ impl HostOp<2> for Solve {
 }
 
 /// Checks that `b` is `[.., n, t]` with the batch of `l`.
-pub(super) fn check_right_hand_side(l: &TensorData, b: &TensorData, n: usize) -> Result<()> {
+pub(in crate::linalg) fn check_right_hand_side(l: &TensorData, b: &TensorData, n: usize) -> Result<()> {
     let (_, cols) = shape::matrices("B", b)?;
     let depth = b.shape().len() - 2;
     shape::expect("B", b, &[&l.shape()[..depth], &[n, cols]].concat())
 }
 
 /// Checks that every triangular matrix of order `n` has an inverse.
-pub(super) fn check_diagonal<T: Real>(l: &[T], n: usize) -> Result<()> {
+pub(in crate::linalg) fn check_diagonal<T: Real>(l: &[T], n: usize) -> Result<()> {
     for (m, matrix) in l.chunks_exact((n * n).max(1)).enumerate() {
         for (i, &x) in matrix.iter().step_by(n + 1).enumerate() {
             if x == T::of(0.0) || !x.is_finite() {

@@ -5,14 +5,14 @@ use std::sync::Arc;
 use burn::tensor::{Tensor, TensorData};
 use faer::{MatMut, MatRef};
 
-use super::dense::{self, congruence, product};
-use super::host::{HostOp, Saved, apply1};
-use super::jitter;
-#[cfg(feature = "gpu")]
-use super::on_device::DeviceOp;
-use super::real::{Real, into_vec, with_real};
-use super::shape;
 use crate::error::Result;
+use crate::linalg::dense::{self, congruence, product};
+use crate::linalg::host::{HostOp, Saved, apply1};
+use crate::linalg::jitter;
+#[cfg(feature = "gpu")]
+use crate::linalg::on_device::DeviceOp;
+use crate::linalg::real::{Real, into_vec, with_real};
+use crate::linalg::shape;
 
 /// The lower factor `L` of a symmetric positive definite `k = L Lᵀ`: `[n, n]`, or a batch `[.., n, n]`, its strict
 /// upper triangle zero.
@@ -29,8 +29,8 @@ pub fn cholesky<const D: usize>(k: Tensor<D>, name: &str) -> Result<Tensor<D>> {
 }
 
 #[derive(Debug)]
-pub(super) struct Cholesky {
-    pub(super) name: String,
+pub(in crate::linalg) struct Cholesky {
+    pub(in crate::linalg) name: String,
 }
 
 impl HostOp<1> for Cholesky {

@@ -6,14 +6,14 @@ use std::sync::Arc;
 use burn::tensor::{Tensor, TensorData};
 use rayon::prelude::*;
 
-use super::factor::Factor;
-use super::host::{HostOp, Saved, apply3};
-use super::jitter::check_rounding;
-#[cfg(feature = "gpu")]
-use super::on_device::DeviceOp;
-use super::real::{Real, into_vec, with_real};
-use super::shape;
 use crate::error::Result;
+use crate::linalg::factor::Factor;
+use crate::linalg::host::{HostOp, Saved, apply3};
+use crate::linalg::jitter::check_rounding;
+#[cfg(feature = "gpu")]
+use crate::linalg::on_device::DeviceOp;
+use crate::linalg::real::{Real, into_vec, with_real};
+use crate::linalg::shape;
 use crate::threads;
 
 /// `½ (rᵀ K̂⁻¹ r + log|K̂| + n log 2π)` with `K̂ = K + diag(noise)`: the negative log density of a residual
@@ -25,13 +25,13 @@ use crate::threads;
 ///
 /// # Errors
 /// [`Error::Shape`](crate::Error::Shape), or [`Error::NotPositiveDefinite`](crate::Error::NotPositiveDefinite) by the
-/// policy of [`jitter`](super::jitter).
+/// policy of [`jitter`](crate::linalg::jitter).
 pub fn mvn_nll(k: Tensor<2>, noise: Tensor<1>, r: Tensor<1>) -> Result<Tensor<1>> {
     apply3(MvnNll, k, noise, r)
 }
 
 #[derive(Debug)]
-pub(super) struct MvnNll;
+pub(in crate::linalg) struct MvnNll;
 
 impl HostOp<3> for MvnNll {
     #[cfg(feature = "gpu")]
@@ -72,7 +72,7 @@ impl HostOp<3> for MvnNll {
 }
 
 /// The factor of `K + diag(noise)`, the residual `r`, and `α = (K + diag(noise))⁻¹ r`.
-pub(super) fn posterior<T: Real>([k, noise, r]: [TensorData; 3]) -> Result<(Factor<T>, Vec<T>, Vec<T>)> {
+pub(in crate::linalg) fn posterior<T: Real>([k, noise, r]: [TensorData; 3]) -> Result<(Factor<T>, Vec<T>, Vec<T>)> {
     let n = shape::square("K", &k)?;
     shape::expect("noise", &noise, &[n])?;
     shape::expect("r", &r, &[n])?;

@@ -4,14 +4,15 @@ use std::sync::Arc;
 
 use burn::tensor::{Tensor, TensorData};
 
-use super::dense::{self, product, solve};
-use super::host::{HostOp, Saved, apply1, apply2};
-#[cfg(feature = "gpu")]
-use super::on_device::DeviceOp;
-use super::real::{Real, into_vec, with_real};
+use super::triangular;
 use super::triangular::Systems;
-use super::{shape, triangular};
 use crate::error::Result;
+use crate::linalg::dense::{self, product, solve};
+use crate::linalg::host::{HostOp, Saved, apply1, apply2};
+#[cfg(feature = "gpu")]
+use crate::linalg::on_device::DeviceOp;
+use crate::linalg::real::{Real, into_vec, with_real};
+use crate::linalg::shape;
 
 /// `X = (L Lᵀ)⁻¹ B` for a lower factor `l`, `[.., n, n]`, and `b`, `[.., n, t]`.
 ///
@@ -25,7 +26,7 @@ pub fn cholesky_solve<const D: usize>(l: Tensor<D>, b: Tensor<D>) -> Result<Tens
 }
 
 #[derive(Debug)]
-pub(super) struct CholeskySolve;
+pub(in crate::linalg) struct CholeskySolve;
 
 /// `B ← (L Lᵀ)⁻¹ B` for every system of a batch.
 fn solve_each<T: Real>(systems: &Systems<T>, b: &mut [T]) -> Result<()> {
@@ -104,7 +105,7 @@ pub fn logdet_from_cholesky(l: Tensor<2>) -> Result<Tensor<1>> {
 }
 
 #[derive(Debug)]
-pub(super) struct LogDet;
+pub(in crate::linalg) struct LogDet;
 
 impl HostOp<1> for LogDet {
     #[cfg(feature = "gpu")]

@@ -5,11 +5,11 @@ use std::sync::Arc;
 use burn::tensor::{Tensor, TensorData};
 use faer::Side;
 
-use super::dense::{self, product, registers, transpose};
-use super::host::{HostOp, Saved, apply1};
-use super::real::{Real, into_vec, with_real};
-use super::shape;
 use crate::error::{Error, Result};
+use crate::linalg::dense::{self, product, registers, transpose};
+use crate::linalg::host::{HostOp, Saved, apply1};
+use crate::linalg::real::{Real, into_vec, with_real};
+use crate::linalg::shape;
 
 /// Eigenvalues, ascending, `[n]`, and orthonormal eigenvectors in the columns of `[n, n]`: `k = V diag(λ) Vᵀ`.
 ///

@@ -5,14 +5,14 @@ use std::sync::Arc;
 use burn::tensor::{Tensor, TensorData};
 use rayon::prelude::*;
 
-use super::dense::{congruence, product, solve, view, view_mut};
-use super::factor::Factor;
-use super::host::{HostOp, Saved, apply2, recall};
-#[cfg(feature = "gpu")]
-use super::on_device::DeviceOp;
-use super::real::{Real, into_vec, with_real};
-use super::shape;
 use crate::error::Result;
+use crate::linalg::dense::{congruence, product, solve, view, view_mut};
+use crate::linalg::factor::Factor;
+use crate::linalg::host::{HostOp, Saved, apply2, recall};
+#[cfg(feature = "gpu")]
+use crate::linalg::on_device::DeviceOp;
+use crate::linalg::real::{Real, into_vec, with_real};
+use crate::linalg::shape;
 use crate::threads;
 
 /// `A = L⁻¹ B` with `k = L Lᵀ`, for `k` `[m, m]` and `b` `[m, t]`: a Cholesky factorisation and a triangular solve
@@ -20,7 +20,7 @@ use crate::threads;
 ///
 /// # Errors
 /// [`Error::Shape`](crate::Error::Shape), or [`Error::NotPositiveDefinite`](crate::Error::NotPositiveDefinite) by the
-/// policy of [`jitter`](super::jitter) with `name` for the matrix.
+/// policy of [`jitter`](crate::linalg::jitter) with `name` for the matrix.
 pub fn whiten(k: Tensor<2>, b: Tensor<2>, name: &str) -> Result<Tensor<2>> {
     apply2(Whiten { name: name.into() }, k, b)
 }
@@ -61,8 +61,8 @@ pub(crate) fn adjoint<T: Real, K: Send, B: Send>(
 }
 
 #[derive(Debug)]
-pub(super) struct Whiten {
-    pub(super) name: String,
+pub(in crate::linalg) struct Whiten {
+    pub(in crate::linalg) name: String,
 }
 
 /// L and A.

@@ -7,12 +7,12 @@ use burn::tensor::Slice;
 use burn::tensor::{Tensor, TensorData};
 use rayon::prelude::*;
 
-use super::dense::transpose::transpose_into;
-use super::dense::{product, triangular, view, view_mut};
-use super::host::{HostOp, Saved, apply3, recall};
-use super::real::{Real, dot, narrowed, rounded, vectorised, widened};
-use super::shape;
 use crate::error::Result;
+use crate::linalg::dense::transpose::transpose_into;
+use crate::linalg::dense::{product, triangular, view, view_mut};
+use crate::linalg::host::{HostOp, Saved, apply3, recall};
+use crate::linalg::real::{Real, dot, narrowed, rounded, vectorised, widened};
+use crate::linalg::shape;
 use crate::threads::{self, GRAIN};
 
 /// Columns that one thread sums over.

@@ -4,13 +4,13 @@ use std::sync::Arc;
 
 use burn::tensor::{Tensor, TensorData};
 
-use super::factor::Factor;
-use super::host::{HostOp, Saved, apply2};
-#[cfg(feature = "gpu")]
-use super::on_device::DeviceOp;
-use super::real::{dot, narrowed, widened};
-use super::shape;
 use crate::error::Result;
+use crate::linalg::factor::Factor;
+use crate::linalg::host::{HostOp, Saved, apply2};
+#[cfg(feature = "gpu")]
+use crate::linalg::on_device::DeviceOp;
+use crate::linalg::real::{dot, narrowed, widened};
+use crate::linalg::shape;
 
 /// What factorising `B = I + Q` leaves of a collapsed bound.
 #[derive(Debug, Clone)]
@@ -26,7 +26,7 @@ impl Collapsed {
     /// Factors B for `q` `[m, m]` and `b` `[m]`.
     ///
     /// # Errors
-    /// [`NotPositiveDefinite`](crate::Error::NotPositiveDefinite) by the policy of [`jitter`](super::jitter).
+    /// [`NotPositiveDefinite`](crate::Error::NotPositiveDefinite) by the policy of [`jitter`](crate::linalg::jitter).
     pub fn new(q: Vec<f64>, b: &[f64]) -> Result<Self> {
         let mut inner = q;
         let mut trace = 0.0;
@@ -50,13 +50,13 @@ impl Collapsed {
 ///
 /// # Errors
 /// [`Error::Shape`](crate::Error::Shape), or [`Error::NotPositiveDefinite`](crate::Error::NotPositiveDefinite) by the
-/// policy of [`jitter`](super::jitter).
+/// policy of [`jitter`](crate::linalg::jitter).
 pub fn collapsed(q: Tensor<2>, b: Tensor<1>) -> Result<Tensor<1>> {
     apply2(Bound, q, b)
 }
 
 #[derive(Debug)]
-pub(super) struct Bound;
+pub(in crate::linalg) struct Bound;
 
 impl HostOp<2> for Bound {
     #[cfg(feature = "gpu")]

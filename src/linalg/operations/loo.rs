@@ -6,14 +6,14 @@ use std::sync::Arc;
 use burn::tensor::{Tensor, TensorData};
 use rayon::prelude::*;
 
-use super::dense::{self, product, transpose};
-use super::host::{HostOp, Saved, apply3};
 use super::mvn::posterior;
-#[cfg(feature = "gpu")]
-use super::on_device::DeviceOp;
-use super::real::{Real, into_vec, with_real};
-use super::shape;
 use crate::error::Result;
+use crate::linalg::dense::{self, product, transpose};
+use crate::linalg::host::{HostOp, Saved, apply3};
+#[cfg(feature = "gpu")]
+use crate::linalg::on_device::DeviceOp;
+use crate::linalg::real::{Real, into_vec, with_real};
+use crate::linalg::shape;
 use crate::threads;
 
 /// The negative log probability of every residual given all others, `Σᵢ ½ (log 2π σᵢ² + (rᵢ − μᵢ)² / σᵢ²)`.
@@ -25,13 +25,13 @@ use crate::threads;
 ///
 /// # Errors
 /// [`Error::Shape`](crate::Error::Shape), or [`Error::NotPositiveDefinite`](crate::Error::NotPositiveDefinite) by the
-/// policy of [`jitter`](super::jitter).
+/// policy of [`jitter`](crate::linalg::jitter).
 pub fn loo_nll(k: Tensor<2>, noise: Tensor<1>, r: Tensor<1>) -> Result<Tensor<1>> {
     apply3(LooNll, k, noise, r)
 }
 
 #[derive(Debug)]
-pub(super) struct LooNll;
+pub(in crate::linalg) struct LooNll;
 
 impl HostOp<3> for LooNll {
     #[cfg(feature = "gpu")]
