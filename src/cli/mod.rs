@@ -29,7 +29,7 @@ use std::sync::{Arc, OnceLock};
 
 use cagey::exchange::{self, Exchange, Guard, Ranks};
 use cagey::fitted::Registry;
-use cagey::models::experts::Server;
+use cagey::models::Server;
 use cagey::{Error, Result, threads};
 use clap::{CommandFactory, Parser, Subcommand};
 use interrupt::Watch;

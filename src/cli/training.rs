@@ -66,7 +66,7 @@ pub enum OptimizerName {
     Lbfgs,
     /// Adam, with --lr and --schedule
     Adam,
-    /// Gradient descent, with --lr and --schedule: for local steps of experts that are trained together
+    /// Gradient descent, with --lr and --schedule: for local steps, see --training
     Descent,
 }
 

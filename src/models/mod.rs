@@ -29,6 +29,7 @@ pub mod svgp;
 pub mod swsgp;
 mod training;
 
+pub use experts::Server;
 #[cfg(feature = "command")]
 pub use interface::command;
 pub use interface::held::Held;

@@ -315,7 +315,7 @@ impl Posterior for ExpertsPosterior {
         }
         Err(Error::Usage(
             "experts have no joint distribution of several rows: their rules combine what they say row by row; \
-             for joint samples fit an sgpr, cagp or exact model"
+             for joint samples fit one model of all rows"
                 .into(),
         ))
     }
