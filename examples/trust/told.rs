@@ -50,7 +50,7 @@ pub fn look(kind: Kind, rows: usize, seed: u64) -> Result<[bool; 4]> {
     let fitted = Fitted::fit(schema, &train, settings, &TrainConfig::default(), &Registry::default(), &mut [])?;
     if kind == Kind::Copies {
         let copies = fitted.copies(&test)?.unwrap_or_default();
-        let told = 2 * copies.whole >= copies.inputs.len() && 20 * copies.whole >= test.n;
+        let told = 2 * copies.whole.len() >= copies.inputs.len() && 20 * copies.whole.len() >= test.n;
         return Ok([told, copies.inputs.is_empty(), true, false]);
     }
     let held = fitted.diagnose(&test, test.y.as_deref().unwrap_or_default(), &fitted.predict(&test)?)?;

@@ -57,7 +57,7 @@ pub struct Summary {
     pub seed: u64,
     /// Final loss of each restart, none where it failed.
     pub restarts: Vec<Option<f64>>,
-    /// The prior that lengthscales have unasked, in words.
+    /// The priors that parameters of the kernel have unasked, in words.
     #[serde(default)]
     pub weak_prior: Option<String>,
     /// How the starts compared, where there were several.

@@ -211,7 +211,8 @@ impl Plan {
             None => observations,
         };
         let mut model = build(&settings, &*options, likelihood, (&observations, &names), &units, seed, registry)?;
-        let weak_prior = settings.weak_prior.then(|| weak_prior::set(&mut *model, &observations)).flatten();
+        let set = |model: &mut dyn GpModel| weak_prior::set(model, &observations, &*options);
+        let weak_prior = settings.weak_prior.then(|| set(&mut *model)).flatten();
         Ok(Self {
             schema,
             settings,

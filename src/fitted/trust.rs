@@ -22,8 +22,8 @@ const MOST_TOGETHER: usize = 10_000;
 pub struct Copies {
     /// Positions of those that have the inputs of a training row.
     pub inputs: Vec<usize>,
-    /// How many of them have its target as well.
-    pub whole: usize,
+    /// Positions of those that have its target as well: training rows.
+    pub whole: Vec<usize>,
 }
 
 /// Rows that lie outside the training data's range.
@@ -196,7 +196,7 @@ impl Fitted {
         for (i, row) in x.chunks(self.data.d).enumerate() {
             if let Some(targets) = known.get(&bits(row)) {
                 copies.inputs.push(i);
-                copies.whole += usize::from(y.get(i).is_some_and(|y| targets.contains(y)));
+                copies.whole.extend(y.get(i).is_some_and(|y| targets.contains(y)).then_some(i));
             }
         }
         Ok(Some(copies))

@@ -15,7 +15,7 @@ use super::prior::Prior;
 use crate::error::{Error, Result};
 use crate::kernels::Kernel;
 use crate::likelihoods::Likelihood;
-use crate::params::Parameter;
+use crate::params::{self, Parameter};
 use crate::train::TrainConfig;
 
 /// What every model is made of.
@@ -116,6 +116,11 @@ pub trait ModelOptions: Debug + Send + Sync {
     /// Whether files may hold what conditioning on the data computes, where that costs more than reading it.
     fn stores_factor(&self) -> bool {
         false
+    }
+
+    /// The prior that the variances of kernels have where nothing is asked of them, in units of the latent functions.
+    fn variance_prior(&self, _likelihood: &dyn Likelihood) -> Option<params::Prior> {
+        None
     }
 
     /// Whether losses of its training compare, so that starts can race.

@@ -67,12 +67,13 @@ impl Race {
     }
 }
 
-/// Most rows that a race trains on.
-const ROWS: usize = 1000;
+/// Fewest and most rows that a race trains on where some are enough; half of them in between.
+const ROWS: [usize; 2] = [200, 1000];
 /// Steps from each start.
 const STEPS: usize = 15;
-/// A start is judged when a step lowers its loss by less than this share.
-const ENOUGH: f64 = 1e-5;
+/// A start is judged when steps lower its loss by less than this share, so many in a row.
+const ENOUGH: f64 = 1e-4;
+const PATIENCE: usize = 2;
 /// Most steps to the optimum with one lengthscale.
 const ISOTROPIC: usize = 40;
 /// The share of the time for a training that its race may take.
@@ -116,18 +117,17 @@ pub fn race(model: &mut Box<dyn GpModel>, track: &Track, observers: &mut [&mut d
         p.set_internal(&sd.iter().map(|sd| common * sd).collect::<Vec<_>>());
     });
     tie(&mut *isotropic, &units, true);
-    legs.run(&mut *isotropic, shown, ISOTROPIC);
-    let mut optimum = isotropic.boxed();
+    let optimum = legs.run(&mut *isotropic, shown, ISOTROPIC);
     tie(&mut *isotropic, &units, false);
-    let starts = [("data's own", model.boxed()), ("isotropic optimum", isotropic)];
-    let mut runners = Vec::from(starts.map(|(name, model)| Runner { name, model, loss: None }));
-    for runner in &mut runners {
-        runner.loss = legs.run(&mut *runner.model, shown, STEPS);
+    let mut own = model.boxed();
+    let reached = legs.run(&mut *own, shown, STEPS);
+    let mut isotropic = Runner { name: "isotropic optimum", model: isotropic, loss: optimum };
+    // Where it leads without steps of its own it need not make them.
+    if reached.is_some_and(|reached| optimum.is_none_or(|optimum| optimum > reached)) {
+        isotropic.loss = legs.run(&mut *isotropic.model, shown, STEPS);
     }
+    let mut runners = vec![Runner { name: "data's own", model: own, loss: reached }, isotropic];
     if sample.is_some() && !legs.over {
-        legs.run(&mut *optimum, data, ISOTROPIC);
-        tie(&mut *optimum, &units, false);
-        runners.push(Runner { name: "isotropic optimum of all rows", model: optimum, loss: None });
         let batch = data.batch(&Scope::new(track.training.compute)?);
         for runner in &mut runners {
             runner.loss = legs.judge(&*runner.model, &batch);
@@ -164,11 +164,12 @@ fn tie(model: &mut dyn GpModel, units: &[(usize, Vec<f64>)], tied: bool) {
 
 /// Rows drawn by the seed, where there are more than a race takes.
 fn sample(data: &Observations, seed: u64) -> Result<Option<Observations>> {
-    let n = data.n();
-    if n <= ROWS {
+    let (n, [fewest, most]) = (data.n(), ROWS);
+    let count = (n / 2).clamp(fewest, most);
+    if n <= count {
         return Ok(None);
     }
-    let mut rows = index::sample(&mut Xoshiro256PlusPlus::seed_from_u64(seed), n, ROWS).into_vec();
+    let mut rows = index::sample(&mut Xoshiro256PlusPlus::seed_from_u64(seed), n, count).into_vec();
     rows.sort_unstable();
     data.gather(&rows).map(Some)
 }
@@ -189,10 +190,11 @@ impl Legs<'_, '_, '_> {
         let config = self.track.training.config;
         let left = |all: Duration| all.mul_f64(SHARE).saturating_sub(self.began.elapsed());
         // By L-BFGS, whatever comes after.
+        let lbfgs = Lbfgs { loss_tolerance: ENOUGH, patience: PATIENCE, ..Lbfgs::default() };
         let config = TrainConfig {
             max_time: config.max_time.map(left),
             seed: config.seed,
-            ..TrainConfig::new(Optimizer::Lbfgs(Lbfgs { loss_tolerance: ENOUGH, ..Lbfgs::default() }), steps)
+            ..TrainConfig::new(Optimizer::Lbfgs(lbfgs), steps)
         };
         if self.over {
             return None;

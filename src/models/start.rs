@@ -6,7 +6,7 @@ use super::prior::Prior;
 use crate::error::Result;
 use crate::likelihoods::{Likelihood, Support, Targets};
 use crate::means::Mean;
-use crate::params::keeping_internal;
+use crate::params::{self, keeping_internal};
 
 /// Starts a likelihood, and constant means at the levels that fit the targets.
 pub fn start<'a>(
@@ -45,6 +45,12 @@ pub fn start_all<'a>(
 /// Whether all latent functions have one prior: those of classes, which mean the same.
 pub fn alike(likelihood: &dyn Likelihood) -> bool {
     matches!(likelihood.density().support(likelihood.auxiliary().neutral()), Support::Classes(_))
+}
+
+/// The prior of kernel variances under likelihoods of classes, for approximations that would have them very large where
+/// classes can be told apart: of the size that probabilities near 0 and 1 need, by a factor of e or so.
+pub fn variance_of_classes(likelihood: &dyn Likelihood) -> Option<params::Prior> {
+    alike(likelihood).then_some(params::Prior::LogNormal(2.0, 1.0))
 }
 
 /// The prior mean for a likelihood: only the latent function of standardised targets has the level 0; those of several

@@ -172,6 +172,12 @@ fn the_whole_way() {
         assert!(bytes.starts_with(b"\x89PNG") || bytes.starts_with(b"<svg"), "{name}");
     }
     folder.ok(&["plot", "m.cagey", "ok.csv", "--holdout", "0.2", "-o", "e.svg", "--points", "2"]);
+    let drawn = |data: &str| {
+        folder.ok(&["plot", "m.cagey", data, "-o", "f.svg"]);
+        folder.read("f.svg").contains("held-out data")
+    };
+    folder.write("mixed.csv", folder.read("ok.csv") + "3.21,0.1\n");
+    assert!(!drawn("ok.csv") && drawn("mixed.csv"), "rows that were trained on are not held out");
     let samples = folder.ok(&["sample", "m.cagey", "new.csv", "--count", "3", "--seed", "7"]);
     assert_eq!(samples.lines().next(), Some("sample0,sample1,sample2"));
     assert_eq!(samples, folder.ok(&["sample", "m.cagey", "new.csv", "--count", "3", "--seed", "7"]));

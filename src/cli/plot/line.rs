@@ -5,7 +5,7 @@ use std::path::Path;
 use cagey::data::{Dataset, TargetScale, TargetTransform};
 use cagey::fitted::Fitted;
 use cagey::likelihoods::Support;
-use cagey::metrics::{Predictive, TargetPrediction};
+use cagey::metrics::{Predictive, TargetPrediction, quantiles};
 use cagey::models::posterior::Marginals;
 use cagey::plot::{Component, Components, Curve, Frame, Points, Posterior1d};
 use cagey::{Error, Result};
@@ -138,8 +138,7 @@ fn with_noise(fitted: &Fitted, mut marginals: Marginals) -> Marginals {
 }
 
 fn curve(x: &[f64], predictions: &[Predictive]) -> Curve {
-    let quantile = |p: f64| predictions.iter().map(|d| d.quantile(p)).collect::<Vec<f64>>();
-    banded(x, quantile(0.5), quantile)
+    banded(x, quantiles(predictions, 0.5), |p| quantiles(predictions, p))
 }
 
 /// The mean of y given f, such as a rate, and its bands.

@@ -7,13 +7,14 @@ use super::{
 };
 use crate::error::{Error, Result};
 use crate::kernels::Kernel;
-use crate::likelihoods::Gaussian;
+use crate::likelihoods::{Gaussian, Likelihood};
 use crate::models::Observations;
 use crate::models::gp_model::GpModel;
 use crate::models::options::{Kind, ModelOptions, Parts, Site};
 use crate::models::ordering::RowOrder;
 use crate::models::prior::Prior;
-use crate::models::start::levelled;
+use crate::models::start::{levelled, variance_of_classes};
+use crate::params;
 use crate::solvers::Probes;
 use crate::solvers::itergp::IterGpOptions;
 use crate::solvers::policies::{
@@ -225,6 +226,10 @@ impl ModelOptions for CagpOptions {
                 .to_string()
         });
         warning.into_iter().collect()
+    }
+
+    fn variance_prior(&self, likelihood: &dyn Likelihood) -> Option<params::Prior> {
+        variance_of_classes(likelihood)
     }
 
     fn smaller(&self) -> &'static str {
