@@ -45,11 +45,18 @@ pub(super) fn fit_for<M: Model + ?Sized>(
     model.set_free_raw(outcome.as_ref().map_or(&start, |outcome| &outcome.x))?;
     let mut outcome = outcome?;
     // What it held at the end, if it made a step, was chosen elsewhere; its posterior chooses there.
-    if model.refresh().is_some()
-        && chosen.is_none_or(|from| from != outcome.x || !evaluated)
-        && let Ok(found) = evaluate(model, compute, &batch)
-    {
-        outcome.loss = found.loss / outcome.loss_scale;
+    if model.refresh().is_some() && chosen.is_none_or(|from| from != outcome.x || !evaluated) {
+        let found = evaluate(model, compute, &batch).map(|found| found.loss / outcome.loss_scale);
+        let better = outcome.settled.take().filter(|(_, lowest)| !found.as_ref().is_ok_and(|loss| loss <= lowest));
+        match (better, found) {
+            // The steps since the last choice led astray.
+            (Some((x, loss)), _) => {
+                model.set_free_raw(&x)?;
+                (outcome.x, outcome.loss) = (x, loss);
+            }
+            (None, Ok(loss)) => outcome.loss = loss,
+            (None, Err(_)) => {}
+        }
         outcome.restarts[outcome.best_restart].loss = Some(outcome.loss);
     }
     Ok(outcome)

@@ -15,6 +15,9 @@ pub struct Outcome {
     pub x: Vec<f64>,
     /// Its loss divided by the loss scale; for a stochastic objective the smoothed loss there.
     pub loss: f64,
+    /// The best of the points where an objective chose something, with its loss: only there are its losses those of
+    /// one function, and what is lower since may not be so once something is chosen there.
+    pub settled: Option<(Vec<f64>, f64)>,
     /// What losses were divided by.
     pub loss_scale: f64,
     /// Why the training, or its best restart, ended.
@@ -288,9 +291,11 @@ fn outcome(state: &State, (config, limit): (&TrainConfig, usize), cut_short: Opt
         return Err(Error::Data(problem.unwrap_or_default()));
     };
     let ended = restarts[best_restart].termination.clone();
+    let lowest = state.runs[best_restart].lowest.clone();
     Ok(Outcome {
         x: best.x,
         loss: best.loss,
+        settled: lowest.map(|lowest| (lowest.x, lowest.loss)),
         loss_scale: config.loss_scale,
         termination: cut_short.or(ended).unwrap_or(Termination::Steps),
         iterations: restarts.iter().map(|run| run.iterations).sum(),
