@@ -97,13 +97,6 @@ impl Trust {
     }
 }
 
-impl Trust {
-    /// What was found in one line, for a table of models.
-    pub fn line(&self) -> String {
-        self.lines.join("; ")
-    }
-}
-
 /// Whether the logarithm of the target could be modelled, and is not.
 fn is_positive(fitted: &Fitted) -> bool {
     let known = fitted.settings.row_column.is_some();

@@ -793,6 +793,8 @@ fn copies_stay_on_one_side_where_that_is_asked_for() {
     assert!(mixed["scores"]["copies"].as_u64().unwrap() > 3, "{mixed}");
     let apart = folder.json(&[&fit[..], &["--distinct"]].concat());
     assert!(apart["scores"]["copies"].is_null() && apart["scores"]["n"].as_u64().unwrap() >= 18, "{apart}");
+    let compared = folder.ok(&["compare", "t.csv", "--steps", "2", "--holdout", "0.3"]);
+    assert!(compared.contains("have the inputs of a training row"), "{compared}");
 }
 
 #[test]
