@@ -113,7 +113,9 @@ pub fn description(fitted: &Fitted) -> String {
         summary.race.iter().filter_map(|race| Some(("start".into(), race.told()?))).collect();
     rows.extend(fitted.calibration.map(|c| ("intervals".into(), calibration_in_words(&c))));
     rows.extend(fitted.temperature.map(|t| ("probabilities".into(), temperature_in_words(&t))));
-    rows.extend(summary.weak_prior.iter().map(|prior| ("weak prior".into(), format!("{prior}; `--prior none` leaves it out"))));
+    rows.extend(
+        summary.weak_prior.iter().map(|prior| ("weak prior".into(), format!("{prior}; `--prior none` leaves it out"))),
+    );
     rows.extend([
         (
             "optimiser".into(),
