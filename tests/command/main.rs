@@ -172,8 +172,9 @@ fn the_whole_way() {
         assert!(bytes.starts_with(b"\x89PNG") || bytes.starts_with(b"<svg"), "{name}");
     }
     folder.ok(&["plot", "m.cagey", "ok.csv", "--holdout", "0.2", "-o", "e.svg", "--points", "2"]);
+    folder.ok(&["fit", "ok.csv", "-o", "all.cagey", "--steps", "3"]);
     let drawn = |data: &str| {
-        folder.ok(&["plot", "m.cagey", data, "-o", "f.svg"]);
+        folder.ok(&["plot", "all.cagey", data, "-o", "f.svg"]);
         folder.read("f.svg").contains("held-out data")
     };
     folder.write("mixed.csv", folder.read("ok.csv") + "3.21,0.1\n");
