@@ -1,5 +1,7 @@
 //! Models made for data from settings, and made again from saved parameters.
 
+use std::sync::Arc;
+
 use super::Settings;
 use super::columns::Units;
 use super::registry::Registry;
@@ -9,6 +11,7 @@ use crate::likelihoods::Likelihood;
 use crate::means::Mean;
 use crate::models::Observations;
 use crate::models::diagnose::entry_columns;
+use crate::models::experts::Shards;
 use crate::models::gp_model::GpModel;
 use crate::models::options::{ModelOptions, Parts, Saved, Site};
 use crate::models::posterior::SavedPosterior;
@@ -24,6 +27,7 @@ pub fn build(
     options: &dyn ModelOptions,
     likelihood: Box<dyn Likelihood>,
     (data, names): (&Observations, &[String]),
+    shards: Option<&Arc<Shards>>,
     units: &Units,
     seed: u64,
     registry: &Registry,
@@ -34,7 +38,7 @@ pub fn build(
     let mut mean = Mean::named(&settings.mean, data.d)?;
     mean.set_units(&units.inputs.sd, units.target.mean, units.target.sd);
     let parts = Parts { likelihood, prior: Prior { kernel, mean } };
-    let mut model = options.build(parts, &Site { data, names, seed, saved: None })?;
+    let mut model = options.build(parts, &Site { data, names, seed, shards, saved: None })?;
     model.start(data, &units.of_user());
     if let Some((name, value)) = registry.likelihoods.given(&settings.likelihood) {
         for parameter in model.find_mut(&format!("likelihood.{name}"))? {
@@ -117,11 +121,12 @@ pub fn restore(
     options: &dyn ModelOptions,
     parts: Parts,
     (data, names): (&Observations, &[String]),
+    shards: Option<&Arc<Shards>>,
     parameters: Vec<Parameter>,
     posterior: &SavedPosterior,
 ) -> Result<Box<dyn GpModel>> {
     let saved = Saved { parameters: &parameters, posterior };
-    let mut model = options.build(parts, &Site { data, names, seed: 0, saved: Some(saved) })?;
+    let mut model = options.build(parts, &Site { data, names, seed: 0, shards, saved: Some(saved) })?;
     let slots = model.parameters_mut();
     if slots.len() != parameters.len() {
         let (got, want) = (parameters.len(), slots.len());

@@ -10,6 +10,7 @@ mod precision;
 mod predict;
 mod registry;
 mod settings;
+mod shards;
 mod stored;
 mod trust;
 mod weak_prior;
@@ -21,6 +22,7 @@ use serde::{Deserialize, Serialize};
 pub use plan::{Cost, Plan};
 pub use registry::Registry;
 pub use settings::{Calibrate, Settings};
+pub use shards::{Rank, Shard, Tables, Whereabouts};
 pub use trust::{Copies, LeftOut, Outside};
 
 use crate::data::{Dataset, InputScale, Schema, TargetScale};
@@ -92,6 +94,8 @@ pub struct Fitted {
     /// What its probabilities of classes are sharpened or flattened by.
     pub temperature: Option<Temperature>,
     data: Observations,
+    /// Where the rows are, where none are in `data`.
+    whereabouts: Option<Whereabouts>,
     posterior: Arc<dyn Posterior>,
 }
 
@@ -133,6 +137,11 @@ impl Fitted {
     /// The observations conditioned on, in standardised units; where predictions need none, only some of them to draw.
     pub fn data(&self) -> &Observations {
         &self.data
+    }
+
+    /// The tables of a model whose rows stayed where they are.
+    pub fn whereabouts(&self) -> Option<&Whereabouts> {
+        self.whereabouts.as_ref()
     }
 
     /// Checks the targets of a table, and what goes with its rows, against the likelihood.

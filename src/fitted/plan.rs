@@ -7,6 +7,7 @@ use super::build::build;
 use super::calibrate::FEW;
 use super::columns::{Inputs, Units, check_targets, input_names};
 use super::registry::Registry;
+use super::shards::Tables;
 use super::stored::{Seen, Stored};
 use super::{Calibrate, Fitted, Settings, Summary, advice, precision, weak_prior};
 use crate::data::{Classes, Dataset, InputScale, RowFile, Schema, Split, TargetScale, TargetTransform};
@@ -34,6 +35,8 @@ pub struct Plan {
     /// All rows, or a sample of those in a file.
     data: Observations,
     stored: Option<Stored>,
+    /// Where all rows are, where `data` are those of the first part.
+    tables: Option<Tables>,
     /// Rows that are kept from the training, for intervals.
     apart: Option<Dataset>,
     weak_prior: Option<String>,
@@ -105,27 +108,34 @@ impl Plan {
     pub fn new(schema: Schema, data: &Dataset, settings: Settings, seed: u64, registry: &Registry) -> Result<Self> {
         if !sets_apart(&settings, schema.classes.as_ref().map(Classes::len), registry)? {
             enough(&settings, data.n, None)?;
-            let mut plan = Self::of(schema, data, settings, seed, registry)?;
+            let mut plan = Self::of(schema, data, None, settings, seed, registry)?;
             plan.warn(data.n, true);
             return Ok(plan);
         }
         let split = Split::random(data.n, APART, seed)?;
         enough(&settings, data.n, Some(split.test.len()))?;
         let (train, apart) = (data.subset(&split.train), data.subset(&split.test));
-        let mut plan = Self::of(schema, &train, settings, seed, registry)?;
+        let mut plan = Self::of(schema, &train, None, settings, seed, registry)?;
         plan.check(&apart)?;
         plan.warn(train.n, true);
         plan.apart = Some(apart);
         Ok(plan)
     }
 
-    fn of(schema: Schema, data: &Dataset, settings: Settings, seed: u64, registry: &Registry) -> Result<Self> {
+    fn of(
+        schema: Schema,
+        data: &Dataset,
+        tables: Option<&Tables>,
+        settings: Settings,
+        seed: u64,
+        registry: &Registry,
+    ) -> Result<Self> {
         schema.check(data)?;
         let inputs = Inputs::of(data, settings.row_column.as_deref())?;
         let Inputs { x, names, extra } = &inputs;
         let d = names.len();
         let options = registry.models.options(&settings.model)?;
-        options.check(data.n)?;
+        options.check(tables.map_or(data.n, Tables::rows))?;
         if settings.store_factor && !options.stores_factor() {
             let model = settings.model.kind();
             return Err(Error::Usage(format!(
@@ -142,7 +152,12 @@ impl Plan {
             other => other,
         };
         let standardise = settings.standardize;
-        let input_scale = if standardise { InputScale::fit(x, d).map_err(named)? } else { InputScale::identity(d) };
+        let moments = tables.map(Tables::moments);
+        let input_scale = match &moments {
+            _ if !standardise => InputScale::identity(d),
+            Some(moments) => InputScale::of_moments(&moments[..d]).map_err(named)?,
+            None => InputScale::fit(x, d).map_err(named)?,
+        };
         let likelihood = registry.likelihoods.parse(&settings.likelihood, schema.classes.as_ref().map(Classes::len))?;
         let support = likelihood.density().support(likelihood.auxiliary().neutral());
         if let Some(classes) = schema.classes.as_ref().filter(|_| !matches!(support, Support::Classes(_))) {
@@ -195,7 +210,10 @@ impl Plan {
                 "the {likelihood} likelihood takes no noise, exposure or trials of rows"
             )));
         }
-        let mut target_scale = TargetScale::fit(settings.target_transform, data)?;
+        let mut target_scale = match &moments {
+            Some(moments) => TargetScale::of_moments(settings.target_transform, &schema.target, &moments[d])?,
+            None => TargetScale::fit(settings.target_transform, data)?,
+        };
         if !settings.standardize || !likelihood.scaled() {
             (target_scale.mean, target_scale.sd) = (0.0, 1.0);
         }
@@ -210,7 +228,9 @@ impl Plan {
             Some(order) => observations.permuted(&order)?,
             None => observations,
         };
-        let mut model = build(&settings, &*options, likelihood, (&observations, &names), &units, seed, registry)?;
+        let shards = tables.map(|tables| tables.observed(&units.inputs, units.target)).transpose()?;
+        let of = (&observations, &names[..]);
+        let mut model = build(&settings, &*options, likelihood, of, shards.as_ref(), &units, seed, registry)?;
         let weak_prior = settings.weak_prior.then(|| weak_prior::set(&mut *model, &observations)).flatten();
         Ok(Self {
             schema,
@@ -220,6 +240,7 @@ impl Plan {
             model,
             data: observations,
             stored: None,
+            tables: None,
             apart: None,
             weak_prior,
             warnings,
@@ -259,7 +280,7 @@ impl Plan {
         };
         let stored = Stored { file, rows, row_column: settings.row_column.clone() };
         let sample = stored.sample(seed)?;
-        let mut plan = Self::of(stored.file.schema().clone(), &sample, settings, seed, registry)?;
+        let mut plan = Self::of(stored.file.schema().clone(), &sample, None, settings, seed, registry)?;
         let whole = sample.n == stored.rows.len();
         if !whole {
             stored.check(plan.model.likelihood(), &plan.units)?;
@@ -268,6 +289,31 @@ impl Plan {
         plan.stored = Some(stored);
         apart.iter().try_for_each(|apart| plan.check(apart))?;
         plan.apart = apart;
+        Ok(plan)
+    }
+
+    /// Prepares experts of which each has the rows of one of these tables. What is chosen from data before the training
+    /// (initial values, but no scales) is chosen from the first.
+    ///
+    /// # Errors
+    /// As [`new`](Self::new); [`Error::Usage`] for models that need all rows in one place, and for intervals from rows
+    /// set apart.
+    pub fn from_shards(tables: Tables, settings: Settings, seed: u64, registry: &Registry) -> Result<Self> {
+        if !registry.models.row(settings.model.kind()).is_some_and(|row| row.apart) {
+            let model = settings.model.kind();
+            return Err(Error::Usage(format!(
+                "the {model} model needs all rows in one place; for rows that stay apart choose a model of experts (`--model`)"
+            )));
+        }
+        if settings.calibrate == Calibrate::Yes {
+            return Err(Error::Usage(
+                "calibrated intervals take rows of all tables, and these stay where they are: leave --calibrate out".into(),
+            ));
+        }
+        let (schema, first) = (tables.schema().clone(), tables.first());
+        let mut plan = Self::of(schema, first, Some(&tables), settings, seed, registry)?;
+        plan.warn(tables.rows(), false);
+        plan.tables = Some(tables);
         Ok(plan)
     }
 
@@ -361,10 +407,10 @@ impl Plan {
         let config = &TrainConfig { max_time: left, ..config.clone() };
         let seen = self.stored.as_ref().map(|stored| Seen { stored, units: &self.units });
         let rows = seen.as_ref().map_or(&self.data as &dyn Rows, |seen| seen);
-        let count = rows.count();
+        let count = self.tables.as_ref().map_or(rows.count(), Tables::rows);
         let training = Training { compute, data: &self.data, rows, batches: self.options.minibatches(), config };
         let outcome = self.model.train(training, observers)?;
-        let Self { schema, settings, units, model, data, apart, weak_prior, mut warnings, .. } = self;
+        let Self { schema, settings, units, model, data, tables, apart, weak_prior, mut warnings, .. } = self;
         let names = input_names(&schema, settings.row_column.as_deref());
         warnings.extend(diagnose::warnings(&*model, &data, &names));
         // Who interrupts waits for the model.
@@ -380,9 +426,18 @@ impl Plan {
         if posterior.exact().is_some() {
             warnings.extend(precision::jitter(&*model, compute, &data, (jitter, units.target.sd)));
         }
-        let ranges = Some(data.ranges());
+        let ranges = Some(match &tables {
+            Some(tables) => units.ranges(&tables.moments()),
+            None => data.ranges(),
+        });
         let summary = Summary { weak_prior, ranges, ..summarise(&outcome, config, count, race, warnings) };
-        let data = if posterior.needs_data() { data } else { some(&data)? };
+        let data = match &tables {
+            // What no rank may see but its own is in no file, either.
+            Some(_) => Observations { x: Vec::new(), y: Vec::new(), noise: None, ..data },
+            None if posterior.needs_data() => data,
+            None => some(&data)?,
+        };
+        let whereabouts = tables.as_ref().map(Tables::whereabouts);
         let Units { inputs: input_scale, target: target_scale, .. } = units;
         let (calibration, temperature) = (None, None);
         let fitted = Fitted {
@@ -395,6 +450,7 @@ impl Plan {
             calibration,
             temperature,
             data,
+            whereabouts,
             posterior,
         };
         Ok(fitted.calibrate(apart.as_ref()))

@@ -1,12 +1,14 @@
 //! The options of a kind of model: what settings say and files keep, and how a model is made from them.
 
 use std::fmt::Debug;
+use std::sync::Arc;
 
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
 use super::Observations;
+use super::experts::Shards;
 use super::gp_model::GpModel;
 use super::inducing::{self, Choice};
 use super::minibatch::Minibatches;
@@ -36,6 +38,8 @@ pub struct Site<'a> {
     pub names: &'a [String],
     /// Decides what is chosen at random.
     pub seed: u64,
+    /// The rows of experts that stay with them.
+    pub shards: Option<&'a Arc<Shards>>,
     /// What was saved of the model, where one is made again.
     pub saved: Option<Saved<'a>>,
 }
@@ -149,6 +153,9 @@ pub trait Kind: ModelOptions + Serialize + DeserializeOwned + 'static {
 
     /// Whether the model takes other likelihoods than the Gaussian.
     const ANY_LIKELIHOOD: bool = false;
+
+    /// Whether rows may stay apart, each part with its rank.
+    const APART: bool = false;
 }
 
 /// A kind of model and its options, as settings and files have them; a [registry](super::registry::Models) makes

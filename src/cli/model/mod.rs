@@ -6,6 +6,7 @@ pub mod kinds;
 mod names;
 
 use cagey::Result;
+use cagey::data::TargetTransform;
 use cagey::device::{Compute, DeviceKind, Precision};
 use cagey::fitted::{Calibrate, Settings};
 use cagey::models::command::Given;
@@ -131,6 +132,11 @@ impl ModelOptions {
     /// The same with another model and kernel.
     pub fn with(&self, model: Option<String>, kernel: &str) -> Self {
         Self { model, kernel: kernel.into(), ..self.clone() }
+    }
+
+    /// The function of the target that is modelled.
+    pub fn target_transform(&self) -> TargetTransform {
+        self.target_transform.into()
     }
 
     /// The column that goes with the rows: noise, exposure or trials.

@@ -15,6 +15,7 @@ mod pooled;
 mod posterior;
 mod remote;
 mod server;
+mod shards;
 mod terms;
 mod training;
 
@@ -28,11 +29,12 @@ pub use partition::Partition;
 pub use pooled::Pooled;
 pub use posterior::ExpertsPosterior;
 pub use server::Server;
+pub use shards::{Shards, TOLD, fill, joined, share_of};
 pub use training::{Algorithm, Federation, Rounds};
 
 use crate::device::Compute;
 use crate::error::{Error, Result};
-use crate::exchange::Ranks;
+use crate::exchange::{self, Ranks};
 use crate::likelihoods::Likelihood;
 use crate::models::exact::ExactGp;
 use crate::models::gp_model::{GpModel, Size, Training, UserUnits};
@@ -87,6 +89,8 @@ pub struct Experts {
     labels: Arc<Vec<String>>,
     /// Where experts are that are not in this process.
     ranks: Option<Arc<Ranks>>,
+    /// Their rows, where these stay with them.
+    shards: Option<Arc<Shards>>,
 }
 
 impl Experts {
@@ -109,7 +113,8 @@ impl Experts {
         communication.dedup();
         let labels = parts.iter().enumerate().map(|(expert, rows)| label(expert, parts.len(), rows)).collect();
         let (parts, communication, labels) = (Arc::new(parts), Arc::new(communication), Arc::new(labels));
-        Ok(Self { shared, rule, federation: Federation::default(), parts, communication, labels, ranks: None })
+        let federation = Federation::default();
+        Ok(Self { shared, rule, federation, parts, communication, labels, ranks: None, shards: None })
     }
 
     /// Those of one rank, as the leader hands them out: rows of the communication expert may be nobody's.
@@ -117,7 +122,7 @@ impl Experts {
         let (parts, communication, labels) = (Arc::new(parts), Arc::new(communication), Arc::new(labels));
         // Which rule it is is the leader's business.
         let (rule, federation) = (Rule::Grbcm, Federation::default());
-        Self { shared, rule, federation, parts, communication, labels, ranks: None }
+        Self { shared, rule, federation, parts, communication, labels, ranks: None, shards: None }
     }
 
     /// The same experts, spread over the ranks of a job that this process leads.
@@ -132,8 +137,7 @@ impl Experts {
 
     /// The experts of a rank.
     fn share(&self, rank: usize) -> Range<usize> {
-        let size = self.ranks.as_ref().map_or(1, |ranks| ranks.size());
-        self.len() * rank / size..self.len() * (rank + 1) / size
+        exchange::share(self.len(), rank, self.ranks.as_ref().map_or(1, |ranks| ranks.size()))
     }
 
     /// The rows of each expert.

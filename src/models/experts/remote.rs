@@ -6,6 +6,7 @@ use serde_json::{Value, json};
 
 use super::objective::{self, Asked, Part};
 use super::posterior::Held;
+use super::shards::TOLD;
 use super::training::{self, Client, Round};
 use super::{Experts, Shared};
 use crate::device::Compute;
@@ -122,6 +123,8 @@ fn fingerprint(experts: &Experts, data: &Observations, compute: Compute) -> u64 
     }
     let mut of_experts = crc32fast::Hasher::new();
     of_experts.update(form(experts, data.d, compute).to_string().as_bytes());
+    let told = experts.shards.as_ref().map(|shards| shards.told.to_string());
+    of_experts.update(told.unwrap_or_default().as_bytes());
     for rows in experts.parts().iter().chain([&*experts.communication]) {
         rows.iter().for_each(|row| of_experts.update(&row.to_le_bytes()));
         of_experts.update(b";");
@@ -160,6 +163,13 @@ fn kernel_text(kernel: &Kernel, d: usize) -> String {
 /// The experts of a rank: their model, rows, and the rows of the communication expert.
 fn handed_out(experts: &Experts, rank: usize, data: &Observations, compute: Compute) -> Result<Message> {
     let share = experts.share(rank);
+    let mut message = Message { document: form(experts, data.d, compute), ..Message::default() };
+    message.document["first"] = share.start.into();
+    message.document["labels"] = experts.labels[share.clone()].into();
+    if let Some(shards) = &experts.shards {
+        message.document[TOLD] = shards.told.clone();
+        return Ok(message);
+    }
     let mut rows: Vec<usize> = experts.parts()[share.clone()].concat();
     rows.extend(&*experts.communication);
     rows.sort_unstable();
@@ -167,9 +177,6 @@ fn handed_out(experts: &Experts, rank: usize, data: &Observations, compute: Comp
     let place = |row: &usize| rows.binary_search(row).unwrap_or_default() as f64;
     let places = |rows: &[usize]| rows.iter().map(place).collect::<Vec<f64>>();
     let own = data.gather(&rows)?;
-    let mut message = Message { document: form(experts, data.d, compute), ..Message::default() };
-    message.document["first"] = share.start.into();
-    message.document["labels"] = experts.labels[share.clone()].into();
     // Numbers of rows are many: as arrays, for documents have a limit.
     put(&mut message, "counts", experts.parts()[share.clone()].iter().map(|rows| rows.len() as f64).collect());
     put(&mut message, "parts", places(&experts.parts()[share].concat()));
