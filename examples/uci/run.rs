@@ -253,7 +253,7 @@ impl Case<'_> {
         let record = self.load()?.unwrap_or_else(|| Record { name: self.name(), seed: self.seed, ..Record::default() });
         let scene = Scene { model: model.clone(), compute, rows, test };
         let mut watch = Watch { scene, every, per_epoch, case: self, record, since: Instant::now(), problem: None };
-        let training = Training { compute, data: rows, rows, batches, config: &config };
+        let training = Training { compute, data: rows, rows, batches, config: &config, spread: None };
         let termination = model.train(training, &mut [&mut watch])?.termination;
         let Watch { mut scene, mut record, problem, .. } = watch;
         if let Some(problem) = problem {

@@ -30,7 +30,6 @@ use std::sync::{Arc, OnceLock};
 
 use cagey::exchange::{self, Exchange, Guard, Ranks};
 use cagey::fitted::{Rank, Registry};
-use cagey::models::experts::Server;
 use cagey::{Error, Result, threads};
 use clap::{CommandFactory, Parser, Subcommand};
 use interrupt::Watch;
@@ -166,7 +165,7 @@ fn failed(error: &Error) -> u8 {
 
 /// Computes what the leader of this process's job asks for.
 fn serve(exchange: &dyn Exchange) -> Result<()> {
-    exchange::serve(exchange, &mut Rank::new(Server::new(&registry().kernels)))
+    exchange::serve(exchange, &mut Rank::new(registry()))
 }
 
 /// Starts the threads of one of `ranks` processes.

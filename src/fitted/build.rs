@@ -2,6 +2,8 @@
 
 use std::sync::Arc;
 
+use serde::{Deserialize, Serialize};
+
 use super::Settings;
 use super::columns::Units;
 use super::registry::Registry;
@@ -111,6 +113,35 @@ fn believe(
         }
     }
     Ok(())
+}
+
+/// What another process makes a model of that has none of its data.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+pub struct Form {
+    pub settings: Settings,
+    /// Of the target, where it has some.
+    pub classes: Option<usize>,
+    /// The kernel's form.
+    pub kernel: String,
+    /// Input columns.
+    pub columns: usize,
+    pub parameters: Vec<Parameter>,
+}
+
+impl Form {
+    /// The model, without what only its data would tell.
+    ///
+    /// # Errors
+    /// As [`restore`].
+    pub fn model(self, registry: &Registry) -> Result<Box<dyn GpModel>> {
+        let Self { settings, classes, kernel, columns: d, parameters } = self;
+        let kernel = text::parse(&kernel, d, &registry.kernels)?;
+        let likelihood = registry.likelihoods.parse(&settings.likelihood, classes)?;
+        let parts = Parts { likelihood, prior: Prior { kernel, mean: Mean::named(&settings.mean, d)? } };
+        let options = registry.models.options(&settings.model)?;
+        let none = Observations { x: Vec::new(), d, y: Vec::new(), noise: None };
+        restore(&*options, parts, (&none, &[]), None, parameters, &SavedPosterior::default())
+    }
 }
 
 /// A model with saved parameters.

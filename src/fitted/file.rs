@@ -21,7 +21,7 @@ use crate::models::Observations;
 use crate::models::options::Parts;
 use crate::models::posterior::{Posterior, SavedPosterior};
 use crate::models::prior::Prior;
-use crate::params::{Parameter, keeping_internal};
+use crate::params::Parameter;
 use crate::solvers::itergp::SolveReport;
 use crate::threads;
 
@@ -87,13 +87,12 @@ impl Fitted {
     /// The kernel in the units of the data; where its numbers are too small or too large for those, as the model sees
     /// it. Only its form is read back.
     fn kernel_text(&self) -> String {
-        let (mut kernel, d) = (self.kernel().clone(), self.data.d);
+        let (kernel, d) = (self.kernel(), self.data.d);
         let text = kernel.to_string();
-        if text::parse(&text, d, &Registry::default().kernels).is_ok() {
-            return text;
+        match text::parse(&text, d, &Registry::default().kernels) {
+            Ok(_) => text,
+            Err(_) => text::form(kernel, d),
         }
-        keeping_internal(&mut kernel, |kernel| kernel.set_units(&vec![1.0; d], 1.0));
-        kernel.to_string()
     }
 
     /// Reads a model that uses built-in kernels only.

@@ -8,6 +8,7 @@ mod file;
 mod plan;
 mod precision;
 mod predict;
+mod rank;
 mod registry;
 mod settings;
 mod shards;
@@ -20,9 +21,10 @@ use std::sync::Arc;
 use serde::{Deserialize, Serialize};
 
 pub use plan::{Cost, Plan};
+pub use rank::Rank;
 pub use registry::Registry;
 pub use settings::{Calibrate, Settings};
-pub use shards::{Rank, Shard, Tables, Whereabouts};
+pub use shards::{Shard, Tables, Whereabouts};
 pub use trust::{Copies, LeftOut, Outside};
 
 use crate::data::{Dataset, InputScale, Schema, TargetScale};

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use super::build::build;
+use super::build::{Form, build};
 use super::calibrate::FEW;
 use super::columns::{Inputs, Units, check_targets, input_names};
 use super::registry::Registry;
@@ -12,6 +12,8 @@ use super::stored::{Seen, Stored};
 use super::{Calibrate, Fitted, Settings, Summary, advice, precision, weak_prior};
 use crate::data::{Classes, Dataset, InputScale, RowFile, Schema, Split, TargetScale, TargetTransform};
 use crate::error::{Error, Result};
+use crate::exchange::{self, Ranks};
+use crate::kernels::text;
 use crate::likelihoods::{Auxiliary, Support, Targets};
 use crate::linalg::jitter::watch;
 use crate::models::gp_model::{GpModel, Size, Training};
@@ -20,6 +22,7 @@ use crate::models::options::ModelOptions;
 use crate::models::posterior::Posterior;
 use crate::models::race::{Race, Starts, Track, race};
 use crate::models::registry::usual;
+use crate::models::spread::Spread;
 use crate::models::{Observations, diagnose};
 use crate::scope::Scope;
 use crate::train::{self, Observer, TrainConfig};
@@ -39,6 +42,8 @@ pub struct Plan {
     tables: Option<Tables>,
     /// Rows that are kept from the training, for intervals.
     apart: Option<Dataset>,
+    /// Of a job that this process leads.
+    ranks: Option<Arc<Ranks>>,
     weak_prior: Option<String>,
     warnings: Vec<String>,
 }
@@ -242,6 +247,7 @@ impl Plan {
             stored: None,
             tables: None,
             apart: None,
+            ranks: exchange::ranks().cloned(),
             weak_prior,
             warnings,
         })
@@ -328,6 +334,26 @@ impl Plan {
         self.warnings.extend(self.options.warnings(rows));
     }
 
+    /// The same plan for the ranks of a job that this process leads, which share its minibatches. Those of the command
+    /// are known without.
+    pub fn over(self, ranks: Arc<Ranks>) -> Self {
+        Self { ranks: Some(ranks), ..self }
+    }
+
+    /// The ranks that share minibatches, where the objective is a sum over rows.
+    fn spread(&mut self) -> Option<Spread> {
+        self.model.sum_over_rows()?;
+        let ranks = self.ranks.clone()?;
+        let form = Form {
+            settings: self.settings.clone(),
+            classes: self.schema.classes.as_ref().map(Classes::len),
+            kernel: text::form(&self.model.prior().kernel, self.data.d),
+            columns: self.data.d,
+            parameters: self.model.parameters().into_iter().map(|(_, p)| p.clone()).collect(),
+        };
+        Some(Spread::new(ranks, serde_json::json!(form)))
+    }
+
     /// Checks that the rows of a table can be scored: their targets, and what goes with them.
     ///
     /// # Errors
@@ -389,7 +415,8 @@ impl Plan {
             return Ok(None);
         }
         let data = &self.data;
-        let training = Training { compute: self.settings.compute, data, rows: data, batches: None, config };
+        let compute = self.settings.compute;
+        let training = Training { compute, data, rows: data, batches: None, config, spread: None };
         // Other models than the exact one may have parts that belong to the rows.
         let sampled = self.settings.model.kind() == usual().kind();
         race(&mut self.model, &Track { training, sampled }, observers)
@@ -405,10 +432,12 @@ impl Plan {
         let spent = Duration::from_secs_f64(race.as_ref().map_or(0.0, |race| race.seconds));
         let left = config.max_time.map(|time| time.saturating_sub(spent));
         let config = &TrainConfig { max_time: left, ..config.clone() };
+        let spread = self.spread();
         let seen = self.stored.as_ref().map(|stored| Seen { stored, units: &self.units });
         let rows = seen.as_ref().map_or(&self.data as &dyn Rows, |seen| seen);
         let count = self.tables.as_ref().map_or(rows.count(), Tables::rows);
-        let training = Training { compute, data: &self.data, rows, batches: self.options.minibatches(), config };
+        let batches = self.options.minibatches();
+        let training = Training { compute, data: &self.data, rows, batches, config, spread: spread.as_ref() };
         let outcome = self.model.train(training, observers)?;
         let Self { schema, settings, units, model, data, tables, apart, weak_prior, mut warnings, .. } = self;
         let names = input_names(&schema, settings.row_column.as_deref());

@@ -6,23 +6,23 @@
 
 use std::sync::Arc;
 
-use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 use sha2::{Digest, Sha256};
 
 use super::columns::{Inputs, Units};
+use super::rank::part;
 use crate::data::{Dataset, InputScale, Moments, Schema, TargetScale, TargetTransform};
 use crate::error::{Error, Result};
-use crate::exchange::{self, Message, Ranks, Service};
+use crate::exchange::{self, Message, Ranks};
 use crate::likelihoods::Auxiliary;
 use crate::models::Observations;
-use crate::models::experts::{self, Server};
+use crate::models::experts;
 
 /// To read tables.
-const OPEN: &str = "shards.open";
+pub(super) const OPEN: &str = "shards.open";
 /// To say what is in them.
-const SUMMARISE: &str = "shards.summarise";
+pub(super) const SUMMARISE: &str = "shards.summarise";
 
 /// A table of rows that stay where it is.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -46,16 +46,16 @@ pub struct Whereabouts {
 
 /// What ranks are told of tables.
 #[derive(Debug, Clone, Serialize, Deserialize)]
-struct Reading {
+pub(super) struct Reading {
     schema: Schema,
     options: Value,
     transform: TargetTransform,
-    row_column: Option<String>,
+    pub(super) row_column: Option<String>,
 }
 
 /// What ranks are told to see their rows as the leader does.
 #[derive(Debug, Clone, Serialize, Deserialize)]
-struct Scales {
+pub(super) struct Scales {
     inputs: InputScale,
     target: TargetScale,
 }
@@ -70,8 +70,8 @@ struct Said {
 
 /// A table that its rank has read.
 #[derive(Debug)]
-struct Opened {
-    path: String,
+pub(super) struct Opened {
+    pub(super) path: String,
     data: Dataset,
 }
 
@@ -88,7 +88,7 @@ fn table(path: &str, _schema: &Schema, _options: &Value) -> Result<Dataset> {
 }
 
 impl Opened {
-    fn read(path: &str, reading: &Reading) -> Result<Self> {
+    pub(super) fn read(path: &str, reading: &Reading) -> Result<Self> {
         Ok(Self { path: path.into(), data: table(path, &reading.schema, &reading.options)? })
     }
 
@@ -113,7 +113,7 @@ impl Opened {
         Ok(Said { shard: Shard { path: self.path.clone(), rows: self.data.n, checksum }, moments })
     }
 
-    fn observed(&self, scales: &Scales, row_column: Option<&str>) -> Result<Observations> {
+    pub(super) fn observed(&self, scales: &Scales, row_column: Option<&str>) -> Result<Observations> {
         // Experts are models of Gaussian targets.
         let auxiliary = Auxiliary::NoiseVariance;
         let units = Units { inputs: scales.inputs.clone(), target: scales.target, auxiliary };
@@ -263,76 +263,7 @@ fn asked(ranks: &Ranks, paths: &[String], reading: &Reading, own: &[Opened]) -> 
     Ok(said.collect::<Result<Vec<Vec<Said>>>>()?.concat())
 }
 
-fn summary(tables: &[Opened], reading: &Reading) -> Result<Message> {
+pub(super) fn summary(tables: &[Opened], reading: &Reading) -> Result<Message> {
     let said = tables.iter().map(|table| table.said(reading)).collect::<Result<Vec<_>>>()?;
     Ok(Message { document: json!({ "said": said }), ..Message::default() })
-}
-
-fn part<T: DeserializeOwned>(document: &mut Value, name: &str) -> Result<T> {
-    let value = document.get_mut(name).map(Value::take).unwrap_or_default();
-    serde_json::from_value(value).map_err(|e| Error::Device(format!("a message between ranks: {name}: {e}")))
-}
-
-/// What a rank that does not lead does: it reads tables, and holds and answers for what is made of them.
-#[derive(Debug)]
-pub struct Rank<'a> {
-    server: Server<'a>,
-    opened: Option<(Reading, Vec<Opened>)>,
-}
-
-impl<'a> Rank<'a> {
-    /// A rank that has read nothing yet.
-    pub fn new(server: Server<'a>) -> Self {
-        Self { server, opened: None }
-    }
-
-    fn open<'p>(&mut self, paths: impl Iterator<Item = &'p str>, reading: Reading) -> Result<()> {
-        self.opened = None;
-        let tables = paths.map(|path| Opened::read(path, &reading)).collect::<Result<_>>()?;
-        self.opened = Some((reading, tables));
-        Ok(())
-    }
-
-    fn opened(&self) -> Result<(&Reading, &[Opened])> {
-        let opened = self.opened.as_ref().map(|(reading, tables)| (reading, &tables[..]));
-        opened.ok_or_else(|| Error::Device("this rank has read no tables".into()))
-    }
-}
-
-impl Service for Rank<'_> {
-    fn is_handed_out(&self, ask: &str) -> bool {
-        ask == OPEN || self.server.is_handed_out(ask)
-    }
-
-    fn hold(&mut self, ask: &str, mut message: Message) -> Result<()> {
-        if ask == OPEN {
-            let (paths, reading): (Vec<String>, Reading) =
-                (part(&mut message.document, "paths")?, part(&mut message.document, "reading")?);
-            return self.open(paths.iter().map(String::as_str), reading);
-        }
-        if message.document.get(experts::TOLD).is_some() {
-            let mut told: Value = part(&mut message.document, experts::TOLD)?;
-            let (scales, reading): (Scales, Reading) = (part(&mut told, "scales")?, part(&mut told, "reading")?);
-            let shards: Vec<Shard> = part(&mut told, "shards")?;
-            let own = experts::share_of(&message, &shards)?;
-            let known = self.opened.as_ref().is_some_and(|(_, tables)| {
-                tables.iter().map(|table| &table.path).eq(own.iter().map(|shard| &shard.path))
-            });
-            if !known {
-                self.open(own.iter().map(|shard| shard.path.as_str()), reading)?;
-            }
-            let (reading, tables) = self.opened()?;
-            let rows = tables.iter().map(|table| table.observed(&scales, reading.row_column.as_deref()));
-            experts::fill(&mut message, rows.collect::<Result<_>>()?)?;
-        }
-        self.server.hold(ask, message)
-    }
-
-    fn answer(&mut self, ask: &str, message: Message) -> Result<Message> {
-        if ask != SUMMARISE {
-            return self.server.answer(ask, message);
-        }
-        let (reading, tables) = self.opened()?;
-        summary(tables, reading)
-    }
 }

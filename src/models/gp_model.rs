@@ -3,9 +3,10 @@
 use std::fmt::Debug;
 
 use super::fit;
-use super::minibatch::{Minibatches, Rows};
+use super::minibatch::{Minibatches, Rows, SumOverRows};
 use super::posterior::{Posterior, SavedPosterior};
 use super::prior::Prior;
+use super::spread::Spread;
 use super::{Batch, Model, Observations};
 use crate::device::Compute;
 use crate::error::Result;
@@ -56,6 +57,8 @@ pub struct Training<'a> {
     pub batches: Option<&'a Minibatches>,
     /// Optimiser, steps, seed.
     pub config: &'a TrainConfig,
+    /// The ranks that share minibatches, if there are some.
+    pub spread: Option<&'a Spread>,
 }
 
 /// A Gaussian process model of any approximation.
@@ -105,6 +108,11 @@ pub trait GpModel: Model + CloneModel + Debug + Send + Sync {
     /// What the objective reports when it fails at every starting point.
     fn train(&mut self, training: Training, observers: &mut [&mut dyn Observer]) -> Result<Outcome> {
         fit::fit(self, training.compute, training.data, training.config, observers)
+    }
+
+    /// Itself, where its objective is a sum over rows and a term without data.
+    fn sum_over_rows(&mut self) -> Option<&mut dyn SumOverRows> {
+        None
     }
 
     /// Conditions the prior on observations.

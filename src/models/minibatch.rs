@@ -6,8 +6,9 @@ use rand::SeedableRng;
 use rand::rngs::Xoshiro256PlusPlus;
 use rand::seq::SliceRandom;
 
-use super::fit::{evaluate, groups};
+use super::fit::{add_priors, evaluate, groups};
 use super::gp_model::{GpModel, Training};
+use super::spread::{Drawn, Spread};
 use super::{Batch, Observations};
 use crate::data::RowFile;
 use crate::device::Compute;
@@ -23,11 +24,25 @@ pub trait SumOverRows: GpModel {
     /// Whether a parameter is variational, by its path: those may have a learning rate of their own.
     fn is_variational(&self, path: &str) -> bool;
 
-    /// Moves the variational parameters along the natural gradient of a batch.
+    /// How many numbers [`natural_sums`](Self::natural_sums) are.
+    fn natural_len(&self) -> usize {
+        0
+    }
+
+    /// What a step along the natural gradient of the variational parameters needs of the rows of a batch, added up.
     ///
     /// # Errors
     /// [`Error::Usage`] for models without natural gradients.
-    fn natural_step(&mut self, _compute: Compute, _batch: &Batch, _rate: f64) -> Result<()> {
+    fn natural_sums(&self, _compute: Compute, _batch: &Batch) -> Result<Vec<f64>> {
+        Err(Error::Usage("this model has no natural gradients".into()))
+    }
+
+    /// Moves the variational parameters along the natural gradient with those sums.
+    ///
+    /// # Errors
+    /// [`Error::Usage`] for models without natural gradients, [`Error::NotPositiveDefinite`] for a step that is too
+    /// long.
+    fn natural_move(&mut self, _compute: Compute, _sums: &[f64], _rate: f64) -> Result<()> {
         Err(Error::Usage("this model has no natural gradients".into()))
     }
 }
@@ -110,7 +125,8 @@ pub fn train<M: SumOverRows>(
     observers: &mut [&mut dyn Observer],
 ) -> Result<Outcome> {
     let usual = Minibatches::default();
-    fit(model, training.compute, training.rows, training.batches.unwrap_or(&usual), training.config, observers)
+    let Training { compute, rows, batches, config, spread, .. } = training;
+    fit_over(model, Source { compute, data: rows, batches: batches.unwrap_or(&usual), spread }, config, observers)
 }
 
 /// Trains a model on minibatches and leaves it at the best point found; losses are per datum, smoothed over an epoch.
@@ -130,6 +146,25 @@ pub fn fit<M: SumOverRows>(
     config: &TrainConfig,
     observers: &mut [&mut dyn Observer],
 ) -> Result<Outcome> {
+    fit_over(model, Source { compute, data, batches, spread: None }, config, observers)
+}
+
+/// Where batches come from, and who computes with them.
+#[derive(Clone, Copy)]
+struct Source<'a> {
+    compute: Compute,
+    data: &'a dyn Rows,
+    batches: &'a Minibatches,
+    spread: Option<&'a Spread>,
+}
+
+fn fit_over<M: SumOverRows>(
+    model: &mut M,
+    source: Source,
+    config: &TrainConfig,
+    observers: &mut [&mut dyn Observer],
+) -> Result<Outcome> {
+    let Source { data, batches, .. } = source;
     if batches.size == 0 || data.count() == 0 {
         return Err(Error::Usage("minibatches need at least one row".into()));
     }
@@ -152,7 +187,7 @@ pub fn fit<M: SumOverRows>(
     }
     let start = model.free_raw();
     let config = config.clone().loss_scale(data.count() as f64);
-    let mut loss = BatchLoss::of(model, compute, data, batches);
+    let mut loss = BatchLoss::of(model, source);
     let outcome = train::fit(&mut loss, &start, &config, observers);
     let outcome = outcome.and_then(|outcome| loss.close(&outcome.x, config.seed).map(|()| outcome));
     let polished = batches.natural.is_some() && !loss.stochastic();
@@ -166,9 +201,9 @@ pub fn fit<M: SumOverRows>(
     let cut_short = matches!(outcome.termination, Termination::Interrupted | Termination::MaxTime);
     let polished = polished && !cut_short;
     if polished {
-        polish(model, (compute, data, batches), &config, &mut outcome, observers)?;
+        polish(model, source, &config, &mut outcome, observers)?;
     }
-    let mut loss = BatchLoss::of(model, compute, data, batches);
+    let mut loss = BatchLoss::of(model, source);
     if polished {
         let x = loss.model.free_raw();
         loss.close(&x, config.seed)?;
@@ -187,13 +222,13 @@ const POLISH: usize = 50;
 /// Moves hyperparameters and q together where a batch has all rows: losses then compare.
 fn polish<M: SumOverRows>(
     model: &mut M,
-    (compute, data, batches): (Compute, &dyn Rows, &Minibatches),
+    source: Source,
     config: &TrainConfig,
     outcome: &mut Outcome,
     observers: &mut [&mut dyn Observer],
 ) -> Result<()> {
     let start = model.free_raw();
-    let batches = Minibatches { natural: None, ..batches.clone() };
+    let batches = Minibatches { natural: None, ..source.batches.clone() };
     let spent = Duration::from_secs_f64(outcome.seconds);
     let config = TrainConfig {
         max_time: config.max_time.map(|time| time.saturating_sub(spent)),
@@ -201,7 +236,7 @@ fn polish<M: SumOverRows>(
         seed: config.seed,
         ..TrainConfig::new(Optimizer::default(), POLISH)
     };
-    let mut loss = BatchLoss::of(model, compute, data, &batches);
+    let mut loss = BatchLoss::of(model, Source { batches: &batches, ..source });
     match train::fit(&mut loss, &start, &config, &mut [&mut Steps(observers)]) {
         Ok(polished) => {
             outcome.iterations += polished.iterations;
@@ -223,21 +258,6 @@ const WHOLE: usize = 10;
 /// How often a natural-gradient step that leaves the positive definite matrices is halved before the training is given
 /// up.
 const HALVINGS: usize = 10;
-
-/// A step along the natural gradient of a batch, shorter where a likelihood that is not log-concave needs it.
-fn natural_step<M: SumOverRows>(model: &mut M, compute: Compute, batch: &Batch, rate: f64) -> Result<()> {
-    for halving in 0..HALVINGS {
-        match model.natural_step(compute, batch, rate * 0.5f64.powi(halving as i32)) {
-            Err(Error::NotPositiveDefinite { .. }) => {}
-            done => return done,
-        }
-    }
-    let least = rate * 0.5f64.powi(HALVINGS as i32 - 1);
-    Err(Error::Data(format!(
-        "no natural-gradient step from {rate} down to {least:.1e} leaves q(u) a covariance; train without natural \
-         gradients"
-    )))
-}
 
 /// The order of the rows in an epoch, a function of the seed.
 #[derive(Debug, Default)]
@@ -264,9 +284,7 @@ impl Order {
 /// the [free raw values](crate::params::Parameters::free_raw), for trainings of one's own.
 pub struct BatchLoss<'a, M> {
     model: &'a mut M,
-    compute: Compute,
-    data: &'a dyn Rows,
-    batches: &'a Minibatches,
+    source: Source<'a>,
     order: Order,
     /// The last step that q was moved for.
     stepped: Option<usize>,
@@ -284,11 +302,42 @@ impl<'a, M: SumOverRows> BatchLoss<'a, M> {
         if batches.size == 0 || data.count() == 0 {
             return Err(Error::Usage("minibatches need at least one row".into()));
         }
-        Ok(Self::of(model, compute, data, batches))
+        Ok(Self::of(model, Source { compute, data, batches, spread: None }))
     }
 
-    fn of(model: &'a mut M, compute: Compute, data: &'a dyn Rows, batches: &'a Minibatches) -> Self {
-        Self { model, compute, data, batches, order: Order::default(), stepped: None }
+    fn of(model: &'a mut M, source: Source<'a>) -> Self {
+        Self { model, source, order: Order::default(), stepped: None }
+    }
+
+    /// The objective on a batch and its gradient.
+    fn evaluated(&self, drawn: &Drawn) -> Result<Evaluation> {
+        let Source { compute, spread, .. } = self.source;
+        let Some(spread) = spread else {
+            return evaluate(self.model, compute, &drawn.batch(&Scope::new(compute)?));
+        };
+        let (loss, mut gradient) = spread.objective(self.model, compute, drawn, true)?;
+        let priors = add_priors(self.model, &mut gradient);
+        Ok(Evaluation { loss: loss + priors, gradient })
+    }
+
+    /// A step along the natural gradient of a batch, shorter where a likelihood that is not log-concave needs it.
+    fn natural_step(&mut self, drawn: &Drawn, rate: f64) -> Result<()> {
+        let Source { compute, spread, .. } = self.source;
+        let sums = match spread {
+            Some(spread) => spread.natural(self.model, compute, drawn)?,
+            None => self.model.natural_sums(compute, &drawn.batch(&Scope::new(compute)?))?,
+        };
+        for halving in 0..HALVINGS {
+            match self.model.natural_move(compute, &sums, rate * 0.5f64.powi(halving as i32)) {
+                Err(Error::NotPositiveDefinite { .. }) => {}
+                done => return done,
+            }
+        }
+        let least = rate * 0.5f64.powi(HALVINGS as i32 - 1);
+        Err(Error::Data(format!(
+            "no natural-gradient step from {rate} down to {least:.1e} leaves q(u) a covariance; train without natural \
+             gradients"
+        )))
     }
 
     /// Leaves the model at `x`, and with natural gradients q near its optimum there: steps of length ½, ⅓, … average
@@ -296,14 +345,14 @@ impl<'a, M: SumOverRows> BatchLoss<'a, M> {
     /// rows. Where one fails q stays as it is.
     fn close(&mut self, x: &[f64], seed: u64) -> Result<()> {
         self.model.set_free_raw(x)?;
-        if self.batches.natural.is_none() {
+        if self.source.batches.natural.is_none() {
             return Ok(());
         }
         let steps = if self.stochastic() { self.steps_per_epoch().min(CLOSING) } else { WHOLE };
         for iteration in 0..steps {
             let batch = self.batch(Step { iteration, epoch: 0.0, seed })?;
             let rate = if self.stochastic() { 1.0 / (iteration + 2) as f64 } else { 0.5 };
-            match natural_step(self.model, self.compute, &batch, rate) {
+            match self.natural_step(&batch, rate) {
                 Err(Error::Data(_)) => break,
                 done => done?,
             }
@@ -318,23 +367,29 @@ impl<'a, M: SumOverRows> BatchLoss<'a, M> {
         let mut total = 0.0;
         for iteration in 0..parts {
             let batch = self.batch(Step { iteration, epoch: 0.0, seed })?;
-            let scope =
-                Scope::new(self.compute)?.with_budget(self.model.budget(batch.y.dims()[0], self.compute.precision));
-            total += scalar(self.model.objective(&scope, &batch)?)?;
+            let Source { compute, spread, .. } = self.source;
+            total += match spread {
+                Some(spread) => spread.objective(self.model, compute, &batch, false)?.0,
+                None => {
+                    let budget = self.model.budget(batch.rows.n(), compute.precision);
+                    let scope = Scope::new(compute)?.with_budget(budget);
+                    scalar(self.model.objective(&scope, &batch.batch(&scope))?)?
+                }
+            };
         }
         let priors: f64 = self.model.parameters().iter().filter_map(|(_, p)| Some(p.neg_log_prior()?.0)).sum();
         Ok(total / parts as f64 + priors)
     }
 
     /// The batch of a step: a part of an epoch's permutation.
-    fn batch(&mut self, step: Step) -> Result<Batch> {
-        let (n, parts) = (self.data.count(), self.steps_per_epoch());
+    fn batch(&mut self, step: Step) -> Result<Drawn> {
+        let (n, parts) = (self.source.data.count(), self.steps_per_epoch());
         let rows = self.order.rows(n, parts, step.seed, step.iteration);
         let scale = parts as f64;
-        let part = self.data.gather(&rows)?;
+        let part = self.source.data.gather(&rows)?;
         let numbers: Vec<usize> = rows.iter().map(|row| row + 1).collect();
         self.model.likelihood().check(Targets { y: &part.y, extra: part.noise.as_deref() }, Some(&numbers))?;
-        Ok(Batch { scale, ..part.batch(&Scope::new(self.compute)?) })
+        Ok(Drawn { rows: part, scale })
     }
 }
 
@@ -347,23 +402,23 @@ impl<M: SumOverRows> Objective for BatchLoss<'_, M> {
         let batch = self.batch(step)?;
         self.model.set_free_raw(x)?;
         // Trial points of one step share its natural gradient.
-        let Some(rate) = self.batches.natural.filter(|_| self.stepped != Some(step.iteration)) else {
-            return evaluate(self.model, self.compute, &batch);
+        let Some(rate) = self.source.batches.natural.filter(|_| self.stepped != Some(step.iteration)) else {
+            return self.evaluated(&batch);
         };
         // A q that was fitted to a batch is too good for it: there the noise would look smaller than it is.
         let before = self.stepped.is_some() && self.stochastic();
-        let unseen = before.then(|| evaluate(self.model, self.compute, &batch)).transpose()?;
-        natural_step(self.model, self.compute, &batch, rate)?;
+        let unseen = before.then(|| self.evaluated(&batch)).transpose()?;
+        self.natural_step(&batch, rate)?;
         self.stepped = Some(step.iteration);
-        unseen.map_or_else(|| evaluate(self.model, self.compute, &batch), Ok)
+        unseen.map_or_else(|| self.evaluated(&batch), Ok)
     }
 
     fn groups(&self) -> Vec<Group> {
-        groups(self.model, |path| self.model.is_variational(path).then_some(self.batches.variational_rate))
+        groups(self.model, |path| self.model.is_variational(path).then_some(self.source.batches.variational_rate))
     }
 
     fn steps_per_epoch(&self) -> usize {
-        self.data.count().div_ceil(self.batches.size)
+        self.source.data.count().div_ceil(self.source.batches.size)
     }
 
     fn stochastic(&self) -> bool {
@@ -372,7 +427,7 @@ impl<M: SumOverRows> Objective for BatchLoss<'_, M> {
 
     /// With natural gradients the step that q was last moved for, and q.
     fn state(&self) -> Vec<f64> {
-        if self.batches.natural.is_none() {
+        if self.source.batches.natural.is_none() {
             return Vec::new();
         }
         let stepped = self.stepped.map_or(f64::NAN, |step| step as f64);

@@ -1,5 +1,6 @@
 //! Models: parameters, an objective to minimise and a posterior to predict with. A model's approximation is its type.
 
+mod branches;
 pub mod cagp;
 pub mod cggp;
 #[cfg(feature = "command")]
@@ -23,6 +24,7 @@ pub mod race;
 pub mod registry;
 pub mod sgpr;
 pub mod sparse_grid;
+pub mod spread;
 mod start;
 pub mod svgp;
 pub mod swsgp;

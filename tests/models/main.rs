@@ -215,7 +215,7 @@ fn repeated_rows_are_averaged_exactly() {
             for steps in [0, 3, 20] {
                 let mut gp = model(text, 2);
                 let config = TrainConfig { steps, ..TrainConfig::default() };
-                let training = Training { compute, data: &data, rows: &data, batches: None, config: &config };
+                let training = Training { compute, data: &data, rows: &data, batches: None, config: &config, spread: None };
                 let outcome = gp.train(training, &mut []).unwrap();
                 let scope = Scope::training(compute).unwrap();
                 let all = scalar(gp.objective(&scope, &data.batch(&scope)).unwrap()).unwrap() / rows.len() as f64;

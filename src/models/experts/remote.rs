@@ -12,13 +12,13 @@ use super::{Experts, Shared};
 use crate::device::Compute;
 use crate::error::{Error, Result};
 use crate::exchange::{Message, Ranks, Talk};
-use crate::kernels::Kernel;
+use crate::kernels::text;
 use crate::model_file::{Array, ArrayData};
 use crate::models::Observations;
 use crate::models::gp_model::GpModel;
 use crate::models::minibatch::Rows;
 use crate::models::posterior::Marginals;
-use crate::params::{Parameter, Parameters, keeping_internal};
+use crate::params::{Parameter, Parameters};
 
 /// To hold experts.
 pub(super) const HOLD: &str = "experts.hold";
@@ -145,19 +145,12 @@ fn form(experts: &Experts, d: usize, compute: Compute) -> Value {
     let parameters: Vec<&Parameter> = blank.parameters().into_iter().map(|(_, p)| p).collect();
     json!({
         "sparse": matches!(experts.shared, Shared::Sparse(_)),
-        "kernel": kernel_text(&blank.prior().kernel, d),
+        "kernel": text::form(&blank.prior().kernel, d),
         "mean": blank.prior().mean,
         "parameters": parameters,
         "compute": compute,
         "columns": d,
     })
-}
-
-/// The form of a kernel, whatever units its numbers are told in.
-fn kernel_text(kernel: &Kernel, d: usize) -> String {
-    let mut kernel = kernel.clone();
-    keeping_internal(&mut kernel, |kernel| kernel.set_units(&vec![1.0; d], 1.0));
-    kernel.to_string()
 }
 
 /// The experts of a rank: their model, rows, and the rows of the communication expert.
@@ -196,11 +189,11 @@ pub(super) fn with_parameters(experts: &Experts) -> Message {
     message
 }
 
-pub(super) fn put(message: &mut Message, name: &str, values: Vec<f64>) {
+pub(in crate::models) fn put(message: &mut Message, name: &str, values: Vec<f64>) {
     message.arrays.insert(name.into(), Array { shape: vec![values.len()], data: ArrayData::F64(values) });
 }
 
-pub(super) fn take(message: &mut Message, name: &str) -> Result<Vec<f64>> {
+pub(in crate::models) fn take(message: &mut Message, name: &str) -> Result<Vec<f64>> {
     let array = message.arrays.remove(name).map(|array| array.data.into_f64());
     array.ok_or_else(|| Error::Device(format!("a message between ranks lacks `{name}`")))
 }
