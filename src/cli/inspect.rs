@@ -67,6 +67,7 @@ impl Inspect {
             "temperature": fitted.temperature,
             "solve": fitted.posterior().solve(),
             "parts": parts,
+            "shards": fitted.whereabouts().map(|whereabouts| &whereabouts.shards),
         }))
     }
 }
@@ -97,6 +98,11 @@ pub fn description(fitted: &Fitted) -> String {
     let mut data = vec![("inputs".into(), inputs), ("target".into(), target)];
     data.extend(settings.row_column.clone().map(|column| ("with the rows".into(), column)));
     data.push(("rows".into(), summary.rows.to_string()));
+    if let Some(whereabouts) = fitted.whereabouts() {
+        let paths: Vec<&str> = whereabouts.shards.iter().map(|shard| shard.path.as_str()).collect();
+        let more = if paths.len() > MOST_PATHS { ", …" } else { "" };
+        data.push(("stay in".into(), paths[..paths.len().min(MOST_PATHS)].join(", ") + more));
+    }
     data.push((
         "computed on".into(),
         format!("{}, {}", settings.compute.kind.name(), settings.compute.precision.name()),
@@ -166,6 +172,9 @@ fn root(fitted: &Fitted, parameter: &Parameter) -> String {
         _ => String::new(),
     }
 }
+
+/// Most files that are listed.
+const MOST_PATHS: usize = 8;
 
 /// Most numbers of a parameter that are listed.
 const MOST_SHOWN: usize = 32;

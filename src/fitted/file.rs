@@ -184,7 +184,8 @@ impl Fitted {
         let parts = Parts { likelihood, prior: Prior { kernel, mean } };
         let options = registry.models.options(&settings.model).map_err(unfit)?;
         let names = input_names(&schema, settings.row_column.as_deref());
-        let model = build::restore(&*options, parts, (&data, &names), shards.as_ref(), parameters, &saved).map_err(unfit)?;
+        let model =
+            build::restore(&*options, parts, (&data, &names), shards.as_ref(), parameters, &saved).map_err(unfit)?;
         let trained = settings.compute;
         let compute = compute.unwrap_or(trained);
         settings.compute = compute;

@@ -313,7 +313,8 @@ impl Plan {
         }
         if settings.calibrate == Calibrate::Yes {
             return Err(Error::Usage(
-                "calibrated intervals take rows of all tables, and these stay where they are: leave --calibrate out".into(),
+                "calibrated intervals take rows of all tables, and these stay where they are: leave --calibrate out"
+                    .into(),
             ));
         }
         let (schema, first) = (tables.schema().clone(), tables.first());
@@ -372,6 +373,11 @@ impl Plan {
     /// The model as it will start.
     pub fn model(&self) -> &dyn GpModel {
         &*self.model
+    }
+
+    /// The rows that the model was chosen from: all, a sample of those in a file, or those of the first shard.
+    pub fn rows(&self) -> &Observations {
+        &self.data
     }
 
     /// The options of the model.

@@ -209,15 +209,20 @@ impl Fitted {
     pub fn outside(&self, data: &Dataset) -> Result<Outside> {
         let (x, _) = self.standardise(data)?;
         let (d, names) = (self.data.d, self.input_names());
-        let ranges = self.ranges();
+        let (ranges, user) = (self.ranges(), self.input_ranges());
         let rows = x.chunks(d).filter(|row| row.iter().zip(&ranges).any(|(value, range)| is_beyond(*value, *range)));
         let mut outside = Outside { rows: rows.count(), inputs: Vec::new() };
         for (column, name) in names.into_iter().enumerate() {
             let count = x[column..].iter().step_by(d).filter(|value| is_beyond(**value, ranges[column])).count();
-            let user = ranges[column].map(|z| z * self.input_scale.sd[column] + self.input_scale.mean[column]);
-            outside.inputs.extend((count > 0).then_some((name, count, user)));
+            outside.inputs.extend((count > 0).then_some((name, count, user[column])));
         }
         Ok(outside)
+    }
+
+    /// The range of each input over the training rows, whether the model holds these or not.
+    pub fn input_ranges(&self) -> Vec<[f64; 2]> {
+        let scales = self.input_scale.mean.iter().zip(&self.input_scale.sd);
+        self.ranges().iter().zip(scales).map(|(range, (mean, sd))| range.map(|z| z * sd + mean)).collect()
     }
 
     /// The training rows that tell of new rows when they are left out: those without a twin, which is no new row; all

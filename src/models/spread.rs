@@ -84,11 +84,9 @@ impl Question {
         match self {
             Self::Natural => model.natural_sums(compute, &drawn.batch(&Scope::new(compute)?)),
             Self::Objective { gradient } => {
-                let scope =
-                    if gradient { Scope::training(compute)? } else { Scope::new(compute)? }.with_budget(budget);
+                let scope = if gradient { Scope::training(compute)? } else { Scope::new(compute)? }.with_budget(budget);
                 let loss = model.objective(&scope, &drawn.batch(&scope))?;
-                let (loss, slopes) =
-                    if gradient { scope.gradient(loss, model)? } else { (scalar(loss)?, Vec::new()) };
+                let (loss, slopes) = if gradient { scope.gradient(loss, model)? } else { (scalar(loss)?, Vec::new()) };
                 Ok(std::iter::once(loss).chain(slopes).map(|value| value / count as f64).collect())
             }
         }

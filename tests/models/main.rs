@@ -13,6 +13,8 @@ mod newton;
 mod newton_learned;
 mod newton_several;
 mod ranks;
+mod shards;
+mod spread;
 mod suite;
 
 use cagey::kernels::Kernel;
@@ -215,7 +217,8 @@ fn repeated_rows_are_averaged_exactly() {
             for steps in [0, 3, 20] {
                 let mut gp = model(text, 2);
                 let config = TrainConfig { steps, ..TrainConfig::default() };
-                let training = Training { compute, data: &data, rows: &data, batches: None, config: &config, spread: None };
+                let training =
+                    Training { compute, data: &data, rows: &data, batches: None, config: &config, spread: None };
                 let outcome = gp.train(training, &mut []).unwrap();
                 let scope = Scope::training(compute).unwrap();
                 let all = scalar(gp.objective(&scope, &data.batch(&scope)).unwrap()).unwrap() / rows.len() as f64;

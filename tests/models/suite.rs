@@ -62,7 +62,10 @@ fn choices() -> Vec<ModelChoice> {
         (Partition::Random, LocalKind::Sgpr, Rule::Weights),
         (Partition::Tree, LocalKind::Sgpr, Rule::Bcm),
     ] {
-        all.push(ExpertsOptions { experts: Some(3), partition, local, inducing, aggregation: Some(aggregation), ..usual() }.into());
+        all.push(
+            ExpertsOptions { experts: Some(3), partition, local, inducing, aggregation: Some(aggregation), ..usual() }
+                .into(),
+        );
     }
     let grids = SparseGridOptions { level: 3, ..SparseGridOptions::default() };
     all.extend([

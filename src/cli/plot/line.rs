@@ -29,7 +29,8 @@ impl Axis {
             Some(data) => (data.x.clone(), targets(data, TargetTransform::Identity)?.to_vec()),
             None => (Vec::new(), Vec::new()),
         };
-        let all = training.0.iter().chain(&held_out.0);
+        let ranges = fitted.input_ranges();
+        let all = training.0.iter().chain(&held_out.0).chain(ranges.iter().flatten());
         let (low, high) = all.fold((f64::INFINITY, f64::NEG_INFINITY), |(l, h), v| (l.min(*v), h.max(*v)));
         let pad = 0.02 * (high - low).max(1e-9);
         let grid = evenly(low - pad, high + pad, points.unwrap_or(800));
