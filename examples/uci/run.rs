@@ -207,7 +207,8 @@ impl Case<'_> {
 
     /// The prior and the noise as some model finds them.
     fn warmed(&self, options: &dyn ModelOptions, parts: Parts, rows: &Observations, steps: usize) -> Result<Parts> {
-        let mut model = options.build(parts, &Site { data: rows, names: &[], seed: self.seed, shards: None, saved: None })?;
+        let mut model =
+            options.build(parts, &Site { data: rows, names: &[], seed: self.seed, shards: None, saved: None })?;
         let config = TrainConfig::new(Optimizer::Lbfgs(Lbfgs::default()), steps).seed(self.seed);
         let outcome = fit::fit(&mut *model, self.compute(), rows, &config, &mut [])?;
         println!(

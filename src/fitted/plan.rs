@@ -140,7 +140,8 @@ impl Plan {
         let Inputs { x, names, extra } = &inputs;
         let d = names.len();
         let options = registry.models.options(&settings.model)?;
-        options.check(tables.map_or(data.n, Tables::rows))?;
+        let rows = tables.map_or(data.n, Tables::rows);
+        options.check(rows)?;
         if settings.store_factor && !options.stores_factor() {
             let model = settings.model.kind();
             return Err(Error::Usage(format!(
@@ -236,7 +237,7 @@ impl Plan {
         let shards = tables.map(|tables| tables.observed(&units.inputs, units.target)).transpose()?;
         let of = (&observations, &names[..]);
         let mut model = build(&settings, &*options, likelihood, of, shards.as_ref(), &units, seed, registry)?;
-        let weak_prior = settings.weak_prior.then(|| weak_prior::set(&mut *model, &observations)).flatten();
+        let weak_prior = settings.weak_prior.then(|| weak_prior::set(&mut *model, &observations, rows)).flatten();
         Ok(Self {
             schema,
             settings,

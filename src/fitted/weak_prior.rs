@@ -20,9 +20,10 @@ const ROWS: usize = 8;
 /// it is.
 const HEAVY: f64 = 0.25;
 
-/// Sets the prior of the lengthscales that a kernel has for each column and of which nothing is asked; says so.
-pub fn set(model: &mut dyn GpModel, data: &Observations) -> Option<String> {
-    if data.n() >= ROWS * data.d {
+/// Sets the prior of the lengthscales that a kernel has for each column and of which nothing is asked; says so. `data`
+/// are some of `rows` rows.
+pub fn set(model: &mut dyn GpModel, data: &Observations, rows: usize) -> Option<String> {
+    if rows >= ROWS * data.d {
         return None;
     }
     let kernels: Vec<&Kernel> = model.priors().into_iter().map(|prior| &prior.kernel).collect();

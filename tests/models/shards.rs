@@ -12,8 +12,10 @@ use cagey::model_file::ModelFile;
 use cagey::models::exact::{ExactGp, ExactObjective};
 use cagey::models::experts::aggregation::{Rule, WeightVariance};
 use cagey::models::experts::{Algorithm, Experts, ExpertsOptions, Federation, Shared};
+use cagey::models::minibatch::Minibatches;
 use cagey::models::posterior::Posterior;
 use cagey::models::svgp::SvgpOptions;
+use cagey::models::variational::Covariance;
 use cagey::models::{Observations, fit};
 use cagey::params::Parameters;
 use cagey::scope::Scope;
@@ -233,7 +235,7 @@ fn what_needs_all_rows_in_one_place_is_refused() {
     assert!(refused(settings(ExpertsOptions { experts: Some(3), ..usual() })).contains("--experts"));
     let local = cagey::models::experts::LocalKind::Sgpr;
     assert!(refused(settings(ExpertsOptions { local, ..usual() })).contains("--local sgpr"));
-    let svgp = SvgpOptions { inducing: 4, covariance: Default::default(), batches: Default::default() };
+    let svgp = SvgpOptions { inducing: 4, covariance: Covariance::Full, batches: Minibatches::default() };
     let said = refused(Settings { model: svgp.into(), ..settings(usual()) });
     assert!(said.contains("svgp") && said.contains("one place"), "{said}");
 }

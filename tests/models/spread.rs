@@ -5,7 +5,6 @@ use cagey::fitted::{Plan, Registry, Settings};
 use cagey::models::minibatch::Minibatches;
 use cagey::models::svgp::SvgpOptions;
 use cagey::models::variational::Covariance;
-use cagey::params::Parameters;
 use cagey::train::{Adam, Optimizer, TrainConfig};
 
 use super::ranks::with_ranks;

@@ -236,8 +236,9 @@ impl GpModel for Experts {
     }
 
     fn bytes(&self, compute: Compute, size: Size) -> f64 {
-        // A smaller sample than all rows has smaller experts.
-        let largest = (self.largest() as f64 * (size.rows as f64 / self.rows() as f64).min(1.0)).ceil();
+        // A smaller sample than all rows has smaller experts, unless these have their rows for themselves.
+        let share = if self.shards.is_some() { 1.0 } else { (size.rows as f64 / self.rows() as f64).min(1.0) };
+        let largest = (self.largest() as f64 * share).ceil();
         let each = Size { rows: largest as usize, batch: largest as usize, ..size };
         let threads = rayon::current_num_threads().min(self.own().len());
         size.data(compute) + threads as f64 * self.shared.model().bytes(compute, each)
