@@ -78,18 +78,19 @@ impl Question {
         }
     }
 
-    /// What one part says.
+    /// What one of so many parts says, each of which stands for the whole batch.
     fn of(self, model: &dyn SumOverRows, compute: Compute, drawn: &Drawn, count: usize) -> Result<Vec<f64>> {
-        let budget = model.budget(drawn.rows.n(), compute.precision);
-        match self {
-            Self::Natural => model.natural_sums(compute, &drawn.batch(&Scope::new(compute)?)),
+        let said = match self {
+            Self::Natural => model.natural_sums(compute, &drawn.batch(&Scope::new(compute)?))?,
             Self::Objective { gradient } => {
+                let budget = model.budget(drawn.rows.n(), compute.precision);
                 let scope = if gradient { Scope::training(compute)? } else { Scope::new(compute)? }.with_budget(budget);
                 let loss = model.objective(&scope, &drawn.batch(&scope))?;
                 let (loss, slopes) = if gradient { scope.gradient(loss, model)? } else { (scalar(loss)?, Vec::new()) };
-                Ok(std::iter::once(loss).chain(slopes).map(|value| value / count as f64).collect())
+                std::iter::once(loss).chain(slopes).collect()
             }
-        }
+        };
+        Ok(said.into_iter().map(|value| value / count as f64).collect())
     }
 }
 
