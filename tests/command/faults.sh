@@ -29,11 +29,14 @@ run 300 1 "${options[@]}" --steps 4000 -o whole.cagey > /dev/null
 longest=0
 for ((i = 1; i <= kills; i++)); do
   rm -f state
-  run 120 3 "${options[@]}" --steps 3000000 --checkpoint state --checkpoint-every 20 -o killed.cagey > killed.txt 2>&1 &
+  # Not by `run`, for the processes are to be grandchildren of what is waited for.
+  timeout 120 mpirun -n 3 --allow-run-as-root --oversubscribe "$cagey" "${options[@]}" --steps 3000000 \
+    --checkpoint state --checkpoint-every 20 --threads 1 -o killed.cagey > killed.txt 2>&1 &
   job=$!
   until [ -e state ]; do sleep 0.02; done
   sleep "$(printf '0.%02d' $((RANDOM % 40)))"
   mapfile -t processes < <(pgrep -P "$(pgrep -P "$job")" cagey)
+  [ ${#processes[@]} -eq 3 ] || { echo "kill $i: ${#processes[@]} processes" >&2; exit 1; }
   began=$SECONDS
   kill -KILL "${processes[RANDOM % ${#processes[@]}]}"
   code=0
