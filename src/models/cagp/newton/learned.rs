@@ -122,10 +122,9 @@ impl LearnedNewtonCagp {
     /// Sites for present parameters, and the system there, given K S `[L n, i]` as numbers of a device.
     fn find(&self, scope: &Scope, batch: &Batch, (span, ks): (&Span, &Tensor<2>)) -> Result<(Sites, Solved)> {
         let (rows, density, n) = (self.rows(batch)?, self.likelihood.density(), batch.y.dims()[0]);
-        let (latents, i, wide) = (density.latents(), ks.dims()[1], scope.wide());
+        let (latents, i) = (density.latents(), ks.dims()[1]);
         let mean = to_f64(bound::means(&self.priors, scope, &batch.x, latents)?)?;
-        let sks = to_f64(span.transposed_times(&ks.clone().cast(wide))?)?;
-        let gram: Vec<f64> = (0..i * i).map(|e| 0.5 * (sks[e] + sks[e % i * i + e / i])).collect();
+        let gram = to_f64(span.gram(ks, scope.wide())?)?;
         let values = span.values()?;
         let (offsets, apart) = (self.offsets()?, self.apart());
         let fixed =
@@ -169,12 +168,11 @@ impl LearnedNewtonCagp {
         let steps = |mut f: Tensor<1>, at: &dyn Fn(Tensor<1>) -> Result<Tensor<2>>| {
             let mean = bound::means(&self.priors, scope, &batch.x, self.likelihood.latents())?;
             let wide = ks.clone().cast(scope.wide());
-            let sks = span.transposed_times(&wide)?;
-            let sks = (sks.clone() + sks.transpose()) * 0.5;
+            let gram = span.gram(&ks, scope.wide())?;
             for _ in 0..self.unrolled {
                 let Noisy { targets, spread, .. } = Noisy::new(f.clone(), at(f)?, sites.centred);
                 let [noise, _] = span.noise(&spread)?;
-                let lower = cholesky(sks.clone() + noise, "Sᵀ(K + W⁻¹)S")?;
+                let lower = cholesky(gram.clone() + noise, "Sᵀ(K + W⁻¹)S")?;
                 let weights = cholesky_solve(lower, span.transposed_times(&(targets - mean.clone()))?)?;
                 f = (mean.clone() + wide.clone().matmul(weights)).squeeze_dim(1);
             }
@@ -252,13 +250,22 @@ impl Model for LearnedNewtonCagp {
         let span = self.span(scope, batch.y.dims()[0])?;
         let ks = span.products(&self.priors, scope, &batch.x)?;
         let (plain, inner) = self.plain(scope, batch)?;
-        let held = self.span(&plain, batch.y.dims()[0])?;
-        let (sites, _) = self.find(&plain, &inner, (&held, &ks.clone().inner()))?;
+        let sites = match self.likelihood.noise() {
+            // Gaussian targets are their own pseudo-targets, wherever the latent mean is.
+            Some(_) => {
+                let mean = to_f64(bound::means(&self.priors, &plain, &inner.x, 1)?)?;
+                Sites::at(&*self.likelihood.density(), &self.rows(&inner)?, mean)
+            }
+            None => {
+                let held = self.span(&plain, batch.y.dims()[0])?;
+                self.find(&plain, &inner, (&held, &ks.clone().inner()))?.0
+            }
+        };
         self.loss(scope, batch, (&span, ks), &sites)
     }
 
     fn refresh(&self) -> Option<usize> {
-        (self.unrolled == 0).then_some(self.refresh.max(1))
+        (self.unrolled == 0 && self.likelihood.noise().is_none()).then_some(self.refresh.max(1))
     }
 
     fn choose(&self, scope: &Scope, batch: &Batch) -> Result<Option<Held>> {
