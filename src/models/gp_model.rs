@@ -99,6 +99,12 @@ pub trait GpModel: Model + CloneModel + Debug + Send + Sync {
         false
     }
 
+    /// A model with the same parameters whose objective is cheaper, to find by where training begins; as a rule there
+    /// is none.
+    fn lighter(&self) -> Box<dyn GpModel> {
+        self.boxed()
+    }
+
     /// Trains the model and leaves it at the best point found.
     ///
     /// # Errors

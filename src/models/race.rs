@@ -38,7 +38,7 @@ pub enum Starts {
 pub struct Start {
     /// In words.
     pub name: String,
-    /// Objective per row, priors included.
+    /// Objective per row, priors included; that of a [lighter](GpModel::lighter) model where there is one.
     pub loss: Option<f64>,
 }
 
@@ -92,7 +92,8 @@ struct Runner {
     loss: Option<f64>,
 }
 
-/// Trains `model` from several starts and leaves it at the best end; nothing where no kernel has a lengthscale per
+/// Trains `model`, or a [lighter](GpModel::lighter) one in its place, from several starts and leaves it at the best
+/// end; nothing where no kernel has a lengthscale per
 /// column to be learned, and where steps are so few that they are asked for one by one.
 ///
 /// # Errors
@@ -109,7 +110,8 @@ pub fn race(model: &mut Box<dyn GpModel>, track: &Track, observers: &mut [&mut d
     let mut race = Race { rows: shown.n(), ..Race::default() };
     let mut legs = Legs { track, observers, began, race: &mut race, over: false };
 
-    let mut isotropic = model.boxed();
+    let light = model.lighter();
+    let mut isotropic = light.boxed();
     each(&mut *isotropic, &units, |p, sd| {
         let ratios = p.internal().iter().zip(sd).map(|(length, sd)| (length / sd).ln()).sum::<f64>();
         let common = (ratios / sd.len() as f64).exp();
@@ -119,7 +121,7 @@ pub fn race(model: &mut Box<dyn GpModel>, track: &Track, observers: &mut [&mut d
     legs.run(&mut *isotropic, shown, ISOTROPIC);
     let mut optimum = isotropic.boxed();
     tie(&mut *isotropic, &units, false);
-    let starts = [("data's own", model.boxed()), ("isotropic optimum", isotropic)];
+    let starts = [("data's own", light), ("isotropic optimum", isotropic)];
     let mut runners = Vec::from(starts.map(|(name, model)| Runner { name, model, loss: None }));
     for runner in &mut runners {
         runner.loss = legs.run(&mut *runner.model, shown, STEPS);
@@ -137,7 +139,8 @@ pub fn race(model: &mut Box<dyn GpModel>, track: &Track, observers: &mut [&mut d
     race.seconds = began.elapsed().as_secs_f64();
     race.starts = runners.iter().map(|Runner { name, loss, .. }| Start { name: (*name).into(), loss: *loss }).collect();
     if let Some(best) = runners.into_iter().next().filter(|best| best.loss.is_some()) {
-        *model = best.model;
+        let found = best.model.parameters().into_iter().map(|(_, found)| found.clone());
+        model.parameters_mut().into_iter().zip(found).for_each(|((_, own), found)| *own = found);
     }
     Ok(Some(race))
 }
