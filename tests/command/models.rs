@@ -374,7 +374,7 @@ fn targets_that_do_not_fit_say_what_to_do() {
 #[test]
 fn every_model_predicts_the_same_from_its_file_and_after_an_interruption() {
     let folder = Folder::with_tables();
-    let models: [&[&str]; 10] = [
+    let models: [&[&str]; 11] = [
         &["--model", "exact"],
         &["--model", "cagp", "--actions", "6"],
         &["--model", "cagp", "--actions", "6", "--policy", "cg"],
@@ -386,6 +386,7 @@ fn every_model_predicts_the_same_from_its_file_and_after_an_interruption() {
         &["--model", "swsgp", "--inducing", "8", "--neighbors", "2", "--union", "--batch", "3"],
         &["--model", "laplace", "--likelihood", "student-t"],
         &["--model", "cagp", "--actions", "6", "--likelihood", "student-t", "--optimizer", "adam"],
+        &["--model", "cagp", "--actions", "6", "--likelihood", "student-t", "--policy", "learned"],
     ];
     for options in models {
         let train = |steps: &str, state: &[&str]| {
