@@ -4,6 +4,7 @@ use std::path::PathBuf;
 use std::time::Instant;
 
 use cagey::data::{Dataset, RowFile, Schema};
+use cagey::device::Transfers;
 use cagey::fitted::{Plan, Settings};
 use cagey::train::{Log, Observer, Progress, TrainConfig};
 use cagey::{Error, Result};
@@ -13,7 +14,7 @@ use sha2::{Digest, Sha256};
 use super::columns::{self, Columns};
 use super::data::{Reading, Splitting, in_table};
 use super::interrupt::{self, Watch};
-use super::model::{ModelOptions, kinds};
+use super::model::{ModelOptions, device, kinds};
 use super::scoring::HeldOut;
 use super::training::{SavingOptions, TrainOptions};
 use super::trust::Trust;
@@ -84,7 +85,9 @@ impl Fit {
         observers.extend(progress.as_mut().map(|progress| progress as &mut dyn Observer));
         observers.extend(log.as_mut().map(|log| log as &mut dyn Observer));
         announce(&plan, &config)?;
+        let before = Transfers::so_far();
         let fitted = plan.train(&config, &mut observers)?;
+        let moved = Transfers::so_far() - before;
         fitted.save(&self.output)?;
         drop(watch);
         if interrupt::asked() {
@@ -108,6 +111,7 @@ impl Fit {
                 "noise_sd": fitted.noise().map(|noise| noise.sqrt() * fitted.target_scale.sd),
                 "calibration": fitted.calibration,
                 "temperature": fitted.temperature,
+                "transfers": (!moved.is_empty()).then_some(moved),
                 "scores": held_out.as_ref().map(HeldOut::json).transpose()?,
                 "left_out": left_out.json,
                 "warnings": fitted.summary.warnings,
@@ -119,6 +123,9 @@ impl Fit {
         }
         if let Some(held_out) = &held_out {
             text += &format!("Held-out rows\n{}", held_out.text());
+        }
+        if !moved.is_empty() {
+            text += &format!("Crossed to and from the device: {moved}\n");
         }
         text += &format!("Model written to {}\n", self.output.display());
         report::print(&text)
@@ -217,6 +224,7 @@ impl Fit {
         }
         model.check_model(&likelihood, rows)?;
         let settings = model.settings(&likelihood, rows, &self.training)?;
+        self.model.device.announce(settings.compute);
         settings.compute.device()?;
         Ok(Settings { store_factor: self.store_factor, ..settings })
     }
@@ -245,6 +253,7 @@ const LONG: f64 = 20.0;
 
 /// Says what is coming when it is large: memory as computed, time as one step takes; refuses what does not fit.
 fn announce(plan: &Plan, config: &TrainConfig) -> Result<()> {
+    device::on_gpu(plan.settings().compute)?.iter().for_each(|sentence| report::say(sentence));
     memory::check(plan)?;
     let (title, bytes) = (plan.model().title(), plan.bytes());
     if bytes > LARGE {

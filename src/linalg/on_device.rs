@@ -28,12 +28,12 @@ pub trait DeviceOp<const N: usize> {
 }
 
 /// A primitive of the backend as a tensor.
-pub(super) fn tensor(primitive: FloatTensor<Cube>) -> DispatchTensor {
+pub(crate) fn tensor(primitive: FloatTensor<Cube>) -> DispatchTensor {
     <DispatchTensor as DispatchKindConversion<Cube>>::from_backend(BackendTensor::Float(primitive))
 }
 
 /// The primitive of a tensor.
-pub(super) fn primitive(tensor: DispatchTensor) -> Result<FloatTensor<Cube>> {
+pub(crate) fn primitive(tensor: DispatchTensor) -> Result<FloatTensor<Cube>> {
     let tensor = <DispatchTensor as DispatchKindConversion<Cube>>::try_into_backend(tensor);
     tensor.map(BackendTensor::float).map_err(|e| Error::Device(format!("an operation left its device: {e}")))
 }
@@ -77,7 +77,10 @@ pub(super) fn forward<const N: usize>(
     let wide = has_f64(&device);
     if let Some(own) = op.on_device() {
         let order = inputs[0].shape().as_slice().last().copied().unwrap_or_default();
-        if wide || !own.is_algebra() || device::algebra().stays_on_device(order) {
+        // What would cross besides the matrices is more than these: right-hand sides stay.
+        let rest: usize = inputs[1..].iter().map(|input| input.shape().num_elements()).sum();
+        let many = rest > inputs[0].shape().num_elements();
+        if wide || !own.is_algebra() || many || device::algebra().stays_on_device(order) {
             let (output, saved) = own.forward(inputs)?;
             return Ok((output, Arc::new(Ran::OnDevice(saved))));
         }

@@ -8,8 +8,6 @@ use rayon::prelude::*;
 use super::dense::{congruence, product, solve, view, view_mut};
 use super::factor::Factor;
 use super::host::{HostOp, Saved, apply2, recall};
-#[cfg(feature = "gpu")]
-use super::on_device::DeviceOp;
 use super::real::{Real, into_vec, with_real};
 use super::shape;
 use crate::error::Result;
@@ -22,6 +20,11 @@ use crate::threads;
 /// [`Error::Shape`](crate::Error::Shape), or [`Error::NotPositiveDefinite`](crate::Error::NotPositiveDefinite) by the
 /// policy of [`jitter`](super::jitter) with `name` for the matrix.
 pub fn whiten(k: Tensor<2>, b: Tensor<2>, name: &str) -> Result<Tensor<2>> {
+    // On a GPU two operations: the factorisation alone may be on the host.
+    #[cfg(feature = "gpu")]
+    if !crate::device::is_host(&k.device()) {
+        return super::solve_lower(super::cholesky(k, name)?, b);
+    }
     apply2(Whiten { name: name.into() }, k, b)
 }
 
@@ -61,8 +64,8 @@ pub(crate) fn adjoint<T: Real, K: Send, B: Send>(
 }
 
 #[derive(Debug)]
-pub(super) struct Whiten {
-    pub(super) name: String,
+struct Whiten {
+    name: String,
 }
 
 /// L and A.
@@ -72,11 +75,6 @@ struct State<T> {
 }
 
 impl HostOp<2> for Whiten {
-    #[cfg(feature = "gpu")]
-    fn on_device(&self) -> Option<&dyn DeviceOp<2>> {
-        Some(self)
-    }
-
     fn forward(&self, [k, b]: [TensorData; 2]) -> Result<(TensorData, Saved)> {
         let (m, t) = (shape::square(&self.name, &k)?, shape::matrices("B", &b)?.1);
         shape::expect("B", &b, &[m, t])?;

@@ -1,17 +1,18 @@
 //! Options about the model.
 
 mod check;
+pub mod device;
 mod given;
 pub mod kinds;
 mod names;
 
 use cagey::Result;
-use cagey::device::{Compute, DeviceKind, Precision};
 use cagey::fitted::{Calibrate, Settings};
 use cagey::models::command::Given;
 use cagey::models::options::ModelChoice;
 use cagey::models::registry::Row;
 use clap::Args;
+use device::DeviceOptions;
 use given::{belief, initial, interval};
 use kinds::KindArguments;
 use names::{MeanName, Transform};
@@ -75,12 +76,8 @@ pub struct ModelOptions {
     #[arg(long, value_enum, value_name = "WHEN", num_args = 0..=1)]
     #[arg(default_missing_value = "yes", default_value = "auto")]
     calibrate: Calibrate,
-    /// Device: flex (CPU), ndarray (CPU), wgpu or cuda (GPU); see `cagey devices`
-    #[arg(long)]
-    device: Option<DeviceKind>,
-    /// Number type: f32 or f64; f64 on the CPU and f32 on GPUs by default
-    #[arg(long)]
-    dtype: Option<Precision>,
+    #[command(flatten)]
+    pub device: DeviceOptions,
 }
 
 const KERNEL_HELP: &str = concat!(
@@ -102,7 +99,6 @@ impl ModelOptions {
     /// The library's settings, for a likelihood, so many rows and the training asked for.
     pub fn settings(&self, likelihood: &str, rows: usize, training: &TrainOptions) -> Result<Settings> {
         self.check_row_column(likelihood)?;
-        let default = Compute::default();
         Ok(Settings {
             likelihood: likelihood.into(),
             kernel: self.kernel.clone(),
@@ -118,7 +114,7 @@ impl ModelOptions {
             bounds: self.bounds.iter().map(|text| interval(text)).collect::<Result<_>>()?,
             starts: training.starts(),
             calibrate: self.calibrate,
-            compute: Compute::new(self.device.unwrap_or(default.kind), self.dtype),
+            compute: self.device.choose(),
             store_factor: false,
         })
     }

@@ -20,7 +20,6 @@ use crate::linalg::mvn::MvnNll;
 use crate::linalg::on_device::{DeviceOp, batch, shaped};
 use crate::linalg::solve::{CholeskySolve, LogDet};
 use crate::linalg::triangular::Solve;
-use crate::linalg::whiten::Whiten;
 use crate::scope::to_f64;
 
 /// Gradients with respect to two inputs.
@@ -119,6 +118,10 @@ impl DeviceOp<2> for CholeskySolve {
 }
 
 impl DeviceOp<1> for LogDet {
+    fn is_algebra(&self) -> bool {
+        false
+    }
+
     fn forward(&self, [l]: [DispatchTensor; 1]) -> Result<(DispatchTensor, Saved)> {
         let l = batch(l, "L")?;
         Ok((log_det(&l).reshape([1]).into_dispatch(), keep([diagonal(&l).unsqueeze_dim(2)])))
@@ -144,22 +147,6 @@ impl DeviceOp<1> for Unpack {
 
     fn adjoint(&self, _saved: Saved, grad: DispatchTensor, _needs: [bool; 1]) -> Result<[Option<DispatchTensor>; 1]> {
         Ok([Some(pack(&Tensor::from_dispatch(grad))?.into_dispatch())])
-    }
-}
-
-impl DeviceOp<2> for Whiten {
-    fn forward(&self, [k, b]: [DispatchTensor; 2]) -> Result<(DispatchTensor, Saved)> {
-        let shape = shape_of(&b);
-        let l = cholesky(&batch(k, &self.name)?, None, &self.name)?;
-        let a = solve(&l, &batch(b, "B")?, false)?;
-        Ok((like(a.clone(), &shape), keep([l, a])))
-    }
-
-    fn adjoint(&self, saved: Saved, grad: DispatchTensor, _needs: [bool; 2]) -> Two {
-        let ([l, a], shape) = (&*recall::<Kept<2>>(saved)?, shape_of(&grad));
-        let grad = batch(grad, "gradient of A")?;
-        let in_k = congruence(l, &-grad.clone().matmul(a.clone().transpose()))?;
-        Ok([Some(like(in_k, &square_shape(&shape))), Some(like(solve(l, &grad, true)?, &shape))])
     }
 }
 

@@ -9,6 +9,8 @@ use rayon::prelude::*;
 use crate::error::Result;
 use crate::kernels::form::Lowered;
 use crate::linalg::host::{HostOp, Saved, apply2, apply3};
+#[cfg(feature = "gpu")]
+use crate::linalg::on_device::DeviceOp;
 use crate::linalg::real::{Real, into_vec, with_real};
 use crate::products::engine::lanes::{Lanes, Number, Work};
 use crate::products::engine::program::{Program, Scratch};
@@ -30,8 +32,8 @@ pub fn gram(lowered: &Lowered) -> Result<Tensor<2>> {
 }
 
 #[derive(Debug)]
-struct Dense {
-    program: Program,
+pub struct Dense {
+    pub(in crate::products) program: Program,
 }
 
 /// Features of rows and columns, and coefficients, as they came.
@@ -67,6 +69,11 @@ impl HostOp<2> for Dense {
             Ok([x, coefficients])
         })
     }
+
+    #[cfg(feature = "gpu")]
+    fn on_device(&self) -> Option<&dyn DeviceOp<2>> {
+        Some(self)
+    }
 }
 
 impl HostOp<3> for Dense {
@@ -76,6 +83,11 @@ impl HostOp<3> for Dense {
 
     fn adjoint(&self, saved: Saved, grad: TensorData, _needs: [bool; 3]) -> Result<[Option<TensorData>; 3]> {
         with_real!(grad.dtype(), T => self.gradients::<T>(saved, grad))
+    }
+
+    #[cfg(feature = "gpu")]
+    fn on_device(&self) -> Option<&dyn DeviceOp<3>> {
+        Some(self)
     }
 }
 

@@ -8,6 +8,8 @@ use crate::error::Result;
 use crate::kernels::form::Lowered;
 pub use crate::linalg::host::recall;
 use crate::linalg::host::{HostOp, Saved, apply3, apply4};
+#[cfg(feature = "gpu")]
+use crate::linalg::on_device::DeviceOp;
 use crate::linalg::real::{into_vec, with_real};
 use crate::products::drivers::multiply::Multiply;
 use crate::products::drivers::pull::Pull;
@@ -41,8 +43,8 @@ pub fn gram(lowered: &Lowered, v: Tensor<2>) -> Result<Tensor<2>> {
 }
 
 #[derive(Debug)]
-struct Matvec {
-    program: Program,
+pub struct Matvec {
+    pub(in crate::products) program: Program,
 }
 
 /// The inputs as they came.
@@ -71,6 +73,11 @@ impl HostOp<3> for Matvec {
             Ok([x, coefficients, v])
         })
     }
+
+    #[cfg(feature = "gpu")]
+    fn on_device(&self) -> Option<&dyn DeviceOp<3>> {
+        Some(self)
+    }
 }
 
 impl HostOp<4> for Matvec {
@@ -80,6 +87,11 @@ impl HostOp<4> for Matvec {
 
     fn adjoint(&self, saved: Saved, grad: TensorData, needs: [bool; 4]) -> Result<[Option<TensorData>; 4]> {
         with_real!(grad.dtype(), T => self.gradients::<T>(saved, grad, needs))
+    }
+
+    #[cfg(feature = "gpu")]
+    fn on_device(&self) -> Option<&dyn DeviceOp<4>> {
+        Some(self)
     }
 }
 
