@@ -5,8 +5,8 @@ use std::sync::Arc;
 use burn::tensor::Tensor;
 use cagey::Result;
 use cagey::device::{Algebra, Compute, Transfers, set_algebra};
-use cagey::kernels::form::Form;
 use cagey::kernels::Kernel;
+use cagey::kernels::form::Form;
 use cagey::params::{Parameter, Parameters, Unit};
 use cagey::products::{BlockSparse, Covariance, Cross, Neighbours};
 use cagey::scope::Scope;
@@ -45,9 +45,8 @@ impl Form for Cauchy {
         vec![Parameter::positive("lengthscale", Unit::Length, &[0.8])]
     }
     fn cross(&self, p: &[Tensor<1>], x1: Tensor<2>, x2: Tensor<2>) -> Result<Tensor<2>> {
-        let columns = (0..x1.dims()[1]).map(|k| {
-            (x1.clone().narrow(1, k, 1) - x2.clone().narrow(1, k, 1).transpose()).powi_scalar(2)
-        });
+        let columns = (0..x1.dims()[1])
+            .map(|k| (x1.clone().narrow(1, k, 1) - x2.clone().narrow(1, k, 1).transpose()).powi_scalar(2));
         let distance = columns.reduce(|a, b| a + b).unwrap() / p[0].clone().unsqueeze::<2>().powi_scalar(2);
         Ok((distance + 1.0).recip())
     }
@@ -135,8 +134,7 @@ fn close(kernel: &Kernel, what: &str, n: usize, m: usize, t: usize) {
     let cross = case(vec![x.clone(), z.clone()]);
     let name = |product: &str| format!("{what} {n} × {m}, {t} columns: {product}");
     cross.check(&name("matrix"), 1e-4, &|s, x| Cross::new(kernel, s, &x[0], &x[1]).matrix().unwrap());
-    case(vec![x.clone()])
-        .check(&name("gram"), 1e-4, &|s, x| Covariance::new(kernel, s, &x[0]).matrix().unwrap());
+    case(vec![x.clone()]).check(&name("gram"), 1e-4, &|s, x| Covariance::new(kernel, s, &x[0]).matrix().unwrap());
     case(vec![x.clone(), z.clone(), v(m)])
         .check(&name("times"), 1e-4, &|s, x| Cross::new(kernel, s, &x[0], &x[1]).times(&x[2]).unwrap());
     case(vec![x, v(n)])
@@ -227,8 +225,7 @@ fn products_leave_nothing_but_parameters_to_move() {
     for (what, kernel) in [("built-in", parse(KERNELS[12])), ("custom", custom())] {
         let inputs = vec![(inputs(24, n, D), D), (noise(25, n * t), t)];
         let case = Case { kernel: &kernel, inputs, budget: SMALL };
-        let moved =
-            case.check(what, 1e-4, &|s, x| Covariance::new(case.kernel, s, &x[0]).times(&x[1]).unwrap());
+        let moved = case.check(what, 1e-4, &|s, x| Covariance::new(case.kernel, s, &x[0]).times(&x[1]).unwrap());
         for moved in moved {
             assert!(moved.up <= 256 && moved.down == 0, "{what}: {moved:?}");
         }

@@ -63,10 +63,8 @@ fn steps_of_exact_models_move_parameters() {
 fn steps_of_variational_models_move_parameters_and_batch() {
     set_algebra(Algebra::Device);
     let (m, b) = (128, 256);
-    let likelihoods: [(&str, Box<dyn Likelihood>); 2] = [
-        ("gaussian", Box::new(Gaussian::new(0.1))),
-        ("bernoulli", Box::new(Bernoulli { link: BernoulliLink::Logit })),
-    ];
+    let likelihoods: [(&str, Box<dyn Likelihood>); 2] =
+        [("gaussian", Box::new(Gaussian::new(0.1))), ("bernoulli", Box::new(Bernoulli { link: BernoulliLink::Logit }))];
     for (what, likelihood) in likelihoods {
         let data = data(b, what == "bernoulli");
         let model = Svgp::boxed(kernel(), &inputs(31, m, D), D, likelihood).unwrap();

@@ -8,7 +8,7 @@ use burn::cubecl;
 use burn::cubecl::ir::ElemType;
 use burn::cubecl::prelude::*;
 
-use super::traced;
+use super::traced::{add_slopes, covariance};
 use crate::products::engine::program::Program;
 
 /// Columns in a tile, and units in a cube, of the kernels that sum.
@@ -67,9 +67,9 @@ pub fn entries<F: Float>(
     let column = load::<F>(columns, j, comptime!(plan.p));
     let numbers = load_all::<F>(coefficients, comptime!(plan.coefficients));
     let same = is_same::<F>(i, j, comptime!(plan.same));
-    let covariance = traced::value::<F>(&row, &column, same, &numbers, comptime!(plan.program.clone()));
+    let value = covariance::<F>(&row, &column, same, &numbers, comptime!(plan.program.clone()));
     let at = i * out.shape(1) + j;
-    out[at] = factor::<F>(&numbers, comptime!(plan.program.outer())) * covariance;
+    out[at] = factor::<F>(&numbers, comptime!(plan.program.outer())) * value;
 }
 
 /// The product with `right [m, t]`, `[splits, n, t]`: a row and `width` columns of the result a unit.
@@ -118,10 +118,10 @@ pub fn product<F: Float>(
                 column[k] = features[c * p + k];
             }
             let same = is_same::<F>(i, first + c, comptime!(plan.same));
-            let covariance = traced::value::<F>(&row, &column, same, &numbers, comptime!(plan.program.clone()));
+            let value = covariance::<F>(&row, &column, same, &numbers, comptime!(plan.program.clone()));
             #[unroll]
             for w in 0..width {
-                partial[w] += covariance * values[c * width + w];
+                partial[w] += value * values[c * width + w];
             }
         }
         #[unroll]
@@ -212,7 +212,7 @@ pub fn pull<F: Float>(
             }
             let same = is_same::<F>(i, first + c, comptime!(plan.same));
             let program = comptime!(plan.program.clone());
-            traced::pull::<F>(&row, &column, same, &numbers, weight, &mut partial, program);
+            add_slopes::<F>(&row, &column, same, &numbers, weight, &mut partial, program);
         }
         #[unroll]
         for k in 0..count {

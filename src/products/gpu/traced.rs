@@ -1,5 +1,5 @@
 //! Profiles inside GPU kernels: arithmetic on values of a kernel under construction, so that the one definition of each
-//! [`Profile`] is what the GPU compiles, too.
+//! [`Profile`](crate::kernels::profile::Profile) is what the GPU compiles, too.
 
 use burn::cubecl;
 use burn::cubecl::frontend::{max, min};
@@ -12,7 +12,7 @@ use crate::products::engine::program::Program;
 
 /// The covariance of two rows with these features, without the program's factor.
 #[cube]
-pub fn value<F: Float>(
+pub fn covariance<F: Float>(
     row: &Array<F>,
     column: &Array<F>,
     same: F,
@@ -24,7 +24,7 @@ pub fn value<F: Float>(
 
 /// Adds to `sums` what a cotangent of that covariance comes to in the row's features and in the coefficients.
 #[cube]
-pub fn pull<F: Float>(
+pub fn add_slopes<F: Float>(
     row: &Array<F>,
     column: &Array<F>,
     same: F,
