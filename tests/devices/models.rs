@@ -5,20 +5,20 @@ use cagey::fitted::Registry;
 use cagey::kernels::Kernel;
 use cagey::likelihoods::registry::Likelihoods;
 use cagey::likelihoods::{Gaussian, Likelihood};
+use cagey::models::Observations;
 use cagey::models::cagp::{ActionPolicy, CagpOptions};
 use cagey::models::cggp::CgGpOptions;
 use cagey::models::exact::ExactOptions;
 use cagey::models::experts::ExpertsOptions;
 use cagey::models::gp_model::{GpModel, UserUnits};
 use cagey::models::laplace::LaplaceOptions;
-use cagey::models::minibatch::{Minibatches, Rows};
+use cagey::models::minibatch::Minibatches;
 use cagey::models::options::{ModelChoice, Parts, Site};
 use cagey::models::sgpr::SgprOptions;
 use cagey::models::sparse_grid::SparseGridOptions;
 use cagey::models::svgp::SvgpOptions;
 use cagey::models::swsgp::SwsgpOptions;
 use cagey::models::variational::Covariance;
-use cagey::models::{Model, Observations};
 use cagey::scope::Scope;
 use cagey::solvers::CgOptions;
 
@@ -81,7 +81,7 @@ fn evaluate(model: &dyn GpModel, compute: Compute, data: &Observations, budget: 
         Some(chosen) => model.objective_for(&scope, &batch, chosen).unwrap(),
         None => model.objective(&scope, &batch).unwrap(),
     };
-    scope.gradient(loss, &model).unwrap()
+    scope.gradient(loss, model).unwrap()
 }
 
 fn norm(values: impl Iterator<Item = f64>) -> f64 {

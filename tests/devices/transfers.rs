@@ -8,7 +8,6 @@ use cagey::models::exact::ExactGp;
 use cagey::models::sgpr::Sgpr;
 use cagey::models::svgp::Svgp;
 use cagey::models::{Batch, Model, Observations, fit};
-use cagey::params::Parameters;
 use cagey::scope::Scope;
 
 use crate::{gpus, inputs, name, observations};
