@@ -70,7 +70,7 @@ pub fn bytes(text: &str) -> Result<u64, String> {
         "gb" => 1e9,
         "mib" => f64::from(1 << 20),
         "gib" => f64::from(1 << 30),
-        unit => return Err(format!("unknown unit `{unit}`; use MB or GB")),
+        _ => return Err(format!("unknown unit `{}`; use MB or GB", &text[digits.len()..])),
     };
     match number(digits)? * factor {
         bytes if bytes >= 1.0 => Ok(bytes as u64),
