@@ -103,7 +103,7 @@ fn next(model: &Fitted, best: f64, round: usize) -> Result<[f64; 2]> {
         let share = place(1000 + round * STARTS + start);
         let raw: Vec<f64> =
             (0..2).map(|c| (share[c] - LOW[c]) / (HIGH[c] - LOW[c])).map(|s| (s / (1.0 - s)).ln()).collect();
-        let outcome = train::fit(&mut Improvement { model, best }, &raw, &config, &mut [])?;
+        let outcome = train::minimise(&mut Improvement { model, best }, &raw, &config, &mut [])?;
         if found.as_ref().is_none_or(|(loss, _)| outcome.loss < *loss) {
             found = Some((outcome.loss, outcome.x));
         }

@@ -159,7 +159,8 @@ fn main() -> Result<()> {
                 let mut experts = Experts::new(shared, Rule::Grbcm, parts.clone(), vec![0])?;
                 experts.federation = federation;
                 let config = adam(rounds).seed(seed);
-                let training = Training { compute, data: &data, rows: &data, batches: None, config: &config };
+                let training =
+                    Training { compute, data: &data, rows: &data, batches: None, config: &config, spread: None };
                 let outcome = experts.train(training, &mut [])?;
                 show(name, found(&experts), whole(&start, &experts.free_raw(), &data)?);
                 curves.push((name.into(), outcome.history.records.iter().map(|record| record.loss).collect()));

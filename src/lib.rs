@@ -62,6 +62,7 @@
 //! | computational uncertainty | what more actions would remove of a variance; the rest is mathematical uncertainty |
 //! | density | a likelihood at fixed parameter values, on the host in f64 |
 //! | inducing inputs Z, values u | places that stand for the data in sparse models; the latent function there |
+//! | jitter | a small number added to the diagonal of a matrix that cannot be factorised otherwise |
 //! | latent function f | what the Gaussian process describes; a likelihood makes targets of it |
 //! | marginal | mean and variance of a latent function at one row |
 //! | noise | the variance of a Gaussian likelihood, unless it is called a standard deviation |
@@ -69,8 +70,10 @@
 //! | output scale, variance | the factor of a kernel: the prior variance of the latent function |
 //! | policy | a rule that chooses actions, one after another |
 //! | posterior | what is known of the latent functions given the rows, ready to predict |
+//! | race | short trainings from several starts, of which the best goes on |
 //! | residual | y − K̂v: what a solve has not explained yet |
 //! | scope | device, number type and whether gradients are recorded: where tensors are made |
+//! | site | a pseudo-target with noise that stands for a row of another likelihood than the Gaussian |
 //! | K̂ | K + the noise on the diagonal |
 //!
 //! # Units

@@ -48,7 +48,7 @@ impl Mean {
     pub fn at(&self, scope: &Scope, x: &Tensor<2>) -> Result<Tensor<1>> {
         let [n, d] = x.dims();
         match self {
-            Self::Zero => Ok(scope.vector(&vec![0.0; n])),
+            Self::Zero => Ok(Tensor::zeros([n], (scope.device(), scope.dtype()))),
             Self::Constant(constant) => Ok(scope.value(constant).expand([n])),
             Self::Linear { slopes, .. } if slopes.len() != d => Err(Error::shape(
                 "inputs",

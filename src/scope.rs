@@ -36,7 +36,8 @@ impl Scope {
     /// [`Error::Device`] when the device or its precision is not available.
     pub fn new(compute: Compute) -> Result<Self> {
         let (device, rounded) = (compute.device()?, compute.precision.dtype());
-        Ok(Self { compute, device, budget: BUDGET, rounded, constant: false, leaves: Rc::default() })
+        let scope = Self { compute, device, budget: BUDGET, rounded, constant: false, leaves: Rc::default() };
+        Ok(scope.with_budget(BUDGET))
     }
 
     /// A scope that records gradients.
@@ -62,9 +63,29 @@ impl Scope {
     }
 
     /// The same scope with another limit, in bytes, on the temporary memory of a matrix-free product; besides inputs
-    /// and outputs. A product takes at least one tile, whatever the limit.
+    /// and outputs. A product takes at least one tile, whatever the limit. On a GPU no more than a quarter of its
+    /// [memory](crate::device::DeviceKind::memory).
     pub fn with_budget(self, bytes: usize) -> Self {
-        Self { budget: bytes, ..self }
+        let most = self.compute.kind.memory().map_or(usize::MAX, |memory| (memory / 4) as usize);
+        Self { budget: bytes.min(most), ..self }
+    }
+
+    /// The same evaluation with the internal values of these parameters as they stand one after another in a tensor
+    /// `[P, 1]` that records no gradients.
+    pub(crate) fn holding(self, parameters: &impl Parameters, values: &Tensor<2>) -> Self {
+        let mut at = 0;
+        for (_, parameter) in parameters.parameters() {
+            let leaf = values.clone().narrow(0, at, parameter.len()).squeeze_dim::<1>(1).cast(self.wide());
+            let leaf = if self.device.is_autodiff() { Tensor::from_inner(leaf) } else { leaf };
+            self.leaves.borrow_mut().insert(parameter.id(), self.tracked(leaf, parameter));
+            at += parameter.len();
+        }
+        self
+    }
+
+    /// A leaf that records gradients where its parameter takes them.
+    fn tracked(&self, leaf: Tensor<1>, parameter: &Parameter) -> Tensor<1> {
+        if parameter.fixed || self.constant || !self.device.is_autodiff() { leaf } else { leaf.require_grad() }
     }
 
     /// The same evaluation in its [wide](Self::wide) type: gradients of both add up.
@@ -120,8 +141,7 @@ impl Scope {
                     values.iter_mut().for_each(|value| *value = f64::from(*value as f32));
                 }
                 let values = TensorData::new(values, [parameter.len()]);
-                let leaf = upload(values, &self.device, self.wide());
-                if parameter.fixed || self.constant || !self.device.is_autodiff() { leaf } else { leaf.require_grad() }
+                self.tracked(upload(values, &self.device, self.wide()), parameter)
             })
             .clone()
     }
@@ -174,16 +194,30 @@ impl Scope {
         loss: Tensor<1>,
         parameters: &(impl Parameters + ?Sized),
     ) -> Result<(f64, Vec<Vec<f64>>)> {
-        let value = scalar(loss.clone())?;
         let tracked = loss.is_tracked();
         let mut gradients = tracked.then(|| loss.backward());
         let leaves = self.leaves.borrow();
-        let mut slopes = Vec::new();
-        for (path, parameter) in parameters.parameters().into_iter().filter(|(_, p)| !p.fixed) {
+        let free = || parameters.parameters().into_iter().filter(|(_, p)| !p.fixed);
+        let tensors = free().map(|(_, parameter)| {
             let leaf = leaves.get(&parameter.id());
-            let slope = leaf.zip(gradients.as_mut()).and_then(|(leaf, gradients)| leaf.grad_remove(gradients));
-            let slope = match slope {
-                Some(tensor) => to_f64(tensor)?,
+            leaf.zip(gradients.as_mut()).and_then(|(leaf, gradients)| leaf.grad_remove(gradients))
+        });
+        let tensors: Vec<Option<Tensor<1>>> = tensors.collect();
+        // In one piece: a device is waited for once.
+        let loss = if loss.is_autodiff() { loss.inner() } else { loss };
+        let mut all = vec![loss.cast(self.wide())];
+        all.extend(tensors.iter().flatten().cloned());
+        let numbers = to_f64(Tensor::cat(all, 0))?;
+        let (value, mut rest) = numbers.split_at(1);
+        let value = objective(value)?;
+        let mut slopes = Vec::new();
+        for ((path, parameter), tensor) in free().zip(tensors) {
+            let slope = match tensor {
+                Some(_) => {
+                    let (own, others) = rest.split_at(parameter.len());
+                    rest = others;
+                    own.to_vec()
+                }
                 None => vec![0.0; parameter.len()],
             };
             if !all_finite(&slope) {
@@ -207,7 +241,11 @@ pub(crate) fn indices(of: &[usize], device: &Device) -> Tensor<1, Int> {
 /// # Errors
 /// [`Error::NotFinite`] when it is not finite, [`Error::Device`] when it cannot be read.
 pub fn scalar(tensor: Tensor<1>) -> Result<f64> {
-    match to_f64(tensor)?.as_slice() {
+    objective(&to_f64(tensor)?)
+}
+
+fn objective(numbers: &[f64]) -> Result<f64> {
+    match numbers {
         [value] if value.is_finite() => Ok(*value),
         [_] => Err(Error::NotFinite("the objective".into())),
         other => Err(Error::shape("objective", "1 value", other.len().to_string())),

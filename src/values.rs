@@ -60,6 +60,24 @@ pub fn duration(text: &str) -> Result<Duration, String> {
     Duration::try_from_secs_f64(value * factor).map_err(|_| "must be a time from 0 up, such as 90s, 15m or 2h".into())
 }
 
+/// A size of memory such as `500MB`, `8GB` or `2GiB`; bytes without a unit.
+pub fn bytes(text: &str) -> Result<u64, String> {
+    let digits = text.trim_end_matches(|c: char| c.is_ascii_alphabetic());
+    let factor = match text[digits.len()..].to_ascii_lowercase().as_str() {
+        "" | "b" => 1.0,
+        "kb" => 1e3,
+        "mb" => 1e6,
+        "gb" => 1e9,
+        "mib" => f64::from(1 << 20),
+        "gib" => f64::from(1 << 30),
+        _ => return Err(format!("unknown unit `{}`; use MB or GB", &text[digits.len()..])),
+    };
+    match number(digits)? * factor {
+        bytes if bytes >= 1.0 => Ok(bytes as u64),
+        _ => Err("must be a size above 0, such as 500MB or 8GB".into()),
+    }
+}
+
 /// A name whose case does not matter.
 pub fn lower_case(text: &str) -> Result<String, std::convert::Infallible> {
     Ok(text.trim().to_ascii_lowercase())

@@ -15,8 +15,9 @@ use cagey::metrics::diagnosis::{Along, Finding};
 use cagey::model_file::{ArrayData, ModelFile};
 use cagey::models::cagp::{ActionPolicy, CagpObjective, CagpOptions};
 use cagey::models::cggp::CgGpOptions;
+use cagey::models::laplace::LaplaceOptions;
 use cagey::models::minibatch::Minibatches;
-use cagey::models::options::{ModelOptions, Parts, Site};
+use cagey::models::options::{ModelChoice, ModelOptions, Parts, Site};
 use cagey::models::ordering::RowOrder;
 use cagey::models::race::Starts;
 use cagey::models::sgpr::SgprOptions;
@@ -363,7 +364,9 @@ fn codes_that_are_no_classes_are_refused_by_every_training() {
     for options in [&svgp as &dyn ModelOptions, &swsgp] {
         let prior = Kernel::parse("rbf", 1).unwrap().into();
         let parts = Parts { likelihood: Box::new(Bernoulli { link: BernoulliLink::Logit }), prior };
-        let mut model = options.build(parts, &Site { data: &observations, names: &[], seed: 0, saved: None }).unwrap();
+        let mut model = options
+            .build(parts, &Site { data: &observations, names: &[], seed: 0, shards: None, saved: None })
+            .unwrap();
         let scope = Scope::new(Compute::default()).unwrap();
         let refused = model.objective(&scope, &observations.batch(&scope)).unwrap_err();
         assert!(refused.kind() == ErrorKind::Request && refused.to_string().contains("row 2"), "{refused}");
@@ -611,7 +614,7 @@ fn many_lengthscales_have_a_weak_prior_in_standard_deviations() {
         parameters.into_iter().find(|(path, _)| path.ends_with("lengthscale")).unwrap().1.clone()
     };
     let weak = trained(&wide(), Settings::default());
-    assert!(weak.summary.weak_prior.as_ref().unwrap().contains("--prior none"));
+    assert!(weak.summary.weak_prior.as_ref().unwrap().contains("few rows a column"));
     let (parameter, sd) = (lengths(&weak), &weak.input_scale.sd);
     assert_eq!(parameter.priors().len(), 12);
     for (prior, sd) in parameter.priors().iter().zip(sd) {
@@ -634,6 +637,49 @@ fn many_lengthscales_have_a_weak_prior_in_standard_deviations() {
     assert!((location - (0.5 + sd[3].ln())).abs() < 1e-9);
     assert!(sds.priors().iter().enumerate().all(|(i, prior)| prior.is_some() == (i == 3)));
     assert_eq!(asked("lengthscale", "gamma(2, 1)").priors(), [Some(Prior::Gamma(2.0, 1.0)); 12]);
+}
+
+#[test]
+fn variances_of_classes_have_a_weak_prior_where_evidence_would_have_them_large() {
+    let row = |i: usize| {
+        let x = (0.7 * i as f64).sin();
+        format!("{x},{},{}\n", (1.3 * i as f64).cos(), u8::from(x > 0.1))
+    };
+    let table = format!("a,b,class\n{}", (0..40).map(row).collect::<String>());
+    let with = |model: ModelChoice, change: fn(&mut Settings)| {
+        let mut settings = Settings { model, likelihood: "bernoulli".into(), ..Settings::default() };
+        change(&mut settings);
+        let fitted = trained(&table, settings);
+        let parameters = fitted.model.parameters();
+        let variance = parameters.into_iter().find(|(path, _)| path.ends_with("variance")).unwrap().1.clone();
+        (fitted.summary.weak_prior, variance.priors().to_vec(), variance.values()[0])
+    };
+    let cagp = || CagpOptions { actions: 40, policy: ActionPolicy::Gradient, refresh: 10, ..CagpOptions::default() };
+    for model in [ModelChoice::from(LaplaceOptions {}), cagp().into()] {
+        let (told, priors, variance) = with(model.clone(), |_| {});
+        assert_eq!(priors, [Some(Prior::LogNormal(2.0, 1.0))]);
+        assert!(told.unwrap().contains("variance ~ lognormal(2, 1)"));
+        let (told, priors, free) = with(model.clone(), |settings| settings.weak_prior = false);
+        assert!(told.is_none() && priors.is_empty() && free > 3.0 * variance, "{free} {variance}");
+        // Whoever says anything of the variance is asked for no more.
+        let asked: [fn(&mut Settings); 4] = [
+            |settings| settings.init = vec![("variance".into(), vec![2.0])],
+            |settings| settings.bounds = vec![("variance".into(), 0.1, 10.0)],
+            |settings| settings.fix = vec!["variance".into()],
+            |settings| settings.kernel = "2 * matern32(ard)".into(),
+        ];
+        for change in asked {
+            let (told, priors, _) = with(model.clone(), change);
+            assert!(told.is_none() && priors.is_empty(), "{priors:?}");
+        }
+        let gamma = [("variance".to_string(), "gamma(2, 1)".parse().unwrap())];
+        let settings = Settings { model, likelihood: "bernoulli".into(), priors: gamma.into(), ..Settings::default() };
+        assert!(trained(&table, settings).summary.weak_prior.is_none());
+    }
+    let batches = Minibatches { natural: Some(0.1), ..Minibatches::default() };
+    let svgp = SvgpOptions { inducing: 10, covariance: Covariance::Full, batches };
+    assert!(with(svgp.into(), |_| {}).1.is_empty(), "a bound needs none");
+    assert!(trained(&repeated(), Settings::default()).summary.weak_prior.is_none());
 }
 
 #[test]

@@ -444,6 +444,22 @@ fn errors_of_two_sizes_are_told_apart() {
     }
 }
 
+#[test]
+fn quantiles_of_many_predictions_are_those_of_each() {
+    use cagey::metrics::{Calibration, Source, quantiles};
+    let mixed = Calibration::fit(&two_sizes(), Source::LeaveOneOut, true);
+    let at = |i: i32| Predictive::Normal { mean: f64::from(i), sd: 0.5 + f64::from(i) };
+    let log = Predictive::LogNormal { mu: 0.3, sigma: 0.8, shift: 1.0 };
+    let student = |df: f64, i: i32| Predictive::Student { mean: f64::from(i), scale: 0.1 + f64::from(i), df };
+    let all = [at(1), student(4.0, 2), student(4.0, 3), student(7.0, 3), mixed.apply(at(2)), log, mixed.apply(at(5))];
+    for p in [0.0, 0.025, 0.3, 0.5, 0.99] {
+        for (prediction, found) in all.iter().zip(quantiles(&all, p)) {
+            let wanted = prediction.quantile(p);
+            assert!(found == wanted || (found - wanted).abs() < 1e-9 * wanted.abs(), "{prediction:?} {p} {found}");
+        }
+    }
+}
+
 /// Uniform numbers, the same on every machine.
 fn uniform(seed: u64, count: usize) -> Vec<f64> {
     let mut state = seed;

@@ -82,8 +82,8 @@ impl Outcome {
         // Gradients that vanish by symmetry are compared on the scale of the others.
         let scale = other.gradients.iter().flat_map(|(_, g)| g).fold(0.0f64, |m, v| m.max(v.abs()));
         assert_eq!(self.gradients.len(), other.gradients.len(), "{what}");
-        for ((name, got), (_, want)) in self.gradients.iter().zip(&other.gradients) {
-            assert_eq!(got.len(), want.len(), "{what}: d/d{name}");
+        for ((name, got), (same, want)) in self.gradients.iter().zip(&other.gradients) {
+            assert_eq!((name, got.len()), (same, want.len()), "{what}");
             for (i, (g, w)) in got.iter().zip(want).enumerate() {
                 assert!((g - w).abs() <= tolerance * scale, "{what}: d/d{name}[{i}]: got {g}, want {w}");
             }

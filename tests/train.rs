@@ -9,8 +9,8 @@ use std::time::Duration;
 
 use cagey::train::{
     Adam, CheckpointPlan, EarlyStopping, Evaluation, Group, History, Lbfgs, Log, Objective, Observer, Optimizer,
-    Outcome, Progress, Report, Restarts, Schedule, Step, Termination, TrainConfig, Trainer, fit, from_fn, penalised,
-    proximal,
+    Outcome, Progress, Report, Restarts, Schedule, Step, Termination, TrainConfig, Trainer, from_fn, minimise,
+    penalised, proximal,
 };
 use cagey::{Error, Result};
 use common::StopAt;
@@ -76,7 +76,7 @@ impl Observer for Points {
 fn lbfgs_minimises_rosenbrock() {
     for (dim, budget) in [(2, 80), (20, 200)] {
         let x0: Vec<f64> = (0..dim).map(|i| if i % 2 == 0 { -1.2 } else { 1.0 }).collect();
-        let outcome = fit(&mut from_fn(dim, |x, _| Ok(rosenbrock(x))), &x0, &lbfgs(1e-9, 300), &mut []).unwrap();
+        let outcome = minimise(&mut from_fn(dim, |x, _| Ok(rosenbrock(x))), &x0, &lbfgs(1e-9, 300), &mut []).unwrap();
         println!("rosenbrock {dim}: {} evaluations, {}", outcome.evaluations, outcome.termination);
         assert_eq!(outcome.termination, Termination::GradientTolerance);
         assert!(outcome.evaluations < budget, "{} evaluations", outcome.evaluations);
@@ -90,7 +90,7 @@ fn lbfgs_minimises_rosenbrock() {
 fn lbfgs_minimises_a_badly_scaled_quadratic() {
     let scales: Vec<f64> = (0..12).map(|i| 10f64.powf(-3.0 + 6.0 * i as f64 / 11.0)).collect();
     let mut objective = from_fn(12, |x, _| Ok(quadratic(&scales, x)));
-    let outcome = fit(&mut objective, &[-30.0; 12], &lbfgs(1e-12, 500), &mut []).unwrap();
+    let outcome = minimise(&mut objective, &[-30.0; 12], &lbfgs(1e-12, 500), &mut []).unwrap();
     println!("quadratic: {} evaluations, {}", outcome.evaluations, outcome.termination);
     close_to_one(&outcome.x, 1e-8);
 }
@@ -100,7 +100,7 @@ fn the_line_search_retreats_from_errors() {
     for mu in [1e-8, 1e-3, 1.0, 100.0] {
         let mut refused = 0;
         let mut objective = from_fn(3, |x, _| barrier(mu, x).inspect_err(|_| refused += 1));
-        let outcome = fit(&mut objective, &[4.0, 0.5, 9.0], &lbfgs(1e-9, 200), &mut []).unwrap();
+        let outcome = minimise(&mut objective, &[4.0, 0.5, 9.0], &lbfgs(1e-9, 200), &mut []).unwrap();
         let expected = 2.0 * mu / (1.0 + (1.0 + 4.0 * mu).sqrt());
         println!("barrier {mu}: {} evaluations, {refused} refused, {}", outcome.evaluations, outcome.termination);
         assert!(outcome.termination.converged(), "{}", outcome.termination);
@@ -123,7 +123,7 @@ fn the_line_search_retreats_from_nan_and_infinities() {
                 }
                 Ok(found)
             });
-            let outcome = fit(&mut objective, &[-1.2, 1.0], &lbfgs(1e-8, 500), &mut []).unwrap();
+            let outcome = minimise(&mut objective, &[-1.2, 1.0], &lbfgs(1e-8, 500), &mut []).unwrap();
             close_to_one(&outcome.x, 1e-7);
         }
     }
@@ -132,7 +132,7 @@ fn the_line_search_retreats_from_nan_and_infinities() {
 #[test]
 fn adam_halves_steps_out_of_the_domain() {
     let mut objective = from_fn(2, |x, _| barrier(1e-3, x));
-    let outcome = fit(&mut objective, &[0.4, 0.3], &adam(0.2, 2000), &mut []).unwrap();
+    let outcome = minimise(&mut objective, &[0.4, 0.3], &adam(0.2, 2000), &mut []).unwrap();
     assert!(outcome.x.iter().all(|x| (x - 0.000999).abs() < 1e-4), "{:?}", outcome.x);
 }
 
@@ -155,7 +155,7 @@ fn adam_is_the_algorithm_of_the_paper() {
     let settings = Adam { rate: 0.05, schedule, clip: Some(100.0), ..Adam::default() };
     let config = TrainConfig::new(Optimizer::Adam(settings), 50).loss_scale(2.0);
     let x0 = [-1.0, 0.5, 2.0];
-    fit(&mut Grouped, &x0, &config, &mut [&mut points]).unwrap();
+    minimise(&mut Grouped, &x0, &config, &mut [&mut points]).unwrap();
 
     let (mut x, mut m, mut v) = (x0, [0.0; 3], [0.0; 3]);
     let mut clipped = 0;
@@ -211,25 +211,25 @@ fn schedules_have_their_values() {
 fn every_termination_is_reached() {
     let mut bowl = from_fn(2, |x, _| Ok(rosenbrock(x)));
     let x0 = [-1.2, 1.0];
-    let mut reason = |config: &TrainConfig| fit(&mut bowl, &x0, config, &mut []).unwrap().termination;
+    let mut reason = |config: &TrainConfig| minimise(&mut bowl, &x0, config, &mut []).unwrap().termination;
     assert_eq!(reason(&lbfgs(1e-6, 200)), Termination::GradientTolerance);
     assert_eq!(reason(&lbfgs(1e-6, 3)), Termination::Steps);
     assert_eq!(reason(&lbfgs(1e-6, 0)), Termination::Steps);
     assert_eq!(reason(&lbfgs(1e-6, 200).max_time(Duration::ZERO)), Termination::MaxTime);
     let slow = adam(1e-5, 500).early_stopping(EarlyStopping { patience: 7, improvement: 0.5 });
     assert_eq!(reason(&slow), Termination::EarlyStop { patience: 7 });
-    let interrupted = fit(&mut bowl, &x0, &lbfgs(1e-6, 200), &mut [&mut StopAt(4)]).unwrap();
+    let interrupted = minimise(&mut bowl, &x0, &lbfgs(1e-6, 200), &mut [&mut StopAt(4)]).unwrap();
     assert_eq!((interrupted.termination, interrupted.iterations), (Termination::Interrupted, 4));
 
     // An offset drowns the decrease.
     let mut offset =
         from_fn(1, |x, _| Ok(Evaluation { loss: 1e6 + 1e-5 * x[0].cosh(), gradient: vec![1e-5 * x[0].sinh()] }));
-    let outcome = fit(&mut offset, &[2.0], &lbfgs(0.0, 200), &mut []).unwrap();
+    let outcome = minimise(&mut offset, &[2.0], &lbfgs(0.0, 200), &mut []).unwrap();
     assert_eq!(outcome.termination, Termination::LossTolerance);
 
     // The gradient points uphill.
     let mut liar = from_fn(1, |x, _| Ok(Evaluation { loss: x[0] * x[0], gradient: vec![-2.0 * x[0]] }));
-    let outcome = fit(&mut liar, &[2.0], &lbfgs(1e-6, 200), &mut []).unwrap();
+    let outcome = minimise(&mut liar, &[2.0], &lbfgs(1e-6, 200), &mut []).unwrap();
     assert_eq!(outcome.termination, Termination::LineSearchFailed);
     assert_eq!(outcome.x, [2.0]);
 
@@ -241,7 +241,7 @@ fn every_termination_is_reached() {
                     if x[0] == 2.0 { Ok(quadratic(&[1.0], x)) } else { Err(Error::Data("off the island".into())) }
                 },
             );
-        let outcome = fit(&mut island, &[2.0], &config, &mut []).unwrap();
+        let outcome = minimise(&mut island, &[2.0], &config, &mut []).unwrap();
         assert_eq!(outcome.termination, Termination::Failed("off the island".into()));
         assert_eq!(outcome.termination.to_string(), "failed: off the island");
         assert_eq!(outcome.x, [2.0]);
@@ -255,7 +255,7 @@ fn the_result_is_the_best_point_seen() {
     let mut not_last = 0;
     for steps in 20..30 {
         let mut points = Points::default();
-        let outcome = fit(&mut objective, &[-1.2, 1.0], &adam(1.0, steps), &mut [&mut points]).unwrap();
+        let outcome = minimise(&mut objective, &[-1.2, 1.0], &adam(1.0, steps), &mut [&mut points]).unwrap();
         let best = points.0.iter().min_by(|a, b| a.1.total_cmp(&b.1)).unwrap();
         assert_eq!((&outcome.x, outcome.loss), (&best.0, best.1));
         not_last += usize::from(best != points.0.last().unwrap());
@@ -268,7 +268,7 @@ fn the_loss_scale_divides_what_is_seen() {
     let mut objective = from_fn(2, |x, _| Ok(rosenbrock(x)));
     let mut history = History::default();
     let config = lbfgs(1e-6, 5).loss_scale(8.0);
-    let outcome = fit(&mut objective, &[-1.2, 1.0], &config, &mut [&mut history]).unwrap();
+    let outcome = minimise(&mut objective, &[-1.2, 1.0], &config, &mut [&mut history]).unwrap();
     assert_eq!(history.records[0].loss, rosenbrock(&[-1.2, 1.0]).loss / 8.0);
     assert!((history.records[0].gradient_norm - 215.6 / 8.0).abs() < 1e-12);
     assert_eq!(outcome.total_loss(), rosenbrock(&outcome.x).loss, "a power of two scales exactly");
@@ -300,7 +300,7 @@ impl Objective for Minibatches {
 
 #[test]
 fn noisy_losses_are_smoothed_before_they_are_compared() {
-    let outcome = fit(&mut Minibatches, &[3.0, -2.0], &adam(0.05, 600), &mut []).unwrap();
+    let outcome = minimise(&mut Minibatches, &[3.0, -2.0], &adam(0.05, 600), &mut []).unwrap();
     let lowest = outcome.history.records.iter().map(|r| r.loss).fold(f64::INFINITY, f64::min);
     assert!(lowest < -0.9, "single batches look far better than they are");
     assert!(outcome.loss > -0.9);
@@ -315,12 +315,12 @@ fn restarts_find_the_better_minimum() {
         gradient: vec![4.0 * x[0] * (x[0] * x[0] - 1.0) + 0.3],
     };
     let mut objective = from_fn(1, |x, _| Ok(well(x)));
-    let alone = fit(&mut objective, &[1.2], &lbfgs(1e-8, 100), &mut []).unwrap();
+    let alone = minimise(&mut objective, &[1.2], &lbfgs(1e-8, 100), &mut []).unwrap();
     assert!(alone.x[0] > 0.0);
     for restarts in [Restarts::new(16, 1.5), Restarts::new(16, 1.5).race(2)] {
         let race = restarts.race.is_some();
         let config = lbfgs(1e-8, 100).restarts(restarts).seed(4);
-        let outcome = fit(&mut objective, &[1.2], &config, &mut []).unwrap();
+        let outcome = minimise(&mut objective, &[1.2], &config, &mut []).unwrap();
         assert!((outcome.x[0] + 1.036).abs() < 1e-3, "{:?} {:?}", outcome.x, outcome.restarts);
         assert!(outcome.termination.converged());
         assert_eq!(outcome.restarts.len(), 16);
@@ -335,7 +335,7 @@ fn restarts_find_the_better_minimum() {
             Outcome {
                 seconds: outcome.seconds,
                 history: outcome.history.clone(),
-                ..{ fit(&mut objective, &[1.2], &config, &mut []).unwrap() }
+                ..{ minimise(&mut objective, &[1.2], &config, &mut []).unwrap() }
             }
         );
     }
@@ -349,7 +349,7 @@ fn a_restart_may_fail_but_not_all() {
         if calls.get() == 1 { Err(Error::Data("first".into())) } else { Ok(rosenbrock(x)) }
     });
     let config = lbfgs(1e-8, 300).restarts(Restarts::new(2, 0.1));
-    let outcome = fit(&mut objective, &[-1.2, 1.0], &config, &mut []).unwrap();
+    let outcome = minimise(&mut objective, &[-1.2, 1.0], &config, &mut []).unwrap();
     close_to_one(&outcome.x, 1e-6);
     assert_eq!((outcome.best_restart, outcome.restarts[0].loss), (1, None));
     assert_eq!(outcome.restarts[0].termination, Some(Termination::Failed("first".into())));
@@ -359,7 +359,7 @@ fn a_restart_may_fail_but_not_all() {
         count += 1;
         Err(Error::Data(format!("failure {count}")))
     });
-    let error = fit(&mut hopeless, &[0.0, 0.0], &config, &mut []).unwrap_err();
+    let error = minimise(&mut hopeless, &[0.0, 0.0], &config, &mut []).unwrap_err();
     assert_eq!(error.to_string(), "failure 1");
 }
 
@@ -382,7 +382,7 @@ fn spread_of_a_group_limits_the_perturbation() {
     }
     let mut held = Held(Vec::new());
     let config = lbfgs(1e-6, 10).restarts(Restarts::new(4, 1.0));
-    fit(&mut held, &[5.0, 6.0, 7.0], &config, &mut []).unwrap();
+    minimise(&mut held, &[5.0, 6.0, 7.0], &config, &mut []).unwrap();
     assert_eq!(held.0[0], [5.0, 6.0, 7.0]);
     assert!(held.0[1..].iter().all(|x| x[0] != 5.0 && x[1..] == [6.0, 7.0]));
 }
@@ -394,7 +394,7 @@ fn restarts_are_normal_perturbations() {
         starts.push(x.to_vec());
         Ok(Evaluation { loss: 0.0, gradient: vec![0.0; 4000] })
     });
-    fit(&mut objective, &[5.0; 4000], &lbfgs(1e-6, 0).restarts(Restarts::new(3, 1.5)), &mut []).unwrap();
+    minimise(&mut objective, &[5.0; 4000], &lbfgs(1e-6, 0).restarts(Restarts::new(3, 1.5)), &mut []).unwrap();
     assert_eq!(starts.len(), 3);
     assert_ne!(starts[1], starts[2]);
     for start in &starts[1..] {
@@ -423,22 +423,22 @@ fn numbers(outcome: &Outcome) -> (Vec<u64>, u64, Termination, Vec<[u64; 5]>, Str
 fn resumes_bit_for_bit(objective: &mut dyn Objective, x0: &[f64], config: &TrainConfig) {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("run.ckpt");
-    let whole = numbers(&fit(objective, x0, config, &mut []).unwrap());
+    let whole = numbers(&minimise(objective, x0, config, &mut []).unwrap());
     let saved = config.clone().checkpoint(CheckpointPlan::new(&path));
     for stop in [0, 1, 2, 7, 12] {
-        let first = fit(objective, x0, &saved, &mut [&mut StopAt(stop)]).unwrap();
+        let first = minimise(objective, x0, &saved, &mut [&mut StopAt(stop)]).unwrap();
         assert!(first.termination == Termination::Interrupted || numbers(&first) == whole);
-        let resumed = fit(objective, x0, &config.clone().resume(&path), &mut []).unwrap();
+        let resumed = minimise(objective, x0, &config.clone().resume(&path), &mut []).unwrap();
         assert_eq!(numbers(&resumed), whole, "stopped at step {stop}");
     }
     // Stopped after every single step.
-    let mut last = fit(objective, x0, &saved, &mut [&mut StopAt(0)]).unwrap();
+    let mut last = minimise(objective, x0, &saved, &mut [&mut StopAt(0)]).unwrap();
     while last.termination == Termination::Interrupted {
-        last = fit(objective, x0, &saved.clone().resume(&path), &mut [&mut StopAt(0)]).unwrap();
+        last = minimise(objective, x0, &saved.clone().resume(&path), &mut [&mut StopAt(0)]).unwrap();
     }
     assert_eq!(numbers(&last), whole, "stopped at every step");
     // A training at its end stays there.
-    let again = fit(objective, x0, &saved.clone().resume(&path), &mut []).unwrap();
+    let again = minimise(objective, x0, &saved.clone().resume(&path), &mut []).unwrap();
     assert_eq!(numbers(&again), whole);
 }
 
@@ -466,16 +466,16 @@ fn time_running_out_within_a_line_search_loses_nothing() {
     let path = folder.path().join("run.ckpt");
     let x0 = [-1.2, 1.0];
     let mut quick = from_fn(2, |x, _| Ok(rosenbrock(x)));
-    let whole = fit(&mut quick, &x0, &lbfgs(1e-9, 100), &mut []).unwrap();
+    let whole = minimise(&mut quick, &x0, &lbfgs(1e-9, 100), &mut []).unwrap();
     let mut slow = from_fn(2, |x, _| {
         std::thread::sleep(Duration::from_millis(2));
         Ok(rosenbrock(x))
     });
     let saved = lbfgs(1e-9, 100).checkpoint(CheckpointPlan::every_steps(&path, 3)).max_time(Duration::from_millis(25));
-    let mut last = fit(&mut slow, &x0, &saved, &mut []).unwrap();
+    let mut last = minimise(&mut slow, &x0, &saved, &mut []).unwrap();
     assert_eq!(last.termination, Termination::MaxTime);
     assert!(last.iterations < whole.iterations);
-    last = fit(&mut quick, &x0, &lbfgs(1e-9, 100).resume(&path), &mut []).unwrap();
+    last = minimise(&mut quick, &x0, &lbfgs(1e-9, 100).resume(&path), &mut []).unwrap();
     assert_eq!((&last.x, last.loss, last.termination), (&whole.x, whole.loss, whole.termination));
 }
 
@@ -526,11 +526,11 @@ fn what_an_objective_chooses_is_held_and_chosen_again() {
     for every in [1, 3, 1000] {
         // With L-BFGS the end for what is held is not yet the end.
         let mut objective = Following::new(every);
-        let outcome = fit(&mut objective, &x0, &lbfgs(1e-9, 500), &mut []).unwrap();
+        let outcome = minimise(&mut objective, &x0, &lbfgs(1e-9, 500), &mut []).unwrap();
         assert_eq!(outcome.termination, Termination::GradientTolerance, "every {every}");
         close_to_one(&outcome.x, 1e-8);
         let mut objective = Following::new(every);
-        let outcome = fit(&mut objective, &x0, &adam(0.1, 30), &mut []).unwrap();
+        let outcome = minimise(&mut objective, &x0, &adam(0.1, 30), &mut []).unwrap();
         let choices = 30usize.div_ceil(every);
         assert_eq!((objective.chosen, outcome.evaluations), (choices, 30 + choices), "every {every}");
     }
@@ -538,7 +538,7 @@ fn what_an_objective_chooses_is_held_and_chosen_again() {
         resumes_bit_for_bit(&mut Following::new(4), &x0, &config);
         resumes_bit_for_bit(&mut Following::new(4), &x0, &config.restarts(Restarts::new(3, 0.3).race(6)).seed(5));
     }
-    let failed = fit(&mut Following::new(1), &[200.0, 0.0], &adam(0.1, 30), &mut []);
+    let failed = minimise(&mut Following::new(1), &[200.0, 0.0], &adam(0.1, 30), &mut []);
     assert!(failed.unwrap_err().to_string().contains("a choice"));
 }
 
@@ -565,7 +565,7 @@ fn a_choice_that_fails_leaves_the_best_point_of_those_before() {
         }
     }
     let mut objective = Refusing(Following::new(1), Vec::new());
-    let outcome = fit(&mut objective, &[3.0, -2.0], &adam(0.1, 30), &mut []).unwrap();
+    let outcome = minimise(&mut objective, &[3.0, -2.0], &adam(0.1, 30), &mut []).unwrap();
     assert!(matches!(outcome.termination, Termination::Failed(_)), "{}", outcome.termination);
     assert_eq!(objective.1.len(), 4);
     assert_eq!(outcome.x, objective.1[3], "the lowest of them, not one that nothing was chosen for");
@@ -605,7 +605,7 @@ impl Objective for Fleeing {
 #[test]
 fn choices_that_lower_nothing_end_a_training() {
     let mut objective = Fleeing { chosen: Vec::new(), c: Vec::new(), side: 1.0 };
-    let outcome = fit(&mut objective, &[0.0, 0.0], &lbfgs(1e-9, 500), &mut []).unwrap();
+    let outcome = minimise(&mut objective, &[0.0, 0.0], &lbfgs(1e-9, 500), &mut []).unwrap();
     assert_eq!(outcome.termination, Termination::LossTolerance);
     assert!(outcome.iterations < 20, "{}", outcome.iterations);
 }
@@ -644,7 +644,7 @@ fn every_restart_has_its_own_state_of_the_objective() {
     for restarts in [Restarts::new(3, 1.0), Restarts::new(3, 1.0).race(4)] {
         let mut objective = Rising(0.0);
         let config = adam(0.1, 9).restarts(restarts);
-        let outcome = fit(&mut objective, &x0, &config, &mut []).unwrap();
+        let outcome = minimise(&mut objective, &x0, &config, &mut []).unwrap();
         let steps = outcome.restarts.iter().map(|run| run.iterations).max().unwrap();
         // All begin alike, so that the first is the best and ends as if it had been alone.
         assert_eq!((outcome.best_restart, steps, objective.0), (0, 9, 10.0));
@@ -653,8 +653,8 @@ fn every_restart_has_its_own_state_of_the_objective() {
         let path = folder.path().join("state");
         for stop in [2, 7] {
             let part = config.clone().checkpoint(CheckpointPlan::new(&path));
-            fit(&mut Rising(0.0), &x0, &part, &mut [&mut StopAt(stop)]).unwrap();
-            let resumed = fit(&mut Rising(0.0), &x0, &config.clone().resume(&path), &mut []).unwrap();
+            minimise(&mut Rising(0.0), &x0, &part, &mut [&mut StopAt(stop)]).unwrap();
+            let resumed = minimise(&mut Rising(0.0), &x0, &config.clone().resume(&path), &mut []).unwrap();
             assert_eq!(numbers(&resumed), numbers(&outcome));
         }
     }
@@ -674,9 +674,9 @@ fn minibatches_are_not_searched_along_lines() {
             true
         }
     }
-    let error = fit(&mut Noisy, &[0.0, 0.0], &lbfgs(1e-9, 5), &mut []).unwrap_err();
+    let error = minimise(&mut Noisy, &[0.0, 0.0], &lbfgs(1e-9, 5), &mut []).unwrap_err();
     assert!(matches!(&error, Error::Usage(problem) if problem.contains("Adam")), "{error}");
-    fit(&mut Noisy, &[0.0, 0.0], &adam(0.1, 5), &mut []).unwrap();
+    minimise(&mut Noisy, &[0.0, 0.0], &adam(0.1, 5), &mut []).unwrap();
 }
 
 #[test]
@@ -695,7 +695,7 @@ fn a_state_that_cannot_be_saved_any_more_does_not_end_a_training() {
     std::fs::create_dir(&inner).unwrap();
     let config = adam(0.1, 6).checkpoint(CheckpointPlan::every_steps(inner.join("state"), 1));
     let mut objective = from_fn(2, |x, _| Ok(rosenbrock(x)));
-    let outcome = fit(&mut objective, &[-1.2, 1.0], &config, &mut [&mut Removing(inner)]).unwrap();
+    let outcome = minimise(&mut objective, &[-1.2, 1.0], &config, &mut [&mut Removing(inner)]).unwrap();
     assert_eq!((outcome.iterations, outcome.termination), (6, Termination::Steps));
     assert!(outcome.unsaved.unwrap().contains("states"));
 }
@@ -705,10 +705,10 @@ fn more_steps_continue_a_finished_training() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("run.ckpt");
     let mut objective = from_fn(2, |x, _| Ok(rosenbrock(x)));
-    let whole = fit(&mut objective, &[-1.2, 1.0], &adam(0.01, 60), &mut []).unwrap();
+    let whole = minimise(&mut objective, &[-1.2, 1.0], &adam(0.01, 60), &mut []).unwrap();
     let short = adam(0.01, 25).checkpoint(CheckpointPlan::every_steps(&path, 10));
-    fit(&mut objective, &[-1.2, 1.0], &short, &mut []).unwrap();
-    let longer = fit(&mut objective, &[-1.2, 1.0], &adam(0.01, 60).resume(&path), &mut []).unwrap();
+    minimise(&mut objective, &[-1.2, 1.0], &short, &mut []).unwrap();
+    let longer = minimise(&mut objective, &[-1.2, 1.0], &adam(0.01, 60).resume(&path), &mut []).unwrap();
     assert_eq!(numbers(&longer), numbers(&whole));
 }
 
@@ -724,7 +724,7 @@ fn a_trainer_goes_on_with_what_it_remembers() {
         TrainConfig::new(Optimizer::Adam(settings), 40).seed(9),
         lbfgs(1e-9, 40).restarts(restarts).seed(5),
     ] {
-        let whole = fit(&mut objective, &x0, &config, &mut []).unwrap();
+        let whole = minimise(&mut objective, &x0, &config, &mut []).unwrap();
         for each in [1, 7, 25] {
             let mut trainer = Trainer::new(&objective, &x0, config.clone()).unwrap();
             let mut last = None;
@@ -749,7 +749,7 @@ fn a_trainer_goes_on_with_what_it_remembers() {
     let stopped = trainer.go_on(&mut objective, 60, &mut [&mut StopAt(3)]).unwrap();
     assert_eq!((stopped.termination, trainer.steps()), (Termination::Interrupted, 3));
     assert_eq!(trainer.point().len(), 4);
-    let whole = fit(&mut objective, &x0, &lbfgs(1e-9, 60), &mut []).unwrap();
+    let whole = minimise(&mut objective, &x0, &lbfgs(1e-9, 60), &mut []).unwrap();
     assert_eq!(numbers(&trainer.go_on(&mut objective, 57, &mut []).unwrap()), numbers(&whole));
 }
 
@@ -759,7 +759,7 @@ fn penalties_are_added() {
     let objective = from_fn(2, |x, _| Ok(quadratic(&scales, x)));
     // ½ s (x − 1)² + ½ w (x − c)² is least at (s + w c)/(s + w).
     let mut near = proximal(objective, vec![3.0, -2.0], 5.0);
-    let outcome = fit(&mut near, &[0.0; 2], &lbfgs(1e-10, 50), &mut []).unwrap();
+    let outcome = minimise(&mut near, &[0.0; 2], &lbfgs(1e-10, 50), &mut []).unwrap();
     for (x, want) in outcome.x.iter().zip([(1.0 + 15.0) / 6.0, (10.0 - 10.0) / 15.0]) {
         assert!((x - want).abs() < 1e-7, "{x} {want}");
     }
@@ -767,10 +767,10 @@ fn penalties_are_added() {
     let mut same = penalised(Minibatches, |x| Ok(Evaluation { loss: 0.0, gradient: vec![0.0; x.len()] }));
     assert!(same.stochastic() && same.steps_per_epoch() == Minibatches.steps_per_epoch());
     let config = adam(0.05, 30).seed(3);
-    let want = fit(&mut Minibatches, &[3.0, -2.0], &config, &mut []).unwrap();
-    assert_eq!(numbers(&fit(&mut same, &[3.0, -2.0], &config, &mut []).unwrap()), numbers(&want));
+    let want = minimise(&mut Minibatches, &[3.0, -2.0], &config, &mut []).unwrap();
+    assert_eq!(numbers(&minimise(&mut same, &[3.0, -2.0], &config, &mut []).unwrap()), numbers(&want));
     let mut short = penalised(Minibatches, |_| Ok(Evaluation { loss: 0.0, gradient: vec![] }));
-    assert!(fit(&mut short, &[3.0, -2.0], &config, &mut []).is_err(), "a gradient of another length");
+    assert!(minimise(&mut short, &[3.0, -2.0], &config, &mut []).is_err(), "a gradient of another length");
 }
 
 #[test]
@@ -780,9 +780,9 @@ fn a_checkpoint_that_does_not_fit_is_refused() {
     let mut objective = from_fn(2, |x, _| Ok(rosenbrock(x)));
     let x0 = [-1.2, 1.0];
     let config = lbfgs(1e-9, 10).fingerprint("sgpr on boats");
-    fit(&mut objective, &x0, &config.clone().checkpoint(CheckpointPlan::new(&path)), &mut []).unwrap();
+    minimise(&mut objective, &x0, &config.clone().checkpoint(CheckpointPlan::new(&path)), &mut []).unwrap();
     let mut refusal = |config: TrainConfig, path: &Path| {
-        let error = fit(&mut objective, &x0, &config.resume(path), &mut []).unwrap_err().to_string();
+        let error = minimise(&mut objective, &x0, &config.resume(path), &mut []).unwrap_err().to_string();
         assert!(error.contains(&path.display().to_string()), "{error}");
         error
     };
@@ -819,7 +819,7 @@ fn a_checkpoint_that_does_not_fit_is_refused() {
     let model = cagey::model_file::ModelFile::default().to_bytes().unwrap();
     assert!(refusal(config.clone(), &damaged(&model)).contains("not a checkpoint"));
     let mut wider = from_fn(3, |x, _| Ok(rosenbrock(x)));
-    let error = fit(&mut wider, &[0.0; 3], &config.resume(&path), &mut []).unwrap_err().to_string();
+    let error = minimise(&mut wider, &[0.0; 3], &config.resume(&path), &mut []).unwrap_err().to_string();
     assert!(error.contains("other parameters"), "{error}");
 }
 
@@ -828,11 +828,11 @@ fn a_checkpoint_that_cannot_be_written_is_noticed_before_the_training() {
     let folder = tempfile::tempdir().unwrap();
     let mut objective = from_fn(2, |_, _| -> Result<Evaluation> { unreachable!("no evaluation") });
     let config = lbfgs(1e-9, 10).checkpoint(CheckpointPlan::new(folder.path().join("no/such/folder")));
-    assert!(matches!(fit(&mut objective, &[0.0; 2], &config, &mut []), Err(Error::Io { .. })));
+    assert!(matches!(minimise(&mut objective, &[0.0; 2], &config, &mut []), Err(Error::Io { .. })));
     // Nothing but the checkpoint is left behind.
     let path = folder.path().join("run.ckpt");
     let mut objective = from_fn(2, |x, _| Ok(rosenbrock(x)));
-    fit(&mut objective, &[0.0; 2], &lbfgs(1e-9, 10).checkpoint(CheckpointPlan::every_steps(&path, 1)), &mut [])
+    minimise(&mut objective, &[0.0; 2], &lbfgs(1e-9, 10).checkpoint(CheckpointPlan::every_steps(&path, 1)), &mut [])
         .unwrap();
     assert_eq!(std::fs::read_dir(folder.path()).unwrap().count(), 1);
 }
@@ -845,7 +845,7 @@ fn observers_are_told() {
     let mut progress = Progress::new();
     let mut observers: [&mut dyn Observer; 2] = [&mut log, &mut progress];
     let config = adam(0.01, 20).restarts(Restarts::new(2, 0.1));
-    fit(&mut objective, &[-1.2, 1.0], &config, &mut observers).unwrap();
+    minimise(&mut objective, &[-1.2, 1.0], &config, &mut observers).unwrap();
     let lines = String::from_utf8(lines).unwrap();
     assert_eq!(lines.lines().count(), 1 + 2 * 3 + 1, "{lines}");
     assert!(lines.starts_with("Adam: 2 parameters, 20 steps, initial points: 2\n"), "{lines}");
@@ -860,7 +860,7 @@ fn progress_is_silent_without_a_terminal() {
         let mut progress = Progress::new();
         assert!(progress.is_silent());
         let mut objective = from_fn(2, |x, _| Ok(rosenbrock(x)));
-        fit(&mut objective, &[-1.2, 1.0], &lbfgs(1e-9, 50), &mut [&mut progress]).unwrap();
+        minimise(&mut objective, &[-1.2, 1.0], &lbfgs(1e-9, 50), &mut [&mut progress]).unwrap();
         return;
     }
     let output = std::process::Command::new(std::env::current_exe().unwrap())
@@ -891,13 +891,13 @@ fn invalid_settings_are_named() {
         (with(Adam { schedule: Schedule::Exponential { final_fraction: 0.0 }, ..Adam::default() }), "fraction 0"),
     ];
     for (config, expected) in cases {
-        let error = fit(&mut objective, &[0.0; 2], &config, &mut []).unwrap_err();
+        let error = minimise(&mut objective, &[0.0; 2], &config, &mut []).unwrap_err();
         assert!(matches!(&error, Error::Usage(text) if text.contains(expected)), "{expected}: {error}");
     }
-    assert!(matches!(fit(&mut objective, &[0.0; 3], &base, &mut []), Err(Error::Shape { .. })));
-    assert!(matches!(fit(&mut objective, &[0.0, f64::NAN], &base, &mut []), Err(Error::NotFinite(_))));
+    assert!(matches!(minimise(&mut objective, &[0.0; 3], &base, &mut []), Err(Error::Shape { .. })));
+    assert!(matches!(minimise(&mut objective, &[0.0, f64::NAN], &base, &mut []), Err(Error::NotFinite(_))));
     let mut short = from_fn(2, |_, _| Ok(Evaluation { loss: 0.0, gradient: vec![0.0] }));
-    assert!(matches!(fit(&mut short, &[0.0; 2], &base, &mut []), Err(Error::Shape { .. })));
+    assert!(matches!(minimise(&mut short, &[0.0; 2], &base, &mut []), Err(Error::Shape { .. })));
 }
 
 #[test]
@@ -922,7 +922,7 @@ proptest! {
         let mut objective = from_fn(scales.len(), |x, _| {
             if x.iter().any(|x| x.abs() > radius) { Err(Error::Data("wall".into())) } else { Ok(quadratic(&scales, x)) }
         });
-        let outcome = fit(&mut objective, x0, &lbfgs(1e-8, 500), &mut []).unwrap();
+        let outcome = minimise(&mut objective, x0, &lbfgs(1e-8, 500), &mut []).unwrap();
         prop_assert_eq!(outcome.termination, Termination::GradientTolerance);
         for (x, scale) in outcome.x.iter().zip(&scales) {
             prop_assert!((x - 1.0).abs() <= 1.01e-8 / scale);

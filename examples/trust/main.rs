@@ -4,10 +4,13 @@
 //! a size that varies, or drifting, fits the default model, and counts how often the right remedy is named and how
 //! often nothing is said.
 //!
+//! `cargo run --release --example trust -- mended` takes the advice and sets the scores side by side.
+//!
 //! `cargo run --release --example trust -- calibrated --data FOLDER --splits 3` sets coverage, widths and scores of
 //! held-out rows side by side, as the model says and calibrated, on the tables of a folder (NAME.csv.gz, target last).
 
 mod calibrated;
+mod mended;
 mod told;
 
 use cagey::Result;
@@ -24,6 +27,8 @@ struct Options {
 enum What {
     /// How often the right remedy is named
     Told(Told),
+    /// What taking the advice does to held-out scores
+    Mended(mended::Mended),
     /// What calibration does to held-out scores
     Calibrated(calibrated::Calibrated),
 }
@@ -66,6 +71,7 @@ fn main() -> Result<()> {
     cagey::threads::start(None)?;
     match options.what {
         What::Told(told) => told.run(),
+        What::Mended(mended) => mended.run(),
         What::Calibrated(calibrated) => calibrated.run(),
     }
 }

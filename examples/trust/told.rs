@@ -40,17 +40,14 @@ pub enum Kind {
 /// Whether the right remedy is named, and whether nothing is said, of held-out rows and of rows left out in turn.
 pub fn look(kind: Kind, rows: usize, seed: u64) -> Result<[bool; 4]> {
     let data = generated(kind, rows, seed)?;
-    let split = match kind {
-        Kind::Trend | Kind::WellForecast => Split::last(rows, 0.2)?,
-        _ => Split::random(rows, 0.4, seed)?,
-    };
+    let split = kind.split(rows, seed)?;
     let (train, test) = (data.subset(&split.train), data.subset(&split.test));
-    let settings = Settings { calibrate: Calibrate::No, starts: Starts::Data, ..Settings::default() };
+    let settings = plain();
     let schema = Schema::numeric(&data);
     let fitted = Fitted::fit(schema, &train, settings, &TrainConfig::default(), &Registry::default(), &mut [])?;
     if kind == Kind::Copies {
         let copies = fitted.copies(&test)?.unwrap_or_default();
-        let told = 2 * copies.whole >= copies.inputs.len() && 20 * copies.whole >= test.n;
+        let told = 2 * copies.whole.len() >= copies.inputs.len() && 20 * copies.whole.len() >= test.n;
         return Ok([told, copies.inputs.is_empty(), true, false]);
     }
     let held = fitted.diagnose(&test, test.y.as_deref().unwrap_or_default(), &fitted.predict(&test)?)?;
@@ -61,7 +58,20 @@ pub fn look(kind: Kind, rows: usize, seed: u64) -> Result<[bool; 4]> {
     Ok([right(&held), held.is_well(), right_left, well_left])
 }
 
+/// As the model says by itself.
+pub fn plain() -> Settings {
+    Settings { calibrate: Calibrate::No, starts: Starts::Data, ..Settings::default() }
+}
+
 impl Kind {
+    /// The last fifth of a series is held out, else two rows of five at random.
+    pub fn split(self, rows: usize, seed: u64) -> Result<Split> {
+        match self {
+            Self::Trend | Self::WellForecast => Split::last(rows, 0.2),
+            _ => Split::random(rows, 0.4, seed),
+        }
+    }
+
     /// What mends its errors.
     fn remedies(self) -> &'static [Remedy] {
         match self {
@@ -94,7 +104,7 @@ fn matern32(rows: usize, rng: &mut Xoshiro256PlusPlus) -> Vec<f64> {
     series
 }
 
-fn generated(kind: Kind, rows: usize, seed: u64) -> Result<Dataset> {
+pub fn generated(kind: Kind, rows: usize, seed: u64) -> Result<Dataset> {
     let mut rng = Xoshiro256PlusPlus::seed_from_u64(seed);
     let heavy = StudentT::new(3.0).expect("three is positive");
     let (mut x, mut y) = (Vec::new(), Vec::new());

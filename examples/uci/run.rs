@@ -169,7 +169,7 @@ impl Case<'_> {
         let model: Box<dyn GpModel> = match (self.kind, self.options.start) {
             (Kind::CagpOpt, Start::Targets) => self.cagp(parts, Actions::from_targets(&rows.y, *actions)?),
             (Kind::CagpOpt, Start::Random) => self.cagp(parts, Actions::random(rows.n(), *actions, self.seed)?),
-            _ => options.build(parts, &Site { data: &rows, names: &[], seed: self.seed, saved: None })?,
+            _ => options.build(parts, &Site { data: &rows, names: &[], seed: self.seed, shards: None, saved: None })?,
         };
         self.train(model, options.minibatches(), &rows, &held_out)
     }
@@ -207,7 +207,8 @@ impl Case<'_> {
 
     /// The prior and the noise as some model finds them.
     fn warmed(&self, options: &dyn ModelOptions, parts: Parts, rows: &Observations, steps: usize) -> Result<Parts> {
-        let mut model = options.build(parts, &Site { data: rows, names: &[], seed: self.seed, saved: None })?;
+        let mut model =
+            options.build(parts, &Site { data: rows, names: &[], seed: self.seed, shards: None, saved: None })?;
         let config = TrainConfig::new(Optimizer::Lbfgs(Lbfgs::default()), steps).seed(self.seed);
         let outcome = fit::fit(&mut *model, self.compute(), rows, &config, &mut [])?;
         println!(
@@ -253,7 +254,7 @@ impl Case<'_> {
         let record = self.load()?.unwrap_or_else(|| Record { name: self.name(), seed: self.seed, ..Record::default() });
         let scene = Scene { model: model.clone(), compute, rows, test };
         let mut watch = Watch { scene, every, per_epoch, case: self, record, since: Instant::now(), problem: None };
-        let training = Training { compute, data: rows, rows, batches, config: &config };
+        let training = Training { compute, data: rows, rows, batches, config: &config, spread: None };
         let termination = model.train(training, &mut [&mut watch])?.termination;
         let Watch { mut scene, mut record, problem, .. } = watch;
         if let Some(problem) = problem {

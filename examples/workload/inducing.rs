@@ -1,18 +1,18 @@
 //! Workloads of models with inducing points.
 
-use std::ops::ControlFlow;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use cagey::device::Transfers;
 use cagey::likelihoods::{Bernoulli, BernoulliLink, Gaussian, Likelihood, Softmax};
 use cagey::means::Mean;
+use cagey::models::gp_model::{GpModel, Training};
 use cagey::models::minibatch::{self, Minibatches};
 use cagey::models::posterior::Posterior;
 use cagey::models::prior::Prior;
 use cagey::models::sgpr::Sgpr;
 use cagey::models::sparse_grid::{Domain, SparseGrid, SparseGridOptions};
 use cagey::models::svgp::Svgp;
-use cagey::models::swsgp::{self, SparseTraining, Swsgp};
+use cagey::models::swsgp::Swsgp;
 use cagey::models::{Batch, Observations, fit};
 use cagey::scope::Scope;
 use cagey::train::{Adam, Optimizer, TrainConfig};
@@ -114,24 +114,23 @@ pub fn svgp(options: &Options) -> Result<Steps> {
     Ok(Steps { times, loss, moved: Transfers::so_far() - before })
 }
 
-/// Seconds of each step but the first, and the last loss; inducing inputs are drawn like the data.
+/// Seconds of each step, and the last loss; inducing inputs are drawn like the data and stay where they are.
 pub fn swsgp(options: &Options) -> Result<Steps> {
     let compute = options.compute();
     let data = observations(options)?;
     let mut rng = Xoshiro256PlusPlus::seed_from_u64(1);
     let z: Vec<f64> = (0..options.m * data.d).map(|_| StandardNormal.sample(&mut rng)).collect();
     let mut model = Swsgp::new(trainable(options)?, &z, data.d, options.neighbors, Gaussian::new(NOISE))?;
-    let settings = SparseTraining { batch: options.batch, steps: options.reps.unwrap_or(50) + 1, ..Default::default() };
-    let (mut times, mut last) = (Vec::new(), None::<Instant>);
-    let mut watch = |_, _| {
-        let now = Instant::now();
-        times.extend(last.map(|last| (now - last).as_secs_f64()));
-        last = Some(now);
-        ControlFlow::Continue(())
-    };
+    model.process.inducing.fixed = true;
+    let config = TrainConfig::new(Optimizer::Adam(Adam::default()), options.reps.unwrap_or(50));
+    let batches = Minibatches { size: options.batch, ..Minibatches::default() };
+    let training =
+        Training { compute, data: &data, rows: &data, batches: Some(&batches), config: &config, spread: None };
     let before = Transfers::so_far();
-    let losses = swsgp::train(&mut model, compute, &data, &settings, &mut watch)?;
-    let loss = losses.last().copied().unwrap_or(f64::NAN);
+    let outcome = model.train(training, &mut [])?;
+    let records = &outcome.history.records;
+    let times = records.windows(2).map(|pair| pair[1].seconds - pair[0].seconds).collect();
+    let loss = records.last().map_or(f64::NAN, |record| record.loss);
     Ok(Steps { times, loss, moved: Transfers::so_far() - before })
 }
 

@@ -1,4 +1,4 @@
-//! Which rule makes one prediction of many experts'.
+//! Which rule makes one prediction of those of a model's parts.
 
 use std::time::Instant;
 
@@ -14,7 +14,7 @@ use super::scoring::{self, Brief, Scored};
 /// The rule.
 #[derive(Debug, Clone, Args)]
 pub struct Aggregation {
-    /// How what the experts of a model say becomes one prediction: poe, gpoe, gpoe-entropy, gpoe-entropy-normalised,
+    /// How the predictions of a model's parts become one: poe, gpoe, gpoe-entropy, gpoe-entropy-normalised,
     /// bcm, rbcm, grbcm, npae, weights, weights-noise, weights-printed or nearest, or `all` for each of them [default:
     /// what `fit` was asked for]
     #[arg(long, value_name = "RULE")]

@@ -22,7 +22,7 @@ use super::trust::Trust;
 Examples:
   cagey evaluate model.cagey test.csv
   cagey evaluate model.cagey --loo
-  cagey evaluate experts.cagey test.csv --aggregation all
+  cagey evaluate model.cagey test.csv --aggregation all
   cagey evaluate model.cagey data.csv --split-mask masks.csv --split-column split0 --json"
 )]
 pub struct Evaluate {

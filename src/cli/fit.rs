@@ -1,9 +1,10 @@
 //! `cagey fit`
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::time::Instant;
 
 use cagey::data::{Dataset, RowFile, Schema};
+use cagey::device::Transfers;
 use cagey::fitted::{Plan, Settings};
 use cagey::train::{Log, Observer, Progress, TrainConfig};
 use cagey::{Error, Result};
@@ -13,11 +14,11 @@ use sha2::{Digest, Sha256};
 use super::columns::{self, Columns};
 use super::data::{Reading, Splitting, in_table};
 use super::interrupt::{self, Watch};
-use super::model::{ModelOptions, kinds};
+use super::model::{ModelOptions, device, kinds};
 use super::scoring::HeldOut;
 use super::training::{SavingOptions, TrainOptions};
 use super::trust::Trust;
-use super::{memory, output, report};
+use super::{memory, output, report, shards};
 use crate::values;
 
 /// Fit a model to a table and save it
@@ -28,12 +29,17 @@ use crate::values;
 )]
 pub struct Fit {
     /// Table: CSV or TSV (also gzipped), NPY, Parquet, or what --rows-file made of one; `-` for standard input
-    data: PathBuf,
+    #[arg(required_unless_present = "shards")]
+    data: Option<PathBuf>,
+    /// Tables of the same columns in place of one, or patterns such as 'site-*.csv': each is an expert's, and read by
+    /// that expert's rank alone. The model file names them and has no rows
+    #[arg(long, value_name = "FILES", num_args = 1.., conflicts_with = "data", help_heading = "Table")]
+    shards: Vec<String>,
     /// Where to write the model
     #[arg(short, long, value_name = "FILE", default_value = "model.cagey")]
     output: PathBuf,
-    /// Keep in the file the factor that conditioning on the data makes, so that loading takes no n³; for exact and
-    /// sparse (sgpr) models
+    /// Keep in the file the matrix factor that was computed from the data: the file is larger and loads faster; for
+    /// models that have one
     #[arg(long)]
     store_factor: bool,
     /// Print the training loss every so many steps
@@ -46,8 +52,8 @@ pub struct Fit {
     columns: Columns,
     #[command(flatten, next_help_heading = "Table")]
     reading: Reading,
-    /// Keep the rows, held-out ones included, in this file made from the table instead of in memory; for models of
-    /// minibatches
+    /// Keep the rows, also held-out ones, on disk instead of in memory, in this file that is made from the table; for
+    /// models that train on minibatches
     #[arg(long, value_name = "FILE", help_heading = "Table")]
     rows_file: Option<PathBuf>,
     #[command(flatten, next_help_heading = "Held-out rows")]
@@ -76,15 +82,20 @@ impl Fit {
     /// Reads, fits, scores held-out rows, saves.
     pub fn run(self) -> Result<()> {
         self.check_outputs()?;
-        let Prepared { plan, config, test } =
-            if self.on_disk() { self.prepare_on_disk()? } else { self.prepare_in_memory()? };
+        let Prepared { plan, config, test } = match &self.data {
+            None => self.prepare_shards()?,
+            Some(data) if self.on_disk(data) => self.prepare_on_disk(data)?,
+            Some(data) => self.prepare_in_memory(data)?,
+        };
         let (mut progress, mut log) = ((!report::is_quiet()).then(Progress::new), self.log_every.map(Log::stderr));
         let mut watch = Watch::begin();
         let mut observers: Vec<&mut dyn Observer> = vec![&mut watch];
         observers.extend(progress.as_mut().map(|progress| progress as &mut dyn Observer));
         observers.extend(log.as_mut().map(|log| log as &mut dyn Observer));
         announce(&plan, &config)?;
+        let before = Transfers::so_far();
         let fitted = plan.train(&config, &mut observers)?;
+        let moved = Transfers::so_far() - before;
         fitted.save(&self.output)?;
         drop(watch);
         if interrupt::asked() {
@@ -93,7 +104,7 @@ impl Fit {
         }
 
         let left_out = Trust::or_warn(Trust::of_training(&fitted));
-        let held_out = test.map(|test| HeldOut::of(&fitted, &test)).transpose().map_err(in_table(&self.data))?;
+        let held_out = test.map(|test| HeldOut::of(&fitted, &test)).transpose().map_err(self.in_table())?;
         if self.json {
             fitted.summary.warnings.iter().for_each(|warning| report::warn(warning));
             return report::print_json(&serde_json::json!({
@@ -108,6 +119,7 @@ impl Fit {
                 "noise_sd": fitted.noise().map(|noise| noise.sqrt() * fitted.target_scale.sd),
                 "calibration": fitted.calibration,
                 "temperature": fitted.temperature,
+                "transfers": (!moved.is_empty()).then_some(moved),
                 "scores": held_out.as_ref().map(HeldOut::json).transpose()?,
                 "left_out": left_out.json,
                 "warnings": fitted.summary.warnings,
@@ -120,18 +132,49 @@ impl Fit {
         if let Some(held_out) = &held_out {
             text += &format!("Held-out rows\n{}", held_out.text());
         }
+        if !moved.is_empty() {
+            text += &format!("Crossed to and from the device: {moved}\n");
+        }
         text += &format!("Model written to {}\n", self.output.display());
         report::print(&text)
     }
 
     /// Whether rows stay in a file: what is chosen from a sample of them makes another training than all of them in
     /// memory.
-    fn on_disk(&self) -> bool {
-        self.rows_file.is_some() || RowFile::recognised(&self.data)
+    fn on_disk(&self, data: &Path) -> bool {
+        self.rows_file.is_some() || RowFile::recognised(data)
     }
 
-    fn prepare_in_memory(&self) -> Result<Prepared> {
-        let (schema, data) = self.columns.read(&self.data, &self.reading, &self.model)?;
+    /// Puts the name of the table before what is wrong with its rows.
+    fn in_table(&self) -> impl Fn(Error) -> Error {
+        let named = self.data.as_deref().map(in_table);
+        move |error| match &named {
+            Some(named) => named(error),
+            None => error,
+        }
+    }
+
+    /// From tables that stay with their ranks.
+    fn prepare_shards(&self) -> Result<Prepared> {
+        self.splitting.refuse_apart()?;
+        if self.rows_file.is_some() {
+            return Err(Error::Usage("--rows-file is for one table; with --shards leave it out".into()));
+        }
+        let name = kinds::kind_for_shards(self.model.model.as_deref())?.name;
+        let model = self.model.with(Some(name.into()), &self.model.kernel);
+        let tables = shards::open(&self.shards, &self.columns, &self.reading, &model)?;
+        let rows = tables.rows();
+        let settings = self.settings(&model, tables.schema(), tables.first().y.as_deref().unwrap_or_default(), rows)?;
+        let mut fingerprint = Fingerprint::default();
+        fingerprint.add_text(&tables.checksums());
+        let config = self.begin(tables.schema(), &settings, rows, fingerprint)?;
+        let start = Instant::now();
+        let plan = Plan::from_shards(tables, settings, config.seed, super::registry());
+        self.prepared(plan, shortened(config, start), None)
+    }
+
+    fn prepare_in_memory(&self, table: &Path) -> Result<Prepared> {
+        let (schema, data) = self.columns.read(table, &self.reading, &self.model)?;
         let split = self.splitting.split(&data)?;
         let rows = split.as_ref().map_or(data.n, |split| split.train.len());
         let settings = self.settings(&self.model, &schema, data.y.as_deref().unwrap_or_default(), rows)?;
@@ -148,7 +191,7 @@ impl Fit {
     }
 
     /// From rows in a file: the one given, or one made of the table.
-    fn prepare_on_disk(&self) -> Result<Prepared> {
+    fn prepare_on_disk(&self, table: &Path) -> Result<Prepared> {
         let name = kinds::kind_for_file(self.model.model.as_deref())?.name;
         if self.splitting.split_mask.is_some() {
             return Err(Error::Usage(
@@ -157,10 +200,10 @@ impl Fit {
         }
         let model = self.model.with(Some(name.into()), &self.model.kernel);
         let rows = match &self.rows_file {
-            Some(file) => self.columns.store(&self.data, &self.reading, &self.model, file)?,
+            Some(file) => self.columns.store(table, &self.reading, &self.model, file)?,
             None => {
                 self.columns.refuse()?;
-                RowFile::open(&self.data)?
+                RowFile::open(table)?
             }
         };
         let (train, test) = match self.splitting.by_share(rows.len())? {
@@ -185,9 +228,9 @@ impl Fit {
 
     /// A plan whose held-out rows can be scored.
     fn prepared(&self, plan: Result<Plan>, config: TrainConfig, test: Option<Dataset>) -> Result<Prepared> {
-        let plan = plan.map_err(in_table(&self.data))?;
+        let plan = plan.map_err(self.in_table())?;
         if let Some(test) = &test {
-            plan.check(test).map_err(in_table(&self.data))?;
+            plan.check(test).map_err(self.in_table())?;
         }
         Ok(Prepared { plan, config, test })
     }
@@ -204,8 +247,9 @@ impl Fit {
         report::say(&format!("{count}, {columns}, target `{}`", schema.target));
         let options = super::registry().models.options(&settings.model)?;
         self.training.check(&[&*options], rows)?;
+        let on_disk = self.data.as_ref().is_some_and(|data| self.on_disk(data));
         let fingerprint =
-            serde_json::json!({ "data": fingerprint.text(), "rows_on_disk": self.on_disk(), "settings": settings });
+            serde_json::json!({ "data": fingerprint.text(), "rows_on_disk": on_disk, "settings": settings });
         Ok(self.saving.extend(self.training.config(&*options), fingerprint.to_string()))
     }
 
@@ -217,6 +261,7 @@ impl Fit {
         }
         model.check_model(&likelihood, rows)?;
         let settings = model.settings(&likelihood, rows, &self.training)?;
+        self.model.device.announce(settings.compute);
         settings.compute.device()?;
         Ok(Settings { store_factor: self.store_factor, ..settings })
     }
@@ -225,7 +270,8 @@ impl Fit {
         if self.output.as_os_str() == "-" {
             return Err(Error::Usage("-o -: a model is not written to standard output; name a file".into()));
         }
-        let tables = std::iter::once(&self.data).chain(&self.splitting.split_mask).map(PathBuf::as_path);
+        let shards: Vec<PathBuf> = shards::files(&self.shards)?.into_iter().map(PathBuf::from).collect();
+        let tables = self.data.iter().chain(&shards).chain(&self.splitting.split_mask).map(PathBuf::as_path);
         let states = self.saving.resume.iter().chain(&self.saving.checkpoint).map(PathBuf::as_path);
         if let Some(checkpoint) = &self.saving.checkpoint {
             output::check(checkpoint, &tables.clone().collect::<Vec<_>>())?;
@@ -245,6 +291,7 @@ const LONG: f64 = 20.0;
 
 /// Says what is coming when it is large: memory as computed, time as one step takes; refuses what does not fit.
 fn announce(plan: &Plan, config: &TrainConfig) -> Result<()> {
+    device::on_gpu(plan.settings().compute)?.iter().for_each(|sentence| report::say(sentence));
     memory::check(plan)?;
     let (title, bytes) = (plan.model().title(), plan.bytes());
     if bytes > LARGE {
@@ -288,6 +335,10 @@ impl Fingerprint {
     fn add(&mut self, data: &Dataset) {
         data.feature_names.iter().chain([&data.target_name]).for_each(|name| self.0.update(format!("{name:?}")));
         data.x.iter().chain(data.y.iter().flatten()).for_each(|value| self.0.update(value.to_le_bytes()));
+    }
+
+    fn add_text(&mut self, text: &str) {
+        self.0.update(text);
     }
 
     fn text(self) -> String {

@@ -67,6 +67,7 @@ impl Inspect {
             "temperature": fitted.temperature,
             "solve": fitted.posterior().solve(),
             "parts": parts,
+            "shards": fitted.whereabouts().map(|whereabouts| &whereabouts.shards),
         }))
     }
 }
@@ -97,6 +98,11 @@ pub fn description(fitted: &Fitted) -> String {
     let mut data = vec![("inputs".into(), inputs), ("target".into(), target)];
     data.extend(settings.row_column.clone().map(|column| ("with the rows".into(), column)));
     data.push(("rows".into(), summary.rows.to_string()));
+    if let Some(whereabouts) = fitted.whereabouts() {
+        let paths: Vec<&str> = whereabouts.shards.iter().map(|shard| shard.path.as_str()).collect();
+        let more = if paths.len() > MOST_PATHS { ", …" } else { "" };
+        data.push(("stay in".into(), paths[..paths.len().min(MOST_PATHS)].join(", ") + more));
+    }
     data.push((
         "computed on".into(),
         format!("{}, {}", settings.compute.kind.name(), settings.compute.precision.name()),
@@ -113,7 +119,9 @@ pub fn description(fitted: &Fitted) -> String {
         summary.race.iter().filter_map(|race| Some(("start".into(), race.told()?))).collect();
     rows.extend(fitted.calibration.map(|c| ("intervals".into(), calibration_in_words(&c))));
     rows.extend(fitted.temperature.map(|t| ("probabilities".into(), temperature_in_words(&t))));
-    rows.extend(summary.weak_prior.iter().map(|prior| ("weak prior".into(), prior.clone())));
+    rows.extend(
+        summary.weak_prior.iter().map(|prior| ("weak prior".into(), format!("{prior}; `--prior none` leaves it out"))),
+    );
     rows.extend([
         (
             "optimiser".into(),
@@ -166,6 +174,9 @@ fn root(fitted: &Fitted, parameter: &Parameter) -> String {
         _ => String::new(),
     }
 }
+
+/// Most files that are listed.
+const MOST_PATHS: usize = 8;
 
 /// Most numbers of a parameter that are listed.
 const MOST_SHOWN: usize = 32;

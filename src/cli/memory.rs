@@ -1,22 +1,23 @@
-//! Whether a training fits into the machine.
+//! Whether a training fits into the memory of the machine, or of its GPU.
 
 use cagey::fitted::Plan;
 use cagey::{Error, Result};
 use sysinfo::{MemoryRefreshKind, RefreshKind, System};
 
-/// Refuses a training that the machine's memory cannot hold, instead of being killed in it.
+/// Refuses a training that the memory cannot hold, instead of being killed in it.
 pub fn check(plan: &Plan) -> Result<()> {
-    if !plan.settings().compute.kind.is_cpu() {
-        return Ok(());
-    }
-    let (needed, there) = (plan.bytes(), machine());
+    let kind = plan.settings().compute.kind;
+    let (needed, place, there) = match kind.is_cpu() {
+        true => (plan.bytes(), "this machine", machine()),
+        false => (plan.bytes(), "the device", kind.memory().unwrap_or_default() as f64),
+    };
     // Where it cannot be told the answer is 0.
     if there == 0.0 || needed <= there {
         return Ok(());
     }
     let less = plan.options().smaller();
     Err(Error::Usage(format!(
-        "{}: a step takes about {:.1} GB of memory and this machine has {:.1} GB; {less}",
+        "{}: a step takes about {:.1} GB of memory and {place} has {:.1} GB; {less}",
         plan.model().title(),
         needed / 1e9,
         there / 1e9

@@ -20,6 +20,7 @@ mod refine;
 mod report;
 mod sample;
 mod scoring;
+mod shards;
 mod standard;
 mod training;
 mod trust;
@@ -28,8 +29,7 @@ use std::process::ExitCode;
 use std::sync::{Arc, OnceLock};
 
 use cagey::exchange::{self, Exchange, Guard, Ranks};
-use cagey::fitted::Registry;
-use cagey::models::experts::Server;
+use cagey::fitted::{Rank, Registry};
 use cagey::{Error, Result, threads};
 use clap::{CommandFactory, Parser, Subcommand};
 use interrupt::Watch;
@@ -165,7 +165,7 @@ fn failed(error: &Error) -> u8 {
 
 /// Computes what the leader of this process's job asks for.
 fn serve(exchange: &dyn Exchange) -> Result<()> {
-    exchange::serve(exchange, &mut Server::new(&registry().kernels))
+    exchange::serve(exchange, &mut Rank::new(registry()))
 }
 
 /// Starts the threads of one of `ranks` processes.

@@ -21,7 +21,7 @@ const READ_ONLY: [&str; 3] = ["gz", "npy", "parquet"];
 pub fn check_table(output: &Path, others: &[&Path]) -> Result<()> {
     let extension = output.extension().and_then(|extension| extension.to_str()).unwrap_or_default();
     if READ_ONLY.iter().any(|other| extension.eq_ignore_ascii_case(other)) {
-        return Err(Error::Usage(format!("{}: tables are written as CSV; name it so", output.display())));
+        return Err(Error::Usage(format!("{}: tables are written as CSV; end the name in .csv", output.display())));
     }
     check_distinct(output, others)?;
     if output.as_os_str() == "-" {

@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use cagey::data::{Dataset, TargetTransform, write_labelled, write_predictions};
 use cagey::fitted::Fitted;
 use cagey::likelihoods::Support;
-use cagey::metrics::{Predictive, TargetPrediction};
+use cagey::metrics::{Predictive, TargetPrediction, quantiles};
 use cagey::models::posterior::{Marginals, Uncertainty};
 use cagey::{Error, Result};
 use clap::Args;
@@ -27,7 +27,7 @@ use crate::values;
 Examples:
   cagey predict model.cagey new.csv -o predictions.csv
   cat new.csv | cagey predict model.cagey - -o - --keep
-  cagey predict experts.cagey new.csv --aggregation npae -o predictions.csv"
+  cagey predict model.cagey new.csv --aggregation npae -o predictions.csv"
 )]
 pub struct Predict {
     /// Model file
@@ -92,7 +92,8 @@ impl Predict {
                 Some(probabilities) => return self.write_classes(&fitted, &data, &probabilities),
                 None => {
                     let (mean, sd) = (TargetPrediction::mean, TargetPrediction::sd);
-                    let mut columns = self.columns(&predictions, mean, sd, TargetPrediction::quantile);
+                    let quantiles = |all: &[TargetPrediction], p| all.par_iter().map(|d| d.quantile(p)).collect();
+                    let mut columns = self.columns(&predictions, mean, sd, quantiles);
                     let [low, high] = self.tails();
                     for (name, p) in [("rate_lower", low), ("rate_upper", high)] {
                         columns.push((name.into(), predictions.iter().map(|d| d.response_quantile(p)).collect()));
@@ -143,7 +144,7 @@ impl Predict {
 
     /// The columns of a distribution in closed form, their names with a suffix.
     fn normal(&self, suffix: &str, predictions: &[Predictive]) -> Vec<(String, Vec<f64>)> {
-        let columns = self.columns(predictions, Predictive::mean, Predictive::sd, Predictive::quantile);
+        let columns = self.columns(predictions, Predictive::mean, Predictive::sd, quantiles);
         columns.into_iter().map(|(name, values)| (name + suffix, values)).collect()
     }
 
@@ -153,7 +154,7 @@ impl Predict {
         predictions: &[D],
         mean: impl Fn(&D) -> f64 + Sync,
         sd: impl Fn(&D) -> f64 + Sync,
-        quantile: impl Fn(&D, f64) -> f64 + Sync,
+        quantiles: impl Fn(&[D], f64) -> Vec<f64>,
     ) -> Vec<(String, Vec<f64>)> {
         let column =
             |name: &str, f: &(dyn Fn(&D) -> f64 + Sync)| (name.to_string(), predictions.par_iter().map(f).collect());
@@ -161,8 +162,8 @@ impl Predict {
         vec![
             column("mean", &mean),
             column("sd", &sd),
-            column("lower", &|d| quantile(d, low)),
-            column("upper", &|d| quantile(d, high)),
+            ("lower".into(), quantiles(predictions, low)),
+            ("upper".into(), quantiles(predictions, high)),
         ]
     }
 }

@@ -44,9 +44,37 @@ pub struct HeldOut {
     pub scored: Scored,
     /// As the model says without its calibration.
     plain: Option<Scored>,
-    /// Of the rows that are no copies of training rows, where there are copies: how many, and in words.
-    distinct: Option<(usize, String, Option<Scored>)>,
+    judged: Judged,
+    /// Of the rows that are no copies of training rows, where there are both.
+    distinct: Option<Scored>,
+}
+
+/// What is to be said of held-out rows before their scores are believed.
+pub struct Judged {
+    /// How many are copies of training rows, and in words, where some are.
+    copies: Option<(usize, String)>,
+    /// Positions of the others.
+    others: Vec<usize>,
+    /// Whether intervals hold.
     trust: Trust,
+}
+
+impl Judged {
+    /// Of the rows of a table with targets. Copies are no test of anything: where there are other rows, those are.
+    pub fn of(fitted: &Fitted, data: &Dataset) -> Result<Self> {
+        let copies = fitted.copies(data)?.unwrap_or_default();
+        let words = copies_in_words(&copies, data.n, "held-out rows");
+        let others: Vec<usize> = (0..data.n).filter(|row| copies.inputs.binary_search(row).is_err()).collect();
+        let tested = if others.is_empty() { data.clone() } else { data.subset(&others) };
+        let trust = Trust::or_warn(Trust::of(fitted, &tested, "held-out rows"));
+        Ok(Self { copies: words.map(|words| (copies.inputs.len(), words)), others, trust })
+    }
+
+    /// In one line.
+    pub fn line(&self) -> String {
+        let words = self.copies.iter().map(|(_, words)| words).chain(&self.trust.lines);
+        words.map(String::as_str).collect::<Vec<_>>().join("; ")
+    }
 }
 
 impl HeldOut {
@@ -54,18 +82,10 @@ impl HeldOut {
     pub fn of(fitted: &Fitted, data: &Dataset) -> Result<Self> {
         let scored = score(fitted, data)?;
         let plain = fitted.is_calibrated().then(|| score(&fitted.uncalibrated(), data)).transpose()?;
-        let copies = fitted.copies(data)?.unwrap_or_default();
-        let words = copies_in_words(&copies, data.n, "held-out rows");
-        let others: Vec<usize> = (0..data.n).filter(|row| copies.inputs.binary_search(row).is_err()).collect();
-        let distinct = words.map(|words| {
-            let scored = (!others.is_empty()).then(|| score(fitted, &data.subset(&others))).transpose()?;
-            Ok::<_, Error>((copies.inputs.len(), words, scored))
-        });
-        let distinct = distinct.transpose()?;
-        // Copies are no test of anything; where there are others, those are.
-        let tested = if others.is_empty() { data.clone() } else { data.subset(&others) };
-        let trust = Trust::or_warn(Trust::of(fitted, &tested, "held-out rows"));
-        Ok(Self { scored, plain, distinct, trust })
+        let judged = Judged::of(fitted, data)?;
+        let both = judged.copies.is_some() && !judged.others.is_empty();
+        let distinct = both.then(|| score(fitted, &data.subset(&judged.others))).transpose()?;
+        Ok(Self { scored, plain, judged, distinct })
     }
 
     /// As JSON: the scores, and beside them what was found.
@@ -74,12 +94,12 @@ impl HeldOut {
         if let Some(plain) = &self.plain {
             value["uncalibrated"] = plain.json()?;
         }
-        if let Some((count, _, scored)) = &self.distinct {
+        if let Some((count, _)) = &self.judged.copies {
             value["copies"] = (*count).into();
-            value["without_copies"] = scored.as_ref().map_or(Ok(Value::Null), Scored::json)?;
+            value["without_copies"] = self.distinct.as_ref().map_or(Ok(Value::Null), Scored::json)?;
         }
-        if !self.trust.json.is_null() {
-            value["error_bars"] = self.trust.json.clone();
+        if !self.judged.trust.json.is_null() {
+            value["error_bars"] = self.judged.trust.json.clone();
         }
         Ok(value)
     }
@@ -93,14 +113,12 @@ impl HeldOut {
             }
             None => self.scored.table(),
         };
-        if let Some((_, words, scored)) = &self.distinct {
-            text += &format!("  {words}\n");
-            if let Some(scored) = scored {
-                text += "  Without those rows\n";
-                text += &scored.table();
-            }
+        text.extend(self.judged.copies.iter().map(|(_, words)| format!("  {words}\n")));
+        if let Some(scored) = &self.distinct {
+            text += "  Without those rows\n";
+            text += &scored.table();
         }
-        text + &self.trust.text()
+        text + &self.judged.trust.text()
     }
 }
 

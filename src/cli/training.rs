@@ -14,11 +14,11 @@ use crate::values;
 /// The training.
 #[derive(Debug, Args)]
 pub struct TrainOptions {
-    /// How to search for the best parameters; lbfgs by default, adam for minibatches
+    /// Optimiser of the parameters; lbfgs by default, adam with minibatches
     #[arg(long, value_enum, value_name = "NAME")]
     pub optimizer: Option<OptimizerName>,
-    /// Largest number of steps; by default as many as pay, up to 1000, 500 with natural gradients, 2000 for other
-    /// minibatches
+    /// Most steps. By default training stops when more steps no longer pay, after 1000 at the latest; with minibatches
+    /// after 2000, with natural gradients after 500
     #[arg(long, value_name = "N", value_parser = values::count(0..=values::MOST))]
     steps: Option<usize>,
     /// Learning rate of Adam and of gradient descent; 0.05 by default, 0.01 for minibatches without natural gradients
@@ -27,20 +27,20 @@ pub struct TrainOptions {
     /// Learning-rate schedule of Adam and of gradient descent; constant by default, linear with natural gradients
     #[arg(long, value_name = "NAME", value_enum)]
     schedule: Option<ScheduleName>,
-    /// Starting points; the first from the data, the others perturbed
+    /// Number of starting points: the first is chosen from the data, the others are random changes of it
     #[arg(long, default_value_t = 1, value_name = "N", value_parser = values::count(1..=10_000))]
     restarts: usize,
-    /// Where training begins: at the better of two short trainings (race), or at the data's own start (data) [default:
-    /// race, but data with --restarts]
+    /// Where training begins: at the better end of two short trainings (race), or at values chosen from the data (data)
+    /// [default: race, but data with --restarts]
     #[arg(long, value_enum, value_name = "NAME")]
     starts: Option<Starts>,
     /// Seed of the starting points
     #[arg(long, default_value_t = 0)]
     pub seed: u64,
-    /// Stop after this time, e.g. 120s, 15m, 2h; choosing inducing inputs counts
+    /// Stop after this time, e.g. 120s, 15m, 2h; choosing inducing inputs is part of it
     #[arg(long, value_parser = values::duration, value_name = "TIME", allow_hyphen_values = true)]
     max_time: Option<Duration>,
-    /// Stop after this many steps without improvement; 50 without --steps, for other models than those of minibatches
+    /// Stop after this many steps without improvement. By default 50 without --steps, and never with minibatches
     #[arg(long, value_name = "STEPS", value_parser = values::count(1..=values::MOST))]
     patience: Option<usize>,
 }
@@ -66,15 +66,15 @@ pub enum OptimizerName {
     Lbfgs,
     /// Adam, with --lr and --schedule
     Adam,
-    /// Gradient descent, with --lr and --schedule: what clients are to take as local steps
+    /// Gradient descent, with --lr and --schedule: for local steps, see --training
     Descent,
 }
 
 #[derive(Debug, Clone, Copy, ValueEnum)]
 enum ScheduleName {
-    /// Stays
+    /// The same in every step
     Constant,
-    /// Falls to a tenth over the steps
+    /// Falls to a tenth in a straight line
     Linear,
     /// Falls along a half cosine to a hundredth
     Cosine,

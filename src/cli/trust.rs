@@ -97,13 +97,6 @@ impl Trust {
     }
 }
 
-impl Trust {
-    /// What was found in one line, for a table of models.
-    pub fn line(&self) -> String {
-        self.lines.join("; ")
-    }
-}
-
 /// Whether the logarithm of the target could be modelled, and is not.
 fn is_positive(fitted: &Fitted) -> bool {
     let known = fitted.settings.row_column.is_some();
@@ -175,24 +168,24 @@ fn advice(finding: &Finding, positive: bool, fitted: &Fitted, names: &[String]) 
 
 /// What is to be said of rows that the training rows hold too.
 pub fn copies_in_words(copies: &Copies, rows: usize, what: &str) -> Option<String> {
-    let count = copies.inputs.len();
+    let (count, whole) = (copies.inputs.len(), copies.whole.len());
     if count == 0 {
         return None;
     }
-    if copies.whole == rows {
+    if whole == rows {
         return Some(format!("all {rows} rows are training rows: these are no scores of rows that were held out"));
     }
-    let whole = match copies.whole {
+    let targets = match whole {
         0 => String::new(),
         whole if whole == count => ", and their targets".into(),
         whole => format!(", and {whole} of them their target"),
     };
-    let advice = if 2 * copies.whole >= count && 20 * copies.whole >= rows {
+    let advice = if 2 * whole >= count && 20 * whole >= rows {
         "; --distinct keeps copies on one side of the split"
     } else {
         ""
     };
-    Some(format!("{count} of {rows} {what} have the inputs of a training row{whole}{advice}"))
+    Some(format!("{count} of {rows} {what} have the inputs of a training row{targets}{advice}"))
 }
 
 /// What is to be said of rows outside the training data's range.

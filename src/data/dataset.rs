@@ -9,13 +9,13 @@ pub(super) const LARGEST: f64 = 1e150;
 
 /// The text of the input rows, to be written next to predictions.
 #[derive(Debug, Clone, PartialEq, Default)]
-pub struct Kept {
+pub struct TextColumns {
     /// Names of all columns of the file.
     pub names: Vec<String>,
     pub(super) records: Vec<Vec<String>>,
 }
 
-impl Kept {
+impl TextColumns {
     /// Number of rows.
     pub fn len(&self) -> usize {
         self.records.len()
@@ -54,7 +54,7 @@ pub struct Dataset {
     /// Number of rows left out because of missing cells.
     pub dropped: usize,
     /// The text of the rows, on request.
-    pub columns: Option<Kept>,
+    pub columns: Option<TextColumns>,
 }
 
 impl Dataset {
@@ -142,7 +142,7 @@ impl Dataset {
             columns: self
                 .columns
                 .as_ref()
-                .map(|kept| Kept { names: kept.names.clone(), records: pick(&kept.records, positions) }),
+                .map(|kept| TextColumns { names: kept.names.clone(), records: pick(&kept.records, positions) }),
         }
     }
 }

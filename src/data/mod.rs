@@ -30,9 +30,9 @@ mod write;
 
 pub use crate::atomic::{discard_unfinished, resolved};
 pub use classes::Classes;
-pub use dataset::{Dataset, Kept};
+pub use dataset::{Dataset, TextColumns};
 pub use row_file::RowFile;
-pub use scale::{InputScale, TargetScale, TargetTransform};
+pub use scale::{InputScale, Moments, TargetScale, TargetTransform};
 pub use schema::{Column, Encoding, Schema};
 pub use split::Split;
 #[cfg(feature = "table")]

@@ -6,6 +6,53 @@ use super::Dataset;
 use crate::metrics::Predictive;
 use crate::{Error, Result};
 
+/// What is known of a column without its values.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
+pub struct Moments {
+    /// How many values.
+    pub count: usize,
+    /// Their mean.
+    pub mean: f64,
+    /// The sum of squared deviations from it.
+    pub square: f64,
+    /// The least and the most of them.
+    pub range: [f64; 2],
+}
+
+impl Moments {
+    /// Of values, in two passes around the first so that large offsets cost no digits.
+    pub fn of(values: impl Iterator<Item = f64> + Clone) -> Self {
+        let (first, count) = (values.clone().next().unwrap_or_default(), values.clone().count());
+        let shift = values.clone().map(|x| x - first).sum::<f64>() / count.max(1) as f64;
+        let square = values.clone().map(|x| (x - first - shift).powi(2)).sum();
+        let range = values.fold([f64::INFINITY, f64::NEG_INFINITY], |[l, h], x| [l.min(x), h.max(x)]);
+        Self { count, mean: first + shift, square, range }
+    }
+
+    /// Of these and others together (Chan, Golub and LeVeque 1983, *Algorithms for computing the sample variance*).
+    pub fn with(&self, more: &Self) -> Self {
+        let count = self.count + more.count;
+        let (away, share) = (more.mean - self.mean, more.count as f64 / count.max(1) as f64);
+        let [[l, h], [low, high]] = [self.range, more.range];
+        Self {
+            count,
+            mean: self.mean + away * share,
+            square: self.square + more.square + away * away * share * self.count as f64,
+            range: [l.min(low), h.max(high)],
+        }
+    }
+
+    /// Mean and standard deviation (divisor `n`), which is 1 for a constant; none for values that differ by too little.
+    fn scale(&self) -> Option<(f64, f64)> {
+        let (constant, sd) = (self.range[0] >= self.range[1], (self.square / self.count.max(1) as f64).sqrt());
+        match (constant, sd > SMALLEST) {
+            (true, _) => Some((if self.count == 0 { 0.0 } else { self.range[0] }, 1.0)),
+            (false, true) => Some((self.mean, sd)),
+            (false, false) => None,
+        }
+    }
+}
+
 /// Standardisation of each feature: `(x − mean) / sd`.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct InputScale {
@@ -26,11 +73,18 @@ impl InputScale {
             return Err(Error::shape("inputs to scale", "one row or more", format!("{} values", x.len())));
         }
         check_rows(x, d)?;
-        let moments = (0..d).map(|column| {
-            let found = moments(x[column..].iter().step_by(d).copied());
-            found.ok_or_else(|| Error::Data(format!("input column {} {TOO_SMALL}", column + 1)))
-        });
-        let (mean, sd) = moments.collect::<Result<Vec<_>>>()?.into_iter().unzip();
+        let columns: Vec<Moments> = (0..d).map(|at| Moments::of(x[at..].iter().step_by(d).copied())).collect();
+        Self::of_moments(&columns)
+    }
+
+    /// The same for columns of which only the moments are known.
+    ///
+    /// # Errors
+    /// [`Error::Data`] as [`fit`](Self::fit).
+    pub fn of_moments(columns: &[Moments]) -> Result<Self> {
+        let problem = |at: usize| Error::Data(format!("input column {} {TOO_SMALL}", at + 1));
+        let scales = columns.iter().enumerate().map(|(at, column)| column.scale().ok_or_else(|| problem(at)));
+        let (mean, sd) = scales.collect::<Result<Vec<_>>>()?.into_iter().unzip();
         Ok(Self { mean, sd })
     }
 
@@ -134,8 +188,16 @@ impl TargetScale {
         if g.is_empty() {
             return Err(Error::shape("targets to scale", "one or more", "none"));
         }
-        let found = moments(g.iter().copied());
-        let (mean, sd) = found.ok_or_else(|| Error::Data(format!("target `{}` {TOO_SMALL}", data.target_name)))?;
+        Self::of_moments(transform, &data.target_name, &Moments::of(g.iter().copied()))
+    }
+
+    /// The same for a target `name` of which only the moments after the transform are known.
+    ///
+    /// # Errors
+    /// [`Error::Data`] for one that varies by too little to be squared.
+    pub fn of_moments(transform: TargetTransform, name: &str, moments: &Moments) -> Result<Self> {
+        let problem = || Error::Data(format!("target `{name}` {TOO_SMALL}"));
+        let (mean, sd) = moments.scale().ok_or_else(problem)?;
         Ok(Self { transform, mean, sd })
     }
 
@@ -204,21 +266,4 @@ fn check_rows(x: &[f64], d: usize) -> Result<()> {
         return Err(Error::shape("inputs to scale", format!("rows of {d} features"), format!("{} values", x.len())));
     }
     Ok(())
-}
-
-/// Mean and standard deviation in two passes around the first value, so that large offsets cost no digits.
-///
-/// A constant has 1 for its standard deviation; none for values that differ by too little.
-fn moments(values: impl Iterator<Item = f64> + Clone) -> Option<(f64, f64)> {
-    let Some(first) = values.clone().next() else { return Some((0.0, 1.0)) };
-    let n = values.clone().count() as f64;
-    let shift = values.clone().map(|x| x - first).sum::<f64>() / n;
-    let constant = values.clone().all(|x| x == first);
-    let variance = values.map(|x| (x - first - shift).powi(2)).sum::<f64>() / n;
-    let sd = variance.sqrt();
-    match (constant, sd > SMALLEST) {
-        (true, _) => Some((first, 1.0)),
-        (false, true) => Some((first + shift, sd)),
-        (false, false) => None,
-    }
 }

@@ -1,4 +1,4 @@
-//! Which rows train and which test.
+//! Splitting rows into training rows and test rows.
 //!
 //! Random splits come from xoshiro256++ seeded through SplitMix64, so that a seed gives the same split on every
 //! machine.

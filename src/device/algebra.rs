@@ -3,15 +3,18 @@
 use std::sync::atomic::{AtomicU8, Ordering};
 
 /// Where matrices are factorised and solved with when a GPU lacks f64. A GPU that has it does its own algebra in f64.
+///
+/// Solves for more right-hand sides than a matrix has rows stay on the device: only the factor is of the host.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+#[cfg_attr(feature = "command", derive(clap::ValueEnum))]
 #[non_exhaustive]
 pub enum Algebra {
-    /// On the host in f64 up to order [`LARGEST_ON_HOST`](Algebra::LARGEST_ON_HOST), on the device in f32 above.
+    /// On the host in f64 up to order 2,048 ([`LARGEST_ON_HOST`](Algebra::LARGEST_ON_HOST)), on the device in f32 above
     #[default]
     Auto,
-    /// On the host in f64: every matrix crosses twice.
+    /// On the host in f64: every matrix crosses twice
     Host,
-    /// On the device in f32.
+    /// On the device in f32
     Device,
 }
 

@@ -1,6 +1,7 @@
 //! Devices and number types, chosen at run time; what crosses to a device and back.
 
 mod algebra;
+mod memory;
 pub mod transfers;
 
 use std::str::FromStr;
@@ -12,6 +13,7 @@ use burn::tensor::{DType, Device, Tensor, TensorData};
 use serde::{Deserialize, Serialize};
 
 pub use algebra::{Algebra, algebra, set_algebra};
+pub use memory::limit_memory;
 pub use transfers::Transfers;
 
 use crate::error::{Error, Result};
@@ -118,7 +120,7 @@ impl DeviceKind {
 
     /// Whether f64 arithmetic comes out right. Some software drivers announce f64 and compute nonsense: ask for a known
     /// sum once and compare.
-    pub(crate) fn has_f64(self, device: &Device) -> bool {
+    pub fn has_f64(self, device: &Device) -> bool {
         if self.is_cpu() {
             return true;
         }
@@ -144,6 +146,11 @@ impl DeviceKind {
     /// The name that the hardware gives itself, for devices that are there and tell it.
     pub fn adapter(self) -> Option<String> {
         self.device().ok().and_then(|device| adapter(&device))
+    }
+
+    /// Whether it is a card, not a program that computes like one.
+    fn is_card(self) -> bool {
+        self.device().is_ok_and(|device| is_card(&device))
     }
 
     /// The device, after it computed something: a driver may be there and yet unusable, and burn tells so by panicking.
@@ -192,6 +199,16 @@ fn adapter(device: &Device) -> Option<String> {
     device.identity().map(|identity| identity.name)
 }
 
+#[cfg(feature = "gpu")]
+fn is_card(device: &Device) -> bool {
+    device.identity().is_some_and(|identity| identity.physical.is_some())
+}
+
+#[cfg(not(feature = "gpu"))]
+fn is_card(_device: &Device) -> bool {
+    false
+}
+
 #[cfg(not(feature = "gpu"))]
 fn adapter(_device: &Device) -> Option<String> {
     None
@@ -235,6 +252,16 @@ impl Compute {
     pub fn new(kind: DeviceKind, precision: Option<Precision>) -> Self {
         let default = if kind.is_cpu() { Precision::F64 } else { Precision::F32 };
         Self { kind, precision: precision.unwrap_or(default) }
+    }
+
+    /// The first GPU of this build and machine that offers the precision, f32 without one; else the default device.
+    /// Software that stands in for a GPU is left out.
+    pub fn automatic(precision: Option<Precision>) -> Self {
+        let of = |kind| Self::new(kind, precision);
+        let gpus = [DeviceKind::Cuda, DeviceKind::Wgpu].into_iter().map(of);
+        gpus.filter(|gpu| gpu.device().is_ok())
+            .find(|gpu| gpu.kind.is_card())
+            .unwrap_or_else(|| of(Self::default().kind))
     }
 
     /// The burn device, after checking that it offers the precision.

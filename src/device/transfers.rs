@@ -1,10 +1,12 @@
 //! What crosses between host and device: every upload and read of a tensor goes through here and is counted.
 
+use std::fmt::{self, Display, Formatter};
 use std::ops::Sub;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use burn::tensor::kind::Basic;
 use burn::tensor::{DType, Device, Tensor, TensorData};
+use serde::Serialize;
 
 use super::is_host;
 use crate::error::{Error, Result};
@@ -15,7 +17,7 @@ static SYNCS: AtomicU64 = AtomicU64::new(0);
 
 /// Bytes that crossed between host memory and devices with memory of their own, and how often the host waited for one.
 /// On the CPU nothing crosses.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize)]
 pub struct Transfers {
     /// Bytes from the host to a device.
     pub up: u64,
@@ -30,6 +32,18 @@ impl Transfers {
     pub fn so_far() -> Self {
         let [up, down, syncs] = [&UP, &DOWN, &SYNCS].map(|count| count.load(Ordering::Relaxed));
         Self { up, down, syncs }
+    }
+
+    /// Whether nothing crossed.
+    pub fn is_empty(&self) -> bool {
+        *self == Self::default()
+    }
+}
+
+impl Display for Transfers {
+    fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
+        let [up, down] = [self.up, self.down].map(|bytes| bytes as f64 / 1e6);
+        write!(f, "{up:.1} MB up, {down:.1} MB down, {} waits", self.syncs)
     }
 }
 

@@ -13,12 +13,18 @@ pub mod mpi;
 pub mod threads;
 
 use std::fmt::Debug;
+use std::ops::Range;
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 
 use serde_json::json;
 
 use crate::error::{Error, ErrorKind, Result};
 use crate::model_file::ModelFile;
+
+/// Which of `count` things in a row are a rank's, of `size`: equal numbers, as far as they go.
+pub fn share(count: usize, rank: usize, size: usize) -> Range<usize> {
+    count * rank / size..count * (rank + 1) / size
+}
 
 /// One rank's end of the channels between all. Every rank calls the same functions in the same order.
 pub trait Exchange: Debug + Send + Sync {

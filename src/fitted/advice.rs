@@ -10,7 +10,8 @@ pub fn few(rows: usize, y: &[f64], target: &str) -> Option<String> {
     if rows == 1 {
         return Some("there is one row of data: the model knows its value and nothing of the noise".into());
     }
-    constant(y.iter()).then(|| format!("the target `{target}` is constant: error bars rest on no data"))
+    (!y.is_empty() && constant(y.iter()))
+        .then(|| format!("the target `{target}` is constant: error bars rest on no data"))
 }
 
 fn constant<'a>(mut values: impl Iterator<Item = &'a f64>) -> bool {

@@ -1,5 +1,9 @@
 //! Models made for data from settings, and made again from saved parameters.
 
+use std::sync::Arc;
+
+use serde::{Deserialize, Serialize};
+
 use super::Settings;
 use super::columns::Units;
 use super::registry::Registry;
@@ -9,6 +13,7 @@ use crate::likelihoods::Likelihood;
 use crate::means::Mean;
 use crate::models::Observations;
 use crate::models::diagnose::entry_columns;
+use crate::models::experts::Shards;
 use crate::models::gp_model::GpModel;
 use crate::models::options::{ModelOptions, Parts, Saved, Site};
 use crate::models::posterior::SavedPosterior;
@@ -24,6 +29,7 @@ pub fn build(
     options: &dyn ModelOptions,
     likelihood: Box<dyn Likelihood>,
     (data, names): (&Observations, &[String]),
+    shards: Option<&Arc<Shards>>,
     units: &Units,
     seed: u64,
     registry: &Registry,
@@ -34,7 +40,7 @@ pub fn build(
     let mut mean = Mean::named(&settings.mean, data.d)?;
     mean.set_units(&units.inputs.sd, units.target.mean, units.target.sd);
     let parts = Parts { likelihood, prior: Prior { kernel, mean } };
-    let mut model = options.build(parts, &Site { data, names, seed, saved: None })?;
+    let mut model = options.build(parts, &Site { data, names, seed, shards, saved: None })?;
     model.start(data, &units.of_user());
     if let Some((name, value)) = registry.likelihoods.given(&settings.likelihood) {
         for parameter in model.find_mut(&format!("likelihood.{name}"))? {
@@ -109,6 +115,35 @@ fn believe(
     Ok(())
 }
 
+/// What another process makes a model of that has none of its data.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+pub struct Form {
+    pub settings: Settings,
+    /// Of the target, where it has some.
+    pub classes: Option<usize>,
+    /// The kernel's form.
+    pub kernel: String,
+    /// Input columns.
+    pub columns: usize,
+    pub parameters: Vec<Parameter>,
+}
+
+impl Form {
+    /// The model, without what only its data would tell.
+    ///
+    /// # Errors
+    /// As [`restore`].
+    pub fn model(self, registry: &Registry) -> Result<Box<dyn GpModel>> {
+        let Self { settings, classes, kernel, columns: d, parameters } = self;
+        let kernel = text::parse(&kernel, d, &registry.kernels)?;
+        let likelihood = registry.likelihoods.parse(&settings.likelihood, classes)?;
+        let parts = Parts { likelihood, prior: Prior { kernel, mean: Mean::named(&settings.mean, d)? } };
+        let options = registry.models.options(&settings.model)?;
+        let none = Observations { x: Vec::new(), d, y: Vec::new(), noise: None };
+        restore(&*options, parts, (&none, &[]), None, parameters, &SavedPosterior::default())
+    }
+}
+
 /// A model with saved parameters.
 ///
 /// # Errors
@@ -117,11 +152,12 @@ pub fn restore(
     options: &dyn ModelOptions,
     parts: Parts,
     (data, names): (&Observations, &[String]),
+    shards: Option<&Arc<Shards>>,
     parameters: Vec<Parameter>,
     posterior: &SavedPosterior,
 ) -> Result<Box<dyn GpModel>> {
     let saved = Saved { parameters: &parameters, posterior };
-    let mut model = options.build(parts, &Site { data, names, seed: 0, saved: Some(saved) })?;
+    let mut model = options.build(parts, &Site { data, names, seed: 0, shards, saved: Some(saved) })?;
     let slots = model.parameters_mut();
     if slots.len() != parameters.len() {
         let (got, want) = (parameters.len(), slots.len());

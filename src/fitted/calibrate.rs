@@ -1,4 +1,4 @@
-//! Intervals and probabilities of classes, made right by rows that a model did not see.
+//! Calibration of intervals and of class probabilities by rows that the model did not see.
 
 use super::{Calibrate, Fitted};
 use crate::data::{Dataset, TargetTransform};

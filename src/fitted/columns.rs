@@ -1,7 +1,7 @@
 //! Which columns of a table are inputs, which one goes with the rows (their noise, exposure or trials), and how a model
 //! sees them.
 
-use crate::data::{Dataset, InputScale, Schema, TargetScale};
+use crate::data::{Dataset, InputScale, Moments, Schema, TargetScale};
 use crate::error::{Error, Result};
 use crate::likelihoods::{Auxiliary, Likelihood, Targets};
 use crate::models::Observations;
@@ -80,6 +80,12 @@ impl Units {
             target_mean: target.mean,
             target_sd: target.sd,
         }
+    }
+
+    /// The range of each input as a model sees it, from moments of the inputs first.
+    pub fn ranges(&self, moments: &[Moments]) -> Vec<[f64; 2]> {
+        let scales = self.inputs.mean.iter().zip(&self.inputs.sd);
+        moments.iter().zip(scales).map(|(column, (mean, sd))| column.range.map(|x| (x - mean) / sd)).collect()
     }
 
     /// Rows with targets as a model sees them.

@@ -8,6 +8,7 @@ use serde_json::{Value, json};
 
 use super::columns::input_names;
 use super::registry::Registry;
+use super::shards::Whereabouts;
 use super::{Fitted, Settings, Summary, build, precision};
 use crate::data::{Classes, InputScale, Schema, TargetScale};
 use crate::device::{Compute, Precision};
@@ -20,7 +21,7 @@ use crate::models::Observations;
 use crate::models::options::Parts;
 use crate::models::posterior::{Posterior, SavedPosterior};
 use crate::models::prior::Prior;
-use crate::params::{Parameter, keeping_internal};
+use crate::params::Parameter;
 use crate::solvers::itergp::SolveReport;
 use crate::threads;
 
@@ -65,6 +66,7 @@ impl Fitted {
             "solve": saved.solve,
             "calibration": self.calibration,
             "temperature": self.temperature,
+            "whereabouts": self.whereabouts,
         });
         if let Err(problem) = Description::read(document.clone()) {
             return not_saved(&format!("the model would not read back ({problem})"));
@@ -85,13 +87,12 @@ impl Fitted {
     /// The kernel in the units of the data; where its numbers are too small or too large for those, as the model sees
     /// it. Only its form is read back.
     fn kernel_text(&self) -> String {
-        let (mut kernel, d) = (self.kernel().clone(), self.data.d);
+        let (kernel, d) = (self.kernel(), self.data.d);
         let text = kernel.to_string();
-        if text::parse(&text, d, &Registry::default().kernels).is_ok() {
-            return text;
+        match text::parse(&text, d, &Registry::default().kernels) {
+            Ok(_) => text,
+            Err(_) => text::form(kernel, d),
         }
-        keeping_internal(&mut kernel, |kernel| kernel.set_units(&vec![1.0; d], 1.0));
-        kernel.to_string()
     }
 
     /// Reads a model that uses built-in kernels only.
@@ -145,6 +146,7 @@ impl Fitted {
             solve,
             calibration,
             temperature,
+            whereabouts,
         } = description;
         let kind = settings.model.kind();
         if registry.models.row(kind).is_none() {
@@ -159,7 +161,15 @@ impl Fitted {
         let noise = array("noise");
         let saved = SavedPosterior { arrays: file.arrays, solve };
         let d = input_scale.mean.len();
-        let data = Observations::new(x, d, y, noise).map_err(|e| bad(e.to_string()))?;
+        let data = match &whereabouts {
+            Some(_) => Observations { x, d, y, noise },
+            None => Observations::new(x, d, y, noise).map_err(|e| bad(e.to_string()))?,
+        };
+        let tables = whereabouts
+            .as_ref()
+            .map(|at| at.open(&schema, settings.target_transform, settings.row_column.as_ref()))
+            .transpose()?;
+        let shards = tables.map(|tables| tables.observed(&input_scale, target_scale)).transpose()?;
 
         // What a user may mend by other options is the file's fault here.
         let unfit = |error| match error {
@@ -174,7 +184,8 @@ impl Fitted {
         let parts = Parts { likelihood, prior: Prior { kernel, mean } };
         let options = registry.models.options(&settings.model).map_err(unfit)?;
         let names = input_names(&schema, settings.row_column.as_deref());
-        let model = build::restore(&*options, parts, (&data, &names), parameters, &saved).map_err(unfit)?;
+        let model =
+            build::restore(&*options, parts, (&data, &names), shards.as_ref(), parameters, &saved).map_err(unfit)?;
         let trained = settings.compute;
         let compute = compute.unwrap_or(trained);
         settings.compute = compute;
@@ -195,6 +206,7 @@ impl Fitted {
             calibration,
             temperature,
             data,
+            whereabouts,
             posterior,
         })
     }
@@ -212,6 +224,7 @@ struct Description {
     solve: Option<SolveReport>,
     calibration: Option<Calibration>,
     temperature: Option<Temperature>,
+    whereabouts: Option<Whereabouts>,
 }
 
 impl Description {
@@ -228,6 +241,7 @@ impl Description {
             solve: part(&mut document, "solve")?,
             calibration: part(&mut document, "calibration")?,
             temperature: part(&mut document, "temperature")?,
+            whereabouts: part(&mut document, "whereabouts")?,
         };
         let Self { schema, input_scale, target_scale, parameters, settings, .. } = &read;
         let of_calibration = read.calibration.as_ref().and_then(Calibration::problem);

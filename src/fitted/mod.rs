@@ -8,8 +8,10 @@ mod file;
 mod plan;
 mod precision;
 mod predict;
+mod rank;
 mod registry;
 mod settings;
+mod shards;
 mod stored;
 mod trust;
 mod weak_prior;
@@ -19,8 +21,10 @@ use std::sync::Arc;
 use serde::{Deserialize, Serialize};
 
 pub use plan::{Cost, Plan};
+pub use rank::Rank;
 pub use registry::Registry;
 pub use settings::{Calibrate, Settings};
+pub use shards::{Shard, Tables, Whereabouts};
 pub use trust::{Copies, LeftOut, Outside};
 
 use crate::data::{Dataset, InputScale, Schema, TargetScale};
@@ -28,9 +32,8 @@ use crate::error::{Error, Result};
 use crate::kernels::Kernel;
 use crate::metrics::{Calibration, Predictive, Source, Temperature};
 use crate::models::Observations;
-use crate::models::exact::ExactPosterior;
 use crate::models::gp_model::GpModel;
-use crate::models::posterior::{Aggregates, Posterior};
+use crate::models::posterior::{Aggregates, Exact, Posterior};
 use crate::models::race::Race;
 use crate::threads::helped;
 use crate::train::{History, Observer, TrainConfig};
@@ -57,7 +60,7 @@ pub struct Summary {
     pub seed: u64,
     /// Final loss of each restart, none where it failed.
     pub restarts: Vec<Option<f64>>,
-    /// The prior that lengthscales have unasked, in words.
+    /// The priors that parameters of the kernel have unasked, in words.
     #[serde(default)]
     pub weak_prior: Option<String>,
     /// How the starts compared, where there were several.
@@ -92,6 +95,8 @@ pub struct Fitted {
     /// What its probabilities of classes are sharpened or flattened by.
     pub temperature: Option<Temperature>,
     data: Observations,
+    /// Where the rows are, where none are in `data`.
+    whereabouts: Option<Whereabouts>,
     posterior: Arc<dyn Posterior>,
 }
 
@@ -116,11 +121,11 @@ impl Fitted {
         &*self.posterior
     }
 
-    /// The exact posterior.
+    /// What exact posteriors alone can tell.
     ///
     /// # Errors
     /// [`Error::Usage`] for other models; `what` needs it.
-    pub fn exact(&self, what: &str) -> Result<&ExactPosterior> {
+    pub fn exact(&self, what: &str) -> Result<&dyn Exact> {
         let problem = || Error::Usage(format!("{what} is for exact models; fit with `--model exact`"));
         self.posterior.exact().ok_or_else(problem)
     }
@@ -133,6 +138,11 @@ impl Fitted {
     /// The observations conditioned on, in standardised units; where predictions need none, only some of them to draw.
     pub fn data(&self) -> &Observations {
         &self.data
+    }
+
+    /// The tables of a model whose rows stayed where they are.
+    pub fn whereabouts(&self) -> Option<&Whereabouts> {
+        self.whereabouts.as_ref()
     }
 
     /// Checks the targets of a table, and what goes with its rows, against the likelihood.
@@ -234,19 +244,19 @@ impl Fitted {
     pub fn aggregates(&self) -> Result<&dyn Aggregates> {
         self.posterior.aggregates().ok_or_else(|| {
             let model = self.model.title();
-            Error::Usage(format!("an aggregation is for models of several experts, and this is: {model}"))
+            Error::Usage(format!("an aggregation is for models that several parts predict for, and this is: {model}"))
         })
     }
 
     /// Leave-one-out predictions of the training targets, in closed form, with those targets.
     ///
     /// # Errors
-    /// [`Error::Usage`] for models without such a form: exact, sparse (sgpr) and computation-aware ones have one.
+    /// [`Error::Usage`] for models without such a form.
     pub fn leave_one_out(&self) -> Result<(Vec<f64>, Vec<Predictive>)> {
         let problem = || {
             Error::Usage(format!(
-                "leaving one out in closed form is for exact models, and for sgpr and cagp of gaussian targets; this \
-                 is: {}",
+                "leaving one out in closed form is for models that solve one linear system of all rows, with gaussian \
+                 targets; this is: {}",
                 self.model.title()
             ))
         };

@@ -3,14 +3,17 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use super::build::build;
+use super::build::{Form, build};
 use super::calibrate::FEW;
 use super::columns::{Inputs, Units, check_targets, input_names};
 use super::registry::Registry;
+use super::shards::Tables;
 use super::stored::{Seen, Stored};
 use super::{Calibrate, Fitted, Settings, Summary, advice, precision, weak_prior};
 use crate::data::{Classes, Dataset, InputScale, RowFile, Schema, Split, TargetScale, TargetTransform};
 use crate::error::{Error, Result};
+use crate::exchange::{self, Ranks};
+use crate::kernels::text;
 use crate::likelihoods::{Auxiliary, Support, Targets};
 use crate::linalg::jitter::watch;
 use crate::models::gp_model::{GpModel, Size, Training};
@@ -19,6 +22,7 @@ use crate::models::options::ModelOptions;
 use crate::models::posterior::Posterior;
 use crate::models::race::{Race, Starts, Track, race};
 use crate::models::registry::usual;
+use crate::models::spread::Spread;
 use crate::models::{Observations, diagnose};
 use crate::scope::Scope;
 use crate::train::{self, Observer, TrainConfig};
@@ -34,8 +38,12 @@ pub struct Plan {
     /// All rows, or a sample of those in a file.
     data: Observations,
     stored: Option<Stored>,
+    /// Where all rows are, where `data` are those of the first part.
+    tables: Option<Tables>,
     /// Rows that are kept from the training, for intervals.
     apart: Option<Dataset>,
+    /// Of a job that this process leads.
+    ranks: Option<Arc<Ranks>>,
     weak_prior: Option<String>,
     warnings: Vec<String>,
 }
@@ -105,27 +113,35 @@ impl Plan {
     pub fn new(schema: Schema, data: &Dataset, settings: Settings, seed: u64, registry: &Registry) -> Result<Self> {
         if !sets_apart(&settings, schema.classes.as_ref().map(Classes::len), registry)? {
             enough(&settings, data.n, None)?;
-            let mut plan = Self::of(schema, data, settings, seed, registry)?;
+            let mut plan = Self::of(schema, data, None, settings, seed, registry)?;
             plan.warn(data.n, true);
             return Ok(plan);
         }
         let split = Split::random(data.n, APART, seed)?;
         enough(&settings, data.n, Some(split.test.len()))?;
         let (train, apart) = (data.subset(&split.train), data.subset(&split.test));
-        let mut plan = Self::of(schema, &train, settings, seed, registry)?;
+        let mut plan = Self::of(schema, &train, None, settings, seed, registry)?;
         plan.check(&apart)?;
         plan.warn(train.n, true);
         plan.apart = Some(apart);
         Ok(plan)
     }
 
-    fn of(schema: Schema, data: &Dataset, settings: Settings, seed: u64, registry: &Registry) -> Result<Self> {
+    fn of(
+        schema: Schema,
+        data: &Dataset,
+        tables: Option<&Tables>,
+        settings: Settings,
+        seed: u64,
+        registry: &Registry,
+    ) -> Result<Self> {
         schema.check(data)?;
         let inputs = Inputs::of(data, settings.row_column.as_deref())?;
         let Inputs { x, names, extra } = &inputs;
         let d = names.len();
         let options = registry.models.options(&settings.model)?;
-        options.check(data.n)?;
+        let rows = tables.map_or(data.n, Tables::rows);
+        options.check(rows)?;
         if settings.store_factor && !options.stores_factor() {
             let model = settings.model.kind();
             return Err(Error::Usage(format!(
@@ -142,7 +158,12 @@ impl Plan {
             other => other,
         };
         let standardise = settings.standardize;
-        let input_scale = if standardise { InputScale::fit(x, d).map_err(named)? } else { InputScale::identity(d) };
+        let moments = tables.map(Tables::moments);
+        let input_scale = match &moments {
+            _ if !standardise => InputScale::identity(d),
+            Some(moments) => InputScale::of_moments(&moments[..d]).map_err(named)?,
+            None => InputScale::fit(x, d).map_err(named)?,
+        };
         let likelihood = registry.likelihoods.parse(&settings.likelihood, schema.classes.as_ref().map(Classes::len))?;
         let support = likelihood.density().support(likelihood.auxiliary().neutral());
         if let Some(classes) = schema.classes.as_ref().filter(|_| !matches!(support, Support::Classes(_))) {
@@ -195,7 +216,10 @@ impl Plan {
                 "the {likelihood} likelihood takes no noise, exposure or trials of rows"
             )));
         }
-        let mut target_scale = TargetScale::fit(settings.target_transform, data)?;
+        let mut target_scale = match &moments {
+            Some(moments) => TargetScale::of_moments(settings.target_transform, &schema.target, &moments[d])?,
+            None => TargetScale::fit(settings.target_transform, data)?,
+        };
         if !settings.standardize || !likelihood.scaled() {
             (target_scale.mean, target_scale.sd) = (0.0, 1.0);
         }
@@ -210,8 +234,11 @@ impl Plan {
             Some(order) => observations.permuted(&order)?,
             None => observations,
         };
-        let mut model = build(&settings, &*options, likelihood, (&observations, &names), &units, seed, registry)?;
-        let weak_prior = settings.weak_prior.then(|| weak_prior::set(&mut *model, &observations)).flatten();
+        let shards = tables.map(|tables| tables.observed(&units.inputs, units.target)).transpose()?;
+        let of = (&observations, &names[..]);
+        let mut model = build(&settings, &*options, likelihood, of, shards.as_ref(), &units, seed, registry)?;
+        let set = |model: &mut dyn GpModel| weak_prior::set(model, (&observations, rows), &*options);
+        let weak_prior = settings.weak_prior.then(|| set(&mut *model)).flatten();
         Ok(Self {
             schema,
             settings,
@@ -220,7 +247,9 @@ impl Plan {
             model,
             data: observations,
             stored: None,
+            tables: None,
             apart: None,
+            ranks: exchange::ranks().cloned(),
             weak_prior,
             warnings,
         })
@@ -259,7 +288,7 @@ impl Plan {
         };
         let stored = Stored { file, rows, row_column: settings.row_column.clone() };
         let sample = stored.sample(seed)?;
-        let mut plan = Self::of(stored.file.schema().clone(), &sample, settings, seed, registry)?;
+        let mut plan = Self::of(stored.file.schema().clone(), &sample, None, settings, seed, registry)?;
         let whole = sample.n == stored.rows.len();
         if !whole {
             stored.check(plan.model.likelihood(), &plan.units)?;
@@ -268,6 +297,32 @@ impl Plan {
         plan.stored = Some(stored);
         apart.iter().try_for_each(|apart| plan.check(apart))?;
         plan.apart = apart;
+        Ok(plan)
+    }
+
+    /// Prepares experts of which each has the rows of one of these tables. What is chosen from data before the training
+    /// (initial values, but no scales) is chosen from the first.
+    ///
+    /// # Errors
+    /// As [`new`](Self::new); [`Error::Usage`] for models that need all rows in one place, and for intervals from rows
+    /// set apart.
+    pub fn from_shards(tables: Tables, settings: Settings, seed: u64, registry: &Registry) -> Result<Self> {
+        if !registry.models.row(settings.model.kind()).is_some_and(|row| row.apart) {
+            let model = settings.model.kind();
+            return Err(Error::Usage(format!(
+                "the {model} model needs all rows in one place; for rows that stay apart choose a model of experts (`--model`)"
+            )));
+        }
+        if settings.calibrate == Calibrate::Yes {
+            return Err(Error::Usage(
+                "calibrated intervals take rows of all tables, and these stay where they are: leave --calibrate out"
+                    .into(),
+            ));
+        }
+        let (schema, first) = (tables.schema().clone(), tables.first());
+        let mut plan = Self::of(schema, first, Some(&tables), settings, seed, registry)?;
+        plan.warn(tables.rows(), false);
+        plan.tables = Some(tables);
         Ok(plan)
     }
 
@@ -280,6 +335,26 @@ impl Plan {
         }
         self.warnings.extend(advice::outliers(&self.data, &names, &self.units.inputs));
         self.warnings.extend(self.options.warnings(rows));
+    }
+
+    /// The same plan for the ranks of a job that this process leads, which share its minibatches. Those of the command
+    /// are known without.
+    pub fn over(self, ranks: Arc<Ranks>) -> Self {
+        Self { ranks: Some(ranks), ..self }
+    }
+
+    /// The ranks that share minibatches, where the objective is a sum over rows.
+    fn spread(&mut self) -> Option<Spread> {
+        self.model.sum_over_rows()?;
+        let ranks = self.ranks.clone()?;
+        let form = Form {
+            settings: self.settings.clone(),
+            classes: self.schema.classes.as_ref().map(Classes::len),
+            kernel: text::form(&self.model.prior().kernel, self.data.d),
+            columns: self.data.d,
+            parameters: self.model.parameters().into_iter().map(|(_, p)| p.clone()).collect(),
+        };
+        Some(Spread::new(ranks, serde_json::json!(form)))
     }
 
     /// Checks that the rows of a table can be scored: their targets, and what goes with them.
@@ -300,6 +375,11 @@ impl Plan {
     /// The model as it will start.
     pub fn model(&self) -> &dyn GpModel {
         &*self.model
+    }
+
+    /// The rows that the model was chosen from: all, a sample of those in a file, or those of the first shard.
+    pub fn rows(&self) -> &Observations {
+        &self.data
     }
 
     /// The options of the model.
@@ -343,7 +423,8 @@ impl Plan {
             return Ok(None);
         }
         let data = &self.data;
-        let training = Training { compute: self.settings.compute, data, rows: data, batches: None, config };
+        let compute = self.settings.compute;
+        let training = Training { compute, data, rows: data, batches: None, config, spread: None };
         // Other models than the exact one may have parts that belong to the rows.
         let sampled = self.settings.model.kind() == usual().kind();
         race(&mut self.model, &Track { training, sampled }, observers)
@@ -359,12 +440,14 @@ impl Plan {
         let spent = Duration::from_secs_f64(race.as_ref().map_or(0.0, |race| race.seconds));
         let left = config.max_time.map(|time| time.saturating_sub(spent));
         let config = &TrainConfig { max_time: left, ..config.clone() };
+        let spread = self.spread();
         let seen = self.stored.as_ref().map(|stored| Seen { stored, units: &self.units });
         let rows = seen.as_ref().map_or(&self.data as &dyn Rows, |seen| seen);
-        let count = rows.count();
-        let training = Training { compute, data: &self.data, rows, batches: self.options.minibatches(), config };
+        let count = self.tables.as_ref().map_or(rows.count(), Tables::rows);
+        let batches = self.options.minibatches();
+        let training = Training { compute, data: &self.data, rows, batches, config, spread: spread.as_ref() };
         let outcome = self.model.train(training, observers)?;
-        let Self { schema, settings, units, model, data, apart, weak_prior, mut warnings, .. } = self;
+        let Self { schema, settings, units, model, data, tables, apart, weak_prior, mut warnings, .. } = self;
         let names = input_names(&schema, settings.row_column.as_deref());
         warnings.extend(diagnose::warnings(&*model, &data, &names));
         // Who interrupts waits for the model.
@@ -380,9 +463,18 @@ impl Plan {
         if posterior.exact().is_some() {
             warnings.extend(precision::jitter(&*model, compute, &data, (jitter, units.target.sd)));
         }
-        let ranges = Some(data.ranges());
+        let ranges = Some(match &tables {
+            Some(tables) => units.ranges(&tables.moments()),
+            None => data.ranges(),
+        });
         let summary = Summary { weak_prior, ranges, ..summarise(&outcome, config, count, race, warnings) };
-        let data = if posterior.needs_data() { data } else { some(&data)? };
+        let data = match &tables {
+            // What no rank may see but its own is in no file, either.
+            Some(_) => Observations { x: Vec::new(), y: Vec::new(), noise: None, ..data },
+            None if posterior.needs_data() => data,
+            None => some(&data)?,
+        };
+        let whereabouts = tables.as_ref().map(Tables::whereabouts);
         let Units { inputs: input_scale, target: target_scale, .. } = units;
         let (calibration, temperature) = (None, None);
         let fitted = Fitted {
@@ -395,6 +487,7 @@ impl Plan {
             calibration,
             temperature,
             data,
+            whereabouts,
             posterior,
         };
         Ok(fitted.calibrate(apart.as_ref()))

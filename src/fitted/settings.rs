@@ -49,7 +49,8 @@ pub struct Settings {
     pub fix: Vec<String>,
     /// Priors by parameter name, or by name and column: `lengthscale[age]`.
     pub priors: Vec<(String, Belief)>,
-    /// Whether the lengthscales of many columns have a [weak prior](crate::fitted) where none is given.
+    /// Whether lengthscales of many columns, and variances under likelihoods of classes, have a weak prior where
+    /// nothing is asked of them.
     pub weak_prior: bool,
     /// Bounds by parameter name.
     pub bounds: Vec<(String, f64, f64)>,

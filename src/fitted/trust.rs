@@ -22,8 +22,8 @@ const MOST_TOGETHER: usize = 10_000;
 pub struct Copies {
     /// Positions of those that have the inputs of a training row.
     pub inputs: Vec<usize>,
-    /// How many of them have its target as well.
-    pub whole: usize,
+    /// Positions of those that have its target as well: training rows.
+    pub whole: Vec<usize>,
 }
 
 /// Rows that lie outside the training data's range.
@@ -196,7 +196,7 @@ impl Fitted {
         for (i, row) in x.chunks(self.data.d).enumerate() {
             if let Some(targets) = known.get(&bits(row)) {
                 copies.inputs.push(i);
-                copies.whole += usize::from(y.get(i).is_some_and(|y| targets.contains(y)));
+                copies.whole.extend(y.get(i).is_some_and(|y| targets.contains(y)).then_some(i));
             }
         }
         Ok(Some(copies))
@@ -209,15 +209,20 @@ impl Fitted {
     pub fn outside(&self, data: &Dataset) -> Result<Outside> {
         let (x, _) = self.standardise(data)?;
         let (d, names) = (self.data.d, self.input_names());
-        let ranges = self.ranges();
+        let (ranges, user) = (self.ranges(), self.input_ranges());
         let rows = x.chunks(d).filter(|row| row.iter().zip(&ranges).any(|(value, range)| is_beyond(*value, *range)));
         let mut outside = Outside { rows: rows.count(), inputs: Vec::new() };
         for (column, name) in names.into_iter().enumerate() {
             let count = x[column..].iter().step_by(d).filter(|value| is_beyond(**value, ranges[column])).count();
-            let user = ranges[column].map(|z| z * self.input_scale.sd[column] + self.input_scale.mean[column]);
-            outside.inputs.extend((count > 0).then_some((name, count, user)));
+            outside.inputs.extend((count > 0).then_some((name, count, user[column])));
         }
         Ok(outside)
+    }
+
+    /// The range of each input over the training rows, whether the model holds these or not.
+    pub fn input_ranges(&self) -> Vec<[f64; 2]> {
+        let scales = self.input_scale.mean.iter().zip(&self.input_scale.sd);
+        self.ranges().iter().zip(scales).map(|(range, (mean, sd))| range.map(|z| z * sd + mean)).collect()
     }
 
     /// The training rows that tell of new rows when they are left out: those without a twin, which is no new row; all

@@ -131,6 +131,19 @@ impl Lowered {
         }
     }
 
+    /// The covariances of any pairs of rows, given the comparisons s of all terms, left to right: 1 or 0 for
+    /// [`Metric::Delta`].
+    pub(crate) fn of_pairs(&self, compared: &mut impl Iterator<Item = Tensor<2>>) -> Tensor<2> {
+        match self {
+            Self::Term(term) => {
+                let s = compared.next().expect("a comparison for every term");
+                if term.metric == Metric::Delta { scaled(s, &term.variance) } else { term.profiled(s) }
+            }
+            Self::Sum(parts) => fold(parts.iter().map(|part| part.of_pairs(compared)), |x, y| x + y),
+            Self::Product(parts) => fold(parts.iter().map(|part| part.of_pairs(compared)), |x, y| x * y),
+        }
+    }
+
     /// The diagonal of [`gram`](Self::gram).
     pub fn diag(&self) -> Tensor<1> {
         match self {

@@ -17,6 +17,7 @@ use super::registry::Registry;
 use super::tokens::{Token, error, tokenize};
 use super::{Kernel, Leaf, Transformed};
 use crate::error::{Error, Result};
+use crate::params::keeping_internal;
 use crate::suggest::nearest;
 
 enum Value {
@@ -43,6 +44,13 @@ struct Parser<'a> {
 
 /// How deep brackets may be nested: far beyond any use, far below what the stack holds.
 const DEEPEST: usize = 100;
+
+/// The form of a kernel over `d` columns, to be read back, whatever units its numbers are told in.
+pub fn form(kernel: &Kernel, d: usize) -> String {
+    let mut kernel = kernel.clone();
+    keeping_internal(&mut kernel, |kernel| kernel.set_units(&vec![1.0; d], 1.0));
+    kernel.to_string()
+}
 
 /// Reads a kernel for inputs of `d` columns.
 ///

@@ -21,6 +21,7 @@ mod gamma;
 mod gaussian;
 mod heteroscedastic;
 pub mod infer;
+mod lattice;
 mod negative_binomial;
 mod ordinal;
 mod poisson;

@@ -4,8 +4,9 @@ use std::sync::Arc;
 
 use rand::{Rng, RngExt};
 
-use super::correlated::{self, Lattice, LogSum};
+use super::correlated::{self, LogSum};
 use super::density::{Density, Marginal, Slopes, Support};
+use super::lattice::Lattice;
 use super::shares::{Averages, averages};
 use super::targets::{Row, Targets};
 use super::{Likelihood, class_problem, missing_classes};

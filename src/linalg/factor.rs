@@ -70,7 +70,7 @@ impl<T: Real> Factor<T> {
         for (i, row) in square.chunks_exact_mut(n.max(1)).enumerate() {
             let (own, others) = rest.split_at(i + 1);
             if !own.iter().all(|x| x.f64().is_finite()) || own[i].f64() <= 0.0 {
-                return Err(Error::Data(format!("row {i} of a Cholesky factor is that of none")));
+                return Err(Error::Data(format!("row {i} of a Cholesky factor must be finite, its diagonal positive")));
             }
             row[..=i].copy_from_slice(own);
             rest = others;

@@ -16,39 +16,9 @@ use burn::backend::{Autodiff, Backend, Dispatch, TensorMetadata, backend_extensi
 use burn::tensor::{DType, Tensor, TensorData};
 
 #[cfg(feature = "gpu")]
-use super::on_device::{self, DeviceOp};
+use super::on_device;
+pub use super::op::{HostOp, Saved, recall};
 use crate::error::{Error, Result};
-
-/// Anything an operation keeps from its forward pass for its adjoint.
-pub type Saved = Arc<dyn std::any::Any + Send + Sync>;
-
-/// What a saved value was saved as.
-///
-/// # Errors
-/// [`Error::Device`] when it was saved as something else.
-pub fn recall<K: Send + Sync + 'static>(saved: Saved) -> Result<Arc<K>> {
-    saved.downcast().map_err(|_| Error::Device("the gradient came in another dtype than the value".into()))
-}
-
-/// An operation of `N` float tensors with an analytic adjoint, on host buffers.
-///
-/// Inputs are f32 or f64, as a rule all of one dtype. The output usually has the same; the adjoint gets the gradient in
-/// the output's dtype and returns gradients in the inputs'.
-pub trait HostOp<const N: usize>: std::fmt::Debug + Send + Sync + 'static {
-    /// The output, and what the adjoint needs.
-    fn forward(&self, inputs: [TensorData; N]) -> Result<(TensorData, Saved)>;
-
-    /// The adjoint: for each input with `needs[i]`, the gradient, given the output's gradient.
-    ///
-    /// An error becomes a NaN gradient, which every optimiser of this crate rejects.
-    fn adjoint(&self, saved: Saved, grad: TensorData, needs: [bool; N]) -> Result<[Option<TensorData>; N]>;
-
-    /// The same operation on the tensors of a GPU, if it has one.
-    #[cfg(feature = "gpu")]
-    fn on_device(&self) -> Option<&dyn DeviceOp<N>> {
-        None
-    }
-}
 
 /// A running operation: the rule, and the place for its error.
 #[derive(Debug, Clone)]
@@ -230,7 +200,7 @@ impl<B: HostOps, C: CheckpointStrategy> HostOps for Autodiff<B, C> {
 struct Adjoint;
 
 #[derive(Debug, Clone)]
-struct State<const N: usize> {
+struct Recorded<const N: usize> {
     call: Call<N>,
     saved: Option<Saved>,
     shapes: [Vec<usize>; N],
@@ -247,19 +217,19 @@ fn tracked<B: Runs, C: CheckpointStrategy, const N: usize>(
     match Backward::<B, N>::prepare::<C>(Adjoint, nodes).compute_bound().stateful() {
         OpsKind::Tracked(prep) => {
             let (output, saved) = call.run::<B>(inputs.map(|t| t.into_primitive()));
-            prep.finish(State { call, saved, shapes, dtypes }, output)
+            prep.finish(Recorded { call, saved, shapes, dtypes }, output)
         }
         OpsKind::UnTracked(prep) => prep.finish(call.run::<B>(inputs.map(|t| t.into_primitive())).0),
     }
 }
 
 impl<B: Runs, const N: usize> Backward<B, N> for Adjoint {
-    type State = State<N>;
+    type State = Recorded<N>;
 
-    fn backward(self, ops: Ops<State<N>, N>, grads: &mut Gradients, _checkpointer: &mut Checkpointer) {
+    fn backward(self, ops: Ops<Recorded<N>, N>, grads: &mut Gradients, _checkpointer: &mut Checkpointer) {
         let grad = grads.consume::<B>(&ops.node);
         let device = grad.device();
-        let State { call, saved, shapes, dtypes } = ops.state;
+        let Recorded { call, saved, shapes, dtypes } = ops.state;
         let needs = ops.parents.each_ref().map(Option::is_some);
         let gradients = saved
             .ok_or_else(|| Error::NotFinite("the output of a failed operation".into()))

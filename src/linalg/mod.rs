@@ -1,34 +1,33 @@
 //! Differentiable dense linear algebra on burn tensors; on the CPU through faer, with analytic adjoints.
+//!
+//! | room | what is there |
+//! |---|---|
+//! | `operations` | tensor operations with adjoints; public here |
+//! | [`dense`] | the host algorithms beneath them |
+//! | `gpu`, `on_device` | the same on the memory of a GPU |
+//! | [`host`] | the seam by which an operation with an adjoint becomes part of a tensor graph |
 
-pub mod cholesky;
-pub mod collapsed;
 pub mod dense;
-pub mod eigh;
 pub mod factor;
 #[cfg(feature = "gpu")]
 pub mod gpu;
 pub mod host;
 pub mod jitter;
-pub mod loo;
-pub mod lower;
-pub mod marginals;
-pub mod mvn;
 #[cfg(feature = "gpu")]
 pub mod on_device;
+mod op;
+mod operations;
 pub mod real;
 mod shape;
-pub mod solve;
-pub mod triangular;
-pub mod whiten;
 
-pub use cholesky::cholesky;
-pub use collapsed::{Collapsed, collapsed};
-pub use eigh::eigh;
 pub use factor::Factor;
-pub use loo::loo_nll;
-pub use lower::unpack_lower;
-pub use marginals::{Projected, marginals};
-pub use mvn::mvn_nll;
-pub use solve::{cholesky_solve, logdet_from_cholesky};
-pub use triangular::{solve_lower, solve_lower_transposed};
-pub use whiten::whiten;
+pub use operations::cholesky::{self, cholesky};
+pub use operations::collapsed::{self, Collapsed, collapsed};
+pub use operations::eigh::{self, eigh};
+pub use operations::loo::{self, loo_nll};
+pub use operations::lower::{self, unpack_lower};
+pub use operations::marginals::{self, Projected, marginals};
+pub use operations::mvn::{self, mvn_nll};
+pub use operations::solve::{self, cholesky_solve, logdet_from_cholesky};
+pub use operations::triangular::{self, solve_lower, solve_lower_transposed};
+pub use operations::whiten::{self, whiten};

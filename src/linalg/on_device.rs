@@ -1,4 +1,4 @@
-//! Operations on the tensors of a GPU: those that stay there, and the way to the host for the others.
+//! Runs operations on the tensors of a GPU: there, or on the host.
 
 use std::sync::Arc;
 
@@ -7,33 +7,18 @@ use burn::backend::tensor::FloatTensor;
 use burn::backend::{BackendTensor, Cube, Dispatch, DispatchKindConversion, DispatchTensor, TensorMetadata};
 use burn::tensor::{DType, Device, Shape, Tensor, TensorData};
 
-use super::host::{HostOp, Saved, recall};
+pub use super::op::DeviceOp;
+use super::op::{HostOp, Saved, recall};
 use crate::device::{self, DeviceKind, transfers};
 use crate::error::{Error, Result};
 
-/// An operation on tensors that stay on their GPU, and its adjoint. They record no gradients and may have any rank:
-/// `Tensor::from_dispatch` gives them the one that is expected.
-pub trait DeviceOp<const N: usize> {
-    /// Whether the operation is dense algebra on matrices whose order is the last dimension of its first input: for
-    /// those [`Algebra`](device::Algebra) says where they run when the device has no f64.
-    fn is_algebra(&self) -> bool {
-        true
-    }
-
-    /// The output, and what the adjoint needs.
-    fn forward(&self, inputs: [DispatchTensor; N]) -> Result<(DispatchTensor, Saved)>;
-
-    /// The gradient in each input with `needs[i]`, given that in the output.
-    fn adjoint(&self, saved: Saved, grad: DispatchTensor, needs: [bool; N]) -> Result<[Option<DispatchTensor>; N]>;
-}
-
 /// A primitive of the backend as a tensor.
-pub(super) fn tensor(primitive: FloatTensor<Cube>) -> DispatchTensor {
+pub(crate) fn tensor(primitive: FloatTensor<Cube>) -> DispatchTensor {
     <DispatchTensor as DispatchKindConversion<Cube>>::from_backend(BackendTensor::Float(primitive))
 }
 
 /// The primitive of a tensor.
-pub(super) fn primitive(tensor: DispatchTensor) -> Result<FloatTensor<Cube>> {
+pub(crate) fn primitive(tensor: DispatchTensor) -> Result<FloatTensor<Cube>> {
     let tensor = <DispatchTensor as DispatchKindConversion<Cube>>::try_into_backend(tensor);
     tensor.map(BackendTensor::float).map_err(|e| Error::Device(format!("an operation left its device: {e}")))
 }
@@ -77,7 +62,10 @@ pub(super) fn forward<const N: usize>(
     let wide = has_f64(&device);
     if let Some(own) = op.on_device() {
         let order = inputs[0].shape().as_slice().last().copied().unwrap_or_default();
-        if wide || !own.is_algebra() || device::algebra().stays_on_device(order) {
+        // What would cross besides the matrices is more than these: right-hand sides stay.
+        let rest: usize = inputs[1..].iter().map(|input| input.shape().num_elements()).sum();
+        let many = rest > inputs[0].shape().num_elements();
+        if wide || !own.is_algebra() || many || device::algebra().stays_on_device(order) {
             let (output, saved) = own.forward(inputs)?;
             return Ok((output, Arc::new(Ran::OnDevice(saved))));
         }

@@ -1,4 +1,4 @@
-//! Intervals made right by residuals of rows that the model did not see.
+//! Calibration of intervals by residuals of rows that the model did not see.
 
 use serde::{Deserialize, Serialize};
 

@@ -15,7 +15,7 @@ pub use calibration::{Calibration, Source};
 pub use classification::{ClassScores, ReliabilityBin, auc, confusion, reliability, score_classes};
 pub use counts::{binomial_deviance, kolmogorov_smirnov, pearson_dispersion, poisson_deviance, randomised_pit};
 pub use mixture::Mixture;
-pub use regression::{Predictive, Scores, calibration_curve, pit_curve, score};
+pub use regression::{Predictive, Scores, calibration_curve, pit_curve, quantiles, score};
 pub use student::StudentT;
 pub use targets::{TargetPrediction, TargetScores, probability_transform, score_targets};
 pub use temperature::Temperature;

@@ -145,6 +145,15 @@ impl Predictive {
         }
     }
 
+    /// The distribution of (y − mean) / scale, mean and scale, where quantiles have no closed form.
+    fn standard(&self) -> Option<(Self, f64, f64)> {
+        match *self {
+            Self::Student { mean, scale, df } => Some((Self::Student { mean: 0.0, scale: 1.0, df }, mean, scale)),
+            Self::Mixed { mean, sd, shape } => Some((Self::Mixed { mean: 0.0, sd: 1.0, shape }, mean, sd)),
+            _ => None,
+        }
+    }
+
     /// The `y` that lies `z` standard deviations from the mean on the scale where the distribution is normal.
     fn at(&self, z: f64) -> f64 {
         match *self {
@@ -153,6 +162,22 @@ impl Predictive {
             Self::Student { .. } | Self::Mixed { .. } => self.quantile(normal_cdf(z)),
         }
     }
+}
+
+/// The [quantile](Predictive::quantile) `p` of each of many predictions; what has no closed form is solved for once
+/// where neighbours have the same shape, as all predictions of one model have.
+pub fn quantiles(predictions: &[Predictive], p: f64) -> Vec<f64> {
+    let mut known: Option<(Predictive, f64)> = None;
+    let of = |prediction: &Predictive| {
+        let Some((standard, mean, scale)) = prediction.standard() else { return prediction.quantile(p) };
+        let z = match known {
+            Some((shape, z)) if shape == standard => z,
+            _ => standard.quantile(p),
+        };
+        known = Some((standard, z));
+        mean + scale * z
+    };
+    predictions.iter().map(of).collect()
 }
 
 /// Standardised values beyond this are as strange as any.
@@ -234,8 +259,8 @@ pub fn score(y: &[f64], predictions: &[Predictive]) -> Result<Scores> {
         coverage_80: share_within(&pit, 0.80),
         coverage_90: share_within(&pit, 0.90),
         coverage_95: share_within(&pit, 0.95),
-        width_50: mean(&|_, p| p.quantile(0.75) - p.quantile(0.25)),
-        width_95: mean(&|_, p| p.quantile(0.975) - p.quantile(0.025)),
+        width_50: width(predictions, 0.25),
+        width_95: width(predictions, 0.025),
         calibration_error: curve.iter().map(|(level, seen)| (seen - level).abs()).sum::<f64>() / curve.len() as f64,
     };
     let named = [
@@ -250,6 +275,12 @@ pub fn score(y: &[f64], predictions: &[Predictive]) -> Result<Scores> {
         Some((name, _)) => Err(Error::NotFinite(format!("the score {name} of {} predictions", scores.n))),
         None => Ok(scores),
     }
+}
+
+/// The mean width of central intervals that leave out `tail` on each side.
+fn width(predictions: &[Predictive], tail: f64) -> f64 {
+    let ends = quantiles(predictions, 1.0 - tail).into_iter().zip(quantiles(predictions, tail));
+    ends.map(|(upper, lower)| upper - lower).sum::<f64>() / predictions.len() as f64
 }
 
 /// For the levels 0.05, 0.10, …, 0.95 the share of targets `y [n]` in the central interval of that probability:

@@ -32,8 +32,8 @@ impl StudentT {
         if scale > 0.0 && scale.is_finite() { Self { df: None, scale } } else { Self::normal() }
     }
 
-    /// The maximum-likelihood fit, about 0, to values `[n]`; the normal fit where its one number more does not gain half
-    /// a logarithm of n (Schwarz 1978).
+    /// The maximum-likelihood fit, about 0, to values `[n]`; the normal fit where its one number more does not gain
+    /// half a logarithm of n (Schwarz 1978).
     pub fn fit(z: &[f64]) -> Self {
         let normal = Self::fit_normal(z);
         if z.len() < 2 {

@@ -1,4 +1,4 @@
-//! Class probabilities made right by rows that the model did not see.
+//! Calibration of class probabilities by rows that the model did not see.
 
 use serde::{Deserialize, Serialize};
 

@@ -1,217 +1,42 @@
 //! Models: parameters, an objective to minimise and a posterior to predict with. A model's approximation is its type.
+//!
+//! | room | what is there |
+//! |---|---|
+//! | `cagp`, `cggp`, `exact`, `experts`, `laplace`, `sgpr`, `sparse_grid`, `svgp`, `swsgp` | a family of models each |
+//! | `interface` | what a model offers: to optimisers, to everything else, its options, its arguments of the command |
+//! | `training` | models and the trainer: all rows or minibatches, starts, races, diagnoses |
+//! | `sparse` | what models with inducing inputs share |
+//!
+//! Beside them stand [`prior`], [`posterior`], the [order of rows](ordering), and the [`registry`] of all kinds. What
+//! the last three rooms hold is public here.
 
+mod branches;
 pub mod cagp;
 pub mod cggp;
-#[cfg(feature = "command")]
-pub mod command;
-pub mod diagnose;
 pub mod exact;
 pub mod experts;
-pub mod fit;
-pub mod gp_model;
-mod held;
-pub mod inducing;
+mod interface;
 pub mod laplace;
-pub mod minibatch;
 mod moments;
-pub mod options;
+mod observations;
 pub mod ordering;
 pub mod posterior;
 pub mod prior;
-pub mod process;
-pub mod race;
 pub mod registry;
 pub mod sgpr;
+mod sparse;
 pub mod sparse_grid;
-mod start;
 pub mod svgp;
 pub mod swsgp;
-pub mod variational;
-pub mod whitened;
+mod training;
 
-use burn::tensor::Tensor;
-
-pub use held::Held;
-
-use crate::device::Precision;
-use crate::error::{Error, Result};
-use crate::params::Parameters;
-use crate::scope::{BUDGET, Scope};
-
-/// Observations on the host, as models see them (standardised where the data are).
-#[derive(Debug, Clone, PartialEq)]
-pub struct Observations {
-    /// Inputs, row-major `[n, d]`.
-    pub x: Vec<f64>,
-    /// Input columns.
-    pub d: usize,
-    /// Targets `[n]`.
-    pub y: Vec<f64>,
-    /// Known noise variances `[n]`, in squared target units.
-    pub noise: Option<Vec<f64>>,
-}
-
-/// Observations as tensors of a device.
-#[derive(Debug, Clone)]
-pub struct Batch {
-    /// Inputs `[n, d]`.
-    pub x: Tensor<2>,
-    /// Targets `[n]`.
-    pub y: Tensor<1>,
-    /// Known noise variances `[n]`, or what else the likelihood's auxiliary column holds.
-    pub noise: Option<Tensor<1>>,
-    /// How many rows of the data set each row stands for: 1 but for minibatches.
-    pub scale: f64,
-}
-
-impl Batch {
-    /// Refuses tensors of other lengths, or of another type than the scope's.
-    ///
-    /// # Errors
-    /// [`Error::Shape`] naming the tensor.
-    pub fn check(&self, scope: &Scope) -> Result<()> {
-        let n = self.x.dims()[0];
-        let rows =
-            std::iter::once(("targets", &self.y)).chain(self.noise.as_ref().map(|noise| ("auxiliary values", noise)));
-        for (what, values) in rows {
-            if values.dims() != [n] || values.dtype() != scope.dtype() {
-                let got = format!("{:?} of {:?}", values.dims(), values.dtype());
-                return Err(Error::shape(format!("{what} of a batch"), format!("[{n}] of {:?}", scope.dtype()), got));
-            }
-        }
-        if self.x.dtype() == scope.dtype() {
-            return Ok(());
-        }
-        Err(Error::shape("inputs of a batch", format!("{:?}", scope.dtype()), format!("{:?}", self.x.dtype())))
-    }
-}
-
-impl Observations {
-    /// Checks shapes and values.
-    ///
-    /// # Errors
-    /// [`Error::Shape`] when lengths disagree, [`Error::Data`] when there are no rows or a value is not finite.
-    pub fn new(x: Vec<f64>, d: usize, y: Vec<f64>, noise: Option<Vec<f64>>) -> Result<Self> {
-        let n = y.len();
-        if n == 0 || d == 0 {
-            return Err(Error::Data(format!("need at least one row and one input column, got {n} and {d}")));
-        }
-        if x.len() != n * d {
-            return Err(Error::shape("inputs", format!("{n} × {d} values"), x.len().to_string()));
-        }
-        if let Some(noise) = noise.as_ref().filter(|noise| noise.len() != n) {
-            return Err(Error::shape("known noise variances", n.to_string(), noise.len().to_string()));
-        }
-        let bad = |values: &[f64]| values.iter().position(|v| !v.is_finite());
-        if let Some(i) = bad(&x) {
-            return Err(Error::Data(format!("input of row {}, column {} is not finite", i / d, i % d)));
-        }
-        if let Some(i) = bad(&y) {
-            return Err(Error::Data(format!("target of row {i} is not finite")));
-        }
-        if let Some(i) = noise.as_ref().and_then(|noise| noise.iter().position(|v| !(v.is_finite() && *v >= 0.0))) {
-            return Err(Error::Data(format!("known noise variance of row {i} is not a non-negative number")));
-        }
-        Ok(Self { x, d, y, noise })
-    }
-
-    /// Number of rows.
-    pub fn n(&self) -> usize {
-        self.y.len()
-    }
-
-    /// The standard deviation of an input column; 1 where it is constant.
-    pub fn sd(&self, column: usize) -> f64 {
-        let (n, values) = (self.n() as f64, || self.x[column..].iter().step_by(self.d));
-        let mean = values().sum::<f64>() / n;
-        let sd = (values().map(|x| (x - mean).powi(2)).sum::<f64>() / n).sqrt();
-        if sd > 0.0 { sd } else { 1.0 }
-    }
-
-    /// The range of each input `[d]`.
-    pub fn ranges(&self) -> Vec<[f64; 2]> {
-        let column = |at: usize| self.x[at..].iter().step_by(self.d).copied();
-        let ends = |at| [column(at).fold(f64::INFINITY, f64::min), column(at).fold(f64::NEG_INFINITY, f64::max)];
-        (0..self.d).map(ends).collect()
-    }
-
-    /// The rows in another order, which names every row once.
-    ///
-    /// # Errors
-    /// [`Error::Usage`] when it does not.
-    pub fn permuted(&self, order: &[usize]) -> Result<Self> {
-        let mut seen = vec![false; self.n()];
-        let valid = order.iter().all(|&row| row < self.n() && !std::mem::replace(&mut seen[row], true));
-        if !valid || order.len() != self.n() {
-            return Err(Error::Usage(format!("an order of {} rows must name each of them once", self.n())));
-        }
-        minibatch::Rows::gather(self, order)
-    }
-
-    /// These rows and then others. Rows without an auxiliary value among rows with one have noise 0.
-    ///
-    /// # Errors
-    /// [`Error::Shape`] when the columns differ.
-    pub fn extended(&self, more: &Self) -> Result<Self> {
-        if more.d != self.d {
-            return Err(Error::shape("new inputs", format!("{} columns", self.d), more.d.to_string()));
-        }
-        let known = |rows: &Self| rows.noise.clone().unwrap_or_else(|| vec![0.0; rows.n()]);
-        let noise = (self.noise.is_some() || more.noise.is_some()).then(|| [known(self), known(more)].concat());
-        let (x, y) = ([&self.x[..], &more.x].concat(), [&self.y[..], &more.y].concat());
-        Ok(Self { x, y, noise, d: self.d })
-    }
-
-    /// The same rows as tensors of a scope.
-    pub fn batch(&self, scope: &Scope) -> Batch {
-        Batch {
-            x: scope.matrix(&self.x, self.n(), self.d),
-            y: scope.vector(&self.y),
-            noise: self.noise.as_ref().map(|noise| scope.vector(noise)),
-            scale: 1.0,
-        }
-    }
-}
-
-/// What every model offers to the trainer.
-pub trait Model: Parameters {
-    /// The quantity to minimise, a negative log probability of the whole data set, as a tensor `[1]`.
-    ///
-    /// # Errors
-    /// When a factorisation fails or a user's kernel does.
-    fn objective(&self, scope: &Scope, batch: &Batch) -> Result<Tensor<1>>;
-
-    /// The number of steps of an optimiser for which training holds what the model [chooses](Self::choose); none when
-    /// it chooses nothing.
-    fn refresh(&self) -> Option<usize> {
-        None
-    }
-
-    /// What training is to hold from the present parameters on, such as the actions of a policy.
-    ///
-    /// # Errors
-    /// What a solve reports.
-    fn choose(&self, _scope: &Scope, _batch: &Batch) -> Result<Option<Held>> {
-        Ok(None)
-    }
-
-    /// The [`objective`](Self::objective) for what was [chosen](Self::choose), at these or at other parameters.
-    ///
-    /// # Errors
-    /// As the objective.
-    fn objective_for(&self, scope: &Scope, batch: &Batch, _chosen: &Held) -> Result<Tensor<1>> {
-        self.objective(scope, batch)
-    }
-
-    /// Whether training may move to points where a factorisation needs more jitter than where it began. Jitter on the
-    /// noise makes the objective that of another model, but on K_ZZ it keeps a collapsed bound a bound of the same
-    /// model: that of inducing variables with noise.
-    fn bears_jitter(&self) -> bool {
-        false
-    }
-
-    /// Bytes of temporary memory that products may take for `rows` rows.
-    fn budget(&self, _rows: usize, _precision: Precision) -> usize {
-        BUDGET
-    }
-}
+pub use experts::Server;
+#[cfg(feature = "command")]
+pub use interface::command;
+pub use interface::held::Held;
+pub use interface::model::Model;
+pub use interface::{gp_model, options};
+pub use observations::{Batch, Observations};
+pub use sparse::{inducing, process, variational, whitened};
+pub(crate) use training::start;
+pub use training::{diagnose, fit, minibatch, race, spread};

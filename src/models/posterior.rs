@@ -10,7 +10,6 @@ use rand_distr::{Distribution, StandardNormal};
 use rayon::prelude::*;
 
 use super::Observations;
-use super::exact::ExactPosterior;
 use crate::error::{Error, Result};
 use crate::linalg::dense::{product, view, view_mut};
 use crate::linalg::factor::Factor;
@@ -142,6 +141,17 @@ pub trait Aggregates {
     fn notes(&self) -> Vec<String>;
 }
 
+/// What exact posteriors alone can tell.
+pub trait Exact {
+    /// The posterior of one summand of an additive kernel (index into
+    /// [`Kernel::summands`](crate::kernels::Kernel::summands)), at rows `x`: the share of f that this component
+    /// explains, without the prior mean.
+    ///
+    /// # Errors
+    /// [`Error::Usage`] when there is no such summand.
+    fn predict_component(&self, index: usize, x: &[f64]) -> Result<Marginals>;
+}
+
 /// Means and variances with the variances' two sources.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Uncertainty {
@@ -150,7 +160,7 @@ pub struct Uncertainty {
     /// Variances `[n]`: mathematical and computational together.
     pub total: Vec<f64>,
     /// The variances `[n]` without approximation by actions, of other targets than Gaussian ones those about the mode
-    /// ([`laplace`](super::laplace)): what only more data can lower; none where they cost too much.
+    /// (Laplace's approximation): what only more data can lower; none where they cost too much.
     pub mathematical: Option<Vec<f64>>,
     /// The rest `[n]`, what more computation can lower.
     pub computational: Option<Vec<f64>>,
@@ -308,8 +318,8 @@ pub trait Posterior: Debug + Send + Sync {
         None
     }
 
-    /// The exact posterior, with its closed forms, if it is one.
-    fn exact(&self) -> Option<&ExactPosterior> {
+    /// Its closed forms, if it is exact.
+    fn exact(&self) -> Option<&dyn Exact> {
         None
     }
 

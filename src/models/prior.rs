@@ -2,9 +2,8 @@
 
 use burn::tensor::Tensor;
 
-use super::start::alike;
 use crate::kernels::Kernel;
-use crate::likelihoods::Likelihood;
+use crate::likelihoods::{Likelihood, Support};
 use crate::means::Mean;
 use crate::params::{Parameter, Parameters, prefixed};
 use crate::products::{Covariance, Cross};
@@ -64,6 +63,11 @@ impl From<Kernel> for Prior {
 }
 
 crate::parameters!(Prior { "kernel": ..kernel, "mean": ..mean });
+
+/// Whether all latent functions have one prior: those of classes, which mean the same.
+pub fn alike(likelihood: &dyn Likelihood) -> bool {
+    matches!(likelihood.density().support(likelihood.auxiliary().neutral()), Support::Classes(_))
+}
 
 /// One of each latent function, from one for all of them or one each.
 pub(super) fn repeated<T: Clone>(each: Vec<T>, latents: usize) -> Vec<T> {

@@ -22,6 +22,8 @@ pub struct Row {
     pub name: &'static str,
     /// Whether it takes other likelihoods than the Gaussian.
     pub any_likelihood: bool,
+    /// Whether rows may stay apart, each part with its rank.
+    pub apart: bool,
     read: fn(Value) -> serde_json::Result<Box<dyn ModelOptions>>,
     /// What the command says of it and asks for it.
     #[cfg(feature = "command")]
@@ -35,6 +37,7 @@ impl Row {
         Self {
             name: K::NAME,
             any_likelihood: K::ANY_LIKELIHOOD,
+            apart: K::APART,
             read: read::<K>,
             command: super::command::Command::of::<K>(),
         }
@@ -43,7 +46,7 @@ impl Row {
     /// The row of a kind of model.
     #[cfg(not(feature = "command"))]
     pub fn of<K: Kind>() -> Self {
-        Self { name: K::NAME, any_likelihood: K::ANY_LIKELIHOOD, read: read::<K> }
+        Self { name: K::NAME, any_likelihood: K::ANY_LIKELIHOOD, apart: K::APART, read: read::<K> }
     }
 }
 

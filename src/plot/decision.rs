@@ -1,4 +1,4 @@
-//! A classifier of points in the plane: the probability of one of two classes, the boundary, and what is not known.
+//! A classifier of points in the plane: the probability of one of two classes, the boundary, and the uncertainty.
 
 use super::axis::Axis;
 use super::colour::{BLUE, INK, OCHRE, PAPER, VERMILION, VIRIDIS};

@@ -3,11 +3,9 @@
 use burn::tensor::{DType, Tensor};
 
 use super::operations::{actions, dense, evidence, matvec, projected, tiled};
-use super::{BlockSparse, by_parts, lowered, lowered_wide, same_rows};
+use super::{BlockSparse, by_parts, fused, fused_wide, lowered, lowered_wide, same_rows};
 use crate::error::Result;
 use crate::kernels::Kernel;
-#[cfg(feature = "gpu")]
-use crate::products::gpu;
 use crate::scope::Scope;
 
 /// K = K(x, x) for inputs `x [n, d]`, white noise on the diagonal included; not stored, but made as its methods need
@@ -48,15 +46,13 @@ impl<'a> Covariance<'a> {
         self.x.dims()[0]
     }
 
-    /// K itself `[n, n]`: one fused operation with an analytic adjoint on the CPU, one a term on a GPU.
+    /// K itself `[n, n]`: one fused operation with an analytic adjoint.
     ///
     /// # Errors
     /// Whatever a user's kernel form reports.
     pub fn matrix(&self) -> Result<Tensor<2>> {
         let Self { kernel, scope, x } = *self;
-        match kernel.lower(scope, x)? {
-            #[cfg(feature = "gpu")]
-            Some(lowered) if !scope.compute().kind.is_cpu() => Ok(gpu::gram(&lowered)),
+        match fused(kernel, scope, x)? {
             Some(lowered) => dense::gram(&lowered),
             None => by_parts(kernel, |kernel| Covariance { kernel, scope, x }.matrix(), || kernel.gram(scope, x)),
         }
@@ -69,7 +65,7 @@ impl<'a> Covariance<'a> {
     /// # Errors
     /// As [`matrix`](Self::matrix).
     pub fn matrix_wide(&self) -> Result<Tensor<2>> {
-        match lowered_wide(self.kernel, self.scope, self.x)? {
+        match fused_wide(self.kernel, self.scope, self.x)? {
             Some(lowered) => dense::gram(&lowered),
             None => Ok(self.matrix()?.cast(self.scope.wide())),
         }
@@ -88,7 +84,7 @@ impl<'a> Covariance<'a> {
     /// # Errors
     /// As [`matrix`](Self::matrix).
     pub fn diagonal_wide(&self) -> Result<Tensor<1>> {
-        match lowered_wide(self.kernel, self.scope, self.x)? {
+        match fused_wide(self.kernel, self.scope, self.x)? {
             Some(lowered) => Ok(lowered.diag()),
             None => Ok(self.diagonal()?.cast(self.scope.wide())),
         }
@@ -96,13 +92,13 @@ impl<'a> Covariance<'a> {
 
     /// K V `[n, t]` for `v [n, t]` without storing K, at half the cost of the product of two sets of inputs.
     ///
-    /// Fused on the CPU; elsewhere, and for kernels that cannot be lowered, [`tiled`].
+    /// Fused; for kernels that cannot be lowered, or on a GPU have more than 48 features, [`tiled`].
     ///
     /// # Errors
     /// [`Shape`](crate::Error::Shape) when rows do not match, and whatever a user's kernel form reports.
     pub fn times(&self, v: &Tensor<2>) -> Result<Tensor<2>> {
         same_rows("v", v.dims()[0], self.order())?;
-        match lowered(self.kernel, self.scope, self.x)? {
+        match fused(self.kernel, self.scope, self.x)? {
             Some(lowered) => matvec::gram(&lowered, v.clone()),
             None => tiled::kv_gram(self.kernel, self.scope, self.x, v),
         }

@@ -4,13 +4,11 @@ use std::sync::Arc;
 
 use burn::tensor::Tensor;
 
-use super::operations::{actions, dense, local, matvec, moments, tiled, whitened};
-use super::{BlockSparse, Covariance, Neighbours, by_parts, lowered, lowered_wide, same_rows};
+use super::operations::{actions, dense, local, local_graph, matvec, moments, tiled, whitened};
+use super::{BlockSparse, Covariance, Neighbours, by_parts, fused, fused_wide, lowered, lowered_wide, same_rows};
 use crate::error::{Error, Result};
 use crate::kernels::Kernel;
 use crate::linalg::{Projected, marginals, unpack_lower, whiten};
-#[cfg(feature = "gpu")]
-use crate::products::gpu;
 use crate::scope::Scope;
 
 /// K(x1, x2) for inputs `x1 [n, d]` and `x2 [m, d]`; not stored, but made as its methods need it.
@@ -28,15 +26,13 @@ impl<'a> Cross<'a> {
         Self { kernel, scope, x1, x2 }
     }
 
-    /// The matrix itself `[n, m]`: one fused operation with an analytic adjoint on the CPU, one a term on a GPU.
+    /// The matrix itself `[n, m]`: one fused operation with an analytic adjoint.
     ///
     /// # Errors
     /// Whatever a user's kernel form reports.
     pub fn matrix(&self) -> Result<Tensor<2>> {
         let Self { kernel, scope, x1, x2 } = *self;
-        match (kernel.lower(scope, x1)?, kernel.lower(scope, x2)?) {
-            #[cfg(feature = "gpu")]
-            (Some(a), Some(b)) if !scope.compute().kind.is_cpu() => Ok(gpu::cross(&a, &b)),
+        match (fused(kernel, scope, x1)?, fused(kernel, scope, x2)?) {
             (Some(a), Some(b)) => dense::cross(&a, &b),
             _ => by_parts(kernel, |kernel| Cross { kernel, scope, x1, x2 }.matrix(), || kernel.cross(scope, x1, x2)),
         }
@@ -48,7 +44,7 @@ impl<'a> Cross<'a> {
     /// As [`matrix`](Self::matrix).
     pub fn matrix_wide(&self) -> Result<Tensor<2>> {
         let Self { kernel, scope, x1, x2 } = *self;
-        match (lowered_wide(kernel, scope, x1)?, lowered_wide(kernel, scope, x2)?) {
+        match (fused_wide(kernel, scope, x1)?, fused_wide(kernel, scope, x2)?) {
             (Some(a), Some(b)) => dense::cross(&a, &b),
             _ => Ok(self.matrix()?.cast(scope.wide())),
         }
@@ -56,14 +52,14 @@ impl<'a> Cross<'a> {
 
     /// K(x1, x2) V `[n, t]` for `v [m, t]`, without storing K.
     ///
-    /// Fused on the CPU; elsewhere, and for kernels that cannot be lowered, [`tiled`].
+    /// Fused; for kernels that cannot be lowered, or on a GPU have more than 48 features, [`tiled`].
     ///
     /// # Errors
     /// [`Shape`](Error::Shape) when rows do not match, and whatever a user's kernel form reports.
     pub fn times(&self, v: &Tensor<2>) -> Result<Tensor<2>> {
         let Self { kernel, scope, x1, x2 } = *self;
         same_rows("v", v.dims()[0], x2.dims()[0])?;
-        match (lowered(kernel, scope, x1)?, lowered(kernel, scope, x2)?) {
+        match (fused(kernel, scope, x1)?, fused(kernel, scope, x2)?) {
             (Some(a), Some(b)) => matvec::cross(&a, &b, v.clone()),
             _ => tiled::kv(kernel, scope, x1, x2, v),
         }
@@ -108,16 +104,19 @@ impl<'a> Cross<'a> {
 
     /// A m_I, diag(A(S_I − K_I)Aᵀ) and KL(N(m_I, S_I) ‖ N(0, K_I)) of every row of `x2 [m, d]` one after another,
     /// `[3m]`, A = k(x, Z_I) K_I⁻¹ and I the row's neighbours among the inducing inputs `x1 [n, d]`; `q` holds m `[n]`,
-    /// then R `[n, C]` with S = R Rᵀ, or the root of a diagonal S `[n]`. In f64 on the CPU.
+    /// then R `[n, C]` with S = R Rᵀ, or the root of a diagonal S `[n]`. In the scope's wide type; on a GPU over
+    /// batches of small matrices.
     ///
     /// # Errors
-    /// [`Error::Usage`] for kernels that cannot be lowered and on other devices, [`Error::NotPositiveDefinite`] for a
-    /// K_I or S_I that is not.
+    /// [`Error::Usage`] for kernels that cannot be lowered, [`Error::NotPositiveDefinite`] for a K_I or S_I that is
+    /// not.
     pub fn local(&self, q: Tensor<1>, neighbours: Arc<Neighbours>) -> Result<Tensor<1>> {
         let Self { kernel, scope, x1: z, x2: x } = *self;
-        match (lowered_wide(kernel, scope, x)?, lowered_wide(kernel, scope, z)?) {
-            (Some(a), Some(b)) => local::packed(&a, &b, q, neighbours),
-            _ => Err(Error::Usage("neighbours need the CPU and a kernel of the built-in forms".into())),
+        let (scope, lower) = (scope.widened(), |x: &Tensor<2>| x.clone().cast(scope.wide()));
+        match (kernel.lower(&scope, &lower(x))?, kernel.lower(&scope, &lower(z))?) {
+            (Some(a), Some(b)) if scope.compute().kind.is_cpu() => local::packed(&a, &b, q, neighbours),
+            (Some(a), Some(b)) => local_graph::packed(&a, &b, q, &neighbours),
+            _ => Err(Error::Usage("neighbours need a kernel of the built-in forms".into())),
         }
     }
 

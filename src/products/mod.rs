@@ -1,17 +1,18 @@
 //! Products with covariance matrices, and the matrices themselves, faster than the tensor graph that defines them.
 //!
 //! [`Covariance`] is K(x, x), [`Cross`] is K(x1, x2): what can be made of them are their methods. Each product exists
-//! twice. [`tiled`] is a plain tensor graph, tile by tile: any device, any kernel. On the CPU, kernels that lower to
-//! terms are fused: small tiles of K are made in the nearest cache from the scaled features of two groups of rows,
+//! twice. [`tiled`] is a plain tensor graph, tile by tile: any device, any kernel. Kernels that lower to terms are
+//! fused on the CPU: small tiles of K are made in the nearest cache from the scaled features of two groups of rows,
 //! used, and forgotten, with one adjoint for every kernel that makes them again. Results are the same each time for a
-//! given number of threads and given [instructions](lanes::instructions).
+//! given number of threads and given [instructions](lanes::instructions). On a GPU the matrix and its products with
+//! dense matrices are fused, each in one kernel launch; everything else is [`tiled`] over such matrices.
 //!
 //! | room | what is there |
 //! |---|---|
 //! | `engine` | programs that compute a tile of any tree of terms on [`lanes`]; schedules of blocks; sweeps |
 //! | `drivers` | what is done with the tiles: multiplied, summed up, pulled back |
 //! | `operations` | tensor operations with their adjoints, one file each; [`tiled`] beside the fused ones |
-//! | `gpu` | covariance matrices in one kernel launch (features `wgpu`, `cuda`) |
+//! | `gpu` | the fused operations on GPUs (features `wgpu`, `cuda`) |
 
 mod anchors;
 mod blocks;
@@ -20,7 +21,7 @@ mod cross;
 mod drivers;
 mod engine;
 #[cfg(feature = "gpu")]
-pub mod gpu;
+mod gpu;
 mod operations;
 
 use burn::tensor::Tensor;
@@ -61,7 +62,22 @@ fn same_rows(what: &str, got: usize, expected: usize) -> Result<()> {
     Err(Error::shape(what, format!("{expected} rows, one for each row of the inputs"), got.to_string()))
 }
 
-/// The kernel's terms, where products are fused: on the CPU.
+/// The kernel's terms, where the matrix and its products with dense matrices are fused.
+fn fused(kernel: &Kernel, scope: &Scope, x: &Tensor<2>) -> Result<Option<Lowered>> {
+    let lowered = kernel.lower(scope, x)?;
+    #[cfg(feature = "gpu")]
+    if !scope.compute().kind.is_cpu() {
+        return Ok(lowered.filter(gpu::fuses));
+    }
+    Ok(lowered)
+}
+
+/// [`fused`] in the scope's wide type.
+fn fused_wide(kernel: &Kernel, scope: &Scope, x: &Tensor<2>) -> Result<Option<Lowered>> {
+    fused(kernel, &scope.widened(), &x.clone().cast(scope.wide()))
+}
+
+/// The kernel's terms, where all products are fused: on the CPU.
 fn lowered(kernel: &Kernel, scope: &Scope, x: &Tensor<2>) -> Result<Option<Lowered>> {
     if scope.compute().kind.is_cpu() { kernel.lower(scope, x) } else { Ok(None) }
 }

@@ -3,14 +3,11 @@
 use rayon::prelude::*;
 use serde::{Deserialize, Serialize};
 
-use super::point::{Move, Point, Probe, Refusal, Stepped, dot};
-use super::{Schedule, Termination, exact};
+use super::point::{Point, Probe, Stepped, dot, halved};
+use super::{Schedule, exact};
 use crate::linalg::real::vectorised;
 use crate::threads::{self, GRAIN};
 use crate::{Error, Result};
-
-/// How often a step that leaves the domain of the objective is halved before the run is given up.
-const HALVINGS: usize = 20;
 
 /// The settings of Adam: `x ← x − α m̂ / (√v̂ + ε)`, with `m̂`, `v̂` the bias-corrected moving averages of the gradient
 /// and its square.
@@ -29,11 +26,24 @@ pub struct Adam {
     pub schedule: Schedule,
     /// The largest Euclidean norm of the gradient (divided by the loss scale); longer ones are scaled down to it.
     pub clip: Option<f64>,
+    /// Whether parameters of gradient 0 stay where they are, and their moments too ("lazy" Adam): those that a
+    /// minibatch does not see. Bias corrections count all steps.
+    // Left out where it is not set, so that checkpoints of before are of the same settings.
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    pub lazy: bool,
 }
 
 impl Default for Adam {
     fn default() -> Self {
-        Self { rate: 0.01, beta1: 0.9, beta2: 0.999, epsilon: 1e-8, schedule: Schedule::Constant, clip: None }
+        Self {
+            rate: 0.01,
+            beta1: 0.9,
+            beta2: 0.999,
+            epsilon: 1e-8,
+            schedule: Schedule::Constant,
+            clip: None,
+            lazy: false,
+        }
     }
 }
 
@@ -84,28 +94,17 @@ impl AdamState {
     ) -> Stepped {
         let rate = settings.rate * settings.schedule.factor(self.updates, steps);
         let next = self.updated(settings, &from.gradient);
-        let mut length = 1.0;
-        let mut problem = String::new();
-        for _ in 0..=HALVINGS {
-            let x = next.moved(settings, rates, rate * length, &from.x);
-            match probe(&x) {
-                Ok(found) => {
-                    *self = next;
-                    let to = Point { x, loss: found.loss, gradient: found.gradient };
-                    return Ok(Move { to, rate: rate * length });
-                }
-                Err(Refusal::OutOfTime) => return Err(Termination::MaxTime),
-                Err(Refusal::Outside(error)) => problem = error.to_string(),
-            }
-            length *= 0.5;
+        let stepped = halved(rate, probe, |share| next.moved(settings, rates, rate * share, (&from.x, &from.gradient)));
+        if stepped.is_ok() {
+            *self = next;
         }
-        Err(Termination::Failed(problem))
+        stepped
     }
 
     /// `x` after one update with a constant rate, whatever the loss is there.
     pub(crate) fn update(&mut self, settings: &Adam, x: &[f64], gradient: &[f64]) -> Vec<f64> {
         *self = self.updated(settings, gradient);
-        self.moved(settings, &vec![1.0; x.len()], settings.rate, x)
+        self.moved(settings, &vec![1.0; x.len()], settings.rate, (x, gradient))
     }
 
     /// As numbers: so many updates, and the moments.
@@ -123,20 +122,23 @@ impl AdamState {
 
     /// The moments after the gradient `g`.
     fn updated(&self, settings: &Adam, g: &[f64]) -> Self {
-        let &Adam { beta1, beta2, clip, .. } = settings;
+        let &Adam { beta1, beta2, clip, lazy, .. } = settings;
         let shrink = clip.map_or(1.0, |most| (most / dot(g, g).sqrt()).min(1.0));
         let (keep1, keep2) = (1.0 - beta1, 1.0 - beta2);
         let pairs = |moments| g.par_iter().zip(moments).with_min_len(GRAIN);
         let shrunk = |g: &f64| shrink * g;
+        let still = |g: &f64| lazy && *g == 0.0;
         Self {
             updates: self.updates + 1,
-            first: threads::map(pairs(&self.first), |(g, m)| beta1 * m + keep1 * shrunk(g)),
-            second: threads::map(pairs(&self.second), |(g, v)| beta2 * v + keep2 * (shrunk(g) * shrunk(g))),
+            first: threads::map(pairs(&self.first), |(g, m)| if still(g) { *m } else { beta1 * m + keep1 * shrunk(g) }),
+            second: threads::map(pairs(&self.second), |(g, v)| {
+                if still(g) { *v } else { beta2 * v + keep2 * (shrunk(g) * shrunk(g)) }
+            }),
         }
     }
 
-    /// `x` after a step at this rate.
-    fn moved(&self, settings: &Adam, rates: &[f64], rate: f64, x: &[f64]) -> Vec<f64> {
+    /// `x` after a step at this rate, for the gradient there.
+    fn moved(&self, settings: &Adam, rates: &[f64], rate: f64, (x, gradient): (&[f64], &[f64])) -> Vec<f64> {
         let correction1 = 1.0 - settings.beta1.powf(self.updates as f64);
         let correction2 = 1.0 - settings.beta2.powf(self.updates as f64);
         let mut moved = threads::map(x.par_iter().with_min_len(GRAIN), |x| *x);
@@ -149,6 +151,10 @@ impl AdamState {
                 }
             });
         });
+        if settings.lazy {
+            let still = moved.iter_mut().zip(x).zip(gradient).filter(|(_, g)| **g == 0.0);
+            still.for_each(|((moved, x), _)| *moved = *x);
+        }
         moved
     }
 }

@@ -46,7 +46,7 @@ const TEXT: &[u8] = b"{\"format\":\"cagey-checkpoint\"";
 
 /// The state of a training.
 #[derive(Clone, Debug, Serialize, Deserialize)]
-pub(crate) struct State {
+pub(crate) struct TrainingState {
     fingerprint: String,
     signature: String,
     #[serde(with = "exact::number")]
@@ -56,7 +56,7 @@ pub(crate) struct State {
     pub(crate) history: History,
 }
 
-impl State {
+impl TrainingState {
     /// The state before the first step.
     pub(crate) fn new(runs: Vec<Run>, config: &TrainConfig) -> Self {
         let (fingerprint, signature) = (config.fingerprint.clone(), config.signature());
@@ -174,7 +174,7 @@ impl<'a> Writer<'a> {
             || self.plan.every_time.is_some_and(|every| self.last.elapsed() >= every)
     }
 
-    pub(crate) fn save(&mut self, state: &State) -> Result<()> {
+    pub(crate) fn save(&mut self, state: &TrainingState) -> Result<()> {
         (self.steps, self.last) = (0, Instant::now());
         state.save(&self.plan.path)
     }

@@ -54,8 +54,8 @@ pub struct TrainConfig {
     pub optimizer: Optimizer,
     /// Most steps of one run.
     pub steps: usize,
-    /// Wall-clock budget of one call of [`fit`](super::fit), checked before every evaluation. A resumed training gets
-    /// it afresh.
+    /// Wall-clock budget of one call of [`minimise`](super::minimise), checked before every evaluation. A resumed
+    /// training gets it afresh.
     pub max_time: Option<Duration>,
     /// The initial points.
     pub restarts: Restarts,

@@ -2,12 +2,9 @@
 
 use serde::{Deserialize, Serialize};
 
-use super::point::{Move, Point, Probe, Refusal, Stepped, shifted};
-use super::{Schedule, Termination};
+use super::Schedule;
+use super::point::{Point, Probe, Stepped, halved, shifted};
 use crate::{Error, Result};
-
-/// How often a step that leaves the domain of the objective is halved before the run is given up.
-const HALVINGS: usize = 20;
 
 /// The settings of gradient descent.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -43,19 +40,6 @@ impl Descent {
     ) -> Stepped {
         let rate = self.rate * self.schedule.factor(made, steps);
         let direction: Vec<f64> = from.gradient.iter().zip(rates).map(|(g, factor)| g * factor).collect();
-        let (mut length, mut problem) = (1.0, String::new());
-        for _ in 0..=HALVINGS {
-            let x = shifted(&from.x, -rate * length, &direction);
-            match probe(&x) {
-                Ok(found) => {
-                    let to = Point { x, loss: found.loss, gradient: found.gradient };
-                    return Ok(Move { to, rate: rate * length });
-                }
-                Err(Refusal::OutOfTime) => return Err(Termination::MaxTime),
-                Err(Refusal::Outside(error)) => problem = error.to_string(),
-            }
-            length *= 0.5;
-        }
-        Err(Termination::Failed(problem))
+        halved(rate, probe, |share| shifted(&from.x, -rate * share, &direction))
     }
 }

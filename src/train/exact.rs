@@ -1,4 +1,4 @@
-//! Numbers that read back bit for bit, infinities and NaN included, of which JSON has none: those are text.
+//! Numbers in JSON that read back bit for bit. Infinities and NaN, which JSON does not have, are written as text.
 
 /// `#[serde(with = "exact::number")]` for an `f64`.
 pub(crate) mod number {

@@ -1,6 +1,6 @@
 //! Training: the minimum of a differentiable loss over a flat vector of unconstrained parameters, in `f64` on the host.
 //!
-//! [`fit`] takes an [`Objective`], an initial vector, a [`TrainConfig`] and [observers](Observer), and returns an
+//! [`minimise`] takes an [`Objective`], an initial vector, a [`TrainConfig`] and [observers](Observer), and returns an
 //! [`Outcome`] that holds the best point seen and the [reason](Termination) why it ended. L-BFGS is for exact losses,
 //! [`Adam`] for stochastic ones. Where the objective fails, the optimiser goes back. A training can be
 //! saved and continued with bit for bit the same numbers.
@@ -21,7 +21,6 @@ mod progress;
 mod restarts;
 mod run;
 mod schedule;
-mod sparse_adam;
 mod stop;
 mod trainer;
 
@@ -40,6 +39,5 @@ pub(crate) use point::shifted;
 pub use progress::Progress;
 pub use restarts::{RestartReport, Restarts};
 pub use schedule::Schedule;
-pub use sparse_adam::SparseAdam;
 pub use stop::{EarlyStopping, Termination};
-pub use trainer::{Outcome, Trainer, fit};
+pub use trainer::{Outcome, Trainer, minimise};

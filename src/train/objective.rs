@@ -121,13 +121,13 @@ pub struct FromFn<F> {
 /// The objective of `dim` parameters that `evaluate` computes.
 ///
 /// ```
-/// use cagey::train::{Evaluation, TrainConfig, fit, from_fn};
+/// use cagey::train::{Evaluation, TrainConfig, minimise, from_fn};
 ///
 /// let mut bowl = from_fn(2, |x, _| {
 ///     let gradient = vec![2.0 * (x[0] - 1.0), 8.0 * x[1]];
 ///     Ok(Evaluation { loss: (x[0] - 1.0).powi(2) + 4.0 * x[1].powi(2), gradient })
 /// });
-/// let outcome = fit(&mut bowl, &[0.0, 3.0], &TrainConfig::default(), &mut [])?;
+/// let outcome = minimise(&mut bowl, &[0.0, 3.0], &TrainConfig::default(), &mut [])?;
 /// assert!((outcome.x[0] - 1.0).abs() < 1e-6);
 /// # Ok::<(), cagey::Error>(())
 /// ```

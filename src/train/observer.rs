@@ -6,6 +6,7 @@ use std::ops::ControlFlow;
 use serde::{Deserialize, Deserializer, Serialize};
 
 use super::Outcome;
+use crate::device::Transfers;
 
 /// What is about to be done.
 #[derive(Clone, Debug, PartialEq)]
@@ -125,6 +126,8 @@ impl Observer for History {
 pub struct Log<W> {
     every: usize,
     to: W,
+    /// What had crossed to and from devices at the last line.
+    moved: Transfers,
 }
 
 impl Log<std::io::Stderr> {
@@ -137,7 +140,7 @@ impl Log<std::io::Stderr> {
 impl<W: Write> Log<W> {
     /// Lines to `to` every `every` steps.
     pub fn new(every: usize, to: W) -> Self {
-        Self { every: every.max(1), to }
+        Self { every: every.max(1), to, moved: Transfers::so_far() }
     }
 
     /// A log that cannot be written is no reason to lose a training.
@@ -155,9 +158,12 @@ impl<W: Write> Observer for Log<W> {
     fn step(&mut self, report: &Report) -> ControlFlow<()> {
         if report.iteration.is_multiple_of(self.every) {
             let Report { restart, iteration, smoothed, gradient_norm, rate, seconds, .. } = report;
+            let moved = Transfers::so_far() - self.moved;
+            self.moved = Transfers::so_far();
+            let moved = if moved.is_empty() { String::new() } else { format!("  {moved}") };
             self.line(format_args!(
                 "restart {restart}  step {iteration:>6}  loss {smoothed:.6}  gradient {gradient_norm:.2e}  \
-                 rate {rate:.2e}  {seconds:.1} s"
+                 rate {rate:.2e}  {seconds:.1} s{moved}"
             ));
         }
         ControlFlow::Continue(())

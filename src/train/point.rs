@@ -1,4 +1,4 @@
-//! What the optimisers share: an evaluated point, and the question put to the objective.
+//! What the optimisers share: evaluated points, and steps that are shortened until the objective has a value.
 
 use serde::{Deserialize, Serialize};
 
@@ -46,6 +46,27 @@ pub(crate) type Probe<'a> = dyn FnMut(&[f64]) -> Answer<Evaluation> + 'a;
 
 /// The outcome of one step of an optimiser. Where it is an error, the optimiser's state is unchanged.
 pub(crate) type Stepped = Result<Move, Termination>;
+
+/// How often a step that leaves the domain of the objective is halved before the run is given up.
+const HALVINGS: usize = 20;
+
+/// A step to where `end` says, for the share of the whole step that is made: one out of the domain of the objective is
+/// halved until it ends inside.
+pub(crate) fn halved(rate: f64, probe: &mut Probe, mut end: impl FnMut(f64) -> Vec<f64>) -> Stepped {
+    let (mut share, mut problem) = (1.0, String::new());
+    for _ in 0..=HALVINGS {
+        let x = end(share);
+        match probe(&x) {
+            Ok(Evaluation { loss, gradient }) => {
+                return Ok(Move { to: Point { x, loss, gradient }, rate: rate * share });
+            }
+            Err(Refusal::OutOfTime) => return Err(Termination::MaxTime),
+            Err(Refusal::Outside(error)) => problem = error.to_string(),
+        }
+        share *= 0.5;
+    }
+    Err(Termination::Failed(problem))
+}
 
 /// `max |v|`.
 pub(crate) fn max_abs(v: &[f64]) -> f64 {

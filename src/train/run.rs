@@ -58,7 +58,7 @@ pub(crate) struct Run {
     pub(crate) best: Option<Best>,
     /// The lowest of the points where the objective chose: only there are its losses those of one function.
     #[serde(default)]
-    lowest: Option<Best>,
+    pub(crate) lowest: Option<Best>,
     pub(crate) ended: Option<Termination>,
     /// What the objective keeps besides the parameters when another run makes a step.
     #[serde(default, with = "exact::vector")]

@@ -2,7 +2,7 @@
 
 use std::time::Instant;
 
-use super::checkpoint::{State, Writer};
+use super::checkpoint::{TrainingState, Writer};
 use super::run::{Advance, Run, Setting};
 use super::{History, Objective, Observer, Optimizer, Plan, Report, RestartReport, Termination, TrainConfig};
 use crate::{Error, Result};
@@ -15,6 +15,9 @@ pub struct Outcome {
     pub x: Vec<f64>,
     /// Its loss divided by the loss scale; for a stochastic objective the smoothed loss there.
     pub loss: f64,
+    /// The best of the points where an objective chose something, with its loss: only there are its losses those of
+    /// one function, and what is lower since may not be so once something is chosen there.
+    pub settled: Option<(Vec<f64>, f64)>,
     /// What losses were divided by.
     pub loss_scale: f64,
     /// Why the training, or its best restart, ended.
@@ -48,7 +51,7 @@ impl Outcome {
 ///
 /// # Errors
 /// As [`Trainer::new`] and [`Trainer::go_on`].
-pub fn fit(
+pub fn minimise(
     objective: &mut dyn Objective,
     x0: &[f64],
     config: &TrainConfig,
@@ -71,7 +74,7 @@ pub fn fit(
 /// ```
 #[derive(Debug)]
 pub struct Trainer {
-    state: State,
+    state: TrainingState,
     config: TrainConfig,
     rates: Vec<f64>,
 }
@@ -87,10 +90,10 @@ impl Trainer {
         config.validate()?;
         let rates = check(objective, x0, &config.optimizer)?;
         let state = match &config.resume {
-            Some(path) => State::load(path, x0.len(), &config)?,
+            Some(path) => TrainingState::load(path, x0.len(), &config)?,
             None => {
                 let points = config.restarts.points(x0, &objective.groups(), config.seed);
-                State::new(points.into_iter().map(|x| Run::new(x, &config, objective)).collect(), &config)
+                TrainingState::new(points.into_iter().map(|x| Run::new(x, &config, objective)).collect(), &config)
             }
         };
         if let Some(plan) = &config.checkpoint {
@@ -280,7 +283,11 @@ fn best(runs: &[Run]) -> Option<usize> {
 }
 
 /// The result that a state amounts to, or the failure of its first run if it has none.
-fn outcome(state: &State, (config, limit): (&TrainConfig, usize), cut_short: Option<Termination>) -> Result<Outcome> {
+fn outcome(
+    state: &TrainingState,
+    (config, limit): (&TrainConfig, usize),
+    cut_short: Option<Termination>,
+) -> Result<Outcome> {
     let restarts: Vec<_> = state.runs.iter().map(|run| run.report(limit)).collect();
     let found = best(&state.runs).and_then(|index| Some((index, state.runs[index].best.clone()?)));
     let Some((best_restart, best)) = found else {
@@ -288,9 +295,11 @@ fn outcome(state: &State, (config, limit): (&TrainConfig, usize), cut_short: Opt
         return Err(Error::Data(problem.unwrap_or_default()));
     };
     let ended = restarts[best_restart].termination.clone();
+    let lowest = state.runs[best_restart].lowest.clone();
     Ok(Outcome {
         x: best.x,
         loss: best.loss,
+        settled: lowest.map(|lowest| (lowest.x, lowest.loss)),
         loss_scale: config.loss_scale,
         termination: cut_short.or(ended).unwrap_or(Termination::Steps),
         iterations: restarts.iter().map(|run| run.iterations).sum(),

@@ -172,6 +172,13 @@ fn the_whole_way() {
         assert!(bytes.starts_with(b"\x89PNG") || bytes.starts_with(b"<svg"), "{name}");
     }
     folder.ok(&["plot", "m.cagey", "ok.csv", "--holdout", "0.2", "-o", "e.svg", "--points", "2"]);
+    folder.ok(&["fit", "ok.csv", "-o", "all.cagey", "--steps", "3"]);
+    let drawn = |data: &str| {
+        folder.ok(&["plot", "all.cagey", data, "-o", "f.svg"]);
+        folder.read("f.svg").contains("held-out data")
+    };
+    folder.write("mixed.csv", folder.read("ok.csv") + "3.21,0.1\n");
+    assert!(!drawn("ok.csv") && drawn("mixed.csv"), "rows that were trained on are not held out");
     let samples = folder.ok(&["sample", "m.cagey", "new.csv", "--count", "3", "--seed", "7"]);
     assert_eq!(samples.lines().next(), Some("sample0,sample1,sample2"));
     assert_eq!(samples, folder.ok(&["sample", "m.cagey", "new.csv", "--count", "3", "--seed", "7"]));
@@ -633,6 +640,9 @@ fn options_without_a_valid_value() {
         (&["--lr", "0"], &["--lr"]),
         (&["--checkpoint", "c", "--checkpoint-every", "0"], &["--checkpoint-every"]),
         (&["--device", "gpu"], &["--device", "gpu", "flex"]),
+        (&["--device-memory", "8XB"], &["--device-memory", "`XB`"]),
+        (&["--device-memory", "0GB"], &["--device-memory", "above 0"]),
+        (&["--algebra", "nowhere"], &["--algebra", "host", "device"]),
         (&["--dtype", "f16"], &["--dtype", "f16", "f32"]),
         (&["--init", "lengthscale"], &["--init", "NAME"]),
         (&["--init", "lengthscale=abc"], &["--init", "`abc`"]),
@@ -682,6 +692,13 @@ fn options_without_a_valid_value() {
     }
     #[cfg(not(feature = "wgpu"))]
     folder.refuses(1, &["--device", "wgpu"], &["wgpu", "--features wgpu"]);
+    // Without a card it is the CPU, said aloud.
+    #[cfg(not(feature = "gpu"))]
+    {
+        let ran =
+            folder.run(&["fit", "ok.csv", "--steps", "0", "-o", "m", "--device", "auto", "--device-memory", "1GB"]);
+        assert!(ran.code == 0 && ran.err.contains("--device auto: flex, f64"), "{}", ran.err);
+    }
     // Nothing wrong with no steps and no time: the starting point is a model.
     folder.ok(&["fit", "ok.csv", "--steps", "0", "-o", "m"]);
     folder.ok(&["fit", "ok.csv", "--max-time", "0s", "-o", "m"]);
@@ -807,5 +824,7 @@ fn help_and_completions() {
     for shell in ["bash", "zsh", "fish"] {
         assert!(folder.ok(&["completions", shell]).contains("--holdout-last") || shell == "fish", "{shell}");
     }
-    assert!(folder.ok(&["devices"]).contains("(default)"));
+    let devices = folder.ok(&["devices"]);
+    assert!(devices.contains("(default)") && devices.contains("pairs/s") && devices.contains("GF/s"), "{devices}");
+    assert!(!folder.ok(&["devices", "--no-rates"]).contains("pairs/s"));
 }

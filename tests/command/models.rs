@@ -374,7 +374,7 @@ fn targets_that_do_not_fit_say_what_to_do() {
 #[test]
 fn every_model_predicts_the_same_from_its_file_and_after_an_interruption() {
     let folder = Folder::with_tables();
-    let models: [&[&str]; 10] = [
+    let models: [&[&str]; 11] = [
         &["--model", "exact"],
         &["--model", "cagp", "--actions", "6"],
         &["--model", "cagp", "--actions", "6", "--policy", "cg"],
@@ -386,6 +386,7 @@ fn every_model_predicts_the_same_from_its_file_and_after_an_interruption() {
         &["--model", "swsgp", "--inducing", "8", "--neighbors", "2", "--union", "--batch", "3"],
         &["--model", "laplace", "--likelihood", "student-t"],
         &["--model", "cagp", "--actions", "6", "--likelihood", "student-t", "--optimizer", "adam"],
+        &["--model", "cagp", "--actions", "6", "--likelihood", "student-t", "--policy", "learned"],
     ];
     for options in models {
         let train = |steps: &str, state: &[&str]| {
@@ -793,6 +794,8 @@ fn copies_stay_on_one_side_where_that_is_asked_for() {
     assert!(mixed["scores"]["copies"].as_u64().unwrap() > 3, "{mixed}");
     let apart = folder.json(&[&fit[..], &["--distinct"]].concat());
     assert!(apart["scores"]["copies"].is_null() && apart["scores"]["n"].as_u64().unwrap() >= 18, "{apart}");
+    let compared = folder.ok(&["compare", "t.csv", "--steps", "2", "--holdout", "0.3"]);
+    assert!(compared.contains("have the inputs of a training row"), "{compared}");
 }
 
 #[test]
@@ -924,10 +927,54 @@ fn experts_predict_by_any_rule() {
         folder.ok(&["predict", "m.cagey", "new.csv", "-o", "usual.csv"]);
         assert_eq!(folder.column("all.csv", "mean_rbcm"), folder.column("rbcm.csv", "mean"));
         assert_eq!(folder.column("all.csv", "sd_grbcm"), folder.column("usual.csv", "sd"));
+        folder.fails(2, &["predict", "m.cagey", "new.csv", "--split", "--aggregation", "all"], &["--split", "one"]);
         folder.ok(&["inspect", "m.cagey"]);
         folder.ok(&["plot", "m.cagey", "-o", "m.svg"]);
     }
     folder.ok(&["compare", "ok.csv", "--models", "experts,sgpr", "--inducing", "8", "--local", "sgpr", "--steps", "3"]);
+}
+
+#[test]
+fn experts_keep_their_rows() {
+    let folder = Folder::with_tables();
+    let table = folder.read("ok.csv");
+    let (header, rows) = table.split_once('\n').unwrap();
+    let rows: Vec<&str> = rows.lines().collect();
+    for (at, part) in rows.chunks(10).enumerate() {
+        folder.write(&format!("site-{}.csv", at + 1), format!("{header}\n{}\n", part.join("\n")));
+    }
+    let fit = |shards: &[&str], name: &str| {
+        folder.ok(&[&["fit", "--steps", "3", "-o", name, "--shards"], shards].concat());
+        folder.ok(&["predict", name, "new.csv", "-o", "p.csv"]);
+        folder.column("p.csv", "mean")
+    };
+    let by_pattern = fit(&["site-*.csv"], "m.cagey");
+    let by_name = fit(&["site-1.csv", "site-2.csv", "site-3.csv"], "n.cagey");
+    assert_eq!(by_pattern, by_name);
+    let rules = folder.json(&["evaluate", "m.cagey", "ok.csv", "--aggregation", "all", "--json"]);
+    assert_eq!(rules.as_array().unwrap().len(), 7);
+    folder.ok(&["evaluate", "m.cagey", "ok.csv"]);
+    assert!(folder.ok(&["inspect", "m.cagey"]).contains("site-2.csv"));
+    folder.ok(&["inspect", "m.cagey", "--json"]);
+    folder.ok(&["plot", "m.cagey", "-o", "m.svg"]);
+    folder.ok(&["plot", "m.cagey", "ok.csv", "--kind", "calibration", "-o", "m.svg"]);
+
+    let fails = |options: &[&str], words: &[&str]| {
+        folder.fails(2, &[&["fit", "-o", "bad.cagey"], options].concat(), words);
+    };
+    fails(&[], &["--shards"]);
+    fails(&["--shards", "place-*.csv"], &["place-*.csv", "no such file"]);
+    fails(&["--shards", "site-*.csv", "site-2.csv"], &["site-2.csv", "twice"]);
+    fails(&["--shards", "site-*.csv", "--model", "svgp"], &["--shards", "--model experts"]);
+    fails(&["--shards", "site-*.csv", "--holdout", "0.2"], &["--holdout", "one place"]);
+    fails(&["--shards", "site-*.csv", "--aggregation", "npae"], &["npae", "stay where they are"]);
+    fails(&["--shards", "site-*.csv", "--calibrate", "yes"], &["--calibrate"]);
+    fails(&["--shards", "site-*.csv", "--partition", "random"], &["--partition", "each file is an expert"]);
+    folder.fails(2, &["fit", "--shards", "site-1.csv", "-o", "site-1.csv"], &["overwrite"]);
+    folder.fails(1, &["fit", "--shards", "site-1.csv", "site-9.csv", "-o", "bad.cagey"], &["site-9.csv"]);
+    folder.fails(2, &["predict", "m.cagey", "new.csv", "--aggregation", "grbcm"], &["grbcm", "rbcm"]);
+    folder.write("site-2.csv", folder.read("site-3.csv"));
+    folder.fails(1, &["predict", "m.cagey", "new.csv"], &["site-2.csv", "not what the model was trained on"]);
 }
 
 #[test]
@@ -941,7 +988,11 @@ fn experts_are_refused_what_they_cannot_have() {
     folder.refuses(2, &["--model", "experts", "--clients", "0.5"], &["--clients", "fact"]);
     folder.refuses(2, &["--model", "experts", "--training", "admm", "--proximal", "1"], &["--proximal", "admm"]);
     folder.refuses(2, &["--model", "experts", "--likelihood", "student-t"], &["experts", "gaussian"]);
-    folder.fails(2, &["predict", "m.cagey", "new.csv", "--aggregation", "poe"], &["models of several experts"]);
+    folder.fails(
+        2,
+        &["predict", "m.cagey", "new.csv", "--aggregation", "poe"],
+        &["models that several parts predict for"],
+    );
     folder.ok(&["fit", "ok.csv", "--model", "experts", "--experts", "2", "--steps", "2", "-o", "e.cagey"]);
     folder.fails(2, &["evaluate", "e.cagey", "ok.csv", "--aggregation", "rbmc"], &["did you mean `rbcm`?"]);
     folder.fails(2, &["sample", "e.cagey", "new.csv"], &["no joint distribution"]);

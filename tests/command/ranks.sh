@@ -59,19 +59,74 @@ for ranks in 1 2 4; do
 done
 echo "the same model for 1, 2 and 4 processes: sgpr"
 
-# A process that is killed ends the job, and what was saved goes on to the same numbers.
-options=(fit table.csv --target y --model experts --experts 6 --optimizer adam --patience 100000 --starts data --quiet)
-timeout 60 mpirun -n 3 --allow-run-as-root --oversubscribe "$cagey" "${options[@]}" --steps 1000000 \
-  --checkpoint state --checkpoint-every 1 --threads 1 -o killed.cagey > killed.txt 2>&1 &
-job=$!
-for _ in $(seq 200); do
-  [ -e state ] && break
-  sleep 0.05
+# A variational model, whose minibatches are shared out, from a table and from a file of rows.
+for from in "table.csv" "table.csv --rows-file rows.bin"; do
+  for ranks in 1 2 4; do
+    # shellcheck disable=SC2086
+    job $ranks fit $from --target y --model svgp --inducing 12 --batch 64 --steps 12 --quiet -o "$ranks.cagey" > /dev/null
+    sum "$ranks.cagey" > "$ranks.sum"
+    cmp 1.sum "$ranks.sum"
+  done
+  echo "the same model for 1, 2 and 4 processes: svgp, $from"
 done
-# The command's processes are children of mpirun, a child of timeout.
-mapfile -t victims < <(pgrep -P "$(pgrep -P "$job")" cagey)
-kill -KILL "${victims[-1]}"
-ended_with_error wait $job
+
+# Tables that stay with their ranks: one model file, without rows.
+for site in 1 2 3 4; do
+  awk -v site=$site 'NR == 1 || NR % 4 == site - 1' table.csv > "site-$site.csv"
+done
+shards=(fit --shards 'site-*.csv' --target y --steps 6 --quiet)
+for ranks in 1 2 4; do
+  job $ranks "${shards[@]}" -o "$ranks.cagey" > /dev/null
+  job $ranks predict "$ranks.cagey" table.csv -o "$ranks.csv" --quiet
+  sum "$ranks.cagey" > "$ranks.sum"
+  cmp 1.sum "$ranks.sum"
+  cmp 1.csv "$ranks.csv"
+done
+job 2 evaluate 4.cagey table.csv --aggregation all > out.txt
+grep -q rbcm out.txt
+echo "the same model for 1, 2 and 4 processes: experts that keep their rows"
+
+# A bad row, other columns or a missing file of rank 2: all commands end, and say where.
+refused() {
+  local said=$1
+  shift
+  ended_with_error job 4 "$@" > out.txt 2>&1 || { cat out.txt; exit 1; }
+  grep -q "$said" out.txt || { cat out.txt; exit 1; }
+}
+mv site-3.csv kept.csv
+sed '5s/^[^,]*/much/' kept.csv > site-3.csv
+refused "rank 2: site-3.csv: row 5" "${shards[@]}" -o bad.cagey
+refused "rank 2: site-3.csv: row 5" predict 1.cagey table.csv
+sed '1s/x2/x3/' kept.csv > site-3.csv
+refused "rank 2: site-3.csv: .*x2" "${shards[@]}" -o bad.cagey
+refused "rank 2: site-3.csv: .*x2" evaluate 1.cagey table.csv
+sed '$d' kept.csv > site-3.csv
+refused "site-3.csv: it is not what the model was trained on" inspect 1.cagey
+rm site-3.csv
+refused "rank 2: site-3.csv: no such file" fit --shards site-1.csv site-2.csv site-3.csv site-4.csv --target y -o bad.cagey
+refused "rank 2: site-3.csv: no such file" inspect 1.cagey
+mv kept.csv site-3.csv
+test ! -e bad.cagey
+echo "errors of shards name rank, file and row"
+
+# A long training of several processes; its processes are children of mpirun, a child of timeout.
+options=(fit table.csv --target y --model experts --experts 6 --optimizer adam --patience 100000 --starts data --quiet)
+begin() {
+  rm -f state
+  timeout 60 mpirun -n 3 --allow-run-as-root --oversubscribe "$cagey" "${options[@]}" --steps 1000000 \
+    --checkpoint state --checkpoint-every 1 --threads 1 -o "$1" > "$1.txt" 2>&1 &
+  job=$!
+  for _ in $(seq 200); do
+    [ -e state ] && break
+    sleep 0.05
+  done
+  mapfile -t processes < <(pgrep -P "$(pgrep -P "$job")" cagey)
+}
+
+# A process that is killed ends the job, and what was saved goes on to the same numbers.
+begin killed.cagey
+kill -KILL "${processes[-1]}"
+ended_with_error wait "$job"
 test ! -e killed.cagey
 job 2 "${options[@]}" --steps 4000 --resume state -o resumed.cagey > /dev/null
 job 1 "${options[@]}" --steps 4000 -o whole.cagey > /dev/null
@@ -80,3 +135,15 @@ for name in resumed whole; do
 done
 cmp resumed.csv whole.csv
 echo "a process that is killed ends the job, and its training goes on to the same numbers"
+
+# SIGINT to rank 0 ends the training, and the model so far is saved.
+begin stopped.cagey
+for process in "${processes[@]}"; do
+  if tr '\0' '\n' < "/proc/$process/environ" | grep -qx OMPI_COMM_WORLD_RANK=0; then
+    kill -INT "$process"
+  fi
+done
+wait "$job"
+grep -q "the model so far" stopped.cagey.txt
+"$cagey" predict stopped.cagey table.csv --quiet -o stopped.csv
+echo "SIGINT to the leader keeps the model so far"

@@ -107,13 +107,15 @@ pub fn gradients<M: Model + Clone>(model: &M, data: &Observations) -> [Vec<f64>;
     [at(&raw).gradient, numeric.collect()]
 }
 
-/// All numbers of a nested array, in order.
+/// All numbers of a nested array, in order; an empty one would compare equal to nothing at all.
 pub fn flat(value: &Value) -> Vec<f64> {
-    match value {
+    let numbers = match value {
         Value::Array(items) => items.iter().flat_map(flat).collect(),
         Value::Number(number) => vec![number.as_f64().unwrap()],
         other => panic!("expected numbers, got {other}"),
-    }
+    };
+    assert!(!numbers.is_empty(), "a golden file has an empty list in place of numbers");
+    numbers
 }
 
 /// Rows of a matrix.

@@ -6,7 +6,7 @@ use cagey::products::BlockSparse;
 use cagey::solvers::itergp::Basis;
 use cagey::solvers::policies::{
     Actor, Eigenvector, Lanczos, LanczosSeed, Mixed, Order, Pivots, Policy, Preconditioned, PseudoInput, Random,
-    Residual, State, UnitVector,
+    Residual, SolveState, UnitVector,
 };
 use cagey::solvers::{LinearSystem, Probes};
 use cagey::{Error, Result};
@@ -90,7 +90,7 @@ struct Columns {
 }
 
 impl Actor for Columns {
-    fn next(&mut self, _state: &State, most: usize) -> Result<Option<Tensor<2>>> {
+    fn next(&mut self, _state: &SolveState, most: usize) -> Result<Option<Tensor<2>>> {
         let count = most.min(self.blocks.len() - self.at);
         if count == 0 {
             return Ok(None);

@@ -6,6 +6,14 @@
 mod common;
 #[cfg(feature = "gpu")]
 mod linalg;
+#[cfg(feature = "gpu")]
+mod models;
+#[cfg(feature = "gpu")]
+mod products;
+#[cfg(feature = "gpu")]
+mod training;
+#[cfg(feature = "gpu")]
+mod transfers;
 
 use burn::tensor::Tensor;
 use cagey::device::{Compute, DeviceKind, Precision};
@@ -19,7 +27,6 @@ use cagey::models::sgpr::Sgpr;
 use cagey::models::svgp::Svgp;
 use cagey::models::{Model, Observations, fit};
 use cagey::params::Parameters;
-use cagey::products;
 use cagey::scope::{Scope, to_f64};
 use cagey::train::{Evaluation, TrainConfig};
 use common::assert_close;
@@ -46,6 +53,12 @@ fn computes() -> Vec<Compute> {
         }
     }
     found
+}
+
+/// Those that are GPUs.
+#[cfg(feature = "gpu")]
+fn gpus() -> Vec<Compute> {
+    computes().into_iter().filter(|compute| !compute.kind.is_cpu()).collect()
 }
 
 fn name(compute: Compute) -> String {
@@ -121,11 +134,11 @@ fn covariances_and_their_gradients_agree() {
             let scope = Scope::training(compute).unwrap();
             let leaf = |values: &[f64], rows| scope.matrix(values, rows, d).require_grad();
             let (a, b) = (leaf(&x, n), leaf(&z, m));
-            let value = products::Cross::new(&kernel, &scope, &a, &b).matrix().unwrap();
+            let value = cagey::products::Cross::new(&kernel, &scope, &a, &b).matrix().unwrap();
             let cross = outcome(&scope, &kernel, value, &noise(3, n * m), &[("x1", &a), ("x2", &b)]);
             let scope = Scope::training(compute).unwrap();
             let a = scope.matrix(&x, n, d).require_grad();
-            let value = products::Covariance::new(&kernel, &scope, &a).matrix().unwrap();
+            let value = cagey::products::Covariance::new(&kernel, &scope, &a).matrix().unwrap();
             let gram = outcome(&scope, &kernel, value, &noise(4, n * n), &[("x", &a)]);
             (cross, gram)
         };
@@ -153,7 +166,7 @@ fn covariances_of_many_rows_agree() {
             let a = scope.matrix(&x, n, d).require_grad();
             let b = scope.matrix(&z, m, d).require_grad();
             let v = scope.matrix(&v, m, 2).require_grad();
-            let value = products::Cross::new(&kernel, &scope, &a, &b).matrix().unwrap().matmul(v.clone());
+            let value = cagey::products::Cross::new(&kernel, &scope, &a, &b).matrix().unwrap().matmul(v.clone());
             outcome(&scope, &kernel, value, &noise(8, n * 2), &[("x1", &a), ("x2", &b), ("v", &v)])
         };
         let want = run(REFERENCE);
@@ -239,66 +252,4 @@ fn objectives_of_approximations_agree() {
 
 fn evaluated(model: &impl Model, compute: Compute, data: &Observations) -> Evaluation {
     fit::evaluate(model, compute, &data.batch(&Scope::new(compute).unwrap())).unwrap()
-}
-
-#[cfg(feature = "gpu")]
-mod gpu {
-    use cagey::kernels::form::{Lowered, Term};
-    use cagey::products::gpu;
-
-    use super::*;
-
-    fn term(kernel: &Kernel, scope: &Scope, x: &Tensor<2>) -> Term {
-        match kernel.lower(scope, x) {
-            Ok(Some(Lowered::Term(term))) => *term,
-            other => panic!("expected one term, got {other:?}"),
-        }
-    }
-
-    #[test]
-    fn fused_covariances_and_products_equal_the_graph() {
-        let texts = [
-            "0.8 * rbf(ard)",
-            "matern12(ard)",
-            "1.3 * matern32(0.7)",
-            "matern52(ard)",
-            "2 * rq(alpha=0.8)",
-            "linear(ard)",
-        ];
-        let d = 3;
-        for compute in computes().into_iter().filter(|compute| !compute.kind.is_cpu()) {
-            for (n, m, t) in [(513, 513, 1), (1025, 300, 3), (4097, 130, 9)] {
-                let (x, z, v) = (inputs(12, n, d), inputs(13, m, d), noise(14, m * t));
-                let weights = (noise(15, n * m), noise(16, n * t));
-                for text in texts {
-                    let kernel = Kernel::parse(text, d).unwrap();
-                    let run = |compute, fused: bool| {
-                        let leaves = |scope: &Scope| {
-                            let (a, b) = (scope.matrix(&x, n, d), scope.matrix(&z, m, d));
-                            (a.require_grad(), b.require_grad(), scope.matrix(&v, m, t).require_grad())
-                        };
-                        let scope = Scope::training(compute).unwrap();
-                        let (a, b, _) = leaves(&scope);
-                        let lowered: (_, _) = [&a, &b].map(|x| kernel.lower(&scope, x).unwrap().unwrap()).into();
-                        let value =
-                            if fused { gpu::cross(&lowered.0, &lowered.1) } else { lowered.0.cross(&lowered.1) };
-                        let covariance = outcome(&scope, &kernel, value, &weights.0, &[("x1", &a), ("x2", &b)]);
-                        let scope = Scope::training(compute).unwrap();
-                        let (a, b, v) = leaves(&scope);
-                        let value = if fused {
-                            gpu::product(&term(&kernel, &scope, &a), &term(&kernel, &scope, &b), v.clone())
-                        } else {
-                            kernel.cross(&scope, &a, &b).unwrap().matmul(v.clone())
-                        };
-                        let leaves = [("x1", &a), ("x2", &b), ("v", &v)];
-                        (covariance, outcome(&scope, &kernel, value, &weights.1, &leaves))
-                    };
-                    let (got, want) = (run(compute, true), run(REFERENCE, false));
-                    let what = format!("{} {text} {n} × {m}", name(compute));
-                    compare(&format!("{what} covariance"), &got.0, &want.0, tolerance(compute, 2e-4));
-                    compare(&format!("{what} product"), &got.1, &want.1, tolerance(compute, 2e-4));
-                }
-            }
-        }
-    }
 }

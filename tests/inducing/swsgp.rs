@@ -5,14 +5,15 @@ use std::ops::ControlFlow;
 use cagey::kernels::Kernel;
 use cagey::likelihoods::{Bernoulli, BernoulliLink, Gaussian, Likelihood};
 use cagey::means::Mean;
+use cagey::models::gp_model::{GpModel, Training};
 use cagey::models::posterior::Posterior;
 use cagey::models::svgp::Svgp;
-use cagey::models::swsgp::{SparseTraining, Swsgp, nearest, train};
+use cagey::models::swsgp::{Swsgp, nearest};
 use cagey::models::variational::Covariance;
 use cagey::models::{Batch, Observations, fit, minibatch};
 use cagey::params::Parameters;
 use cagey::scope::Scope;
-use cagey::train::{Adam, Optimizer, TrainConfig};
+use cagey::train::{Adam, CheckpointPlan, Observer, Optimizer, Outcome, Report, TrainConfig};
 
 use crate::common::assert_close;
 use crate::{F64, check_gradient, data, noise};
@@ -29,8 +30,15 @@ fn model(z: &[f64], h: usize, covariance: Covariance, likelihood: impl Likelihoo
     gp
 }
 
-fn watch(_step: usize, _loss: f64) -> ControlFlow<()> {
-    ControlFlow::Continue(())
+/// Trains everything but Z on minibatches of a size.
+fn train(gp: &mut Swsgp, data: &Observations, size: usize, config: &TrainConfig) -> cagey::Result<Outcome> {
+    gp.process.inducing.fixed = true;
+    let batches = minibatch::Minibatches { size, ..Default::default() };
+    gp.train(Training { compute: F64, data, rows: data, batches: Some(&batches), config, spread: None }, &mut [])
+}
+
+fn adam(rate: f64, steps: usize) -> TrainConfig {
+    TrainConfig::new(Optimizer::Adam(Adam { rate, ..Adam::default() }), steps)
 }
 
 fn observations() -> (Observations, Vec<f64>) {
@@ -130,60 +138,86 @@ fn neighbours_are_the_nearest_in_scaled_space() {
     assert!(Swsgp::new(kernel.clone(), &[0.0; 4], 2, 0, Gaussian::new(0.1)).is_err());
     assert_eq!(nearest(&[0.0, 0.0], &[3.0, 0.0, 0.0, 1.0], 2, 5).each, 2, "all where there are fewer");
     // What does not fit together is told before a step.
-    let settings = SparseTraining { batch: 5, steps: 1, ..SparseTraining::default() };
+    let config = adam(0.01, 1);
     let mut gp = Swsgp::new(kernel.clone(), &[0.0; 4], 2, 1, Gaussian::new(0.1)).unwrap();
-    assert!(train(&mut gp, F64, &data(12, 4), &settings, &mut watch).is_err(), "other columns");
+    assert!(train(&mut gp, &data(12, 4), 5, &config).is_err(), "other columns");
     gp.neighbours = 3;
-    assert!(train(&mut gp, F64, &data(12, 2), &settings, &mut watch).is_err(), "more neighbours than there are");
+    assert!(train(&mut gp, &data(12, 2), 5, &config).is_err(), "more neighbours than there are");
     let likelihood = Bernoulli { link: BernoulliLink::Logit };
     let mut classes = Swsgp::new(kernel, &[0.0; 4], 2, 1, likelihood).unwrap();
     let labels = Observations { y: vec![2.0; 12], ..data(12, 2) };
-    let problem = train(&mut classes, F64, &labels, &settings, &mut watch).unwrap_err().to_string();
+    let problem = train(&mut classes, &labels, 5, &config).unwrap_err().to_string();
     assert!(problem.contains("the target 2 is no class"), "{problem}");
 }
 
 #[test]
-fn sparse_adam_is_adam_where_all_is_active() {
+fn lazy_adam_is_adam_where_a_batch_sees_all() {
     let (data, z) = observations();
-    let mut sparse = model(&z, 12, Covariance::Diagonal, Gaussian::new(0.2));
-    sparse.process.inducing.fixed = true;
-    let mut dense = sparse.clone();
-    let adam = Adam { rate: 0.05, ..Adam::default() };
-    let settings = SparseTraining { batch: 20, steps: 5, adam: adam.clone(), ..SparseTraining::default() };
-    let losses = train(&mut sparse, F64, &data, &settings, &mut watch).unwrap();
-    let config = TrainConfig::new(Optimizer::Adam(adam), 5);
+    let mut lazy = model(&z, 12, Covariance::Diagonal, Gaussian::new(0.2));
+    lazy.process.inducing.fixed = true;
+    let mut dense = lazy.clone();
+    let config = adam(0.05, 5);
+    let got = train(&mut lazy, &data, 20, &config).unwrap();
     let batches = minibatch::Minibatches { size: 20, ..Default::default() };
-    let outcome = minibatch::fit(&mut dense, F64, &data, &batches, &config, &mut []).unwrap();
-    let want: Vec<f64> = outcome.history.records.iter().take(5).map(|record| record.loss).collect();
-    assert_close("losses", &losses, &want, 1e-10);
-    assert!(losses[4] < losses[0]);
-    assert_close("parameters", &sparse.free_raw(), &dense.free_raw(), 1e-9);
-    let mut full = model(&z, 3, Covariance::Full, Gaussian::new(0.2));
-    assert!(train(&mut full, F64, &data, &settings, &mut watch).is_err());
+    let want = minibatch::fit(&mut dense, F64, &data, &batches, &config, &mut []).unwrap();
+    let losses = |outcome: &Outcome| outcome.history.records.iter().map(|record| record.loss).collect::<Vec<_>>();
+    assert_close("losses", &losses(&got), &losses(&want), 1e-12);
+    assert!(got.loss < losses(&got)[0]);
+    assert_close("parameters", &lazy.free_raw(), &dense.free_raw(), 1e-12);
+}
+
+/// The points of a training.
+#[derive(Default)]
+struct Points(Vec<Vec<f64>>);
+
+impl Observer for Points {
+    fn step(&mut self, report: &Report) -> ControlFlow<()> {
+        self.0.push(report.x.to_vec());
+        ControlFlow::Continue(())
+    }
 }
 
 #[test]
 fn a_step_leaves_alone_what_its_batch_does_not_see() {
     let (data, z) = observations();
     let mut gp = model(&z, 2, Covariance::Diagonal, Gaussian::new(0.2));
-    let before = gp.variational.mean.raw().to_vec();
-    let settings = SparseTraining { batch: 2, steps: 1, ..SparseTraining::default() };
-    train(&mut gp, F64, &data, &settings, &mut watch).unwrap();
-    let moved = gp.variational.mean.raw().iter().zip(&before).filter(|(a, b)| a != b).count();
-    assert!((2..=4).contains(&moved), "{moved} of 12 moved");
+    gp.process.inducing.fixed = true;
+    let q = gp.free_raw().len() - 2 * 12;
+    let batches = minibatch::Minibatches { size: 2, ..Default::default() };
+    let training = Training {
+        compute: F64,
+        data: &data,
+        rows: &data,
+        batches: Some(&batches),
+        config: &adam(0.01, 8),
+        spread: None,
+    };
+    let mut points = Points::default();
+    gp.train(training, &mut [&mut points]).unwrap();
+    for pair in points.0.windows(2) {
+        let means = pair[0][q..][..12].iter().zip(&pair[1][q..]);
+        let moved = means.filter(|(a, b)| a != b).count();
+        assert!((2..=4).contains(&moved), "{moved} of 12 moved");
+    }
     // And it learns.
-    let settings = SparseTraining { batch: 10, steps: 400, refresh: Some(20), ..SparseTraining::default() };
-    let losses = train(&mut gp, F64, &data, &settings, &mut watch).unwrap();
+    let outcome = train(&mut gp, &data, 10, &adam(0.01, 400)).unwrap();
+    let losses: Vec<f64> = outcome.history.records.iter().map(|record| record.loss).collect();
     let mean = |part: &[f64]| part.iter().sum::<f64>() / part.len() as f64;
     assert!(mean(&losses[380..]) < mean(&losses[..20]) - 0.1, "{} to {}", losses[0], losses[399]);
 }
 
 #[test]
-fn whoever_watches_may_end_the_training() {
+fn training_with_kept_neighbours_goes_on_from_a_checkpoint() {
     let (data, z) = observations();
-    let mut gp = model(&z, 2, Covariance::Diagonal, Gaussian::new(0.2));
-    let mut until_three =
-        |step: usize, _: f64| if step < 3 { ControlFlow::Continue(()) } else { ControlFlow::Break(()) };
-    let losses = train(&mut gp, F64, &data, &SparseTraining::default(), &mut until_three).unwrap();
-    assert_eq!(losses.len(), 4);
+    let start = model(&z, 2, Covariance::Diagonal, Gaussian::new(0.2));
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("state");
+    // Four steps an epoch: neighbours are found at steps 0, 4, 8 and 16.
+    let [mut whole, mut first, mut second] = [0; 3].map(|_| start.clone());
+    let want = train(&mut whole, &data, 5, &adam(0.1, 20)).unwrap();
+    train(&mut first, &data, 5, &TrainConfig { checkpoint: Some(CheckpointPlan::new(&path)), ..adam(0.1, 13) })
+        .unwrap();
+    let got = train(&mut second, &data, 5, &TrainConfig { resume: Some(path), ..adam(0.1, 20) }).unwrap();
+    assert_eq!(got.x, want.x);
+    assert_eq!(second.free_raw(), whole.free_raw());
 }

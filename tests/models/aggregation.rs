@@ -17,6 +17,16 @@ struct Oracle {
     noise: f64,
 }
 
+#[test]
+fn a_variance_that_is_no_number_stays_none() {
+    for rule in [Rule::Poe, Rule::Gpoe, Rule::Bcm, Rule::Rbcm, Rule::Nearest] {
+        let local = Local { mean: &[0.3, 0.1, 0.2, 0.4], variance: &[0.5, f64::NAN, 0.4, f64::NAN] };
+        let found = aggregate(rule, &Chunk::new(local, &[1.0, 1.0])).unwrap();
+        assert!(found.variance[0].is_finite() && found.mean[0].is_finite(), "{rule}: {found:?}");
+        assert!(found.variance[1].is_nan(), "{rule}: {found:?}");
+    }
+}
+
 /// Rows with targets.
 #[derive(Clone)]
 struct Part {

@@ -10,7 +10,7 @@ use cagey::models::cagp::{Actions, Cagp, CagpObjective, CagpPosterior, Different
 use cagey::models::exact::ExactGp;
 use cagey::models::ordering::{RowOrder, kd_tree};
 use cagey::models::posterior::{ComputationAware, Posterior};
-use cagey::models::{Batch, Model, Observations, fit};
+use cagey::models::{Batch, Held, Model, Observations, fit};
 use cagey::params::{Parameter, Parameters, Unit};
 use cagey::products::BlockSparse;
 use cagey::scope::{Scope, scalar, to_f64};
@@ -288,6 +288,50 @@ fn training_holds_actions_between_choices() {
         let (gp, outcome) = train(refresh, 400);
         let gradient = fit::evaluate(&gp, F64, &batch).unwrap().gradient;
         assert!(gradient.iter().all(|g| g.abs() < 1e-2), "{refresh}: {gradient:?} {}", outcome.termination);
+    }
+}
+
+/// Its loss x² is (x − 3)² + c² − (c − 3)² for what it chose at c, which looks lower towards 3.
+#[derive(Debug, Clone)]
+struct Astray(Parameter);
+
+impl Model for Astray {
+    fn objective(&self, scope: &Scope, _batch: &Batch) -> cagey::Result<Tensor<1>> {
+        Ok(scope.value(&self.0).powi_scalar(2))
+    }
+
+    fn refresh(&self) -> Option<usize> {
+        Some(5)
+    }
+
+    fn choose(&self, _scope: &Scope, _batch: &Batch) -> cagey::Result<Option<Held>> {
+        Ok(Some(Held::new(self.0.values()[0])))
+    }
+
+    fn objective_for(&self, scope: &Scope, _batch: &Batch, chosen: &Held) -> cagey::Result<Tensor<1>> {
+        let c = *chosen.get::<f64>()?;
+        Ok((scope.value(&self.0) - 3.0).powi_scalar(2) + c * c - (c - 3.0).powi(2))
+    }
+}
+
+impl Parameters for Astray {
+    fn parameters(&self) -> Vec<(String, &Parameter)> {
+        vec![("x".into(), &self.0)]
+    }
+
+    fn parameters_mut(&mut self) -> Vec<(String, &mut Parameter)> {
+        vec![("x".into(), &mut self.0)]
+    }
+}
+
+#[test]
+fn steps_since_the_last_choice_that_lead_astray_are_taken_back() {
+    for steps in [3, 5, 12] {
+        let mut model = Astray(Parameter::real("x", Unit::None, &[0.5]));
+        let config = TrainConfig::new(Optimizer::default(), steps);
+        let outcome = fit::fit(&mut model, F64, &data(4, 1), &config, &mut []).unwrap();
+        assert_eq!((model.0.values()[0], outcome.x[0]), (0.5, 0.5), "{steps}");
+        assert_close("loss", &[outcome.loss], &[0.25 / 4.0], 1e-12);
     }
 }
 

@@ -9,9 +9,10 @@ use cagey::models::gp_model::GpModel;
 use cagey::models::minibatch::Rows;
 use cagey::models::posterior::{Marginals, Posterior};
 use cagey::models::sgpr::Sgpr;
-use cagey::models::{Observations, fit};
+use cagey::models::{Model, Observations, fit};
 use cagey::params::Parameters;
 use cagey::scope::Scope;
+use cagey::train::{Adam, Optimizer, TrainConfig};
 use serde_json::Value;
 
 use crate::common::{F64, assert_close, data, golden};
@@ -84,6 +85,60 @@ fn one_expert_is_the_exact_model() {
         assert!((own - want).abs() < 1e-10 * want.abs(), "{own} {want}");
         assert_close("gradient", &slopes, &wanted, 1e-10);
     }
+}
+
+#[test]
+fn weights_count_rows_by_their_known_noise() {
+    let mut data = data(36, 2);
+    data.noise = Some((0..36).map(|row| 0.02 + 0.5 * f64::from(row % 4)).collect());
+    let model = gp("1.3 * rbf(lengthscale=[0.8, 1.1])", 2, 0.2);
+    let exact = model.posterior(F64, data.clone()).unwrap().predict(&POINTS).unwrap();
+    let one = experts(&model, dealt(36, 1), vec![0]);
+    check("weights", &by(&one, &data, Rule::Weights, &POINTS), &exact, 1e-8);
+    let posterior = one.posterior(F64, data).unwrap().by_rule(Rule::Weights, WeightVariance::Prior);
+    assert_close("weight", &posterior.weights().unwrap().unwrap().beta, &[1.0], 1e-10);
+}
+
+#[test]
+fn rows_of_the_communication_expert_count_once_in_any_order() {
+    let data = data(24, 2);
+    let model = gp("1.3 * rbf(lengthscale=[0.8, 1.1])", 2, 0.2);
+    let sorted = by(&experts(&model, dealt(24, 3), vec![2, 9, 17]), &data, Rule::Grbcm, &POINTS);
+    let shuffled = by(&experts(&model, dealt(24, 3), vec![17, 2, 9, 2, 17]), &data, Rule::Grbcm, &POINTS);
+    assert_eq!(shuffled, sorted);
+}
+
+#[test]
+fn errors_name_the_expert_that_they_are_of() {
+    let data = data(24, 2);
+    let model = gp("1.3 * rbf(lengthscale=[0.8, 1.1])", 2, 0.2);
+    let all = experts(&model, dealt(24, 3), vec![2, 9, 17]);
+    let said = |rows: &[usize]| {
+        let mut bad = data.clone();
+        rows.iter().for_each(|row| bad.x[2 * row] = f64::NAN);
+        all.posterior(F64, bad).unwrap_err().to_string()
+    };
+    assert!(said(&[4]).contains("expert 2 of 3 (rows 2, 5, 8, …; 8 in all)"), "{}", said(&[4]));
+}
+
+#[test]
+fn only_sparse_experts_bear_jitter() {
+    let data = data(24, 2);
+    let model = gp("1.3 * rbf(lengthscale=[0.8, 1.1])", 2, 0.2);
+    assert!(!experts(&model, dealt(24, 3), vec![0]).bears_jitter());
+    let sparse = Sgpr::new(Kernel::parse("rbf(ard)", 2).unwrap(), &data.x[..12], 2).unwrap();
+    let mut sparse = Experts::new(Shared::Sparse(sparse), Rule::Grbcm, dealt(24, 3), vec![0]).unwrap();
+    assert!(sparse.bears_jitter());
+    // Two inducing inputs that come together ask for jitter, and training goes on through that.
+    let z = sparse.find_mut("inducing").unwrap().remove(0);
+    let mut together = z.internal();
+    together.copy_within(0..2, 2);
+    z.set_internal(&together);
+    let before = sparse.free_raw();
+    let adam = TrainConfig::new(Optimizer::Adam(Adam { rate: 0.05, ..Adam::default() }), 12);
+    let outcome = fit::fit(&mut sparse, F64, &data, &adam, &mut []).unwrap();
+    assert_eq!(outcome.iterations, 12);
+    assert_ne!(sparse.free_raw(), before);
 }
 
 #[test]

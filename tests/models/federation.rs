@@ -32,7 +32,7 @@ fn config(optimizer: Optimizer, steps: usize) -> TrainConfig {
 
 /// The parameters that a training ends at.
 fn trained(mut model: Experts, data: &Observations, config: &TrainConfig) -> Vec<f64> {
-    let training = Training { compute: F64, data, rows: data, batches: None, config };
+    let training = Training { compute: F64, data, rows: data, batches: None, config, spread: None };
     model.train(training, &mut []).unwrap();
     model.free_raw()
 }
@@ -72,7 +72,7 @@ fn proximal_admm_takes_one_gradient_a_round() {
     let start = model.free_raw();
     let mut rounds = Rounds::new(model, F64, &data, &config(Optimizer::default(), 7)).unwrap();
     let whole = Optimizer::Descent(Descent { rate: 1.0, ..Descent::default() });
-    let outcome = train::fit(&mut rounds, &start, &config(whole, 7).loss_scale(30.0), &mut []).unwrap();
+    let outcome = train::minimise(&mut rounds, &start, &config(whole, 7).loss_scale(30.0), &mut []).unwrap();
     assert_eq!(rounds.gradients(), 5 * outcome.evaluations);
     assert_eq!(outcome.evaluations, 8);
 }
@@ -101,7 +101,7 @@ fn federated_trainings_lower_the_loss_with_some_clients_too() {
         let batch = data.batch(&Scope::new(F64).unwrap());
         let before = fit::evaluate(&model, F64, &batch).unwrap().loss / 60.0;
         let adam = config(Optimizer::Adam(Adam { rate: 0.05, ..Adam::default() }), 60);
-        let training = Training { compute: F64, data: &data, rows: &data, batches: None, config: &adam };
+        let training = Training { compute: F64, data: &data, rows: &data, batches: None, config: &adam, spread: None };
         let outcome = model.train(training, &mut []).unwrap();
         let after = fit::evaluate(&model, F64, &batch).unwrap().loss / 60.0;
         assert!(after < before - 0.05 && (outcome.loss - after).abs() < 1e-12, "{algorithm:?}: {before} {after}");
@@ -122,7 +122,7 @@ fn rounds_resume_to_the_same_numbers() {
         let path = folder.path().join(format!("{algorithm:?}"));
         let mut model = experts(&data, 4, federation.clone());
         let first = config(optimizer(), 9).checkpoint(CheckpointPlan::every_steps(&path, 1));
-        let training = Training { compute: F64, data: &data, rows: &data, batches: None, config: &first };
+        let training = Training { compute: F64, data: &data, rows: &data, batches: None, config: &first, spread: None };
         model.train(training, &mut [&mut StopAt(4)]).unwrap();
         let resumed = trained(experts(&data, 4, federation), &data, &config(optimizer(), 9).resume(&path));
         assert_eq!(resumed, whole, "{algorithm:?}");

@@ -13,13 +13,15 @@ mod newton;
 mod newton_learned;
 mod newton_several;
 mod ranks;
+mod shards;
+mod spread;
 mod suite;
 
 use cagey::kernels::Kernel;
 use cagey::means::Mean;
 use cagey::models::exact::{ExactGp, ExactObjective};
 use cagey::models::gp_model::{GpModel, Training};
-use cagey::models::posterior::Posterior;
+use cagey::models::posterior::{Exact, Posterior};
 use cagey::models::{Model, Observations, fit};
 use cagey::params::{Constraint, Parameters, Prior};
 use cagey::scope::{Scope, scalar};
@@ -215,7 +217,8 @@ fn repeated_rows_are_averaged_exactly() {
             for steps in [0, 3, 20] {
                 let mut gp = model(text, 2);
                 let config = TrainConfig { steps, ..TrainConfig::default() };
-                let training = Training { compute, data: &data, rows: &data, batches: None, config: &config };
+                let training =
+                    Training { compute, data: &data, rows: &data, batches: None, config: &config, spread: None };
                 let outcome = gp.train(training, &mut []).unwrap();
                 let scope = Scope::training(compute).unwrap();
                 let all = scalar(gp.objective(&scope, &data.batch(&scope)).unwrap()).unwrap() / rows.len() as f64;

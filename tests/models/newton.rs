@@ -1,5 +1,6 @@
 //! Newton's method in the span of actions against reference values, dense definitions, quadrature and other models.
 
+use cagey::Error;
 use cagey::kernels::Kernel;
 use cagey::likelihoods::{Likelihood, Poisson, RateLink, Targets};
 use cagey::means::Mean;
@@ -170,7 +171,7 @@ fn dense_variances(gp: &NewtonCagp, data: &Observations, sites: &Sites) -> Vec<f
 #[test]
 fn variances_are_never_below_those_of_the_dense_solve() {
     for text in LIKELIHOODS {
-        for seed in 0..20 {
+        for seed in 0..75 {
             let actions = 1 + seed as usize % 7;
             let options = NewtonOptions { kept: (seed % 3 == 2).then_some(3), ..whole(actions) };
             let (gp, data) = drawn(text, 9, options, seed);
@@ -322,6 +323,34 @@ fn bounds_are_bounds_for_any_actions_and_sites() {
         // With all actions and sites at the mode it is not far.
         let found = scalar(gp.objective(&scope, &batch).unwrap()).unwrap();
         assert!(found + evidence < 0.3, "{text}: {found} {evidence}");
+    }
+}
+
+/// Of classes no log density is above 0 and no divergence below, however far sites saturate on whichever side.
+#[test]
+fn bounds_of_classes_are_not_above_what_a_density_can_be() {
+    let mut rng = Xoshiro256PlusPlus::seed_from_u64(17);
+    for text in ["bernoulli(logit)", "bernoulli(probit)", "ordinal(4)", "binomial"] {
+        let mut told = 0;
+        for (variance, reach) in [(1.0, 30.0), (400.0, 30.0), (1e6, 100.0)] {
+            for seed in 0..10 {
+                let (mut gp, data) = drawn(text, 12, whole(1), seed);
+                gp.priors[0].kernel = Kernel::parse(&format!("{variance} * rbf(3.0)"), 2).unwrap();
+                let scope = Scope::new(F64).unwrap();
+                let batch = data.batch(&scope);
+                let mut draw = |scale: f64| scale * (2.0 * rng.random::<f64>() - 1.0);
+                let sites = gp.sites(&batch, (0..12).map(|_| draw(reach)).collect()).unwrap();
+                let s: Vec<f64> = (0..12 * 5).map(|e| draw(1.0) * sites.curvature[e / 5].sqrt()).collect();
+                match gp.bound(&scope, &batch, &scope.matrix(&s, 12, 5), &sites).and_then(scalar) {
+                    Ok(loss) => {
+                        assert!(loss >= -12e-5, "{text}, variance {variance}, {seed}: {loss}");
+                        told += 1;
+                    }
+                    Err(problem) => assert!(matches!(problem, Error::NotFinite(_)), "{text}: {problem}"),
+                }
+            }
+        }
+        assert!(told > 5, "{text}: {told} bounds of 30");
     }
 }
 

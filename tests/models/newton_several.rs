@@ -1,7 +1,7 @@
 //! Newton's method in the span of actions for several latent functions.
 
 use cagey::kernels::Kernel;
-use cagey::likelihoods::{Likelihood, Root, Softmax, Targets};
+use cagey::likelihoods::{Likelihood, Softmax, Targets};
 use cagey::linalg::Factor;
 use cagey::means::Mean;
 use cagey::models::cagp::{NewtonCagp, NewtonOptions, Sites};
@@ -117,19 +117,27 @@ fn dense_blocks(gp: &NewtonCagp, data: &Observations, sites: &Sites) -> Vec<f64>
     let (n, latents, density) = (data.n(), gp.likelihood.latents(), gp.likelihood.density());
     let (all, k) = (n * latents, all_covariances(gp, &data.x));
     let targets = Targets { y: &data.y, extra: data.noise.as_deref() };
-    let roots: Vec<Root> = targets
+    // √d of the rows' curvatures: R = diag(√d), or of centred likelihoods diag(√d)(I − √d√dᵀ).
+    let scales: Vec<Vec<f64>> = targets
         .rows(gp.likelihood.auxiliary())
         .enumerate()
-        .map(|(i, row)| Root::of(&*density, row, &sites.f.iter().skip(i).step_by(n).copied().collect::<Vec<_>>()))
+        .map(|(i, row)| {
+            let mut d = vec![0.0; latents];
+            let f: Vec<f64> = sites.f.iter().skip(i).step_by(n).copied().collect();
+            density.curvature(row, &f, &mut d);
+            d.into_iter().map(f64::sqrt).collect()
+        })
         .collect();
     // Rᵀ A for the columns of A.
     let rooted = |a: &[f64]| {
         let mut out = a.to_vec();
         for column in 0..all {
-            for (i, root) in roots.iter().enumerate() {
-                let mut x: Vec<f64> = (0..latents).map(|l| a[(l * n + i) * all + column]).collect();
-                root.apply_transposed(&mut x);
-                x.iter().enumerate().for_each(|(l, x)| out[(l * n + i) * all + column] = *x);
+            for (i, scale) in scales.iter().enumerate() {
+                let x: Vec<f64> = (0..latents).map(|l| scale[l] * a[(l * n + i) * all + column]).collect();
+                let along: f64 = if sites.centred { x.iter().zip(scale).map(|(x, s)| x * s).sum() } else { 0.0 };
+                for (l, x) in x.iter().enumerate() {
+                    out[(l * n + i) * all + column] = x - scale[l] * along;
+                }
             }
         }
         out

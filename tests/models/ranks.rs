@@ -2,22 +2,23 @@
 
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
 
-use cagey::exchange::{self, Exchange, Ranks, threads};
+use cagey::exchange::{self, Exchange, Guard, Ranks, threads};
+use cagey::fitted::{Rank, Registry};
 use cagey::kernels::Kernel;
-use cagey::kernels::registry::Registry;
 use cagey::likelihoods::Gaussian;
 use cagey::means::Mean;
 use cagey::models::exact::{ExactGp, ExactObjective};
 use cagey::models::experts::aggregation::{Rule, WeightVariance};
-use cagey::models::experts::{Experts, Partition, Pooled, Server, Shared};
+use cagey::models::experts::{Algorithm, Experts, Federation, Partition, Pooled, Rounds, Shared};
 use cagey::models::gp_model::GpModel;
 use cagey::models::posterior::Posterior;
 use cagey::models::sgpr::Sgpr;
 use cagey::models::{Observations, fit};
-use cagey::params::Parameters;
+use cagey::params::{Parameters, Prior};
 use cagey::scope::Scope;
-use cagey::train::TrainConfig;
+use cagey::train::{Objective, Step, TrainConfig};
 
 use crate::common::{F64, assert_close, data};
 
@@ -41,7 +42,7 @@ fn experts(sparse: bool, data: &Observations) -> Experts {
 }
 
 /// What `lead` makes of so many ranks; the others serve meanwhile.
-fn with_ranks<R>(size: usize, lead: impl FnOnce(&Arc<Ranks>) -> R) -> R {
+pub fn with_ranks<R>(size: usize, lead: impl FnOnce(&Arc<Ranks>) -> R) -> R {
     let registry = Registry::default();
     let mut ends = threads::ends(size);
     let others = ends.split_off(1);
@@ -49,7 +50,7 @@ fn with_ranks<R>(size: usize, lead: impl FnOnce(&Arc<Ranks>) -> R) -> R {
     std::thread::scope(|scope| {
         for other in others {
             let registry = &registry;
-            scope.spawn(move || exchange::serve(&other, &mut Server::new(registry)).unwrap());
+            scope.spawn(move || exchange::serve(&other, &mut Rank::new(registry)).unwrap());
         }
         let made = catch_unwind(AssertUnwindSafe(|| lead(&ranks)));
         ranks.end().unwrap();
@@ -125,6 +126,94 @@ fn an_error_of_a_rank_names_it_and_the_others_go_on() {
         assert!(other.to_string().starts_with("rank 2: "), "{other}");
         assert_eq!(fit::evaluate(&model, F64, &batch).unwrap(), sound);
     });
+}
+
+#[test]
+fn ranks_are_told_of_what_is_fixed_and_believed() {
+    let data = data(40, 2);
+    let batch = data.batch(&Scope::new(F64).unwrap());
+    let mut alone = experts(false, &data);
+    with_ranks(3, |ranks| {
+        let mut spread = alone.clone().over(Arc::clone(ranks));
+        let changes: [&dyn Fn(&mut Experts); 4] = [
+            &|_| {},
+            &|experts| experts.find_mut("lengthscale").unwrap()[0].fixed = true,
+            &|experts| experts.find_mut("noise").unwrap()[0].set_bounds(0.05, 2.0).unwrap(),
+            &|experts| {
+                let believed = Prior::LogNormal(0.0, 0.3);
+                experts.find_mut("noise").unwrap()[0].set_prior(None, believed);
+            },
+        ];
+        for change in changes {
+            change(&mut alone);
+            change(&mut spread);
+            let want = fit::evaluate(&alone, F64, &batch).unwrap();
+            assert_eq!(fit::evaluate(&spread, F64, &batch).unwrap(), want);
+            let rounds = |experts: &Experts| {
+                let mut experts = experts.clone();
+                experts.federation = Federation { algorithm: Algorithm::Pxadmm, ..Federation::default() };
+                let mut rounds = Rounds::new(experts.clone(), F64, &data, &TrainConfig::default()).unwrap();
+                let at = Step { iteration: 0, epoch: 0.0, seed: 0 };
+                rounds.evaluate(&experts.free_raw(), at).unwrap()
+            };
+            assert_eq!(rounds(&spread), rounds(&alone));
+        }
+    });
+}
+
+/// An end that counts how often the job is ended.
+#[derive(Debug, Default)]
+struct Counted(AtomicUsize);
+
+impl Exchange for Counted {
+    fn rank(&self) -> usize {
+        0
+    }
+
+    fn size(&self) -> usize {
+        1
+    }
+
+    fn broadcast(&self, message: Vec<u8>) -> cagey::Result<Vec<u8>> {
+        Ok(message)
+    }
+
+    fn scatter(&self, mut messages: Vec<Vec<u8>>) -> cagey::Result<Vec<u8>> {
+        Ok(messages.remove(0))
+    }
+
+    fn gather(&self, message: Vec<u8>) -> cagey::Result<Vec<Vec<u8>>> {
+        Ok(vec![message])
+    }
+
+    fn abort(&self) {
+        self.0.fetch_add(1, Ordering::Relaxed);
+    }
+}
+
+#[test]
+fn a_panic_that_escapes_ends_the_job_and_one_that_is_caught_does_not() {
+    let end = Counted::default();
+    {
+        let _guard = Guard::new(&end);
+        let _ = catch_unwind(|| panic!("caught"));
+    }
+    assert_eq!(end.0.load(Ordering::Relaxed), 0);
+    let _ = catch_unwind(AssertUnwindSafe(|| {
+        let _guard = Guard::new(&end);
+        panic!("escapes");
+    }));
+    assert_eq!(end.0.load(Ordering::Relaxed), 1);
+}
+
+#[test]
+fn a_rank_that_is_gone_keeps_no_message_from_the_others() {
+    let mut ends = threads::ends(4);
+    let leader = ends.remove(0);
+    drop(ends.remove(1));
+    assert!(leader.broadcast(vec![7]).unwrap_err().to_string().contains("rank 2 is gone"));
+    let arrived: Vec<Vec<u8>> = ends.iter().map(|end| end.broadcast(Vec::new()).unwrap()).collect();
+    assert_eq!(arrived, [[7], [7]]);
 }
 
 #[test]

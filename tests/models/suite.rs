@@ -62,7 +62,10 @@ fn choices() -> Vec<ModelChoice> {
         (Partition::Random, LocalKind::Sgpr, Rule::Weights),
         (Partition::Tree, LocalKind::Sgpr, Rule::Bcm),
     ] {
-        all.push(ExpertsOptions { experts: Some(3), partition, local, inducing, aggregation, ..usual() }.into());
+        all.push(
+            ExpertsOptions { experts: Some(3), partition, local, inducing, aggregation: Some(aggregation), ..usual() }
+                .into(),
+        );
     }
     let grids = SparseGridOptions { level: 3, ..SparseGridOptions::default() };
     all.extend([
@@ -86,7 +89,7 @@ fn build(choice: &ModelChoice, data: &Observations) -> Box<dyn GpModel> {
     let prior = Kernel::parse("1.3 * rbf(lengthscale=[0.8, 1.1])", data.d).unwrap().into();
     let parts = Parts { likelihood: Box::new(likelihood), prior };
     let names: Vec<String> = (0..data.d).map(|column| format!("x{column}")).collect();
-    let mut model = options.build(parts, &Site { data, names: &names, seed: 1, saved: None }).unwrap();
+    let mut model = options.build(parts, &Site { data, names: &names, seed: 1, shards: None, saved: None }).unwrap();
     let (d, ones) = (vec![0.0; data.d], vec![1.0; data.d]);
     model.start(data, &UserUnits { input_mean: d, input_sd: ones, target_mean: 0.0, target_sd: 1.0 });
     model

@@ -14,7 +14,7 @@ use cagey::solvers::itergp::{
 use cagey::solvers::log_det::LogDetOptions;
 use cagey::solvers::policies::{
     Actor, Eigenvector, Lanczos, LanczosSeed, Mixed, Order, Pivots, Policy, Preconditioned, PseudoInput, Random,
-    Residual, State, UnitVector,
+    Residual, SolveState, UnitVector,
 };
 use cagey::solvers::{CgOptions, LinearOperator, LinearSystem, Probes, cg, log_det};
 use cagey::{Error, Result};
@@ -340,7 +340,7 @@ struct SignActor {
 }
 
 impl Actor for SignActor {
-    fn next(&mut self, state: &State, _most: usize) -> Result<Option<Tensor<2>>> {
+    fn next(&mut self, state: &SolveState, _most: usize) -> Result<Option<Tensor<2>>> {
         Ok(Some((state.residual.clone() + self.shift.clone().unsqueeze::<2>()).tanh()))
     }
 }

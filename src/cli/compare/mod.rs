@@ -19,7 +19,6 @@ use super::columns::{self, Columns};
 use super::data::{Reading, Splitting, in_table};
 use super::model::{ModelOptions, kinds};
 use super::training::TrainOptions;
-use super::trust::Trust;
 use super::{memory, output, report, scoring};
 use baseline::Baseline;
 use candidate::{Candidate, Fit, Trial};
@@ -171,7 +170,7 @@ impl Compare {
         let fitted = plan.train(&config, &mut observers)?;
         let test = task.data.subset(&split.test);
         let scores = scoring::score_rows(&fitted, &test)?;
-        let words = Trust::or_warn(Trust::of(&fitted, &test, "held-out rows")).line();
+        let words = scoring::Judged::of(&fitted, &test)?.line();
         Ok(Trial { scores, seconds: fitted.summary.seconds, fit: Some(Fit { fitted, bytes, words }) })
     }
 }

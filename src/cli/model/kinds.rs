@@ -45,6 +45,20 @@ pub fn kind_for_file(asked: Option<&str>) -> Result<&'static Row> {
     })
 }
 
+/// The kind for rows of which each part stays with its rank.
+pub fn kind_for_shards(asked: Option<&str>) -> Result<&'static Row> {
+    let takes = |row: &&Row| row.apart;
+    let rows = registry().models.rows();
+    let found = match asked {
+        Some(name) => Some(named(name)?).filter(takes),
+        None => rows.iter().find(takes),
+    };
+    found.ok_or_else(|| {
+        let names: Vec<&str> = rows.iter().filter(takes).map(|row| row.name).collect();
+        Error::Usage(format!("--shards is for models whose rows stay apart: choose --model {}", names.join(" or ")))
+    })
+}
+
 /// The options of all kinds of models, each once however many kinds have it.
 #[derive(Debug, Clone)]
 pub struct KindArguments(ArgMatches);

@@ -1,17 +1,19 @@
 //! Options about the model.
 
 mod check;
+pub mod device;
 mod given;
 pub mod kinds;
 mod names;
 
 use cagey::Result;
-use cagey::device::{Compute, DeviceKind, Precision};
+use cagey::data::TargetTransform;
 use cagey::fitted::{Calibrate, Settings};
 use cagey::models::command::Given;
 use cagey::models::options::ModelChoice;
 use cagey::models::registry::Row;
 use clap::Args;
+use device::DeviceOptions;
 use given::{belief, initial, interval};
 use kinds::KindArguments;
 use names::{MeanName, Transform};
@@ -25,20 +27,20 @@ pub struct ModelOptions {
     /// Kernel, e.g. "rbf(ard) + 2.0 * periodic(period=1.0, fix=period) * rbf"; --help has the grammar
     #[arg(long, default_value = "matern32(ard)", long_help = KERNEL_HELP, allow_hyphen_values = true)]
     pub kernel: String,
-    /// Prior mean, where there are no data near
+    /// Prior mean: what the model predicts far from the data
     #[arg(long, value_name = "NAME", value_enum, default_value_t = MeanName::Zero)]
     mean: MeanName,
-    /// Model; for the gaussian likelihood by default the exact one up to 5,000 rows, a sparse one up to 50,000 and a
-    /// variational one beyond; a variational one for others
+    /// Model. By default, with the gaussian likelihood: the exact one up to 5,000 rows, a sparse one up to 50,000, a
+    /// variational one beyond; with other likelihoods a variational one
     #[arg(long, value_name = "NAME", value_parser = kinds::names())]
     pub model: Option<String>,
     /// Likelihood: gaussian, heteroscedastic, student-t(4), bernoulli(logit), binomial, softmax, ordinal, poisson(exp),
-    /// negative-binomial, gamma, exponential or beta; from the target by default
+    /// negative-binomial, gamma, exponential or beta; by default chosen by the values of the target
     #[arg(long, value_name = "NAME", value_parser = values::lower_case)]
     pub likelihood: Option<String>,
     #[command(flatten)]
     kinds: KindArguments,
-    /// Model a function of the target instead of the target
+    /// Model this function of the target instead of the target itself
     #[arg(long, value_name = "NAME", value_enum, default_value_t = Transform::None)]
     target_transform: Transform,
     /// Column of known standard deviations of the target, added to the learned noise
@@ -53,34 +55,30 @@ pub struct ModelOptions {
     /// Compute with the data as they are instead of standardising them
     #[arg(long)]
     no_standardize: bool,
-    /// Initial value(s) of a parameter in the data's units, e.g. lengthscale=2.5 or rbf.lengthscale=1,2; noise is a
-    /// variance, here as in --prior and --bounds; repeatable
+    /// Initial value(s) of a parameter in the units of the data, e.g. lengthscale=2.5 or rbf.lengthscale=1,2; `noise`
+    /// is a variance, also in --prior and --bounds; repeatable
     #[arg(long, value_name = "NAME=VALUE")]
     init: Vec<String>,
     /// Parameter to keep at its initial value, e.g. noise; repeatable
     #[arg(long, value_name = "NAME")]
     fix: Vec<String>,
-    /// Prior of a parameter, or of one column's value of it: normal(mean, sd), lognormal(mean, sd), gamma(shape, rate),
-    /// halfcauchy(scale) or logstudent(df, location, scale), and ` sd` behind it for units of the columns' standard
-    /// deviations, e.g. lengthscale="lognormal(0, 1) sd" or "lengthscale[age]=gamma(2, 1)"; `none` leaves out the weak
-    /// prior that lengthscales have where rows are few for the columns; repeatable
+    /// Prior of a parameter: normal(mean, sd), lognormal(mean, sd), gamma(shape, rate), halfcauchy(scale) or
+    /// logstudent(df, location, scale). A name in brackets is for one column only: "lengthscale[age]=gamma(2, 1)". With
+    /// ` sd` at the end the unit is the standard deviation of the column: lengthscale="lognormal(0, 1) sd". `none`
+    /// leaves out the weak prior that lengthscales get when there are few rows for the number of columns; repeatable
     #[arg(long, value_name = "NAME=PRIOR")]
     prior: Vec<String>,
     /// Bounds of a parameter, e.g. noise=0.01..2; repeatable
     #[arg(long, value_name = "NAME=LOW..HIGH")]
     bounds: Vec<String>,
-    /// Intervals from the residuals of rows that the model did not see, in place of the normal distribution: each
-    /// training row predicted from all others, or where that has no closed form a share of the rows, which are then not
-    /// trained on; of classes, probabilities at the temperature that fits such a share
+    /// Whether intervals come from residuals instead of the normal distribution. Residuals are those of training rows,
+    /// each predicted from all others; if the model has no closed form for that, those of a share of the rows, which is
+    /// then not trained on. For classes, such a share decides a temperature of the probabilities
     #[arg(long, value_enum, value_name = "WHEN", num_args = 0..=1)]
     #[arg(default_missing_value = "yes", default_value = "auto")]
     calibrate: Calibrate,
-    /// Device: flex (CPU), ndarray (CPU), wgpu or cuda (GPU); see `cagey devices`
-    #[arg(long)]
-    device: Option<DeviceKind>,
-    /// Number type: f32 or f64; f64 on the CPU and f32 on GPUs by default
-    #[arg(long)]
-    dtype: Option<Precision>,
+    #[command(flatten)]
+    pub device: DeviceOptions,
 }
 
 const KERNEL_HELP: &str = concat!(
@@ -102,7 +100,6 @@ impl ModelOptions {
     /// The library's settings, for a likelihood, so many rows and the training asked for.
     pub fn settings(&self, likelihood: &str, rows: usize, training: &TrainOptions) -> Result<Settings> {
         self.check_row_column(likelihood)?;
-        let default = Compute::default();
         Ok(Settings {
             likelihood: likelihood.into(),
             kernel: self.kernel.clone(),
@@ -118,7 +115,7 @@ impl ModelOptions {
             bounds: self.bounds.iter().map(|text| interval(text)).collect::<Result<_>>()?,
             starts: training.starts(),
             calibrate: self.calibrate,
-            compute: Compute::new(self.device.unwrap_or(default.kind), self.dtype),
+            compute: self.device.choose(),
             store_factor: false,
         })
     }
@@ -131,6 +128,11 @@ impl ModelOptions {
     /// The same with another model and kernel.
     pub fn with(&self, model: Option<String>, kernel: &str) -> Self {
         Self { model, kernel: kernel.into(), ..self.clone() }
+    }
+
+    /// The function of the target that is modelled.
+    pub fn target_transform(&self) -> TargetTransform {
+        self.target_transform.into()
     }
 
     /// The column that goes with the rows: noise, exposure or trials.

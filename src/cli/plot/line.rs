@@ -5,7 +5,7 @@ use std::path::Path;
 use cagey::data::{Dataset, TargetScale, TargetTransform};
 use cagey::fitted::Fitted;
 use cagey::likelihoods::Support;
-use cagey::metrics::{Predictive, TargetPrediction};
+use cagey::metrics::{Predictive, TargetPrediction, quantiles};
 use cagey::models::posterior::Marginals;
 use cagey::plot::{Component, Components, Curve, Frame, Points, Posterior1d};
 use cagey::{Error, Result};
@@ -29,7 +29,8 @@ impl Axis {
             Some(data) => (data.x.clone(), targets(data, TargetTransform::Identity)?.to_vec()),
             None => (Vec::new(), Vec::new()),
         };
-        let all = training.0.iter().chain(&held_out.0);
+        let ranges = fitted.input_ranges();
+        let all = training.0.iter().chain(&held_out.0).chain(ranges.iter().flatten());
         let (low, high) = all.fold((f64::INFINITY, f64::NEG_INFINITY), |(l, h), v| (l.min(*v), h.max(*v)));
         let pad = 0.02 * (high - low).max(1e-9);
         let grid = evenly(low - pad, high + pad, points.unwrap_or(800));
@@ -138,8 +139,7 @@ fn with_noise(fitted: &Fitted, mut marginals: Marginals) -> Marginals {
 }
 
 fn curve(x: &[f64], predictions: &[Predictive]) -> Curve {
-    let quantile = |p: f64| predictions.iter().map(|d| d.quantile(p)).collect::<Vec<f64>>();
-    banded(x, quantile(0.5), quantile)
+    banded(x, quantiles(predictions, 0.5), |p| quantiles(predictions, p))
 }
 
 /// The mean of y given f, such as a rate, and its bands.

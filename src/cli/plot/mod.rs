@@ -7,6 +7,7 @@ mod surface;
 
 use std::path::{Path, PathBuf};
 
+use cagey::data::Dataset;
 use cagey::fitted::Fitted;
 use cagey::likelihoods::Support;
 use cagey::{Error, Result};
@@ -77,9 +78,9 @@ impl Plot {
             Some(path) => Some(self.splitting.scored(self.reading.read(path, &fitted.schema, true, false)?)?),
             None => self.splitting.refuse().map(|()| None)?,
         };
-        let copies = data.as_ref().map(|data| fitted.copies(data)).transpose()?.flatten();
-        let words = copies.zip(data.as_ref()).and_then(|(copies, data)| copies_in_words(&copies, data.n, "rows"));
-        words.iter().for_each(|words| report::warn(words));
+        let new = data.as_ref().map(|data| unseen(&fitted, data)).transpose()?.flatten();
+        // Rows that were trained on tell of error bars only where nothing else can.
+        let scored = new.as_ref().or(data.as_ref().filter(|_| fitted.posterior().leave_one_out().is_none()));
         let names = fitted.input_names();
         let (path, points) = (self.output.as_path(), self.points);
         let drawn = match (self.kind, names.len()) {
@@ -91,10 +92,10 @@ impl Plot {
             }
             (Kind::Parts, _) => parts::draw(&fitted, path),
             (Kind::Learning, _) => quality::learning(&fitted, path),
-            (Kind::Calibration, _) => quality::calibration(&fitted, data.as_ref(), path),
-            (Kind::Posterior, 1) => line::posterior(&fitted, data.as_ref(), points, path),
-            (Kind::Components, 1) => line::components(&fitted, data.as_ref(), points, path),
-            (Kind::Posterior, 2) => surface::draw(&fitted, data.as_ref(), points, path),
+            (Kind::Calibration, _) => quality::calibration(&fitted, scored, path),
+            (Kind::Posterior, 1) => line::posterior(&fitted, new.as_ref(), points, path),
+            (Kind::Components, 1) => line::components(&fitted, new.as_ref(), points, path),
+            (Kind::Posterior, 2) => surface::draw(&fitted, new.as_ref(), points, path),
             (Kind::Posterior, d) => Err(Error::Usage(format!(
                 "a posterior can be drawn over 1 or 2 input columns, this model has {d}; try --kind calibration"
             ))),
@@ -107,6 +108,14 @@ impl Plot {
             None => drawn,
         }
     }
+}
+
+/// The rows of a table that are no training rows, which are drawn anyway; none where all are.
+fn unseen(fitted: &Fitted, data: &Dataset) -> Result<Option<Dataset>> {
+    let Some(copies) = fitted.copies(data)? else { return Ok(Some(data.clone())) };
+    copies_in_words(&copies, data.n, "rows").iter().for_each(|words| report::warn(words));
+    let others: Vec<usize> = (0..data.n).filter(|row| copies.whole.binary_search(row).is_err()).collect();
+    Ok((!others.is_empty()).then(|| data.subset(&others)))
 }
 
 /// What the training data have to be drawn with: inputs in user units, row-major, and targets; of counts with exposures

@@ -28,12 +28,13 @@ pub fn draw(fitted: &Fitted, data: Option<&Dataset>, points: Option<usize>, path
     if count > MOST_ACROSS {
         return Err(Error::Usage(format!("--points {count}: over two columns at most {MOST_ACROSS}")));
     }
-    let axis = |values: &[f64], others: &[f64]| {
-        let (low, high) =
-            values.iter().chain(others).fold((f64::INFINITY, f64::NEG_INFINITY), |(l, h), v| (l.min(*v), h.max(*v)));
+    let ranges = fitted.input_ranges();
+    let axis = |values: &[f64], others: &[f64], range: &[f64]| {
+        let all = values.iter().chain(others).chain(range);
+        let (low, high) = all.fold((f64::INFINITY, f64::NEG_INFINITY), |(l, h), v| (l.min(*v), h.max(*v)));
         evenly(low, high, count)
     };
-    let (across, up) = (axis(&first, &others[0]), axis(&second, &others[1]));
+    let (across, up) = (axis(&first, &others[0], &ranges[0]), axis(&second, &others[1], &ranges[1]));
     let grid: Vec<f64> = up.iter().flat_map(|b| across.iter().flat_map(move |a| [*a, *b])).collect();
     let grid = fitted.input_scale.apply(&grid)?;
     let names = fitted.input_names();

@@ -1,4 +1,4 @@
-//! Copies of tables.
+//! Making a row file from a table.
 
 use std::fs::File;
 use std::io::{BufWriter, Seek, SeekFrom, Write};

@@ -1,4 +1,4 @@
-//! An end to rows that have none.
+//! A limit on the length of a row, for files without line ends.
 
 use std::cell::Cell;
 use std::fmt;

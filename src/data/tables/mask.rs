@@ -1,4 +1,4 @@
-//! Which rows test, from a file.
+//! Reading from a file which rows are test rows.
 
 use std::path::Path;
 

@@ -1,10 +1,12 @@
 //! How to read a file.
 
+use serde::{Deserialize, Serialize};
+
 /// What to do with a row that has a missing cell in a used column.
 ///
 /// Missing are empty cells, `NA`, `N/A`, `#N/A`, `nan`, `NaT`, `null`, `none`, `?` and infinities, in any case of
 /// letters.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[non_exhaustive]
 pub enum Missing {
     /// Stop with an error that names row and column.
@@ -15,7 +17,7 @@ pub enum Missing {
 }
 
 /// Whether the first line of a text file holds column names.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[non_exhaustive]
 pub enum Header {
     /// It does when one of its cells is a wanted column name, or neither a number, nor a date, nor missing; a word in a
@@ -29,7 +31,7 @@ pub enum Header {
 }
 
 /// What the cells of the target column are.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[non_exhaustive]
 pub enum TargetKind {
     /// Numbers.
@@ -42,7 +44,7 @@ pub enum TargetKind {
 }
 
 /// Options for [`read_training`](crate::data::read_training) and [`read_with_schema`](crate::data::read_with_schema).
-#[derive(Debug, Clone, PartialEq, Eq, Default)]
+#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 pub struct ReadOptions {
     /// Name of the target column; the last column if absent.
     pub target: Option<String>,

@@ -11,7 +11,7 @@ use super::source::open;
 use super::table::{Layout, Table, positional_names};
 use crate::Result;
 use crate::data::classes::Classes;
-use crate::data::dataset::{Dataset, Kept};
+use crate::data::dataset::{Dataset, TextColumns};
 use crate::data::schema::{Column, Encoding, Schema};
 
 /// Reads training data and finds out how each column is to be encoded.
@@ -287,7 +287,7 @@ fn collect(
     let mut values = Vec::new();
     let mut y = output.is_some().then(Vec::new);
     let mut data = Dataset::default();
-    let mut kept = options.keep.then(|| Kept { names: table.layout().names.clone(), records: Vec::new() });
+    let mut kept = options.keep.then(|| TextColumns { names: table.layout().names.clone(), records: Vec::new() });
     let mut walk = Walk::default();
     while let Some(Place { row, record }) = walk.next(table, inputs, output.as_deref(), options.missing)? {
         for reader in inputs.iter_mut() {

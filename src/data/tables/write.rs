@@ -3,7 +3,7 @@
 use std::io;
 use std::path::Path;
 
-use crate::data::{Kept, atomic_write};
+use crate::data::{TextColumns, atomic_write};
 use crate::{Error, Result};
 
 /// Writes a CSV file with the kept columns of the input, if any, followed by columns of numbers `[n]`.
@@ -12,7 +12,7 @@ use crate::{Error, Result};
 ///
 /// # Errors
 /// [`Error::Shape`] if the columns differ in length, [`Error::Io`] as in [`atomic_write`].
-pub fn write_predictions(path: impl AsRef<Path>, kept: Option<&Kept>, columns: &[(&str, &[f64])]) -> Result<()> {
+pub fn write_predictions(path: impl AsRef<Path>, kept: Option<&TextColumns>, columns: &[(&str, &[f64])]) -> Result<()> {
     write_labelled(path, kept, None, columns)
 }
 
@@ -22,11 +22,11 @@ pub fn write_predictions(path: impl AsRef<Path>, kept: Option<&Kept>, columns: &
 /// As [`write_predictions`].
 pub fn write_labelled(
     path: impl AsRef<Path>,
-    kept: Option<&Kept>,
+    kept: Option<&TextColumns>,
     labels: Option<(&str, &[&str])>,
     columns: &[(&str, &[f64])],
 ) -> Result<()> {
-    let n = kept.map(Kept::len).or_else(|| columns.first().map(|(_, values)| values.len())).unwrap_or(0);
+    let n = kept.map(TextColumns::len).or_else(|| columns.first().map(|(_, values)| values.len())).unwrap_or(0);
     let lengths = labels.iter().map(|(name, values)| (*name, values.len()));
     for (name, length) in lengths.chain(columns.iter().map(|(name, values)| (*name, values.len()))) {
         if length != n {

@@ -1,4 +1,4 @@
-//! Dense host algorithms on row-major buffers, cast over faer's matrix product so that they run near its rate.
+//! Dense host algorithms on row-major buffers, built on faer's matrix product so that they run near its rate.
 //!
 //! Every algorithm is a recursion by halves whose off-diagonal work is one large matrix product; only blocks of order
 //! `tile::ORDER` are left for the kernels in `tile`. Only the lower triangle of a symmetric matrix is written during a

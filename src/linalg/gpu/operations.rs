@@ -20,16 +20,15 @@ use crate::linalg::mvn::MvnNll;
 use crate::linalg::on_device::{DeviceOp, batch, shaped};
 use crate::linalg::solve::{CholeskySolve, LogDet};
 use crate::linalg::triangular::Solve;
-use crate::linalg::whiten::Whiten;
 use crate::scope::to_f64;
 
 /// Gradients with respect to two inputs.
 type Two = Result<[Option<DispatchTensor>; 2]>;
 
 /// The tensors that an operation keeps for its adjoint, in the order in which its forward pass names them.
-type Kept<const N: usize> = [Tensor<3>; N];
+type SavedTensors<const N: usize> = [Tensor<3>; N];
 
-fn keep<const N: usize>(tensors: Kept<N>) -> Saved {
+fn keep<const N: usize>(tensors: SavedTensors<N>) -> Saved {
     Arc::new(tensors)
 }
 
@@ -66,7 +65,7 @@ impl DeviceOp<1> for Cholesky {
     }
 
     fn adjoint(&self, saved: Saved, grad: DispatchTensor, _needs: [bool; 1]) -> Result<[Option<DispatchTensor>; 1]> {
-        let ([l], shape) = (&*recall::<Kept<1>>(saved)?, shape_of(&grad));
+        let ([l], shape) = (&*recall::<SavedTensors<1>>(saved)?, shape_of(&grad));
         // Entries of Lᵀ L̄ on and below the diagonal take nothing from above that of L̄.
         let product = l.clone().transpose().matmul(batch(grad, "gradient of L")?);
         Ok([Some(like(congruence(l, &product)?, &shape))])
@@ -82,7 +81,7 @@ impl DeviceOp<2> for Solve {
     }
 
     fn adjoint(&self, saved: Saved, grad: DispatchTensor, needs: [bool; 2]) -> Two {
-        let ([l, x], shape) = (&*recall::<Kept<2>>(saved)?, shape_of(&grad));
+        let ([l, x], shape) = (&*recall::<SavedTensors<2>>(saved)?, shape_of(&grad));
         let b = solve(l, &batch(grad, "gradient of X")?, !self.transposed)?;
         let (left, right) = if self.transposed { (x, &b) } else { (&b, x) };
         let in_l = needs[0].then(|| lower(&(-left.clone().matmul(right.clone().transpose())))).transpose()?;
@@ -108,7 +107,7 @@ impl DeviceOp<2> for CholeskySolve {
     }
 
     fn adjoint(&self, saved: Saved, grad: DispatchTensor, needs: [bool; 2]) -> Two {
-        let ([l, x], shape) = (&*recall::<Kept<2>>(saved)?, shape_of(&grad));
+        let ([l, x], shape) = (&*recall::<SavedTensors<2>>(saved)?, shape_of(&grad));
         let b = cholesky_solve(l, &batch(grad, "gradient of X")?)?;
         let in_l = needs[0].then(|| {
             let half = b.clone().matmul(x.clone().transpose());
@@ -119,13 +118,17 @@ impl DeviceOp<2> for CholeskySolve {
 }
 
 impl DeviceOp<1> for LogDet {
+    fn is_algebra(&self) -> bool {
+        false
+    }
+
     fn forward(&self, [l]: [DispatchTensor; 1]) -> Result<(DispatchTensor, Saved)> {
         let l = batch(l, "L")?;
         Ok((log_det(&l).reshape([1]).into_dispatch(), keep([diagonal(&l).unsqueeze_dim(2)])))
     }
 
     fn adjoint(&self, saved: Saved, grad: DispatchTensor, _needs: [bool; 1]) -> Result<[Option<DispatchTensor>; 1]> {
-        let [diagonal] = &*recall::<Kept<1>>(saved)?;
+        let [diagonal] = &*recall::<SavedTensors<1>>(saved)?;
         let n = diagonal.dims()[1];
         let slope = (diagonal.clone().recip() * column(grad) * 2.0).squeeze_dim(2);
         Ok([Some(like(from_diagonal(&slope)?, &[n, n]))])
@@ -144,22 +147,6 @@ impl DeviceOp<1> for Unpack {
 
     fn adjoint(&self, _saved: Saved, grad: DispatchTensor, _needs: [bool; 1]) -> Result<[Option<DispatchTensor>; 1]> {
         Ok([Some(pack(&Tensor::from_dispatch(grad))?.into_dispatch())])
-    }
-}
-
-impl DeviceOp<2> for Whiten {
-    fn forward(&self, [k, b]: [DispatchTensor; 2]) -> Result<(DispatchTensor, Saved)> {
-        let shape = shape_of(&b);
-        let l = cholesky(&batch(k, &self.name)?, None, &self.name)?;
-        let a = solve(&l, &batch(b, "B")?, false)?;
-        Ok((like(a.clone(), &shape), keep([l, a])))
-    }
-
-    fn adjoint(&self, saved: Saved, grad: DispatchTensor, _needs: [bool; 2]) -> Two {
-        let ([l, a], shape) = (&*recall::<Kept<2>>(saved)?, shape_of(&grad));
-        let grad = batch(grad, "gradient of A")?;
-        let in_k = congruence(l, &-grad.clone().matmul(a.clone().transpose()))?;
-        Ok([Some(like(in_k, &square_shape(&shape))), Some(like(solve(l, &grad, true)?, &shape))])
     }
 }
 
@@ -189,7 +176,7 @@ impl DeviceOp<3> for MvnNll {
     }
 
     fn adjoint(&self, saved: Saved, grad: DispatchTensor, needs: [bool; 3]) -> Result<[Option<DispatchTensor>; 3]> {
-        let ([l, alpha], grad) = (&*recall::<Kept<2>>(saved)?, column(grad));
+        let ([l, alpha], grad) = (&*recall::<SavedTensors<2>>(saved)?, column(grad));
         let n = alpha.dims()[1];
         let [mut k, mut noise] = [None, None];
         if needs[0] || needs[1] {
@@ -212,7 +199,7 @@ impl DeviceOp<3> for LooNll {
     }
 
     fn adjoint(&self, saved: Saved, grad: DispatchTensor, needs: [bool; 3]) -> Result<[Option<DispatchTensor>; 3]> {
-        let ([a, alpha, d], grad) = (&*recall::<Kept<3>>(saved)?, column(grad));
+        let ([a, alpha, d], grad) = (&*recall::<SavedTensors<3>>(saved)?, column(grad));
         let n = alpha.dims()[1];
         let v = alpha.clone() / d.clone() * grad.clone();
         let av = a.clone().matmul(v);
@@ -242,7 +229,7 @@ impl DeviceOp<2> for Bound {
     }
 
     fn adjoint(&self, saved: Saved, grad: DispatchTensor, _needs: [bool; 2]) -> Two {
-        let ([l, mean], grad) = (&*recall::<Kept<2>>(saved)?, column(grad));
+        let ([l, mean], grad) = (&*recall::<SavedTensors<2>>(saved)?, column(grad));
         let m = mean.dims()[1];
         let eye = from_diagonal(&Tensor::ones([1, m], (&mean.device(), mean.dtype())))?;
         let outer = mean.clone().matmul(mean.clone().transpose());

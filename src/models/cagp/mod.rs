@@ -17,6 +17,7 @@ mod objective;
 mod options;
 mod posterior;
 mod prepared;
+mod refine;
 mod saved;
 
 use burn::tensor::Tensor;
@@ -26,7 +27,8 @@ pub use iterative::{Differentiation, IterativeCagp};
 pub use newton::{LearnedNewtonCagp, NewtonCagp, NewtonOptions, NewtonPolicy, NewtonReport, SiteRule, Sites};
 pub use objective::CagpObjective;
 pub use options::{ActionPolicy, CagpOptions};
-pub use posterior::{CagpPosterior, EXACT_ROWS};
+pub use posterior::CagpPosterior;
+pub use refine::EXACT_ROWS;
 
 use super::prior::Prior;
 use super::{Batch, Model, Observations};

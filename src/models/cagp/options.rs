@@ -7,13 +7,14 @@ use super::{
 };
 use crate::error::{Error, Result};
 use crate::kernels::Kernel;
-use crate::likelihoods::Gaussian;
+use crate::likelihoods::{Gaussian, Likelihood};
 use crate::models::Observations;
 use crate::models::gp_model::GpModel;
 use crate::models::options::{Kind, ModelOptions, Parts, Site};
 use crate::models::ordering::RowOrder;
 use crate::models::prior::Prior;
-use crate::models::start::levelled;
+use crate::models::start::{levelled, variance_of_classes};
+use crate::params;
 use crate::solvers::Probes;
 use crate::solvers::itergp::IterGpOptions;
 use crate::solvers::policies::{
@@ -227,6 +228,10 @@ impl ModelOptions for CagpOptions {
         warning.into_iter().collect()
     }
 
+    fn variance_prior(&self, likelihood: &dyn Likelihood) -> Option<params::Prior> {
+        variance_of_classes(likelihood)
+    }
+
     fn smaller(&self) -> &'static str {
         "choose fewer --actions, or a variational model (--model)"
     }
@@ -242,15 +247,16 @@ mod command {
     #[derive(Debug, Clone, clap::Args)]
     #[group(skip)]
     pub struct Arguments {
-        /// Most actions of a computation-aware model, 512 or one a row by default: more are closer to the exact one
+        /// Most actions of a computation-aware model: more take longer and are closer to the exact model [default: 512,
+        /// or one for each row]
         #[arg(long, value_name = "N", value_parser = values::count(1..=MOST))]
         actions: Option<usize>,
         /// How a computation-aware model chooses its actions [default: learned; gradient for other likelihoods than the
         /// Gaussian]
         #[arg(long, value_name = "NAME", value_enum)]
         policy: Option<ActionPolicy>,
-        /// Optimiser steps from one choice of actions by a policy, a solve, to the next: more are cheaper and lead less
-        /// far [default: 1; 10 for other likelihoods than the Gaussian]
+        /// Optimiser steps between two choices of actions by a policy: more steps cost less and improve the model less
+        /// [default: 1; 10 for other likelihoods than the Gaussian]
         #[arg(long, value_name = "STEPS", value_parser = values::count(1..=MOST))]
         refresh: Option<usize>,
         #[command(flatten)]
@@ -264,10 +270,11 @@ mod command {
         /// Order of rows that blocks of learned actions are cut from [default: tree]
         #[arg(long, value_name = "NAME", value_enum)]
         row_order: Option<RowOrder>,
-        /// What sites of learned actions for other likelihoods than the Gaussian are tied to [default: mode]
+        /// Where learned actions take gradient and curvature of other likelihoods than the Gaussian [default: mode]
         #[arg(long, value_name = "NAME", value_enum)]
         sites: Option<SiteRule>,
-        /// Newton steps that gradients go through, for the same; 0 holds sites for --refresh steps [default: 0]
+        /// Newton steps that are differentiated through, with learned actions and other likelihoods than the Gaussian;
+        /// 0 keeps gradient and curvature for --refresh steps [default: 0]
         #[arg(long, value_name = "STEPS", value_parser = values::count(0..=100))]
         unroll: Option<usize>,
     }

@@ -1,9 +1,9 @@
-//! The posterior of computation-aware GPs, from any actions, and how more actions refine it.
+//! The posterior of computation-aware GPs, from any actions, and how more actions are added.
 
 use burn::tensor::Tensor;
 
 use super::Actions;
-use super::newton::{self, blocks};
+use super::newton::blocks;
 use super::prepared::{HostActions, Prepared};
 use crate::device::Compute;
 use crate::error::{Error, Result};
@@ -12,12 +12,10 @@ use crate::linalg::Factor;
 use crate::linalg::dense::{product, view, view_mut};
 use crate::linalg::real::dot;
 use crate::models::Observations;
-use crate::models::exact::{ExactGp, ExactObjective};
-use crate::models::laplace::LaplaceGp;
 use crate::models::moments::moments;
 use crate::models::posterior::{
-    self, ComputationAware, Correlated, Joint, LeaveOneOut, Marginals, Posterior, SavedPosterior, Uncertainty,
-    column_squares, combine, several, subtract_gram,
+    self, ComputationAware, Correlated, Joint, LeaveOneOut, Marginals, Posterior, SavedPosterior, column_squares,
+    combine, several, subtract_gram,
 };
 use crate::models::prior::{Prior, repeated};
 use crate::products::{self, BlockSparse};
@@ -27,7 +25,7 @@ use crate::solvers::blocks::transposed;
 use crate::solvers::itergp::{
     Basis, IterGpOptions, SolveObserver, SolveReport, Start, System, epsilon, independent, itergp_from,
 };
-use crate::solvers::policies::{Policy, Residual};
+use crate::solvers::policies::Policy;
 
 /// What is conditioned on data.
 #[derive(Debug, Clone)]
@@ -78,9 +76,6 @@ pub struct CagpPosterior {
     pub(super) report: Option<SolveReport>,
     pub(super) prepared: Prepared,
 }
-
-/// Most observations for which the exact variances are computed: half a gigabyte and a few seconds.
-pub const EXACT_ROWS: usize = 8000;
 
 /// Rows predicted at once.
 const CHUNK: usize = 1024;
@@ -410,37 +405,5 @@ impl Posterior for CagpPosterior {
 
     fn computation_aware(&self) -> Option<&dyn ComputationAware> {
         Some(self)
-    }
-}
-
-impl ComputationAware for CagpPosterior {
-    fn refined(&self, actions: usize) -> Result<Box<dyn Posterior>> {
-        if let Some(likelihood) = &self.of.other {
-            return Ok(Box::new(newton::refined(self, &**likelihood, actions)?));
-        }
-        let (posterior, report) = self.compute_more(&Residual, &IterGpOptions::budget(actions), None)?;
-        Ok(Box::new(Self { report: Some(report), ..posterior }))
-    }
-
-    fn uncertainty(&self, x: &[f64]) -> Result<Uncertainty> {
-        let Marginals { mean, variance: total, .. } = self.predict(x)?;
-        if self.data.n() > EXACT_ROWS {
-            return Ok(Uncertainty { mean, total, mathematical: None, computational: None });
-        }
-        let data = self.data.clone();
-        let exact = match &self.of.other {
-            Some(likelihood) => {
-                let dense = LaplaceGp { priors: self.of.priors.clone(), likelihood: likelihood.clone() };
-                dense.posterior(self.compute, data)?.predict(x)?.variance
-            }
-            None => {
-                let (prior, likelihood) = (self.prior().clone(), self.gaussian()?.clone());
-                let dense = ExactGp { prior, likelihood, objective: ExactObjective::MarginalLikelihood };
-                dense.posterior(self.compute, data)?.predict(x)?.variance
-            }
-        };
-        let mathematical: Vec<f64> = exact.iter().zip(&total).map(|(exact, total)| exact.min(*total)).collect();
-        let computational = total.iter().zip(&mathematical).map(|(total, exact)| total - exact).collect();
-        Ok(Uncertainty { mean, total, mathematical: Some(mathematical), computational: Some(computational) })
     }
 }

@@ -39,7 +39,8 @@ mod command {
         /// Random vectors that estimate the log-determinant [default: 16]
         #[arg(long, value_name = "N", value_parser = values::count(1..=MOST))]
         probes: Option<usize>,
-        /// Predict variances by a root of this rank, found once, instead of a solve for every row: faster, and wider
+        /// Predict variances from a matrix root of this rank that is computed once, instead of a solve for every row:
+        /// faster, and never smaller
         #[arg(long, value_name = "RANK", value_parser = values::count(1..=MOST))]
         variance_rank: Option<usize>,
     }

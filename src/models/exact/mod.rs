@@ -16,7 +16,7 @@ use crate::model_file::{Array, ArrayData};
 use crate::models::gp_model::{GpModel, Size, Training, UserUnits};
 use crate::models::moments::moments;
 use crate::models::posterior::{
-    self, Joint, LeaveOneOut, Marginals, Posterior, SavedPosterior, column_squares, combine, subtract_gram,
+    self, Exact, Joint, LeaveOneOut, Marginals, Posterior, SavedPosterior, column_squares, combine, subtract_gram,
 };
 use crate::models::prior::Prior;
 use crate::models::start::start;
@@ -221,22 +221,6 @@ impl ExactPosterior {
         }
     }
 
-    /// The posterior of one summand of an additive kernel (index into [`Kernel::summands`]), at rows `x`: the share of
-    /// f that this component explains, without the prior mean.
-    ///
-    /// # Errors
-    /// [`Error::Usage`] when there is no such summand.
-    pub fn predict_component(&self, index: usize, x: &[f64]) -> Result<Marginals> {
-        let summands = self.model.prior.kernel.summands();
-        let Some(summand) = summands.get(index) else {
-            return Err(Error::Usage(format!(
-                "the kernel has {} summands, there is no summand {index}",
-                summands.len()
-            )));
-        };
-        self.of(summand, &Mean::Zero, &Anchors::default(), x)
-    }
-
     /// The training inputs, row-major, and their columns.
     fn rows(&self) -> (&[f64], usize) {
         (&self.data.x, self.data.d)
@@ -301,8 +285,21 @@ impl LeaveOneOut for ExactPosterior {
     }
 }
 
+impl Exact for ExactPosterior {
+    fn predict_component(&self, index: usize, x: &[f64]) -> Result<Marginals> {
+        let summands = self.model.prior.kernel.summands();
+        let Some(summand) = summands.get(index) else {
+            return Err(Error::Usage(format!(
+                "the kernel has {} summands, there is no summand {index}",
+                summands.len()
+            )));
+        };
+        self.of(summand, &Mean::Zero, &Anchors::default(), x)
+    }
+}
+
 impl Posterior for ExactPosterior {
-    fn exact(&self) -> Option<&ExactPosterior> {
+    fn exact(&self) -> Option<&dyn Exact> {
         Some(self)
     }
 

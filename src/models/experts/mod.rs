@@ -15,6 +15,7 @@ mod pooled;
 mod posterior;
 mod remote;
 mod server;
+mod shards;
 mod terms;
 mod training;
 
@@ -27,12 +28,14 @@ pub use options::{ExpertsOptions, LocalKind};
 pub use partition::Partition;
 pub use pooled::Pooled;
 pub use posterior::ExpertsPosterior;
+pub(in crate::models) use remote::{put, take};
 pub use server::Server;
+pub use shards::{Shards, TOLD, fill, joined, share_of};
 pub use training::{Algorithm, Federation, Rounds};
 
 use crate::device::Compute;
 use crate::error::{Error, Result};
-use crate::exchange::Ranks;
+use crate::exchange::{self, Ranks};
 use crate::likelihoods::Likelihood;
 use crate::models::exact::ExactGp;
 use crate::models::gp_model::{GpModel, Size, Training, UserUnits};
@@ -87,6 +90,8 @@ pub struct Experts {
     labels: Arc<Vec<String>>,
     /// Where experts are that are not in this process.
     ranks: Option<Arc<Ranks>>,
+    /// Their rows, where these stay with them.
+    shards: Option<Arc<Shards>>,
 }
 
 impl Experts {
@@ -109,7 +114,8 @@ impl Experts {
         communication.dedup();
         let labels = parts.iter().enumerate().map(|(expert, rows)| label(expert, parts.len(), rows)).collect();
         let (parts, communication, labels) = (Arc::new(parts), Arc::new(communication), Arc::new(labels));
-        Ok(Self { shared, rule, federation: Federation::default(), parts, communication, labels, ranks: None })
+        let federation = Federation::default();
+        Ok(Self { shared, rule, federation, parts, communication, labels, ranks: None, shards: None })
     }
 
     /// Those of one rank, as the leader hands them out: rows of the communication expert may be nobody's.
@@ -117,7 +123,7 @@ impl Experts {
         let (parts, communication, labels) = (Arc::new(parts), Arc::new(communication), Arc::new(labels));
         // Which rule it is is the leader's business.
         let (rule, federation) = (Rule::Grbcm, Federation::default());
-        Self { shared, rule, federation, parts, communication, labels, ranks: None }
+        Self { shared, rule, federation, parts, communication, labels, ranks: None, shards: None }
     }
 
     /// The same experts, spread over the ranks of a job that this process leads.
@@ -132,8 +138,7 @@ impl Experts {
 
     /// The experts of a rank.
     fn share(&self, rank: usize) -> Range<usize> {
-        let size = self.ranks.as_ref().map_or(1, |ranks| ranks.size());
-        self.len() * rank / size..self.len() * (rank + 1) / size
+        exchange::share(self.len(), rank, self.ranks.as_ref().map_or(1, |ranks| ranks.size()))
     }
 
     /// The rows of each expert.
@@ -231,8 +236,9 @@ impl GpModel for Experts {
     }
 
     fn bytes(&self, compute: Compute, size: Size) -> f64 {
-        // A smaller sample than all rows has smaller experts.
-        let largest = (self.largest() as f64 * (size.rows as f64 / self.rows() as f64).min(1.0)).ceil();
+        // A smaller sample than all rows has smaller experts, unless these have their rows for themselves.
+        let share = if self.shards.is_some() { 1.0 } else { (size.rows as f64 / self.rows() as f64).min(1.0) };
+        let largest = (self.largest() as f64 * share).ceil();
         let each = Size { rows: largest as usize, batch: largest as usize, ..size };
         let threads = rayon::current_num_threads().min(self.own().len());
         size.data(compute) + threads as f64 * self.shared.model().bytes(compute, each)

@@ -30,12 +30,13 @@ pub(super) struct Part {
 /// in the parameters, with the sum's value and gradient at their present values.
 pub(super) fn sum(experts: &Experts, scope: &Scope, batch: &Batch) -> Result<Tensor<1>> {
     batch.check(scope)?;
-    let data = observations(batch)?;
-    experts.check(&data)?;
+    let given = observations(batch)?;
+    let data = experts.seen(&given);
+    experts.check(data)?;
     let asked = Asked { compute: scope.compute(), gradient: scope.device().is_autodiff(), budget: scope.budget() };
     let parts = match &experts.ranks {
-        Some(ranks) => remote::evaluate(experts, ranks, &data, asked)?,
-        None => own(experts, &data, asked)?,
+        Some(ranks) => remote::evaluate(experts, ranks, data, asked)?,
+        None => own(experts, data, asked)?,
     };
     let Part { loss, slopes, jitter } = total(&parts);
     record(jitter);
@@ -124,7 +125,10 @@ pub(super) fn observations(batch: &Batch) -> Result<Observations> {
 impl Experts {
     /// Refuses other rows than those that were shared out.
     pub(super) fn check(&self, data: &Observations) -> Result<()> {
-        let rows = self.rows();
+        let rows = match &self.shards {
+            Some(shards) => shards.own.n(),
+            None => self.rows(),
+        };
         if data.n() == rows {
             return Ok(());
         }

@@ -41,8 +41,9 @@ pub struct ExpertsOptions {
     pub local: LocalKind,
     /// Inducing inputs m of sparse experts.
     pub inducing: usize,
-    /// How predictions are put together unless another rule is asked for.
-    pub aggregation: Rule,
+    /// How predictions are put together unless another rule is asked for; none for grBCM, or rBCM of experts that
+    /// share no rows.
+    pub aggregation: Option<Rule>,
     /// How they are trained together.
     pub training: Federation,
 }
@@ -54,7 +55,7 @@ impl Default for ExpertsOptions {
             partition: Partition::default(),
             local: LocalKind::default(),
             inducing: 512,
-            aggregation: Rule::Grbcm,
+            aggregation: None,
             training: Federation::default(),
         }
     }
@@ -65,14 +66,11 @@ const ROWS: usize = 1000;
 
 impl Kind for ExpertsOptions {
     const NAME: &'static str = "experts";
+    const APART: bool = true;
 }
 
 impl ModelOptions for ExpertsOptions {
     fn build(&self, Parts { prior, .. }: Parts, site: &Site) -> Result<Box<dyn GpModel>> {
-        let (parts, communication) = match site.saved {
-            Some(saved) => self.saved(&saved, site.data.n())?,
-            None => self.shared_out(site)?,
-        };
         let shared = match self.local {
             LocalKind::Exact => {
                 let objective = ExactObjective::MarginalLikelihood;
@@ -85,7 +83,17 @@ impl ModelOptions for ExpertsOptions {
                 Shared::Sparse(model)
             }
         };
-        let mut experts = Experts::new(shared, self.aggregation, parts, communication)?;
+        if let Some(shards) = site.shards {
+            self.check_apart()?;
+            let mut experts = Experts::apart(shared, self.aggregation.unwrap_or(Rule::Rbcm), Arc::clone(shards))?;
+            experts.federation = self.training.clone();
+            return Ok(Box::new(experts));
+        }
+        let (parts, communication) = match site.saved {
+            Some(saved) => self.saved(&saved, site.data.n())?,
+            None => self.shared_out(site)?,
+        };
+        let mut experts = Experts::new(shared, self.aggregation.unwrap_or(Rule::Grbcm), parts, communication)?;
         experts.federation = self.training.clone();
         Ok(Box::new(match exchange::ranks() {
             Some(ranks) => experts.over(Arc::clone(ranks)),
@@ -117,6 +125,22 @@ impl ModelOptions for ExpertsOptions {
 }
 
 impl ExpertsOptions {
+    /// Refuses what cannot be had where each expert has its rows for itself.
+    fn check_apart(&self) -> Result<()> {
+        if self.experts.is_some() || self.partition != Partition::default() {
+            return Err(Error::Usage(
+                "--experts, --partition: with --shards each file is an expert; leave them out".into(),
+            ));
+        }
+        if self.local != LocalKind::Exact {
+            return Err(Error::Usage(
+                "--local sgpr: inducing inputs are chosen from all rows, and those of --shards stay where they are;                  leave it out"
+                    .into(),
+            ));
+        }
+        Ok(())
+    }
+
     fn shared_out(&self, site: &Site) -> Result<(Vec<Vec<usize>>, Vec<usize>)> {
         let n = site.data.n();
         let count = self.experts.unwrap_or_else(|| n.div_ceil(ROWS));
@@ -171,7 +195,7 @@ mod command {
         #[arg(long, value_name = "NAME", value_enum)]
         local: Option<LocalKind>,
         /// How the model's predictions are put together from the experts'; `predict` and `evaluate` may choose another
-        /// rule [default: grbcm]
+        /// rule [default: grbcm, or rbcm with --shards]
         #[arg(long, value_name = "RULE", value_enum)]
         aggregation: Option<Rule>,
         /// How experts are trained together [default: fact]
@@ -236,7 +260,6 @@ mod command {
         fn from_arguments(arguments: Arguments, _given: &Given) -> Result<Self> {
             let training = arguments.federation()?;
             let Arguments { experts, partition, local, aggregation, inducing, .. } = arguments;
-            let usual = Self::default();
             let (partition, local) = (partition.unwrap_or_default(), local.unwrap_or_default());
             if experts.is_some() && matches!(partition, Partition::Column(_)) {
                 return Err(Error::Usage(
@@ -248,7 +271,6 @@ mod command {
             if inducing.given() && local == LocalKind::Exact {
                 return Err(Error::Usage("--inducing is for sparse experts: add --local sgpr".into()));
             }
-            let aggregation = aggregation.unwrap_or(usual.aggregation);
             Ok(Self { experts, partition, local, inducing: inducing.count(), aggregation, training })
         }
 

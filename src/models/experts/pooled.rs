@@ -7,7 +7,6 @@
 //!
 //! There are always as many parts, and their sums go up one binary tree: the same bits for any number of ranks.
 
-use std::ops::Range;
 use std::sync::Arc;
 
 use burn::tensor::{Tensor, TensorData};
@@ -15,14 +14,15 @@ use serde_json::json;
 
 use super::aggregation::Rule;
 use super::objective::{self, Asked, Part, each};
-use super::remote::{self, MOMENTS, PULL, put, take};
+use super::remote::{self, MOMENTS, PULL, put};
 use super::{Experts, Shared};
 use crate::device::Compute;
 use crate::device::transfers::upload;
 use crate::error::{Error, Result};
-use crate::exchange::{Message, Ranks};
+use crate::exchange::Ranks;
 use crate::likelihoods::Likelihood;
 use crate::linalg::collapsed;
+use crate::models::branches::{self, Branch};
 use crate::models::gp_model::{GpModel, Size, UserUnits};
 use crate::models::minibatch::Rows;
 use crate::models::posterior::{Posterior, SavedPosterior};
@@ -32,7 +32,7 @@ use crate::models::{Batch, Model, Observations};
 use crate::params::{Parameter, Parameters};
 use crate::scope::{Scope, scalar, to_f64};
 
-/// Parts of the rows: a power of two, so that those of 1, 2, 4, … ranks are whole branches of the tree.
+/// Most parts of the rows.
 const PARTS: usize = 16;
 
 /// A sparse model over the ranks of a job.
@@ -48,9 +48,8 @@ impl Pooled {
     /// # Errors
     /// [`Error::Usage`] for no rows.
     pub fn new(model: Sgpr, n: usize, ranks: Arc<Ranks>) -> Result<Self> {
-        // No part is empty.
-        let count = PARTS.min(1 << n.max(1).ilog2());
-        let rows = (0..count).map(|part| (n * part / count..n * (part + 1) / count).collect());
+        let count = branches::count(n, PARTS);
+        let rows = (0..count).map(|part| branches::rows(n, part, count).collect());
         let parts = Experts::new(Shared::Sparse(model), Rule::Grbcm, rows.collect(), vec![0])?;
         Ok(Self { parts: parts.over(ranks) })
     }
@@ -70,11 +69,10 @@ impl Pooled {
         remote::hold(&self.parts, &mut talk, ranks.size(), data, compute)?;
         let mut message = remote::with_parameters(&self.parts);
         message.document = json!({ "budget": budget });
-        let own = || own(&self.parts, data, compute, budget, 0).map(written);
-        let answers = talk.ask(MOMENTS, message, own)?;
-        let branches = answers.into_iter().map(read).collect::<Result<Vec<_>>>()?.concat();
-        let numbers = merged(branches).pop().map(|(_, numbers)| numbers).unwrap_or_default();
-        Sums::new(numbers, self.model().process.len())
+        let own = || own(&self.parts, data, compute, budget, 0).map(branches::written);
+        let m = self.model().process.len();
+        let numbers = branches::total(talk.ask(MOMENTS, message, own)?, m * m + m + 1)?;
+        Ok(Sums::new(numbers, m))
     }
 
     /// Σ over parts of the gradient of ⟨sums, adjoints⟩ in the internal values of each free parameter.
@@ -114,18 +112,13 @@ pub(super) struct Adjoints {
 }
 
 impl Sums {
-    fn new(mut numbers: Vec<f64>, m: usize) -> Result<Self> {
-        if numbers.len() != m * m + m + 1 {
-            return Err(Error::shape("sums over rows", (m * m + m + 1).to_string(), numbers.len().to_string()));
-        }
+    /// From m² + m + 1 numbers.
+    fn new(mut numbers: Vec<f64>, m: usize) -> Self {
         let rest = numbers.pop().unwrap_or_default();
         let projected = numbers.split_off(m * m);
-        Ok(Self { square: numbers, projected, rest })
+        Self { square: numbers, projected, rest }
     }
 }
-
-/// Sums of consecutive parts, with the parts that they are of.
-type Branch = (Range<usize>, Vec<f64>);
 
 /// The sums of this process's parts, `first` being the first of them, as far as they go up the tree by themselves.
 pub(super) fn own(
@@ -144,39 +137,7 @@ pub(super) fn own(
         let found = model.moments(&scope, &rows.batch(&scope)).map_err(|e| parts.of_expert(own.start + at, e))?;
         Ok([to_f64(found.square)?, to_f64(found.projected)?, to_f64(found.rest)?].concat())
     })?;
-    Ok(merged(sums.into_iter().zip(first + own.start..).map(|(sums, part)| (part..part + 1, sums)).collect()))
-}
-
-/// Adds the sums of neighbours that are one branch of the tree, until there are no more.
-fn merged(branches: Vec<Branch>) -> Vec<Branch> {
-    let mut done: Vec<Branch> = Vec::new();
-    for (mut range, mut sums) in branches {
-        while let Some((before, _)) = done.last()
-            && before.len() == range.len()
-            && before.end == range.start
-            && before.start.is_multiple_of(2 * range.len())
-        {
-            let Some((before, mut first)) = done.pop() else { break };
-            first.iter_mut().zip(&sums).for_each(|(sum, more)| *sum += more);
-            (range, sums) = (before.start..range.end, first);
-        }
-        done.push((range, sums));
-    }
-    done
-}
-
-pub(super) fn written(branches: Vec<Branch>) -> Message {
-    let mut message = Message { document: json!({}), ..Message::default() };
-    put(&mut message, "ranges", branches.iter().flat_map(|(r, _)| [r.start as f64, r.end as f64]).collect());
-    put(&mut message, "sums", branches.into_iter().flat_map(|(_, sums)| sums).collect());
-    message
-}
-
-fn read(mut message: Message) -> Result<Vec<Branch>> {
-    let (ranges, sums) = (take(&mut message, "ranges")?, take(&mut message, "sums")?);
-    let count = ranges.len() / 2;
-    let ranges = ranges.chunks(2).map(|ends| ends[0] as usize..ends[1] as usize);
-    Ok(ranges.zip(sums.chunks((sums.len() / count.max(1)).max(1)).map(<[f64]>::to_vec)).collect())
+    Ok(branches::merged(sums.into_iter().zip(first + own.start..).map(|(sums, part)| (part..part + 1, sums)).collect()))
 }
 
 /// For each of this process's parts the gradient of ⟨sums, adjoints⟩.

@@ -211,6 +211,7 @@ fn kept(rows: &[impl AsRef<[usize]>]) -> bool {
 
 impl ExpertsPosterior {
     pub(super) fn new(model: Experts, compute: Compute, data: Observations) -> Result<Self> {
+        let data = model.shards.as_ref().map_or(data, |shards| shards.own.clone());
         model.check(&data)?;
         let rule = model.rule;
         let held = Arc::new(Held::new(model, compute, data)?);
@@ -315,13 +316,16 @@ impl Posterior for ExpertsPosterior {
         }
         Err(Error::Usage(
             "experts have no joint distribution of several rows: their rules combine what they say row by row; \
-             for joint samples fit an sgpr, cagp or exact model"
+             for joint samples fit one model of all rows"
                 .into(),
         ))
     }
 
     fn saved(&self, _factor: bool) -> Result<SavedPosterior> {
         let (model, n) = (&self.held.model, self.held.data.n());
+        if model.shards.is_some() {
+            return Ok(SavedPosterior::default());
+        }
         let mut owners = vec![0.0; n];
         for (expert, rows) in model.parts().iter().enumerate() {
             rows.iter().for_each(|row| owners[*row] = expert as f64);
@@ -345,7 +349,8 @@ const MANY: f64 = 1e11;
 
 impl Aggregates for ExpertsPosterior {
     fn rules(&self) -> Vec<&'static str> {
-        Rule::ALL.map(Rule::name).to_vec()
+        let apart = self.held.model.shards.is_some();
+        Rule::ALL.into_iter().filter(|rule| !apart || !rule.joins_rows()).map(Rule::name).collect()
     }
 
     fn rule(&self) -> &'static str {
@@ -361,6 +366,9 @@ impl Aggregates for ExpertsPosterior {
             };
             return Err(Error::Usage(format!("no aggregation `{rule}`; {hint}")));
         };
+        if self.held.model.shards.is_some() {
+            found.check_apart()?;
+        }
         Ok(Box::new(self.by_rule(found, self.variance)))
     }
 

@@ -6,18 +6,19 @@ use serde_json::{Value, json};
 
 use super::objective::{self, Asked, Part};
 use super::posterior::Held;
+use super::shards::TOLD;
 use super::training::{self, Client, Round};
 use super::{Experts, Shared};
 use crate::device::Compute;
 use crate::error::{Error, Result};
 use crate::exchange::{Message, Ranks, Talk};
-use crate::kernels::Kernel;
+use crate::kernels::text;
 use crate::model_file::{Array, ArrayData};
 use crate::models::Observations;
 use crate::models::gp_model::GpModel;
 use crate::models::minibatch::Rows;
 use crate::models::posterior::Marginals;
-use crate::params::{Parameter, Parameters, keeping_internal};
+use crate::params::{Parameter, Parameters};
 
 /// To hold experts.
 pub(super) const HOLD: &str = "experts.hold";
@@ -122,6 +123,8 @@ fn fingerprint(experts: &Experts, data: &Observations, compute: Compute) -> u64 
     }
     let mut of_experts = crc32fast::Hasher::new();
     of_experts.update(form(experts, data.d, compute).to_string().as_bytes());
+    let told = experts.shards.as_ref().map(|shards| shards.told.to_string());
+    of_experts.update(told.unwrap_or_default().as_bytes());
     for rows in experts.parts().iter().chain([&*experts.communication]) {
         rows.iter().for_each(|row| of_experts.update(&row.to_le_bytes()));
         of_experts.update(b";");
@@ -142,7 +145,7 @@ fn form(experts: &Experts, d: usize, compute: Compute) -> Value {
     let parameters: Vec<&Parameter> = blank.parameters().into_iter().map(|(_, p)| p).collect();
     json!({
         "sparse": matches!(experts.shared, Shared::Sparse(_)),
-        "kernel": kernel_text(&blank.prior().kernel, d),
+        "kernel": text::form(&blank.prior().kernel, d),
         "mean": blank.prior().mean,
         "parameters": parameters,
         "compute": compute,
@@ -150,16 +153,16 @@ fn form(experts: &Experts, d: usize, compute: Compute) -> Value {
     })
 }
 
-/// The form of a kernel, whatever units its numbers are told in.
-fn kernel_text(kernel: &Kernel, d: usize) -> String {
-    let mut kernel = kernel.clone();
-    keeping_internal(&mut kernel, |kernel| kernel.set_units(&vec![1.0; d], 1.0));
-    kernel.to_string()
-}
-
 /// The experts of a rank: their model, rows, and the rows of the communication expert.
 fn handed_out(experts: &Experts, rank: usize, data: &Observations, compute: Compute) -> Result<Message> {
     let share = experts.share(rank);
+    let mut message = Message { document: form(experts, data.d, compute), ..Message::default() };
+    message.document["first"] = share.start.into();
+    message.document["labels"] = experts.labels[share.clone()].into();
+    if let Some(shards) = &experts.shards {
+        message.document[TOLD] = shards.told.clone();
+        return Ok(message);
+    }
     let mut rows: Vec<usize> = experts.parts()[share.clone()].concat();
     rows.extend(&*experts.communication);
     rows.sort_unstable();
@@ -167,9 +170,6 @@ fn handed_out(experts: &Experts, rank: usize, data: &Observations, compute: Comp
     let place = |row: &usize| rows.binary_search(row).unwrap_or_default() as f64;
     let places = |rows: &[usize]| rows.iter().map(place).collect::<Vec<f64>>();
     let own = data.gather(&rows)?;
-    let mut message = Message { document: form(experts, data.d, compute), ..Message::default() };
-    message.document["first"] = share.start.into();
-    message.document["labels"] = experts.labels[share.clone()].into();
     // Numbers of rows are many: as arrays, for documents have a limit.
     put(&mut message, "counts", experts.parts()[share.clone()].iter().map(|rows| rows.len() as f64).collect());
     put(&mut message, "parts", places(&experts.parts()[share].concat()));
@@ -189,11 +189,11 @@ pub(super) fn with_parameters(experts: &Experts) -> Message {
     message
 }
 
-pub(super) fn put(message: &mut Message, name: &str, values: Vec<f64>) {
+pub(in crate::models) fn put(message: &mut Message, name: &str, values: Vec<f64>) {
     message.arrays.insert(name.into(), Array { shape: vec![values.len()], data: ArrayData::F64(values) });
 }
 
-pub(super) fn take(message: &mut Message, name: &str) -> Result<Vec<f64>> {
+pub(in crate::models) fn take(message: &mut Message, name: &str) -> Result<Vec<f64>> {
     let array = message.arrays.remove(name).map(|array| array.data.into_f64());
     array.ok_or_else(|| Error::Device(format!("a message between ranks lacks `{name}`")))
 }

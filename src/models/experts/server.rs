@@ -19,6 +19,7 @@ use crate::kernels::text;
 use crate::likelihoods::Gaussian;
 use crate::means::Mean;
 use crate::models::Observations;
+use crate::models::branches;
 use crate::models::exact::{ExactGp, ExactObjective};
 use crate::models::prior::Prior;
 use crate::models::sgpr::Sgpr;
@@ -93,7 +94,7 @@ impl Service for Server<'_> {
             MOMENTS => {
                 crew.set(&raw)?;
                 let budget = part(&mut message.document, "budget")?;
-                pooled::own(&crew.experts, &crew.data, crew.compute, budget, crew.first).map(pooled::written)
+                pooled::own(&crew.experts, &crew.data, crew.compute, budget, crew.first).map(branches::written)
             }
             PULL => {
                 crew.set(&raw)?;

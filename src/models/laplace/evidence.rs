@@ -5,9 +5,10 @@ use std::sync::Arc;
 use burn::tensor::{Tensor, TensorData};
 use rayon::prelude::*;
 
-use super::mode::{Mode, Task};
+use super::mode::Mode;
 use super::system::Gram;
 use super::tangent::Tangent;
+use super::task::Task;
 use crate::error::Result;
 use crate::likelihoods::{Density, Row};
 use crate::linalg::host::{HostOp, Saved, apply2, apply3, recall};
@@ -41,7 +42,7 @@ struct Evidence {
 }
 
 /// What the adjoint needs.
-struct Kept {
+struct SavedEvidence {
     covariances: Vec<f64>,
     means: Vec<f64>,
     mode: Mode,
@@ -60,14 +61,14 @@ impl Evidence {
         let quadratic: f64 = mode.weights.iter().zip(task.above(&mode.f)).map(|(a, h)| a * h).sum();
         let value = 0.5 * (quadratic + mode.system.log_det()) - mode.log_density;
         let output = TensorData::new(vec![value], [1]).convert_dtype(dtype);
-        Ok((output, Arc::new(Kept { covariances, means, mode })))
+        Ok((output, Arc::new(SavedEvidence { covariances, means, mode })))
     }
 
     /// The gradients in covariances, means and own parameters.
     fn adjoint(&self, saved: Saved, grad: TensorData) -> Result<[TensorData; 3]> {
         let dtype = grad.dtype();
-        let kept = recall::<Kept>(saved)?;
-        let Kept { covariances, means, mode: Mode { f, weights, system, .. } } = &*kept;
+        let kept = recall::<SavedEvidence>(saved)?;
+        let SavedEvidence { covariances, means, mode: Mode { f, weights, system, .. } } = &*kept;
         let (n, latents, task) = (self.rows.len(), self.density.latents(), self.task(covariances, means));
         let grad: f64 = widened(grad)?.iter().sum();
 

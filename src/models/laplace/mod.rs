@@ -10,8 +10,8 @@
 //!
 //! The evidence is no bound. With classes that can be told apart and a lengthscale for each of many inputs it comes to
 //! prefer very large prior variances, of which the predictions are then underconfident (Kuss and Rasmussen 2005,
-//! *Assessing approximate inference for binary Gaussian process classification*): the bounds of [`svgp`](super::svgp)
-//! and [`cagp`](super::cagp) do not.
+//! *Assessing approximate inference for binary Gaussian process classification*): the bounds of variational and of
+//! computation-aware models do not.
 //!
 //! Nothing of order `Ln` squared is made for `L` classes: a factor of order n each, and one for what their
 //! probabilities share.
@@ -22,6 +22,7 @@ mod options;
 mod posterior;
 mod system;
 mod tangent;
+mod task;
 
 use burn::tensor::Tensor;
 pub use options::LaplaceOptions;
@@ -38,8 +39,8 @@ use crate::models::start::start_all;
 use crate::models::{Batch, Model, Observations};
 use crate::params::{Parameter, Parameters};
 use crate::scope::{Scope, to_f64};
-use mode::Task;
 use system::Gram;
+use task::Task;
 
 /// Latent functions with a prior, and a likelihood of targets given them, approximated about the mode: n³ time, n²
 /// memory.

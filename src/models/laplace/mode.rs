@@ -1,9 +1,9 @@
 //! The mode of the posterior, by Newton's method with a guard.
 
-use super::system::{Gram, System};
+use super::system::System;
 use super::tangent::Tangent;
+use super::task::Task;
 use crate::error::{Error, Result};
-use crate::likelihoods::{Density, Row};
 
 /// Most steps of Newton's method.
 const STEPS: usize = 200;
@@ -20,16 +20,6 @@ const NEAR: f64 = 0.1;
 
 /// What the log posterior may lose by rounding, relative to its size.
 const ROUNDING: f64 = 1e-13;
-
-/// What a mode is looked for of.
-#[derive(Debug, Clone, Copy)]
-pub(super) struct Task<'a> {
-    pub density: &'a dyn Density,
-    pub rows: &'a [Row],
-    pub gram: Gram<'a>,
-    /// Prior means `[P, n]`, of all latent functions or of each.
-    pub means: &'a [f64],
-}
 
 /// The mode `f = m + K a` of the posterior, with what holds there.
 #[derive(Debug, Clone)]
@@ -50,23 +40,7 @@ struct Slopes {
     d: Vec<f64>,
 }
 
-impl<'a> Task<'a> {
-    fn n(&self) -> usize {
-        self.rows.len()
-    }
-
-    /// The prior mean of a latent function.
-    pub fn mean(&self, latent: usize) -> &'a [f64] {
-        let place = latent.min(self.means.len() / self.n() - 1);
-        &self.means[place * self.n()..][..self.n()]
-    }
-
-    /// The rows with their latent values.
-    pub fn at<'b>(&'b self, f: &'b [f64]) -> impl Iterator<Item = (Row, Vec<f64>)> + 'b {
-        let values = |i: usize| f.iter().skip(i).step_by(self.n()).copied().collect();
-        self.rows.iter().enumerate().map(move |(i, row)| (*row, values(i)))
-    }
-
+impl Task<'_> {
     fn log_density(&self, f: &[f64]) -> f64 {
         self.at(f).map(|(row, f)| self.density.log_density(row, &f)).sum()
     }

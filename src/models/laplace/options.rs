@@ -4,10 +4,12 @@ use serde::{Deserialize, Serialize};
 
 use super::LaplaceGp;
 use crate::error::Result;
+use crate::likelihoods::Likelihood;
 use crate::models::gp_model::GpModel;
 use crate::models::options::{Kind, ModelOptions, Parts, Site};
 use crate::models::prior::Prior;
-use crate::models::start::levelled;
+use crate::models::start::{levelled, variance_of_classes};
+use crate::params;
 
 /// Any likelihood about the mode, without further approximation: n³ time, n² memory.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -24,8 +26,12 @@ impl ModelOptions for LaplaceOptions {
         Ok(Box::new(LaplaceGp::boxed(Prior { mean, ..prior }, likelihood)))
     }
 
+    fn variance_prior(&self, likelihood: &dyn Likelihood) -> Option<params::Prior> {
+        variance_of_classes(likelihood)
+    }
+
     fn smaller(&self) -> &'static str {
-        "choose the variational approximation (--model svgp)"
+        "choose a variational model (--model)"
     }
 }
 

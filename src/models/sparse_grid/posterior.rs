@@ -120,7 +120,9 @@ impl SparseGridPosterior {
         let sizes: Vec<usize> = model.grids().all.iter().map(|grid| grid.members.len()).collect();
         let mut take = |name: &str, length: usize| {
             let values = saved.take(name).filter(|values| values.len() == length && all_finite(values));
-            values.ok_or_else(|| Error::Data(format!("has no numbers `{name}` for its grids, or others")))
+            values.ok_or_else(|| {
+                Error::Data(format!("lacks the numbers `{name}` of its grids, or has another count of them"))
+            })
         };
         let sums = take(SUMS, sizes.iter().map(|m| m * (m + 1)).sum())?;
         let (matrix, moments) = (take(MATRIX, b * b)?, take(MOMENTS, b)?);

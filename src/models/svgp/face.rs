@@ -58,6 +58,10 @@ impl GpModel for Svgp {
         minibatch::train(self, training, observers)
     }
 
+    fn sum_over_rows(&mut self) -> Option<&mut dyn SumOverRows> {
+        Some(self)
+    }
+
     fn condition(&self, compute: Compute, _data: Observations) -> Result<Box<dyn Posterior>> {
         Ok(Box::new(self.posterior(compute)?))
     }
@@ -68,7 +72,15 @@ impl SumOverRows for Svgp {
         Self::is_variational(path)
     }
 
-    fn natural_step(&mut self, compute: Compute, batch: &Batch, rate: f64) -> Result<()> {
-        Self::natural_step(self, compute, batch, rate)
+    fn natural_len(&self) -> usize {
+        self.variational.iter().map(|q| q.mean.len() * (q.mean.len() + 1)).sum()
+    }
+
+    fn natural_sums(&self, compute: Compute, batch: &Batch) -> Result<Vec<f64>> {
+        Self::natural_sums(self, compute, batch)
+    }
+
+    fn natural_move(&mut self, compute: Compute, sums: &[f64], rate: f64) -> Result<()> {
+        Self::natural_move(self, compute, sums, rate)
     }
 }

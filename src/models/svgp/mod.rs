@@ -218,9 +218,12 @@ impl Svgp {
     /// [`Error::Usage`] for diagonal covariances or another rate, [`Error::NotPositiveDefinite`] when the step leaves
     /// the positive definite matrices (a likelihood that is not log-concave): take a smaller one.
     pub fn natural_step(&mut self, compute: Compute, batch: &Batch, rate: f64) -> Result<()> {
-        if !(rate > 0.0 && rate <= 1.0) {
-            return Err(Error::Usage(format!("the rate {rate} of natural gradients must lie in (0, 1]")));
-        }
+        let sums = self.natural_sums(compute, batch)?;
+        self.natural_move(compute, &sums, rate)
+    }
+
+    /// The sums over the rows of a batch that such a step needs, one latent function after another.
+    fn natural_sums(&self, compute: Compute, batch: &Batch) -> Result<Vec<f64>> {
         if self.variational.iter().any(|q| q.is_diagonal() && q.mean.len() > 1) {
             return Err(Error::Usage("natural gradients need a full covariance of q, not a diagonal one".into()));
         }
@@ -229,21 +232,39 @@ impl Svgp {
         let mut known = Vec::new();
         let latents = self.latents(&scope, &x, |process| {
             let (lower, a) = factored(process, &scope, &x)?;
-            known.push((to_f64(lower.clone())?, to_f64(a.clone())?));
+            known.push(to_f64(a.clone())?);
             Ok(if self.whitened { Covariances::White(a) } else { Covariances::Factored { lower, a } })
         })?;
         let slopes = natural::slopes(&*self.likelihood, latents.mean, latents.variance, batch)?;
-        let mut moved = Vec::with_capacity(slopes.len());
-        for (l, (q, slopes)) in self.variational.iter().zip(&slopes).enumerate() {
-            let (lower, a) = &known[l.min(known.len() - 1)];
+        let of_latent = |(l, slopes)| natural::sums(&known[usize::min(l, known.len() - 1)], slopes);
+        Ok(slopes.iter().enumerate().flat_map(of_latent).collect())
+    }
+
+    /// A step from those sums.
+    fn natural_move(&mut self, compute: Compute, sums: &[f64], rate: f64) -> Result<()> {
+        if !(rate > 0.0 && rate <= 1.0) {
+            return Err(Error::Usage(format!("the rate {rate} of natural gradients must lie in (0, 1]")));
+        }
+        let scope = Scope::new(compute)?;
+        let lowers = match self.whitened {
+            true => Vec::new(),
+            false => self.processes.iter().map(|process| process.factor(&scope)).collect::<Result<Vec<_>>>()?,
+        };
+        let (mut moved, mut rest) = (Vec::with_capacity(self.variational.len()), sums);
+        for (l, q) in self.variational.iter().enumerate() {
             let m = q.mean.len();
+            let Some((own, others)) = rest.split_at_checked(m * m + m) else {
+                return Err(Error::shape("sums over rows", (m * m + m).to_string(), rest.len().to_string()));
+            };
+            rest = others;
+            let lower = lowers.get(l.min(self.processes.len() - 1));
             let (mut mean, mut root) = (q.mean.internal(), q.lower()?);
-            if !self.whitened {
+            if let Some(lower) = lower {
                 solve::lower(view(lower, m), view_mut(&mut mean, 1));
                 solve::lower(view(lower, m), view_mut(&mut root, m));
             }
-            let (mut mean, mut root) = natural::step(a, (mean, root), slopes, rate)?;
-            if !self.whitened {
+            let (mut mean, mut root) = natural::step(own, (mean, root), rate)?;
+            if let Some(lower) = lower {
                 (mean, root) = natural::unwhiten(lower, &mean, &root);
             }
             moved.push((mean, root));

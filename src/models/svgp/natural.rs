@@ -32,17 +32,10 @@ pub fn slopes(
     Ok((0..latents).map(|l| (column(1 + l), column(1 + latents + l))).collect())
 }
 
-/// N(μ, R Rᵀ) after a step of length `rate`, for A `[m, b]`: its mean and its lower root.
-pub fn step(
-    a: &[f64],
-    (mean, root): (Vec<f64>, Vec<f64>),
-    (in_mean, in_variance): &LatentSlopes,
-    rate: f64,
-) -> Result<(Vec<f64>, Vec<f64>)> {
-    let (m, b) = (mean.len(), in_mean.len());
-    // S⁻¹ and 2A diag(v̄)Aᵀ.
-    let mut old = root;
-    inverse::from_factor(view_mut(&mut old, m));
+/// What a step needs of the rows, added up: 2A diag(v̄)Aᵀ `[m, m]`, then A m̄ `[m]`, for A `[m, b]`.
+pub fn sums(a: &[f64], (in_mean, in_variance): &LatentSlopes) -> Vec<f64> {
+    let b = in_mean.len();
+    let m = a.len() / b;
     let mut scaled = a.to_vec();
     for row in scaled.chunks_exact_mut(b) {
         row.iter_mut().zip(in_variance).for_each(|(x, v)| *x *= 2.0 * v);
@@ -50,15 +43,25 @@ pub fn step(
     let mut data = vec![0.0; m * m];
     product::add_lower(view_mut(&mut data, m), view(a, b), view(&scaled, b).transpose(), 1.0);
     transpose::mirror(view_mut(&mut data, m));
+    data.extend(a.chunks_exact(b).map(|row| row.iter().zip(in_mean).map(|(x, g)| x * g).sum::<f64>()));
+    data
+}
+
+/// N(μ, R Rᵀ) after a step of length `rate`, with the [sums] over the rows: its mean and its lower root.
+pub fn step(sums: &[f64], (mean, root): (Vec<f64>, Vec<f64>), rate: f64) -> Result<(Vec<f64>, Vec<f64>)> {
+    let m = mean.len();
+    let (data, pushed) = sums.split_at(m * m);
+    // S⁻¹.
+    let mut old = root;
+    inverse::from_factor(view_mut(&mut old, m));
     // θ₁ = S⁻¹μ moves to (1 − γ)S⁻¹μ + γ(2A diag(v̄)Aᵀμ − A m̄).
     let times = |matrix: &[f64]| -> Vec<f64> {
         matrix.chunks_exact(m).map(|row| row.iter().zip(&mean).map(|(x, y)| x * y).sum()).collect()
     };
-    let (kept, drawn) = (times(&old), times(&data));
-    let pushed = a.chunks_exact(b).map(|row| row.iter().zip(in_mean).map(|(x, g)| x * g).sum::<f64>());
+    let (kept, drawn) = (times(&old), times(data));
     let mut next: Vec<f64> =
         kept.iter().zip(drawn).zip(pushed).map(|((k, d), p)| (1.0 - rate) * k + rate * (d - p)).collect();
-    let mut precision: Vec<f64> = old.iter().zip(&data).map(|(o, d)| (1.0 - rate) * o + rate * d).collect();
+    let mut precision: Vec<f64> = old.iter().zip(data).map(|(o, d)| (1.0 - rate) * o + rate * d).collect();
     precision.iter_mut().step_by(m + 1).for_each(|d| *d += rate);
     let factor = Factor::new(precision, "the precision of q(u)")?;
     factor.solve(&mut next)?;

@@ -7,7 +7,8 @@ use crate::error::Result;
 use crate::models::gp_model::GpModel;
 use crate::models::minibatch::Minibatches;
 use crate::models::options::{Kind, ModelOptions, Parts, Site};
-use crate::models::start::{alike, levelled};
+use crate::models::prior::alike;
+use crate::models::start::levelled;
 use crate::models::variational::Covariance;
 use crate::train::{Adam, Optimizer, Schedule, TrainConfig};
 
@@ -70,8 +71,8 @@ mod command {
         inducing: InducingArguments,
         #[command(flatten)]
         batches: BatchArguments,
-        /// Rate, in (0, 1], of the natural gradients that move the variational distribution; 0 leaves it to the
-        /// optimiser, as --mean-field and L-BFGS do [default: 0.1]
+        /// Rate, up to 1, of the natural-gradient steps of the variational distribution; 0: the optimiser moves it, as
+        /// with --mean-field and L-BFGS [default: 0.1]
         #[arg(long, value_name = "RATE", value_parser = values::rate)]
         natural_gradients: Option<f64>,
     }

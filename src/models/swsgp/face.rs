@@ -4,13 +4,17 @@ use super::Swsgp;
 use crate::device::Compute;
 use crate::error::Result;
 use crate::likelihoods::Likelihood;
-use crate::models::Observations;
 use crate::models::gp_model::{GpModel, Size, Training, UserUnits};
-use crate::models::minibatch::{self, SumOverRows};
+use crate::models::minibatch::{self, Rows, SumOverRows};
 use crate::models::posterior::Posterior;
 use crate::models::prior::Prior;
 use crate::models::start::start;
-use crate::train::{Observer, Outcome};
+use crate::models::{Held, Observations};
+use crate::products::Neighbours;
+use crate::train::{Observer, Optimizer, Outcome};
+
+/// Rows whose neighbours are looked for at once.
+const ROWS: usize = 1 << 16;
 
 impl GpModel for Swsgp {
     fn title(&self) -> String {
@@ -50,7 +54,11 @@ impl GpModel for Swsgp {
     }
 
     fn train(&mut self, training: Training, observers: &mut [&mut dyn Observer]) -> Result<Outcome> {
-        minibatch::train(self, training, observers)
+        let mut config = training.config.clone();
+        if let Optimizer::Adam(adam) = &mut config.optimizer {
+            adam.lazy |= self.keeps_neighbours() && self.variational.is_diagonal();
+        }
+        minibatch::train(self, Training { config: &config, ..training }, observers)
     }
 
     fn condition(&self, compute: Compute, _data: Observations) -> Result<Box<dyn Posterior>> {
@@ -61,5 +69,24 @@ impl GpModel for Swsgp {
 impl SumOverRows for Swsgp {
     fn is_variational(&self, path: &str) -> bool {
         path.starts_with("variational")
+    }
+
+    /// The neighbours of all rows, where Z is fixed.
+    fn hold(&self, compute: Compute, rows: &dyn Rows) -> Result<Option<Held>> {
+        if !self.keeps_neighbours() {
+            return Ok(None);
+        }
+        let mut all = Neighbours { indices: Vec::new(), each: self.neighbours };
+        for first in (0..rows.count()).step_by(ROWS) {
+            let part: Vec<usize> = (first..rows.count().min(first + ROWS)).collect();
+            all.indices.extend(self.neighbours(compute, &rows.gather(&part)?.x)?.indices);
+        }
+        Ok(Some(Held::new(all)))
+    }
+
+    fn held_of(&self, all: &Held, rows: &[usize]) -> Result<Held> {
+        let all: &Neighbours = all.get()?;
+        let indices = rows.iter().flat_map(|&row| all.of(row)).copied().collect();
+        Ok(Held::new(Neighbours { indices, each: all.each }))
     }
 }

@@ -1,11 +1,14 @@
 //! Sparse within sparse GPs (Tran et al. 2021, *Sparse within sparse Gaussian processes using neighbor information*):
 //! of many inducing values only the H nearest to a row speak for it, so that a step costs O(bH³) however many there
 //! are.
+//!
+//! Training with inducing inputs that are fixed finds the neighbours of all rows before the first step and after 1, 2,
+//! 4, 8, … epochs, with the lengthscales of then; and where q has a diagonal covariance, Adam leaves alone what a batch
+//! does not see. Inducing inputs that move have other neighbours in every step.
 
 mod face;
 mod neighbours;
 mod options;
-mod sparse;
 
 use std::sync::Arc;
 
@@ -13,13 +16,12 @@ use burn::tensor::Tensor;
 
 pub use neighbours::nearest;
 pub use options::SwsgpOptions;
-pub use sparse::{SparseTraining, train};
 
 use super::posterior::{self, Joint, Marginals, Posterior, VARIANCE_FLOOR};
 use super::process::Process;
 use super::variational::{Covariance, Variational};
 use super::whitened::{Root, WhitenedPosterior};
-use super::{Batch, Model};
+use super::{Batch, Held, Model};
 use crate::device::Compute;
 use crate::error::{Error, Result};
 use crate::kernels::Kernel;
@@ -136,6 +138,11 @@ impl Swsgp {
         Ok(nearest(&points, &z, p, self.neighbours))
     }
 
+    /// Whether training finds the neighbours of all rows now and then instead of those of a batch in every step.
+    fn keeps_neighbours(&self) -> bool {
+        self.process.inducing.fixed
+    }
+
     /// Everything, as tensors of a scope.
     fn all(&self, scope: &Scope) -> Result<Active> {
         let q = &self.variational;
@@ -192,6 +199,30 @@ impl Swsgp {
         Ok(divergence.cast(dtype) * self.divergence - expected.sum() * batch.scale)
     }
 
+    /// The loss of a batch by the part of q and Z that it sees.
+    fn loss_of_seen(&self, scope: &Scope, batch: &Batch, neighbours: &Neighbours) -> Result<Tensor<1>> {
+        let (union, positions) = neighbours::union(neighbours);
+        let rows = neighbours::indices(scope, &union);
+        let q = &self.variational;
+        let root = scope.wide_value(&q.root);
+        let spread = match q.is_diagonal() {
+            true => Spread::Diagonal(root.select(0, rows.clone())),
+            false => Spread::Rows(unpack_lower(root)?.select(0, rows.clone())),
+        };
+        let d = self.process.d();
+        let z = match self.process.inducing.fixed {
+            // Only these become a tensor, however many there are.
+            true => {
+                let all = self.process.inducing.raw();
+                let seen: Vec<f64> = union.iter().flat_map(|&i| &all[i as usize * d..][..d]).copied().collect();
+                scope.matrix(&seen, union.len(), d)
+            }
+            false => self.process.z(scope).select(0, rows.clone()),
+        };
+        let seen = Active { z, mean: scope.wide_value(&q.mean).select(0, rows), spread };
+        self.loss(scope, batch, seen, positions.into())
+    }
+
     /// The posterior under q.
     pub fn posterior(&self, compute: Compute) -> SwsgpPosterior {
         SwsgpPosterior { model: self.clone(), compute }
@@ -207,23 +238,22 @@ fn check(neighbours: usize, m: usize) -> Result<()> {
 }
 
 impl Model for Swsgp {
-    /// With every inducing value at hand; [`train`] does without for fixed Z.
     fn objective(&self, scope: &Scope, batch: &Batch) -> Result<Tensor<1>> {
         batch.check(scope)?;
         self.process.check(&batch.x)?;
-        let neighbours = Arc::new(self.neighbours(scope.compute(), &to_f64(batch.x.clone())?)?);
-        let active = self.all(scope)?;
-        if !self.union {
-            return self.loss(scope, batch, active, neighbours);
+        let neighbours = self.neighbours(scope.compute(), &to_f64(batch.x.clone())?)?;
+        if self.union {
+            self.loss_of_seen(scope, batch, &neighbours)
+        } else {
+            self.loss(scope, batch, self.all(scope)?, neighbours.into())
         }
-        let (union, positions) = neighbours::union(&neighbours);
-        let rows = neighbours::indices(scope, &union);
-        let spread = match active.spread {
-            Spread::Diagonal(root) => Spread::Diagonal(root.select(0, rows.clone())),
-            Spread::Rows(root) => Spread::Rows(root.select(0, rows.clone())),
-        };
-        let part = Active { z: active.z.select(0, rows.clone()), mean: active.mean.select(0, rows), spread };
-        self.loss(scope, batch, part, Arc::new(positions))
+    }
+
+    /// For the [`Neighbours`] of the rows.
+    fn objective_for(&self, scope: &Scope, batch: &Batch, neighbours: &Held) -> Result<Tensor<1>> {
+        batch.check(scope)?;
+        self.process.check(&batch.x)?;
+        self.loss_of_seen(scope, batch, neighbours.get()?)
     }
 }
 

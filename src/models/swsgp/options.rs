@@ -114,15 +114,15 @@ mod command {
         inducing: InducingArguments,
         #[command(flatten)]
         batches: BatchArguments,
-        /// Inducing inputs that a row of swsgp sees [default: 16]
+        /// Number of nearest inducing inputs that swsgp uses for a row [default: 16]
         #[arg(long, value_name = "H", value_parser = values::count(1..=MOST))]
         neighbors: Option<usize>,
-        /// Weight of the divergence from the prior in swsgp's objective: 1 as published; M/H holds each inducing value
-        /// to it about once [default: 1]
+        /// Weight of the divergence from the prior in the objective of swsgp: 1 as published; with the number of
+        /// inducing inputs over that of neighbours, each inducing value counts about once [default: 1]
         #[arg(long, value_name = "WEIGHT", value_parser = values::positive)]
         divergence: Option<f64>,
-        /// Let all rows of a minibatch of swsgp see the neighbours of each of them, and predictions all inducing inputs
-        /// (SWSGP-U): slower and nearer to the variational model
+        /// Use for every row of a minibatch of swsgp the neighbours of all its rows, and all inducing inputs in
+        /// predictions (SWSGP-U): slower and closer to the variational model
         #[arg(long)]
         union: bool,
     }

@@ -8,7 +8,7 @@ use crate::products::engine::term::{Pairs, TermPlan};
 use crate::products::engine::tile::{Few, Tile, Wide, dot, zeros};
 
 /// The structure of a lowered kernel, without its numbers.
-#[derive(Debug, Clone)]
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub struct Program {
     /// In post-order: children before parents; the last is the root.
     nodes: Vec<Node>,
@@ -16,10 +16,14 @@ pub struct Program {
     factor: Option<usize>,
 }
 
-#[derive(Debug, Clone)]
-enum Node {
+/// A term, or how nodes before it are joined.
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+pub enum Node {
+    /// One term.
     Term(TermPlan),
+    /// The sum of these.
     Sum(Vec<usize>),
+    /// The product of these.
     Product(Vec<usize>),
 }
 
@@ -93,6 +97,18 @@ impl Program {
             Node::Term(term) => Some(term),
             _ => None,
         })
+    }
+
+    /// Its nodes in post-order; the last is the root.
+    #[cfg(feature = "gpu")]
+    pub fn nodes(&self) -> &[Node] {
+        &self.nodes
+    }
+
+    /// The coefficient that its covariances still need as a factor.
+    #[cfg(feature = "gpu")]
+    pub fn outer(&self) -> Option<usize> {
+        self.factor
     }
 
     /// The factor v that the covariances of this program still need.

@@ -30,7 +30,7 @@ pub enum Pairs<'a, L: Lanes> {
 }
 
 /// Where a term's numbers stand: columns `start..start + width` of the features, entries of the coefficients.
-#[derive(Debug, Clone)]
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub struct TermPlan {
     /// How features are compared.
     pub metric: Metric,

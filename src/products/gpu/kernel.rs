@@ -8,25 +8,35 @@ use burn::cubecl;
 use burn::cubecl::ir::ElemType;
 use burn::cubecl::prelude::*;
 
-use super::traced::{slopes, value};
-use crate::kernels::form::Metric;
-use crate::kernels::profile::Profile;
+use super::traced::{add_slopes, covariance};
+use crate::products::engine::program::Program;
 
 /// Columns in a tile, and units in a cube, of the kernels that sum.
 pub const TILE: usize = 64;
 
-/// Right-hand sides that a unit multiplies at once.
-pub const WIDTH: usize = 8;
+/// Most right-hand sides that a unit multiplies at once.
+pub const WIDEST: usize = 16;
 
 /// What a kernel is compiled for.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub struct Plan {
-    /// How features are compared.
-    pub metric: Metric,
-    /// The function of the comparison.
-    pub profile: Profile,
+    /// What is done with the features of two rows.
+    pub program: Program,
     /// Number of features.
     pub p: usize,
+    /// Number of coefficients.
+    pub coefficients: usize,
+    /// Whether rows and columns are those of the same input.
+    pub same: bool,
+    /// Right-hand sides that a unit multiplies at once.
+    pub width: usize,
+}
+
+impl Plan {
+    /// Whether a sum of [`pull`] is the gradient in the program's factor.
+    fn is_outer(&self, k: usize) -> bool {
+        self.program.outer().is_some_and(|outer| self.p + outer == k)
+    }
 }
 
 /// Where a unit's cotangents come from.
@@ -38,12 +48,7 @@ pub enum Weights {
     InnerProducts,
 }
 
-#[cube]
-fn compare<F: Float>(a: F, b: F, #[comptime] metric: Metric) -> F {
-    if comptime!(metric == Metric::SquaredDistance) { (a - b) * (a - b) } else { a * b }
-}
-
-/// One entry a unit of v · k(s(rows_i, columns_j); a) `[n, m]`, with `coefficients` (a, v).
+/// One entry a unit of K(rows, columns) `[n, m]`.
 #[cube(launch, address_type = "dynamic")]
 pub fn entries<F: Float>(
     rows: &Tensor<F>,
@@ -58,18 +63,16 @@ pub fn entries<F: Float>(
     if i >= out.shape(0) || j >= out.shape(1) {
         terminate!();
     }
-    let mut s = F::new(0.0);
-    for k in 0..plan.p {
-        let a = rows[i * rows.stride(0) + k * rows.stride(1)];
-        let b = columns[j * columns.stride(0) + k * columns.stride(1)];
-        s += compare::<F>(a, b, plan.metric);
-    }
-    let covariance = value::<F>(s, coefficients[0], plan.profile);
+    let row = load::<F>(rows, i, comptime!(plan.p));
+    let column = load::<F>(columns, j, comptime!(plan.p));
+    let numbers = load_all::<F>(coefficients, comptime!(plan.coefficients));
+    let same = is_same::<F>(i, j, comptime!(plan.same));
+    let value = covariance::<F>(&row, &column, same, &numbers, comptime!(plan.program.clone()));
     let at = i * out.shape(1) + j;
-    out[at] = coefficients[1] * covariance;
+    out[at] = factor::<F>(&numbers, comptime!(plan.program.outer())) * value;
 }
 
-/// The product with `right [m, t]`, `[splits, n, t]`: a row and [`WIDTH`] columns of the result a unit.
+/// The product with `right [m, t]`, `[splits, n, t]`: a row and `width` columns of the result a unit.
 #[cube(launch, address_type = "dynamic")]
 pub fn product<F: Float>(
     rows: &Tensor<F>,
@@ -82,11 +85,14 @@ pub fn product<F: Float>(
 ) {
     let i = ABSOLUTE_POS_X as usize;
     let unit = UNIT_POS_X as usize;
-    let chunk = CUBE_POS_Y as usize * WIDTH;
-    let row = load_row::<F>(rows, i, plan.p);
+    let p = comptime!(plan.p);
+    let width = comptime!(plan.width);
+    let chunk = CUBE_POS_Y as usize * width;
+    let row = load::<F>(rows, i, p);
+    let numbers = load_all::<F>(coefficients, comptime!(plan.coefficients));
     let mut features = Shared::<[F]>::new_slice(comptime!(TILE * plan.p));
-    let mut values = Shared::<[F]>::new_slice(comptime!(TILE * WIDTH));
-    let mut sums = Array::<F>::new(WIDTH);
+    let mut values = Shared::<[F]>::new_slice(comptime!(TILE * plan.width));
+    let mut sums = zeros::<F>(width);
     let m = columns.shape(0);
     let span = m.div_ceil(CUBE_COUNT_Z as usize);
     let begin = CUBE_POS_Z as usize * span;
@@ -94,54 +100,51 @@ pub fn product<F: Float>(
     let mut first = begin;
     while first < end {
         let j = first + unit;
-        if j < end {
-            for k in 0..plan.p {
-                features[unit * plan.p + k] = columns[j * columns.stride(0) + k * columns.stride(1)];
-            }
+        #[unroll]
+        for k in 0..p {
+            features[unit * p + k] = entry_or_zero::<F>(columns, j, k, end);
         }
         #[unroll]
-        for w in 0..WIDTH {
-            values[unit * WIDTH + w] = entry_or_zero::<F>(right, j, chunk + w, end);
+        for w in 0..width {
+            values[unit * width + w] = entry_or_zero::<F>(right, j, chunk + w, end);
         }
         sync_cube();
         // From zero within the tile, then tile by tile: sums of sums keep more digits.
-        let mut partial = Array::<F>::new(WIDTH);
-        #[unroll]
-        for w in 0..WIDTH {
-            partial[w] = F::new(0.0);
-        }
+        let mut partial = zeros::<F>(width);
         for c in 0..min(TILE, end - first) {
-            let mut s = F::new(0.0);
+            let mut column = Array::<F>::new(p);
             #[unroll]
-            for k in 0..plan.p {
-                s += compare::<F>(row[k], features[c * plan.p + k], plan.metric);
+            for k in 0..p {
+                column[k] = features[c * p + k];
             }
-            let covariance = value::<F>(s, coefficients[0], plan.profile);
+            let same = is_same::<F>(i, first + c, comptime!(plan.same));
+            let value = covariance::<F>(&row, &column, same, &numbers, comptime!(plan.program.clone()));
             #[unroll]
-            for w in 0..WIDTH {
-                partial[w] += covariance * values[c * WIDTH + w];
+            for w in 0..width {
+                partial[w] += value * values[c * width + w];
             }
         }
         #[unroll]
-        for w in 0..WIDTH {
+        for w in 0..width {
             sums[w] += partial[w];
         }
         sync_cube();
         first += TILE;
     }
     if i < out.shape(1) {
+        let scale = factor::<F>(&numbers, comptime!(plan.program.outer()));
         #[unroll]
-        for w in 0..WIDTH {
+        for w in 0..width {
             if chunk + w < out.shape(2) {
                 let at = (CUBE_POS_Z as usize * out.shape(1) + i) * out.shape(2) + chunk + w;
-                out[at] = coefficients[1] * sums[w];
+                out[at] = scale * sums[w];
             }
         }
     }
 }
 
-/// The gradient in each row's features, and its share of those in a and v, `[parts, n, p + 2]`, given the cotangents of
-/// the entries: see [`Weights`].
+/// The gradient in each row's features, and its share of those in the coefficients, `[parts, n, p + c]`, given the
+/// cotangents of the entries: see [`Weights`].
 #[cube(launch, address_type = "dynamic")]
 pub fn pull<F: Float>(
     rows: &Tensor<F>,
@@ -156,19 +159,23 @@ pub fn pull<F: Float>(
 ) {
     let i = ABSOLUTE_POS_X as usize;
     let unit = UNIT_POS_X as usize;
-    let chunk = CUBE_POS_Y as usize * WIDTH;
+    let p = comptime!(plan.p);
+    let width = comptime!(plan.width);
+    let count = comptime!(plan.p + plan.coefficients);
+    let chunk = CUBE_POS_Y as usize * width;
     let n = out.shape(1);
-    let row = load_row::<F>(rows, i, plan.p);
+    let row = load::<F>(rows, i, p);
+    let numbers = load_all::<F>(coefficients, comptime!(plan.coefficients));
     let mut features = Shared::<[F]>::new_slice(comptime!(TILE * plan.p));
-    let mut values = Shared::<[F]>::new_slice(comptime!(TILE * WIDTH));
-    let mut own = Array::<F>::new(WIDTH);
+    let mut values = Shared::<[F]>::new_slice(comptime!(TILE * plan.width));
+    let mut own = Array::<F>::new(width);
     if comptime!(weights == Weights::InnerProducts) {
         #[unroll]
-        for w in 0..WIDTH {
+        for w in 0..width {
             own[w] = entry_or_zero::<F>(left, i, chunk + w, n);
         }
     }
-    let mut sums = Array::<F>::new(comptime!(plan.p + 2));
+    let mut sums = zeros::<F>(count);
     let m = columns.shape(0);
     let span = m.div_ceil(CUBE_COUNT_Z as usize);
     let begin = CUBE_POS_Z as usize * span;
@@ -176,53 +183,39 @@ pub fn pull<F: Float>(
     let mut first = begin;
     while first < end {
         let j = first + unit;
-        if j < end {
-            for k in 0..plan.p {
-                features[unit * plan.p + k] = columns[j * columns.stride(0) + k * columns.stride(1)];
-            }
+        #[unroll]
+        for k in 0..p {
+            features[unit * p + k] = entry_or_zero::<F>(columns, j, k, end);
         }
         if comptime!(weights == Weights::InnerProducts) {
             #[unroll]
-            for w in 0..WIDTH {
-                values[unit * WIDTH + w] = entry_or_zero::<F>(right, j, chunk + w, end);
+            for w in 0..width {
+                values[unit * width + w] = entry_or_zero::<F>(right, j, chunk + w, end);
             }
         }
         sync_cube();
-        let mut partial = Array::<F>::new(comptime!(plan.p + 2));
-        #[unroll]
-        for k in 0..comptime!(plan.p + 2) {
-            partial[k] = F::new(0.0);
-        }
+        let mut partial = zeros::<F>(count);
         for c in 0..min(TILE, end - first) {
             let mut weight = F::new(0.0);
             if comptime!(weights == Weights::InnerProducts) {
                 #[unroll]
-                for w in 0..WIDTH {
-                    weight += own[w] * values[c * WIDTH + w];
+                for w in 0..width {
+                    weight += own[w] * values[c * width + w];
                 }
             } else {
                 weight = entry_or_zero::<F>(left, i, first + c, n);
             }
-            let mut s = F::new(0.0);
+            let mut column = Array::<F>::new(p);
             #[unroll]
-            for k in 0..plan.p {
-                s += compare::<F>(row[k], features[c * plan.p + k], plan.metric);
+            for k in 0..p {
+                column[k] = features[c * p + k];
             }
-            let (covariance, in_s, in_a) = slopes::<F>(s, coefficients[0], plan.profile);
-            #[unroll]
-            for k in 0..plan.p {
-                let other = features[c * plan.p + k];
-                if comptime!(plan.metric == Metric::SquaredDistance) {
-                    partial[k] += weight * in_s * (row[k] - other);
-                } else {
-                    partial[k] += weight * in_s * other;
-                }
-            }
-            partial[plan.p] += weight * in_a;
-            partial[plan.p + 1] += weight * covariance;
+            let same = is_same::<F>(i, first + c, comptime!(plan.same));
+            let program = comptime!(plan.program.clone());
+            add_slopes::<F>(&row, &column, same, &numbers, weight, &mut partial, program);
         }
         #[unroll]
-        for k in 0..comptime!(plan.p + 2) {
+        for k in 0..count {
             sums[k] += partial[k];
         }
         sync_cube();
@@ -230,25 +223,71 @@ pub fn pull<F: Float>(
     }
     if i < n {
         let part = CUBE_POS_Y as usize * CUBE_COUNT_Z as usize + CUBE_POS_Z as usize;
-        let at = (part * n + i) * comptime!(plan.p + 2);
-        let factor = if comptime!(plan.metric == Metric::SquaredDistance) { F::new(2.0) } else { F::new(1.0) };
+        let at = (part * n + i) * count;
+        let scale = factor::<F>(&numbers, comptime!(plan.program.outer()));
         #[unroll]
-        for k in 0..plan.p {
-            out[at + k] = factor * coefficients[1] * sums[k];
+        for k in 0..count {
+            // The gradient in the factor itself is of what it multiplies.
+            if comptime!(plan.is_outer(k)) {
+                out[at + k] = sums[k];
+            } else {
+                out[at + k] = scale * sums[k];
+            }
         }
-        out[at + plan.p] = coefficients[1] * sums[plan.p];
-        out[at + plan.p + 1] = sums[plan.p + 1];
     }
 }
 
+/// The coefficient that a program leaves to its caller, or 1.
 #[cube]
-fn load_row<F: Float>(rows: &Tensor<F>, i: usize, #[comptime] p: usize) -> Array<F> {
+fn factor<F: Float>(coefficients: &Array<F>, #[comptime] outer: Option<usize>) -> F {
+    let mut factor = F::new(1.0);
+    if comptime!(outer.is_some()) {
+        factor = coefficients[comptime!(outer.unwrap_or_default())];
+    }
+    factor
+}
+
+/// 1 where row and column are the same row of the same input, else 0.
+#[cube]
+fn is_same<F: Float>(i: usize, j: usize, #[comptime] possible: bool) -> F {
+    let mut same = F::new(0.0);
+    if comptime!(possible) {
+        if i == j {
+            same = F::new(1.0);
+        }
+    }
+    same
+}
+
+#[cube]
+fn zeros<F: Float>(#[comptime] count: usize) -> Array<F> {
+    let mut array = Array::<F>::new(count);
+    #[unroll]
+    for k in 0..count {
+        array[k] = F::new(0.0);
+    }
+    array
+}
+
+/// A row of a matrix `[n, p]`, zeros beyond the last.
+#[cube]
+fn load<F: Float>(rows: &Tensor<F>, i: usize, #[comptime] p: usize) -> Array<F> {
     let mut row = Array::<F>::new(p);
     #[unroll]
     for k in 0..p {
         row[k] = entry_or_zero::<F>(rows, i, k, rows.shape(0));
     }
     row
+}
+
+#[cube]
+fn load_all<F: Float>(vector: &Tensor<F>, #[comptime] count: usize) -> Array<F> {
+    let mut all = Array::<F>::new(count);
+    #[unroll]
+    for k in 0..count {
+        all[k] = vector[k * vector.stride(0)];
+    }
+    all
 }
 
 /// matrix_ij, or 0 from row `end` on and beyond the last column.

@@ -3,87 +3,99 @@
 use burn::backend::cubecl::dtype_to_storage_type;
 use burn::backend::ops::FloatTensorOps;
 use burn::backend::tensor::FloatTensor;
-use burn::backend::{Backend, Cube, TensorMetadata};
+use burn::backend::{Cube, TensorMetadata};
 use burn::cubecl::{CubeCount, CubeDim};
 use burn::tensor::Shape;
 
-use super::kernel::{self, Plan, TILE, WIDTH, Weights};
+use super::kernel::{self, Plan, TILE, WIDEST, Weights};
+use crate::products::engine::program::Program;
 
 type CubeTensor = FloatTensor<Cube>;
 
-/// Backends with the kernels. All tensors are matrices of one dtype; `coefficients [2]` are (a, v).
-pub trait Kernels: Backend {
-    /// v · k(rows_i, columns_j) `[n, m]`.
-    fn entries(
-        rows: FloatTensor<Self>,
-        columns: FloatTensor<Self>,
-        coefficients: FloatTensor<Self>,
-        plan: Plan,
-    ) -> FloatTensor<Self>;
-
-    /// The product of the former with `right [m, t]`: `[n, t]`.
-    fn product(
-        rows: FloatTensor<Self>,
-        columns: FloatTensor<Self>,
-        right: FloatTensor<Self>,
-        coefficients: FloatTensor<Self>,
-        plan: Plan,
-    ) -> FloatTensor<Self>;
-
-    /// Given cotangents of the entries, the gradient in `rows` and each row's share of the gradients in a and v
-    /// `[n, p + 2]`. The cotangents are `left [n, m]` or, where there is a `right [m, t]`, `left [n, t]` times its
-    /// transpose.
-    fn pull(
-        rows: FloatTensor<Self>,
-        columns: FloatTensor<Self>,
-        left: FloatTensor<Self>,
-        right: Option<FloatTensor<Self>>,
-        coefficients: FloatTensor<Self>,
-        plan: Plan,
-    ) -> FloatTensor<Self>;
+/// A covariance matrix that is not stored: all tensors are of one dtype.
+#[derive(Debug, Clone)]
+pub struct Matrix {
+    /// Features of the rows `[n, p]`.
+    pub rows: CubeTensor,
+    /// Features of the columns `[m, p]`; none is the rows once more.
+    pub columns: Option<CubeTensor>,
+    /// Variances and shapes.
+    pub coefficients: CubeTensor,
 }
 
-impl Kernels for Cube {
-    fn entries(rows: CubeTensor, columns: CubeTensor, coefficients: CubeTensor, plan: Plan) -> CubeTensor {
+/// Cotangents of the entries of a matrix `[n, m]`.
+pub enum Cotangents {
+    /// As they are.
+    Given(CubeTensor),
+    /// `left [n, t]` times the transpose of `right [m, t]`.
+    InnerProducts { left: CubeTensor, right: CubeTensor },
+}
+
+impl Matrix {
+    fn columns(&self) -> CubeTensor {
+        self.columns.as_ref().unwrap_or(&self.rows).clone()
+    }
+
+    /// The matrix with rows and columns exchanged.
+    pub fn transposed(&self) -> Self {
+        match &self.columns {
+            None => self.clone(),
+            Some(columns) => {
+                let (rows, columns) = (columns.clone(), Some(self.rows.clone()));
+                Self { rows, columns, coefficients: self.coefficients.clone() }
+            }
+        }
+    }
+
+    fn plan(&self, program: &Program, right_hand_sides: usize) -> Plan {
+        Plan {
+            program: program.clone(),
+            p: self.rows.shape()[1],
+            coefficients: self.coefficients.shape()[0],
+            same: self.columns.is_none(),
+            width: right_hand_sides.next_power_of_two().min(WIDEST),
+        }
+    }
+
+    /// The matrix itself `[n, m]`.
+    pub fn entries(&self, program: &Program) -> CubeTensor {
         const CUBE: (u32, u32) = (32, 8);
-        let (n, m) = (rows.shape()[0], columns.shape()[0]);
-        let out = empty(&rows, [n, m]);
+        let columns = self.columns();
+        let (n, m) = (self.rows.shape()[0], columns.shape()[0]);
+        let out = empty(&self.rows, [n, m]);
         let count = CubeCount::Static(cubes(m, CUBE.0 as usize), cubes(n, CUBE.1 as usize), 1);
         kernel::entries::launch(
             &out.client,
             count,
             CubeDim::new_2d(CUBE.0, CUBE.1),
             out.required_address_type(),
-            rows.into_tensor_arg(),
+            self.rows.clone().into_tensor_arg(),
             columns.into_tensor_arg(),
-            coefficients.into_tensor_arg(),
+            self.coefficients.clone().into_tensor_arg(),
             out.clone().into_tensor_arg(),
-            plan,
+            self.plan(program, 1),
             dtype_to_storage_type(out.dtype),
         );
         out
     }
 
-    fn product(
-        rows: CubeTensor,
-        columns: CubeTensor,
-        right: CubeTensor,
-        coefficients: CubeTensor,
-        plan: Plan,
-    ) -> CubeTensor {
-        let (n, m, t) = (rows.shape()[0], columns.shape()[0], right.shape()[1]);
-        let grid = Grid::new(n, m, t);
-        let out = empty(&rows, [grid.splits as usize, n, t]);
-        let address = [&rows, &columns, &right, &out].map(|t| t.required_address_type()).into_iter().max();
+    /// Its product with `right [m, t]`: `[n, t]`.
+    pub fn times(&self, program: &Program, right: CubeTensor) -> CubeTensor {
+        let columns = self.columns();
+        let (n, m, t) = (self.rows.shape()[0], columns.shape()[0], right.shape()[1]);
+        let plan = self.plan(program, t);
+        let grid = Grid::new([n, m, t], plan.width);
+        let out = empty(&self.rows, [grid.splits as usize, n, t]);
+        let address = [&self.rows, &columns, &right, &out].map(|t| t.required_address_type()).into_iter().max();
         kernel::product::launch(
             &out.client,
             grid.count(),
             CubeDim::new_1d(TILE as u32),
             address.unwrap_or_default(),
-            rows.into_tensor_arg(),
+            self.rows.clone().into_tensor_arg(),
             columns.into_tensor_arg(),
             right.into_tensor_arg(),
-            coefficients.into_tensor_arg(),
+            self.coefficients.clone().into_tensor_arg(),
             out.clone().into_tensor_arg(),
             plan,
             dtype_to_storage_type(out.dtype),
@@ -91,30 +103,30 @@ impl Kernels for Cube {
         total(out)
     }
 
-    fn pull(
-        rows: CubeTensor,
-        columns: CubeTensor,
-        left: CubeTensor,
-        right: Option<CubeTensor>,
-        coefficients: CubeTensor,
-        plan: Plan,
-    ) -> CubeTensor {
-        let (n, m) = (rows.shape()[0], columns.shape()[0]);
-        let grid = Grid::new(n, m, right.as_ref().map_or(1, |right| right.shape()[1]));
-        let weights = if right.is_some() { Weights::InnerProducts } else { Weights::Given };
-        let right = right.unwrap_or_else(|| left.clone());
-        let out = empty(&rows, [(grid.chunks * grid.splits) as usize, n, plan.p + 2]);
-        let address = [&rows, &columns, &left, &right, &out].map(|t| t.required_address_type()).into_iter().max();
+    /// The gradient in the rows' features and each row's share of that in the coefficients `[n, p + c]`. Where rows and
+    /// columns are one input, that of its features takes symmetric cotangents.
+    pub fn pull(&self, program: &Program, cotangents: Cotangents) -> CubeTensor {
+        let (weights, left, right) = match cotangents {
+            Cotangents::Given(given) => (Weights::Given, given.clone(), given),
+            Cotangents::InnerProducts { left, right } => (Weights::InnerProducts, left, right),
+        };
+        let columns = self.columns();
+        let t = if weights == Weights::Given { 1 } else { right.shape()[1] };
+        let (n, m) = (self.rows.shape()[0], columns.shape()[0]);
+        let plan = self.plan(program, t);
+        let grid = Grid::new([n, m, t], plan.width);
+        let out = empty(&self.rows, [(grid.chunks * grid.splits) as usize, n, plan.p + plan.coefficients]);
+        let address = [&self.rows, &columns, &left, &right, &out].map(|t| t.required_address_type()).into_iter().max();
         kernel::pull::launch(
             &out.client,
             grid.count(),
             CubeDim::new_1d(TILE as u32),
             address.unwrap_or_default(),
-            rows.into_tensor_arg(),
+            self.rows.clone().into_tensor_arg(),
             columns.into_tensor_arg(),
             left.into_tensor_arg(),
             right.into_tensor_arg(),
-            coefficients.into_tensor_arg(),
+            self.coefficients.clone().into_tensor_arg(),
             out.clone().into_tensor_arg(),
             plan,
             weights,
@@ -154,8 +166,8 @@ impl Grid {
     /// Columns below which a further split costs more than it brings.
     const FEWEST: usize = 4 * TILE;
 
-    fn new(n: usize, m: usize, t: usize) -> Self {
-        let (blocks, chunks) = (cubes(n, TILE), cubes(t, WIDTH));
+    fn new([n, m, t]: [usize; 3], width: usize) -> Self {
+        let (blocks, chunks) = (cubes(n, TILE), cubes(t, width));
         let splits = cubes(Self::UNITS / TILE, (blocks * chunks) as usize).min(cubes(m, Self::FEWEST));
         Self { blocks, chunks, splits }
     }

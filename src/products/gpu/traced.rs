@@ -1,26 +1,73 @@
 //! Profiles inside GPU kernels: arithmetic on values of a kernel under construction, so that the one definition of each
-//! [`Profile`] is what the GPU compiles, too.
+//! [`Profile`](crate::kernels::profile::Profile) is what the GPU compiles, too.
 
 use burn::cubecl;
 use burn::cubecl::frontend::{max, min};
 use burn::cubecl::ir::{ConstantValue, Scope};
 use burn::cubecl::prelude::*;
 
-use crate::kernels::profile::{Arithmetic, Profile, SMALLEST_SQUARE, largest_square};
+use super::pair::Pair;
+use crate::kernels::profile::{Arithmetic, SMALLEST_SQUARE, largest_square};
+use crate::products::engine::program::Program;
 
-/// k(s; a).
+/// The covariance of two rows with these features, without the program's factor.
 #[cube]
-pub fn value<F: Float>(s: F, a: F, #[comptime] profile: Profile) -> F {
-    intrinsic!(|scope| profile.value(Traced { scope, value: s }, Traced { scope, value: a }).value)
+pub fn covariance<F: Float>(
+    row: &Array<F>,
+    column: &Array<F>,
+    same: F,
+    coefficients: &Array<F>,
+    #[comptime] program: Program,
+) -> F {
+    intrinsic!(|scope| pair::<F>(scope, row, column, same, coefficients).value(&program).value)
 }
 
-/// (k, ∂k/∂s, ∂k/∂a).
+/// Adds to `sums` what a cotangent of that covariance comes to in the row's features and in the coefficients.
 #[cube]
-pub fn slopes<F: Float>(s: F, a: F, #[comptime] profile: Profile) -> (F, F, F) {
+pub fn add_slopes<F: Float>(
+    row: &Array<F>,
+    column: &Array<F>,
+    same: F,
+    coefficients: &Array<F>,
+    cotangent: F,
+    sums: &mut Array<F>,
+    #[comptime] program: Program,
+) {
     intrinsic!(|scope| {
-        let (k, in_s, in_a) = profile.slopes(Traced { scope, value: s }, Traced { scope, value: a });
-        (k.value, in_s.value, in_a.value)
+        let cotangent = Traced { scope, value: cotangent };
+        let slopes = pair::<F>(scope, row, column, same, coefficients).slopes(&program, cotangent);
+        for (i, slope) in slopes.into_iter().enumerate() {
+            if let Some(slope) = slope {
+                add_to::expand::<F>(scope, sums, slope.value, i);
+            }
+        }
     })
+}
+
+#[cube]
+fn entry<F: Float>(array: &Array<F>, #[comptime] i: usize) -> F {
+    array[i]
+}
+
+#[cube]
+fn add_to<F: Float>(array: &mut Array<F>, value: F, #[comptime] i: usize) {
+    array[i] += value;
+}
+
+type Numbers<F> = NativeExpand<Array<F>>;
+
+fn pair<'a, F: Float>(
+    scope: &'a Scope,
+    row: &Numbers<F>,
+    column: &Numbers<F>,
+    same: NativeExpand<F>,
+    coefficients: &Numbers<F>,
+) -> Pair<Traced<'a, F>> {
+    let all = |of: &Numbers<F>| {
+        let count = Array::<F>::__expand_len(scope, of);
+        (0..count).map(|i| Traced { scope, value: entry::expand::<F>(scope, of, i) }).collect()
+    };
+    Pair { row: all(row), column: all(column), same: Traced { scope, value: same }, coefficients: all(coefficients) }
 }
 
 /// A value in the scope of a kernel; operations on it are written into the kernel.

@@ -41,7 +41,7 @@ struct Actions {
 }
 
 /// The inputs as they came.
-struct Kept<T> {
+struct SavedActions<T> {
     x1: Vec<T>,
     coefficients: Vec<T>,
     s: Vec<T>,
@@ -53,7 +53,7 @@ impl HostOp<4> for Actions {
     fn forward(&self, [x1, coefficients, s, x2]: [TensorData; 4]) -> Result<(TensorData, Saved)> {
         with_real!(x1.dtype(), T => {
             let [n, p] = [x1.shape()[0], x1.shape()[1]];
-            let kept = Kept::<T> {
+            let kept = SavedActions::<T> {
                 x1: into_vec(x1)?,
                 coefficients: into_vec(coefficients)?,
                 s: into_vec(s)?,
@@ -68,7 +68,7 @@ impl HostOp<4> for Actions {
 
     fn adjoint(&self, saved: Saved, grad: TensorData, _needs: [bool; 4]) -> Result<[Option<TensorData>; 4]> {
         with_real!(grad.dtype(), T => {
-            let kept = recall::<Kept<T>>(saved)?;
+            let kept = recall::<SavedActions<T>>(saved)?;
             let (n, m, p) = (kept.x1.len() / kept.p, kept.s.len(), kept.p);
             let part = T::vectorised(Adjoint { op: self, kept: &kept, grad: &into_vec(grad)? });
             let factor = self.program.factor(&kept.coefficients);
@@ -93,10 +93,10 @@ impl HostOp<4> for Actions {
 
 struct Forward<'a, T> {
     op: &'a Actions,
-    kept: &'a Kept<T>,
+    kept: &'a SavedActions<T>,
 }
 
-impl<T: Number> Kept<T> {
+impl<T: Number> SavedActions<T> {
     fn sweep<'a, L: Lanes<Element = T>>(&'a self, op: &'a Actions) -> Sweep<'a, L> {
         Sweep { own: op.own, ..Sweep::cross(&op.program, &self.coefficients, &self.x2, &self.x1, self.p) }
     }
@@ -115,7 +115,7 @@ impl<T: Number> Work<T> for Forward<'_, T> {
 
 struct Adjoint<'a, T> {
     op: &'a Actions,
-    kept: &'a Kept<T>,
+    kept: &'a SavedActions<T>,
     grad: &'a [T],
 }
 

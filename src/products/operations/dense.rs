@@ -9,6 +9,8 @@ use rayon::prelude::*;
 use crate::error::Result;
 use crate::kernels::form::Lowered;
 use crate::linalg::host::{HostOp, Saved, apply2, apply3};
+#[cfg(feature = "gpu")]
+use crate::linalg::on_device::DeviceOp;
 use crate::linalg::real::{Real, into_vec, with_real};
 use crate::products::engine::lanes::{Lanes, Number, Work};
 use crate::products::engine::program::{Program, Scratch};
@@ -30,12 +32,12 @@ pub fn gram(lowered: &Lowered) -> Result<Tensor<2>> {
 }
 
 #[derive(Debug)]
-struct Dense {
-    program: Program,
+pub struct Dense {
+    pub(in crate::products) program: Program,
 }
 
 /// Features of rows and columns, and coefficients, as they came.
-pub struct Kept<T> {
+pub struct Operands<T> {
     /// Features of the rows `[n, p]`.
     pub x1: Vec<T>,
     /// Features of the columns `[m, p]`; none is the rows once more.
@@ -67,6 +69,11 @@ impl HostOp<2> for Dense {
             Ok([x, coefficients])
         })
     }
+
+    #[cfg(feature = "gpu")]
+    fn on_device(&self) -> Option<&dyn DeviceOp<2>> {
+        Some(self)
+    }
 }
 
 impl HostOp<3> for Dense {
@@ -76,6 +83,11 @@ impl HostOp<3> for Dense {
 
     fn adjoint(&self, saved: Saved, grad: TensorData, _needs: [bool; 3]) -> Result<[Option<TensorData>; 3]> {
         with_real!(grad.dtype(), T => self.gradients::<T>(saved, grad))
+    }
+
+    #[cfg(feature = "gpu")]
+    fn on_device(&self) -> Option<&dyn DeviceOp<3>> {
+        Some(self)
     }
 }
 
@@ -88,13 +100,13 @@ impl Dense {
     ) -> Result<(TensorData, Saved)> {
         let p = x1.shape()[1];
         let x2 = x2.map(into_vec).transpose()?;
-        let kept = Kept::<T> { x1: into_vec(x1)?, x2, coefficients: into_vec(coefficients)?, p };
+        let kept = Operands::<T> { x1: into_vec(x1)?, x2, coefficients: into_vec(coefficients)?, p };
         let value = kept.matrix(&self.program);
         Ok((TensorData::new(value, [kept.rows(), kept.columns()]), Arc::new(kept)))
     }
 
     fn gradients<T: Number>(&self, saved: Saved, grad: TensorData) -> Result<[Option<TensorData>; 3]> {
-        let kept = recall::<Kept<T>>(saved)?;
+        let kept = recall::<Operands<T>>(saved)?;
         let (n, m, p) = (kept.rows(), kept.columns(), kept.p);
         let Gradients { x1, x2, coefficients } = kept.pull(&self.program, &into_vec::<T>(grad)?);
         let length = coefficients.len();
@@ -107,7 +119,7 @@ impl Dense {
     }
 }
 
-impl<T: Number> Kept<T> {
+impl<T: Number> Operands<T> {
     fn rows(&self) -> usize {
         self.x1.len() / self.p
     }
@@ -146,7 +158,7 @@ impl<T: Number> Kept<T> {
 
 struct Evaluate<'a, T> {
     program: &'a Program,
-    kept: &'a Kept<T>,
+    kept: &'a Operands<T>,
     n: usize,
     m: usize,
 }
@@ -211,7 +223,7 @@ impl<L: Lanes> Visitor<L> for Writer<'_, L> {
 
 struct Adjoint<'a, T> {
     program: &'a Program,
-    kept: &'a Kept<T>,
+    kept: &'a Operands<T>,
     grad: &'a [T],
     n: usize,
     m: usize,

@@ -44,7 +44,7 @@ pub fn packed(
 struct Evidence(Frame);
 
 /// The inputs as they came, and what they came to.
-struct Kept<T> {
+struct SavedEvidence<T> {
     inputs: Inputs<T>,
     y: Vec<T>,
     solved: Solved,
@@ -86,21 +86,22 @@ impl HostOp<4> for Evidence {
             let inputs = Inputs { x: into_real(x), p, coefficients: into_real(coefficients), s };
             let (solved, whole) = T::vectorised(Forward { op: self, inputs: &inputs, y: &y, noise })?;
             let values = solved.values.to_vec();
-            Ok((TensorData::new(values, [2]), Arc::new(Kept { inputs, y, solved, whole: Mutex::new(whole) }) as Saved))
+            let saved = SavedEvidence { inputs, y, solved, whole: Mutex::new(whole) };
+            Ok((TensorData::new(values, [2]), Arc::new(saved) as Saved))
         })
     }
 
     fn adjoint(&self, saved: Saved, grad: TensorData, _needs: [bool; 4]) -> Result<[Option<TensorData>; 4]> {
         let grad = into_vec::<f64>(grad)?;
-        match saved.downcast::<Kept<f64>>() {
+        match saved.downcast::<SavedEvidence<f64>>() {
             Ok(kept) => self.gradients(&kept, [grad[0], grad[1]]),
-            Err(saved) => self.gradients(&*recall::<Kept<f32>>(saved)?, [grad[0], grad[1]]),
+            Err(saved) => self.gradients(&*recall::<SavedEvidence<f32>>(saved)?, [grad[0], grad[1]]),
         }
     }
 }
 
 impl Evidence {
-    fn gradients<T: Number>(&self, kept: &Kept<T>, grad: [f64; 2]) -> Result<[Option<TensorData>; 4]> {
+    fn gradients<T: Number>(&self, kept: &SavedEvidence<T>, grad: [f64; 2]) -> Result<[Option<TensorData>; 4]> {
         let cotangents = Cotangents::new(self, kept, grad);
         let (mut total, [s, y]) = T::vectorised(Adjoint { kept, cotangents: &cotangents });
         self.0.program.pull_factor(cotangents.along, &mut total.coefficients);
@@ -233,7 +234,7 @@ struct Cotangents<'a, T> {
 }
 
 impl<'a, T: Number> Cotangents<'a, T> {
-    fn new(op: &'a Evidence, kept: &'a Kept<T>, [first, second]: [f64; 2]) -> Self {
+    fn new(op: &'a Evidence, kept: &'a SavedEvidence<T>, [first, second]: [f64; 2]) -> Self {
         let Solved { lower, inverse, noise, weights, whitened, squares, residual, explained, along, .. } = &kept.solved;
         let i = weights.len();
         let [mut solved, mut sy] = [vec![0.0; i], vec![0.0; i]];
@@ -312,7 +313,7 @@ impl<'a, T: Number> Cotangents<'a, T> {
 }
 
 struct Adjoint<'a, T> {
-    kept: &'a Kept<T>,
+    kept: &'a SavedEvidence<T>,
     cotangents: &'a Cotangents<'a, T>,
 }
 

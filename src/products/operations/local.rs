@@ -79,7 +79,7 @@ struct Part {
     rows: Vec<Row>,
 }
 
-struct State {
+struct SavedLocal {
     inputs: Inputs,
     parts: Vec<Part>,
     /// Rows of each part but the last.
@@ -250,12 +250,12 @@ impl HostOp<4> for Local {
         let (parts, values): (Vec<Part>, Vec<_>) = parts.into_iter().unzip();
         let rows = || values.iter().flatten();
         let values: Vec<f64> = (0..3).flat_map(|k| rows().map(move |row| row[k])).collect();
-        Ok((TensorData::new(values, [3 * b]), Arc::new(State { inputs, parts, size })))
+        Ok((TensorData::new(values, [3 * b]), Arc::new(SavedLocal { inputs, parts, size })))
     }
 
     fn adjoint(&self, saved: Saved, grad: TensorData, _needs: [bool; 4]) -> Result<[Option<TensorData>; 4]> {
-        let state = recall::<State>(saved)?;
-        let State { inputs, parts, size } = &*state;
+        let state = recall::<SavedLocal>(saved)?;
+        let SavedLocal { inputs, parts, size } = &*state;
         let grad = into_vec::<f64>(grad)?;
         let (b, p, u, h) = (grad.len() / 3, inputs.p, inputs.mean.len(), self.neighbours.each);
         let pairs = pairs(h);

@@ -8,6 +8,8 @@ use crate::error::Result;
 use crate::kernels::form::Lowered;
 pub use crate::linalg::host::recall;
 use crate::linalg::host::{HostOp, Saved, apply3, apply4};
+#[cfg(feature = "gpu")]
+use crate::linalg::on_device::DeviceOp;
 use crate::linalg::real::{into_vec, with_real};
 use crate::products::drivers::multiply::Multiply;
 use crate::products::drivers::pull::Pull;
@@ -41,12 +43,12 @@ pub fn gram(lowered: &Lowered, v: Tensor<2>) -> Result<Tensor<2>> {
 }
 
 #[derive(Debug)]
-struct Matvec {
-    program: Program,
+pub struct Matvec {
+    pub(in crate::products) program: Program,
 }
 
 /// The inputs as they came.
-struct Kept<T> {
+struct SavedMatvec<T> {
     x1: Vec<T>,
     x2: Option<Vec<T>>,
     p: usize,
@@ -71,6 +73,11 @@ impl HostOp<3> for Matvec {
             Ok([x, coefficients, v])
         })
     }
+
+    #[cfg(feature = "gpu")]
+    fn on_device(&self) -> Option<&dyn DeviceOp<3>> {
+        Some(self)
+    }
 }
 
 impl HostOp<4> for Matvec {
@@ -80,6 +87,11 @@ impl HostOp<4> for Matvec {
 
     fn adjoint(&self, saved: Saved, grad: TensorData, needs: [bool; 4]) -> Result<[Option<TensorData>; 4]> {
         with_real!(grad.dtype(), T => self.gradients::<T>(saved, grad, needs))
+    }
+
+    #[cfg(feature = "gpu")]
+    fn on_device(&self) -> Option<&dyn DeviceOp<4>> {
+        Some(self)
     }
 }
 
@@ -93,7 +105,8 @@ impl Matvec {
     ) -> Result<(TensorData, Saved)> {
         let ([n, p], t) = ([x1.shape()[0], x1.shape()[1]], v.shape()[1]);
         let x2 = x2.map(into_vec).transpose()?;
-        let kept = Kept::<T> { x1: into_vec(x1)?, x2, p, coefficients: into_vec(coefficients)?, v: into_vec(v)?, t };
+        let kept =
+            SavedMatvec::<T> { x1: into_vec(x1)?, x2, p, coefficients: into_vec(coefficients)?, v: into_vec(v)?, t };
         let value = T::vectorised(Multiply {
             program: &self.program,
             coefficients: &kept.coefficients,
@@ -114,8 +127,8 @@ impl Matvec {
         grad: TensorData,
         [in_x1, in_coefficients, in_v, in_x2]: [bool; 4],
     ) -> Result<[Option<TensorData>; 4]> {
-        let kept = recall::<Kept<T>>(saved)?;
-        let Kept { p, t, .. } = *kept;
+        let kept = recall::<SavedMatvec<T>>(saved)?;
+        let SavedMatvec { p, t, .. } = *kept;
         let (n, m) = (kept.x1.len() / p, kept.v.len() / t);
         let grad = into_vec::<T>(grad)?;
         let (mut x1, mut x2, mut v, along);

@@ -17,7 +17,7 @@ use crate::linalg::dense::{congruence, product, solve, transpose, view, view_mut
 use crate::linalg::host::{HostOp, Saved, apply4};
 use crate::linalg::real::into_vec;
 use crate::products::engine::program::Program;
-use crate::products::operations::dense::{Gradients, Kept};
+use crate::products::operations::dense::{Gradients, Operands};
 use crate::products::operations::matvec::{coefficients, features, recall};
 use crate::threads;
 
@@ -34,11 +34,11 @@ struct Moments {
 }
 
 /// The inputs as they came, and what was made of them.
-struct State {
+struct SavedMoments {
     x: Vec<f64>,
     s: Vec<f64>,
     t: Vec<f64>,
-    gram: Kept<f64>,
+    gram: Operands<f64>,
     lower: Vec<f64>,
     results: Vec<f64>,
     /// Chunks of rows.
@@ -57,16 +57,16 @@ fn cut(n: usize, m: usize, budget: usize) -> Vec<Range<usize>> {
     (0..count).map(|i| n * i / count..n * (i + 1) / count).collect()
 }
 
-impl State {
+impl SavedMoments {
     fn m(&self) -> usize {
         self.gram.x1.len() / self.gram.p
     }
 
     /// The covariances of all inducing inputs with some rows.
-    fn part(&self, rows: &Range<usize>) -> Kept<f64> {
-        let Kept { x1, coefficients, p, .. } = &self.gram;
+    fn part(&self, rows: &Range<usize>) -> Operands<f64> {
+        let Operands { x1, coefficients, p, .. } = &self.gram;
         let x2 = self.x[rows.start * p..rows.end * p].to_vec();
-        Kept { x1: x1.clone(), x2: Some(x2), coefficients: coefficients.clone(), p: *p }
+        Operands { x1: x1.clone(), x2: Some(x2), coefficients: coefficients.clone(), p: *p }
     }
 
     /// A of some rows `[m, rows]`, in the place of their covariances.
@@ -112,10 +112,11 @@ impl HostOp<4> for Moments {
         let p = x.shape()[1];
         let rows = into_vec::<f64>(rows)?;
         let [s, t] = [0, 1].map(|column| rows.iter().skip(column).step_by(2).copied().collect());
-        let gram = Kept { x1: into_vec(z)?, x2: None, coefficients: into_vec(coefficients)?, p };
+        let gram = Operands { x1: into_vec(z)?, x2: None, coefficients: into_vec(coefficients)?, p };
         let lower = Factor::new(gram.matrix(&self.program), "K_ZZ")?.into_buffer();
         let (x, n, m) = (into_vec(x)?, rows.len() / 2, gram.x1.len() / p);
-        let mut kept = State { x, s, t, gram, lower, results: Vec::new(), chunks: cut(n, m, self.budget), whole: None };
+        let mut kept =
+            SavedMoments { x, s, t, gram, lower, results: Vec::new(), chunks: cut(n, m, self.budget), whole: None };
         let keep = size_of::<f64>() * n * m <= self.budget / 2;
         let room = self.budget / (size_of::<f64>() * (m * m + m));
         let shares = threads::map(kept.chunks.par_chunks(share(kept.chunks.len(), room)), |chunks| {
@@ -145,7 +146,7 @@ impl HostOp<4> for Moments {
     /// needs no rows, and K̄_ZX = C diag(s) with C = L⁻ᵀĀ = (L⁻ᵀ(G + Gᵀ))A + (L⁻ᵀg)tᵀ. The gradient in s_j is the
     /// product of K_ZX and C in column j.
     fn adjoint(&self, saved: Saved, grad: TensorData, _needs: [bool; 4]) -> Result<[Option<TensorData>; 4]> {
-        let kept = recall::<State>(saved)?;
+        let kept = recall::<SavedMoments>(saved)?;
         let (n, m, p) = (kept.s.len(), kept.m(), kept.gram.p);
         let grad = into_vec::<f64>(grad)?;
         let ((square, projected), (q, b)) = (grad.split_at(m * m), kept.results.split_at(m * m));

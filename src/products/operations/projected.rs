@@ -28,7 +28,7 @@ pub fn square(lowered: &Lowered, blocks: &BlockSparse, budget: usize) -> Result<
 struct Square(Frame);
 
 /// The inputs as they came, the result without the kernel's factor, and (K S)ᵀ if it fits.
-struct Kept<T> {
+struct SavedSquare<T> {
     inputs: Inputs<T>,
     square: Vec<f64>,
     whole: Mutex<Option<Vec<Part<T>>>>,
@@ -42,22 +42,22 @@ impl HostOp<3> for Square {
             let (square, whole) = T::vectorised(Forward(self.0.of(&inputs)));
             let (i, factor) = (self.0.blocks(), self.0.program.factor(&inputs.coefficients).f64());
             let scaled: Vec<f64> = square.iter().map(|v| v * factor).collect();
-            let kept = Kept { inputs, square, whole: Mutex::new(whole) };
+            let kept = SavedSquare { inputs, square, whole: Mutex::new(whole) };
             Ok((TensorData::new(scaled, [i, i]), Arc::new(kept) as Saved))
         })
     }
 
     fn adjoint(&self, saved: Saved, grad: TensorData, _needs: [bool; 3]) -> Result<[Option<TensorData>; 3]> {
         let grad = into_vec::<f64>(grad)?;
-        match saved.downcast::<Kept<f64>>() {
+        match saved.downcast::<SavedSquare<f64>>() {
             Ok(kept) => self.gradients(&kept, &grad),
-            Err(saved) => self.gradients(&*recall::<Kept<f32>>(saved)?, &grad),
+            Err(saved) => self.gradients(&*recall::<SavedSquare<f32>>(saved)?, &grad),
         }
     }
 }
 
 impl Square {
-    fn gradients<T: Number>(&self, kept: &Kept<T>, grad: &[f64]) -> Result<[Option<TensorData>; 3]> {
+    fn gradients<T: Number>(&self, kept: &SavedSquare<T>, grad: &[f64]) -> Result<[Option<TensorData>; 3]> {
         let mut total = T::vectorised(Adjoint { op: self, kept, grad });
         self.0.program.pull_factor(dot(grad, &kept.square), &mut total.coefficients);
         let (n, p, length) = (kept.inputs.s.len(), kept.inputs.p, total.coefficients.len());
@@ -83,7 +83,7 @@ impl<T: Number> Work<T> for Forward<'_, T> {
 
 struct Adjoint<'a, T> {
     op: &'a Square,
-    kept: &'a Kept<T>,
+    kept: &'a SavedSquare<T>,
     grad: &'a [f64],
 }
 

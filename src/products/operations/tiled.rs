@@ -1,29 +1,30 @@
 //! The same products as plain tensor graphs, tile by tile: on any device, for any kernel, a user's own included.
 //!
 //! A tile's graph lives only as long as the tile; the adjoint builds it again, so that memory stays within the scope's
-//! [budget](Scope::budget). These are the definitions that the fused products are checked against.
+//! [budget](Scope::budget). Inputs, sums and gradients stay on the device. On the CPU a tile is the graph that defines
+//! it, and what fused products are checked against; on a GPU it is fused where the kernel's matrix is.
 
 use std::ops::Range;
-use std::sync::Arc;
 
-use burn::tensor::{DType, Tensor, TensorData};
+use burn::tensor::{DType, Int, Tensor};
 
 use crate::device::Compute;
-use crate::error::Result;
+use crate::error::{Error, Result};
 use crate::kernels::Kernel;
-use crate::linalg::host::{HostOp, Saved, apply3, apply4, apply5};
+use crate::linalg::host::{apply3, apply4, apply5};
 use crate::linalg::solve_lower;
 use crate::params::Parameters;
-use crate::products::blocks::{BlockSparse, owners};
-use crate::products::operations::matvec::recall;
-use crate::scope::{Scope, to_f64};
+use crate::products::blocks::BlockSparse;
+use crate::products::operations::on_tensors::{OnTensors, TensorOp};
+use crate::products::{Covariance, Cross};
+use crate::scope::{Scope, indices};
 
 /// K(x1, x2) V `[n, t]`.
 ///
 /// # Errors
 /// Whatever a user's kernel form reports.
 pub fn kv(kernel: &Kernel, scope: &Scope, x1: &Tensor<2>, x2: &Tensor<2>, v: &Tensor<2>) -> Result<Tensor<2>> {
-    let op = Product { tiles: Tiles::new(kernel, scope, x1), columns: Columns::Dense };
+    let op = OnTensors(Product { tiles: Tiles::new(kernel, scope, x1), columns: Columns::Dense });
     apply4(op, x1.clone(), parameters(kernel, scope), v.clone(), x2.clone())
 }
 
@@ -32,7 +33,7 @@ pub fn kv(kernel: &Kernel, scope: &Scope, x1: &Tensor<2>, x2: &Tensor<2>, v: &Te
 /// # Errors
 /// As [`kv`].
 pub fn kv_gram(kernel: &Kernel, scope: &Scope, x: &Tensor<2>, v: &Tensor<2>) -> Result<Tensor<2>> {
-    let op = Product { tiles: Tiles::new(kernel, scope, x), columns: Columns::Dense };
+    let op = OnTensors(Product { tiles: Tiles::new(kernel, scope, x), columns: Columns::Dense });
     apply3(op, x.clone(), parameters(kernel, scope), v.clone())
 }
 
@@ -41,7 +42,7 @@ pub fn kv_gram(kernel: &Kernel, scope: &Scope, x: &Tensor<2>, v: &Tensor<2>) -> 
 /// # Errors
 /// As [`kv`].
 pub fn k_s(kernel: &Kernel, scope: &Scope, x1: &Tensor<2>, x2: &Tensor<2>, blocks: &BlockSparse) -> Result<Tensor<2>> {
-    let op = Product { tiles: Tiles::new(kernel, scope, x1), columns: Columns::of(blocks) };
+    let op = OnTensors(Product { tiles: Tiles::new(kernel, scope, x1), columns: Columns::of(blocks, scope) });
     apply4(op, x1.clone(), parameters(kernel, scope), blocks.values().clone().unsqueeze_dim::<2>(1), x2.clone())
 }
 
@@ -50,7 +51,7 @@ pub fn k_s(kernel: &Kernel, scope: &Scope, x1: &Tensor<2>, x2: &Tensor<2>, block
 /// # Errors
 /// As [`kv`].
 pub fn k_s_gram(kernel: &Kernel, scope: &Scope, x: &Tensor<2>, blocks: &BlockSparse) -> Result<Tensor<2>> {
-    let op = Product { tiles: Tiles::new(kernel, scope, x), columns: Columns::of(blocks) };
+    let op = OnTensors(Product { tiles: Tiles::new(kernel, scope, x), columns: Columns::of(blocks, scope) });
     apply3(op, x.clone(), parameters(kernel, scope), blocks.values().clone().unsqueeze_dim::<2>(1))
 }
 
@@ -99,18 +100,18 @@ fn over_rows(
     [y, solved]: [Tensor<2>; 2],
     summand: Summand,
 ) -> Result<Tensor<2>> {
-    let product = Product { tiles: Tiles::new(kernel, scope, x), columns: Columns::of(blocks) };
-    let op = OverRows { product, summand, wide: scope.wide() };
+    let product = Product { tiles: Tiles::new(kernel, scope, x), columns: Columns::of(blocks, scope) };
+    let op = OnTensors(OverRows { product, summand, wide: scope.wide() });
     let values = blocks.values().clone().unsqueeze_dim::<2>(1);
     apply5(op, x.clone(), parameters(kernel, scope), values, y, solved)
 }
 
-/// The internal values of all parameters, one after another: what an operation takes for its gradient in them.
-fn parameters(kernel: &Kernel, scope: &Scope) -> Tensor<1> {
+/// The internal values of all parameters, one after another `[P, 1]`: what an operation takes for its gradient in them.
+fn parameters(kernel: &Kernel, scope: &Scope) -> Tensor<2> {
     let values: Vec<_> = kernel.parameters().into_iter().map(|(_, p)| scope.value(p)).collect();
     match values.is_empty() {
-        true => scope.vector(&[0.0]),
-        false => Tensor::cat(values, 0),
+        true => scope.matrix(&[0.0], 1, 1),
+        false => Tensor::cat(values, 0).unsqueeze_dim(1),
     }
 }
 
@@ -119,24 +120,19 @@ fn parameters(kernel: &Kernel, scope: &Scope) -> Tensor<1> {
 struct Tiles {
     kernel: Kernel,
     compute: Compute,
+    /// The type that gradients are summed in.
+    wide: DType,
     /// Rows and columns of a tile.
     side: usize,
 }
 
-/// Gradients of a tile or of many.
-struct Gradients {
-    x1: Vec<f64>,
-    x2: Vec<f64>,
-    v: Vec<f64>,
-    parameters: Vec<f64>,
-}
-
 impl Tiles {
     fn new(kernel: &Kernel, scope: &Scope, x: &Tensor<2>) -> Self {
+        let fused = !scope.compute().kind.is_cpu() && matches!(crate::products::fused(kernel, scope, x), Ok(Some(_)));
         // A leaf's graph holds two matrices for each input column and a dozen for its profile.
-        let matrices = kernel.leaves() * (2 * x.dims()[1] + 12);
+        let matrices = if fused { 4 } else { kernel.leaves() * (2 * x.dims()[1] + 12) };
         let pairs = scope.budget() / (matrices * scope.dtype().size());
-        Self { kernel: kernel.clone(), compute: scope.compute(), side: pairs.isqrt().max(1) }
+        Self { kernel: kernel.clone(), compute: scope.compute(), wide: scope.wide(), side: pairs.isqrt().max(1) }
     }
 
     fn ranges(&self, n: usize) -> impl Iterator<Item = Range<usize>> + use<> {
@@ -146,7 +142,12 @@ impl Tiles {
 
     /// The covariances of a tile; of an input with itself on the diagonal of the whole.
     fn covariance(&self, scope: &Scope, x1: &Tensor<2>, x2: &Tensor<2>, diagonal: bool) -> Result<Tensor<2>> {
-        if diagonal { self.kernel.gram(scope, x1) } else { self.kernel.cross(scope, x1, x2) }
+        match (self.compute.kind.is_cpu(), diagonal) {
+            (true, true) => self.kernel.gram(scope, x1),
+            (true, false) => self.kernel.cross(scope, x1, x2),
+            (false, true) => Covariance::new(&self.kernel, scope, x1).matrix(),
+            (false, false) => Cross::new(&self.kernel, scope, x1, x2).matrix(),
+        }
     }
 }
 
@@ -156,13 +157,93 @@ enum Columns {
     /// V as it is.
     Dense,
     /// Block-sparse: a value a row, in the column of its block.
-    Blocks { owners: Vec<usize>, count: usize },
+    Blocks {
+        /// Boundaries of the blocks `[i + 1]`.
+        offsets: Vec<usize>,
+        /// The same on the device.
+        bounds: Tensor<1, Int>,
+    },
 }
 
 impl Columns {
-    fn of(blocks: &BlockSparse) -> Self {
-        Self::Blocks { owners: owners(blocks.offsets()), count: blocks.len() }
+    fn of(blocks: &BlockSparse, scope: &Scope) -> Self {
+        let bounds = indices(blocks.offsets(), &scope.device().clone().inner());
+        Self::Blocks { offsets: blocks.offsets().to_vec(), bounds }
     }
+
+    /// Columns of the product.
+    fn width(&self, v: &Tensor<2>) -> usize {
+        match self {
+            Self::Dense => v.dims()[1],
+            Self::Blocks { offsets, .. } => offsets.len() - 1,
+        }
+    }
+
+    /// The columns of the product that some rows of V count in.
+    fn within(&self, v: &Tensor<2>, rows: &Range<usize>) -> Range<usize> {
+        match self {
+            Self::Dense => 0..v.dims()[1],
+            Self::Blocks { offsets, .. } => {
+                offsets.partition_point(|o| *o <= rows.start) - 1..offsets.partition_point(|o| *o < rows.end)
+            }
+        }
+    }
+
+    /// 1 where a row is of the block of a column, else 0; nothing for a dense V.
+    fn owned(&self, rows: &Range<usize>, columns: &Range<usize>, dtype: DType) -> Option<Tensor<2>> {
+        let Self::Blocks { bounds, .. } = self else { return None };
+        let bound = |first| bounds.clone().narrow(0, first, columns.len()).unsqueeze_dim::<2>(0);
+        let shape = [rows.len(), columns.len()];
+        let all = rows.start as i64..rows.end as i64;
+        let row = Tensor::<1, Int>::arange(all, (&bounds.device(), bounds.dtype())).unsqueeze_dim::<2>(1).expand(shape);
+        let from = row.clone().greater_equal(bound(columns.start).expand(shape));
+        let until = row.lower(bound(columns.start + 1).expand(shape));
+        Some(from.bool_and(until).float().cast(dtype))
+    }
+}
+
+/// Rows of a matrix.
+fn rows(of: &Tensor<2>, range: &Range<usize>) -> Tensor<2> {
+    of.clone().narrow(0, range.start, range.len())
+}
+
+fn times(a: Tensor<2>, mask: &Option<Tensor<2>>) -> Tensor<2> {
+    match mask {
+        Some(mask) => a * mask.clone(),
+        None => a,
+    }
+}
+
+/// Of one or many tiles: what was summed for each range of rows, in the wide type.
+struct Sums(Vec<Option<Tensor<2>>>);
+
+impl Sums {
+    fn new(tiles: &Tiles, like: &Tensor<2>) -> Self {
+        Self(vec![None; tiles.ranges(like.dims()[0]).count()])
+    }
+
+    fn add(&mut self, range: usize, part: Option<Tensor<2>>, wide: DType) {
+        let Some(part) = part.map(|part| part.cast(wide)) else { return };
+        self.0[range] = Some(match self.0[range].take() {
+            None => part,
+            Some(sum) => sum + part,
+        });
+    }
+
+    /// One after another, in the type and shape of the matrix that they belong to.
+    fn joined(self, tiles: &Tiles, like: &Tensor<2>) -> Tensor<2> {
+        let zeros = |range| rows(like, &range).zeros_like();
+        let parts = self.0.into_iter().zip(tiles.ranges(like.dims()[0]));
+        Tensor::cat(parts.map(|(sum, r)| sum.map_or_else(|| zeros(r), |s| s.cast(like.dtype()))).collect(), 0)
+    }
+}
+
+/// Gradients of a product in its inputs.
+struct Gradients {
+    x1: Sums,
+    x2: Option<Sums>,
+    v: Sums,
+    parameters: Sums,
 }
 
 #[derive(Debug)]
@@ -171,154 +252,138 @@ struct Product {
     columns: Columns,
 }
 
-/// The inputs as they came.
-#[derive(Clone)]
-struct Kept {
-    x1: TensorData,
-    x2: Option<TensorData>,
-    v: TensorData,
+/// The inputs of a product.
+#[derive(Clone, Copy)]
+struct Inputs<'a> {
+    x1: &'a Tensor<2>,
+    /// None is x1 once more.
+    x2: Option<&'a Tensor<2>>,
+    v: &'a Tensor<2>,
+    parameters: &'a Tensor<2>,
 }
 
-impl Kept {
-    fn x2(&self) -> &TensorData {
-        self.x2.as_ref().unwrap_or(&self.x1)
+impl Inputs<'_> {
+    fn x2(&self) -> &Tensor<2> {
+        self.x2.unwrap_or(self.x1)
     }
-}
-
-/// Rows of a host matrix as a tensor.
-fn rows(data: &TensorData, scope: &Scope, range: &Range<usize>) -> Tensor<2> {
-    Tensor::<2>::from_data(data.clone(), (scope.device(), scope.dtype())).narrow(0, range.start, range.len())
-}
-
-fn add(to: &mut [f64], tensor: Option<Tensor<2>>) -> Result<()> {
-    if let Some(tensor) = tensor {
-        to.iter_mut().zip(to_f64(tensor)?).for_each(|(t, v)| *t += v);
-    }
-    Ok(())
 }
 
 impl Product {
-    fn width(&self, v: &TensorData) -> usize {
-        match &self.columns {
-            Columns::Dense => v.shape()[1],
-            Columns::Blocks { count, .. } => *count,
-        }
-    }
-
-    /// K V for a tile, with V's rows spread to their columns if block-sparse.
-    fn apply(&self, k: Tensor<2>, v: &Tensor<2>, range: &Range<usize>) -> Tensor<2> {
-        let Columns::Blocks { owners, count } = &self.columns else { return k.matmul(v.clone()) };
-        let mut one_hot = vec![0.0f32; range.len() * count];
-        for (row, &owner) in owners[range.clone()].iter().enumerate() {
-            one_hot[row * count + owner] = 1.0;
-        }
-        let one_hot = TensorData::new(one_hot, [range.len(), *count]);
-        k.matmul(v.clone() * Tensor::<2>::from_data(one_hot, (&v.device(), v.dtype())))
+    /// An evaluation with the parameters of the inputs.
+    fn scope(&self, plain: Scope, inputs: Inputs) -> Scope {
+        plain.holding(&self.tiles.kernel, inputs.parameters)
     }
 
     /// K V for some rows.
-    fn chunk(&self, kept: &Kept, scope: &Scope, r: &Range<usize>) -> Result<Tensor<2>> {
-        let x1 = rows(&kept.x1, scope, r);
-        let mut sum = None;
-        for c in self.tiles.ranges(kept.x2().shape()[0]) {
-            let (x2, v) = (rows(kept.x2(), scope, &c), rows(&kept.v, scope, &c));
-            let k = self.tiles.covariance(scope, &x1, &x2, kept.x2.is_none() && c == *r)?;
-            let part = self.apply(k, &v, &c);
-            sum = Some(match sum {
-                None => part,
-                Some(sum) => sum + part,
-            });
+    fn chunk(&self, inputs: Inputs, scope: &Scope, r: &Range<usize>) -> Result<Tensor<2>> {
+        let (x1, t) = (rows(inputs.x1, r), self.columns.width(inputs.v));
+        let mut sum = Tensor::zeros([r.len(), t], (&x1.device(), x1.dtype()));
+        for c in self.tiles.ranges(inputs.x2().dims()[0]) {
+            let k = self.tiles.covariance(scope, &x1, &rows(inputs.x2(), &c), inputs.x2.is_none() && c == *r)?;
+            let own = self.columns.within(inputs.v, &c);
+            let v = times(rows(inputs.v, &c), &self.columns.owned(&c, &own, k.dtype()));
+            let part = sum.clone().narrow(1, own.start, own.len()) + k.matmul(v);
+            sum = if own.len() == t { part } else { sum.slice_assign([0..r.len(), own], part) };
         }
-        Ok(sum.unwrap_or_else(|| Tensor::zeros([r.len(), self.width(&kept.v)], (scope.device(), scope.dtype()))))
+        Ok(sum)
     }
 
-    fn zeros(&self, kept: &Kept) -> Gradients {
-        let zeros = |data: &TensorData| vec![0.0; data.num_elements()];
-        let parameters = self.tiles.kernel.parameters().iter().map(|(_, p)| p.len()).sum::<usize>().max(1);
-        let x2 = kept.x2.as_ref().map_or_else(Vec::new, zeros);
-        Gradients { x1: zeros(&kept.x1), x2, v: zeros(&kept.v), parameters: vec![0.0; parameters] }
+    fn zeros(&self, inputs: Inputs) -> Gradients {
+        let zeros = |like| Sums::new(&self.tiles, like);
+        Gradients { x1: zeros(inputs.x1), x2: inputs.x2.map(zeros), v: zeros(inputs.v), parameters: Sums(vec![None]) }
     }
 
-    /// Adds the adjoint of [`chunk`](Self::chunk) for the cotangents of its rows.
-    fn pull(&self, kept: &Kept, r: &Range<usize>, grad: &TensorData, total: &mut Gradients) -> Result<()> {
-        let (d, t) = (kept.x1.shape()[1], kept.v.shape()[1]);
-        for c in self.tiles.ranges(kept.x2().shape()[0]) {
-            // A graph of its own: parameters live on the host, so a fresh scope has the same values.
-            let scope = Scope::training(self.tiles.compute)?;
-            let x1 = rows(&kept.x1, &scope, r).require_grad();
-            let x2 = rows(kept.x2(), &scope, &c).require_grad();
-            let v = rows(&kept.v, &scope, &c).require_grad();
-            let grad = Tensor::<2>::from_data(grad.clone(), (scope.device(), scope.dtype()));
-            let k = self.tiles.covariance(&scope, &x1, &x2, kept.x2.is_none() && c == *r)?;
-            let mut gradients = (self.apply(k, &v, &c) * grad).sum().backward();
-            add(&mut total.x1[r.start * d..], x1.grad_remove(&mut gradients))?;
-            let in_x2 = if kept.x2.is_some() { &mut total.x2 } else { &mut total.x1 };
-            add(&mut in_x2[c.start * d..], x2.grad_remove(&mut gradients))?;
-            add(&mut total.v[c.start * t..], v.grad_remove(&mut gradients))?;
-            let mut at = 0;
-            for (_, parameter) in self.tiles.kernel.parameters() {
-                let slope = scope.wide_value(parameter).grad_remove(&mut gradients).map(|g| g.unsqueeze());
-                add(&mut total.parameters[at..at + parameter.len()], slope)?;
-                at += parameter.len();
+    /// Adds the adjoint of [`chunk`](Self::chunk) for the cotangents of its rows, the range `at`.
+    fn pull(
+        &self,
+        inputs: Inputs,
+        (at, r): (usize, &Range<usize>),
+        grad: &Tensor<2>,
+        total: &mut Gradients,
+    ) -> Result<()> {
+        let wide = self.tiles.wide;
+        for (place, c) in self.tiles.ranges(inputs.x2().dims()[0]).enumerate() {
+            // A graph of the tile's own.
+            let scope = self.scope(Scope::training(self.tiles.compute)?, inputs);
+            let leaf = |of, range| Tensor::<2>::from_inner(rows(of, range)).require_grad();
+            let (x1, x2) = (leaf(inputs.x1, r), leaf(inputs.x2(), &c));
+            let k = self.tiles.covariance(&scope, &x1, &x2, inputs.x2.is_none() && c == *r)?;
+            let own = self.columns.within(inputs.v, &c);
+            let mask = self.columns.owned(&c, &own, grad.dtype());
+            let grad = grad.clone().narrow(1, own.start, own.len());
+            let in_v = times(k.clone().inner().transpose().matmul(grad.clone()), &mask);
+            let in_v = if mask.is_some() { in_v.sum_dim(1) } else { in_v };
+            total.v.add(place, Some(in_v), wide);
+            let in_k = grad.matmul(times(rows(inputs.v, &c), &mask).transpose());
+            if !k.is_tracked() {
+                continue;
             }
+            let mut gradients = (k * Tensor::from_inner(in_k)).sum().backward();
+            total.x1.add(at, x1.grad_remove(&mut gradients), wide);
+            total.x2.as_mut().unwrap_or(&mut total.x1).add(place, x2.grad_remove(&mut gradients), wide);
+            let slopes = self.tiles.kernel.parameters().into_iter().map(|(_, parameter)| {
+                let leaf = scope.wide_value(parameter);
+                leaf.grad_remove(&mut gradients).unwrap_or_else(|| leaf.inner().zeros_like())
+            });
+            let slopes: Vec<Tensor<1>> = slopes.collect();
+            let slopes = (!slopes.is_empty()).then(|| Tensor::cat(slopes, 0).unsqueeze_dim(1));
+            total.parameters.add(0, slopes, wide);
         }
         Ok(())
     }
 
-    fn value(&self, kept: &Kept) -> Result<TensorData> {
-        let scope = Scope::new(self.tiles.compute)?;
-        let (n, t) = (kept.x1.shape()[0], self.width(&kept.v));
-        let mut out = Vec::with_capacity(n * t);
-        for r in self.tiles.ranges(n) {
-            out.extend(to_f64(self.chunk(kept, &scope, &r)?)?);
-        }
-        Ok(TensorData::new(out, [n, t]).convert_dtype(scope.dtype()))
+    fn value(&self, inputs: Inputs) -> Result<Tensor<2>> {
+        let scope = self.scope(Scope::new(self.tiles.compute)?, inputs);
+        let chunks = self.tiles.ranges(inputs.x1.dims()[0]).map(|r| self.chunk(inputs, &scope, &r));
+        Ok(Tensor::cat(chunks.collect::<Result<_>>()?, 0))
     }
 
-    fn gradients(&self, saved: Saved, grad: TensorData) -> Result<[Option<TensorData>; 4]> {
-        let kept = recall::<Kept>(saved)?;
-        let mut total = self.zeros(&kept);
-        let scope = Scope::new(self.tiles.compute)?;
-        for r in self.tiles.ranges(kept.x1.shape()[0]) {
-            let grad = rows(&grad, &scope, &r).into_data();
-            self.pull(&kept, &r, &grad, &mut total)?;
+    fn slopes(&self, inputs: Inputs, grad: &Tensor<2>) -> Result<[Option<Tensor<2>>; 4]> {
+        let mut total = self.zeros(inputs);
+        for (at, r) in self.tiles.ranges(inputs.x1.dims()[0]).enumerate() {
+            self.pull(inputs, (at, &r), &rows(grad, &r), &mut total)?;
         }
-        Ok(total.data(&kept, scope.dtype()))
+        Ok(total.joined(&self.tiles, inputs))
     }
 }
 
 impl Gradients {
-    fn data(self, kept: &Kept, dtype: DType) -> [Option<TensorData>; 4] {
-        let data = |values: Vec<f64>, like: &TensorData| {
-            Some(TensorData::new(values, like.shape().clone()).convert_dtype(dtype))
-        };
-        let length = self.parameters.len();
-        let parameters = TensorData::new(self.parameters, [length]).convert_dtype(dtype);
-        let x2 = kept.x2.as_ref().and_then(|like| data(self.x2, like));
-        [data(self.x1, &kept.x1), Some(parameters), data(self.v, &kept.v), x2]
+    /// In x1, the parameters, V and x2.
+    fn joined(self, tiles: &Tiles, inputs: Inputs) -> [Option<Tensor<2>>; 4] {
+        let x2 = self.x2.zip(inputs.x2).map(|(sums, like)| sums.joined(tiles, like));
+        let parameters = self.parameters.0.into_iter().next().flatten();
+        let parameters = parameters.map(|sum| sum.cast(inputs.parameters.dtype()));
+        let parameters = parameters.unwrap_or_else(|| inputs.parameters.zeros_like());
+        [Some(self.x1.joined(tiles, inputs.x1)), Some(parameters), Some(self.v.joined(tiles, inputs.v)), x2]
     }
 }
 
-impl HostOp<3> for Product {
-    fn forward(&self, [x1, _, v]: [TensorData; 3]) -> Result<(TensorData, Saved)> {
-        let kept = Kept { x1, x2: None, v };
-        Ok((self.value(&kept)?, Arc::new(kept)))
+impl TensorOp<3> for Product {
+    fn compute(&self) -> Compute {
+        self.tiles.compute
     }
 
-    fn adjoint(&self, saved: Saved, grad: TensorData, _needs: [bool; 3]) -> Result<[Option<TensorData>; 3]> {
-        let [x1, parameters, v, _] = self.gradients(saved, grad)?;
+    fn value(&self, [x1, parameters, v]: &[Tensor<2>; 3]) -> Result<Tensor<2>> {
+        self.value(Inputs { x1, x2: None, v, parameters })
+    }
+
+    fn slopes(&self, [x1, parameters, v]: &[Tensor<2>; 3], grad: Tensor<2>) -> Result<[Option<Tensor<2>>; 3]> {
+        let [x1, parameters, v, _] = self.slopes(Inputs { x1, x2: None, v, parameters }, &grad)?;
         Ok([x1, parameters, v])
     }
 }
 
-impl HostOp<4> for Product {
-    fn forward(&self, [x1, _, v, x2]: [TensorData; 4]) -> Result<(TensorData, Saved)> {
-        let kept = Kept { x1, x2: Some(x2), v };
-        Ok((self.value(&kept)?, Arc::new(kept)))
+impl TensorOp<4> for Product {
+    fn compute(&self) -> Compute {
+        self.tiles.compute
     }
 
-    fn adjoint(&self, saved: Saved, grad: TensorData, _needs: [bool; 4]) -> Result<[Option<TensorData>; 4]> {
-        self.gradients(saved, grad)
+    fn value(&self, [x1, parameters, v, x2]: &[Tensor<2>; 4]) -> Result<Tensor<2>> {
+        self.value(Inputs { x1, x2: Some(x2), v, parameters })
+    }
+
+    fn slopes(&self, [x1, parameters, v, x2]: &[Tensor<2>; 4], grad: Tensor<2>) -> Result<[Option<Tensor<2>>; 4]> {
+        self.slopes(Inputs { x1, x2: Some(x2), v, parameters }, &grad)
     }
 }
 
@@ -341,10 +406,11 @@ struct OverRows {
 }
 
 impl OverRows {
-    /// S for some rows, spread to its columns.
-    fn actions(&self, v: &TensorData, scope: &Scope, r: &Range<usize>) -> Tensor<2> {
-        let eye = Tensor::<2>::eye(r.len(), scope.device()).cast(scope.dtype());
-        self.product.apply(eye, &rows(v, scope, r), r)
+    /// S for some rows, spread to its columns, and where it is not zero.
+    fn actions(&self, v: &Tensor<2>, r: &Range<usize>) -> [Tensor<2>; 2] {
+        let columns = &self.product.columns;
+        let mask = columns.owned(r, &(0..columns.width(v)), v.dtype()).unwrap_or_else(|| rows(v, r).ones_like());
+        [rows(v, r) * mask.clone(), mask]
     }
 
     fn of(&self, ks: Tensor<2>, s: Tensor<2>, y: Tensor<2>, solved: Tensor<2>) -> Result<Tensor<2>> {
@@ -359,73 +425,55 @@ impl OverRows {
     }
 }
 
-/// The inputs of [`OverRows`] as they came.
-struct RowsKept {
-    product: Kept,
-    y: TensorData,
-    solved: TensorData,
-}
+impl TensorOp<5> for OverRows {
+    fn compute(&self) -> Compute {
+        self.product.tiles.compute
+    }
 
-fn tensor(data: &TensorData, scope: &Scope) -> Tensor<2> {
-    Tensor::from_data(data.clone(), (scope.device(), data.dtype()))
-}
-
-impl HostOp<5> for OverRows {
-    fn forward(&self, [x, _, v, y, solved]: [TensorData; 5]) -> Result<(TensorData, Saved)> {
-        let tiles = &self.product.tiles;
-        let scope = Scope::new(tiles.compute)?;
-        let n = x.shape()[0];
-        let kept = RowsKept { product: Kept { x1: x, x2: None, v }, y, solved };
-        let (solved, y) = (tensor(&kept.solved, &scope), tensor(&kept.y, &scope));
+    fn value(&self, [x1, parameters, v, y, solved]: &[Tensor<2>; 5]) -> Result<Tensor<2>> {
+        let (product, inputs) = (&self.product, Inputs { x1, x2: None, v, parameters });
+        let scope = product.scope(Scope::new(product.tiles.compute)?, inputs);
         let mut total: Option<Tensor<2>> = None;
-        for r in tiles.ranges(n) {
-            let ks = self.product.chunk(&kept.product, &scope, &r)?;
-            let s = self.actions(&kept.product.v, &scope, &r);
-            let part = self.of(ks, s, y.clone().narrow(0, r.start, r.len()), solved.clone())?;
+        for r in product.tiles.ranges(x1.dims()[0]) {
+            let [s, _] = self.actions(v, &r);
+            let part = self.of(product.chunk(inputs, &scope, &r)?, s, rows(y, &r), solved.clone())?;
             total = Some(match total {
                 None => part,
                 Some(total) => total + part,
             });
         }
-        let total = total.ok_or_else(|| crate::Error::shape("inputs", "at least one row", "none"))?;
-        Ok((total.into_data(), Arc::new(kept)))
+        total.ok_or_else(|| Error::shape("inputs", "at least one row", "none"))
     }
 
-    fn adjoint(&self, saved: Saved, grad: TensorData, _needs: [bool; 5]) -> Result<[Option<TensorData>; 5]> {
-        let kept = recall::<RowsKept>(saved)?;
-        let (tiles, product) = (&self.product.tiles, &kept.product);
-        let plain = Scope::new(tiles.compute)?;
-        let n = product.x1.shape()[0];
-        let mut total = self.product.zeros(product);
-        let mut in_y = vec![0.0; n];
-        let mut in_solved = vec![0.0; kept.solved.num_elements()];
-        let ones = TensorData::ones::<f32, _>([n, 1]).convert_dtype(plain.dtype());
-        for r in tiles.ranges(n) {
+    fn slopes(
+        &self,
+        [x1, parameters, v, y, solved]: &[Tensor<2>; 5],
+        grad: Tensor<2>,
+    ) -> Result<[Option<Tensor<2>>; 5]> {
+        let (product, inputs) = (&self.product, Inputs { x1, x2: None, v, parameters });
+        let (tiles, wide) = (&product.tiles, product.tiles.wide);
+        let scope = product.scope(Scope::new(tiles.compute)?, inputs);
+        let mut total = product.zeros(inputs);
+        let (mut in_y, mut in_solved) = (Sums::new(tiles, y), Sums(vec![None]));
+        for (at, r) in tiles.ranges(x1.dims()[0]).enumerate() {
             // A graph of what follows from this chunk of K S, then the adjoint of the chunk itself.
-            let scope = Scope::training(tiles.compute)?;
-            let leaf = |data: &TensorData| tensor(data, &scope).require_grad();
-            let ks = leaf(&self.product.chunk(product, &plain, &r)?.into_data());
-            let s = leaf(&self.actions(&product.v, &plain, &r).into_data());
-            let y = leaf(&tensor(&kept.y, &plain).narrow(0, r.start, r.len()).into_data());
-            let solved = leaf(&kept.solved);
+            let leaf = |of: Tensor<2>| Tensor::<2>::from_inner(of).require_grad();
+            let [s, mask] = self.actions(v, &r);
+            let (ks, s) = (leaf(product.chunk(inputs, &scope, &r)?), leaf(s));
+            let (y, solved) = (leaf(rows(y, &r)), leaf(solved.clone()));
             let value = self.of(ks.clone(), s.clone(), y.clone(), solved.clone())?;
-            let mut slopes = (value * tensor(&grad, &scope)).sum().backward();
+            let mut slopes = (value * Tensor::from_inner(grad.clone())).sum().backward();
             if let Some(in_ks) = ks.grad_remove(&mut slopes) {
-                self.product.pull(product, &r, &in_ks.into_data(), &mut total)?;
+                product.pull(inputs, (at, &r), &in_ks, &mut total)?;
             }
             // S on the left: the entry of each row's own column.
-            if let Some(in_s) = s.grad_remove(&mut slopes) {
-                let own = Tensor::<2>::from_data(in_s.into_data(), (plain.device(), plain.dtype()));
-                let own = (own * self.actions(&ones, &plain, &r)).sum_dim(1);
-                add(&mut total.v[r.start..r.end], Some(own))?;
-            }
-            add(&mut in_y[r.start..r.end], y.grad_remove(&mut slopes))?;
-            add(&mut in_solved, solved.grad_remove(&mut slopes))?;
+            total.v.add(at, s.grad_remove(&mut slopes).map(|in_s| (in_s * mask).sum_dim(1)), wide);
+            in_y.add(at, y.grad_remove(&mut slopes), wide);
+            in_solved.add(0, solved.grad_remove(&mut slopes), wide);
         }
-        let [x, parameters, v, _] = total.data(product, plain.dtype());
-        let like = |values: Vec<f64>, data: &TensorData| {
-            Some(TensorData::new(values, data.shape().clone()).convert_dtype(data.dtype()))
-        };
-        Ok([x, parameters, v, like(in_y, &kept.y), like(in_solved, &kept.solved)])
+        let [x, parameters, v, _] = total.joined(tiles, inputs);
+        let in_solved = in_solved.0.into_iter().next().flatten().map(|sum| sum.cast(solved.dtype()));
+        let in_solved = in_solved.unwrap_or_else(|| solved.zeros_like());
+        Ok([x, parameters, v, Some(in_y.joined(tiles, y)), Some(in_solved)])
     }
 }

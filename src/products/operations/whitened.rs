@@ -16,7 +16,7 @@ use crate::linalg::real::{Real, into_real, into_vec, narrowed, rounded, widened}
 use crate::linalg::{Factor, jitter, lower, whiten};
 use crate::products::engine::lanes::Number;
 use crate::products::engine::program::Program;
-use crate::products::operations::dense::{Gradients, Kept};
+use crate::products::operations::dense::{Gradients, Operands};
 use crate::products::operations::matvec::{coefficients, features, recall};
 use crate::threads;
 
@@ -52,7 +52,7 @@ struct Inputs {
 impl Inputs {
     /// L, and q in the precision of the products.
     fn factor<T: Real>(&self, program: &Program, mean: Vec<f64>, root: &[f64]) -> Result<(Vec<f64>, Q<T>)> {
-        let gram = Kept { x1: self.z.clone(), x2: None, coefficients: self.coefficients.clone(), p: self.p };
+        let gram = Operands { x1: self.z.clone(), x2: None, coefficients: self.coefficients.clone(), p: self.p };
         let (factor, q) = threads::join(|| Factor::new(gram.matrix(program), "K_ZZ"), || Q::new(mean, root));
         let factor = factor?;
         // Known here whichever thread it was that factorised.
@@ -90,7 +90,7 @@ trait Reverse: Send + Sync {
     ) -> (Option<InCovariances>, Vec<f64>, Vec<f64>);
 }
 
-struct State {
+struct SavedWhitened {
     reverse: Box<dyn Reverse>,
     /// Rows of Z and of x, and their features.
     shape: [usize; 3],
@@ -105,7 +105,7 @@ const BLOCKS: usize = 32;
 
 /// What depends on L in the precision of the solves, what depends on R in that of the products.
 struct Steps<W, T> {
-    gram: Kept<W>,
+    gram: Operands<W>,
     lower: Vec<W>,
     normal: Normal<T>,
     blocks: Vec<Block<W, T>>,
@@ -133,7 +133,7 @@ impl<W: Number, T: Real> Steps<W, T> {
         let m = normal.mean.len();
         let (z, coefficients, x): (Vec<W>, Vec<W>, Vec<W>) = (into_real(z), into_real(coefficients), into_real(x));
         let lower: Vec<W> = into_real(lower);
-        let gram = Kept { x1: z, x2: None, coefficients, p };
+        let gram = Operands { x1: z, x2: None, coefficients, p };
         let rows = (x.len() / p).div_ceil(BLOCKS).max(ROWS);
         let blocks = threads::map(x.par_chunks(rows * p), |x| {
             let (mut a, b) = (gram.with(x).matrix(program), x.len() / p);
@@ -225,12 +225,12 @@ impl HostOp<5> for Whitened {
             let (lower, q) = inputs.factor(&self.program, mean, &root)?;
             Steps::<f64, f64>::run(&self.program, lower, inputs, q)
         };
-        let state = State { reverse, shape: [m, b, p], dtypes };
+        let state = SavedWhitened { reverse, shape: [m, b, p], dtypes };
         Ok((narrowed(out, &[2 * b + 1], dtypes[0]), Arc::new(state)))
     }
 
     fn adjoint(&self, saved: Saved, grad: TensorData, needs: [bool; 5]) -> Result<[Option<TensorData>; 5]> {
-        let state = recall::<State>(saved)?;
+        let state = recall::<SavedWhitened>(saved)?;
         let ([m, b, p], dtypes) = (state.shape, state.dtypes);
         let (covariances, mean, root) =
             state.reverse.reverse(&self.program, &widened(grad)?, needs[..3].contains(&true));

@@ -8,7 +8,7 @@ use super::{Basis, IterGpOptions, LinearSystem, Solve, SolveObserver, SolveRepor
 use crate::error::{Error, Result};
 use crate::linalg::{cholesky, cholesky_solve, solve_lower, solve_lower_transposed};
 use crate::scope::{Scope, to_f64};
-use crate::solvers::policies::{Policy, State};
+use crate::solvers::policies::{Policy, SolveState};
 
 /// A solve under way.
 pub struct Run<'a> {
@@ -75,7 +75,7 @@ impl<'a> Run<'a> {
                 break Stop::Budget;
             }
             let most = if orthogonal { 1 } else { options.block.clamp(1, left) };
-            let state = State {
+            let state = SolveState {
                 system: self.system,
                 residual: &self.residual,
                 actions: &self.actions,

@@ -2,7 +2,7 @@
 
 use burn::tensor::Tensor;
 
-use super::{Actor, Policy, State};
+use super::{Actor, Policy, SolveState};
 use crate::error::{Error, Result};
 use crate::linalg::eigh;
 use crate::solvers::LinearSystem;
@@ -42,7 +42,7 @@ struct Vectors {
 }
 
 impl Actor for Vectors {
-    fn next(&mut self, _state: &State, most: usize) -> Result<Option<Tensor<2>>> {
+    fn next(&mut self, _state: &SolveState, most: usize) -> Result<Option<Tensor<2>>> {
         let count = most.min(self.vectors.dims()[1] - self.at);
         if count == 0 {
             return Ok(None);

@@ -2,7 +2,7 @@
 
 use burn::tensor::Tensor;
 
-use super::{Actor, Policy, State};
+use super::{Actor, Policy, SolveState};
 use crate::error::Result;
 use crate::solvers::LinearSystem;
 use crate::solvers::Probes;
@@ -45,7 +45,7 @@ struct Chain {
 }
 
 impl Actor for Chain {
-    fn next(&mut self, state: &State, _most: usize) -> Result<Option<Tensor<2>>> {
+    fn next(&mut self, state: &SolveState, _most: usize) -> Result<Option<Tensor<2>>> {
         let action = match (self.last, self.seed) {
             (Some(last), _) => state.products.columns(last, 1)?,
             (None, LanczosSeed::Targets) => state.system.right_hand_side().clone(),

@@ -2,7 +2,7 @@
 
 use burn::tensor::Tensor;
 
-use super::{Actor, Policy, State};
+use super::{Actor, Policy, SolveState};
 use crate::error::{Error, Result};
 use crate::params::{Parameter, prefixed};
 use crate::solvers::LinearSystem;
@@ -77,7 +77,7 @@ struct Actors {
 }
 
 impl Actor for Actors {
-    fn next(&mut self, state: &State, most: usize) -> Result<Option<Tensor<2>>> {
+    fn next(&mut self, state: &SolveState, most: usize) -> Result<Option<Tensor<2>>> {
         let (count, taken) = (self.actors.len(), state.actions.len());
         let (first, most) = match &self.order {
             Order::Turns => (self.turn, 1),

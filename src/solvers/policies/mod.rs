@@ -65,12 +65,12 @@ pub trait Actor {
     ///
     /// # Errors
     /// When they cannot be computed.
-    fn next(&mut self, state: &State, most: usize) -> Result<Option<Tensor<2>>>;
+    fn next(&mut self, state: &SolveState, most: usize) -> Result<Option<Tensor<2>>>;
 }
 
 /// What an actor sees of the solve.
 #[derive(Debug, Clone, Copy)]
-pub struct State<'a> {
+pub struct SolveState<'a> {
     /// The system.
     pub system: &'a dyn LinearSystem,
     /// r = y − K̂v `[n, 1]`.

@@ -2,7 +2,7 @@
 
 use burn::tensor::Tensor;
 
-use super::{Actor, Policy, State};
+use super::{Actor, Policy, SolveState};
 use crate::error::Result;
 use crate::linalg::{cholesky, cholesky_solve};
 use crate::params::{Parameter, prefixed};
@@ -60,7 +60,7 @@ struct Stages {
 }
 
 impl Actor for Stages {
-    fn next(&mut self, state: &State, most: usize) -> Result<Option<Tensor<2>>> {
+    fn next(&mut self, state: &SolveState, most: usize) -> Result<Option<Tensor<2>>> {
         let taken = state.actions.len();
         if self.inverse.is_none() {
             if taken < self.rank
@@ -87,7 +87,7 @@ struct Inverse {
 
 impl Inverse {
     /// From the actions so far; none when there are none.
-    fn new(state: &State) -> Result<Option<Self>> {
+    fn new(state: &SolveState) -> Result<Option<Self>> {
         let m = state.actions.len();
         if m == 0 {
             return Ok(None);
@@ -101,7 +101,7 @@ impl Inverse {
         Ok(Some(Self { scaled, factor }))
     }
 
-    fn times(&self, state: &State, v: &Tensor<2>) -> Result<Tensor<2>> {
+    fn times(&self, state: &SolveState, v: &Tensor<2>) -> Result<Tensor<2>> {
         let dtype = v.dtype();
         let inner = self.scaled.clone().transpose().matmul(v.clone()).cast(self.factor.dtype());
         let inner = cholesky_solve(self.factor.clone(), inner)?.cast(dtype);

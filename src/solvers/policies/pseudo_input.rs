@@ -2,7 +2,7 @@
 
 use burn::tensor::Tensor;
 
-use super::{Actor, Policy, State};
+use super::{Actor, Policy, SolveState};
 use crate::error::{Error, Result};
 use crate::params::{Parameter, Unit};
 use crate::solvers::LinearSystem;
@@ -56,7 +56,7 @@ struct Inputs {
 }
 
 impl Actor for Inputs {
-    fn next(&mut self, state: &State, most: usize) -> Result<Option<Tensor<2>>> {
+    fn next(&mut self, state: &SolveState, most: usize) -> Result<Option<Tensor<2>>> {
         let count = most.min(self.inputs.dims()[0] - self.at);
         if count == 0 {
             return Ok(None);

@@ -2,7 +2,7 @@
 
 use burn::tensor::Tensor;
 
-use super::{Actor, Policy, State};
+use super::{Actor, Policy, SolveState};
 use crate::error::{Error, Result};
 use crate::solvers::LinearSystem;
 use crate::solvers::Probes;
@@ -31,7 +31,7 @@ impl Policy for Random {
 }
 
 impl Actor for Random {
-    fn next(&mut self, state: &State, most: usize) -> Result<Option<Tensor<2>>> {
+    fn next(&mut self, state: &SolveState, most: usize) -> Result<Option<Tensor<2>>> {
         let n = state.system.order();
         let columns: Vec<f64> =
             (0..most as u64).flat_map(|column| self.probes.block(n, 1, self.seed.wrapping_add(column))).collect();

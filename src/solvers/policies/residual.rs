@@ -2,7 +2,7 @@
 
 use burn::tensor::Tensor;
 
-use super::{Actor, Policy, State};
+use super::{Actor, Policy, SolveState};
 use crate::error::Result;
 use crate::solvers::LinearSystem;
 
@@ -26,7 +26,7 @@ impl Policy for Residual {
 }
 
 impl Actor for Residual {
-    fn next(&mut self, state: &State, _most: usize) -> Result<Option<Tensor<2>>> {
+    fn next(&mut self, state: &SolveState, _most: usize) -> Result<Option<Tensor<2>>> {
         Ok(Some(state.residual.clone()))
     }
 }

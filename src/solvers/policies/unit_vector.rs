@@ -4,7 +4,7 @@ use std::collections::HashSet;
 
 use burn::tensor::{IndexingUpdateOp, Tensor};
 
-use super::{Actor, Policy, State};
+use super::{Actor, Policy, SolveState};
 use crate::error::{Error, Result};
 use crate::solvers::LinearSystem;
 use crate::solvers::pivoted_cholesky;
@@ -70,7 +70,7 @@ struct Rows {
 }
 
 impl Actor for Rows {
-    fn next(&mut self, state: &State, most: usize) -> Result<Option<Tensor<2>>> {
+    fn next(&mut self, state: &SolveState, most: usize) -> Result<Option<Tensor<2>>> {
         let rows = &self.rows[self.at..self.rows.len().min(self.at + most)];
         if rows.is_empty() {
             return Ok(None);

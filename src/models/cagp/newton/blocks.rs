@@ -1,24 +1,14 @@
 //! What actions explain of the covariances of a row's latent functions.
 
-use std::sync::Arc;
-
-use burn::tensor::{Tensor, TensorData};
 use rayon::prelude::*;
 
-use crate::error::Result;
-use crate::linalg::host::{HostOp, Saved, apply1, recall};
-use crate::linalg::real::{narrowed, vectorised, widened};
+use crate::linalg::real::vectorised;
 use crate::threads;
 
 /// Rows at once.
 const ROWS: usize = 256;
 
-/// `Σ_a A_aln A_akn` `[L L, n]` for all pairs l, k of latent functions, for A `[i, L n]`: differentiable.
-pub(super) fn squares(a: Tensor<2>, latents: usize) -> Result<Tensor<2>> {
-    apply1(Squares(latents), a)
-}
-
-/// The same of numbers, `[L L, n]`, for rows `A_a` `[L][n]` by `of(a, l)`.
+/// `Σ_a A_aln A_akn` `[L L, n]` for all pairs l, k of latent functions, for rows `A_a` `[L][n]` by `of(a, l)`.
 pub(in crate::models::cagp) fn sums<'a>(
     of: impl Fn(usize, usize) -> &'a [f64] + Sync,
     (i, latents, n): (usize, usize, usize),
@@ -51,41 +41,4 @@ pub(in crate::models::cagp) fn sums<'a>(
         }
     }
     all
-}
-
-#[derive(Debug)]
-struct Squares(usize);
-
-impl HostOp<1> for Squares {
-    fn forward(&self, [a]: [TensorData; 1]) -> Result<(TensorData, Saved)> {
-        let (dtype, i) = (a.dtype(), a.shape()[0]);
-        let a = widened(a)?;
-        let n = a.len() / (i * self.0);
-        let all = sums(|row, l| &a[(row * self.0 + l) * n..][..n], (i, self.0, n));
-        Ok((narrowed(all, &[self.0 * self.0, n], dtype), Arc::new(a) as Saved))
-    }
-
-    /// `Ā_l = Σ_k (G_lk + G_kl) A_k`.
-    fn adjoint(&self, saved: Saved, grad: TensorData, _needs: [bool; 1]) -> Result<[Option<TensorData>; 1]> {
-        let (dtype, latents) = (grad.dtype(), self.0);
-        let (a, grad) = (recall::<Vec<f64>>(saved)?, widened(grad)?);
-        let n = grad.len() / (latents * latents);
-        let both: Vec<f64> = (0..grad.len())
-            .map(|e| grad[e] + grad[(e / n % latents * latents + e / n / latents) * n + e % n])
-            .collect();
-        let mut slopes = vec![0.0; a.len()];
-        let rows = slopes.par_chunks_mut(latents * n).zip(a.par_chunks(latents * n));
-        threads::for_each(rows, |(slopes, a)| {
-            vectorised(|| {
-                for (l, slopes) in slopes.chunks_exact_mut(n).enumerate() {
-                    for (k, a) in a.chunks_exact(n).enumerate() {
-                        let weights = &both[(l * latents + k) * n..][..n];
-                        slopes.iter_mut().zip(a.iter().zip(weights)).for_each(|(s, (a, w))| *s += a * w);
-                    }
-                }
-            });
-        });
-        let i = a.len() / (latents * n);
-        Ok([Some(narrowed(slopes, &[i, latents * n], dtype))])
-    }
 }

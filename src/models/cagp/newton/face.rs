@@ -1,6 +1,6 @@
 //! Newton's method in the span of actions as a model of any kind.
 
-use super::{LearnedNewtonCagp, NewtonCagp};
+use super::{LearnedNewtonCagp, NewtonCagp, NewtonOptions, STEPS};
 use crate::device::Compute;
 use crate::error::Result;
 use crate::likelihoods::Likelihood;
@@ -11,6 +11,10 @@ use crate::models::gp_model::{GpModel, Size, UserUnits};
 use crate::models::posterior::{Posterior, SavedPosterior};
 use crate::models::prior::Prior;
 use crate::models::start::start_all;
+
+/// By how much fewer actions a lighter model takes, and how few no model takes fewer of.
+const LIGHTER: usize = 8;
+const FEW: usize = 32;
 
 impl GpModel for NewtonCagp {
     fn title(&self) -> String {
@@ -39,6 +43,14 @@ impl GpModel for NewtonCagp {
     fn bytes(&self, compute: Compute, size: Size) -> f64 {
         let (i, latents) = (self.options.actions, self.likelihood.latents());
         size.data(compute) + 8.0 * 7.0 * (latents * size.rows) as f64 * i as f64 + small(i)
+    }
+
+    /// With an eighth of the actions.
+    fn lighter(&self) -> Box<dyn GpModel> {
+        let NewtonOptions { actions, per_step, .. } = self.options;
+        let fewer = (actions / LIGHTER).max(actions.min(FEW));
+        let options = NewtonOptions { actions: fewer, per_step: per_step.min(fewer.div_ceil(STEPS)), ..self.options };
+        Box::new(Self { options, ..self.clone() })
     }
 
     fn condition(&self, compute: Compute, data: Observations) -> Result<Box<dyn Posterior>> {

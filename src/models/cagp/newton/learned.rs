@@ -7,7 +7,7 @@ use super::bound;
 use super::fixed::{Fixed, Solved};
 use super::sites::Sites;
 use super::span::Span;
-use super::tied::{Noisy, tied};
+use super::tied::{Noisy, Through, noisy};
 use crate::device::Compute;
 use crate::error::{Error, Result};
 use crate::likelihoods::{Likelihood, Row, Targets};
@@ -122,10 +122,9 @@ impl LearnedNewtonCagp {
     /// Sites for present parameters, and the system there, given K S `[L n, i]` as numbers of a device.
     fn find(&self, scope: &Scope, batch: &Batch, (span, ks): (&Span, &Tensor<2>)) -> Result<(Sites, Solved)> {
         let (rows, density, n) = (self.rows(batch)?, self.likelihood.density(), batch.y.dims()[0]);
-        let (latents, i, wide) = (density.latents(), ks.dims()[1], scope.wide());
+        let (latents, i) = (density.latents(), ks.dims()[1]);
         let mean = to_f64(bound::means(&self.priors, scope, &batch.x, latents)?)?;
-        let sks = to_f64(span.transposed_times(&ks.clone().cast(wide))?)?;
-        let gram: Vec<f64> = (0..i * i).map(|e| 0.5 * (sks[e] + sks[e % i * i + e / i])).collect();
+        let gram = to_f64(span.gram(ks, scope.wide())?)?;
         let values = span.values()?;
         let (offsets, apart) = (self.offsets()?, self.apart());
         let fixed =
@@ -169,12 +168,11 @@ impl LearnedNewtonCagp {
         let steps = |mut f: Tensor<1>, at: &dyn Fn(Tensor<1>) -> Result<Tensor<2>>| {
             let mean = bound::means(&self.priors, scope, &batch.x, self.likelihood.latents())?;
             let wide = ks.clone().cast(scope.wide());
-            let sks = span.transposed_times(&wide)?;
-            let sks = (sks.clone() + sks.transpose()) * 0.5;
+            let gram = span.gram(&ks, scope.wide())?;
             for _ in 0..self.unrolled {
                 let Noisy { targets, spread, .. } = Noisy::new(f.clone(), at(f)?, sites.centred);
                 let [noise, _] = span.noise(&spread)?;
-                let lower = cholesky(sks.clone() + noise, "Sᵀ(K + W⁻¹)S")?;
+                let lower = cholesky(gram.clone() + noise, "Sᵀ(K + W⁻¹)S")?;
                 let weights = cholesky_solve(lower, span.transposed_times(&(targets - mean.clone()))?)?;
                 f = (mean.clone() + wide.clone().matmul(weights)).squeeze_dim(1);
             }
@@ -217,48 +215,28 @@ impl LearnedNewtonCagp {
     }
 }
 
-/// Latent values from latent values, given sites of any.
-type Through<'a> = &'a dyn Fn(Tensor<1>, &dyn Fn(Tensor<1>) -> Result<Tensor<2>>) -> Result<Tensor<1>>;
-
-/// Sites as tensors: numbers, or where gradients go through them, functions of the latent values that `moved` makes of
-/// theirs and of the likelihood's own parameters. Those of Gaussian targets always are: its noise is all there is.
-pub(super) fn noisy(
-    likelihood: &dyn Likelihood,
-    scope: &Scope,
-    batch: &Batch,
-    sites: &Sites,
-    through: Option<Through>,
-) -> Result<Noisy> {
-    if through.is_none() && likelihood.noise().is_none() {
-        return Ok(sites.noisy(scope));
-    }
-    let extra = batch.noise.clone().map(to_f64).transpose()?;
-    let y = to_f64(batch.y.clone())?;
-    let rows: Vec<Row> = Targets { y: &y, extra: extra.as_deref() }.rows(likelihood.auxiliary()).collect();
-    let own: Vec<Tensor<1>> = likelihood.parameters().iter().map(|(_, p)| scope.wide_value(p)).collect();
-    let own = if own.is_empty() { None } else { Some(Tensor::cat(own, 0)) };
-    let at = |f: Tensor<1>| tied(likelihood.density(), rows.clone(), f, own.clone());
-    let f = scope.matrix_in(&sites.f, 1, sites.f.len(), scope.wide()).squeeze_dim(0);
-    let f = match through {
-        Some(moved) => moved(f, &at)?,
-        None => f,
-    };
-    Ok(Noisy::new(f.clone(), at(f)?, sites.centred))
-}
-
 impl Model for LearnedNewtonCagp {
     fn objective(&self, scope: &Scope, batch: &Batch) -> Result<Tensor<1>> {
         batch.check(scope)?;
         let span = self.span(scope, batch.y.dims()[0])?;
         let ks = span.products(&self.priors, scope, &batch.x)?;
         let (plain, inner) = self.plain(scope, batch)?;
-        let held = self.span(&plain, batch.y.dims()[0])?;
-        let (sites, _) = self.find(&plain, &inner, (&held, &ks.clone().inner()))?;
+        let sites = match self.likelihood.noise() {
+            // Gaussian targets are their own pseudo-targets, wherever the latent mean is.
+            Some(_) => {
+                let mean = to_f64(bound::means(&self.priors, &plain, &inner.x, 1)?)?;
+                Sites::at(&*self.likelihood.density(), &self.rows(&inner)?, mean)
+            }
+            None => {
+                let held = self.span(&plain, batch.y.dims()[0])?;
+                self.find(&plain, &inner, (&held, &ks.clone().inner()))?.0
+            }
+        };
         self.loss(scope, batch, (&span, ks), &sites)
     }
 
     fn refresh(&self) -> Option<usize> {
-        (self.unrolled == 0).then_some(self.refresh.max(1))
+        (self.unrolled == 0 && self.likelihood.noise().is_none()).then_some(self.refresh.max(1))
     }
 
     fn choose(&self, scope: &Scope, batch: &Batch) -> Result<Option<Held>> {

@@ -19,7 +19,9 @@ mod bound;
 mod directions;
 mod face;
 mod fixed;
+mod gram;
 mod learned;
+mod rows;
 mod sites;
 mod solve;
 mod space;
@@ -45,6 +47,9 @@ use crate::models::{Batch, Held, Model, Observations};
 use crate::params::{Parameter, Parameters};
 use crate::scope::{Scope, to_f64};
 use crate::solvers::itergp::{Basis, SolveReport};
+
+/// Steps of Newton's method that actions are taken in.
+const STEPS: usize = 50;
 
 /// How far Newton's method goes, and in which steps.
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -73,7 +78,7 @@ impl NewtonOptions {
     pub fn budget(actions: usize) -> Self {
         Self {
             actions,
-            per_step: actions.div_ceil(50),
+            per_step: actions.div_ceil(STEPS),
             kept: None,
             relative: 1e-6,
             settled: 1e-7,
@@ -132,7 +137,7 @@ impl NewtonCagp {
         let span = Span::Dense(s.clone());
         let products = span.products(&self.priors, scope, &batch.x)?;
         let parts = (&self.priors[..], &*self.likelihood);
-        let noisy = learned::noisy(&*self.likelihood, scope, batch, sites, None)?;
+        let noisy = tied::noisy(&*self.likelihood, scope, batch, sites, None)?;
         bound::bound(parts, scope, batch, (&span, products), &noisy)
     }
 

@@ -1,9 +1,7 @@
 //! What a likelihood says at latent values: pseudo-targets with noise.
 
-use super::tied::Noisy;
 use crate::likelihoods::expected::records;
 use crate::likelihoods::{Density, Row};
-use crate::scope::Scope;
 
 /// The smallest curvature of a latent value: below it a row has no say, whatever the actions.
 const FLAT: f64 = 1e-150;
@@ -74,13 +72,6 @@ impl Sites {
         let least = if density.is_log_concave() { 0.0 } else { CONVEX };
         let curvature = bends.zip(&at.curvature).map(|(bend, d)| bend.max(least * d).max(FLAT)).collect();
         Self { gradient, curvature, ..at }
-    }
-
-    /// As tensors.
-    pub(super) fn noisy(&self, scope: &Scope) -> Noisy {
-        let f = scope.matrix_in(&self.f, 1, self.f.len(), scope.wide()).squeeze_dim(0);
-        let both = [&self.gradient[..], &self.curvature].concat();
-        Noisy::new(f, scope.matrix_in(&both, 2, self.f.len(), scope.wide()), self.centred)
     }
 
     /// `W⁻¹ s`, for `s` in the span of `W`.

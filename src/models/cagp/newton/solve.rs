@@ -106,6 +106,28 @@ struct At {
     small: Option<Small>,
 }
 
+/// The solution of a step's system in the span so far.
+struct Solution {
+    /// K v.
+    kv: Vec<f64>,
+    v: Vec<f64>,
+}
+
+impl Solution {
+    fn new(space: &Space, small: Option<&Small>) -> Self {
+        let weights = small.map_or(&[][..], |small| &small.weights);
+        Self { kv: space.combined(&space.products, weights), v: space.combined(&space.actions, weights) }
+    }
+
+    /// With the last action, which is conjugate to those before it: they keep their weights.
+    fn extend(&mut self, space: &Space, small: Option<&Small>) {
+        let Some(((s, t), weight)) = space.last().zip(small.and_then(|small| small.weights.last())) else { return };
+        for (sum, column) in [(&mut self.v, s), (&mut self.kv, t)] {
+            sum.iter_mut().zip(column).for_each(|(sum, c)| *sum += weight * c);
+        }
+    }
+}
+
 impl Problem<'_> {
     /// Climbs from the prior mean, or from where actions `[i, L n]` and their weights are.
     ///
@@ -135,9 +157,10 @@ impl Problem<'_> {
                 stop = stop.or(Some(Stop::Converged));
             }
             let (before, mut reason) = (space.taken, None);
+            let mut solution = Solution::new(&space, small.as_ref());
             while small.is_none() || (stop.is_none() && space.taken - before < options.per_step) {
                 let least = options.relative * scale;
-                reason = self.act(&mut space, &mut small, (&sites, &above), least, options.policy)?;
+                reason = self.act(&mut space, (&mut small, &mut solution), (&sites, &above), least, options.policy)?;
                 if space.taken == options.actions {
                     stop = stop.or(Some(Stop::Budget));
                 }
@@ -245,14 +268,13 @@ impl Problem<'_> {
     fn act(
         &self,
         space: &mut Space,
-        small: &mut Option<Small>,
+        (small, solution): (&mut Option<Small>, &mut Solution),
         (sites, above): (&Sites, &[f64]),
         least: f64,
         policy: NewtonPolicy,
     ) -> Result<Option<Stop>> {
-        let weights = small.as_ref().map_or(&[][..], |small| &small.weights);
-        let (covered, v) = (space.combined(&space.products, weights), space.combined(&space.actions, weights));
-        let open: Vec<f64> = above.iter().zip(&covered).map(|(h, t)| h - t).collect();
+        let Solution { kv, v } = &solution;
+        let open: Vec<f64> = above.iter().zip(kv).map(|(h, t)| h - t).collect();
         let curved = sites.curved(&open);
         let mut s: Vec<f64> = (0..space.n).map(|i| sites.gradient[i] + curved[i] - v[i]).collect();
         let norm = dot(&s, &s).sqrt();
@@ -271,6 +293,7 @@ impl Problem<'_> {
         for part in sites.parts(policy.action(s, space, sites)) {
             reason = self.add(space, small, sites, above, part)?;
             if reason.is_none() {
+                solution.extend(space, small.as_ref());
                 break;
             }
         }

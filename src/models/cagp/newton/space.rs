@@ -72,8 +72,8 @@ impl Space {
 
     /// `Sᵀ(K + W⁻¹)s`, for the product `t = K s`.
     pub fn crossed(&self, s: &[f64], t: &[f64], sites: &Sites) -> Vec<f64> {
-        let spread = self.project(&sites.spread(s));
-        self.project(t).into_iter().zip(spread).map(|(known, noise)| known + noise).collect()
+        let product: Vec<f64> = t.iter().zip(sites.spread(s)).map(|(known, noise)| known + noise).collect();
+        self.project(&product)
     }
 
     /// The system at sites: no product with K.

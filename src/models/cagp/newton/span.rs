@@ -1,7 +1,8 @@
 //! The span of actions for several latent functions, dense or block-sparse, and products with it.
 
-use burn::tensor::Tensor;
+use burn::tensor::{DType, Tensor};
 
+use super::gram::gram;
 use crate::error::{Error, Result};
 use crate::linalg::cholesky;
 use crate::models::cagp::products_with;
@@ -99,6 +100,18 @@ impl Span {
                 }
             }
         }
+    }
+
+    /// SᵀKS `[i, i]`, symmetric, for K S `[L n, i]`.
+    pub fn gram(&self, ks: &Tensor<2>, wide: DType) -> Result<Tensor<2>> {
+        let gram = match self {
+            Self::Blocks { blocks, apart: false } => {
+                let values = blocks.iter().map(|blocks| blocks.values().clone()).collect();
+                gram(Tensor::cat(values, 0), ks.clone().transpose(), blocks[0].offsets(), wide)?
+            }
+            _ => self.transposed_times(&ks.clone().cast(wide))?,
+        };
+        Ok((gram.clone() + gram.transpose()) * 0.5)
     }
 
     /// SᵀW⁻¹S `[i, i]` for the diagonal of W⁻¹ `[L n, 1]`, and its lower factor.

@@ -6,9 +6,11 @@ use burn::tensor::{Tensor, TensorData};
 
 use super::sites::{Sites, of_row};
 use crate::error::Result;
-use crate::likelihoods::{Density, Row};
+use crate::likelihoods::{Density, Likelihood, Row, Targets};
 use crate::linalg::host::{HostOp, Saved, apply1, apply2, recall};
 use crate::linalg::real::{narrowed, widened};
+use crate::models::Batch;
+use crate::scope::{Scope, to_f64};
 
 /// Gradient and curvature `[2, L n]` at latent values `f` `[L n]`, differentiable in those and in the likelihood's own
 /// parameters `[P]`, whose values are in `density`.
@@ -23,6 +25,37 @@ pub(super) fn tied(
         Some(own) => apply2(op, f, own),
         None => apply1(op, f),
     }
+}
+
+/// Latent values from latent values, given sites of any.
+pub(super) type Through<'a> = &'a dyn Fn(Tensor<1>, &dyn Fn(Tensor<1>) -> Result<Tensor<2>>) -> Result<Tensor<1>>;
+
+/// Sites as tensors: numbers, or where gradients go through them, functions of the latent values that `moved` makes of
+/// theirs and of the likelihood's own parameters. Those of Gaussian targets always are: its noise is all there is.
+pub(super) fn noisy(
+    likelihood: &dyn Likelihood,
+    scope: &Scope,
+    batch: &Batch,
+    sites: &Sites,
+    through: Option<Through>,
+) -> Result<Noisy> {
+    if through.is_none() && likelihood.noise().is_none() {
+        let f = scope.matrix_in(&sites.f, 1, sites.f.len(), scope.wide()).squeeze_dim(0);
+        let both = [&sites.gradient[..], &sites.curvature].concat();
+        return Ok(Noisy::new(f, scope.matrix_in(&both, 2, sites.f.len(), scope.wide()), sites.centred));
+    }
+    let extra = batch.noise.clone().map(to_f64).transpose()?;
+    let y = to_f64(batch.y.clone())?;
+    let rows: Vec<Row> = Targets { y: &y, extra: extra.as_deref() }.rows(likelihood.auxiliary()).collect();
+    let own: Vec<Tensor<1>> = likelihood.parameters().iter().map(|(_, p)| scope.wide_value(p)).collect();
+    let own = if own.is_empty() { None } else { Some(Tensor::cat(own, 0)) };
+    let at = |f: Tensor<1>| tied(likelihood.density(), rows.clone(), f, own.clone());
+    let f = scope.matrix_in(&sites.f, 1, sites.f.len(), scope.wide()).squeeze_dim(0);
+    let f = match through {
+        Some(moved) => moved(f, &at)?,
+        None => f,
+    };
+    Ok(Noisy::new(f.clone(), at(f)?, sites.centred))
 }
 
 #[derive(Debug)]

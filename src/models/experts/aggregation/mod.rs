@@ -16,7 +16,7 @@
 //! | needs | who | what |
 //! |---|---|---|
 //! | [`augmented`](Needs::augmented) | grBCM | the communication expert `[1, t]`, and the experts with its rows added |
-//! | [`covariances`](Needs::covariances) | NPAE, weights ([`WeightVariance`]) | [`Covariances`] c_i, C_ij of f and μ_i, μ_j |
+//! | [`covariances`](Needs::covariances) | NPAE, weights ([`WeightVariance`]) | [`Covariances`] of f, μ_i and μ_j |
 //! | [`weights`](Needs::weights) | the weights | β from a [`WeightSystem`], solved once for all chunks |
 //!
 //! # How

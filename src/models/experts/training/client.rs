@@ -129,7 +129,7 @@ fn descend(
     let (steps, scale) = (round.federation.steps(), rows);
     if let Optimizer::Lbfgs(_) = &round.optimizer {
         let config = TrainConfig::new(round.optimizer.clone(), steps).loss_scale(scale);
-        let outcome = train::fit(objective, x, &config, &mut [])?;
+        let outcome = train::minimise(objective, x, &config, &mut [])?;
         let first = outcome.history.records.first().map_or(outcome.loss, |record| record.loss);
         return Ok((outcome.x, first * scale));
     }

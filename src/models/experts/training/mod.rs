@@ -127,14 +127,17 @@ impl Federation {
 pub(super) fn train(experts: &mut Experts, training: Training, observers: &mut [&mut dyn Observer]) -> Result<Outcome> {
     let Training { compute, data, config, .. } = training;
     if experts.federation.algorithm == Algorithm::Fact {
-        return fit::fit(experts, compute, data, config, observers);
+        let rows = experts.rows();
+        return fit::fit_for(experts, compute, (data, rows), config, observers);
     }
+    let own = experts.clone();
+    let data = own.seen(data);
     let start = experts.free_raw();
-    let scaled = config.clone().loss_scale(data.n() as f64);
+    let scaled = config.clone().loss_scale(experts.rows() as f64);
     // A step of descent from z against z − z⁺ ends at z⁺.
     let scaled = TrainConfig { optimizer: Optimizer::Descent(Descent { rate: 1.0, ..Descent::default() }), ..scaled };
     let mut rounds = Rounds::new(experts.clone(), compute, data, config)?;
-    let mut outcome = train::fit(&mut rounds, &start, &scaled, observers)?;
+    let mut outcome = train::minimise(&mut rounds, &start, &scaled, observers)?;
     experts.set_free_raw(&outcome.x)?;
     // Losses on the way may have been of some experts.
     let batch = data.batch(&crate::scope::Scope::new(compute)?);

@@ -45,10 +45,11 @@ impl<'a> Rounds<'a> {
         if !constant {
             return Err(Error::Usage("local steps have a constant learning rate: leave --schedule out".into()));
         }
-        let each = data.n() as f64 / experts.len() as f64;
+        let rows = experts.rows();
+        let each = rows as f64 / experts.len() as f64;
         let federation = experts.federation.clone();
         let (penalty, curvature) = (federation.penalty.unwrap_or(each), federation.curvature.unwrap_or(each));
-        let round = Round { federation, optimizer: config.optimizer.clone(), penalty, curvature, rows: data.n() };
+        let round = Round { federation, optimizer: config.optimizer.clone(), penalty, curvature, rows };
         let clients = vec![Client::new(&experts.free_raw()); experts.len()];
         Ok(Self { experts, compute, data, round, clients, gradients: AtomicUsize::default() })
     }
@@ -96,7 +97,7 @@ impl Objective for Rounds<'_> {
     fn evaluate(&mut self, z: &[f64], step: Step) -> Result<Evaluation> {
         let drawn = self.drawn(step);
         let clients: Vec<Client> = drawn.iter().map(|expert| self.clients[*expert].clone()).collect();
-        let (experts, n) = (&self.experts, self.data.n() as f64);
+        let (experts, n) = (&self.experts, self.round.rows as f64);
         let made = match &experts.ranks {
             Some(ranks) => remote::round(
                 (experts, self.data, self.compute),

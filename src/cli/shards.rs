@@ -1,0 +1,51 @@
+//! Tables of which each is one expert's: `--shards`.
+
+use std::path::Path;
+
+use cagey::exchange;
+use cagey::fitted::Tables;
+use cagey::{Error, Result};
+use serde_json::json;
+
+use super::columns::Columns;
+use super::data::Reading;
+use super::model::ModelOptions;
+
+/// The files of names and patterns: those of a pattern by name. A name without a pattern need not be seen from here.
+pub fn files(patterns: &[String]) -> Result<Vec<String>> {
+    let mut all = Vec::new();
+    for pattern in patterns {
+        if !pattern.contains(['*', '?', '[']) || Path::new(pattern).exists() {
+            all.push(pattern.clone());
+            continue;
+        }
+        let wrong = |problem: String| Error::Usage(format!("--shards {pattern}: {problem}"));
+        let paths = glob::glob(pattern).map_err(|e| wrong(e.to_string()))?;
+        let before = all.len();
+        for path in paths {
+            let path = path.map_err(|e| Error::io(e.path(), e.error()))?;
+            let name = path.to_str().ok_or_else(|| wrong(format!("{} is no text", path.display())))?;
+            all.push(name.to_string());
+        }
+        if all.len() == before {
+            return Err(wrong("there is no such file".into()));
+        }
+    }
+    if let Some((at, name)) = all.iter().enumerate().find(|(at, name)| all[..*at].contains(name)) {
+        let first = all.iter().position(|other| other == name).unwrap_or(at);
+        return Err(Error::Usage(format!(
+            "--shards: {name} is there twice, as number {} and {}; each is one expert's",
+            first + 1,
+            at + 1
+        )));
+    }
+    Ok(all)
+}
+
+/// Opens the tables on their ranks; the first says what the columns are.
+pub fn open(patterns: &[String], columns: &Columns, reading: &Reading, model: &ModelOptions) -> Result<Tables> {
+    let paths = files(patterns)?;
+    let (schema, _) = columns.read(Path::new(&paths[0]), reading, model)?;
+    let of_target = (model.target_transform(), model.row_column().cloned());
+    Tables::open(&paths, schema, json!(reading.options()), of_target, exchange::ranks().cloned())
+}

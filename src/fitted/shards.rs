@@ -1,0 +1,269 @@
+//! Tables of which each is one expert's, and is read by that expert's rank alone.
+//!
+//! What leaves a rank are the number of rows, a checksum, and moments and range of each column; later objectives,
+//! gradients and predictions. The leader makes scales of the moments in the order of the tables, whoever read them, so
+//! that a model does not depend on the number of ranks.
+
+use std::sync::Arc;
+
+use serde::{Deserialize, Serialize};
+use serde_json::{Value, json};
+use sha2::{Digest, Sha256};
+
+use super::columns::{Inputs, Units};
+use super::rank::part;
+use crate::data::{Dataset, InputScale, Moments, Schema, TargetScale, TargetTransform};
+use crate::error::{Error, Result};
+use crate::exchange::{self, Message, Ranks};
+use crate::likelihoods::Auxiliary;
+use crate::models::Observations;
+use crate::models::experts;
+
+/// To read tables.
+pub(super) const OPEN: &str = "shards.open";
+/// To say what is in them.
+pub(super) const SUMMARISE: &str = "shards.summarise";
+
+/// A table of rows that stay where it is.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Shard {
+    /// Its path, as its rank sees it.
+    pub path: String,
+    /// Its rows.
+    pub rows: usize,
+    /// Of its numbers.
+    pub checksum: String,
+}
+
+/// Where the rows of a model are that has none of its own.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Whereabouts {
+    /// The table of each expert.
+    pub shards: Vec<Shard>,
+    /// How they are read: options for tables.
+    pub reading: Value,
+}
+
+/// What ranks are told of tables.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+pub(super) struct Reading {
+    schema: Schema,
+    options: Value,
+    transform: TargetTransform,
+    pub(super) row_column: Option<String>,
+}
+
+/// What ranks are told to see their rows as the leader does.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+pub(super) struct Scales {
+    inputs: InputScale,
+    target: TargetScale,
+}
+
+/// What is said of a table.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+struct Said {
+    shard: Shard,
+    /// Of the inputs, and last of the transformed target.
+    moments: Vec<Moments>,
+}
+
+/// A table that its rank has read.
+#[derive(Debug)]
+pub(super) struct Opened {
+    pub(super) path: String,
+    data: Dataset,
+}
+
+#[cfg(feature = "table")]
+fn table(path: &str, schema: &Schema, options: &Value) -> Result<Dataset> {
+    let options = serde_json::from_value(options.clone())
+        .map_err(|problem| Error::Data(format!("{path}: how it is to be read: {problem}")))?;
+    crate::data::read_with_schema(path, schema, &options, true)
+}
+
+#[cfg(not(feature = "table"))]
+fn table(path: &str, _schema: &Schema, _options: &Value) -> Result<Dataset> {
+    Err(Error::Usage(format!("{path}: this program reads no tables: build it with the feature `table`")))
+}
+
+impl Opened {
+    pub(super) fn read(path: &str, reading: &Reading) -> Result<Self> {
+        Ok(Self { path: path.into(), data: table(path, &reading.schema, &reading.options)? })
+    }
+
+    /// What an error of its rows says of it.
+    fn of(&self, error: Error) -> Error {
+        match error {
+            Error::Data(problem) => Error::Data(format!("{}: {problem}", self.path)),
+            other => other,
+        }
+    }
+
+    fn said(&self, reading: &Reading) -> Result<Said> {
+        let inputs = Inputs::of(&self.data, reading.row_column.as_deref()).map_err(|e| self.of(e))?;
+        let unscaled = TargetScale { transform: reading.transform, mean: 0.0, sd: 1.0 };
+        let y = unscaled.forward(&self.data).map_err(|e| self.of(e))?;
+        let d = inputs.names.len();
+        let columns = (0..d).map(|at| Moments::of(inputs.x[at..].iter().step_by(d).copied()));
+        let moments = columns.chain([Moments::of(y.iter().copied())]).collect();
+        let mut hash = Sha256::new();
+        self.data.x.iter().chain(self.data.y.iter().flatten()).for_each(|value| hash.update(value.to_le_bytes()));
+        let checksum = hash.finalize().iter().take(8).map(|byte| format!("{byte:02x}")).collect();
+        Ok(Said { shard: Shard { path: self.path.clone(), rows: self.data.n, checksum }, moments })
+    }
+
+    pub(super) fn observed(&self, scales: &Scales, row_column: Option<&str>) -> Result<Observations> {
+        // Experts are models of Gaussian targets.
+        let auxiliary = Auxiliary::NoiseVariance;
+        let units = Units { inputs: scales.inputs.clone(), target: scales.target, auxiliary };
+        let observed = Inputs::of(&self.data, row_column).and_then(|inputs| units.observe(inputs, &self.data));
+        observed.map_err(|e| self.of(e))
+    }
+}
+
+/// Tables that are open on the ranks of a job.
+#[derive(Debug)]
+pub struct Tables {
+    reading: Reading,
+    /// Of this process.
+    own: Vec<Opened>,
+    said: Vec<Said>,
+    ranks: Option<Arc<Ranks>>,
+}
+
+impl Tables {
+    /// Opens each table on the rank of its expert. `options` are those for tables; a column of known noise is named,
+    /// and the function of the target that is modelled.
+    ///
+    /// # Errors
+    /// [`Error::Io`] and [`Error::Data`] naming file, row and column, of another rank with its number;
+    /// [`Error::Usage`] for more ranks than tables.
+    pub fn open(
+        paths: &[String],
+        schema: Schema,
+        options: Value,
+        (transform, row_column): (TargetTransform, Option<String>),
+        ranks: Option<Arc<Ranks>>,
+    ) -> Result<Self> {
+        let size = ranks.as_ref().map_or(1, |ranks| ranks.size());
+        if size > paths.len() {
+            let (tables, most) = (paths.len(), paths.len());
+            return Err(Error::Usage(format!("{size} ranks for {tables} shards: start at most {most}, one for each")));
+        }
+        let reading = Reading { schema, options, transform, row_column };
+        let own: Result<Vec<Opened>> =
+            paths[exchange::share(paths.len(), 0, size)].iter().map(|path| Opened::read(path, &reading)).collect();
+        let own = own.map_err(|error| of_leader(size, error))?;
+        let said = match &ranks {
+            None => own.iter().map(|table| table.said(&reading)).collect::<Result<Vec<_>>>()?,
+            Some(ranks) => asked(ranks, paths, &reading, &own)?,
+        };
+        Ok(Self { reading, own, said, ranks })
+    }
+
+    /// Rows of all tables.
+    pub fn rows(&self) -> usize {
+        self.said.iter().map(|said| said.shard.rows).sum()
+    }
+
+    /// How the tables are read.
+    pub fn schema(&self) -> &Schema {
+        &self.reading.schema
+    }
+
+    /// The rows of the first table, which the leader has.
+    pub fn first(&self) -> &Dataset {
+        &self.own[0].data
+    }
+
+    /// Tells apart what may be in the tables.
+    pub fn checksums(&self) -> String {
+        self.said.iter().map(|said| said.shard.checksum.as_str()).collect::<Vec<_>>().join(" ")
+    }
+
+    /// What a model file says of the rows.
+    pub fn whereabouts(&self) -> Whereabouts {
+        let shards = self.said.iter().map(|said| said.shard.clone()).collect();
+        Whereabouts { shards, reading: self.reading.options.clone() }
+    }
+
+    /// Moments of the inputs and, last, of the transformed target, over all tables.
+    pub(super) fn moments(&self) -> Vec<Moments> {
+        let mut all = self.said.iter().map(|said| said.moments.clone());
+        let first = all.next().unwrap_or_default();
+        all.fold(first, |sum, more| sum.iter().zip(&more).map(|(sum, more)| sum.with(more)).collect())
+    }
+
+    /// The rows as models see them.
+    pub(super) fn observed(&self, inputs: &InputScale, target: TargetScale) -> Result<Arc<experts::Shards>> {
+        let scales = Scales { inputs: inputs.clone(), target };
+        let row_column = self.reading.row_column.as_deref();
+        let own = self.own.iter().map(|table| table.observed(&scales, row_column)).collect::<Result<Vec<_>>>();
+        let own = own.map_err(|error| of_leader(self.ranks.as_ref().map_or(1, |ranks| ranks.size()), error))?;
+        let Some(own) = experts::joined(own)? else { return Err(Error::Usage("there is no shard".into())) };
+        let shards: Vec<&Shard> = self.said.iter().map(|said| &said.shard).collect();
+        let told = json!({ "scales": scales, "reading": self.reading, "shards": shards });
+        Ok(Arc::new(experts::Shards {
+            own,
+            counts: shards.iter().map(|shard| shard.rows).collect(),
+            names: shards.iter().map(|shard| shard.path.clone()).collect(),
+            told,
+            ranks: self.ranks.clone(),
+        }))
+    }
+}
+
+impl Whereabouts {
+    /// Opens the tables again.
+    ///
+    /// # Errors
+    /// As [`Tables::open`]; [`Error::Data`] for one that has changed.
+    pub(super) fn open(
+        &self,
+        schema: &Schema,
+        transform: TargetTransform,
+        row_column: Option<&String>,
+    ) -> Result<Tables> {
+        let paths: Vec<String> = self.shards.iter().map(|shard| shard.path.clone()).collect();
+        let of_target = (transform, row_column.cloned());
+        let ranks = exchange::ranks().cloned();
+        let tables = Tables::open(&paths, schema.clone(), self.reading.clone(), of_target, ranks)?;
+        match self.shards.iter().zip(&tables.said).find(|(shard, said)| **shard != said.shard) {
+            None => Ok(tables),
+            Some((Shard { path, rows, .. }, said)) => Err(Error::Data(format!(
+                "{path}: it is not what the model was trained on ({rows} rows then, {} now): bring the old table \
+                 back, or train anew",
+                said.shard.rows
+            ))),
+        }
+    }
+}
+
+/// Whose failure it is, where there are several.
+fn of_leader(size: usize, error: Error) -> Error {
+    match size {
+        1 => error,
+        _ => Error::Remote { rank: 0, kind: error.kind(), problem: error.to_string() },
+    }
+}
+
+/// What all ranks say of their tables, in the tables' order.
+fn asked(ranks: &Ranks, paths: &[String], reading: &Reading, own: &[Opened]) -> Result<Vec<Said>> {
+    let size = ranks.size();
+    let told = |rank: usize| {
+        let paths = if rank == 0 { &[] } else { &paths[exchange::share(paths.len(), rank, size)] };
+        Message { document: json!({ "paths": paths, "reading": reading }), ..Message::default() }
+    };
+    let mut talk = ranks.talk();
+    talk.hand_out(OPEN, 0, (0..size).map(told).collect())?;
+    let said = |tables: &[Opened]| summary(tables, reading);
+    let answers = talk.ask(SUMMARISE, Message::default(), || said(own).map_err(|e| of_leader(size, e)))?;
+    let said = answers.into_iter().map(|mut answer| part(&mut answer.document, "said"));
+    Ok(said.collect::<Result<Vec<Vec<Said>>>>()?.concat())
+}
+
+pub(super) fn summary(tables: &[Opened], reading: &Reading) -> Result<Message> {
+    let said = tables.iter().map(|table| table.said(reading)).collect::<Result<Vec<_>>>()?;
+    Ok(Message { document: json!({ "said": said }), ..Message::default() })
+}

@@ -1,0 +1,183 @@
+//! Sums of `softmax(f)` and `ln Σ exp(f)` over many correlated Gaussian `f`, on the points of a lattice.
+
+use std::sync::OnceLock;
+
+use super::special::normal_quantile;
+use crate::kernels::profile::Arithmetic;
+use crate::linalg::real::dot;
+use crate::products::lanes::{Chains, Lanes, Number, Work};
+
+/// Points of the lattice, each used with its mirror image: whole vectors of them.
+const POINTS: usize = 1 << 14;
+
+/// Its generator, of the least worst-case error among three hundred for ten dimensions with weights that decrease by a
+/// factor of 0.7.
+const GENERATOR: usize = 5593;
+
+/// Numbers of the standard normal distribution on a lattice in `L` dimensions, made when first needed.
+#[derive(Debug, Default)]
+pub(super) struct Lattice(OnceLock<Vec<f64>>);
+
+/// Averages over the lattice, mirrored.
+pub(super) struct Means {
+    /// For `f = m + R z`.
+    pub together: Side,
+    /// For `f = m + diag(s) z`.
+    pub apart: Side,
+    /// Slopes of the first in R, row-major `[L, L]`.
+    pub in_root: Vec<f64>,
+    /// Slopes of the second in s.
+    pub in_sd: Vec<f64>,
+}
+
+/// Averages over some `f`.
+pub(super) struct Side {
+    /// Of `ln Σ exp(f)`.
+    pub log_sum: f64,
+    /// Of `softmax(f)`.
+    pub shares: Vec<f64>,
+}
+
+impl Lattice {
+    /// Row-major `[dim, points]`.
+    fn points(&self, dim: usize) -> &[f64] {
+        self.0.get_or_init(|| {
+            let strides = std::iter::successors(Some(1), |stride| Some(stride * GENERATOR % POINTS));
+            let place = |k: usize, stride: usize| ((k * stride % POINTS) as f64 + 0.5) / POINTS as f64;
+            let mut rows: Vec<Vec<f64>> =
+                strides.take(dim).map(|s| (0..POINTS).map(|k| normal_quantile(place(k, s))).collect()).collect();
+            // With the second moments of the distribution, quadratic functions are exact, and those near them good.
+            for a in 0..dim {
+                for _ in 0..2 {
+                    for b in 0..a {
+                        let along = dot(&rows[a], &rows[b]) / dot(&rows[b], &rows[b]);
+                        let (before, rest) = rows.split_at_mut(a);
+                        rest[0].iter_mut().zip(&before[b]).for_each(|(z, other)| *z -= along * other);
+                    }
+                }
+                let size = (dot(&rows[a], &rows[a]) / POINTS as f64).sqrt();
+                rows[a].iter_mut().for_each(|z| *z /= size);
+            }
+            rows.concat()
+        })
+    }
+
+    /// For means `[L]`, a root R `[L, L]` and standard deviations s `[L]`.
+    pub fn means(&self, mean: &[f64], root: &[f64], sd: &[f64]) -> Means {
+        f64::vectorised(Visit { mean, root, sd, points: self.points(mean.len()) })
+    }
+}
+
+struct Visit<'a> {
+    mean: &'a [f64],
+    root: &'a [f64],
+    sd: &'a [f64],
+    points: &'a [f64],
+}
+
+impl Work<f64> for Visit<'_> {
+    type Output = Means;
+
+    fn run<L: Lanes<Element = f64>>(self) -> Means {
+        L::enter(
+            #[inline(always)]
+            || self.sums::<L>(),
+        )
+    }
+}
+
+impl Visit<'_> {
+    #[inline(always)]
+    fn sums<L: Lanes<Element = f64>>(self) -> Means {
+        let (n, mut sums) = (self.mean.len(), [Running::<L>::new(self.mean), Running::new(self.mean)]);
+        let zeros = vec![L::zero(); n];
+        let (mut z, mut step) = (zeros.clone(), zeros.clone());
+        let (mut in_root, mut in_sd) = (vec![L::zero(); n * n], zeros);
+        for first in (0..POINTS).step_by(L::N) {
+            for (z, row) in z.iter_mut().zip(self.points.chunks_exact(POINTS)) {
+                *z = L::load(&row[first..]);
+            }
+            for (step, row) in step.iter_mut().zip(self.root.chunks_exact(n)) {
+                *step = L::zero();
+                for (r, z) in row.iter().zip(&z) {
+                    *step = z.mul_add(L::splat(*r), *step);
+                }
+            }
+            sums[0].add(&step);
+            for (row, turn) in in_root.chunks_exact_mut(n).zip(&sums[0].turn) {
+                row.iter_mut().zip(&z).for_each(
+                    #[inline(always)]
+                    |(sum, z)| *sum = z.mul_add(*turn, *sum),
+                );
+            }
+            for (step, (z, sd)) in step.iter_mut().zip(z.iter().zip(self.sd)) {
+                *step = z.mul(L::splat(*sd));
+            }
+            sums[1].add(&step);
+            for (sum, (z, turn)) in in_sd.iter_mut().zip(z.iter().zip(&sums[1].turn)) {
+                *sum = z.mul_add(*turn, *sum);
+            }
+        }
+        let average = |sum: L| sum.sum() / (2 * POINTS) as f64;
+        let [together, apart] = sums.map(|Running { log_sum, shares, .. }| Side {
+            log_sum: average(log_sum),
+            shares: shares.into_iter().map(average).collect(),
+        });
+        let [in_root, in_sd] = [in_root, in_sd].map(|sums| sums.into_iter().map(average).collect());
+        Means { together, apart, in_root, in_sd }
+    }
+}
+
+/// Sums over points and their mirror images.
+struct Running<'a, L> {
+    mean: &'a [f64],
+    log_sum: L,
+    shares: Vec<L>,
+    /// By how much the shares of the last point are above those of its image.
+    turn: Vec<L>,
+    f: Vec<L>,
+}
+
+impl<'a, L: Lanes<Element = f64>> Running<'a, L> {
+    #[inline(always)]
+    fn new(mean: &'a [f64]) -> Self {
+        let zeros = vec![L::zero(); mean.len()];
+        Self { mean, log_sum: L::zero(), shares: zeros.clone(), turn: zeros.clone(), f: zeros }
+    }
+
+    /// Adds `f = m ± step`.
+    #[inline(always)]
+    fn add(&mut self, step: &[L]) {
+        for sign in [1.0, -1.0] {
+            for (f, (m, step)) in self.f.iter_mut().zip(self.mean.iter().zip(step)) {
+                *f = step.mul_add(L::splat(sign), L::splat(*m));
+            }
+            self.log_sum = self.log_sum.add(normalise(&mut self.f));
+            for ((sum, turn), share) in self.shares.iter_mut().zip(&mut self.turn).zip(&self.f) {
+                *sum = sum.add(*share);
+                *turn = if sign > 0.0 { *share } else { turn.sub(*share) };
+            }
+        }
+    }
+}
+
+/// Replaces `f` by the class probabilities and returns `ln Σ exp(f)`.
+#[inline(always)]
+fn normalise<L: Lanes<Element = f64>>(f: &mut [L]) -> L {
+    let mut top = f[0];
+    for f in &f[1..] {
+        top = top.max(*f);
+    }
+    let mut sum = L::zero();
+    for f in f.iter_mut() {
+        let Chains([[power]]) = Chains([[f.sub(top)]]).exp();
+        *f = power;
+        sum = sum.add(power);
+    }
+    let scale = L::splat(1.0).div(sum);
+    for f in f.iter_mut() {
+        *f = f.mul(scale);
+    }
+    let Chains([[log]]) = Chains([[sum]]).ln();
+    top.add(log)
+}

@@ -1,0 +1,86 @@
+//! The Cholesky factorisation as a differentiable operation, of one matrix or a batch.
+
+use std::sync::Arc;
+
+use burn::tensor::{Tensor, TensorData};
+use faer::{MatMut, MatRef};
+
+use crate::error::Result;
+use crate::linalg::dense::{self, congruence, product};
+use crate::linalg::host::{HostOp, Saved, apply1};
+use crate::linalg::jitter;
+#[cfg(feature = "gpu")]
+use crate::linalg::on_device::DeviceOp;
+use crate::linalg::real::{Real, into_vec, with_real};
+use crate::linalg::shape;
+
+/// The lower factor `L` of a symmetric positive definite `k = L Lᵀ`: `[n, n]`, or a batch `[.., n, n]`, its strict
+/// upper triangle zero.
+///
+/// The adjoint is symmetric: `½ L⁻ᵀ (Φ + Φᵀ) L⁻¹` where `Φ` is the lower triangle of `Lᵀ L̄` with its diagonal halved
+/// (Murray 2016, *Differentiation of the Cholesky decomposition*, eq. 10). The matrices of a batch are shared among the
+/// threads, and only those that failed get jitter. `name` is the matrix in the error.
+///
+/// # Errors
+/// [`Error::Shape`](crate::Error::Shape), or [`Error::NotPositiveDefinite`](crate::Error::NotPositiveDefinite) by the
+/// policy of [`jitter`].
+pub fn cholesky<const D: usize>(k: Tensor<D>, name: &str) -> Result<Tensor<D>> {
+    apply1(Cholesky { name: name.into() }, k)
+}
+
+#[derive(Debug)]
+pub(in crate::linalg) struct Cholesky {
+    pub(in crate::linalg) name: String,
+}
+
+impl HostOp<1> for Cholesky {
+    #[cfg(feature = "gpu")]
+    fn on_device(&self) -> Option<&dyn DeviceOp<1>> {
+        Some(self)
+    }
+
+    fn forward(&self, [k]: [TensorData; 1]) -> Result<(TensorData, Saved)> {
+        let (n, dims) = (shape::square(&self.name, &k)?, k.shape().clone());
+        with_real!(k.dtype(), T => {
+            let mut lower = into_vec::<T>(k)?;
+            let single = lower.len() == n * n;
+            let jitters = shape::each(&mut lower, n * n, |i, matrix| {
+                let jitter = if single {
+                    jitter::factor(matrix, n, &self.name)
+                } else {
+                    jitter::factor(matrix, n, &format!("{}[{i}]", self.name))
+                }?;
+                dense::clear_upper(matrix, n);
+                Ok(jitter)
+            })?;
+            jitters.into_iter().for_each(jitter::record);
+            let (output, saved) = shape::share(TensorData::new(lower, dims));
+            Ok((output, Arc::new(saved) as Saved))
+        })
+    }
+
+    fn adjoint(&self, saved: Saved, grad: TensorData, _needs: [bool; 1]) -> Result<[Option<TensorData>; 1]> {
+        let (n, dims) = (shape::square("gradient of L", &grad)?, grad.shape().clone());
+        with_real!(grad.dtype(), T => {
+            let (lower, mut grad) = (shape::take::<TensorData>(saved)?, into_vec::<T>(grad)?);
+            let lower = shape::numbers::<T>(&lower)?;
+            shape::each(&mut grad, n * n, |_, grad| {
+                dense::clear_upper(grad, n);
+                Ok(())
+            })?;
+            let mut full = vec![T::of(0.0); grad.len()];
+            shape::each(&mut full, n * n, |i, full| {
+                let [l, grad] = [lower, &grad].map(|batch| dense::view(&batch[i * n * n..][..n * n], n));
+                adjoint(l, grad, dense::view_mut(full, n));
+                Ok(())
+            })?;
+            Ok([Some(TensorData::new(full, dims))])
+        })
+    }
+}
+
+/// `½ L⁻ᵀ (Φ + Φᵀ) L⁻¹` into a zero matrix, from the factor and its lower triangular gradient.
+fn adjoint<T: Real>(l: MatRef<'_, T>, grad: MatRef<'_, T>, mut full: MatMut<'_, T>) {
+    product::add_lower(full.as_mut(), l.transpose(), grad, T::of(0.5));
+    congruence::whiten_transposed(l, full);
+}

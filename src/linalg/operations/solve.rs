@@ -1,0 +1,138 @@
+//! Solves and determinants from a Cholesky factor.
+
+use std::sync::Arc;
+
+use burn::tensor::{Tensor, TensorData};
+
+use super::triangular;
+use super::triangular::Systems;
+use crate::error::Result;
+use crate::linalg::dense::{self, product, solve};
+use crate::linalg::host::{HostOp, Saved, apply1, apply2};
+#[cfg(feature = "gpu")]
+use crate::linalg::on_device::DeviceOp;
+use crate::linalg::real::{Real, into_vec, with_real};
+use crate::linalg::shape;
+
+/// `X = (L Lᵀ)⁻¹ B` for a lower factor `l`, `[.., n, n]`, and `b`, `[.., n, t]`.
+///
+/// `B̄ = (L Lᵀ)⁻¹ X̄` and `L̄ = −tril((B̄ Xᵀ + X B̄ᵀ) L)`; the strict upper triangle of `l` is not read.
+///
+/// # Errors
+/// [`Error::Shape`](crate::Error::Shape), or [`Error::NotFinite`](crate::Error::NotFinite) if the diagonal of `l` has a
+/// zero, NaN or infinite entry.
+pub fn cholesky_solve<const D: usize>(l: Tensor<D>, b: Tensor<D>) -> Result<Tensor<D>> {
+    apply2(CholeskySolve, l, b)
+}
+
+#[derive(Debug)]
+pub(in crate::linalg) struct CholeskySolve;
+
+/// `B ← (L Lᵀ)⁻¹ B` for every system of a batch.
+fn solve_each<T: Real>(systems: &Systems<T>, b: &mut [T]) -> Result<()> {
+    let size = systems.size;
+    shape::each(b, size, |i, b| {
+        let l = systems.factor(i);
+        let mut b = dense::view_mut(b, size / systems.n.max(1));
+        solve::lower(l, b.as_mut());
+        solve::upper(l.transpose(), b);
+        Ok(())
+    })?;
+    Ok(())
+}
+
+impl HostOp<2> for CholeskySolve {
+    #[cfg(feature = "gpu")]
+    fn on_device(&self) -> Option<&dyn DeviceOp<2>> {
+        Some(self)
+    }
+
+    fn forward(&self, [l, b]: [TensorData; 2]) -> Result<(TensorData, Saved)> {
+        let n = shape::square("L", &l)?;
+        triangular::check_right_hand_side(&l, &b, n)?;
+        let dims = b.shape().clone();
+        with_real!(l.dtype(), T => {
+            let (mut l, mut x) = (into_vec::<T>(l)?, into_vec::<T>(b)?);
+            triangular::check_diagonal(&l, n)?;
+            shape::each(&mut l, n * n, |_, l| {
+                dense::clear_upper(l, n);
+                Ok(())
+            })?;
+            let systems = Systems::new(l, n, &x);
+            solve_each(&systems, &mut x)?;
+            Ok(systems.solved(x, dims))
+        })
+    }
+
+    fn adjoint(&self, saved: Saved, grad: TensorData, needs: [bool; 2]) -> Result<[Option<TensorData>; 2]> {
+        let dims = grad.shape().clone();
+        with_real!(grad.dtype(), T => {
+            let systems = shape::take::<Systems<T>>(saved)?;
+            let mut b = into_vec::<T>(grad)?;
+            solve_each(&systems, &mut b)?;
+            let l = needs[0].then(|| factor_adjoint(&systems, &b)).transpose()?;
+            let l = l.map(|l| TensorData::new(l, systems.dims(&dims)));
+            Ok([l, needs[1].then(|| TensorData::new(b, dims))])
+        })
+    }
+}
+
+/// `−tril((B̄ Xᵀ + X B̄ᵀ) L)` for every system of a batch.
+fn factor_adjoint<T: Real>(systems: &Systems<T>, b: &[T]) -> Result<Vec<T>> {
+    let (n, size, x) = (systems.n, systems.size, systems.solutions()?);
+    let t = size / n.max(1);
+    let mut sum = vec![T::of(0.0); systems.l.len()];
+    shape::each(&mut sum, n * n, |i, sum| {
+        let (x, b) = (dense::view(&x[i * size..][..size], t), dense::view(&b[i * size..][..size], t));
+        let mut work = vec![T::of(0.0); size];
+        for (left, right) in [(b, x), (x, b)] {
+            let mut right_l = dense::view_mut(&mut work, n);
+            product::set(right_l.as_mut(), right.transpose(), systems.factor(i), T::of(1.0));
+            product::add_lower(dense::view_mut(sum, n), left, right_l.as_ref(), T::of(-1.0));
+        }
+        Ok(())
+    })?;
+    Ok(sum)
+}
+
+/// `log|L Lᵀ| = 2 Σ log Lᵢᵢ` of a lower factor `[n, n]`, as `[1]`, summed in f64.
+///
+/// # Errors
+/// [`Error::Shape`](crate::Error::Shape), or [`Error::NotFinite`](crate::Error::NotFinite) if the diagonal has a zero,
+/// NaN or infinite entry.
+pub fn logdet_from_cholesky(l: Tensor<2>) -> Result<Tensor<1>> {
+    apply1(LogDet, l)
+}
+
+#[derive(Debug)]
+pub(in crate::linalg) struct LogDet;
+
+impl HostOp<1> for LogDet {
+    #[cfg(feature = "gpu")]
+    fn on_device(&self) -> Option<&dyn DeviceOp<1>> {
+        Some(self)
+    }
+
+    fn forward(&self, [l]: [TensorData; 1]) -> Result<(TensorData, Saved)> {
+        let n = shape::square("L", &l)?;
+        with_real!(l.dtype(), T => {
+            let l = into_vec::<T>(l)?;
+            triangular::check_diagonal(&l, n)?;
+            let diagonal: Vec<T> = l.into_iter().step_by(n + 1).collect();
+            let value = 2.0 * diagonal.iter().map(|x| x.f64().abs().ln()).sum::<f64>();
+            Ok((TensorData::new(vec![T::of(value)], [1]), Arc::new(diagonal) as Saved))
+        })
+    }
+
+    fn adjoint(&self, saved: Saved, grad: TensorData, _needs: [bool; 1]) -> Result<[Option<TensorData>; 1]> {
+        with_real!(grad.dtype(), T => {
+            let (diagonal, grad) = (shape::take::<Vec<T>>(saved)?, into_vec::<T>(grad)?.into_iter().sum::<T>());
+            let n = diagonal.len();
+            let mut full = vec![T::of(0.0); n * n];
+            for (x, l) in full.iter_mut().step_by(n + 1).zip(diagonal) {
+                *x = T::of(2.0) * grad / l;
+            }
+            Ok([Some(TensorData::new(full, [n, n]))])
+        })
+    }
+}

@@ -1,0 +1,200 @@
+//! Means of the rows' latent functions and what actions explain of their covariances, as one operation: in f64 a chunk
+//! of rows at a time, so that of the size of K S there is nothing but K S.
+
+use std::ops::Range;
+use std::sync::Arc;
+
+use burn::tensor::{DType, Tensor, TensorData};
+use rayon::prelude::*;
+
+use super::blocks;
+use crate::error::Result;
+use crate::linalg::dense::{product, solve, view, view_mut};
+use crate::linalg::host::{HostOp, Saved, apply3, recall};
+use crate::linalg::real::{Real, dot, into_vec, narrowed, widened, with_real};
+use crate::threads;
+
+/// Rows at once.
+const ROWS: usize = 256;
+
+/// `[L + S, n]` in f64 for `sk` (K S)ᵀ `[i, L n]`, the lower factor L `[i, i]` of M and weights a `[i, 1]`: the means
+/// (K S)_l a of L latent functions, and with `A = L⁻¹(K S)ᵀ` the sums `Σ_a A_al A_ak`, of each function with itself, or
+/// with `pairs` of all pairs l, k.
+pub(super) fn rows(
+    sk: Tensor<2>,
+    lower: Tensor<2>,
+    weights: Tensor<2>,
+    (latents, pairs): (usize, bool),
+) -> Result<Tensor<2>> {
+    apply3(Rows { latents, pairs }, sk, lower, weights)
+}
+
+#[derive(Debug)]
+struct Rows {
+    latents: usize,
+    pairs: bool,
+}
+
+/// The inputs as they came.
+struct Kept<T> {
+    sk: Vec<T>,
+    lower: Vec<f64>,
+    weights: Vec<f64>,
+    /// The type of the last two and of the output.
+    wide: DType,
+}
+
+impl<T: Real> Kept<T> {
+    /// (K S)ᵀ of some rows, `[i, L rows]`.
+    fn chunk(&self, rows: &Range<usize>, latents: usize) -> Vec<f64> {
+        let n = self.sk.len() / (self.weights.len() * latents);
+        let mut chunk = Vec::with_capacity(self.sk.len() / n * rows.len());
+        for function in self.sk.chunks_exact(n) {
+            chunk.extend(function[rows.clone()].iter().map(|value| value.f64()));
+        }
+        chunk
+    }
+
+    /// A of what [`chunk`](Self::chunk) gives.
+    fn whiten(&self, mut chunk: Vec<f64>) -> Vec<f64> {
+        let i = self.weights.len();
+        let width = chunk.len() / i;
+        solve::lower(view(&self.lower, i), view_mut(&mut chunk, width));
+        chunk
+    }
+}
+
+/// Some rows after another.
+fn chunks(n: usize) -> Vec<Range<usize>> {
+    (0..n).step_by(ROWS).map(|start| start..(start + ROWS).min(n)).collect()
+}
+
+impl Rows {
+    /// Numbers of a row in the output.
+    fn outputs(&self) -> usize {
+        self.latents * if self.pairs { 1 + self.latents } else { 2 }
+    }
+
+    /// What a chunk comes to `[outputs, rows]`.
+    fn of<T: Real>(&self, kept: &Kept<T>, rows: &Range<usize>) -> Vec<f64> {
+        let chunk = kept.chunk(rows, self.latents);
+        let width = self.latents * rows.len();
+        let mut out = vec![0.0; width];
+        add_rows(&mut out, &chunk, &kept.weights);
+        let a = kept.whiten(chunk);
+        if self.pairs {
+            let of = |action: usize, l: usize| &a[(action * self.latents + l) * rows.len()..][..rows.len()];
+            out.extend(blocks::sums(of, (kept.weights.len(), self.latents, rows.len())));
+        } else {
+            let mut squares = vec![0.0; width];
+            a.chunks_exact(width).for_each(|a| squares.iter_mut().zip(a).for_each(|(sum, a)| *sum += a * a));
+            out.extend(squares);
+        }
+        out
+    }
+
+    /// Gradients in (K S)ᵀ of a chunk, whose cotangents are `grad` `[outputs, rows]`; those in the factor and in the
+    /// weights are added.
+    fn pull<T: Real>(
+        &self,
+        kept: &Kept<T>,
+        rows: &Range<usize>,
+        grad: &[f64],
+        [in_lower, in_weights]: [&mut [f64]; 2],
+    ) -> Vec<f64> {
+        let (i, width, count) = (kept.weights.len(), self.latents * rows.len(), rows.len());
+        let (of_mean, of_sums) = grad.split_at(width);
+        let chunk = kept.chunk(rows, self.latents);
+        in_weights.iter_mut().zip(chunk.chunks_exact(width)).for_each(|(sum, row)| *sum += dot(row, of_mean));
+        let a = kept.whiten(chunk);
+        // Ā_l = Σ_k (G_lk + G_kl) A_k, then L⁻ᵀ Ā.
+        let mut slopes = vec![0.0; a.len()];
+        for (slopes, a) in slopes.chunks_exact_mut(width).zip(a.chunks_exact(width)) {
+            if !self.pairs {
+                slopes.iter_mut().zip(a.iter().zip(of_sums)).for_each(|(slope, (a, g))| *slope = 2.0 * g * a);
+                continue;
+            }
+            for (l, slopes) in slopes.chunks_exact_mut(count).enumerate() {
+                for (k, a) in a.chunks_exact(count).enumerate() {
+                    let [one, other] = [(l, k), (k, l)].map(|(l, k)| &of_sums[(l * self.latents + k) * count..]);
+                    let both = one.iter().zip(other);
+                    slopes.iter_mut().zip(a.iter().zip(both)).for_each(|(slope, (a, (g, h)))| *slope += (g + h) * a);
+                }
+            }
+        }
+        solve::upper(view(&kept.lower, i).transpose(), view_mut(&mut slopes, width));
+        product::add_lower(view_mut(in_lower, i), view(&slopes, width), view(&a, width).transpose(), -1.0);
+        for (slopes, weight) in slopes.chunks_exact_mut(width).zip(&kept.weights) {
+            slopes.iter_mut().zip(of_mean).for_each(|(slope, g)| *slope += weight * g);
+        }
+        slopes
+    }
+
+    fn gradients<T: Real>(&self, kept: &Kept<T>, grad: &[f64]) -> [Option<TensorData>; 3] {
+        let i = kept.weights.len();
+        let (all, n) = (kept.sk.len() / i, grad.len() / self.outputs());
+        let chunks = chunks(n);
+        let share = chunks.len().div_ceil(rayon::current_num_threads()).max(1);
+        let parts = threads::map(chunks.par_chunks(share), |chunks| {
+            let (mut in_lower, mut in_weights) = (vec![0.0; i * i], vec![0.0; i]);
+            let pull = |rows: &Range<usize>| {
+                let grad: Vec<f64> = grad.chunks_exact(n).flat_map(|row| &row[rows.clone()]).copied().collect();
+                self.pull(kept, rows, &grad, [&mut in_lower, &mut in_weights]).into_iter().map(T::of).collect()
+            };
+            let slopes: Vec<Vec<T>> = chunks.iter().map(pull).collect();
+            (slopes, in_lower, in_weights)
+        });
+        let mut in_sk = vec![T::of(0.0); kept.sk.len()];
+        let (mut in_lower, mut in_weights) = (vec![0.0; i * i], vec![0.0; i]);
+        let mut places = chunks.iter();
+        for (slopes, lower, weights) in parts {
+            in_lower.iter_mut().zip(lower).for_each(|(sum, part)| *sum += part);
+            in_weights.iter_mut().zip(weights).for_each(|(sum, part)| *sum += part);
+            for (slopes, rows) in slopes.into_iter().zip(&mut places) {
+                let to = in_sk.chunks_exact_mut(n).zip(slopes.chunks_exact(rows.len()));
+                to.for_each(|(to, from)| to[rows.clone()].copy_from_slice(from));
+            }
+        }
+        // The strict upper triangle is not part of a factor.
+        in_lower.chunks_exact_mut(i).enumerate().for_each(|(a, row)| row[a + 1..].fill(0.0));
+        [
+            Some(TensorData::new(in_sk, [i, all])),
+            Some(narrowed(in_lower, &[i, i], kept.wide)),
+            Some(narrowed(in_weights, &[i, 1], kept.wide)),
+        ]
+    }
+}
+
+/// Adds `Σ_a weights_a rows_a`.
+fn add_rows(sum: &mut [f64], rows: &[f64], weights: &[f64]) {
+    for (row, weight) in rows.chunks_exact(sum.len()).zip(weights) {
+        sum.iter_mut().zip(row).for_each(|(sum, value)| *sum += weight * value);
+    }
+}
+
+impl HostOp<3> for Rows {
+    fn forward(&self, [sk, lower, weights]: [TensorData; 3]) -> Result<(TensorData, Saved)> {
+        let wide = lower.dtype();
+        let (lower, weights) = (widened(lower)?, widened(weights)?);
+        with_real!(sk.dtype(), T => {
+            let kept = Kept::<T> { sk: into_vec(sk)?, lower, weights, wide };
+            let n = kept.sk.len() / (kept.weights.len() * self.latents);
+            let chunks = chunks(n);
+            let parts = threads::map(chunks.par_iter(), |rows| self.of(&kept, rows));
+            let mut out = vec![0.0; self.outputs() * n];
+            for (rows, part) in chunks.iter().zip(parts) {
+                let to = out.chunks_exact_mut(n).zip(part.chunks_exact(rows.len()));
+                to.for_each(|(to, from)| to[rows.clone()].copy_from_slice(from));
+            }
+            Ok((narrowed(out, &[self.outputs(), n], wide), Arc::new(kept) as Saved))
+        })
+    }
+
+    fn adjoint(&self, saved: Saved, grad: TensorData, _needs: [bool; 3]) -> Result<[Option<TensorData>; 3]> {
+        let grad = widened(grad)?;
+        Ok(match saved.downcast::<Kept<f64>>() {
+            Ok(kept) => self.gradients(&kept, &grad),
+            Err(saved) => self.gradients(&*recall::<Kept<f32>>(saved)?, &grad),
+        })
+    }
+}

@@ -1,0 +1,117 @@
+//! Rows that stay where their experts are: nobody but an expert's rank sees its rows.
+
+use std::sync::Arc;
+
+use serde_json::Value;
+
+use super::aggregation::Rule;
+use super::remote::put;
+use super::{Experts, Federation, Shared};
+use crate::error::{Error, Result};
+use crate::exchange::{Message, Ranks};
+use crate::models::Observations;
+
+/// The rows of experts, as far as a process may know them.
+#[derive(Debug, Clone)]
+pub struct Shards {
+    /// The rows of this process's experts, one expert after another.
+    pub own: Observations,
+    /// Rows of each expert.
+    pub counts: Vec<usize>,
+    /// What each expert's rows are called in messages.
+    pub names: Vec<String>,
+    /// What other ranks are told, to see their rows as this process sees its own.
+    pub told: Value,
+    /// Where the other experts are; none where all are in this process.
+    pub ranks: Option<Arc<Ranks>>,
+}
+
+/// The entry of a message that holds what ranks are told.
+pub const TOLD: &str = "shards";
+
+impl Rule {
+    /// Whether it needs rows of several experts in one place.
+    pub fn joins_rows(self) -> bool {
+        let needs = self.needs();
+        needs.augmented || needs.covariances || needs.weights.is_some()
+    }
+
+    /// Refuses one that cannot.
+    pub(super) fn check_apart(self) -> Result<()> {
+        if !self.joins_rows() {
+            return Ok(());
+        }
+        let others: Vec<&str> = Self::ALL.into_iter().filter(|rule| !rule.joins_rows()).map(Self::name).collect();
+        Err(Error::Usage(format!(
+            "aggregation {self} needs rows of several experts in one place, and those of shards stay where they are; \
+             choose {}",
+            others.join(", ")
+        )))
+    }
+}
+
+impl Experts {
+    /// Experts of which each has its rows for itself.
+    ///
+    /// # Errors
+    /// [`Error::Usage`] for a rule that needs rows of several in one place.
+    pub fn apart(shared: Shared, rule: Rule, shards: Arc<Shards>) -> Result<Self> {
+        rule.check_apart()?;
+        let (mut parts, mut labels, mut start) = (Vec::new(), Vec::new(), 0);
+        let count = shards.counts.len();
+        for (expert, (rows, name)) in shards.counts.iter().zip(&shards.names).enumerate() {
+            parts.push((start..start + rows).collect());
+            labels.push(format!("expert {} of {count} ({name}, {rows} rows)", expert + 1));
+            start += rows;
+        }
+        let (parts, communication, labels) = (Arc::new(parts), Arc::default(), Arc::new(labels));
+        let (federation, ranks) = (Federation::default(), shards.ranks.clone());
+        Ok(Self { shared, rule, federation, parts, communication, labels, ranks, shards: Some(shards) })
+    }
+
+    /// The rows that this process computes with, of the data it was given or of its own.
+    pub(super) fn seen<'a>(&'a self, data: &'a Observations) -> &'a Observations {
+        self.shards.as_ref().map_or(data, |shards| &shards.own)
+    }
+}
+
+/// Those of `all`, one an expert, that belong to the experts of the rank that a message is for.
+///
+/// # Errors
+/// [`Error::Device`] for a message of another kind.
+pub fn share_of<'a, T>(message: &Message, all: &'a [T]) -> Result<&'a [T]> {
+    let first = message.document["first"].as_u64().map(|first| first as usize);
+    let count = message.document["labels"].as_array().map(Vec::len);
+    let own = first.zip(count).and_then(|(first, count)| all.get(first..first + count));
+    own.ok_or_else(|| Error::Device("a message between ranks lacks its share".into()))
+}
+
+/// Gives a rank that is to hold experts the rows that it has for them.
+///
+/// # Errors
+/// [`Error::Usage`] for none.
+pub fn fill(message: &mut Message, rows: Vec<Observations>) -> Result<()> {
+    let counts: Vec<f64> = rows.iter().map(|rows| rows.n() as f64).collect();
+    put(message, "counts", counts);
+    put(message, "communication", Vec::new());
+    let Some(all) = joined(rows)? else {
+        return Err(Error::Usage("there are more ranks than shards: start at most one for each".into()));
+    };
+    put(message, "parts", (0..all.n()).map(|row| row as f64).collect());
+    put(message, "x", all.x);
+    put(message, "y", all.y);
+    if let Some(noise) = all.noise {
+        put(message, "noise", noise);
+    }
+    Ok(())
+}
+
+/// One after another; none of none.
+///
+/// # Errors
+/// [`Error::Shape`] when columns differ.
+pub fn joined(rows: Vec<Observations>) -> Result<Option<Observations>> {
+    let mut rows = rows.into_iter();
+    let Some(first) = rows.next() else { return Ok(None) };
+    rows.try_fold(first, |all, more| all.extended(&more)).map(Some)
+}

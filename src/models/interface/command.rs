@@ -1,0 +1,170 @@
+//! How the command offers kinds of models: what it says of them, their arguments, and when they are the usual choice.
+
+use clap::{Arg, ArgMatches, Args, FromArgMatches};
+
+use super::options::{Kind, ModelChoice};
+use crate::error::Result;
+use crate::models::variational::Covariance;
+use crate::values::{self, MOST};
+
+/// What is known where options are asked for.
+#[derive(Debug, Clone, Copy)]
+pub struct Given {
+    /// Rows of the training data.
+    pub rows: usize,
+    /// Whether L-BFGS was asked for.
+    pub lbfgs: bool,
+    /// Whether the likelihood is Gaussian.
+    pub gaussian: bool,
+}
+
+/// A kind of model that the command offers.
+pub trait Offered: Kind {
+    /// One line of help.
+    const ABOUT: &'static str;
+
+    /// The arguments for its options. Those that several kinds have are declared once: [`InducingArguments`],
+    /// [`BatchArguments`].
+    type Arguments: Args;
+
+    /// The options from the arguments.
+    ///
+    /// # Errors
+    /// [`Usage`](crate::Error::Usage) for arguments that do not go together.
+    fn from_arguments(arguments: Self::Arguments, given: &Given) -> Result<Self>;
+
+    /// Whether it is fitted where no model is asked for, to a Gaussian likelihood or another one and so many rows.
+    fn is_usual(_gaussian: bool, _rows: usize) -> bool {
+        false
+    }
+
+    /// What the command says where it takes this approximation without being asked for it.
+    fn instead_of_exact() -> Option<&'static str> {
+        None
+    }
+
+    /// Whether training takes minibatches, so that rows may stay in a file.
+    fn takes_minibatches() -> bool {
+        false
+    }
+
+    /// A line of the command as an example, if one is needed.
+    fn example() -> Option<&'static str> {
+        None
+    }
+}
+
+/// A kind of model as the command knows it.
+#[derive(Debug, Clone, Copy)]
+pub struct Command {
+    /// One line of help.
+    pub about: &'static str,
+    /// What is said where it is taken instead of the exact model without being asked for.
+    pub instead_of_exact: Option<&'static str>,
+    /// Whether training takes minibatches.
+    pub takes_minibatches: bool,
+    /// A line of the command as an example.
+    pub example: Option<&'static str>,
+    /// Whether it is fitted where no model is asked for, to a Gaussian likelihood or another one and so many rows.
+    pub is_usual: fn(bool, usize) -> bool,
+    arguments: fn(clap::Command) -> clap::Command,
+    options: fn(&ArgMatches, &Given) -> Result<ModelChoice>,
+}
+
+impl Command {
+    /// Of a kind that is offered.
+    pub fn of<K: Offered>() -> Self {
+        Self {
+            about: K::ABOUT,
+            instead_of_exact: K::instead_of_exact(),
+            takes_minibatches: K::takes_minibatches(),
+            example: K::example(),
+            is_usual: K::is_usual,
+            arguments: K::Arguments::augment_args,
+            options: |matches, given| {
+                let arguments =
+                    K::Arguments::from_arg_matches(matches).map_err(|e| crate::Error::Usage(e.to_string()))?;
+                Ok(K::from_arguments(arguments, given)?.into())
+            },
+        }
+    }
+
+    /// The arguments for its options.
+    pub fn arguments(&self) -> Vec<Arg> {
+        (self.arguments)(clap::Command::new("model")).get_arguments().cloned().collect()
+    }
+
+    /// The kind with the options that arguments ask for.
+    ///
+    /// # Errors
+    /// [`Usage`](crate::Error::Usage) for arguments that do not go together.
+    pub fn choice(&self, matches: &ArgMatches, given: &Given) -> Result<ModelChoice> {
+        (self.options)(matches, given)
+    }
+}
+
+/// No arguments.
+#[derive(Debug, Clone, Copy, Args)]
+pub struct NoArguments {}
+
+/// The arguments of models with inducing inputs.
+#[derive(Debug, Clone, Args)]
+#[group(skip)]
+pub struct InducingArguments {
+    /// Inducing inputs of a sparse model [default: 512]
+    #[arg(long, value_name = "M", value_parser = values::count(1..=MOST))]
+    inducing: Option<usize>,
+}
+
+impl InducingArguments {
+    /// Whether it was asked for.
+    pub fn given(&self) -> bool {
+        self.inducing.is_some()
+    }
+
+    /// Their number.
+    pub fn count(&self) -> usize {
+        self.inducing.unwrap_or(512)
+    }
+}
+
+/// The arguments of variational models on minibatches.
+#[derive(Debug, Clone, Args)]
+#[group(skip)]
+pub struct BatchArguments {
+    /// Rows of a minibatch [default: 1024]
+    #[arg(long, value_name = "ROWS", value_parser = values::count(1..=MOST))]
+    batch: Option<usize>,
+    /// Learn only the variances of the variational distribution, not its covariances
+    #[arg(long)]
+    mean_field: bool,
+}
+
+impl BatchArguments {
+    /// Rows of a minibatch.
+    pub fn size(&self) -> usize {
+        self.batch.unwrap_or(1024)
+    }
+
+    /// What is learned of the variational distribution.
+    pub fn covariance(&self) -> Covariance {
+        if self.mean_field { Covariance::Diagonal } else { Covariance::Full }
+    }
+}
+
+/// The arguments of models that solve linear systems step by step.
+#[derive(Debug, Clone, Args)]
+#[group(skip)]
+pub struct SolveArguments {
+    /// Residual over right-hand side, in norm, at which a solve ends; 0 goes on for as long as it helps [default: 1e-6;
+    /// of computation-aware models 1e-4 with cg and lanczos, else 0]
+    #[arg(long, value_name = "SHARE", value_parser = values::rate)]
+    tolerance: Option<f64>,
+}
+
+impl SolveArguments {
+    /// The tolerance asked for.
+    pub fn tolerance(&self) -> Option<f64> {
+        self.tolerance
+    }
+}

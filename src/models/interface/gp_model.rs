@@ -1,0 +1,156 @@
+//! What a model of any kind offers to tables, files, the command and ensembles, beside its objective.
+
+use std::fmt::Debug;
+
+use crate::device::Compute;
+use crate::error::Result;
+use crate::likelihoods::Likelihood;
+use crate::models::fit;
+use crate::models::minibatch::{Minibatches, Rows, SumOverRows};
+use crate::models::posterior::{Posterior, SavedPosterior};
+use crate::models::prior::Prior;
+use crate::models::spread::Spread;
+use crate::models::{Batch, Model, Observations};
+use crate::train::{Observer, Outcome, TrainConfig};
+
+/// The user's units of inputs and target: reports and options give parameters in them.
+#[derive(Debug, Clone, PartialEq)]
+pub struct UserUnits {
+    /// Means of the input columns `[d]`; zeros where they are not standardised.
+    pub input_mean: Vec<f64>,
+    /// Standard deviations of the input columns `[d]`; ones where they are not standardised.
+    pub input_sd: Vec<f64>,
+    /// Mean of the target; 0 where it is not standardised.
+    pub target_mean: f64,
+    /// Standard deviation of the target; 1 where it is not standardised.
+    pub target_sd: f64,
+}
+
+/// How much a training step works on.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Size {
+    /// Rows of the data.
+    pub rows: usize,
+    /// Input columns.
+    pub columns: usize,
+    /// Rows that a step sees, for models that take minibatches.
+    pub batch: usize,
+}
+
+impl Size {
+    /// Bytes of the data and of what a step makes of each row.
+    pub fn data(self, compute: Compute) -> f64 {
+        compute.precision.bytes() as f64 * 6.0 * self.rows as f64 * (self.columns as f64 + 1.0)
+    }
+}
+
+/// What a model is trained on, and how.
+#[derive(Clone, Copy)]
+pub struct Training<'a> {
+    /// Where to compute.
+    pub compute: Compute,
+    /// The rows in memory: all of them, or a sample of those that [`rows`](Self::rows) reads.
+    pub data: &'a Observations,
+    /// All rows.
+    pub rows: &'a dyn Rows,
+    /// How minibatches are made, for models that take them.
+    pub batches: Option<&'a Minibatches>,
+    /// Optimiser, steps, seed.
+    pub config: &'a TrainConfig,
+    /// The ranks that share minibatches, if there are some.
+    pub spread: Option<&'a Spread>,
+}
+
+/// A Gaussian process model of any approximation.
+///
+/// [`Model`] is what an optimiser needs; this is what everything else does. A model defined outside of the crate that
+/// implements it and its [options](super::options::ModelOptions) can be fitted to tables, saved, loaded and used by the
+/// command like a built-in one.
+pub trait GpModel: Model + CloneModel + Debug + Send + Sync {
+    /// Its name for people, with the numbers that make it what it is.
+    fn title(&self) -> String;
+
+    /// The prior of the first latent function.
+    fn prior(&self) -> &Prior;
+
+    /// The priors of the latent functions: one for all of them, or one each.
+    fn priors(&self) -> Vec<&Prior> {
+        vec![self.prior()]
+    }
+
+    /// How targets scatter around the latent functions.
+    fn likelihood(&self) -> &dyn Likelihood;
+
+    /// Tells the parameters the units of inputs and target, and starts the likelihood and the levels of latent
+    /// functions where the targets suggest. The kernel of the first latent function knows its units already.
+    fn start(&mut self, data: &Observations, units: &UserUnits);
+
+    /// Bytes that one evaluation of the objective and its gradient holds at most, roughly.
+    fn bytes(&self, compute: Compute, size: Size) -> f64;
+
+    /// Measures the seconds of a step on `batch`.
+    ///
+    /// # Errors
+    /// What the objective reports.
+    fn seconds(&self, compute: Compute, batch: &Batch, _batches: Option<&Minibatches>) -> Result<f64> {
+        fit::seconds(self, compute, batch)
+    }
+
+    /// Whether the objective depends on parameters and data alone, so that its values in two precisions can be
+    /// compared.
+    fn is_comparable(&self) -> bool {
+        false
+    }
+
+    /// A model with the same parameters whose objective is cheaper, to find by where training begins; as a rule there
+    /// is none.
+    fn lighter(&self) -> Box<dyn GpModel> {
+        self.boxed()
+    }
+
+    /// Trains the model and leaves it at the best point found.
+    ///
+    /// # Errors
+    /// What the objective reports when it fails at every starting point.
+    fn train(&mut self, training: Training, observers: &mut [&mut dyn Observer]) -> Result<Outcome> {
+        fit::fit(self, training.compute, training.data, training.config, observers)
+    }
+
+    /// Itself, where its objective is a sum over rows and a term without data.
+    fn sum_over_rows(&mut self) -> Option<&mut dyn SumOverRows> {
+        None
+    }
+
+    /// Conditions the prior on observations.
+    ///
+    /// # Errors
+    /// What factorisations and solves report.
+    fn condition(&self, compute: Compute, data: Observations) -> Result<Box<dyn Posterior>>;
+
+    /// The posterior that was [saved](Posterior::saved) with the observations; conditions on them anew where nothing
+    /// was.
+    ///
+    /// # Errors
+    /// [`Data`](crate::Error::Data) when the numbers are not those of such a posterior.
+    fn restore(&self, compute: Compute, data: Observations, _saved: SavedPosterior) -> Result<Box<dyn Posterior>> {
+        self.condition(compute, data)
+    }
+}
+
+/// Cloning behind a pointer; every model that is [`Clone`] has it.
+pub trait CloneModel {
+    /// A copy with parameters of its own.
+    fn boxed(&self) -> Box<dyn GpModel>;
+}
+
+impl<M: GpModel + Clone + 'static> CloneModel for M {
+    fn boxed(&self) -> Box<dyn GpModel> {
+        Box::new(self.clone())
+    }
+}
+
+impl Clone for Box<dyn GpModel> {
+    fn clone(&self) -> Self {
+        (**self).boxed()
+    }
+}

@@ -1,0 +1,8 @@
+//! What a model offers: to optimisers, to tables and files, and to the command.
+
+#[cfg(feature = "command")]
+pub mod command;
+pub mod gp_model;
+pub mod held;
+pub mod model;
+pub mod options;

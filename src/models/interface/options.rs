@@ -1,0 +1,202 @@
+//! The options of a kind of model: what settings say and files keep, and how a model is made from them.
+
+use std::fmt::Debug;
+use std::sync::Arc;
+
+use serde::de::DeserializeOwned;
+use serde::{Deserialize, Serialize};
+use serde_json::{Map, Value};
+
+use super::gp_model::GpModel;
+use crate::error::{Error, Result};
+use crate::kernels::Kernel;
+use crate::likelihoods::Likelihood;
+use crate::models::Observations;
+use crate::models::experts::Shards;
+use crate::models::inducing::{self, Choice};
+use crate::models::posterior::SavedPosterior;
+use crate::models::prior::Prior;
+use crate::models::training::batches::Minibatches;
+use crate::params::{self, Parameter};
+use crate::train::TrainConfig;
+
+/// What every model is made of.
+#[derive(Debug, Clone)]
+pub struct Parts {
+    /// Of targets given the latent functions; models of Gaussian targets have their own.
+    pub likelihood: Box<dyn Likelihood>,
+    /// Of the latent functions.
+    pub prior: Prior,
+}
+
+/// What a model is made for.
+#[derive(Debug, Clone, Copy)]
+pub struct Site<'a> {
+    /// The rows that it will be trained on, or a sample of them.
+    pub data: &'a Observations,
+    /// Names of the input columns `[d]`.
+    pub names: &'a [String],
+    /// Decides what is chosen at random.
+    pub seed: u64,
+    /// The rows of experts that stay with them.
+    pub shards: Option<&'a Arc<Shards>>,
+    /// What was saved of the model, where one is made again.
+    pub saved: Option<Saved<'a>>,
+}
+
+/// What was saved of a model.
+#[derive(Debug, Clone, Copy)]
+pub struct Saved<'a> {
+    /// The parameters that will replace its own.
+    pub parameters: &'a [Parameter],
+    /// What its posterior [saved](crate::models::posterior::Posterior::saved).
+    pub posterior: &'a SavedPosterior,
+}
+
+impl Site<'_> {
+    /// Inducing inputs `[m, d]`, row-major: centres of clusters of the data, at most `m`, or those that were saved.
+    ///
+    /// # Errors
+    /// As [`inducing::choose`]; [`Error::Data`] when the saved parameters have none.
+    pub fn inducing(&self, kernel: &Kernel, m: usize) -> Result<Vec<f64>> {
+        self.centres(kernel, m, "inducing")
+    }
+
+    /// Pseudo-inputs of a policy, in the same way.
+    ///
+    /// # Errors
+    /// As [`inducing`](Self::inducing).
+    pub fn pseudo_inputs(&self, kernel: &Kernel, m: usize) -> Result<Vec<f64>> {
+        self.centres(kernel, m, "inputs")
+    }
+
+    /// Centres of the data, or what was saved under the name.
+    fn centres(&self, kernel: &Kernel, m: usize, name: &str) -> Result<Vec<f64>> {
+        match self.saved {
+            None => inducing::choose(Choice::Kmeans, kernel, &self.data.x, self.data.d, m, self.seed),
+            Some(Saved { parameters, .. }) => match parameters.iter().find(|parameter| parameter.name == name) {
+                Some(centres) => Ok(centres.internal()),
+                None => Err(Error::Data(format!("lacks the parameter `{name}`"))),
+            },
+        }
+    }
+}
+
+/// The options of a kind of model.
+pub trait ModelOptions: Debug + Send + Sync {
+    /// The model, with everything that is not a hyperparameter chosen from the data of its site.
+    ///
+    /// # Errors
+    /// What the options and the kernel report.
+    fn build(&self, parts: Parts, site: &Site) -> Result<Box<dyn GpModel>>;
+
+    /// Refuses options that cannot be had with so many rows.
+    ///
+    /// # Errors
+    /// [`Error::Usage`] naming the option.
+    fn check(&self, _rows: usize) -> Result<()> {
+        Ok(())
+    }
+
+    /// Whether its posteriors [leave rows out](crate::models::posterior::LeaveOneOut) in closed form, for Gaussian
+    /// targets with or without known noise of rows.
+    fn leaves_one_out(&self, _noise_of_rows: bool) -> bool {
+        false
+    }
+
+    /// The order in which the model wants the rows, if any.
+    ///
+    /// # Errors
+    /// What finding it reports.
+    fn order(&self, _data: &Observations) -> Result<Option<Vec<usize>>> {
+        Ok(None)
+    }
+
+    /// How minibatches are made, for models that take them.
+    fn minibatches(&self) -> Option<&Minibatches> {
+        None
+    }
+
+    /// Whether files may hold what conditioning on the data computes, where that costs more than reading it.
+    fn stores_factor(&self) -> bool {
+        false
+    }
+
+    /// The prior that the variances of kernels have where nothing is asked of them, in units of the latent functions.
+    fn variance_prior(&self, _likelihood: &dyn Likelihood) -> Option<params::Prior> {
+        None
+    }
+
+    /// Whether losses of its training compare, so that starts can race.
+    fn races(&self) -> bool {
+        self.minibatches().is_none()
+    }
+
+    /// The usual training: as long as it pays.
+    fn training(&self) -> TrainConfig {
+        TrainConfig::while_it_pays()
+    }
+
+    /// What may go wrong with these options and so many rows, with advice.
+    fn warnings(&self, _rows: usize) -> Vec<String> {
+        Vec::new()
+    }
+
+    /// What would make the steps of a long training far shorter.
+    fn shorter(&self, _rows: usize) -> Option<String> {
+        None
+    }
+
+    /// What to choose where the memory of the machine is not enough.
+    fn smaller(&self) -> &'static str;
+}
+
+/// A name of a kind of model together with its options.
+pub trait Kind: ModelOptions + Serialize + DeserializeOwned + 'static {
+    /// The name in settings, files and the command.
+    const NAME: &'static str;
+
+    /// Whether the model takes other likelihoods than the Gaussian.
+    const ANY_LIKELIHOOD: bool = false;
+
+    /// Whether rows may stay apart, each part with its rank.
+    const APART: bool = false;
+}
+
+/// A kind of model and its options, as settings and files have them; a [registry](crate::models::registry::Models)
+/// makes [`ModelOptions`] of it.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct ModelChoice {
+    kind: String,
+    #[serde(flatten)]
+    options: Map<String, Value>,
+}
+
+impl<K: Kind> From<K> for ModelChoice {
+    fn from(options: K) -> Self {
+        let options = match serde_json::to_value(&options) {
+            Ok(Value::Object(options)) => options,
+            // Options without fields.
+            _ => Map::new(),
+        };
+        Self { kind: K::NAME.into(), options }
+    }
+}
+
+impl ModelChoice {
+    /// The name of the kind.
+    pub fn kind(&self) -> &str {
+        &self.kind
+    }
+
+    /// The options, if they are of this kind.
+    pub fn of<K: Kind>(&self) -> Option<K> {
+        let own = self.kind == K::NAME;
+        own.then(|| serde_json::from_value(Value::Object(self.options.clone())).ok()).flatten()
+    }
+
+    /// The options, by name.
+    pub(in crate::models) fn options(&self) -> Value {
+        Value::Object(self.options.clone())
+    }
+}

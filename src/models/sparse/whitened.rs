@@ -1,0 +1,369 @@
+//! The posterior that all models with inducing points share: f given a normal distribution of whitened inducing values.
+//!
+//! With K_ZZ = L Lᵀ, u = m(Z) + L v and q(v) = N(μ, R Rᵀ), a = L⁻¹ k(Z, x*): mean m + aᵀμ, variance k** − aᵀa + aᵀR Rᵀa
+//! (Hensman et al. 2015, *Scalable variational Gaussian process classification*, eq. 10, whitened).
+//!
+//! Where the values vary less than a priori, I − R Rᵀ = U Uᵀ with an upper triangular U, and T = UᵀL⁻¹ leaves one
+//! product with a triangle for many rows: mean m + k(x*, Z) L⁻ᵀμ, variance k** − ‖T k(Z, x*)‖².
+
+use std::sync::OnceLock;
+
+use burn::tensor::Tensor;
+use rayon::prelude::*;
+
+use crate::device::{Compute, Precision};
+use crate::error::Result;
+use crate::linalg::dense::transpose::transpose_into;
+use crate::linalg::dense::{cholesky, clear_upper, product, solve, triangular, view, view_mut};
+use crate::linalg::real::{Real, dot, rounded};
+use crate::models::moments::{Explains, moments};
+use crate::models::posterior::{self, Joint, Marginals, Posterior, column_squares, combine, subtract_gram};
+use crate::models::prior::Prior;
+use crate::products::{self, Anchors};
+use crate::scope::{Scope, to_f64};
+use crate::solvers::blocks::transposed;
+use crate::threads;
+
+/// A triangular root Rᵀ of the covariance of whitened values, row-major `[m, m]`, zeros in its other triangle.
+#[derive(Debug, Clone)]
+pub(in crate::models) enum Root {
+    /// Rᵀ is lower triangular.
+    Lower(Vec<f64>),
+    /// Rᵀ is upper triangular.
+    Upper(Vec<f64>),
+}
+
+/// The posterior of one latent function given its whitened inducing values.
+///
+/// Factorisations, solves and products with the root are in f64, covariances in the wide type of the model's device.
+/// Only where a model of f32 predicts many rows, and rounding costs little of what is left of their variance, is the
+/// one product for them in f32.
+#[derive(Debug, Clone)]
+pub struct WhitenedPosterior {
+    prior: Prior,
+    compute: Compute,
+    /// Inducing inputs, row-major `[m, d]`.
+    z: Vec<f64>,
+    d: usize,
+    /// L, row-major `[m, m]`.
+    lower: Vec<f64>,
+    /// μ `[m]`.
+    whitened: Vec<f64>,
+    root: Root,
+    /// Made for the first rows that are worth it; none where U has no numbers: the values vary more than a priori, or
+    /// rounding in R is beyond [`SHIFT`] because K_ZZ is nearly singular.
+    contraction: OnceLock<Option<Contraction>>,
+    anchors: Anchors,
+}
+
+/// What is explained of the variance in one product.
+#[derive(Debug, Clone)]
+struct Contraction {
+    triangle: Vec<f64>,
+    /// The same in f32 for a model of f32, and what the product with it costs: the error of variances as a share of the
+    /// prior's.
+    rounded: Option<(Vec<f32>, f64)>,
+    /// L⁻ᵀμ `[m]`.
+    weights: Vec<f64>,
+}
+
+/// What rounding may cost of a row's variance.
+const ROUNDING: f64 = 0.01;
+
+/// Added to I − R Rᵀ, which may be singular; variances become less by its part of ‖a‖².
+const SHIFT: f64 = 1e-13;
+
+/// Rows that a thread predicts at once.
+const CHUNK: usize = 512;
+
+/// Means, prior variances and what is explained of them, row by row.
+struct Part {
+    mean: Vec<f64>,
+    prior: Vec<f64>,
+    explained: Vec<f64>,
+}
+
+impl WhitenedPosterior {
+    /// The posterior for inducing inputs `z`, the factor of their covariance, and the distribution of whitened values.
+    pub(in crate::models) fn new(
+        prior: Prior,
+        compute: Compute,
+        (z, d): (Vec<f64>, usize),
+        lower: Vec<f64>,
+        whitened: Vec<f64>,
+        root: Root,
+    ) -> Self {
+        let (contraction, anchors) = (OnceLock::new(), Anchors::default());
+        Self { prior, compute, z, d, lower, whitened, root, contraction, anchors }
+    }
+
+    /// Inducing inputs, row-major `[m, d]`.
+    pub fn inducing(&self) -> &[f64] {
+        &self.z
+    }
+
+    /// Marginals of f, and of each variance the part that the inducing values leave, ‖Rᵀa‖².
+    ///
+    /// # Errors
+    /// As [`predict`](Posterior::predict).
+    pub(in crate::models) fn predict_with_known(&self, x: &[f64]) -> Result<(Marginals, Vec<f64>)> {
+        self.rows(x)?;
+        let part = |chunk: &[f64]| -> Result<(Part, Vec<f64>)> {
+            let (scope, rows) = (Scope::new(self.compute)?, chunk.len() / self.d);
+            let points = scope.matrix(chunk, rows, self.d);
+            let prior = to_f64(self.prior.covariance(&scope, &points).diagonal_wide()?)?;
+            let (a, mean) = self.projected(&scope, &points)?;
+            let spread = column_squares(&self.spread(&a), rows);
+            let explained = column_squares(&a, rows).iter().zip(&spread).map(|(a, left)| a - left).collect();
+            Ok((Part { mean, prior, explained }, spread))
+        };
+        let (mut all, mut known) = (Marginals::default(), Vec::new());
+        for found in threads::map(x.par_chunks(CHUNK * self.d), part) {
+            let (Part { mean, prior, explained }, spread) = found?;
+            all.extend(mean.into_iter(), &prior, &explained);
+            known.extend(spread);
+        }
+        Ok((all, known))
+    }
+
+    fn rows(&self, x: &[f64]) -> Result<usize> {
+        posterior::rows(x, self.d)
+    }
+
+    fn inducing_in(&self, scope: &Scope) -> Tensor<2> {
+        scope.matrix(&self.z, self.whitened.len(), self.d)
+    }
+
+    /// k(Z, x) `[m, rows]`.
+    fn cross(&self, scope: &Scope, points: &Tensor<2>) -> Result<Vec<f64>> {
+        let kernel = &self.prior.kernel;
+        match self.anchors.cross(kernel, scope, (&self.z, self.d), points)? {
+            Some(cross) => Ok(transposed(&cross, self.whitened.len())),
+            None => to_f64(products::Cross::new(kernel, scope, &self.inducing_in(scope), points).matrix_wide()?),
+        }
+    }
+
+    /// Means of f from those of the prior, and a matrix whose columns the weights combine.
+    fn means(&self, scope: &Scope, points: &Tensor<2>, matrix: &[f64], weights: &[f64]) -> Result<Vec<f64>> {
+        let prior = to_f64(self.prior.mean.at(scope, points)?)?;
+        Ok(prior.iter().zip(combine(matrix, weights)).map(|(m, k)| m + k).collect())
+    }
+
+    /// a = L⁻¹ k(Z, x) `[m, rows]`, and the means of f.
+    fn projected(&self, scope: &Scope, points: &Tensor<2>) -> Result<(Vec<f64>, Vec<f64>)> {
+        let mut a = self.cross(scope, points)?;
+        solve::lower(view(&self.lower, self.whitened.len()), view_mut(&mut a, points.dims()[0]));
+        let mean = self.means(scope, points, &a, &self.whitened)?;
+        Ok((a, mean))
+    }
+
+    /// L⁻ᵀμ: the weights of k(Z, x).
+    pub(in crate::models) fn weights(&self) -> Vec<f64> {
+        let mut weights = self.whitened.clone();
+        solve::upper(view(&self.lower, weights.len()).transpose(), view_mut(&mut weights, 1));
+        weights
+    }
+
+    /// Rᵀa.
+    fn spread(&self, a: &[f64]) -> Vec<f64> {
+        let m = self.whitened.len();
+        let rows = a.len() / m;
+        let mut out = vec![0.0; a.len()];
+        match &self.root {
+            Root::Lower(root) => triangular::lower(view_mut(&mut out, rows), view(root, m), view(a, rows)),
+            Root::Upper(root) => triangular::upper(view_mut(&mut out, rows), view(root, m), view(a, rows)),
+        }
+        out
+    }
+
+    /// T and L⁻ᵀμ, if `rows` are enough to pay for them.
+    fn contraction(&self, rows: usize) -> Option<&Contraction> {
+        if rows < self.whitened.len() {
+            return None;
+        }
+        if self.contraction.get().is_none() {
+            // Threads that came together make it each: one that waited for another could wait for itself, for while it
+            // makes one it may take up other work of its pool, such as a prediction from here.
+            let _ = self.contraction.set(self.contracted());
+        }
+        self.contraction.get()?.as_ref()
+    }
+
+    fn contracted(&self) -> Option<Contraction> {
+        let m = self.whitened.len();
+        // With rows and columns in reverse, the factor of I − R Rᵀ is lower triangular.
+        let reversed = |entry: &dyn Fn(usize, usize) -> f64| -> Vec<f64> {
+            (0..m * m).map(|e| entry(m - 1 - e / m, m - 1 - e % m)).collect()
+        };
+        let (Root::Lower(spread) | Root::Upper(spread)) = &self.root;
+        let mut left = vec![0.0; m * m];
+        product::add_lower(view_mut(&mut left, m), view(spread, m).transpose(), view(spread, m), -1.0);
+        left.iter_mut().step_by(m + 1).for_each(|v| *v += 1.0 + SHIFT);
+        let mut factor = reversed(&|i, j| left[i.max(j) * m + i.min(j)]);
+        cholesky::factor(view_mut(&mut factor, m)).ok()?;
+        clear_upper(&mut factor, m);
+        // U, then Tᵀ = L⁻ᵀU, then T.
+        let mut columns = reversed(&|i, j| factor[i * m + j]);
+        let lower = view(&self.lower, m).transpose();
+        solve::upper(lower, view_mut(&mut columns, m));
+        let mut triangle = vec![0.0; m * m];
+        transpose_into(view_mut(&mut triangle, m), view(&columns, m));
+        let weights = self.weights();
+        // With errors of k of ε times the prior variance σ², independent of each other, those of ‖Tk‖², where Tk is no
+        // longer than σ, are about 2ε σ³ times the length of T's rows.
+        let longest = |rows: &[f64]| rows.chunks_exact(m).map(|row| dot(row, row)).fold(0.0, f64::max).sqrt();
+        let cost = 2.0 * f64::from(f32::EPSILON) * longest(&self.lower) * longest(&triangle);
+        let single = self.compute.precision == Precision::F32 && cost < ROUNDING;
+        let rounded = single.then(|| (rounded(&triangle), cost));
+        Some(Contraction { triangle, rounded, weights })
+    }
+
+    /// The marginals of a few of many rows.
+    fn part(&self, x: &[f64], contraction: Option<&Contraction>) -> Result<Part> {
+        let (scope, rows) = (Scope::new(self.compute)?, x.len() / self.d);
+        let points = scope.matrix(x, rows, self.d);
+        let prior = to_f64(self.prior.covariance(&scope, &points).diagonal_wide()?)?;
+        if let Some(Contraction { triangle, rounded: single, weights }) = contraction {
+            let k = self.cross(&scope, &points)?;
+            let mean = self.means(&scope, &points, &k, weights)?;
+            // Where too little is left of one row's variance, all these rows are predicted in f64.
+            let single = single.as_ref().and_then(|(triangle, cost)| {
+                let explained = contracted(triangle, &rounded::<f32, f64>(&k), rows);
+                let enough = |(prior, explained): (&f64, &f64)| prior - explained > cost / ROUNDING * prior;
+                prior.iter().zip(&explained).all(enough).then_some(explained)
+            });
+            let explained = single.unwrap_or_else(|| contracted(triangle, &k, rows));
+            return Ok(Part { mean, prior, explained });
+        }
+        let (a, mean) = self.projected(&scope, &points)?;
+        let spread = column_squares(&self.spread(&a), rows);
+        let explained = column_squares(&a, rows).iter().zip(spread).map(|(explained, left)| explained - left).collect();
+        Ok(Part { mean, prior, explained })
+    }
+}
+
+/// P = L⁻ᵀ(I − R Rᵀ)L⁻¹.
+impl Explains for WhitenedPosterior {
+    fn explain(&self, k: &mut [f64], t: usize) -> Result<Vec<f64>> {
+        let lower = view(&self.lower, self.whitened.len());
+        solve::lower(lower, view_mut(k, t));
+        let spread = self.spread(k);
+        let values = column_squares(k, t).iter().zip(column_squares(&spread, t)).map(|(a, s)| a - s).collect();
+        let mut back = vec![0.0; k.len()];
+        match &self.root {
+            Root::Lower(root) => {
+                triangular::upper(view_mut(&mut back, t), view(root, self.whitened.len()).transpose(), view(&spread, t))
+            }
+            Root::Upper(root) => {
+                triangular::lower(view_mut(&mut back, t), view(root, self.whitened.len()).transpose(), view(&spread, t))
+            }
+        }
+        k.iter_mut().zip(&back).for_each(|(a, b)| *a -= b);
+        solve::upper(lower.transpose(), view_mut(k, t));
+        Ok(values)
+    }
+}
+
+/// ‖T k‖² for the columns k.
+fn contracted<T: Real>(triangle: &[T], k: &[T], rows: usize) -> Vec<f64> {
+    let mut contracted = vec![T::of(0.0); k.len()];
+    triangular::lower(view_mut(&mut contracted, rows), view(triangle, k.len() / rows), view(k, rows));
+    column_squares(&contracted, rows)
+}
+
+impl Posterior for WhitenedPosterior {
+    fn predict(&self, x: &[f64]) -> Result<Marginals> {
+        let contraction = self.contraction(self.rows(x)?);
+        let parts = threads::map(x.par_chunks(CHUNK * self.d), |chunk| self.part(chunk, contraction));
+        let mut all = Marginals::default();
+        for part in parts {
+            let Part { mean, prior, explained } = part?;
+            all.extend(mean.into_iter(), &prior, &explained);
+        }
+        Ok(all)
+    }
+
+    fn mean(&self, x: &[f64]) -> Result<Vec<f64>> {
+        self.rows(x)?;
+        let weights = self.weights();
+        let part = |chunk: &[f64]| {
+            let scope = Scope::new(self.compute)?;
+            let points = scope.matrix(chunk, chunk.len() / self.d, self.d);
+            self.means(&scope, &points, &self.cross(&scope, &points)?, &weights)
+        };
+        Ok(threads::map(x.par_chunks(CHUNK * self.d), part).into_iter().collect::<Result<Vec<_>>>()?.concat())
+    }
+
+    fn moments(&self, x: Tensor<2>) -> Result<Option<[Tensor<1>; 2]>> {
+        let scope = Scope::beside(self.compute, &x)?;
+        let k = self.prior.cross(&scope, &self.inducing_in(&scope), &x).matrix_wide()?;
+        moments(&scope, &self.prior, &x, k, &self.weights(), self.clone()).map(Some)
+    }
+
+    fn predict_joint(&self, x: &[f64]) -> Result<Joint> {
+        let rows = self.rows(x)?;
+        if rows == 0 {
+            return Ok(Joint::default());
+        }
+        let scope = Scope::new(self.compute)?;
+        let points = scope.matrix(x, rows, self.d);
+        let (a, mean) = self.projected(&scope, &points)?;
+        let mut covariance = to_f64(self.prior.covariance(&scope, &points).matrix_wide()?)?;
+        subtract_gram(&mut covariance, &a, rows);
+        let spread = self.spread(&a);
+        product::add(view_mut(&mut covariance, rows), view(&spread, rows).transpose(), view(&spread, rows), 1.0);
+        crate::linalg::dense::transpose::mirror(view_mut(&mut covariance, rows));
+        Ok(Joint { mean, covariance })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::device::DeviceKind;
+    use crate::kernels::Kernel;
+    use crate::linalg::Factor;
+
+    #[test]
+    fn values_that_vary_less_than_a_priori_are_contracted() {
+        let diagonal = |value: f64| (0..25).map(|e| if e % 6 == 0 { value } else { 0.0 }).collect::<Vec<f64>>();
+        let compute = Compute { kind: DeviceKind::Flex, precision: Precision::F64 };
+        for (sd, contracted) in [(0.5, true), (1.0, true), (1.5, false)] {
+            let prior = Prior::from(Kernel::parse("rbf", 1).unwrap());
+            let (z, root) = (vec![0.0, 1.0, 2.0, 3.0, 4.0], Root::Lower(diagonal(sd)));
+            let posterior = WhitenedPosterior::new(prior, compute, (z, 1), diagonal(1.0), vec![0.1; 5], root);
+            assert_eq!(posterior.contraction(5).is_some(), contracted, "{sd}");
+            assert!(posterior.contraction(4).is_none(), "few rows do not pay for it");
+        }
+    }
+    #[test]
+    fn many_rows_of_a_single_precision_model_lose_little_of_their_variance() {
+        let kernel = Kernel::parse("rbf", 1).unwrap();
+        // Years: what is rounded are covariances, not distances.
+        let x: Vec<f64> = (0..60).map(|i| 2000.0 + f64::from(i) / 8.0).collect();
+        // Values known so well that variances near them are below what f32 resolves, and others.
+        for (spacing, sd) in [(1.0, 0.3), (0.125, 0.3), (1.0, 1e-4)] {
+            let m = 8;
+            let z: Vec<f64> = (0..m).map(|i| 2000.0 + spacing * f64::from(i)).collect();
+            let covariance = z.iter().flat_map(|a| z.iter().map(move |b| (-0.5 * (a - b) * (a - b)).exp()));
+            let lower = Factor::new(covariance.collect(), "K").unwrap().lower();
+            let spread = (0..m * m).map(|e| if e % (m + 1) == 0 { sd } else { 0.0 }).collect::<Vec<f64>>();
+            let whitened: Vec<f64> = (0..m).map(|i| f64::from(i).sin()).collect();
+            let [coarse, fine] = [Precision::F32, Precision::F64].map(|precision| {
+                let compute = Compute { kind: DeviceKind::Flex, precision };
+                let (z, root) = ((z.clone(), 1), Root::Lower(spread.clone()));
+                let prior = Prior::from(kernel.clone());
+                let posterior = WhitenedPosterior::new(prior, compute, z, lower.clone(), whitened.clone(), root);
+                let single = posterior.contraction(x.len()).unwrap().rounded.is_some();
+                assert_eq!(single, precision == Precision::F32 && spacing == 1.0);
+                posterior.predict(&x).unwrap()
+            });
+            for (coarse, fine) in coarse.mean.iter().zip(&fine.mean) {
+                assert!((coarse - fine).abs() < 1e-6, "{spacing} {sd}: {coarse} {fine}");
+            }
+            for (coarse, fine) in coarse.variance.iter().zip(&fine.variance) {
+                assert!((coarse - fine).abs() < ROUNDING * fine, "{spacing} {sd}: {coarse} {fine}");
+            }
+        }
+    }
+}

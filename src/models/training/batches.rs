@@ -1,0 +1,99 @@
+//! How minibatches are made of rows.
+
+use rand::SeedableRng;
+use rand::rngs::Xoshiro256PlusPlus;
+use rand::seq::SliceRandom;
+
+use crate::data::RowFile;
+use crate::error::Result;
+use crate::models::Observations;
+use crate::train::{Adam, Optimizer, TrainConfig};
+
+/// Rows that can be drawn in any order: observations in memory, or a reader of a larger file.
+pub trait Rows {
+    /// How many there are.
+    fn count(&self) -> usize;
+
+    /// The rows of the given indices, in their order.
+    ///
+    /// # Errors
+    /// What reading them reports.
+    fn gather(&self, rows: &[usize]) -> Result<Observations>;
+}
+
+impl Rows for Observations {
+    fn count(&self) -> usize {
+        self.n()
+    }
+
+    fn gather(&self, rows: &[usize]) -> Result<Observations> {
+        let pick = |values: &[f64]| rows.iter().map(|&i| values[i]).collect::<Vec<f64>>();
+        Ok(Observations {
+            x: rows.iter().flat_map(|&i| &self.x[i * self.d..][..self.d]).copied().collect(),
+            d: self.d,
+            y: pick(&self.y),
+            noise: self.noise.as_deref().map(pick),
+        })
+    }
+}
+
+/// Standardised, the target included unless it holds classes: for likelihoods of real targets, and of classes.
+impl Rows for RowFile {
+    fn count(&self) -> usize {
+        self.len()
+    }
+
+    fn gather(&self, rows: &[usize]) -> Result<Observations> {
+        let data = self.read(rows)?;
+        let (mean, sd) = self.target_moments();
+        let y = data.y.iter().flatten().map(|y| (y - mean) / sd).collect();
+        Observations::new(self.input_scale().apply(&data.x)?, self.d(), y, None)
+    }
+}
+
+/// How minibatches are made and used.
+#[derive(Debug, Clone, PartialEq, serde::Serialize, serde::Deserialize)]
+#[serde(default)]
+pub struct Minibatches {
+    /// Rows of a batch; sizes within an epoch differ by at most one.
+    pub size: usize,
+    /// Multiplies the learning rate of variational parameters.
+    pub variational_rate: f64,
+    /// The rate of natural-gradient steps of q before each step of everything else, if any: q then takes no part in the
+    /// optimiser.
+    pub natural: Option<f64>,
+}
+
+impl Default for Minibatches {
+    fn default() -> Self {
+        Self { size: 1024, variational_rate: 1.0, natural: None }
+    }
+}
+
+impl Minibatches {
+    /// The usual training on minibatches, by Adam.
+    pub fn training(&self) -> TrainConfig {
+        TrainConfig::new(Optimizer::Adam(Adam { rate: 0.01, ..Adam::default() }), 2000)
+    }
+}
+
+/// The order of the rows in an epoch, a function of the seed.
+#[derive(Debug, Default)]
+pub(super) struct Order(Option<(usize, Vec<usize>)>);
+
+impl Order {
+    /// The rows of a step, of `parts` in an epoch of `n` rows; ascending, so that readers need not jump back.
+    pub(super) fn rows(&mut self, n: usize, parts: usize, seed: u64, step: usize) -> Vec<usize> {
+        let (epoch, part) = (step / parts, step % parts);
+        if self.0.as_ref().is_none_or(|(known, _)| *known != epoch) {
+            let mut order: Vec<usize> = (0..n).collect();
+            let seed = seed.wrapping_add((epoch as u64).wrapping_mul(0x9E37_79B9_7F4A_7C15));
+            order.shuffle(&mut Xoshiro256PlusPlus::seed_from_u64(seed));
+            self.0 = Some((epoch, order));
+        }
+        let order = self.0.as_ref().map_or(&[][..], |(_, order)| order);
+        let mut rows = order[n * part / parts..n * (part + 1) / parts].to_vec();
+        rows.sort_unstable();
+        rows
+    }
+}

@@ -1,0 +1,132 @@
+//! Advice when a fit looks degenerate: what a careful statistician would ask about first.
+
+use std::collections::HashMap;
+
+use crate::kernels::Kernel;
+use crate::models::Observations;
+use crate::models::gp_model::GpModel;
+use crate::params::{Constraint, Parameter, Parameters, Unit};
+
+/// The input columns, of `d`, that entries of kernels' parameters belong to, by the parameters' identities; not those
+/// that have none for each column.
+pub fn entry_columns(kernels: &[&Kernel], d: usize) -> HashMap<u64, Vec<usize>> {
+    let of_kernels = kernels.iter().flat_map(|kernel| kernel.parameters().into_iter().zip(kernel.entry_columns(d)));
+    of_kernels.filter_map(|((_, p), columns)| Some((p.id(), columns?))).collect()
+}
+
+/// Sentences about what looks wrong with a trained model, each with advice; empty when nothing does.
+///
+/// `data` are the observations it was trained on, as it saw them, `names [d]` their input columns.
+pub fn warnings(model: &dyn GpModel, data: &Observations, names: &[String]) -> Vec<String> {
+    let kernels: Vec<&Kernel> = model.priors().into_iter().map(|prior| &prior.kernel).collect();
+    let parameters = model.parameters();
+    let mut found = Vec::new();
+    let mean = data.y.iter().sum::<f64>() / data.n() as f64;
+    let variance = data.y.iter().map(|y| (y - mean).powi(2)).sum::<f64>() / data.n() as f64;
+    let noise = parameters.iter().find(|(path, p)| path.ends_with("noise") && !p.fixed);
+    if let Some((_, noise)) = noise
+        && noise.internal()[0] > 0.9 * variance
+        && variance > 0.0
+    {
+        found.push(format!(
+            "the noise explains {:.0} % of the target's variance: the model sees no signal. Check that the inputs \
+             matter, \
+             try `--restarts 5`, shorter lengthscales by `--init`, or another kernel",
+            (100.0 * noise.internal()[0] / variance).min(100.0)
+        ));
+    }
+    for (path, parameter) in parameters.iter().filter(|(_, p)| !p.fixed && p.at_bound()) {
+        let bound = match parameter.constraint() {
+            Constraint::Interval { lower, upper } => {
+                format!("its bounds {lower}..{upper}: widen them, or check the data")
+            }
+            _ if path.ends_with("noise") => "its floor: the data look noiseless; check them for repeated rows".into(),
+            _ => "its floor, the least that it may be: check the data and the likelihood, or bound it by `--bounds`"
+                .into(),
+        };
+        found.push(format!("{path} = {} ended at {bound}", shown(parameter)));
+    }
+    for (path, alpha) in parameters.iter().filter(|(path, p)| path.ends_with("rq.alpha") && !p.fixed) {
+        if alpha.internal()[0] < FLAT {
+            found.push(format!(
+                "{path} = {} makes this component as good as constant in distance: give it a prior, such as \
+                 `--prior \"rq.alpha=lognormal(0, 1)\"`, or leave it out",
+                shown(alpha)
+            ));
+        }
+    }
+    let lengths: Vec<&(String, &Parameter)> = parameters.iter().filter(|(_, p)| p.is_length() && !p.fixed).collect();
+    let spreads: Vec<Spread> = (0..data.d).map(|column| spread(data, column)).collect();
+    let varying = || spreads.iter().filter(|spread| spread.sd > 0.0);
+    let largest = varying().map(|spread| spread.sd).reduce(f64::max).unwrap_or(1.0);
+    // Short along two values, as of a category, a lengthscale tells these apart and nothing else.
+    let least = varying().filter(|spread| !spread.binary).map(|spread| spread.sd).reduce(f64::min);
+    let columns = entry_columns(&kernels, data.d);
+    for (path, parameter) in &lengths {
+        let internal = parameter.internal();
+        if internal.iter().all(|l| *l > LONG * largest) {
+            found.push(format!(
+                "{path} = {} is far longer than the data ({LONG} standard deviations): this component is flat; a \
+                 linear or \
+                 constant kernel says the same with fewer parameters",
+                shown(parameter)
+            ));
+        }
+        let short = match columns.get(&parameter.id()) {
+            Some(columns) => {
+                let of_columns = internal.iter().zip(columns);
+                let mut short = of_columns.filter(|(l, column)| {
+                    let Spread { sd, binary } = spreads[**column];
+                    !binary && **l < SHORT * sd
+                });
+                short.next().map(|(_, column)| format!(" along the input `{}`", names[*column]))
+            }
+            None => least.filter(|least| internal.iter().any(|l| *l < SHORT * least)).map(|_| String::new()),
+        };
+        found.extend(short.map(|along| {
+            format!(
+                "{path} = {} is far shorter than the data's spacing{along}: every point is on its own. Bound it below \
+                 or add noise",
+                shown(parameter)
+            )
+        }));
+    }
+    found
+}
+
+/// How an input varies.
+struct Spread {
+    /// Its standard deviation: 1 where inputs are standardised.
+    sd: f64,
+    /// Whether it has two values at most.
+    binary: bool,
+}
+
+fn spread(data: &Observations, column: usize) -> Spread {
+    let (n, values) = (data.n() as f64, || data.x[column..].iter().step_by(data.d));
+    let mean = values().sum::<f64>() / n;
+    let first = data.x[column];
+    let other = values().find(|x| **x != first).unwrap_or(&first);
+    let binary = values().all(|x| *x == first || x == other);
+    Spread { sd: (values().map(|x| (x - mean).powi(2)).sum::<f64>() / n).sqrt(), binary }
+}
+
+/// Shapes of rational quadratic kernels below this hardly let the covariance fall.
+const FLAT: f64 = 1e-3;
+/// Lengthscales beyond this many standard deviations of the inputs are flat over the data.
+const LONG: f64 = 1e3;
+/// Lengthscales below this many standard deviations separate all points.
+const SHORT: f64 = 1e-5;
+
+/// A parameter's first values; of a noise, which is the square of a standard deviation or scale, that too.
+fn shown(parameter: &Parameter) -> String {
+    let values: Vec<String> = parameter.values().into_iter().take(4).map(crate::params::shown).collect();
+    let more = if parameter.len() > 4 { ", …" } else { "" };
+    let text = format!("{}{more}", values.join(", "));
+    match (parameter.name.as_str(), parameter.unit, parameter.values().as_slice()) {
+        ("noise", Unit::Variance, [variance]) => {
+            format!("{text} (squared; sd or scale {})", crate::params::shown(variance.sqrt()))
+        }
+        _ => text,
+    }
+}

@@ -1,0 +1,219 @@
+//! Training a model: its objective and priors as a function of one flat vector, minimised by [`train`].
+
+use std::time::Instant;
+
+use crate::device::Compute;
+use crate::error::{Error, Result};
+use crate::linalg::jitter::watch;
+use crate::models::{Batch, Held, Model, Observations};
+use crate::params::Parameters;
+use crate::scope::Scope;
+use crate::train::{self, Evaluation, Group, Objective, Observer, Outcome, Step, TrainConfig};
+
+/// Trains a model on observations and leaves it at the best point found.
+///
+/// Losses in the outcome are per datum: objective plus negative log priors, divided by the number of rows. Of a model
+/// that [chooses](Model::choose) something the loss at the end is that of what it chooses there.
+///
+/// # Errors
+/// [`Device`](crate::Error::Device) when the device is not available, and what the objective reports when it fails at
+/// every starting point.
+pub fn fit<M: Model + ?Sized>(
+    model: &mut M,
+    compute: Compute,
+    data: &Observations,
+    config: &TrainConfig,
+    observers: &mut [&mut dyn Observer],
+) -> Result<Outcome> {
+    fit_for(model, compute, (data, data.n()), config, observers)
+}
+
+/// The same for data that stand for so many rows.
+pub(in crate::models) fn fit_for<M: Model + ?Sized>(
+    model: &mut M,
+    compute: Compute,
+    (data, rows): (&Observations, usize),
+    config: &TrainConfig,
+    observers: &mut [&mut dyn Observer],
+) -> Result<Outcome> {
+    let start = model.free_raw();
+    let config = config.clone().loss_scale(rows as f64);
+    let mut loss = FullBatch::new(model, compute, data)?;
+    let outcome = train::minimise(&mut loss, &start, &config, observers);
+    let FullBatch { model, batch, chosen, evaluated, .. } = loss;
+    let chosen = chosen.map(|(from, _)| from);
+    model.set_free_raw(outcome.as_ref().map_or(&start, |outcome| &outcome.x))?;
+    let mut outcome = outcome?;
+    // What it held at the end, if it made a step, was chosen elsewhere; its posterior chooses there.
+    if model.refresh().is_some() && chosen.is_none_or(|from| from != outcome.x || !evaluated) {
+        let found = evaluate(model, compute, &batch).map(|found| found.loss / outcome.loss_scale);
+        let better = outcome.settled.take().filter(|(_, lowest)| !found.as_ref().is_ok_and(|loss| loss <= lowest));
+        match (better, found) {
+            // The steps since the last choice led astray.
+            (Some((x, loss)), _) => {
+                model.set_free_raw(&x)?;
+                (outcome.x, outcome.loss) = (x, loss);
+            }
+            (None, Ok(loss)) => outcome.loss = loss,
+            (None, Err(_)) => {}
+        }
+        outcome.restarts[outcome.best_restart].loss = Some(outcome.loss);
+    }
+    Ok(outcome)
+}
+
+/// Parameters that are chosen from the data, not guessed: restarts all begin with the same.
+const PLACED: [&str; 2] = ["actions", "inducing"];
+
+/// The free parameters that restarts leave where they begin, with their learning rates: those of `rate`, and where it
+/// gives none those that are placed.
+pub(in crate::models) fn groups(model: &(impl Parameters + ?Sized), rate: impl Fn(&str) -> Option<f64>) -> Vec<Group> {
+    let (mut start, mut groups) = (0, Vec::new());
+    for (path, parameter) in model.parameters().into_iter().filter(|(_, p)| !p.fixed) {
+        let range = start..start + parameter.freedom();
+        start = range.end;
+        let placed = PLACED.contains(&parameter.name.as_str()).then_some(1.0);
+        groups.extend(rate(&path).or(placed).map(|rate| Group::new(range, rate).spread(0.0)));
+    }
+    groups
+}
+
+/// The objective of a model on a batch plus the negative log priors of its parameters, and its gradient in the raw
+/// values.
+///
+/// # Errors
+/// What the objective reports; [`NotFinite`](crate::Error::NotFinite) when a value or gradient is not finite.
+pub fn evaluate<M: Model + ?Sized>(model: &M, compute: Compute, batch: &Batch) -> Result<Evaluation> {
+    evaluate_for(model, compute, batch, None)
+}
+
+/// The same, for what the model chose before where that is given.
+pub(in crate::models) fn evaluate_for<M: Model + ?Sized>(
+    model: &M,
+    compute: Compute,
+    batch: &Batch,
+    chosen: Option<&Held>,
+) -> Result<Evaluation> {
+    let scope = Scope::training(compute)?.with_budget(model.budget(batch.y.dims()[0], compute.precision));
+    let loss = match chosen {
+        Some(chosen) => model.objective_for(&scope, batch, chosen)?,
+        None => model.objective(&scope, batch)?,
+    };
+    let (loss, mut gradient) = scope.gradient(loss, model)?;
+    let priors = add_priors(model, &mut gradient);
+    Ok(Evaluation { loss: loss + priors, gradient })
+}
+
+/// The negative log priors of all free parameters, their slopes added to the gradient.
+pub(in crate::models) fn add_priors(model: &(impl Parameters + ?Sized), gradient: &mut [f64]) -> f64 {
+    let (mut at, mut total) = (0, 0.0);
+    for (_, parameter) in model.parameters().into_iter().filter(|(_, p)| !p.fixed) {
+        if let Some((value, slopes)) = parameter.neg_log_prior() {
+            total += value;
+            gradient[at..].iter_mut().zip(parameter.freed(slopes)).for_each(|(g, s)| *g += s);
+        }
+        at += parameter.freedom();
+    }
+    total
+}
+
+fn choose<M: Model + ?Sized>(model: &M, compute: Compute, batch: &Batch) -> Result<Option<Held>> {
+    if model.refresh().is_none() {
+        return Ok(None);
+    }
+    let scope = Scope::new(compute)?.with_budget(model.budget(batch.y.dims()[0], compute.precision));
+    model.choose(&scope, batch)
+}
+
+/// Seconds that a step of an optimiser takes that evaluates the objective once, its share of a choice included.
+///
+/// # Errors
+/// What the objective reports.
+pub fn seconds<M: Model + ?Sized>(model: &M, compute: Compute, batch: &Batch) -> Result<f64> {
+    let start = Instant::now();
+    let chosen = choose(model, compute, batch)?;
+    let choice = start.elapsed().as_secs_f64();
+    evaluate_for(model, compute, batch, chosen.as_ref())?;
+    let both = start.elapsed().as_secs_f64();
+    Ok(match model.refresh() {
+        Some(steps) => both - choice + both / steps as f64,
+        None => both,
+    })
+}
+
+/// The objective of a model on all rows, with the negative log priors of its parameters: what [`fit`] minimises over
+/// the [free raw values](Parameters::free_raw), for trainings of one's own.
+pub struct FullBatch<'a, M: ?Sized> {
+    model: &'a mut M,
+    compute: Compute,
+    batch: Batch,
+    /// The relative jitter that the first evaluation needed.
+    jitter: Option<f64>,
+    /// What the model chose, and the parameters it chose it from.
+    chosen: Option<(Vec<f64>, Option<Held>)>,
+    /// Whether there was an evaluation with it.
+    evaluated: bool,
+}
+
+impl<'a, M: Model + ?Sized> FullBatch<'a, M> {
+    /// Of a model, which each evaluation moves.
+    ///
+    /// # Errors
+    /// [`Device`](crate::Error::Device) when the device is not available.
+    pub fn new(model: &'a mut M, compute: Compute, data: &Observations) -> Result<Self> {
+        let batch = data.batch(&Scope::new(compute)?);
+        Ok(Self { model, compute, batch, jitter: None, chosen: None, evaluated: false })
+    }
+}
+
+impl<M: Model + ?Sized> Objective for FullBatch<'_, M> {
+    fn dim(&self) -> usize {
+        self.model.free_raw().len()
+    }
+
+    fn evaluate(&mut self, x: &[f64], _step: Step) -> Result<Evaluation> {
+        self.model.set_free_raw(x)?;
+        let chosen = self.chosen.as_ref().and_then(|(_, chosen)| chosen.as_ref());
+        let (evaluation, jitter) = watch(|| evaluate_for(self.model, self.compute, &self.batch, chosen));
+        // With jitter it is the objective of another model, one with more noise: no point to move to.
+        if jitter > *self.jitter.get_or_insert(jitter) && !self.model.bears_jitter() {
+            return Err(Error::NotFinite(format!(
+                "the objective without a jitter of {jitter:.0e} of the mean variance"
+            )));
+        }
+        self.evaluated = evaluation.is_ok();
+        evaluation
+    }
+
+    fn groups(&self) -> Vec<Group> {
+        groups(self.model, |_| None)
+    }
+
+    /// The jitter that the first evaluation of a run needed, once there was one.
+    fn state(&self) -> Vec<f64> {
+        self.jitter.into_iter().collect()
+    }
+
+    fn restore(&mut self, state: &[f64]) -> Result<()> {
+        if state.len() > 1 {
+            return Err(Error::shape("saved state of the objective", "a jitter", format!("{} numbers", state.len())));
+        }
+        self.jitter = state.first().copied();
+        Ok(())
+    }
+
+    fn refresh(&self) -> Option<usize> {
+        self.model.refresh()
+    }
+
+    fn choose(&mut self, x: &[f64]) -> Result<()> {
+        if self.chosen.as_ref().is_some_and(|(from, _)| from == x) {
+            return Ok(());
+        }
+        // What was chosen before goes first: two would take twice the memory.
+        (self.chosen, self.evaluated) = (None, false);
+        self.model.set_free_raw(x)?;
+        self.chosen = Some((x.to_vec(), choose(self.model, self.compute, &self.batch)?));
+        Ok(())
+    }
+}

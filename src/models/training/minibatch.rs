@@ -1,0 +1,427 @@
+//! Training on minibatches: batches by seed and step, losses and gradients as unbiased estimates of the whole.
+
+use std::time::Duration;
+
+use super::batches::Order;
+pub use super::batches::{Minibatches, Rows};
+use super::fit::{add_priors, evaluate_for, groups};
+use super::spread::{Drawn, Spread};
+use crate::device::Compute;
+use crate::error::{Error, Result};
+use crate::likelihoods::Targets;
+use crate::models::gp_model::{GpModel, Training};
+use crate::models::{Batch, Held};
+use crate::scope::{Scope, scalar};
+use crate::train::{
+    self, Evaluation, Group, Objective, Observer, Optimizer, Outcome, Step, Steps, Termination, TrainConfig,
+};
+
+/// A model whose objective is a sum over rows, times the batch's scale, and a term without data.
+pub trait SumOverRows: GpModel {
+    /// Whether a parameter is variational, by its path: those may have a learning rate of their own.
+    fn is_variational(&self, path: &str) -> bool;
+
+    /// What may be found for all rows once and serve many steps, such as the neighbours of each row; nothing by
+    /// default.
+    ///
+    /// # Errors
+    /// What reading the rows and finding it report.
+    fn hold(&self, _compute: Compute, _rows: &dyn Rows) -> Result<Option<Held>> {
+        Ok(None)
+    }
+
+    /// The part of what is [held](Self::hold) that belongs to these rows, for the
+    /// [objective](crate::models::Model::objective_for) of a batch of them.
+    ///
+    /// # Errors
+    /// [`Error::Usage`] when it is another model's.
+    fn held_of(&self, all: &Held, _rows: &[usize]) -> Result<Held> {
+        Ok(all.clone())
+    }
+
+    /// How many numbers [`natural_sums`](Self::natural_sums) are.
+    fn natural_len(&self) -> usize {
+        0
+    }
+
+    /// What a step along the natural gradient of the variational parameters needs of the rows of a batch, added up.
+    ///
+    /// # Errors
+    /// [`Error::Usage`] for models without natural gradients.
+    fn natural_sums(&self, _compute: Compute, _batch: &Batch) -> Result<Vec<f64>> {
+        Err(Error::Usage("this model has no natural gradients".into()))
+    }
+
+    /// Moves the variational parameters along the natural gradient with those sums.
+    ///
+    /// # Errors
+    /// [`Error::Usage`] for models without natural gradients, [`Error::NotPositiveDefinite`] for a step that is too
+    /// long.
+    fn natural_move(&mut self, _compute: Compute, _sums: &[f64], _rate: f64) -> Result<()> {
+        Err(Error::Usage("this model has no natural gradients".into()))
+    }
+}
+
+/// Trains a model on minibatches of all rows.
+///
+/// # Errors
+/// As [`fit`].
+pub fn train<M: SumOverRows>(
+    model: &mut M,
+    training: Training,
+    observers: &mut [&mut dyn Observer],
+) -> Result<Outcome> {
+    let usual = Minibatches::default();
+    let Training { compute, rows, batches, config, spread, .. } = training;
+    fit_over(model, Source { compute, data: rows, batches: batches.unwrap_or(&usual), spread }, config, observers)
+}
+
+/// Trains a model on minibatches and leaves it at the best point found; losses are per datum, smoothed over an epoch.
+///
+/// Every epoch takes all rows once in an order of its own, a function of the seed. With natural gradients q ends with
+/// decreasing steps at the best point, over an epoch or 100 batches of a longer one, or with ten steps of a half on all
+/// rows.
+///
+/// # Errors
+/// As [`fit`](super::fit::fit); [`Error::Usage`] for a batch size of 0, and for natural gradients with L-BFGS or of a
+/// fixed q; [`Error::Data`] for a target that the likelihood does not take.
+pub fn fit<M: SumOverRows>(
+    model: &mut M,
+    compute: Compute,
+    data: &dyn Rows,
+    batches: &Minibatches,
+    config: &TrainConfig,
+    observers: &mut [&mut dyn Observer],
+) -> Result<Outcome> {
+    fit_over(model, Source { compute, data, batches, spread: None }, config, observers)
+}
+
+/// Where batches come from, and who computes with them.
+#[derive(Clone, Copy)]
+struct Source<'a> {
+    compute: Compute,
+    data: &'a dyn Rows,
+    batches: &'a Minibatches,
+    spread: Option<&'a Spread>,
+}
+
+fn fit_over<M: SumOverRows>(
+    model: &mut M,
+    source: Source,
+    config: &TrainConfig,
+    observers: &mut [&mut dyn Observer],
+) -> Result<Outcome> {
+    let Source { data, batches, .. } = source;
+    if batches.size == 0 || data.count() == 0 {
+        return Err(Error::Usage("minibatches need at least one row".into()));
+    }
+    if batches.natural.is_some() && matches!(config.optimizer, Optimizer::Lbfgs(_)) {
+        return Err(Error::Usage("natural gradients move q between losses that L-BFGS compares: train by Adam".into()));
+    }
+    if batches.natural.is_some() && model.parameters().iter().any(|(path, p)| p.fixed && model.is_variational(path)) {
+        return Err(Error::Usage(
+            "natural gradients move all of q: train without them, or do not fix a part of it".into(),
+        ));
+    }
+    let before: Vec<Vec<f64>> = model.parameters().into_iter().map(|(_, p)| p.raw().to_vec()).collect();
+    let was: Vec<(bool, bool)> = model
+        .parameters()
+        .into_iter()
+        .map(|(path, p)| (p.fixed, p.fixed || (batches.natural.is_some() && model.is_variational(&path))))
+        .collect();
+    for ((_, parameter), (_, fixed)) in model.parameters_mut().into_iter().zip(&was) {
+        parameter.fixed = *fixed;
+    }
+    let start = model.free_raw();
+    let config = config.clone().loss_scale(data.count() as f64);
+    let mut loss = BatchLoss::of(model, source);
+    let outcome = train::minimise(&mut loss, &start, &config, observers);
+    let outcome = outcome.and_then(|outcome| loss.close(&outcome.x, config.seed).map(|()| outcome));
+    let polished = batches.natural.is_some() && !loss.stochastic();
+    for (((_, parameter), (fixed, _)), before) in model.parameters_mut().into_iter().zip(&was).zip(&before) {
+        parameter.fixed = *fixed;
+        if outcome.is_err() {
+            parameter.set_raw(before);
+        }
+    }
+    let mut outcome = outcome?;
+    let cut_short = matches!(outcome.termination, Termination::Interrupted | Termination::MaxTime);
+    let polished = polished && !cut_short;
+    if polished {
+        polish(model, source, &config, &mut outcome, observers)?;
+    }
+    let mut loss = BatchLoss::of(model, source);
+    if polished {
+        let x = loss.model.free_raw();
+        loss.close(&x, config.seed)?;
+    }
+    // Losses on the way were of other parameters, and of parts of the rows.
+    if let Ok(bound) = loss.bound(config.seed) {
+        outcome.loss = bound / config.loss_scale;
+        outcome.restarts[outcome.best_restart].loss = Some(outcome.loss);
+    }
+    Ok(outcome)
+}
+
+/// Steps of L-BFGS on all rows after those of Adam.
+const POLISH: usize = 50;
+
+/// Moves hyperparameters and q together where a batch has all rows: losses then compare.
+fn polish<M: SumOverRows>(
+    model: &mut M,
+    source: Source,
+    config: &TrainConfig,
+    outcome: &mut Outcome,
+    observers: &mut [&mut dyn Observer],
+) -> Result<()> {
+    let start = model.free_raw();
+    let batches = Minibatches { natural: None, ..source.batches.clone() };
+    let spent = Duration::from_secs_f64(outcome.seconds);
+    let config = TrainConfig {
+        max_time: config.max_time.map(|time| time.saturating_sub(spent)),
+        loss_scale: config.loss_scale,
+        seed: config.seed,
+        ..TrainConfig::new(Optimizer::default(), POLISH)
+    };
+    let mut loss = BatchLoss::of(model, Source { batches: &batches, ..source });
+    match train::minimise(&mut loss, &start, &config, &mut [&mut Steps(observers)]) {
+        Ok(polished) => {
+            outcome.iterations += polished.iterations;
+            outcome.evaluations += polished.evaluations;
+            outcome.seconds += polished.seconds;
+            model.set_free_raw(&polished.x)
+        }
+        // What Adam found stays.
+        Err(_) => model.set_free_raw(&start),
+    }
+}
+
+/// Batches that q is fitted to in the end: enough rows for any number of inducing values that has a full covariance.
+const CLOSING: usize = 100;
+
+/// The same where a batch has all rows: what q was before is left by 0.1 %.
+const WHOLE: usize = 10;
+
+/// How often a natural-gradient step that leaves the positive definite matrices is halved before the training is given
+/// up.
+const HALVINGS: usize = 10;
+
+/// The objective of a model on minibatches, with the negative log priors of its parameters: what [`fit`] minimises over
+/// the [free raw values](crate::params::Parameters::free_raw), for trainings of one's own.
+pub struct BatchLoss<'a, M> {
+    model: &'a mut M,
+    source: Source<'a>,
+    order: Order,
+    /// The last step that q was moved for.
+    stepped: Option<usize>,
+    found: Option<Found>,
+}
+
+/// What a model [holds](SumOverRows::hold) for all rows.
+struct Found {
+    /// The epoch that it was found in.
+    epoch: usize,
+    /// The free raw values that it was found with.
+    with: Vec<f64>,
+    held: Held,
+}
+
+impl<'a, M: SumOverRows> BatchLoss<'a, M> {
+    /// Of a model, which each evaluation moves.
+    ///
+    /// # Errors
+    /// [`Error::Usage`] for no rows, and for natural gradients, which need what [`fit`] does around its steps.
+    pub fn new(model: &'a mut M, compute: Compute, data: &'a dyn Rows, batches: &'a Minibatches) -> Result<Self> {
+        if batches.natural.is_some() {
+            return Err(Error::Usage("natural gradients are steps of their own: train by `minibatch::fit`".into()));
+        }
+        if batches.size == 0 || data.count() == 0 {
+            return Err(Error::Usage("minibatches need at least one row".into()));
+        }
+        Ok(Self::of(model, Source { compute, data, batches, spread: None }))
+    }
+
+    fn of(model: &'a mut M, source: Source<'a>) -> Self {
+        Self { model, source, order: Order::default(), stepped: None, found: None }
+    }
+
+    /// The objective on a batch and its gradient. Models that ranks share hold nothing.
+    fn evaluated(&self, drawn: &Drawn, held: Option<&Held>) -> Result<Evaluation> {
+        let Source { compute, spread, .. } = self.source;
+        let Some(spread) = spread else {
+            return evaluate_for(self.model, compute, &drawn.batch(&Scope::new(compute)?), held);
+        };
+        let (loss, mut gradient) = spread.objective(self.model, compute, drawn, true)?;
+        let priors = add_priors(self.model, &mut gradient);
+        Ok(Evaluation { loss: loss + priors, gradient })
+    }
+
+    /// A step along the natural gradient of a batch, shorter where a likelihood that is not log-concave needs it.
+    fn natural_step(&mut self, drawn: &Drawn, rate: f64) -> Result<()> {
+        let Source { compute, spread, .. } = self.source;
+        let sums = match spread {
+            Some(spread) => spread.natural(self.model, compute, drawn)?,
+            None => self.model.natural_sums(compute, &drawn.batch(&Scope::new(compute)?))?,
+        };
+        for halving in 0..HALVINGS {
+            match self.model.natural_move(compute, &sums, rate * 0.5f64.powi(halving as i32)) {
+                Err(Error::NotPositiveDefinite { .. }) => {}
+                done => return done,
+            }
+        }
+        let least = rate * 0.5f64.powi(HALVINGS as i32 - 1);
+        Err(Error::Data(format!(
+            "no natural-gradient step from {rate} down to {least:.1e} keeps the covariance of q(u) positive definite; \
+             train without natural gradients"
+        )))
+    }
+
+    /// Leaves the model at `x`, and with natural gradients q near its optimum there: steps of length ½, ⅓, … average
+    /// over the batches of an epoch, or of a part of a long one; some of length ½ go all the way where a batch has all
+    /// rows. Where one fails q stays as it is.
+    fn close(&mut self, x: &[f64], seed: u64) -> Result<()> {
+        self.model.set_free_raw(x)?;
+        if self.source.batches.natural.is_none() {
+            return Ok(());
+        }
+        let steps = if self.stochastic() { self.steps_per_epoch().min(CLOSING) } else { WHOLE };
+        for iteration in 0..steps {
+            let rows = self.rows(Step { iteration, epoch: 0.0, seed });
+            let batch = self.batch(&rows)?;
+            let rate = if self.stochastic() { 1.0 / (iteration + 2) as f64 } else { 0.5 };
+            match self.natural_step(&batch, rate) {
+                Err(Error::Data(_)) => break,
+                done => done?,
+            }
+        }
+        Ok(())
+    }
+
+    /// The objective as the model is, without its gradient: the mean over the batches of an epoch, or over some of a
+    /// long one.
+    fn bound(&mut self, seed: u64) -> Result<f64> {
+        let parts = self.steps_per_epoch().min(CLOSING);
+        let mut total = 0.0;
+        for iteration in 0..parts {
+            let rows = self.rows(Step { iteration, epoch: 0.0, seed });
+            let batch = self.batch(&rows)?;
+            let Source { compute, spread, .. } = self.source;
+            total += match spread {
+                Some(spread) => spread.objective(self.model, compute, &batch, false)?.0,
+                None => {
+                    let budget = self.model.budget(batch.rows.n(), compute.precision);
+                    let scope = Scope::new(compute)?.with_budget(budget);
+                    scalar(self.model.objective(&scope, &batch.batch(&scope))?)?
+                }
+            };
+        }
+        let priors: f64 = self.model.parameters().iter().filter_map(|(_, p)| Some(p.neg_log_prior()?.0)).sum();
+        Ok(total / parts as f64 + priors)
+    }
+
+    /// The rows of a step: a part of an epoch's permutation.
+    fn rows(&mut self, step: Step) -> Vec<usize> {
+        let (n, parts) = (self.source.data.count(), self.steps_per_epoch());
+        self.order.rows(n, parts, step.seed, step.iteration)
+    }
+
+    /// What the model holds for these rows. It is found before the first step and after 1, 2, 4, 8, … epochs: seldom,
+    /// and often while parameters still change much.
+    fn held(&mut self, rows: &[usize], step: Step) -> Result<Option<Held>> {
+        let epoch = step.iteration / self.steps_per_epoch();
+        if self.found.as_ref().is_none_or(|found| epoch >= (2 * found.epoch).max(1)) {
+            let held = self.model.hold(self.source.compute, self.source.data)?;
+            self.found = held.map(|held| Found { epoch, with: self.model.free_raw(), held });
+        }
+        self.found.as_ref().map(|found| self.model.held_of(&found.held, rows)).transpose()
+    }
+
+    fn batch(&self, rows: &[usize]) -> Result<Drawn> {
+        let part = self.source.data.gather(rows)?;
+        let numbers: Vec<usize> = rows.iter().map(|row| row + 1).collect();
+        self.model.likelihood().check(Targets { y: &part.y, extra: part.noise.as_deref() }, Some(&numbers))?;
+        Ok(Drawn { rows: part, scale: self.steps_per_epoch() as f64 })
+    }
+}
+
+impl<M: SumOverRows> Objective for BatchLoss<'_, M> {
+    fn dim(&self) -> usize {
+        self.model.free_raw().len()
+    }
+
+    fn evaluate(&mut self, x: &[f64], step: Step) -> Result<Evaluation> {
+        let rows = self.rows(step);
+        let batch = self.batch(&rows)?;
+        self.model.set_free_raw(x)?;
+        let held = self.held(&rows, step)?;
+        // Trial points of one step share its natural gradient.
+        let Some(rate) = self.source.batches.natural.filter(|_| self.stepped != Some(step.iteration)) else {
+            return self.evaluated(&batch, held.as_ref());
+        };
+        // A q that was fitted to a batch is too good for it: there the noise would look smaller than it is.
+        let before = self.stepped.is_some() && self.stochastic();
+        let unseen = before.then(|| self.evaluated(&batch, held.as_ref())).transpose()?;
+        self.natural_step(&batch, rate)?;
+        self.stepped = Some(step.iteration);
+        unseen.map_or_else(|| self.evaluated(&batch, held.as_ref()), Ok)
+    }
+
+    fn groups(&self) -> Vec<Group> {
+        groups(self.model, |path| self.model.is_variational(path).then_some(self.source.batches.variational_rate))
+    }
+
+    fn steps_per_epoch(&self) -> usize {
+        self.source.data.count().div_ceil(self.source.batches.size)
+    }
+
+    fn stochastic(&self) -> bool {
+        self.steps_per_epoch() > 1
+    }
+
+    /// With natural gradients the step that q was last moved for, and q; of a model that holds something, the epoch
+    /// and the parameters that it was found with.
+    fn state(&self) -> Vec<f64> {
+        if self.source.batches.natural.is_none() {
+            let found =
+                self.found.iter().flat_map(|found| std::iter::once(found.epoch as f64).chain(found.with.clone()));
+            return found.collect();
+        }
+        let stepped = self.stepped.map_or(f64::NAN, |step| step as f64);
+        let parameters = self.model.parameters();
+        let moved = parameters.into_iter().filter(|(path, _)| self.model.is_variational(path));
+        std::iter::once(stepped).chain(moved.flat_map(|(_, p)| p.raw().to_vec())).collect()
+    }
+
+    fn restore(&mut self, state: &[f64]) -> Result<()> {
+        if self.source.batches.natural.is_none() {
+            self.found = None;
+            let Some((epoch, with)) = state.split_first() else { return Ok(()) };
+            self.model.set_free_raw(with)?;
+            let Some(held) = self.model.hold(self.source.compute, self.source.data)? else {
+                return Err(Error::shape(
+                    "saved state of the objective",
+                    "nothing",
+                    format!("{} numbers", state.len()),
+                ));
+            };
+            self.found = Some(Found { epoch: *epoch as usize, with: with.to_vec(), held });
+            return Ok(());
+        }
+        let wanted = self.state().len();
+        if state.len() != wanted {
+            let what = "saved state of natural gradients";
+            return Err(Error::shape(what, format!("{wanted} numbers"), state.len().to_string()));
+        }
+        let Some((stepped, mut rest)) = state.split_first() else { return Ok(()) };
+        self.stepped = stepped.is_finite().then_some(*stepped as usize);
+        let variational: Vec<bool> =
+            self.model.parameters().iter().map(|(path, _)| self.model.is_variational(path)).collect();
+        let moved = self.model.parameters_mut().into_iter().zip(variational).filter(|(_, variational)| *variational);
+        for ((_, parameter), _) in moved {
+            let (own, others) = rest.split_at(parameter.len());
+            parameter.set_raw(own);
+            rest = others;
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,9 @@
+//! From a model to the trainer and back.
+
+pub mod batches;
+pub mod diagnose;
+pub mod fit;
+pub mod minibatch;
+pub mod race;
+pub mod spread;
+pub mod start;

@@ -1,0 +1,227 @@
+//! Races of starts: short trainings from several lengthscales, the best of which is where a training begins.
+//!
+//! A kernel with a lengthscale per column holds the one with a single lengthscale, and yet its training from the data's
+//! own start may end above that one's optimum. So one of the starts is this optimum.
+
+use std::time::{Duration, Instant};
+
+use rand::SeedableRng;
+use rand::rngs::Xoshiro256PlusPlus;
+use rand::seq::index;
+use serde::{Deserialize, Serialize};
+
+use super::diagnose::entry_columns;
+use super::fit;
+use super::minibatch::Rows;
+use crate::error::Result;
+use crate::kernels::Kernel;
+use crate::models::gp_model::{GpModel, Training};
+use crate::models::{Batch, Observations};
+use crate::params::Parameter;
+use crate::scope::Scope;
+use crate::train::{Lbfgs, Observer, Optimizer, Outcome, Steps, Termination, TrainConfig};
+
+/// Where training begins.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+#[cfg_attr(feature = "command", derive(clap::ValueEnum))]
+pub enum Starts {
+    /// At the best of a few short trainings: from the data's own start, and from the optimum with one lengthscale
+    #[default]
+    Race,
+    /// At the data's own start
+    Data,
+}
+
+/// A start, and the objective per row after a short training from it; none where that failed.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Start {
+    /// In words.
+    pub name: String,
+    /// Objective per row, priors included; that of a [lighter](GpModel::lighter) model where there is one.
+    pub loss: Option<f64>,
+}
+
+/// How a race went.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+pub struct Race {
+    /// The starts, the best first.
+    pub starts: Vec<Start>,
+    /// Rows that were trained on.
+    pub rows: usize,
+    /// Steps of all trainings.
+    pub steps: usize,
+    /// Evaluations of the objective.
+    pub evaluations: usize,
+    /// Seconds.
+    pub seconds: f64,
+}
+
+impl Race {
+    /// The best start and the others, in words.
+    pub fn told(&self) -> Option<String> {
+        let (best, others) = self.starts.split_first()?;
+        let loss = |start: &Start| start.loss.map_or("failed".into(), |loss| format!("{loss:.3}"));
+        let others: Vec<String> = others.iter().map(|start| format!("{} {}", start.name, loss(start))).collect();
+        Some(format!("{} (objective {}; {})", best.name, loss(best), others.join(", ")))
+    }
+}
+
+/// Fewest and most rows that a race trains on where some are enough; half of them in between.
+const ROWS: [usize; 2] = [200, 1000];
+/// Steps from each start.
+const STEPS: usize = 15;
+/// A start is judged when steps lower its loss by less than this share, so many in a row.
+const ENOUGH: f64 = 1e-4;
+const PATIENCE: usize = 2;
+/// Most steps to the optimum with one lengthscale.
+const ISOTROPIC: usize = 40;
+/// By how much per row, on all of them, what some rows led to has to be better than the data's own start.
+const LEAD: f64 = 0.01;
+/// The share of the time for a training that its race may take.
+const SHARE: f64 = 0.25;
+
+/// What is raced for.
+pub struct Track<'a> {
+    /// The training to come.
+    pub training: Training<'a>,
+    /// Whether some of many rows are enough to tell starts apart by.
+    pub sampled: bool,
+}
+
+struct Runner {
+    name: &'static str,
+    model: Box<dyn GpModel>,
+    loss: Option<f64>,
+}
+
+/// Trains `model`, or a [lighter](GpModel::lighter) one in its place, from several starts and leaves it at the best
+/// end; nothing where no kernel has a lengthscale per column to be learned, and where steps are so few that they are
+/// asked for one by one.
+///
+/// # Errors
+/// What the device reports; a start that fails is left out.
+pub fn race(model: &mut Box<dyn GpModel>, track: &Track, observers: &mut [&mut dyn Observer]) -> Result<Option<Race>> {
+    let units = lengths(&**model, track.training.data);
+    if units.is_empty() || track.training.config.steps <= STEPS {
+        return Ok(None);
+    }
+    let began = Instant::now();
+    let Training { data, config, .. } = track.training;
+    let sample = if track.sampled { sample(data, config.seed)? } else { None };
+    let shown = sample.as_ref().unwrap_or(data);
+    let mut race = Race { rows: shown.n(), ..Race::default() };
+    let mut legs = Legs { track, observers, began, race: &mut race, over: false };
+
+    let light = model.lighter();
+    let mut isotropic = light.boxed();
+    each(&mut *isotropic, &units, |p, sd| {
+        let ratios = p.internal().iter().zip(sd).map(|(length, sd)| (length / sd).ln()).sum::<f64>();
+        let common = (ratios / sd.len() as f64).exp();
+        p.set_internal(&sd.iter().map(|sd| common * sd).collect::<Vec<_>>());
+    });
+    tie(&mut *isotropic, &units, true);
+    let optimum = legs.run(&mut *isotropic, shown, ISOTROPIC);
+    tie(&mut *isotropic, &units, false);
+    let mut own = light;
+    let reached = legs.run(&mut *own, shown, STEPS);
+    let mut isotropic = Runner { name: "isotropic optimum", model: isotropic, loss: optimum };
+    // Where it leads without steps of its own it need not make them.
+    if reached.is_some_and(|reached| optimum.is_none_or(|optimum| optimum > reached)) {
+        isotropic.loss = legs.run(&mut *isotropic.model, shown, STEPS);
+    }
+    let mut own = Runner { name: "data's own", model: own, loss: reached };
+    let mut lead = 0.0;
+    if sample.is_some() {
+        let batch = data.batch(&Scope::new(track.training.compute)?);
+        for runner in [&mut own, &mut isotropic] {
+            runner.loss = runner.loss.filter(|_| !legs.over).and_then(|_| legs.judge(&*runner.model, &batch));
+        }
+        // Where some of the rows led is no better a start than the data's own, unless it is clearly so.
+        (own.model, lead) = (model.boxed(), LEAD);
+    }
+    let loss = |runner: &Runner| runner.loss.unwrap_or(f64::INFINITY);
+    let leads = loss(&isotropic) + lead < loss(&own);
+    let runners = if leads { [isotropic, own] } else { [own, isotropic] };
+    race.seconds = began.elapsed().as_secs_f64();
+    race.starts = runners.iter().map(|Runner { name, loss, .. }| Start { name: (*name).into(), loss: *loss }).collect();
+    if let Some(best) = runners.into_iter().next().filter(|best| best.loss.is_some()) {
+        let found = best.model.parameters().into_iter().map(|(_, found)| found.clone());
+        model.parameters_mut().into_iter().zip(found).for_each(|((_, own), found)| *own = found);
+    }
+    Ok(Some(race))
+}
+
+/// The lengthscales to be learned that a kernel has for each column: their places among the parameters, and the
+/// columns' standard deviations.
+fn lengths(model: &dyn GpModel, data: &Observations) -> Vec<(usize, Vec<f64>)> {
+    let kernels: Vec<&Kernel> = model.priors().into_iter().map(|prior| &prior.kernel).collect();
+    let columns = entry_columns(&kernels, data.d);
+    let parameters = model.parameters();
+    let learned =
+        parameters.iter().enumerate().filter(|(_, (_, p))| p.is_length() && p.len() > 1 && !p.fixed && !p.given);
+    learned.filter_map(|(at, (_, p))| Some((at, columns.get(&p.id())?.iter().map(|c| data.sd(*c)).collect()))).collect()
+}
+
+fn each(model: &mut dyn GpModel, units: &[(usize, Vec<f64>)], change: impl Fn(&mut Parameter, &[f64])) {
+    let mut parameters = model.parameters_mut();
+    units.iter().for_each(|(at, sd)| change(&mut *parameters[*at].1, sd));
+}
+
+fn tie(model: &mut dyn GpModel, units: &[(usize, Vec<f64>)], tied: bool) {
+    each(model, units, |p, _| p.tied = tied);
+}
+
+/// Rows drawn by the seed, where there are more than a race takes.
+fn sample(data: &Observations, seed: u64) -> Result<Option<Observations>> {
+    let (n, [fewest, most]) = (data.n(), ROWS);
+    let count = (n / 2).clamp(fewest, most);
+    if n <= count {
+        return Ok(None);
+    }
+    let mut rows = index::sample(&mut Xoshiro256PlusPlus::seed_from_u64(seed), n, count).into_vec();
+    rows.sort_unstable();
+    data.gather(&rows).map(Some)
+}
+
+/// The short trainings.
+struct Legs<'a, 'b, 'c> {
+    track: &'a Track<'a>,
+    observers: &'a mut [&'b mut dyn Observer],
+    began: Instant,
+    race: &'c mut Race,
+    /// Whether somebody asked for the end.
+    over: bool,
+}
+
+impl Legs<'_, '_, '_> {
+    /// The loss after at most so many steps; the model is left there.
+    fn run(&mut self, model: &mut dyn GpModel, data: &Observations, steps: usize) -> Option<f64> {
+        let config = self.track.training.config;
+        let left = |all: Duration| all.mul_f64(SHARE).saturating_sub(self.began.elapsed());
+        // By L-BFGS, whatever comes after.
+        let lbfgs = Lbfgs { loss_tolerance: ENOUGH, patience: PATIENCE, ..Lbfgs::default() };
+        let config = TrainConfig {
+            max_time: config.max_time.map(left),
+            seed: config.seed,
+            ..TrainConfig::new(Optimizer::Lbfgs(lbfgs), steps)
+        };
+        if self.over {
+            return None;
+        }
+        let training = Training { data, rows: data, batches: None, config: &config, ..self.track.training };
+        let outcome = model.train(training, &mut [&mut Steps(self.observers)]).ok()?;
+        let Outcome { iterations, evaluations, loss, termination, .. } = outcome;
+        self.race.steps += iterations;
+        self.race.evaluations += evaluations;
+        self.over = termination == Termination::Interrupted;
+        Some(loss)
+    }
+
+    /// The loss on all rows.
+    fn judge(&mut self, model: &dyn GpModel, batch: &Batch) -> Option<f64> {
+        self.race.evaluations += 1;
+        let Training { compute, data, .. } = self.track.training;
+        Some(fit::evaluate(model, compute, batch).ok()?.loss / data.n() as f64)
+    }
+}

@@ -1,0 +1,60 @@
+//! Initial values of likelihoods and of the means of latent functions.
+
+use crate::error::Result;
+use crate::likelihoods::{Likelihood, Targets};
+use crate::means::Mean;
+use crate::models::Observations;
+use crate::models::gp_model::UserUnits;
+use crate::models::prior::{Prior, alike};
+use crate::params::{self, keeping_internal};
+
+/// Starts a likelihood, and constant means at the levels that fit the targets.
+pub fn start<'a>(
+    likelihood: &mut dyn Likelihood,
+    means: impl Iterator<Item = &'a mut Mean>,
+    data: &Observations,
+    units: &UserUnits,
+) {
+    likelihood.set_units(units.target_sd);
+    let targets = Targets { y: &data.y, extra: data.noise.as_deref() };
+    for (mean, level) in means.zip(likelihood.initialise(targets)) {
+        if let Mean::Constant(constant) | Mean::Linear { constant, .. } = mean {
+            constant.set_internal(&[level]);
+        }
+    }
+}
+
+/// Tells the priors of latent functions their units, and starts them and the likelihood.
+pub fn start_all<'a>(
+    likelihood: &mut dyn Likelihood,
+    priors: impl Iterator<Item = &'a mut Prior>,
+    data: &Observations,
+    units: &UserUnits,
+) {
+    let mut means = Vec::new();
+    for (latent, Prior { kernel, mean }) in priors.enumerate() {
+        // Other functions than the first, such as the logarithm of a noise, have no units.
+        let (level, sd) = if latent == 0 { (units.target_mean, units.target_sd) } else { (0.0, 1.0) };
+        keeping_internal(kernel, |kernel| kernel.set_units(&units.input_sd, sd));
+        mean.set_units(&units.input_sd, level, sd);
+        means.push(mean);
+    }
+    start(likelihood, means.into_iter(), data, units);
+}
+
+/// The prior of kernel variances under likelihoods of classes, for approximations that would have them very large where
+/// classes can be told apart: of the size that probabilities near 0 and 1 need, by a factor of e or so.
+pub fn variance_of_classes(likelihood: &dyn Likelihood) -> Option<params::Prior> {
+    alike(likelihood).then_some(params::Prior::LogNormal(2.0, 1.0))
+}
+
+/// The prior mean for a likelihood: only the latent function of standardised targets has the level 0; those of several
+/// classes have no level of their own.
+pub fn levelled(mean: Mean, likelihood: &dyn Likelihood, d: usize) -> Result<Mean> {
+    let several = likelihood.latents() > 1;
+    let level = if several { !alike(likelihood) } else { !likelihood.scaled() };
+    match mean {
+        Mean::Zero if level => Mean::named("constant", d),
+        mean => Ok(mean),
+    }
+}

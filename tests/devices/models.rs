@@ -1,0 +1,181 @@
+//! Every kind of model and every likelihood on a GPU against the CPU in double precision.
+
+use cagey::device::{Algebra, Compute, set_algebra};
+use cagey::fitted::Registry;
+use cagey::kernels::Kernel;
+use cagey::likelihoods::registry::Likelihoods;
+use cagey::likelihoods::{Gaussian, Likelihood};
+use cagey::models::Observations;
+use cagey::models::cagp::{ActionPolicy, CagpOptions};
+use cagey::models::cggp::CgGpOptions;
+use cagey::models::exact::ExactOptions;
+use cagey::models::experts::ExpertsOptions;
+use cagey::models::gp_model::{GpModel, UserUnits};
+use cagey::models::laplace::LaplaceOptions;
+use cagey::models::minibatch::Minibatches;
+use cagey::models::options::{ModelChoice, Parts, Site};
+use cagey::models::sgpr::SgprOptions;
+use cagey::models::sparse_grid::SparseGridOptions;
+use cagey::models::svgp::SvgpOptions;
+use cagey::models::swsgp::SwsgpOptions;
+use cagey::models::variational::Covariance;
+use cagey::scope::Scope;
+use cagey::solvers::CgOptions;
+
+use crate::{REFERENCE, gpus, inputs, name, noise, observations, tolerance};
+
+const D: usize = 2;
+
+fn choices() -> Vec<(&'static str, ModelChoice)> {
+    let (inducing, batches) = (20, Minibatches::default());
+    let svgp = |covariance| SvgpOptions { inducing, covariance, batches: batches.clone() };
+    let swsgp = |union| SwsgpOptions {
+        inducing,
+        neighbours: 4,
+        divergence: 1.0,
+        union,
+        covariance: Covariance::Full,
+        batches: batches.clone(),
+    };
+    let cagp = |policy| CagpOptions { actions: 16, policy, ..CagpOptions::default() };
+    let solver = CgOptions { relative: 1e-5, ..CgGpOptions::default().solver };
+    vec![
+        ("exact", ExactOptions::default().into()),
+        ("cagp", cagp(ActionPolicy::Learned).into()),
+        ("cagp-cg", cagp(ActionPolicy::Cg).into()),
+        ("sgpr", SgprOptions { inducing }.into()),
+        ("sparse-grid", SparseGridOptions { level: 3, ..SparseGridOptions::default() }.into()),
+        ("svgp", svgp(Covariance::Full).into()),
+        ("svgp, diagonal", svgp(Covariance::Diagonal).into()),
+        ("swsgp", swsgp(false).into()),
+        ("swsgp, union", swsgp(true).into()),
+        ("cggp", CgGpOptions { rank: 32, solver, ..CgGpOptions::default() }.into()),
+        ("laplace", LaplaceOptions {}.into()),
+        ("experts", ExpertsOptions { experts: Some(3), inducing, ..ExpertsOptions::default() }.into()),
+    ]
+}
+
+fn build(choice: &ModelChoice, likelihood: Box<dyn Likelihood>, data: &Observations) -> Box<dyn GpModel> {
+    let options = Registry::default().models.options(choice).unwrap();
+    let prior = Kernel::parse("1.3 * matern32(lengthscale=[0.8, 1.1])", D).unwrap().into();
+    let names: Vec<String> = (0..D).map(|column| format!("x{column}")).collect();
+    let site = Site { data, names: &names, seed: 1, saved: None };
+    let mut model = options.build(Parts { likelihood, prior }, &site).unwrap();
+    let (zeros, ones) = (vec![0.0; D], vec![1.0; D]);
+    model.start(data, &UserUnits { input_mean: zeros, input_sd: ones, target_mean: 0.0, target_sd: 1.0 });
+    model
+}
+
+fn gaussian() -> Box<dyn Likelihood> {
+    let mut likelihood = Gaussian::new(0.1);
+    likelihood.noise.set(&[0.3]);
+    Box::new(likelihood)
+}
+
+/// Loss and gradient for what a model chooses in the reference, with chunks of so many bytes.
+fn evaluate(model: &dyn GpModel, compute: Compute, data: &Observations, budget: usize) -> (f64, Vec<f64>) {
+    let scope = Scope::training(compute).unwrap().with_budget(budget);
+    let batch = data.batch(&scope);
+    let chosen = model.refresh().and_then(|_| model.choose(&Scope::new(compute).unwrap(), &batch).unwrap());
+    let loss = match &chosen {
+        Some(chosen) => model.objective_for(&scope, &batch, chosen).unwrap(),
+        None => model.objective(&scope, &batch).unwrap(),
+    };
+    scope.gradient(loss, model).unwrap()
+}
+
+fn norm(values: impl Iterator<Item = f64>) -> f64 {
+    values.map(|v| v * v).sum::<f64>().sqrt()
+}
+
+fn near(what: &str, got: &[f64], want: &[f64], tolerance: f64) {
+    let (off, size) = (norm(got.iter().zip(want).map(|(a, b)| a - b)), norm(want.iter().copied()));
+    assert!(off <= tolerance * size, "{what}: off by {off:.2e} of {size:.2e}");
+}
+
+/// Loss, gradient and predictions.
+fn check(what: &str, model: &dyn GpModel, data: &Observations, budget: usize, single: f64) {
+    let points = inputs(41, 15, D);
+    let run = |compute| {
+        let (loss, gradient) = evaluate(model, compute, data, budget);
+        let predicted = model.condition(compute, data.clone()).unwrap().marginals(&points).unwrap();
+        let mean: Vec<f64> = predicted.iter().flat_map(|latent| latent.mean.clone()).collect();
+        let variance: Vec<f64> = predicted.iter().flat_map(|latent| latent.variance.clone()).collect();
+        (loss, gradient, mean, variance)
+    };
+    let want = run(REFERENCE);
+    for compute in gpus() {
+        let (got, what) = (run(compute), format!("{} {what}", name(compute)));
+        let tolerance = tolerance(compute, single);
+        near(&format!("{what}: loss"), &[got.0], &[want.0], tolerance);
+        near(&format!("{what}: gradient"), &got.1, &want.1, tolerance);
+        near(&format!("{what}: means"), &got.2, &want.2, tolerance);
+        near(&format!("{what}: variances"), &got.3, &want.3, tolerance);
+    }
+}
+
+#[test]
+fn every_kind_of_model_agrees() {
+    set_algebra(Algebra::Device);
+    let named: Vec<&str> = Registry::default().models.rows().iter().map(|row| row.name).collect();
+    for row in named {
+        assert!(choices().iter().any(|(name, _)| name.starts_with(row)), "{row} is not tried");
+    }
+    for (n, budget) in [(513, 1 << 18), (1025, 1 << 27)] {
+        let data = observations(n, D);
+        for (what, choice) in choices() {
+            check(&format!("{what}, {n} rows"), &*build(&choice, gaussian(), &data), &data, budget, 1e-4);
+        }
+    }
+}
+
+/// A likelihood as text, and a target of it, with the number that goes with the row, from a latent value and noise.
+type Case = (&'static str, fn(f64, f64) -> (f64, Option<f64>));
+
+const LIKELIHOODS: [Case; 14] = [
+    ("heteroscedastic(0.3)", |f, e| (f + e, None)),
+    ("student-t(3.5)", |f, e| (f + e, None)),
+    ("bernoulli(logit)", |f, e| (f64::from(u8::from(f + e > 0.0)), None)),
+    ("bernoulli(probit)", |f, e| (f64::from(u8::from(f + e > 0.0)), None)),
+    ("binomial", |f, e| ((4.0 * (f + e) + 4.0).round().clamp(0.0, 8.0), Some(8.0))),
+    ("softmax(3)", |f, e| ((f + e + 1.5).floor().clamp(0.0, 2.0), None)),
+    ("ordinal(4)", |f, e| ((f + e + 2.0).floor().clamp(0.0, 3.0), None)),
+    ("poisson(exp)", |f, e| ((f + e).exp().round(), Some(1.3))),
+    ("poisson(softplus)", |f, e| ((f + e).exp().round(), Some(1.3))),
+    ("negative-binomial(0.4)", |f, e| ((f + e).exp().round(), None)),
+    ("gamma(2.5)", |f, e| ((f + e).exp(), None)),
+    ("exponential", |f, e| ((f + e).exp(), None)),
+    ("beta(6)", |f, e| (1.0 / (1.0 + (f + e).exp()), None)),
+    ("gaussian(0.3)", |f, e| (f + e, Some(0.2))),
+];
+
+fn targets(case: &Case, n: usize) -> (Box<dyn Likelihood>, Observations) {
+    let x = inputs(42, n, D);
+    let latents = x.chunks(D).map(|row| row[0].sin() + 0.5 * (row[1] + 0.3).cos());
+    let rows: Vec<_> = latents.zip(noise(43, n)).map(|(f, e)| (case.1)(f, e)).collect();
+    let extra: Option<Vec<f64>> = rows.iter().map(|row| row.1).collect();
+    let data = Observations::new(x, D, rows.iter().map(|row| row.0).collect(), extra).unwrap();
+    (Likelihoods::default().parse(case.0, None).unwrap(), data)
+}
+
+#[test]
+fn every_likelihood_agrees() {
+    set_algebra(Algebra::Device);
+    for row in Likelihoods::default().rows() {
+        assert!(LIKELIHOODS.iter().any(|(text, _)| text.split('(').next() == Some(row.name)), "{}", row.name);
+    }
+    let svgp = SvgpOptions { inducing: 20, covariance: Covariance::Full, batches: Minibatches::default() };
+    let cagp = CagpOptions { actions: 16, ..CagpOptions::default() };
+    for case in &LIKELIHOODS {
+        let (likelihood, data) = targets(case, 200);
+        let gaussian = case.0.starts_with("gaussian");
+        let mut kinds: Vec<(&str, ModelChoice)> = vec![("svgp", svgp.clone().into())];
+        if !gaussian {
+            kinds.extend([("laplace", LaplaceOptions {}.into()), ("cagp", cagp.clone().into())]);
+        }
+        for (what, choice) in kinds {
+            let model = build(&choice, likelihood.boxed(), &data);
+            check(&format!("{what}, {}", case.0), &*model, &data, 1 << 27, 1e-4);
+        }
+    }
+}
