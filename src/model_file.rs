@@ -156,7 +156,7 @@ impl ModelFile {
             ("sha256".to_owned(), checksum(&document, &views)),
             ("document".to_owned(), document),
         ]);
-        safetensors::serialize(views, Some(metadata)).map_err(unwritable)
+        safetensors::serialize(views, Some(metadata)).map(ordered).map_err(unwritable)
     }
 
     /// The model in `bytes`, or what is wrong with them.
@@ -190,6 +190,23 @@ impl ModelFile {
         }
         Ok(Self { document, arrays })
     }
+}
+
+/// The same file with the keys of its header in order, so that equal models are equal files; safetensors writes them in
+/// another order each time.
+fn ordered(mut bytes: Vec<u8>) -> Vec<u8> {
+    let Some((length, rest)) = bytes.split_first_chunk_mut::<8>() else { return bytes };
+    let length = usize::try_from(u64::from_le_bytes(*length)).unwrap_or(usize::MAX);
+    let Some(header) = rest.get_mut(..length) else { return bytes };
+    if let Ok(mut sorted) = serde_json::from_slice::<Value>(header) {
+        sorted.sort_all_objects();
+        let text = sorted.to_string();
+        if text.len() <= header.len() {
+            header.fill(b' ');
+            header[..text.len()].copy_from_slice(text.as_bytes());
+        }
+    }
+    bytes
 }
 
 /// A document without its long lists of floats, which go to `lists` by the JSON pointers to them; it stands at `place`

@@ -81,6 +81,12 @@ fn container(metadata: &[(&str, &str)]) -> Vec<u8> {
 }
 
 #[test]
+fn equal_models_are_equal_files() {
+    let once = example().to_bytes().unwrap();
+    assert!((0..20).all(|_| example().to_bytes().unwrap() == once));
+}
+
+#[test]
 fn arrays_and_document_survive() {
     let model = example();
     let read = round_trip(&model);

@@ -19,7 +19,7 @@ use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 use serde_json::json;
 
 use crate::error::{Error, ErrorKind, Result};
-use crate::model_file::ModelFile;
+use crate::model_file::{Array, ArrayData, ModelFile};
 
 /// Which of `count` things in a row are a rank's, of `size`: equal numbers, as far as they go.
 pub fn share(count: usize, rank: usize, size: usize) -> Range<usize> {
@@ -81,6 +81,20 @@ impl Drop for Guard<'_> {
 
 /// What ranks say to each other: a document and arrays, in the bytes of a model file.
 pub type Message = ModelFile;
+
+/// Puts numbers into a message.
+pub(crate) fn put(message: &mut Message, name: &str, values: Vec<f64>) {
+    message.arrays.insert(name.into(), Array { shape: vec![values.len()], data: ArrayData::F64(values) });
+}
+
+/// Takes numbers out of a message.
+///
+/// # Errors
+/// [`Error::Device`] when it lacks them.
+pub(crate) fn take(message: &mut Message, name: &str) -> Result<Vec<f64>> {
+    let array = message.arrays.remove(name).map(|array| array.data.into_f64());
+    array.ok_or_else(|| Error::Device(format!("a message between ranks lacks `{name}`")))
+}
 
 /// The entry of a document that says what is asked.
 const ASK: &str = "ask";

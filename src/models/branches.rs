@@ -4,9 +4,8 @@ use std::ops::Range;
 
 use serde_json::json;
 
-use super::experts::{put, take};
 use crate::error::{Error, Result};
-use crate::exchange::Message;
+use crate::exchange::{Message, put, take};
 
 /// Sums of consecutive parts, with the parts that they are of.
 pub(in crate::models) type Branch = (Range<usize>, Vec<f64>);

@@ -90,9 +90,7 @@ fn any_number_of_ranks_writes_the_same_model() {
             // What a clock said.
             fitted.summary.seconds = 0.0;
             fitted.summary.history = Default::default();
-            let file = tempfile::NamedTempFile::new().unwrap();
-            fitted.save(file.path()).unwrap();
-            (predicted, ModelFile::load(file.path()).unwrap())
+            (predicted, fitted.to_bytes().unwrap())
         };
         let alone = of(fitted(&paths, options(), None).unwrap());
         for size in 1..=4 {

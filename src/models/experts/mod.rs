@@ -28,7 +28,6 @@ pub use options::{ExpertsOptions, LocalKind};
 pub use partition::Partition;
 pub use pooled::Pooled;
 pub use posterior::ExpertsPosterior;
-pub(in crate::models) use remote::{put, take};
 pub use server::Server;
 pub use shards::{Shards, TOLD, fill, joined, share_of};
 pub use training::{Algorithm, Federation, Rounds};

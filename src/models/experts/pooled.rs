@@ -14,12 +14,12 @@ use serde_json::json;
 
 use super::aggregation::Rule;
 use super::objective::{self, Asked, Part, each};
-use super::remote::{self, MOMENTS, PULL, put};
+use super::remote::{self, MOMENTS, PULL};
 use super::{Experts, Shared};
 use crate::device::Compute;
 use crate::device::transfers::upload;
 use crate::error::{Error, Result};
-use crate::exchange::Ranks;
+use crate::exchange::{Ranks, put};
 use crate::likelihoods::Likelihood;
 use crate::linalg::collapsed;
 use crate::models::branches::{self, Branch};

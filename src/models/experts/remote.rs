@@ -11,9 +11,8 @@ use super::training::{self, Client, Round};
 use super::{Experts, Shared};
 use crate::device::Compute;
 use crate::error::{Error, Result};
-use crate::exchange::{Message, Ranks, Talk};
+use crate::exchange::{Message, Ranks, Talk, put, take};
 use crate::kernels::text;
-use crate::model_file::{Array, ArrayData};
 use crate::models::Observations;
 use crate::models::gp_model::GpModel;
 use crate::models::minibatch::Rows;
@@ -187,15 +186,6 @@ pub(super) fn with_parameters(experts: &Experts) -> Message {
     let mut message = Message::default();
     put(&mut message, "parameters", experts.parameters().into_iter().flat_map(|(_, p)| p.raw().to_vec()).collect());
     message
-}
-
-pub(in crate::models) fn put(message: &mut Message, name: &str, values: Vec<f64>) {
-    message.arrays.insert(name.into(), Array { shape: vec![values.len()], data: ArrayData::F64(values) });
-}
-
-pub(in crate::models) fn take(message: &mut Message, name: &str) -> Result<Vec<f64>> {
-    let array = message.arrays.remove(name).map(|array| array.data.into_f64());
-    array.ok_or_else(|| Error::Device(format!("a message between ranks lacks `{name}`")))
 }
 
 /// Evaluations as a message.

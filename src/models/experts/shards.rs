@@ -5,10 +5,9 @@ use std::sync::Arc;
 use serde_json::Value;
 
 use super::aggregation::Rule;
-use super::remote::put;
 use super::{Experts, Federation, Shared};
 use crate::error::{Error, Result};
-use crate::exchange::{Message, Ranks};
+use crate::exchange::{Message, Ranks, put};
 use crate::models::Observations;
 
 /// The rows of experts, as far as a process may know them.
