@@ -16,7 +16,8 @@ use std::fmt::Debug;
 use std::ops::Range;
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 
-use serde_json::json;
+use serde::de::DeserializeOwned;
+use serde_json::{Value, json};
 
 use crate::error::{Error, ErrorKind, Result};
 use crate::model_file::{Array, ArrayData, ModelFile};
@@ -81,6 +82,15 @@ impl Drop for Guard<'_> {
 
 /// What ranks say to each other: a document and arrays, in the bytes of a model file.
 pub type Message = ModelFile;
+
+/// Takes an entry out of a message's document.
+///
+/// # Errors
+/// [`Error::Device`] when it lacks the entry, or that is something else.
+pub(crate) fn entry<T: DeserializeOwned>(document: &mut Value, name: &str) -> Result<T> {
+    let value = document.get_mut(name).map(Value::take).unwrap_or_default();
+    serde_json::from_value(value).map_err(|e| Error::Device(format!("a message between ranks: {name}: {e}")))
+}
 
 /// Puts numbers into a message.
 pub(crate) fn put(message: &mut Message, name: &str, values: Vec<f64>) {

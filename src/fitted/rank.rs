@@ -1,21 +1,15 @@
 //! What a rank that does not lead does for a job.
 
-use serde::de::DeserializeOwned;
 use serde_json::Value;
 
 use super::build::Form;
 use super::registry::Registry;
 use super::shards::{OPEN, Opened, Reading, SUMMARISE, Scales, Shard, summary};
 use crate::error::{Error, Result};
-use crate::exchange::{Message, Service};
+use crate::exchange::{Message, Service, entry};
 use crate::models::experts::{self, Server};
 use crate::models::gp_model::GpModel;
 use crate::models::spread;
-
-pub(super) fn part<T: DeserializeOwned>(document: &mut Value, name: &str) -> Result<T> {
-    let value = document.get_mut(name).map(Value::take).unwrap_or_default();
-    serde_json::from_value(value).map_err(|e| Error::Device(format!("a message between ranks: {name}: {e}")))
-}
 
 /// What a rank that does not lead does: it reads tables, and holds and answers for what is made of them.
 #[derive(Debug)]
@@ -54,19 +48,19 @@ impl Service for Rank<'_> {
     fn hold(&mut self, ask: &str, mut message: Message) -> Result<()> {
         if ask == OPEN {
             let (paths, reading): (Vec<String>, Reading) =
-                (part(&mut message.document, "paths")?, part(&mut message.document, "reading")?);
+                (entry(&mut message.document, "paths")?, entry(&mut message.document, "reading")?);
             return self.open(paths.iter().map(String::as_str), reading);
         }
         if ask == spread::HOLD {
-            let (form, document): (Form, _) = (part(&mut message.document, "form")?, &mut message.document);
-            let place = (part(document, "rank")?, part(document, "size")?);
+            let (form, document): (Form, _) = (entry(&mut message.document, "form")?, &mut message.document);
+            let place = (entry(document, "rank")?, entry(document, "size")?);
             self.model = Some((form.model(self.registry)?, place));
             return Ok(());
         }
         if message.document.get(experts::TOLD).is_some() {
-            let mut told: Value = part(&mut message.document, experts::TOLD)?;
-            let (scales, reading): (Scales, Reading) = (part(&mut told, "scales")?, part(&mut told, "reading")?);
-            let shards: Vec<Shard> = part(&mut told, "shards")?;
+            let mut told: Value = entry(&mut message.document, experts::TOLD)?;
+            let (scales, reading): (Scales, Reading) = (entry(&mut told, "scales")?, entry(&mut told, "reading")?);
+            let shards: Vec<Shard> = entry(&mut told, "shards")?;
             let own = experts::share_of(&message, &shards)?;
             let known = self.opened.as_ref().is_some_and(|(_, tables)| {
                 tables.iter().map(|table| &table.path).eq(own.iter().map(|shard| &shard.path))

@@ -11,10 +11,9 @@ use serde_json::{Value, json};
 use sha2::{Digest, Sha256};
 
 use super::columns::{Inputs, Units};
-use super::rank::part;
 use crate::data::{Dataset, InputScale, Moments, Schema, TargetScale, TargetTransform};
 use crate::error::{Error, Result};
-use crate::exchange::{self, Message, Ranks};
+use crate::exchange::{self, Message, Ranks, entry};
 use crate::likelihoods::Auxiliary;
 use crate::models::Observations;
 use crate::models::experts;
@@ -259,7 +258,7 @@ fn asked(ranks: &Ranks, paths: &[String], reading: &Reading, own: &[Opened]) -> 
     talk.hand_out(OPEN, 0, (0..size).map(told).collect())?;
     let said = |tables: &[Opened]| summary(tables, reading);
     let answers = talk.ask(SUMMARISE, Message::default(), || said(own).map_err(|e| of_leader(size, e)))?;
-    let said = answers.into_iter().map(|mut answer| part(&mut answer.document, "said"));
+    let said = answers.into_iter().map(|mut answer| entry(&mut answer.document, "said"));
     Ok(said.collect::<Result<Vec<Vec<Said>>>>()?.concat())
 }
 

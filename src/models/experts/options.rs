@@ -41,8 +41,8 @@ pub struct ExpertsOptions {
     pub local: LocalKind,
     /// Inducing inputs m of sparse experts.
     pub inducing: usize,
-    /// How predictions are put together unless another rule is asked for; none for grBCM, or rBCM of experts that
-    /// share no rows.
+    /// How predictions are put together unless another rule is asked for; none for the [usual rule of the
+    /// partition](Partition::rule), or gPoE by normalised entropies of experts whose rows stay with them.
     pub aggregation: Option<Rule>,
     /// How they are trained together.
     pub training: Federation,
@@ -85,7 +85,8 @@ impl ModelOptions for ExpertsOptions {
         };
         if let Some(shards) = site.shards {
             self.check_apart()?;
-            let mut experts = Experts::apart(shared, self.aggregation.unwrap_or(Rule::Rbcm), Arc::clone(shards))?;
+            let mut experts =
+                Experts::apart(shared, self.aggregation.unwrap_or(Rule::GpoeEntropyNormalised), Arc::clone(shards))?;
             experts.federation = self.training.clone();
             return Ok(Box::new(experts));
         }
@@ -93,7 +94,8 @@ impl ModelOptions for ExpertsOptions {
             Some(saved) => self.saved(&saved, site.data.n())?,
             None => self.shared_out(site)?,
         };
-        let mut experts = Experts::new(shared, self.aggregation.unwrap_or(Rule::Grbcm), parts, communication)?;
+        let mut experts =
+            Experts::new(shared, self.aggregation.unwrap_or_else(|| self.partition.rule()), parts, communication)?;
         experts.federation = self.training.clone();
         Ok(Box::new(match exchange::ranks() {
             Some(ranks) => experts.over(Arc::clone(ranks)),
@@ -134,7 +136,8 @@ impl ExpertsOptions {
         }
         if self.local != LocalKind::Exact {
             return Err(Error::Usage(
-                "--local sgpr: inducing inputs are chosen from all rows, and those of --shards stay where they are;                  leave it out"
+                "--local sgpr: inducing inputs are chosen from all rows, and those of --shards stay where they are; \
+                 leave it out"
                     .into(),
             ));
         }
@@ -195,7 +198,8 @@ mod command {
         #[arg(long, value_name = "NAME", value_enum)]
         local: Option<LocalKind>,
         /// How the model's predictions are put together from the experts'; `predict` and `evaluate` may choose another
-        /// rule [default: grbcm, or rbcm with --shards]
+        /// rule [default: nearest for boxes and clusters, grbcm for other partitions, gpoe-entropy-normalised
+        /// with --shards]
         #[arg(long, value_name = "RULE", value_enum)]
         aggregation: Option<Rule>,
         /// How experts are trained together [default: fact]

@@ -8,6 +8,7 @@ use rand::rngs::Xoshiro256PlusPlus;
 use rand::seq::SliceRandom;
 use serde::{Deserialize, Serialize};
 
+use super::aggregation::Rule;
 use crate::error::{Error, Result};
 use crate::models::Observations;
 use crate::models::inducing;
@@ -54,6 +55,15 @@ impl Display for Partition {
 }
 
 impl Partition {
+    /// The rule that makes one prediction of its experts' where none is asked for, by what was measured
+    /// (`docs/cluster.md`): of regions, the expert that knows most about a row; of others, all of them.
+    pub fn rule(&self) -> Rule {
+        match self {
+            Self::Tree | Self::Kmeans => Rule::Nearest,
+            Self::Random | Self::Column(_) => Rule::Grbcm,
+        }
+    }
+
     /// The rows of each of at most `count` experts, ascending; every row is in one of them, the same for the same seed.
     /// `names [d]` are the input columns. There are fewer experts where the data have fewer clusters, and as many as
     /// values of a column.

@@ -10,7 +10,7 @@ use super::shards::TOLD;
 use super::training::{self, Client, Round};
 use super::{Experts, Shared};
 use crate::device::Compute;
-use crate::error::{Error, Result};
+use crate::error::Result;
 use crate::exchange::{Message, Ranks, Talk, put, take};
 use crate::kernels::text;
 use crate::models::Observations;

@@ -2,9 +2,6 @@
 
 use std::sync::atomic::AtomicUsize;
 
-use serde::de::DeserializeOwned;
-use serde_json::Value;
-
 use super::objective::{self, Asked};
 use super::pooled::{self, Adjoints};
 use super::posterior::Held;
@@ -13,7 +10,7 @@ use super::training::{self, Client, Round};
 use super::{Experts, Shared};
 use crate::device::Compute;
 use crate::error::{Error, Result};
-use crate::exchange::{Message, Service, take};
+use crate::exchange::{Message, Service, entry, take};
 use crate::kernels::registry::Registry;
 use crate::kernels::text;
 use crate::likelihoods::Gaussian;
@@ -70,15 +67,15 @@ impl Service for Server<'_> {
                 crew.set(&raw)?;
                 let asked = Asked {
                     compute: crew.compute,
-                    gradient: part(&mut message.document, "gradient")?,
-                    budget: part(&mut message.document, "budget")?,
+                    gradient: entry(&mut message.document, "gradient")?,
+                    budget: entry(&mut message.document, "budget")?,
                 };
                 Ok(remote::written(&objective::own(&crew.experts, &crew.data, asked)?))
             }
             ROUND => {
                 crew.set(&raw)?;
                 let document = &mut message.document;
-                let (round, drawn): (Round, Vec<usize>) = (part(document, "round")?, part(document, "drawn")?);
+                let (round, drawn): (Round, Vec<usize>) = (entry(document, "round")?, entry(document, "drawn")?);
                 let (z, numbers) = (take(&mut message, "z")?, take(&mut message, "clients")?);
                 let states = drawn.into_iter().zip(numbers.chunks(Client::size(z.len())));
                 // Experts have numbers of their own here.
@@ -93,19 +90,19 @@ impl Service for Server<'_> {
             }
             MOMENTS => {
                 crew.set(&raw)?;
-                let budget = part(&mut message.document, "budget")?;
+                let budget = entry(&mut message.document, "budget")?;
                 pooled::own(&crew.experts, &crew.data, crew.compute, budget, crew.first).map(branches::written)
             }
             PULL => {
                 crew.set(&raw)?;
                 let (square, projected) = (take(&mut message, "square")?, take(&mut message, "projected")?);
-                let budget = part(&mut message.document, "budget")?;
+                let budget = entry(&mut message.document, "budget")?;
                 let asked = Asked { compute: crew.compute, gradient: true, budget };
                 let adjoints = Adjoints { square, projected };
                 Ok(remote::written(&pooled::pull(&crew.experts, &crew.data, asked, &adjoints)?))
             }
             SAY => {
-                let (augmented, x) = (part(&mut message.document, "augmented")?, take(&mut message, "x")?);
+                let (augmented, x) = (entry(&mut message.document, "augmented")?, take(&mut message, "x")?);
                 Ok(remote::said(crew.held(raw)?.say(augmented, &x)?))
             }
             _ => Err(unknown(ask)),
@@ -146,12 +143,12 @@ impl Crew {
 /// What a rank is handed.
 fn crew(kernels: &Registry, mut message: Message) -> Result<Crew> {
     let document = &mut message.document;
-    let d: usize = part(document, "columns")?;
-    let kernel_text: String = part(document, "kernel")?;
-    let mean: Mean = part(document, "mean")?;
-    let parameters: Vec<Parameter> = part(document, "parameters")?;
-    let (compute, sparse): (Compute, bool) = (part(document, "compute")?, part(document, "sparse")?);
-    let (labels, first): (Vec<String>, usize) = (part(document, "labels")?, part(document, "first")?);
+    let d: usize = entry(document, "columns")?;
+    let kernel_text: String = entry(document, "kernel")?;
+    let mean: Mean = entry(document, "mean")?;
+    let parameters: Vec<Parameter> = entry(document, "parameters")?;
+    let (compute, sparse): (Compute, bool) = (entry(document, "compute")?, entry(document, "sparse")?);
+    let (labels, first): (Vec<String>, usize) = (entry(document, "labels")?, entry(document, "first")?);
     let mut places = |name: &str| take(&mut message, name).map(|rows| rows.into_iter().map(|row| row as usize));
     let (mut rows, communication) = (places("parts")?, places("communication")?.collect());
     let parts = places("counts")?.map(|count| rows.by_ref().take(count).collect()).collect();
@@ -176,9 +173,4 @@ fn crew(kernels: &Registry, mut message: Message) -> Result<Crew> {
     let (x, y) = (take(&mut message, "x")?, take(&mut message, "y")?);
     let noise = message.arrays.contains_key("noise").then(|| take(&mut message, "noise")).transpose()?;
     Ok(Crew { experts, data: Observations::new(x, d, y, noise)?, compute, first, held: None })
-}
-
-fn part<T: DeserializeOwned>(document: &mut Value, name: &str) -> Result<T> {
-    let value = document.get_mut(name).map(Value::take).unwrap_or_default();
-    serde_json::from_value(value).map_err(|e| Error::Device(format!("a message between ranks: {name}: {e}")))
 }

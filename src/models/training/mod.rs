@@ -7,3 +7,4 @@ pub mod minibatch;
 pub mod race;
 pub mod spread;
 pub mod start;
+mod sum_over_rows;

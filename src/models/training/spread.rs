@@ -9,10 +9,11 @@ use std::sync::Arc;
 
 use serde_json::{Value, json};
 
-use super::minibatch::{Rows, SumOverRows};
+use super::batches::Rows;
+use super::sum_over_rows::SumOverRows;
 use crate::device::Compute;
 use crate::error::{Error, Result};
-use crate::exchange::{self, Message, Ranks, put, take};
+use crate::exchange::{self, Message, Ranks, entry, put, take};
 use crate::models::branches::{self, Branch};
 use crate::models::{Batch, Observations};
 use crate::scope::{Scope, scalar};
@@ -190,17 +191,13 @@ pub fn answer(
     mut message: Message,
     (rank, size): (usize, usize),
 ) -> Result<Message> {
-    let wrong = |what: &str| Error::Device(format!("a message between ranks: {what}"));
-    let document = std::mem::take(&mut message.document);
-    let read = |name: &str| document.get(name).cloned().unwrap_or_default();
-    let said = |problem: serde_json::Error| wrong(&problem.to_string());
-    let fixed: Vec<bool> = serde_json::from_value(read("fixed")).map_err(said)?;
-    let compute: Compute = serde_json::from_value(read("compute")).map_err(said)?;
-    let scale: f64 = serde_json::from_value(read("scale")).map_err(said)?;
+    let document = &mut message.document;
+    let (fixed, compute): (Vec<bool>, Compute) = (entry(document, "fixed")?, entry(document, "compute")?);
+    let (scale, gradient) = (entry(document, "scale")?, entry(document, "gradient")?);
     let question = match ask {
         NATURAL => Question::Natural,
-        EVALUATE => Question::Objective { gradient: read("gradient").as_bool().unwrap_or_default() },
-        _ => return Err(wrong(&format!("this rank does not know what to do about `{ask}`"))),
+        EVALUATE => Question::Objective { gradient },
+        _ => return Err(Error::Device(format!("this rank does not know what to do about `{ask}`"))),
     };
     let raw = take(&mut message, "parameters")?;
     let mut rest = &raw[..];
