@@ -160,7 +160,8 @@ fn targets(case: &Case, n: usize) -> (Box<dyn Likelihood>, Observations) {
 
 #[test]
 fn every_likelihood_agrees() {
-    set_algebra(Algebra::Device);
+    // Factors as by default: the curvatures of some likelihoods leave f32 less than four digits.
+    set_algebra(Algebra::Auto);
     for row in Likelihoods::default().rows() {
         assert!(LIKELIHOODS.iter().any(|(text, _)| text.split('(').next() == Some(row.name)), "{}", row.name);
     }

@@ -95,9 +95,11 @@ impl Case<'_> {
         for (i, leaf) in leaves.iter().enumerate() {
             all.extend(leaf.grad(&gradients).map(|slope| (format!("input {i}"), slope)));
         }
-        for (path, parameter) in self.kernel.parameters() {
-            let slope = scope.wide_value(parameter).grad(&gradients);
-            all.extend(slope.map(|slope| (path, slope.unsqueeze::<2>())));
+        // As one vector: by its norm single slopes may cancel to any size.
+        let slopes: Vec<Tensor<1>> =
+            self.kernel.parameters().iter().filter_map(|(_, p)| scope.wide_value(p).grad(&gradients)).collect();
+        if !slopes.is_empty() {
+            all.push(("parameters".into(), Tensor::cat(slopes, 0).unsqueeze()));
         }
         (all, moved)
     }
