@@ -67,8 +67,8 @@ impl Race {
     }
 }
 
-/// Fewest and most rows that a race trains on where some are enough; half of them in between.
-const ROWS: [usize; 2] = [200, 1000];
+/// Most rows that a race trains on where some are enough.
+const ROWS: usize = 1000;
 /// Steps from each start.
 const STEPS: usize = 15;
 /// A start is judged when steps lower its loss by less than this share, so many in a row.
@@ -174,12 +174,11 @@ fn tie(model: &mut dyn GpModel, units: &[(usize, Vec<f64>)], tied: bool) {
 
 /// Rows drawn by the seed, where there are more than a race takes.
 fn sample(data: &Observations, seed: u64) -> Result<Option<Observations>> {
-    let (n, [fewest, most]) = (data.n(), ROWS);
-    let count = (n / 2).clamp(fewest, most);
-    if n <= count {
+    let n = data.n();
+    if n <= ROWS {
         return Ok(None);
     }
-    let mut rows = index::sample(&mut Xoshiro256PlusPlus::seed_from_u64(seed), n, count).into_vec();
+    let mut rows = index::sample(&mut Xoshiro256PlusPlus::seed_from_u64(seed), n, ROWS).into_vec();
     rows.sort_unstable();
     data.gather(&rows).map(Some)
 }
