@@ -28,19 +28,18 @@ pub fn build(
     settings: &Settings,
     options: &dyn ModelOptions,
     likelihood: Box<dyn Likelihood>,
-    (data, names): (&Observations, &[String]),
-    shards: Option<&Arc<Shards>>,
+    site: &Site,
     units: &Units,
-    seed: u64,
     registry: &Registry,
 ) -> Result<Box<dyn GpModel>> {
+    let (data, names) = (site.data, site.names);
     let mut kernel = text::parse_named(&settings.kernel, names, &registry.kernels)?;
     kernel.set_units(&units.inputs.sd, units.target.sd);
     initial::initialise(&mut kernel, &data.x, data.d);
     let mut mean = Mean::named(&settings.mean, data.d)?;
     mean.set_units(&units.inputs.sd, units.target.mean, units.target.sd);
     let parts = Parts { likelihood, prior: Prior { kernel, mean } };
-    let mut model = options.build(parts, &Site { data, names, seed, shards, saved: None })?;
+    let mut model = options.build(parts, site)?;
     model.start(data, &units.of_user());
     if let Some((name, value)) = registry.likelihoods.given(&settings.likelihood) {
         for parameter in model.find_mut(&format!("likelihood.{name}"))? {

@@ -18,7 +18,7 @@ use crate::likelihoods::{Auxiliary, Support, Targets};
 use crate::linalg::jitter::watch;
 use crate::models::gp_model::{GpModel, Size, Training};
 use crate::models::minibatch::Rows;
-use crate::models::options::ModelOptions;
+use crate::models::options::{ModelOptions, Site};
 use crate::models::posterior::Posterior;
 use crate::models::race::{Race, Starts, Track, race};
 use crate::models::registry::usual;
@@ -235,8 +235,8 @@ impl Plan {
             None => observations,
         };
         let shards = tables.map(|tables| tables.observed(&units.inputs, units.target)).transpose()?;
-        let of = (&observations, &names[..]);
-        let mut model = build(&settings, &*options, likelihood, of, shards.as_ref(), &units, seed, registry)?;
+        let site = Site { data: &observations, names: &names, seed, shards: shards.as_ref(), saved: None };
+        let mut model = build(&settings, &*options, likelihood, &site, &units, registry)?;
         let set = |model: &mut dyn GpModel| weak_prior::set(model, (&observations, rows), &*options);
         let weak_prior = settings.weak_prior.then(|| set(&mut *model)).flatten();
         Ok(Self {

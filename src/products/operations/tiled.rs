@@ -161,14 +161,14 @@ enum Columns {
         /// Boundaries of the blocks `[i + 1]`.
         offsets: Vec<usize>,
         /// The same on the device.
-        bounds: Tensor<1, Int>,
+        bounds: Box<Tensor<1, Int>>,
     },
 }
 
 impl Columns {
     fn of(blocks: &BlockSparse, scope: &Scope) -> Self {
         let bounds = indices(blocks.offsets(), &scope.device().clone().inner());
-        Self::Blocks { offsets: blocks.offsets().to_vec(), bounds }
+        Self::Blocks { offsets: blocks.offsets().to_vec(), bounds: Box::new(bounds) }
     }
 
     /// Columns of the product.
