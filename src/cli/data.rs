@@ -147,8 +147,8 @@ impl Splitting {
 
     /// Refuses a split where rows stay apart.
     pub fn refuse_apart(&self) -> Result<()> {
-        let problem = "--holdout, --holdout-last, --split-mask and --distinct need all rows in one place; with --shards \
-                       score the model on a table of its own by `cagey evaluate`";
+        let problem = "--holdout, --holdout-last, --split-mask and --distinct need all rows in one place; with \
+                       --shards score the model on a table of its own by `cagey evaluate`";
         self.refuse().map_err(|_| Error::Usage(problem.into()))
     }
 

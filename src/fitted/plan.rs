@@ -310,7 +310,8 @@ impl Plan {
         if !registry.models.row(settings.model.kind()).is_some_and(|row| row.apart) {
             let model = settings.model.kind();
             return Err(Error::Usage(format!(
-                "the {model} model needs all rows in one place; for rows that stay apart choose a model of experts (`--model`)"
+                "the {model} model needs all rows in one place; for rows that stay apart choose a model of \
+                 experts (`--model`)"
             )));
         }
         if settings.calibrate == Calibrate::Yes {
