@@ -10,7 +10,7 @@ use cagey::Result;
 use cagey::device::{Compute, DeviceKind, Precision};
 use cagey::kernels::form::Form;
 use cagey::kernels::{Kernel, linear, stationary};
-use cagey::linalg::{Projected, cholesky, cholesky_solve, logdet_from_cholesky, solve_lower, unpack_lower};
+use cagey::linalg::{Factor, Projected, cholesky, cholesky_solve, logdet_from_cholesky, solve_lower, unpack_lower};
 use cagey::params::{Parameter, Parameters};
 use cagey::products::lanes::{Instructions, limit};
 use cagey::products::{self, BlockSparse, Covariance, Neighbours, tiled};
@@ -225,58 +225,75 @@ fn check_projected(kernel: &Kernel, precision: Precision, [n, d, i]: [usize; 3],
     }
 }
 
-fn check_evidence(kernel: &Kernel, precision: Precision, [n, d, i]: [usize; 3], budget: usize, tolerance: f64) {
-    let what = format!("evidence, {kernel}, n = {n}, i = {i}, {}, budget {budget}", precision.name());
+fn check_explained(kernel: &Kernel, precision: Precision, [n, d, i]: [usize; 3], budget: usize, tolerance: f64) {
+    let what = format!("explained, {kernel}, n = {n}, i = {i}, {}, budget {budget}", precision.name());
     let offsets = BlockSparse::even(n, i);
-    let mut s = noise(3, n);
-    for w in offsets.windows(2) {
-        let norm = s[w[0]..w[1]].iter().map(|v| v * v).sum::<f64>().sqrt();
-        s[w[0]..w[1]].iter_mut().for_each(|v| *v /= norm);
-    }
-    let inputs =
-        [("x", noise(1, n * d), [n, d]), ("s", s, [n, 1]), ("y", noise(4, n), [n, 1]), ("noise", vec![3.0], [1, 1])];
+    let spread_of = |value: &f64| 3.0 + value;
+    let inputs = [
+        ("x", noise(1, n * d), [n, d]),
+        ("s", noise(3, n), [n, 1]),
+        ("t", noise(4, n), [n, 1]),
+        ("spread", noise(5, n).iter().map(spread_of).collect(), [n, 1]),
+    ];
     let wide = |x: Tensor<2>| x.cast(DType::F64);
-    let noisy = |g: &Tensor<2>, noise: &Tensor<2>| {
-        g.clone() + Tensor::<2>::eye(i, &g.device()).cast(DType::F64) * wide(noise.clone())
+    // From the definitions: G, M, K S, S and C = SᵀΩS.
+    let system = |kernel: &Kernel, scope: &Scope, x: &[Tensor<2>]| {
+        let (k, s) = (wide(kernel.gram(scope, &x[0]).unwrap()), wide(spread(&x[1], &offsets)));
+        let ks = k.matmul(s.clone());
+        let gram = s.clone().transpose().matmul(ks.clone());
+        let noise = s.clone().transpose().matmul(s.clone() * wide(x[3].clone()));
+        let lower = cholesky(gram.clone() + noise.clone(), "M").unwrap();
+        (gram, lower, ks, s, noise)
     };
-    // Both values from their definitions.
+    let solved = |lower: &Tensor<2>, b: Tensor<2>| cholesky_solve(lower.clone(), b).unwrap();
     let dense = outcome(kernel, precision, &inputs, BUDGET, |scope, x| {
-        let (k, s, y) = (wide(kernel.gram(scope, &x[0]).unwrap()), wide(spread(&x[1], &offsets)), wide(x[2].clone()));
-        let ks = k.matmul(s.clone());
-        let g = s.clone().transpose().matmul(ks.clone());
-        let lower = cholesky(noisy(&g, &x[3]), "M").unwrap();
-        let solved = |b: Tensor<2>| cholesky_solve(lower.clone(), b).unwrap();
-        let trace = |a: Tensor<2>, b: Tensor<2>| (a * b.transpose()).sum();
-        let v = solved(s.transpose().matmul(y.clone()));
-        let (error, inverse) = (y - ks.clone().matmul(v.clone()), solved(wide(Tensor::eye(i, scope.device()))));
-        let explained = trace(ks.clone(), inverse.clone().matmul(ks.transpose()));
-        let complexity = (v.clone().transpose().matmul(g.clone()).matmul(v)).sum() - trace(inverse, g);
-        let complexity = complexity + logdet_from_cholesky(lower).unwrap();
-        Tensor::cat(vec![error.powi_scalar(2).sum() - explained, complexity], 0)
+        let (gram, lower, ks, s, noise) = system(kernel, scope, x);
+        let v = solved(&lower, s.transpose().matmul(wide(x[2].clone())));
+        let variance = (ks.clone() * solved(&lower, ks.clone().transpose()).transpose()).sum_dim(1);
+        let trace = (solved(&lower, noise.clone()) * Tensor::<2>::eye(i, &noise.device()).cast(DType::F64)).sum();
+        let log_dets =
+            logdet_from_cholesky(lower).unwrap() - logdet_from_cholesky(cholesky(noise, "C").unwrap()).unwrap();
+        let divergence = (v.clone() * gram.matmul(v.clone())).sum() + trace + log_dets - i as f64;
+        Tensor::cat(vec![divergence, flatten(ks.matmul(v)), flatten(variance)], 0)
     });
-    let fused = outcome(kernel, precision, &inputs, budget, |scope, x| {
-        let (y, noise) = (x[2].clone().squeeze_dim(1), flatten(x[3].clone()));
-        let covariance = Covariance::new(kernel, scope, &x[0]);
-        covariance.evidence(&blocks(&x[1], &offsets), &y, &noise).unwrap().unwrap()
-    });
-    fused.assert_near(&dense, &what, tolerance);
-    // The first one as it is where products are not fused.
-    let first = outcome(kernel, precision, &inputs, BUDGET, |scope, x| {
-        let (k, s, y) = (wide(kernel.gram(scope, &x[0]).unwrap()), wide(spread(&x[1], &offsets)), wide(x[2].clone()));
-        let ks = k.matmul(s.clone());
-        let lower = cholesky(noisy(&s.clone().transpose().matmul(ks.clone()), &x[3]), "M").unwrap();
-        let solved = |b: Tensor<2>| cholesky_solve(lower.clone(), b).unwrap();
-        let error = y.clone() - ks.clone().matmul(solved(s.transpose().matmul(y)));
-        error.powi_scalar(2).sum() - (ks.clone().transpose() * solved(ks.transpose())).sum()
+    for known in [false, true] {
+        let fused = outcome(kernel, precision, &inputs, budget, |scope, x| {
+            let [t, spread] = [2, 3].map(|place| flatten(wide(x[place].clone())));
+            let (covariance, blocks) = (Covariance::new(kernel, scope, &x[0]), blocks(&x[1], &offsets));
+            let prepared = if known { covariance.prepared(&blocks).unwrap() } else { None };
+            let told = covariance.explained(&blocks, [&t, &spread], prepared).unwrap().unwrap();
+            Tensor::cat(vec![told.divergence, told.mean, told.variance], 0)
+        });
+        fused.assert_near(&dense, &format!("{what}, known {known}"), tolerance);
+    }
+    // Products that are prepared, and the ones where nothing is fused.
+    let scope = Scope::new(compute(precision)).unwrap().with_budget(budget);
+    let x: Vec<Tensor<2>> = inputs.iter().map(|(_, values, [n, d])| scope.matrix(values, *n, *d)).collect();
+    let (gram, lower, ks, ..) = system(kernel, &scope, &x);
+    let prepared = Covariance::new(kernel, &scope, &x[0]).prepared(&blocks(&x[1], &offsets)).unwrap().unwrap();
+    let weights = noise(6, i);
+    let times = to_f64(ks.clone().matmul(scope.matrix_in(&weights, i, 1, DType::F64))).unwrap();
+    let factor = Factor::from_lower(to_f64(lower.clone()).unwrap()).unwrap();
+    assert_close(&what, prepared.gram(), &to_f64(gram).unwrap(), tolerance);
+    assert_close(&what, &prepared.times(&weights), &times, tolerance);
+    let variance = (ks.clone() * solved(&lower, ks.transpose()).transpose()).sum_dim(1);
+    assert_close(&what, &prepared.explained(&factor), &to_f64(variance).unwrap(), tolerance);
+
+    let misfit = outcome(kernel, precision, &inputs, BUDGET, |scope, x| {
+        let (_, lower, ks, s, _) = system(kernel, scope, x);
+        let y = wide(x[2].clone());
+        let error = y.clone() - ks.clone().matmul(solved(&lower, s.transpose().matmul(y)));
+        error.powi_scalar(2).sum() - (ks.clone().transpose() * solved(&lower, ks.transpose())).sum()
     });
     let parts = outcome(kernel, precision, &inputs, budget, |scope, x| {
         let (covariance, blocks) = (Covariance::new(kernel, scope, &x[0]), blocks(&x[1], &offsets));
-        let lower = cholesky(noisy(&covariance.projected(&blocks).unwrap(), &x[3]), "M").unwrap();
-        let sy = wide(spread(&x[1], &offsets)).transpose().matmul(wide(x[2].clone()));
-        let t = solve_lower(lower.clone(), sy).unwrap();
+        let s = wide(spread(&x[1], &offsets));
+        let noise = s.clone().transpose().matmul(s.clone() * wide(x[3].clone()));
+        let lower = cholesky(covariance.projected(&blocks).unwrap() + noise, "M").unwrap();
+        let t = solve_lower(lower.clone(), s.transpose().matmul(wide(x[2].clone()))).unwrap();
         covariance.misfit(&blocks, &x[2], [lower, t]).unwrap()
     });
-    parts.assert_near(&first, &format!("misfit, {what}"), tolerance);
+    parts.assert_near(&misfit, &format!("misfit, {what}"), tolerance);
 }
 
 const F64: (Precision, f64) = (Precision::F64, 1e-11);
@@ -291,7 +308,7 @@ fn products_of_every_kernel() {
             check_kv_gram(&kernel, precision, [41, 3, 2], tolerance);
             check_k_s(&kernel, precision, [19, 37, 3, 5], tolerance);
             check_projected(&kernel, precision, [29, 3, 4], 3000, tolerance);
-            check_evidence(&kernel, precision, [29, 3, 4], 3000, tolerance);
+            check_explained(&kernel, precision, [29, 3, 4], 3000, tolerance);
         }
     }
 }
@@ -312,8 +329,8 @@ fn products_of_ragged_sizes() {
     for (n, i) in [(1, 1), (5, 5), (70, 1), (70, 70), (600, 11)] {
         check_projected(&kernel, F64.0, [n, 2, i], 1 << 14, F64.1);
         check_projected(&kernel, F64.0, [n, 2, i], 1 << 26, F64.1);
-        check_evidence(&kernel, F64.0, [n, 2, i], 1 << 14, F64.1);
-        check_evidence(&kernel, F64.0, [n, 2, i], 1 << 26, F64.1);
+        check_explained(&kernel, F64.0, [n, 2, i], 1 << 14, F64.1);
+        check_explained(&kernel, F64.0, [n, 2, i], 1 << 26, F64.1);
     }
 }
 
@@ -326,7 +343,7 @@ fn products_with_every_instruction_set() {
             check_kv(&kernel, precision, [150, 90, 3, 2], tolerance);
             check_kv_gram(&kernel, precision, [150, 3, 1], tolerance);
             check_projected(&kernel, precision, [150, 3, 6], 1 << 20, tolerance);
-            check_evidence(&kernel, precision, [150, 3, 6], 1 << 20, tolerance);
+            check_explained(&kernel, precision, [150, 3, 6], 1 << 20, tolerance);
         }
         // The same instructions give the same digits; only this test changes them.
         let run = || {

@@ -1,8 +1,9 @@
 //! K(x, x): what is made of the covariances of one set of inputs.
 
-use burn::tensor::{DType, Tensor};
+use burn::tensor::Tensor;
 
-use super::operations::{actions, dense, evidence, matvec, projected, tiled};
+use super::operations::explained::{self, Explained, Prepared};
+use super::operations::{actions, dense, matvec, projected, tiled};
 use super::{BlockSparse, by_parts, fused, fused_wide, lowered, lowered_wide, same_rows};
 use crate::error::Result;
 use crate::kernels::Kernel;
@@ -145,7 +146,7 @@ impl<'a> Covariance<'a> {
     }
 
     /// `‖y − Aᵀt‖² − ‖A‖²` `[1]` for A = L⁻¹(K S)ᵀ, block-sparse S `[n, i]`, `y [n, 1]`, L `[i, i]` and `t [i, 1]`, in
-    /// the wide type, without storing K S: the graph's way to [`evidence`](Self::evidence) where products are not
+    /// the wide type, without storing K S: the graph's way to [`explained`](Self::explained) where products are not
     /// fused.
     ///
     /// # Errors
@@ -156,21 +157,38 @@ impl<'a> Covariance<'a> {
         tiled::misfit_of_rows(self.kernel, self.scope, self.x, blocks, y, [lower, t])
     }
 
-    /// What the evidence lower bound of a computation-aware GP (Wenger et al. 2024, eq. 11) takes from K and
-    /// block-sparse S `[n, i]` with columns of unit length, for `y [n]` and σ² `noise [1]`: with G = SᵀKS, M = G + σ²I
-    /// and v = M⁻¹Sᵀy `[‖y − KSv‖² − tr(KS M⁻¹SᵀK), vᵀGv − tr(M⁻¹G) + log|M|]`, in f64. None where products are not
+    /// What block-sparse projections Sᵀt of targets `t [n]` with independent noise of variances `spread [n]`, both in
+    /// f64, tell of the rows: all that evidence lower bounds of computation-aware GPs take from K and S (Wenger et al.
+    /// 2024, eq. 11). `prepared` are products of the same numbers, if there are some. None where products are not
     /// fused: on other devices than the CPU, and for kernels that cannot be lowered.
     ///
     /// Memory is that of [`projected`](Self::projected); without room for n · i numbers the pairs of rows are visited
-    /// once more. Unlike what follows from (KS)ᵀ(KS), both values are good to rounding where M is nearly singular.
+    /// twice more. Unlike what follows from (KS)ᵀ(KS), all is good to rounding where M = SᵀKS + SᵀΩS is nearly
+    /// singular.
     ///
     /// # Errors
     /// As [`times`](Self::times), and [`NotPositiveDefinite`](crate::Error::NotPositiveDefinite) for M.
-    pub fn evidence(&self, blocks: &BlockSparse, y: &Tensor<1>, noise: &Tensor<1>) -> Result<Option<Tensor<1>>> {
-        same_rows("block-sparse values", blocks.values().dims()[0], self.order())?;
-        same_rows("y", y.dims()[0], self.order())?;
+    pub fn explained(
+        &self,
+        blocks: &BlockSparse,
+        [targets, spread]: [&Tensor<1>; 2],
+        prepared: Option<Prepared>,
+    ) -> Result<Option<Explained>> {
+        for (what, got) in [("block-sparse values", blocks.values()), ("targets", targets), ("their noise", spread)] {
+            same_rows(what, got.dims()[0], self.order())?;
+        }
         let fused = lowered_wide(self.kernel, self.scope, self.x)?;
-        let noise = noise.clone().cast(DType::F64);
-        fused.map(|lowered| evidence::packed(&lowered, blocks, y, &noise, self.scope.budget())).transpose()
+        let budget = self.scope.budget();
+        fused.map(|lowered| explained::explained(&lowered, blocks, [targets, spread], budget, prepared)).transpose()
+    }
+
+    /// K S and SᵀKS of present numbers, on the host; none where products are not fused.
+    ///
+    /// # Errors
+    /// As [`times`](Self::times).
+    pub fn prepared(&self, blocks: &BlockSparse) -> Result<Option<Prepared>> {
+        same_rows("block-sparse values", blocks.values().dims()[0], self.order())?;
+        let fused = lowered_wide(self.kernel, self.scope, self.x)?;
+        fused.map(|lowered| Prepared::new(&lowered, blocks, self.scope.budget())).transpose()
     }
 }

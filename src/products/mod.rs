@@ -31,6 +31,7 @@ pub use blocks::BlockSparse;
 pub use covariance::Covariance;
 pub use cross::Cross;
 pub use engine::lanes;
+pub use operations::explained::{Explained, Prepared};
 pub use operations::local::Neighbours;
 pub use operations::tiled;
 

@@ -127,14 +127,19 @@ fn one_noise(batch: &Batch) -> Result<()> {
     }
 }
 
-/// K S is kept whole up to so many bytes: every pair of rows is then visited once instead of three times.
+/// K S is kept whole up to so many bytes: every pair of rows is then visited once instead of four times.
 const WHOLE: usize = 1 << 30;
+
+/// The memory for products with so many actions.
+fn budget(rows: usize, actions: usize, precision: Precision) -> usize {
+    // With room for the part of it that is being made.
+    let whole = rows.saturating_mul(actions).saturating_mul(precision.bytes() * 5 / 4);
+    if whole <= WHOLE { whole.max(BUDGET) } else { BUDGET }
+}
 
 impl Model for Cagp {
     fn budget(&self, rows: usize, precision: Precision) -> usize {
-        // With room for the part of it that is being made.
-        let whole = rows.saturating_mul(self.actions.len()).saturating_mul(precision.bytes() * 5 / 4);
-        if whole <= WHOLE { whole.max(BUDGET) } else { BUDGET }
+        budget(rows, self.actions.len(), precision)
     }
 
     fn objective(&self, scope: &Scope, batch: &Batch) -> Result<Tensor<1>> {

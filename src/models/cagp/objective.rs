@@ -4,7 +4,7 @@ use burn::tensor::Tensor;
 
 use crate::error::Result;
 use crate::linalg::{cholesky, cholesky_solve, logdet_from_cholesky, solve_lower};
-use crate::products::{BlockSparse, Covariance, tiled};
+use crate::products::{BlockSparse, Covariance, Explained, tiled};
 
 /// What a computation-aware GP minimises; both depend on the span of the actions only.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
@@ -109,7 +109,7 @@ impl<'a> Projection<'a> {
         let i = sks.dims()[0];
         let log_det_ss = logdet_from_cholesky(root.clone())?;
         let squared = |x: Tensor<2>| x.powi_scalar(2).sum();
-        let (error, complexity) = match (objective, products) {
+        let (error, divergence) = match (objective, products) {
             (CagpObjective::Projected, _) => {
                 let factor = cholesky(gram, "SᵀK̂S")?;
                 let v = cholesky_solve(factor.clone(), sy.clone())?;
@@ -126,11 +126,11 @@ impl<'a> Projection<'a> {
                     Products::Parts(covariance, blocks) => covariance.misfit(blocks, &y, [lower.clone(), t.clone()])?,
                 };
                 let spread = squared(e.clone()) - squared(e.transpose().matmul(t.clone()));
-                let complexity = squared(t) + noise.clone() * spread - i as f64 + logdet_from_cholesky(lower)?;
-                (error, complexity)
+                let log_det = logdet_from_cholesky(lower)? - log_det_ss - noise.clone().log() * i as f64;
+                (error, squared(t) + noise.clone() * spread - i as f64 + log_det)
             }
         };
-        Ok(elbo(trace + error, complexity - log_det_ss, noise, [n, i]))
+        Ok(elbo(trace + error, divergence, noise, n))
     }
 }
 
@@ -142,16 +142,17 @@ pub fn fused(
     residual: &Tensor<1>,
     noise: Tensor<1>,
 ) -> Result<Option<Tensor<1>>> {
-    let Some(parts) = covariance.evidence(blocks, residual, &noise)? else { return Ok(None) };
-    let (error, complexity) = (parts.clone().narrow(0, 0, 1), parts.narrow(0, 1, 1));
-    let trace = covariance.diagonal_wide()?.sum();
-    Ok(Some(elbo(trace + error, complexity, noise, [covariance.order(), blocks.len()])))
+    let n = covariance.order();
+    let targets = residual.clone().cast(noise.dtype());
+    let told = covariance.explained(blocks, [&targets, &noise.clone().expand([n])], None)?;
+    let Some(Explained { divergence, mean, variance, .. }) = told else { return Ok(None) };
+    let error = covariance.diagonal_wide()?.sum() + (targets - mean).powi_scalar(2).sum() - variance.sum();
+    Ok(Some(elbo(error, divergence, noise, n)))
 }
 
-/// From the expected squared error `‖y − m − KSv‖² + tr(K − KS M̂⁻¹SᵀK)` and what the divergence depends on, for n rows
-/// and i actions.
-fn elbo(error: Tensor<1>, complexity: Tensor<1>, noise: Tensor<1>, [n, i]: [usize; 2]) -> Tensor<1> {
-    (error / noise.clone() + noise.log() * (n - i) as f64 + n as f64 * log_two_pi() + complexity) * 0.5
+/// From the expected squared error `‖y − m − KSv‖² + tr(K − KS M̂⁻¹SᵀK)`, twice the divergence and σ², for n rows.
+fn elbo(error: Tensor<1>, divergence: Tensor<1>, noise: Tensor<1>, n: usize) -> Tensor<1> {
+    (error / noise.clone() + (noise.log() + log_two_pi()) * n as f64 + divergence) * 0.5
 }
 
 /// log 2π.

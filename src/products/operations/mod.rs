@@ -2,7 +2,7 @@
 
 pub mod actions;
 pub mod dense;
-pub mod evidence;
+pub mod explained;
 pub mod local;
 pub mod local_graph;
 pub mod matvec;

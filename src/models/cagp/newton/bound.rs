@@ -14,44 +14,94 @@ use crate::linalg::{cholesky, cholesky_solve, logdet_from_cholesky, solve_lower}
 use crate::models::Batch;
 use crate::models::posterior::VARIANCE_FLOOR;
 use crate::models::prior::{Prior, repeated};
-use crate::scope::{Scope, to_f64};
+use crate::products::Prepared;
+use crate::scope::{Scope, scalar, to_f64};
 
-/// The negative evidence lower bound `KL(q ‖ p) − Σ E_q ln p(y_n | f_n)` `[1]`, for actions S `[L n, i]`, their
-/// products K S, and sites: differentiable in all that are.
+/// A posterior through actions as numbers that the bound takes, differentiable in all that they are made of.
+pub(super) struct Told {
+    /// KL(q ‖ p) `[1]`.
+    pub divergence: Tensor<1>,
+    /// Latent means above those of the prior `[L, n]`.
+    pub mean: Tensor<2>,
+    /// What is explained of the latent variances `[L, n]`, or of centred likelihoods of the rows' covariances
+    /// `[L L, n]`.
+    pub explained: Tensor<2>,
+}
+
+/// From actions S `[L n, i]`, their products K S, and sites.
 ///
 /// With `M = Sᵀ(K + W⁻¹)S = L Lᵀ` and `SᵀW⁻¹S = C Cᵀ`: `A = L⁻¹SᵀK`, `a = M⁻¹Sᵀ(ŷ − m)`, `E = L⁻¹C`,
-/// `q(f) = N(m + K S a, K − AᵀA)`, `KL = ½ (aᵀSᵀKS a + ln|M| − ln|C Cᵀ| − i + ‖E‖²)`. It is a bound for any actions,
+/// `q(f) = N(m + K S a, K − AᵀA)`, `KL = ½ (aᵀSᵀKS a + ln|M| − ln|C Cᵀ| − i + ‖E‖²)`.
+pub(super) fn told(
+    priors: &[Prior],
+    scope: &Scope,
+    x: &Tensor<2>,
+    (span, ks): (&Span, Tensor<2>),
+    sites: &Noisy,
+) -> Result<Told> {
+    let ([all, i], n) = (ks.dims(), x.dims()[0]);
+    let latents = all / n;
+    let [noise, root] = span.noise(&sites.spread)?;
+    let gram = span.gram(&ks, scope.wide())?;
+    let lower = cholesky(gram.clone() + noise, "Sᵀ(K + W⁻¹)S")?;
+    let targets = span.transposed_times(&(sites.targets.clone() - means(priors, scope, x, latents)?))?;
+
+    // Any weights make a distribution: those that rounding made serve its mean and its divergence alike.
+    let weights = cholesky_solve(lower.clone(), targets)?;
+    let pulled = (gram.clone().matmul(weights.clone()) * weights.clone()).sum();
+    let [gram, sizes] = [&gram, &weights].map(|x| x.clone().detach().abs());
+    check_digits((gram.matmul(sizes.clone()) * sizes).sum(), &pulled, n)?;
+    let log_dets = logdet_from_cholesky(lower.clone())? - logdet_from_cholesky(root.clone())?;
+    let e = solve_lower(lower.clone(), root)?;
+    let divergence = (pulled + log_dets + e.powi_scalar(2).sum() - i as f64) * 0.5;
+    let packed = rows::rows(ks.transpose(), lower, weights, (latents, sites.centred))?;
+    let explained = packed.dims()[0] - latents;
+    let [mean, explained] = [(0, latents), (latents, explained)].map(|(at, count)| packed.clone().narrow(0, at, count));
+    Ok(Told { divergence, mean, explained })
+}
+
+/// From block-sparse actions that every latent function has for itself, where products are fused: those of one function
+/// tell nothing of another. `prepared` are products of the same numbers, for each function, if there are some.
+pub(super) fn told_apart(
+    priors: &[Prior],
+    scope: &Scope,
+    x: &Tensor<2>,
+    (span, prepared): (&Span, Option<Vec<Prepared>>),
+    sites: &Noisy,
+) -> Result<Option<Told>> {
+    let (Some(blocks), n) = (span.separate(), x.dims()[0]) else { return Ok(None) };
+    let targets = sites.targets.clone() - means(priors, scope, x, blocks.len())?;
+    let mut prepared = prepared.into_iter().flatten();
+    let (mut divergence, mut mean, mut explained) = (Vec::new(), Vec::new(), Vec::new());
+    for (l, (blocks, prior)) in blocks.iter().zip(repeated(priors.iter().collect(), blocks.len())).enumerate() {
+        let own = [&targets, &sites.spread].map(|all| all.clone().narrow(0, l * n, n).squeeze_dim(1));
+        let covariance = prior.covariance(scope, x);
+        let Some(told) = covariance.explained(blocks, own.each_ref(), prepared.next())? else { return Ok(None) };
+        check_digits(told.magnitude, &told.divergence, n)?;
+        divergence.push(told.divergence);
+        mean.push(told.mean);
+        explained.push(told.variance);
+    }
+    let divergence = Tensor::cat(divergence, 0).sum() * 0.5;
+    Ok(Some(Told { divergence, mean: Tensor::stack(mean, 0), explained: Tensor::stack(explained, 0) }))
+}
+
+/// The negative evidence lower bound `KL(q ‖ p) − Σ E_q ln p(y_n | f_n)` `[1]`. It is a bound for any actions,
 /// pseudo-targets and positive curvatures. Expectations are over the joint distribution of a row's latent functions.
 pub(super) fn bound(
     (priors, likelihood): (&[Prior], &dyn Likelihood),
     scope: &Scope,
     batch: &Batch,
-    (span, ks): (&Span, Tensor<2>),
-    sites: &Noisy,
+    told: Told,
 ) -> Result<Tensor<1>> {
-    let ([all, i], n) = (ks.dims(), batch.y.dims()[0]);
-    let latents = all / n;
-    let mean = means(priors, scope, &batch.x, latents)?;
-    let [noise, root] = span.noise(&sites.spread)?;
-    let gram = span.gram(&ks, scope.wide())?;
-    let lower = cholesky(gram.clone() + noise, "Sᵀ(K + W⁻¹)S")?;
-    let targets = span.transposed_times(&(sites.targets.clone() - mean.clone()))?;
-
-    // Any weights make a distribution: those that rounding made serve its mean and its divergence alike.
-    let weights = cholesky_solve(lower.clone(), targets)?;
-    let pulled = (gram.clone().matmul(weights.clone()) * weights.clone()).sum();
-    check_digits(&gram, &weights, &pulled, n)?;
-    let log_dets = logdet_from_cholesky(lower.clone())? - logdet_from_cholesky(root.clone())?;
-    let e = solve_lower(lower.clone(), root)?;
-    let divergence = (pulled + log_dets + e.powi_scalar(2).sum() - i as f64) * 0.5;
-
-    let packed = rows::rows(ks.transpose(), lower, weights, (latents, sites.centred))?;
-    let mean = mean.reshape([latents, n]) + packed.clone().narrow(0, 0, latents);
-    let explained = |place: usize, count: usize| packed.clone().narrow(0, latents + place, count);
+    let [latents, n] = told.mean.dims();
+    let centred = likelihood.density().is_centred();
+    let mean = means(priors, scope, &batch.x, latents)?.reshape([latents, n]) + told.mean;
+    let explained = |place: usize, count: usize| told.explained.clone().narrow(0, place, count);
     let variances = priors.iter().map(|prior| prior.covariance(scope, &batch.x).diagonal_wide());
     let prior = Tensor::stack::<2>(repeated(variances.collect::<Result<_>>()?, latents), 0);
     let floored = |variance: Tensor<2>, prior: Tensor<2>| variance.max_pair(prior.detach() * VARIANCE_FLOOR);
-    let variance = if sites.centred {
+    let variance = if centred {
         let row = |place: usize| {
             let (l, k) = (place / latents, place % latents);
             let own = prior.clone().narrow(0, l, 1);
@@ -63,19 +113,18 @@ pub(super) fn bound(
         floored(prior.clone() - explained(0, latents), prior)
     };
     let expected = likelihood.expected_log_density(scope, mean, variance, &batch.y, batch.noise.as_ref())?;
-    Ok(divergence - expected.sum())
+    Ok(told.divergence - expected.sum())
 }
 
 /// The most that rounding may take from the divergence, for each row and relative to itself.
 const LOST: f64 = 1e-5;
 
-/// Refuses what is `pulled`, `aᵀSᵀKS a`, where rounding is all there is of it: for sites so far on the wrong side of
-/// their targets that pseudo-targets have more digits than numbers.
-fn check_digits(gram: &Tensor<2>, weights: &Tensor<2>, pulled: &Tensor<1>, rows: usize) -> Result<()> {
-    let [gram, weights] = [gram, weights].map(|x| x.clone().detach().abs());
-    let sizes = to_f64((gram.matmul(weights.clone()) * weights).sum())?;
-    let pulled = to_f64(pulled.clone().detach().abs())?;
-    match sizes.iter().zip(&pulled).all(|(size, pulled)| f64::EPSILON * size <= LOST * (rows as f64 + pulled)) {
+/// Refuses what is `pulled`, `aᵀSᵀKS a`, or more than that, where rounding of terms whose sizes add up to `size` is all
+/// there is of it: for sites so far on the wrong side of their targets that pseudo-targets have more digits than
+/// numbers.
+fn check_digits(size: Tensor<1>, pulled: &Tensor<1>, rows: usize) -> Result<()> {
+    let [size, pulled] = [size, pulled.clone().detach().abs()].map(scalar);
+    match f64::EPSILON * size? <= LOST * (rows as f64 + pulled?) {
         true => Ok(()),
         false => Err(Error::NotFinite("the bound: pseudo-targets so large leave it no digits".into())),
     }

@@ -5,20 +5,21 @@ use serde::{Deserialize, Serialize};
 
 use super::bound;
 use super::fixed::{Fixed, Solved};
+use super::products::Products;
 use super::sites::Sites;
 use super::span::Span;
 use super::tied::{Noisy, Through, noisy};
-use crate::device::Compute;
+use crate::device::{Compute, Precision};
 use crate::error::{Error, Result};
 use crate::likelihoods::{Likelihood, Row, Targets};
 use crate::linalg::{cholesky, cholesky_solve};
 use crate::models::cagp::posterior::Conditioned;
-use crate::models::cagp::{Actions, CagpPosterior, Layout};
-use crate::models::posterior::{SavedPosterior, column_squares};
+use crate::models::cagp::{Actions, CagpPosterior, Layout, budget};
+use crate::models::posterior::SavedPosterior;
 use crate::models::prior::{Prior, repeated};
 use crate::models::{Batch, Held, Model, Observations};
 use crate::params::{Parameter, Parameters};
-use crate::products::BlockSparse;
+use crate::products::{BlockSparse, Prepared};
 use crate::scope::{Scope, to_f64};
 use crate::solvers::itergp::Basis;
 
@@ -57,9 +58,6 @@ pub struct LearnedNewtonCagp {
     /// Steps of an optimiser, at least 1, from one choice of held sites to the next.
     pub refresh: usize,
 }
-
-/// Rows whose variances are computed at once.
-const ROWS: usize = 4096;
 
 /// How often sites follow the distribution that they lead to.
 const ROUNDS: usize = 3;
@@ -119,32 +117,26 @@ impl LearnedNewtonCagp {
         Ok(Targets { y: &y, extra: extra.as_deref() }.rows(self.likelihood.auxiliary()).collect())
     }
 
-    /// Sites for present parameters, and the system there, given K S `[L n, i]` as numbers of a device.
-    fn find(&self, scope: &Scope, batch: &Batch, (span, ks): (&Span, &Tensor<2>)) -> Result<(Sites, Solved)> {
-        let (rows, density, n) = (self.rows(batch)?, self.likelihood.density(), batch.y.dims()[0]);
-        let (latents, i) = (density.latents(), ks.dims()[1]);
+    /// Sites for present parameters, and the system there, given K S as numbers.
+    fn find(&self, scope: &Scope, batch: &Batch, (span, ks): (&Span, &Products)) -> Result<(Sites, Solved)> {
+        let (rows, density) = (self.rows(batch)?, self.likelihood.density());
+        let latents = density.latents();
         let mean = to_f64(bound::means(&self.priors, scope, &batch.x, latents)?)?;
-        let gram = to_f64(span.gram(ks, scope.wide())?)?;
-        let values = span.values()?;
+        let (gram, values) = (ks.gram(scope)?, span.values()?);
         let (offsets, apart) = (self.offsets()?, self.apart());
         let fixed =
             Fixed { density: &*density, rows: &rows, mean: &mean, gram: &gram, values: &values, offsets, apart };
-        let place = |a: &[f64]| to_f64(ks.clone().matmul(scope.matrix(a, i, 1)));
-        let mut sites = fixed.sites(place)?;
+        let mut sites = fixed.sites(|weights| ks.times(scope, weights))?;
         let mut solved = fixed.at(&sites)?;
         if self.sites == SiteRule::Expectation && !density.is_centred() {
             let variances = self.priors.iter().map(|prior| to_f64(prior.covariance(scope, &batch.x).diagonal_wide()?));
             let prior = repeated(variances.collect::<Result<_>>()?, latents).concat();
             for _ in 0..ROUNDS {
-                let f: Vec<f64> = place(&solved.weights)?.iter().zip(&mean).map(|(t, m)| t + m).collect();
-                let mut variance = Vec::with_capacity(latents * n);
-                for start in (0..latents * n).step_by(ROWS) {
-                    let count = ROWS.min(latents * n - start);
-                    let mut t = to_f64(ks.clone().narrow(0, start, count).transpose())?;
-                    solved.factor.solve_lower(&mut t)?;
-                    let explained = column_squares(&t, count);
-                    variance.extend(prior[start..].iter().zip(explained).map(|(p, e)| (p - e).max(1e-12 * p)));
-                }
+                let above = ks.times(scope, &solved.weights)?;
+                let f: Vec<f64> = above.iter().zip(&mean).map(|(t, m)| t + m).collect();
+                let explained = ks.explained(&solved.factor)?;
+                let left = |(p, e): (&f64, &f64)| (p - e).max(1e-12 * p);
+                let variance: Vec<f64> = prior.iter().zip(&explained).map(left).collect();
                 let next = Sites::expected(&*density, &rows, f, &variance);
                 if !next.gradient.iter().chain(&next.curvature).all(|value| value.is_finite()) {
                     break;
@@ -163,8 +155,32 @@ impl LearnedNewtonCagp {
         Ok((plain, Batch { x: x.inner(), y: y.inner(), noise: noise.map(Tensor::inner), scale }))
     }
 
-    /// The bound at sites, for actions and their products.
-    fn loss(&self, scope: &Scope, batch: &Batch, (span, ks): (&Span, Tensor<2>), sites: &Sites) -> Result<Tensor<1>> {
+    /// The bound at sites, for actions and, where they are known, their products as numbers.
+    fn loss(
+        &self,
+        scope: &Scope,
+        batch: &Batch,
+        (span, prepared): (&Span, Option<Vec<Prepared>>),
+        sites: &Sites,
+    ) -> Result<Tensor<1>> {
+        let (priors, parts) = (&self.priors[..], (&self.priors[..], &*self.likelihood));
+        if self.unrolled == 0 {
+            let noisy = noisy(&*self.likelihood, scope, batch, sites, None)?;
+            if let Some(told) = bound::told_apart(priors, scope, &batch.x, (span, prepared), &noisy)? {
+                return bound::bound(parts, scope, batch, told);
+            }
+        }
+        self.loss_with(scope, batch, (span, span.products(priors, scope, &batch.x)?), sites)
+    }
+
+    /// The bound at sites, or after Newton's steps from them, for actions and their differentiable products.
+    fn loss_with(
+        &self,
+        scope: &Scope,
+        batch: &Batch,
+        (span, ks): (&Span, Tensor<2>),
+        sites: &Sites,
+    ) -> Result<Tensor<1>> {
         let steps = |mut f: Tensor<1>, at: &dyn Fn(Tensor<1>) -> Result<Tensor<2>>| {
             let mean = bound::means(&self.priors, scope, &batch.x, self.likelihood.latents())?;
             let wide = ks.clone().cast(scope.wide());
@@ -180,7 +196,8 @@ impl LearnedNewtonCagp {
         };
         let through: Option<Through> = if self.unrolled > 0 { Some(&steps) } else { None };
         let noisy = noisy(&*self.likelihood, scope, batch, sites, through)?;
-        bound::bound((&self.priors, &*self.likelihood), scope, batch, (span, ks), &noisy)
+        let told = bound::told(&self.priors, scope, &batch.x, (span, ks), &noisy)?;
+        bound::bound((&self.priors, &*self.likelihood), scope, batch, told)
     }
 
     /// Conditions the prior on observations through the actions.
@@ -188,10 +205,10 @@ impl LearnedNewtonCagp {
     /// # Errors
     /// What products and factorisations report.
     pub fn posterior(&self, compute: Compute, data: Observations) -> Result<CagpPosterior> {
-        let scope = Scope::new(compute)?;
+        let scope = Scope::new(compute)?.with_budget(self.budget(data.n(), compute.precision));
         let batch = data.batch(&scope);
         let span = self.span(&scope, data.n())?;
-        let ks = span.products(&self.priors, &scope, &batch.x)?;
+        let ks = Products::new(&span, &self.priors, &scope, &batch.x)?;
         let (_, Solved { factor, projected, .. }) = self.find(&scope, &batch, (&span, &ks))?;
         let actions = (span.basis(data.n())?, vec![1.0; projected.len()]);
         CagpPosterior::new(self.of(), compute, data, actions, factor, projected)
@@ -216,23 +233,29 @@ impl LearnedNewtonCagp {
 }
 
 impl Model for LearnedNewtonCagp {
+    fn budget(&self, rows: usize, precision: Precision) -> usize {
+        budget(rows, self.actions.len(), precision)
+    }
+
     fn objective(&self, scope: &Scope, batch: &Batch) -> Result<Tensor<1>> {
         batch.check(scope)?;
-        let span = self.span(scope, batch.y.dims()[0])?;
-        let ks = span.products(&self.priors, scope, &batch.x)?;
+        let (n, priors) = (batch.y.dims()[0], &self.priors);
         let (plain, inner) = self.plain(scope, batch)?;
-        let sites = match self.likelihood.noise() {
+        let (span, held) = (self.span(scope, n)?, self.span(&plain, n)?);
+        if self.likelihood.noise().is_some() {
             // Gaussian targets are their own pseudo-targets, wherever the latent mean is.
-            Some(_) => {
-                let mean = to_f64(bound::means(&self.priors, &plain, &inner.x, 1)?)?;
-                Sites::at(&*self.likelihood.density(), &self.rows(&inner)?, mean)
-            }
-            None => {
-                let held = self.span(&plain, batch.y.dims()[0])?;
-                self.find(&plain, &inner, (&held, &ks.clone().inner()))?.0
-            }
-        };
-        self.loss(scope, batch, (&span, ks), &sites)
+            let mean = to_f64(bound::means(priors, &plain, &inner.x, 1)?)?;
+            let sites = Sites::at(&*self.likelihood.density(), &self.rows(&inner)?, mean);
+            return self.loss(scope, batch, (&span, None), &sites);
+        }
+        if self.unrolled == 0 && span.separate().is_some() && scope.compute().kind.is_cpu() {
+            let ks = Products::new(&held, priors, &plain, &inner.x)?;
+            let (sites, _) = self.find(&plain, &inner, (&held, &ks))?;
+            return self.loss(scope, batch, (&span, ks.into_prepared()), &sites);
+        }
+        let ks = span.products(priors, scope, &batch.x)?;
+        let (sites, _) = self.find(&plain, &inner, (&held, &Products::Whole(&held, ks.clone().inner())))?;
+        self.loss_with(scope, batch, (&span, ks), &sites)
     }
 
     fn refresh(&self) -> Option<usize> {
@@ -241,7 +264,7 @@ impl Model for LearnedNewtonCagp {
 
     fn choose(&self, scope: &Scope, batch: &Batch) -> Result<Option<Held>> {
         let span = self.span(scope, batch.y.dims()[0])?;
-        let ks = span.products(&self.priors, scope, &batch.x)?;
+        let ks = Products::new(&span, &self.priors, scope, &batch.x)?;
         let (sites, _) = self.find(scope, batch, (&span, &ks))?;
         Ok(Some(Held::new(sites)))
     }
@@ -249,8 +272,7 @@ impl Model for LearnedNewtonCagp {
     fn objective_for(&self, scope: &Scope, batch: &Batch, chosen: &Held) -> Result<Tensor<1>> {
         batch.check(scope)?;
         let span = self.span(scope, batch.y.dims()[0])?;
-        let ks = span.products(&self.priors, scope, &batch.x)?;
-        self.loss(scope, batch, (&span, ks), chosen.get()?)
+        self.loss(scope, batch, (&span, None), chosen.get()?)
     }
 }
 

@@ -21,6 +21,7 @@ mod face;
 mod fixed;
 mod gram;
 mod learned;
+mod products;
 mod rows;
 mod sites;
 mod solve;
@@ -136,9 +137,9 @@ impl NewtonCagp {
         batch.check(scope)?;
         let span = Span::Dense(s.clone());
         let products = span.products(&self.priors, scope, &batch.x)?;
-        let parts = (&self.priors[..], &*self.likelihood);
         let noisy = tied::noisy(&*self.likelihood, scope, batch, sites, None)?;
-        bound::bound(parts, scope, batch, (&span, products), &noisy)
+        let told = bound::told(&self.priors, scope, &batch.x, (&span, products), &noisy)?;
+        bound::bound((&self.priors, &*self.likelihood), scope, batch, told)
     }
 
     /// The sites at latent values `f` `[L, n]`.

@@ -54,6 +54,14 @@ impl Span {
         Ok(joined(each, 0))
     }
 
+    /// Block-sparse actions that each latent function has for itself.
+    pub fn separate(&self) -> Option<&[BlockSparse]> {
+        match self {
+            Self::Blocks { blocks, apart } if *apart || blocks.len() == 1 => Some(blocks),
+            _ => None,
+        }
+    }
+
     /// All numbers of block-sparse actions `[L n]`, on the host.
     pub fn values(&self) -> Result<Vec<f64>> {
         match self {

@@ -1,0 +1,102 @@
+//! K S of present numbers, from which sites are found.
+
+use burn::tensor::Tensor;
+
+use super::span::Span;
+use crate::error::Result;
+use crate::linalg::Factor;
+use crate::models::posterior::column_squares;
+use crate::models::prior::{Prior, repeated};
+use crate::products::Prepared;
+use crate::scope::{Scope, to_f64};
+
+/// Rows of K S whitened at once.
+const ROWS: usize = 4096;
+
+/// K S, however it is kept.
+pub(super) enum Products<'a> {
+    /// Of each latent function, where products are fused and functions have actions of their own.
+    Prepared(Vec<Prepared>),
+    /// `[L n, i]` on a device, with S.
+    Whole(&'a Span, Tensor<2>),
+}
+
+impl<'a> Products<'a> {
+    /// Made for actions without gradients.
+    pub fn new(span: &'a Span, priors: &[Prior], scope: &Scope, x: &Tensor<2>) -> Result<Self> {
+        if let Some(blocks) = span.separate() {
+            let each = blocks.iter().zip(repeated(priors.iter().collect(), blocks.len()));
+            let prepared = each.map(|(blocks, prior)| prior.covariance(scope, x).prepared(blocks));
+            if let Some(prepared) = prepared.collect::<Result<Option<Vec<_>>>>()? {
+                return Ok(Self::Prepared(prepared));
+            }
+        }
+        Ok(Self::Whole(span, span.products(priors, scope, x)?))
+    }
+
+    /// Those that were prepared.
+    pub fn into_prepared(self) -> Option<Vec<Prepared>> {
+        match self {
+            Self::Prepared(prepared) => Some(prepared),
+            Self::Whole(..) => None,
+        }
+    }
+
+    /// SᵀKS `[i, i]`.
+    pub fn gram(&self, scope: &Scope) -> Result<Vec<f64>> {
+        match self {
+            Self::Prepared(prepared) => {
+                let sizes: Vec<usize> = prepared.iter().map(|own| own.gram().len().isqrt()).collect();
+                let all: usize = sizes.iter().sum();
+                let (mut gram, mut start) = (vec![0.0; all * all], 0);
+                for (own, size) in prepared.iter().zip(sizes) {
+                    for (to, from) in gram.chunks_exact_mut(all).skip(start).zip(own.gram().chunks_exact(size)) {
+                        to[start..][..size].copy_from_slice(from);
+                    }
+                    start += size;
+                }
+                Ok(gram)
+            }
+            Self::Whole(span, ks) => to_f64(span.gram(ks, scope.wide())?),
+        }
+    }
+
+    /// K S a `[L n]`.
+    pub fn times(&self, scope: &Scope, weights: &[f64]) -> Result<Vec<f64>> {
+        match self {
+            Self::Prepared(prepared) => {
+                let own = weights.chunks_exact(weights.len() / prepared.len());
+                Ok(prepared.iter().zip(own).flat_map(|(prepared, own)| prepared.times(own)).collect())
+            }
+            Self::Whole(_, ks) => to_f64(ks.clone().matmul(scope.matrix(weights, weights.len(), 1))),
+        }
+    }
+
+    /// diag(KS M⁻¹SᵀK) `[L n]` for the factor of M.
+    pub fn explained(&self, factor: &Factor<f64>) -> Result<Vec<f64>> {
+        match self {
+            Self::Prepared(prepared) if prepared.len() == 1 => Ok(prepared[0].explained(factor)),
+            Self::Prepared(prepared) => {
+                let all = factor.clone().lower();
+                let (order, size) = (factor.order(), factor.order() / prepared.len());
+                let own = |l: usize| {
+                    let rows = all.chunks_exact(order).skip(l * size).take(size);
+                    Factor::from_lower(rows.flat_map(|row| &row[l * size..][..size]).copied().collect())
+                };
+                let each = prepared.iter().enumerate().map(|(l, prepared)| Ok(prepared.explained(&own(l)?)));
+                Ok(each.collect::<Result<Vec<_>>>()?.concat())
+            }
+            Self::Whole(_, ks) => {
+                let all = ks.dims()[0];
+                let mut explained = Vec::with_capacity(all);
+                for start in (0..all).step_by(ROWS) {
+                    let count = ROWS.min(all - start);
+                    let mut t = to_f64(ks.clone().narrow(0, start, count).transpose())?;
+                    factor.solve_lower(&mut t)?;
+                    explained.extend(column_squares(&t, count));
+                }
+                Ok(explained)
+            }
+        }
+    }
+}

@@ -1,0 +1,212 @@
+//! What block-sparse projections of noisy targets tell of a GP's rows, without (K S)ᵀ(K S).
+//!
+//! With G = SᵀKS, the diagonal C = SᵀΩS of the noise, M = G + C = L Lᵀ and v = M⁻¹Sᵀt these are the mean K S v of the
+//! rows, what is explained of their variances, diag(KS M⁻¹SᵀK), and the divergence from the prior. From products of KS
+//! with itself variances would be differences of numbers as large as its largest eigenvalue over the noise; from
+//! A = L⁻¹SᵀK they are sums of squares, at the same cost: one solve for all rows forwards; AAᵀ, weighted, and
+//! Z = L⁻ᵀA backwards. In f64 but for K S, A as it is kept, and Z: in f32 the solve for A would lose several times
+//! what rounding K S does; AAᵀ and Z come from A as kept, at no further loss.
+
+mod cotangents;
+mod prepared;
+
+use std::any::Any;
+use std::sync::{Arc, Mutex, PoisonError};
+
+use burn::tensor::{Tensor, TensorData};
+use rayon::prelude::*;
+
+use crate::error::Result;
+use crate::kernels::form::Lowered;
+use crate::linalg::Factor;
+use crate::linalg::dense::{product, solve, view, view_mut};
+use crate::linalg::host::{HostOp, Saved, apply4};
+use crate::linalg::jitter::check_rounding;
+use crate::linalg::real::{dot, into_real, into_vec, widened, with_real};
+use crate::products::blocks::BlockSparse;
+use crate::products::drivers::projections::{Frame, Inputs};
+use crate::products::engine::lanes::{Lanes, Number, Work};
+use crate::products::engine::strips::{Part, Strip};
+use crate::products::operations::matvec::{coefficients, features, recall};
+use crate::threads;
+
+pub use prepared::Prepared;
+use prepared::Ready;
+
+/// What projections of targets tell of the rows, in f64.
+#[derive(Debug, Clone)]
+pub struct Explained {
+    /// Twice the divergence of the weights' posterior from their prior, `vᵀGv − i + tr(M⁻¹C) + ln|M| − ln|C|` `[1]`.
+    pub divergence: Tensor<1>,
+    /// `|v|ᵀ|G||v|` `[1]`, of which `vᵀGv` is what is left after rounding; without gradient.
+    pub magnitude: Tensor<1>,
+    /// K S v `[n]`.
+    pub mean: Tensor<1>,
+    /// diag(KS M⁻¹SᵀK) `[n]`.
+    pub variance: Tensor<1>,
+}
+
+/// Of targets `t [n]` with independent noise of variances `spread [n]`, with chunks that fit `budget` bytes. `lowered`,
+/// targets and noise are in f64; covariances are in the precision of S. `prepared` are products with the same numbers.
+pub fn explained(
+    lowered: &Lowered,
+    blocks: &BlockSparse,
+    [targets, spread]: [&Tensor<1>; 2],
+    budget: usize,
+    prepared: Option<Prepared>,
+) -> Result<Explained> {
+    let frame = Frame::new(lowered, blocks, budget);
+    let op = Explain { frame, prepared: Mutex::new(prepared.map(Prepared::into_any)) };
+    let n = targets.dims()[0];
+    let noisy: Tensor<2> = Tensor::stack(vec![targets.clone(), spread.clone()], 0);
+    // Features and coefficients are in f64: the gradients that they receive cancel those of the trace of K.
+    let packed: Tensor<1> = apply4(op, features(lowered), coefficients(lowered), blocks.values().clone(), noisy)?;
+    let part = |start: usize, count: usize| packed.clone().narrow(0, start, count);
+    Ok(Explained { divergence: part(0, 1), magnitude: part(1, 1).detach(), mean: part(2, n), variance: part(2 + n, n) })
+}
+
+#[derive(Debug)]
+struct Explain {
+    frame: Frame,
+    prepared: Mutex<Option<Box<dyn Any + Send>>>,
+}
+
+/// The inputs as they came, and what they came to.
+struct SavedExplained<T> {
+    inputs: Inputs<T>,
+    targets: Vec<f64>,
+    spread: Vec<f64>,
+    solved: Solved,
+    /// A, if it fits.
+    whole: Mutex<Option<Vec<Part<T>>>>,
+}
+
+/// What the solve came to.
+struct Solved {
+    /// L `[i, i]`.
+    lower: Vec<f64>,
+    /// M⁻¹ `[i, i]`.
+    inverse: Vec<f64>,
+    /// The diagonal of C, with the jitter that M needed.
+    noise: Vec<f64>,
+    /// Sᵀt.
+    projected: Vec<f64>,
+    /// v.
+    weights: Vec<f64>,
+    /// Divergence and magnitude.
+    values: [f64; 2],
+    /// The rows' means and explained variances, one after the other `[2 n]`.
+    rows: Vec<f64>,
+}
+
+impl HostOp<4> for Explain {
+    fn forward(&self, [x, coefficients, s, noisy]: [TensorData; 4]) -> Result<(TensorData, Saved)> {
+        let p = x.shape()[1];
+        let mut targets = into_vec::<f64>(noisy)?;
+        let spread = targets.split_off(targets.len() / 2);
+        let prepared = self.prepared.lock().unwrap_or_else(PoisonError::into_inner).take();
+        with_real!(s.dtype(), T => {
+            let ready = match prepared.and_then(|prepared| prepared.downcast::<Ready<T>>().ok()) {
+                Some(ready) => *ready,
+                None => {
+                    let (x, coefficients) = (into_real(widened(x)?), into_real(widened(coefficients)?));
+                    Ready::new(&self.frame, Inputs { x, p, coefficients, s: into_vec(s)? })
+                }
+            };
+            let Ready { inputs, gram, mut whole } = ready;
+            let forward = Forward {
+                frame: &self.frame, inputs: &inputs, gram, whole: &mut whole, noisy: [&targets, &spread]
+            };
+            let solved = T::vectorised(forward)?;
+            let packed = [&solved.values[..], &solved.rows].concat();
+            let length = packed.len();
+            let saved = SavedExplained { inputs, targets, spread, solved, whole: Mutex::new(whole) };
+            Ok((TensorData::new(packed, [length]), Arc::new(saved) as Saved))
+        })
+    }
+
+    fn adjoint(&self, saved: Saved, grad: TensorData, _needs: [bool; 4]) -> Result<[Option<TensorData>; 4]> {
+        let grad = into_vec::<f64>(grad)?;
+        Ok(match saved.downcast::<SavedExplained<f64>>() {
+            Ok(kept) => cotangents::gradients(&self.frame, &kept, &grad),
+            Err(saved) => cotangents::gradients(&self.frame, &*recall::<SavedExplained<f32>>(saved)?, &grad),
+        })
+    }
+}
+
+struct Forward<'a, T> {
+    frame: &'a Frame,
+    inputs: &'a Inputs<T>,
+    /// G.
+    gram: Vec<f64>,
+    /// (K S)ᵀ, of which A is made.
+    whole: &'a mut Option<Vec<Part<T>>>,
+    /// Targets and the variances of their noise.
+    noisy: [&'a [f64]; 2],
+}
+
+impl<T: Number> Work<T> for Forward<'_, T> {
+    type Output = Result<Solved>;
+
+    fn run<L: Lanes<Element = T>>(self) -> Self::Output {
+        let Self { frame, inputs, gram, whole, noisy: [targets, spread] } = self;
+        let (i, s) = (frame.blocks(), &inputs.s);
+        let blocks = || frame.offsets.windows(2).map(|w| w[0]..w[1]);
+        let mut noise: Vec<f64> =
+            blocks().map(|rows| rows.map(|row| (s[row].f64() * s[row].f64()) * spread[row]).sum()).collect();
+        let projected: Vec<f64> = blocks().map(|rows| dot(&s[rows.clone()], &targets[rows])).collect();
+        let mut matrix = gram.clone();
+        matrix.iter_mut().step_by(i + 1).zip(&noise).for_each(|(m, noise)| *m += noise);
+        let diagonal = matrix.iter().step_by(i + 1).sum::<f64>() / i as f64;
+        check_rounding(i, diagonal, noise.iter().sum::<f64>() / i as f64);
+        let factor = Factor::new(matrix, "SᵀK̂S")?;
+        noise.iter_mut().for_each(|noise| *noise += factor.jitter() * diagonal);
+        let mut weights = projected.clone();
+        factor.solve(&mut weights)?;
+        let lower = factor.clone().lower();
+
+        let (n, scale) = (s.len(), frame.program.factor(&inputs.coefficients).f64());
+        let mut rows = vec![0.0; 2 * n];
+        frame.of(inputs).visit::<L>(whole.as_mut(), |parts| {
+            let strips: Vec<_> = parts.iter_mut().flat_map(Part::strips_mut).collect();
+            let told = threads::map(strips.into_par_iter(), |mut strip| {
+                (strip.rows.start, tell(&mut strip, &lower, &weights, scale))
+            });
+            for (start, told) in told {
+                for (all, part) in rows.chunks_exact_mut(n).zip(told) {
+                    all[start..][..part.len()].copy_from_slice(&part);
+                }
+            }
+        });
+
+        let quadratic = |number: fn(f64) -> f64| -> f64 {
+            let row = |row: &[f64]| -> f64 { row.iter().zip(&weights).map(|(g, v)| number(*g) * number(*v)).sum() };
+            gram.chunks_exact(i).zip(&weights).map(|(g, v)| number(*v) * row(g)).sum()
+        };
+        let log_det = factor.log_det();
+        let inverse = factor.inverse();
+        let spreads = inverse.iter().step_by(i + 1).zip(&noise).map(|(inverse, noise)| inverse * noise - 1.0);
+        let divergence = quadratic(|value| value) + spreads.sum::<f64>() + log_det
+            - noise.iter().map(|noise| noise.ln()).sum::<f64>();
+        let values = [divergence, quadratic(f64::abs)];
+        Ok(Solved { lower, inverse, noise, projected, weights, values, rows })
+    }
+}
+
+/// Means of a strip's rows and what is explained of their variances; puts A in its place.
+fn tell<T: Number>(strip: &mut Strip<&mut [T]>, lower: &[f64], weights: &[f64], scale: f64) -> [Vec<f64>; 2] {
+    let (width, i) = (strip.rows.len(), weights.len());
+    let mut a: Vec<f64> = strip.copied();
+    a.iter_mut().for_each(|v| *v *= scale);
+    let mut mean = vec![0.0; width];
+    product::set(view_mut(&mut mean, width), view(weights, i), view(&a, width), 1.0);
+    solve::lower(view(lower, i), view_mut(&mut a, width));
+    let mut variance = vec![0.0; width];
+    for (column, a) in strip.columns.iter_mut().zip(a.chunks_exact(width)) {
+        for ((to, a), sum) in column.iter_mut().zip(a).zip(&mut variance) {
+            *to = T::of(*a);
+            *sum += a * a;
+        }
+    }
+    [mean, variance]
+}

@@ -1,0 +1,165 @@
+//! K S and SᵀKS of numbers, for what has to be known before they become part of a differentiable operation.
+
+use std::any::Any;
+use std::fmt;
+
+use rayon::prelude::*;
+
+use crate::error::Result;
+use crate::kernels::form::Lowered;
+use crate::linalg::Factor;
+use crate::linalg::dense::{solve, view, view_mut};
+use crate::linalg::real::{into_real, into_vec, widened, with_real};
+use crate::products::blocks::BlockSparse;
+use crate::products::drivers::projections::{Frame, Inputs};
+use crate::products::engine::lanes::{Lanes, Number, Work};
+use crate::products::engine::strips::{Part, Strip};
+use crate::products::operations::matvec::{coefficients, features};
+use crate::threads;
+
+/// (K S)ᵀ, if it fits the budget, and SᵀKS, for block-sparse S.
+pub struct Prepared {
+    frame: Frame,
+    products: Box<dyn Products>,
+}
+
+impl fmt::Debug for Prepared {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Prepared").field("frame", &self.frame).finish_non_exhaustive()
+    }
+}
+
+impl Prepared {
+    /// Of a kernel lowered in f64, in the precision of S, with chunks that fit `budget` bytes.
+    pub(in crate::products) fn new(lowered: &Lowered, blocks: &BlockSparse, budget: usize) -> Result<Self> {
+        let frame = Frame::new(lowered, blocks, budget);
+        let features = features(lowered);
+        let p = features.dims()[1];
+        let [x, coefficients] = [features.into_data(), coefficients(lowered).into_data()].map(widened);
+        let (x, coefficients, s) = (x?, coefficients?, blocks.values().clone().into_data());
+        let products: Box<dyn Products> = with_real!(s.dtype(), T => {
+            let inputs = Inputs::<T> { x: into_real(x), p, coefficients: into_real(coefficients), s: into_vec(s)? };
+            Ok::<_, crate::Error>(Box::new(Ready::new(&frame, inputs)) as Box<dyn Products>)
+        })?;
+        Ok(Self { frame, products })
+    }
+
+    /// SᵀKS `[i, i]`.
+    pub fn gram(&self) -> &[f64] {
+        self.products.gram()
+    }
+
+    /// K S a `[n]` for weights a `[i]`: another look at all pairs of rows where K S did not fit.
+    pub fn times(&self, weights: &[f64]) -> Vec<f64> {
+        self.products.times(&self.frame, weights)
+    }
+
+    /// diag(KS M⁻¹SᵀK) `[n]` for the factor of M; like [`times`](Self::times).
+    pub fn explained(&self, factor: &Factor<f64>) -> Vec<f64> {
+        self.products.explained(&self.frame, &factor.clone().lower())
+    }
+
+    pub(super) fn into_any(self) -> Box<dyn Any + Send> {
+        self.products
+    }
+}
+
+/// Products in some precision.
+trait Products: Any + Send + Sync {
+    fn gram(&self) -> &[f64];
+    fn times(&self, frame: &Frame, weights: &[f64]) -> Vec<f64>;
+    fn explained(&self, frame: &Frame, lower: &[f64]) -> Vec<f64>;
+}
+
+/// Products in the precision `T`.
+pub(super) struct Ready<T> {
+    pub inputs: Inputs<T>,
+    /// G = SᵀKS `[i, i]`.
+    pub gram: Vec<f64>,
+    /// (K S)ᵀ without the kernel's factor, if it fits.
+    pub whole: Option<Vec<Part<T>>>,
+}
+
+impl<T: Number> Ready<T> {
+    pub fn new(frame: &Frame, inputs: Inputs<T>) -> Self {
+        let (gram, whole) = T::vectorised(Make { frame, inputs: &inputs });
+        Self { inputs, gram, whole }
+    }
+
+    fn scale(&self, frame: &Frame) -> f64 {
+        frame.program.factor(&self.inputs.coefficients).f64()
+    }
+
+    /// A number for each row, from strips of (K S)ᵀ.
+    fn of_rows(&self, frame: &Frame, of: impl Fn(Strip<&[T]>) -> Vec<f64> + Sync) -> Vec<f64> {
+        let mut all = vec![0.0; self.inputs.s.len()];
+        let mut see = |parts: &[Part<T>]| {
+            let strips: Vec<_> = parts.iter().flat_map(Part::strips).collect();
+            let each = threads::map(strips.into_par_iter(), |strip| (strip.rows.start, of(strip)));
+            each.into_iter().for_each(|(start, part)| all[start..][..part.len()].copy_from_slice(&part));
+        };
+        match &self.whole {
+            Some(parts) => see(parts),
+            None => T::vectorised(Anew { frame, inputs: &self.inputs, see }),
+        }
+        all
+    }
+}
+
+impl<T: Number> Products for Ready<T> {
+    fn gram(&self) -> &[f64] {
+        &self.gram
+    }
+
+    fn times(&self, frame: &Frame, weights: &[f64]) -> Vec<f64> {
+        let weights: Vec<f64> = weights.iter().map(|weight| weight * self.scale(frame)).collect();
+        self.of_rows(frame, |strip| {
+            let mut sums = vec![0.0; strip.rows.len()];
+            for (column, weight) in strip.columns.iter().zip(&weights) {
+                sums.iter_mut().zip(*column).for_each(|(sum, value)| *sum += weight * value.f64());
+            }
+            sums
+        })
+    }
+
+    fn explained(&self, frame: &Frame, lower: &[f64]) -> Vec<f64> {
+        let (i, scale) = (frame.blocks(), self.scale(frame));
+        self.of_rows(frame, |strip| {
+            let (width, mut a) = (strip.rows.len(), strip.copied::<T, f64>());
+            solve::lower(view(lower, i), view_mut(&mut a, width));
+            let mut sums = vec![0.0; width];
+            a.chunks_exact(width).for_each(|a| sums.iter_mut().zip(a).for_each(|(sum, a)| *sum += a * a));
+            sums.iter_mut().for_each(|sum| *sum *= scale * scale);
+            sums
+        })
+    }
+}
+
+struct Make<'a, T> {
+    frame: &'a Frame,
+    inputs: &'a Inputs<T>,
+}
+
+impl<T: Number> Work<T> for Make<'_, T> {
+    type Output = (Vec<f64>, Option<Vec<Part<T>>>);
+
+    fn run<L: Lanes<Element = T>>(self) -> Self::Output {
+        let all = self.frame.of(self.inputs);
+        let mut whole = all.whole::<L>();
+        (all.square::<L>(whole.as_mut(), self.frame.program.factor(&self.inputs.coefficients).f64()), whole)
+    }
+}
+
+struct Anew<'a, T, F> {
+    frame: &'a Frame,
+    inputs: &'a Inputs<T>,
+    see: F,
+}
+
+impl<T: Number, F: FnMut(&[Part<T>])> Work<T> for Anew<'_, T, F> {
+    type Output = ();
+
+    fn run<L: Lanes<Element = T>>(mut self) {
+        self.frame.of(self.inputs).visit::<L>(None, |parts| (self.see)(parts));
+    }
+}
