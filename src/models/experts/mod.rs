@@ -7,6 +7,7 @@
 //! for.
 
 pub mod aggregation;
+mod conditioned;
 mod local;
 mod objective;
 mod options;

@@ -17,11 +17,12 @@
 //! limits of time and early stopping are those of every training.
 
 mod client;
+mod clients;
 mod rounds;
 
 pub(super) use client::{Client, Round};
+pub(super) use clients::{ROUND, made_in_round, own};
 pub use rounds::Rounds;
-pub(super) use rounds::own;
 use serde::{Deserialize, Serialize};
 
 use super::Experts;
