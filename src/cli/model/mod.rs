@@ -83,7 +83,7 @@ pub struct ModelOptions {
 
 const KERNEL_HELP: &str = concat!(
     "Kernel expression. Grammar:\n",
-    include_str!("../../kernels/grammar.txt"),
+    include_str!("../../kernels/text/grammar.txt"),
     "\
 Kernels:
   rbf, matern12, matern32, matern52, rq, periodic, periodic_norm, cosine_norm,

@@ -10,6 +10,7 @@
 
 mod actions;
 mod face;
+mod grow;
 mod iterative;
 mod left_out;
 mod newton;
