@@ -2,6 +2,8 @@
 
 use std::path::Path;
 
+use crate::advice::{Advice, Setting};
+
 /// What went wrong, with the values a reader needs to mend it.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
@@ -91,6 +93,14 @@ pub enum Error {
         /// What went wrong there.
         problem: String,
     },
+    /// A failure, and the settings that would mend it.
+    #[error("{}", self.advice())]
+    Advised {
+        /// What went wrong.
+        error: Box<Error>,
+        /// What to change.
+        settings: Vec<Setting>,
+    },
     /// A device or data type is not available.
     #[error("device: {0}")]
     Device(String),
@@ -130,6 +140,57 @@ impl Error {
             Self::Io { .. } | Self::ModelFile { .. } => ErrorKind::File,
             Self::Device(_) => ErrorKind::Device,
             Self::Remote { kind, .. } => *kind,
+            Self::Advised { error, .. } => error.kind(),
+        }
+    }
+
+    /// The same with settings that would mend it.
+    pub fn advised(self, settings: Vec<Setting>) -> Self {
+        if settings.is_empty() { self } else { Self::Advised { error: self.into(), settings } }
+    }
+
+    /// The same with a field that would mend it; see [`Advice::about`].
+    pub fn about(self, field: &'static str) -> Self {
+        self.advise(|advice| advice.about(field))
+    }
+
+    /// The same with a field and a value that would mend it; see [`Advice::set`].
+    pub fn set(self, field: &'static str, value: impl std::fmt::Display) -> Self {
+        self.advise(|advice| advice.set(field, value))
+    }
+
+    fn advise(self, add: impl FnOnce(Advice) -> Advice) -> Self {
+        let (error, settings) = self.parted();
+        error.advised(add(Advice { text: String::new(), settings }).settings)
+    }
+
+    /// What went wrong, and the settings that would mend it.
+    fn parted(self) -> (Self, Vec<Setting>) {
+        match self {
+            Self::Advised { error, settings } => (*error, settings),
+            other => (other, Vec::new()),
+        }
+    }
+
+    /// Another error in the place of this one, about the same settings.
+    pub fn map(self, f: impl FnOnce(Self) -> Self) -> Self {
+        let (error, settings) = self.parted();
+        f(error).advised(settings)
+    }
+
+    /// What went wrong, without the settings that would mend it.
+    pub fn cause(&self) -> &Self {
+        match self {
+            Self::Advised { error, .. } => error.cause(),
+            other => other,
+        }
+    }
+
+    /// What to tell a user, whose program may have its own names for settings.
+    pub fn advice(&self) -> Advice {
+        match self {
+            Self::Advised { error, settings } => Advice { text: error.to_string(), settings: settings.clone() },
+            other => other.to_string().into(),
         }
     }
 

@@ -222,7 +222,7 @@ fn many_inducing_inputs_with_few_neighbours_are_warned_of() {
         let model = SwsgpOptions { inducing, neighbours, divergence, union: false, covariance, batches }.into();
         let (fitted, data) = fit(&table(), Settings { model, ..Settings::default() });
         assert!(data.n < 16 * 8, "{} rows", data.n);
-        fitted.summary.warnings.iter().any(|warning| warning.contains("overconfident"))
+        fitted.summary.warnings.iter().any(|warning| warning.text.contains("overconfident"))
     };
     assert!(warned(8, 3, 1.0));
     assert!(!warned(8, 3, 2.7), "each inducing value is held to its prior once");
@@ -262,7 +262,7 @@ fn single_precision_that_is_not_enough_is_told() {
             ..Settings::default()
         };
         let (fitted, _) = fit(&format!("a,y\n{table}"), settings);
-        fitted.summary.warnings.iter().any(|warning| warning.contains("--dtype f64"))
+        fitted.summary.warnings.iter().any(|warning| warning.to_string().contains("Compute::precision = f64"))
     };
     assert!(told(Precision::F32, 1e-6));
     assert!(!told(Precision::F32, 1e-2));
@@ -535,7 +535,8 @@ fn too_little_precision_is_told_where_a_model_is_loaded() {
         let (fitted, _) = fit(&format!("a,y\n{table}"), settings);
         let single = Compute { precision: Precision::F32, ..Compute::default() };
         let loaded = Fitted::from_bytes(&fitted.to_bytes().unwrap(), &Registry::default(), Some(single)).unwrap();
-        let warned = loaded.summary.warnings.iter().any(|warning| warning.contains("--dtype f64"));
+        let warned =
+            loaded.summary.warnings.iter().any(|warning| warning.to_string().contains("Compute::precision = f64"));
         assert_eq!(warned, told, "{noise}");
     }
 }

@@ -9,7 +9,7 @@ use clap::Args;
 
 use super::data::{Reading, note_dropped};
 use super::model::ModelOptions;
-use super::report;
+use super::{report, settings};
 
 /// Which columns are used, and how.
 #[derive(Debug, Args)]
@@ -128,7 +128,7 @@ pub fn likelihood(model: &ModelOptions, schema: &Schema, y: &[f64]) -> Result<St
         None => Sight::Numbers(y),
     };
     let Inferred { likelihood, sentence } = infer(&schema.target, sight)?;
-    report::say(&sentence);
+    report::say(&settings::words(&sentence));
     Ok(likelihood)
 }
 

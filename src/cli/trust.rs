@@ -7,7 +7,7 @@ use cagey::metrics::diagnosis::{Along, Diagnosis, Finding, Remedy};
 use cagey::metrics::{Calibration, Temperature};
 use serde_json::{Value, json};
 
-use super::report;
+use super::{report, settings};
 
 /// What was found of a model's intervals on some rows, to be printed below its scores.
 #[derive(Default)]
@@ -46,7 +46,7 @@ impl Trust {
     /// What was found, or else nothing and a warning: scores are worth as much without it.
     pub fn or_warn(found: Result<Self>) -> Self {
         found.unwrap_or_else(|error| {
-            report::warn(&format!("whether error bars hold is not known: {error}"));
+            report::warn(&format!("whether error bars hold is not known: {}", settings::error(&error)));
             Self::default()
         })
     }

@@ -172,10 +172,12 @@ impl Fitted {
         let shards = tables.map(|tables| tables.observed(&input_scale, target_scale)).transpose()?;
 
         // What a user may mend by other options is the file's fault here.
-        let unfit = |error| match error {
-            Error::Data(problem) | Error::Usage(problem) => bad(problem),
-            error @ (Error::KernelText { .. } | Error::Shape { .. }) => bad(error.to_string()),
-            other => other,
+        let unfit = |error: Error| {
+            error.map(|error| match error {
+                Error::Data(problem) | Error::Usage(problem) => bad(problem),
+                error @ (Error::KernelText { .. } | Error::Shape { .. }) => bad(error.to_string()),
+                other => other,
+            })
         };
         let kernel = text::parse(&kernel, d, &registry.kernels).map_err(unfit)?;
         let mean = Mean::named(&settings.mean, d).map_err(unfit)?;

@@ -27,6 +27,7 @@ pub use settings::{Calibrate, Settings};
 pub use shards::{Shard, Tables, Whereabouts};
 pub use trust::{Copies, LeftOut, Outside};
 
+use crate::advice::Advice;
 use crate::data::{Dataset, InputScale, Schema, TargetScale};
 use crate::error::{Error, Result};
 use crate::kernels::Kernel;
@@ -67,7 +68,7 @@ pub struct Summary {
     #[serde(default)]
     pub race: Option<Race>,
     /// What looks degenerate, with advice.
-    pub warnings: Vec<String>,
+    pub warnings: Vec<Advice>,
     /// The range of each input over the training rows, standardised; over a sample of those in a file.
     #[serde(default)]
     pub ranges: Option<Vec<[f64; 2]>>,
@@ -126,7 +127,7 @@ impl Fitted {
     /// # Errors
     /// [`Error::Usage`] for other models; `what` needs it.
     pub fn exact(&self, what: &str) -> Result<&dyn Exact> {
-        let problem = || Error::Usage(format!("{what} is for exact models; fit with `--model exact`"));
+        let problem = || Error::Usage(format!("{what} is for exact models; fit one")).set("Settings::model", "exact");
         self.posterior.exact().ok_or_else(problem)
     }
 

@@ -5,6 +5,7 @@ use rayon::prelude::*;
 
 use super::Fitted;
 use super::columns::{Inputs, row_values};
+use crate::advice::Advice;
 use crate::data::{Dataset, TargetScale, TargetTransform};
 use crate::device::transfers::upload;
 use crate::error::{Error, Result};
@@ -79,7 +80,7 @@ impl Fitted {
     ///
     /// # Errors
     /// As [`standardise`](Self::standardise).
-    pub fn remarks(&self, data: &Dataset) -> Result<Vec<String>> {
+    pub fn remarks(&self, data: &Dataset) -> Result<Vec<Advice>> {
         let (x, _) = self.standardise(data)?;
         computed(data.n * self.data.n(), || self.posterior.remarks(&x))
     }

@@ -93,10 +93,10 @@ impl Opened {
 
     /// What an error of its rows says of it.
     fn of(&self, error: Error) -> Error {
-        match error {
+        error.map(|error| match error {
             Error::Data(problem) => Error::Data(format!("{}: {problem}", self.path)),
             other => other,
-        }
+        })
     }
 
     fn said(&self, reading: &Reading) -> Result<Said> {
@@ -243,7 +243,7 @@ impl Whereabouts {
 fn of_leader(size: usize, error: Error) -> Error {
     match size {
         1 => error,
-        _ => Error::Remote { rank: 0, kind: error.kind(), problem: error.to_string() },
+        _ => error.map(|error| Error::Remote { rank: 0, kind: error.kind(), problem: error.to_string() }),
     }
 }
 

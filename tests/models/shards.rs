@@ -232,9 +232,9 @@ fn what_needs_all_rows_in_one_place_is_refused() {
         let said = refused(settings(ExpertsOptions { aggregation: Some(rule), ..usual() }));
         assert!(said.contains(rule.name()) && said.contains("nearest"), "{said}");
     }
-    assert!(refused(settings(ExpertsOptions { experts: Some(3), ..usual() })).contains("--experts"));
+    assert!(refused(settings(ExpertsOptions { experts: Some(3), ..usual() })).contains("ExpertsOptions::experts"));
     let local = cagey::models::experts::LocalKind::Sgpr;
-    assert!(refused(settings(ExpertsOptions { local, ..usual() })).contains("--local sgpr"));
+    assert!(refused(settings(ExpertsOptions { local, ..usual() })).contains("ExpertsOptions::local = exact"));
     let svgp = SvgpOptions { inducing: 4, covariance: Covariance::Full, batches: Minibatches::default() };
     let said = refused(Settings { model: svgp.into(), ..settings(usual()) });
     assert!(said.contains("svgp") && said.contains("one place"), "{said}");

@@ -17,15 +17,16 @@ impl Plan {
         if !registry.models.row(settings.model.kind()).is_some_and(|row| row.apart) {
             let model = settings.model.kind();
             return Err(Error::Usage(format!(
-                "the {model} model needs all rows in one place; for rows that stay apart choose a model of \
-                 experts (`--model`)"
-            )));
+                "the {model} model needs all rows in one place; for rows that stay apart choose a model of experts"
+            ))
+            .about("Settings::model"));
         }
         if settings.calibrate == Calibrate::Yes {
             return Err(Error::Usage(
-                "calibrated intervals take rows of all tables, and these stay where they are: leave --calibrate out"
+                "calibrated intervals take rows of all tables, and these stay where they are: do not ask for them"
                     .into(),
-            ));
+            )
+            .about("Settings::calibrate"));
         }
         let (schema, first) = (tables.schema().clone(), tables.first());
         let mut plan = Self::of(schema, first, Some(&tables), settings, seed, registry)?;

@@ -42,14 +42,15 @@ pub(super) fn enough(settings: &Settings, rows: usize, apart: Option<usize>) -> 
     let how = match apart {
         None => "",
         Some(_) => {
-            ", of which 15 in 100 are set apart for them, or with a model that leaves rows out in closed form \
-             (`--model exact`)"
+            ", of which 15 in 100 are set apart for them, or with a model that leaves rows out in closed form, such as \
+             the exact one"
         }
     };
     Err(Error::Data(format!(
-        "calibrated intervals take {FEW} residuals and would have {found}: leave --calibrate out, or fit to {need} \
-         rows or more{how}"
-    )))
+        "calibrated intervals take {FEW} residuals and would have {found}: do not ask for them, or fit to {need} rows \
+         or more{how}"
+    ))
+    .about("Settings::calibrate"))
 }
 
 /// As many classes are fitted to however few rows.
@@ -83,12 +84,13 @@ pub(super) fn check_classes(schema: &Schema, likelihood: &dyn Likelihood, rows: 
     if likelihood.latents() > FEW_CLASSES && 2 * likelihood.latents() > rows {
         return Err(Error::Data(format!(
             "the target `{}` has {} classes in {} rows: nearly every row is a class of its own, and nothing \
-                 can be learned of a class from one row; choose another target, fewer classes, or --likelihood \
-                 gaussian for numbers",
+             can be learned of a class from one row; choose another target, fewer classes, or for numbers the gaussian \
+             likelihood",
             schema.target,
             likelihood.latents(),
             rows
-        )));
+        ))
+        .set("Settings::likelihood", "gaussian"));
     }
     Ok(())
 }
@@ -104,13 +106,12 @@ pub(super) fn check_kind(
     if !gaussian && !registry.models.row(settings.model.kind()).is_some_and(|row| row.any_likelihood) {
         let (model, likelihood) = (settings.model.kind(), likelihood.text());
         let others = registry.models.that_take_any_likelihood();
-        return Err(Error::Usage(format!(
-            "the {model} model is for the gaussian likelihood; for {likelihood} choose `--model {others}`"
-        )));
+        let problem = format!("the {model} model is for the gaussian likelihood; for {likelihood} choose another");
+        return Err(Error::Usage(problem).set("Settings::model", others));
     }
     if settings.target_transform != TargetTransform::Identity && (!gaussian || auxiliary) {
         let why = if gaussian { "known noise needs" } else { "other likelihoods than the gaussian need" };
-        return Err(Error::Usage(format!("{why} an untransformed target; drop --target-transform")));
+        return Err(Error::Usage(format!("{why} an untransformed target")).about("Settings::target_transform"));
     }
     if auxiliary && likelihood.auxiliary() == Auxiliary::None {
         let likelihood = likelihood.text();

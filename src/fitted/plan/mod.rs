@@ -15,6 +15,7 @@ use super::registry::Registry;
 use super::shards::Tables;
 use super::stored::Stored;
 use super::{Settings, advice, weak_prior};
+use crate::advice::Advice;
 use crate::data::{Classes, Dataset, InputScale, Schema, Split, TargetScale};
 use crate::error::{Error, Result};
 use crate::exchange::{self, Ranks};
@@ -43,7 +44,7 @@ pub struct Plan {
     /// Of a job that this process leads.
     ranks: Option<Arc<Ranks>>,
     weak_prior: Option<String>,
-    warnings: Vec<String>,
+    warnings: Vec<Advice>,
 }
 
 /// What one evaluation of the objective and its gradient takes.
@@ -99,9 +100,13 @@ impl Plan {
                 "no input column is left beside the target and the column that goes with the rows".into(),
             ));
         }
-        let named = |error| match error {
-            Error::Data(problem) => Error::Data(format!("{problem} (the input columns are `{}`)", names.join("`, `"))),
-            other => other,
+        let named = |error: Error| {
+            error.map(|error| match error {
+                Error::Data(problem) => {
+                    Error::Data(format!("{problem} (the input columns are `{}`)", names.join("`, `")))
+                }
+                other => other,
+            })
         };
         let standardise = settings.standardize;
         let moments = tables.map(Tables::moments);
@@ -122,7 +127,8 @@ impl Plan {
         }
         let targets = data.y.as_deref().unwrap_or_default();
         likelihood.check(Targets { y: targets, extra: extra.as_deref() }, Some(&data.numbers()))?;
-        let mut warnings = likelihood.warnings(Targets { y: targets, extra: extra.as_deref() });
+        let of_targets = likelihood.warnings(Targets { y: targets, extra: extra.as_deref() });
+        let mut warnings: Vec<Advice> = of_targets.into_iter().map(Advice::from).collect();
         warnings.extend(advice::index(&schema, data));
         let units = Units { inputs: input_scale, target: target_scale, auxiliary: likelihood.auxiliary() };
         let names = inputs.names.clone();
@@ -156,10 +162,10 @@ impl Plan {
     fn warn(&mut self, rows: usize, whole: bool) {
         let names = input_names(&self.schema, self.settings.row_column.as_deref());
         if whole {
-            self.warnings.extend(advice::few(rows, &self.data.y, &self.schema.target));
+            self.warnings.extend(advice::few(rows, &self.data.y, &self.schema.target).map(Advice::from));
             self.warnings.extend(advice::constants(&self.data, &self.schema, self.settings.row_column.as_deref()));
         }
-        self.warnings.extend(advice::outliers(&self.data, &names, &self.units.inputs));
+        self.warnings.extend(advice::outliers(&self.data, &names, &self.units.inputs).into_iter().map(Advice::from));
         self.warnings.extend(self.options.warnings(rows));
     }
 
@@ -223,7 +229,7 @@ impl Plan {
     }
 
     /// What would make steps far shorter, if one of the settings takes most of their time.
-    pub fn shorter(&self) -> Option<String> {
+    pub fn shorter(&self) -> Option<Advice> {
         let rows = self.stored.as_ref().map_or(self.data.n(), |stored| stored.rows.len());
         self.options.shorter(rows)
     }

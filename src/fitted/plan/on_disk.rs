@@ -28,9 +28,9 @@ impl Plan {
         if registry.models.options(&settings.model)?.minibatches().is_none() {
             let model = settings.model.kind();
             return Err(Error::Usage(format!(
-                "the {model} model takes all rows at once; with rows in a file choose a model that takes minibatches \
-                 (`--model`)"
-            )));
+                "the {model} model takes all rows at once; with rows in a file choose a model that takes minibatches"
+            ))
+            .about("Settings::model"));
         }
         let classes = file.schema().classes.as_ref().map(Classes::len);
         let (rows, apart) = match sets_apart(&settings, classes, registry)? {

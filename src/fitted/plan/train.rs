@@ -9,6 +9,7 @@ use super::super::shards::Tables;
 use super::super::stored::Seen;
 use super::super::{Fitted, Summary, advice, precision};
 use super::Plan;
+use crate::advice::Advice;
 use crate::data::Classes;
 use crate::error::Result;
 use crate::kernels::text;
@@ -76,7 +77,9 @@ impl Plan {
             warnings.extend(precision::warning(&*model, compute, &data));
         }
         let unsaved = outcome.unsaved.as_ref();
-        warnings.extend(unsaved.map(|problem| format!("the state of the training at its end is not saved: {problem}")));
+        warnings.extend(
+            unsaved.map(|problem| format!("the state of the training at its end is not saved: {problem}").into()),
+        );
         warnings.extend(advice::unfinished(&outcome, config));
         let (posterior, jitter) = watch(|| model.condition(compute, data.clone()));
         let posterior: Arc<dyn Posterior> = posterior?.into();
@@ -129,7 +132,7 @@ fn summarise(
     config: &TrainConfig,
     rows: usize,
     race: Option<Race>,
-    warnings: Vec<String>,
+    warnings: Vec<Advice>,
 ) -> Summary {
     let before = race.clone().unwrap_or_default();
     Summary {

@@ -42,7 +42,9 @@ impl<'a> Rounds<'a> {
             Optimizer::Lbfgs(_) => true,
         };
         if !constant {
-            return Err(Error::Usage("local steps have a constant learning rate: leave --schedule out".into()));
+            return Err(
+                Error::Usage("local steps have a constant learning rate".into()).set("Adam::schedule", "constant")
+            );
         }
         let rows = experts.rows();
         let each = rows as f64 / experts.len() as f64;
