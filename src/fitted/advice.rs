@@ -21,11 +21,11 @@ fn constant<'a>(mut values: impl Iterator<Item = &'a f64>) -> bool {
 }
 
 /// Says which columns are constant: nothing can be learned from them; and which name the rows.
-pub fn constants(data: &Observations, schema: &Schema, row_column: Option<&str>) -> Vec<Advice> {
+pub fn constants(data: &Observations, schema: &Schema, auxiliary_column: Option<&str>) -> Vec<Advice> {
     let n = data.n();
     let mut found = Vec::new();
     let mut at = 0;
-    for column in schema.features.iter().filter(|column| Some(column.name.as_str()) != row_column) {
+    for column in schema.features.iter().filter(|column| Some(column.name.as_str()) != auxiliary_column) {
         let (name, width) = (&column.name, column.encoding.width());
         let idle = (at..at + width).filter(|input| constant(data.x[*input..].iter().step_by(data.d))).count();
         at += width;
@@ -129,7 +129,8 @@ pub fn outliers(data: &Observations, names: &[String], scale: &InputScale) -> Ve
         (share > SHARE && !binary).then(|| {
             format!(
                 "the input `{}` has a value of {}, {:.0} standard deviations from its mean: {:.0} % of its variance \
-                 lie in {few} of {n} rows, beside which all others are alike. Correct or drop such rows, or take its logarithm",
+                 lie in {few} of {n} rows, beside which all others are alike. Correct or drop such rows, \
+                 or take its logarithm",
                 names[column],
                 shown(far * scale.sd[column] + scale.mean[column]),
                 (off(far) * n as f64 / all).sqrt(),

@@ -25,7 +25,7 @@ use burn::tensor::Tensor;
 use crate::error::{Error, Result};
 use crate::params::{Parameter, Parameters};
 use crate::scope::Scope;
-use form::{Form, Lowered};
+use form::{Form, Lowered, fold};
 use registry::Registry;
 use transform::InputTransform;
 
@@ -150,11 +150,16 @@ impl Kernel {
     /// The kernel lowered to terms for rows `x [n, d]`; none when a leaf is a plain tensor graph.
     ///
     /// # Errors
-    /// [`Shape`](crate::Error::Shape) when a leaf is for other columns, or for another type than the rows'.
+    /// [`Shape`](crate::Error::Shape) when a leaf is for other columns, or for another type than the rows',
+    /// [`Usage`](crate::Error::Usage) when a user's form lowers to a sum or product of nothing.
     pub fn lower(&self, scope: &Scope, x: &Tensor<2>) -> Result<Option<Lowered>> {
         let all = |parts: &[Self]| parts.iter().map(|k| k.lower(scope, x)).collect::<Result<Option<Vec<_>>>>();
         match self {
-            Self::Leaf(leaf) => Ok(leaf.form.lower(&leaf.values(scope), leaf.columns(scope, x)?)),
+            Self::Leaf(leaf) => {
+                let lowered = leaf.form.lower(&leaf.values(scope), leaf.columns(scope, x)?);
+                lowered.iter().try_for_each(Lowered::check)?;
+                Ok(lowered)
+            }
             Self::Sum(parts) | Self::Product(parts) if parts.is_empty() => Ok(None),
             Self::Sum(parts) => Ok(all(parts)?.map(Lowered::Sum)),
             Self::Product(parts) => Ok(all(parts)?.map(Lowered::Product)),
@@ -171,8 +176,8 @@ impl Kernel {
             Self::Leaf(leaf) => {
                 leaf.form.cross(&leaf.values(scope), leaf.columns(scope, x1)?, leaf.columns(scope, x2)?)
             }
-            Self::Sum(parts) => fold(parts, |k| k.cross(scope, x1, x2), |a, b| a + b),
-            Self::Product(parts) => fold(parts, |k| k.cross(scope, x1, x2), |a, b| a * b),
+            Self::Sum(parts) => fold(parts.iter().map(|k| k.cross(scope, x1, x2)), |a, b| a + b),
+            Self::Product(parts) => fold(parts.iter().map(|k| k.cross(scope, x1, x2)), |a, b| a * b),
             Self::Transformed(t) => t.kernel.cross(scope, &t.map(scope, x1)?, &t.map(scope, x2)?),
         }
     }
@@ -184,11 +189,11 @@ impl Kernel {
     pub fn gram(&self, scope: &Scope, x: &Tensor<2>) -> Result<Tensor<2>> {
         match self {
             Self::Leaf(leaf) => match self.lower(scope, x)? {
-                Some(lowered) => Ok(lowered.gram()),
+                Some(lowered) => lowered.gram(),
                 None => leaf.form.cross(&leaf.values(scope), leaf.columns(scope, x)?, leaf.columns(scope, x)?),
             },
-            Self::Sum(parts) => fold(parts, |k| k.gram(scope, x), |a, b| a + b),
-            Self::Product(parts) => fold(parts, |k| k.gram(scope, x), |a, b| a * b),
+            Self::Sum(parts) => fold(parts.iter().map(|k| k.gram(scope, x)), |a, b| a + b),
+            Self::Product(parts) => fold(parts.iter().map(|k| k.gram(scope, x)), |a, b| a * b),
             Self::Transformed(t) => t.kernel.gram(scope, &t.map(scope, x)?),
         }
     }
@@ -200,8 +205,8 @@ impl Kernel {
     pub fn diag(&self, scope: &Scope, x: &Tensor<2>) -> Result<Tensor<1>> {
         match self {
             Self::Leaf(leaf) => leaf.form.diag(&leaf.values(scope), leaf.columns(scope, x)?),
-            Self::Sum(parts) => fold(parts, |k| k.diag(scope, x), |a, b| a + b),
-            Self::Product(parts) => fold(parts, |k| k.diag(scope, x), |a, b| a * b),
+            Self::Sum(parts) => fold(parts.iter().map(|k| k.diag(scope, x)), |a, b| a + b),
+            Self::Product(parts) => fold(parts.iter().map(|k| k.diag(scope, x)), |a, b| a * b),
             Self::Transformed(t) => t.kernel.diag(scope, &t.map(scope, x)?),
         }
     }
@@ -253,18 +258,6 @@ impl Transformed {
         let values: Vec<Tensor<1>> = self.parameters.iter().map(|p| scope.value(p)).collect();
         Ok(self.transform.apply(&values, x.clone()))
     }
-}
-
-fn fold<T>(parts: &[Kernel], each: impl Fn(&Kernel) -> Result<T>, join: impl Fn(T, T) -> T) -> Result<T> {
-    let mut total = None;
-    for part in parts {
-        let value = each(part)?;
-        total = Some(match total {
-            None => value,
-            Some(sum) => join(sum, value),
-        });
-    }
-    total.ok_or_else(|| Error::Usage("a sum or product of no kernels".into()))
 }
 
 impl std::fmt::Display for Kernel {

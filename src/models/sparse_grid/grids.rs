@@ -58,8 +58,8 @@ impl Grids {
         if level == 0 || points(level, d) > POINTS {
             let most = (1..).take_while(|level| points(*level, d) <= POINTS).last().unwrap_or(1);
             return Err(Error::Usage(format!(
-                "a sparse grid of level {level} over {d} input columns: choose from 1 to {most}, which keeps all partial \
-                 grids within {POINTS} points"
+                "a sparse grid of level {level} over {d} input columns: choose from 1 to {most}, which keeps all \
+                 partial grids within {POINTS} points"
             ))
             .about("SparseGridOptions::level"));
         }
