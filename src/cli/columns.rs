@@ -110,7 +110,7 @@ impl Columns {
 
     /// The columns to read as inputs: the one that goes with the rows is one of them until the model takes it out.
     fn inputs(&self, model: &ModelOptions) -> Option<Vec<String>> {
-        let (features, own) = (self.features.as_ref()?, model.row_column());
+        let (features, own) = (self.features.as_ref()?, model.auxiliary_column());
         Some(features.iter().chain(own.filter(|own| !features.contains(own))).cloned().collect())
     }
 }

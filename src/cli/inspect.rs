@@ -98,7 +98,7 @@ pub fn description(fitted: &Fitted) -> String {
         }
     };
     let mut data = vec![("inputs".into(), inputs), ("target".into(), target)];
-    data.extend(settings.row_column.clone().map(|column| ("with the rows".into(), column)));
+    data.extend(settings.auxiliary_column.clone().map(|column| ("with the rows".into(), column)));
     data.push(("rows".into(), summary.rows.to_string()));
     if let Some(whereabouts) = fitted.whereabouts() {
         let paths: Vec<&str> = whereabouts.shards.iter().map(|shard| shard.path.as_str()).collect();

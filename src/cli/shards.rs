@@ -46,6 +46,6 @@ pub fn files(patterns: &[String]) -> Result<Vec<String>> {
 pub fn open(patterns: &[String], columns: &Columns, reading: &Reading, model: &ModelOptions) -> Result<Tables> {
     let paths = files(patterns)?;
     let (schema, _) = columns.read(Path::new(&paths[0]), reading, model)?;
-    let of_target = (model.target_transform(), model.row_column().cloned());
+    let of_target = (model.target_transform(), model.auxiliary_column().cloned());
     Tables::open(&paths, schema, json!(reading.options()), of_target, exchange::ranks().cloned())
 }

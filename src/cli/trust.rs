@@ -99,7 +99,7 @@ impl Trust {
 
 /// Whether the logarithm of the target could be modelled, and is not.
 fn is_positive(fitted: &Fitted) -> bool {
-    let known = fitted.settings.row_column.is_some();
+    let known = fitted.settings.auxiliary_column.is_some();
     let scale = &fitted.target_scale;
     scale.transform == TargetTransform::Identity && !known && fitted.data().y.iter().all(|z| scale.inverse(*z) > 0.0)
 }

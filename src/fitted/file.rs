@@ -167,7 +167,7 @@ impl Fitted {
         };
         let tables = whereabouts
             .as_ref()
-            .map(|at| at.open(&schema, settings.target_transform, settings.row_column.as_ref()))
+            .map(|at| at.open(&schema, settings.target_transform, settings.auxiliary_column.as_ref()))
             .transpose()?;
         let shards = tables.map(|tables| tables.observed(&input_scale, target_scale)).transpose()?;
 
@@ -185,7 +185,7 @@ impl Fitted {
         let likelihood = registry.likelihoods.parse(&settings.likelihood, classes).map_err(unfit)?;
         let parts = Parts { likelihood, prior: Prior { kernel, mean } };
         let options = registry.models.options(&settings.model).map_err(unfit)?;
-        let names = input_names(&schema, settings.row_column.as_deref());
+        let names = input_names(&schema, settings.auxiliary_column.as_deref());
         let model =
             build::restore(&*options, parts, (&data, &names), shards.as_ref(), parameters, &saved).map_err(unfit)?;
         let trained = settings.compute;
@@ -255,7 +255,7 @@ impl Description {
         if let Some(problem) = of_parts.chain(of_parameters).next() {
             return Err(problem);
         }
-        let (inputs, d) = (input_names(schema, settings.row_column.as_deref()).len(), input_scale.mean.len());
+        let (inputs, d) = (input_names(schema, settings.auxiliary_column.as_deref()).len(), input_scale.mean.len());
         if inputs != d {
             return Err(format!("has {d} inputs where its table has {inputs}"));
         }

@@ -152,12 +152,12 @@ impl Fitted {
     /// [`Error::Data`] naming the first row that does not fit.
     pub fn check_targets(&self, data: &Dataset) -> Result<()> {
         self.schema.check(data)?;
-        columns::check_targets(self.model.likelihood(), data, self.settings.row_column.as_deref())
+        columns::check_targets(self.model.likelihood(), data, self.settings.auxiliary_column.as_deref())
     }
 
     /// Names of the input columns, in the order of the kernel's `dims`.
     pub fn input_names(&self) -> Vec<String> {
-        columns::input_names(&self.schema, self.settings.row_column.as_deref())
+        columns::input_names(&self.schema, self.settings.auxiliary_column.as_deref())
     }
 
     /// What makes predictions poor whatever they are asked for: a training on one row, or on one value of the target.
@@ -184,7 +184,7 @@ impl Fitted {
         self.check_targets(more)?;
         let (inputs, target) = (self.input_scale.clone(), self.target_scale);
         let units = Units { inputs, target, auxiliary: self.model.likelihood().auxiliary() };
-        let more = units.observe(Inputs::of(more, self.settings.row_column.as_deref())?, more)?;
+        let more = units.observe(Inputs::of(more, self.settings.auxiliary_column.as_deref())?, more)?;
         let Some(posterior) = helped(|| self.posterior.updated(&more))? else {
             return Err(Error::Usage(format!(
                 "more rows without another training are for models whose posterior has a closed form, and this is: {}; \

@@ -69,7 +69,7 @@ impl Service for Rank<'_> {
                 self.open(own.iter().map(|shard| shard.path.as_str()), reading)?;
             }
             let (reading, tables) = self.opened()?;
-            let rows = tables.iter().map(|table| table.observed(&scales, reading.row_column.as_deref()));
+            let rows = tables.iter().map(|table| table.observed(&scales, reading.auxiliary_column.as_deref()));
             experts::fill(&mut message, rows.collect::<Result<_>>()?)?;
         }
         self.experts.hold(ask, message)

@@ -48,7 +48,7 @@ fn settings(options: ExpertsOptions) -> Settings {
     Settings {
         kernel: "1.3 * matern32(ard)".into(),
         mean: "constant".into(),
-        row_column: Some("s".into()),
+        auxiliary_column: Some("s".into()),
         model: options.into(),
         compute: F64,
         ..Settings::default()

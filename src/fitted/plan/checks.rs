@@ -27,7 +27,7 @@ pub(super) fn sets_apart(settings: &Settings, classes: Option<usize>, registry: 
             settings.likelihood
         )));
     }
-    Ok(!registry.models.options(&settings.model)?.leaves_one_out(settings.row_column.is_some()))
+    Ok(!registry.models.options(&settings.model)?.leaves_one_out(settings.auxiliary_column.is_some()))
 }
 
 /// Refuses intervals from fewer residuals than a distribution is fitted to; `apart` are the rows set apart for them.

@@ -88,8 +88,8 @@ impl Plan {
         registry: &Registry,
     ) -> Result<Self> {
         schema.check(data)?;
-        let inputs = Inputs::of(data, settings.row_column.as_deref())?;
-        let Inputs { x, names, extra } = &inputs;
+        let inputs = Inputs::of(data, settings.auxiliary_column.as_deref())?;
+        let Inputs { x, names, auxiliary } = &inputs;
         let d = names.len();
         let options = registry.models.options(&settings.model)?;
         let rows = tables.map_or(data.n, Tables::rows);
@@ -117,7 +117,7 @@ impl Plan {
         };
         let likelihood = registry.likelihoods.parse(&settings.likelihood, schema.classes.as_ref().map(Classes::len))?;
         checks::check_classes(&schema, &*likelihood, data.n)?;
-        checks::check_kind(&settings, &*likelihood, extra.is_some(), registry)?;
+        checks::check_kind(&settings, &*likelihood, auxiliary.is_some(), registry)?;
         let mut target_scale = match &moments {
             Some(moments) => TargetScale::of_moments(settings.target_transform, &schema.target, &moments[d])?,
             None => TargetScale::fit(settings.target_transform, data)?,
@@ -126,8 +126,8 @@ impl Plan {
             (target_scale.mean, target_scale.sd) = (0.0, 1.0);
         }
         let targets = data.y.as_deref().unwrap_or_default();
-        likelihood.check(Targets { y: targets, extra: extra.as_deref() }, Some(&data.numbers()))?;
-        let of_targets = likelihood.warnings(Targets { y: targets, extra: extra.as_deref() });
+        likelihood.check(Targets { y: targets, auxiliary: auxiliary.as_deref() }, Some(&data.numbers()))?;
+        let of_targets = likelihood.warnings(Targets { y: targets, auxiliary: auxiliary.as_deref() });
         let mut warnings: Vec<Advice> = of_targets.into_iter().map(Advice::from).collect();
         warnings.extend(advice::index(&schema, data));
         let units = Units { inputs: input_scale, target: target_scale, auxiliary: likelihood.auxiliary() };
@@ -160,10 +160,14 @@ impl Plan {
 
     /// Says what looks wrong for so many rows; of what is constant only where the data are all of them.
     fn warn(&mut self, rows: usize, whole: bool) {
-        let names = input_names(&self.schema, self.settings.row_column.as_deref());
+        let names = input_names(&self.schema, self.settings.auxiliary_column.as_deref());
         if whole {
             self.warnings.extend(advice::few(rows, &self.data.y, &self.schema.target).map(Advice::from));
-            self.warnings.extend(advice::constants(&self.data, &self.schema, self.settings.row_column.as_deref()));
+            self.warnings.extend(advice::constants(
+                &self.data,
+                &self.schema,
+                self.settings.auxiliary_column.as_deref(),
+            ));
         }
         self.warnings.extend(advice::outliers(&self.data, &names, &self.units.inputs).into_iter().map(Advice::from));
         self.warnings.extend(self.options.warnings(rows));
@@ -182,7 +186,7 @@ impl Plan {
     pub fn check(&self, data: &Dataset) -> Result<()> {
         self.schema.check(data)?;
         self.units.target.forward(data)?;
-        check_targets(self.model.likelihood(), data, self.settings.row_column.as_deref())
+        check_targets(self.model.likelihood(), data, self.settings.auxiliary_column.as_deref())
     }
 
     /// What was asked for.

@@ -42,7 +42,7 @@ impl Plan {
                 (of(&split.train), Some(file.read(&of(&split.test))?))
             }
         };
-        let stored = Stored { file, rows, row_column: settings.row_column.clone() };
+        let stored = Stored { file, rows, auxiliary_column: settings.auxiliary_column.clone() };
         let sample = stored.sample(seed)?;
         let mut plan = Self::of(stored.file.schema().clone(), &sample, None, settings, seed, registry)?;
         let whole = sample.n == stored.rows.len();

@@ -70,7 +70,7 @@ impl Plan {
         let training = Training { compute, data: &self.data, rows, batches, config, spread: spread.as_ref() };
         let outcome = self.model.train(training, observers)?;
         let Self { schema, settings, units, model, data, tables, apart, weak_prior, mut warnings, .. } = self;
-        let names = input_names(&schema, settings.row_column.as_deref());
+        let names = input_names(&schema, settings.auxiliary_column.as_deref());
         warnings.extend(diagnose::warnings(&*model, &data, &names));
         // Who interrupts waits for the model.
         if outcome.termination != train::Termination::Interrupted {
