@@ -94,7 +94,7 @@ pub enum Error {
         problem: String,
     },
     /// A failure, and the settings that would mend it.
-    #[error("{}", self.advice())]
+    #[error("{}", shown(.error, .settings))]
     Advised {
         /// What went wrong.
         error: Box<Error>,
@@ -131,6 +131,14 @@ pub enum ErrorKind {
 /// The result of a fallible library function.
 pub type Result<T> = std::result::Result<T, Error>;
 
+fn advice(error: &Error, settings: &[Setting]) -> Advice {
+    Advice { text: error.to_string(), settings: settings.to_vec() }
+}
+
+fn shown(error: &Error, settings: &[Setting]) -> String {
+    advice(error, settings).to_string()
+}
+
 impl Error {
     /// Whose failure it is.
     pub fn kind(&self) -> ErrorKind {
@@ -145,23 +153,20 @@ impl Error {
     }
 
     /// The same with settings that would mend it.
-    pub fn advised(self, settings: Vec<Setting>) -> Self {
-        if settings.is_empty() { self } else { Self::Advised { error: self.into(), settings } }
+    pub fn advised(self, more: Vec<Setting>) -> Self {
+        let (error, mut settings) = self.parted();
+        settings.extend(more);
+        if settings.is_empty() { error } else { Self::Advised { error: Box::new(error), settings } }
     }
 
     /// The same with a field that would mend it; see [`Advice::about`].
     pub fn about(self, field: &'static str) -> Self {
-        self.advise(|advice| advice.about(field))
+        self.advised(vec![Setting { field: field.into(), value: None }])
     }
 
     /// The same with a field and a value that would mend it; see [`Advice::set`].
     pub fn set(self, field: &'static str, value: impl std::fmt::Display) -> Self {
-        self.advise(|advice| advice.set(field, value))
-    }
-
-    fn advise(self, add: impl FnOnce(Advice) -> Advice) -> Self {
-        let (error, settings) = self.parted();
-        error.advised(add(Advice { text: String::new(), settings }).settings)
+        self.advised(vec![Setting { field: field.into(), value: Some(value.to_string()) }])
     }
 
     /// What went wrong, and the settings that would mend it.
@@ -189,7 +194,7 @@ impl Error {
     /// What to tell a user, whose program may have its own names for settings.
     pub fn advice(&self) -> Advice {
         match self {
-            Self::Advised { error, settings } => Advice { text: error.to_string(), settings: settings.clone() },
+            Self::Advised { error, settings } => advice(error, settings),
             other => other.to_string().into(),
         }
     }

@@ -16,16 +16,16 @@ pub fn error(error: &Error) -> String {
 /// Most options have the names of their fields.
 fn option(Setting { field, value }: &Setting) -> String {
     let own = field.rsplit("::").next().unwrap_or_default().replace('_', "-");
-    let (name, value) = match (&**field, value) {
+    let (name, value) = match (&**field, value.as_deref()) {
         ("CagpOptions::objective", value) => ("loss", value),
         ("CgGpOptions::rank", value) => ("rank", value),
         ("Compute::precision", value) => ("dtype", value),
         ("Federation::share", value) => ("clients", value),
-        ("ReadOptions::decimal_comma", _) => ("decimal", &Some("comma".to_string())),
+        ("ReadOptions::decimal_comma", _) => ("decimal", Some("comma")),
         ("Settings::priors", value) => ("prior", value),
         ("SparseGridOptions::bound", value) => ("grid-bound", value),
         ("SparseGridOptions::variance", value) => ("grid-variance", value),
-        ("SwsgpOptions::covariance", _) => ("mean-field", &None),
+        ("SwsgpOptions::covariance", _) => ("mean-field", None),
         (_, value) => (&*own, value),
     };
     match value {

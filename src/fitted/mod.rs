@@ -24,7 +24,7 @@ pub use plan::{Cost, Plan};
 pub use rank::Rank;
 pub use registry::Registry;
 pub use settings::{Calibrate, Settings};
-pub use shards::{Shard, Tables, Whereabouts};
+pub use shards::{Reading, Shard, Tables, Whereabouts};
 pub use trust::{Copies, LeftOut, Outside};
 
 use crate::advice::Advice;

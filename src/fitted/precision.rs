@@ -46,7 +46,8 @@ pub fn jitter(
     model: &dyn GpModel,
     compute: Compute,
     data: &Observations,
-    (relative, target_sd): (f64, f64),
+    relative: f64,
+    target_sd: f64,
 ) -> Option<Advice> {
     if relative == 0.0 {
         return None;

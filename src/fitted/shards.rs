@@ -43,13 +43,17 @@ pub struct Whereabouts {
     pub reading: Value,
 }
 
-/// What ranks are told of tables.
+/// How tables are read, on whatever rank.
 #[derive(Debug, Clone, Serialize, Deserialize)]
-pub(super) struct Reading {
-    schema: Schema,
-    options: Value,
-    transform: TargetTransform,
-    pub(super) auxiliary_column: Option<String>,
+pub struct Reading {
+    /// Their columns.
+    pub schema: Schema,
+    /// The options for tables.
+    pub options: Value,
+    /// The function of the target that is modelled.
+    pub transform: TargetTransform,
+    /// The column of known noise, if any.
+    pub auxiliary_column: Option<String>,
 }
 
 /// What ranks are told to see their rows as the leader does.
@@ -132,25 +136,17 @@ pub struct Tables {
 }
 
 impl Tables {
-    /// Opens each table on the rank of its expert. `options` are those for tables; a column of known noise is named,
-    /// and the function of the target that is modelled.
+    /// Opens each table on the rank of its expert.
     ///
     /// # Errors
     /// [`Error::Io`] and [`Error::Data`] naming file, row and column, of another rank with its number;
     /// [`Error::Usage`] for more ranks than tables.
-    pub fn open(
-        paths: &[String],
-        schema: Schema,
-        options: Value,
-        (transform, auxiliary_column): (TargetTransform, Option<String>),
-        ranks: Option<Arc<Ranks>>,
-    ) -> Result<Self> {
+    pub fn open(paths: &[String], reading: Reading, ranks: Option<Arc<Ranks>>) -> Result<Self> {
         let size = ranks.as_ref().map_or(1, |ranks| ranks.size());
         if size > paths.len() {
             let (tables, most) = (paths.len(), paths.len());
             return Err(Error::Usage(format!("{size} ranks for {tables} shards: start at most {most}, one for each")));
         }
-        let reading = Reading { schema, options, transform, auxiliary_column };
         let own: Result<Vec<Opened>> =
             paths[exchange::share(paths.len(), 0, size)].iter().map(|path| Opened::read(path, &reading)).collect();
         let own = own.map_err(|error| of_leader(size, error))?;
@@ -225,9 +221,9 @@ impl Whereabouts {
         auxiliary_column: Option<&String>,
     ) -> Result<Tables> {
         let paths: Vec<String> = self.shards.iter().map(|shard| shard.path.clone()).collect();
-        let of_target = (transform, auxiliary_column.cloned());
-        let ranks = exchange::ranks().cloned();
-        let tables = Tables::open(&paths, schema.clone(), self.reading.clone(), of_target, ranks)?;
+        let (schema, options) = (schema.clone(), self.reading.clone());
+        let reading = Reading { schema, options, transform, auxiliary_column: auxiliary_column.cloned() };
+        let tables = Tables::open(&paths, reading, exchange::ranks().cloned())?;
         match self.shards.iter().zip(&tables.said).find(|(shard, said)| **shard != said.shard) {
             None => Ok(tables),
             Some((Shard { path, rows, .. }, said)) => Err(Error::Data(format!(

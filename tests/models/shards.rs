@@ -6,7 +6,7 @@ use std::sync::Arc;
 use cagey::Result;
 use cagey::data::{InputScale, ReadOptions, Schema, TargetScale, TargetTransform, read_training};
 use cagey::exchange::Ranks;
-use cagey::fitted::{Fitted, Plan, Registry, Settings, Tables};
+use cagey::fitted::{Fitted, Plan, Reading, Registry, Settings, Tables};
 use cagey::likelihoods::Gaussian;
 use cagey::model_file::ModelFile;
 use cagey::models::exact::{ExactGp, ExactObjective};
@@ -61,8 +61,8 @@ fn schema(paths: &[String]) -> Schema {
 
 fn open(paths: &[String], ranks: Option<&Arc<Ranks>>) -> Result<Tables> {
     let options = serde_json::to_value(ReadOptions::default()).unwrap();
-    let of_target = (TargetTransform::Identity, Some("s".into()));
-    Tables::open(paths, schema(paths), options, of_target, ranks.cloned())
+    let (schema, transform, auxiliary_column) = (schema(paths), TargetTransform::Identity, Some("s".into()));
+    Tables::open(paths, Reading { schema, options, transform, auxiliary_column }, ranks.cloned())
 }
 
 fn fitted(paths: &[String], options: ExpertsOptions, ranks: Option<&Arc<Ranks>>) -> Result<Fitted> {

@@ -140,7 +140,7 @@ impl Plan {
         let shards = tables.map(|tables| tables.observed(&units.inputs, units.target)).transpose()?;
         let site = Site { data: &observations, names: &names, seed, shards: shards.as_ref(), saved: None };
         let mut model = build(&settings, &*options, likelihood, &site, &units, registry)?;
-        let set = |model: &mut dyn GpModel| weak_prior::set(model, (&observations, rows), &*options);
+        let set = |model: &mut dyn GpModel| weak_prior::set(model, &observations, rows, &*options);
         let weak_prior = settings.weak_prior.then(|| set(&mut *model)).flatten();
         Ok(Self {
             schema,

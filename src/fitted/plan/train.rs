@@ -85,7 +85,7 @@ impl Plan {
         let posterior: Arc<dyn Posterior> = posterior?.into();
         warnings.extend(posterior.remarks(&some(&data)?.x)?);
         if posterior.exact().is_some() {
-            warnings.extend(precision::jitter(&*model, compute, &data, (jitter, units.target.sd)));
+            warnings.extend(precision::jitter(&*model, compute, &data, jitter, units.target.sd));
         }
         let ranges = Some(match &tables {
             Some(tables) => units.ranges(&tables.moments()),
