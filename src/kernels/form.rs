@@ -218,7 +218,8 @@ impl Term {
                     let difference = self.features.clone().narrow(1, k, 1) - other.clone().narrow(1, k, 1).transpose();
                     difference.powi_scalar(2)
                 });
-                self.profiled(fold(columns, |x, y| x + y))
+                // Rows without features are all the same.
+                self.profiled(columns.reduce(|x, y| x + y).unwrap_or_else(|| Tensor::zeros([n, m], options)))
             }
         }
     }
