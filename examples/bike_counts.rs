@@ -59,7 +59,7 @@ fn main() -> Result<()> {
     let options = Options::parse();
     let (_, data) = read_training(&options.data, &ReadOptions::default())?;
     let poisson = Poisson { link: RateLink::Exp };
-    poisson.check(Targets { y: targets(&data)?, extra: None }, Some(&data.rows))?;
+    poisson.check(Targets { y: targets(&data)?, auxiliary: None }, Some(&data.rows))?;
     let split = Split::random(data.n, options.test, options.seed)?;
     let (train, test) = (data.subset(&split.train), data.subset(&split.test));
     println!("{} hours to learn from, {} to test on, {} inputs", train.n, test.n, data.d);
@@ -115,7 +115,7 @@ impl Fitted {
     fn new(data: &Dataset, mut likelihood: Box<dyn Likelihood>, options: &Options) -> Result<Self> {
         let (scale, d) = (InputScale::fit(&data.x, data.d)?, data.d);
         let rows = Observations::new(scale.apply(&data.x)?, d, targets(data)?.to_vec(), None)?;
-        let level = likelihood.initialise(Targets { y: &rows.y, extra: None });
+        let level = likelihood.initialise(Targets { y: &rows.y, auxiliary: None });
         let mut kernel = Kernel::parse("matern32(ard)", d)?;
         kernel.set_units(&scale.sd, 1.0);
         initial::initialise(&mut kernel, &rows.x, d);

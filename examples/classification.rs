@@ -84,7 +84,10 @@ fn main() -> Result<()> {
     let scale = InputScale::fit(&train.x, 2)?;
     let rows = Observations::new(scale.apply(&train.x)?, 2, targets(&train).to_vec(), None)?;
     let likelihood = Bernoulli { link: BernoulliLink::Logit };
-    likelihood.warnings(Targets { y: &rows.y, extra: None }).iter().for_each(|warning| println!("warning: {warning}"));
+    likelihood
+        .warnings(Targets { y: &rows.y, auxiliary: None })
+        .iter()
+        .for_each(|warning| println!("warning: {warning}"));
     let predict = |posterior: &dyn Posterior, x: &[f64]| -> Result<(Vec<f64>, Marginals)> {
         let latent = posterior.predict(&scale.apply(x)?)?;
         let one = |(mean, variance): (&f64, &f64)| Ok(likelihood.predict(&[*mean], &[*variance], None)?.mean());
@@ -147,7 +150,7 @@ fn start(rows: &Observations, scale: &InputScale) -> Result<(Kernel, Mean)> {
     let mut kernel = Kernel::parse("matern52(ard)", rows.d)?;
     kernel.set_units(&scale.sd, 1.0);
     initial::initialise(&mut kernel, &rows.x, rows.d);
-    let level = Bernoulli { link: BernoulliLink::Logit }.initialise(Targets { y: &rows.y, extra: None });
+    let level = Bernoulli { link: BernoulliLink::Logit }.initialise(Targets { y: &rows.y, auxiliary: None });
     let mut mean = Mean::named("constant", rows.d)?;
     if let Mean::Constant(constant) = &mut mean {
         constant.set(&level);

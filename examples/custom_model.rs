@@ -12,6 +12,7 @@
 use std::process::ExitCode;
 
 use burn::tensor::{Int, Tensor, TensorData};
+use cagey::advice::Advice;
 use cagey::data::{ReadOptions, read_training};
 use cagey::device::Compute;
 use cagey::fitted::{Fitted, Registry, Settings};
@@ -114,8 +115,8 @@ impl ModelOptions for SubsetOptions {
         Ok(Box::new(Subset { gp: ExactGp { prior, likelihood, objective }, keep: self.keep }))
     }
 
-    fn smaller(&self) -> &'static str {
-        "choose fewer --keep-rows"
+    fn smaller(&self) -> Advice {
+        "choose fewer --keep-rows".into()
     }
 }
 

@@ -95,7 +95,7 @@ fn targets(data: &Dataset) -> Result<&[f64]> {
 /// Natural gradients for q(u), Adam for kernel and inducing inputs.
 fn fit(rows: &Observations, classes: usize, options: &Options) -> Result<Svgp> {
     let likelihood = Softmax::new(classes);
-    let targets = Targets { y: &rows.y, extra: None };
+    let targets = Targets { y: &rows.y, auxiliary: None };
     likelihood.warnings(targets).iter().for_each(|warning| println!("warning: {warning}"));
     let mut kernel = Kernel::parse("matern52", rows.d)?;
     initial::initialise(&mut kernel, &rows.x, rows.d);

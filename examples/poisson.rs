@@ -76,7 +76,7 @@ fn main() -> Result<()> {
     if data.d != 1 {
         return Err(Error::Data(format!("this example takes one input, not {}", data.d)));
     }
-    Poisson { link: RateLink::Exp }.check(Targets { y: targets(&data), extra: None }, Some(&data.rows))?;
+    Poisson { link: RateLink::Exp }.check(Targets { y: targets(&data), auxiliary: None }, Some(&data.rows))?;
     println!("{} rows, {} events", data.n, targets(&data).iter().sum::<f64>());
     for kind in [Kind::Variational, Kind::ComputationAware] {
         let fitted = Fitted::new(kind, &data, &options)?;
@@ -104,7 +104,7 @@ impl Fitted {
         let scale = InputScale::fit(&data.x, 1)?;
         let rows = Observations::new(scale.apply(&data.x)?, 1, targets(data).to_vec(), None)?;
         let mut likelihood = Poisson { link: RateLink::Exp };
-        let level = likelihood.initialise(Targets { y: &rows.y, extra: None });
+        let level = likelihood.initialise(Targets { y: &rows.y, auxiliary: None });
         let mut kernel = Kernel::parse("matern52", 1)?;
         kernel.set_units(&scale.sd, 1.0);
         initial::initialise(&mut kernel, &rows.x, 1);

@@ -2,6 +2,8 @@
 
 use std::path::Path;
 
+use crate::advice::{Advice, Setting};
+
 /// What went wrong, with the values a reader needs to mend it.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
@@ -91,6 +93,14 @@ pub enum Error {
         /// What went wrong there.
         problem: String,
     },
+    /// A failure, and the settings that would mend it.
+    #[error("{}", shown(.error, .settings))]
+    Advised {
+        /// What went wrong.
+        error: Box<Error>,
+        /// What to change.
+        settings: Vec<Setting>,
+    },
     /// A device or data type is not available.
     #[error("device: {0}")]
     Device(String),
@@ -121,6 +131,14 @@ pub enum ErrorKind {
 /// The result of a fallible library function.
 pub type Result<T> = std::result::Result<T, Error>;
 
+fn advice(error: &Error, settings: &[Setting]) -> Advice {
+    Advice { text: error.to_string(), settings: settings.to_vec() }
+}
+
+fn shown(error: &Error, settings: &[Setting]) -> String {
+    advice(error, settings).to_string()
+}
+
 impl Error {
     /// Whose failure it is.
     pub fn kind(&self) -> ErrorKind {
@@ -130,6 +148,54 @@ impl Error {
             Self::Io { .. } | Self::ModelFile { .. } => ErrorKind::File,
             Self::Device(_) => ErrorKind::Device,
             Self::Remote { kind, .. } => *kind,
+            Self::Advised { error, .. } => error.kind(),
+        }
+    }
+
+    /// The same with settings that would mend it.
+    pub fn advised(self, more: Vec<Setting>) -> Self {
+        let (error, mut settings) = self.parted();
+        settings.extend(more);
+        if settings.is_empty() { error } else { Self::Advised { error: Box::new(error), settings } }
+    }
+
+    /// The same with a field that would mend it; see [`Advice::about`].
+    pub fn about(self, field: &'static str) -> Self {
+        self.advised(vec![Setting { field: field.into(), value: None }])
+    }
+
+    /// The same with a field and a value that would mend it; see [`Advice::set`].
+    pub fn set(self, field: &'static str, value: impl std::fmt::Display) -> Self {
+        self.advised(vec![Setting { field: field.into(), value: Some(value.to_string()) }])
+    }
+
+    /// What went wrong, and the settings that would mend it.
+    fn parted(self) -> (Self, Vec<Setting>) {
+        match self {
+            Self::Advised { error, settings } => (*error, settings),
+            other => (other, Vec::new()),
+        }
+    }
+
+    /// Another error in the place of this one, about the same settings.
+    pub fn map(self, f: impl FnOnce(Self) -> Self) -> Self {
+        let (error, settings) = self.parted();
+        f(error).advised(settings)
+    }
+
+    /// What went wrong, without the settings that would mend it.
+    pub fn cause(&self) -> &Self {
+        match self {
+            Self::Advised { error, .. } => error.cause(),
+            other => other,
+        }
+    }
+
+    /// What to tell a user, whose program may have its own names for settings.
+    pub fn advice(&self) -> Advice {
+        match self {
+            Self::Advised { error, settings } => advice(error, settings),
+            other => other.to_string().into(),
         }
     }
 

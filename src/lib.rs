@@ -87,6 +87,7 @@
 #[cfg(feature = "command")]
 extern crate self as cagey;
 
+pub mod advice;
 mod atomic;
 #[cfg(feature = "command")]
 pub mod cli;

@@ -199,7 +199,7 @@ fn wrong_names() {
         features: Some(names.iter().map(|&name| name.to_owned()).collect()),
         ..options()
     };
-    refused("a,b,y\n1,2,3\n", &features(&["a", "y"]), &["`y` is the target", "last column", "--target"]);
+    refused("a,b,y\n1,2,3\n", &features(&["a", "y"]), &["`y` is the target", "last column", "ReadOptions::target"]);
     refused("a,b,y\n1,2,3\n", &features(&["a", "a"]), &["`a` is listed twice"]);
     refused("a,b,y\n1,2,3\n", &features(&[]), &["no feature"]);
     let explicit = ReadOptions { target: Some("a".into()), ..features(&["a"]) };
@@ -213,7 +213,7 @@ fn wrong_names() {
 fn missing_cells() {
     for spelling in ["", "NA", "nan", "NaN", "inf", "-Inf", "null", "NULL", "?", " ", "N/A", "none"] {
         let text = format!("a,y\n1,2\n{spelling},4\n5,6\n");
-        refused(&text, &options(), &["row 3, column `a`", "missing", "--missing drop"]);
+        refused(&text, &options(), &["row 3, column `a`", "missing", "ReadOptions::missing = drop"]);
         let dropping = ReadOptions { missing: Missing::Drop, ..options() };
         let (_, data) = read(&text, &dropping).unwrap();
         assert_eq!((data.n, data.dropped), (2, 1), "{spelling}");
@@ -222,7 +222,7 @@ fn missing_cells() {
         assert_eq!((data.x, data.dropped), (vec![5.0], 2));
     }
     let dropping = ReadOptions { missing: Missing::Drop, ..options() };
-    refused("a,y\n,1\n2,\n", &dropping, &["all 2 rows", "--features"]);
+    refused("a,y\n,1\n2,\n", &dropping, &["all 2 rows", "ReadOptions::features"]);
 }
 
 #[test]
@@ -231,8 +231,12 @@ fn cells_that_are_no_usable_numbers() {
     refused("a,y\n1,-1e151\n", &options(), &["column `y`", "rescale"]);
     refused("a,y\n1,1e999\n", &options(), &["column `y`", "rescale"]);
     assert!(read("a,y\n1,1e150\n", &options()).is_ok());
-    refused("a,y\nred,2\n", &options(), &["row 2, column `a`", "`red`", "--one-hot", "--features"]);
-    refused("a,y\n2020-02-03,2\n", &options(), &["`2020-02-03` is a date", "--dates"]);
+    refused(
+        "a,y\nred,2\n",
+        &options(),
+        &["row 2, column `a`", "`red`", "ReadOptions::one_hot", "ReadOptions::features"],
+    );
+    refused("a,y\n2020-02-03,2\n", &options(), &["`2020-02-03` is a date", "ReadOptions::dates"]);
     refused("a,y\n1,good\n", &options(), &["column `y`", "`good`", "0, 1"]);
     refused("a,y\n1,2\n1.2.3,4\n", &options(), &["row 3", "`1.2.3`", "cells above it are numbers"]);
     refused("a;y\n1,5;2\n", &options(), &["`1,5`", "decimal comma"]);
@@ -264,7 +268,7 @@ fn categories_become_indicators() {
     }
 
     refused("a,y\nred,1\n?,2\n", &one_hot, &["row 3", "missing"]);
-    refused("a,y\n2020-01-01,1\n", &one_hot, &["--dates"]);
+    refused("a,y\n2020-01-01,1\n", &one_hot, &["ReadOptions::dates"]);
     // A row that is dropped leaves no category behind.
     let dropping = ReadOptions { missing: Missing::Drop, ..one_hot.clone() };
     assert_eq!(read("a,b,y\nred,,1\nblue,2,2\n", &dropping).unwrap().1.feature_names, ["a=blue", "b"]);
@@ -1027,7 +1031,10 @@ fn files_of_rows_refuse_what_they_cannot_hold() {
         problem
     };
     let problem = create("colour,y\nred,1\nblue,2\n");
-    assert!(problem.contains("row 2") && problem.contains("`colour`") && problem.contains("--one-hot"), "{problem}");
+    assert!(
+        problem.contains("row 2") && problem.contains("`colour`") && problem.contains("ReadOptions::one_hot"),
+        "{problem}"
+    );
     let problem = create("a,y\n1,2\n3,x\n");
     assert!(problem.contains("row 3") && problem.contains("`y`"), "{problem}");
     assert!(create("a,y\n").contains("no row of data"));

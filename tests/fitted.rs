@@ -58,7 +58,7 @@ fn a_loaded_model_predicts_bit_for_bit_the_same() {
         settings("matern32(ard)"),
         Settings {
             mean: "linear".into(),
-            row_column: Some("s".into()),
+            auxiliary_column: Some("s".into()),
             ..settings("rbf + 2 * periodic(dims=[0]) * rbf")
         },
         Settings {
@@ -222,7 +222,7 @@ fn many_inducing_inputs_with_few_neighbours_are_warned_of() {
         let model = SwsgpOptions { inducing, neighbours, divergence, union: false, covariance, batches }.into();
         let (fitted, data) = fit(&table(), Settings { model, ..Settings::default() });
         assert!(data.n < 16 * 8, "{} rows", data.n);
-        fitted.summary.warnings.iter().any(|warning| warning.contains("overconfident"))
+        fitted.summary.warnings.iter().any(|warning| warning.text.contains("overconfident"))
     };
     assert!(warned(8, 3, 1.0));
     assert!(!warned(8, 3, 2.7), "each inducing value is held to its prior once");
@@ -262,7 +262,7 @@ fn single_precision_that_is_not_enough_is_told() {
             ..Settings::default()
         };
         let (fitted, _) = fit(&format!("a,y\n{table}"), settings);
-        fitted.summary.warnings.iter().any(|warning| warning.contains("--dtype f64"))
+        fitted.summary.warnings.iter().any(|warning| warning.to_string().contains("Compute::precision = f64"))
     };
     assert!(told(Precision::F32, 1e-6));
     assert!(!told(Precision::F32, 1e-2));
@@ -281,8 +281,8 @@ fn of_counts() -> Fitted {
     let (schema, data) = counts();
     let (covariance, batches) = (Covariance::Full, Minibatches::default());
     let model = SvgpOptions { inducing: 5, covariance, batches }.into();
-    let row_column = Some("hours".into());
-    let settings = Settings { model, likelihood: "poisson".into(), row_column, ..Settings::default() };
+    let auxiliary_column = Some("hours".into());
+    let settings = Settings { model, likelihood: "poisson".into(), auxiliary_column, ..Settings::default() };
     let config = TrainConfig::new(Optimizer::default(), 3);
     Fitted::fit(schema, &data, settings, &config, &Registry::default(), &mut []).unwrap()
 }
@@ -333,8 +333,8 @@ fn auxiliary_values_are_checked_whatever_the_rows_are_called() {
         }
     }
     let x = [0.1, 0.2, 0.3];
-    for extra in [vec![], vec![1.0, 1.0], vec![1.0, -1.0, 1.0], vec![1.0, f64::NAN, 1.0]] {
-        assert_eq!(fitted.targets_at(&x, Some(&extra)).unwrap_err().kind(), ErrorKind::Request, "{extra:?}");
+    for auxiliary in [vec![], vec![1.0, 1.0], vec![1.0, -1.0, 1.0], vec![1.0, f64::NAN, 1.0]] {
+        assert_eq!(fitted.targets_at(&x, Some(&auxiliary)).unwrap_err().kind(), ErrorKind::Request, "{auxiliary:?}");
     }
     let [one, two] = [1.0, 2.0].map(|hours| fitted.targets_at(&[0.1], Some(&[hours])).unwrap()[0].mean());
     assert!((two - 2.0 * one).abs() < 1e-12 * two, "{one} {two}");
@@ -388,7 +388,7 @@ fn codes_that_are_no_classes_are_refused_by_every_training() {
 #[test]
 fn rows_of_numbers_are_predicted_in_the_users_units() {
     let log = Settings { target_transform: TargetTransform::Log, ..Settings::default() };
-    let known = Settings { row_column: Some("s".into()), ..Settings::default() };
+    let known = Settings { auxiliary_column: Some("s".into()), ..Settings::default() };
     for settings in [Settings::default(), log, known] {
         let (fitted, data) = fit(&table(), settings);
         let wanted = fitted.predict(&data).unwrap();
@@ -406,7 +406,7 @@ fn rows_of_numbers_are_predicted_in_the_users_units() {
 #[test]
 fn rows_join_a_model_without_another_training() {
     let sparse = Settings { model: SgprOptions { inducing: 8 }.into(), ..Settings::default() };
-    let known = Settings { row_column: Some("s".into()), ..Settings::default() };
+    let known = Settings { auxiliary_column: Some("s".into()), ..Settings::default() };
     for settings in [Settings::default(), known, sparse] {
         let (fitted, data) = fit(&table(), settings);
         let few = data.subset(&[3, 17, 30]);
@@ -535,7 +535,8 @@ fn too_little_precision_is_told_where_a_model_is_loaded() {
         let (fitted, _) = fit(&format!("a,y\n{table}"), settings);
         let single = Compute { precision: Precision::F32, ..Compute::default() };
         let loaded = Fitted::from_bytes(&fitted.to_bytes().unwrap(), &Registry::default(), Some(single)).unwrap();
-        let warned = loaded.summary.warnings.iter().any(|warning| warning.contains("--dtype f64"));
+        let warned =
+            loaded.summary.warnings.iter().any(|warning| warning.to_string().contains("Compute::precision = f64"));
         assert_eq!(warned, told, "{noise}");
     }
 }

@@ -308,8 +308,8 @@ mod likelihoods {
     }
 
     /// At `mean` and `variance` of the latent function, with an auxiliary value.
-    fn prediction(text: &str, mean: f64, variance: f64, extra: f64) -> TargetPrediction {
-        let standardised = parse(text, None).unwrap().predict(&[mean], &[variance], Some(extra)).unwrap();
+    fn prediction(text: &str, mean: f64, variance: f64, auxiliary: f64) -> TargetPrediction {
+        let standardised = parse(text, None).unwrap().predict(&[mean], &[variance], Some(auxiliary)).unwrap();
         TargetPrediction { standardised, origin: 0.0, unit: 1.0 }
     }
 
@@ -317,7 +317,7 @@ mod likelihoods {
     fn ranked_scores_of_known_distributions() {
         // scipy: quad over the squares of the distribution functions, of counts their sum.
         let large = 1e12f64.ln();
-        for (text, mean, extra, y, want) in [
+        for (text, mean, auxiliary, y, want) in [
             ("gamma(2.5)", 0.0, 1.0, 0.05, 0.610_513_777_208_938_4),
             ("gamma(2.5)", 0.0, 1.0, 1.0, 0.148_635_540_134_839_5),
             ("gamma(2.5)", 0.0, 1.0, 7.0, 5.660_470_758_489_038),
@@ -332,7 +332,7 @@ mod likelihoods {
             ("negative-binomial(0.4)", 5f64.ln(), 1.0, 2.0, 1.402_256_521_034_457_5),
             ("negative-binomial(0.4)", large, 1.0, 5e11, 0.238_168_513_640_915_87e12),
         ] {
-            let got = prediction(text, mean, 0.0, extra).crps(y);
+            let got = prediction(text, mean, 0.0, auxiliary).crps(y);
             assert!((got / want - 1.0).abs() < 2e-4, "{text} at {y}: {got}, want {want}");
         }
     }

@@ -9,7 +9,7 @@ use clap::Args;
 
 use super::data::{Reading, note_dropped};
 use super::model::ModelOptions;
-use super::report;
+use super::{report, settings};
 
 /// Which columns are used, and how.
 #[derive(Debug, Args)]
@@ -110,7 +110,7 @@ impl Columns {
 
     /// The columns to read as inputs: the one that goes with the rows is one of them until the model takes it out.
     fn inputs(&self, model: &ModelOptions) -> Option<Vec<String>> {
-        let (features, own) = (self.features.as_ref()?, model.row_column());
+        let (features, own) = (self.features.as_ref()?, model.auxiliary_column());
         Some(features.iter().chain(own.filter(|own| !features.contains(own))).cloned().collect())
     }
 }
@@ -128,7 +128,7 @@ pub fn likelihood(model: &ModelOptions, schema: &Schema, y: &[f64]) -> Result<St
         None => Sight::Numbers(y),
     };
     let Inferred { likelihood, sentence } = infer(&schema.target, sight)?;
-    report::say(&sentence);
+    report::say(&settings::words(&sentence));
     Ok(likelihood)
 }
 

@@ -178,8 +178,10 @@ pub fn targets(data: &Dataset, transform: TargetTransform) -> Result<&[f64]> {
 /// Puts the name of a table before what is wrong with its rows.
 pub fn in_table(path: &Path) -> impl Fn(Error) -> Error {
     let path = path.display().to_string();
-    move |error| match error {
-        Error::Data(problem) if !problem.starts_with(&path) => Error::Data(format!("{path}: {problem}")),
-        other => other,
+    move |error| {
+        error.map(|error| match error {
+            Error::Data(problem) if !problem.starts_with(&path) => Error::Data(format!("{path}: {problem}")),
+            other => other,
+        })
     }
 }

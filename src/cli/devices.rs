@@ -11,7 +11,7 @@ use cagey::products::Covariance;
 use cagey::scope::{Scope, scalar};
 use clap::Args;
 
-use super::report;
+use super::{report, settings};
 
 /// List the devices of this build and machine, and measure them: a second of covariance products and a Cholesky
 /// factorisation for each number type
@@ -39,7 +39,7 @@ impl Devices {
             let state = match (offers(Precision::F32), offers(Precision::F64)) {
                 (Ok(_), Ok(_)) => "f32, f64".to_string(),
                 (Ok(_), Err(_)) => "f32".to_string(),
-                (Err(error), _) => error.to_string(),
+                (Err(error), _) => settings::error(&error),
             };
             let adapter = kind.adapter().map(|name| format!(" on {name}")).unwrap_or_default();
             let memory = kind.memory().map(|bytes| format!(", {:.1} GB", bytes as f64 / 1e9)).unwrap_or_default();

@@ -59,7 +59,7 @@ impl Evaluate {
             return self.print(&fitted, &y, &scored, json, &(scored.table() + &trust.text()));
         };
         let data = self.splitting.scored(self.reading.read(path, &fitted.schema, true, false)?)?;
-        fitted.remarks(&data).map_err(in_table(path))?.iter().for_each(|remark| report::warn(remark));
+        fitted.remarks(&data).map_err(in_table(path))?.iter().for_each(report::advise);
         if self.aggregation.all() {
             return Table::score(&fitted, &data).map_err(in_table(path))?.print(self.json);
         }

@@ -18,7 +18,7 @@ use super::model::{ModelOptions, device, kinds};
 use super::scoring::HeldOut;
 use super::training::{SavingOptions, TrainOptions};
 use super::trust::Trust;
-use super::{memory, output, report, shards};
+use super::{memory, output, report, settings, shards};
 use crate::values;
 
 /// Fit a model to a table and save it
@@ -106,7 +106,7 @@ impl Fit {
         let left_out = Trust::or_warn(Trust::of_training(&fitted));
         let held_out = test.map(|test| HeldOut::of(&fitted, &test)).transpose().map_err(self.in_table())?;
         if self.json {
-            fitted.summary.warnings.iter().for_each(|warning| report::warn(warning));
+            fitted.summary.warnings.iter().for_each(report::advise);
             return report::print_json(&serde_json::json!({
                 "model": self.output.display().to_string(),
                 "loss": fitted.summary.loss,
@@ -122,7 +122,7 @@ impl Fit {
                 "transfers": (!moved.is_empty()).then_some(moved),
                 "scores": held_out.as_ref().map(HeldOut::json).transpose()?,
                 "left_out": left_out.json,
-                "warnings": fitted.summary.warnings,
+                "warnings": fitted.summary.warnings.iter().map(settings::words).collect::<Vec<_>>(),
             }));
         }
         let mut text = super::inspect::description(&fitted);
@@ -305,7 +305,7 @@ fn announce(plan: &Plan, config: &TrainConfig) -> Result<()> {
         let minutes = (all / 60.0).ceil();
         let about = if config.early_stopping.is_some() { "at most" } else { "about" };
         report::say(&format!("{title}: {step:.2} s a step, {about} {minutes:.0} min for {steps} steps{limit}"));
-        plan.shorter().iter().for_each(|advice| report::say(advice));
+        plan.shorter().iter().for_each(|advice| report::say(&settings::words(advice)));
     }
     Ok(())
 }

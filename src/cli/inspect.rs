@@ -14,8 +14,8 @@ use cagey::params::{Constraint, Parameter, Unit};
 use clap::Args;
 use serde_json::json;
 
-use super::report;
 use super::trust::{calibration_in_words, temperature_in_words};
+use super::{report, settings};
 
 /// Say what a model is: parameters, data, training
 #[derive(Debug, Args)]
@@ -53,6 +53,8 @@ impl Inspect {
             json!({ "name": name, "inputs": inputs, "coefficient": part.coefficient, "usual": part.usual })
         };
         let parts: Vec<_> = fitted.posterior().inducing_parts().into_iter().map(part).collect();
+        let mut training = json!(fitted.summary);
+        training["warnings"] = fitted.summary.warnings.iter().map(settings::words).collect();
         report::print_json(&json!({
             "kernel": fitted.kernel().to_string(),
             "parameters": parameters,
@@ -62,7 +64,7 @@ impl Inspect {
             "target": fitted.schema.target,
             "classes": fitted.schema.classes,
             "target_scale": fitted.target_scale,
-            "training": fitted.summary,
+            "training": training,
             "calibration": fitted.calibration,
             "temperature": fitted.temperature,
             "solve": fitted.posterior().solve(),
@@ -96,7 +98,7 @@ pub fn description(fitted: &Fitted) -> String {
         }
     };
     let mut data = vec![("inputs".into(), inputs), ("target".into(), target)];
-    data.extend(settings.row_column.clone().map(|column| ("with the rows".into(), column)));
+    data.extend(settings.auxiliary_column.clone().map(|column| ("with the rows".into(), column)));
     data.push(("rows".into(), summary.rows.to_string()));
     if let Some(whereabouts) = fitted.whereabouts() {
         let paths: Vec<&str> = whereabouts.shards.iter().map(|shard| shard.path.as_str()).collect();
@@ -149,7 +151,7 @@ pub fn description(fitted: &Fitted) -> String {
         text += &report::table(&parts.into_iter().map(row).collect::<Vec<_>>());
     }
     for warning in &summary.warnings {
-        let _ = writeln!(text, "  warning: {warning}");
+        let _ = writeln!(text, "  warning: {}", settings::words(warning));
     }
     text
 }

@@ -17,11 +17,13 @@ pub fn check(plan: &Plan) -> Result<()> {
     }
     let less = plan.options().smaller();
     Err(Error::Usage(format!(
-        "{}: a step takes about {:.1} GB of memory and {place} has {:.1} GB; {less}",
+        "{}: a step takes about {:.1} GB of memory and {place} has {:.1} GB; {}",
         plan.model().title(),
         needed / 1e9,
-        there / 1e9
-    )))
+        there / 1e9,
+        less.text
+    ))
+    .advised(less.settings))
 }
 
 /// Bytes of memory, of the container where there is one.

@@ -20,6 +20,7 @@ mod refine;
 mod report;
 mod sample;
 mod scoring;
+mod settings;
 mod shards;
 mod standard;
 mod training;
@@ -160,7 +161,7 @@ fn finished(done: Result<()>) -> u8 {
 /// Says what ended the command; its exit code.
 fn failed(error: &Error) -> u8 {
     report::fail(error);
-    if matches!(error, Error::Usage(_) | Error::KernelText { .. }) { 2 } else { 1 }
+    if matches!(error.cause(), Error::Usage(_) | Error::KernelText { .. }) { 2 } else { 1 }
 }
 
 /// Computes what the leader of this process's job asks for.

@@ -73,7 +73,7 @@ impl Predict {
         }
         let data = self.reading.read(&self.data, &fitted.schema, false, self.keep)?;
         fitted.caution().iter().for_each(|caution| report::warn(caution));
-        fitted.remarks(&data).map_err(in_table(&self.data))?.iter().for_each(|remark| report::warn(remark));
+        fitted.remarks(&data).map_err(in_table(&self.data))?.iter().for_each(report::advise);
         let outside = fitted.outside(&data).map_err(in_table(&self.data))?;
         outside_in_words(&outside, data.n).iter().for_each(|words| report::warn(words));
         if self.aggregation.all() {

@@ -3,11 +3,12 @@
 use std::io::Write;
 use std::sync::atomic::{AtomicBool, Ordering};
 
+use cagey::advice::Advice;
 use cagey::metrics::{ClassScores, Scores, TargetScores};
 use cagey::{Error, Result};
 use serde::Serialize;
 
-use super::standard;
+use super::{settings, standard};
 
 /// Prints to standard output; a reader that has gone away is no failure.
 pub fn print(text: &str) -> Result<()> {
@@ -49,9 +50,14 @@ pub fn warn(message: &str) {
     tell(&format!("warning: {message}"));
 }
 
+/// Prints advice to standard error as a warning.
+pub fn advise(advice: &Advice) {
+    warn(&settings::words(advice));
+}
+
 /// Prints what ended the command to standard error.
 pub fn fail(error: &Error) {
-    tell(&format!("error: {error}"));
+    tell(&format!("error: {}", settings::error(error)));
 }
 
 /// That standard error is closed or full is no reason to lose a result.

@@ -3,7 +3,7 @@
 use std::path::Path;
 
 use cagey::exchange;
-use cagey::fitted::Tables;
+use cagey::fitted::{self, Tables};
 use cagey::{Error, Result};
 use serde_json::json;
 
@@ -46,6 +46,11 @@ pub fn files(patterns: &[String]) -> Result<Vec<String>> {
 pub fn open(patterns: &[String], columns: &Columns, reading: &Reading, model: &ModelOptions) -> Result<Tables> {
     let paths = files(patterns)?;
     let (schema, _) = columns.read(Path::new(&paths[0]), reading, model)?;
-    let of_target = (model.target_transform(), model.row_column().cloned());
-    Tables::open(&paths, schema, json!(reading.options()), of_target, exchange::ranks().cloned())
+    let reading = fitted::Reading {
+        schema,
+        options: json!(reading.options()),
+        transform: model.target_transform(),
+        auxiliary_column: model.auxiliary_column().cloned(),
+    };
+    Tables::open(&paths, reading, exchange::ranks().cloned())
 }

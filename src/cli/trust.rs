@@ -7,7 +7,7 @@ use cagey::metrics::diagnosis::{Along, Diagnosis, Finding, Remedy};
 use cagey::metrics::{Calibration, Temperature};
 use serde_json::{Value, json};
 
-use super::report;
+use super::{report, settings};
 
 /// What was found of a model's intervals on some rows, to be printed below its scores.
 #[derive(Default)]
@@ -46,7 +46,7 @@ impl Trust {
     /// What was found, or else nothing and a warning: scores are worth as much without it.
     pub fn or_warn(found: Result<Self>) -> Self {
         found.unwrap_or_else(|error| {
-            report::warn(&format!("whether error bars hold is not known: {error}"));
+            report::warn(&format!("whether error bars hold is not known: {}", settings::error(&error)));
             Self::default()
         })
     }
@@ -99,7 +99,7 @@ impl Trust {
 
 /// Whether the logarithm of the target could be modelled, and is not.
 fn is_positive(fitted: &Fitted) -> bool {
-    let known = fitted.settings.row_column.is_some();
+    let known = fitted.settings.auxiliary_column.is_some();
     let scale = &fitted.target_scale;
     scale.transform == TargetTransform::Identity && !known && fitted.data().y.iter().all(|z| scale.inverse(*z) > 0.0)
 }

@@ -278,9 +278,8 @@ impl Compute {
             Ok(device)
         } else {
             let (kind, precision) = (self.kind.name(), self.precision.name());
-            Err(Error::Device(format!(
-                "`{kind}` has no {precision} on this machine; use `--dtype f32` or a CPU device"
-            )))
+            Err(Error::Device(format!("`{kind}` has no {precision} on this machine; use f32 or a CPU device"))
+                .set("Compute::precision", "f32"))
         }
     }
 }

@@ -1,5 +1,6 @@
 //! What looks wrong with data before a training, with advice.
 
+use crate::advice::Advice;
 use crate::data::{Dataset, Encoding, InputScale, Schema};
 use crate::models::Observations;
 use crate::params::shown;
@@ -20,30 +21,35 @@ fn constant<'a>(mut values: impl Iterator<Item = &'a f64>) -> bool {
 }
 
 /// Says which columns are constant: nothing can be learned from them; and which name the rows.
-pub fn constants(data: &Observations, schema: &Schema, row_column: Option<&str>) -> Vec<String> {
+pub fn constants(data: &Observations, schema: &Schema, auxiliary_column: Option<&str>) -> Vec<Advice> {
     let n = data.n();
     let mut found = Vec::new();
     let mut at = 0;
-    for column in schema.features.iter().filter(|column| Some(column.name.as_str()) != row_column) {
+    for column in schema.features.iter().filter(|column| Some(column.name.as_str()) != auxiliary_column) {
         let (name, width) = (&column.name, column.encoding.width());
         let idle = (at..at + width).filter(|input| constant(data.x[*input..].iter().step_by(data.d))).count();
         at += width;
         found.extend(match column.encoding {
             // One row has one value of everything.
             _ if n == 1 => None,
-            Encoding::OneHot(_) if 2 * (width - idle) > n => Some(format!(
-                "the column `{name}` has {} categories in {n} rows: it tells rows apart, and nothing about others; \
-                 leave it out with \
-                 `--drop`",
-                width - idle
-            )),
-            Encoding::OneHot(_) if width > 1 && idle > 0 => Some(format!(
-                "{idle} of the {width} categories of the column `{name}` are in none of the {n} rows that are trained \
-                 on: nothing is learned \
-                 about them"
-            )),
+            Encoding::OneHot(_) if 2 * (width - idle) > n => {
+                let text = format!(
+                    "the column `{name}` has {} categories in {n} rows: it tells rows apart, and nothing about \
+                     others; leave it out",
+                    width - idle
+                );
+                Some(Advice::from(text).about("ReadOptions::drop"))
+            }
+            Encoding::OneHot(_) if width > 1 && idle > 0 => {
+                let text = format!(
+                    "{idle} of the {width} categories of the column `{name}` are in none of the {n} training rows: \
+                     nothing is learned about them"
+                );
+                Some(text.into())
+            }
             _ if idle > 0 => {
-                Some(format!("the input `{name}` is constant and tells nothing: leave it out with `--drop`"))
+                let text = format!("the input `{name}` is constant and tells nothing: leave it out");
+                Some(Advice::from(text).about("ReadOptions::drop"))
             }
             _ => None,
         });
@@ -52,7 +58,7 @@ pub fn constants(data: &Observations, schema: &Schema, row_column: Option<&str>)
 }
 
 /// Says when a column without a name counts the rows.
-pub fn index(schema: &Schema, data: &Dataset) -> Option<String> {
+pub fn index(schema: &Schema, data: &Dataset) -> Option<Advice> {
     let positional = |name: &str, index: usize| name == format!("c{index}");
     if positional(&schema.target, schema.target_index) || data.n < 3 || data.records.len() != data.n {
         return None;
@@ -65,10 +71,11 @@ pub fn index(schema: &Schema, data: &Dataset) -> Option<String> {
     let at = data.feature_names.iter().position(|name| *name == nameless.name)?;
     counts(at).then(|| {
         let name = &nameless.name;
-        format!(
-            "the column {} has no name and counts the rows: if it is an index, leave it out with `--drop {name}`",
+        let text = format!(
+            "the column {} has no name and counts the rows: if it is an index, leave it out",
             nameless.index + 1
-        )
+        );
+        Advice::from(text).set("ReadOptions::drop", name)
     })
 }
 
@@ -80,19 +87,20 @@ const FEW: usize = 10;
 const PAYS: f64 = 1e-3;
 
 /// Says when all steps are made and the last of them still lowered the objective: that is no minimum.
-pub fn unfinished(outcome: &Outcome, config: &TrainConfig) -> Option<String> {
+pub fn unfinished(outcome: &Outcome, config: &TrainConfig) -> Option<Advice> {
     let exact = matches!(config.optimizer, Optimizer::Lbfgs(_)) && outcome.termination == Termination::Steps;
     let curve = outcome.history.records.iter().filter(|record| record.restart == outcome.best_restart);
     let losses: Vec<f64> = curve.map(|record| record.loss).collect();
     let last = LAST.min(losses.len() / 2);
     let fall = losses.get(losses.len() - last.max(1) - 1)? - outcome.loss;
     (exact && config.steps > FEW && fall > PAYS).then(|| {
-        format!(
-            "all {} steps are made, and the last {last} still lowered the objective by {} per row: more of them \
-             (`--steps`) will go on",
+        let text = format!(
+            "all {} steps are made, and the last {last} still lowered the objective by {} per row: more of them will \
+             go on",
             config.steps,
             shown(fall)
-        )
+        );
+        Advice::from(text).about("TrainConfig::steps")
     })
 }
 
@@ -121,8 +129,8 @@ pub fn outliers(data: &Observations, names: &[String], scale: &InputScale) -> Ve
         (share > SHARE && !binary).then(|| {
             format!(
                 "the input `{}` has a value of {}, {:.0} standard deviations from its mean: {:.0} % of its variance \
-                 lie in {few} of \
-                 {n} rows, beside which all others are alike. Correct or drop such rows, or take its logarithm",
+                 lie in {few} of {n} rows, beside which all others are alike. Correct or drop such rows, \
+                 or take its logarithm",
                 names[column],
                 shown(far * scale.sd[column] + scale.mean[column]),
                 (off(far) * n as f64 / all).sqrt(),

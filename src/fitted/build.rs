@@ -1,7 +1,5 @@
 //! Models made for data from settings, and made again from saved parameters.
 
-use std::sync::Arc;
-
 use serde::{Deserialize, Serialize};
 
 use super::Settings;
@@ -13,7 +11,6 @@ use crate::likelihoods::Likelihood;
 use crate::means::Mean;
 use crate::models::Observations;
 use crate::models::diagnose::entry_columns;
-use crate::models::experts::Shards;
 use crate::models::gp_model::GpModel;
 use crate::models::options::{ModelOptions, Parts, Saved, Site};
 use crate::models::posterior::SavedPosterior;
@@ -57,7 +54,7 @@ pub fn build(
         }
     }
     for (name, belief) in &settings.priors {
-        believe(&mut *model, name, *belief, (data, names))?;
+        believe(&mut *model, name, *belief, site)?;
     }
     for name in &settings.fix {
         for parameter in model.find_mut(name)? {
@@ -71,12 +68,8 @@ pub fn build(
 }
 
 /// Gives the parameters of a name a prior, or those of a name and column (`lengthscale[age]`) one for that column.
-fn believe(
-    model: &mut dyn GpModel,
-    name: &str,
-    belief: Belief,
-    (data, names): (&Observations, &[String]),
-) -> Result<()> {
+fn believe(model: &mut dyn GpModel, name: &str, belief: Belief, site: &Site) -> Result<()> {
+    let (data, names) = (site.data, site.names);
     let (name, column) = match name.strip_suffix(']').and_then(|name| name.split_once('[')) {
         Some((name, column)) => (name, Some(column.trim())),
         None => (name, None),
@@ -139,24 +132,24 @@ impl Form {
         let parts = Parts { likelihood, prior: Prior { kernel, mean: Mean::named(&settings.mean, d)? } };
         let options = registry.models.options(&settings.model)?;
         let none = Observations { x: Vec::new(), d, y: Vec::new(), noise: None };
-        restore(&*options, parts, (&none, &[]), None, parameters, &SavedPosterior::default())
+        let site = Site { data: &none, names: &[], seed: 0, shards: None, saved: None };
+        restore(&*options, parts, site, parameters, &SavedPosterior::default())
     }
 }
 
-/// A model with saved parameters.
+/// A model with saved parameters, for the data and names of a site.
 ///
 /// # Errors
 /// [`Error::Data`] when they are not those of such a model.
 pub fn restore(
     options: &dyn ModelOptions,
     parts: Parts,
-    (data, names): (&Observations, &[String]),
-    shards: Option<&Arc<Shards>>,
+    site: Site,
     parameters: Vec<Parameter>,
     posterior: &SavedPosterior,
 ) -> Result<Box<dyn GpModel>> {
     let saved = Saved { parameters: &parameters, posterior };
-    let mut model = options.build(parts, &Site { data, names, seed: 0, shards, saved: Some(saved) })?;
+    let mut model = options.build(parts, &Site { saved: Some(saved), ..site })?;
     let slots = model.parameters_mut();
     if slots.len() != parameters.len() {
         let (got, want) = (parameters.len(), slots.len());

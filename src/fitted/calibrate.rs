@@ -1,6 +1,7 @@
 //! Calibration of intervals and of class probabilities by rows that the model did not see.
 
 use super::{Calibrate, Fitted};
+use crate::advice::Advice;
 use crate::data::{Dataset, TargetTransform};
 use crate::error::{Error, Result};
 use crate::likelihoods::Support;
@@ -72,8 +73,10 @@ impl Fitted {
             }
             _ => return self,
         };
-        calibrated.unwrap_or_else(|problem| {
-            self.summary.warnings.push(format!("predictions are not calibrated, but as the model says: {problem}"));
+        calibrated.unwrap_or_else(|error| {
+            let Advice { text, settings } = error.advice();
+            let text = format!("predictions are not calibrated, but as the model says: {text}");
+            self.summary.warnings.push(Advice { text, settings });
             self
         })
     }

@@ -9,8 +9,8 @@ use crate::models::gp_model::UserUnits;
 use crate::suggest::nearest;
 
 /// Names of the input columns, in the order of the kernel's `dims`.
-pub fn input_names(schema: &Schema, row_column: Option<&str>) -> Vec<String> {
-    schema.feature_names().into_iter().filter(|name| Some(name.as_str()) != row_column).collect()
+pub fn input_names(schema: &Schema, auxiliary_column: Option<&str>) -> Vec<String> {
+    schema.feature_names().into_iter().filter(|name| Some(name.as_str()) != auxiliary_column).collect()
 }
 
 /// The columns of a table by what a model does with them.
@@ -20,7 +20,7 @@ pub struct Inputs {
     /// Their names `[d]`.
     pub names: Vec<String>,
     /// What a likelihood is told about each row besides `[n]`.
-    pub extra: Option<Vec<f64>>,
+    pub auxiliary: Option<Vec<f64>>,
 }
 
 impl Inputs {
@@ -28,9 +28,9 @@ impl Inputs {
     ///
     /// # Errors
     /// [`Error::Data`] when there is no such column or it holds a negative number.
-    pub fn of(data: &Dataset, row_column: Option<&str>) -> Result<Self> {
-        let Some(column) = row_column else {
-            return Ok(Self { x: data.x.clone(), names: data.feature_names.clone(), extra: None });
+    pub fn of(data: &Dataset, auxiliary_column: Option<&str>) -> Result<Self> {
+        let Some(column) = auxiliary_column else {
+            return Ok(Self { x: data.x.clone(), names: data.feature_names.clone(), auxiliary: None });
         };
         let Some(at) = data.feature_names.iter().position(|name| name == column) else {
             let hint = match nearest(column, data.feature_names.iter().map(String::as_str)) {
@@ -47,7 +47,7 @@ impl Inputs {
         let keep = |(i, _): &(usize, &f64)| i % data.d != at;
         let x = data.x.iter().enumerate().filter(keep).map(|(_, v)| *v).collect();
         let names = data.feature_names.iter().filter(|name| *name != column).cloned().collect();
-        Ok(Self { x, names, extra: Some(known) })
+        Ok(Self { x, names, auxiliary: Some(known) })
     }
 }
 
@@ -55,9 +55,9 @@ impl Inputs {
 ///
 /// # Errors
 /// [`Error::Data`] naming the first row that does not fit.
-pub fn check_targets(likelihood: &dyn Likelihood, data: &Dataset, row_column: Option<&str>) -> Result<()> {
-    let Inputs { extra, .. } = Inputs::of(data, row_column)?;
-    let targets = Targets { y: data.y.as_deref().unwrap_or_default(), extra: extra.as_deref() };
+pub fn check_targets(likelihood: &dyn Likelihood, data: &Dataset, auxiliary_column: Option<&str>) -> Result<()> {
+    let Inputs { auxiliary, .. } = Inputs::of(data, auxiliary_column)?;
+    let targets = Targets { y: data.y.as_deref().unwrap_or_default(), auxiliary: auxiliary.as_deref() };
     likelihood.check(targets, Some(&data.numbers()))
 }
 
@@ -93,8 +93,8 @@ impl Units {
     /// # Errors
     /// What the scales report.
     pub fn observe(&self, inputs: Inputs, data: &Dataset) -> Result<Observations> {
-        let extra = inputs.extra.map(|extra| row_values(self.auxiliary, extra, &self.target));
-        Observations::new(self.inputs.apply(&inputs.x)?, inputs.names.len(), self.target.forward(data)?, extra)
+        let auxiliary = inputs.auxiliary.map(|auxiliary| row_values(self.auxiliary, auxiliary, &self.target));
+        Observations::new(self.inputs.apply(&inputs.x)?, inputs.names.len(), self.target.forward(data)?, auxiliary)
     }
 }
 

@@ -18,7 +18,7 @@ use crate::means::Mean;
 use crate::metrics::{Calibration, Temperature};
 use crate::model_file::{Array, ArrayData, ModelFile};
 use crate::models::Observations;
-use crate::models::options::Parts;
+use crate::models::options::{Parts, Site};
 use crate::models::posterior::{Posterior, SavedPosterior};
 use crate::models::prior::Prior;
 use crate::params::Parameter;
@@ -167,15 +167,17 @@ impl Fitted {
         };
         let tables = whereabouts
             .as_ref()
-            .map(|at| at.open(&schema, settings.target_transform, settings.row_column.as_ref()))
+            .map(|at| at.open(&schema, settings.target_transform, settings.auxiliary_column.as_ref()))
             .transpose()?;
         let shards = tables.map(|tables| tables.observed(&input_scale, target_scale)).transpose()?;
 
         // What a user may mend by other options is the file's fault here.
-        let unfit = |error| match error {
-            Error::Data(problem) | Error::Usage(problem) => bad(problem),
-            error @ (Error::KernelText { .. } | Error::Shape { .. }) => bad(error.to_string()),
-            other => other,
+        let unfit = |error: Error| {
+            error.map(|error| match error {
+                Error::Data(problem) | Error::Usage(problem) => bad(problem),
+                error @ (Error::KernelText { .. } | Error::Shape { .. }) => bad(error.to_string()),
+                other => other,
+            })
         };
         let kernel = text::parse(&kernel, d, &registry.kernels).map_err(unfit)?;
         let mean = Mean::named(&settings.mean, d).map_err(unfit)?;
@@ -183,9 +185,9 @@ impl Fitted {
         let likelihood = registry.likelihoods.parse(&settings.likelihood, classes).map_err(unfit)?;
         let parts = Parts { likelihood, prior: Prior { kernel, mean } };
         let options = registry.models.options(&settings.model).map_err(unfit)?;
-        let names = input_names(&schema, settings.row_column.as_deref());
-        let model =
-            build::restore(&*options, parts, (&data, &names), shards.as_ref(), parameters, &saved).map_err(unfit)?;
+        let names = input_names(&schema, settings.auxiliary_column.as_deref());
+        let site = Site { data: &data, names: &names, seed: 0, shards: shards.as_ref(), saved: None };
+        let model = build::restore(&*options, parts, site, parameters, &saved).map_err(unfit)?;
         let trained = settings.compute;
         let compute = compute.unwrap_or(trained);
         settings.compute = compute;
@@ -253,7 +255,7 @@ impl Description {
         if let Some(problem) = of_parts.chain(of_parameters).next() {
             return Err(problem);
         }
-        let (inputs, d) = (input_names(schema, settings.row_column.as_deref()).len(), input_scale.mean.len());
+        let (inputs, d) = (input_names(schema, settings.auxiliary_column.as_deref()).len(), input_scale.mean.len());
         if inputs != d {
             return Err(format!("has {d} inputs where its table has {inputs}"));
         }

@@ -24,9 +24,10 @@ pub use plan::{Cost, Plan};
 pub use rank::Rank;
 pub use registry::Registry;
 pub use settings::{Calibrate, Settings};
-pub use shards::{Shard, Tables, Whereabouts};
+pub use shards::{Reading, Shard, Tables, Whereabouts};
 pub use trust::{Copies, LeftOut, Outside};
 
+use crate::advice::Advice;
 use crate::data::{Dataset, InputScale, Schema, TargetScale};
 use crate::error::{Error, Result};
 use crate::kernels::Kernel;
@@ -67,7 +68,7 @@ pub struct Summary {
     #[serde(default)]
     pub race: Option<Race>,
     /// What looks degenerate, with advice.
-    pub warnings: Vec<String>,
+    pub warnings: Vec<Advice>,
     /// The range of each input over the training rows, standardised; over a sample of those in a file.
     #[serde(default)]
     pub ranges: Option<Vec<[f64; 2]>>,
@@ -126,7 +127,7 @@ impl Fitted {
     /// # Errors
     /// [`Error::Usage`] for other models; `what` needs it.
     pub fn exact(&self, what: &str) -> Result<&dyn Exact> {
-        let problem = || Error::Usage(format!("{what} is for exact models; fit with `--model exact`"));
+        let problem = || Error::Usage(format!("{what} is for exact models; fit one")).set("Settings::model", "exact");
         self.posterior.exact().ok_or_else(problem)
     }
 
@@ -151,12 +152,12 @@ impl Fitted {
     /// [`Error::Data`] naming the first row that does not fit.
     pub fn check_targets(&self, data: &Dataset) -> Result<()> {
         self.schema.check(data)?;
-        columns::check_targets(self.model.likelihood(), data, self.settings.row_column.as_deref())
+        columns::check_targets(self.model.likelihood(), data, self.settings.auxiliary_column.as_deref())
     }
 
     /// Names of the input columns, in the order of the kernel's `dims`.
     pub fn input_names(&self) -> Vec<String> {
-        columns::input_names(&self.schema, self.settings.row_column.as_deref())
+        columns::input_names(&self.schema, self.settings.auxiliary_column.as_deref())
     }
 
     /// What makes predictions poor whatever they are asked for: a training on one row, or on one value of the target.
@@ -183,7 +184,7 @@ impl Fitted {
         self.check_targets(more)?;
         let (inputs, target) = (self.input_scale.clone(), self.target_scale);
         let units = Units { inputs, target, auxiliary: self.model.likelihood().auxiliary() };
-        let more = units.observe(Inputs::of(more, self.settings.row_column.as_deref())?, more)?;
+        let more = units.observe(Inputs::of(more, self.settings.auxiliary_column.as_deref())?, more)?;
         let Some(posterior) = helped(|| self.posterior.updated(&more))? else {
             return Err(Error::Usage(format!(
                 "more rows without another training are for models whose posterior has a closed form, and this is: {}; \

@@ -1,5 +1,6 @@
 //! Whether single precision was enough for a model, asked once it is trained.
 
+use crate::advice::Advice;
 use crate::device::{Compute, Precision};
 use crate::error::Result;
 use crate::models::Observations;
@@ -18,7 +19,7 @@ const MOST: f64 = 2e9;
 /// most. On the CPU, where there are both.
 ///
 /// A policy's actions are left out: in double precision they are others.
-pub fn warning(model: &dyn GpModel, compute: Compute, data: &Observations) -> Option<String> {
+pub fn warning(model: &dyn GpModel, compute: Compute, data: &Observations) -> Option<Advice> {
     let single = compute.precision == Precision::F32 && compute.kind.is_cpu();
     if !single || !model.is_comparable() {
         return None;
@@ -31,11 +32,11 @@ pub fn warning(model: &dyn GpModel, compute: Compute, data: &Observations) -> Op
     let per_row = |compute| Some(objective(model, compute, data).ok()? / data.n() as f64);
     let (single, double) = (per_row(compute)?, per_row(double)?);
     ((single - double).abs() > TOLERANCE).then(|| {
-        format!(
-            "rounding in single precision changes the objective: {single:.3} per row, {double:.3} in double precision. \
-             The noise is too \
-             small for it: train with `--dtype f64`"
-        )
+        let text = format!(
+            "rounding in single precision changes the objective: {single:.3} per row, {double:.3} in double \
+             precision. The noise is too small for it: train in double precision"
+        );
+        Advice::from(text).set("Compute::precision", "f64")
     })
 }
 
@@ -45,20 +46,22 @@ pub fn jitter(
     model: &dyn GpModel,
     compute: Compute,
     data: &Observations,
-    (relative, target_sd): (f64, f64),
-) -> Option<String> {
+    relative: f64,
+    target_sd: f64,
+) -> Option<Advice> {
     if relative == 0.0 {
         return None;
     }
     let scope = Scope::new(compute).ok()?;
     let variances = to_f64(model.prior().kernel.diag(&scope, &data.batch(&scope).x).ok()?).ok()?;
     let variance = variances.iter().sum::<f64>() / variances.len() as f64;
-    Some(format!(
+    let text = format!(
         "the covariance of the rows is nearly singular and took a jitter of {relative:.0e} of its mean diagonal, as \
-         much as noise of sd {}: error bars are not narrower. Bound the noise below (`--bounds`), or choose a kernel \
-         whose values are not far larger than the target's",
+         much as noise of sd {}: error bars are not narrower. Bound the noise below, or choose a kernel whose values \
+         are not far larger than the target's",
         shown((relative * variance).sqrt() * target_sd)
-    ))
+    );
+    Some(Advice::from(text).about("Settings::bounds"))
 }
 
 fn objective(model: &dyn GpModel, compute: Compute, data: &Observations) -> Result<f64> {

@@ -5,6 +5,7 @@ use rayon::prelude::*;
 
 use super::Fitted;
 use super::columns::{Inputs, row_values};
+use crate::advice::Advice;
 use crate::data::{Dataset, TargetScale, TargetTransform};
 use crate::device::transfers::upload;
 use crate::error::{Error, Result};
@@ -45,14 +46,14 @@ impl Fitted {
     /// schema's.
     pub fn standardise(&self, data: &Dataset) -> Result<(Vec<f64>, Option<Vec<f64>>)> {
         self.schema.check(data)?;
-        let Inputs { x, extra, .. } = Inputs::of(data, self.settings.row_column.as_deref())?;
-        let auxiliary = self.model.likelihood().auxiliary();
-        for (i, value) in extra.iter().flatten().enumerate() {
-            if let Some(problem) = auxiliary.problem(*value) {
+        let Inputs { x, auxiliary, .. } = Inputs::of(data, self.settings.auxiliary_column.as_deref())?;
+        let kind = self.model.likelihood().auxiliary();
+        for (i, value) in auxiliary.iter().flatten().enumerate() {
+            if let Some(problem) = kind.problem(*value) {
                 return Err(Error::Data(format!("row {}: {problem}", data.numbers()[i])));
             }
         }
-        Ok((self.input_scale.apply(&x)?, extra.map(|extra| row_values(auxiliary, extra, &self.target_scale))))
+        Ok((self.input_scale.apply(&x)?, auxiliary.map(|auxiliary| row_values(kind, auxiliary, &self.target_scale))))
     }
 
     /// The distribution of y at the rows of a table, for a Gaussian likelihood; with the
@@ -79,7 +80,7 @@ impl Fitted {
     ///
     /// # Errors
     /// As [`standardise`](Self::standardise).
-    pub fn remarks(&self, data: &Dataset) -> Result<Vec<String>> {
+    pub fn remarks(&self, data: &Dataset) -> Result<Vec<Advice>> {
         let (x, _) = self.standardise(data)?;
         computed(data.n * self.data.n(), || self.posterior.remarks(&x))
     }
@@ -116,8 +117,8 @@ impl Fitted {
     /// # Errors
     /// As [`standardise`](Self::standardise).
     pub fn predict_targets(&self, data: &Dataset) -> Result<Vec<TargetPrediction>> {
-        let (x, extra) = self.standardise(data)?;
-        self.targets_at(&x, extra.as_deref())
+        let (x, auxiliary) = self.standardise(data)?;
+        self.targets_at(&x, auxiliary.as_deref())
     }
 
     /// The distribution of y at standardised inputs, row-major, for any likelihood and an untransformed target; without
@@ -126,30 +127,30 @@ impl Fitted {
     /// # Errors
     /// As the posterior's; [`Error::Shape`] when there is not one auxiliary value for each row, [`Error::Data`] for one
     /// that is none.
-    pub fn targets_at(&self, x: &[f64], extra: Option<&[f64]>) -> Result<Vec<TargetPrediction>> {
+    pub fn targets_at(&self, x: &[f64], auxiliary: Option<&[f64]>) -> Result<Vec<TargetPrediction>> {
         let rows = x.len() / self.data.d;
         let likelihood = self.model.likelihood();
-        if let Some(extra) = extra.filter(|extra| extra.len() != rows) {
+        if let Some(auxiliary) = auxiliary.filter(|auxiliary| auxiliary.len() != rows) {
             return Err(Error::shape(
                 "auxiliary values",
                 format!("one for each of {rows} rows"),
-                extra.len().to_string(),
+                auxiliary.len().to_string(),
             ));
         }
-        for (row, value) in extra.into_iter().flatten().enumerate() {
+        for (row, value) in auxiliary.into_iter().flatten().enumerate() {
             if let Some(problem) = likelihood.auxiliary().problem(*value) {
                 return Err(Error::Data(format!("row {}: {problem}", row + 1)));
             }
         }
         let TargetScale { mean: origin, sd: unit, .. } = self.target_scale;
-        let extra = |i: usize| extra.map(|extra| extra[i]);
+        let auxiliary = |i: usize| auxiliary.map(|auxiliary| auxiliary[i]);
         let work = rows * self.data.n();
         if let Some(Correlated { mean, covariance }) = computed(work, || self.posterior.correlated(x))? {
             let (latents, pairs) = (likelihood.latents(), likelihood.latents().pow(2));
             finite(&mean, latents).and_then(|()| finite(&covariance, pairs))?;
             let each: Vec<_> = mean.chunks(latents).zip(covariance.chunks(pairs)).collect();
             let predicted = threads::map(each.into_par_iter().enumerate(), |(i, (mean, covariance))| {
-                let standardised = self.tempered(likelihood.predict_joint(mean, covariance, extra(i))?);
+                let standardised = self.tempered(likelihood.predict_joint(mean, covariance, auxiliary(i))?);
                 Ok(TargetPrediction { standardised, origin, unit })
             });
             return predicted.into_iter().collect();
@@ -162,7 +163,7 @@ impl Fitted {
             .map(|i| {
                 let means: Vec<f64> = latents.iter().map(|latent| latent.mean[i]).collect();
                 let variances: Vec<f64> = latents.iter().map(|latent| latent.variance[i]).collect();
-                let standardised = self.tempered(likelihood.predict(&means, &variances, extra(i))?);
+                let standardised = self.tempered(likelihood.predict(&means, &variances, auxiliary(i))?);
                 Ok(TargetPrediction { standardised, origin, unit })
             })
             .collect()

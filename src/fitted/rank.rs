@@ -9,7 +9,7 @@ use crate::error::{Error, Result};
 use crate::exchange::{Message, Service, entry};
 use crate::models::experts::{self, Server};
 use crate::models::gp_model::GpModel;
-use crate::models::spread;
+use crate::models::spread::{self, Place};
 
 /// What a rank that does not lead does: it reads tables, and holds and answers for what is made of them.
 #[derive(Debug)]
@@ -17,8 +17,8 @@ pub struct Rank<'a> {
     registry: &'a Registry,
     experts: Server<'a>,
     opened: Option<(Reading, Vec<Opened>)>,
-    /// A model whose minibatches are shared, and of so many ranks this one.
-    model: Option<(Box<dyn GpModel>, (usize, usize))>,
+    /// A model whose minibatches are shared, and this rank.
+    model: Option<(Box<dyn GpModel>, Place)>,
 }
 
 impl<'a> Rank<'a> {
@@ -53,7 +53,7 @@ impl Service for Rank<'_> {
         }
         if ask == spread::HOLD {
             let (form, document): (Form, _) = (entry(&mut message.document, "form")?, &mut message.document);
-            let place = (entry(document, "rank")?, entry(document, "size")?);
+            let place = Place { rank: entry(document, "rank")?, size: entry(document, "size")? };
             self.model = Some((form.model(self.registry)?, place));
             return Ok(());
         }
@@ -69,7 +69,7 @@ impl Service for Rank<'_> {
                 self.open(own.iter().map(|shard| shard.path.as_str()), reading)?;
             }
             let (reading, tables) = self.opened()?;
-            let rows = tables.iter().map(|table| table.observed(&scales, reading.row_column.as_deref()));
+            let rows = tables.iter().map(|table| table.observed(&scales, reading.auxiliary_column.as_deref()));
             experts::fill(&mut message, rows.collect::<Result<_>>()?)?;
         }
         self.experts.hold(ask, message)

@@ -42,7 +42,8 @@ pub struct Settings {
     pub target_transform: TargetTransform,
     /// Column of known standard deviations of the target per row, of exposures or of numbers of trials: what the
     /// likelihood's [auxiliary column](crate::likelihoods::Likelihood::auxiliary) is.
-    pub row_column: Option<String>,
+    #[serde(rename = "row_column")]
+    pub auxiliary_column: Option<String>,
     /// Initial values by parameter name.
     pub init: Vec<(String, Vec<f64>)>,
     /// Parameters to keep at their initial values.
@@ -74,7 +75,7 @@ impl Default for Settings {
             model: usual(),
             standardize: true,
             target_transform: TargetTransform::Identity,
-            row_column: None,
+            auxiliary_column: None,
             init: Vec::new(),
             fix: Vec::new(),
             priors: Vec::new(),

@@ -43,13 +43,17 @@ pub struct Whereabouts {
     pub reading: Value,
 }
 
-/// What ranks are told of tables.
+/// How tables are read, on whatever rank.
 #[derive(Debug, Clone, Serialize, Deserialize)]
-pub(super) struct Reading {
-    schema: Schema,
-    options: Value,
-    transform: TargetTransform,
-    pub(super) row_column: Option<String>,
+pub struct Reading {
+    /// Their columns.
+    pub schema: Schema,
+    /// The options for tables.
+    pub options: Value,
+    /// The function of the target that is modelled.
+    pub transform: TargetTransform,
+    /// The column of known noise, if any.
+    pub auxiliary_column: Option<String>,
 }
 
 /// What ranks are told to see their rows as the leader does.
@@ -93,14 +97,14 @@ impl Opened {
 
     /// What an error of its rows says of it.
     fn of(&self, error: Error) -> Error {
-        match error {
+        error.map(|error| match error {
             Error::Data(problem) => Error::Data(format!("{}: {problem}", self.path)),
             other => other,
-        }
+        })
     }
 
     fn said(&self, reading: &Reading) -> Result<Said> {
-        let inputs = Inputs::of(&self.data, reading.row_column.as_deref()).map_err(|e| self.of(e))?;
+        let inputs = Inputs::of(&self.data, reading.auxiliary_column.as_deref()).map_err(|e| self.of(e))?;
         let unscaled = TargetScale { transform: reading.transform, mean: 0.0, sd: 1.0 };
         let y = unscaled.forward(&self.data).map_err(|e| self.of(e))?;
         let d = inputs.names.len();
@@ -112,11 +116,11 @@ impl Opened {
         Ok(Said { shard: Shard { path: self.path.clone(), rows: self.data.n, checksum }, moments })
     }
 
-    pub(super) fn observed(&self, scales: &Scales, row_column: Option<&str>) -> Result<Observations> {
+    pub(super) fn observed(&self, scales: &Scales, auxiliary_column: Option<&str>) -> Result<Observations> {
         // Experts are models of Gaussian targets.
         let auxiliary = Auxiliary::NoiseVariance;
         let units = Units { inputs: scales.inputs.clone(), target: scales.target, auxiliary };
-        let observed = Inputs::of(&self.data, row_column).and_then(|inputs| units.observe(inputs, &self.data));
+        let observed = Inputs::of(&self.data, auxiliary_column).and_then(|inputs| units.observe(inputs, &self.data));
         observed.map_err(|e| self.of(e))
     }
 }
@@ -132,25 +136,17 @@ pub struct Tables {
 }
 
 impl Tables {
-    /// Opens each table on the rank of its expert. `options` are those for tables; a column of known noise is named,
-    /// and the function of the target that is modelled.
+    /// Opens each table on the rank of its expert.
     ///
     /// # Errors
     /// [`Error::Io`] and [`Error::Data`] naming file, row and column, of another rank with its number;
     /// [`Error::Usage`] for more ranks than tables.
-    pub fn open(
-        paths: &[String],
-        schema: Schema,
-        options: Value,
-        (transform, row_column): (TargetTransform, Option<String>),
-        ranks: Option<Arc<Ranks>>,
-    ) -> Result<Self> {
+    pub fn open(paths: &[String], reading: Reading, ranks: Option<Arc<Ranks>>) -> Result<Self> {
         let size = ranks.as_ref().map_or(1, |ranks| ranks.size());
         if size > paths.len() {
             let (tables, most) = (paths.len(), paths.len());
             return Err(Error::Usage(format!("{size} ranks for {tables} shards: start at most {most}, one for each")));
         }
-        let reading = Reading { schema, options, transform, row_column };
         let own: Result<Vec<Opened>> =
             paths[exchange::share(paths.len(), 0, size)].iter().map(|path| Opened::read(path, &reading)).collect();
         let own = own.map_err(|error| of_leader(size, error))?;
@@ -197,8 +193,8 @@ impl Tables {
     /// The rows as models see them.
     pub(super) fn observed(&self, inputs: &InputScale, target: TargetScale) -> Result<Arc<experts::Shards>> {
         let scales = Scales { inputs: inputs.clone(), target };
-        let row_column = self.reading.row_column.as_deref();
-        let own = self.own.iter().map(|table| table.observed(&scales, row_column)).collect::<Result<Vec<_>>>();
+        let auxiliary_column = self.reading.auxiliary_column.as_deref();
+        let own = self.own.iter().map(|table| table.observed(&scales, auxiliary_column)).collect::<Result<Vec<_>>>();
         let own = own.map_err(|error| of_leader(self.ranks.as_ref().map_or(1, |ranks| ranks.size()), error))?;
         let Some(own) = experts::joined(own)? else { return Err(Error::Usage("there is no shard".into())) };
         let shards: Vec<&Shard> = self.said.iter().map(|said| &said.shard).collect();
@@ -222,12 +218,12 @@ impl Whereabouts {
         &self,
         schema: &Schema,
         transform: TargetTransform,
-        row_column: Option<&String>,
+        auxiliary_column: Option<&String>,
     ) -> Result<Tables> {
         let paths: Vec<String> = self.shards.iter().map(|shard| shard.path.clone()).collect();
-        let of_target = (transform, row_column.cloned());
-        let ranks = exchange::ranks().cloned();
-        let tables = Tables::open(&paths, schema.clone(), self.reading.clone(), of_target, ranks)?;
+        let (schema, options) = (schema.clone(), self.reading.clone());
+        let reading = Reading { schema, options, transform, auxiliary_column: auxiliary_column.cloned() };
+        let tables = Tables::open(&paths, reading, exchange::ranks().cloned())?;
         match self.shards.iter().zip(&tables.said).find(|(shard, said)| **shard != said.shard) {
             None => Ok(tables),
             Some((Shard { path, rows, .. }, said)) => Err(Error::Data(format!(
@@ -243,7 +239,7 @@ impl Whereabouts {
 fn of_leader(size: usize, error: Error) -> Error {
     match size {
         1 => error,
-        _ => Error::Remote { rank: 0, kind: error.kind(), problem: error.to_string() },
+        _ => error.map(|error| Error::Remote { rank: 0, kind: error.kind(), problem: error.to_string() }),
     }
 }
 

@@ -25,7 +25,7 @@ pub struct Stored {
     /// Their positions in the file.
     pub rows: Vec<usize>,
     /// The column that goes with them.
-    pub row_column: Option<String>,
+    pub auxiliary_column: Option<String>,
 }
 
 impl Stored {
@@ -48,7 +48,7 @@ impl Stored {
         for rows in self.rows.chunks(CHUNK) {
             let data = self.file.read(rows)?;
             units.target.forward(&data)?;
-            check_targets(likelihood, &data, self.row_column.as_deref())?;
+            check_targets(likelihood, &data, self.auxiliary_column.as_deref())?;
         }
         Ok(())
     }
@@ -67,6 +67,6 @@ impl Rows for Seen<'_> {
 
     fn gather(&self, rows: &[usize]) -> Result<Observations> {
         let data = self.stored.file.read(&rows.iter().map(|&row| self.stored.rows[row]).collect::<Vec<_>>())?;
-        self.units.observe(Inputs::of(&data, self.stored.row_column.as_deref())?, &data)
+        self.units.observe(Inputs::of(&data, self.stored.auxiliary_column.as_deref())?, &data)
     }
 }

@@ -28,11 +28,7 @@ const HEAVY: f64 = 0.25;
 
 /// Sets the priors that parameters of kernels have where nothing is asked of them; tells them in words. `data` are some
 /// of `rows` rows.
-pub fn set(
-    model: &mut dyn GpModel,
-    (data, rows): (&Observations, usize),
-    options: &dyn ModelOptions,
-) -> Option<String> {
+pub fn set(model: &mut dyn GpModel, data: &Observations, rows: usize, options: &dyn ModelOptions) -> Option<String> {
     let told: Vec<String> =
         [lengthscales(model, data, rows), variances(model, options)].into_iter().flatten().collect();
     (!told.is_empty()).then(|| told.join("; "))

@@ -85,7 +85,7 @@ pub trait Form: Debug + Send + Sync {
     /// Whatever the implementation reports; the default needs [`lower`](Form::lower).
     fn cross(&self, p: &[Tensor<1>], x1: Tensor<2>, x2: Tensor<2>) -> Result<Tensor<2>> {
         match (self.lower(p, x1), self.lower(p, x2)) {
-            (Some(a), Some(b)) => Ok(a.cross(&b)),
+            (Some(a), Some(b)) => a.cross(&b),
             _ => Err(Error::Usage(format!("kernel form `{}` implements neither `lower` nor `cross`", self.name()))),
         }
     }
@@ -95,9 +95,8 @@ pub trait Form: Debug + Send + Sync {
     /// # Errors
     /// As [`cross`](Form::cross).
     fn diag(&self, p: &[Tensor<1>], x: Tensor<2>) -> Result<Tensor<1>> {
-        self.lower(p, x)
-            .map(|lowered| lowered.diag())
-            .ok_or_else(|| Error::Usage(format!("kernel form `{}` implements neither `lower` nor `diag`", self.name())))
+        let neither = || Error::Usage(format!("kernel form `{}` implements neither `lower` nor `diag`", self.name()));
+        self.lower(p, x).ok_or_else(neither)?.diag()
     }
 }
 
@@ -108,24 +107,31 @@ impl Lowered {
     }
 
     /// The covariance between the rows of `self` and those of `other` (the same kernel at other inputs), as a graph.
-    pub fn cross(&self, other: &Self) -> Tensor<2> {
+    ///
+    /// # Errors
+    /// [`Error::Usage`] where the two have not the same structure, or one is a sum or product of nothing: a user's form
+    /// may lower to that.
+    pub fn cross(&self, other: &Self) -> Result<Tensor<2>> {
         match (self, other) {
-            (Self::Term(a), Self::Term(b)) => a.cross(&b.features),
+            (Self::Term(a), Self::Term(b)) => Ok(a.cross(&b.features)),
             (Self::Sum(a), Self::Sum(b)) => fold(a.iter().zip(b).map(|(a, b)| a.cross(b)), |x, y| x + y),
             (Self::Product(a), Self::Product(b)) => fold(a.iter().zip(b).map(|(a, b)| a.cross(b)), |x, y| x * y),
-            _ => unreachable!("the same kernel lowers to the same structure"),
+            _ => Err(Error::Usage("a kernel form lowers to another structure for other rows".into())),
         }
     }
 
     /// The covariance of the rows with themselves, white terms on the diagonal included, as a graph.
-    pub fn gram(&self) -> Tensor<2> {
+    ///
+    /// # Errors
+    /// [`Error::Usage`] for a sum or product of nothing.
+    pub fn gram(&self) -> Result<Tensor<2>> {
         match self {
             Self::Term(term) if term.metric == Metric::Delta => {
                 let n = term.features.dims()[0];
                 let eye = Tensor::<2>::eye(n, &term.features.device()).cast(term.features.dtype());
-                scaled(eye, &term.variance)
+                Ok(scaled(eye, &term.variance))
             }
-            Self::Term(term) => term.cross(&term.features),
+            Self::Term(term) => Ok(term.cross(&term.features)),
             Self::Sum(parts) => fold(parts.iter().map(Self::gram), |x, y| x + y),
             Self::Product(parts) => fold(parts.iter().map(Self::gram), |x, y| x * y),
         }
@@ -133,11 +139,15 @@ impl Lowered {
 
     /// The covariances of any pairs of rows, given the comparisons s of all terms, left to right: 1 or 0 for
     /// [`Metric::Delta`].
-    pub(crate) fn of_pairs(&self, compared: &mut impl Iterator<Item = Tensor<2>>) -> Tensor<2> {
+    ///
+    /// # Errors
+    /// [`Error::Shape`] for fewer comparisons than terms, and as [`gram`](Self::gram).
+    pub(crate) fn of_pairs(&self, compared: &mut impl Iterator<Item = Tensor<2>>) -> Result<Tensor<2>> {
         match self {
             Self::Term(term) => {
-                let s = compared.next().expect("a comparison for every term");
-                if term.metric == Metric::Delta { scaled(s, &term.variance) } else { term.profiled(s) }
+                let missing = || Error::shape("comparisons of rows", "one for each term", "fewer");
+                let s = compared.next().ok_or_else(missing)?;
+                Ok(if term.metric == Metric::Delta { scaled(s, &term.variance) } else { term.profiled(s) })
             }
             Self::Sum(parts) => fold(parts.iter().map(|part| part.of_pairs(compared)), |x, y| x + y),
             Self::Product(parts) => fold(parts.iter().map(|part| part.of_pairs(compared)), |x, y| x * y),
@@ -145,11 +155,23 @@ impl Lowered {
     }
 
     /// The diagonal of [`gram`](Self::gram).
-    pub fn diag(&self) -> Tensor<1> {
+    ///
+    /// # Errors
+    /// As [`gram`](Self::gram).
+    pub fn diag(&self) -> Result<Tensor<1>> {
         match self {
-            Self::Term(term) => term.diag(),
+            Self::Term(term) => Ok(term.diag()),
             Self::Sum(parts) => fold(parts.iter().map(Self::diag), |x, y| x + y),
             Self::Product(parts) => fold(parts.iter().map(Self::diag), |x, y| x * y),
+        }
+    }
+
+    /// Refuses sums and products of nothing, which a user's form may lower to.
+    pub(super) fn check(&self) -> Result<()> {
+        match self {
+            Self::Term(_) => Ok(()),
+            Self::Sum(parts) | Self::Product(parts) if parts.is_empty() => Err(nothing()),
+            Self::Sum(parts) | Self::Product(parts) => parts.iter().try_for_each(Self::check),
         }
     }
 
@@ -162,9 +184,13 @@ impl Lowered {
     }
 }
 
-fn fold<T>(mut items: impl Iterator<Item = T>, join: impl Fn(T, T) -> T) -> T {
-    let first = items.next().expect("sums and products are never empty");
-    items.fold(first, join)
+pub(super) fn fold<T>(mut items: impl Iterator<Item = Result<T>>, join: impl Fn(T, T) -> T) -> Result<T> {
+    let first = items.next().unwrap_or_else(|| Err(nothing()))?;
+    items.try_fold(first, |all, item| Ok(join(all, item?)))
+}
+
+fn nothing() -> Error {
+    Error::Usage("a sum or product of no kernels".into())
 }
 
 fn scaled(values: Tensor<2>, variance: &Option<Tensor<1>>) -> Tensor<2> {
@@ -192,7 +218,8 @@ impl Term {
                     let difference = self.features.clone().narrow(1, k, 1) - other.clone().narrow(1, k, 1).transpose();
                     difference.powi_scalar(2)
                 });
-                self.profiled(fold(columns, |x, y| x + y))
+                // Rows without features are all the same.
+                self.profiled(columns.reduce(|x, y| x + y).unwrap_or_else(|| Tensor::zeros([n, m], options)))
             }
         }
     }

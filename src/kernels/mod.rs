@@ -8,6 +8,7 @@ mod algebra;
 pub mod form;
 pub mod initial;
 pub mod linear;
+mod parameters;
 pub mod periodic;
 mod print;
 pub mod profile;
@@ -22,9 +23,9 @@ use std::sync::Arc;
 use burn::tensor::Tensor;
 
 use crate::error::{Error, Result};
-use crate::params::{Parameter, Parameters, Unit, prefixed};
+use crate::params::{Parameter, Parameters};
 use crate::scope::Scope;
-use form::{Form, Lowered};
+use form::{Form, Lowered, fold};
 use registry::Registry;
 use transform::InputTransform;
 
@@ -149,11 +150,16 @@ impl Kernel {
     /// The kernel lowered to terms for rows `x [n, d]`; none when a leaf is a plain tensor graph.
     ///
     /// # Errors
-    /// [`Shape`](crate::Error::Shape) when a leaf is for other columns, or for another type than the rows'.
+    /// [`Shape`](crate::Error::Shape) when a leaf is for other columns, or for another type than the rows',
+    /// [`Usage`](crate::Error::Usage) when a user's form lowers to a sum or product of nothing.
     pub fn lower(&self, scope: &Scope, x: &Tensor<2>) -> Result<Option<Lowered>> {
         let all = |parts: &[Self]| parts.iter().map(|k| k.lower(scope, x)).collect::<Result<Option<Vec<_>>>>();
         match self {
-            Self::Leaf(leaf) => Ok(leaf.form.lower(&leaf.values(scope), leaf.columns(scope, x)?)),
+            Self::Leaf(leaf) => {
+                let lowered = leaf.form.lower(&leaf.values(scope), leaf.columns(scope, x)?);
+                lowered.iter().try_for_each(Lowered::check)?;
+                Ok(lowered)
+            }
             Self::Sum(parts) | Self::Product(parts) if parts.is_empty() => Ok(None),
             Self::Sum(parts) => Ok(all(parts)?.map(Lowered::Sum)),
             Self::Product(parts) => Ok(all(parts)?.map(Lowered::Product)),
@@ -170,8 +176,8 @@ impl Kernel {
             Self::Leaf(leaf) => {
                 leaf.form.cross(&leaf.values(scope), leaf.columns(scope, x1)?, leaf.columns(scope, x2)?)
             }
-            Self::Sum(parts) => fold(parts, |k| k.cross(scope, x1, x2), |a, b| a + b),
-            Self::Product(parts) => fold(parts, |k| k.cross(scope, x1, x2), |a, b| a * b),
+            Self::Sum(parts) => fold(parts.iter().map(|k| k.cross(scope, x1, x2)), |a, b| a + b),
+            Self::Product(parts) => fold(parts.iter().map(|k| k.cross(scope, x1, x2)), |a, b| a * b),
             Self::Transformed(t) => t.kernel.cross(scope, &t.map(scope, x1)?, &t.map(scope, x2)?),
         }
     }
@@ -183,11 +189,11 @@ impl Kernel {
     pub fn gram(&self, scope: &Scope, x: &Tensor<2>) -> Result<Tensor<2>> {
         match self {
             Self::Leaf(leaf) => match self.lower(scope, x)? {
-                Some(lowered) => Ok(lowered.gram()),
+                Some(lowered) => lowered.gram(),
                 None => leaf.form.cross(&leaf.values(scope), leaf.columns(scope, x)?, leaf.columns(scope, x)?),
             },
-            Self::Sum(parts) => fold(parts, |k| k.gram(scope, x), |a, b| a + b),
-            Self::Product(parts) => fold(parts, |k| k.gram(scope, x), |a, b| a * b),
+            Self::Sum(parts) => fold(parts.iter().map(|k| k.gram(scope, x)), |a, b| a + b),
+            Self::Product(parts) => fold(parts.iter().map(|k| k.gram(scope, x)), |a, b| a * b),
             Self::Transformed(t) => t.kernel.gram(scope, &t.map(scope, x)?),
         }
     }
@@ -199,8 +205,8 @@ impl Kernel {
     pub fn diag(&self, scope: &Scope, x: &Tensor<2>) -> Result<Tensor<1>> {
         match self {
             Self::Leaf(leaf) => leaf.form.diag(&leaf.values(scope), leaf.columns(scope, x)?),
-            Self::Sum(parts) => fold(parts, |k| k.diag(scope, x), |a, b| a + b),
-            Self::Product(parts) => fold(parts, |k| k.diag(scope, x), |a, b| a * b),
+            Self::Sum(parts) => fold(parts.iter().map(|k| k.diag(scope, x)), |a, b| a + b),
+            Self::Product(parts) => fold(parts.iter().map(|k| k.diag(scope, x)), |a, b| a * b),
             Self::Transformed(t) => t.kernel.diag(scope, &t.map(scope, x)?),
         }
     }
@@ -230,107 +236,9 @@ impl Kernel {
         }
     }
 
-    /// Tells every parameter the units of the data: `input_sd` per column, and the target's standard deviation.
-    ///
-    /// In a product only the first factor carries the target's unit. An isotropic length over several columns is in
-    /// units of their standard deviations.
-    pub fn set_units(&mut self, input_sd: &[f64], target_sd: f64) {
-        match self {
-            Self::Leaf(leaf) => {
-                let sd: Vec<f64> = match &leaf.dims {
-                    None => input_sd.to_vec(),
-                    // A column that is not there is an error of the first evaluation.
-                    Some(dims) => dims.iter().map(|&c| input_sd.get(c).copied().unwrap_or(1.0)).collect(),
-                };
-                for parameter in &mut leaf.parameters {
-                    let length = |i: usize| match (sd.len(), parameter.len()) {
-                        (1, _) => sd[0],
-                        (_, 1) => 1.0,
-                        (d, _) => sd[i % d],
-                    };
-                    let scale = (0..parameter.len())
-                        .map(|i| match parameter.unit {
-                            Unit::None | Unit::Level | Unit::Slope => 1.0,
-                            Unit::Length => length(i),
-                            Unit::Frequency => 1.0 / length(i),
-                            Unit::Variance => target_sd * target_sd,
-                            Unit::VariancePerLengthSquared => (target_sd / length(i)).powi(2),
-                        })
-                        .collect();
-                    parameter.set_scale(scale, 0.0);
-                }
-            }
-            Self::Sum(parts) => parts.iter_mut().for_each(|k| k.set_units(input_sd, target_sd)),
-            Self::Product(parts) => {
-                for (i, kernel) in parts.iter_mut().enumerate() {
-                    kernel.set_units(input_sd, if i == 0 { target_sd } else { 1.0 });
-                }
-            }
-            Self::Transformed(t) => {
-                // What comes out of a transform has no unit of its own.
-                let out = t.transform.output_dim(input_sd.len());
-                t.kernel.set_units(&vec![1.0; out], target_sd);
-            }
-        }
-    }
-
-    /// The input columns, of `d`, that the entries of each parameter belong to; none where there is not one for each
-    /// column.
-    pub fn entry_columns(&self, d: usize) -> Vec<Option<Vec<usize>>> {
-        match self {
-            Self::Leaf(leaf) => {
-                let dims = leaf.dims.clone().unwrap_or_else(|| (0..d).collect());
-                let own = |p: &Parameter| leaf.form.ard().contains(&p.name.as_str()) && p.len() == dims.len();
-                leaf.parameters.iter().map(|p| own(p).then(|| dims.clone())).collect()
-            }
-            Self::Sum(parts) | Self::Product(parts) => parts.iter().flat_map(|k| k.entry_columns(d)).collect(),
-            Self::Transformed(_) => vec![None; self.parameters().len()],
-        }
-    }
-
     /// Number of leaves.
     pub fn leaves(&self) -> usize {
         self.leaf_names().len()
-    }
-
-    fn leaf_names(&self) -> Vec<String> {
-        match self {
-            Self::Leaf(leaf) => vec![leaf.form.name().to_string()],
-            Self::Sum(parts) | Self::Product(parts) => parts.iter().flat_map(Self::leaf_names).collect(),
-            Self::Transformed(t) => {
-                std::iter::once(t.transform.name().to_string()).chain(t.kernel.leaf_names()).collect()
-            }
-        }
-    }
-
-    /// Names of the leaves in order, numbered where one occurs more than once.
-    fn paths(&self) -> Vec<String> {
-        let names = self.leaf_names();
-        (0..names.len())
-            .map(|i| {
-                if names.iter().filter(|n| **n == names[i]).count() == 1 {
-                    names[i].clone()
-                } else {
-                    format!("{}{}", names[i], names[..=i].iter().filter(|n| **n == names[i]).count())
-                }
-            })
-            .collect()
-    }
-
-    fn groups(&self) -> Vec<&[Parameter]> {
-        match self {
-            Self::Leaf(leaf) => vec![&leaf.parameters],
-            Self::Sum(parts) | Self::Product(parts) => parts.iter().flat_map(Self::groups).collect(),
-            Self::Transformed(t) => std::iter::once(t.parameters.as_slice()).chain(t.kernel.groups()).collect(),
-        }
-    }
-
-    fn groups_mut(&mut self) -> Vec<&mut [Parameter]> {
-        match self {
-            Self::Leaf(leaf) => vec![&mut leaf.parameters],
-            Self::Sum(parts) | Self::Product(parts) => parts.iter_mut().flat_map(Self::groups_mut).collect(),
-            Self::Transformed(t) => std::iter::once(t.parameters.as_mut_slice()).chain(t.kernel.groups_mut()).collect(),
-        }
     }
 }
 
@@ -349,32 +257,6 @@ impl Transformed {
         }
         let values: Vec<Tensor<1>> = self.parameters.iter().map(|p| scope.value(p)).collect();
         Ok(self.transform.apply(&values, x.clone()))
-    }
-}
-
-fn fold<T>(parts: &[Kernel], each: impl Fn(&Kernel) -> Result<T>, join: impl Fn(T, T) -> T) -> Result<T> {
-    let mut total = None;
-    for part in parts {
-        let value = each(part)?;
-        total = Some(match total {
-            None => value,
-            Some(sum) => join(sum, value),
-        });
-    }
-    total.ok_or_else(|| Error::Usage("a sum or product of no kernels".into()))
-}
-
-impl Parameters for Kernel {
-    fn parameters(&self) -> Vec<(String, &Parameter)> {
-        let groups = self.paths().into_iter().zip(self.groups());
-        groups.flat_map(|(path, group)| prefixed(&path, group.iter().map(|p| (p.name.clone(), p)).collect())).collect()
-    }
-
-    fn parameters_mut(&mut self) -> Vec<(String, &mut Parameter)> {
-        let groups = self.paths().into_iter().zip(self.groups_mut());
-        groups
-            .flat_map(|(path, group)| prefixed(&path, group.iter_mut().map(|p| (p.name.clone(), p)).collect()))
-            .collect()
     }
 }
 

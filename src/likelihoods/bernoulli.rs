@@ -135,13 +135,13 @@ impl Density for Logistic {
         sure(row)
     }
 
-    fn predictive_variance(&self, at: Marginal, extra: f64) -> f64 {
-        let one = self.predictive_mean(at, extra);
+    fn predictive_variance(&self, at: Marginal, auxiliary: f64) -> f64 {
+        let one = self.predictive_mean(at, auxiliary);
         one * (1.0 - one)
     }
 
     fn predictive_cdf(&self, row: Row, at: Marginal) -> f64 {
-        cdf(row.y, self.predictive_mean(at, row.extra))
+        cdf(row.y, self.predictive_mean(at, row.auxiliary))
     }
 }
 
@@ -195,8 +195,8 @@ impl Density for Probit {
         normal_cdf(at.mean[0] / (1.0 + at.variance[0]).sqrt())
     }
 
-    fn predictive_variance(&self, at: Marginal, extra: f64) -> f64 {
-        let one = self.predictive_mean(at, extra);
+    fn predictive_variance(&self, at: Marginal, auxiliary: f64) -> f64 {
+        let one = self.predictive_mean(at, auxiliary);
         one * (1.0 - one)
     }
 
@@ -206,6 +206,6 @@ impl Density for Probit {
     }
 
     fn predictive_cdf(&self, row: Row, at: Marginal) -> f64 {
-        cdf(row.y, self.predictive_mean(at, row.extra))
+        cdf(row.y, self.predictive_mean(at, row.auxiliary))
     }
 }

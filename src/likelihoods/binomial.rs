@@ -28,10 +28,10 @@ impl Likelihood for Binomial {
     fn check_row(&self, row: Row) -> Result<(), String> {
         if row.y < 0.0 || row.y.fract() != 0.0 {
             Err("is no number of successes: give whole numbers from 0, shares as successes and trials".into())
-        } else if row.y > row.extra {
+        } else if row.y > row.auxiliary {
             Err(format!(
                 "exceeds its number of trials, {}; name the column of trials, and check that the two are not swapped",
-                row.extra
+                row.auxiliary
             ))
         } else {
             Ok(())
@@ -40,7 +40,7 @@ impl Likelihood for Binomial {
 
     fn initialise(&mut self, targets: Targets) -> Vec<f64> {
         let rows = targets.rows(Auxiliary::Trials);
-        let (successes, trials) = rows.fold((0.5, 1.0), |(y, n), row| (y + row.y, n + row.extra));
+        let (successes, trials) = rows.fold((0.5, 1.0), |(y, n), row| (y + row.y, n + row.auxiliary));
         vec![logit(successes / trials)]
     }
 
@@ -57,30 +57,30 @@ impl Likelihood for Binomial {
 struct Successes;
 
 impl Density for Successes {
-    fn support(&self, extra: f64) -> Support {
-        Support::Counts(Some(extra))
+    fn support(&self, auxiliary: f64) -> Support {
+        Support::Counts(Some(auxiliary))
     }
 
     fn log_density(&self, row: Row, f: &[f64]) -> f64 {
-        ln_binomial([row.y, row.extra - row.y], [-softplus(-f[0]), -softplus(f[0])])
+        ln_binomial([row.y, row.auxiliary - row.y], [-softplus(-f[0]), -softplus(f[0])])
     }
 
     fn derivatives(&self, row: Row, f: &[f64], gradient: &mut [f64], hessian: &mut [f64]) -> f64 {
-        gradient[0] = row.y * logistic(-f[0]) - (row.extra - row.y) * logistic(f[0]);
-        hessian[0] = -row.extra * logistic_slope(f[0]);
+        gradient[0] = row.y * logistic(-f[0]) - (row.auxiliary - row.y) * logistic(f[0]);
+        hessian[0] = -row.auxiliary * logistic_slope(f[0]);
         self.log_density(row, f)
     }
 
     fn add_curvature_slopes(&self, row: Row, f: &[f64], weights: &[f64], slopes: &mut [f64], _own: &mut [f64]) {
-        slopes[0] += weights[0] * row.extra * logistic_bend(f[0]);
+        slopes[0] += weights[0] * row.auxiliary * logistic_bend(f[0]);
     }
 
-    fn mean(&self, f: &[f64], extra: f64) -> f64 {
-        extra * logistic(f[0])
+    fn mean(&self, f: &[f64], auxiliary: f64) -> f64 {
+        auxiliary * logistic(f[0])
     }
 
-    fn variance(&self, f: &[f64], extra: f64) -> f64 {
-        extra * logistic_slope(f[0])
+    fn variance(&self, f: &[f64], auxiliary: f64) -> f64 {
+        auxiliary * logistic_slope(f[0])
     }
 
     fn cdf(&self, row: Row, f: &[f64]) -> f64 {
@@ -88,17 +88,18 @@ impl Density for Successes {
         if y < 0.0 {
             return 0.0;
         }
-        if y >= row.extra {
+        if y >= row.auxiliary {
             return 1.0;
         }
-        beta_cdf([row.extra - y, y + 1.0], logistic(-f[0]), logistic(f[0]))
+        beta_cdf([row.auxiliary - y, y + 1.0], logistic(-f[0]), logistic(f[0]))
     }
 
-    fn sample(&self, f: &[f64], extra: f64, rng: &mut dyn Rng) -> f64 {
-        rand_distr::Binomial::new(extra as u64, logistic(f[0])).map_or(f64::NAN, |binomial| binomial.sample(rng) as f64)
+    fn sample(&self, f: &[f64], auxiliary: f64, rng: &mut dyn Rng) -> f64 {
+        rand_distr::Binomial::new(auxiliary as u64, logistic(f[0]))
+            .map_or(f64::NAN, |binomial| binomial.sample(rng) as f64)
     }
 
     fn peak(&self, row: Row) -> f64 {
-        logit((row.y + 0.5) / (row.extra + 1.0))
+        logit((row.y + 0.5) / (row.auxiliary + 1.0))
     }
 }

@@ -53,7 +53,7 @@ pub trait Density: std::fmt::Debug + Send + Sync + 'static {
     }
 
     /// The values that a target can take.
-    fn support(&self, extra: f64) -> Support;
+    fn support(&self, auxiliary: f64) -> Support;
 
     /// `ln p(y | f)`.
     fn log_density(&self, row: Row, f: &[f64]) -> f64;
@@ -120,16 +120,16 @@ pub trait Density: std::fmt::Debug + Send + Sync + 'static {
     }
 
     /// `E[y | f]`.
-    fn mean(&self, f: &[f64], extra: f64) -> f64;
+    fn mean(&self, f: &[f64], auxiliary: f64) -> f64;
 
     /// `Var[y | f]`.
-    fn variance(&self, f: &[f64], extra: f64) -> f64;
+    fn variance(&self, f: &[f64], auxiliary: f64) -> f64;
 
     /// `P(target ≤ y | f)`.
     fn cdf(&self, row: Row, f: &[f64]) -> f64;
 
     /// A target drawn given `f`.
-    fn sample(&self, f: &[f64], extra: f64, rng: &mut dyn Rng) -> f64;
+    fn sample(&self, f: &[f64], auxiliary: f64, rng: &mut dyn Rng) -> f64;
 
     /// Near the `f` at which the density of the row's target is largest, of one latent function; a finite value where
     /// it grows without end. Integrals over `f` look there for their mass.
@@ -138,15 +138,15 @@ pub trait Density: std::fmt::Debug + Send + Sync + 'static {
     }
 
     /// `E[y]` under Gaussian marginals.
-    fn predictive_mean(&self, at: Marginal, extra: f64) -> f64 {
-        predictive::average(at.mean[0], at.variance[0], 0.0, &|f| self.mean(&[f], extra))
+    fn predictive_mean(&self, at: Marginal, auxiliary: f64) -> f64 {
+        predictive::average(at.mean[0], at.variance[0], 0.0, &|f| self.mean(&[f], auxiliary))
     }
 
     /// `Var[y]` under Gaussian marginals.
-    fn predictive_variance(&self, at: Marginal, extra: f64) -> f64 {
-        let centre = self.predictive_mean(at, extra);
+    fn predictive_variance(&self, at: Marginal, auxiliary: f64) -> f64 {
+        let centre = self.predictive_mean(at, auxiliary);
         predictive::average(at.mean[0], at.variance[0], 0.0, &|f| {
-            self.variance(&[f], extra) + (self.mean(&[f], extra) - centre).powi(2)
+            self.variance(&[f], auxiliary) + (self.mean(&[f], auxiliary) - centre).powi(2)
         })
     }
 
@@ -169,7 +169,7 @@ pub trait Density: std::fmt::Debug + Send + Sync + 'static {
     /// The probability of each class under Gaussian marginals; none where targets are no classes.
     fn probabilities(&self, at: Marginal) -> Option<Vec<f64>> {
         let Support::Classes(classes) = self.support(1.0) else { return None };
-        let of = |class| self.predictive_log_density(Row { y: class as f64, extra: 1.0 }, at).exp();
+        let of = |class| self.predictive_log_density(Row { y: class as f64, auxiliary: 1.0 }, at).exp();
         let all: Vec<f64> = (0..classes).map(of).collect();
         let total: f64 = all.iter().sum();
         Some(all.into_iter().map(|p| p / total).collect())

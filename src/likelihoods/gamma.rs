@@ -147,8 +147,8 @@ impl Density for PositiveMean {
         (at.mean[0] + 0.5 * at.variance[0]).exp()
     }
 
-    fn predictive_variance(&self, at: Marginal, extra: f64) -> f64 {
-        let (mean, v) = (self.predictive_mean(at, extra), at.variance[0]);
+    fn predictive_variance(&self, at: Marginal, auxiliary: f64) -> f64 {
+        let (mean, v) = (self.predictive_mean(at, auxiliary), at.variance[0]);
         mean * mean * (v.exp_m1() + v.exp() / self.shape)
     }
 }

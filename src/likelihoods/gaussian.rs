@@ -100,34 +100,34 @@ impl Density for Normal {
     }
 
     fn log_density(&self, row: Row, f: &[f64]) -> f64 {
-        log_normal_density(row.y - f[0], self.noise + row.extra)
+        log_normal_density(row.y - f[0], self.noise + row.auxiliary)
     }
 
     fn derivatives(&self, row: Row, f: &[f64], gradient: &mut [f64], hessian: &mut [f64]) -> f64 {
-        let precision = (self.noise + row.extra).recip();
+        let precision = (self.noise + row.auxiliary).recip();
         gradient[0] = (row.y - f[0]) * precision;
         hessian[0] = -precision;
         self.log_density(row, f)
     }
 
     fn add_own_gradient(&self, row: Row, f: &[f64], weight: f64, own: &mut [f64]) {
-        let variance = self.noise + row.extra;
+        let variance = self.noise + row.auxiliary;
         own[0] += weight * 0.5 * ((row.y - f[0]).powi(2) / variance - 1.0) / variance;
     }
 
     fn add_curvature_slopes(&self, row: Row, _f: &[f64], weights: &[f64], _slopes: &mut [f64], own: &mut [f64]) {
         if let Some(own) = own.first_mut() {
-            *own -= weights[0] / (self.noise + row.extra).powi(2);
+            *own -= weights[0] / (self.noise + row.auxiliary).powi(2);
         }
     }
 
     fn add_pull_slopes(&self, row: Row, f: &[f64], weights: &[f64], own: &mut [f64]) {
-        own[0] -= weights[0] * (row.y - f[0]) / (self.noise + row.extra).powi(2);
+        own[0] -= weights[0] * (row.y - f[0]) / (self.noise + row.auxiliary).powi(2);
     }
 
     /// `ln N(y; m, σ²) − v / 2σ²`.
     fn expectation(&self, row: Row, at: Marginal, slopes: Slopes) -> f64 {
-        let noise = self.noise + row.extra;
+        let noise = self.noise + row.auxiliary;
         let (residual, variance) = (row.y - at.mean[0], at.variance[0]);
         slopes.mean[0] = residual / noise;
         slopes.variance[0] = -0.5 / noise;
@@ -141,17 +141,17 @@ impl Density for Normal {
         f[0]
     }
 
-    fn variance(&self, _f: &[f64], extra: f64) -> f64 {
-        self.noise + extra
+    fn variance(&self, _f: &[f64], auxiliary: f64) -> f64 {
+        self.noise + auxiliary
     }
 
     fn cdf(&self, row: Row, f: &[f64]) -> f64 {
-        normal_cdf((row.y - f[0]) / (self.noise + row.extra).sqrt())
+        normal_cdf((row.y - f[0]) / (self.noise + row.auxiliary).sqrt())
     }
 
-    fn sample(&self, f: &[f64], extra: f64, rng: &mut dyn Rng) -> f64 {
+    fn sample(&self, f: &[f64], auxiliary: f64, rng: &mut dyn Rng) -> f64 {
         let z: f64 = StandardNormal.sample(rng);
-        f[0] + z * (self.noise + extra).sqrt()
+        f[0] + z * (self.noise + auxiliary).sqrt()
     }
 
     fn peak(&self, row: Row) -> f64 {
@@ -162,15 +162,15 @@ impl Density for Normal {
         at.mean[0]
     }
 
-    fn predictive_variance(&self, at: Marginal, extra: f64) -> f64 {
-        at.variance[0] + self.noise + extra
+    fn predictive_variance(&self, at: Marginal, auxiliary: f64) -> f64 {
+        at.variance[0] + self.noise + auxiliary
     }
 
     fn predictive_log_density(&self, row: Row, at: Marginal) -> f64 {
-        log_normal_density(row.y - at.mean[0], self.predictive_variance(at, row.extra))
+        log_normal_density(row.y - at.mean[0], self.predictive_variance(at, row.auxiliary))
     }
 
     fn predictive_cdf(&self, row: Row, at: Marginal) -> f64 {
-        normal_cdf((row.y - at.mean[0]) / self.predictive_variance(at, row.extra).sqrt())
+        normal_cdf((row.y - at.mean[0]) / self.predictive_variance(at, row.auxiliary).sqrt())
     }
 }

@@ -153,9 +153,9 @@ impl Density for VaryingNormal {
         normal_cdf((row.y - f[0]) * self.precision(f).sqrt())
     }
 
-    fn sample(&self, f: &[f64], extra: f64, rng: &mut dyn Rng) -> f64 {
+    fn sample(&self, f: &[f64], auxiliary: f64, rng: &mut dyn Rng) -> f64 {
         let z: f64 = StandardNormal.sample(rng);
-        f[0] + z * self.variance(f, extra).sqrt()
+        f[0] + z * self.variance(f, auxiliary).sqrt()
     }
 
     fn predictive_mean(&self, at: Marginal, _extra: f64) -> f64 {

@@ -1,5 +1,6 @@
 //! The likelihood that targets suggest.
 
+use crate::advice::Advice;
 use crate::error::{Error, Result};
 use crate::params::shown;
 
@@ -18,7 +19,7 @@ pub struct Inferred {
     /// Its text.
     pub likelihood: String,
     /// What to tell the user: what was found, what it means and how to choose otherwise.
-    pub sentence: String,
+    pub sentence: Advice,
 }
 
 /// Guesses the likelihood of a target column: two classes are Bernoulli's, several softmax's, numbers are Gaussian;
@@ -27,52 +28,43 @@ pub struct Inferred {
 /// # Errors
 /// [`Error::Data`] when there is a single class or no target.
 pub fn infer(target: &str, sight: Sight) -> Result<Inferred> {
-    let found = |likelihood: &str, sentence: String| {
-        Ok(Inferred { likelihood: likelihood.into(), sentence: format!("target `{target}` {sentence}") })
+    let found = |likelihood: &str, shown: &str, sentence: String| {
+        let sentence = Advice::from(format!("target `{target}` {sentence}")).set("Settings::likelihood", shown);
+        Ok(Inferred { likelihood: likelihood.into(), sentence })
     };
     match sight {
         Sight::Labels([]) | Sight::Numbers([]) => Err(Error::Data(format!("target `{target}` has no values"))),
         Sight::Labels([only]) => Err(Error::Data(format!(
             "target `{target}` has the single class `{only}`: there is nothing to tell apart; check the column"
         ))),
-        Sight::Labels([first, second]) => found(
-            "bernoulli(logit)",
-            format!("has the two classes `{first}` and `{second}`: classification with --likelihood bernoulli(logit)"),
-        ),
-        Sight::Labels(labels) => found(
-            &format!("softmax({})", labels.len()),
-            format!(
-                "has {} classes: classification with --likelihood softmax; ordered classes are better served by \
-                 ordinal",
-                labels.len()
-            ),
-        ),
+        Sight::Labels([first, second]) => {
+            let sentence = format!("has the two classes `{first}` and `{second}`: classification");
+            found("bernoulli(logit)", "bernoulli(logit)", sentence)
+        }
+        Sight::Labels(labels) => {
+            let m = labels.len();
+            let sentence = format!("has {m} classes: classification; ordered classes are better served by ordinal");
+            found(&format!("softmax({m})"), "softmax", sentence)
+        }
         Sight::Numbers(y) if y.iter().all(|y| *y == 0.0 || *y == 1.0) && y.iter().any(|v| *v != y[0]) => {
-            found("bernoulli(logit)", "is 0 or 1: classification with --likelihood bernoulli(logit)".into())
+            found("bernoulli(logit)", "bernoulli(logit)", "is 0 or 1: classification".into())
         }
         Sight::Numbers(y) if two_values(y).is_some_and(|[a, b]| a != b) => {
             let [a, b] = two_values(y).unwrap_or_default().map(shown);
-            found(
-                "gaussian",
-                format!(
-                    "is {a} or {b}: regression with --likelihood gaussian; if they are classes, --likelihood bernoulli \
-                     tells them apart"
-                ),
-            )
+            let sentence = format!("is {a} or {b}: regression; if they are classes, bernoulli tells them apart");
+            found("gaussian", "gaussian", sentence)
         }
         Sight::Numbers(y) if y.iter().all(|y| *y >= 0.0 && y.fract() == 0.0) => {
             let (least, largest) = y.iter().fold((f64::INFINITY, 0.0), |(l, h): (f64, f64), y| (l.min(*y), h.max(*y)));
-            found(
-                "gaussian",
-                format!(
-                    "holds whole numbers from {} to {}: regression with --likelihood gaussian; if they are counts, \
-                     --likelihood poisson or negative-binomial fits better, if they are codes of classes, softmax",
-                    shown(least),
-                    shown(largest)
-                ),
-            )
+            let sentence = format!(
+                "holds whole numbers from {} to {}: regression; if they are counts, poisson or negative-binomial fits \
+                 better, if they are codes of classes, softmax",
+                shown(least),
+                shown(largest)
+            );
+            found("gaussian", "gaussian", sentence)
         }
-        Sight::Numbers(_) => found("gaussian", "holds numbers: regression with --likelihood gaussian".into()),
+        Sight::Numbers(_) => found("gaussian", "gaussian", "holds numbers: regression".into()),
     }
 }
 

@@ -121,14 +121,14 @@ pub trait Likelihood: Parameters + std::fmt::Debug + Send + Sync {
     /// [`Error::Shape`] when lengths disagree, [`Error::Data`] naming the first target that does not fit.
     fn check(&self, targets: Targets, rows: Option<&[usize]>) -> Result<()> {
         let n = targets.y.len();
-        let lengths = [targets.extra.map(<[f64]>::len), rows.map(<[usize]>::len)];
+        let lengths = [targets.auxiliary.map(<[f64]>::len), rows.map(<[usize]>::len)];
         if let Some(other) = lengths.into_iter().flatten().find(|length| *length != n) {
             return Err(Error::shape("rows of targets", n.to_string(), other.to_string()));
         }
         for (i, row) in targets.rows(self.auxiliary()).enumerate() {
             let finite = if row.y.is_finite() { Ok(()) } else { Err("is not a number; leave such rows out".into()) };
             let number = || rows.map_or(i + 1, |rows| rows[i]);
-            if let Some(problem) = self.auxiliary().problem(row.extra) {
+            if let Some(problem) = self.auxiliary().problem(row.auxiliary) {
                 return Err(Error::Data(format!("row {}: {problem}", number())));
             }
             if let Err(problem) = finite.and_then(|()| self.check_row(row)) {
@@ -140,7 +140,7 @@ pub trait Likelihood: Parameters + std::fmt::Debug + Send + Sync {
 
     /// `E[ln p(y_i | f_i)]` `[b]` for independent `f_li ~ N(mean_li, variance_li)`, marginals `[L, b]`, or for latent
     /// functions with covariances `[L L, b]` in the place of variances, for targets `y [b]` and their auxiliary values
-    /// `extra [b]`: differentiable in means, variances and the likelihood's own parameters.
+    /// `auxiliary [b]`: differentiable in means, variances and the likelihood's own parameters.
     ///
     /// Computed in f64 whatever the tensors are; see [`Density::expectation`] and [`Density::joint_expectation`].
     ///
@@ -152,11 +152,11 @@ pub trait Likelihood: Parameters + std::fmt::Debug + Send + Sync {
         mean: Tensor<2>,
         variance: Tensor<2>,
         y: &Tensor<1>,
-        extra: Option<&Tensor<1>>,
+        auxiliary: Option<&Tensor<1>>,
     ) -> Result<Tensor<1>> {
         let y = to_f64(y.clone())?;
-        let extra = extra.map(|extra| to_f64(extra.clone())).transpose()?;
-        let targets = Targets { y: &y, extra: extra.as_deref() };
+        let auxiliary = auxiliary.map(|auxiliary| to_f64(auxiliary.clone())).transpose()?;
+        let targets = Targets { y: &y, auxiliary: auxiliary.as_deref() };
         self.check(targets, None)?;
         let rows = targets.rows(self.auxiliary()).collect();
         let own: Vec<Tensor<1>> = self.parameters().into_iter().map(|(_, p)| scope.value(p)).collect();
@@ -169,14 +169,14 @@ pub trait Likelihood: Parameters + std::fmt::Debug + Send + Sync {
     ///
     /// # Errors
     /// [`Error::Shape`] when there is not one mean and one variance for each latent function.
-    fn predict(&self, mean: &[f64], variance: &[f64], extra: Option<f64>) -> Result<Prediction> {
+    fn predict(&self, mean: &[f64], variance: &[f64], auxiliary: Option<f64>) -> Result<Prediction> {
         let latents = self.latents();
         if mean.len() != latents || variance.len() != latents {
             let got = format!("{} and {}", mean.len(), variance.len());
             return Err(Error::shape("latent means and variances", format!("{latents} each"), got));
         }
-        let extra = extra.unwrap_or(self.auxiliary().neutral());
-        Ok(Prediction::new(self.density(), mean.to_vec(), variance.to_vec(), extra))
+        let auxiliary = auxiliary.unwrap_or(self.auxiliary().neutral());
+        Ok(Prediction::new(self.density(), mean.to_vec(), variance.to_vec(), auxiliary))
     }
 
     /// The same for latent functions with covariances `[L, L]`.
@@ -184,18 +184,18 @@ pub trait Likelihood: Parameters + std::fmt::Debug + Send + Sync {
     /// # Errors
     /// [`Error::Shape`] when there are other numbers of them; [`Error::Usage`] where correlations would be lost: they
     /// are known of classes.
-    fn predict_joint(&self, mean: &[f64], covariance: &[f64], extra: Option<f64>) -> Result<Prediction> {
+    fn predict_joint(&self, mean: &[f64], covariance: &[f64], auxiliary: Option<f64>) -> Result<Prediction> {
         let latents = mean.len();
         if covariance.len() != latents * latents || latents != self.latents() {
             let (want, got) = (self.latents(), format!("{latents} means and {} covariances", covariance.len()));
             return Err(Error::shape("latent means and covariances", format!("{want} and their square"), got));
         }
         if latents == 1 {
-            return self.predict(mean, covariance, extra);
+            return self.predict(mean, covariance, auxiliary);
         }
         match self.density().joint_probabilities(mean, covariance) {
             // Functions that are known to have these probabilities.
-            Some(p) => self.predict(&p.iter().map(|p| p.ln()).collect::<Vec<_>>(), &vec![0.0; latents], extra),
+            Some(p) => self.predict(&p.iter().map(|p| p.ln()).collect::<Vec<_>>(), &vec![0.0; latents], auxiliary),
             None => Err(Error::Usage(format!("the {} likelihood knows no correlated latent functions", self.text()))),
         }
     }
@@ -222,7 +222,7 @@ fn spread(y: &[f64]) -> f64 {
 /// Events per unit of exposure, never 0.
 fn rate_level(targets: Targets) -> f64 {
     let rows = targets.rows(Auxiliary::Exposure);
-    let (events, exposure) = rows.fold((0.0, 0.0), |(y, e), row| (y + row.y, e + row.extra));
+    let (events, exposure) = rows.fold((0.0, 0.0), |(y, e), row| (y + row.y, e + row.auxiliary));
     f64::max(events, 0.5) / f64::max(exposure, f64::MIN_POSITIVE)
 }
 

@@ -73,8 +73,8 @@ struct GammaPoisson {
 
 impl GammaPoisson {
     /// `t = ln(μ/r)`.
-    fn log_ratio(&self, f: f64, extra: f64) -> f64 {
-        f + extra.ln() + self.dispersion.ln()
+    fn log_ratio(&self, f: f64, auxiliary: f64) -> f64 {
+        f + auxiliary.ln() + self.dispersion.ln()
     }
 
     /// `ψ(r + y) − ψ(r)`; by its series where the difference would cancel.
@@ -95,7 +95,7 @@ impl Density for GammaPoisson {
 
     /// `ln Γ(r + y) − ln Γ(r) − ln y! + y t − (r + y) ln(1 + eᵗ)`; by the binomial distribution for many counts.
     fn log_density(&self, row: Row, f: &[f64]) -> f64 {
-        let t = self.log_ratio(f[0], row.extra);
+        let t = self.log_ratio(f[0], row.auxiliary);
         if row.y > LARGE_COUNT {
             return -(row.y / self.size).ln_1p() + ln_binomial([self.size, row.y], [-softplus(t), -softplus(-t)]);
         }
@@ -103,20 +103,20 @@ impl Density for GammaPoisson {
     }
 
     fn derivatives(&self, row: Row, f: &[f64], gradient: &mut [f64], hessian: &mut [f64]) -> f64 {
-        let t = self.log_ratio(f[0], row.extra);
+        let t = self.log_ratio(f[0], row.auxiliary);
         gradient[0] = row.y * logistic(-t) - self.size * logistic(t);
         hessian[0] = -(self.size + row.y) * logistic_slope(t);
         self.log_density(row, f)
     }
 
     fn add_own_gradient(&self, row: Row, f: &[f64], weight: f64, own: &mut [f64]) {
-        let t = self.log_ratio(f[0], row.extra);
+        let t = self.log_ratio(f[0], row.auxiliary);
         let in_size = self.digamma_rise(row.y) - softplus(t) + logistic(t) - row.y * self.dispersion * logistic(-t);
         own[0] -= weight * in_size * self.size * self.size;
     }
 
     fn add_curvature_slopes(&self, row: Row, f: &[f64], weights: &[f64], slopes: &mut [f64], own: &mut [f64]) {
-        let t = self.log_ratio(f[0], row.extra);
+        let t = self.log_ratio(f[0], row.auxiliary);
         let slope = weights[0] * (self.size + row.y) * logistic_bend(t);
         slopes[0] += slope;
         if let Some(own) = own.first_mut() {
@@ -126,16 +126,16 @@ impl Density for GammaPoisson {
     }
 
     fn add_pull_slopes(&self, row: Row, f: &[f64], weights: &[f64], own: &mut [f64]) {
-        let t = self.log_ratio(f[0], row.extra);
+        let t = self.log_ratio(f[0], row.auxiliary);
         own[0] += weights[0] * self.size * (self.size * logistic(t) - (self.size + row.y) * logistic_slope(t));
     }
 
-    fn mean(&self, f: &[f64], extra: f64) -> f64 {
-        extra * f[0].exp()
+    fn mean(&self, f: &[f64], auxiliary: f64) -> f64 {
+        auxiliary * f[0].exp()
     }
 
-    fn variance(&self, f: &[f64], extra: f64) -> f64 {
-        let mean = self.mean(f, extra);
+    fn variance(&self, f: &[f64], auxiliary: f64) -> f64 {
+        let mean = self.mean(f, auxiliary);
         mean + self.dispersion * mean * mean
     }
 
@@ -144,30 +144,30 @@ impl Density for GammaPoisson {
         if y < 0.0 {
             return 0.0;
         }
-        let t = self.log_ratio(f[0], row.extra);
+        let t = self.log_ratio(f[0], row.auxiliary);
         // Poisson to more digits than are left otherwise.
         if self.size > 1e10 {
-            return gamma_tail(y + 1.0, self.mean(f, row.extra));
+            return gamma_tail(y + 1.0, self.mean(f, row.auxiliary));
         }
         beta_cdf([self.size, y + 1.0], logistic(-t), logistic(t))
     }
 
-    fn sample(&self, f: &[f64], extra: f64, rng: &mut dyn Rng) -> f64 {
-        let mean = self.mean(f, extra);
+    fn sample(&self, f: &[f64], auxiliary: f64, rng: &mut dyn Rng) -> f64 {
+        let mean = self.mean(f, auxiliary);
         let rate = rand_distr::Gamma::new(self.size, self.dispersion * mean).map_or(mean, |gamma| gamma.sample(rng));
         poisson::draw(rate, rng)
     }
 
     fn peak(&self, row: Row) -> f64 {
-        (row.y.max(0.01) / row.extra).ln()
+        (row.y.max(0.01) / row.auxiliary).ln()
     }
 
-    fn predictive_mean(&self, at: Marginal, extra: f64) -> f64 {
-        extra * (at.mean[0] + 0.5 * at.variance[0]).exp()
+    fn predictive_mean(&self, at: Marginal, auxiliary: f64) -> f64 {
+        auxiliary * (at.mean[0] + 0.5 * at.variance[0]).exp()
     }
 
-    fn predictive_variance(&self, at: Marginal, extra: f64) -> f64 {
-        let (mean, v) = (self.predictive_mean(at, extra), at.variance[0]);
+    fn predictive_variance(&self, at: Marginal, auxiliary: f64) -> f64 {
+        let (mean, v) = (self.predictive_mean(at, auxiliary), at.variance[0]);
         mean + mean * mean * (v.exp_m1() + self.dispersion * v.exp())
     }
 }

@@ -170,10 +170,10 @@ impl Density for Ordered {
         self.cuts.iter().map(|cut| logistic(f[0] - cut)).sum()
     }
 
-    fn variance(&self, f: &[f64], extra: f64) -> f64 {
+    fn variance(&self, f: &[f64], auxiliary: f64) -> f64 {
         // E[y²] = Σ (2k − 1) P(y ≥ k).
         let square: f64 = self.cuts.iter().enumerate().map(|(k, cut)| (2 * k + 1) as f64 * logistic(f[0] - cut)).sum();
-        (square - self.mean(f, extra).powi(2)).max(0.0)
+        (square - self.mean(f, auxiliary).powi(2)).max(0.0)
     }
 
     fn cdf(&self, row: Row, f: &[f64]) -> f64 {

@@ -101,54 +101,54 @@ impl Density for ExpRate {
     }
 
     fn log_density(&self, row: Row, f: &[f64]) -> f64 {
-        ln_poisson(row.y, f[0] + row.extra.ln())
+        ln_poisson(row.y, f[0] + row.auxiliary.ln())
     }
 
     fn derivatives(&self, row: Row, f: &[f64], gradient: &mut [f64], hessian: &mut [f64]) -> f64 {
-        let rate = row.extra * f[0].exp();
+        let rate = row.auxiliary * f[0].exp();
         gradient[0] = row.y - rate;
         hessian[0] = -rate;
         self.log_density(row, f)
     }
 
     fn add_curvature_slopes(&self, row: Row, f: &[f64], weights: &[f64], slopes: &mut [f64], _own: &mut [f64]) {
-        slopes[0] += weights[0] * row.extra * f[0].exp();
+        slopes[0] += weights[0] * row.auxiliary * f[0].exp();
     }
 
     /// `y (m + ln e) − e exp(m + v/2) − ln y!` for the exposure `e`.
     fn expectation(&self, row: Row, at: Marginal, slopes: Slopes) -> f64 {
-        let rate = self.predictive_mean(at, row.extra);
+        let rate = self.predictive_mean(at, row.auxiliary);
         slopes.mean[0] = row.y - rate;
         slopes.variance[0] = -0.5 * rate;
-        row.y * (at.mean[0] + row.extra.ln()) - rate - ln_factorial(row.y)
+        row.y * (at.mean[0] + row.auxiliary.ln()) - rate - ln_factorial(row.y)
     }
 
-    fn mean(&self, f: &[f64], extra: f64) -> f64 {
-        extra * f[0].exp()
+    fn mean(&self, f: &[f64], auxiliary: f64) -> f64 {
+        auxiliary * f[0].exp()
     }
 
-    fn variance(&self, f: &[f64], extra: f64) -> f64 {
-        self.mean(f, extra)
+    fn variance(&self, f: &[f64], auxiliary: f64) -> f64 {
+        self.mean(f, auxiliary)
     }
 
     fn cdf(&self, row: Row, f: &[f64]) -> f64 {
-        cdf(row.y, self.mean(f, row.extra))
+        cdf(row.y, self.mean(f, row.auxiliary))
     }
 
-    fn sample(&self, f: &[f64], extra: f64, rng: &mut dyn Rng) -> f64 {
-        draw(self.mean(f, extra), rng)
+    fn sample(&self, f: &[f64], auxiliary: f64, rng: &mut dyn Rng) -> f64 {
+        draw(self.mean(f, auxiliary), rng)
     }
 
     fn peak(&self, row: Row) -> f64 {
-        (row.y.max(0.01) / row.extra).ln()
+        (row.y.max(0.01) / row.auxiliary).ln()
     }
 
-    fn predictive_mean(&self, at: Marginal, extra: f64) -> f64 {
-        extra * (at.mean[0] + 0.5 * at.variance[0]).exp()
+    fn predictive_mean(&self, at: Marginal, auxiliary: f64) -> f64 {
+        auxiliary * (at.mean[0] + 0.5 * at.variance[0]).exp()
     }
 
-    fn predictive_variance(&self, at: Marginal, extra: f64) -> f64 {
-        let rate = self.predictive_mean(at, extra);
+    fn predictive_variance(&self, at: Marginal, auxiliary: f64) -> f64 {
+        let rate = self.predictive_mean(at, auxiliary);
         rate + rate * rate * at.variance[0].exp_m1()
     }
 }
@@ -162,39 +162,43 @@ impl Density for SoftplusRate {
     }
 
     fn log_density(&self, row: Row, f: &[f64]) -> f64 {
-        if row.y == 0.0 { -row.extra * softplus(f[0]) } else { ln_poisson(row.y, row.extra.ln() + ln_softplus(f[0])) }
+        if row.y == 0.0 {
+            -row.auxiliary * softplus(f[0])
+        } else {
+            ln_poisson(row.y, row.auxiliary.ln() + ln_softplus(f[0]))
+        }
     }
 
     fn derivatives(&self, row: Row, f: &[f64], gradient: &mut [f64], hessian: &mut [f64]) -> f64 {
         let (slope, bend) = (logistic(f[0]), logistic_slope(f[0]));
         let (ratio, ratio_slope, _) = ln_softplus_slopes(f[0]);
-        gradient[0] = row.y * ratio - row.extra * slope;
-        hessian[0] = row.y * ratio_slope - row.extra * bend;
+        gradient[0] = row.y * ratio - row.auxiliary * slope;
+        hessian[0] = row.y * ratio_slope - row.auxiliary * bend;
         self.log_density(row, f)
     }
 
     fn add_curvature_slopes(&self, row: Row, f: &[f64], weights: &[f64], slopes: &mut [f64], _own: &mut [f64]) {
-        slopes[0] += weights[0] * (row.extra * logistic_bend(f[0]) - row.y * ln_softplus_slopes(f[0]).2);
+        slopes[0] += weights[0] * (row.auxiliary * logistic_bend(f[0]) - row.y * ln_softplus_slopes(f[0]).2);
     }
 
-    fn mean(&self, f: &[f64], extra: f64) -> f64 {
-        extra * softplus(f[0])
+    fn mean(&self, f: &[f64], auxiliary: f64) -> f64 {
+        auxiliary * softplus(f[0])
     }
 
-    fn variance(&self, f: &[f64], extra: f64) -> f64 {
-        self.mean(f, extra)
+    fn variance(&self, f: &[f64], auxiliary: f64) -> f64 {
+        self.mean(f, auxiliary)
     }
 
     fn cdf(&self, row: Row, f: &[f64]) -> f64 {
-        cdf(row.y, self.mean(f, row.extra))
+        cdf(row.y, self.mean(f, row.auxiliary))
     }
 
-    fn sample(&self, f: &[f64], extra: f64, rng: &mut dyn Rng) -> f64 {
-        draw(self.mean(f, extra), rng)
+    fn sample(&self, f: &[f64], auxiliary: f64, rng: &mut dyn Rng) -> f64 {
+        draw(self.mean(f, auxiliary), rng)
     }
 
     fn peak(&self, row: Row) -> f64 {
-        softplus_inverse(row.y.max(0.01) / row.extra)
+        softplus_inverse(row.y.max(0.01) / row.auxiliary)
     }
 }
 

@@ -54,7 +54,7 @@ pub struct Prediction {
     density: Arc<dyn Density>,
     mean: Vec<f64>,
     variance: Vec<f64>,
-    extra: f64,
+    auxiliary: f64,
     /// Of the probabilities of classes.
     exponent: Option<f64>,
 }
@@ -69,8 +69,8 @@ pub fn tempered(p: &[f64], exponent: f64) -> Vec<f64> {
 }
 
 impl Prediction {
-    pub(super) fn new(density: Arc<dyn Density>, mean: Vec<f64>, variance: Vec<f64>, extra: f64) -> Self {
-        Self { density, mean, variance, extra, exponent: None }
+    pub(super) fn new(density: Arc<dyn Density>, mean: Vec<f64>, variance: Vec<f64>, auxiliary: f64) -> Self {
+        Self { density, mean, variance, auxiliary, exponent: None }
     }
 
     /// The same with [`tempered`] probabilities, where targets are classes.
@@ -89,14 +89,14 @@ impl Prediction {
     }
 
     fn row(&self, y: f64) -> Row {
-        Row { y, extra: self.extra }
+        Row { y, auxiliary: self.auxiliary }
     }
 
     /// `E[y]`; of classes, of their codes.
     pub fn mean(&self) -> f64 {
         match self.sharpened() {
             Some(p) => moment(&p, |code| code),
-            None => self.density.predictive_mean(self.at(), self.extra),
+            None => self.density.predictive_mean(self.at(), self.auxiliary),
         }
     }
 
@@ -104,7 +104,7 @@ impl Prediction {
     pub fn variance(&self) -> f64 {
         match self.sharpened() {
             Some(p) => moment(&p, |code| code * code) - moment(&p, |code| code).powi(2),
-            None => self.density.predictive_variance(self.at(), self.extra),
+            None => self.density.predictive_variance(self.at(), self.auxiliary),
         }
     }
 
@@ -138,7 +138,7 @@ impl Prediction {
 
     /// The values that a target can take.
     pub fn support(&self) -> Support {
-        self.density.support(self.extra)
+        self.density.support(self.auxiliary)
     }
 
     /// The quantile `p` of `E[y | f]`, such as of a rate or a probability: the uncertainty of the function without the
@@ -146,7 +146,7 @@ impl Prediction {
     pub fn response_quantile(&self, p: f64) -> f64 {
         let mut f = self.mean.clone();
         f[0] += normal_quantile(p) * self.variance[0].max(0.0).sqrt();
-        self.density.mean(&f, self.extra)
+        self.density.mean(&f, self.auxiliary)
     }
 
     /// The smallest `y` with `P(target ≤ y) ≥ p`; an end of the support, or infinite, at `p` = 0 and 1.
@@ -237,7 +237,7 @@ impl Prediction {
                 mean + z * variance.max(0.0).sqrt()
             })
             .collect();
-        self.density.sample(&f, self.extra, rng)
+        self.density.sample(&f, self.auxiliary, rng)
     }
 }
 

@@ -22,6 +22,7 @@ use super::{
     Bernoulli, BernoulliLink, Beta, Binomial, Exponential, Gamma, Gaussian, Heteroscedastic, Likelihood,
     NegativeBinomial, Ordinal, Poisson, RateLink, Softmax, StudentT,
 };
+use crate::advice::Advice;
 use crate::error::{Error, Result};
 use crate::suggest::nearest;
 
@@ -122,7 +123,9 @@ impl Likelihoods {
     /// # Errors
     /// [`Error::Usage`] saying what is wrong and what would be right.
     pub fn parse(&self, text: &str, classes: Option<usize>) -> Result<Box<dyn Likelihood>> {
-        self.read(text, classes).map_err(|problem| Error::Usage(format!("likelihood `{}`: {problem}", text.trim())))
+        self.read(text, classes).map_err(|Advice { text: problem, settings }| {
+            Error::Usage(format!("likelihood `{}`: {problem}", text.trim())).advised(settings)
+        })
     }
 
     /// The parameter that a text gives an initial value, in the units of the target: `gaussian(0.04)` its `noise`.
@@ -147,17 +150,17 @@ impl Likelihoods {
         self.rows.iter().map(|row| row.name).collect()
     }
 
-    fn read(&self, text: &str, classes: Option<usize>) -> std::result::Result<Box<dyn Likelihood>, String> {
+    fn read(&self, text: &str, classes: Option<usize>) -> std::result::Result<Box<dyn Likelihood>, Advice> {
         let (name, argument) = call(text).ok_or("a `)` is missing at its end")?;
         let Some(row) = self.row(&name) else {
             let hint = nearest(&name, self.rows.iter().flat_map(|row| [row.name, row.alias]));
             let hint = hint.map_or(String::new(), |near| format!("did you mean `{near}`? "));
-            return Err(format!("there is no such likelihood; {hint}There are {}", self.names().join(", ")));
+            return Err(format!("there is no such likelihood; {hint}There are {}", self.names().join(", ")).into());
         };
         match row.argument {
             Argument::None(make) => match argument {
                 None => Ok(make()),
-                Some(_) => Err(format!("`{name}` takes no argument")),
+                Some(_) => Err(format!("`{name}` takes no argument").into()),
             },
             Argument::Value { parameter, meaning, above, make } => {
                 let mut likelihood = make();
@@ -178,7 +181,7 @@ impl Likelihoods {
                     return Ok(make(&given));
                 }
                 let hint = nearest(&given, words).map_or(String::new(), |near| format!("; did you mean `{near}`?"));
-                Err(format!("`{name}` takes {} or {}, got `{given}`{hint}", words[0], words[1]))
+                Err(format!("`{name}` takes {} or {}, got `{given}`{hint}", words[0], words[1]).into())
             }
             Argument::Classes(make) => count(&name, argument, classes).map(make),
         }
@@ -186,15 +189,16 @@ impl Likelihoods {
 }
 
 /// The number of classes, given or found in the data.
-fn count(name: &str, given: Option<&str>, found: Option<usize>) -> std::result::Result<usize, String> {
+fn count(name: &str, given: Option<&str>, found: Option<usize>) -> std::result::Result<usize, Advice> {
     match (given.map(str::parse::<usize>), found) {
-        (Some(Ok(given)), Some(found)) if given != found => Err(format!(
-            "the targets have {found} classes, not {given}; name all of them with `--classes` where some have no rows"
-        )),
+        (Some(Ok(given)), Some(found)) if given != found => {
+            let text = format!("the targets have {found} classes, not {given}; name all where some have no rows");
+            Err(Advice::from(text).about("ReadOptions::classes"))
+        }
         (Some(Ok(count @ 2..)), _) | (None, Some(count @ 2..)) => Ok(count),
-        (None, Some(count)) => Err(format!("the targets have {count} class; two or more are needed")),
-        (None, None) => Err(format!("say how many classes there are: `{name}(3)`")),
-        (Some(_), _) => Err(format!("`{name}` takes the number of classes, 2 or more")),
+        (None, Some(count)) => Err(format!("the targets have {count} class; two or more are needed").into()),
+        (None, None) => Err(format!("say how many classes there are: `{name}(3)`").into()),
+        (Some(_), _) => Err(format!("`{name}` takes the number of classes, 2 or more").into()),
     }
 }
 

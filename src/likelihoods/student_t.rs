@@ -163,7 +163,7 @@ impl Density for Student {
         at.mean[0]
     }
 
-    fn predictive_variance(&self, at: Marginal, extra: f64) -> f64 {
-        at.variance[0] + self.variance(at.mean, extra)
+    fn predictive_variance(&self, at: Marginal, auxiliary: f64) -> f64 {
+        at.variance[0] + self.variance(at.mean, auxiliary)
     }
 }

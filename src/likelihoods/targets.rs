@@ -6,7 +6,7 @@ pub struct Row {
     /// The target, as the model sees it; a class as its code 0, 1, ….
     pub y: f64,
     /// What the likelihood's [`Auxiliary`] says; its neutral value where there is no column.
-    pub extra: f64,
+    pub auxiliary: f64,
 }
 
 /// What the auxiliary column of a likelihood holds.
@@ -34,17 +34,17 @@ impl Auxiliary {
     }
 
     /// What is wrong with a value, if anything.
-    pub(crate) fn problem(self, extra: f64) -> Option<String> {
+    pub(crate) fn problem(self, auxiliary: f64) -> Option<String> {
         let need = match self {
             Self::None => return None,
-            Self::NoiseVariance if extra.is_finite() && extra >= 0.0 => return None,
-            Self::Exposure if extra.is_finite() && extra > 0.0 => return None,
-            Self::Trials if extra.is_finite() && extra >= 1.0 && extra.fract() == 0.0 => return None,
+            Self::NoiseVariance if auxiliary.is_finite() && auxiliary >= 0.0 => return None,
+            Self::Exposure if auxiliary.is_finite() && auxiliary > 0.0 => return None,
+            Self::Trials if auxiliary.is_finite() && auxiliary >= 1.0 && auxiliary.fract() == 0.0 => return None,
             Self::NoiseVariance => "known noise variance must be 0 or more",
             Self::Exposure => "exposure must be positive; leave out rows without exposure",
             Self::Trials => "number of trials must be a whole number from 1",
         };
-        Some(format!("the {need}, got {extra}"))
+        Some(format!("the {need}, got {auxiliary}"))
     }
 }
 
@@ -54,18 +54,21 @@ pub struct Targets<'a> {
     /// Targets `[n]`.
     pub y: &'a [f64],
     /// The auxiliary column `[n]`, where there is one.
-    pub extra: Option<&'a [f64]>,
+    pub auxiliary: Option<&'a [f64]>,
 }
 
 impl<'a> Targets<'a> {
     /// Targets without an auxiliary column.
     pub fn new(y: &'a [f64]) -> Self {
-        Self { y, extra: None }
+        Self { y, auxiliary: None }
     }
 
     /// Row `i`, its auxiliary value `neutral` where there is no column and NaN where the column is too short.
     pub fn row(&self, i: usize, neutral: f64) -> Row {
-        Row { y: self.y[i], extra: self.extra.map_or(neutral, |extra| extra.get(i).copied().unwrap_or(f64::NAN)) }
+        Row {
+            y: self.y[i],
+            auxiliary: self.auxiliary.map_or(neutral, |auxiliary| auxiliary.get(i).copied().unwrap_or(f64::NAN)),
+        }
     }
 
     /// All rows.

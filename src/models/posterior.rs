@@ -10,6 +10,7 @@ use rand_distr::{Distribution, StandardNormal};
 use rayon::prelude::*;
 
 use super::Observations;
+use crate::advice::Advice;
 use crate::error::{Error, Result};
 use crate::linalg::dense::{product, view, view_mut};
 use crate::linalg::factor::Factor;
@@ -304,7 +305,7 @@ pub trait Posterior: Debug + Send + Sync {
     ///
     /// # Errors
     /// As [`predict`](Self::predict).
-    fn remarks(&self, _x: &[f64]) -> Result<Vec<String>> {
+    fn remarks(&self, _x: &[f64]) -> Result<Vec<Advice>> {
         Ok(Vec::new())
     }
 

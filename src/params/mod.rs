@@ -6,14 +6,17 @@
 
 mod belief;
 mod constraint;
+mod entries;
 mod list;
 mod parameter;
 mod prior;
+mod unit;
 
 pub use belief::Belief;
 pub use constraint::Constraint;
-pub use parameter::{Parameter, Unit};
+pub use parameter::Parameter;
 pub use prior::Prior;
+pub use unit::Unit;
 
 use crate::error::{Error, Result};
 use crate::suggest::nearest;

@@ -2,31 +2,12 @@
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use serde::{Deserialize, Deserializer, Serialize, Serializer};
+use serde::{Deserialize, Serialize};
 
 use super::constraint::{Constraint, LARGEST, logistic};
-use super::{Prior, shown};
+use super::entries::{all_or_each, as_all_or_each, as_one_or_each, one_or_each};
+use super::{Prior, Unit, shown};
 use crate::error::{Error, Result};
-
-/// Where an entry's unit comes from; decides how user values follow the scaling of the data.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
-#[non_exhaustive]
-pub enum Unit {
-    /// A pure number.
-    None,
-    /// A length along the inputs (lengthscale, period).
-    Length,
-    /// An inverse length (a frequency).
-    Frequency,
-    /// The square of the target's unit (variances).
-    Variance,
-    /// Target variance per squared input length (linear kernel).
-    VariancePerLengthSquared,
-    /// The target's own unit, shifted by its mean (constant mean).
-    Level,
-    /// Target per input length (slope of a linear mean).
-    Slope,
-}
 
 /// A named vector of numbers that a model learns.
 #[derive(Debug, Serialize, Deserialize)]
@@ -53,51 +34,6 @@ pub struct Parameter {
     /// One for all entries, or one for each.
     #[serde(serialize_with = "as_one_or_each", deserialize_with = "one_or_each")]
     offset: Vec<f64>,
-}
-
-/// Offsets as files have them: a number for all, or a list.
-fn as_one_or_each<S: Serializer>(offsets: &[f64], serializer: S) -> std::result::Result<S::Ok, S::Error> {
-    match offsets {
-        [offset] => offset.serialize(serializer),
-        offsets => offsets.serialize(serializer),
-    }
-}
-
-/// The same, read.
-fn one_or_each<'de, D: Deserializer<'de>>(deserializer: D) -> std::result::Result<Vec<f64>, D::Error> {
-    #[derive(Deserialize)]
-    #[serde(untagged)]
-    enum Offsets {
-        One(f64),
-        Each(Vec<f64>),
-    }
-    Ok(match Offsets::deserialize(deserializer)? {
-        Offsets::One(offset) => vec![offset],
-        Offsets::Each(offsets) => offsets,
-    })
-}
-
-/// Priors as files have them: one for all or none, or a list.
-fn as_all_or_each<S: Serializer>(priors: &[Option<Prior>], serializer: S) -> std::result::Result<S::Ok, S::Error> {
-    match priors {
-        [] => serializer.serialize_none(),
-        [prior] => prior.serialize(serializer),
-        priors => priors.serialize(serializer),
-    }
-}
-
-/// The same, read.
-fn all_or_each<'de, D: Deserializer<'de>>(deserializer: D) -> std::result::Result<Vec<Option<Prior>>, D::Error> {
-    #[derive(Deserialize)]
-    #[serde(untagged)]
-    enum Priors {
-        Each(Vec<Option<Prior>>),
-        All(Option<Prior>),
-    }
-    Ok(match Priors::deserialize(deserializer)? {
-        Priors::All(prior) => prior.map(Some).into_iter().collect(),
-        Priors::Each(priors) => priors,
-    })
 }
 
 fn fresh_id() -> u64 {

@@ -86,7 +86,7 @@ impl<'a> Covariance<'a> {
     /// As [`matrix`](Self::matrix).
     pub fn diagonal_wide(&self) -> Result<Tensor<1>> {
         match fused_wide(self.kernel, self.scope, self.x)? {
-            Some(lowered) => Ok(lowered.diag()),
+            Some(lowered) => lowered.diag(),
             None => Ok(self.diagonal()?.cast(self.scope.wide())),
         }
     }

@@ -986,7 +986,7 @@ fn experts_keep_their_rows() {
 #[test]
 fn experts_are_refused_what_they_cannot_have() {
     let folder = Folder::with_model();
-    folder.refuses(2, &["--model", "experts", "--experts", "31"], &["--experts 31", "1 to 30"]);
+    folder.refuses(2, &["--model", "experts", "--experts", "31"], &["31 experts", "1 to 30", "--experts"]);
     folder.refuses(2, &["--model", "experts", "--partition", "slabs"], &["no partition `slabs`"]);
     folder.refuses(2, &["--model", "experts", "--partition", "column=z"], &["column=z", "input columns are x"]);
     folder.refuses(2, &["--model", "experts", "--partition", "column=x", "--experts", "3"], &["leave it out"]);

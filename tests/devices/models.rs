@@ -158,8 +158,8 @@ fn targets(case: &Case, n: usize) -> (Box<dyn Likelihood>, Observations) {
     let x = inputs(42, n, D);
     let latents = x.chunks(D).map(|row| row[0].sin() + 0.5 * (row[1] + 0.3).cos());
     let rows: Vec<_> = latents.zip(noise(43, n)).map(|(f, e)| (case.1)(f, e)).collect();
-    let extra: Option<Vec<f64>> = rows.iter().map(|row| row.1).collect();
-    let data = Observations::new(x, D, rows.iter().map(|row| row.0).collect(), extra).unwrap();
+    let auxiliary: Option<Vec<f64>> = rows.iter().map(|row| row.1).collect();
+    let data = Observations::new(x, D, rows.iter().map(|row| row.0).collect(), auxiliary).unwrap();
     (Likelihoods::default().parse(case.0, None).unwrap(), data)
 }
 

@@ -238,7 +238,7 @@ fn covariances_by_the_technique_are_sums_and_their_negative_share_is_said() {
     }
     assert_eq!(found.floored, negative);
     let said = posterior.remarks(&points).unwrap();
-    assert!(said.iter().any(|line| line.contains(&format!("{negative} of 200 variances"))), "{said:?}");
+    assert!(said.iter().any(|line| line.text.contains(&format!("{negative} of 200 variances"))), "{said:?}");
     let joint = posterior.predict_joint(&POINTS).unwrap();
     let marginals = posterior.predict(&POINTS).unwrap();
     let diagonal: Vec<f64> = (0..5).map(|i| joint.covariance[i * 6].max(1.3e-13)).collect();
@@ -256,14 +256,14 @@ fn error_bars_wider_than_errors_are_said() {
     // A prior that varies less than the data.
     assert!(said(1e-4, level(4)).is_empty());
     let wide = said(400.0, level(2));
-    assert!(wide.len() == 1 && wide[0].contains("times as wide"), "{wide:?}");
+    assert!(wide.len() == 1 && wide[0].text.contains("times as wide"), "{wide:?}");
 }
 
 #[test]
 fn rows_outside_are_counted() {
     let data = data(40, 2);
     let posterior: SparseGridPosterior = grid(&data, level(2)).posterior(F64, data.clone()).unwrap();
-    assert!(!posterior.remarks(&data.x).unwrap().iter().any(|line| line.contains("outside")));
+    assert!(!posterior.remarks(&data.x).unwrap().iter().any(|line| line.text.contains("outside")));
     let said = posterior.remarks(&[0.0, 0.0, 9.0, 0.0, 0.0, -9.0]).unwrap();
     assert!(said[0].contains("2 of 3 rows lie outside"), "{said:?}");
     let constant = Observations::new(vec![1.0; 4], 2, vec![0.1, 0.2], None).unwrap();
@@ -320,7 +320,7 @@ fn a_sparse_grid_is_fitted_to_tables_and_saved() {
             1e-9,
         );
         let outside = Dataset::new(["a", "b"], vec![0.0, 0.0]).unwrap();
-        assert!(loaded.remarks(&outside).unwrap()[0].contains("1 of 1 rows"));
+        assert!(loaded.remarks(&outside).unwrap()[0].text.contains("1 of 1 rows"));
         assert!(!loaded.posterior().inducing_parts().is_empty());
     }
     let many = Dataset::new(["a", "b", "c", "d", "e", "f"], vec![0.5; 60]).unwrap();

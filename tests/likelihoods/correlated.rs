@@ -132,7 +132,7 @@ fn one_function_needs_no_correlations_and_others_refuse_them() {
 fn expectation(density: &dyn Density, mean: &[f64], covariance: &[f64]) -> (f64, Vec<f64>, Vec<f64>) {
     let (mut in_mean, mut in_covariance) = (vec![0.0; mean.len()], vec![0.0; covariance.len()]);
     let slopes = Slopes { mean: &mut in_mean, variance: &mut in_covariance, own: &mut [] };
-    let value = density.joint_expectation(Row { y: 1.0, extra: 1.0 }, mean, covariance, slopes);
+    let value = density.joint_expectation(Row { y: 1.0, auxiliary: 1.0 }, mean, covariance, slopes);
     (value, in_mean, in_covariance)
 }
 
@@ -146,7 +146,7 @@ fn expectations_of_independent_classes_are_those_of_their_marginals() {
         let (mut m, mut s) = (vec![0.0; count], vec![0.0; count]);
         let slopes = Slopes { mean: &mut m, variance: &mut s, own: &mut [] };
         let at = Marginal { mean: &mean, variance: &vec![v; count] };
-        let want = density.expectation(Row { y: 1.0, extra: 1.0 }, at, slopes);
+        let want = density.expectation(Row { y: 1.0, auxiliary: 1.0 }, at, slopes);
         assert!((value - want).abs() < 1e-6, "{count}: {value} {want}");
         assert_near(&format!("{count}: means"), &in_mean, &m, 1e-6);
         let own: Vec<f64> = in_covariance.iter().step_by(count + 1).copied().collect();

@@ -4,7 +4,7 @@ use crate::parse;
 use cagey::likelihoods::{Heteroscedastic, Likelihood, Marginal, NegativeBinomial, Row, Slopes, Softmax};
 
 fn row(y: f64) -> Row {
-    Row { y, extra: 1.0 }
+    Row { y, auxiliary: 1.0 }
 }
 
 /// `E[ln softmax_class(f)]` with its slopes in means and variances.
@@ -191,6 +191,6 @@ fn large_counts_have_distributions_quantiles_and_densities() {
         assert!((got - want).abs() < 2e-8, "{y} at {mean}: {got}, want {want}");
     }
     let binomial = parse("binomial", None).unwrap().density();
-    let got = binomial.log_density(Row { y: 3e14 + 1e7, extra: 1e15 }, &[(3.0f64 / 7.0).ln()]);
+    let got = binomial.log_density(Row { y: 3e14 + 1e7, auxiliary: 1e15 }, &[(3.0f64 / 7.0).ln()]);
     assert!((got + 17.646_098_103_216).abs() < 1e-5, "{got}");
 }

@@ -10,7 +10,7 @@ fn targets_suggest_a_likelihood() {
     let two = labels(&["no", "yes"]);
     let guess = infer("y", Sight::Labels(&two)).unwrap();
     assert_eq!(guess.likelihood, "bernoulli(logit)");
-    assert!(guess.sentence.contains("target `y` has the two classes `no` and `yes`"), "{}", guess.sentence);
+    assert!(guess.sentence.text.contains("target `y` has the two classes `no` and `yes`"), "{}", guess.sentence);
     let three = labels(&["a", "b", "c"]);
     assert_eq!(infer("y", Sight::Labels(&three)).unwrap().likelihood, "softmax(3)");
     let error = infer("y", Sight::Labels(&three[..1])).unwrap_err().to_string();
@@ -19,10 +19,10 @@ fn targets_suggest_a_likelihood() {
     assert_eq!(numbers(&[0.0, 1.0, 1.0]).likelihood, "bernoulli(logit)");
     let counts = numbers(&[0.0, 3.0, 12.0]);
     assert_eq!(counts.likelihood, "gaussian");
-    assert!(counts.sentence.contains("--likelihood poisson"), "{}", counts.sentence);
+    assert!(counts.sentence.text.contains("poisson"), "{}", counts.sentence);
     let real = numbers(&[0.5, -1.0]);
     assert_eq!(real.likelihood, "gaussian");
-    assert!(!real.sentence.contains("poisson"));
+    assert!(!real.sentence.text.contains("poisson"));
     assert!(infer("y", Sight::Numbers(&[])).is_err());
     // What is guessed can be read.
     for guess in [guess, counts] {

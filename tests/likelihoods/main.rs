@@ -30,7 +30,7 @@ pub struct Case {
 
 fn case(text: &str, rows: &[(f64, f64)], quadrature: f64) -> Case {
     let likelihood = parse(text, None).unwrap();
-    Case { likelihood, rows: rows.iter().map(|&(y, extra)| Row { y, extra }).collect(), quadrature }
+    Case { likelihood, rows: rows.iter().map(|&(y, auxiliary)| Row { y, auxiliary }).collect(), quadrature }
 }
 
 /// All likelihoods, with parameter values away from their defaults.

@@ -8,7 +8,7 @@ use cagey::likelihoods::{
 };
 
 fn row(y: f64) -> Row {
-    Row { y, extra: 1.0 }
+    Row { y, auxiliary: 1.0 }
 }
 
 #[test]
@@ -48,7 +48,7 @@ fn limits_agree() {
     let ordinal = Ordinal::new(2).density();
     for f in [-2.0, 0.0, 1.3] {
         for y in [0.0, 1.0, 4.0] {
-            let at = Row { y, extra: 0.0 };
+            let at = Row { y, auxiliary: 0.0 };
             // They differ by q²/4ν for the scaled square q = 72 at most.
             assert!((normal.log_density(at, &[f]) - student.log_density(at, &[f])).abs() < 2e-4);
             let (a, b) = (poisson.log_density(row(y), &[f]), counts.log_density(row(y), &[f]));
@@ -81,7 +81,7 @@ fn nearly_poisson_counts_keep_their_digits() {
 fn exposure_shifts_the_log_rate() {
     for text in ["poisson(exp)", "negative-binomial(0.3)"] {
         let density = parse(text, None).unwrap().density();
-        let a = density.log_density(Row { y: 4.0, extra: 2.5 }, &[0.3]);
+        let a = density.log_density(Row { y: 4.0, auxiliary: 2.5 }, &[0.3]);
         let b = density.log_density(row(4.0), &[0.3 + 2.5f64.ln()]);
         assert!((a - b).abs() < 1e-13, "{text}");
     }
@@ -94,7 +94,7 @@ fn known_values() {
     let value = probit.log_density(row(1.0), &[-1.0]).exp();
     assert!((value - 0.158_655_253_931_457_05).abs() < 1e-15, "{value}");
     let binomial = parse("binomial", None).unwrap().density();
-    assert!((binomial.log_density(Row { y: 2.0, extra: 3.0 }, &[0.0]) - (3.0f64 / 8.0).ln()).abs() < 1e-13);
+    assert!((binomial.log_density(Row { y: 2.0, auxiliary: 3.0 }, &[0.0]) - (3.0f64 / 8.0).ln()).abs() < 1e-13);
     let poisson = parse("poisson", None).unwrap().density();
     assert!((poisson.log_density(row(2.0), &[0.0]) - (-1.0 - 2f64.ln())).abs() < 1e-14);
     let student = StudentT::new(1.0, 3.0).density();
@@ -114,7 +114,7 @@ fn distribution_functions_of_large_counts_keep_their_digits() {
         (5_000_500.0, 1e7, 0.0, 0.624_205_179_969_282),
         (300_005_000.0, 1e9, share, 0.634_979_628_838_757),
     ] {
-        let got = binomial.cdf(Row { y, extra: trials }, &[f]);
+        let got = binomial.cdf(Row { y, auxiliary: trials }, &[f]);
         assert!((got - want).abs() < 1e-7, "{y} of {trials}: {got}, want {want}");
     }
     for (dispersion, mean, y, want) in [
@@ -231,7 +231,7 @@ fn starting_values_fit_the_targets() {
     assert!((level("gamma", &[1.0, 3.0])[0] - 2f64.ln()).abs() < 1e-12);
     let exposure = [1.0, 1.0, 1.0, 5.0];
     let mut poisson = Poisson { link: RateLink::Exp };
-    assert!((poisson.initialise(Targets { y: &counts, extra: Some(&exposure) })[0]).abs() < 1e-12);
+    assert!((poisson.initialise(Targets { y: &counts, auxiliary: Some(&exposure) })[0]).abs() < 1e-12);
     let mut ordinal = Ordinal::new(3);
     ordinal.initialise(Targets::new(&[0.0, 0.0, 1.0, 1.0, 2.0, 2.0]));
     let density = ordinal.density();

@@ -19,7 +19,7 @@ fn latents(count: usize, first: f64) -> Vec<f64> {
 }
 
 fn name(case: &Case, row: Row) -> String {
-    format!("{} at y = {}, extra = {}", case.likelihood.text(), row.y, row.extra)
+    format!("{} at y = {}, auxiliary = {}", case.likelihood.text(), row.y, row.auxiliary)
 }
 
 fn close(what: &str, got: f64, want: f64, tolerance: f64) {
@@ -237,10 +237,10 @@ fn tensors_carry_the_same_values_and_slopes() {
         let variances: Vec<f64> = (0..count * b).map(|k| 0.2 + 0.1 * (k % 3) as f64).collect();
         let [mean, variance] = [&means, &variances].map(|values| scope.matrix(values, count, b).require_grad());
         let y = scope.vector(&case.rows.iter().map(|row| row.y).collect::<Vec<_>>());
-        let extra = scope.vector(&case.rows.iter().map(|row| row.extra).collect::<Vec<_>>());
-        let extra = (case.likelihood.auxiliary() != Auxiliary::None).then_some(&extra);
+        let auxiliary = scope.vector(&case.rows.iter().map(|row| row.auxiliary).collect::<Vec<_>>());
+        let auxiliary = (case.likelihood.auxiliary() != Auxiliary::None).then_some(&auxiliary);
         let held = Held(case.likelihood.boxed());
-        let value = held.0.expected_log_density(&scope, mean.clone(), variance.clone(), &y, extra).unwrap();
+        let value = held.0.expected_log_density(&scope, mean.clone(), variance.clone(), &y, auxiliary).unwrap();
         let weights: Vec<f64> = (0..b).map(|i| 1.0 + i as f64).collect();
         let loss: Tensor<1> = (value.clone() * scope.vector(&weights)).sum();
         let gradients = loss.clone().backward();
@@ -259,7 +259,7 @@ fn tensors_carry_the_same_values_and_slopes() {
             }
             in_own.iter_mut().zip(&slopes[2 * count..]).for_each(|(sum, slope)| *sum += weights[i] * slope);
         }
-        let again = held.0.expected_log_density(&scope, mean.detach(), variance.detach(), &y, extra).unwrap();
+        let again = held.0.expected_log_density(&scope, mean.detach(), variance.detach(), &y, auxiliary).unwrap();
         let raw = scope.gradient((again * scope.vector(&weights)).sum(), &held).unwrap().1;
         let chain: Vec<f64> = held.parameters().iter().flat_map(|(_, p)| p.internal_slope()).collect();
         for ((got, slope), chain) in raw.iter().zip(&in_own).zip(chain) {
@@ -296,8 +296,8 @@ fn tails_are_finite_with_the_right_slopes() {
                     let slack = 1e-15 * gradient[l].abs() / h + 1e-7 * bend.abs();
                     let got = hessian[l * count + l];
                     assert!((got - bend).abs() <= slack.max(1e-11), "{what}: {got} {bend}");
-                    let mean = density.mean(&f, row.extra);
-                    assert!(mean.is_finite() && density.variance(&f, row.extra) >= 0.0, "{what}: mean {mean}");
+                    let mean = density.mean(&f, row.auxiliary);
+                    assert!(mean.is_finite() && density.variance(&f, row.auxiliary) >= 0.0, "{what}: mean {mean}");
                     assert!((0.0..=1.0).contains(&density.cdf(row, &f)), "{what}: cdf");
                 }
             }
@@ -334,12 +334,12 @@ fn over_support(support: Support, centre: f64, scale: f64, g: &dyn Fn(f64) -> f6
 fn densities_have_the_moments_they_say() {
     for case in cases() {
         let density = case.likelihood.density();
-        let extra = case.rows[1].extra;
+        let auxiliary = case.rows[1].auxiliary;
         for first in [-0.8, 0.0, 1.2] {
             let f = latents(case.likelihood.latents(), first);
-            let (mean, variance) = (density.mean(&f, extra), density.variance(&f, extra));
-            let p = |y: f64| density.log_density(Row { y, extra }, &f).exp();
-            let integral = |g: &dyn Fn(f64) -> f64| over_support(density.support(extra), mean, variance.sqrt(), g);
+            let (mean, variance) = (density.mean(&f, auxiliary), density.variance(&f, auxiliary));
+            let p = |y: f64| density.log_density(Row { y, auxiliary }, &f).exp();
+            let integral = |g: &dyn Fn(f64) -> f64| over_support(density.support(auxiliary), mean, variance.sqrt(), g);
             let what = format!("{} at f = {f:?}", case.likelihood.text());
             close(&format!("{what}: total"), integral(&p), 1.0, 1e-7);
             close(&format!("{what}: mean"), integral(&|y| y * p(y)), mean, 1e-6);
@@ -348,14 +348,14 @@ fn densities_have_the_moments_they_say() {
             let slack = if case.likelihood.text().starts_with("student") { 2e-3 } else { 1e-6 };
             close(&format!("{what}: variance"), second, variance, slack);
             for &row in &case.rows {
-                let row = Row { extra, ..row };
-                if !matches!(density.support(extra), Support::Counts(_) | Support::Classes(_)) {
+                let row = Row { auxiliary, ..row };
+                if !matches!(density.support(auxiliary), Support::Counts(_) | Support::Classes(_)) {
                     let h = 1e-5 * row.y.abs().min(1.0);
-                    let at = |y| density.cdf(Row { y, extra }, &f);
+                    let at = |y| density.cdf(Row { y, auxiliary }, &f);
                     let slope = (at(row.y + h) - at(row.y - h)) / (2.0 * h);
                     close(&format!("{what}: slope of the cdf at {}", row.y), slope, p(row.y), 1e-5);
-                } else if row.y <= 30.0 && density.support(extra) != Support::Counts(Some(1.0)) {
-                    let last = if let Support::Counts(Some(last)) = density.support(extra) { last } else { 30.0 };
+                } else if row.y <= 30.0 && density.support(auxiliary) != Support::Counts(Some(1.0)) {
+                    let last = if let Support::Counts(Some(last)) = density.support(auxiliary) { last } else { 30.0 };
                     let below: f64 = (0..=row.y.min(last) as usize).map(|y| p(y as f64)).sum();
                     close(&format!("{what}: cdf at {}", row.y), density.cdf(row, &f), below, 1e-10);
                 }
@@ -368,20 +368,20 @@ fn densities_have_the_moments_they_say() {
 fn predictions_are_the_averages_of_densities() {
     for case in cases() {
         let density = case.likelihood.density();
-        let (count, extra) = (case.likelihood.latents(), case.rows[1].extra);
+        let (count, auxiliary) = (case.likelihood.latents(), case.rows[1].auxiliary);
         for (first, v) in [(0.2, 0.0), (0.4, 0.3), (-0.3, 1.5)] {
             let (mean, variance) = (latents(count, first), vec![v; count]);
-            let prediction = case.likelihood.predict(&mean, &variance, Some(extra)).unwrap();
+            let prediction = case.likelihood.predict(&mean, &variance, Some(auxiliary)).unwrap();
             let average = |g: &dyn Fn(&[f64]) -> f64| fine_rule(&mean, &variance, g);
             let what = format!("{} at {mean:?}, {v}", case.likelihood.text());
-            let centre = average(&|f| density.mean(f, extra));
-            let spread = average(&|f| density.variance(f, extra) + (density.mean(f, extra) - centre).powi(2));
+            let centre = average(&|f| density.mean(f, auxiliary));
+            let spread = average(&|f| density.variance(f, auxiliary) + (density.mean(f, auxiliary) - centre).powi(2));
             let slack = if case.likelihood.text().contains("softmax") { 1e-6 } else { 1e-8 };
             close(&format!("{what}: mean"), prediction.mean(), centre, slack);
             close(&format!("{what}: variance"), prediction.variance(), spread, 10.0 * slack);
             for &row in &case.rows {
-                let row = Row { extra, ..row };
-                if matches!(density.support(extra), Support::Counts(Some(last)) if row.y > last) {
+                let row = Row { auxiliary, ..row };
+                if matches!(density.support(auxiliary), Support::Counts(Some(last)) if row.y > last) {
                     continue;
                 }
                 let p = average(&|f| density.log_density(row, f).exp());
@@ -425,7 +425,7 @@ fn curvatures_are_those_of_the_density_or_their_expectation() {
             for first in [-3.0, -1.0, 0.0, 0.7, 2.5] {
                 let f = latents(case.likelihood.latents(), first);
                 let what = format!("{}, f = {f:?}: curvature", name(&case, row));
-                let (mean, sd) = (density.mean(&f, row.extra), density.variance(&f, row.extra).sqrt());
+                let (mean, sd) = (density.mean(&f, row.auxiliary), density.variance(&f, row.auxiliary).sqrt());
                 for (e, got) in curvature(&*density, row, &f).into_iter().enumerate() {
                     let of = |row: Row| -slopes(&*density, row, &f).2[e];
                     if density.is_log_concave() {
@@ -440,7 +440,7 @@ fn curvatures_are_those_of_the_density_or_their_expectation() {
                         let row = Row { y, ..row };
                         density.log_density(row, &f).exp() * of(row)
                     };
-                    close(&what, got, over_support(density.support(row.extra), mean, sd, &weighed), 1e-6);
+                    close(&what, got, over_support(density.support(row.auxiliary), mean, sd, &weighed), 1e-6);
                 }
             }
         }
@@ -537,9 +537,9 @@ fn slopes_of_gradients_in_own_parameters_agree_with_differences() {
 fn samples_follow_the_prediction() {
     let n = 20_000;
     for case in cases() {
-        let extra = case.rows[1].extra;
+        let auxiliary = case.rows[1].auxiliary;
         let count = case.likelihood.latents();
-        let prediction = case.likelihood.predict(&latents(count, 0.4), &vec![0.5; count], Some(extra)).unwrap();
+        let prediction = case.likelihood.predict(&latents(count, 0.4), &vec![0.5; count], Some(auxiliary)).unwrap();
         let mut rng = Xoshiro256PlusPlus::seed_from_u64(11);
         let samples: Vec<f64> = (0..n).map(|_| prediction.sample(&mut rng)).collect();
         let what = case.likelihood.text();
@@ -554,7 +554,7 @@ fn samples_follow_the_prediction() {
             assert!((share - want).abs() < 5.0 * error + 1e-9, "{what}: {share} of samples below {q}, want {want}");
         }
         let held: Result<(), _> =
-            samples.iter().take(200).try_for_each(|&y| case.likelihood.check_row(Row { y, extra }));
+            samples.iter().take(200).try_for_each(|&y| case.likelihood.check_row(Row { y, auxiliary }));
         assert!(held.is_ok(), "{what}: a sample is no valid target: {held:?}");
     }
 }

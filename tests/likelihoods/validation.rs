@@ -3,9 +3,9 @@
 use crate::parse;
 use cagey::likelihoods::Targets;
 
-fn error(text: &str, y: &[f64], extra: Option<&[f64]>) -> String {
+fn error(text: &str, y: &[f64], auxiliary: Option<&[f64]>) -> String {
     let rows: Vec<usize> = (0..y.len()).map(|i| i + 2).collect();
-    parse(text, None).unwrap().check(Targets { y, extra }, Some(&rows)).unwrap_err().to_string()
+    parse(text, None).unwrap().check(Targets { y, auxiliary }, Some(&rows)).unwrap_err().to_string()
 }
 
 #[test]
@@ -49,7 +49,7 @@ fn bad_auxiliary_values_are_named() {
 
 #[test]
 fn good_targets_pass_and_rows_count_from_one() {
-    let check = |text: &str, y: &[f64], extra| parse(text, None).unwrap().check(Targets { y, extra }, None);
+    let check = |text: &str, y: &[f64], auxiliary| parse(text, None).unwrap().check(Targets { y, auxiliary }, None);
     check("binomial", &[3.0, 0.0], Some(&[4.0, 2.0])).unwrap();
     check("gaussian", &[-3.0, 1e10], Some(&[0.0, 2.0])).unwrap();
     check("softmax(4)", &[3.0, 0.0], None).unwrap();
@@ -69,7 +69,7 @@ fn suspicious_targets_are_warned_of() {
 
 #[test]
 fn too_few_auxiliary_values_are_no_panic() {
-    let targets = Targets { y: &[1.0, 0.0, 2.0], extra: Some(&[1.0]) };
+    let targets = Targets { y: &[1.0, 0.0, 2.0], auxiliary: Some(&[1.0]) };
     for text in ["poisson", "negative-binomial", "binomial", "gaussian"] {
         let mut likelihood = parse(text, None).unwrap();
         assert!(likelihood.check(targets, None).is_err(), "{text}");

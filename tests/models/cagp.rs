@@ -698,8 +698,8 @@ proptest! {
             prop_assert!(*computed >= truth - 1e-8 * computed.abs().max(1.0), "{computed} below {truth}");
         }
         if i < n {
-            let extra: Vec<f64> = numbers(n, seed + 1);
-            if let Ok(more) = posterior.condition(&Actions::dense(&extra, 1)) {
+            let auxiliary: Vec<f64> = numbers(n, seed + 1);
+            if let Ok(more) = posterior.condition(&Actions::dense(&auxiliary, 1)) {
                 let more = more.predict(&POINTS).unwrap().variance;
                 prop_assert!(more.iter().zip(&computed).all(|(m, c)| *m <= c + 1e-12));
                 prop_assert!(more.iter().zip(&truth).all(|(m, t)| *m >= t - 1e-8 * m.abs().max(1.0)));

@@ -40,7 +40,7 @@ fn check_evidence(name: &str, gp: &LaplaceGp, data: &Observations, expected: &Va
 fn curvature(gp: &LaplaceGp, data: &Observations, posterior: &LaplacePosterior) -> Vec<f64> {
     let (n, latents) = (data.n(), gp.likelihood.latents());
     let mut all = vec![0.0; latents * n];
-    let targets = Targets { y: &data.y, extra: data.noise.as_deref() };
+    let targets = Targets { y: &data.y, auxiliary: data.noise.as_deref() };
     for (i, row) in targets.rows(gp.likelihood.auxiliary()).enumerate() {
         let f: Vec<f64> = posterior.mode().iter().skip(i).step_by(n).copied().collect();
         let mut d = vec![0.0; latents];
@@ -121,11 +121,12 @@ fn drawn(text: &str, n: usize, d: usize) -> (LaplaceGp, Observations) {
     let (density, latents) = (likelihood.density(), likelihood.latents());
     let (mut state, mut rng) = (3, Xoshiro256PlusPlus::seed_from_u64(5));
     let x: Vec<f64> = (0..n * d).map(|_| 4.0 * noise(&mut state)).collect();
-    let extra: Vec<f64> = (0..n).map(|i| 1.0 + (i % 3) as f64).collect();
+    let auxiliary: Vec<f64> = (0..n).map(|i| 1.0 + (i % 3) as f64).collect();
     let wave = |i: usize, l: usize| (x[i * d] + 2.0 * l as f64).sin() + 0.4 * l as f64;
-    let y = (0..n).map(|i| density.sample(&(0..latents).map(|l| wave(i, l)).collect::<Vec<_>>(), extra[i], &mut rng));
+    let y =
+        (0..n).map(|i| density.sample(&(0..latents).map(|l| wave(i, l)).collect::<Vec<_>>(), auxiliary[i], &mut rng));
     let y = y.collect();
-    let data = Observations::new(x, d, y, Some(extra)).unwrap();
+    let data = Observations::new(x, d, y, Some(auxiliary)).unwrap();
     let mut gp = LaplaceGp::boxed(Kernel::parse("1.4 * matern52(ard)", d).unwrap().into(), likelihood);
     for (l, prior) in gp.priors.iter_mut().enumerate() {
         prior.mean = Mean::named("constant", d).unwrap();
@@ -218,7 +219,7 @@ fn every_likelihood_has_the_mode_evidence_and_covariance_of_its_definition() {
         }
         let (f, mut gradient, mut log_density) = (posterior.mode(), vec![0.0; size], 0.0);
         let d = curvature(&gp, &data, &posterior);
-        let targets = Targets { y: &data.y, extra: data.noise.as_deref() };
+        let targets = Targets { y: &data.y, auxiliary: data.noise.as_deref() };
         for (i, row) in targets.rows(gp.likelihood.auxiliary()).enumerate() {
             let (mut g, mut h) = (vec![0.0; latents], vec![0.0; latents * latents]);
             let at: Vec<f64> = f.iter().skip(i).step_by(n).copied().collect();

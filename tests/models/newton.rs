@@ -46,11 +46,11 @@ pub fn drawn(text: &str, n: usize, options: NewtonOptions, seed: u64) -> (Newton
     let density = likelihood.density();
     let (mut state, mut rng) = (3 + seed, Xoshiro256PlusPlus::seed_from_u64(5 + seed));
     let x: Vec<f64> = (0..2 * n).map(|_| 4.0 * noise(&mut state)).collect();
-    let extra: Vec<f64> = (0..n).map(|i| 1.0 + (i % 3) as f64).collect();
+    let auxiliary: Vec<f64> = (0..n).map(|i| 1.0 + (i % 3) as f64).collect();
     let wave = |i: usize, l: usize| if l == 0 { x[2 * i].sin() } else { 0.7 * (x[2 * i] + 2.0 * l as f64).sin() };
     let f = |i: usize| (0..density.latents()).map(|l| wave(i, l)).collect::<Vec<_>>();
-    let y = (0..n).map(|i| density.sample(&f(i), extra[i], &mut rng)).collect();
-    let data = Observations::new(x, 2, y, Some(extra)).unwrap();
+    let y = (0..n).map(|i| density.sample(&f(i), auxiliary[i], &mut rng)).collect();
+    let data = Observations::new(x, 2, y, Some(auxiliary)).unwrap();
     let mut gp = NewtonCagp::boxed(Kernel::parse("1.4 * matern52(ard)", 2).unwrap().into(), likelihood, options);
     for prior in &mut gp.priors {
         prior.mean = Mean::named("constant", 2).unwrap();
@@ -268,7 +268,7 @@ fn log_evidence(gp: &NewtonCagp, data: &Observations) -> f64 {
     let lower = cagey::linalg::Factor::new(k, "K").unwrap().lower();
     let mean = to_f64(gp.priors[0].mean.at(&scope, &batch.x).unwrap()).unwrap();
     let density = gp.likelihood.density();
-    let targets = Targets { y: &data.y, extra: data.noise.as_deref() };
+    let targets = Targets { y: &data.y, auxiliary: data.noise.as_deref() };
     let rows: Vec<_> = targets.rows(gp.likelihood.auxiliary()).collect();
     let (step, half) = (0.3, 27);
     let mut logs = Vec::new();

@@ -116,7 +116,7 @@ fn all_covariances(gp: &NewtonCagp, x: &[f64]) -> Vec<f64> {
 fn dense_blocks(gp: &NewtonCagp, data: &Observations, sites: &Sites) -> Vec<f64> {
     let (n, latents, density) = (data.n(), gp.likelihood.latents(), gp.likelihood.density());
     let (all, k) = (n * latents, all_covariances(gp, &data.x));
-    let targets = Targets { y: &data.y, extra: data.noise.as_deref() };
+    let targets = Targets { y: &data.y, auxiliary: data.noise.as_deref() };
     // √d of the rows' curvatures: R = diag(√d), or of centred likelihoods diag(√d)(I − √d√dᵀ).
     let scales: Vec<Vec<f64>> = targets
         .rows(gp.likelihood.auxiliary())
@@ -258,7 +258,7 @@ fn log_evidence_of_classes(gp: &NewtonCagp, data: &Observations) -> f64 {
     let mut sum = 0.0;
     for (z, weight) in grid(order, 0.4, 15) {
         let f = coloured(&lower, &z);
-        let rows = Targets { y: &data.y, extra: None }.rows(gp.likelihood.auxiliary());
+        let rows = Targets { y: &data.y, auxiliary: None }.rows(gp.likelihood.auxiliary());
         let log: f64 = rows.zip(f.chunks(count)).map(|(row, f)| density.log_density(row, &[&[0.0], f].concat())).sum();
         sum += (weight + log).exp();
     }

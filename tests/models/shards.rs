@@ -6,7 +6,7 @@ use std::sync::Arc;
 use cagey::Result;
 use cagey::data::{InputScale, ReadOptions, Schema, TargetScale, TargetTransform, read_training};
 use cagey::exchange::Ranks;
-use cagey::fitted::{Fitted, Plan, Registry, Settings, Tables};
+use cagey::fitted::{Fitted, Plan, Reading, Registry, Settings, Tables};
 use cagey::likelihoods::Gaussian;
 use cagey::model_file::ModelFile;
 use cagey::models::exact::{ExactGp, ExactObjective};
@@ -48,7 +48,7 @@ fn settings(options: ExpertsOptions) -> Settings {
     Settings {
         kernel: "1.3 * matern32(ard)".into(),
         mean: "constant".into(),
-        row_column: Some("s".into()),
+        auxiliary_column: Some("s".into()),
         model: options.into(),
         compute: F64,
         ..Settings::default()
@@ -61,8 +61,8 @@ fn schema(paths: &[String]) -> Schema {
 
 fn open(paths: &[String], ranks: Option<&Arc<Ranks>>) -> Result<Tables> {
     let options = serde_json::to_value(ReadOptions::default()).unwrap();
-    let of_target = (TargetTransform::Identity, Some("s".into()));
-    Tables::open(paths, schema(paths), options, of_target, ranks.cloned())
+    let (schema, transform, auxiliary_column) = (schema(paths), TargetTransform::Identity, Some("s".into()));
+    Tables::open(paths, Reading { schema, options, transform, auxiliary_column }, ranks.cloned())
 }
 
 fn fitted(paths: &[String], options: ExpertsOptions, ranks: Option<&Arc<Ranks>>) -> Result<Fitted> {
@@ -232,9 +232,9 @@ fn what_needs_all_rows_in_one_place_is_refused() {
         let said = refused(settings(ExpertsOptions { aggregation: Some(rule), ..usual() }));
         assert!(said.contains(rule.name()) && said.contains("nearest"), "{said}");
     }
-    assert!(refused(settings(ExpertsOptions { experts: Some(3), ..usual() })).contains("--experts"));
+    assert!(refused(settings(ExpertsOptions { experts: Some(3), ..usual() })).contains("ExpertsOptions::experts"));
     let local = cagey::models::experts::LocalKind::Sgpr;
-    assert!(refused(settings(ExpertsOptions { local, ..usual() })).contains("--local sgpr"));
+    assert!(refused(settings(ExpertsOptions { local, ..usual() })).contains("ExpertsOptions::local = exact"));
     let svgp = SvgpOptions { inducing: 4, covariance: Covariance::Full, batches: Minibatches::default() };
     let said = refused(Settings { model: svgp.into(), ..settings(usual()) });
     assert!(said.contains("svgp") && said.contains("one place"), "{said}");

@@ -67,7 +67,7 @@ impl Baseline {
                 let scale = TargetScale::fit(settings.target_transform, train)?;
                 let predictions = match self {
                     Self::Mean => vec![scale.predictive(0.0, 1.0); test.n],
-                    Self::Ridge => ridge(&scale, settings.row_column.as_deref(), train, test)?,
+                    Self::Ridge => ridge(&scale, settings.auxiliary_column.as_deref(), train, test)?,
                 };
                 score_predictive(test.y.as_deref().unwrap_or_default(), &predictions)?
             }

@@ -5,6 +5,7 @@ use cagey::fitted::Fitted;
 use serde_json::{Map, Value, json};
 
 use crate::cli::scoring::RowScores;
+use crate::cli::settings;
 
 /// One model with one kernel, or a baseline, scored on every fold.
 pub struct Candidate {
@@ -105,7 +106,7 @@ impl Trial {
             value["step_bytes"] = (*bytes).into();
             value["loss"] = fitted.summary.loss.into();
             value["parameters"] = parameters.into();
-            value["warnings"] = fitted.summary.warnings.clone().into();
+            value["warnings"] = fitted.summary.warnings.iter().map(settings::words).collect();
             value["error_bars"] = words.clone().into();
         }
         Ok(value)

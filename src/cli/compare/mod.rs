@@ -19,7 +19,7 @@ use super::columns::{self, Columns};
 use super::data::{Reading, Splitting, in_table};
 use super::model::{ModelOptions, kinds};
 use super::training::TrainOptions;
-use super::{memory, output, report, scoring};
+use super::{memory, output, report, scoring, settings};
 use baseline::Baseline;
 use candidate::{Candidate, Fit, Trial};
 use folds::Folds;
@@ -187,7 +187,7 @@ fn baselines(baseline: Baseline, plan: &Plan, task: &Task, splits: &[Split]) -> 
     match runs {
         Ok(runs) => Some(Candidate { name: baseline.name().into(), runs }),
         Err(error) => {
-            report::say(&format!("the baseline {} is left out: {error}", baseline.name()));
+            report::say(&format!("the baseline {} is left out: {}", baseline.name(), settings::error(&error)));
             None
         }
     }

@@ -26,7 +26,7 @@ impl ModelOptions {
     }
 
     /// Refuses a column of rows of another kind than the likelihood takes.
-    pub(super) fn check_row_column(&self, likelihood: &str) -> Result<()> {
+    pub(super) fn check_auxiliary_column(&self, likelihood: &str) -> Result<()> {
         let options = [
             ("--noise-column", &self.noise_column, Auxiliary::NoiseVariance, "gaussian"),
             ("--exposure", &self.exposure, Auxiliary::Exposure, "poisson or negative-binomial"),

@@ -31,32 +31,28 @@ pub fn kind(asked: Option<&str>, likelihood: &str, rows: usize) -> Result<&'stat
     }
 }
 
-/// The kind for rows that stay in a file.
-pub fn kind_for_file(asked: Option<&str>) -> Result<&'static Row> {
-    let takes = |row: &&Row| row.command.takes_minibatches;
-    let rows = registry().models.rows();
+/// The kind for rows that are not all in memory: the one asked for, or the first that takes such rows; `what` is what
+/// such rows are called.
+fn kind_that(takes: impl Fn(&Row) -> bool, what: &str, asked: Option<&str>) -> Result<&'static Row> {
+    let mut able = registry().models.rows().iter().filter(|row| takes(row));
     let found = match asked {
-        Some(name) => Some(named(name)?).filter(takes),
-        None => rows.iter().find(takes),
+        Some(name) => Some(named(name)?).filter(|row| takes(row)),
+        None => able.clone().next(),
     };
     found.ok_or_else(|| {
-        let names: Vec<&str> = rows.iter().filter(takes).map(|row| row.name).collect();
-        Error::Usage(format!("rows in a file are for models of minibatches: choose --model {}", names.join(" or ")))
+        let names: Vec<&str> = able.by_ref().map(|row| row.name).collect();
+        Error::Usage(format!("{what}: choose --model {}", names.join(" or ")))
     })
+}
+
+/// The kind for rows that stay in a file.
+pub fn kind_for_file(asked: Option<&str>) -> Result<&'static Row> {
+    kind_that(|row| row.command.takes_minibatches, "rows in a file are for models of minibatches", asked)
 }
 
 /// The kind for rows of which each part stays with its rank.
 pub fn kind_for_shards(asked: Option<&str>) -> Result<&'static Row> {
-    let takes = |row: &&Row| row.apart;
-    let rows = registry().models.rows();
-    let found = match asked {
-        Some(name) => Some(named(name)?).filter(takes),
-        None => rows.iter().find(takes),
-    };
-    found.ok_or_else(|| {
-        let names: Vec<&str> = rows.iter().filter(takes).map(|row| row.name).collect();
-        Error::Usage(format!("--shards is for models whose rows stay apart: choose --model {}", names.join(" or ")))
-    })
+    kind_that(|row| row.apart, "--shards is for models whose rows stay apart", asked)
 }
 
 /// The options of all kinds of models, each once however many kinds have it.

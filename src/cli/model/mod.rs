@@ -83,7 +83,7 @@ pub struct ModelOptions {
 
 const KERNEL_HELP: &str = concat!(
     "Kernel expression. Grammar:\n",
-    include_str!("../../kernels/grammar.txt"),
+    include_str!("../../kernels/text/grammar.txt"),
     "\
 Kernels:
   rbf, matern12, matern32, matern52, rq, periodic, periodic_norm, cosine_norm,
@@ -99,7 +99,7 @@ units of their standard deviations."
 impl ModelOptions {
     /// The library's settings, for a likelihood, so many rows and the training asked for.
     pub fn settings(&self, likelihood: &str, rows: usize, training: &TrainOptions) -> Result<Settings> {
-        self.check_row_column(likelihood)?;
+        self.check_auxiliary_column(likelihood)?;
         Ok(Settings {
             likelihood: likelihood.into(),
             kernel: self.kernel.clone(),
@@ -107,7 +107,7 @@ impl ModelOptions {
             model: self.choice(likelihood, rows, training.optimizer)?,
             standardize: !self.no_standardize,
             target_transform: self.target_transform.into(),
-            row_column: self.row_column().cloned(),
+            auxiliary_column: self.auxiliary_column().cloned(),
             init: self.init.iter().map(|text| initial(text)).collect::<Result<_>>()?,
             fix: self.fix.clone(),
             priors: self.priors().map(|text| belief(text)).collect::<Result<_>>()?,
@@ -136,7 +136,7 @@ impl ModelOptions {
     }
 
     /// The column that goes with the rows: noise, exposure or trials.
-    pub fn row_column(&self) -> Option<&String> {
+    pub fn auxiliary_column(&self) -> Option<&String> {
         self.noise_column.as_ref().or(self.exposure.as_ref()).or(self.trials.as_ref())
     }
 

@@ -46,13 +46,13 @@ impl Axis {
 /// Mean and bands of y; of counts and classes, of their mean or probability.
 pub fn posterior(fitted: &Fitted, data: Option<&Dataset>, points: Option<usize>, path: &Path) -> Result<()> {
     // A column of exposures or trials is an input of the table only.
-    if fitted.settings.row_column.is_some() && !fitted.is_gaussian() && data.is_some() {
+    if fitted.settings.auxiliary_column.is_some() && !fitted.is_gaussian() && data.is_some() {
         return Err(Error::Usage(
             "with exposures or trials only the training data are drawn; leave out the table".into(),
         ));
     }
     let axis = Axis::new(fitted, data, points)?;
-    let mut name = match fitted.settings.row_column.as_ref().filter(|_| !fitted.is_gaussian()) {
+    let mut name = match fitted.settings.auxiliary_column.as_ref().filter(|_| !fitted.is_gaussian()) {
         Some(column) => format!("{} per {column}", fitted.schema.target),
         None => fitted.schema.target.clone(),
     };

@@ -6,6 +6,7 @@ use super::cell::{Cell, Value, decimal_year};
 use super::options::{ReadOptions, TargetKind};
 use super::table::Table;
 use crate::Result;
+use crate::advice::Advice;
 use crate::data::classes::{Classes, canonical};
 use crate::data::dataset::LARGEST;
 use crate::data::schema::Encoding;
@@ -95,8 +96,10 @@ impl ColumnReader {
     /// The number for the current row's cell.
     pub(super) fn read(&mut self, table: &dyn Table, row: usize) -> Result<f64> {
         let cell = table.cell(self.index)?;
-        self.decode(cell)
-            .map_err(|problem| table.layout().cell_error(row, self.index, format_args!("{} {problem}", cell.quoted())))
+        self.decode(cell).map_err(|Advice { text, settings }| {
+            let problem = format!("{} {text}", cell.quoted());
+            table.layout().cell_error(row, self.index, problem).advised(settings)
+        })
     }
 
     /// Whether a cell holds nothing; a class may be called what else means that.
@@ -137,7 +140,7 @@ impl ColumnReader {
         Some((classes, renamed))
     }
 
-    fn decode(&mut self, cell: Cell) -> std::result::Result<f64, String> {
+    fn decode(&mut self, cell: Cell) -> std::result::Result<f64, Advice> {
         match &mut self.kind {
             Kind::Number { why } => number(cell, why),
             Kind::Date => match cell {
@@ -162,17 +165,14 @@ impl ColumnReader {
                 self.kind = match cell.value() {
                     Value::Label if *one_hot => Kind::Category { codes: HashMap::new(), open: true },
                     Value::Label => {
-                        return Err(format!(
-                            "is not a number; encode categories with `--one-hot` or leave the column out with \
-                             `--features`{}",
-                            decimal_comma(cell)
-                        ));
+                        let text = "is not a number; encode categories as one-hot inputs, or leave the column out";
+                        let advice = Advice::from(text).about("ReadOptions::one_hot").about("ReadOptions::features");
+                        return Err(decimal_comma(cell, advice));
                     }
                     Value::Date(_) if *dates => Kind::Date,
                     Value::Date(_) => {
-                        return Err("is a date, not a number; read dates as decimal years with `--dates` or leave \
-                                    the column out with `--features`"
-                            .into());
+                        let text = "is a date, not a number; read dates as decimal years, or leave the column out";
+                        return Err(Advice::from(text).about("ReadOptions::dates").about("ReadOptions::features"));
                     }
                     Value::Missing => return Err(missing()),
                     Value::Number(_) | Value::TooLarge => Kind::Number {
@@ -185,16 +185,16 @@ impl ColumnReader {
     }
 }
 
-fn number(cell: Cell, why: &str) -> std::result::Result<f64, String> {
+fn number(cell: Cell, why: &str) -> std::result::Result<f64, Advice> {
     match cell.value() {
         Value::Number(number) => Ok(number),
         Value::Missing => Err(missing()),
-        Value::TooLarge => Err(format!("is larger than {LARGEST:e} and would overflow; rescale the column")),
-        Value::Date(_) | Value::Label => Err(format!("is not a number; {why}{}", decimal_comma(cell))),
+        Value::TooLarge => Err(format!("is larger than {LARGEST:e} and would overflow; rescale the column").into()),
+        Value::Date(_) | Value::Label => Err(decimal_comma(cell, format!("is not a number; {why}").into())),
     }
 }
 
-fn category(cell: Cell, codes: &mut HashMap<String, usize>, open: bool) -> std::result::Result<f64, String> {
+fn category(cell: Cell, codes: &mut HashMap<String, usize>, open: bool) -> std::result::Result<f64, Advice> {
     if cell.is_missing() {
         return Err(missing());
     }
@@ -207,13 +207,16 @@ fn category(cell: Cell, codes: &mut HashMap<String, usize>, open: bool) -> std::
             known.sort_unstable();
             let more = if known.len() > 8 { ", …" } else { "" };
             known.truncate(8);
-            Err(format!("is a category the model was not trained with; known are {}{more}", known.join(", ")))
+            Err(format!("is a category the model was not trained with; known are {}{more}", known.join(", ")).into())
         }
-        None if next == MOST_CATEGORIES => Err(format!(
-            "is category number {}; more than {MOST_CATEGORIES} look like identifiers or free text: leave the column \
-             out with `--features`",
-            next + 1
-        )),
+        None if next == MOST_CATEGORIES => {
+            let text = format!(
+                "is category number {}; more than {MOST_CATEGORIES} look like identifiers or free text: leave the \
+                 column out",
+                next + 1
+            );
+            Err(Advice::from(text).about("ReadOptions::features"))
+        }
         None => {
             codes.insert(label, next);
             Ok(next as f64)
@@ -221,17 +224,20 @@ fn category(cell: Cell, codes: &mut HashMap<String, usize>, open: bool) -> std::
     }
 }
 
-fn class(cell: Cell, codes: &mut HashMap<String, usize>, other: Option<&str>) -> std::result::Result<f64, String> {
+fn class(cell: Cell, codes: &mut HashMap<String, usize>, other: Option<&str>) -> std::result::Result<f64, Advice> {
     let label = canonical(&cell.label());
     let next = codes.len();
     match (codes.get(&label), other) {
         (Some(&code), _) => Ok(code as f64),
         _ if cell.is_missing() => Err(missing()),
-        (None, Some(what)) => Err(format!("is {what}; known are {}", Classes::new(codes.keys().cloned()).listing())),
+        (None, Some(what)) => {
+            Err(format!("is {what}; known are {}", Classes::new(codes.keys().cloned()).listing()).into())
+        }
         (None, None) if next == MOST_CATEGORIES => Err(format!(
             "is class number {}; more than {MOST_CATEGORIES} look like numbers or identifiers: check the target column",
             next + 1
-        )),
+        )
+        .into()),
         (None, None) => {
             codes.insert(label, next);
             Ok(next as f64)
@@ -239,13 +245,17 @@ fn class(cell: Cell, codes: &mut HashMap<String, usize>, other: Option<&str>) ->
     }
 }
 
-fn missing() -> String {
-    "is a missing value; fill it in or leave such rows out with `--missing drop`".into()
+fn missing() -> Advice {
+    Advice::from("is a missing value; fill it in or leave such rows out").set("ReadOptions::missing", "drop")
 }
 
-fn decimal_comma(cell: Cell) -> &'static str {
+/// What is wrong with a cell, and how it would be a number.
+fn decimal_comma(cell: Cell, wrong: Advice) -> Advice {
     match Cell::Text(&cell.label().replacen(',', ".", 1)).value() {
-        Value::Number(_) => " (decimal commas are read with `--decimal comma`)",
-        _ => "",
+        Value::Number(_) => {
+            let text = format!("{}; decimal commas are read where they are expected", wrong.text);
+            Advice { text, ..wrong }.set("ReadOptions::decimal_comma", true)
+        }
+        _ => wrong,
     }
 }

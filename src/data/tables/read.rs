@@ -165,8 +165,8 @@ impl Walk {
         match (self.seen, self.seen - self.dropped) {
             (0, _) => Err(layout.error("there is a header but no row of data")),
             (n, 0) => {
-                Err(layout
-                    .error(format!("all {n} rows have missing values; leave out columns with `--features` instead")))
+                let problem = format!("all {n} rows have missing values; leave out columns instead");
+                Err(layout.error(problem).about("ReadOptions::features"))
             }
             _ => Ok(self),
         }

@@ -59,9 +59,11 @@ pub(super) fn select(layout: &Layout, options: &ReadOptions) -> Result<(Vec<usiz
     for &feature in &features {
         let name = &layout.names[feature];
         if feature == target {
-            let default =
-                if options.target.is_none() { " (the last column; choose another with `--target`)" } else { "" };
-            return Err(layout.error(format_args!("`{name}` is the target{default} and also listed as a feature")));
+            if options.target.is_some() {
+                return Err(layout.error(format_args!("`{name}` is the target and also listed as a feature")));
+            }
+            let problem = format!("`{name}` is the target, being the last column, and also listed as a feature");
+            return Err(layout.error(problem).about("ReadOptions::target"));
         }
         if !listed.insert(feature) {
             return Err(layout.error(format_args!("feature `{name}` is listed twice")));

@@ -21,8 +21,8 @@ pub struct Ranked {
 
 impl Ranked {
     pub fn new(values: &[f64]) -> Self {
-        let (rows, rank, distinct) = ranks(values);
-        let (_, fold, _) = ranks(&rank.iter().map(|r| r.abs()).collect::<Vec<_>>());
+        let Ranks { rows, rank, distinct } = ranks(values);
+        let fold = ranks(&rank.iter().map(|r| r.abs()).collect::<Vec<_>>()).rank;
         Self { rows, rank, fold, distinct }
     }
 
@@ -99,8 +99,16 @@ impl Ranked {
     }
 }
 
-/// The rows in the order of values, ranks from −1 to 1 and the number of distinct values.
-fn ranks(values: &[f64]) -> (Vec<usize>, Vec<f64>, usize) {
+struct Ranks {
+    /// The rows in the order of values.
+    rows: Vec<usize>,
+    /// From −1 to 1.
+    rank: Vec<f64>,
+    /// Number of distinct values.
+    distinct: usize,
+}
+
+fn ranks(values: &[f64]) -> Ranks {
     let n = values.len();
     let mut rows: Vec<usize> = (0..n).collect();
     rows.sort_by(|a, b| values[*a].total_cmp(&values[*b]));
@@ -111,7 +119,7 @@ fn ranks(values: &[f64]) -> (Vec<usize>, Vec<f64>, usize) {
         rows[first..first + equal].iter().for_each(|row| rank[*row] = 2.0 * place / (n.max(2) - 1) as f64 - 1.0);
         (distinct, first) = (distinct + 1, first + equal);
     }
-    (rows, rank, distinct)
+    Ranks { rows, rank, distinct }
 }
 
 fn correlation(a: &[f64], b: &[f64]) -> f64 {

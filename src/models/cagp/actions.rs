@@ -40,9 +40,14 @@ impl Actions {
     /// # Errors
     /// [`Error::Usage`] unless 1 ≤ i ≤ n.
     pub fn averages(n: usize, i: usize) -> Result<Self> {
-        let offsets = even(n, i)?;
-        let values: Vec<f64> = offsets.windows(2).flat_map(|w| alike(w[1] - w[0])).collect();
+        let (values, offsets) = Self::average_blocks(n, i)?;
         Ok(Self::from_blocks(&values, offsets))
+    }
+
+    /// The values of [`averages`](Self::averages) and the boundaries of their blocks.
+    pub(super) fn average_blocks(n: usize, i: usize) -> Result<(Vec<f64>, Vec<usize>)> {
+        let offsets = even(n, i)?;
+        Ok((offsets.windows(2).flat_map(|w| alike(w[1] - w[0])).collect(), offsets))
     }
 
     /// The same blocks with numbers from N(0, 1/size), by a seed: the start of Wenger et al. (2024).

@@ -10,6 +10,7 @@
 
 mod actions;
 mod face;
+mod grow;
 mod iterative;
 mod left_out;
 mod newton;
@@ -56,19 +57,28 @@ pub struct Cagp {
     pub objective: CagpObjective,
 }
 
+/// What a batch is to a model.
+struct Observed {
+    /// y − m.
+    residual: Tensor<1>,
+    /// The unit columns of S.
+    basis: Basis,
+    /// What they were divided by.
+    norms: Tensor<1>,
+}
+
 impl Cagp {
     /// A model with zero mean, a tenth of unit variance as noise and the ELBO as objective.
     pub fn new(kernel: Kernel, actions: Actions) -> Self {
         Self { prior: kernel.into(), likelihood: Gaussian::new(0.1), actions, objective: CagpObjective::Elbo }
     }
 
-    /// y − m, the unit columns of S, and the norms that they were divided by.
-    fn observed(&self, scope: &Scope, batch: &Batch) -> Result<(Tensor<1>, Basis, Tensor<1>)> {
+    fn observed(&self, scope: &Scope, batch: &Batch) -> Result<Observed> {
         one_noise(batch)?;
         self.actions.check(batch.y.dims()[0])?;
         let residual = batch.y.clone() - self.prior.mean.at(scope, &batch.x)?;
         let (basis, norms) = self.actions.unit(scope)?;
-        Ok((residual, basis, norms))
+        Ok(Observed { residual, basis, norms })
     }
 
     fn project<'a>(
@@ -92,7 +102,7 @@ impl Cagp {
     pub fn posterior(&self, compute: Compute, data: Observations) -> Result<CagpPosterior> {
         let scope = Scope::new(compute)?.with_budget(self.budget(data.n(), compute.precision));
         let batch = data.batch(&scope);
-        let (residual, basis, norms) = self.observed(&scope, &batch)?;
+        let Observed { residual, basis, norms } = self.observed(&scope, &batch)?;
         if let Some(Ok(s)) = basis.single() {
             let s = s.clone().cast(scope.wide());
             let squares = to_f64(s.clone().transpose().matmul(s))?;
@@ -144,7 +154,7 @@ impl Model for Cagp {
 
     fn objective(&self, scope: &Scope, batch: &Batch) -> Result<Tensor<1>> {
         batch.check(scope)?;
-        let (residual, basis, _) = self.observed(scope, batch)?;
+        let Observed { residual, basis, .. } = self.observed(scope, batch)?;
         let noise = scope.wide_value(&self.likelihood.noise);
         let covariance = self.prior.covariance(scope, &batch.x);
         if let (CagpObjective::Elbo, Some(Err(blocks))) = (self.objective, basis.single()) {

@@ -5,6 +5,7 @@ use serde::{Deserialize, Serialize};
 use super::{
     Actions, Cagp, CagpObjective, IterativeCagp, LearnedNewtonCagp, NewtonCagp, NewtonOptions, NewtonPolicy, SiteRule,
 };
+use crate::advice::Advice;
 use crate::error::{Error, Result};
 use crate::kernels::Kernel;
 use crate::likelihoods::{Gaussian, Likelihood};
@@ -96,10 +97,8 @@ impl CagpOptions {
     fn newton(&self, Parts { prior, likelihood }: Parts, site: &Site) -> Result<Box<dyn GpModel>> {
         let Self { actions, policy, objective, refresh, tolerance, sites, unrolled, .. } = *self;
         if objective != CagpObjective::Elbo {
-            return Err(Error::Usage(format!(
-                "the {} likelihood, or noise of rows, takes actions by --loss elbo",
-                likelihood.text()
-            )));
+            let problem = format!("the {} likelihood, or noise of rows, takes actions by the ELBO", likelihood.text());
+            return Err(Error::Usage(problem).set("CagpOptions::objective", "elbo"));
         }
         let prior = Prior { mean: levelled(prior.mean, &*likelihood, site.data.d)?, ..prior };
         let policy = match policy {
@@ -113,11 +112,9 @@ impl CagpOptions {
             ActionPolicy::Lanczos => NewtonPolicy::Lanczos,
             ActionPolicy::Random => NewtonPolicy::Random(site.seed),
             _ => {
-                return Err(Error::Usage(format!(
-                    "the {} likelihood, or noise of rows, takes actions by --policy gradient, learned, cg, cholesky, \
-                     lanczos or random",
-                    likelihood.text()
-                )));
+                let problem = format!("the {} likelihood, or noise of rows, needs another policy", likelihood.text());
+                let others = "gradient, learned, cg, cholesky, lanczos or random";
+                return Err(Error::Usage(problem).set("CagpOptions::policy", others));
             }
         };
         let usual = NewtonOptions::budget(actions);
@@ -196,11 +193,13 @@ impl ModelOptions for CagpOptions {
     fn check(&self, rows: usize) -> Result<()> {
         if let Some(first) = self.first.filter(|first| *first >= self.actions) {
             let actions = self.actions;
-            return Err(Error::Usage(format!("{first} first actions (`--first`) of {actions}: choose fewer than all")));
+            let problem = format!("{first} first actions of {actions}: choose fewer than all");
+            return Err(Error::Usage(problem).about("CagpOptions::first"));
         }
         match self.actions {
             actions if actions == 0 || actions > rows => {
-                Err(Error::Usage(format!("{actions} actions for {rows} rows: choose from 1 to {rows} (`--actions`)")))
+                let problem = format!("{actions} actions for {rows} rows: choose from 1 to {rows}");
+                Err(Error::Usage(problem).about("CagpOptions::actions"))
             }
             _ => Ok(()),
         }
@@ -217,13 +216,12 @@ impl ModelOptions for CagpOptions {
     }
 
     /// Actions learned by the loss of the data that they project may project what is easy to explain.
-    fn warnings(&self, _rows: usize) -> Vec<String> {
+    fn warnings(&self, _rows: usize) -> Vec<Advice> {
         let learned = self.policy == ActionPolicy::Learned && self.objective == CagpObjective::Projected;
         let warning = learned.then(|| {
-            "learned actions and the loss of projected data: the actions come to project the data that are easiest to \
-             explain, and error \
-             bars to be far too narrow. Prefer `--loss elbo`, or another `--policy`"
-                .to_string()
+            let text = "learned actions and the loss of projected data: the actions come to project the data that are \
+                        easiest to explain, and error bars to be far too narrow. Prefer the ELBO, or another policy";
+            Advice::from(text).set("CagpOptions::objective", "elbo").about("CagpOptions::policy")
         });
         warning.into_iter().collect()
     }
@@ -232,8 +230,10 @@ impl ModelOptions for CagpOptions {
         variance_of_classes(likelihood)
     }
 
-    fn smaller(&self) -> &'static str {
-        "choose fewer --actions, or a variational model (--model)"
+    fn smaller(&self) -> Advice {
+        Advice::from("choose fewer actions, or a variational model")
+            .about("CagpOptions::actions")
+            .about("Settings::model")
     }
 }
 

@@ -1,6 +1,7 @@
 //! The options of the matrix-free GP, as settings and files have them.
 
 use super::{CgGp, CgGpOptions};
+use crate::advice::Advice;
 use crate::error::Result;
 use crate::models::gp_model::GpModel;
 use crate::models::options::{Kind, ModelOptions, Parts, Site};
@@ -15,8 +16,8 @@ impl ModelOptions for CgGpOptions {
         Ok(Box::new(CgGp { prior, options: *self, ..model }))
     }
 
-    fn smaller(&self) -> &'static str {
-        "choose a smaller --rank"
+    fn smaller(&self) -> Advice {
+        Advice::from("choose a smaller rank").about("CgGpOptions::rank")
     }
 }
 

@@ -3,6 +3,7 @@
 use serde::{Deserialize, Serialize};
 
 use super::{ExactGp, ExactObjective};
+use crate::advice::Advice;
 use crate::error::Result;
 use crate::likelihoods::Gaussian;
 use crate::models::gp_model::GpModel;
@@ -38,8 +39,8 @@ impl ModelOptions for ExactOptions {
         true
     }
 
-    fn smaller(&self) -> &'static str {
-        "choose an approximation with --model"
+    fn smaller(&self) -> Advice {
+        Advice::from("choose an approximation").about("Settings::model")
     }
 }
 

@@ -43,7 +43,7 @@ pub(super) fn train(
     if model.objective != ExactObjective::MarginalLikelihood || data.noise.is_some() {
         return None;
     }
-    let (means, counts, within) = averaged(data);
+    let Distinct { means, counts, within } = distinct(data);
     if means.n() as f64 > DISTINCT * data.n() as f64 || !alike(model, training, &means, &counts).unwrap_or(false) {
         return None;
     }
@@ -51,8 +51,17 @@ pub(super) fn train(
     Some(fit::fit_for(&mut averaged, training.compute, (&means, data.n()), training.config, observers))
 }
 
-/// The distinct rows with the means of their targets, how many rows each one is, and the squares within them.
-fn averaged(data: &Observations) -> (Observations, Vec<f64>, f64) {
+/// The distinct rows of data.
+struct Distinct {
+    /// With the means of their targets.
+    means: Observations,
+    /// How many rows each one is.
+    counts: Vec<f64>,
+    /// Squares of the targets' distances from their means.
+    within: f64,
+}
+
+fn distinct(data: &Observations) -> Distinct {
     let mut places: HashMap<Vec<u64>, usize> = HashMap::new();
     let (mut x, mut counts, mut sums) = (Vec::new(), Vec::new(), Vec::new());
     let of_rows: Vec<usize> = (data.x.chunks(data.d).zip(&data.y))
@@ -72,7 +81,7 @@ fn averaged(data: &Observations) -> (Observations, Vec<f64>, f64) {
         .collect();
     let y: Vec<f64> = sums.iter().zip(&counts).map(|(sum, count): (&f64, &f64)| sum / count).collect();
     let within = of_rows.iter().zip(&data.y).map(|(place, value)| (value - y[*place]).powi(2)).sum();
-    (Observations { x, d: data.d, y, noise: None }, counts, within)
+    Distinct { means: Observations { x, d: data.d, y, noise: None }, counts, within }
 }
 
 /// Whether the kernel has the same value for a row and its repeat as for the row and itself: white noise in it does

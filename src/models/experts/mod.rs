@@ -7,6 +7,7 @@
 //! for.
 
 pub mod aggregation;
+mod conditioned;
 mod local;
 mod objective;
 mod options;
@@ -182,14 +183,14 @@ impl Experts {
 
 /// What an error of something says of it.
 fn of(what: &str, error: Error) -> Error {
-    match error {
+    error.map(|error| match error {
         Error::NotPositiveDefinite { matrix, size, dtype, pivot, jitter, finite } => {
             Error::NotPositiveDefinite { matrix: format!("{what}: {matrix}"), size, dtype, pivot, jitter, finite }
         }
         Error::NotFinite(problem) => Error::NotFinite(format!("{what}: {problem}")),
         Error::Data(problem) => Error::Data(format!("{what}: {problem}")),
         other => other,
-    }
+    })
 }
 
 /// An expert and its first rows, for messages.

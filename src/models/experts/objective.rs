@@ -1,19 +1,24 @@
-//! The sum of the experts' objectives, one expert a thread at a time.
+//! The sum of the experts' objectives: one expert a thread at a time, on one rank or several.
 
 use std::ops::Range;
 
 use burn::tensor::{Tensor, TensorData};
+use serde_json::json;
 
 use super::{Experts, remote};
 use crate::device::Compute;
 use crate::device::transfers::upload;
 use crate::error::{Error, Result};
+use crate::exchange::{Message, Ranks, put, take};
 use crate::linalg::jitter::{record, watch};
 use crate::models::minibatch::Rows;
 use crate::models::{Batch, Observations};
 use crate::params::Parameters;
 use crate::scope::{Scope, scalar, to_f64};
 use crate::threads;
+
+/// To evaluate their objectives.
+pub(super) const EVALUATE: &str = "experts.evaluate";
 
 /// An objective, its gradient in the internal values of each free parameter where that was asked for, and the jitter
 /// that it took.
@@ -35,7 +40,7 @@ pub(super) fn sum(experts: &Experts, scope: &Scope, batch: &Batch) -> Result<Ten
     experts.check(data)?;
     let asked = Asked { compute: scope.compute(), gradient: scope.device().is_autodiff(), budget: scope.budget() };
     let parts = match &experts.ranks {
-        Some(ranks) => remote::evaluate(experts, ranks, data, asked)?,
+        Some(ranks) => all(experts, ranks, data, asked)?,
         None => own(experts, data, asked)?,
     };
     let Part { loss, slopes, jitter } = total(&parts);
@@ -92,6 +97,48 @@ pub(super) fn own(experts: &Experts, data: &Observations, asked: Asked) -> Resul
         evaluate(experts, &rows, asked).map_err(|error| experts.of_expert(expert, error))
     };
     each(asked.compute, end - start, part)
+}
+
+/// The objectives of all experts, in their order.
+fn all(experts: &Experts, ranks: &Ranks, data: &Observations, asked: Asked) -> Result<Vec<Part>> {
+    let mut talk = ranks.talk();
+    remote::hold(experts, &mut talk, ranks.size(), data, asked.compute)?;
+    let mut message = remote::with_parameters(experts);
+    message.document = json!({ "gradient": asked.gradient, "budget": asked.budget });
+    let answers = talk.ask(EVALUATE, message, || own(experts, data, asked).map(|parts| written(&parts)))?;
+    Ok(answers.into_iter().map(|answer| read(experts, answer)).collect::<Result<Vec<_>>>()?.concat())
+}
+
+/// Evaluations as a message.
+pub(super) fn written(parts: &[Part]) -> Message {
+    let mut message = Message::default();
+    put(&mut message, "loss", parts.iter().map(|part| part.loss).collect());
+    put(&mut message, "jitter", parts.iter().map(|part| part.jitter).collect());
+    put(&mut message, "slopes", parts.iter().flat_map(|part| part.slopes.concat()).collect());
+    message
+}
+
+pub(super) fn read(experts: &Experts, mut message: Message) -> Result<Vec<Part>> {
+    let (losses, jitters) = (take(&mut message, "loss")?, take(&mut message, "jitter")?);
+    let slopes = take(&mut message, "slopes")?;
+    let parameters = experts.parameters();
+    let lengths: Vec<usize> = parameters.iter().filter(|(_, p)| !p.fixed).map(|(_, p)| p.len()).collect();
+    let mut rest = &slopes[..];
+    let mut next = || {
+        let of_one = lengths.iter().map(|length| {
+            let (own, others) = rest.split_at_checked(*length)?;
+            rest = others;
+            Some(own.to_vec())
+        });
+        of_one.collect::<Option<Vec<_>>>()
+    };
+    let gradient = !slopes.is_empty();
+    let part = |(loss, jitter): (f64, f64)| Part {
+        loss,
+        jitter,
+        slopes: if gradient { next().unwrap_or_default() } else { Vec::new() },
+    };
+    Ok(losses.into_iter().zip(jitters).map(part).collect())
 }
 
 /// What `work` makes of so many experts, one a thread on the CPU.

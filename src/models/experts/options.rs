@@ -8,6 +8,7 @@ use super::aggregation::Rule;
 use super::partition::{self, Partition};
 use super::posterior::{COMMUNICATION, PARTS};
 use super::{Algorithm, Experts, Federation, Shared};
+use crate::advice::Advice;
 use crate::error::{Error, Result};
 use crate::exchange;
 use crate::likelihoods::Gaussian;
@@ -107,7 +108,8 @@ impl ModelOptions for ExpertsOptions {
         self.training.check()?;
         match self.experts {
             Some(count) if count == 0 || count > rows => {
-                Err(Error::Usage(format!("--experts {count}: {rows} rows are for 1 to {rows} experts")))
+                let problem = format!("{count} experts for {rows} rows: choose from 1 to {rows}");
+                Err(Error::Usage(problem).about("ExpertsOptions::experts"))
             }
             _ => Ok(()),
         }
@@ -121,8 +123,8 @@ impl ModelOptions for ExpertsOptions {
         self.training.algorithm == Algorithm::Fact
     }
 
-    fn smaller(&self) -> &'static str {
-        "choose more experts (--experts), each of fewer rows"
+    fn smaller(&self) -> Advice {
+        Advice::from("choose more experts, each of fewer rows").about("ExpertsOptions::experts")
     }
 }
 
@@ -131,15 +133,18 @@ impl ExpertsOptions {
     fn check_apart(&self) -> Result<()> {
         if self.experts.is_some() || self.partition != Partition::default() {
             return Err(Error::Usage(
-                "--experts, --partition: with --shards each file is an expert; leave them out".into(),
-            ));
+                "where rows stay apart, each file is an expert: choose neither their number nor a partition".into(),
+            )
+            .about("ExpertsOptions::experts")
+            .about("ExpertsOptions::partition"));
         }
         if self.local != LocalKind::Exact {
             return Err(Error::Usage(
-                "--local sgpr: inducing inputs are chosen from all rows, and those of --shards stay where they are; \
-                 leave it out"
+                "the inducing inputs of sparse experts are chosen from all rows, and these stay where they are: choose \
+                 exact experts"
                     .into(),
-            ));
+            )
+            .set("ExpertsOptions::local", "exact"));
         }
         Ok(())
     }

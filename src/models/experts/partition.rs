@@ -74,7 +74,8 @@ impl Partition {
     pub fn split(&self, data: &Observations, names: &[String], count: usize, seed: u64) -> Result<Vec<Vec<usize>>> {
         let n = data.n();
         if !matches!(self, Self::Column(_)) && (count == 0 || count > n) {
-            return Err(Error::Usage(format!("--experts {count}: {n} rows are for 1 to {n} experts")));
+            let problem = format!("{count} experts for {n} rows: choose from 1 to {n}");
+            return Err(Error::Usage(problem).about("ExpertsOptions::experts"));
         }
         match self {
             Self::Random => Ok(random(n, count, seed)),
@@ -146,19 +147,20 @@ fn by_column(data: &Observations, names: &[String], name: &str) -> Result<Vec<Ve
             Some(near) => format!("did you mean `{near}`?"),
             None => format!("the input columns are {}", names.join(", ")),
         };
-        return Err(Error::Usage(format!("--partition column={name}: there is no such input column; {hint}")));
+        let problem = format!("there is no input column `{name}` to make experts by; {hint}");
+        return Err(Error::Usage(problem).set("ExpertsOptions::partition", format_args!("column={name}")));
     };
     let value = |row: usize| data.x[row * data.d + column];
     let mut order: Vec<usize> = (0..data.n()).collect();
     order.sort_by(|&a, &b| value(a).total_cmp(&value(b)));
     let parts: Vec<Vec<usize>> = order.chunk_by(|&a, &b| value(a) == value(b)).map(<[usize]>::to_vec).collect();
     if parts.len() > 1 && 2 * parts.len() > data.n() {
-        return Err(Error::Usage(format!(
-            "--partition column={name}: the column has {} values in {} rows; choose one whose values \
-             have many rows each",
+        let problem = format!(
+            "the column `{name}` has {} values in {} rows: make experts by one whose values have many rows each",
             parts.len(),
             data.n()
-        )));
+        );
+        return Err(Error::Usage(problem).set("ExpertsOptions::partition", format_args!("column={name}")));
     }
     Ok(parts)
 }

@@ -14,8 +14,7 @@ use serde_json::json;
 
 use super::aggregation::Rule;
 use super::objective::{self, Asked, Part, each};
-use super::remote::{self, MOMENTS, PULL};
-use super::{Experts, Shared};
+use super::{Experts, Shared, remote};
 use crate::device::Compute;
 use crate::device::transfers::upload;
 use crate::error::{Error, Result};
@@ -31,6 +30,11 @@ use crate::models::sgpr::{Moments, Sgpr, SgprPosterior};
 use crate::models::{Batch, Model, Observations};
 use crate::params::{Parameter, Parameters};
 use crate::scope::{Scope, scalar, to_f64};
+
+/// To sum over the rows of parts.
+pub(super) const MOMENTS: &str = "experts.moments";
+/// To follow the derivatives by those sums.
+pub(super) const PULL: &str = "experts.pull";
 
 /// Most parts of the rows.
 const PARTS: usize = 16;
@@ -84,9 +88,10 @@ impl Pooled {
         message.document = json!({ "budget": asked.budget });
         put(&mut message, "square", adjoints.square.clone());
         put(&mut message, "projected", adjoints.projected.clone());
-        let own = || pull(&self.parts, data, asked, adjoints).map(|parts| remote::written(&parts));
+        let own = || pull(&self.parts, data, asked, adjoints).map(|parts| objective::written(&parts));
         let answers = talk.ask(PULL, message, own)?;
-        let parts = answers.into_iter().map(|answer| remote::read(&self.parts, answer)).collect::<Result<Vec<_>>>()?;
+        let parts =
+            answers.into_iter().map(|answer| objective::read(&self.parts, answer)).collect::<Result<Vec<_>>>()?;
         Ok(objective::total(&parts.concat()))
     }
 }

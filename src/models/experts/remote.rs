@@ -1,98 +1,20 @@
-//! What the leader asks of experts on other ranks.
-
-use std::sync::atomic::AtomicUsize;
+//! How ranks come to hold their experts.
 
 use serde_json::{Value, json};
 
-use super::objective::{self, Asked, Part};
-use super::posterior::Held;
 use super::shards::TOLD;
-use super::training::{self, Client, Round};
 use super::{Experts, Shared};
 use crate::device::Compute;
 use crate::error::Result;
-use crate::exchange::{Message, Ranks, Talk, put, take};
+use crate::exchange::{Message, Talk, put};
 use crate::kernels::text;
 use crate::models::Observations;
 use crate::models::gp_model::GpModel;
 use crate::models::minibatch::Rows;
-use crate::models::posterior::Marginals;
 use crate::params::{Parameter, Parameters};
 
 /// To hold experts.
 pub(super) const HOLD: &str = "experts.hold";
-/// To evaluate their objectives.
-pub(super) const EVALUATE: &str = "experts.evaluate";
-/// To do their part in a round of a training.
-pub(super) const ROUND: &str = "experts.round";
-/// To sum over the rows of parts.
-pub(super) const MOMENTS: &str = "experts.moments";
-/// To follow the derivatives by those sums.
-pub(super) const PULL: &str = "experts.pull";
-/// To say what they predict.
-pub(super) const SAY: &str = "experts.say";
-
-/// The objectives of all experts, in their order.
-pub(super) fn evaluate(experts: &Experts, ranks: &Ranks, data: &Observations, asked: Asked) -> Result<Vec<Part>> {
-    let mut talk = ranks.talk();
-    hold(experts, &mut talk, ranks.size(), data, asked.compute)?;
-    let mut message = with_parameters(experts);
-    message.document = json!({ "gradient": asked.gradient, "budget": asked.budget });
-    let answers = talk.ask(EVALUATE, message, || objective::own(experts, data, asked).map(|parts| written(&parts)))?;
-    Ok(answers.into_iter().map(|answer| read(experts, answer)).collect::<Result<Vec<_>>>()?.concat())
-}
-
-/// What all experts say at `x`, in their order.
-pub(super) fn say(held: &Held, ranks: &Ranks, augmented: bool, x: &[f64]) -> Result<Vec<Marginals>> {
-    let (experts, mut talk) = (held.model(), ranks.talk());
-    hold(experts, &mut talk, ranks.size(), held.data(), held.compute())?;
-    let mut message = with_parameters(experts);
-    message.document = json!({ "augmented": augmented });
-    put(&mut message, "x", x.to_vec());
-    let answers = talk.ask(SAY, message, || held.say(augmented, x).map(said))?;
-    answers.into_iter().map(heard).collect::<Result<Vec<_>>>().map(|heard| heard.concat())
-}
-
-/// The clients `drawn`, whose states these are, after a round from z, with their losses there.
-pub(super) fn round(
-    (experts, data, compute): (&Experts, &Observations, Compute),
-    ranks: &Ranks,
-    round: &Round,
-    (drawn, clients): (&[usize], &[Client]),
-    z: &[f64],
-    gradients: &AtomicUsize,
-) -> Result<Vec<(Client, f64)>> {
-    let mut talk = ranks.talk();
-    hold(experts, &mut talk, ranks.size(), data, compute)?;
-    let mut message = with_parameters(experts);
-    message.document = json!({ "round": round, "drawn": drawn });
-    put(&mut message, "z", z.to_vec());
-    put(&mut message, "clients", kept(clients));
-    let own = drawn.partition_point(|expert| *expert < experts.own().end);
-    let done = || training::own((experts, data, compute), round, (&drawn[..own], &clients[..own]), z, gradients);
-    let answers = talk.ask(ROUND, message, || done().map(|made| made_in_round(&made)))?;
-    answers.into_iter().map(|answer| after(answer, z.len())).collect::<Result<Vec<_>>>().map(|made| made.concat())
-}
-
-fn kept(clients: &[Client]) -> Vec<f64> {
-    let mut numbers = Vec::new();
-    clients.iter().for_each(|client| client.write(&mut numbers));
-    numbers
-}
-
-/// Clients after a round as a message.
-pub(super) fn made_in_round(made: &[(Client, f64)]) -> Message {
-    let mut message = Message::default();
-    put(&mut message, "loss", made.iter().map(|(_, loss)| *loss).collect());
-    put(&mut message, "clients", kept(&made.iter().map(|(client, _)| client.clone()).collect::<Vec<_>>()));
-    message
-}
-
-fn after(mut message: Message, dim: usize) -> Result<Vec<(Client, f64)>> {
-    let (losses, numbers) = (take(&mut message, "loss")?, take(&mut message, "clients")?);
-    let clients = numbers.chunks(Client::size(dim)).map(|numbers| Client::read(numbers, dim));
-    clients.zip(losses).map(|(client, loss)| Ok((client?, loss))).collect()
-}
 
 /// Gives every rank its experts, unless they have them.
 pub(super) fn hold(
@@ -186,57 +108,4 @@ pub(super) fn with_parameters(experts: &Experts) -> Message {
     let mut message = Message::default();
     put(&mut message, "parameters", experts.parameters().into_iter().flat_map(|(_, p)| p.raw().to_vec()).collect());
     message
-}
-
-/// Evaluations as a message.
-pub(super) fn written(parts: &[Part]) -> Message {
-    let mut message = Message::default();
-    put(&mut message, "loss", parts.iter().map(|part| part.loss).collect());
-    put(&mut message, "jitter", parts.iter().map(|part| part.jitter).collect());
-    put(&mut message, "slopes", parts.iter().flat_map(|part| part.slopes.concat()).collect());
-    message
-}
-
-pub(super) fn read(experts: &Experts, mut message: Message) -> Result<Vec<Part>> {
-    let (losses, jitters) = (take(&mut message, "loss")?, take(&mut message, "jitter")?);
-    let slopes = take(&mut message, "slopes")?;
-    let parameters = experts.parameters();
-    let lengths: Vec<usize> = parameters.iter().filter(|(_, p)| !p.fixed).map(|(_, p)| p.len()).collect();
-    let mut rest = &slopes[..];
-    let mut next = || {
-        let of_one = lengths.iter().map(|length| {
-            let (own, others) = rest.split_at_checked(*length)?;
-            rest = others;
-            Some(own.to_vec())
-        });
-        of_one.collect::<Option<Vec<_>>>()
-    };
-    let gradient = !slopes.is_empty();
-    let part = |(loss, jitter): (f64, f64)| Part {
-        loss,
-        jitter,
-        slopes: if gradient { next().unwrap_or_default() } else { Vec::new() },
-    };
-    Ok(losses.into_iter().zip(jitters).map(part).collect())
-}
-
-/// What experts say as a message.
-pub(super) fn said(all: Vec<Marginals>) -> Message {
-    let mut message = Message { document: json!({ "experts": all.len() }), ..Message::default() };
-    put(&mut message, "counts", all.iter().map(|said| said.mean.len() as f64).collect());
-    put(&mut message, "mean", all.iter().flat_map(|said| said.mean.clone()).collect());
-    put(&mut message, "variance", all.into_iter().flat_map(|said| said.variance).collect());
-    message
-}
-
-fn heard(mut message: Message) -> Result<Vec<Marginals>> {
-    let counts = take(&mut message, "counts")?;
-    let (mean, variance) = (take(&mut message, "mean")?, take(&mut message, "variance")?);
-    let (mut means, mut variances) = (mean.into_iter(), variance.into_iter());
-    let of_one = |count: f64| {
-        let count = count as usize;
-        let mean = means.by_ref().take(count).collect();
-        Marginals { mean, variance: variances.by_ref().take(count).collect(), floored: 0 }
-    };
-    Ok(counts.into_iter().map(of_one).collect())
 }

@@ -2,11 +2,11 @@
 
 use std::sync::atomic::AtomicUsize;
 
-use super::objective::{self, Asked};
-use super::pooled::{self, Adjoints};
-use super::posterior::Held;
-use super::remote::{self, EVALUATE, HOLD, MOMENTS, PULL, ROUND, SAY};
-use super::training::{self, Client, Round};
+use super::conditioned::{self, Conditioned, SAY};
+use super::objective::{self, Asked, EVALUATE};
+use super::pooled::{self, Adjoints, MOMENTS, PULL};
+use super::remote::HOLD;
+use super::training::{self, Client, ROUND, Round};
 use super::{Experts, Shared};
 use crate::device::Compute;
 use crate::error::{Error, Result};
@@ -38,7 +38,7 @@ struct Crew {
     /// The number of its first expert among all.
     first: usize,
     /// The experts conditioned, and the parameters that they were conditioned with.
-    held: Option<(Vec<f64>, Held)>,
+    conditioned: Option<(Vec<f64>, Conditioned)>,
 }
 
 impl<'a> Server<'a> {
@@ -70,7 +70,7 @@ impl Service for Server<'_> {
                     gradient: entry(&mut message.document, "gradient")?,
                     budget: entry(&mut message.document, "budget")?,
                 };
-                Ok(remote::written(&objective::own(&crew.experts, &crew.data, asked)?))
+                Ok(objective::written(&objective::own(&crew.experts, &crew.data, asked)?))
             }
             ROUND => {
                 crew.set(&raw)?;
@@ -86,7 +86,7 @@ impl Service for Server<'_> {
                 let clients: Vec<Client> = own.into_iter().map(|(_, client)| client).collect::<Result<_>>()?;
                 let of = (&crew.experts, &crew.data, crew.compute);
                 let made = training::own(of, &round, (&drawn, &clients), &z, &AtomicUsize::default())?;
-                Ok(remote::made_in_round(&made))
+                Ok(training::made_in_round(&made))
             }
             MOMENTS => {
                 crew.set(&raw)?;
@@ -99,11 +99,11 @@ impl Service for Server<'_> {
                 let budget = entry(&mut message.document, "budget")?;
                 let asked = Asked { compute: crew.compute, gradient: true, budget };
                 let adjoints = Adjoints { square, projected };
-                Ok(remote::written(&pooled::pull(&crew.experts, &crew.data, asked, &adjoints)?))
+                Ok(objective::written(&pooled::pull(&crew.experts, &crew.data, asked, &adjoints)?))
             }
             SAY => {
                 let (augmented, x) = (entry(&mut message.document, "augmented")?, take(&mut message, "x")?);
-                Ok(remote::said(crew.held(raw)?.say(augmented, &x)?))
+                Ok(conditioned::said(crew.conditioned(raw)?.say(augmented, &x)?))
             }
             _ => Err(unknown(ask)),
         }
@@ -129,14 +129,14 @@ impl Crew {
     }
 
     /// The experts, conditioned with these parameters.
-    fn held(&mut self, raw: Vec<f64>) -> Result<&Held> {
-        if self.held.as_ref().is_none_or(|(known, _)| *known != raw) {
-            self.held = None;
+    fn conditioned(&mut self, raw: Vec<f64>) -> Result<&Conditioned> {
+        if self.conditioned.as_ref().is_none_or(|(known, _)| *known != raw) {
+            self.conditioned = None;
             self.set(&raw)?;
-            let held = Held::new(self.experts.clone(), self.compute, self.data.clone())?;
-            self.held = Some((raw, held));
+            let conditioned = Conditioned::new(self.experts.clone(), self.compute, self.data.clone())?;
+            self.conditioned = Some((raw, conditioned));
         }
-        self.held.as_ref().map(|(_, held)| held).ok_or_else(|| unknown(SAY))
+        self.conditioned.as_ref().map(|(_, conditioned)| conditioned).ok_or_else(|| unknown(SAY))
     }
 }
 
@@ -172,5 +172,5 @@ fn crew(kernels: &Registry, mut message: Message) -> Result<Crew> {
     slots.into_iter().zip(parameters).for_each(|((_, slot), parameter)| *slot = parameter);
     let (x, y) = (take(&mut message, "x")?, take(&mut message, "y")?);
     let noise = message.arrays.contains_key("noise").then(|| take(&mut message, "noise")).transpose()?;
-    Ok(Crew { experts, data: Observations::new(x, d, y, noise)?, compute, first, held: None })
+    Ok(Crew { experts, data: Observations::new(x, d, y, noise)?, compute, first, conditioned: None })
 }

@@ -4,8 +4,8 @@ use std::sync::{Mutex, PoisonError};
 
 use super::Shared;
 use super::aggregation::{Covariances, WeightSystem};
+use super::conditioned::Conditioned;
 use super::local::{Dependence, Local, Mean};
-use super::posterior::Held;
 use crate::error::Result;
 use crate::likelihoods::Gaussian;
 use crate::linalg::real::dot;
@@ -29,15 +29,15 @@ fn likelihood(shared: &Shared) -> &Gaussian {
 ///
 /// # Errors
 /// What factorisations and the kernel report.
-pub(super) fn covariances(held: &Held, x: &[f64]) -> Result<Covariances> {
-    let (model, compute) = (held.model(), held.compute());
-    let (kernel, d) = (&model.prior().kernel, held.data().d);
+pub(super) fn covariances(experts: &Conditioned, x: &[f64]) -> Result<Covariances> {
+    let (model, compute) = (experts.model(), experts.compute());
+    let (kernel, d) = (&model.prior().kernel, experts.data().d);
     let t = x.len() / d;
     let wide = || Ok(Scope::new(compute)?.widened());
     let of_expert = |expert: usize| {
         let scope = wide()?;
         let points = scope.matrix(x, t, d);
-        held.with(expert, |local| {
+        experts.with(expert, |local| {
             let Dependence { weights, cross } = local.dependence(&scope, model.prior(), &points)?;
             Ok((weights, cross, local.noise(&scope, likelihood(&model.shared))?))
         })
@@ -57,7 +57,7 @@ pub(super) fn covariances(held: &Held, x: &[f64]) -> Result<Covariances> {
         } else {
             let scope = wide()?;
             let rows = |expert: usize| {
-                let data = held.rows(expert);
+                let data = experts.rows(expert);
                 scope.matrix(&data.x, data.n(), d)
             };
             let weights = scope.matrix(&all[j].0, all[j].2.len(), t);
@@ -90,15 +90,15 @@ pub(super) struct Sums {
 ///
 /// # Errors
 /// What factorisations and the kernel report.
-pub(super) fn sums(held: &Held, rows: &Observations, whitened: bool) -> Result<Sums> {
-    let model = held.model();
+pub(super) fn sums(experts: &Conditioned, rows: &Observations, whitened: bool) -> Result<Sums> {
+    let model = experts.model();
     let prior = model.prior();
-    let means: Vec<Mean> = threads::apart(model.len(), |expert| held.with(expert, Local::mean))?;
+    let means: Vec<Mean> = threads::apart(model.len(), |expert| experts.with(expert, Local::mean))?;
     let mut system = WeightSystem::new(model.len());
-    let scope = Scope::new(held.compute())?.widened();
+    let scope = Scope::new(experts.compute())?.widened();
     let roots = whitened.then(|| roots(&scope, likelihood(&model.shared), rows)).transpose()?;
     for (chunk, (x, y)) in rows.x.chunks(ROWS * rows.d).zip(rows.y.chunks(ROWS)).enumerate() {
-        let mut f = deviations(held, &means, x)?;
+        let mut f = deviations(experts, &means, x)?;
         let level = to_f64(prior.mean.at(&scope, &scope.matrix(x, y.len(), rows.d))?)?;
         let mut residual: Vec<f64> = y.iter().zip(level).map(|(y, level)| y - level).collect();
         if let Some(roots) = &roots {
@@ -109,7 +109,7 @@ pub(super) fn sums(held: &Held, rows: &Observations, whitened: bool) -> Result<S
         }
         system.add(&f, &residual)?;
     }
-    Ok(Sums { system, inner: inner(held, &means)? })
+    Ok(Sums { system, inner: inner(experts, &means)? })
 }
 
 /// 1/σ of each row's noise `[n]`.
@@ -120,23 +120,23 @@ fn roots(scope: &Scope, likelihood: &Gaussian, rows: &Observations) -> Result<Ve
 }
 
 /// f_i − m at `x`, row-major `[M, rows]`.
-fn deviations(held: &Held, means: &[Mean], x: &[f64]) -> Result<Vec<f64>> {
-    Ok(threads::apart(means.len(), |expert| deviation(held, &means[expert], x))?.concat())
+fn deviations(experts: &Conditioned, means: &[Mean], x: &[f64]) -> Result<Vec<f64>> {
+    Ok(threads::apart(means.len(), |expert| deviation(experts, &means[expert], x))?.concat())
 }
 
 /// f_i − m of one expert.
-fn deviation(held: &Held, Mean { centres, coefficients }: &Mean, x: &[f64]) -> Result<Vec<f64>> {
-    let (kernel, d) = (&held.model().prior().kernel, held.data().d);
-    let (scope, count) = (Scope::new(held.compute())?.widened(), coefficients.len());
+fn deviation(experts: &Conditioned, Mean { centres, coefficients }: &Mean, x: &[f64]) -> Result<Vec<f64>> {
+    let (kernel, d) = (&experts.model().prior().kernel, experts.data().d);
+    let (scope, count) = (Scope::new(experts.compute())?.widened(), coefficients.len());
     let (points, centres) = (scope.matrix(x, x.len() / d, d), scope.matrix(centres, count, d));
     to_f64(products::Cross::new(kernel, &scope, &points, &centres).times(&scope.matrix(coefficients, count, 1))?)
 }
 
 /// a_iᵀ K(C_i, C_j) a_j.
-fn inner(held: &Held, means: &[Mean]) -> Result<Vec<f64>> {
+fn inner(experts: &Conditioned, means: &[Mean]) -> Result<Vec<f64>> {
     let m = means.len();
     let rows = threads::apart(m, |i| {
-        let with = |other: &Mean| Ok(dot(&deviation(held, other, &means[i].centres)?, &means[i].coefficients));
+        let with = |other: &Mean| Ok(dot(&deviation(experts, other, &means[i].centres)?, &means[i].coefficients));
         means[..=i].iter().map(with).collect::<Result<Vec<f64>>>()
     })?;
     let mut inner = vec![0.0; m * m];

@@ -8,6 +8,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
 use super::gp_model::GpModel;
+use crate::advice::Advice;
 use crate::error::{Error, Result};
 use crate::kernels::Kernel;
 use crate::likelihoods::Likelihood;
@@ -138,17 +139,17 @@ pub trait ModelOptions: Debug + Send + Sync {
     }
 
     /// What may go wrong with these options and so many rows, with advice.
-    fn warnings(&self, _rows: usize) -> Vec<String> {
+    fn warnings(&self, _rows: usize) -> Vec<Advice> {
         Vec::new()
     }
 
     /// What would make the steps of a long training far shorter.
-    fn shorter(&self, _rows: usize) -> Option<String> {
+    fn shorter(&self, _rows: usize) -> Option<Advice> {
         None
     }
 
     /// What to choose where the memory of the machine is not enough.
-    fn smaller(&self) -> &'static str;
+    fn smaller(&self) -> Advice;
 }
 
 /// A name of a kind of model together with its options.

@@ -82,8 +82,8 @@ impl LaplaceGp {
         find(Task { density: &*density, rows: &rows, gram: Gram::new(&covariances, data.n()), means: &means })
     }
 
-    fn rows(&self, y: &[f64], extra: Option<&[f64]>) -> Vec<Row> {
-        Targets { y, extra }.rows(self.likelihood.auxiliary()).collect()
+    fn rows(&self, y: &[f64], auxiliary: Option<&[f64]>) -> Vec<Row> {
+        Targets { y, auxiliary }.rows(self.likelihood.auxiliary()).collect()
     }
 
     /// Covariances `[P n, n]` and means `[P n]` of P priors at n rows, in the wide type.
@@ -103,8 +103,8 @@ impl Model for LaplaceGp {
     fn objective(&self, scope: &Scope, batch: &Batch) -> Result<Tensor<1>> {
         batch.check(scope)?;
         let (covariances, means) = self.gram(scope, &batch.x)?;
-        let extra = batch.noise.clone().map(to_f64).transpose()?;
-        let rows = self.rows(&to_f64(batch.y.clone())?, extra.as_deref());
+        let auxiliary = batch.noise.clone().map(to_f64).transpose()?;
+        let rows = self.rows(&to_f64(batch.y.clone())?, auxiliary.as_deref());
         let own: Vec<Tensor<1>> = self.likelihood.parameters().iter().map(|(_, p)| scope.wide_value(p)).collect();
         let own = if own.is_empty() { None } else { Some(joined(own)) };
         evidence::evidence(self.likelihood.density(), rows, covariances, means, own)

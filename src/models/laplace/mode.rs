@@ -118,10 +118,10 @@ impl Task<'_> {
                 let target = self.solve(&system, &self.pseudo_target(&slopes, &above))?;
                 next = self.shortened(&f, &weights, self.step(&weights, &target), least, HALVINGS);
             }
-            let Some((to, at, climbed)) = next else { break };
+            let Some(moved) = next else { break };
             let size = f.iter().fold(1.0, |size: f64, f| size.max(f.abs()));
-            change = to.iter().zip(&f).map(|(to, f)| (to - f).abs()).fold(0.0, f64::max) / size;
-            (f, weights, value) = (to, at, climbed);
+            change = moved.f.iter().zip(&f).map(|(to, f)| (to - f).abs()).fold(0.0, f64::max) / size;
+            Moved { f, weights, value } = moved;
             if change <= CLOSE {
                 return self.at_mode(f, weights);
             }
@@ -134,9 +134,9 @@ impl Task<'_> {
     }
 
     /// How far f and its weights move when those become `target`.
-    fn step(&self, weights: &[f64], target: &[f64]) -> (Vec<f64>, Vec<f64>) {
+    fn step(&self, weights: &[f64], target: &[f64]) -> Move {
         let turn: Vec<f64> = target.iter().zip(weights).map(|(to, a)| to - a).collect();
-        (self.gram.apply(&turn), turn)
+        Move { climb: self.gram.apply(&turn), turn }
     }
 
     /// A step, halved until the log posterior is at least `least`.
@@ -144,17 +144,31 @@ impl Task<'_> {
         &self,
         f: &[f64],
         weights: &[f64],
-        (climb, turn): (Vec<f64>, Vec<f64>),
+        Move { climb, turn }: Move,
         least: f64,
         halvings: usize,
-    ) -> Option<(Vec<f64>, Vec<f64>, f64)> {
+    ) -> Option<Moved> {
         (0..=halvings).find_map(|halving| {
             let length = 0.5f64.powi(halving as i32);
             let moved = |from: &[f64], by: &[f64]| from.iter().zip(by).map(|(x, by)| x + length * by).collect();
             let (f, weights): (Vec<f64>, Vec<f64>) = (moved(f, &climb), moved(weights, &turn));
             let value = self.log_posterior(&f, &weights);
             // Where it begins at no number any is better.
-            (value >= least || (least.is_nan() && value.is_finite())).then_some((f, weights, value))
+            (value >= least || (least.is_nan() && value.is_finite())).then_some(Moved { f, weights, value })
         })
     }
+}
+
+/// A step of the latent values and of their weights.
+struct Move {
+    climb: Vec<f64>,
+    turn: Vec<f64>,
+}
+
+/// Where a step came to.
+struct Moved {
+    f: Vec<f64>,
+    weights: Vec<f64>,
+    /// The log posterior there.
+    value: f64,
 }

@@ -3,6 +3,7 @@
 use serde::{Deserialize, Serialize};
 
 use super::LaplaceGp;
+use crate::advice::Advice;
 use crate::error::Result;
 use crate::likelihoods::Likelihood;
 use crate::models::gp_model::GpModel;
@@ -30,8 +31,8 @@ impl ModelOptions for LaplaceOptions {
         variance_of_classes(likelihood)
     }
 
-    fn smaller(&self) -> &'static str {
-        "choose a variational model (--model)"
+    fn smaller(&self) -> Advice {
+        Advice::from("choose a variational model").about("Settings::model")
     }
 }
 

@@ -5,6 +5,7 @@ use std::sync::Arc;
 use serde::{Deserialize, Serialize};
 
 use super::Sgpr;
+use crate::advice::Advice;
 use crate::error::Result;
 use crate::exchange;
 use crate::models::experts::Pooled;
@@ -42,8 +43,8 @@ impl ModelOptions for SgprOptions {
         true
     }
 
-    fn smaller(&self) -> &'static str {
-        "choose fewer inducing inputs (--inducing)"
+    fn smaller(&self) -> Advice {
+        Advice::from("choose fewer inducing inputs").about("SgprOptions::inducing")
     }
 }
 

@@ -49,18 +49,19 @@ impl Grids {
     pub fn new(level: usize, d: usize) -> Result<Self> {
         if d == 0 || d > COLUMNS {
             return Err(Error::Usage(format!(
-                "a sparse grid is for 1 to {COLUMNS} input columns, and there are {d}: leave columns out (`--drop`), \
-                 or \
-                 choose another model"
-            )));
+                "a sparse grid is for 1 to {COLUMNS} input columns, and there are {d}: leave columns out, or choose \
+                 another model"
+            ))
+            .about("ReadOptions::drop")
+            .about("Settings::model"));
         }
         if level == 0 || points(level, d) > POINTS {
             let most = (1..).take_while(|level| points(*level, d) <= POINTS).last().unwrap_or(1);
             return Err(Error::Usage(format!(
-                "a sparse grid of level {level} over {d} input columns: choose from 1 to {most} (`--level`), which \
-                 keeps \
-                 all partial grids within {POINTS} points"
-            )));
+                "a sparse grid of level {level} over {d} input columns: choose from 1 to {most}, which keeps all \
+                 partial grids within {POINTS} points"
+            ))
+            .about("SparseGridOptions::level"));
         }
         let mut found: BTreeMap<Vec<usize>, usize> = BTreeMap::new();
         let (mut all, mut places) = (Vec::new(), Vec::new());

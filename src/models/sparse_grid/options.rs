@@ -4,6 +4,7 @@ use serde::{Deserialize, Serialize};
 
 use super::domain::Domain;
 use super::{SparseGrid, UNION};
+use crate::advice::Advice;
 use crate::error::{Error, Result};
 use crate::models::gp_model::GpModel;
 use crate::models::options::{Kind, ModelOptions, Parts, Site};
@@ -94,20 +95,24 @@ impl ModelOptions for SparseGridOptions {
         true
     }
 
-    fn warnings(&self, rows: usize) -> Vec<String> {
+    fn warnings(&self, rows: usize) -> Vec<Advice> {
         let slow = rows > MANY && self.variance == GridVariance::Prior && self.combination != Combination::Union;
         let warning = slow.then(|| {
-            format!(
+            let text = format!(
                 "the variances of a combination of grids take n² operations after the training, for {rows} rows \
-                 minutes: \
-                 `--combination union` and `--grid-variance combination` do not"
-            )
+                 minutes; those of the union, and of the combination technique, do not"
+            );
+            Advice::from(text)
+                .set("SparseGridOptions::combination", "union")
+                .set("SparseGridOptions::variance", "combination")
         });
         warning.into_iter().collect()
     }
 
-    fn smaller(&self) -> &'static str {
-        "choose a lower --level, or --grid-bound partial"
+    fn smaller(&self) -> Advice {
+        Advice::from("choose a lower level, or the bounds of the partial grids")
+            .about("SparseGridOptions::level")
+            .set("SparseGridOptions::bound", "partial")
     }
 }
 

@@ -4,6 +4,7 @@ use rayon::prelude::*;
 
 use super::basis::{self, Basis, Part, Rows};
 use super::{Combination, Domain, GridVariance, Grids, SparseGrid, SparseGridOptions, errors};
+use crate::advice::Advice;
 use crate::device::Compute;
 use crate::error::{Error, Result};
 use crate::linalg::dense::{product, transpose, view, view_mut};
@@ -336,33 +337,41 @@ impl Posterior for SparseGridPosterior {
         Ok(saved)
     }
 
-    fn remarks(&self, x: &[f64]) -> Result<Vec<String>> {
-        let mut all: Vec<String> = self.domain.remark(x).into_iter().collect();
+    fn remarks(&self, x: &[f64]) -> Result<Vec<Advice>> {
+        let mut all: Vec<Advice> = self.domain.remark(x).map(Advice::from).into_iter().collect();
         if self.options.variance == GridVariance::Combination {
             let (negative, rows) = (self.negative(x)?, x.len() / self.basis.d());
             let share = 100.0 * negative as f64 / rows.max(1) as f64;
-            all.push(format!(
+            let text = format!(
                 "{negative} of {rows} variances by the combination technique ({share:.1} %) are negative or nothing, \
-                 and \
-                 were raised to the smallest share of the prior's; `--grid-variance prior` has none"
-            ));
+                 and were raised to the smallest share of the prior's; the errors under the prior are never negative"
+            );
+            all.push(Advice::from(text).set("SparseGridOptions::variance", "prior"));
         }
         if self.options.variance == GridVariance::Prior {
             let excess = self.excess()?;
             if excess > WIDE {
-                all.push(format!(
+                let text = format!(
                     "error bars are {excess:.1} times as wide as the errors at training rows: under its prior the \
-                     function varies more than grids of so few points follow; a higher --level, `--combination \
-                     union` or `--grid-variance combination`"
-                ));
+                     function varies more than grids of so few points follow; choose a higher level, the union of the \
+                     grids, or the variances of the combination technique"
+                );
+                all.push(
+                    Advice::from(text)
+                        .about("SparseGridOptions::level")
+                        .set("SparseGridOptions::combination", "union")
+                        .set("SparseGridOptions::variance", "combination"),
+                );
             }
         }
         let condition = self.system.optimal.condition;
         if self.options.combination == Combination::Opticom && condition > 1.0 / f64::EPSILON.sqrt() {
-            all.push(format!(
+            let text = format!(
                 "the coefficients of the grids are hardly determined: the condition number of their system is \
-                 {condition:.1e}; a lower --level, or --combination union"
-            ));
+                 {condition:.1e}; choose a lower level, or the union of the grids"
+            );
+            let advice = Advice::from(text).about("SparseGridOptions::level");
+            all.push(advice.set("SparseGridOptions::combination", "union"));
         }
         Ok(all)
     }

@@ -3,6 +3,7 @@
 use burn::tensor::Tensor;
 
 use super::{Domain, SparseGrid};
+use crate::advice::Advice;
 use crate::error::Result;
 use crate::models::Observations;
 use crate::models::posterior::{InducingPart, Joint, Marginals, Posterior, SavedPosterior};
@@ -46,8 +47,8 @@ impl Posterior for UnionPosterior {
         self.sparse.saved(factor)
     }
 
-    fn remarks(&self, x: &[f64]) -> Result<Vec<String>> {
-        Ok(self.domain.remark(x).into_iter().collect())
+    fn remarks(&self, x: &[f64]) -> Result<Vec<Advice>> {
+        Ok(self.domain.remark(x).map(Advice::from).into_iter().collect())
     }
 
     fn inducing_parts(&self) -> Vec<InducingPart> {

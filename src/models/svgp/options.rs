@@ -3,6 +3,7 @@
 use serde::{Deserialize, Serialize};
 
 use super::Svgp;
+use crate::advice::Advice;
 use crate::error::Result;
 use crate::models::gp_model::GpModel;
 use crate::models::minibatch::Minibatches;
@@ -52,8 +53,8 @@ impl ModelOptions for SvgpOptions {
         }
     }
 
-    fn smaller(&self) -> &'static str {
-        "choose fewer inducing inputs (--inducing)"
+    fn smaller(&self) -> Advice {
+        Advice::from("choose fewer inducing inputs").about("SvgpOptions::inducing")
     }
 }
 

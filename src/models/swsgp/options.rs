@@ -3,6 +3,7 @@
 use serde::{Deserialize, Serialize};
 
 use super::Swsgp;
+use crate::advice::Advice;
 use crate::error::Result;
 use crate::models::gp_model::GpModel;
 use crate::models::minibatch::Minibatches;
@@ -66,37 +67,42 @@ impl ModelOptions for SwsgpOptions {
     }
 
     /// Many inducing inputs for the rows: what holds them to the prior is shared among few neighbours.
-    fn warnings(&self, rows: usize) -> Vec<String> {
+    fn warnings(&self, rows: usize) -> Vec<Advice> {
         let Self { inducing, neighbours, divergence, union, ref batches, .. } = *self;
         let seen = if union { inducing.min(neighbours * batches.size.min(rows)) } else { neighbours };
         let (most, once) = ((rows / ROWS_PER_INDUCING).max(1), inducing as f64 / seen as f64);
         let crowded = inducing > most && divergence < 0.5 * once;
         let warning = crowded.then(|| {
-            format!(
+            let text = format!(
                 "{inducing} inducing inputs are many for {rows} rows: a sparse within sparse GP with {neighbours} \
-                 neighbours becomes overconfident. Hold them to the prior with `--divergence {once:.0}`, try \
-                 `--inducing {most}` or `--union`, or compare with a variational model (`--model`)"
-            )
+                 neighbours becomes overconfident. Hold them to the prior by a larger weight of the divergence, take \
+                 fewer of them or the union of neighbours, or compare with a variational model"
+            );
+            Advice::from(text)
+                .set("SwsgpOptions::divergence", format_args!("{once:.0}"))
+                .set("SwsgpOptions::inducing", most)
+                .about("SwsgpOptions::union")
+                .about("Settings::model")
         });
         warning.into_iter().collect()
     }
 
     /// Most of a step goes to the covariances of all inducing values, of which a batch sees few.
-    fn shorter(&self, rows: usize) -> Option<String> {
+    fn shorter(&self, rows: usize) -> Option<Advice> {
         let inducing = self.inducing.min(rows);
         let covariances = self.covariance == Covariance::Full && inducing >= MANY_INDUCING;
         covariances.then(|| {
             let millions = (inducing * (inducing + 1) / 2) as f64 / 1e6;
-            format!(
+            let text = format!(
                 "the covariances of {inducing} inducing values are {millions:.1} million numbers, and a step moves \
-                 them all; with \
-                 `--mean-field` it moves variances only"
-            )
+                 them all; without covariances it moves variances only"
+            );
+            Advice::from(text).set("SwsgpOptions::covariance", "diagonal")
         })
     }
 
-    fn smaller(&self) -> &'static str {
-        "choose fewer inducing inputs (--inducing)"
+    fn smaller(&self) -> Advice {
+        Advice::from("choose fewer inducing inputs").about("SwsgpOptions::inducing")
     }
 }
 

@@ -2,6 +2,7 @@
 
 use std::collections::HashMap;
 
+use crate::advice::Advice;
 use crate::kernels::Kernel;
 use crate::models::Observations;
 use crate::models::gp_model::GpModel;
@@ -17,7 +18,7 @@ pub fn entry_columns(kernels: &[&Kernel], d: usize) -> HashMap<u64, Vec<usize>> 
 /// Sentences about what looks wrong with a trained model, each with advice; empty when nothing does.
 ///
 /// `data` are the observations it was trained on, as it saw them, `names [d]` their input columns.
-pub fn warnings(model: &dyn GpModel, data: &Observations, names: &[String]) -> Vec<String> {
+pub fn warnings(model: &dyn GpModel, data: &Observations, names: &[String]) -> Vec<Advice> {
     let kernels: Vec<&Kernel> = model.priors().into_iter().map(|prior| &prior.kernel).collect();
     let parameters = model.parameters();
     let mut found = Vec::new();
@@ -28,31 +29,31 @@ pub fn warnings(model: &dyn GpModel, data: &Observations, names: &[String]) -> V
         && noise.internal()[0] > 0.9 * variance
         && variance > 0.0
     {
-        found.push(format!(
+        let text = format!(
             "the noise explains {:.0} % of the target's variance: the model sees no signal. Check that the inputs \
-             matter, \
-             try `--restarts 5`, shorter lengthscales by `--init`, or another kernel",
+             matter, try restarts, shorter initial lengthscales, or another kernel",
             (100.0 * noise.internal()[0] / variance).min(100.0)
-        ));
+        );
+        found.push(Advice::from(text).set("TrainConfig::restarts", 5).about("Settings::init"));
     }
     for (path, parameter) in parameters.iter().filter(|(_, p)| !p.fixed && p.at_bound()) {
-        let bound = match parameter.constraint() {
+        let end = |bound: &str| Advice::from(format!("{path} = {} ended at {bound}", shown(parameter)));
+        found.push(match parameter.constraint() {
             Constraint::Interval { lower, upper } => {
-                format!("its bounds {lower}..{upper}: widen them, or check the data")
+                end(&format!("its bounds {lower}..{upper}: widen them, or check the data"))
             }
-            _ if path.ends_with("noise") => "its floor: the data look noiseless; check them for repeated rows".into(),
-            _ => "its floor, the least that it may be: check the data and the likelihood, or bound it by `--bounds`"
-                .into(),
-        };
-        found.push(format!("{path} = {} ended at {bound}", shown(parameter)));
+            _ if path.ends_with("noise") => end("its floor: the data look noiseless; check them for repeated rows"),
+            _ => end("its floor, the least that it may be: check the data and the likelihood, or bound it")
+                .about("Settings::bounds"),
+        });
     }
     for (path, alpha) in parameters.iter().filter(|(path, p)| path.ends_with("rq.alpha") && !p.fixed) {
         if alpha.internal()[0] < FLAT {
-            found.push(format!(
-                "{path} = {} makes this component as good as constant in distance: give it a prior, such as \
-                 `--prior \"rq.alpha=lognormal(0, 1)\"`, or leave it out",
+            let text = format!(
+                "{path} = {} makes this component as good as constant in distance: give it a prior, or leave it out",
                 shown(alpha)
-            ));
+            );
+            found.push(Advice::from(text).set("Settings::priors", "\"rq.alpha=lognormal(0, 1)\""));
         }
     }
     let lengths: Vec<&(String, &Parameter)> = parameters.iter().filter(|(_, p)| p.is_length() && !p.fixed).collect();
@@ -65,12 +66,12 @@ pub fn warnings(model: &dyn GpModel, data: &Observations, names: &[String]) -> V
     for (path, parameter) in &lengths {
         let internal = parameter.internal();
         if internal.iter().all(|l| *l > LONG * largest) {
-            found.push(format!(
+            let text = format!(
                 "{path} = {} is far longer than the data ({LONG} standard deviations): this component is flat; a \
-                 linear or \
-                 constant kernel says the same with fewer parameters",
+                 linear or constant kernel says the same with fewer parameters",
                 shown(parameter)
-            ));
+            );
+            found.push(text.into());
         }
         let short = match columns.get(&parameter.id()) {
             Some(columns) => {
@@ -84,11 +85,12 @@ pub fn warnings(model: &dyn GpModel, data: &Observations, names: &[String]) -> V
             None => least.filter(|least| internal.iter().any(|l| *l < SHORT * least)).map(|_| String::new()),
         };
         found.extend(short.map(|along| {
-            format!(
+            let text = format!(
                 "{path} = {} is far shorter than the data's spacing{along}: every point is on its own. Bound it below \
                  or add noise",
                 shown(parameter)
-            )
+            );
+            Advice::from(text)
         }));
     }
     found

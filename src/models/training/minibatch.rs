@@ -294,7 +294,7 @@ impl<'a, M: SumOverRows> BatchLoss<'a, M> {
     fn batch(&self, rows: &[usize]) -> Result<Drawn> {
         let part = self.source.data.gather(rows)?;
         let numbers: Vec<usize> = rows.iter().map(|row| row + 1).collect();
-        self.model.likelihood().check(Targets { y: &part.y, extra: part.noise.as_deref() }, Some(&numbers))?;
+        self.model.likelihood().check(Targets { y: &part.y, auxiliary: part.noise.as_deref() }, Some(&numbers))?;
         Ok(Drawn { rows: part, scale: self.steps_per_epoch() as f64 })
     }
 }

@@ -155,18 +155,27 @@ impl Spread {
         if let Some(noise) = &drawn.rows.noise {
             put(&mut message, "noise", noise.clone());
         }
-        let own = || own(model, compute, drawn, question, (0, size)).map(branches::written);
+        let own = || own(model, compute, drawn, question, Place { rank: 0, size }).map(branches::written);
         branches::total(talk.ask(question.ask(), message, own)?, len)
     }
 }
 
-/// What the parts of a rank say, of so many.
+/// A rank of a job.
+#[derive(Debug, Clone, Copy)]
+pub struct Place {
+    /// Its number, from 0.
+    pub rank: usize,
+    /// Ranks of the job.
+    pub size: usize,
+}
+
+/// What the parts of a rank say.
 fn own(
     model: &dyn SumOverRows,
     compute: Compute,
     drawn: &Drawn,
     question: Question,
-    (rank, size): (usize, usize),
+    Place { rank, size }: Place,
 ) -> Result<Vec<Branch>> {
     let count = branches::count(drawn.rows.n(), PARTS);
     let parts = exchange::share(count, rank, size);
@@ -185,12 +194,7 @@ fn own(
 ///
 /// # Errors
 /// What the objective reports; [`Error::Device`] for a message of another kind.
-pub fn answer(
-    model: &mut dyn SumOverRows,
-    ask: &str,
-    mut message: Message,
-    (rank, size): (usize, usize),
-) -> Result<Message> {
+pub fn answer(model: &mut dyn SumOverRows, ask: &str, mut message: Message, place: Place) -> Result<Message> {
     let document = &mut message.document;
     let (fixed, compute): (Vec<bool>, Compute) = (entry(document, "fixed")?, entry(document, "compute")?);
     let (scale, gradient) = (entry(document, "scale")?, entry(document, "gradient")?);
@@ -212,5 +216,5 @@ pub fn answer(
     let noise = message.arrays.contains_key("noise").then(|| take(&mut message, "noise")).transpose()?;
     let d = x.len() / y.len().max(1);
     let drawn = Drawn { rows: Observations::new(x, d, y, noise)?, scale };
-    own(model, compute, &drawn, question, (rank, size)).map(branches::written)
+    own(model, compute, &drawn, question, place).map(branches::written)
 }

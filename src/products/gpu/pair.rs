@@ -140,6 +140,7 @@ fn less<A: Arithmetic>(a: &A, b: &A) -> A {
 
 fn joined<A: Arithmetic>(values: &[A], children: &[usize], with: impl Fn(A, A) -> A) -> A {
     let mut all = children.iter().map(|&child| values[child].clone());
+    // A kernel is lowered to no empty ones.
     let first = all.next().expect("sums and products are never empty");
     all.fold(first, with)
 }

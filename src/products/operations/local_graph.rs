@@ -27,8 +27,8 @@ pub fn packed(x: &Lowered, z: &Lowered, q: Tensor<1>, neighbours: &Neighbours) -
         }
         _ => compared(term, near, h, near, h),
     });
-    let k = x.of_pairs(&mut to_row).reshape([b, h, 1]);
-    let lower = cholesky(z.of_pairs(&mut among).reshape([b, h, h]), "K_I of the neighbours")?;
+    let k = x.of_pairs(&mut to_row)?.reshape([b, h, 1]);
+    let lower = cholesky(z.of_pairs(&mut among)?.reshape([b, h, h]), "K_I of the neighbours")?;
 
     let mean = q.clone().narrow(0, 0, u).select(0, each.clone()).reshape([b, h, 1]);
     let count = q.dims()[0] - u;

@@ -79,15 +79,17 @@ impl<T: Real> Q<T> {
 /// Gradients in the features of Z, the coefficients and the features of x.
 type InCovariances = [Vec<f64>; 3];
 
+/// Gradients in what the covariances are made of, where wanted, and in μ and R.
+struct InInputs {
+    covariances: Option<InCovariances>,
+    mean: Vec<f64>,
+    root: Vec<f64>,
+}
+
 /// What the forward pass leaves for the adjoint.
 trait Reverse: Send + Sync {
-    /// Gradients in what the covariances are made of, where wanted, and in μ and R.
-    fn reverse(
-        &self,
-        program: &Program,
-        grad: &[f64],
-        covariances: bool,
-    ) -> (Option<InCovariances>, Vec<f64>, Vec<f64>);
+    /// The gradients, those in the covariances where they are wanted.
+    fn reverse(&self, program: &Program, grad: &[f64], covariances: bool) -> InInputs;
 }
 
 struct SavedWhitened {
@@ -165,12 +167,7 @@ fn both<'a, T: Real>(a: &'a dyn Any, rounded: Option<&'a [T]>) -> &'a [T] {
 }
 
 impl<W: Number, T: Real> Reverse for Steps<W, T> {
-    fn reverse(
-        &self,
-        program: &Program,
-        grad: &[f64],
-        covariances: bool,
-    ) -> (Option<InCovariances>, Vec<f64>, Vec<f64>) {
+    fn reverse(&self, program: &Program, grad: &[f64], covariances: bool) -> InInputs {
         let blocks: Vec<_> =
             self.blocks.iter().map(|block| (both(&block.a, block.rounded.as_deref()), block.c.as_slice())).collect();
         let Slopes { a, mean, root } = self.normal.adjoint(&blocks, grad);
@@ -186,7 +183,7 @@ impl<W: Number, T: Real> Reverse for Steps<W, T> {
             Root::Lower(_) => lower::packed(&root, mean.len()),
         };
         let (covariances, root) = threads::join(|| covariances.then(in_covariances), in_root);
-        (covariances, mean, root)
+        InInputs { covariances, mean, root }
     }
 }
 
@@ -232,7 +229,7 @@ impl HostOp<5> for Whitened {
     fn adjoint(&self, saved: Saved, grad: TensorData, needs: [bool; 5]) -> Result<[Option<TensorData>; 5]> {
         let state = recall::<SavedWhitened>(saved)?;
         let ([m, b, p], dtypes) = (state.shape, state.dtypes);
-        let (covariances, mean, root) =
+        let InInputs { covariances, mean, root } =
             state.reverse.reverse(&self.program, &widened(grad)?, needs[..3].contains(&true));
         let [z, coefficients, x] = covariances.map_or([const { None }; 3], |all| all.map(Some));
         let lengths = [coefficients.as_ref().map_or(0, Vec::len), root.len()];

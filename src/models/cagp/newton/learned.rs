@@ -68,15 +68,14 @@ impl LearnedNewtonCagp {
     /// # Errors
     /// [`Error::Usage`] unless 1 ≤ i ≤ n.
     pub fn new(prior: Prior, likelihood: Box<dyn Likelihood>, data: &Observations, i: usize) -> Result<Self> {
-        let (n, latents) = (data.n(), likelihood.latents());
-        let Actions { values, layout } = Actions::averages(n, i)?;
-        let Layout::Blocks(offsets) = layout else { unreachable!("averages are of blocks") };
+        let latents = likelihood.latents();
+        let (values, offsets) = Actions::average_blocks(data.n(), i)?;
         let values: Vec<f64> = match likelihood.density().is_centred() {
             // Equal numbers for all classes say nothing: what a block has of each class is what differs.
             true => {
                 (0..latents).flat_map(|l| data.y.iter().map(move |y| f64::from(u8::from(*y == l as f64)))).collect()
             }
-            false => values.values().repeat(latents),
+            false => values.repeat(latents),
         };
         let actions = Actions::from_blocks(&values, offsets);
         let priors = prior.of_latents(&*likelihood);
@@ -112,9 +111,9 @@ impl LearnedNewtonCagp {
     }
 
     fn rows(&self, batch: &Batch) -> Result<Vec<Row>> {
-        let extra = batch.noise.clone().map(to_f64).transpose()?;
+        let auxiliary = batch.noise.clone().map(to_f64).transpose()?;
         let y = to_f64(batch.y.clone())?;
-        Ok(Targets { y: &y, extra: extra.as_deref() }.rows(self.likelihood.auxiliary()).collect())
+        Ok(Targets { y: &y, auxiliary: auxiliary.as_deref() }.rows(self.likelihood.auxiliary()).collect())
     }
 
     /// Sites for present parameters, and the system there, given K S as numbers.

@@ -151,9 +151,9 @@ impl NewtonCagp {
     }
 
     fn rows(&self, batch: &Batch) -> Result<Vec<Row>> {
-        let extra = batch.noise.clone().map(to_f64).transpose()?;
+        let auxiliary = batch.noise.clone().map(to_f64).transpose()?;
         let y = to_f64(batch.y.clone())?;
-        Ok(Targets { y: &y, extra: extra.as_deref() }.rows(self.likelihood.auxiliary()).collect())
+        Ok(Targets { y: &y, auxiliary: auxiliary.as_deref() }.rows(self.likelihood.auxiliary()).collect())
     }
 
     /// What a posterior through actions is of.

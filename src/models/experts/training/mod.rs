@@ -17,11 +17,12 @@
 //! limits of time and early stopping are those of every training.
 
 mod client;
+mod clients;
 mod rounds;
 
 pub(super) use client::{Client, Round};
+pub(super) use clients::{ROUND, made_in_round, own};
 pub use rounds::Rounds;
-pub(super) use rounds::own;
 use serde::{Deserialize, Serialize};
 
 use super::Experts;
@@ -101,19 +102,26 @@ impl Federation {
     /// Refuses numbers without sense.
     ///
     /// # Errors
-    /// [`Error::Usage`] naming the option.
+    /// [`Error::Usage`] about the field.
     pub fn check(&self) -> Result<()> {
         let positive = |value: f64| value.is_finite() && value > 0.0;
-        let wrong = |what: &str| Err(Error::Usage(what.into()));
+        let wrong = |problem: String, field| Err(Error::Usage(problem).about(field));
         match self {
-            Self { local_steps: Some(0), .. } => wrong("--local-steps 0: there must be at least one"),
-            Self { share, .. } if !(positive(*share) && *share <= 1.0) => {
-                wrong("--clients: a share above 0, at most 1")
+            Self { local_steps: Some(0), .. } => {
+                wrong("0 local steps: there must be at least one".into(), "Federation::local_steps")
             }
-            Self { proximal, .. } if !(proximal.is_finite() && *proximal >= 0.0) => wrong("--proximal: not negative"),
-            Self { penalty: Some(penalty), .. } if !positive(*penalty) => wrong("--penalty: it must be positive"),
+            Self { share, .. } if !(positive(*share) && *share <= 1.0) => {
+                let problem = format!("{share} of the clients: their share is above 0 and at most 1");
+                wrong(problem, "Federation::share")
+            }
+            Self { proximal, .. } if !(proximal.is_finite() && *proximal >= 0.0) => {
+                wrong(format!("proximal weight {proximal}: it must not be negative"), "Federation::proximal")
+            }
+            Self { penalty: Some(penalty), .. } if !positive(*penalty) => {
+                wrong(format!("penalty {penalty}: it must be positive"), "Federation::penalty")
+            }
             Self { curvature: Some(curvature), .. } if !positive(*curvature) => {
-                wrong("--curvature: it must be positive")
+                wrong(format!("curvature {curvature}: it must be positive"), "Federation::curvature")
             }
             _ => Ok(()),
         }

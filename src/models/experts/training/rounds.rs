@@ -6,14 +6,13 @@ use rand::SeedableRng;
 use rand::rngs::Xoshiro256PlusPlus;
 use rand::seq::index;
 
-use super::super::objective::each;
-use super::super::{Experts, remote};
+use super::super::Experts;
 use super::Algorithm;
-use super::client::{Client, Local, Round};
+use super::client::{Client, Round};
+use super::clients;
 use crate::device::Compute;
 use crate::error::{Error, Result};
 use crate::models::Observations;
-use crate::models::minibatch::Rows;
 use crate::params::Parameters;
 use crate::train::{Evaluation, Objective, Optimizer, Schedule, Step, TrainConfig};
 
@@ -43,7 +42,9 @@ impl<'a> Rounds<'a> {
             Optimizer::Lbfgs(_) => true,
         };
         if !constant {
-            return Err(Error::Usage("local steps have a constant learning rate: leave --schedule out".into()));
+            return Err(
+                Error::Usage("local steps have a constant learning rate".into()).set("Adam::schedule", "constant")
+            );
         }
         let rows = experts.rows();
         let each = rows as f64 / experts.len() as f64;
@@ -73,22 +74,6 @@ impl<'a> Rounds<'a> {
     }
 }
 
-/// The clients of this process among `drawn`, after a round from z, with their losses there; in the order of `drawn`.
-pub(crate) fn own(
-    (experts, data, compute): (&Experts, &Observations, Compute),
-    round: &Round,
-    (drawn, clients): (&[usize], &[Client]),
-    z: &[f64],
-    gradients: &AtomicUsize,
-) -> Result<Vec<(Client, f64)>> {
-    each(compute, drawn.len(), |at| {
-        let expert = drawn[at];
-        let rows = data.gather(&experts.parts()[expert])?;
-        let local = Local::new(experts, compute, &rows, round.rows, gradients)?;
-        clients[at].after(round, z, local).map_err(|error| experts.of_expert(expert, error))
-    })
-}
-
 impl Objective for Rounds<'_> {
     fn dim(&self) -> usize {
         self.experts.free_raw().len()
@@ -99,7 +84,7 @@ impl Objective for Rounds<'_> {
         let clients: Vec<Client> = drawn.iter().map(|expert| self.clients[*expert].clone()).collect();
         let (experts, n) = (&self.experts, self.round.rows as f64);
         let made = match &experts.ranks {
-            Some(ranks) => remote::round(
+            Some(ranks) => clients::all(
                 (experts, self.data, self.compute),
                 ranks,
                 &self.round,
@@ -107,7 +92,9 @@ impl Objective for Rounds<'_> {
                 z,
                 &self.gradients,
             )?,
-            None => own((experts, self.data, self.compute), &self.round, (&drawn, &clients), z, &self.gradients)?,
+            None => {
+                clients::own((experts, self.data, self.compute), &self.round, (&drawn, &clients), z, &self.gradients)?
+            }
         };
         let rows = |expert: usize| experts.parts()[expert].len() as f64;
         let taking_part: f64 = drawn.iter().map(|expert| rows(*expert)).sum();

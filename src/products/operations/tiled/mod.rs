@@ -4,9 +4,12 @@
 //! [budget](Scope::budget). Inputs, sums and gradients stay on the device. On the CPU a tile is the graph that defines
 //! it, and what fused products are checked against; on a GPU it is fused where the kernel's matrix is.
 
+mod tiles;
+
 use std::ops::Range;
 
-use burn::tensor::{DType, Int, Tensor};
+use burn::tensor::{DType, Tensor};
+use tiles::{Columns, Sums, Tiles, rows, times};
 
 use crate::device::Compute;
 use crate::error::{Error, Result};
@@ -16,8 +19,7 @@ use crate::linalg::solve_lower;
 use crate::params::Parameters;
 use crate::products::blocks::BlockSparse;
 use crate::products::operations::on_tensors::{OnTensors, TensorOp};
-use crate::products::{Covariance, Cross};
-use crate::scope::{Scope, indices};
+use crate::scope::Scope;
 
 /// K(x1, x2) V `[n, t]`.
 ///
@@ -112,129 +114,6 @@ fn parameters(kernel: &Kernel, scope: &Scope) -> Tensor<2> {
     match values.is_empty() {
         true => scope.matrix(&[0.0], 1, 1),
         false => Tensor::cat(values, 0).unsqueeze_dim(1),
-    }
-}
-
-/// A kernel, and how much of its matrix exists at once.
-#[derive(Debug)]
-struct Tiles {
-    kernel: Kernel,
-    compute: Compute,
-    /// The type that gradients are summed in.
-    wide: DType,
-    /// Rows and columns of a tile.
-    side: usize,
-}
-
-impl Tiles {
-    fn new(kernel: &Kernel, scope: &Scope, x: &Tensor<2>) -> Self {
-        let fused = !scope.compute().kind.is_cpu() && matches!(crate::products::fused(kernel, scope, x), Ok(Some(_)));
-        // A leaf's graph holds two matrices for each input column and a dozen for its profile.
-        let matrices = if fused { 4 } else { kernel.leaves() * (2 * x.dims()[1] + 12) };
-        let pairs = scope.budget() / (matrices * scope.dtype().size());
-        Self { kernel: kernel.clone(), compute: scope.compute(), wide: scope.wide(), side: pairs.isqrt().max(1) }
-    }
-
-    fn ranges(&self, n: usize) -> impl Iterator<Item = Range<usize>> + use<> {
-        let side = self.side;
-        (0..n).step_by(side).map(move |start| start..(start + side).min(n))
-    }
-
-    /// The covariances of a tile; of an input with itself on the diagonal of the whole.
-    fn covariance(&self, scope: &Scope, x1: &Tensor<2>, x2: &Tensor<2>, diagonal: bool) -> Result<Tensor<2>> {
-        match (self.compute.kind.is_cpu(), diagonal) {
-            (true, true) => self.kernel.gram(scope, x1),
-            (true, false) => self.kernel.cross(scope, x1, x2),
-            (false, true) => Covariance::new(&self.kernel, scope, x1).matrix(),
-            (false, false) => Cross::new(&self.kernel, scope, x1, x2).matrix(),
-        }
-    }
-}
-
-/// What the columns of a tile are multiplied with.
-#[derive(Debug)]
-enum Columns {
-    /// V as it is.
-    Dense,
-    /// Block-sparse: a value a row, in the column of its block.
-    Blocks {
-        /// Boundaries of the blocks `[i + 1]`.
-        offsets: Vec<usize>,
-        /// The same on the device.
-        bounds: Box<Tensor<1, Int>>,
-    },
-}
-
-impl Columns {
-    fn of(blocks: &BlockSparse, scope: &Scope) -> Self {
-        let bounds = indices(blocks.offsets(), &scope.device().clone().inner());
-        Self::Blocks { offsets: blocks.offsets().to_vec(), bounds: Box::new(bounds) }
-    }
-
-    /// Columns of the product.
-    fn width(&self, v: &Tensor<2>) -> usize {
-        match self {
-            Self::Dense => v.dims()[1],
-            Self::Blocks { offsets, .. } => offsets.len() - 1,
-        }
-    }
-
-    /// The columns of the product that some rows of V count in.
-    fn within(&self, v: &Tensor<2>, rows: &Range<usize>) -> Range<usize> {
-        match self {
-            Self::Dense => 0..v.dims()[1],
-            Self::Blocks { offsets, .. } => {
-                offsets.partition_point(|o| *o <= rows.start) - 1..offsets.partition_point(|o| *o < rows.end)
-            }
-        }
-    }
-
-    /// 1 where a row is of the block of a column, else 0; nothing for a dense V.
-    fn owned(&self, rows: &Range<usize>, columns: &Range<usize>, dtype: DType) -> Option<Tensor<2>> {
-        let Self::Blocks { bounds, .. } = self else { return None };
-        let bound = |first| bounds.clone().narrow(0, first, columns.len()).unsqueeze_dim::<2>(0);
-        let shape = [rows.len(), columns.len()];
-        let all = rows.start as i64..rows.end as i64;
-        let row = Tensor::<1, Int>::arange(all, (&bounds.device(), bounds.dtype())).unsqueeze_dim::<2>(1).expand(shape);
-        let from = row.clone().greater_equal(bound(columns.start).expand(shape));
-        let until = row.lower(bound(columns.start + 1).expand(shape));
-        Some(from.bool_and(until).float().cast(dtype))
-    }
-}
-
-/// Rows of a matrix.
-fn rows(of: &Tensor<2>, range: &Range<usize>) -> Tensor<2> {
-    of.clone().narrow(0, range.start, range.len())
-}
-
-fn times(a: Tensor<2>, mask: &Option<Tensor<2>>) -> Tensor<2> {
-    match mask {
-        Some(mask) => a * mask.clone(),
-        None => a,
-    }
-}
-
-/// Of one or many tiles: what was summed for each range of rows, in the wide type.
-struct Sums(Vec<Option<Tensor<2>>>);
-
-impl Sums {
-    fn new(tiles: &Tiles, like: &Tensor<2>) -> Self {
-        Self(vec![None; tiles.ranges(like.dims()[0]).count()])
-    }
-
-    fn add(&mut self, range: usize, part: Option<Tensor<2>>, wide: DType) {
-        let Some(part) = part.map(|part| part.cast(wide)) else { return };
-        self.0[range] = Some(match self.0[range].take() {
-            None => part,
-            Some(sum) => sum + part,
-        });
-    }
-
-    /// One after another, in the type and shape of the matrix that they belong to.
-    fn joined(self, tiles: &Tiles, like: &Tensor<2>) -> Tensor<2> {
-        let zeros = |range| rows(like, &range).zeros_like();
-        let parts = self.0.into_iter().zip(tiles.ranges(like.dims()[0]));
-        Tensor::cat(parts.map(|(sum, r)| sum.map_or_else(|| zeros(r), |s| s.cast(like.dtype()))).collect(), 0)
     }
 }
 

@@ -1,0 +1,130 @@
+//! What settings and data must be for each other.
+
+use super::super::calibrate::FEW;
+use super::super::registry::Registry;
+use super::super::{Calibrate, Settings};
+use crate::data::{Schema, TargetTransform};
+use crate::error::{Error, Result};
+use crate::likelihoods::{Auxiliary, Likelihood, Support};
+use crate::models::options::ModelOptions;
+
+/// The share of the rows that is kept from the training for intervals, and the most of them.
+pub(super) const APART: f64 = 0.15;
+pub(super) const MOST_APART: f64 = 10_000.0;
+
+/// Whether a calibration was asked for that takes rows of its own.
+pub(super) fn sets_apart(settings: &Settings, classes: Option<usize>, registry: &Registry) -> Result<bool> {
+    if settings.calibrate != Calibrate::Yes {
+        return Ok(false);
+    }
+    let likelihood = registry.likelihoods.parse(&settings.likelihood, classes)?;
+    if matches!(likelihood.density().support(likelihood.auxiliary().neutral()), Support::Classes(_)) {
+        return Ok(true);
+    }
+    if !settings.likelihood.starts_with("gaussian") {
+        return Err(Error::Usage(format!(
+            "predictions are calibrated under the gaussian likelihood and of classes, and this fits {}",
+            settings.likelihood
+        )));
+    }
+    Ok(!registry.models.options(&settings.model)?.leaves_one_out(settings.auxiliary_column.is_some()))
+}
+
+/// Refuses intervals from fewer residuals than a distribution is fitted to; `apart` are the rows set apart for them.
+pub(super) fn enough(settings: &Settings, rows: usize, apart: Option<usize>) -> Result<()> {
+    let (found, need) = match apart {
+        None => (rows, FEW),
+        Some(apart) => (apart, ((FEW as f64 - 0.5) / APART).ceil() as usize),
+    };
+    if settings.calibrate != Calibrate::Yes || found >= FEW {
+        return Ok(());
+    }
+    let how = match apart {
+        None => "",
+        Some(_) => {
+            ", of which 15 in 100 are set apart for them, or with a model that leaves rows out in closed form, such as \
+             the exact one"
+        }
+    };
+    Err(Error::Data(format!(
+        "calibrated intervals take {FEW} residuals and would have {found}: do not ask for them, or fit to {need} rows \
+         or more{how}"
+    ))
+    .about("Settings::calibrate"))
+}
+
+/// As many classes are fitted to however few rows.
+const FEW_CLASSES: usize = 20;
+
+/// Refuses a target that the likelihood does not take, and classes that are nearly as many as rows.
+pub(super) fn check_classes(schema: &Schema, likelihood: &dyn Likelihood, rows: usize) -> Result<()> {
+    let support = likelihood.density().support(likelihood.auxiliary().neutral());
+    if let Some(classes) = schema.classes.as_ref().filter(|_| !matches!(support, Support::Classes(_))) {
+        return Err(Error::Usage(format!(
+            "the target `{}` was read as classes ({}), and the {} likelihood takes numbers: choose bernoulli, \
+                 softmax or ordinal, or \
+                 read the table anew for this likelihood",
+            schema.target,
+            classes.listing(),
+            likelihood.text()
+        )));
+    }
+    if let (Some(classes), Support::Classes(taken)) = (&schema.classes, &support)
+        && classes.len() > *taken
+    {
+        return Err(Error::Usage(format!(
+            "the target `{}` has {} classes ({}), and the {} likelihood takes {taken}: choose one for more \
+                 classes, or for numbers",
+            schema.target,
+            classes.len(),
+            classes.listing(),
+            likelihood.text()
+        )));
+    }
+    if likelihood.latents() > FEW_CLASSES && 2 * likelihood.latents() > rows {
+        return Err(Error::Data(format!(
+            "the target `{}` has {} classes in {} rows: nearly every row is a class of its own, and nothing \
+             can be learned of a class from one row; choose another target, fewer classes, or for numbers the gaussian \
+             likelihood",
+            schema.target,
+            likelihood.latents(),
+            rows
+        ))
+        .set("Settings::likelihood", "gaussian"));
+    }
+    Ok(())
+}
+
+/// Refuses a kind of model that does not take the likelihood, and a likelihood that does not take what was asked for.
+pub(super) fn check_kind(
+    settings: &Settings,
+    likelihood: &dyn Likelihood,
+    auxiliary: bool,
+    registry: &Registry,
+) -> Result<()> {
+    let gaussian = likelihood.noise().is_some();
+    if !gaussian && !registry.models.row(settings.model.kind()).is_some_and(|row| row.any_likelihood) {
+        let (model, likelihood) = (settings.model.kind(), likelihood.text());
+        let others = registry.models.that_take_any_likelihood();
+        let problem = format!("the {model} model is for the gaussian likelihood; for {likelihood} choose another");
+        return Err(Error::Usage(problem).set("Settings::model", others));
+    }
+    if settings.target_transform != TargetTransform::Identity && (!gaussian || auxiliary) {
+        let why = if gaussian { "known noise needs" } else { "other likelihoods than the gaussian need" };
+        return Err(Error::Usage(format!("{why} an untransformed target")).about("Settings::target_transform"));
+    }
+    if auxiliary && likelihood.auxiliary() == Auxiliary::None {
+        let likelihood = likelihood.text();
+        return Err(Error::Usage(format!("the {likelihood} likelihood takes no noise, exposure or trials of rows")));
+    }
+    Ok(())
+}
+
+/// Refuses to store a factor that the model has not.
+pub(super) fn check_factor(settings: &Settings, options: &dyn ModelOptions) -> Result<()> {
+    if settings.store_factor && !options.stores_factor() {
+        let model = settings.model.kind();
+        return Err(Error::Usage(format!("the {model} model has no factor to store: its files load fast as they are")));
+    }
+    Ok(())
+}

@@ -1,0 +1,240 @@
+//! From a table and settings to a model that is ready to train: what it will cost can be asked before it is paid.
+
+mod apart;
+mod checks;
+mod on_disk;
+mod train;
+
+use std::sync::Arc;
+
+use checks::{APART, enough, sets_apart};
+
+use super::build::build;
+use super::columns::{Inputs, Units, check_targets, input_names};
+use super::registry::Registry;
+use super::shards::Tables;
+use super::stored::Stored;
+use super::{Settings, advice, weak_prior};
+use crate::advice::Advice;
+use crate::data::{Classes, Dataset, InputScale, Schema, Split, TargetScale};
+use crate::error::{Error, Result};
+use crate::exchange::{self, Ranks};
+use crate::likelihoods::Targets;
+use crate::models::Observations;
+use crate::models::gp_model::{GpModel, Size};
+use crate::models::minibatch::Rows;
+use crate::models::options::{ModelOptions, Site};
+use crate::scope::Scope;
+
+/// A model before its training, with the data it will be trained on.
+#[derive(Debug)]
+pub struct Plan {
+    schema: Schema,
+    settings: Settings,
+    units: Units,
+    options: Box<dyn ModelOptions>,
+    model: Box<dyn GpModel>,
+    /// All rows, or a sample of those in a file.
+    data: Observations,
+    stored: Option<Stored>,
+    /// Where all rows are, where `data` are those of the first part.
+    tables: Option<Tables>,
+    /// Rows that are kept from the training, for intervals.
+    apart: Option<Dataset>,
+    /// Of a job that this process leads.
+    ranks: Option<Arc<Ranks>>,
+    weak_prior: Option<String>,
+    warnings: Vec<Advice>,
+}
+
+/// What one evaluation of the objective and its gradient takes.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Cost {
+    /// Measured seconds.
+    pub seconds: f64,
+    /// Computed bytes, roughly.
+    pub bytes: f64,
+}
+
+impl Plan {
+    /// Prepares data and model.
+    ///
+    /// # Errors
+    /// [`Error::Data`] for targets that cannot be used, [`Error::KernelText`] and [`Error::Usage`] for settings that do
+    /// not fit.
+    pub fn new(schema: Schema, data: &Dataset, settings: Settings, seed: u64, registry: &Registry) -> Result<Self> {
+        if !sets_apart(&settings, schema.classes.as_ref().map(Classes::len), registry)? {
+            enough(&settings, data.n, None)?;
+            let mut plan = Self::of(schema, data, None, settings, seed, registry)?;
+            plan.warn(data.n, true);
+            return Ok(plan);
+        }
+        let split = Split::random(data.n, APART, seed)?;
+        enough(&settings, data.n, Some(split.test.len()))?;
+        let (train, apart) = (data.subset(&split.train), data.subset(&split.test));
+        let mut plan = Self::of(schema, &train, None, settings, seed, registry)?;
+        plan.check(&apart)?;
+        plan.warn(train.n, true);
+        plan.apart = Some(apart);
+        Ok(plan)
+    }
+
+    fn of(
+        schema: Schema,
+        data: &Dataset,
+        tables: Option<&Tables>,
+        settings: Settings,
+        seed: u64,
+        registry: &Registry,
+    ) -> Result<Self> {
+        schema.check(data)?;
+        let inputs = Inputs::of(data, settings.auxiliary_column.as_deref())?;
+        let Inputs { x, names, auxiliary } = &inputs;
+        let d = names.len();
+        let options = registry.models.options(&settings.model)?;
+        let rows = tables.map_or(data.n, Tables::rows);
+        options.check(rows)?;
+        checks::check_factor(&settings, &*options)?;
+        if d == 0 {
+            return Err(Error::Data(
+                "no input column is left beside the target and the column that goes with the rows".into(),
+            ));
+        }
+        let named = |error: Error| {
+            error.map(|error| match error {
+                Error::Data(problem) => {
+                    Error::Data(format!("{problem} (the input columns are `{}`)", names.join("`, `")))
+                }
+                other => other,
+            })
+        };
+        let standardise = settings.standardize;
+        let moments = tables.map(Tables::moments);
+        let input_scale = match &moments {
+            _ if !standardise => InputScale::identity(d),
+            Some(moments) => InputScale::of_moments(&moments[..d]).map_err(named)?,
+            None => InputScale::fit(x, d).map_err(named)?,
+        };
+        let likelihood = registry.likelihoods.parse(&settings.likelihood, schema.classes.as_ref().map(Classes::len))?;
+        checks::check_classes(&schema, &*likelihood, data.n)?;
+        checks::check_kind(&settings, &*likelihood, auxiliary.is_some(), registry)?;
+        let mut target_scale = match &moments {
+            Some(moments) => TargetScale::of_moments(settings.target_transform, &schema.target, &moments[d])?,
+            None => TargetScale::fit(settings.target_transform, data)?,
+        };
+        if !settings.standardize || !likelihood.scaled() {
+            (target_scale.mean, target_scale.sd) = (0.0, 1.0);
+        }
+        let targets = data.y.as_deref().unwrap_or_default();
+        likelihood.check(Targets { y: targets, auxiliary: auxiliary.as_deref() }, Some(&data.numbers()))?;
+        let of_targets = likelihood.warnings(Targets { y: targets, auxiliary: auxiliary.as_deref() });
+        let mut warnings: Vec<Advice> = of_targets.into_iter().map(Advice::from).collect();
+        warnings.extend(advice::index(&schema, data));
+        let units = Units { inputs: input_scale, target: target_scale, auxiliary: likelihood.auxiliary() };
+        let names = inputs.names.clone();
+        let observations = units.observe(inputs, data)?;
+        let observations = match options.order(&observations)? {
+            Some(order) => observations.permuted(&order)?,
+            None => observations,
+        };
+        let shards = tables.map(|tables| tables.observed(&units.inputs, units.target)).transpose()?;
+        let site = Site { data: &observations, names: &names, seed, shards: shards.as_ref(), saved: None };
+        let mut model = build(&settings, &*options, likelihood, &site, &units, registry)?;
+        let set = |model: &mut dyn GpModel| weak_prior::set(model, &observations, rows, &*options);
+        let weak_prior = settings.weak_prior.then(|| set(&mut *model)).flatten();
+        Ok(Self {
+            schema,
+            settings,
+            units,
+            options,
+            model,
+            data: observations,
+            stored: None,
+            tables: None,
+            apart: None,
+            ranks: exchange::ranks().cloned(),
+            weak_prior,
+            warnings,
+        })
+    }
+
+    /// Says what looks wrong for so many rows; of what is constant only where the data are all of them.
+    fn warn(&mut self, rows: usize, whole: bool) {
+        let names = input_names(&self.schema, self.settings.auxiliary_column.as_deref());
+        if whole {
+            self.warnings.extend(advice::few(rows, &self.data.y, &self.schema.target).map(Advice::from));
+            self.warnings.extend(advice::constants(
+                &self.data,
+                &self.schema,
+                self.settings.auxiliary_column.as_deref(),
+            ));
+        }
+        self.warnings.extend(advice::outliers(&self.data, &names, &self.units.inputs).into_iter().map(Advice::from));
+        self.warnings.extend(self.options.warnings(rows));
+    }
+
+    /// The same plan for the ranks of a job that this process leads, which share its minibatches. Those of the command
+    /// are known without.
+    pub fn over(self, ranks: Arc<Ranks>) -> Self {
+        Self { ranks: Some(ranks), ..self }
+    }
+
+    /// Checks that the rows of a table can be scored: their targets, and what goes with them.
+    ///
+    /// # Errors
+    /// [`Error::Data`] naming the first row that does not fit.
+    pub fn check(&self, data: &Dataset) -> Result<()> {
+        self.schema.check(data)?;
+        self.units.target.forward(data)?;
+        check_targets(self.model.likelihood(), data, self.settings.auxiliary_column.as_deref())
+    }
+
+    /// What was asked for.
+    pub fn settings(&self) -> &Settings {
+        &self.settings
+    }
+
+    /// The model as it will start.
+    pub fn model(&self) -> &dyn GpModel {
+        &*self.model
+    }
+
+    /// The rows that the model was chosen from: all, a sample of those in a file, or those of the first shard.
+    pub fn rows(&self) -> &Observations {
+        &self.data
+    }
+
+    /// The options of the model.
+    pub fn options(&self) -> &dyn ModelOptions {
+        &*self.options
+    }
+
+    /// Rows that a training step sees.
+    fn batch(&self) -> usize {
+        let rows = self.data.n();
+        self.options.minibatches().map_or(rows, |batches| batches.size.min(rows))
+    }
+
+    /// Bytes that a training step takes, roughly; computed without touching the data.
+    pub fn bytes(&self) -> f64 {
+        let size = Size { rows: self.data.n(), columns: self.data.d, batch: self.batch() };
+        self.model.bytes(self.settings.compute, size)
+    }
+
+    /// Makes a training step that evaluates the objective and its gradient once, to tell what it takes.
+    ///
+    /// # Errors
+    /// What the objective reports.
+    pub fn cost(&self) -> Result<Cost> {
+        let rows: Vec<usize> = (0..self.batch()).collect();
+        let batch = self.data.gather(&rows)?.batch(&Scope::new(self.settings.compute)?);
+        let seconds = self.model.seconds(self.settings.compute, &batch, self.options.minibatches())?;
+        Ok(Cost { seconds, bytes: self.bytes() })
+    }
+
+    /// What would make steps far shorter, if one of the settings takes most of their time.
+    pub fn shorter(&self) -> Option<Advice> {
+        let rows = self.stored.as_ref().map_or(self.data.n(), |stored| stored.rows.len());
+        self.options.shorter(rows)
+    }
+}

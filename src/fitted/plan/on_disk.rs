@@ -1,0 +1,58 @@
+//! Plans for rows of a file, which are read when they are needed.
+
+use std::sync::Arc;
+
+use super::super::Settings;
+use super::super::registry::Registry;
+use super::super::stored::Stored;
+use super::Plan;
+use super::checks::{APART, MOST_APART, enough, sets_apart};
+use crate::data::{Classes, RowFile, Split};
+use crate::error::{Error, Result};
+
+impl Plan {
+    /// Prepares a model of minibatches for rows of a file, however few of them fit in memory; `rows` are their
+    /// positions in it. What is chosen from data before the training (scales, inducing inputs, initial values) is
+    /// chosen from 65,536 of them.
+    ///
+    /// # Errors
+    /// As [`new`](Self::new), for any of the rows; [`Error::Usage`] for models that take all rows at once and positions
+    /// behind the last row, [`Error::Io`] when the file cannot be read.
+    pub fn from_file(
+        file: Arc<RowFile>,
+        rows: Vec<usize>,
+        settings: Settings,
+        seed: u64,
+        registry: &Registry,
+    ) -> Result<Self> {
+        if registry.models.options(&settings.model)?.minibatches().is_none() {
+            let model = settings.model.kind();
+            return Err(Error::Usage(format!(
+                "the {model} model takes all rows at once; with rows in a file choose a model that takes minibatches"
+            ))
+            .about("Settings::model"));
+        }
+        let classes = file.schema().classes.as_ref().map(Classes::len);
+        let (rows, apart) = match sets_apart(&settings, classes, registry)? {
+            false => (rows, None),
+            true => {
+                let split = Split::random(rows.len(), APART.min(MOST_APART / rows.len() as f64), seed)?;
+                enough(&settings, rows.len(), Some(split.test.len()))?;
+                let of = |places: &[usize]| places.iter().map(|place| rows[*place]).collect::<Vec<_>>();
+                (of(&split.train), Some(file.read(&of(&split.test))?))
+            }
+        };
+        let stored = Stored { file, rows, auxiliary_column: settings.auxiliary_column.clone() };
+        let sample = stored.sample(seed)?;
+        let mut plan = Self::of(stored.file.schema().clone(), &sample, None, settings, seed, registry)?;
+        let whole = sample.n == stored.rows.len();
+        if !whole {
+            stored.check(plan.model.likelihood(), &plan.units)?;
+        }
+        plan.warn(stored.rows.len(), whole);
+        plan.stored = Some(stored);
+        apart.iter().try_for_each(|apart| plan.check(apart))?;
+        plan.apart = apart;
+        Ok(plan)
+    }
+}

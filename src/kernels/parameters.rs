@@ -1,0 +1,118 @@
+//! The parameters of a kernel: their paths, units and columns.
+
+use super::Kernel;
+use crate::params::{Parameter, Parameters, Unit, prefixed};
+
+impl Kernel {
+    /// Tells every parameter the units of the data: `input_sd` per column, and the target's standard deviation.
+    ///
+    /// In a product only the first factor carries the target's unit. An isotropic length over several columns is in
+    /// units of their standard deviations.
+    pub fn set_units(&mut self, input_sd: &[f64], target_sd: f64) {
+        match self {
+            Self::Leaf(leaf) => {
+                let sd: Vec<f64> = match &leaf.dims {
+                    None => input_sd.to_vec(),
+                    // A column that is not there is an error of the first evaluation.
+                    Some(dims) => dims.iter().map(|&c| input_sd.get(c).copied().unwrap_or(1.0)).collect(),
+                };
+                for parameter in &mut leaf.parameters {
+                    let length = |i: usize| match (sd.len(), parameter.len()) {
+                        (1, _) => sd[0],
+                        (_, 1) => 1.0,
+                        (d, _) => sd[i % d],
+                    };
+                    let scale = (0..parameter.len())
+                        .map(|i| match parameter.unit {
+                            Unit::None | Unit::Level | Unit::Slope => 1.0,
+                            Unit::Length => length(i),
+                            Unit::Frequency => 1.0 / length(i),
+                            Unit::Variance => target_sd * target_sd,
+                            Unit::VariancePerLengthSquared => (target_sd / length(i)).powi(2),
+                        })
+                        .collect();
+                    parameter.set_scale(scale, 0.0);
+                }
+            }
+            Self::Sum(parts) => parts.iter_mut().for_each(|k| k.set_units(input_sd, target_sd)),
+            Self::Product(parts) => {
+                for (i, kernel) in parts.iter_mut().enumerate() {
+                    kernel.set_units(input_sd, if i == 0 { target_sd } else { 1.0 });
+                }
+            }
+            Self::Transformed(t) => {
+                // What comes out of a transform has no unit of its own.
+                let out = t.transform.output_dim(input_sd.len());
+                t.kernel.set_units(&vec![1.0; out], target_sd);
+            }
+        }
+    }
+
+    /// The input columns, of `d`, that the entries of each parameter belong to; none where there is not one for each
+    /// column.
+    pub fn entry_columns(&self, d: usize) -> Vec<Option<Vec<usize>>> {
+        match self {
+            Self::Leaf(leaf) => {
+                let dims = leaf.dims.clone().unwrap_or_else(|| (0..d).collect());
+                let own = |p: &Parameter| leaf.form.ard().contains(&p.name.as_str()) && p.len() == dims.len();
+                leaf.parameters.iter().map(|p| own(p).then(|| dims.clone())).collect()
+            }
+            Self::Sum(parts) | Self::Product(parts) => parts.iter().flat_map(|k| k.entry_columns(d)).collect(),
+            Self::Transformed(_) => vec![None; self.parameters().len()],
+        }
+    }
+
+    pub(super) fn leaf_names(&self) -> Vec<String> {
+        match self {
+            Self::Leaf(leaf) => vec![leaf.form.name().to_string()],
+            Self::Sum(parts) | Self::Product(parts) => parts.iter().flat_map(Self::leaf_names).collect(),
+            Self::Transformed(t) => {
+                std::iter::once(t.transform.name().to_string()).chain(t.kernel.leaf_names()).collect()
+            }
+        }
+    }
+
+    /// Names of the leaves in order, numbered where one occurs more than once.
+    fn paths(&self) -> Vec<String> {
+        let names = self.leaf_names();
+        (0..names.len())
+            .map(|i| {
+                if names.iter().filter(|n| **n == names[i]).count() == 1 {
+                    names[i].clone()
+                } else {
+                    format!("{}{}", names[i], names[..=i].iter().filter(|n| **n == names[i]).count())
+                }
+            })
+            .collect()
+    }
+
+    fn groups(&self) -> Vec<&[Parameter]> {
+        match self {
+            Self::Leaf(leaf) => vec![&leaf.parameters],
+            Self::Sum(parts) | Self::Product(parts) => parts.iter().flat_map(Self::groups).collect(),
+            Self::Transformed(t) => std::iter::once(t.parameters.as_slice()).chain(t.kernel.groups()).collect(),
+        }
+    }
+
+    fn groups_mut(&mut self) -> Vec<&mut [Parameter]> {
+        match self {
+            Self::Leaf(leaf) => vec![&mut leaf.parameters],
+            Self::Sum(parts) | Self::Product(parts) => parts.iter_mut().flat_map(Self::groups_mut).collect(),
+            Self::Transformed(t) => std::iter::once(t.parameters.as_mut_slice()).chain(t.kernel.groups_mut()).collect(),
+        }
+    }
+}
+
+impl Parameters for Kernel {
+    fn parameters(&self) -> Vec<(String, &Parameter)> {
+        let groups = self.paths().into_iter().zip(self.groups());
+        groups.flat_map(|(path, group)| prefixed(&path, group.iter().map(|p| (p.name.clone(), p)).collect())).collect()
+    }
+
+    fn parameters_mut(&mut self) -> Vec<(String, &mut Parameter)> {
+        let groups = self.paths().into_iter().zip(self.groups_mut());
+        groups
+            .flat_map(|(path, group)| prefixed(&path, group.iter_mut().map(|p| (p.name.clone(), p)).collect()))
+            .collect()
+    }
+}

@@ -1,0 +1,118 @@
+//! How a posterior takes more actions, without computing again what it has.
+
+use burn::tensor::Tensor;
+
+use super::{Actions, CagpPosterior};
+use crate::error::{Error, Result};
+use crate::linalg::dense::{product, view, view_mut};
+use crate::scope::{Scope, to_f64};
+use crate::solvers::LinearSystem;
+use crate::solvers::blocks::transposed;
+use crate::solvers::itergp::{
+    Basis, IterGpOptions, SolveObserver, SolveReport, Start, System, epsilon, independent, itergp_from,
+};
+use crate::solvers::policies::Policy;
+
+/// Actions added at once.
+const COLUMNS: usize = 64;
+
+impl CagpPosterior {
+    /// Adds actions for the same rows: more computation, so less uncertainty. O(n² + n i) for each, and nothing of what
+    /// was computed before again.
+    ///
+    /// # Errors
+    /// [`Error::Shape`] when the actions are for another number of rows, [`Error::Usage`] when one depends on those
+    /// before.
+    pub fn condition(&self, more: &Actions) -> Result<Self> {
+        more.check(self.data.n())?;
+        let scope = Scope::new(self.compute)?;
+        let (basis, norms) = more.unit(&scope)?;
+        let system = self.system(&scope)?;
+        self.grow(&scope, basis, &to_f64(norms)?, epsilon(&scope), |_, columns| system.product(columns))
+    }
+
+    /// Goes on computing: adds the actions that a policy chooses, from the residual that there is.
+    ///
+    /// # Errors
+    /// As [`itergp_from`].
+    pub fn compute_more(
+        &self,
+        policy: &dyn Policy,
+        options: &IterGpOptions,
+        observer: Option<&mut dyn SolveObserver>,
+    ) -> Result<(Self, SolveReport)> {
+        let scope = Scope::new(self.compute)?;
+        let system = self.system(&scope)?;
+        let start = Start { actions: &self.actions, factor: &self.factor, coefficients: &self.weights };
+        let solve = itergp_from(&system, start, policy, options, observer)?;
+        if solve.actions.is_empty() {
+            return Ok((self.clone(), solve.report));
+        }
+        let norms = vec![1.0; solve.actions.len()];
+        let products = solve.products;
+        // The solve has looked for dependence in its own precision.
+        let grown = self.grow(&scope, solve.actions, &norms, f64::EPSILON, |first, columns| {
+            products.columns(first, columns.dims()[1])
+        })?;
+        Ok((grown, solve.report))
+    }
+
+    fn system<'a>(&'a self, scope: &'a Scope) -> Result<System<'a>> {
+        let batch = self.data.batch(scope);
+        let noise = self.gaussian()?.variances(scope, self.data.n(), None);
+        let residual = batch.y - self.prior().mean.at(scope, &batch.x)?;
+        System::new(&self.prior().kernel, scope, batch.x, noise, residual)
+    }
+
+    /// Grows the factor of M̂ by unit columns, given the products of K̂ with some of them and their relative rounding.
+    fn grow(
+        &self,
+        scope: &Scope,
+        new: Basis,
+        norms: &[f64],
+        rounding: f64,
+        products_of: impl Fn(usize, &Tensor<2>) -> Result<Tensor<2>>,
+    ) -> Result<Self> {
+        let mut all = self.clone();
+        let wide = scope.wide();
+        let residual = self.system(scope)?.right_hand_side().clone().cast(wide);
+        for first in (0..new.len()).step_by(COLUMNS) {
+            let columns = new.columns(first, COLUMNS.min(new.len() - first))?;
+            let t = columns.dims()[1];
+            let products = products_of(first, &columns)?.cast(wide).transpose();
+            let cross = |basis: &Basis, count: usize| -> Result<Vec<f64>> {
+                // Products from the right: the rows of SᵀK̂S that these actions add.
+                to_f64(basis.transposed_times(&products.clone().transpose())?.narrow(0, 0, count).transpose())
+            };
+            let (before, earlier) = (self.actions.len(), first);
+            let mut rows = cross(&self.actions, before)?;
+            if earlier > 0 {
+                let beside = cross(&new, earlier)?;
+                let pairs = rows.chunks(before).zip(beside.chunks(earlier));
+                rows = pairs.flat_map(|(a, b)| a.iter().chain(b)).copied().collect();
+            }
+            let wide_columns = columns.cast(wide);
+            let corner = to_f64(products.matmul(wide_columns.clone()))?;
+            let corner: Vec<f64> = (0..t * t).map(|e| 0.5 * (corner[e] + corner[e % t * t + e / t])).collect();
+            let mut crossed = transposed(&rows, before + earlier);
+            all.factor.solve_lower(&mut crossed)?;
+            let mut schur: Vec<f64> = corner.clone();
+            product::add(view_mut(&mut schur, t), view(&crossed, t).transpose(), view(&crossed, t), -1.0);
+            let kept = independent(&schur, &corner, rounding)?;
+            if kept < t {
+                let action = self.actions() + first + kept;
+                return Err(Error::Usage(format!(
+                    "action {action} lies in the span of those before it: it would add nothing; leave it out"
+                )));
+            }
+            all.factor.append_rows(rows, corner, "SᵀK̂S with the new actions")?;
+            all.projected.extend(to_f64(wide_columns.transpose().matmul(residual.clone()))?);
+        }
+        all.prepared = all.prepared.without_actions();
+        all.actions.extend(&new);
+        all.norms.extend(norms);
+        all.weights = all.projected.clone();
+        all.factor.solve(&mut all.weights)?;
+        Ok(all)
+    }
+}

@@ -1,0 +1,199 @@
+//! Experts conditioned on their rows, and what they say by themselves, on one rank or several.
+
+use std::sync::OnceLock;
+
+use serde_json::json;
+
+use super::local::Local;
+use super::{Experts, of, remote};
+use crate::device::Compute;
+use crate::error::Result;
+use crate::exchange::{Message, Ranks, put, take};
+use crate::linalg::jitter::{record, watch};
+use crate::models::Observations;
+use crate::models::minibatch::Rows;
+use crate::models::posterior::Marginals;
+use crate::threads;
+
+/// To say what they predict.
+pub(super) const SAY: &str = "experts.say";
+
+/// What the communication expert is called in messages.
+const COMMON: &str = "the communication expert";
+/// Bytes of factors up to which they are kept; beyond, each expert is conditioned again where it is asked.
+const KEPT: f64 = 2e9;
+
+/// Experts conditioned on their rows: what all rules ask.
+#[derive(Debug)]
+pub(super) struct Conditioned {
+    model: Experts,
+    compute: Compute,
+    data: Observations,
+    /// This process's experts; none where their factors take too much memory.
+    locals: Option<Vec<Local>>,
+    /// The communication expert.
+    common: OnceLock<Local>,
+    /// The experts that have its rows, too; none where their factors take too much memory.
+    augmented: OnceLock<Option<Vec<Local>>>,
+}
+
+impl Conditioned {
+    /// Conditions this process's experts, unless their factors take too much memory.
+    pub(super) fn new(model: Experts, compute: Compute, data: Observations) -> Result<Self> {
+        let (common, augmented) = (OnceLock::new(), OnceLock::new());
+        let mut made = Self { model, compute, data, locals: None, common, augmented };
+        let own: Vec<&[usize]> = made.model.own().map(|expert| &made.model.parts()[expert][..]).collect();
+        let kept = kept(&own);
+        made.locals = if kept { Some(made.conditioned(&own)?) } else { None };
+        Ok(made)
+    }
+
+    pub(super) fn model(&self) -> &Experts {
+        &self.model
+    }
+
+    pub(super) fn compute(&self) -> Compute {
+        self.compute
+    }
+
+    pub(super) fn data(&self) -> &Observations {
+        &self.data
+    }
+
+    /// The rows of an expert.
+    pub(super) fn rows(&self, expert: usize) -> Observations {
+        self.gathered(&self.model.parts()[expert])
+    }
+
+    pub(super) fn gathered(&self, rows: &[usize]) -> Observations {
+        // Rows in memory are there.
+        self.data.gather(rows).unwrap_or_else(|_| self.data.clone())
+    }
+
+    /// This process's experts conditioned on rows that each has, in parallel.
+    fn conditioned(&self, rows: &[impl AsRef<[usize]> + Sync]) -> Result<Vec<Local>> {
+        let first = self.model.own().start;
+        let made = threads::apart(rows.len(), |at| {
+            let (local, jitter) = watch(|| self.local(first + at, rows[at].as_ref()));
+            Ok((local?, jitter))
+        })?;
+        made.iter().for_each(|(_, jitter)| record(*jitter));
+        Ok(made.into_iter().map(|(local, _)| local).collect())
+    }
+
+    fn local(&self, expert: usize, rows: &[usize]) -> Result<Local> {
+        let local = Local::new(&self.model.shared, self.compute, self.gathered(rows));
+        local.map_err(|error| self.model.of_expert(expert, error))
+    }
+
+    /// What `f` makes of an expert; one that another rank holds is conditioned for it.
+    pub(super) fn with<R>(&self, expert: usize, f: impl FnOnce(&Local) -> Result<R>) -> Result<R> {
+        let known = self.locals.as_ref().filter(|_| self.model.own().contains(&expert));
+        match known {
+            Some(locals) => f(&locals[expert - self.model.own().start]),
+            None => f(&self.local(expert, &self.model.parts()[expert])?),
+        }
+    }
+
+    /// The rows of this process's experts together with those of the communication expert.
+    fn augmented_rows(&self) -> Vec<Vec<usize>> {
+        let with = |expert: usize| {
+            let mut rows = [&self.model.communication[..], &self.model.parts()[expert]].concat();
+            rows.sort_unstable();
+            rows.dedup();
+            rows
+        };
+        self.model.own().map(with).collect()
+    }
+
+    /// What this process's experts say at `x`, by themselves or with the rows of the communication expert: of those
+    /// that have no others there are no rows.
+    pub(super) fn say(&self, augmented: bool, x: &[f64]) -> Result<Vec<Marginals>> {
+        let own = self.model.own();
+        let predict = |at: usize, local: &Local| {
+            local.posterior().predict(x).map_err(|error| self.model.of_expert(own.start + at, error))
+        };
+        if !augmented {
+            return threads::apart(own.len(), |at| self.with(own.start + at, |local| predict(at, local)));
+        }
+        let rows = self.augmented_rows();
+        if self.augmented.get().is_none() {
+            let made = kept(&rows).then(|| self.conditioned(&rows)).transpose()?;
+            let _ = self.augmented.set(made);
+        }
+        threads::apart(rows.len(), |at| {
+            if rows[at].len() == self.model.communication.len() {
+                return Ok(Marginals::default());
+            }
+            match self.augmented.get().and_then(Option::as_ref) {
+                Some(locals) => predict(at, &locals[at]),
+                None => predict(at, &self.local(own.start + at, &rows[at])?),
+            }
+        })
+    }
+
+    /// What all experts say, wherever they are.
+    pub(super) fn all(&self, augmented: bool, x: &[f64]) -> Result<Vec<Marginals>> {
+        match &self.model.ranks {
+            Some(ranks) => elsewhere(self, ranks, augmented, x),
+            None => self.say(augmented, x),
+        }
+    }
+
+    /// What all experts say: means, less the prior's, and variances, row-major `[count, t]`.
+    pub(super) fn said(&self, augmented: bool, prior: &[f64], x: &[f64]) -> Result<[Vec<f64>; 2]> {
+        let said = self.all(augmented, x)?;
+        let deviation = |said: &Marginals| said.mean.iter().zip(prior).map(|(m, p)| m - p).collect::<Vec<f64>>();
+        let mean = said.iter().flat_map(deviation).collect();
+        Ok([mean, said.into_iter().flat_map(|said| said.variance).collect()])
+    }
+
+    /// What the communication expert says.
+    pub(super) fn common(&self, prior: &[f64], x: &[f64]) -> Result<[Vec<f64>; 2]> {
+        if self.common.get().is_none() {
+            let local = Local::new(&self.model.shared, self.compute, self.gathered(&self.model.communication))
+                .map_err(|error| of(COMMON, error))?;
+            let _ = self.common.set(local);
+        }
+        let Some(local) = self.common.get() else { return Ok([Vec::new(), Vec::new()]) };
+        let said = local.posterior().predict(x).map_err(|error| of(COMMON, error))?;
+        Ok([said.mean.iter().zip(prior).map(|(mean, prior)| mean - prior).collect(), said.variance])
+    }
+}
+
+/// Whether the factors of experts on these rows are few enough to be kept.
+fn kept(rows: &[impl AsRef<[usize]>]) -> bool {
+    8.0 * rows.iter().map(|rows| (rows.as_ref().len() as f64).powi(2)).sum::<f64>() <= KEPT
+}
+
+/// What the experts of all ranks say at `x`, in their order.
+fn elsewhere(experts: &Conditioned, ranks: &Ranks, augmented: bool, x: &[f64]) -> Result<Vec<Marginals>> {
+    let mut talk = ranks.talk();
+    remote::hold(experts.model(), &mut talk, ranks.size(), experts.data(), experts.compute())?;
+    let mut message = remote::with_parameters(experts.model());
+    message.document = json!({ "augmented": augmented });
+    put(&mut message, "x", x.to_vec());
+    let answers = talk.ask(SAY, message, || experts.say(augmented, x).map(said))?;
+    answers.into_iter().map(heard).collect::<Result<Vec<_>>>().map(|heard| heard.concat())
+}
+
+/// What experts say as a message.
+pub(super) fn said(all: Vec<Marginals>) -> Message {
+    let mut message = Message { document: json!({ "experts": all.len() }), ..Message::default() };
+    put(&mut message, "counts", all.iter().map(|said| said.mean.len() as f64).collect());
+    put(&mut message, "mean", all.iter().flat_map(|said| said.mean.clone()).collect());
+    put(&mut message, "variance", all.into_iter().flat_map(|said| said.variance).collect());
+    message
+}
+
+fn heard(mut message: Message) -> Result<Vec<Marginals>> {
+    let counts = take(&mut message, "counts")?;
+    let (mean, variance) = (take(&mut message, "mean")?, take(&mut message, "variance")?);
+    let (mut means, mut variances) = (mean.into_iter(), variance.into_iter());
+    let of_one = |count: f64| {
+        let count = count as usize;
+        let mean = means.by_ref().take(count).collect();
+        Marginals { mean, variance: variances.by_ref().take(count).collect(), floored: 0 }
+    };
+    Ok(counts.into_iter().map(of_one).collect())
+}

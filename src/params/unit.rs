@@ -1,0 +1,23 @@
+//! What numbers of a parameter measure.
+
+use serde::{Deserialize, Serialize};
+
+/// Where an entry's unit comes from; decides how user values follow the scaling of the data.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[non_exhaustive]
+pub enum Unit {
+    /// A pure number.
+    None,
+    /// A length along the inputs (lengthscale, period).
+    Length,
+    /// An inverse length (a frequency).
+    Frequency,
+    /// The square of the target's unit (variances).
+    Variance,
+    /// Target variance per squared input length (linear kernel).
+    VariancePerLengthSquared,
+    /// The target's own unit, shifted by its mean (constant mean).
+    Level,
+    /// Target per input length (slope of a linear mean).
+    Slope,
+}
