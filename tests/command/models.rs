@@ -211,7 +211,8 @@ fn newtons_method_serves_every_command() {
         folder.ok(&[&["fit", "kinds.csv", "--model", "cagp", "-o", "n.cagey"], &how[..], sites].concat());
         folder.ok(&["evaluate", "n.cagey", "kinds.csv"]);
     }
-    folder.fails(2, &[&fit[..], &["--sites", "mode"]].concat(), &["--policy learned"]);
+    folder.ok(&[&fit[..], &["--sites", "mode", "--steps", "5", "--exposure", "hours"]].concat());
+    folder.fails(2, &[&fit[..], &["--unroll", "1"]].concat(), &["--policy learned"]);
     let noise = ["--model", "cagp", "--actions", "20", "--likelihood", "heteroscedastic", "--steps", "20"];
     folder.ok(&[&["fit", "counts.csv", "--target", "events", "-o", "h.cagey"], &noise[..]].concat());
     folder.ok(&["predict", "h.cagey", "counts.csv", "--latent"]);

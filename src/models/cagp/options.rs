@@ -44,7 +44,7 @@ pub struct CagpOptions {
     /// Actions of the first policy of a mixed or preconditioned one, fewer than all; none is a quarter of them.
     #[serde(default)]
     pub first: Option<usize>,
-    /// What the sites of learned actions for other likelihoods than the Gaussian are tied to.
+    /// What the sites of other likelihoods than the Gaussian are tied to; in files that do not say it, the mode.
     #[serde(default)]
     pub sites: SiteRule,
     /// Newton steps that gradients of these go through; 0 holds sites.
@@ -63,7 +63,7 @@ impl Default for CagpOptions {
             refresh: 1,
             tolerance: None,
             first: None,
-            sites: SiteRule::Mode,
+            sites: SiteRule::Expectation,
             unrolled: 0,
         }
     }
@@ -119,7 +119,7 @@ impl CagpOptions {
         };
         let usual = NewtonOptions::budget(actions);
         let options = NewtonOptions { relative: tolerance.unwrap_or(usual.relative), policy, ..usual };
-        Ok(Box::new(NewtonCagp { refresh, ..NewtonCagp::boxed(prior, likelihood, options) }))
+        Ok(Box::new(NewtonCagp { refresh, sites, ..NewtonCagp::boxed(prior, likelihood, options) }))
     }
 }
 
@@ -270,7 +270,8 @@ mod command {
         /// Order of rows that blocks of learned actions are cut from [default: tree]
         #[arg(long, value_name = "NAME", value_enum)]
         row_order: Option<RowOrder>,
-        /// Where learned actions take gradient and curvature of other likelihoods than the Gaussian [default: mode]
+        /// Where gradient and curvature of other likelihoods than the Gaussian are taken [default: expectation, but mode
+        /// for classes of `softmax` and with --unroll]
         #[arg(long, value_name = "NAME", value_enum)]
         sites: Option<SiteRule>,
         /// Newton steps that are differentiated through, with learned actions and other likelihoods than the Gaussian;
@@ -288,13 +289,15 @@ mod command {
             let Arguments { actions, policy, refresh, solves, first, loss, row_order, sites, unroll } = arguments;
             let newton = !given.gaussian;
             let learned = policy == Some(ActionPolicy::Learned) || (policy.is_none() && given.gaussian);
-            let tolerance = solves.tolerance();
+            let (tolerance, unrolled) = (solves.tolerance(), unroll.is_some_and(|steps| steps > 0));
             let usual = if given.gaussian { ActionPolicy::Learned } else { ActionPolicy::Gradient };
             let policy = policy.unwrap_or(usual);
             let problem = match policy == ActionPolicy::Learned {
-                _ if (sites.is_some() || unroll.is_some()) && !(learned && newton) => {
-                    "--sites and --unroll are for --policy learned and other likelihoods than the Gaussian"
+                _ if sites.is_some() && !newton => "--sites is for other likelihoods than the Gaussian",
+                _ if unroll.is_some() && !(learned && newton) => {
+                    "--unroll is for --policy learned and other likelihoods than the Gaussian"
                 }
+                _ if unrolled && sites == Some(SiteRule::Expectation) => "--unroll is for --sites mode",
                 true if refresh.is_some() && !newton => {
                     "--refresh is for another --policy than learned: such actions change in every step"
                 }
@@ -317,7 +320,7 @@ mod command {
                         refresh: refresh.unwrap_or(if given.gaussian { 1 } else { 10 }),
                         tolerance,
                         first,
-                        sites: sites.unwrap_or_default(),
+                        sites: sites.unwrap_or(if unrolled { SiteRule::Mode } else { SiteRule::Expectation }),
                         unrolled: unroll.unwrap_or(0),
                     });
                 }

@@ -2,7 +2,7 @@
 
 use burn::tensor::Tensor;
 
-use super::newton::blocks;
+use super::newton::{SiteRule, blocks};
 use super::prepared::{HostActions, Prepared};
 use crate::device::Compute;
 use crate::error::{Error, Result};
@@ -34,19 +34,21 @@ pub(super) struct Conditioned {
     pub latents: usize,
     /// Whether a row's latent functions are correlated.
     pub centred: bool,
+    /// What sites of other targets are tied to.
+    pub sites: SiteRule,
 }
 
 impl Conditioned {
     /// Latent functions with any likelihood, whose pseudo-targets are conditioned on.
-    pub fn of(priors: &[Prior], likelihood: &dyn Likelihood) -> Self {
+    pub fn of(priors: &[Prior], likelihood: &dyn Likelihood, sites: SiteRule) -> Self {
         let (latents, centred) = (likelihood.latents(), likelihood.density().is_centred());
-        Self { priors: priors.to_vec(), likelihood: None, other: Some(likelihood.boxed()), latents, centred }
+        Self { priors: priors.to_vec(), likelihood: None, other: Some(likelihood.boxed()), latents, centred, sites }
     }
 
     /// One latent function with Gaussian targets.
     pub fn gaussian(prior: &Prior, likelihood: &Gaussian) -> Self {
         let (priors, likelihood) = (vec![prior.clone()], Some(likelihood.clone()));
-        Self { priors, likelihood, other: None, latents: 1, centred: false }
+        Self { priors, likelihood, other: None, latents: 1, centred: false, sites: SiteRule::Mode }
     }
 }
 

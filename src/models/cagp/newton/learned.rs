@@ -1,12 +1,11 @@
 //! Learned block-sparse actions for any likelihood.
 
 use burn::tensor::Tensor;
-use serde::{Deserialize, Serialize};
 
 use super::bound;
 use super::fixed::{Fixed, Solved};
 use super::products::Products;
-use super::sites::Sites;
+use super::sites::{Given, SiteRule, Sites, variances};
 use super::span::Span;
 use super::tied::{Noisy, Through, noisy};
 use crate::device::{Compute, Precision};
@@ -16,25 +15,12 @@ use crate::linalg::{cholesky, cholesky_solve};
 use crate::models::cagp::posterior::Conditioned;
 use crate::models::cagp::{Actions, CagpPosterior, Layout, budget};
 use crate::models::posterior::SavedPosterior;
-use crate::models::prior::{Prior, repeated};
+use crate::models::prior::Prior;
 use crate::models::{Batch, Held, Model, Observations};
 use crate::params::{Parameter, Parameters};
 use crate::products::{BlockSparse, Prepared};
 use crate::scope::{Scope, to_f64};
 use crate::solvers::itergp::Basis;
-
-/// What sites are tied to.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "kebab-case")]
-#[cfg_attr(feature = "command", derive(clap::ValueEnum))]
-#[non_exhaustive]
-pub enum SiteRule {
-    /// The latent mean: gradient and curvature of the log density there, as Newton's method has them
-    #[default]
-    Mode,
-    /// The latent distribution: their averages over it, which make the bound tighter
-    Expectation,
-}
 
 /// Latent functions with any likelihood, whose posterior comes from learned projections of pseudo-targets.
 ///
@@ -58,9 +44,6 @@ pub struct LearnedNewtonCagp {
     /// Steps of an optimiser, at least 1, from one choice of held sites to the next.
     pub refresh: usize,
 }
-
-/// How often sites follow the distribution that they lead to.
-const ROUNDS: usize = 3;
 
 impl LearnedNewtonCagp {
     /// A model of a prior and a likelihood, `i` blocks of rows as they come, with sites at the mode, held for one step.
@@ -125,26 +108,15 @@ impl LearnedNewtonCagp {
         let (offsets, apart) = (self.offsets()?, self.apart());
         let fixed =
             Fixed { density: &*density, rows: &rows, mean: &mean, gram: &gram, values: &values, offsets, apart };
-        let mut sites = fixed.sites(|weights| ks.times(scope, weights))?;
-        let mut solved = fixed.at(&sites)?;
-        if self.sites == SiteRule::Expectation && !density.is_centred() {
-            let variances = self.priors.iter().map(|prior| to_f64(prior.covariance(scope, &batch.x).diagonal_wide()?));
-            let prior = repeated(variances.collect::<Result<_>>()?, latents).concat();
-            for _ in 0..ROUNDS {
-                let above = ks.times(scope, &solved.weights)?;
-                let f: Vec<f64> = above.iter().zip(&mean).map(|(t, m)| t + m).collect();
-                let explained = ks.explained(&solved.factor)?;
-                let left = |(p, e): (&f64, &f64)| (p - e).max(1e-12 * p);
-                let variance: Vec<f64> = prior.iter().zip(&explained).map(left).collect();
-                let next = Sites::expected(&*density, &rows, f, &variance);
-                if !next.gradient.iter().chain(&next.curvature).all(|value| value.is_finite()) {
-                    break;
-                }
-                sites = next;
-                solved = fixed.at(&sites)?;
-            }
+        let sites = fixed.sites(|weights| ks.times(scope, weights))?;
+        let solved = fixed.at(&sites)?;
+        if self.sites == SiteRule::Mode || density.is_centred() {
+            return Ok((sites, solved));
         }
-        Ok((sites, solved))
+        let prior = variances(&self.priors, scope, &batch.x, latents)?;
+        let given = Given { density: &*density, rows: &rows, mean: &mean, prior: &prior };
+        let tell = |solved: &Solved| Ok((ks.times(scope, &solved.weights)?, ks.explained(&solved.factor)?));
+        given.averaged((sites, solved), tell, |sites| fixed.at(sites))
     }
 
     /// What holds at present parameters, without gradients: a plain scope, its batch, S and K S.
@@ -214,7 +186,7 @@ impl LearnedNewtonCagp {
     }
 
     fn of(&self) -> Conditioned {
-        Conditioned::of(&self.priors, &*self.likelihood)
+        Conditioned::of(&self.priors, &*self.likelihood, self.sites)
     }
 
     /// The posterior that was saved.

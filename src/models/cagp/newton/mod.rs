@@ -31,8 +31,8 @@ mod tied;
 
 use burn::tensor::Tensor;
 pub use directions::NewtonPolicy;
-pub use learned::{LearnedNewtonCagp, SiteRule};
-pub use sites::Sites;
+pub use learned::LearnedNewtonCagp;
+pub use sites::{SiteRule, Sites};
 pub use solve::NewtonReport;
 use solve::{Found, Problem};
 use span::Span;
@@ -98,12 +98,14 @@ pub struct NewtonCagp {
     pub likelihood: Box<dyn Likelihood>,
     /// How far Newton's method goes.
     pub options: NewtonOptions,
+    /// What sites are tied to, once the actions are there.
+    pub sites: SiteRule,
     /// Steps of an optimiser, at least 1, from one choice of actions and sites to the next.
     pub refresh: usize,
 }
 
 impl NewtonCagp {
-    /// A model with zero mean, at most so many actions.
+    /// A model with zero mean, at most so many actions, sites at the mode.
     pub fn new(kernel: Kernel, likelihood: impl Likelihood + 'static, actions: usize) -> Self {
         Self::boxed(kernel.into(), Box::new(likelihood), NewtonOptions::budget(actions))
     }
@@ -111,7 +113,7 @@ impl NewtonCagp {
     /// A model of a prior and a likelihood chosen at run time; latent functions that mean different things get a prior
     /// each.
     pub fn boxed(prior: Prior, likelihood: Box<dyn Likelihood>, options: NewtonOptions) -> Self {
-        Self { priors: prior.of_latents(&*likelihood), likelihood, options, refresh: 1 }
+        Self { priors: prior.of_latents(&*likelihood), likelihood, options, sites: SiteRule::Mode, refresh: 1 }
     }
 
     /// Newton's method at present parameters, for [`posterior`](Self::posterior) and bounds, from actions `[i, L n]`
@@ -124,7 +126,8 @@ impl NewtonCagp {
         let means = self.priors.iter().map(|prior| to_f64(prior.mean.at(&plain, &x)?));
         let mean = repeated(means.collect::<Result<_>>()?, latents).concat();
         let (priors, scope) = (&self.priors[..], &plain);
-        Problem { density: &*density, rows: &rows, priors, scope, x: &x, mean: &mean }.solve(&self.options, from)
+        let problem = Problem { density: &*density, rows: &rows, priors, scope, x: &x, mean: &mean, rule: self.sites };
+        problem.solve(&self.options, from)
     }
 
     /// The negative evidence lower bound `[1]` for actions `s` `[L n, i]`, latent function after latent function, and
@@ -158,7 +161,7 @@ impl NewtonCagp {
 
     /// What a posterior through actions is of.
     fn of(&self) -> Conditioned {
-        Conditioned::of(&self.priors, &*self.likelihood)
+        Conditioned::of(&self.priors, &*self.likelihood, self.sites)
     }
 
     /// Conditions the prior on observations as far as Newton's method goes; also says how far that was.
@@ -193,7 +196,8 @@ pub(super) fn refined(posterior: &CagpPosterior, likelihood: &dyn Likelihood, mo
     let CagpPosterior { of, compute, data, actions, weights, .. } = posterior;
     let (n, i, latents) = (data.n(), weights.len(), of.latents);
     let options = NewtonOptions::budget(i + more);
-    let model = NewtonCagp { priors: of.priors.clone(), likelihood: likelihood.boxed(), options, refresh: 1 };
+    let (priors, likelihood, sites) = (of.priors.clone(), likelihood.boxed(), of.sites);
+    let model = NewtonCagp { priors, likelihood, options, sites, refresh: 1 };
     // Of one function `[n, i]`, of several `[n, L i]`.
     let columns = to_f64(actions.clone().into_dense()?)?;
     let width = latents * i;

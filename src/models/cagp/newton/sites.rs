@@ -1,7 +1,26 @@
 //! What a likelihood says at latent values: pseudo-targets with noise.
 
+use burn::tensor::Tensor;
+use serde::{Deserialize, Serialize};
+
+use crate::error::Result;
 use crate::likelihoods::expected::records;
 use crate::likelihoods::{Density, Row};
+use crate::models::prior::{Prior, repeated};
+use crate::scope::{Scope, to_f64};
+
+/// What sites are tied to.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+#[cfg_attr(feature = "command", derive(clap::ValueEnum))]
+#[non_exhaustive]
+pub enum SiteRule {
+    /// The latent mean: gradient and curvature of the log density there, as Newton's method has them
+    #[default]
+    Mode,
+    /// The latent distribution: their averages over it, which make the bound tighter
+    Expectation,
+}
 
 /// The smallest curvature of a latent value: below it a row has no say, whatever the actions.
 const FLAT: f64 = 1e-150;
@@ -124,4 +143,52 @@ impl Sites {
         let largest = self.curvature.iter().fold(0.0f64, |largest, d| largest.max(*d));
         self.curvature.iter().filter(|d| **d <= f64::EPSILON * largest).count()
     }
+}
+
+/// How often sites follow the distribution that they lead to.
+const ROUNDS: usize = 3;
+
+/// The least share of the prior's variance that is taken for left.
+const LEFT: f64 = 1e-12;
+
+/// What averages of sites are of.
+pub(super) struct Given<'a> {
+    /// Of targets given f.
+    pub density: &'a dyn Density,
+    /// The rows.
+    pub rows: &'a [Row],
+    /// Prior means `[L n]`.
+    pub mean: &'a [f64],
+    /// Prior variances `[L n]`.
+    pub prior: &'a [f64],
+}
+
+impl Given<'_> {
+    /// Sites that follow the latent distribution, and the system there, from those at its mode: `tell` says of a system
+    /// how far latent means are above the prior's and what is explained of variances, `solve` gives that of sites.
+    pub fn averaged<S>(
+        &self,
+        (mut sites, mut system): (Sites, S),
+        tell: impl Fn(&S) -> Result<(Vec<f64>, Vec<f64>)>,
+        solve: impl Fn(&Sites) -> Result<S>,
+    ) -> Result<(Sites, S)> {
+        for _ in 0..ROUNDS {
+            let (above, explained) = tell(&system)?;
+            let f = above.iter().zip(self.mean).map(|(above, m)| above + m).collect();
+            let left = |(prior, explained): (&f64, &f64)| (prior - explained).max(LEFT * prior);
+            let variance: Vec<f64> = self.prior.iter().zip(&explained).map(left).collect();
+            let next = Sites::expected(self.density, self.rows, f, &variance);
+            if !next.gradient.iter().chain(&next.curvature).all(|value| value.is_finite()) {
+                break;
+            }
+            (system, sites) = (solve(&next)?, next);
+        }
+        Ok((sites, system))
+    }
+}
+
+/// Prior variances `[L n]`.
+pub(super) fn variances(priors: &[Prior], scope: &Scope, x: &Tensor<2>, latents: usize) -> Result<Vec<f64>> {
+    let each = priors.iter().map(|prior| to_f64(prior.covariance(scope, x).diagonal_wide()?));
+    Ok(repeated(each.collect::<Result<_>>()?, latents).concat())
 }

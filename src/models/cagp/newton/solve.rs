@@ -7,7 +7,7 @@ use serde::{Deserialize, Serialize};
 
 use super::NewtonOptions;
 use super::directions::NewtonPolicy;
-use super::sites::{Sites, of_row};
+use super::sites::{Given, SiteRule, Sites, of_row, variances};
 use super::space::{Small, Space};
 use crate::error::{Error, Result};
 use crate::likelihoods::{Density, Row};
@@ -69,7 +69,7 @@ impl fmt::Display for NewtonReport {
 pub struct Found {
     /// S, row-major `[i, n]`: an action a row.
     pub actions: Vec<f64>,
-    /// The latent mean that was found.
+    /// Those of the latent mean that was found, or of the latent distribution.
     pub sites: Sites,
     /// Of `M = Sᵀ(K + W⁻¹)S`.
     pub factor: Factor<f64>,
@@ -93,6 +93,8 @@ pub struct Problem<'a> {
     pub x: &'a Tensor<2>,
     /// Prior means `[L, n]`.
     pub mean: &'a [f64],
+    /// What sites are tied to, once the actions are there.
+    pub rule: SiteRule,
 }
 
 /// Where Newton's method stands.
@@ -197,7 +199,7 @@ impl Problem<'_> {
             }
             if (idle && stop.is_some() && change <= options.settled) || step >= options.steps {
                 let At { v, sites, small, .. } = self.at(&space, &weights)?;
-                let Some(Small { factor, projected, .. }) = small else { break };
+                let Some(small) = small else { break };
                 let (residual, scale) = self.residual(&sites, &v)?;
                 let report = NewtonReport {
                     stop: stop.unwrap_or(Stop::Exhausted),
@@ -209,10 +211,30 @@ impl Problem<'_> {
                     scale,
                     flat: sites.flat() as f64 / self.mean.len() as f64,
                 };
+                let (sites, Small { factor, projected, .. }) = self.averaged(&space, sites, small)?;
                 return Ok(Found { actions: space.actions, sites, factor, projected, report });
             }
         }
         Err(Error::NotFinite("the posterior of Newton's method".into()))
+    }
+
+    /// The sites that the rule asks for, and the small system there, from those at the mode.
+    fn averaged(&self, space: &Space, sites: Sites, small: Small) -> Result<(Sites, Small)> {
+        if self.rule == SiteRule::Mode || sites.centred {
+            return Ok((sites, small));
+        }
+        let prior = variances(self.priors, self.scope, self.x, self.density.latents())?;
+        let given = Given { density: self.density, rows: self.rows, mean: self.mean, prior: &prior };
+        let tell = |small: &Small| {
+            let above = space.combined(&space.products, &small.weights);
+            Ok((above, space.explained(&small.factor)?))
+        };
+        let solve = |sites: &Sites| {
+            let above: Vec<f64> = sites.f.iter().zip(self.mean).map(|(f, m)| f - m).collect();
+            let small = space.at(sites, &above)?;
+            small.ok_or_else(|| Error::NotFinite("the first action of Newton's method".into()))
+        };
+        given.averaged((sites, small), tell, solve)
     }
 
     /// f and v for weights of the actions.

@@ -5,7 +5,10 @@ use crate::error::{Error, Result};
 use crate::linalg::Factor;
 use crate::linalg::dense::{congruence, product, registers, view, view_mut};
 use crate::linalg::real::dot;
-use crate::models::posterior::combine;
+use crate::models::posterior::{column_squares, combine};
+
+/// Rows whitened at once.
+const ROWS: usize = 4096;
 
 /// The small system of all actions at some sites.
 pub struct Small {
@@ -89,6 +92,19 @@ impl Space {
         let factor = Factor::new(matrix, "Sᵀ(K + W⁻¹)S")?;
         let targets: Vec<f64> = above.iter().zip(sites.spread(&sites.gradient)).map(|(h, g)| h + g).collect();
         Small::new(factor, self.project(&targets)).map(Some)
+    }
+
+    /// diag(T M⁻¹Tᵀ) `[n]` for the factor of M.
+    pub fn explained(&self, factor: &Factor<f64>) -> Result<Vec<f64>> {
+        let mut explained = Vec::with_capacity(self.n);
+        for start in (0..self.n).step_by(ROWS) {
+            let rows = start..(start + ROWS).min(self.n);
+            let of_column = |column: &[f64]| column[rows.clone()].to_vec();
+            let mut t: Vec<f64> = self.products.chunks_exact(self.n).flat_map(of_column).collect();
+            factor.solve_lower(&mut t)?;
+            explained.extend(column_squares(&t, rows.len()));
+        }
+        Ok(explained)
     }
 
     /// Takes the part in the span of the actions, in the metric of M, out of `s` and its product `t`; returns what is
