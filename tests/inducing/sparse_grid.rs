@@ -265,7 +265,7 @@ fn rows_outside_are_counted() {
     let posterior: SparseGridPosterior = grid(&data, level(2)).posterior(F64, data.clone()).unwrap();
     assert!(!posterior.remarks(&data.x).unwrap().iter().any(|line| line.text.contains("outside")));
     let said = posterior.remarks(&[0.0, 0.0, 9.0, 0.0, 0.0, -9.0]).unwrap();
-    assert!(said[0].contains("2 of 3 rows lie outside"), "{said:?}");
+    assert!(said[0].text.contains("2 of 3 rows lie outside"), "{said:?}");
     let constant = Observations::new(vec![1.0; 4], 2, vec![0.1, 0.2], None).unwrap();
     assert_eq!(Domain::of(&constant).scaled(&[0.0, 1.0]), [0.5, 1.5]);
 }
