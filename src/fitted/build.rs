@@ -156,7 +156,7 @@ pub fn restore(
     posterior: &SavedPosterior,
 ) -> Result<Box<dyn GpModel>> {
     let saved = Saved { parameters: &parameters, posterior };
-    let mut model = options.build(parts, &Site { data, names, seed: 0, shards, saved: Some(saved) })?;
+    let mut model = options.build(parts, &Site { data, names, seed: 0, source: None, shards, saved: Some(saved) })?;
     let slots = model.parameters_mut();
     if slots.len() != parameters.len() {
         let (got, want) = (parameters.len(), slots.len());

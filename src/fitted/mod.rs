@@ -3,6 +3,7 @@
 mod advice;
 mod build;
 mod calibrate;
+mod carried_out;
 mod columns;
 mod file;
 mod plan;
@@ -10,6 +11,7 @@ mod precision;
 mod predict;
 mod rank;
 mod registry;
+mod set_apart;
 mod settings;
 mod shards;
 mod stored;

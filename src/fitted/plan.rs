@@ -1,51 +1,43 @@
 //! From a table and settings to a model that is ready to train: what it will cost can be asked before it is paid.
 
 use std::sync::Arc;
-use std::time::Duration;
 
-use super::build::{Form, build};
-use super::calibrate::FEW;
+use super::build::build;
 use super::columns::{Inputs, Units, check_targets, input_names};
 use super::registry::Registry;
+use super::set_apart::{APART, MOST_APART, enough, sets_apart};
 use super::shards::Tables;
 use super::stored::{Seen, Stored};
-use super::{Calibrate, Fitted, Settings, Summary, advice, precision, weak_prior};
+use super::{Calibrate, Settings, advice, weak_prior};
 use crate::data::{Classes, Dataset, InputScale, RowFile, Schema, Split, TargetScale, TargetTransform};
 use crate::error::{Error, Result};
 use crate::exchange::{self, Ranks};
-use crate::kernels::text;
 use crate::likelihoods::{Auxiliary, Support, Targets};
-use crate::linalg::jitter::watch;
-use crate::models::gp_model::{GpModel, Size, Training};
-use crate::models::minibatch::Rows;
+use crate::models::Observations;
+use crate::models::gp_model::{GpModel, Size};
+use crate::models::minibatch::{Rows, SharedRows};
 use crate::models::options::{ModelOptions, Site};
-use crate::models::posterior::Posterior;
-use crate::models::race::{Race, Starts, Track, race};
-use crate::models::registry::usual;
-use crate::models::spread::Spread;
-use crate::models::{Observations, diagnose};
-use crate::scope::Scope;
-use crate::train::{self, Observer, TrainConfig};
 
 /// A model before its training, with the data it will be trained on.
 #[derive(Debug)]
 pub struct Plan {
-    schema: Schema,
-    settings: Settings,
-    units: Units,
-    options: Box<dyn ModelOptions>,
-    model: Box<dyn GpModel>,
+    pub(super) schema: Schema,
+    pub(super) settings: Settings,
+    pub(super) units: Units,
+    pub(super) options: Box<dyn ModelOptions>,
+    pub(super) model: Box<dyn GpModel>,
     /// All rows, or a sample of those in a file.
-    data: Observations,
-    stored: Option<Stored>,
+    pub(super) data: Observations,
+    /// Where all rows are, where `data` may be some of them.
+    pub(super) stored: Option<Arc<Seen>>,
     /// Where all rows are, where `data` are those of the first part.
-    tables: Option<Tables>,
+    pub(super) tables: Option<Tables>,
     /// Rows that are kept from the training, for intervals.
-    apart: Option<Dataset>,
+    pub(super) apart: Option<Dataset>,
     /// Of a job that this process leads.
-    ranks: Option<Arc<Ranks>>,
-    weak_prior: Option<String>,
-    warnings: Vec<String>,
+    pub(super) ranks: Option<Arc<Ranks>>,
+    pub(super) weak_prior: Option<String>,
+    pub(super) warnings: Vec<String>,
 }
 
 /// What one evaluation of the objective and its gradient takes.
@@ -55,50 +47,6 @@ pub struct Cost {
     pub seconds: f64,
     /// Computed bytes, roughly.
     pub bytes: f64,
-}
-
-/// The share of the rows that is kept from the training for intervals, and the most of them.
-const APART: f64 = 0.15;
-const MOST_APART: f64 = 10_000.0;
-
-/// Whether a calibration was asked for that takes rows of its own.
-fn sets_apart(settings: &Settings, classes: Option<usize>, registry: &Registry) -> Result<bool> {
-    if settings.calibrate != Calibrate::Yes {
-        return Ok(false);
-    }
-    let likelihood = registry.likelihoods.parse(&settings.likelihood, classes)?;
-    if matches!(likelihood.density().support(likelihood.auxiliary().neutral()), Support::Classes(_)) {
-        return Ok(true);
-    }
-    if !settings.likelihood.starts_with("gaussian") {
-        return Err(Error::Usage(format!(
-            "predictions are calibrated under the gaussian likelihood and of classes, and this fits {}",
-            settings.likelihood
-        )));
-    }
-    Ok(!registry.models.options(&settings.model)?.leaves_one_out(settings.row_column.is_some()))
-}
-
-/// Refuses intervals from fewer residuals than a distribution is fitted to; `apart` are the rows set apart for them.
-fn enough(settings: &Settings, rows: usize, apart: Option<usize>) -> Result<()> {
-    let (found, need) = match apart {
-        None => (rows, FEW),
-        Some(apart) => (apart, ((FEW as f64 - 0.5) / APART).ceil() as usize),
-    };
-    if settings.calibrate != Calibrate::Yes || found >= FEW {
-        return Ok(());
-    }
-    let how = match apart {
-        None => "",
-        Some(_) => {
-            ", of which 15 in 100 are set apart for them, or with a model that leaves rows out in closed form \
-             (`--model exact`)"
-        }
-    };
-    Err(Error::Data(format!(
-        "calibrated intervals take {FEW} residuals and would have {found}: leave --calibrate out, or fit to {need} \
-         rows or more{how}"
-    )))
 }
 
 /// As many classes are fitted to however few rows.
@@ -113,14 +61,14 @@ impl Plan {
     pub fn new(schema: Schema, data: &Dataset, settings: Settings, seed: u64, registry: &Registry) -> Result<Self> {
         if !sets_apart(&settings, schema.classes.as_ref().map(Classes::len), registry)? {
             enough(&settings, data.n, None)?;
-            let mut plan = Self::of(schema, data, None, settings, seed, registry)?;
+            let mut plan = Self::of(schema, data, Elsewhere::Nowhere, settings, seed, registry)?;
             plan.warn(data.n, true);
             return Ok(plan);
         }
         let split = Split::random(data.n, APART, seed)?;
         enough(&settings, data.n, Some(split.test.len()))?;
         let (train, apart) = (data.subset(&split.train), data.subset(&split.test));
-        let mut plan = Self::of(schema, &train, None, settings, seed, registry)?;
+        let mut plan = Self::of(schema, &train, Elsewhere::Nowhere, settings, seed, registry)?;
         plan.check(&apart)?;
         plan.warn(train.n, true);
         plan.apart = Some(apart);
@@ -130,7 +78,7 @@ impl Plan {
     fn of(
         schema: Schema,
         data: &Dataset,
-        tables: Option<&Tables>,
+        elsewhere: Elsewhere,
         settings: Settings,
         seed: u64,
         registry: &Registry,
@@ -140,7 +88,12 @@ impl Plan {
         let Inputs { x, names, extra } = &inputs;
         let d = names.len();
         let options = registry.models.options(&settings.model)?;
-        let rows = tables.map_or(data.n, Tables::rows);
+        let (tables, file) = match elsewhere {
+            Elsewhere::Nowhere => (None, None),
+            Elsewhere::Apart(tables) => (Some(tables), None),
+            Elsewhere::File(file) => (None, Some(file)),
+        };
+        let rows = tables.map_or(file.map_or(data.n, |file| file.rows.len()), Tables::rows);
         options.check(rows)?;
         if settings.store_factor && !options.stores_factor() {
             let model = settings.model.kind();
@@ -235,7 +188,15 @@ impl Plan {
             None => observations,
         };
         let shards = tables.map(|tables| tables.observed(&units.inputs, units.target)).transpose()?;
-        let site = Site { data: &observations, names: &names, seed, shards: shards.as_ref(), saved: None };
+        let stored = file.map(|file| Arc::new(Seen { stored: file.clone(), units: units.clone() }));
+        // Models of minibatches read them when they draw them.
+        let own = registry.models.row(settings.model.kind()).is_some_and(|row| row.reads);
+        let source = stored.clone().filter(|_| own).map(|stored| stored as Arc<dyn SharedRows>);
+        let source = source.as_ref();
+        let site = Site { data: &observations, names: &names, seed, source, shards: shards.as_ref(), saved: None };
+        if let Some(stored) = stored.as_ref().filter(|_| data.n < rows) {
+            stored.stored.check(&*likelihood, &units)?;
+        }
         let mut model = build(&settings, &*options, likelihood, &site, &units, registry)?;
         let set = |model: &mut dyn GpModel| weak_prior::set(model, (&observations, rows), &*options);
         let weak_prior = settings.weak_prior.then(|| set(&mut *model)).flatten();
@@ -246,7 +207,7 @@ impl Plan {
             options,
             model,
             data: observations,
-            stored: None,
+            stored,
             tables: None,
             apart: None,
             ranks: exchange::ranks().cloned(),
@@ -255,9 +216,9 @@ impl Plan {
         })
     }
 
-    /// Prepares a model of minibatches for rows of a file, however few of them fit in memory; `rows` are their
-    /// positions in it. What is chosen from data before the training (scales, inducing inputs, initial values) is
-    /// chosen from 65,536 of them.
+    /// Prepares a model for rows of a file, however few of them fit in memory: of minibatches, or of parts of the rows
+    /// that processes share; `rows` are their positions in it. What is chosen from data before the training (scales,
+    /// inducing inputs, initial values) is chosen from 65,536 of them.
     ///
     /// # Errors
     /// As [`new`](Self::new), for any of the rows; [`Error::Usage`] for models that take all rows at once and positions
@@ -269,11 +230,12 @@ impl Plan {
         seed: u64,
         registry: &Registry,
     ) -> Result<Self> {
-        if registry.models.options(&settings.model)?.minibatches().is_none() {
+        let reads = registry.models.row(settings.model.kind()).is_some_and(|row| row.reads);
+        if !reads && registry.models.options(&settings.model)?.minibatches().is_none() {
             let model = settings.model.kind();
             return Err(Error::Usage(format!(
                 "the {model} model takes all rows at once; with rows in a file choose a model that takes minibatches \
-                 (`--model`)"
+                 or parts of the rows (`--model`)"
             )));
         }
         let classes = file.schema().classes.as_ref().map(Classes::len);
@@ -288,13 +250,9 @@ impl Plan {
         };
         let stored = Stored { file, rows, row_column: settings.row_column.clone() };
         let sample = stored.sample(seed)?;
-        let mut plan = Self::of(stored.file.schema().clone(), &sample, None, settings, seed, registry)?;
-        let whole = sample.n == stored.rows.len();
-        if !whole {
-            stored.check(plan.model.likelihood(), &plan.units)?;
-        }
-        plan.warn(stored.rows.len(), whole);
-        plan.stored = Some(stored);
+        let schema = stored.file.schema().clone();
+        let mut plan = Self::of(schema, &sample, Elsewhere::File(&stored), settings, seed, registry)?;
+        plan.warn(stored.rows.len(), sample.n == stored.rows.len());
         apart.iter().try_for_each(|apart| plan.check(apart))?;
         plan.apart = apart;
         Ok(plan)
@@ -321,7 +279,7 @@ impl Plan {
             ));
         }
         let (schema, first) = (tables.schema().clone(), tables.first());
-        let mut plan = Self::of(schema, first, Some(&tables), settings, seed, registry)?;
+        let mut plan = Self::of(schema, first, Elsewhere::Apart(&tables), settings, seed, registry)?;
         plan.warn(tables.rows(), false);
         plan.tables = Some(tables);
         Ok(plan)
@@ -342,20 +300,6 @@ impl Plan {
     /// are known without.
     pub fn over(self, ranks: Arc<Ranks>) -> Self {
         Self { ranks: Some(ranks), ..self }
-    }
-
-    /// The ranks that share minibatches, where the objective is a sum over rows.
-    fn spread(&mut self) -> Option<Spread> {
-        self.model.sum_over_rows()?;
-        let ranks = self.ranks.clone()?;
-        let form = Form {
-            settings: self.settings.clone(),
-            classes: self.schema.classes.as_ref().map(Classes::len),
-            kernel: text::form(&self.model.prior().kernel, self.data.d),
-            columns: self.data.d,
-            parameters: self.model.parameters().into_iter().map(|(_, p)| p.clone()).collect(),
-        };
-        Some(Spread::new(ranks, serde_json::json!(form)))
     }
 
     /// Checks that the rows of a table can be scored: their targets, and what goes with them.
@@ -383,6 +327,11 @@ impl Plan {
         &self.data
     }
 
+    /// Where all rows are that are in a file.
+    pub fn source(&self) -> Option<Arc<dyn SharedRows>> {
+        self.stored.clone().map(|stored| stored as Arc<dyn SharedRows>)
+    }
+
     /// The options of the model.
     pub fn options(&self) -> &dyn ModelOptions {
         &*self.options
@@ -405,127 +354,28 @@ impl Plan {
     /// # Errors
     /// What the objective reports.
     pub fn cost(&self) -> Result<Cost> {
-        let rows: Vec<usize> = (0..self.batch()).collect();
-        let batch = self.data.gather(&rows)?.batch(&Scope::new(self.settings.compute)?);
-        let seconds = self.model.seconds(self.settings.compute, &batch, self.options.minibatches())?;
+        let few = match self.batch() {
+            all if all == self.data.n() => None,
+            some => Some(self.data.gather(&(0..some).collect::<Vec<_>>())?),
+        };
+        let rows = few.as_ref().unwrap_or(&self.data);
+        let seconds = self.model.seconds(self.settings.compute, rows, self.options.minibatches())?;
         Ok(Cost { seconds, bytes: self.bytes() })
     }
 
     /// What would make steps far shorter, if one of the settings takes most of their time.
     pub fn shorter(&self) -> Option<String> {
-        let rows = self.stored.as_ref().map_or(self.data.n(), |stored| stored.rows.len());
+        let rows = self.stored.as_ref().map_or(self.data.n(), |stored| stored.count());
         self.options.shorter(rows)
     }
-
-    /// Moves the model to the better of two starts, where losses compare; nothing where one is given, in whatever way.
-    fn race(&mut self, config: &TrainConfig, observers: &mut [&mut dyn Observer]) -> Result<Option<Race>> {
-        let asked = self.settings.starts == Starts::Race && config.resume.is_none();
-        if !asked || !self.options.races() {
-            return Ok(None);
-        }
-        let data = &self.data;
-        let compute = self.settings.compute;
-        let training = Training { compute, data, rows: data, batches: None, config, spread: None };
-        // Other models than the exact one may have parts that belong to the rows.
-        let sampled = self.settings.model.kind() == usual().kind();
-        race(&mut self.model, &Track { training, sampled }, observers)
-    }
-
-    /// Trains the model and conditions it on the data.
-    ///
-    /// # Errors
-    /// What training reports.
-    pub fn train(mut self, config: &TrainConfig, observers: &mut [&mut dyn Observer]) -> Result<Fitted> {
-        let compute = self.settings.compute;
-        let race = self.race(config, observers)?;
-        let spent = Duration::from_secs_f64(race.as_ref().map_or(0.0, |race| race.seconds));
-        let left = config.max_time.map(|time| time.saturating_sub(spent));
-        let config = &TrainConfig { max_time: left, ..config.clone() };
-        let spread = self.spread();
-        let seen = self.stored.as_ref().map(|stored| Seen { stored, units: &self.units });
-        let rows = seen.as_ref().map_or(&self.data as &dyn Rows, |seen| seen);
-        let count = self.tables.as_ref().map_or(rows.count(), Tables::rows);
-        let batches = self.options.minibatches();
-        let training = Training { compute, data: &self.data, rows, batches, config, spread: spread.as_ref() };
-        let outcome = self.model.train(training, observers)?;
-        let Self { schema, settings, units, model, data, tables, apart, weak_prior, mut warnings, .. } = self;
-        let names = input_names(&schema, settings.row_column.as_deref());
-        warnings.extend(diagnose::warnings(&*model, &data, &names));
-        // Who interrupts waits for the model.
-        if outcome.termination != train::Termination::Interrupted {
-            warnings.extend(precision::warning(&*model, compute, &data));
-        }
-        let unsaved = outcome.unsaved.as_ref();
-        warnings.extend(unsaved.map(|problem| format!("the state of the training at its end is not saved: {problem}")));
-        warnings.extend(advice::unfinished(&outcome, config));
-        let (posterior, jitter) = watch(|| model.condition(compute, data.clone()));
-        let posterior: Arc<dyn Posterior> = posterior?.into();
-        warnings.extend(posterior.remarks(&some(&data)?.x)?);
-        if posterior.exact().is_some() {
-            warnings.extend(precision::jitter(&*model, compute, &data, (jitter, units.target.sd)));
-        }
-        let ranges = Some(match &tables {
-            Some(tables) => units.ranges(&tables.moments()),
-            None => data.ranges(),
-        });
-        let summary = Summary { weak_prior, ranges, ..summarise(&outcome, config, count, race, warnings) };
-        let data = match &tables {
-            // What no rank may see but its own is in no file, either.
-            Some(_) => Observations { x: Vec::new(), y: Vec::new(), noise: None, ..data },
-            None if posterior.needs_data() => data,
-            None => some(&data)?,
-        };
-        let whereabouts = tables.as_ref().map(Tables::whereabouts);
-        let Units { inputs: input_scale, target: target_scale, .. } = units;
-        let (calibration, temperature) = (None, None);
-        let fitted = Fitted {
-            schema,
-            settings,
-            input_scale,
-            target_scale,
-            model,
-            summary,
-            calibration,
-            temperature,
-            data,
-            whereabouts,
-            posterior,
-        };
-        Ok(fitted.calibrate(apart.as_ref()))
-    }
 }
 
-/// Rows that are kept of data which predictions do not need.
-const KEPT: usize = 2000;
-
-/// Every so many rows, enough to draw and to tell where the data lie.
-fn some(data: &Observations) -> Result<Observations> {
-    let rows: Vec<usize> = (0..data.n()).step_by(data.n().div_ceil(KEPT).max(1)).collect();
-    data.gather(&rows)
-}
-
-fn summarise(
-    outcome: &train::Outcome,
-    config: &TrainConfig,
-    rows: usize,
-    race: Option<Race>,
-    warnings: Vec<String>,
-) -> Summary {
-    let before = race.clone().unwrap_or_default();
-    Summary {
-        rows,
-        optimizer: config.optimizer.name().into(),
-        termination: outcome.termination.to_string(),
-        loss: outcome.loss,
-        iterations: before.steps + outcome.iterations,
-        evaluations: before.evaluations + outcome.evaluations,
-        seconds: before.seconds + outcome.seconds,
-        seed: config.seed,
-        restarts: outcome.restarts.iter().map(|restart| restart.loss).collect(),
-        weak_prior: None,
-        race,
-        ranges: None,
-        warnings,
-        history: outcome.history.clone(),
-    }
+/// Where all rows are of a model that is chosen from some.
+enum Elsewhere<'a> {
+    /// There are no others.
+    Nowhere,
+    /// In tables, each an expert's.
+    Apart(&'a Tables),
+    /// In a file.
+    File(&'a Stored),
 }

@@ -33,15 +33,18 @@ pub fn kind(asked: Option<&str>, likelihood: &str, rows: usize) -> Result<&'stat
 
 /// The kind for rows that stay in a file.
 pub fn kind_for_file(asked: Option<&str>) -> Result<&'static Row> {
-    let takes = |row: &&Row| row.command.takes_minibatches;
+    let takes = |row: &&Row| row.command.takes_minibatches || row.reads;
     let rows = registry().models.rows();
     let found = match asked {
         Some(name) => Some(named(name)?).filter(takes),
-        None => rows.iter().find(takes),
+        None => rows.iter().find(|row| row.command.takes_minibatches),
     };
     found.ok_or_else(|| {
         let names: Vec<&str> = rows.iter().filter(takes).map(|row| row.name).collect();
-        Error::Usage(format!("rows in a file are for models of minibatches: choose --model {}", names.join(" or ")))
+        Error::Usage(format!(
+            "rows in a file are for models that take them in parts: choose --model {}",
+            names.join(" or ")
+        ))
     })
 }
 

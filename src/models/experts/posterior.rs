@@ -6,6 +6,7 @@ use super::aggregation::{
     Augmented, Chunk, Covariances, Form, Local as Said, Record, Rule, WeightVariance, Weighted, Weights, aggregate,
 };
 use super::local::Local;
+use super::rows::Data;
 use super::{Experts, of, remote, terms};
 use crate::device::Compute;
 use crate::error::{Error, Result};
@@ -13,7 +14,6 @@ use crate::linalg::jitter::{record, watch};
 use crate::model_file::{Array, ArrayData};
 use crate::models::Observations;
 use crate::models::gp_model::GpModel;
-use crate::models::minibatch::Rows;
 use crate::models::posterior::{self, Aggregates, Joint, Marginals, Posterior, SavedPosterior};
 use crate::scope::{Scope, to_f64};
 use crate::suggest::nearest;
@@ -49,6 +49,7 @@ pub struct ExpertsPosterior {
 pub(super) struct Held {
     model: Experts,
     compute: Compute,
+    /// The rows that were given, unless the model has its own.
     data: Observations,
     /// This process's experts; none where their factors take too much memory.
     locals: Option<Vec<Local>>,
@@ -79,18 +80,13 @@ impl Held {
         self.compute
     }
 
-    pub(super) fn data(&self) -> &Observations {
-        &self.data
+    pub(super) fn data(&self) -> Data<'_> {
+        self.model.seen(&self.data)
     }
 
     /// The rows of an expert.
-    pub(super) fn rows(&self, expert: usize) -> Observations {
-        self.gathered(&self.model.parts()[expert])
-    }
-
-    fn gathered(&self, rows: &[usize]) -> Observations {
-        // Rows in memory are there.
-        self.data.gather(rows).unwrap_or_else(|_| self.data.clone())
+    pub(super) fn rows(&self, expert: usize) -> Result<Observations> {
+        self.data().gather(&self.model.parts()[expert])
     }
 
     /// This process's experts conditioned on rows that each has, in parallel.
@@ -105,7 +101,7 @@ impl Held {
     }
 
     fn local(&self, expert: usize, rows: &[usize]) -> Result<Local> {
-        let local = Local::new(&self.model.shared, self.compute, self.gathered(rows));
+        let local = Local::new(&self.model.shared, self.compute, self.data().gather(rows)?);
         local.map_err(|error| self.model.of_expert(expert, error))
     }
 
@@ -174,8 +170,8 @@ impl Held {
     /// What the communication expert says.
     fn common(&self, prior: &[f64], x: &[f64]) -> Result<[Vec<f64>; 2]> {
         if self.common.get().is_none() {
-            let local = Local::new(&self.model.shared, self.compute, self.gathered(&self.model.communication))
-                .map_err(|error| of(COMMON, error))?;
+            let rows = self.data().gather(&self.model.communication)?;
+            let local = Local::new(&self.model.shared, self.compute, rows).map_err(|error| of(COMMON, error))?;
             let _ = self.common.set(local);
         }
         let Some(local) = self.common.get() else { return Ok([Vec::new(), Vec::new()]) };
@@ -190,13 +186,13 @@ impl Held {
             return Ok(known);
         }
         // Rows whose noise differs count by it: whitened, their noise variance is 1.
-        let whitened = form == Form::Normal && self.data.noise.is_some();
+        let whitened = form == Form::Normal && self.data().has_noise();
         let sums = if form.all_rows() {
-            terms::sums(self, &self.data, whitened)?
+            terms::sums(self, self.data(), whitened)?
         } else {
             // A row of each.
             let rows: Vec<usize> = self.model.parts().iter().map(|rows| rows[rows.len() / 2]).collect();
-            terms::sums(self, &self.gathered(&rows), false)?
+            terms::sums(self, Data::Memory(&self.data().gather(&rows)?), false)?
         };
         let noise = if whitened { 1.0 } else { self.model.likelihood().noise().unwrap_or_default() };
         let weights = sums.system.solve(form, &sums.inner, noise)?;
@@ -211,8 +207,12 @@ fn kept(rows: &[impl AsRef<[usize]>]) -> bool {
 
 impl ExpertsPosterior {
     pub(super) fn new(model: Experts, compute: Compute, data: Observations) -> Result<Self> {
-        let data = model.shards.as_ref().map_or(data, |shards| shards.own.clone());
-        model.check(&data)?;
+        let data = match model.own_rows() {
+            // What was given is not looked at.
+            Some(own) => Observations { x: Vec::new(), d: own.d(), y: Vec::new(), noise: None },
+            None => data,
+        };
+        model.check(model.seen(&data))?;
         let rule = model.rule;
         let held = Arc::new(Held::new(model, compute, data)?);
         Ok(Self { held, rule, variance: WeightVariance::default(), record: Arc::default() })
@@ -228,7 +228,7 @@ impl ExpertsPosterior {
     /// # Errors
     /// As [`predict`](Posterior::predict).
     pub fn each(&self, x: &[f64]) -> Result<Vec<Marginals>> {
-        posterior::rows(x, self.held.data.d)?;
+        posterior::rows(x, self.held.data().d())?;
         self.held.all(false, x)
     }
 
@@ -256,7 +256,7 @@ impl ExpertsPosterior {
         if !self.entangled() {
             return ROWS;
         }
-        let (n, m) = (self.held.data.n(), self.held.model.len());
+        let (n, m) = (self.held.data().n(), self.held.model.len());
         // w and k of all rows, a product for each thread, and what comes of them.
         let threads = rayon::current_num_threads().min(m) * self.held.model.largest() * size_of::<f64>();
         let row = 2 * size_of::<f64>() * n + threads + Covariances::bytes(m, 1);
@@ -266,7 +266,7 @@ impl ExpertsPosterior {
     /// A chunk of predictions, added to those before.
     fn extend(&self, x: &[f64], all: &mut Marginals) -> Result<()> {
         let held = &*self.held;
-        let (scope, d) = (Scope::new(held.compute)?, held.data.d);
+        let (scope, d) = (Scope::new(held.compute)?, held.data().d());
         let points = scope.matrix(x, x.len() / d, d);
         let prior = held.model.prior();
         let level = to_f64(prior.mean.at(&scope, &points)?)?;
@@ -299,7 +299,7 @@ impl ExpertsPosterior {
 
 impl Posterior for ExpertsPosterior {
     fn predict(&self, x: &[f64]) -> Result<Marginals> {
-        let d = self.held.data.d;
+        let d = self.held.data().d();
         posterior::rows(x, d)?;
         let mut all = Marginals::default();
         x.chunks(self.chunk() * d).try_for_each(|chunk| self.extend(chunk, &mut all))?;
@@ -311,7 +311,7 @@ impl Posterior for ExpertsPosterior {
     }
 
     fn predict_joint(&self, x: &[f64]) -> Result<Joint> {
-        if posterior::rows(x, self.held.data.d)? == 0 {
+        if posterior::rows(x, self.held.data().d())? == 0 {
             return Ok(Joint::default());
         }
         Err(Error::Usage(
@@ -322,7 +322,7 @@ impl Posterior for ExpertsPosterior {
     }
 
     fn saved(&self, _factor: bool) -> Result<SavedPosterior> {
-        let (model, n) = (&self.held.model, self.held.data.n());
+        let (model, n) = (&self.held.model, self.held.data().n());
         if model.shards.is_some() {
             return Ok(SavedPosterior::default());
         }
@@ -373,7 +373,7 @@ impl Aggregates for ExpertsPosterior {
     }
 
     fn cost(&self, rows: usize) -> Option<String> {
-        let (n, m) = (self.held.data.n(), self.held.model.len());
+        let (n, m) = (self.held.data().n(), self.held.model.len());
         // Half of the pairs, two operations each; and the experts' solves.
         let pairs = (n as f64).powi(2) * rows as f64;
         (self.entangled() && pairs > MANY).then(|| {

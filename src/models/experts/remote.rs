@@ -1,4 +1,6 @@
 //! What the leader asks of experts on other ranks.
+//!
+//! It hands rows out in chunks, unless ranks read them for themselves: no message holds all of them.
 
 use std::sync::atomic::AtomicUsize;
 
@@ -6,6 +8,7 @@ use serde_json::{Value, json};
 
 use super::objective::{self, Asked, Part};
 use super::posterior::Held;
+use super::rows::Data;
 use super::shards::TOLD;
 use super::training::{self, Client, Round};
 use super::{Experts, Shared};
@@ -17,10 +20,13 @@ use crate::models::Observations;
 use crate::models::gp_model::GpModel;
 use crate::models::minibatch::Rows;
 use crate::models::posterior::Marginals;
+use crate::models::shared_rows::{self, SOURCE};
 use crate::params::{Parameter, Parameters};
 
 /// To hold experts.
 pub(super) const HOLD: &str = "experts.hold";
+/// To hold more of their rows.
+pub(super) const ROWS: &str = "experts.rows";
 /// To evaluate their objectives.
 pub(super) const EVALUATE: &str = "experts.evaluate";
 /// To do their part in a round of a training.
@@ -33,7 +39,7 @@ pub(super) const PULL: &str = "experts.pull";
 pub(super) const SAY: &str = "experts.say";
 
 /// The objectives of all experts, in their order.
-pub(super) fn evaluate(experts: &Experts, ranks: &Ranks, data: &Observations, asked: Asked) -> Result<Vec<Part>> {
+pub(super) fn evaluate(experts: &Experts, ranks: &Ranks, data: Data, asked: Asked) -> Result<Vec<Part>> {
     let mut talk = ranks.talk();
     hold(experts, &mut talk, ranks.size(), data, asked.compute)?;
     let mut message = with_parameters(experts);
@@ -55,7 +61,7 @@ pub(super) fn say(held: &Held, ranks: &Ranks, augmented: bool, x: &[f64]) -> Res
 
 /// The clients `drawn`, whose states these are, after a round from z, with their losses there.
 pub(super) fn round(
-    (experts, data, compute): (&Experts, &Observations, Compute),
+    (experts, data, compute): (&Experts, Data, Compute),
     ranks: &Ranks,
     round: &Round,
     (drawn, clients): (&[usize], &[Client]),
@@ -94,34 +100,64 @@ fn after(mut message: Message, dim: usize) -> Result<Vec<(Client, f64)>> {
     clients.zip(losses).map(|(client, loss)| Ok((client?, loss))).collect()
 }
 
+/// Bytes of rows that are handed out at once, to all ranks together.
+const CHUNK: usize = 8 << 20;
+
 /// Gives every rank its experts, unless they have them.
-pub(super) fn hold(
-    experts: &Experts,
-    talk: &mut Talk,
-    size: usize,
-    data: &Observations,
-    compute: Compute,
-) -> Result<()> {
+pub(super) fn hold(experts: &Experts, talk: &mut Talk, size: usize, data: Data, compute: Compute) -> Result<()> {
     let number = fingerprint(experts, data, compute);
     if talk.holds(number) {
         return Ok(());
     }
-    let messages = (0..size).map(|rank| match rank {
-        // The leader has all rows.
-        0 => Ok(Message::default()),
-        rank => handed_out(experts, rank, data, compute),
-    });
-    talk.hand_out(HOLD, number, messages.collect::<Result<_>>()?).map(drop)
+    // The leader has its own.
+    let rows: Vec<Vec<usize>> =
+        (0..size).map(|rank| if rank == 0 { Vec::new() } else { experts.rows_of(rank) }).collect();
+    let of_rank = |rank: usize| match rank {
+        0 => Message::default(),
+        rank => handed_out(experts, rank, (&rows[rank], data), compute),
+    };
+    talk.pass(HOLD, (0..size).map(of_rank).collect())?;
+    if let (Data::Memory(data), None) = (data, &experts.shards) {
+        let each = (CHUNK / size_of::<f64>() / (data.d + 2) / size).max(1);
+        let most = rows.iter().map(Vec::len).max().unwrap_or_default();
+        for start in (0..most).step_by(each) {
+            let chunk = |rows: &Vec<usize>| some(data, &rows[start.min(rows.len())..rows.len().min(start + each)]);
+            talk.pass(ROWS, rows.iter().map(chunk).collect::<Result<_>>()?)?;
+        }
+    }
+    talk.complete(number);
+    Ok(())
+}
+
+/// A message with these rows.
+fn some(data: &Observations, rows: &[usize]) -> Result<Message> {
+    let (mut message, rows) = (Message::default(), data.gather(rows)?);
+    put(&mut message, "x", rows.x);
+    put(&mut message, "y", rows.y);
+    if let Some(noise) = rows.noise {
+        put(&mut message, "noise", noise);
+    }
+    Ok(message)
 }
 
 /// Tells apart what ranks may hold.
-fn fingerprint(experts: &Experts, data: &Observations, compute: Compute) -> u64 {
+fn fingerprint(experts: &Experts, data: Data, compute: Compute) -> u64 {
     let mut of_data = crc32fast::Hasher::new();
-    for values in [&data.x, &data.y].into_iter().chain(&data.noise) {
-        values.iter().for_each(|value| of_data.update(&value.to_le_bytes()));
+    match data {
+        Data::Memory(data) => {
+            for values in [&data.x, &data.y].into_iter().chain(&data.noise) {
+                values.iter().for_each(|value| of_data.update(&value.to_le_bytes()));
+            }
+        }
+        Data::Window(window) => {
+            of_data.update(window.source.told().to_string().as_bytes());
+            for rows in experts.parts() {
+                window.source.places(rows).iter().for_each(|place| of_data.update(&place.to_le_bytes()));
+            }
+        }
     }
     let mut of_experts = crc32fast::Hasher::new();
-    of_experts.update(form(experts, data.d, compute).to_string().as_bytes());
+    of_experts.update(form(experts, data.d(), compute).to_string().as_bytes());
     let told = experts.shards.as_ref().map(|shards| shards.told.to_string());
     of_experts.update(told.unwrap_or_default().as_bytes());
     for rows in experts.parts().iter().chain([&*experts.communication]) {
@@ -152,33 +188,39 @@ fn form(experts: &Experts, d: usize, compute: Compute) -> Value {
     })
 }
 
-/// The experts of a rank: their model, rows, and the rows of the communication expert.
-fn handed_out(experts: &Experts, rank: usize, data: &Observations, compute: Compute) -> Result<Message> {
+/// The experts of a rank, which have these rows: their model, and which of the rows are whose.
+fn handed_out(experts: &Experts, rank: usize, (rows, data): (&[usize], Data), compute: Compute) -> Message {
     let share = experts.share(rank);
-    let mut message = Message { document: form(experts, data.d, compute), ..Message::default() };
+    let mut message = Message { document: form(experts, data.d(), compute), ..Message::default() };
     message.document["first"] = share.start.into();
     message.document["labels"] = experts.labels[share.clone()].into();
     if let Some(shards) = &experts.shards {
         message.document[TOLD] = shards.told.clone();
-        return Ok(message);
+        return message;
     }
-    let mut rows: Vec<usize> = experts.parts()[share.clone()].concat();
-    rows.extend(&*experts.communication);
-    rows.sort_unstable();
-    rows.dedup();
+    message.document["rows"] = rows.len().into();
     let place = |row: &usize| rows.binary_search(row).unwrap_or_default() as f64;
     let places = |rows: &[usize]| rows.iter().map(place).collect::<Vec<f64>>();
-    let own = data.gather(&rows)?;
     // Numbers of rows are many: as arrays, for documents have a limit.
     put(&mut message, "counts", experts.parts()[share.clone()].iter().map(|rows| rows.len() as f64).collect());
     put(&mut message, "parts", places(&experts.parts()[share].concat()));
     put(&mut message, "communication", places(&experts.communication));
-    put(&mut message, "x", own.x);
-    put(&mut message, "y", own.y);
-    if let Some(noise) = own.noise {
-        put(&mut message, "noise", noise);
+    if let Data::Window(window) = data {
+        message.document[SOURCE] = window.source.told();
+        shared_rows::name(&mut message, &*window.source, rows);
     }
-    Ok(message)
+    message
+}
+
+impl Experts {
+    /// The rows that a rank needs: those of its experts and of the communication expert, ascending.
+    fn rows_of(&self, rank: usize) -> Vec<usize> {
+        let mut rows: Vec<usize> = self.parts()[self.share(rank)].concat();
+        rows.extend(&*self.communication);
+        rows.sort_unstable();
+        rows.dedup();
+        rows
+    }
 }
 
 /// The raw values of all parameters: ranks see what the leader sees, bit for bit.

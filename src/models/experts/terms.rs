@@ -6,7 +6,8 @@ use super::Shared;
 use super::aggregation::{Covariances, WeightSystem};
 use super::local::{Dependence, Local, Mean};
 use super::posterior::Held;
-use crate::error::Result;
+use super::rows::Data;
+use crate::error::{Error, Result};
 use crate::likelihoods::Gaussian;
 use crate::linalg::real::dot;
 use crate::models::Observations;
@@ -31,7 +32,7 @@ fn likelihood(shared: &Shared) -> &Gaussian {
 /// What factorisations and the kernel report.
 pub(super) fn covariances(held: &Held, x: &[f64]) -> Result<Covariances> {
     let (model, compute) = (held.model(), held.compute());
-    let (kernel, d) = (&model.prior().kernel, held.data().d);
+    let (kernel, d) = (&model.prior().kernel, held.data().d());
     let t = x.len() / d;
     let wide = || Ok(Scope::new(compute)?.widened());
     let of_expert = |expert: usize| {
@@ -57,14 +58,14 @@ pub(super) fn covariances(held: &Held, x: &[f64]) -> Result<Covariances> {
         } else {
             let scope = wide()?;
             let rows = |expert: usize| {
-                let data = held.rows(expert);
-                scope.matrix(&data.x, data.n(), d)
+                let data = held.rows(expert)?;
+                Ok::<_, Error>(scope.matrix(&data.x, data.n(), d))
             };
             let weights = scope.matrix(&all[j].0, all[j].2.len(), t);
             let product = if i == j {
-                products::Covariance::new(kernel, &scope, &rows(i)).times(&weights)?
+                products::Covariance::new(kernel, &scope, &rows(i)?).times(&weights)?
             } else {
-                products::Cross::new(kernel, &scope, &rows(i), &rows(j)).times(&weights)?
+                products::Cross::new(kernel, &scope, &rows(i)?, &rows(j)?).times(&weights)?
             };
             let mut right = to_f64(product)?;
             if i == j {
@@ -90,21 +91,22 @@ pub(super) struct Sums {
 ///
 /// # Errors
 /// What factorisations and the kernel report.
-pub(super) fn sums(held: &Held, rows: &Observations, whitened: bool) -> Result<Sums> {
+pub(super) fn sums(held: &Held, data: Data, whitened: bool) -> Result<Sums> {
     let model = held.model();
     let prior = model.prior();
     let means: Vec<Mean> = threads::apart(model.len(), |expert| held.with(expert, Local::mean))?;
     let mut system = WeightSystem::new(model.len());
     let scope = Scope::new(held.compute())?.widened();
-    let roots = whitened.then(|| roots(&scope, likelihood(&model.shared), rows)).transpose()?;
-    for (chunk, (x, y)) in rows.x.chunks(ROWS * rows.d).zip(rows.y.chunks(ROWS)).enumerate() {
+    for start in (0..data.n()).step_by(ROWS) {
+        let rows = data.gather(&(start..data.n().min(start + ROWS)).collect::<Vec<_>>())?;
+        let (x, y) = (&rows.x, &rows.y);
         let mut f = deviations(held, &means, x)?;
         let level = to_f64(prior.mean.at(&scope, &scope.matrix(x, y.len(), rows.d))?)?;
         let mut residual: Vec<f64> = y.iter().zip(level).map(|(y, level)| y - level).collect();
-        if let Some(roots) = &roots {
-            let roots = &roots[chunk * ROWS..][..y.len()];
+        if whitened {
+            let roots = roots(&scope, likelihood(&model.shared), &rows)?;
             for row in f.chunks_exact_mut(y.len()).chain([&mut residual[..]]) {
-                row.iter_mut().zip(roots).for_each(|(value, root)| *value *= root);
+                row.iter_mut().zip(&roots).for_each(|(value, root)| *value *= root);
             }
         }
         system.add(&f, &residual)?;
@@ -126,7 +128,7 @@ fn deviations(held: &Held, means: &[Mean], x: &[f64]) -> Result<Vec<f64>> {
 
 /// f_i − m of one expert.
 fn deviation(held: &Held, Mean { centres, coefficients }: &Mean, x: &[f64]) -> Result<Vec<f64>> {
-    let (kernel, d) = (&held.model().prior().kernel, held.data().d);
+    let (kernel, d) = (&held.model().prior().kernel, held.data().d());
     let (scope, count) = (Scope::new(held.compute())?.widened(), coefficients.len());
     let (points, centres) = (scope.matrix(x, x.len() / d, d), scope.matrix(centres, count, d));
     to_f64(products::Cross::new(kernel, &scope, &points, &centres).times(&scope.matrix(coefficients, count, 1))?)

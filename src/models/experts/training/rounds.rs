@@ -7,13 +7,13 @@ use rand::rngs::Xoshiro256PlusPlus;
 use rand::seq::index;
 
 use super::super::objective::each;
+use super::super::rows::Data;
 use super::super::{Experts, remote};
 use super::Algorithm;
 use super::client::{Client, Local, Round};
 use crate::device::Compute;
 use crate::error::{Error, Result};
 use crate::models::Observations;
-use crate::models::minibatch::Rows;
 use crate::params::Parameters;
 use crate::train::{Evaluation, Objective, Optimizer, Schedule, Step, TrainConfig};
 
@@ -35,7 +35,7 @@ impl<'a> Rounds<'a> {
     /// # Errors
     /// [`Error::Usage`] for numbers without sense, [`Error::Shape`] for other rows than those that were shared out.
     pub fn new(experts: Experts, compute: Compute, data: &'a Observations, config: &TrainConfig) -> Result<Self> {
-        experts.check(data)?;
+        experts.check(experts.seen(data))?;
         experts.federation.check()?;
         let constant = match &config.optimizer {
             Optimizer::Adam(adam) => adam.schedule == Schedule::Constant,
@@ -75,7 +75,7 @@ impl<'a> Rounds<'a> {
 
 /// The clients of this process among `drawn`, after a round from z, with their losses there; in the order of `drawn`.
 pub(crate) fn own(
-    (experts, data, compute): (&Experts, &Observations, Compute),
+    (experts, data, compute): (&Experts, Data, Compute),
     round: &Round,
     (drawn, clients): (&[usize], &[Client]),
     z: &[f64],
@@ -98,16 +98,17 @@ impl Objective for Rounds<'_> {
         let drawn = self.drawn(step);
         let clients: Vec<Client> = drawn.iter().map(|expert| self.clients[*expert].clone()).collect();
         let (experts, n) = (&self.experts, self.round.rows as f64);
+        let data = experts.seen(self.data);
         let made = match &experts.ranks {
             Some(ranks) => remote::round(
-                (experts, self.data, self.compute),
+                (experts, data, self.compute),
                 ranks,
                 &self.round,
                 (&drawn, &clients),
                 z,
                 &self.gradients,
             )?,
-            None => own((experts, self.data, self.compute), &self.round, (&drawn, &clients), z, &self.gradients)?,
+            None => own((experts, data, self.compute), &self.round, (&drawn, &clients), z, &self.gradients)?,
         };
         let rows = |expert: usize| experts.parts()[expert].len() as f64;
         let taking_part: f64 = drawn.iter().map(|expert| rows(*expert)).sum();

@@ -1,0 +1,163 @@
+//! A plan carried out: its model trained and conditioned on the data.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use super::build::Form;
+use super::columns::{Units, input_names};
+use super::plan::Plan;
+use super::shards::Tables;
+use super::stored::Seen;
+use super::{Fitted, Summary, advice, precision};
+use crate::data::Classes;
+use crate::error::Result;
+use crate::kernels::text;
+use crate::linalg::jitter::watch;
+use crate::models::gp_model::Training;
+use crate::models::minibatch::{Rows, SharedRows};
+use crate::models::posterior::Posterior;
+use crate::models::race::{Race, Starts, Track, race};
+use crate::models::registry::usual;
+use crate::models::spread::Spread;
+use crate::models::{Observations, diagnose, shared_rows};
+use crate::train::{self, Observer, TrainConfig};
+
+impl Plan {
+    /// The ranks that share minibatches, where the objective is a sum over rows.
+    fn spread(&mut self) -> Option<Spread> {
+        self.model.sum_over_rows()?;
+        let ranks = self.ranks.clone()?;
+        let form = Form {
+            settings: self.settings.clone(),
+            classes: self.schema.classes.as_ref().map(Classes::len),
+            kernel: text::form(&self.model.prior().kernel, self.data.d),
+            columns: self.data.d,
+            parameters: self.model.parameters().into_iter().map(|(_, p)| p.clone()).collect(),
+        };
+        let spread = Spread::new(ranks, serde_json::json!(form));
+        Some(match &self.stored {
+            Some(stored) => spread.reading(Arc::clone(stored) as Arc<dyn SharedRows>),
+            None => spread,
+        })
+    }
+
+    /// Moves the model to the better of two starts, where losses compare; nothing where one is given, in whatever way.
+    fn race(&mut self, config: &TrainConfig, observers: &mut [&mut dyn Observer]) -> Result<Option<Race>> {
+        let asked = self.settings.starts == Starts::Race && config.resume.is_none();
+        if !asked || !self.options.races() {
+            return Ok(None);
+        }
+        let data = &self.data;
+        let compute = self.settings.compute;
+        let training = Training { compute, data, rows: data, batches: None, config, spread: None };
+        // Other models than the exact one may have parts that belong to the rows.
+        let sampled = self.settings.model.kind() == usual().kind();
+        race(&mut self.model, &Track { training, sampled }, observers)
+    }
+
+    /// Trains the model and conditions it on the data.
+    ///
+    /// # Errors
+    /// What training reports.
+    pub fn train(mut self, config: &TrainConfig, observers: &mut [&mut dyn Observer]) -> Result<Fitted> {
+        let compute = self.settings.compute;
+        let race = self.race(config, observers)?;
+        let spent = Duration::from_secs_f64(race.as_ref().map_or(0.0, |race| race.seconds));
+        let left = config.max_time.map(|time| time.saturating_sub(spent));
+        let config = &TrainConfig { max_time: left, ..config.clone() };
+        let spread = self.spread();
+        let stored = self.stored.clone();
+        let rows = stored.as_deref().map_or(&self.data as &dyn Rows, |stored| stored);
+        let count = self.tables.as_ref().map_or(rows.count(), Tables::rows);
+        let batches = self.options.minibatches();
+        let training = Training { compute, data: &self.data, rows, batches, config, spread: spread.as_ref() };
+        let outcome = self.model.train(training, observers)?;
+        let Self { schema, settings, units, model, data, tables, apart, weak_prior, mut warnings, .. } = self;
+        let names = input_names(&schema, settings.row_column.as_deref());
+        warnings.extend(diagnose::warnings(&*model, &data, &names));
+        // Who interrupts waits for the model.
+        if outcome.termination != train::Termination::Interrupted {
+            warnings.extend(precision::warning(&*model, compute, &data));
+        }
+        let unsaved = outcome.unsaved.as_ref();
+        warnings.extend(unsaved.map(|problem| format!("the state of the training at its end is not saved: {problem}")));
+        warnings.extend(advice::unfinished(&outcome, config));
+        let (posterior, jitter) = watch(|| model.condition(compute, data.clone()));
+        let posterior: Arc<dyn Posterior> = posterior?.into();
+        warnings.extend(posterior.remarks(&some(&data)?.x)?);
+        if posterior.exact().is_some() {
+            warnings.extend(precision::jitter(&*model, compute, &data, (jitter, units.target.sd)));
+        }
+        let ranges = Some(match &tables {
+            Some(tables) => units.ranges(&tables.moments()),
+            None => data.ranges(),
+        });
+        let summary = Summary { weak_prior, ranges, ..summarise(&outcome, config, count, race, warnings) };
+        let data = match &tables {
+            // What no rank may see but its own is in no file, either.
+            Some(_) => Observations { x: Vec::new(), y: Vec::new(), noise: None, ..data },
+            None if posterior.needs_data() => match &stored {
+                Some(stored) if stored.count() > data.n() => all(stored)?,
+                _ => data,
+            },
+            None => some(&data)?,
+        };
+        let whereabouts = tables.as_ref().map(Tables::whereabouts);
+        let Units { inputs: input_scale, target: target_scale, .. } = units;
+        let (calibration, temperature) = (None, None);
+        let fitted = Fitted {
+            schema,
+            settings,
+            input_scale,
+            target_scale,
+            model,
+            summary,
+            calibration,
+            temperature,
+            data,
+            whereabouts,
+            posterior,
+        };
+        Ok(fitted.calibrate(apart.as_ref()))
+    }
+}
+
+/// The rows of a file.
+fn all(stored: &Seen) -> Result<Observations> {
+    shared_rows::collected(stored, stored.columns(), &(0..stored.count()).collect::<Vec<_>>())
+}
+
+/// Rows that are kept of data which predictions do not need.
+const KEPT: usize = 2000;
+
+/// Every so many rows, enough to draw and to tell where the data lie.
+fn some(data: &Observations) -> Result<Observations> {
+    let rows: Vec<usize> = (0..data.n()).step_by(data.n().div_ceil(KEPT).max(1)).collect();
+    data.gather(&rows)
+}
+
+fn summarise(
+    outcome: &train::Outcome,
+    config: &TrainConfig,
+    rows: usize,
+    race: Option<Race>,
+    warnings: Vec<String>,
+) -> Summary {
+    let before = race.clone().unwrap_or_default();
+    Summary {
+        rows,
+        optimizer: config.optimizer.name().into(),
+        termination: outcome.termination.to_string(),
+        loss: outcome.loss,
+        iterations: before.steps + outcome.iterations,
+        evaluations: before.evaluations + outcome.evaluations,
+        seconds: before.seconds + outcome.seconds,
+        seed: config.seed,
+        restarts: outcome.restarts.iter().map(|restart| restart.loss).collect(),
+        weak_prior: None,
+        race,
+        ranges: None,
+        warnings,
+        history: outcome.history.clone(),
+    }
+}
