@@ -231,8 +231,10 @@ impl GpModel for Pooled {
     }
 
     fn bytes(&self, compute: Compute, size: Size) -> f64 {
-        let rows = size.rows / self.parts.ranks.as_ref().map_or(1, |ranks| ranks.size());
-        size.data(compute) + self.model().bytes(compute, Size { rows, ..size })
+        let here = Size { rows: self.parts.held_of(size.rows), ..size };
+        let ranks = self.parts.ranks.as_ref().map_or(1, |ranks| ranks.size());
+        let each = Size { rows: self.parts.rows() / ranks, ..size };
+        here.data(compute) + self.model().bytes(compute, each)
     }
 
     fn is_comparable(&self) -> bool {

@@ -146,13 +146,13 @@ fn fingerprint(experts: &Experts, data: Data, compute: Compute) -> u64 {
     match data {
         Data::Memory(data) => {
             for values in [&data.x, &data.y].into_iter().chain(&data.noise) {
-                values.iter().for_each(|value| of_data.update(&value.to_le_bytes()));
+                add(&mut of_data, values.iter().map(|value| value.to_bits()));
             }
         }
         Data::Window(window) => {
             of_data.update(window.source.told().to_string().as_bytes());
             for rows in experts.parts() {
-                window.source.places(rows).iter().for_each(|place| of_data.update(&place.to_le_bytes()));
+                add(&mut of_data, window.source.places(rows).into_iter().map(|place| place as u64));
             }
         }
     }
@@ -161,10 +161,24 @@ fn fingerprint(experts: &Experts, data: Data, compute: Compute) -> u64 {
     let told = experts.shards.as_ref().map(|shards| shards.told.to_string());
     of_experts.update(told.unwrap_or_default().as_bytes());
     for rows in experts.parts().iter().chain([&*experts.communication]) {
-        rows.iter().for_each(|row| of_experts.update(&row.to_le_bytes()));
+        add(&mut of_experts, rows.iter().map(|row| *row as u64));
         of_experts.update(b";");
     }
     u64::from(of_data.finalize()) << 32 | u64::from(of_experts.finalize())
+}
+
+/// Adds words to a checksum, many at once: it is made again for each question.
+fn add(sum: &mut crc32fast::Hasher, words: impl Iterator<Item = u64>) {
+    const BYTES: usize = 1 << 12;
+    let mut bytes = Vec::with_capacity(BYTES);
+    for word in words {
+        bytes.extend(word.to_le_bytes());
+        if bytes.len() == BYTES {
+            sum.update(&bytes);
+            bytes.clear();
+        }
+    }
+    sum.update(&bytes);
 }
 
 /// The experts with nothing of their parameters but what they are: values come with each question.

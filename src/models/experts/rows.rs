@@ -88,6 +88,11 @@ impl Experts {
         Ok(Self { window, ..self })
     }
 
+    /// How many rows this process holds of so many: those of its own experts, where every rank reads its own.
+    pub(super) fn held_of(&self, rows: usize) -> usize {
+        self.window.as_ref().map_or(rows, |window| window.own.len())
+    }
+
     /// The rows that this process computes with where they are its own, and not those that a call brings.
     pub(super) fn own_rows(&self) -> Option<Data<'_>> {
         let shards = self.shards.as_ref().map(|shards| Data::Memory(&shards.own));
