@@ -258,7 +258,8 @@ impl GpModel for Experts {
         let largest = (self.largest() as f64 * share).ceil();
         let each = Size { rows: largest as usize, batch: largest as usize, ..size };
         let threads = rayon::current_num_threads().min(self.own().len());
-        Size { rows: self.held_of(size.rows), ..size }.data(compute) + threads as f64 * self.shared.model().bytes(compute, each)
+        Size { rows: self.held_of(size.rows), ..size }.data(compute)
+            + threads as f64 * self.shared.model().bytes(compute, each)
     }
 
     fn is_comparable(&self) -> bool {
