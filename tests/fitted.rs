@@ -366,7 +366,7 @@ fn codes_that_are_no_classes_are_refused_by_every_training() {
         let prior = Kernel::parse("rbf", 1).unwrap().into();
         let parts = Parts { likelihood: Box::new(Bernoulli { link: BernoulliLink::Logit }), prior };
         let mut model = options
-            .build(parts, &Site { data: &observations, names: &[], seed: 0, shards: None, saved: None })
+            .build(parts, &Site { data: &observations, names: &[], seed: 0, source: None, shards: None, saved: None })
             .unwrap();
         let scope = Scope::new(Compute::default()).unwrap();
         let refused = model.objective(&scope, &observations.batch(&scope)).unwrap_err();

@@ -53,7 +53,7 @@ pub struct Fit {
     #[command(flatten, next_help_heading = "Table")]
     reading: Reading,
     /// Keep the rows, also held-out ones, on disk instead of in memory, in this file that is made from the table; for
-    /// models that train on minibatches
+    /// models that train on minibatches, and for experts and sgpr, of which each rank reads its own share
     #[arg(long, value_name = "FILE", help_heading = "Table")]
     rows_file: Option<PathBuf>,
     #[command(flatten, next_help_heading = "Held-out rows")]

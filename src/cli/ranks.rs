@@ -14,14 +14,16 @@ pub fn join() -> Result<Option<Box<dyn Exchange>>> {
 
 /// Threads for each of `size` ranks, where several share this machine's processors and this one may use `cores`.
 pub fn threads(cores: usize, size: usize) -> Option<usize> {
-    if size < 2 {
-        return None;
-    }
     // As Open MPI, MPICH and Slurm say how many ranks are on a node.
     let names = ["OMPI_COMM_WORLD_LOCAL_SIZE", "MPI_LOCALNRANKS", "SLURM_NTASKS_PER_NODE"];
-    let local = names.iter().find_map(|name| std::env::var(name).ok()?.parse::<usize>().ok())?;
-    // A launcher that binds ranks to cores has shared them out already: `cores` are this rank's own.
-    (local > 1).then(|| cores.min((online().unwrap_or(cores) / local).max(1)))
+    let local = names.iter().find_map(|name| std::env::var(name).ok()?.parse::<usize>().ok());
+    shared(cores, size, local?, online().unwrap_or(cores))
+}
+
+/// The same where `local` of the ranks are on this machine, which has `online` processors. A launcher that binds ranks
+/// to cores has shared them out already: `cores` are then this rank's own.
+fn shared(cores: usize, size: usize, local: usize, online: usize) -> Option<usize> {
+    (size > 1 && local > 1).then(|| cores.min((online / local).max(1)))
 }
 
 /// Processors of this machine, whoever may use them.
@@ -35,4 +37,29 @@ fn online() -> Option<usize> {
 #[cfg(not(unix))]
 fn online() -> Option<usize> {
     None
+}
+
+#[cfg(test)]
+mod tests {
+    use super::shared;
+
+    #[test]
+    fn one_process_or_one_a_machine_takes_what_it_may() {
+        assert_eq!(shared(8, 1, 1, 8), None);
+        assert_eq!(shared(8, 4, 1, 8), None);
+    }
+
+    #[test]
+    fn ranks_of_a_machine_share_its_cores() {
+        assert_eq!(shared(8, 2, 2, 8), Some(4));
+        assert_eq!(shared(8, 6, 3, 8), Some(2));
+        // More ranks than cores have one thread each.
+        assert_eq!(shared(2, 4, 4, 2), Some(1));
+    }
+
+    #[test]
+    fn cores_that_a_launcher_gave_are_this_ranks_own() {
+        assert_eq!(shared(1, 4, 4, 64), Some(1));
+        assert_eq!(shared(16, 2, 2, 64), Some(16));
+    }
 }

@@ -171,6 +171,16 @@ impl Talk<'_> {
     /// # Errors
     /// What a rank reports, naming it.
     pub fn hand_out(&mut self, ask: &str, number: u64, messages: Vec<Message>) -> Result<Message> {
+        let own = self.pass(ask, messages)?;
+        self.complete(number);
+        Ok(own)
+    }
+
+    /// Gives each rank a piece of what it is to hold, which it holds once that is [complete](Self::complete).
+    ///
+    /// # Errors
+    /// What a rank reports, naming it.
+    pub fn pass(&mut self, ask: &str, messages: Vec<Message>) -> Result<Message> {
         // Once it is announced, it has to come.
         let announced = asking(ask, Message::default()).to_bytes()?;
         let bytes = messages.iter().map(Message::to_bytes).collect::<Result<_>>()?;
@@ -178,8 +188,12 @@ impl Talk<'_> {
         self.exchange.broadcast(announced)?;
         let own = self.exchange.scatter(bytes)?;
         self.collect(Ok(Message::default()))?;
-        *self.held = Some(number);
         read(&own)
+    }
+
+    /// The pieces passed last are all of what has this number.
+    pub fn complete(&mut self, number: u64) {
+        *self.held = Some(number);
     }
 
     /// Asks all ranks, and the leader by `own`; the answers are by rank.

@@ -132,7 +132,7 @@ impl Form {
         let parts = Parts { likelihood, prior: Prior { kernel, mean: Mean::named(&settings.mean, d)? } };
         let options = registry.models.options(&settings.model)?;
         let none = Observations { x: Vec::new(), d, y: Vec::new(), noise: None };
-        let site = Site { data: &none, names: &[], seed: 0, shards: None, saved: None };
+        let site = Site { data: &none, names: &[], seed: 0, source: None, shards: None, saved: None };
         restore(&*options, parts, site, parameters, &SavedPosterior::default())
     }
 }

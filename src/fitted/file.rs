@@ -186,7 +186,7 @@ impl Fitted {
         let parts = Parts { likelihood, prior: Prior { kernel, mean } };
         let options = registry.models.options(&settings.model).map_err(unfit)?;
         let names = input_names(&schema, settings.auxiliary_column.as_deref());
-        let site = Site { data: &data, names: &names, seed: 0, shards: shards.as_ref(), saved: None };
+        let site = Site { data: &data, names: &names, seed: 0, source: None, shards: shards.as_ref(), saved: None };
         let model = build::restore(&*options, parts, site, parameters, &saved).map_err(unfit)?;
         let trained = settings.compute;
         let compute = compute.unwrap_or(trained);

@@ -5,26 +5,30 @@ use serde_json::Value;
 use super::build::Form;
 use super::registry::Registry;
 use super::shards::{OPEN, Opened, Reading, SUMMARISE, Scales, Shard, summary};
+use super::stored::Seen;
 use crate::error::{Error, Result};
 use crate::exchange::{Message, Service, entry};
 use crate::models::experts::{self, Server};
-use crate::models::gp_model::GpModel;
-use crate::models::spread::{self, Place};
+use crate::models::minibatch::{Rows, SharedRows};
+use crate::models::shared_rows::{self, SOURCE};
+use crate::models::spread::{self, Member};
 
-/// What a rank that does not lead does: it reads tables, and holds and answers for what is made of them.
+/// What a rank that does not lead does: it reads rows, and holds and answers for what is made of them.
 #[derive(Debug)]
 pub struct Rank<'a> {
     registry: &'a Registry,
     experts: Server<'a>,
     opened: Option<(Reading, Vec<Opened>)>,
-    /// A model whose minibatches are shared, and this rank.
-    model: Option<(Box<dyn GpModel>, Place)>,
+    /// A file of rows.
+    source: Option<Seen>,
+    /// A model whose minibatches are shared.
+    member: Option<Member>,
 }
 
 impl<'a> Rank<'a> {
     /// A rank that has read nothing yet.
     pub fn new(registry: &'a Registry) -> Self {
-        Self { registry, experts: Server::new(&registry.kernels), opened: None, model: None }
+        Self { registry, experts: Server::new(&registry.kernels), opened: None, source: None, member: None }
     }
 
     fn open<'p>(&mut self, paths: impl Iterator<Item = &'p str>, reading: Reading) -> Result<()> {
@@ -32,6 +36,16 @@ impl<'a> Rank<'a> {
         let tables = paths.map(|path| Opened::read(path, &reading)).collect::<Result<_>>()?;
         self.opened = Some((reading, tables));
         Ok(())
+    }
+
+    /// Knows the rows that a message tells of, if it does.
+    fn told(&mut self, message: &mut Message) -> Result<Option<&Seen>> {
+        self.source = None;
+        let told: Value = message.document.get_mut(SOURCE).map(Value::take).unwrap_or_default();
+        if !told.is_null() {
+            self.source = Some(Seen::open(told)?);
+        }
+        Ok(self.source.as_ref())
     }
 
     fn opened(&self) -> Result<(&Reading, &[Opened])> {
@@ -52,9 +66,10 @@ impl Service for Rank<'_> {
             return self.open(paths.iter().map(String::as_str), reading);
         }
         if ask == spread::HOLD {
-            let (form, document): (Form, _) = (entry(&mut message.document, "form")?, &mut message.document);
-            let place = Place { rank: entry(document, "rank")?, size: entry(document, "size")? };
-            self.model = Some((form.model(self.registry)?, place));
+            self.member = None;
+            self.told(&mut message)?;
+            let form: Form = entry(&mut message.document, "form")?;
+            self.member = Some(Member::new(form.model(self.registry)?, &mut message)?);
             return Ok(());
         }
         if message.document.get(experts::TOLD).is_some() {
@@ -70,7 +85,13 @@ impl Service for Rank<'_> {
             }
             let (reading, tables) = self.opened()?;
             let rows = tables.iter().map(|table| table.observed(&scales, reading.auxiliary_column.as_deref()));
-            experts::fill(&mut message, rows.collect::<Result<_>>()?)?;
+            let rows = experts::filled(&mut message, rows.collect::<Result<_>>()?)?;
+            return self.experts.hold_with(message, rows);
+        }
+        if let Some(source) = self.told(&mut message)? {
+            let places = shared_rows::named(&mut message)?;
+            let rows = shared_rows::collected(source, source.columns(), &places)?;
+            return self.experts.hold_with(message, rows);
         }
         self.experts.hold(ask, message)
     }
@@ -83,8 +104,8 @@ impl Service for Rank<'_> {
         if !spread::ASKS.contains(&ask) {
             return self.experts.answer(ask, message);
         }
-        let held = self.model.as_mut().and_then(|(model, place)| Some((model.sum_over_rows()?, *place)));
-        let (model, place) = held.ok_or_else(|| Error::Device("this rank holds no model of minibatches".into()))?;
-        spread::answer(model, ask, message, place)
+        let source = self.source.as_ref().map(|source| source as &dyn Rows);
+        let member = self.member.as_mut().ok_or_else(|| Error::Device("this rank holds no model".into()))?;
+        member.answer(ask, message, source)
     }
 }

@@ -4,13 +4,15 @@ use std::sync::Arc;
 
 use rand::SeedableRng;
 use rand::rngs::Xoshiro256PlusPlus;
+use serde::{Deserialize, Serialize};
+use serde_json::{Value, json};
 
 use super::columns::{Inputs, Units, check_targets};
-use crate::data::{Dataset, RowFile};
-use crate::error::Result;
-use crate::likelihoods::Likelihood;
+use crate::data::{Dataset, InputScale, RowFile, TargetScale};
+use crate::error::{Error, Result};
+use crate::likelihoods::{Auxiliary, Likelihood};
 use crate::models::Observations;
-use crate::models::minibatch::Rows;
+use crate::models::minibatch::{Rows, SharedRows};
 
 /// Rows of a sample, from which everything is chosen that is chosen from data before a training: the moments that the
 /// file has would know of held-out rows.
@@ -55,18 +57,81 @@ impl Stored {
 }
 
 /// The rows in a model's units.
-pub struct Seen<'a> {
-    pub stored: &'a Stored,
-    pub units: &'a Units,
+#[derive(Debug, Clone)]
+pub struct Seen {
+    pub stored: Stored,
+    pub units: Units,
 }
 
-impl Rows for Seen<'_> {
+/// What another process is told of rows in a file.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+struct Told {
+    path: String,
+    checksum: u64,
+    inputs: InputScale,
+    target: TargetScale,
+    auxiliary: Auxiliary,
+    auxiliary_column: Option<String>,
+}
+
+impl Seen {
+    /// The file that this process is told of, by its places.
+    ///
+    /// # Errors
+    /// As [`RowFile::open`]; [`Error::Data`] for another file than that of the process that tells.
+    pub fn open(told: Value) -> Result<Self> {
+        let told: Told = serde_json::from_value(told)
+            .map_err(|e| Error::Device(format!("a message between ranks: a file of rows: {e}")))?;
+        let Told { path, checksum, inputs, target, auxiliary, auxiliary_column } = told;
+        let file = RowFile::open(&path)?;
+        if file.checksum() != checksum {
+            return Err(Error::Data(format!("{path}: it is not the file of rows that rank 0 reads")));
+        }
+        let rows = (0..file.len()).collect();
+        Ok(Self {
+            stored: Stored { file: file.into(), rows, auxiliary_column },
+            units: Units { inputs, target, auxiliary },
+        })
+    }
+}
+
+impl Rows for Seen {
     fn count(&self) -> usize {
         self.stored.rows.len()
     }
 
     fn gather(&self, rows: &[usize]) -> Result<Observations> {
-        let data = self.stored.file.read(&rows.iter().map(|&row| self.stored.rows[row]).collect::<Vec<_>>())?;
+        if rows.is_empty() {
+            return Ok(Observations { x: Vec::new(), d: self.columns(), y: Vec::new(), noise: None });
+        }
+        let data = self.stored.file.read(&self.places(rows))?;
         self.units.observe(Inputs::of(&data, self.stored.auxiliary_column.as_deref())?, &data)
+    }
+}
+
+impl SharedRows for Seen {
+    fn columns(&self) -> usize {
+        self.units.inputs.mean.len()
+    }
+
+    fn has_noise(&self) -> bool {
+        self.stored.auxiliary_column.is_some()
+    }
+
+    fn told(&self) -> Value {
+        let Stored { file, auxiliary_column, .. } = &self.stored;
+        let Units { inputs, target, auxiliary } = &self.units;
+        json!(Told {
+            path: file.path().display().to_string(),
+            checksum: file.checksum(),
+            inputs: inputs.clone(),
+            target: *target,
+            auxiliary: *auxiliary,
+            auxiliary_column: auxiliary_column.clone(),
+        })
+    }
+
+    fn places(&self, rows: &[usize]) -> Vec<usize> {
+        rows.iter().map(|row| self.stored.rows[*row]).collect()
     }
 }

@@ -1,5 +1,7 @@
 //! What a likelihood is told about a row besides its inputs.
 
+use serde::{Deserialize, Serialize};
+
 /// The target of a row and its auxiliary value.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Row {
@@ -10,7 +12,8 @@ pub struct Row {
 }
 
 /// What the auxiliary column of a likelihood holds.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
 #[non_exhaustive]
 pub enum Auxiliary {
     /// There is none.

@@ -38,5 +38,5 @@ pub use interface::model::Model;
 pub use interface::{gp_model, options};
 pub use observations::{Batch, Observations};
 pub use sparse::{inducing, process, variational, whitened};
-pub(crate) use training::start;
 pub use training::{diagnose, fit, minibatch, race, spread};
+pub(crate) use training::{shared_rows, start};

@@ -130,6 +130,24 @@ impl Observations {
         Ok(Self { x, y, noise, d: self.d })
     }
 
+    /// Adds rows behind these, which have or lack noise as these do where there are some.
+    ///
+    /// # Errors
+    /// [`Error::Shape`] when the columns differ.
+    pub(in crate::models) fn append(&mut self, more: Self) -> Result<()> {
+        let alike = self.y.is_empty() || self.noise.is_some() == more.noise.is_some();
+        if more.d != self.d || !alike {
+            return Err(Error::shape("more rows", format!("{} columns", self.d), more.d.to_string()));
+        }
+        match &mut self.noise {
+            Some(noise) => noise.extend(more.noise.into_iter().flatten()),
+            None => self.noise = more.noise,
+        }
+        self.x.extend(more.x);
+        self.y.extend(more.y);
+        Ok(())
+    }
+
     /// The same rows as tensors of a scope.
     pub fn batch(&self, scope: &Scope) -> Batch {
         Batch {

@@ -24,6 +24,8 @@ pub struct Row {
     pub any_likelihood: bool,
     /// Whether rows may stay apart, each part with its rank.
     pub apart: bool,
+    /// Whether it takes all rows at once and yet may read them from a source, each process its own.
+    pub reads: bool,
     read: fn(Value) -> serde_json::Result<Box<dyn ModelOptions>>,
     /// What the command says of it and asks for it.
     #[cfg(feature = "command")]
@@ -38,6 +40,7 @@ impl Row {
             name: K::NAME,
             any_likelihood: K::ANY_LIKELIHOOD,
             apart: K::APART,
+            reads: K::READS,
             read: read::<K>,
             command: super::command::Command::of::<K>(),
         }
@@ -46,7 +49,8 @@ impl Row {
     /// The row of a kind of model.
     #[cfg(not(feature = "command"))]
     pub fn of<K: Kind>() -> Self {
-        Self { name: K::NAME, any_likelihood: K::ANY_LIKELIHOOD, apart: K::APART, read: read::<K> }
+        let any_likelihood = K::ANY_LIKELIHOOD;
+        Self { name: K::NAME, any_likelihood, apart: K::APART, reads: K::READS, read: read::<K> }
     }
 }
 

@@ -440,7 +440,7 @@ fn rows_in_a_file_train_the_model_that_rows_in_memory_do() {
     folder.fails(2, &["fit", "t.rows", "--target", "x"], &["--target", "anew"]);
     folder.fails(2, &["fit", "t.rows", "--rows-file", "t.rows"], &["overwrite", "t.rows"]);
     for (options, words) in [
-        (&["--rows-file", "u.rows", "--model", "sgpr"][..], &["rows in a file", "--model svgp"][..]),
+        (&["--rows-file", "u.rows", "--model", "exact"][..], &["rows in a file", "svgp"][..]),
         (&["--rows-file", "ok.csv"], &["overwrite", "ok.csv"]),
         (&["--rows-file", "kept.cagey"], &["overwrite", "kept.cagey"]),
         (&["--rows-file", "t.rows", "--split-mask", "ok.csv"], &["--split-mask"]),

@@ -38,8 +38,26 @@ for options in "" "--local sgpr --inducing 20" "--training fedavg --clients 0.5"
     cmp 1.sum "$ranks.sum"
     cmp 1.csv "$ranks.csv"
   done
-  echo "the same model for 1, 2 and 4 processes: experts $options"
+  for ranks in 1 2 4; do
+    # shellcheck disable=SC2086
+    job $ranks fit table.csv --rows-file rows.bin --target y --model experts --experts 6 --steps 6 --quiet $options \
+      -o own.cagey > /dev/null
+    sum own.cagey > own.sum
+    cmp 1.sum own.sum
+  done
+  echo "the same model for 1, 2 and 4 processes, from a table and a file of rows: experts $options"
 done
+for partition in random kmeans column=part; do
+  awk -F, 'NR == 1 { print "part," $0; next } { print int($1), $0 }' OFS=, table.csv > parts.csv
+  fit=(fit parts.csv --target y --model experts --partition $partition --steps 4 --quiet)
+  "$cagey" "${fit[@]}" -o 1.cagey > /dev/null
+  job 3 "${fit[@]}" --rows-file rows.bin -o own.cagey > /dev/null
+  for name in 1 own; do
+    "$cagey" predict $name.cagey parts.csv --quiet -o $name.csv
+  done
+  cmp 1.csv own.csv
+done
+echo "the same parts of a table and of a file of rows"
 
 # Wrong usage and wrong rows: the job ends, not with success.
 for arguments in "fit missing.csv" "fit table.csv --target y --model experts --experts 500" "evaluate 1.cagey missing.csv"; do
@@ -56,8 +74,12 @@ for ranks in 1 2 4; do
   job $ranks fit table.csv --target y --model sgpr --inducing 20 --steps 6 --quiet -o "$ranks.cagey" > /dev/null
   sum "$ranks.cagey" > "$ranks.sum"
   cmp 1.sum "$ranks.sum"
+  job $ranks fit table.csv --rows-file rows.bin --target y --model sgpr --inducing 20 --steps 6 --quiet -o own.cagey \
+    > /dev/null
+  sum own.cagey > own.sum
+  cmp 1.sum own.sum
 done
-echo "the same model for 1, 2 and 4 processes: sgpr"
+echo "the same model for 1, 2 and 4 processes, from a table and a file of rows: sgpr"
 
 # A variational model, whose minibatches are shared out, from a table and from a file of rows.
 for from in "table.csv" "table.csv --rows-file rows.bin"; do
@@ -70,6 +92,24 @@ for from in "table.csv" "table.csv --rows-file rows.bin"; do
   echo "the same model for 1, 2 and 4 processes: svgp, $from"
 done
 
+# Figures and comparisons, by all processes or by one while the others wait.
+job 1 fit table.csv --target y --model experts --experts 6 --steps 6 --quiet -o drawn.cagey > /dev/null
+models=(compare table.csv --target y --models exact,experts,sgpr,svgp --experts 6 --batch 64
+  --steps 4 --quiet)
+for ranks in 1 2 4; do
+  for kind in posterior calibration learning; do
+    table=()
+    [ $kind = calibration ] && table=(table.csv)
+    job $ranks plot drawn.cagey "${table[@]}" --kind $kind -o "$kind-$ranks.svg" --quiet
+    cmp "$kind-1.svg" "$kind-$ranks.svg"
+  done
+  job $ranks "${models[@]}" --json > compared.txt
+  grep -v 'seconds\|step_bytes' compared.txt > "compared-$ranks.txt"
+  cmp compared-1.txt "compared-$ranks.txt"
+done
+grep -q sgpr compared-1.txt
+echo "plot and compare by 1, 2 and 4 processes"
+
 # Tables that stay with their ranks: one model file, without rows.
 for site in 1 2 3 4; do
   awk -v site=$site 'NR == 1 || NR % 4 == site - 1' table.csv > "site-$site.csv"
@@ -81,6 +121,8 @@ for ranks in 1 2 4; do
   sum "$ranks.cagey" > "$ranks.sum"
   cmp 1.sum "$ranks.sum"
   cmp 1.csv "$ranks.csv"
+  job $ranks plot "$ranks.cagey" -o "shards-$ranks.svg" --quiet
+  cmp shards-1.svg "shards-$ranks.svg"
 done
 job 2 evaluate 4.cagey table.csv --aggregation all > out.txt
 grep -q rbcm out.txt

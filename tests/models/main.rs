@@ -13,6 +13,7 @@ mod newton;
 mod newton_learned;
 mod newton_several;
 mod ranks;
+mod row_files;
 mod shards;
 mod spread;
 mod suite;

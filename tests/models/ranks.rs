@@ -91,7 +91,7 @@ fn a_sparse_model_over_ranks_is_that_of_all_rows() {
     let mut first = None;
     for size in [1, 2, 3, 4, 8] {
         let found = with_ranks(size, |ranks| {
-            let mut pooled = Pooled::new(model.clone(), 53, Arc::clone(ranks)).unwrap();
+            let mut pooled = Pooled::new(model.clone(), 53, Some(Arc::clone(ranks))).unwrap();
             let found = fit::evaluate(&pooled, F64, &data.batch(&Scope::new(F64).unwrap())).unwrap();
             let predicted = pooled.condition(F64, data.clone()).unwrap().predict(&points).unwrap();
             let config = TrainConfig { steps: 5, ..TrainConfig::default() };

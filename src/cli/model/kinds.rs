@@ -31,28 +31,35 @@ pub fn kind(asked: Option<&str>, likelihood: &str, rows: usize) -> Result<&'stat
     }
 }
 
-/// The kind for rows that are not all in memory: the one asked for, or the first that takes such rows; `what` is what
-/// such rows are called.
-fn kind_that(takes: impl Fn(&Row) -> bool, what: &str, asked: Option<&str>) -> Result<&'static Row> {
-    let mut able = registry().models.rows().iter().filter(|row| takes(row));
+/// The kind for rows that are not all in memory: the one asked for, or the first that `prefers` such rows; `what` is
+/// what such rows are called.
+fn kind_that(
+    takes: impl Fn(&Row) -> bool,
+    prefers: impl Fn(&Row) -> bool,
+    what: &str,
+    asked: Option<&str>,
+) -> Result<&'static Row> {
+    let rows = registry().models.rows();
     let found = match asked {
         Some(name) => Some(named(name)?).filter(|row| takes(row)),
-        None => able.clone().next(),
+        None => rows.iter().find(|row| prefers(row)),
     };
     found.ok_or_else(|| {
-        let names: Vec<&str> = able.by_ref().map(|row| row.name).collect();
+        let names: Vec<&str> = rows.iter().filter(|row| takes(row)).map(|row| row.name).collect();
         Error::Usage(format!("{what}: choose --model {}", names.join(" or ")))
     })
 }
 
 /// The kind for rows that stay in a file.
 pub fn kind_for_file(asked: Option<&str>) -> Result<&'static Row> {
-    kind_that(|row| row.command.takes_minibatches, "rows in a file are for models of minibatches", asked)
+    let minibatches = |row: &Row| row.command.takes_minibatches;
+    let what = "rows in a file are for models that take them in parts";
+    kind_that(|row| minibatches(row) || row.reads, minibatches, what, asked)
 }
 
 /// The kind for rows of which each part stays with its rank.
 pub fn kind_for_shards(asked: Option<&str>) -> Result<&'static Row> {
-    kind_that(|row| row.apart, "--shards is for models whose rows stay apart", asked)
+    kind_that(|row| row.apart, |row| row.apart, "--shards is for models whose rows stay apart", asked)
 }
 
 /// The options of all kinds of models, each once however many kinds have it.

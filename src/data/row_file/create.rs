@@ -22,7 +22,7 @@ impl RowFile {
     /// As [`read_training`](crate::data::read_training), and [`Error::Io`] when `path` cannot be written.
     pub fn create(table: impl AsRef<Path>, options: &ReadOptions, path: impl AsRef<Path>) -> Result<Self> {
         let path = path.as_ref();
-        let (file, about) = write_atomically(path, |file| {
+        let (file, (about, checksum)) = write_atomically(path, |file| {
             let io = |e: std::io::Error| Error::io(path, &e);
             let mut writer = BufWriter::new(&*file);
             let (mut bytes, mut index) = (Vec::new(), 0);
@@ -37,14 +37,15 @@ impl RowFile {
             let about = settle(path, file, found)?;
             let text = serde_json::to_vec(&about).map_err(|e| io(e.into()))?;
             file.seek(SeekFrom::End(0)).map_err(io)?;
-            [&text[..], &checksum([&text[..]]).to_le_bytes(), &(text.len() as u64).to_le_bytes(), MARK]
+            let sum = checksum([&text[..]]);
+            [&text[..], &sum.to_le_bytes(), &(text.len() as u64).to_le_bytes(), MARK]
                 .into_iter()
                 .try_for_each(|part| file.write_all(part))
                 .map_err(io)?;
-            Ok(about)
+            Ok((about, sum))
         })?;
         // Another file may have that name by now: this one is the one that was written.
-        Ok(Self { path: path.into(), file: Mutex::new(file), records: about.records(), about })
+        Ok(Self { path: path.into(), file: Mutex::new(file), records: about.records(), about, checksum })
     }
 }
 

@@ -36,6 +36,8 @@ pub struct RowFile {
     file: Mutex<File>,
     records: Records,
     about: About,
+    /// Of the description.
+    checksum: u64,
 }
 
 /// What the records are.
@@ -150,7 +152,8 @@ impl RowFile {
         if about.rows.checked_mul(records.size()) != Some(before as usize) || !about.is_sound() {
             return Err(bad());
         }
-        Ok(Self { path: path.into(), file: Mutex::new(file), records, about })
+        let checksum = sum.unwrap_or_else(|| checksum([&text[..]]));
+        Ok(Self { path: path.into(), file: Mutex::new(file), records, about, checksum })
     }
 
     /// Number of rows.
@@ -166,6 +169,16 @@ impl RowFile {
     /// Number of inputs.
     pub fn d(&self) -> usize {
         self.about.schema.d()
+    }
+
+    /// Where it is.
+    pub fn path(&self) -> &Path {
+        &self.path
+    }
+
+    /// Tells files of other rows apart: a checksum of the columns, their moments and the number of rows.
+    pub fn checksum(&self) -> u64 {
+        self.checksum
     }
 
     /// How the columns of the table were encoded.

@@ -3,7 +3,7 @@
 use super::super::registry::Registry;
 use super::super::shards::Tables;
 use super::super::{Calibrate, Settings};
-use super::Plan;
+use super::{Elsewhere, Plan};
 use crate::error::{Error, Result};
 
 impl Plan {
@@ -29,7 +29,7 @@ impl Plan {
             .about("Settings::calibrate"));
         }
         let (schema, first) = (tables.schema().clone(), tables.first());
-        let mut plan = Self::of(schema, first, Some(&tables), settings, seed, registry)?;
+        let mut plan = Self::of(schema, first, Elsewhere::Apart(&tables), settings, seed, registry)?;
         plan.warn(tables.rows(), false);
         plan.tables = Some(tables);
         Ok(plan)

@@ -13,7 +13,7 @@ use super::build::build;
 use super::columns::{Inputs, Units, check_targets, input_names};
 use super::registry::Registry;
 use super::shards::Tables;
-use super::stored::Stored;
+use super::stored::{Seen, Stored};
 use super::{Settings, advice, weak_prior};
 use crate::advice::Advice;
 use crate::data::{Classes, Dataset, InputScale, Schema, Split, TargetScale};
@@ -22,9 +22,8 @@ use crate::exchange::{self, Ranks};
 use crate::likelihoods::Targets;
 use crate::models::Observations;
 use crate::models::gp_model::{GpModel, Size};
-use crate::models::minibatch::Rows;
+use crate::models::minibatch::{Rows, SharedRows};
 use crate::models::options::{ModelOptions, Site};
-use crate::scope::Scope;
 
 /// A model before its training, with the data it will be trained on.
 #[derive(Debug)]
@@ -36,7 +35,8 @@ pub struct Plan {
     model: Box<dyn GpModel>,
     /// All rows, or a sample of those in a file.
     data: Observations,
-    stored: Option<Stored>,
+    /// Where all rows are, where `data` may be some of them.
+    stored: Option<Arc<Seen>>,
     /// Where all rows are, where `data` are those of the first part.
     tables: Option<Tables>,
     /// Rows that are kept from the training, for intervals.
@@ -65,14 +65,14 @@ impl Plan {
     pub fn new(schema: Schema, data: &Dataset, settings: Settings, seed: u64, registry: &Registry) -> Result<Self> {
         if !sets_apart(&settings, schema.classes.as_ref().map(Classes::len), registry)? {
             enough(&settings, data.n, None)?;
-            let mut plan = Self::of(schema, data, None, settings, seed, registry)?;
+            let mut plan = Self::of(schema, data, Elsewhere::Nowhere, settings, seed, registry)?;
             plan.warn(data.n, true);
             return Ok(plan);
         }
         let split = Split::random(data.n, APART, seed)?;
         enough(&settings, data.n, Some(split.test.len()))?;
         let (train, apart) = (data.subset(&split.train), data.subset(&split.test));
-        let mut plan = Self::of(schema, &train, None, settings, seed, registry)?;
+        let mut plan = Self::of(schema, &train, Elsewhere::Nowhere, settings, seed, registry)?;
         plan.check(&apart)?;
         plan.warn(train.n, true);
         plan.apart = Some(apart);
@@ -82,7 +82,7 @@ impl Plan {
     fn of(
         schema: Schema,
         data: &Dataset,
-        tables: Option<&Tables>,
+        elsewhere: Elsewhere,
         settings: Settings,
         seed: u64,
         registry: &Registry,
@@ -92,7 +92,12 @@ impl Plan {
         let Inputs { x, names, auxiliary } = &inputs;
         let d = names.len();
         let options = registry.models.options(&settings.model)?;
-        let rows = tables.map_or(data.n, Tables::rows);
+        let (tables, file) = match elsewhere {
+            Elsewhere::Nowhere => (None, None),
+            Elsewhere::Apart(tables) => (Some(tables), None),
+            Elsewhere::File(file) => (None, Some(file)),
+        };
+        let rows = tables.map_or(file.map_or(data.n, |file| file.rows.len()), Tables::rows);
         options.check(rows)?;
         checks::check_factor(&settings, &*options)?;
         if d == 0 {
@@ -138,7 +143,15 @@ impl Plan {
             None => observations,
         };
         let shards = tables.map(|tables| tables.observed(&units.inputs, units.target)).transpose()?;
-        let site = Site { data: &observations, names: &names, seed, shards: shards.as_ref(), saved: None };
+        let stored = file.map(|file| Arc::new(Seen { stored: file.clone(), units: units.clone() }));
+        // Models of minibatches read them when they draw them.
+        let own = registry.models.row(settings.model.kind()).is_some_and(|row| row.reads);
+        let source = stored.clone().filter(|_| own).map(|stored| stored as Arc<dyn SharedRows>);
+        let source = source.as_ref();
+        let site = Site { data: &observations, names: &names, seed, source, shards: shards.as_ref(), saved: None };
+        if let Some(stored) = stored.as_ref().filter(|_| data.n < rows) {
+            stored.stored.check(&*likelihood, &units)?;
+        }
         let mut model = build(&settings, &*options, likelihood, &site, &units, registry)?;
         let set = |model: &mut dyn GpModel| weak_prior::set(model, &observations, rows, &*options);
         let weak_prior = settings.weak_prior.then(|| set(&mut *model)).flatten();
@@ -149,7 +162,7 @@ impl Plan {
             options,
             model,
             data: observations,
-            stored: None,
+            stored,
             tables: None,
             apart: None,
             ranks: exchange::ranks().cloned(),
@@ -204,6 +217,11 @@ impl Plan {
         &self.data
     }
 
+    /// Where all rows are that are in a file.
+    pub fn source(&self) -> Option<Arc<dyn SharedRows>> {
+        self.stored.clone().map(|stored| stored as Arc<dyn SharedRows>)
+    }
+
     /// The options of the model.
     pub fn options(&self) -> &dyn ModelOptions {
         &*self.options
@@ -226,15 +244,28 @@ impl Plan {
     /// # Errors
     /// What the objective reports.
     pub fn cost(&self) -> Result<Cost> {
-        let rows: Vec<usize> = (0..self.batch()).collect();
-        let batch = self.data.gather(&rows)?.batch(&Scope::new(self.settings.compute)?);
-        let seconds = self.model.seconds(self.settings.compute, &batch, self.options.minibatches())?;
+        let few = match self.batch() {
+            all if all == self.data.n() => None,
+            some => Some(self.data.gather(&(0..some).collect::<Vec<_>>())?),
+        };
+        let rows = few.as_ref().unwrap_or(&self.data);
+        let seconds = self.model.seconds(self.settings.compute, rows, self.options.minibatches())?;
         Ok(Cost { seconds, bytes: self.bytes() })
     }
 
     /// What would make steps far shorter, if one of the settings takes most of their time.
     pub fn shorter(&self) -> Option<Advice> {
-        let rows = self.stored.as_ref().map_or(self.data.n(), |stored| stored.rows.len());
+        let rows = self.stored.as_ref().map_or(self.data.n(), |stored| stored.count());
         self.options.shorter(rows)
     }
+}
+
+/// Where all rows are of a model that is chosen from some.
+enum Elsewhere<'a> {
+    /// There are no others.
+    Nowhere,
+    /// In tables, each an expert's.
+    Apart(&'a Tables),
+    /// In a file.
+    File(&'a Stored),
 }

@@ -5,15 +5,15 @@ use std::sync::Arc;
 use super::super::Settings;
 use super::super::registry::Registry;
 use super::super::stored::Stored;
-use super::Plan;
 use super::checks::{APART, MOST_APART, enough, sets_apart};
+use super::{Elsewhere, Plan};
 use crate::data::{Classes, RowFile, Split};
 use crate::error::{Error, Result};
 
 impl Plan {
-    /// Prepares a model of minibatches for rows of a file, however few of them fit in memory; `rows` are their
-    /// positions in it. What is chosen from data before the training (scales, inducing inputs, initial values) is
-    /// chosen from 65,536 of them.
+    /// Prepares a model for rows of a file, however few of them fit in memory: of minibatches, or of parts of the rows
+    /// that processes share; `rows` are their positions in it. What is chosen from data before the training (scales,
+    /// inducing inputs, initial values) is chosen from 65,536 of them.
     ///
     /// # Errors
     /// As [`new`](Self::new), for any of the rows; [`Error::Usage`] for models that take all rows at once and positions
@@ -25,10 +25,12 @@ impl Plan {
         seed: u64,
         registry: &Registry,
     ) -> Result<Self> {
-        if registry.models.options(&settings.model)?.minibatches().is_none() {
+        let reads = registry.models.row(settings.model.kind()).is_some_and(|row| row.reads);
+        if !reads && registry.models.options(&settings.model)?.minibatches().is_none() {
             let model = settings.model.kind();
             return Err(Error::Usage(format!(
-                "the {model} model takes all rows at once; with rows in a file choose a model that takes minibatches"
+                "the {model} model takes all rows at once; with rows in a file choose a model that takes minibatches or \
+                 parts of the rows"
             ))
             .about("Settings::model"));
         }
@@ -44,13 +46,9 @@ impl Plan {
         };
         let stored = Stored { file, rows, auxiliary_column: settings.auxiliary_column.clone() };
         let sample = stored.sample(seed)?;
-        let mut plan = Self::of(stored.file.schema().clone(), &sample, None, settings, seed, registry)?;
-        let whole = sample.n == stored.rows.len();
-        if !whole {
-            stored.check(plan.model.likelihood(), &plan.units)?;
-        }
-        plan.warn(stored.rows.len(), whole);
-        plan.stored = Some(stored);
+        let schema = stored.file.schema().clone();
+        let mut plan = Self::of(schema, &sample, Elsewhere::File(&stored), settings, seed, registry)?;
+        plan.warn(stored.rows.len(), sample.n == stored.rows.len());
         apart.iter().try_for_each(|apart| plan.check(apart))?;
         plan.apart = apart;
         Ok(plan)

@@ -15,12 +15,12 @@ use crate::error::Result;
 use crate::kernels::text;
 use crate::linalg::jitter::watch;
 use crate::models::gp_model::Training;
-use crate::models::minibatch::Rows;
+use crate::models::minibatch::{Rows, SharedRows};
 use crate::models::posterior::Posterior;
 use crate::models::race::{Race, Starts, Track, race};
 use crate::models::registry::usual;
 use crate::models::spread::Spread;
-use crate::models::{Observations, diagnose};
+use crate::models::{Observations, diagnose, shared_rows};
 use crate::train::{self, Observer, TrainConfig};
 
 impl Plan {
@@ -35,7 +35,11 @@ impl Plan {
             columns: self.data.d,
             parameters: self.model.parameters().into_iter().map(|(_, p)| p.clone()).collect(),
         };
-        Some(Spread::new(ranks, serde_json::json!(form)))
+        let spread = Spread::new(ranks, serde_json::json!(form));
+        Some(match &self.stored {
+            Some(stored) => spread.reading(Arc::clone(stored) as Arc<dyn SharedRows>),
+            None => spread,
+        })
     }
 
     /// Moves the model to the better of two starts, where losses compare; nothing where one is given, in whatever way.
@@ -63,8 +67,8 @@ impl Plan {
         let left = config.max_time.map(|time| time.saturating_sub(spent));
         let config = &TrainConfig { max_time: left, ..config.clone() };
         let spread = self.spread();
-        let seen = self.stored.as_ref().map(|stored| Seen { stored, units: &self.units });
-        let rows = seen.as_ref().map_or(&self.data as &dyn Rows, |seen| seen);
+        let stored = self.stored.clone();
+        let rows = stored.as_deref().map_or(&self.data as &dyn Rows, |stored| stored);
         let count = self.tables.as_ref().map_or(rows.count(), Tables::rows);
         let batches = self.options.minibatches();
         let training = Training { compute, data: &self.data, rows, batches, config, spread: spread.as_ref() };
@@ -95,7 +99,10 @@ impl Plan {
         let data = match &tables {
             // What no rank may see but its own is in no file, either.
             Some(_) => Observations { x: Vec::new(), y: Vec::new(), noise: None, ..data },
-            None if posterior.needs_data() => data,
+            None if posterior.needs_data() => match &stored {
+                Some(stored) if stored.count() > data.n() => all(stored)?,
+                _ => data,
+            },
             None => some(&data)?,
         };
         let whereabouts = tables.as_ref().map(Tables::whereabouts);
@@ -116,6 +123,11 @@ impl Plan {
         };
         Ok(fitted.calibrate(apart.as_ref()))
     }
+}
+
+/// The rows of a file.
+fn all(stored: &Seen) -> Result<Observations> {
+    shared_rows::collected(stored, stored.columns(), &(0..stored.count()).collect::<Vec<_>>())
 }
 
 /// Rows that are kept of data which predictions do not need.

@@ -5,13 +5,13 @@ use std::sync::OnceLock;
 use serde_json::json;
 
 use super::local::Local;
+use super::rows::Data;
 use super::{Experts, of, remote};
 use crate::device::Compute;
 use crate::error::Result;
 use crate::exchange::{Message, Ranks, put, take};
 use crate::linalg::jitter::{record, watch};
 use crate::models::Observations;
-use crate::models::minibatch::Rows;
 use crate::models::posterior::Marginals;
 use crate::threads;
 
@@ -28,6 +28,7 @@ const KEPT: f64 = 2e9;
 pub(super) struct Conditioned {
     model: Experts,
     compute: Compute,
+    /// The rows that were given, unless the model has its own.
     data: Observations,
     /// This process's experts; none where their factors take too much memory.
     locals: Option<Vec<Local>>,
@@ -56,18 +57,13 @@ impl Conditioned {
         self.compute
     }
 
-    pub(super) fn data(&self) -> &Observations {
-        &self.data
+    pub(super) fn data(&self) -> Data<'_> {
+        self.model.seen(&self.data)
     }
 
     /// The rows of an expert.
-    pub(super) fn rows(&self, expert: usize) -> Observations {
-        self.gathered(&self.model.parts()[expert])
-    }
-
-    pub(super) fn gathered(&self, rows: &[usize]) -> Observations {
-        // Rows in memory are there.
-        self.data.gather(rows).unwrap_or_else(|_| self.data.clone())
+    pub(super) fn rows(&self, expert: usize) -> Result<Observations> {
+        self.data().gather(&self.model.parts()[expert])
     }
 
     /// This process's experts conditioned on rows that each has, in parallel.
@@ -82,7 +78,7 @@ impl Conditioned {
     }
 
     fn local(&self, expert: usize, rows: &[usize]) -> Result<Local> {
-        let local = Local::new(&self.model.shared, self.compute, self.gathered(rows));
+        let local = Local::new(&self.model.shared, self.compute, self.data().gather(rows)?);
         local.map_err(|error| self.model.of_expert(expert, error))
     }
 
@@ -151,8 +147,8 @@ impl Conditioned {
     /// What the communication expert says.
     pub(super) fn common(&self, prior: &[f64], x: &[f64]) -> Result<[Vec<f64>; 2]> {
         if self.common.get().is_none() {
-            let local = Local::new(&self.model.shared, self.compute, self.gathered(&self.model.communication))
-                .map_err(|error| of(COMMON, error))?;
+            let rows = self.data().gather(&self.model.communication)?;
+            let local = Local::new(&self.model.shared, self.compute, rows).map_err(|error| of(COMMON, error))?;
             let _ = self.common.set(local);
         }
         let Some(local) = self.common.get() else { return Ok([Vec::new(), Vec::new()]) };

@@ -15,10 +15,12 @@ mod partition;
 mod pooled;
 mod posterior;
 mod remote;
+mod rows;
 mod server;
 mod shards;
 mod terms;
 mod training;
+mod whole;
 
 use std::ops::Range;
 use std::sync::Arc;
@@ -29,9 +31,11 @@ pub use options::{ExpertsOptions, LocalKind};
 pub use partition::Partition;
 pub use pooled::Pooled;
 pub use posterior::ExpertsPosterior;
+use rows::{Data, Window};
 pub use server::Server;
-pub use shards::{Shards, TOLD, fill, joined, share_of};
+pub use shards::{Shards, TOLD, filled, joined, share_of};
 pub use training::{Algorithm, Federation, Rounds};
+use whole::OfParts;
 
 use crate::device::Compute;
 use crate::error::{Error, Result};
@@ -39,6 +43,7 @@ use crate::exchange::{self, Ranks};
 use crate::likelihoods::Likelihood;
 use crate::models::exact::ExactGp;
 use crate::models::gp_model::{GpModel, Size, Training, UserUnits};
+use crate::models::minibatch::Minibatches;
 use crate::models::posterior::{Posterior, SavedPosterior};
 use crate::models::prior::Prior;
 use crate::models::sgpr::Sgpr;
@@ -92,6 +97,8 @@ pub struct Experts {
     ranks: Option<Arc<Ranks>>,
     /// Their rows, where these stay with them.
     shards: Option<Arc<Shards>>,
+    /// Their rows, where every rank reads its own.
+    window: Option<Arc<Window>>,
 }
 
 impl Experts {
@@ -115,7 +122,7 @@ impl Experts {
         let labels = parts.iter().enumerate().map(|(expert, rows)| label(expert, parts.len(), rows)).collect();
         let (parts, communication, labels) = (Arc::new(parts), Arc::new(communication), Arc::new(labels));
         let federation = Federation::default();
-        Ok(Self { shared, rule, federation, parts, communication, labels, ranks: None, shards: None })
+        Ok(Self { shared, rule, federation, parts, communication, labels, ranks: None, shards: None, window: None })
     }
 
     /// Those of one rank, as the leader hands them out: rows of the communication expert may be nobody's.
@@ -123,7 +130,7 @@ impl Experts {
         let (parts, communication, labels) = (Arc::new(parts), Arc::new(communication), Arc::new(labels));
         // Which rule it is is the leader's business.
         let (rule, federation) = (Rule::Grbcm, Federation::default());
-        Self { shared, rule, federation, parts, communication, labels, ranks: None, shards: None }
+        Self { shared, rule, federation, parts, communication, labels, ranks: None, shards: None, window: None }
     }
 
     /// The same experts, spread over the ranks of a job that this process leads.
@@ -210,6 +217,16 @@ impl Model for Experts {
     }
 }
 
+impl OfParts for Experts {
+    fn experts(&self) -> &Experts {
+        self
+    }
+
+    fn objective_over(&self, scope: &Scope, data: Data) -> Result<Tensor<1>> {
+        objective::sum_over(self, scope, data)
+    }
+}
+
 impl GpModel for Experts {
     fn title(&self) -> String {
         let (least, most) = (self.parts.iter().map(Vec::len).min().unwrap_or_default(), self.largest());
@@ -236,16 +253,22 @@ impl GpModel for Experts {
     }
 
     fn bytes(&self, compute: Compute, size: Size) -> f64 {
-        // A smaller sample than all rows has smaller experts, unless these have their rows for themselves.
-        let share = if self.shards.is_some() { 1.0 } else { (size.rows as f64 / self.rows() as f64).min(1.0) };
+        // A smaller sample than all rows has smaller experts, unless these have rows of their own.
+        let own = self.own_rows().is_some();
+        let share = if own { 1.0 } else { (size.rows as f64 / self.rows() as f64).min(1.0) };
         let largest = (self.largest() as f64 * share).ceil();
         let each = Size { rows: largest as usize, batch: largest as usize, ..size };
         let threads = rayon::current_num_threads().min(self.own().len());
-        size.data(compute) + threads as f64 * self.shared.model().bytes(compute, each)
+        Size { rows: self.held_of(size.rows), ..size }.data(compute)
+            + threads as f64 * self.shared.model().bytes(compute, each)
     }
 
     fn is_comparable(&self) -> bool {
         true
+    }
+
+    fn seconds(&self, compute: Compute, rows: &Observations, _batches: Option<&Minibatches>) -> Result<f64> {
+        whole::seconds(self, compute, rows)
     }
 
     fn train(&mut self, training: Training, observers: &mut [&mut dyn Observer]) -> Result<Outcome> {

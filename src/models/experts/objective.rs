@@ -5,13 +5,14 @@ use std::ops::Range;
 use burn::tensor::{Tensor, TensorData};
 use serde_json::json;
 
+use super::rows::Data;
+use super::whole::OfParts;
 use super::{Experts, remote};
 use crate::device::Compute;
 use crate::device::transfers::upload;
 use crate::error::{Error, Result};
 use crate::exchange::{Message, Ranks, put, take};
 use crate::linalg::jitter::{record, watch};
-use crate::models::minibatch::Rows;
 use crate::models::{Batch, Observations};
 use crate::params::Parameters;
 use crate::scope::{Scope, scalar, to_f64};
@@ -35,8 +36,19 @@ pub(super) struct Part {
 /// in the parameters, with the sum's value and gradient at their present values.
 pub(super) fn sum(experts: &Experts, scope: &Scope, batch: &Batch) -> Result<Tensor<1>> {
     batch.check(scope)?;
-    let given = observations(batch)?;
-    let data = experts.seen(&given);
+    over(experts, scope, batch)
+}
+
+/// The objective of a model of parts on its own rows, or on those of a batch.
+pub(super) fn over(model: &impl OfParts, scope: &Scope, batch: &Batch) -> Result<Tensor<1>> {
+    match model.experts().own_rows() {
+        Some(data) => model.objective_over(scope, data),
+        None => model.objective_over(scope, Data::Memory(&observations(batch)?)),
+    }
+}
+
+/// The same over rows of the host.
+pub(super) fn sum_over(experts: &Experts, scope: &Scope, data: Data) -> Result<Tensor<1>> {
     experts.check(data)?;
     let asked = Asked { compute: scope.compute(), gradient: scope.device().is_autodiff(), budget: scope.budget() };
     let parts = match &experts.ranks {
@@ -89,7 +101,7 @@ pub(super) struct Asked {
 }
 
 /// The objectives of this process's experts, in their order.
-pub(super) fn own(experts: &Experts, data: &Observations, asked: Asked) -> Result<Vec<Part>> {
+pub(super) fn own(experts: &Experts, data: Data, asked: Asked) -> Result<Vec<Part>> {
     let Range { start, end } = experts.own();
     let part = |at: usize| {
         let expert = start + at;
@@ -100,7 +112,7 @@ pub(super) fn own(experts: &Experts, data: &Observations, asked: Asked) -> Resul
 }
 
 /// The objectives of all experts, in their order.
-fn all(experts: &Experts, ranks: &Ranks, data: &Observations, asked: Asked) -> Result<Vec<Part>> {
+fn all(experts: &Experts, ranks: &Ranks, data: Data, asked: Asked) -> Result<Vec<Part>> {
     let mut talk = ranks.talk();
     remote::hold(experts, &mut talk, ranks.size(), data, asked.compute)?;
     let mut message = remote::with_parameters(experts);
@@ -163,7 +175,7 @@ fn evaluate(experts: &Experts, rows: &Observations, asked: Asked) -> Result<Part
 }
 
 /// The rows of a batch on the host.
-pub(super) fn observations(batch: &Batch) -> Result<Observations> {
+fn observations(batch: &Batch) -> Result<Observations> {
     let d = batch.x.dims()[1];
     let noise = batch.noise.clone().map(to_f64).transpose()?;
     Ok(Observations { x: to_f64(batch.x.clone())?, d, y: to_f64(batch.y.clone())?, noise })
@@ -171,7 +183,7 @@ pub(super) fn observations(batch: &Batch) -> Result<Observations> {
 
 impl Experts {
     /// Refuses other rows than those that were shared out.
-    pub(super) fn check(&self, data: &Observations) -> Result<()> {
+    pub(super) fn check(&self, data: Data) -> Result<()> {
         let rows = match &self.shards {
             Some(shards) => shards.own.n(),
             None => self.rows(),

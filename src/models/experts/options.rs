@@ -68,6 +68,7 @@ const ROWS: usize = 1000;
 impl Kind for ExpertsOptions {
     const NAME: &'static str = "experts";
     const APART: bool = true;
+    const READS: bool = true;
 }
 
 impl ModelOptions for ExpertsOptions {
@@ -95,11 +96,14 @@ impl ModelOptions for ExpertsOptions {
             Some(saved) => self.saved(&saved, site.data.n())?,
             None => self.shared_out(site)?,
         };
-        let mut experts =
-            Experts::new(shared, self.aggregation.unwrap_or_else(|| self.partition.rule()), parts, communication)?;
+        let rule = self.aggregation.unwrap_or_else(|| self.partition.rule());
+        let mut experts = Experts::new(shared, rule, parts, communication)?;
         experts.federation = self.training.clone();
-        Ok(Box::new(match exchange::ranks() {
-            Some(ranks) => experts.over(Arc::clone(ranks)),
+        if let Some(ranks) = exchange::ranks() {
+            experts = experts.over(Arc::clone(ranks));
+        }
+        Ok(Box::new(match site.source {
+            Some(source) => experts.reading(Arc::clone(source))?,
             None => experts,
         }))
     }
@@ -150,9 +154,12 @@ impl ExpertsOptions {
     }
 
     fn shared_out(&self, site: &Site) -> Result<(Vec<Vec<usize>>, Vec<usize>)> {
-        let n = site.data.n();
+        let n = site.rows();
         let count = self.experts.unwrap_or_else(|| n.div_ceil(ROWS));
-        let parts = self.partition.split(site.data, site.names, count, site.seed)?;
+        let parts = match site.source {
+            Some(source) => self.partition.split_source(&**source, site.names, count, site.seed)?,
+            None => self.partition.split(site.data, site.names, count, site.seed)?,
+        };
         // The first of random parts is as good a sample as any.
         let communication = match self.partition {
             Partition::Random => parts[0].clone(),

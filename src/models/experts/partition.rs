@@ -11,7 +11,8 @@ use serde::{Deserialize, Serialize};
 use super::aggregation::Rule;
 use crate::error::{Error, Result};
 use crate::models::Observations;
-use crate::models::inducing;
+use crate::models::minibatch::SharedRows;
+use crate::models::{inducing, shared_rows};
 use crate::suggest::nearest;
 
 /// How rows are shared out among experts.
@@ -81,8 +82,32 @@ impl Partition {
             Self::Random => Ok(random(n, count, seed)),
             Self::Tree => Ok(tree(data, count)),
             Self::Kmeans => kmeans(data, count, seed),
-            Self::Column(name) => by_column(data, names, name),
+            Self::Column(name) => by_value(data, column(names, name)?, name),
         }
+    }
+}
+
+impl Partition {
+    /// The same for rows of a source: inputs are read once, as far as they decide, and dropped.
+    ///
+    /// # Errors
+    /// As [`split`](Self::split), and what reading reports.
+    pub(super) fn split_source(
+        &self,
+        source: &dyn SharedRows,
+        names: &[String],
+        count: usize,
+        seed: u64,
+    ) -> Result<Vec<Vec<usize>>> {
+        let rows = match self {
+            Self::Random => Observations { x: Vec::new(), d: 1, y: vec![0.0; source.count()], noise: None },
+            Self::Tree | Self::Kmeans => shared_rows::inputs(source, None)?,
+            Self::Column(name) => {
+                let column = column(names, name)?;
+                return by_value(&shared_rows::inputs(source, Some(column))?, 0, name);
+            }
+        };
+        self.split(&rows, names, count, seed)
     }
 }
 
@@ -141,15 +166,20 @@ fn kmeans(data: &Observations, count: usize, seed: u64) -> Result<Vec<Vec<usize>
     Ok(parts)
 }
 
-fn by_column(data: &Observations, names: &[String], name: &str) -> Result<Vec<Vec<usize>>> {
-    let Some(column) = names.iter().position(|other| other == name) else {
+/// Which of the input columns has this name.
+fn column(names: &[String], name: &str) -> Result<usize> {
+    names.iter().position(|other| other == name).ok_or_else(|| {
         let hint = match nearest(name, names.iter().map(String::as_str)) {
             Some(near) => format!("did you mean `{near}`?"),
             None => format!("the input columns are {}", names.join(", ")),
         };
         let problem = format!("there is no input column `{name}` to make experts by; {hint}");
-        return Err(Error::Usage(problem).set("ExpertsOptions::partition", format_args!("column={name}")));
-    };
+        Error::Usage(problem).set("ExpertsOptions::partition", format_args!("column={name}"))
+    })
+}
+
+/// Rows of the same value in a column, whose name is for messages.
+fn by_value(data: &Observations, column: usize, name: &str) -> Result<Vec<Vec<usize>>> {
     let value = |row: usize| data.x[row * data.d + column];
     let mut order: Vec<usize> = (0..data.n()).collect();
     order.sort_by(|&a, &b| value(a).total_cmp(&value(b)));

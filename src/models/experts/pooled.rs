@@ -3,7 +3,8 @@
 //! The data are in the collapsed bound as sums over rows: with K_ZZ = L Lᵀ, L⁻¹K_ZX W K_XZ L⁻ᵀ, L⁻¹K_ZX W r and a
 //! number. Those of parts add up (Gal, van der Wilk and Rasmussen 2014, *Distributed variational inference in sparse
 //! Gaussian process regression and latent variable models*), so this is the model of all rows, exactly, at the cost of
-//! one part a rank: m² + m + 1 numbers come from each rank, and as many go back for the gradient.
+//! one part a rank: m² + m + 1 numbers come from each rank, and as many go back for the gradient. Rows of a source are
+//! not all in memory: each rank holds those of its parts.
 //!
 //! There are always as many parts, and their sums go up one binary tree: the same bits for any number of ranks.
 
@@ -14,6 +15,8 @@ use serde_json::json;
 
 use super::aggregation::Rule;
 use super::objective::{self, Asked, Part, each};
+use super::rows::Data;
+use super::whole::{self, OfParts};
 use super::{Experts, Shared, remote};
 use crate::device::Compute;
 use crate::device::transfers::upload;
@@ -22,14 +25,15 @@ use crate::exchange::{Ranks, put};
 use crate::likelihoods::Likelihood;
 use crate::linalg::collapsed;
 use crate::models::branches::{self, Branch};
-use crate::models::gp_model::{GpModel, Size, UserUnits};
-use crate::models::minibatch::Rows;
+use crate::models::gp_model::{GpModel, Size, Training, UserUnits};
+use crate::models::minibatch::{Minibatches, SharedRows};
 use crate::models::posterior::{Posterior, SavedPosterior};
 use crate::models::prior::Prior;
 use crate::models::sgpr::{Moments, Sgpr, SgprPosterior};
 use crate::models::{Batch, Model, Observations};
 use crate::params::{Parameter, Parameters};
 use crate::scope::{Scope, scalar, to_f64};
+use crate::train::{Observer, Outcome};
 
 /// To sum over the rows of parts.
 pub(super) const MOMENTS: &str = "experts.moments";
@@ -39,7 +43,7 @@ pub(super) const PULL: &str = "experts.pull";
 /// Most parts of the rows.
 const PARTS: usize = 16;
 
-/// A sparse model over the ranks of a job.
+/// A sparse model over the ranks of a job, or of rows of a source.
 #[derive(Debug, Clone)]
 pub struct Pooled {
     /// Its parts, all with the model's parameters.
@@ -47,15 +51,23 @@ pub struct Pooled {
 }
 
 impl Pooled {
-    /// A model of `n` rows over ranks that this process leads.
+    /// A model of `n` rows over ranks that this process leads, if it does.
     ///
     /// # Errors
     /// [`Error::Usage`] for no rows.
-    pub fn new(model: Sgpr, n: usize, ranks: Arc<Ranks>) -> Result<Self> {
+    pub fn new(model: Sgpr, n: usize, ranks: Option<Arc<Ranks>>) -> Result<Self> {
         let count = branches::count(n, PARTS);
         let rows = (0..count).map(|part| branches::rows(n, part, count).collect());
         let parts = Experts::new(Shared::Sparse(model), Rule::Grbcm, rows.collect(), vec![0])?;
-        Ok(Self { parts: parts.over(ranks) })
+        Ok(Self { parts: Experts { ranks, ..parts } })
+    }
+
+    /// The same model of rows of a source, of which every rank reads those of its parts.
+    ///
+    /// # Errors
+    /// What reading reports.
+    pub fn reading(self, source: Arc<dyn SharedRows>) -> Result<Self> {
+        Ok(Self { parts: self.parts.reading(source)? })
     }
 
     fn model(&self) -> &Sgpr {
@@ -66,30 +78,34 @@ impl Pooled {
     }
 
     /// The sums over all rows.
-    fn sums(&self, data: &Observations, compute: Compute, budget: usize) -> Result<Sums> {
+    fn sums(&self, data: Data, compute: Compute, budget: usize) -> Result<Sums> {
         self.parts.check(data)?;
-        let Some(ranks) = &self.parts.ranks else { return Err(Error::Usage("a pooled model is one of ranks".into())) };
-        let mut talk = ranks.talk();
-        remote::hold(&self.parts, &mut talk, ranks.size(), data, compute)?;
-        let mut message = remote::with_parameters(&self.parts);
-        message.document = json!({ "budget": budget });
         let own = || own(&self.parts, data, compute, budget, 0).map(branches::written);
+        let answers = match &self.parts.ranks {
+            None => vec![own()?],
+            Some(ranks) => {
+                let mut talk = ranks.talk();
+                remote::hold(&self.parts, &mut talk, ranks.size(), data, compute)?;
+                let mut message = remote::with_parameters(&self.parts);
+                message.document = json!({ "budget": budget });
+                talk.ask(MOMENTS, message, own)?
+            }
+        };
         let m = self.model().process.len();
-        let numbers = branches::total(talk.ask(MOMENTS, message, own)?, m * m + m + 1)?;
-        Ok(Sums::new(numbers, m))
+        Ok(Sums::new(branches::total(answers, m * m + m + 1)?, m))
     }
 
     /// Σ over parts of the gradient of ⟨sums, adjoints⟩ in the internal values of each free parameter.
-    fn pulled(&self, data: &Observations, asked: Asked, adjoints: &Adjoints) -> Result<Part> {
-        let Some(ranks) = &self.parts.ranks else { return Err(Error::Usage("a pooled model is one of ranks".into())) };
+    fn pulled(&self, data: Data, asked: Asked, adjoints: &Adjoints) -> Result<Part> {
+        let own = || pull(&self.parts, data, asked, adjoints);
+        let Some(ranks) = &self.parts.ranks else { return Ok(objective::total(&own()?)) };
         let mut talk = ranks.talk();
         remote::hold(&self.parts, &mut talk, ranks.size(), data, asked.compute)?;
         let mut message = remote::with_parameters(&self.parts);
         message.document = json!({ "budget": asked.budget });
         put(&mut message, "square", adjoints.square.clone());
         put(&mut message, "projected", adjoints.projected.clone());
-        let own = || pull(&self.parts, data, asked, adjoints).map(|parts| objective::written(&parts));
-        let answers = talk.ask(PULL, message, own)?;
+        let answers = talk.ask(PULL, message, || own().map(|parts| objective::written(&parts)))?;
         let parts =
             answers.into_iter().map(|answer| objective::read(&self.parts, answer)).collect::<Result<Vec<_>>>()?;
         Ok(objective::total(&parts.concat()))
@@ -126,13 +142,7 @@ impl Sums {
 }
 
 /// The sums of this process's parts, `first` being the first of them, as far as they go up the tree by themselves.
-pub(super) fn own(
-    parts: &Experts,
-    data: &Observations,
-    compute: Compute,
-    budget: usize,
-    first: usize,
-) -> Result<Vec<Branch>> {
+pub(super) fn own(parts: &Experts, data: Data, compute: Compute, budget: usize, first: usize) -> Result<Vec<Branch>> {
     let (own, Shared::Sparse(model)) = (parts.own(), &parts.shared) else {
         return Err(Error::Usage("sums over rows are those of sparse models".into()));
     };
@@ -146,7 +156,7 @@ pub(super) fn own(
 }
 
 /// For each of this process's parts the gradient of ⟨sums, adjoints⟩.
-pub(super) fn pull(parts: &Experts, data: &Observations, asked: Asked, adjoints: &Adjoints) -> Result<Vec<Part>> {
+pub(super) fn pull(parts: &Experts, data: Data, asked: Asked, adjoints: &Adjoints) -> Result<Vec<Part>> {
     let (own, Shared::Sparse(model)) = (parts.own(), &parts.shared) else {
         return Err(Error::Usage("sums over rows are those of sparse models".into()));
     };
@@ -169,11 +179,20 @@ pub(super) fn pull(parts: &Experts, data: &Observations, asked: Asked, adjoints:
 impl Model for Pooled {
     fn objective(&self, scope: &Scope, batch: &Batch) -> Result<Tensor<1>> {
         batch.check(scope)?;
-        let (model, gradient) = (self.model(), scope.device().is_autodiff());
-        model.process.check(&batch.x)?;
-        let data = objective::observations(batch)?;
+        self.model().process.check(&batch.x)?;
+        objective::over(self, scope, batch)
+    }
+}
+
+impl OfParts for Pooled {
+    fn experts(&self) -> &Experts {
+        &self.parts
+    }
+
+    fn objective_over(&self, scope: &Scope, data: Data) -> Result<Tensor<1>> {
+        let gradient = scope.device().is_autodiff();
         let asked = Asked { compute: scope.compute(), gradient, budget: scope.budget() };
-        let sums = self.sums(&data, asked.compute, asked.budget)?;
+        let sums = self.sums(data, asked.compute, asked.budget)?;
         let m = sums.projected.len();
         let device = scope.device();
         let square = scope.matrix_in(&sums.square, m, m, scope.wide());
@@ -194,7 +213,7 @@ impl Model for Pooled {
             square: numbers(square.map(to_f64).transpose()?, m * m),
             projected: numbers(projected.map(to_f64).transpose()?, m),
         };
-        let Part { slopes, .. } = self.pulled(&data, asked, &adjoints)?;
+        let Part { slopes, .. } = self.pulled(data, asked, &adjoints)?;
         Ok(objective::linear(scope, self, value, slopes))
     }
 }
@@ -217,17 +236,27 @@ impl GpModel for Pooled {
     }
 
     fn bytes(&self, compute: Compute, size: Size) -> f64 {
-        let rows = size.rows / self.parts.ranks.as_ref().map_or(1, |ranks| ranks.size());
-        size.data(compute) + self.model().bytes(compute, Size { rows, ..size })
+        let here = Size { rows: self.parts.held_of(size.rows), ..size };
+        let ranks = self.parts.ranks.as_ref().map_or(1, |ranks| ranks.size());
+        let each = Size { rows: self.parts.rows() / ranks, ..size };
+        here.data(compute) + self.model().bytes(compute, each)
     }
 
     fn is_comparable(&self) -> bool {
         true
     }
 
+    fn seconds(&self, compute: Compute, rows: &Observations, _batches: Option<&Minibatches>) -> Result<f64> {
+        whole::seconds(self, compute, rows)
+    }
+
+    fn train(&mut self, training: Training, observers: &mut [&mut dyn Observer]) -> Result<Outcome> {
+        whole::train(self, training.compute, training.data, training.config, observers)
+    }
+
     fn condition(&self, compute: Compute, data: Observations) -> Result<Box<dyn Posterior>> {
         let (scope, model) = (Scope::new(compute)?, self.model());
-        let Sums { square, projected, .. } = self.sums(&data, compute, scope.budget())?;
+        let Sums { square, projected, .. } = self.sums(self.parts.seen(&data), compute, scope.budget())?;
         let lower = model.process.factor(&scope)?;
         Ok(Box::new(SgprPosterior::new(model.clone(), compute, lower, square, projected)?))
     }

@@ -6,6 +6,7 @@ use super::aggregation::{
     Augmented, Chunk, Covariances, Form, Local as Said, Record, Rule, WeightVariance, Weighted, Weights, aggregate,
 };
 use super::conditioned::Conditioned;
+use super::rows::Data;
 use super::{Experts, terms};
 use crate::device::Compute;
 use crate::error::{Error, Result};
@@ -40,8 +41,12 @@ pub struct ExpertsPosterior {
 
 impl ExpertsPosterior {
     pub(super) fn new(model: Experts, compute: Compute, data: Observations) -> Result<Self> {
-        let data = model.shards.as_ref().map_or(data, |shards| shards.own.clone());
-        model.check(&data)?;
+        let data = match model.own_rows() {
+            // What was given is not looked at.
+            Some(own) => Observations { x: Vec::new(), d: own.d(), y: Vec::new(), noise: None },
+            None => data,
+        };
+        model.check(model.seen(&data))?;
         let rule = model.rule;
         let experts = Arc::new(Conditioned::new(model, compute, data)?);
         let variance = WeightVariance::default();
@@ -58,7 +63,7 @@ impl ExpertsPosterior {
     /// # Errors
     /// As [`predict`](Posterior::predict).
     pub fn each(&self, x: &[f64]) -> Result<Vec<Marginals>> {
-        posterior::rows(x, self.experts.data().d)?;
+        posterior::rows(x, self.experts.data().d())?;
         self.experts.all(false, x)
     }
 
@@ -83,13 +88,13 @@ impl ExpertsPosterior {
         }
         let experts = &*self.experts;
         // Rows whose noise differs count by it: whitened, their noise variance is 1.
-        let whitened = form == Form::Normal && experts.data().noise.is_some();
+        let whitened = form == Form::Normal && experts.data().has_noise();
         let sums = if form.all_rows() {
             terms::sums(experts, experts.data(), whitened)?
         } else {
             // A row of each.
             let rows: Vec<usize> = experts.model().parts().iter().map(|rows| rows[rows.len() / 2]).collect();
-            terms::sums(experts, &experts.gathered(&rows), false)?
+            terms::sums(experts, Data::Memory(&experts.data().gather(&rows)?), false)?
         };
         let noise = if whitened { 1.0 } else { experts.model().likelihood().noise().unwrap_or_default() };
         let weights = sums.system.solve(form, &sums.inner, noise)?;
@@ -117,7 +122,7 @@ impl ExpertsPosterior {
     /// A chunk of predictions, added to those before.
     fn extend(&self, x: &[f64], all: &mut Marginals) -> Result<()> {
         let experts = &*self.experts;
-        let (scope, d) = (Scope::new(experts.compute())?, experts.data().d);
+        let (scope, d) = (Scope::new(experts.compute())?, experts.data().d());
         let points = scope.matrix(x, x.len() / d, d);
         let prior = experts.model().prior();
         let level = to_f64(prior.mean.at(&scope, &points)?)?;
@@ -150,7 +155,7 @@ impl ExpertsPosterior {
 
 impl Posterior for ExpertsPosterior {
     fn predict(&self, x: &[f64]) -> Result<Marginals> {
-        let d = self.experts.data().d;
+        let d = self.experts.data().d();
         posterior::rows(x, d)?;
         let mut all = Marginals::default();
         x.chunks(self.chunk() * d).try_for_each(|chunk| self.extend(chunk, &mut all))?;
@@ -162,7 +167,7 @@ impl Posterior for ExpertsPosterior {
     }
 
     fn predict_joint(&self, x: &[f64]) -> Result<Joint> {
-        if posterior::rows(x, self.experts.data().d)? == 0 {
+        if posterior::rows(x, self.experts.data().d())? == 0 {
             return Ok(Joint::default());
         }
         Err(Error::Usage(

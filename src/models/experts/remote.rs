@@ -1,7 +1,10 @@
 //! How ranks come to hold their experts.
+//!
+//! The leader hands rows out in chunks, unless ranks read them for themselves: no message holds all of them.
 
 use serde_json::{Value, json};
 
+use super::rows::Data;
 use super::shards::TOLD;
 use super::{Experts, Shared};
 use crate::device::Compute;
@@ -11,46 +14,93 @@ use crate::kernels::text;
 use crate::models::Observations;
 use crate::models::gp_model::GpModel;
 use crate::models::minibatch::Rows;
+use crate::models::shared_rows::{self, SOURCE};
 use crate::params::{Parameter, Parameters};
 
 /// To hold experts.
 pub(super) const HOLD: &str = "experts.hold";
+/// To hold more of their rows.
+pub(super) const ROWS: &str = "experts.rows";
+
+/// Bytes of rows that are handed out at once, to all ranks together.
+const CHUNK: usize = 8 << 20;
 
 /// Gives every rank its experts, unless they have them.
-pub(super) fn hold(
-    experts: &Experts,
-    talk: &mut Talk,
-    size: usize,
-    data: &Observations,
-    compute: Compute,
-) -> Result<()> {
+pub(super) fn hold(experts: &Experts, talk: &mut Talk, size: usize, data: Data, compute: Compute) -> Result<()> {
     let number = fingerprint(experts, data, compute);
     if talk.holds(number) {
         return Ok(());
     }
-    let messages = (0..size).map(|rank| match rank {
-        // The leader has all rows.
-        0 => Ok(Message::default()),
-        rank => handed_out(experts, rank, data, compute),
-    });
-    talk.hand_out(HOLD, number, messages.collect::<Result<_>>()?).map(drop)
+    // The leader has its own.
+    let rows: Vec<Vec<usize>> =
+        (0..size).map(|rank| if rank == 0 { Vec::new() } else { experts.rows_of(rank) }).collect();
+    let of_rank = |rank: usize| match rank {
+        0 => Message::default(),
+        rank => handed_out(experts, rank, (&rows[rank], data), compute),
+    };
+    talk.pass(HOLD, (0..size).map(of_rank).collect())?;
+    if let (Data::Memory(data), None) = (data, &experts.shards) {
+        let each = (CHUNK / size_of::<f64>() / (data.d + 2) / size).max(1);
+        let most = rows.iter().map(Vec::len).max().unwrap_or_default();
+        for start in (0..most).step_by(each) {
+            let chunk = |rows: &Vec<usize>| some(data, &rows[start.min(rows.len())..rows.len().min(start + each)]);
+            talk.pass(ROWS, rows.iter().map(chunk).collect::<Result<_>>()?)?;
+        }
+    }
+    talk.complete(number);
+    Ok(())
+}
+
+/// A message with these rows.
+fn some(data: &Observations, rows: &[usize]) -> Result<Message> {
+    let (mut message, rows) = (Message::default(), data.gather(rows)?);
+    put(&mut message, "x", rows.x);
+    put(&mut message, "y", rows.y);
+    if let Some(noise) = rows.noise {
+        put(&mut message, "noise", noise);
+    }
+    Ok(message)
 }
 
 /// Tells apart what ranks may hold.
-fn fingerprint(experts: &Experts, data: &Observations, compute: Compute) -> u64 {
+fn fingerprint(experts: &Experts, data: Data, compute: Compute) -> u64 {
     let mut of_data = crc32fast::Hasher::new();
-    for values in [&data.x, &data.y].into_iter().chain(&data.noise) {
-        values.iter().for_each(|value| of_data.update(&value.to_le_bytes()));
+    match data {
+        Data::Memory(data) => {
+            for values in [&data.x, &data.y].into_iter().chain(&data.noise) {
+                add(&mut of_data, values.iter().map(|value| value.to_bits()));
+            }
+        }
+        Data::Window(window) => {
+            of_data.update(window.source.told().to_string().as_bytes());
+            for rows in experts.parts() {
+                add(&mut of_data, window.source.places(rows).into_iter().map(|place| place as u64));
+            }
+        }
     }
     let mut of_experts = crc32fast::Hasher::new();
-    of_experts.update(form(experts, data.d, compute).to_string().as_bytes());
+    of_experts.update(form(experts, data.d(), compute).to_string().as_bytes());
     let told = experts.shards.as_ref().map(|shards| shards.told.to_string());
     of_experts.update(told.unwrap_or_default().as_bytes());
     for rows in experts.parts().iter().chain([&*experts.communication]) {
-        rows.iter().for_each(|row| of_experts.update(&row.to_le_bytes()));
+        add(&mut of_experts, rows.iter().map(|row| *row as u64));
         of_experts.update(b";");
     }
     u64::from(of_data.finalize()) << 32 | u64::from(of_experts.finalize())
+}
+
+/// Adds words to a checksum, many at once: it is made again for each question.
+fn add(sum: &mut crc32fast::Hasher, words: impl Iterator<Item = u64>) {
+    const BYTES: usize = 1 << 12;
+    let mut bytes = Vec::with_capacity(BYTES);
+    for word in words {
+        bytes.extend(word.to_le_bytes());
+        if bytes.len() == BYTES {
+            sum.update(&bytes);
+            bytes.clear();
+        }
+    }
+    sum.update(&bytes);
 }
 
 /// The experts with nothing of their parameters but what they are: values come with each question.
@@ -74,33 +124,39 @@ fn form(experts: &Experts, d: usize, compute: Compute) -> Value {
     })
 }
 
-/// The experts of a rank: their model, rows, and the rows of the communication expert.
-fn handed_out(experts: &Experts, rank: usize, data: &Observations, compute: Compute) -> Result<Message> {
+/// The experts of a rank, which have these rows: their model, and which of the rows are whose.
+fn handed_out(experts: &Experts, rank: usize, (rows, data): (&[usize], Data), compute: Compute) -> Message {
     let share = experts.share(rank);
-    let mut message = Message { document: form(experts, data.d, compute), ..Message::default() };
+    let mut message = Message { document: form(experts, data.d(), compute), ..Message::default() };
     message.document["first"] = share.start.into();
     message.document["labels"] = experts.labels[share.clone()].into();
     if let Some(shards) = &experts.shards {
         message.document[TOLD] = shards.told.clone();
-        return Ok(message);
+        return message;
     }
-    let mut rows: Vec<usize> = experts.parts()[share.clone()].concat();
-    rows.extend(&*experts.communication);
-    rows.sort_unstable();
-    rows.dedup();
+    message.document["rows"] = rows.len().into();
     let place = |row: &usize| rows.binary_search(row).unwrap_or_default() as f64;
     let places = |rows: &[usize]| rows.iter().map(place).collect::<Vec<f64>>();
-    let own = data.gather(&rows)?;
     // Numbers of rows are many: as arrays, for documents have a limit.
     put(&mut message, "counts", experts.parts()[share.clone()].iter().map(|rows| rows.len() as f64).collect());
     put(&mut message, "parts", places(&experts.parts()[share].concat()));
     put(&mut message, "communication", places(&experts.communication));
-    put(&mut message, "x", own.x);
-    put(&mut message, "y", own.y);
-    if let Some(noise) = own.noise {
-        put(&mut message, "noise", noise);
+    if let Data::Window(window) = data {
+        message.document[SOURCE] = window.source.told();
+        shared_rows::name(&mut message, &*window.source, rows);
     }
-    Ok(message)
+    message
+}
+
+impl Experts {
+    /// The rows that a rank needs: those of its experts and of the communication expert, ascending.
+    fn rows_of(&self, rank: usize) -> Vec<usize> {
+        let mut rows: Vec<usize> = self.parts()[self.share(rank)].concat();
+        rows.extend(&*self.communication);
+        rows.sort_unstable();
+        rows.dedup();
+        rows
+    }
 }
 
 /// The raw values of all parameters: ranks see what the leader sees, bit for bit.

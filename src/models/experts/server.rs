@@ -5,7 +5,8 @@ use std::sync::atomic::AtomicUsize;
 use super::conditioned::{self, Conditioned, SAY};
 use super::objective::{self, Asked, EVALUATE};
 use super::pooled::{self, Adjoints, MOMENTS, PULL};
-use super::remote::HOLD;
+use super::remote::{HOLD, ROWS};
+use super::rows::Data;
 use super::training::{self, Client, ROUND, Round};
 use super::{Experts, Shared};
 use crate::device::Compute;
@@ -33,7 +34,10 @@ pub struct Server<'a> {
 #[derive(Debug)]
 struct Crew {
     experts: Experts,
+    /// Their rows and those of the communication expert, as far as they have come.
     data: Observations,
+    /// How many there will be.
+    rows: usize,
     compute: Compute,
     /// The number of its first expert among all.
     first: usize,
@@ -46,21 +50,37 @@ impl<'a> Server<'a> {
     pub fn new(kernels: &'a Registry) -> Self {
         Self { kernels, crew: None }
     }
+
+    /// Takes experts whose rows this process has for itself.
+    ///
+    /// # Errors
+    /// What cannot be used.
+    pub fn hold_with(&mut self, message: Message, rows: Observations) -> Result<()> {
+        self.crew = None;
+        let count = rows.n();
+        self.crew = Some(Crew { data: rows, rows: count, ..crew(self.kernels, message)? });
+        Ok(())
+    }
 }
 
 impl Service for Server<'_> {
     fn is_handed_out(&self, ask: &str) -> bool {
-        ask == HOLD
+        ask == HOLD || ask == ROWS
     }
 
-    fn hold(&mut self, _ask: &str, message: Message) -> Result<()> {
-        self.crew = None;
-        self.crew = Some(crew(self.kernels, message)?);
-        Ok(())
+    fn hold(&mut self, ask: &str, message: Message) -> Result<()> {
+        if ask == HOLD {
+            self.crew = None;
+            self.crew = Some(crew(self.kernels, message)?);
+            return Ok(());
+        }
+        self.crew.as_mut().ok_or_else(|| unknown(ask))?.receive(message)
     }
 
     fn answer(&mut self, ask: &str, mut message: Message) -> Result<Message> {
-        let Some(crew) = &mut self.crew else { return Err(unknown(ask)) };
+        let Some(crew) = self.crew.as_mut().filter(|crew| crew.data.n() == crew.rows) else {
+            return Err(unknown(ask));
+        };
         let raw = take(&mut message, "parameters")?;
         match ask {
             EVALUATE => {
@@ -70,7 +90,7 @@ impl Service for Server<'_> {
                     gradient: entry(&mut message.document, "gradient")?,
                     budget: entry(&mut message.document, "budget")?,
                 };
-                Ok(objective::written(&objective::own(&crew.experts, &crew.data, asked)?))
+                Ok(objective::written(&objective::own(&crew.experts, Data::Memory(&crew.data), asked)?))
             }
             ROUND => {
                 crew.set(&raw)?;
@@ -84,14 +104,15 @@ impl Service for Server<'_> {
                     own.map(|(expert, numbers)| (expert - crew.first, Client::read(numbers, z.len()))).collect();
                 let drawn: Vec<usize> = own.iter().map(|(expert, _)| *expert).collect();
                 let clients: Vec<Client> = own.into_iter().map(|(_, client)| client).collect::<Result<_>>()?;
-                let of = (&crew.experts, &crew.data, crew.compute);
+                let of = (&crew.experts, Data::Memory(&crew.data), crew.compute);
                 let made = training::own(of, &round, (&drawn, &clients), &z, &AtomicUsize::default())?;
                 Ok(training::made_in_round(&made))
             }
             MOMENTS => {
                 crew.set(&raw)?;
                 let budget = entry(&mut message.document, "budget")?;
-                pooled::own(&crew.experts, &crew.data, crew.compute, budget, crew.first).map(branches::written)
+                let data = Data::Memory(&crew.data);
+                pooled::own(&crew.experts, data, crew.compute, budget, crew.first).map(branches::written)
             }
             PULL => {
                 crew.set(&raw)?;
@@ -99,7 +120,7 @@ impl Service for Server<'_> {
                 let budget = entry(&mut message.document, "budget")?;
                 let asked = Asked { compute: crew.compute, gradient: true, budget };
                 let adjoints = Adjoints { square, projected };
-                Ok(objective::written(&pooled::pull(&crew.experts, &crew.data, asked, &adjoints)?))
+                Ok(objective::written(&pooled::pull(&crew.experts, Data::Memory(&crew.data), asked, &adjoints)?))
             }
             SAY => {
                 let (augmented, x) = (entry(&mut message.document, "augmented")?, take(&mut message, "x")?);
@@ -115,6 +136,16 @@ fn unknown(ask: &str) -> Error {
 }
 
 impl Crew {
+    /// Takes more rows.
+    fn receive(&mut self, mut message: Message) -> Result<()> {
+        let (x, y) = (take(&mut message, "x")?, take(&mut message, "y")?);
+        let noise = message.arrays.contains_key("noise").then(|| take(&mut message, "noise")).transpose()?;
+        if y.is_empty() {
+            return Ok(());
+        }
+        self.data.append(Observations::new(x, self.data.d, y, noise)?)
+    }
+
     /// Sets the raw values of all parameters.
     fn set(&mut self, raw: &[f64]) -> Result<()> {
         let mut rest = raw;
@@ -140,7 +171,7 @@ impl Crew {
     }
 }
 
-/// What a rank is handed.
+/// What a rank is handed, still without its rows.
 fn crew(kernels: &Registry, mut message: Message) -> Result<Crew> {
     let document = &mut message.document;
     let d: usize = entry(document, "columns")?;
@@ -149,9 +180,10 @@ fn crew(kernels: &Registry, mut message: Message) -> Result<Crew> {
     let parameters: Vec<Parameter> = entry(document, "parameters")?;
     let (compute, sparse): (Compute, bool) = (entry(document, "compute")?, entry(document, "sparse")?);
     let (labels, first): (Vec<String>, usize) = (entry(document, "labels")?, entry(document, "first")?);
+    let rows = document["rows"].as_u64().unwrap_or_default() as usize;
     let mut places = |name: &str| take(&mut message, name).map(|rows| rows.into_iter().map(|row| row as usize));
-    let (mut rows, communication) = (places("parts")?, places("communication")?.collect());
-    let parts = places("counts")?.map(|count| rows.by_ref().take(count).collect()).collect();
+    let (mut own, communication) = (places("parts")?, places("communication")?.collect());
+    let parts = places("counts")?.map(|count| own.by_ref().take(count).collect()).collect();
     let kernel = text::parse(&kernel_text, d, kernels)?;
     let likelihood = Gaussian::new(0.1);
     let shared = if sparse {
@@ -170,7 +202,6 @@ fn crew(kernels: &Registry, mut message: Message) -> Result<Crew> {
         return Err(Error::shape("parameters of a rank", slots.len().to_string(), parameters.len().to_string()));
     }
     slots.into_iter().zip(parameters).for_each(|((_, slot), parameter)| *slot = parameter);
-    let (x, y) = (take(&mut message, "x")?, take(&mut message, "y")?);
-    let noise = message.arrays.contains_key("noise").then(|| take(&mut message, "noise")).transpose()?;
-    Ok(Crew { experts, data: Observations::new(x, d, y, noise)?, compute, first, conditioned: None })
+    let data = Observations { x: Vec::with_capacity(rows * d), d, y: Vec::with_capacity(rows), noise: None };
+    Ok(Crew { experts, data, rows, compute, first, conditioned: None })
 }

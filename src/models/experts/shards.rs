@@ -65,12 +65,8 @@ impl Experts {
         }
         let (parts, communication, labels) = (Arc::new(parts), Arc::default(), Arc::new(labels));
         let (federation, ranks) = (Federation::default(), shards.ranks.clone());
-        Ok(Self { shared, rule, federation, parts, communication, labels, ranks, shards: Some(shards) })
-    }
-
-    /// The rows that this process computes with, of the data it was given or of its own.
-    pub(super) fn seen<'a>(&'a self, data: &'a Observations) -> &'a Observations {
-        self.shards.as_ref().map_or(data, |shards| &shards.own)
+        let shards = Some(shards);
+        Ok(Self { shared, rule, federation, parts, communication, labels, ranks, shards, window: None })
     }
 }
 
@@ -85,11 +81,11 @@ pub fn share_of<'a, T>(message: &Message, all: &'a [T]) -> Result<&'a [T]> {
     own.ok_or_else(|| Error::Device("a message between ranks lacks its share".into()))
 }
 
-/// Gives a rank that is to hold experts the rows that it has for them.
+/// All rows that a rank has for the experts that a message gives it, which learns of them.
 ///
 /// # Errors
 /// [`Error::Usage`] for none.
-pub fn fill(message: &mut Message, rows: Vec<Observations>) -> Result<()> {
+pub fn filled(message: &mut Message, rows: Vec<Observations>) -> Result<Observations> {
     let counts: Vec<f64> = rows.iter().map(|rows| rows.n() as f64).collect();
     put(message, "counts", counts);
     put(message, "communication", Vec::new());
@@ -97,12 +93,7 @@ pub fn fill(message: &mut Message, rows: Vec<Observations>) -> Result<()> {
         return Err(Error::Usage("there are more ranks than shards: start at most one for each".into()));
     };
     put(message, "parts", (0..all.n()).map(|row| row as f64).collect());
-    put(message, "x", all.x);
-    put(message, "y", all.y);
-    if let Some(noise) = all.noise {
-        put(message, "noise", noise);
-    }
-    Ok(())
+    Ok(all)
 }
 
 /// One after another; none of none.

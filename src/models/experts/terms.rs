@@ -6,7 +6,8 @@ use super::Shared;
 use super::aggregation::{Covariances, WeightSystem};
 use super::conditioned::Conditioned;
 use super::local::{Dependence, Local, Mean};
-use crate::error::Result;
+use super::rows::Data;
+use crate::error::{Error, Result};
 use crate::likelihoods::Gaussian;
 use crate::linalg::real::dot;
 use crate::models::Observations;
@@ -31,7 +32,7 @@ fn likelihood(shared: &Shared) -> &Gaussian {
 /// What factorisations and the kernel report.
 pub(super) fn covariances(experts: &Conditioned, x: &[f64]) -> Result<Covariances> {
     let (model, compute) = (experts.model(), experts.compute());
-    let (kernel, d) = (&model.prior().kernel, experts.data().d);
+    let (kernel, d) = (&model.prior().kernel, experts.data().d());
     let t = x.len() / d;
     let wide = || Ok(Scope::new(compute)?.widened());
     let of_expert = |expert: usize| {
@@ -57,14 +58,14 @@ pub(super) fn covariances(experts: &Conditioned, x: &[f64]) -> Result<Covariance
         } else {
             let scope = wide()?;
             let rows = |expert: usize| {
-                let data = experts.rows(expert);
-                scope.matrix(&data.x, data.n(), d)
+                let data = experts.rows(expert)?;
+                Ok::<_, Error>(scope.matrix(&data.x, data.n(), d))
             };
             let weights = scope.matrix(&all[j].0, all[j].2.len(), t);
             let product = if i == j {
-                products::Covariance::new(kernel, &scope, &rows(i)).times(&weights)?
+                products::Covariance::new(kernel, &scope, &rows(i)?).times(&weights)?
             } else {
-                products::Cross::new(kernel, &scope, &rows(i), &rows(j)).times(&weights)?
+                products::Cross::new(kernel, &scope, &rows(i)?, &rows(j)?).times(&weights)?
             };
             let mut right = to_f64(product)?;
             if i == j {
@@ -90,21 +91,22 @@ pub(super) struct Sums {
 ///
 /// # Errors
 /// What factorisations and the kernel report.
-pub(super) fn sums(experts: &Conditioned, rows: &Observations, whitened: bool) -> Result<Sums> {
+pub(super) fn sums(experts: &Conditioned, data: Data, whitened: bool) -> Result<Sums> {
     let model = experts.model();
     let prior = model.prior();
     let means: Vec<Mean> = threads::apart(model.len(), |expert| experts.with(expert, Local::mean))?;
     let mut system = WeightSystem::new(model.len());
     let scope = Scope::new(experts.compute())?.widened();
-    let roots = whitened.then(|| roots(&scope, likelihood(&model.shared), rows)).transpose()?;
-    for (chunk, (x, y)) in rows.x.chunks(ROWS * rows.d).zip(rows.y.chunks(ROWS)).enumerate() {
+    for start in (0..data.n()).step_by(ROWS) {
+        let rows = data.gather(&(start..data.n().min(start + ROWS)).collect::<Vec<_>>())?;
+        let (x, y) = (&rows.x, &rows.y);
         let mut f = deviations(experts, &means, x)?;
         let level = to_f64(prior.mean.at(&scope, &scope.matrix(x, y.len(), rows.d))?)?;
         let mut residual: Vec<f64> = y.iter().zip(level).map(|(y, level)| y - level).collect();
-        if let Some(roots) = &roots {
-            let roots = &roots[chunk * ROWS..][..y.len()];
+        if whitened {
+            let roots = roots(&scope, likelihood(&model.shared), &rows)?;
             for row in f.chunks_exact_mut(y.len()).chain([&mut residual[..]]) {
-                row.iter_mut().zip(roots).for_each(|(value, root)| *value *= root);
+                row.iter_mut().zip(&roots).for_each(|(value, root)| *value *= root);
             }
         }
         system.add(&f, &residual)?;
@@ -126,7 +128,7 @@ fn deviations(experts: &Conditioned, means: &[Mean], x: &[f64]) -> Result<Vec<f6
 
 /// f_i − m of one expert.
 fn deviation(experts: &Conditioned, Mean { centres, coefficients }: &Mean, x: &[f64]) -> Result<Vec<f64>> {
-    let (kernel, d) = (&experts.model().prior().kernel, experts.data().d);
+    let (kernel, d) = (&experts.model().prior().kernel, experts.data().d());
     let (scope, count) = (Scope::new(experts.compute())?.widened(), coefficients.len());
     let (points, centres) = (scope.matrix(x, x.len() / d, d), scope.matrix(centres, count, d));
     to_f64(products::Cross::new(kernel, &scope, &points, &centres).times(&scope.matrix(coefficients, count, 1))?)

@@ -10,7 +10,7 @@ use crate::models::minibatch::{Minibatches, Rows, SumOverRows};
 use crate::models::posterior::{Posterior, SavedPosterior};
 use crate::models::prior::Prior;
 use crate::models::spread::Spread;
-use crate::models::{Batch, Model, Observations};
+use crate::models::{Model, Observations};
 use crate::train::{Observer, Outcome, TrainConfig};
 
 /// The user's units of inputs and target: reports and options give parameters in them.
@@ -88,12 +88,12 @@ pub trait GpModel: Model + CloneModel + Debug + Send + Sync {
     /// Bytes that one evaluation of the objective and its gradient holds at most, roughly.
     fn bytes(&self, compute: Compute, size: Size) -> f64;
 
-    /// Measures the seconds of a step on `batch`.
+    /// Measures the seconds of a step on these rows: all of those it is trained on, or as many as a minibatch has.
     ///
     /// # Errors
     /// What the objective reports.
-    fn seconds(&self, compute: Compute, batch: &Batch, _batches: Option<&Minibatches>) -> Result<f64> {
-        fit::seconds(self, compute, batch)
+    fn seconds(&self, compute: Compute, rows: &Observations, _batches: Option<&Minibatches>) -> Result<f64> {
+        fit::seconds(self, compute, rows)
     }
 
     /// Whether the objective depends on parameters and data alone, so that its values in two precisions can be

@@ -15,6 +15,7 @@ use crate::likelihoods::Likelihood;
 use crate::models::Observations;
 use crate::models::experts::Shards;
 use crate::models::inducing::{self, Choice};
+use crate::models::minibatch::SharedRows;
 use crate::models::posterior::SavedPosterior;
 use crate::models::prior::Prior;
 use crate::models::training::batches::Minibatches;
@@ -39,6 +40,8 @@ pub struct Site<'a> {
     pub names: &'a [String],
     /// Decides what is chosen at random.
     pub seed: u64,
+    /// All rows, where every process reads its own and `data` are a sample of them.
+    pub source: Option<&'a Arc<dyn SharedRows>>,
     /// The rows of experts that stay with them.
     pub shards: Option<&'a Arc<Shards>>,
     /// What was saved of the model, where one is made again.
@@ -55,6 +58,11 @@ pub struct Saved<'a> {
 }
 
 impl Site<'_> {
+    /// Rows that the model will be trained on.
+    pub fn rows(&self) -> usize {
+        self.source.map_or(self.data.n(), |source| source.count())
+    }
+
     /// Inducing inputs `[m, d]`, row-major: centres of clusters of the data, at most `m`, or those that were saved.
     ///
     /// # Errors
@@ -162,6 +170,9 @@ pub trait Kind: ModelOptions + Serialize + DeserializeOwned + 'static {
 
     /// Whether rows may stay apart, each part with its rank.
     const APART: bool = false;
+
+    /// Whether it takes all rows at once and yet may read them from a [source](SharedRows), each process its own.
+    const READS: bool = false;
 }
 
 /// A kind of model and its options, as settings and files have them; a [registry](crate::models::registry::Models)

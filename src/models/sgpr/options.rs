@@ -21,6 +21,7 @@ pub struct SgprOptions {
 
 impl Kind for SgprOptions {
     const NAME: &'static str = "sgpr";
+    const READS: bool = true;
 }
 
 impl ModelOptions for SgprOptions {
@@ -29,8 +30,10 @@ impl ModelOptions for SgprOptions {
         let mut model = Sgpr::new(prior.kernel, &z, site.data.d)?;
         model.process.prior.mean = prior.mean;
         // Of a job of several processes each has the sums over its rows.
-        Ok(match exchange::ranks() {
-            Some(ranks) => Box::new(Pooled::new(model, site.data.n(), Arc::clone(ranks))?),
+        let pooled = |model| Pooled::new(model, site.rows(), exchange::ranks().cloned());
+        Ok(match site.source {
+            Some(source) => Box::new(pooled(model)?.reading(Arc::clone(source))?),
+            None if exchange::ranks().is_some() => Box::new(pooled(model)?),
             None => Box::new(model),
         })
     }

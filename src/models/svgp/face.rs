@@ -12,6 +12,7 @@ use crate::models::posterior::Posterior;
 use crate::models::prior::Prior;
 use crate::models::start::start_all;
 use crate::models::{Batch, Observations, fit};
+use crate::scope::Scope;
 use crate::train::{Observer, Outcome};
 
 impl GpModel for Svgp {
@@ -45,12 +46,12 @@ impl GpModel for Svgp {
         size.data(compute) + 8.0 * (latents * 6.0 * m * m + 6.0 * m * size.batch as f64)
     }
 
-    fn seconds(&self, compute: Compute, batch: &Batch, batches: Option<&Minibatches>) -> Result<f64> {
-        let seconds = fit::seconds(self, compute, batch)?;
+    fn seconds(&self, compute: Compute, rows: &Observations, batches: Option<&Minibatches>) -> Result<f64> {
+        let seconds = fit::seconds(self, compute, rows)?;
         let Some(rate) = batches.and_then(|batches| batches.natural) else { return Ok(seconds) };
         let (mut model, start) = (self.clone(), Instant::now());
         // A step that is too long takes as long.
-        let _ = model.natural_step(compute, batch, rate);
+        let _ = model.natural_step(compute, &rows.batch(&Scope::new(compute)?), rate);
         Ok(seconds + start.elapsed().as_secs_f64())
     }
 

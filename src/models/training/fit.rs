@@ -125,11 +125,13 @@ fn choose<M: Model + ?Sized>(model: &M, compute: Compute, batch: &Batch) -> Resu
     model.choose(&scope, batch)
 }
 
-/// Seconds that a step of an optimiser takes that evaluates the objective once, its share of a choice included.
+/// Seconds that a step of an optimiser takes that evaluates the objective on these rows once, its share of a choice
+/// included.
 ///
 /// # Errors
 /// What the objective reports.
-pub fn seconds<M: Model + ?Sized>(model: &M, compute: Compute, batch: &Batch) -> Result<f64> {
+pub fn seconds<M: Model + ?Sized>(model: &M, compute: Compute, rows: &Observations) -> Result<f64> {
+    let batch = &rows.batch(&Scope::new(compute)?);
     let start = Instant::now();
     let chosen = choose(model, compute, batch)?;
     let choice = start.elapsed().as_secs_f64();
@@ -141,14 +143,44 @@ pub fn seconds<M: Model + ?Sized>(model: &M, compute: Compute, batch: &Batch) ->
     })
 }
 
+/// The relative jitter that the first evaluation of a run needed, once there was one: no other one may need more.
+#[derive(Debug, Default)]
+pub(in crate::models) struct JitterLimit(Option<f64>);
+
+impl JitterLimit {
+    /// Refuses an evaluation that needed more, unless the model bears it.
+    pub(in crate::models) fn check(&mut self, jitter: f64, borne: bool) -> Result<()> {
+        // With jitter it is the objective of another model, one with more noise: no point to move to.
+        if jitter > *self.0.get_or_insert(jitter) && !borne {
+            return Err(Error::NotFinite(format!(
+                "the objective without a jitter of {jitter:.0e} of the mean variance"
+            )));
+        }
+        Ok(())
+    }
+
+    /// What a checkpoint holds of it.
+    pub(in crate::models) fn state(&self) -> Vec<f64> {
+        self.0.into_iter().collect()
+    }
+
+    /// As it was saved.
+    pub(in crate::models) fn restore(&mut self, state: &[f64]) -> Result<()> {
+        if state.len() > 1 {
+            return Err(Error::shape("saved state of the objective", "a jitter", format!("{} numbers", state.len())));
+        }
+        self.0 = state.first().copied();
+        Ok(())
+    }
+}
+
 /// The objective of a model on all rows, with the negative log priors of its parameters: what [`fit`] minimises over
 /// the [free raw values](Parameters::free_raw), for trainings of one's own.
 pub struct FullBatch<'a, M: ?Sized> {
     model: &'a mut M,
     compute: Compute,
     batch: Batch,
-    /// The relative jitter that the first evaluation needed.
-    jitter: Option<f64>,
+    limit: JitterLimit,
     /// What the model chose, and the parameters it chose it from.
     chosen: Option<(Vec<f64>, Option<Held>)>,
     /// Whether there was an evaluation with it.
@@ -162,7 +194,7 @@ impl<'a, M: Model + ?Sized> FullBatch<'a, M> {
     /// [`Device`](crate::Error::Device) when the device is not available.
     pub fn new(model: &'a mut M, compute: Compute, data: &Observations) -> Result<Self> {
         let batch = data.batch(&Scope::new(compute)?);
-        Ok(Self { model, compute, batch, jitter: None, chosen: None, evaluated: false })
+        Ok(Self { model, compute, batch, limit: JitterLimit::default(), chosen: None, evaluated: false })
     }
 }
 
@@ -175,12 +207,7 @@ impl<M: Model + ?Sized> Objective for FullBatch<'_, M> {
         self.model.set_free_raw(x)?;
         let chosen = self.chosen.as_ref().and_then(|(_, chosen)| chosen.as_ref());
         let (evaluation, jitter) = watch(|| evaluate_for(self.model, self.compute, &self.batch, chosen));
-        // With jitter it is the objective of another model, one with more noise: no point to move to.
-        if jitter > *self.jitter.get_or_insert(jitter) && !self.model.bears_jitter() {
-            return Err(Error::NotFinite(format!(
-                "the objective without a jitter of {jitter:.0e} of the mean variance"
-            )));
-        }
+        self.limit.check(jitter, self.model.bears_jitter())?;
         self.evaluated = evaluation.is_ok();
         evaluation
     }
@@ -189,17 +216,12 @@ impl<M: Model + ?Sized> Objective for FullBatch<'_, M> {
         groups(self.model, |_| None)
     }
 
-    /// The jitter that the first evaluation of a run needed, once there was one.
     fn state(&self) -> Vec<f64> {
-        self.jitter.into_iter().collect()
+        self.limit.state()
     }
 
     fn restore(&mut self, state: &[f64]) -> Result<()> {
-        if state.len() > 1 {
-            return Err(Error::shape("saved state of the objective", "a jitter", format!("{} numbers", state.len())));
-        }
-        self.jitter = state.first().copied();
-        Ok(())
+        self.limit.restore(state)
     }
 
     fn refresh(&self) -> Option<usize> {

@@ -5,6 +5,7 @@ use std::time::Duration;
 use super::batches::Order;
 pub use super::batches::{Minibatches, Rows};
 use super::fit::{add_priors, evaluate_for, groups};
+pub use super::shared_rows::SharedRows;
 use super::spread::{Drawn, Spread};
 pub use super::sum_over_rows::SumOverRows;
 use crate::device::Compute;
@@ -292,10 +293,11 @@ impl<'a, M: SumOverRows> BatchLoss<'a, M> {
     }
 
     fn batch(&self, rows: &[usize]) -> Result<Drawn> {
-        let part = self.source.data.gather(rows)?;
-        let numbers: Vec<usize> = rows.iter().map(|row| row + 1).collect();
+        let own = self.source.spread.map_or(rows, |spread| spread.own(rows));
+        let part = self.source.data.gather(own)?;
+        let numbers: Vec<usize> = own.iter().map(|row| row + 1).collect();
         self.model.likelihood().check(Targets { y: &part.y, auxiliary: part.noise.as_deref() }, Some(&numbers))?;
-        Ok(Drawn { rows: part, scale: self.steps_per_epoch() as f64 })
+        Ok(Drawn { numbers: rows.to_vec(), rows: part, scale: self.steps_per_epoch() as f64 })
     }
 }
 

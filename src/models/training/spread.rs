@@ -4,17 +4,22 @@
 //! t)/K: each part is a batch of its own with K times the scale, and what belongs to no row is counted once. Parts have
 //! the same rows for any number of ranks, and their values and gradients go up one tree of sums. So do the sums of
 //! natural gradients.
+//!
+//! Where every process can read the rows, each reads those of its parts: only their places travel.
 
+use std::ops::Range;
 use std::sync::Arc;
 
 use serde_json::{Value, json};
 
 use super::batches::Rows;
+use super::shared_rows::{self, SOURCE, SharedRows};
 use super::sum_over_rows::SumOverRows;
 use crate::device::Compute;
 use crate::error::{Error, Result};
 use crate::exchange::{self, Message, Ranks, entry, put, take};
 use crate::models::branches::{self, Branch};
+use crate::models::gp_model::GpModel;
 use crate::models::{Batch, Observations};
 use crate::scope::{Scope, scalar};
 use crate::threads;
@@ -37,28 +42,57 @@ const PARTS: usize = 4;
 pub struct Spread {
     ranks: Arc<Ranks>,
     form: Value,
+    source: Option<Arc<dyn SharedRows>>,
 }
 
 /// A batch on the host.
 #[derive(Debug, Clone)]
 pub struct Drawn {
-    /// Its rows.
-    pub rows: Observations,
+    /// The numbers of all of its rows.
+    pub(super) numbers: Vec<usize>,
+    /// Those of this process, which come first where others read their own.
+    pub(super) rows: Observations,
     /// How many rows of the data each stands for.
-    pub scale: f64,
+    pub(super) scale: f64,
 }
 
 impl Drawn {
     /// As tensors.
-    pub fn batch(&self, scope: &Scope) -> Batch {
+    pub(super) fn batch(&self, scope: &Scope) -> Batch {
         Batch { scale: self.scale, ..self.rows.batch(scope) }
     }
+}
 
-    /// A part of it, that stands for all of it.
-    fn part(&self, part: usize, count: usize) -> Result<Self> {
-        let rows: Vec<usize> = branches::rows(self.rows.n(), part, count).collect();
-        Ok(Self { rows: self.rows.gather(&rows)?, scale: self.scale * count as f64 })
+/// The rows that a rank has of a batch.
+#[derive(Debug, Clone, Copy)]
+struct Share<'a> {
+    /// Of those of its parts, at least.
+    rows: &'a Observations,
+    /// Which row of the batch the first of them is.
+    first: usize,
+    /// Rows of the whole batch.
+    n: usize,
+    /// How many rows of the data each stands for.
+    scale: f64,
+}
+
+impl Share<'_> {
+    /// A part of the batch, that stands for all of it.
+    fn part(&self, part: usize, count: usize) -> Result<(Observations, f64)> {
+        let rows = branches::rows(self.n, part, count).map(|row| row.wrapping_sub(self.first)).collect::<Vec<_>>();
+        match rows.last().is_some_and(|last| *last < self.rows.n()) {
+            true => Ok((self.rows.gather(&rows)?, self.scale * count as f64)),
+            false => Err(Error::Device("this rank lacks rows of its part of a batch".into())),
+        }
     }
+}
+
+/// The parts of a rank among those of a batch of `n` rows, and its rows.
+fn share(n: usize, Place { rank, size }: Place) -> (Range<usize>, Range<usize>) {
+    let count = branches::count(n, PARTS);
+    let parts = exchange::share(count, rank, size);
+    let start = |part| branches::rows(n, part, count).start;
+    (parts.clone(), start(parts.start)..start(parts.end))
 }
 
 /// What is asked about a batch.
@@ -79,13 +113,20 @@ impl Question {
     }
 
     /// What one of so many parts says, each of which stands for the whole batch.
-    fn of(self, model: &dyn SumOverRows, compute: Compute, drawn: &Drawn, count: usize) -> Result<Vec<f64>> {
+    fn of(
+        self,
+        model: &dyn SumOverRows,
+        compute: Compute,
+        (rows, scale): &(Observations, f64),
+        count: usize,
+    ) -> Result<Vec<f64>> {
+        let batch = |scope: &Scope| Batch { scale: *scale, ..rows.batch(scope) };
         let said = match self {
-            Self::Natural => model.natural_sums(compute, &drawn.batch(&Scope::new(compute)?))?,
+            Self::Natural => model.natural_sums(compute, &batch(&Scope::new(compute)?))?,
             Self::Objective { gradient } => {
-                let budget = model.budget(drawn.rows.n(), compute.precision);
+                let budget = model.budget(rows.n(), compute.precision);
                 let scope = if gradient { Scope::training(compute)? } else { Scope::new(compute)? }.with_budget(budget);
-                let loss = model.objective(&scope, &drawn.batch(&scope))?;
+                let loss = model.objective(&scope, &batch(&scope))?;
                 let (loss, slopes) = if gradient { scope.gradient(loss, model)? } else { (scalar(loss)?, Vec::new()) };
                 std::iter::once(loss).chain(slopes).collect()
             }
@@ -97,7 +138,20 @@ impl Question {
 impl Spread {
     /// Over ranks that this process leads; `form` is what the others make the model of.
     pub fn new(ranks: Arc<Ranks>, form: Value) -> Self {
-        Self { ranks, form }
+        Self { ranks, form, source: None }
+    }
+
+    /// The same for rows that every rank reads for itself.
+    pub fn reading(self, source: Arc<dyn SharedRows>) -> Self {
+        Self { source: Some(source), ..self }
+    }
+
+    /// Which of the rows of a batch this process needs.
+    pub(super) fn own<'n>(&self, numbers: &'n [usize]) -> &'n [usize] {
+        match &self.source {
+            Some(_) => &numbers[share(numbers.len(), Place { rank: 0, size: self.ranks.size() }).1],
+            None => numbers,
+        }
     }
 
     /// The objective on a batch, and its gradient in the free raw values if that is wanted.
@@ -135,11 +189,13 @@ impl Spread {
         let size = self.ranks.size();
         let mut talk = self.ranks.talk();
         let mut crc = crc32fast::Hasher::new();
+        let told = self.source.as_ref().map(|source| source.told());
         crc.update(self.form.to_string().as_bytes());
+        crc.update(json!(told).to_string().as_bytes());
         let number = u64::from(crc.finalize());
         if !talk.holds(number) {
             let message = |rank: usize| Message {
-                document: json!({ "rank": rank, "size": size, "form": self.form }),
+                document: json!({ "rank": rank, "size": size, "form": self.form, SOURCE: told }),
                 ..Message::default()
             };
             talk.hand_out(HOLD, number, (0..size).map(message).collect())?;
@@ -150,12 +206,18 @@ impl Spread {
         let gradient = question == Question::Objective { gradient: true };
         message.document = json!({ "fixed": fixed, "scale": drawn.scale, "gradient": gradient, "compute": compute });
         put(&mut message, "parameters", parameters.iter().flat_map(|(_, p)| p.raw().to_vec()).collect());
-        put(&mut message, "x", drawn.rows.x.clone());
-        put(&mut message, "y", drawn.rows.y.clone());
-        if let Some(noise) = &drawn.rows.noise {
-            put(&mut message, "noise", noise.clone());
+        match &self.source {
+            Some(source) => shared_rows::name(&mut message, &**source, &drawn.numbers),
+            None => {
+                put(&mut message, "x", drawn.rows.x.clone());
+                put(&mut message, "y", drawn.rows.y.clone());
+                if let Some(noise) = &drawn.rows.noise {
+                    put(&mut message, "noise", noise.clone());
+                }
+            }
         }
-        let own = || own(model, compute, drawn, question, Place { rank: 0, size }).map(branches::written);
+        let own = Share { rows: &drawn.rows, first: 0, n: drawn.numbers.len(), scale: drawn.scale };
+        let own = || said(model, compute, own, question, Place { rank: 0, size }).map(branches::written);
         branches::total(talk.ask(question.ask(), message, own)?, len)
     }
 }
@@ -170,18 +232,17 @@ pub struct Place {
 }
 
 /// What the parts of a rank say.
-fn own(
+fn said(
     model: &dyn SumOverRows,
     compute: Compute,
-    drawn: &Drawn,
+    own: Share,
     question: Question,
-    Place { rank, size }: Place,
+    place: Place,
 ) -> Result<Vec<Branch>> {
-    let count = branches::count(drawn.rows.n(), PARTS);
-    let parts = exchange::share(count, rank, size);
+    let (count, (parts, _)) = (branches::count(own.n, PARTS), share(own.n, place));
     let work = |at: usize| {
         let part = parts.start + at;
-        Ok((part..part + 1, question.of(model, compute, &drawn.part(part, count)?, count)?))
+        Ok((part..part + 1, question.of(model, compute, &own.part(part, count)?, count)?))
     };
     let said: Vec<Branch> = match compute.kind.is_cpu() {
         true => threads::apart(parts.len(), work)?,
@@ -190,31 +251,74 @@ fn own(
     Ok(branches::merged(said))
 }
 
-/// Answers a question about a batch for the parts of a rank.
-///
-/// # Errors
-/// What the objective reports; [`Error::Device`] for a message of another kind.
-pub fn answer(model: &mut dyn SumOverRows, ask: &str, mut message: Message, place: Place) -> Result<Message> {
-    let document = &mut message.document;
-    let (fixed, compute): (Vec<bool>, Compute) = (entry(document, "fixed")?, entry(document, "compute")?);
-    let (scale, gradient) = (entry(document, "scale")?, entry(document, "gradient")?);
-    let question = match ask {
-        NATURAL => Question::Natural,
-        EVALUATE => Question::Objective { gradient },
-        _ => return Err(Error::Device(format!("this rank does not know what to do about `{ask}`"))),
-    };
-    let raw = take(&mut message, "parameters")?;
-    let mut rest = &raw[..];
-    for ((path, parameter), fixed) in model.parameters_mut().into_iter().zip(fixed) {
-        let Some((own, others)) = rest.split_at_checked(parameter.len()) else {
-            return Err(Error::shape(path, parameter.len().to_string(), rest.len().to_string()));
-        };
-        parameter.set_raw(own);
-        (parameter.fixed, rest) = (fixed, others);
+/// A rank that does not lead: it holds a model and answers for its parts of batches.
+#[derive(Debug)]
+pub struct Member {
+    model: Box<dyn GpModel>,
+    /// This rank.
+    place: Place,
+    /// The rows that it read last, and their places: several questions are of one batch.
+    known: Option<(Vec<usize>, Observations)>,
+}
+
+impl Member {
+    /// Of a message that hands a model out.
+    ///
+    /// # Errors
+    /// [`Error::Device`] for a message of another kind.
+    pub fn new(model: Box<dyn GpModel>, message: &mut Message) -> Result<Self> {
+        let document = &mut message.document;
+        let place = Place { rank: entry(document, "rank")?, size: entry(document, "size")? };
+        Ok(Self { model, place, known: None })
     }
-    let (x, y) = (take(&mut message, "x")?, take(&mut message, "y")?);
-    let noise = message.arrays.contains_key("noise").then(|| take(&mut message, "noise")).transpose()?;
-    let d = x.len() / y.len().max(1);
-    let drawn = Drawn { rows: Observations::new(x, d, y, noise)?, scale };
-    own(model, compute, &drawn, question, place).map(branches::written)
+
+    /// Answers a question about a batch, whose rows come with it or are read.
+    ///
+    /// # Errors
+    /// What the objective and reading report; [`Error::Device`] for a message of another kind.
+    pub fn answer(&mut self, ask: &str, mut message: Message, source: Option<&dyn Rows>) -> Result<Message> {
+        let document = &mut message.document;
+        let (fixed, compute): (Vec<bool>, Compute) = (entry(document, "fixed")?, entry(document, "compute")?);
+        let (scale, gradient) = (entry(document, "scale")?, entry(document, "gradient")?);
+        let question = match ask {
+            NATURAL => Question::Natural,
+            EVALUATE => Question::Objective { gradient },
+            _ => return Err(Error::Device(format!("this rank does not know what to do about `{ask}`"))),
+        };
+        let Some(model) = self.model.sum_over_rows() else {
+            return Err(Error::Device("this rank holds no model of minibatches".into()));
+        };
+        let raw = take(&mut message, "parameters")?;
+        let mut rest = &raw[..];
+        for ((path, parameter), fixed) in model.parameters_mut().into_iter().zip(fixed) {
+            let Some((own, others)) = rest.split_at_checked(parameter.len()) else {
+                return Err(Error::shape(path, parameter.len().to_string(), rest.len().to_string()));
+            };
+            parameter.set_raw(own);
+            (parameter.fixed, rest) = (fixed, others);
+        }
+        let (first, n) = match source {
+            Some(source) => {
+                let places = shared_rows::named(&mut message)?;
+                let (_, own) = share(places.len(), self.place);
+                let wanted = &places[own.clone()];
+                if wanted.is_empty() {
+                    return Ok(branches::written(Vec::new()));
+                }
+                if self.known.as_ref().is_none_or(|(known, _)| known != wanted) {
+                    self.known = Some((wanted.to_vec(), source.gather(wanted)?));
+                }
+                (own.start, places.len())
+            }
+            None => {
+                let (x, y) = (take(&mut message, "x")?, take(&mut message, "y")?);
+                let noise = message.arrays.contains_key("noise").then(|| take(&mut message, "noise")).transpose()?;
+                let (d, n) = (x.len() / y.len().max(1), y.len());
+                self.known = Some((Vec::new(), Observations::new(x, d, y, noise)?));
+                (0, n)
+            }
+        };
+        let Some((_, rows)) = &self.known else { return Err(Error::Device("this rank has no rows".into())) };
+        said(model, compute, Share { rows, first, n, scale }, question, self.place).map(branches::written)
+    }
 }

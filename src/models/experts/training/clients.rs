@@ -5,20 +5,19 @@ use std::sync::atomic::AtomicUsize;
 use serde_json::json;
 
 use super::super::objective::each;
+use super::super::rows::Data;
 use super::super::{Experts, remote};
 use super::client::{Client, Local, Round};
 use crate::device::Compute;
 use crate::error::Result;
 use crate::exchange::{Message, Ranks, put, take};
-use crate::models::Observations;
-use crate::models::minibatch::Rows;
 
 /// To do their part in a round of a training.
 pub(crate) const ROUND: &str = "experts.round";
 
 /// The clients of this process among `drawn`, after a round from z, with their losses there; in the order of `drawn`.
 pub(crate) fn own(
-    (experts, data, compute): (&Experts, &Observations, Compute),
+    (experts, data, compute): (&Experts, Data, Compute),
     round: &Round,
     (drawn, clients): (&[usize], &[Client]),
     z: &[f64],
@@ -34,7 +33,7 @@ pub(crate) fn own(
 
 /// The clients `drawn`, whose states these are, after a round from z, with their losses there.
 pub(super) fn all(
-    (experts, data, compute): (&Experts, &Observations, Compute),
+    (experts, data, compute): (&Experts, Data, Compute),
     ranks: &Ranks,
     round: &Round,
     (drawn, clients): (&[usize], &[Client]),

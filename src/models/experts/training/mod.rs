@@ -25,9 +25,8 @@ pub(super) use clients::{ROUND, made_in_round, own};
 pub use rounds::Rounds;
 use serde::{Deserialize, Serialize};
 
-use super::Experts;
+use super::{Experts, whole};
 use crate::error::{Error, Result};
-use crate::models::fit;
 use crate::models::gp_model::Training;
 use crate::params::Parameters;
 use crate::train::{self, Descent, Observer, Optimizer, Outcome, TrainConfig};
@@ -131,15 +130,12 @@ impl Federation {
 /// Trains experts and leaves them at the best point found.
 ///
 /// # Errors
-/// As [`fit`](fit::fit).
+/// As [`fit`](crate::models::fit::fit).
 pub(super) fn train(experts: &mut Experts, training: Training, observers: &mut [&mut dyn Observer]) -> Result<Outcome> {
     let Training { compute, data, config, .. } = training;
     if experts.federation.algorithm == Algorithm::Fact {
-        let rows = experts.rows();
-        return fit::fit_for(experts, compute, (data, rows), config, observers);
+        return whole::train(experts, compute, data, config, observers);
     }
-    let own = experts.clone();
-    let data = own.seen(data);
     let start = experts.free_raw();
     let scaled = config.clone().loss_scale(experts.rows() as f64);
     // A step of descent from z against z − z⁺ ends at z⁺.
@@ -148,9 +144,8 @@ pub(super) fn train(experts: &mut Experts, training: Training, observers: &mut [
     let mut outcome = train::minimise(&mut rounds, &start, &scaled, observers)?;
     experts.set_free_raw(&outcome.x)?;
     // Losses on the way may have been of some experts.
-    let batch = data.batch(&crate::scope::Scope::new(compute)?);
     // Where this fails, what was trained is worth more than the number.
-    if let Ok(found) = fit::evaluate(experts, compute, &batch) {
+    if let Ok(found) = whole::evaluate(experts, compute, data) {
         outcome.loss = found.loss / outcome.loss_scale;
         outcome.restarts[outcome.best_restart].loss = Some(outcome.loss);
     }

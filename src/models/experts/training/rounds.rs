@@ -34,7 +34,7 @@ impl<'a> Rounds<'a> {
     /// # Errors
     /// [`Error::Usage`] for numbers without sense, [`Error::Shape`] for other rows than those that were shared out.
     pub fn new(experts: Experts, compute: Compute, data: &'a Observations, config: &TrainConfig) -> Result<Self> {
-        experts.check(data)?;
+        experts.check(experts.seen(data))?;
         experts.federation.check()?;
         let constant = match &config.optimizer {
             Optimizer::Adam(adam) => adam.schedule == Schedule::Constant,
@@ -83,18 +83,12 @@ impl Objective for Rounds<'_> {
         let drawn = self.drawn(step);
         let clients: Vec<Client> = drawn.iter().map(|expert| self.clients[*expert].clone()).collect();
         let (experts, n) = (&self.experts, self.round.rows as f64);
+        let data = experts.seen(self.data);
         let made = match &experts.ranks {
-            Some(ranks) => clients::all(
-                (experts, self.data, self.compute),
-                ranks,
-                &self.round,
-                (&drawn, &clients),
-                z,
-                &self.gradients,
-            )?,
-            None => {
-                clients::own((experts, self.data, self.compute), &self.round, (&drawn, &clients), z, &self.gradients)?
+            Some(ranks) => {
+                clients::all((experts, data, self.compute), ranks, &self.round, (&drawn, &clients), z, &self.gradients)?
             }
+            None => clients::own((experts, data, self.compute), &self.round, (&drawn, &clients), z, &self.gradients)?,
         };
         let rows = |expert: usize| experts.parts()[expert].len() as f64;
         let taking_part: f64 = drawn.iter().map(|expert| rows(*expert)).sum();

@@ -1,0 +1,74 @@
+//! Rows that every process of a job can read for itself.
+
+use std::fmt::Debug;
+
+use serde_json::Value;
+
+use super::batches::Rows;
+use crate::error::{Error, Result};
+use crate::exchange::{Message, put, take};
+use crate::models::Observations;
+
+/// Rows in a place that every process can read, such as a file.
+pub trait SharedRows: Rows + Debug + Send + Sync {
+    /// Input columns d.
+    fn columns(&self) -> usize;
+
+    /// Whether a number goes with each row beside its target.
+    fn has_noise(&self) -> bool;
+
+    /// What another process is told to read them.
+    fn told(&self) -> Value;
+
+    /// Where rows are, for a process that was told.
+    fn places(&self, rows: &[usize]) -> Vec<usize>;
+}
+
+/// The entry of a message that says where rows can be read.
+pub(crate) const SOURCE: &str = "source";
+/// Which of them.
+const PLACES: &str = "places";
+
+/// Rows that are read at once.
+const CHUNK: usize = 1 << 14;
+
+/// Says in a message which rows are meant, to a process that knows their source.
+pub(crate) fn name(message: &mut Message, source: &dyn SharedRows, rows: &[usize]) {
+    put(message, PLACES, source.places(rows).into_iter().map(|place| place as f64).collect());
+}
+
+/// The rows that a message [names](name).
+pub(crate) fn named(message: &mut Message) -> Result<Vec<usize>> {
+    Ok(take(message, PLACES)?.into_iter().map(|place| place as usize).collect())
+}
+
+/// These rows, read in chunks: nothing is held but what they are.
+///
+/// # Errors
+/// What reading them reports.
+pub(crate) fn collected(rows: &dyn Rows, d: usize, numbers: &[usize]) -> Result<Observations> {
+    let mut all = Observations { x: Vec::with_capacity(numbers.len() * d), d, y: Vec::new(), noise: None };
+    all.y.reserve_exact(numbers.len());
+    numbers.chunks(CHUNK).try_for_each(|chunk| all.append(rows.gather(chunk)?))?;
+    Ok(all)
+}
+
+/// The inputs of all rows, read in chunks: all columns, or the one to `keep`. Targets are 0.
+///
+/// # Errors
+/// What reading them reports.
+pub(crate) fn inputs(source: &dyn SharedRows, keep: Option<usize>) -> Result<Observations> {
+    let (n, d) = (source.count(), source.columns());
+    if let Some(column) = keep.filter(|column| *column >= d) {
+        return Err(Error::shape("an input column", format!("one of {d}"), (column + 1).to_string()));
+    }
+    let mut x = Vec::with_capacity(n * keep.map_or(d, |_| 1));
+    for start in (0..n).step_by(CHUNK) {
+        let rows = source.gather(&(start..n.min(start + CHUNK)).collect::<Vec<_>>())?;
+        match keep {
+            Some(column) => x.extend(rows.x[column..].iter().step_by(d)),
+            None => x.extend(rows.x),
+        }
+    }
+    Ok(Observations { x, d: keep.map_or(d, |_| 1), y: vec![0.0; n], noise: None })
+}
