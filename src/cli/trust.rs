@@ -147,8 +147,7 @@ fn advice(finding: &Finding, positive: bool, fitted: &Fitted, names: &[String]) 
             let column = names.get(*column).map_or("", |name| name.as_str());
             format!(
                 "describe what goes on there: a trend, --mean linear or --kernel \"{} + linear(dims=[{column}])\", and \
-                 a \
-                 season, periodic(period=…, dims=[{column}])",
+                 a season, periodic(period=…, dims=[{column}])",
                 fitted.settings.kernel
             )
         }

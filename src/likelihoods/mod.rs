@@ -242,9 +242,8 @@ fn count_problem(y: f64) -> std::result::Result<(), String> {
     if y < 0.0 {
         Err("is negative, but counts are 0, 1, 2, …; choose the gaussian likelihood for real targets".into())
     } else if y.fract() != 0.0 {
-        Err("is no whole number, but counts are 0, 1, 2, …; give rates as counts with an exposure column, or choose \
-            the \
-             gamma or gaussian likelihood"
+        Err("is no whole number, but counts are 0, 1, 2, …; give rates as counts with an exposure column, or \
+             choose the gamma or gaussian likelihood"
             .into())
     } else {
         Ok(())

@@ -82,8 +82,7 @@ impl TrainingState {
         let bytes = std::fs::read(path).map_err(|source| Error::io(path, &source))?;
         if bytes.starts_with(TEXT) {
             let problem = "the checkpoint is text, as older versions of cagey wrote it; resume it with the program \
-                that \
-                           wrote it or start afresh";
+                           that wrote it, or start afresh";
             return Err(failure(path, problem));
         }
         let file = ModelFile::from_bytes_as(&bytes, &CHECKPOINT).map_err(|problem| failure(path, &problem))?;
