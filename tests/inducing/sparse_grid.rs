@@ -332,7 +332,7 @@ fn a_sparse_grid_is_fitted_to_tables_and_saved() {
     let problem = fit(&many, settings(level(2))).to_string();
     assert!(problem.contains("1 to 5 input columns"), "{problem}");
     let problem = fit(&table, settings(level(20))).to_string();
-    assert!(problem.contains("--level"), "{problem}");
+    assert!(problem.contains("SparseGridOptions::level"), "{problem}");
     let problem = fit(&table, Settings { likelihood: "poisson".into(), ..settings(level(2)) }).to_string();
     assert!(problem.contains("sparse-grid model is for the gaussian"), "{problem}");
 }

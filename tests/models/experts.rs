@@ -287,10 +287,10 @@ fn every_row_is_one_experts() {
         assert_eq!(partition.to_string().parse::<Partition>().unwrap(), partition);
     }
     for (partition, count, said) in [
-        (Partition::Random, 42, "--experts 42"),
-        (Partition::Tree, 0, "--experts 0"),
+        (Partition::Random, 42, "42 experts for 41 rows"),
+        (Partition::Tree, 0, "0 experts for 41 rows"),
         (Partition::Column("sit".into()), 3, "did you mean `site`?"),
-        (Partition::Column("x0".into()), 3, "choose one whose values have many rows"),
+        (Partition::Column("x0".into()), 3, "make experts by one whose values have many rows"),
     ] {
         let error = partition.split(&data, &names, count, 0).unwrap_err().to_string();
         assert!(error.contains(said), "{error}");

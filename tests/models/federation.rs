@@ -134,11 +134,11 @@ fn numbers_without_sense_are_refused() {
     let data = data(12, 2);
     let usual = || Federation { algorithm: Algorithm::Admm, ..Federation::default() };
     for (federation, said) in [
-        (Federation { local_steps: Some(0), ..usual() }, "--local-steps"),
-        (Federation { share: 0.0, ..usual() }, "--clients"),
-        (Federation { proximal: f64::NAN, ..usual() }, "--proximal"),
-        (Federation { penalty: Some(0.0), ..usual() }, "--penalty"),
-        (Federation { curvature: Some(-1.0), ..usual() }, "--curvature"),
+        (Federation { local_steps: Some(0), ..usual() }, "Federation::local_steps"),
+        (Federation { share: 0.0, ..usual() }, "Federation::share"),
+        (Federation { proximal: f64::NAN, ..usual() }, "Federation::proximal"),
+        (Federation { penalty: Some(0.0), ..usual() }, "Federation::penalty"),
+        (Federation { curvature: Some(-1.0), ..usual() }, "Federation::curvature"),
     ] {
         let refused = Rounds::new(experts(&data, 2, federation), F64, &data, &TrainConfig::default()).unwrap_err();
         assert!(refused.to_string().contains(said), "{refused}");
