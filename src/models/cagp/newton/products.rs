@@ -14,6 +14,7 @@ use crate::scope::{Scope, to_f64};
 const ROWS: usize = 4096;
 
 /// K S, however it is kept.
+#[expect(clippy::large_enum_variant, reason = "there is one of it; handles of tensors are what is large")]
 pub(super) enum Products<'a> {
     /// Of each latent function, where products are fused and functions have actions of their own.
     Prepared(Vec<Prepared>),
