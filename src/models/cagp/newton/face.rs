@@ -92,7 +92,10 @@ impl GpModel for LearnedNewtonCagp {
 
     fn bytes(&self, compute: Compute, size: Size) -> f64 {
         let (i, latents) = (self.actions.len(), self.likelihood.latents());
-        let number = 2.0 * compute.precision.bytes() as f64 + 8.0 * 6.0;
+        let precision = compute.precision.bytes() as f64;
+        // Fused, K S is all there is, with room for the part that is being made.
+        let fused = compute.kind.is_cpu() && (latents == 1 || self.apart());
+        let number = if fused { 1.25 * precision } else { 2.0 * precision + 8.0 * 6.0 };
         size.data(compute) + number * (latents * size.rows) as f64 * i as f64 + small(i)
     }
 

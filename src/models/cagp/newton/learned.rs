@@ -73,7 +73,7 @@ impl LearnedNewtonCagp {
     }
 
     /// Whether every latent function has columns of its own.
-    fn apart(&self) -> bool {
+    pub(super) fn apart(&self) -> bool {
         let density = self.likelihood.density();
         density.latents() > 1 && !density.is_centred()
     }
