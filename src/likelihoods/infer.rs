@@ -28,8 +28,8 @@ pub struct Inferred {
 /// # Errors
 /// [`Error::Data`] when there is a single class or no target.
 pub fn infer(target: &str, sight: Sight) -> Result<Inferred> {
-    let found = |likelihood: &str, shown: &str, sentence: String| {
-        let sentence = Advice::from(format!("target `{target}` {sentence}")).set("Settings::likelihood", shown);
+    let found = |likelihood: &str, sentence: String| {
+        let sentence = Advice::from(format!("target `{target}` {sentence}")).about("Settings::likelihood");
         Ok(Inferred { likelihood: likelihood.into(), sentence })
     };
     match sight {
@@ -38,33 +38,41 @@ pub fn infer(target: &str, sight: Sight) -> Result<Inferred> {
             "target `{target}` has the single class `{only}`: there is nothing to tell apart; check the column"
         ))),
         Sight::Labels([first, second]) => {
-            let sentence = format!("has the two classes `{first}` and `{second}`: classification");
-            found("bernoulli(logit)", "bernoulli(logit)", sentence)
+            let sentence = format!(
+                "has the two classes `{first}` and `{second}`: classification with the bernoulli(logit) likelihood"
+            );
+            found("bernoulli(logit)", sentence)
         }
         Sight::Labels(labels) => {
             let m = labels.len();
-            let sentence = format!("has {m} classes: classification; ordered classes are better served by ordinal");
-            found(&format!("softmax({m})"), "softmax", sentence)
+            let sentence = format!(
+                "has {m} classes: classification with the softmax likelihood; ordered classes are better served by \
+                 ordinal"
+            );
+            found(&format!("softmax({m})"), sentence)
         }
         Sight::Numbers(y) if y.iter().all(|y| *y == 0.0 || *y == 1.0) && y.iter().any(|v| *v != y[0]) => {
-            found("bernoulli(logit)", "bernoulli(logit)", "is 0 or 1: classification".into())
+            found("bernoulli(logit)", "is 0 or 1: classification with the bernoulli(logit) likelihood".into())
         }
         Sight::Numbers(y) if two_values(y).is_some_and(|[a, b]| a != b) => {
             let [a, b] = two_values(y).unwrap_or_default().map(shown);
-            let sentence = format!("is {a} or {b}: regression; if they are classes, bernoulli tells them apart");
-            found("gaussian", "gaussian", sentence)
+            let sentence = format!(
+                "is {a} or {b}: regression with the gaussian likelihood; if they are classes, bernoulli tells them \
+                 apart"
+            );
+            found("gaussian", sentence)
         }
         Sight::Numbers(y) if y.iter().all(|y| *y >= 0.0 && y.fract() == 0.0) => {
             let (least, largest) = y.iter().fold((f64::INFINITY, 0.0), |(l, h): (f64, f64), y| (l.min(*y), h.max(*y)));
             let sentence = format!(
-                "holds whole numbers from {} to {}: regression; if they are counts, poisson or negative-binomial fits \
-                 better, if they are codes of classes, softmax",
+                "holds whole numbers from {} to {}: regression with the gaussian likelihood; if they are counts, poisson \
+                 or negative-binomial fits better, if they are codes of classes, softmax",
                 shown(least),
                 shown(largest)
             );
-            found("gaussian", "gaussian", sentence)
+            found("gaussian", sentence)
         }
-        Sight::Numbers(_) => found("gaussian", "gaussian", "holds numbers: regression".into()),
+        Sight::Numbers(_) => found("gaussian", "holds numbers: regression with the gaussian likelihood".into()),
     }
 }
 
