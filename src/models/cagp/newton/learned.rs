@@ -119,7 +119,7 @@ impl LearnedNewtonCagp {
         given.averaged((sites, solved), tell, |sites| fixed.at(sites))
     }
 
-    /// What holds at present parameters, without gradients: a plain scope, its batch, S and K S.
+    /// What holds at present parameters, without gradients: a plain scope and its batch.
     fn plain(&self, scope: &Scope, batch: &Batch) -> Result<(Scope, Batch)> {
         let plain = Scope::new(scope.compute())?.with_budget(scope.budget());
         let Batch { x, y, noise, scale } = batch.clone();
