@@ -65,8 +65,8 @@ pub fn infer(target: &str, sight: Sight) -> Result<Inferred> {
         Sight::Numbers(y) if y.iter().all(|y| *y >= 0.0 && y.fract() == 0.0) => {
             let (least, largest) = y.iter().fold((f64::INFINITY, 0.0), |(l, h): (f64, f64), y| (l.min(*y), h.max(*y)));
             let sentence = format!(
-                "holds whole numbers from {} to {}: regression with the gaussian likelihood; if they are counts, poisson \
-                 or negative-binomial fits better, if they are codes of classes, softmax",
+                "holds whole numbers from {} to {}: regression with the gaussian likelihood; if they are counts, \
+                 poisson or negative-binomial fits better, if they are codes of classes, softmax",
                 shown(least),
                 shown(largest)
             );

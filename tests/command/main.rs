@@ -146,7 +146,8 @@ fn the_whole_way() {
     let folder = Folder::with_tables();
     let ran = folder.run(&["fit", "ok.csv", "--holdout", "0.2", "--split-seed", "3", "-o", "m.cagey"]);
     assert_eq!(ran.code, 0, "{}", ran.err);
-    let lines = "target `y` holds numbers: regression with the gaussian likelihood (`--likelihood`)\n24 rows, 1 input column, target `y`\n";
+    let lines = "target `y` holds numbers: regression with the gaussian likelihood (`--likelihood`)\n\
+                 24 rows, 1 input column, target `y`\n";
     assert_eq!(ran.err, lines, "nothing but this where there is no terminal");
     assert!(ran.out.contains("Model written to m.cagey"));
 

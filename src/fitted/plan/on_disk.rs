@@ -29,8 +29,8 @@ impl Plan {
         if !reads && registry.models.options(&settings.model)?.minibatches().is_none() {
             let model = settings.model.kind();
             return Err(Error::Usage(format!(
-                "the {model} model takes all rows at once; with rows in a file choose a model that takes minibatches or \
-                 parts of the rows"
+                "the {model} model takes all rows at once; with rows in a file choose a model that takes minibatches \
+                 or parts of the rows"
             ))
             .about("Settings::model"));
         }

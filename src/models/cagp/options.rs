@@ -270,8 +270,8 @@ mod command {
         /// Order of rows that blocks of learned actions are cut from [default: tree]
         #[arg(long, value_name = "NAME", value_enum)]
         row_order: Option<RowOrder>,
-        /// Where gradient and curvature of other likelihoods than the Gaussian are taken [default: expectation, but mode
-        /// for classes of `softmax` and with --unroll]
+        /// Where gradient and curvature of other likelihoods than the Gaussian are taken [default: expectation; mode for
+        /// classes of `softmax` and with --unroll]
         #[arg(long, value_name = "NAME", value_enum)]
         sites: Option<SiteRule>,
         /// Newton steps that are differentiated through, with learned actions and other likelihoods than the Gaussian;
