@@ -657,12 +657,13 @@ fn variances_of_classes_have_a_weak_prior_where_evidence_would_have_them_large()
         (fitted.summary.weak_prior, variance.priors().to_vec(), variance.values()[0])
     };
     let cagp = || CagpOptions { actions: 40, policy: ActionPolicy::Gradient, refresh: 10, ..CagpOptions::default() };
-    for model in [ModelChoice::from(LaplaceOptions {}), cagp().into()] {
+    // Sites that are tied to the latent distribution make variances less large than those at its peak.
+    for (model, larger) in [(ModelChoice::from(LaplaceOptions {}), 3.0), (cagp().into(), 2.0)] {
         let (told, priors, variance) = with(model.clone(), |_| {});
         assert_eq!(priors, [Some(Prior::LogNormal(2.0, 1.0))]);
         assert!(told.unwrap().contains("variance ~ lognormal(2, 1)"));
         let (told, priors, free) = with(model.clone(), |settings| settings.weak_prior = false);
-        assert!(told.is_none() && priors.is_empty() && free > 2.0 * variance, "{free} {variance}");
+        assert!(told.is_none() && priors.is_empty() && free > larger * variance, "{free} {variance}");
         // Whoever says anything of the variance is asked for no more.
         let asked: [fn(&mut Settings); 4] = [
             |settings| settings.init = vec![("variance".into(), vec![2.0])],
