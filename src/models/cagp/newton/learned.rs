@@ -4,7 +4,7 @@ use burn::tensor::Tensor;
 
 use super::bound;
 use super::fixed::{Fixed, Solved};
-use super::products::Products;
+use super::products::{self, Products};
 use super::sites::{Given, SiteRule, Sites, variances};
 use super::span::Span;
 use super::tied::{Noisy, Through, noisy};
@@ -134,14 +134,16 @@ impl LearnedNewtonCagp {
         (span, prepared): (&Span, Option<Vec<Prepared>>),
         sites: &Sites,
     ) -> Result<Tensor<1>> {
-        let (priors, parts) = (&self.priors[..], (&self.priors[..], &*self.likelihood));
-        if self.unrolled == 0 {
-            let noisy = noisy(&*self.likelihood, scope, batch, sites, None)?;
-            if let Some(told) = bound::told_apart(priors, scope, &batch.x, (span, prepared), &noisy)? {
-                return bound::bound(parts, scope, batch, told);
-            }
+        let (priors, x) = (&self.priors[..], &batch.x);
+        if self.unrolled > 0 {
+            return self.loss_with(scope, batch, (span, span.products(priors, scope, x)?), sites);
         }
-        self.loss_with(scope, batch, (span, span.products(priors, scope, &batch.x)?), sites)
+        let noisy = noisy(&*self.likelihood, scope, batch, sites, None)?;
+        let told = match bound::told_apart(priors, scope, x, (span, prepared), &noisy)? {
+            Some(told) => told,
+            None => bound::told(priors, scope, x, (span, span.products(priors, scope, x)?), &noisy)?,
+        };
+        bound::bound((priors, &*self.likelihood), scope, batch, told)
     }
 
     /// The bound at sites, or after Newton's steps from them, for actions and their differentiable products.
@@ -219,8 +221,9 @@ impl Model for LearnedNewtonCagp {
             let sites = Sites::at(&*self.likelihood.density(), &self.rows(&inner)?, mean);
             return self.loss(scope, batch, (&span, None), &sites);
         }
-        if self.unrolled == 0 && span.separate().is_some() && scope.compute().kind.is_cpu() {
-            let ks = Products::new(&held, priors, &plain, &inner.x)?;
+        let prepared = if self.unrolled == 0 { products::prepared(&held, priors, &plain, &inner.x)? } else { None };
+        if let Some(prepared) = prepared {
+            let ks = Products::Prepared(prepared);
             let (sites, _) = self.find(&plain, &inner, (&held, &ks))?;
             return self.loss(scope, batch, (&span, ks.into_prepared()), &sites);
         }

@@ -13,6 +13,13 @@ use crate::scope::{Scope, to_f64};
 /// Rows of K S whitened at once.
 const ROWS: usize = 4096;
 
+/// K S of each latent function; none unless products are fused and functions have actions of their own.
+pub(super) fn prepared(span: &Span, priors: &[Prior], scope: &Scope, x: &Tensor<2>) -> Result<Option<Vec<Prepared>>> {
+    let Some(blocks) = span.separate() else { return Ok(None) };
+    let each = blocks.iter().zip(repeated(priors.iter().collect(), blocks.len()));
+    each.map(|(blocks, prior)| prior.covariance(scope, x).prepared(blocks)).collect()
+}
+
 /// K S, however it is kept.
 #[expect(clippy::large_enum_variant, reason = "there is one of it; handles of tensors are what is large")]
 pub(super) enum Products<'a> {
@@ -25,14 +32,10 @@ pub(super) enum Products<'a> {
 impl<'a> Products<'a> {
     /// Made for actions without gradients.
     pub fn new(span: &'a Span, priors: &[Prior], scope: &Scope, x: &Tensor<2>) -> Result<Self> {
-        if let Some(blocks) = span.separate() {
-            let each = blocks.iter().zip(repeated(priors.iter().collect(), blocks.len()));
-            let prepared = each.map(|(blocks, prior)| prior.covariance(scope, x).prepared(blocks));
-            if let Some(prepared) = prepared.collect::<Result<Option<Vec<_>>>>()? {
-                return Ok(Self::Prepared(prepared));
-            }
-        }
-        Ok(Self::Whole(span, span.products(priors, scope, x)?))
+        Ok(match prepared(span, priors, scope, x)? {
+            Some(prepared) => Self::Prepared(prepared),
+            None => Self::Whole(span, span.products(priors, scope, x)?),
+        })
     }
 
     /// Those that were prepared.
