@@ -75,7 +75,8 @@ pub(super) fn log_sum(
     let n = mean.len();
     let mut centred = covariance.to_vec();
     centre(&mut centred, n);
-    if n > GRID {
+    let largest = centred.iter().step_by(n + 1).fold(0.0f64, |largest, v| largest.max(*v));
+    if n > GRID && largest > NARROW {
         return log_sum_by_lattice(mean, centred, lattice);
     }
     let (mut value, mut total) = (0.0, 0.0);
@@ -83,7 +84,8 @@ pub(super) fn log_sum(
     let Some((values, vectors)) = eigen(&centred, n) else {
         return LogSum { value: f64::NAN, in_mean, in_covariance };
     };
-    by_grid(&axes(&values, &vectors, n), mean, 1.0, &mut |f, weight| {
+    let axes = if largest > NARROW { axes(&values, &vectors, n) } else { Vec::new() };
+    by_grid(&axes, mean, 1.0, &mut |f, weight| {
         let mut p = f.to_vec();
         value += weight * normalise(&mut p);
         total += weight;
@@ -96,6 +98,9 @@ pub(super) fn log_sum(
     in_mean.iter_mut().chain(&mut in_covariance).for_each(|slope| *slope /= total);
     LogSum { value: value / total, in_mean, in_covariance }
 }
+
+/// The variance below which an average is the value at the mean.
+const NARROW: f64 = 1e-10;
 
 /// The smallest eigenvalue of a covariance, relative to its largest.
 const PIVOT: f64 = 1e-12;

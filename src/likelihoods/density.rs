@@ -70,6 +70,7 @@ pub trait Density: std::fmt::Debug + Send + Sync + 'static {
     }
 
     /// Whether the curvature is `W = diag(d) − d dᵀ` with `Σ d = 1`, as of probabilities of classes, and not `diag(d)`.
+    /// The gradient is then a unit vector minus `d`.
     fn is_centred(&self) -> bool {
         false
     }

@@ -22,7 +22,8 @@ fn step(model: &impl Model, compute: Compute, batch: &Batch) -> (Transfers, u64)
     let before = Transfers::so_far();
     let second = evaluate();
     let moved = Transfers::so_far() - before;
-    assert_eq!(first.loss, second.loss);
+    // Burn's `sum` on a GPU adds its parts in the order in which they end, so the last digit may differ.
+    assert!((first.loss - second.loss).abs() <= 1e-6 * first.loss.abs(), "{} for {}", second.loss, first.loss);
     let all: usize = model.parameters().iter().map(|(_, parameter)| parameter.len()).sum();
     (moved, (all * compute.precision.bytes()) as u64)
 }

@@ -4,13 +4,14 @@ use cagey::kernels::Kernel;
 use cagey::likelihoods::{Likelihood, Softmax, Targets};
 use cagey::linalg::Factor;
 use cagey::means::Mean;
-use cagey::models::cagp::{NewtonCagp, NewtonOptions, Sites};
+use cagey::models::cagp::{NewtonCagp, NewtonOptions, SiteRule, Sites};
 use cagey::models::gp_model::GpModel;
 use cagey::models::posterior::{Correlated, Posterior};
 use cagey::models::{Model, Observations, fit};
 use cagey::scope::{Scope, scalar, to_f64};
 use rand::rngs::Xoshiro256PlusPlus;
 use rand::{RngExt, SeedableRng};
+use rand_distr::{Distribution, StandardNormal};
 
 use crate::common::{F32, F64, assert_close, columns, flat, golden, kernel, likelihood};
 use crate::newton::{drawn, held, held_gradients, whole};
@@ -73,25 +74,62 @@ fn golden_softmax_with_all_actions() {
 /// Two functions with kernel k are as one, their difference, with 2k.
 #[test]
 fn two_classes_are_bernoulli() {
-    for actions in [3, 9, 20] {
-        let (two, data) = drawn("softmax(2)", 20, whole(actions), 1);
-        let mut one = NewtonCagp::boxed(
-            Kernel::parse("2.8 * matern52(ard)", 2).unwrap().into(),
-            likelihood("bernoulli(logit)"),
-            two.options,
-        );
-        one.priors[0].mean = Mean::Zero;
-        let joint = two.posterior(F64, data.clone()).unwrap().0.correlated(&POINTS).unwrap().unwrap();
-        let single = one.posterior(F64, data.clone()).unwrap().0.predict(&POINTS).unwrap();
-        let mean: Vec<f64> = joint.mean.chunks(2).map(|f| f[1] - f[0]).collect();
-        let variance: Vec<f64> = joint.covariance.chunks(4).map(|c| c[0] + c[3] - 2.0 * c[1]).collect();
-        assert_close("means", &mean, &single.mean, 1e-9);
-        assert_close("variances", &variance, &single.variance, 1e-9);
-        let scope = Scope::new(F64).unwrap();
-        let batch = data.batch(&scope);
-        let [a, b] = [&two, &one].map(|gp| scalar(gp.objective(&scope, &batch).unwrap()).unwrap());
-        // One is an average over 20 nodes.
-        assert_close("bound", &[a], &[b], 1e-5);
+    // Averages of one are over 20 nodes.
+    for (rule, exact) in [(SiteRule::Mode, 1e-9), (SiteRule::Expectation, 1e-5)] {
+        for actions in [3, 9, 20] {
+            let (mut two, data) = drawn("softmax(2)", 20, whole(actions), 1);
+            let mut one = NewtonCagp::boxed(
+                Kernel::parse("2.8 * matern52(ard)", 2).unwrap().into(),
+                likelihood("bernoulli(logit)"),
+                two.options,
+            );
+            one.priors[0].mean = Mean::Zero;
+            (one.sites, two.sites) = (rule, rule);
+            let joint = two.posterior(F64, data.clone()).unwrap().0.correlated(&POINTS).unwrap().unwrap();
+            let single = one.posterior(F64, data.clone()).unwrap().0.predict(&POINTS).unwrap();
+            let mean: Vec<f64> = joint.mean.chunks(2).map(|f| f[1] - f[0]).collect();
+            let variance: Vec<f64> = joint.covariance.chunks(4).map(|c| c[0] + c[3] - 2.0 * c[1]).collect();
+            assert_close("means", &mean, &single.mean, exact);
+            assert_close("variances", &variance, &single.variance, exact);
+            let scope = Scope::new(F64).unwrap();
+            let batch = data.batch(&scope);
+            let [a, b] = [&two, &one].map(|gp| scalar(gp.objective(&scope, &batch).unwrap()).unwrap());
+            assert_close("bound", &[a], &[b], 1e-5);
+        }
+    }
+}
+
+/// Gradient and trace of the curvature are averages over the latent distribution, as draws have them.
+#[test]
+fn averaged_sites_of_classes_are_averages() {
+    let mut rng = Xoshiro256PlusPlus::seed_from_u64(5);
+    for classes in [2, 3, 5] {
+        let likelihood = likelihood(&format!("softmax({classes})"));
+        let (density, class) = (likelihood.density(), 1.0);
+        let row: Vec<_> = Targets { y: &[class], auxiliary: None }.rows(likelihood.auxiliary()).collect();
+        for scale in [0.0, 0.5, 2.0] {
+            let mut normal = || -> f64 { StandardNormal.sample(&mut rng) };
+            let mean: Vec<f64> = (0..classes).map(|_| normal()).collect();
+            let root: Vec<f64> = (0..classes * classes).map(|_| scale * normal()).collect();
+            let rows = || root.chunks(classes);
+            let products = rows().flat_map(|a| rows().map(move |b| a.iter().zip(b).map(|(a, b)| a * b).sum()));
+            let sites = Sites::expected(&*density, &row, mean.clone(), &products.collect::<Vec<f64>>());
+            let (mut gradient, mut trace, draws) = (vec![0.0; classes], 0.0, 200_000);
+            let (mut slopes, mut hessian) = (vec![0.0; classes], vec![0.0; classes * classes]);
+            for _ in 0..draws {
+                let z: Vec<f64> = (0..classes).map(|_| normal()).collect();
+                let moved = |(m, root): (&f64, &[f64])| m + root.iter().zip(&z).map(|(r, z)| r * z).sum::<f64>();
+                let f: Vec<f64> = mean.iter().zip(rows()).map(moved).collect();
+                density.derivatives(row[0], &f, &mut slopes, &mut hessian);
+                gradient.iter_mut().zip(&slopes).for_each(|(sum, g)| *sum += g / f64::from(draws));
+                trace -= hessian.iter().step_by(classes + 1).sum::<f64>() / f64::from(draws);
+            }
+            let what = format!("{classes} classes, {scale}");
+            assert_close(&format!("{what}: gradient"), &sites.gradient, &gradient, 5e-3);
+            let total: f64 = sites.curvature.iter().sum();
+            let found: f64 = sites.curvature.iter().map(|d| d * (1.0 - d / total)).sum();
+            assert_close(&format!("{what}: trace"), &[found], &[trace], 5e-3);
+        }
     }
 }
 
@@ -340,6 +378,9 @@ fn bounds_are_bounds_for_any_actions_and_sites() {
         // The Fisher information of the noise is not its density's curvature.
         let near = if centred { 0.4 } else { 1.0 };
         assert!(found > -evidence - 1e-5 && found + evidence < near, "{text}: {found} {evidence}");
+        gp.sites = SiteRule::Expectation;
+        let averaged = scalar(gp.objective(&scope, &batch).unwrap()).unwrap();
+        assert!(averaged > -evidence - 1e-5 && averaged < found, "{text}: {averaged} {found} {evidence}");
     }
 }
 

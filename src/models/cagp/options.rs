@@ -26,7 +26,8 @@ use crate::solvers::policies::{
 /// Computation-aware: n² time, and variances that include what was not computed.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct CagpOptions {
-    /// Most actions.
+    /// Most actions: at most one a row of learned ones and of Gaussian targets. Rows of several latent functions have
+    /// more to tell.
     pub actions: usize,
     /// How they are chosen.
     pub policy: ActionPolicy,
@@ -166,8 +167,12 @@ impl ModelOptions for CagpOptions {
     fn build(&self, Parts { prior, likelihood }: Parts, site: &Site) -> Result<Box<dyn GpModel>> {
         let Self { actions, policy, objective, refresh, tolerance, .. } = *self;
         let n = site.data.n();
-        self.check(n)?;
-        if likelihood.noise().is_none() || site.data.noise.is_some() {
+        let newton = likelihood.noise().is_none() || site.data.noise.is_some();
+        if actions > n && !(newton && policy != ActionPolicy::Learned) {
+            let problem = format!("{actions} actions for {n} rows: choose from 1 to {n}");
+            return Err(Error::Usage(problem).about("CagpOptions::actions"));
+        }
+        if newton {
             return self.newton(Parts { prior, likelihood }, site);
         }
         let likelihood = Gaussian::new(0.1);
@@ -196,13 +201,10 @@ impl ModelOptions for CagpOptions {
             let problem = format!("{first} first actions of {actions}: choose fewer than all");
             return Err(Error::Usage(problem).about("CagpOptions::first"));
         }
-        match self.actions {
-            actions if actions == 0 || actions > rows => {
-                let problem = format!("{actions} actions for {rows} rows: choose from 1 to {rows}");
-                Err(Error::Usage(problem).about("CagpOptions::actions"))
-            }
-            _ => Ok(()),
+        if self.actions == 0 {
+            return Err(Error::Usage(format!("0 actions for {rows} rows")).about("CagpOptions::actions"));
         }
+        Ok(())
     }
 
     /// With noise of rows Newton's method serves, which leaves no row out.
@@ -248,7 +250,7 @@ mod command {
     #[group(skip)]
     pub struct Arguments {
         /// Most actions of a computation-aware model: more take longer and are closer to the exact model [default: 512,
-        /// or one for each row]
+        /// but of learned ones and of Gaussian targets no more than rows]
         #[arg(long, value_name = "N", value_parser = values::count(1..=MOST))]
         actions: Option<usize>,
         /// How a computation-aware model chooses its actions [default: learned; gradient for other likelihoods than the
@@ -270,8 +272,8 @@ mod command {
         /// Order of rows that blocks of learned actions are cut from [default: tree]
         #[arg(long, value_name = "NAME", value_enum)]
         row_order: Option<RowOrder>,
-        /// Where gradient and curvature of other likelihoods than the Gaussian are taken [default: expectation; mode for
-        /// classes of `softmax` and with --unroll]
+        /// Where gradient and curvature of other likelihoods than the Gaussian are taken [default: expectation; mode
+        /// with --unroll]
         #[arg(long, value_name = "NAME", value_enum)]
         sites: Option<SiteRule>,
         /// Newton steps that are differentiated through, with learned actions and other likelihoods than the Gaussian;
@@ -292,6 +294,7 @@ mod command {
             let (tolerance, unrolled) = (solves.tolerance(), unroll.is_some_and(|steps| steps > 0));
             let usual = if given.gaussian { ActionPolicy::Learned } else { ActionPolicy::Gradient };
             let policy = policy.unwrap_or(usual);
+            let most = if newton && policy != ActionPolicy::Learned { 512 } else { given.rows.min(512) };
             let problem = match policy == ActionPolicy::Learned {
                 _ if sites.is_some() && !newton => "--sites is for other likelihoods than the Gaussian",
                 _ if unroll.is_some() && !(learned && newton) => {
@@ -312,7 +315,7 @@ mod command {
                 }
                 _ => {
                     return Ok(Self {
-                        actions: actions.unwrap_or(given.rows.min(512)),
+                        actions: actions.unwrap_or(most),
                         policy,
                         objective: loss.unwrap_or(CagpObjective::Elbo),
                         order: row_order.unwrap_or(RowOrder::Tree),

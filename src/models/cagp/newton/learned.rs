@@ -110,12 +110,13 @@ impl LearnedNewtonCagp {
             Fixed { density: &*density, rows: &rows, mean: &mean, gram: &gram, values: &values, offsets, apart };
         let sites = fixed.sites(|weights| ks.times(scope, weights))?;
         let solved = fixed.at(&sites)?;
-        if self.sites == SiteRule::Mode || density.is_centred() {
+        if self.sites == SiteRule::Mode {
             return Ok((sites, solved));
         }
         let prior = variances(&self.priors, scope, &batch.x, latents)?;
         let given = Given { density: &*density, rows: &rows, mean: &mean, prior: &prior };
-        let tell = |solved: &Solved| Ok((ks.times(scope, &solved.weights)?, ks.explained(&solved.factor)?));
+        let functions = (latents, density.is_centred());
+        let tell = |solved: &Solved| ks.told(scope, solved, functions);
         given.averaged((sites, solved), tell, |sites| fixed.at(sites))
     }
 

@@ -2,16 +2,16 @@
 
 use burn::tensor::Tensor;
 
+use super::fixed::Solved;
+use super::rows;
 use super::span::Span;
+use crate::device::transfers;
 use crate::error::Result;
 use crate::linalg::Factor;
-use crate::models::posterior::column_squares;
+use crate::linalg::real::{into_vec, with_real};
 use crate::models::prior::{Prior, repeated};
 use crate::products::Prepared;
 use crate::scope::{Scope, to_f64};
-
-/// Rows of K S whitened at once.
-const ROWS: usize = 4096;
 
 /// K S of each latent function; none unless products are fused and functions have actions of their own.
 pub(super) fn prepared(span: &Span, priors: &[Prior], scope: &Scope, x: &Tensor<2>) -> Result<Option<Vec<Prepared>>> {
@@ -76,31 +76,34 @@ impl<'a> Products<'a> {
         }
     }
 
-    /// diag(KS M⁻¹SᵀK) `[L n]` for the factor of M.
-    pub fn explained(&self, factor: &Factor<f64>) -> Result<Vec<f64>> {
+    /// Latent means above those of the prior `[L, n]`, then what is explained of the rows' variances, or of their
+    /// covariances.
+    pub fn told(&self, scope: &Scope, solved: &Solved, functions: (usize, bool)) -> Result<Vec<f64>> {
+        let Solved { factor, weights, .. } = solved;
         match self {
-            Self::Prepared(prepared) if prepared.len() == 1 => Ok(prepared[0].explained(factor)),
             Self::Prepared(prepared) => {
-                let all = factor.clone().lower();
-                let (order, size) = (factor.order(), factor.order() / prepared.len());
-                let own = |l: usize| {
-                    let rows = all.chunks_exact(order).skip(l * size).take(size);
-                    Factor::from_lower(rows.flat_map(|row| &row[l * size..][..size]).copied().collect())
-                };
-                let each = prepared.iter().enumerate().map(|(l, prepared)| Ok(prepared.explained(&own(l)?)));
-                Ok(each.collect::<Result<Vec<_>>>()?.concat())
+                let mut told = self.times(scope, weights)?;
+                for own in prepared.iter().zip(of_functions(factor, prepared.len())?) {
+                    told.extend(own.0.explained(&own.1));
+                }
+                Ok(told)
             }
             Self::Whole(_, ks) => {
-                let all = ks.dims()[0];
-                let mut explained = Vec::with_capacity(all);
-                for start in (0..all).step_by(ROWS) {
-                    let count = ROWS.min(all - start);
-                    let mut t = to_f64(ks.clone().narrow(0, start, count).transpose())?;
-                    factor.solve_lower(&mut t)?;
-                    explained.extend(column_squares(&t, count));
-                }
-                Ok(explained)
+                let lower = factor.clone().lower();
+                let sk = transfers::read(ks.clone().transpose())?;
+                with_real!(sk.dtype(), T => Ok(rows::of_numbers(&into_vec::<T>(sk)?, &lower, weights, functions)))
             }
         }
     }
+}
+
+/// The parts of a factor whose functions do not touch.
+fn of_functions(factor: &Factor<f64>, functions: usize) -> Result<Vec<Factor<f64>>> {
+    let all = factor.clone().lower();
+    let (order, size) = (factor.order(), factor.order() / functions);
+    let own = |l: usize| {
+        let rows = all.chunks_exact(order).skip(l * size).take(size);
+        Factor::from_lower(rows.flat_map(|row| &row[l * size..][..size]).copied().collect())
+    };
+    (0..functions).map(own).collect()
 }

@@ -29,6 +29,16 @@ pub(super) fn rows(
     apply3(Rows { latents, pairs }, sk, lower, weights)
 }
 
+/// The same for numbers: `[L + S, n]`.
+pub(super) fn of_numbers<T: Real>(
+    sk: &[T],
+    lower: &[f64],
+    weights: &[f64],
+    (latents, pairs): (usize, bool),
+) -> Vec<f64> {
+    Rows { latents, pairs }.all(Given { sk, lower, weights })
+}
+
 #[derive(Debug)]
 struct Rows {
     latents: usize,
@@ -44,7 +54,21 @@ struct Kept<T> {
     wide: DType,
 }
 
-impl<T: Real> Kept<T> {
+impl<T> Kept<T> {
+    fn given(&self) -> Given<'_, T> {
+        Given { sk: &self.sk, lower: &self.lower, weights: &self.weights }
+    }
+}
+
+/// The inputs.
+#[derive(Clone, Copy)]
+struct Given<'a, T> {
+    sk: &'a [T],
+    lower: &'a [f64],
+    weights: &'a [f64],
+}
+
+impl<T: Real> Given<'_, T> {
     /// (K S)ᵀ of some rows, `[i, L rows]`.
     fn chunk(&self, rows: &Range<usize>, latents: usize) -> Vec<f64> {
         let n = self.sk.len() / (self.weights.len() * latents);
@@ -59,7 +83,7 @@ impl<T: Real> Kept<T> {
     fn whiten(&self, mut chunk: Vec<f64>) -> Vec<f64> {
         let i = self.weights.len();
         let width = chunk.len() / i;
-        solve::lower(view(&self.lower, i), view_mut(&mut chunk, width));
+        solve::lower(view(self.lower, i), view_mut(&mut chunk, width));
         chunk
     }
 }
@@ -76,15 +100,15 @@ impl Rows {
     }
 
     /// What a chunk comes to `[outputs, rows]`.
-    fn of<T: Real>(&self, kept: &Kept<T>, rows: &Range<usize>) -> Vec<f64> {
-        let chunk = kept.chunk(rows, self.latents);
+    fn of<T: Real>(&self, given: Given<T>, rows: &Range<usize>) -> Vec<f64> {
+        let chunk = given.chunk(rows, self.latents);
         let width = self.latents * rows.len();
         let mut out = vec![0.0; width];
-        add_rows(&mut out, &chunk, &kept.weights);
-        let a = kept.whiten(chunk);
+        add_rows(&mut out, &chunk, given.weights);
+        let a = given.whiten(chunk);
         if self.pairs {
             let of = |action: usize, l: usize| &a[(action * self.latents + l) * rows.len()..][..rows.len()];
-            out.extend(blocks::sums(of, (kept.weights.len(), self.latents, rows.len())));
+            out.extend(blocks::sums(of, (given.weights.len(), self.latents, rows.len())));
         } else {
             let mut squares = vec![0.0; width];
             a.chunks_exact(width).for_each(|a| squares.iter_mut().zip(a).for_each(|(sum, a)| *sum += a * a));
@@ -93,20 +117,33 @@ impl Rows {
         out
     }
 
+    /// What all rows come to `[outputs, n]`.
+    fn all<T: Real>(&self, given: Given<T>) -> Vec<f64> {
+        let n = given.sk.len() / (given.weights.len() * self.latents);
+        let chunks = chunks(n);
+        let parts = threads::map(chunks.par_iter(), |rows| self.of(given, rows));
+        let mut out = vec![0.0; self.outputs() * n];
+        for (rows, part) in chunks.iter().zip(parts) {
+            let to = out.chunks_exact_mut(n).zip(part.chunks_exact(rows.len()));
+            to.for_each(|(to, from)| to[rows.clone()].copy_from_slice(from));
+        }
+        out
+    }
+
     /// Gradients in (K S)ᵀ of a chunk, whose cotangents are `grad` `[outputs, rows]`; those in the factor and in the
     /// weights are added.
     fn pull<T: Real>(
         &self,
-        kept: &Kept<T>,
+        given: Given<T>,
         rows: &Range<usize>,
         grad: &[f64],
         [in_lower, in_weights]: [&mut [f64]; 2],
     ) -> Vec<f64> {
-        let (i, width, count) = (kept.weights.len(), self.latents * rows.len(), rows.len());
+        let (i, width, count) = (given.weights.len(), self.latents * rows.len(), rows.len());
         let (of_mean, of_sums) = grad.split_at(width);
-        let chunk = kept.chunk(rows, self.latents);
+        let chunk = given.chunk(rows, self.latents);
         in_weights.iter_mut().zip(chunk.chunks_exact(width)).for_each(|(sum, row)| *sum += dot(row, of_mean));
-        let a = kept.whiten(chunk);
+        let a = given.whiten(chunk);
         // Ā_l = Σ_k (G_lk + G_kl) A_k, then L⁻ᵀ Ā.
         let mut slopes = vec![0.0; a.len()];
         for (slopes, a) in slopes.chunks_exact_mut(width).zip(a.chunks_exact(width)) {
@@ -122,9 +159,9 @@ impl Rows {
                 }
             }
         }
-        solve::upper(view(&kept.lower, i).transpose(), view_mut(&mut slopes, width));
+        solve::upper(view(given.lower, i).transpose(), view_mut(&mut slopes, width));
         product::add_lower(view_mut(in_lower, i), view(&slopes, width), view(&a, width).transpose(), -1.0);
-        for (slopes, weight) in slopes.chunks_exact_mut(width).zip(&kept.weights) {
+        for (slopes, weight) in slopes.chunks_exact_mut(width).zip(given.weights) {
             slopes.iter_mut().zip(of_mean).for_each(|(slope, g)| *slope += weight * g);
         }
         slopes
@@ -139,7 +176,7 @@ impl Rows {
             let (mut in_lower, mut in_weights) = (vec![0.0; i * i], vec![0.0; i]);
             let pull = |rows: &Range<usize>| {
                 let grad: Vec<f64> = grad.chunks_exact(n).flat_map(|row| &row[rows.clone()]).copied().collect();
-                self.pull(kept, rows, &grad, [&mut in_lower, &mut in_weights]).into_iter().map(T::of).collect()
+                self.pull(kept.given(), rows, &grad, [&mut in_lower, &mut in_weights]).into_iter().map(T::of).collect()
             };
             let slopes: Vec<Vec<T>> = chunks.iter().map(pull).collect();
             (slopes, in_lower, in_weights)
@@ -178,14 +215,8 @@ impl HostOp<3> for Rows {
         let (lower, weights) = (widened(lower)?, widened(weights)?);
         with_real!(sk.dtype(), T => {
             let kept = Kept::<T> { sk: into_vec(sk)?, lower, weights, wide };
-            let n = kept.sk.len() / (kept.weights.len() * self.latents);
-            let chunks = chunks(n);
-            let parts = threads::map(chunks.par_iter(), |rows| self.of(&kept, rows));
-            let mut out = vec![0.0; self.outputs() * n];
-            for (rows, part) in chunks.iter().zip(parts) {
-                let to = out.chunks_exact_mut(n).zip(part.chunks_exact(rows.len()));
-                to.for_each(|(to, from)| to[rows.clone()].copy_from_slice(from));
-            }
+            let out = self.all(kept.given());
+            let n = out.len() / self.outputs();
             Ok((narrowed(out, &[self.outputs(), n], wide), Arc::new(kept) as Saved))
         })
     }

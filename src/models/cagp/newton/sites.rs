@@ -28,8 +28,9 @@ const FLAT: f64 = 1e-150;
 /// Gradient and curvature of the log density at latent values f, latent function after latent function: pseudo-targets
 /// `f + W⁻¹g` with noise `W⁻¹`.
 ///
-/// The curvature of a row is `W = diag(d)`, or of [centred](Density::is_centred) likelihoods `diag(d) − d dᵀ`, of which
-/// `diag(1/d)` is a generalised inverse too: in the span of `W`, where a row's values sum to 0, all of these are one.
+/// The curvature of a row is `W = diag(d)`, or of [centred](Density::is_centred) likelihoods `diag(d) − d dᵀ / Σ d`, of
+/// which `diag(1/d)` is a generalised inverse too: in the span of `W`, where a row's values sum to 0, all of these are
+/// one. At latent values `Σ d = 1`; averages over latent values are less curved, and have a smaller sum.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Sites {
     /// f `[L, n]`.
@@ -76,17 +77,29 @@ impl Sites {
         Self { f, gradient: all, curvature, rows: n, centred: density.is_centred() }
     }
 
-    /// With the average gradient and curvature of the log density over `N(mean, variance)`, independent latent values
-    /// `[L, n]`: conjugate-computation variational inference (Khan and Lin 2017).
-    pub fn expected(density: &dyn Density, rows: &[Row], mean: Vec<f64>, variance: &[f64]) -> Self {
-        let latents = density.latents();
-        let width = 1 + 2 * latents;
-        let records = records(density, rows, 0, &mean, variance);
+    /// With the average gradient and curvature of the log density over `N(mean, spread)`: conjugate-computation
+    /// variational inference (Khan and Lin 2017). Latent values `[L, n]` are independent, with variances `[L, n]`, or of
+    /// centred likelihoods have covariances `[L L, n]`.
+    ///
+    /// Of those the average curvature `diag(π̄) − E[π πᵀ]`, with `π̄ = E[π]`, has no generalised inverse that is diagonal.
+    /// It is replaced by the multiple of `diag(π̄) − π̄ π̄ᵀ` that has its trace.
+    pub fn expected(density: &dyn Density, rows: &[Row], mean: Vec<f64>, spread: &[f64]) -> Self {
+        let (latents, n) = (density.latents(), rows.len());
+        let records = records(density, rows, 0, &mean, spread);
+        let width = records.len() / n;
         let column = |place: usize| records.iter().skip(place).step_by(width).copied();
-        let gradient = (1..=latents).flat_map(column).collect();
-        // The slope in a variance is half the second derivative.
-        let bends = (latents + 1..width).flat_map(column).map(|slope| -2.0 * slope);
+        let gradient: Vec<f64> = (1..=latents).flat_map(column).collect();
         let at = Self::at(density, rows, mean);
+        // The slope in a variance is half the second derivative.
+        let step = if at.centred { latents + 1 } else { 1 };
+        let bends = (latents + 1..width).step_by(step).flat_map(column).map(|slope| -2.0 * slope);
+        if at.centred {
+            let bends: Vec<f64> = bends.collect();
+            // Gradient and probabilities add up to the class that there was.
+            let shares = gradient.iter().zip(at.gradient.iter().zip(&at.curvature));
+            let shares = shares.map(|(average, (g, d))| ((g + d) - average).max(FLAT)).collect();
+            return Self { curvature: scaled(shares, &bends, n), gradient, ..at };
+        }
         // Where it has the wrong sign, some of the Fisher information keeps the row's part in its actions.
         let least = if density.is_log_concave() { 0.0 } else { CONVEX };
         let curvature = bends.zip(&at.curvature).map(|(bend, d)| bend.max(least * d).max(FLAT)).collect();
@@ -106,7 +119,11 @@ impl Sites {
         }
         let across = |i: usize| (i % self.rows..x.len()).step_by(self.rows);
         // Differences keep their digits where one class has all of the probability.
-        (0..x.len()).map(|i| d[i] * across(i).map(|k| d[k] * (x[i] - x[k])).sum::<f64>()).collect()
+        let of = |i: usize| {
+            let total: f64 = across(i).map(|k| d[k]).sum();
+            d[i] * across(i).map(|k| d[k] * (x[i] - x[k])).sum::<f64>() / total
+        };
+        (0..x.len()).map(of).collect()
     }
 
     /// Brings `s` into the span of `W`: what it is there but for rounding stays as it is.
@@ -117,7 +134,8 @@ impl Sites {
         for row in 0..self.rows {
             let across = (row..s.len()).step_by(self.rows);
             let sum: f64 = across.clone().map(|i| s[i]).sum();
-            across.for_each(|i| s[i] -= self.curvature[i] * sum);
+            let total: f64 = across.clone().map(|i| self.curvature[i]).sum();
+            across.for_each(|i| s[i] -= self.curvature[i] / total * sum);
         }
     }
 
@@ -145,6 +163,20 @@ impl Sites {
     }
 }
 
+/// The shares `[L, n]` of the classes, times for each row what makes `Σ d_l (1 − d_l / Σ d)` the sum of its `bends`.
+fn scaled(mut shares: Vec<f64>, bends: &[f64], n: usize) -> Vec<f64> {
+    for row in 0..n {
+        let across = (row..shares.len()).step_by(n);
+        let total: f64 = across.clone().map(|i| shares[i]).sum();
+        // From the other classes' shares, which keep their digits as one nears 1.
+        let others = |i: usize| across.clone().filter(|k| *k != i).map(|k| shares[k]).sum::<f64>() / total;
+        let own: f64 = across.clone().map(|i| shares[i] / total * others(i)).sum();
+        let scale = (across.clone().map(|i| bends[i]).sum::<f64>() / own).clamp(CONVEX, 1.0);
+        across.for_each(|i| shares[i] = (shares[i] * scale / total).max(FLAT));
+    }
+    shares
+}
+
 /// How often sites follow the distribution that they lead to.
 const ROUNDS: usize = 3;
 
@@ -165,25 +197,42 @@ pub(super) struct Given<'a> {
 
 impl Given<'_> {
     /// Sites that follow the latent distribution, and the system there, from those at its mode: `tell` says of a system
-    /// how far latent means are above the prior's and what is explained of variances, `solve` gives that of sites.
+    /// how far latent means are above the prior's `[L, n]` and behind them what is explained of variances `[L, n]`, or of
+    /// centred likelihoods of covariances `[L L, n]`; `solve` gives the system at sites.
     pub fn averaged<S>(
         &self,
         (mut sites, mut system): (Sites, S),
-        tell: impl Fn(&S) -> Result<(Vec<f64>, Vec<f64>)>,
+        tell: impl Fn(&S) -> Result<Vec<f64>>,
         solve: impl Fn(&Sites) -> Result<S>,
     ) -> Result<(Sites, S)> {
         for _ in 0..ROUNDS {
-            let (above, explained) = tell(&system)?;
+            let told = tell(&system)?;
+            let (above, explained) = told.split_at(self.mean.len());
             let f = above.iter().zip(self.mean).map(|(above, m)| above + m).collect();
-            let left = |(prior, explained): (&f64, &f64)| (prior - explained).max(LEFT * prior);
-            let variance: Vec<f64> = self.prior.iter().zip(&explained).map(left).collect();
-            let next = Sites::expected(self.density, self.rows, f, &variance);
+            let next = Sites::expected(self.density, self.rows, f, &self.left(explained));
             if !next.gradient.iter().chain(&next.curvature).all(|value| value.is_finite()) {
                 break;
             }
             (system, sites) = (solve(&next)?, next);
         }
         Ok((sites, system))
+    }
+
+    /// What is left of prior variances, or covariances.
+    fn left(&self, explained: &[f64]) -> Vec<f64> {
+        let (n, all) = (self.rows.len(), self.prior.len());
+        let own = |(prior, explained): (&f64, &f64)| (prior - explained).max(LEFT * prior);
+        if explained.len() == all {
+            return self.prior.iter().zip(explained).map(own).collect();
+        }
+        let latents = all / n;
+        let mut left: Vec<f64> = explained.iter().map(|explained| -explained).collect();
+        for (l, prior) in self.prior.chunks_exact(n).enumerate() {
+            let diagonal = l * (latents + 1) * n..(l * (latents + 1) + 1) * n;
+            let each = prior.iter().zip(&explained[diagonal.clone()]).map(own);
+            left[diagonal].iter_mut().zip(each).for_each(|(left, own)| *left = own);
+        }
+        left
     }
 }
 

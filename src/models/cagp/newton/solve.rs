@@ -220,15 +220,13 @@ impl Problem<'_> {
 
     /// The sites that the rule asks for, and the small system there, from those at the mode.
     fn averaged(&self, space: &Space, sites: Sites, small: Small) -> Result<(Sites, Small)> {
-        if self.rule == SiteRule::Mode || sites.centred {
+        if self.rule == SiteRule::Mode {
             return Ok((sites, small));
         }
-        let prior = variances(self.priors, self.scope, self.x, self.density.latents())?;
+        let functions = (self.density.latents(), sites.centred);
+        let prior = variances(self.priors, self.scope, self.x, functions.0)?;
         let given = Given { density: self.density, rows: self.rows, mean: self.mean, prior: &prior };
-        let tell = |small: &Small| {
-            let above = space.combined(&space.products, &small.weights);
-            Ok((above, space.explained(&small.factor)?))
-        };
+        let tell = |small: &Small| Ok(space.told(small, functions));
         let solve = |sites: &Sites| {
             let above: Vec<f64> = sites.f.iter().zip(self.mean).map(|(f, m)| f - m).collect();
             let small = space.at(sites, &above)?;

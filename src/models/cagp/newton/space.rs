@@ -1,14 +1,12 @@
 //! The span of the actions, and the small system in it.
 
+use super::rows;
 use super::sites::Sites;
 use crate::error::{Error, Result};
 use crate::linalg::Factor;
 use crate::linalg::dense::{congruence, product, registers, view, view_mut};
 use crate::linalg::real::dot;
-use crate::models::posterior::{column_squares, combine};
-
-/// Rows whitened at once.
-const ROWS: usize = 4096;
+use crate::models::posterior::combine;
 
 /// The small system of all actions at some sites.
 pub struct Small {
@@ -94,17 +92,10 @@ impl Space {
         Small::new(factor, self.project(&targets)).map(Some)
     }
 
-    /// diag(T M⁻¹Tᵀ) `[n]` for the factor of M.
-    pub fn explained(&self, factor: &Factor<f64>) -> Result<Vec<f64>> {
-        let mut explained = Vec::with_capacity(self.n);
-        for start in (0..self.n).step_by(ROWS) {
-            let rows = start..(start + ROWS).min(self.n);
-            let of_column = |column: &[f64]| column[rows.clone()].to_vec();
-            let mut t: Vec<f64> = self.products.chunks_exact(self.n).flat_map(of_column).collect();
-            factor.solve_lower(&mut t)?;
-            explained.extend(column_squares(&t, rows.len()));
-        }
-        Ok(explained)
+    /// Latent means above those of the prior `[L, n]`, then what is explained of the rows' variances, or of their
+    /// covariances.
+    pub fn told(&self, small: &Small, functions: (usize, bool)) -> Vec<f64> {
+        rows::of_numbers(&self.products, &small.factor.clone().lower(), &small.weights, functions)
     }
 
     /// Takes the part in the span of the actions, in the metric of M, out of `s` and its product `t`; returns what is
