@@ -65,7 +65,7 @@ impl Model for Subset {
         let part = Batch {
             x: batch.x.clone().select(0, rows.clone()),
             y: batch.y.clone().select(0, rows.clone()),
-            noise: batch.noise.clone().map(|noise| noise.select(0, rows)),
+            auxiliary: batch.auxiliary.clone().map(|values| values.select(0, rows)),
             scale: 1.0,
         };
         // Losses are told per row of all data.

@@ -131,7 +131,7 @@ impl Form {
         let likelihood = registry.likelihoods.parse(&settings.likelihood, classes)?;
         let parts = Parts { likelihood, prior: Prior { kernel, mean: Mean::named(&settings.mean, d)? } };
         let options = registry.models.options(&settings.model)?;
-        let none = Observations { x: Vec::new(), d, y: Vec::new(), noise: None };
+        let none = Observations { x: Vec::new(), d, y: Vec::new(), auxiliary: None };
         let site = Site { data: &none, names: &[], seed: 0, source: None, shards: None, saved: None };
         restore(&*options, parts, site, parameters, &SavedPosterior::default())
     }

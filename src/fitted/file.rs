@@ -77,7 +77,7 @@ impl Fitted {
             |values: &[f64], shape: &[usize]| Array { shape: shape.to_vec(), data: ArrayData::F64(values.to_vec()) };
         let mut arrays: std::collections::BTreeMap<String, Array> =
             [("x".into(), array(&data.x, &[n, d])), ("y".into(), array(&data.y, &[n]))].into();
-        if let Some(noise) = &data.noise {
+        if let Some(noise) = &data.auxiliary {
             arrays.insert("noise".into(), array(noise, &[n]));
         }
         arrays.extend(saved.arrays);
@@ -162,7 +162,7 @@ impl Fitted {
         let saved = SavedPosterior { arrays: file.arrays, solve };
         let d = input_scale.mean.len();
         let data = match &whereabouts {
-            Some(_) => Observations { x, d, y, noise },
+            Some(_) => Observations { x, d, y, auxiliary: noise },
             None => Observations::new(x, d, y, noise).map_err(|e| bad(e.to_string()))?,
         };
         let tables = whereabouts

@@ -15,8 +15,9 @@ pub struct Observations {
     pub d: usize,
     /// Targets `[n]`.
     pub y: Vec<f64>,
-    /// Known noise variances `[n]`, in squared target units.
-    pub noise: Option<Vec<f64>>,
+    /// Known noise variances `[n]` in squared target units, or what else the likelihood's auxiliary column holds:
+    /// exposures, numbers of trials.
+    pub auxiliary: Option<Vec<f64>>,
 }
 
 /// Observations as tensors of a device.
@@ -27,7 +28,7 @@ pub struct Batch {
     /// Targets `[n]`.
     pub y: Tensor<1>,
     /// Known noise variances `[n]`, or what else the likelihood's auxiliary column holds.
-    pub noise: Option<Tensor<1>>,
+    pub auxiliary: Option<Tensor<1>>,
     /// How many rows of the data set each row stands for: 1 but for minibatches.
     pub scale: f64,
 }
@@ -39,8 +40,8 @@ impl Batch {
     /// [`Error::Shape`] naming the tensor.
     pub fn check(&self, scope: &Scope) -> Result<()> {
         let n = self.x.dims()[0];
-        let rows =
-            std::iter::once(("targets", &self.y)).chain(self.noise.as_ref().map(|noise| ("auxiliary values", noise)));
+        let rows = std::iter::once(("targets", &self.y))
+            .chain(self.auxiliary.as_ref().map(|values| ("auxiliary values", values)));
         for (what, values) in rows {
             if values.dims() != [n] || values.dtype() != scope.dtype() {
                 let got = format!("{:?} of {:?}", values.dims(), values.dtype());
@@ -59,7 +60,7 @@ impl Observations {
     ///
     /// # Errors
     /// [`Error::Shape`] when lengths disagree, [`Error::Data`] when there are no rows or a value is not finite.
-    pub fn new(x: Vec<f64>, d: usize, y: Vec<f64>, noise: Option<Vec<f64>>) -> Result<Self> {
+    pub fn new(x: Vec<f64>, d: usize, y: Vec<f64>, auxiliary: Option<Vec<f64>>) -> Result<Self> {
         let n = y.len();
         if n == 0 || d == 0 {
             return Err(Error::Data(format!("need at least one row and one input column, got {n} and {d}")));
@@ -67,8 +68,8 @@ impl Observations {
         if x.len() != n * d {
             return Err(Error::shape("inputs", format!("{n} × {d} values"), x.len().to_string()));
         }
-        if let Some(noise) = noise.as_ref().filter(|noise| noise.len() != n) {
-            return Err(Error::shape("known noise variances", n.to_string(), noise.len().to_string()));
+        if let Some(values) = auxiliary.as_ref().filter(|values| values.len() != n) {
+            return Err(Error::shape("auxiliary values", n.to_string(), values.len().to_string()));
         }
         let bad = |values: &[f64]| values.iter().position(|v| !v.is_finite());
         if let Some(i) = bad(&x) {
@@ -77,10 +78,13 @@ impl Observations {
         if let Some(i) = bad(&y) {
             return Err(Error::Data(format!("target of row {i} is not finite")));
         }
-        if let Some(i) = noise.as_ref().and_then(|noise| noise.iter().position(|v| !(v.is_finite() && *v >= 0.0))) {
-            return Err(Error::Data(format!("known noise variance of row {i} is not a non-negative number")));
+        if let Some(i) = auxiliary.as_ref().and_then(|values| values.iter().position(|v| !(v.is_finite() && *v >= 0.0)))
+        {
+            return Err(Error::Data(format!(
+                "auxiliary value of row {i}, a noise variance, exposure or number of trials, is not a non-negative number"
+            )));
         }
-        Ok(Self { x, d, y, noise })
+        Ok(Self { x, d, y, auxiliary })
     }
 
     /// Number of rows.
@@ -116,7 +120,7 @@ impl Observations {
         self.gather(order)
     }
 
-    /// These rows and then others. Rows without an auxiliary value among rows with one have noise 0.
+    /// These rows and then others. Rows without an auxiliary value among rows with one have 0.
     ///
     /// # Errors
     /// [`Error::Shape`] when the columns differ.
@@ -124,24 +128,25 @@ impl Observations {
         if more.d != self.d {
             return Err(Error::shape("new inputs", format!("{} columns", self.d), more.d.to_string()));
         }
-        let known = |rows: &Self| rows.noise.clone().unwrap_or_else(|| vec![0.0; rows.n()]);
-        let noise = (self.noise.is_some() || more.noise.is_some()).then(|| [known(self), known(more)].concat());
+        let known = |rows: &Self| rows.auxiliary.clone().unwrap_or_else(|| vec![0.0; rows.n()]);
+        let auxiliary =
+            (self.auxiliary.is_some() || more.auxiliary.is_some()).then(|| [known(self), known(more)].concat());
         let (x, y) = ([&self.x[..], &more.x].concat(), [&self.y[..], &more.y].concat());
-        Ok(Self { x, y, noise, d: self.d })
+        Ok(Self { x, y, auxiliary, d: self.d })
     }
 
-    /// Adds rows behind these, which have or lack noise as these do where there are some.
+    /// Adds rows behind these, which have or lack auxiliary values as these do where there are some.
     ///
     /// # Errors
     /// [`Error::Shape`] when the columns differ.
     pub(in crate::models) fn append(&mut self, more: Self) -> Result<()> {
-        let alike = self.y.is_empty() || self.noise.is_some() == more.noise.is_some();
+        let alike = self.y.is_empty() || self.auxiliary.is_some() == more.auxiliary.is_some();
         if more.d != self.d || !alike {
             return Err(Error::shape("more rows", format!("{} columns", self.d), more.d.to_string()));
         }
-        match &mut self.noise {
-            Some(noise) => noise.extend(more.noise.into_iter().flatten()),
-            None => self.noise = more.noise,
+        match &mut self.auxiliary {
+            Some(values) => values.extend(more.auxiliary.into_iter().flatten()),
+            None => self.auxiliary = more.auxiliary,
         }
         self.x.extend(more.x);
         self.y.extend(more.y);
@@ -153,7 +158,7 @@ impl Observations {
         Batch {
             x: scope.matrix(&self.x, self.n(), self.d),
             y: scope.vector(&self.y),
-            noise: self.noise.as_ref().map(|noise| scope.vector(noise)),
+            auxiliary: self.auxiliary.as_ref().map(|values| scope.vector(values)),
             scale: 1.0,
         }
     }

@@ -59,7 +59,7 @@ fn golden_sgpr() {
 #[test]
 fn inducing_inputs_at_the_data_give_the_exact_gp() {
     let mut observations = data(25, 2);
-    observations.noise = Some((0..25).map(|i| 0.01 * i as f64).collect());
+    observations.auxiliary = Some((0..25).map(|i| 0.01 * i as f64).collect());
     let gp = model("matern32(ard)", &observations.x, 2);
     let mut exact = ExactGp::new(gp.process.prior.kernel.clone());
     (exact.prior.mean, exact.likelihood) = (gp.process.prior.mean.clone(), gp.likelihood.clone());
@@ -119,7 +119,7 @@ fn the_bound_stays_one_where_inducing_inputs_are_nearly_redundant() {
 #[test]
 fn gradients_match_finite_differences() {
     let mut observations = data(40, 2);
-    observations.noise = Some((0..40).map(|i| 0.02 * i as f64).collect());
+    observations.auxiliary = Some((0..40).map(|i| 0.02 * i as f64).collect());
     let z: Vec<f64> = observations.x[..14].iter().map(|x| x + 0.1).collect();
     let texts = [
         "matern52(ard)",

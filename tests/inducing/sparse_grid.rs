@@ -35,7 +35,7 @@ fn level(level: usize) -> SparseGridOptions {
 /// Rows with known noise of their own.
 fn noisy(n: usize) -> Observations {
     let mut data = data(n, 2);
-    data.noise = Some((0..n).map(|i| 0.01 * (i % 7) as f64).collect());
+    data.auxiliary = Some((0..n).map(|i| 0.01 * (i % 7) as f64).collect());
     data
 }
 
@@ -109,7 +109,7 @@ fn coefficients_solve_the_normal_equation() {
     let (a, b) = posterior.system();
     let count = b.len();
     let f = posterior.partial_means(&data.x).unwrap();
-    let weight = |n: usize| 1.0 / (0.05 + data.noise.as_ref().unwrap()[n]);
+    let weight = |n: usize| 1.0 / (0.05 + data.auxiliary.as_ref().unwrap()[n]);
     let sum = |g: &dyn Fn(usize) -> f64| (0..data.n()).map(|n| weight(n) * g(n)).sum::<f64>();
     let n = data.n();
     let moments: Vec<f64> = (0..count).map(|l| sum(&|r| data.y[r] * f[l * n + r])).collect();
@@ -199,7 +199,7 @@ fn variances_are_errors_of_a_linear_predictor() {
             .collect();
         let kernel = &model.prior.kernel;
         let (k, mut gram) = (cross(kernel, &data.x, &POINTS), cross(kernel, &data.x, &data.x));
-        (0..n).for_each(|i| gram[i * n + i] += 0.05 + data.noise.as_ref().unwrap()[i]);
+        (0..n).for_each(|i| gram[i * n + i] += 0.05 + data.auxiliary.as_ref().unwrap()[i]);
         let product = multiply(&gram, &w, n, t);
         let column = |at: usize, f: &[f64], g: &[f64]| (0..n).map(|r| f[r * t + at] * g[r * t + at]).sum::<f64>();
         let want: Vec<f64> = (0..t).map(|at| 1.3 - 2.0 * column(at, &w, &k) + column(at, &w, &product)).collect();

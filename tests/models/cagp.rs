@@ -608,7 +608,7 @@ fn initial_actions() {
 fn blocks_of_a_tree_are_coherent_and_complete() {
     let (n, d) = (103, 2);
     let mut observations = data(n, d);
-    observations.noise = Some((0..n).map(|i| i as f64).collect());
+    observations.auxiliary = Some((0..n).map(|i| i as f64).collect());
     for (leaves, lengthscales) in [(1, [1.0, 1.0]), (8, [1.0, 1.0]), (13, [0.1, 10.0]), (103, [1.0, 1.0])] {
         let order = kd_tree(&observations.x, d, &lengthscales, leaves).unwrap();
         let mut sorted = order.clone();
@@ -616,7 +616,7 @@ fn blocks_of_a_tree_are_coherent_and_complete() {
         assert_eq!(sorted, (0..n).collect::<Vec<_>>(), "every row once, the remainder too");
         let moved = observations.permuted(&order).unwrap();
         assert_eq!(moved.x[2 * 7 + 1], observations.x[2 * order[7] + 1]);
-        assert_eq!((moved.y[9], moved.noise.as_ref().unwrap()[9]), (observations.y[order[9]], order[9] as f64));
+        assert_eq!((moved.y[9], moved.auxiliary.as_ref().unwrap()[9]), (observations.y[order[9]], order[9] as f64));
         // Extents of the blocks in scaled inputs, against the order of the data.
         let extent = |data: &Observations| -> f64 {
             let blocks = BlockSparse::even(n, leaves);

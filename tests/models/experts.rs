@@ -90,7 +90,7 @@ fn one_expert_is_the_exact_model() {
 #[test]
 fn weights_count_rows_by_their_known_noise() {
     let mut data = data(36, 2);
-    data.noise = Some((0..36).map(|row| 0.02 + 0.5 * f64::from(row % 4)).collect());
+    data.auxiliary = Some((0..36).map(|row| 0.02 + 0.5 * f64::from(row % 4)).collect());
     let model = gp("1.3 * rbf(lengthscale=[0.8, 1.1])", 2, 0.2);
     let exact = model.posterior(F64, data.clone()).unwrap().predict(&POINTS).unwrap();
     let one = experts(&model, dealt(36, 1), vec![0]);

@@ -40,7 +40,7 @@ fn check_evidence(name: &str, gp: &LaplaceGp, data: &Observations, expected: &Va
 fn curvature(gp: &LaplaceGp, data: &Observations, posterior: &LaplacePosterior) -> Vec<f64> {
     let (n, latents) = (data.n(), gp.likelihood.latents());
     let mut all = vec![0.0; latents * n];
-    let targets = Targets { y: &data.y, auxiliary: data.noise.as_deref() };
+    let targets = Targets { y: &data.y, auxiliary: data.auxiliary.as_deref() };
     for (i, row) in targets.rows(gp.likelihood.auxiliary()).enumerate() {
         let f: Vec<f64> = posterior.mode().iter().skip(i).step_by(n).copied().collect();
         let mut d = vec![0.0; latents];
@@ -219,7 +219,7 @@ fn every_likelihood_has_the_mode_evidence_and_covariance_of_its_definition() {
         }
         let (f, mut gradient, mut log_density) = (posterior.mode(), vec![0.0; size], 0.0);
         let d = curvature(&gp, &data, &posterior);
-        let targets = Targets { y: &data.y, auxiliary: data.noise.as_deref() };
+        let targets = Targets { y: &data.y, auxiliary: data.auxiliary.as_deref() };
         for (i, row) in targets.rows(gp.likelihood.auxiliary()).enumerate() {
             let (mut g, mut h) = (vec![0.0; latents], vec![0.0; latents * latents]);
             let at: Vec<f64> = f.iter().skip(i).step_by(n).copied().collect();

@@ -21,7 +21,7 @@ fn kernel() -> Kernel {
 fn observed() -> Observations {
     let data = data(N, 2);
     let known = (0..N).map(|i| 0.02 * (i % 5) as f64).collect();
-    Observations { noise: Some(known), ..data }
+    Observations { auxiliary: Some(known), ..data }
 }
 
 fn without(data: &Observations, row: usize) -> Observations {
@@ -39,7 +39,7 @@ fn check(
     let all = closed.left_out(data).unwrap();
     for row in 0..N {
         let expected = refit(row, without(data, row)).predict(&data.x[2 * row..][..2]).unwrap();
-        let noise = learned + data.noise.as_ref().map_or(0.0, |noise| noise[row]);
+        let noise = learned + data.auxiliary.as_ref().map_or(0.0, |values| values[row]);
         assert_close(&format!("{name} mean {row}"), &[all.mean[row]], &expected.mean, 1e-8);
         assert_close(&format!("{name} variance {row}"), &[all.variance[row]], &[expected.variance[0] + noise], 1e-8);
     }
@@ -60,7 +60,7 @@ fn closed_forms_equal_models_without_the_row() {
     });
 
     // These take one noise for all rows.
-    let data = Observations { noise: None, ..data };
+    let data = Observations { auxiliary: None, ..data };
     let mut state = 3;
     let dense: Vec<f64> = (0..N * 6).map(|_| noise(&mut state)).collect();
     let through = |s: &[f64]| Cagp::new(kernel(), Actions::dense(s, 6));
@@ -81,7 +81,7 @@ fn closed_forms_equal_models_without_the_row() {
 
 #[test]
 fn actions_that_span_everything_leave_out_as_the_exact_model_does() {
-    let data = Observations { noise: None, ..observed() };
+    let data = Observations { auxiliary: None, ..observed() };
     let identity: Vec<f64> = (0..N * N).map(|e| f64::from(u8::from(e % (N + 1) == 0))).collect();
     let exact = ExactGp::new(kernel()).posterior(F64, data.clone()).unwrap().leave_one_out();
     let all = Cagp::new(kernel(), Actions::dense(&identity, N)).posterior(F64, data.clone()).unwrap();
@@ -109,7 +109,7 @@ fn residuals_of_the_exact_model_are_drawn_with_their_correlations() {
     let batch = data.batch(&scope);
     let mut gram = cagey::scope::to_f64(gp.prior.covariance(&scope, &batch.x).matrix().unwrap()).unwrap();
     for i in 0..N {
-        gram[i * N + i] += gp.likelihood.noise.values()[0] + data.noise.as_ref().unwrap()[i];
+        gram[i * N + i] += gp.likelihood.noise.values()[0] + data.auxiliary.as_ref().unwrap()[i];
     }
     for (i, j) in [(0, 0), (3, 3), (0, 1), (4, 9), (20, 7)] {
         let pairs = (0..N).flat_map(|a| (0..N).map(move |b| (a, b)));

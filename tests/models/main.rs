@@ -160,13 +160,13 @@ fn known_noise_widens_what_it_should() {
     let mut observations = data(20, 1);
     let gp = model("rbf(0.5)", 1);
     let plain = gp.posterior(F64, observations.clone()).unwrap().predict(&[0.5]).unwrap();
-    observations.noise = Some(vec![1.0; 20]);
+    observations.auxiliary = Some(vec![1.0; 20]);
     let noisy = gp.posterior(F64, observations.clone()).unwrap().predict(&[0.5]).unwrap();
     assert!(noisy.variance[0] > plain.variance[0]);
     // Known noise of 1 for every row is learned noise higher by 1.
     let mut shifted = gp.clone();
     shifted.likelihood.noise.set(&[1.2]);
-    observations.noise = None;
+    observations.auxiliary = None;
     let same = shifted.posterior(F64, observations).unwrap().predict(&[0.5]).unwrap();
     assert_close("variance", &noisy.variance, &same.variance, 1e-10);
 }

@@ -94,7 +94,7 @@ fn gaussian_targets_are_the_one_step_case() {
     classic.likelihood.noise.set(&[0.3]);
     classic.options.relative = 0.0;
     // The classic one takes one noise for all rows.
-    let data = Observations { noise: None, ..data };
+    let data = Observations { auxiliary: None, ..data };
     let points = [0.3, -0.2, 1.0, 1.0, -2.0, 0.5];
     let (a, report) = newton.posterior(F64, data.clone()).unwrap();
     let b = classic.posterior(F64, data.clone()).unwrap().0;
@@ -268,7 +268,7 @@ fn log_evidence(gp: &NewtonCagp, data: &Observations) -> f64 {
     let lower = cagey::linalg::Factor::new(k, "K").unwrap().lower();
     let mean = to_f64(gp.priors[0].mean.at(&scope, &batch.x).unwrap()).unwrap();
     let density = gp.likelihood.density();
-    let targets = Targets { y: &data.y, auxiliary: data.noise.as_deref() };
+    let targets = Targets { y: &data.y, auxiliary: data.auxiliary.as_deref() };
     let rows: Vec<_> = targets.rows(gp.likelihood.auxiliary()).collect();
     let (step, half) = (0.3, 27);
     let mut logs = Vec::new();

@@ -46,7 +46,7 @@ fn gaussian_targets_are_those_of_the_gaussian_model() {
     for sites in [SiteRule::Mode, SiteRule::Expectation] {
         let (mut newton, data) = learned("gaussian(0.3)", 24, 7, 0);
         newton.sites = sites;
-        let data = Observations { noise: None, ..data };
+        let data = Observations { auxiliary: None, ..data };
         let actions = Actions { ..newton.actions.clone() };
         let mut classic = Cagp::new(newton.priors[0].kernel.clone(), actions);
         classic.prior.mean = newton.priors[0].mean.clone();

@@ -154,7 +154,7 @@ fn all_covariances(gp: &NewtonCagp, x: &[f64]) -> Vec<f64> {
 fn dense_blocks(gp: &NewtonCagp, data: &Observations, sites: &Sites) -> Vec<f64> {
     let (n, latents, density) = (data.n(), gp.likelihood.latents(), gp.likelihood.density());
     let (all, k) = (n * latents, all_covariances(gp, &data.x));
-    let targets = Targets { y: &data.y, auxiliary: data.noise.as_deref() };
+    let targets = Targets { y: &data.y, auxiliary: data.auxiliary.as_deref() };
     // √d of the rows' curvatures: R = diag(√d), or of centred likelihoods diag(√d)(I − √d√dᵀ).
     let scales: Vec<Vec<f64>> = targets
         .rows(gp.likelihood.auxiliary())

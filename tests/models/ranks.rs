@@ -61,7 +61,7 @@ pub fn with_ranks<R>(size: usize, lead: impl FnOnce(&Arc<Ranks>) -> R) -> R {
 #[test]
 fn any_number_of_ranks_gives_the_same_bits() {
     let mut data = data(40, 2);
-    data.noise = Some((0..40).map(|row| 0.01 * f64::from(row % 3)).collect());
+    data.auxiliary = Some((0..40).map(|row| 0.01 * f64::from(row % 3)).collect());
     let points: Vec<f64> = (0..20).map(|i| (0.37 * f64::from(i)).sin()).collect();
     for sparse in [false, true] {
         let run = |mut model: Experts| {
@@ -83,7 +83,7 @@ fn any_number_of_ranks_gives_the_same_bits() {
 #[test]
 fn a_sparse_model_over_ranks_is_that_of_all_rows() {
     let mut data = data(53, 2);
-    data.noise = Some((0..53).map(|row| 0.01 * f64::from(row % 3)).collect());
+    data.auxiliary = Some((0..53).map(|row| 0.01 * f64::from(row % 3)).collect());
     let Shared::Sparse(model) = shared(true, &data) else { return };
     let points: Vec<f64> = (0..20).map(|i| (0.37 * f64::from(i)).sin()).collect();
     let whole = fit::evaluate(&model, F64, &data.batch(&Scope::new(F64).unwrap())).unwrap();

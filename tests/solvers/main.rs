@@ -446,7 +446,7 @@ const TEXTS: [&str; 4] = [
 fn without_chance_the_objective_and_gradient_are_exact() {
     let mut observations = data(40, 2);
     for (known, text) in [None, Some((0..40).map(|i| 0.01 * i as f64).collect())].into_iter().cycle().zip(TEXTS) {
-        observations.noise = known;
+        observations.auxiliary = known;
         let batch = observations.batch(&Scope::new(F64).unwrap());
         let mut gp = model(text, 2);
         let want = fit::evaluate(&exact(&gp), F64, &batch).unwrap();
@@ -589,7 +589,7 @@ fn ill_conditioned_systems_end_in_numbers_or_names() {
     for i in 0..30 {
         observations.x[2 * i] = observations.x[2 * i + 1];
     }
-    observations.noise = Some(vec![1e-8; 60]);
+    observations.auxiliary = Some(vec![1e-8; 60]);
     let points = [-1.0, 0.0, 0.3];
     for lengthscale in [1e-3, 1.0, 1e3] {
         for compute in [F64, F32] {

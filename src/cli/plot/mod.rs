@@ -123,7 +123,7 @@ fn unseen(fitted: &Fitted, data: &Dataset) -> Result<Option<Dataset>> {
 fn training(fitted: &Fitted) -> Result<(Vec<f64>, Vec<f64>)> {
     let data = fitted.data();
     let mut y: Vec<f64> = data.y.iter().map(|z| fitted.target_scale.inverse(*z)).collect();
-    if let (Some(auxiliary), false) = (&data.noise, fitted.is_gaussian()) {
+    if let (Some(auxiliary), false) = (&data.auxiliary, fitted.is_gaussian()) {
         y.iter_mut().zip(auxiliary).for_each(|(y, auxiliary)| *y /= auxiliary);
     }
     Ok((fitted.input_scale.invert(&data.x)?, y))

@@ -98,7 +98,7 @@ impl Plan {
         let summary = Summary { weak_prior, ranges, ..summarise(&outcome, config, count, race, warnings) };
         let data = match &tables {
             // What no rank may see but its own is in no file, either.
-            Some(_) => Observations { x: Vec::new(), y: Vec::new(), noise: None, ..data },
+            Some(_) => Observations { x: Vec::new(), y: Vec::new(), auxiliary: None, ..data },
             None if posterior.needs_data() => match &stored {
                 Some(stored) if stored.count() > data.n() => all(stored)?,
                 _ => data,

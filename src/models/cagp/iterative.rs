@@ -98,7 +98,7 @@ impl IterativeCagp {
         let batch = Batch {
             x: batch.x.clone().inner(),
             y: batch.y.clone().inner(),
-            noise: batch.noise.clone(),
+            auxiliary: batch.auxiliary.clone(),
             scale: batch.scale,
         };
         let Solve { actions, .. } = self.solve(&plain, &batch, None)?;

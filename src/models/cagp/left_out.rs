@@ -39,7 +39,7 @@ impl LeaveOneOut for CagpPosterior {
         let scope = Scope::new(self.compute)?;
         let (n, d, i) = (data.n(), data.d, self.actions());
         let batch = data.batch(&scope);
-        let noise = to_f64(self.gaussian()?.variances(&scope, n, batch.noise.as_ref()))?;
+        let noise = to_f64(self.gaussian()?.variances(&scope, n, batch.auxiliary.as_ref()))?;
         let actions = self.prepared.actions(&self.actions)?;
         let mut projected = self.projected.clone();
         self.factor.solve_lower(&mut projected)?;

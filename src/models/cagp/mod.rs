@@ -131,7 +131,7 @@ fn products_with(covariance: Covariance, s: &Tensor<2>) -> Result<Tensor<2>> {
 }
 
 fn one_noise(batch: &Batch) -> Result<()> {
-    match batch.noise {
+    match batch.auxiliary {
         Some(_) => Err(Error::Usage("a computation-aware GP takes one noise variance, not one per row".into())),
         None => Ok(()),
     }

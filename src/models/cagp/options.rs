@@ -167,7 +167,7 @@ impl ModelOptions for CagpOptions {
     fn build(&self, Parts { prior, likelihood }: Parts, site: &Site) -> Result<Box<dyn GpModel>> {
         let Self { actions, policy, objective, refresh, tolerance, .. } = *self;
         let n = site.data.n();
-        let newton = likelihood.noise().is_none() || site.data.noise.is_some();
+        let newton = likelihood.noise().is_none() || site.data.auxiliary.is_some();
         if actions > n && !(newton && policy != ActionPolicy::Learned) {
             let problem = format!("{actions} actions for {n} rows: choose from 1 to {n}");
             return Err(Error::Usage(problem).about("CagpOptions::actions"));

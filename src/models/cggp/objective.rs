@@ -62,7 +62,7 @@ impl CgGp {
         let batch = Batch {
             x: scope.matrix(&to_f64(batch.x.clone())?, n, d),
             y: scope.vector(&to_f64(batch.y.clone())?),
-            noise: batch.noise.as_ref().map(|noise| Ok(scope.vector(&to_f64(noise.clone())?))).transpose()?,
+            auxiliary: batch.auxiliary.as_ref().map(|values| Ok(scope.vector(&to_f64(values.clone())?))).transpose()?,
             scale: batch.scale,
         };
         let system = self.system(&scope, &batch)?;
@@ -109,7 +109,7 @@ impl CgGp {
         let t = estimate.left.len() / n;
         let (left, right) = (scope.matrix(&estimate.left, n, t), scope.matrix(&estimate.right, n, t));
         let residual = batch.y.clone() - self.prior.mean.at(scope, &batch.x)?;
-        let noise = self.likelihood.variances(scope, n, batch.noise.as_ref());
+        let noise = self.likelihood.variances(scope, n, batch.auxiliary.as_ref());
         let rows = (left.clone() * right.clone()).sum_dim(1).squeeze_dim::<1>(1);
         let mut twice =
             (self.prior.covariance(scope, &batch.x).times(&right)? * left).sum() + (noise.clone() * rows).sum();

@@ -48,7 +48,7 @@ impl CgGp {
             Variances::Solves => None,
             Variances::Lanczos(rank) => Some(self.root(&system, rank)?),
         };
-        let noise = to_f64(self.likelihood.variances(&scope, data.n(), batch.noise.as_ref()))?;
+        let noise = to_f64(self.likelihood.variances(&scope, data.n(), batch.auxiliary.as_ref()))?;
         let (effort, preconditioner) = (solution.effort(), system.preconditioner);
         Ok(CgPosterior { model: self.clone(), compute, data, noise, preconditioner, weights: solution.x, root, effort })
     }

@@ -67,7 +67,7 @@ impl ExactGp {
         let batch = data.batch(&scope);
         let n = data.n();
         let mut covariance = to_f64(self.prior.covariance(&scope, &batch.x).matrix()?)?;
-        let noise = to_f64(self.likelihood.variances(&scope, n, batch.noise.as_ref()))?;
+        let noise = to_f64(self.likelihood.variances(&scope, n, batch.auxiliary.as_ref()))?;
         for (i, noise) in noise.iter().enumerate() {
             covariance[i * n + i] += noise;
         }
@@ -82,7 +82,7 @@ impl Model for ExactGp {
         batch.check(scope)?;
         let n = batch.y.dims()[0];
         let residual = batch.y.clone() - self.prior.mean.at(scope, &batch.x)?;
-        let noise = self.likelihood.variances(scope, n, batch.noise.as_ref());
+        let noise = self.likelihood.variances(scope, n, batch.auxiliary.as_ref());
         let covariance = self.prior.covariance(scope, &batch.x).matrix()?;
         match self.objective {
             ExactObjective::MarginalLikelihood => mvn_nll(covariance, noise, residual),
@@ -196,7 +196,7 @@ impl ExactPosterior {
             None => to_f64(products::Cross::new(kernel, &scope, &new.x, &self.train(&scope)).matrix()?)?,
         };
         let mut block = to_f64(products::Covariance::new(kernel, &scope, &new.x).matrix()?)?;
-        let noise = to_f64(self.model.likelihood.variances(&scope, k, new.noise.as_ref()))?;
+        let noise = to_f64(self.model.likelihood.variances(&scope, k, new.auxiliary.as_ref()))?;
         for (i, noise) in noise.iter().enumerate() {
             block[i * k + i] += noise;
         }

@@ -40,7 +40,7 @@ pub(super) fn train(
     observers: &mut [&mut dyn Observer],
 ) -> Option<Result<Outcome>> {
     let data = training.data;
-    if model.objective != ExactObjective::MarginalLikelihood || data.noise.is_some() {
+    if model.objective != ExactObjective::MarginalLikelihood || data.auxiliary.is_some() {
         return None;
     }
     let Distinct { means, counts, within } = distinct(data);
@@ -81,7 +81,7 @@ fn distinct(data: &Observations) -> Distinct {
         .collect();
     let y: Vec<f64> = sums.iter().zip(&counts).map(|(sum, count): (&f64, &f64)| sum / count).collect();
     let within = of_rows.iter().zip(&data.y).map(|(place, value)| (value - y[*place]).powi(2)).sum();
-    Distinct { means: Observations { x, d: data.d, y, noise: None }, counts, within }
+    Distinct { means: Observations { x, d: data.d, y, auxiliary: None }, counts, within }
 }
 
 /// Whether the kernel has the same value for a row and its repeat as for the row and itself: white noise in it does

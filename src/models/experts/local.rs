@@ -121,7 +121,7 @@ impl Local {
     /// Noise variances `[n_i]`.
     pub(super) fn noise(&self, scope: &Scope, likelihood: &Gaussian) -> Result<Vec<f64>> {
         let data = self.data();
-        let known = data.noise.as_ref().map(|noise| scope.vector(noise));
+        let known = data.auxiliary.as_ref().map(|values| scope.vector(values));
         to_f64(likelihood.variances(scope, data.n(), known.as_ref()))
     }
 }

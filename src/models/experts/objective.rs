@@ -177,8 +177,8 @@ fn evaluate(experts: &Experts, rows: &Observations, asked: Asked) -> Result<Part
 /// The rows of a batch on the host.
 fn observations(batch: &Batch) -> Result<Observations> {
     let d = batch.x.dims()[1];
-    let noise = batch.noise.clone().map(to_f64).transpose()?;
-    Ok(Observations { x: to_f64(batch.x.clone())?, d, y: to_f64(batch.y.clone())?, noise })
+    let noise = batch.auxiliary.clone().map(to_f64).transpose()?;
+    Ok(Observations { x: to_f64(batch.x.clone())?, d, y: to_f64(batch.y.clone())?, auxiliary: noise })
 }
 
 impl Experts {

@@ -100,7 +100,7 @@ impl Partition {
         seed: u64,
     ) -> Result<Vec<Vec<usize>>> {
         let rows = match self {
-            Self::Random => Observations { x: Vec::new(), d: 1, y: vec![0.0; source.count()], noise: None },
+            Self::Random => Observations { x: Vec::new(), d: 1, y: vec![0.0; source.count()], auxiliary: None },
             Self::Tree | Self::Kmeans => shared_rows::inputs(source, None)?,
             Self::Column(name) => {
                 let column = column(names, name)?;

@@ -43,7 +43,7 @@ impl ExpertsPosterior {
     pub(super) fn new(model: Experts, compute: Compute, data: Observations) -> Result<Self> {
         let data = match model.own_rows() {
             // What was given is not looked at.
-            Some(own) => Observations { x: Vec::new(), d: own.d(), y: Vec::new(), noise: None },
+            Some(own) => Observations { x: Vec::new(), d: own.d(), y: Vec::new(), auxiliary: None },
             None => data,
         };
         model.check(model.seen(&data))?;

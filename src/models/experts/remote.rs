@@ -56,7 +56,7 @@ fn some(data: &Observations, rows: &[usize]) -> Result<Message> {
     let (mut message, rows) = (Message::default(), data.gather(rows)?);
     put(&mut message, "x", rows.x);
     put(&mut message, "y", rows.y);
-    if let Some(noise) = rows.noise {
+    if let Some(noise) = rows.auxiliary {
         put(&mut message, "noise", noise);
     }
     Ok(message)
@@ -67,7 +67,7 @@ fn fingerprint(experts: &Experts, data: Data, compute: Compute) -> u64 {
     let mut of_data = crc32fast::Hasher::new();
     match data {
         Data::Memory(data) => {
-            for values in [&data.x, &data.y].into_iter().chain(&data.noise) {
+            for values in [&data.x, &data.y].into_iter().chain(&data.auxiliary) {
                 add(&mut of_data, values.iter().map(|value| value.to_bits()));
             }
         }

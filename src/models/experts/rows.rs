@@ -62,7 +62,7 @@ impl Data<'_> {
     /// Whether the noise of each row is known.
     pub(super) fn has_noise(self) -> bool {
         match self {
-            Self::Memory(data) => data.noise.is_some(),
+            Self::Memory(data) => data.auxiliary.is_some(),
             Self::Window(window) => window.source.has_noise(),
         }
     }

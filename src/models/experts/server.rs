@@ -202,6 +202,6 @@ fn crew(kernels: &Registry, mut message: Message) -> Result<Crew> {
         return Err(Error::shape("parameters of a rank", slots.len().to_string(), parameters.len().to_string()));
     }
     slots.into_iter().zip(parameters).for_each(|((_, slot), parameter)| *slot = parameter);
-    let data = Observations { x: Vec::with_capacity(rows * d), d, y: Vec::with_capacity(rows), noise: None };
+    let data = Observations { x: Vec::with_capacity(rows * d), d, y: Vec::with_capacity(rows), auxiliary: None };
     Ok(Crew { experts, data, rows, compute, first, conditioned: None })
 }

@@ -116,7 +116,7 @@ pub(super) fn sums(experts: &Conditioned, data: Data, whitened: bool) -> Result<
 
 /// 1/σ of each row's noise `[n]`.
 fn roots(scope: &Scope, likelihood: &Gaussian, rows: &Observations) -> Result<Vec<f64>> {
-    let known = rows.noise.as_ref().map(|noise| scope.vector(noise));
+    let known = rows.auxiliary.as_ref().map(|values| scope.vector(values));
     let noise = to_f64(likelihood.variances(scope, rows.n(), known.as_ref()))?;
     Ok(noise.into_iter().map(|noise| 1.0 / noise.sqrt()).collect())
 }

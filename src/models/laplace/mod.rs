@@ -78,7 +78,7 @@ impl LaplaceGp {
         let scope = Scope::new(compute)?;
         let (covariances, means) = self.gram(&scope, &data.batch(&scope).x)?;
         let (covariances, means) = (to_f64(covariances)?, to_f64(means)?);
-        let (density, rows) = (self.likelihood.density(), self.rows(&data.y, data.noise.as_deref()));
+        let (density, rows) = (self.likelihood.density(), self.rows(&data.y, data.auxiliary.as_deref()));
         find(Task { density: &*density, rows: &rows, gram: Gram::new(&covariances, data.n()), means: &means })
     }
 
@@ -103,7 +103,7 @@ impl Model for LaplaceGp {
     fn objective(&self, scope: &Scope, batch: &Batch) -> Result<Tensor<1>> {
         batch.check(scope)?;
         let (covariances, means) = self.gram(scope, &batch.x)?;
-        let auxiliary = batch.noise.clone().map(to_f64).transpose()?;
+        let auxiliary = batch.auxiliary.clone().map(to_f64).transpose()?;
         let rows = self.rows(&to_f64(batch.y.clone())?, auxiliary.as_deref());
         let own: Vec<Tensor<1>> = self.likelihood.parameters().iter().map(|(_, p)| scope.wide_value(p)).collect();
         let own = if own.is_empty() { None } else { Some(joined(own)) };

@@ -51,7 +51,7 @@ fn moments(
     batch: &Batch,
 ) -> Result<Moments> {
     let n = batch.y.dims()[0];
-    let noise = likelihood.variances(&scope.widened(), n, batch.noise.as_ref());
+    let noise = likelihood.variances(&scope.widened(), n, batch.auxiliary.as_ref());
     let residual = (batch.y.clone() - mean.at(scope, &batch.x)?).cast(scope.wide());
     let s = noise.clone().sqrt().recip();
     let t = residual * s.clone();

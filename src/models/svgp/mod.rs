@@ -292,7 +292,8 @@ impl Model for Svgp {
         let make = |process: &Process| self.covariances(process, scope, &batch.x);
         let Latents { mean, variance, divergence } = self.latents(scope, &batch.x, make)?;
         let (mean, variance) = (mean.cast(scope.dtype()), variance.cast(scope.dtype()));
-        let expected = self.likelihood.expected_log_density(scope, mean, variance, &batch.y, batch.noise.as_ref())?;
+        let expected =
+            self.likelihood.expected_log_density(scope, mean, variance, &batch.y, batch.auxiliary.as_ref())?;
         Ok(divergence.cast(scope.dtype()) - expected.sum() * batch.scale)
     }
 }

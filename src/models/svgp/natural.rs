@@ -21,7 +21,7 @@ pub fn slopes(
 ) -> Result<Vec<LatentSlopes>> {
     let [latents, b] = mean.dims();
     let (mean, variance, y) = (to_f64(mean)?, to_f64(variance)?, to_f64(batch.y.clone())?);
-    let auxiliary = batch.noise.clone().map(to_f64).transpose()?;
+    let auxiliary = batch.auxiliary.clone().map(to_f64).transpose()?;
     let targets = Targets { y: &y, auxiliary: auxiliary.as_deref() };
     likelihood.check(targets, None)?;
     let rows: Vec<_> = targets.rows(likelihood.auxiliary()).collect();

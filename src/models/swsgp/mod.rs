@@ -194,7 +194,7 @@ impl Swsgp {
         let floor = prior.clone().detach() * VARIANCE_FLOOR;
         let variance = (prior + change).max_pair(floor).cast(dtype).reshape([1, b]);
         let mean = (process.prior.mean.at(scope, &batch.x)? + shift.cast(dtype)).reshape([1, b]);
-        let auxiliary = batch.noise.as_ref();
+        let auxiliary = batch.auxiliary.as_ref();
         let expected = self.likelihood.expected_log_density(scope, mean, variance, &batch.y, auxiliary)?;
         Ok(divergence.cast(dtype) * self.divergence - expected.sum() * batch.scale)
     }

@@ -32,7 +32,7 @@ impl Rows for Observations {
             x: rows.iter().flat_map(|&i| &self.x[i * self.d..][..self.d]).copied().collect(),
             d: self.d,
             y: pick(&self.y),
-            noise: self.noise.as_deref().map(pick),
+            auxiliary: self.auxiliary.as_deref().map(pick),
         })
     }
 }

@@ -296,7 +296,7 @@ impl<'a, M: SumOverRows> BatchLoss<'a, M> {
         let own = self.source.spread.map_or(rows, |spread| spread.own(rows));
         let part = self.source.data.gather(own)?;
         let numbers: Vec<usize> = own.iter().map(|row| row + 1).collect();
-        self.model.likelihood().check(Targets { y: &part.y, auxiliary: part.noise.as_deref() }, Some(&numbers))?;
+        self.model.likelihood().check(Targets { y: &part.y, auxiliary: part.auxiliary.as_deref() }, Some(&numbers))?;
         Ok(Drawn { numbers: rows.to_vec(), rows: part, scale: self.steps_per_epoch() as f64 })
     }
 }

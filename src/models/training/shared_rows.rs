@@ -47,7 +47,7 @@ pub(crate) fn named(message: &mut Message) -> Result<Vec<usize>> {
 /// # Errors
 /// What reading them reports.
 pub(crate) fn collected(rows: &dyn Rows, d: usize, numbers: &[usize]) -> Result<Observations> {
-    let mut all = Observations { x: Vec::with_capacity(numbers.len() * d), d, y: Vec::new(), noise: None };
+    let mut all = Observations { x: Vec::with_capacity(numbers.len() * d), d, y: Vec::new(), auxiliary: None };
     all.y.reserve_exact(numbers.len());
     numbers.chunks(CHUNK).try_for_each(|chunk| all.append(rows.gather(chunk)?))?;
     Ok(all)
@@ -70,5 +70,5 @@ pub(crate) fn inputs(source: &dyn SharedRows, keep: Option<usize>) -> Result<Obs
             None => x.extend(rows.x),
         }
     }
-    Ok(Observations { x, d: keep.map_or(d, |_| 1), y: vec![0.0; n], noise: None })
+    Ok(Observations { x, d: keep.map_or(d, |_| 1), y: vec![0.0; n], auxiliary: None })
 }

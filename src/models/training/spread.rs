@@ -211,7 +211,7 @@ impl Spread {
             None => {
                 put(&mut message, "x", drawn.rows.x.clone());
                 put(&mut message, "y", drawn.rows.y.clone());
-                if let Some(noise) = &drawn.rows.noise {
+                if let Some(noise) = &drawn.rows.auxiliary {
                     put(&mut message, "noise", noise.clone());
                 }
             }

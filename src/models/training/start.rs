@@ -16,7 +16,7 @@ pub fn start<'a>(
     units: &UserUnits,
 ) {
     likelihood.set_units(units.target_sd);
-    let targets = Targets { y: &data.y, auxiliary: data.noise.as_deref() };
+    let targets = Targets { y: &data.y, auxiliary: data.auxiliary.as_deref() };
     for (mean, level) in means.zip(likelihood.initialise(targets)) {
         if let Mean::Constant(constant) | Mean::Linear { constant, .. } = mean {
             constant.set_internal(&[level]);

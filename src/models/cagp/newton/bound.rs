@@ -112,7 +112,7 @@ pub(super) fn bound(
     } else {
         floored(prior.clone() - explained(0, latents), prior)
     };
-    let expected = likelihood.expected_log_density(scope, mean, variance, &batch.y, batch.noise.as_ref())?;
+    let expected = likelihood.expected_log_density(scope, mean, variance, &batch.y, batch.auxiliary.as_ref())?;
     Ok(told.divergence - expected.sum())
 }
 

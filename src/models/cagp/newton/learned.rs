@@ -94,7 +94,7 @@ impl LearnedNewtonCagp {
     }
 
     fn rows(&self, batch: &Batch) -> Result<Vec<Row>> {
-        let auxiliary = batch.noise.clone().map(to_f64).transpose()?;
+        let auxiliary = batch.auxiliary.clone().map(to_f64).transpose()?;
         let y = to_f64(batch.y.clone())?;
         Ok(Targets { y: &y, auxiliary: auxiliary.as_deref() }.rows(self.likelihood.auxiliary()).collect())
     }
@@ -123,8 +123,8 @@ impl LearnedNewtonCagp {
     /// What holds at present parameters, without gradients: a plain scope and its batch.
     fn plain(&self, scope: &Scope, batch: &Batch) -> Result<(Scope, Batch)> {
         let plain = Scope::new(scope.compute())?.with_budget(scope.budget());
-        let Batch { x, y, noise, scale } = batch.clone();
-        Ok((plain, Batch { x: x.inner(), y: y.inner(), noise: noise.map(Tensor::inner), scale }))
+        let Batch { x, y, auxiliary: noise, scale } = batch.clone();
+        Ok((plain, Batch { x: x.inner(), y: y.inner(), auxiliary: noise.map(Tensor::inner), scale }))
     }
 
     /// The bound at sites, for actions and, where they are known, their products as numbers.

@@ -154,7 +154,7 @@ impl NewtonCagp {
     }
 
     fn rows(&self, batch: &Batch) -> Result<Vec<Row>> {
-        let auxiliary = batch.noise.clone().map(to_f64).transpose()?;
+        let auxiliary = batch.auxiliary.clone().map(to_f64).transpose()?;
         let y = to_f64(batch.y.clone())?;
         Ok(Targets { y: &y, auxiliary: auxiliary.as_deref() }.rows(self.likelihood.auxiliary()).collect())
     }

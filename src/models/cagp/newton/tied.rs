@@ -44,7 +44,7 @@ pub(super) fn noisy(
         let both = [&sites.gradient[..], &sites.curvature].concat();
         return Ok(Noisy::new(f, scope.matrix_in(&both, 2, sites.f.len(), scope.wide()), sites.centred));
     }
-    let auxiliary = batch.noise.clone().map(to_f64).transpose()?;
+    let auxiliary = batch.auxiliary.clone().map(to_f64).transpose()?;
     let y = to_f64(batch.y.clone())?;
     let rows: Vec<Row> = Targets { y: &y, auxiliary: auxiliary.as_deref() }.rows(likelihood.auxiliary()).collect();
     let own: Vec<Tensor<1>> = likelihood.parameters().iter().map(|(_, p)| scope.wide_value(p)).collect();
