@@ -939,6 +939,8 @@ fn experts_predict_by_any_rule() {
         folder.ok(&["plot", "m.cagey", "-o", "m.svg"]);
     }
     folder.ok(&["compare", "ok.csv", "--models", "experts,sgpr", "--inducing", "8", "--local", "sgpr", "--steps", "3"]);
+    // Of exact experts and a sparse model, inducing inputs are the sparse one's.
+    folder.ok(&["compare", "ok.csv", "--models", "experts,sgpr", "--inducing", "8", "--steps", "3"]);
 }
 
 #[test]

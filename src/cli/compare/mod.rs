@@ -93,10 +93,7 @@ impl Compare {
             self.models.iter().cloned().map(Some).collect()
         };
         let kernels = if self.kernels.is_empty() { vec![self.model.kernel.clone()] } else { self.kernels.clone() };
-        let all: Vec<ModelOptions> = models
-            .iter()
-            .flat_map(|model| kernels.iter().map(|kernel| self.model.with(model.clone(), kernel)))
-            .collect();
+        let all = self.model.each(&models, &kernels);
         ModelOptions::check_models(&all, &likelihood, splits[0].train.len())?;
         // What one of them cannot be fitted to is told before another is trained.
         let task = Task { schema: &schema, data: &data, likelihood: &likelihood };

@@ -79,6 +79,9 @@ pub struct ModelOptions {
     calibrate: Calibrate,
     #[command(flatten)]
     pub device: DeviceOptions,
+    /// Whether other models are fitted with the same options.
+    #[arg(skip)]
+    compared: bool,
 }
 
 const KERNEL_HELP: &str = concat!(
@@ -130,6 +133,15 @@ impl ModelOptions {
         Self { model, kernel: kernel.into(), ..self.clone() }
     }
 
+    /// The same options for all of these models and kernels.
+    pub fn each(&self, models: &[Option<String>], kernels: &[String]) -> Vec<Self> {
+        let of = |model: &Option<String>, kernel: &String| Self {
+            compared: models.len() > 1,
+            ..self.with(model.clone(), kernel)
+        };
+        models.iter().flat_map(|model| kernels.iter().map(move |kernel| of(model, kernel))).collect()
+    }
+
     /// The function of the target that is modelled.
     pub fn target_transform(&self) -> TargetTransform {
         self.target_transform.into()
@@ -154,7 +166,7 @@ impl ModelOptions {
 
     fn choice(&self, likelihood: &str, rows: usize, optimizer: Option<OptimizerName>) -> Result<ModelChoice> {
         let lbfgs = optimizer == Some(OptimizerName::Lbfgs);
-        let given = Given { rows, lbfgs, gaussian: likelihood.starts_with("gaussian") };
+        let given = Given { rows, lbfgs, gaussian: likelihood.starts_with("gaussian"), compared: self.compared };
         self.kinds.choice(self.kind(likelihood, rows)?, &given)
     }
 }

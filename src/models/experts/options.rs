@@ -273,7 +273,7 @@ mod command {
 
         type Arguments = Arguments;
 
-        fn from_arguments(arguments: Arguments, _given: &Given) -> Result<Self> {
+        fn from_arguments(arguments: Arguments, given: &Given) -> Result<Self> {
             let training = arguments.federation()?;
             let Arguments { experts, partition, local, aggregation, inducing, .. } = arguments;
             let (partition, local) = (partition.unwrap_or_default(), local.unwrap_or_default());
@@ -284,7 +284,7 @@ mod command {
                         .into(),
                 ));
             }
-            if inducing.given() && local == LocalKind::Exact {
+            if inducing.given() && local == LocalKind::Exact && !given.compared {
                 return Err(Error::Usage("--inducing is for sparse experts: add --local sgpr".into()));
             }
             Ok(Self { experts, partition, local, inducing: inducing.count(), aggregation, training })

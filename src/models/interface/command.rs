@@ -16,6 +16,8 @@ pub struct Given {
     pub lbfgs: bool,
     /// Whether the likelihood is Gaussian.
     pub gaussian: bool,
+    /// Whether other kinds of models get the same arguments, so that some of them may not be for this one.
+    pub compared: bool,
 }
 
 /// A kind of model that the command offers.
