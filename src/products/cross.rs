@@ -120,8 +120,8 @@ impl<'a> Cross<'a> {
         }
     }
 
-    /// The distribution of f − m at rows `x2 [m, d]` given v ~ N(μ, R Rᵀ), where u = m(Z) + L v and K_ZZ = L Lᵀ for
-    /// inducing inputs Z = `x1 [n, d]`. `mean` holds μ `[n]`; `root` holds R, its rows up to the diagonal
+    /// The effect of v ~ N(μ, R Rᵀ) on the marginals of f − m at rows `x2 [m, d]`, where u = m(Z) + L v and K_ZZ = L Lᵀ
+    /// for inducing inputs Z = `x1 [n, d]`. `mean` holds μ `[n]`; `root` holds R, its rows up to the diagonal
     /// `[n(n + 1)/2]` or only the diagonal `[n]`.
     ///
     /// L is in the scope's wide type. On the CPU this is one operation, with about 12n²m + 5n³ arithmetic operations

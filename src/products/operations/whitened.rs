@@ -24,12 +24,11 @@ use crate::threads;
 /// Errors of A are then below 1e-4 of the prior's standard deviation, those of gradients below 1e-3 of the largest.
 const CONDITION: f64 = 1e-3;
 
-/// The distribution of f at rows `x` given v ~ N(μ, R Rᵀ), where u = m(Z) + L v and K_ZZ = L Lᵀ. The inputs are lowered
-/// from the same kernel in f64.
+/// The effect of v ~ N(μ, R Rᵀ) on the marginals of f at rows `x`, where u = m(Z) + L v and K_ZZ = L Lᵀ. The inputs are
+/// lowered from the same kernel in f64.
 ///
 /// `mean` holds μ `[m]`; `root` holds R, its rows up to the diagonal `[m(m + 1)/2]` or only the diagonal `[m]`. K_ZZ is
-/// factorised in f64. With `single`, products are in f32; if L is well conditioned, solves and
-/// K_ZX are in f32, too.
+/// factorised in f64. With `single`, products are in f32; if L is well conditioned, solves and K_ZX are in f32, too.
 pub fn marginals(z: &Lowered, x: &Lowered, mean: Tensor<1>, root: Tensor<1>, single: bool) -> Result<Projected> {
     let op = Whitened { program: Program::new(z), single };
     let packed: Tensor<1> = apply5(op, features(z), coefficients(z), features(x), mean, root)?;
