@@ -53,7 +53,7 @@ impl Mean {
             Self::Constant(constant) => Ok(scope.value(constant).expand([n])),
             Self::Linear { slopes, .. } if slopes.len() != d => Err(Error::shape(
                 "inputs",
-                format!("{} columns, as the linear mean has slopes", slopes.len()),
+                format!("{} columns, one for each slope of the linear mean", slopes.len()),
                 d.to_string(),
             )),
             Self::Linear { constant, slopes } => {

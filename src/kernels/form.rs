@@ -116,7 +116,7 @@ impl Lowered {
             (Self::Term(a), Self::Term(b)) => Ok(a.cross(&b.features)),
             (Self::Sum(a), Self::Sum(b)) => fold(a.iter().zip(b).map(|(a, b)| a.cross(b)), |x, y| x + y),
             (Self::Product(a), Self::Product(b)) => fold(a.iter().zip(b).map(|(a, b)| a.cross(b)), |x, y| x * y),
-            _ => Err(Error::Usage("a kernel form lowers to another structure for other rows".into())),
+            _ => Err(Error::Usage("a kernel form lowers to different structures for different rows".into())),
         }
     }
 

@@ -31,10 +31,10 @@ impl Parser<'_> {
                         return Err(error(format!("`{option}` takes one number")));
                     };
                     if value < 1.0 || value.fract() != 0.0 {
-                        return Err(error(format!("`{option}` must be a whole number from 1")));
+                        return Err(error(format!("`{option}` must be a whole number of at least 1")));
                     }
                     let with = form.with_option(option, value as usize);
-                    form = with.ok_or_else(|| error(format!("`{name}` has no {option} this large")))?;
+                    form = with.ok_or_else(|| error(format!("`{option}` of `{name}` is too large")))?;
                 }
                 _ => {}
             }

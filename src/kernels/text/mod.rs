@@ -129,9 +129,7 @@ impl Parser<'_> {
                 Some((Token::Number(number), span)) => {
                     let product = scale.unwrap_or(1.0) * number;
                     if !(product > 0.0 && product.is_finite()) {
-                        return Err(
-                            self.error(span, "a factor must be positive, and the product of all a finite number")
-                        );
+                        return Err(self.error(span, "factors must be positive, and their product finite"));
                     }
                     scale = Some(product);
                     self.at += 1;
@@ -152,7 +150,7 @@ impl Parser<'_> {
             }
         }
         let kernel = match factors.len() {
-            0 => return Err(self.error(start, "a number alone is no kernel; write `constant(variance=…)`")),
+            0 => return Err(self.error(start, "a number alone is not a kernel; write `constant(variance=…)`")),
             1 => factors.remove(0),
             _ => Kernel::product(factors),
         };
