@@ -1,14 +1,14 @@
 //! Gaussian processes that account for what they did not compute.
 //!
-//! Everything a model learns gets its gradient by automatic differentiation through tensor graphs of
-//! [burn](https://burn.dev), on a device chosen at run time. Inference is exact unless an approximation is asked for.
+//! Gradients of all learned parameters come from automatic differentiation through tensor graphs of
+//! [burn](https://burn.dev), on a device chosen at run time. Inference is exact unless you ask for an approximation.
 //!
 //! # The map
 //!
-//! | module | what is there |
+//! | module | contents |
 //! |---|---|
-//! | [`fitted`] | from a table to a saved model and predictions in its own units: what the command does |
-//! | [`models`] | parameters + objective + posterior, one folder a model; a registry from names to models |
+//! | [`fitted`] | what the command does: from a table to a saved model and to predictions in the table's units |
+//! | [`models`] | parameters + objective + posterior, one folder for each model; a registry of models by name |
 //! | [`kernels`] | covariance functions, composed in code or from text |
 //! | [`means`], [`likelihoods`] | the other parts of a prior |
 //! | [`params`], [`scope`] | parameters (constraints, priors, units) and how they become tensors |
@@ -18,12 +18,12 @@
 //! | [`train`] | optimisers, schedules, restarts, observers, checkpoints |
 //! | [`data`], [`metrics`] | tables (feature `table` for files); scores |
 //! | `plot`, [`model_file`] | figures (feature `plot`); the container of saved models and checkpoints |
-//! | `cli` | the command (feature `command`): one file a subcommand |
-//! | [`exchange`] | messages between the ranks of one job, by MPI or among threads |
+//! | `cli` | the command (feature `command`), one file for each subcommand |
+//! | [`exchange`] | messages between the ranks of one job, through MPI or between threads |
 //! | [`device`], [`threads`] | devices and number types; the pool of threads |
 //! | [`memory`], [`error`] | the allocator; the one error type |
 //!
-//! Data flow one way: `data → model(kernel, likelihood) → objective → train → posterior → predict`.
+//! Data flow in one direction: `data → model(kernel, likelihood) → objective → train → posterior → predict`.
 //!
 //! # Example
 //!
@@ -56,34 +56,35 @@
 //!
 //! | word | meaning |
 //! |---|---|
-//! | action | a column s of S: a linear combination of the rows that a computation-aware model looks at |
-//! | auxiliary value | one number of a row beside inputs and target: known noise variance, exposure, number of trials |
+//! | action | a column s of S: a linear combination of the rows that a computation-aware model observes |
+//! | auxiliary value | a number of a row beside inputs and target: known noise variance, exposure, number of trials |
 //! | bound, ELBO | a lower bound of the log evidence, which sparse models maximise |
-//! | computational uncertainty | what more actions would remove of a variance; the rest is mathematical uncertainty |
+//! | computational uncertainty | the variance that more actions would remove; the rest is mathematical uncertainty |
 //! | density | a likelihood at fixed parameter values, on the host in f64 |
-//! | inducing inputs Z, values u | places that stand for the data in sparse models; the latent function there |
-//! | jitter | a small number added to the diagonal of a matrix that cannot be factorised otherwise |
-//! | latent function f | what the Gaussian process describes; a likelihood makes targets of it |
-//! | marginal | mean and variance of a latent function at one row |
+//! | inducing inputs Z, values u | points that stand for the data in sparse models; the latent function at them |
+//! | jitter | a small number added to the diagonal of a matrix that otherwise has no Cholesky factor |
+//! | latent function f | the function that the Gaussian process describes; a likelihood turns its values into targets |
+//! | marginal | the mean and variance of a latent function at one row |
 //! | noise | the variance of a Gaussian likelihood, unless it is called a standard deviation |
-//! | objective | what training minimises: minus the log evidence or a bound of it, minus log priors, per row |
+//! | objective | what training minimises: minus the log evidence (or its bound), minus log priors, per row |
 //! | output scale, variance | the factor of a kernel: the prior variance of the latent function |
 //! | policy | a rule that chooses actions, one after another |
-//! | posterior | what is known of the latent functions given the rows, ready to predict |
-//! | race | short trainings from several starts, of which the best goes on |
-//! | residual | y − K̂v: what a solve has not explained yet |
-//! | scope | device, number type and whether gradients are recorded: where tensors are made |
-//! | site | a pseudo-target with noise that stands for a row of another likelihood than the Gaussian |
+//! | posterior | the distribution of the latent functions given the rows, ready to predict |
+//! | race | short training runs from several starts; only the best continues |
+//! | residual | y − K̂v: the part of the targets that a solve has not explained yet |
+//! | scope | device, number type and whether gradients are recorded; it makes the tensors |
+//! | site | a pseudo-target with noise that stands for a row of a non-Gaussian likelihood |
 //! | K̂ | K + the noise on the diagonal |
 //!
 //! # Units
 //!
-//! Data are standardised before they reach a model, and every number that a user writes or reads (kernel text, bounds,
-//! priors, reports, predictions) is in the units of the data; [`params`] says how.
+//! Data are standardised before they reach a model. Every number that a user writes or reads (kernel text, bounds,
+//! priors, reports, predictions) is in the units of the data; [`params`] explains how.
 
 #![deny(missing_docs)]
 
-// The command lives in the library, so that programs with models of their own have it too, and names it as they do.
+// The command lives in the library so that programs with their own models have it too. It uses the name `cagey`, as
+// they do.
 #[cfg(feature = "command")]
 extern crate self as cagey;
 

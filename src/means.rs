@@ -7,11 +7,12 @@ use crate::error::{Error, Result};
 use crate::params::{Parameter, Parameters, Unit, keeping_internal};
 use crate::scope::Scope;
 
-/// The mean of the prior, on inputs as the model sees them (for standardised data, about their mean).
+/// The mean of the prior, as a function of the inputs that the model sees (for standardised data, centred at their
+/// mean).
 #[derive(Debug, Clone, Serialize, Deserialize)]
 #[non_exhaustive]
 pub enum Mean {
-    /// 0 (for standardised targets, their mean).
+    /// 0 (for standardised targets, the mean of the targets).
     Zero,
     /// A learned constant.
     Constant(Parameter),
@@ -25,7 +26,7 @@ pub enum Mean {
 }
 
 impl Mean {
-    /// The mean of a name: `zero`, `constant` or `linear`, for `d` input columns.
+    /// The mean with this name (`zero`, `constant` or `linear`), for `d` input columns.
     ///
     /// # Errors
     /// [`Error::Usage`] for any other name.
@@ -44,7 +45,7 @@ impl Mean {
     /// The mean at rows `x [n, d]`, as `[n]`.
     ///
     /// # Errors
-    /// [`Error::Shape`] when there is not one slope for each column.
+    /// [`Error::Shape`] when the number of slopes differs from the number of columns.
     pub fn at(&self, scope: &Scope, x: &Tensor<2>) -> Result<Tensor<1>> {
         let [n, d] = x.dims();
         match self {
@@ -52,7 +53,7 @@ impl Mean {
             Self::Constant(constant) => Ok(scope.value(constant).expand([n])),
             Self::Linear { slopes, .. } if slopes.len() != d => Err(Error::shape(
                 "inputs",
-                format!("{} columns, as the linear mean has slopes", slopes.len()),
+                format!("{} columns, one for each slope of the linear mean", slopes.len()),
                 d.to_string(),
             )),
             Self::Linear { constant, slopes } => {
@@ -62,7 +63,7 @@ impl Mean {
         }
     }
 
-    /// Tells the parameters the units of the data; the function on standardised inputs stays as it is.
+    /// Tells the parameters the units of the data. The function on standardised inputs does not change.
     pub fn set_units(&mut self, input_sd: &[f64], target_mean: f64, target_sd: f64) {
         keeping_internal(self, |mean| match mean {
             Self::Zero => {}

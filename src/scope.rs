@@ -1,4 +1,4 @@
-//! One evaluation: the device, the precision, and the tensors that parameters become in it.
+//! One evaluation: the device, the precision and the tensors of the parameters.
 
 use std::cell::RefCell;
 use std::collections::HashMap;
@@ -11,22 +11,22 @@ use crate::device::{Compute, Precision, is_host};
 use crate::error::{Error, Result};
 use crate::params::{Constraint, Parameter, Parameters, all_finite};
 
-/// The tensors of one evaluation. Parameters live on the host; [`value`](Scope::value) brings them to the device, where
-/// a training scope records what is done with them so that [`gradient`](Scope::gradient) can follow.
+/// The tensors of one evaluation. Parameters live on the host; [`value`](Scope::value) brings them to the device. A
+/// training scope records the operations on them, for [`gradient`](Scope::gradient).
 #[derive(Debug)]
 pub struct Scope {
     compute: Compute,
     device: Device,
     budget: usize,
-    /// What parameters are rounded to.
+    /// The type to which parameters are rounded.
     rounded: DType,
     /// Whether parameters take no gradients.
     constant: bool,
-    /// In the wide type.
+    /// The parameters' tensors in the wide type, by the parameters' ids.
     leaves: Rc<RefCell<HashMap<u64, Tensor<1>>>>,
 }
 
-/// Bytes of temporary memory that a matrix-free product takes unless told otherwise.
+/// Default limit on the temporary memory of a matrix-free product, in bytes.
 pub const BUDGET: usize = 128 << 20;
 
 impl Scope {
@@ -49,10 +49,10 @@ impl Scope {
         Ok(Self { device: scope.device.autodiff(), ..scope })
     }
 
-    /// A scope beside a tensor, for gradients in that: parameters are constants.
+    /// A scope for gradients in a tensor `x`, on the tensor's device. Parameters are constants.
     ///
     /// # Errors
-    /// As [`new`](Self::new); [`Error::Shape`] when the tensor is of another device or type.
+    /// As [`new`](Self::new); [`Error::Shape`] when the tensor has another device or type.
     pub fn beside<const D: usize>(compute: Compute, x: &Tensor<D>) -> Result<Self> {
         let (scope, device) = (Self::new(compute)?, x.device());
         if (device != scope.device && device != scope.device.clone().autodiff()) || x.dtype() != scope.dtype() {
@@ -62,16 +62,16 @@ impl Scope {
         Ok(Self { device, constant: true, ..scope })
     }
 
-    /// The same scope with another limit, in bytes, on the temporary memory of a matrix-free product; besides inputs
-    /// and outputs. A product takes at least one tile, whatever the limit. On a GPU no more than a quarter of its
-    /// [memory](crate::device::DeviceKind::memory).
+    /// The same scope with another limit, in bytes, on the temporary memory of a matrix-free product. Inputs and
+    /// outputs do not count. A product takes at least one tile, whatever the limit. On a GPU the limit is at most a
+    /// quarter of its [memory](crate::device::DeviceKind::memory).
     pub fn with_budget(self, bytes: usize) -> Self {
         let most = self.compute.kind.memory().map_or(usize::MAX, |memory| (memory / 4) as usize);
         Self { budget: bytes.min(most), ..self }
     }
 
-    /// The same evaluation with the internal values of these parameters as they stand one after another in a tensor
-    /// `[P, 1]` that records no gradients.
+    /// The same evaluation, with the internal values of these parameters taken from a tensor `[P, 1]` that records no
+    /// gradients. The tensor holds them one parameter after another.
     pub(crate) fn holding(self, parameters: &impl Parameters, values: &Tensor<2>) -> Self {
         let mut at = 0;
         for (_, parameter) in parameters.parameters() {
@@ -83,12 +83,13 @@ impl Scope {
         self
     }
 
-    /// A leaf that records gradients where its parameter takes them.
+    /// Makes a leaf record gradients if its parameter takes them.
     fn tracked(&self, leaf: Tensor<1>, parameter: &Parameter) -> Tensor<1> {
         if parameter.fixed || self.constant || !self.device.is_autodiff() { leaf } else { leaf.require_grad() }
     }
 
-    /// The same evaluation in its [wide](Self::wide) type: gradients of both add up.
+    /// The same evaluation in its [wide](Self::wide) type. The two share their parameters, and gradients of both add
+    /// up.
     pub fn widened(&self) -> Self {
         let precision = if self.wide() == DType::F64 { Precision::F64 } else { self.compute.precision };
         let compute = Compute { precision, ..self.compute };
@@ -115,27 +116,27 @@ impl Scope {
         self.compute.precision.dtype()
     }
 
-    /// The dtype of small matrices: f64 where the device has it, for their algebra is ill-conditioned however well the
-    /// products behind them are.
+    /// The dtype of small matrices: f64 if the device has it. Their algebra is ill-conditioned, however well
+    /// conditioned the products behind them are.
     pub fn wide(&self) -> DType {
         if self.compute.kind.has_f64(&self.device) { DType::F64 } else { self.dtype() }
     }
 
     /// The internal values of a parameter as a tensor `[len]`.
     ///
-    /// Gradients of all uses add up in the [wide](Self::wide) type: parts of an objective may be large and cancel.
+    /// Gradients of all uses add up in the [wide](Self::wide) type, because large parts of an objective may cancel.
     pub fn value(&self, parameter: &Parameter) -> Tensor<1> {
         self.wide_value(parameter).cast(self.dtype())
     }
 
-    /// [`value`](Self::value) in the [wide](Self::wide) type: the leaf of the graph that gradients arrive at, the same
-    /// tensor each time within a scope.
+    /// [`value`](Self::value) in the [wide](Self::wide) type. This is the leaf of the graph that receives the
+    /// gradients, and it is the same tensor at every call within a scope.
     pub fn wide_value(&self, parameter: &Parameter) -> Tensor<1> {
         self.leaves
             .borrow_mut()
             .entry(parameter.id())
             .or_insert_with(|| {
-                // Rounded alike for all uses: what cancels in exact arithmetic is of the same parameters.
+                // Rounded in the same way for all uses: terms that cancel in exact arithmetic must see the same values.
                 let mut values = parameter.internal();
                 if self.rounded == DType::F32 {
                     values.iter_mut().for_each(|value| *value = f64::from(*value as f32));
@@ -166,7 +167,7 @@ impl Scope {
         upload(TensorData::new(values.to_vec(), [rows, columns]), &self.device, dtype)
     }
 
-    /// The loss as a number and its gradient in the raw values of all parameters that are not fixed, in the order of
+    /// The loss as a number, and its gradient in the raw values of all parameters that are not fixed, in the order of
     /// [`Parameters::free_raw`].
     ///
     /// # Errors
@@ -185,7 +186,7 @@ impl Scope {
         Ok((value, gradient))
     }
 
-    /// The loss as a number and its gradient in the internal values of each parameter that is not fixed.
+    /// The loss as a number, and its gradient in the internal values of each parameter that is not fixed.
     ///
     /// # Errors
     /// As [`gradient`](Self::gradient).
@@ -203,7 +204,7 @@ impl Scope {
             leaf.zip(gradients.as_mut()).and_then(|(leaf, gradients)| leaf.grad_remove(gradients))
         });
         let tensors: Vec<Option<Tensor<1>>> = tensors.collect();
-        // In one piece: a device is waited for once.
+        // In one tensor, so that the host waits for the device once.
         let loss = if loss.is_autodiff() { loss.inner() } else { loss };
         let mut all = vec![loss.cast(self.wide())];
         all.extend(tensors.iter().flatten().cloned());
@@ -229,14 +230,14 @@ impl Scope {
     }
 }
 
-/// Positions as a tensor `[n]` of integers of a device.
+/// Positions as a tensor `[n]` of integers on a device.
 pub(crate) fn indices(of: &[usize], device: &Device) -> Tensor<1, Int> {
     let of: Vec<i64> = of.iter().map(|&i| i as i64).collect();
     let (count, dtype) = (of.len(), if is_host(device) { DType::I64 } else { DType::I32 });
     upload(TensorData::new(of, [count]).convert_dtype(dtype), device, dtype)
 }
 
-/// A tensor of one element as a number.
+/// The number in a tensor of one element.
 ///
 /// # Errors
 /// [`Error::NotFinite`] when it is not finite, [`Error::Device`] when it cannot be read.
@@ -252,7 +253,7 @@ fn objective(numbers: &[f64]) -> Result<f64> {
     }
 }
 
-/// A tensor's entries in row-major order.
+/// The entries of a tensor, in row-major order.
 ///
 /// # Errors
 /// [`Error::Device`] when the device cannot be read.

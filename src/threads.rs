@@ -1,9 +1,9 @@
-//! Work shared among the threads of rayon's pool by threads that wait awake.
+//! Shares work among the threads of rayon's pool; threads that wait stay awake.
 //!
-//! A step of a training is a sequence of short parallel pieces. A thread that falls asleep between two of them has to
-//! be woken through the system, and on a virtual machine its processor, once idle, is given to others by the host:
-//! where that is busy, a step takes half as long again. Rayon's own waits sleep after some twenty microseconds, so
-//! joins and loops here wait on their own, and the threads that [`start`] begins look for work on their own.
+//! A training step is a sequence of short parallel pieces. If a thread falls asleep between two of them, the operating
+//! system has to wake it. On a virtual machine, the host gives an idle processor to others; if the host is busy, a step
+//! then takes half as long again. Rayon's own waits sleep after some twenty microseconds. So joins and loops here wait
+//! in their own way, and the threads that [`start`] begins look for work themselves.
 
 use std::hint::spin_loop;
 use std::panic::resume_unwind;
@@ -18,14 +18,14 @@ use rayon::{ThreadPool, ThreadPoolBuilder, Yield};
 
 use crate::{Error, Result};
 
-/// Numbers that are worth a thread of their own.
+/// How many numbers justify a thread of their own.
 pub(crate) const GRAIN: usize = 1 << 14;
 
 /// How long a thread without work stays awake.
 const AWAKE: Duration = Duration::from_millis(2);
 
-/// How long a thread that was without work for longer sleeps before it looks again: at first, and after it has found
-/// none many times.
+/// How long a thread sleeps before it looks for work again, once it had no work for longer than `AWAKE`: the first
+/// time, and after many looks without success.
 const NAPS: [Duration; 2] = [Duration::from_micros(50), Duration::from_millis(5)];
 
 /// Pauses of the processor between two looks for work.
@@ -37,22 +37,23 @@ const LOOKS: usize = 64;
 /// Parts for each thread: enough that one slow thread does not hold up the others.
 const PARTS_PER_THREAD: usize = 4;
 
-/// Parts into which work is cut for all threads.
+/// The number of parts into which work is cut for all threads.
 pub(crate) fn parts() -> usize {
     PARTS_PER_THREAD * rayon::current_num_threads()
 }
 
-/// Begins the process's pool of `count` threads (one per processor where none is given), of which the calling thread is
-/// one and the others keep awake for work.
+/// Starts the process's pool of `count` threads (by default one per processor). The calling thread is one of them; the
+/// others stay awake for work.
 ///
-/// Programs call this once at their start, on the thread that trains and predicts: what other threads ask of the pool
-/// the others do alone. Where there is to be one thread only, the pool has one of its own, for what others ask: the
-/// calling thread may never come. A library must not decide it for them. Without it everything works, on rayon's own
-/// pool, whose threads fall asleep sooner; so a service, whose many threads predict, does without.
+/// Programs call this once at their start, on the thread that trains and predicts. If other threads ask the pool for
+/// work, the calling thread does not help. So if `count` is 1, the pool has a separate thread for such requests: the
+/// calling thread may never come. A library must not take this decision for programs. Everything works without this
+/// call, on rayon's own pool, whose threads fall asleep sooner. So a service that predicts on many threads does not
+/// call it.
 ///
 /// # Errors
-/// [`Error::Usage`] if the threads cannot be started, or a pool exists already. Where they could not, nothing else
-/// works that wants them.
+/// [`Error::Usage`] if the threads cannot be started, or if a pool exists already. If they could not be started,
+/// nothing that needs them works afterwards.
 pub fn start(count: Option<usize>) -> Result<()> {
     let asked = || std::env::var("RAYON_NUM_THREADS").ok()?.parse().ok();
     let given = count.filter(|count| *count > 0).or_else(|| asked().filter(|count| *count > 0));
@@ -62,13 +63,14 @@ pub fn start(count: Option<usize>) -> Result<()> {
     pool.build_global().map_err(|e| Error::Usage(format!("the threads did not start: {e}")))
 }
 
-/// Does work that asks rayon for help by itself, as burn does with large tensors, where such help can come.
+/// Runs work that itself asks rayon for help (as burn does with large tensors) where such help can come.
 ///
-/// The only thread of a pool may be one that waits for the caller and does nothing for the pool meanwhile. Work of
-/// other threads then goes to a thread of our own, which comes. There are as many of those as are needed at a time.
+/// The only thread of a pool may be waiting for the caller, without doing anything for the pool. So work from outside
+/// the pool runs on a pool of one thread of our own, which does respond. There are as many such pools as are needed at
+/// a time.
 ///
 /// # Errors
-/// What the work reports; [`Error::Device`] if the system has no thread for it.
+/// Errors of the work; [`Error::Device`] if the system has no thread for it.
 pub(crate) fn helped<R: Send>(work: impl FnOnce() -> Result<R> + Send) -> Result<R> {
     if rayon::current_thread_index().is_some() || rayon::current_num_threads() > 1 {
         return work();
@@ -91,7 +93,7 @@ fn attend() {
     }
 }
 
-/// Does other work of the pool until `done`, or until there was none for a while.
+/// Does other work of the pool until `done`, or until there has been none for a while.
 fn wait(done: impl Fn() -> bool) {
     let mut idle = Instant::now();
     loop {
@@ -113,7 +115,7 @@ fn wait(done: impl Fn() -> bool) {
     }
 }
 
-/// Sets its flag when it goes, however that happens.
+/// Sets its flag when it is dropped, also by a panic.
 struct Done<'a>(&'a AtomicBool);
 
 impl Drop for Done<'_> {
@@ -122,8 +124,8 @@ impl Drop for Done<'_> {
     }
 }
 
-/// Calls both, in parallel where another thread is free. A pool of one thread is never asked: it may be waiting for
-/// this one.
+/// Calls both functions, in parallel if another thread is free. Never asks a pool of one thread: that thread may be
+/// waiting for this one.
 pub(crate) fn join<A: Send, B: Send>(a: impl FnOnce() -> A + Send, b: impl FnOnce() -> B + Send) -> (A, B) {
     if rayon::current_num_threads() == 1 {
         return (a(), b());
@@ -169,23 +171,24 @@ pub(crate) fn for_each<I: IndexedParallelIterator>(items: I, f: impl Fn(I::Item)
     items.with_producer(Parts { len, f });
 }
 
-/// What `f` makes of every item, in their order, in parallel.
+/// The results of `f` for all items, in the items' order. Runs in parallel.
 pub(crate) fn map<I: IndexedParallelIterator, R: Send>(items: I, f: impl Fn(I::Item) -> R + Sync) -> Vec<R> {
     let len = items.len();
     let mut results = Vec::with_capacity(len);
     for_each(items.zip(results.spare_capacity_mut()[..len].par_iter_mut()), |(item, slot)| {
         slot.write(f(item));
     });
-    // SAFETY: there was an item, and so a result, for each of the slots; a panic would have left the length at zero.
+    // SAFETY: each slot had an item, and so has a result; a panic would have left the length at zero.
     unsafe { results.set_len(len) };
     results
 }
 
-/// What `work` makes of each of `0..count`, in their order: each by one thread that has no help, on as many threads as
-/// there are. What comes of a piece does so not depend on their number, and its memory is taken for one piece a thread.
+/// The results of `work` for each of `0..count`, in this order. One thread computes each piece without help; as many
+/// threads as the pool has run at a time. So the result of a piece does not depend on the number of threads, and at
+/// most one piece per thread takes memory at a time.
 ///
 /// # Errors
-/// What the first piece in order reports; [`Error::Device`] if the system has no thread for it.
+/// The error of the first piece, in order, that fails; [`Error::Device`] if the system has no thread for it.
 pub(crate) fn apart<R: Send>(count: usize, work: impl Fn(usize) -> Result<R> + Sync) -> Result<Vec<R>> {
     let (next, failed) = (AtomicUsize::new(0), AtomicBool::new(false));
     let workers = rayon::current_num_threads().min(count).max(1);
@@ -193,7 +196,7 @@ pub(crate) fn apart<R: Send>(count: usize, work: impl Fn(usize) -> Result<R> + S
     let take = || {
         let mut made = Vec::new();
         loop {
-            // Looked at before a piece is taken: all before the first that failed are done.
+            // This look comes before a piece is taken. So all pieces before the first failure are done.
             let over = failed.load(Ordering::Relaxed);
             let piece = if over { count } else { next.fetch_add(1, Ordering::Relaxed) };
             if piece >= count {
@@ -214,7 +217,7 @@ pub(crate) fn apart<R: Send>(count: usize, work: impl Fn(usize) -> Result<R> + S
     all.into_iter().map(|(_, result)| result).collect()
 }
 
-/// Pools of one thread that nobody uses now.
+/// Pools of one thread that are not in use.
 static SINGLES: Mutex<Vec<ThreadPool>> = Mutex::new(Vec::new());
 
 fn single() -> Result<ThreadPool> {

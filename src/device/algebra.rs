@@ -1,10 +1,11 @@
-//! Where the dense algebra of a GPU runs that has no f64 arithmetic.
+//! Where the dense algebra runs for a GPU without f64 arithmetic.
 
 use std::sync::atomic::{AtomicU8, Ordering};
 
-/// Where matrices are factorised and solved with when a GPU lacks f64. A GPU that has it does its own algebra in f64.
+/// Where matrices are factorised and solved with when a GPU lacks f64. A GPU with f64 does its own algebra in f64.
 ///
-/// Solves for more right-hand sides than a matrix has rows stay on the device: only the factor is of the host.
+/// If a matrix has fewer rows than there are right-hand sides, the solve stays on the device: the host computes only
+/// the factor.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 #[cfg_attr(feature = "command", derive(clap::ValueEnum))]
 #[non_exhaustive]
@@ -43,7 +44,7 @@ pub fn algebra() -> Algebra {
     }
 }
 
-/// Chooses for this process, before it computes anything.
+/// Sets the choice for this process. Call it before the process computes anything.
 pub fn set_algebra(choice: Algebra) {
     CHOICE.store(choice as u8, Ordering::Relaxed);
 }

@@ -4,17 +4,17 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use super::DeviceKind;
 
-/// 0 is no limit.
+/// 0 means no limit.
 static LIMIT: AtomicU64 = AtomicU64::new(0);
 
-/// Limits the memory of GPUs that this process plans with, before it computes anything.
+/// Limits the GPU memory that this process plans with. Call it before the process computes anything.
 pub fn limit_memory(bytes: u64) {
     LIMIT.store(bytes, Ordering::Relaxed);
 }
 
 impl DeviceKind {
-    /// Bytes of memory that a device of its own memory may use: the [limit](limit_memory), else what it reports. None
-    /// for the CPU and where neither is known.
+    /// Bytes of its own memory that a device may use: the [limit](limit_memory), otherwise what the device reports.
+    /// None for the CPU, and if neither is known.
     pub fn memory(self) -> Option<u64> {
         if self.is_cpu() {
             return None;
@@ -26,7 +26,7 @@ impl DeviceKind {
     }
 }
 
-/// What a GPU says it has; where it says nothing, the most that it gives at once.
+/// The memory that a GPU reports; if it reports none, its largest single allocation.
 #[cfg(feature = "gpu")]
 fn reported(kind: DeviceKind) -> Option<u64> {
     use std::sync::OnceLock;

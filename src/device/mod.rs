@@ -1,4 +1,4 @@
-//! Devices and number types, chosen at run time; what crosses to a device and back.
+//! Devices and number types, chosen at run time; transfers to a device and back.
 
 mod algebra;
 mod memory;
@@ -54,12 +54,12 @@ pub struct Compute {
 }
 
 /// Keeps burn from looking for `burn.toml`, and cubecl for `cubecl.toml`, in the working directory and every folder
-/// above, for the whole process. Programs that are started anywhere call this before anything else; a library must not
-/// decide it for them.
+/// above it, for the whole process. Programs that may start in any directory call this before anything else. A library
+/// must not take this decision for them.
 pub fn ignore_settings_files() {
     use burn_std::config::RuntimeConfig;
 
-    // Where settings were made already, those stay.
+    // Settings that exist already stay.
     let _ = burn::BurnConfig::try_set(burn::BurnConfig::default());
     #[cfg(feature = "gpu")]
     let _ = burn::cubecl::config::CubeClRuntimeConfig::try_set(Default::default());
@@ -69,7 +69,7 @@ impl DeviceKind {
     /// All kinds, whether or not this build has them.
     pub const ALL: [Self; 4] = [Self::Flex, Self::Ndarray, Self::Wgpu, Self::Cuda];
 
-    /// The name used on the command line and the cargo feature that brings it.
+    /// The name on the command line, which is also the cargo feature that adds this kind.
     pub fn name(self) -> &'static str {
         match self {
             Self::Flex => "flex",
@@ -84,7 +84,7 @@ impl DeviceKind {
         matches!(self, Self::Flex | Self::Ndarray)
     }
 
-    /// Whether this build has it.
+    /// Whether this build includes it.
     pub fn is_built(self) -> bool {
         match self {
             Self::Flex => cfg!(feature = "flex"),
@@ -94,7 +94,7 @@ impl DeviceKind {
         }
     }
 
-    /// The kind that an opened device is of.
+    /// The kind of an opened device.
     #[cfg(feature = "gpu")]
     pub(crate) fn of(device: &Device) -> Option<Self> {
         let device = device.clone().inner();
@@ -118,8 +118,8 @@ impl DeviceKind {
             .ok_or_else(|| Error::Device(format!("`{name}` is built in, but no such device answers on this machine")))
     }
 
-    /// Whether f64 arithmetic comes out right. Some software drivers announce f64 and compute nonsense: ask for a known
-    /// sum once and compare.
+    /// Whether f64 arithmetic gives correct results. Some software drivers claim f64 support but compute nonsense, so
+    /// this computes a known sum once and compares.
     pub fn has_f64(self, device: &Device) -> bool {
         if self.is_cpu() {
             return true;
@@ -143,17 +143,17 @@ impl DeviceKind {
         })
     }
 
-    /// The name that the hardware gives itself, for devices that are there and tell it.
+    /// The name that the hardware reports, if the device exists and reports one.
     pub fn adapter(self) -> Option<String> {
         self.device().ok().and_then(|device| adapter(&device))
     }
 
-    /// Whether it is a card, not a program that computes like one.
+    /// Whether this is a physical card, not software that emulates one.
     fn is_card(self) -> bool {
         self.device().is_ok_and(|device| is_card(&device))
     }
 
-    /// The device, after it computed something: a driver may be there and yet unusable, and burn tells so by panicking.
+    /// The device, after a test computation: a driver may be present but unusable, and burn then panics.
     fn open(self) -> Option<Device> {
         std::panic::catch_unwind(|| {
             let device = self.find()?;
@@ -164,7 +164,7 @@ impl DeviceKind {
         .flatten()
     }
 
-    /// The device if the machine has one. Asking for the list first is quiet; opening what is not there panics.
+    /// The device, if the machine has one. Listing devices first is quiet; opening a device that does not exist panics.
     fn find(self) -> Option<Device> {
         match self {
             #[cfg(feature = "flex")]
@@ -182,13 +182,13 @@ impl DeviceKind {
     }
 }
 
-/// Whether the memory of a device is that of the host.
+/// Whether a device uses the host's memory.
 #[cfg(feature = "gpu")]
 pub(crate) fn is_host(device: &Device) -> bool {
     !matches!(device.clone().inner().as_dispatch(), burn::backend::DispatchDevice::Cube(_))
 }
 
-/// Whether the memory of a device is that of the host.
+/// Whether a device uses the host's memory.
 #[cfg(not(feature = "gpu"))]
 pub(crate) fn is_host(_device: &Device) -> bool {
     true
@@ -215,7 +215,7 @@ fn adapter(_device: &Device) -> Option<String> {
 }
 
 impl Precision {
-    /// Bytes of a number.
+    /// Bytes per number.
     pub fn bytes(self) -> usize {
         match self {
             Self::F32 => size_of::<f32>(),
@@ -223,7 +223,7 @@ impl Precision {
         }
     }
 
-    /// burn's name for it.
+    /// Its name in burn.
     pub fn dtype(self) -> DType {
         match self {
             Self::F32 => DType::F32,
@@ -248,14 +248,14 @@ impl Default for Compute {
 }
 
 impl Compute {
-    /// The device and precision of a name pair; without a precision, f64 on the CPU and f32 on GPUs.
+    /// The device and precision with these names; the default precision is f64 on the CPU and f32 on GPUs.
     pub fn new(kind: DeviceKind, precision: Option<Precision>) -> Self {
         let default = if kind.is_cpu() { Precision::F64 } else { Precision::F32 };
         Self { kind, precision: precision.unwrap_or(default) }
     }
 
-    /// The first GPU of this build and machine that offers the precision, f32 without one; else the default device.
-    /// Software that stands in for a GPU is left out.
+    /// The first GPU of this build and machine that offers the precision (by default f32); otherwise the default
+    /// device. Ignores software that emulates a GPU.
     pub fn automatic(precision: Option<Precision>) -> Self {
         let of = |kind| Self::new(kind, precision);
         let gpus = [DeviceKind::Cuda, DeviceKind::Wgpu].into_iter().map(of);
@@ -264,7 +264,7 @@ impl Compute {
             .unwrap_or_else(|| of(Self::default().kind))
     }
 
-    /// The burn device, after checking that it offers the precision.
+    /// The burn device, after a check that it offers the precision.
     ///
     /// # Errors
     /// [`Error::Device`] when it is not built in, not on this machine, or lacks f64.

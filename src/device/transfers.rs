@@ -1,4 +1,4 @@
-//! What crosses between host and device: every upload and read of a tensor goes through here and is counted.
+//! Transfers between host and device: every upload and read of a tensor goes through here and is counted.
 
 use std::fmt::{self, Display, Formatter};
 use std::ops::Sub;
@@ -15,26 +15,26 @@ static UP: AtomicU64 = AtomicU64::new(0);
 static DOWN: AtomicU64 = AtomicU64::new(0);
 static SYNCS: AtomicU64 = AtomicU64::new(0);
 
-/// Bytes that crossed between host memory and devices with memory of their own, and how often the host waited for one.
-/// On the CPU nothing crosses.
+/// Bytes moved between host memory and devices with their own memory, and how often the host waited for a device. On
+/// the CPU nothing moves.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize)]
 pub struct Transfers {
     /// Bytes from the host to a device.
     pub up: u64,
     /// Bytes from a device to the host.
     pub down: u64,
-    /// Reads: each waits until the device is done.
+    /// Reads; each waits until the device is done.
     pub syncs: u64,
 }
 
 impl Transfers {
-    /// Everything since the start of this process.
+    /// All transfers since the start of this process.
     pub fn so_far() -> Self {
         let [up, down, syncs] = [&UP, &DOWN, &SYNCS].map(|count| count.load(Ordering::Relaxed));
         Self { up, down, syncs }
     }
 
-    /// Whether nothing crossed.
+    /// Whether nothing was transferred.
     pub fn is_empty(&self) -> bool {
         *self == Self::default()
     }
@@ -66,7 +66,7 @@ pub(crate) fn came_down(bytes: usize) {
     SYNCS.fetch_add(1, Ordering::Relaxed);
 }
 
-/// Host numbers as a tensor of a device, in the given type.
+/// Uploads host numbers to a tensor on a device, in the given type.
 pub fn upload<const D: usize, K: Basic>(data: TensorData, device: &Device, dtype: DType) -> Tensor<D, K> {
     if !is_host(device) {
         went_up(data.num_elements() * dtype.size());

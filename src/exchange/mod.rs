@@ -1,12 +1,13 @@
 //! Messages between the ranks of one job: processes of a cluster, or threads of this process.
 //!
-//! Rank 0 leads: it alone reads options and files, trains, decides and writes, and asks the others for what they
-//! compute. They [serve], and do what the next message says until it is the last one. So whatever ends a training is
-//! decided once, and nobody waits for a message that does not come. A sum over ranks is made by the leader in an order
-//! that does not depend on their number, from parts that each come from one rank: the same bits for any number.
+//! Rank 0 leads: only it reads options and files, trains, takes decisions and writes files. It asks the other ranks for
+//! their parts of the computation. The others [serve]: they do what each message asks, until the last message. So one
+//! rank decides about everything that ends a training, and nobody waits for a message that does not come. The leader
+//! adds up sums over ranks in an order that does not depend on their number, from parts that each come from one rank.
+//! So the bits are the same for any number of ranks.
 //!
-//! Two homes: [`threads`] of this process, for tests and embedding, and MPI (feature `mpi`), the engine that clusters
-//! have.
+//! There are two implementations: [`threads`] of this process, for tests and embedding, and MPI (feature `mpi`), which
+//! clusters provide.
 
 #[cfg(feature = "mpi")]
 pub mod mpi;
@@ -22,32 +23,32 @@ use serde_json::{Value, json};
 use crate::error::{Error, ErrorKind, Result};
 use crate::model_file::{Array, ArrayData, ModelFile};
 
-/// Which of `count` things in a row are a rank's, of `size`: equal numbers, as far as they go.
+/// The range of `count` items that belongs to `rank` of `size` ranks. Shares differ by one item at most.
 pub fn share(count: usize, rank: usize, size: usize) -> Range<usize> {
     count * rank / size..count * (rank + 1) / size
 }
 
-/// One rank's end of the channels between all. Every rank calls the same functions in the same order.
+/// One rank's end of the channels between all ranks. Every rank calls the same functions in the same order.
 pub trait Exchange: Debug + Send + Sync {
-    /// This rank, from 0: the leader.
+    /// The number of this rank; the leader is 0.
     fn rank(&self) -> usize;
 
     /// The number of ranks.
     fn size(&self) -> usize;
 
-    /// The leader's message, at every rank; what others bring is dropped.
+    /// Returns the leader's message at every rank. The arguments of the others are dropped.
     ///
     /// # Errors
     /// [`Error::Device`] when a rank is gone.
     fn broadcast(&self, message: Vec<u8>) -> Result<Vec<u8>>;
 
-    /// The message that the leader has for this rank: it brings one for each rank, others bring none.
+    /// Returns the leader's message for this rank. The leader passes one message for each rank, the others pass none.
     ///
     /// # Errors
     /// As [`broadcast`](Self::broadcast).
     fn scatter(&self, messages: Vec<Vec<u8>>) -> Result<Vec<u8>>;
 
-    /// Every rank's message at the leader, by rank; nothing at the others.
+    /// Returns every rank's message at the leader, by rank; nothing at the others.
     ///
     /// # Errors
     /// As [`broadcast`](Self::broadcast).
@@ -56,17 +57,17 @@ pub trait Exchange: Debug + Send + Sync {
     /// Ends this rank's part of the job, after the last message.
     fn leave(&self) {}
 
-    /// Ends all ranks at once, where those that are left would wait for ever.
+    /// Ends all ranks at once, in cases where the remaining ones would wait for ever.
     fn abort(&self) {}
 }
 
-/// Ends all ranks if this one panics before the guard is dropped: the others would wait for it for ever. Panics that
-/// are caught meanwhile end nothing.
+/// Ends all ranks if this one panics before the guard is dropped; otherwise the others would wait for it for ever.
+/// Panics that are caught in the meantime end nothing.
 #[derive(Debug)]
 pub struct Guard<'a>(&'a dyn Exchange);
 
 impl<'a> Guard<'a> {
-    /// Of a rank's end, which must outlive it.
+    /// A guard for a rank's end, which must outlive it.
     pub fn new(exchange: &'a dyn Exchange) -> Self {
         Self(exchange)
     }
@@ -80,13 +81,13 @@ impl Drop for Guard<'_> {
     }
 }
 
-/// What ranks say to each other: a document and arrays, in the bytes of a model file.
+/// A message between ranks: a document and arrays, in the format of a model file.
 pub type Message = ModelFile;
 
 /// Takes an entry out of a message's document.
 ///
 /// # Errors
-/// [`Error::Device`] when it lacks the entry, or that is something else.
+/// [`Error::Device`] when the entry is missing or has another type.
 pub(crate) fn entry<T: DeserializeOwned>(document: &mut Value, name: &str) -> Result<T> {
     let value = document.get_mut(name).map(Value::take).unwrap_or_default();
     serde_json::from_value(value).map_err(|e| Error::Device(format!("a message between ranks: {name}: {e}")))
@@ -100,27 +101,27 @@ pub(crate) fn put(message: &mut Message, name: &str, values: Vec<f64>) {
 /// Takes numbers out of a message.
 ///
 /// # Errors
-/// [`Error::Device`] when it lacks them.
+/// [`Error::Device`] when the message lacks them.
 pub(crate) fn take(message: &mut Message, name: &str) -> Result<Vec<f64>> {
     let array = message.arrays.remove(name).map(|array| array.data.into_f64());
     array.ok_or_else(|| Error::Device(format!("a message between ranks lacks `{name}`")))
 }
 
-/// The entry of a document that says what is asked.
+/// The entry of a document that holds the question.
 const ASK: &str = "ask";
-/// What is asked last.
+/// The last question.
 const END: &str = "end";
 
-/// What the leader knows of the other ranks.
+/// The leader's view of the other ranks.
 #[derive(Debug)]
 pub struct Ranks {
     exchange: Box<dyn Exchange>,
-    /// What they hold for the questions to come, by a number of its own.
+    /// The number of what the other ranks hold now, for the questions to come.
     held: Mutex<Option<u64>>,
 }
 
 impl Ranks {
-    /// Of the leader's end.
+    /// Takes the leader's end.
     pub fn new(exchange: Box<dyn Exchange>) -> Self {
         Self { exchange, held: Mutex::default() }
     }
@@ -135,12 +136,12 @@ impl Ranks {
         Guard::new(&*self.exchange)
     }
 
-    /// Begins a conversation: nobody else's questions come between its own.
+    /// Begins a conversation. Other conversations wait until it is over.
     pub fn talk(&self) -> Talk<'_> {
         Talk { exchange: &*self.exchange, held: self.held.lock().unwrap_or_else(PoisonError::into_inner) }
     }
 
-    /// Sends the other ranks home.
+    /// Tells the other ranks to stop serving.
     ///
     /// # Errors
     /// [`Error::Device`] when a rank is gone.
@@ -161,27 +162,27 @@ pub struct Talk<'a> {
 }
 
 impl Talk<'_> {
-    /// Whether the other ranks hold what has this number.
+    /// Whether the other ranks hold the thing with this number.
     pub fn holds(&self, number: u64) -> bool {
         *self.held == Some(number)
     }
 
-    /// Gives each rank a message of its own to hold. The leader's own comes back.
+    /// Gives each rank its own message to hold, and returns the leader's own.
     ///
     /// # Errors
-    /// What a rank reports, naming it.
+    /// The error of a rank, with the rank's number.
     pub fn hand_out(&mut self, ask: &str, number: u64, messages: Vec<Message>) -> Result<Message> {
         let own = self.pass(ask, messages)?;
         self.complete(number);
         Ok(own)
     }
 
-    /// Gives each rank a piece of what it is to hold, which it holds once that is [complete](Self::complete).
+    /// Gives each rank a piece of what it has to hold. The rank holds the whole once it is [complete](Self::complete).
     ///
     /// # Errors
-    /// What a rank reports, naming it.
+    /// The error of a rank, with the rank's number.
     pub fn pass(&mut self, ask: &str, messages: Vec<Message>) -> Result<Message> {
-        // Once it is announced, it has to come.
+        // Build all messages first: once a message is announced, it has to come.
         let announced = asking(ask, Message::default()).to_bytes()?;
         let bytes = messages.iter().map(Message::to_bytes).collect::<Result<_>>()?;
         *self.held = None;
@@ -191,21 +192,21 @@ impl Talk<'_> {
         read(&own)
     }
 
-    /// The pieces passed last are all of what has this number.
+    /// Declares that the pieces passed last are the whole thing with this number.
     pub fn complete(&mut self, number: u64) {
         *self.held = Some(number);
     }
 
-    /// Asks all ranks, and the leader by `own`; the answers are by rank.
+    /// Asks all ranks; `own` gives the leader's answer. Returns the answers by rank.
     ///
     /// # Errors
-    /// What the first rank reports that fails, naming it.
+    /// The error of the first rank that fails, with the rank's number.
     pub fn ask(&self, ask: &str, message: Message, own: impl FnOnce() -> Result<Message>) -> Result<Vec<Message>> {
         self.exchange.broadcast(asking(ask, message).to_bytes()?)?;
         self.collect(own())
     }
 
-    /// All ranks' answers. Those of others are fetched whatever became of the leader's own.
+    /// The answers of all ranks. Fetches the others' answers even if the leader's own failed.
     fn collect(&self, own: Result<Message>) -> Result<Vec<Message>> {
         let mut answers = self.exchange.gather(Vec::new())?;
         let others = answers.split_off(1);
@@ -226,7 +227,7 @@ fn read(bytes: &[u8]) -> Result<Message> {
     Message::from_bytes(bytes).map_err(|problem| Error::Device(format!("a message between ranks: {problem}")))
 }
 
-/// A rank's answer, or what went wrong there.
+/// A rank's answer, or the error that it reports.
 fn answer(rank: usize, bytes: &[u8]) -> Result<Message> {
     let message = read(bytes)?;
     let Some(problem) = message.document["problem"].as_str() else { return Ok(message) };
@@ -249,25 +250,25 @@ fn refusal(error: &Error) -> Message {
     Message { document: json!({ "problem": error.to_string(), "kind": kind }), ..Message::default() }
 }
 
-/// What a rank that does not lead can do.
+/// What a rank other than the leader can do.
 pub trait Service {
-    /// Takes what the rank is to hold from now on.
+    /// Takes what the rank has to hold from now on.
     ///
     /// # Errors
-    /// What cannot be used.
+    /// An error if the message cannot be used.
     fn hold(&mut self, ask: &str, message: Message) -> Result<()>;
 
     /// Answers a question.
     ///
     /// # Errors
-    /// What computing it reports.
+    /// The errors of the computation.
     fn answer(&mut self, ask: &str, message: Message) -> Result<Message>;
 
-    /// Whether a question hands something out to be held.
+    /// Whether a question hands out something to hold.
     fn is_handed_out(&self, ask: &str) -> bool;
 }
 
-/// Does what the leader asks until it sends everybody home.
+/// Does what the leader asks until it sends the last message.
 ///
 /// # Errors
 /// [`Error::Device`] when the leader is gone.
@@ -291,7 +292,7 @@ pub fn serve(exchange: &dyn Exchange, service: &mut dyn Service) -> Result<()> {
 
 static RANKS: OnceLock<Arc<Ranks>> = OnceLock::new();
 
-/// Makes these the ranks of this process's models, which its command leads.
+/// Makes these the ranks for this process's models; this process leads them.
 pub fn lead(ranks: Arc<Ranks>) {
     let _ = RANKS.set(ranks);
 }

@@ -1,4 +1,4 @@
-//! Ranks that are processes, by MPI: `mpirun -n 4 cagey fit …`.
+//! Ranks that are processes, through MPI: `mpirun -n 4 cagey fit …`.
 
 use std::fmt::{Debug, Formatter};
 use std::sync::{Mutex, MutexGuard, PoisonError};
@@ -11,10 +11,11 @@ use mpi::traits::{Communicator, Destination, Root, Source};
 use super::Exchange;
 use crate::error::{Error, Result};
 
-/// Bytes of one message of MPI, whose counts are 32-bit: longer ones go in parts.
+/// The most bytes in one message of MPI, whose counts have 32 bits. Longer messages go in parts.
 const PART: usize = 1 << 30;
 
-/// What Open MPI, MPICH, PMI and PMIx tell the processes that they start: a job of one process is one, too.
+/// Environment variables that Open MPI, MPICH, PMI and PMIx set in the processes that they start. A job of one process
+/// sets them, too.
 const LAUNCHERS: [&str; 4] = ["OMPI_COMM_WORLD_SIZE", "PMI_SIZE", "PMI_RANK", "PMIX_RANK"];
 
 /// This process's end. MPI ends when it leaves.
@@ -29,8 +30,8 @@ struct Joined {
     universe: Option<Universe>,
 }
 
-// SAFETY: handles of MPI may be used by any thread where it was initialised for calls of one thread at a time, which
-// `join` makes sure of and the mutex around them keeps to.
+// SAFETY: any thread may use MPI's handles if MPI was initialised for calls from one thread at a time. `join` makes
+// sure of that, and the mutex around the handles allows one thread at a time.
 unsafe impl Send for Joined {}
 
 impl Debug for Mpi {
@@ -39,23 +40,23 @@ impl Debug for Mpi {
     }
 }
 
-/// Joins the job that this process was started in; nothing where it is alone.
+/// Joins the job that started this process; returns None if no launcher did.
 ///
-/// Processes that use it keep a [`Guard`](super::Guard) meanwhile: without, those that are left would wait for ever for
-/// one that panics.
+/// Processes that use this keep a [`Guard`](super::Guard) meanwhile. Without it, if one process panics, the others wait
+/// for it for ever.
 ///
 /// # Errors
-/// [`Error::Device`] when MPI was joined before, or is not for several threads.
+/// [`Error::Device`] when MPI was joined before, or does not support several threads.
 pub fn join() -> Result<Option<Mpi>> {
-    // Without a launcher MPI would start one, for nothing.
+    // Without a launcher, MPI would needlessly start one.
     if !LAUNCHERS.iter().any(|name| std::env::var_os(name).is_some()) {
         return Ok(None);
     }
     let started = mpi::initialize_with_threading(Threading::Serialized);
     let (universe, threading) =
-        started.ok_or_else(|| Error::Device("MPI is there already: it is joined once".into()))?;
+        started.ok_or_else(|| Error::Device("MPI is running already: a process joins it only once".into()))?;
     if threading < Threading::Serialized {
-        return Err(Error::Device("this MPI library is not for programs of several threads; use another build".into()));
+        return Err(Error::Device("this MPI library does not support several threads; use another build".into()));
     }
     let world = universe.world();
     let (rank, size) = (world.rank() as usize, world.size() as usize);
@@ -132,7 +133,7 @@ impl Exchange for Mpi {
     }
 
     fn abort(&self) {
-        // Not behind the mutex, which another thread may hold while it waits for a message.
+        // This does not take the mutex, because another thread may hold it while it waits for a message.
         SimpleCommunicator::world().abort(101);
     }
 }

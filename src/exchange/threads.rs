@@ -17,7 +17,7 @@ pub struct Threads {
     from: Vec<Mutex<Receiver<Vec<u8>>>>,
 }
 
-/// The ends of so many ranks, the leader's first.
+/// The ends of `size` ranks, the leader's first.
 pub fn ends(size: usize) -> Vec<Threads> {
     let mut leader = Threads { rank: 0, size, to: Vec::new(), from: Vec::new() };
     let others: Vec<Threads> = (1..size)
@@ -46,7 +46,7 @@ impl Threads {
     }
 }
 
-/// What all of them made, or the first error once all are done: no rank goes without because another is gone.
+/// All results, or the first error once every step is done: if one rank is gone, the others still get their messages.
 fn all<T>(each: impl Iterator<Item = Result<T>>) -> Result<Vec<T>> {
     each.collect::<Vec<_>>().into_iter().collect()
 }

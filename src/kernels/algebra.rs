@@ -6,8 +6,8 @@ use super::{Kernel, linear};
 use crate::params::Unit;
 
 impl Kernel {
-    /// One product of kernels; factors after the first keep a variance that was not given at 1, since only the product
-    /// of the variances matters.
+    /// One product of kernels. In factors after the first, a variance that was not given stays at 1, because only the
+    /// product of the variances matters.
     pub fn product(factors: Vec<Kernel>) -> Self {
         let mut flat = Vec::new();
         for factor in factors {
@@ -39,8 +39,8 @@ impl Kernel {
         Self::Sum(flat)
     }
 
-    /// `factor` times this kernel: multiplies the variance of a leaf or of a product's first factor, and puts a
-    /// constant kernel before anything else.
+    /// `factor` times this kernel. Multiplies the variance of a leaf, or of a product's first factor. Any other kernel
+    /// gets a constant kernel as its first factor.
     pub fn scaled(mut self, factor: f64) -> Self {
         let variance = match &mut self {
             Self::Leaf(leaf) => leaf.parameters.iter_mut().find(|p| p.name == "variance"),

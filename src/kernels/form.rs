@@ -1,4 +1,4 @@
-//! What a kernel is made of: forms (one covariance function each) and their lowering to features and a profile.
+//! The parts of a kernel: forms (one covariance function each), and how they are lowered to features and a profile.
 
 use std::fmt::Debug;
 use std::sync::Arc;
@@ -17,11 +17,11 @@ pub enum Metric {
     SquaredDistance,
     /// s = z₁ᵀz₂.
     InnerProduct,
-    /// 1 where both rows are the same row of the same input, else 0; features and profile are ignored.
+    /// 1 for a row of an input with itself, else 0. Features and profile are ignored.
     Delta,
 }
 
-/// A covariance in the form v · profile(s(z₁, z₂); a), which the fused products evaluate without storing anything else.
+/// A covariance in the form v · profile(s(z₁, z₂); a). The fused products evaluate it without storing anything else.
 #[derive(Debug, Clone)]
 pub struct Term {
     /// How features are compared.
@@ -30,9 +30,9 @@ pub struct Term {
     pub profile: Profile,
     /// Features z `[n, p]` of the rows, lengthscales already divided out.
     pub features: Tensor<2>,
-    /// Shape parameter a `[1]`, where the profile has one.
+    /// Shape parameter a `[1]`, if the profile has one.
     pub shape: Option<Tensor<1>>,
-    /// Factor v `[1]`; none is 1.
+    /// Factor v `[1]`; 1 if there is none.
     pub variance: Option<Tensor<1>>,
 }
 
@@ -48,7 +48,7 @@ pub enum Lowered {
     Product(Vec<Lowered>),
 }
 
-/// One covariance function. Implement it to add a kernel; the built-in ones do the same.
+/// One covariance function. Implement this trait to add a kernel; the built-in kernels do the same.
 ///
 /// Give either [`lower`](Form::lower) (fast: it joins the fused products) or [`cross`](Form::cross) and
 /// [`diag`](Form::diag) (any tensor graph). Everything must be differentiable in `p`, and finite at coincident rows.
@@ -56,7 +56,7 @@ pub trait Form: Debug + Send + Sync {
     /// Name in kernel text, `[a-z][a-z0-9_]*`.
     fn name(&self) -> &str;
 
-    /// Parameters with default values, for `d` active input columns; entries may be one or one per column.
+    /// Parameters with default values, for `d` active input columns. Each has one entry, or one per column.
     fn parameters(&self, d: usize) -> Vec<Parameter>;
 
     /// Names of the parameters that `ard` gives one entry per input column.
@@ -64,17 +64,17 @@ pub trait Form: Debug + Send + Sync {
         &["lengthscale"]
     }
 
-    /// Structural options that are not learned (`power`, `components`), with their values, for printing.
+    /// Structural options that are not learned (`power`, `components`) and their values, for printing.
     fn options(&self) -> Vec<(&str, usize)> {
         Vec::new()
     }
 
-    /// The same form with a structural option changed; none when there is no such option or value.
+    /// The same form with a structural option changed; None when there is no such option or value.
     fn with_option(&self, _name: &str, _value: usize) -> Option<Arc<dyn Form>> {
         None
     }
 
-    /// The terms of the covariance for rows `x [n, d]` and parameter tensors `p` in the order of `parameters`.
+    /// The terms of the covariance for rows `x [n, d]` and parameter tensors `p`, in the order of `parameters`.
     fn lower(&self, _p: &[Tensor<1>], _x: Tensor<2>) -> Option<Lowered> {
         None
     }
@@ -90,7 +90,7 @@ pub trait Form: Debug + Send + Sync {
         }
     }
 
-    /// k(x, x) of each row `[n]`.
+    /// k(x, x) of each row, `[n]`.
     ///
     /// # Errors
     /// As [`cross`](Form::cross).
@@ -109,21 +109,21 @@ impl Lowered {
     /// The covariance between the rows of `self` and those of `other` (the same kernel at other inputs), as a graph.
     ///
     /// # Errors
-    /// [`Error::Usage`] where the two have not the same structure, or one is a sum or product of nothing: a user's form
-    /// may lower to that.
+    /// [`Error::Usage`] when the two differ in structure, or when one contains an empty sum or product, to which a
+    /// user's form may lower.
     pub fn cross(&self, other: &Self) -> Result<Tensor<2>> {
         match (self, other) {
             (Self::Term(a), Self::Term(b)) => Ok(a.cross(&b.features)),
             (Self::Sum(a), Self::Sum(b)) => fold(a.iter().zip(b).map(|(a, b)| a.cross(b)), |x, y| x + y),
             (Self::Product(a), Self::Product(b)) => fold(a.iter().zip(b).map(|(a, b)| a.cross(b)), |x, y| x * y),
-            _ => Err(Error::Usage("a kernel form lowers to another structure for other rows".into())),
+            _ => Err(Error::Usage("a kernel form lowers to different structures for different rows".into())),
         }
     }
 
-    /// The covariance of the rows with themselves, white terms on the diagonal included, as a graph.
+    /// The covariance of the rows with themselves, as a graph; includes white terms on the diagonal.
     ///
     /// # Errors
-    /// [`Error::Usage`] for a sum or product of nothing.
+    /// [`Error::Usage`] for an empty sum or product.
     pub fn gram(&self) -> Result<Tensor<2>> {
         match self {
             Self::Term(term) if term.metric == Metric::Delta => {
@@ -137,11 +137,11 @@ impl Lowered {
         }
     }
 
-    /// The covariances of any pairs of rows, given the comparisons s of all terms, left to right: 1 or 0 for
-    /// [`Metric::Delta`].
+    /// The covariances of arbitrary pairs of rows. `compared` yields the comparison s of each term, left to right; for
+    /// [`Metric::Delta`] it is 1 or 0.
     ///
     /// # Errors
-    /// [`Error::Shape`] for fewer comparisons than terms, and as [`gram`](Self::gram).
+    /// [`Error::Shape`] for fewer comparisons than terms, otherwise as [`gram`](Self::gram).
     pub(crate) fn of_pairs(&self, compared: &mut impl Iterator<Item = Tensor<2>>) -> Result<Tensor<2>> {
         match self {
             Self::Term(term) => {
@@ -166,7 +166,7 @@ impl Lowered {
         }
     }
 
-    /// Refuses sums and products of nothing, which a user's form may lower to.
+    /// Refuses empty sums and products, to which a user's form may lower.
     pub(super) fn check(&self) -> Result<()> {
         match self {
             Self::Term(_) => Ok(()),
@@ -212,13 +212,13 @@ impl Term {
         match self.metric {
             Metric::Delta => Tensor::zeros([n, m], options),
             Metric::InnerProduct => self.profiled(self.features.clone().matmul(other.clone().transpose())),
-            // One column at a time and by direct differences: the expanded square loses half the digits.
+            // One column at a time, from direct differences: the expanded square loses half the digits.
             Metric::SquaredDistance => {
                 let columns = (0..self.features.dims()[1]).map(|k| {
                     let difference = self.features.clone().narrow(1, k, 1) - other.clone().narrow(1, k, 1).transpose();
                     difference.powi_scalar(2)
                 });
-                // Rows without features are all the same.
+                // Rows without features are all equal.
                 self.profiled(columns.reduce(|x, y| x + y).unwrap_or_else(|| Tensor::zeros([n, m], options)))
             }
         }

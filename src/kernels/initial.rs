@@ -1,10 +1,10 @@
-//! Starting values from the data, for parameters that were not given.
+//! Starting values from the data, for parameters without given values.
 
 use super::{Kernel, Leaf};
 use crate::params::{Parameter, Unit};
 
-/// Sets every parameter that was not given: lengthscales from the median distance along each column, variances so that
-/// the summands share the target's, periods a tenth of the range.
+/// Sets every parameter that was not given. Lengthscales come from the median distance along each column. Variances
+/// split the target's variance equally among the summands. Periods are a tenth of the range.
 ///
 /// `x` is row-major `[n, d]` in standardised units; call [`Kernel::set_units`] first.
 pub fn initialise(kernel: &mut Kernel, x: &[f64], d: usize) {
@@ -69,7 +69,7 @@ fn set_leaf(leaf: &mut Leaf, columns: &[Column], variance: f64) {
     for p in leaf.parameters.iter_mut().filter(|p| !p.given) {
         let values = match (p.unit, p.name.as_str()) {
             (Unit::Length, "period") => of(p, &|c| 0.1 * c.range),
-            // Typical distances grow with √d: so do the lengthscales that make them comparable.
+            // Typical distances grow with √d, so lengthscales do too.
             (Unit::Length, _) => of(p, &|c| c.median_distance * (d as f64).sqrt()),
             (Unit::Variance, _) => vec![variance / p.len() as f64; p.len()],
             (Unit::VariancePerLengthSquared, _) => vec![variance / d as f64; p.len()],

@@ -1,6 +1,6 @@
-//! Kernels of the inner product, and the two without inputs: linear, polynomial, constant, white.
+//! Kernels of the inner product (linear, polynomial), and the two that ignore the inputs (constant, white).
 //!
-//! Inner products are about the origin of the inputs as the model sees them: for standardised data, about their mean.
+//! Inner products are about the origin of the inputs that the model sees: for standardised data, about their mean.
 
 use std::sync::Arc;
 
@@ -44,7 +44,7 @@ pub struct Polynomial {
     power: u32,
 }
 
-/// The polynomial kernel of a power.
+/// The polynomial kernel with this power.
 pub fn polynomial(power: u32) -> Arc<dyn Form> {
     Arc::new(Polynomial { power })
 }
@@ -81,7 +81,7 @@ impl Form for Polynomial {
     }
 }
 
-/// A kernel that does not look at the inputs.
+/// A kernel that ignores the inputs.
 #[derive(Debug)]
 pub struct Inputless {
     name: &'static str,
@@ -93,7 +93,7 @@ pub fn constant() -> Arc<dyn Form> {
     Arc::new(Inputless { name: "constant", metric: Metric::InnerProduct })
 }
 
-/// variance where both are the same row of the same input, else 0.
+/// variance for a row of an input with itself, else 0.
 pub fn white() -> Arc<dyn Form> {
     Arc::new(Inputless { name: "white", metric: Metric::Delta })
 }
@@ -112,7 +112,7 @@ impl Form for Inputless {
     }
 
     fn lower(&self, p: &[Tensor<1>], x: Tensor<2>) -> Option<Lowered> {
-        // One zero column: burn has no tensors without columns.
+        // One column of zeros, because burn has no tensors without columns.
         let features = x.narrow(1, 0, 1).zeros_like();
         Some(Lowered::term(self.metric, Profile::One, features, Some(p[0].clone())))
     }

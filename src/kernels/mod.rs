@@ -1,8 +1,8 @@
 //! Kernels: covariance functions, composed in code (`&a + &b * 2.0`) and from [text](mod@text).
 //!
-//! A kernel is a tree of leaves, sums, products and input transforms. A leaf is a [`Form`], built in or a
-//! user's own, with its [parameters](crate::params). Covariance matrices are tensors `[n, m]` of a
-//! [`Scope`], differentiable in everything; `products` has the fast way to the same matrices.
+//! A kernel is a tree of leaves, sums, products and input transforms. A leaf is a [`Form`] (built-in or a user's own)
+//! with its [parameters](crate::params). Covariance matrices are tensors `[n, m]` of a [`Scope`], differentiable in
+//! everything; `products` computes the same matrices fast.
 
 mod algebra;
 pub mod form;
@@ -43,12 +43,12 @@ pub enum Kernel {
     Transformed(Transformed),
 }
 
-/// A form, the input columns it sees, and its parameters.
+/// A form, the input columns that it sees, and its parameters.
 #[derive(Debug, Clone)]
 pub struct Leaf {
     /// The covariance function.
     pub form: Arc<dyn Form>,
-    /// 0-based input columns; none is all.
+    /// 0-based input columns; None means all.
     pub dims: Option<Vec<usize>>,
     /// In the order of [`Form::parameters`].
     pub parameters: Vec<Parameter>,
@@ -66,11 +66,11 @@ pub struct Transformed {
 }
 
 impl Leaf {
-    /// The columns that it sees.
+    /// The columns that this leaf sees.
     ///
     /// # Errors
-    /// [`Error::Shape`] for rows that it is not for: without one of its columns, with others than its parameters have
-    /// entries for, or of another type than the scope's.
+    /// [`Error::Shape`] for rows that do not suit the leaf: one of its columns is missing, a parameter's number of
+    /// entries does not fit the columns, or the type is not the scope's.
     fn columns(&self, scope: &Scope, x: &Tensor<2>) -> Result<Tensor<2>> {
         let (d, name) = (x.dims()[1], self.form.name());
         let active = self.dims.as_ref().map_or(d, Vec::len);
@@ -107,21 +107,21 @@ impl Leaf {
 }
 
 impl Kernel {
-    /// A leaf of a form on `d` input columns, with default parameters.
+    /// A leaf with this form on `d` input columns, with default parameters.
     pub fn leaf(form: Arc<dyn Form>, d: usize) -> Self {
         let parameters = form.parameters(d);
         Self::Leaf(Leaf { form, dims: None, parameters })
     }
 
-    /// Reads kernel text for inputs of `d` columns, with the built-in forms; see [`text`](mod@text) for the grammar.
+    /// Reads kernel text for inputs with `d` columns, with the built-in forms; see [`text`](mod@text) for the grammar.
     ///
     /// # Errors
-    /// [`KernelText`](crate::Error::KernelText) pointing at what is wrong.
+    /// [`KernelText`](crate::Error::KernelText), which points at what is wrong.
     pub fn parse(text: &str, d: usize) -> Result<Self> {
         text::parse(text, d, &Registry::default())
     }
 
-    /// This kernel on inputs mapped by a transform; `self` must expect the transform's output columns.
+    /// This kernel on transformed inputs; `self` must expect the transform's output columns.
     pub fn transformed(self, transform: Arc<dyn InputTransform>, d: usize) -> Self {
         let parameters = transform.parameters(d);
         Self::Transformed(Transformed { transform, parameters, kernel: Box::new(self) })
@@ -138,7 +138,7 @@ impl Kernel {
     /// Sets a parameter of a leaf to given user values (one, or one per column), by name.
     ///
     /// # Errors
-    /// [`Usage`](crate::Error::Usage) when there is no such parameter, or it cannot have such a value.
+    /// [`Usage`](crate::Error::Usage) when there is no such parameter, or when it cannot have such a value.
     pub fn with(mut self, name: &str, values: &[f64]) -> Result<Self> {
         for parameter in self.find_mut(name)? {
             parameter.resize(&vec![1.0; values.len().max(1)]);
@@ -147,11 +147,11 @@ impl Kernel {
         Ok(self)
     }
 
-    /// The kernel lowered to terms for rows `x [n, d]`; none when a leaf is a plain tensor graph.
+    /// The kernel lowered to terms for rows `x [n, d]`; None when a leaf is a plain tensor graph.
     ///
     /// # Errors
-    /// [`Shape`](crate::Error::Shape) when a leaf is for other columns, or for another type than the rows',
-    /// [`Usage`](crate::Error::Usage) when a user's form lowers to a sum or product of nothing.
+    /// [`Shape`](crate::Error::Shape) when a leaf expects other columns or another type, [`Usage`](crate::Error::Usage)
+    /// when a user's form lowers to an empty sum or product.
     pub fn lower(&self, scope: &Scope, x: &Tensor<2>) -> Result<Option<Lowered>> {
         let all = |parts: &[Self]| parts.iter().map(|k| k.lower(scope, x)).collect::<Result<Option<Vec<_>>>>();
         match self {
@@ -167,10 +167,10 @@ impl Kernel {
         }
     }
 
-    /// k(x1, x2) `[n, m]` as a tensor graph: the definition that the fused products are checked against.
+    /// k(x1, x2) `[n, m]` as a tensor graph. This is the definition against which the fused products are checked.
     ///
     /// # Errors
-    /// Whatever a user's form reports.
+    /// Errors of a user's form.
     pub fn cross(&self, scope: &Scope, x1: &Tensor<2>, x2: &Tensor<2>) -> Result<Tensor<2>> {
         match self {
             Self::Leaf(leaf) => {
@@ -182,7 +182,7 @@ impl Kernel {
         }
     }
 
-    /// k(x, x) `[n, n]` of an input with itself, white noise on the diagonal included, as a tensor graph.
+    /// k(x, x) `[n, n]` of an input with itself, as a tensor graph; includes white noise on the diagonal.
     ///
     /// # Errors
     /// As [`cross`](Self::cross).
@@ -198,7 +198,7 @@ impl Kernel {
         }
     }
 
-    /// k(x, x) of each row `[n]`.
+    /// k(x, x) of each row, `[n]`.
     ///
     /// # Errors
     /// As [`cross`](Self::cross).
@@ -211,7 +211,7 @@ impl Kernel {
         }
     }
 
-    /// The kernels whose sum this is: the components that a posterior can be split into.
+    /// The summands of this kernel: the components into which a posterior can be split.
     pub fn summands(&self) -> Vec<&Self> {
         match self {
             Self::Sum(parts) => parts.iter().flat_map(Self::summands).collect(),

@@ -4,16 +4,16 @@ use super::Kernel;
 use crate::params::{Parameter, Parameters, Unit, prefixed};
 
 impl Kernel {
-    /// Tells every parameter the units of the data: `input_sd` per column, and the target's standard deviation.
+    /// Tells every parameter the units of the data: one `input_sd` per column, and the target's standard deviation.
     ///
-    /// In a product only the first factor carries the target's unit. An isotropic length over several columns is in
-    /// units of their standard deviations.
+    /// In a product only the first factor has the target's unit. A single length for several columns is in units of
+    /// their standard deviations.
     pub fn set_units(&mut self, input_sd: &[f64], target_sd: f64) {
         match self {
             Self::Leaf(leaf) => {
                 let sd: Vec<f64> = match &leaf.dims {
                     None => input_sd.to_vec(),
-                    // A column that is not there is an error of the first evaluation.
+                    // The first evaluation reports a column that does not exist.
                     Some(dims) => dims.iter().map(|&c| input_sd.get(c).copied().unwrap_or(1.0)).collect(),
                 };
                 for parameter in &mut leaf.parameters {
@@ -41,15 +41,15 @@ impl Kernel {
                 }
             }
             Self::Transformed(t) => {
-                // What comes out of a transform has no unit of its own.
+                // The outputs of a transform have no unit.
                 let out = t.transform.output_dim(input_sd.len());
                 t.kernel.set_units(&vec![1.0; out], target_sd);
             }
         }
     }
 
-    /// The input columns, of `d`, that the entries of each parameter belong to; none where there is not one for each
-    /// column.
+    /// The input columns, of `d`, to which the entries of each parameter belong; None for a parameter without one entry
+    /// per column.
     pub fn entry_columns(&self, d: usize) -> Vec<Option<Vec<usize>>> {
         match self {
             Self::Leaf(leaf) => {
@@ -72,7 +72,7 @@ impl Kernel {
         }
     }
 
-    /// Names of the leaves in order, numbered where one occurs more than once.
+    /// Names of the leaves in order. Names that occur more than once get numbers.
     fn paths(&self) -> Vec<String> {
         let names = self.leaf_names();
         (0..names.len())

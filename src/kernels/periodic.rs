@@ -1,4 +1,4 @@
-//! Periodic and cosine kernels, of each coordinate and of the distance.
+//! Periodic and cosine kernels, of single coordinates or of the distance.
 
 use std::f64::consts::PI;
 use std::sync::Arc;
@@ -146,14 +146,14 @@ impl Form for CosineSum {
 }
 
 /// Σ_q weight_q exp(−2π² Σ_d (bandwidth_qd τ_d)²) cos(2π Σ_d frequency_qd τ_d), τ = x − z: the Fourier dual of a
-/// mixture of Gaussians (Wilson and Adams, 2013). `frequency` and `bandwidth` hold the components one after another, d
+/// mixture of Gaussians (Wilson and Adams, 2013). `frequency` and `bandwidth` hold one component after another, with d
 /// entries each.
 #[derive(Debug)]
 pub struct SpectralMixture {
     components: usize,
 }
 
-/// The spectral mixture kernel with a number of components.
+/// The spectral mixture kernel with this number of components.
 pub fn spectral_mixture(components: usize) -> Arc<dyn Form> {
     Arc::new(SpectralMixture { components })
 }

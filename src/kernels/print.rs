@@ -5,7 +5,7 @@ use std::fmt::Write;
 use super::Kernel;
 use crate::params::Parameter;
 
-/// Prints a kernel so that [`parse`](super::text::parse) reads it back, every value and fixed parameter included.
+/// Prints a kernel so that [`parse`](super::text::parse) reads it back, with every value and fixed parameter.
 pub(super) fn print(kernel: &Kernel, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
     match kernel {
         Kernel::Leaf(leaf) => {

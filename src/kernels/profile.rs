@@ -1,8 +1,8 @@
-//! Profiles: the scalar functions that turn a distance or an inner product into a covariance, each written once.
+//! Profiles: scalar functions from a distance or an inner product to a covariance, each written once.
 
 use burn::tensor::Tensor;
 
-/// The arithmetic that a profile is written in: scalars, SIMD vectors and tensors implement it.
+/// The arithmetic in which profiles are written. Scalars, SIMD vectors and tensors implement it.
 pub trait Arithmetic: Clone {
     /// self + other.
     fn add(self, other: Self) -> Self;
@@ -25,10 +25,10 @@ pub trait Arithmetic: Clone {
         let lost = self.add(sum.clone().shift(-1.0).scale(-1.0));
         sum.clone().ln().add(lost.div(sum))
     }
-    /// The smaller of self and a bound, of derivative 0 above it.
+    /// The smaller of self and a bound; the derivative is 0 above the bound.
     fn at_most(self, bound: f64) -> Self;
-    /// Square root of self within [`SMALLEST_SQUARE`], so that its derivative is finite at coincident points, and
-    /// [`largest_square`].
+    /// Square root of self, clamped between [`SMALLEST_SQUARE`] (so that the derivative is finite at coincident points)
+    /// and [`largest_square`].
     fn safe_sqrt(self) -> Self;
     /// Sine.
     fn sin(self) -> Self;
@@ -50,21 +50,21 @@ pub trait Arithmetic: Clone {
     }
 }
 
-/// Below this, squared distances count as zero: see [`Arithmetic::safe_sqrt`].
+/// Squared distances below this count as zero: see [`Arithmetic::safe_sqrt`].
 pub const SMALLEST_SQUARE: f64 = 1e-30;
 
-/// Squared distances above this, infinite ones too, count as this, in numbers of so many bytes: far beyond where
-/// decaying covariances have vanished, and the end of where sines can be computed.
+/// Squared distances above this value, infinite ones included, count as this value; `bytes` is the size of a number. It
+/// is far beyond the point where decaying covariances vanish, and at the limit up to which sines can be computed.
 #[inline(always)]
 pub const fn largest_square(bytes: usize) -> f64 {
     if bytes < 8 { 1e12 } else { 1e24 }
 }
 
-/// The same for the rational quadratic, which decays slowly.
+/// The same limit for the rational quadratic, which decays slowly.
 const LARGEST_OF_POWERS: f64 = 1e30;
 
-/// Covariance as a function of s, a squared distance or an inner product of features, and at most one shape parameter
-/// a.
+/// The covariance as a function of s and at most one shape parameter a; s is a squared distance or an inner product of
+/// features.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum Profile {
@@ -186,7 +186,7 @@ impl Profile {
         }
     }
 
-    /// The squared distance beyond which the covariance counts as constant, in numbers of so many bytes.
+    /// The squared distance beyond which the covariance counts as constant; `bytes` is the size of a number.
     #[inline(always)]
     pub const fn end(self, bytes: usize) -> f64 {
         match self {

@@ -1,4 +1,4 @@
-//! The names that kernel text knows: built-in forms and transforms, and a user's own.
+//! The names that kernel text can use: built-in forms and transforms, and a user's own.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -7,7 +7,7 @@ use super::form::Form;
 use super::transform::{InputTransform, projection};
 use super::{linear, periodic, stationary};
 
-/// Forms and input transforms by name. Loading a model that uses your own needs a registry that holds them.
+/// Forms and input transforms by name. To load a model that uses your own, you need a registry with them.
 #[derive(Debug, Clone)]
 pub struct Registry {
     forms: BTreeMap<String, Arc<dyn Form>>,
@@ -50,12 +50,12 @@ impl Registry {
         self
     }
 
-    /// The form of a name.
+    /// The form with this name.
     pub fn form(&self, name: &str) -> Option<Arc<dyn Form>> {
         self.forms.get(name).cloned()
     }
 
-    /// The transform of a name.
+    /// The transform with this name.
     pub fn transform(&self, name: &str) -> Option<Arc<dyn InputTransform>> {
         self.transforms.get(name).cloned()
     }

@@ -1,28 +1,28 @@
-//! The words of kernel texts, and errors that point at them.
+//! The tokens of kernel text, and errors that point at them.
 
 use std::cell::Cell;
 use std::ops::Range;
 
 use crate::error::{Error, Result};
 
-/// A word of a kernel's text.
+/// A token of kernel text.
 #[derive(Debug, Clone, PartialEq)]
 pub(super) enum Token {
     Number(f64),
     Name(String),
-    /// A name in quotes, which may hold anything else.
+    /// A name in quotes; it may contain any other character.
     Quoted(String),
     Symbol(char),
 }
 
-/// How many characters of the text are shown on either side of an error.
+/// How many characters of the text an error shows on either side of the problem.
 const AROUND: usize = 60;
 
-/// An error that points at a place of the text.
+/// An error that points at a place in the text.
 pub(super) fn error(text: &str, span: Range<usize>, problem: impl Into<String>) -> Error {
     let count = |range: Range<usize>| text.get(range).map_or(0, |t| t.chars().count());
     let (before, width) = (count(0..span.start), count(span).max(1));
-    // Of a long text only the surroundings are shown.
+    // Of a long text, show only the part around the error.
     let first = before.saturating_sub(AROUND);
     let shown = text.chars().skip(first).take(before - first + width.min(AROUND) + AROUND);
     // A control character would break the alignment of the pointer.
@@ -35,10 +35,10 @@ pub(super) fn error(text: &str, span: Range<usize>, problem: impl Into<String>) 
     Error::KernelText { problem: problem.into(), text: shown, pointer }
 }
 
-/// Takes a text apart: its tokens and where they are.
+/// Splits a text into tokens, with their positions.
 ///
 /// # Errors
-/// [`Error::KernelText`] for a character or a number that cannot be.
+/// [`Error::KernelText`] for an invalid character or number.
 pub(super) fn tokenize(text: &str) -> Result<Vec<(Token, Range<usize>)>> {
     let mut tokens = Vec::new();
     let mut rest = text.char_indices().peekable();

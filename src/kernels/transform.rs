@@ -1,4 +1,4 @@
-//! Input transforms: maps of the inputs, learned together with the kernel that acts on their result.
+//! Input transforms: maps of the inputs, learned together with the kernel that acts on the result.
 
 use std::fmt::Debug;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -15,7 +15,7 @@ pub trait InputTransform: Debug + Send + Sync {
     /// Name in kernel text: `name(kernel)`.
     fn name(&self) -> &str;
 
-    /// Number of columns that come out for `d` that go in.
+    /// Number of output columns for `d` input columns.
     fn output_dim(&self, d: usize) -> usize;
 
     /// Parameters with their initial values, for `d` input columns.
@@ -24,16 +24,16 @@ pub trait InputTransform: Debug + Send + Sync {
     /// The transformed inputs.
     fn apply(&self, p: &[Tensor<1>], x: Tensor<2>) -> Tensor<2>;
 
-    /// The same transform with another number of output columns, where it has that choice (`dim=` in kernel text).
+    /// The same transform with another number of output columns, if it has that option (`dim=` in kernel text).
     fn with_dim(&self, _dim: usize) -> Option<Arc<dyn InputTransform>> {
         None
     }
 }
 
-/// More directions than this are no reduction of anything.
+/// A projection to more columns than this reduces nothing.
 const MOST_COLUMNS: usize = 1000;
 
-/// x ↦ x W with a learned matrix W `[d, k]`: covariances along learned directions.
+/// x ↦ x W with a learned matrix W `[d, k]`: a covariance along learned directions.
 #[derive(Debug)]
 pub struct Projection {
     dim: usize,
@@ -54,7 +54,7 @@ impl InputTransform for Projection {
     }
 
     fn parameters(&self, d: usize) -> Vec<Parameter> {
-        // Columns of an orthonormal cosine basis: no two directions alike, no input left out.
+        // Columns of an orthonormal cosine basis: all directions differ, and every input takes part.
         let weight = |i: usize, j: usize| {
             let angle = std::f64::consts::PI * (i as f64 + 0.5) * j as f64 / d as f64;
             angle.cos() * (if j == 0 { 1.0f64 } else { 2.0 } / d as f64).sqrt()
@@ -83,7 +83,7 @@ pub struct ModuleTransform<M> {
 }
 
 impl<M: Module> ModuleTransform<M> {
-    /// Wraps a module, its forward function and the number of columns that come out.
+    /// Wraps a module, with its forward function and its number of output columns.
     ///
     /// # Errors
     /// [`Device`](crate::Error::Device) when the module's initial parameters cannot be read.
@@ -141,7 +141,7 @@ impl ModuleVisitor for Reader {
     }
 }
 
-/// Puts slices of one weight vector in the place of a module's parameters, as nodes of the graph.
+/// Replaces a module's parameters by slices of one weight vector, as nodes of the graph.
 struct Writer {
     weights: Tensor<1>,
     at: usize,

@@ -1,4 +1,4 @@
-//! A Cholesky factor on the host: the solves, inverse and determinant that prediction needs.
+//! A Cholesky factor on the host, with the solves, inverse and determinant that prediction needs.
 
 use std::sync::Arc;
 
@@ -7,29 +7,30 @@ use super::jitter;
 use super::real::{Real, dot};
 use crate::error::{Error, Result};
 
-/// Rows that a factor may have grown by before they join the square that solves are fast with.
+/// The most rows by which a factor may grow before they join the square, with which solves are fast.
 const TAIL: usize = 64;
 
 /// The lower Cholesky factor `L` of a symmetric positive definite matrix `A = L Lᵀ` of order `n`.
 ///
-/// Right-hand sides are row-major `[n, t]`, solved in place. A factor that grew by a few rows shares all others with
-/// the one before.
+/// Right-hand sides are row-major `[n, t]`, solved in place. A factor that grew by a few rows shares all other rows
+/// with its predecessor.
 #[derive(Debug, Clone)]
 pub struct Factor<T> {
     /// The first `m` rows, row-major `[m, m]`; the strict upper triangle is meaningless.
     square: Arc<Vec<T>>,
     m: usize,
-    /// The rows behind them up to the diagonal, one after another.
+    /// The rows after those, up to the diagonal, one after another.
     tail: Vec<T>,
     n: usize,
     jitter: f64,
 }
 
 impl<T: Real> Factor<T> {
-    /// Factors a row-major symmetric matrix in its own buffer, by the policy of [`jitter`]; `name` is for the error.
+    /// Factors a row-major symmetric matrix in its own buffer, by the policy of [`jitter`]; `name` appears in the
+    /// error.
     ///
     /// # Errors
-    /// [`Error::Shape`] if the matrix is not square, [`Error::NotPositiveDefinite`] if it is not that.
+    /// [`Error::Shape`] if the matrix is not square, [`Error::NotPositiveDefinite`] if it is not positive definite.
     pub fn new(matrix: Vec<T>, name: &str) -> Result<Self> {
         let n = matrix.len().isqrt();
         if n * n != matrix.len() {
@@ -59,7 +60,7 @@ impl<T: Real> Factor<T> {
     /// The factor of order `n` with given rows, as [`packed`](Self::packed) returned them.
     ///
     /// # Errors
-    /// [`Error::Shape`] if there are not so many numbers, [`Error::Data`] if they are not those of a factor.
+    /// [`Error::Shape`] if the count is wrong, [`Error::Data`] if the numbers are not those of a factor.
     pub fn from_packed(packed: &[T], n: usize) -> Result<Self> {
         if packed.len() != n * (n + 1) / 2 {
             let expected = format!("{} entries for order {n}", n * (n + 1) / 2);
@@ -83,7 +84,7 @@ impl<T: Real> Factor<T> {
         self.n
     }
 
-    /// The jitter that the factorisation needed, relative to the mean diagonal; zero as a rule.
+    /// The jitter that the factorisation needed, relative to the mean diagonal; usually zero.
     pub fn jitter(&self) -> f64 {
         self.jitter
     }
@@ -100,7 +101,7 @@ impl<T: Real> Factor<T> {
     /// `b ← L⁻¹ b`.
     ///
     /// # Errors
-    /// [`Error::Shape`] if `b` has not `n` rows.
+    /// [`Error::Shape`] if `b` does not have `n` rows.
     pub fn solve_lower(&self, b: &mut [T]) -> Result<()> {
         let cols = self.columns(b)?;
         solve::lower(dense::view(&self.square, self.m), dense::view_mut(&mut b[..self.m * cols], cols));
@@ -119,7 +120,7 @@ impl<T: Real> Factor<T> {
         Ok(())
     }
 
-    /// `b ← L⁻¹ b` for one column `b [n]` whose entries before `first` are solved for.
+    /// `b ← L⁻¹ b` for one column `b [n]` whose entries before `first` are solved already.
     pub fn solve_lower_from(&self, first: usize, b: &mut [T]) {
         for i in first..self.n {
             let row = self.row(i);
@@ -130,7 +131,7 @@ impl<T: Real> Factor<T> {
     /// `b ← L⁻ᵀ b`.
     ///
     /// # Errors
-    /// [`Error::Shape`] if `b` has not `n` rows.
+    /// [`Error::Shape`] if `b` does not have `n` rows.
     pub fn solve_lower_transposed(&self, b: &mut [T]) -> Result<()> {
         let cols = self.columns(b)?;
         for i in (self.m..self.n).rev() {
@@ -149,7 +150,7 @@ impl<T: Real> Factor<T> {
     /// `b ← A⁻¹ b`.
     ///
     /// # Errors
-    /// [`Error::Shape`] if `b` has not `n` rows.
+    /// [`Error::Shape`] if `b` does not have `n` rows.
     pub fn solve(&self, b: &mut [T]) -> Result<()> {
         self.solve_lower(b)?;
         self.solve_lower_transposed(b)
@@ -173,10 +174,10 @@ impl<T: Real> Factor<T> {
         self.clone().inverse().into_iter().step_by(self.n + 1).collect()
     }
 
-    /// Grows the factor to that of `[A, Cᵀ; C, D]` when `t` rows are added, in `O(n² t)`.
+    /// Grows the factor to that of `[A, Cᵀ; C, D]`, which adds `t` rows, in `O(n² t)`.
     ///
-    /// `cross` is `C`, row-major `[t, n]`, `corner` the symmetric `D`, `[t, t]`; any jitter is relative to the mean
-    /// diagonal of `D`. On an error the factor is as before.
+    /// `cross` is `C`, row-major `[t, n]`; `corner` is the symmetric `D`, `[t, t]`. Any jitter is relative to the mean
+    /// diagonal of `D`. On an error the factor is unchanged.
     ///
     /// # Errors
     /// [`Error::Shape`], or [`Error::NotPositiveDefinite`] for the Schur complement `D − C A⁻¹ Cᵀ`.
@@ -211,7 +212,7 @@ impl<T: Real> Factor<T> {
         (0..self.n).flat_map(|i| self.row(i)).copied().collect()
     }
 
-    /// `L`, row-major, its strict upper triangle zero.
+    /// `L`, row-major; its strict upper triangle is zero.
     pub fn lower(self) -> Vec<T> {
         let n = self.n;
         let mut buffer = self.into_buffer();
@@ -219,7 +220,7 @@ impl<T: Real> Factor<T> {
         buffer
     }
 
-    /// `L`, row-major, its strict upper triangle meaningless.
+    /// `L`, row-major; its strict upper triangle is meaningless.
     pub fn into_buffer(self) -> Vec<T> {
         if self.m == self.n {
             return Arc::unwrap_or_clone(self.square);

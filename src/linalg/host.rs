@@ -1,9 +1,9 @@
-//! The seam for operations with an adjoint of their own: computed on the host, on tensors of any device.
+//! The interface for operations with their own adjoints: computed on the host, for tensors of any device.
 //!
 //! burn has no Cholesky factorisation, no triangular solve and no fused covariance. Each such operation is a
 //! [`HostOp`]: a forward function on plain buffers and an analytic adjoint. On the CPU devices the buffers are the
-//! tensors' own memory (no copy when the tensor is not shared). On a GPU an operation that has a `DeviceOp` stays
-//! there; for others the buffers are read back, in f64 where the device lacks it, and the result is uploaded.
+//! tensors' own memory (no copy if the tensor is not shared). On a GPU an operation with a `DeviceOp` stays there. For
+//! other operations the buffers are read back (in f64 if the device lacks it), and the result is uploaded.
 
 use std::sync::{Arc, Mutex, PoisonError};
 
@@ -20,7 +20,7 @@ use super::on_device;
 pub use super::op::{HostOp, Saved, recall};
 use crate::error::{Error, Result};
 
-/// A running operation: the rule, and the place for its error.
+/// A running operation: the rule, and a place for its error.
 #[derive(Debug, Clone)]
 struct Call<const N: usize> {
     op: Arc<dyn HostOp<N>>,
@@ -28,7 +28,7 @@ struct Call<const N: usize> {
 }
 
 impl<const N: usize> Call<N> {
-    /// The output, one NaN where it failed, and what the adjoint needs.
+    /// The output (one NaN if it failed), and what the adjoint needs.
     fn run<B: Runs>(&self, inputs: [FloatTensor<B>; N]) -> (FloatTensor<B>, Option<Saved>) {
         let (device, dtype) = (inputs[0].device(), inputs[0].dtype());
         match B::forward(self.op.as_ref(), inputs) {
@@ -41,7 +41,7 @@ impl<const N: usize> Call<N> {
     }
 }
 
-/// Backends and where they run operations: on the host unless they say otherwise.
+/// Backends, and where they run operations: by default on the host.
 trait Runs: Backend {
     fn forward<const N: usize>(
         op: &dyn HostOp<N>,
@@ -71,7 +71,7 @@ impl Runs for burn::backend::Flex {}
 #[cfg(feature = "ndarray")]
 impl Runs for burn::backend::NdArray {}
 
-// These two only pass on to the others.
+// These two only forward to the others.
 impl Runs for Dispatch {}
 impl<B: Backend, C: CheckpointStrategy> Runs for Autodiff<B, C> {}
 

@@ -1,7 +1,7 @@
-//! The one jitter policy: every Cholesky factorisation of this crate goes through [`factor`].
+//! The only jitter policy: every Cholesky factorisation of this crate goes through [`factor`].
 //!
-//! The first attempt is without jitter. Only after it failed is a multiple of the mean diagonal added, from 1e-10 (f64)
-//! or 1e-6 (f32) in steps of ten up to 1e-4; then the matrix is reported as not positive definite.
+//! The first attempt uses no jitter. If it fails, a multiple of the mean diagonal is added, from 1e-10 (f64) or 1e-6
+//! (f32) in steps of ten up to 1e-4. If that fails, too, the matrix is reported as not positive definite.
 
 use std::cell::Cell;
 use std::ops::RangeInclusive;
@@ -22,10 +22,10 @@ thread_local! {
     static SEEN: Cell<f64> = const { Cell::new(0.0) };
 }
 
-/// Runs `body` and returns its result with the largest relative jitter that a factorisation in it, on this thread,
-/// needed.
+/// Runs `body` and returns its result, with the largest relative jitter that a factorisation in it needed on this
+/// thread.
 ///
-/// Zero when every factorisation succeeded as it was.
+/// Zero when every factorisation succeeded without jitter.
 pub fn watch<R>(body: impl FnOnce() -> R) -> (R, f64) {
     let outer = SEEN.replace(0.0);
     let result = body();
@@ -34,13 +34,13 @@ pub fn watch<R>(body: impl FnOnce() -> R) -> (R, f64) {
     (result, seen)
 }
 
-/// [`check_rounding`] reports rounding errors above this share of the noise. Those of variances are then a thousandth
-/// of it.
+/// [`check_rounding`] reports rounding errors above this share of the noise. Rounding errors of variances are then a
+/// thousandth of the noise.
 const BLUR: f64 = 1e-2;
 
-/// Reports to the enclosing [`watch`] that rounding errors of a covariance matrix of order `n` with this mean diagonal
-/// are no longer small beside the noise on it: like a jitter they make it another model's, one whose error bars are too
-/// wide and whose likelihood is wrong. Of matrices in f64: those in f32 would seldom pass.
+/// Reports to the enclosing [`watch`] if rounding errors of a covariance matrix of order `n` with this mean diagonal
+/// are no longer small beside the noise on it. Like a jitter, such errors change the model: its error bars become too
+/// wide and its likelihood wrong. Assumes f64; matrices in f32 would seldom pass.
 pub(crate) fn check_rounding(n: usize, mean_diagonal: f64, noise: f64) {
     let relative = f64::EPSILON * (n as f64).sqrt();
     if relative * mean_diagonal > BLUR * noise {
@@ -53,10 +53,10 @@ pub(crate) fn record(jitter: f64) {
     SEEN.set(SEEN.get().max(jitter));
 }
 
-/// Factors a symmetric row-major matrix of order `n` in the lower triangle of its buffer; returns the relative jitter
+/// Factors a symmetric row-major matrix of order `n` in the lower triangle of its buffer. Returns the relative jitter
 /// used.
 ///
-/// The strict upper triangle keeps the matrix. `name` is the matrix in the papers' notation, for the error.
+/// The strict upper triangle keeps the matrix. `name` is the matrix in the papers' notation, and appears in the error.
 ///
 /// # Errors
 /// [`Error::NotPositiveDefinite`] if the largest jitter is not enough, or at once if the matrix is not finite.
@@ -65,7 +65,7 @@ pub fn factor<T: Real>(a: &mut [T], n: usize, name: &str) -> Result<f64> {
     factor_scaled(a, n, scale, name)
 }
 
-/// [`factor`] with jitter relative to `scale` instead of the mean diagonal: for a Schur complement, which may be tiny.
+/// [`factor`] with jitter relative to `scale` instead of the mean diagonal, for a Schur complement, which may be tiny.
 ///
 /// # Errors
 /// As [`factor`].
@@ -101,7 +101,7 @@ fn attempts<T: Real>(a: &mut [T], n: usize, scale: f64, name: &str) -> Result<f6
     Err(failed(pivot, 10f64.powi(LARGEST), true))
 }
 
-/// Rebuilds the matrix, with `shift` on its diagonal, from the triangle that a factorisation leaves alone.
+/// Rebuilds the matrix, with `shift` on its diagonal, from the triangle that a factorisation does not touch.
 fn restore<T: Real>(a: &mut [T], n: usize, diagonal: &[T], shift: T) {
     for i in 0..n {
         for j in 0..i {

@@ -1,11 +1,11 @@
-//! Differentiable dense linear algebra on burn tensors; on the CPU through faer, with analytic adjoints.
+//! Differentiable dense linear algebra on burn tensors, with analytic adjoints; on the CPU it uses faer.
 //!
-//! | room | what is there |
+//! | module | contents |
 //! |---|---|
 //! | `operations` | tensor operations with adjoints; public here |
 //! | [`dense`] | the host algorithms beneath them |
-//! | `gpu`, `on_device` | the same on the memory of a GPU |
-//! | [`host`] | the seam by which an operation with an adjoint becomes part of a tensor graph |
+//! | `gpu`, `on_device` | the same in the memory of a GPU |
+//! | [`host`] | the interface through which an operation with an adjoint joins a tensor graph |
 
 pub mod dense;
 pub mod factor;

@@ -1,4 +1,4 @@
-//! Runs operations on the tensors of a GPU: there, or on the host.
+//! Runs operations on the tensors of a GPU: on the device, or on the host.
 
 use std::sync::Arc;
 
@@ -12,7 +12,7 @@ use super::op::{HostOp, Saved, recall};
 use crate::device::{self, DeviceKind, transfers};
 use crate::error::{Error, Result};
 
-/// A primitive of the backend as a tensor.
+/// A backend primitive as a tensor.
 pub(crate) fn tensor(primitive: FloatTensor<Cube>) -> DispatchTensor {
     <DispatchTensor as DispatchKindConversion<Cube>>::from_backend(BackendTensor::Float(primitive))
 }
@@ -26,7 +26,7 @@ pub(crate) fn primitive(tensor: DispatchTensor) -> Result<FloatTensor<Cube>> {
 /// Matrices `[.., n, t]` as a batch `[b, n, t]`.
 ///
 /// # Errors
-/// [`Error::Shape`] for less than two dimensions.
+/// [`Error::Shape`] for fewer than two dimensions.
 pub(crate) fn batch(tensor: DispatchTensor, what: &str) -> Result<Tensor<3>> {
     let shape = tensor.shape();
     let &[.., rows, columns] = shape.as_slice() else {
@@ -41,7 +41,7 @@ pub(crate) fn shaped(tensor: DispatchTensor, shape: &[usize]) -> DispatchTensor 
     <Dispatch as FloatTensorOps<Dispatch>>::float_reshape(tensor, Shape::from(shape.to_vec()))
 }
 
-/// What an operation saved, and where it ran.
+/// An operation's saved state, and where the operation ran.
 #[derive(Clone)]
 enum Ran {
     OnDevice(Saved),
@@ -62,7 +62,7 @@ pub(super) fn forward<const N: usize>(
     let wide = has_f64(&device);
     if let Some(own) = op.on_device() {
         let order = inputs[0].shape().as_slice().last().copied().unwrap_or_default();
-        // What would cross besides the matrices is more than these: right-hand sides stay.
+        // If the right-hand sides hold more numbers than the matrices, they stay on the device.
         let rest: usize = inputs[1..].iter().map(|input| input.shape().num_elements()).sum();
         let many = rest > inputs[0].shape().num_elements();
         if wide || !own.is_algebra() || many || device::algebra().stays_on_device(order) {
@@ -80,7 +80,7 @@ pub(super) fn forward<const N: usize>(
     Ok((upload(output, &device, dtype), Arc::new(Ran::OnHost(saved))))
 }
 
-/// The gradients of an operation, where it ran.
+/// The gradients of an operation, computed where it ran.
 pub(super) fn adjoint<const N: usize>(
     op: &dyn HostOp<N>,
     saved: Saved,
@@ -101,7 +101,7 @@ pub(super) fn adjoint<const N: usize>(
     }))
 }
 
-/// Numbers for the host: in f64 if the device lacks it.
+/// Numbers for the host, in f64 if the device lacks it.
 fn widened(data: TensorData, wide: bool) -> TensorData {
     if wide { data } else { data.convert_dtype(DType::F64) }
 }

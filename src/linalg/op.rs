@@ -1,4 +1,4 @@
-//! What an operation with an adjoint of its own is: on the host, and perhaps on a GPU.
+//! The interface of operations with their own adjoints: on the host, and optionally on a GPU.
 
 use std::sync::Arc;
 
@@ -8,26 +8,26 @@ use burn::tensor::TensorData;
 
 use crate::error::{Error, Result};
 
-/// Anything an operation keeps from its forward pass for its adjoint.
+/// The state that an operation keeps from its forward pass for its adjoint.
 pub type Saved = Arc<dyn std::any::Any + Send + Sync>;
 
-/// What a saved value was saved as.
+/// The saved state as its original type.
 ///
 /// # Errors
-/// [`Error::Device`] when it was saved as something else.
+/// [`Error::Device`] when it was saved as another type.
 pub fn recall<K: Send + Sync + 'static>(saved: Saved) -> Result<Arc<K>> {
     saved.downcast().map_err(|_| Error::Device("the gradient came in another dtype than the value".into()))
 }
 
-/// An operation of `N` float tensors with an analytic adjoint, on host buffers.
+/// An operation on `N` float tensors with an analytic adjoint, on host buffers.
 ///
-/// Inputs are f32 or f64, as a rule all of one dtype. The output usually has the same; the adjoint gets the gradient in
-/// the output's dtype and returns gradients in the inputs'.
+/// Inputs are f32 or f64, usually all of one dtype, and the output usually has the same dtype. The adjoint gets the
+/// gradient in the output's dtype and returns gradients in the inputs' dtypes.
 pub trait HostOp<const N: usize>: std::fmt::Debug + Send + Sync + 'static {
     /// The output, and what the adjoint needs.
     fn forward(&self, inputs: [TensorData; N]) -> Result<(TensorData, Saved)>;
 
-    /// The adjoint: for each input with `needs[i]`, the gradient, given the output's gradient.
+    /// The adjoint: the gradient for each input with `needs[i]`, given the output's gradient.
     ///
     /// An error becomes a NaN gradient, which every optimiser of this crate rejects.
     fn adjoint(&self, saved: Saved, grad: TensorData, needs: [bool; N]) -> Result<[Option<TensorData>; N]>;
@@ -39,12 +39,12 @@ pub trait HostOp<const N: usize>: std::fmt::Debug + Send + Sync + 'static {
     }
 }
 
-/// An operation on tensors that stay on their GPU, and its adjoint. They record no gradients and may have any rank:
-/// `Tensor::from_dispatch` gives them the one that is expected.
+/// An operation on tensors that stay on their GPU, and its adjoint. The tensors record no gradients and may have any
+/// rank; `Tensor::from_dispatch` gives them the expected rank.
 #[cfg(feature = "gpu")]
 pub trait DeviceOp<const N: usize> {
-    /// Whether the operation is dense algebra on matrices whose order is the last dimension of its first input: for
-    /// those [`Algebra`](crate::device::Algebra) says where they run when the device has no f64.
+    /// Whether the operation is dense algebra on matrices whose order is the last dimension of its first input. If the
+    /// device has no f64, [`Algebra`](crate::device::Algebra) decides where such operations run.
     fn is_algebra(&self) -> bool {
         true
     }
@@ -52,6 +52,6 @@ pub trait DeviceOp<const N: usize> {
     /// The output, and what the adjoint needs.
     fn forward(&self, inputs: [DispatchTensor; N]) -> Result<(DispatchTensor, Saved)>;
 
-    /// The gradient in each input with `needs[i]`, given that in the output.
+    /// The gradient in each input with `needs[i]`, given the gradient in the output.
     fn adjoint(&self, saved: Saved, grad: DispatchTensor, needs: [bool; N]) -> Result<[Option<DispatchTensor>; N]>;
 }

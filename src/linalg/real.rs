@@ -68,7 +68,7 @@ pub fn rounded<T: Real, W: Real>(values: &[W]) -> Vec<T> {
     threads::map(values.par_iter().with_min_len(GRAIN), |x| T::of(x.f64()))
 }
 
-/// Numbers in another float type: the same memory where that is their own.
+/// Numbers in another float type; keeps the memory if the type is the same.
 pub fn into_real<T: Real, W: Real>(values: Vec<T>) -> Vec<W> {
     let values: Box<dyn Any> = Box::new(values);
     match values.downcast::<Vec<W>>() {
@@ -77,15 +77,15 @@ pub fn into_real<T: Real, W: Real>(values: Vec<T>) -> Vec<W> {
     }
 }
 
-/// Runs a loop compiled for the widest vectors that the processor has, the same operations in the same order.
+/// Runs a loop compiled for the processor's widest vectors, with the same operations in the same order.
 pub fn vectorised<R>(work: impl FnOnce() -> R) -> R {
     pulp::Arch::new().dispatch(work)
 }
 
-/// Independent sums of a dot product: four AVX-512 registers of f64.
+/// The number of independent sums of a dot product: four AVX-512 registers of f64.
 const SUMS: usize = 32;
 
-/// Σ a b over the entries of a in f64, in a few independent sums.
+/// Σ a b over the entries of a, in f64, in a few independent sums.
 pub fn dot<A: Real, B: Real>(a: &[A], b: &[B]) -> f64 {
     let b = &b[..a.len()];
     let (left, right) = (a.chunks_exact(SUMS), b.chunks_exact(SUMS));
@@ -103,7 +103,7 @@ pub fn dot<A: Real, B: Real>(a: &[A], b: &[B]) -> f64 {
     sums.iter().sum::<f64>() + rest
 }
 
-/// Σ (a − b)² in a few independent sums.
+/// Σ (a − b)², in a few independent sums.
 pub fn squared_distance<T: Real>(a: &[T], b: &[T]) -> T {
     let b = &b[..a.len()];
     let mut sums = [T::of(0.0); 8];

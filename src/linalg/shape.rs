@@ -1,4 +1,4 @@
-//! What the operations share: the shapes of their inputs, their state, and the loop over a batch.
+//! Common parts of the operations: the shapes of their inputs, their saved state, and the loop over a batch.
 
 use std::any::Any;
 use std::sync::Arc;
@@ -15,7 +15,7 @@ fn mismatch(what: &str, expected: impl Into<String>, data: &TensorData) -> Error
     Error::shape(what, expected, format!("{:?}", &data.shape()[..]))
 }
 
-/// The rows and columns of a matrix or of every matrix of a batch: the last two dimensions.
+/// The rows and columns (the last two dimensions) of a matrix, or of every matrix of a batch.
 pub fn matrices(what: &str, data: &TensorData) -> Result<(usize, usize)> {
     match data.shape()[..] {
         [.., rows, cols] => Ok((rows, cols)),
@@ -23,7 +23,7 @@ pub fn matrices(what: &str, data: &TensorData) -> Result<(usize, usize)> {
     }
 }
 
-/// The order of a square matrix, or of every one of a batch.
+/// The order of a square matrix, or of every matrix of a batch.
 pub fn square(what: &str, data: &TensorData) -> Result<usize> {
     match matrices(what, data)? {
         (n, m) if n == m => Ok(n),
@@ -36,13 +36,13 @@ pub fn expect(what: &str, data: &TensorData, shape: &[usize]) -> Result<()> {
     if data.shape()[..] == *shape { Ok(()) } else { Err(mismatch(what, format!("{shape:?}"), data)) }
 }
 
-/// What the forward pass saved; without a copy unless the graph still holds it.
+/// The state that the forward pass saved; copied only if the graph still holds it.
 pub fn take<S: Any + Send + Sync + Clone>(saved: Saved) -> Result<S> {
     let saved = saved.downcast::<S>().map_err(|_| Error::Device("an adjoint got another operation's state".into()))?;
     Ok(Arc::unwrap_or_clone(saved))
 }
 
-/// An output and a second handle of the same memory for the adjoint: copied only if somebody writes to it.
+/// An output, and a second handle to the same memory for the adjoint; copied only if somebody writes to it.
 pub fn share(data: TensorData) -> (TensorData, TensorData) {
     let (bytes, shape, dtype) = data.into_parts();
     let bytes = bytes.shared();
@@ -55,7 +55,7 @@ pub fn numbers<T: Real>(data: &TensorData) -> Result<&[T]> {
     data.as_slice().map_err(|e| Error::Device(format!("expected {} values: {e:?}", T::NAME)))
 }
 
-/// Applies `f` to every chunk of `size` numbers, in parallel when there are several.
+/// Applies `f` to every chunk of `size` numbers, in parallel if there are several.
 pub fn each<T: Real, R: Send>(
     batch: &mut [T],
     size: usize,

@@ -1,5 +1,5 @@
-//! Covariances with rows that stay, for predictions of few rows at a time: their scaled features are made and packed
-//! once.
+//! Covariances with rows that do not change, for predictions of few rows at a time. The scaled features of the fixed
+//! rows are computed and packed once.
 
 use std::any::Any;
 use std::borrow::Cow;
@@ -18,7 +18,7 @@ use crate::products::operations::dense;
 use crate::products::operations::matvec::{coefficients, features};
 use crate::scope::{Scope, to_f64};
 
-/// The packed features of rows that stay under a kernel that stays, made for the first few rows that are asked about.
+/// The packed features of fixed rows under a fixed kernel. The first request for few rows computes them.
 #[derive(Debug, Clone, Default)]
 pub struct Anchors(OnceLock<Option<Packed>>);
 
@@ -30,17 +30,17 @@ struct Packed {
     p: usize,
     /// Number of rows.
     n: usize,
-    /// [`Panels`] of the vectors that were in use.
+    /// [`Panels`] of the vectors in use at that time.
     panels: Arc<dyn Any + Send + Sync>,
 }
 
 impl Anchors {
-    /// k(x, anchors) `[rows, n]` in f64, for the few rows `x [rows, d]` that a tile has and anchors `[n, d]`,
-    /// row-major. None for more rows, on other devices than the CPU and for kernels that cannot be lowered: those are
-    /// for the other products.
+    /// k(x, anchors) `[rows, n]` in f64, row-major, for `x [rows, d]` with no more rows than a tile, and anchors
+    /// `[n, d]`. None for more rows, for devices other than the CPU, and for kernels that cannot be lowered; use the
+    /// other products there.
     ///
     /// # Errors
-    /// What the kernel reports.
+    /// Errors of the kernel.
     pub fn cross(
         &self,
         kernel: &Kernel,
@@ -55,7 +55,7 @@ impl Anchors {
         if self.0.get().is_none() {
             let fixed = scope.matrix(anchors, anchors.len() / d, d);
             let packed = crate::products::lowered_wide(kernel, scope, &fixed)?.map(|lowered| Packed::new(&lowered));
-            // Threads that came together make it each: none waits for another.
+            // Threads that arrive together each compute it; none waits for another.
             let _ = self.0.set(packed.transpose()?);
         }
         let Some(Some(packed)) = self.0.get() else { return Ok(None) };
@@ -91,7 +91,7 @@ struct Meet<'a> {
 }
 
 impl Work<f64> for Meet<'_> {
-    /// None where other vectors are in use than when it was packed.
+    /// None if the vectors in use differ from those at packing.
     type Output = Option<Vec<f64>>;
 
     fn run<L: Lanes<Element = f64>>(self) -> Self::Output {

@@ -1,4 +1,4 @@
-//! Block-sparse action matrices: one column a block, non-zero only on the rows of its block.
+//! Block-sparse action matrices: one column per block, non-zero only on the rows of its block.
 
 use burn::tensor::Tensor;
 
@@ -6,7 +6,7 @@ use crate::error::{Error, Result};
 use crate::products::engine::lanes::{Lanes, Number};
 use crate::products::engine::tile::{Few, GROUP, Tile, Wide, add_to_rows};
 
-/// S `[m, i]` whose column a is non-zero only on rows `offsets[a]..offsets[a + 1]`; one number a row.
+/// S `[m, i]`, whose column a is non-zero only on rows `offsets[a]..offsets[a + 1]`; one number per row.
 #[derive(Debug, Clone)]
 pub struct BlockSparse {
     values: Tensor<1>,
@@ -48,18 +48,18 @@ impl BlockSparse {
         self.offsets.len() - 1
     }
 
-    /// Never: there is at least one block.
+    /// Always false: there is at least one block.
     pub fn is_empty(&self) -> bool {
         false
     }
 }
 
-/// The block of each row.
+/// The index of each row's block.
 pub fn owners(offsets: &[usize]) -> Vec<usize> {
     offsets.windows(2).enumerate().flat_map(|(a, w)| std::iter::repeat_n(a, w[1] - w[0])).collect()
 }
 
-/// The non-zeros group by group: the blocks that a group touches, each with its numbers and zeros in the other rows.
+/// The non-zeros, group by group. For each block that a group touches: its numbers, with zeros in the other rows.
 #[derive(Debug)]
 pub struct Segments<T> {
     starts: Vec<usize>,
@@ -67,7 +67,7 @@ pub struct Segments<T> {
     pub blocks: Vec<usize>,
     /// The numbers.
     pub values: Vec<Few<T>>,
-    /// 1 in the rows of the block.
+    /// 1 in the rows of the block, else 0.
     pub masks: Vec<Few<T>>,
 }
 
@@ -99,8 +99,8 @@ impl<T: Number> Segments<T> {
         self.starts[group]..self.starts[group + 1]
     }
 
-    /// For some segments and the vectors `rights` of their blocks: adds tile · right to `sums` in each block's own
-    /// rows.
+    /// Adds tile · right to `sums`, for some segments and the vectors `rights` of their blocks. Each segment changes
+    /// only its block's own rows.
     #[inline(always)]
     pub fn add_to_rows<L: Lanes<Element = T>>(
         &self,

@@ -1,4 +1,4 @@
-//! K(x, x): what is made of the covariances of one set of inputs.
+//! K(x, x): the covariances of one set of inputs, and products with them.
 
 use burn::tensor::Tensor;
 
@@ -9,8 +9,8 @@ use crate::error::Result;
 use crate::kernels::Kernel;
 use crate::scope::Scope;
 
-/// K = K(x, x) for inputs `x [n, d]`, white noise on the diagonal included; not stored, but made as its methods need
-/// it.
+/// K = K(x, x) for inputs `x [n, d]`, with white noise on the diagonal. It is not stored; the methods compute it as
+/// they need it.
 #[derive(Debug, Clone, Copy)]
 pub struct Covariance<'a> {
     kernel: &'a Kernel,
@@ -18,11 +18,11 @@ pub struct Covariance<'a> {
     x: &'a Tensor<2>,
 }
 
-/// Most bytes of a product that is made whole so that what follows from it can be whitened.
+/// The most bytes of a product K S that is computed whole so that what follows from it can be whitened.
 const WHOLE: usize = 1 << 28;
 
 impl<'a> Covariance<'a> {
-    /// The covariance of a kernel's values at inputs.
+    /// The covariance of a kernel at inputs.
     pub fn new(kernel: &'a Kernel, scope: &'a Scope, x: &'a Tensor<2>) -> Self {
         Self { kernel, scope, x }
     }
@@ -32,7 +32,7 @@ impl<'a> Covariance<'a> {
         self.kernel
     }
 
-    /// The evaluation that everything belongs to.
+    /// The evaluation to which everything belongs.
     pub fn scope(&self) -> &'a Scope {
         self.scope
     }
@@ -50,7 +50,7 @@ impl<'a> Covariance<'a> {
     /// K itself `[n, n]`: one fused operation with an analytic adjoint.
     ///
     /// # Errors
-    /// Whatever a user's kernel form reports.
+    /// Errors of a user's kernel form.
     pub fn matrix(&self) -> Result<Tensor<2>> {
         let Self { kernel, scope, x } = *self;
         match fused(kernel, scope, x)? {
@@ -59,9 +59,9 @@ impl<'a> Covariance<'a> {
         }
     }
 
-    /// [`matrix`](Self::matrix) in the scope's [wide](Scope::wide) type. Where the kernel is fused, only inputs are in
-    /// the scope's own type: whatever the precision of the data, the result is the covariance of *some* inputs, and as
-    /// definite as that.
+    /// [`matrix`](Self::matrix) in the scope's [wide](Scope::wide) type. If the kernel is fused, only the inputs are in
+    /// the scope's own type. So whatever the precision of the data, the result is the covariance of *some* inputs, and
+    /// as definite as such a matrix is.
     ///
     /// # Errors
     /// As [`matrix`](Self::matrix).
@@ -91,12 +91,12 @@ impl<'a> Covariance<'a> {
         }
     }
 
-    /// K V `[n, t]` for `v [n, t]` without storing K, at half the cost of the product of two sets of inputs.
+    /// K V `[n, t]` for `v [n, t]` without storing K, at half the cost of the product for two sets of inputs.
     ///
-    /// Fused; for kernels that cannot be lowered, or on a GPU have more than 48 features, [`tiled`].
+    /// Fused; [`tiled`] for kernels that cannot be lowered, and on a GPU for more than 48 features.
     ///
     /// # Errors
-    /// [`Shape`](crate::Error::Shape) when rows do not match, and whatever a user's kernel form reports.
+    /// [`Shape`](crate::Error::Shape) when rows do not match, and errors of a user's kernel form.
     pub fn times(&self, v: &Tensor<2>) -> Result<Tensor<2>> {
         same_rows("v", v.dims()[0], self.order())?;
         match fused(self.kernel, self.scope, self.x)? {
@@ -117,8 +117,8 @@ impl<'a> Covariance<'a> {
         }
     }
 
-    /// K S `[n, i]` for block-sparse S, where products are not fused (on other devices than the CPU and for kernels
-    /// that cannot be lowered) and it takes at most 256 MB; else nothing.
+    /// K S `[n, i]` for block-sparse S, if products are not fused (on devices other than the CPU, and for kernels that
+    /// cannot be lowered) and if it takes at most 256 MB; otherwise None.
     ///
     /// # Errors
     /// As [`times`](Self::times).
@@ -131,9 +131,9 @@ impl<'a> Covariance<'a> {
 
     /// Sᵀ K S `[i, i]` for block-sparse S `[n, i]`, in the scope's wide type.
     ///
-    /// Memory is O(n + i² + chunk · i), the chunk as large as the scope's [budget](Scope::budget) allows, and i² once
-    /// for each thread that fits there, too; the adjoint makes each chunk of K S again. Where the budget allows for
-    /// n · i numbers, K S is kept and every pair of rows visited once.
+    /// Memory is O(n + i² + chunk · i). The scope's [budget](Scope::budget) sets the size of a chunk, and how many
+    /// threads have their own i² numbers. The adjoint computes each chunk of K S again. If the budget has room for
+    /// n · i numbers, K S is kept and every pair of rows is visited once.
     ///
     /// # Errors
     /// As [`times`](Self::times).
@@ -145,26 +145,27 @@ impl<'a> Covariance<'a> {
         }
     }
 
-    /// `‖y − Aᵀt‖² − ‖A‖²` `[1]` for A = L⁻¹(K S)ᵀ, block-sparse S `[n, i]`, `y [n, 1]`, L `[i, i]` and `t [i, 1]`, in
-    /// the wide type, without storing K S: the graph's way to [`explained`](Self::explained) where products are not
-    /// fused.
+    /// `‖y − Aᵀt‖² − ‖A‖²` `[1]` for A = L⁻¹(K S)ᵀ, with block-sparse S `[n, i]`, `y [n, 1]`, L `[i, i]` and
+    /// `t [i, 1]`, in the wide type, without storing K S. This is the tensor graph that replaces
+    /// [`explained`](Self::explained) where products are not fused.
     ///
     /// # Errors
-    /// As [`times`](Self::times), and what the triangular solves report.
+    /// As [`times`](Self::times), and errors of the triangular solves.
     pub fn misfit(&self, blocks: &BlockSparse, y: &Tensor<2>, [lower, t]: [Tensor<2>; 2]) -> Result<Tensor<1>> {
         same_rows("block-sparse values", blocks.values().dims()[0], self.order())?;
         same_rows("y", y.dims()[0], self.order())?;
         tiled::misfit_of_rows(self.kernel, self.scope, self.x, blocks, y, [lower, t])
     }
 
-    /// What block-sparse projections Sᵀt of targets `t [n]` with independent noise of variances `spread [n]`, both in
-    /// f64, tell of the rows: all that evidence lower bounds of computation-aware GPs take from K and S (Wenger et al.
-    /// 2024, eq. 11). `prepared` are products of the same numbers, if there are some. None where products are not
-    /// fused: on other devices than the CPU, and for kernels that cannot be lowered.
+    /// What the block-sparse projections Sᵀt explain about the rows: everything that evidence lower bounds of
+    /// computation-aware GPs need from K and S (Wenger et al. 2024, eq. 11). The targets `t [n]` have independent noise
+    /// with variances `spread [n]`; both are in f64. `prepared` holds products of the same numbers, if they exist
+    /// already. Returns None if products are not fused: on devices other than the CPU, and for kernels that cannot be
+    /// lowered.
     ///
-    /// Memory is that of [`projected`](Self::projected); without room for n · i numbers the pairs of rows are visited
-    /// twice more. Unlike what follows from (KS)ᵀ(KS), all is good to rounding where M = SᵀKS + SᵀΩS is nearly
-    /// singular.
+    /// Memory is that of [`projected`](Self::projected); without room for n · i numbers, the pairs of rows are visited
+    /// twice more. Unlike results computed from (KS)ᵀ(KS), all results are accurate to rounding even when M = SᵀKS +
+    /// SᵀΩS is nearly singular.
     ///
     /// # Errors
     /// As [`times`](Self::times), and [`NotPositiveDefinite`](crate::Error::NotPositiveDefinite) for M.
@@ -182,7 +183,7 @@ impl<'a> Covariance<'a> {
         fused.map(|lowered| explained::explained(&lowered, blocks, [targets, spread], budget, prepared)).transpose()
     }
 
-    /// K S and SᵀKS of present numbers, on the host; none where products are not fused.
+    /// K S and SᵀKS at the current parameter values, on the host; None if products are not fused.
     ///
     /// # Errors
     /// As [`times`](Self::times).

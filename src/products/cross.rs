@@ -1,4 +1,4 @@
-//! K(x1, x2): what is made of the covariances between two sets of inputs.
+//! K(x1, x2): the covariances between two sets of inputs, and products with them.
 
 use std::sync::Arc;
 
@@ -11,7 +11,7 @@ use crate::kernels::Kernel;
 use crate::linalg::{Projected, marginals, unpack_lower, whiten};
 use crate::scope::Scope;
 
-/// K(x1, x2) for inputs `x1 [n, d]` and `x2 [m, d]`; not stored, but made as its methods need it.
+/// K(x1, x2) for inputs `x1 [n, d]` and `x2 [m, d]`. It is not stored; the methods compute it as they need it.
 #[derive(Debug, Clone, Copy)]
 pub struct Cross<'a> {
     kernel: &'a Kernel,
@@ -21,7 +21,7 @@ pub struct Cross<'a> {
 }
 
 impl<'a> Cross<'a> {
-    /// The covariances between a kernel's values at two sets of inputs.
+    /// The covariances of a kernel between two sets of inputs.
     pub fn new(kernel: &'a Kernel, scope: &'a Scope, x1: &'a Tensor<2>, x2: &'a Tensor<2>) -> Self {
         Self { kernel, scope, x1, x2 }
     }
@@ -29,7 +29,7 @@ impl<'a> Cross<'a> {
     /// The matrix itself `[n, m]`: one fused operation with an analytic adjoint.
     ///
     /// # Errors
-    /// Whatever a user's kernel form reports.
+    /// Errors of a user's kernel form.
     pub fn matrix(&self) -> Result<Tensor<2>> {
         let Self { kernel, scope, x1, x2 } = *self;
         match (fused(kernel, scope, x1)?, fused(kernel, scope, x2)?) {
@@ -52,10 +52,10 @@ impl<'a> Cross<'a> {
 
     /// K(x1, x2) V `[n, t]` for `v [m, t]`, without storing K.
     ///
-    /// Fused; for kernels that cannot be lowered, or on a GPU have more than 48 features, [`tiled`].
+    /// Fused; [`tiled`] for kernels that cannot be lowered, and on a GPU for more than 48 features.
     ///
     /// # Errors
-    /// [`Shape`](Error::Shape) when rows do not match, and whatever a user's kernel form reports.
+    /// [`Shape`](Error::Shape) when rows do not match, and errors of a user's kernel form.
     pub fn times(&self, v: &Tensor<2>) -> Result<Tensor<2>> {
         let Self { kernel, scope, x1, x2 } = *self;
         same_rows("v", v.dims()[0], x2.dims()[0])?;
@@ -78,12 +78,12 @@ impl<'a> Cross<'a> {
         }
     }
 
-    /// What collapsed bounds need of A = L⁻¹ K(x1, x2) diag(s), K(x1, x1) = L Lᵀ: A Aᵀ `[n, n]` and A t `[n]`, in the
-    /// scope's wide type, for few inputs x1 (inducing inputs), many x2 (rows) and `s`, `t` `[m]`.
+    /// A Aᵀ `[n, n]` and A t `[n]` for A = L⁻¹ K(x1, x2) diag(s) with K(x1, x1) = L Lᵀ, in the scope's wide type: what
+    /// collapsed bounds need of A. For few inputs x1 (inducing inputs), many x2 (rows) and `s`, `t` `[m]`.
     ///
-    /// On the CPU in one pass over chunks of rows that fit half of the scope's [budget](Scope::budget), made again in
-    /// the adjoint unless all of A fits the other half; A Aᵀ is summed up by as many threads as have room for one
-    /// there. Elsewhere, and for kernels that cannot be lowered, a graph that holds A.
+    /// On the CPU this is one pass over chunks of rows that fit half of the scope's [budget](Scope::budget). The
+    /// adjoint computes the chunks again, unless all of A fits the other half. As many threads sum up A Aᵀ as have room
+    /// there for one each. On other devices, and for kernels that cannot be lowered, this is a graph that holds A.
     ///
     /// # Errors
     /// As [`times`](Self::times), and [`Error::NotPositiveDefinite`] for K(x1, x1).
@@ -102,14 +102,14 @@ impl<'a> Cross<'a> {
         Ok((a.clone().matmul(a.transpose()), projected.squeeze_dim(1)))
     }
 
-    /// A m_I, diag(A(S_I − K_I)Aᵀ) and KL(N(m_I, S_I) ‖ N(0, K_I)) of every row of `x2 [m, d]` one after another,
-    /// `[3m]`, A = k(x, Z_I) K_I⁻¹ and I the row's neighbours among the inducing inputs `x1 [n, d]`; `q` holds m `[n]`,
-    /// then R `[n, C]` with S = R Rᵀ, or the root of a diagonal S `[n]`. In the scope's wide type; on a GPU over
-    /// batches of small matrices.
+    /// A m_I, diag(A(S_I − K_I)Aᵀ) and KL(N(m_I, S_I) ‖ N(0, K_I)) of every row of `x2 [m, d]`, one after another,
+    /// `[3m]`. Here A = k(x, Z_I) K_I⁻¹, and I are the row's neighbours among the inducing inputs `x1 [n, d]`. `q`
+    /// holds m `[n]`, then R `[n, C]` with S = R Rᵀ, or the root of a diagonal S `[n]`. The result is in the scope's
+    /// wide type; on a GPU it comes from batches of small matrices.
     ///
     /// # Errors
-    /// [`Error::Usage`] for kernels that cannot be lowered, [`Error::NotPositiveDefinite`] for a K_I or S_I that is
-    /// not.
+    /// [`Error::Usage`] for kernels that cannot be lowered, [`Error::NotPositiveDefinite`] for a K_I or S_I that is not
+    /// positive definite.
     pub fn local(&self, q: Tensor<1>, neighbours: Arc<Neighbours>) -> Result<Tensor<1>> {
         let Self { kernel, scope, x1: z, x2: x } = *self;
         let (scope, lower) = (scope.widened(), |x: &Tensor<2>| x.clone().cast(scope.wide()));
@@ -120,15 +120,16 @@ impl<'a> Cross<'a> {
         }
     }
 
-    /// What v ~ N(μ, R Rᵀ) with u = m(Z) + L v, K_ZZ = L Lᵀ, says about f − m at rows `x2 [m, d]`, for inducing inputs
-    /// Z = `x1 [n, d]`: `mean` holds μ `[n]`, `root` R, its rows up to the diagonal `[n(n + 1)/2]` or only the diagonal
-    /// `[n]`.
+    /// The effect of v ~ N(μ, R Rᵀ) on the marginals of f − m at rows `x2 [m, d]`, where u = m(Z) + L v and K_ZZ = L Lᵀ
+    /// for inducing inputs Z = `x1 [n, d]`. `mean` holds μ `[n]`; `root` holds R, its rows up to the diagonal
+    /// `[n(n + 1)/2]` or only the diagonal `[n]`.
     ///
-    /// L is made in the scope's wide type. On the CPU one operation, about 12n²m + 5n³ operations with its adjoint.
+    /// L is in the scope's wide type. On the CPU this is one operation, with about 12n²m + 5n³ arithmetic operations
+    /// including its adjoint.
     ///
     /// # Errors
-    /// [`Error::Shape`] when shapes disagree, [`Error::NotPositiveDefinite`] for K_ZZ, and whatever a user's kernel
-    /// form reports.
+    /// [`Error::Shape`] when shapes disagree, [`Error::NotPositiveDefinite`] for K_ZZ, and errors of a user's kernel
+    /// form.
     pub fn whitened(&self, mean: Tensor<1>, root: Tensor<1>) -> Result<Projected> {
         let Self { kernel, scope, x1: z, x2: x } = *self;
         let (wide, single) = (scope.wide(), scope.dtype() != scope.wide());

@@ -1,16 +1,17 @@
-//! Products with covariance matrices, and the matrices themselves, faster than the tensor graph that defines them.
+//! Covariance matrices and products with them, faster than the tensor graph that defines them.
 //!
-//! [`Covariance`] is K(x, x), [`Cross`] is K(x1, x2): what can be made of them are their methods. Each product exists
-//! twice. [`tiled`] is a plain tensor graph, tile by tile: any device, any kernel. Kernels that lower to terms are
-//! fused on the CPU: small tiles of K are made in the nearest cache from the scaled features of two groups of rows,
-//! used, and forgotten, with one adjoint for every kernel that makes them again. Results are the same each time for a
-//! given number of threads and given [instructions](lanes::instructions). On a GPU the matrix and its products with
-//! dense matrices are fused, each in one kernel launch; everything else is [`tiled`] over such matrices.
+//! [`Covariance`] is K(x, x) and [`Cross`] is K(x1, x2); their methods compute the matrices and the products. Each
+//! product exists twice. [`tiled`] is a plain tensor graph, tile by tile, for any device and any kernel. On the CPU,
+//! kernels that lower to terms are fused: small tiles of K are computed in the nearest cache from the scaled features
+//! of two groups of rows, used, and forgotten. One adjoint, which computes the tiles again, serves every kernel.
+//! Results are reproducible for a given number of threads and given [instructions](lanes::instructions). On a GPU the
+//! matrix and its products with dense matrices are fused, each in one kernel launch; everything else is [`tiled`] over
+//! such matrices.
 //!
-//! | room | what is there |
+//! | folder | contents |
 //! |---|---|
 //! | `engine` | programs that compute a tile of any tree of terms on [`lanes`]; schedules of blocks; sweeps |
-//! | `drivers` | what is done with the tiles: multiplied, summed up, pulled back |
+//! | `drivers` | operations on the tiles: multiply, sum up, pull back |
 //! | `operations` | tensor operations with their adjoints, one file each; [`tiled`] beside the fused ones |
 //! | `gpu` | the fused operations on GPUs (features `wgpu`, `cuda`) |
 
@@ -40,7 +41,8 @@ use crate::kernels::Kernel;
 use crate::kernels::form::Lowered;
 use crate::scope::Scope;
 
-/// A kernel with a leaf that cannot be lowered: its other summands and factors still can.
+/// Computes a matrix part by part, for a kernel with a leaf that cannot be lowered: its other summands and factors
+/// still can be.
 fn by_parts(
     kernel: &Kernel,
     part: impl Fn(&Kernel) -> Result<Tensor<2>>,
@@ -63,7 +65,7 @@ fn same_rows(what: &str, got: usize, expected: usize) -> Result<()> {
     Err(Error::shape(what, format!("{expected} rows, one for each row of the inputs"), got.to_string()))
 }
 
-/// The kernel's terms, where the matrix and its products with dense matrices are fused.
+/// The kernel's terms, if the matrix and its products with dense matrices are fused.
 fn fused(kernel: &Kernel, scope: &Scope, x: &Tensor<2>) -> Result<Option<Lowered>> {
     let lowered = kernel.lower(scope, x)?;
     #[cfg(feature = "gpu")]
@@ -78,7 +80,7 @@ fn fused_wide(kernel: &Kernel, scope: &Scope, x: &Tensor<2>) -> Result<Option<Lo
     fused(kernel, &scope.widened(), &x.clone().cast(scope.wide()))
 }
 
-/// The kernel's terms, where all products are fused: on the CPU.
+/// The kernel's terms, if all products are fused: on the CPU.
 fn lowered(kernel: &Kernel, scope: &Scope, x: &Tensor<2>) -> Result<Option<Lowered>> {
     if scope.compute().kind.is_cpu() { kernel.lower(scope, x) } else { Ok(None) }
 }

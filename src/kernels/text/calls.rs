@@ -1,4 +1,4 @@
-//! What calls in a kernel's text mean: a form or a transform with its arguments.
+//! Calls in kernel text: a form or a transform with its arguments.
 
 use std::ops::Range;
 
@@ -31,10 +31,10 @@ impl Parser<'_> {
                         return Err(error(format!("`{option}` takes one number")));
                     };
                     if value < 1.0 || value.fract() != 0.0 {
-                        return Err(error(format!("`{option}` must be a whole number from 1")));
+                        return Err(error(format!("`{option}` must be a whole number of at least 1")));
                     }
                     let with = form.with_option(option, value as usize);
-                    form = with.ok_or_else(|| error(format!("`{name}` has no {option} this large")))?;
+                    form = with.ok_or_else(|| error(format!("`{option}` of `{name}` is too large")))?;
                 }
                 _ => {}
             }
@@ -47,7 +47,7 @@ impl Parser<'_> {
         Ok(Kernel::Leaf(leaf))
     }
 
-    /// The columns of some names, as numbers.
+    /// The positions of the columns with these names.
     fn places(&self, names: &[String], span: &Range<usize>) -> Result<Vec<f64>> {
         let mut found = Vec::new();
         for name in names {
@@ -157,7 +157,8 @@ impl Parser<'_> {
     }
 
     fn transform_call(&mut self, name: &str, span: Range<usize>, d: usize) -> Result<Kernel> {
-        // The inner kernel's number of columns depends on `dim=`, which may come after it: look ahead, then read again.
+        // The inner kernel's number of columns depends on `dim=`, which may come after the kernel. So look ahead first,
+        // then read.
         let start = self.at;
         let registered = self.registry.transform(name);
         let mut transform = registered.ok_or_else(|| self.error(span.clone(), "unknown transform"))?;
@@ -171,7 +172,7 @@ impl Parser<'_> {
                     if let Some((Token::Number(value), at)) = self.tokens.get(i + 2) {
                         let valid = *value >= 1.0 && value.fract() == 0.0;
                         transform = valid.then(|| transform.with_dim(*value as usize)).flatten().ok_or_else(|| {
-                            self.error(at.clone(), format!("no number of columns that `{name}` can make"))
+                            self.error(at.clone(), format!("`{name}` cannot make this number of columns"))
                         })?;
                     }
                 }
@@ -182,7 +183,7 @@ impl Parser<'_> {
         let inner = transform.output_dim(d);
         let mut parameters = transform.parameters(d);
         let mut kernel = None;
-        // What a transform makes has no names.
+        // The output columns of a transform have no names.
         let columns = std::mem::take(&mut self.columns);
         let arguments = self.arguments(inner)?;
         self.columns = columns;

@@ -4,12 +4,12 @@
 #![doc = include_str!("grammar.txt")]
 //! ```
 //!
-//! A positional number or list sets the form's first parameter; `ard` (positional or as a value) gives one entry per
-//! active input column; `dims=[0, 2]` or, where they have names, `dims=["age", height]` chooses the columns (0-based);
-//! `fix=period` or `fix=[period, variance]` keeps values in training; a number as a factor multiplies the variance of
-//! what it stands beside. An input transform takes a kernel as its first argument, and `dim=`. Numbers are in the units
-//! of the data. What is not given is chosen from the data before training. Example:
-//! `matern32(ard) + 2.0 * periodic(period=1.0, dims=[0], fix=period) * rbf(50)`.
+//! A positional number or list sets the form's first parameter. `ard` (positional or as a value) gives one entry per
+//! active input column. `dims=[0, 2]` chooses the columns by 0-based number; columns with names can also be chosen by
+//! name: `dims=["age", height]`. `fix=period` or `fix=[period, variance]` keeps values constant in training. A number
+//! as a factor multiplies the variance of the kernel beside it. An input transform takes a kernel as its first
+//! argument, and `dim=`. Numbers are in the units of the data. Values that are not given are chosen from the data
+//! before training. Example: `matern32(ard) + 2.0 * periodic(period=1.0, dims=[0], fix=period) * rbf(50)`.
 
 mod calls;
 
@@ -39,14 +39,15 @@ struct Parser<'a> {
     at: usize,
     depth: usize,
     registry: &'a Registry,
-    /// Names of the input columns, where they have some.
+    /// Names of the input columns, if they have names.
     columns: &'a [String],
 }
 
-/// How deep brackets may be nested: far beyond any use, far below what the stack holds.
+/// How deep brackets may be nested: far more than anyone needs, far less than the stack can hold.
 const DEEPEST: usize = 100;
 
-/// The form of a kernel over `d` columns, to be read back, whatever units its numbers are told in.
+/// The text of a kernel over `d` columns, to be read back. It does not depend on the units in which the kernel shows
+/// its numbers.
 pub fn form(kernel: &Kernel, d: usize) -> String {
     let mut kernel = kernel.clone();
     keeping_internal(&mut kernel, |kernel| kernel.set_units(&vec![1.0; d], 1.0));
@@ -56,13 +57,13 @@ pub fn form(kernel: &Kernel, d: usize) -> String {
 /// Reads a kernel for inputs of `d` columns.
 ///
 /// # Errors
-/// [`Error::KernelText`] pointing at the place, with the nearest valid name where a name is wrong.
+/// [`Error::KernelText`], which points at the place and suggests the nearest valid name for a wrong one.
 pub fn parse(text: &str, d: usize, registry: &Registry) -> Result<Kernel> {
     read(text, d, registry, &[])
 }
 
-/// Reads a kernel for input columns that have names, by which `dims` may call them: `dims=["age", height]`; a column of
-/// categories, one-hot, stands for all of its inputs.
+/// Reads a kernel for named input columns. `dims` may use the names: `dims=["age", height]`. The name of a one-hot
+/// encoded column of categories stands for all of its inputs.
 ///
 /// # Errors
 /// As [`parse`].
@@ -128,9 +129,7 @@ impl Parser<'_> {
                 Some((Token::Number(number), span)) => {
                     let product = scale.unwrap_or(1.0) * number;
                     if !(product > 0.0 && product.is_finite()) {
-                        return Err(
-                            self.error(span, "a factor must be positive, and the product of all a finite number")
-                        );
+                        return Err(self.error(span, "factors must be positive, and their product finite"));
                     }
                     scale = Some(product);
                     self.at += 1;
@@ -151,7 +150,7 @@ impl Parser<'_> {
             }
         }
         let kernel = match factors.len() {
-            0 => return Err(self.error(start, "a number alone is no kernel; write `constant(variance=…)`")),
+            0 => return Err(self.error(start, "a number alone is not a kernel; write `constant(variance=…)`")),
             1 => factors.remove(0),
             _ => Kernel::product(factors),
         };

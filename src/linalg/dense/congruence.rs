@@ -1,7 +1,7 @@
 //! `L⁻¹ A L⁻ᵀ` and `L⁻ᵀ A L⁻¹` of a symmetric `A`, in place and at half the cost of two triangular solves.
 //!
-//! Each halves its problem: what one diagonal block needs of the other is one symmetric product and a solve (the scheme
-//! of LAPACK's `sygst`). The lower triangle of `A` is read, the whole symmetric result written.
+//! Each halves its problem. What one diagonal block needs from the other is one symmetric product and one solve (the
+//! scheme of LAPACK's `sygst`). Only the lower triangle of `A` is read; the whole symmetric result is written.
 
 use faer::{MatMut, MatRef};
 
@@ -35,7 +35,7 @@ pub fn whiten<T: Real>(l: MatRef<'_, T>, mut a: MatMut<'_, T>) {
     transpose_into(a12, a21.as_ref());
 }
 
-/// `A ← L⁻ᵀ A L⁻¹`, in `n³` operations and `n²/4` workspace: the adjoint of [`whiten`], and that of a factorisation.
+/// `A ← L⁻ᵀ A L⁻¹`, in `n³` operations and `n²/4` workspace: the adjoint of [`whiten`], and of a factorisation.
 pub fn whiten_transposed<T: Real>(l: MatRef<'_, T>, mut a: MatMut<'_, T>) {
     let n = a.nrows();
     if n <= tile::ORDER {

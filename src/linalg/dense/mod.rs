@@ -1,8 +1,8 @@
-//! Dense host algorithms on row-major buffers, built on faer's matrix product so that they run near its rate.
+//! Dense host algorithms on row-major buffers. They are built on faer's matrix product, and run near its rate.
 //!
 //! Every algorithm is a recursion by halves whose off-diagonal work is one large matrix product; only blocks of order
-//! `tile::ORDER` are left for the kernels in `tile`. Only the lower triangle of a symmetric matrix is written during a
-//! factorisation: the upper one keeps the matrix, from which a failed attempt is restored.
+//! `tile::ORDER` are left to the kernels in `tile`. A factorisation of a symmetric matrix writes only the lower
+//! triangle. The upper one keeps the matrix, to restore it after a failed attempt.
 
 pub mod cholesky;
 pub mod congruence;

@@ -1,4 +1,4 @@
-//! Matrix products, shared among threads by splitting the result, so that products may run inside other parallel work.
+//! Matrix products, shared among threads by splitting the result. So products may run inside other parallel work.
 
 use faer::linalg::matmul::matmul;
 use faer::{Accum, MatMut, MatRef, Par};
@@ -8,7 +8,7 @@ use super::transpose::transpose_into;
 use crate::linalg::real::Real;
 use crate::threads;
 
-/// Multiply-adds that are worth a thread of their own.
+/// How many multiply-adds justify a thread of their own.
 const GRAIN: usize = 1 << 21;
 
 /// The order of the diagonal blocks of a symmetric product, computed whole.
@@ -42,7 +42,7 @@ fn depth<T>(terms: &[Term<T>]) -> usize {
     terms.iter().map(|(a, _)| a.ncols()).sum()
 }
 
-/// `C = α Σ A B`, or added.
+/// `C = α Σ A B`, or `C += α Σ A B`.
 fn products<T: Real>(c: MatMut<'_, T>, accum: Accum, terms: &[Term<T>], alpha: T, pieces: usize) {
     let (m, n) = (c.nrows(), c.ncols());
     if pieces <= 1 || !splits(m * n * depth(terms)) {
@@ -63,7 +63,7 @@ fn products<T: Real>(c: MatMut<'_, T>, accum: Accum, terms: &[Term<T>], alpha: T
     );
 }
 
-/// The terms of two parts of the result, by how each factor is split.
+/// The terms of two parts of the result; `left` and `right` split the factors.
 fn halves<'a, T>(
     terms: &[Term<'a, T>],
     left: impl Fn(MatRef<'a, T>) -> (MatRef<'a, T>, MatRef<'a, T>),
@@ -76,24 +76,25 @@ fn halves<'a, T>(
     terms.iter().map(split).unzip()
 }
 
-/// The same on one thread, which keeps the result in its cache from one term to the next.
+/// The same on one thread, which keeps the result in its cache between terms.
 fn multiply_all<T: Real>(mut c: MatMut<'_, T>, accum: Accum, terms: &[Term<T>], alpha: T) {
     for (k, &(a, b)) in terms.iter().enumerate() {
         multiply(c.as_mut(), if k == 0 { accum } else { Accum::Add }, a, b, alpha);
     }
 }
 
-/// Rows of a transposed left factor that are put in order at once, and the fewest rows and columns where that pays.
+/// The number of rows of a transposed left factor that are put in order at once, and the fewest rows and columns for
+/// which that pays.
 const ORDERED: usize = 128;
 
-/// Most columns of those rows at once.
+/// The most columns of those rows at once.
 const DEPTH: usize = 4096;
 
 /// A product on one thread.
 ///
-/// The library packs the right factor of a row-major result only and reads the left one as it lies: a transposed one,
-/// along whose rows every number is in another cache line, at half the rate of one in order. It is put in order here,
-/// some rows at a time.
+/// For a row-major result, the library packs only the right factor and reads the left one in place. In a transposed
+/// left factor, consecutive numbers of a row are in different cache lines, which halves the rate. So such a factor is
+/// put in order here, some rows at a time.
 fn multiply<T: Real>(mut c: MatMut<'_, T>, accum: Accum, a: MatRef<'_, T>, b: MatRef<'_, T>, alpha: T) {
     if c.col_stride() != 1 && c.row_stride() == 1 {
         return multiply(c.transpose_mut(), accum, b.transpose(), a.transpose(), alpha);
@@ -117,7 +118,7 @@ fn multiply<T: Real>(mut c: MatMut<'_, T>, accum: Accum, a: MatRef<'_, T>, b: Ma
     }
 }
 
-/// `C += α A B` in the lower triangle only, for a product that is symmetric.
+/// `C += α A B` in the lower triangle only, for a symmetric product.
 pub fn add_lower<T: Real>(c: MatMut<'_, T>, a: MatRef<'_, T>, b: MatRef<'_, T>, alpha: T) {
     add_all_lower(c, &[(a, b)], alpha);
 }
@@ -150,7 +151,7 @@ pub fn add_all_lower<T: Real>(c: MatMut<'_, T>, terms: &[Term<T>], alpha: T) {
     }
 }
 
-/// A diagonal block: computed whole beside the matrix, whose upper triangle is not to be touched.
+/// A diagonal block. It is computed whole in a separate buffer, because the matrix's upper triangle must not change.
 fn add_diagonal<T: Real>(mut c: MatMut<'_, T>, terms: &[Term<T>], alpha: T) {
     let n = c.nrows();
     let mut block = vec![T::of(0.0); n * n];

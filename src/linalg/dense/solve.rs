@@ -1,8 +1,9 @@
 //! Triangular solves with many right-hand sides.
 //!
 //! A solve from the right, `X L = B`, is the transposed view of one from the left: `Lᵀ Xᵀ = Bᵀ`. Diagonal tiles are
-//! substituted, never inverted: kernel matrices are too ill-conditioned for the explicit inverses of their factors.
-//! Right-hand sides are shared among the threads before anything else, so that threads meet once and not at every tile.
+//! substituted, never inverted: kernel matrices are too ill-conditioned for explicit inverses of their factors.
+//! Right-hand sides are shared among the threads before anything else, so that threads wait for each other once and not
+//! at every tile.
 
 use faer::{MatMut, MatRef};
 
@@ -10,7 +11,7 @@ use super::{half, product, tile};
 use crate::linalg::real::{Real, dot, vectorised};
 use crate::threads;
 
-/// Fewest right-hand sides of a thread's share.
+/// The fewest right-hand sides in a thread's share.
 const SHARE: usize = 128;
 
 /// `B ← L⁻¹ B` for a lower triangular `L`; the strict upper triangle is not read.
@@ -30,7 +31,7 @@ pub fn upper<T: Real>(u: MatRef<'_, T>, mut b: MatMut<'_, T>) {
     shared(u, b, 2 * rayon::current_num_threads(), &upper_of);
 }
 
-/// Solves for the columns of `b` in pieces.
+/// Solves for the columns of `b`, in pieces.
 fn shared<T: Real>(
     triangle: MatRef<'_, T>,
     b: MatMut<'_, T>,
@@ -45,14 +46,14 @@ fn shared<T: Real>(
     threads::join(|| shared(triangle, left, pieces / 2, solve), || shared(triangle, right, pieces / 2, solve));
 }
 
-/// A single right-hand side, where its numbers stand side by side and those of the triangle do, too: reading the
-/// triangle is then all the work there is.
+/// The only right-hand side as a slice, if its numbers are contiguous and those of the triangle are, too. The only work
+/// is then to read the triangle.
 fn only_column<'a, T: Real>(b: MatMut<'a, T>, stride: isize) -> Option<&'a mut [T]> {
     let one = b.ncols() == 1 && stride == 1;
     one.then(|| b.col_mut(0).try_as_col_major_mut())?.map(|column| column.as_slice_mut())
 }
 
-/// For rows of L that stand side by side.
+/// For L with contiguous rows.
 #[inline(always)]
 fn lower_of_one<T: Real>(l: MatRef<'_, T>, b: &mut [T]) {
     for i in 0..b.len() {
@@ -62,7 +63,7 @@ fn lower_of_one<T: Real>(l: MatRef<'_, T>, b: &mut [T]) {
     }
 }
 
-/// For columns of U that stand side by side.
+/// For U with contiguous columns.
 #[inline(always)]
 fn upper_of_one<T: Real>(u: MatRef<'_, T>, b: &mut [T]) {
     for i in (0..b.len()).rev() {

@@ -1,7 +1,7 @@
-//! The two kernels that are not matrix products: Cholesky factorisation and forward substitution of one tile.
+//! The two kernels that are not matrix products: Cholesky factorisation and forward substitution for one tile.
 //!
-//! Tiles are packed into `N × N` arrays on the stack: [`ORDER`] as a rule, [`SMALL`] for the matrices of a batch, whose
-//! packing would cost more than their arithmetic.
+//! Tiles are packed into `N × N` arrays on the stack. `N` is usually [`ORDER`], but [`SMALL`] for the matrices of a
+//! batch, whose packing would otherwise cost more than their arithmetic.
 
 use faer::{MatMut, MatRef};
 
@@ -12,10 +12,10 @@ use crate::threads;
 /// The largest order of a diagonal tile.
 pub const ORDER: usize = 64;
 
-/// The order up to which a small tile is used.
+/// The largest order of a small tile.
 const SMALL: usize = 16;
 
-/// Right-hand sides substituted together: four AVX-512 registers of f64 a row.
+/// The number of right-hand sides substituted together: four AVX-512 registers of f64 per row.
 const WIDTH: usize = 32;
 
 /// Factors the tile `A = L Lᵀ` in its lower triangle.
@@ -90,7 +90,7 @@ pub fn lower<T: Real>(l: MatRef<'_, T>, b: MatMut<'_, T>) {
     }
 }
 
-/// `B ← U⁻¹ B` for an upper triangular tile: a forward substitution of everything reversed.
+/// `B ← U⁻¹ B` for an upper triangular tile: a forward substitution with rows and columns reversed.
 pub fn upper<T: Real>(u: MatRef<'_, T>, b: MatMut<'_, T>) {
     let n = u.nrows();
     let entry = |i, j| u[(n - 1 - i, n - 1 - j)];
@@ -101,7 +101,7 @@ pub fn upper<T: Real>(u: MatRef<'_, T>, b: MatMut<'_, T>) {
     }
 }
 
-/// A triangular tile in the order of its substitution: row-major, lower.
+/// A triangular tile in the order of its substitution: row-major, lower triangular.
 struct Triangle<T, const N: usize> {
     entries: [[T; N]; N],
     order: usize,
@@ -117,7 +117,7 @@ impl<T: Real, const N: usize> Triangle<T, N> {
             }
         }
         if order < N {
-            // Rows are substituted in pairs: the partner of the last one is divided by this.
+            // Rows are substituted in pairs; the partner of the last row is divided by this.
             entries[order][order] = T::of(1.0);
         }
         Self { entries, order, backward }
@@ -156,7 +156,7 @@ impl<T: Real, const N: usize> Triangle<T, N> {
             rows.for_each(|(i, x)| x[..b.ncols()].copy_from_slice(b.row(self.row(i)).as_slice()));
             return;
         }
-        // By columns: of a transposed matrix they are contiguous, and its rows far apart.
+        // By columns: in a transposed matrix they are contiguous, and its rows are far apart.
         for (c, column) in b.col_iter().enumerate() {
             for (i, x) in x.iter_mut().enumerate().take(self.order) {
                 x[c] = column[self.row(i)];
@@ -179,7 +179,7 @@ impl<T: Real, const N: usize> Triangle<T, N> {
     }
 }
 
-/// Forward substitution, two rows at a time so that every loaded row of `x` serves two updates.
+/// Forward substitution, two rows at a time, so that every loaded row of `x` serves two updates.
 struct Substitute<'a, T, const N: usize> {
     l: &'a [[T; N]; N],
     x: &'a mut [[T; WIDTH]; N],

@@ -8,7 +8,7 @@ use crate::threads;
 /// The order of a block.
 const BLOCK: usize = 32;
 
-/// Entries that are worth a second thread.
+/// How many entries justify a second thread.
 const PARALLEL: usize = 1 << 16;
 
 /// Copies the lower triangle over the upper one.
@@ -27,7 +27,7 @@ pub fn mirror<T: Real>(mut a: MatMut<'_, T>) {
     both(n * n, || transpose_into(a12, a21.as_ref()), || both(n * n, || mirror(a11), || mirror(a22)));
 }
 
-/// `B = Aᵀ` by halves.
+/// `B = Aᵀ`, by halves.
 pub fn transpose_into<T: Real>(b: MatMut<'_, T>, a: MatRef<'_, T>) {
     let (rows, cols) = (b.nrows(), b.ncols());
     if rows.max(cols) <= BLOCK {
@@ -41,7 +41,7 @@ pub fn transpose_into<T: Real>(b: MatMut<'_, T>, a: MatRef<'_, T>) {
     both(rows * cols, || transpose_into(b1, a1), || transpose_into(b2, a2));
 }
 
-/// Runs both, in parallel if the entries are many.
+/// Runs both, in parallel if there are many entries.
 fn both(entries: usize, first: impl FnOnce() + Send, second: impl FnOnce() + Send) {
     if entries > PARALLEL {
         threads::join(first, second);

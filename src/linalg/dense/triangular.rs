@@ -9,7 +9,7 @@ use crate::threads;
 /// The order of the diagonal blocks that are multiplied whole.
 const DIAGONAL: usize = 64;
 
-/// Fewest columns of a thread's share.
+/// The fewest columns in a thread's share.
 const SHARE: usize = 128;
 
 /// `C = L B` for a lower triangular `L`.
@@ -22,7 +22,7 @@ pub fn upper<T: Real>(c: MatMut<'_, T>, u: MatRef<'_, T>, b: MatRef<'_, T>) {
     shared(c, u, b, 2 * rayon::current_num_threads(), &upper_of);
 }
 
-/// Multiplies the columns of `b` in pieces, so that threads meet once and not at every block.
+/// Multiplies the columns of `b` in pieces, so that threads wait for each other once and not at every block.
 fn shared<T: Real>(
     c: MatMut<'_, T>,
     triangle: MatRef<'_, T>,

@@ -1,6 +1,6 @@
-//! The kernels of dense algebra: a tile factorised, a tile solved with, a product subtracted, a triangle copied.
+//! The kernels of dense algebra: factorise a tile, solve with a tile, subtract a product, copy a triangle.
 //!
-//! The first three work in place on parts of one buffer, which a [`Place`] names. Every matrix may be one of a batch.
+//! The first three work in place on parts of one buffer, given by a [`Place`]. Every matrix may be one of a batch.
 
 use burn::cubecl;
 use burn::cubecl::ir::ElemType;
@@ -12,19 +12,20 @@ pub const TILE: usize = 32;
 /// Units of a cube of every kernel.
 pub const UNITS: usize = 256;
 
-/// Distance of rows in shared memory: one more than a tile has, so that columns lie in different banks.
+/// The distance of rows in shared memory: one more than the length of a tile's row, so that columns are in different
+/// banks.
 const ROW: usize = TILE + 1;
 
-/// Columns of a tile that units work on side by side.
+/// The number of a tile's columns on which units work at the same time.
 const GROUPS: usize = UNITS / TILE;
 
-/// What a failed factorisation leaves on the diagonal, where a factor has positive numbers.
+/// The mark of a failed factorisation on the diagonal, where a factor has positive numbers.
 pub const FAILED: f32 = -1.0;
 
 /// A matrix within a buffer: entry (i, j) of member b of a batch is at `start + i down + j across + b batch`.
 #[derive(Debug, CubeType, CubeLaunch, Clone, Copy)]
 pub struct Place {
-    /// Where entry (0, 0) of the first member is.
+    /// The position of entry (0, 0) of the first member.
     pub start: usize,
     /// The distance of rows.
     pub down: usize,
@@ -41,8 +42,8 @@ impl Place {
     }
 }
 
-/// Replaces the lower triangle of a tile of order at most [`TILE`] by that of its Cholesky factor: one cube a tile.
-/// Where a pivot is not positive and finite, the diagonal has [`FAILED`].
+/// Replaces the lower triangle of a tile of order at most [`TILE`] by that of its Cholesky factor; one cube per tile.
+/// Where a pivot is not positive and finite, the diagonal gets [`FAILED`].
 #[cube(launch, address_type = "dynamic")]
 pub fn factor_tile<F: Float>(target: &mut Tensor<F>, place: Place, order: usize, #[define(F)] _dtype: ElemType) {
     let mut tile = Shared::<[F]>::new_slice(comptime!(TILE * ROW));
@@ -91,17 +92,17 @@ pub fn factor_tile<F: Float>(target: &mut Tensor<F>, place: Place, order: usize,
     }
 }
 
-/// Where the left matrix of a kernel lies.
+/// The buffer that holds the left matrix of a kernel.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Left {
-    /// In the buffer that is written to.
+    /// The buffer that the kernel writes to.
     Target,
-    /// In the other buffer.
+    /// The other buffer.
     Other,
 }
 
-/// Replaces `count` vectors of at most [`TILE`] numbers, the columns of `x`, by the solutions with the triangular tile
-/// `l`: with L forward, with Lᵀ `backward`. A vector a unit, in registers.
+/// Replaces `count` vectors of at most [`TILE`] numbers, the columns of `x`, by their solutions with the triangular
+/// tile `l`: with L, or with Lᵀ if `backward`. Each unit has one vector, in registers.
 #[cube(launch, address_type = "dynamic")]
 pub fn solve_tile<F: Float>(
     target: &mut Tensor<F>,
@@ -114,7 +115,7 @@ pub fn solve_tile<F: Float>(
     #[comptime] backward: bool,
     #[define(F)] _dtype: ElemType,
 ) {
-    // In the order of the substitution: backward it is that of everything reversed.
+    // In the order of the substitution; backward, rows and columns are reversed.
     let mut tile = Shared::<[F]>::new_slice(comptime!(TILE * TILE));
     let mut at = UNIT_POS_X as usize;
     while at < TILE * TILE {
@@ -170,32 +171,32 @@ pub fn solve_tile<F: Float>(
     }
 }
 
-/// How a product is cut and read.
+/// How a product is split and read.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub struct Cut {
-    /// Rows and columns of the result that a unit has: a cube has 16 times as many.
+    /// The rows and columns of the result for each unit; a cube has 16 times as many.
     pub side: usize,
     /// Where A is.
     pub left: Left,
-    /// What is multiplied.
+    /// The product to compute.
     pub of: Product,
 }
 
-/// The factors of a product, and what of it is wanted.
+/// The layout of the factors of a product, and the part of it that is wanted.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub struct Product {
-    /// Whether numbers beside each other in memory are beside each other along the rows of A.
+    /// Whether numbers that are adjacent in memory are adjacent along the rows of A.
     pub a_along_rows: bool,
-    /// Whether they are along the columns of B.
+    /// Whether they are adjacent along the columns of B.
     pub b_along_columns: bool,
-    /// Only entries on and below the diagonal are wanted.
+    /// Whether only entries on and below the diagonal are wanted.
     pub lower: bool,
 }
 
-/// Units along each side of a cube's part of a product.
+/// The number of units along each side of a cube's part of a product.
 pub const ACROSS: usize = 16;
 
-/// Numbers of A and B along the depth that are in shared memory at once.
+/// The depth of A and B that is in shared memory at once.
 const DEPTH: usize = 16;
 
 /// `C −= A B` for C `[rows, columns]` and A `[rows, depth]`; B is in the buffer of C.
@@ -300,14 +301,14 @@ pub fn subtract_product<F: Float>(
     }
 }
 
-/// What of a matrix is copied.
+/// The part of a matrix to copy.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Part {
     /// All of it.
     Whole,
-    /// The lower triangle with the diagonal, zeros above.
+    /// The lower triangle with the diagonal; zeros above.
     Lower,
-    /// The symmetric matrix with that lower triangle.
+    /// The symmetric matrix with this lower triangle.
     Mirrored,
 }
 
@@ -341,7 +342,8 @@ pub fn copy<F: Float>(
     to[at] = entry;
 }
 
-/// Rows up to the diagonal, one after another, as a lower triangular matrix `[n, n]`; or `back`.
+/// Unpacks rows up to the diagonal, stored one after another, into a lower triangular matrix `[n, n]`; packs them if
+/// `back`.
 #[cube(launch, address_type = "dynamic")]
 pub fn unpack<F: Float>(from: &Tensor<F>, to: &mut Tensor<F>, #[comptime] back: bool, #[define(F)] _dtype: ElemType) {
     let (j, i) = (ABSOLUTE_POS_X as usize, ABSOLUTE_POS_Y as usize);

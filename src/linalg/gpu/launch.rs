@@ -1,4 +1,4 @@
-//! Launching the kernels on matrices of burn's CubeCL backend.
+//! Launches the kernels on matrices of burn's CubeCL backend.
 
 use std::ops::Range;
 
@@ -14,7 +14,7 @@ use crate::linalg::on_device::{primitive, tensor};
 
 type CubeTensor = FloatTensor<Cube>;
 
-/// A batch of row-major matrices in a buffer of their own.
+/// A batch of row-major matrices in their own buffer.
 pub struct Matrix {
     buffer: CubeTensor,
     count: usize,
@@ -22,7 +22,7 @@ pub struct Matrix {
     pub columns: usize,
 }
 
-/// Where an entry of a matrix is in its buffer, and in which direction it is read.
+/// The position of an entry of a matrix in its buffer, and the direction of reading.
 #[derive(Clone, Copy)]
 struct Corner {
     row: usize,
@@ -41,7 +41,7 @@ fn new_buffer(like: &CubeTensor, shape: Shape) -> CubeTensor {
 }
 
 impl Matrix {
-    /// The matrices of a contiguous tensor `[b, n, t]`, for reading, or for writing where nobody else has it.
+    /// The matrices of a contiguous tensor `[b, n, t]`, for reading; for writing only if nobody else holds the tensor.
     pub fn of(matrices: &Tensor<3>) -> Result<Self> {
         let [count, rows, columns] = matrices.dims();
         let buffer = primitive(matrices.clone().into_dispatch())?;
@@ -68,7 +68,7 @@ impl Matrix {
         PlaceLaunch::new(start, down, across, self.rows * self.columns)
     }
 
-    /// Factorises the diagonal tile of these rows.
+    /// Factorises the diagonal tile with these rows.
     pub fn factor_tile(&self, tile: Range<usize>) {
         kernel::factor_tile::launch(
             &self.buffer.client,
@@ -82,15 +82,15 @@ impl Matrix {
         );
     }
 
-    /// Makes the rows of the factor below a diagonal tile that is factorised: `L₂₁ = A₂₁ L₁₁⁻ᵀ`.
+    /// Computes the rows of the factor below a factorised diagonal tile: `L₂₁ = A₂₁ L₁₁⁻ᵀ`.
     pub fn solve_panel(&self, tile: Range<usize>) {
         let x = Corner { row: tile.end, column: tile.start, transposed: true };
         let l = Corner { row: tile.start, column: tile.start, transposed: false };
         solve_tile(self, self.place(x), self, self.place(l), tile.len(), self.rows - tile.end, Side::Forward);
     }
 
-    /// Subtracts from the lower triangle, in these columns and all rows from there on, the product of the factor's
-    /// columns `depth` with their transpose.
+    /// Updates the lower triangle in these columns, in all rows from the first of them on: subtracts the product of the
+    /// factor's columns `depth` with their transpose.
     pub fn update(&self, columns: Range<usize>, depth: Range<usize>) {
         let corner = |row, column, transposed| Corner { row, column, transposed };
         let c = self.place(corner(columns.start, columns.start, false));
@@ -102,7 +102,7 @@ impl Matrix {
     }
 }
 
-/// A triangular solve under way: X holds right-hand sides where it does not hold solutions yet.
+/// A triangular solve in progress: X holds solutions, and right-hand sides where there are no solutions yet.
 pub struct Solve {
     pub l: Matrix,
     pub x: Matrix,
@@ -117,7 +117,7 @@ enum Side {
 }
 
 impl Solve {
-    /// Solves with the diagonal tile of these rows, for the first `columns` right-hand sides.
+    /// Solves with the diagonal tile with these rows, for the first `columns` right-hand sides.
     pub fn tile(&self, tile: Range<usize>, columns: usize) {
         let x = self.x.place(Corner { row: tile.start, column: 0, transposed: false });
         let l = self.l.place(Corner { row: tile.start, column: tile.start, transposed: false });
@@ -125,7 +125,7 @@ impl Solve {
         solve_tile(&self.x, x, &self.l, l, tile.len(), columns, side);
     }
 
-    /// Takes the solutions in the rows `known` out of right-hand sides.
+    /// Subtracts the contribution of the solutions in rows `known` from right-hand sides.
     pub fn subtract(&self, rows: Range<usize>, known: Range<usize>, columns: usize) {
         let corner = |row, column, transposed| Corner { row, column, transposed };
         let c = self.x.place(corner(rows.start, 0, false));
@@ -160,12 +160,12 @@ fn solve_tile(target: &Matrix, x: PlaceLaunch, other: &Matrix, l: PlaceLaunch, o
     );
 }
 
-/// Where the left matrix of a kernel lies.
+/// The buffer that holds the left matrix of a kernel.
 fn left(target: &Matrix, other: &Matrix) -> Left {
     if std::ptr::eq(target, other) { Left::Target } else { Left::Other }
 }
 
-/// The other buffer of a kernel: a device takes no buffer twice where one is written to.
+/// The other buffer of a kernel; a device does not accept one buffer twice if it is written to.
 fn beside(target: &Matrix, other: &Matrix) -> CubeTensor {
     match left(target, other) {
         Left::Target => new_buffer(&target.buffer, Shape::from([1])),
@@ -173,7 +173,8 @@ fn beside(target: &Matrix, other: &Matrix) -> CubeTensor {
     }
 }
 
-/// Entries of a product from which on a unit has 8 × 8 of them: fewer would leave most of a large GPU idle.
+/// The size of a product from which on each unit has 8 × 8 entries. For smaller ones, that would leave most of a large
+/// GPU idle.
 const MANY: usize = 1 << 21;
 
 fn subtract_product(target: &Matrix, other: &Matrix, places: [PlaceLaunch; 3], size: [usize; 3], of: Product) {
@@ -222,7 +223,7 @@ fn copy(from: CubeTensor, shift: Option<CubeTensor>, part: Part) -> CubeTensor {
     to
 }
 
-/// Packed rows as a matrix of order `m`, or `back`; the result has `shape`.
+/// Unpacks rows into a matrix of order `m`, or packs them if `back`; the result has `shape`.
 pub fn unpack(from: DispatchTensor, shape: Shape, m: usize, back: bool) -> Result<DispatchTensor> {
     const CUBE: (usize, usize) = (TILE, UNITS / TILE);
     let from = primitive(from)?;

@@ -1,9 +1,9 @@
-//! Dense algebra on the memory of a GPU: factorisation, triangular solves and the inverse, blocked, for one matrix or a
+//! Dense algebra in the memory of a GPU: factorisation, triangular solves and the inverse, blocked, for one matrix or a
 //! batch `[b, n, n]`.
 //!
-//! A tile of order [`TILE`] is factorised by one cube; panels below it are solved for, and what is right of them is
-//! updated, first within a block of [`BLOCK`] columns, then for the rest at once, so that most of the arithmetic is a
-//! product of some depth. Everything happens in place in one buffer: n/8 launches in all.
+//! One cube factorises a tile of order [`TILE`]. Then the panel below it is solved for, and the columns to its right
+//! are updated: first within a block of [`BLOCK`] columns, then the rest at once, so that most of the arithmetic is a
+//! product of some depth. Everything happens in place in one buffer, with n/8 launches in all.
 
 mod kernel;
 mod launch;
@@ -17,13 +17,13 @@ use crate::linalg::jitter;
 use kernel::{Part, TILE};
 use launch::{Matrix, Solve};
 
-/// Columns after which all that is right of them is updated.
+/// The number of columns after which all columns to their right are updated.
 const BLOCK: usize = 4 * TILE;
 
-/// The lower factors of symmetric matrices `[b, n, n]` with `noise [b, n]` added to their diagonals, by the policy of
-/// [`jitter`]: only those that failed get some. Zeros above the diagonals. `name` is for the error.
+/// The lower factors of symmetric matrices `[b, n, n]` with `noise [b, n]` added to their diagonals; zeros above the
+/// diagonals. By the policy of [`jitter`], only matrices that failed get jitter. `name` appears in the error.
 ///
-/// One number a matrix is read back, to know whether it worked.
+/// Reads back one number per matrix, to know whether it succeeded.
 ///
 /// # Errors
 /// [`Error::NotPositiveDefinite`].
@@ -67,7 +67,7 @@ fn not_definite(name: &str, size: usize, dtype: DType, pivot: Option<usize>, jit
     Error::NotPositiveDefinite { matrix: name.into(), size, dtype, pivot: pivot.unwrap_or_default(), jitter, finite }
 }
 
-/// One factorisation without looking at the outcome.
+/// One factorisation, without a check of the outcome.
 fn attempt(k: &Tensor<3>, noise: Option<&Tensor<2>>) -> Result<Tensor<3>> {
     let factor = Matrix::copied(k, noise, Part::Lower)?;
     let n = factor.rows;
@@ -84,7 +84,7 @@ fn attempt(k: &Tensor<3>, noise: Option<&Tensor<2>>) -> Result<Tensor<3>> {
     factor.into_tensor()
 }
 
-/// The first pivot of each matrix that was none.
+/// The first invalid pivot of each matrix, if any.
 fn failures(factor: &Tensor<3>) -> Result<Vec<Option<usize>>> {
     let diagonals = diagonal(factor);
     let smallest = numbers(diagonals.clone().min_dim(1))?;
@@ -171,13 +171,13 @@ pub fn log_det(l: &Tensor<3>) -> Tensor<2> {
     diagonal(l).log().sum_dim(1) * 2.0
 }
 
-/// The lower triangles, zeros above.
+/// The lower triangles; zeros above.
 pub fn lower(matrices: &Tensor<3>) -> Result<Tensor<3>> {
     Matrix::copied(matrices, None, Part::Lower)?.into_tensor()
 }
 
-/// `½ L⁻ᵀ (P + Pᵀ) L⁻¹` of the P whose lower triangle, the diagonal doubled, is that of a matrix: the adjoint of a
-/// factorisation when it is `Lᵀ L̄` (Murray 2016, eq. 10).
+/// `½ L⁻ᵀ (P + Pᵀ) L⁻¹`, where the lower triangle of P, with its diagonal doubled, is that of `p`. If `p` is `Lᵀ L̄`,
+/// this is the adjoint of a factorisation (Murray 2016, eq. 10).
 pub fn congruence(l: &Tensor<3>, p: &Tensor<3>) -> Result<Tensor<3>> {
     let symmetric = Matrix::copied(p, None, Part::Mirrored)?.into_tensor()?;
     let half = solve(l, &symmetric, true)?;

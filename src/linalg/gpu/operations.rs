@@ -1,4 +1,5 @@
-//! The operations of [`linalg`](crate::linalg) on tensors of a GPU: the formulas are those of their files.
+//! The operations of [`linalg`](crate::linalg) on tensors of a GPU; the formulas are in the files of the host
+//! operations.
 
 use std::f64::consts::TAU;
 use std::sync::Arc;
@@ -22,28 +23,28 @@ use crate::linalg::solve::{CholeskySolve, LogDet};
 use crate::linalg::triangular::Solve;
 use crate::scope::to_f64;
 
-/// Gradients with respect to two inputs.
+/// Gradients in two inputs.
 type Two = Result<[Option<DispatchTensor>; 2]>;
 
-/// The tensors that an operation keeps for its adjoint, in the order in which its forward pass names them.
+/// The tensors that an operation keeps for its adjoint, in the order of its forward pass.
 type SavedTensors<const N: usize> = [Tensor<3>; N];
 
 fn keep<const N: usize>(tensors: SavedTensors<N>) -> Saved {
     Arc::new(tensors)
 }
 
-/// A vector `[n]` as a batch of one column `[1, n, 1]`.
+/// A vector `[n]` as a batch of one column, `[1, n, 1]`.
 fn column(vector: DispatchTensor) -> Tensor<3> {
     let n = vector.shape().num_elements();
     Tensor::from_dispatch(shaped(vector, &[1, n, 1]))
 }
 
-/// A batch of one number as the tensor `[1]`.
+/// A batch of one number, as the tensor `[1]`.
 fn number(value: Tensor<3>) -> DispatchTensor {
     value.reshape([1]).into_dispatch()
 }
 
-/// Like another tensor in its shape.
+/// The numbers in another shape.
 fn like(tensor: Tensor<3>, shape: &[usize]) -> DispatchTensor {
     shaped(tensor.into_dispatch(), shape)
 }
@@ -66,7 +67,7 @@ impl DeviceOp<1> for Cholesky {
 
     fn adjoint(&self, saved: Saved, grad: DispatchTensor, _needs: [bool; 1]) -> Result<[Option<DispatchTensor>; 1]> {
         let ([l], shape) = (&*recall::<SavedTensors<1>>(saved)?, shape_of(&grad));
-        // Entries of Lᵀ L̄ on and below the diagonal take nothing from above that of L̄.
+        // The part of L̄ above the diagonal does not affect Lᵀ L̄ on and below the diagonal.
         let product = l.clone().transpose().matmul(batch(grad, "gradient of L")?);
         Ok([Some(like(congruence(l, &product)?, &shape))])
     }
@@ -89,7 +90,7 @@ impl DeviceOp<2> for Solve {
     }
 }
 
-/// The shape of the factors, from that of right-hand sides `[.., n, t]`.
+/// The shape of the factors, given that of right-hand sides `[.., n, t]`.
 fn square_shape(of_solutions: &[usize]) -> Vec<usize> {
     let mut shape = of_solutions.to_vec();
     if let [.., n, t] = shape.as_mut_slice() {

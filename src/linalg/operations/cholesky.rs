@@ -1,4 +1,4 @@
-//! The Cholesky factorisation as a differentiable operation, of one matrix or a batch.
+//! The Cholesky factorisation as a differentiable operation, for one matrix or a batch.
 
 use std::sync::Arc;
 
@@ -14,10 +14,10 @@ use crate::linalg::on_device::DeviceOp;
 use crate::linalg::real::{Real, into_vec, with_real};
 use crate::linalg::shape;
 
-/// The lower factor `L` of a symmetric positive definite `k = L Lᵀ`: `[n, n]`, or a batch `[.., n, n]`, its strict
-/// upper triangle zero.
+/// The lower factor `L` of a symmetric positive definite `k = L Lᵀ`, `[n, n]` or a batch `[.., n, n]`. Its strict upper
+/// triangle is zero.
 ///
-/// The adjoint is symmetric: `½ L⁻ᵀ (Φ + Φᵀ) L⁻¹` where `Φ` is the lower triangle of `Lᵀ L̄` with its diagonal halved
+/// The adjoint is symmetric: `½ L⁻ᵀ (Φ + Φᵀ) L⁻¹`, where `Φ` is the lower triangle of `Lᵀ L̄` with its diagonal halved
 /// (Murray 2016, *Differentiation of the Cholesky decomposition*, eq. 10). The matrices of a batch are shared among the
 /// threads, and only those that failed get jitter. `name` is the matrix in the error.
 ///
@@ -79,7 +79,7 @@ impl HostOp<1> for Cholesky {
     }
 }
 
-/// `½ L⁻ᵀ (Φ + Φᵀ) L⁻¹` into a zero matrix, from the factor and its lower triangular gradient.
+/// Writes `½ L⁻ᵀ (Φ + Φᵀ) L⁻¹` into a zero matrix, given the factor and its lower triangular gradient.
 fn adjoint<T: Real>(l: MatRef<'_, T>, grad: MatRef<'_, T>, mut full: MatMut<'_, T>) {
     product::add_lower(full.as_mut(), l.transpose(), grad, T::of(0.5));
     congruence::whiten_transposed(l, full);

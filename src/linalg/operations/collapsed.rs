@@ -12,7 +12,7 @@ use crate::linalg::on_device::DeviceOp;
 use crate::linalg::real::{dot, narrowed, widened};
 use crate::linalg::shape;
 
-/// What factorising `B = I + Q` leaves of a collapsed bound.
+/// The results of factorising `B = I + Q`, for a collapsed bound.
 #[derive(Debug, Clone)]
 pub struct Collapsed {
     /// The factor of B.
@@ -42,11 +42,11 @@ impl Collapsed {
     }
 }
 
-/// `½ (log|B| − bᵀB⁻¹b − tr Q)` with `B = I + Q`: the part of Titsias's bound (2009, eq. 9) that is made of whitened m
-/// × m matrices, `[1]`, for `Q = L⁻¹K_ZX Σ⁻¹K_XZ L⁻ᵀ` and `b = L⁻¹K_ZX Σ⁻¹y`.
+/// `½ (log|B| − bᵀB⁻¹b − tr Q)` with `B = I + Q`, `[1]`, for `Q = L⁻¹K_ZX Σ⁻¹K_XZ L⁻ᵀ` and `b = L⁻¹K_ZX Σ⁻¹y`: the part
+/// of Titsias's bound (2009, eq. 9) that consists of whitened m × m matrices.
 ///
-/// With the whitened mean `γ = B⁻¹b`: `Q̄ = ½ (B⁻¹ + γγᵀ − I)` and `b̄ = −γ`. About m³ operations in all, in f64
-/// whatever the inputs.
+/// With the whitened mean `γ = B⁻¹b`: `Q̄ = ½ (B⁻¹ + γγᵀ − I)` and `b̄ = −γ`. About m³ operations in all, in f64 for
+/// inputs of any type.
 ///
 /// # Errors
 /// [`Error::Shape`](crate::Error::Shape), or [`Error::NotPositiveDefinite`](crate::Error::NotPositiveDefinite) by the

@@ -13,11 +13,11 @@ use crate::linalg::shape;
 
 /// Eigenvalues, ascending, `[n]`, and orthonormal eigenvectors in the columns of `[n, n]`: `k = V diag(λ) Vᵀ`.
 ///
-/// Of every vector the entry of largest magnitude is positive. The adjoint is `V (diag(λ̄) + sym(F ∘ Vᵀ V̄)) Vᵀ` with
-/// `Fᵢⱼ = 1/(λⱼ − λᵢ)`. Where a gap is below `n ε max|λ|` the vectors are determined only up to a rotation among
-/// themselves, and `Fᵢⱼ` is zero. That is exact for functions of the eigenvalues alone that treat equal ones alike (a
-/// trace, a determinant); a function of the vectors loses its derivative in rotations within the eigenspace, which has
-/// no limit in general. `name` is the matrix in the error. Only the lower triangle is read.
+/// The entry of largest magnitude in each vector is positive. The adjoint is `V (diag(λ̄) + sym(F ∘ Vᵀ V̄)) Vᵀ` with
+/// `Fᵢⱼ = 1/(λⱼ − λᵢ)`. If a gap is below `n ε max|λ|`, the vectors are determined only up to a rotation among
+/// themselves, and `Fᵢⱼ` is zero. That is exact for functions of the eigenvalues alone that treat equal eigenvalues
+/// alike (a trace, a determinant). A function of the vectors loses its derivative in rotations within the eigenspace,
+/// which has no limit in general. `name` is the matrix in the error. Only the lower triangle is read.
 ///
 /// # Errors
 /// [`Error::Shape`], or [`Error::NotFinite`] if the matrix is not finite or the iteration does not converge.
@@ -27,7 +27,7 @@ pub fn eigh(k: Tensor<2>, name: &str) -> Result<(Tensor<1>, Tensor<2>)> {
     Ok((packed.clone().narrow(0, 0, 1).reshape([n]), packed.narrow(0, 1, n)))
 }
 
-/// The values in the first row of `[n + 1, n]`, the vectors below.
+/// The values are in the first row of `[n + 1, n]`, the vectors below.
 #[derive(Debug)]
 struct Eigh {
     name: String,

@@ -19,9 +19,9 @@ use crate::threads;
 /// The negative log probability of every residual given all others, `Σᵢ ½ (log 2π σᵢ² + (rᵢ − μᵢ)² / σᵢ²)`.
 ///
 /// With `A = (K + diag(noise))⁻¹` and `α = A r`: `σᵢ² = 1/Aᵢᵢ` and `rᵢ − μᵢ = αᵢ/Aᵢᵢ` (Rasmussen & Williams 2006, eqs
-/// 5.10–5.12). `k` is `[n, n]` symmetric, `noise` `[n]` (variances), `r` `[n]`; the result is `[1]`, in nats. Writing
-/// `v` and `d` for the derivatives in `α` and `diag A`, `r̄ = A v`, `K̄ = −A diag(d) A − sym(A v αᵀ)`, and the noise
-/// has its diagonal; all together `2n³` operations.
+/// 5.10–5.12). `k` is `[n, n]` symmetric, `noise` `[n]` (variances), `r` `[n]`; the result is `[1]`, in nats. Let `v`
+/// and `d` be the derivatives in `α` and `diag A`. Then `r̄ = A v`, `K̄ = −A diag(d) A − sym(A v αᵀ)`, and the gradient
+/// in the noise is the diagonal of `K̄`. All together take `2n³` operations.
 ///
 /// # Errors
 /// [`Error::Shape`](crate::Error::Shape), or [`Error::NotPositiveDefinite`](crate::Error::NotPositiveDefinite) by the
@@ -74,8 +74,7 @@ impl HostOp<3> for LooNll {
     }
 }
 
-/// `−ḡ A diag(d) A − sym(A v αᵀ)`. As every `dᵢ` is negative, `B = A diag(−d)^½` in place of `A` makes the product
-/// `ḡ B Bᵀ`.
+/// `−ḡ A diag(d) A − sym(A v αᵀ)`. Every `dᵢ` is negative, so with `B = A diag(−d)^½` the first term is `ḡ B Bᵀ`.
 fn matrix_adjoint<T: Real>(a: &mut [T], diagonal: &[T], alpha: &[T], av: &[T], grad: T) -> Vec<T> {
     let n = alpha.len();
     let half = T::of(0.5);

@@ -12,7 +12,7 @@ use crate::linalg::on_device::DeviceOp;
 use crate::linalg::real::{Real, into_vec, with_real};
 use crate::threads;
 
-/// The lower triangular `[m, m]` matrix whose rows, up to the diagonal, stand one after another in `packed`
+/// The lower triangular `[m, m]` matrix whose rows, up to the diagonal, are one after another in `packed`
 /// `[m(m + 1)/2]`.
 ///
 /// # Errors
@@ -21,7 +21,7 @@ pub fn unpack_lower(packed: Tensor<1>) -> Result<Tensor<2>> {
     apply1(Unpack, packed)
 }
 
-/// The order m of a triangle of `length` numbers.
+/// The order m of a triangle with `length` numbers.
 pub(in crate::linalg) fn order(length: usize) -> Result<usize> {
     let m = ((8 * length + 1).isqrt() - 1) / 2;
     if m * (m + 1) / 2 == length {
@@ -30,7 +30,7 @@ pub(in crate::linalg) fn order(length: usize) -> Result<usize> {
     Err(Error::shape("packed triangle", "m(m + 1)/2 numbers", length.to_string()))
 }
 
-/// Rows that are worth a thread of their own.
+/// How many rows justify a thread of their own.
 const ROWS: usize = 32;
 
 /// The full matrix of a packed triangle.

@@ -1,4 +1,4 @@
-//! Marginals of a latent function from whitened inducing values, and the divergence of their distribution.
+//! Marginals of a latent function given whitened inducing values, and the divergence of their distribution.
 
 use std::sync::Arc;
 
@@ -15,22 +15,22 @@ use crate::linalg::real::{Real, dot, narrowed, rounded, vectorised, widened};
 use crate::linalg::shape;
 use crate::threads::{self, GRAIN};
 
-/// Columns that one thread sums over.
+/// The number of columns over which one thread sums.
 const COLUMNS: usize = 256;
 
-/// What inducing values v ~ N(μ, R Rᵀ) say about f = aᵀv + …, for the columns a of A.
+/// The effect of inducing values v ~ N(μ, R Rᵀ) on the marginals of f = aᵀv + …, for the columns a of A.
 #[derive(Debug, Clone)]
 pub struct Projected {
     /// Aᵀμ `[b]`.
     pub shift: Tensor<1>,
-    /// diag(AᵀR RᵀA − AᵀA) `[b]`: what they change of the variance.
+    /// diag(AᵀR RᵀA − AᵀA) `[b]`: the change of the variance.
     pub change: Tensor<1>,
     /// KL(N(μ, R Rᵀ) ‖ N(0, I)) `[1]`.
     pub divergence: Tensor<1>,
 }
 
 impl Projected {
-    /// From all three side by side `[2b + 1]`.
+    /// Splits a vector `[2b + 1]` that holds all three side by side.
     pub(crate) fn apart(packed: &Tensor<1>) -> Self {
         let b = (packed.dims()[0] - 1) / 2;
         let part = |first, count| packed.clone().narrow(0, first, count);
@@ -38,10 +38,10 @@ impl Projected {
     }
 }
 
-/// The marginals for A `[m, b]`, μ `[m]` and R, lower triangular `[m, m]` or a diagonal `[m]`.
+/// The marginals for A `[m, b]`, μ `[m]` and R, which is lower triangular `[m, m]` or a diagonal `[m]`.
 ///
-/// About 6m²b operations forward and in reverse, done in f32 if `single`, where A, whose columns are no longer than the
-/// prior's standard deviations, is exact enough.
+/// About 6m²b operations, forward and in reverse. They are in f32 if `single`: A is exact enough in f32, because its
+/// columns are no longer than the prior's standard deviations.
 ///
 /// # Errors
 /// [`Error::Shape`](crate::Error::Shape) when shapes disagree.
@@ -54,7 +54,7 @@ pub fn marginals<const D: usize>(a: Tensor<2>, mean: Tensor<1>, root: Tensor<D>,
     Ok(Projected::apart(&packed))
 }
 
-/// The same as a graph: on a GPU products are all there is to gain from.
+/// The same as a graph: on a GPU, only the products matter.
 #[cfg(feature = "gpu")]
 fn on_device<const D: usize>(a: Tensor<2>, mean: Tensor<1>, root: Tensor<D>) -> Projected {
     let (m, diagonal) = (mean.dims()[0], D == 1);
@@ -82,7 +82,7 @@ pub(crate) enum Root<T> {
 }
 
 impl<T> Root<T> {
-    /// Its numbers, and how far apart those of its diagonal are.
+    /// Its numbers, and the distance between those on its diagonal.
     fn numbers(&self, m: usize) -> (&[T], usize) {
         match self {
             Self::Diagonal(numbers) => (numbers, 1),
@@ -97,25 +97,24 @@ pub(crate) struct Normal<T> {
     pub root: Root<T>,
 }
 
-/// What μ and R say about a block of columns.
+/// The effect of μ and R on a block of columns.
 pub(crate) struct Block<T> {
     /// Aᵀμ.
     pub shift: Vec<f64>,
     /// diag(AᵀR RᵀA − AᵀA).
     pub change: Vec<f64>,
-    /// C = RᵀA, nothing for a diagonal.
+    /// C = RᵀA; empty for a diagonal R.
     pub c: Vec<T>,
 }
 
-/// Gradients in the blocks of A, in μ `[m]` and R as it came, zeros above a diagonal.
+/// Gradients in the blocks of A, in μ `[m]`, and in R in its own form; zeros above the diagonal of a full R.
 pub(crate) struct Slopes<T> {
     pub a: Vec<Vec<T>>,
     pub mean: Vec<f64>,
     pub root: Vec<T>,
 }
 
-/// What a block adds to the gradients: that in its part of A, in μ and in a diagonal R, and C with its columns scaled
-/// otherwise.
+/// A block's contribution to the gradients in its part of A, in μ and in a diagonal R; and C with its columns scaled.
 struct Share<T> {
     a: Vec<T>,
     mean: Vec<f64>,
@@ -132,7 +131,7 @@ impl<T: Real> Normal<T> {
         0.5 * (squares - self.mean.len() as f64) - logs
     }
 
-    /// Rᵀ, row-major like R, as the products of [`block`](Self::block) are fastest with; nothing for a diagonal.
+    /// Rᵀ, row-major like R, with which the products of [`block`](Self::block) are fastest; empty for a diagonal R.
     pub(crate) fn transposed(&self) -> Vec<T> {
         match &self.root {
             Root::Diagonal(_) => Vec::new(),
@@ -145,7 +144,7 @@ impl<T: Real> Normal<T> {
         }
     }
 
-    /// What is known at `b` columns of A, given Rᵀ.
+    /// The results for `b` columns of A, given Rᵀ.
     pub(crate) fn block(&self, transposed: &[T], a: &[T], b: usize) -> Block<T> {
         let Self { mean, root } = self;
         let (mut shift, mut change, mut c) = (vec![0.0; b], vec![0.0; b], Vec::new());
@@ -163,7 +162,7 @@ impl<T: Real> Normal<T> {
         Block { shift, change, c }
     }
 
-    /// The adjoint, for A and C of all blocks. With cotangents s̄, c̄, κ̄: `Ā = μ s̄ᵀ + 2(RC − A) diag(c̄)`,
+    /// The adjoint, given A and C of all blocks. With cotangents s̄, c̄, κ̄: `Ā = μ s̄ᵀ + 2(RC − A) diag(c̄)`,
     /// `R̄ = tril(2A diag(c̄) Cᵀ) + κ̄(R − diag(1/R))`, `μ̄ = A s̄ + κ̄ μ`.
     pub(crate) fn adjoint(&self, blocks: &[(&[T], &[T])], grad: &[f64]) -> Slopes<T> {
         let Self { mean, root } = self;
@@ -207,7 +206,7 @@ impl<T: Real> Normal<T> {
         Slopes { a: shares.into_iter().map(|share| share.a).collect(), mean: in_mean, root: in_root }
     }
 
-    /// What a block with these cotangents adds.
+    /// The contribution of a block with these cotangents.
     fn share(&self, a: &[T], c: &[T], in_shift: &[f64], in_change: &[f64]) -> Share<T> {
         let Self { mean, root } = self;
         let (m, b) = (mean.len(), in_shift.len());
@@ -251,7 +250,7 @@ impl<T: Real> Normal<T> {
     }
 }
 
-/// Adds Σ_i s_i a_ij to the first sums and Σ_i t_i a_ij² to the second, for the columns j of a row-major matrix and
+/// Adds Σ_i s_i a_ij to the first sums and Σ_i t_i a_ij² to the second, for the columns j of a row-major matrix, with
 /// (s_i, t_i) = `weights(i)`.
 fn columns<T: Real>(
     a: &[T],
@@ -277,7 +276,7 @@ fn columns<T: Real>(
     );
 }
 
-/// The sum of squares, the same however many threads there are.
+/// The sum of squares; it does not depend on the number of threads.
 fn squares<T: Real>(numbers: &[T]) -> f64 {
     threads::map(numbers.par_chunks(GRAIN), |part| dot(part, part)).into_iter().sum()
 }
@@ -288,7 +287,7 @@ struct Marginals {
 }
 
 struct SavedMarginals<T> {
-    /// A: if of the tensor's own type, its own memory, which a graph may share.
+    /// A. If it has the tensor's own type, this is the tensor's memory, which a graph may share.
     a: TensorData,
     c: Vec<T>,
     normal: Normal<T>,

@@ -1,4 +1,4 @@
-//! Dense algebra as tensor operations with adjoints of their own.
+//! Dense algebra as tensor operations with their own adjoints.
 
 pub mod cholesky;
 pub mod collapsed;

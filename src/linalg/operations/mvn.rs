@@ -20,8 +20,9 @@ use crate::threads;
 /// `r ~ N(0, K̂)`.
 ///
 /// `k` is `[n, n]` symmetric, `noise` `[n]` (variances), `r` `[n]`; the result is `[1]`, in nats. With `α = K̂⁻¹ r`,
-/// the adjoint of `K` is `½ (K̂⁻¹ − α αᵀ)` (Rasmussen & Williams 2006, eq. 5.9), that of the noise its diagonal, that
-/// of `r` is `α`. Forward and adjoint take `n³` operations together, in one `n × n` buffer and a quarter of another.
+/// the adjoint of `K` is `½ (K̂⁻¹ − α αᵀ)` (Rasmussen & Williams 2006, eq. 5.9), that of the noise is its diagonal, and
+/// that of `r` is `α`. Forward and adjoint take `n³` operations together, in one `n × n` buffer and a quarter of
+/// another.
 ///
 /// # Errors
 /// [`Error::Shape`](crate::Error::Shape), or [`Error::NotPositiveDefinite`](crate::Error::NotPositiveDefinite) by the

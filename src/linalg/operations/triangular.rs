@@ -1,4 +1,4 @@
-//! Triangular solves as differentiable operations, of one system or a batch.
+//! Triangular solves as differentiable operations, for one system or a batch.
 
 use std::sync::Arc;
 
@@ -48,7 +48,7 @@ pub(in crate::linalg) struct Systems<T> {
 }
 
 impl<T: Real> Systems<T> {
-    /// The factors, and a solution still to come from `b`.
+    /// The factors, without solutions yet; `b` gives the size of a solution.
     pub fn new(l: Vec<T>, n: usize, b: &[T]) -> Self {
         let size = b.len() * n * n / l.len().max(1);
         Self { l, x: None, n, size }
@@ -60,7 +60,7 @@ impl<T: Real> Systems<T> {
         dense::view(&self.l[i * square..][..square], self.n)
     }
 
-    /// Keeps the solutions of all systems, and returns them as an output.
+    /// Stores the solutions of all systems, and returns them as an output.
     pub fn solved(mut self, x: Vec<T>, dims: Shape) -> (TensorData, Saved) {
         let (output, saved) = shape::share(TensorData::new(x, dims));
         self.x = Some(saved);
@@ -72,7 +72,7 @@ impl<T: Real> Systems<T> {
         self.x.as_ref().map_or(Ok(&[]), shape::numbers)
     }
 
-    /// The shape of all factors, from that of the right-hand sides.
+    /// The shape of all factors, given that of the right-hand sides.
     pub fn dims(&self, of_solutions: &[usize]) -> Vec<usize> {
         let mut dims = of_solutions.to_vec();
         dims.truncate(of_solutions.len() - 2);

@@ -1,4 +1,4 @@
-//! Covariances in the coordinates in which a prior is white, fused with the adjoint.
+//! Covariances in coordinates in which a prior is white, fused with the adjoint.
 
 use std::sync::Arc;
 
@@ -13,14 +13,14 @@ use crate::linalg::real::{Real, into_vec, with_real};
 use crate::linalg::shape;
 use crate::threads;
 
-/// `A = L⁻¹ B` with `k = L Lᵀ`, for `k` `[m, m]` and `b` `[m, t]`: a Cholesky factorisation and a triangular solve
-/// whose factor nobody else needs.
+/// `A = L⁻¹ B` with `k = L Lᵀ`, for `k` `[m, m]` and `b` `[m, t]`: a Cholesky factorisation and a triangular solve, for
+/// a factor that nothing else needs.
 ///
 /// # Errors
 /// [`Error::Shape`](crate::Error::Shape), or [`Error::NotPositiveDefinite`](crate::Error::NotPositiveDefinite) by the
 /// policy of [`jitter`](crate::linalg::jitter) with `name` for the matrix.
 pub fn whiten(k: Tensor<2>, b: Tensor<2>, name: &str) -> Result<Tensor<2>> {
-    // On a GPU two operations: the factorisation alone may be on the host.
+    // On a GPU this is two operations, because the factorisation alone may be on the host.
     #[cfg(feature = "gpu")]
     if !crate::device::is_host(&k.device()) {
         return crate::linalg::solve_lower(crate::linalg::cholesky(k, name)?, b);
@@ -28,12 +28,12 @@ pub fn whiten(k: Tensor<2>, b: Tensor<2>, name: &str) -> Result<Tensor<2>> {
     apply2(Whiten { name: name.into() }, k, b)
 }
 
-/// The adjoint of A = L⁻¹ B in K = L Lᵀ `[m, m]` and B, for blocks of columns of A `[m, t]` and, in the memory of Ā, of
-/// B: `B̄ = L⁻ᵀĀ` and `K̄ = −½ L⁻ᵀ(Φ + Φᵀ)L⁻¹`, Φ the lower triangle of `Ā Aᵀ` with its diagonal halved: in the adjoint
-/// of the factorisation (Murray 2016, eq. 10) `Lᵀ L̄ = −Lᵀ tril(L⁻ᵀĀAᵀ)` has that lower triangle, so that L̄ is never
-/// made.
+/// The adjoint of A = L⁻¹ B in K = L Lᵀ `[m, m]` and in B, for blocks of columns of A `[m, t]`; B̄ overwrites Ā. It is
+/// `B̄ = L⁻ᵀĀ` and `K̄ = −½ L⁻ᵀ(Φ + Φᵀ)L⁻¹`, where Φ is the lower triangle of `Ā Aᵀ` with its diagonal halved. In the
+/// adjoint of the factorisation (Murray 2016, eq. 10), `Lᵀ L̄ = −Lᵀ tril(L⁻ᵀĀAᵀ)` has this lower triangle, so L̄ is
+/// never computed.
 ///
-/// Hands both on at once: a block to the thread that has it in its cache.
+/// Passes both on at once: `in_b` gets each block on the thread that has it in its cache.
 pub(crate) fn adjoint<T: Real, K: Send, B: Send>(
     lower: &[T],
     blocks: Vec<(&[T], Vec<T>)>,
@@ -48,7 +48,8 @@ pub(crate) fn adjoint<T: Real, K: Send, B: Send>(
         blocks.iter().map(|(a, grad)| (view(grad, columns(a)), view(a, columns(a)).transpose())).collect();
     // The lower triangle is that of Φ + Φᵀ with its whole diagonal.
     product::add_all_lower(view_mut(&mut k, m), &terms, T::of(-0.5));
-    // Side by side, so that one's short steps, which do not fill the threads, run beside the other's products.
+    // In parallel, so that the short steps of one, which do not keep the threads busy, run beside the products of the
+    // other.
     threads::join(
         || {
             congruence::whiten_transposed(lower, view_mut(&mut k, m));

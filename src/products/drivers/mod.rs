@@ -1,4 +1,4 @@
-//! What is done with the tiles of a covariance matrix, on plain numbers.
+//! Operations on the tiles of a covariance matrix, on plain numbers.
 
 pub mod multiply;
 pub mod pairs;

@@ -1,4 +1,4 @@
-//! K V without K: tiles of K are made, multiplied and forgotten.
+//! K V without K: tiles of K are computed, multiplied and forgotten.
 
 use std::sync::MutexGuard;
 
@@ -17,13 +17,13 @@ pub struct Multiply<'a, T> {
     pub coefficients: &'a [T],
     /// Features of x1 `[n, p]`.
     pub x1: &'a [T],
-    /// Features of x2 `[m, p]`; none is x1, with white noise.
+    /// Features of x2 `[m, p]`; None means x1, with white noise.
     pub x2: Option<&'a [T]>,
     /// Number of features.
     pub p: usize,
     /// V `[m, t]`.
     pub v: &'a [T],
-    /// Right-hand sides.
+    /// Number of right-hand sides.
     pub t: usize,
     /// Whether to leave out the program's factor.
     pub unscaled: bool,
@@ -52,7 +52,7 @@ impl<T: Number> Work<T> for Multiply<'_, T> {
                 (sweep, schedule)
             }
         };
-        // The side that V stands on is the other side than the result's.
+        // V is on one side of the tiles, the result on the other.
         let left = (sweep.symmetric || wide).then(|| Groups::pack(self.v, self.t));
         let right = (sweep.symmetric || !wide).then(|| Panels::<L>::pack(self.v, self.t));
         let rows = RowSums::new(&schedule.rows, if right.is_some() { self.t } else { 0 });
@@ -73,7 +73,7 @@ impl<T: Number> Work<T> for Multiply<'_, T> {
                         rows: rows.block(r),
                     };
                     sweep.visit(groups, panels, &mut task);
-                    // From zero within the block, then block by block: sums of sums keep more digits.
+                    // From zero within the block, then block by block: sums of sums are more accurate.
                     for (total, part) in columns.block(c).iter_mut().flatten().zip(task.columns.iter().flatten()) {
                         *total = total.add(*part);
                     }

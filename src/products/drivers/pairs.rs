@@ -1,4 +1,5 @@
-//! Covariances within many small sets of points: pairs from all sets share tiles, which a set alone would leave empty.
+//! Covariances within many small sets of points. Pairs from all sets share tiles, because one set would leave a tile
+//! mostly empty.
 
 use crate::kernels::form::Metric;
 use crate::linalg::real::{Real, dot, squared_distance};
@@ -7,7 +8,7 @@ use crate::products::engine::program::{Program, Pulled, Scratch};
 use crate::products::engine::term::Pairs;
 use crate::products::engine::tile::{GROUP, Tile, panel, wide, zeros};
 
-/// Sets of points, alike in size, and the pairs that are compared in each of them.
+/// Sets of points, all of the same size, and the pairs that are compared in each set.
 #[derive(Debug, Clone, Copy)]
 pub struct Sets<'a, T> {
     /// The kernel.
@@ -43,12 +44,12 @@ impl<T: Number> Sets<'_, T> {
         self.points.len() * self.pairs.len()
     }
 
-    /// The set of a pair counted through all of them, and its points.
+    /// The set of a pair, given its index among the pairs of all sets; and its two points.
     fn pair(&self, at: usize) -> (usize, [usize; 2]) {
         (at / self.pairs.len(), self.pairs[at % self.pairs.len()])
     }
 
-    /// The comparisons of a tile of pairs for every term, and which are of a point with itself.
+    /// The comparisons of a tile of pairs for every term, and whether each pair is a point with itself.
     fn compare<L: Lanes<Element = T>>(&self, first: usize) -> (Vec<Tile<L>>, Tile<L>) {
         let size = GROUP * panel::<L>();
         let terms = self.program.terms().count();
@@ -69,14 +70,14 @@ impl<T: Number> Sets<'_, T> {
     }
 }
 
-/// Numbers as a tile, row after row; zero behind the last.
+/// Numbers as a tile, row after row; zero after the last number.
 fn tile<L: Lanes>(numbers: &[L::Element]) -> Tile<L> {
     let mut tile = zeros();
     tile.iter_mut().zip(numbers.chunks_exact(panel::<L>())).for_each(|(row, numbers)| *row = wide(numbers));
     tile
 }
 
-/// The first numbers of a tile, as many as there is room for.
+/// The first numbers of a tile, as many as `out` has room for.
 fn numbers<L: Lanes>(tile: &Tile<L>, out: &mut [L::Element]) {
     let mut lanes = [L::Element::of(0.0); 16];
     for (chunk, values) in out.chunks_mut(L::N).zip(tile.iter().flatten()) {
@@ -115,7 +116,7 @@ struct Adjoint<'a, T> {
 }
 
 impl<T: Number> Work<T> for Adjoint<'_, T> {
-    /// Gradients in the points, in the coefficients and last the factor.
+    /// Gradients in the points and in the coefficients; the last is the factor's.
     type Output = (Vec<Vec<T>>, Vec<f64>);
 
     fn run<L: Lanes<Element = T>>(self) -> Self::Output {

@@ -1,7 +1,8 @@
 //! (K S)ᵀ for block-sparse S on the rows of K itself, and its adjoint.
 //!
-//! Where it fits the budget, it is made whole: each pair of rows is visited once and the adjoint finds it again. Else
-//! only a chunk of rows exists at a time, as often as it is looked at. It is in the precision of the data and without
+//! If (K S)ᵀ fits the budget, it is computed whole: each pair of rows is visited once, and the adjoint uses the kept
+//! result. Otherwise only one chunk of rows exists at a time, and it is computed again at each use. (K S)ᵀ is in the
+//! precision of the data and without the kernel's factor.
 //! the kernel's factor.
 
 use std::borrow::Cow;
@@ -23,7 +24,7 @@ use crate::products::engine::sweep::Sweep;
 use crate::products::engine::tile::{Groups, Panels, panel};
 use crate::threads::{self, GRAIN};
 
-/// What K and S are made of.
+/// The numbers that K and S consist of.
 pub struct Inputs<T> {
     /// Features of the rows `[n, p]`.
     pub x: Vec<T>,
@@ -33,7 +34,7 @@ pub struct Inputs<T> {
     pub s: Vec<T>,
 }
 
-/// What is known of K and S before their numbers, and how much memory there is.
+/// The structure of K and S without their numbers, and the memory budget.
 #[derive(Debug)]
 pub struct Frame {
     pub program: Program,
@@ -44,7 +45,7 @@ pub struct Frame {
 }
 
 impl Frame {
-    /// For a lowered kernel and a block-sparse S.
+    /// The frame for a lowered kernel and a block-sparse S.
     pub fn new(lowered: &Lowered, blocks: &BlockSparse, budget: usize) -> Self {
         Self { program: Program::new(lowered), offsets: blocks.offsets().to_vec(), budget }
     }
@@ -54,7 +55,7 @@ impl Frame {
         self.offsets.len() - 1
     }
 
-    /// The columns of S that have numbers in some rows, and where among them.
+    /// The columns of S with non-zeros in some rows, and where these are among the rows.
     pub fn within(&self, rows: &Range<usize>) -> Vec<(usize, Range<usize>)> {
         let clip = |row: usize| row.clamp(rows.start, rows.end) - rows.start;
         let blocks = self.offsets.windows(2).map(|w| clip(w[0])..clip(w[1])).enumerate();
@@ -90,15 +91,15 @@ impl<'a, T: Number> Projections<'a, T> {
         self.inputs.s.len()
     }
 
-    /// Whether all of it fits the budget, and with it another of its parts.
+    /// Whether all of it, and another of its parts, fits the budget.
     fn fits<L: Lanes>(&self) -> bool {
         let n = self.rows();
         let part = Schedule::most_columns(n.div_ceil(panel::<L>())) * panel::<L>();
         sparse_gram::bytes::<L>(n + part, self.blocks()) <= self.frame.budget
     }
 
-    /// The chunks of rows, one after another, of about the same size and in whole panels: four matrices `[i, chunk]`
-    /// fit the budget (a part, its cotangent, and each once more on its way).
+    /// Consecutive chunks of rows, of about the same size and in whole panels. Four matrices `[i, chunk]` fit the
+    /// budget (a part, its cotangent, and a temporary copy of each).
     fn chunks<L: Lanes>(&self) -> impl Iterator<Item = Range<usize>> + use<L, T> {
         let n = self.rows();
         let bytes = 4 * self.blocks() * panel::<L>() * size_of::<L::Element>();
@@ -130,7 +131,7 @@ impl<'a, T: Number> Projections<'a, T> {
         self.fits::<L>().then(|| self.gram::<L>().forward())
     }
 
-    /// Shows all parts: those that are `whole`, or chunk after chunk, made for it.
+    /// Calls `see` with all parts: those in `whole`, or one chunk after another, computed on the fly.
     pub fn visit<L: Lanes<Element = T>>(&self, whole: Option<&mut Vec<Part<T>>>, mut see: impl FnMut(&mut [Part<T>])) {
         if let Some(parts) = whole {
             return see(parts);
@@ -146,7 +147,7 @@ impl<'a, T: Number> Projections<'a, T> {
         Part { stride: sparse::stride::<L>(rows.len()), rows, values }
     }
 
-    /// Adds up over `strips`, shared among as many threads as the budget has room for sums.
+    /// Adds up over `strips`, on as many threads as the budget has room for sums.
     pub fn sum<S: Send>(&self, mut strips: Vec<S>, sums: &mut [f64], add: impl Fn(&mut S, &mut [f64]) + Sync) {
         let tasks = rayon::current_num_threads().min(self.frame.budget / size_of_val(sums)).max(1);
         let size = strips.len().div_ceil(tasks).max(1);
@@ -160,7 +161,7 @@ impl<'a, T: Number> Projections<'a, T> {
         }
     }
 
-    /// `factor` times Sᵀ K S `[i, i]`, from those parts that are `whole` or made for it.
+    /// `factor` times Sᵀ K S `[i, i]`, from the parts in `whole`, or from parts computed on the fly.
     pub fn square<L: Lanes<Element = T>>(&self, whole: Option<&mut Vec<Part<T>>>, factor: f64) -> Vec<f64> {
         let i = self.blocks();
         let mut sks = vec![0.0; i * i];
@@ -168,7 +169,7 @@ impl<'a, T: Number> Projections<'a, T> {
             let strips = parts.iter().flat_map(Part::strips).collect();
             self.sum(strips, &mut sks, |strip, sums| self.add_square(strip, sums));
         });
-        // Both halves are the same but for rounding.
+        // Both halves are equal up to rounding.
         let half = 0.5 * factor;
         let mut square = vec![0.0; i * i];
         transpose::transpose_into(view_mut(&mut square, i), view(&sks, i));
@@ -179,7 +180,7 @@ impl<'a, T: Number> Projections<'a, T> {
         square
     }
 
-    /// Adds what a strip contributes to (Sᵀ K S)ᵀ, which is symmetric.
+    /// Adds a strip's contribution to (Sᵀ K S)ᵀ, which is symmetric.
     fn add_square<P: AsRef<[T]>>(&self, strip: &Strip<P>, sks: &mut [f64]) {
         let (s, blocks) = (&self.inputs.s[strip.rows.clone()], self.frame.within(&strip.rows));
         for (sks, ks) in sks.chunks_exact_mut(self.blocks()).zip(&strip.columns) {
@@ -189,8 +190,8 @@ impl<'a, T: Number> Projections<'a, T> {
         }
     }
 
-    /// The gradients, given what puts the cotangents of parts in their place: of the `saved` ones that
-    /// [`whole`](Self::whole) made, or of parts that are made anew; it learns which.
+    /// The gradients. `replace` overwrites parts by their cotangents: either the `saved` parts that
+    /// [`whole`](Self::whole) made, or parts that are computed again; its second argument says which.
     pub fn adjoint<L: Lanes<Element = T>>(
         &self,
         saved: Option<Vec<Part<T>>>,
@@ -225,12 +226,12 @@ impl<'a, T: Number> Projections<'a, T> {
     }
 }
 
-/// Where parts come from that an adjoint sees.
+/// Where the parts that an adjoint sees come from.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub enum Origin {
-    /// Kept since the forward pass, with what it did to them.
+    /// Kept since the forward pass, with the changes that it made.
     Saved,
-    /// Made again.
+    /// Computed again.
     Anew,
 }
 

@@ -1,4 +1,4 @@
-//! The adjoint of K V without K: every tile of K and of its slopes once more.
+//! The adjoint of K V without K: computes every tile of K and of its slopes once more.
 
 use std::ops::Range;
 
@@ -18,7 +18,7 @@ pub struct Pull<'a, T> {
     pub coefficients: &'a [T],
     /// Features of x1 `[n, p]`.
     pub x1: &'a [T],
-    /// Features of x2 `[m, p]`; none is x1, with white noise.
+    /// Features of x2 `[m, p]`; None means x1, with white noise.
     pub x2: Option<&'a [T]>,
     /// Number of features.
     pub p: usize,
@@ -26,7 +26,7 @@ pub struct Pull<'a, T> {
     pub v: &'a [T],
     /// The result's gradient `[n, t]`.
     pub grad: &'a [T],
-    /// Right-hand sides.
+    /// Number of right-hand sides.
     pub t: usize,
     /// Whether the gradient in V is wanted.
     pub in_v: bool,
@@ -36,17 +36,17 @@ pub struct Pull<'a, T> {
 pub struct Gradients<T> {
     /// In x1 `[n, p]`.
     pub x1: Vec<T>,
-    /// In x2 `[m, p]`; empty where that is x1.
+    /// In x2 `[m, p]`; empty if x2 is x1.
     pub x2: Vec<T>,
-    /// In V `[m, t]`; empty where it is not wanted.
+    /// In V `[m, t]`; empty if not wanted.
     pub v: Vec<T>,
-    /// In the coefficients but the factor.
+    /// In the coefficients except the factor.
     pub coefficients: Vec<f64>,
     /// In the factor.
     pub factor: f64,
 }
 
-/// Matrices side by side `[n, Σ width]`.
+/// Two matrices side by side `[n, Σ width]`.
 fn beside<T: Number>(a: &[T], b: &[T], width: usize) -> Vec<T> {
     a.chunks_exact(width).zip(b.chunks_exact(width)).flat_map(|(a, b)| a.iter().chain(b)).copied().collect()
 }
@@ -81,7 +81,7 @@ impl<T: Number> Work<T> for Pull<'_, T> {
             return Gradients { x1, x2: Vec::new(), v, coefficients, factor };
         };
         let m = x2.len() / p;
-        // The longer side as lanes; V's gradient belongs to the side of x2.
+        // The longer side becomes lanes; V's gradient belongs to the side of x2.
         let (sweep, sides) = if n >= m {
             let (left, right) = (Groups::pack(self.v, t), Panels::<L>::pack(self.grad, t));
             let sides = Sides { left, right, to_columns: 0..0, to_rows: 0..wanted };
@@ -107,7 +107,7 @@ impl<T: Number> Work<T> for Pull<'_, T> {
     }
 }
 
-/// The cotangent of pair (i, j) is leftᵢ · rightⱼ; the parts `to_…` of them also multiply K.
+/// The cotangent of pair (i, j) is leftᵢ · rightⱼ; their parts `to_…` also multiply K.
 struct Sides<L: Lanes> {
     left: Groups<L::Element>,
     right: Panels<L>,
@@ -116,7 +116,7 @@ struct Sides<L: Lanes> {
 }
 
 impl<L: Lanes> Sides<L> {
-    /// Gradients in features and V side by side, by the side of the pairs.
+    /// Gradients in features and V side by side, for each side of the pairs.
     fn sweep(&self, sweep: &Sweep<L>, schedule: &Schedule) -> Reversed<L> {
         let wanted = Wanted { rows: self.to_rows.len(), columns: self.to_columns.len(), factor: true };
         reverse(
@@ -157,7 +157,7 @@ impl<L: Lanes> Seed<L> for Outer<'_, L> {
         }
         outer(left, right, cotangent);
         if self.symmetric && !at.mirrored {
-            // A pair within the diagonal's tiles is met twice.
+            // Each pair within the diagonal's tiles occurs twice.
             scale(cotangent, L::Element::of(0.5));
         }
     }

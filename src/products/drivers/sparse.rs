@@ -1,5 +1,5 @@
-//! K S for block-sparse S without K: rows as lanes, so that each block's column is a sum without horizontal steps and
-//! no block is padded. Works on a chunk of rows x1 at a time and on transposed results `[i, chunk]`.
+//! K S for block-sparse S without K. Rows are lanes, so that each block's column is a sum without horizontal steps, and
+//! no block is padded. Works on a chunk of rows x1 at a time, with transposed results `[i, chunk]`.
 
 use std::sync::MutexGuard;
 
@@ -13,13 +13,13 @@ use crate::products::engine::sums::ColumnSums;
 use crate::products::engine::sweep::{At, Sweep, Visitor};
 use crate::products::engine::tile::{Wide, add_to_columns, outer, panel, wide};
 
-/// Chunk length with its padding: the stride of a transposed result's rows.
+/// The length of a chunk with its padding: the stride of a transposed result's rows.
 pub fn stride<L: Lanes>(rows: usize) -> usize {
     rows.div_ceil(panel::<L>()) * panel::<L>()
 }
 
-/// (K S)ᵀ `[i, stride]` for the rows that are the sweep's columns, without the program's factor; `count` of them are
-/// real, behind them stands zero.
+/// (K S)ᵀ `[i, stride]` for the rows that are the sweep's columns, without the program's factor. The first `count`
+/// columns are real, the others zero.
 pub fn forward<L: Lanes>(sweep: &Sweep<L>, segments: &Segments<L::Element>, i: usize, count: usize) -> Vec<L::Element> {
     let schedule = Schedule::by_columns(sweep.rows.len(), sweep.columns.len());
     let sums = ColumnSums::<L>::new(&schedule.columns, i);
@@ -63,7 +63,7 @@ impl<L: Lanes> Visitor<L> for Forward<'_, L> {
 
 /// Gradients of a chunk, without the program's factor.
 pub struct Gradients<T> {
-    /// In the features of the sweep's rows `[m, p]` with the gradient in S's non-zeros beside them: `[m, p + 1]`.
+    /// In the features of the sweep's rows `[m, p]`, followed by the gradient in S's non-zeros: `[m, p + 1]`.
     pub rows: Vec<T>,
     /// In the features of the sweep's columns `[chunk, p]`.
     pub columns: Vec<T>,
@@ -109,7 +109,7 @@ pub fn adjoint<L: Lanes>(
 struct Adjoint<'a, L: Lanes> {
     program: &'a Program,
     segments: &'a Segments<L::Element>,
-    /// From the block's first column on.
+    /// Starts at the block's first column.
     grad: &'a [L::Element],
     stride: usize,
     /// The block's first group.

@@ -1,7 +1,7 @@
-//! K S for block-sparse S on the rows of K itself, each pair of rows visited once: half the work of
-//! [`sparse`](crate::products::drivers::sparse) when (K S)ᵀ fits in memory whole.
+//! K S for block-sparse S on the rows of K itself. Each pair of rows is visited once: half the work of
+//! [`sparse`](crate::products::drivers::sparse), if (K S)ᵀ fits in memory whole.
 //!
-//! A tile above the diagonal stands for its transpose, too. With rows i of block a and columns j of block b it adds
+//! A tile above the diagonal also stands for its transpose. With rows i of block a and columns j of block b it adds
 //! K_ij s_i to (K S)_ja and K_ij s_j to (K S)_ib; its cotangent is W_ij = ḡ_ja s_i + ḡ_ib s_j for cotangents ḡ of K S.
 
 use std::ops::Range;
@@ -32,7 +32,7 @@ pub struct SparseGram<'a, L: Lanes> {
     i: usize,
 }
 
-/// The non-zeros of S vector by vector of the panels.
+/// The non-zeros of S, for each vector of the panels.
 struct LaneSegments<L> {
     /// The first segment of each vector.
     starts: Vec<usize>,
@@ -42,9 +42,9 @@ struct LaneSegments<L> {
 /// A block's numbers within a vector.
 struct LaneSegment<L> {
     block: usize,
-    /// The numbers, zero outside of the block.
+    /// The numbers; zero outside the block.
     values: L,
-    /// 1 within the block.
+    /// 1 within the block, else 0.
     mask: L,
 }
 
@@ -83,7 +83,7 @@ fn lock<T>(part: &Mutex<T>) -> MutexGuard<'_, T> {
     part.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// Bytes of (K S)ᵀ with the padding that parts of it may have.
+/// Bytes of (K S)ᵀ, with the padding that its parts may have.
 pub fn bytes<L: Lanes>(n: usize, i: usize) -> usize {
     n.div_ceil(panel::<L>()) * panel::<L>() * i * size_of::<L::Element>()
 }
@@ -106,7 +106,8 @@ impl<'a, L: Lanes> SparseGram<'a, L> {
 
     /// (K S)ᵀ in parts, without the program's factor.
     pub fn forward(&self) -> Vec<Part<L::Element>> {
-        // Zeroed by all threads, allocated by one: what a thread allocates and another frees is not used again.
+        // All threads zero the parts, but one thread allocates them: memory that one thread allocates and another frees
+        // is not reused.
         let parts: Vec<_> = self.schedule.columns.iter().map(|panels| self.room(panels)).collect();
         let parts = threads::map(parts.into_par_iter(), |mut part| {
             part.values.resize(self.i * part.stride, L::Element::of(0.0));
@@ -137,7 +138,7 @@ impl<'a, L: Lanes> SparseGram<'a, L> {
         parts
     }
 
-    /// Whether parts are cut as [`forward`](Self::forward) cuts them: other numbers of threads cut otherwise.
+    /// Whether the parts are cut as [`forward`](Self::forward) cuts them; the cut depends on the number of threads.
     pub fn fits(&self, parts: &[Part<L::Element>]) -> bool {
         let columns = &self.schedule.columns;
         parts.len() == columns.len() && parts.iter().zip(columns).all(|(part, panels)| part.rows == self.rows(panels))
@@ -147,14 +148,15 @@ impl<'a, L: Lanes> SparseGram<'a, L> {
         panels.start * panel::<L>()..(panels.end * panel::<L>()).min(self.n)
     }
 
-    /// A part that has room for its numbers, but none yet.
+    /// A part with room for its numbers, but without numbers.
     fn room(&self, panels: &Range<usize>) -> Part<L::Element> {
         let stride = panels.len() * panel::<L>();
         Part { rows: self.rows(panels), stride, values: Vec::with_capacity(self.i * stride) }
     }
 
-    /// The adjoint of [`forward`](Self::forward), given the cotangents part by part, without the program's factor: the
-    /// gradients in the features with the one in S's non-zeros beside them, `[n, p + 1]`, and in the coefficients.
+    /// The adjoint of [`forward`](Self::forward), given the cotangents part by part, without the program's factor.
+    /// Returns the gradients in the features followed by that in S's non-zeros, `[n, p + 1]`, and those in the
+    /// coefficients.
     pub fn adjoint(&self, cotangents: &[Part<L::Element>]) -> (Vec<L::Element>, Vec<f64>) {
         let (p, schedule) = (self.sweep.rows.width, &self.schedule);
         let wanted = Wanted { rows: 1, columns: 1, factor: false };
@@ -185,7 +187,7 @@ struct Forward<'a, L: Lanes> {
     first: (usize, usize),
     /// The part of the columns.
     above: MutexGuard<'a, Part<L::Element>>,
-    /// The part of the rows, unless it is the same.
+    /// The part of the rows, unless it is the same part.
     below: Option<MutexGuard<'a, Part<L::Element>>>,
 }
 

@@ -1,5 +1,5 @@
-//! A lowered kernel as a program: evaluated on tiles that stay in the nearest cache, forward and in reverse, for any
-//! tree of terms, sums and products.
+//! A lowered kernel as a program. It runs on tiles that stay in the nearest cache, forward and in reverse, for any tree
+//! of terms, sums and products.
 
 use crate::kernels::form::{Lowered, Metric};
 use crate::linalg::real::Real;
@@ -12,18 +12,18 @@ use crate::products::engine::tile::{Few, Tile, Wide, dot, zeros};
 pub struct Program {
     /// In post-order: children before parents; the last is the root.
     nodes: Vec<Node>,
-    /// The coefficient that multiplies everything, left to the caller: it need not be applied pair by pair.
+    /// The coefficient that multiplies everything. The caller applies it, so that it is not applied pair by pair.
     factor: Option<usize>,
 }
 
-/// A term, or how nodes before it are joined.
+/// A term, or a combination of earlier nodes.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub enum Node {
     /// One term.
     Term(TermPlan),
-    /// The sum of these.
+    /// The sum of these nodes.
     Sum(Vec<usize>),
-    /// The product of these.
+    /// The product of these nodes.
     Product(Vec<usize>),
 }
 
@@ -36,7 +36,7 @@ pub struct Scratch<L> {
     cotangents: Vec<Tile<L>>,
 }
 
-/// Where the adjoint of a tile adds to.
+/// The gradients to which the adjoint of a tile adds.
 #[derive(Debug)]
 pub struct Pulled<'a, L> {
     /// Gradient in the columns' features `[p]`.
@@ -48,7 +48,7 @@ pub struct Pulled<'a, L> {
 }
 
 impl Program {
-    /// The program of a kernel whose terms' features stand side by side in one matrix.
+    /// The program of a kernel whose terms' features are side by side in one matrix.
     pub fn new(lowered: &Lowered) -> Self {
         let mut program = Self { nodes: Vec::new(), factor: None };
         let (mut column, mut coefficient) = (0, 0);
@@ -99,19 +99,19 @@ impl Program {
         })
     }
 
-    /// Its nodes in post-order; the last is the root.
+    /// The nodes in post-order; the last is the root.
     #[cfg(feature = "gpu")]
     pub fn nodes(&self) -> &[Node] {
         &self.nodes
     }
 
-    /// The coefficient that its covariances still need as a factor.
+    /// The coefficient that still has to multiply the covariances.
     #[cfg(feature = "gpu")]
     pub fn outer(&self) -> Option<usize> {
         self.factor
     }
 
-    /// The factor v that the covariances of this program still need.
+    /// The factor v that still has to multiply the covariances of this program.
     pub fn factor<T: Number>(&self, coefficients: &[T]) -> T {
         self.factor.map_or(T::of(1.0), |i| coefficients[i])
     }
@@ -152,7 +152,7 @@ impl Program {
         &scratch.values[self.nodes.len() - 1]
     }
 
-    /// The covariances of a tile, and all that [`pull`](Self::pull) needs.
+    /// The covariances of a tile; also computes what [`pull`](Self::pull) needs.
     #[inline(always)]
     pub fn linearise<'s, L: Lanes>(
         &self,
@@ -178,7 +178,7 @@ impl Program {
         self.root(scratch).1
     }
 
-    /// The covariances of a tile, and beside them the [`cotangent`](Self::cotangent).
+    /// The covariances of a tile, and the [`cotangent`](Self::cotangent).
     #[inline(always)]
     pub fn root<'s, L: Lanes>(&self, scratch: &'s mut Scratch<L>) -> (&'s Tile<L>, &'s mut Tile<L>) {
         let root = self.nodes.len() - 1;
@@ -197,8 +197,8 @@ impl Program {
         dot(&scratch.cotangents[root], &scratch.values[root])
     }
 
-    /// The cotangents of every term's comparisons, as [`pull`](Self::pull) leaves them, with the 2 of a squared
-    /// distance's derivative.
+    /// The cotangents of every term's comparisons, as [`pull`](Self::pull) leaves them, including the 2 from the
+    /// derivative of a squared distance.
     pub fn compared<'s, L: Lanes>(&self, scratch: &'s Scratch<L>) -> impl Iterator<Item = (&TermPlan, &'s Tile<L>)> {
         self.nodes.iter().zip(&scratch.cotangents).filter_map(|(node, cotangent)| match node {
             Node::Term(term) if term.pulls() => Some((term, cotangent)),
@@ -206,7 +206,7 @@ impl Program {
         })
     }
 
-    /// Adds the adjoint of a tile, after [`linearise`](Self::linearise) and with the cotangents in place.
+    /// Adds the adjoint of a tile. Call it after [`linearise`](Self::linearise), with the cotangents in place.
     #[inline(always)]
     pub fn pull<L: Lanes>(
         &self,
@@ -282,7 +282,7 @@ fn multiply<L: Lanes>(to: &mut Tile<L>, other: &Tile<L>) {
     );
 }
 
-/// Turns cotangents of covariances into those of s, with the 2 of a squared distance's derivative.
+/// Turns cotangents of covariances into cotangents of s, including the 2 from the derivative of a squared distance.
 #[inline(always)]
 fn weigh<L: Lanes>(cotangent: &mut Tile<L>, slopes: &Tile<L>, metric: Metric) {
     let two = L::splat(L::Element::of(if metric == Metric::SquaredDistance { 2.0 } else { 1.0 }));

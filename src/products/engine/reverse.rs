@@ -1,7 +1,7 @@
-//! The reverse sweep: every tile of K and of its slopes once more, for all gradients that go through K.
+//! The reverse sweep: computes every tile of K and of its slopes once more, for all gradients that go through K.
 //!
-//! Operations differ in the cotangents of K that they bring, and in what else K multiplies on the way; the sums that
-//! come of it, the schedule's blocks and the adjoint of a tile are the same.
+//! Operations differ in the cotangents of K that they provide, and in what else K multiplies meanwhile. The resulting
+//! sums, the schedule's blocks and the adjoint of a tile are the same for all.
 
 use std::sync::MutexGuard;
 
@@ -12,15 +12,15 @@ use crate::products::engine::sums::{ColumnSums, RowSums};
 use crate::products::engine::sweep::{At, Slots, Sweep, Visitor, flush};
 use crate::products::engine::tile::{Few, GROUP, PANEL, Wide};
 
-/// What an operation brings to the tiles of a block.
+/// What an operation contributes to the tiles of a block.
 pub trait Seed<L: Lanes> {
-    /// Fills the cotangent of a tile, whose covariances stand beside it in `scratch` (both by
-    /// [`root`](crate::products::engine::program::Program::root)), and adds what the operation sums up besides
-    /// gradients in features.
+    /// Fills the cotangent of a tile, and adds what the operation sums up besides gradients in features.
+    /// [`root`](crate::products::engine::program::Program::root) gives the tile's covariances and the cotangent in
+    /// `scratch`.
     fn seed(&mut self, at: &At<L>, scratch: &mut Scratch<L>, besides: Besides<L>);
 }
 
-/// The sums that an operation has besides gradients in features, for the group and the panel of a tile.
+/// The sums of an operation besides gradients in features, for the group and the panel of a tile.
 pub struct Besides<'a, L: Lanes> {
     /// For the rows.
     pub rows: &'a mut [Few<L>],
@@ -28,30 +28,30 @@ pub struct Besides<'a, L: Lanes> {
     pub columns: &'a mut [Wide<L>],
 }
 
-/// Which sums an operation wants.
+/// The sums that an operation wants.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct Wanted {
-    /// For each row, besides the gradient in its features.
+    /// Number of sums for each row, besides the gradient in its features.
     pub rows: usize,
-    /// For each column, likewise.
+    /// Number of sums for each column, likewise.
     pub columns: usize,
     /// Whether the gradient in the kernel's factor is wanted.
     pub factor: bool,
 }
 
-/// Gradients without the program's factor: in features, with what the operation wanted besides.
+/// Gradients in the features, followed by the sums that the operation wanted; without the program's factor.
 pub struct Reversed<L: Lanes> {
     /// `[p + wanted]` for each row.
     pub rows: RowSums<L::Element>,
     /// `[p + wanted]` for each column.
     pub columns: ColumnSums<L>,
-    /// In the coefficients but the factor.
+    /// The gradient in the coefficients except the factor.
     pub coefficients: Vec<f64>,
-    /// In the factor, where that is wanted.
+    /// The gradient in the factor, if wanted.
     pub factor: f64,
 }
 
-/// Visits all tiles; `seeds` makes what an operation brings to a pair of blocks.
+/// Visits all tiles; `seeds` makes the operation's contribution to a pair of blocks.
 pub fn reverse<L: Lanes, S: Seed<L>>(
     sweep: &Sweep<L>,
     schedule: &Schedule,
@@ -81,7 +81,7 @@ pub fn reverse<L: Lanes, S: Seed<L>>(
                     factor: 0.0,
                 };
                 sweep.visit(groups, panels, &mut task);
-                // From zero within the block, then block by block: sums of sums keep more digits.
+                // From zero within the block, then block by block: sums of sums are more accurate.
                 for (total, part) in columns.block(c).iter_mut().flatten().zip(task.columns.iter().flatten()) {
                     *total = total.add(*part);
                 }

@@ -1,5 +1,5 @@
-//! The order in which blocks of the covariance matrix are visited: in rounds whose tasks share no rows and no columns,
-//! so that all threads add into one result without locks that wait, without copies, and always in the same order.
+//! The order in which blocks of the covariance matrix are visited. The tasks of a round share no rows and no columns.
+//! So all threads add into one result without waiting for locks, without copies, and always in the same order.
 
 use std::ops::Range;
 
@@ -7,7 +7,7 @@ use rayon::prelude::*;
 
 use crate::threads;
 
-/// Blocks of rows and of columns, in units of the caller, and the rounds of pairs of them.
+/// Blocks of rows and of columns, in units of the caller, and the rounds of block pairs.
 #[derive(Debug)]
 pub struct Schedule {
     /// Row blocks.
@@ -17,7 +17,7 @@ pub struct Schedule {
     rounds: Vec<Vec<(usize, usize)>>,
 }
 
-/// Most columns of a block, so that they stay in the second-level cache.
+/// The most columns of a block, so that they stay in the second-level cache.
 const COLUMNS_PER_BLOCK: usize = 16;
 
 fn parts(units: usize, count: usize) -> Vec<Range<usize>> {
@@ -25,7 +25,7 @@ fn parts(units: usize, count: usize) -> Vec<Range<usize>> {
     (0..count).map(|i| units * i / count..units * (i + 1) / count).collect()
 }
 
-/// The blocks of a triangle: of those numbers that leave every thread some pairs of each round, the one whose rounds
+/// The number of blocks of a triangle. Each candidate gives every thread some pairs in each round; this one's rounds
 /// end soonest.
 fn triangle_blocks(columns: usize) -> usize {
     let least = (2 * threads::parts()).max(columns / COLUMNS_PER_BLOCK);
@@ -38,21 +38,21 @@ fn triangle_blocks(columns: usize) -> usize {
 }
 
 impl Schedule {
-    /// All columns for each block of rows: results for rows only.
+    /// All columns for each block of rows, for results by rows only.
     pub fn by_rows(rows: usize, columns: usize) -> Self {
         let rows = parts(rows, threads::parts());
         let rounds = vec![(0..rows.len()).map(|r| (r, 0)).collect()];
         Self { rows, columns: parts(columns, 1), rounds }
     }
 
-    /// All rows for each block of columns: results for columns only.
+    /// All rows for each block of columns, for results by columns only.
     pub fn by_columns(rows: usize, columns: usize) -> Self {
         let columns = parts(columns, threads::parts());
         let rounds = vec![(0..columns.len()).map(|c| (0, c)).collect()];
         Self { rows: parts(rows, 1), columns, rounds }
     }
 
-    /// Results for rows and for columns: a Latin square of blocks.
+    /// A Latin square of blocks, for results by rows and by columns.
     pub fn latin(rows: usize, columns: usize) -> Self {
         let (rows, columns) = (parts(rows, threads::parts()), parts(columns, threads::parts()));
         let order = rows.len().max(columns.len());
@@ -64,11 +64,11 @@ impl Schedule {
     }
 
     /// Each unordered pair of blocks of a symmetric matrix once: the diagonal, then a round-robin tournament. A unit of
-    /// columns is `ratio` units of rows, of which there are `rows`.
+    /// columns is `ratio` units of rows; there are `rows` units of rows.
     pub fn triangle(columns: usize, ratio: usize, rows: usize) -> Self {
         let blocks = parts(columns, triangle_blocks(columns));
         let count = blocks.len();
-        // The circle method: all but the last player rotate; with an odd number, the last one is a bye.
+        // The circle method: all players but the last rotate; with an odd number, the last one is a bye.
         let ring = count.div_ceil(2) * 2 - 1;
         let mut rounds = vec![(0..count).map(|b| (b, b)).collect::<Vec<_>>()];
         for round in 0..ring {
@@ -80,12 +80,12 @@ impl Schedule {
         Self { rows, columns: blocks, rounds }
     }
 
-    /// Most columns of a block of [`triangle`](Self::triangle).
+    /// The most columns of a block of [`triangle`](Self::triangle).
     pub fn most_columns(columns: usize) -> usize {
         columns.div_ceil(triangle_blocks(columns))
     }
 
-    /// Calls `task(row block, column block)` for every pair, the pairs of a round in parallel.
+    /// Calls `task(row block, column block)` for every pair; the pairs of a round run in parallel.
     pub fn run(&self, task: impl Fn(usize, usize) + Sync) {
         for round in &self.rounds {
             threads::for_each(round.par_iter(), |&(r, c)| task(r, c));

@@ -1,4 +1,4 @@
-//! Parts of (K S)ᵀ, and their strips: few enough rows of K to be multiplied by one thread.
+//! Parts of (K S)ᵀ, and their strips: few enough rows of K that one thread multiplies them.
 
 use std::ops::Range;
 
@@ -7,9 +7,9 @@ use crate::linalg::real::Real;
 /// (K S)ᵀ for some rows of K, or its cotangent.
 #[derive(Debug)]
 pub struct Part<T> {
-    /// Those rows.
+    /// These rows.
     pub rows: Range<usize>,
-    /// Columns of the matrix: the rows and zeros behind the last one.
+    /// Columns of the matrix: the rows, and zeros after the last one.
     pub stride: usize,
     /// The matrix `[i, stride]`, row-major.
     pub values: Vec<T>,
@@ -18,15 +18,15 @@ pub struct Part<T> {
 /// Rows of a strip.
 const WIDTH: usize = 512;
 
-/// Some rows of K S: of each of its columns the piece that lies in them.
+/// Some rows of K S: for each column, the piece within these rows.
 pub struct Strip<P> {
-    /// Those rows.
+    /// These rows.
     pub rows: Range<usize>,
-    /// A piece of each column.
+    /// One piece of each column.
     pub columns: Vec<P>,
 }
 
-/// The strips of some rows, from the pieces of each column.
+/// Cuts some rows into strips, given the pieces of each column.
 fn cut<P>(rows: &Range<usize>, columns: impl Iterator<Item = impl Iterator<Item = P>>) -> Vec<Strip<P>> {
     let starts = rows.clone().step_by(WIDTH);
     let mut strips: Vec<_> =
@@ -55,7 +55,7 @@ impl<T> Part<T> {
         cut(&self.rows, self.values.chunks_exact(self.stride).map(|column| column[..self.rows.len()].chunks(WIDTH)))
     }
 
-    /// The part in strips that may be changed.
+    /// The part in mutable strips.
     pub fn strips_mut(&mut self) -> Vec<Strip<&mut [T]>> {
         let count = self.rows.len();
         let columns = self.values.chunks_exact_mut(self.stride);

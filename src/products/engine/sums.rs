@@ -1,5 +1,4 @@
-//! Where the tasks of a schedule add to: one matrix `[n, width]`, block by block, in the form in which a block's
-//! numbers come out of the tiles.
+//! Sums of the tasks of a schedule: one matrix `[n, width]`, block by block, in the layout that the tiles produce.
 
 use std::ops::Range;
 use std::sync::{Mutex, MutexGuard, PoisonError};
@@ -37,7 +36,7 @@ impl<T: Number> RowSums<T> {
         Self { width, blocks: blocks.iter().map(zeros).collect() }
     }
 
-    /// The sums of a block; no other task of the round has it.
+    /// The sums of a block; no other task of the round uses it.
     pub fn block(&self, block: usize) -> MutexGuard<'_, Vec<Few<T>>> {
         lock(&self.blocks, block)
     }
@@ -61,13 +60,13 @@ impl<L: Lanes> ColumnSums<L> {
         Self { width, blocks: blocks.iter().map(zeros).collect() }
     }
 
-    /// The sums of a block; no other task of the round has it.
+    /// The sums of a block; no other task of the round uses it.
     pub fn block(&self, block: usize) -> MutexGuard<'_, Vec<Wide<L>>> {
         lock(&self.blocks, block)
     }
 
-    /// The transposed matrix `[width, stride]` with the numbers of a panel side by side; each block's own form is given
-    /// back as soon as it is read.
+    /// The transposed matrix `[width, stride]`, with the numbers of a panel side by side. Frees each block as soon as
+    /// it is read.
     pub fn into_transposed(self, stride: usize) -> Vec<L::Element> {
         let mut out = vec![L::Element::of(0.0); self.width * stride];
         let mut first = 0;

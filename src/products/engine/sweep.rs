@@ -1,4 +1,4 @@
-//! Going over the tiles of a covariance matrix, block by block.
+//! Visits the tiles of a covariance matrix, block by block.
 
 use std::borrow::Cow;
 use std::ops::Range;
@@ -21,13 +21,13 @@ pub struct Sweep<'a, L: Lanes> {
     pub rows: Groups<L::Element>,
     /// The columns' features.
     pub columns: Cow<'a, Panels<L>>,
-    /// Whether rows and columns are one input, of which each pair is to be visited once.
+    /// Whether rows and columns are one input, so that each pair is visited once.
     pub symmetric: bool,
-    /// The first column's index among the rows, where both are of one input: white noise stands where they meet.
+    /// The first column's index among the rows, if both are from one input: white noise is where they coincide.
     pub own: Option<usize>,
 }
 
-/// A tile on the way.
+/// A tile during a visit.
 #[derive(Debug, Clone, Copy)]
 pub struct At<'a, L: Lanes> {
     /// Its group, counted within the block.
@@ -36,15 +36,15 @@ pub struct At<'a, L: Lanes> {
     pub panel: usize,
     /// Its features.
     pub pairs: Pairs<'a, L>,
-    /// Whether the tile stands for its transpose, too.
+    /// Whether the tile also stands for its transpose.
     pub mirrored: bool,
 }
 
-/// What is done with the tiles of a block.
+/// What to do with the tiles of a block.
 pub trait Visitor<L: Lanes> {
-    /// Takes a tile.
+    /// Handles a tile.
     fn tile(&mut self, at: &At<L>);
-    /// Takes note that a group (counted within the block) has met all its columns.
+    /// Called when a group (counted within the block) has met all its columns.
     fn end_of_group(&mut self, group: usize);
 }
 
@@ -66,7 +66,7 @@ impl<'a, L: Lanes> Sweep<'a, L> {
         Self { symmetric: true, own: Some(0), ..Self::cross(program, coefficients, rows, rows, p) }
     }
 
-    /// Groups in a panel.
+    /// The number of groups in a panel.
     pub const fn ratio() -> usize {
         panel::<L>() / GROUP
     }
@@ -76,7 +76,7 @@ impl<'a, L: Lanes> Sweep<'a, L> {
         Schedule::triangle(self.columns.len(), Self::ratio(), self.rows.len())
     }
 
-    /// Visits the tiles of a block; of a symmetric matrix, those on and above the diagonal.
+    /// Visits the tiles of a block; for a symmetric matrix, only those on and above the diagonal.
     #[inline(always)]
     pub fn visit(&self, groups: Range<usize>, panels: Range<usize>, visitor: &mut impl Visitor<L>) {
         for group in groups.clone() {
@@ -97,7 +97,7 @@ impl<'a, L: Lanes> Sweep<'a, L> {
     }
 }
 
-/// Adds the lanes of a group's sums `[width]` to its place in the block's sums, and starts again from zero.
+/// Adds the lanes of a group's sums `[width]` to its place in the block's sums, and resets them to zero.
 #[inline(always)]
 pub fn flush<L: Lanes>(sums: &mut [Few<L>], block: &mut [Few<L::Element>], group: usize) {
     let width = sums.len();
@@ -108,7 +108,7 @@ pub fn flush<L: Lanes>(sums: &mut [Few<L>], block: &mut [Few<L::Element>], group
     }
 }
 
-/// Sums in f64 that the tasks of a schedule contribute to: kept apart and added up in order.
+/// Sums in f64 to which the tasks of a schedule contribute. Contributions are kept apart and added up in order.
 #[derive(Debug)]
 pub struct Slots {
     slots: Vec<Mutex<Vec<f64>>>,
@@ -124,7 +124,7 @@ impl Slots {
         Self { slots, columns, length }
     }
 
-    /// Sets the part of a pair of blocks.
+    /// Sets the contribution of a pair of blocks.
     pub fn put(&self, row: usize, column: usize, part: Vec<f64>) {
         *self.slots[row * self.columns + column].lock().unwrap_or_else(PoisonError::into_inner) = part;
     }
@@ -140,7 +140,7 @@ impl Slots {
     }
 }
 
-/// Multiplies all by a factor.
+/// Multiplies all numbers by a factor.
 pub fn scale<T: Number>(values: &mut [T], factor: T) {
     if factor != T::of(1.0) {
         values.iter_mut().for_each(|v| *v *= factor);

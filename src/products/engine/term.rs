@@ -1,4 +1,4 @@
-//! One term of a lowered kernel on a tile: comparing features, the profile and its slopes, and the way back.
+//! One term of a lowered kernel on a tile: the comparison of features, the profile and its slopes, and the adjoint.
 
 use std::ops::Range;
 
@@ -8,7 +8,7 @@ use crate::linalg::real::Real;
 use crate::products::engine::lanes::{Chains, Lanes};
 use crate::products::engine::tile::{Few, GROUP, PANEL, Tile, Wide, dot};
 
-/// What a tile compares.
+/// The pairs that a tile compares.
 #[derive(Debug, Clone, Copy)]
 pub enum Pairs<'a, L: Lanes> {
     /// Every row with every column.
@@ -17,26 +17,26 @@ pub enum Pairs<'a, L: Lanes> {
         rows: &'a [Few<L::Element>],
         /// The columns' features `[p]`, as lanes.
         columns: &'a [Wide<L>],
-        /// Where both are rows of the same input: the index of the first row less that of the first column.
+        /// If both are rows of the same input: the index of the first row minus that of the first column.
         diagonal: Option<isize>,
     },
-    /// Pairs of their own, compared already.
+    /// Arbitrary pairs, compared already.
     Each {
         /// The comparisons of every term.
         compared: &'a [Tile<L>],
-        /// 1 for an input with itself, else 0.
+        /// 1 for a row of an input with itself, else 0.
         same: &'a Tile<L>,
     },
 }
 
-/// Where a term's numbers stand: columns `start..start + width` of the features, entries of the coefficients.
+/// The positions of a term's numbers: columns `start..start + width` of the features, and entries of the coefficients.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub struct TermPlan {
     /// How features are compared.
     pub metric: Metric,
     /// The function of the comparison.
     pub profile: Profile,
-    /// Its place among the terms.
+    /// Its position among the terms.
     pub index: usize,
     /// First column of its features.
     pub start: usize,
@@ -48,14 +48,14 @@ pub struct TermPlan {
     pub variance: Option<usize>,
 }
 
-/// Rows whose profiles are computed in step.
+/// The number of rows whose profiles are computed in step.
 const ROWS: usize = 4;
-/// Vectors of columns held in registers at once, where there are 32 registers.
+/// The number of column vectors held in registers at once, with 32 registers.
 const WIDE: usize = 2;
-/// The same where there are 16.
+/// The same with 16 registers.
 const NARROW: usize = 1;
 
-/// Writes some rows' vectors, times a factor, into a tile.
+/// Writes the vectors of some rows, times a factor, into a tile.
 #[inline(always)]
 fn put<L: Lanes, const V: usize>(some: Chains<L, ROWS, V>, factor: Option<L>, q: usize, c: usize, out: &mut Tile<L>) {
     for (row, values) in out[q..q + ROWS].iter_mut().zip(some.0) {
@@ -100,7 +100,7 @@ impl TermPlan {
         self.profile != Profile::One
     }
 
-    /// Shape and variance, 1 where there is none.
+    /// Shape and variance; 1 for a missing one.
     #[inline(always)]
     fn numbers<L: Lanes>(&self, coefficients: &[L::Element]) -> [L; 2] {
         [self.shape, self.variance].map(|index| L::splat(index.map_or(L::Element::of(1.0), |i| coefficients[i])))
@@ -111,7 +111,7 @@ impl TermPlan {
         self.start..self.start + self.width
     }
 
-    /// The term's covariances. Compiled once for each kind of vector, not for each product.
+    /// The term's covariances. Compiled once per kind of vector, not per product.
     #[inline(never)]
     pub fn values<L: Lanes>(&self, pairs: &Pairs<L>, coefficients: &[L::Element], out: &mut Tile<L>) {
         L::enter(
@@ -138,7 +138,7 @@ impl TermPlan {
         }
     }
 
-    /// The term's covariances and their derivatives by the comparison, and by the shape where there is one.
+    /// The term's covariances and their derivatives in the comparison, and in the shape if there is one.
     #[inline(never)]
     pub fn slopes<L: Lanes>(
         &self,
@@ -174,7 +174,7 @@ impl TermPlan {
             metric => with_profile!(self.profile, p => {
                 self.visit::<L, V>(metric, pairs, #[inline(always)] |q, c, s| {
                     let (k, slope, shape) = p.slopes(s, a);
-                    // Nothing changes beyond the largest distance, where exponentials here are not quite 0.
+                    // Beyond the largest distance, the covariance is constant, but exponentials here are not quite 0.
                     let slope = match metric {
                         Metric::SquaredDistance => slope.below(s, p.end(size_of::<L::Element>())),
                         _ => slope,
@@ -208,7 +208,7 @@ impl TermPlan {
         }
     }
 
-    /// The gradient of the sum of white noise times a cotangent in its variance.
+    /// The gradient, in the variance, of the sum of white noise times a cotangent.
     #[inline(always)]
     pub fn pull_white<L: Lanes>(&self, pairs: &Pairs<L>, cotangent: &Tile<L>) -> f64 {
         match pairs {
@@ -222,7 +222,7 @@ impl TermPlan {
         }
     }
 
-    /// Hands the comparison s of all pairs to `each(row, vector, s)`, some rows and columns at a time from registers.
+    /// Passes the comparison s of all pairs to `each(row, vector, s)`, some rows and columns at a time, from registers.
     #[inline(always)]
     fn visit<L: Lanes, const V: usize>(
         &self,
@@ -267,9 +267,9 @@ impl TermPlan {
         }
     }
 
-    /// The way back to the features of rows and columns: given the cotangents of s, adds to the gradient of the columns
-    /// `[p, panel]`, and to that of the rows `[p, group]`, lane by lane. Pairs compared already leave that to who
-    /// compared them.
+    /// The adjoint with respect to the features of rows and columns. Given the cotangents of s, adds to the gradients
+    /// of the columns `[p, panel]` and, lane by lane, of the rows `[p, group]`. Does nothing for pairs that were
+    /// compared already; their caller does it.
     #[inline(never)]
     pub fn pull<L: Lanes>(&self, pairs: &Pairs<L>, weights: &Tile<L>, columns: &mut [Wide<L>], rows: &mut [Few<L>]) {
         if let Pairs::Outer { rows: a, columns: b, .. } = pairs {
@@ -314,7 +314,7 @@ impl TermPlan {
     }
 }
 
-/// The vector and the lane of a row's own column, if it is among them.
+/// The vector and the lane of a row's own column, if the tile has it.
 #[inline(always)]
 fn own_lane<L: Lanes>(diagonal: Option<isize>, q: usize) -> Option<(usize, usize)> {
     let column = usize::try_from(diagonal? + q as isize).ok()?;

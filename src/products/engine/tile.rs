@@ -1,7 +1,7 @@
-//! Tiles: small blocks of the covariance matrix that live in the nearest cache, and what products do with them.
+//! Tiles: small blocks of the covariance matrix that stay in the nearest cache, and their use in products.
 //!
-//! A tile has [`GROUP`] rows, whose numbers are broadcast, and [`PANEL`] vectors of columns, one number a lane. Sums
-//! over rows therefore need no horizontal step; sums over columns keep one vector a row until a whole block is done.
+//! A tile has [`GROUP`] rows, whose numbers are broadcast, and [`PANEL`] vectors of columns, one number per lane. So
+//! sums over rows need no horizontal step; sums over columns keep one vector per row until a whole block is done.
 
 use crate::linalg::real::Real;
 use crate::products::engine::lanes::{Lanes, Number};
@@ -15,7 +15,7 @@ pub const PANEL: usize = 16;
 pub type Few<T> = [T; GROUP];
 /// One number for each column of a tile.
 pub type Wide<L> = [L; PANEL];
-/// A number for each pair.
+/// One number for each pair.
 pub type Tile<L> = [Wide<L>; GROUP];
 
 /// Columns of a tile.
@@ -29,7 +29,7 @@ pub fn zeros<L: Lanes>() -> Tile<L> {
     [[L::zero(); PANEL]; GROUP]
 }
 
-/// Rows of a matrix in groups, for broadcasting: `data[g * width + c][q]` is column c of row `GROUP g + q`; zero behind
+/// Rows of a matrix in groups, for broadcasting: `data[g * width + c][q]` is column c of row `GROUP g + q`; zero after
 /// the last row.
 #[derive(Debug, Clone)]
 pub struct Groups<T> {
@@ -39,7 +39,7 @@ pub struct Groups<T> {
     pub data: Vec<Few<T>>,
 }
 
-/// Rows of a matrix as lanes: `data[p * width + c]` holds column c of `panel` consecutive rows; zero behind the last
+/// Rows of a matrix as lanes: `data[p * width + c]` holds column c of `panel` consecutive rows; zero after the last
 /// row.
 #[derive(Debug, Clone)]
 pub struct Panels<L> {
@@ -102,7 +102,7 @@ impl<L: Lanes> Panels<L> {
     }
 }
 
-/// The numbers of a panel's column as vectors.
+/// The numbers of one column of a panel, as vectors.
 #[inline(always)]
 pub fn wide<L: Lanes>(column: &[L::Element]) -> Wide<L> {
     std::array::from_fn(
@@ -111,7 +111,7 @@ pub fn wide<L: Lanes>(column: &[L::Element]) -> Wide<L> {
     )
 }
 
-/// A panel's column as numbers.
+/// One column of a panel, as numbers.
 pub fn narrow<L: Lanes>(wide: &Wide<L>, out: &mut [L::Element]) {
     wide.iter().zip(out.chunks_exact_mut(L::N)).for_each(|(v, chunk)| v.store(chunk));
 }
@@ -119,7 +119,7 @@ pub fn narrow<L: Lanes>(wide: &Wide<L>, out: &mut [L::Element]) {
 /// out `[width, panel]` += leftᵀ `[width, group]` · tile: sums over the rows.
 #[inline(always)]
 pub fn add_to_columns<L: Lanes>(tile: &Tile<L>, left: &[Few<L::Element>], out: &mut [Wide<L>]) {
-    // A few right-hand sides at once, so that a tile's vector is loaded once for them.
+    // Several right-hand sides at once, so that each vector of the tile is loaded once for all of them.
     let mut outs = out.chunks_exact_mut(4);
     let mut lefts = left.chunks_exact(4);
     for (out, left) in (&mut outs).zip(&mut lefts) {
@@ -174,7 +174,7 @@ pub fn outer<L: Lanes>(left: &[Few<L::Element>], right: &[Wide<L>], out: &mut Ti
     }
 }
 
-/// The vectors of [`outer`] at one place of the panel.
+/// The vectors of [`outer`] at one position of the panel.
 #[inline(always)]
 pub fn outer_vector<L: Lanes>(left: &[Few<L::Element>], right: &[Wide<L>], vector: usize) -> Few<L> {
     let mut sums = [L::zero(); GROUP];
@@ -186,7 +186,7 @@ pub fn outer_vector<L: Lanes>(left: &[Few<L::Element>], right: &[Wide<L>], vecto
     sums
 }
 
-/// Multiplies all by a factor.
+/// Multiplies all numbers by a factor.
 #[inline(always)]
 pub fn scale<L: Lanes>(tile: &mut Tile<L>, factor: L::Element) {
     let factor = L::splat(factor);

@@ -1,8 +1,8 @@
 //! The kernels: entries of the covariance, its product with a matrix, and the adjoint of both.
 //!
-//! The latter two give each unit one row of the result and walk over the columns in tiles that the units of a cube load
-//! together. Columns may be split over cubes to occupy a device that has more units than there are rows; the partial
-//! results are added afterwards.
+//! In the latter two, each unit computes one row of the result and walks over the columns in tiles, which the units of
+//! a cube load together. Columns may be split over cubes, to occupy a device that has more units than there are rows;
+//! the partial results are added afterwards.
 
 use burn::cubecl;
 use burn::cubecl::ir::ElemType;
@@ -11,44 +11,44 @@ use burn::cubecl::prelude::*;
 use super::traced::{add_slopes, covariance};
 use crate::products::engine::program::Program;
 
-/// Columns in a tile, and units in a cube, of the kernels that sum.
+/// The columns of a tile, and the units of a cube, in the kernels that sum.
 pub const TILE: usize = 64;
 
-/// Most right-hand sides that a unit multiplies at once.
+/// The most right-hand sides that a unit multiplies at once.
 pub const WIDEST: usize = 16;
 
-/// What a kernel is compiled for.
+/// The constants for which a kernel is compiled.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub struct Plan {
-    /// What is done with the features of two rows.
+    /// The computation on the features of two rows.
     pub program: Program,
     /// Number of features.
     pub p: usize,
     /// Number of coefficients.
     pub coefficients: usize,
-    /// Whether rows and columns are those of the same input.
+    /// Whether rows and columns are from the same input.
     pub same: bool,
     /// Right-hand sides that a unit multiplies at once.
     pub width: usize,
 }
 
 impl Plan {
-    /// Whether a sum of [`pull`] is the gradient in the program's factor.
+    /// Whether sum `k` of [`pull`] is the gradient in the program's factor.
     fn is_outer(&self, k: usize) -> bool {
         self.program.outer().is_some_and(|outer| self.p + outer == k)
     }
 }
 
-/// Where a unit's cotangents come from.
+/// The source of a unit's cotangents.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Weights {
     /// `left` holds one per entry of the covariance.
     Given,
-    /// They are inner products of rows of `left` and `right`.
+    /// Inner products of rows of `left` and `right`.
     InnerProducts,
 }
 
-/// One entry a unit of K(rows, columns) `[n, m]`.
+/// K(rows, columns) `[n, m]`; each unit computes one entry.
 #[cube(launch, address_type = "dynamic")]
 pub fn entries<F: Float>(
     rows: &Tensor<F>,
@@ -72,7 +72,7 @@ pub fn entries<F: Float>(
     out[at] = factor::<F>(&numbers, comptime!(plan.program.outer())) * value;
 }
 
-/// The product with `right [m, t]`, `[splits, n, t]`: a row and `width` columns of the result a unit.
+/// The product with `right [m, t]`, `[splits, n, t]`; each unit computes `width` columns of one row of the result.
 #[cube(launch, address_type = "dynamic")]
 pub fn product<F: Float>(
     rows: &Tensor<F>,
@@ -109,7 +109,7 @@ pub fn product<F: Float>(
             values[unit * width + w] = entry_or_zero::<F>(right, j, chunk + w, end);
         }
         sync_cube();
-        // From zero within the tile, then tile by tile: sums of sums keep more digits.
+        // From zero within the tile, then tile by tile: sums of sums are more accurate.
         let mut partial = zeros::<F>(width);
         for c in 0..min(TILE, end - first) {
             let mut column = Array::<F>::new(p);
@@ -143,8 +143,8 @@ pub fn product<F: Float>(
     }
 }
 
-/// The gradient in each row's features, and its share of those in the coefficients, `[parts, n, p + c]`, given the
-/// cotangents of the entries: see [`Weights`].
+/// The gradient in each row's features and the row's share of the gradient in the coefficients, `[parts, n, p + c]`,
+/// given the cotangents of the entries: see [`Weights`].
 #[cube(launch, address_type = "dynamic")]
 pub fn pull<F: Float>(
     rows: &Tensor<F>,
@@ -227,7 +227,7 @@ pub fn pull<F: Float>(
         let scale = factor::<F>(&numbers, comptime!(plan.program.outer()));
         #[unroll]
         for k in 0..count {
-            // The gradient in the factor itself is of what it multiplies.
+            // The gradient in the factor itself does not contain the factor.
             if comptime!(plan.is_outer(k)) {
                 out[at + k] = sums[k];
             } else {
@@ -237,7 +237,7 @@ pub fn pull<F: Float>(
     }
 }
 
-/// The coefficient that a program leaves to its caller, or 1.
+/// The coefficient that a program leaves to its caller; 1 if there is none.
 #[cube]
 fn factor<F: Float>(coefficients: &Array<F>, #[comptime] outer: Option<usize>) -> F {
     let mut factor = F::new(1.0);
@@ -247,7 +247,7 @@ fn factor<F: Float>(coefficients: &Array<F>, #[comptime] outer: Option<usize>) -
     factor
 }
 
-/// 1 where row and column are the same row of the same input, else 0.
+/// 1 if row and column are the same row of the same input, else 0.
 #[cube]
 fn is_same<F: Float>(i: usize, j: usize, #[comptime] possible: bool) -> F {
     let mut same = F::new(0.0);
@@ -269,7 +269,7 @@ fn zeros<F: Float>(#[comptime] count: usize) -> Array<F> {
     array
 }
 
-/// A row of a matrix `[n, p]`, zeros beyond the last.
+/// A row of a matrix `[n, p]`; zeros beyond the last row.
 #[cube]
 fn load<F: Float>(rows: &Tensor<F>, i: usize, #[comptime] p: usize) -> Array<F> {
     let mut row = Array::<F>::new(p);
@@ -290,7 +290,7 @@ fn load_all<F: Float>(vector: &Tensor<F>, #[comptime] count: usize) -> Array<F> 
     all
 }
 
-/// matrix_ij, or 0 from row `end` on and beyond the last column.
+/// matrix_ij; 0 from row `end` on, and beyond the last column.
 #[cube]
 fn entry_or_zero<F: Float>(matrix: &Tensor<F>, i: usize, j: usize, end: usize) -> F {
     let mut entry = F::new(0.0);

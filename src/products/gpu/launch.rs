@@ -1,4 +1,4 @@
-//! Launching the kernels on tensors of burn's CubeCL backend.
+//! Launches the kernels on tensors of burn's CubeCL backend.
 
 use burn::backend::cubecl::dtype_to_storage_type;
 use burn::backend::ops::FloatTensorOps;
@@ -12,12 +12,12 @@ use crate::products::engine::program::Program;
 
 type CubeTensor = FloatTensor<Cube>;
 
-/// A covariance matrix that is not stored: all tensors are of one dtype.
+/// A covariance matrix that is not stored. All tensors have one dtype.
 #[derive(Debug, Clone)]
 pub struct Matrix {
     /// Features of the rows `[n, p]`.
     pub rows: CubeTensor,
-    /// Features of the columns `[m, p]`; none is the rows once more.
+    /// Features of the columns `[m, p]`; None means the rows once more.
     pub columns: Option<CubeTensor>,
     /// Variances and shapes.
     pub coefficients: CubeTensor,
@@ -25,7 +25,7 @@ pub struct Matrix {
 
 /// Cotangents of the entries of a matrix `[n, m]`.
 pub enum Cotangents {
-    /// As they are.
+    /// Given as a matrix.
     Given(CubeTensor),
     /// `left [n, t]` times the transpose of `right [m, t]`.
     InnerProducts { left: CubeTensor, right: CubeTensor },
@@ -103,8 +103,8 @@ impl Matrix {
         total(out)
     }
 
-    /// The gradient in the rows' features and each row's share of that in the coefficients `[n, p + c]`. Where rows and
-    /// columns are one input, that of its features takes symmetric cotangents.
+    /// The gradient in the rows' features, and each row's share of the gradient in the coefficients, `[n, p + c]`. If
+    /// rows and columns are one input, the gradient in its features needs symmetric cotangents.
     pub fn pull(&self, program: &Program, cotangents: Cotangents) -> CubeTensor {
         let (weights, left, right) = match cotangents {
             Cotangents::Given(given) => (Weights::Given, given.clone(), given),
@@ -153,7 +153,7 @@ fn cubes(size: usize, width: usize) -> u32 {
     size.div_ceil(width) as u32
 }
 
-/// How the kernels that sum are spread over cubes.
+/// The distribution of the summing kernels over cubes.
 struct Grid {
     blocks: u32,
     chunks: u32,
@@ -163,7 +163,7 @@ struct Grid {
 impl Grid {
     /// Enough units for a large GPU.
     const UNITS: usize = 1 << 16;
-    /// Columns below which a further split costs more than it brings.
+    /// The fewest columns for which a further split is worth its cost.
     const FEWEST: usize = 4 * TILE;
 
     fn new([n, m, t]: [usize; 3], width: usize) -> Self {

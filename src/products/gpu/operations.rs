@@ -1,5 +1,5 @@
-//! The fused operations on tensors that stay on a GPU: forward and adjoint by the kernels, nothing of the covariance's
-//! size kept between.
+//! The fused operations on tensors that stay on a GPU. The kernels compute forward and adjoint; nothing of the
+//! covariance's size is kept between the two.
 
 use std::sync::Arc;
 
@@ -29,8 +29,8 @@ fn matrix_of(primitive: CubeTensor) -> Tensor<2> {
 /// Gradients in rows, coefficients and columns.
 type Three = [Option<DispatchTensor>; 3];
 
-/// From the cotangents of the entries, and of those of the transpose, what is needed of the gradients. Of one input
-/// with itself the former are the sum of both.
+/// The gradients that are needed. `cotangents(false)` gives the cotangents of the entries, `cotangents(true)` those of
+/// the transpose. For one input with itself, the former must be the sum of both.
 fn pulled(
     matrix: &Matrix,
     program: &Program,
@@ -44,7 +44,7 @@ fn pulled(
         let pulled = matrix_of(matrix.pull(program, cotangents(false)?));
         let count = pulled.dims()[1] - p;
         rows = in_rows.then(|| features(&pulled));
-        // Each pair of rows of one input came twice.
+        // Each pair of rows of one input occurred twice.
         let share = if matrix.columns.is_none() { 0.5 } else { 1.0 };
         let totals = || pulled.narrow(1, p, count).sum_dim(0).reshape([count]) * share;
         coefficients = in_coefficients.then(|| totals().into_dispatch());
@@ -56,7 +56,7 @@ fn pulled(
     Ok([rows, coefficients, columns])
 }
 
-/// Features, coefficients and V as they came.
+/// Features, coefficients and V as given.
 struct Kept {
     matrix: Matrix,
     right: CubeTensor,

@@ -1,4 +1,4 @@
-//! A program on one pair of rows, in any arithmetic: what a unit of a GPU computes.
+//! A program on one pair of rows, in any arithmetic: the computation of one unit of a GPU.
 
 use crate::kernels::form::Metric;
 use crate::kernels::profile::Arithmetic;
@@ -7,9 +7,9 @@ use crate::products::engine::term::TermPlan;
 
 /// Features of two rows, and the coefficients.
 pub struct Pair<A> {
-    /// Of the row `[p]`.
+    /// Features of the row `[p]`.
     pub row: Vec<A>,
-    /// Of the column `[p]`.
+    /// Features of the column `[p]`.
     pub column: Vec<A>,
     /// 1 for the same row of the same input, else 0.
     pub same: A,
@@ -34,7 +34,7 @@ impl<A: Arithmetic> Pair<A> {
         }
     }
 
-    /// The shape of a term, or anything where it has none.
+    /// The shape of a term; arbitrary if it has none.
     fn shape(&self, term: &TermPlan) -> A {
         self.coefficients[term.shape.unwrap_or_default()].clone()
     }
@@ -72,10 +72,11 @@ impl<A: Arithmetic> Pair<A> {
         values
     }
 
-    /// What a cotangent of the covariance, without the program's factor, comes to in the row's features and in the
-    /// coefficients, one after another; nothing for 0. That in the factor is of the covariance with it.
+    /// The gradients in the row's features and in the coefficients, one after another, given a cotangent of the
+    /// covariance without the program's factor. None means 0. The gradient in the factor is for a cotangent of the
+    /// covariance with the factor.
     pub fn slopes(&self, program: &Program, cotangent: A) -> Vec<Option<A>> {
-        // Of every term, in their order: k, ∂k/∂s, ∂k/∂a.
+        // k, ∂k/∂s, ∂k/∂a of every term, in the order of the terms.
         let mut terms = Vec::new();
         let values = self.values(program, |term, s| {
             let slopes = match term.metric {
@@ -122,7 +123,7 @@ impl<A: Arithmetic> Pair<A> {
         slopes
     }
 
-    /// The way back from s to the row's features.
+    /// The adjoint from s to the row's features.
     fn pull(&self, term: &TermPlan, cotangent: A, slopes: &mut [Option<A>]) {
         let squares = term.metric == Metric::SquaredDistance;
         let cotangent = if squares { cotangent.scale(2.0) } else { cotangent };
@@ -140,7 +141,7 @@ fn less<A: Arithmetic>(a: &A, b: &A) -> A {
 
 fn joined<A: Arithmetic>(values: &[A], children: &[usize], with: impl Fn(A, A) -> A) -> A {
     let mut all = children.iter().map(|&child| values[child].clone());
-    // A kernel is lowered to no empty ones.
+    // A kernel never lowers to empty sums or products.
     let first = all.next().expect("sums and products are never empty");
     all.fold(first, with)
 }

@@ -1,5 +1,5 @@
-//! Profiles inside GPU kernels: arithmetic on values of a kernel under construction, so that the one definition of each
-//! [`Profile`](crate::kernels::profile::Profile) is what the GPU compiles, too.
+//! Profiles inside GPU kernels: arithmetic on values of a kernel under construction. So the GPU compiles the same
+//! definition of each [`Profile`](crate::kernels::profile::Profile) as the CPU.
 
 use burn::cubecl;
 use burn::cubecl::frontend::{max, min};
@@ -22,7 +22,7 @@ pub fn covariance<F: Float>(
     intrinsic!(|scope| pair::<F>(scope, row, column, same, coefficients).value(&program).value)
 }
 
-/// Adds to `sums` what a cotangent of that covariance comes to in the row's features and in the coefficients.
+/// Adds to `sums` the gradients in the row's features and in the coefficients, given a cotangent of that covariance.
 #[cube]
 pub fn add_slopes<F: Float>(
     row: &Array<F>,
@@ -70,7 +70,7 @@ fn pair<'a, F: Float>(
     Pair { row: all(row), column: all(column), same: Traced { scope, value: same }, coefficients: all(coefficients) }
 }
 
-/// A value in the scope of a kernel; operations on it are written into the kernel.
+/// A value in the scope of a kernel; operations on it are recorded in the kernel.
 #[derive(Clone, Copy)]
 struct Traced<'a, F> {
     scope: &'a Scope,

@@ -1,4 +1,4 @@
-//! The operation K(x1, x2) S for block-sparse S with its adjoint.
+//! The operation K(x1, x2) S for block-sparse S, with its adjoint.
 
 use std::sync::Arc;
 
@@ -20,7 +20,7 @@ pub fn cross(a: &Lowered, b: &Lowered, blocks: &BlockSparse) -> Result<Tensor<2>
     product(a, b, blocks, None)
 }
 
-/// K(x, x) S `[n, i]`, white noise included.
+/// K(x, x) S `[n, i]`, with white noise.
 pub fn gram(lowered: &Lowered, blocks: &BlockSparse) -> Result<Tensor<2>> {
     product(lowered, lowered, blocks, Some(0))
 }
@@ -36,11 +36,11 @@ fn product(a: &Lowered, b: &Lowered, blocks: &BlockSparse, own: Option<usize>) -
 struct Actions {
     program: Program,
     offsets: Vec<usize>,
-    /// Where the rows of x2 stand among those of x1, if they do.
+    /// The position of the rows of x2 among those of x1, if they are some of those.
     own: Option<usize>,
 }
 
-/// The inputs as they came.
+/// The inputs as given.
 struct SavedActions<T> {
     x1: Vec<T>,
     coefficients: Vec<T>,

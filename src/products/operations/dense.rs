@@ -1,5 +1,5 @@
-//! The covariance matrix itself as one operation: every entry computed once forward and once more in the adjoint,
-//! nothing of its size kept between the two.
+//! The covariance matrix itself as one operation. Every entry is computed once forward and once more in the adjoint.
+//! Nothing of the matrix's size is kept between the two.
 
 use std::sync::Arc;
 
@@ -36,11 +36,11 @@ pub struct Dense {
     pub(in crate::products) program: Program,
 }
 
-/// Features of rows and columns, and coefficients, as they came.
+/// Features of rows and columns, and coefficients, as given.
 pub struct Operands<T> {
     /// Features of the rows `[n, p]`.
     pub x1: Vec<T>,
-    /// Features of the columns `[m, p]`; none is the rows once more.
+    /// Features of the columns `[m, p]`; None means the rows once more.
     pub x2: Option<Vec<T>>,
     /// Variances and shapes.
     pub coefficients: Vec<T>,
@@ -48,9 +48,9 @@ pub struct Operands<T> {
     pub p: usize,
 }
 
-/// Gradients in what a covariance matrix is made of.
+/// Gradients in the operands of a covariance matrix.
 pub struct Gradients<T> {
-    /// In the features of the rows (of both, if the columns are the rows once more).
+    /// In the features of the rows (and of the columns, if these are the rows once more).
     pub x1: Vec<T>,
     /// In the features of the columns.
     pub x2: Vec<T>,
@@ -261,16 +261,17 @@ impl<T: Number> Work<T> for Adjoint<'_, T> {
     }
 }
 
-/// Gradients without the program's factor (in x1 also those in x2, if that is the same), and the one in it.
+/// Gradients without the program's factor (if x2 is x1, those in x1 include those in x2), and the gradient in the
+/// factor.
 struct Pulled<T> {
     gradients: Gradients<T>,
     factor: f64,
 }
 
-/// Cotangents as they were given.
+/// The cotangents as given.
 struct Reader<'a, T> {
     program: &'a Program,
-    /// From the block's first row on.
+    /// Starts at the block's first row.
     grad: &'a [T],
     /// First column of the block.
     first: usize,

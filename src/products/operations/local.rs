@@ -1,4 +1,4 @@
-//! Marginals of a latent function each of whose values depends on a few inducing values only, in one operation.
+//! Marginals of a latent function in one operation, where each value depends on only a few inducing values.
 
 use std::sync::Arc;
 
@@ -16,10 +16,11 @@ use crate::products::engine::program::Program;
 use crate::products::operations::matvec::{coefficients, features, recall};
 use crate::threads;
 
-/// For every row its neighbours among the inducing inputs: indices, all lists of one length.
+/// For every row, its neighbours among the inducing inputs. Each row has a list of indices; all lists have the same
+/// length.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Neighbours {
-    /// The lists one after another.
+    /// The lists, one after another.
     pub indices: Vec<u32>,
     /// The length of a list.
     pub each: usize,
@@ -32,12 +33,12 @@ impl Neighbours {
     }
 }
 
-/// For rows `x` lowered from the same kernel as inducing inputs `z` (U of them), `[3b]` in f64: A m_I, diag(A(S_I −
-/// K_I)Aᵀ) and KL(N(m_I, S_I) ‖ N(0, K_I)) of each row, with A = k(x, Z_I) K_I⁻¹.
+/// A m_I, diag(A(S_I − K_I)Aᵀ) and KL(N(m_I, S_I) ‖ N(0, K_I)) of each row, with A = k(x, Z_I) K_I⁻¹: `[3b]` in f64.
+/// The rows `x` and the U inducing inputs `z` are lowered from the same kernel.
 ///
 /// `q` holds m `[U]` and then a root of S: either that of a diagonal `[U]`, or R `[U, C]` with S = R Rᵀ, of which only
-/// the blocks S_I are made. With α = Aᵀ, β = K⁻¹m, γ = K⁻¹Sα and the cotangents s̄, c̄, κ̄ of a row: `m̄ = s̄α + κ̄β`,
-/// `S̄ = c̄ααᵀ + ½κ̄(K⁻¹ − S⁻¹)`, `R̄ = 2S̄R`, `k̄ = s̄β + 2c̄(γ − α)`,
+/// the blocks S_I are computed. With α = Aᵀ, β = K⁻¹m, γ = K⁻¹Sα and the cotangents s̄, c̄, κ̄ of a row:
+/// `m̄ = s̄α + κ̄β`, `S̄ = c̄ααᵀ + ½κ̄(K⁻¹ − S⁻¹)`, `R̄ = 2S̄R`, `k̄ = s̄β + 2c̄(γ − α)`,
 /// `K̄ = −½s̄(αβᵀ + βαᵀ) + c̄(ααᵀ − αγᵀ − γαᵀ) + ½κ̄(K⁻¹ − K⁻¹SK⁻¹ − ββᵀ)`.
 pub fn packed(x: &Lowered, z: &Lowered, q: Tensor<1>, neighbours: Arc<Neighbours>) -> Result<Tensor<1>> {
     let op = Local { program: Program::new(x), neighbours };
@@ -62,7 +63,7 @@ struct Inputs {
 /// A row's small matrices.
 struct Row {
     inverse: Vec<f64>,
-    /// Of S_I, where that is not diagonal.
+    /// The factor of S_I, unless that is diagonal.
     spread: Option<Factor<f64>>,
     mean: Vec<f64>,
     /// S_I, full.
@@ -73,7 +74,7 @@ struct Row {
     solved: Vec<f64>,
 }
 
-/// Some rows, each with the features of itself and its neighbours, one below the other.
+/// Some rows, each with the features of itself and of its neighbours, one below the other.
 struct Part {
     points: Vec<Vec<f64>>,
     rows: Vec<Row>,
@@ -82,12 +83,12 @@ struct Part {
 struct SavedLocal {
     inputs: Inputs,
     parts: Vec<Part>,
-    /// Rows of each part but the last.
+    /// Rows of each part except the last.
     size: usize,
 }
 
-/// Of a row, point 0, and its neighbours, points 1 to h: each neighbour with the row, with those before it and with
-/// itself.
+/// The pairs of a row (point 0) and its neighbours (points 1 to h): each neighbour with the row, with the earlier
+/// neighbours and with itself.
 fn pairs(h: usize) -> Vec<[usize; 2]> {
     (1..=h).flat_map(|a| (0..=a).map(move |b| [a, b])).collect()
 }
@@ -101,7 +102,7 @@ impl Inputs {
         self.root.len() == self.mean.len()
     }
 
-    /// The row of R, or the number on its diagonal, of an inducing value.
+    /// The row of R for an inducing value, or its number on the diagonal.
     fn root(&self, j: u32) -> &[f64] {
         let columns = self.root.len() / self.mean.len();
         &self.root[j as usize * columns..][..columns]
@@ -113,7 +114,7 @@ impl Inputs {
         points
     }
 
-    /// R̄ of a row's neighbours, one row below the other, from the symmetric S̄_I.
+    /// R̄ for a row's neighbours, one row below the other, from the symmetric S̄_I.
     fn pull_root(&self, in_covariance: &[f64], neighbours: &[u32]) -> Vec<f64> {
         let h = neighbours.len();
         let mut out = Vec::with_capacity(h * self.root.len() / self.mean.len());
@@ -131,7 +132,7 @@ impl Inputs {
         out
     }
 
-    /// From the covariances of a row's [`pairs`]: its matrices, and A m, diag(A(S − K)Aᵀ) and KL.
+    /// A row's matrices, and A m, diag(A(S − K)Aᵀ) and KL, from the covariances of its [`pairs`].
     fn row(&self, pairs: &[[usize; 2]], covariances: &[f64], neighbours: &[u32]) -> Result<(Row, [f64; 3])> {
         let h = neighbours.len();
         let (mut k, mut gram) = (vec![0.0; h], vec![0.0; h * h]);
@@ -187,7 +188,7 @@ impl Row {
         }
     }
 
-    /// Gradients in the covariances of the row's [`pairs`], in m_I and S_I.
+    /// Gradients in the covariances of the row's [`pairs`], in m_I and in S_I.
     fn pull(&self, pairs: &[[usize; 2]], [s, c, kl]: [f64; 3]) -> [Vec<f64>; 3] {
         let h = self.mean.len();
         let (alpha, beta, inverse) = (&self.weights, &self.solved, &self.inverse);
@@ -220,7 +221,7 @@ impl Row {
 }
 
 impl Local {
-    /// Rows of a part: few enough for all threads to have some.
+    /// Rows of a part: few enough that all threads get some.
     fn part(rows: usize) -> usize {
         rows.div_ceil(threads::parts()).max(1)
     }
@@ -275,7 +276,7 @@ impl HostOp<4> for Local {
         let mut in_coefficients = vec![0.0; inputs.coefficients.len()];
         let mut in_q = vec![0.0; u + inputs.root.len()];
         let columns = inputs.root.len() / u;
-        // One part after another, so that sums are the same each time.
+        // One part after another, so that sums are reproducible.
         for (k, (rows, points, coefficients)) in slopes.into_iter().enumerate() {
             in_coefficients.iter_mut().zip(&coefficients).for_each(|(total, g)| *total += g);
             for (i, ([_, mean, root], points)) in (k * size..).zip(rows.into_iter().zip(points)) {

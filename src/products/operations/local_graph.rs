@@ -1,4 +1,4 @@
-//! What [`local`](super::local) computes, as a tensor graph over batches of small matrices: for GPUs.
+//! The same results as [`local`](super::local), as a tensor graph over batches of small matrices, for GPUs.
 
 use burn::tensor::{Slice, Tensor};
 
@@ -8,9 +8,9 @@ use crate::linalg::{cholesky, solve_lower};
 use crate::products::operations::local::Neighbours;
 use crate::scope::indices;
 
-/// The `[3b]` numbers of [`local::packed`](super::local::packed), of the same inputs in the type of the features.
+/// The `[3b]` numbers of [`local::packed`](super::local::packed), for the same inputs, in the type of the features.
 ///
-/// With K_I = L Lᵀ, S_I = R Rᵀ, a = L⁻¹k, u = L⁻¹m_I and E = L⁻¹R of a row they are aᵀu, ‖Eᵀa‖² − ‖a‖² and
+/// With K_I = L Lᵀ, S_I = R Rᵀ, a = L⁻¹k, u = L⁻¹m_I and E = L⁻¹R of a row, they are aᵀu, ‖Eᵀa‖² − ‖a‖² and
 /// ½(‖E‖² + ‖u‖² − H) + log|L| − log|R|.
 pub fn packed(x: &Lowered, z: &Lowered, q: Tensor<1>, neighbours: &Neighbours) -> Result<Tensor<1>> {
     let (device, h) = (q.device(), neighbours.each);
@@ -51,7 +51,7 @@ pub fn packed(x: &Lowered, z: &Lowered, q: Tensor<1>, neighbours: &Neighbours) -
     Ok(Tensor::cat(vec![total(a * mean), change, divergence], 0))
 }
 
-/// s of a term for `r` rows of the one with each of `c` rows of the other, of every member of a batch `[b, r c]`.
+/// s of a term, for every member of a batch: `r` rows of one matrix, each with `c` rows of the other, `[b, r c]`.
 fn compared(term: &Term, rows: &Tensor<2>, r: usize, columns: &Tensor<2>, c: usize) -> Tensor<2> {
     let b = rows.dims()[0] / r;
     let zeros = || Tensor::zeros([b, r, c], (&rows.device(), rows.dtype()));

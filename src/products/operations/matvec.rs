@@ -1,4 +1,4 @@
-//! The operations K(x1, x2) V and K(x, x) V with their adjoints.
+//! The operations K(x1, x2) V and K(x, x) V, with their adjoints.
 
 use std::sync::Arc;
 
@@ -17,12 +17,12 @@ use crate::products::engine::lanes::Number;
 use crate::products::engine::program::Program;
 use crate::products::engine::sweep::scale;
 
-/// The features of all terms side by side `[n, p]`.
+/// The features of all terms, side by side `[n, p]`.
 pub fn features(lowered: &Lowered) -> Tensor<2> {
     Tensor::cat(lowered.terms().into_iter().map(|t| t.features.clone()).collect(), 1)
 }
 
-/// Variances and shapes in the order of [`Program`]; a lone 1 when there are none, since tensors cannot be empty.
+/// Variances and shapes in the order of [`Program`]; a single 1 if there are none, because tensors cannot be empty.
 pub fn coefficients(lowered: &Lowered) -> Tensor<1> {
     let terms = lowered.terms();
     let all: Vec<Tensor<1>> = terms.iter().flat_map(|t| t.variance.iter().chain(t.shape.iter())).cloned().collect();
@@ -37,7 +37,7 @@ pub fn cross(a: &Lowered, b: &Lowered, v: Tensor<2>) -> Result<Tensor<2>> {
     apply4(Matvec { program: Program::new(a) }, features(a), coefficients(a), v, features(b))
 }
 
-/// K(x, x) V `[n, t]`, white noise included.
+/// K(x, x) V `[n, t]`, with white noise.
 pub fn gram(lowered: &Lowered, v: Tensor<2>) -> Result<Tensor<2>> {
     apply3(Matvec { program: Program::new(lowered) }, features(lowered), coefficients(lowered), v)
 }
@@ -47,7 +47,7 @@ pub struct Matvec {
     pub(in crate::products) program: Program,
 }
 
-/// The inputs as they came.
+/// The inputs as given.
 struct SavedMatvec<T> {
     x1: Vec<T>,
     x2: Option<Vec<T>>,
@@ -120,7 +120,7 @@ impl Matvec {
         Ok((TensorData::new(value, [n, t]), Arc::new(kept)))
     }
 
-    /// Gradients in x1, coefficients, V and x2, where wanted.
+    /// Gradients in x1, coefficients, V and x2, if wanted.
     fn gradients<T: Number>(
         &self,
         saved: Saved,

@@ -1,4 +1,4 @@
-//! Products as tensor operations with adjoints of their own.
+//! Products as tensor operations with their own adjoints.
 
 pub mod actions;
 pub mod dense;

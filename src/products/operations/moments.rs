@@ -1,8 +1,9 @@
 //! Second moments of whitened covariances between few inducing inputs and many rows, accumulated over chunks of rows.
 //!
-//! With K_ZZ = L Lᵀ and A = L⁻¹ K_ZX diag(s): A Aᵀ and A t. Rounding of K_ZX Kᵀ_ZX, whitened afterwards, would weigh as
-//! much as the condition number of K_ZZ and of A Aᵀ only as much as its root. A thread has a chunk of A at a time, and
-//! the adjoint makes each again unless all of them fit the budget. Everything in f64.
+//! They are A Aᵀ and A t for A = L⁻¹ K_ZX diag(s) with K_ZZ = L Lᵀ. If K_ZX Kᵀ_ZX were whitened afterwards, the
+//! condition number of K_ZZ would amplify its rounding errors; those of A Aᵀ are amplified only by its root. A thread
+//! has one chunk of A at a time. The adjoint computes each chunk again, unless all of them fit the budget. Everything
+//! is in f64.
 
 use std::ops::Range;
 use std::sync::Arc;
@@ -21,7 +22,7 @@ use crate::products::operations::dense::{Gradients, Operands};
 use crate::products::operations::matvec::{coefficients, features, recall};
 use crate::threads;
 
-/// A Aᵀ and A t one after another; `rows [n, 2]` holds s and t, everything is f64.
+/// A Aᵀ and A t, one after another; `rows [n, 2]` holds s and t. Everything is in f64.
 pub fn packed(x: &Lowered, z: &Lowered, rows: &Tensor<2>, budget: usize) -> Result<Tensor<1>> {
     let op = Moments { program: Program::new(x), budget };
     apply4(op, features(x), coefficients(x), rows.clone(), features(z))
@@ -33,7 +34,7 @@ struct Moments {
     budget: usize,
 }
 
-/// The inputs as they came, and what was made of them.
+/// The inputs as given, and results computed from them.
 struct SavedMoments {
     x: Vec<f64>,
     s: Vec<f64>,
@@ -43,14 +44,15 @@ struct SavedMoments {
     results: Vec<f64>,
     /// Chunks of rows.
     chunks: Vec<Range<usize>>,
-    /// A chunk by chunk, if all of it fits half of the budget.
+    /// A, chunk by chunk, if all of it fits half of the budget.
     whole: Option<Vec<Vec<f64>>>,
 }
 
-/// Most rows of a chunk: with more, its matrices leave the cache without a gain in the rate of products.
+/// The most rows of a chunk. With more, its matrices leave the cache, and products do not become faster.
 const ROWS: usize = 512;
 
-/// Chunks of `n` rows, of which each thread takes one at a time: their K_ZX, A and cotangent fit half of the budget.
+/// Chunks of `n` rows. Each thread takes one at a time; all threads' K_ZX, A and cotangents together fit half of the
+/// budget.
 fn cut(n: usize, m: usize, budget: usize) -> Vec<Range<usize>> {
     let rows = (budget / 2 / (24 * m * rayon::current_num_threads())).clamp(1, ROWS);
     let count = n.div_ceil(rows).max(1);
@@ -69,7 +71,7 @@ impl SavedMoments {
         Operands { x1: x1.clone(), x2: Some(x2), coefficients: coefficients.clone(), p: *p }
     }
 
-    /// A of some rows `[m, rows]`, in the place of their covariances.
+    /// A for some rows `[m, rows]`; overwrites their covariances.
     fn whiten(&self, mut covariances: Vec<f64>, rows: &Range<usize>) -> Vec<f64> {
         solve::lower(view(&self.lower, self.m()), view_mut(&mut covariances, rows.len()));
         scale(&mut covariances, &self.s[rows.clone()]);
@@ -77,7 +79,7 @@ impl SavedMoments {
     }
 }
 
-/// How many of some chunks a thread takes where there is room for the sums of so many threads.
+/// The number of chunks for each thread, if the sums of at most `room` threads fit.
 fn share(chunks: usize, room: usize) -> usize {
     chunks.div_ceil(rayon::current_num_threads().min(room).max(1)).max(1)
 }
@@ -86,12 +88,12 @@ fn share(chunks: usize, room: usize) -> usize {
 struct Pulled {
     /// In s and t, side by side.
     in_rows: Vec<f64>,
-    /// In what K_ZX is made of: its rows are Z, its columns the chunks' rows of x.
+    /// In the operands of K_ZX: its rows are Z, its columns the chunks' rows of x.
     covariances: Gradients<f64>,
 }
 
 impl Pulled {
-    /// Together with those from the chunks behind.
+    /// Joins these gradients with those of the chunks that follow.
     fn join(mut self, next: Self) -> Self {
         let (to, from) = (&mut self.covariances, next.covariances);
         self.in_rows.extend(next.in_rows);
@@ -142,9 +144,9 @@ impl HostOp<4> for Moments {
         Ok((TensorData::new(results, [m * m + m]), Arc::new(kept)))
     }
 
-    /// With cotangents G and g: Ā = (G + Gᵀ)A + g tᵀ, so that Ā Aᵀ = (G + Gᵀ)A Aᵀ + g (A t)ᵀ, of which K̄_ZZ is made,
-    /// needs no rows, and K̄_ZX = C diag(s) with C = L⁻ᵀĀ = (L⁻ᵀ(G + Gᵀ))A + (L⁻ᵀg)tᵀ. The gradient in s_j is the
-    /// product of K_ZX and C in column j.
+    /// With cotangents G and g: Ā = (G + Gᵀ)A + g tᵀ. So Ā Aᵀ = (G + Gᵀ)A Aᵀ + g (A t)ᵀ, from which K̄_ZZ is computed,
+    /// needs no rows. K̄_ZX = C diag(s) with C = L⁻ᵀĀ = (L⁻ᵀ(G + Gᵀ))A + (L⁻ᵀg)tᵀ. The gradient in s_j is the product
+    /// of K_ZX and C in column j.
     fn adjoint(&self, saved: Saved, grad: TensorData, _needs: [bool; 4]) -> Result<[Option<TensorData>; 4]> {
         let kept = recall::<SavedMoments>(saved)?;
         let (n, m, p) = (kept.s.len(), kept.m(), kept.gram.p);

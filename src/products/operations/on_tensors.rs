@@ -1,4 +1,4 @@
-//! Operations of matrices that are written on tensors: on whatever device these are.
+//! Matrix operations written on tensors; they run on the device of the tensors.
 
 use std::fmt::Debug;
 use std::sync::Arc;
@@ -14,19 +14,19 @@ use crate::linalg::host::{HostOp, Saved, recall};
 #[cfg(feature = "gpu")]
 use crate::linalg::on_device::DeviceOp;
 
-/// An operation of `N` matrices with its adjoint, on tensors that record no gradients.
+/// An operation on `N` matrices, with its adjoint, on tensors that record no gradients.
 pub trait TensorOp<const N: usize>: Debug + Send + Sync + 'static {
-    /// Where matrices go that come as host buffers.
+    /// The device for matrices that come as host buffers.
     fn compute(&self) -> Compute;
 
     /// The output.
     fn value(&self, inputs: &[Tensor<2>; N]) -> Result<Tensor<2>>;
 
-    /// The gradients in the inputs, given that in the output.
+    /// The gradients in the inputs, given the gradient in the output.
     fn slopes(&self, inputs: &[Tensor<2>; N], grad: Tensor<2>) -> Result<[Option<Tensor<2>>; N]>;
 }
 
-/// The seam's view of such an operation.
+/// Makes such an operation a `HostOp` and a `DeviceOp`.
 #[derive(Debug)]
 pub struct OnTensors<O>(pub O);
 

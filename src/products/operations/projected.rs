@@ -1,6 +1,6 @@
-//! Sᵀ K S for block-sparse S as one operation: K S is made part by part and never stored unless it fits.
+//! Sᵀ K S for block-sparse S as one operation. K S is computed part by part, and stored only if it fits.
 //!
-//! K S is in the precision of the data, the sums over it in f64.
+//! K S is in the precision of the data; sums over it are in f64.
 
 use std::sync::{Arc, Mutex, PoisonError};
 
@@ -27,7 +27,7 @@ pub fn square(lowered: &Lowered, blocks: &BlockSparse, budget: usize) -> Result<
 #[derive(Debug)]
 struct Square(Frame);
 
-/// The inputs as they came, the result without the kernel's factor, and (K S)ᵀ if it fits.
+/// The inputs as given, the result without the kernel's factor, and (K S)ᵀ if it fits.
 struct SavedSquare<T> {
     inputs: Inputs<T>,
     square: Vec<f64>,
@@ -88,13 +88,13 @@ struct Adjoint<'a, T> {
 }
 
 impl<T: Number> Work<T> for Adjoint<'_, T> {
-    /// All gradients but the factor's.
+    /// All gradients except the factor's.
     type Output = Total<T>;
 
     fn run<L: Lanes<Element = T>>(self) -> Self::Output {
         let Self { op, kept, grad } = self;
         let (i, factor) = (op.0.blocks(), op.0.program.factor(&kept.inputs.coefficients).f64());
-        // The result is symmetrised, and so is its cotangent.
+        // The result is symmetrised, so its cotangent is, too.
         let grad: Vec<f64> = (0..i * i).map(|e| 0.5 * factor * (grad[e] + grad[e % i * i + e / i])).collect();
         let (owners, s) = (owners(&op.0.offsets), &kept.inputs.s);
         let mut direct = vec![0.0; s.len()];
@@ -114,8 +114,8 @@ impl<T: Number> Work<T> for Adjoint<'_, T> {
     }
 }
 
-/// Puts the cotangent of a strip of (K S)ᵀ, Ā Sᵀ for Ā `grad` of Sᵀ K S, in its place; returns the gradient in its rows
-/// of S, on the left.
+/// Overwrites a strip of (K S)ᵀ by its cotangent Ā Sᵀ, for the cotangent Ā `grad` of Sᵀ K S. Returns the gradient in
+/// the strip's rows of the left S.
 fn replace<T: Number>(strip: &mut Strip<&mut [T]>, grad: &[f64], owners: &[usize], s: &[T]) -> Vec<f64> {
     let (mut in_s, i) = (vec![0.0; s.len()], strip.columns.len());
     for (column, grad) in strip.columns.iter_mut().zip(grad.chunks_exact(i)) {

@@ -1,4 +1,4 @@
-//! Marginals of a whitened variational GP in one operation: the covariances never leave it, and its adjoint makes them
+//! Marginals of a whitened variational GP in one operation. The covariances never leave it; its adjoint computes them
 //! again.
 
 use std::any::Any;
@@ -20,15 +20,15 @@ use crate::products::operations::dense::{Gradients, Operands};
 use crate::products::operations::matvec::{coefficients, features, recall};
 use crate::threads;
 
-/// The least square of L's smallest diagonal entry over that of its largest at which solves with L may be in f32:
-/// errors of A are then below 1e-4 of the prior's standard deviation, those of gradients below 1e-3 of the largest.
+/// Solves with L may be in f32 if the squared ratio of L's smallest to its largest diagonal entry is at least this.
+/// Errors of A are then below 1e-4 of the prior's standard deviation, those of gradients below 1e-3 of the largest.
 const CONDITION: f64 = 1e-3;
 
-/// What v ~ N(μ, R Rᵀ) with u = m(Z) + L v, K_ZZ = L Lᵀ, says about f at rows `x`, for inputs lowered from the same
-/// kernel in f64.
+/// The effect of v ~ N(μ, R Rᵀ) on the marginals of f at rows `x`, where u = m(Z) + L v and K_ZZ = L Lᵀ. The inputs are
+/// lowered from the same kernel in f64.
 ///
-/// `mean` holds μ `[m]`, `root` R: its rows up to the diagonal `[m(m + 1)/2]` or only the diagonal `[m]`. K_ZZ is
-/// factorised in f64; with `single` products are in f32, and if L is well conditioned solves and K_ZX, too.
+/// `mean` holds μ `[m]`; `root` holds R, its rows up to the diagonal `[m(m + 1)/2]` or only the diagonal `[m]`. K_ZZ is
+/// factorised in f64. With `single`, products are in f32; if L is well conditioned, solves and K_ZX are in f32, too.
 pub fn marginals(z: &Lowered, x: &Lowered, mean: Tensor<1>, root: Tensor<1>, single: bool) -> Result<Projected> {
     let op = Whitened { program: Program::new(z), single };
     let packed: Tensor<1> = apply5(op, features(z), coefficients(z), features(x), mean, root)?;
@@ -41,7 +41,7 @@ struct Whitened {
     single: bool,
 }
 
-/// What the covariances are made of.
+/// The operands of the covariances.
 struct Inputs {
     z: Vec<f64>,
     coefficients: Vec<f64>,
@@ -55,13 +55,13 @@ impl Inputs {
         let gram = Operands { x1: self.z.clone(), x2: None, coefficients: self.coefficients.clone(), p: self.p };
         let (factor, q) = threads::join(|| Factor::new(gram.matrix(program), "K_ZZ"), || Q::new(mean, root));
         let factor = factor?;
-        // Known here whichever thread it was that factorised.
+        // Record it on this thread, whichever thread factorised.
         jitter::record(factor.jitter());
         Ok((factor.into_buffer(), q?))
     }
 }
 
-/// q, and its Rᵀ in order.
+/// q, and its Rᵀ stored row by row.
 struct Q<T> {
     normal: Normal<T>,
     transposed: Vec<T>,
@@ -79,33 +79,33 @@ impl<T: Real> Q<T> {
 /// Gradients in the features of Z, the coefficients and the features of x.
 type InCovariances = [Vec<f64>; 3];
 
-/// Gradients in what the covariances are made of, where wanted, and in μ and R.
+/// Gradients in the operands of the covariances, if wanted, and in μ and R.
 struct InInputs {
     covariances: Option<InCovariances>,
     mean: Vec<f64>,
     root: Vec<f64>,
 }
 
-/// What the forward pass leaves for the adjoint.
+/// The forward pass's results that the adjoint needs.
 trait Reverse: Send + Sync {
-    /// The gradients, those in the covariances where they are wanted.
+    /// The gradients; those in the covariances only if wanted.
     fn reverse(&self, program: &Program, grad: &[f64], covariances: bool) -> InInputs;
 }
 
 struct SavedWhitened {
     reverse: Box<dyn Reverse>,
-    /// Rows of Z and of x, and their features.
+    /// The number of rows of Z, of rows of x, and of features.
     shape: [usize; 3],
     dtypes: [DType; 5],
 }
 
-/// Rows of x that go through all steps together: their columns of A and C stay in a thread's cache.
+/// Rows of x that go through all steps together, so that their columns of A and C stay in a thread's cache.
 const ROWS: usize = 256;
 
-/// Most blocks of rows: the gradients in Z of each are apart until they are added up.
+/// The most blocks of rows: each has its own gradients in Z until these are added up.
 const BLOCKS: usize = 32;
 
-/// What depends on L in the precision of the solves, what depends on R in that of the products.
+/// Matrices that depend on L are in the precision of the solves, those that depend on R in that of the products.
 struct Steps<W, T> {
     gram: Operands<W>,
     lower: Vec<W>,
@@ -113,11 +113,11 @@ struct Steps<W, T> {
     blocks: Vec<Block<W, T>>,
 }
 
-/// Of some rows of x.
+/// The matrices of some rows of x.
 struct Block<W, T> {
     x: Vec<W>,
     a: Vec<W>,
-    /// A again, where the precisions differ.
+    /// A again, if the precisions differ.
     rounded: Option<Vec<T>>,
     c: Vec<T>,
 }
@@ -129,7 +129,7 @@ fn well_conditioned(lower: &[f64]) -> bool {
 }
 
 impl<W: Number, T: Real> Steps<W, T> {
-    /// What is kept, and the packed results.
+    /// The numbers to keep, and the packed results.
     fn run(program: &Program, lower: Vec<f64>, inputs: Inputs, q: Q<T>) -> (Box<dyn Reverse>, Vec<f64>) {
         let (Inputs { z, coefficients, x, p }, Q { normal, transposed }) = (inputs, q);
         let m = normal.mean.len();
@@ -156,7 +156,7 @@ impl<W: Number, T: Real> Steps<W, T> {
     }
 }
 
-/// A vector of numbers as what it is, if that is one of T.
+/// The vector itself, if it is one of T.
 fn same<T: Real>(values: &dyn Any) -> Option<&[T]> {
     values.downcast_ref::<Vec<T>>().map(Vec::as_slice)
 }
@@ -187,7 +187,7 @@ impl<W: Number, T: Real> Reverse for Steps<W, T> {
     }
 }
 
-/// The sums of what K_ZZ and the blocks of K_ZX contribute.
+/// The sums of the contributions of K_ZZ and of the blocks of K_ZX.
 fn together<W: Real>(own: Gradients<W>, others: Vec<Gradients<W>>) -> InCovariances {
     let mut z: Vec<f64> = own.x1.iter().map(|g| g.f64()).collect();
     let (mut coefficients, mut x) = (own.coefficients, Vec::new());

@@ -63,8 +63,8 @@ fn split_f64(x: F64x4) -> (F64x4, F64x4) {
         let least = _mm256_set1_epi64x(SQRT_HALF);
         let bits = _mm256_sub_epi64(_mm256_castpd_si256(x.0), least);
         let mantissa = _mm256_add_epi64(_mm256_and_si256(bits, _mm256_set1_epi64x((1 << 52) - 1)), least);
-        // No arithmetic shift of 64 bits here: shift a positive number, e + 1024, and read it as the low bits of 2⁵² +
-        // it.
+        // There is no arithmetic shift of 64 bits here. So shift a positive number, e + 1024, and read it as the low
+        // bits of 2⁵² + that number.
         let positive = _mm256_srli_epi64::<52>(_mm256_add_epi64(bits, _mm256_set1_epi64x(1024 << 52)));
         let number = _mm256_castsi256_pd(_mm256_or_si256(positive, _mm256_castpd_si256(_mm256_set1_pd(TWO_52))));
         (F64x4(_mm256_castsi256_pd(mantissa)), F64x4(_mm256_sub_pd(number, _mm256_set1_pd(TWO_52 + 1024.0))))

@@ -18,7 +18,7 @@ fn enabled<R>(work: impl FnOnce() -> R) -> R {
     work()
 }
 
-/// One Newton step from y ≈ 1/√x (relative error 2⁻¹⁴, then 2⁻²⁷) straight to √x = t + ½t(1 − ty), t = xy.
+/// One Newton step from y ≈ 1/√x (relative error 2⁻¹⁴, then 2⁻²⁷) directly to √x = t + ½t(1 − ty), t = xy.
 #[inline(always)]
 fn sqrt_f32(x: F32x16) -> F32x16 {
     let y = F32x16(unsafe { _mm512_rsqrt14_ps(x.0) });
@@ -26,7 +26,7 @@ fn sqrt_f32(x: F32x16) -> F32x16 {
     t.mul(F32x16::splat(0.5)).mul_add(t.neg_mul_add(y, F32x16::splat(1.0)), t)
 }
 
-/// Two Newton steps, the second on the residual x − t², so that only its own rounding is left.
+/// Two Newton steps. The second uses the residual x − t², so that only its own rounding is left.
 #[inline(always)]
 fn sqrt_f64(x: F64x8) -> F64x8 {
     let y = F64x8(unsafe { _mm512_rsqrt14_pd(x.0) });

@@ -1,12 +1,12 @@
-//! Elementary functions of vectors as polynomials on reduced arguments; relative error of a few units in the last
+//! Elementary functions of vectors, as polynomials on reduced arguments. The relative error is a few units in the last
 //! place.
 
 use super::{Lanes, Number};
 use crate::kernels::profile::{Arithmetic, SMALLEST_SQUARE, largest_square};
 use crate::linalg::real::Real;
 
-/// R × V vectors in profile arithmetic, in step: a profile is one long chain of operations, each waiting for the one
-/// before, so several chains are needed to keep a CPU busy.
+/// R × V vectors in profile arithmetic, in step. A profile is one long chain of operations, each of which waits for the
+/// previous one. So several chains are needed to keep a CPU busy.
 #[derive(Debug, Clone, Copy)]
 pub struct Chains<L, const R: usize, const V: usize>(pub [[L; V]; R]);
 
@@ -16,7 +16,7 @@ fn constant<L: Lanes>(value: f64) -> L {
 }
 
 impl<L: Lanes, const R: usize, const V: usize> Chains<L, R, V> {
-    /// All alike.
+    /// The same vector everywhere.
     #[inline(always)]
     pub fn all(value: L) -> Self {
         Self([[value; V]; R])
@@ -65,10 +65,10 @@ impl<L: Lanes, const R: usize, const V: usize> Chains<L, R, V> {
         value
     }
 
-    /// sin(self), or with `quarters` = ½ sin(self + π/2) = cos(self).
+    /// sin(self); with `quarters` = ½, sin(self + π/2) = cos(self).
     #[inline(always)]
     fn sine(self, quarters: f64) -> Self {
-        // self = (n − quarters) π + r, and the sign alternates with n.
+        // self = (n − quarters) π + r; the sign alternates with n.
         let n = self.each(
             #[inline(always)]
             |x| x.mul_add(constant(std::f64::consts::FRAC_1_PI), constant(quarters)).round(),
@@ -125,7 +125,7 @@ impl<L: Lanes, const R: usize, const V: usize> Arithmetic for Chains<L, R, V> {
             |x| x.add(constant(by)),
         )
     }
-    /// As 2ⁿ 2ʳ; for exponents within the type's range (those of profiles are never positive).
+    /// As 2ⁿ 2ʳ, for exponents within the type's range (those of profiles are never positive).
     #[inline(always)]
     fn exp(self) -> Self {
         let (log2_e, magic) = (constant::<L>(std::f64::consts::LOG2_E), L::splat(L::Element::MAGIC));

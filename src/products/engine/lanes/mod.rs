@@ -1,7 +1,7 @@
-//! Vectors of numbers: one abstraction over the widths and instruction sets of CPUs, chosen at run time.
+//! Vectors of numbers: one abstraction over the vector widths and instruction sets of CPUs, chosen at run time.
 //!
-//! Everything fused is written once against [`Lanes`]. [`Number::vectorised`] picks the implementation; the code that
-//! should use its instructions runs inside [`Lanes::enter`], and everything it calls is inlined into there.
+//! All fused code is written once, against [`Lanes`]. [`Number::vectorised`] picks the implementation. Code that uses
+//! its instructions runs inside [`Lanes::enter`], and everything that it calls is inlined there.
 
 #[cfg(target_arch = "x86_64")]
 mod avx2;
@@ -22,31 +22,30 @@ pub use functions::Chains;
 
 /// A number type with vectors.
 pub trait Number: Real {
-    /// Coefficients of 2ʳ on |r| ≤ ½, highest power first; the last is 1, so that e⁰ is.
+    /// Coefficients of 2ʳ on |r| ≤ ½, highest power first; the last is 1, so that e⁰ is 1.
     const EXP2: &'static [Self];
     /// Coefficients of sin(r)/r in r² on |r| ≤ π/2, highest power first.
     const SINE: &'static [Self];
     /// Coefficients of atanh(t)/t in t² on |t| ≤ 0.172, highest power first.
     const ATANH: &'static [Self];
-    /// 1.5 · 2^(bits of the mantissa): a number added to it is rounded to an integer, which then stands in its low
-    /// bits.
+    /// 1.5 · 2^(bits of the mantissa). A number added to it is rounded to an integer, which is then in its low bits.
     const MAGIC: Self;
-    /// Below −this, eˣ counts as e to this.
+    /// For x below minus this number, eˣ counts as e to the power of minus this number.
     const EXP_RANGE: Self;
     /// The part of π that this type rounds away.
     const PI_REST: f64;
-    /// The leading bits of ln 2, so few that small multiples are exact; and the rest.
+    /// The leading bits of ln 2, few enough that small multiples are exact; and the rest.
     const LN2: [f64; 2];
 
-    /// Does the work with the best vectors of this machine, within [`limit`].
+    /// Runs the work with the best vectors of this machine, within [`limit`].
     fn vectorised<W: Work<Self>>(work: W) -> W::Output;
 }
 
-/// Something to do with vectors of whichever kind.
+/// Work on vectors of any kind.
 pub trait Work<T: Number> {
-    /// What comes of it.
+    /// The result.
     type Output;
-    /// Does it.
+    /// Runs the work.
     fn run<L: Lanes<Element = T>>(self) -> Self::Output;
 }
 
@@ -57,14 +56,14 @@ pub trait Work<T: Number> {
 pub trait Lanes: Copy + Send + Sync + 'static {
     /// The type of one number.
     type Element: Number;
-    /// How many there are.
+    /// The number of lanes.
     const N: usize;
     /// Whether there are 32 registers, not 16.
     const MANY_REGISTERS: bool;
 
     /// Runs code with the instruction set enabled; the closure must be `#[inline(always)]`.
     fn enter<R>(work: impl FnOnce() -> R) -> R;
-    /// All lanes alike.
+    /// The same number in all lanes.
     fn splat(value: Self::Element) -> Self;
     /// The first N numbers of a slice.
     fn load(from: &[Self::Element]) -> Self;
@@ -84,7 +83,7 @@ pub trait Lanes: Copy + Send + Sync + 'static {
     fn mul_sub(self, factor: Self, term: Self) -> Self;
     /// term − self · factor.
     fn neg_mul_add(self, factor: Self, term: Self) -> Self;
-    /// The larger of the two, lane by lane; what is no number stays so.
+    /// The larger of the two, lane by lane; NaN in self stays NaN.
     fn max(self, other: Self) -> Self;
     /// The smaller of the two, likewise.
     fn min(self, other: Self) -> Self;
@@ -94,19 +93,19 @@ pub trait Lanes: Copy + Send + Sync + 'static {
     fn abs(self) -> Self;
     /// √self, for positive normal numbers.
     fn sqrt(self) -> Self;
-    /// self · 2ⁿ by adding to the exponent, n in the low bits of [`MAGIC`](Number::MAGIC) + n.
+    /// self · 2ⁿ by addition to the exponent; n is in the low bits of [`MAGIC`](Number::MAGIC) + n.
     fn times_power(self, magic_n: Self) -> Self;
     /// (m, e) with self = m 2ᵉ and m in [√½, √2), for positive normal numbers.
     fn split(self) -> (Self, Self);
 
-    /// The nearest integer, |self| < 2²².
+    /// The nearest integer, for |self| < 2²².
     #[inline(always)]
     fn round(self) -> Self {
         let magic = Self::splat(Self::Element::MAGIC);
         self.add(magic).sub(magic)
     }
 
-    /// All lanes zero.
+    /// Zero in all lanes.
     #[inline(always)]
     fn zero() -> Self {
         Self::splat(Self::Element::of(0.0))
@@ -132,7 +131,7 @@ pub trait Lanes: Copy + Send + Sync + 'static {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 #[non_exhaustive]
 pub enum Instructions {
-    /// Whatever the compiler was told to assume (NEON on AArch64, SSE2 on x86-64).
+    /// The instructions that the compiler may assume (NEON on AArch64, SSE2 on x86-64).
     Portable,
     /// AVX2 with fused multiply-add.
     Avx2,
@@ -154,13 +153,13 @@ impl FromStr for Instructions {
 
 static LIMIT: AtomicU8 = AtomicU8::new(Instructions::Avx512 as u8);
 
-/// Uses no wider vector instructions than these in the whole process, to compare them or to get the same digits on
+/// Forbids wider vector instructions than these in the whole process, to compare them or to get the same digits on
 /// different machines.
 pub fn limit(instructions: Instructions) {
     LIMIT.store(instructions as u8, Ordering::Relaxed);
 }
 
-/// The vector instructions in use: the widest of this machine within [`limit`].
+/// The vector instructions in use: the widest that this machine has, within [`limit`].
 pub fn instructions() -> Instructions {
     #[cfg(target_arch = "x86_64")]
     {

@@ -1,4 +1,4 @@
-//! Vectors as arrays: the compiler turns the loops into whatever vector instructions it may assume.
+//! Vectors as arrays: the compiler turns the loops into the vector instructions that it may assume.
 
 use super::Lanes;
 use crate::linalg::real::Real;
@@ -17,7 +17,7 @@ impl<T: Copy, const N: usize> Portable<T, N> {
     }
 }
 
-/// a · b + c, rounded once where the machine can; a library call elsewhere would cost a hundred times as much.
+/// a · b + c, rounded once if the machine can do that. Elsewhere a library call would cost a hundred times as much.
 #[inline(always)]
 fn fused<T: Real>(a: T, b: T, c: T) -> T {
     if cfg!(any(target_arch = "aarch64", target_feature = "fma")) {

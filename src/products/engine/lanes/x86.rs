@@ -1,8 +1,10 @@
-//! What vectors of every instruction set of x86 have in common: the same operations, by intrinsics of other names.
+//! The common part of the vectors of all x86 instruction sets: the same operations, from intrinsics with different
+//! names.
 
-// SAFETY of all intrinsics: these types are only chosen where `is_x86_feature_detected!` found the features.
+// SAFETY of all intrinsics: these types are only chosen if `is_x86_feature_detected!` found the features.
 
-/// Implements [`Lanes`](super::Lanes) for a vector by its intrinsics, and by functions where there is not one of them.
+/// Implements [`Lanes`](super::Lanes) for a vector by its intrinsics, and by functions where no single intrinsic
+/// exists.
 macro_rules! vectors {
     ($name:ident, $t:ident, $n:literal, many registers: $many:literal, $enabled:ident,
      [$set1:ident, $loadu:ident, $storeu:ident],

@@ -14,7 +14,7 @@ use crate::products::engine::lanes::{Lanes, Number, Work};
 use crate::products::engine::strips::{Part, Strip};
 use crate::threads::{self, GRAIN};
 
-/// Gradients in the features, the coefficients, S, and targets with their noise.
+/// Gradients in the features, the coefficients, S, and the targets with their noise.
 pub(super) fn gradients<T: Number>(frame: &Frame, kept: &SavedExplained<T>, grad: &[f64]) -> [Option<TensorData>; 4] {
     let n = kept.targets.len();
     let cotangents = OfRows { divergence: grad[0], mean: &grad[2..][..n], variance: &grad[2 + n..] };
@@ -46,8 +46,8 @@ struct Adjoint<'a, T> {
 }
 
 impl<T: Number> Work<T> for Adjoint<'_, T> {
-    /// What comes through SᵀK, what the kernel's factor receives, and what S on the left, targets and noise receive
-    /// directly.
+    /// The gradients through SᵀK, that in the kernel's factor, and the direct gradients in S on the left, in targets
+    /// and in noise.
     type Output = (Total<T>, f64, [Vec<f64>; 3]);
 
     fn run<L: Lanes<Element = T>>(self) -> Self::Output {
@@ -74,7 +74,7 @@ impl<T: Number> Work<T> for Adjoint<'_, T> {
     }
 }
 
-/// A `[i, rows]` of a strip, of (K S)ᵀ or of what the forward pass made of it.
+/// A `[i, rows]` of a strip, which holds (K S)ᵀ or what the forward pass left in its place.
 fn whitened<T: Number, P: AsRef<[T]>>(strip: &Strip<P>, origin: Origin, lower: &[f64], scale: f64) -> Vec<f64> {
     let mut a: Vec<f64> = strip.copied();
     if origin == Origin::Anew {
@@ -94,7 +94,7 @@ fn weighted_sums<T: Number, L: Lanes<Element = T>>(
     let i = all.blocks();
     let mut sums = vec![0.0; i * i + i];
     let origin = if saved.is_some() { Origin::Saved } else { Origin::Anew };
-    // Rows of the same weight need no weighted copy.
+    // Rows with equal weights need no weighted copy.
     let same = of.variance.first().copied().filter(|first| of.variance.iter().all(|weight| weight == first));
     all.visit::<L>(saved, |parts| {
         let strips: Vec<_> = parts.iter().flat_map(Part::strips).collect();
@@ -116,15 +116,15 @@ fn weighted_sums<T: Number, L: Lanes<Element = T>>(
     sums
 }
 
-/// Products number by number.
+/// Products, number by number.
 fn scaled(values: &[f64], weights: &[f64]) -> impl Iterator<Item = f64> {
     values.iter().zip(weights).map(|(value, weight)| value * weight)
 }
 
-/// From the cotangents κ of the divergence, α of the means and η of the variances to those of what they are made of.
-/// With w = M⁻¹(Σ α_n k_n + 2κ G v), k_n the columns of SᵀK and Z = L⁻ᵀA, that of Sᵀt is w; that of M is
-/// `M̄ = −Σ η_n z_n z_nᵀ − ½(wvᵀ + vwᵀ) + κ(M⁻¹ − M⁻¹CM⁻¹)`; that of G is D = M̄ + κ vvᵀ, of C the diagonal of
-/// `M̄ + κ(M⁻¹ − C⁻¹)`, and of SᵀK it is D Sᵀ + v αᵀ + 2 Z diag(η).
+/// Turns the cotangents κ of the divergence, α of the means and η of the variances into those of their operands.
+/// Let w = M⁻¹(Σ α_n k_n + 2κ G v), with k_n the columns of SᵀK, and Z = L⁻ᵀA. The cotangent of Sᵀt is w. That of M is
+/// `M̄ = −Σ η_n z_n z_nᵀ − ½(wvᵀ + vwᵀ) + κ(M⁻¹ − M⁻¹CM⁻¹)`. That of G is D = M̄ + κ vvᵀ, that of C is the diagonal of
+/// `M̄ + κ(M⁻¹ − C⁻¹)`, and that of SᵀK is D Sᵀ + v αᵀ + 2 Z diag(η).
 struct Cotangents<'a, T> {
     frame: &'a Frame,
     inputs: &'a Inputs<T>,
@@ -139,9 +139,9 @@ struct Cotangents<'a, T> {
     gram_lower: Vec<f64>,
     /// w.
     projected: Vec<f64>,
-    /// Of C.
+    /// The cotangent of C.
     noise: Vec<f64>,
-    /// In the kernel's factor.
+    /// The cotangent of the kernel's factor.
     along: f64,
     scale: f64,
 }
@@ -207,8 +207,8 @@ impl<'a, T: Number> Cotangents<'a, T> {
         }
     }
 
-    /// Puts the cotangent of SᵀK, without the kernel's factor, in the place of a strip; returns the gradients in its
-    /// rows of S, on the left and in C, of targets and of noise.
+    /// Overwrites a strip by the cotangent of SᵀK, without the kernel's factor. Returns, for the strip's rows, the
+    /// gradients in S (on the left and in C), in targets and in noise.
     fn replace(&self, strip: &mut Strip<&mut [T]>, origin: Origin) -> [Vec<f64>; 3] {
         let Solved { lower, weights, .. } = self.solved;
         let (i, width, rows) = (weights.len(), strip.rows.len(), strip.rows.clone());

@@ -1,11 +1,11 @@
-//! What block-sparse projections of noisy targets tell of a GP's rows, without (K S)ᵀ(K S).
+//! What block-sparse projections of noisy targets explain about a GP's rows, without (K S)ᵀ(K S).
 //!
-//! With G = SᵀKS, the diagonal C = SᵀΩS of the noise, M = G + C = L Lᵀ and v = M⁻¹Sᵀt these are the mean K S v of the
-//! rows, what is explained of their variances, diag(KS M⁻¹SᵀK), and the divergence from the prior. From products of KS
-//! with itself variances would be differences of numbers as large as its largest eigenvalue over the noise; from
-//! A = L⁻¹SᵀK they are sums of squares, at the same cost: one solve for all rows forwards; AAᵀ, weighted, and
-//! Z = L⁻ᵀA backwards. In f64 but for K S, A as it is kept, and Z: in f32 the solve for A would lose several times
-//! what rounding K S does; AAᵀ and Z come from A as kept, at no further loss.
+//! Let G = SᵀKS, C = SᵀΩS (the diagonal noise), M = G + C = L Lᵀ and v = M⁻¹Sᵀt. The results are the mean K S v of the
+//! rows, their explained variances diag(KS M⁻¹SᵀK), and the divergence from the prior. From products of KS with itself,
+//! variances would be differences of numbers as large as its largest eigenvalue over the noise. From A = L⁻¹SᵀK they
+//! are sums of squares, at the same cost: one solve for all rows forwards; AAᵀ, weighted, and Z = L⁻ᵀA backwards. All
+//! is in f64 except K S, the stored A, and Z. In f32 the solve for A would lose several times as much as the rounding
+//! of K S; AAᵀ and Z come from the stored A, without further loss.
 
 mod cotangents;
 mod prepared;
@@ -33,12 +33,12 @@ use crate::threads;
 pub use prepared::Prepared;
 use prepared::Ready;
 
-/// What projections of targets tell of the rows, in f64.
+/// What projections of targets explain about the rows, in f64.
 #[derive(Debug, Clone)]
 pub struct Explained {
     /// Twice the divergence of the weights' posterior from their prior, `vᵀGv − i + tr(M⁻¹C) + ln|M| − ln|C|` `[1]`.
     pub divergence: Tensor<1>,
-    /// `|v|ᵀ|G||v|` `[1]`, of which `vᵀGv` is what is left after rounding; without gradient.
+    /// `|v|ᵀ|G||v|` `[1]`: the sum of the absolute terms of `vᵀGv`, for judging its rounding error; without gradient.
     pub magnitude: Tensor<1>,
     /// K S v `[n]`.
     pub mean: Tensor<1>,
@@ -46,8 +46,9 @@ pub struct Explained {
     pub variance: Tensor<1>,
 }
 
-/// Of targets `t [n]` with independent noise of variances `spread [n]`, with chunks that fit `budget` bytes. `lowered`,
-/// targets and noise are in f64; covariances are in the precision of S. `prepared` are products with the same numbers.
+/// The results for targets `t [n]` with independent noise of variances `spread [n]`, with chunks that fit `budget`
+/// bytes. `lowered`, targets and noise are in f64; covariances are in the precision of S. `prepared` holds products
+/// with the same numbers.
 pub fn explained(
     lowered: &Lowered,
     blocks: &BlockSparse,
@@ -59,7 +60,7 @@ pub fn explained(
     let op = Explain { frame, prepared: Mutex::new(prepared.map(Prepared::into_any)) };
     let n = targets.dims()[0];
     let noisy: Tensor<2> = Tensor::stack(vec![targets.clone(), spread.clone()], 0);
-    // Features and coefficients are in f64: the gradients that they receive cancel those of the trace of K.
+    // Features and coefficients are in f64: their gradients cancel with those of the trace of K.
     let packed: Tensor<1> = apply4(op, features(lowered), coefficients(lowered), blocks.values().clone(), noisy)?;
     let part = |start: usize, count: usize| packed.clone().narrow(0, start, count);
     Ok(Explained { divergence: part(0, 1), magnitude: part(1, 1).detach(), mean: part(2, n), variance: part(2 + n, n) })
@@ -71,7 +72,7 @@ struct Explain {
     prepared: Mutex<Option<Box<dyn Any + Send>>>,
 }
 
-/// The inputs as they came, and what they came to.
+/// The inputs as given, and the results.
 struct SavedExplained<T> {
     inputs: Inputs<T>,
     targets: Vec<f64>,
@@ -81,7 +82,7 @@ struct SavedExplained<T> {
     whole: Mutex<Option<Vec<Part<T>>>>,
 }
 
-/// What the solve came to.
+/// The results of the solve.
 struct Solved {
     /// L `[i, i]`.
     lower: Vec<f64>,
@@ -139,7 +140,7 @@ struct Forward<'a, T> {
     inputs: &'a Inputs<T>,
     /// G.
     gram: Vec<f64>,
-    /// (K S)ᵀ, of which A is made.
+    /// (K S)ᵀ, from which A is computed.
     whole: &'a mut Option<Vec<Part<T>>>,
     /// Targets and the variances of their noise.
     noisy: [&'a [f64]; 2],
@@ -193,7 +194,7 @@ impl<T: Number> Work<T> for Forward<'_, T> {
     }
 }
 
-/// Means of a strip's rows and what is explained of their variances; puts A in its place.
+/// The means of a strip's rows and their explained variances; overwrites the strip by A.
 fn tell<T: Number>(strip: &mut Strip<&mut [T]>, lower: &[f64], weights: &[f64], scale: f64) -> [Vec<f64>; 2] {
     let (width, i) = (strip.rows.len(), weights.len());
     let mut a: Vec<f64> = strip.copied();

@@ -1,4 +1,4 @@
-//! K S and SᵀKS of numbers, for what has to be known before they become part of a differentiable operation.
+//! K S and SᵀKS as plain numbers, for use before they become part of a differentiable operation.
 
 use std::any::Any;
 use std::fmt;
@@ -30,7 +30,7 @@ impl fmt::Debug for Prepared {
 }
 
 impl Prepared {
-    /// Of a kernel lowered in f64, in the precision of S, with chunks that fit `budget` bytes.
+    /// The products for a kernel lowered in f64, in the precision of S, with chunks that fit `budget` bytes.
     pub(in crate::products) fn new(lowered: &Lowered, blocks: &BlockSparse, budget: usize) -> Result<Self> {
         let frame = Frame::new(lowered, blocks, budget);
         let features = features(lowered);
@@ -49,12 +49,12 @@ impl Prepared {
         self.products.gram()
     }
 
-    /// K S a `[n]` for weights a `[i]`: another look at all pairs of rows where K S did not fit.
+    /// K S a `[n]` for weights a `[i]`. Visits all pairs of rows again if K S did not fit.
     pub fn times(&self, weights: &[f64]) -> Vec<f64> {
         self.products.times(&self.frame, weights)
     }
 
-    /// diag(KS M⁻¹SᵀK) `[n]` for the factor of M; like [`times`](Self::times).
+    /// diag(KS M⁻¹SᵀK) `[n]` for the factor of M; may visit all pairs again, like [`times`](Self::times).
     pub fn explained(&self, factor: &Factor<f64>) -> Vec<f64> {
         self.products.explained(&self.frame, &factor.clone().lower())
     }
@@ -90,7 +90,7 @@ impl<T: Number> Ready<T> {
         frame.program.factor(&self.inputs.coefficients).f64()
     }
 
-    /// A number for each row, from strips of (K S)ᵀ.
+    /// One number for each row, from strips of (K S)ᵀ.
     fn of_rows(&self, frame: &Frame, of: impl Fn(Strip<&[T]>) -> Vec<f64> + Sync) -> Vec<f64> {
         let mut all = vec![0.0; self.inputs.s.len()];
         let mut see = |parts: &[Part<T>]| {

@@ -1,8 +1,8 @@
-//! The same products as plain tensor graphs, tile by tile: on any device, for any kernel, a user's own included.
+//! The same products as plain tensor graphs, tile by tile, on any device and for any kernel, including a user's own.
 //!
-//! A tile's graph lives only as long as the tile; the adjoint builds it again, so that memory stays within the scope's
+//! A tile's graph lives only as long as the tile. The adjoint builds it again, so that memory stays within the scope's
 //! [budget](Scope::budget). Inputs, sums and gradients stay on the device. On the CPU a tile is the graph that defines
-//! it, and what fused products are checked against; on a GPU it is fused where the kernel's matrix is.
+//! it, against which fused products are checked. On a GPU a tile is fused if the kernel's matrix is.
 
 mod tiles;
 
@@ -24,13 +24,13 @@ use crate::scope::Scope;
 /// K(x1, x2) V `[n, t]`.
 ///
 /// # Errors
-/// Whatever a user's kernel form reports.
+/// Errors of a user's kernel form.
 pub fn kv(kernel: &Kernel, scope: &Scope, x1: &Tensor<2>, x2: &Tensor<2>, v: &Tensor<2>) -> Result<Tensor<2>> {
     let op = OnTensors(Product { tiles: Tiles::new(kernel, scope, x1), columns: Columns::Dense });
     apply4(op, x1.clone(), parameters(kernel, scope), v.clone(), x2.clone())
 }
 
-/// K(x, x) V `[n, t]`, white noise included.
+/// K(x, x) V `[n, t]`, with white noise.
 ///
 /// # Errors
 /// As [`kv`].
@@ -48,7 +48,7 @@ pub fn k_s(kernel: &Kernel, scope: &Scope, x1: &Tensor<2>, x2: &Tensor<2>, block
     apply4(op, x1.clone(), parameters(kernel, scope), blocks.values().clone().unsqueeze_dim::<2>(1), x2.clone())
 }
 
-/// K(x, x) S `[n, i]` for block-sparse S, white noise included.
+/// K(x, x) S `[n, i]` for block-sparse S, with white noise.
 ///
 /// # Errors
 /// As [`kv`].
@@ -67,10 +67,10 @@ pub fn projected(kernel: &Kernel, scope: &Scope, x: &Tensor<2>, blocks: &BlockSp
     over_rows(kernel, scope, x, blocks, [y, none], Summand::Projected)
 }
 
-/// What [`misfit`] makes of K S, `[1]`, in the wide type, without K S: chunk of rows after chunk.
+/// The [`misfit`] for K S, `[1]`, in the wide type, without storing K S: one chunk of rows after another.
 ///
 /// # Errors
-/// As [`kv`], and what the triangular solves report.
+/// As [`kv`], and errors of the triangular solves.
 pub fn misfit_of_rows(
     kernel: &Kernel,
     scope: &Scope,
@@ -83,11 +83,11 @@ pub fn misfit_of_rows(
     Ok(over_rows(kernel, scope, x, blocks, [y.clone(), solved], Summand::Misfit)?.reshape([1]))
 }
 
-/// `‖y − Aᵀt‖² − ‖A‖²` `[1]` for A = L⁻¹(K S)ᵀ, given `ks [n, i]`, `y [n, 1]`, `lower` L `[i, i]` and `t [i, 1]`:
-/// unlike what follows from (K S)ᵀ(K S), good to rounding where L Lᵀ is nearly singular.
+/// `‖y − Aᵀt‖² − ‖A‖²` `[1]` for A = L⁻¹(K S)ᵀ, given `ks [n, i]`, `y [n, 1]`, `lower` L `[i, i]` and `t [i, 1]`.
+/// Unlike results computed from (K S)ᵀ(K S), it is accurate to rounding even when L Lᵀ is nearly singular.
 ///
 /// # Errors
-/// What the triangular solve reports.
+/// Errors of the triangular solve.
 pub fn misfit(ks: Tensor<2>, y: Tensor<2>, lower: Tensor<2>, t: Tensor<2>) -> Result<Tensor<1>> {
     let a = solve_lower(lower, ks.transpose())?;
     let misfit = y - a.clone().transpose().matmul(t);
@@ -108,7 +108,8 @@ fn over_rows(
     apply5(op, x.clone(), parameters(kernel, scope), values, y, solved)
 }
 
-/// The internal values of all parameters, one after another `[P, 1]`: what an operation takes for its gradient in them.
+/// The internal values of all parameters, one after another `[P, 1]`: the input through which an operation gets its
+/// gradient in them.
 fn parameters(kernel: &Kernel, scope: &Scope) -> Tensor<2> {
     let values: Vec<_> = kernel.parameters().into_iter().map(|(_, p)| scope.value(p)).collect();
     match values.is_empty() {
@@ -135,7 +136,7 @@ struct Product {
 #[derive(Clone, Copy)]
 struct Inputs<'a> {
     x1: &'a Tensor<2>,
-    /// None is x1 once more.
+    /// None means x1 once more.
     x2: Option<&'a Tensor<2>>,
     v: &'a Tensor<2>,
     parameters: &'a Tensor<2>,
@@ -148,7 +149,7 @@ impl Inputs<'_> {
 }
 
 impl Product {
-    /// An evaluation with the parameters of the inputs.
+    /// An evaluation with the parameters of these inputs.
     fn scope(&self, plain: Scope, inputs: Inputs) -> Scope {
         plain.holding(&self.tiles.kernel, inputs.parameters)
     }
@@ -172,7 +173,7 @@ impl Product {
         Gradients { x1: zeros(inputs.x1), x2: inputs.x2.map(zeros), v: zeros(inputs.v), parameters: Sums(vec![None]) }
     }
 
-    /// Adds the adjoint of [`chunk`](Self::chunk) for the cotangents of its rows, the range `at`.
+    /// Adds the adjoint of [`chunk`](Self::chunk), for the cotangents of its rows, which are range number `at`.
     fn pull(
         &self,
         inputs: Inputs,
@@ -182,7 +183,7 @@ impl Product {
     ) -> Result<()> {
         let wide = self.tiles.wide;
         for (place, c) in self.tiles.ranges(inputs.x2().dims()[0]).enumerate() {
-            // A graph of the tile's own.
+            // Each tile has its own graph.
             let scope = self.scope(Scope::training(self.tiles.compute)?, inputs);
             let leaf = |of, range| Tensor::<2>::from_inner(rows(of, range)).require_grad();
             let (x1, x2) = (leaf(inputs.x1, r), leaf(inputs.x2(), &c));
@@ -227,7 +228,7 @@ impl Product {
 }
 
 impl Gradients {
-    /// In x1, the parameters, V and x2.
+    /// The gradients in x1, the parameters, V and x2.
     fn joined(self, tiles: &Tiles, inputs: Inputs) -> [Option<Tensor<2>>; 4] {
         let x2 = self.x2.zip(inputs.x2).map(|(sums, like)| sums.joined(tiles, like));
         let parameters = self.parameters.0.into_iter().next().flatten();
@@ -266,7 +267,7 @@ impl TensorOp<4> for Product {
     }
 }
 
-/// What is summed over chunks of rows.
+/// The sum over chunks of rows.
 #[derive(Debug, Clone, Copy)]
 enum Summand {
     /// Sᵀ(K S).
@@ -275,7 +276,7 @@ enum Summand {
     Misfit,
 }
 
-/// A sum over rows of what a chunk of K S, the same rows of S and of y, and L and t come to.
+/// A sum over rows; each chunk contributes a function of its K S, its rows of S and of y, and L and t.
 #[derive(Debug)]
 struct OverRows {
     product: Product,
@@ -285,7 +286,7 @@ struct OverRows {
 }
 
 impl OverRows {
-    /// S for some rows, spread to its columns, and where it is not zero.
+    /// S for some rows, spread to its columns; and 1 at its non-zeros, else 0.
     fn actions(&self, v: &Tensor<2>, r: &Range<usize>) -> [Tensor<2>; 2] {
         let columns = &self.product.columns;
         let mask = columns.owned(r, &(0..columns.width(v)), v.dtype()).unwrap_or_else(|| rows(v, r).ones_like());
@@ -335,7 +336,7 @@ impl TensorOp<5> for OverRows {
         let mut total = product.zeros(inputs);
         let (mut in_y, mut in_solved) = (Sums::new(tiles, y), Sums(vec![None]));
         for (at, r) in tiles.ranges(x1.dims()[0]).enumerate() {
-            // A graph of what follows from this chunk of K S, then the adjoint of the chunk itself.
+            // First the graph from this chunk of K S onwards, then the adjoint of the chunk itself.
             let leaf = |of: Tensor<2>| Tensor::<2>::from_inner(of).require_grad();
             let [s, mask] = self.actions(v, &r);
             let (ks, s) = (leaf(product.chunk(inputs, &scope, &r)?), leaf(s));
@@ -345,7 +346,7 @@ impl TensorOp<5> for OverRows {
             if let Some(in_ks) = ks.grad_remove(&mut slopes) {
                 product.pull(inputs, (at, &r), &in_ks, &mut total)?;
             }
-            // S on the left: the entry of each row's own column.
+            // S on the left: each row contributes the entry of its own column.
             total.v.add(at, s.grad_remove(&mut slopes).map(|in_s| (in_s * mask).sum_dim(1)), wide);
             in_y.add(at, y.grad_remove(&mut slopes), wide);
             in_solved.add(0, solved.grad_remove(&mut slopes), wide);

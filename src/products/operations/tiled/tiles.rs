@@ -1,4 +1,4 @@
-//! Tiles of a covariance matrix, what their columns are multiplied with, and sums over them.
+//! Tiles of a covariance matrix, the factors on their right, and sums over them.
 
 use std::ops::Range;
 
@@ -11,12 +11,12 @@ use crate::products::blocks::BlockSparse;
 use crate::products::{Covariance, Cross};
 use crate::scope::{Scope, indices};
 
-/// A kernel, and how much of its matrix exists at once.
+/// A kernel, and the size of the part of its matrix that exists at once.
 #[derive(Debug)]
 pub(super) struct Tiles {
     pub(super) kernel: Kernel,
     pub(super) compute: Compute,
-    /// The type that gradients are summed in.
+    /// The type in which gradients are summed.
     pub(super) wide: DType,
     /// Rows and columns of a tile.
     side: usize,
@@ -25,7 +25,7 @@ pub(super) struct Tiles {
 impl Tiles {
     pub(super) fn new(kernel: &Kernel, scope: &Scope, x: &Tensor<2>) -> Self {
         let fused = !scope.compute().kind.is_cpu() && matches!(crate::products::fused(kernel, scope, x), Ok(Some(_)));
-        // A leaf's graph holds two matrices for each input column and a dozen for its profile.
+        // A leaf's graph holds two matrices for each input column, and a dozen for its profile.
         let matrices = if fused { 4 } else { kernel.leaves() * (2 * x.dims()[1] + 12) };
         let pairs = scope.budget() / (matrices * scope.dtype().size());
         Self { kernel: kernel.clone(), compute: scope.compute(), wide: scope.wide(), side: pairs.isqrt().max(1) }
@@ -36,7 +36,7 @@ impl Tiles {
         (0..n).step_by(side).map(move |start| start..(start + side).min(n))
     }
 
-    /// The covariances of a tile; of an input with itself on the diagonal of the whole.
+    /// The covariances of a tile; if `diagonal`, those of an input with itself.
     pub(super) fn covariance(
         &self,
         scope: &Scope,
@@ -53,12 +53,12 @@ impl Tiles {
     }
 }
 
-/// What the columns of a tile are multiplied with.
+/// The matrix by which a tile is multiplied on the right.
 #[derive(Debug)]
 pub(super) enum Columns {
     /// V as it is.
     Dense,
-    /// Block-sparse: a value a row, in the column of its block.
+    /// Block-sparse: one value per row, in the column of its block.
     Blocks {
         /// Boundaries of the blocks `[i + 1]`.
         offsets: Vec<usize>,
@@ -81,7 +81,7 @@ impl Columns {
         }
     }
 
-    /// The columns of the product that some rows of V count in.
+    /// The columns of the product to which some rows of V contribute.
     pub(super) fn within(&self, v: &Tensor<2>, rows: &Range<usize>) -> Range<usize> {
         match self {
             Self::Dense => 0..v.dims()[1],
@@ -91,7 +91,7 @@ impl Columns {
         }
     }
 
-    /// 1 where a row is of the block of a column, else 0; nothing for a dense V.
+    /// 1 if a row belongs to the block of a column, else 0; None for a dense V.
     pub(super) fn owned(&self, rows: &Range<usize>, columns: &Range<usize>, dtype: DType) -> Option<Tensor<2>> {
         let Self::Blocks { bounds, .. } = self else { return None };
         let bound = |first| bounds.clone().narrow(0, first, columns.len()).unsqueeze_dim::<2>(0);
@@ -116,7 +116,7 @@ pub(super) fn times(a: Tensor<2>, mask: &Option<Tensor<2>>) -> Tensor<2> {
     }
 }
 
-/// Of one or many tiles: what was summed for each range of rows, in the wide type.
+/// The sums over one or many tiles for each range of rows, in the wide type.
 pub(super) struct Sums(pub(super) Vec<Option<Tensor<2>>>);
 
 impl Sums {
@@ -132,7 +132,7 @@ impl Sums {
         });
     }
 
-    /// One after another, in the type and shape of the matrix that they belong to.
+    /// The sums one after another, in the type and shape of the matrix to which they belong.
     pub(super) fn joined(self, tiles: &Tiles, like: &Tensor<2>) -> Tensor<2> {
         let zeros = |range| rows(like, &range).zeros_like();
         let parts = self.0.into_iter().zip(tiles.ranges(like.dims()[0]));
