@@ -5,10 +5,10 @@ use serde::{Deserialize, Serialize};
 use crate::suggest::nearest;
 use crate::{Error, Result};
 
-/// The classes of a target: labels in a fixed order, each with the code 0, 1, … that likelihoods see.
+/// The classes of a target: labels in a fixed order. Likelihoods see their codes 0, 1, ….
 ///
-/// By default numbers in ascending order, then texts in alphabetical order. A whole number has one spelling: `1.0` and
-/// `1` are one label.
+/// The default order is numbers ascending, then texts alphabetically. A whole number has one spelling: `1.0` and `1`
+/// are the same label.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(transparent)]
 pub struct Classes {
@@ -16,7 +16,7 @@ pub struct Classes {
 }
 
 impl Classes {
-    /// The classes of labels, which may repeat.
+    /// The classes of labels. Labels may repeat.
     pub fn new(labels: impl IntoIterator<Item = String>) -> Self {
         let mut labels: Vec<String> = labels.into_iter().map(|label| canonical(&label)).collect();
         labels.sort_by(|a, b| match (a.parse::<f64>(), b.parse::<f64>()) {
@@ -29,10 +29,10 @@ impl Classes {
         Self { labels }
     }
 
-    /// Classes in an order of their own.
+    /// Classes in the given order.
     ///
     /// # Errors
-    /// [`Error::Usage`] for a label that is there twice.
+    /// [`Error::Usage`] if a label occurs twice.
     pub fn in_order(labels: impl IntoIterator<Item = String>) -> Result<Self> {
         let labels: Vec<String> = labels.into_iter().map(|label| canonical(&label)).collect();
         match labels.iter().enumerate().find(|(i, label)| labels[..*i].contains(label)) {
@@ -41,12 +41,12 @@ impl Classes {
         }
     }
 
-    /// Number of classes.
+    /// The number of classes.
     pub fn len(&self) -> usize {
         self.labels.len()
     }
 
-    /// Whether there is no class.
+    /// Whether there are no classes.
     pub fn is_empty(&self) -> bool {
         self.labels.is_empty()
     }
@@ -64,7 +64,7 @@ impl Classes {
     /// The code of a label.
     ///
     /// # Errors
-    /// [`Error::Data`] for a label that is none of the classes, with the nearest one suggested.
+    /// [`Error::Data`] for a label that is not one of the classes. The message suggests the nearest one.
     pub fn code(&self, label: &str) -> Result<usize> {
         let wanted = canonical(label);
         self.labels.iter().position(|label| *label == wanted).ok_or_else(|| {
@@ -74,7 +74,7 @@ impl Classes {
         })
     }
 
-    /// The labels for a message, the first ones where there are many.
+    /// The labels for a message; only the first ones if there are many.
     pub fn listing(&self) -> String {
         let shown: Vec<&str> = self.labels.iter().take(8).map(String::as_str).collect();
         let more = if self.labels.len() > shown.len() { ", …" } else { "" };
@@ -82,7 +82,8 @@ impl Classes {
     }
 }
 
-/// One spelling for a whole number; other labels as they are. Leading zeros are kept: `007` is no number.
+/// Gives a whole number a single spelling and leaves other labels as they are. Leading zeros are kept: `007` is not a
+/// number.
 pub(super) fn canonical(label: &str) -> String {
     let label = label.trim();
     let digits = label.trim_start_matches(['-', '+']);

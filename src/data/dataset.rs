@@ -1,13 +1,13 @@
-//! Inputs and targets with the places they came from.
+//! Inputs and targets, with their places in the file.
 
 use std::borrow::Cow;
 
 use crate::error::{Error, Result};
 
-/// Numbers beyond this are refused: their squares overflow in distances and variances.
+/// Larger numbers are refused: their squares overflow in distances and variances.
 pub(super) const LARGEST: f64 = 1e150;
 
-/// The text of the input rows, to be written next to predictions.
+/// The text of the input rows, to write it next to predictions.
 #[derive(Debug, Clone, PartialEq, Default)]
 pub struct TextColumns {
     /// Names of all columns of the file.
@@ -16,12 +16,12 @@ pub struct TextColumns {
 }
 
 impl TextColumns {
-    /// Number of rows.
+    /// The number of rows.
     pub fn len(&self) -> usize {
         self.records.len()
     }
 
-    /// Whether there is no row.
+    /// Whether there are no rows.
     pub fn is_empty(&self) -> bool {
         self.records.is_empty()
     }
@@ -45,11 +45,11 @@ pub struct Dataset {
     pub feature_names: Vec<String>,
     /// Name of the target.
     pub target_name: String,
-    /// Targets `[n]`, where the file has them.
+    /// Targets `[n]`, if the file has them.
     pub y: Option<Vec<f64>>,
     /// Row numbers in the file, from 1: lines of a text file, header included.
     pub rows: Vec<usize>,
-    /// Positions among the file's rows of data, from 0, dropped ones counted too.
+    /// Positions among the file's rows of data, from 0. Dropped rows are counted, too.
     pub records: Vec<usize>,
     /// Number of rows left out because of missing cells.
     pub dropped: usize,
@@ -58,10 +58,10 @@ pub struct Dataset {
 }
 
 impl Dataset {
-    /// Rows of numbers: inputs `x`, row-major, one column for each name.
+    /// A data set of numbers: inputs `x`, row-major, one column for each name.
     ///
     /// # Errors
-    /// [`Error::Shape`] when they are no whole number of rows.
+    /// [`Error::Shape`] if the last row is incomplete.
     pub fn new<S: Into<String>>(names: impl IntoIterator<Item = S>, x: Vec<f64>) -> Result<Self> {
         let feature_names: Vec<String> = names.into_iter().map(Into::into).collect();
         let d = feature_names.len();
@@ -71,19 +71,20 @@ impl Dataset {
         data.check().map(|()| data)
     }
 
-    /// The same rows with a target `y [n]`; of classes, their codes.
+    /// The same rows with a target `y [n]`; for classes, their codes.
     ///
     /// # Errors
-    /// [`Error::Shape`] when there is not one for each row.
+    /// [`Error::Shape`] if there is not one target for each row.
     pub fn with_target(self, name: impl Into<String>, y: Vec<f64>) -> Result<Self> {
         let data = Self { target_name: name.into(), y: Some(y), ..self };
         data.check().map(|()| data)
     }
 
-    /// Checks that there are as many inputs, names and targets as `n` and `d` say: anybody may have set them.
+    /// Checks that the numbers of inputs, names and targets agree with `n` and `d`, because anybody can set these
+    /// fields.
     ///
     /// # Errors
-    /// [`Error::Shape`] when there are not.
+    /// [`Error::Shape`] if they do not.
     pub fn check(&self) -> Result<()> {
         let Self { n, d, .. } = *self;
         let targets = self.y.as_ref().map_or(n, Vec::len);
@@ -94,7 +95,7 @@ impl Dataset {
         Err(Error::shape("a table", format!("{n} rows of {d} columns"), got))
     }
 
-    /// The numbers of the rows for messages `[n]`: those of the file, or from 1 where there is not one for each row.
+    /// The row numbers for messages `[n]`: those of the file, or from 1 if there is not one for each row.
     pub fn numbers(&self) -> Cow<'_, [usize]> {
         if self.rows.len() == self.n { Cow::from(&self.rows) } else { (1..=self.n).collect() }
     }
@@ -104,15 +105,16 @@ impl Dataset {
         &self.x[i * self.d..(i + 1) * self.d]
     }
 
-    /// A number for each row, the same for rows with the same inputs, or with the same value of one input column.
+    /// A number for each row. Rows have the same number if they have the same inputs, or the same value in the input
+    /// column.
     ///
     /// # Errors
-    /// [`Error::Data`] when there is no such column.
+    /// [`Error::Data`] if there is no such column.
     pub fn groups(&self, column: Option<&str>) -> Result<Vec<usize>> {
         let at = column.map(|name| self.feature_names.iter().position(|own| own == name));
         if at == Some(None) {
             let (name, names) = (column.unwrap_or_default(), self.feature_names.join(", "));
-            return Err(Error::Data(format!("no input column `{name}` to group rows by; there are {names}")));
+            return Err(Error::Data(format!("no input column `{name}` to group rows by; the columns are {names}")));
         }
         let mut known = std::collections::HashMap::new();
         let key = |row: &[f64]| -> Vec<u64> {
@@ -127,7 +129,7 @@ impl Dataset {
             .collect())
     }
 
-    /// The rows with the given positions, in their order; positions may repeat.
+    /// The rows at the given positions, in the given order. Positions may repeat.
     pub fn subset(&self, positions: &[usize]) -> Self {
         Self {
             x: positions.iter().flat_map(|&i| self.row(i)).copied().collect(),

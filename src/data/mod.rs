@@ -1,8 +1,8 @@
 //! Tables of numbers: reading, encoding, splitting, scaling and writing.
 //!
-//! A file becomes a [`Dataset`] (row-major inputs, optional targets, the line numbers they came from) and a [`Schema`],
-//! which says how each column was encoded so that later files are read the same way. Files are read and written with
-//! the cargo feature `table`; programs without it make a [`Dataset`] of their own numbers. A [`RowFile`] keeps the rows
+//! A file becomes a [`Dataset`] (row-major inputs, optional targets, their line numbers in the file) and a [`Schema`],
+//! which says how each column was encoded, so that later files are read in the same way. The cargo feature `table`
+//! reads and writes files; programs without it make a [`Dataset`] from their own numbers. A [`RowFile`] keeps the rows
 //! on disk, for training on minibatches.
 //!
 //! | format | recognised by | notes |
@@ -15,7 +15,7 @@
 //!
 //! The labels of an IDX file `…images…idx3…` are in the file `…labels…idx1…`.
 //!
-//! The path `-` is standard input. Text is read in one pass and never held in memory as a whole, and a row of it has at
+//! The path `-` is standard input. Text is read in one pass and never held in memory as a whole. A row of text has at
 //! most 64 MiB.
 
 mod classes;

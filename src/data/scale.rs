@@ -1,4 +1,4 @@
-//! Affine scaling of inputs, transform and scaling of targets.
+//! Affine scaling of inputs, and transform and scaling of targets.
 
 use serde::{Deserialize, Serialize};
 
@@ -6,21 +6,21 @@ use super::Dataset;
 use crate::metrics::Predictive;
 use crate::{Error, Result};
 
-/// What is known of a column without its values.
+/// A summary of a column's values.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 pub struct Moments {
-    /// How many values.
+    /// The number of values.
     pub count: usize,
     /// Their mean.
     pub mean: f64,
     /// The sum of squared deviations from it.
     pub square: f64,
-    /// The least and the most of them.
+    /// The smallest and the largest value.
     pub range: [f64; 2],
 }
 
 impl Moments {
-    /// Of values, in two passes around the first so that large offsets cost no digits.
+    /// The moments of values, in two passes relative to the first value, so that large offsets cost no digits.
     pub fn of(values: impl Iterator<Item = f64> + Clone) -> Self {
         let (first, count) = (values.clone().next().unwrap_or_default(), values.clone().count());
         let shift = values.clone().map(|x| x - first).sum::<f64>() / count.max(1) as f64;
@@ -29,7 +29,8 @@ impl Moments {
         Self { count, mean: first + shift, square, range }
     }
 
-    /// Of these and others together (Chan, Golub and LeVeque 1983, *Algorithms for computing the sample variance*).
+    /// The moments of these and other values together (Chan, Golub and LeVeque 1983, *Algorithms for computing the
+    /// sample variance*).
     pub fn with(&self, more: &Self) -> Self {
         let count = self.count + more.count;
         let (away, share) = (more.mean - self.mean, more.count as f64 / count.max(1) as f64);
@@ -42,7 +43,7 @@ impl Moments {
         }
     }
 
-    /// Mean and standard deviation (divisor `n`), which is 1 for a constant; none for values that differ by too little.
+    /// Mean and standard deviation (divisor `n`), which is 1 for a constant; none if values differ by too little.
     fn scale(&self) -> Option<(f64, f64)> {
         let (constant, sd) = (self.range[0] >= self.range[1], (self.square / self.count.max(1) as f64).sqrt());
         match (constant, sd > SMALLEST) {
@@ -66,8 +67,8 @@ impl InputScale {
     /// The scale that gives each of the `d` columns of `x`, row-major `[n, d]`, mean 0 and variance 1.
     ///
     /// # Errors
-    /// [`Error::Shape`] if `x` has no row or is no whole number of rows, [`Error::Data`] for a feature that varies by
-    /// too little to be squared.
+    /// [`Error::Shape`] if `x` has no rows or its last row is incomplete, [`Error::Data`] if a feature varies too
+    /// little to be squared.
     pub fn fit(x: &[f64], d: usize) -> Result<Self> {
         if x.is_empty() || d == 0 {
             return Err(Error::shape("inputs to scale", "one row or more", format!("{} values", x.len())));
@@ -77,7 +78,7 @@ impl InputScale {
         Self::of_moments(&columns)
     }
 
-    /// The same for columns of which only the moments are known.
+    /// As [`fit`](Self::fit), from the moments of the columns.
     ///
     /// # Errors
     /// [`Error::Data`] as [`fit`](Self::fit).
@@ -96,7 +97,7 @@ impl InputScale {
     /// Scales inputs `[n, d]`.
     ///
     /// # Errors
-    /// [`Error::Shape`] if `x` is no whole number of rows.
+    /// [`Error::Shape`] if the last row of `x` is incomplete.
     pub fn apply(&self, x: &[f64]) -> Result<Vec<f64>> {
         self.map(x, |x, mean, sd| (x - mean) / sd)
     }
@@ -104,16 +105,16 @@ impl InputScale {
     /// Undoes [`apply`](Self::apply).
     ///
     /// # Errors
-    /// [`Error::Shape`] if `z` is no whole number of rows.
+    /// [`Error::Shape`] if the last row of `z` is incomplete.
     pub fn invert(&self, z: &[f64]) -> Result<Vec<f64>> {
         self.map(z, |z, mean, sd| z * sd + mean)
     }
 
-    /// What keeps it from being a scale: files can hold anything.
+    /// The problem that makes the scale invalid, if any. Files can contain anything.
     pub(crate) fn problem(&self) -> Option<String> {
         let Self { mean, sd } = self;
         let sound = mean.len() == sd.len() && mean.iter().all(|mean| mean.is_finite()) && sd.iter().all(positive);
-        (!sound).then(|| "the inputs' means and standard deviations are none".into())
+        (!sound).then(|| "the inputs' means and standard deviations are invalid".into())
     }
 
     fn map(&self, values: &[f64], f: impl Fn(f64, f64, f64) -> f64) -> Result<Vec<f64>> {
@@ -166,7 +167,7 @@ impl TargetTransform {
     }
 }
 
-/// The way from targets `y` to the standardised `z = (g(y) − mean) / sd` that a model sees, and back.
+/// The map from targets `y` to the standardised `z = (g(y) − mean) / sd` that a model sees, and back.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 pub struct TargetScale {
     /// The function `g`.
@@ -181,7 +182,7 @@ impl TargetScale {
     /// The scale that gives the transformed targets of `data` mean 0 and variance 1.
     ///
     /// # Errors
-    /// [`Error::Data`] without targets or for one outside the transform's domain, with its row.
+    /// [`Error::Data`] if there are no targets, or for a target outside the transform's domain, with its row.
     pub fn fit(transform: TargetTransform, data: &Dataset) -> Result<Self> {
         let unscaled = Self { transform, mean: 0.0, sd: 1.0 };
         let g = unscaled.forward(data)?;
@@ -191,26 +192,26 @@ impl TargetScale {
         Self::of_moments(transform, &data.target_name, &Moments::of(g.iter().copied()))
     }
 
-    /// The same for a target `name` of which only the moments after the transform are known.
+    /// As [`fit`](Self::fit), for a target `name` from its moments after the transform.
     ///
     /// # Errors
-    /// [`Error::Data`] for one that varies by too little to be squared.
+    /// [`Error::Data`] if the target varies too little to be squared.
     pub fn of_moments(transform: TargetTransform, name: &str, moments: &Moments) -> Result<Self> {
         let problem = || Error::Data(format!("target `{name}` {TOO_SMALL}"));
         let (mean, sd) = moments.scale().ok_or_else(problem)?;
         Ok(Self { transform, mean, sd })
     }
 
-    /// What keeps it from being a scale: files can hold anything.
+    /// The problem that makes the scale invalid, if any. Files can contain anything.
     pub(crate) fn problem(&self) -> Option<String> {
         (!self.mean.is_finite() || !positive(&self.sd))
-            .then(|| "the target's mean and standard deviation are none".into())
+            .then(|| "the target's mean and standard deviation are invalid".into())
     }
 
     /// The standardised targets `z` of `data`.
     ///
     /// # Errors
-    /// [`Error::Data`] without targets or for one outside the transform's domain, with its row.
+    /// [`Error::Data`] if there are no targets, or for a target outside the transform's domain, with its row.
     pub fn forward(&self, data: &Dataset) -> Result<Vec<f64>> {
         let Some(y) = &data.y else {
             return Err(Error::Data(format!("the data have no complete target column `{}`", data.target_name)));
@@ -237,7 +238,7 @@ impl TargetScale {
         self.transform.inverse(z * self.sd + self.mean)
     }
 
-    /// `ln |dz/dy|` at a `y` in the transform's domain, by which a log density of `z` becomes one of `y`.
+    /// `ln |dz/dy|` at a `y` in the transform's domain. It turns a log density of `z` into one of `y`.
     pub fn log_jacobian(&self, y: f64) -> f64 {
         self.transform.log_slope(y) - self.sd.ln()
     }

@@ -1,4 +1,4 @@
-//! Which columns a model uses and how they become numbers.
+//! The columns that a model uses, and how they become numbers.
 
 use std::collections::HashSet;
 
@@ -16,7 +16,7 @@ pub enum Encoding {
     Numeric,
     /// An ISO 8601 date or date-time as a decimal year, exact in leap years.
     Date,
-    /// One 0/1 feature per category, in sorted order, none left out.
+    /// One 0/1 feature for each category, in sorted order. No category is left out.
     OneHot(Vec<String>),
 }
 
@@ -25,13 +25,13 @@ pub enum Encoding {
 pub struct Column {
     /// Its name.
     pub name: String,
-    /// Its position in the training file, from 0, for files without header.
+    /// Its position in the training file, from 0, used for files without header.
     pub index: usize,
     /// Its encoding.
     pub encoding: Encoding,
 }
 
-/// The columns of the training data, kept with a model to read later files the same way.
+/// The columns of the training data. A model keeps them to read later files in the same way.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Schema {
     /// Feature columns in the order of the model's inputs.
@@ -42,13 +42,13 @@ pub struct Schema {
     pub target_index: usize,
     /// Number of columns of the training file.
     pub width: usize,
-    /// The classes of the target, where it is read as labels.
+    /// The classes of the target, if it is read as labels.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub classes: Option<Classes>,
 }
 
 impl Schema {
-    /// The columns of a table of numbers, its target last.
+    /// The columns of a table of numbers, with the target last.
     pub fn numeric(data: &Dataset) -> Self {
         let column =
             |(index, name): (usize, &String)| Column { name: name.clone(), index, encoding: Encoding::Numeric };
@@ -61,10 +61,10 @@ impl Schema {
         }
     }
 
-    /// Refuses a table whose inputs are not those of this schema, in this order.
+    /// Refuses a table whose inputs are not those of this schema in the same order.
     ///
     /// # Errors
-    /// [`Error::Shape`] with the names of both, and what [`Dataset::check`] reports.
+    /// [`Error::Shape`] with the names of both, and errors of [`Dataset::check`].
     pub fn check(&self, data: &Dataset) -> Result<()> {
         data.check()?;
         let names = self.feature_names();
@@ -75,12 +75,12 @@ impl Schema {
         Err(Error::shape("input columns", listed(&names), listed(&data.feature_names)))
     }
 
-    /// Number of features `d` after encoding.
+    /// The number of features `d` after encoding.
     pub fn d(&self) -> usize {
         self.features.iter().map(|column| column.encoding.width()).sum()
     }
 
-    /// Names of the `d` encoded features; a category's is `column=category`.
+    /// The names of the `d` encoded features. A category's name is `column=category`.
     pub fn feature_names(&self) -> Vec<String> {
         self.features
             .iter()
@@ -93,7 +93,7 @@ impl Schema {
             .collect()
     }
 
-    /// What keeps it from describing a table: files can hold anything.
+    /// The problem that makes the schema invalid, if any. Files can contain anything.
     pub(crate) fn problem(&self) -> Option<String> {
         let distinct = |labels: &[String]| labels.iter().collect::<HashSet<_>>().len() == labels.len();
         let sound = |column: &Column| {
@@ -108,7 +108,7 @@ impl Schema {
         (!sound).then(|| "its columns are not those of a table".into())
     }
 
-    /// Encodes rows of one value a column (category codes for one-hot columns) as rows of `d` features.
+    /// Encodes rows with one value for each column (category codes for one-hot columns) as rows of `d` features.
     pub(super) fn encode(&self, values: Vec<f64>) -> Vec<f64> {
         if self.d() == self.features.len() && !self.features.iter().any(Column::is_one_hot) {
             return values;
@@ -136,7 +136,7 @@ impl Column {
 }
 
 impl Encoding {
-    /// Number of features the column becomes.
+    /// The number of features that the column becomes.
     pub fn width(&self) -> usize {
         match self {
             Self::Numeric | Self::Date => 1,

@@ -1,6 +1,6 @@
 //! Splitting rows into training rows and test rows.
 //!
-//! Random splits come from xoshiro256++ seeded through SplitMix64, so that a seed gives the same split on every
+//! Random splits use xoshiro256++ seeded through SplitMix64, so that a seed gives the same split on every
 //! machine.
 
 use rand::SeedableRng;
@@ -28,8 +28,8 @@ impl Split {
         Ok(Self::from_test(n, &shuffled(n, seed)[..count]))
     }
 
-    /// Groups of rows at random, until they hold a share `fraction` of all rows; `groups [n]` names the group of each
-    /// row.
+    /// Random groups of rows for testing, until they contain a share `fraction` of all rows. `groups [n]` is the group
+    /// of each row.
     ///
     /// # Errors
     /// [`Error::Usage`] if no row is left to train or to test on.
@@ -48,17 +48,17 @@ impl Split {
         Ok(Self::from_test(n, &test))
     }
 
-    /// `k` splits whose test sets are disjoint, cover all rows and are made of whole groups, about equal in size.
+    /// `k` splits whose test sets are disjoint, cover all rows, consist of whole groups and are about equal in size.
     ///
     /// # Errors
-    /// [`Error::Usage`] unless there are `k` groups and two folds at least.
+    /// [`Error::Usage`] unless there are at least `k` groups and at least two folds.
     pub fn group_folds(groups: &[usize], k: usize, seed: u64) -> Result<Vec<Self>> {
         let mut members = members(groups, seed);
         if k < 2 || k > members.len() {
             let count = members.len();
             return Err(Error::Usage(format!("{k} folds of {count} groups: choose from 2 up to the number of groups")));
         }
-        // The largest groups first, each to the fold that is smallest so far.
+        // Take the largest groups first. Each goes to the fold that is smallest so far.
         members.sort_by_key(|rows| std::cmp::Reverse(rows.len()));
         let mut tests: Vec<Vec<usize>> = vec![Vec::new(); k];
         for rows in members {
@@ -69,7 +69,8 @@ impl Split {
         Ok(tests.iter().map(|test| Self::from_test(groups.len(), test)).collect())
     }
 
-    /// `k` forecasts, each of the next of `k` parts of the second half of `n` rows from all rows before it.
+    /// `k` forecasts. The second half of `n` rows is divided into `k` parts; each part is forecast from all rows before
+    /// it.
     ///
     /// # Errors
     /// [`Error::Usage`] unless `1 ≤ k ≤ n/2`.
@@ -131,7 +132,7 @@ impl Split {
     }
 }
 
-/// The rows of each group, groups at random.
+/// The rows of each group, with the groups in random order.
 fn members(groups: &[usize], seed: u64) -> Vec<Vec<usize>> {
     let mut rows: std::collections::BTreeMap<usize, Vec<usize>> = std::collections::BTreeMap::new();
     groups.iter().enumerate().for_each(|(row, group)| rows.entry(*group).or_default().push(row));
@@ -146,7 +147,7 @@ fn test_count(n: usize, fraction: f64) -> Result<usize> {
         return Ok(count as usize);
     }
     Err(Error::Usage(format!(
-        "a test share of {fraction} of {n} rows leaves no row on one side; choose a fraction between 0 and 1 that does"
+        "a test share of {fraction} of {n} rows leaves no row on one side; choose another fraction between 0 and 1"
     )))
 }
 

@@ -1,4 +1,4 @@
-//! Writing files so that a failure leaves nothing half-written behind.
+//! Writing files so that a failure leaves no half-written file.
 
 use std::fs::{self, File};
 use std::io::{self, BufWriter, Write};
@@ -7,13 +7,13 @@ use std::path::Path;
 use crate::atomic::{self, write_atomically};
 use crate::{Error, Result};
 
-/// Writes `path` through `write`: into a temporary file in the same folder, which takes the name once complete.
+/// Writes `path` with `write`: first to a temporary file in the same folder, which gets the name once it is complete.
 ///
-/// `-` is standard output, where a reader that stops early is no error. A device or a pipe is written in place, a
+/// `-` is standard output; there a reader that stops early is not an error. A device or a pipe is written in place. A
 /// symbolic link keeps its name.
 ///
 /// # Errors
-/// [`Error::Io`] naming `path`; what was there before is then unchanged.
+/// [`Error::Io`] naming `path`; the old contents are then unchanged.
 pub fn atomic_write(path: impl AsRef<Path>, write: impl FnOnce(&mut dyn Write) -> io::Result<()>) -> Result<()> {
     let path = path.as_ref();
     let io = |source: io::Error| Error::io(path, &source);
@@ -27,8 +27,7 @@ pub fn atomic_write(path: impl AsRef<Path>, write: impl FnOnce(&mut dyn Write) -
     }
 }
 
-/// Finds out, without touching it, whether [`atomic_write`] could write `path`: better before a long computation than
-/// after it.
+/// Checks whether [`atomic_write`] could write `path`, without touching it. Call it before a long computation.
 ///
 /// # Errors
 /// [`Error::Io`] naming `path`.
@@ -39,7 +38,8 @@ pub fn check_destination(path: impl AsRef<Path>) -> Result<()> {
     }
 }
 
-/// The same for what is renamed into its place and so must be a regular file: models, states, figures, files of rows.
+/// As [`check_destination`], for files that are renamed into their place and so must be regular files: models, states,
+/// figures, files of rows.
 ///
 /// # Errors
 /// [`Error::Io`] naming `path`.
@@ -47,13 +47,13 @@ pub fn check_file(path: impl AsRef<Path>) -> Result<()> {
     atomic::check(path.as_ref())
 }
 
-/// What a path names.
+/// The kind of place that a path names.
 enum Place {
     /// Standard output.
     Output,
-    /// A device, a pipe or the like, which cannot be replaced.
+    /// A device, a pipe or similar, which cannot be replaced.
     Device,
-    /// A file, whether or not it is there yet.
+    /// A file, whether or not it exists yet.
     File,
 }
 
@@ -71,7 +71,7 @@ fn buffered(sink: impl Write, write: impl FnOnce(&mut dyn Write) -> io::Result<(
     let mut sink = BufWriter::with_capacity(1 << 16, sink);
     let written = write(&mut sink).and_then(|()| sink.flush());
     if written.is_err() {
-        // Else dropping the buffer would try once more to write it.
+        // Otherwise dropping the buffer would try again to write it.
         let _ = sink.into_parts();
     }
     written

@@ -11,7 +11,7 @@ use super::special::{
 use super::targets::{Row, Targets};
 use super::{Likelihood, class_problem, level};
 
-/// How the latent function becomes the probability of class 1.
+/// The map from the latent function to the probability of class 1.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum BernoulliLink {
@@ -24,7 +24,7 @@ pub enum BernoulliLink {
 /// Labels 0 and 1.
 #[derive(Debug, Clone)]
 pub struct Bernoulli {
-    /// From the latent function to the probability.
+    /// The map from the latent function to the probability.
     pub link: BernoulliLink,
 }
 
@@ -47,7 +47,7 @@ impl Likelihood for Bernoulli {
         if ones != 0 && ones != targets.y.len() {
             return Vec::new();
         }
-        vec!["all targets are of one class: there is nothing to tell apart; check the target column".into()]
+        vec!["all targets are of one class: there is nothing to learn; check the target column".into()]
     }
 
     fn initialise(&mut self, targets: Targets) -> Vec<f64> {
@@ -75,7 +75,7 @@ fn sign(y: f64) -> f64 {
     if y > 0.5 { 1.0 } else { -1.0 }
 }
 
-/// A place in `f` from which a class is nearly sure.
+/// A value of `f` at which the row's class is nearly certain.
 fn sure(row: Row) -> f64 {
     3.0 * sign(row.y)
 }

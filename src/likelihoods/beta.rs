@@ -1,4 +1,4 @@
-//! Shares between 0 and 1: y of the beta distribution with mean 1/(1 + e⁻ᶠ) and a learned concentration.
+//! Shares between 0 and 1: y has the beta distribution with mean 1/(1 + e⁻ᶠ) and a learned concentration.
 
 use std::sync::Arc;
 
@@ -12,7 +12,7 @@ use super::targets::{Row, Targets};
 use super::{Likelihood, level};
 use crate::params::{Constraint, Parameter, Unit, shown};
 
-/// Shares of mean μ and variance `μ(1 − μ)/(1 + concentration)`.
+/// Shares with mean μ and variance `μ(1 − μ)/(1 + concentration)`.
 #[derive(Debug, Clone)]
 pub struct Beta {
     /// φ; larger means less scatter.
@@ -20,7 +20,7 @@ pub struct Beta {
 }
 
 impl Beta {
-    /// Shares with an initial concentration.
+    /// Makes the likelihood with an initial concentration.
     pub fn new(concentration: f64) -> Self {
         let constraint = Constraint::Positive { floor: 1e-3 };
         Self { concentration: Parameter::new("concentration", Unit::None, constraint, &[concentration]) }
@@ -42,7 +42,7 @@ impl Likelihood for Beta {
                               values inwards by half their resolution, or give successes and trials to binomial"
                     .into())
             }
-            _ => Err("is no share: the beta likelihood takes values between 0 and 1; divide percentages by 100".into()),
+            _ => Err("is not a share: beta takes values between 0 and 1; divide percentages by 100".into()),
         }
     }
 
@@ -65,7 +65,7 @@ struct Share {
     concentration: f64,
     /// `ln Γ(concentration)`.
     constant: f64,
-    /// Its slope.
+    /// The slope of `constant`.
     slope: f64,
 }
 
@@ -105,7 +105,7 @@ impl Density for Share {
         false
     }
 
-    /// The Fisher information `(∂μ φ)² (ψ'(φμ) + ψ'(φ(1 − μ)))`, `∂μ` the slope of the mean.
+    /// The Fisher information `(∂μ φ)² (ψ'(φμ) + ψ'(φ(1 − μ)))`, where `∂μ` is the slope of the mean.
     fn curvature(&self, _row: Row, f: &[f64], d: &mut [f64]) {
         let (a, b) = self.shapes(f[0]);
         d[0] = (self.concentration * logistic_slope(f[0])).powi(2) * (trigamma(a) + trigamma(b));
@@ -140,7 +140,7 @@ impl Density for Share {
     fn cdf(&self, row: Row, f: &[f64]) -> f64 {
         let (a, b) = self.shapes(f[0]);
         if a.min(b) < 1e-12 {
-            // All mass at one end, to 12 digits.
+            // All mass is at one end, to 12 digits.
             return if a < b { 1.0 } else { 0.0 };
         }
         beta_cdf([a, b], row.y, 1.0 - row.y)

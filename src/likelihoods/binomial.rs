@@ -10,7 +10,7 @@ use super::density::{Density, Support};
 use super::special::{beta_cdf, ln_binomial, logistic, logistic_bend, logistic_slope, logit, softplus};
 use super::targets::{Auxiliary, Row, Targets};
 
-/// Numbers of successes; the numbers of trials are the auxiliary column.
+/// Numbers of successes. The auxiliary column has the numbers of trials.
 #[derive(Debug, Clone)]
 pub struct Binomial;
 
@@ -27,7 +27,7 @@ impl Likelihood for Binomial {
 
     fn check_row(&self, row: Row) -> Result<(), String> {
         if row.y < 0.0 || row.y.fract() != 0.0 {
-            Err("is no number of successes: give whole numbers from 0, shares as successes and trials".into())
+            Err("is not a number of successes: give whole numbers from 0, and shares as successes and trials".into())
         } else if row.y > row.auxiliary {
             Err(format!(
                 "exceeds its number of trials, {}; name the column of trials, and check that the two are not swapped",

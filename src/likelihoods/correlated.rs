@@ -7,15 +7,16 @@ use super::lattice::{Lattice, Means};
 use super::shares::{Averages, averages};
 use crate::linalg::dense::registers;
 
-/// Most latent functions whose integral is taken by a grid: of three, two dimensions are left without the common shift.
+/// Up to so many latent functions the integral is over a grid: without the common shift, three functions leave two
+/// dimensions.
 const GRID: usize = 3;
 
 /// `E[softmax(f)]` for `f ~ N(mean [L], covariance [L, L])`.
 ///
-/// A shift of all functions together changes nothing and is taken out first. Up to three functions by the trapezoidal
-/// rule along the principal axes of what is left, to nine digits. More by a lattice rule that weighs the probabilities
-/// of `independent` functions of the same variances by how much correlations change them on the same points: at ten
-/// classes and variances of 5 to about 1e-3.
+/// Adding the same shift to all functions changes nothing, so the common shift is removed first. Up to three functions
+/// use the trapezoidal rule along the principal axes of the rest, to nine digits. More functions use a lattice rule:
+/// the probabilities of `independent` functions with the same variances are multiplied by the factor that correlations
+/// cause on the lattice points. For ten classes and variances of 5 this is correct to about 1e-3.
 pub(super) fn probabilities(
     mean: &[f64],
     covariance: &[f64],
@@ -27,7 +28,7 @@ pub(super) fn probabilities(
     let mut centred = covariance.to_vec();
     centre(&mut centred, n);
     if n > GRID {
-        // The shift that leaves the least correlation.
+        // The shift that leaves the smallest correlations.
         let trace: f64 = centred.iter().step_by(n + 1).sum();
         let across = (centred.iter().sum::<f64>() - trace) / (n * (n - 1)) as f64;
         centred.iter_mut().for_each(|c| *c -= across);
@@ -36,7 +37,7 @@ pub(super) fn probabilities(
     if n > GRID {
         return by_lattice(mean, &centred, (&values, &vectors), lattice, independent);
     }
-    // The first, smallest value is that of the shift.
+    // The first eigenvalue is the smallest. It belongs to the shift.
     let mut sum = vec![0.0; n];
     by_grid(&axes(&values, &vectors, n), mean, 1.0, &mut |f, weight| {
         let mut p = f.to_vec();
@@ -46,12 +47,12 @@ pub(super) fn probabilities(
     normalised(sum)
 }
 
-/// The principal axes without the first, whose value is the smallest: that of the shift.
+/// The principal axes without the first. It has the smallest eigenvalue and belongs to the shift.
 fn axes(values: &[f64], vectors: &[f64], n: usize) -> Vec<Axis> {
     (1..n).map(|k| Axis::new(values[k], (0..n).map(|c| vectors[c * n + k]).collect())).collect()
 }
 
-/// What [`log_sum`] gives.
+/// The result of [`log_sum`].
 pub(super) struct LogSum {
     /// `E[ln Σ exp(f)]`.
     pub value: f64,
@@ -61,11 +62,11 @@ pub(super) struct LogSum {
     pub in_covariance: Vec<f64>,
 }
 
-/// `E[ln Σ exp(f)]` for `f ~ N(mean [L], covariance [L, L])` with its slopes, as [`probabilities`]: of more than three
-/// functions by how much correlations change the value for independent ones on the same points. For thirty posteriors
-/// of four and of ten classes with prior variances of 1, 5 and 15 that was within 7e-4; for correlations drawn at
-/// random within 1e-3 at a variance of 5, and 2e-3 at 15. The slopes of that rule are exact, so that optimisers see one
-/// function.
+/// `E[ln Σ exp(f)]` for `f ~ N(mean [L], covariance [L, L])` with its slopes, computed as in [`probabilities`]. For
+/// more than three functions, the value for independent functions is corrected by the difference that correlations
+/// cause on the same points. For thirty posteriors of four and of ten classes with prior variances of 1, 5 and 15 the
+/// error was within 7e-4; for correlations drawn at random, within 1e-3 at a variance of 5, and 2e-3 at 15. The slopes
+/// are the exact slopes of that rule, so that optimisers see one function.
 pub(super) fn log_sum(
     mean: &[f64],
     covariance: &[f64],
@@ -99,7 +100,7 @@ pub(super) fn log_sum(
     LogSum { value: value / total, in_mean, in_covariance }
 }
 
-/// The variance below which an average is the value at the mean.
+/// Below this variance an average is the value at the mean.
 const NARROW: f64 = 1e-10;
 
 /// The smallest eigenvalue of a covariance, relative to its largest.
@@ -107,7 +108,7 @@ const PIVOT: f64 = 1e-12;
 
 fn log_sum_by_lattice(mean: &[f64], mut covariance: Vec<f64>, lattice: &Lattice) -> LogSum {
     let n = mean.len();
-    // The shift that leaves the least correlation.
+    // The shift that leaves the smallest correlations.
     let pairs = (n * (n - 1)) as f64;
     let across = covariance.iter().step_by(n + 1).sum::<f64>() / pairs;
     covariance.iter_mut().for_each(|c| *c += across);
@@ -124,13 +125,14 @@ fn log_sum_by_lattice(mean: &[f64], mut covariance: Vec<f64>, lattice: &Lattice)
     let value = log_sum + together.log_sum - apart.log_sum;
     let changes = together.shares.iter().zip(&apart.shares).map(|(t, a)| t - a);
     let in_mean = shares.iter().zip(changes).map(|(share, change)| share + change).collect();
-    // With C = S², dC = S dS + dS S: in the basis of the eigenvectors a division by the sum of two roots.
+    // With C = S², dC = S dS + dS S. In the basis of the eigenvectors this is solved by a division by the sum of two
+    // roots.
     let seen = in_basis_of(&vectors, n, &in_root);
     let mut slopes = in_basis(&vectors, n, |a, b| 0.5 * (seen[a * n + b] + seen[b * n + a]) / (sizes[a] + sizes[b]));
     for a in 0..n {
         slopes[a * (n + 1)] -= 0.5 * in_sd[a] / sd[a] + bends[a];
     }
-    // Back through the shift and the centring.
+    // Back through the shift and the centring of the covariance.
     let all = slopes.iter().sum::<f64>() / pairs;
     slopes.iter_mut().step_by(n + 1).for_each(|slope| *slope += all);
     centre(&mut slopes, n);
@@ -149,7 +151,7 @@ fn in_basis_of(vectors: &[f64], n: usize, a: &[f64]) -> Vec<f64> {
     in_basis(&turned, n, |i, j| a[i * n + j])
 }
 
-/// Takes the mean out of rows and columns.
+/// Subtracts the mean from rows and columns.
 fn centre(a: &mut [f64], n: usize) {
     for row in a.chunks_exact_mut(n) {
         let mean = row.iter().sum::<f64>() / n as f64;
@@ -175,7 +177,7 @@ fn normalised(mut p: Vec<f64>) -> Vec<f64> {
     p
 }
 
-/// A direction in which functions vary, with the nodes and weights of its rule.
+/// A direction in which functions vary, with the nodes and weights of its quadrature rule.
 struct Axis {
     direction: Vec<f64>,
     nodes: Vec<(f64, f64)>,
@@ -184,7 +186,7 @@ struct Axis {
 impl Axis {
     fn new(variance: f64, direction: Vec<f64>) -> Self {
         let sd = variance.sqrt();
-        // The probabilities have poles where two functions differ by iπ: the error is e⁻²⁵.
+        // The probabilities have poles where two functions differ by iπ. So the error is e⁻²⁵.
         let step = f64::min(0.5, 0.79 / (std::f64::consts::SQRT_2 * sd)).max(0.02);
         let half = (9.0 / step).ceil() as i32;
         let node = |k: i32| step * f64::from(k);
@@ -210,7 +212,7 @@ fn by_lattice(
     independent: impl Fn(&[f64]) -> Vec<f64>,
 ) -> Vec<f64> {
     let n = mean.len();
-    // The symmetric root, which is near that of the independent functions.
+    // The symmetric root. It is close to the root of the independent functions.
     let root = in_basis(vectors, n, |a, b| if a == b { values[a].sqrt() } else { 0.0 });
     let variances: Vec<f64> = covariance.iter().step_by(n + 1).map(|v| v.max(0.0)).collect();
     let sd: Vec<f64> = variances.iter().map(|v| v.sqrt()).collect();

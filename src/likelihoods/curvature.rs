@@ -1,13 +1,13 @@
-//! The curvature of a row's log density as a product of roots: what computation-aware Newton's method is made of.
+//! The curvature of a row's log density as a product of roots, for the computation-aware Newton's method.
 
 use super::density::Density;
 use super::targets::Row;
 
-/// The curvature `W = R Rᵀ` of a row's negative log density in its latent functions, and its gradient `g = R c`, for
-/// likelihoods whose [curvature](Density::curvature) is `d`: `R = diag(√d)`, or of [centred](Density::is_centred) ones
-/// `diag(√d)(I − √d√dᵀ)`; in both cases `c = g/√d`.
+/// The curvature `W = R Rᵀ` of a row's negative log density in its latent functions, and its gradient `g = R c`. The
+/// likelihood's [curvature](Density::curvature) is `d`. In general `R = diag(√d)`; for [centred](Density::is_centred)
+/// likelihoods `R = diag(√d)(I − √d√dᵀ)`. In both cases `c = g/√d`.
 ///
-/// Neither `W⁻¹` nor, where `W` is singular, a pseudo-inverse is needed: `(K + W⁻¹)⁻¹ = R (I + RᵀKR)⁻¹ Rᵀ`.
+/// Neither `W⁻¹` nor a pseudo-inverse of a singular `W` is needed: `(K + W⁻¹)⁻¹ = R (I + RᵀKR)⁻¹ Rᵀ`.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Root {
     /// √d `[L]`.
@@ -17,14 +17,14 @@ pub struct Root {
 }
 
 impl Root {
-    /// At latent values `f` `[L]`.
+    /// The root at latent values `f` `[L]`.
     pub fn of<D: Density + ?Sized>(density: &D, row: Row, f: &[f64]) -> Self {
         let latents = f.len();
         let (mut gradient, mut scale) = (vec![0.0; latents], vec![0.0; latents]);
         density.derivatives(row, f, &mut gradient, &mut vec![0.0; latents * latents]);
         density.curvature(row, f, &mut scale);
         scale.iter_mut().for_each(|d| *d = d.sqrt());
-        // Without any curvature a Newton step has no length: such a row waits for the others to move it.
+        // Without any curvature a Newton step has no length. Such a row does not move until the others move it.
         let pull = gradient.iter().zip(&scale).map(|(g, s)| if *s > 0.0 { g / s } else { 0.0 }).collect();
         Self { scale, centred: density.is_centred(), pull }
     }

@@ -15,14 +15,14 @@ pub struct Marginal<'a> {
     pub variance: &'a [f64],
 }
 
-/// Where the slopes of an expected log density go; all start at zero.
+/// Where to add the slopes of an expected log density. All of them start at zero.
 #[derive(Debug)]
 pub struct Slopes<'a> {
     /// In the means `[L]`.
     pub mean: &'a mut [f64],
     /// In the variances `[L]`, or the covariances `[L, L]`.
     pub variance: &'a mut [f64],
-    /// In the likelihood's own parameters, internal values, in the order of its list.
+    /// In the likelihood's own parameters (internal values, in the order of its list).
     pub own: &'a mut [f64],
 }
 
@@ -36,16 +36,16 @@ pub enum Support {
     Positive,
     /// Numbers strictly between 0 and 1.
     Unit,
-    /// Whole numbers from 0 to the last one, or without end.
+    /// Whole numbers from 0 to the given last one, or without end.
     Counts(Option<f64>),
-    /// Codes of so many classes, 0, 1, ….
+    /// Codes 0, 1, … of this many classes.
     Classes(usize),
 }
 
-/// `p(y | f)` of one row with `L` latent values `f`: a likelihood's numbers without its
+/// `p(y | f)` of one row with `L` latent values `f`. This is a likelihood with plain numbers in place of
 /// [`Parameter`](crate::params::Parameter)s.
 ///
-/// Every function holds for all finite `f`, in the tails too.
+/// Every function holds for all finite `f`, also in the tails.
 pub trait Density: std::fmt::Debug + Send + Sync + 'static {
     /// Number of latent functions `L`.
     fn latents(&self) -> usize {
@@ -63,20 +63,20 @@ pub trait Density: std::fmt::Debug + Send + Sync + 'static {
 
     /// Whether `ln p(y | f)` is concave in `f` for all targets.
     ///
-    /// Where it is not, the [curvature](Self::curvature) is the Fisher information: never negative, but an
-    /// approximation's curvature and not the density's.
+    /// If not, the [curvature](Self::curvature) is the Fisher information. It is never negative, but it is an
+    /// approximation, not the density's own curvature.
     fn is_log_concave(&self) -> bool {
         true
     }
 
-    /// Whether the curvature is `W = diag(d) − d dᵀ` with `Σ d = 1`, as of probabilities of classes, and not `diag(d)`.
-    /// The gradient is then a unit vector minus `d`.
+    /// Whether the curvature is `W = diag(d) − d dᵀ` with `Σ d = 1`, as for class probabilities, and not `diag(d)`. The
+    /// gradient is then a unit vector minus `d`.
     fn is_centred(&self) -> bool {
         false
     }
 
-    /// The numbers `d` `[L]` of the curvature `W`, none negative: of minus the Hessian in `f`, and of its expectation
-    /// over targets where the density is not [log-concave](Self::is_log_concave).
+    /// The numbers `d` `[L]` of the curvature `W`, none negative. `W` is minus the Hessian in `f`, or its expectation
+    /// over targets if the density is not [log-concave](Self::is_log_concave).
     fn curvature(&self, row: Row, f: &[f64], d: &mut [f64]) {
         let latents = f.len();
         let mut hessian = vec![0.0; latents * latents];
@@ -84,7 +84,7 @@ pub trait Density: std::fmt::Debug + Send + Sync + 'static {
         d.iter_mut().zip(hessian.iter().step_by(latents + 1)).for_each(|(d, h)| *d = (-h).max(0.0));
     }
 
-    /// Adds the slopes of `tr(B W)`, for symmetric `weights` `B` `[L, L]`, in `f` to `slopes` `[L]` and in the
+    /// Adds the slopes of `tr(B W)` for symmetric `weights` `B` `[L, L]`: those in `f` to `slopes` `[L]`, those in the
     /// likelihood's own parameters (internal values, in the order of its list) to `own`, which may be empty.
     fn add_curvature_slopes(&self, row: Row, f: &[f64], weights: &[f64], slopes: &mut [f64], own: &mut [f64]);
 
@@ -97,18 +97,18 @@ pub trait Density: std::fmt::Debug + Send + Sync + 'static {
 
     /// `E[ln p(y | f)]` under Gaussian marginals, with its slopes.
     ///
-    /// Unless there is a closed form: Gauss–Hermite quadrature with 20 nodes, one latent function, and the exact slopes
-    /// of that rule.
+    /// The default is for one latent function: Gauss–Hermite quadrature with 20 nodes, and the exact slopes of that
+    /// rule. Likelihoods with a closed form override it.
     fn expectation(&self, row: Row, at: Marginal, slopes: Slopes) -> f64 {
         hermite_expectation(self, row, at, slopes)
     }
 
-    /// `E[ln p(y | f)]` where the latent functions have these means `[L]` and covariances `[L, L]`, with its slopes in
-    /// the means, in the covariances as far as they are symmetric, and in the likelihood's own parameters; all start at
+    /// `E[ln p(y | f)]` for latent functions with these means `[L]` and covariances `[L, L]`, with its slopes in the
+    /// means, in the covariances (as symmetric matrices) and in the likelihood's own parameters. All slopes start at
     /// zero.
     ///
-    /// Unless there is more to it, the [expectation](Self::expectation) under their marginals: right for a single
-    /// function, and for several only where they are independent.
+    /// The default is the [expectation](Self::expectation) under the marginals. That is right for a single function,
+    /// and for several functions only if they are independent.
     fn joint_expectation(&self, row: Row, mean: &[f64], covariance: &[f64], slopes: Slopes) -> f64 {
         let latents = mean.len();
         let Slopes { mean: in_mean, variance: in_covariance, own } = slopes;
@@ -129,11 +129,11 @@ pub trait Density: std::fmt::Debug + Send + Sync + 'static {
     /// `P(target ≤ y | f)`.
     fn cdf(&self, row: Row, f: &[f64]) -> f64;
 
-    /// A target drawn given `f`.
+    /// Draws a target given `f`.
     fn sample(&self, f: &[f64], auxiliary: f64, rng: &mut dyn Rng) -> f64;
 
-    /// Near the `f` at which the density of the row's target is largest, of one latent function; a finite value where
-    /// it grows without end. Integrals over `f` look there for their mass.
+    /// A place near the `f` at which the density of the row's target is largest, for one latent function; a finite
+    /// value if the density grows without end. Integrals over `f` look for their mass there.
     fn peak(&self, _row: Row) -> f64 {
         0.0
     }
@@ -167,7 +167,7 @@ pub trait Density: std::fmt::Debug + Send + Sync + 'static {
         predictive::average(at.mean[0], at.variance[0], self.peak(row), &|f| self.cdf(row, &[f])).clamp(0.0, 1.0)
     }
 
-    /// The probability of each class under Gaussian marginals; none where targets are no classes.
+    /// The probability of each class under Gaussian marginals; none if targets are not classes.
     fn probabilities(&self, at: Marginal) -> Option<Vec<f64>> {
         let Support::Classes(classes) = self.support(1.0) else { return None };
         let of = |class| self.predictive_log_density(Row { y: class as f64, auxiliary: 1.0 }, at).exp();
@@ -176,14 +176,14 @@ pub trait Density: std::fmt::Debug + Send + Sync + 'static {
         Some(all.into_iter().map(|p| p / total).collect())
     }
 
-    /// The probability of each class where the latent functions have these means `[L]` and covariances `[L, L]`; none
-    /// where targets are no classes of several functions.
+    /// The probability of each class for latent functions with these means `[L]` and covariances `[L, L]`; none if
+    /// targets are not classes with several functions.
     fn joint_probabilities(&self, _mean: &[f64], _covariance: &[f64]) -> Option<Vec<f64>> {
         None
     }
 }
 
-/// Below this variance the rule's own slope `Σ w ℓ'(m + sz) z / 2s` loses digits and `½ E[ℓ'']` is as exact.
+/// Below this variance the rule's own slope `Σ w ℓ'(m + sz) z / 2s` loses digits, and `½ E[ℓ'']` is as exact.
 const NARROW: f64 = 1e-10;
 
 fn hermite_expectation<D: Density + ?Sized>(density: &D, row: Row, at: Marginal, slopes: Slopes) -> f64 {

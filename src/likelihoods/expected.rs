@@ -11,12 +11,12 @@ use crate::error::{Error, Result};
 use crate::linalg::host::{HostOp, Saved, apply2, apply3};
 use crate::threads;
 
-/// Rows worth a thread of their own.
+/// The number of rows that are worth a thread of their own.
 const SHARE: usize = 64;
 
-/// `E[ln p(y_i | f_i)]` `[b]` for `f_i ~ N(mean [L, b], variance [L, b])`, or of covariances `[L L, b]`, differentiable
-/// in both and in the own parameters `[P]` where there are any. The values of the own parameters are those in
-/// `density`.
+/// `E[ln p(y_i | f_i)]` `[b]` for `f_i ~ N(mean [L, b], variance [L, b])`, or with covariances `[L L, b]`. It is
+/// differentiable in both, and in the own parameters `[P]` if there are any. `density` has the values of the own
+/// parameters.
 pub(super) fn expected_log_density(
     density: Arc<dyn Density>,
     rows: Vec<Row>,
@@ -41,19 +41,19 @@ pub(super) fn expected_log_density(
 struct Expected {
     density: Arc<dyn Density>,
     rows: Vec<Row>,
-    /// L variances, or their square in covariances.
+    /// L for variances, L² for covariances.
     spreads: usize,
     own: usize,
 }
 
-/// One record a row: the expected log density, then its slopes in means, variances and `own` parameters,
-/// `[b, 1 + 2L + own]`, at marginals `[L, b]`; or in covariances, where those are given `[L L, b]`.
+/// One record for each row at marginals `[L, b]`: the expected log density, then its slopes in means, variances and
+/// `own` parameters, `[b, 1 + 2L + own]`. If covariances `[L L, b]` are given, the slopes are in covariances.
 pub(crate) fn records(density: &dyn Density, rows: &[Row], own: usize, mean: &[f64], variance: &[f64]) -> Vec<f64> {
     let (latents, b) = (density.latents(), rows.len());
     let spreads = variance.len() / b.max(1);
     let width = 1 + latents + spreads + own;
     let mut records = vec![0.0; b * width];
-    // Of correlated functions a row is work enough.
+    // With correlated functions a single row is enough work.
     let share = if spreads == latents { SHARE } else { 1 };
     threads::for_each(records.par_chunks_mut(share * width).enumerate(), |(place, records)| {
         let (mut m, mut v) = (vec![0.0; latents], vec![0.0; spreads]);

@@ -1,4 +1,4 @@
-//! Waiting times: y of the exponential distribution with mean exp(f).
+//! Waiting times: y has the exponential distribution with mean exp(f).
 
 use std::sync::Arc;
 
@@ -7,7 +7,7 @@ use super::gamma::PositiveMean;
 use super::targets::{Row, Targets};
 use super::{Likelihood, level, positive_problem};
 
-/// Positive targets with the standard deviation of their mean: the gamma distribution of shape 1.
+/// Positive targets with a standard deviation equal to the mean: the gamma distribution with shape 1.
 #[derive(Debug, Clone)]
 pub struct Exponential;
 

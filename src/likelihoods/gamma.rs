@@ -1,4 +1,4 @@
-//! Positive targets: y of the gamma distribution with mean exp(f) and a learned shape.
+//! Positive targets: y has the gamma distribution with mean exp(f) and a learned shape.
 
 use std::sync::Arc;
 
@@ -20,7 +20,7 @@ pub struct Gamma {
 }
 
 impl Gamma {
-    /// Targets with an initial shape.
+    /// Makes the likelihood with an initial shape.
     pub fn new(shape: f64) -> Self {
         Self { shape: Parameter::new("shape", Unit::None, Constraint::Positive { floor: 1e-3 }, &[shape]) }
     }
@@ -50,13 +50,13 @@ impl Likelihood for Gamma {
     }
 }
 
-/// A gamma distribution of mean `exp(f)`.
+/// A gamma distribution with mean `exp(f)`.
 #[derive(Debug)]
 pub(super) struct PositiveMean {
     shape: f64,
     /// `shape ln shape − ln Γ(shape)`.
     constant: f64,
-    /// Its slope in the shape.
+    /// The slope of `constant` in the shape.
     slope: f64,
 }
 
@@ -65,7 +65,7 @@ impl PositiveMean {
         Self { shape, constant: shape * shape.ln() - ln_gamma(shape), slope: shape.ln() + 1.0 - digamma(shape) }
     }
 
-    /// The log density for `E[f]` and `E[exp(−f)]`, linear in both.
+    /// The log density, which is linear in `f` and `exp(−f)`, for `E[f]` and `E[exp(−f)]` in their place.
     fn value(&self, y: f64, f: f64, inverse: f64) -> f64 {
         self.constant + (self.shape - 1.0) * y.ln() - self.shape * (f + y * inverse)
     }

@@ -14,19 +14,19 @@ use super::{Likelihood, level, spread};
 use crate::params::{Constraint, Parameter, Unit};
 use crate::scope::Scope;
 
-/// Gaussian noise with a learned variance, on top of a known variance per row where there is one.
+/// Gaussian noise with a learned variance, plus a known variance for each row if there is one.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct Gaussian {
     /// σ², never below a millionth of the target's variance.
     pub noise: Parameter,
 }
 
-/// Smallest learned noise variance, as a share of the target's variance: keeps factorisations in double precision
-/// exact.
+/// The smallest learned noise variance, as a share of the target's variance. It keeps factorisations exact in double
+/// precision.
 const NOISE_FLOOR: f64 = 1e-6;
 
 impl Gaussian {
-    /// Noise with an initial variance in user units.
+    /// Makes noise with an initial variance in user units.
     pub fn new(noise: f64) -> Self {
         Self { noise: Parameter::new("noise", Unit::Variance, Constraint::Positive { floor: NOISE_FLOOR }, &[noise]) }
     }
@@ -40,7 +40,7 @@ impl Gaussian {
         }
     }
 
-    /// Tells the noise the unit of the target.
+    /// Sets the unit of the target.
     pub fn set_units(&mut self, target_sd: f64) {
         self.noise.set_scale(vec![target_sd * target_sd], 0.0);
     }

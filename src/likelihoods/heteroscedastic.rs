@@ -11,17 +11,17 @@ use super::targets::{Row, Targets};
 use super::{Likelihood, level, predictive, spread};
 use crate::params::{Constraint, Parameter, Unit};
 
-/// Gaussian noise whose log variance is a second latent function, about the level of a learned variance.
+/// Gaussian noise with a learned variance times the exponential of a second latent function.
 ///
-/// The log density is not concave in both functions together: Newton's method needs a guard.
+/// The log density is not concave in both functions together, so that Newton's method needs a guard.
 #[derive(Debug, Clone)]
 pub struct Heteroscedastic {
-    /// σ², the noise variance where the second function is 0.
+    /// σ², the noise variance at which the second function is 0.
     pub noise: Parameter,
 }
 
 impl Heteroscedastic {
-    /// Noise with an initial variance in user units.
+    /// Makes noise with an initial variance in user units.
     pub fn new(noise: f64) -> Self {
         Self { noise: Parameter::new("noise", Unit::Variance, Constraint::Positive { floor: 1e-6 }, &[noise]) }
     }
@@ -166,14 +166,14 @@ impl Density for VaryingNormal {
         at.variance[0] + self.noise * (at.mean[1] + 0.5 * at.variance[1]).exp()
     }
 
-    /// The first function in closed form, the second by quadrature: the density of a residual far beyond what the first
-    /// function explains is largest where the noise is as large.
+    /// The first function is integrated in closed form, the second by quadrature. If a residual is far beyond what the
+    /// first function explains, its density is largest where the noise is as large as the residual.
     fn predictive_log_density(&self, row: Row, at: Marginal) -> f64 {
         let square = (row.y - at.mean[0]).powi(2);
         let variance = |g: f64| at.variance[0] + self.noise * g.exp();
         let peak = if square > at.variance[0] { ((square - at.variance[0]) / self.noise).ln() } else { at.mean[1] };
         let slopes = |g: f64| {
-            // The noise's share of the variance, and the square in units of that.
+            // The noise's share of the variance, and the squared residual over the variance.
             let (share, scaled) = (self.noise * g.exp() / variance(g), square / variance(g));
             [0.5 * share * (scaled - 1.0), 0.5 * share * ((1.0 - share) * (scaled - 1.0) - share * scaled)]
         };

@@ -4,10 +4,10 @@ use crate::advice::Advice;
 use crate::error::{Error, Result};
 use crate::params::shown;
 
-/// Targets of which a likelihood is to be guessed.
+/// Targets from which to guess a likelihood.
 #[derive(Debug, Clone, Copy)]
 pub enum Sight<'a> {
-    /// Labels of classes, each once.
+    /// Labels of classes, each listed once.
     Labels(&'a [String]),
     /// Numbers.
     Numbers(&'a [f64]),
@@ -18,15 +18,15 @@ pub enum Sight<'a> {
 pub struct Inferred {
     /// Its text.
     pub likelihood: String,
-    /// What to tell the user: what was found, what it means and how to choose otherwise.
+    /// What to tell the user: what was found, what it means, and how to choose differently.
     pub sentence: Advice,
 }
 
-/// Guesses the likelihood of a target column: two classes are Bernoulli's, several softmax's, numbers are Gaussian;
-/// counts are taken for numbers too, but Poisson is pointed out.
+/// Guesses the likelihood of a target column: Bernoulli for two classes, softmax for more, Gaussian for numbers. Counts
+/// are treated as numbers too, but the sentence mentions Poisson.
 ///
 /// # Errors
-/// [`Error::Data`] when there is a single class or no target.
+/// [`Error::Data`] when there is only one class or no target.
 pub fn infer(target: &str, sight: Sight) -> Result<Inferred> {
     let found = |likelihood: &str, sentence: String| {
         let sentence = Advice::from(format!("target `{target}` {sentence}")).about("Settings::likelihood");
@@ -35,7 +35,7 @@ pub fn infer(target: &str, sight: Sight) -> Result<Inferred> {
     match sight {
         Sight::Labels([]) | Sight::Numbers([]) => Err(Error::Data(format!("target `{target}` has no values"))),
         Sight::Labels([only]) => Err(Error::Data(format!(
-            "target `{target}` has the single class `{only}`: there is nothing to tell apart; check the column"
+            "target `{target}` has the single class `{only}`: there is nothing to learn; check the column"
         ))),
         Sight::Labels([first, second]) => {
             let sentence = format!(
@@ -46,7 +46,7 @@ pub fn infer(target: &str, sight: Sight) -> Result<Inferred> {
         Sight::Labels(labels) => {
             let m = labels.len();
             let sentence = format!(
-                "has {m} classes: classification with the softmax likelihood; ordered classes are better served by \
+                "has {m} classes: classification with the softmax likelihood; for ordered classes choose \
                  ordinal"
             );
             found(&format!("softmax({m})"), sentence)
@@ -57,8 +57,8 @@ pub fn infer(target: &str, sight: Sight) -> Result<Inferred> {
         Sight::Numbers(y) if two_values(y).is_some_and(|[a, b]| a != b) => {
             let [a, b] = two_values(y).unwrap_or_default().map(shown);
             let sentence = format!(
-                "is {a} or {b}: regression with the gaussian likelihood; if they are classes, bernoulli tells them \
-                 apart"
+                "is {a} or {b}: regression with the gaussian likelihood; if they are classes, \
+                 choose bernoulli"
             );
             found("gaussian", sentence)
         }
@@ -76,7 +76,7 @@ pub fn infer(target: &str, sight: Sight) -> Result<Inferred> {
     }
 }
 
-/// The least and the largest of numbers that are one of these all.
+/// The smallest and the largest number, if all numbers are one of these two.
 fn two_values(y: &[f64]) -> Option<[f64; 2]> {
     let (least, largest) = y.iter().fold((f64::INFINITY, f64::NEG_INFINITY), |(l, h), y| (l.min(*y), h.max(*y)));
     y.iter().all(|y| *y == least || *y == largest).then_some([least, largest])

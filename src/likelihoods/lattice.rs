@@ -7,46 +7,47 @@ use crate::kernels::profile::Arithmetic;
 use crate::linalg::real::dot;
 use crate::products::lanes::{Chains, Lanes, Number, Work};
 
-/// Points of the lattice, each used with its mirror image: whole vectors of them.
+/// The number of points of the lattice. Each is also used with its mirror image. They fill whole vectors.
 const POINTS: usize = 1 << 14;
 
-/// Its generator, of the least worst-case error among three hundred for ten dimensions with weights that decrease by a
-/// factor of 0.7.
+/// The generator of the lattice. Among three hundred it has the smallest worst-case error for ten dimensions with
+/// weights that decrease by a factor of 0.7.
 const GENERATOR: usize = 5593;
 
-/// Numbers of the standard normal distribution on a lattice in `L` dimensions, made when first needed.
+/// Standard normal numbers on a lattice in `L` dimensions, computed when first needed.
 #[derive(Debug, Default)]
 pub(super) struct Lattice(OnceLock<Vec<f64>>);
 
-/// Averages over the lattice, mirrored.
+/// Averages over the lattice and its mirror image.
 pub(super) struct Means {
     /// For `f = m + R z`.
     pub together: Side,
     /// For `f = m + diag(s) z`.
     pub apart: Side,
-    /// Slopes of the first in R, row-major `[L, L]`.
+    /// Slopes of `together` in R, row-major `[L, L]`.
     pub in_root: Vec<f64>,
-    /// Slopes of the second in s.
+    /// Slopes of `apart` in s.
     pub in_sd: Vec<f64>,
 }
 
-/// Averages over some `f`.
+/// Averages over one kind of `f`.
 pub(super) struct Side {
-    /// Of `ln Σ exp(f)`.
+    /// The average of `ln Σ exp(f)`.
     pub log_sum: f64,
-    /// Of `softmax(f)`.
+    /// The average of `softmax(f)`.
     pub shares: Vec<f64>,
 }
 
 impl Lattice {
-    /// Row-major `[dim, points]`.
+    /// The points, row-major `[dim, points]`.
     fn points(&self, dim: usize) -> &[f64] {
         self.0.get_or_init(|| {
             let strides = std::iter::successors(Some(1), |stride| Some(stride * GENERATOR % POINTS));
             let place = |k: usize, stride: usize| ((k * stride % POINTS) as f64 + 0.5) / POINTS as f64;
             let mut rows: Vec<Vec<f64>> =
                 strides.take(dim).map(|s| (0..POINTS).map(|k| normal_quantile(place(k, s))).collect()).collect();
-            // With the second moments of the distribution, quadratic functions are exact, and those near them good.
+            // Give the points the exact second moments of the distribution. Then averages of quadratic functions are
+            // exact, and those of similar functions good.
             for a in 0..dim {
                 for _ in 0..2 {
                     for b in 0..a {
@@ -62,7 +63,7 @@ impl Lattice {
         })
     }
 
-    /// For means `[L]`, a root R `[L, L]` and standard deviations s `[L]`.
+    /// The averages for means `[L]`, a root R `[L, L]` and standard deviations s `[L]`.
     pub fn means(&self, mean: &[f64], root: &[f64], sd: &[f64]) -> Means {
         f64::vectorised(Visit { mean, root, sd, points: self.points(mean.len()) })
     }
@@ -128,12 +129,12 @@ impl Visit<'_> {
     }
 }
 
-/// Sums over points and their mirror images.
+/// Running sums over points and their mirror images.
 struct Running<'a, L> {
     mean: &'a [f64],
     log_sum: L,
     shares: Vec<L>,
-    /// By how much the shares of the last point are above those of its image.
+    /// The shares at the last point minus those at its mirror image.
     turn: Vec<L>,
     f: Vec<L>,
 }

@@ -1,13 +1,13 @@
-//! Likelihoods: how observations scatter around the latent functions, one a file.
+//! Likelihoods: how observations scatter around the latent functions, one file for each.
 //!
-//! A [`Likelihood`] holds parameters and knows which targets it takes; [`Likelihood::density`] freezes it into a
+//! A [`Likelihood`] holds parameters and knows which targets it takes. [`Likelihood::density`] freezes it into a
 //! [`Density`], which has the mathematics of a row on the host in f64: log density, derivatives in `f` (Newton's
-//! method), expectations under a Gaussian (variational inference) and what prediction needs.
+//! method), expectations under a Gaussian (variational inference) and the functions for prediction.
 //! [`Likelihood::expected_log_density`] is the same expectation as a differentiable tensor, and [`Likelihood::predict`]
-//! a [`Prediction`].
+//! gives a [`Prediction`].
 //!
-//! Classes are codes 0, 1, …; counts are whole numbers as f64. A row may carry one number besides its target, said by
-//! [`Likelihood::auxiliary`]: a known noise variance, an exposure or a number of trials.
+//! Classes are codes 0, 1, …; counts are whole numbers as f64. A row may have one number besides its target: a known
+//! noise variance, an exposure or a number of trials. [`Likelihood::auxiliary`] says which.
 
 mod bernoulli;
 mod beta;
@@ -62,7 +62,7 @@ use crate::scope::{Scope, to_f64};
 
 /// A conditional distribution of targets given latent functions, with its parameters.
 pub trait Likelihood: Parameters + std::fmt::Debug + Send + Sync {
-    /// The text that names it with its options, such as `bernoulli(logit)`.
+    /// The text that names the likelihood with its options, such as `bernoulli(logit)`.
     fn text(&self) -> String;
 
     /// Number of latent functions.
@@ -70,28 +70,29 @@ pub trait Likelihood: Parameters + std::fmt::Debug + Send + Sync {
         1
     }
 
-    /// The latent functions besides the first that are no classes: a name for each, and what its value 0 stands for.
+    /// The latent functions besides the first, unless they are classes: for each its name, and the quantity that its
+    /// value 0 stands for.
     fn others(&self) -> Vec<(&'static str, f64)> {
         Vec::new()
     }
 
-    /// What the auxiliary column of the rows holds.
+    /// The kind of the rows' auxiliary column.
     fn auxiliary(&self) -> Auxiliary {
         Auxiliary::None
     }
 
-    /// The noise variance, as the model sees it, of targets that are Gaussian given one latent function: predictions
-    /// then have a closed form.
+    /// The noise variance, as the model sees it, if targets are Gaussian given one latent function. Predictions then
+    /// have a closed form.
     fn noise(&self) -> Option<f64> {
         None
     }
 
-    /// Whether standardised targets are as good as others: for location and scale families only.
+    /// Whether targets may be standardised. This holds only for location and scale families.
     fn scaled(&self) -> bool {
         false
     }
 
-    /// Tells the parameters the unit of the target, for [`scaled`](Self::scaled) likelihoods.
+    /// Sets the unit of the target in the parameters, for [`scaled`](Self::scaled) likelihoods.
     fn set_units(&mut self, _target_sd: f64) {}
 
     /// Says what is wrong with a target and what to do about it.
@@ -100,22 +101,22 @@ pub trait Likelihood: Parameters + std::fmt::Debug + Send + Sync {
     /// The problem, to be read after "row 3: the target -1".
     fn check_row(&self, row: Row) -> std::result::Result<(), String>;
 
-    /// What looks wrong with the targets as a whole, with advice.
+    /// Warnings about the targets as a whole, with advice.
     fn warnings(&self, _targets: Targets) -> Vec<String> {
         Vec::new()
     }
 
-    /// Sets parameters that were not given to values that suit the targets, and returns the constant level `[L]` of
+    /// Sets parameters that the user did not give to values that suit the targets. Returns the constant level `[L]` of
     /// each latent function that fits them.
     fn initialise(&mut self, targets: Targets) -> Vec<f64>;
 
-    /// The mathematics at the current parameter values.
+    /// The mathematics for the present parameter values.
     fn density(&self) -> Arc<dyn Density>;
 
-    /// A copy with parameters of its own.
+    /// A copy with its own parameters.
     fn boxed(&self) -> Box<dyn Likelihood>;
 
-    /// Checks all targets; `rows [n]` are their numbers for messages, from 1 if absent.
+    /// Checks all targets. `rows [n]` are their row numbers for messages; if absent, rows count from 1.
     ///
     /// # Errors
     /// [`Error::Shape`] when lengths disagree, [`Error::Data`] naming the first target that does not fit.
@@ -138,11 +139,12 @@ pub trait Likelihood: Parameters + std::fmt::Debug + Send + Sync {
         Ok(())
     }
 
-    /// `E[ln p(y_i | f_i)]` `[b]` for independent `f_li ~ N(mean_li, variance_li)`, marginals `[L, b]`, or for latent
-    /// functions with covariances `[L L, b]` in the place of variances, for targets `y [b]` and their auxiliary values
-    /// `auxiliary [b]`: differentiable in means, variances and the likelihood's own parameters.
+    /// `E[ln p(y_i | f_i)]` `[b]` for targets `y [b]` and their auxiliary values `auxiliary [b]`. The latent functions
+    /// are independent with `f_li ~ N(mean_li, variance_li)` and marginals `[L, b]`, or they have covariances
+    /// `[L L, b]` in place of variances. Differentiable in means, variances and the likelihood's own parameters.
     ///
-    /// Computed in f64 whatever the tensors are; see [`Density::expectation`] and [`Density::joint_expectation`].
+    /// Computed in f64 whatever the type of the tensors; see [`Density::expectation`] and
+    /// [`Density::joint_expectation`].
     ///
     /// # Errors
     /// [`Error::Shape`] when shapes disagree, [`Error::Device`] when the device cannot be read.
@@ -164,11 +166,11 @@ pub trait Likelihood: Parameters + std::fmt::Debug + Send + Sync {
         expected::expected_log_density(self.density(), rows, mean, variance, own)
     }
 
-    /// The predictive distribution of a target with latent marginals `mean [L]` and `variance [L]`, and its auxiliary
+    /// The predictive distribution of a target with latent marginals `mean [L]` and `variance [L]` and this auxiliary
     /// value (the neutral one if absent).
     ///
     /// # Errors
-    /// [`Error::Shape`] when there is not one mean and one variance for each latent function.
+    /// [`Error::Shape`] if there is not one mean and one variance for each latent function.
     fn predict(&self, mean: &[f64], variance: &[f64], auxiliary: Option<f64>) -> Result<Prediction> {
         let latents = self.latents();
         if mean.len() != latents || variance.len() != latents {
@@ -179,11 +181,11 @@ pub trait Likelihood: Parameters + std::fmt::Debug + Send + Sync {
         Ok(Prediction::new(self.density(), mean.to_vec(), variance.to_vec(), auxiliary))
     }
 
-    /// The same for latent functions with covariances `[L, L]`.
+    /// As [`predict`](Self::predict), for latent functions with covariances `[L, L]`.
     ///
     /// # Errors
-    /// [`Error::Shape`] when there are other numbers of them; [`Error::Usage`] where correlations would be lost: they
-    /// are known of classes.
+    /// [`Error::Shape`] if the numbers of means or covariances are wrong; [`Error::Usage`] if correlations would be
+    /// lost. Only likelihoods of classes take them into account.
     fn predict_joint(&self, mean: &[f64], covariance: &[f64], auxiliary: Option<f64>) -> Result<Prediction> {
         let latents = mean.len();
         if covariance.len() != latents * latents || latents != self.latents() {
@@ -194,9 +196,9 @@ pub trait Likelihood: Parameters + std::fmt::Debug + Send + Sync {
             return self.predict(mean, covariance, auxiliary);
         }
         match self.density().joint_probabilities(mean, covariance) {
-            // Functions that are known to have these probabilities.
+            // Latent functions without variance that have these probabilities.
             Some(p) => self.predict(&p.iter().map(|p| p.ln()).collect::<Vec<_>>(), &vec![0.0; latents], auxiliary),
-            None => Err(Error::Usage(format!("the {} likelihood knows no correlated latent functions", self.text()))),
+            None => Err(Error::Usage(format!("the {} likelihood has no correlated latent functions", self.text()))),
         }
     }
 }
@@ -219,14 +221,14 @@ fn spread(y: &[f64]) -> f64 {
     if variance > 0.0 { variance } else { 1.0 }
 }
 
-/// Events per unit of exposure, never 0.
+/// The number of events per unit of exposure, never 0.
 fn rate_level(targets: Targets) -> f64 {
     let rows = targets.rows(Auxiliary::Exposure);
     let (events, exposure) = rows.fold((0.0, 0.0), |(y, e), row| (y + row.y, e + row.auxiliary));
     f64::max(events, 0.5) / f64::max(exposure, f64::MIN_POSITIVE)
 }
 
-/// Warns of counts without an event.
+/// Warns if no count has an event.
 fn all_zero(targets: Targets) -> Vec<String> {
     if targets.y.iter().any(|y| *y != 0.0) {
         return Vec::new();
@@ -264,13 +266,13 @@ fn positive_problem(y: f64, name: &str) -> std::result::Result<(), String> {
     }
 }
 
-/// Warns of classes that no target has.
+/// Warns of classes that do not occur in the targets.
 fn missing_classes(y: &[f64], classes: usize) -> Vec<String> {
     let missing: Vec<String> = (0..classes).filter(|c| !y.contains(&(*c as f64))).map(|c| c.to_string()).collect();
     match missing.as_slice() {
         [] => Vec::new(),
         _ if missing.len() + 1 == classes => {
-            vec!["all targets are of one class: there is nothing to tell apart; check the target column".into()]
+            vec!["all targets are of one class: there is nothing to learn; check the target column".into()]
         }
         _ => vec![format!(
             "no target is of class {}: nothing can be learned about it; check the target column or use fewer classes",

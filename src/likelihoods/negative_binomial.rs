@@ -1,4 +1,4 @@
-//! Counts that scatter more than Poisson's: mean μ = exposure · exp(f), variance μ + αμ².
+//! Counts that scatter more than with Poisson: mean μ = exposure · exp(f), variance μ + αμ².
 
 use std::sync::Arc;
 
@@ -15,15 +15,16 @@ use super::targets::{Auxiliary, Row, Targets};
 use super::{Likelihood, all_zero, count_problem, poisson, rate_level};
 use crate::params::{Constraint, Parameter, Unit, shown};
 
-/// Counts of a Poisson distribution whose rate is itself gamma distributed about `exposure · exp(f)`.
+/// Counts of a Poisson distribution whose rate has a gamma distribution with mean `exposure · exp(f)`.
 #[derive(Debug, Clone)]
 pub struct NegativeBinomial {
-    /// α, the squared coefficient of variation of the rate; Poisson's distribution at 0, and never below a millionth.
+    /// α, the squared coefficient of variation of the rate; at 0 it would be Poisson's distribution. Never below a
+    /// millionth.
     pub dispersion: Parameter,
 }
 
 impl NegativeBinomial {
-    /// Counts with an initial dispersion.
+    /// Makes the likelihood with an initial dispersion.
     pub fn new(dispersion: f64) -> Self {
         let constraint = Constraint::Positive { floor: 1e-6 };
         Self { dispersion: Parameter::new("dispersion", Unit::None, constraint, &[dispersion]) }
@@ -77,7 +78,7 @@ impl GammaPoisson {
         f + auxiliary.ln() + self.dispersion.ln()
     }
 
-    /// `ψ(r + y) − ψ(r)`; by its series where the difference would cancel.
+    /// `ψ(r + y) − ψ(r)`; by its series if the difference would cancel.
     fn digamma_rise(&self, y: f64) -> f64 {
         let r = self.size;
         if r < 1e3 {
@@ -93,7 +94,7 @@ impl Density for GammaPoisson {
         Support::Counts(None)
     }
 
-    /// `ln Γ(r + y) − ln Γ(r) − ln y! + y t − (r + y) ln(1 + eᵗ)`; by the binomial distribution for many counts.
+    /// `ln Γ(r + y) − ln Γ(r) − ln y! + y t − (r + y) ln(1 + eᵗ)`; for large counts by the binomial distribution.
     fn log_density(&self, row: Row, f: &[f64]) -> f64 {
         let t = self.log_ratio(f[0], row.auxiliary);
         if row.y > LARGE_COUNT {
@@ -145,7 +146,7 @@ impl Density for GammaPoisson {
             return 0.0;
         }
         let t = self.log_ratio(f[0], row.auxiliary);
-        // Poisson to more digits than are left otherwise.
+        // Poisson is exact to more digits than the alternative would have.
         if self.size > 1e10 {
             return gamma_tail(y + 1.0, self.mean(f, row.auxiliary));
         }

@@ -10,17 +10,17 @@ use super::targets::{Row, Targets};
 use super::{Likelihood, class_problem, missing_classes};
 use crate::params::{Constraint, Parameter, Parameters, Unit};
 
-/// Classes in an order, told apart by cut points on the latent function.
+/// Ordered classes, separated by cut points on the latent function.
 #[derive(Debug, Clone)]
 pub struct Ordinal {
     /// The cut point between the classes 0 and 1.
     pub first_cut: Parameter,
-    /// Distances from each cut point to the next.
+    /// The distance from each cut point to the next.
     pub gaps: Parameter,
 }
 
 impl Ordinal {
-    /// So many classes, two or more, with evenly spaced cut points.
+    /// Makes the likelihood for two or more classes, with evenly spaced cut points.
     pub fn new(classes: usize) -> Self {
         let cuts = classes.max(2) - 1;
         let first = -0.5 * (cuts - 1) as f64;
@@ -30,7 +30,7 @@ impl Ordinal {
         }
     }
 
-    /// Number of classes.
+    /// The number of classes.
     pub fn classes(&self) -> usize {
         self.gaps.len() + 2
     }
@@ -67,7 +67,7 @@ impl Likelihood for Ordinal {
         missing_classes(targets.y, self.classes())
     }
 
-    /// Cut points at the logits of the cumulative shares, for a latent function about 0.
+    /// Puts the cut points at the logits of the cumulative shares, for a latent function around 0.
     fn initialise(&mut self, targets: Targets) -> Vec<f64> {
         let n = targets.y.len() as f64;
         let below = |k: usize| targets.y.iter().filter(|y| **y <= k as f64).count() as f64;
@@ -110,8 +110,8 @@ impl Ordered {
         (upper, lower)
     }
 
-    /// Adds `weight` times the slope in the first cut point, which moves both edges of a class, and those in the gaps
-    /// from the slopes in the upper and the lower edge.
+    /// Adds `weight` times the slopes in the cut points. `both` is the slope in the first cut point, which moves both
+    /// edges of a class. The slopes in the gaps follow from those in the upper and the lower edge.
     fn add_to_cuts(&self, y: f64, both: f64, [upper, lower]: [f64; 2], weight: f64, own: &mut [f64]) {
         let class = y as usize;
         own[0] += weight * both;
@@ -147,7 +147,7 @@ impl Density for Ordered {
         let (a, b) = self.edges(row.y, f[0]);
         let inner = if a.is_finite() && b.is_finite() { (a - b).exp_m1().recip() } else { 0.0 };
         let (in_upper, in_lower) = (logistic(-a) + inner, -logistic(b) - inner);
-        // The sum of both, without what cancels.
+        // The sum of both slopes, in a form without cancellation.
         self.add_to_cuts(row.y, logistic(-a) - logistic(b), [in_upper, in_lower], weight, own);
     }
 

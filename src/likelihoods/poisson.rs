@@ -12,7 +12,7 @@ use super::special::{
 use super::targets::{Auxiliary, Row, Targets};
 use super::{Likelihood, all_zero, count_problem, rate_level};
 
-/// How the latent function becomes the rate per unit of exposure.
+/// The map from the latent function to the rate per unit of exposure.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum RateLink {
@@ -22,10 +22,10 @@ pub enum RateLink {
     Softplus,
 }
 
-/// Counts with the variance of their mean.
+/// Counts whose variance equals their mean.
 #[derive(Debug, Clone)]
 pub struct Poisson {
-    /// From the latent function to the rate.
+    /// The map from the latent function to the rate.
     pub link: RateLink,
 }
 
@@ -80,7 +80,7 @@ fn cdf(y: f64, rate: f64) -> f64 {
     }
 }
 
-/// A count drawn at a rate; above the sampler's largest rate by the normal approximation.
+/// Draws a count at a rate. Above the sampler's largest rate it uses the normal approximation.
 pub(super) fn draw(rate: f64, rng: &mut dyn Rng) -> f64 {
     match rand_distr::Poisson::new(rate) {
         Ok(counts) => counts.sample(rng),
@@ -209,11 +209,11 @@ fn ln_softplus(f: f64) -> f64 {
 }
 
 /// The first three derivatives of [`ln_softplus`]: `u = σ(f)/softplus(f)`, `u' = u (1 − σ(f) − u)` and the slope of
-/// that.
+/// `u'`.
 fn ln_softplus_slopes(f: f64) -> (f64, f64, f64) {
     let e = f.exp();
     if f < -8.0 {
-        // Series in e; the difference 1 − σ − u would cancel.
+        // Series in e, because the difference 1 − σ − u would cancel.
         let ratio = 1.0 - e * (0.5 - e * (5.0 / 12.0 - e * 3.0 / 8.0));
         let slope = -e * (0.5 - e * (5.0 / 6.0 - e * 9.0 / 8.0));
         return (ratio, slope, -e * (0.5 - e * (5.0 / 3.0 - e * 27.0 / 8.0)));

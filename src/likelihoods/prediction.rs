@@ -9,14 +9,14 @@ use super::density::{Density, Marginal, Support};
 use super::special::normal_quantile;
 use super::targets::Row;
 
-/// From a scale without ends to a support, or back.
+/// A map from an unbounded scale to a support, or back.
 type Map = fn(f64) -> f64;
 
-/// Where an increasing function is 0, given places with values on both sides, to within `fine`: by false position
-/// (Illinois), every fourth time by halving, for it may jump.
+/// The zero of an increasing function to within `fine`, given places where its values have different signs. The method
+/// is false position (Illinois), with a bisection every fourth time because the function may jump.
 ///
-/// Two places of false position within a hundred times `fine` have converged: the integrals behind a function are no
-/// better.
+/// If two places of false position in a row are within a hundred times `fine`, the search has converged: the integrals
+/// behind a function are not more exact.
 fn root(f: &dyn Fn(f64) -> f64, mut low: (f64, f64), mut high: (f64, f64), fine: f64) -> f64 {
     let mut last = f64::NAN;
     let mut before = None;
@@ -36,7 +36,7 @@ fn root(f: &dyn Fn(f64) -> f64, mut low: (f64, f64), mut high: (f64, f64), fine:
         let above = Some(value >= 0.0);
         let (moved, kept) = if value >= 0.0 { (&mut high, &mut low) } else { (&mut low, &mut high) };
         *moved = (t, value);
-        // An end that stays twice would hold the next places back.
+        // An end that stays twice would hold back the next places.
         if above == before {
             kept.1 *= 0.5;
         }
@@ -45,7 +45,7 @@ fn root(f: &dyn Fn(f64) -> f64, mut low: (f64, f64), mut high: (f64, f64), fine:
     last
 }
 
-/// What a likelihood says about a target whose latent functions are Gaussian:
+/// The predictive distribution of a target whose latent functions are Gaussian:
 /// `p(y) = ∫ p(y | f) N(f; mean, variance) df`.
 ///
 /// In the units that the model sees.
@@ -55,11 +55,11 @@ pub struct Prediction {
     mean: Vec<f64>,
     variance: Vec<f64>,
     auxiliary: f64,
-    /// Of the probabilities of classes.
+    /// The exponent of the class probabilities.
     exponent: Option<f64>,
 }
 
-/// Probabilities whose logarithms are multiplied by `exponent`, made to sum to 1: above 1 they are sharper.
+/// Raises probabilities to the power `exponent` and makes them sum to 1. Above 1 they become sharper.
 pub fn tempered(p: &[f64], exponent: f64) -> Vec<f64> {
     let largest = p.iter().fold(0.0, |m: f64, p| m.max(*p));
     // Relative to the largest one, which stays 1.
@@ -73,13 +73,13 @@ impl Prediction {
         Self { density, mean, variance, auxiliary, exponent: None }
     }
 
-    /// The same with [`tempered`] probabilities, where targets are classes.
+    /// The same with [`tempered`] probabilities, if targets are classes.
     pub fn tempered(self, exponent: f64) -> Self {
         let classes = matches!(self.support(), Support::Classes(_));
         Self { exponent: classes.then_some(exponent), ..self }
     }
 
-    /// The probabilities of classes, where they are tempered.
+    /// The class probabilities, if they are tempered.
     fn sharpened(&self) -> Option<Vec<f64>> {
         self.exponent.and(self.probabilities())
     }
@@ -92,7 +92,7 @@ impl Prediction {
         Row { y, auxiliary: self.auxiliary }
     }
 
-    /// `E[y]`; of classes, of their codes.
+    /// `E[y]`; for classes the mean of their codes.
     pub fn mean(&self) -> f64 {
         match self.sharpened() {
             Some(p) => moment(&p, |code| code),
@@ -100,7 +100,7 @@ impl Prediction {
         }
     }
 
-    /// `Var[y]`; infinite where it does not exist.
+    /// `Var[y]`; infinite if it does not exist.
     pub fn variance(&self) -> f64 {
         match self.sharpened() {
             Some(p) => moment(&p, |code| code * code) - moment(&p, |code| code).powi(2),
@@ -108,7 +108,7 @@ impl Prediction {
         }
     }
 
-    /// `ln p(y)`; of a count or a class its log probability.
+    /// `ln p(y)`; for a count or a class its log probability.
     pub fn log_density(&self, y: f64) -> f64 {
         match self.support() {
             Support::Classes(classes) if !(0.0..classes as f64).contains(&y) => f64::NEG_INFINITY,
@@ -127,7 +127,7 @@ impl Prediction {
         }
     }
 
-    /// The probability of each class; none where targets are no classes.
+    /// The probability of each class; none if targets are not classes.
     pub fn probabilities(&self) -> Option<Vec<f64>> {
         let p = self.density.probabilities(self.at())?;
         Some(match self.exponent {
@@ -141,15 +141,16 @@ impl Prediction {
         self.density.support(self.auxiliary)
     }
 
-    /// The quantile `p` of `E[y | f]`, such as of a rate or a probability: the uncertainty of the function without the
-    /// scatter of observations. Of the first latent function where there are several; it must increase with that.
+    /// The quantile `p` of `E[y | f]`, for example of a rate or a probability. It is the uncertainty of the function
+    /// without the scatter of observations. If there are several latent functions, it is over the first one. `E[y | f]`
+    /// must increase with that function.
     pub fn response_quantile(&self, p: f64) -> f64 {
         let mut f = self.mean.clone();
         f[0] += normal_quantile(p) * self.variance[0].max(0.0).sqrt();
         self.density.mean(&f, self.auxiliary)
     }
 
-    /// The smallest `y` with `P(target ≤ y) ≥ p`; an end of the support, or infinite, at `p` = 0 and 1.
+    /// The smallest `y` with `P(target ≤ y) ≥ p`. For `p` = 0 and 1, an end of the support or infinite.
     pub fn quantile(&self, p: f64) -> f64 {
         let whole = |last: f64| self.whole_quantile(p, last);
         let (low, high) = match self.support() {
@@ -162,7 +163,7 @@ impl Prediction {
         if p <= 0.0 || p >= 1.0 {
             return if p <= 0.0 { low } else { high };
         }
-        // On a scale without ends: bracket from the centre, then halve.
+        // On an unbounded scale: find a bracket from the centre, then refine it.
         let (to, from): (Map, Map) = match self.support() {
             Support::Positive => (f64::exp, f64::ln),
             Support::Unit => (super::special::logistic, super::special::logit),
@@ -172,7 +173,8 @@ impl Prediction {
         let excess = |t: f64| self.cdf(to(t)) - p;
         let mut step = match self.support() {
             Support::Real if self.variance().is_finite() => self.variance().sqrt().clamp(1e-150, 1e150),
-            // The step doubles until it is far enough: without a variance it may begin with that of the function.
+            // The step doubles until it is large enough. If the target has no variance, it may start from the
+            // function's variance.
             Support::Real => self.variance[0].max(0.0).sqrt().clamp(1e-12 * centre.abs().max(1e-12), 1e150),
             _ => 1.0,
         };
@@ -198,14 +200,15 @@ impl Prediction {
             return last;
         }
         let enough = |y: f64| self.cdf(y) >= p;
-        // The factor squares: a few steps reach any number.
+        // The factor is squared each time, so that a few steps reach any number.
         let (mut low, mut high) = (-1.0, self.mean().ceil().clamp(1.0, 1e15).min(last));
         let mut factor = 2.0;
         while high < last && high < 1e300 && !enough(high) {
             (low, high) = (high, (factor * high).min(last).min(1e300));
             factor = f64::min(factor * factor, 1e100);
         }
-        // Between numbers of different size in the geometric middle. The integrals behind large ones have nine digits.
+        // Bisect between numbers of different size at their geometric mean. The integrals behind large numbers have
+        // nine digits.
         while high - low > f64::max(1.0, 1e-9 * high) {
             let middle =
                 if low >= 0.0 && high > 8.0 * (low + 1.0) { ((low + 1.0) * high).sqrt() } else { 0.5 * (low + high) };
@@ -218,7 +221,7 @@ impl Prediction {
         high
     }
 
-    /// A target drawn from the predictive distribution.
+    /// Draws a target from the predictive distribution.
     pub fn sample(&self, rng: &mut dyn Rng) -> f64 {
         if let Some(p) = self.sharpened() {
             let (mut left, last) = (rng.random::<f64>(), p.len() - 1);
@@ -241,7 +244,7 @@ impl Prediction {
     }
 }
 
-/// The mean of a function of the codes of classes.
+/// The mean of a function of the class codes.
 fn moment(p: &[f64], of: impl Fn(f64) -> f64) -> f64 {
     p.iter().enumerate().map(|(code, p)| p * of(code as f64)).sum()
 }

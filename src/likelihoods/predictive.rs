@@ -3,11 +3,11 @@
 use super::quadrature::adaptive;
 use super::special::LN_TAU;
 
-/// The normal density is taken for zero beyond so many standard deviations.
+/// Beyond so many standard deviations the normal density is treated as zero.
 const EDGE: f64 = 9.0;
 const TOLERANCE: f64 = 1e-9;
 
-/// `E[g(f)]` for a bounded or slowly growing `g` that may turn sharply near `turn`.
+/// `E[g(f)]` for a bounded or slowly growing `g` that may change steeply near `turn`.
 pub(super) fn average(mean: f64, variance: f64, turn: f64, g: &dyn Fn(f64) -> f64) -> f64 {
     let sd = variance.max(0.0).sqrt();
     if sd == 0.0 {
@@ -20,8 +20,8 @@ pub(super) fn average(mean: f64, variance: f64, turn: f64, g: &dyn Fn(f64) -> f6
     adaptive(&breaks, TOLERANCE * size, &weighted)
 }
 
-/// `ln E[g(f)]` given `ln g`, its first two derivatives and a place near its largest value. The integrand is divided by
-/// its largest value so that nothing underflows.
+/// `ln E[g(f)]`, given `ln g`, its first two derivatives and a place near its largest value. The integrand is divided
+/// by its largest value, so that nothing underflows.
 pub(super) fn log_average(
     mean: f64,
     variance: f64,
@@ -34,7 +34,7 @@ pub(super) fn log_average(
         return log_g(mean);
     }
     let exponent = |z: f64| log_g(mean + sd * z) - 0.5 * (z * z + LN_TAU);
-    // Newton's step upwards and the width of the peak. Where g is convex, the curvature of the normal density alone
+    // Newton's step upwards, and the width of the peak. Where ln g is convex, the curvature of the normal density alone
     // still leads up.
     let ascent = |z: f64| {
         let [first, second] = slopes(mean + sd * z);
@@ -43,14 +43,14 @@ pub(super) fn log_average(
     };
     let mut breaks = vec![-EDGE, 0.0, EDGE];
     let mut top = f64::NEG_INFINITY;
-    // Rounding alone may put the peak of a narrow g on the wrong side of a steep flank.
+    // Rounding alone may put the peak of a narrow g on the wrong side of a steep slope.
     let at_peak = [-4.0, 0.0, 4.0].map(|ulps| (peak - mean) / sd * (1.0 + ulps * f64::EPSILON));
     let at_peak = at_peak.into_iter().max_by(|a, b| exponent(*a).total_cmp(&exponent(*b))).unwrap_or_default();
     for start in [0.0, at_peak] {
         let (mode, width) = climb(start, &exponent, &ascent);
         top = top.max(exponent(mode));
         breaks.extend([mode - EDGE * width, mode + EDGE * width]);
-        // At a steep flank the mass lies in the tail of the normal density, which falls off within 1/|z|.
+        // At a steep slope the mass lies in the tail of the normal density, which falls off within 1/|z|.
         for width in [width, width.min(1.0 / mode.abs().max(1.0))] {
             add_around(mode, width, (f64::NEG_INFINITY, f64::INFINITY), &mut breaks);
         }
@@ -61,7 +61,7 @@ pub(super) fn log_average(
     top + adaptive(&breaks, TOLERANCE, &|z| (exponent(z) - top).exp()).ln()
 }
 
-/// Newton's ascent to a mode of the integrand, with the width of the peak there.
+/// Climbs to a mode of the integrand by Newton's method. Returns it with the width of the peak there.
 fn climb(start: f64, exponent: &dyn Fn(f64) -> f64, ascent: &dyn Fn(f64) -> (f64, f64)) -> (f64, f64) {
     let (mut z, mut value) = (start, exponent(start));
     let mut width = 1.0;
@@ -82,7 +82,7 @@ fn climb(start: f64, exponent: &dyn Fn(f64) -> f64, ascent: &dyn Fn(f64) -> (f64
     (z, width)
 }
 
-/// Adds break points around a place of interest, within bounds, and sorts.
+/// Adds break points around a place of interest, within bounds, and sorts all of them.
 fn add_around(centre: f64, width: f64, (low, high): (f64, f64), breaks: &mut Vec<f64>) {
     let near = [-4.0, -1.0, 0.0, 1.0, 4.0].map(|k| centre + k * width);
     breaks.extend(near.into_iter().filter(|z| low < *z && *z < high));

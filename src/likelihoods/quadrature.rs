@@ -2,14 +2,14 @@
 
 use std::sync::OnceLock;
 
-/// Nodes of the rule that trains models.
+/// The number of nodes of the rule for training.
 pub const NODES: usize = 20;
 
 /// Gauss–Hermite nodes and weights for the standard normal: `E[g(z)] ≈ Σ w g(z)`, exact for polynomials of degree
 /// `2n − 1`.
 ///
-/// The roots of each polynomial lie between those of the one before; the weights `1/(n h²_{n−1})` of the orthonormal
-/// recurrence keep all digits however small they are.
+/// The roots of each polynomial lie between those of the one before. The weights `1/(n h²_{n−1})` of the orthonormal
+/// recurrence keep all digits, however small they are.
 pub fn hermite(n: usize) -> Vec<(f64, f64)> {
     let mut roots = vec![0.0];
     for degree in 2..=n {
@@ -71,13 +71,13 @@ pub(super) fn over(breaks: &[f64]) -> Vec<(f64, f64)> {
     pieces.flat_map(|(centre, half)| nodes().map(move |(node, weight)| (centre + half * node, half * weight))).collect()
 }
 
-/// `∫ g` over the pieces between sorted `breaks`, each halved until its error is below `tolerance` or that of rounding,
-/// or up to ten times.
+/// `∫ g` over the pieces between sorted `breaks`. Each piece is halved until its error is below `tolerance` or below
+/// rounding, but at most ten times.
 pub fn adaptive(breaks: &[f64], tolerance: f64, g: &dyn Fn(f64) -> f64) -> f64 {
     breaks.windows(2).map(|pair| piece(pair[0], pair[1], tolerance, 10, g)).sum()
 }
 
-/// Differences below this share of an integral are rounding.
+/// Differences below this share of an integral are rounding errors.
 const ROUNDING: f64 = 1e-11;
 
 fn piece(low: f64, high: f64, tolerance: f64, depth: usize, g: &dyn Fn(f64) -> f64) -> f64 {

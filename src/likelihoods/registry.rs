@@ -1,4 +1,4 @@
-//! The likelihoods that texts name: one row each.
+//! The likelihoods that texts can name, one row for each.
 //!
 //! | text | argument | latent functions |
 //! |---|---|---|
@@ -15,8 +15,8 @@
 //! | `exponential` | | 1 |
 //! | `beta(10)` | concentration | 1 |
 //!
-//! Arguments may be left out; numbers of parameters are initial values. The number of classes comes from the data
-//! unless given.
+//! Arguments may be left out. Numbers for parameters are initial values. The number of classes comes from the data
+//! unless it is given.
 
 use super::{
     Bernoulli, BernoulliLink, Beta, Binomial, Exponential, Gamma, Gaussian, Heteroscedastic, Likelihood,
@@ -26,20 +26,20 @@ use crate::advice::Advice;
 use crate::error::{Error, Result};
 use crate::suggest::nearest;
 
-/// A kind of likelihood: its name, and how it is made of the argument in brackets.
+/// A kind of likelihood: its name, and how it is made from the argument in brackets.
 #[derive(Debug, Clone, Copy)]
 pub struct Row {
-    /// Its name in lower case, words joined by `-`.
+    /// The name in lower case, with words joined by `-`.
     pub name: &'static str,
-    /// Another name, or the same again.
+    /// Another name, or the same name again.
     pub alias: &'static str,
-    /// Whether targets are read as labels of classes.
+    /// Whether targets are labels of classes.
     pub of_classes: bool,
-    /// What stands in brackets after the name.
+    /// The argument in brackets after the name.
     pub argument: Argument,
 }
 
-/// What may stand in brackets after a likelihood's name, and how the likelihood is made of it.
+/// What may stand in brackets after a likelihood's name, and how the likelihood is made from it.
 #[derive(Debug, Clone, Copy)]
 pub enum Argument {
     /// Nothing.
@@ -48,11 +48,11 @@ pub enum Argument {
     Value {
         /// The parameter's name.
         parameter: &'static str,
-        /// What the parameter is called in messages.
+        /// The name of the parameter in messages.
         meaning: &'static str,
-        /// The value lies above.
+        /// The value must be above this.
         above: f64,
-        /// Makes the likelihood with its usual initial value.
+        /// Makes the likelihood with the usual initial value.
         make: fn() -> Box<dyn Likelihood>,
     },
     /// One of two words, the first if none is given.
@@ -61,7 +61,7 @@ pub enum Argument {
     Classes(fn(usize) -> Box<dyn Likelihood>),
 }
 
-/// Likelihoods by name. Loading a model that uses your own needs a registry that holds it.
+/// Likelihoods by name. To load a model that uses your own likelihood, you need a registry that contains it.
 #[derive(Debug, Clone)]
 pub struct Likelihoods {
     rows: Vec<Row>,
@@ -118,17 +118,18 @@ impl Likelihoods {
         &self.rows
     }
 
-    /// Reads a likelihood; `classes` is the number of classes in the data where targets are classes.
+    /// Reads a likelihood. `classes` is the number of classes in the data, if targets are classes.
     ///
     /// # Errors
-    /// [`Error::Usage`] saying what is wrong and what would be right.
+    /// [`Error::Usage`] that says what is wrong and what would be right.
     pub fn parse(&self, text: &str, classes: Option<usize>) -> Result<Box<dyn Likelihood>> {
         self.read(text, classes).map_err(|Advice { text: problem, settings }| {
             Error::Usage(format!("likelihood `{}`: {problem}", text.trim())).advised(settings)
         })
     }
 
-    /// The parameter that a text gives an initial value, in the units of the target: `gaussian(0.04)` its `noise`.
+    /// The parameter to which a text gives an initial value, and that value in the units of the target. For
+    /// `gaussian(0.04)` it is `noise`.
     pub fn given(&self, text: &str) -> Option<(&'static str, f64)> {
         let (name, argument) = call(text)?;
         match self.row(&name)?.argument {
@@ -137,7 +138,7 @@ impl Likelihoods {
         }
     }
 
-    /// Whether the targets of the likelihood of a text are labels of classes.
+    /// Whether the targets of the likelihood in a text are labels of classes.
     pub fn of_classes(&self, text: &str) -> bool {
         call(text).and_then(|(name, _)| self.row(&name)).is_some_and(|row| row.of_classes)
     }
@@ -188,11 +189,11 @@ impl Likelihoods {
     }
 }
 
-/// The number of classes, given or found in the data.
+/// The number of classes, as given or as found in the data.
 fn count(name: &str, given: Option<&str>, found: Option<usize>) -> std::result::Result<usize, Advice> {
     match (given.map(str::parse::<usize>), found) {
         (Some(Ok(given)), Some(found)) if given != found => {
-            let text = format!("the targets have {found} classes, not {given}; name all where some have no rows");
+            let text = format!("the targets have {found} classes, not {given}; name all of them if some have no rows");
             Err(Advice::from(text).about("ReadOptions::classes"))
         }
         (Some(Ok(count @ 2..)), _) | (None, Some(count @ 2..)) => Ok(count),
@@ -202,7 +203,7 @@ fn count(name: &str, given: Option<&str>, found: Option<usize>) -> std::result::
     }
 }
 
-/// The name, as rows spell it, and the argument of a likelihood; none where a bracket is not closed.
+/// The name as rows spell it, and the argument of a likelihood; none if a bracket is not closed.
 fn call(text: &str) -> Option<(String, Option<&str>)> {
     let (name, argument) = match text.trim().split_once('(') {
         None => (text.trim(), None),

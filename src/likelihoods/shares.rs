@@ -1,9 +1,9 @@
 //! Averages of `softmax(f)` and of `ln Σ exp(f)` over independent Gaussian `f`, by one integral of bounded cost.
 //!
-//! The class whose `f_c` plus a standard Gumbel variable is the largest has the probabilities `softmax(f)`. With
-//! `φ_c(u) = E[exp(−exp(u + f_c))]`, the probability that the sum of class c is below `−u`,
-//! `P_c = −∫ φ_c' Π_{k≠c} φ_k du`, and `E[ln Σ exp(f)] = m_r + ∫ φ_r − Π φ_k du` for any class r. `∂φ/∂v = φ''/2`, so
-//! that slopes are integrals of the same kind.
+//! Add a standard Gumbel variable to each `f_c`: the class with the largest sum has the probabilities `softmax(f)`. Let
+//! `φ_c(u) = E[exp(−exp(u + f_c))]`, the probability that the sum of class c is below `−u`. Then
+//! `P_c = −∫ φ_c' Π_{k≠c} φ_k du`, and `E[ln Σ exp(f)] = m_r + ∫ φ_r − Π φ_k du` for any class r. As `∂φ/∂v = φ''/2`,
+//! slopes are integrals of the same kind.
 
 use std::sync::OnceLock;
 
@@ -12,26 +12,26 @@ use super::quadrature::{hermite, over};
 use super::special::{FRAC_1_SQRT_TAU, normal_cdf};
 use crate::linalg::real::vectorised;
 
-/// What the integral gives.
+/// The results of the integral.
 pub(super) struct Averages {
     /// `E[softmax(f)]`.
     pub shares: Vec<f64>,
-    /// `−∂E[ln Σ exp(f)]/∂v_c`, of the variance of each class.
+    /// `−∂E[ln Σ exp(f)]/∂v_c`, the slope in the variance of each class.
     pub bends: Vec<f64>,
     /// `E[ln Σ exp(f)]`.
     pub log_sum: f64,
 }
 
-/// Step of the trapezoidal rule over `u`, whose error for functions of this kind is below 1e-8.
+/// The step of the trapezoidal rule over `u`. Its error for such functions is below 1e-8.
 const STEP: f64 = 0.4;
 
-/// Normal distributions end after so many standard deviations.
+/// Normal distributions are cut off after so many standard deviations.
 const EDGE: f64 = 8.0;
 
-/// From this standard deviation on the points of the integral follow the marginals, not the Gumbel distribution.
+/// From this standard deviation on, the points of the integral follow the marginals, not the Gumbel distribution.
 const WIDE: f64 = 20.0;
 
-/// From this one on a Gumbel variable is as good as its Gauss rule.
+/// From this standard deviation on, the Gauss rule can replace the Gumbel variable.
 const SMOOTH: f64 = 8.0;
 
 /// Nodes and weights of the Gauss rule for the standard Gumbel distribution.
@@ -51,10 +51,10 @@ type Curve = [Vec<f64>; 3];
 
 /// The averages at marginals of two or more classes.
 pub(super) fn averages(at: Marginal) -> Averages {
-    // Seen from the largest mean: far from 0 numbers lack the digits of a small standard deviation.
+    // Relative to the largest mean: far from 0, numbers lack the digits of a small standard deviation.
     let top = at.mean.iter().copied().fold(f64::NEG_INFINITY, f64::max);
     let classes: Vec<(f64, f64)> = at.mean.iter().zip(at.variance).map(|(m, v)| (m - top, v.max(0.0).sqrt())).collect();
-    // 1 − φ is below exp(u + m + s²/2), and below its value at m + 8s but for a chance of 1e-15.
+    // 1 − φ is below exp(u + m + s²/2), and below its value at m + 8s except with a probability of 1e-15.
     let reach = |(m, s): &(f64, f64)| m + f64::min(EDGE * s, 0.5 * s * s);
     let low = -classes.iter().map(reach).fold(f64::NEG_INFINITY, f64::max) - 20.0;
     let end = |(m, s): (f64, f64)| EDGE * s - m;
@@ -74,7 +74,7 @@ pub(super) fn averages(at: Marginal) -> Averages {
     let mut excess = 0.0;
     for (i, weight) in weights.into_iter().enumerate() {
         let others = curves.iter().enumerate().filter(|(c, _)| *c != first).map(|(_, [value, ..])| value[i]);
-        // Π φ and 1 − Π φ, each with its digits where it is small.
+        // Π φ and 1 − Π φ, each computed so that small values keep their digits.
         let (product, missing) = others
             .fold((1.0, 0.0), |(product, missing), value| (product * value, missing + (1.0 - missing) * (1.0 - value)));
         let own = weight * curves[first][0][i];
@@ -92,7 +92,7 @@ pub(super) fn averages(at: Marginal) -> Averages {
     Averages { shares, bends, log_sum: top + classes[first].0 + excess }
 }
 
-/// `exp(−y)`, minus its slope and its second derivative in `ln y`.
+/// `exp(−y)`, the negative of its slope, and its second derivative, both in `ln y`.
 fn gumbel(y: f64) -> [f64; 3] {
     if y > 700.0 {
         return [0.0; 3];
@@ -101,7 +101,7 @@ fn gumbel(y: f64) -> [f64; 3] {
     [value, y * value, (y * y - y) * value]
 }
 
-/// Places and weights of a normal distribution about 0, `step` apart.
+/// Places and weights of a normal distribution around 0 with distance `step`.
 fn comb(sd: f64, step: f64) -> Vec<(f64, f64)> {
     let half = (EDGE * sd / step).ceil() as i32;
     let place = |k: i32| f64::from(k) * step;
@@ -110,7 +110,7 @@ fn comb(sd: f64, step: f64) -> Vec<(f64, f64)> {
     (-half..=half).map(|k| (place(k), density(place(k)) / total)).collect()
 }
 
-/// Of marginals below this standard deviation few nodes are enough.
+/// Below this standard deviation a few nodes are enough for a marginal.
 const NARROW: f64 = 0.125;
 
 fn few() -> &'static [(f64, f64)] {
@@ -118,15 +118,15 @@ fn few() -> &'static [(f64, f64)] {
     RULE.get_or_init(|| hermite(6))
 }
 
-/// How many steps of its [`comb`] make a [`STEP`].
+/// The number of steps of its [`comb`] in a [`STEP`].
 fn parts(sd: f64) -> usize {
     (0.5 / sd).ceil() as usize
 }
 
-/// Values of [`even`] that share an exponential.
+/// The number of values of [`even`] that share an exponential.
 const ROW: usize = 8;
 
-/// The curve at `count` points from `low` on, `stride` steps apart: the values of one comb serve all of them.
+/// The curve at `count` points from `low` on, `stride` steps apart. The values of one comb serve all points.
 fn even((mean, sd): (f64, f64), low: f64, stride: usize, count: usize) -> Curve {
     if sd < NARROW {
         return uneven((mean, sd), &(0..count).map(|i| low + STEP * (stride * i) as f64).collect::<Vec<_>>());
@@ -138,9 +138,9 @@ fn even((mean, sd): (f64, f64), low: f64, stride: usize, count: usize) -> Curve 
     let first = low + mean + places[0];
     let length = count + weights.len() / apart;
     let rises: [f64; ROW] = std::array::from_fn(|k| ((k * apart) as f64 * step).exp());
-    // Values that a weight meets stand side by side.
+    // Values that a weight is multiplied with stand side by side.
     let values = |phase: usize| -> Curve {
-        // One exponential for a few of them in a row.
+        // One exponential for several values in a row.
         let lead = |i: usize| (first + (i * apart + phase) as f64 * step).exp();
         let all: Vec<[f64; 3]> =
             (0..length).step_by(ROW).map(lead).flat_map(|lead| rises.map(|rise| gumbel(lead * rise))).collect();
@@ -160,7 +160,7 @@ fn even((mean, sd): (f64, f64), low: f64, stride: usize, count: usize) -> Curve 
     curve
 }
 
-/// The curve at any points.
+/// The curve at arbitrary points.
 fn uneven((mean, sd): (f64, f64), points: &[f64]) -> Curve {
     let smooth = |u: f64, (x, weight): (f64, f64)| {
         let z = -(u + x) / sd;
@@ -184,13 +184,14 @@ fn uneven((mean, sd): (f64, f64), points: &[f64]) -> Curve {
     curve
 }
 
-/// Where the integral is divided: evenly through the distribution of each class, finer where that of any is narrow.
+/// The points that divide the integral: evenly spaced through the distribution of each class, closer where one of them
+/// is narrow.
 fn breaks(classes: &[(f64, f64)], low: f64, high: f64) -> Vec<f64> {
     let mut all = vec![(low, 0.0), (high, 0.0)];
     for (mean, sd) in classes {
         let width = sd.hypot(1.0);
         let even = (-6..=6).map(|k| 1.5 * f64::from(k));
-        // The left tail of a narrow one is exponential.
+        // The left tail of a narrow distribution is exponential.
         let tail = [13.0, 18.0, 26.0].map(|k| -k).into_iter().filter(|_| *sd < SMOOTH);
         all.extend(even.chain(tail).map(|k| (k * width - mean, 0.5 * width)).filter(|(u, _)| low < *u && *u < high));
     }

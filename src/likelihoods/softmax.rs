@@ -1,4 +1,4 @@
-//! Several classes: P(y = c | f) = exp(f_c) / Σ exp(f_k), one latent function a class.
+//! Several classes: P(y = c | f) = exp(f_c) / Σ exp(f_k), one latent function for each class.
 
 use std::sync::Arc;
 
@@ -11,7 +11,7 @@ use super::shares::{Averages, averages};
 use super::targets::{Row, Targets};
 use super::{Likelihood, class_problem, missing_classes};
 
-/// Classes without an order.
+/// Unordered classes.
 #[derive(Debug, Clone)]
 pub struct Softmax {
     classes: usize,
@@ -19,13 +19,13 @@ pub struct Softmax {
 }
 
 impl Softmax {
-    /// So many classes, two or more.
+    /// Makes the likelihood for two or more classes.
     pub fn new(classes: usize) -> Self {
         let classes = classes.max(2);
         Self { classes, lattice: Arc::default() }
     }
 
-    /// Number of classes.
+    /// The number of classes.
     pub fn classes(&self) -> usize {
         self.classes
     }
@@ -50,7 +50,7 @@ impl Likelihood for Softmax {
         missing_classes(targets.y, self.classes)
     }
 
-    /// The log shares of the classes, about their mean.
+    /// The log shares of the classes, less their mean.
     fn initialise(&mut self, targets: Targets) -> Vec<f64> {
         let count = |c: usize| targets.y.iter().filter(|y| **y == c as f64).count() as f64;
         let logs: Vec<f64> = (0..self.classes).map(|c| (count(c) + 0.5).ln()).collect();
@@ -70,7 +70,7 @@ impl Likelihood for Softmax {
 #[derive(Debug)]
 struct Shares {
     classes: usize,
-    /// The points of the rule for correlated functions.
+    /// The points of the lattice rule for correlated functions.
     lattice: Arc<Lattice>,
 }
 
@@ -96,7 +96,7 @@ impl Density for Shares {
     }
 
     fn log_density(&self, row: Row, f: &[f64]) -> f64 {
-        // The class's own term is 1 in the sum: no cancellation where it dominates.
+        // In the sum the class's own term is 1: no cancellation where it dominates.
         let own = f[row.y as usize];
         let top = f.iter().copied().fold(f64::NEG_INFINITY, f64::max);
         let others: f64 =
@@ -113,7 +113,7 @@ impl Density for Shares {
             for b in 0..n {
                 hessian[a * n + b] = gradient[a] * gradient[b];
             }
-            // π(1 − π) from the other classes' shares, which keep their digits as π nears 1.
+            // π(1 − π) from the shares of the other classes, which keep their digits as π approaches 1.
             let others: f64 = gradient.iter().enumerate().filter(|(c, _)| *c != a).map(|(_, p)| p).sum();
             hessian[a * n + a] = -gradient[a] * others;
         }
@@ -134,7 +134,7 @@ impl Density for Shares {
         normalise(d);
     }
 
-    /// With `q = diag B − 2Bπ` that is `π_l (q_l − Σ_c π_c q_c)`.
+    /// With `q = diag B − 2Bπ`, the slopes are `π_l (q_l − Σ_c π_c q_c)`.
     fn add_curvature_slopes(&self, _row: Row, f: &[f64], weights: &[f64], slopes: &mut [f64], _own: &mut [f64]) {
         let (p, n) = (shares(f), self.classes);
         let along = |c: usize| weights[c * n..][..n].iter().zip(&p).map(|(b, p)| b * p).sum::<f64>();
@@ -143,7 +143,7 @@ impl Density for Shares {
         slopes.iter_mut().zip(q.iter().zip(&p)).for_each(|(slope, (q, p))| *slope += p * (q - centre));
     }
 
-    /// By the one integral of [`averages`].
+    /// By the integral of [`averages`].
     fn expectation(&self, row: Row, at: Marginal, slopes: Slopes) -> f64 {
         let class = row.y as usize;
         let Averages { shares, bends, log_sum } = averages(at);
@@ -223,7 +223,7 @@ fn shares(f: &[f64]) -> Vec<f64> {
     shares
 }
 
-/// Mean and variance of the class code.
+/// Mean and variance of the class codes.
 fn moments(p: &[f64]) -> (f64, f64) {
     let mean: f64 = p.iter().enumerate().map(|(c, p)| c as f64 * p).sum();
     (mean, p.iter().enumerate().map(|(c, p)| (c as f64 - mean).powi(2) * p).sum())

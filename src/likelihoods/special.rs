@@ -62,7 +62,7 @@ pub(super) fn log_normal_density(r: f64, variance: f64) -> f64 {
 
 /// `ln Φ(z)` and its slope `φ(z)/Φ(z)`.
 pub(super) fn log_normal_cdf(z: f64) -> (f64, f64) {
-    // Φ(−|z|) = ½ erfcx(|z|/√2) exp(−z²/2), of which the first factor neither underflows nor cancels.
+    // Φ(−|z|) = ½ erfcx(|z|/√2) exp(−z²/2). Its first factor neither underflows nor cancels.
     let scaled = 0.5 * (z.abs() * FRAC_1_SQRT_2).erfcx();
     let exponent = -0.5 * z * z;
     if z < 0.0 {
@@ -73,7 +73,7 @@ pub(super) fn log_normal_cdf(z: f64) -> (f64, f64) {
     ((-other).ln_1p(), FRAC_1_SQRT_TAU * density / (1.0 - other))
 }
 
-/// `ln Γ(a + y) − ln Γ(a)` for `a > 0`, `y ≥ 0`; by Stirling's series where the difference would cancel.
+/// `ln Γ(a + y) − ln Γ(a)` for `a > 0`, `y ≥ 0`; by Stirling's series if the difference would cancel.
 pub(super) fn ln_rising(a: f64, y: f64) -> f64 {
     if a < 1e4 {
         return ln_gamma(a + y) - ln_gamma(a);
@@ -81,7 +81,7 @@ pub(super) fn ln_rising(a: f64, y: f64) -> f64 {
     (a + y - 0.5) * (y / a).ln_1p() + y * a.ln() - y + (1.0 / (a + y) - 1.0 / a) / 12.0
 }
 
-/// `ψ'(x)` for `x > 0`: the recurrence, then the asymptotic series (Abramowitz and Stegun 6.4.12).
+/// `ψ'(x)` for `x > 0`, by the recurrence and then the asymptotic series (Abramowitz and Stegun 6.4.12).
 pub(super) fn trigamma(x: f64) -> f64 {
     let (mut x, mut sum) = (x, 0.0);
     while x < 15.0 {
@@ -105,8 +105,8 @@ pub(super) fn tetragamma(x: f64) -> f64 {
     sum - s * (1.0 + 1.0 / x + series)
 }
 
-/// `P(G ≤ x)` for `G` of the gamma distribution with a shape and scale 1; for shapes above a million by the cube root
-/// of `G`, which is nearly normal (Wilson and Hilferty 1931).
+/// `P(G ≤ x)` for `G` with a gamma distribution of the given shape and scale 1. For shapes above a million it uses the
+/// cube root of `G`, which is nearly normal (Wilson and Hilferty 1931).
 pub(super) fn gamma_cdf(shape: f64, x: f64) -> f64 {
     if x <= 0.0 || shape > LARGE_SHAPE {
         return normal_cdf(cube_root_score(shape, x));
@@ -114,7 +114,7 @@ pub(super) fn gamma_cdf(shape: f64, x: f64) -> f64 {
     checked_gamma_lr(shape, x).unwrap_or(1.0)
 }
 
-/// `1 − gamma_cdf`, with all digits where it is small.
+/// `1 − gamma_cdf`, with all digits for small values.
 pub(super) fn gamma_tail(shape: f64, x: f64) -> f64 {
     if x <= 0.0 || shape > LARGE_SHAPE {
         return normal_cdf(-cube_root_score(shape, x));
@@ -132,11 +132,11 @@ fn cube_root_score(shape: f64, x: f64) -> f64 {
     ((x / shape).cbrt() - 1.0 + variance) / variance.sqrt()
 }
 
-/// `I_x(a, b)`, the regularised incomplete beta function, for `x` and `rest = 1 − x`: its continued fraction (DLMF
-/// 8.17.22) in Lentz's form, of about `√min(a, b)` terms. Where one shape is far above the other by its limit, the
-/// gamma distribution (Wise 1950, error about `(min/max)²`), and for shapes above a million by both cube roots as
-/// nearly normal (Abramowitz and Stegun 26.5.22). To nine digits for shapes up to 10¹⁰; statrs leaves its own fraction
-/// after 140 terms, whatever it has come to.
+/// `I_x(a, b)`, the regularised incomplete beta function, for `x` and `rest = 1 − x`. It uses the continued fraction
+/// (DLMF 8.17.22) in Lentz's form, with about `√min(a, b)` terms. If one shape is far above the other, it uses the
+/// limit, the gamma distribution (Wise 1950, error about `(min/max)²`). For shapes above a million it uses both cube
+/// roots, which are nearly normal (Abramowitz and Stegun 26.5.22). The result has nine digits for shapes up to 10¹⁰.
+/// The fraction in statrs stops after 140 terms, whether it has converged or not.
 pub(super) fn beta_cdf([a, b]: [f64; 2], x: f64, rest: f64) -> f64 {
     if !(a + b + x + rest).is_finite() {
         return f64::NAN;
@@ -162,13 +162,13 @@ pub(super) fn beta_cdf([a, b]: [f64; 2], x: f64, rest: f64) -> f64 {
     beta_fraction([a, b], x, rest)
 }
 
-/// Shapes with a ratio below this are far apart.
+/// Shapes with a ratio below this count as far apart.
 const FAR: f64 = 1e-7;
 
 /// The continued fraction, for `x` up to about the mean.
 fn beta_fraction([a, b]: [f64; 2], x: f64, rest: f64) -> f64 {
     let ln_beta = ln_gamma(a.min(b)) - ln_rising(a.max(b), a.min(b));
-    // Of the smaller the logarithm, of the larger that of what it is less than 1.
+    // Logarithms of both: that of the smaller directly, that of the larger by `ln_1p` of minus the smaller.
     let (ln_x, ln_rest) = if x < rest { (x.ln(), (-x).ln_1p()) } else { ((-rest).ln_1p(), rest.ln()) };
     let away = |value: f64| if value.abs() < f64::MIN_POSITIVE { f64::MIN_POSITIVE } else { value };
     let mut d = 1.0 / away(1.0 - (a + b) * x / (a + 1.0));
@@ -191,10 +191,10 @@ fn beta_fraction([a, b]: [f64; 2], x: f64, rest: f64) -> f64 {
     ((a * ln_x + b * ln_rest - ln_beta).exp() * fraction / a).min(1.0)
 }
 
-/// Most pairs of terms of the continued fraction; some hundreds are needed.
+/// The largest number of pairs of terms of the continued fraction; some hundreds are needed.
 const BETA_TERMS: u32 = 20_000;
 
-/// Sizes above which a sum of logarithms of factorials loses the digits of their difference.
+/// Above this size a sum of logarithms of factorials loses the digits of their difference.
 pub(super) const LARGE_COUNT: f64 = 1e5;
 
 /// `ln [Γ(y + z + 1)/(Γ(y + 1) Γ(z + 1)) pʸ qᶻ]` for `p + q = 1`, given `ln p` and `ln q`.
@@ -223,7 +223,7 @@ fn surprise(y: f64, mean: f64) -> f64 {
     if t < -0.5 { y * (y / mean).ln() + mean - y } else { y * (t - t.ln_1p()) }
 }
 
-/// What Stirling's formula leaves of `ln y!`.
+/// The error of Stirling's formula for `ln y!`.
 fn stirling_error(y: f64) -> f64 {
     if y < 20.0 {
         return ln_factorial(y) - (y + 0.5) * y.ln() + y - 0.5 * LN_TAU;

@@ -1,4 +1,4 @@
-//! y = f(x) + σ t, t of Student's distribution: outliers cost little.
+//! y = f(x) + σ t, where t has Student's distribution: outliers have little influence.
 
 use std::sync::Arc;
 
@@ -24,7 +24,7 @@ pub struct StudentT {
 }
 
 impl StudentT {
-    /// Noise with an initial squared scale in user units and initial degrees of freedom.
+    /// Makes noise with an initial squared scale in user units and initial degrees of freedom.
     pub fn new(noise: f64, df: f64) -> Self {
         Self {
             noise: Parameter::new("noise", Unit::Variance, Constraint::Positive { floor: 1e-6 }, &[noise]),
@@ -77,7 +77,7 @@ struct Student {
     df: f64,
     /// The log density at the centre.
     constant: f64,
-    /// Its slope in the degrees of freedom.
+    /// The slope of `constant` in the degrees of freedom.
     slope: f64,
 }
 

@@ -1,4 +1,4 @@
-//! What a likelihood is told about a row besides its inputs.
+//! What a likelihood knows about a row besides its inputs.
 
 use serde::{Deserialize, Serialize};
 
@@ -7,20 +7,20 @@ use serde::{Deserialize, Serialize};
 pub struct Row {
     /// The target, as the model sees it; a class as its code 0, 1, ….
     pub y: f64,
-    /// What the likelihood's [`Auxiliary`] says; its neutral value where there is no column.
+    /// The number that the likelihood's [`Auxiliary`] describes, or its neutral value if there is no such column.
     pub auxiliary: f64,
 }
 
-/// What the auxiliary column of a likelihood holds.
+/// The kind of a likelihood's auxiliary column.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 #[non_exhaustive]
 pub enum Auxiliary {
-    /// There is none.
+    /// No auxiliary column.
     None,
-    /// Known noise variances, added to the learned one.
+    /// Known noise variances, which are added to the learned one.
     NoiseVariance,
-    /// Exposures: time, area or population that a count was taken over. An offset on the logarithmic scale is
+    /// Exposures: the time, area or population over which a count was taken. An offset on the logarithmic scale is
     /// `ln exposure`.
     Exposure,
     /// Numbers of trials.
@@ -28,7 +28,7 @@ pub enum Auxiliary {
 }
 
 impl Auxiliary {
-    /// The value of a row without the column.
+    /// The value for rows without the column.
     pub fn neutral(self) -> f64 {
         match self {
             Self::NoiseVariance => 0.0,
@@ -56,7 +56,7 @@ impl Auxiliary {
 pub struct Targets<'a> {
     /// Targets `[n]`.
     pub y: &'a [f64],
-    /// The auxiliary column `[n]`, where there is one.
+    /// The auxiliary column `[n]`, if there is one.
     pub auxiliary: Option<&'a [f64]>,
 }
 
@@ -66,7 +66,7 @@ impl<'a> Targets<'a> {
         Self { y, auxiliary: None }
     }
 
-    /// Row `i`, its auxiliary value `neutral` where there is no column and NaN where the column is too short.
+    /// Row `i`. Its auxiliary value is `neutral` if there is no column, and NaN if the column is too short.
     pub fn row(&self, i: usize, neutral: f64) -> Row {
         Row {
             y: self.y[i],

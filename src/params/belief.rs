@@ -1,4 +1,4 @@
-//! Priors as users ask for them: in the data's units, or in standard deviations of input columns.
+//! Priors as users give them: in the data's units, or in standard deviations of input columns.
 
 use std::fmt;
 use std::str::FromStr;
@@ -12,11 +12,11 @@ use crate::error::{Error, Result};
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 #[serde(untagged)]
 pub enum Belief {
-    /// In the units of the data.
+    /// A prior in the units of the data.
     Units(Prior),
-    /// In standard deviations of the input columns that the values belong to.
+    /// A prior in standard deviations of the input columns that the values belong to.
     Deviations {
-        /// Of a value over its column's standard deviation.
+        /// The prior of a value over its column's standard deviation.
         sd: Prior,
     },
 }
@@ -30,7 +30,7 @@ impl From<Prior> for Belief {
 impl FromStr for Belief {
     type Err = Error;
 
-    /// Reads a [`Prior`], in standard deviations where ` sd` follows.
+    /// Reads a [`Prior`]. If ` sd` follows, it is in standard deviations.
     fn from_str(text: &str) -> Result<Self> {
         match text.trim().strip_suffix("sd").filter(|text| text.trim_end().ends_with(')')) {
             Some(prior) => Ok(Self::Deviations { sd: prior.parse()? }),

@@ -1,4 +1,4 @@
-//! What values a parameter may have, and the map from the unconstrained ones.
+//! The values that a parameter may have, and the map from unconstrained values.
 
 use serde::{Deserialize, Serialize};
 
@@ -23,11 +23,11 @@ pub enum Constraint {
 }
 
 impl Constraint {
-    /// That of a positive parameter without bounds.
+    /// The constraint of a positive parameter without bounds.
     pub(crate) const FREE: Self = Self::Positive { floor: 0.0 };
 }
 
-/// Internal values of positive parameters end here: their squares and ratios are still numbers.
+/// The limits for internal values of positive parameters. Within them, squares and ratios are still finite numbers.
 const SMALLEST: f64 = 1e-100;
 pub(super) const LARGEST: f64 = 1e100;
 
@@ -56,7 +56,7 @@ impl Constraint {
         }
     }
 
-    /// The raw value of a user's one, which is put just inside where it is at or beyond a bound.
+    /// The raw value for a user value. At or beyond a bound it is moved just inside.
     pub(super) fn raw(self, value: f64, scale: f64, offset: f64) -> f64 {
         let internal = (value - offset) / scale;
         match self {
@@ -74,7 +74,7 @@ impl Constraint {
         }
     }
 
-    /// The bounds of the values that a user may ask for, in the user's units.
+    /// The bounds of the values that a user may give, in the user's units.
     pub(super) fn room(self, scale: f64, offset: f64) -> (f64, f64) {
         match self {
             Self::Real => (offset - LARGEST * scale, offset + LARGEST * scale),

@@ -1,10 +1,10 @@
-//! What a file has once for all entries of a parameter, or once for each.
+//! Values that a file has once for all entries of a parameter, or once for each.
 
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
 use super::Prior;
 
-/// Offsets as files have them: a number for all, or a list.
+/// Writes offsets to files: one number for all, or a list.
 pub(super) fn as_one_or_each<S: Serializer>(offsets: &[f64], serializer: S) -> std::result::Result<S::Ok, S::Error> {
     match offsets {
         [offset] => offset.serialize(serializer),
@@ -12,7 +12,7 @@ pub(super) fn as_one_or_each<S: Serializer>(offsets: &[f64], serializer: S) -> s
     }
 }
 
-/// The same, read.
+/// Reads the same.
 pub(super) fn one_or_each<'de, D: Deserializer<'de>>(deserializer: D) -> std::result::Result<Vec<f64>, D::Error> {
     #[derive(Deserialize)]
     #[serde(untagged)]
@@ -26,7 +26,7 @@ pub(super) fn one_or_each<'de, D: Deserializer<'de>>(deserializer: D) -> std::re
     })
 }
 
-/// Priors as files have them: one for all or none, or a list.
+/// Writes priors to files: one for all or none, or a list.
 pub(super) fn as_all_or_each<S: Serializer>(
     priors: &[Option<Prior>],
     serializer: S,
@@ -38,7 +38,7 @@ pub(super) fn as_all_or_each<S: Serializer>(
     }
 }
 
-/// The same, read.
+/// Reads the same.
 pub(super) fn all_or_each<'de, D: Deserializer<'de>>(
     deserializer: D,
 ) -> std::result::Result<Vec<Option<Prior>>, D::Error> {

@@ -1,7 +1,8 @@
 //! The list of a type's parameters, written once.
 
-/// Implements [`Parameters`](crate::params::Parameters) from one list of fields, in its order: a parameter under a name
-/// (`"noise": noise`), the parameters of a part as they are (`..prior`), or behind a prefix (`"kernel": ..kernel`).
+/// Implements [`Parameters`](crate::params::Parameters) from one list of fields, in its order. A field is a parameter
+/// with a name (`"noise": noise`), a part whose parameters are listed as they are (`..prior`), or a part with a prefix
+/// (`"kernel": ..kernel`).
 ///
 /// ```
 /// use cagey::kernels::Kernel;

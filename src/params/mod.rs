@@ -1,8 +1,8 @@
 //! Parameters: values with a constraint, a prior, a unit and a name, kept on the host in f64.
 //!
-//! Three numbers belong to every entry. The **raw** value is what optimisers move, unconstrained. The **internal**
-//! value is what tensors see, in the standardised units of the data. The **user** value is the internal one in the
-//! data's own units: what kernel text, bounds, priors and reports show.
+//! Every entry has three numbers. The **raw** value is unconstrained, and optimisers move it. The **internal** value is
+//! what tensors use, in the standardised units of the data. The **user** value is the internal value in the data's own
+//! units: kernel text, bounds, priors and reports show it.
 
 mod belief;
 mod constraint;
@@ -23,7 +23,7 @@ use crate::suggest::nearest;
 
 /// Whether all numbers are finite.
 pub(crate) fn all_finite(values: &[f64]) -> bool {
-    // Whole blocks at once: a search that may end at every number is not vectorised.
+    // Check whole blocks at once: a search that may end at every number is not vectorised.
     values.chunks(1024).all(|block| block.iter().fold(true, |all, value| all & value.is_finite()))
 }
 
@@ -44,15 +44,15 @@ pub trait Parameters {
     /// All parameters with their paths (`kernel.matern32.lengthscale`), in a fixed order.
     fn parameters(&self) -> Vec<(String, &Parameter)>;
 
-    /// The same, to change them.
+    /// The same parameters, to change them.
     fn parameters_mut(&mut self) -> Vec<(String, &mut Parameter)>;
 
-    /// Raw values of all parameters that are not fixed, in order: the vector that an optimiser moves.
+    /// The raw values of all parameters that are not fixed, in order. This is the vector that an optimiser moves.
     fn free_raw(&self) -> Vec<f64> {
         self.parameters().iter().flat_map(|(_, p)| p.free().to_vec()).collect()
     }
 
-    /// Sets the vector of [`free_raw`](Self::free_raw).
+    /// Sets the vector that [`free_raw`](Self::free_raw) returns.
     ///
     /// # Errors
     /// [`Error::Shape`] when the length differs.
@@ -71,12 +71,12 @@ pub trait Parameters {
     /// The parameters whose path ends in `name` (`lengthscale`, `matern32.lengthscale`, …).
     ///
     /// # Errors
-    /// [`Error::Usage`] listing the names there are, with the nearest one suggested.
+    /// [`Error::Usage`] that lists the existing names and suggests the nearest one.
     fn find_mut(&mut self, name: &str) -> Result<Vec<&mut Parameter>> {
         let paths: Vec<String> = self.parameters().into_iter().map(|(path, _)| path).collect();
         let matches = |path: &str| path == name || path.ends_with(&format!(".{name}"));
         if !paths.iter().any(|p| matches(p)) {
-            // `lengthscale` and `matern32.lengthscale` are as good as the whole path.
+            // `lengthscale` and `matern32.lengthscale` are as valid as the whole path.
             let endings = paths.iter().flat_map(|path| path.match_indices('.').map(|(at, _)| &path[at + 1..]));
             let hint = match nearest(name, endings.chain(paths.iter().map(String::as_str))) {
                 Some(near) => format!("did you mean `{near}`? There are"),
@@ -88,7 +88,7 @@ pub trait Parameters {
     }
 }
 
-/// Tells parameters other units without changing the internal values.
+/// Changes the units of parameters without changing the internal values.
 pub fn keeping_internal<P: Parameters>(of: &mut P, change: impl FnOnce(&mut P)) {
     let kept: Vec<Vec<f64>> = of.parameters().iter().map(|(_, p)| p.internal()).collect();
     change(of);

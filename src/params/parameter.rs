@@ -23,12 +23,12 @@ pub struct Parameter {
     priors: Vec<Option<Prior>>,
     /// A fixed parameter keeps its value in training.
     pub fixed: bool,
-    /// Entries that are tied move together in training: their raw values keep their differences.
+    /// Tied entries move together in training: the differences of their raw values stay the same.
     #[serde(skip)]
     pub(crate) tied: bool,
-    /// Whether the value was given by the user (else it is chosen from the data before training).
+    /// Whether the user gave the value. Otherwise it is chosen from the data before training.
     pub given: bool,
-    /// What its numbers measure.
+    /// The unit of its numbers.
     pub unit: Unit,
     scale: Vec<f64>,
     /// One for all entries, or one for each.
@@ -62,7 +62,7 @@ impl Parameter {
         Self::new(name, unit, Constraint::Real, values)
     }
 
-    /// A parameter under any constraint; values outside the constraint are moved to its nearest inner point.
+    /// A parameter with any constraint. Values outside the constraint are moved to the nearest point inside.
     pub fn new(name: &str, unit: Unit, constraint: Constraint, values: &[f64]) -> Self {
         let mut parameter = Self {
             id: fresh_id(),
@@ -81,8 +81,7 @@ impl Parameter {
         parameter
     }
 
-    /// What keeps its numbers from being those of a parameter: files can hold anything, and a training can end
-    /// anywhere.
+    /// The problem that makes its numbers invalid, if any. Files can contain anything, and a training can end anywhere.
     pub(crate) fn problem(&self) -> Option<&'static str> {
         let Self { raw, scale, offset, .. } = self;
         let finite = |values: &[f64]| super::all_finite(values);
@@ -92,29 +91,29 @@ impl Parameter {
             Constraint::Interval { lower, upper } => -LARGEST <= lower && lower < upper && upper <= LARGEST,
         };
         if scale.len() != raw.len() || !(offset.len() == 1 || offset.len() == raw.len()) {
-            Some("has not as many scales and offsets as values")
+            Some("does not have as many scales and offsets as values")
         } else if !finite(raw) || !finite(&self.internal()) {
             Some("has a value that is not finite")
         } else if !finite(scale) || !finite(offset) || scale.iter().any(|scale| *scale <= 0.0) {
             Some("has a unit too small or too large for numbers: rescale the columns")
         } else if !bounds {
-            Some("has bounds that are none")
+            Some("has invalid bounds")
         } else {
             None
         }
     }
 
-    /// Identity of this parameter within the process.
+    /// The identity of this parameter within the process.
     pub fn id(&self) -> u64 {
         self.id
     }
 
-    /// Whether it is a lengthscale along the inputs.
+    /// Whether the parameter is a lengthscale along the inputs.
     pub fn is_length(&self) -> bool {
         self.unit == Unit::Length && self.name == "lengthscale"
     }
 
-    /// Number of entries.
+    /// The number of entries.
     pub fn len(&self) -> usize {
         self.raw.len()
     }
@@ -129,7 +128,7 @@ impl Parameter {
         self.constraint
     }
 
-    /// Unconstrained values: what an optimiser moves.
+    /// The unconstrained values that an optimiser moves.
     pub fn raw(&self) -> &[f64] {
         &self.raw
     }
@@ -139,7 +138,7 @@ impl Parameter {
         self.raw.copy_from_slice(raw);
     }
 
-    /// How many numbers an optimiser moves.
+    /// The number of values that an optimiser moves.
     pub(crate) fn freedom(&self) -> usize {
         match (self.fixed, self.tied) {
             (true, _) => 0,
@@ -148,12 +147,12 @@ impl Parameter {
         }
     }
 
-    /// The numbers that an optimiser moves.
+    /// The values that an optimiser moves.
     pub(crate) fn free(&self) -> &[f64] {
         &self.raw[..self.freedom()]
     }
 
-    /// Moves the [free](Self::free) numbers, and with the first of tied ones the others.
+    /// Sets the [free](Self::free) values. If entries are tied, the others move with the first.
     pub(crate) fn set_free(&mut self, free: &[f64]) {
         match free {
             [first] if self.tied => {
@@ -164,12 +163,12 @@ impl Parameter {
         }
     }
 
-    /// A gradient in the raw values as one in the [free](Self::free) numbers.
+    /// Turns a gradient in the raw values into one in the [free](Self::free) values.
     pub(crate) fn freed(&self, gradient: Vec<f64>) -> Vec<f64> {
         if self.tied && !self.fixed { vec![gradient.iter().sum()] } else { gradient }
     }
 
-    /// Values in standardised units: what tensors see.
+    /// Values in standardised units, as tensors use them.
     pub fn internal(&self) -> Vec<f64> {
         match self.constraint {
             Constraint::Real => self.raw.clone(),
@@ -193,7 +192,7 @@ impl Parameter {
         self.offset.get(i).or(self.offset.last()).copied().unwrap_or(0.0)
     }
 
-    /// Standardised values in the user's units.
+    /// Converts standardised values to the user's units.
     fn in_units(&self, internal: &[f64]) -> Vec<f64> {
         internal.iter().zip(&self.scale).enumerate().map(|(i, (v, s))| v * s + self.offset(i)).collect()
     }
@@ -203,7 +202,7 @@ impl Parameter {
         self.in_units(&self.internal())
     }
 
-    /// Sets values given in the user's units; a value at or beyond a bound is put just inside it.
+    /// Sets values in the user's units. A value at or beyond a bound is moved just inside.
     pub fn set(&mut self, values: &[f64]) {
         self.raw = values
             .iter()
@@ -214,10 +213,10 @@ impl Parameter {
         self.scale.resize(self.raw.len(), 1.0);
     }
 
-    /// Sets values that a user asks for: one for all entries, or one for each, in the user's units.
+    /// Sets values that a user gives: one for all entries, or one for each, in the user's units.
     ///
     /// # Errors
-    /// [`Error::Usage`] for another number of values, or for one that the constraint does not permit.
+    /// [`Error::Usage`] if the number of values is wrong, or the constraint does not permit a value.
     pub fn give(&mut self, values: &[f64]) -> Result<()> {
         let (want, got) = (self.len(), values.len());
         if got != 1 && got != want {
@@ -239,18 +238,18 @@ impl Parameter {
         Ok(())
     }
 
-    /// Sets values given in standardised units, as [`set`](Self::set) does.
+    /// Sets values in standardised units, as [`set`](Self::set) does for the user's units.
     pub fn set_internal(&mut self, values: &[f64]) {
         self.set(&self.in_units(values));
     }
 
-    /// Repeats or replaces the entries so that there are as many as `values`, keeping constraint and prior.
+    /// Replaces the entries by `values`, of any number. Keeps constraint and prior.
     pub fn resize(&mut self, values: &[f64]) {
         self.scale = vec![1.0; values.len()];
         self.set(values);
     }
 
-    /// Declares how internal values relate to user values (user = scale · internal + offset), keeping the user values.
+    /// Sets how internal values relate to user values (user = scale · internal + offset). Keeps the user values.
     pub fn set_scale(&mut self, scale: Vec<f64>, offset: f64) {
         self.set_scales(scale, vec![offset]);
     }
@@ -264,7 +263,7 @@ impl Parameter {
     }
 
     /// Confines the user values to `lower..upper`. A value outside that was not [given](Self::given) moves to the
-    /// middle, where there is a gradient: geometric for a positive lower bound, arithmetic otherwise.
+    /// middle, where there is a gradient: the geometric middle for a positive lower bound, else the arithmetic one.
     ///
     /// # Errors
     /// [`Error::Usage`] unless `lower < upper`, when a positive parameter gets a negative lower bound, or when a given
@@ -303,7 +302,7 @@ impl Parameter {
         &self.priors
     }
 
-    /// Gives an entry, or all of them, a prior of the user value.
+    /// Gives one entry, or all of them, a prior of the user value.
     pub fn set_prior(&mut self, entry: Option<usize>, prior: Prior) {
         match entry {
             None => self.priors = vec![Some(prior)],
@@ -317,7 +316,7 @@ impl Parameter {
         }
     }
 
-    /// Negative log prior density of the user values, and its gradient in the raw values; nothing without a prior.
+    /// The negative log prior density of the user values, and its gradient in the raw values; none without a prior.
     pub fn neg_log_prior(&self) -> Option<(f64, Vec<f64>)> {
         let of_all = self.priors.first().filter(|_| self.priors.len() == 1);
         if self.priors.is_empty() {
@@ -336,12 +335,12 @@ impl Parameter {
         Some((total, gradient))
     }
 
-    /// The user value that is 1 in standardised units, for an entry.
+    /// The user value of an entry that is 1 in standardised units.
     pub fn unit_of(&self, entry: usize) -> f64 {
         self.scale[entry]
     }
 
-    /// Whether an entry has come within a thousandth of a bound of its interval, or to its floor.
+    /// Whether an entry is within a thousandth of a bound of its interval, or has come to its floor.
     pub fn at_bound(&self) -> bool {
         match self.constraint {
             Constraint::Real => false,

@@ -5,8 +5,8 @@ use statrs::function::gamma::ln_gamma;
 
 use crate::error::{Error, Result};
 
-/// A prior density on the user value; its negative logarithm is added to the objective (no Jacobian: the mode is sought
-/// in the constrained space).
+/// A prior density on the user value. Its negative logarithm is added to the objective. There is no Jacobian: the mode
+/// is sought in the constrained space.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 #[non_exhaustive]
 pub enum Prior {
@@ -18,13 +18,13 @@ pub enum Prior {
     Gamma(f64, f64),
     /// Half-Cauchy with scale.
     HalfCauchy(f64),
-    /// ln value is Student's t with degrees of freedom, location and scale. The density is that of ln value, so that
-    /// its mode is sought there: that of the value itself has none but zero.
+    /// ln value has Student's t distribution with these degrees of freedom, location and scale. The density is that of
+    /// ln value, so that its mode is sought there: the density of the value itself has its only mode at zero.
     LogStudent(f64, f64, f64),
 }
 
 impl Prior {
-    /// The prior of a value that is a unit times one with this prior.
+    /// The prior of `unit` times a value that has this prior.
     pub fn scaled(self, unit: f64) -> Self {
         match self {
             Self::Normal(mean, sd) => Self::Normal(unit * mean, unit * sd),

@@ -1,8 +1,8 @@
-//! What numbers of a parameter measure.
+//! The units of parameter values.
 
 use serde::{Deserialize, Serialize};
 
-/// Where an entry's unit comes from; decides how user values follow the scaling of the data.
+/// The source of an entry's unit. It decides how user values follow the scaling of the data.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[non_exhaustive]
 pub enum Unit {

@@ -12,11 +12,11 @@ use crate::data::scale::InputScale;
 use crate::data::tables::{Place, ReadOptions, Streamed, stream_training};
 use crate::{Error, Result};
 
-/// Records that are looked at together when the whole file is.
+/// The number of records processed together in a pass over the whole file.
 const CHUNK: usize = 4096;
 
 impl RowFile {
-    /// Copies a table to the file `path`, holding a few of its rows at a time.
+    /// Copies a table to the file `path`. Holds only a few of its rows at a time.
     ///
     /// # Errors
     /// As [`read_training`](crate::data::read_training), and [`Error::Io`] when `path` cannot be written.
@@ -44,12 +44,12 @@ impl RowFile {
                 .map_err(io)?;
             Ok((about, sum))
         })?;
-        // Another file may have that name by now: this one is the one that was written.
+        // Another file may have that name by now. Keep the one that was written.
         Ok(Self { path: path.into(), file: Mutex::new(file), records: about.records(), about, checksum })
     }
 }
 
-/// Gives codes their final values in a file of records, and describes it.
+/// Replaces codes in a file of records by their final values, and describes the file.
 fn settle(path: &Path, file: &mut File, found: Streamed) -> Result<About> {
     let io = |e: std::io::Error| Error::io(path, &e);
     let Streamed { schema, codes, rows, dropped } = found;
@@ -82,7 +82,7 @@ fn settle(path: &Path, file: &mut File, found: Streamed) -> Result<About> {
     Ok(about)
 }
 
-/// Mean and spread of numbers that pass by (Welford 1962).
+/// Running mean and spread of numbers (Welford 1962).
 #[derive(Debug, Clone, Default)]
 struct Moments {
     count: u64,
@@ -98,7 +98,7 @@ impl Moments {
         self.squares += off * (value - self.mean);
     }
 
-    /// 1 for a constant.
+    /// The standard deviation, 1 for a constant.
     fn sd(&self) -> f64 {
         let sd = (self.squares / self.count as f64).sqrt();
         if sd > 0.0 { sd } else { 1.0 }
@@ -106,7 +106,7 @@ impl Moments {
 }
 
 impl Records {
-    /// Appends the record of an index, with its checksum.
+    /// Appends the record with this index, and its checksum.
     fn seal<'a>(index: usize, numbers: impl IntoIterator<Item = &'a f64>, bytes: &mut Vec<u8>) {
         let start = bytes.len();
         numbers.into_iter().for_each(|number| bytes.extend(number.to_le_bytes()));

@@ -1,8 +1,8 @@
 //! Tables larger than memory: a file of records of one length, read as minibatches draw them.
 //!
-//! The records hold the row's number in the table and its position there, a value a column (categories as codes) and
-//! the target. Behind them lie their description as JSON, its checksum and length, and a mark. Files of the first
-//! layout, which are still read, have no checksums.
+//! Each record has the row's number in the table, its position there, a value for each column (categories as codes) and
+//! the target. After the records come their description as JSON, its checksum and length, and a mark. Files of the
+//! first layout have no checksums but can still be read.
 
 #[cfg(feature = "table")]
 mod create;
@@ -22,42 +22,42 @@ use crate::data::scale::InputScale;
 use crate::data::schema::{Encoding, Schema};
 use crate::{Error, Result};
 
-/// Last bytes of the file.
+/// The last bytes of the file.
 const MARK: &[u8; 8] = b"cageyro2";
-/// Those of the first layout.
+/// The last bytes of a file of the first layout.
 const FIRST_MARK: &[u8; 8] = b"cageyrow";
-/// Rows of a table are fewer: their numbers are whole.
+/// Tables have fewer rows than this, so that row numbers are exact as doubles.
 const MOST_ROWS: f64 = 9e15;
 
-/// The rows of a table on disk: what `read_training` reads, without holding it in memory.
+/// The rows of a table on disk: the same as `read_training` reads, without holding them in memory.
 #[derive(Debug)]
 pub struct RowFile {
     path: PathBuf,
     file: Mutex<File>,
     records: Records,
     about: About,
-    /// Of the description.
+    /// The checksum of the description.
     checksum: u64,
 }
 
-/// What the records are.
+/// The description of the records.
 #[derive(Debug, Serialize, Deserialize)]
 struct About {
     schema: Schema,
     rows: usize,
-    /// Rows of the table left out because of missing cells.
+    /// The number of rows of the table left out because of missing cells.
     dropped: usize,
-    /// Of the encoded inputs and, last, the target.
+    /// Moments of the encoded inputs and, last, of the target.
     moments: InputScale,
 }
 
 impl About {
-    /// Records with checksums.
+    /// The form of records with checksums.
     fn records(&self) -> Records {
         Records { width: width(&self.schema), checked: true }
     }
 
-    /// Whether the description is that of records that a table gave.
+    /// Whether the description could have come from a table.
     fn is_sound(&self) -> bool {
         self.schema.problem().is_none()
             && self.moments.problem().is_none()
@@ -80,7 +80,7 @@ impl About {
             })
     }
 
-    /// Takes records apart.
+    /// Decodes records.
     fn decode(&self, records: &[f64]) -> Dataset {
         let width = width(&self.schema);
         let (mut values, mut y) = (Vec::new(), Vec::new());
@@ -105,7 +105,8 @@ impl About {
 }
 
 impl RowFile {
-    /// Whether a path is a file of rows, by its last bytes; a pipe, which can be opened once only, is not looked into.
+    /// Whether a path is a file of rows, judged by its last bytes. A pipe is not examined, because it can be opened
+    /// only once.
     pub fn recognised(path: impl AsRef<Path>) -> bool {
         let path = path.as_ref();
         if !path.is_file() {
@@ -121,7 +122,7 @@ impl RowFile {
     /// Opens a file that `RowFile::create` wrote.
     ///
     /// # Errors
-    /// [`Error::Io`] when it cannot be read, [`Error::Data`] when it is another file or cut short.
+    /// [`Error::Io`] when it cannot be read, [`Error::Data`] when it is another file or incomplete.
     pub fn open(path: impl AsRef<Path>) -> Result<Self> {
         let path = path.as_ref();
         let io = |e: std::io::Error| Error::io(path, &e);
@@ -156,27 +157,27 @@ impl RowFile {
         Ok(Self { path: path.into(), file: Mutex::new(file), records, about, checksum })
     }
 
-    /// Number of rows.
+    /// The number of rows.
     pub fn len(&self) -> usize {
         self.about.rows
     }
 
-    /// Whether there are none.
+    /// Whether there are no rows.
     pub fn is_empty(&self) -> bool {
         self.about.rows == 0
     }
 
-    /// Number of inputs.
+    /// The number of inputs.
     pub fn d(&self) -> usize {
         self.about.schema.d()
     }
 
-    /// Where it is.
+    /// The path of the file.
     pub fn path(&self) -> &Path {
         &self.path
     }
 
-    /// Tells files of other rows apart: a checksum of the columns, their moments and the number of rows.
+    /// A checksum of the columns, their moments and the number of rows. It distinguishes files with different rows.
     pub fn checksum(&self) -> u64 {
         self.checksum
     }
@@ -186,7 +187,7 @@ impl RowFile {
         &self.about.schema
     }
 
-    /// Number of rows of the table that were left out because of missing cells.
+    /// The number of rows of the table that were left out because of missing cells.
     pub fn dropped(&self) -> usize {
         self.about.dropped
     }
@@ -205,11 +206,11 @@ impl RowFile {
         }
     }
 
-    /// The given rows, in their order and in the units of the table.
+    /// The given rows, in the given order and in the units of the table.
     ///
     /// # Errors
-    /// [`Error::Io`] when reading fails, [`Error::Usage`] for a row that there is not, [`Error::Data`] for one whose
-    /// bytes are not those that were written.
+    /// [`Error::Io`] when reading fails, [`Error::Usage`] for a row that does not exist, [`Error::Data`] for a row
+    /// whose bytes are not as they were written.
     pub fn read(&self, rows: &[usize]) -> Result<Dataset> {
         if let Some(row) = rows.iter().find(|row| **row >= self.len()) {
             return Err(Error::Usage(format!("row {row} of {} in {}", self.len(), self.path.display())));
@@ -235,13 +236,13 @@ impl RowFile {
     }
 }
 
-/// A record whose bytes changed.
+/// The error for a record whose bytes changed.
 fn damaged(path: &Path, index: usize) -> Error {
     let (file, record) = (path.display(), index + 1);
     Error::Data(format!("{file}: record {record} is damaged; make the file anew from its table"))
 }
 
-/// Numbers of a record.
+/// The number of numbers in a record.
 fn width(schema: &Schema) -> usize {
     schema.features.len() + 3
 }

@@ -5,41 +5,41 @@ use std::fmt;
 use std::io::{self, Read};
 use std::rc::Rc;
 
-/// Bytes of a row of text: far beyond any use, far below what memory holds.
+/// The most bytes of a row of text: far more than any real row, far less than memory.
 pub(super) const LONGEST_ROW: usize = 64 << 20;
 
-/// What is known of the text that was read.
+/// What is known about the text read so far.
 #[derive(Debug, Default)]
 pub(super) struct Progress {
-    /// Bytes since the row before the present one was complete.
+    /// Bytes since the end of the last complete row.
     bytes: Cell<usize>,
     line: Cell<Line>,
 }
 
-/// The line that is being read.
+/// The line being read.
 #[derive(Debug, Clone, Copy, Default)]
 pub(super) struct Line {
-    /// Lines before it.
+    /// The number of lines before it.
     pub(super) before: u64,
-    /// Where it starts in the text.
+    /// The place in the text where it starts.
     pub(super) start: u64,
-    /// Delimiters in it so far, outside quotes.
+    /// The number of delimiters in it so far, outside quotes.
     pub(super) delimiters: usize,
     quoted: bool,
 }
 
 impl Progress {
-    /// The row is complete.
+    /// Notes that a row is complete.
     pub(super) fn next_row(&self) {
         self.bytes.set(0);
     }
 }
 
-/// A stream of text that fails where a row is longer than [`LONGEST_ROW`].
+/// A stream of text that fails if a row is longer than [`LONGEST_ROW`].
 pub(super) struct Bounded<R> {
     inner: R,
     delimiter: u8,
-    /// Bytes read.
+    /// The number of bytes read.
     at: u64,
     progress: Rc<Progress>,
 }
@@ -75,7 +75,7 @@ impl<R: Read> Read for Bounded<R> {
     }
 }
 
-/// A row that does not end, and the line that it had come to.
+/// The error of a row that does not end, with the line that was being read.
 #[derive(Debug)]
 pub(super) struct Endless(pub(super) Line);
 

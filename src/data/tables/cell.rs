@@ -23,7 +23,7 @@ const MISSING: [&str; 16] = [
     "-infinity",
 ];
 
-/// A cell as its file gives it.
+/// A cell as in its file.
 #[derive(Debug, Clone, Copy)]
 pub(super) enum Cell<'a> {
     /// From a binary file.
@@ -44,7 +44,7 @@ pub(super) enum Value {
 }
 
 impl Cell<'_> {
-    /// The number in the cell, or else what keeps it from being one.
+    /// The number in the cell, or the reason why there is none.
     pub(super) fn value(&self) -> Value {
         let number = match *self {
             Self::Number(number) => Some(number),
@@ -78,7 +78,7 @@ impl Cell<'_> {
         }
     }
 
-    /// The cell for a message: one line, not too long, in backquotes.
+    /// The cell as shown in a message: one line, not too long, in backquotes.
     pub(super) fn quoted(&self) -> String {
         let text = self.label();
         let mut shown: String = text.chars().take(40).flat_map(char::escape_debug).collect();
@@ -89,7 +89,7 @@ impl Cell<'_> {
     }
 }
 
-/// An ISO 8601 date or date-time as a year with a fraction; times with an offset from UTC are taken in UTC.
+/// An ISO 8601 date or date-time as a year with a fraction. Times with an offset from UTC are converted to UTC.
 ///
 /// `year + (days since 1 January) / (365 or 366)`.
 pub(super) fn decimal_year(text: &str) -> Option<f64> {

@@ -1,4 +1,4 @@
-//! Decoding one column: what its cells are is fixed by a schema or found from its first cell.
+//! Decoding one column. A schema or the first cell decides what its cells mean.
 
 use std::collections::HashMap;
 
@@ -11,7 +11,7 @@ use crate::data::classes::{Classes, canonical};
 use crate::data::dataset::LARGEST;
 use crate::data::schema::Encoding;
 
-/// More categories than this are taken for identifiers or free text.
+/// If a column has more categories than this, they are probably identifiers or free text.
 const MOST_CATEGORIES: usize = 1000;
 
 /// The code of every label.
@@ -19,15 +19,15 @@ fn codes(classes: &Classes) -> HashMap<String, usize> {
     classes.labels().iter().cloned().zip(0..).collect()
 }
 
-/// Reads the cells of one column as numbers, categories as codes.
+/// Reads the cells of one column as numbers; categories become codes.
 pub(super) struct ColumnReader {
-    /// Position in the table.
+    /// The position in the table.
     pub(super) index: usize,
     kind: Kind,
 }
 
 enum Kind {
-    /// No cell seen yet; what to accept.
+    /// No cell was read yet. The fields say what to accept.
     Unknown {
         one_hot: bool,
         dates: bool,
@@ -41,18 +41,18 @@ enum Kind {
         codes: HashMap<String, usize>,
         open: bool,
     },
-    /// A target of labels or numbers; its first cell decides.
+    /// A target of labels or numbers; the first cell decides.
     Target,
     /// Labels of a target.
     Class {
         codes: HashMap<String, usize>,
-        /// What another label is, where there can be no more.
+        /// What to call another label, if no more labels are allowed.
         other: Option<&'static str>,
     },
 }
 
 impl ColumnReader {
-    /// A feature whose encoding its first cell decides, unless it is listed as categorical.
+    /// A feature. Its first cell decides the encoding, unless the column is listed as categorical.
     pub(super) fn feature(index: usize, categorical: bool, options: &ReadOptions) -> Self {
         let kind = if categorical {
             Kind::Category { codes: HashMap::new(), open: true }
@@ -62,7 +62,7 @@ impl ColumnReader {
         Self { index, kind }
     }
 
-    /// The target of training data, with classes in the order given, if any.
+    /// The target of training data, with its classes in the given order, if any.
     pub(super) fn target(index: usize, kind: TargetKind, classes: Option<&Classes>) -> Self {
         let kind = match (kind, classes) {
             (TargetKind::Numbers, _) => Kind::Number { why: "the target must be a number; code classes as 0, 1, …" },
@@ -73,7 +73,7 @@ impl ColumnReader {
         Self { index, kind }
     }
 
-    /// The target with the classes of the training data, where it had some.
+    /// The target with the classes of the training data, if it had classes.
     pub(super) fn trained_target(index: usize, classes: Option<&Classes>) -> Self {
         let Some(classes) = classes else { return Self::target(index, TargetKind::Numbers, None) };
         let other = Some("a class the model was not trained with");
@@ -93,7 +93,7 @@ impl ColumnReader {
         Self { index, kind }
     }
 
-    /// The number for the current row's cell.
+    /// The number for the cell of the current row.
     pub(super) fn read(&mut self, table: &dyn Table, row: usize) -> Result<f64> {
         let cell = table.cell(self.index)?;
         self.decode(cell).map_err(|Advice { text, settings }| {
@@ -102,14 +102,14 @@ impl ColumnReader {
         })
     }
 
-    /// Whether a cell holds nothing; a class may be called what else means that.
+    /// Whether a cell is missing. Text that usually means missing may be the name of a class.
     pub(super) fn lacks(&self, cell: &Cell) -> bool {
         let known = matches!(&self.kind, Kind::Class { codes, .. } if codes.contains_key(&canonical(&cell.label())));
         cell.is_missing() && !known
     }
 
-    /// The encoding found, and for categories the new code of each old one: codes are given by first appearance
-    /// while reading and in sorted order afterwards.
+    /// The encoding found, and for categories the new code of each old one. Codes follow the first appearance while
+    /// reading, and the sorted order afterwards.
     pub(super) fn finish(self) -> (Encoding, Option<Vec<usize>>) {
         match self.kind {
             Kind::Unknown { .. } | Kind::Number { .. } | Kind::Target | Kind::Class { .. } => (Encoding::Numeric, None),
@@ -126,7 +126,7 @@ impl ColumnReader {
         }
     }
 
-    /// The classes found in a target, with the code of each by the order of its first appearance.
+    /// The classes found in a target, and the new code of each old one, which followed the first appearance.
     pub(super) fn classes(self) -> Option<(Classes, Vec<usize>)> {
         let Kind::Class { codes, other } = self.kind else { return None };
         let mut labels: Vec<(String, usize)> = codes.iter().map(|(label, code)| (label.clone(), *code)).collect();
@@ -145,7 +145,7 @@ impl ColumnReader {
             Kind::Number { why } => number(cell, why),
             Kind::Date => match cell {
                 Cell::Text(text) if !cell.is_missing() => decimal_year(text)
-                    .ok_or_else(|| "is not an ISO 8601 date as the other cells of the column are; correct it".into()),
+                    .ok_or_else(|| "is not an ISO 8601 date like the other cells of the column; correct it".into()),
                 Cell::Text(_) => Err(missing()),
                 Cell::Number(_) => Err("is a number in a column of dates".into()),
             },
@@ -249,11 +249,11 @@ fn missing() -> Advice {
     Advice::from("is a missing value; fill it in or leave such rows out").set("ReadOptions::missing", "drop")
 }
 
-/// What is wrong with a cell, and how it would be a number.
+/// The problem with a cell. If a decimal point would make it a number, adds the advice to read decimal commas.
 fn decimal_comma(cell: Cell, wrong: Advice) -> Advice {
     match Cell::Text(&cell.label().replacen(',', ".", 1)).value() {
         Value::Number(_) => {
-            let text = format!("{}; decimal commas are read where they are expected", wrong.text);
+            let text = format!("{}; decimal commas are read only on request", wrong.text);
             Advice { text, ..wrong }.set("ReadOptions::decimal_comma", true)
         }
         _ => wrong,

@@ -19,25 +19,25 @@ pub(super) struct CsvTable {
     record: ByteRecord,
     /// The line on which `record` starts.
     line: usize,
-    /// Where the reader was after it.
+    /// The reader's position after it.
     next: Position,
-    /// Whether `record` already holds the next row: the first line of a file without a header.
+    /// Whether `record` already holds the next row: the first line of a file without header.
     waiting: bool,
-    /// The row after it and its line, where that was looked at to tell a header.
+    /// The row after it and its line, if it was read to recognise a header.
     ahead: Option<(ByteRecord, usize)>,
-    /// The cells of the present row with points for commas, where those are decimal.
+    /// The cells of the current row with decimal points instead of decimal commas, if the file has decimal commas.
     decimals: Option<Vec<Option<String>>>,
     layout: Layout,
 }
 
-/// How a text file is written.
+/// The form of a text file.
 pub(super) struct Form {
     pub(super) delimiter: u8,
     pub(super) header: Header,
     pub(super) decimal_comma: bool,
 }
 
-/// A number with a decimal comma as one with a point.
+/// Replaces the decimal comma of a number by a point.
 fn pointed(cell: &str) -> Option<String> {
     let number = cell.trim();
     let plain = number.bytes().filter(|byte| *byte == b',').count() == 1 && !number.contains('.');
@@ -71,7 +71,7 @@ impl CsvTable {
         if !table.read()? {
             return Err(table.layout.error("the file is empty"));
         }
-        // Names are needed to point at a cell that is not UTF-8, hence this order.
+        // This order, because names are needed to point at a cell that is not UTF-8.
         table.layout.names = positional_names(table.record.len());
         let width = table.record.len();
         let cells = (0..width).map(|column| table.text(column).map(str::to_owned)).collect::<Result<Vec<_>>>()?;
@@ -106,18 +106,18 @@ impl CsvTable {
         })?;
         self.progress.next_row();
         self.next = self.reader.position().clone();
-        // The record's own position lies before the empty lines that the reader skips; its end tells more, but for a
-        // quote that is not closed, which takes in the end of its line.
+        // The record's own position lies before the empty lines that the reader skips, so its end is more exact. A
+        // quote that is not closed is the exception: it includes the end of its line.
         let inside = self.record.as_slice().iter().filter(|&&byte| byte == b'\n').count();
         let by_end = (self.reader.position().line() as usize).saturating_sub(1 + inside);
         self.line = by_end.max(self.record.position().map_or(0, |start| start.line() as usize));
         Ok(read)
     }
 
-    /// What is wrong with the row after the present one when it is too long.
+    /// The error for a next row that is too long.
     fn endless(&self, endless: &Endless) -> Error {
         let Endless(line) = endless;
-        // Where a quote is open there are lines between that are not empty.
+        // If a quote is open, there are lines between that are not empty.
         let empty = line.start.saturating_sub(self.next.byte()) == (line.before + 1).saturating_sub(self.next.line());
         let (row, column, what) = match (empty, self.layout.names.get(line.delimiters)) {
             (true, Some(name)) => (line.before + 1, format!(", column `{name}`"), "line ends"),
@@ -127,7 +127,7 @@ impl CsvTable {
         self.layout.error(format_args!("row {row}{column}: {endless}; look for {what}"))
     }
 
-    /// The cells of the row after the present one; none at the end.
+    /// The cells of the row after the current one; none at the end.
     fn peek(&mut self) -> Result<Vec<String>> {
         let (record, line) = (self.record.clone(), self.line);
         if !self.read()? {
@@ -165,7 +165,7 @@ impl Table for CsvTable {
         let (width, expected) = (self.record.len(), self.layout.names.len());
         if width != expected {
             return Err(self.layout.error(format_args!(
-                "row {} has {width} cells where the first has {expected}; look for a missing or extra delimiter or an \
+                "row {} has {width} cells, but the first has {expected}; look for a missing or extra delimiter or an \
                  unclosed quote",
                 self.line
             )));
@@ -182,7 +182,7 @@ impl Table for CsvTable {
         let Some(decimals) = &self.decimals else { return Ok(Cell::Text(text)) };
         if text.contains('.') && text.trim().parse::<f64>().is_ok() {
             let problem =
-                format_args!("{} has a point where numbers have commas; correct it", Cell::Text(text).quoted());
+                format_args!("{} has a decimal point, but numbers have commas; correct it", Cell::Text(text).quoted());
             return Err(self.layout.cell_error(self.line, column, problem));
         }
         Ok(Cell::Text(decimals.get(column).and_then(Option::as_deref).unwrap_or(text)))

@@ -7,21 +7,22 @@ use super::cell::Cell;
 use super::table::{Layout, Table, positional_names};
 use crate::{Error, Result};
 
-/// Images are rows, their pixels columns; a file of labels beside them is the last column, `label`.
+/// A table of images: each image is a row, its pixels are columns. If there is a file of labels beside it, they are the
+/// last column, `label`.
 pub(super) struct IdxTable {
     images: Array,
     labels: Option<Array>,
-    /// Number of rows given out so far; the current one is the last of them.
+    /// The number of rows returned so far. The current row is the last of them.
     given: usize,
     layout: Layout,
 }
 
-/// Whether a file begins as IDX files do: two zeros, a number type, a number of dimensions.
+/// Whether a file begins like an IDX file: two zeros, a number type, a number of dimensions.
 pub(super) fn recognised(head: &[u8]) -> bool {
     matches!(head, [0, 0, kind, 1..=8, ..] if size(*kind).is_some())
 }
 
-/// Where the labels of a file of images would be by MNIST's naming: `images` → `labels`, `idx3` → `idx1`.
+/// Where the file of labels for a file of images would be, by MNIST's naming: `images` → `labels`, `idx3` → `idx1`.
 pub(super) fn labels_beside(path: &Path) -> Option<PathBuf> {
     let name = path.file_name()?.to_str()?;
     let other = name.replace("images", "labels").replace("idx3", "idx1");
@@ -30,7 +31,7 @@ pub(super) fn labels_beside(path: &Path) -> Option<PathBuf> {
 }
 
 impl IdxTable {
-    /// Reads images, and labels where there are some, each with the name of its file.
+    /// Reads images, and labels if there are any, each with the name of its file.
     pub(super) fn read(
         (images, file): (Box<dyn Read>, String),
         labels: Option<(Box<dyn Read>, String)>,
@@ -41,7 +42,7 @@ impl IdxTable {
         if let Some((labels, other)) = &labels {
             if labels.width != 1 || labels.n != images.n {
                 return Err(Error::Data(format!(
-                    "{file}: its {} rows do not go with the {} labels in {other}; rename that file if it does not \
+                    "{file}: its {} rows do not match the {} labels in {other}; rename that file if it does not \
                      belong to \
                      this one",
                     images.n, labels.n
@@ -49,7 +50,7 @@ impl IdxTable {
             }
             names.push("label".into());
         }
-        // The name `label` can be asked for; the columns of pixels have none of their own.
+        // Users may name the column `label`; pixel columns have no names of their own.
         let named = labels.is_some();
         Ok(Self { images, labels: labels.map(|(labels, _)| labels), given: 0, layout: Layout { file, names, named } })
     }
@@ -88,7 +89,7 @@ impl Array {
         let short = |_| damaged("the IDX header is cut short".into());
         let mut head = [0; 4];
         reader.read_exact(&mut head).map_err(short)?;
-        let [0, 0, kind, dimensions] = head else { return Err(damaged("this is no IDX file".into())) };
+        let [0, 0, kind, dimensions] = head else { return Err(damaged("this is not an IDX file".into())) };
         let Some(size) = size(kind) else { return Err(damaged(format!("IDX number type {kind:#04x} is unknown"))) };
         let mut shape = Vec::new();
         for _ in 0..dimensions {
@@ -101,7 +102,7 @@ impl Array {
         if expected == 0 || shape.is_empty() {
             return Err(damaged("the array is empty".into()));
         }
-        // Grown as bytes come: the length in the header is not to be trusted with an allocation.
+        // Read the bytes as they come: the length in the header cannot be trusted with an allocation.
         let mut bytes = Vec::new();
         let read = reader.take(expected as u64 + 1).read_to_end(&mut bytes);
         read.map_err(|e| damaged(format!("the array is cut short or damaged: {e}")))?;
@@ -128,7 +129,7 @@ impl Array {
     }
 }
 
-/// Bytes of a number of a type.
+/// The bytes of a number of a type.
 fn size(kind: u8) -> Option<usize> {
     match kind {
         0x08 | 0x09 => Some(1),

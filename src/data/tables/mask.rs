@@ -10,14 +10,14 @@ use crate::Result;
 use crate::data::{Dataset, Split};
 
 impl Split {
-    /// A mask from a file with one row for each row of `data`'s file: 1 tests, 0 trains.
+    /// A mask from a file with one row for each row of `data`'s file: 1 for test rows, 0 for training rows.
     ///
-    /// `column` is a name or a position from 0; it may be absent if there is only one column. A first line with
-    /// anything but 0 and 1 is a header. Rows that were dropped from `data` need their entry, too.
+    /// `column` is a name or a position from 0. It may be absent if there is only one column. A first line with
+    /// anything but 0 and 1 is a header. Rows that were dropped from `data` need an entry, too.
     ///
     /// # Errors
     /// [`Error::Io`](crate::Error::Io) and [`Error::Data`](crate::Error::Data) as in
-    /// [`read_training`](crate::data::read_training), for other values than 0 and 1 and for a wrong number of rows;
+    /// [`read_training`](crate::data::read_training), for values other than 0 and 1 and for a wrong number of rows;
     /// [`Error::Usage`](crate::Error::Usage) if no row is left to train or to test on.
     pub fn from_mask_file(path: impl AsRef<Path>, column: Option<&str>, data: &Dataset) -> Result<Self> {
         let is_header = |cells: &[String], _: &[String]| cells.iter().any(|cell| mark(Cell::Text(cell)).is_none());

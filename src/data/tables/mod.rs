@@ -1,4 +1,4 @@
-//! Reading and writing tables in files, a format a file.
+//! Reading and writing tables in files, one module for each format.
 
 mod bounded;
 mod cell;

@@ -1,4 +1,4 @@
-//! One kind of line end, so that lines can be counted.
+//! Makes all line ends the same, so that lines can be counted.
 
 use std::io::{self, Chain, Read};
 
@@ -31,7 +31,7 @@ impl Read for Newlines {
                     kept += 1;
                 }
             }
-            // All of it may have been the second half of a line end; 0 would mean the end of the file.
+            // All bytes may have been the second half of a line end. Returning 0 would mean the end of the file.
             if kept > 0 {
                 return Ok(kept);
             }

@@ -13,7 +13,7 @@ pub(super) struct NpyTable {
     values: Vec<f64>,
     n: usize,
     order: Order,
-    /// Number of rows given out so far; the current one is the last of them.
+    /// The number of rows returned so far. The current row is the last of them.
     given: usize,
     layout: Layout,
 }
@@ -40,7 +40,7 @@ impl NpyTable {
         }
         let order = array.order();
         let values = numbers(array, &layout)?;
-        // Only now is the width known to be true.
+        // Only now is the width known to be right.
         layout.names = positional_names(width);
         Ok(Self { values, n, order, given: 0, layout })
     }
@@ -66,17 +66,17 @@ impl Table for NpyTable {
     }
 }
 
-/// Bytes of a header: NumPy itself refuses longer ones.
+/// The most bytes of a header. NumPy itself refuses longer ones.
 const LONGEST: usize = 10_000;
-/// Brackets that a header opens: two for an array of numbers, more for records, which are refused when they are known
-/// for such. The parser's time doubles with each one that is nested.
+/// The most brackets that a header opens: two for an array of numbers, more for records, which are refused when they
+/// are recognised. The parser's time doubles with each nested bracket.
 const MOST_BRACKETS: usize = 8;
 
-/// The stream, if its header is one that can be parsed in no time.
+/// The stream, if its header can be parsed fast.
 fn checked(mut reader: Box<dyn Read>) -> io::Result<Box<dyn Read>> {
     let mut start = vec![0; 8];
     reader.read_exact(&mut start)?;
-    // The length has two bytes in version 1 and four in those after it.
+    // The length has two bytes in version 1 and four in later versions.
     let mut length = [0; 4];
     let width = if start[6] == 1 { 2 } else { 4 };
     reader.read_exact(&mut length[..width])?;
@@ -84,7 +84,7 @@ fn checked(mut reader: Box<dyn Read>) -> io::Result<Box<dyn Read>> {
     let bytes = u32::from_le_bytes(length) as usize;
     let invalid = |problem: String| Err(io::Error::new(io::ErrorKind::InvalidData, problem));
     if bytes > LONGEST {
-        return invalid(format!("it is {bytes} bytes long, more than {LONGEST}; save the array anew"));
+        return invalid(format!("it is {bytes} bytes long, more than {LONGEST}; save the array again"));
     }
     let header = start.len();
     start.resize(header + bytes, 0);
@@ -95,7 +95,7 @@ fn checked(mut reader: Box<dyn Read>) -> io::Result<Box<dyn Read>> {
     Ok(Box::new(io::Cursor::new(start).chain(reader)))
 }
 
-/// All entries in the order of the file, whichever number type they have.
+/// All entries in the order of the file, whatever their number type.
 fn numbers<R: Read>(array: NpyFile<R>, layout: &Layout) -> Result<Vec<f64>> {
     let dtype = array.dtype().descr();
     let array = &mut Some(array);
@@ -120,7 +120,7 @@ fn entries<T: Deserialize, R: Read>(
     convert: impl Fn(T) -> f64,
 ) -> Option<io::Result<Vec<f64>>> {
     match array.take()?.try_data::<T>() {
-        // Grown entry by entry: the length in the header is not to be trusted with an allocation.
+        // Read entry by entry: the length in the header cannot be trusted with an allocation.
         Ok(data) => Some(data.map(|x| x.map(&convert)).try_fold(Vec::new(), |mut all, x| {
             all.push(x?);
             Ok(all)

@@ -4,8 +4,8 @@ use serde::{Deserialize, Serialize};
 
 /// What to do with a row that has a missing cell in a used column.
 ///
-/// Missing are empty cells, `NA`, `N/A`, `#N/A`, `nan`, `NaT`, `null`, `none`, `?` and infinities, in any case of
-/// letters.
+/// Missing cells are: empty, `NA`, `N/A`, `#N/A`, `nan`, `NaT`, `null`, `none`, `?` and infinities, in upper or lower
+/// case.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[non_exhaustive]
 pub enum Missing {
@@ -16,30 +16,31 @@ pub enum Missing {
     Drop,
 }
 
-/// Whether the first line of a text file holds column names.
+/// Whether the first line of a text file has column names.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[non_exhaustive]
 pub enum Header {
-    /// It does when one of its cells is a wanted column name, or neither a number, nor a date, nor missing; a word in a
-    /// target column of classes is a name above numbers, or where the other cells count the columns.
+    /// Decides by the first line. It is a header if one of its cells is a wanted column name, or is neither a number,
+    /// nor a date, nor missing. In a target column of classes a word is a name if a number follows, or if the other
+    /// cells count the columns.
     #[default]
     Auto,
-    /// It does.
+    /// The first line is a header.
     Yes,
-    /// It does not; the columns are called `c0`, `c1`, ….
+    /// There is no header. The columns are called `c0`, `c1`, ….
     No,
 }
 
-/// What the cells of the target column are.
+/// The kind of cells in the target column.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[non_exhaustive]
 pub enum TargetKind {
     /// Numbers.
     #[default]
     Numbers,
-    /// Labels of classes, even where they look like numbers; targets are their codes.
+    /// Labels of classes, even if they look like numbers; targets are their codes.
     Classes,
-    /// Labels if the first cell is no number, else numbers.
+    /// Labels if the first cell is not a number, else numbers.
     Auto,
 }
 
@@ -48,18 +49,18 @@ pub enum TargetKind {
 pub struct ReadOptions {
     /// Name of the target column; the last column if absent.
     pub target: Option<String>,
-    /// What the target column holds.
+    /// The kind of cells in the target column.
     pub target_kind: TargetKind,
-    /// Labels of the target's classes in their order, for targets read as classes; sorted by
+    /// Labels of the target's classes in their order, if the target is read as classes; sorted by
     /// [`Classes`](crate::data::Classes) if absent.
     pub classes: Option<Vec<String>>,
     /// Names of the feature columns, in this order; all but the target if absent.
     pub features: Option<Vec<String>>,
-    /// Names of columns that are no features, where the features are all but the target.
+    /// Names of columns that are not features, if the features are all but the target.
     pub drop: Vec<String>,
-    /// Encode columns of text as one 0/1 feature per category.
+    /// Encode each column of text as 0/1 features, one for each category.
     pub one_hot: bool,
-    /// Columns that are categories even where they look like numbers, such as postal codes.
+    /// Columns that are categories even if they look like numbers, such as postal codes.
     pub categorical: Vec<String>,
     /// Read ISO 8601 dates and date-times as decimal years.
     pub dates: bool,
@@ -69,8 +70,8 @@ pub struct ReadOptions {
     pub header: Header,
     /// The delimiter of a text file; guessed from the file's extension and first line if absent.
     pub delimiter: Option<u8>,
-    /// Numbers of a text file have commas for decimal points.
+    /// Whether the numbers of a text file have decimal commas.
     pub decimal_comma: bool,
-    /// Keep the text of all columns of the rows read, to be written next to predictions.
+    /// Keep the text of all columns of the rows, to write it next to predictions.
     pub keep: bool,
 }

@@ -17,7 +17,7 @@ use crate::{Error, Result};
 pub(super) struct ParquetTable {
     rows: RowIter<'static>,
     cells: Vec<Owned>,
-    /// Which columns are times in nanoseconds: the record reader gives those as whole numbers.
+    /// The columns that are times in nanoseconds. The record reader returns these as whole numbers.
     nanoseconds: Vec<bool>,
     given: usize,
     layout: Layout,
@@ -72,7 +72,7 @@ impl Table for ParquetTable {
     }
 }
 
-/// Numbers and truth values as numbers; dates in ISO 8601 and everything else as text.
+/// Returns numbers and truth values as numbers, dates in ISO 8601, and everything else as text.
 fn owned(field: &Field) -> Owned {
     let number = match *field {
         Field::Bool(x) => x.into(),
@@ -102,13 +102,13 @@ fn text(field: &Field) -> String {
         }
         Field::TimestampMillis(time) => instant(Timestamp::from_millisecond(*time), *time),
         Field::TimestampMicros(time) => instant(Timestamp::from_microsecond(*time), *time),
-        // What is nested may hold dates that its own text fails on.
+        // Nested values may contain dates for which their own text fails.
         Field::Group(_) | Field::ListInternal(_) | Field::MapInternal(_) => "(nested)".into(),
         other => other.to_string(),
     }
 }
 
-/// A time in ISO 8601; as it is where that has no year for it.
+/// A time in ISO 8601, or the raw number if ISO 8601 has no year for it.
 fn instant(time: std::result::Result<Timestamp, jiff::Error>, raw: i64) -> String {
     time.map_or_else(|_| format!("time {raw} from 1970"), |time| Offset::UTC.to_datetime(time).to_string())
 }

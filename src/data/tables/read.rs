@@ -14,9 +14,9 @@ use crate::data::classes::Classes;
 use crate::data::dataset::{Dataset, TextColumns};
 use crate::data::schema::{Column, Encoding, Schema};
 
-/// Reads training data and finds out how each column is to be encoded.
+/// Reads training data and finds out how to encode each column.
 ///
-/// Without options the last column is the target, all others are features and every cell must be a number.
+/// Without options the last column is the target, all others are features, and every cell must be a number.
 ///
 /// # Errors
 /// [`Error::Io`](crate::Error::Io) if the file cannot be read, [`Error::Data`](crate::Error::Data) if its contents do
@@ -32,7 +32,7 @@ pub fn read_training(path: impl AsRef<Path>, options: &ReadOptions) -> Result<(S
     Ok((schema, dataset))
 }
 
-/// A table to learn from, and the readers of its columns.
+/// A table of training data, and the readers of its columns.
 struct Training {
     table: Box<dyn Table>,
     inputs: Vec<ColumnReader>,
@@ -54,7 +54,7 @@ impl Training {
                 Some(name) => positional_names(cells.len()).iter().position(|column| column == name),
                 None => cells.len().checked_sub(1),
             };
-            // A label is no sign of a header in a column of labels.
+            // In a column of labels, a label does not indicate a header.
             let labels = target.filter(|_| options.target_kind != TargetKind::Numbers);
             let used = |column: usize| {
                 Some(column) != labels
@@ -83,7 +83,7 @@ impl Training {
         Ok(Self { table, inputs, output })
     }
 
-    /// What the columns turned out to be.
+    /// The schema and the codes that were found.
     fn finish(self) -> (Schema, Codes) {
         let (names, target) = (&self.table.layout().names, self.output.reader.index);
         let found = self.inputs.into_iter().map(|reader| {
@@ -99,11 +99,11 @@ impl Training {
     }
 }
 
-/// Gives each complete row of a table to `take`, which holds what it wants: its place, and one value a feature and,
-/// last, the target, with codes of categories and classes by first appearance.
+/// Passes each complete row of a table to `take`: its place, one value for each feature and, last, the target.
+/// Categories and classes are codes by first appearance. `take` stores what it needs.
 ///
 /// # Errors
-/// As [`read_training`]; what `take` reports.
+/// As [`read_training`], and errors of `take`.
 pub(in crate::data) fn stream_training(
     path: &Path,
     options: &ReadOptions,
@@ -124,16 +124,16 @@ pub(in crate::data) fn stream_training(
     Ok(Streamed { schema, codes, rows: seen - dropped, dropped })
 }
 
-/// Where a row lies in its file.
+/// The place of a row in its file.
 #[derive(Debug, Clone, Copy)]
 pub(in crate::data) struct Place {
-    /// Its number, from 1: a line of a text file, header included.
+    /// The row number, from 1: the line of a text file, header included.
     pub(in crate::data) row: usize,
-    /// Its position among the rows of data, from 0.
+    /// The position among the rows of data, from 0.
     pub(in crate::data) record: usize,
 }
 
-/// A walk over the rows of a table that are used.
+/// A walk over the rows of a table that are to be used.
 #[derive(Debug, Default)]
 struct Walk {
     seen: usize,
@@ -141,7 +141,7 @@ struct Walk {
 }
 
 impl Walk {
-    /// Steps to the next row that is used.
+    /// Steps to the next row to be used.
     fn next(
         &mut self,
         table: &mut dyn Table,
@@ -160,7 +160,7 @@ impl Walk {
         Ok(None)
     }
 
-    /// Refuses a table without a row to use.
+    /// Refuses a table without any row to be used.
     fn end(self, layout: &Layout) -> Result<Self> {
         match (self.seen, self.seen - self.dropped) {
             (0, _) => Err(layout.error("there is a header but no row of data")),
@@ -173,28 +173,28 @@ impl Walk {
     }
 }
 
-/// What a table turned out to be when its last row had passed by.
+/// What is known about a table after its last row.
 pub(in crate::data) struct Streamed {
     pub(in crate::data) schema: Schema,
     pub(in crate::data) codes: Codes,
     pub(in crate::data) rows: usize,
-    /// Rows left out because of missing cells.
+    /// The number of rows left out because of missing cells.
     pub(in crate::data) dropped: usize,
 }
 
-/// The final code of each one given by first appearance, where there are codes.
+/// The final code for each code by first appearance, in columns with codes.
 pub(in crate::data) struct Codes {
     inputs: Vec<Option<Vec<usize>>>,
     target: Option<Vec<usize>>,
 }
 
 impl Codes {
-    /// Whether there are any.
+    /// Whether any column has codes.
     pub(in crate::data) fn any(&self) -> bool {
         self.target.is_some() || self.inputs.iter().any(Option::is_some)
     }
 
-    /// Rows of one value a column.
+    /// Replaces codes in rows with one value for each column.
     pub(in crate::data) fn recode_inputs(&self, values: &mut [f64]) {
         let width = self.inputs.len();
         for (place, codes) in self.inputs.iter().enumerate() {
@@ -213,9 +213,10 @@ impl Codes {
 
 /// Reads data for a model that was trained with `schema`.
 ///
-/// Columns are found by name; without a header by position, in a file either as wide as the training file or with the
-/// features only. Other columns are ignored, and so are [`ReadOptions::target`] and the other options that `schema`
-/// settles. Unless `need_target`, the target column may be absent or incomplete; [`Dataset::y`] is then `None`.
+/// Columns are found by name. Without a header they are found by position, in a file that is as wide as the training
+/// file or has only the features. Other columns are ignored. So are [`ReadOptions::target`] and the other options that
+/// `schema` decides. Unless `need_target`, the target column may be missing or incomplete; [`Dataset::y`] is then
+/// `None`.
 ///
 /// # Errors
 /// As [`read_training`], and for categories that `schema` does not know.
@@ -260,7 +261,7 @@ struct Output {
     needed: bool,
 }
 
-/// Rows with one value a column, categories still as codes.
+/// Rows with one value for each column; categories are still codes.
 struct Raw {
     values: Vec<f64>,
     dataset: Dataset,

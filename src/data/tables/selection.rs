@@ -1,4 +1,4 @@
-//! Finding the columns that are used.
+//! Finding the used columns.
 
 use std::collections::HashSet;
 
@@ -8,7 +8,7 @@ use super::table::Layout;
 use crate::Result;
 use crate::data::schema::Schema;
 
-/// Whether the cells of a first line are names: one is wanted as a name, or one in a used column is no data.
+/// Whether the cells of a first line are names: one of them is a wanted name, or one in a used column cannot be data.
 ///
 /// All columns count as used if the wanted names leave none.
 pub(super) fn has_names(
@@ -24,8 +24,8 @@ pub(super) fn has_names(
     })
 }
 
-/// Whether the cells of a first line are names, given those of the second, where a target of labels says nothing by
-/// itself: numbers follow its cell, or the other cells count the columns, three or more.
+/// Whether the cells of a first line are names, judged by the second line, for a target of labels. Its cell is a name
+/// if a number follows, or if the other cells before it, three or more, count the columns.
 pub(super) fn names_target(cells: &[String], next: &[String], target: usize) -> bool {
     let is_label = |cell: &String| Cell::Text(cell).value() == Value::Label;
     let is_number = |cell: &String| matches!(Cell::Text(cell).value(), Value::Number(_));
@@ -72,7 +72,7 @@ pub(super) fn select(layout: &Layout, options: &ReadOptions) -> Result<(Vec<usiz
     for name in &options.categorical {
         let column = names.find(name)?;
         if column == target && options.target_kind == TargetKind::Numbers {
-            let problem = "is the target, which the likelihood takes for numbers, and also listed as categorical";
+            let problem = "is the target, which the likelihood reads as numbers, and also listed as categorical";
             return Err(layout.error(format_args!("`{name}` {problem}")));
         }
         if column != target && !listed.contains(&column) {

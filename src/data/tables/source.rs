@@ -1,4 +1,4 @@
-//! Opening a path: standard input, gzip, and which format the bytes are in.
+//! Opening a path: standard input, gzip, and the format of the bytes.
 
 use std::fs::File;
 use std::io::{self, Cursor, Read};
@@ -13,7 +13,7 @@ use super::options::ReadOptions;
 use super::table::{IsHeader, Table};
 use crate::{Error, Result};
 
-/// How much of a file is looked at to recognise its format and delimiter.
+/// How many bytes of a file are examined to recognise its format and delimiter.
 const PEEK: u64 = 1 << 16;
 
 /// Opens a table in any of the formats.
@@ -35,7 +35,7 @@ pub(super) fn open(path: &Path, options: &ReadOptions, is_header: IsHeader) -> R
             return Ok(Box::new(IdxTable::read((reader, file), beside.transpose()?)?));
         }
         head if head.get(8..).is_some_and(|rest| rest.starts_with(b"{\"__metadata__\"")) => {
-            "this is a saved model, not a table; `cagey inspect` tells what it is"
+            "this is a saved model, not a table; `cagey inspect` describes it"
         }
         [b'P', b'K', 3, 4, ..] => "this is a zip archive or a spreadsheet; export it as CSV",
         [0xff, 0xfe, ..] | [0xfe, 0xff, ..] => "the text is UTF-16; save it as UTF-8",
@@ -48,11 +48,11 @@ pub(super) fn open(path: &Path, options: &ReadOptions, is_header: IsHeader) -> R
     Err(Error::Data(format!("{file}: {problem}")))
 }
 
-/// A file's bytes, out of gzip if they were in it.
+/// A file's bytes, unpacked if they were in gzip.
 struct Unpacked {
-    /// The first of them.
+    /// The first bytes.
     head: Vec<u8>,
-    /// All of them.
+    /// All bytes.
     reader: Box<dyn Read>,
     zipped: bool,
 }
@@ -66,7 +66,7 @@ fn unpack(path: &Path, file: &str) -> Result<Unpacked> {
     Ok(Unpacked { head, reader, zipped: true })
 }
 
-/// The path for messages.
+/// The name of a path in messages.
 pub(super) fn display_name(path: &Path) -> String {
     if is_stdin(path) { "standard input".to_owned() } else { path.display().to_string() }
 }
@@ -86,7 +86,7 @@ fn raw(path: &Path) -> Result<Box<dyn Read>> {
     Ok(Box::new(file))
 }
 
-/// The first bytes of a stream, and the stream as it was before.
+/// The first bytes of a stream, and the stream with these bytes still in it.
 fn peek(mut reader: Box<dyn Read>) -> io::Result<(Vec<u8>, Box<dyn Read>)> {
     let mut head = Vec::new();
     reader.by_ref().take(PEEK).read_to_end(&mut head)?;
@@ -100,8 +100,8 @@ fn damaged_gzip(file: &str, source: &io::Error) -> Error {
     Error::Io { path: file.to_owned(), problem: format!("cannot unpack the gzip file: {source}; it may be cut short") }
 }
 
-/// Tab for `.tsv` and `.tab`, else the most frequent of comma, tab and semicolon in the first line outside quotes;
-/// commas within numbers are none.
+/// The delimiter: tab for `.tsv` and `.tab`, else the most frequent of comma, tab and semicolon in the first line
+/// outside quotes. Commas within numbers do not count.
 fn delimiter(path: &Path, head: &[u8], decimal_comma: bool) -> u8 {
     let name = path.to_string_lossy().to_ascii_lowercase();
     let name = name.strip_suffix(".gz").unwrap_or(&name);

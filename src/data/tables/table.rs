@@ -1,4 +1,4 @@
-//! What every file format offers to the reader: named columns and rows one after the other.
+//! The interface of every file format to the reader: named columns, and one row after another.
 
 use std::collections::HashMap;
 
@@ -6,25 +6,25 @@ use super::cell::Cell;
 use crate::suggest::nearest;
 use crate::{Error, Result};
 
-/// Says whether the cells of a first line are column names, given those of the second, if there is one.
+/// Returns whether the cells of a first line are column names, given those of the second line, if there is one.
 pub(super) type IsHeader<'a> = &'a dyn Fn(&[String], &[String]) -> bool;
 
-/// Columns of an open file.
+/// The columns of an open file.
 #[derive(Debug, Clone)]
 pub(super) struct Layout {
-    /// The file's name for messages.
+    /// The file's name in messages.
     pub(super) file: String,
-    /// One name a column.
+    /// One name for each column.
     pub(super) names: Vec<String>,
-    /// Whether the names come from the file, not from the columns' positions.
+    /// Whether the names come from the file, not from the positions of the columns.
     pub(super) named: bool,
 }
 
-/// An open file, positioned on one row after the other.
+/// An open file, positioned at one row after another.
 pub(super) trait Table {
     fn layout(&self) -> &Layout;
 
-    /// Steps to the next row and gives its number in the file, counted from 1; `None` at the end.
+    /// Steps to the next row and returns its number in the file, counted from 1; `None` at the end.
     fn advance(&mut self) -> Result<Option<usize>>;
 
     /// A cell of the current row.
@@ -54,7 +54,7 @@ impl Layout {
         self.error(format_args!("row {row}, column `{}`: {problem}", self.names[column]))
     }
 
-    /// The names of the columns for a message, the first ones where there are many.
+    /// The names of the columns for a message; only the first ones if there are many.
     pub(super) fn listing(&self) -> String {
         let shown: Vec<String> = self.names.iter().take(12).map(|name| format!("`{name}`")).collect();
         let more = if self.names.len() > shown.len() { ", …" } else { "" };
@@ -62,10 +62,10 @@ impl Layout {
     }
 }
 
-/// Columns by their names: one look at all of them serves any number of searches.
+/// Columns by their names. Indexing all of them once serves any number of searches.
 pub(super) struct Names<'a> {
     layout: &'a Layout,
-    /// The first column of a name, and the second if there is one.
+    /// The first column with a name, and the second if there is one.
     places: HashMap<&'a str, (usize, Option<usize>)>,
 }
 

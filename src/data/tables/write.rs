@@ -8,7 +8,7 @@ use crate::{Error, Result};
 
 /// Writes a CSV file with the kept columns of the input, if any, followed by columns of numbers `[n]`.
 ///
-/// Numbers are written in the fewest digits that read back as the same number.
+/// Numbers are written with the fewest digits that read back as the same number.
 ///
 /// # Errors
 /// [`Error::Shape`] if the columns differ in length, [`Error::Io`] as in [`atomic_write`].
@@ -16,7 +16,7 @@ pub fn write_predictions(path: impl AsRef<Path>, kept: Option<&TextColumns>, col
     write_labelled(path, kept, None, columns)
 }
 
-/// The same with a column of words `[n]`, by its name, before the numbers.
+/// As [`write_predictions`], with a named column of words `[n]` before the numbers.
 ///
 /// # Errors
 /// As [`write_predictions`].
@@ -48,7 +48,7 @@ pub fn write_labelled(
     })
 }
 
-/// The I/O failure behind one of CSV: the usual conversion hides its kind, such as a closed pipe or a full disk.
+/// The I/O error behind a CSV error. The usual conversion hides its kind, such as a closed pipe or a full disk.
 fn cause(error: ::csv::Error) -> io::Error {
     match error.into_kind() {
         ::csv::ErrorKind::Io(source) => source,

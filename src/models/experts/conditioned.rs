@@ -1,4 +1,4 @@
-//! Experts conditioned on their rows, and what they say by themselves, on one rank or several.
+//! Experts conditioned on their rows, and their own predictions, on one rank or several.
 
 use std::sync::OnceLock;
 
@@ -15,26 +15,26 @@ use crate::models::Observations;
 use crate::models::posterior::Marginals;
 use crate::threads;
 
-/// To say what they predict.
+/// The question to a rank: predict.
 pub(super) const SAY: &str = "experts.say";
 
-/// What the communication expert is called in messages.
+/// The name of the communication expert in messages.
 const COMMON: &str = "the communication expert";
-/// Bytes of factors up to which they are kept; beyond, each expert is conditioned again where it is asked.
+/// The most bytes that factors may take to be kept. If they take more, each expert is conditioned again when asked.
 const KEPT: f64 = 2e9;
 
-/// Experts conditioned on their rows: what all rules ask.
+/// Experts conditioned on their rows. All rules use their predictions.
 #[derive(Debug)]
 pub(super) struct Conditioned {
     model: Experts,
     compute: Compute,
-    /// The rows that were given, unless the model has its own.
+    /// The given rows, unless the model has its own.
     data: Observations,
-    /// This process's experts; none where their factors take too much memory.
+    /// This process's experts; none if their factors take too much memory.
     locals: Option<Vec<Local>>,
     /// The communication expert.
     common: OnceLock<Local>,
-    /// The experts that have its rows, too; none where their factors take too much memory.
+    /// The experts with the communication expert's rows added; none if their factors take too much memory.
     augmented: OnceLock<Option<Vec<Local>>>,
 }
 
@@ -66,7 +66,7 @@ impl Conditioned {
         self.data().gather(&self.model.parts()[expert])
     }
 
-    /// This process's experts conditioned on rows that each has, in parallel.
+    /// Conditions this process's experts, each on its rows, in parallel.
     fn conditioned(&self, rows: &[impl AsRef<[usize]> + Sync]) -> Result<Vec<Local>> {
         let first = self.model.own().start;
         let made = threads::apart(rows.len(), |at| {
@@ -82,7 +82,7 @@ impl Conditioned {
         local.map_err(|error| self.model.of_expert(expert, error))
     }
 
-    /// What `f` makes of an expert; one that another rank holds is conditioned for it.
+    /// Calls `f` with an expert. If it is not kept here, conditions it for this call.
     pub(super) fn with<R>(&self, expert: usize, f: impl FnOnce(&Local) -> Result<R>) -> Result<R> {
         let known = self.locals.as_ref().filter(|_| self.model.own().contains(&expert));
         match known {
@@ -102,8 +102,8 @@ impl Conditioned {
         self.model.own().map(with).collect()
     }
 
-    /// What this process's experts say at `x`, by themselves or with the rows of the communication expert: of those
-    /// that have no others there are no rows.
+    /// The predictions of this process's experts at `x`. If `augmented`, the experts have the rows of the communication
+    /// expert as well. An expert whose rows are all among them predicts nothing: its marginals are empty.
     pub(super) fn say(&self, augmented: bool, x: &[f64]) -> Result<Vec<Marginals>> {
         let own = self.model.own();
         let predict = |at: usize, local: &Local| {
@@ -128,7 +128,7 @@ impl Conditioned {
         })
     }
 
-    /// What all experts say, wherever they are.
+    /// The predictions of all experts, on all ranks.
     pub(super) fn all(&self, augmented: bool, x: &[f64]) -> Result<Vec<Marginals>> {
         match &self.model.ranks {
             Some(ranks) => elsewhere(self, ranks, augmented, x),
@@ -136,7 +136,7 @@ impl Conditioned {
         }
     }
 
-    /// What all experts say: means, less the prior's, and variances, row-major `[count, t]`.
+    /// The predictions of all experts: means less the prior mean, and variances, row-major `[count, t]`.
     pub(super) fn said(&self, augmented: bool, prior: &[f64], x: &[f64]) -> Result<[Vec<f64>; 2]> {
         let said = self.all(augmented, x)?;
         let deviation = |said: &Marginals| said.mean.iter().zip(prior).map(|(m, p)| m - p).collect::<Vec<f64>>();
@@ -144,7 +144,7 @@ impl Conditioned {
         Ok([mean, said.into_iter().flat_map(|said| said.variance).collect()])
     }
 
-    /// What the communication expert says.
+    /// The prediction of the communication expert.
     pub(super) fn common(&self, prior: &[f64], x: &[f64]) -> Result<[Vec<f64>; 2]> {
         if self.common.get().is_none() {
             let rows = self.data().gather(&self.model.communication)?;
@@ -157,12 +157,12 @@ impl Conditioned {
     }
 }
 
-/// Whether the factors of experts on these rows are few enough to be kept.
+/// Whether the factors of experts on these rows are small enough to keep.
 fn kept(rows: &[impl AsRef<[usize]>]) -> bool {
     8.0 * rows.iter().map(|rows| (rows.as_ref().len() as f64).powi(2)).sum::<f64>() <= KEPT
 }
 
-/// What the experts of all ranks say at `x`, in their order.
+/// The predictions at `x` of the experts of all ranks, in the order of the experts.
 fn elsewhere(experts: &Conditioned, ranks: &Ranks, augmented: bool, x: &[f64]) -> Result<Vec<Marginals>> {
     let mut talk = ranks.talk();
     remote::hold(experts.model(), &mut talk, ranks.size(), experts.data(), experts.compute())?;
@@ -173,7 +173,7 @@ fn elsewhere(experts: &Conditioned, ranks: &Ranks, augmented: bool, x: &[f64]) -
     answers.into_iter().map(heard).collect::<Result<Vec<_>>>().map(|heard| heard.concat())
 }
 
-/// What experts say as a message.
+/// Predictions of experts as a message.
 pub(super) fn said(all: Vec<Marginals>) -> Message {
     let mut message = Message { document: json!({ "experts": all.len() }), ..Message::default() };
     put(&mut message, "counts", all.iter().map(|said| said.mean.len() as f64).collect());

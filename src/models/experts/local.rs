@@ -1,4 +1,4 @@
-//! One expert's posterior, and the weights that its rows have in it.
+//! The posterior of one expert, and the weights of its rows in it.
 
 use burn::tensor::Tensor;
 
@@ -16,7 +16,7 @@ use crate::models::sgpr::{Sgpr, SgprPosterior};
 use crate::products;
 use crate::scope::{Scope, to_f64};
 
-/// An expert that knows its rows.
+/// An expert conditioned on its rows.
 #[derive(Debug)]
 pub(super) enum Local {
     Exact(Box<ExactPosterior>),
@@ -33,7 +33,7 @@ pub(super) struct Sparse {
     inner: Factor<f64>,
 }
 
-/// f_i = m + k(·, C) a: what an expert's mean is made of.
+/// The parts of an expert's mean f_i = m + k(·, C) a.
 pub(super) struct Mean {
     /// C, row-major `[c, d]`: the expert's rows, or the inducing inputs.
     pub(super) centres: Vec<f64>,
@@ -87,8 +87,8 @@ impl Local {
         })
     }
 
-    /// At `points [t, d]` of a scope: K̂_i⁻¹k(X_i, x) of exact experts, W K_XZ M⁻¹k(Z, x) of sparse ones, M = K_ZZ +
-    /// K_ZX W K_XZ.
+    /// The dependence at `points [t, d]` of a scope. The weights are K̂_i⁻¹k(X_i, x) for exact experts, and W K_XZ
+    /// M⁻¹k(Z, x) with M = K_ZZ + K_ZX W K_XZ for sparse ones.
     pub(super) fn dependence(&self, scope: &Scope, prior: &Prior, points: &Tensor<2>) -> Result<Dependence> {
         let (data, t) = (self.data(), points.dims()[0]);
         let x = scope.matrix(&data.x, data.n(), data.d);

@@ -1,10 +1,10 @@
-//! Experts: the rows shared out among many models of one prior, trained together and asked together.
+//! Experts: many models of one prior that share out the rows, are trained together and predict together.
 //!
-//! M experts with n_i rows each have the same hyperparameters θ. Training minimises the sum of their objectives
-//! L_i(θ), that is, takes rows of different experts for independent (Ng and Deisenroth 2014, *Hierarchical
-//! mixture-of-experts model for large-scale Gaussian process regression*): Σ n_i³ time in place of n³, and memory for
-//! one expert a thread. A rule of [`aggregation`] makes one prediction of M; it is chosen when predictions are asked
-//! for.
+//! M experts with n_i rows each have the same hyperparameters θ. Training minimises the sum of their objectives L_i(θ),
+//! that is, it treats rows of different experts as independent (Ng and Deisenroth 2014, *Hierarchical
+//! mixture-of-experts model for large-scale Gaussian process regression*). It takes Σ n_i³ time in place of n³, and
+//! each thread needs memory for one expert. A rule of [`aggregation`] combines the M predictions into one. You choose
+//! the rule when you ask for predictions.
 
 pub mod aggregation;
 mod conditioned;
@@ -52,17 +52,17 @@ use crate::params::{Parameter, Parameters};
 use crate::scope::Scope;
 use crate::train::{Observer, Outcome};
 
-/// What all experts are: one set of parameters.
+/// The kind of all experts. They share one set of parameters.
 #[derive(Debug, Clone)]
 pub enum Shared {
     /// Exact Gaussian processes.
     Exact(ExactGp),
-    /// Sparse ones with the collapsed bound, through the same inducing inputs.
+    /// Sparse Gaussian processes with the collapsed bound. They share the inducing inputs.
     Sparse(Sgpr),
 }
 
 impl Shared {
-    /// As a model of one expert's rows.
+    /// Returns the model of a single expert.
     pub fn model(&self) -> &dyn GpModel {
         match self {
             Self::Exact(model) => model,
@@ -81,32 +81,32 @@ impl Shared {
 /// Experts on parts of the data, with one set of parameters.
 #[derive(Debug, Clone)]
 pub struct Experts {
-    /// What each of them is.
+    /// The kind of the experts.
     pub shared: Shared,
-    /// How predictions are put together unless another rule is asked for.
+    /// How predictions are combined unless another rule is asked for.
     pub rule: Rule,
     /// How they are trained together.
     pub federation: Federation,
     /// The rows of each expert, ascending.
     parts: Arc<Vec<Vec<usize>>>,
-    /// The rows of the communication expert of grBCM, ascending: at random, whatever the partition.
+    /// The rows of the communication expert of grBCM, ascending. They are drawn at random, whatever the partition.
     communication: Arc<Vec<usize>>,
-    /// What each expert is called in messages.
+    /// The name of each expert in messages.
     labels: Arc<Vec<String>>,
-    /// Where experts are that are not in this process.
+    /// Where the experts are that other processes hold.
     ranks: Option<Arc<Ranks>>,
-    /// Their rows, where these stay with them.
+    /// The experts' rows, if they stay with the experts.
     shards: Option<Arc<Shards>>,
-    /// Their rows, where every rank reads its own.
+    /// The experts' rows, if every rank reads its own.
     window: Option<Arc<Window>>,
 }
 
 impl Experts {
-    /// Experts on these rows: `parts` are those of each expert, `communication` those that grBCM's experts have in
-    /// common.
+    /// Makes experts on these rows: `parts` has the rows of each expert, `communication` the rows that grBCM's experts
+    /// have in common.
     ///
     /// # Errors
-    /// [`Error::Usage`] for an expert without rows, and unless every row is one expert's.
+    /// [`Error::Usage`] if an expert has no rows, or if a row does not belong to exactly one expert.
     pub fn new(shared: Shared, rule: Rule, parts: Vec<Vec<usize>>, mut communication: Vec<usize>) -> Result<Self> {
         let n = parts.iter().map(Vec::len).sum();
         let mut seen = vec![false; n];
@@ -125,20 +125,21 @@ impl Experts {
         Ok(Self { shared, rule, federation, parts, communication, labels, ranks: None, shards: None, window: None })
     }
 
-    /// Those of one rank, as the leader hands them out: rows of the communication expert may be nobody's.
+    /// Makes the experts of one rank, as the leader hands them out. Rows of the communication expert may belong to no
+    /// expert of this rank.
     fn of_rank(shared: Shared, parts: Vec<Vec<usize>>, communication: Vec<usize>, labels: Vec<String>) -> Self {
         let (parts, communication, labels) = (Arc::new(parts), Arc::new(communication), Arc::new(labels));
-        // Which rule it is is the leader's business.
+        // The leader decides on the rule, so that this one is not used.
         let (rule, federation) = (Rule::Grbcm, Federation::default());
         Self { shared, rule, federation, parts, communication, labels, ranks: None, shards: None, window: None }
     }
 
-    /// The same experts, spread over the ranks of a job that this process leads.
+    /// Returns the same experts, spread over the ranks of a job that this process leads.
     pub fn over(self, ranks: Arc<Ranks>) -> Self {
         Self { ranks: Some(ranks), ..self }
     }
 
-    /// The experts of this process: all, or the first of them where it leads other ranks.
+    /// The experts of this process: all of them, or the first ones if it leads other ranks.
     fn own(&self) -> Range<usize> {
         self.share(0)
     }
@@ -158,37 +159,37 @@ impl Experts {
         self.parts.len()
     }
 
-    /// Whether there is no expert, which [`new`](Self::new) refuses.
+    /// Whether there is no expert. [`new`](Self::new) refuses that.
     pub fn is_empty(&self) -> bool {
         self.parts.is_empty()
     }
 
-    /// Rows of all experts n.
+    /// The number n of rows of all experts.
     pub fn rows(&self) -> usize {
         self.parts.iter().map(Vec::len).sum()
     }
 
-    /// Rows of the largest expert.
+    /// The number of rows of the largest expert.
     fn largest(&self) -> usize {
         self.parts.iter().map(Vec::len).max().unwrap_or_default()
     }
 
-    /// What an error of one expert says of it.
+    /// Names the expert in an error.
     fn of_expert(&self, expert: usize, error: Error) -> Error {
         of(&self.labels[expert], error)
     }
 
-    /// The posterior, to be asked by any rule.
+    /// The posterior. It can predict by any rule.
     ///
     /// # Errors
-    /// [`Error::Shape`] for other rows than those that were shared out, [`Error::NotPositiveDefinite`] naming the
+    /// [`Error::Shape`] if the rows are not the ones that were shared out, [`Error::NotPositiveDefinite`] naming the
     /// expert.
     pub fn posterior(&self, compute: Compute, data: Observations) -> Result<ExpertsPosterior> {
         ExpertsPosterior::new(self.clone(), compute, data)
     }
 }
 
-/// What an error of something says of it.
+/// Names what an error is about in its message.
 fn of(what: &str, error: Error) -> Error {
     error.map(|error| match error {
         Error::NotPositiveDefinite { matrix, size, dtype, pivot, jitter, finite } => {
@@ -200,7 +201,7 @@ fn of(what: &str, error: Error) -> Error {
     })
 }
 
-/// An expert and its first rows, for messages.
+/// The name of an expert for messages, with its first rows.
 fn label(expert: usize, count: usize, rows: &[usize]) -> String {
     let shown: Vec<String> = rows.iter().take(3).map(|row| (row + 1).to_string()).collect();
     let more = if rows.len() > 3 { ", …" } else { "" };
@@ -253,7 +254,7 @@ impl GpModel for Experts {
     }
 
     fn bytes(&self, compute: Compute, size: Size) -> f64 {
-        // A smaller sample than all rows has smaller experts, unless these have rows of their own.
+        // A sample of the rows has smaller experts, unless the experts have rows of their own.
         let own = self.own_rows().is_some();
         let share = if own { 1.0 } else { (size.rows as f64 / self.rows() as f64).min(1.0) };
         let largest = (self.largest() as f64 * share).ceil();

@@ -1,4 +1,4 @@
-//! The sum of the experts' objectives: one expert a thread at a time, on one rank or several.
+//! The sum of the experts' objectives. Each thread evaluates one expert at a time, on one rank or several.
 
 use std::ops::Range;
 
@@ -18,11 +18,11 @@ use crate::params::Parameters;
 use crate::scope::{Scope, scalar, to_f64};
 use crate::threads;
 
-/// To evaluate their objectives.
+/// The question to a rank: evaluate the objectives.
 pub(super) const EVALUATE: &str = "experts.evaluate";
 
-/// An objective, its gradient in the internal values of each free parameter where that was asked for, and the jitter
-/// that it took.
+/// An objective, its gradient in the internal values of each free parameter if asked for, and the jitter that was
+/// added.
 #[derive(Debug, Clone, Default)]
 pub(super) struct Part {
     pub(super) loss: f64,
@@ -32,14 +32,14 @@ pub(super) struct Part {
 
 /// Σ L_i(θ) `[1]`.
 ///
-/// Each expert has a graph of its own, which is gone when its gradient is known: the tensor that is returned is linear
-/// in the parameters, with the sum's value and gradient at their present values.
+/// Each expert has a graph of its own, which is dropped when its gradient is known. The returned tensor is linear in
+/// the parameters. At their present values it has the value and the gradient of the sum.
 pub(super) fn sum(experts: &Experts, scope: &Scope, batch: &Batch) -> Result<Tensor<1>> {
     batch.check(scope)?;
     over(experts, scope, batch)
 }
 
-/// The objective of a model of parts on its own rows, or on those of a batch.
+/// The objective of a model of parts on its own rows, or on the rows of the batch if it has none.
 pub(super) fn over(model: &impl OfParts, scope: &Scope, batch: &Batch) -> Result<Tensor<1>> {
     match model.experts().own_rows() {
         Some(data) => model.objective_over(scope, data),
@@ -47,7 +47,7 @@ pub(super) fn over(model: &impl OfParts, scope: &Scope, batch: &Batch) -> Result
     }
 }
 
-/// The same over rows of the host.
+/// [`sum`] over rows on the host.
 pub(super) fn sum_over(experts: &Experts, scope: &Scope, data: Data) -> Result<Tensor<1>> {
     experts.check(data)?;
     let asked = Asked { compute: scope.compute(), gradient: scope.device().is_autodiff(), budget: scope.budget() };
@@ -61,7 +61,8 @@ pub(super) fn sum_over(experts: &Experts, scope: &Scope, data: Data) -> Result<T
     Ok(linear(scope, experts, value, slopes))
 }
 
-/// A value together with its slopes at the present internal values of the free parameters, as a function of them.
+/// A function that is linear in the internal values of the free parameters, with this value and these slopes at the
+/// present ones.
 pub(super) fn linear(
     scope: &Scope,
     parameters: &impl Parameters,
@@ -77,7 +78,7 @@ pub(super) fn linear(
     })
 }
 
-/// In the order of experts, so that the sum does not depend on where they are.
+/// Adds parts up in the order of the experts, so that the sum does not depend on which rank holds which expert.
 pub(super) fn total(parts: &[Part]) -> Part {
     let mut all = parts.first().cloned().unwrap_or_default();
     for part in parts.iter().skip(1) {
@@ -90,7 +91,7 @@ pub(super) fn total(parts: &[Part]) -> Part {
     all
 }
 
-/// How experts are to be evaluated.
+/// How to evaluate experts.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Asked {
     pub(super) compute: Compute,
@@ -153,7 +154,7 @@ pub(super) fn read(experts: &Experts, mut message: Message) -> Result<Vec<Part>>
     Ok(losses.into_iter().zip(jitters).map(part).collect())
 }
 
-/// What `work` makes of so many experts, one a thread on the CPU.
+/// Calls `work` for so many experts and returns the results. On the CPU each thread works for one expert at a time.
 pub(super) fn each<R: Send>(
     compute: Compute,
     count: usize,
@@ -182,7 +183,7 @@ fn observations(batch: &Batch) -> Result<Observations> {
 }
 
 impl Experts {
-    /// Refuses other rows than those that were shared out.
+    /// Refuses rows that are not the ones that were shared out.
     pub(super) fn check(&self, data: Data) -> Result<()> {
         let rows = match &self.shards {
             Some(shards) => shards.own.n(),

@@ -18,15 +18,15 @@ use crate::models::options::{Kind, ModelOptions, Parts, Saved, Site};
 use crate::models::sgpr::Sgpr;
 use crate::train::TrainConfig;
 
-/// What each expert is.
+/// The kind of each expert.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 #[cfg_attr(feature = "command", derive(clap::ValueEnum))]
 pub enum LocalKind {
-    /// An exact Gaussian process of its rows
+    /// An exact Gaussian process on its own rows
     #[default]
     Exact,
-    /// A sparse one, through inducing inputs that all experts share
+    /// A sparse Gaussian process, with inducing inputs that all experts share
     Sgpr,
 }
 
@@ -34,16 +34,16 @@ pub enum LocalKind {
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct ExpertsOptions {
-    /// Experts M; none for one for each 1,000 rows.
+    /// The number of experts M. If none, one for each 1,000 rows.
     pub experts: Option<usize>,
-    /// Who gets which rows.
+    /// Which expert gets which rows.
     pub partition: Partition,
-    /// What each of them is.
+    /// The kind of each expert.
     pub local: LocalKind,
-    /// Inducing inputs m of sparse experts.
+    /// The number of inducing inputs m of sparse experts.
     pub inducing: usize,
-    /// How predictions are put together unless another rule is asked for; none for the [usual rule of the
-    /// partition](Partition::rule), or gPoE by normalised entropies of experts whose rows stay with them.
+    /// How predictions are combined unless another rule is asked for. If none, the [usual rule of the
+    /// partition](Partition::rule), or gPoE by normalised entropies if the rows stay with their experts.
     pub aggregation: Option<Rule>,
     /// How they are trained together.
     pub training: Federation,
@@ -62,7 +62,7 @@ impl Default for ExpertsOptions {
     }
 }
 
-/// Rows of an expert where their number is not asked for.
+/// Rows of an expert if the number of experts is not given.
 const ROWS: usize = 1000;
 
 impl Kind for ExpertsOptions {
@@ -133,7 +133,7 @@ impl ModelOptions for ExpertsOptions {
 }
 
 impl ExpertsOptions {
-    /// Refuses what cannot be had where each expert has its rows for itself.
+    /// Refuses options that are impossible if each expert keeps its rows for itself.
     fn check_apart(&self) -> Result<()> {
         if self.experts.is_some() || self.partition != Partition::default() {
             return Err(Error::Usage(
@@ -144,7 +144,7 @@ impl ExpertsOptions {
         }
         if self.local != LocalKind::Exact {
             return Err(Error::Usage(
-                "the inducing inputs of sparse experts are chosen from all rows, and these stay where they are: choose \
+                "the inducing inputs of sparse experts are chosen from all rows, but rows stay where they are: choose \
                  exact experts"
                     .into(),
             )
@@ -160,7 +160,7 @@ impl ExpertsOptions {
             Some(source) => self.partition.split_source(&**source, site.names, count, site.seed)?,
             None => self.partition.split(site.data, site.names, count, site.seed)?,
         };
-        // The first of random parts is as good a sample as any.
+        // Random parts: the first of them is a random sample already.
         let communication = match self.partition {
             Partition::Random => parts[0].clone(),
             _ => partition::some(n, parts.len(), site.seed),
@@ -168,7 +168,7 @@ impl ExpertsOptions {
         Ok((parts, communication))
     }
 
-    /// What a file has.
+    /// Reads the parts and the communication expert's rows from a file.
     fn saved(&self, saved: &Saved, n: usize) -> Result<(Vec<Vec<usize>>, Vec<usize>)> {
         let rows = |name: &str, most: usize| {
             let array = saved.posterior.arrays.get(name);
@@ -176,12 +176,12 @@ impl ExpertsOptions {
             let whole = |value: &f64| value.fract() == 0.0 && (0.0..most as f64).contains(value);
             match values.iter().all(whole) {
                 true => Ok(values.into_iter().map(|value| value as usize).collect::<Vec<usize>>()),
-                false => Err(Error::Data(format!("has numbers in `{name}` that are none of 0..{most}"))),
+                false => Err(Error::Data(format!("has numbers in `{name}` that are not in 0..{most}"))),
             }
         };
         let owners = rows(PARTS, n)?;
         if owners.len() != n {
-            return Err(Error::Data(format!("has the experts of {} rows where there are {n}", owners.len())));
+            return Err(Error::Data(format!("has the experts of {} rows, but there are {n} rows", owners.len())));
         }
         let mut parts = vec![Vec::new(); owners.iter().max().map_or(0, |most| most + 1)];
         owners.iter().enumerate().for_each(|(row, owner)| parts[*owner].push(row));
@@ -202,16 +202,15 @@ mod command {
         /// Experts that share the rows out among them [default: one for each 1,000 rows]
         #[arg(long, value_name = "M", value_parser = values::count(1..=MOST))]
         experts: Option<usize>,
-        /// Who gets which rows: random, tree (boxes of equal numbers of rows), kmeans (clusters) or column=NAME (an
-        /// expert for each value of an input column) [default: tree]
+        /// Which expert gets which rows: random, tree (boxes of equal numbers of rows), kmeans (clusters) or
+        /// column=NAME (an expert for each value of an input column) [default: tree]
         #[arg(long, value_name = "HOW")]
         partition: Option<Partition>,
-        /// What an expert is [default: exact]
+        /// The kind of each expert [default: exact]
         #[arg(long, value_name = "NAME", value_enum)]
         local: Option<LocalKind>,
-        /// How the model's predictions are put together from the experts'; `predict` and `evaluate` may choose another
-        /// rule [default: nearest for boxes and clusters, grbcm for other partitions, gpoe-entropy-normalised
-        /// with --shards]
+        /// How the predictions of the experts are combined into one; `predict` and `evaluate` may choose another rule
+        /// [default: nearest for boxes and clusters, grbcm for other partitions, gpoe-entropy-normalised with --shards]
         #[arg(long, value_name = "RULE", value_enum)]
         aggregation: Option<Rule>,
         /// How experts are trained together [default: fact]
@@ -223,13 +222,13 @@ mod command {
         /// Share of the experts that take part in a round of fedavg and fedprox [default: 1]
         #[arg(long, value_name = "SHARE", value_parser = values::positive)]
         clients: Option<f64>,
-        /// Weight of the term that keeps local steps of fedprox near [default: 0.01]
+        /// Weight of the term that keeps the local steps of fedprox near the common parameters [default: 0.01]
         #[arg(long, value_name = "WEIGHT", value_parser = values::positive)]
         proximal: Option<f64>,
         /// Penalty of admm and pxadmm [default: the mean number of rows of an expert]
         #[arg(long, value_name = "PENALTY", value_parser = values::positive)]
         penalty: Option<f64>,
-        /// Bound of the curvature of an expert's objective, of pxadmm [default: the same]
+        /// Bound on the curvature of an expert's objective, for pxadmm [default: the same]
         #[arg(long, value_name = "CURVATURE", value_parser = values::positive)]
         curvature: Option<f64>,
         #[command(flatten)]
@@ -237,7 +236,7 @@ mod command {
     }
 
     impl Arguments {
-        /// The training, which takes no options of another one.
+        /// The training. Refuses options of another training.
         fn federation(&self) -> Result<Federation> {
             use Algorithm::{Admm, Fact, Fedavg, Fedprox, Pxadmm};
             let algorithm = self.training.unwrap_or_default();
@@ -279,7 +278,7 @@ mod command {
             let (partition, local) = (partition.unwrap_or_default(), local.unwrap_or_default());
             if experts.is_some() && matches!(partition, Partition::Column(_)) {
                 return Err(Error::Usage(
-                    "--experts: with --partition column=NAME there are as many experts as values of the \
+                    "--experts: with --partition column=NAME there is one expert for each value of the \
                      column; leave it out"
                         .into(),
                 ));

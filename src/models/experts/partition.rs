@@ -24,7 +24,7 @@ pub enum Partition {
     /// Regions of equal numbers of rows: boxes, halved again and again along the widest side (a k-d tree).
     #[default]
     Tree,
-    /// Regions about the centres of k-means clusters, of different numbers of rows.
+    /// Regions around the centres of k-means clusters, with different numbers of rows.
     Kmeans,
     /// One expert for each value of an input column, such as a site or a customer.
     Column(String),
@@ -56,8 +56,8 @@ impl Display for Partition {
 }
 
 impl Partition {
-    /// The rule that makes one prediction of its experts' where none is asked for, by what was measured
-    /// (`docs/cluster.md`): of regions, the expert that knows most about a row; of others, all of them.
+    /// The rule that combines the predictions if none is asked for. It follows from measurements (`docs/cluster.md`):
+    /// for regions, take the expert that knows most about a row; for other partitions, combine all experts.
     pub fn rule(&self) -> Rule {
         match self {
             Self::Tree | Self::Kmeans => Rule::Nearest,
@@ -65,12 +65,12 @@ impl Partition {
         }
     }
 
-    /// The rows of each of at most `count` experts, ascending; every row is in one of them, the same for the same seed.
-    /// `names [d]` are the input columns. There are fewer experts where the data have fewer clusters, and as many as
-    /// values of a column.
+    /// The rows of each of at most `count` experts, ascending. Every row belongs to one expert. The same seed gives the
+    /// same parts. `names [d]` are the input columns. There are fewer experts if the data have fewer clusters. With a
+    /// column there is one expert for each of its values.
     ///
     /// # Errors
-    /// [`Error::Usage`] for fewer rows than experts, and for a column that is not there or has a value for nearly every
+    /// [`Error::Usage`] if there are fewer rows than experts, or if a column is missing or has a value for nearly every
     /// row.
     pub fn split(&self, data: &Observations, names: &[String], count: usize, seed: u64) -> Result<Vec<Vec<usize>>> {
         let n = data.n();
@@ -88,10 +88,11 @@ impl Partition {
 }
 
 impl Partition {
-    /// The same for rows of a source: inputs are read once, as far as they decide, and dropped.
+    /// [`split`](Self::split) for rows of a source. Reads once the inputs that the partition depends on, and drops
+    /// them.
     ///
     /// # Errors
-    /// As [`split`](Self::split), and what reading reports.
+    /// As [`split`](Self::split), and errors of reading.
     pub(super) fn split_source(
         &self,
         source: &dyn SharedRows,
@@ -111,12 +112,12 @@ impl Partition {
     }
 }
 
-/// So many rows at random, ascending.
+/// About `count` of `n` rows at random, ascending.
 pub(super) fn some(n: usize, count: usize, seed: u64) -> Vec<usize> {
     random(n, n.div_ceil(count.max(1)).max(1), seed).swap_remove(0)
 }
 
-/// Sizes differ by one at most.
+/// Parts at random whose sizes differ by one at most.
 fn random(n: usize, count: usize, seed: u64) -> Vec<Vec<usize>> {
     let mut order: Vec<usize> = (0..n).collect();
     order.shuffle(&mut Xoshiro256PlusPlus::seed_from_u64(seed));
@@ -147,7 +148,7 @@ fn tree(data: &Observations, count: usize) -> Vec<Vec<usize>> {
         let widest = (0..data.d).fold(0, |best, column| if widths[column] > widths[best] { column } else { best });
         let first = count / 2;
         let cut = rows.len() * first / count;
-        // Rows of equal values are told apart by their numbers.
+        // Rows with equal values are ordered by their numbers.
         rows.select_nth_unstable_by(cut, |&a, &b| value(a, widest).total_cmp(&value(b, widest)).then(a.cmp(&b)));
         let second = rows.split_off(cut);
         open.push((second, count - first));
@@ -166,7 +167,7 @@ fn kmeans(data: &Observations, count: usize, seed: u64) -> Result<Vec<Vec<usize>
     Ok(parts)
 }
 
-/// Which of the input columns has this name.
+/// The index of the input column of this name.
 fn column(names: &[String], name: &str) -> Result<usize> {
     names.iter().position(|other| other == name).ok_or_else(|| {
         let hint = match nearest(name, names.iter().map(String::as_str)) {
@@ -178,7 +179,7 @@ fn column(names: &[String], name: &str) -> Result<usize> {
     })
 }
 
-/// Rows of the same value in a column, whose name is for messages.
+/// The rows of each value of a column. `name` is for messages.
 fn by_value(data: &Observations, column: usize, name: &str) -> Result<Vec<Vec<usize>>> {
     let value = |row: usize| data.x[row * data.d + column];
     let mut order: Vec<usize> = (0..data.n()).collect();

@@ -1,12 +1,13 @@
-//! One sparse model of all rows, whose sums over the rows come from parts of them on several ranks.
+//! One sparse model of all rows. Its sums over the rows are computed from parts of the rows on several ranks.
 //!
-//! The data are in the collapsed bound as sums over rows: with K_ZZ = L Lᵀ, L⁻¹K_ZX W K_XZ L⁻ᵀ, L⁻¹K_ZX W r and a
-//! number. Those of parts add up (Gal, van der Wilk and Rasmussen 2014, *Distributed variational inference in sparse
-//! Gaussian process regression and latent variable models*), so this is the model of all rows, exactly, at the cost of
-//! one part a rank: m² + m + 1 numbers come from each rank, and as many go back for the gradient. Rows of a source are
-//! not all in memory: each rank holds those of its parts.
+//! The data enter the collapsed bound only as sums over rows: with K_ZZ = L Lᵀ, these are L⁻¹K_ZX W K_XZ L⁻ᵀ, L⁻¹K_ZX W
+//! r and a number. The sums of parts add up (Gal, van der Wilk and Rasmussen 2014, *Distributed variational inference
+//! in sparse Gaussian process regression and latent variable models*). So this is exactly the model of all rows, at the
+//! cost of one part for each rank: m² + m + 1 numbers come from each rank, and as many go back for the gradient. If the
+//! rows are those of a source, each rank holds only the rows of its parts in memory.
 //!
-//! There are always as many parts, and their sums go up one binary tree: the same bits for any number of ranks.
+//! The number of parts is the same for any number of ranks, and one binary tree adds up their sums. So the result has
+//! the same bits for any number of ranks.
 
 use std::sync::Arc;
 
@@ -35,26 +36,26 @@ use crate::params::{Parameter, Parameters};
 use crate::scope::{Scope, scalar, to_f64};
 use crate::train::{Observer, Outcome};
 
-/// To sum over the rows of parts.
+/// The question to a rank: sum over the rows of its parts.
 pub(super) const MOMENTS: &str = "experts.moments";
-/// To follow the derivatives by those sums.
+/// The question to a rank: follow the derivatives with respect to those sums.
 pub(super) const PULL: &str = "experts.pull";
 
-/// Most parts of the rows.
+/// The largest number of parts of the rows.
 const PARTS: usize = 16;
 
-/// A sparse model over the ranks of a job, or of rows of a source.
+/// A sparse model over the ranks of a job, or of the rows of a source.
 #[derive(Debug, Clone)]
 pub struct Pooled {
-    /// Its parts, all with the model's parameters.
+    /// The parts. All of them have the model's parameters.
     parts: Experts,
 }
 
 impl Pooled {
-    /// A model of `n` rows over ranks that this process leads, if it does.
+    /// Makes a model of `n` rows over the ranks that this process leads, if any.
     ///
     /// # Errors
-    /// [`Error::Usage`] for no rows.
+    /// [`Error::Usage`] if there are no rows.
     pub fn new(model: Sgpr, n: usize, ranks: Option<Arc<Ranks>>) -> Result<Self> {
         let count = branches::count(n, PARTS);
         let rows = (0..count).map(|part| branches::rows(n, part, count).collect());
@@ -62,10 +63,10 @@ impl Pooled {
         Ok(Self { parts: Experts { ranks, ..parts } })
     }
 
-    /// The same model of rows of a source, of which every rank reads those of its parts.
+    /// Returns the same model on rows of a source. Every rank reads the rows of its parts.
     ///
     /// # Errors
-    /// What reading reports.
+    /// Errors of reading.
     pub fn reading(self, source: Arc<dyn SharedRows>) -> Result<Self> {
         Ok(Self { parts: self.parts.reading(source)? })
     }
@@ -123,7 +124,7 @@ struct Sums {
     rest: f64,
 }
 
-/// Derivatives of the bound by the sums; that by `rest` is always 1/2.
+/// Derivatives of the bound with respect to the sums. The derivative with respect to `rest` is always 1/2.
 #[derive(Debug, Clone)]
 pub(super) struct Adjoints {
     /// `[m, m]`.
@@ -133,7 +134,7 @@ pub(super) struct Adjoints {
 }
 
 impl Sums {
-    /// From m² + m + 1 numbers.
+    /// Splits m² + m + 1 numbers into the sums.
     fn new(mut numbers: Vec<f64>, m: usize) -> Self {
         let rest = numbers.pop().unwrap_or_default();
         let projected = numbers.split_off(m * m);
@@ -141,10 +142,11 @@ impl Sums {
     }
 }
 
-/// The sums of this process's parts, `first` being the first of them, as far as they go up the tree by themselves.
+/// The sums of this process's parts, merged as far as the tree allows without other ranks. `first` is the number of the
+/// first part of this process.
 pub(super) fn own(parts: &Experts, data: Data, compute: Compute, budget: usize, first: usize) -> Result<Vec<Branch>> {
     let (own, Shared::Sparse(model)) = (parts.own(), &parts.shared) else {
-        return Err(Error::Usage("sums over rows are those of sparse models".into()));
+        return Err(Error::Usage("only sparse models have sums over rows".into()));
     };
     let sums = each(compute, own.len(), |at| {
         let scope = Scope::new(compute)?.with_budget(budget);
@@ -155,10 +157,10 @@ pub(super) fn own(parts: &Experts, data: Data, compute: Compute, budget: usize, 
     Ok(branches::merged(sums.into_iter().zip(first + own.start..).map(|(sums, part)| (part..part + 1, sums)).collect()))
 }
 
-/// For each of this process's parts the gradient of ⟨sums, adjoints⟩.
+/// The gradient of ⟨sums, adjoints⟩ for each of this process's parts.
 pub(super) fn pull(parts: &Experts, data: Data, asked: Asked, adjoints: &Adjoints) -> Result<Vec<Part>> {
     let (own, Shared::Sparse(model)) = (parts.own(), &parts.shared) else {
-        return Err(Error::Usage("sums over rows are those of sparse models".into()));
+        return Err(Error::Usage("only sparse models have sums over rows".into()));
     };
     let m = adjoints.projected.len();
     each(asked.compute, own.len(), |at| {

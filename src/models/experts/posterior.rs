@@ -1,4 +1,4 @@
-//! The posterior of experts: each knows its own rows, and a rule makes one prediction of theirs.
+//! The posterior of experts. Each expert knows its own rows, and a rule combines the predictions into one.
 
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 
@@ -17,32 +17,32 @@ use crate::models::posterior::{self, Aggregates, Joint, Marginals, Posterior, Sa
 use crate::scope::{Scope, to_f64};
 use crate::suggest::nearest;
 
-/// In files: the expert of each row `[n]`.
+/// The array in files with the expert of each row `[n]`.
 pub(super) const PARTS: &str = "posterior.experts";
-/// In files: the rows of the communication expert.
+/// The array in files with the rows of the communication expert.
 pub(super) const COMMUNICATION: &str = "posterior.communication";
 
-/// Rows that all experts are asked about at once.
+/// The largest number of rows that experts predict at once.
 const ROWS: usize = 4096;
-/// Bytes that the weights of all rows in the experts' means may take for a chunk of predictions.
+/// The most bytes that the weights of all rows in the experts' means may take for a chunk of predictions.
 const BYTES: usize = 512 << 20;
 
-/// The posterior of [`Experts`], by a rule.
+/// The posterior of [`Experts`], combined by a rule.
 #[derive(Debug, Clone)]
 pub struct ExpertsPosterior {
     experts: Arc<Conditioned>,
-    /// By form, solved once.
+    /// The weights of each form, solved once.
     weights: Arc<[OnceLock<Weights>; 3]>,
     rule: Rule,
     variance: WeightVariance,
-    /// What happened in predictions so far.
+    /// What was changed in the predictions so far.
     record: Arc<Mutex<Record>>,
 }
 
 impl ExpertsPosterior {
     pub(super) fn new(model: Experts, compute: Compute, data: Observations) -> Result<Self> {
         let data = match model.own_rows() {
-            // What was given is not looked at.
+            // The given data are ignored.
             Some(own) => Observations { x: Vec::new(), d: own.d(), y: Vec::new(), auxiliary: None },
             None => data,
         };
@@ -53,12 +53,12 @@ impl ExpertsPosterior {
         Ok(Self { experts, weights: Arc::default(), rule, variance, record: Arc::default() })
     }
 
-    /// The same experts by another rule: nothing is computed again.
+    /// The same experts with another rule. Nothing is computed again.
     pub fn by_rule(&self, rule: Rule, variance: WeightVariance) -> Self {
         Self { rule, variance, record: Arc::default(), ..self.clone() }
     }
 
-    /// What each expert says of f at rows `x`, by itself.
+    /// The predictions of f at rows `x` by each expert alone.
     ///
     /// # Errors
     /// As [`predict`](Posterior::predict).
@@ -72,27 +72,27 @@ impl ExpertsPosterior {
         *self.record.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// The weights of the experts, where the rule has some.
+    /// The weights of the experts, if the rule has weights.
     ///
     /// # Errors
-    /// What their system reports.
+    /// Errors from their linear system.
     pub fn weights(&self) -> Result<Option<Weights>> {
         self.rule.needs().weights.map(|form| self.solved(form).cloned()).transpose()
     }
 
-    /// The weights of a form, solved once.
+    /// The weights of a form. Solves for them once.
     fn solved(&self, form: Form) -> Result<&Weights> {
         let slot = &self.weights[form as usize];
         if let Some(known) = slot.get() {
             return Ok(known);
         }
         let experts = &*self.experts;
-        // Rows whose noise differs count by it: whitened, their noise variance is 1.
+        // If rows have noise variances of their own, they are whitened: then the noise variance is 1.
         let whitened = form == Form::Normal && experts.data().has_noise();
         let sums = if form.all_rows() {
             terms::sums(experts, experts.data(), whitened)?
         } else {
-            // A row of each.
+            // One row of each expert.
             let rows: Vec<usize> = experts.model().parts().iter().map(|rows| rows[rows.len() / 2]).collect();
             terms::sums(experts, Data::Memory(&experts.data().gather(&rows)?), false)?
         };
@@ -107,19 +107,19 @@ impl ExpertsPosterior {
         needs.covariances && (needs.weights.is_none() || self.variance == WeightVariance::Prior)
     }
 
-    /// Rows that are predicted at once.
+    /// The number of rows that are predicted at once.
     fn chunk(&self) -> usize {
         if !self.entangled() {
             return ROWS;
         }
         let (n, m) = (self.experts.data().n(), self.experts.model().len());
-        // w and k of all rows, a product for each thread, and what comes of them.
+        // w and k of all rows, a product for each thread, and the resulting covariances.
         let threads = rayon::current_num_threads().min(m) * self.experts.model().largest() * size_of::<f64>();
         let row = 2 * size_of::<f64>() * n + threads + Covariances::bytes(m, 1);
         (BYTES / row).clamp(1, ROWS)
     }
 
-    /// A chunk of predictions, added to those before.
+    /// Appends the predictions of a chunk to `all`.
     fn extend(&self, x: &[f64], all: &mut Marginals) -> Result<()> {
         let experts = &*self.experts;
         let (scope, d) = (Scope::new(experts.compute())?, experts.data().d());
@@ -171,7 +171,7 @@ impl Posterior for ExpertsPosterior {
             return Ok(Joint::default());
         }
         Err(Error::Usage(
-            "experts have no joint distribution of several rows: their rules combine what they say row by row; \
+            "experts have no joint distribution of several rows: their rules combine predictions row by row; \
              for joint samples fit one model of all rows"
                 .into(),
         ))
@@ -200,7 +200,7 @@ impl Posterior for ExpertsPosterior {
     }
 }
 
-/// Operations from which on a cost is told.
+/// Above so many operations the user is told the cost.
 const MANY: f64 = 1e11;
 
 impl Aggregates for ExpertsPosterior {
@@ -218,7 +218,7 @@ impl Aggregates for ExpertsPosterior {
             let names = self.rules();
             let hint = match nearest(rule, names.iter().copied()) {
                 Some(near) => format!("did you mean `{near}`?"),
-                None => format!("there are {}", names.join(", ")),
+                None => format!("the rules are {}", names.join(", ")),
             };
             return Err(Error::Usage(format!("no aggregation `{rule}`; {hint}")));
         };
@@ -230,7 +230,7 @@ impl Aggregates for ExpertsPosterior {
 
     fn cost(&self, rows: usize) -> Option<String> {
         let (n, m) = (self.experts.data().n(), self.experts.model().len());
-        // Half of the pairs, two operations each; and the experts' solves.
+        // Half of the pairs with two operations each. The experts' solves add to it.
         let pairs = (n as f64).powi(2) * rows as f64;
         (self.entangled() && pairs > MANY).then(|| {
             let gigabytes = (self.chunk().min(rows) * (2 * 8 * n + Covariances::bytes(m, 1))) as f64 / 1e9;

@@ -1,6 +1,6 @@
-//! How ranks come to hold their experts.
+//! How ranks get their experts.
 //!
-//! The leader hands rows out in chunks, unless ranks read them for themselves: no message holds all of them.
+//! The leader hands rows out in chunks, unless ranks read them themselves. No message holds all rows.
 
 use serde_json::{Value, json};
 
@@ -17,21 +17,21 @@ use crate::models::minibatch::Rows;
 use crate::models::shared_rows::{self, SOURCE};
 use crate::params::{Parameter, Parameters};
 
-/// To hold experts.
+/// The message that gives a rank its experts.
 pub(super) const HOLD: &str = "experts.hold";
-/// To hold more of their rows.
+/// The message that gives a rank more rows.
 pub(super) const ROWS: &str = "experts.rows";
 
-/// Bytes of rows that are handed out at once, to all ranks together.
+/// Bytes of rows in one chunk, for all ranks together.
 const CHUNK: usize = 8 << 20;
 
-/// Gives every rank its experts, unless they have them.
+/// Gives every rank its experts, unless it has them already.
 pub(super) fn hold(experts: &Experts, talk: &mut Talk, size: usize, data: Data, compute: Compute) -> Result<()> {
     let number = fingerprint(experts, data, compute);
     if talk.holds(number) {
         return Ok(());
     }
-    // The leader has its own.
+    // The leader has its own rows.
     let rows: Vec<Vec<usize>> =
         (0..size).map(|rank| if rank == 0 { Vec::new() } else { experts.rows_of(rank) }).collect();
     let of_rank = |rank: usize| match rank {
@@ -62,7 +62,7 @@ fn some(data: &Observations, rows: &[usize]) -> Result<Message> {
     Ok(message)
 }
 
-/// Tells apart what ranks may hold.
+/// A checksum of what the ranks hold, to notice changes.
 fn fingerprint(experts: &Experts, data: Data, compute: Compute) -> u64 {
     let mut of_data = crc32fast::Hasher::new();
     match data {
@@ -89,7 +89,7 @@ fn fingerprint(experts: &Experts, data: Data, compute: Compute) -> u64 {
     u64::from(of_data.finalize()) << 32 | u64::from(of_experts.finalize())
 }
 
-/// Adds words to a checksum, many at once: it is made again for each question.
+/// Adds words to a checksum, many at once for speed: the checksum is computed again for each question.
 fn add(sum: &mut crc32fast::Hasher, words: impl Iterator<Item = u64>) {
     const BYTES: usize = 1 << 12;
     let mut bytes = Vec::with_capacity(BYTES);
@@ -103,14 +103,14 @@ fn add(sum: &mut crc32fast::Hasher, words: impl Iterator<Item = u64>) {
     sum.update(&bytes);
 }
 
-/// The experts with nothing of their parameters but what they are: values come with each question.
+/// The experts with all parameter values set to 0. Each question brings the values.
 fn blank(experts: &Experts) -> Experts {
     let mut blank = experts.clone();
     blank.parameters_mut().into_iter().for_each(|(_, p)| p.set_raw(&vec![0.0; p.len()]));
     blank
 }
 
-/// What a rank is told of the experts beside their rows, and holds.
+/// The description of the experts that a rank receives and keeps, without their rows.
 fn form(experts: &Experts, d: usize, compute: Compute) -> Value {
     let blank = blank(experts);
     let parameters: Vec<&Parameter> = blank.parameters().into_iter().map(|(_, p)| p).collect();
@@ -124,7 +124,7 @@ fn form(experts: &Experts, d: usize, compute: Compute) -> Value {
     })
 }
 
-/// The experts of a rank, which have these rows: their model, and which of the rows are whose.
+/// The message for a rank that has these rows: its experts' model, and which row belongs to which expert.
 fn handed_out(experts: &Experts, rank: usize, (rows, data): (&[usize], Data), compute: Compute) -> Message {
     let share = experts.share(rank);
     let mut message = Message { document: form(experts, data.d(), compute), ..Message::default() };
@@ -137,7 +137,7 @@ fn handed_out(experts: &Experts, rank: usize, (rows, data): (&[usize], Data), co
     message.document["rows"] = rows.len().into();
     let place = |row: &usize| rows.binary_search(row).unwrap_or_default() as f64;
     let places = |rows: &[usize]| rows.iter().map(place).collect::<Vec<f64>>();
-    // Numbers of rows are many: as arrays, for documents have a limit.
+    // Row numbers go into arrays because there are many of them and documents have a size limit.
     put(&mut message, "counts", experts.parts()[share.clone()].iter().map(|rows| rows.len() as f64).collect());
     put(&mut message, "parts", places(&experts.parts()[share].concat()));
     put(&mut message, "communication", places(&experts.communication));
@@ -149,7 +149,7 @@ fn handed_out(experts: &Experts, rank: usize, (rows, data): (&[usize], Data), co
 }
 
 impl Experts {
-    /// The rows that a rank needs: those of its experts and of the communication expert, ascending.
+    /// The rows that a rank needs, ascending: the rows of its experts and of the communication expert.
     fn rows_of(&self, rank: usize) -> Vec<usize> {
         let mut rows: Vec<usize> = self.parts()[self.share(rank)].concat();
         rows.extend(&*self.communication);
@@ -159,7 +159,7 @@ impl Experts {
     }
 }
 
-/// The raw values of all parameters: ranks see what the leader sees, bit for bit.
+/// A message with the raw values of all parameters, so that ranks use the leader's values bit for bit.
 pub(super) fn with_parameters(experts: &Experts) -> Message {
     let mut message = Message::default();
     put(&mut message, "parameters", experts.parameters().into_iter().flat_map(|(_, p)| p.raw().to_vec()).collect());

@@ -1,4 +1,4 @@
-//! The rows that experts are asked about, as far as this process has them.
+//! The rows of the experts, as far as this process has them.
 
 use std::sync::Arc;
 
@@ -8,11 +8,11 @@ use crate::models::Observations;
 use crate::models::minibatch::{Rows, SharedRows};
 use crate::models::shared_rows;
 
-/// Rows of a source of which this process holds those of its own experts; others are read when they are asked for.
+/// Rows of a source. This process holds the rows of its own experts, and reads other rows when they are asked for.
 #[derive(Debug)]
 pub(super) struct Window {
     pub(super) source: Arc<dyn SharedRows>,
-    /// The numbers of the rows that it holds, ascending.
+    /// The numbers of the rows that are held, ascending.
     own: Vec<usize>,
     held: Observations,
 }
@@ -33,7 +33,7 @@ impl Window {
     }
 }
 
-/// Where the rows of all experts are, or of those of this process.
+/// Where the rows of all experts are, or the rows of this process's experts.
 #[derive(Debug, Clone, Copy)]
 pub(super) enum Data<'a> {
     /// In memory.
@@ -77,29 +77,29 @@ impl Data<'_> {
 }
 
 impl Experts {
-    /// The same experts on rows of a source: this process reads those of its own experts now, and other ranks those of
-    /// theirs once they hold them. What a call brings as data is then left aside.
+    /// Returns the same experts on rows of a source. This process reads the rows of its own experts now. The other
+    /// ranks read theirs when they get their experts. Later calls ignore the data that they are given.
     ///
     /// # Errors
-    /// What reading reports.
+    /// Errors of reading.
     pub fn reading(self, source: Arc<dyn SharedRows>) -> Result<Self> {
         let own = self.parts[self.own()].concat();
         let window = Some(Arc::new(Window::new(source, own)?));
         Ok(Self { window, ..self })
     }
 
-    /// How many rows this process holds of so many: those of its own experts, where every rank reads its own.
+    /// How many of `rows` rows this process holds: all, or only those of its own experts if every rank reads its own.
     pub(super) fn held_of(&self, rows: usize) -> usize {
         self.window.as_ref().map_or(rows, |window| window.own.len())
     }
 
-    /// The rows that this process computes with where they are its own, and not those that a call brings.
+    /// The rows that the experts have by themselves, if any. They replace the data of a call.
     pub(super) fn own_rows(&self) -> Option<Data<'_>> {
         let shards = self.shards.as_ref().map(|shards| Data::Memory(&shards.own));
         shards.or_else(|| self.window.as_ref().map(|window| Data::Window(window)))
     }
 
-    /// The rows that this process computes with: its own, or those of the data it was given.
+    /// The rows that this process computes with: its own, or else the given data.
     pub(super) fn seen<'a>(&'a self, data: &'a Observations) -> Data<'a> {
         self.own_rows().unwrap_or(Data::Memory(data))
     }

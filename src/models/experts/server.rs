@@ -1,4 +1,4 @@
-//! A rank that does not lead: it holds experts and answers for them.
+//! A rank that does not lead: it holds experts and answers the leader's questions about them.
 
 use std::sync::atomic::AtomicUsize;
 
@@ -23,7 +23,7 @@ use crate::models::prior::Prior;
 use crate::models::sgpr::Sgpr;
 use crate::params::{Parameter, Parameters};
 
-/// Answers for the experts of a rank.
+/// Answers questions about the experts of a rank.
 #[derive(Debug)]
 pub struct Server<'a> {
     kernels: &'a Registry,
@@ -34,27 +34,27 @@ pub struct Server<'a> {
 #[derive(Debug)]
 struct Crew {
     experts: Experts,
-    /// Their rows and those of the communication expert, as far as they have come.
+    /// The rows of the experts and of the communication expert that have arrived so far.
     data: Observations,
-    /// How many there will be.
+    /// How many rows there will be.
     rows: usize,
     compute: Compute,
-    /// The number of its first expert among all.
+    /// The number of the first expert of this rank among all experts.
     first: usize,
-    /// The experts conditioned, and the parameters that they were conditioned with.
+    /// The conditioned experts, and the parameters that they were conditioned with.
     conditioned: Option<(Vec<f64>, Conditioned)>,
 }
 
 impl<'a> Server<'a> {
-    /// A rank that knows these kernels and holds nothing yet.
+    /// Makes a rank that knows these kernels and holds nothing yet.
     pub fn new(kernels: &'a Registry) -> Self {
         Self { kernels, crew: None }
     }
 
-    /// Takes experts whose rows this process has for itself.
+    /// Takes experts whose rows this process already has.
     ///
     /// # Errors
-    /// What cannot be used.
+    /// [`Error`] if the message or the rows cannot be used.
     pub fn hold_with(&mut self, message: Message, rows: Observations) -> Result<()> {
         self.crew = None;
         let count = rows.n();
@@ -98,7 +98,7 @@ impl Service for Server<'_> {
                 let (round, drawn): (Round, Vec<usize>) = (entry(document, "round")?, entry(document, "drawn")?);
                 let (z, numbers) = (take(&mut message, "z")?, take(&mut message, "clients")?);
                 let states = drawn.into_iter().zip(numbers.chunks(Client::size(z.len())));
-                // Experts have numbers of their own here.
+                // This rank counts its experts from 0.
                 let own = states.filter(|(expert, _)| (crew.first..crew.first + crew.experts.len()).contains(expert));
                 let own: Vec<(usize, Result<Client>)> =
                     own.map(|(expert, numbers)| (expert - crew.first, Client::read(numbers, z.len()))).collect();
@@ -132,7 +132,7 @@ impl Service for Server<'_> {
 }
 
 fn unknown(ask: &str) -> Error {
-    Error::Device(format!("this rank does not know what to do about `{ask}`"))
+    Error::Device(format!("this rank cannot answer `{ask}`"))
 }
 
 impl Crew {
@@ -159,7 +159,7 @@ impl Crew {
         Ok(())
     }
 
-    /// The experts, conditioned with these parameters.
+    /// The experts conditioned with these parameters.
     fn conditioned(&mut self, raw: Vec<f64>) -> Result<&Conditioned> {
         if self.conditioned.as_ref().is_none_or(|(known, _)| *known != raw) {
             self.conditioned = None;
@@ -171,7 +171,7 @@ impl Crew {
     }
 }
 
-/// What a rank is handed, still without its rows.
+/// Reads the experts of a rank from a message. Their rows come later.
 fn crew(kernels: &Registry, mut message: Message) -> Result<Crew> {
     let document = &mut message.document;
     let d: usize = entry(document, "columns")?;

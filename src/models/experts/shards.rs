@@ -1,4 +1,4 @@
-//! Rows that stay where their experts are: nobody but an expert's rank sees its rows.
+//! Rows that stay where their experts are: only the rank of an expert sees its rows.
 
 use std::sync::Arc;
 
@@ -15,34 +15,34 @@ use crate::models::Observations;
 pub struct Shards {
     /// The rows of this process's experts, one expert after another.
     pub own: Observations,
-    /// Rows of each expert.
+    /// The number of rows of each expert.
     pub counts: Vec<usize>,
-    /// What each expert's rows are called in messages.
+    /// The name of each expert's rows in messages.
     pub names: Vec<String>,
-    /// What other ranks are told, to see their rows as this process sees its own.
+    /// What other ranks are told so that they see their rows as this process sees its own.
     pub told: Value,
-    /// Where the other experts are; none where all are in this process.
+    /// Where the other experts are; none if all are in this process.
     pub ranks: Option<Arc<Ranks>>,
 }
 
-/// The entry of a message that holds what ranks are told.
+/// The entry of a message that holds what other ranks are told.
 pub const TOLD: &str = "shards";
 
 impl Rule {
-    /// Whether it needs rows of several experts in one place.
+    /// Whether the rule needs rows of several experts in one place.
     pub fn joins_rows(self) -> bool {
         let needs = self.needs();
         needs.augmented || needs.covariances || needs.weights.is_some()
     }
 
-    /// Refuses one that cannot.
+    /// Refuses a rule that needs rows of several experts in one place.
     pub(super) fn check_apart(self) -> Result<()> {
         if !self.joins_rows() {
             return Ok(());
         }
         let others: Vec<&str> = Self::ALL.into_iter().filter(|rule| !rule.joins_rows()).map(Self::name).collect();
         Err(Error::Usage(format!(
-            "aggregation {self} needs rows of several experts in one place, and those of shards stay where they are; \
+            "aggregation {self} needs rows of several experts in one place, but rows of shards stay where they are; \
              choose {}",
             others.join(", ")
         )))
@@ -50,10 +50,10 @@ impl Rule {
 }
 
 impl Experts {
-    /// Experts of which each has its rows for itself.
+    /// Makes experts that keep their rows for themselves.
     ///
     /// # Errors
-    /// [`Error::Usage`] for a rule that needs rows of several in one place.
+    /// [`Error::Usage`] for a rule that needs rows of several experts in one place.
     pub fn apart(shared: Shared, rule: Rule, shards: Arc<Shards>) -> Result<Self> {
         rule.check_apart()?;
         let (mut parts, mut labels, mut start) = (Vec::new(), Vec::new(), 0);
@@ -70,7 +70,7 @@ impl Experts {
     }
 }
 
-/// Those of `all`, one an expert, that belong to the experts of the rank that a message is for.
+/// The elements of `all` (one for each expert) for the experts of the rank that a message is for.
 ///
 /// # Errors
 /// [`Error::Device`] for a message of another kind.
@@ -81,10 +81,10 @@ pub fn share_of<'a, T>(message: &Message, all: &'a [T]) -> Result<&'a [T]> {
     own.ok_or_else(|| Error::Device("a message between ranks lacks its share".into()))
 }
 
-/// All rows that a rank has for the experts that a message gives it, which learns of them.
+/// All rows that a rank has for the experts of a message. Adds their counts to the message.
 ///
 /// # Errors
-/// [`Error::Usage`] for none.
+/// [`Error::Usage`] if there are no rows.
 pub fn filled(message: &mut Message, rows: Vec<Observations>) -> Result<Observations> {
     let counts: Vec<f64> = rows.iter().map(|rows| rows.n() as f64).collect();
     put(message, "counts", counts);
@@ -96,10 +96,10 @@ pub fn filled(message: &mut Message, rows: Vec<Observations>) -> Result<Observat
     Ok(all)
 }
 
-/// One after another; none of none.
+/// The rows, one after another; none if `rows` is empty.
 ///
 /// # Errors
-/// [`Error::Shape`] when columns differ.
+/// [`Error::Shape`] if columns differ.
 pub fn joined(rows: Vec<Observations>) -> Result<Option<Observations>> {
     let mut rows = rows.into_iter();
     let Some(first) = rows.next() else { return Ok(None) };

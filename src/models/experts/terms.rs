@@ -1,4 +1,4 @@
-//! What the rules need of experts together: how their means vary with each other, and what they say of all rows.
+//! What rules need from several experts together: the covariances of their means, and sums over all rows.
 
 use std::sync::{Mutex, PoisonError};
 
@@ -16,7 +16,7 @@ use crate::products;
 use crate::scope::{Scope, to_f64};
 use crate::threads;
 
-/// Rows that the experts' means are asked for at once.
+/// The number of rows at which the experts' means are computed at once.
 const ROWS: usize = 4096;
 
 fn likelihood(shared: &Shared) -> &Gaussian {
@@ -53,7 +53,7 @@ pub(super) fn covariances(experts: &Conditioned, x: &[f64]) -> Result<Covariance
     threads::apart(pairs.len(), |pair| {
         let (i, j) = pairs[pair];
         let right = if i == j && matches!(model.shared, Shared::Exact(_)) {
-            // (K_i + Σ_i) w_i is what w_i was solved from.
+            // w_i was solved from (K_i + Σ_i) w_i.
             all[i].1.clone()
         } else {
             let scope = wide()?;
@@ -80,17 +80,14 @@ pub(super) fn covariances(experts: &Conditioned, x: &[f64]) -> Result<Covariance
     Ok(found.into_inner().unwrap_or_else(PoisonError::into_inner))
 }
 
-/// The sums of the weights' system over some rows of the data, and the experts' inner products ⟨f_i, f_j⟩_H, row-major
-/// `[M, M]`.
+/// The sums over some rows of the data for the system of the weights, and the experts' inner products ⟨f_i, f_j⟩_H,
+/// row-major `[M, M]`.
 pub(super) struct Sums {
     pub(super) system: WeightSystem,
     pub(super) inner: Vec<f64>,
 }
 
-/// The sums over `rows` of the data; `whitened`, each row is divided by the standard deviation of its noise.
-///
-/// # Errors
-/// What factorisations and the kernel report.
+/// The sums over `rows` of the data. If `whitened`, each row is divided by the standard deviation of its noise.
 pub(super) fn sums(experts: &Conditioned, data: Data, whitened: bool) -> Result<Sums> {
     let model = experts.model();
     let prior = model.prior();

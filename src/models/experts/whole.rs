@@ -1,4 +1,4 @@
-//! Objectives over all rows as objectives of the trainer: no tensor holds these rows.
+//! Objectives over all rows for the trainer. No tensor holds all these rows.
 
 use std::time::Instant;
 
@@ -14,16 +14,16 @@ use crate::models::{Model, Observations};
 use crate::scope::Scope;
 use crate::train::{self, Evaluation, Group, Objective, Observer, Outcome, Step, TrainConfig};
 
-/// A model of parts of the rows.
+/// A model made of parts of the rows.
 pub(super) trait OfParts: Model + Clone {
-    /// Which parts, and where their rows are.
+    /// The parts, and where their rows are.
     fn experts(&self) -> &Experts;
 
-    /// The objective on rows of the host.
+    /// The objective on rows on the host.
     fn objective_over(&self, scope: &Scope, data: Data) -> Result<Tensor<1>>;
 }
 
-/// An objective with the negative log priors of the parameters, over the free raw values.
+/// An objective plus the negative log priors of the parameters, as a function of the free raw values.
 struct Whole<'a, M> {
     model: M,
     compute: Compute,
@@ -34,7 +34,7 @@ struct Whole<'a, M> {
 /// The objective with priors, and its gradient in the free raw values.
 ///
 /// # Errors
-/// What an expert reports.
+/// Errors of an expert.
 pub(super) fn evaluate(model: &impl OfParts, compute: Compute, data: &Observations) -> Result<Evaluation> {
     let data = model.experts().seen(data);
     let scope = Scope::training(compute)?.with_budget(model.budget(data.n(), compute.precision));
@@ -44,7 +44,7 @@ pub(super) fn evaluate(model: &impl OfParts, compute: Compute, data: &Observatio
     Ok(Evaluation { loss: loss + priors, gradient })
 }
 
-/// Measures the seconds of an evaluation.
+/// Measures the seconds that an evaluation takes.
 ///
 /// # Errors
 /// As [`evaluate`].
@@ -54,7 +54,7 @@ pub(super) fn seconds(model: &impl OfParts, compute: Compute, data: &Observation
     Ok(start.elapsed().as_secs_f64())
 }
 
-/// Minimises the objective by the ordinary optimiser and leaves the model at the best point found.
+/// Minimises the objective with the ordinary optimiser and leaves the model at the best point found.
 ///
 /// # Errors
 /// As [`fit`](crate::models::fit::fit).

@@ -32,7 +32,7 @@ pub struct Sgpr {
     pub likelihood: Gaussian,
 }
 
-/// What the bound needs of the data: with weights w = 1/σ², K_ZZ = L Lᵀ and the residual r.
+/// The sums over the data that the bound needs, with weights w = 1/σ², K_ZZ = L Lᵀ and the residual r.
 #[derive(Debug)]
 pub(in crate::models) struct Moments {
     /// L⁻¹K_ZX W K_XZ L⁻ᵀ `[m, m]`.
@@ -62,7 +62,7 @@ fn moments(
 }
 
 impl Moments {
-    /// Minus the bound of so many rows.
+    /// Minus the bound for `rows` rows.
     fn loss(self, rows: usize) -> Result<Tensor<1>> {
         let Self { square, projected, rest } = self;
         Ok((rest + rows as f64 * std::f64::consts::TAU.ln()) * 0.5 + collapsed(square, projected)?)
@@ -84,10 +84,10 @@ pub(in crate::models) fn bound(
 }
 
 impl Sgpr {
-    /// A model with zero mean, a tenth of unit variance as noise and inducing inputs `z`, row-major `[m, d]`.
+    /// Makes a model with zero mean, a noise variance of 0.1 and inducing inputs `z`, row-major `[m, d]`.
     ///
     /// # Errors
-    /// [`Shape`](crate::Error::Shape) when `z` is empty or holds half a row.
+    /// [`Shape`](crate::Error::Shape) when `z` is empty or its last row is incomplete.
     pub fn new(kernel: Kernel, z: &[f64], d: usize) -> Result<Self> {
         Ok(Self { process: Process::new(kernel, z, d)?, likelihood: Gaussian::new(0.1) })
     }
@@ -102,7 +102,7 @@ impl Sgpr {
     ///
     /// # Errors
     /// [`NotPositiveDefinite`](crate::Error::NotPositiveDefinite) when K_ZZ cannot be factorised,
-    /// [`Shape`](crate::Error::Shape) for other columns than those of Z.
+    /// [`Shape`](crate::Error::Shape) when the columns are not those of Z.
     pub fn posterior(&self, compute: Compute, data: Observations) -> Result<SgprPosterior> {
         let scope = Scope::new(compute)?;
         let Moments { square, projected, .. } = self.moments(&scope, &data.batch(&scope))?;

@@ -12,10 +12,10 @@ use crate::models::experts::Pooled;
 use crate::models::gp_model::GpModel;
 use crate::models::options::{Kind, ModelOptions, Parts, Site};
 
-/// Sparse, with the collapsed bound: n m² time.
+/// A sparse GP with the collapsed bound, in n m² time.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub struct SgprOptions {
-    /// Inducing inputs m.
+    /// The number of inducing inputs m.
     pub inducing: usize,
 }
 
@@ -29,7 +29,7 @@ impl ModelOptions for SgprOptions {
         let z = site.inducing(&prior.kernel, self.inducing)?;
         let mut model = Sgpr::new(prior.kernel, &z, site.data.d)?;
         model.process.prior.mean = prior.mean;
-        // Of a job of several processes each has the sums over its rows.
+        // In a job of several processes, each process computes the sums over its rows.
         let pooled = |model| Pooled::new(model, site.rows(), exchange::ranks().cloned());
         Ok(match site.source {
             Some(source) => Box::new(pooled(model)?.reading(Arc::clone(source))?),
@@ -56,7 +56,7 @@ mod command {
     use super::{Result, SgprOptions};
     use crate::models::command::{Given, InducingArguments, Offered};
 
-    /// Most rows of a collapsed model that is not asked for; its training takes minutes.
+    /// The collapsed model is the default up to so many rows. There its training takes minutes.
     const ROWS: usize = 50_000;
 
     impl Offered for SgprOptions {

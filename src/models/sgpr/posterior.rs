@@ -1,4 +1,4 @@
-//! The posterior of sparse GP regression: it grows by rows, for the data are in it as a sum over them.
+//! The posterior of sparse GP regression. It can take in more rows, because the data enter it as sums over rows.
 
 use burn::tensor::Tensor;
 
@@ -14,9 +14,9 @@ use crate::models::whitened::{Root, WhitenedPosterior};
 use crate::params::all_finite;
 use crate::scope::{Scope, to_f64};
 
-/// In files: L⁻¹K_ZX W K_XZ L⁻ᵀ `[m, m]`.
+/// The array in files with L⁻¹K_ZX W K_XZ L⁻ᵀ `[m, m]`.
 const SQUARE: &str = "posterior.square";
-/// In files: L⁻¹K_ZX W r `[m]`.
+/// The array in files with L⁻¹K_ZX W r `[m]`.
 const PROJECTED: &str = "posterior.projected";
 
 /// The posterior of an [`Sgpr`].
@@ -42,7 +42,7 @@ impl SgprPosterior {
         projected: Vec<f64>,
     ) -> Result<Self> {
         let Collapsed { factor, mean, .. } = Collapsed::new(square.clone(), &projected)?;
-        // q(v) = N(γ, B⁻¹): Rᵀ = L_B⁻¹.
+        // q(v) = N(γ, B⁻¹), so Rᵀ = L_B⁻¹.
         let m = mean.len();
         let mut root = vec![0.0; m * m];
         root.iter_mut().step_by(m + 1).for_each(|d| *d = 1.0);
@@ -52,7 +52,7 @@ impl SgprPosterior {
         Ok(Self { model, compute, lower, square, projected, whitened })
     }
 
-    /// Conditions on more observations without retraining: O(m²k + m³) for k more rows, whatever the rows before.
+    /// Conditions on k more observations without retraining, in O(m²k + m³) whatever the number of earlier rows.
     ///
     /// # Errors
     /// As [`Sgpr::posterior`].
@@ -69,7 +69,7 @@ impl SgprPosterior {
         &self.lower
     }
 
-    /// I + L⁻¹K_ZX W K_XZ L⁻ᵀ, factored anew.
+    /// I + L⁻¹K_ZX W K_XZ L⁻ᵀ, factorised again.
     ///
     /// # Errors
     /// As [`Sgpr::posterior`].
@@ -77,14 +77,14 @@ impl SgprPosterior {
         Ok(Collapsed::new(self.square.clone(), &self.projected)?.factor)
     }
 
-    /// The distribution of whitened inducing values that it predicts with.
+    /// The distribution of whitened inducing values that predictions use.
     pub fn whitened(&self) -> &WhitenedPosterior {
         &self.whitened
     }
 }
 
-/// Without row i, whose whitened features are a and noise σ², the covariance of the whitened inducing values is (B −
-/// aaᵀ/σ²)⁻¹: with s = aᵀB⁻¹a the residual grows by 1/(1 − s/σ²), and so does s.
+/// Row i has the whitened features a and the noise σ². Without it the covariance of the whitened inducing values is (B
+/// − aaᵀ/σ²)⁻¹. With s = aᵀB⁻¹a, the residual grows by the factor 1/(1 − s/σ²), and so does s.
 impl LeaveOneOut for SgprPosterior {
     fn left_out(&self, data: &Observations) -> Result<Marginals> {
         let scope = Scope::new(self.compute)?;
@@ -93,7 +93,7 @@ impl LeaveOneOut for SgprPosterior {
         let mut all = Marginals { mean: Vec::new(), variance: Vec::new(), floored };
         for (i, (mean, total)) in mean.iter().zip(&variance).enumerate() {
             let left = 1.0 - known[i] / noise[i];
-            // A row that alone decides its inducing value tells nothing of what others say.
+            // If a row alone decides its inducing value, the other rows say nothing about it.
             let left = left.max(f64::EPSILON.sqrt());
             all.mean.push(data.y[i] - (data.y[i] - mean) / left);
             all.variance.push(total - known[i] + known[i] / left + noise[i]);
@@ -141,7 +141,7 @@ impl Posterior for SgprPosterior {
 }
 
 impl Sgpr {
-    /// The posterior that was saved with its sums over the data; none where they were not.
+    /// The posterior that was saved with its sums over the data; none if the sums were not saved.
     pub(in crate::models) fn restored(
         &self,
         compute: Compute,
@@ -151,7 +151,7 @@ impl Sgpr {
         let m = self.process.len();
         if square.len() != m * m || projected.len() != m {
             let got = format!("{} and {}", square.len(), projected.len());
-            return Err(Error::Data(format!("has {got} numbers of sums over the data for {m} inducing inputs")));
+            return Err(Error::Data(format!("has {got} numbers for the sums over the data with {m} inducing inputs")));
         }
         if !all_finite(&square) || !all_finite(&projected) {
             return Err(Error::Data("has sums over the data that are not finite".into()));

@@ -1,4 +1,5 @@
-//! Inducing inputs chosen from data: k-means++ centres, greedy variance, or random rows, the same for the same seed.
+//! Inducing inputs chosen from data: k-means++ centres, greedy variance, or random rows. The same seed gives the same
+//! choice.
 
 use std::str::FromStr;
 
@@ -23,7 +24,7 @@ pub enum Choice {
     /// Centres of k-means clusters from k-means++ seeds (Arthur and Vassilvitskii 2007).
     Kmeans,
     /// The rows of largest conditional prior variance, one after another (Burt et al. 2020, *Convergence of sparse
-    /// variational inference*, section 7): the pivots of a pivoted Cholesky factorisation of K.
+    /// variational inference*, section 7). These are the pivots of a pivoted Cholesky factorisation of K.
     Greedy,
     /// Random rows without repetition.
     Random,
@@ -42,17 +43,18 @@ impl FromStr for Choice {
     }
 }
 
-/// Rows that choices look at: more would cost without changing much.
+/// The most rows that a choice looks at. More would cost more without changing much.
 const SAMPLE: usize = 20_000;
 
-/// Rounds of Lloyd's algorithm.
+/// The number of rounds of Lloyd's algorithm.
 const ROUNDS: usize = 10;
 
-/// At most `m` inducing inputs for `x`, both row-major with `d` columns: fewer where the data have fewer distinct rows
-/// (k-means, greedy) or fewer rows. Of more than 20,000 rows, k-means and greedy see a random sample.
+/// At most `m` inducing inputs for `x`, both row-major with `d` columns. There are fewer if the data have fewer
+/// distinct rows (k-means, greedy) or fewer rows. Of more than 20,000 rows, k-means and greedy see a random sample.
 ///
 /// # Errors
-/// [`Error::Usage`] when `m` is 0, [`Error::Shape`] when `x` is empty or holds half a row, and what the kernel reports.
+/// [`Error::Usage`] when `m` is 0, [`Error::Shape`] when `x` is empty or its last row is incomplete, and errors of the
+/// kernel.
 pub fn choose(choice: Choice, kernel: &Kernel, x: &[f64], d: usize, m: usize, seed: u64) -> Result<Vec<f64>> {
     let (sample, mut rng) = sample(choice, x, d, m, seed)?;
     match choice {
@@ -62,7 +64,7 @@ pub fn choose(choice: Choice, kernel: &Kernel, x: &[f64], d: usize, m: usize, se
     }
 }
 
-/// The rows that a choice looks at, and where its chance goes on.
+/// The rows that a choice looks at, and the state of the random numbers after that.
 fn sample(choice: Choice, x: &[f64], d: usize, m: usize, seed: u64) -> Result<(Vec<f64>, Xoshiro256PlusPlus)> {
     if m == 0 {
         return Err(Error::Usage("there must be at least one inducing input".into()));
@@ -119,7 +121,7 @@ fn kmeans(x: &[f64], d: usize, m: usize, rng: &mut Xoshiro256PlusPlus) -> Vec<f6
             left -= square;
             left < 0.0
         };
-        // Rounding may leave a rest behind the last row: then the farthest one.
+        // Rounding may leave a remainder after the last row. Then take the farthest row.
         let next = squares
             .iter()
             .position(taken)

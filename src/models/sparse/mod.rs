@@ -1,4 +1,4 @@
-//! What models with inducing inputs share.
+//! What models with inducing inputs have in common.
 
 pub mod inducing;
 pub mod process;

@@ -9,10 +9,10 @@ use crate::models::prior::Prior;
 use crate::params::{Parameter, Unit};
 use crate::scope::{Scope, to_f64};
 
-/// The prior of a latent function and the inputs Z whose function values stand for all others.
+/// The prior of a latent function, and the inputs Z. The function values at Z represent all others.
 #[derive(Debug, Clone)]
 pub struct Process {
-    /// Of the latent function.
+    /// The prior of the latent function.
     pub prior: Prior,
     /// Z, row-major `[m, d]`, on the scale of the model's inputs.
     pub inducing: Parameter,
@@ -20,10 +20,10 @@ pub struct Process {
 }
 
 impl Process {
-    /// A prior with zero mean and inducing inputs `z`, row-major `[m, d]`.
+    /// Makes a prior with zero mean and inducing inputs `z`, row-major `[m, d]`.
     ///
     /// # Errors
-    /// [`Error::Shape`] when `z` is empty or holds half a row, [`Error::Data`] when it is not finite.
+    /// [`Error::Shape`] when `z` is empty or its last row is incomplete, [`Error::Data`] when it is not finite.
     pub fn new(kernel: Kernel, z: &[f64], d: usize) -> Result<Self> {
         if d == 0 || z.is_empty() || !z.len().is_multiple_of(d) {
             return Err(Error::shape("inducing inputs", format!("rows of {d} columns"), format!("{} values", z.len())));
@@ -34,8 +34,8 @@ impl Process {
         Ok(Self { prior: kernel.into(), inducing: Parameter::real("inducing", Unit::None, z), d })
     }
 
-    /// Declares the means and standard deviations `[d]` of the user's inputs, which standardised inducing inputs are
-    /// told in.
+    /// Sets the means and standard deviations `[d]` of the user's inputs. With them, standardised inducing inputs are
+    /// shown in the user's units.
     pub fn set_units(&mut self, mean: &[f64], sd: &[f64]) {
         let (raw, m) = (self.inducing.raw().to_vec(), self.len());
         self.inducing.set_scales(sd.repeat(m), mean.repeat(m));
@@ -47,7 +47,7 @@ impl Process {
         self.inducing.len() / self.d
     }
 
-    /// Whether there are none, which [`new`](Self::new) refuses.
+    /// Whether there are no inducing inputs. [`new`](Self::new) refuses that.
     pub fn is_empty(&self) -> bool {
         self.inducing.is_empty()
     }
@@ -65,7 +65,7 @@ impl Process {
     /// Checks that rows have as many columns as Z.
     ///
     /// # Errors
-    /// [`Error::Shape`] when they do not.
+    /// [`Error::Shape`] if they do not.
     pub fn check(&self, x: &Tensor<2>) -> Result<()> {
         let d = x.dims()[1];
         if d == self.d {
@@ -77,7 +77,7 @@ impl Process {
     /// L with K_ZZ = L Lᵀ, row-major `[m, m]`, in f64.
     ///
     /// # Errors
-    /// [`Error::NotPositiveDefinite`] by the policy of [`jitter`](crate::linalg::jitter).
+    /// [`Error::NotPositiveDefinite`] according to the policy of [`jitter`](crate::linalg::jitter).
     pub fn factor(&self, scope: &Scope) -> Result<Vec<f64>> {
         let gram = to_f64(self.prior.covariance(scope, &self.z(scope)).matrix_wide()?)?;
         Ok(Factor::new(gram, "K_ZZ")?.lower())

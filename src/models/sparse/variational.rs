@@ -15,17 +15,17 @@ pub enum Covariance {
     Diagonal,
 }
 
-/// q(u) = N(μ, R Rᵀ), or q(v) of whitened values.
+/// q(u) = N(μ, R Rᵀ), or the same for q(v) of whitened values.
 #[derive(Debug, Clone)]
 pub struct Variational {
     /// μ `[m]`.
     pub mean: Parameter,
-    /// The rows of R up to its diagonal `[m(m + 1)/2]`, or only the diagonal `[m]`.
+    /// The rows of R up to the diagonal `[m(m + 1)/2]`, or only the diagonal `[m]`.
     pub root: Parameter,
 }
 
 impl Variational {
-    /// μ = 0, R = I.
+    /// Starts at μ = 0, R = I.
     pub fn new(m: usize, covariance: Covariance) -> Self {
         let root = match covariance {
             Covariance::Diagonal => vec![1.0; m],

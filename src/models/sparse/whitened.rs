@@ -1,9 +1,9 @@
 //! The posterior that all models with inducing points share: f given a normal distribution of whitened inducing values.
 //!
-//! With K_ZZ = L Lᵀ, u = m(Z) + L v and q(v) = N(μ, R Rᵀ), a = L⁻¹ k(Z, x*): mean m + aᵀμ, variance k** − aᵀa + aᵀR Rᵀa
-//! (Hensman et al. 2015, *Scalable variational Gaussian process classification*, eq. 10, whitened).
+//! With K_ZZ = L Lᵀ, u = m(Z) + L v, q(v) = N(μ, R Rᵀ) and a = L⁻¹ k(Z, x*), the mean is m + aᵀμ and the variance k** −
+//! aᵀa + aᵀR Rᵀa (Hensman et al. 2015, *Scalable variational Gaussian process classification*, eq. 10, whitened).
 //!
-//! Where the values vary less than a priori, I − R Rᵀ = U Uᵀ with an upper triangular U, and T = UᵀL⁻¹ leaves one
+//! If the values vary less than a priori, I − R Rᵀ = U Uᵀ with an upper triangular U. Then T = UᵀL⁻¹ needs only one
 //! product with a triangle for many rows: mean m + k(x*, Z) L⁻ᵀμ, variance k** − ‖T k(Z, x*)‖².
 
 use std::sync::OnceLock;
@@ -24,7 +24,7 @@ use crate::scope::{Scope, to_f64};
 use crate::solvers::blocks::transposed;
 use crate::threads;
 
-/// A triangular root Rᵀ of the covariance of whitened values, row-major `[m, m]`, zeros in its other triangle.
+/// A triangular root Rᵀ of the covariance of whitened values, row-major `[m, m]`, with zeros in the other triangle.
 #[derive(Debug, Clone)]
 pub(in crate::models) enum Root {
     /// Rᵀ is lower triangular.
@@ -36,8 +36,8 @@ pub(in crate::models) enum Root {
 /// The posterior of one latent function given its whitened inducing values.
 ///
 /// Factorisations, solves and products with the root are in f64, covariances in the wide type of the model's device.
-/// Only where a model of f32 predicts many rows, and rounding costs little of what is left of their variance, is the
-/// one product for them in f32.
+/// There is one exception: if a model of f32 predicts many rows, and rounding is small compared with the remaining
+/// variance, the one product for them is in f32.
 #[derive(Debug, Clone)]
 pub struct WhitenedPosterior {
     prior: Prior,
@@ -50,33 +50,32 @@ pub struct WhitenedPosterior {
     /// μ `[m]`.
     whitened: Vec<f64>,
     root: Root,
-    /// Made for the first rows that are worth it; none where U has no numbers: the values vary more than a priori, or
-    /// rounding in R is beyond [`SHIFT`] because K_ZZ is nearly singular.
+    /// Computed when rows are first predicted that are worth it. None if U does not exist: the values vary more than a
+    /// priori, or K_ZZ is nearly singular and rounding errors in R are above [`SHIFT`].
     contraction: OnceLock<Option<Contraction>>,
     anchors: Anchors,
 }
 
-/// What is explained of the variance in one product.
+/// The matrix that gives the explained variance in one product.
 #[derive(Debug, Clone)]
 struct Contraction {
     triangle: Vec<f64>,
-    /// The same in f32 for a model of f32, and what the product with it costs: the error of variances as a share of the
-    /// prior's.
+    /// The same in f32 for a model of f32, and the error of variances that it causes, as a share of the prior's.
     rounded: Option<(Vec<f32>, f64)>,
     /// L⁻ᵀμ `[m]`.
     weights: Vec<f64>,
 }
 
-/// What rounding may cost of a row's variance.
+/// The largest share of a row's variance that rounding may cost.
 const ROUNDING: f64 = 0.01;
 
-/// Added to I − R Rᵀ, which may be singular; variances become less by its part of ‖a‖².
+/// Added to the diagonal of I − R Rᵀ, which may be singular. It reduces variances by the same share of ‖a‖².
 const SHIFT: f64 = 1e-13;
 
-/// Rows that a thread predicts at once.
+/// The number of rows that a thread predicts at once.
 const CHUNK: usize = 512;
 
-/// Means, prior variances and what is explained of them, row by row.
+/// Means, prior variances and the explained part of these, row by row.
 struct Part {
     mean: Vec<f64>,
     prior: Vec<f64>,
@@ -84,7 +83,8 @@ struct Part {
 }
 
 impl WhitenedPosterior {
-    /// The posterior for inducing inputs `z`, the factor of their covariance, and the distribution of whitened values.
+    /// Makes the posterior from inducing inputs `z`, the factor of their covariance, and the distribution of whitened
+    /// values.
     pub(in crate::models) fn new(
         prior: Prior,
         compute: Compute,
@@ -102,7 +102,7 @@ impl WhitenedPosterior {
         &self.z
     }
 
-    /// Marginals of f, and of each variance the part that the inducing values leave, ‖Rᵀa‖².
+    /// Marginals of f, and the part of each variance that is due to the uncertainty of the inducing values, ‖Rᵀa‖².
     ///
     /// # Errors
     /// As [`predict`](Posterior::predict).
@@ -143,7 +143,7 @@ impl WhitenedPosterior {
         }
     }
 
-    /// Means of f from those of the prior, and a matrix whose columns the weights combine.
+    /// Means of f: the prior's plus the columns of a matrix combined by the weights.
     fn means(&self, scope: &Scope, points: &Tensor<2>, matrix: &[f64], weights: &[f64]) -> Result<Vec<f64>> {
         let prior = to_f64(self.prior.mean.at(scope, points)?)?;
         Ok(prior.iter().zip(combine(matrix, weights)).map(|(m, k)| m + k).collect())
@@ -157,7 +157,7 @@ impl WhitenedPosterior {
         Ok((a, mean))
     }
 
-    /// L⁻ᵀμ: the weights of k(Z, x).
+    /// L⁻ᵀμ, the weights of k(Z, x).
     pub(in crate::models) fn weights(&self) -> Vec<f64> {
         let mut weights = self.whitened.clone();
         solve::upper(view(&self.lower, weights.len()).transpose(), view_mut(&mut weights, 1));
@@ -176,14 +176,14 @@ impl WhitenedPosterior {
         out
     }
 
-    /// T and L⁻ᵀμ, if `rows` are enough to pay for them.
+    /// T and L⁻ᵀμ, if there are enough `rows` to pay for them.
     fn contraction(&self, rows: usize) -> Option<&Contraction> {
         if rows < self.whitened.len() {
             return None;
         }
         if self.contraction.get().is_none() {
-            // Threads that came together make it each: one that waited for another could wait for itself, for while it
-            // makes one it may take up other work of its pool, such as a prediction from here.
+            // Threads that arrive together compute it each. If one waited for another, it could wait for itself: the
+            // other may take up other work of its pool while it computes, such as a prediction from here.
             let _ = self.contraction.set(self.contracted());
         }
         self.contraction.get()?.as_ref()
@@ -191,7 +191,7 @@ impl WhitenedPosterior {
 
     fn contracted(&self) -> Option<Contraction> {
         let m = self.whitened.len();
-        // With rows and columns in reverse, the factor of I − R Rᵀ is lower triangular.
+        // With rows and columns in reverse order, the factor of I − R Rᵀ is lower triangular.
         let reversed = |entry: &dyn Fn(usize, usize) -> f64| -> Vec<f64> {
             (0..m * m).map(|e| entry(m - 1 - e / m, m - 1 - e % m)).collect()
         };
@@ -209,8 +209,8 @@ impl WhitenedPosterior {
         let mut triangle = vec![0.0; m * m];
         transpose_into(view_mut(&mut triangle, m), view(&columns, m));
         let weights = self.weights();
-        // With errors of k of ε times the prior variance σ², independent of each other, those of ‖Tk‖², where Tk is no
-        // longer than σ, are about 2ε σ³ times the length of T's rows.
+        // Let the errors of k be independent and ε times the prior variance σ². Then the errors of ‖Tk‖², where Tk is
+        // no longer than σ, are about 2ε σ³ times the length of T's rows.
         let longest = |rows: &[f64]| rows.chunks_exact(m).map(|row| dot(row, row)).fold(0.0, f64::max).sqrt();
         let cost = 2.0 * f64::from(f32::EPSILON) * longest(&self.lower) * longest(&triangle);
         let single = self.compute.precision == Precision::F32 && cost < ROUNDING;
@@ -218,7 +218,7 @@ impl WhitenedPosterior {
         Some(Contraction { triangle, rounded, weights })
     }
 
-    /// The marginals of a few of many rows.
+    /// The marginals of a chunk of rows.
     fn part(&self, x: &[f64], contraction: Option<&Contraction>) -> Result<Part> {
         let (scope, rows) = (Scope::new(self.compute)?, x.len() / self.d);
         let points = scope.matrix(x, rows, self.d);
@@ -226,7 +226,7 @@ impl WhitenedPosterior {
         if let Some(Contraction { triangle, rounded: single, weights }) = contraction {
             let k = self.cross(&scope, &points)?;
             let mean = self.means(&scope, &points, &k, weights)?;
-            // Where too little is left of one row's variance, all these rows are predicted in f64.
+            // If too little variance remains in one row, predict all rows of the chunk in f64.
             let single = single.as_ref().and_then(|(triangle, cost)| {
                 let explained = contracted(triangle, &rounded::<f32, f64>(&k), rows);
                 let enough = |(prior, explained): (&f64, &f64)| prior - explained > cost / ROUNDING * prior;
@@ -339,9 +339,9 @@ mod tests {
     #[test]
     fn many_rows_of_a_single_precision_model_lose_little_of_their_variance() {
         let kernel = Kernel::parse("rbf", 1).unwrap();
-        // Years: what is rounded are covariances, not distances.
+        // Years: covariances are rounded, not distances.
         let x: Vec<f64> = (0..60).map(|i| 2000.0 + f64::from(i) / 8.0).collect();
-        // Values known so well that variances near them are below what f32 resolves, and others.
+        // Some values are known so well that variances near them are below what f32 resolves, others are not.
         for (spacing, sd) in [(1.0, 0.3), (0.125, 0.3), (1.0, 1e-4)] {
             let m = 8;
             let z: Vec<f64> = (0..m).map(|i| 2000.0 + spacing * f64::from(i)).collect();

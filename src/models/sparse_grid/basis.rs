@@ -1,4 +1,4 @@
-//! The whitened features of all partial grids, and the partial models made of them.
+//! The whitened features of all partial grids, and the partial models built from them.
 
 use burn::tensor::Tensor;
 use rayon::prelude::*;
@@ -16,11 +16,11 @@ use crate::products::{Covariance, Cross};
 use crate::scope::{Scope, to_f64};
 use crate::threads;
 
-/// Bytes of the features of a panel of rows, and most rows of one.
+/// The most bytes that the features of a panel of rows take, and the most rows of a panel.
 const PANEL: usize = 32 << 20;
 const ROWS: usize = 4096;
 
-/// a_l(x) = L_l⁻¹ k(Ω_l, x) with k(Ω_l, Ω_l) = L_l L_lᵀ, of all grids one under another.
+/// a_l(x) = L_l⁻¹ k(Ω_l, x) with k(Ω_l, Ω_l) = L_l L_lᵀ, stacked for all grids.
 #[derive(Debug, Clone)]
 pub(super) struct Basis {
     pub prior: Prior,
@@ -49,17 +49,17 @@ impl Basis {
         Ok(Self { prior: model.prior.clone(), compute, d, points, members, lowers })
     }
 
-    /// Points of all grids.
+    /// The number of points of all grids.
     pub fn total(&self) -> usize {
         self.members.iter().map(Vec::len).sum()
     }
 
-    /// Input columns.
+    /// The number of input columns.
     pub fn d(&self) -> usize {
         self.d
     }
 
-    /// The features of rows `[total, rows]`, row-major.
+    /// The features of rows, row-major `[total, rows]`.
     pub fn features(&self, x: &[f64]) -> Result<Vec<f64>> {
         let scope = Scope::new(self.compute)?;
         let (rows, points) = (x.len() / self.d, self.tensor(&scope, &self.points));
@@ -75,7 +75,7 @@ impl Basis {
         Ok(all)
     }
 
-    /// The parts of a matrix with a row for each feature that belong to each grid.
+    /// Splits a matrix with a row for each feature into the parts of the grids.
     pub fn split<'a>(&self, mut all: &'a mut [f64]) -> Vec<&'a mut [f64]> {
         let columns = all.len() / self.total();
         let mut parts = Vec::with_capacity(self.members.len());
@@ -87,7 +87,7 @@ impl Basis {
         parts
     }
 
-    /// The same, to read.
+    /// As [`split`](Self::split), but read-only.
     pub fn parts<'a>(&self, mut all: &'a [f64]) -> Vec<&'a [f64]> {
         let columns = all.len() / self.total();
         let mut parts = Vec::with_capacity(self.members.len());
@@ -103,7 +103,7 @@ impl Basis {
         scope.matrix(x, x.len() / self.d, self.d)
     }
 
-    /// Rows that are worked on at once.
+    /// The number of rows in a panel.
     pub fn panel(&self) -> usize {
         (PANEL / (size_of::<f64>() * self.total())).clamp(256, ROWS)
     }
@@ -130,7 +130,7 @@ impl Basis {
     }
 }
 
-/// Rows with what the likelihood says of them.
+/// Rows with their noise and scaled targets from the likelihood.
 #[derive(Debug, Clone)]
 pub(super) struct Rows {
     pub data: Observations,
@@ -154,7 +154,7 @@ impl Rows {
         Ok(Self { data, roots, targets })
     }
 
-    /// The panels of rows.
+    /// The panels that the rows are split into.
     pub fn panels(&self, basis: &Basis) -> Vec<std::ops::Range<usize>> {
         let (n, size) = (self.data.n(), basis.panel());
         (0..n.div_ceil(size)).map(|i| i * size..n.min((i + 1) * size)).collect()
@@ -165,7 +165,7 @@ impl Rows {
         &self.data.x[rows.start * self.data.d..rows.end * self.data.d]
     }
 
-    /// Features of some rows over σ_n: A_l = L_l⁻¹ k(Ω_l, X) W^½ `[total, rows]`.
+    /// Features of some rows, divided by σ_n: A_l = L_l⁻¹ k(Ω_l, X) W^½ `[total, rows]`.
     pub fn features(&self, basis: &Basis, rows: &std::ops::Range<usize>) -> Result<Vec<f64>> {
         let mut all = basis.features(self.x(rows))?;
         let roots = &self.roots[rows.clone()];
@@ -183,7 +183,7 @@ pub(super) struct Part {
     pub square: Vec<f64>,
     /// A t `[m]`.
     pub projected: Vec<f64>,
-    /// Of B.
+    /// The factor of B.
     pub inner: Factor<f64>,
     /// γ `[m]`.
     pub mean: Vec<f64>,
@@ -195,13 +195,13 @@ impl Part {
         Ok(Self { square, projected, inner, mean })
     }
 
-    /// f_l at rows of its features `[m, rows]`.
+    /// f_l at rows with features `[m, rows]`.
     pub fn values(&self, features: &[f64]) -> Vec<f64> {
         combine(features, &self.mean)
     }
 }
 
-/// The partial models, all in one pass over the rows.
+/// The partial models, all solved in one pass over the rows.
 pub(super) fn solved(basis: &Basis, rows: &Rows, grids: &Grids) -> Result<Vec<Part>> {
     let sizes = grids.all.iter().map(|grid| grid.members.len());
     let mut sums: Vec<(Vec<f64>, Vec<f64>)> = sizes.map(|m| (vec![0.0; m * m], vec![0.0; m])).collect();

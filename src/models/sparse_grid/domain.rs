@@ -1,4 +1,4 @@
-//! The box of the inputs that is scaled to the unit cube.
+//! The box of the inputs that corresponds to the unit cube.
 
 use crate::models::Observations;
 use crate::params::{Parameter, Unit};
@@ -10,7 +10,7 @@ pub struct Domain {
     ends: Vec<[f64; 2]>,
 }
 
-/// How far outside of the box a row may lie for rounding, as a share of its width.
+/// How far outside of the box a row may lie because of rounding, as a share of its width.
 const ROUNDING: f64 = 1e-9;
 
 impl Domain {
@@ -29,24 +29,24 @@ impl Domain {
         Self { ends: vec![[0.0, 1.0]; d] }
     }
 
-    /// As it was kept in a parameter.
+    /// The domain that was stored in a parameter.
     pub fn kept(parameter: &Parameter) -> Self {
         Self { ends: parameter.internal().chunks_exact(2).map(|ends| [ends[0], ends[1]]).collect() }
     }
 
-    /// As a parameter that training leaves alone: lower and upper end of each input, one after another.
+    /// The domain as a parameter that is not trained: lower and upper end of each input, one after another.
     pub fn parameter(&self) -> Parameter {
         let mut parameter = Parameter::real("domain", Unit::None, self.ends.as_flattened());
         parameter.fixed = true;
         parameter
     }
 
-    /// Points of the unit cube, row-major, as inputs of the model.
+    /// Maps points of the unit cube, row-major, to inputs of the model.
     pub fn scaled(&self, points: &[f64]) -> Vec<f64> {
         points.iter().zip(self.ends.iter().cycle()).map(|(t, [low, high])| low + (high - low) * t).collect()
     }
 
-    /// How many rows of inputs, row-major, lie outside.
+    /// The number of rows of inputs, row-major, that lie outside.
     pub fn outside(&self, x: &[f64]) -> usize {
         let inside = |(x, [low, high]): (&f64, &[f64; 2])| {
             let slack = ROUNDING * (high - low);
@@ -55,7 +55,7 @@ impl Domain {
         x.chunks_exact(self.ends.len()).filter(|row| !row.iter().zip(&self.ends).all(inside)).count()
     }
 
-    /// What is to be said of rows outside, if there are any.
+    /// A remark about the rows outside, if there are any.
     pub fn remark(&self, x: &[f64]) -> Option<String> {
         let (outside, rows) = (self.outside(x), x.len() / self.ends.len());
         (outside > 0).then(|| {

@@ -1,7 +1,8 @@
 //! The error of a combination as a linear predictor of f, under the prior.
 //!
-//! The combined mean is wᵀt with targets t and `w = A φ`, φ = (c_l B_l⁻¹ a_l(x*)) of all grids one under another; its
-//! error is `k** − 2 wᵀk* + wᵀK̂w` with everything over σ_n. What it needs of the rows beside k* is H = A K̂ Aᵀ, once.
+//! The combined mean is wᵀt with targets t and `w = A φ`, where φ = (c_l B_l⁻¹ a_l(x*)) stacks all grids. Its error is
+//! `k** − 2 wᵀk* + wᵀK̂w` with everything divided by σ_n. Beside k*, the error depends on the rows only through H = A
+//! K̂ Aᵀ, which is computed once.
 
 use burn::tensor::Tensor;
 
@@ -18,7 +19,7 @@ pub(super) fn products_of_rows(basis: &Basis, rows: &Rows) -> Result<Vec<f64>> {
     for own in &panels {
         let a = rows.features(basis, own)?;
         let x = basis.tensor(&scope, rows.x(own));
-        // A K̂ of these columns, beginning with A for the noise.
+        // A K̂ of these columns. It starts with A, the term of the noise.
         let mut ak = a.clone();
         for other in &panels {
             let b = if own == other { a.clone() } else { rows.features(basis, other)? };
@@ -28,7 +29,7 @@ pub(super) fn products_of_rows(basis: &Basis, rows: &Rows) -> Result<Vec<f64>> {
         }
         product::add(view_mut(&mut h, total), view(&ak, own.len()), view(&a, own.len()).transpose(), 1.0);
     }
-    // Equal up to rounding, and then quite.
+    // Both triangles are equal up to rounding. Make them exactly equal.
     for i in 0..total {
         for j in 0..i {
             let mean = 0.5 * (h[i * total + j] + h[j * total + i]);
@@ -52,7 +53,7 @@ pub(super) fn with_rows(basis: &Basis, rows: &Rows, x: &[f64]) -> Result<Vec<f64
     Ok(sums)
 }
 
-/// Of rows with others, or with themselves.
+/// Covariances of rows with others, or with themselves if `same`.
 fn covariance(basis: &Basis, scope: &Scope, x: &[f64], others: &Tensor<2>, same: bool) -> Result<Vec<f64>> {
     let kernel = &basis.prior.kernel;
     match same {

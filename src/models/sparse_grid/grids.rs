@@ -4,10 +4,10 @@ use std::collections::BTreeMap;
 
 use crate::error::{Error, Result};
 
-/// Most input columns.
+/// The largest number of input columns.
 pub const COLUMNS: usize = 5;
 
-/// Most points of all partial grids together.
+/// The largest number of points of all partial grids together.
 pub const POINTS: usize = 8192;
 
 /// One full grid: `{j/2^l : j = 1..2^l − 1}` along each input.
@@ -15,22 +15,22 @@ pub const POINTS: usize = 8192;
 pub struct Grid {
     /// l of each input `[d]`, from 1 up.
     pub levels: Vec<usize>,
-    /// Its coefficient of the combination technique, (−1)^{η+d−1−|l|₁} C(d − 1, |l|₁ − η).
+    /// The coefficient of the grid in the combination technique, (−1)^{η+d−1−|l|₁} C(d − 1, |l|₁ − η).
     pub technique: f64,
-    /// Which of the distinct points are its own `[m]`.
+    /// The indices of its points among the distinct points `[m]`.
     pub members: Vec<usize>,
 }
 
 impl Grid {
-    /// `(1, 4)`.
+    /// The levels as text, such as `(1, 4)`.
     pub fn name(&self) -> String {
         let levels: Vec<String> = self.levels.iter().map(usize::to_string).collect();
         format!("({})", levels.join(", "))
     }
 }
 
-/// The partial grids of level η, η ≤ |l|₁ ≤ η + d − 1, in the unit cube (Chen and Tuo 2024, section 3, with every l
-/// from 1 up and j up to 2^l − 1, which eq. 19 as printed has not).
+/// The partial grids of level η, η ≤ |l|₁ ≤ η + d − 1, in the unit cube (Chen and Tuo 2024, section 3). Every l starts
+/// from 1 and j goes up to 2^l − 1, unlike eq. 19 as printed.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Grids {
     /// Input columns d.
@@ -42,14 +42,14 @@ pub struct Grids {
 }
 
 impl Grids {
-    /// All grids of a level.
+    /// Makes all grids of a level.
     ///
     /// # Errors
-    /// [`Error::Usage`] for no or more than [`COLUMNS`] inputs, level 0, and more than [`POINTS`] points.
+    /// [`Error::Usage`] for no inputs or more than [`COLUMNS`], for level 0, and for more than [`POINTS`] points.
     pub fn new(level: usize, d: usize) -> Result<Self> {
         if d == 0 || d > COLUMNS {
             return Err(Error::Usage(format!(
-                "a sparse grid is for 1 to {COLUMNS} input columns, and there are {d}: leave columns out, or choose \
+                "a sparse grid is for 1 to {COLUMNS} input columns, but there are {d}: leave columns out, or choose \
                  another model"
             ))
             .about("ReadOptions::drop")
@@ -71,7 +71,7 @@ impl Grids {
             let mut members = Vec::with_capacity(counts.iter().product());
             let mut at = vec![0; d];
             for _ in 0..counts.iter().product() {
-                // In steps of the finest grid, where points of different grids are the same numbers.
+                // Count in steps of the finest grid, where the same point has the same numbers in different grids.
                 let steps = at.iter().zip(&levels).map(|(j, l)| (j + 1) << (level - l)).collect();
                 let next = found.len();
                 let index = *found.entry(steps).or_insert(next);
@@ -92,12 +92,12 @@ impl Grids {
         Ok(Self { d, all, points: places })
     }
 
-    /// Number of distinct points u.
+    /// The number of distinct points u.
     pub fn distinct(&self) -> usize {
         self.points.len() / self.d
     }
 
-    /// Points of all grids.
+    /// The number of points of all grids.
     pub fn total(&self) -> usize {
         self.all.iter().map(|grid| grid.members.len()).sum()
     }
@@ -108,12 +108,12 @@ impl Grids {
     }
 }
 
-/// Every l of d inputs, each from 1 up, with η ≤ |l|₁ ≤ η + d − 1, by rising |l|₁.
+/// Every l of d inputs with entries from 1 up and η ≤ |l|₁ ≤ η + d − 1, by rising |l|₁.
 fn combined(level: usize, d: usize) -> Vec<Vec<usize>> {
     (level.max(d)..level + d).flat_map(|sum| of_sum(sum, d)).collect()
 }
 
-/// Every l of `d` inputs, each from 1 up, with |l|₁ = `sum`.
+/// Every l of `d` inputs with entries from 1 up and |l|₁ = `sum`.
 fn of_sum(sum: usize, d: usize) -> Vec<Vec<usize>> {
     if d == 1 {
         return vec![vec![sum]];
@@ -129,12 +129,12 @@ fn technique(level: usize, levels: &[usize]) -> f64 {
     if (level + d - 1 - sum).is_multiple_of(2) { binomial } else { -binomial }
 }
 
-/// Points of all grids of a level, counted without making them.
+/// The number of points of all grids of a level, without making the grids.
 fn points(level: usize, d: usize) -> usize {
     if level > 30 {
         return usize::MAX;
     }
-    // Sums over |l|₁ of products, one input after another.
+    // The sums over |l|₁ of products, extended by one input after another.
     let mut sums = vec![0usize; level + d];
     sums[0] = 1;
     for _ in 0..d {

@@ -1,21 +1,22 @@
-//! Inducing inputs on sparse grids: many small sparse models of full grids, combined (Chen and Tuo 2024, *Aggregation
-//! models with optimal weights for distributed Gaussian processes*, section 3; Garcke 2006).
+//! Inducing inputs on sparse grids: many small sparse models on full grids are combined (Chen and Tuo 2024,
+//! *Aggregation models with optimal weights for distributed Gaussian processes*, section 3; Garcke 2006).
 //!
-//! A full grid of level l has 2^l − 1 points along an input, far too many in several inputs. The partial grids of a
-//! sparse grid of level η are fine along one input and coarse along others. Each gives the mean of an
-//! [SGPR](super::sgpr) with these points as inducing inputs, f_l; their combination is Σ c_l f_l.
+//! A full grid of level l has 2^l − 1 points along each input, far too many if there are several inputs. The partial
+//! grids of a sparse grid of level η are fine along one input and coarse along others. Each gives f_l, the mean of an
+//! [SGPR](super::sgpr) with the grid's points as inducing inputs. The combination is Σ c_l f_l.
 //!
-//! - **ct**: c from the combination technique, which knows only the grids.
-//! - **opticom**: c minimises `J(c) = Σ_n (y_n − Σ c_l f_l(x_n))²/σ_n² + ‖Σ c_l f_l‖²_H`: A c = b with
-//!   `A_lk = Σ_n f_l f_k/σ_n² + ⟨f_l, f_k⟩_H`, `b_l = Σ_n y_n f_l/σ_n²`. As each f_l is a projection in A's inner
-//!   product, b is A's diagonal. A is formed from the values F = [f_l(X)], O(n b Σm) for b grids, never from products
-//!   of K_lX.
-//! - **union**: one SGPR with the distinct points of all grids, the best of the same points and the most work.
+//! - **ct**: c from the combination technique, which depends only on the grids.
+//! - **opticom**: c minimises `J(c) = Σ_n (y_n − Σ c_l f_l(x_n))²/σ_n² + ‖Σ c_l f_l‖²_H`, so that A c = b with
+//!   `A_lk = Σ_n f_l f_k/σ_n² + ⟨f_l, f_k⟩_H`, `b_l = Σ_n y_n f_l/σ_n²`. Each f_l is a projection in A's inner product,
+//!   so that b is A's diagonal. A is computed from the values F = [f_l(X)] in O(n b Σm) for b grids, never from
+//!   products of K_lX.
+//! - **union**: one SGPR with the distinct points of all grids. It makes the best use of the points and takes the most
+//!   work.
 //!
-//! Variances of a combination are the mean-squared error of its mean as a linear predictor of f, under the prior, by
-//! default. That is more than the SGPR's variances: a learned prior varies far more than the data do, and what few
-//! points cannot follow of it counts as error. Eq. 35b, the combination technique for covariances, is offered; it may
-//! be negative.
+//! By default the variances of a combination are the mean-squared error of its mean as a linear predictor of f, under
+//! the prior. This is more than the SGPR's variances: a learned prior varies far more than the data do, and the
+//! variation that few points cannot follow counts as error. The alternative is eq. 35b, the combination technique for
+//! covariances, which may be negative.
 
 mod basis;
 mod domain;
@@ -45,25 +46,26 @@ use crate::params::Parameter;
 use crate::scope::Scope;
 use union::UnionPosterior;
 
-/// Most distinct points whose joint bound is the usual objective.
+/// Up to so many distinct points, the joint bound is the default objective.
 pub const UNION: usize = 2048;
 
 /// A Gaussian process with inducing inputs on a sparse grid.
 #[derive(Debug, Clone)]
 pub struct SparseGrid {
-    /// Of the latent function.
+    /// The prior of the latent function.
     pub prior: Prior,
     /// Observation noise.
     pub likelihood: Gaussian,
-    /// What it was made with.
+    /// The options that the model was made with.
     pub options: SparseGridOptions,
-    /// Lower and upper end of each input's part in the unit cube, one after another; never learned.
+    /// The lower and upper end of each input, which correspond to 0 and 1 in the unit cube, one pair after another;
+    /// never learned.
     domain: Parameter,
     grids: Grids,
 }
 
 impl SparseGrid {
-    /// A model with a tenth of unit variance as noise.
+    /// Makes a model with a noise variance of 0.1.
     ///
     /// # Errors
     /// [`Error::Usage`] as [`Grids::new`].
@@ -73,7 +75,7 @@ impl SparseGrid {
         Ok(Self { prior, likelihood: Gaussian::new(0.1), options, domain, grids })
     }
 
-    /// The box that is the unit cube.
+    /// The box that corresponds to the unit cube.
     pub fn domain(&self) -> Domain {
         Domain::kept(&self.domain)
     }
@@ -83,10 +85,10 @@ impl SparseGrid {
         &self.grids
     }
 
-    /// The model of the union of the grids.
+    /// The model with the union of the grids' points.
     ///
     /// # Errors
-    /// None that its grids could have.
+    /// Does not fail for grids that could be made.
     pub fn union(&self) -> Result<Sgpr> {
         let points = self.domain().scaled(&self.grids.points);
         let mut process = Process::new(self.prior.kernel.clone(), &points, self.grids.d)?;
@@ -104,7 +106,7 @@ impl SparseGrid {
     /// The posterior of a combination.
     ///
     /// # Errors
-    /// What factorisations report; [`Error::Shape`] for other columns than the grid's.
+    /// Errors of factorisations; [`Error::Shape`] if the columns are not those of the grid.
     pub fn posterior(&self, compute: Compute, data: Observations) -> Result<SparseGridPosterior> {
         SparseGridPosterior::new(self, compute, data)
     }
@@ -120,7 +122,7 @@ impl Model for SparseGrid {
         if self.options.bound(self.grids.distinct()) == GridBound::Union {
             return self.bound(scope, batch, &self.grids.points);
         }
-        // Their mean, not their sum: priors of parameters count once.
+        // The mean of the bounds, not their sum, because priors of parameters are to count once.
         let mut bounds = self.grids.all.iter().map(|grid| self.bound(scope, batch, &self.grids.points_of(grid)));
         let Some(first) = bounds.next() else { return self.bound(scope, batch, &self.grids.points) };
         let sum = bounds.try_fold(first?, |sum, next| Ok::<_, Error>(sum + next?))?;

@@ -18,19 +18,19 @@ pub enum Combination {
     /// By coefficients that fit the data best (OptiCom)
     #[default]
     Opticom,
-    /// By the coefficients of the combination technique, which only the grids decide
+    /// By the coefficients of the combination technique, which depend only on the grids
     Ct,
     /// Not at all: one sparse model with the inducing inputs of all grids
     Union,
 }
 
-/// Which variances a combination has.
+/// The kind of variances of a combination.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 #[cfg_attr(feature = "command", derive(clap::ValueEnum))]
 #[non_exhaustive]
 pub enum GridVariance {
-    /// The mean-squared error of the predictor under the prior: never negative, n² operations a model
+    /// The mean-squared error of the predictor under the prior: never negative, n² operations for each model
     #[default]
     Prior,
     /// The partial grids' variances by the combination technique, as printed (eq. 35b): may be negative
@@ -57,22 +57,22 @@ pub struct SparseGridOptions {
     /// How partial grids are combined.
     #[serde(default)]
     pub combination: Combination,
-    /// Which variances.
+    /// The kind of variances.
     #[serde(default)]
     pub variance: GridVariance,
-    /// What to minimise; none is the union for up to [`UNION`] distinct points.
+    /// The objective of training. If none, the union for up to [`UNION`] distinct points.
     #[serde(default)]
     pub bound: Option<GridBound>,
 }
 
 impl Default for SparseGridOptions {
-    /// Level 5, optimal coefficients.
+    /// Level 5 and optimal coefficients.
     fn default() -> Self {
         Self { level: 5, combination: Combination::default(), variance: GridVariance::default(), bound: None }
     }
 }
 
-/// Rows beyond which variances that take n² operations are worth a warning.
+/// With more rows than this, variances that take n² operations give a warning.
 const MANY: usize = 30_000;
 
 impl Kind for SparseGridOptions {
@@ -99,8 +99,8 @@ impl ModelOptions for SparseGridOptions {
         let slow = rows > MANY && self.variance == GridVariance::Prior && self.combination != Combination::Union;
         let warning = slow.then(|| {
             let text = format!(
-                "the variances of a combination of grids take n² operations after the training, for {rows} rows \
-                 minutes; those of the union, and of the combination technique, do not"
+                "the variances of a combination of grids take n² operations after the training, which is \
+                 minutes for {rows} rows; variances of the union and of the combination technique are fast"
             );
             Advice::from(text)
                 .set("SparseGridOptions::combination", "union")
@@ -117,7 +117,7 @@ impl ModelOptions for SparseGridOptions {
 }
 
 impl SparseGridOptions {
-    /// The objective for so many distinct points.
+    /// The objective for this number of distinct points.
     pub(super) fn bound(&self, distinct: usize) -> GridBound {
         let usual = match self.combination == Combination::Union || distinct <= UNION {
             true => GridBound::Union,
@@ -137,7 +137,7 @@ mod command {
     #[derive(Debug, Clone, clap::Args)]
     #[group(skip)]
     pub struct Arguments {
-        /// Level of a sparse grid, with 2^level − 1 points along an input [default: 5]
+        /// Level of a sparse grid, with 2^level − 1 points along each input [default: 5]
         #[arg(long, value_name = "N", value_parser = values::count(1..=30))]
         level: Option<usize>,
         /// How the partial grids of a sparse grid are combined [default: opticom]
@@ -146,7 +146,7 @@ mod command {
         /// Variances of a combination of grids [default: prior]
         #[arg(long, value_name = "NAME", value_enum)]
         grid_variance: Option<GridVariance>,
-        /// What a sparse grid is trained by [default: union for up to 2,048 distinct points, else partial]
+        /// Training objective of a sparse grid [default: union for up to 2,048 distinct points, else partial]
         #[arg(long, value_name = "NAME", value_enum)]
         grid_bound: Option<GridBound>,
     }

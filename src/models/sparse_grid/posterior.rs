@@ -19,22 +19,22 @@ use crate::products::Covariance;
 use crate::scope::{Scope, to_f64};
 use crate::threads;
 
-/// Rows of predictions at once.
+/// The number of rows that are predicted at once.
 const CHUNK: usize = 1024;
 
-/// Training rows by which error bars are judged.
+/// The number of training rows by which error bars are judged.
 const SOME: usize = 256;
 
-/// How many times wider than errors error bars are worth a word.
+/// Error bars that are more than so many times as wide as the errors give a remark.
 const WIDE: f64 = 2.0;
 
-/// In files: A Aᵀ and A t of every grid, one after another.
+/// The array in files with A Aᵀ and A t of every grid, one after another.
 const SUMS: &str = "posterior.sums";
-/// In files: the matrix of the optimal coefficients `[b, b]`.
+/// The array in files with the matrix of the optimal coefficients `[b, b]`.
 const MATRIX: &str = "posterior.matrix";
-/// In files: its right-hand side `[b]`.
+/// The array in files with the right-hand side of the optimal coefficients `[b]`.
 const MOMENTS: &str = "posterior.moments";
-/// In files: A K̂ Aᵀ of all features.
+/// The array in files with A K̂ Aᵀ of all features.
 const ERRORS: &str = "posterior.errors";
 
 /// The posterior of a [`SparseGrid`] whose grids are combined.
@@ -47,11 +47,11 @@ pub struct SparseGridPosterior {
     rows: Rows,
     parts: Vec<Part>,
     system: System,
-    /// A K̂ Aᵀ, for variances by the prior.
+    /// A K̂ Aᵀ, for variances under the prior.
     errors: Option<Vec<f64>>,
 }
 
-/// What the optimal coefficients solve, in units of the noise.
+/// The linear system of the optimal coefficients, in units of the noise.
 #[derive(Debug, Clone)]
 struct System {
     /// A `[b, b]`.
@@ -59,13 +59,13 @@ struct System {
     /// b `[b]`.
     moments: Vec<f64>,
     optimal: Weights,
-    /// c `[b]`, those of the combination in use.
+    /// c `[b]`, the coefficients of the combination in use.
     coefficients: Vec<f64>,
 }
 
 impl System {
     fn new(matrix: Vec<f64>, moments: Vec<f64>, grids: &Grids, combination: Combination) -> Result<Self> {
-        // The matrix has the inner products in it.
+        // The matrix already includes the inner products.
         let (system, none) = (WeightSystem { products: matrix, moments }, vec![0.0; grids.all.len().pow(2)]);
         let optimal = system.solve(Form::Normal, &none, 1.0)?;
         let coefficients = match combination {
@@ -108,7 +108,7 @@ impl SparseGridPosterior {
         Self { options, domain, grids, basis, rows, parts, system, errors }
     }
 
-    /// The one that was saved with its sums.
+    /// Restores the posterior that was saved with its sums.
     pub(super) fn restored(
         model: &SparseGrid,
         compute: Compute,
@@ -152,13 +152,13 @@ impl SparseGridPosterior {
         &self.system.optimal
     }
 
-    /// A `[b, b]` and b `[b]` of the optimal coefficients: sums over rows of f_l f_k/σ_n² plus ⟨f_l, f_k⟩_H, and of y
-    /// f_l/σ_n².
+    /// A `[b, b]` and b `[b]` of the optimal coefficients: the sums over rows of f_l f_k/σ_n² plus ⟨f_l, f_k⟩_H, and
+    /// the sums of y f_l/σ_n².
     pub fn system(&self) -> (&[f64], &[f64]) {
         (&self.system.matrix, &self.system.moments)
     }
 
-    /// J(c) less J(0): cᵀA c − 2 bᵀc.
+    /// J(c) − J(0) = cᵀA c − 2 bᵀc.
     pub fn loss(&self, coefficients: &[f64]) -> f64 {
         let row = |row: &[f64]| row.iter().zip(coefficients).map(|(a, c)| a * c).sum::<f64>();
         let rows = self.system.matrix.chunks_exact(coefficients.len());
@@ -191,7 +191,7 @@ impl SparseGridPosterior {
         Ok(all)
     }
 
-    /// Means less the prior's, and what is explained of the prior variance.
+    /// Means less the prior's, and the explained part of the prior variance.
     fn part(&self, x: &[f64]) -> Result<(Vec<f64>, Vec<f64>)> {
         let (features, rows, total) = (self.basis.features(x)?, x.len() / self.basis.d(), self.basis.total());
         let mean = combine(&features, &self.weights());
@@ -207,8 +207,8 @@ impl SparseGridPosterior {
         Ok((mean, explained))
     }
 
-    /// What eq. 35b leaves explained: Σ c_l (‖a_l‖² − a_lᵀB_l⁻¹a_l) by the combination technique, whose coefficients
-    /// add up to 1.
+    /// The explained variance by eq. 35b: Σ c_l (‖a_l‖² − a_lᵀB_l⁻¹a_l) with the coefficients of the combination
+    /// technique, which add up to 1.
     fn combined(&self, features: &[f64], rows: usize) -> Result<Vec<f64>> {
         let mut explained = vec![0.0; rows];
         for ((own, part), grid) in self.basis.parts(features).into_iter().zip(&self.parts).zip(&self.grids.all) {
@@ -224,13 +224,12 @@ impl SparseGridPosterior {
         Ok(explained)
     }
 
-    /// How many variances eq. 35b makes negative at rows `x`.
+    /// The number of variances at rows `x` that eq. 35b makes negative.
     fn negative(&self, x: &[f64]) -> Result<usize> {
         Ok(self.predict(x)?.floored)
     }
 
-    /// How many times wider than the errors at training rows the error bars are there, by root mean squares of some
-    /// rows.
+    /// The ratio of the error bars to the errors at some training rows, by root mean squares.
     fn excess(&self) -> Result<f64> {
         let (data, d) = (&self.rows.data, self.basis.d());
         let some: Vec<usize> = (0..data.n()).step_by(data.n().div_ceil(SOME).max(1)).collect();
@@ -241,7 +240,7 @@ impl SparseGridPosterior {
             claimed += variance + self.rows.roots[row].powi(-2);
             made += (data.y[row] - mean).powi(2);
         }
-        // Where the rows are met exactly there is nothing to compare with.
+        // If the predictions meet the rows exactly, there is nothing to compare with.
         Ok(if made > 0.0 { (claimed / made).sqrt() } else { 0.0 })
     }
 
@@ -343,7 +342,7 @@ impl Posterior for SparseGridPosterior {
             let (negative, rows) = (self.negative(x)?, x.len() / self.basis.d());
             let share = 100.0 * negative as f64 / rows.max(1) as f64;
             let text = format!(
-                "{negative} of {rows} variances by the combination technique ({share:.1} %) are negative or nothing, \
+                "{negative} of {rows} variances by the combination technique ({share:.1} %) are negative or zero \
                  and were raised to the smallest share of the prior's; the errors under the prior are never negative"
             );
             all.push(Advice::from(text).set("SparseGridOptions::variance", "prior"));
@@ -367,7 +366,7 @@ impl Posterior for SparseGridPosterior {
         let condition = self.system.optimal.condition;
         if self.options.combination == Combination::Opticom && condition > 1.0 / f64::EPSILON.sqrt() {
             let text = format!(
-                "the coefficients of the grids are hardly determined: the condition number of their system is \
+                "the coefficients of the grids are poorly determined: the condition number of their system is \
                  {condition:.1e}; choose a lower level, or the union of the grids"
             );
             let advice = Advice::from(text).about("SparseGridOptions::level");

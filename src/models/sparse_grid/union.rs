@@ -9,7 +9,7 @@ use crate::models::Observations;
 use crate::models::posterior::{InducingPart, Joint, Marginals, Posterior, SavedPosterior};
 use crate::models::sgpr::SgprPosterior;
 
-/// That of an [`Sgpr`](crate::models::sgpr::Sgpr), which says what lies outside of its grid.
+/// The posterior of an [`Sgpr`](crate::models::sgpr::Sgpr) that also says which rows lie outside of its grid.
 #[derive(Debug, Clone)]
 pub(super) struct UnionPosterior {
     sparse: SgprPosterior,

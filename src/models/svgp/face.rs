@@ -50,7 +50,7 @@ impl GpModel for Svgp {
         let seconds = fit::seconds(self, compute, rows)?;
         let Some(rate) = batches.and_then(|batches| batches.natural) else { return Ok(seconds) };
         let (mut model, start) = (self.clone(), Instant::now());
-        // A step that is too long takes as long.
+        // A step that fails because it is too long takes as much time.
         let _ = model.natural_step(compute, &rows.batch(&Scope::new(compute)?), rate);
         Ok(seconds + start.elapsed().as_secs_f64())
     }

@@ -25,28 +25,29 @@ use crate::params::{Parameter, Parameters, prefixed};
 use crate::products;
 use crate::scope::{Scope, to_f64};
 
-/// A variational GP: latent functions with inducing values, and a likelihood of the targets given them.
+/// A variational GP: latent functions with inducing values, and a likelihood of the targets given the latent functions.
 ///
-/// Minimised is `−(scale Σ E_q[ln p(y_i | f_i)] − Σ_l KL(q(u_l) ‖ p(u_l)))`, an upper bound of the negative log
+/// Training minimises `−(scale Σ E_q[ln p(y_i | f_i)] − Σ_l KL(q(u_l) ‖ p(u_l)))`, an upper bound of the negative log
 /// evidence.
 #[derive(Debug, Clone)]
 pub struct Svgp {
-    /// The prior of the latent functions with Z: one for all of them, or one each.
+    /// The priors of the latent functions with Z: one for all functions, or one for each.
     pub processes: Vec<Process>,
-    /// q(u), one a latent function.
+    /// q(u), one for each latent function.
     pub variational: Vec<Variational>,
-    /// Of the targets given the latent functions.
+    /// The likelihood of the targets given the latent functions.
     pub likelihood: Box<dyn Likelihood>,
-    /// Whether q is the distribution of v with u = m(Z) + L v, K_ZZ = L Lᵀ, and not of u − m(Z).
+    /// Whether q is the distribution of v, where u = m(Z) + L v and K_ZZ = L Lᵀ. If not, q is the distribution of u −
+    /// m(Z).
     pub whitened: bool,
 }
 
-/// Covariances of a process's inducing values and the rows of a batch, as the marginals of its latent functions need
-/// them.
+/// Covariances of a process's inducing values and the rows of a batch, in the form that the marginals of its latent
+/// functions need.
 enum Covariances {
-    /// Made together with the marginals of its only latent function, for whitened values.
+    /// The covariances are computed together with the marginals of the only latent function, for whitened values.
     Own { z: Tensor<2>, x: Tensor<2> },
-    /// A = L⁻¹K_ZX with K_ZZ = L Lᵀ, for whitened values of several.
+    /// A = L⁻¹K_ZX with K_ZZ = L Lᵀ, for whitened values of several latent functions.
     White(Tensor<2>),
     /// L and A, for q of u itself.
     Factored { lower: Tensor<2>, a: Tensor<2> },
@@ -91,16 +92,16 @@ fn factored(process: &Process, scope: &Scope, x: &Tensor<2>) -> Result<(Tensor<2
 }
 
 impl Svgp {
-    /// A whitened model with full covariances whose latent functions share kernel, zero mean and inducing inputs `z`,
-    /// row-major `[m, d]`; q is the prior.
+    /// Makes a whitened model with full covariances. Its latent functions share the kernel, a zero mean and the
+    /// inducing inputs `z`, row-major `[m, d]`. q is the prior.
     ///
     /// # Errors
-    /// [`Error::Shape`] when `z` is empty or holds half a row.
+    /// [`Error::Shape`] when `z` is empty or its last row is incomplete.
     pub fn new(kernel: Kernel, z: &[f64], d: usize, likelihood: impl Likelihood + 'static) -> Result<Self> {
         Self::boxed(kernel, z, d, Box::new(likelihood))
     }
 
-    /// The same for a likelihood chosen at run time.
+    /// As [`new`](Self::new), for a likelihood chosen at run time.
     ///
     /// # Errors
     /// As [`new`](Self::new).
@@ -110,13 +111,13 @@ impl Svgp {
         Ok(Self { processes: vec![process], variational, likelihood, whitened: true })
     }
 
-    /// The same model with q of u instead of whitened values.
+    /// The same model with q of u instead of q of whitened values.
     pub fn unwhitened(mut self) -> Self {
         self.whitened = false;
         self
     }
 
-    /// The same model with another covariance of q, back at its start.
+    /// The same model with another covariance of q. q starts again.
     pub fn covariance(mut self, covariance: Covariance) -> Self {
         for q in &mut self.variational {
             *q = Variational::new(q.mean.len(), covariance);
@@ -124,7 +125,7 @@ impl Svgp {
         self
     }
 
-    /// The same model with a kernel, mean and inducing inputs for each latent function.
+    /// The same model with a separate kernel, mean and inducing inputs for each latent function.
     pub fn separate(mut self) -> Self {
         while self.processes.len() < self.variational.len() {
             self.processes.push(self.processes[0].clone());
@@ -136,7 +137,7 @@ impl Svgp {
         &self.processes[latent.min(self.processes.len() - 1)]
     }
 
-    /// The marginals from the covariances that `make` gives for each process.
+    /// The marginals, from the covariances that `make` computes for each process.
     fn latents(
         &self,
         scope: &Scope,
@@ -209,20 +210,21 @@ impl Svgp {
         Ok(SvgpPosterior::new(latents.collect::<Result<_>>()?))
     }
 
-    /// A step of length `rate` in (0, 1] along the natural gradient of q, every latent function at once (Salimbeni et
-    /// al. 2018, *Natural gradients in practice*): S⁻¹ ← (1 − γ)S⁻¹ + γ(I + 2A diag(v̄)Aᵀ) for whitened values, v̄ the
-    /// loss's slope in the variances of f, and the mean accordingly. With a Gaussian likelihood, all data and γ = 1 it
-    /// ends at the optimum.
+    /// Takes a step of length `rate` in (0, 1] along the natural gradient of q, for all latent functions at once
+    /// (Salimbeni et al. 2018, *Natural gradients in practice*). For whitened values S⁻¹ ← (1 − γ)S⁻¹ + γ(I + 2A
+    /// diag(v̄)Aᵀ), where v̄ is the loss's slope in the variances of f, and the mean changes accordingly. With a
+    /// Gaussian likelihood, all data and γ = 1, the step ends at the optimum.
     ///
     /// # Errors
-    /// [`Error::Usage`] for diagonal covariances or another rate, [`Error::NotPositiveDefinite`] when the step leaves
-    /// the positive definite matrices (a likelihood that is not log-concave): take a smaller one.
+    /// [`Error::Usage`] for diagonal covariances or a rate outside of the range, [`Error::NotPositiveDefinite`] when
+    /// the step leaves the positive definite matrices. This happens with likelihoods that are not log-concave. A
+    /// smaller rate helps.
     pub fn natural_step(&mut self, compute: Compute, batch: &Batch, rate: f64) -> Result<()> {
         let sums = self.natural_sums(compute, batch)?;
         self.natural_move(compute, &sums, rate)
     }
 
-    /// The sums over the rows of a batch that such a step needs, one latent function after another.
+    /// The sums over the rows of a batch that a natural step needs, one latent function after another.
     fn natural_sums(&self, compute: Compute, batch: &Batch) -> Result<Vec<f64>> {
         if self.variational.iter().any(|q| q.is_diagonal() && q.mean.len() > 1) {
             return Err(Error::Usage("natural gradients need a full covariance of q, not a diagonal one".into()));
@@ -240,7 +242,7 @@ impl Svgp {
         Ok(slopes.iter().enumerate().flat_map(of_latent).collect())
     }
 
-    /// A step from those sums.
+    /// Takes a natural step from these sums.
     fn natural_move(&mut self, compute: Compute, sums: &[f64], rate: f64) -> Result<()> {
         if !(rate > 0.0 && rate <= 1.0) {
             return Err(Error::Usage(format!("the rate {rate} of natural gradients must lie in (0, 1]")));
@@ -275,7 +277,7 @@ impl Svgp {
         Ok(())
     }
 
-    /// Whether a parameter belongs to q, by its path.
+    /// Whether the parameter with this path belongs to q.
     pub fn is_variational(path: &str) -> bool {
         path.starts_with("variational")
     }

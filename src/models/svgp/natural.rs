@@ -1,4 +1,4 @@
-//! Natural-gradient steps of a normal distribution of whitened inducing values.
+//! Natural-gradient steps for a normal distribution of whitened inducing values.
 
 use burn::tensor::Tensor;
 
@@ -9,10 +9,10 @@ use crate::linalg::dense::{inverse, product, transpose, triangular, view, view_m
 use crate::models::Batch;
 use crate::scope::to_f64;
 
-/// Slopes of the data's part of the loss in the means and in the variances of f, `[b]` each.
+/// Slopes of the data term of the loss in the means and in the variances of f, `[b]` each.
 pub type LatentSlopes = (Vec<f64>, Vec<f64>);
 
-/// The slopes of `−scale Σ E[ln p(y_i | f_i)]`, one pair a latent function, at marginals `[L, b]`.
+/// The slopes of `−scale Σ E[ln p(y_i | f_i)]` at marginals `[L, b]`, one pair for each latent function.
 pub fn slopes(
     likelihood: &dyn Likelihood,
     mean: Tensor<2>,
@@ -32,7 +32,7 @@ pub fn slopes(
     Ok((0..latents).map(|l| (column(1 + l), column(1 + latents + l))).collect())
 }
 
-/// What a step needs of the rows, added up: 2A diag(v̄)Aᵀ `[m, m]`, then A m̄ `[m]`, for A `[m, b]`.
+/// The sums over rows that a step needs: 2A diag(v̄)Aᵀ `[m, m]`, then A m̄ `[m]`, for A `[m, b]`.
 pub fn sums(a: &[f64], (in_mean, in_variance): &LatentSlopes) -> Vec<f64> {
     let b = in_mean.len();
     let m = a.len() / b;
@@ -47,7 +47,7 @@ pub fn sums(a: &[f64], (in_mean, in_variance): &LatentSlopes) -> Vec<f64> {
     data
 }
 
-/// N(μ, R Rᵀ) after a step of length `rate`, with the [sums] over the rows: its mean and its lower root.
+/// The mean and the lower root of N(μ, R Rᵀ) after a step of length `rate`. `sums` are the [sums] over the rows.
 pub fn step(sums: &[f64], (mean, root): (Vec<f64>, Vec<f64>), rate: f64) -> Result<(Vec<f64>, Vec<f64>)> {
     let m = mean.len();
     let (data, pushed) = sums.split_at(m * m);
@@ -69,7 +69,7 @@ pub fn step(sums: &[f64], (mean, root): (Vec<f64>, Vec<f64>), rate: f64) -> Resu
     Ok((next, root))
 }
 
-/// From whitened values v to u = L v: mean and root.
+/// Turns the mean and root of whitened values v into those of u = L v.
 pub fn unwhiten(lower: &[f64], mean: &[f64], root: &[f64]) -> (Vec<f64>, Vec<f64>) {
     let m = mean.len();
     let (mut values, mut product) = (vec![0.0; m], vec![0.0; m * m]);

@@ -13,14 +13,14 @@ use crate::models::start::levelled;
 use crate::models::variational::Covariance;
 use crate::train::{Adam, Optimizer, Schedule, TrainConfig};
 
-/// Sparse and variational, on minibatches and for any likelihood: m³ + b m² time a step.
+/// A sparse variational GP on minibatches with any likelihood, in m³ + b m² time for each step.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct SvgpOptions {
-    /// Inducing inputs m.
+    /// The number of inducing inputs m.
     pub inducing: usize,
-    /// Of the distribution of inducing values.
+    /// The covariance of the distribution of inducing values.
     pub covariance: Covariance,
-    /// How the data are taken in.
+    /// How training goes through the data.
     pub batches: Minibatches,
 }
 
@@ -32,7 +32,7 @@ impl Kind for SvgpOptions {
 impl ModelOptions for SvgpOptions {
     fn build(&self, Parts { likelihood, prior }: Parts, site: &Site) -> Result<Box<dyn GpModel>> {
         let (z, d) = (site.inducing(&prior.kernel, self.inducing)?, site.data.d);
-        // Latent functions that mean different things have a process each; those of classes share one.
+        // Latent functions with different meanings get a process each. The latent functions of classes share one.
         let (alike, mean) = (alike(&*likelihood), levelled(prior.mean, &*likelihood, d)?);
         let mut model = Svgp::boxed(prior.kernel, &z, d, likelihood)?.covariance(self.covariance);
         model.processes[0].prior.mean = mean;
@@ -72,8 +72,8 @@ mod command {
         inducing: InducingArguments,
         #[command(flatten)]
         batches: BatchArguments,
-        /// Rate, up to 1, of the natural-gradient steps of the variational distribution; 0: the optimiser moves it, as
-        /// with --mean-field and L-BFGS [default: 0.1]
+        /// Rate, up to 1, of the natural-gradient steps of the variational distribution. With 0 the optimiser moves the
+        /// distribution, as with --mean-field and L-BFGS [default: 0.1]
         #[arg(long, value_name = "RATE", value_parser = values::rate)]
         natural_gradients: Option<f64>,
     }
@@ -87,7 +87,7 @@ mod command {
             let Arguments { inducing, batches, natural_gradients } = arguments;
             let covariance = batches.covariance();
             let natural = match natural_gradients {
-                // L-BFGS compares losses of several steps, between which natural gradients would move q.
+                // L-BFGS compares losses of several steps. Natural gradients would move q between them.
                 None if covariance == Covariance::Diagonal || given.lbfgs => None,
                 None => Some(0.1),
                 rate => rate.filter(|rate| *rate > 0.0),

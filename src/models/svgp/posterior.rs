@@ -17,7 +17,7 @@ impl SvgpPosterior {
         Self { latents }
     }
 
-    /// The posteriors of the latent functions, independent of each other.
+    /// The posteriors of the latent functions. They are independent of each other.
     pub fn latents(&self) -> &[WhitenedPosterior] {
         &self.latents
     }
@@ -30,7 +30,8 @@ impl SvgpPosterior {
     }
 }
 
-/// Of a single latent function, but for [`marginals`](Posterior::marginals); an error for several.
+/// For a single latent function, except for [`marginals`](Posterior::marginals). Other methods return an error if there
+/// are several latent functions.
 impl Posterior for SvgpPosterior {
     fn predict(&self, x: &[f64]) -> Result<Marginals> {
         self.only()?.predict(x)

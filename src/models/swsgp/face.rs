@@ -1,4 +1,4 @@
-//! The sparse within sparse GP as a model of any kind.
+//! The sparse-within-sparse GP as a model of any kind.
 
 use super::Swsgp;
 use crate::device::Compute;
@@ -13,13 +13,13 @@ use crate::models::{Held, Observations};
 use crate::products::Neighbours;
 use crate::train::{Observer, Optimizer, Outcome};
 
-/// Rows whose neighbours are looked for at once.
+/// The number of rows whose neighbours are searched at once.
 const ROWS: usize = 1 << 16;
 
 impl GpModel for Swsgp {
     fn title(&self) -> String {
         format!(
-            "Sparse-within-sparse Gaussian process with {} of {} inducing inputs a row{}, divergence weighed {}, \
+            "Sparse-within-sparse Gaussian process with {} of {} inducing inputs a row{}, divergence weighted {}, \
              likelihood {}",
             self.neighbours,
             self.process.len(),
@@ -46,7 +46,7 @@ impl GpModel for Swsgp {
     fn bytes(&self, compute: Compute, size: Size) -> f64 {
         let (m, h, batch) = (self.process.len() as f64, self.neighbours as f64, size.batch as f64);
         let seen = match self.union {
-            // Predictions are by all inducing inputs.
+            // Predictions use all inducing inputs.
             true => (6.0 * m.min(h * batch) * (m.min(h * batch) + batch)).max(4.0 * m * m),
             false => 6.0 * h * h * batch,
         };
@@ -71,7 +71,7 @@ impl SumOverRows for Swsgp {
         path.starts_with("variational")
     }
 
-    /// The neighbours of all rows, where Z is fixed.
+    /// The neighbours of all rows, if Z is fixed.
     fn hold(&self, compute: Compute, rows: &dyn Rows) -> Result<Option<Held>> {
         if !self.keeps_neighbours() {
             return Ok(None);

@@ -1,10 +1,10 @@
-//! Sparse within sparse GPs (Tran et al. 2021, *Sparse within sparse Gaussian processes using neighbor information*):
-//! of many inducing values only the H nearest to a row speak for it, so that a step costs O(bH³) however many there
-//! are.
+//! Sparse-within-sparse GPs (Tran et al. 2021, *Sparse within sparse Gaussian processes using neighbor information*).
+//! Each row uses only the H nearest of many inducing values, so that a step costs O(bH³) for any number of inducing
+//! values.
 //!
-//! Training with inducing inputs that are fixed finds the neighbours of all rows before the first step and after 1, 2,
-//! 4, 8, … epochs, with the lengthscales of then; and where q has a diagonal covariance, Adam leaves alone what a batch
-//! does not see. Inducing inputs that move have other neighbours in every step.
+//! If the inducing inputs are fixed, training finds the neighbours of all rows before the first step and after 1, 2, 4,
+//! 8, … epochs, with the lengthscales at that time. If q also has a diagonal covariance, Adam leaves alone the
+//! parameters that a batch does not see. If the inducing inputs are trained, neighbours are found anew in every step.
 
 mod face;
 mod neighbours;
@@ -31,34 +31,35 @@ use crate::linalg::{Factor, Projected, cholesky, marginals, solve_lower, unpack_
 use crate::products::{self, Neighbours};
 use crate::scope::{Scope, to_f64};
 
-/// A variational GP of one latent function with unwhitened q(u − m(Z)) = N(m, S), where a row sees its H nearest
+/// A variational GP with one latent function and unwhitened q(u − m(Z)) = N(m, S), where each row sees its H nearest
 /// inducing inputs.
 ///
-/// Minimised is `−[scale Σ_i E_q[ln p(y_i | f_i)] − (w/b) Σ_i KL(N(m_I, S_I) ‖ N(0, K_I))]` over the b rows of a batch,
-/// I the neighbours of row i (Algorithm 1, with w = 1). Distances are those of the kernel's scaled inputs.
+/// Training minimises `−[scale Σ_i E_q[ln p(y_i | f_i)] − (w/b) Σ_i KL(N(m_I, S_I) ‖ N(0, K_I))]` over the b rows of a
+/// batch, where I are the neighbours of row i (Algorithm 1, with w = 1). Distances are those of the kernel's scaled
+/// inputs.
 ///
-/// With w = 1 each of M inducing values is held to its prior M/H times less than where all of them speak for a row:
-/// with M not much smaller than the number of rows the model is overconfident. [`divergence`](Self::divergence) is that
-/// weight.
+/// With w = 1 the prior holds each of the M inducing values M/H times less strongly than in a model where every row
+/// sees all of them. If M is not much smaller than the number of rows, the model is then overconfident.
+/// [`divergence`](Self::divergence) is the weight w.
 #[derive(Debug, Clone)]
 pub struct Swsgp {
     /// The prior and Z.
     pub process: Process,
     /// q.
     pub variational: Variational,
-    /// Of the targets given the latent function.
+    /// The likelihood of the targets given the latent function.
     pub likelihood: Box<dyn Likelihood>,
     /// H.
     pub neighbours: usize,
-    /// w, the weight of the divergence: 1 in the paper, M/H counts every inducing value about once.
+    /// w, the weight of the divergence. It is 1 in the paper; with M/H every inducing value counts about once.
     pub divergence: f64,
-    /// Whether all rows of a batch see the neighbours of each of them (SWSGP-U), jointly: b M² instead of b H³ time
-    /// where these are most of the M, and nearer to the model in which all speak for a row. Predictions of a row then
-    /// see all inducing inputs, as in a large batch.
+    /// Whether all rows of a batch see the neighbours of all its rows, jointly (SWSGP-U). This takes b M² instead of b
+    /// H³ time if the neighbours are most of the M, and is closer to the model in which each row sees all of them.
+    /// Predictions then use all inducing inputs, as a large batch does.
     pub union: bool,
 }
 
-/// The part of q and Z that a batch sees.
+/// The part of q and Z that a batch uses.
 struct Active {
     /// `[U, d]`.
     z: Tensor<2>,
@@ -67,21 +68,21 @@ struct Active {
     spread: Spread,
 }
 
-/// S of the inducing values that a batch sees.
+/// S of the inducing values that a batch uses.
 enum Spread {
-    /// Its root's diagonal `[U]`.
+    /// The diagonal of its root `[U]`.
     Diagonal(Tensor<1>),
     /// The rows of its root `[U, M]`.
     Rows(Tensor<2>),
 }
 
 impl Swsgp {
-    /// A model with zero mean, diagonal S = I, inducing inputs `z` (row-major `[m, d]`) and `neighbours` of them for a
-    /// row.
+    /// Makes a model with zero mean, diagonal S = I, inducing inputs `z` (row-major `[m, d]`) and `neighbours` of them
+    /// for each row.
     ///
     /// # Errors
-    /// [`Error::Shape`] when `z` is empty or holds half a row, [`Error::Usage`] for no or too many neighbours, or a
-    /// likelihood of several latent functions.
+    /// [`Error::Shape`] when `z` is empty or its last row is incomplete, [`Error::Usage`] for no neighbours, too many
+    /// neighbours, or a likelihood with several latent functions.
     pub fn new(
         kernel: Kernel,
         z: &[f64],
@@ -92,7 +93,7 @@ impl Swsgp {
         Self::boxed(kernel, z, d, neighbours, Box::new(likelihood))
     }
 
-    /// The same for a likelihood chosen at run time.
+    /// As [`new`](Self::new), for a likelihood chosen at run time.
     ///
     /// # Errors
     /// As [`new`](Self::new).
@@ -117,16 +118,16 @@ impl Swsgp {
         Ok(Self { process, variational, likelihood, neighbours, divergence: 1.0, union: false })
     }
 
-    /// The same model with another covariance of q, back at its start.
+    /// The same model with another covariance of q. q starts again.
     pub fn covariance(mut self, covariance: Covariance) -> Self {
         self.variational = Variational::new(self.process.len(), covariance);
         self
     }
 
-    /// The neighbours of rows `x`, row-major, with the lengthscales as they are.
+    /// The neighbours of rows `x`, row-major, with the present lengthscales.
     ///
     /// # Errors
-    /// [`Error::Shape`] for half a row, and what the kernel reports.
+    /// [`Error::Shape`] when the last row is incomplete, and errors of the kernel.
     pub fn neighbours(&self, compute: Compute, x: &[f64]) -> Result<Neighbours> {
         let scope = Scope::new(compute)?;
         let d = self.process.d();
@@ -138,12 +139,12 @@ impl Swsgp {
         Ok(nearest(&points, &z, p, self.neighbours))
     }
 
-    /// Whether training finds the neighbours of all rows now and then instead of those of a batch in every step.
+    /// Whether training finds the neighbours of all rows from time to time, instead of those of a batch in every step.
     fn keeps_neighbours(&self) -> bool {
         self.process.inducing.fixed
     }
 
-    /// Everything, as tensors of a scope.
+    /// All of q and Z, as tensors of a scope.
     fn all(&self, scope: &Scope) -> Result<Active> {
         let q = &self.variational;
         let root = scope.wide_value(&q.root);
@@ -151,7 +152,7 @@ impl Swsgp {
         Ok(Active { z: self.process.z(scope), mean: scope.wide_value(&q.mean), spread })
     }
 
-    /// Shift and change of the marginals of a batch `[b]` each, and the mean divergence `[1]`.
+    /// The shift of the means and the change of the variances of a batch, `[b]` each, and the mean divergence `[1]`.
     fn marginals(
         &self,
         scope: &Scope,
@@ -199,7 +200,7 @@ impl Swsgp {
         Ok(divergence.cast(dtype) * self.divergence - expected.sum() * batch.scale)
     }
 
-    /// The loss of a batch by the part of q and Z that it sees.
+    /// The loss of a batch, from only the part of q and Z that the batch uses.
     fn loss_of_seen(&self, scope: &Scope, batch: &Batch, neighbours: &Neighbours) -> Result<Tensor<1>> {
         let (union, positions) = neighbours::union(neighbours);
         let rows = neighbours::indices(scope, &union);
@@ -211,7 +212,7 @@ impl Swsgp {
         };
         let d = self.process.d();
         let z = match self.process.inducing.fixed {
-            // Only these become a tensor, however many there are.
+            // Only the inducing inputs that the batch uses become a tensor, whatever their total number.
             true => {
                 let all = self.process.inducing.raw();
                 let seen: Vec<f64> = union.iter().flat_map(|&i| &all[i as usize * d..][..d]).copied().collect();
@@ -229,10 +230,10 @@ impl Swsgp {
     }
 }
 
-/// Refuses no or too many neighbours.
+/// Refuses 0 neighbours and more than m.
 fn check(neighbours: usize, m: usize) -> Result<()> {
     if neighbours == 0 || neighbours > m {
-        return Err(Error::Usage(format!("{neighbours} neighbours of {m} inducing inputs: need between 1 and {m}")));
+        return Err(Error::Usage(format!("{neighbours} neighbours of {m} inducing inputs: choose between 1 and {m}")));
     }
     Ok(())
 }
@@ -249,7 +250,7 @@ impl Model for Swsgp {
         }
     }
 
-    /// For the [`Neighbours`] of the rows.
+    /// The objective, given the [`Neighbours`] of the rows.
     fn objective_for(&self, scope: &Scope, batch: &Batch, neighbours: &Held) -> Result<Tensor<1>> {
         batch.check(scope)?;
         self.process.check(&batch.x)?;
@@ -259,21 +260,21 @@ impl Model for Swsgp {
 
 crate::parameters!(Swsgp { ..process, "likelihood": ..likelihood, "variational": ..variational });
 
-/// The posterior of a [`Swsgp`]: marginals by the neighbours of each row, or by all inducing inputs where training took
-/// the union of a batch's neighbours; joint distributions by the union of the rows' neighbours.
+/// The posterior of a [`Swsgp`]. Marginals use the neighbours of each row, or all inducing inputs if training used the
+/// union of a batch's neighbours. Joint distributions use the union of the rows' neighbours.
 #[derive(Debug, Clone)]
 pub struct SwsgpPosterior {
     model: Swsgp,
     compute: Compute,
 }
 
-/// Numbers in the small matrices of rows that are predicted at once.
+/// The most numbers in the small matrices of the rows that are predicted at once.
 const NUMBERS: usize = 1 << 22;
 
 impl Posterior for SwsgpPosterior {
     fn predict(&self, x: &[f64]) -> Result<Marginals> {
         let (process, d) = (&self.model.process, self.model.process.d());
-        // Rows stand alone here: a union would make a prediction depend on its neighbours in the table.
+        // No union here: a prediction would depend on the other rows of the table.
         if self.model.union {
             return self.among(&(0..process.len() as u32).collect::<Vec<_>>())?.predict(x);
         }
@@ -296,7 +297,7 @@ impl Posterior for SwsgpPosterior {
         false
     }
 
-    /// All neighbours of all rows together may be far more than the model ever solves for.
+    /// The neighbours of all rows together may be far more than the model ever solves for.
     fn is_joint(&self) -> bool {
         false
     }
@@ -311,7 +312,7 @@ impl Posterior for SwsgpPosterior {
 }
 
 impl SwsgpPosterior {
-    /// The posterior of the model with these inducing inputs only.
+    /// The posterior of the model with only these inducing inputs.
     fn among(&self, union: &[u32]) -> Result<WhitenedPosterior> {
         let (process, d) = (&self.model.process, self.model.process.d());
         let pick = |values: &[f64], width: usize| -> Vec<f64> {

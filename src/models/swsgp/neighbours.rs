@@ -11,11 +11,11 @@ use crate::products::Neighbours;
 use crate::scope::{Scope, to_f64};
 use crate::threads;
 
-/// Rows whose distances are computed together.
+/// The number of rows whose distances are computed together.
 const ROWS: usize = 8;
 
-/// Rows in the space that distances are measured in, row-major, and its dimension: the scaled inputs of the kernel's
-/// distances, side by side, or the inputs as they are where it has none.
+/// Rows in the space in which distances are measured, row-major, and its dimension. These are the scaled inputs of the
+/// kernel's distances side by side, or the plain inputs if the kernel has no distances.
 pub(super) fn scaled(kernel: &Kernel, scope: &Scope, x: &Tensor<2>) -> Result<(Vec<f64>, usize)> {
     let features = kernel.lower(scope, x)?.map(|lowered| {
         let terms = lowered.terms().into_iter().filter(|term| term.metric == Metric::SquaredDistance);
@@ -29,12 +29,12 @@ pub(super) fn scaled(kernel: &Kernel, scope: &Scope, x: &Tensor<2>) -> Result<(V
     Ok((to_f64(rows)?, p))
 }
 
-/// The `count` rows of `z` nearest to every row of `x`, both row-major with `p` columns, nearest first; ties by index.
-/// All of them where there are fewer.
+/// The `count` rows of `z` nearest to every row of `x`, nearest first; ties by index. If `z` has fewer rows, all of
+/// them. Both matrices are row-major with `p` columns.
 pub fn nearest(x: &[f64], z: &[f64], p: usize, count: usize) -> Neighbours {
     let count = count.min(z.len() / p);
     let lists = threads::map(x.par_chunks(ROWS * p), |rows| {
-        // A row of z meets some rows while it is in the nearest cache.
+        // Compare a row of z with several rows of x while it is in the nearest cache.
         let lists = rows.chunks_exact(p).map(|_| Vec::with_capacity(z.len() / p));
         let mut found: Vec<Vec<(f64, u32)>> = lists.collect();
         for (z, j) in z.chunks_exact(p).zip(0..) {
@@ -58,12 +58,12 @@ fn first(mut found: Vec<(f64, u32)>, count: usize) -> impl Iterator<Item = u32> 
     found.into_iter().map(|(_, j)| j)
 }
 
-/// All indices that occur, ascending, and the lists in places among them.
+/// All indices that occur, ascending, and the lists as places in that union.
 pub(super) fn union(neighbours: &Neighbours) -> (Vec<u32>, Neighbours) {
     let mut union = neighbours.indices.clone();
     union.sort_unstable();
     union.dedup();
-    // Every index is in the union, so that the search ends at it.
+    // Every index is in the union, so that the search always finds it.
     let place = |index: &u32| union.binary_search(index).unwrap_or_else(|place| place) as u32;
     let indices = neighbours.indices.iter().map(place).collect();
     (union, Neighbours { indices, each: neighbours.each })

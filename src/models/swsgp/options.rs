@@ -1,4 +1,4 @@
-//! The options of the sparse within sparse GP.
+//! The options of the sparse-within-sparse GP.
 
 use serde::{Deserialize, Serialize};
 
@@ -12,34 +12,34 @@ use crate::models::start::levelled;
 use crate::models::variational::Covariance;
 use crate::train::TrainConfig;
 
-/// Sparse within sparse: every row sees its nearest inducing inputs only, b H³ time a step.
+/// A sparse-within-sparse GP: every row sees only its nearest inducing inputs, in b H³ time for each step.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct SwsgpOptions {
-    /// Inducing inputs M.
+    /// The number of inducing inputs M.
     pub inducing: usize,
-    /// Neighbours H of a row.
+    /// The number of neighbours H of a row.
     pub neighbours: usize,
-    /// Weight of the divergence in the objective, more than 0.
+    /// The weight of the divergence in the objective, more than 0.
     #[serde(default = "as_published")]
     pub divergence: f64,
-    /// Whether all rows of a minibatch see the neighbours of each of them (SWSGP-U).
+    /// Whether all rows of a minibatch see the neighbours of all its rows (SWSGP-U).
     #[serde(default)]
     pub union: bool,
-    /// Of the distribution of inducing values.
+    /// The covariance of the distribution of inducing values.
     pub covariance: Covariance,
-    /// How the data are taken in.
+    /// How training goes through the data.
     pub batches: Minibatches,
 }
 
-/// The weight of the divergence in the paper, which files that do not name one were trained with.
+/// The weight of the divergence in the paper. Files that do not name a weight were trained with it.
 fn as_published() -> f64 {
     1.0
 }
 
-/// Rows for each inducing input below which intervals were seen to be too narrow.
+/// With fewer rows than this for each inducing input, intervals were too narrow in experiments.
 const ROWS_PER_INDUCING: usize = 16;
 
-/// With at least this many inducing values their covariances cost far more than the rest of a step.
+/// With at least so many inducing values, their covariances cost far more than the rest of a step.
 const MANY_INDUCING: usize = 2048;
 
 impl Kind for SwsgpOptions {
@@ -51,7 +51,7 @@ impl ModelOptions for SwsgpOptions {
     fn build(&self, Parts { likelihood, prior }: Parts, site: &Site) -> Result<Box<dyn GpModel>> {
         let (z, d) = (site.inducing(&prior.kernel, self.inducing)?, site.data.d);
         let mean = levelled(prior.mean, &*likelihood, d)?;
-        // Data with few distinct rows have fewer inducing inputs than asked for.
+        // If the data have few distinct rows, there are fewer inducing inputs than asked for.
         let neighbours = self.neighbours.min(z.len() / d.max(1));
         let mut model = Swsgp::boxed(prior.kernel, &z, d, neighbours, likelihood)?.covariance(self.covariance);
         (model.process.prior.mean, model.divergence, model.union) = (mean, self.divergence, self.union);
@@ -66,7 +66,7 @@ impl ModelOptions for SwsgpOptions {
         self.batches.training()
     }
 
-    /// Many inducing inputs for the rows: what holds them to the prior is shared among few neighbours.
+    /// Warns of too many inducing inputs for the rows: each is then held to the prior by few neighbours only.
     fn warnings(&self, rows: usize) -> Vec<Advice> {
         let Self { inducing, neighbours, divergence, union, ref batches, .. } = *self;
         let seen = if union { inducing.min(neighbours * batches.size.min(rows)) } else { neighbours };
@@ -87,7 +87,8 @@ impl ModelOptions for SwsgpOptions {
         warning.into_iter().collect()
     }
 
-    /// Most of a step goes to the covariances of all inducing values, of which a batch sees few.
+    /// Advises on covariances that take most of a step: it moves those of all inducing values, but a batch sees only a
+    /// few of the values.
     fn shorter(&self, rows: usize) -> Option<Advice> {
         let inducing = self.inducing.min(rows);
         let covariances = self.covariance == Covariance::Full && inducing >= MANY_INDUCING;
@@ -95,7 +96,7 @@ impl ModelOptions for SwsgpOptions {
             let millions = (inducing * (inducing + 1) / 2) as f64 / 1e6;
             let text = format!(
                 "the covariances of {inducing} inducing values are {millions:.1} million numbers, and a step moves \
-                 them all; without covariances it moves variances only"
+                 all of them; without covariances it moves variances only"
             );
             Advice::from(text).set("SwsgpOptions::covariance", "diagonal")
         })
@@ -112,7 +113,7 @@ mod command {
     use crate::models::command::{BatchArguments, Given, InducingArguments, Offered};
     use crate::values::{self, MOST};
 
-    /// The arguments of the sparse within sparse GP.
+    /// The arguments of the sparse-within-sparse GP.
     #[derive(Debug, Clone, clap::Args)]
     #[group(skip)]
     pub struct Arguments {
@@ -123,11 +124,11 @@ mod command {
         /// Number of nearest inducing inputs that swsgp uses for a row [default: 16]
         #[arg(long, value_name = "H", value_parser = values::count(1..=MOST))]
         neighbors: Option<usize>,
-        /// Weight of the divergence from the prior in the objective of swsgp: 1 as published; with the number of
-        /// inducing inputs over that of neighbours, each inducing value counts about once [default: 1]
+        /// Weight of the divergence from the prior in the objective of swsgp: 1 as published; with the ratio of
+        /// inducing inputs to neighbours, each inducing value counts about once [default: 1]
         #[arg(long, value_name = "WEIGHT", value_parser = values::positive)]
         divergence: Option<f64>,
-        /// Use for every row of a minibatch of swsgp the neighbours of all its rows, and all inducing inputs in
+        /// Use the neighbours of all rows of a minibatch of swsgp for each of its rows, and all inducing inputs in
         /// predictions (SWSGP-U): slower and closer to the variational model
         #[arg(long)]
         union: bool,

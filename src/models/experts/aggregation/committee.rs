@@ -1,4 +1,4 @@
-//! Committees: products of experts with the prior, or a communication expert in its place.
+//! Committees: products of experts with the prior, or with a communication expert in its place.
 
 use super::poe::{Sums, entropy};
 use super::{Aggregated, Experts, Record};
@@ -40,7 +40,7 @@ pub(super) fn grbcm(communication: &Experts, experts: &Experts) -> Aggregated {
         let (mut sums, mut shares) = (Sums::default(), 0.0);
         for i in 0..experts.count {
             let (mean, mut variance) = experts.at(i, row, &mut all.record);
-            // More rows never know less.
+            // An expert with more rows cannot know less.
             all.record.clipped += usize::from(variance > known * (1.0 + super::VAGUE));
             variance = variance.min(known);
             let share = if i == 0 { 1.0 } else { entropy(known, variance, &mut all.record) };

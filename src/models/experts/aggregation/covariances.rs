@@ -2,7 +2,7 @@
 
 use crate::error::{Error, Result};
 
-/// c `[M, t]` and C `[t, M, M]` of `M` experts at `t` rows, brought together block by block.
+/// c `[M, t]` and C `[t, M, M]` of `M` experts at `t` rows, summed up block by block.
 #[derive(Debug, Clone)]
 pub struct Covariances {
     experts: usize,
@@ -12,13 +12,13 @@ pub struct Covariances {
 }
 
 impl Covariances {
-    /// Zeros.
+    /// All zeros.
     pub fn new(experts: usize, rows: usize) -> Self {
         let (with_f, among) = (vec![0.0; experts * rows], vec![0.0; experts * experts * rows]);
         Self { experts, rows, with_f, among }
     }
 
-    /// Bytes that it takes.
+    /// The bytes that covariances of this size take.
     pub fn bytes(experts: usize, rows: usize) -> usize {
         size_of::<f64>() * rows * experts * (experts + 1)
     }
@@ -33,8 +33,8 @@ impl Covariances {
         self.rows
     }
 
-    /// Adds Σ_r left_r right_r to c_i = Cov(μ_i, f) at each test row, for row-major `[r, t]`: w_i and k(X_i, x*), or
-    /// some rows of them.
+    /// Adds Σ_r left_r right_r to c_i = Cov(μ_i, f) at each test row. Both factors are row-major `[r, t]`: w_i and
+    /// k(X_i, x*), or some of their rows.
     ///
     /// # Errors
     /// [`Error::Shape`] when lengths disagree.
@@ -47,8 +47,8 @@ impl Covariances {
         Ok(())
     }
 
-    /// Adds Σ_r left_r right_r to C_ij = C_ji at each test row, for row-major `[r, t]`: w_i and (K_ij + δ_ij σ²I) w_j,
-    /// or some rows of them. Each pair is to be brought once.
+    /// Adds Σ_r left_r right_r to C_ij = C_ji at each test row. Both factors are row-major `[r, t]`: w_i and (K_ij +
+    /// δ_ij σ²I) w_j, or some of their rows. Add each pair of experts once.
     ///
     /// # Errors
     /// [`Error::Shape`] when lengths disagree.

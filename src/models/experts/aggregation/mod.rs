@@ -1,17 +1,17 @@
-//! One prediction from those of many experts, rule by rule.
+//! Rules that combine the predictions of many experts into one.
 //!
-//! Everything here is a function of plain numbers (f64, on the host) for a chunk of `t` test rows, so that memory is
-//! bounded by the chunk. No rule knows a model, a kernel or the training data: who calls brings what experts say.
+//! Everything here is a function of plain numbers (f64, on the host) for a chunk of `t` test rows, so that the chunk
+//! bounds the memory. No rule knows a model, a kernel or the training data: the caller brings the experts' predictions.
 //!
 //! # What goes in
 //!
-//! - **Means are deviations from the prior mean** m(x*): subtract it from what experts predict, and add it to what
-//!   comes out. (Rules with a prior term pull towards 0.)
-//! - **Variances are of f.** Add the noise to what comes out. The other convention (Liu et al. 2018), to aggregate
-//!   variances of y, is the same call with the noise added to the variances and the prior variances that go in.
+//! - **Means are deviations from the prior mean** m(x*): subtract it from the experts' predictions, and add it to the
+//!   result. (Rules with a prior term pull towards 0.)
+//! - **Variances are of f.** Add the noise to the result. The other convention (Liu et al. 2018) aggregates variances
+//!   of y. For that, add the noise to the variances and the prior variances that go in.
 //! - Matrices over experts are row-major `[M, t]`: expert i has the rows `i·t..(i+1)·t`.
 //!
-//! [`Rule::needs`] says what a rule wants beside [`Local`] means and variances and the prior variances `[t]`:
+//! [`Rule::needs`] says what a rule needs beside [`Local`] means and variances and the prior variances `[t]`:
 //!
 //! | needs | who | what |
 //! |---|---|---|
@@ -35,12 +35,12 @@
 //! # cagey::Result::Ok(())
 //! ```
 //!
-//! A [`Record`] says what was clipped, floored or taken from the prior; those of chunks [add up](Record::add).
+//! A [`Record`] says what was clipped, floored or taken from the prior. Records of chunks [add up](Record::add).
 //!
-//! **Covariances** for exact experts, with w_i = (K_i + σ²I)⁻¹ k(X_i, x*): c_i = w_iᵀ k(X_i, x*) and
-//! C_ij = w_iᵀ (K_ij + δ_ij σ²I) w_j; for SGPR experts w_i = σ⁻² K_iu M_i⁻¹ k_u*, M_i = K_uu + σ⁻² K_ui K_iu. Bring
-//! w_i `[n_i, t]` and the product with w_j to [`Covariances::add_among`], a block of pairs of rows at a time: n =
-//! 20,000 with M = 20 takes 160 MB for the w of 1,000 test rows, 8 MB for a block K_ij and 3 MB for C.
+//! **Covariances** for exact experts, with w_i = (K_i + σ²I)⁻¹ k(X_i, x*), are c_i = w_iᵀ k(X_i, x*) and C_ij = w_iᵀ
+//! (K_ij + δ_ij σ²I) w_j. For SGPR experts w_i = σ⁻² K_iu M_i⁻¹ k_u* with M_i = K_uu + σ⁻² K_ui K_iu. Pass w_i
+//! `[n_i, t]` and the product with w_j to [`Covariances::add_among`], one block of pairs of rows at a time: n = 20,000
+//! with M = 20 takes 160 MB for the w of 1,000 test rows, 8 MB for a block K_ij and 3 MB for C.
 //!
 //! Sources: Deisenroth and Ng 2015 (PoE, gPoE, BCM, rBCM); Liu, Cai, Wang and Ong 2018 (grBCM); Rullière et al. 2018
 //! (NPAE); Chen and Tuo 2024 (*Aggregation models with optimal weights*).
@@ -62,7 +62,7 @@ pub use weights::{Form, WeightSystem, WeightVariance, Weights};
 use crate::error::{Error, Result};
 use crate::models::posterior::VARIANCE_FLOOR;
 
-/// Means and variances of f by several experts at `t` rows.
+/// Means and variances of f at `t` rows by several experts.
 #[derive(Debug, Clone, Copy)]
 pub struct Local<'a> {
     /// Means less the prior mean, row-major `[M, t]`.
@@ -71,12 +71,13 @@ pub struct Local<'a> {
     pub variance: &'a [f64],
 }
 
-/// What grBCM aggregates.
+/// The input of grBCM.
 #[derive(Debug, Clone, Copy)]
 pub struct Augmented<'a> {
     /// The communication expert `[1, t]`.
     pub communication: Local<'a>,
-    /// Experts of their own rows and those of the communication expert, `[M', t]`; none where there is no other part.
+    /// Experts on their own rows and the rows of the communication expert, `[M', t]`. Empty if there are no other
+    /// parts.
     pub experts: Local<'a>,
 }
 
@@ -85,40 +86,40 @@ pub struct Augmented<'a> {
 pub struct Weighted<'a> {
     /// β `[M]`.
     pub weights: &'a [f64],
-    /// Which variance.
+    /// The kind of variance.
     pub variance: WeightVariance,
 }
 
-/// What is known of `t` test rows.
+/// What is known about `t` test rows.
 #[derive(Debug, Clone, Copy)]
 pub struct Chunk<'a> {
-    /// What the experts say.
+    /// The experts' own predictions.
     pub local: Local<'a>,
     /// Prior variances `[t]`.
     pub prior: &'a [f64],
-    /// For grBCM.
+    /// For grBCM only.
     pub augmented: Option<Augmented<'a>>,
-    /// For NPAE, and the weights' mean-squared error.
+    /// For NPAE, and for the mean-squared error of the weights.
     pub covariances: Option<&'a Covariances>,
     /// For the weights.
     pub weighted: Option<Weighted<'a>>,
 }
 
 impl<'a> Chunk<'a> {
-    /// For the rules that need no more.
+    /// Makes a chunk for the rules that need no more.
     pub fn new(local: Local<'a>, prior: &'a [f64]) -> Self {
         Self { local, prior, augmented: None, covariances: None, weighted: None }
     }
 }
 
-/// One prediction a row.
+/// One prediction for each row.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct Aggregated {
     /// Means less the prior mean `[t]`.
     pub mean: Vec<f64>,
     /// Variances of f `[t]`, at least [`VARIANCE_FLOOR`] of the prior variance.
     pub variance: Vec<f64>,
-    /// What was changed to get there.
+    /// What was changed in the inputs and the result.
     pub record: Record,
 }
 
@@ -128,21 +129,21 @@ impl Aggregated {
         Self { mean: room(), variance: room(), record: Record { rows, ..Record::default() } }
     }
 
-    /// Adds a row: its variance is floored at the smallest share of the prior's.
+    /// Adds a row. Raises its variance to the smallest share of the prior variance if it is below.
     fn push(&mut self, mean: f64, variance: f64, prior: f64) {
         let floor = VARIANCE_FLOOR * prior;
         self.record.floored += usize::from(variance < floor);
         self.record.vague += usize::from(variance > prior * (1.0 + VAGUE));
         self.mean.push(mean);
-        // What is no number stays so.
+        // NaN stays NaN.
         self.variance.push(if variance < floor { floor } else { variance });
     }
 }
 
-/// How far above the prior's a variance is more than a rounding.
+/// A variance above the prior's by more than this share is not a rounding error.
 const VAGUE: f64 = 1e-9;
 
-/// Aggregates by a rule. A single expert is what every rule gives: there is nothing to weigh.
+/// Aggregates by a rule. With a single expert every rule returns its prediction, because there is nothing to weigh.
 ///
 /// # Errors
 /// [`Shape`](crate::Error::Shape) when lengths disagree, or something that the rule [needs](Rule::needs) is missing.
@@ -197,7 +198,7 @@ fn covariances<'a>(rule: Rule, chunk: &Chunk<'a>, local: &Experts) -> Result<&'a
     Ok(found)
 }
 
-/// Experts whose lengths agree.
+/// Experts whose lengths have been checked.
 struct Experts<'a> {
     count: usize,
     rows: usize,
@@ -215,13 +216,13 @@ impl<'a> Experts<'a> {
         Ok(Self { count: size.checked_div(rows).unwrap_or(0), rows, local, prior })
     }
 
-    /// Mean and variance of one expert at one row. Variances above the prior's, which rounding or an approximation
-    /// makes, are clipped to it and counted; so are those that are not above the floor.
+    /// Mean and variance of one expert at one row. Rounding or an approximation can make variances larger than the
+    /// prior's: they are clipped to it and counted. The same holds for variances that are not above the floor.
     fn at(&self, expert: usize, row: usize, record: &mut Record) -> (f64, f64) {
         let (at, prior) = (expert * self.rows + row, self.prior[row]);
         let (mean, variance) = (self.local.mean[at], self.local.variance[at]);
         record.clipped += usize::from(variance > prior * (1.0 + VAGUE) || variance < VARIANCE_FLOOR * prior);
-        // Not `clamp`, which panics where the prior is no number, nor `min`, which drops what is none: it stays so.
+        // Not `clamp`, which panics if the prior is NaN, nor `min`, which drops NaN: NaN stays NaN.
         let variance = if variance > prior { prior } else { variance };
         let floor = VARIANCE_FLOOR * prior;
         (mean, if variance < floor { floor } else { variance })

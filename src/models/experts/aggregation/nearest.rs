@@ -1,8 +1,8 @@
-//! One expert a row.
+//! One expert for each row.
 
 use super::{Aggregated, Experts};
 
-/// The expert of the least variance: the nearest one in the kernel's own measure.
+/// Takes the expert of the least variance: the nearest one as the kernel measures distance.
 pub(super) fn aggregate(experts: &Experts) -> Aggregated {
     let mut all = Aggregated::of(experts.rows);
     for row in 0..experts.rows {

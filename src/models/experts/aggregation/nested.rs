@@ -7,15 +7,15 @@ use crate::error::Result;
 use crate::linalg::real::dot;
 use crate::threads;
 
-/// Smallest part of an expert's variance that experts before it leave open, where it still counts: below it, C has only
-/// rounding left.
+/// Smallest share of an expert's variance, given the experts before it, that still counts. Below it, C has only
+/// rounding errors left.
 const DEPENDENT: f64 = 1e-13;
 
 /// Mean cᵀC⁻¹μ, variance v** − cᵀC⁻¹c (Rullière et al. 2018, *Nested Kriging predictions*; Chen and Tuo 2024, eqs.
-/// 16–17), about M³/3 operations a row.
+/// 16–17), in about M³/3 operations for each row.
 ///
-/// C is factorised with pivots: the expert of which most is open comes next, and those that say nothing new are left
-/// out (twice the same expert, or no data near). The predictor is then that of the experts that are left.
+/// C is factorised with pivots: the expert with the largest remaining variance comes next, and experts that add nothing
+/// new are left out (the same expert twice, or no data near). The result is the predictor of the remaining experts.
 pub(super) fn aggregate(experts: &Experts, covariances: &Covariances) -> Result<Aggregated> {
     let rows = threads::map((0..experts.rows).into_par_iter(), |row| {
         let means: Vec<f64> = (0..experts.count).map(|i| experts.local.mean[i * experts.rows + row]).collect();
@@ -36,11 +36,11 @@ struct Found {
     left_out: bool,
 }
 
-/// cᵀC⁻¹μ and cᵀC⁻¹c of one row, by a Cholesky factorisation of the correlations with pivots. What is left of each
-/// expert's mean, and of its covariance with f, given those before, is kept beside the factor.
+/// cᵀC⁻¹μ and cᵀC⁻¹c of one row, by a Cholesky factorisation of the correlations with pivots. Beside the factor it
+/// keeps, for each expert, the rest of its mean and of its covariance with f, given the experts before it.
 fn best(among: &[f64], with_f: &[f64], means: &[f64], prior: f64) -> Found {
     let m = means.len();
-    // An expert whose mean does not vary has no data near; it explains no more than ε² of the prior variance.
+    // An expert whose mean does not vary has no data near. It explains no more than ε² of the prior variance.
     let least = (f64::EPSILON * f64::EPSILON) * prior;
     let varies = |variance: f64| variance > least || variance.is_nan();
     let known: Vec<usize> = (0..m).filter(|i| varies(among[i * m + i])).collect();
@@ -49,7 +49,7 @@ fn best(among: &[f64], with_f: &[f64], means: &[f64], prior: f64) -> Found {
     let mut left = vec![1.0f64; count];
     let mut mean: Vec<f64> = known.iter().zip(&scale).map(|(i, s)| means[*i] * s).collect();
     let mut with_f: Vec<f64> = known.iter().zip(&scale).map(|(i, s)| with_f[*i] * s).collect();
-    // Rows of the factor, in the order of the experts, as long as experts are taken.
+    // Rows of the factor, in the order of the experts. A column is added when an expert is taken.
     let mut factor = vec![0.0; count * count];
     let mut taken = vec![false; count];
     let mut found = Found { mean: 0.0, explained: 0.0, left_out: false };

@@ -19,7 +19,7 @@ pub(super) fn aggregate(rule: Rule, experts: &Experts) -> Aggregated {
             shares += share;
             sums.add(share, mean, variance);
         }
-        // Where no expert learned anything there is nothing to divide by.
+        // If no expert learned anything, there is nothing to divide by.
         if sums.precision < f64::MIN_POSITIVE {
             all.record.prior += 1;
             all.push(0.0, prior, prior);
@@ -31,7 +31,7 @@ pub(super) fn aggregate(rule: Rule, experts: &Experts) -> Aggregated {
     all
 }
 
-/// The entropy that data took, ½ (log v** − log v): no less than nothing.
+/// The entropy that the data removed, ½ (log v** − log v), at least 0.
 pub(super) fn entropy(prior: f64, variance: f64, record: &mut Record) -> f64 {
     let share = 0.5 * (prior.ln() - variance.ln());
     record.clipped += usize::from(share < -super::VAGUE);
@@ -51,7 +51,7 @@ impl Sums {
         self.weighted += share * mean / variance;
     }
 
-    /// Of the mean the precisions cancel, however small they are.
+    /// The scale of the precisions cancels in the mean, however small they are.
     pub(super) fn mean(&self) -> f64 {
         self.weighted / self.precision
     }

@@ -1,21 +1,21 @@
-//! What aggregation changed, counted.
+//! Counts of what aggregation changed.
 
-/// What was clipped, floored or taken from elsewhere in so many rows.
+/// How much was clipped, floored or taken from elsewhere in a number of rows.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Record {
-    /// Rows.
+    /// The number of rows.
     pub rows: usize,
-    /// Variances of experts above the prior's or below its smallest share, and negative shares of experts, which were
-    /// clipped. At most M a row, or twice that.
+    /// Clipped variances of experts (above the prior's or below its smallest share) and clipped negative shares of
+    /// experts. At most M for each row, or twice that.
     pub clipped: usize,
     /// Rows whose variance was below the smallest share of the prior's.
     pub floored: usize,
-    /// Rows whose variance is above the prior's: far from the data of most experts a product without a prior knows less
-    /// than nothing.
+    /// Rows whose variance is above the prior's. It happens far from the data of most experts, where a product without
+    /// a prior knows less than the prior.
     pub vague: usize,
-    /// Rows of which no expert knows anything, for which the prior was taken.
+    /// Rows that no expert knows anything about. The prior was taken for them.
     pub prior: usize,
-    /// Rows where some experts say what others say already, and were left out of the solve.
+    /// Rows where some experts repeat others and were left out of the solve.
     pub dependent: usize,
 }
 
@@ -30,15 +30,15 @@ impl Record {
         self.dependent += more.dependent;
     }
 
-    /// What a user should be told, a line each.
+    /// Messages for the user, one line for each kind of change.
     pub fn lines(&self) -> Vec<String> {
         let rows = self.rows;
         let all = [
-            (self.clipped, "variances or shares of experts were outside of what they can be, and were clipped"),
+            (self.clipped, "variances or shares of experts were outside of their range and were clipped"),
             (self.floored, "variances were below the smallest share of the prior's, and were raised to it"),
             (self.vague, "variances are above the prior's: this rule has no prior, or its weights do not fit there"),
-            (self.prior, "rows are of no expert's knowledge; the prior was taken"),
-            (self.dependent, "rows have experts that repeat others, which were left out there"),
+            (self.prior, "rows are unknown to all experts; the prior was taken"),
+            (self.dependent, "rows have experts that repeat others; these experts were left out there"),
         ];
         let said = all.into_iter().filter(|(count, _)| *count > 0);
         said.map(|(count, what)| format!("{count} {what} ({rows} rows)")).collect()

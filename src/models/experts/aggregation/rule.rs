@@ -6,25 +6,25 @@ use serde::{Deserialize, Serialize};
 
 use super::weights::Form;
 
-/// How predictions of experts become one.
+/// How predictions of experts are combined into one.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 #[cfg_attr(feature = "command", derive(clap::ValueEnum))]
 #[non_exhaustive]
 pub enum Rule {
-    /// Product of experts: precisions add up, so that many experts are overconfident
+    /// Product of experts: precisions add up, so that many experts together are overconfident
     Poe,
-    /// Generalised product of experts: each counts 1/M
+    /// Generalised product of experts: each expert has the weight 1/M
     Gpoe,
-    /// Generalised product of experts: each counts the entropy that its data took
+    /// Generalised product of experts: weighted by the entropy that an expert's data removed
     GpoeEntropy,
-    /// The same, with shares that add up to 1 in each row
+    /// The same, with weights that add up to 1 in each row
     GpoeEntropyNormalised,
-    /// Bayesian committee machine: a product without the prior's repetitions
+    /// Bayesian committee machine: a product that counts the prior only once
     Bcm,
-    /// Robust Bayesian committee machine: weighed by entropy, too
+    /// Robust Bayesian committee machine: also weighted by entropy
     Rbcm,
-    /// Generalised robust Bayesian committee machine: experts share the rows of a communication expert
+    /// Generalised robust Bayesian committee machine: all experts also have the rows of a communication expert
     Grbcm,
     /// Nested pointwise aggregation: the best linear predictor from the experts' means, n² time for each row
     Npae,
@@ -34,16 +34,16 @@ pub enum Rule {
     WeightsNoise,
     /// Weights from one row of each expert, as printed by Chen and Tuo 2024; they may explode
     WeightsPrinted,
-    /// In each row the expert that knows most: that of the least variance
+    /// In each row the expert that knows most: the one with the least variance
     Nearest,
 }
 
 /// What a rule needs beside local means and variances and the prior variances.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Needs {
-    /// Experts that have the rows of a communication expert, too.
+    /// Experts that also have the rows of a communication expert.
     pub augmented: bool,
-    /// Covariances among experts; of the weights' rules only for the [mean-squared
+    /// Covariances among experts. The rules with weights need them only for the [mean-squared
     /// error](super::WeightVariance::Prior).
     pub covariances: bool,
     /// Weights of this form.
@@ -67,7 +67,7 @@ impl Rule {
         Self::Nearest,
     ];
 
-    /// What it needs.
+    /// What the rule needs.
     pub fn needs(self) -> Needs {
         let weights = match self {
             Self::Weights => Some(Form::Normal),
@@ -79,7 +79,7 @@ impl Rule {
         Needs { augmented: self == Self::Grbcm, covariances, weights }
     }
 
-    /// Its name in options, files and tables.
+    /// The rule's name in options, files and tables.
     pub fn name(self) -> &'static str {
         match self {
             Self::Poe => "poe",

@@ -1,8 +1,9 @@
 //! Constant weights of experts from a linear system (Chen and Tuo 2024, section 4).
 //!
-//! The weights β minimise ‖y − Σ β_i f_i(X)‖² + λ ‖Σ β_i f_i‖²_H where the right-hand side is b_i = Σ_x y f_i(x), the
-//! normal equation over all rows with λ = σ²: the default. The paper's b = diag A is that equation only where each f_i
-//! is an orthogonal projection in A's inner product: so it is for sparse grids, and not for experts of different rows.
+//! The weights β minimise ‖y − Σ β_i f_i(X)‖² + λ ‖Σ β_i f_i‖²_H if the right-hand side is b_i = Σ_x y f_i(x). This is
+//! the normal equation over all rows with λ = σ², the default. The paper's b = diag A gives the same equation only if
+//! each f_i is an orthogonal projection in A's inner product. That holds for sparse grids, but not for experts on
+//! different rows.
 
 use faer::Side;
 use serde::{Deserialize, Serialize};
@@ -11,18 +12,18 @@ use super::{Aggregated, Covariances, Experts};
 use crate::error::{Error, Result};
 use crate::linalg::dense::{product, registers, view, view_mut};
 
-/// Which equation weights solve: A β = b with A_ij = Σ_x f_i(x) f_j(x) + λ ⟨f_i, f_j⟩_H.
+/// The equation of the weights: A β = b with A_ij = Σ_x f_i(x) f_j(x) + λ ⟨f_i, f_j⟩_H.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 #[non_exhaustive]
 pub enum Form {
-    /// b = diag A, λ = 1, over one row of each expert: eq. 44 as it is printed for exact experts. For SGPR experts the
+    /// b = diag A, λ = 1, over one row of each expert: eq. 44 as printed for exact experts. For SGPR experts the
     /// paper's Algorithm 3 has λ = σ², which is [`Noise`](Self::Noise).
     Printed,
-    /// b = diag A, λ = σ², over one row of each expert: what the paper's text says.
+    /// b = diag A, λ = σ², over one row of each expert, as the paper's text says.
     Noise,
-    /// b_i = Σ_x y f_i(x), λ = σ², over all rows. Where rows have noise variances of their own they are whitened first,
-    /// divided by their standard deviations: then λ = 1.
+    /// b_i = Σ_x y f_i(x), λ = σ², over all rows. If rows have noise variances of their own, they are first whitened,
+    /// that is, divided by their standard deviations. Then λ = 1.
     Normal,
 }
 
@@ -32,27 +33,27 @@ impl Form {
         if self == Self::Printed { 1.0 } else { noise }
     }
 
-    /// Whether the sums go over all rows, or over one of each expert.
+    /// Whether the sums are over all rows rather than one row of each expert.
     pub fn all_rows(self) -> bool {
         self == Self::Normal
     }
 }
 
-/// Which variance goes with weights.
+/// The kind of variance that goes with weights.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 #[cfg_attr(feature = "command", derive(clap::ValueEnum))]
 #[non_exhaustive]
 pub enum WeightVariance {
-    /// The mean-squared error of the weighted mean under the prior, k** − 2 Σ β_i c_i + ΣΣ β_i β_j C_ij: what it is for
+    /// The mean-squared error of the weighted mean under the prior, k** − 2 Σ β_i c_i + ΣΣ β_i β_j C_ij: right for
     /// weights that do not depend on the targets, and never negative
     #[default]
     Prior,
-    /// Σ β_i² v_i, as printed: the variance if experts erred independently
+    /// Σ β_i² v_i, as printed: the variance if the experts' errors were independent
     Printed,
 }
 
-/// Sums over rows of what experts predict there; those of parts of the rows add up.
+/// Sums over rows of products of the experts' predictions. Sums over parts of the rows add up.
 #[derive(Debug, Clone, PartialEq)]
 pub struct WeightSystem {
     /// Σ_x f_i(x) f_j(x), row-major `[M, M]`.
@@ -62,7 +63,7 @@ pub struct WeightSystem {
 }
 
 impl WeightSystem {
-    /// Of no rows.
+    /// The sums over no rows.
     pub fn new(experts: usize) -> Self {
         Self { products: vec![0.0; experts * experts], moments: vec![0.0; experts] }
     }
@@ -81,10 +82,10 @@ impl WeightSystem {
         Ok(())
     }
 
-    /// Adds the sums of other rows.
+    /// Adds the sums over other rows.
     ///
     /// # Errors
-    /// [`Shape`](crate::Error::Shape) when they are of another number of experts.
+    /// [`Shape`](crate::Error::Shape) if the other sums have another number of experts.
     pub fn join(&mut self, other: &Self) -> Result<()> {
         if self.moments.len() != other.moments.len() {
             let [own, got] = [self, other].map(|system| system.moments.len().to_string());
@@ -100,11 +101,11 @@ impl WeightSystem {
         self.products.iter().zip(inner).map(|(sum, inner)| sum + regularisation * inner).collect()
     }
 
-    /// The weights, for inner products ⟨f_i, f_j⟩_H = α_iᵀ f_j(X_i), row-major `[M, M]`, of exact experts (α_i = K̂_i⁻¹
-    /// y_i), and α_iᵀ f_j(Z) where f_i = k(·, Z) α_i.
+    /// The weights. For exact experts (α_i = K̂_i⁻¹ y_i) the inner products are ⟨f_i, f_j⟩_H = α_iᵀ f_j(X_i), row-major
+    /// `[M, M]`; if f_i = k(·, Z) α_i they are α_iᵀ f_j(Z).
     ///
-    /// A is scaled to a unit diagonal and decomposed: of weights that predict the same, as those of experts that say
-    /// the same, the smallest are taken. An expert that predicts 0 everywhere weighs nothing.
+    /// A is scaled to a unit diagonal and decomposed. If several weights predict the same, for example because experts
+    /// agree everywhere, the smallest weights are taken. An expert that predicts 0 everywhere gets weight 0.
     ///
     /// # Errors
     /// [`Shape`](crate::Error::Shape) when lengths disagree, [`NotFinite`](crate::Error::NotFinite) when A or b is not
@@ -123,7 +124,7 @@ impl WeightSystem {
     }
 }
 
-/// A β = b by the eigenvalues of the scaled A.
+/// Solves A β = b by the eigenvalues of the scaled A.
 fn solve(mut a: Vec<f64>, b: Vec<f64>) -> Result<Weights> {
     let m = b.len();
     if !a.iter().chain(&b).all(|value| value.is_finite()) {
@@ -161,11 +162,11 @@ pub struct Weights {
     pub beta: Vec<f64>,
     /// The condition number of A with a unit diagonal.
     pub condition: f64,
-    /// Directions of A that are told from rounding.
+    /// The number of directions of A that are above rounding errors.
     pub rank: usize,
 }
 
-/// Largest weight that is no sign of an explosion.
+/// The largest weight that is not taken for an explosion.
 const LARGEST: f64 = 2.0;
 
 impl Weights {
@@ -174,21 +175,21 @@ impl Weights {
         self.beta.iter().fold(0.0, |largest, beta| f64::max(largest, beta.abs()))
     }
 
-    /// Whether the weights are to be trusted: none above 2, and a condition number of at most 1/√ε.
+    /// A warning if the weights cannot be trusted: some are above 2 in size, or the condition number is above 1/√ε.
     pub fn warning(&self) -> Option<String> {
         let (largest, condition) = (self.largest(), self.condition);
         let exploded = largest > LARGEST || condition > 1.0 / f64::EPSILON.sqrt();
         exploded.then(|| {
             format!(
-                "the weights of experts are hardly determined: the largest is {largest:.3e}, the condition number of \
+                "the weights of experts are poorly determined: the largest is {largest:.3e}, the condition number of \
                  their system {condition:.1e}"
             )
         })
     }
 }
 
-/// Mean Σ β_i μ_i; as variance the mean-squared error under the prior where covariances are given, else Σ β_i² v_i (eq.
-/// 45 with the variance of eq. 12b).
+/// Mean Σ β_i μ_i. The variance is the mean-squared error under the prior if covariances are given, else Σ β_i² v_i
+/// (eq. 45 with the variance of eq. 12b).
 pub(super) fn aggregate(experts: &Experts, beta: &[f64], covariances: Option<&Covariances>) -> Aggregated {
     let mut all = Aggregated::of(experts.rows);
     for row in 0..experts.rows {

@@ -1,4 +1,4 @@
-//! What one expert does in a round.
+//! The work of one expert in a round.
 
 use std::sync::atomic::{AtomicUsize, Ordering};
 
@@ -16,12 +16,12 @@ use crate::train::{
     self, AdamState, Evaluation, Objective, Optimizer, Step, TrainConfig, penalised, proximal, shifted,
 };
 
-/// What the clients of a round are told.
+/// What the clients of a round need to know.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub(crate) struct Round {
     /// The algorithm.
     pub federation: Federation,
-    /// Of local steps.
+    /// The optimiser of local steps.
     pub optimizer: Optimizer,
     /// ρ.
     pub penalty: f64,
@@ -31,14 +31,14 @@ pub(crate) struct Round {
     pub rows: usize,
 }
 
-/// What a client keeps from round to round.
+/// What a client keeps from one round to the next.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) struct Client {
     /// θ_i.
     pub(super) x: Vec<f64>,
     /// ψ_i.
     pub(super) dual: Vec<f64>,
-    /// Of its Adam.
+    /// The moments of its Adam.
     pub(super) moments: AdamState,
 }
 
@@ -68,7 +68,7 @@ impl Client {
         Ok(Self { x: x.to_vec(), dual: dual.to_vec(), moments: AdamState::read(rest) })
     }
 
-    /// What it is after a round from z, and its loss at z.
+    /// The client after a round from z, and its loss at z.
     pub(crate) fn after(&self, round: &Round, z: &[f64], mut loss: Local) -> Result<(Self, f64)> {
         let Round { federation, penalty, curvature, .. } = round;
         let mut next = self.clone();
@@ -115,10 +115,11 @@ fn dual(before: &[f64], x: &[f64], z: &[f64], penalty: f64) -> Vec<f64> {
     before.iter().zip(x.iter().zip(z)).map(|(dual, (x, z))| dual + penalty * (x - z)).collect()
 }
 
-/// Where an evaluation of a local loss, which does not depend on it, belongs.
+/// The step for evaluations of a local loss, which does not depend on it.
 const FIRST: Step = Step { iteration: 0, epoch: 0.0, seed: 0 };
 
-/// Local steps from `x`: where they end, and the loss at `x`. Steps that leave the domain of the loss are not made.
+/// Takes local steps from `x`. Returns where they end, and the loss at `x`. Stops before a step that would leave the
+/// domain of the loss.
 fn descend(
     objective: &mut dyn Objective,
     x: &[f64],
@@ -178,7 +179,7 @@ impl<'a> Local<'a> {
         Ok(Self { model, compute, batch, rows: count, share: count / all as f64, gradients })
     }
 
-    /// Without the gradient.
+    /// The objective without its gradient.
     fn value(&mut self, x: &[f64]) -> Result<f64> {
         self.model.set_free_raw(x)?;
         let loss = scalar(self.model.objective(&Scope::new(self.compute)?, &self.batch)?)?;

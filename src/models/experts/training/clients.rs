@@ -12,10 +12,10 @@ use crate::device::Compute;
 use crate::error::Result;
 use crate::exchange::{Message, Ranks, put, take};
 
-/// To do their part in a round of a training.
+/// The question to a rank: do your part in a round of training.
 pub(crate) const ROUND: &str = "experts.round";
 
-/// The clients of this process among `drawn`, after a round from z, with their losses there; in the order of `drawn`.
+/// The clients of this process among `drawn` after a round from z, with their losses at z, in the order of `drawn`.
 pub(crate) fn own(
     (experts, data, compute): (&Experts, Data, Compute),
     round: &Round,
@@ -31,7 +31,7 @@ pub(crate) fn own(
     })
 }
 
-/// The clients `drawn`, whose states these are, after a round from z, with their losses there.
+/// The clients `drawn`, which are in the states `clients`, after a round from z, with their losses at z.
 pub(super) fn all(
     (experts, data, compute): (&Experts, Data, Compute),
     ranks: &Ranks,

@@ -1,20 +1,21 @@
 //! How experts are trained together.
 //!
 //! - **FACT**: steps of the ordinary optimiser on Σ L_i(θ).
-//! - **FedAvg** (McMahan et al. 2017): clients make E local steps from z, then z ← Σ n_i θ_i / Σ n_i. It ends at the
-//!   optimum of the sum for E = 1, and near it for more.
+//! - **FedAvg** (McMahan et al. 2017): clients take E local steps from z, then z ← Σ n_i θ_i / Σ n_i. For E = 1 it ends
+//!   at the optimum of the sum, for larger E near it.
 //! - **FedProx** (Li et al. 2020): the same with μ/2 ‖θ − z‖² at each client.
 //! - **ADMM** (Boyd et al. 2011): θ_i = argmin L_i + ψ_iᵀ(θ − z) + ρ/2 ‖θ − z‖², ψ_i ← ψ_i + ρ(θ_i − z), z ← mean(θ_i +
 //!   ψ_i/ρ). It ends at the optimum of the sum.
-//! - **pxADMM** (Xie et al. 2019): the same with θ_i = z − (∇L_i(z) + ψ_i)/(ρ + ℓ), one gradient a round.
+//! - **pxADMM** (Xie et al. 2019): the same with θ_i = z − (∇L_i(z) + ψ_i)/(ρ + ℓ), one gradient per round.
 //!
-//! L_i is expert i's objective, a sum over its rows, with the share n_i/n of the parameters' negative log priors: these
-//! count once. θ are the raw, unconstrained values. Local steps of Adam and of gradient descent are on L_i/n_i: their
-//! learning rate does not depend on the number of rows, and FedAvg with one step of descent is a step of descent on the
-//! mean loss per row. A client's Adam keeps its moments from round to round; L-BFGS begins anew in each.
+//! L_i is the objective of expert i, a sum over its rows. It includes the share n_i/n of the parameters' negative log
+//! priors, so that these count once in total. θ are the raw, unconstrained values. Local steps of Adam and of gradient
+//! descent minimise L_i/n_i. So their learning rate does not depend on the number of rows, and FedAvg with one step of
+//! descent is a step of descent on the mean loss per row. A client's Adam keeps its moments from round to round; L-BFGS
+//! starts anew in each round.
 //!
-//! A round is an evaluation of an ordinary objective, whose gradient leads to the next z: observers, checkpoints,
-//! limits of time and early stopping are those of every training.
+//! For the trainer a round is one evaluation of an ordinary objective whose gradient leads to the next z. Observers,
+//! checkpoints, time limits and early stopping work as in every training.
 
 mod client;
 mod clients;
@@ -43,27 +44,27 @@ pub enum Algorithm {
     Fedavg,
     /// Federated averaging with a term that keeps local steps near
     Fedprox,
-    /// Consensus by alternating directions: each expert's own minimum, then the mean
+    /// Consensus by alternating directions: each expert finds its own minimum, then the mean
     Admm,
-    /// The same with one gradient an expert and round
+    /// The same with one gradient for each expert and round
     Pxadmm,
 }
 
-/// An algorithm and its numbers.
+/// An algorithm and its settings.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct Federation {
-    /// Which.
+    /// The algorithm.
     pub algorithm: Algorithm,
-    /// Most local steps E of a round; none for 5 of FedAvg and FedProx, 20 of ADMM.
+    /// The largest number E of local steps in a round. If none, 5 for FedAvg and FedProx, 20 for ADMM.
     pub local_steps: Option<usize>,
-    /// The share of the experts that take part in a round of FedAvg and FedProx, drawn by the seed.
+    /// The share of the experts that take part in a round of FedAvg and FedProx. The seed decides which ones.
     pub share: f64,
     /// μ of FedProx.
     pub proximal: f64,
-    /// ρ of ADMM and pxADMM; none for the mean number of rows of an expert, to which objectives are proportional.
+    /// ρ of ADMM and pxADMM. If none, the mean number of rows of an expert, because objectives are proportional to it.
     pub penalty: Option<f64>,
-    /// ℓ of pxADMM, which bounds the curvature of an expert's objective; none for the same.
+    /// ℓ of pxADMM, a bound on the curvature of an expert's objective. If none, the same mean number of rows.
     pub curvature: Option<f64>,
 }
 
@@ -86,7 +87,7 @@ impl Federation {
         self.local_steps.unwrap_or(if self.algorithm == Algorithm::Admm { 20 } else { 5 })
     }
 
-    /// The usual training.
+    /// The usual training configuration.
     pub fn training(&self) -> TrainConfig {
         match self.algorithm {
             Algorithm::Fact => TrainConfig::while_it_pays(),
@@ -98,7 +99,7 @@ impl Federation {
         }
     }
 
-    /// Refuses numbers without sense.
+    /// Refuses settings without a meaning.
     ///
     /// # Errors
     /// [`Error::Usage`] about the field.
@@ -110,7 +111,7 @@ impl Federation {
                 wrong("0 local steps: there must be at least one".into(), "Federation::local_steps")
             }
             Self { share, .. } if !(positive(*share) && *share <= 1.0) => {
-                let problem = format!("{share} of the clients: their share is above 0 and at most 1");
+                let problem = format!("{share} of the clients: the share must be above 0 and at most 1");
                 wrong(problem, "Federation::share")
             }
             Self { proximal, .. } if !(proximal.is_finite() && *proximal >= 0.0) => {
@@ -143,8 +144,8 @@ pub(super) fn train(experts: &mut Experts, training: Training, observers: &mut [
     let mut rounds = Rounds::new(experts.clone(), compute, data, config)?;
     let mut outcome = train::minimise(&mut rounds, &start, &scaled, observers)?;
     experts.set_free_raw(&outcome.x)?;
-    // Losses on the way may have been of some experts.
-    // Where this fails, what was trained is worth more than the number.
+    // Losses on the way may have been those of some experts only. If this evaluation fails, keep the trained model all
+    // the same: it is worth more than the number.
     if let Ok(found) = whole::evaluate(experts, compute, data) {
         outcome.loss = found.loss / outcome.loss_scale;
         outcome.restarts[outcome.best_restart].loss = Some(outcome.loss);

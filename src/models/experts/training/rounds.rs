@@ -1,4 +1,4 @@
-//! Rounds of clients as an objective of the common parameters.
+//! Rounds of clients as an objective of the common parameters z.
 
 use std::sync::atomic::{AtomicUsize, Ordering};
 
@@ -16,8 +16,8 @@ use crate::models::Observations;
 use crate::params::Parameters;
 use crate::train::{Evaluation, Objective, Optimizer, Schedule, Step, TrainConfig};
 
-/// The loss Σ L_i(z) of the experts of a round, and as gradient n (z − z⁺): where they lead, for a trainer that divides
-/// by the number of rows n and makes the whole step.
+/// The loss Σ L_i(z) of the experts of a round, and as gradient n (z − z⁺) where z⁺ is the point that the round leads
+/// to. A trainer that divides by the number of rows n and takes the whole step arrives at z⁺.
 #[derive(Debug)]
 pub struct Rounds<'a> {
     experts: Experts,
@@ -29,10 +29,11 @@ pub struct Rounds<'a> {
 }
 
 impl<'a> Rounds<'a> {
-    /// Rounds from the experts' present parameters, with local steps of the configured optimiser.
+    /// Makes rounds that start from the experts' present parameters, with local steps of the configured optimiser.
     ///
     /// # Errors
-    /// [`Error::Usage`] for numbers without sense, [`Error::Shape`] for other rows than those that were shared out.
+    /// [`Error::Usage`] for settings without a meaning, [`Error::Shape`] if the rows are not the ones that were shared
+    /// out.
     pub fn new(experts: Experts, compute: Compute, data: &'a Observations, config: &TrainConfig) -> Result<Self> {
         experts.check(experts.seen(data))?;
         experts.federation.check()?;
@@ -55,12 +56,12 @@ impl<'a> Rounds<'a> {
         Ok(Self { experts, compute, data, round, clients, gradients: AtomicUsize::default() })
     }
 
-    /// Gradients of single experts computed in this process so far.
+    /// The number of gradients of single experts that this process has computed so far.
     pub fn gradients(&self) -> usize {
         self.gradients.load(Ordering::Relaxed)
     }
 
-    /// The experts of a step.
+    /// The experts that take part in a step.
     fn drawn(&self, step: Step) -> Vec<usize> {
         let m = self.experts.len();
         let count = ((self.round.federation.share * m as f64).ceil() as usize).clamp(1, m);
@@ -112,7 +113,7 @@ impl Objective for Rounds<'_> {
         sampled && self.round.federation.share < 1.0
     }
 
-    /// What clients keep.
+    /// The numbers that clients keep.
     fn state(&self) -> Vec<f64> {
         let mut state = Vec::new();
         self.clients.iter().for_each(|client| client.write(&mut state));
