@@ -98,7 +98,7 @@ impl CagpOptions {
     fn newton(&self, Parts { prior, likelihood }: Parts, site: &Site) -> Result<Box<dyn GpModel>> {
         let Self { actions, policy, objective, refresh, tolerance, sites, unrolled, .. } = *self;
         if objective != CagpObjective::Elbo {
-            let problem = format!("the {} likelihood, or noise of rows, takes actions by the ELBO", likelihood.text());
+            let problem = format!("with the {} likelihood, or noise of rows, actions need the ELBO", likelihood.text());
             return Err(Error::Usage(problem).set("CagpOptions::objective", "elbo"));
         }
         let prior = Prior { mean: levelled(prior.mean, &*likelihood, site.data.d)?, ..prior };

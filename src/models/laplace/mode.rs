@@ -127,7 +127,7 @@ impl Task<'_> {
             }
         }
         Err(Error::NotFinite(format!(
-            "the mode of the latent functions under the {} latent values of {} rows",
+            "the mode of the latent functions, {} latent values for {} rows,",
             f.len(),
             self.n()
         )))

@@ -50,7 +50,7 @@ pub fn warnings(model: &dyn GpModel, data: &Observations, names: &[String]) -> V
     for (path, alpha) in parameters.iter().filter(|(path, p)| path.ends_with("rq.alpha") && !p.fixed) {
         if alpha.internal()[0] < FLAT {
             let text = format!(
-                "{path} = {} makes this component as good as constant in distance: give it a prior, or leave it out",
+                "{path} = {} makes this component almost constant in distance: give it a prior, or leave it out",
                 shown(alpha)
             );
             found.push(Advice::from(text).set("Settings::priors", "\"rq.alpha=lognormal(0, 1)\""));
@@ -86,7 +86,7 @@ pub fn warnings(model: &dyn GpModel, data: &Observations, names: &[String]) -> V
         };
         found.extend(short.map(|along| {
             let text = format!(
-                "{path} = {} is far shorter than the data's spacing{along}: every point is on its own. Bound it below \
+                "{path} = {} is far shorter than the data's spacing{along}: no point predicts another. Bound it below \
                  or add noise",
                 shown(parameter)
             );

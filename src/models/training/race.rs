@@ -96,8 +96,8 @@ struct Runner {
 }
 
 /// Trains `model`, or a [lighter](GpModel::lighter) one in its place, from several starts and leaves it at the best
-/// result. Does nothing if no kernel has a lengthscale per column to learn, or if the user asks for so few steps that
-/// each counts.
+/// result. Does nothing if no kernel has a lengthscale per column to learn, or if the training has no more steps than
+/// the short one from each start.
 ///
 /// # Errors
 /// What the device reports; a start that fails is left out.

@@ -127,7 +127,7 @@ fn check_digits(size: Tensor<1>, pulled: &Tensor<1>, rows: usize) -> Result<()> 
     let [size, pulled] = [size, pulled.clone().detach().abs()].map(scalar);
     match f64::EPSILON * size? <= LOST * (rows as f64 + pulled?) {
         true => Ok(()),
-        false => Err(Error::NotFinite("the bound: pseudo-targets so large leave it no digits".into())),
+        false => Err(Error::NotFinite("the bound, which loses all digits to very large pseudo-targets,".into())),
     }
 }
 
