@@ -81,7 +81,7 @@ impl Observations {
         if let Some(i) = auxiliary.as_ref().and_then(|values| values.iter().position(|v| !(v.is_finite() && *v >= 0.0)))
         {
             return Err(Error::Data(format!(
-                "auxiliary value of row {i}, a noise variance, exposure or number of trials, is not a non-negative number"
+                "auxiliary value of row {i}, a noise variance, exposure or number of trials, is negative or not finite"
             )));
         }
         Ok(Self { x, d, y, auxiliary })
