@@ -1,4 +1,5 @@
-//! Sums over parts that may be on several ranks, up one binary tree: the same bits for any number of ranks.
+//! Sums over parts that may lie on several ranks. One binary tree adds them, so any number of ranks gives the same
+//! bits.
 
 use std::ops::Range;
 
@@ -7,11 +8,11 @@ use serde_json::json;
 use crate::error::{Error, Result};
 use crate::exchange::{Message, put, take};
 
-/// Sums of consecutive parts, with the parts that they are of.
+/// The range of consecutive parts, and the sums over them.
 pub(in crate::models) type Branch = (Range<usize>, Vec<f64>);
 
-/// How many parts so many rows have, at most `most`: a power of two, so that those of 1, 2, 4, … ranks are whole
-/// branches of the tree, and none is empty.
+/// The number of parts for so many rows, at most `most`. It is a power of two, so that the parts of each of 1, 2, 4, …
+/// ranks are whole branches of the tree. No part is empty.
 pub(in crate::models) fn count(rows: usize, most: usize) -> usize {
     most.min(1 << rows.max(1).ilog2())
 }
@@ -21,7 +22,7 @@ pub(in crate::models) fn rows(n: usize, part: usize, count: usize) -> Range<usiz
     n * part / count..n * (part + 1) / count
 }
 
-/// Adds the sums of neighbours that are one branch of the tree, until there are no more.
+/// Adds the sums of neighbours that form one branch of the tree, until no such neighbours are left.
 pub(in crate::models) fn merged(branches: Vec<Branch>) -> Vec<Branch> {
     let mut done: Vec<Branch> = Vec::new();
     for (mut range, mut sums) in branches {
@@ -39,7 +40,7 @@ pub(in crate::models) fn merged(branches: Vec<Branch>) -> Vec<Branch> {
     done
 }
 
-/// The sums of one rank as a message, as far as they go up the tree by themselves.
+/// The sums of one rank as a message, added up as far as the tree allows without the other ranks.
 pub(in crate::models) fn written(branches: Vec<Branch>) -> Message {
     let mut message = Message { document: json!({}), ..Message::default() };
     put(&mut message, "ranges", branches.iter().flat_map(|(r, _)| [r.start as f64, r.end as f64]).collect());
@@ -54,7 +55,7 @@ fn read(mut message: Message) -> Result<Vec<Branch>> {
     Ok(ranges.zip(sums.chunks((sums.len() / count.max(1)).max(1)).map(<[f64]>::to_vec)).collect())
 }
 
-/// The sums of all parts, of `len` numbers, from the messages of all ranks.
+/// The sums over all parts, `len` numbers, from the messages of all ranks.
 pub(in crate::models) fn total(answers: Vec<Message>, len: usize) -> Result<Vec<f64>> {
     let branches = answers.into_iter().map(read).collect::<Result<Vec<_>>>()?.concat();
     let numbers = merged(branches).pop().map(|(_, numbers)| numbers).unwrap_or_default();

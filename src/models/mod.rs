@@ -1,14 +1,14 @@
 //! Models: parameters, an objective to minimise and a posterior to predict with. A model's approximation is its type.
 //!
-//! | room | what is there |
+//! | module | contents |
 //! |---|---|
 //! | `cagp`, `cggp`, `exact`, `experts`, `laplace`, `sgpr`, `sparse_grid`, `svgp`, `swsgp` | a family of models each |
-//! | `interface` | what a model offers: to optimisers, to everything else, its options, its arguments of the command |
-//! | `training` | models and the trainer: all rows or minibatches, starts, races, diagnoses |
+//! | `interface` | what a model offers to optimisers and to everything else, its options, its command-line arguments |
+//! | `training` | what connects models and the trainer: all rows or minibatches, starts, races, diagnoses |
 //! | `sparse` | what models with inducing inputs share |
 //!
-//! Beside them stand [`prior`], [`posterior`], the [order of rows](ordering), and the [`registry`] of all kinds. What
-//! the last three rooms hold is public here.
+//! Next to them are [`prior`], [`posterior`], the [order of rows](ordering), and the [`registry`] of all kinds. The
+//! contents of the last three modules of the table are public here.
 
 mod branches;
 pub mod cagp;

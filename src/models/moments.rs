@@ -13,9 +13,10 @@ use crate::linalg::host::{HostOp, Saved, apply1, recall};
 use crate::linalg::real::{narrowed, widened};
 use crate::scope::Scope;
 
-/// What data explain of the variance of f: kᵀPk, for the covariances k of a point with what the posterior rests on.
+/// The part kᵀPk of the variance of f that the data explain. k holds the covariances of a point with the points or
+/// functions that the posterior depends on.
 pub(super) trait Explains: Debug + Send + Sync + 'static {
-    /// kᵀPk of every column of `k [m, t]`, row-major, and P k in its place.
+    /// Returns kᵀPk of every column of `k [m, t]`, row-major, and replaces k by P k.
     ///
     /// # Errors
     /// What the solves report.

@@ -6,7 +6,7 @@ use super::training::batches::Rows;
 use crate::error::{Error, Result};
 use crate::scope::Scope;
 
-/// Observations on the host, as models see them (standardised where the data are).
+/// Observations on the host, as models see them (standardised if the data are).
 #[derive(Debug, Clone, PartialEq)]
 pub struct Observations {
     /// Inputs, row-major `[n, d]`.
@@ -29,12 +29,12 @@ pub struct Batch {
     pub y: Tensor<1>,
     /// Known noise variances `[n]`, or what else the likelihood's auxiliary column holds.
     pub auxiliary: Option<Tensor<1>>,
-    /// How many rows of the data set each row stands for: 1 but for minibatches.
+    /// How many rows of the data set each row stands for: 1 except in minibatches.
     pub scale: f64,
 }
 
 impl Batch {
-    /// Refuses tensors of other lengths, or of another type than the scope's.
+    /// Refuses tensors whose length is wrong or whose type differs from the scope's.
     ///
     /// # Errors
     /// [`Error::Shape`] naming the tensor.
@@ -81,7 +81,7 @@ impl Observations {
         if let Some(i) = auxiliary.as_ref().and_then(|values| values.iter().position(|v| !(v.is_finite() && *v >= 0.0)))
         {
             return Err(Error::Data(format!(
-                "auxiliary value of row {i}, a noise variance, exposure or number of trials, is not a non-negative number"
+                "auxiliary value of row {i}, a noise variance, exposure or number of trials, is negative or not finite"
             )));
         }
         Ok(Self { x, d, y, auxiliary })
@@ -92,7 +92,7 @@ impl Observations {
         self.y.len()
     }
 
-    /// The standard deviation of an input column; 1 where it is constant.
+    /// The standard deviation of an input column, or 1 if the column is constant.
     pub fn sd(&self, column: usize) -> f64 {
         let (n, values) = (self.n() as f64, || self.x[column..].iter().step_by(self.d));
         let mean = values().sum::<f64>() / n;
@@ -100,17 +100,17 @@ impl Observations {
         if sd > 0.0 { sd } else { 1.0 }
     }
 
-    /// The range of each input `[d]`.
+    /// The smallest and largest value of each input `[d]`.
     pub fn ranges(&self) -> Vec<[f64; 2]> {
         let column = |at: usize| self.x[at..].iter().step_by(self.d).copied();
         let ends = |at| [column(at).fold(f64::INFINITY, f64::min), column(at).fold(f64::NEG_INFINITY, f64::max)];
         (0..self.d).map(ends).collect()
     }
 
-    /// The rows in another order, which names every row once.
+    /// The rows in another order, which must name every row once.
     ///
     /// # Errors
-    /// [`Error::Usage`] when it does not.
+    /// [`Error::Usage`] if it does not.
     pub fn permuted(&self, order: &[usize]) -> Result<Self> {
         let mut seen = vec![false; self.n()];
         let valid = order.iter().all(|&row| row < self.n() && !std::mem::replace(&mut seen[row], true));
@@ -120,7 +120,7 @@ impl Observations {
         self.gather(order)
     }
 
-    /// These rows and then others. Rows without an auxiliary value among rows with one have 0.
+    /// These rows followed by others. If only some rows have an auxiliary value, the rest have 0.
     ///
     /// # Errors
     /// [`Error::Shape`] when the columns differ.
@@ -135,7 +135,7 @@ impl Observations {
         Ok(Self { x, y, auxiliary, d: self.d })
     }
 
-    /// Adds rows behind these, which have or lack auxiliary values as these do where there are some.
+    /// Adds rows after these. Unless these are empty, both or neither must have auxiliary values.
     ///
     /// # Errors
     /// [`Error::Shape`] when the columns differ.

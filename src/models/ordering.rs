@@ -1,4 +1,4 @@
-//! The order of rows, which decides what blocks of consecutive rows have in common.
+//! The order of rows, which decides which rows share a block.
 
 use serde::{Deserialize, Serialize};
 
@@ -6,21 +6,21 @@ use super::Observations;
 use crate::error::{Error, Result};
 use crate::products::BlockSparse;
 
-/// How rows are put in order before they are cut into blocks.
+/// How rows are ordered before they are cut into blocks.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 #[cfg_attr(feature = "command", derive(clap::ValueEnum))]
 #[non_exhaustive]
 pub enum RowOrder {
-    /// As the data come.
+    /// The order of the data.
     Data,
-    /// By the leaves of a [`kd_tree`]: rows of a block are near each other.
+    /// By the leaves of a [`kd_tree`]: the rows of a block are near each other.
     #[default]
     Tree,
 }
 
 impl RowOrder {
-    /// The rows of observations in this order, for `blocks` blocks, with distances in the inputs as they are.
+    /// The rows of observations in this order, for `blocks` blocks. Distances use the inputs without scaling.
     ///
     /// # Errors
     /// As [`kd_tree`].
@@ -32,10 +32,10 @@ impl RowOrder {
     }
 }
 
-/// The rows of `x` (row-major `[n, d]`) leaf by leaf of a k-d tree whose leaves are the blocks of
-/// [`BlockSparse::even`]: no row is left out, sizes differ by at most one. O(n d log leaves).
+/// The rows of `x` (row-major `[n, d]`), leaf by leaf of a k-d tree. The leaves are the blocks of
+/// [`BlockSparse::even`]: they cover all rows, and their sizes differ by at most one. O(n d log leaves).
 ///
-/// Each node is cut where its blocks halve, across the input that spans most lengthscales there.
+/// Each node is cut at half of its blocks, along the input with the largest range there in lengthscales.
 ///
 /// # Errors
 /// [`Error::Shape`] when lengths disagree, [`Error::Usage`] unless 1 ≤ leaves ≤ n and lengthscales are positive.
@@ -73,14 +73,14 @@ impl Tree<'_> {
         let cut = self.offsets[middle] - self.offsets[first];
         let column = self.widest(rows);
         let at = |row: usize| self.x[row * self.d + column];
-        // Ties by row: the order is the same on every machine.
+        // Ties are broken by row, so the order is the same on every machine.
         rows.select_nth_unstable_by(cut, |&a, &b| at(a).total_cmp(&at(b)).then(a.cmp(&b)));
         let (left, right) = rows.split_at_mut(cut);
         self.sort(left, first, middle);
         self.sort(right, middle, last);
     }
 
-    /// The input whose range over the rows spans most lengthscales.
+    /// The input with the largest range over the rows in lengthscales.
     fn widest(&self, rows: &[usize]) -> usize {
         let extent = |c: usize| {
             let values = rows.iter().map(|&row| self.x[row * self.d + c]);

@@ -31,13 +31,13 @@ pub struct Marginals {
 }
 
 impl Marginals {
-    /// Appends rows, given their means, prior variances and the part of those that the data explain.
+    /// Appends rows, given their means, their prior variances and the part of these variances that the data explain.
     pub(super) fn extend(&mut self, mean: impl Iterator<Item = f64>, prior: &[f64], explained: &[f64]) {
         self.mean.extend(mean);
         for (prior, explained) in prior.iter().zip(explained) {
             let (variance, floor) = (prior - explained, VARIANCE_FLOOR * prior);
             self.floored += usize::from(variance < floor);
-            // What is no number stays so.
+            // A NaN stays a NaN.
             self.variance.push(if variance < floor { floor } else { variance });
         }
     }
@@ -46,7 +46,7 @@ impl Marginals {
 /// The number of rows of `d` columns to predict at.
 ///
 /// # Errors
-/// [`Error::Shape`] for half a row, [`Error::Data`] for what is no number.
+/// [`Error::Shape`] for an incomplete row, [`Error::Data`] for a value that is not finite.
 pub(super) fn rows(x: &[f64], d: usize) -> Result<usize> {
     if !x.len().is_multiple_of(d) {
         return Err(Error::shape("inputs", format!("rows of {d} columns"), format!("{} values", x.len())));
@@ -77,107 +77,106 @@ pub struct Correlated {
     pub covariance: Vec<f64>,
 }
 
-/// Refuses what is of one latent function to a posterior of `latents`.
+/// The error for a request about one latent function to a posterior of `latents` functions.
 pub(super) fn several<T>(latents: usize) -> Result<T> {
     Err(Error::Usage(format!("this posterior has {latents} latent functions; ask for all of their `marginals`")))
 }
 
-/// Smallest predictive variance as a share of the prior variance: a few hundred roundings in f64.
+/// Smallest predictive variance as a share of the prior variance: a few hundred rounding errors in f64.
 pub const VARIANCE_FLOOR: f64 = 1e-13;
 
-/// What a posterior consists of beside its model and data, to have it again without the solve that found it.
+/// What restores a posterior, together with its model and data, without the solve that found it.
 #[derive(Debug, Clone, Default)]
 pub struct SavedPosterior {
     /// Arrays by name.
     pub arrays: BTreeMap<String, Array>,
-    /// How far the solve went that found it, where there was one.
+    /// How far the solve that found it went, if there was one.
     pub solve: Option<SolveReport>,
 }
 
 impl SavedPosterior {
-    /// Takes an array as numbers.
+    /// Removes an array and returns its numbers.
     pub fn take(&mut self, name: &str) -> Option<Vec<f64>> {
         self.arrays.remove(name).map(|array| array.data.into_f64())
     }
 }
 
-/// A posterior whose uncertainty includes what was not computed.
+/// A posterior whose uncertainty includes the error of a limited computation.
 pub trait ComputationAware {
-    /// Means and variances at rows `x` (row-major), with the variances split into what the data leave open and what the
-    /// computation does, where the exact part is affordable.
+    /// Means and variances at rows `x` (row-major). If the exact part is affordable, the variances are split into what
+    /// the data leave open and what the computation adds.
     ///
     /// # Errors
     /// As [`predict`](Posterior::predict).
     fn uncertainty(&self, x: &[f64]) -> Result<Uncertainty>;
 
-    /// The posterior after at most so many more actions, which a solve chooses from the residual that there is:
-    /// conjugate gradients.
+    /// The posterior after at most `actions` more actions. The solve is conjugate gradients, which choose them from the
+    /// current residual.
     ///
     /// # Errors
     /// What the solve reports.
     fn refined(&self, actions: usize) -> Result<Box<dyn Posterior>>;
 }
 
-/// A posterior that is put together from many: by which rule is a question of the prediction.
+/// A posterior that combines many posteriors; each prediction may choose the rule that combines them.
 pub trait Aggregates {
     /// The names of the rules.
     fn rules(&self) -> Vec<&'static str>;
 
-    /// The rule that it predicts by.
+    /// The rule that it predicts with.
     fn rule(&self) -> &'static str;
 
-    /// The same posterior by another rule: nothing is computed again.
+    /// The same posterior with another rule. Nothing is computed again.
     ///
     /// # Errors
-    /// [`Usage`](crate::Error::Usage) for a name that is none, with the nearest one suggested.
+    /// [`Usage`](crate::Error::Usage) for an unknown name, with the nearest rule suggested.
     fn by(&self, rule: &str) -> Result<Box<dyn Posterior>>;
 
-    /// What predictions of so many rows cost, where that is worth a line before they are made.
+    /// What predictions of so many rows cost, if the user should know before they start.
     fn cost(&self, rows: usize) -> Option<String>;
 
-    /// Why predictions by this rule may be wrong.
+    /// Why predictions with this rule may be wrong.
     fn warnings(&self) -> Vec<String>;
 
-    /// What was clipped, floored or taken from elsewhere in the predictions by this rule so far.
+    /// What this rule has clipped, floored or replaced in its predictions so far.
     fn notes(&self) -> Vec<String>;
 }
 
-/// What exact posteriors alone can tell.
+/// What only exact posteriors can tell.
 pub trait Exact {
-    /// The posterior of one summand of an additive kernel (index into
-    /// [`Kernel::summands`](crate::kernels::Kernel::summands)), at rows `x`: the share of f that this component
-    /// explains, without the prior mean.
+    /// The posterior of one summand of an additive kernel at rows `x`: the part of f that this component explains,
+    /// without the prior mean. `index` counts in [`Kernel::summands`](crate::kernels::Kernel::summands).
     ///
     /// # Errors
     /// [`Error::Usage`] when there is no such summand.
     fn predict_component(&self, index: usize, x: &[f64]) -> Result<Marginals>;
 }
 
-/// Means and variances with the variances' two sources.
+/// Means and variances, with the two sources of the variances.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Uncertainty {
     /// Means `[n]`.
     pub mean: Vec<f64>,
     /// Variances `[n]`: mathematical and computational together.
     pub total: Vec<f64>,
-    /// The variances `[n]` without approximation by actions, of other targets than Gaussian ones those about the mode
-    /// (Laplace's approximation): what only more data can lower; none where they cost too much.
+    /// The variances `[n]` without approximation by actions, which only more data can lower; none if they cost too
+    /// much. For targets that are not Gaussian, they are those around the mode (Laplace's approximation).
     pub mathematical: Option<Vec<f64>>,
-    /// The rest `[n]`, what more computation can lower.
+    /// The rest `[n]`, which more computation can lower.
     pub computational: Option<Vec<f64>>,
 }
 
-/// A posterior that predicts each of its rows from all others in closed form, hyperparameters as they are.
+/// A posterior that predicts each of its rows from all others in closed form, with the hyperparameters as they are.
 pub trait LeaveOneOut: Sync {
-    /// Means and variances of the targets y (not f) of the rows conditioned on, in their order.
+    /// Means and variances of the targets y (not f) of the rows conditioned on, in the order of these rows.
     ///
     /// # Errors
     /// What computing them reports.
     fn left_out(&self, data: &Observations) -> Result<Marginals>;
 
-    /// Standardised residuals as the model draws them, correlated as leaving out correlates them, from independent
-    /// standard normal numbers, row-major `[n, count]`; `variance` is that of [`left_out`](Self::left_out). Independent
-    /// ones where correlations are not known.
+    /// Draws standardised residuals from the model, row-major `[n, count]`, from independent standard normal numbers.
+    /// Their correlations are those that leaving out causes; if these are unknown, the residuals are independent.
+    /// `variance` is that of [`left_out`](Self::left_out).
     ///
     /// # Errors
     /// What computing them reports.
@@ -191,16 +190,16 @@ pub trait LeaveOneOut: Sync {
     }
 }
 
-/// A part of a posterior that is a weighted sum of sparse ones.
+/// One sparse posterior of a weighted sum.
 #[derive(Debug, Clone, PartialEq)]
 pub struct InducingPart {
     /// Its name.
     pub name: String,
     /// Its inducing inputs, row-major `[m, d]`.
     pub inputs: Vec<f64>,
-    /// What its mean is multiplied by.
+    /// The factor of its mean in the sum.
     pub coefficient: f64,
-    /// What it would be multiplied by whatever the data.
+    /// The factor that it has regardless of the data.
     pub usual: f64,
 }
 
@@ -210,10 +209,10 @@ pub trait Posterior: Debug + Send + Sync {
     ///
     /// # Errors
     /// [`Shape`](crate::Error::Shape) when `x` has another number of columns, [`Data`](crate::Error::Data) when it
-    /// holds what is no finite number.
+    /// holds a value that is not finite.
     fn predict(&self, x: &[f64]) -> Result<Marginals>;
 
-    /// Means of f at rows `x` without their variances, which may cost far more.
+    /// Means of f at rows `x` without the variances, which may cost far more.
     ///
     /// # Errors
     /// As [`predict`](Self::predict).
@@ -222,16 +221,17 @@ pub trait Posterior: Debug + Send + Sync {
     }
 
     /// Means and variances `[r]` of f at rows `x [r, d]`, differentiable in x; parameters are constants. None for
-    /// posteriors without.
+    /// posteriors that do not offer this.
     ///
     /// # Errors
-    /// [`Shape`](crate::Error::Shape) for tensors of other columns, or of another device or type than the posterior's.
+    /// [`Shape`](crate::Error::Shape) for tensors with other columns, or of another device or type than the
+    /// posterior's.
     fn moments(&self, _x: Tensor<2>) -> Result<Option<[Tensor<1>; 2]>> {
         Ok(None)
     }
 
-    /// The posterior given more observations, without what was computed for those before; none where there is no such
-    /// way.
+    /// The posterior given more observations, which reuses what was computed for the earlier ones; none if there is no
+    /// such way.
     ///
     /// # Errors
     /// [`Shape`](crate::Error::Shape) when the columns differ, and what factorisations report.
@@ -255,18 +255,18 @@ pub trait Posterior: Debug + Send + Sync {
         Ok(None)
     }
 
-    /// Whether it knows how rows vary together, at a cost that is not far beyond that of the model.
+    /// Whether it knows the covariances between rows at a cost similar to that of the model.
     fn is_joint(&self) -> bool {
         true
     }
 
-    /// The joint distribution of f at rows `x`: memory n².
+    /// The joint distribution of f at rows `x`. Takes memory n².
     ///
     /// # Errors
     /// As [`predict`](Self::predict).
     fn predict_joint(&self, x: &[f64]) -> Result<Joint>;
 
-    /// `count` joint samples of f at rows `x`, the same for the same seed.
+    /// Draws `count` joint samples of f at rows `x`. The same seed gives the same samples.
     ///
     /// # Errors
     /// As [`predict`](Self::predict), or when the joint covariance cannot be factorised.
@@ -292,8 +292,8 @@ pub trait Posterior: Debug + Send + Sync {
         true
     }
 
-    /// The numbers to have this posterior again from the model it came from: none where that conditions as fast, and,
-    /// unless `factor` asks for it, no factor that conditioning makes again.
+    /// The numbers that restore this posterior from its model: none if conditioning is as fast. A factor that
+    /// conditioning computes anyway is included only if `factor` asks for it.
     ///
     /// # Errors
     /// What reading them from their device reports.
@@ -301,7 +301,7 @@ pub trait Posterior: Debug + Send + Sync {
         Ok(SavedPosterior::default())
     }
 
-    /// What is to be said of predictions at rows `x` (row-major), as of those outside of where it knows anything.
+    /// Remarks on predictions at rows `x` (row-major), for example on rows outside of the region that it knows.
     ///
     /// # Errors
     /// As [`predict`](Self::predict).
@@ -309,12 +309,12 @@ pub trait Posterior: Debug + Send + Sync {
         Ok(Vec::new())
     }
 
-    /// The sparse models that it is a sum of, where it is one.
+    /// The sparse models whose sum it is, if it is one.
     fn inducing_parts(&self) -> Vec<InducingPart> {
         Vec::new()
     }
 
-    /// How far the solve went that found it, where there was one.
+    /// How far the solve that found it went, if there was one.
     fn solve(&self) -> Option<&SolveReport> {
         None
     }
@@ -324,17 +324,17 @@ pub trait Posterior: Debug + Send + Sync {
         None
     }
 
-    /// The rules that it is put together by, if it is.
+    /// The rules that combine its parts, if it has parts.
     fn aggregates(&self) -> Option<&dyn Aggregates> {
         None
     }
 
-    /// Its closed form of leaving rows out, where it has one.
+    /// Its closed form of leaving rows out, if it has one.
     fn leave_one_out(&self) -> Option<&dyn LeaveOneOut> {
         None
     }
 
-    /// What more computation would change, where it would.
+    /// What more computation would change, if it would change anything.
     fn computation_aware(&self) -> Option<&dyn ComputationAware> {
         None
     }

@@ -9,7 +9,7 @@ use crate::params::{Parameter, Parameters, prefixed};
 use crate::products::{Covariance, Cross};
 use crate::scope::Scope;
 
-/// What is believed of a latent function before any data: its covariance and its mean.
+/// The belief about a latent function before any data: its covariance and its mean.
 #[derive(Debug, Clone)]
 pub struct Prior {
     /// Covariance.
@@ -19,7 +19,7 @@ pub struct Prior {
 }
 
 impl Prior {
-    /// Priors of a likelihood's latent functions: one for those that mean the same, else one each.
+    /// Priors of a likelihood's latent functions: one if the functions are interchangeable, else one for each.
     pub(super) fn of_latents(self, likelihood: &dyn Likelihood) -> Vec<Self> {
         let count = if alike(likelihood) { 1 } else { likelihood.latents() };
         vec![self; count]
@@ -33,7 +33,7 @@ impl Prior {
         all.chain(prefixed("likelihood", likelihood.parameters())).collect()
     }
 
-    /// The same, to change them.
+    /// The same parameters, mutable.
     pub(super) fn all_with_mut<'a>(
         priors: &'a mut [Self],
         likelihood: &'a mut dyn Likelihood,
@@ -64,12 +64,12 @@ impl From<Kernel> for Prior {
 
 crate::parameters!(Prior { "kernel": ..kernel, "mean": ..mean });
 
-/// Whether all latent functions have one prior: those of classes, which mean the same.
+/// Whether all latent functions share one prior. Those of classes do, because they are interchangeable.
 pub fn alike(likelihood: &dyn Likelihood) -> bool {
     matches!(likelihood.density().support(likelihood.auxiliary().neutral()), Support::Classes(_))
 }
 
-/// One of each latent function, from one for all of them or one each.
+/// One value for each latent function, from one value for all or one for each.
 pub(super) fn repeated<T: Clone>(each: Vec<T>, latents: usize) -> Vec<T> {
     match each.len() {
         1 => vec![each[0].clone(); latents],

@@ -22,18 +22,18 @@ pub struct Row {
     pub name: &'static str,
     /// Whether it takes other likelihoods than the Gaussian.
     pub any_likelihood: bool,
-    /// Whether rows may stay apart, each part with its rank.
+    /// Whether rows may stay distributed, each part on its rank.
     pub apart: bool,
-    /// Whether it takes all rows at once and yet may read them from a source, each process its own.
+    /// Whether training uses all rows at once and may still read them from a source, each process its own.
     pub reads: bool,
     read: fn(Value) -> serde_json::Result<Box<dyn ModelOptions>>,
-    /// What the command says of it and asks for it.
+    /// Its help text and arguments in the command.
     #[cfg(feature = "command")]
     pub command: super::command::Command,
 }
 
 impl Row {
-    /// The row of a kind of model, which the command knows too.
+    /// The row of a kind of model that the command offers as well.
     #[cfg(feature = "command")]
     pub fn of<K: super::command::Offered>() -> Self {
         Self {
@@ -58,7 +58,7 @@ fn read<K: Kind>(options: Value) -> serde_json::Result<Box<dyn ModelOptions>> {
     Ok(Box::new(serde_json::from_value::<K>(options)?))
 }
 
-/// Kinds of models by name. Loading a model of your own kind needs a registry that holds it.
+/// Kinds of models by name. To load a model of your own kind, use a registry that holds it.
 #[derive(Debug, Clone)]
 pub struct Models {
     rows: Vec<Row>,
@@ -81,7 +81,7 @@ impl Default for Models {
     }
 }
 
-/// The choice where none is made: the exact model.
+/// The default choice: the exact model.
 pub fn usual() -> ModelChoice {
     ExactOptions::default().into()
 }
@@ -99,7 +99,7 @@ impl Models {
         &self.rows
     }
 
-    /// The kind of a name.
+    /// The kind with this name.
     pub fn row(&self, name: &str) -> Option<&Row> {
         self.rows.iter().find(|row| row.name == name)
     }
@@ -113,7 +113,7 @@ impl Models {
     /// The options that settings or a file hold.
     ///
     /// # Errors
-    /// [`Error::Usage`] for a kind that is not here, with the nearest name suggested, and for options that do not read.
+    /// [`Error::Usage`] for an unknown kind, with the nearest name suggested, and for options that cannot be read.
     pub fn options(&self, choice: &ModelChoice) -> Result<Box<dyn ModelOptions>> {
         let Some(row) = self.row(choice.kind()) else {
             let names: Vec<&str> = self.rows.iter().map(|row| row.name).collect();

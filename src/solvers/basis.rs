@@ -1,4 +1,4 @@
-//! Matrices `[n, i]` that grow by columns: dense blocks side by side, and block-sparse ones.
+//! Matrices `[n, i]` that grow by columns: dense blocks next to each other, and block-sparse ones.
 
 use burn::tensor::{DType, IndexingUpdateOp, Int, Tensor};
 
@@ -6,7 +6,7 @@ use crate::error::{Error, Result};
 use crate::products::BlockSparse;
 use crate::scope::indices;
 
-/// Columns side by side, in groups. Growing it copies a column at most twice, and in a graph the groups are shared.
+/// Columns next to each other, in groups. Growth copies a column at most twice, and in a graph the groups are shared.
 #[derive(Debug, Clone, Default)]
 pub struct Basis {
     groups: Vec<Group>,
@@ -19,7 +19,7 @@ enum Group {
     Sparse { blocks: BlockSparse, owners: Tensor<1, Int> },
 }
 
-/// Narrower dense groups wait until this many columns of them can be joined.
+/// Narrower dense groups are joined once they have this many columns together.
 const WIDTH: usize = 32;
 
 impl Basis {
@@ -98,7 +98,7 @@ impl Basis {
     /// Dense columns `first..first + count`, `[n, count]`.
     ///
     /// # Errors
-    /// [`Error::Shape`] when there are not so many.
+    /// [`Error::Shape`] when there are not enough columns.
     pub fn columns(&self, first: usize, count: usize) -> Result<Tensor<2>> {
         if count == 0 || first + count > self.len() {
             return Err(Error::shape("columns of a basis", format!("some of {}", self.len()), format!("{count}")));
@@ -114,7 +114,7 @@ impl Basis {
         Ok(if parts.len() == 1 { parts.swap_remove(0) } else { Tensor::cat(parts, 1) })
     }
 
-    /// All columns as one matrix `[n, i]`, block-sparse ones filled with zeros.
+    /// All columns as one matrix `[n, i]`. Block-sparse columns are filled with zeros.
     ///
     /// # Errors
     /// [`Error::Shape`] when there are none.
@@ -127,7 +127,7 @@ impl Basis {
         }
     }
 
-    /// The only group there is, dense columns or blocks.
+    /// The only group, dense columns or blocks, if there is exactly one.
     pub(crate) fn single(&self) -> Option<std::result::Result<&Tensor<2>, &BlockSparse>> {
         if self.groups.len() == 1 { self.parts().next() } else { None }
     }

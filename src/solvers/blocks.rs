@@ -1,4 +1,4 @@
-//! Column-wise arithmetic on row-major blocks `[n, t]`: each column is a vector of its own.
+//! Column-wise arithmetic on row-major blocks `[n, t]`. Each column is a separate vector.
 
 use super::LinearOperator;
 use crate::error::{Error, Result};
@@ -11,7 +11,7 @@ pub fn columns(what: &str, block: &[f64], n: usize) -> Result<usize> {
     }
 }
 
-/// The product of a matrix with a block, checked: a bad kernel shows here, not as a residual that is NaN.
+/// The product of a matrix with a block, checked: a bad kernel is an error here, not a NaN residual later.
 pub fn apply(a: &dyn LinearOperator, v: &[f64]) -> Result<Vec<f64>> {
     let product = a.apply(v)?;
     if product.len() != v.len() {
@@ -67,7 +67,7 @@ pub fn scale_rows(y: &mut [f64], factors: &[f64]) {
     }
 }
 
-/// The named columns of a block of `t` columns.
+/// The given columns of a block of `t` columns.
 pub fn gather(block: &[f64], t: usize, columns: &[usize]) -> Vec<f64> {
     block.chunks_exact(t.max(1)).flat_map(|row| columns.iter().map(|&c| row[c])).collect()
 }

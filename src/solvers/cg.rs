@@ -7,14 +7,14 @@ use serde::{Deserialize, Serialize};
 use super::{LinearOperator, Tridiagonal, blocks};
 use crate::error::{Error, Result};
 
-/// When conjugate gradients end.
+/// When conjugate gradients stop.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 pub struct CgOptions {
     /// Largest `‖b − A x‖ / ‖b‖`.
     pub relative: f64,
-    /// Largest `‖b − A x‖`; the looser of the two holds.
+    /// Largest `‖b − A x‖`. The looser of the two tolerances applies.
     pub absolute: f64,
-    /// Most iterations of one column.
+    /// Most iterations for one column.
     pub iterations: usize,
 }
 
@@ -24,19 +24,19 @@ impl Default for CgOptions {
     }
 }
 
-/// Why a column ended.
+/// Why a column stopped.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Reason {
     /// The true residual is within the tolerance.
     Converged,
-    /// The true residual is what rounding of the product leaves: no solver does better in this precision.
+    /// The true residual is as small as rounding errors of the product allow: no solver does better in this precision.
     Rounding,
-    /// The iteration budget is spent.
+    /// The iteration budget is used up.
     Budget,
-    /// The recursion goes on but the true residual does not fall.
+    /// The recursion continues, but the true residual does not decrease.
     Stagnated,
-    /// A direction with `pᵀA p ≤ 0` or `rᵀP⁻¹r ≤ 0` came up: the matrix or its preconditioner is not positive definite.
+    /// A direction had `pᵀA p ≤ 0` or `rᵀP⁻¹r ≤ 0`: the matrix or its preconditioner is not positive definite.
     Breakdown,
 }
 
@@ -52,20 +52,20 @@ impl fmt::Display for Reason {
     }
 }
 
-/// What became of one right-hand side.
+/// The result for one right-hand side.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Column {
-    /// Why it ended.
+    /// Why it stopped.
     pub reason: Reason,
     /// Iterations taken.
     pub iterations: usize,
-    /// The true `‖b − A x‖`, by a product of its own.
+    /// The true `‖b − A x‖`, from a separate product.
     pub residual: f64,
     /// `‖b‖`.
     pub scale: f64,
     /// `‖r‖ / ‖b‖` of the recursion after each iteration.
     pub history: Vec<f64>,
-    /// The Lanczos matrix of `P^{-½} A P^{-½}` started at `P^{-½} b`, by way of the coefficients before any restart.
+    /// The Lanczos matrix of `P^{-½} A P^{-½}` started at `P^{-½} b`, from the coefficients before any restart.
     pub tridiagonal: Tridiagonal,
 }
 
@@ -76,18 +76,18 @@ pub struct Solution {
     pub x: Vec<f64>,
     /// The true residuals `B − A X`, row-major `[n, t]`.
     pub residual: Vec<f64>,
-    /// One report a column.
+    /// One report for each column.
     pub columns: Vec<Column>,
     /// Products of the matrix with a block.
     pub products: usize,
 }
 
-/// What a block of solves took and reached.
+/// The cost and the accuracy of a block of solves.
 #[derive(Debug, Clone, Copy, Default, PartialEq)]
 pub struct Effort {
     /// Products of the matrix with a block.
     pub products: usize,
-    /// Iterations of the column that took most.
+    /// Iterations of the column that needed most.
     pub iterations: usize,
     /// The largest relative residual.
     pub residual: f64,
@@ -96,7 +96,7 @@ pub struct Effort {
 }
 
 impl Effort {
-    /// The effort of both.
+    /// The effort of both together.
     pub fn and(self, other: Self) -> Self {
         Self {
             products: self.products + other.products,
@@ -108,7 +108,7 @@ impl Effort {
 }
 
 impl Solution {
-    /// What it took.
+    /// Its cost and accuracy.
     pub fn effort(&self) -> Effort {
         let columns = &self.columns;
         let relative = |c: &Column| if c.scale > 0.0 { c.residual / c.scale } else { 0.0 };
@@ -120,17 +120,18 @@ impl Solution {
         }
     }
 
-    /// Lower bounds `2 bᵀx − xᵀA x ≤ bᵀA⁻¹b` of the columns, off by the square of the error.
+    /// Lower bounds `2 bᵀx − xᵀA x ≤ bᵀA⁻¹b` for the columns. Their error is the square of the solution's error.
     pub fn quadratic_forms(&self, b: &[f64]) -> Vec<f64> {
         let t = self.columns.len();
         let (bx, rx) = (blocks::dots(b, &self.x, t), blocks::dots(&self.residual, &self.x, t));
         bx.into_iter().zip(rx).map(|(b, r)| b + r).collect()
     }
 
-    /// Passes only what [converged](Reason::Converged), if only [to rounding](Reason::Rounding).
+    /// Returns the solution if all columns have [converged](Reason::Converged), at least [to
+    /// rounding](Reason::Rounding).
     ///
     /// # Errors
-    /// [`Error::NotConverged`] naming the worst column of the others.
+    /// [`Error::NotConverged`] naming the worst of the other columns.
     pub fn converged(self, what: &str, options: &CgOptions) -> Result<Self> {
         let failed = |c: &&Column| !matches!(c.reason, Reason::Converged | Reason::Rounding);
         let share = |c: &Column| c.residual / c.scale;
@@ -149,12 +150,12 @@ impl Solution {
 
 /// Solves `A X = B` for a row-major block `B [n, t]`, from `X = 0`, with a preconditioner `r ↦ P⁻¹ r`.
 ///
-/// Every column is an iteration of its own and leaves the common product once it has ended. When its recursion has, the
-/// true residual is computed, and the iteration starts again from it as long as that halves it: rounding in the
-/// recursion is seen and mended, never reported as convergence.
+/// Every column is a separate iteration and leaves the common product when it has ended. When the recursion of a column
+/// has ended, its true residual is computed. The iteration restarts from this residual as long as a restart halves it.
+/// So rounding errors of the recursion are detected and corrected, never reported as convergence.
 ///
 /// # Errors
-/// [`Error::Shape`] when `b` has not `n` rows, [`Error::NotFinite`] when it or a product is not finite, and what
+/// [`Error::Shape`] when `b` does not have `n` rows, [`Error::NotFinite`] when it or a product is not finite, and what
 /// products report.
 pub fn cg(
     a: &dyn LinearOperator,
@@ -199,7 +200,7 @@ struct Run<'a> {
     size: f64,
 }
 
-/// The recursion's residual has to fall this much below the tolerance, so that the true one is within.
+/// The recursion's residual must be this much below the tolerance, so that the true residual is within it.
 const MARGIN: f64 = 0.9;
 
 impl Run<'_> {
@@ -211,7 +212,7 @@ impl Run<'_> {
         self.preconditioner.map_or_else(|| Ok(r.to_vec()), |p| blocks::apply(p, r))
     }
 
-    /// Iterates on the open columns from their residuals until each has ended; says which broke down.
+    /// Iterates on the open columns from their residuals until each has ended. Returns the columns that broke down.
     fn descend(&mut self, open: &[usize], first: bool) -> Result<Vec<usize>> {
         let mut active = open.to_vec();
         let mut broken = Vec::new();
@@ -267,7 +268,7 @@ impl Run<'_> {
         Ok(broken)
     }
 
-    /// Computes the true residuals of columns that ended; says which are worth another descent.
+    /// Computes the true residuals of columns that ended. Returns the columns that are worth another descent.
     fn verify(&mut self, open: &[usize], broken: &[usize], b: &[f64]) -> Result<Vec<usize>> {
         let x = blocks::gather(&self.solution.x, self.t, open);
         let product = blocks::apply(self.a, &x)?;
@@ -308,13 +309,13 @@ impl Run<'_> {
     }
 }
 
-/// The step along a direction; zero where there is no descent.
+/// The step along a direction; zero if there is no descent.
 fn step_length(rz: f64, curvature: f64) -> f64 {
     let step = rz / curvature;
     if rz > 0.0 && curvature > 0.0 && step.is_finite() { step } else { 0.0 }
 }
 
-/// The next row of the Lanczos matrix from the step and the coefficients (step, β) before it.
+/// The next row of the Lanczos matrix, from the step and the previous coefficients (step, β).
 fn extend(t: &mut Tridiagonal, step: f64, last: Option<(f64, f64)>) {
     let carried = last.map_or(0.0, |(before, beta): (f64, f64)| {
         t.off_diagonal.push(beta.sqrt() / before);

@@ -1,4 +1,4 @@
-//! The covariance matrix of a kernel as an operator: its products, diagonal and columns, never the matrix.
+//! The covariance matrix of a kernel as an operator: its products, diagonal and columns, but not the whole matrix.
 
 use burn::tensor::{DType, Tensor};
 
@@ -10,9 +10,10 @@ use crate::kernels::Kernel;
 use crate::products;
 use crate::scope::{Scope, to_f64};
 
-/// `K̂ = k(X, X) + diag(noise)`, white noise of the kernel included.
+/// `K̂ = k(X, X) + diag(noise)`, including white noise of the kernel.
 ///
-/// Its [`Columns`] are those of the *smooth* part of `k(X, X)`: without white terms, which no low rank can hold.
+/// Its [`Columns`] are those of the *smooth* part of `k(X, X)`: without white terms, which no low-rank matrix can
+/// represent.
 #[derive(Debug, Clone)]
 pub struct NoisyCovariance<'a> {
     kernel: &'a Kernel,
@@ -35,7 +36,7 @@ impl<'a> NoisyCovariance<'a> {
         Ok(Self { kernel, scope, x, noise: noise.unsqueeze_dim(1) })
     }
 
-    /// The evaluation that everything belongs to.
+    /// The scope of the evaluation.
     pub fn scope(&self) -> &'a Scope {
         self.scope
     }
@@ -62,8 +63,8 @@ impl<'a> NoisyCovariance<'a> {
         &self.noise
     }
 
-    /// The white part of `k(X, X)`: the diagonal beyond the limit at coincident inputs. Exact zeros where there is
-    /// none.
+    /// The white part of `k(X, X)`: the part of the diagonal above the limit at coincident inputs. Exactly zero if
+    /// there is none.
     ///
     /// # Errors
     /// What the kernel reports.
@@ -116,10 +117,10 @@ pub(crate) fn nugget(kernel: &Kernel, scope: &Scope, x: &Tensor<2>) -> Result<Te
     Ok(kernel.diag(scope, x)? - smooth_diagonal(kernel, scope, x)?)
 }
 
-/// Rows whose mutual covariances are computed for the sake of their diagonal.
+/// Rows whose mutual covariances are computed at once to get their diagonal.
 const ROWS: usize = 32;
 
-/// `k(x_i, x_i)` as a covariance of two different observations at one place.
+/// `k(x_i, x_i)` as the covariance of two different observations at the same input.
 fn smooth_diagonal(kernel: &Kernel, scope: &Scope, x: &Tensor<2>) -> Result<Tensor<1>> {
     let n = x.dims()[0];
     let pieces = (0..n).step_by(ROWS).map(|first| {

@@ -11,7 +11,7 @@ use crate::threads;
 pub struct Krylov {
     /// `T`, of order `m`.
     pub tridiagonal: Tridiagonal,
-    /// `Qᵀ`: the orthonormal basis in rows, row-major `[m, n]`; its first row is the start vector over its norm.
+    /// `Qᵀ`: the orthonormal basis in rows, row-major `[m, n]`. Its first row is the start vector over its norm.
     pub basis: Vec<f64>,
     /// The norm of the start vector.
     pub norm: f64,
@@ -19,10 +19,10 @@ pub struct Krylov {
     pub invariant: bool,
 }
 
-/// Up to `steps` steps of the Lanczos iteration from each column of `starts [n, t]`, in common products.
+/// Up to `steps` steps of the Lanczos iteration from each column of `starts [n, t]`, with common products.
 ///
-/// Each new vector is orthogonalised twice against all before it. A run ends early, with a smaller `T`, when its
-/// Krylov space is invariant to rounding.
+/// Each new vector is orthogonalised twice against all earlier ones. A run ends early, with a smaller `T`, when its
+/// Krylov space is invariant up to rounding.
 ///
 /// # Errors
 /// [`Error::Usage`] when a start vector is zero, [`Error::Shape`], [`Error::NotFinite`] when a start vector or a
@@ -63,9 +63,9 @@ pub fn lanczos(a: &dyn LinearOperator, starts: &[f64], steps: usize) -> Result<V
 
 struct Run {
     krylov: Krylov,
-    /// The unit vector that the coming product is with.
+    /// The unit vector for the next product.
     next: Vec<f64>,
-    /// The entry of `T` that joins `next` to the basis.
+    /// The entry of `T` that connects `next` to the basis.
     beta: Option<f64>,
     /// A lower bound on ‖A‖.
     size: f64,

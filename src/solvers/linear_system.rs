@@ -1,4 +1,4 @@
-//! The linear system of a Gaussian process, K̂v = y, as the solvers see it.
+//! The linear system of a Gaussian process, K̂v = y, in the form that solvers use.
 
 use std::fmt::Debug;
 
@@ -11,14 +11,14 @@ use crate::error::{Error, Result};
 use crate::kernels::Kernel;
 use crate::scope::Scope;
 
-/// K̂v = y with K̂ = K + N: the covariance K of latent values at the data and the noise N, both known by their
+/// K̂v = y with K̂ = K + N: the covariance K of latent values at the data and the noise N. Both are given by their
 /// products.
 ///
-/// As a [`LinearOperator`] it is K̂ for conjugate gradients, Lanczos and log-determinants; its tensors are what
-/// [IterGP](mod@super::itergp) and its [policies](super::policies) differentiate through. Latent values may be of
-/// several functions, one below the other, and N may mix those of one row.
+/// As a [`LinearOperator`] it is K̂ for conjugate gradients, Lanczos and log-determinants. [IterGP](mod@super::itergp)
+/// and its [policies](super::policies) differentiate through its tensors. Latent values may belong to several
+/// functions, one below the other, and N may couple the functions in one row.
 pub trait LinearSystem: LinearOperator + Debug {
-    /// The evaluation that all tensors belong to.
+    /// The scope of all tensors.
     fn scope(&self) -> &Scope;
 
     /// K̂V `[n, t]` for `v [n, t]`.
@@ -36,7 +36,7 @@ pub trait LinearSystem: LinearOperator + Debug {
     /// N⁻¹V `[n, t]`.
     ///
     /// # Errors
-    /// As [`product`](Self::product), and where N has no inverse.
+    /// As [`product`](Self::product), and an error if N has no inverse.
     fn noise_solve(&self, v: &Tensor<2>) -> Result<Tensor<2>>;
 
     /// K̂ itself `[n, n]`.
@@ -51,22 +51,22 @@ pub trait LinearSystem: LinearOperator + Debug {
     /// y `[n, 1]`.
     fn right_hand_side(&self) -> &Tensor<2>;
 
-    /// K by its diagonal and single columns, where it has them at a price of O(n) each.
+    /// K by its diagonal and single columns, if each costs O(n).
     fn columns(&self) -> Option<&dyn Columns> {
         None
     }
 
-    /// The covariances `[n, t]` of the latent values with those at inputs `[t, d]`, where those are of one function of
-    /// inputs.
+    /// The covariances `[n, t]` of the latent values with those at inputs `[t, d]`, if all belong to one function of
+    /// the inputs.
     ///
     /// # Errors
-    /// [`Error::Usage`] where they are not, [`Error::Shape`] for other columns.
+    /// [`Error::Usage`] if they do not, [`Error::Shape`] for other columns.
     fn cross(&self, _inputs: &Tensor<2>) -> Result<Tensor<2>> {
         Err(Error::Usage("this linear system has no inputs to compare others with: choose another policy".into()))
     }
 }
 
-/// The system of one latent function with noise of its own in each row; white noise of the kernel belongs to K.
+/// The system of one latent function with a noise variance for each row. White noise of the kernel belongs to K.
 #[derive(Debug, Clone)]
 pub struct System<'a> {
     matrix: NoisyCovariance<'a>,

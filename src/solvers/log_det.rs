@@ -5,14 +5,14 @@ use serde::{Deserialize, Serialize};
 use super::{LinearOperator, Preconditioner, Probes, Tridiagonal, blocks, lanczos};
 use crate::error::{Error, Result};
 
-/// How a log-determinant is measured.
+/// How a log-determinant is estimated.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub struct LogDetOptions {
     /// The kind of probe vectors.
     pub probes: Probes,
-    /// Their number, at least 2 for a standard error; [`Probes::Unit`] brings its own.
+    /// Their number, at least 2 for a standard error. [`Probes::Unit`] has its own number.
     pub count: usize,
-    /// Lanczos steps of each.
+    /// Lanczos steps for each probe.
     pub steps: usize,
     /// The seed of the probes.
     pub seed: u64,
@@ -29,9 +29,9 @@ impl Default for LogDetOptions {
 pub struct LogDet {
     /// The mean of the samples.
     pub value: f64,
-    /// Its standard error by the samples' spread: infinite for a single one, zero for [`Probes::Unit`].
+    /// Its standard error, from the spread of the samples: infinite for a single one, zero for [`Probes::Unit`].
     pub standard_error: f64,
-    /// One estimate a probe.
+    /// One estimate for each probe.
     pub samples: Vec<f64>,
 }
 
@@ -40,8 +40,8 @@ const BASIS_BYTES: usize = 256 << 20;
 
 /// `log|A| ≈ log|P| + (1/p) Σ zᵀ log(C⁻¹ A C⁻ᵀ) z` over `p` probes `z`, where `P = C Cᵀ`.
 ///
-/// The closer `P` is to `A`, the smaller is what is left to chance. With [`Probes::Unit`] and as many steps as rows it
-/// is the log-determinant itself.
+/// The closer `P` is to `A`, the smaller the random part. With [`Probes::Unit`] and as many steps as rows, the result
+/// is exactly the log-determinant.
 ///
 /// # Errors
 /// [`Error::Usage`] when there are no probes or steps, [`Error::NotFinite`] when a product is not finite or `A` has an
@@ -85,7 +85,7 @@ pub fn log_moment(t: &Tridiagonal) -> Result<f64> {
 }
 
 impl LogDet {
-    /// From estimates of what is beyond a known share.
+    /// From a known part and estimates of the rest.
     pub fn new(known: f64, samples: Vec<f64>, probes: Probes) -> Self {
         let p = samples.len() as f64;
         let mean = samples.iter().sum::<f64>() / p;

@@ -1,11 +1,10 @@
-//! Iterative building blocks: what solves, factors and measures a symmetric positive definite matrix known by its
-//! products.
+//! Iterative building blocks: solvers, factorisations and estimates for a symmetric positive definite matrix that is
+//! given by its products.
 //!
-//! Vectors are host numbers in f64; several stand side by side in a row-major block `[n, t]`, so that one product with
-//! the matrix serves them all. A matrix is a [`LinearOperator`]; [`NoisyCovariance`] is that of a kernel, never
-//! stored. IterGP ([`mod@itergp`], [`policies`]) is a tensor graph instead, so that it can be differentiated: it takes
-//! a
-//! [`LinearSystem`], which is such an operator, too.
+//! Vectors are numbers on the host in f64. Several vectors form a row-major block `[n, t]`, so that one product with
+//! the matrix serves them all. A matrix is a [`LinearOperator`]. [`NoisyCovariance`] is the matrix of a kernel, which
+//! is never stored. IterGP ([`mod@itergp`], [`policies`]) is a tensor graph instead, so that it can be differentiated.
+//! It takes a [`LinearSystem`], which is also such an operator.
 
 mod basis;
 pub(crate) mod blocks;

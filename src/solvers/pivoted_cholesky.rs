@@ -2,7 +2,7 @@
 
 use crate::error::{Error, Result};
 
-/// A symmetric positive semi-definite matrix known by its diagonal and single columns.
+/// A symmetric positive semi-definite matrix, given by its diagonal and single columns.
 pub trait Columns {
     /// The diagonal `[n]`.
     ///
@@ -16,18 +16,18 @@ pub trait Columns {
     /// What its computation reports.
     fn column(&self, j: usize) -> Result<Vec<f64>>;
 
-    /// The relative rounding error of the entries: pivots below it are noise.
+    /// The relative rounding error of the entries. Smaller pivots are meaningless.
     fn rounding(&self) -> f64 {
         f64::EPSILON
     }
 }
 
-/// `A ≈ L Lᵀ` of rank `r`, exact in the pivots' rows and columns.
+/// `A ≈ L Lᵀ` of rank `r`, exact in the rows and columns of the pivots.
 #[derive(Debug, Clone, PartialEq)]
 pub struct PivotedCholesky {
-    /// `L`, row-major `[n, r]`; its rows in the order of `pivots` are lower triangular.
+    /// `L`, row-major `[n, r]`. Its rows in the order of `pivots` are lower triangular.
     pub lower: Vec<f64>,
-    /// The pivots `[r]`, in the order taken.
+    /// The pivots `[r]`, in the order in which they were chosen.
     pub pivots: Vec<usize>,
     /// The diagonal of `A − L Lᵀ`, `[n]`: never negative, zero at pivots.
     pub remaining: Vec<f64>,
@@ -45,9 +45,9 @@ impl PivotedCholesky {
     }
 }
 
-/// Takes the largest remaining diagonal entry as pivot (Harbrecht, Peters and Schneider 2012, algorithm 1) until the
-/// rank is `rank`, the remaining trace at most `tolerance`, or nothing remains but rounding. `O(n r²)` beside `r`
-/// columns of the matrix.
+/// Takes the largest remaining diagonal entry as pivot (Harbrecht, Peters and Schneider 2012, algorithm 1). Stops when
+/// the rank is `rank`, when the remaining trace is at most `tolerance`, or when only rounding errors remain. `O(n r²)`
+/// plus `r` columns of the matrix.
 ///
 /// # Errors
 /// [`Error::NotFinite`] when the diagonal or a column is not finite, [`Error::NotPositiveDefinite`] when a diagonal
@@ -82,7 +82,7 @@ pub fn pivoted_cholesky(matrix: &(impl Columns + ?Sized), rank: usize, tolerance
         }
         let root = largest.sqrt();
         column.iter_mut().for_each(|c| *c /= root);
-        // In exact arithmetic these hold; rounding must not leave a shadow of a pivot.
+        // These are zero in exact arithmetic: removes what rounding leaves at earlier pivots.
         pivots.iter().for_each(|&p: &usize| column[p] = 0.0);
         column[pivot] = root;
         remaining.iter_mut().zip(&column).for_each(|(d, l)| *d = (*d - l * l).max(0.0));

@@ -6,10 +6,10 @@ use crate::linalg::dense::{product, view, view_mut};
 
 /// `P = L Lᵀ + D` with a positive diagonal `D`, applied as `P⁻¹`.
 ///
-/// From the singular values of `D^{-½} L = U diag(s) Vᵀ`: `P = C Cᵀ` with the root
-/// `C = D^½ (I + U diag(√(1 + s²) − 1) Uᵀ)`. That is the Woodbury identity in the basis where the inner matrix is
-/// diagonal, and as a product of roots it stays positive where the textbook form, at small noise, cancels to an
-/// indefinite matrix.
+/// The singular values of `D^{-½} L = U diag(s) Vᵀ` give `P = C Cᵀ` with the root
+/// `C = D^½ (I + U diag(√(1 + s²) − 1) Uᵀ)`. This is the Woodbury identity in the basis where the inner matrix is
+/// diagonal. As a product of roots it stays positive definite. The textbook form becomes indefinite by cancellation if
+/// the noise is small.
 #[derive(Debug, Clone)]
 pub struct Preconditioner {
     /// √D.
@@ -25,7 +25,7 @@ impl Preconditioner {
     ///
     /// # Errors
     /// [`Error::Shape`], [`Error::Usage`] when an entry of the diagonal is not positive, [`Error::NotFinite`] when the
-    /// singular values do not come out.
+    /// singular values cannot be computed.
     pub fn new(lower: &[f64], diagonal: &[f64]) -> Result<Self> {
         let n = diagonal.len();
         let rank = blocks::columns("low-rank factor of the preconditioner", lower, n)?;
@@ -66,7 +66,7 @@ impl Preconditioner {
     /// `C V`, where `P = C Cᵀ`, for `v [n, t]`.
     ///
     /// # Errors
-    /// [`Error::Shape`] when `v` has not `n` rows.
+    /// [`Error::Shape`] when `v` does not have `n` rows.
     pub fn colour(&self, v: &[f64]) -> Result<Vec<f64>> {
         let mut out = self.stretched(v, |s| (1.0 + s).sqrt() - 1.0)?;
         blocks::scale_rows(&mut out, &self.root);

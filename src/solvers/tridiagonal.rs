@@ -7,16 +7,17 @@ use crate::error::{Error, Result};
 pub struct Tridiagonal {
     /// The diagonal `[m]`.
     pub diagonal: Vec<f64>,
-    /// The entries beside it `[m − 1]`.
+    /// The entries next to the diagonal `[m − 1]`.
     pub off_diagonal: Vec<f64>,
 }
 
-/// Sweeps that one eigenvalue may take; two are usual.
+/// Most sweeps for one eigenvalue. Two are typical.
 const SWEEPS: usize = 60;
 
 impl Tridiagonal {
     /// The nodes `λ` and weights `w` of the Gauss quadrature `Σ w f(λ) = e₁ᵀ f(T) e₁`: the eigenvalues, and the squared
-    /// first entries of the eigenvectors (Golub and Welsch 1969), in `O(m²)` by the QL iteration with implicit shifts.
+    /// first entries of the eigenvectors (Golub and Welsch 1969). Takes `O(m²)` with the QL iteration with implicit
+    /// shifts.
     ///
     /// # Errors
     /// [`Error::NotFinite`] when an entry is not finite or the iteration does not end.
@@ -63,7 +64,7 @@ impl Tridiagonal {
     }
 }
 
-/// One QL sweep with Wilkinson's shift over the unreduced block `l..=m`, its rotations applied to the row `first`.
+/// One QL sweep with Wilkinson's shift over the unreduced block `l..=m`. Applies its rotations to the row `first`.
 fn sweep(d: &mut [f64], e: &mut [f64], first: &mut [f64], l: usize, m: usize) {
     let ratio = (d[l + 1] - d[l]) / (2.0 * e[l]);
     let mut g = d[m] - d[l] + e[l] / (ratio + ratio.hypot(1.0).copysign(ratio));
@@ -73,7 +74,7 @@ fn sweep(d: &mut [f64], e: &mut [f64], first: &mut [f64], l: usize, m: usize) {
         let r = f64::hypot(f, g);
         e[i + 1] = r;
         if r == 0.0 {
-            // The block has fallen apart early: the next sweep takes the rest.
+            // The block has split early: the next sweep handles the rest.
             d[i + 1] -= p;
             e[m] = 0.0;
             return;

@@ -14,7 +14,7 @@ use crate::{Error, Result};
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct Adam {
-    /// The learning rate `α`; groups and the schedule multiply it.
+    /// The learning rate `α`. Groups and the schedule multiply it.
     pub rate: f64,
     /// Decay of the first moment.
     pub beta1: f64,
@@ -24,11 +24,11 @@ pub struct Adam {
     pub epsilon: f64,
     /// How the learning rate changes over the steps.
     pub schedule: Schedule,
-    /// The largest Euclidean norm of the gradient (divided by the loss scale); longer ones are scaled down to it.
+    /// The largest Euclidean norm of the gradient (divided by the loss scale). Longer gradients are scaled down to it.
     pub clip: Option<f64>,
-    /// Whether parameters of gradient 0 stay where they are, and their moments too ("lazy" Adam): those that a
-    /// minibatch does not see. Bias corrections count all steps.
-    // Left out where it is not set, so that checkpoints of before are of the same settings.
+    /// Whether parameters with gradient 0 keep their values and their moments ("lazy" Adam), because a minibatch does
+    /// not contain them. Bias corrections count all steps.
+    // Omitted if not set, so that the settings of older checkpoints stay the same.
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     pub lazy: bool,
 }
@@ -101,19 +101,19 @@ impl AdamState {
         stepped
     }
 
-    /// `x` after one update with a constant rate, whatever the loss is there.
+    /// Returns `x` after one update with a constant rate, whatever the loss is there.
     pub(crate) fn update(&mut self, settings: &Adam, x: &[f64], gradient: &[f64]) -> Vec<f64> {
         *self = self.updated(settings, gradient);
         self.moved(settings, &vec![1.0; x.len()], settings.rate, (x, gradient))
     }
 
-    /// As numbers: so many updates, and the moments.
+    /// Appends the number of updates and the moments as numbers.
     pub(crate) fn write(&self, into: &mut Vec<f64>) {
         into.push(self.updates as f64);
         into.extend(self.first.iter().chain(&self.second));
     }
 
-    /// From the numbers that [`write`](Self::write) made.
+    /// Reads the numbers that [`write`](Self::write) made.
     pub(crate) fn read(numbers: &[f64]) -> Self {
         let Some((updates, moments)) = numbers.split_first() else { return Self::new(0) };
         let (first, second) = moments.split_at(moments.len() / 2);
@@ -137,7 +137,7 @@ impl AdamState {
         }
     }
 
-    /// `x` after a step at this rate, for the gradient there.
+    /// Returns `x` after a step at this rate, for the gradient there.
     fn moved(&self, settings: &Adam, rates: &[f64], rate: f64, (x, gradient): (&[f64], &[f64])) -> Vec<f64> {
         let correction1 = 1.0 - settings.beta1.powf(self.updates as f64);
         let correction2 = 1.0 - settings.beta2.powf(self.updates as f64);

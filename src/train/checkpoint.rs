@@ -1,6 +1,6 @@
-//! Saving the state of a training and continuing from it with bit for bit the numbers of an uninterrupted one.
+//! Saves the state of a training. A continued training has bit for bit the numbers of an uninterrupted one.
 //!
-//! The file is the container of model files, with the state as its document.
+//! The file has the container format of model files, with the state as its document.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::io::Write;
@@ -17,8 +17,8 @@ use crate::atomic::write_atomically;
 use crate::model_file::{CHECKPOINT, ModelFile};
 use crate::{Error, Result};
 
-/// Where and how often to save the state of a training. It is also saved at the beginning, so that a path that cannot
-/// be written is noticed, and at the end. A crash leaves the previous file or the new one, never a part.
+/// Where and how often to save the state of a training. It is also saved at the start, so that a path that cannot be
+/// written is noticed, and at the end. A crash leaves the previous file or the new one, never a partial file.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct CheckpointPlan {
     /// The file, replaced each time.
@@ -41,7 +41,7 @@ impl CheckpointPlan {
     }
 }
 
-/// How files begin that earlier versions wrote.
+/// The first bytes of files that earlier versions wrote.
 const TEXT: &[u8] = b"{\"format\":\"cagey-checkpoint\"";
 
 /// The state of a training.
@@ -63,14 +63,14 @@ impl TrainingState {
         Self { fingerprint, signature, seconds: 0.0, runs, history: History::default() }
     }
 
-    /// Keeps what the objective has besides the parameters of the run that made the last step.
+    /// Stores the state of the objective, apart from the parameters, in the run that made the last step.
     pub(crate) fn keep(&mut self, active: Option<usize>, objective: &dyn Objective) {
         if let Some(run) = active.and_then(|index| self.runs.get_mut(index)) {
             run.objective = objective.state();
         }
     }
 
-    /// Writes the state to a temporary file beside `path` and renames it.
+    /// Writes the state to a temporary file next to `path` and renames it.
     pub(crate) fn save(&self, path: &Path) -> Result<()> {
         let document = serde_json::to_value(self).map_err(|problem| failure(path, &problem.to_string()))?;
         let bytes = ModelFile { document, ..ModelFile::default() }.bytes_as(&CHECKPOINT)?;
@@ -116,7 +116,7 @@ impl TrainingState {
     }
 }
 
-/// Most entries that are named.
+/// Most differing entries that a message names.
 const MOST: usize = 5;
 
 /// The entries in which two JSON objects differ.
@@ -136,7 +136,7 @@ fn differences(saved: &str, given: &str) -> Option<Vec<String>> {
     )
 }
 
-/// The leaves of a JSON value by their paths.
+/// The leaves of a JSON value with their paths.
 fn flatten(path: &str, value: &Value, leaves: &mut BTreeMap<String, String>) {
     match value {
         Value::Object(entries) => {
@@ -166,7 +166,7 @@ impl<'a> Writer<'a> {
         Self { plan, steps: 0, last: Instant::now() }
     }
 
-    /// Counts a step; tells whether it is time to [save](Self::save).
+    /// Counts a step and returns whether it is time to [save](Self::save).
     pub(crate) fn due(&mut self) -> bool {
         self.steps += 1;
         self.plan.every_steps.is_some_and(|every| self.steps >= every)
@@ -179,7 +179,7 @@ impl<'a> Writer<'a> {
     }
 }
 
-/// The history as exact numbers, six a record.
+/// The history as exact numbers, six for each record.
 mod columns {
     use serde::{Deserializer, Serializer, de::Error};
 

@@ -13,11 +13,11 @@ use crate::{Error, Result};
 #[serde(rename_all = "snake_case")]
 #[non_exhaustive]
 pub enum Optimizer {
-    /// Adam, for stochastic objectives and those with very many parameters.
+    /// Adam, for stochastic objectives and objectives with very many parameters.
     Adam(Adam),
     /// L-BFGS, for everything else.
     Lbfgs(Lbfgs),
-    /// Gradient descent, as the local steps of clients are in the literature.
+    /// Gradient descent, the usual choice in the literature for the local steps of clients.
     Descent(Descent),
 }
 
@@ -38,7 +38,7 @@ impl Default for Optimizer {
     }
 }
 
-/// How to train; by default 200 steps of L-BFGS from the given point.
+/// How to train. The default is 200 steps of L-BFGS from the given point.
 ///
 /// ```
 /// use cagey::train::{Adam, Optimizer, Restarts, Schedule, TrainConfig};
@@ -55,25 +55,24 @@ pub struct TrainConfig {
     /// Most steps of one run.
     pub steps: usize,
     /// Wall-clock budget of one call of [`minimise`](super::minimise), checked before every evaluation. A resumed
-    /// training gets it afresh.
+    /// training gets the full budget again.
     pub max_time: Option<Duration>,
     /// The initial points.
     pub restarts: Restarts,
-    /// Decides the minibatches and the perturbed initial points.
+    /// Determines the minibatches and the perturbed initial points.
     pub seed: u64,
     /// Whether to stop when the loss no longer improves.
     pub early_stopping: Option<EarlyStopping>,
     /// Where and how often to save the state.
     pub checkpoint: Option<CheckpointPlan>,
-    /// A checkpoint to continue from. More `steps`, another budget and another rule of early stopping are welcome (runs
-    /// that ended otherwise stay so; learning rates that fall with the steps fall with their new number), the other
-    /// settings must be the same.
+    /// A checkpoint to continue from. `steps` may be larger, and the time budget and the rule of early stopping may
+    /// change; all other settings must be the same. Runs that ended for another reason stay ended. Learning rates that
+    /// decrease with the steps decrease according to the new number of steps.
     pub resume: Option<PathBuf>,
-    /// Tells apart what must not be mixed up on resuming: model, data and their options. Of JSON objects the entries
-    /// that differ are named.
+    /// Identifies what must be the same on resuming: model, data and their options. If it is a JSON object, an error
+    /// names the entries that differ.
     pub fingerprint: String,
-    /// What losses and gradients are divided by before the optimisers and the observers see them, such as the number
-    /// of data.
+    /// What losses and gradients are divided by before optimisers and observers see them, such as the number of data.
     pub loss_scale: f64,
 }
 
@@ -95,12 +94,12 @@ impl Default for TrainConfig {
 }
 
 impl TrainConfig {
-    /// `steps` steps of `optimizer`, everything else by default.
+    /// `steps` steps of `optimizer`, and defaults for everything else.
     pub fn new(optimizer: Optimizer, steps: usize) -> Self {
         Self { optimizer, steps, ..Self::default() }
     }
 
-    /// Steps of L-BFGS for as long as fifty of them lower the loss by a ten thousandth, but 1,000 at most.
+    /// Steps of L-BFGS as long as fifty of them lower the loss by a ten thousandth, but 1,000 at most.
     pub fn while_it_pays() -> Self {
         let rule = EarlyStopping { patience: 50, improvement: 1e-4 };
         Self::new(Optimizer::default(), 1000).early_stopping(rule)
@@ -157,7 +156,7 @@ impl TrainConfig {
     /// Checks every number.
     ///
     /// # Errors
-    /// [`Error::Usage`] names the setting without a valid value.
+    /// [`Error::Usage`] naming the setting without a valid value.
     pub fn validate(&self) -> Result<()> {
         if !(self.loss_scale.is_finite() && self.loss_scale > 0.0) {
             return Err(Error::Usage(format!("the loss scale {} must be positive", self.loss_scale)));
@@ -178,7 +177,7 @@ impl TrainConfig {
         }
     }
 
-    /// The settings that decide the numbers of a step, as text; a checkpoint is resumed only under the same.
+    /// The settings that determine the numbers of a step, as text. A checkpoint resumes only with the same settings.
     pub(crate) fn signature(&self) -> String {
         let Self { optimizer, restarts, seed, loss_scale, .. } = self;
         serde_json::json!({ "optimizer": optimizer, "restarts": restarts, "seed": seed, "loss_scale": loss_scale })

@@ -10,7 +10,7 @@ use crate::{Error, Result};
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct Descent {
-    /// The learning rate `α` of gradients that are divided by the loss scale; groups and the schedule multiply it.
+    /// The learning rate `α` for gradients divided by the loss scale. Groups and the schedule multiply it.
     pub rate: f64,
     /// How the learning rate changes over the steps.
     pub schedule: Schedule,
@@ -30,7 +30,8 @@ impl Descent {
         self.schedule.validate()
     }
 
-    /// The step after so many of `steps`. One out of the domain of the objective is halved until it ends inside.
+    /// The next of `steps` steps, after `made` steps. A step out of the domain of the objective is halved until it ends
+    /// inside.
     pub(crate) fn step(
         &self,
         rates: &[f64],

@@ -1,4 +1,5 @@
-//! Numbers in JSON that read back bit for bit. Infinities and NaN, which JSON does not have, are written as text.
+//! Numbers in JSON that can be read back bit for bit. Infinities and NaN, which JSON does not have, are written as
+//! text.
 
 /// `#[serde(with = "exact::number")]` for an `f64`.
 pub(crate) mod number {
@@ -14,7 +15,8 @@ pub(crate) mod number {
     }
 }
 
-/// `#[serde(with = "exact::vector")]` for a `Vec<f64>`: a list of numbers, or of such texts where one is not finite.
+/// `#[serde(with = "exact::vector")]` for a `Vec<f64>`: a list of numbers, or a list of such texts if one is not
+/// finite.
 pub(crate) mod vector {
     use serde::{Deserialize, Deserializer, Serialize, Serializer};
 

@@ -1,8 +1,8 @@
 //! L-BFGS (Nocedal and Wright 2006, algorithms 7.4 and 7.5).
 //!
-//! Written here rather than taken from `argmin`, whose line searches return an error as soon as a trial value is
-//! infinite or NaN, upon which its L-BFGS ends without a point; which evaluates loss and gradient apart, and which
-//! drops curvature pairs by the iteration count, so that its memory cannot be cleared or skip a pair.
+//! This is not the L-BFGS of `argmin`, for three reasons. Its line searches return an error at an infinite or NaN trial
+//! value, and then its L-BFGS ends without a point. It evaluates loss and gradient separately. It drops curvature pairs
+//! by the iteration count, so that its memory can neither be cleared nor skip a pair.
 
 use std::collections::VecDeque;
 
@@ -13,12 +13,12 @@ use super::point::{Point, Probe, Stepped, dot, max_abs, shifted};
 use super::{Termination, exact};
 use crate::{Error, Result};
 
-/// The farthest any coordinate moves in the first trial of a step along the negative gradient, whose length has no
+/// How far any coordinate moves at most in the first trial of a step along the negative gradient, whose length has no
 /// meaning yet.
 const FIRST_MOVE: f64 = 1.0;
-/// The same for later steps: parameters are logarithms and the like, where ten is very far.
+/// The same for later steps: parameters are logarithms and similar, where ten is very far.
 const LARGEST_MOVE: f64 = 10.0;
-/// The least cosine between the change of the point and of the gradient for which the pair is remembered.
+/// The smallest cosine between the changes of the point and of the gradient for which the pair is stored.
 const LEAST_CURVATURE: f64 = 1e-10;
 
 /// The settings of L-BFGS, for objectives without noise.
@@ -29,8 +29,9 @@ pub struct Lbfgs {
     pub memory: usize,
     /// Converged when `max |gradient|`, divided by the loss scale, is at most this.
     pub gradient_tolerance: f64,
-    /// Converged when the relative decrease of the loss is at most this in [`patience`](Self::patience) steps in a row,
-    /// or below the lowest before in as many [choices](crate::train::Objective::choose) of the objective.
+    /// Converged when the relative decrease of the loss is at most this in [`patience`](Self::patience) steps in a row.
+    /// Also converged when, in as many [choices](crate::train::Objective::choose) of the objective, the loss decreases
+    /// by at most this below its earlier minimum.
     pub loss_tolerance: f64,
     /// Number of steps for [`loss_tolerance`](Self::loss_tolerance).
     pub patience: usize,
@@ -60,7 +61,7 @@ impl Lbfgs {
     }
 }
 
-/// A remembered step: how the point and the gradient changed.
+/// A stored step: how the point and the gradient changed.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 struct Pair {
     #[serde(with = "exact::vector")]
@@ -73,7 +74,7 @@ struct Pair {
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub(crate) struct LbfgsState {
     pairs: VecDeque<Pair>,
-    /// Steps in a row with hardly any decrease.
+    /// Steps in a row that hardly decreased the loss.
     quiet: usize,
     /// Choices of the objective in a row that hardly lowered the loss.
     #[serde(default)]
@@ -85,15 +86,15 @@ impl LbfgsState {
         self.pairs.iter().all(|pair| pair.s.len() == dim && pair.y.len() == dim)
     }
 
-    /// The loss is another function of much the same curvature from here on, where it has the given value; the lowest
-    /// before was `lowest`.
+    /// Records that the objective has chosen: from now on the loss is another function with a similar curvature. `loss`
+    /// is its value now, and `lowest` was the lowest value before.
     pub(crate) fn chosen(&mut self, settings: &Lbfgs, lowest: Option<f64>, loss: f64) {
         self.quiet = 0;
         let lower = lowest.is_none_or(|lowest| lowest - loss > settings.loss_tolerance * lowest.abs().max(loss.abs()));
         self.settled = if lower { 0 } else { self.settled + 1 };
     }
 
-    /// One line search from `from`. If it finds nothing, another along the negative gradient with an empty memory.
+    /// One line search from `from`. If it finds nothing, a second one along the negative gradient with an empty memory.
     pub(crate) fn step(&mut self, settings: &Lbfgs, from: &Point, probe: &mut Probe) -> Stepped {
         if from.gradient_norm() <= settings.gradient_tolerance {
             return Err(Termination::GradientTolerance);
@@ -125,7 +126,7 @@ impl LbfgsState {
         }
     }
 
-    /// `−H g` by the two-loop recursion; nothing without memory, or where rounding errors have spoilt the descent.
+    /// `−H g` by the two-loop recursion; none without memory, or if rounding errors have destroyed the descent.
     fn direction(&self, gradient: &[f64]) -> Option<Vec<f64>> {
         let last = self.pairs.back()?;
         let mut d: Vec<f64> = gradient.iter().map(|g| -g).collect();

@@ -1,5 +1,5 @@
 //! A strong-Wolfe line search by bracketing and safeguarded cubic interpolation (Nocedal and Wright 2006, algorithms
-//! 3.5 and 3.6 in one loop) that takes points outside the domain of the objective for an infinitely high wall.
+//! 3.5 and 3.6 in one loop). It treats points outside the domain of the objective as infinitely high.
 
 use super::Termination;
 use super::point::{Move, Point, Probe, Refusal, dot, shifted};
@@ -8,10 +8,10 @@ use super::point::{Move, Point, Probe, Refusal, dot, shifted};
 const C1: f64 = 1e-4;
 /// Curvature `|φ′(a)| ≤ C2 |φ′(0)|`.
 const C2: f64 = 0.9;
-/// Differences of the loss below this fraction of it are rounding errors: there the slope alone is asked for a
-/// decrease (the approximate Wolfe condition of Hager and Zhang 2005, equation 4.1).
+/// Relative differences of the loss below this are rounding errors. There, only the slope decides whether the loss
+/// decreases (the approximate Wolfe condition of Hager and Zhang 2005, equation 4.1).
 const ROUNDING: f64 = 1e-10;
-/// Part of the way back from a wall that the next trial goes.
+/// The fraction of the way back from a point outside the domain that the next trial takes.
 const RETREAT: f64 = 0.25;
 
 /// A trial point at step length `a`; `φ` is infinite outside the domain.
@@ -24,16 +24,16 @@ struct Trial {
 
 /// The result of a search along a direction.
 pub(crate) enum Search {
-    /// A point with a lower loss, which satisfies the strong Wolfe conditions unless the evaluations ran out.
+    /// A point with a lower loss. It satisfies the strong Wolfe conditions unless the evaluations ran out.
     Found(Move),
     /// No lower point; with the last message if the objective failed at every trial point.
     Nothing(Option<String>),
-    /// The time is up.
+    /// The time limit is reached.
     OutOfTime,
 }
 
 impl Search {
-    /// The reason to end a run that finds nothing.
+    /// The reason why a run ends after a search without result.
     pub(crate) fn failure(problem: Option<String>) -> Termination {
         problem.map_or(Termination::LineSearchFailed, Termination::Failed)
     }
@@ -47,7 +47,8 @@ pub(crate) fn search(from: &Point, direction: &[f64], first: f64, evaluations: u
         let nearly = trial.loss <= from.loss + ROUNDING * from.loss.abs() && trial.slope <= (2.0 * C1 - 1.0) * slope;
         exactly || nearly
     };
-    // `low` is the end of the bracket with the lower loss, `high` the other end, unknown while the loss still falls.
+    // `low` is the end of the bracket with the lower loss, `high` the other end, unknown while the loss still
+    // decreases.
     let mut low = Trial { a: 0.0, loss: from.loss, slope, point: None };
     let mut high: Option<Trial> = None;
     let mut problem = None;
@@ -104,13 +105,13 @@ fn moved(trial: Trial) -> Option<Search> {
     trial.point.map(|to| Search::Found(Move { to, rate }))
 }
 
-/// The next step length while the loss keeps falling.
+/// The next step length while the loss still decreases.
 fn extrapolated(low: &Trial) -> f64 {
     4.0 * low.a
 }
 
-/// A step length inside the bracket: the minimiser of the cubic through both ends, kept away from them; every third
-/// time the middle, so that the bracket is sure to shrink.
+/// A step length inside the bracket: the minimiser of the cubic through both ends, with a distance from them. Every
+/// third time it is the middle, so that the bracket always shrinks.
 fn interpolated(low: &Trial, high: &Trial, count: usize) -> f64 {
     let width = high.a - low.a;
     let fraction = if high.loss.is_infinite() {

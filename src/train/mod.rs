@@ -1,9 +1,9 @@
-//! Training: the minimum of a differentiable loss over a flat vector of unconstrained parameters, in `f64` on the host.
+//! Training: minimises a differentiable loss over a flat vector of unconstrained parameters, in `f64` on the host.
 //!
-//! [`minimise`] takes an [`Objective`], an initial vector, a [`TrainConfig`] and [observers](Observer), and returns an
-//! [`Outcome`] that holds the best point seen and the [reason](Termination) why it ended. L-BFGS is for exact losses,
-//! [`Adam`] for stochastic ones. Where the objective fails, the optimiser goes back. A training can be
-//! saved and continued with bit for bit the same numbers.
+//! [`minimise`] takes an [`Objective`], an initial vector, a [`TrainConfig`] and [observers](Observer). It returns an
+//! [`Outcome`] with the best point seen and the [reason](Termination) why training ended. L-BFGS is for exact losses,
+//! [`Adam`] for stochastic ones. If the objective fails at a point, the optimiser goes back. A training can be saved
+//! and continued with bit for bit the same numbers.
 
 mod adam;
 mod checkpoint;

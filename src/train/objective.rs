@@ -1,14 +1,14 @@
-//! What is minimised: a differentiable loss of a flat vector of unconstrained parameters.
+//! What a training minimises: a differentiable loss of a flat vector of unconstrained parameters.
 
 use std::ops::Range;
 
 use crate::{Error, Result};
 
-/// Where in the training an evaluation is asked for; a minibatch is a function of `(seed, iteration)` only, so that a
-/// resumed run sees the batches of an uninterrupted one.
+/// The step of the training that an evaluation belongs to. A minibatch must depend only on `(seed, iteration)`, so that
+/// a resumed run sees the batches of an uninterrupted one.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Step {
-    /// The step the evaluation belongs to; 0 is the initial point. All trial points of one line search share it.
+    /// The step that the evaluation belongs to; 0 is the initial point. All trial points of one line search share it.
     pub iteration: usize,
     /// Passes over the data made so far, `iteration / steps_per_epoch`.
     pub epoch: f64,
@@ -25,7 +25,7 @@ pub struct Evaluation {
     pub gradient: Vec<f64>,
 }
 
-/// A range of parameters that are treated alike. Parameters in no group have rate 1 and spread 1.
+/// A range of parameters with the same treatment. Parameters in no group have rate 1 and spread 1.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Group {
     /// The indices in the parameter vector.
@@ -42,7 +42,7 @@ impl Group {
         Self { range, rate, spread: 1.0 }
     }
 
-    /// The same group, perturbed in restarts by `spread` times the standard deviation.
+    /// The same group with its perturbation in restarts multiplied by `spread`.
     pub fn spread(mut self, spread: f64) -> Self {
         self.spread = spread;
         self
@@ -57,8 +57,8 @@ pub trait Objective {
     /// Loss and gradient at `x`.
     ///
     /// # Errors
-    /// An error, like a non-finite value, marks a point outside the domain: optimisers retreat from it. Only at the
-    /// initial point does it end a run.
+    /// An error, like a non-finite value, marks a point outside the domain, and optimisers retreat from it. It ends a
+    /// run only at the initial point.
     fn evaluate(&mut self, x: &[f64], step: Step) -> Result<Evaluation>;
 
     /// Parameters with their own learning rate or spread; the ranges must not overlap.
@@ -71,22 +71,21 @@ pub trait Objective {
         1
     }
 
-    /// Whether `evaluate` is a noisy estimate. Then losses are smoothed over an epoch (at least ten steps) before they
-    /// are compared, so that one lucky minibatch does not pass for the best point.
+    /// Whether `evaluate` is a noisy estimate. Losses are then smoothed over an epoch (at least ten steps) before they
+    /// are compared, so that one lucky minibatch does not count as the best point.
     fn stochastic(&self) -> bool {
         false
     }
 
-    /// The number of steps for which the loss holds what it [chooses](Self::choose); none, the default, when it chooses
-    /// nothing.
+    /// For how many steps the loss keeps what it [chooses](Self::choose); none, the default, if it chooses nothing.
     fn refresh(&self) -> Option<usize> {
         None
     }
 
-    /// Chooses at `x` what the loss holds from then on, such as the actions of a policy. That makes it another function
-    /// of the parameters, with the objective's own value at `x` only: points are compared where something was chosen,
-    /// and after the last choice. Asked before every step, with the same `x` until [`refresh`](Self::refresh) steps are
-    /// made: what was chosen there is to be kept.
+    /// Chooses at `x` what the loss keeps from then on, such as the actions of a policy. The loss is then another
+    /// function of the parameters, which equals the objective only at `x`. Points are therefore compared only where
+    /// something was chosen, and after the last choice. This is called before every step, with the same `x` until
+    /// [`refresh`](Self::refresh) steps are made: keep what was chosen there.
     ///
     /// # Errors
     /// Ends the run.
@@ -94,15 +93,15 @@ pub trait Objective {
         Ok(())
     }
 
-    /// What evaluations change besides the parameters, to be saved with them; nothing by default.
+    /// What evaluations change apart from the parameters, to be saved with them. Nothing by default.
     fn state(&self) -> Vec<f64> {
         Vec::new()
     }
 
-    /// Takes back a [`state`](Self::state) that was saved.
+    /// Restores a [`state`](Self::state) that was saved.
     ///
     /// # Errors
-    /// [`Error::Shape`] for that of another objective.
+    /// [`Error::Shape`] for the state of another objective.
     fn restore(&mut self, state: &[f64]) -> Result<()> {
         match state.len() {
             0 => Ok(()),
@@ -111,7 +110,7 @@ pub trait Objective {
     }
 }
 
-/// An [`Objective`] made of a closure; see [`from_fn`].
+/// An [`Objective`] made from a closure; see [`from_fn`].
 #[derive(Clone, Debug)]
 pub struct FromFn<F> {
     dim: usize,

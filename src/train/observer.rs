@@ -1,4 +1,4 @@
-//! Watching a training: the observer interface, the learning curve and log lines.
+//! Observing a training: the observer interface, the learning curve and log lines.
 
 use std::io::Write;
 use std::ops::ControlFlow;
@@ -8,7 +8,7 @@ use serde::{Deserialize, Deserializer, Serialize};
 use super::Outcome;
 use crate::device::Transfers;
 
-/// What is about to be done.
+/// The training that is about to start.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Plan {
     /// Number of parameters.
@@ -21,7 +21,7 @@ pub struct Plan {
     pub restarts: usize,
     /// What losses and gradients are divided by in reports.
     pub loss_scale: f64,
-    /// Steps, over all restarts, that a checkpoint brings along; 0 for a new training.
+    /// Steps, over all restarts, that the checkpoint already contains; 0 for a new training.
     pub resumed: usize,
 }
 
@@ -42,9 +42,9 @@ pub struct Report<'a> {
     pub smoothed: f64,
     /// `max |gradient|` at `x`.
     pub gradient_norm: f64,
-    /// The learning rate, or the step length a line search took; 0 at the initial point.
+    /// The learning rate, or the step length of the line search; 0 at the initial point.
     pub rate: f64,
-    /// Seconds since the training began, those before a resume included.
+    /// Seconds since the training began, including those before a resume.
     pub seconds: f64,
     /// The current point.
     pub x: &'a [f64],
@@ -52,21 +52,22 @@ pub struct Report<'a> {
 
 /// Sees every step of a training and may end it.
 pub trait Observer {
-    /// Before the first evaluation.
+    /// Called before the first evaluation.
     fn start(&mut self, plan: &Plan) {
         let _ = plan;
     }
 
-    /// After each step; `Break` ends the training as [`Termination::Interrupted`](super::Termination::Interrupted).
+    /// Called after each step. `Break` ends the training as
+    /// [`Termination::Interrupted`](super::Termination::Interrupted).
     fn step(&mut self, report: &Report) -> ControlFlow<()>;
 
-    /// At the end of a training that has a result.
+    /// Called at the end of a training that has a result.
     fn finish(&mut self, outcome: &Outcome) {
         let _ = outcome;
     }
 }
 
-/// Passes on steps only, no beginnings and ends: who watches a training in several parts sees one.
+/// Forwards only steps, not starts and ends, so that observers see several parts as one training.
 pub(crate) struct Steps<'a, 'b>(pub(crate) &'a mut [&'b mut dyn Observer]);
 
 impl Observer for Steps<'_, '_> {
@@ -74,7 +75,7 @@ impl Observer for Steps<'_, '_> {
         if report.iteration == 0 {
             return ControlFlow::Continue(());
         }
-        // All observers see the step, also after one of them asked to end.
+        // All observers see the step, even after one of them asked to stop.
         let told: Vec<ControlFlow<()>> = self.0.iter_mut().map(|observer| observer.step(report)).collect();
         told.into_iter().find(ControlFlow::is_break).unwrap_or(ControlFlow::Continue(()))
     }
@@ -100,7 +101,7 @@ pub struct Record {
     pub rate: f64,
 }
 
-/// JSON has no numbers that are not finite, and steps that went astray have such.
+/// Reads null as NaN: JSON cannot hold values that are not finite, and failed steps have such values.
 fn nan_for_null<'de, D: Deserializer<'de>>(deserializer: D) -> Result<f64, D::Error> {
     Option::deserialize(deserializer).map(|number| number.unwrap_or(f64::NAN))
 }
@@ -121,29 +122,29 @@ impl Observer for History {
     }
 }
 
-/// Writes a line every so many steps and one at the end.
+/// Writes a line after every `every` steps and one at the end.
 #[derive(Debug)]
 pub struct Log<W> {
     every: usize,
     to: W,
-    /// What had crossed to and from devices at the last line.
+    /// The transfers to and from devices up to the last line.
     moved: Transfers,
 }
 
 impl Log<std::io::Stderr> {
-    /// Lines to standard error every `every` steps.
+    /// Writes a line to standard error every `every` steps.
     pub fn stderr(every: usize) -> Self {
         Self::new(every, std::io::stderr())
     }
 }
 
 impl<W: Write> Log<W> {
-    /// Lines to `to` every `every` steps.
+    /// Writes a line to `to` every `every` steps.
     pub fn new(every: usize, to: W) -> Self {
         Self { every: every.max(1), to, moved: Transfers::so_far() }
     }
 
-    /// A log that cannot be written is no reason to lose a training.
+    /// Ignores errors: a log that cannot be written is no reason to lose a training.
     fn line(&mut self, text: std::fmt::Arguments) {
         let _ = writeln!(self.to, "{text}");
     }

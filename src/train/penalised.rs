@@ -1,16 +1,18 @@
-//! An objective with something added to it.
+//! An objective plus another term.
 
 use super::{Evaluation, Group, Objective, Step};
 use crate::error::Result;
 
-/// An objective plus another function of the parameters: a penalty, a proximal term, a belief that no prior expresses.
+/// An objective plus another function of the parameters: a penalty, a proximal term, or a belief that priors cannot
+/// express.
 #[derive(Clone, Debug)]
 pub struct Penalised<O, P> {
     objective: O,
     penalty: P,
 }
 
-/// `objective` plus `penalty`, which returns its value and its gradient, on the scale of the objective's total loss.
+/// `objective` plus `penalty`. The penalty returns its value and its gradient, on the scale of the objective's total
+/// loss.
 ///
 /// ```
 /// use cagey::models::exact::ExactGp;
@@ -22,7 +24,7 @@ pub struct Penalised<O, P> {
 /// let data = Observations::new(vec![0.0, 1.0, 2.0], 1, vec![0.0, 0.8, 0.9], None)?;
 /// let mut model = ExactGp::new(Kernel::parse("rbf", 1)?);
 /// let start = model.free_raw();
-/// // No further from the start than the data are worth.
+/// // Stays as near the start as the data allow.
 /// let mut objective = proximal(FullBatch::new(&mut model, Compute::default(), &data)?, start.clone(), 10.0);
 /// let outcome = Trainer::new(&objective, &start, TrainConfig::default())?.go_on(&mut objective, 50, &mut [])?;
 /// drop(objective); // It borrows the model.

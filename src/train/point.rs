@@ -23,34 +23,34 @@ impl Point {
     }
 }
 
-/// A step an optimiser made.
+/// A step that an optimiser made.
 pub(crate) struct Move {
     pub(crate) to: Point,
     /// The learning rate or step length.
     pub(crate) rate: f64,
 }
 
-/// Why there is no value at a point.
+/// Why a point has no value.
 pub(crate) enum Refusal {
     /// The point lies outside the domain: an error, or a value that is not finite.
     Outside(Error),
-    /// The time was up before the evaluation.
+    /// The time limit was reached before the evaluation.
     OutOfTime,
 }
 
-/// What the objective answers.
+/// The answer of the objective.
 pub(crate) type Answer<T> = Result<T, Refusal>;
 
 /// Evaluates the objective at a point.
 pub(crate) type Probe<'a> = dyn FnMut(&[f64]) -> Answer<Evaluation> + 'a;
 
-/// The outcome of one step of an optimiser. Where it is an error, the optimiser's state is unchanged.
+/// The outcome of one step of an optimiser. If it is an error, the optimiser's state is unchanged.
 pub(crate) type Stepped = Result<Move, Termination>;
 
-/// How often a step that leaves the domain of the objective is halved before the run is given up.
+/// How often a step that leaves the domain of the objective is halved before the run ends.
 const HALVINGS: usize = 20;
 
-/// A step to where `end` says, for the share of the whole step that is made: one out of the domain of the objective is
+/// A step to the point that `end` gives for a share of the whole step. A step out of the domain of the objective is
 /// halved until it ends inside.
 pub(crate) fn halved(rate: f64, probe: &mut Probe, mut end: impl FnMut(f64) -> Vec<f64>) -> Stepped {
     let (mut share, mut problem) = (1.0, String::new());

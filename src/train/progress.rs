@@ -7,7 +7,7 @@ use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 
 use super::{Observer, Outcome, Plan, Report};
 
-/// A bar on standard error with the loss per datum, steps per second and the time left; silent when standard error is
+/// A bar on standard error with the loss per datum, steps per second and the time left. Silent when standard error is
 /// not a terminal.
 #[derive(Debug)]
 pub struct Progress {
@@ -40,7 +40,7 @@ impl Observer for Progress {
     fn start(&mut self, plan: &Plan) {
         self.restarts = plan.restarts;
         let template = "{prefix}{bar:30} {pos}/{len} {msg} {per_sec} {eta} left";
-        // The template is a constant; were it wrong, the default style would serve as well.
+        // The template is a constant. If it were wrong, the default style would do.
         self.bar.set_style(ProgressStyle::with_template(template).unwrap_or_else(|_| ProgressStyle::default_bar()));
     }
 

@@ -8,20 +8,20 @@ use serde::{Deserialize, Serialize};
 use super::{Group, Termination};
 use crate::{Error, Result};
 
-/// From how many points to train, and how; the point with the lowest loss is the result.
+/// How many initial points to train from, and how to choose them. The point with the lowest loss is the result.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct Restarts {
     /// Number of initial points; the first is the given one.
     pub count: usize,
-    /// Standard deviation of the normal perturbation, in the unconstrained parameters, that makes the others.
+    /// Standard deviation of the normal perturbation that gives the other points, in the unconstrained parameters.
     pub sd: f64,
-    /// If given, every restart makes this many steps and then only the best continues.
+    /// If given, every restart makes this many steps, and then only the best continues.
     pub race: Option<usize>,
 }
 
 impl Default for Restarts {
-    /// The given point alone.
+    /// Only the given point.
     fn default() -> Self {
         Self { count: 1, sd: 1.0, race: None }
     }
@@ -33,7 +33,7 @@ impl Restarts {
         Self { count, sd, race: None }
     }
 
-    /// After `steps` steps of each only the best continues.
+    /// Lets only the best continue after `steps` steps of each.
     pub fn race(mut self, steps: usize) -> Self {
         self.race = Some(steps);
         self
@@ -49,7 +49,7 @@ impl Restarts {
         Ok(())
     }
 
-    /// The initial points. More restarts keep those that fewer would have.
+    /// The initial points. A larger number of restarts starts with the same points.
     pub(crate) fn points(&self, x0: &[f64], groups: &[Group], seed: u64) -> Vec<Vec<f64>> {
         let mut spread = vec![self.sd; x0.len()];
         for group in groups {
@@ -67,7 +67,7 @@ impl Restarts {
     }
 }
 
-/// How one restart went.
+/// The result of one restart.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct RestartReport {
     /// The lowest loss, divided by the loss scale; none if the objective failed at the initial point.
@@ -76,6 +76,6 @@ pub struct RestartReport {
     pub iterations: usize,
     /// Evaluations of the objective.
     pub evaluations: usize,
-    /// Why it ended; nothing if it lost the race or has not ended.
+    /// Why it ended; none if it lost the race or has not ended.
     pub termination: Option<Termination>,
 }

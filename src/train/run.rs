@@ -1,4 +1,4 @@
-//! One run of an optimiser from one initial point, as a state that can be saved between any two steps.
+//! One run of an optimiser from one initial point. Its state can be saved between any two steps.
 
 use std::time::Instant;
 
@@ -26,7 +26,7 @@ enum Memory {
     Descent,
 }
 
-/// The lowest point of a run; its loss is divided by the loss scale.
+/// The lowest point of a run. Its loss is divided by the loss scale.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub(crate) struct Best {
     #[serde(with = "exact::vector")]
@@ -35,10 +35,10 @@ pub(crate) struct Best {
     pub(crate) loss: f64,
 }
 
-/// What the objective chose, as what it was chosen from.
+/// What the objective chose, represented by the point where it chose.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 struct Choice {
-    /// The step after which.
+    /// The step after which it chose.
     since: usize,
     #[serde(with = "exact::vector")]
     x: Vec<f64>,
@@ -49,23 +49,23 @@ struct Choice {
 pub(crate) struct Run {
     pub(crate) iteration: usize,
     pub(crate) evaluations: usize,
-    /// Before the first evaluation the gradient is empty.
+    /// The gradient is empty before the first evaluation.
     pub(crate) point: Point,
     memory: Memory,
     monitor: Monitor,
     #[serde(default)]
     choice: Option<Choice>,
     pub(crate) best: Option<Best>,
-    /// The lowest of the points where the objective chose: only there are its losses those of one function.
+    /// The lowest of the points where the objective chose: only there do its losses belong to one function.
     #[serde(default)]
     pub(crate) lowest: Option<Best>,
     pub(crate) ended: Option<Termination>,
-    /// What the objective keeps besides the parameters when another run makes a step.
+    /// The state of the objective, apart from the parameters, while another run makes a step.
     #[serde(default, with = "exact::vector")]
     pub(crate) objective: Vec<f64>,
 }
 
-/// What stays the same during a call of the trainer.
+/// What stays constant during a call of the trainer.
 pub(crate) struct Setting<'a> {
     pub(crate) config: &'a TrainConfig,
     /// The learning-rate factor of every parameter.
@@ -73,13 +73,13 @@ pub(crate) struct Setting<'a> {
     pub(crate) deadline: Option<Instant>,
 }
 
-/// What came of advancing a run.
+/// The result of advancing a run.
 pub(crate) enum Advance {
-    /// A step, or the initial evaluation, is made.
+    /// A step, or the initial evaluation, was made.
     Moved { smoothed: f64, rate: f64 },
     /// The run is over.
     Ended,
-    /// The time was up; the run is as before.
+    /// The time limit was reached, and the run is unchanged.
     OutOfTime,
     /// The objective failed at the initial point.
     Failed(Error),
@@ -137,14 +137,14 @@ impl Run {
         }
     }
 
-    /// The step to come: 0 is the evaluation of the initial point.
+    /// The next step; 0 is the evaluation of the initial point.
     fn next(&self, objective: &dyn Objective, setting: &Setting) -> Step {
         let iteration = self.iteration + usize::from(self.best.is_some());
         let epoch = iteration as f64 / objective.steps_per_epoch().max(1) as f64;
         Step { iteration, epoch, seed: setting.config.seed }
     }
 
-    /// Lets the objective choose when a choice is due. The present point then has another value.
+    /// Lets the objective choose when a choice is due. The current point then has another value.
     fn refresh(&mut self, objective: &mut dyn Objective, setting: &Setting) -> Answer<()> {
         let Some(steps) = objective.refresh() else { return Ok(()) };
         let valid = self.choice.take_if(|choice| self.iteration < choice.since + steps.max(1));
@@ -183,7 +183,7 @@ impl Run {
             Ok(()) => {}
             Err(Refusal::OutOfTime) => return Advance::OutOfTime,
             Err(Refusal::Outside(error)) => {
-                // What is lower was found with what no longer can be chosen.
+                // A lower point was found with a choice that can no longer be made.
                 if self.lowest.is_some() {
                     self.best.clone_from(&self.lowest);
                 }
@@ -203,7 +203,7 @@ impl Run {
                     let made = (step.iteration - 1, setting.config.steps);
                     descent.step(setting.rates, made, point, &mut probe)
                 }
-                // Checked when a state is read, and so never the case.
+                // A state is checked when it is read, so this never happens.
                 _ => Err(Termination::Failed("the state is that of another optimiser".into())),
             }
         } else {
@@ -229,7 +229,7 @@ impl Run {
                 Advance::Moved { smoothed, rate }
             }
             Err(Termination::MaxTime) => Advance::OutOfTime,
-            // The end for what was chosen may not be that for what would be chosen here.
+            // The run may end for what was chosen earlier, but not for what would be chosen here.
             Err(_) if self.choice.take_if(|choice| choice.since < self.iteration).is_some() => {
                 self.advance(objective, setting)
             }
@@ -240,7 +240,7 @@ impl Run {
         }
     }
 
-    /// Ends the run for an error.
+    /// Ends the run because of an error.
     fn failed(&mut self, error: Error) -> Advance {
         self.ended = Some(Termination::Failed(error.to_string()));
         if self.best.is_some() { Advance::Ended } else { Advance::Failed(error) }
@@ -253,7 +253,7 @@ impl Setting<'_> {
     }
 }
 
-/// What optimisers learn of the objective at `x`; evaluations are counted, and the lowest point is kept unless the
+/// The values of the objective at `x` for optimisers. Counts evaluations, and keeps the lowest point unless the
 /// objective is noisy.
 fn probed(
     objective: &mut dyn Objective,
@@ -273,7 +273,7 @@ fn probed(
     Ok(found)
 }
 
-/// The objective at `x` divided by `scale`; an error if anything is not finite.
+/// The objective at `x` divided by `scale`. Returns an error if anything is not finite.
 fn evaluated(objective: &mut dyn Objective, x: &[f64], step: Step, scale: f64) -> Result<Evaluation> {
     let mut found = objective.evaluate(x, step)?;
     if found.gradient.len() != x.len() {

@@ -55,7 +55,7 @@ impl Schedule {
     /// Checks the fractions.
     ///
     /// # Errors
-    /// [`Error::Usage`] names the fraction that is out of range.
+    /// [`Error::Usage`] naming the fraction that is out of range.
     pub(crate) fn validate(&self) -> Result<()> {
         match self {
             Self::Constant => Ok(()),

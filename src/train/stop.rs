@@ -15,9 +15,9 @@ pub enum Termination {
     GradientTolerance,
     /// The loss has hardly decreased over several steps.
     LossTolerance,
-    /// All steps are made.
+    /// All steps were made.
     Steps,
-    /// The time is up.
+    /// The time limit was reached.
     MaxTime,
     /// The loss has not improved for `patience` steps.
     EarlyStop {
@@ -28,12 +28,12 @@ pub enum Termination {
     LineSearchFailed,
     /// An observer asked to stop.
     Interrupted,
-    /// The objective failed, at the initial point or at every point tried; its last message.
+    /// The objective failed at the initial point or at every point tried; holds its last message.
     Failed(String),
 }
 
 impl Termination {
-    /// Whether the run stands at a minimum as far as its optimiser can tell.
+    /// Whether the run is at a minimum as far as its optimiser can tell.
     pub fn converged(&self) -> bool {
         matches!(self, Self::GradientTolerance | Self::LossTolerance)
     }
@@ -57,7 +57,7 @@ impl fmt::Display for Termination {
 /// Stop when the loss has not improved for a while.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct EarlyStopping {
-    /// Steps without improvement after which to stop.
+    /// Stops after this many steps without improvement.
     pub patience: usize,
     /// The decrease that counts as improvement, relative to the magnitude of the loss.
     pub improvement: f64,
@@ -70,7 +70,7 @@ impl Default for EarlyStopping {
     }
 }
 
-/// Follows the losses of one run: smooths them, tells which is the lowest and how long none was lower.
+/// Follows the losses of one run: smooths them, and finds which is the lowest and for how long none was lower.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub(crate) struct Monitor {
     window: usize,
@@ -87,14 +87,14 @@ pub(crate) struct Monitor {
 }
 
 impl Monitor {
-    /// A monitor that averages over about `window` losses; 1 takes them as they are.
+    /// A monitor that averages over about `window` losses. With 1 it takes losses as they are.
     pub(crate) fn new(window: usize) -> Self {
         let window = window.max(1);
         Self { window, seen: 0, average: 0.0, lowest: f64::INFINITY, reference: f64::INFINITY, stale: 0 }
     }
 
-    /// Takes the loss of a step; returns the smoothed loss, and whether it is the lowest so far. Until the window is
-    /// full the latest counts as the lowest, as the average of a few batches says little.
+    /// Takes the loss of a step. Returns the smoothed loss, and whether it is the lowest so far. Until the window is
+    /// full, the latest loss counts as the lowest, because the average of a few batches says little.
     pub(crate) fn observe(&mut self, loss: f64, rule: Option<&EarlyStopping>) -> (f64, bool) {
         let keep = 1.0 - 1.0 / self.window as f64;
         self.seen += 1;

@@ -1,4 +1,4 @@
-//! The trainer decides which run makes the next step, informs observers and saves the state.
+//! The trainer: decides which run makes the next step, informs observers and saves the state.
 
 use std::time::Instant;
 
@@ -10,13 +10,13 @@ use crate::{Error, Result};
 /// The result of a training.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Outcome {
-    /// The best point seen, whatever ended the training; of an objective that [chooses](Objective::choose) something,
-    /// the best of the points where it chose and of those since.
+    /// The best point seen, whatever ended the training. If an objective [chooses](Objective::choose) something, it is
+    /// the best of the points where it chose and of those after the last choice.
     pub x: Vec<f64>,
-    /// Its loss divided by the loss scale; for a stochastic objective the smoothed loss there.
+    /// Its loss divided by the loss scale; for a stochastic objective, the smoothed loss there.
     pub loss: f64,
-    /// The best of the points where an objective chose something, with its loss: only there are its losses those of
-    /// one function, and what is lower since may not be so once something is chosen there.
+    /// The best of the points where an objective chose something, with its loss. Only there do the losses belong to one
+    /// function: a later point with a lower loss may lose its advantage once the objective chooses there.
     pub settled: Option<(Vec<f64>, f64)>,
     /// What losses were divided by.
     pub loss_scale: f64,
@@ -28,13 +28,13 @@ pub struct Outcome {
     pub iterations: usize,
     /// Evaluations of the objective in all restarts.
     pub evaluations: usize,
-    /// Wall-clock time, that before a resume included.
+    /// Wall-clock time, including the time before a resume.
     pub seconds: f64,
-    /// How each restart went.
+    /// The result of each restart.
     pub restarts: Vec<RestartReport>,
-    /// The index of the restart that `x` is from.
+    /// The index of the restart that found `x`.
     pub best_restart: usize,
-    /// Why the state at the end could not be saved, if so.
+    /// Why the final state could not be saved, if so.
     pub unsaved: Option<String>,
 }
 
@@ -47,7 +47,7 @@ impl Outcome {
 
 /// Minimises `objective` from `x0`.
 ///
-/// The objective is left with its [state](Objective::state) at the end of the best run.
+/// The objective keeps its [state](Objective::state) at the end of the best run.
 ///
 /// # Errors
 /// As [`Trainer::new`] and [`Trainer::go_on`].
@@ -60,7 +60,7 @@ pub fn minimise(
     Trainer::new(objective, x0, config.clone())?.go_to(objective, config.steps, observers)
 }
 
-/// A training that goes on step by step, with all that its optimisers remember, however often it is interrupted.
+/// A training that continues step by step and keeps the state of its optimisers, however often it is interrupted.
 ///
 /// ```
 /// use cagey::train::{Evaluation, TrainConfig, Trainer, from_fn};
@@ -80,7 +80,7 @@ pub struct Trainer {
 }
 
 impl Trainer {
-    /// A training that will begin at `x0`, or go on from the checkpoint that `config` names.
+    /// A training that will start at `x0`, or continue from the checkpoint that `config` names.
     ///
     /// # Errors
     /// [`Error::Usage`] for settings or groups without valid values and for L-BFGS on a stochastic objective,
@@ -102,19 +102,19 @@ impl Trainer {
         Ok(Self { state, config, rates })
     }
 
-    /// The steps that the run that is ahead has made.
+    /// The number of steps that the leading run has made.
     pub fn steps(&self) -> usize {
         self.state.runs.iter().map(|run| run.iteration).max().unwrap_or(0)
     }
 
-    /// Where the run that is ahead stands: not the best point, but that from which it goes on.
+    /// The point from which the leading run continues, which is not its best point.
     pub fn point(&self) -> &[f64] {
         let ahead = self.state.runs.iter().max_by_key(|run| run.iteration);
         ahead.map_or(&[], |run| &run.point.x)
     }
 
-    /// Makes up to `steps` more, of an `objective` that is the same function as before. Learning rates that fall with
-    /// the steps fall with those of the settings, or with all that are made where these are more.
+    /// Makes up to `steps` more steps. `objective` must be the same function as before. Learning rates that decrease
+    /// with the steps use the number of steps in the settings, or the number of all steps made if it is larger.
     ///
     /// # Errors
     /// The first error of the objective if it fails at every initial point, [`Error::Shape`] for another state of the
@@ -128,7 +128,7 @@ impl Trainer {
         self.go_to(objective, self.steps() + steps, observers)
     }
 
-    /// Makes the steps that are left to `limit`.
+    /// Makes the remaining steps up to `limit`.
     fn go_to(
         &mut self,
         objective: &mut dyn Objective,
@@ -162,7 +162,7 @@ impl Trainer {
                 objective.restore(&state.runs[restart].objective)?;
                 active = Some(restart);
             }
-            // Without any point there is no result: the first one is evaluated however little time there is.
+            // Without any point there is no result, so the first one is evaluated however little time there is.
             let any = state.runs.iter().any(|run| run.best.is_some());
             setting.deadline = config.max_time.filter(|_| any).and_then(|budget| began.checked_add(budget));
             let run = &mut state.runs[restart];
@@ -192,7 +192,7 @@ impl Trainer {
                         && writer.due()
                     {
                         state.keep(active, objective);
-                        // The training is worth more than its state.
+                        // A training is more valuable than its saved state.
                         unsaved = writer.save(state).err();
                     }
                 }
@@ -220,7 +220,7 @@ impl Trainer {
     }
 }
 
-/// Checks the initial point, the groups and whether the optimiser suits the objective; returns the learning-rate factor
+/// Checks the initial point, the groups and whether the optimiser suits the objective. Returns the learning-rate factor
 /// of every parameter.
 fn check(objective: &dyn Objective, x0: &[f64], optimizer: &Optimizer) -> Result<Vec<f64>> {
     let dim = objective.dim();
@@ -262,8 +262,8 @@ fn check(objective: &dyn Objective, x0: &[f64], optimizer: &Optimizer) -> Result
     Ok(rates)
 }
 
-/// The run that makes the next step and the step at which it stops: a function of the state alone, so that there is
-/// nothing else to save. In a race all runs come to its end before the best goes on.
+/// The run that makes the next step, and the step at which it stops. Both depend only on the state, so nothing else
+/// needs saving. In a race, all runs reach its end before the best continues.
 fn next_step(runs: &[Run], config: &TrainConfig, steps: usize) -> Option<(usize, usize)> {
     let race = config.restarts.race.filter(|_| runs.len() > 1).map(|race| race.min(steps));
     let limit = race.unwrap_or(steps);
@@ -282,7 +282,7 @@ fn best(runs: &[Run]) -> Option<usize> {
     losses.min_by(|(_, a), (_, b)| a.total_cmp(b)).map(|(index, _)| index)
 }
 
-/// The result that a state amounts to, or the failure of its first run if it has none.
+/// The result that a state gives, or the failure of its first run if it has no result.
 fn outcome(
     state: &TrainingState,
     (config, limit): (&TrainConfig, usize),

@@ -1,4 +1,4 @@
-//! Learned actions: where their non-zeros stand, how they begin.
+//! Learned actions: the layout of their non-zeros, and their initial values.
 
 use burn::tensor::Tensor;
 use rand::SeedableRng;
@@ -11,11 +11,11 @@ use crate::products::BlockSparse;
 use crate::scope::{Scope, to_f64};
 use crate::solvers::itergp::Basis;
 
-/// Where the non-zeros of the actions stand.
+/// The layout of the actions' non-zeros.
 #[derive(Debug, Clone, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
 #[non_exhaustive]
 pub enum Layout {
-    /// Column a has non-zeros on rows `offsets[a]..offsets[a + 1]` only: n numbers in all.
+    /// Column a has non-zeros only on rows `offsets[a]..offsets[a + 1]`: n numbers in all.
     Blocks(Vec<usize>),
     /// `i` full columns, row-major `[n, i]`.
     Dense(usize),
@@ -23,19 +23,19 @@ pub enum Layout {
 
 /// The actions S and the layout of their numbers.
 ///
-/// A column's scale changes neither posterior nor loss, so models see unit columns whatever the numbers.
+/// A column's scale changes neither posterior nor loss. Models therefore use unit columns, whatever the numbers.
 #[derive(Debug, Clone)]
 pub struct Actions {
     /// The numbers.
     pub values: Parameter,
-    /// Where they stand.
+    /// Their layout.
     pub layout: Layout,
 }
 
 impl Actions {
-    /// `i` block-sparse actions for `n` rows whose sizes differ by at most one, each the average of its block: where
-    /// rows of a block are near each other, about what a smooth function leaves of them, and the start from which
-    /// training comes farthest in few steps.
+    /// `i` block-sparse actions for `n` rows. Block sizes differ by at most one, and each action is the average of its
+    /// block. If the rows of a block are near each other, a smooth function hardly varies in the block, and the average
+    /// keeps most of it. From this start, training gets furthest in few steps.
     ///
     /// # Errors
     /// [`Error::Usage`] unless 1 ≤ i ≤ n.
@@ -50,7 +50,7 @@ impl Actions {
         Ok((offsets.windows(2).flat_map(|w| alike(w[1] - w[0])).collect(), offsets))
     }
 
-    /// The same blocks with numbers from N(0, 1/size), by a seed: the start of Wenger et al. (2024).
+    /// The same blocks with random numbers from N(0, 1/size): the start of Wenger et al. (2024).
     ///
     /// # Errors
     /// [`Error::Usage`] unless 1 ≤ i ≤ n.
@@ -65,10 +65,11 @@ impl Actions {
         Ok(Self::from_blocks(&values, offsets))
     }
 
-    /// `i` block-sparse actions, each its block's targets over their norm, or its average where these are zero.
+    /// `i` block-sparse actions. Each is its block's targets over their norm, or the block's average if the targets are
+    /// zero.
     ///
-    /// The projected data are then the norms of the blocks' targets: what a first step of conjugate gradients within
-    /// each block would project on.
+    /// The projected data are then the norms of the blocks' targets. A first step of conjugate gradients within each
+    /// block would project on the same actions.
     ///
     /// # Errors
     /// [`Error::Usage`] unless 1 ≤ i ≤ the number of targets.
@@ -87,8 +88,8 @@ impl Actions {
         Ok(Self::from_blocks(&values, offsets))
     }
 
-    /// Block-sparse actions with given non-zeros and boundaries: as many non-zeros as the last of them, one action less
-    /// than there are. Others are an error where they are used.
+    /// Block-sparse actions with given non-zeros and boundaries. The number of non-zeros must be the last boundary, and
+    /// there is one action less than boundaries. Other inputs are an error when the actions are used.
     pub fn from_blocks(values: &[f64], offsets: Vec<usize>) -> Self {
         Self { values: Parameter::real("actions", Unit::None, values), layout: Layout::Blocks(offsets) }
     }
@@ -140,7 +141,7 @@ impl Actions {
         }
     }
 
-    /// The unit columns and the norms that they were divided by `[i]`.
+    /// The unit columns, and the norms `[i]` of the columns before the division.
     pub(super) fn unit(&self, scope: &Scope) -> Result<(Basis, Tensor<1>)> {
         let s = scope.value(&self.values);
         let (basis, norms) = match &self.layout {
@@ -165,7 +166,7 @@ impl Actions {
     }
 }
 
-/// `size` equal numbers, together of unit length.
+/// `size` equal numbers that form a unit vector.
 fn alike(size: usize) -> impl Iterator<Item = f64> {
     std::iter::repeat_n(1.0 / (size as f64).sqrt(), size)
 }

@@ -1,4 +1,4 @@
-//! How a posterior takes more actions, without computing again what it has.
+//! Adds actions to a posterior without repeating earlier computations.
 
 use burn::tensor::Tensor;
 
@@ -13,16 +13,16 @@ use crate::solvers::itergp::{
 };
 use crate::solvers::policies::Policy;
 
-/// Actions added at once.
+/// Actions that are added at once.
 const COLUMNS: usize = 64;
 
 impl CagpPosterior {
-    /// Adds actions for the same rows: more computation, so less uncertainty. O(n² + n i) for each, and nothing of what
-    /// was computed before again.
+    /// Adds actions for the same rows: more computation, so less uncertainty. O(n² + n i) for each action; nothing
+    /// computed before is repeated.
     ///
     /// # Errors
-    /// [`Error::Shape`] when the actions are for another number of rows, [`Error::Usage`] when one depends on those
-    /// before.
+    /// [`Error::Shape`] when the actions are for another number of rows, [`Error::Usage`] when one depends linearly on
+    /// those before it.
     pub fn condition(&self, more: &Actions) -> Result<Self> {
         more.check(self.data.n())?;
         let scope = Scope::new(self.compute)?;
@@ -31,7 +31,7 @@ impl CagpPosterior {
         self.grow(&scope, basis, &to_f64(norms)?, epsilon(&scope), |_, columns| system.product(columns))
     }
 
-    /// Goes on computing: adds the actions that a policy chooses, from the residual that there is.
+    /// Continues the computation: adds the actions that a policy chooses from the current residual.
     ///
     /// # Errors
     /// As [`itergp_from`].
@@ -50,7 +50,7 @@ impl CagpPosterior {
         }
         let norms = vec![1.0; solve.actions.len()];
         let products = solve.products;
-        // The solve has looked for dependence in its own precision.
+        // The solve has already tested for dependence in its own precision.
         let grown = self.grow(&scope, solve.actions, &norms, f64::EPSILON, |first, columns| {
             products.columns(first, columns.dims()[1])
         })?;
@@ -64,7 +64,8 @@ impl CagpPosterior {
         System::new(&self.prior().kernel, scope, batch.x, noise, residual)
     }
 
-    /// Grows the factor of M̂ by unit columns, given the products of K̂ with some of them and their relative rounding.
+    /// Grows the factor of M̂ by unit columns, given the products of K̂ with some of them and the relative rounding
+    /// error of these products.
     fn grow(
         &self,
         scope: &Scope,
@@ -81,7 +82,7 @@ impl CagpPosterior {
             let t = columns.dims()[1];
             let products = products_of(first, &columns)?.cast(wide).transpose();
             let cross = |basis: &Basis, count: usize| -> Result<Vec<f64>> {
-                // Products from the right: the rows of SᵀK̂S that these actions add.
+                // Multiplies products from the right: this gives the rows of SᵀK̂S that these actions add.
                 to_f64(basis.transposed_times(&products.clone().transpose())?.narrow(0, 0, count).transpose())
             };
             let (before, earlier) = (self.actions.len(), first);

@@ -1,4 +1,4 @@
-//! Computation-aware GPs whose actions a policy chooses (Algorithm S1): CaGP-CG, CaGP-Chol and so on.
+//! Computation-aware GPs whose actions a policy chooses (Algorithm S1): CaGP-CG, CaGP-Chol and others.
 
 use burn::tensor::Tensor;
 
@@ -16,25 +16,25 @@ use crate::scope::{Scope, to_f64};
 use crate::solvers::itergp::{Basis, IterGpOptions, Solve, SolveObserver, SolveReport, System, itergp};
 use crate::solvers::policies::{Pivots, Policy, Residual, UnitVector};
 
-/// What the gradient of the objective goes through.
+/// What the gradient of the objective differentiates.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
 #[serde(rename_all = "kebab-case")]
 #[non_exhaustive]
 pub enum Differentiation {
-    /// The loss at the actions found, held fixed: one wide product and its adjoint, however long the solve was. The
-    /// ELBO is a bound for any actions, so this is the gradient of a bound, and training keeps to it for [some
-    /// steps](IterativeCagp::refresh). The loss of projected data is that of other data for other actions: policies
-    /// whose number of actions varies are not to be compared by it.
+    /// The loss at the actions found, which are held fixed: one wide product and its adjoint, however long the solve
+    /// was. The ELBO is a bound for any actions, so this is the gradient of a bound, and training keeps the actions for
+    /// [some steps](IterativeCagp::refresh). The loss of projected data is a loss of different data for different
+    /// actions: do not use it to compare policies whose number of actions varies.
     Detached,
-    /// The solve itself, every step: the gradient of what is computed, also in a policy's parameters. Memory grows with
-    /// n times the actions several times over.
+    /// The solve itself, in every step: the exact gradient of what is computed, also in a policy's parameters. Memory
+    /// grows with several times n times the number of actions.
     Unrolled,
 }
 
 /// A GP whose posterior comes from an iterative solve.
 #[derive(Debug, Clone)]
 pub struct IterativeCagp {
-    /// Of the latent function.
+    /// The prior of the latent function.
     pub prior: Prior,
     /// Observation noise (one variance for all rows).
     pub likelihood: Gaussian,
@@ -44,16 +44,16 @@ pub struct IterativeCagp {
     pub options: IterGpOptions,
     /// The training objective.
     pub objective: CagpObjective,
-    /// What gradients go through.
+    /// What gradients differentiate.
     pub differentiation: Differentiation,
-    /// Steps of an optimiser, at least 1, from one choice of detached actions to the next. Between them the bound is
-    /// that of actions chosen elsewhere: more steps save solves and take the hyperparameters where these actions, not
-    /// those chosen there, do best.
+    /// Steps of an optimiser, at least 1, between two choices of detached actions. Between them the bound uses actions
+    /// that were chosen at earlier parameters. More steps save solves, but move the hyperparameters to where these
+    /// actions do best instead of newly chosen ones.
     pub refresh: usize,
 }
 
 impl IterativeCagp {
-    /// A model with zero mean, a tenth of unit variance as noise, the ELBO as objective and actions detached.
+    /// A model with zero mean, a tenth of unit variance as noise, the ELBO as objective and detached actions.
     pub fn new(kernel: Kernel, policy: Box<dyn Policy>, options: IterGpOptions) -> Self {
         Self {
             prior: kernel.into(),
@@ -71,16 +71,16 @@ impl IterativeCagp {
         Self::new(kernel, Box::new(Residual), IterGpOptions { actions, ..IterGpOptions::default() })
     }
 
-    /// CaGP-Chol: `actions` rows by pivoted Cholesky as unit vectors.
+    /// CaGP-Chol: unit vectors of `actions` rows that pivoted Cholesky chooses.
     pub fn cholesky(kernel: Kernel, actions: usize) -> Self {
         let policy = UnitVector { pivots: Pivots::Largest };
         Self::new(kernel, Box::new(policy), IterGpOptions::budget(actions))
     }
 
-    /// Runs the solve for K̂v = y − m in a scope: differentiable in a training scope.
+    /// Runs the solve for K̂v = y − m in a scope. It is differentiable in a training scope.
     ///
     /// # Errors
-    /// As [`itergp`], and [`Usage`](crate::Error::Usage) when rows have noise variances of their own.
+    /// As [`itergp`], and [`Usage`](crate::Error::Usage) when rows have their own noise variances.
     pub fn solve(&self, scope: &Scope, batch: &Batch, observer: Option<&mut dyn SolveObserver>) -> Result<Solve> {
         one_noise(batch)?;
         let noise = self.likelihood.variances(scope, batch.y.dims()[0], None);
@@ -89,7 +89,7 @@ impl IterativeCagp {
         itergp(&system, self.policy.as_ref(), &self.options, observer)
     }
 
-    /// The actions S `[n, i]` for present parameters, as numbers.
+    /// The actions S `[n, i]` at the current parameters, as numbers.
     ///
     /// # Errors
     /// As [`solve`](Self::solve).
@@ -105,7 +105,7 @@ impl IterativeCagp {
         actions.into_dense()
     }
 
-    /// The objective for actions `s` `[n, i]`, wherever they were chosen.
+    /// The objective for actions `s` `[n, i]`, at whatever parameters they were chosen.
     ///
     /// # Errors
     /// As the objective.
@@ -122,7 +122,7 @@ impl IterativeCagp {
         projection.loss(self.objective, scope.wide_value(&self.likelihood.noise), batch.y.dims()[0])
     }
 
-    /// Conditions the prior on observations as far as the solve goes; also says how far that was.
+    /// Conditions the prior on observations as far as the solve goes, and reports how far it went.
     ///
     /// # Errors
     /// As [`solve`](Self::solve).

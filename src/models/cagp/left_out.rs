@@ -1,9 +1,9 @@
-//! Leaving rows out of a posterior through actions, the actions of the other rows as they are.
+//! Leaves rows out of a posterior through actions. The actions of the other rows stay as they are.
 //!
-//! Without row i, whose row of S is s, with h = SᵀK̂eᵢ and k = K̂ᵢᵢ, the Gram matrix is M̂ − s hᵀ − h sᵀ + k s sᵀ, the
-//! projected data Sᵀr − s rᵢ and the projected covariances with row i are w = h − k s: a change of rank two, O(i²) a
-//! row (Woodbury). Where a combination of actions looks at row i only, M̂ becomes singular; ε k of noise, which tells
-//! nothing, stands in its place.
+//! Let s be row i of S, h = SᵀK̂eᵢ and k = K̂ᵢᵢ. Without row i, the Gram matrix is M̂ − s hᵀ − h sᵀ + k s sᵀ, the
+//! projected data are Sᵀr − s rᵢ and the projected covariances with row i are w = h − k s. This is a change of rank
+//! two, so it costs O(i²) a row (Woodbury). If a combination of actions uses row i only, the Gram matrix becomes
+//! singular. Noise of ε k, which carries no information, replaces the row then.
 
 use super::CagpPosterior;
 use super::prepared::HostActions;
@@ -14,9 +14,9 @@ use crate::models::posterior::{LeaveOneOut, Marginals};
 use crate::scope::{Scope, to_f64};
 use crate::solvers::blocks::transposed;
 
-/// Rows at once.
+/// Rows processed at once.
 const CHUNK: usize = 1024;
-/// The noise that stands for a row, as a share of its variance.
+/// The noise that replaces a row, as a share of the row's variance.
 const NOTHING: f64 = 1e-9;
 
 impl HostActions {
@@ -50,7 +50,7 @@ impl LeaveOneOut for CagpPosterior {
             let [mut crosses, mut means] = self.project(&scope, &points)?;
             let (cross, prior_mean) = (crosses.swap_remove(0), means.swap_remove(0));
             let prior = to_f64(self.prior().covariance(&scope, &points).diagonal_wide()?)?;
-            // L⁻¹h and L⁻¹s of each row.
+            // L⁻¹h and L⁻¹s for each row.
             let own: Vec<f64> =
                 (first..first + rows).flat_map(|row| actions.iter().flat_map(move |part| part.row(row, n))).collect();
             let mut s = transposed(&own, i);
@@ -74,7 +74,7 @@ impl LeaveOneOut for CagpPosterior {
                     ]
                 };
                 let lowered = |v: [f64; 2]| dot(&of_w, &solved(v));
-                // A row that no action looks at changes nothing.
+                // A row that no action uses changes nothing.
                 let (square, shift) = if ss > 0.0 { (lowered(of_w), lowered(of_data)) } else { (0.0, 0.0) };
                 let explained = hh - 2.0 * k * sh + k * k * ss - square;
                 all.mean.push(prior_mean[r] + hp - k * sp - (sh - k * ss) * residual - shift);
@@ -86,7 +86,7 @@ impl LeaveOneOut for CagpPosterior {
         Ok(all)
     }
 
-    /// Actions that are blocks of rows have sorted them.
+    /// Block actions have sorted the rows.
     fn in_order(&self) -> bool {
         false
     }

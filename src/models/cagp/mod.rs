@@ -1,12 +1,12 @@
-//! Computation-aware GP regression (Wenger et al. 2024): the posterior after a number of projections of the data, whose
-//! uncertainty includes what was not computed.
+//! Computation-aware GP regression (Wenger et al. 2024): the posterior after a number of projections of the data. Its
+//! uncertainty includes the error of the limited computation.
 //!
 //! With actions S `[n, i]`, M̂ = Sᵀ(K + σ²I)S and ṽ = M̂⁻¹Sᵀ(y − m): mean m + k*ᵀSṽ, variance k** − k*ᵀS M̂⁻¹ Sᵀk*. The
 //! variance is never below the exact GP's, falls with every action and depends on the span of S only.
 //!
-//! [`Cagp`] learns its actions (the batch form, Algorithm S2), [`IterativeCagp`] has a
-//! [policy](crate::solvers::policies) choose them anew for every evaluation (Algorithm S1). [`LearnedNewtonCagp`]
-//! and [`NewtonCagp`] are the same for any likelihood.
+//! [`Cagp`] learns its actions (the batch form, Algorithm S2). In [`IterativeCagp`] a
+//! [policy](crate::solvers::policies) chooses them for every evaluation (Algorithm S1). [`LearnedNewtonCagp`] and
+//! [`NewtonCagp`] do the same for any likelihood.
 
 mod actions;
 mod face;
@@ -47,7 +47,7 @@ use posterior::Conditioned;
 /// A GP whose posterior comes from learned projections of the data.
 #[derive(Debug, Clone)]
 pub struct Cagp {
-    /// Of the latent function.
+    /// The prior of the latent function.
     pub prior: Prior,
     /// Observation noise (one variance for all rows).
     pub likelihood: Gaussian,
@@ -57,13 +57,13 @@ pub struct Cagp {
     pub objective: CagpObjective,
 }
 
-/// What a batch is to a model.
+/// What a model computes first from a batch.
 struct Observed {
     /// y − m.
     residual: Tensor<1>,
     /// The unit columns of S.
     basis: Basis,
-    /// What they were divided by.
+    /// The norms that they were divided by.
     norms: Tensor<1>,
 }
 
@@ -119,7 +119,7 @@ impl Cagp {
     }
 }
 
-/// Columns of a product at once: enough to be as fast as any number, few enough that its work space is small beside S.
+/// Columns of a product at once: enough for full speed, but few enough that the work space is small compared with S.
 const COLUMNS: usize = 128;
 
 /// KS `[n, i]` for dense actions.
@@ -137,12 +137,12 @@ fn one_noise(batch: &Batch) -> Result<()> {
     }
 }
 
-/// K S is kept whole up to so many bytes: every pair of rows is then visited once instead of four times.
+/// K S is stored whole up to so many bytes. Every pair of rows is then visited once instead of four times.
 const WHOLE: usize = 1 << 30;
 
 /// The memory for products with so many actions.
 fn budget(rows: usize, actions: usize, precision: Precision) -> usize {
-    // With room for the part of it that is being made.
+    // Includes room for the part of it that is being computed.
     let whole = rows.saturating_mul(actions).saturating_mul(precision.bytes() * 5 / 4);
     if whole <= WHOLE { whole.max(BUDGET) } else { BUDGET }
 }

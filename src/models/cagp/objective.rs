@@ -6,25 +6,25 @@ use crate::error::Result;
 use crate::linalg::{cholesky, cholesky_solve, logdet_from_cholesky, solve_lower};
 use crate::products::{BlockSparse, Covariance, Explained, tiled};
 
-/// What a computation-aware GP minimises; both depend on the span of the actions only.
+/// What a computation-aware GP minimises. Both losses depend only on the span of the actions.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
 #[serde(rename_all = "kebab-case")]
 #[cfg_attr(feature = "command", derive(clap::ValueEnum))]
 #[non_exhaustive]
 pub enum CagpObjective {
-    /// The negative evidence lower bound (eq. 11): never below the exact negative log marginal likelihood.
+    /// The negative evidence lower bound (eq. 11), which is never below the exact negative log marginal likelihood.
     Elbo,
     /// The negative log likelihood of the projected data (eq. 9).
     Projected,
 }
 
-/// What the losses need of data and actions, in f64 where the device has it.
+/// What the losses need from data and actions, in f64 if the device supports it.
 pub struct Projection<'a> {
     /// SᵀKS `[i, i]`.
     sks: Tensor<2>,
     /// SᵀS `[i, i]`.
     ss: Tensor<2>,
-    /// Its lower factor.
+    /// The lower factor of SᵀS.
     root: Tensor<2>,
     /// Sᵀ(y − m) `[i, 1]`.
     pub sy: Tensor<2>,
@@ -35,16 +35,16 @@ pub struct Projection<'a> {
     products: Products<'a>,
 }
 
-/// K S, which the bound needs besides.
+/// K S, which the bound needs in addition.
 enum Products<'a> {
-    /// As it is, `[n, i]`.
+    /// Stored, `[n, i]`.
     Whole(Box<Tensor<2>>),
-    /// Made in parts when it is needed.
+    /// Computed in parts when needed.
     Parts(Covariance<'a>, &'a BlockSparse),
 }
 
 impl<'a> Projection<'a> {
-    /// Of unit block-sparse actions and the residual `y − m [n]`: KS is not stored where products are fused or it is
+    /// From unit block-sparse actions and the residual `y − m [n]`. Does not store KS if products are fused or if KS is
     /// too large.
     pub fn sparse(covariance: Covariance<'a>, blocks: &'a BlockSparse, residual: &Tensor<1>) -> Result<Self> {
         let scope = covariance.scope();
@@ -67,7 +67,7 @@ impl<'a> Projection<'a> {
         })
     }
 
-    /// Of dense actions `s [n, i]` with their products `ks [n, i]`.
+    /// From dense actions `s [n, i]` with their products `ks [n, i]`.
     pub fn dense(covariance: Covariance<'a>, (s, ks): (Tensor<2>, Tensor<2>), residual: &Tensor<1>) -> Result<Self> {
         let s = s.cast(covariance.scope().wide());
         let ss = s.clone().transpose().matmul(s.clone());
@@ -75,7 +75,7 @@ impl<'a> Projection<'a> {
         Self::whole(covariance, (&super::Basis::dense(s), ks), [ss, root], residual)
     }
 
-    /// Of any actions with their products `[n, i]`, SᵀS and its lower factor.
+    /// From any actions with their products `[n, i]`, SᵀS and its lower factor.
     fn whole(
         covariance: Covariance<'a>,
         (basis, ks): (&super::Basis, Tensor<2>),
@@ -134,8 +134,8 @@ impl<'a> Projection<'a> {
     }
 }
 
-/// The negative ELBO for unit block-sparse actions, the residual `y − m [n]` and σ² `noise [1]` in the wide type, where
-/// products are fused.
+/// The negative ELBO for unit block-sparse actions, with fused products. The residual `y − m [n]` and σ² `noise [1]`
+/// have the wide type.
 pub fn fused(
     covariance: Covariance,
     blocks: &BlockSparse,
@@ -150,7 +150,8 @@ pub fn fused(
     Ok(Some(elbo(error, divergence, noise, n)))
 }
 
-/// From the expected squared error `‖y − m − KSv‖² + tr(K − KS M̂⁻¹SᵀK)`, twice the divergence and σ², for n rows.
+/// The negative ELBO for n rows, from the expected squared error `‖y − m − KSv‖² + tr(K − KS M̂⁻¹SᵀK)`, twice the
+/// divergence and σ².
 fn elbo(error: Tensor<1>, divergence: Tensor<1>, noise: Tensor<1>, n: usize) -> Tensor<1> {
     (error / noise.clone() + (noise.log() + log_two_pi()) * n as f64 + divergence) * 0.5
 }

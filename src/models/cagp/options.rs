@@ -23,11 +23,11 @@ use crate::solvers::policies::{
     UnitVector,
 };
 
-/// Computation-aware: n² time, and variances that include what was not computed.
+/// Computation-aware: n² time, and variances that include the error of the limited computation.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct CagpOptions {
-    /// Most actions: at most one a row of learned ones and of Gaussian targets. Rows of several latent functions have
-    /// more to tell.
+    /// Most actions. Learned actions and Gaussian targets allow at most one a row; rows of several latent functions
+    /// allow more.
     pub actions: usize,
     /// How they are chosen.
     pub policy: ActionPolicy,
@@ -35,26 +35,26 @@ pub struct CagpOptions {
     pub objective: CagpObjective,
     /// The order of rows that blocks of learned actions are cut from.
     pub order: RowOrder,
-    /// Steps of the optimiser, at least 1, from one choice of actions by a policy to the next.
+    /// Steps of the optimiser, at least 1, between two choices of actions by a policy.
     #[serde(default = "every_step")]
     pub refresh: usize,
-    /// Largest ‖y − K̂v‖ / ‖y‖ at which a solve by a policy ends before all actions are taken; none is 1e-4 for
-    /// conjugate gradients and others whose next actions come from the residual, and 0 for the rest.
+    /// Largest ‖y − K̂v‖ / ‖y‖ at which a solve by a policy ends before it has taken all actions. None is 1e-4 for
+    /// conjugate gradients and other policies that choose the next action from the residual, and 0 for the rest.
     #[serde(default)]
     pub tolerance: Option<f64>,
-    /// Actions of the first policy of a mixed or preconditioned one, fewer than all; none is a quarter of them.
+    /// Actions of the first policy of a mixed or preconditioned one, fewer than all. None is a quarter of them.
     #[serde(default)]
     pub first: Option<usize>,
-    /// What the sites of other likelihoods than the Gaussian are tied to; in files that do not say it, the mode.
+    /// Where the sites of likelihoods other than the Gaussian are taken. Files that lack it mean the mode.
     #[serde(default)]
     pub sites: SiteRule,
-    /// Newton steps that gradients of these go through; 0 holds sites.
+    /// Newton steps of these likelihoods that gradients go through; 0 holds the sites fixed.
     #[serde(default)]
     pub unrolled: usize,
 }
 
 impl Default for CagpOptions {
-    /// At most 512 learned actions in the order of a k-d tree, trained by the ELBO.
+    /// At most 512 learned actions in the order of a k-d tree, trained with the ELBO.
     fn default() -> Self {
         Self {
             actions: 512,
@@ -94,11 +94,11 @@ impl CagpOptions {
 }
 
 impl CagpOptions {
-    /// The model for other targets than those with one Gaussian noise.
+    /// The model for all targets except those with one Gaussian noise.
     fn newton(&self, Parts { prior, likelihood }: Parts, site: &Site) -> Result<Box<dyn GpModel>> {
         let Self { actions, policy, objective, refresh, tolerance, sites, unrolled, .. } = *self;
         if objective != CagpObjective::Elbo {
-            let problem = format!("the {} likelihood, or noise of rows, takes actions by the ELBO", likelihood.text());
+            let problem = format!("with the {} likelihood, or noise of rows, actions need the ELBO", likelihood.text());
             return Err(Error::Usage(problem).set("CagpOptions::objective", "elbo"));
         }
         let prior = Prior { mean: levelled(prior.mean, &*likelihood, site.data.d)?, ..prior };
@@ -124,7 +124,7 @@ impl CagpOptions {
     }
 }
 
-/// How often actions are chosen anew in files that do not say it.
+/// How often actions are chosen, for files that lack it.
 fn every_step() -> usize {
     1
 }
@@ -147,14 +147,14 @@ pub enum ActionPolicy {
     Eigenvector,
     /// Gaussian random vectors
     Random,
-    /// Covariances with centres of the data
+    /// Covariances with cluster centres of the data
     PseudoInput,
     /// Rows by pivoted Cholesky first (--first), then residuals
     Mixed,
-    /// Rows by pivoted Cholesky first (--first), then residuals behind the preconditioner that those make
+    /// Rows by pivoted Cholesky first (--first), then residuals with the preconditioner that these rows make
     Preconditioned,
-    /// Gradients of the log posterior by Newton's method, the default for other likelihoods than the Gaussian; for that
-    /// one it is cg
+    /// Gradients of the log posterior by Newton's method: the default for likelihoods other than the Gaussian; for the
+    /// Gaussian it is cg
     Gradient,
 }
 
@@ -207,7 +207,7 @@ impl ModelOptions for CagpOptions {
         Ok(())
     }
 
-    /// With noise of rows Newton's method serves, which leaves no row out.
+    /// Noise of rows needs Newton's method, which does not leave rows out.
     fn leaves_one_out(&self, noise_of_rows: bool) -> bool {
         !noise_of_rows
     }
@@ -217,12 +217,12 @@ impl ModelOptions for CagpOptions {
         blocks.then(|| self.order.of(data, self.actions)).transpose()
     }
 
-    /// Actions learned by the loss of the data that they project may project what is easy to explain.
+    /// Actions that are learned with the loss of the projected data may project the data that are easiest to explain.
     fn warnings(&self, _rows: usize) -> Vec<Advice> {
         let learned = self.policy == ActionPolicy::Learned && self.objective == CagpObjective::Projected;
         let warning = learned.then(|| {
-            let text = "learned actions and the loss of projected data: the actions come to project the data that are \
-                        easiest to explain, and error bars to be far too narrow. Prefer the ELBO, or another policy";
+            let text = "learned actions with the loss of projected data learn to project the data that are easiest to \
+                        explain, and error bars become far too narrow. Prefer the ELBO, or another policy";
             Advice::from(text).set("CagpOptions::objective", "elbo").about("CagpOptions::policy")
         });
         warning.into_iter().collect()
@@ -249,8 +249,8 @@ mod command {
     #[derive(Debug, Clone, clap::Args)]
     #[group(skip)]
     pub struct Arguments {
-        /// Most actions of a computation-aware model: more take longer and are closer to the exact model [default: 512,
-        /// but of learned ones and of Gaussian targets no more than rows]
+        /// Most actions of a computation-aware model: more actions take longer and are closer to the exact model
+        /// [default: 512, but of learned ones and of Gaussian targets no more than rows]
         #[arg(long, value_name = "N", value_parser = values::count(1..=MOST))]
         actions: Option<usize>,
         /// How a computation-aware model chooses its actions [default: learned; gradient for other likelihoods than the
@@ -272,12 +272,12 @@ mod command {
         /// Order of rows that blocks of learned actions are cut from [default: tree]
         #[arg(long, value_name = "NAME", value_enum)]
         row_order: Option<RowOrder>,
-        /// Where gradient and curvature of other likelihoods than the Gaussian are taken [default: expectation; mode
+        /// Where gradient and curvature of likelihoods other than the Gaussian are taken [default: expectation; mode
         /// with --unroll]
         #[arg(long, value_name = "NAME", value_enum)]
         sites: Option<SiteRule>,
-        /// Newton steps that are differentiated through, with learned actions and other likelihoods than the Gaussian;
-        /// 0 keeps gradient and curvature for --refresh steps [default: 0]
+        /// Newton steps that are differentiated, with learned actions and likelihoods other than the Gaussian; 0 keeps
+        /// gradient and curvature for --refresh steps [default: 0]
         #[arg(long, value_name = "STEPS", value_parser = values::count(0..=100))]
         unroll: Option<usize>,
     }
@@ -319,7 +319,7 @@ mod command {
                         policy,
                         objective: loss.unwrap_or(CagpObjective::Elbo),
                         order: row_order.unwrap_or(RowOrder::Tree),
-                        // Steps to other actions and sites each time would end L-BFGS early.
+                        // New actions and sites in every step would end L-BFGS early.
                         refresh: refresh.unwrap_or(if given.gaussian { 1 } else { 10 }),
                         tolerance,
                         first,

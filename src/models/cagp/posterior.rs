@@ -1,4 +1,4 @@
-//! The posterior of computation-aware GPs, from any actions.
+//! The posterior of computation-aware GPs, for any actions.
 
 use burn::tensor::Tensor;
 
@@ -21,25 +21,25 @@ use crate::scope::{Scope, to_f64};
 use crate::solvers::blocks::transposed;
 use crate::solvers::itergp::{Basis, SolveReport};
 
-/// What is conditioned on data.
+/// What a posterior conditions on data.
 #[derive(Debug, Clone)]
 pub(super) struct Conditioned {
-    /// Of the latent functions: one for all of them, or one each.
+    /// The priors of the latent functions: one for all of them, or one for each.
     pub priors: Vec<Prior>,
-    /// Of Gaussian targets; of others the noise is that of pseudo-targets, in the factor.
+    /// The likelihood of Gaussian targets. For other targets, the factor contains the noise of the pseudo-targets.
     pub likelihood: Option<Gaussian>,
-    /// Of other targets, which Newton's method makes pseudo-targets of.
+    /// The likelihood of other targets, which Newton's method replaces by pseudo-targets.
     pub other: Option<Box<dyn Likelihood>>,
     /// Number of latent functions L.
     pub latents: usize,
     /// Whether a row's latent functions are correlated.
     pub centred: bool,
-    /// What sites of other targets are tied to.
+    /// Where the sites of other targets are taken.
     pub sites: SiteRule,
 }
 
 impl Conditioned {
-    /// Latent functions with any likelihood, whose pseudo-targets are conditioned on.
+    /// Latent functions with any likelihood, conditioned on its pseudo-targets.
     pub fn of(priors: &[Prior], likelihood: &dyn Likelihood, sites: SiteRule) -> Self {
         let (latents, centred) = (likelihood.latents(), likelihood.density().is_centred());
         Self { priors: priors.to_vec(), likelihood: None, other: Some(likelihood.boxed()), latents, centred, sites }
@@ -58,22 +58,22 @@ pub struct CagpPosterior {
     pub(super) of: Conditioned,
     pub(super) compute: Compute,
     pub(super) data: Observations,
-    /// Unit columns of S `[n, L i]`, those of a latent function beside each other.
+    /// Unit columns of S `[n, L i]`. The columns of one latent function are consecutive.
     pub(super) actions: Basis,
-    /// The lengths of the columns as they were given.
+    /// The norms of the columns before they were scaled to unit length.
     pub(super) norms: Vec<f64>,
-    /// Of M̂ = SᵀK̂S.
+    /// The factor of M̂ = SᵀK̂S.
     pub(super) factor: Factor<f64>,
     /// Sᵀ(y − m).
     pub(super) projected: Vec<f64>,
     /// ṽ = M̂⁻¹Sᵀ(y − m).
     pub(super) weights: Vec<f64>,
-    /// How far the solve went that chose the actions, where there was one.
+    /// How far the solve that chose the actions went, if there was one.
     pub(super) report: Option<SolveReport>,
     pub(super) prepared: Prepared,
 }
 
-/// Rows predicted at once.
+/// Rows that are predicted at once.
 const CHUNK: usize = 1024;
 
 impl CagpPosterior {
@@ -101,7 +101,7 @@ impl CagpPosterior {
         self.weights.len()
     }
 
-    /// ṽ, the weights of the projected data, for the actions as they were given.
+    /// ṽ, the weights of the projected data, for the actions before they were scaled to unit length.
     pub fn weights(&self) -> Vec<f64> {
         self.weights.iter().zip(&self.norms).map(|(weight, norm)| weight / norm).collect()
     }
@@ -115,17 +115,17 @@ impl CagpPosterior {
         scope.matrix(&self.data.x, self.data.n(), self.data.d)
     }
 
-    /// Of the first latent function.
+    /// The prior of the first latent function.
     pub(super) fn prior(&self) -> &Prior {
         &self.of.priors[0]
     }
 
-    /// Refuses what is of one latent function where there are several.
+    /// Refuses a request about one latent function if there are several.
     fn single(&self) -> Result<()> {
         if self.of.latents == 1 { Ok(()) } else { several(self.of.latents) }
     }
 
-    /// k(points, X) `[rows, n]` of one latent function, where there are few points.
+    /// k(points, X) `[rows, n]` of one latent function, if there are few points.
     fn few(&self, scope: &Scope, points: &Tensor<2>) -> Result<Option<Vec<f64>>> {
         if self.of.latents > 1 {
             return Ok(None);
@@ -166,7 +166,7 @@ impl CagpPosterior {
         Ok([projected.chunks(i * points.dims()[0]).map(<[f64]>::to_vec).collect(), means])
     }
 
-    /// Predictions in chunks: for every latent function means, prior variances, and `L⁻¹Sᵀk` `[i, rows]`.
+    /// Computes predictions in chunks: means, prior variances and `L⁻¹Sᵀk` `[i, rows]` of every latent function.
     fn parts(&self, x: &[f64], mut take: impl FnMut([Vec<Vec<f64>>; 3])) -> Result<()> {
         self.rows(x)?;
         let (scope, d) = (Scope::new(self.compute)?, self.data.d);

@@ -1,4 +1,4 @@
-//! What predictions of few rows need of a posterior through actions, made when the first of them come.
+//! What predictions of few rows need from a posterior through actions. Computed for the first such prediction.
 
 use std::sync::{Arc, OnceLock};
 
@@ -11,7 +11,7 @@ use crate::products::{Anchors, BlockSparse};
 use crate::scope::{Scope, to_f64};
 use crate::solvers::itergp::Basis;
 
-/// Numbers on the host. Threads that come together make them each: none waits for another.
+/// Numbers on the host. Threads that need them at the same time each compute them: none waits for another.
 #[derive(Debug, Clone, Default)]
 pub(super) struct Prepared {
     /// The data's inputs.
@@ -26,12 +26,12 @@ pub(super) struct Prepared {
 pub(super) enum HostActions {
     /// Row-major `[n, i]`.
     Dense(Vec<f64>),
-    /// One number a row, and the boundaries of the blocks.
+    /// One number for each row, and the boundaries of the blocks.
     Blocks(Vec<f64>, Vec<usize>),
 }
 
 impl Prepared {
-    /// The same where the actions are others.
+    /// A copy for other actions.
     pub fn without_actions(&self) -> Self {
         Self { anchors: self.anchors.clone(), ..Self::default() }
     }

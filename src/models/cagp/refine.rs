@@ -1,4 +1,4 @@
-//! What more actions would change, and what they cannot.
+//! What more actions would change, and what they cannot change.
 
 use super::{CagpPosterior, newton};
 use crate::error::Result;
@@ -8,7 +8,7 @@ use crate::models::posterior::{ComputationAware, Marginals, Posterior, Uncertain
 use crate::solvers::itergp::IterGpOptions;
 use crate::solvers::policies::Residual;
 
-/// Most observations for which the exact variances are computed: half a gigabyte and a few seconds.
+/// Most observations for which the exact variances are computed, which takes half a gigabyte and a few seconds.
 pub const EXACT_ROWS: usize = 8000;
 
 impl ComputationAware for CagpPosterior {

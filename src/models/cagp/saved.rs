@@ -1,4 +1,4 @@
-//! A posterior through actions as arrays: to have it again without the solve that found it.
+//! A posterior through actions as arrays, which restore it without the solve that found it.
 
 use super::posterior::{CagpPosterior, Conditioned};
 use super::{Cagp, IterativeCagp};
@@ -11,11 +11,11 @@ use crate::models::posterior::SavedPosterior;
 use crate::scope::{Scope, to_f64};
 use crate::solvers::itergp::Basis;
 
-/// Unit columns of S `[n, L i]`, those of a latent function beside each other, in the precision of the model; none for
-/// block-sparse ones, which the model itself holds.
+/// Unit columns of S `[n, L i]` in the precision of the model. The columns of one latent function are consecutive. None
+/// for block-sparse actions, which the model itself holds.
 const ACTIONS: &str = "posterior.actions";
-/// The lengths of the columns as they were given `[i]`; older files, which lack them, mean those of the model's own
-/// actions or 1.
+/// The norms `[i]` of the columns before they were scaled to unit length. Older files lack them: they mean the norms of
+/// the model's own actions, or 1.
 const NORMS: &str = "posterior.norms";
 /// The lower Cholesky factor of SᵀK̂S `[i, i]`.
 const FACTOR: &str = "posterior.factor";
@@ -46,8 +46,8 @@ impl CagpPosterior {
         Ok(saved)
     }
 
-    /// The posterior of saved arrays, if they are there, for a model with this prior; `own` are the actions that the
-    /// model holds.
+    /// The posterior of saved arrays, if present, for a model with this prior. `own` are the actions that the model
+    /// holds.
     pub(super) fn from_arrays(
         of: Conditioned,
         compute: Compute,
@@ -80,10 +80,10 @@ impl CagpPosterior {
 
 impl Cagp {
     /// The posterior that was [saved](crate::models::posterior::Posterior::saved), given the parameters and
-    /// observations it was made with; none where nothing was.
+    /// observations of that time; none if nothing was saved.
     ///
     /// # Errors
-    /// [`Error::Data`] when the sizes do not fit together.
+    /// [`Error::Data`] when the sizes do not match.
     pub fn restored(
         &self,
         compute: Compute,
@@ -101,7 +101,7 @@ impl IterativeCagp {
     /// As [`Cagp::restored`].
     ///
     /// # Errors
-    /// [`Error::Data`] when the sizes do not fit together.
+    /// [`Error::Data`] when the sizes do not match.
     pub fn restored(
         &self,
         compute: Compute,

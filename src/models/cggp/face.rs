@@ -1,4 +1,4 @@
-//! The matrix-free GP as a model of any kind.
+//! The matrix-free GP as a model that everything can use.
 
 use super::CgGp;
 use crate::device::Compute;

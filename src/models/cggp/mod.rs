@@ -1,10 +1,10 @@
-//! The exact GP without its matrix, "CGGP": conjugate gradients for solves, stochastic Lanczos quadrature for the
-//! log-determinant (Gardner, Pleiss, Bindel, Weinberger and Wilson 2018), memory linear in the rows.
+//! The exact GP without its matrix, "CGGP": conjugate gradients for solves and stochastic Lanczos quadrature for the
+//! log-determinant (Gardner, Pleiss, Bindel, Weinberger and Wilson 2018). Memory is linear in the rows.
 //!
-//! Two things make it more careful than the paper. The log-determinant's gradient is split into that of the
-//! preconditioner, exact, and a remainder by probes, whose variance vanishes as the preconditioner improves (Wenger,
-//! Pleiss, Hennig, Cunningham and Gardner 2022). And every quadratic form is a lower bound, so that variances err on
-//! the side of the prior.
+//! It is more careful than the paper in two ways. The log-determinant's gradient is the exact gradient of the
+//! preconditioner plus a remainder that probes estimate, whose variance vanishes as the preconditioner improves
+//! (Wenger, Pleiss, Hennig, Cunningham and Gardner 2022). And every quadratic form is a lower bound, so that variances
+//! err towards the prior.
 
 mod face;
 mod objective;
@@ -33,24 +33,24 @@ pub enum Variances {
     /// A solve for every row, to the tolerance of the solver.
     Solves,
     /// A root of K̂⁻¹ of this rank, computed once from the Krylov space of the targets (Pleiss, Gardner, Weinberger and
-    /// Wilson 2018): fast, and never below the exact variance, but far above it where K̂ has more large eigenvalues
-    /// than that.
+    /// Wilson 2018). It is fast and never below the exact variance, but far above it if K̂ has more large eigenvalues
+    /// than this rank.
     Lanczos(usize),
 }
 
-/// What is approximated, and how far.
+/// What is approximated, and how accurately.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 pub struct CgGpOptions {
     /// When solves end.
     pub solver: CgOptions,
-    /// Largest rank of the preconditioner: each costs one column of K once, and saves iterations in every solve; as
-    /// many as rows makes everything exact.
+    /// Largest rank of the preconditioner. Each rank costs one column of K once, and saves iterations in every solve.
+    /// With a rank for every row, everything is exact.
     pub rank: usize,
     /// The kind of probes of the log-determinant.
     pub probes: Probes,
-    /// Their number.
+    /// The number of probes.
     pub count: usize,
-    /// Their seed, the same in every evaluation: the objective is a deterministic function.
+    /// The seed of the probes. It is the same in every evaluation, so the objective is a deterministic function.
     pub seed: u64,
     /// How predictive variances are computed.
     pub variances: Variances,
@@ -72,7 +72,7 @@ impl Default for CgGpOptions {
 /// A GP prior with Gaussian noise, conditioned by iterative solves: n² time an iteration, memory n(rank + probes).
 #[derive(Debug, Clone)]
 pub struct CgGp {
-    /// Of the latent function.
+    /// The prior of the latent function.
     pub prior: Prior,
     /// Observation noise.
     pub likelihood: Gaussian,
@@ -104,7 +104,7 @@ impl CgGp {
     }
 }
 
-/// Share of the noise below which the trace left by the preconditioner no longer matters.
+/// Share of the noise below which the trace that the preconditioner leaves no longer matters.
 const ENOUGH: f64 = 1e-2;
 
 /// K̂ with its preconditioner, and the right-hand side y − m.

@@ -1,5 +1,5 @@
-//! The negative log marginal likelihood by solves and probes, and the surrogate whose gradient is its gradient's
-//! estimate.
+//! The negative log marginal likelihood by solves and probes, and a surrogate whose gradient estimates the likelihood's
+//! gradient.
 
 use std::f64::consts::TAU;
 
@@ -16,16 +16,16 @@ use crate::solvers::covariance::nugget;
 use crate::solvers::log_det::log_moment;
 use crate::solvers::{LinearOperator, LogDet, blocks};
 
-/// The objective at one point of the parameters, and what its gradient is made of.
+/// The objective at one point of the parameters, and the numbers that its gradient needs.
 #[derive(Debug, Clone)]
 pub struct Estimate {
     /// −log p(y), estimated.
     pub value: f64,
-    /// The standard error that probes leave in it.
+    /// The standard error of the value, due to the probes.
     pub standard_error: f64,
     /// log|K̂| with its samples.
     pub log_det: LogDet,
-    /// What the solves took and reached.
+    /// The cost and the accuracy of the solves.
     pub effort: Effort,
     /// α = K̂⁻¹(y − m).
     alpha: Vec<f64>,
@@ -35,8 +35,8 @@ pub struct Estimate {
     control: Control,
 }
 
-/// The weights of `tr(A P)`, `A = P⁻¹ − (1/p) Σ w wᵀ`: what the preconditioner's exact gradient adds, and its estimate
-/// takes away.
+/// The weights of `tr(A P)`, `A = P⁻¹ − (1/p) Σ w wᵀ`: adds the preconditioner's exact gradient and subtracts its
+/// estimate.
 #[derive(Debug, Clone)]
 struct Control {
     pivots: Vec<usize>,
@@ -55,7 +55,7 @@ impl CgGp {
     /// # Errors
     /// [`NotConverged`](crate::Error::NotConverged) when a solve misses the tolerance,
     /// [`NotFinite`](crate::Error::NotFinite) and [`NotPositiveDefinite`](crate::Error::NotPositiveDefinite) when K̂ is
-    /// not what it should be.
+    /// not finite or not positive definite.
     pub fn estimate(&self, compute: Compute, batch: &Batch) -> Result<Estimate> {
         let scope = Scope::new(compute)?;
         let [n, d] = batch.x.dims();
@@ -99,8 +99,8 @@ impl CgGp {
         })
     }
 
-    /// A scalar whose gradient estimates that of the objective: (y − m)ᵀα + ½ tr(Uᵀ K̂ W) + ½ tr(A P), where everything
-    /// but the mean, K̂ and P is held at the estimate's numbers.
+    /// A scalar whose gradient estimates that of the objective: (y − m)ᵀα + ½ tr(Uᵀ K̂ W) + ½ tr(A P). Everything
+    /// except the mean, K̂ and P is fixed at the estimate's numbers.
     ///
     /// # Errors
     /// What the kernel reports.
@@ -167,7 +167,7 @@ impl Control {
     }
 }
 
-/// The named rows of a matrix.
+/// The given rows of a matrix.
 fn rows_of(scope: &Scope, x: &Tensor<2>, rows: &[usize]) -> Tensor<2> {
     x.clone().select(0, scope.indices(rows))
 }

@@ -1,4 +1,4 @@
-//! Predictions of the matrix-free GP: means by cached weights, variances by solves or a cached root.
+//! Predictions of the matrix-free GP: means from cached weights, variances from solves or a cached root.
 
 use super::{CgGp, System, Variances};
 use crate::device::Compute;
@@ -13,8 +13,8 @@ use crate::solvers::{NoisyCovariance, Preconditioner, Probes, blocks, lanczos};
 
 /// The posterior of a [`CgGp`].
 ///
-/// With weights α = K̂⁻¹(y − m) from one solve, its means are as exact as that. Its variances are never below the exact
-/// ones, up to rounding: what is subtracted from the prior variance is a lower bound of k*ᵀK̂⁻¹k*.
+/// The weights α = K̂⁻¹(y − m) come from one solve, and the means are as exact as this solve. The variances are never
+/// below the exact ones, up to rounding: what is subtracted from the prior variance is a lower bound of k*ᵀK̂⁻¹k*.
 #[derive(Debug, Clone)]
 pub struct CgPosterior {
     model: CgGp,
@@ -23,12 +23,12 @@ pub struct CgPosterior {
     noise: Vec<f64>,
     preconditioner: Preconditioner,
     weights: Vec<f64>,
-    /// Wᵀ `[m, n]` with K̂⁻¹ ≈ W Wᵀ, where variances come from it.
+    /// Wᵀ `[m, n]` with K̂⁻¹ ≈ W Wᵀ, if variances come from it.
     root: Option<Vec<f64>>,
     effort: Effort,
 }
 
-/// Bytes of right-hand sides that a chunk of predictions may hold, and most columns of one.
+/// Bytes of right-hand sides that a chunk of predictions may hold, and most columns of a chunk.
 const CHUNK_BYTES: usize = 8 << 20;
 const CHUNK_COLUMNS: usize = 256;
 
@@ -55,8 +55,8 @@ impl CgGp {
 
     /// `Wᵀ = L⁻¹ Qᵀ`, where `Qᵀ K̂ Q = T = L Lᵀ` on the Krylov space of the targets.
     ///
-    /// Without the preconditioner on purpose: where that is exact, all eigenvalues are one, and a Krylov space holds
-    /// only one direction of them.
+    /// Deliberately without the preconditioner: if it were exact, all eigenvalues would be one, and a Krylov space
+    /// would contain only one direction.
     fn root(&self, system: &System, rank: usize) -> Result<Vec<f64>> {
         let mut start = system.residual.clone();
         if start.iter().all(|x| *x == 0.0) {
@@ -77,12 +77,12 @@ impl CgPosterior {
         &self.data
     }
 
-    /// What the solve for the weights took and reached.
+    /// The cost and the accuracy of the solve for the weights.
     pub fn effort(&self) -> Effort {
         self.effort
     }
 
-    /// [`predict`](Posterior::predict), with what its solves took and reached.
+    /// [`predict`](Posterior::predict), with the cost and the accuracy of its solves.
     ///
     /// # Errors
     /// As [`predict`](Posterior::predict), and [`Error::NotConverged`](crate::Error::NotConverged) when a solve misses

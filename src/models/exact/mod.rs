@@ -43,7 +43,7 @@ pub enum ExactObjective {
 /// A GP prior with Gaussian noise, conditioned without approximation: n³ time, n² memory.
 #[derive(Debug, Clone)]
 pub struct ExactGp {
-    /// Of the latent function.
+    /// The prior of the latent function.
     pub prior: Prior,
     /// Observation noise.
     pub likelihood: Gaussian,
@@ -52,7 +52,7 @@ pub struct ExactGp {
 }
 
 impl ExactGp {
-    /// A model with zero mean and a tenth of unit variance as noise, trained by marginal likelihood.
+    /// A model with zero mean and a tenth of unit variance as noise, trained with the marginal likelihood.
     pub fn new(kernel: Kernel) -> Self {
         let likelihood = Gaussian::new(0.1);
         Self { prior: kernel.into(), likelihood, objective: ExactObjective::MarginalLikelihood }
@@ -136,21 +136,21 @@ impl GpModel for ExactGp {
 
 crate::parameters!(ExactGp { ..prior, "likelihood": ..likelihood });
 
-/// The posterior of an [`ExactGp`]. Its factorisation is in f64 whatever the precision of the covariances.
+/// The posterior of an [`ExactGp`]. Its factorisation uses f64 in any precision of the covariances.
 #[derive(Debug, Clone)]
 pub struct ExactPosterior {
     model: ExactGp,
     compute: Compute,
     data: Observations,
     factor: Factor<f64>,
-    /// L⁻¹(y − m), for K̂ = L Lᵀ: more rows only add to it.
+    /// L⁻¹(y − m), for K̂ = L Lᵀ. More rows only append to it.
     whitened: Vec<f64>,
     /// K̂⁻¹(y − m).
     weights: Vec<f64>,
     anchors: Anchors,
 }
 
-/// In files: the rows of L up to the diagonal, one after another.
+/// The entry of files that holds the rows of L up to the diagonal, one after another.
 const FACTOR: &str = "posterior.factor";
 
 /// Bytes of cross-covariance that a chunk of predictions may hold.
@@ -181,11 +181,12 @@ impl ExactPosterior {
         Ok(Self { model, compute, data, factor, whitened, weights, anchors: Anchors::default() })
     }
 
-    /// Conditions on more observations without retraining: O(n²k) for k more rows, for few of them two passes over the
-    /// factor.
+    /// Conditions on more observations without retraining. This is O(n²k) for k more rows; few rows need two passes
+    /// over the factor.
     ///
     /// # Errors
-    /// [`Error::Shape`] when the columns differ, [`Error::NotPositiveDefinite`] when the grown matrix is not.
+    /// [`Error::Shape`] when the columns differ, [`Error::NotPositiveDefinite`] when the larger matrix is not positive
+    /// definite.
     pub fn condition(&self, more: &Observations) -> Result<Self> {
         let data = self.data.extended(more)?;
         let Prior { kernel, mean } = &self.model.prior;
@@ -221,7 +222,7 @@ impl ExactPosterior {
         }
     }
 
-    /// The training inputs, row-major, and their columns.
+    /// The training inputs, row-major, and their number of columns.
     fn rows(&self) -> (&[f64], usize) {
         (&self.data.x, self.data.d)
     }
@@ -230,7 +231,7 @@ impl ExactPosterior {
         scope.matrix(&self.data.x, self.data.n(), self.data.d)
     }
 
-    /// Points of which some are predicted at a time.
+    /// Divides points into chunks that are predicted together.
     fn chunks<'a>(&self, x: &'a [f64]) -> Result<impl Iterator<Item = &'a [f64]>> {
         posterior::rows(x, self.data.d)?;
         let rows = (CHUNK_BYTES / (8 * self.data.n())).clamp(1, 4096);
@@ -274,8 +275,8 @@ impl LeaveOneOut for ExactPosterior {
         Ok(self.leave_one_out())
     }
 
-    /// Residuals are D⁻¹K̂⁻¹(y − m) with D the diagonal of K̂⁻¹, so that standardised ones are D^-½L⁻ᵀ times normal
-    /// numbers.
+    /// Residuals are D⁻¹K̂⁻¹(y − m) with D the diagonal of K̂⁻¹. Standardised residuals are therefore D^-½L⁻ᵀ times
+    /// normal numbers.
     fn residuals(&self, mut noise: Vec<f64>, count: usize, variance: &[f64]) -> Result<Vec<f64>> {
         self.factor.solve_lower_transposed(&mut noise)?;
         for (row, variance) in noise.chunks_mut(count).zip(variance) {

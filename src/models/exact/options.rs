@@ -49,7 +49,7 @@ mod command {
     use super::{ExactObjective, ExactOptions, Result};
     use crate::models::command::{Given, Offered};
 
-    /// Most rows of an exact model that is not asked for; its training takes minutes.
+    /// Most rows for which the exact model is the default. Training on so many takes minutes.
     const ROWS: usize = 5_000;
 
     /// The arguments of the exact GP.

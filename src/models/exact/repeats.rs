@@ -1,6 +1,6 @@
-//! Rows with the same inputs, trained on as one: their mean with a share of the noise has the same likelihood.
+//! Trains on rows with the same inputs as one row: their mean with a share of the noise has the same likelihood.
 //!
-//! Of k targets at one input with mean ȳ, Π N(yᵢ; f, σ²) = N(ȳ; f, σ²/k) · (2πσ²)^(−(k−1)/2) k^(−1/2) exp(−Σ(yᵢ −
+//! For k targets at one input with mean ȳ, Π N(yᵢ; f, σ²) = N(ȳ; f, σ²/k) · (2πσ²)^(−(k−1)/2) k^(−1/2) exp(−Σ(yᵢ −
 //! ȳ)²/2σ²).
 
 use std::collections::HashMap;
@@ -17,20 +17,20 @@ use crate::params::{Parameter, Parameters};
 use crate::scope::{Scope, to_f64};
 use crate::train::{Observer, Outcome};
 
-/// Repeats are averaged only where distinct rows are less than this share of all.
+/// Repeats are averaged only if distinct rows are less than this share of all.
 const DISTINCT: f64 = 0.95;
 
 /// A model on the means of repeated rows.
 struct Averaged<'a> {
     model: &'a mut ExactGp,
-    /// How many rows each one stands for.
+    /// How many rows each mean stands for.
     counts: Vec<f64>,
-    /// Squares of the targets' distances from their means.
+    /// Sum of the squared distances of the targets from their means.
     within: f64,
 }
 
-/// Trains on the distinct rows of the data; nothing where few are repeated, or their noise is not all of what tells
-/// them apart.
+/// Trains on the distinct rows of the data. Does nothing if few rows are repeated, or if something other than the noise
+/// distinguishes them.
 ///
 /// # Errors
 /// What training reports.
@@ -53,11 +53,11 @@ pub(super) fn train(
 
 /// The distinct rows of data.
 struct Distinct {
-    /// With the means of their targets.
+    /// The distinct inputs, with the means of their targets.
     means: Observations,
-    /// How many rows each one is.
+    /// How often each row occurs.
     counts: Vec<f64>,
-    /// Squares of the targets' distances from their means.
+    /// Sum of the squared distances of the targets from their means.
     within: f64,
 }
 
@@ -66,7 +66,7 @@ fn distinct(data: &Observations) -> Distinct {
     let (mut x, mut counts, mut sums) = (Vec::new(), Vec::new(), Vec::new());
     let of_rows: Vec<usize> = (data.x.chunks(data.d).zip(&data.y))
         .map(|(row, y)| {
-            // Zero has two signs.
+            // Adding 0 removes the sign of a negative zero.
             let bits = row.iter().map(|value| (value + 0.0).to_bits()).collect();
             let place = *places.entry(bits).or_insert_with(|| {
                 x.extend_from_slice(row);
@@ -84,7 +84,7 @@ fn distinct(data: &Observations) -> Distinct {
     Distinct { means: Observations { x, d: data.d, y, auxiliary: None }, counts, within }
 }
 
-/// Whether the kernel has the same value for a row and its repeat as for the row and itself: white noise in it does
+/// Whether the kernel gives a row and its repeat the same value as the row and itself. White noise in the kernel does
 /// not.
 fn alike(model: &ExactGp, training: &Training, means: &Observations, counts: &[f64]) -> Result<bool> {
     let repeated = counts.iter().position(|count| *count > 1.0).unwrap_or_default();

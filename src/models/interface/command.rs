@@ -1,4 +1,4 @@
-//! How the command offers kinds of models: what it says of them, their arguments, and when they are the usual choice.
+//! How the command offers kinds of models: their help texts, their arguments, and when they are the default.
 
 use clap::{Arg, ArgMatches, Args, FromArgMatches};
 
@@ -7,7 +7,7 @@ use crate::error::Result;
 use crate::models::variational::Covariance;
 use crate::values::{self, MOST};
 
-/// What is known where options are asked for.
+/// What is known when options are asked for.
 #[derive(Debug, Clone, Copy)]
 pub struct Given {
     /// Rows of the training data.
@@ -25,22 +25,22 @@ pub trait Offered: Kind {
     /// One line of help.
     const ABOUT: &'static str;
 
-    /// The arguments for its options. Those that several kinds have are declared once: [`InducingArguments`],
+    /// The arguments for its options. Arguments that several kinds share are declared once: [`InducingArguments`],
     /// [`BatchArguments`].
     type Arguments: Args;
 
     /// The options from the arguments.
     ///
     /// # Errors
-    /// [`Usage`](crate::Error::Usage) for arguments that do not go together.
+    /// [`Usage`](crate::Error::Usage) for arguments that exclude each other.
     fn from_arguments(arguments: Self::Arguments, given: &Given) -> Result<Self>;
 
-    /// Whether it is fitted where no model is asked for, to a Gaussian likelihood or another one and so many rows.
+    /// Whether it is the default for so many rows, with a Gaussian likelihood or another one.
     fn is_usual(_gaussian: bool, _rows: usize) -> bool {
         false
     }
 
-    /// What the command says where it takes this approximation without being asked for it.
+    /// The message when the command chooses this approximation by default.
     fn instead_of_exact() -> Option<&'static str> {
         None
     }
@@ -56,25 +56,25 @@ pub trait Offered: Kind {
     }
 }
 
-/// A kind of model as the command knows it.
+/// What the command knows of a kind of model.
 #[derive(Debug, Clone, Copy)]
 pub struct Command {
     /// One line of help.
     pub about: &'static str,
-    /// What is said where it is taken instead of the exact model without being asked for.
+    /// The message when it is chosen by default instead of the exact model.
     pub instead_of_exact: Option<&'static str>,
     /// Whether training takes minibatches.
     pub takes_minibatches: bool,
     /// A line of the command as an example.
     pub example: Option<&'static str>,
-    /// Whether it is fitted where no model is asked for, to a Gaussian likelihood or another one and so many rows.
+    /// Whether it is the default for so many rows, with a Gaussian likelihood or another one.
     pub is_usual: fn(bool, usize) -> bool,
     arguments: fn(clap::Command) -> clap::Command,
     options: fn(&ArgMatches, &Given) -> Result<ModelChoice>,
 }
 
 impl Command {
-    /// Of a kind that is offered.
+    /// From a kind that is offered.
     pub fn of<K: Offered>() -> Self {
         Self {
             about: K::ABOUT,
@@ -96,10 +96,10 @@ impl Command {
         (self.arguments)(clap::Command::new("model")).get_arguments().cloned().collect()
     }
 
-    /// The kind with the options that arguments ask for.
+    /// The kind with the options that the arguments give.
     ///
     /// # Errors
-    /// [`Usage`](crate::Error::Usage) for arguments that do not go together.
+    /// [`Usage`](crate::Error::Usage) for arguments that exclude each other.
     pub fn choice(&self, matches: &ArgMatches, given: &Given) -> Result<ModelChoice> {
         (self.options)(matches, given)
     }
@@ -119,12 +119,12 @@ pub struct InducingArguments {
 }
 
 impl InducingArguments {
-    /// Whether it was asked for.
+    /// Whether the argument was given.
     pub fn given(&self) -> bool {
         self.inducing.is_some()
     }
 
-    /// Their number.
+    /// The number of inducing inputs.
     pub fn count(&self) -> usize {
         self.inducing.unwrap_or(512)
     }
@@ -148,7 +148,7 @@ impl BatchArguments {
         self.batch.unwrap_or(1024)
     }
 
-    /// What is learned of the variational distribution.
+    /// The form of the variational distribution's covariance.
     pub fn covariance(&self) -> Covariance {
         if self.mean_field { Covariance::Diagonal } else { Covariance::Full }
     }
@@ -158,8 +158,8 @@ impl BatchArguments {
 #[derive(Debug, Clone, Args)]
 #[group(skip)]
 pub struct SolveArguments {
-    /// Residual over right-hand side, in norm, at which a solve ends; 0 goes on for as long as it helps [default: 1e-6;
-    /// of computation-aware models 1e-4 with cg and lanczos, else 0]
+    /// Relative norm of the residual at which a solve ends; 0 continues as long as it helps [default: 1e-6; of
+    /// computation-aware models 1e-4 with cg and lanczos, else 0]
     #[arg(long, value_name = "SHARE", value_parser = values::rate)]
     tolerance: Option<f64>,
 }

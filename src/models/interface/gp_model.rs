@@ -1,4 +1,4 @@
-//! What a model of any kind offers to tables, files, the command and ensembles, beside its objective.
+//! What any model offers besides its objective: to tables, files, the command and ensembles.
 
 use std::fmt::Debug;
 
@@ -13,16 +13,16 @@ use crate::models::spread::Spread;
 use crate::models::{Model, Observations};
 use crate::train::{Observer, Outcome, TrainConfig};
 
-/// The user's units of inputs and target: reports and options give parameters in them.
+/// The user's units of inputs and target. Reports and options give parameters in these units.
 #[derive(Debug, Clone, PartialEq)]
 pub struct UserUnits {
-    /// Means of the input columns `[d]`; zeros where they are not standardised.
+    /// Means of the input columns `[d]`; zeros if they are not standardised.
     pub input_mean: Vec<f64>,
-    /// Standard deviations of the input columns `[d]`; ones where they are not standardised.
+    /// Standard deviations of the input columns `[d]`; ones if they are not standardised.
     pub input_sd: Vec<f64>,
-    /// Mean of the target; 0 where it is not standardised.
+    /// Mean of the target; 0 if it is not standardised.
     pub target_mean: f64,
-    /// Standard deviation of the target; 1 where it is not standardised.
+    /// Standard deviation of the target; 1 if it is not standardised.
     pub target_sd: f64,
 }
 
@@ -38,7 +38,7 @@ pub struct Size {
 }
 
 impl Size {
-    /// Bytes of the data and of what a step makes of each row.
+    /// Bytes of the data and of what a step computes for each row.
     pub fn data(self, compute: Compute) -> f64 {
         compute.precision.bytes() as f64 * 6.0 * self.rows as f64 * (self.columns as f64 + 1.0)
     }
@@ -49,7 +49,7 @@ impl Size {
 pub struct Training<'a> {
     /// Where to compute.
     pub compute: Compute,
-    /// The rows in memory: all of them, or a sample of those that [`rows`](Self::rows) reads.
+    /// The rows in memory: all rows, or a sample of the rows that [`rows`](Self::rows) reads.
     pub data: &'a Observations,
     /// All rows.
     pub rows: &'a dyn Rows,
@@ -57,23 +57,23 @@ pub struct Training<'a> {
     pub batches: Option<&'a Minibatches>,
     /// Optimiser, steps, seed.
     pub config: &'a TrainConfig,
-    /// The ranks that share minibatches, if there are some.
+    /// The ranks that share minibatches, if any.
     pub spread: Option<&'a Spread>,
 }
 
-/// A Gaussian process model of any approximation.
+/// A Gaussian process model with any approximation.
 ///
-/// [`Model`] is what an optimiser needs; this is what everything else does. A model defined outside of the crate that
-/// implements it and its [options](super::options::ModelOptions) can be fitted to tables, saved, loaded and used by the
-/// command like a built-in one.
+/// [`Model`] is what an optimiser needs; this is what everything else needs. A model of another crate that implements
+/// it and its [options](super::options::ModelOptions) can be fitted to tables, saved, loaded and used by the command
+/// like a built-in one.
 pub trait GpModel: Model + CloneModel + Debug + Send + Sync {
-    /// Its name for people, with the numbers that make it what it is.
+    /// Its name for people, with its characteristic numbers.
     fn title(&self) -> String;
 
     /// The prior of the first latent function.
     fn prior(&self) -> &Prior;
 
-    /// The priors of the latent functions: one for all of them, or one each.
+    /// The priors of the latent functions: one for all of them, or one for each.
     fn priors(&self) -> Vec<&Prior> {
         vec![self.prior()]
     }
@@ -81,14 +81,14 @@ pub trait GpModel: Model + CloneModel + Debug + Send + Sync {
     /// How targets scatter around the latent functions.
     fn likelihood(&self) -> &dyn Likelihood;
 
-    /// Tells the parameters the units of inputs and target, and starts the likelihood and the levels of latent
-    /// functions where the targets suggest. The kernel of the first latent function knows its units already.
+    /// Gives the parameters the units of inputs and target, and sets initial values of the likelihood and of the levels
+    /// of latent functions from the targets. The kernel of the first latent function knows its units already.
     fn start(&mut self, data: &Observations, units: &UserUnits);
 
-    /// Bytes that one evaluation of the objective and its gradient holds at most, roughly.
+    /// The most bytes that one evaluation of the objective and its gradient holds, roughly.
     fn bytes(&self, compute: Compute, size: Size) -> f64;
 
-    /// Measures the seconds of a step on these rows: all of those it is trained on, or as many as a minibatch has.
+    /// Measures the seconds of a step on these rows: all training rows, or as many as a minibatch has.
     ///
     /// # Errors
     /// What the objective reports.
@@ -96,14 +96,13 @@ pub trait GpModel: Model + CloneModel + Debug + Send + Sync {
         fit::seconds(self, compute, rows)
     }
 
-    /// Whether the objective depends on parameters and data alone, so that its values in two precisions can be
-    /// compared.
+    /// Whether the objective depends only on parameters and data, so that its values in two precisions can be compared.
     fn is_comparable(&self) -> bool {
         false
     }
 
-    /// A model with the same parameters whose objective is cheaper, to find by where training begins; as a rule there
-    /// is none.
+    /// A model with the same parameters and a cheaper objective, which is used to find where training begins. By
+    /// default it is a copy of this model.
     fn lighter(&self) -> Box<dyn GpModel> {
         self.boxed()
     }
@@ -116,7 +115,7 @@ pub trait GpModel: Model + CloneModel + Debug + Send + Sync {
         fit::fit(self, training.compute, training.data, training.config, observers)
     }
 
-    /// Itself, where its objective is a sum over rows and a term without data.
+    /// Returns itself if its objective is a sum over rows plus a term without data.
     fn sum_over_rows(&mut self) -> Option<&mut dyn SumOverRows> {
         None
     }
@@ -127,8 +126,8 @@ pub trait GpModel: Model + CloneModel + Debug + Send + Sync {
     /// What factorisations and solves report.
     fn condition(&self, compute: Compute, data: Observations) -> Result<Box<dyn Posterior>>;
 
-    /// The posterior that was [saved](Posterior::saved) with the observations; conditions on them anew where nothing
-    /// was.
+    /// The posterior that was [saved](Posterior::saved) with the observations. If nothing was saved, conditions on them
+    /// again.
     ///
     /// # Errors
     /// [`Data`](crate::Error::Data) when the numbers are not those of such a posterior.
@@ -137,7 +136,7 @@ pub trait GpModel: Model + CloneModel + Debug + Send + Sync {
     }
 }
 
-/// Cloning behind a pointer; every model that is [`Clone`] has it.
+/// Cloning behind a pointer. Every model that is [`Clone`] implements it.
 pub trait CloneModel {
     /// A copy with parameters of its own.
     fn boxed(&self) -> Box<dyn GpModel>;

@@ -1,4 +1,4 @@
-//! What a model holds between steps of an optimiser.
+//! What a model keeps between steps of an optimiser.
 
 use std::any::Any;
 use std::fmt;
@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use crate::error::{Error, Result};
 
-/// A value that a model [chose](crate::models::Model::choose) and that only the model looks into: actions, sites,
+/// A value that a model [chose](crate::models::Model::choose) and that only this model can read: actions, sites,
 /// neighbours.
 #[derive(Clone)]
 pub struct Held(Arc<dyn Any + Send + Sync>);
@@ -20,7 +20,7 @@ impl Held {
     /// The value.
     ///
     /// # Errors
-    /// [`Error::Usage`] when it is of another type: another model's.
+    /// [`Error::Usage`] when it has another type, because another model chose it.
     pub fn get<T: Any>(&self) -> Result<&T> {
         self.0.downcast_ref().ok_or_else(|| Error::Usage("what is held was chosen by another model".into()))
     }

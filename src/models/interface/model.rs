@@ -1,4 +1,4 @@
-//! What an optimiser needs of a model.
+//! What an optimiser needs from a model.
 
 use burn::tensor::Tensor;
 
@@ -14,16 +14,16 @@ pub trait Model: Parameters {
     /// The quantity to minimise, a negative log probability of the whole data set, as a tensor `[1]`.
     ///
     /// # Errors
-    /// When a factorisation fails or a user's kernel does.
+    /// When a factorisation or a user's kernel fails.
     fn objective(&self, scope: &Scope, batch: &Batch) -> Result<Tensor<1>>;
 
-    /// The number of steps of an optimiser for which training holds what the model [chooses](Self::choose); none when
-    /// it chooses nothing.
+    /// For how many steps of an optimiser training keeps what the model [chooses](Self::choose); none if it chooses
+    /// nothing.
     fn refresh(&self) -> Option<usize> {
         None
     }
 
-    /// What training is to hold from the present parameters on, such as the actions of a policy.
+    /// Chooses, at the current parameters, what training then keeps, such as the actions of a policy.
     ///
     /// # Errors
     /// What a solve reports.
@@ -31,7 +31,7 @@ pub trait Model: Parameters {
         Ok(None)
     }
 
-    /// The [`objective`](Self::objective) for what was [chosen](Self::choose), at these or at other parameters.
+    /// The [`objective`](Self::objective) for what was [chosen](Self::choose), at the same or other parameters.
     ///
     /// # Errors
     /// As the objective.
@@ -39,9 +39,9 @@ pub trait Model: Parameters {
         self.objective(scope, batch)
     }
 
-    /// Whether training may move to points where a factorisation needs more jitter than where it began. Jitter on the
-    /// noise makes the objective that of another model, but on K_ZZ it keeps a collapsed bound a bound of the same
-    /// model: that of inducing variables with noise.
+    /// Whether training may move to points where a factorisation needs more jitter than at the start. Jitter on the
+    /// noise gives the objective of another model. Jitter on K_ZZ keeps a collapsed bound valid for the same model: it
+    /// is the bound for inducing variables with noise.
     fn bears_jitter(&self) -> bool {
         false
     }

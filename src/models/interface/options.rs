@@ -1,4 +1,4 @@
-//! The options of a kind of model: what settings say and files keep, and how a model is made from them.
+//! The options of a kind of model: what settings give and files keep, and how to build a model from them.
 
 use std::fmt::Debug;
 use std::sync::Arc;
@@ -22,29 +22,29 @@ use crate::models::training::batches::Minibatches;
 use crate::params::{self, Parameter};
 use crate::train::TrainConfig;
 
-/// What every model is made of.
+/// The parts of every model.
 #[derive(Debug, Clone)]
 pub struct Parts {
-    /// Of targets given the latent functions; models of Gaussian targets have their own.
+    /// The distribution of targets given the latent functions. Models of Gaussian targets have their own.
     pub likelihood: Box<dyn Likelihood>,
-    /// Of the latent functions.
+    /// The prior of the latent functions.
     pub prior: Prior,
 }
 
-/// What a model is made for.
+/// What a model is built for.
 #[derive(Debug, Clone, Copy)]
 pub struct Site<'a> {
     /// The rows that it will be trained on, or a sample of them.
     pub data: &'a Observations,
     /// Names of the input columns `[d]`.
     pub names: &'a [String],
-    /// Decides what is chosen at random.
+    /// Seed of all random choices.
     pub seed: u64,
-    /// All rows, where every process reads its own and `data` are a sample of them.
+    /// All rows, if every process reads its own and `data` are a sample of them.
     pub source: Option<&'a Arc<dyn SharedRows>>,
-    /// The rows of experts that stay with them.
+    /// The rows of experts that stay where the experts are.
     pub shards: Option<&'a Arc<Shards>>,
-    /// What was saved of the model, where one is made again.
+    /// What was saved of the model, if it is rebuilt.
     pub saved: Option<Saved<'a>>,
 }
 
@@ -63,7 +63,7 @@ impl Site<'_> {
         self.source.map_or(self.data.n(), |source| source.count())
     }
 
-    /// Inducing inputs `[m, d]`, row-major: centres of clusters of the data, at most `m`, or those that were saved.
+    /// Inducing inputs `[m, d]`, row-major: at most `m` cluster centres of the data, or the saved ones.
     ///
     /// # Errors
     /// As [`inducing::choose`]; [`Error::Data`] when the saved parameters have none.
@@ -71,7 +71,7 @@ impl Site<'_> {
         self.centres(kernel, m, "inducing")
     }
 
-    /// Pseudo-inputs of a policy, in the same way.
+    /// Pseudo-inputs of a policy, chosen in the same way.
     ///
     /// # Errors
     /// As [`inducing`](Self::inducing).
@@ -79,7 +79,7 @@ impl Site<'_> {
         self.centres(kernel, m, "inputs")
     }
 
-    /// Centres of the data, or what was saved under the name.
+    /// Cluster centres of the data, or what was saved under the name.
     fn centres(&self, kernel: &Kernel, m: usize, name: &str) -> Result<Vec<f64>> {
         match self.saved {
             None => inducing::choose(Choice::Kmeans, kernel, &self.data.x, self.data.d, m, self.seed),
@@ -93,13 +93,13 @@ impl Site<'_> {
 
 /// The options of a kind of model.
 pub trait ModelOptions: Debug + Send + Sync {
-    /// The model, with everything that is not a hyperparameter chosen from the data of its site.
+    /// Builds the model. The data of its site determine everything that is not a hyperparameter.
     ///
     /// # Errors
     /// What the options and the kernel report.
     fn build(&self, parts: Parts, site: &Site) -> Result<Box<dyn GpModel>>;
 
-    /// Refuses options that cannot be had with so many rows.
+    /// Refuses options that so many rows do not allow.
     ///
     /// # Errors
     /// [`Error::Usage`] naming the option.
@@ -108,12 +108,12 @@ pub trait ModelOptions: Debug + Send + Sync {
     }
 
     /// Whether its posteriors [leave rows out](crate::models::posterior::LeaveOneOut) in closed form, for Gaussian
-    /// targets with or without known noise of rows.
+    /// targets. The argument says whether rows have known noise.
     fn leaves_one_out(&self, _noise_of_rows: bool) -> bool {
         false
     }
 
-    /// The order in which the model wants the rows, if any.
+    /// The order in which the model needs the rows, if any.
     ///
     /// # Errors
     /// What finding it reports.
@@ -126,41 +126,41 @@ pub trait ModelOptions: Debug + Send + Sync {
         None
     }
 
-    /// Whether files may hold what conditioning on the data computes, where that costs more than reading it.
+    /// Whether files may hold what conditioning on the data computes, because reading it is cheaper.
     fn stores_factor(&self) -> bool {
         false
     }
 
-    /// The prior that the variances of kernels have where nothing is asked of them, in units of the latent functions.
+    /// The default prior of kernel variances, in units of the latent functions.
     fn variance_prior(&self, _likelihood: &dyn Likelihood) -> Option<params::Prior> {
         None
     }
 
-    /// Whether losses of its training compare, so that starts can race.
+    /// Whether training losses can be compared, so that starts can race.
     fn races(&self) -> bool {
         self.minibatches().is_none()
     }
 
-    /// The usual training: as long as it pays.
+    /// The default training: continues as long as it pays.
     fn training(&self) -> TrainConfig {
         TrainConfig::while_it_pays()
     }
 
-    /// What may go wrong with these options and so many rows, with advice.
+    /// Warnings about these options with so many rows, with advice.
     fn warnings(&self, _rows: usize) -> Vec<Advice> {
         Vec::new()
     }
 
-    /// What would make the steps of a long training far shorter.
+    /// Advice that would make the steps of a long training far shorter.
     fn shorter(&self, _rows: usize) -> Option<Advice> {
         None
     }
 
-    /// What to choose where the memory of the machine is not enough.
+    /// Advice for when the memory of the machine is not enough.
     fn smaller(&self) -> Advice;
 }
 
-/// A name of a kind of model together with its options.
+/// A kind of model: its name together with its options.
 pub trait Kind: ModelOptions + Serialize + DeserializeOwned + 'static {
     /// The name in settings, files and the command.
     const NAME: &'static str;
@@ -168,15 +168,16 @@ pub trait Kind: ModelOptions + Serialize + DeserializeOwned + 'static {
     /// Whether the model takes other likelihoods than the Gaussian.
     const ANY_LIKELIHOOD: bool = false;
 
-    /// Whether rows may stay apart, each part with its rank.
+    /// Whether rows may stay distributed, each part on its rank.
     const APART: bool = false;
 
-    /// Whether it takes all rows at once and yet may read them from a [source](SharedRows), each process its own.
+    /// Whether training uses all rows at once and may still read them from a [source](SharedRows), each process its
+    /// own.
     const READS: bool = false;
 }
 
-/// A kind of model and its options, as settings and files have them; a [registry](crate::models::registry::Models)
-/// makes [`ModelOptions`] of it.
+/// A kind of model and its options, as in settings and files. A [registry](crate::models::registry::Models) turns it
+/// into [`ModelOptions`].
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct ModelChoice {
     kind: String,

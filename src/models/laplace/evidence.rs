@@ -15,11 +15,12 @@ use crate::linalg::host::{HostOp, Saved, apply2, apply3, recall};
 use crate::linalg::real::widened;
 use crate::threads;
 
-/// `−ln q(y)` `[1]` for covariances `[P n, n]` and means `[P n]` of P priors, differentiable in both and in the
-/// likelihood's own parameters, the way of the mode included. The values of those are in `density`.
+/// `−ln q(y)` `[1]` for covariances `[P n, n]` and means `[P n]` of P priors. Differentiable in both and in the
+/// likelihood's own parameters, whose values are in `density`. The gradient includes how the mode moves.
 ///
-/// With `s = (I + H K)⁻¹ q`, `q` half the slope of `ln|I + W K|` in `f` and `H` minus the Hessian, the adjoints are
-/// `½ (C + s aᵀ + a sᵀ − a aᵀ)` of K and `s − a` of m, `C = (K + W⁻¹)⁻¹` (Rasmussen and Williams 2006, 5.5.1).
+/// Let `q` be half the gradient of `ln|I + W K|` in `f`, `H` minus the Hessian and `s = (I + H K)⁻¹ q`. The adjoints
+/// are then `½ (C + s aᵀ + a sᵀ − a aᵀ)` for K and `s − a` for m, `C = (K + W⁻¹)⁻¹` (Rasmussen and Williams 2006,
+/// 5.5.1).
 pub(super) fn evidence(
     density: Arc<dyn Density>,
     rows: Vec<Row>,
@@ -41,7 +42,7 @@ struct Evidence {
     own: usize,
 }
 
-/// What the adjoint needs.
+/// The values that the adjoint needs.
 struct SavedEvidence {
     covariances: Vec<f64>,
     means: Vec<f64>,
@@ -76,7 +77,7 @@ impl Evidence {
         let mut slopes = vec![0.0; f.len()];
         let mut blocks = system.explained(|latent| task.gram.of(latent), n)?;
         for (i, ((row, f), block)) in task.at(f).zip(blocks.chunks_exact_mut(latents * latents)).enumerate() {
-            // Half of what is left of the prior variance.
+            // Half of the prior variance that remains.
             block.iter_mut().for_each(|b| *b *= -0.5);
             for latent in 0..latents {
                 block[latent * (latents + 1)] += 0.5 * task.gram.of(latent)[i * (n + 1)];

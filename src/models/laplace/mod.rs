@@ -1,20 +1,20 @@
 //! Laplace's approximation for any likelihood (Rasmussen and Williams 2006, 3.4 and 3.5): the posterior of the latent
-//! functions as a normal distribution about its mode, dense, for up to some 5,000 rows.
+//! functions as a normal distribution around its mode. It uses dense matrices, for up to about 5,000 rows.
 //!
 //! With `g` and `W` the gradient and the curvature of the log density at the mode `f̂ = m + K a`, `a = g(f̂)`:
-//! `ln q(y) = ln p(y | f̂) − ½ aᵀ(f̂ − m) − ½ ln|I + W K|`, `f* ~ N(m* + k*ᵀa, k** − k*ᵀ(K + W⁻¹)⁻¹k*)`. It is to
-//! classes and counts what [`exact`](super::exact) is to real targets, and the same for Gaussian ones. Where a
+//! `ln q(y) = ln p(y | f̂) − ½ aᵀ(f̂ − m) − ½ ln|I + W K|`, `f* ~ N(m* + k*ᵀa, k** − k*ᵀ(K + W⁻¹)⁻¹k*)`. It is for
+//! classes and counts what [`exact`](super::exact) is for real targets; for Gaussian targets both are the same. If a
 //! likelihood is [not log-concave](crate::likelihoods::Density::is_log_concave), `W` is its Fisher information
 //! (Hartmann and Vanhatalo 2019, *Laplace approximation and natural gradient for Gaussian process regression with
 //! heteroscedastic student-t model*).
 //!
-//! The evidence is no bound. With classes that can be told apart and a lengthscale for each of many inputs it comes to
-//! prefer very large prior variances, of which the predictions are then underconfident (Kuss and Rasmussen 2005,
-//! *Assessing approximate inference for binary Gaussian process classification*): the bounds of variational and of
-//! computation-aware models do not.
+//! The evidence is not a bound. If classes can be separated and each of many inputs has its own lengthscale, the
+//! evidence prefers very large prior variances, whose predictions are underconfident (Kuss and Rasmussen 2005,
+//! *Assessing approximate inference for binary Gaussian process classification*). The bounds of variational and of
+//! computation-aware models do not have this problem.
 //!
-//! Nothing of order `Ln` squared is made for `L` classes: a factor of order n each, and one for what their
-//! probabilities share.
+//! For `L` classes, no array has the order `Ln` squared: each class has a factor of order n, and one more factor is for
+//! the normalisation of the probabilities.
 
 mod evidence;
 mod mode;
@@ -42,13 +42,13 @@ use crate::scope::{Scope, to_f64};
 use system::Gram;
 use task::Task;
 
-/// Latent functions with a prior, and a likelihood of targets given them, approximated about the mode: n³ time, n²
+/// Latent functions with a prior, and a likelihood of targets given them, approximated around the mode: n³ time, n²
 /// memory.
 #[derive(Debug, Clone)]
 pub struct LaplaceGp {
-    /// Of the latent functions: one for all of them, or one each.
+    /// The priors of the latent functions: one for all of them, or one for each.
     pub priors: Vec<Prior>,
-    /// Of targets given the latent functions.
+    /// The likelihood of targets given the latent functions.
     pub likelihood: Box<dyn Likelihood>,
 }
 
@@ -58,7 +58,7 @@ impl LaplaceGp {
         Self::boxed(kernel.into(), Box::new(likelihood))
     }
 
-    /// The same for a prior and a likelihood chosen at run time; latent functions that mean different things get a
+    /// The same for a prior and a likelihood chosen at run time. Latent functions that are not interchangeable get a
     /// prior each.
     pub fn boxed(prior: Prior, likelihood: Box<dyn Likelihood>) -> Self {
         Self { priors: prior.of_latents(&*likelihood), likelihood }
@@ -73,7 +73,7 @@ impl LaplaceGp {
         Ok(LaplacePosterior::new(self.clone(), compute, data, mode))
     }
 
-    /// What `find` makes of the model on observations.
+    /// Applies `find` to the model on observations.
     fn on<R>(&self, compute: Compute, data: &Observations, find: impl FnOnce(Task) -> Result<R>) -> Result<R> {
         let scope = Scope::new(compute)?;
         let (covariances, means) = self.gram(&scope, &data.batch(&scope).x)?;
@@ -94,7 +94,7 @@ impl LaplaceGp {
     }
 }
 
-/// Tensors behind each other.
+/// Joins tensors along the first dimension.
 fn joined<const D: usize>(mut parts: Vec<Tensor<D>>) -> Tensor<D> {
     if parts.len() == 1 { parts.swap_remove(0) } else { Tensor::cat(parts, 0) }
 }

@@ -1,4 +1,4 @@
-//! The mode of the posterior, by Newton's method with a guard.
+//! Finds the mode of the posterior by a safeguarded Newton's method.
 
 use super::system::System;
 use super::tangent::Tangent;
@@ -11,17 +11,17 @@ const STEPS: usize = 200;
 /// Most halvings of a step.
 const HALVINGS: usize = 60;
 
-/// The largest change of a latent value, relative to the largest value or 1, after which one more step ends the search:
-/// its error is the square of that.
+/// If the largest change of a latent value is at most this, the search ends after the step. The change is relative to
+/// the largest value or 1, and the error of the result is its square.
 const CLOSE: f64 = 1e-7;
 
-/// The change below which steps by the Hessian are tried where that is not the curvature.
+/// Below this change, steps with the Hessian are tried if it differs from the curvature.
 const NEAR: f64 = 0.1;
 
-/// What the log posterior may lose by rounding, relative to its size.
+/// The loss of the log posterior that counts as a rounding error, relative to its size.
 const ROUNDING: f64 = 1e-13;
 
-/// The mode `f = m + K a` of the posterior, with what holds there.
+/// The mode `f = m + K a` of the posterior, with the values there.
 #[derive(Debug, Clone)]
 pub(super) struct Mode {
     /// `[L, n]`.
@@ -88,17 +88,17 @@ impl Task<'_> {
         Ok(b.iter().zip(taken).map(|(b, t)| b - t).collect())
     }
 
-    /// What holds at `f = m + K a`.
+    /// The values at `f = m + K a`.
     pub fn at_mode(&self, f: Vec<f64>, weights: Vec<f64>) -> Result<Mode> {
         let system = System::new(self.gram, &self.slopes(&f).d, self.density.is_centred())?;
         Ok(Mode { log_density: self.log_density(&f), f, weights, system })
     }
 
-    /// Climbs from the prior mean. A step is halved until the log posterior does not fall, for Newton's may overshoot
-    /// by orders of magnitude; steps by the curvature always climb when they are short.
+    /// Climbs from the prior mean. A step is halved until the log posterior does not decrease, because Newton's step
+    /// may overshoot by orders of magnitude. Short steps with the curvature always increase it.
     ///
     /// # Errors
-    /// [`Error::NotFinite`] when there is no finite mode near.
+    /// [`Error::NotFinite`] when the search finds no finite mode.
     pub fn mode(&self) -> Result<Mode> {
         let mut f: Vec<f64> = (0..self.density.latents()).flat_map(|latent| self.mean(latent).to_vec()).collect();
         let mut weights = vec![0.0; f.len()];
@@ -127,13 +127,13 @@ impl Task<'_> {
             }
         }
         Err(Error::NotFinite(format!(
-            "the mode of the latent functions under the {} latent values of {} rows",
+            "the mode of the latent functions, {} latent values for {} rows,",
             f.len(),
             self.n()
         )))
     }
 
-    /// How far f and its weights move when those become `target`.
+    /// How far f and its weights move when the weights become `target`.
     fn step(&self, weights: &[f64], target: &[f64]) -> Move {
         let turn: Vec<f64> = target.iter().zip(weights).map(|(to, a)| to - a).collect();
         Move { climb: self.gram.apply(&turn), turn }
@@ -153,7 +153,7 @@ impl Task<'_> {
             let moved = |from: &[f64], by: &[f64]| from.iter().zip(by).map(|(x, by)| x + length * by).collect();
             let (f, weights): (Vec<f64>, Vec<f64>) = (moved(f, &climb), moved(weights, &turn));
             let value = self.log_posterior(&f, &weights);
-            // Where it begins at no number any is better.
+            // If the start is NaN, any finite value is better.
             (value >= least || (least.is_nan() && value.is_finite())).then_some(Moved { f, weights, value })
         })
     }
@@ -165,7 +165,7 @@ struct Move {
     turn: Vec<f64>,
 }
 
-/// Where a step came to.
+/// The point that a step reached.
 struct Moved {
     f: Vec<f64>,
     weights: Vec<f64>,

@@ -12,7 +12,7 @@ use crate::models::prior::Prior;
 use crate::models::start::{levelled, variance_of_classes};
 use crate::params;
 
-/// Any likelihood about the mode, without further approximation: n³ time, n² memory.
+/// Any likelihood, approximated around the mode and not further: n³ time, n² memory.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct LaplaceOptions {}
 

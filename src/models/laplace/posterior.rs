@@ -17,7 +17,7 @@ const MODE: &str = "posterior.mode";
 /// The gradient of the log density there `[L, n]`.
 const WEIGHTS: &str = "posterior.weights";
 
-/// The posterior of a [`LaplaceGp`]. Its factorisations are in f64 whatever the precision of the data.
+/// The posterior of a [`LaplaceGp`]. Its factorisations use f64 in any precision of the data.
 #[derive(Debug, Clone)]
 pub struct LaplacePosterior {
     model: LaplaceGp,
@@ -37,7 +37,7 @@ struct Part {
     means: Vec<Vec<f64>>,
     /// `[L][rows]`.
     prior: Vec<Vec<f64>>,
-    /// What is explained of the prior covariances `[rows, L, L]`.
+    /// The explained part of the prior covariances `[rows, L, L]`.
     explained: Vec<f64>,
 }
 
@@ -47,7 +47,7 @@ impl LaplacePosterior {
         Self { model, compute, data, f, weights, system }
     }
 
-    /// The posterior with a saved mode, where there is one.
+    /// The posterior with a saved mode, if there is one.
     pub(super) fn restored(
         model: &LaplaceGp,
         compute: Compute,
@@ -57,7 +57,7 @@ impl LaplacePosterior {
         let (Some(f), Some(weights)) = (saved.take(MODE), saved.take(WEIGHTS)) else { return Ok(None) };
         let size = model.likelihood.latents() * data.n();
         if [f.len(), weights.len()] != [size; 2] || !f.iter().chain(&weights).all(|value| value.is_finite()) {
-            return Err(Error::Data(format!("its mode is not of {size} finite latent values")));
+            return Err(Error::Data(format!("its mode does not have {size} finite latent values")));
         }
         let mode = model.on(compute, data, |task| task.at_mode(f, weights))?;
         Ok(Some(Self::new(model.clone(), compute, data.clone(), mode)))
@@ -77,7 +77,7 @@ impl LaplacePosterior {
         self.weights.len() / self.data.n()
     }
 
-    /// Predictions in chunks.
+    /// Computes predictions in chunks.
     fn parts(&self, x: &[f64], mut take: impl FnMut(Part)) -> Result<()> {
         posterior::rows(x, self.data.d)?;
         let scope = Scope::new(self.compute)?;
@@ -108,8 +108,8 @@ impl LaplacePosterior {
     }
 }
 
-/// Of a single latent function, but for [`marginals`](Posterior::marginals) and [`correlated`](Posterior::correlated);
-/// an error for several.
+/// For a single latent function, except for [`marginals`](Posterior::marginals) and
+/// [`correlated`](Posterior::correlated). Returns an error for several.
 impl Posterior for LaplacePosterior {
     fn predict(&self, x: &[f64]) -> Result<Marginals> {
         let mut all = self.marginals(x)?;

@@ -1,11 +1,11 @@
-//! The matrix `(K + W⁻¹)⁻¹` of a Laplace approximation, without `W⁻¹`.
+//! The matrix `(K + W⁻¹)⁻¹` of a Laplace approximation, computed without `W⁻¹`.
 
 use crate::error::Result;
 use crate::linalg::Factor;
 use crate::linalg::dense::{product, transpose, view, view_mut};
 use crate::models::posterior::{column_squares, combine};
 
-/// Covariances of the latent functions at n rows, `[n, n]` for all of them or for each, behind each other.
+/// Covariances of the latent functions at n rows: one matrix `[n, n]` for all functions, or one after another for each.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Gram<'a> {
     values: &'a [f64],
@@ -40,9 +40,9 @@ pub(super) struct System {
     n: usize,
     /// √d_l `[L][n]`.
     roots: Vec<Vec<f64>>,
-    /// Of B_l.
+    /// The factors of B_l.
     factors: Vec<Factor<f64>>,
-    /// Of M.
+    /// The factor of M.
     shared: Option<Factor<f64>>,
 }
 
@@ -128,8 +128,8 @@ impl System {
         Ok(white)
     }
 
-    /// What the data explain of the prior variances at `t` rows, `k*ᵀ C k*` `[t, L, L]`, for covariances `cross(l)`
-    /// `[n, t]`.
+    /// The part of the prior variances at `t` rows that the data explain, `k*ᵀ C k*` `[t, L, L]`, for covariances
+    /// `cross(l)` `[n, t]`.
     pub fn explained<'a>(&self, cross: impl Fn(usize) -> &'a [f64], t: usize) -> Result<Vec<f64>> {
         let latents = self.latents();
         let mut blocks = vec![0.0; t * latents * latents];
@@ -168,7 +168,7 @@ fn column_products(left: &[f64], right: &[f64], columns: usize) -> Vec<f64> {
     sums
 }
 
-/// `diag(rows) A diag(columns)` of a row-major `A`; one number for `columns` stands for all of them.
+/// `diag(rows) A diag(columns)` of a row-major `A`. A single number in `columns` applies to all of them.
 fn scale(a: &mut [f64], rows: &[f64], columns: &[f64]) {
     let width = a.len() / rows.len();
     for (row, &r) in a.chunks_exact_mut(width).zip(rows) {

@@ -1,4 +1,4 @@
-//! Newton's method by the Hessian itself, for likelihoods whose curvature is another.
+//! Newton's method with the Hessian itself, for likelihoods whose curvature differs from it.
 
 use faer::Mat;
 use faer::linalg::solvers::{PartialPivLu, Solve};
@@ -6,8 +6,8 @@ use faer::linalg::solvers::{PartialPivLu, Solve};
 use super::task::Task;
 use crate::linalg::dense::registers;
 
-/// `I + H K` for the negative Hessian `H` of the log density in all latent values, which may have any sign: of order
-/// Ln.
+/// `I + H K` for the negative Hessian `H` of the log density in all latent values, which may have any sign. Its order
+/// is Ln.
 pub(super) struct Tangent {
     /// `[n, L, L]`.
     hessians: Vec<f64>,

@@ -1,15 +1,15 @@
-//! The data and the prior whose posterior mode Newton's method finds.
+//! The data and the prior, for which Newton's method finds the posterior mode.
 
 use super::system::Gram;
 use crate::likelihoods::{Density, Row};
 
-/// The problem of a posterior mode.
+/// The problem of finding a posterior mode.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Task<'a> {
     pub density: &'a dyn Density,
     pub rows: &'a [Row],
     pub gram: Gram<'a>,
-    /// Prior means `[P, n]`, of all latent functions or of each.
+    /// Prior means `[P, n]`, for all latent functions or for each.
     pub means: &'a [f64],
 }
 

@@ -1,4 +1,4 @@
-//! How minibatches are made of rows.
+//! How rows are divided into minibatches.
 
 use rand::SeedableRng;
 use rand::rngs::Xoshiro256PlusPlus;
@@ -11,7 +11,7 @@ use crate::train::{Adam, Optimizer, TrainConfig};
 
 /// Rows that can be drawn in any order: observations in memory, or a reader of a larger file.
 pub trait Rows {
-    /// How many there are.
+    /// The number of rows.
     fn count(&self) -> usize;
 
     /// The rows of the given indices, in their order.
@@ -37,7 +37,7 @@ impl Rows for Observations {
     }
 }
 
-/// Standardised, the target included unless it holds classes: for likelihoods of real targets, and of classes.
+/// Standardises the rows, including the target unless it holds classes. For likelihoods of real targets and of classes.
 impl Rows for RowFile {
     fn count(&self) -> usize {
         self.len()
@@ -55,12 +55,12 @@ impl Rows for RowFile {
 #[derive(Debug, Clone, PartialEq, serde::Serialize, serde::Deserialize)]
 #[serde(default)]
 pub struct Minibatches {
-    /// Rows of a batch; sizes within an epoch differ by at most one.
+    /// Rows of a batch. Sizes within an epoch differ by at most one.
     pub size: usize,
     /// Multiplies the learning rate of variational parameters.
     pub variational_rate: f64,
-    /// The rate of natural-gradient steps of q before each step of everything else, if any: q then takes no part in the
-    /// optimiser.
+    /// The rate of the natural-gradient step of q that precedes each step of all other parameters, if any. The
+    /// optimiser then does not move q.
     pub natural: Option<f64>,
 }
 
@@ -71,18 +71,19 @@ impl Default for Minibatches {
 }
 
 impl Minibatches {
-    /// The usual training on minibatches, by Adam.
+    /// The default training on minibatches, with Adam.
     pub fn training(&self) -> TrainConfig {
         TrainConfig::new(Optimizer::Adam(Adam { rate: 0.01, ..Adam::default() }), 2000)
     }
 }
 
-/// The order of the rows in an epoch, a function of the seed.
+/// The order of the rows in an epoch, determined by the seed.
 #[derive(Debug, Default)]
 pub(super) struct Order(Option<(usize, Vec<usize>)>);
 
 impl Order {
-    /// The rows of a step, of `parts` in an epoch of `n` rows; ascending, so that readers need not jump back.
+    /// The rows of a step, where an epoch of `n` rows has `parts` steps. They ascend, so that readers need not jump
+    /// back.
     pub(super) fn rows(&mut self, n: usize, parts: usize, seed: u64, step: usize) -> Vec<usize> {
         let (epoch, part) = (step / parts, step % parts);
         if self.0.as_ref().is_none_or(|(known, _)| *known != epoch) {

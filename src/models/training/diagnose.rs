@@ -1,4 +1,4 @@
-//! Advice when a fit looks degenerate: what a careful statistician would ask about first.
+//! Advice when a fit looks degenerate: what a careful statistician would ask first.
 
 use std::collections::HashMap;
 
@@ -8,16 +8,16 @@ use crate::models::Observations;
 use crate::models::gp_model::GpModel;
 use crate::params::{Constraint, Parameter, Parameters, Unit};
 
-/// The input columns, of `d`, that entries of kernels' parameters belong to, by the parameters' identities; not those
-/// that have none for each column.
+/// The input columns, out of `d`, of the entries of kernels' parameters. The key is the parameter's identity.
+/// Parameters without an entry for each column are left out.
 pub fn entry_columns(kernels: &[&Kernel], d: usize) -> HashMap<u64, Vec<usize>> {
     let of_kernels = kernels.iter().flat_map(|kernel| kernel.parameters().into_iter().zip(kernel.entry_columns(d)));
     of_kernels.filter_map(|((_, p), columns)| Some((p.id(), columns?))).collect()
 }
 
-/// Sentences about what looks wrong with a trained model, each with advice; empty when nothing does.
+/// Warnings about a trained model, each with advice; empty if nothing looks wrong.
 ///
-/// `data` are the observations it was trained on, as it saw them, `names [d]` their input columns.
+/// `data` are the observations it was trained on, as it saw them; `names [d]` are the names of their input columns.
 pub fn warnings(model: &dyn GpModel, data: &Observations, names: &[String]) -> Vec<Advice> {
     let kernels: Vec<&Kernel> = model.priors().into_iter().map(|prior| &prior.kernel).collect();
     let parameters = model.parameters();
@@ -50,7 +50,7 @@ pub fn warnings(model: &dyn GpModel, data: &Observations, names: &[String]) -> V
     for (path, alpha) in parameters.iter().filter(|(path, p)| path.ends_with("rq.alpha") && !p.fixed) {
         if alpha.internal()[0] < FLAT {
             let text = format!(
-                "{path} = {} makes this component as good as constant in distance: give it a prior, or leave it out",
+                "{path} = {} makes this component almost constant in distance: give it a prior, or leave it out",
                 shown(alpha)
             );
             found.push(Advice::from(text).set("Settings::priors", "\"rq.alpha=lognormal(0, 1)\""));
@@ -60,7 +60,7 @@ pub fn warnings(model: &dyn GpModel, data: &Observations, names: &[String]) -> V
     let spreads: Vec<Spread> = (0..data.d).map(|column| spread(data, column)).collect();
     let varying = || spreads.iter().filter(|spread| spread.sd > 0.0);
     let largest = varying().map(|spread| spread.sd).reduce(f64::max).unwrap_or(1.0);
-    // Short along two values, as of a category, a lengthscale tells these apart and nothing else.
+    // Along a column with two values, such as a category, a short lengthscale separates only these two values.
     let least = varying().filter(|spread| !spread.binary).map(|spread| spread.sd).reduce(f64::min);
     let columns = entry_columns(&kernels, data.d);
     for (path, parameter) in &lengths {
@@ -68,7 +68,7 @@ pub fn warnings(model: &dyn GpModel, data: &Observations, names: &[String]) -> V
         if internal.iter().all(|l| *l > LONG * largest) {
             let text = format!(
                 "{path} = {} is far longer than the data ({LONG} standard deviations): this component is flat; a \
-                 linear or constant kernel says the same with fewer parameters",
+                 linear or constant kernel does the same with fewer parameters",
                 shown(parameter)
             );
             found.push(text.into());
@@ -86,7 +86,7 @@ pub fn warnings(model: &dyn GpModel, data: &Observations, names: &[String]) -> V
         };
         found.extend(short.map(|along| {
             let text = format!(
-                "{path} = {} is far shorter than the data's spacing{along}: every point is on its own. Bound it below \
+                "{path} = {} is far shorter than the data's spacing{along}: no point predicts another. Bound it below \
                  or add noise",
                 shown(parameter)
             );
@@ -100,7 +100,7 @@ pub fn warnings(model: &dyn GpModel, data: &Observations, names: &[String]) -> V
 struct Spread {
     /// Its standard deviation: 1 where inputs are standardised.
     sd: f64,
-    /// Whether it has two values at most.
+    /// Whether it has at most two values.
     binary: bool,
 }
 
@@ -113,14 +113,14 @@ fn spread(data: &Observations, column: usize) -> Spread {
     Spread { sd: (values().map(|x| (x - mean).powi(2)).sum::<f64>() / n).sqrt(), binary }
 }
 
-/// Shapes of rational quadratic kernels below this hardly let the covariance fall.
+/// Below this shape, the covariance of a rational quadratic kernel hardly decreases.
 const FLAT: f64 = 1e-3;
-/// Lengthscales beyond this many standard deviations of the inputs are flat over the data.
+/// Above this many standard deviations of the inputs, a lengthscale makes a function flat over the data.
 const LONG: f64 = 1e3;
-/// Lengthscales below this many standard deviations separate all points.
+/// Below this many standard deviations, a lengthscale separates all points.
 const SHORT: f64 = 1e-5;
 
-/// A parameter's first values; of a noise, which is the square of a standard deviation or scale, that too.
+/// A parameter's first values. For a noise that is a squared standard deviation or scale, adds the root.
 fn shown(parameter: &Parameter) -> String {
     let values: Vec<String> = parameter.values().into_iter().take(4).map(crate::params::shown).collect();
     let more = if parameter.len() > 4 { ", …" } else { "" };

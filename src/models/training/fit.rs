@@ -1,4 +1,4 @@
-//! Training a model: its objective and priors as a function of one flat vector, minimised by [`train`].
+//! Training a model: [`train`] minimises its objective and priors as a function of one flat vector.
 
 use std::time::Instant;
 
@@ -12,8 +12,8 @@ use crate::train::{self, Evaluation, Group, Objective, Observer, Outcome, Step, 
 
 /// Trains a model on observations and leaves it at the best point found.
 ///
-/// Losses in the outcome are per datum: objective plus negative log priors, divided by the number of rows. Of a model
-/// that [chooses](Model::choose) something the loss at the end is that of what it chooses there.
+/// Losses in the outcome are per datum: objective plus negative log priors, divided by the number of rows. If the model
+/// [chooses](Model::choose) something, the loss at the end uses what it chooses at the end.
 ///
 /// # Errors
 /// [`Device`](crate::Error::Device) when the device is not available, and what the objective reports when it fails at
@@ -28,7 +28,7 @@ pub fn fit<M: Model + ?Sized>(
     fit_for(model, compute, (data, data.n()), config, observers)
 }
 
-/// The same for data that stand for so many rows.
+/// The same for data that represent `rows` rows.
 pub(in crate::models) fn fit_for<M: Model + ?Sized>(
     model: &mut M,
     compute: Compute,
@@ -44,12 +44,12 @@ pub(in crate::models) fn fit_for<M: Model + ?Sized>(
     let chosen = chosen.map(|(from, _)| from);
     model.set_free_raw(outcome.as_ref().map_or(&start, |outcome| &outcome.x))?;
     let mut outcome = outcome?;
-    // What it held at the end, if it made a step, was chosen elsewhere; its posterior chooses there.
+    // At the end it may hold what was chosen at an earlier point, but its posterior chooses at this point.
     if model.refresh().is_some() && chosen.is_none_or(|from| from != outcome.x || !evaluated) {
         let found = evaluate(model, compute, &batch).map(|found| found.loss / outcome.loss_scale);
         let better = outcome.settled.take().filter(|(_, lowest)| !found.as_ref().is_ok_and(|loss| loss <= lowest));
         match (better, found) {
-            // The steps since the last choice led astray.
+            // The steps since the last choice made the loss worse.
             (Some((x, loss)), _) => {
                 model.set_free_raw(&x)?;
                 (outcome.x, outcome.loss) = (x, loss);
@@ -62,11 +62,11 @@ pub(in crate::models) fn fit_for<M: Model + ?Sized>(
     Ok(outcome)
 }
 
-/// Parameters that are chosen from the data, not guessed: restarts all begin with the same.
+/// Parameters whose start is chosen from the data, not guessed: all restarts begin with the same values.
 const PLACED: [&str; 2] = ["actions", "inducing"];
 
-/// The free parameters that restarts leave where they begin, with their learning rates: those of `rate`, and where it
-/// gives none those that are placed.
+/// The free parameters that restarts leave at their start, with their learning rates: all for which `rate` gives a
+/// rate, and the placed ones, whose rate is then 1.
 pub(in crate::models) fn groups(model: &(impl Parameters + ?Sized), rate: impl Fn(&str) -> Option<f64>) -> Vec<Group> {
     let (mut start, mut groups) = (0, Vec::new());
     for (path, parameter) in model.parameters().into_iter().filter(|(_, p)| !p.fixed) {
@@ -87,7 +87,7 @@ pub fn evaluate<M: Model + ?Sized>(model: &M, compute: Compute, batch: &Batch) -
     evaluate_for(model, compute, batch, None)
 }
 
-/// The same, for what the model chose before where that is given.
+/// The same with what the model chose before, if given.
 pub(in crate::models) fn evaluate_for<M: Model + ?Sized>(
     model: &M,
     compute: Compute,
@@ -104,7 +104,7 @@ pub(in crate::models) fn evaluate_for<M: Model + ?Sized>(
     Ok(Evaluation { loss: loss + priors, gradient })
 }
 
-/// The negative log priors of all free parameters, their slopes added to the gradient.
+/// The negative log priors of all free parameters. Adds their derivatives to the gradient.
 pub(in crate::models) fn add_priors(model: &(impl Parameters + ?Sized), gradient: &mut [f64]) -> f64 {
     let (mut at, mut total) = (0, 0.0);
     for (_, parameter) in model.parameters().into_iter().filter(|(_, p)| !p.fixed) {
@@ -125,8 +125,8 @@ fn choose<M: Model + ?Sized>(model: &M, compute: Compute, batch: &Batch) -> Resu
     model.choose(&scope, batch)
 }
 
-/// Seconds that a step of an optimiser takes that evaluates the objective on these rows once, its share of a choice
-/// included.
+/// The seconds of an optimiser step that evaluates the objective once on these rows, including its share of the time
+/// for a choice.
 ///
 /// # Errors
 /// What the objective reports.
@@ -143,14 +143,15 @@ pub fn seconds<M: Model + ?Sized>(model: &M, compute: Compute, rows: &Observatio
     })
 }
 
-/// The relative jitter that the first evaluation of a run needed, once there was one: no other one may need more.
+/// The relative jitter that the first evaluation of a run needed, once there was one. Later evaluations must not need
+/// more.
 #[derive(Debug, Default)]
 pub(in crate::models) struct JitterLimit(Option<f64>);
 
 impl JitterLimit {
     /// Refuses an evaluation that needed more, unless the model bears it.
     pub(in crate::models) fn check(&mut self, jitter: f64, borne: bool) -> Result<()> {
-        // With jitter it is the objective of another model, one with more noise: no point to move to.
+        // More jitter gives the objective of a model with more noise, so training must not move to this point.
         if jitter > *self.0.get_or_insert(jitter) && !borne {
             return Err(Error::NotFinite(format!(
                 "the objective without a jitter of {jitter:.0e} of the mean variance"
@@ -159,12 +160,12 @@ impl JitterLimit {
         Ok(())
     }
 
-    /// What a checkpoint holds of it.
+    /// Its state for a checkpoint.
     pub(in crate::models) fn state(&self) -> Vec<f64> {
         self.0.into_iter().collect()
     }
 
-    /// As it was saved.
+    /// Restores it from a checkpoint.
     pub(in crate::models) fn restore(&mut self, state: &[f64]) -> Result<()> {
         if state.len() > 1 {
             return Err(Error::shape("saved state of the objective", "a jitter", format!("{} numbers", state.len())));
@@ -174,21 +175,21 @@ impl JitterLimit {
     }
 }
 
-/// The objective of a model on all rows, with the negative log priors of its parameters: what [`fit`] minimises over
-/// the [free raw values](Parameters::free_raw), for trainings of one's own.
+/// The objective of a model on all rows, with the negative log priors of its parameters. [`fit`] minimises it over the
+/// [free raw values](Parameters::free_raw); use it for a training loop of your own.
 pub struct FullBatch<'a, M: ?Sized> {
     model: &'a mut M,
     compute: Compute,
     batch: Batch,
     limit: JitterLimit,
-    /// What the model chose, and the parameters it chose it from.
+    /// What the model chose, and the parameters at which it chose.
     chosen: Option<(Vec<f64>, Option<Held>)>,
-    /// Whether there was an evaluation with it.
+    /// Whether it has been evaluated with this choice.
     evaluated: bool,
 }
 
 impl<'a, M: Model + ?Sized> FullBatch<'a, M> {
-    /// Of a model, which each evaluation moves.
+    /// For a model, whose parameters each evaluation sets.
     ///
     /// # Errors
     /// [`Device`](crate::Error::Device) when the device is not available.
@@ -232,7 +233,7 @@ impl<M: Model + ?Sized> Objective for FullBatch<'_, M> {
         if self.chosen.as_ref().is_some_and(|(from, _)| from == x) {
             return Ok(());
         }
-        // What was chosen before goes first: two would take twice the memory.
+        // Drops the earlier choice first: two would take twice the memory.
         (self.chosen, self.evaluated) = (None, false);
         self.model.set_free_raw(x)?;
         self.chosen = Some((x.to_vec(), choose(self.model, self.compute, &self.batch)?));

@@ -1,4 +1,5 @@
-//! Training on minibatches: batches by seed and step, losses and gradients as unbiased estimates of the whole.
+//! Training on minibatches. Seed and step determine the batches; losses and gradients are unbiased estimates of the
+//! whole.
 
 use std::time::Duration;
 
@@ -32,15 +33,15 @@ pub fn train<M: SumOverRows>(
     fit_over(model, Source { compute, data: rows, batches: batches.unwrap_or(&usual), spread }, config, observers)
 }
 
-/// Trains a model on minibatches and leaves it at the best point found; losses are per datum, smoothed over an epoch.
+/// Trains a model on minibatches and leaves it at the best point found. Losses are per datum, smoothed over an epoch.
 ///
-/// Every epoch takes all rows once in an order of its own, a function of the seed. With natural gradients q ends with
-/// decreasing steps at the best point, over an epoch or 100 batches of a longer one, or with ten steps of a half on all
-/// rows.
+/// Every epoch uses each row once, in an order of its own that the seed determines. With natural gradients, q ends with
+/// steps at the best point: decreasing ones over an epoch, or over 100 batches of a longer one, or ten steps of a half
+/// if a batch holds all rows.
 ///
 /// # Errors
-/// As [`fit`](super::fit::fit); [`Error::Usage`] for a batch size of 0, and for natural gradients with L-BFGS or of a
-/// fixed q; [`Error::Data`] for a target that the likelihood does not take.
+/// As [`fit`](super::fit::fit); [`Error::Usage`] for a batch size of 0, and for natural gradients with L-BFGS or with a
+/// fixed q; [`Error::Data`] for a target that the likelihood does not accept.
 pub fn fit<M: SumOverRows>(
     model: &mut M,
     compute: Compute,
@@ -52,7 +53,7 @@ pub fn fit<M: SumOverRows>(
     fit_over(model, Source { compute, data, batches, spread: None }, config, observers)
 }
 
-/// Where batches come from, and who computes with them.
+/// Where batches come from, and what computes with them.
 #[derive(Clone, Copy)]
 struct Source<'a> {
     compute: Compute,
@@ -111,7 +112,7 @@ fn fit_over<M: SumOverRows>(
         let x = loss.model.free_raw();
         loss.close(&x, config.seed)?;
     }
-    // Losses on the way were of other parameters, and of parts of the rows.
+    // Losses during training belong to earlier parameters and to parts of the rows.
     if let Ok(bound) = loss.bound(config.seed) {
         outcome.loss = bound / config.loss_scale;
         outcome.restarts[outcome.best_restart].loss = Some(outcome.loss);
@@ -122,7 +123,7 @@ fn fit_over<M: SumOverRows>(
 /// Steps of L-BFGS on all rows after those of Adam.
 const POLISH: usize = 50;
 
-/// Moves hyperparameters and q together where a batch has all rows: losses then compare.
+/// Moves hyperparameters and q together, for batches of all rows, whose losses can be compared.
 fn polish<M: SumOverRows>(
     model: &mut M,
     source: Source,
@@ -147,46 +148,45 @@ fn polish<M: SumOverRows>(
             outcome.seconds += polished.seconds;
             model.set_free_raw(&polished.x)
         }
-        // What Adam found stays.
+        // Keeps what Adam found.
         Err(_) => model.set_free_raw(&start),
     }
 }
 
-/// Batches that q is fitted to in the end: enough rows for any number of inducing values that has a full covariance.
+/// Batches that q is fitted to at the end: enough rows for any number of inducing values that has a full covariance.
 const CLOSING: usize = 100;
 
-/// The same where a batch has all rows: what q was before is left by 0.1 %.
+/// The same if a batch holds all rows: 0.1 % of the earlier q remains.
 const WHOLE: usize = 10;
 
-/// How often a natural-gradient step that leaves the positive definite matrices is halved before the training is given
-/// up.
+/// How often to halve a natural-gradient step that makes the covariance indefinite, before the training fails.
 const HALVINGS: usize = 10;
 
-/// The objective of a model on minibatches, with the negative log priors of its parameters: what [`fit`] minimises over
-/// the [free raw values](crate::params::Parameters::free_raw), for trainings of one's own.
+/// The objective of a model on minibatches, with the negative log priors of its parameters. [`fit`] minimises it over
+/// the [free raw values](crate::params::Parameters::free_raw); use it for a training loop of your own.
 pub struct BatchLoss<'a, M> {
     model: &'a mut M,
     source: Source<'a>,
     order: Order,
-    /// The last step that q was moved for.
+    /// The last step for which q was moved.
     stepped: Option<usize>,
     found: Option<Found>,
 }
 
 /// What a model [holds](SumOverRows::hold) for all rows.
 struct Found {
-    /// The epoch that it was found in.
+    /// The epoch in which it was found.
     epoch: usize,
-    /// The free raw values that it was found with.
+    /// The free raw values at which it was found.
     with: Vec<f64>,
     held: Held,
 }
 
 impl<'a, M: SumOverRows> BatchLoss<'a, M> {
-    /// Of a model, which each evaluation moves.
+    /// For a model, whose parameters each evaluation sets.
     ///
     /// # Errors
-    /// [`Error::Usage`] for no rows, and for natural gradients, which need what [`fit`] does around its steps.
+    /// [`Error::Usage`] for no rows, and for natural gradients, which need the extra work of [`fit`].
     pub fn new(model: &'a mut M, compute: Compute, data: &'a dyn Rows, batches: &'a Minibatches) -> Result<Self> {
         if batches.natural.is_some() {
             return Err(Error::Usage("natural gradients are steps of their own: train by `minibatch::fit`".into()));
@@ -212,7 +212,7 @@ impl<'a, M: SumOverRows> BatchLoss<'a, M> {
         Ok(Evaluation { loss: loss + priors, gradient })
     }
 
-    /// A step along the natural gradient of a batch, shorter where a likelihood that is not log-concave needs it.
+    /// A step along the natural gradient of a batch, shortened if a likelihood that is not log-concave requires it.
     fn natural_step(&mut self, drawn: &Drawn, rate: f64) -> Result<()> {
         let Source { compute, spread, .. } = self.source;
         let sums = match spread {
@@ -232,9 +232,9 @@ impl<'a, M: SumOverRows> BatchLoss<'a, M> {
         )))
     }
 
-    /// Leaves the model at `x`, and with natural gradients q near its optimum there: steps of length ½, ⅓, … average
-    /// over the batches of an epoch, or of a part of a long one; some of length ½ go all the way where a batch has all
-    /// rows. Where one fails q stays as it is.
+    /// Leaves the model at `x` and, with natural gradients, q near its optimum there. Steps of length ½, ⅓, … average
+    /// over the batches of an epoch, or of a part of a long one. If a batch holds all rows, a few steps of length ½
+    /// reach the optimum. If a step fails, q stays as it is.
     fn close(&mut self, x: &[f64], seed: u64) -> Result<()> {
         self.model.set_free_raw(x)?;
         if self.source.batches.natural.is_none() {
@@ -253,8 +253,8 @@ impl<'a, M: SumOverRows> BatchLoss<'a, M> {
         Ok(())
     }
 
-    /// The objective as the model is, without its gradient: the mean over the batches of an epoch, or over some of a
-    /// long one.
+    /// The objective at the current parameters, without its gradient: the mean over the batches of an epoch, or over
+    /// some of the batches of a long one.
     fn bound(&mut self, seed: u64) -> Result<f64> {
         let parts = self.steps_per_epoch().min(CLOSING);
         let mut total = 0.0;
@@ -282,7 +282,7 @@ impl<'a, M: SumOverRows> BatchLoss<'a, M> {
     }
 
     /// What the model holds for these rows. It is found before the first step and after 1, 2, 4, 8, … epochs: seldom,
-    /// and often while parameters still change much.
+    /// but more often while parameters still change much.
     fn held(&mut self, rows: &[usize], step: Step) -> Result<Option<Held>> {
         let epoch = step.iteration / self.steps_per_epoch();
         if self.found.as_ref().is_none_or(|found| epoch >= (2 * found.epoch).max(1)) {
@@ -315,7 +315,7 @@ impl<M: SumOverRows> Objective for BatchLoss<'_, M> {
         let Some(rate) = self.source.batches.natural.filter(|_| self.stepped != Some(step.iteration)) else {
             return self.evaluated(&batch, held.as_ref());
         };
-        // A q that was fitted to a batch is too good for it: there the noise would look smaller than it is.
+        // A q that was just fitted to a batch fits it too well: the noise would look smaller there than it is.
         let before = self.stepped.is_some() && self.stochastic();
         let unseen = before.then(|| self.evaluated(&batch, held.as_ref())).transpose()?;
         self.natural_step(&batch, rate)?;
@@ -335,8 +335,8 @@ impl<M: SumOverRows> Objective for BatchLoss<'_, M> {
         self.steps_per_epoch() > 1
     }
 
-    /// With natural gradients the step that q was last moved for, and q; of a model that holds something, the epoch
-    /// and the parameters that it was found with.
+    /// With natural gradients, the last step for which q was moved, and q. Otherwise, for a model that holds something,
+    /// the epoch and the parameters at which it was found.
     fn state(&self) -> Vec<f64> {
         if self.source.batches.natural.is_none() {
             let found =

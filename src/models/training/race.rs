@@ -1,7 +1,7 @@
-//! Races of starts: short trainings from several lengthscales, the best of which is where a training begins.
+//! Races of starts: short trainings from several lengthscales. The training then begins at the best of them.
 //!
-//! A kernel with a lengthscale per column holds the one with a single lengthscale, and yet its training from the data's
-//! own start may end above that one's optimum. So one of the starts is this optimum.
+//! A kernel with a lengthscale per column includes the kernel with a single lengthscale. Yet its training from the
+//! data's own start may end above the optimum of the single lengthscale. So one of the starts is this optimum.
 
 use std::time::{Duration, Instant};
 
@@ -33,16 +33,16 @@ pub enum Starts {
     Data,
 }
 
-/// A start, and the objective per row after a short training from it; none where that failed.
+/// A start, and the objective per row after a short training from it; none if the training failed.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Start {
-    /// In words.
+    /// Its name.
     pub name: String,
-    /// Objective per row, priors included; that of a [lighter](GpModel::lighter) model where there is one.
+    /// Objective per row, priors included; that of a [lighter](GpModel::lighter) model if there is one.
     pub loss: Option<f64>,
 }
 
-/// How a race went.
+/// The result of a race.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 pub struct Race {
     /// The starts, the best first.
@@ -58,7 +58,7 @@ pub struct Race {
 }
 
 impl Race {
-    /// The best start and the others, in words.
+    /// A sentence about the best start and the others.
     pub fn told(&self) -> Option<String> {
         let (best, others) = self.starts.split_first()?;
         let loss = |start: &Start| start.loss.map_or("failed".into(), |loss| format!("{loss:.3}"));
@@ -67,25 +67,25 @@ impl Race {
     }
 }
 
-/// Most rows that a race trains on where some are enough.
+/// Most rows that a race trains on if a sample is enough.
 const ROWS: usize = 1000;
 /// Steps from each start.
 const STEPS: usize = 15;
-/// A start is judged when steps lower its loss by less than this share, so many in a row.
+/// A start is judged after so many steps in a row that lower its loss by less than this share.
 const ENOUGH: f64 = 1e-4;
 const PATIENCE: usize = 2;
 /// Most steps to the optimum with one lengthscale.
 const ISOTROPIC: usize = 40;
-/// By how much per row, on all of them, what some rows led to has to be better than the data's own start.
+/// How much better per row, on all rows, the result of a sample must be than the data's own start.
 const LEAD: f64 = 0.01;
-/// The share of the time for a training that its race may take.
+/// The share of the training's time that its race may take.
 const SHARE: f64 = 0.25;
 
-/// What is raced for.
+/// What a race is for.
 pub struct Track<'a> {
     /// The training to come.
     pub training: Training<'a>,
-    /// Whether some of many rows are enough to tell starts apart by.
+    /// Whether a sample of many rows is enough to compare starts.
     pub sampled: bool,
 }
 
@@ -96,8 +96,8 @@ struct Runner {
 }
 
 /// Trains `model`, or a [lighter](GpModel::lighter) one in its place, from several starts and leaves it at the best
-/// end; nothing where no kernel has a lengthscale per column to be learned, and where steps are so few that they are
-/// asked for one by one.
+/// result. Does nothing if no kernel has a lengthscale per column to learn, or if the training has no more steps than
+/// the short one from each start.
 ///
 /// # Errors
 /// What the device reports; a start that fails is left out.
@@ -126,7 +126,7 @@ pub fn race(model: &mut Box<dyn GpModel>, track: &Track, observers: &mut [&mut d
     let mut own = light;
     let reached = legs.run(&mut *own, shown, STEPS);
     let mut isotropic = Runner { name: "isotropic optimum", model: isotropic, loss: optimum };
-    // Where it leads without steps of its own it need not make them.
+    // A start that leads without any steps of its own need not make them.
     if reached.is_some_and(|reached| optimum.is_none_or(|optimum| optimum > reached)) {
         isotropic.loss = legs.run(&mut *isotropic.model, shown, STEPS);
     }
@@ -137,7 +137,7 @@ pub fn race(model: &mut Box<dyn GpModel>, track: &Track, observers: &mut [&mut d
         for runner in [&mut own, &mut isotropic] {
             runner.loss = runner.loss.filter(|_| !legs.over).and_then(|_| legs.judge(&*runner.model, &batch));
         }
-        // Where some of the rows led is no better a start than the data's own, unless it is clearly so.
+        // The result of training on the sample counts as a better start only if it is clearly better.
         (own.model, lead) = (model.boxed(), LEAD);
     }
     let loss = |runner: &Runner| runner.loss.unwrap_or(f64::INFINITY);
@@ -152,8 +152,8 @@ pub fn race(model: &mut Box<dyn GpModel>, track: &Track, observers: &mut [&mut d
     Ok(Some(race))
 }
 
-/// The lengthscales to be learned that a kernel has for each column: their places among the parameters, and the
-/// columns' standard deviations.
+/// The learned lengthscales that a kernel has for each column: their indices among the parameters, and the columns'
+/// standard deviations.
 fn lengths(model: &dyn GpModel, data: &Observations) -> Vec<(usize, Vec<f64>)> {
     let kernels: Vec<&Kernel> = model.priors().into_iter().map(|prior| &prior.kernel).collect();
     let columns = entry_columns(&kernels, data.d);
@@ -172,7 +172,7 @@ fn tie(model: &mut dyn GpModel, units: &[(usize, Vec<f64>)], tied: bool) {
     each(model, units, |p, _| p.tied = tied);
 }
 
-/// Rows drawn by the seed, where there are more than a race takes.
+/// Rows drawn by the seed, if there are more than a race uses.
 fn sample(data: &Observations, seed: u64) -> Result<Option<Observations>> {
     let n = data.n();
     if n <= ROWS {
@@ -189,16 +189,16 @@ struct Legs<'a, 'b, 'c> {
     observers: &'a mut [&'b mut dyn Observer],
     began: Instant,
     race: &'c mut Race,
-    /// Whether somebody asked for the end.
+    /// Whether an observer asked to stop.
     over: bool,
 }
 
 impl Legs<'_, '_, '_> {
-    /// The loss after at most so many steps; the model is left there.
+    /// Trains the model for at most so many steps and returns the loss at the end.
     fn run(&mut self, model: &mut dyn GpModel, data: &Observations, steps: usize) -> Option<f64> {
         let config = self.track.training.config;
         let left = |all: Duration| all.mul_f64(SHARE).saturating_sub(self.began.elapsed());
-        // By L-BFGS, whatever comes after.
+        // With L-BFGS, whatever the main training uses.
         let lbfgs = Lbfgs { loss_tolerance: ENOUGH, patience: PATIENCE, ..Lbfgs::default() };
         let config = TrainConfig {
             max_time: config.max_time.map(left),

@@ -1,4 +1,4 @@
-//! Rows that every process of a job can read for itself.
+//! Rows that every process of a job can read itself.
 
 use std::fmt::Debug;
 
@@ -14,25 +14,25 @@ pub trait SharedRows: Rows + Debug + Send + Sync {
     /// Input columns d.
     fn columns(&self) -> usize;
 
-    /// Whether a number goes with each row beside its target.
+    /// Whether each row has a number besides its target.
     fn has_noise(&self) -> bool;
 
-    /// What another process is told to read them.
+    /// The description with which another process can read them.
     fn told(&self) -> Value;
 
-    /// Where rows are, for a process that was told.
+    /// The places of rows, for a process that has the description.
     fn places(&self, rows: &[usize]) -> Vec<usize>;
 }
 
-/// The entry of a message that says where rows can be read.
+/// The entry of a message with the description of the source.
 pub(crate) const SOURCE: &str = "source";
-/// Which of them.
+/// The entry of a message with the places of rows.
 const PLACES: &str = "places";
 
-/// Rows that are read at once.
+/// Rows that are read at a time.
 const CHUNK: usize = 1 << 14;
 
-/// Says in a message which rows are meant, to a process that knows their source.
+/// Writes to a message which rows are meant, for a process that knows their source.
 pub(crate) fn name(message: &mut Message, source: &dyn SharedRows, rows: &[usize]) {
     put(message, PLACES, source.places(rows).into_iter().map(|place| place as f64).collect());
 }
@@ -42,7 +42,7 @@ pub(crate) fn named(message: &mut Message) -> Result<Vec<usize>> {
     Ok(take(message, PLACES)?.into_iter().map(|place| place as usize).collect())
 }
 
-/// These rows, read in chunks: nothing is held but what they are.
+/// These rows, read in chunks. Holds no more than the rows.
 ///
 /// # Errors
 /// What reading them reports.
@@ -53,7 +53,7 @@ pub(crate) fn collected(rows: &dyn Rows, d: usize, numbers: &[usize]) -> Result<
     Ok(all)
 }
 
-/// The inputs of all rows, read in chunks: all columns, or the one to `keep`. Targets are 0.
+/// The inputs of all rows, read in chunks: all columns, or only the column `keep`. Targets are 0.
 ///
 /// # Errors
 /// What reading them reports.

@@ -1,11 +1,10 @@
-//! A minibatch shared out among the ranks of a job.
+//! A minibatch divided among the ranks of a job.
 //!
-//! An objective s Σ_i l_i(θ) + t(θ) of a batch with scale s is the sum over K parts of it of (K s Σ_{i in part} l_i +
-//! t)/K: each part is a batch of its own with K times the scale, and what belongs to no row is counted once. Parts have
-//! the same rows for any number of ranks, and their values and gradients go up one tree of sums. So do the sums of
-//! natural gradients.
+//! An objective s Σ_i l_i(θ) + t(θ) of a batch with scale s is the sum over its K parts of (K s Σ_{i in part} l_i +
+//! t)/K: each part is a batch with K times the scale, and a term that belongs to no row counts once. Parts have the
+//! same rows for any number of ranks. One tree adds their values and gradients, and also the sums of natural gradients.
 //!
-//! Where every process can read the rows, each reads those of its parts: only their places travel.
+//! If every process can read the rows, each reads those of its parts, and messages name only their places.
 
 use std::ops::Range;
 use std::sync::Arc;
@@ -24,20 +23,20 @@ use crate::models::{Batch, Observations};
 use crate::scope::{Scope, scalar};
 use crate::threads;
 
-/// To hold a model.
+/// Asks a rank to hold a model.
 pub const HOLD: &str = "spread.hold";
-/// To evaluate its objective.
+/// Asks for the model's objective.
 const EVALUATE: &str = "spread.evaluate";
-/// To sum what natural gradients need.
+/// Asks for the sums that natural gradients need.
 const NATURAL: &str = "spread.natural";
 
 /// All questions.
 pub const ASKS: [&str; 2] = [EVALUATE, NATURAL];
 
-/// Most parts of a batch: each repeats what belongs to no row, such as a factorisation of K_ZZ.
+/// Most parts of a batch: each part repeats what belongs to no row, such as a factorisation of K_ZZ.
 const PARTS: usize = 4;
 
-/// The ranks that share the batches of a training, and what they need to make its model.
+/// The ranks that share the batches of a training, and what they need to build its model.
 #[derive(Debug, Clone)]
 pub struct Spread {
     ranks: Arc<Ranks>,
@@ -48,11 +47,11 @@ pub struct Spread {
 /// A batch on the host.
 #[derive(Debug, Clone)]
 pub struct Drawn {
-    /// The numbers of all of its rows.
+    /// The numbers of all rows of the batch.
     pub(super) numbers: Vec<usize>,
-    /// Those of this process, which come first where others read their own.
+    /// The rows of this process; they are the first ones if other processes read their own.
     pub(super) rows: Observations,
-    /// How many rows of the data each stands for.
+    /// How many rows of the data each row stands for.
     pub(super) scale: f64,
 }
 
@@ -63,21 +62,21 @@ impl Drawn {
     }
 }
 
-/// The rows that a rank has of a batch.
+/// The rows of a batch that a rank has.
 #[derive(Debug, Clone, Copy)]
 struct Share<'a> {
-    /// Of those of its parts, at least.
+    /// At least the rows of its parts.
     rows: &'a Observations,
-    /// Which row of the batch the first of them is.
+    /// The position of the first of them in the batch.
     first: usize,
-    /// Rows of the whole batch.
+    /// The number of rows of the whole batch.
     n: usize,
-    /// How many rows of the data each stands for.
+    /// How many rows of the data each row stands for.
     scale: f64,
 }
 
 impl Share<'_> {
-    /// A part of the batch, that stands for all of it.
+    /// A part of the batch, and the scale with which it stands for the whole batch.
     fn part(&self, part: usize, count: usize) -> Result<(Observations, f64)> {
         let rows = branches::rows(self.n, part, count).map(|row| row.wrapping_sub(self.first)).collect::<Vec<_>>();
         match rows.last().is_some_and(|last| *last < self.rows.n()) {
@@ -87,7 +86,7 @@ impl Share<'_> {
     }
 }
 
-/// The parts of a rank among those of a batch of `n` rows, and its rows.
+/// The parts of a batch of `n` rows that belong to a rank, and the rows of these parts.
 fn share(n: usize, Place { rank, size }: Place) -> (Range<usize>, Range<usize>) {
     let count = branches::count(n, PARTS);
     let parts = exchange::share(count, rank, size);
@@ -98,7 +97,7 @@ fn share(n: usize, Place { rank, size }: Place) -> (Range<usize>, Range<usize>) 
 /// What is asked about a batch.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Question {
-    /// The objective, with its gradient if that is wanted.
+    /// The objective, and its gradient if wanted.
     Objective { gradient: bool },
     /// Sums for a natural-gradient step.
     Natural,
@@ -112,7 +111,7 @@ impl Question {
         }
     }
 
-    /// What one of so many parts says, each of which stands for the whole batch.
+    /// The answer of one of `count` parts, each of which stands for the whole batch.
     fn of(
         self,
         model: &dyn SumOverRows,
@@ -136,17 +135,17 @@ impl Question {
 }
 
 impl Spread {
-    /// Over ranks that this process leads; `form` is what the others make the model of.
+    /// Over ranks that this process leads. The other ranks build the model from `form`.
     pub fn new(ranks: Arc<Ranks>, form: Value) -> Self {
         Self { ranks, form, source: None }
     }
 
-    /// The same for rows that every rank reads for itself.
+    /// The same for rows that every rank reads itself.
     pub fn reading(self, source: Arc<dyn SharedRows>) -> Self {
         Self { source: Some(source), ..self }
     }
 
-    /// Which of the rows of a batch this process needs.
+    /// The rows of a batch that this process needs.
     pub(super) fn own<'n>(&self, numbers: &'n [usize]) -> &'n [usize] {
         match &self.source {
             Some(_) => &numbers[share(numbers.len(), Place { rank: 0, size: self.ranks.size() }).1],
@@ -154,10 +153,10 @@ impl Spread {
         }
     }
 
-    /// The objective on a batch, and its gradient in the free raw values if that is wanted.
+    /// The objective on a batch, and its gradient in the free raw values if wanted.
     ///
     /// # Errors
-    /// What the objective reports, of another rank with its number.
+    /// What the objective reports; an error of another rank names its number.
     pub(super) fn objective(
         &self,
         model: &dyn SumOverRows,
@@ -231,7 +230,7 @@ pub struct Place {
     pub size: usize,
 }
 
-/// What the parts of a rank say.
+/// The answers of a rank's parts.
 fn said(
     model: &dyn SumOverRows,
     compute: Compute,
@@ -251,18 +250,18 @@ fn said(
     Ok(branches::merged(said))
 }
 
-/// A rank that does not lead: it holds a model and answers for its parts of batches.
+/// A rank that does not lead. It holds a model and answers for its parts of batches.
 #[derive(Debug)]
 pub struct Member {
     model: Box<dyn GpModel>,
     /// This rank.
     place: Place,
-    /// The rows that it read last, and their places: several questions are of one batch.
+    /// The rows that it read last, and their places. Several questions may be about one batch.
     known: Option<(Vec<usize>, Observations)>,
 }
 
 impl Member {
-    /// Of a message that hands a model out.
+    /// From a message that hands out a model.
     ///
     /// # Errors
     /// [`Error::Device`] for a message of another kind.
@@ -272,7 +271,7 @@ impl Member {
         Ok(Self { model, place, known: None })
     }
 
-    /// Answers a question about a batch, whose rows come with it or are read.
+    /// Answers a question about a batch. The rows come with the message or are read.
     ///
     /// # Errors
     /// What the objective and reading report; [`Error::Device`] for a message of another kind.

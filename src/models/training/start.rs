@@ -8,7 +8,7 @@ use crate::models::gp_model::UserUnits;
 use crate::models::prior::{Prior, alike};
 use crate::params::{self, keeping_internal};
 
-/// Starts a likelihood, and constant means at the levels that fit the targets.
+/// Sets the initial values of a likelihood, and sets constant means to the levels that fit the targets.
 pub fn start<'a>(
     likelihood: &mut dyn Likelihood,
     means: impl Iterator<Item = &'a mut Mean>,
@@ -24,7 +24,7 @@ pub fn start<'a>(
     }
 }
 
-/// Tells the priors of latent functions their units, and starts them and the likelihood.
+/// Gives the priors of latent functions their units, and sets the initial values of them and of the likelihood.
 pub fn start_all<'a>(
     likelihood: &mut dyn Likelihood,
     priors: impl Iterator<Item = &'a mut Prior>,
@@ -33,7 +33,7 @@ pub fn start_all<'a>(
 ) {
     let mut means = Vec::new();
     for (latent, Prior { kernel, mean }) in priors.enumerate() {
-        // Other functions than the first, such as the logarithm of a noise, have no units.
+        // Functions other than the first, such as the logarithm of a noise, have no units.
         let (level, sd) = if latent == 0 { (units.target_mean, units.target_sd) } else { (0.0, 1.0) };
         keeping_internal(kernel, |kernel| kernel.set_units(&units.input_sd, sd));
         mean.set_units(&units.input_sd, level, sd);
@@ -42,14 +42,14 @@ pub fn start_all<'a>(
     start(likelihood, means.into_iter(), data, units);
 }
 
-/// The prior of kernel variances under likelihoods of classes, for approximations that would have them very large where
-/// classes can be told apart: of the size that probabilities near 0 and 1 need, by a factor of e or so.
+/// The prior of kernel variances under likelihoods of classes, for approximations that would make them very large if
+/// classes can be separated. It allows the size that probabilities near 0 and 1 need, within a factor of about e.
 pub fn variance_of_classes(likelihood: &dyn Likelihood) -> Option<params::Prior> {
     alike(likelihood).then_some(params::Prior::LogNormal(2.0, 1.0))
 }
 
-/// The prior mean for a likelihood: only the latent function of standardised targets has the level 0; those of several
-/// classes have no level of their own.
+/// The prior mean for a likelihood. A zero mean suits only the latent function of standardised targets and those of
+/// several classes, which have no level of their own; others get a constant.
 pub fn levelled(mean: Mean, likelihood: &dyn Likelihood, d: usize) -> Result<Mean> {
     let several = likelihood.latents() > 1;
     let level = if several { !alike(likelihood) } else { !likelihood.scaled() };

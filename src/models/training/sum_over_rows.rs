@@ -1,4 +1,4 @@
-//! Models that minibatches can train.
+//! Models that can train on minibatches.
 
 use super::batches::Rows;
 use crate::device::Compute;
@@ -6,12 +6,13 @@ use crate::error::{Error, Result};
 use crate::models::gp_model::GpModel;
 use crate::models::{Batch, Held};
 
-/// A model whose objective is a sum over rows, times the batch's scale, and a term without data.
+/// A model whose objective is a sum over rows, times the batch's scale, plus a term without data.
 pub trait SumOverRows: GpModel {
-    /// Whether a parameter is variational, by its path: those may have a learning rate of their own.
+    /// Whether the parameter with this path is variational. Variational parameters may have a learning rate of their
+    /// own.
     fn is_variational(&self, path: &str) -> bool;
 
-    /// What may be found for all rows once and serve many steps, such as the neighbours of each row; nothing by
+    /// What can be found once for all rows and used for many steps, such as the neighbours of each row. Nothing by
     /// default.
     ///
     /// # Errors
@@ -24,17 +25,17 @@ pub trait SumOverRows: GpModel {
     /// [objective](crate::models::Model::objective_for) of a batch of them.
     ///
     /// # Errors
-    /// [`Error::Usage`] when it is another model's.
+    /// [`Error::Usage`] when another model holds it.
     fn held_of(&self, all: &Held, _rows: &[usize]) -> Result<Held> {
         Ok(all.clone())
     }
 
-    /// How many numbers [`natural_sums`](Self::natural_sums) are.
+    /// The length of [`natural_sums`](Self::natural_sums).
     fn natural_len(&self) -> usize {
         0
     }
 
-    /// What a step along the natural gradient of the variational parameters needs of the rows of a batch, added up.
+    /// The sums over the rows of a batch that a natural-gradient step of the variational parameters needs.
     ///
     /// # Errors
     /// [`Error::Usage`] for models without natural gradients.
@@ -42,7 +43,7 @@ pub trait SumOverRows: GpModel {
         Err(Error::Usage("this model has no natural gradients".into()))
     }
 
-    /// Moves the variational parameters along the natural gradient with those sums.
+    /// Moves the variational parameters along the natural gradient, given these sums.
     ///
     /// # Errors
     /// [`Error::Usage`] for models without natural gradients, [`Error::NotPositiveDefinite`] for a step that is too

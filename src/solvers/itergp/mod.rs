@@ -1,16 +1,17 @@
-//! IterGP: a linear solve that knows what it has not computed (Wenger, Pleiss, Pförtner, Hennig and Cunningham 2022,
-//! Algorithm 1; Wenger, Wu, Hennig, Gardner, Pleiss and Cunningham 2024, Algorithm S1).
+//! IterGP: a linear solve that quantifies the error of its limited computation (Wenger, Pleiss, Pförtner, Hennig and
+//! Cunningham 2022, Algorithm 1; Wenger, Wu, Hennig, Gardner, Pleiss and Cunningham 2024, Algorithm S1).
 //!
-//! With K̂ = K + diag(noise), a [`Policy`] chooses actions s one after another, or several at once. Of each
+//! With K̂ = K + diag(noise), a [`Policy`] chooses actions s one after another, or several at once. For each action,
 //!
 //! `z = K̂s; d = s − Cz; η = zᵀd; v += d (sᵀr)/η; C += ddᵀ/η; r = y − K̂v`,
 //!
-//! where C = S M̂⁻¹Sᵀ, M̂ = SᵀK̂S, is kept as the actions S and the Cholesky factor of M̂, which a step grows by a row
-//! whose last entry is √η. A block of actions is the same with a block for η, and one product for all its columns.
+//! where C = S M̂⁻¹Sᵀ and M̂ = SᵀK̂S. C is stored as the actions S and the Cholesky factor of M̂. Each step adds a row
+//! to this factor, whose last entry is √η. For several actions at once, η becomes a block, and one product serves all
+//! columns.
 //!
-//! The solve is a tensor graph. In a [training scope](crate::scope::Scope::training) all that it returns is
-//! differentiable, through the residuals into the actions and through every product ("unrolled"). In any other scope it
-//! holds the actions as numbers, which a batch form at fixed S differentiates around ("detached").
+//! The solve is a tensor graph. In a [training scope](crate::scope::Scope::training) everything that it returns is
+//! differentiable, through the residuals into the actions and through every product ("unrolled"). In any other scope,
+//! actions are plain numbers, and a batch form at fixed S gives the gradients ("detached").
 
 mod observer;
 mod options;
@@ -29,20 +30,20 @@ use crate::linalg::{Factor, cholesky_solve};
 use run::Run;
 pub(crate) use run::{epsilon, independent};
 
-/// The result: v = S ṽ and C = S M̂⁻¹ Sᵀ by their parts.
+/// The result: v = S ṽ and C = S M̂⁻¹ Sᵀ as factors.
 #[derive(Debug, Clone)]
 pub struct Solve {
-    /// The actions of the solve that this one went on from, if it did.
+    /// The actions of the earlier solve that this one continued, if any.
     pub earlier: Basis,
-    /// S, of unit columns.
+    /// S, with unit columns.
     pub actions: Basis,
     /// K̂S.
     pub products: Basis,
-    /// The lower Cholesky factor of M̂ = SᵀK̂S `[i, i]`, in f64 where the device has it.
+    /// The lower Cholesky factor of M̂ = SᵀK̂S `[i, i]`, in f64 if the device supports it.
     pub factor: Tensor<2>,
-    /// ṽ = M̂⁻¹Sᵀy `[i, 1]`, in f64 where the device has it.
+    /// ṽ = M̂⁻¹Sᵀy `[i, 1]`, in f64 if the device supports it.
     pub coefficients: Tensor<2>,
-    /// What was reached.
+    /// What the solve reached.
     pub report: SolveReport,
 }
 
@@ -73,7 +74,7 @@ impl Solve {
     }
 }
 
-/// What an earlier solve found, to go on from.
+/// The result of an earlier solve, from which to continue.
 #[derive(Debug, Clone, Copy)]
 pub struct Start<'a> {
     /// Its actions.
@@ -84,10 +85,10 @@ pub struct Start<'a> {
     pub coefficients: &'a [f64],
 }
 
-/// Solves K̂v = y as far as the options allow, by the actions that a policy chooses.
+/// Solves K̂v = y as far as the options allow, with the actions that a policy chooses.
 ///
 /// # Errors
-/// [`Usage`](crate::Error::Usage) when there is no action to begin with, [`NotFinite`](crate::Error::NotFinite) when an
+/// [`Usage`](crate::Error::Usage) when the policy has no first action, [`NotFinite`](crate::Error::NotFinite) when an
 /// action or product is not finite, and what the policy and products report.
 pub fn itergp(
     system: &dyn LinearSystem,
@@ -98,10 +99,10 @@ pub fn itergp(
     Run::new(system, None)?.solve(policy, options, observer)
 }
 
-/// Goes on from an earlier solve of the same system: the factor and the coefficients of the [`Solve`] are those of
-/// earlier and new actions. A product more a block than from the beginning, since products with the old actions are not
-/// kept. Residuals go on from where they are; other policies begin anew, and end where an action depends on the earlier
-/// ones: give them rows, seeds or inputs of their own.
+/// Continues an earlier solve of the same system. The factor and the coefficients of the [`Solve`] belong to earlier
+/// and new actions together. Each block needs one product more than in a first solve, because products with the old
+/// actions are not stored. A policy of residuals continues where the earlier solve ended. Other policies start again,
+/// and end when an action depends on the earlier ones, so give them their own rows, seeds or inputs.
 ///
 /// # Errors
 /// As [`itergp`].

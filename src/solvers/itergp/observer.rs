@@ -1,4 +1,4 @@
-//! Watching an iterative solve.
+//! Observers of an iterative solve.
 
 use std::ops::ControlFlow;
 
@@ -11,13 +11,13 @@ pub struct Step {
     pub residual: f64,
     /// ‖y‖.
     pub scale: f64,
-    /// The fall of the posterior variance summed over the data, Σ_j K(x_j, x_j), by this block alone: tr(K ΔC K) ≥ 0.
+    /// The decrease of the summed posterior variance at the data that this block alone causes: tr(K ΔC K) ≥ 0.
     pub explained: f64,
 }
 
-/// Sees every step of a solve and may end it. The uncertainty reduction is computed only for an observer.
+/// Sees every step of a solve and may end it. The decrease of uncertainty is computed only for an observer.
 pub trait SolveObserver {
-    /// After each block of actions; `Break` ends the solve as [`Stop::Interrupted`](super::Stop::Interrupted).
+    /// Called after each block of actions. `Break` ends the solve as [`Stop::Interrupted`](super::Stop::Interrupted).
     fn step(&mut self, step: &Step) -> ControlFlow<()>;
 }
 

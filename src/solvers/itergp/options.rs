@@ -1,4 +1,4 @@
-//! When an iterative solve ends, and what it says then.
+//! When an iterative solve ends, and its report.
 
 use std::fmt;
 
@@ -11,9 +11,9 @@ pub struct IterGpOptions {
     pub actions: usize,
     /// Largest ‖r‖ / ‖y‖.
     pub relative: f64,
-    /// Largest ‖r‖; the looser of the two holds.
+    /// Largest ‖r‖. The looser of the two tolerances applies.
     pub absolute: f64,
-    /// Most actions in one product, where the policy does not need one's outcome for the next.
+    /// Most actions in one product, if the policy can choose an action without the result of the one before.
     pub block: usize,
 }
 
@@ -24,7 +24,7 @@ impl Default for IterGpOptions {
 }
 
 impl IterGpOptions {
-    /// At most `actions` actions, and no other end.
+    /// At most `actions` actions, and no other condition to end.
     pub fn budget(actions: usize) -> Self {
         Self { actions, relative: 0.0, ..Self::default() }
     }
@@ -37,11 +37,11 @@ impl IterGpOptions {
 pub enum Stop {
     /// The residual is within the tolerance.
     Converged,
-    /// The budget of actions is spent.
+    /// The budget of actions is used up.
     Budget,
     /// The policy has no more actions.
     Exhausted,
-    /// η ≤ 0 to rounding: the action lies in the span of those before it, or K̂ is not positive definite in this
+    /// η ≤ 0 up to rounding: the action lies in the span of those before it, or K̂ is not positive definite in this
     /// precision.
     Dependent,
     /// The observer ended it.

@@ -10,27 +10,27 @@ use crate::linalg::{cholesky, cholesky_solve, solve_lower, solve_lower_transpose
 use crate::scope::{Scope, to_f64};
 use crate::solvers::policies::{Policy, SolveState};
 
-/// A solve under way.
+/// A running solve.
 pub struct Run<'a> {
     system: &'a dyn LinearSystem,
     /// Actions of an earlier solve.
     old: Basis,
     actions: Basis,
     products: Basis,
-    /// Of old and new actions together; none before the first.
+    /// For old and new actions together; none before the first action.
     small: Option<Small>,
     residual: Tensor<2>,
     dtype: DType,
 }
 
-/// The small algebra: the factor `[i, i]` and the coefficients `[i, 1]`.
+/// The small system: the factor `[i, i]` and the coefficients `[i, 1]`.
 struct Small {
     factor: Tensor<2>,
     coefficients: Tensor<2>,
 }
 
 impl<'a> Run<'a> {
-    /// At the beginning, or where an earlier solve ended.
+    /// A new solve, or the continuation of an earlier one.
     pub fn new(system: &'a dyn LinearSystem, start: Option<Start>) -> Result<Self> {
         let scope = system.scope();
         let dtype = scope.wide();
@@ -54,7 +54,7 @@ impl<'a> Run<'a> {
         Ok(run)
     }
 
-    /// Takes actions until one of the ends.
+    /// Takes actions until one of the conditions ends the solve.
     pub fn solve(
         mut self,
         policy: &dyn Policy,
@@ -84,8 +84,8 @@ impl<'a> Run<'a> {
             let Some(block) = actor.next(&state, most)? else { break Stop::Exhausted };
             let width = block.dims()[1];
             let block = match self.prepared(block, orthogonal)? {
-                // Without a right-hand side no residual tells where to look: the average of all rows is as good an
-                // action as any.
+                // A zero right-hand side leaves no residual to choose an action from: the average of all rows is as
+                // good as any action.
                 None if self.small.is_none() && scale == 0.0 => self.prepared(self.residual.ones_like(), orthogonal)?,
                 prepared => prepared,
             };
@@ -127,14 +127,14 @@ impl<'a> Run<'a> {
         Ok(Solve { earlier: self.old, actions: self.actions, products: self.products, factor, coefficients, report })
     }
 
-    /// Unit columns up to the first that is zero, orthogonal to the actions so far where the policy wishes: neither
-    /// changes a span. None when nothing but rounding is left.
+    /// Scales columns to unit length, up to the first that is zero. If the policy asks for it, makes them orthogonal to
+    /// the earlier actions. Neither changes a span. None when only rounding errors are left.
     fn prepared(&self, block: Tensor<2>, orthogonal: bool) -> Result<Option<Tensor<2>>> {
         let Some(mut block) = unit(block, self.dtype)? else { return Ok(None) };
         if orthogonal && self.bases().next().is_some() {
             let rounding = epsilon(self.system.scope()) * (self.system.order() as f64).sqrt();
             for _ in 0..2 {
-                // Of learned actions no two share a row, so that earlier ones are orthonormal, too.
+                // Learned actions never share a row, so earlier ones are orthonormal, too.
                 block = block.clone() - self.combined(&self.projected(&block)?)?;
                 if norm(&block)? <= 10.0 * rounding {
                     return Ok(None);
@@ -146,7 +146,7 @@ impl<'a> Run<'a> {
         Ok(Some(block))
     }
 
-    /// Grows everything by the leading columns of a block that are independent.
+    /// Adds the leading independent columns of a block to the solve.
     fn absorb(&mut self, block: Tensor<2>, observed: bool) -> Result<Absorbed> {
         let t = block.dims()[1];
         let dtype = self.dtype;
@@ -207,7 +207,7 @@ impl<'a> Run<'a> {
         Ok(Absorbed { kept, value })
     }
 
-    /// Old and new actions, where there are some.
+    /// Old and new actions that exist.
     fn bases(&self) -> impl Iterator<Item = &Basis> {
         [&self.old, &self.actions].into_iter().filter(|basis| !basis.is_empty())
     }
@@ -240,7 +240,7 @@ impl<'a> Run<'a> {
         if i == old { Ok(earlier) } else { Ok(earlier + self.products.times(&u.clone().narrow(0, old, i - old))?) }
     }
 
-    /// tr(K ΔC K) = ‖K D L⁻ᵀ‖², what these actions take from the summed prior variance at the data.
+    /// tr(K ΔC K) = ‖K D L⁻ᵀ‖²: how much these actions reduce the summed prior variance at the data.
     fn explained(&self, block: &Tensor<2>, z: &Tensor<2>, corner: &Tensor<2>, u: Option<&Tensor<2>>) -> Result<f64> {
         let (mut d, mut kd) = (block.clone(), z.clone());
         if let Some(u) = u {
@@ -256,7 +256,7 @@ impl<'a> Run<'a> {
 struct Absorbed {
     /// Columns taken.
     kept: usize,
-    /// What they explain.
+    /// The variance that they explain.
     value: f64,
 }
 
@@ -269,8 +269,8 @@ fn norm(column: &Tensor<2>) -> Result<f64> {
     }
 }
 
-/// Columns over their norms, in `wide` lest small ones vanish, up to the first that is zero; none when that is the
-/// first of all.
+/// Columns over their norms, up to the first that is zero; none if the first is zero. Computes in `wide`, so that small
+/// columns do not vanish.
 fn unit(block: Tensor<2>, wide: DType) -> Result<Option<Tensor<2>>> {
     let norms = block.clone().cast(wide).powi_scalar(2).sum_dim(0).sqrt();
     let values = to_f64(norms.clone())?;
@@ -291,7 +291,7 @@ pub fn epsilon(scope: &Scope) -> f64 {
     if scope.dtype() == DType::F32 { f64::from(f32::EPSILON) } else { f64::EPSILON }
 }
 
-/// How many leading columns have a Schur complement η above rounding, relative to sᵀK̂s.
+/// The number of leading columns whose Schur complement η is above rounding, relative to sᵀK̂s.
 pub fn independent(schur: &[f64], gram: &[f64], epsilon: f64) -> Result<usize> {
     let t = schur.len().isqrt();
     if schur.iter().any(|v| !v.is_finite()) {

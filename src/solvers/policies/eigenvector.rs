@@ -1,4 +1,4 @@
-//! Top eigenvectors as actions: the choice that leaves the posterior at the data the least entropy.
+//! Top eigenvectors as actions: the choice that minimises the entropy of the posterior at the data.
 
 use burn::tensor::Tensor;
 
@@ -7,12 +7,12 @@ use crate::error::{Error, Result};
 use crate::linalg::eigh;
 use crate::solvers::LinearSystem;
 
-/// s = the eigenvectors of K̂ by descending eigenvalue (Wenger et al. 2024, eq. 12): n³ time and n² memory, a
-/// yardstick.
+/// s = the eigenvectors of K̂ by descending eigenvalue (Wenger et al. 2024, eq. 12). This takes n³ time and n² memory,
+/// so it is a reference for comparisons.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct Eigenvector;
 
-/// Most rows of a matrix that is decomposed: 1.2 GB in f64 with its work space.
+/// Most rows of a matrix that is decomposed, which takes 1.2 GB in f64 including work space.
 pub const EIGENVECTOR_ROWS: usize = 6000;
 
 impl Policy for Eigenvector {

@@ -7,17 +7,17 @@ use crate::error::Result;
 use crate::solvers::LinearSystem;
 use crate::solvers::Probes;
 
-/// Where the Krylov space begins.
+/// Where the Krylov space starts.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum LanczosSeed {
-    /// At y: the span of conjugate gradients.
+    /// At y: gives the span of conjugate gradients.
     Targets,
-    /// At a Gaussian vector of this seed, whatever the targets.
+    /// At a Gaussian vector with this seed, independent of the targets.
     Gaussian(u64),
 }
 
-/// s₁ a seed vector, then s = K̂s of the action before, made orthonormal: approximate top eigenvectors.
+/// s₁ is a seed vector, and each next s is K̂ times the action before, made orthonormal: approximate top eigenvectors.
 #[derive(Debug, Clone, Copy)]
 pub struct Lanczos {
     /// The first action.
@@ -40,7 +40,7 @@ impl Policy for Lanczos {
 
 struct Chain {
     seed: LanczosSeed,
-    /// The place of this policy's last action among all.
+    /// The index of this policy's last action among all actions.
     last: Option<usize>,
 }
 

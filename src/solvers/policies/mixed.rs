@@ -7,17 +7,18 @@ use crate::error::{Error, Result};
 use crate::params::{Parameter, prefixed};
 use crate::solvers::LinearSystem;
 
-/// Whose turn it is.
+/// Which policy chooses next.
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Order {
     /// One action of each in turn.
     Turns,
-    /// The next policy after these numbers of actions, ascending, one fewer than policies.
+    /// Switches to the next policy after each of these numbers of actions. They ascend, and there is one fewer than
+    /// policies.
     Switch(Vec<usize>),
 }
 
-/// Several policies by turns or one after another. One that has no more actions is passed over.
+/// Several policies in turn or one after another. A policy without more actions is skipped.
 #[derive(Debug, Clone)]
 pub struct Mixed {
     policies: Vec<Box<dyn Policy>>,
@@ -88,7 +89,7 @@ impl Actor for Actors {
         };
         for k in 0..count {
             let who = (first + k) % count;
-            // The policies of earlier stages do not come back.
+            // The policies of earlier stages do not return.
             if who < first && self.order != Order::Turns {
                 break;
             }

@@ -1,6 +1,6 @@
-//! How an iterative solve chooses its actions. One policy a file; a user's own implements [`Policy`].
+//! How an iterative solve chooses its actions. Each policy has its own file; a user's own policy implements [`Policy`].
 //!
-//! A policy is a setting. [`start`](Policy::start) makes the [`Actor`] that holds what one solve needs to remember.
+//! A policy is a setting. [`start`](Policy::start) makes the [`Actor`] that holds the state of one solve.
 
 mod eigenvector;
 mod lanczos;
@@ -31,35 +31,35 @@ use crate::params::Parameter;
 
 /// A rule by which an iterative solve chooses actions.
 ///
-/// The posterior depends on the span of the actions only, so a policy need not scale them.
+/// The posterior depends only on the span of the actions, so a policy need not scale them.
 pub trait Policy: Debug + Send + Sync + ClonePolicy {
     /// The name, as in `cg`.
     fn name(&self) -> &'static str;
 
-    /// Begins a solve of at most `budget` actions.
+    /// Starts a solve of at most `budget` actions.
     ///
     /// # Errors
     /// When the system does not suit the policy.
     fn start(&self, system: &dyn LinearSystem, budget: usize) -> Result<Box<dyn Actor>>;
 
-    /// Whether rounding would cost the actions their independence, so that the solve is to make them orthonormal. They
-    /// are then asked for one at a time.
+    /// Whether the solve must make the actions orthonormal, because rounding would make them dependent. The solve then
+    /// asks for one action at a time.
     fn orthogonal(&self) -> bool {
         false
     }
 
-    /// What the policy learns, with names. Only an unrolled solve has gradients in it.
+    /// The policy's parameters, with names. They have gradients only in an unrolled solve.
     fn parameters(&self) -> Vec<(String, &Parameter)> {
         Vec::new()
     }
 
-    /// The same, to change it.
+    /// The same parameters, mutable.
     fn parameters_mut(&mut self) -> Vec<(String, &mut Parameter)> {
         Vec::new()
     }
 }
 
-/// A policy at work in one solve.
+/// A policy in one particular solve.
 pub trait Actor {
     /// The next actions `[n, t]`, 1 ≤ t ≤ `most`, in the dtype of the scope; none when there are no more.
     ///
@@ -68,7 +68,7 @@ pub trait Actor {
     fn next(&mut self, state: &SolveState, most: usize) -> Result<Option<Tensor<2>>>;
 }
 
-/// What an actor sees of the solve.
+/// The state of the solve that an actor sees.
 #[derive(Debug, Clone, Copy)]
 pub struct SolveState<'a> {
     /// The system.
@@ -77,13 +77,13 @@ pub struct SolveState<'a> {
     pub residual: &'a Tensor<2>,
     /// The actions of this solve so far, of unit length.
     pub actions: &'a Basis,
-    /// K̂ times them.
+    /// K̂ times the actions.
     pub products: &'a Basis,
 }
 
-/// Cloning behind a pointer; every policy that is [`Clone`] has it.
+/// Cloning behind a pointer. Every policy that is [`Clone`] implements it.
 pub trait ClonePolicy {
-    /// A policy of its own.
+    /// A separate copy of the policy.
     fn boxed(&self) -> Box<dyn Policy>;
 }
 

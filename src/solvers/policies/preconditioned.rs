@@ -1,4 +1,4 @@
-//! A policy whose actions go through a preconditioner that a first policy has built.
+//! A policy whose actions are multiplied by a preconditioner that a first policy has built.
 
 use burn::tensor::Tensor;
 
@@ -8,8 +8,8 @@ use crate::linalg::{cholesky, cholesky_solve};
 use crate::params::{Parameter, prefixed};
 use crate::solvers::LinearSystem;
 
-/// The first policy's actions S₁ for a while, then s = P⁻¹s′ of another policy's s′, where
-/// P = diag(noise) + KS₁ (S₁ᵀKS₁)⁻¹ S₁ᵀK. Products of the first stage serve twice: as actions and as preconditioner.
+/// First the actions S₁ of the first policy, then s = P⁻¹s′ for the actions s′ of another policy, where P = diag(noise)
+/// + KS₁ (S₁ᵀKS₁)⁻¹ S₁ᵀK. Products of the first stage serve both as actions and as preconditioner.
 #[derive(Debug, Clone)]
 pub struct Preconditioned {
     first: Box<dyn Policy>,
@@ -18,7 +18,7 @@ pub struct Preconditioned {
 }
 
 impl Preconditioned {
-    /// `rank` actions of `first`, then those of `then` behind the preconditioner.
+    /// `rank` actions of `first`, then those of `then` with the preconditioner.
     pub fn new(first: Box<dyn Policy>, rank: usize, then: Box<dyn Policy>) -> Self {
         Self { first, rank, then }
     }

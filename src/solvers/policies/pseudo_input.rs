@@ -7,7 +7,7 @@ use crate::error::{Error, Result};
 use crate::params::{Parameter, Unit};
 use crate::solvers::LinearSystem;
 
-/// s = k(X, z) for one pseudo-input z after another: actions that are large where z explains most. The pseudo-inputs
+/// s = k(X, z) for one pseudo-input z after another. These actions are large where z explains most. The pseudo-inputs
 /// are parameters.
 #[derive(Debug, Clone)]
 pub struct PseudoInput {

@@ -7,7 +7,7 @@ use crate::error::{Error, Result};
 use crate::solvers::LinearSystem;
 use crate::solvers::Probes;
 
-/// s of independent entries, ±1 or standard normal; the same for the same seed, however many at a time.
+/// s with independent entries, ±1 or standard normal. The same seed gives the same actions, in blocks of any size.
 #[derive(Debug, Clone, Copy)]
 pub struct Random {
     /// The distribution of an entry.
@@ -24,7 +24,7 @@ impl Policy for Random {
     fn start(&self, _system: &dyn LinearSystem, _budget: usize) -> Result<Box<dyn Actor>> {
         match self.probes {
             Probes::Unit => Err(Error::Usage("random actions are Rademacher or Gaussian, not unit vectors".into())),
-            // Columns count the seed up: those of neighbouring seeds must not be the same.
+            // Each column adds 1 to the seed. The factor keeps neighbouring seeds from giving the same columns.
             _ => Ok(Box::new(Self { seed: self.seed.wrapping_mul(0x9E37_79B9_7F4A_7C15), ..*self })),
         }
     }

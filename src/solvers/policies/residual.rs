@@ -6,8 +6,8 @@ use super::{Actor, Policy, SolveState};
 use crate::error::Result;
 use crate::solvers::LinearSystem;
 
-/// s = r. The means are those of conjugate gradients (Wenger et al. 2022, section 2.1), kept so by orthogonalising each
-/// residual against those before it.
+/// s = r. The means are those of conjugate gradients (Wenger et al. 2022, section 2.1). To keep them so in floating
+/// point, each residual is orthogonalised against the earlier ones.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct Residual;
 

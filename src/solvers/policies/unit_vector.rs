@@ -9,20 +9,20 @@ use crate::error::{Error, Result};
 use crate::solvers::LinearSystem;
 use crate::solvers::pivoted_cholesky;
 
-/// The order in which rows are conditioned on.
+/// The order of the rows to condition on.
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Pivots {
     /// The order of the data.
     Data,
-    /// By the largest remaining variance of f (pivoted Cholesky); where that is rounding only, other rows spread over
-    /// the data, which tell the noise of the first.
+    /// By the largest remaining variance of f (pivoted Cholesky). When only rounding errors remain, takes other rows
+    /// spread over the data, which determine the noise of the first ones.
     Largest,
     /// These rows.
     Given(Vec<usize>),
 }
 
-/// s = e_j for one row j after another: the posterior given these rows alone.
+/// s = e_j for one row j after another: the posterior given only these rows.
 #[derive(Debug, Clone)]
 pub struct UnitVector {
     /// The rows.
@@ -58,7 +58,7 @@ impl Policy for UnitVector {
     }
 }
 
-/// Fractional parts of multiples of the golden ratio: in their order numbers are far from those shortly before.
+/// Fractional parts of multiples of the golden ratio. Ordered by these, each row is far from the rows just before it.
 fn spread(row: usize) -> f64 {
     const GOLDEN: f64 = 0.618_033_988_749_894_9;
     (row as f64 * GOLDEN).fract()

@@ -1,14 +1,14 @@
-//! What actions explain of the covariances of a row's latent functions.
+//! The part of the covariances of a row's latent functions that actions explain.
 
 use rayon::prelude::*;
 
 use crate::linalg::real::vectorised;
 use crate::threads;
 
-/// Rows at once.
+/// Rows processed at once.
 const ROWS: usize = 256;
 
-/// `Σ_a A_aln A_akn` `[L L, n]` for all pairs l, k of latent functions, for rows `A_a` `[L][n]` by `of(a, l)`.
+/// `Σ_a A_aln A_akn` `[L L, n]` for all pairs l, k of latent functions. `of(a, l)` gives the rows `A_a` `[L][n]`.
 pub(in crate::models::cagp) fn sums<'a>(
     of: impl Fn(usize, usize) -> &'a [f64] + Sync,
     (i, latents, n): (usize, usize, usize),

@@ -1,4 +1,4 @@
-//! The evidence lower bound of any actions and sites.
+//! The evidence lower bound for any actions and sites.
 
 use burn::tensor::Tensor;
 use faer::Mat;
@@ -17,13 +17,13 @@ use crate::models::prior::{Prior, repeated};
 use crate::products::Prepared;
 use crate::scope::{Scope, scalar, to_f64};
 
-/// A posterior through actions as numbers that the bound takes, differentiable in all that they are made of.
+/// What the bound needs from a posterior through actions, differentiable in all inputs.
 pub(super) struct Told {
     /// KL(q ‖ p) `[1]`.
     pub divergence: Tensor<1>,
-    /// Latent means above those of the prior `[L, n]`.
+    /// Latent means minus the prior means `[L, n]`.
     pub mean: Tensor<2>,
-    /// What is explained of the latent variances `[L, n]`, or of centred likelihoods of the rows' covariances
+    /// The explained part of the latent variances `[L, n]`, or for centred likelihoods of the rows' covariances
     /// `[L L, n]`.
     pub explained: Tensor<2>,
 }
@@ -46,7 +46,7 @@ pub(super) fn told(
     let lower = cholesky(gram.clone() + noise, "Sᵀ(K + W⁻¹)S")?;
     let targets = span.transposed_times(&(sites.targets.clone() - means(priors, scope, x, latents)?))?;
 
-    // Any weights make a distribution: those that rounding made serve its mean and its divergence alike.
+    // Any weights define a distribution: with rounding errors, mean and divergence still use the same weights.
     let weights = cholesky_solve(lower.clone(), targets)?;
     let pulled = (gram.clone().matmul(weights.clone()) * weights.clone()).sum();
     let [gram, sizes] = [&gram, &weights].map(|x| x.clone().detach().abs());
@@ -60,8 +60,9 @@ pub(super) fn told(
     Ok(Told { divergence, mean, explained })
 }
 
-/// From block-sparse actions that every latent function has for itself, where products are fused: those of one function
-/// tell nothing of another. `prepared` are products of the same numbers, for each function, if there are some.
+/// The same for block-sparse actions that belong to one latent function each, with fused products: the actions of one
+/// function carry no information about another. `prepared` are products of the same numbers for each function, if
+/// available.
 pub(super) fn told_apart(
     priors: &[Prior],
     scope: &Scope,
@@ -116,17 +117,17 @@ pub(super) fn bound(
     Ok(told.divergence - expected.sum())
 }
 
-/// The most that rounding may take from the divergence, for each row and relative to itself.
+/// The largest allowed rounding error of the divergence, for each row and relative to the divergence itself.
 const LOST: f64 = 1e-5;
 
-/// Refuses what is `pulled`, `aᵀSᵀKS a`, or more than that, where rounding of terms whose sizes add up to `size` is all
-/// there is of it: for sites so far on the wrong side of their targets that pseudo-targets have more digits than
-/// numbers.
+/// Refuses sites at which rounding could change the divergence too much. `pulled` is `aᵀSᵀKS a` or more, and `size` is
+/// the sum of the sizes of the terms. This happens for sites so far on the wrong side of their targets that f64 cannot
+/// resolve the pseudo-targets.
 fn check_digits(size: Tensor<1>, pulled: &Tensor<1>, rows: usize) -> Result<()> {
     let [size, pulled] = [size, pulled.clone().detach().abs()].map(scalar);
     match f64::EPSILON * size? <= LOST * (rows as f64 + pulled?) {
         true => Ok(()),
-        false => Err(Error::NotFinite("the bound: pseudo-targets so large leave it no digits".into())),
+        false => Err(Error::NotFinite("the bound, which loses all digits to very large pseudo-targets,".into())),
     }
 }
 
@@ -136,8 +137,8 @@ pub(super) fn means(priors: &[Prior], scope: &Scope, x: &Tensor<2>, latents: usi
     Ok(Tensor::cat(repeated(means.collect::<Result<_>>()?, latents), 0).unsqueeze_dim(1))
 }
 
-/// Actions, row-major `[i, L n]`, and sites as one matrix `[L n, i + 3]`, as training holds them: actions of the same
-/// span with `SᵀW⁻¹S = I`. Then no eigenvalue of M is below 1, whatever K becomes.
+/// Actions, row-major `[i, L n]`, and sites as one matrix `[L n, i + 3]` that training holds. The actions keep their
+/// span and get `SᵀW⁻¹S = I`, so no eigenvalue of M is below 1, whatever K becomes.
 pub(super) fn packed(scope: &Scope, actions: &[f64], sites: &Sites) -> Tensor<2> {
     let n = sites.f.len();
     let i = actions.len() / n;
@@ -152,7 +153,7 @@ pub(super) fn packed(scope: &Scope, actions: &[f64], sites: &Sites) -> Tensor<2>
     scope.matrix_in(&(0..n).flat_map(row).collect::<Vec<_>>(), n, i + 3, scope.wide())
 }
 
-/// What was packed.
+/// The actions and sites of a packed matrix.
 pub(super) fn unpacked(packed: &Tensor<2>, rows: usize, centred: bool) -> Result<(Tensor<2>, Sites)> {
     let i = packed.dims()[1] - 3;
     let column = |place: usize| to_f64(packed.clone().narrow(1, i + place, 1));

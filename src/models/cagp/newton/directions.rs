@@ -1,4 +1,4 @@
-//! Where actions come from.
+//! How actions are chosen.
 
 use rand::SeedableRng;
 use rand::rngs::Xoshiro256PlusPlus;
@@ -11,16 +11,17 @@ use super::space::Space;
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum NewtonPolicy {
-    /// The gradient of the log posterior, `W r`: where the solution lies, in the scale of what is known of it.
+    /// The gradient of the log posterior, `W r`: the direction of the solution, scaled by what the data say.
     #[default]
     Gradient,
     /// The residual `r = ŷ − m − (K + W⁻¹)v`, the choice of the paper: conjugate gradients on the pseudo-targets.
     Residual,
-    /// Unit vectors: the row, and of classes the class, at which the gradient is largest. A choice of a subset of data.
+    /// Unit vectors: the row, and for classes also the class, at which the gradient is largest. This selects a subset
+    /// of data.
     UnitVector,
-    /// `(K + W⁻¹)` times the last action: Lanczos vectors that begin at the gradient.
+    /// `(K + W⁻¹)` times the last action: Lanczos vectors that start at the gradient.
     Lanczos,
-    /// Gaussian random vectors, by a seed.
+    /// Gaussian random vectors with this seed.
     Random(u64),
 }
 

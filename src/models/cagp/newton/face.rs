@@ -1,4 +1,4 @@
-//! Newton's method in the span of actions as a model of any kind.
+//! Newton's method in the span of actions as a model that everything can use.
 
 use super::{LearnedNewtonCagp, NewtonCagp, NewtonOptions, STEPS};
 use crate::device::Compute;
@@ -12,7 +12,7 @@ use crate::models::posterior::{Posterior, SavedPosterior};
 use crate::models::prior::Prior;
 use crate::models::start::start_all;
 
-/// By how much fewer actions a lighter model takes, and how few no model takes fewer of.
+/// A lighter model has this many times fewer actions, but not fewer than `FEW`.
 const LIGHTER: usize = 8;
 const FEW: usize = 32;
 
@@ -45,7 +45,7 @@ impl GpModel for NewtonCagp {
         size.data(compute) + 8.0 * 7.0 * (latents * size.rows) as f64 * i as f64 + small(i)
     }
 
-    /// With an eighth of the actions.
+    /// The same model with an eighth of the actions.
     fn lighter(&self) -> Box<dyn GpModel> {
         let NewtonOptions { actions, per_step, .. } = self.options;
         let fewer = (actions / LIGHTER).max(actions.min(FEW));
@@ -93,7 +93,7 @@ impl GpModel for LearnedNewtonCagp {
     fn bytes(&self, compute: Compute, size: Size) -> f64 {
         let (i, latents) = (self.actions.len(), self.likelihood.latents());
         let precision = compute.precision.bytes() as f64;
-        // Fused, K S is all there is, with room for the part that is being made.
+        // With fused products, K S is all that is stored, with room for the part that is being computed.
         let fused = compute.kind.is_cpu() && (latents == 1 || self.apart());
         let number = if fused { 1.25 * precision } else { 2.0 * precision + 8.0 * 6.0 };
         size.data(compute) + number * (latents * size.rows) as f64 * i as f64 + small(i)

@@ -1,4 +1,4 @@
-//! Newton's method for actions that are given: no product with K but those that there are.
+//! Newton's method for given actions. It needs no products with K except the existing ones.
 
 use super::sites::Sites;
 use super::solve::{HALVINGS, ROUNDING, log_density};
@@ -10,12 +10,13 @@ use crate::linalg::real::dot;
 /// Most steps.
 const STEPS: usize = 50;
 
-/// Largest change of f, relative to its largest distance from the prior mean or 1, at which it has settled.
+/// Newton's method has settled when the largest change of f is below this. The change is relative to the largest
+/// distance of f from the prior mean, or to 1.
 const SETTLED: f64 = 1e-9;
 
-/// Actions and what is known of them, on the host.
+/// Actions and what is known about them, on the host.
 pub(super) struct Fixed<'a> {
-    /// Of targets given f.
+    /// The density of targets given f.
     pub density: &'a dyn Density,
     /// The rows.
     pub rows: &'a [Row],
@@ -27,13 +28,13 @@ pub(super) struct Fixed<'a> {
     pub values: &'a [f64],
     /// The boundaries of the blocks.
     pub offsets: &'a [usize],
-    /// Whether every latent function has columns of its own.
+    /// Whether every latent function has its own columns.
     pub apart: bool,
 }
 
 /// The small system of fixed actions at some sites.
 pub(super) struct Solved {
-    /// Of `M = Sᵀ(K + W⁻¹)S`.
+    /// The factor of `M = Sᵀ(K + W⁻¹)S`.
     pub factor: Factor<f64>,
     /// `Sᵀ(ŷ − m)`.
     pub projected: Vec<f64>,
@@ -60,7 +61,7 @@ impl Fixed<'_> {
         (self.offsets.len() - 1) * if self.apart { self.values.len() / self.rows.len() } else { 1 }
     }
 
-    /// The system at sites.
+    /// Solves the system at sites.
     pub fn at(&self, sites: &Sites) -> Result<Solved> {
         let (s, i) = (self.values, self.actions());
         let Sites { f, gradient, curvature, .. } = sites;
@@ -74,8 +75,8 @@ impl Fixed<'_> {
         Ok(Solved { factor, projected, weights })
     }
 
-    /// Sites at the latent mean that they lead to, `place` being `K S a` `[L n]`. Steps are halved while the log
-    /// posterior falls; actions that are no gradients of it may hold it back before that is so.
+    /// The sites at the latent mean that they lead to. `place` gives `K S a` `[L n]`. Steps are halved while the log
+    /// posterior decreases. Actions that are not its gradients may stop its increase before the optimum.
     ///
     /// # Errors
     /// [`Error::NotFinite`] when latent values are not, and what factorisations report.

@@ -1,4 +1,4 @@
-//! SᵀKS of block-sparse actions from K S, summed in f64 whatever the precision of K S.
+//! SᵀKS of block-sparse actions from K S, summed in f64 in any precision of K S.
 
 use std::sync::Arc;
 
@@ -10,8 +10,8 @@ use crate::linalg::host::{HostOp, Saved, apply2, recall};
 use crate::linalg::real::{Real, dot, into_vec, narrowed, widened, with_real};
 use crate::threads;
 
-/// Sᵀ(K S) `[i, i]` in the type `wide`, for the non-zeros `values` `[L n]` of S, whose blocks of n rows with boundaries
-/// `offsets` are the same for each of L functions, and (K S)ᵀ `[i, L n]`.
+/// Sᵀ(K S) `[i, i]` in the type `wide`, from the non-zeros `values` `[L n]` of S and (K S)ᵀ `[i, L n]`. Each of the L
+/// functions has the same blocks of n rows, with boundaries `offsets`.
 pub(super) fn gram(values: Tensor<1>, sk: Tensor<2>, offsets: &[usize], wide: DType) -> Result<Tensor<2>> {
     apply2(Gram { offsets: offsets.to_vec(), wide }, values, sk)
 }
@@ -22,7 +22,7 @@ struct Gram {
     wide: DType,
 }
 
-/// The inputs as they came.
+/// The inputs in their own type.
 struct Kept<T> {
     values: Vec<T>,
     sk: Vec<T>,

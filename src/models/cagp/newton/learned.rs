@@ -24,29 +24,30 @@ use crate::solvers::itergp::Basis;
 
 /// Latent functions with any likelihood, whose posterior comes from learned projections of pseudo-targets.
 ///
-/// A column of S has non-zeros on the rows of a block only, so that all products with K cost as much as one. Of classes
-/// it has a number for every function, which sum to 0 in a row; of other likelihoods with several functions there are
-/// columns for each function. The bound is true for any actions and sites; these follow from the parameters by Newton's
-/// method without another product with K.
+/// A column of S has non-zeros only on the rows of one block, so all products with K together cost as much as one. For
+/// classes, it has a number for every function, and these sum to 0 in each row. For other likelihoods with several
+/// functions, each function has its own columns. The bound holds for any actions and sites. Newton's method finds the
+/// sites from the parameters without further products with K.
 #[derive(Debug, Clone)]
 pub struct LearnedNewtonCagp {
-    /// Of the latent functions: one for all of them, or one each.
+    /// The priors of the latent functions: one for all of them, or one for each.
     pub priors: Vec<Prior>,
-    /// Of targets given the latent functions.
+    /// The likelihood of targets given the latent functions.
     pub likelihood: Box<dyn Likelihood>,
-    /// Non-zeros `[L n]` and the blocks of n rows.
+    /// Non-zeros `[L n]`, and the blocks of n rows.
     pub actions: Actions,
-    /// What sites are tied to.
+    /// Where sites are taken.
     pub sites: SiteRule,
-    /// Steps of Newton's method that gradients go through, from sites tied to the mode; 0 holds sites as they are: then
-    /// each value is that of one bound, and optimisers that compare values see one function.
+    /// Steps of Newton's method that gradients go through, from sites at the mode. With 0 the sites are held fixed:
+    /// then each value belongs to one bound, and optimisers that compare values see one function.
     pub unrolled: usize,
-    /// Steps of an optimiser, at least 1, from one choice of held sites to the next.
+    /// Steps of an optimiser, at least 1, between two choices of held sites.
     pub refresh: usize,
 }
 
 impl LearnedNewtonCagp {
-    /// A model of a prior and a likelihood, `i` blocks of rows as they come, with sites at the mode, held for one step.
+    /// A model with a prior and a likelihood, `i` blocks of rows in their order, and sites at the mode that are held
+    /// for one step.
     ///
     /// # Errors
     /// [`Error::Usage`] unless 1 ≤ i ≤ n.
@@ -54,7 +55,7 @@ impl LearnedNewtonCagp {
         let latents = likelihood.latents();
         let (values, offsets) = Actions::average_blocks(data.n(), i)?;
         let values: Vec<f64> = match likelihood.density().is_centred() {
-            // Equal numbers for all classes say nothing: what a block has of each class is what differs.
+            // Equal numbers for all classes carry no information: the classes of a block's rows make the difference.
             true => {
                 (0..latents).flat_map(|l| data.y.iter().map(move |y| f64::from(u8::from(*y == l as f64)))).collect()
             }
@@ -72,7 +73,7 @@ impl LearnedNewtonCagp {
         }
     }
 
-    /// Whether every latent function has columns of its own.
+    /// Whether every latent function has its own columns.
     pub(super) fn apart(&self) -> bool {
         let density = self.likelihood.density();
         density.latents() > 1 && !density.is_centred()
@@ -99,7 +100,7 @@ impl LearnedNewtonCagp {
         Ok(Targets { y: &y, auxiliary: auxiliary.as_deref() }.rows(self.likelihood.auxiliary()).collect())
     }
 
-    /// Sites for present parameters, and the system there, given K S as numbers.
+    /// The sites at the current parameters, and the system there, given K S as numbers.
     fn find(&self, scope: &Scope, batch: &Batch, (span, ks): (&Span, &Products)) -> Result<(Sites, Solved)> {
         let (rows, density) = (self.rows(batch)?, self.likelihood.density());
         let latents = density.latents();
@@ -120,14 +121,14 @@ impl LearnedNewtonCagp {
         given.averaged((sites, solved), tell, |sites| fixed.at(sites))
     }
 
-    /// What holds at present parameters, without gradients: a plain scope and its batch.
+    /// A plain scope and its batch, to compute without gradients at the current parameters.
     fn plain(&self, scope: &Scope, batch: &Batch) -> Result<(Scope, Batch)> {
         let plain = Scope::new(scope.compute())?.with_budget(scope.budget());
         let Batch { x, y, auxiliary: noise, scale } = batch.clone();
         Ok((plain, Batch { x: x.inner(), y: y.inner(), auxiliary: noise.map(Tensor::inner), scale }))
     }
 
-    /// The bound at sites, for actions and, where they are known, their products as numbers.
+    /// The bound at sites, for actions and, if known, their products as numbers.
     fn loss(
         &self,
         scope: &Scope,
@@ -147,7 +148,7 @@ impl LearnedNewtonCagp {
         bound::bound((priors, &*self.likelihood), scope, batch, told)
     }
 
-    /// The bound at sites, or after Newton's steps from them, for actions and their differentiable products.
+    /// The bound at sites, or after Newton steps from them, for actions and their differentiable products.
     fn loss_with(
         &self,
         scope: &Scope,
@@ -217,7 +218,7 @@ impl Model for LearnedNewtonCagp {
         let (plain, inner) = self.plain(scope, batch)?;
         let (span, held) = (self.span(scope, n)?, self.span(&plain, n)?);
         if self.likelihood.noise().is_some() {
-            // Gaussian targets are their own pseudo-targets, wherever the latent mean is.
+            // Gaussian targets are their own pseudo-targets at any latent mean.
             let mean = to_f64(bound::means(priors, &plain, &inner.x, 1)?)?;
             let sites = Sites::at(&*self.likelihood.density(), &self.rows(&inner)?, mean);
             return self.loss(scope, batch, (&span, None), &sites);

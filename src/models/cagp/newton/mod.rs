@@ -1,18 +1,19 @@
-//! Computation-aware GPs for any likelihood (Tatzel et al. 2025, *Accelerating non-conjugate
-//! Gaussian processes by trading off computation for uncertainty*): Newton's method whose steps are solved in the span
-//! of actions.
+//! Computation-aware GPs for any likelihood (Tatzel et al. 2025, *Accelerating non-conjugate Gaussian processes by
+//! trading off computation for uncertainty*): Newton's method whose steps are solved in the span of actions.
 //!
-//! At latent values f the likelihood has the gradient g and the curvature W of its log density: pseudo-targets
-//! `ŷ = f + W⁻¹g` with noise `W⁻¹`. A step is the computation-aware posterior of those, and its mean the next f.
-//! Actions S and their products `K S` serve all later steps: a product with K an action, none for a new W. What was not
-//! computed stays in the variances, as for [Gaussian](super::IterativeCagp) targets, of which one step is all there is.
+//! At latent values f, the log density of the likelihood has the gradient g and the curvature W. They define
+//! pseudo-targets `ŷ = f + W⁻¹g` with noise `W⁻¹`. A step computes the computation-aware posterior of these
+//! pseudo-targets, and its mean is the next f. Actions S and their products `K S` serve all later steps: each action
+//! needs one product with K, and a new W needs none. The variances include the error of the limited computation, as for
+//! [Gaussian](super::IterativeCagp) targets, which need only one step.
 //!
-//! Latent values of several functions stand one after another, and nothing of the order of their number squared is
-//! made. Of classes, whose curvature ties a row's functions together, an action has a part for every function that sum
-//! to 0 in each row; of others it is for one function alone, and functions stay as independent as they were.
+//! Latent values of several functions are stored one function after another, and no array grows with the square of
+//! their number. For classes, the curvature couples a row's functions: an action has a part for every function, and the
+//! parts sum to 0 in each row. For other likelihoods, an action belongs to one function, and the functions stay as
+//! independent as before.
 //!
-//! Training minimises a true bound of the negative log evidence at the actions and sites found, which it holds. Where a
-//! likelihood is not log-concave, W is its Fisher information: the bound stays one.
+//! Training minimises a true bound of the negative log evidence at the actions and sites found, which it holds. If a
+//! likelihood is not log-concave, W is its Fisher information, and the bound still holds.
 
 pub(super) mod blocks;
 mod bound;
@@ -49,23 +50,24 @@ use crate::params::{Parameter, Parameters};
 use crate::scope::{Scope, to_f64};
 use crate::solvers::itergp::{Basis, SolveReport};
 
-/// Steps of Newton's method that actions are taken in.
+/// Newton steps over which the actions are spread.
 const STEPS: usize = 50;
 
-/// How far Newton's method goes, and in which steps.
+/// How far Newton's method goes, and with which steps.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct NewtonOptions {
     /// Most actions in all.
     pub actions: usize,
-    /// Most of them in one step: 1 is the best schedule where products with K are what costs.
+    /// Most of them in one step: 1 is the best schedule if products with K are the main cost.
     pub per_step: usize,
-    /// The directions that are kept from step to step, those that the data say most about; all where none is given.
-    /// Memory is n times that.
+    /// How many directions to keep from step to step: those that the data say most about. None keeps all. Memory is n
+    /// times that.
     pub kept: Option<usize>,
-    /// Largest ‖g − v‖ / ‖g‖ at which no more actions are taken.
+    /// No more actions are taken when ‖g − v‖ / ‖g‖ is at most this.
     pub relative: f64,
-    /// Largest change of f, relative to its largest distance from the prior mean or 1, at which the steps that take no
-    /// more actions end. They converge quadratically for log-concave likelihoods.
+    /// The steps without new actions end when the largest change of f is at most this. The change is relative to the
+    /// largest distance of f from the prior mean, or to 1. These steps converge quadratically for log-concave
+    /// likelihoods.
     pub settled: f64,
     /// Most steps.
     pub steps: usize,
@@ -74,8 +76,8 @@ pub struct NewtonOptions {
 }
 
 impl NewtonOptions {
-    /// At most so many actions in some fifty steps: one a step is best for few actions, of many the steps themselves
-    /// come to cost as much.
+    /// At most so many actions in about fifty steps. One action a step is best for few actions; for many actions, the
+    /// steps themselves become as expensive.
     pub fn budget(actions: usize) -> Self {
         Self {
             actions,
@@ -92,32 +94,32 @@ impl NewtonOptions {
 /// Latent functions with any likelihood, whose posterior comes from Newton's method in the span of actions.
 #[derive(Debug, Clone)]
 pub struct NewtonCagp {
-    /// Of the latent functions: one for all of them, or one each.
+    /// The priors of the latent functions: one for all of them, or one for each.
     pub priors: Vec<Prior>,
-    /// Of targets given the latent functions.
+    /// The likelihood of targets given the latent functions.
     pub likelihood: Box<dyn Likelihood>,
     /// How far Newton's method goes.
     pub options: NewtonOptions,
-    /// What sites are tied to, once the actions are there.
+    /// Where sites are taken, once the actions are known.
     pub sites: SiteRule,
-    /// Steps of an optimiser, at least 1, from one choice of actions and sites to the next.
+    /// Steps of an optimiser, at least 1, between two choices of actions and sites.
     pub refresh: usize,
 }
 
 impl NewtonCagp {
-    /// A model with zero mean, at most so many actions, sites at the mode.
+    /// A model with zero mean, at most so many actions, and sites at the mode.
     pub fn new(kernel: Kernel, likelihood: impl Likelihood + 'static, actions: usize) -> Self {
         Self::boxed(kernel.into(), Box::new(likelihood), NewtonOptions::budget(actions))
     }
 
-    /// A model of a prior and a likelihood chosen at run time; latent functions that mean different things get a prior
-    /// each.
+    /// A model with a prior and a likelihood chosen at run time. Latent functions that are not interchangeable get a
+    /// prior each.
     pub fn boxed(prior: Prior, likelihood: Box<dyn Likelihood>, options: NewtonOptions) -> Self {
         Self { priors: prior.of_latents(&*likelihood), likelihood, options, sites: SiteRule::Mode, refresh: 1 }
     }
 
-    /// Newton's method at present parameters, for [`posterior`](Self::posterior) and bounds, from actions `[i, L n]`
-    /// and their weights where there are some.
+    /// Newton's method at the current parameters, for [`posterior`](Self::posterior) and bounds. Starts from actions
+    /// `[i, L n]` and their weights, if given.
     fn solve(&self, scope: &Scope, batch: &Batch, from: Option<(&[f64], &[f64])>) -> Result<Found> {
         batch.check(scope)?;
         let plain = Scope::new(scope.compute())?.with_budget(scope.budget());
@@ -131,8 +133,8 @@ impl NewtonCagp {
     }
 
     /// The negative evidence lower bound `[1]` for actions `s` `[L n, i]`, latent function after latent function, and
-    /// sites of any kind: differentiable in the parameters, not in those. A row's actions sum to 0 where sites are
-    /// centred.
+    /// sites of any kind. It is differentiable in the parameters, not in actions or sites. If sites are centred, a
+    /// row's actions must sum to 0.
     ///
     /// # Errors
     /// [`NotPositiveDefinite`](crate::Error::NotPositiveDefinite) for dependent actions, and what the kernel reports.
@@ -159,15 +161,15 @@ impl NewtonCagp {
         Ok(Targets { y: &y, auxiliary: auxiliary.as_deref() }.rows(self.likelihood.auxiliary()).collect())
     }
 
-    /// What a posterior through actions is of.
+    /// What the posterior conditions on data.
     fn of(&self) -> Conditioned {
         Conditioned::of(&self.priors, &*self.likelihood, self.sites)
     }
 
-    /// Conditions the prior on observations as far as Newton's method goes; also says how far that was.
+    /// Conditions the prior on observations as far as Newton's method goes, and reports how far it went.
     ///
     /// # Errors
-    /// [`NotFinite`](crate::Error::NotFinite) when there is no finite way, and what products report.
+    /// [`NotFinite`](crate::Error::NotFinite) when no step has finite values, and what products report.
     pub fn posterior(&self, compute: Compute, data: Observations) -> Result<(CagpPosterior, NewtonReport)> {
         self.posterior_from(compute, data, None)
     }
@@ -191,14 +193,14 @@ impl NewtonCagp {
     }
 }
 
-/// The posterior after at most so many more actions, from where it stands.
+/// The posterior after at most `more` more actions, starting from its present state.
 pub(super) fn refined(posterior: &CagpPosterior, likelihood: &dyn Likelihood, more: usize) -> Result<CagpPosterior> {
     let CagpPosterior { of, compute, data, actions, weights, .. } = posterior;
     let (n, i, latents) = (data.n(), weights.len(), of.latents);
     let options = NewtonOptions::budget(i + more);
     let (priors, likelihood, sites) = (of.priors.clone(), likelihood.boxed(), of.sites);
     let model = NewtonCagp { priors, likelihood, options, sites, refresh: 1 };
-    // Of one function `[n, i]`, of several `[n, L i]`.
+    // `[n, i]` for one function, `[n, L i]` for several.
     let columns = to_f64(actions.clone().into_dense()?)?;
     let width = latents * i;
     let of_action = |a: usize| (0..latents * n).map(move |e| (e % n) * width + e / n * i + a);

@@ -1,4 +1,4 @@
-//! K S of present numbers, from which sites are found.
+//! K S as numbers at the current parameters, from which sites are found.
 
 use burn::tensor::Tensor;
 
@@ -13,24 +13,24 @@ use crate::models::prior::{Prior, repeated};
 use crate::products::Prepared;
 use crate::scope::{Scope, to_f64};
 
-/// K S of each latent function; none unless products are fused and functions have actions of their own.
+/// K S of each latent function; none unless products are fused and functions have their own actions.
 pub(super) fn prepared(span: &Span, priors: &[Prior], scope: &Scope, x: &Tensor<2>) -> Result<Option<Vec<Prepared>>> {
     let Some(blocks) = span.separate() else { return Ok(None) };
     let each = blocks.iter().zip(repeated(priors.iter().collect(), blocks.len()));
     each.map(|(blocks, prior)| prior.covariance(scope, x).prepared(blocks)).collect()
 }
 
-/// K S, however it is kept.
+/// K S in any form of storage.
 #[expect(clippy::large_enum_variant, reason = "there is one of it; handles of tensors are what is large")]
 pub(super) enum Products<'a> {
-    /// Of each latent function, where products are fused and functions have actions of their own.
+    /// For each latent function, if products are fused and functions have their own actions.
     Prepared(Vec<Prepared>),
     /// `[L n, i]` on a device, with S.
     Whole(&'a Span, Tensor<2>),
 }
 
 impl<'a> Products<'a> {
-    /// Made for actions without gradients.
+    /// From actions without gradients.
     pub fn new(span: &'a Span, priors: &[Prior], scope: &Scope, x: &Tensor<2>) -> Result<Self> {
         Ok(match prepared(span, priors, scope, x)? {
             Some(prepared) => Self::Prepared(prepared),
@@ -38,7 +38,7 @@ impl<'a> Products<'a> {
         })
     }
 
-    /// Those that were prepared.
+    /// The prepared products, if there are any.
     pub fn into_prepared(self) -> Option<Vec<Prepared>> {
         match self {
             Self::Prepared(prepared) => Some(prepared),
@@ -76,8 +76,7 @@ impl<'a> Products<'a> {
         }
     }
 
-    /// Latent means above those of the prior `[L, n]`, then what is explained of the rows' variances, or of their
-    /// covariances.
+    /// Latent means minus the prior means `[L, n]`, then the explained part of the rows' variances or covariances.
     pub fn told(&self, scope: &Scope, solved: &Solved, functions: (usize, bool)) -> Result<Vec<f64>> {
         let Solved { factor, weights, .. } = solved;
         match self {
@@ -97,7 +96,7 @@ impl<'a> Products<'a> {
     }
 }
 
-/// The parts of a factor whose functions do not touch.
+/// The factors of the single functions, from a factor that does not couple them.
 fn of_functions(factor: &Factor<f64>, functions: usize) -> Result<Vec<Factor<f64>>> {
     let all = factor.clone().lower();
     let (order, size) = (factor.order(), factor.order() / functions);

@@ -1,5 +1,5 @@
-//! Means of the rows' latent functions and what actions explain of their covariances, as one operation: in f64 a chunk
-//! of rows at a time, so that of the size of K S there is nothing but K S.
+//! Means of the rows' latent functions and the part of their covariances that actions explain, as one operation. It
+//! uses f64 for one chunk of rows at a time, so that nothing but K S has the size of K S.
 
 use std::ops::Range;
 use std::sync::Arc;
@@ -14,12 +14,12 @@ use crate::linalg::host::{HostOp, Saved, apply3, recall};
 use crate::linalg::real::{Real, dot, into_vec, narrowed, widened, with_real};
 use crate::threads;
 
-/// Rows at once.
+/// Rows processed at once.
 const ROWS: usize = 256;
 
 /// `[L + S, n]` in f64 for `sk` (K S)ᵀ `[i, L n]`, the lower factor L `[i, i]` of M and weights a `[i, 1]`: the means
-/// (K S)_l a of L latent functions, and with `A = L⁻¹(K S)ᵀ` the sums `Σ_a A_al A_ak`, of each function with itself, or
-/// with `pairs` of all pairs l, k.
+/// (K S)_l a of L latent functions, then the sums `Σ_a A_al A_ak` with `A = L⁻¹(K S)ᵀ`, for each function with itself,
+/// or with `pairs` for all pairs l, k.
 pub(super) fn rows(
     sk: Tensor<2>,
     lower: Tensor<2>,
@@ -29,7 +29,7 @@ pub(super) fn rows(
     apply3(Rows { latents, pairs }, sk, lower, weights)
 }
 
-/// The same for numbers: `[L + S, n]`.
+/// The same for plain numbers: `[L + S, n]`.
 pub(super) fn of_numbers<T: Real>(
     sk: &[T],
     lower: &[f64],
@@ -45,7 +45,7 @@ struct Rows {
     pairs: bool,
 }
 
-/// The inputs as they came.
+/// The inputs in their own type.
 struct Kept<T> {
     sk: Vec<T>,
     lower: Vec<f64>,
@@ -79,7 +79,7 @@ impl<T: Real> Given<'_, T> {
         chunk
     }
 
-    /// A of what [`chunk`](Self::chunk) gives.
+    /// The rows of A for the output of [`chunk`](Self::chunk).
     fn whiten(&self, mut chunk: Vec<f64>) -> Vec<f64> {
         let i = self.weights.len();
         let width = chunk.len() / i;
@@ -88,18 +88,18 @@ impl<T: Real> Given<'_, T> {
     }
 }
 
-/// Some rows after another.
+/// The ranges of consecutive chunks of rows.
 fn chunks(n: usize) -> Vec<Range<usize>> {
     (0..n).step_by(ROWS).map(|start| start..(start + ROWS).min(n)).collect()
 }
 
 impl Rows {
-    /// Numbers of a row in the output.
+    /// How many numbers a row has in the output.
     fn outputs(&self) -> usize {
         self.latents * if self.pairs { 1 + self.latents } else { 2 }
     }
 
-    /// What a chunk comes to `[outputs, rows]`.
+    /// The output of a chunk `[outputs, rows]`.
     fn of<T: Real>(&self, given: Given<T>, rows: &Range<usize>) -> Vec<f64> {
         let chunk = given.chunk(rows, self.latents);
         let width = self.latents * rows.len();
@@ -117,7 +117,7 @@ impl Rows {
         out
     }
 
-    /// What all rows come to `[outputs, n]`.
+    /// The output of all rows `[outputs, n]`.
     fn all<T: Real>(&self, given: Given<T>) -> Vec<f64> {
         let n = given.sk.len() / (given.weights.len() * self.latents);
         let chunks = chunks(n);
@@ -130,8 +130,8 @@ impl Rows {
         out
     }
 
-    /// Gradients in (K S)ᵀ of a chunk, whose cotangents are `grad` `[outputs, rows]`; those in the factor and in the
-    /// weights are added.
+    /// Gradients in (K S)ᵀ of a chunk with the cotangents `grad` `[outputs, rows]`. Adds the gradients in the factor
+    /// and in the weights to their sums.
     fn pull<T: Real>(
         &self,
         given: Given<T>,

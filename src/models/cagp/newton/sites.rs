@@ -1,4 +1,4 @@
-//! What a likelihood says at latent values: pseudo-targets with noise.
+//! The likelihood at latent values, as pseudo-targets with noise.
 
 use burn::tensor::Tensor;
 use serde::{Deserialize, Serialize};
@@ -9,28 +9,28 @@ use crate::likelihoods::{Density, Row};
 use crate::models::prior::{Prior, repeated};
 use crate::scope::{Scope, to_f64};
 
-/// What sites are tied to.
+/// Where sites are taken.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 #[cfg_attr(feature = "command", derive(clap::ValueEnum))]
 #[non_exhaustive]
 pub enum SiteRule {
-    /// The latent mean: gradient and curvature of the log density there, as Newton's method has them
+    /// At the latent mean: gradient and curvature of the log density there, as in Newton's method
     #[default]
     Mode,
-    /// The latent distribution: their averages over it, which make the bound tighter
+    /// Over the latent distribution: the averages of both, which make the bound tighter
     Expectation,
 }
 
-/// The smallest curvature of a latent value: below it a row has no say, whatever the actions.
+/// The smallest curvature of a latent value: below it a row has no influence, whatever the actions.
 const FLAT: f64 = 1e-150;
 
-/// Gradient and curvature of the log density at latent values f, latent function after latent function: pseudo-targets
-/// `f + W⁻¹g` with noise `W⁻¹`.
+/// Gradient and curvature of the log density at latent values f, latent function after latent function. They give
+/// pseudo-targets `f + W⁻¹g` with noise `W⁻¹`.
 ///
-/// The curvature of a row is `W = diag(d)`, or of [centred](Density::is_centred) likelihoods `diag(d) − d dᵀ / Σ d`, of
-/// which `diag(1/d)` is a generalised inverse too: in the span of `W`, where a row's values sum to 0, all of these are
-/// one. At latent values `Σ d = 1`; averages over latent values are less curved, and have a smaller sum.
+/// The curvature of a row is `W = diag(d)`, or for [centred](Density::is_centred) likelihoods `diag(d) − d dᵀ / Σ d`.
+/// In both cases `diag(1/d)` is a generalised inverse. All generalised inverses agree in the span of `W`, where a row's
+/// values sum to 0. At latent values `Σ d = 1`; averages over latent values have less curvature and a smaller sum.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Sites {
     /// f `[L, n]`.
@@ -41,14 +41,14 @@ pub struct Sites {
     pub curvature: Vec<f64>,
     /// Number of rows n.
     pub rows: usize,
-    /// Whether a row's `W` takes values that sum to 0.
+    /// Whether each row's `W` acts on values that sum to 0.
     pub centred: bool,
 }
 
-/// The share of the Fisher information below which no average curvature falls.
+/// The smallest average curvature, as a share of the Fisher information.
 const CONVEX: f64 = 0.01;
 
-/// The latent values of a row; those of several functions are gathered in `values`.
+/// The latent values of a row. Values of several functions are collected in `values`.
 pub(super) fn of_row<'a>(f: &'a [f64], row: usize, rows: usize, values: &'a mut Vec<f64>) -> &'a [f64] {
     if f.len() == rows {
         return &f[row..=row];
@@ -59,7 +59,7 @@ pub(super) fn of_row<'a>(f: &'a [f64], row: usize, rows: usize, values: &'a mut 
 }
 
 impl Sites {
-    /// At `f` `[L, n]`.
+    /// The sites at `f` `[L, n]`.
     pub fn at(density: &dyn Density, rows: &[Row], f: Vec<f64>) -> Self {
         let (n, latents) = (rows.len(), density.latents());
         let (mut all, mut curvature) = (f.clone(), f.clone());
@@ -77,12 +77,12 @@ impl Sites {
         Self { f, gradient: all, curvature, rows: n, centred: density.is_centred() }
     }
 
-    /// With the average gradient and curvature of the log density over `N(mean, spread)`: conjugate-computation
-    /// variational inference (Khan and Lin 2017). Latent values `[L, n]` are independent, with variances `[L, n]`, or of
-    /// centred likelihoods have covariances `[L L, n]`.
+    /// Sites with the average gradient and curvature of the log density over `N(mean, spread)`: conjugate-computation
+    /// variational inference (Khan and Lin 2017). Latent values `[L, n]` are independent with variances `[L, n]`, or
+    /// for centred likelihoods have covariances `[L L, n]`.
     ///
-    /// Of those the average curvature `diag(π̄) − E[π πᵀ]`, with `π̄ = E[π]`, has no generalised inverse that is diagonal.
-    /// It is replaced by the multiple of `diag(π̄) − π̄ π̄ᵀ` that has its trace.
+    /// For centred likelihoods, the average curvature `diag(π̄) − E[π πᵀ]`, with `π̄ = E[π]`, has no diagonal
+    /// generalised inverse. It is replaced by the multiple of `diag(π̄) − π̄ π̄ᵀ` with the same trace.
     pub fn expected(density: &dyn Density, rows: &[Row], mean: Vec<f64>, spread: &[f64]) -> Self {
         let (latents, n) = (density.latents(), rows.len());
         let records = records(density, rows, 0, &mean, spread);
@@ -90,17 +90,17 @@ impl Sites {
         let column = |place: usize| records.iter().skip(place).step_by(width).copied();
         let gradient: Vec<f64> = (1..=latents).flat_map(column).collect();
         let at = Self::at(density, rows, mean);
-        // The slope in a variance is half the second derivative.
+        // The derivative in a variance is half the second derivative.
         let step = if at.centred { latents + 1 } else { 1 };
         let bends = (latents + 1..width).step_by(step).flat_map(column).map(|slope| -2.0 * slope);
         if at.centred {
             let bends: Vec<f64> = bends.collect();
-            // Gradient and probabilities add up to the class that there was.
+            // Gradient and probabilities sum to the indicator of the observed class.
             let shares = gradient.iter().zip(at.gradient.iter().zip(&at.curvature));
             let shares = shares.map(|(average, (g, d))| ((g + d) - average).max(FLAT)).collect();
             return Self { curvature: scaled(shares, &bends, n), gradient, ..at };
         }
-        // Where it has the wrong sign, some of the Fisher information keeps the row's part in its actions.
+        // If its sign is wrong, a share of the Fisher information keeps the row in its actions.
         let least = if density.is_log_concave() { 0.0 } else { CONVEX };
         let curvature = bends.zip(&at.curvature).map(|(bend, d)| bend.max(least * d).max(FLAT)).collect();
         Self { gradient, curvature, ..at }
@@ -118,7 +118,7 @@ impl Sites {
             return x.iter().zip(d).map(|(x, d)| d * x).collect();
         }
         let across = |i: usize| (i % self.rows..x.len()).step_by(self.rows);
-        // Differences keep their digits where one class has all of the probability.
+        // Differences keep their digits even if one class has all of the probability.
         let of = |i: usize| {
             let total: f64 = across(i).map(|k| d[k]).sum();
             d[i] * across(i).map(|k| d[k] * (x[i] - x[k])).sum::<f64>() / total
@@ -126,7 +126,7 @@ impl Sites {
         (0..x.len()).map(of).collect()
     }
 
-    /// Brings `s` into the span of `W`: what it is there but for rounding stays as it is.
+    /// Projects `s` onto the span of `W`. If `s` is already in it, only rounding errors change.
     pub(super) fn centre(&self, s: &mut [f64]) {
         if !self.centred {
             return;
@@ -139,8 +139,9 @@ impl Sites {
         }
     }
 
-    /// What of the gradient `s` of the log posterior an action may be made of: all of it, or where nothing ties the
-    /// latent functions together that of one of them, those that promise most first.
+    /// Splits the gradient `s` of the log posterior into candidate actions. If the likelihood ties the latent functions
+    /// together, there is one candidate: all of `s`. Otherwise there is one for each latent function, ordered by the
+    /// gain that it promises.
     pub(super) fn parts(&self, s: Vec<f64>) -> Vec<Vec<f64>> {
         let n = self.rows;
         if self.centred || s.len() == n {
@@ -156,19 +157,20 @@ impl Sites {
         order.into_iter().map(|(latent, _)| only(latent)).collect()
     }
 
-    /// How many latent values have a curvature below rounding of the largest: they tell next to nothing.
+    /// The number of latent values whose curvature is below the rounding error of the largest. They carry almost no
+    /// information.
     pub(super) fn flat(&self) -> usize {
         let largest = self.curvature.iter().fold(0.0f64, |largest, d| largest.max(*d));
         self.curvature.iter().filter(|d| **d <= f64::EPSILON * largest).count()
     }
 }
 
-/// The shares `[L, n]` of the classes, times for each row what makes `Σ d_l (1 − d_l / Σ d)` the sum of its `bends`.
+/// Scales the shares `[L, n]` of the classes so that in each row `Σ d_l (1 − d_l / Σ d)` is the sum of its `bends`.
 fn scaled(mut shares: Vec<f64>, bends: &[f64], n: usize) -> Vec<f64> {
     for row in 0..n {
         let across = (row..shares.len()).step_by(n);
         let total: f64 = across.clone().map(|i| shares[i]).sum();
-        // From the other classes' shares, which keep their digits as one nears 1.
+        // Sums the other classes' shares, which keep their digits when one share nears 1.
         let others = |i: usize| across.clone().filter(|k| *k != i).map(|k| shares[k]).sum::<f64>() / total;
         let own: f64 = across.clone().map(|i| shares[i] / total * others(i)).sum();
         let scale = (across.clone().map(|i| bends[i]).sum::<f64>() / own).clamp(CONVEX, 1.0);
@@ -177,15 +179,15 @@ fn scaled(mut shares: Vec<f64>, bends: &[f64], n: usize) -> Vec<f64> {
     shares
 }
 
-/// How often sites follow the distribution that they lead to.
+/// How often sites are recomputed from the distribution that they lead to.
 const ROUNDS: usize = 3;
 
-/// The least share of the prior's variance that is taken for left.
+/// The smallest variance that remains, as a share of the prior variance.
 const LEFT: f64 = 1e-12;
 
-/// What averages of sites are of.
+/// What averaged sites are computed from.
 pub(super) struct Given<'a> {
-    /// Of targets given f.
+    /// The density of targets given f.
     pub density: &'a dyn Density,
     /// The rows.
     pub rows: &'a [Row],
@@ -196,9 +198,9 @@ pub(super) struct Given<'a> {
 }
 
 impl Given<'_> {
-    /// Sites that follow the latent distribution, and the system there, from those at its mode: `tell` says of a system
-    /// how far latent means are above the prior's `[L, n]` and behind them what is explained of variances `[L, n]`, or of
-    /// centred likelihoods of covariances `[L L, n]`; `solve` gives the system at sites.
+    /// Sites averaged over the latent distribution, and the system there, starting from those at its mode. For a
+    /// system, `tell` gives the latent means minus the prior means `[L, n]`, then the explained part of the variances
+    /// `[L, n]`, or for centred likelihoods of the covariances `[L L, n]`. `solve` gives the system at sites.
     pub fn averaged<S>(
         &self,
         (mut sites, mut system): (Sites, S),
@@ -218,7 +220,7 @@ impl Given<'_> {
         Ok((sites, system))
     }
 
-    /// What is left of prior variances, or covariances.
+    /// The part of the prior variances or covariances that remains.
     fn left(&self, explained: &[f64]) -> Vec<f64> {
         let (n, all) = (self.rows.len(), self.prior.len());
         let own = |(prior, explained): (&f64, &f64)| (prior - explained).max(LEFT * prior);

@@ -1,4 +1,5 @@
-//! Newton's method in the span of actions: each step solves a little, and what it computed serves all that follow.
+//! Newton's method in the span of actions. Each step solves part of the problem, and all later steps reuse what it
+//! computed.
 
 use std::fmt;
 
@@ -21,13 +22,13 @@ use crate::solvers::itergp::{Stop, epsilon};
 /// Most halvings of a step.
 pub(super) const HALVINGS: usize = 60;
 
-/// What the log posterior may lose by rounding, relative to its size.
+/// The loss of the log posterior that counts as a rounding error, relative to its size.
 pub(super) const ROUNDING: f64 = 1e-13;
 
-/// The share of `sᵀ(K + W⁻¹)s` that an action must add to those before it, in units of rounding.
+/// The smallest share of `sᵀ(K + W⁻¹)s` that a new action must add to the earlier ones, in units of rounding.
 const NEW: f64 = 16.0;
 
-/// The share below which what is left of an action has lost digits that its product with K must have.
+/// If less than this share of an action is left, it has lost digits that its product with K needs.
 const CANCELLED: f64 = 0.1;
 
 /// How far Newton's method went.
@@ -35,15 +36,15 @@ const CANCELLED: f64 = 0.1;
 pub struct NewtonReport {
     /// Why no more actions were taken.
     pub stop: Stop,
-    /// Steps, each with sites of its own.
+    /// Steps, each with its own sites.
     pub steps: usize,
     /// Halvings of all steps.
     pub halvings: usize,
     /// Actions taken.
     pub actions: usize,
-    /// Products with K: one an action, and one more where an action is nearly in the span of those before it.
+    /// Products with K: one for each action, and a second one if an action is nearly in the span of the earlier ones.
     pub products: usize,
-    /// ‖g − v‖, the gradient of the log posterior in the span of all actions there could be.
+    /// ‖g − v‖: the norm of the log posterior's gradient in the span of all possible actions.
     pub residual: f64,
     /// ‖g‖.
     pub scale: f64,
@@ -64,40 +65,40 @@ impl fmt::Display for NewtonReport {
     }
 }
 
-/// What Newton's method found.
+/// The result of Newton's method.
 #[derive(Debug, Clone)]
 pub struct Found {
-    /// S, row-major `[i, n]`: an action a row.
+    /// S, row-major `[i, n]`: one action in each row.
     pub actions: Vec<f64>,
-    /// Those of the latent mean that was found, or of the latent distribution.
+    /// The sites at the latent mean that was found, or over the latent distribution.
     pub sites: Sites,
-    /// Of `M = Sᵀ(K + W⁻¹)S`.
+    /// The factor of `M = Sᵀ(K + W⁻¹)S`.
     pub factor: Factor<f64>,
     /// `Sᵀ(ŷ − m)` `[i]`.
     pub projected: Vec<f64>,
-    /// What was reached.
+    /// What Newton's method reached.
     pub report: NewtonReport,
 }
 
-/// What is solved: a posterior mode with covariances by their products.
+/// The problem to solve: a posterior mode, with covariances through their products.
 pub struct Problem<'a> {
-    /// Of targets given f.
+    /// The density of targets given f.
     pub density: &'a dyn Density,
     /// The rows.
     pub rows: &'a [Row],
-    /// Of the latent functions: one for all of them, or one each.
+    /// The priors of the latent functions: one for all of them, or one for each.
     pub priors: &'a [Prior],
-    /// The evaluation.
+    /// The scope of the evaluation.
     pub scope: &'a Scope,
     /// Inputs `[n, d]`.
     pub x: &'a Tensor<2>,
     /// Prior means `[L, n]`.
     pub mean: &'a [f64],
-    /// What sites are tied to, once the actions are there.
+    /// Where sites are taken, once the actions are known.
     pub rule: SiteRule,
 }
 
-/// Where Newton's method stands.
+/// The state of Newton's method.
 struct At {
     f: Vec<f64>,
     v: Vec<f64>,
@@ -108,7 +109,7 @@ struct At {
     small: Option<Small>,
 }
 
-/// The solution of a step's system in the span so far.
+/// The solution of a step's system in the present span.
 struct Solution {
     /// K v.
     kv: Vec<f64>,
@@ -121,7 +122,7 @@ impl Solution {
         Self { kv: space.combined(&space.products, weights), v: space.combined(&space.actions, weights) }
     }
 
-    /// With the last action, which is conjugate to those before it: they keep their weights.
+    /// Adds the last action. It is conjugate to the earlier ones, which therefore keep their weights.
     fn extend(&mut self, space: &Space, small: Option<&Small>) {
         let Some(((s, t), weight)) = space.last().zip(small.and_then(|small| small.weights.last())) else { return };
         for (sum, column) in [(&mut self.v, s), (&mut self.kv, t)] {
@@ -131,15 +132,15 @@ impl Solution {
 }
 
 impl Problem<'_> {
-    /// Climbs from the prior mean, or from where actions `[i, L n]` and their weights are.
+    /// Climbs from the prior mean, or from given actions `[i, L n]` with their weights.
     ///
-    /// A step solves `(K + W⁻¹)v = ŷ − m` in the span of the actions so far and some more, of which the first is the
-    /// gradient of the log posterior, and goes to the solution: halfway or less where the log posterior
-    /// `ln p(y | f) − ½ vᵀ(f − m)` would fall. With the gradient in the span it rises when the step is short. When no
-    /// more actions are taken, steps go on for as long as it rises.
+    /// A step solves `(K + W⁻¹)v = ŷ − m` in the span of the earlier actions and some new ones, and moves to the
+    /// solution. The first new action is the gradient of the log posterior. If the log posterior
+    /// `ln p(y | f) − ½ vᵀ(f − m)` would decrease, the step is halved, once or more. It increases for short steps
+    /// because the gradient is in the span. When no more actions are taken, steps continue as long as it increases.
     ///
     /// # Errors
-    /// [`Error::NotFinite`] when values are not, and what products report.
+    /// [`Error::NotFinite`] when values are not finite, and what products report.
     pub fn solve(&self, options: &NewtonOptions, from: Option<(&[f64], &[f64])>) -> Result<Found> {
         let mut space = Space { n: self.mean.len(), ..Space::default() };
         // f = m + T a, v = S a.
@@ -218,7 +219,7 @@ impl Problem<'_> {
         Err(Error::NotFinite("the posterior of Newton's method".into()))
     }
 
-    /// The sites that the rule asks for, and the small system there, from those at the mode.
+    /// The sites that the rule requires, and the small system there, starting from those at the mode.
     fn averaged(&self, space: &Space, sites: Sites, small: Small) -> Result<(Sites, Small)> {
         if self.rule == SiteRule::Mode {
             return Ok((sites, small));
@@ -242,7 +243,7 @@ impl Problem<'_> {
         (f, space.combined(&space.actions, weights))
     }
 
-    /// What holds there.
+    /// The state at given weights.
     fn at(&self, space: &Space, weights: &[f64]) -> Result<At> {
         let (f, v) = self.place(space, weights);
         let above: Vec<f64> = f.iter().zip(self.mean).map(|(f, m)| f - m).collect();
@@ -268,7 +269,7 @@ impl Problem<'_> {
         density - 0.5 * quadratic
     }
 
-    /// `K s`: of latent functions with one covariance as one product.
+    /// `K s`. Latent functions that share one covariance need one product.
     fn product(&self, s: &[f64]) -> Result<Vec<f64>> {
         let n = self.rows.len();
         let of = |prior: &Prior, s: &[f64]| {
@@ -284,7 +285,7 @@ impl Problem<'_> {
         Ok(products.collect::<Result<Vec<_>>>()?.concat())
     }
 
-    /// Takes one more action, or says why there is none.
+    /// Takes one more action, or returns why there is none.
     fn act(
         &self,
         space: &mut Space,
@@ -305,7 +306,7 @@ impl Problem<'_> {
             return Ok(Some(Stop::Converged));
         }
         if norm == 0.0 {
-            // Targets at their prior mean: what they say of the level is all there is to begin with.
+            // Targets at their prior mean: only what they say about the level is left to start with.
             let level = |i: usize| if sites.centred && i >= sites.rows { 0.0 } else { 1.0 };
             s = sites.curved(&(0..space.n).map(level).collect::<Vec<_>>());
         }
@@ -320,7 +321,7 @@ impl Problem<'_> {
         Ok(reason)
     }
 
-    /// Adds an action, or says why it is none.
+    /// Adds an action, or returns why it cannot be added.
     fn add(
         &self,
         space: &mut Space,
@@ -345,7 +346,7 @@ impl Problem<'_> {
                 return Ok(Some(Stop::Dependent));
             }
             if left < CANCELLED * whole {
-                // A product that lost digits would pass its error on to all later ones.
+                // A product that lost digits would pass its error on to all later products.
                 let size = dot(&s, &s).sqrt();
                 s.iter_mut().for_each(|s| *s /= size);
                 sites.centre(&mut s);
@@ -365,7 +366,7 @@ impl Problem<'_> {
         }
         let cross = space.crossed(&s, &t, sites);
         if let Some(small) = &small {
-            // Sites whose curvatures span many orders of magnitude leave no digits to tell actions apart by.
+            // If the curvatures of sites span many orders of magnitude, too few digits are left to distinguish actions.
             let mut overlap = cross.clone();
             small.factor.solve_lower(&mut overlap)?;
             if dot(&overlap, &overlap) > 0.5 {
@@ -376,7 +377,7 @@ impl Problem<'_> {
         let corner = vec![energy(&s, &t)];
         *small = Some(match small.take() {
             Some(Small { mut factor, mut projected, .. }) => {
-                factor.append_rows(cross, corner, "Sᵀ(K + W⁻¹)S with an action more")?;
+                factor.append_rows(cross, corner, "Sᵀ(K + W⁻¹)S with one more action")?;
                 projected.push(targets);
                 Small::new(factor, projected)?
             }

@@ -10,7 +10,7 @@ use crate::models::posterior::combine;
 
 /// The small system of all actions at some sites.
 pub struct Small {
-    /// Of `M = Sᵀ(K + W⁻¹)S`.
+    /// The factor of `M = Sᵀ(K + W⁻¹)S`.
     pub factor: Factor<f64>,
     /// `Sᵀ(ŷ − m)`.
     pub projected: Vec<f64>,
@@ -26,18 +26,18 @@ impl Small {
     }
 }
 
-/// Actions and their products with K, `[i, n]`, for n latent values: those of all functions one after another.
+/// Actions and their products with K, `[i, n]`, for n latent values, function after function.
 #[derive(Default)]
 pub struct Space {
-    /// Latent values.
+    /// The number of latent values.
     pub n: usize,
     /// S.
     pub actions: Vec<f64>,
     /// T = K S.
     pub products: Vec<f64>,
-    /// Actions that there were, compressed ones included.
+    /// Number of actions taken, including those that compression removed.
     pub taken: usize,
-    /// Products that were made for them.
+    /// Number of products computed for them.
     pub multiplied: usize,
 }
 
@@ -77,7 +77,7 @@ impl Space {
         self.project(&product)
     }
 
-    /// The system at sites: no product with K.
+    /// The system at sites. Needs no product with K.
     pub fn at(&self, sites: &Sites, above: &[f64]) -> Result<Option<Small>> {
         let i = self.len();
         if i == 0 {
@@ -92,14 +92,13 @@ impl Space {
         Small::new(factor, self.project(&targets)).map(Some)
     }
 
-    /// Latent means above those of the prior `[L, n]`, then what is explained of the rows' variances, or of their
-    /// covariances.
+    /// Latent means minus the prior means `[L, n]`, then the explained part of the rows' variances or covariances.
     pub fn told(&self, small: &Small, functions: (usize, bool)) -> Vec<f64> {
         rows::of_numbers(&self.products, &small.factor.clone().lower(), &small.weights, functions)
     }
 
-    /// Takes the part in the span of the actions, in the metric of M, out of `s` and its product `t`; returns what is
-    /// left of its energy.
+    /// Removes from `s` and its product `t` the part in the span of the actions, in the metric of M. Returns the
+    /// remaining energy of `s`.
     pub fn conjugate(
         &self,
         s: &mut [f64],
@@ -108,7 +107,7 @@ impl Space {
         sites: &Sites,
         energy: &impl Fn(&[f64], &[f64]) -> f64,
     ) -> Result<f64> {
-        // Twice, for the first time leaves what rounding makes of large parts.
+        // Twice, because the first time leaves the rounding errors of large parts.
         for _ in 0..2 {
             let mut u = self.crossed(s, t, sites);
             small.factor.solve(&mut u)?;
@@ -119,8 +118,8 @@ impl Space {
         Ok(energy(s, t))
     }
 
-    /// Keeps `count` directions: those that the data say most about, by the eigenvalues of `SᵀKS` against `M`, and that
-    /// of the mean, which has these weights. Returns its new ones.
+    /// Keeps `count` directions: those that the data say most about, by the eigenvalues of `SᵀKS` against `M`, and the
+    /// direction of the mean, which has these weights. Returns the mean's new weights.
     pub fn compress(&mut self, small: &Small, weights: &[f64], count: usize) -> Result<Vec<f64>> {
         let i = self.len();
         let lower = small.factor.clone().lower();
@@ -130,7 +129,7 @@ impl Space {
             .self_adjoint_eigen(faer::Side::Lower)
             .map_err(|_| Error::NotFinite(format!("the eigendecomposition of SᵀKS [{i}, {i}]")))?;
         registers::clear();
-        // Rows in the metric of M: the largest values come last.
+        // Rows in the metric of M. The largest eigenvalues come last.
         let mut rows: Vec<Vec<f64>> =
             (0..count - 1).map(|k| eigen.U().col(i - 1 - k).iter().copied().collect()).collect();
         let mut mean: Vec<f64> = (0..i).map(|j| (j..i).map(|k| lower[k * i + j] * weights[k]).sum()).collect();

@@ -17,17 +17,17 @@ use crate::solvers::itergp::Basis;
 pub(super) enum Span {
     /// All numbers.
     Dense(Tensor<2>),
-    /// Columns that are not zero only on the rows of a block.
+    /// Columns with non-zeros only on the rows of one block.
     Blocks {
         /// `[n]` numbers for each latent function.
         blocks: Vec<BlockSparse>,
-        /// Whether every latent function has columns of its own, those of one after those of another.
+        /// Whether every latent function has its own columns, function after function.
         apart: bool,
     },
 }
 
 impl Span {
-    /// K S `[L n, i]`: dense actions of latent functions with one covariance as one product.
+    /// K S `[L n, i]`. Dense actions of latent functions that share one covariance need one product.
     pub fn products(&self, priors: &[Prior], scope: &Scope, x: &Tensor<2>) -> Result<Tensor<2>> {
         let n = x.dims()[0];
         let prior = |latent: usize| &priors[latent.min(priors.len() - 1)];
@@ -54,7 +54,7 @@ impl Span {
         Ok(joined(each, 0))
     }
 
-    /// Block-sparse actions that each latent function has for itself.
+    /// Block-sparse actions, if each latent function has its own.
     pub fn separate(&self) -> Option<&[BlockSparse]> {
         match self {
             Self::Blocks { blocks, apart } if *apart || blocks.len() == 1 => Some(blocks),
@@ -62,7 +62,7 @@ impl Span {
         }
     }
 
-    /// All numbers of block-sparse actions `[L n]`, on the host.
+    /// All non-zeros of block-sparse actions `[L n]`, on the host.
     pub fn values(&self) -> Result<Vec<f64>> {
         match self {
             Self::Dense(s) => to_f64(s.clone()),
@@ -72,7 +72,7 @@ impl Span {
         }
     }
 
-    /// The columns as posteriors keep them, `[n, L i]`: those of a latent function beside each other.
+    /// The columns in the layout of posteriors, `[n, L i]`. The columns of one latent function are consecutive.
     pub fn basis(&self, n: usize) -> Result<Basis> {
         match self {
             Self::Blocks { blocks, .. } if blocks.len() == 1 => Ok(Basis::sparse(blocks[0].clone())),
@@ -141,13 +141,13 @@ impl Span {
     }
 }
 
-/// Columns of one latent function, with zeros for those of the others.
+/// Columns of one latent function, with zeros for the other functions.
 fn beside(columns: Tensor<2>, latent: usize, latents: usize) -> Tensor<2> {
     let zeros = columns.zeros_like();
     joined((0..latents).map(|l| if l == latent { columns.clone() } else { zeros.clone() }).collect(), 1)
 }
 
-/// Tensors behind or beside each other.
+/// Joins tensors along a dimension.
 fn joined(mut parts: Vec<Tensor<2>>, along: usize) -> Tensor<2> {
     if parts.len() == 1 { parts.swap_remove(0) } else { Tensor::cat(parts, along) }
 }

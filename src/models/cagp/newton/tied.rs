@@ -12,7 +12,7 @@ use crate::linalg::real::{narrowed, widened};
 use crate::models::Batch;
 use crate::scope::{Scope, to_f64};
 
-/// Gradient and curvature `[2, L n]` at latent values `f` `[L n]`, differentiable in those and in the likelihood's own
+/// Gradient and curvature `[2, L n]` at latent values `f` `[L n]`. Differentiable in `f` and in the likelihood's own
 /// parameters `[P]`, whose values are in `density`.
 pub(super) fn tied(
     density: Arc<dyn Density>,
@@ -27,11 +27,12 @@ pub(super) fn tied(
     }
 }
 
-/// Latent values from latent values, given sites of any.
+/// Computes new latent values from latent values, given a function that gives the sites at any latent values.
 pub(super) type Through<'a> = &'a dyn Fn(Tensor<1>, &dyn Fn(Tensor<1>) -> Result<Tensor<2>>) -> Result<Tensor<1>>;
 
-/// Sites as tensors: numbers, or where gradients go through them, functions of the latent values that `moved` makes of
-/// theirs and of the likelihood's own parameters. Those of Gaussian targets always are: its noise is all there is.
+/// Sites as tensors. They are plain numbers unless gradients go through them. Then they are functions of the
+/// likelihood's own parameters and of the latent values that `through` computes from those of `sites`. Sites of
+/// Gaussian targets are always such functions, because they depend only on the noise.
 pub(super) fn noisy(
     likelihood: &dyn Likelihood,
     scope: &Scope,
@@ -87,7 +88,7 @@ impl Tied {
             let bend = in_curvature.iter().skip(i).step_by(n);
             slopes.fill(0.0);
             if self.density.is_centred() {
-                // Probabilities, whose slopes are those of minus the gradient.
+                // The curvatures are probabilities, whose derivatives are minus those of the gradient.
                 pull.iter_mut().zip(bend).for_each(|(pull, bend)| *pull -= bend);
             } else {
                 weights.iter_mut().step_by(latents + 1).zip(bend).for_each(|(weight, bend)| *weight = *bend);
@@ -127,7 +128,7 @@ impl HostOp<2> for Tied {
     }
 }
 
-/// What a bound takes from sites.
+/// What a bound needs from sites.
 #[derive(Debug, Clone)]
 pub(super) struct Noisy {
     /// Pseudo-targets `f + g/d` `[L n, 1]`.
@@ -139,7 +140,7 @@ pub(super) struct Noisy {
 }
 
 impl Noisy {
-    /// Of latent values `f` `[L n]` and what [`tied`] gives there.
+    /// From latent values `f` `[L n]` and the output of [`tied`] there.
     pub fn new(f: Tensor<1>, tied: Tensor<2>, centred: bool) -> Self {
         let all = f.dims()[0];
         let part = |place: usize| tied.clone().narrow(0, place, 1).reshape([all, 1]);
