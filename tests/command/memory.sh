@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# Prints the most memory that each process of a job has held: with a table that rank 0 reads, and with a file of rows from
-# which each rank reads its own. Takes minutes, so .ci/run leaves it out.
+# Prints the most memory that each process of a job has held: with a table that rank 0 reads, and with a file of rows
+# from which each rank reads its own. Takes minutes, so .ci/run leaves it out.
 # Usage: memory.sh path/to/cagey [ROWS [EXPERTS [MODEL]]], built with the feature mpi.
 set -euo pipefail
 cagey=$(realpath "$1")
