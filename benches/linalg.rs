@@ -1,5 +1,5 @@
-//! Dense linear algebra: one group an operation, in elements (multiply-adds) a second, so that rates compare with
-//! `matmul`.
+//! Dense linear algebra: one group for each operation, in elements (multiply-adds) a second, so that rates can be
+//! compared with `matmul`.
 
 use burn::tensor::{DType, Device, Tensor, TensorData};
 use cagey::linalg::{Factor, cholesky, eigh, loo_nll, mvn_nll, solve_lower};

@@ -1,4 +1,4 @@
-//! One training, on every device and in every precision that this build and this machine offer.
+//! Runs one training on every device and in every precision that this build and this machine offer.
 //!
 //! ```sh
 //! cargo run --release --example backends
@@ -15,7 +15,7 @@ use cagey::models::{Observations, fit};
 use cagey::params::Parameters;
 use cagey::train::TrainConfig;
 
-/// A damped wave and a slope on 300 points, with noise.
+/// 300 points of a damped wave and a slope, with noise.
 fn data() -> Result<Observations> {
     let n = 300;
     let (mut x, mut y) = (Vec::new(), Vec::new());
@@ -29,7 +29,7 @@ fn data() -> Result<Observations> {
     Observations::new(x, 2, y, None)
 }
 
-/// The trained model's loss, its first lengthscale and the seconds that training took.
+/// Returns the trained model's loss, its first lengthscale and the seconds of training.
 fn train(compute: Compute, data: &Observations) -> Result<(f64, f64, f64)> {
     let start = Instant::now();
     let mut model = ExactGp::new(Kernel::parse("matern52(ard)", 2)?);

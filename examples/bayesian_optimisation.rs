@@ -1,8 +1,8 @@
-//! Bayesian optimisation: where to look next for the least value of a function that is dear to evaluate.
+//! Bayesian optimisation: chooses where to evaluate an expensive function next, to find its least value.
 //!
-//! The gradient of the expected improvement in the inputs comes through the posterior's mean and variance as tensors;
-//! L-BFGS climbs it from several starts. Every value joins the posterior without another training, and every few are
-//! trained on.
+//! The posterior's mean and variance are tensors, so the expected improvement has gradients in the inputs; L-BFGS
+//! maximises it from several starts. Every new value joins the posterior without another training; after every few
+//! values the model is trained again.
 //!
 //! ```sh
 //! cargo run --release --example bayesian_optimisation
@@ -17,15 +17,15 @@ use cagey::fitted::{Fitted, Registry, Settings};
 use cagey::scope::{scalar, to_f64};
 use cagey::train::{self, Evaluation, Objective, Optimizer, Step, TrainConfig};
 
-/// The box that is searched.
+/// The box of the search.
 const LOW: [f64; 2] = [-5.0, 0.0];
 const HIGH: [f64; 2] = [10.0, 15.0];
-/// Values at the beginning, and after it.
+/// Number of values at the beginning, and of those after it.
 const FIRST: usize = 8;
 const MORE: usize = 22;
-/// Values between two trainings.
+/// Number of values between two trainings.
 const TRAIN: usize = 6;
-/// Places that each search begins from.
+/// Number of places from which each search begins.
 const STARTS: usize = 6;
 
 /// Branin's function, whose least value is 0.397887, at three places.
@@ -51,15 +51,15 @@ fn fit(data: &Dataset) -> Result<Fitted> {
     Fitted::fit(Schema::numeric(data), data, settings, &config, &Registry::default(), &mut [])
 }
 
-/// The negative logarithm of the expected improvement upon the best value, by an unconstrained place: the box is its
-/// logistic image.
+/// The negative logarithm of the expected improvement over the best value, as a function of an unconstrained place: its
+/// logistic image is the place in the box.
 struct Improvement<'a> {
     model: &'a Fitted,
     best: f64,
 }
 
 impl Improvement<'_> {
-    /// The place in the box `[1, 2]`.
+    /// Maps a raw place to the place in the box, `[1, 2]`.
     fn place(raw: Tensor<2>) -> Tensor<2> {
         let options = (&raw.device(), raw.dtype());
         let row = |values: [f64; 2]| Tensor::<2>::from_data(TensorData::new(values.to_vec(), [1, 2]), options);
@@ -67,7 +67,7 @@ impl Improvement<'_> {
         activation::sigmoid(raw.clone()) * width + row(LOW)
     }
 
-    /// With z = (best − μ)/σ: σ (z Φ(z) + φ(z)).
+    /// Returns −log of the expected improvement σ (z Φ(z) + φ(z)), with z = (best − μ)/σ.
     fn negative_log(&self, x: Tensor<2>) -> Result<Tensor<1>> {
         let [mean, variance] = self.model.moments(x)?;
         let sd = variance.sqrt();
@@ -95,7 +95,7 @@ impl Objective for Improvement<'_> {
     }
 }
 
-/// The place of most expected improvement, from several starts.
+/// Returns the place with the largest expected improvement, searched from several starts.
 fn next(model: &Fitted, best: f64, round: usize) -> Result<[f64; 2]> {
     let config = TrainConfig::new(Optimizer::default(), 40);
     let mut found: Option<(f64, Vec<f64>)> = None;
@@ -126,6 +126,6 @@ fn main() -> Result<()> {
             _ => model.update(&table(&[x])?)?,
         };
     }
-    println!("\nafter {} values {:.6}; the least there is: 0.397887", places.len(), least(&places));
+    println!("\nafter {} values {:.6}; the true minimum: 0.397887", places.len(), least(&places));
     Ok(())
 }

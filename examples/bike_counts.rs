@@ -1,10 +1,11 @@
-//! Bicycles hired in an hour, by weather and time: what Poisson counts claim against negative binomial ones.
+//! Bicycles hired in an hour, by weather and time: compares the intervals of Poisson and negative binomial counts.
 //!
 //! `cargo run --release --example bike_counts -- --data hour.csv`
 //!
 //! The data are the hourly table of *Bike Sharing* (Fanaee-T and Gama 2013, UCI Machine Learning Repository, CC BY
-//! 4.0): one row an hour with numeric columns, the count last. Leave out columns that add up to it (`casual`,
-//! `registered`), the running number, and give the date as a number (`t_hours`, hours since the first day) if at all.
+//! 4.0): one row an hour with numeric columns, the count last. Leave out the columns that add up to the count
+//! (`casual`, `registered`) and the running number. If you keep the date, give it as a number (`t_hours`, hours since
+//! the first day).
 
 use std::path::PathBuf;
 
@@ -24,7 +25,7 @@ use cagey::train::{Adam, Optimizer, Progress, Schedule, TrainConfig};
 use cagey::{Error, Result};
 use clap::Parser;
 
-/// Model hourly counts with two likelihoods and compare what they claim to know.
+/// Model hourly counts with two likelihoods and compare their predictions.
 #[derive(Parser)]
 struct Options {
     /// Covariates and counts, one row an hour
@@ -33,7 +34,7 @@ struct Options {
     /// Where to draw the figure (.png or .svg)
     #[arg(long, default_value = "bike_counts.png")]
     output: PathBuf,
-    /// First row of the stretch to draw
+    /// First row of the part to draw
     #[arg(long, default_value_t = 12_000)]
     from: usize,
     /// Inducing inputs
@@ -52,7 +53,7 @@ struct Options {
 
 /// Rows in the figure: five days.
 const HOURS: usize = 120;
-/// Poisson counts are called overdispersed when they scatter so much more than predicted.
+/// Dispersion above which Poisson counts are called overdispersed.
 const OVERDISPERSED: f64 = 1.5;
 
 fn main() -> Result<()> {
@@ -111,7 +112,7 @@ struct Fitted {
 }
 
 impl Fitted {
-    /// Natural gradients for q(u), Adam for kernel, likelihood, mean and inducing inputs.
+    /// Trains q(u) by natural gradients, and kernel, likelihood, mean and inducing inputs by Adam.
     fn new(data: &Dataset, mut likelihood: Box<dyn Likelihood>, options: &Options) -> Result<Self> {
         let (scale, d) = (InputScale::fit(&data.x, data.d)?, data.d);
         let rows = Observations::new(scale.apply(&data.x)?, d, targets(data)?.to_vec(), None)?;

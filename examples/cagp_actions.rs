@@ -1,6 +1,6 @@
-//! What the actions of computation-aware GPs have in common with the best ones, the top eigenvectors of K̂ (Wenger et
-//! al. 2024, Figure 2): the first actions over the data after training, and the Grassmann distance between the spans
-//! over training, for learned, CG and random actions.
+//! Compares the actions of computation-aware GPs with the best ones, the top eigenvectors of K̂ (Wenger et al. 2024,
+//! Figure 2), for learned, CG and random actions: draws the first actions over the data after training, and the
+//! Grassmann distance between the spans during training.
 //!
 //! `cargo run --release --example cagp_actions [-- --output actions.png]`
 
@@ -37,7 +37,7 @@ struct Options {
     /// Where to draw the actions (.png or .svg)
     #[arg(long, default_value = "actions_over_data.png")]
     fields: PathBuf,
-    /// Observations, of two inputs
+    /// Observations, with two inputs
     #[arg(long, default_value_t = 400)]
     rows: usize,
     /// Actions
@@ -98,7 +98,7 @@ fn main() -> Result<()> {
     Ok(())
 }
 
-/// The magnitudes of the first columns of each matrix over the inputs.
+/// Draws the magnitudes of the first columns of each matrix over the inputs.
 fn draw(options: &Options, data: &Observations, kinds: &[(&str, Tensor<2>)]) -> Result<()> {
     let [across, up]: [Vec<f64>; 2] = [0, 1].map(|c| data.x.iter().skip(c).step_by(2).copied().collect());
     let first = |actions: &Tensor<2>| -> Result<Vec<Vec<f64>>> {
@@ -132,7 +132,7 @@ impl Observer for Path {
     }
 }
 
-/// Trains a model and measures its actions against eigenvectors after each step.
+/// Trains a model and measures the distance of its actions from the eigenvectors after each step.
 fn distances<M: Model + Parameters>(
     model: &mut M,
     data: &Observations,
@@ -153,15 +153,15 @@ fn distances<M: Model + Parameters>(
         .collect()
 }
 
-/// The top eigenvectors of K̂ `[n, i]`: the actions of that policy.
+/// The top eigenvectors of K̂ `[n, i]`: the actions of the eigenvector policy.
 fn top(kernel: &Kernel, noise: f64, i: usize, batch: &Batch) -> Result<Tensor<2>> {
     let mut gp = IterativeCagp::new(kernel.clone(), Box::new(Eigenvector), IterGpOptions::budget(i));
     gp.likelihood.noise.set_internal(&[noise]);
     gp.actions(&Scope::new(Compute::default())?, batch)
 }
 
-/// ‖θ‖ for the principal angles θ between two spans (eq. S26): cos²θ are the eigenvalues of (QₐᵀQ_b)ᵀ(QₐᵀQ_b), where Q
-/// = A L⁻ᵀ is an orthonormal basis of the span of A and L the Cholesky factor of AᵀA.
+/// ‖θ‖ for the principal angles θ between two spans (eq. S26). cos²θ are the eigenvalues of (QₐᵀQ_b)ᵀ(QₐᵀQ_b). Q = A
+/// L⁻ᵀ is an orthonormal basis of the span of A, and L the Cholesky factor of AᵀA.
 fn grassmann(a: Tensor<2>, b: Tensor<2>) -> Result<f64> {
     let factor = |a: &Tensor<2>| cholesky(a.clone().transpose().matmul(a.clone()), "AᵀA");
     let half = solve_lower(factor(&a)?, a.transpose().matmul(b.clone()))?;

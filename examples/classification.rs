@@ -1,10 +1,10 @@
-//! Two classes in the plane: a variational GP with a Bernoulli likelihood beside a computation-aware one, the decision
-//! boundary, and where it knows little.
+//! Two classes in the plane: a variational GP with a Bernoulli likelihood and a computation-aware one. Draws the
+//! decision boundary and the uncertainty of the latent function.
 //!
 //! `cargo run --release --example classification [-- --data banana.csv]`
 //!
 //! Two half moons come with the crate. The banana data (5,300 points) of Rätsch's IDA benchmarks, from KEEL or OpenML,
-//! make a harder case: two columns of coordinates and one of labels, whatever these are called.
+//! are a harder case: two columns of coordinates and one of labels, with any names.
 
 use std::path::PathBuf;
 
@@ -63,7 +63,7 @@ enum Kind {
     ComputationAware,
 }
 
-/// Most points in the figure: more would hide what lies below.
+/// Most points in the figure: more would hide what is below them.
 const DRAWN: usize = 1000;
 
 fn main() -> Result<()> {
@@ -158,7 +158,7 @@ fn start(rows: &Observations, scale: &InputScale) -> Result<(Kernel, Mean)> {
     Ok((kernel, mean))
 }
 
-/// Natural gradients for q(u), Adam for kernel, mean and inducing inputs.
+/// Trains q(u) by natural gradients, and kernel, mean and inducing inputs by Adam.
 fn variational(rows: &Observations, scale: &InputScale, options: &Options) -> Result<Box<dyn Posterior>> {
     let (kernel, mean) = start(rows, scale)?;
     let z = choose(Choice::Kmeans, &kernel, &rows.x, rows.d, options.inducing, options.seed)?;
@@ -173,7 +173,7 @@ fn variational(rows: &Observations, scale: &InputScale, options: &Options) -> Re
     Ok(Box::new(model.posterior(Compute::default())?))
 }
 
-/// L-BFGS for kernel and mean; actions and sites are chosen anew every ten steps.
+/// Trains kernel and mean by L-BFGS; every ten steps it chooses actions and sites again.
 fn computation_aware(rows: &Observations, scale: &InputScale, options: &Options) -> Result<Box<dyn Posterior>> {
     let (kernel, mean) = start(rows, scale)?;
     let likelihood = Bernoulli { link: BernoulliLink::Logit };

@@ -1,5 +1,5 @@
-//! The Mauna Loa CO₂ record: a trend, a season that changes slowly, and irregularities of a year or so, learned from
-//! the first 34 years and forecast for the next ten.
+//! The Mauna Loa CO₂ record: a trend, a season that changes slowly, and irregularities of a year or so. The model
+//! learns them from the first 34 years and forecasts the next ten.
 //!
 //! `cargo run --release --example co2 [-- --output co2.png]`
 
@@ -31,13 +31,13 @@ struct Options {
     years: f64,
 }
 
-/// A smooth trend, a season of one year whose shape drifts over centuries, irregularities of years (El Niño) and of
-/// weeks (weather). Numbers are starting values, in years.
+/// A smooth trend, a season of one year whose shape drifts over centuries, and irregularities of years (El Niño) and of
+/// weeks (weather). The numbers are starting values, in years.
 const KERNEL: &str = "matern52(50) + periodic(period=1, fix=period) * matern32(90) + rq(1.2) + matern12(0.1)";
 
 const TITLES: [&str; 4] = ["trend", "season", "irregularities of years", "irregularities of weeks"];
 
-/// What tells years from weeks: the two irregularities would otherwise be free to swap or merge.
+/// Priors that separate years from weeks: without them the two irregularities could swap or merge.
 const PRIORS: [(&str, Prior); 3] = [
     ("rq.lengthscale", Prior::LogNormal(0.2, 0.5)),
     ("rq.alpha", Prior::LogNormal(0.0, 1.0)),

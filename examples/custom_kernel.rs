@@ -1,4 +1,4 @@
-//! A kernel of your own: written as a tensor graph, composed with built-in ones, trained, saved and loaded.
+//! Your own kernel: written as a tensor graph, combined with built-in ones, trained, saved and loaded.
 //!
 //! The arc-cosine kernel of order 0 (Cho and Saul, 2009): the covariance of an infinitely wide network of step
 //! functions, k(x, z) = variance · (1 − θ/π) with θ the angle between (1, x/ℓ) and (1, z/ℓ).
@@ -36,7 +36,7 @@ impl Form for ArcCosine {
         let (a, b) = (scaled(x1), scaled(x2));
         let norm = |z: &Tensor<2>| (z.clone().powi_scalar(2).sum_dim(1) + 1.0).sqrt();
         let cosine = (a.clone().matmul(b.clone().transpose()) + 1.0) / norm(&a) / norm(&b).transpose();
-        // arccos(c) = atan2(√(1 − c²), c); kept off ±1, where its slope is infinite.
+        // arccos(c) = atan2(√(1 − c²), c); c is kept away from ±1, where the slope is infinite.
         let cosine = cosine.clamp(-1.0 + 1e-12, 1.0 - 1e-12);
         let angle = (-cosine.clone().powi_scalar(2) + 1.0).sqrt().atan2(cosine);
         Ok((-angle / PI + 1.0) * p[1].clone().unsqueeze::<2>())

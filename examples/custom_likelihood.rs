@@ -1,8 +1,8 @@
-//! A likelihood of your own: fitted to tables, saved, loaded and used by every subcommand like a built-in one.
+//! Your own likelihood: fitted to tables, saved, loaded, and used by every subcommand like a built-in one.
 //!
-//! The likelihood here is Weibull's, of lifetimes that become more (shape above 1) or less (below 1) likely to end as
-//! they grow. Without arguments the example fits it to generated lifetimes; with arguments it is the command with one
-//! more likelihood:
+//! The likelihood here is Weibull's, for lifetimes. As a lifetime grows, it becomes more (shape above 1) or less (below
+//! 1) likely to end. Without arguments the example fits it to generated lifetimes. With arguments the example is the
+//! command with this additional likelihood:
 //!
 //! ```sh
 //! cargo run --release --example custom_likelihood
@@ -64,7 +64,7 @@ impl Likelihood for Weibull {
     }
 }
 
-/// Its mathematics at a shape: with `u = (y exp(−f))^shape`, `ln p = ln shape + (shape − 1) ln y − shape f − u`.
+/// Its formulas at a given shape: with `u = (y exp(−f))^shape`, `ln p = ln shape + (shape − 1) ln y − shape f − u`.
 #[derive(Debug)]
 struct Lifetime {
     shape: f64,
@@ -98,7 +98,7 @@ impl Density for Lifetime {
         own[0] += weight * (1.0 / self.shape + distance * (1.0 - self.power(row.y, f[0])));
     }
 
-    /// Of W = shape² u, for models that approximate around a mode.
+    /// Adds the derivatives of W = shape² u, for models that approximate around a mode.
     fn add_curvature_slopes(&self, row: Row, f: &[f64], weights: &[f64], slopes: &mut [f64], own: &mut [f64]) {
         let (k, u, distance) = (self.shape, self.power(row.y, f[0]), row.y.ln() - f[0]);
         slopes[0] -= weights[0] * k.powi(3) * u;
@@ -107,7 +107,7 @@ impl Density for Lifetime {
         }
     }
 
-    /// Of shape (u − 1).
+    /// Adds the derivative of shape (u − 1).
     fn add_pull_slopes(&self, row: Row, f: &[f64], weights: &[f64], own: &mut [f64]) {
         let (u, distance) = (self.power(row.y, f[0]), row.y.ln() - f[0]);
         own[0] += weights[0] * (u - 1.0 + self.shape * u * distance);
@@ -153,7 +153,7 @@ fn registry() -> Registry {
     })
 }
 
-/// A table of lifetimes that fall with the temperature, of shape 3.
+/// A table of lifetimes of shape 3 that fall with the temperature.
 fn lifetimes() -> String {
     let mut rng = StdRng::seed_from_u64(1);
     let truth = Lifetime { shape: 3.0 };

@@ -1,7 +1,8 @@
-//! A model of your own: fitted to tables, saved, loaded and used by every subcommand like a built-in one.
+//! Your own model: fitted to tables, saved, loaded, and used by every subcommand like a built-in one.
 //!
-//! The model here is the simplest approximation there is, an exact GP of some of the rows. Without arguments the
-//! example fits it to the CO₂ record, saves and loads it; with arguments it is the command with one more model:
+//! The model here is the simplest possible approximation, an exact GP of some of the rows. Without arguments the
+//! example fits it to the CO₂ record, saves and loads it. With arguments the example is the command with this
+//! additional model:
 //!
 //! ```sh
 //! cargo run --release --example custom_model
@@ -40,7 +41,7 @@ struct Subset {
 }
 
 impl Subset {
-    /// Every so many rows of `n`.
+    /// Evenly spaced rows out of `n`, at most `keep`.
     fn rows(&self, n: usize) -> Vec<usize> {
         (0..n).step_by(n.div_ceil(self.keep).max(1)).collect()
     }
@@ -68,7 +69,7 @@ impl Model for Subset {
             auxiliary: batch.auxiliary.clone().map(|values| values.select(0, rows)),
             scale: 1.0,
         };
-        // Losses are told per row of all data.
+        // The loss is reported per row of all data.
         Ok(self.gp.objective(scope, &part)? * count)
     }
 }
@@ -99,7 +100,7 @@ impl GpModel for Subset {
     }
 }
 
-/// The options of the model: what settings and files say of it.
+/// The options of the model, as in settings and files.
 #[derive(Debug, Clone, Copy, Serialize, Deserialize)]
 struct SubsetOptions {
     keep: usize,
@@ -123,13 +124,13 @@ impl ModelOptions for SubsetOptions {
 /// The arguments of the model.
 #[derive(clap::Args)]
 struct Arguments {
-    /// Most rows that the subset model looks at [default: 200]
+    /// Most rows that the subset model uses [default: 200]
     #[arg(long, value_name = "N")]
     keep_rows: Option<usize>,
 }
 
 impl Offered for SubsetOptions {
-    const ABOUT: &'static str = "Exact, of some of the rows";
+    const ABOUT: &'static str = "Exact, with some of the rows";
 
     type Arguments = Arguments;
 

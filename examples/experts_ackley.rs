@@ -1,11 +1,12 @@
-//! Rules of aggregation on the Ackley function: RMSE and coverage against the number of experts, with the full model
-//! beside them (Chen and Tuo 2024, *Aggregation models with optimal weights for distributed Gaussian processes*,
-//! section 5.1.2). Hyperparameters are not trained, as in the paper.
+//! Rules of aggregation on the Ackley function: RMSE and coverage against the number of experts, compared with the full
+//! model (Chen and Tuo 2024, *Aggregation models with optimal weights for distributed Gaussian processes*, section
+//! 5.1.2). Hyperparameters are not trained, as in the paper.
 //!
 //! `cargo run --release --example experts_ackley [-- --rows 2000 --experts 2,4,8,16,32 --seeds 2 --output ackley.png]`
 //!
 //! The paper has `--rows 10000 --seeds 10 --experts 2,4,8,10,20,40,80,100`, experts with `--inducing 128`. The full
-//! model is exact for up to 5,000 rows, with exact experts, and else sparse with the experts' inducing inputs.
+//! model is exact if the experts are exact and there are up to 5,000 rows. Otherwise it is sparse with the experts'
+//! inducing inputs.
 
 use std::f64::consts::{E, TAU};
 use std::path::PathBuf;
@@ -39,16 +40,16 @@ struct Options {
     /// Numbers of experts
     #[arg(long, value_delimiter = ',', default_value = "2,4,8,16,32")]
     experts: Vec<usize>,
-    /// Lengthscales, whose scores are averaged
+    /// Lengthscales; scores are averages over them
     #[arg(long, value_delimiter = ',', default_value = "0.2,0.6,2")]
     lengthscales: Vec<f64>,
     /// Data sets
     #[arg(long, default_value_t = 2)]
     seeds: u64,
-    /// Who gets which rows: random, tree or kmeans
+    /// How rows are shared out among experts: random, tree or kmeans
     #[arg(long, default_value = "random")]
     partition: Partition,
-    /// Sparse experts with so many inducing inputs instead of exact ones
+    /// Number of inducing inputs of sparse experts; without it, experts are exact
     #[arg(long)]
     inducing: Option<usize>,
     /// Points of the test grid along each column
@@ -59,12 +60,12 @@ struct Options {
     output: PathBuf,
 }
 
-/// Noise variance of the paper, and of the data.
+/// Noise variance, of the paper and of the data here.
 const NOISE: f64 = 0.025;
-/// Rows up to which the full model is exact.
+/// Most rows for an exact full model.
 const EXACT: usize = 5000;
 
-/// What is compared, and the sums of its scores.
+/// One line of the comparison, with the sums of its scores.
 #[derive(Clone)]
 struct Line {
     name: String,
@@ -78,7 +79,7 @@ impl Line {
         Self { name: name.to_string(), squares: 0.0, covered: 0.0, runs: 0.0 }
     }
 
-    /// Adds the scores against noise-free values f; intervals are those of f.
+    /// Adds the scores against the noise-free values `f`; intervals are those of `f`.
     fn add(&mut self, predicted: &Marginals, f: &[f64]) {
         let n = f.len() as f64;
         let errors = || predicted.mean.iter().zip(f).map(|(mean, f)| mean - f);
@@ -186,7 +187,7 @@ fn main() -> Result<()> {
     draw(&options, &full, &table)
 }
 
-/// RMSE against the number of experts, of the rules that stay in the figure.
+/// Draws RMSE against the number of experts, for the rules that fit into the figure.
 fn draw(options: &Options, full: &Line, table: &[Vec<Line>]) -> Result<()> {
     let at: Vec<f64> = options.experts.iter().map(|count| *count as f64).collect();
     let drawn = [Rule::Poe, Rule::Bcm, Rule::Rbcm, Rule::Grbcm, Rule::Npae, Rule::Weights, Rule::Nearest];

@@ -1,6 +1,6 @@
-//! Trainings of experts side by side in equal numbers of gradients: what each ends at, and how good that is for the
-//! model of all rows (Chen and Tuo 2024, *Aggregation models with optimal weights for distributed Gaussian processes*,
-//! section 5.1.1).
+//! Compares trainings of experts with equal numbers of gradients: where each training ends, and how good the result is
+//! for the model of all rows (Chen and Tuo 2024, *Aggregation models with optimal weights for distributed Gaussian
+//! processes*, section 5.1.1).
 //!
 //! `cargo run --release --example experts_training [-- --rows 2000 --experts 2,8,20 --inducing 64 --rounds 100]`
 //!
@@ -34,7 +34,7 @@ use rand_distr::{Distribution, StandardNormal};
 /// Compare trainings of experts.
 #[derive(Parser)]
 struct Options {
-    /// Rows, drawn from the prior: memory grows with their square
+    /// Rows, drawn from the prior: the memory grows with the square of their number
     #[arg(long, default_value_t = 2000)]
     rows: usize,
     /// Numbers of experts
@@ -43,7 +43,7 @@ struct Options {
     /// Inducing inputs that all experts share
     #[arg(long, default_value_t = 64)]
     inducing: usize,
-    /// Gradients of each expert
+    /// Number of gradients of each expert
     #[arg(long, default_value_t = 100)]
     rounds: usize,
     /// Local steps of FedAvg and FedProx
@@ -59,7 +59,7 @@ struct Options {
 
 /// ℓ₁, ℓ₂, σ_ε, σ_f of the data.
 const TRUTH: [f64; 4] = [0.3, 1.3, 0.1, 0.2];
-/// Where training starts.
+/// The start of training.
 const START: [f64; 4] = [2.0, 0.3, 1.0, 1.224_744_871_391_589];
 /// The learning rate of Adam.
 const RATE: f64 = 0.1;
@@ -68,7 +68,7 @@ fn kernel([first, second, _, scale]: [f64; 4]) -> Result<Kernel> {
     Kernel::parse(&format!("{} * rbf(lengthscale=[{first}, {second}])", scale * scale), 2)
 }
 
-/// Rows drawn from the prior.
+/// Draws rows from the prior.
 fn rows(options: &Options, seed: u64) -> Result<Observations> {
     let (mut rng, n) = (Xoshiro256PlusPlus::seed_from_u64(seed), options.rows);
     let x: Vec<f64> = (0..2 * n).map(|_| rng.random_range(-1.0..1.0)).collect();
@@ -81,7 +81,7 @@ fn rows(options: &Options, seed: u64) -> Result<Observations> {
     Observations::new(x, 2, y, None)
 }
 
-/// The sparse model of all rows where training starts.
+/// The sparse model of all rows, at the start of training.
 fn model(options: &Options, data: &Observations, seed: u64) -> Result<Sgpr> {
     let kernel = kernel(START)?;
     let z = inducing::choose(Choice::Kmeans, &kernel, &data.x, 2, options.inducing, seed)?;
@@ -142,7 +142,7 @@ fn main() -> Result<()> {
                 share: 0.5,
                 ..Federation::default()
             };
-            // As many gradients of an expert, on average.
+            // As many gradients per expert, on average.
             let averaged = 2 * options.rounds / options.local_steps;
             let plain = |algorithm| Federation { algorithm, ..Federation::default() };
             let admm =

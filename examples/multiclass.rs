@@ -19,7 +19,7 @@ use cagey::train::{Adam, Optimizer, Progress, Schedule, TrainConfig};
 use cagey::{Error, Result};
 use clap::Parser;
 
-/// Classify handwritten digits and draw how far the probabilities can be trusted.
+/// Classify handwritten digits and draw how well the probabilities are calibrated.
 #[derive(Parser)]
 struct Options {
     /// Pixels and the class of each image
@@ -58,7 +58,7 @@ fn main() -> Result<()> {
     let (train, test) = (data.subset(&split.train), data.subset(&split.test));
     println!("{} images to learn from, {} to test on; {} classes", train.n, test.n, labels.len());
 
-    // Pixels have one unit: they are not standardised one by one, and share a lengthscale.
+    // Pixels have one unit: they are not standardised one by one, and they share a lengthscale.
     let rows = Observations::new(train.x.clone(), train.d, targets(&train)?.to_vec(), None)?;
     let model = fit(&rows, labels.len(), &options)?;
     let posterior = model.posterior(COMPUTE)?;
@@ -77,7 +77,7 @@ fn main() -> Result<()> {
     println!("NLL       {:.4}", scores.log_loss);
     println!("Brier     {:.4}", scores.brier);
     println!("ECE       {:.4}", scores.ece);
-    println!("true class and what it was taken for:");
+    println!("true class and predicted class:");
     println!("{:>8} {}", "", labels.iter().map(|label| format!("{label:>5}")).collect::<String>());
     for (label, counts) in labels.iter().zip(confusion(&truth, &probabilities)?) {
         println!("{label:>8} {}", counts.iter().map(|count| format!("{count:>5}")).collect::<String>());
@@ -92,7 +92,7 @@ fn targets(data: &Dataset) -> Result<&[f64]> {
     data.y.as_deref().ok_or_else(|| Error::Data("the data have no target".into()))
 }
 
-/// Natural gradients for q(u), Adam for kernel and inducing inputs.
+/// Trains q(u) by natural gradients, and kernel and inducing inputs by Adam.
 fn fit(rows: &Observations, classes: usize, options: &Options) -> Result<Svgp> {
     let likelihood = Softmax::new(classes);
     let targets = Targets { y: &rows.y, auxiliary: None };

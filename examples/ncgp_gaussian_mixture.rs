@@ -1,6 +1,6 @@
-//! Ten overlapping classes in three dimensions, many rows (Tatzel et al. 2025, Figure 6): Newton's method in the span
-//! of actions, with and without compression, beside dense approximations of subsets, a variational model in the same
-//! time, and Bayes' rule, which knows the mixture.
+//! Ten overlapping classes in three dimensions, many rows (Tatzel et al. 2025, Figure 6). Compares Newton's method in
+//! the span of actions, with and without compression, with dense approximations of subsets, a variational model in the
+//! same time, and Bayes' rule, which knows the mixture.
 //!
 //! `cargo run --release --example ncgp_gaussian_mixture [-- --rows 20000 --output mixture.png]`
 
@@ -36,10 +36,10 @@ struct Options {
     /// Seed of the mixture
     #[arg(long, default_value_t = 0)]
     seed: u64,
-    /// Actions in all, one run after another
+    /// Numbers of actions in total, one run for each
     #[arg(long, value_delimiter = ',', default_value = "5,10,20,40")]
     actions: Vec<usize>,
-    /// Actions of one Newton step
+    /// Actions in one Newton step
     #[arg(long, default_value_t = 5)]
     per_step: usize,
     /// Directions that the compressed run keeps
@@ -86,7 +86,7 @@ impl Normal {
         std::array::from_fn(|i| self.mean[i] + (0..3).map(|k| self.axes[(i, k)] * z[k]).sum::<f64>())
     }
 
-    /// But for a constant.
+    /// The log density, up to a constant.
     fn log_density(&self, x: &[f64]) -> f64 {
         let along = |k: usize| (0..3).map(|i| self.axes[(i, k)] * (x[i] - self.mean[i])).sum::<f64>() / self.sd[k];
         (0..3).map(|k| -0.5 * along(k).powi(2) - self.sd[k].ln()).sum()

@@ -1,5 +1,5 @@
 //! Handwritten digits of MNIST (Tatzel et al. 2025, Figure 7): three Newton steps with one and with five actions each,
-//! beside a variational model with the same kernel in the same time.
+//! compared with a variational model with the same kernel in the same time.
 //!
 //! `cargo run --release --example ncgp_mnist -- --data FOLDER`, a folder with the four files of MNIST.
 
@@ -20,7 +20,7 @@ use classes::{Task, draw, show};
 /// Classify handwritten digits.
 #[derive(Parser)]
 struct Options {
-    /// Folder with images and labels to train and to test, each as an IDX file, gzipped or not
+    /// Folder with training and test images and labels, each as an IDX file, gzipped or not
     #[arg(long)]
     data: PathBuf,
     /// Where to draw the figure (.png or .svg)
@@ -38,7 +38,7 @@ struct Options {
     /// Inducing inputs of the variational model
     #[arg(long, default_value_t = 512)]
     inducing: usize,
-    /// Lengthscale, of pixels from 0 to 1
+    /// Lengthscale, for pixels from 0 to 1
     #[arg(long, default_value_t = 1.550934)]
     lengthscale: f64,
     /// Prior variance
@@ -46,7 +46,7 @@ struct Options {
     variance: f64,
 }
 
-/// The file of images whose name holds a word.
+/// The file of images with `word` in its name.
 fn images(folder: &Path, word: &str) -> Result<PathBuf> {
     let read = |e: std::io::Error| Error::Data(format!("{}: {e}", folder.display()));
     for entry in std::fs::read_dir(folder).map_err(read)? {

@@ -1,6 +1,6 @@
-//! How Newton's method chooses actions for two classes (Tatzel et al. 2025, Figures 1, 3, 4 and 8): the uncertainty
-//! that is left after 1, 10 and 19 actions by each policy, and with compression to few directions, over a line and over
-//! the plane.
+//! How Newton's method chooses actions for two classes (Tatzel et al. 2025, Figures 1, 3, 4 and 8). Shows the
+//! uncertainty that is left after 1, 10 and 19 actions by each policy, and with compression to few directions, over a
+//! line and over the plane.
 //!
 //! `cargo run --release --example ncgp_policies [-- --output policies.png]`
 
@@ -43,7 +43,7 @@ const POLICIES: [(&str, NewtonPolicy); 5] = [
 const ACTIONS: [usize; 3] = [1, 10, 19];
 const KEPT: [usize; 3] = [2, 3, 10];
 
-/// Two classes about a wave along the first of `d` inputs.
+/// Two classes, separated by a wave along the first of `d` inputs.
 fn problem(rows: usize, d: usize, seed: u64) -> Result<Observations> {
     let mut rng = Xoshiro256PlusPlus::seed_from_u64(seed);
     let x: Vec<f64> = (0..rows * d).map(|_| 4.0 * rng.random::<f64>() - 2.0).collect();
@@ -58,7 +58,7 @@ fn after(data: &Observations, kernel: &Kernel, points: &[f64], options: NewtonOp
     gp.posterior(Compute::default(), data.clone())?.0.predict(points)
 }
 
-/// Mean distances of the latent means and standard deviations from those of the dense approximation.
+/// Mean differences of the latent means and standard deviations from those of the dense approximation.
 fn distance(a: &Marginals, b: &Marginals) -> [f64; 2] {
     let mean = |values: &mut dyn Iterator<Item = f64>| values.sum::<f64>() / a.mean.len() as f64;
     [
@@ -95,7 +95,7 @@ fn main() -> Result<()> {
             println!();
             fields.push((policy_name.to_string(), vectors));
         }
-        println!("compressed to so many directions, 19 actions by the gradient");
+        println!("compressed to this many directions, 19 actions by the gradient policy");
         let mut vectors = Vec::new();
         for kept in KEPT {
             let options = NewtonOptions { kept: Some(kept), ..whole(19) };

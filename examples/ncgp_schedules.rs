@@ -1,6 +1,6 @@
-//! How to spend a budget of actions on Newton's method for counts (Tatzel et al. 2025, Figure 5): few steps with many
-//! actions each, or many with one, against the dense Laplace approximation. The latent function is a draw of the prior
-//! itself.
+//! How to share a budget of actions out among Newton steps for counts (Tatzel et al. 2025, Figure 5): few steps with
+//! many actions each, or many steps with one action each, compared with the dense Laplace approximation. The latent
+//! function is drawn from the prior itself.
 //!
 //! `cargo run --release --example ncgp_schedules [-- --output schedules.png]`
 
@@ -28,17 +28,17 @@ struct Options {
     /// Where to draw the figure (.png or .svg)
     #[arg(long, default_value = "schedules.png")]
     output: PathBuf,
-    /// Rows to train on, and as many to score
+    /// Rows to train on, and as many again to score
     #[arg(long, default_value_t = 100)]
     rows: usize,
-    /// Draws of the counts
+    /// Number of draws of the counts
     #[arg(long, default_value_t = 10)]
     draws: u64,
 }
 
-/// Newton steps and actions in each.
+/// Number of Newton steps, and of actions in each.
 const SCHEDULES: [(usize, usize); 4] = [(5, 20), (10, 10), (20, 5), (100, 1)];
-/// Actions in all after which the posteriors are scored.
+/// Numbers of actions in total after which the posteriors are scored.
 const SCORED: [usize; 8] = [5, 10, 15, 20, 40, 60, 80, 100];
 
 fn main() -> Result<()> {
@@ -94,7 +94,7 @@ fn main() -> Result<()> {
     Ok(())
 }
 
-/// Counts about the exponential of a draw of the prior at random places, to train on and to score.
+/// Draws a function from the prior at random places, and counts with its exponential as rate, to train on and to score.
 fn counts(kernel: &Kernel, rows: usize, seed: u64) -> Result<(Observations, Observations)> {
     let (mut rng, n) = (Xoshiro256PlusPlus::seed_from_u64(seed), 2 * rows);
     let x: Vec<f64> = (0..n).map(|_| rng.random::<f64>()).collect();

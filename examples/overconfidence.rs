@@ -1,5 +1,5 @@
-//! What an approximation claims to know where there are no data (Wenger et al. 2024, Figure 1): the exact GP, SVGP,
-//! CaGP-CG and CaGP-Opt on data with a gap, each with hyperparameters of its own training.
+//! How certain approximations are where there are no data (Wenger et al. 2024, Figure 1): the exact GP, SVGP, CaGP-CG
+//! and CaGP-Opt on data with a gap, each with hyperparameters from its own training.
 //!
 //! `cargo run --release --example overconfidence [-- --output overconfidence.png]`
 
@@ -24,7 +24,7 @@ use rand::rngs::Xoshiro256PlusPlus;
 use rand::{RngExt, SeedableRng};
 use rand_distr::{Distribution, StandardNormal};
 
-/// Fit exact and computation-aware GPs to data with a gap and draw what they claim to know.
+/// Fit exact and computation-aware GPs to data with a gap and draw their uncertainty.
 #[derive(Parser)]
 struct Options {
     /// Where to draw the figure (.png or .svg)
@@ -43,7 +43,7 @@ struct Options {
 
 const KERNEL: &str = "matern32(1.0)";
 const NOISE: f64 = 0.2;
-/// The inputs lie in 0..10 without this interval.
+/// The inputs lie in 0..10, outside this interval.
 const GAP: (f64, f64) = (4.5, 7.0);
 
 fn main() -> Result<()> {
@@ -73,7 +73,7 @@ fn main() -> Result<()> {
     for (name, marginals, noise) in &fits {
         report(name, marginals, *noise, &grid, &truth);
     }
-    println!("with the hyperparameters of the exact GP, where no approximation may claim to know more:");
+    println!("with the hyperparameters of the exact GP, where no approximation may be more certain:");
     (cg.prior.kernel, cg.likelihood) = (exact.prior.kernel.clone(), exact.likelihood.clone());
     (learned.prior.kernel, learned.likelihood) = (exact.prior.kernel.clone(), exact.likelihood.clone());
     for (name, marginals) in [
@@ -98,7 +98,7 @@ fn main() -> Result<()> {
     Ok(())
 }
 
-/// Data from the prior with known hyperparameters, and the function they come from on the grid of the figure.
+/// Data from the prior with known hyperparameters, and their noise-free function on the grid of the figure.
 fn generate(options: &Options) -> Result<(Observations, Vec<f64>)> {
     let mut rng = Xoshiro256PlusPlus::seed_from_u64(options.seed);
     let mut x: Vec<f64> = (0..=600).map(|i| f64::from(i) / 60.0).collect();
@@ -109,7 +109,7 @@ fn generate(options: &Options) -> Result<(Observations, Vec<f64>)> {
             x.push(candidate);
         }
     }
-    // A posterior with one observation far away is the prior.
+    // A posterior with only one observation, far away, is the prior.
     let prior = ExactGp::new(Kernel::parse(KERNEL, 1)?);
     let far = Observations::new(vec![1e6], 1, vec![0.0], None)?;
     let f = prior.posterior(Compute::default(), far)?.sample(&x, 1, options.seed)?.swap_remove(0);

@@ -1,5 +1,5 @@
-//! Coal-mining disasters in Great Britain, 1851 to 1962: the yearly rate by a variational GP with a Poisson likelihood,
-//! and beside it by a computation-aware one.
+//! Coal-mining disasters in Great Britain, 1851 to 1962: the yearly rate, by a variational GP with a Poisson likelihood
+//! or by a computation-aware one.
 //!
 //! `cargo run --release --example poisson [-- --output poisson.png]`
 
@@ -98,8 +98,8 @@ fn targets(data: &Dataset) -> &[f64] {
 }
 
 impl Fitted {
-    /// Of a variational model natural gradients for q(u), Adam for kernel, mean and inducing inputs, all rows in every
-    /// step; of a computation-aware one L-BFGS.
+    /// Trains a variational model with all rows in every step: q(u) by natural gradients, and kernel, mean and inducing
+    /// inputs by Adam. Trains a computation-aware model by L-BFGS.
     fn new(kind: Kind, data: &Dataset, options: &Options) -> Result<Self> {
         let scale = InputScale::fit(&data.x, 1)?;
         let rows = Observations::new(scale.apply(&data.x)?, 1, targets(data).to_vec(), None)?;

@@ -1,6 +1,6 @@
-//! A computation-aware GP on many rows: a rough surface with noise, n = 400,000 by default, where memory is linear in n
-//! and no covariance is ever stored. The training is saved after every step; killed at any time, the same command goes
-//! on to the same numbers.
+//! A computation-aware GP on many rows: a rough surface with noise, n = 400,000 by default. Memory is linear in n, and
+//! no covariance is ever stored. The training is saved after every step. If it is killed, the same command continues to
+//! the same numbers.
 //!
 //! `cargo run --release --example rough_surface [-- --rows 20000 --steps 20]`
 
@@ -35,10 +35,10 @@ struct Options {
     /// Steps of Adam
     #[arg(long, default_value_t = 10)]
     steps: usize,
-    /// First learning rate; it falls to a tenth
+    /// First learning rate; it falls to a tenth during training
     #[arg(long, default_value_t = 0.1)]
     rate: f64,
-    /// Where the state is saved, and read again if it is there
+    /// File in which the state is saved; if it exists, training continues from it
     #[arg(long, default_value = "rough_surface.checkpoint")]
     checkpoint: PathBuf,
     /// Seed of the data
@@ -48,7 +48,7 @@ struct Options {
 
 const COMPUTE: Compute = Compute { kind: DeviceKind::Flex, precision: Precision::F32 };
 const NOISE: f64 = 0.2;
-/// Rows that the predictions are tested on.
+/// Number of rows that test the predictions.
 const TEST: usize = 2000;
 
 fn main() -> Result<()> {
@@ -98,7 +98,7 @@ impl Observer for Losses {
 }
 
 /// Points of the unit square, the heights of a surface with detail on every scale down to a hundredth of its width, and
-/// these with noise.
+/// these heights with noise.
 fn surface(rows: usize, seed: u64) -> (Vec<f64>, Vec<f64>, Vec<f64>) {
     let mut rng = Xoshiro256PlusPlus::seed_from_u64(seed);
     let mut turn = || rng.random_range(0.0..std::f64::consts::TAU);

@@ -1,4 +1,4 @@
-//! Models in a service: what one row costs, and 10,000 requests from eight threads while the model is replaced.
+//! Models in a service: the cost of one row, and 10,000 requests from eight threads while the model is replaced.
 //!
 //! ```sh
 //! cargo run --release --example service
@@ -24,12 +24,12 @@ const D: usize = 4;
 const REQUESTS: usize = 10_000;
 const CLIENTS: usize = 8;
 
-/// A number in 0..1, another for each place.
+/// A number in 0..1, different for each `place`.
 fn spread(place: usize) -> f64 {
     (place as f64 * 0.754_877_666_246_693).fract()
 }
 
-/// Rows of a smooth function with noise; `from` is the number of the first.
+/// Rows of a smooth function with noise; `from` is the number of the first row.
 fn rows(from: usize, n: usize) -> Result<Dataset> {
     let x: Vec<f64> = (from * D..(from + n) * D).map(|place| 4.0 * spread(place + place / D)).collect();
     let y =
@@ -38,7 +38,7 @@ fn rows(from: usize, n: usize) -> Result<Dataset> {
     Dataset::new(["a", "b", "c", "d"], x)?.with_target("y", y)
 }
 
-/// A model after a few steps: what it predicts with is as large as after many.
+/// A model after a few steps: its predictions cost as much as after many steps.
 fn fit(model: impl Into<ModelChoice>, n: usize, steps: usize) -> Result<Fitted> {
     let data = rows(0, n)?;
     let settings = Settings { model: model.into(), store_factor: n <= 2000, ..Settings::default() };
@@ -46,7 +46,7 @@ fn fit(model: impl Into<ModelChoice>, n: usize, steps: usize) -> Result<Fitted> 
     Fitted::fit(Schema::numeric(&data), &data, settings, &config, &Registry::default(), &mut [])
 }
 
-/// Whose processor time is asked for.
+/// Whose processor time to measure.
 #[derive(Clone, Copy)]
 enum Whose {
     Thread,
@@ -66,7 +66,7 @@ fn processor(whose: Whose) -> Duration {
     Duration::new(time.tv_sec as u64, time.tv_nsec as u32)
 }
 
-/// Not told here.
+/// Not measured on this system.
 #[cfg(not(unix))]
 fn processor(_whose: Whose) -> Duration {
     Duration::ZERO
@@ -92,7 +92,7 @@ fn row(i: usize) -> [f64; D] {
     std::array::from_fn(|c| 4.0 * spread(1_000_003 + i * D + c))
 }
 
-/// What one row costs each of the models.
+/// Prints what one row costs each of the models.
 fn latency(exact: &Fitted) -> Result<()> {
     println!("{:<44} {:>12} {:>12}", "one row", "time", "processor");
     let sgpr = fit(SgprOptions { inducing: 512 }, 10_000, 2)?;
@@ -122,7 +122,7 @@ fn latency(exact: &Fitted) -> Result<()> {
     Ok(())
 }
 
-/// Answers requests from several threads while another thread replaces the model, and prints how long they took.
+/// Answers requests from several threads while another thread replaces the model, and prints how long requests took.
 fn serve(models: &[Vec<u8>]) -> Result<()> {
     let registry = Registry::default();
     let serving = RwLock::new(Arc::new(Fitted::from_bytes(&models[0], &registry, None)?));
@@ -137,12 +137,12 @@ fn serve(models: &[Vec<u8>]) -> Result<()> {
                 return Ok((taken, processor(Whose::Thread) - before));
             }
             let asked = Instant::now();
-            // The model that a request began with answers it, whatever comes meanwhile.
+            // The model that was there when a request began answers it, even if it is replaced meanwhile.
             let model =
                 serving.read().map(|model| Arc::clone(&model)).unwrap_or_else(|gone| Arc::clone(&gone.into_inner()));
             let mut x = row(request);
             if request % 100 == 0 {
-                // A bad request is answered by its kind.
+                // The kind of the error says how to answer a bad request.
                 x[0] = f64::NAN;
                 assert!(model.predict_rows(&x).is_err_and(|error| error.kind() == ErrorKind::Request));
             } else {

@@ -1,9 +1,9 @@
 //! Sparse grids on the Griewank function (Chen and Tuo 2024, Figure 1): optimal coefficients, the combination
-//! technique, the best of the partial grids, and one sparse model with the points of all of them.
+//! technique, the best of the partial grids, and one sparse model with the points of all grids.
 //!
-//! The paper says neither the domain nor the noise. Here the inputs are uniform in [−5, 5]^d, which is the unit cube of
-//! the grids; lengthscales are in its units. Targets are standardised, with noise of variance 0.01. Errors are root
-//! mean squares of the noise-free standardised function, means over the lengthscales.
+//! The paper gives neither the domain nor the noise. Here the inputs are uniform in [−5, 5]^d, which is the unit cube
+//! of the grids; lengthscales are in units of this cube. Targets are standardised, with noise of variance 0.01. Errors
+//! are root mean squares with respect to the noise-free standardised function, averaged over the lengthscales.
 //!
 //! `cargo run --release --example sparse_grids [-- --output sparse_grids.png]`
 
@@ -25,7 +25,7 @@ use rand_distr::{Distribution, StandardNormal};
 /// Errors of combinations of partial grids by level.
 #[derive(Parser)]
 struct Options {
-    /// Where to draw; `-2` and `-3` for the number of inputs go before the extension (.png or .svg)
+    /// Where to draw (.png or .svg); `-2` or `-3`, the number of inputs, is added before the extension
     #[arg(long, default_value = "sparse_grids.png")]
     output: PathBuf,
     /// Training rows
@@ -40,7 +40,7 @@ struct Options {
     /// Lengthscales, in units of the unit cube
     #[arg(long, value_delimiter = ',', default_values_t = [0.2, 0.4, 0.6, 0.8, 1.0, 1.2, 1.4, 1.6, 1.8, 2.0])]
     lengthscales: Vec<f64>,
-    /// Variance of the noise of standardised targets
+    /// Noise variance of standardised targets
     #[arg(long, default_value_t = 0.01)]
     noise: f64,
     /// Seed of inputs and noise
@@ -86,19 +86,19 @@ fn main() -> Result<()> {
     Ok(())
 }
 
-/// Rows of the function in the unit cube, and test points with its values.
+/// Rows of the function in the unit cube, and test points with the function's values.
 struct Problem {
     data: Observations,
     points: Vec<f64>,
     truth: Vec<f64>,
 }
 
-/// Means over lengthscales.
+/// Results, as means over lengthscales.
 struct Found {
     grids: usize,
     points: usize,
     errors: [f64; 4],
-    /// To solve and predict: all partial grids with their coefficients, and the model of the union.
+    /// Seconds to solve and predict: by all partial grids with their coefficients, and by the model of the union.
     seconds: [f64; 2],
 }
 

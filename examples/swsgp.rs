@@ -1,11 +1,12 @@
-//! Sparse within sparse GPs (Tran et al. 2021): many inducing inputs M, of which a row sees its H nearest only, against
-//! SVGP. Every combination of M and H is trained alike and scored on the same rows, as in Figure 3 of the paper.
+//! Sparse within sparse GPs (Tran et al. 2021) against SVGP: there are many inducing inputs M, but each row uses only
+//! the H nearest. Every combination of M and H is trained alike and scored on the same rows, as in Figure 3 of the
+//! paper.
 //!
 //! `cargo run --release --example swsgp [-- --inducing 16,64,256 --neighbors 4,16,all]`
 //!
 //! Without `--data` the rows are those of a rough surface drawn here. With it, the folder holds NAME.csv.gz (target
-//! last) and, where there are published splits, splits/NAME.csv.gz with a 0/1 column `split0`, `split1`, … each.
-//! `--mnist` tells odd from even digits in the four IDX files of that folder.
+//! last). If there are published splits, it also holds splits/NAME.csv.gz with 0/1 columns `split0`, `split1`, … With
+//! `--mnist` the model separates odd from even digits in the four IDX files of that folder.
 
 use std::path::{Path, PathBuf};
 use std::time::Duration;
@@ -36,29 +37,29 @@ struct Options {
     /// Name of the data set
     #[arg(long, default_value = "power_plant")]
     set: String,
-    /// Tell odd from even digits of MNIST
+    /// Classify the digits of MNIST as odd or even
     #[arg(long, requires = "data", conflicts_with = "within")]
     mnist: bool,
-    /// Leave out rows with an input that is further from its median than so many median absolute deviations
+    /// Leave out rows with an input that is further from its median than this many median absolute deviations
     #[arg(long, requires = "data")]
     within: Option<f64>,
-    /// Splits from number 0 up
+    /// Number of splits, from number 0 up
     #[arg(long, default_value_t = 1)]
     splits: u64,
     /// Inducing inputs M
     #[arg(long, value_delimiter = ',', default_value = "16,64,256")]
     inducing: Vec<usize>,
-    /// Neighbours H of a row; `all` is SVGP
+    /// Neighbours H of a row; `all` means SVGP
     #[arg(long, value_delimiter = ',', value_parser = neighbours, default_value = "4,16,all")]
     neighbors: Vec<Neighbours>,
-    /// Keep a row for each inducing input in S and not only a number
+    /// Give S a row for each inducing input instead of only one number
     #[arg(long)]
     full: bool,
-    /// Weight of the divergence from the prior: 1 as published, `M/H` holds each inducing value to it about once
+    /// Weight of the divergence from the prior: 1 as published; `M/H` ties each inducing value to the prior about once
     #[arg(long, default_value_t = 1.0)]
     divergence: f64,
-    /// Let all rows of a minibatch, and as many test rows at once, see the neighbours of each of them (SWSGP-U); test
-    /// rows of classes see all inducing inputs
+    /// Let all rows of a minibatch use the neighbours of each of them (SWSGP-U), and as many test rows at once; test
+    /// rows of classes use all inducing inputs
     #[arg(long)]
     union: bool,
     /// `gaussian` or, for targets 0 and 1, `bernoulli`
@@ -70,7 +71,7 @@ struct Options {
     /// Learning rate of Adam
     #[arg(long, default_value_t = 1e-3)]
     rate: f64,
-    /// Let the rate fall to a tenth over the steps
+    /// Let the rate fall to a tenth during training
     #[arg(long)]
     falling: bool,
     /// Rows of a minibatch
@@ -79,7 +80,7 @@ struct Options {
     /// Steps of a training
     #[arg(long, default_value_t = 10_000)]
     steps: usize,
-    /// End a training after so many minutes
+    /// End a training after this many minutes
     #[arg(long)]
     minutes: Option<f64>,
     /// Where to draw the learning curves (.png or .svg)
@@ -150,7 +151,7 @@ fn main() -> Result<()> {
     Ok(())
 }
 
-/// Means of the noisy objective over stretches of the training, and when these ended.
+/// Means of the noisy objective over intervals of the training, and the times at which these intervals ended.
 fn curve(fitted: &Fitted) -> (Vec<f64>, Vec<f64>) {
     let records = &fitted.summary.history.records;
     let stretch = records.len().div_ceil(200).max(1);
@@ -158,7 +159,7 @@ fn curve(fitted: &Fitted) -> (Vec<f64>, Vec<f64>) {
     records.chunks(stretch).map(|part| (mean(part), part[part.len() - 1].seconds)).unzip()
 }
 
-/// Mean and, of several numbers, standard deviation.
+/// The mean, and for several numbers the standard deviation.
 fn spread(values: &[f64]) -> String {
     let n = values.len() as f64;
     let mean = values.iter().sum::<f64>() / n;
@@ -195,7 +196,7 @@ fn fit(options: &Options, m: usize, h: Neighbours, schema: &Schema, train: &Data
     Fitted::fit(schema.clone(), train, settings, &config, &Registry::default(), &mut [])
 }
 
-/// Predictions of as many rows at a time as a minibatch has, by the union of their neighbours.
+/// Predicts as many rows at a time as a minibatch has, with the union of their neighbours.
 fn jointly(fitted: &Fitted, test: &Dataset, batch: usize) -> Result<Vec<Predictive>> {
     let (x, _) = fitted.standardise(test)?;
     let mut all = Marginals::default();
@@ -256,7 +257,8 @@ fn load(options: &Options, split: u64) -> Result<(Schema, Dataset, Dataset)> {
     Ok(divided(schema, &data, &split))
 }
 
-/// The rows whose inputs are all within `most` median absolute deviations of their medians, where these deviate.
+/// The rows whose inputs are all within `most` median absolute deviations of their medians. Inputs without deviation
+/// do not count.
 fn near(data: &Dataset, most: f64) -> Vec<usize> {
     let median = |mut values: Vec<f64>| {
         values.sort_unstable_by(f64::total_cmp);

@@ -1,4 +1,4 @@
-//! Files as people have them: what is read, what is refused and what the refusal says.
+//! Files as users have them: what is read, what is refused, and the text of the refusal.
 
 use std::fs;
 use std::io::Write;
@@ -45,7 +45,7 @@ fn read(text: impl AsRef<[u8]>, options: &ReadOptions) -> cagey::Result<(Schema,
     read_training(Folder::new().file("t.csv", text), options)
 }
 
-/// The message of the refusal of `text`, which must hold all of `parts`.
+/// Checks that `text` is refused with a message that contains all of `parts`.
 fn refused(text: impl AsRef<[u8]>, options: &ReadOptions, parts: &[&str]) {
     let message = read(text, options).unwrap_err().to_string();
     for part in parts.iter().chain(&["t.csv"]) {
@@ -88,7 +88,7 @@ fn text_in_all_its_dialects() {
         check_two_by_two(&folder.file(name, &text));
         check_two_by_two(&folder.file(&format!("{name}.gz"), gzip(text.as_bytes())));
     }
-    // Several gzip members in a row and no telling extension.
+    // Several gzip members in a row, and an extension that says nothing.
     let (first, second) = plain.split_at(13);
     check_two_by_two(&folder.file("members", [gzip(first.as_bytes()), gzip(second.as_bytes())].concat()));
 }
@@ -109,15 +109,15 @@ fn header_is_found_or_forced() {
     let (schema, data) = read("1,2\n3,4\n", &ReadOptions { header: Header::Yes, ..options() }).unwrap();
     assert_eq!((schema.features[0].name.as_str(), data.n, data.rows), ("1", 1, vec![2]));
     refused("a,b\n3,4\n", &ReadOptions { header: Header::No, ..options() }, &["row 1, column `c0`", "`a`"]);
-    // Numbers for names count as a header once they are asked for.
+    // Numbers instead of names count as a header if they are asked for.
     let by_name = ReadOptions { target: Some("2020".into()), ..options() };
     assert_eq!(read("2010,2020\n3,4\n", &by_name).unwrap().1.y.unwrap(), [4.0]);
-    // Only the used columns decide, and missing cells and dates are data.
+    // Only the used columns matter; missing cells and dates are data.
     let used = ReadOptions { features: Some(vec!["c1".into()]), ..options() };
     assert_eq!(read("id7,1,2\nid8,3,4\n", &used).unwrap().1.x, [1.0, 3.0]);
     let dated = ReadOptions { dates: true, missing: Missing::Drop, ..options() };
     assert_eq!(read("2020-01-01,1\nNA,2\n", &dated).unwrap().1.x, [2020.0]);
-    // A name that a data frame leaves out.
+    // A name that a data frame leaves empty.
     assert_eq!(read(",a,y\n0,1,2\n", &options()).unwrap().1.feature_names, ["c0", "a"]);
 }
 
@@ -181,7 +181,7 @@ fn files_that_cannot_be_opened() {
         use std::os::unix::fs::PermissionsExt;
         let secret = folder.file("secret.csv", "a,b\n1,2\n");
         fs::set_permissions(&secret, fs::Permissions::from_mode(0o000)).unwrap();
-        // The superuser may read anything.
+        // The superuser can read everything.
         if fs::File::open(&secret).is_err() {
             assert!(message(&secret).contains("no permission"));
         }
@@ -269,7 +269,7 @@ fn categories_become_indicators() {
 
     refused("a,y\nred,1\n?,2\n", &one_hot, &["row 3", "missing"]);
     refused("a,y\n2020-01-01,1\n", &one_hot, &["ReadOptions::dates"]);
-    // A row that is dropped leaves no category behind.
+    // A dropped row leaves no category behind.
     let dropping = ReadOptions { missing: Missing::Drop, ..one_hot.clone() };
     assert_eq!(read("a,b,y\nred,,1\nblue,2,2\n", &dropping).unwrap().1.feature_names, ["a=blue", "b"]);
     // A single category is one constant feature.
@@ -319,14 +319,14 @@ fn prediction_files_are_matched_by_name() {
     assert_eq!((data.x, data.y), (vec![1.0, 2.0], Some(vec![3.0])));
     let data = get("b,a\n2,1\n", false).unwrap();
     assert_eq!((data.x, data.y), (vec![1.0, 2.0], None));
-    // An incomplete target is no target unless it is needed.
+    // An incomplete target is not a target, unless it is needed.
     assert_eq!(get("a,b,y\n1,2,3\n4,5,\n", false).unwrap().y, None);
     assert_eq!(get("a,b,y\n1,2,3\n4,5,6\n", false).unwrap().y, Some(vec![3.0, 6.0]));
     let message = |text: &str, target| get(text, target).unwrap_err().to_string();
     assert!(message("a,b,y\n1,2,3\n4,5,\n", true).contains("row 3, column `y`"));
     assert!(message("a,B\n1,2\n", false).contains("no column `b`; did you mean `B`?"));
     assert!(message("a,b\n1,2\n", true).contains("no column `y`"));
-    // Without header: as wide as the training file, or the features only.
+    // Without a header: as wide as the training file, or only the features.
     assert_eq!(get("1,2,3\n", true).unwrap().y, Some(vec![3.0]));
     assert_eq!(get("1,2\n", false).unwrap().x, [1.0, 2.0]);
     let narrow = message("1,2\n", true);
@@ -379,7 +379,7 @@ fn numpy_arrays() {
     let plain = fs::read(npy("c.npy", "<f8", false, "(2, 3)", &doubles(&rows))).unwrap();
     check(folder.file("c.npy.gz", gzip(&plain)));
 
-    // One dimension is one feature without a target.
+    // An array with one dimension is one feature without a target.
     let (schema, _) = read("x,y\n1,2\n", &options()).unwrap();
     let line = npy("line.npy", "<f8", false, "(3,)", &doubles(&[7.0, 8.0, 9.0]));
     assert_eq!(read_with_schema(&line, &schema, &options(), false).unwrap().x, [7.0, 8.0, 9.0]);
@@ -395,7 +395,7 @@ fn numpy_arrays() {
     let overflow = npy("overflow.npy", "<f8", false, "(9999999999999, 9999999999999)", &[]);
     assert!(message(overflow).contains("damaged NPY header"));
     assert!(message(folder.file("bad.npy", b"\x93NUMPY\x01")).contains("NPY header"));
-    // A parser of nested brackets once took a minute for these.
+    // A parser of nested brackets once needed a minute for these.
     for open in ["{", "[", "(", "{'}':", "[']',"] {
         let header = format!("{:127}\n", open.repeat(16));
         let bytes = [b"\x93NUMPY\x01\x00\x80\x00", header.as_bytes(), &[0; 64]].concat();
@@ -612,7 +612,7 @@ proptest! {
             let z: Vec<f64> = z.iter().skip(column).step_by(2).copied().collect();
             let mean = z.iter().sum::<f64>() / rows as f64;
             let variance = z.iter().map(|z| (z - mean).powi(2)).sum::<f64>() / rows as f64;
-            // The mean is a number near the offset and rounded like one.
+            // The computed mean is near the offset, and is rounded like a number of that size.
             let rounding = 4.0 * f64::EPSILON * offset.abs() / scale.sd[column] + 1e-12;
             prop_assert!(mean.abs() < rounding && (variance - 1.0).abs() < 1e-9, "{} {}", mean, variance);
         }
@@ -636,7 +636,7 @@ proptest! {
             let step = scale.forward(&at(&[y - h, y + h])).unwrap();
             let slope = (step[1] - step[0]) / (2.0 * h);
             prop_assert!((slope.ln() - scale.log_jacobian(y)).abs() < 1e-6);
-            // A normal density of z carried over to y is the density of the predictive distribution there.
+            // The normal density of z, transformed to y, is the density of the predictive distribution there.
             let own = Predictive::Normal { mean: 0.3, sd: 0.7 }.log_density(z) + scale.log_jacobian(y);
             prop_assert!((own - scale.predictive(0.3, 0.7).log_density(y)).abs() < 1e-9);
         }
@@ -726,7 +726,7 @@ fn parquet_files() {
     column!(DoubleType, &[1.5, 2.5, 3.5], None);
     column!(Int64Type, &[7, 9], Some(&[1, 0, 1]));
     column!(ByteArrayType, &["red".into(), "blue".into(), "red".into()], None);
-    // What no calendar has is in a row that is left out.
+    // A date that no calendar has is in a row that is left out.
     column!(Int32Type, &[0, i32::MAX, 18_262], None);
     column!(Int64Type, &[0, i64::MAX, 1_593_561_600_000], None);
     column!(Int64Type, &[0, 1, 1_593_561_600_000_000_000], None);
@@ -810,7 +810,7 @@ mod classes {
         assert_eq!((data.n, schema.target.as_str(), data.y), (2, "target", Some(vec![0.5, 1.5])));
         let (schema, data) = read("0,target\n5,1\n8,2\n", &auto).unwrap();
         assert_eq!((data.n, schema.target.as_str(), schema.classes), (2, "target", None));
-        // Above labels it is one only where the others count the columns.
+        // Above labels, numbers are a header only if the other cells count the columns.
         let (schema, data) = read("0,1,2,kind\n5,6,7,a\n8,9,10,b\n", &auto).unwrap();
         assert_eq!((data.n, schema.target.as_str()), (2, "kind"));
         let (schema, data) = read("0,1,a\n5,6,b\n", &auto).unwrap();
@@ -869,7 +869,7 @@ mod idx {
             (schema.classes.as_ref().unwrap().labels(), data.y.unwrap()),
             (&["0".into(), "7".into()][..], vec![1., 0., 1.])
         );
-        // Later images may come without labels, uncompressed.
+        // Later images may have no labels and no compression.
         let bare = folder.file("new.idx3", idx(8, &[1, 2, 2], &[1, 2, 3, 4]));
         let later = read_with_schema(&bare, &schema, &options(), false).unwrap();
         assert_eq!((later.x, later.y), (vec![1.0, 2.0, 3.0, 4.0], None));
@@ -958,7 +958,7 @@ fn a_file_of_rows_holds_what_the_table_does() {
     assert_eq!(rows.target_moments(), (4.0, 2.0));
 }
 
-/// A file of rows of the first layout: as it is written now, without checksums.
+/// A file of rows in the first layout: like the present one, without checksums.
 fn first_layout(bytes: &[u8], width: usize) -> Vec<u8> {
     let word = |at: usize| u64::from_le_bytes(bytes[at..at + 8].try_into().unwrap()) as usize;
     let (length, end) = (word(bytes.len() - 16), bytes.len() - 24);

@@ -270,7 +270,7 @@ fn single_precision_that_is_not_enough_is_told() {
     assert!(!told(Precision::F64, 1e-6));
 }
 
-/// Counts with exposures, made without a file.
+/// Counts with exposures, built in memory.
 fn counts() -> (Schema, Dataset) {
     let x: Vec<f64> = (0..20).flat_map(|i| [0.3 * f64::from(i), 1.0 + f64::from(i % 3)]).collect();
     let y = (0..20).map(|i| f64::from(i % 4)).collect();
@@ -315,7 +315,7 @@ fn tables_that_are_not_those_of_the_model_are_refused() {
     }
     let named = fitted.predict(&bad[4]).unwrap_err().to_string();
     assert!(named.contains("`a`, `b`, `s`") && named.contains("`a`, `c`, `s`"), "{named}");
-    // Numbers of rows are for messages only.
+    // Row numbers are only used in messages.
     let unnumbered = Dataset { rows: vec![], records: vec![], ..data.clone() };
     assert_eq!(fitted.predict(&unnumbered).unwrap(), fitted.predict(&data).unwrap());
     let far = fitted.predict_rows(&[f64::NAN, 0.0, 0.0]).unwrap_err();
@@ -356,7 +356,7 @@ fn codes_that_are_no_classes_are_refused_by_every_training() {
             assert!(refused.contains("row 12"), "{likelihood}: {refused}");
         }
     }
-    // Beneath the checks of tables, too.
+    // The same holds below the checks of tables.
     let observations = Observations::new(vec![0.1, 0.2, 0.3], 1, vec![0.0, 3.0, 1.0], None).unwrap();
     let (inducing, covariance, batches) = (2, Covariance::Full, Minibatches::default());
     let (neighbours, divergence, union) = (2, 1.0, false);
@@ -423,7 +423,7 @@ fn rows_join_a_model_without_another_training() {
         for (got, want) in loaded.predict(&data).unwrap().iter().zip(&grown.predict(&data).unwrap()) {
             assert!((got.mean() - want.mean()).abs() < 1e-9 && (got.sd() - want.sd()).abs() < 1e-9);
         }
-        // Where new rows lie is inside from then on.
+        // After an update, the range includes the new rows.
         let mut far = few.clone();
         far.x[0] += 100.0;
         assert_eq!(fitted.outside(&far).unwrap().rows, 1);
@@ -446,7 +446,7 @@ fn files_hold_factors_where_they_are_asked_to() {
         fitted.save(&path).unwrap();
         let loaded = Fitted::load(&path).unwrap();
         assert_eq!(loaded.predict(&data).unwrap(), fitted.predict(&data).unwrap());
-        // They are read, not made again.
+        // The factors are read from the file, not computed again.
         let mut file = ModelFile::load(&path).unwrap();
         let stored: Vec<String> = file.arrays.keys().filter(|name| name.starts_with("posterior.")).cloned().collect();
         let Some(ArrayData::F64(values)) = file.arrays.get_mut(&stored[0]).map(|array| &mut array.data) else {
@@ -542,8 +542,8 @@ fn too_little_precision_is_told_where_a_model_is_loaded() {
     }
 }
 
-/// Six columns of which two matter, the rows twice with other noise: from the data's own start an ARD kernel ends in a
-/// bad optimum.
+/// Six columns, two of which matter; each row twice with different noise. From the data's own start an ARD kernel ends
+/// in a bad optimum.
 fn repeated() -> String {
     let noise = |i: usize, k: usize| 0.4 * (12.9 * i as f64 + 78.2 * k as f64).sin();
     let row = |i: usize, k: usize| {
@@ -578,7 +578,7 @@ fn a_kernel_with_a_lengthscale_a_column_ends_at_or_below_the_one_with_a_single_o
         let losses: Vec<f64> = race.starts.iter().map(|start| start.loss.unwrap()).collect();
         assert!(losses.is_sorted() && each.summary.loss <= losses[0]);
         assert!(race.told().unwrap().starts_with(&format!("{} (objective {:.3}; ", race.starts[0].name, losses[0])));
-        // What was tried is counted.
+        // The summary counts what was tried.
         let last = each.summary.history.records.last().unwrap();
         assert!(each.summary.iterations >= race.steps + last.iteration && race.evaluations > 30);
     }
@@ -598,7 +598,7 @@ fn starts_that_are_given_are_not_raced() {
     assert!(start(|settings| settings.model = SgprOptions { inducing: 10 }.into()).is_some());
 }
 
-/// Rows fewer than columns need.
+/// Fewer rows than the columns need.
 fn wide() -> String {
     let row = |i: usize| {
         let x: Vec<f64> = (0..12).map(|c| 10.0 * (c + 1) as f64 * ((3.1 + 1.7 * c as f64) * i as f64).sin()).collect();
@@ -623,7 +623,7 @@ fn many_lengthscales_have_a_weak_prior_in_standard_deviations() {
         let Some(Prior::LogStudent(_, location, _)) = prior else { panic!("{prior:?}") };
         assert!((location - (0.5 * 12f64.ln() + sd.ln())).abs() < 1e-9, "{location} {sd}");
     }
-    // The same without standardising: in units of the data.
+    // The same without standardising, in units of the data.
     let plain = trained(&wide(), Settings { standardize: false, ..Settings::default() });
     let Some(Prior::LogStudent(_, location, _)) = lengths(&plain).priors()[3] else { panic!() };
     assert!((location - (0.5 * 12f64.ln() + sd[3].ln())).abs() < 1e-6);
@@ -657,14 +657,14 @@ fn variances_of_classes_have_a_weak_prior_where_evidence_would_have_them_large()
         (fitted.summary.weak_prior, variance.priors().to_vec(), variance.values()[0])
     };
     let cagp = || CagpOptions { actions: 40, policy: ActionPolicy::Gradient, refresh: 10, ..CagpOptions::default() };
-    // Sites that are tied to the latent distribution make variances less large than those at its peak.
+    // With sites tied to the latent distribution, variances are less large than with sites at its peak.
     for (model, larger) in [(ModelChoice::from(LaplaceOptions {}), 3.0), (cagp().into(), 2.0)] {
         let (told, priors, variance) = with(model.clone(), |_| {});
         assert_eq!(priors, [Some(Prior::LogNormal(2.0, 1.0))]);
         assert!(told.unwrap().contains("variance ~ lognormal(2, 1)"));
         let (told, priors, free) = with(model.clone(), |settings| settings.weak_prior = false);
         assert!(told.is_none() && priors.is_empty() && free > larger * variance, "{free} {variance}");
-        // Whoever says anything of the variance is asked for no more.
+        // A setting for the variance turns the weak prior off.
         let asked: [fn(&mut Settings); 4] = [
             |settings| settings.init = vec![("variance".into(), vec![2.0])],
             |settings| settings.bounds = vec![("variance".into(), 0.1, 10.0)],

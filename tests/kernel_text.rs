@@ -1,11 +1,11 @@
-//! Kernel text: what is printed is read back, and errors point at the place.
+//! Kernel text: printed text can be read back, and errors point to the place.
 
 use cagey::Error;
 use cagey::kernels::Kernel;
 use cagey::params::Parameters;
 use proptest::prelude::*;
 
-/// Input columns of the kernels here.
+/// Number of input columns of the kernels here.
 const D: usize = 4;
 
 fn value() -> impl Strategy<Value = f64> {
@@ -108,7 +108,7 @@ proptest! {
         let broken = format!("{}{junk}{}", &text[..at], &text[at..]);
         match Kernel::parse(&broken, D) {
             Err(Error::KernelText { text, pointer, .. }) => {
-                // The junk itself, or the number that it breaks.
+                // The pointer marks the junk itself, or the number that the junk breaks.
                 let (first, last) = (pointer.find('^').unwrap(), pointer.chars().count());
                 prop_assert!(text.chars().take(last + 1).skip(first).any(|c| junk.contains(c)), "{}\n{}", text, pointer);
             }

@@ -1,4 +1,4 @@
-//! Kernels against reference values, finite differences and their own definitions.
+//! Kernels compared with reference values, finite differences and their own definitions.
 
 mod common;
 
@@ -97,8 +97,8 @@ fn every_form(d: usize) -> Vec<Kernel> {
     registry.names().into_iter().filter_map(|name| registry.form(name)).map(|form| Kernel::leaf(form, d)).collect()
 }
 
-/// What must hold of every kernel: symmetry, agreement of all ways to the same numbers, no negative eigenvalue, and
-/// finite gradients where rows coincide.
+/// Checks what must hold for every kernel: symmetry, the same numbers by every way of computing them, no negative
+/// eigenvalue, and finite gradients where rows coincide.
 fn check_kernel(kernel: &Kernel, x: &[f64], d: usize, semidefinite: bool) {
     let n = x.len() / d;
     let name = kernel.to_string();
@@ -129,7 +129,7 @@ fn check_kernel(kernel: &Kernel, x: &[f64], d: usize, semidefinite: bool) {
     }
 }
 
-/// `cosine_norm` and `periodic_norm` are positive semi-definite in one dimension only.
+/// Whether a kernel is positive semi-definite in every dimension; `cosine_norm` and `periodic_norm` only are in one.
 fn semidefinite_everywhere(kernel: &Kernel) -> bool {
     !["cosine_norm", "periodic_norm"].iter().any(|name| kernel.shape().contains(name))
 }
@@ -174,7 +174,7 @@ fn any_module_is_an_input_transform() {
     assert_eq!(deep.parameters()[0].1.len(), 9);
     let x = [0.5, -0.2, 1.0, 0.3, -1.0, 0.8, 0.5, -0.2];
     check_kernel(&deep, &x, 2, true);
-    // Its gradient in the module's weights is that of finite differences.
+    // The gradient in the module's weights agrees with finite differences.
     let loss = |kernel: &Kernel| {
         let scope = Scope::training(compute(DeviceKind::Flex, Precision::F64)).unwrap();
         let inputs = scope.matrix(&x, 4, 2);
@@ -196,7 +196,7 @@ fn any_module_is_an_input_transform() {
         })
         .collect();
     assert_close("deep kernel", &gradient, &numeric, 1e-7);
-    // It reads back from text through a registry that knows it.
+    // A registry that knows the transform reads the kernel back from text.
     let registry = Registry::default().with_transform(transform);
     let read = cagey::kernels::text::parse(&deep.to_string(), 2, &registry).unwrap();
     assert_eq!(read.to_string(), deep.to_string());

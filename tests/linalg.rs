@@ -1,4 +1,4 @@
-//! The dense operations against textbook formulas, reconstructions, each other, and finite differences.
+//! Dense operations compared with textbook formulas, reconstructions, each other, and finite differences.
 
 use std::f64::consts::TAU;
 
@@ -63,7 +63,7 @@ fn close(got: &[f64], want: &[f64], tolerance: f64) {
     }
 }
 
-/// A symmetric matrix from any: its mean with its transpose, so that a finite difference in one entry stays symmetric.
+/// The mean of a matrix and its transpose, so that a finite difference in one entry stays symmetric.
 fn symmetric(k: Tensor<2>) -> Tensor<2> {
     (k.clone() + k.transpose()) * 0.5
 }
@@ -90,7 +90,7 @@ fn check_gradient<const D: usize>(f: impl Fn(Tensor<D>) -> Tensor<1>, at: &[f64]
     }
 }
 
-/// A weighted sum of all entries, so that every entry of a gradient is seen.
+/// A weighted sum of all entries, so that every entry of the gradient counts.
 fn weighted<const D: usize>(t: Tensor<D>) -> Tensor<1> {
     let shape = t.dims();
     let weights = tensor(&numbers(shape.iter().product(), 99), shape, &t.device(), t.dtype());
@@ -260,7 +260,7 @@ fn mvn_nll_gradient_matches_the_inverse_at_size() {
     }
 }
 
-/// A squared-exponential kernel of points of which every second one repeats the first.
+/// A squared-exponential kernel of points; every second point repeats the first.
 fn duplicates(n: usize, noise: f64) -> Vec<f64> {
     let x: Vec<f64> = (0..n).map(|i| (i / 2) as f64 * 0.01).collect();
     let mut k = vec![0.0; n * n];
@@ -349,7 +349,7 @@ fn shapes_are_checked() {
     assert_eq!(error.unwrap_err().to_string(), "r: expected [3], got [2]");
 }
 
-/// A well-conditioned lower factor whose strict upper triangle holds numbers that must not matter.
+/// A well-conditioned lower factor; the numbers in its strict upper triangle must not matter.
 fn lower_with_noise_above(n: usize, seed: u64) -> Vec<f64> {
     let mut l = textbook_cholesky(&positive_definite(n, seed), n);
     for (x, y) in l.iter_mut().zip(numbers(n * n, seed + 1)) {
@@ -368,12 +368,12 @@ fn transposed(a: &[f64], rows: usize, cols: usize) -> Vec<f64> {
     (0..rows * cols).map(|i| a[(i % rows) * cols + i / rows]).collect()
 }
 
-/// `A B` of `[m, k]` and `[k, n]`.
+/// The product A B of `[m, k]` and `[k, n]`.
 fn product(a: &[f64], b: &[f64], m: usize, k: usize, n: usize) -> Vec<f64> {
     (0..m * n).map(|i| (0..k).map(|l| a[i / n * k + l] * b[l * n + i % n]).sum()).collect()
 }
 
-/// Central differences of a function of two tensors, in each.
+/// Central differences of a function of two tensors, with respect to each.
 #[track_caller]
 fn check_both<const A: usize, const B: usize>(
     f: impl Fn(Tensor<A>, Tensor<B>) -> Tensor<1>,
@@ -400,7 +400,7 @@ fn check_both<const A: usize, const B: usize>(
 
 type Solve = fn(Tensor<2>, Tensor<2>) -> cagey::Result<Tensor<2>>;
 
-/// The solves, and whether with the transpose.
+/// The solves, and whether they use the transpose.
 const SOLVES: [(Solve, bool); 2] = [(solve_lower, false), (solve_lower_transposed, true)];
 
 #[test]
@@ -637,7 +637,7 @@ fn eigh_of_a_degenerate_matrix_has_a_finite_gradient() {
     let loss = root.matmul(v.transpose()).sum();
     let gradients = loss.backward();
     let got = values(tracked.grad(&gradients).unwrap());
-    // The derivative of Σ √K between the unit vectors i and j is 1/(√λᵢ + √λⱼ); the gap of zero drops it for i ≠ j < 3.
+    // The derivative of Σ √K between the unit vectors i and j is 1/(√λᵢ + √λⱼ); the zero gap drops it for i ≠ j < 3.
     for i in 0..n {
         let root = k[i * n + i].sqrt();
         assert!((got[i * n + i] - 0.5 / root).abs() < 1e-12);
@@ -736,7 +736,7 @@ fn check_factor<T: cagey::linalg::real::Real>(tolerance: f64) {
     grown.append_rows(part(51..n, 0..51), part(51..n, 51..n), "K").unwrap();
     close(&wide(&grown.lower()), &l, tolerance);
 
-    // By few rows at a time, of which the last have not joined the square yet.
+    // A few rows at a time; the last of them have not joined the square yet.
     for (from, to) in (51..n).step_by(7).map(|from| (from, (from + 7).min(n))) {
         steps.append_rows(part(from..to, 0..from), part(from..to, from..to), "K").unwrap();
     }
@@ -787,7 +787,7 @@ fn the_inverse_of_an_ill_conditioned_matrix_is_as_good_as_its_condition_allows()
         let inverse = Factor::new(k.clone(), "K").unwrap().inverse();
         let residual = product(&k, &inverse, n, n, n);
         let largest = (0..n * n).map(|i| (residual[i] - f64::from(u8::from(i / n == i % n))).abs()).fold(0.0, f64::max);
-        // ‖K‖ ‖K⁻¹‖ ε with room for the growth of a sum of n terms.
+        // ‖K‖ ‖K⁻¹‖ ε, with room for the error growth of a sum of n terms.
         assert!(largest < n as f64 / noise * f64::EPSILON * n as f64, "noise {noise}: {largest:e}");
     }
 }
@@ -804,7 +804,7 @@ fn check_congruence<T: Real>(tolerance: f64) {
         };
         let transposed: Vec<f64> = (0..n * n).map(|e| inverse[e % n * n + e / n]).collect();
         let narrow = |values: &[f64]| values.iter().map(|x| T::of(*x)).collect::<Vec<T>>();
-        // What stands above the diagonal is not read.
+        // The part above the diagonal is not read.
         let mut input = narrow(&symmetric);
         (0..n).for_each(|i| input[i * n + i + 1..(i + 1) * n].fill(T::of(f64::NAN)));
         let l = narrow(&lower);
@@ -826,7 +826,7 @@ fn congruences_are_two_solves() {
     check_congruence::<f32>(1e-3);
 }
 
-/// K_ZZ and K_ZX of a smooth kernel on a line, and some q with its packed root.
+/// K_ZZ and K_ZX of a smooth kernel on a line, and an arbitrary q with its packed root.
 fn inducing(m: usize, b: usize) -> [Vec<f64>; 4] {
     let k = |x: f64, z: f64| (-0.5 * (x - z) * (x - z)).exp();
     let z = |i: usize| 0.9 * i as f64;

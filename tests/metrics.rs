@@ -1,4 +1,4 @@
-//! Scores against numeric integration, quadrature-free identities and values worked out by hand.
+//! Scores compared with numeric integration, identities without quadrature, and values computed by hand.
 
 use cagey::Error;
 use cagey::likelihoods::tempered;
@@ -29,7 +29,7 @@ fn cases() -> Vec<Predictive> {
     ]
 }
 
-/// Ends of a range outside which there is almost nothing.
+/// The ends of a range that contains almost all of the distribution.
 fn range(p: &Predictive) -> (f64, f64) {
     (p.quantile(1e-12), p.quantile(1.0 - 1e-12))
 }
@@ -142,7 +142,7 @@ fn perfectly_calibrated_targets_lie_on_the_diagonal() {
     assert!((scores.crps - mean_crps_of_log_normal(0.4, 0.7)).abs() < 5e-3, "{}", scores.crps);
 }
 
-/// `E|Y − Y′| / 2 = e^(μ+σ²/2) erf(σ/2)`, the CRPS that a true log-normal forecast has on average.
+/// `E|Y − Y′| / 2 = e^(μ+σ²/2) erf(σ/2)`, the average CRPS of a true log-normal forecast.
 fn mean_crps_of_log_normal(mu: f64, sigma: f64) -> f64 {
     (mu + sigma * sigma / 2.0).exp() * statrs::function::erf::erf(sigma / 2.0)
 }
@@ -307,7 +307,7 @@ mod likelihoods {
         Likelihoods::default().parse(text, classes)
     }
 
-    /// At `mean` and `variance` of the latent function, with an auxiliary value.
+    /// The prediction at `mean` and `variance` of the latent function, with an auxiliary value.
     fn prediction(text: &str, mean: f64, variance: f64, auxiliary: f64) -> TargetPrediction {
         let standardised = parse(text, None).unwrap().predict(&[mean], &[variance], Some(auxiliary)).unwrap();
         TargetPrediction { standardised, origin: 0.0, unit: 1.0 }
@@ -315,7 +315,7 @@ mod likelihoods {
 
     #[test]
     fn ranked_scores_of_known_distributions() {
-        // scipy: quad over the squares of the distribution functions, of counts their sum.
+        // scipy: quad over the squared distribution functions; for counts their sum.
         let large = 1e12f64.ln();
         for (text, mean, auxiliary, y, want) in [
             ("gamma(2.5)", 0.0, 1.0, 0.05, 0.610_513_777_208_938_4),
@@ -339,7 +339,7 @@ mod likelihoods {
 
     #[test]
     fn ranked_scores_have_the_units_of_the_target() {
-        // Targets of variance 1 about 0, in other units; scipy for Student's t with 4 degrees of freedom.
+        // Targets of variance 1 around 0, in other units; scipy for Student's t with 4 degrees of freedom.
         let student = parse("student-t(4)", None).unwrap().density();
         let noise = student.variance(&[0.0], 1.0) / 2.0;
         let standardised = parse("student-t(4)", None).unwrap().predict(&[0.0], &[0.0], None).unwrap();
@@ -348,7 +348,7 @@ mod likelihoods {
             let got = p.crps(10.0 + 3.0 * y);
             assert!((got / (3.0 * want) - 1.0).abs() < 1e-5, "{y}: {got}, want {}", 3.0 * want);
         }
-        // Nothing but a normal distribution: constant noise.
+        // The noise is constant, so the distribution is normal.
         let standardised = parse("heteroscedastic(0.5)", None).unwrap();
         let standardised = standardised.predict(&[0.2, 0.0], &[0.3, 0.0], None).unwrap();
         let p = TargetPrediction { standardised, origin: -1.0, unit: 2.0 };
@@ -412,7 +412,7 @@ fn residuals_are_fitted_by_their_own_distribution() {
     assert!(few.problem().is_none() && few.bound(0.95).is_none());
 }
 
-/// Nine errors in ten of one size, the others thirty times as large.
+/// Nine of ten errors have one size, the others are thirty times as large.
 fn two_sizes() -> Vec<f64> {
     let normal = Predictive::Normal { mean: 0.0, sd: 1.0 };
     let share = |i: usize, n: usize| (i as f64 + 0.5) / n as f64;
@@ -470,8 +470,8 @@ fn uniform(seed: u64, count: usize) -> Vec<f64> {
     (0..count).map(|_| next()).collect()
 }
 
-/// Labels drawn from sharper or flatter probabilities than a model says give back how much, and labels drawn from what
-/// it says change nothing.
+/// Labels drawn from probabilities that are sharper or flatter than the model's give back this exponent. Labels drawn
+/// from the model's own probabilities change nothing.
 #[test]
 fn a_temperature_is_found_again() {
     let (n, classes) = (4000, 3);
@@ -499,7 +499,7 @@ fn a_temperature_is_found_again() {
         let found = Temperature::fit(&codes, &said);
         assert!((found.exponent - exponent).abs() <= tolerance, "{found:?} for {exponent}");
         assert_eq!(found.gain > 0.0, exponent != 1.0, "{found:?}");
-        // Its likelihood has its maximum there.
+        // The likelihood has its maximum at the exponent found.
         let likelihood = |e: f64| -> f64 { codes.iter().zip(&said).map(|(c, p)| tempered(p, e)[*c].ln()).sum() };
         if found.gain > 0.0 {
             let best = likelihood(found.exponent);
@@ -510,7 +510,7 @@ fn a_temperature_is_found_again() {
 }
 
 proptest! {
-    /// Tempered probabilities are probabilities, in the same order, and inverse exponents undo each other.
+    /// Tempered probabilities are probabilities in the same order, and inverse exponents cancel.
     #[test]
     fn tempering_keeps_the_order(weights in prop::collection::vec(0.01..1.0f64, 2..8), exponent in 0.1..8.0f64) {
         let total: f64 = weights.iter().sum();

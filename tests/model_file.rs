@@ -1,4 +1,4 @@
-//! A saved model comes back bit for bit or is refused with a reason.
+//! A saved model comes back bit for bit, or is refused with a reason.
 
 use cagey::Error;
 use cagey::model_file::{Array, ArrayData, ModelFile};
@@ -26,7 +26,7 @@ fn example() -> ModelFile {
     ModelFile { document, arrays }
 }
 
-/// Every array as shape and bit patterns, so that NaN and -0.0 count.
+/// Every array as its shape and bit patterns, so that NaN and -0.0 count.
 fn bits(model: &ModelFile) -> Vec<(&str, &[usize], bool, Vec<u64>)> {
     let words = |data: &ArrayData| match data {
         ArrayData::F64(entries) => (true, entries.iter().map(|entry| entry.to_bits()).collect()),
@@ -74,7 +74,7 @@ fn refusal(bytes: &[u8]) -> String {
     }
 }
 
-/// The bytes of a safetensors file with this metadata and no arrays.
+/// The bytes of a safetensors file with `metadata` and no arrays.
 fn container(metadata: &[(&str, &str)]) -> Vec<u8> {
     let metadata = metadata.iter().map(|&(key, value)| (key.to_owned(), value.to_owned())).collect();
     safetensors::serialize(BTreeMap::<String, safetensors::tensor::TensorView<'_>>::new(), Some(metadata)).unwrap()
@@ -121,7 +121,7 @@ fn the_file_is_plain_safetensors_with_the_promised_keys() {
 
 #[test]
 fn long_lists_of_the_document_survive_beyond_the_limit_of_metadata() {
-    // As text about 110 MB, of which safetensors allows 100.
+    // As text this is about 110 MB; safetensors allows 100.
     let list: Vec<f64> = (1..5_500_000).map(|k| -1.0 / f64::from(k)).collect();
     let document = json!({
         "a/b": [{"~1": list, "one": 1}],

@@ -2,8 +2,8 @@
 
 use cagey::params::{Belief, Parameter, Prior, Unit};
 
-/// Values and slopes of −log density by scipy.stats (norm, lognorm, gamma, halfcauchy; t of the logarithm), slopes by
-/// central differences.
+/// Values of −log density by scipy.stats (norm, lognorm, gamma, halfcauchy; t of the logarithm), and slopes by central
+/// differences.
 #[test]
 fn prior_densities_are_those_of_scipy() {
     let cases = [
@@ -34,7 +34,7 @@ fn a_prior_in_another_unit_is_the_density_of_the_value_in_it() {
         assert!((other.0 - (own.0 + unit.ln())).abs() < 1e-12, "{text}");
         assert!((other.1 - own.1 / unit).abs() < 1e-12, "{text}");
     }
-    // The density of the logarithm has no unit.
+    // The density of the logarithm does not depend on units.
     let prior: Prior = "logstudent(4, 0.2, 1)".parse().unwrap();
     let (own, other) = (prior.neg_log_density(0.8), prior.scaled(unit).neg_log_density(0.8 * unit));
     assert!((other.0 - own.0).abs() < 1e-12);

@@ -1,4 +1,4 @@
-//! Figures hold what they were given, in either format, or say why they cannot be drawn.
+//! Figures contain what they were given, in either format, or an error says why they cannot be drawn.
 
 use cagey::Error;
 use cagey::metrics::ReliabilityBin;
@@ -225,7 +225,7 @@ const BINS: [ReliabilityBin; 3] = [
     ReliabilityBin { confidence: 0.96, accuracy: 0.9, count: 60 },
 ];
 
-/// A folder for the figures, kept for the reader where `CAGEY_FIGURES` names one.
+/// A folder for the figures; if `CAGEY_FIGURES` names one, it is kept for the reader.
 fn folder() -> (PathBuf, Option<tempfile::TempDir>) {
     match std::env::var_os("CAGEY_FIGURES") {
         Some(kept) => (kept.into(), None),
@@ -515,7 +515,7 @@ fn the_boundary_lies_where_the_probability_is_a_half() {
     let figure = |probability| Decision { x: &x, y: &y, probability, sd: &sd, ..Decision::default() };
     figure(&probability).save(&path).unwrap();
     let svg = fs::read_to_string(&path).unwrap();
-    // Cells reach half a step beyond their centres: x from −0.5 to 1.5, y from −0.5 to 2.5.
+    // Cells extend half a step beyond their centres: x from −0.5 to 1.5, y from −0.5 to 2.5.
     let places = |line: &str| -> Vec<(f64, f64)> {
         let points = line.split("points=\"").nth(1).and_then(|rest| rest.split('"').next()).unwrap_or_default();
         let number = |text: Option<&str>| text.and_then(|text| text.parse::<f64>().ok()).unwrap();

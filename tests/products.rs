@@ -1,4 +1,4 @@
-//! Covariance products: fused against tiled graphs against dense algebra, with gradients.
+//! Covariance products, with gradients: compares fused ones, tiled graphs and dense algebra.
 
 mod common;
 
@@ -45,7 +45,7 @@ fn noise(seed: usize, len: usize) -> Vec<f64> {
     (0..len).map(|i| 1.5 * ((i * 7919 + seed * 104_729 + 13) as f64 * 0.618_033_988_7).sin()).collect()
 }
 
-/// A kernel that only a tensor graph knows: 1/(1 + ‖x − z‖²). It remembers the most pairs it was asked for at once.
+/// A kernel defined only by a tensor graph: 1/(1 + ‖x − z‖²). It records the most pairs that were asked for at once.
 #[derive(Debug, Default)]
 struct Cauchy {
     most: AtomicUsize,
@@ -79,7 +79,7 @@ struct Outcome {
 impl Outcome {
     fn assert_near(&self, other: &Self, what: &str, tolerance: f64) {
         assert_close(what, &self.value, &other.value, tolerance);
-        // Gradients that vanish by symmetry are compared on the scale of the others.
+        // Gradients that vanish by symmetry are compared at the scale of the others.
         let scale = other.gradients.iter().flat_map(|(_, g)| g).fold(0.0f64, |m, v| m.max(v.abs()));
         assert_eq!(self.gradients.len(), other.gradients.len(), "{what}");
         for ((name, got), (same, want)) in self.gradients.iter().zip(&other.gradients) {
@@ -91,7 +91,7 @@ impl Outcome {
     }
 }
 
-/// Runs `f` on tracked inputs and differentiates a weighted sum of what it returns.
+/// Runs `f` on tracked inputs and differentiates a weighted sum of the result.
 fn outcome(
     kernel: &Kernel,
     precision: Precision,
@@ -145,7 +145,7 @@ fn tiles(n: usize, m: usize) -> usize {
     3000.max(n * m * 40)
 }
 
-/// K(x1, x2) V in three ways: fused, tiled, dense.
+/// K(x1, x2) V in three ways: fused, tiled and dense.
 fn check_kv(kernel: &Kernel, precision: Precision, [n, m, d, t]: [usize; 4], tolerance: f64) {
     let what = format!("K V, {kernel}, n = {n}, m = {m}, t = {t}, {}", precision.name());
     let inputs = [("x1", noise(1, n * d), [n, d]), ("x2", noise(2, m * d), [m, d]), ("v", noise(3, m * t), [m, t])];
@@ -160,7 +160,7 @@ fn check_kv(kernel: &Kernel, precision: Precision, [n, m, d, t]: [usize; 4], tol
         &format!("tiled {what}"),
         tolerance,
     );
-    // Without a gradient in V it is computed otherwise.
+    // Without a gradient in V, another code path computes it.
     let dense = run(BUDGET, &|s, x| Ok(kernel.cross(s, &x[0], &x[1])?.matmul(x[2].clone().detach())));
     run(BUDGET, &|s, x| products::Cross::new(kernel, s, &x[0], &x[1]).times(&x[2].clone().detach())).assert_near(
         &dense,
@@ -266,7 +266,7 @@ fn check_explained(kernel: &Kernel, precision: Precision, [n, d, i]: [usize; 3],
         });
         fused.assert_near(&dense, &format!("{what}, known {known}"), tolerance);
     }
-    // Products that are prepared, and the ones where nothing is fused.
+    // Prepared products, and products with nothing fused.
     let scope = Scope::new(compute(precision)).unwrap().with_budget(budget);
     let x: Vec<Tensor<2>> = inputs.iter().map(|(_, values, [n, d])| scope.matrix(values, *n, *d)).collect();
     let (gram, lower, ks, ..) = system(kernel, &scope, &x);
@@ -345,7 +345,7 @@ fn products_with_every_instruction_set() {
             check_projected(&kernel, precision, [150, 3, 6], 1 << 20, tolerance);
             check_explained(&kernel, precision, [150, 3, 6], 1 << 20, tolerance);
         }
-        // The same instructions give the same digits; only this test changes them.
+        // The same instructions give the same digits; no other test changes them.
         let run = || {
             let inputs = [("x", noise(1, 2700), [900, 3]), ("v", noise(2, 900), [900, 1])];
             outcome(&kernel, Precision::F32, &inputs, BUDGET, |scope, x| {
@@ -389,7 +389,7 @@ fn distances_beyond_the_numbers_are_the_limit() {
             }
         }
     }
-    // Waves have no limit, but no value beyond their range either.
+    // Waves have no limit at infinity, but also no value beyond their range.
     for text in ["periodic_norm(period=2.5)", "cosine_norm(period=4.0)"] {
         let kernel = Kernel::parse(text, 1).unwrap();
         for (precision, _) in [F64, F32] {
@@ -422,7 +422,7 @@ fn tiles_stay_within_the_budget() {
         outcome(&kernel, Precision::F64, &inputs, budget, |scope, x| {
             flatten(products::Cross::new(&kernel, scope, &x[0], &x[1]).times(&x[2]).unwrap())
         });
-        // A tile's graph holds at least its covariances, their derivatives and what is between.
+        // The graph of a tile holds at least its covariances, their derivatives and the values between.
         let bytes = form.most.load(Ordering::Relaxed) * 8;
         assert!(bytes > 0 && 8 * bytes <= budget, "{bytes} bytes a matrix with a budget of {budget}");
     }
@@ -474,7 +474,7 @@ fn shapes_that_do_not_match_are_errors() {
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(24))]
 
-    /// The gradient of a product is what finite differences say.
+    /// The gradient of a product agrees with finite differences.
     #[test]
     fn gradients_match_finite_differences(index in 0..KERNELS.len(), n in 2..12usize, seed in 0..1000usize) {
         let kernel = Kernel::parse(KERNELS[index], 3).unwrap();
@@ -498,7 +498,7 @@ proptest! {
     }
 }
 
-/// q(v) for m inducing values: a mean and the packed rows of a root.
+/// q(v) for `m` inducing values: a mean and the packed rows of a root.
 fn variational(m: usize) -> [Vec<f64>; 2] {
     let root = (0..m).flat_map(|i| (0..=i).map(move |j| if i == j { 0.8 } else { 0.1 / (1 + i - j) as f64 }));
     [noise(5, m), root.collect()]
@@ -539,7 +539,7 @@ fn whitened_by_graph(
 fn whitened_marginals_of_every_kernel() {
     let (m, b, d) = (9, 13, 3);
     let [mean, root] = variational(m);
-    // Functions of a norm are covariances on a line only; white noise makes the Gram matrices of the others positive
+    // Functions of a norm are covariances only on a line; with white noise the Gram matrices of the others are positive
     // definite.
     for text in KERNELS.iter().filter(|text| !text.contains("_norm")) {
         let kernel = Kernel::parse(&format!("{text} + white(variance=0.3)"), d).unwrap();
@@ -591,7 +591,8 @@ fn whitened_marginals_of_a_users_form() {
     got.assert_near(&want, "marginals of a user's form", 1e-10);
 }
 
-/// Far inducing inputs allow f32, near ones fall back on f64: errors stay small beside the prior's unit variance.
+/// Distant inducing inputs allow f32, close ones fall back on f64: errors stay small compared with the prior variance,
+/// 1.
 #[test]
 fn whitened_marginals_in_single_precision_stay_accurate() {
     let (m, b) = (40, 60);
@@ -615,7 +616,7 @@ fn whitened_marginals_in_single_precision_stay_accurate() {
             };
             let (fast, slow) = (run(Precision::F32), run(Precision::F64));
             assert_close("marginals in f32", &fast.value, &slow.value, 1e-4);
-            // The inverse of a nearly singular K weighs the rounding of its cotangent.
+            // The inverse of a nearly singular K gives the rounding errors of its cotangent a large weight.
             let tolerance = if nugget >= 1e-4 { 1e-3 } else { 1e-1 };
             for ((name, fast), (_, slow)) in fast.gradients.iter().zip(&slow.gradients) {
                 let size = slow.iter().fold(0.0, |most: f64, x| most.max(x.abs()));
@@ -641,14 +642,14 @@ fn whitened_marginals_name_what_does_not_fit() {
     assert!(run(&[0.0; 2], &[1.0; 4]).contains("triangle or diagonal of order 2"));
 }
 
-/// Of ascending places a list for each of `rows` rows: different ones, in no order.
+/// For each of `rows` rows, a list of `each` different places below `of`, not in order.
 fn lists(rows: usize, of: usize, each: usize) -> Arc<Neighbours> {
     let step = (2..).find(|step| !of.is_multiple_of(*step)).unwrap_or(1);
     let index = |row: usize, k: usize| ((row * 3 + k * step) % of) as u32;
     Arc::new(Neighbours { indices: (0..rows).flat_map(|row| (0..each).map(move |k| index(row, k))).collect(), each })
 }
 
-/// The marginals of rows with neighbours by a graph of dense algebra, for q with mean `m` and covariance `s [u, u]`.
+/// The marginals of rows with neighbours, by a graph of dense algebra, for q with mean `m` and covariance `s [u, u]`.
 fn local_by_graph(
     kernel: &Kernel,
     scope: &Scope,
@@ -686,7 +687,7 @@ fn local_by_graph(
 fn local_marginals_of_every_kernel() {
     let (u, d) = (23, 3);
     let kernels = KERNELS.iter().filter(|text| !text.contains("_norm")).map(|text| (*text, 9, 4));
-    // Enough pairs for several tiles a thread.
+    // Enough pairs for several tiles for each thread.
     for (text, b, h) in kernels.chain([("rq(alpha=0.7, lengthscale=ard)", 150, 11), ("rbf() + linear()", 5, 1)]) {
         let kernel = Kernel::parse(&format!("{text} + white(variance=0.3)"), d).unwrap();
         let neighbours = lists(b, u, h);
@@ -697,7 +698,7 @@ fn local_marginals_of_every_kernel() {
                 ("mean", noise(5, u), [1, u]),
                 ("root", noise(8, count * u), [count, u]),
             ];
-            // S, and what the product takes of it.
+            // S, and the form of it that the product takes.
             let spread = |scope: &Scope, root: &Tensor<2>| {
                 let eye = Tensor::<2>::eye(u, scope.device()).cast(root.dtype());
                 if count == 1 {
@@ -737,7 +738,7 @@ fn moments_of_every_kernel() {
             let (square, along) = (a.clone().matmul(a.clone().transpose()), a.matmul(x[3].clone()));
             Tensor::cat(vec![flatten(square), flatten(along)], 0)
         });
-        // All of A fits; chunks of a few rows do; one sum does.
+        // Budgets for all of A, for chunks of a few rows, and for a single sum.
         for budget in [BUDGET, 2000, 1] {
             let got = outcome(&kernel, Precision::F64, &inputs, budget, |scope, x| {
                 let [s, t] = [2, 3].map(|i: usize| flatten(x[i].clone()));

@@ -1,4 +1,4 @@
-//! What must not happen: NaN without a word, memory that grows with the steps.
+//! Failures that must not happen: NaN without a message, memory that grows with the steps.
 
 use cagey::Error;
 use cagey::device::{Compute, DeviceKind, Precision};
@@ -19,7 +19,7 @@ fn data(n: usize, d: usize, copies: usize) -> Observations {
     Observations::new(x, d, y, None).unwrap()
 }
 
-/// Finite loss and gradient, or the error that names the matrix.
+/// Checks for a finite loss and gradient, or the error that names the matrix.
 fn check(what: &str, model: &impl Model, compute: Compute, data: &Observations) {
     match fit::evaluate(model, compute, &data.batch(&Scope::new(compute).unwrap())) {
         Ok(evaluation) => {
@@ -92,7 +92,7 @@ fn samples_of_smooth_posteriors_in_single_precision() {
     assert!(paths.iter().flatten().zip(points.iter().cycle()).all(|(f, x)| (f - x.sin()).abs() < 0.2));
 }
 
-/// Resident memory of this process in bytes, where the system tells.
+/// Resident memory of this process in bytes, if the system reports it.
 fn resident() -> Option<usize> {
     let statm = std::fs::read_to_string("/proc/self/statm").ok()?;
     Some(statm.split_whitespace().nth(1)?.parse::<usize>().ok()? * 4096)
@@ -114,7 +114,7 @@ fn memory_is_flat_over_a_thousand_steps() {
     let before = resident();
     steps(1000);
     if let (Some(before), Some(after)) = (before, resident()) {
-        // A leak of one covariance a step would be 29 MB.
+        // A leak of one covariance per step would be 29 MB.
         assert!(after < before + (8 << 20), "grew from {before} to {after} bytes");
     }
 }

@@ -1,5 +1,5 @@
-//! Predictions and loops in pools whose only thread is busy elsewhere. One test a process: the pool is the process's
-//! own.
+//! Predictions and loops in pools whose only thread is busy elsewhere. There is one pool for each process, so each test
+//! runs in its own process.
 
 use std::process::{Command, Stdio};
 use std::sync::mpsc;
@@ -17,7 +17,7 @@ use rayon::prelude::*;
 
 const CASE: &str = "CAGEY_POOL";
 
-/// Runs `of_threads` of this binary in a process of its own, with a pool of a kind, and gives it a minute.
+/// Runs `of_threads` of this binary in its own process, with the given kind of pool, for at most a minute.
 fn in_process(pool: &str) {
     let mut command = Command::new(std::env::current_exe().unwrap());
     command.args(["of_threads", "--exact", "--nocapture", "--test-threads=1"]).env(CASE, pool);
@@ -51,7 +51,7 @@ fn a_started_pool_of_two_helps_other_threads() {
     in_process("two");
 }
 
-/// Fits, saves, loads and predicts, all from here.
+/// Fits, saves, loads and predicts, all from this thread.
 fn serve(model: ModelChoice) {
     let n = 300;
     let x: Vec<f64> = (0..n).map(|i| 0.05 * i as f64).collect();
@@ -68,7 +68,7 @@ fn serve(model: ModelChoice) {
     fitted.posterior().predict_joint(&many[..1000]).unwrap();
 }
 
-/// What the others run in processes of their own; does nothing else.
+/// The test that the others run in their own processes; by itself it does nothing.
 #[test]
 fn of_threads() {
     let Ok(pool) = std::env::var(CASE) else { return };
@@ -88,14 +88,14 @@ fn of_threads() {
                     _ => SvgpOptions { inducing: 20, covariance: Covariance::Full, batches: Minibatches::default() }
                         .into(),
                 });
-                // A host whose only thread waits here cannot have its own loops done.
+                // A host whose only thread waits here cannot get its own loops done.
                 let sum = || (0..1000u64).into_par_iter().sum::<u64>();
                 assert!(pool == "host" || sum() == 499_500);
                 done.send(()).unwrap();
             })
         })
         .collect();
-    // The pool's own thread waits for the others and does nothing for the pool.
+    // The pool's own thread waits for the others and does no work for the pool.
     workers.iter().for_each(|_| wait.recv_timeout(Duration::from_secs(50)).unwrap());
     workers.into_iter().for_each(|worker| worker.join().unwrap());
 }

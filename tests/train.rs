@@ -61,7 +61,7 @@ fn close_to_one(x: &[f64], tolerance: f64) {
     assert!(x.iter().all(|x| (x - 1.0).abs() < tolerance), "{x:?}");
 }
 
-/// Keeps every point and loss it is told.
+/// Records every reported point and loss.
 #[derive(Default)]
 struct Points(Vec<(Vec<f64>, f64)>);
 
@@ -113,7 +113,7 @@ fn the_line_search_retreats_from_errors() {
 fn the_line_search_retreats_from_nan_and_infinities() {
     for poison in [f64::NAN, f64::INFINITY, f64::NEG_INFINITY] {
         for in_gradient in [false, true] {
-            // Not finite on every fourth evaluation, wherever it is.
+            // Every fourth evaluation is not finite, at any point.
             let mut count = 0;
             let mut objective = from_fn(2, |x, _| {
                 count += 1;
@@ -179,7 +179,7 @@ fn adam_is_the_algorithm_of_the_paper() {
             let v_hat = v[i] / (1.0 - 0.999f64.powi(t as i32 + 1));
             x[i] -= if i == 1 { 0.1 } else { 1.0 } * alpha * m_hat / (v_hat.sqrt() + 1e-8);
         }
-        // The reports are the reference for the next step, so that rounding does not add up.
+        // The reports are the reference for the next step, so that rounding errors do not add up.
         if let Some((reported, _)) = points.0.get(t + 1) {
             assert!(x.iter().zip(reported).all(|(a, b)| (a - b).abs() < 1e-12));
             x.copy_from_slice(reported);
@@ -221,7 +221,7 @@ fn every_termination_is_reached() {
     let interrupted = minimise(&mut bowl, &x0, &lbfgs(1e-6, 200), &mut [&mut StopAt(4)]).unwrap();
     assert_eq!((interrupted.termination, interrupted.iterations), (Termination::Interrupted, 4));
 
-    // An offset drowns the decrease.
+    // The offset is so large that rounding hides the decrease.
     let mut offset =
         from_fn(1, |x, _| Ok(Evaluation { loss: 1e6 + 1e-5 * x[0].cosh(), gradient: vec![1e-5 * x[0].sinh()] }));
     let outcome = minimise(&mut offset, &[2.0], &lbfgs(0.0, 200), &mut []).unwrap();
@@ -250,7 +250,7 @@ fn every_termination_is_reached() {
 
 #[test]
 fn the_result_is_the_best_point_seen() {
-    // A rate far too large: Adam jumps about.
+    // With a rate that is far too large, Adam jumps about.
     let mut objective = from_fn(2, |x, _| Ok(rosenbrock(x)));
     let mut not_last = 0;
     for steps in 20..30 {
@@ -275,7 +275,7 @@ fn the_loss_scale_divides_what_is_seen() {
     assert_eq!(outcome.history, history);
 }
 
-/// A noisy objective: every minibatch has its own quadratic, chosen from seed and iteration alone.
+/// A noisy objective: every minibatch has its own quadratic, determined by seed and iteration alone.
 struct Minibatches;
 
 impl Objective for Minibatches {
@@ -406,7 +406,7 @@ fn restarts_are_normal_perturbations() {
     }
 }
 
-/// Everything of an outcome that must not depend on an interruption.
+/// Everything of an outcome that an interruption must not change.
 fn numbers(outcome: &Outcome) -> (Vec<u64>, u64, Termination, Vec<[u64; 5]>, String) {
     let record = |r: &cagey::train::Record| {
         [r.restart as u64, r.iteration as u64, r.loss.to_bits(), r.gradient_norm.to_bits(), r.rate.to_bits()]
@@ -431,13 +431,13 @@ fn resumes_bit_for_bit(objective: &mut dyn Objective, x0: &[f64], config: &Train
         let resumed = minimise(objective, x0, &config.clone().resume(&path), &mut []).unwrap();
         assert_eq!(numbers(&resumed), whole, "stopped at step {stop}");
     }
-    // Stopped after every single step.
+    // The training stops after every single step.
     let mut last = minimise(objective, x0, &saved, &mut [&mut StopAt(0)]).unwrap();
     while last.termination == Termination::Interrupted {
         last = minimise(objective, x0, &saved.clone().resume(&path), &mut [&mut StopAt(0)]).unwrap();
     }
     assert_eq!(numbers(&last), whole, "stopped at every step");
-    // A training at its end stays there.
+    // A finished training stays at its end.
     let again = minimise(objective, x0, &saved.clone().resume(&path), &mut []).unwrap();
     assert_eq!(numbers(&again), whole);
 }
@@ -479,7 +479,7 @@ fn time_running_out_within_a_line_search_loses_nothing() {
     assert_eq!((&last.x, last.loss, last.termination), (&whole.x, whole.loss, whole.termination));
 }
 
-/// ½Σ s (x − 1)² + ½‖x − c‖² for c = x where it was last chosen: minimal at 1 once c has followed.
+/// ½Σ s (x − 1)² + ½‖x − c‖², with c = x at the last choice: minimal at 1 once c has followed.
 struct Following {
     every: usize,
     c: Vec<f64>,
@@ -524,7 +524,7 @@ impl Objective for Following {
 fn what_an_objective_chooses_is_held_and_chosen_again() {
     let x0 = [3.0, -2.0];
     for every in [1, 3, 1000] {
-        // With L-BFGS the end for what is held is not yet the end.
+        // The end of L-BFGS for the held choice is not yet the end of the training.
         let mut objective = Following::new(every);
         let outcome = minimise(&mut objective, &x0, &lbfgs(1e-9, 500), &mut []).unwrap();
         assert_eq!(outcome.termination, Termination::GradientTolerance, "every {every}");
@@ -571,7 +571,7 @@ fn a_choice_that_fails_leaves_the_best_point_of_those_before() {
     assert_eq!(outcome.x, objective.1[3], "the lowest of them, not one that nothing was chosen for");
 }
 
-/// ½‖x − c‖², c beside x where it was last chosen, to one side and then to the other: no choice lowers the loss.
+/// ½‖x − c‖², with c next to x at the last choice, on alternating sides: no choice lowers the loss.
 struct Fleeing {
     chosen: Vec<f64>,
     c: Vec<f64>,
@@ -610,7 +610,7 @@ fn choices_that_lower_nothing_end_a_training() {
     assert!(outcome.iterations < 20, "{}", outcome.iterations);
 }
 
-/// A bowl that every evaluation lifts by what is its state.
+/// A bowl that rises at every evaluation; the rise is its state.
 struct Rising(f64);
 
 impl Objective for Rising {
@@ -646,7 +646,7 @@ fn every_restart_has_its_own_state_of_the_objective() {
         let config = adam(0.1, 9).restarts(restarts);
         let outcome = minimise(&mut objective, &x0, &config, &mut []).unwrap();
         let steps = outcome.restarts.iter().map(|run| run.iterations).max().unwrap();
-        // All begin alike, so that the first is the best and ends as if it had been alone.
+        // All runs begin alike, so the first is the best, and ends as if it were alone.
         assert_eq!((outcome.best_restart, steps, objective.0), (0, 9, 10.0));
         assert!(outcome.restarts.iter().all(|run| run.loss == outcome.restarts[0].loss || run.iterations == 4));
         let folder = tempfile::tempdir().unwrap();
@@ -735,7 +735,7 @@ fn a_trainer_goes_on_with_what_it_remembers() {
                     break;
                 }
             }
-            // A race of runs ends when all have made its steps: only a single run is the same in parts.
+            // A race ends when all runs have made its steps: only a single run is the same if it is done in parts.
             let last = last.unwrap();
             if config.restarts.count == 1 {
                 assert_eq!(numbers(&last), numbers(&whole), "{each} at a time");
@@ -744,7 +744,7 @@ fn a_trainer_goes_on_with_what_it_remembers() {
             }
         }
     }
-    // An observer's interruption is no end either.
+    // An interruption by an observer is not an end either.
     let mut trainer = Trainer::new(&objective, &x0, lbfgs(1e-9, 60)).unwrap();
     let stopped = trainer.go_on(&mut objective, 60, &mut [&mut StopAt(3)]).unwrap();
     assert_eq!((stopped.termination, trainer.steps()), (Termination::Interrupted, 3));
@@ -757,13 +757,13 @@ fn a_trainer_goes_on_with_what_it_remembers() {
 fn penalties_are_added() {
     let scales = [1.0, 10.0];
     let objective = from_fn(2, |x, _| Ok(quadratic(&scales, x)));
-    // ½ s (x − 1)² + ½ w (x − c)² is least at (s + w c)/(s + w).
+    // The minimum of ½ s (x − 1)² + ½ w (x − c)² is at (s + w c)/(s + w).
     let mut near = proximal(objective, vec![3.0, -2.0], 5.0);
     let outcome = minimise(&mut near, &[0.0; 2], &lbfgs(1e-10, 50), &mut []).unwrap();
     for (x, want) in outcome.x.iter().zip([(1.0 + 15.0) / 6.0, (10.0 - 10.0) / 15.0]) {
         assert!((x - want).abs() < 1e-7, "{x} {want}");
     }
-    // Everything else is the objective's own.
+    // Everything else comes from the objective itself.
     let mut same = penalised(Minibatches, |x| Ok(Evaluation { loss: 0.0, gradient: vec![0.0; x.len()] }));
     assert!(same.stochastic() && same.steps_per_epoch() == Minibatches.steps_per_epoch());
     let config = adam(0.05, 30).seed(3);
@@ -813,7 +813,7 @@ fn a_checkpoint_that_does_not_fit_is_refused() {
     for other in ["{}", "no JSON", "{\"format\":\"x\",\"version\":1,\"sha256\":\"\"}\n{}"] {
         assert!(refusal(config.clone(), &damaged(other.as_bytes())).contains("not a checkpoint"));
     }
-    // What older versions wrote, and a model.
+    // Files of older versions, and a model.
     let older = "{\"format\":\"cagey-checkpoint\",\"version\":2,\"sha256\":\"\"}\n{}";
     assert!(refusal(config.clone(), &damaged(older.as_bytes())).contains("older versions"));
     let model = cagey::model_file::ModelFile::default().to_bytes().unwrap();
@@ -829,7 +829,7 @@ fn a_checkpoint_that_cannot_be_written_is_noticed_before_the_training() {
     let mut objective = from_fn(2, |_, _| -> Result<Evaluation> { unreachable!("no evaluation") });
     let config = lbfgs(1e-9, 10).checkpoint(CheckpointPlan::new(folder.path().join("no/such/folder")));
     assert!(matches!(minimise(&mut objective, &[0.0; 2], &config, &mut []), Err(Error::Io { .. })));
-    // Nothing but the checkpoint is left behind.
+    // Only the checkpoint is left behind.
     let path = folder.path().join("run.ckpt");
     let mut objective = from_fn(2, |x, _| Ok(rosenbrock(x)));
     minimise(&mut objective, &[0.0; 2], &lbfgs(1e-9, 10).checkpoint(CheckpointPlan::every_steps(&path, 1)), &mut [])
@@ -855,7 +855,7 @@ fn observers_are_told() {
 
 #[test]
 fn progress_is_silent_without_a_terminal() {
-    // Run again with standard error in a pipe, whatever it is now.
+    // The test runs again with standard error in a pipe, whatever it is now.
     if std::env::var_os("CAGEY_TEST_PIPED").is_some() {
         let mut progress = Progress::new();
         assert!(progress.is_silent());
@@ -915,7 +915,7 @@ proptest! {
         start in prop::collection::vec(-50.0..50.0f64, 8),
         wall in 1.5..20.0f64,
     ) {
-        // An error beyond `wall` on either side of the start's larger coordinates.
+        // Evaluations fail beyond `wall` times the start's largest coordinate, on either side.
         let scales: Vec<f64> = scales.into_iter().map(|s| 10f64.powf(s)).collect();
         let x0 = &start[..scales.len()];
         let radius = x0.iter().fold(1.0f64, |most, x| most.max(x.abs())) * wall;

@@ -1,4 +1,4 @@
-//! Whether error bars that are wrong are told, and right ones are not: a small form of the example of that name.
+//! Wrong error bars are reported, and right ones are not: a short form of the example `trust`.
 
 #[path = "../examples/trust/told.rs"]
 mod told;
@@ -22,7 +22,7 @@ fn what_is_wrong_is_named_and_nothing_else_is() {
             Kind::Well | Kind::WellPrecise | Kind::WellForecast => {
                 assert!(nothing >= DRAWS - 1 && nothing_left_out >= DRAWS - 1, "{kind:?} {counts:?}");
             }
-            // What comes after the training rows is not in them.
+            // The training rows do not contain what comes after them.
             Kind::Trend => assert!(right >= DRAWS - 1, "{kind:?} {counts:?}"),
             Kind::Copies => assert_eq!((right, nothing), (DRAWS, 0)),
             _ => assert!(right >= DRAWS - 1 && right_left_out >= DRAWS - 1, "{kind:?} {counts:?}"),

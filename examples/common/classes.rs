@@ -1,4 +1,4 @@
-//! Classifiers with one kernel for all classes, beside each other: scores against seconds.
+//! Compares classifiers that have one kernel for all classes: scores against seconds.
 #![allow(dead_code)] // each example uses its own part
 
 use std::path::Path;
@@ -20,7 +20,7 @@ use cagey::params::Parameters;
 use cagey::plot::{Against, Frame, LearningCurve, Run};
 use cagey::train::{Adam, Optimizer, Schedule, TrainConfig};
 
-/// What there is to learn from and to score on.
+/// The data to learn from and to score on.
 pub struct Task {
     pub kernel: Kernel,
     pub classes: usize,
@@ -32,7 +32,7 @@ pub struct Task {
 /// Scores of one model.
 #[derive(Clone, Copy)]
 pub struct Scores {
-    /// Until there was a posterior.
+    /// Seconds until there was a posterior.
     pub seconds: f64,
     pub accuracy: f64,
     pub nll: f64,
@@ -47,7 +47,7 @@ impl Task {
         Ok(Scores { seconds, accuracy: scores.accuracy, nll: scores.log_loss, ece: scores.ece })
     }
 
-    /// The scores of a posterior that took so many seconds; predictions are not counted.
+    /// The scores of a posterior that took `seconds`, without the time of predictions.
     pub fn scored(&self, seconds: f64, posterior: &dyn Posterior) -> Result<Scores> {
         let likelihood = Softmax::new(self.classes);
         let mut probabilities = Vec::with_capacity(self.test.n());
@@ -71,7 +71,7 @@ impl Task {
         self.scores(seconds, &probabilities)
     }
 
-    /// Newton's method with so many actions in all.
+    /// Newton's method with `actions` actions in total.
     pub fn newton(&self, actions: usize, per_step: usize, kept: Option<usize>) -> Result<(Scores, String)> {
         let options = NewtonOptions { per_step, kept, relative: 0.0, settled: 1e-2, ..NewtonOptions::budget(actions) };
         let gp = NewtonCagp { options, ..NewtonCagp::new(self.kernel.clone(), Softmax::new(self.classes), actions) };
@@ -81,7 +81,7 @@ impl Task {
         Ok((self.scored(seconds, &posterior)?, report.to_string()))
     }
 
-    /// The dense approximation of the first rows.
+    /// The dense approximation with the first `rows` rows.
     pub fn subset(&self, rows: usize) -> Result<Scores> {
         let Observations { x, d, y, .. } = &self.train;
         let data = Observations::new(x[..rows * d].to_vec(), *d, y[..rows].to_vec(), None)?;
@@ -91,7 +91,7 @@ impl Task {
         self.scored(start.elapsed().as_secs_f64(), &posterior)
     }
 
-    /// A variational model with the same kernel, as far as it comes in so many seconds; it learns its inducing inputs.
+    /// A variational model with the same kernel, trained for `seconds`; it learns its inducing inputs.
     pub fn svgp(&self, inducing: usize, seconds: f64, rate: f64) -> Result<Scores> {
         let start = Instant::now();
         let rows = &self.train;

@@ -1,11 +1,11 @@
-//! What the default training is worth: the default beside the data's own start, one lengthscale for all columns and ten
-//! random restarts, on tables and on generated wide ones: training objective without priors, held-out negative log
-//! density, coverage, time.
+//! Compares the default training with the data's own start, one lengthscale for all columns, and ten random restarts.
+//! The data are tables and generated wide tables. Reports the training objective without priors, held-out negative log
+//! density, coverage and time.
 //!
 //! `cargo run --release --example defaults -- --data FOLDER --sets yacht,energy,wide-60-120-0.5 --splits 3`
 //!
-//! The folder holds NAME.csv.gz, target last. `wide-N-D-NOISE` is generated: N training rows, D columns of which six
-//! matter, so much noise.
+//! The folder holds NAME.csv.gz, target last. `wide-N-D-NOISE` is generated: N training rows, D columns (six of them
+//! matter), and noise NOISE.
 
 mod wide;
 
@@ -22,7 +22,7 @@ use cagey::models::variational::Covariance;
 use cagey::train::Restarts;
 use clap::{Parser, ValueEnum};
 
-/// Compare ways to begin a training.
+/// Compare ways to start a training.
 #[derive(Parser)]
 struct Options {
     /// Folder of the tables
@@ -34,13 +34,13 @@ struct Options {
     /// Ways to train
     #[arg(long, value_enum, value_delimiter = ',', default_value = "default,race,data,isotropic,restarts")]
     ways: Vec<Way>,
-    /// Most rows of a table; others are left out at random
+    /// Most rows of a table; the others are left out at random
     #[arg(long, default_value_t = 5000)]
     rows: usize,
     /// Random tenths held out
     #[arg(long, default_value_t = 3)]
     splits: u64,
-    /// Likelihood, in place of the one that the target suggests
+    /// Likelihood, instead of the one that the target suggests
     #[arg(long)]
     likelihood: Option<String>,
 }
@@ -62,7 +62,7 @@ enum Way {
     Restarts,
 }
 
-/// What came of a fit: objective without priors, held-out negative log density, coverage of 50 and 95 % intervals,
+/// Results of a fit: objective without priors, held-out negative log density, coverage of 50 and 95 % intervals,
 /// seconds.
 type Row = [f64; 5];
 

@@ -1,4 +1,4 @@
-//! Generated tables with many columns, of which six matter.
+//! Generated tables with many columns, six of which matter.
 
 use cagey::data::{Column, Dataset, Encoding, Schema};
 use cagey::{Error, Result};
@@ -9,7 +9,7 @@ use rand_distr::{Distribution, StandardNormal};
 /// Held-out rows.
 const TEST: usize = 1000;
 
-/// The table of a name such as `wide-60-120-0.5`, with training and held-out rows; none of other names.
+/// The table of a name such as `wide-60-120-0.5`, with training and held-out rows; `None` for other names.
 pub fn generated(name: &str, seed: u64) -> Result<Option<(Schema, Dataset, Dataset)>> {
     let Some(numbers) = name.strip_prefix("wide-") else { return Ok(None) };
     let wrong = || Error::Usage(format!("{name}: write it as wide-ROWS-COLUMNS-NOISE with 6 columns at least"));

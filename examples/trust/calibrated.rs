@@ -1,4 +1,4 @@
-//! Held-out scores as the model says and calibrated.
+//! Held-out scores, as the model gives them and calibrated.
 
 use std::path::PathBuf;
 
@@ -18,7 +18,7 @@ pub struct Calibrated {
     /// Tables
     #[arg(long, value_delimiter = ',', default_value = TABLES)]
     sets: Vec<String>,
-    /// Most rows of a table; others are left out at random
+    /// Most rows of a table; the others are left out at random
     #[arg(long, default_value_t = 5000)]
     rows: usize,
     /// Random fifths held out

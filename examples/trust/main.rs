@@ -1,13 +1,13 @@
-//! What the library says of its own error bars, and what calibration makes of them.
+//! What the library reports about its own error bars, and how calibration changes them.
 //!
-//! `cargo run --release --example trust -- told --draws 100` draws data whose errors are well-behaved, heavy-tailed, of
-//! a size that varies, or drifting, fits the default model, and counts how often the right remedy is named and how
-//! often nothing is said.
+//! `cargo run --release --example trust -- told --draws 100` draws data with errors that are well-behaved,
+//! heavy-tailed, of varying size, or drifting, and fits the default model. It counts how often the right remedy is
+//! named and how often nothing is reported.
 //!
-//! `cargo run --release --example trust -- mended` takes the advice and sets the scores side by side.
+//! `cargo run --release --example trust -- mended` follows the advice and prints the scores before and after.
 //!
-//! `cargo run --release --example trust -- calibrated --data FOLDER --splits 3` sets coverage, widths and scores of
-//! held-out rows side by side, as the model says and calibrated, on the tables of a folder (NAME.csv.gz, target last).
+//! `cargo run --release --example trust -- calibrated --data FOLDER --splits 3` compares coverage, widths and scores of
+//! held-out rows, as the model gives them and calibrated, on the tables of a folder (NAME.csv.gz, target last).
 
 mod calibrated;
 mod mended;
@@ -27,9 +27,9 @@ struct Options {
 enum What {
     /// How often the right remedy is named
     Told(Told),
-    /// What taking the advice does to held-out scores
+    /// How following the advice changes held-out scores
     Mended(mended::Mended),
-    /// What calibration does to held-out scores
+    /// How calibration changes held-out scores
     Calibrated(calibrated::Calibrated),
 }
 

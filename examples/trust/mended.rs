@@ -1,4 +1,4 @@
-//! Held-out scores before and after the advice is taken.
+//! Held-out scores before and after following the advice.
 
 use cagey::Result;
 use cagey::data::{Dataset, Schema, TargetTransform};
@@ -75,7 +75,7 @@ fn look(kind: Kind, rows: usize, seed: u64) -> Result<[Row; 2]> {
     Ok([before.1, after])
 }
 
-/// With the number of the row as one more input.
+/// The data with the number of the row as an additional input.
 fn numbered(data: &Dataset) -> Result<Dataset> {
     let names: Vec<String> = data.feature_names.iter().cloned().chain(["row".to_string()]).collect();
     let x = (0..data.n).flat_map(|row| data.row(row).iter().copied().chain([row as f64])).collect();

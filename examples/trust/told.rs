@@ -1,4 +1,4 @@
-//! Generated data, and whether what is wrong with them is told.
+//! Generated data with known faults, and whether the library reports these faults.
 
 use cagey::Result;
 use cagey::data::{Dataset, Schema, Split};
@@ -15,9 +15,9 @@ use rand_distr::{Distribution, StandardNormal, StudentT};
 pub enum Kind {
     /// Normal errors of one size
     Well,
-    /// The same, little noise
+    /// The same with little noise
     WellPrecise,
-    /// The same, a series of which the last fifth is held out
+    /// The same errors, in a series with its last fifth held out
     WellForecast,
     /// Student-t errors with three degrees of freedom
     Heavy,
@@ -27,17 +27,17 @@ pub enum Kind {
     VariesByInput,
     /// Errors in proportion to the target
     VariesByMean,
-    /// A slow change along the rows, which no input tells
+    /// A slow change along the rows that no input shows
     Drift,
-    /// A trend with a season along an input, beside others
+    /// A trend with a season along one input, among other inputs
     Season,
-    /// A trend with a season along an input of which the last fifth is held out
+    /// A trend with a season along one input, with its last fifth held out
     Trend,
     /// A third of the rows are copies of others
     Copies,
 }
 
-/// Whether the right remedy is named, and whether nothing is said, of held-out rows and of rows left out in turn.
+/// Whether the right remedy is named, and whether nothing is reported: for held-out rows, then for leave-one-out.
 pub fn look(kind: Kind, rows: usize, seed: u64) -> Result<[bool; 4]> {
     let data = generated(kind, rows, seed)?;
     let split = kind.split(rows, seed)?;
@@ -58,13 +58,13 @@ pub fn look(kind: Kind, rows: usize, seed: u64) -> Result<[bool; 4]> {
     Ok([right(&held), held.is_well(), right_left, well_left])
 }
 
-/// As the model says by itself.
+/// Settings of the model without calibration or a race.
 pub fn plain() -> Settings {
     Settings { calibrate: Calibrate::No, starts: Starts::Data, ..Settings::default() }
 }
 
 impl Kind {
-    /// The last fifth of a series is held out, else two rows of five at random.
+    /// Holds out the last fifth of a series, otherwise two rows of five at random.
     pub fn split(self, rows: usize, seed: u64) -> Result<Split> {
         match self {
             Self::Trend | Self::WellForecast => Split::last(rows, 0.2),
@@ -72,7 +72,7 @@ impl Kind {
         }
     }
 
-    /// What mends its errors.
+    /// The remedies for its errors.
     fn remedies(self) -> &'static [Remedy] {
         match self {
             Self::Well | Self::WellPrecise | Self::WellForecast | Self::Copies => &[],
@@ -85,7 +85,8 @@ impl Kind {
     }
 }
 
-/// A series with the covariance of the default kernel, lengthscale a tenth of it: f″ + 2λf′ + λ²f is white.
+/// A series with the covariance of the default kernel and a lengthscale of a tenth of the series: f″ + 2λf′ + λ²f is
+/// white noise.
 fn matern32(rows: usize, rng: &mut Xoshiro256PlusPlus) -> Vec<f64> {
     let (lambda, parts) = (3f64.sqrt() / 0.1, 50);
     let step = 1.0 / (rows * parts) as f64;

@@ -1,12 +1,12 @@
 //! Generalisation on UCI data sets by the protocol of Wenger et al. (2024, section 5 and Table S1): 90/10 splits,
-//! Matérn-3/2 with a lengthscale per input, Adam with a falling rate or L-BFGS, test NLL and RMSE on the standardised
-//! target as in Table 1.
+//! Matérn-3/2 with a lengthscale per input, Adam with a falling rate or L-BFGS. Test NLL and RMSE are those of the
+//! standardised target, as in Table 1.
 //!
 //! `cargo run --release --example uci -- --data FOLDER --sets protein_raw --models cagp-opt --seeds 5`
 //!
-//! The folder holds NAME.csv.gz (target last) and, where there are published splits, splits/NAME.csv.gz with a 0/1
-//! column `split0`, `split1`, … each; the UCI repository and the uci_datasets collection have the data. Killed runs go
-//! on where they were.
+//! The folder holds NAME.csv.gz (target last). If there are published splits, it also holds splits/NAME.csv.gz with 0/1
+//! columns `split0`, `split1`, … The UCI repository and the uci_datasets collection have the data. A killed run
+//! continues where it stopped.
 
 mod run;
 mod watch;
@@ -32,10 +32,10 @@ struct Options {
     /// Approximations
     #[arg(long, value_enum, value_delimiter = ',', default_value = "cagp-opt")]
     models: Vec<Kind>,
-    /// Optimiser; minibatches always take Adam
+    /// Optimiser; minibatches always use Adam
     #[arg(long, value_enum, default_value = "adam")]
     optimizer: Method,
-    /// Runs from split and seed 0 up
+    /// Number of runs, with splits and seeds from 0 up
     #[arg(long, default_value_t = 5)]
     seeds: u64,
     /// Passes over the data [default: 1000 with Adam (CaGP-CG: 250), 100 with L-BFGS]
@@ -47,10 +47,10 @@ struct Options {
     /// First lengthscale of the standardised inputs [default: from the data]
     #[arg(long)]
     lengthscale: Option<f64>,
-    /// Train the hyperparameters on so many rows first, drawn by the seed (L-BFGS, at most 50 steps; not for SVGP)
+    /// First train the hyperparameters on this many rows, drawn by the seed (L-BFGS, at most 50 steps; not for SVGP)
     #[arg(long)]
     warm: Option<usize>,
-    /// Train the hyperparameters with learned actions for so many steps of L-BFGS first (CaGP-CG)
+    /// First train the hyperparameters with learned actions for this many steps of L-BFGS (CaGP-CG)
     #[arg(long, value_name = "STEPS", conflicts_with = "warm")]
     learned: Option<usize>,
     /// Actions of computation-aware GPs
@@ -62,16 +62,16 @@ struct Options {
     /// Rows of a minibatch of SVGP
     #[arg(long, default_value_t = 1024)]
     batch: usize,
-    /// Take rows as they come instead of putting near ones into a block
+    /// Keep rows in the order of the file instead of putting near rows into one block
     #[arg(long)]
     data_order: bool,
-    /// What learned actions start from
+    /// Start values of learned actions
     #[arg(long, value_enum, default_value = "averages")]
     start: Start,
-    /// Optimiser steps from one choice of CaGP-CG's actions to the next
+    /// Optimiser steps between two choices of CaGP-CG's actions
     #[arg(long, default_value_t = 1)]
     refresh: usize,
-    /// Residual over target at which CaGP-CG takes no more actions [default: 1e-4]
+    /// Ratio of residual to target at which CaGP-CG takes no more actions [default: 1e-4]
     #[arg(long)]
     tolerance: Option<f64>,
     /// Minimise the NLL of the projected data instead of the ELBO
@@ -80,10 +80,10 @@ struct Options {
     /// Compute in f64 instead of f32
     #[arg(long)]
     f64: bool,
-    /// Evaluate on the test set, and save the state, after so many epochs
+    /// Epochs between evaluations on the test set; the state is saved then, too
     #[arg(long, default_value_t = 10)]
     every: usize,
-    /// Pause after so many minutes of one run
+    /// Pause after this many minutes of one run
     #[arg(long)]
     minutes: Option<f64>,
     /// Folder of results and checkpoints
@@ -95,7 +95,7 @@ struct Options {
 enum Kind {
     CagpOpt,
     CagpCg,
-    /// Rows by pivoted Cholesky as actions
+    /// With rows chosen by pivoted Cholesky as actions
     CagpChol,
     /// The exact GP by Cholesky's factorisation: n³ operations, n² memory
     Cholesky,
@@ -136,7 +136,7 @@ fn main() -> Result<()> {
                 let done = case.load()?.filter(|record| record.end.is_some());
                 match done.map_or_else(|| case.run(&data), |record| Ok(Some(record)))? {
                     Some(record) => records.push(record),
-                    None => println!("{} paused; the same command goes on", case.file("").display()),
+                    None => println!("{} paused; the same command continues it", case.file("").display()),
                 }
             }
         }
@@ -155,7 +155,7 @@ fn main() -> Result<()> {
     Ok(())
 }
 
-/// Means and standard deviations over seeds, as Table 1 has them: at the end, and at the epoch of the lowest mean NLL.
+/// Prints means and standard deviations over seeds, as in Table 1: at the end, and at the epoch of the lowest mean NLL.
 fn table(records: &[Record]) {
     println!(
         "{:<44} {:>5}  {:^31}  {:>5} {:^31}  {:>8}",

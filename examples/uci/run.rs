@@ -24,7 +24,7 @@ use cagey::{Error, Result};
 use super::watch::{Record, Scene, Watch};
 use super::{Kind, Method, Options, Start};
 
-/// Most steps on the few rows that hyperparameters are trained on first.
+/// Most steps of the first training on few rows.
 const WARM_STEPS: usize = 50;
 
 /// A data set, a model and a seed.
@@ -57,7 +57,7 @@ impl Case<'_> {
         self.options.rate.unwrap_or(if self.batched() { 0.01 } else { 0.1 })
     }
 
-    /// Everything that decides the numbers but the seed.
+    /// A name made of everything that decides the numbers, except the seed.
     fn name(&self) -> String {
         let Options { actions, inducing, batch, .. } = self.options;
         let size = match self.kind {
@@ -107,7 +107,7 @@ impl Case<'_> {
         self.options.output.join(format!("{}-seed-{}{extension}", self.name(), self.seed))
     }
 
-    /// The record that an earlier run left.
+    /// The record of an earlier run, if there is one.
     pub fn load(&self) -> Result<Option<Record>> {
         let path = self.file(".json");
         if !path.exists() {
@@ -117,7 +117,7 @@ impl Case<'_> {
         serde_json::from_str(&text).map(Some).map_err(|e| Error::Data(format!("{}: {e}", path.display())))
     }
 
-    /// Runs to the end, or as long as is allowed: then there is no record.
+    /// Runs to the end, or as long as is allowed; in the latter case there is no record.
     pub fn run(&self, data: &Dataset) -> Result<Option<Record>> {
         let Options { data: folder, actions, .. } = self.options;
         let masks = folder.join("splits").join(format!("{}.csv.gz", self.set));
@@ -149,7 +149,7 @@ impl Case<'_> {
             held_out.n()
         );
         if self.kind != Kind::CagpCg && self.options.learned.is_some() {
-            return Err(Error::Usage("other models than CaGP-CG have no other actions: leave `--learned` out".into()));
+            return Err(Error::Usage("only CaGP-CG has other actions: leave `--learned` out".into()));
         }
         if self.batched() && self.options.warm.is_some() {
             return Err(Error::Usage("SVGP trains on minibatches: leave `--warm` out".into()));
@@ -177,7 +177,7 @@ impl Case<'_> {
         self.train(model, options.minibatches(), &rows, &held_out)
     }
 
-    /// A computation-aware model with other first actions than averages.
+    /// A computation-aware model whose first actions are not averages.
     fn cagp(&self, parts: Parts, actions: Actions) -> Box<dyn GpModel> {
         let objective = self.objective();
         Box::new(Cagp { prior: parts.prior, likelihood: Gaussian::new(0.1), actions, objective })
@@ -208,7 +208,7 @@ impl Case<'_> {
         }
     }
 
-    /// The prior and the noise as some model finds them.
+    /// The prior and the noise after the first training, with some model.
     fn warmed(&self, options: &dyn ModelOptions, parts: Parts, rows: &Observations, steps: usize) -> Result<Parts> {
         let mut model = options
             .build(parts, &Site { data: rows, names: &[], seed: self.seed, source: None, shards: None, saved: None })?;

@@ -1,4 +1,4 @@
-//! Testing a model during its training, and what is kept of a run.
+//! Tests a model during its training, and records the run.
 
 use std::ops::ControlFlow;
 use std::time::Instant;
@@ -21,18 +21,18 @@ pub struct Scored {
     pub rmse: f64,
 }
 
-/// What a run leaves behind.
+/// The results of a run.
 #[derive(Clone, Default, Serialize, Deserialize)]
 pub struct Record {
-    /// Data set, model and options, but for the seed.
+    /// Data set, model and options, without the seed.
     pub name: String,
     pub seed: u64,
-    /// During training.
+    /// Scores during training.
     pub curve: Vec<Scored>,
-    /// At the lowest training loss.
+    /// Scores at the lowest training loss.
     pub end: Option<Scored>,
     pub steps: usize,
-    /// Of training alone.
+    /// Seconds of training alone.
     pub seconds: f64,
 }
 
@@ -56,7 +56,7 @@ impl Scene<'_> {
     }
 }
 
-/// Tests during training, and keeps what a run has found so far.
+/// Tests the model during training, and keeps the results so far.
 pub struct Watch<'a> {
     pub scene: Scene<'a>,
     pub every: usize,
@@ -84,7 +84,7 @@ impl Watch<'_> {
 
 impl Observer for Watch<'_> {
     fn start(&mut self, plan: &Plan) {
-        // What was recorded behind the checkpoint comes again.
+        // What was recorded after the checkpoint is recorded again.
         self.record.curve.retain(|scored| scored.epoch * self.per_epoch <= plan.resumed);
         (self.record.steps, self.since) = (plan.resumed, Instant::now());
     }

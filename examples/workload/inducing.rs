@@ -28,10 +28,10 @@ use super::{Options, Step, Steps, model_step, observations, trainable};
 pub enum Targets {
     /// The targets as they are.
     Gaussian,
-    /// Whether they are positive.
+    /// Whether the targets are positive.
     Bernoulli,
-    /// Ten classes, each with a latent function, kernel and inducing inputs of its own: the targets' tenths, or the
-    /// targets if these are 0 to 9.
+    /// Ten classes, each with its own latent function, kernel and inducing inputs. Classes are the tenths of the
+    /// targets, or the targets if these are 0 to 9.
     Softmax,
 }
 
@@ -48,7 +48,7 @@ fn classes(y: &[f64]) -> Vec<f64> {
     y.iter().map(|y| (CLASSES * rank(y) / sorted.len()) as f64).collect()
 }
 
-/// Noise variance that GPyTorch's Gaussian likelihood starts from.
+/// The noise variance at the start of GPyTorch's Gaussian likelihood.
 const NOISE: f64 = 0.693_247;
 
 pub fn sgpr(options: &Options) -> Result<Step> {
@@ -65,13 +65,13 @@ pub fn sparse_grid(options: &Options) -> Result<Step> {
     model_step(options, SparseGrid::new(prior, &Domain::of(&data), settings)?, data)
 }
 
-/// The inducing inputs of the start: as many of the first rows.
+/// The inducing inputs at the start: the first `--m` rows.
 fn first_rows<'a>(options: &Options, data: &'a Observations) -> Result<&'a [f64]> {
     let few = || Error::Usage(format!("{} inducing inputs need as many rows, not {}", options.m, data.n()));
     data.x.get(..options.m * data.d).ok_or_else(few)
 }
 
-/// The likelihood that was asked for, and targets of its kind.
+/// The likelihood that the options ask for, and targets of its kind.
 pub fn targets(options: &Options) -> Result<(Box<dyn Likelihood>, Observations)> {
     let mut data = observations(options)?;
     let likelihood: Box<dyn Likelihood> = match options.likelihood {
@@ -95,7 +95,7 @@ fn variational(options: &Options) -> Result<(Svgp, Observations)> {
     Ok((model.separate(), data))
 }
 
-/// Seconds of each step, and the loss per datum of the first rows at the start.
+/// Returns the seconds of each step, and the loss per datum of the first rows at the start.
 pub fn svgp(options: &Options) -> Result<Steps> {
     let compute = options.compute();
     let (mut model, data) = variational(options)?;
@@ -114,7 +114,7 @@ pub fn svgp(options: &Options) -> Result<Steps> {
     Ok(Steps { times, loss, moved: Transfers::so_far() - before })
 }
 
-/// Seconds of each step, and the last loss; inducing inputs are drawn like the data and stay where they are.
+/// Returns the seconds of each step, and the last loss. Inducing inputs are drawn like the data and stay fixed.
 pub fn swsgp(options: &Options) -> Result<Steps> {
     let compute = options.compute();
     let data = observations(options)?;

@@ -37,9 +37,9 @@ enum Workload {
     Gram,
     /// Exact GP: negative log marginal likelihood and its gradient.
     Exact,
-    /// `--m` exact experts on parts of the rows: the sum of their objectives and its gradient.
+    /// `--m` exact experts, each with a part of the rows: the sum of their objectives and its gradient.
     Experts,
-    /// Computation-aware GP: negative ELBO and its gradient, `--m` learned block-sparse actions.
+    /// Computation-aware GP with `--m` learned block-sparse actions: negative ELBO and its gradient.
     Cagp,
     /// Laplace's approximation: negative log evidence and its gradient.
     Laplace,
@@ -47,14 +47,15 @@ enum Workload {
     Ncgp,
     /// The same with learned block-sparse actions.
     NcgpLearned,
-    /// Sparse GP regression: negative collapsed bound and its gradient, `--m` inducing inputs included.
+    /// Sparse GP regression with `--m` inducing inputs: negative collapsed bound and its gradient, inducing inputs
+    /// included.
     Sgpr,
-    /// Sparse grid of `--level` over `--d` inputs: negative bound of all its points and its gradient.
+    /// Sparse grid of `--level` over `--d` inputs: negative bound of all its points, and its gradient.
     SparseGrid,
-    /// Variational GP: a minibatch's negative ELBO, its gradient and a step of Adam; `--m` inducing inputs, `--batch`
-    /// rows.
+    /// Variational GP with `--m` inducing inputs: negative ELBO of a minibatch of `--batch` rows, its gradient and a
+    /// step of Adam.
     Svgp,
-    /// Sparse within sparse GP: a step with fixed inducing inputs, `--m` of them, `--neighbors` for a row, `--batch`
+    /// Sparse within sparse GP: a step with `--m` fixed inducing inputs, `--neighbors` for each row, and `--batch`
     /// rows.
     Swsgp,
     /// Means and variances of `--ntest` rows by a variational GP.
@@ -94,12 +95,12 @@ struct Options {
     /// Rows to predict.
     #[arg(long, default_value_t = 10_000)]
     ntest: usize,
-    /// Of the variational GP, of Laplace's approximation and of Newton's method.
+    /// Likelihood of the variational GP, of Laplace's approximation and of Newton's method.
     #[arg(long, value_enum, default_value_t = inducing::Targets::Gaussian)]
     likelihood: inducing::Targets,
     #[arg(long, value_enum, default_value_t = Form::Matern32)]
     kernel: Form,
-    /// With gradients.
+    /// Computes gradients, too.
     #[arg(long)]
     backward: bool,
     /// f32 or f64.
@@ -110,7 +111,7 @@ struct Options {
     device: DeviceKind,
     #[arg(long, default_value_t = 2)]
     threads: usize,
-    /// Repetitions; none is as many as fit ten seconds, at least three.
+    /// Repetitions [default: as many as fit ten seconds, at least three].
     #[arg(long)]
     reps: Option<usize>,
     /// Reads inputs from `PREFIX-X.npy` instead of drawing them.
@@ -130,14 +131,14 @@ impl Options {
     }
 }
 
-/// Seconds of the steps of a training, its loss, and what all of it moved between host and device.
+/// Seconds of each training step, the loss, and everything that the training moved between host and device.
 struct Steps {
     times: Vec<f64>,
     loss: f64,
     moved: Transfers,
 }
 
-/// What a repetition computes, and under which name its result is printed.
+/// Computes one repetition, and returns the name and the value of its result.
 type Step = Box<dyn Fn() -> Result<(&'static str, f64)>>;
 
 fn main() -> Result<()> {
@@ -290,7 +291,7 @@ fn ncgp_learned(options: &Options) -> Result<Step> {
     model_step(options, model, data)
 }
 
-/// A model's loss per datum with its gradient, from lengthscales √d, output scale 1 and noise 0.1.
+/// A model's loss per datum with its gradient, at lengthscales √d, output scale 1 and noise 0.1.
 fn model_step(options: &Options, model: impl Model + 'static, data: Observations) -> Result<Step> {
     let compute = options.compute();
     let batch = data.batch(&Scope::new(compute)?);
@@ -303,7 +304,7 @@ fn trainable(options: &Options) -> Result<Kernel> {
     Kernel::parse(&format!("{name}(ard)"), options.d)?.with("lengthscale", &lengthscales)
 }
 
-/// Rows of `--data`, or normal inputs with a smooth function of them and noise of standard deviation 0.1.
+/// The rows of `--data`, or normal inputs with a smooth function of them and noise of standard deviation 0.1.
 fn observations(options: &Options) -> Result<Observations> {
     let (n, d) = (options.n, options.d);
     let Some(prefix) = &options.data else {
@@ -341,7 +342,7 @@ fn inputs(options: &Options, scope: &Scope) -> Result<Tensor<2>> {
     }
 }
 
-/// One of the arrays that a prefix names.
+/// The path of the array with this prefix and suffix.
 fn part(prefix: &Path, suffix: &str) -> PathBuf {
     let mut path = prefix.to_path_buf().into_os_string();
     path.push(suffix);
@@ -399,7 +400,7 @@ fn report(options: &Options, mut times: Vec<f64>, result: (&'static str, f64), m
     line
 }
 
-/// The most memory this process has held, where the system tells.
+/// The most memory that this process has held, if the system reports it.
 fn peak_rss_mb() -> Option<f64> {
     let status = std::fs::read_to_string("/proc/self/status").ok()?;
     let line = status.lines().find(|line| line.starts_with("VmHWM:"))?;

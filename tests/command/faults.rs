@@ -13,7 +13,7 @@ use super::{Folder, Ran, position, table, wave};
 const LIMIT: Duration = Duration::from_secs(60);
 
 impl Folder {
-    /// Runs the command as changed by `change`.
+    /// Runs the command after `change` has changed it.
     fn run_changed(&self, arguments: &[&str], change: impl FnOnce(&mut std::process::Command)) -> Ran {
         let mut inner = std::process::Command::new(env!("CARGO_BIN_EXE_cagey"));
         inner.current_dir(self.0.path()).args(arguments);
@@ -23,7 +23,7 @@ impl Folder {
         Ran { code: output.status.code().unwrap_or(-1), out: text(output.stdout), err: text(output.stderr) }
     }
 
-    /// Changes the document of a model, checksum included.
+    /// Changes the document of a model, and its checksum.
     fn edit(&self, from: &str, to: &str, edit: impl FnOnce(&mut Value)) {
         let mut file = ModelFile::load(self.path(from)).unwrap();
         edit(&mut file.document);
@@ -31,7 +31,7 @@ impl Folder {
     }
 }
 
-/// Limits a resource of a process that is to be run.
+/// Limits a resource of a process before it runs.
 #[cfg(target_os = "linux")]
 fn limit(command: &mut std::process::Command, resource: libc::__rlimit_resource_t, bytes: u64) {
     use std::os::unix::process::CommandExt;
@@ -39,7 +39,7 @@ fn limit(command: &mut std::process::Command, resource: libc::__rlimit_resource_
     unsafe {
         command.pre_exec(move || {
             let limit = libc::rlimit { rlim_cur: bytes, rlim_max: bytes };
-            // Files that grow too large are to fail, not to end the process.
+            // A file that grows too large must fail, not end the process.
             libc::signal(libc::SIGXFSZ, libc::SIG_IGN);
             match libc::setrlimit(resource, &limit) {
                 0 => Ok(()),
@@ -112,7 +112,7 @@ fn settings_of_burn_in_the_working_directory_are_not_looked_for() {
     let folder = Folder::with_tables();
     for name in ["burn.toml", "Burn.toml", "cubecl.toml", "CubeCL.toml"] {
         let path = std::ffi::CString::new(folder.path(name).as_os_str().as_bytes()).unwrap();
-        // SAFETY: the path is a string that ends in a zero.
+        // SAFETY: the path is a string that ends with a zero byte.
         assert_eq!(unsafe { libc::mkfifo(path.as_ptr(), 0o600) }, 0);
     }
     let start = Instant::now();

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# Many processes that are killed and errors that are injected: every job ends by itself, not with success, and what was
-# saved goes on to the same numbers. Takes minutes, so that .ci/run leaves it out.
+# Kills many processes and injects many errors: every job must end by itself, without success, and the saved state must
+# continue to the same numbers. Takes minutes, so .ci/run leaves it out.
 # Usage: faults.sh path/to/cagey [KILLS [ERRORS]], built with the feature mpi.
 set -euo pipefail
 cagey=$(realpath "$1")
@@ -29,7 +29,7 @@ run 300 1 "${options[@]}" --steps 4000 -o whole.cagey > /dev/null
 longest=0
 for ((i = 1; i <= kills; i++)); do
   rm -f state
-  # Not by `run`, for the processes are to be grandchildren of what is waited for.
+  # Not by `run`: the processes must be grandchildren of the process that is waited for.
   timeout 120 mpirun -n 3 --allow-run-as-root --oversubscribe "$cagey" "${options[@]}" --steps 3000000 \
     --checkpoint state --checkpoint-every 20 --threads 1 -o killed.cagey > killed.txt 2>&1 &
   job=$!

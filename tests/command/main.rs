@@ -1,4 +1,4 @@
-//! The command as its users run it: results, messages, exit codes and what is left on disk.
+//! The command as users run it: results, messages, exit codes and the files it leaves.
 
 mod faults;
 mod models;
@@ -12,7 +12,7 @@ use assert_cmd::Command;
 use serde_json::Value;
 use tempfile::TempDir;
 
-/// A folder that the command runs in.
+/// The folder in which the command runs.
 struct Folder(TempDir);
 
 /// How a run ended.
@@ -36,7 +36,7 @@ impl Folder {
         folder
     }
 
-    /// One with the model `m.cagey` of `ok.csv`, too.
+    /// A folder with these tables and the model `m.cagey` of `ok.csv`.
     fn with_model() -> Self {
         let folder = Self::with_tables();
         folder.ok(&["fit", "ok.csv", "-o", "m.cagey"]);
@@ -74,14 +74,14 @@ impl Folder {
         self.run_with(arguments, "")
     }
 
-    /// Runs what must succeed; gives standard output.
+    /// Runs a command that must succeed; returns its standard output.
     fn ok(&self, arguments: &[&str]) -> String {
         let ran = self.run(arguments);
         assert_eq!(ran.code, 0, "{arguments:?}\n{}", ran.err);
         ran.out
     }
 
-    /// Runs what must fail with `code`, say all `words`, not panic, and leave the folder as it was.
+    /// Runs a command that must fail with `code`, print all `words`, not panic, and leave the folder unchanged.
     fn fails(&self, code: i32, arguments: &[&str], words: &[&str]) {
         let before = self.names();
         let ran = self.run(arguments);
@@ -94,7 +94,7 @@ impl Folder {
         assert_eq!(self.names(), before, "{arguments:?}");
     }
 
-    /// A failure of `fit ok.csv` with these options; a model that was there stays.
+    /// Checks that `fit ok.csv` fails with these options; an existing model stays.
     fn refuses(&self, code: i32, options: &[&str], words: &[&str]) {
         self.write("kept.cagey", "precious");
         let arguments = [&["fit", "ok.csv", "-o", "kept.cagey"], options].concat();
@@ -127,7 +127,7 @@ fn position(i: usize) -> f64 {
     0.3 * i as f64
 }
 
-/// A sine with something like noise.
+/// A sine with deterministic noise.
 fn wave(i: usize) -> f64 {
     position(i).sin() + 0.4 * ((12.9898 * (i + 1) as f64).sin() * 43758.5453).rem_euclid(1.0) - 0.2
 }
@@ -325,7 +325,7 @@ fn what_ends_before_its_minimum_is_told() {
     let told = folder.ok(&["fit", "t.csv", "-o", "m.cagey", "--steps", "12"]);
     assert!(told.contains("all 12 steps are made, and the last"), "{told}");
     assert!(!folder.ok(&["fit", "t.csv", "-o", "m.cagey"]).contains("steps are made, and"));
-    // Far from zero a cubic polynomial has values beside which those of the data are rounding errors.
+    // Far from zero, the values of a cubic polynomial are so large that those of the data are rounding errors.
     folder.write("far.csv", table(&["x", "y"], 41, |i| vec![1000.0 + i as f64, (0.3 * i as f64).sin()]));
     let given = ["--init", "variance=1", "--init", "offset=1", "--fix", "variance", "--fix", "offset"];
     let far = [&["fit", "far.csv", "-o", "m.cagey", "--kernel", "polynomial(power=3)", "--no-standardize"], &given[..]]
@@ -356,7 +356,7 @@ fn values_priors_and_bounds_are_in_units_of_the_data() {
     assert!(close(lengthscale(&fit(&["--prior", &prior])), 3.0 * optimum, 0.05));
     let weak = format!("lengthscale=normal({}, {})", 3.0 * optimum, 100.0 * optimum);
     assert!(close(lengthscale(&fit(&["--prior", &weak])), optimum, 0.02));
-    // The starting point lies outside the first two: it moves to where there is a gradient.
+    // The starting point lies outside the first two bounds: it moves to where there is a gradient.
     let within = |low: f64, high: f64| {
         let model = fit(&["--bounds", &format!("lengthscale={}..{}", low * optimum, high * optimum)]);
         let ended = model["training"]["warnings"].to_string();
@@ -391,7 +391,7 @@ fn transformed_targets_are_scored_as_they_are() {
 
     folder.fails(1, &["evaluate", "raw", "logged.csv"], &["row 13", "target `y`", "log"]);
     folder.fails(1, &["fit", "logged.csv", "--target-transform", "log", "-o", "no"], &["row 13", "log"]);
-    // Held-out rows are checked before the training, not after it.
+    // Held-out rows are checked before the training.
     folder.write("late.csv", folder.read("raw.csv") + "9.3,-1\n");
     let late = ["fit", "late.csv", "--target-transform", "log", "--holdout-last", "0.1", "-o", "no"];
     folder.fails(1, &late, &["row 32", "log"]);
@@ -447,7 +447,7 @@ fn categories_dates_and_formats() {
     folder.ok(&["fit", "ok.npy", "--target", "c1", "-o", "again"]);
 }
 
-/// A training without end that a shell began after `first`, when it is under way.
+/// A training without end that a shell started after `first`; returns when it is under way.
 #[cfg(unix)]
 fn endless(folder: &Folder, first: &str) -> std::process::Child {
     let fit = ["fit", "ok.csv", "--model", "svgp", "--inducing", "8", "--steps", "100000000", "-o", "m.cagey"];
@@ -456,7 +456,7 @@ fn endless(folder: &Folder, first: &str) -> std::process::Child {
     let script = format!("{first}; exec \"$0\" \"$@\"");
     let running = running.current_dir(folder.0.path()).args(["-c", &script, env!("CARGO_BIN_EXE_cagey")]);
     let running = running.args(fit).args(state).stdout(Stdio::null()).stderr(Stdio::piped()).spawn().unwrap();
-    // The first state is saved before the training, the second in it.
+    // The first state is saved before the training, the second one during the training.
     let size = || fs::metadata(folder.path("state")).map_or(0, |file| file.len());
     let began = std::time::Instant::now();
     let mut first = 0;
@@ -469,7 +469,7 @@ fn endless(folder: &Folder, first: &str) -> std::process::Child {
     running
 }
 
-/// Sends a signal; not `-INT`, which is ignored where the tests were begun in the background of a script.
+/// Sends a signal. Not `-INT`: it is ignored if a script runs the tests in the background.
 #[cfg(unix)]
 fn send(signal: &str, to: &std::process::Child) {
     let sent = std::process::Command::new("kill").args([signal, &to.id().to_string()]).status().unwrap();
@@ -543,7 +543,7 @@ fn error_bars_of_nearly_noiseless_lines_are_not_rounding_errors() {
         folder.ok(&["fit", "line.csv", "--model", model, "-o", "m.cagey"]);
         let noise = parameter(&folder.json(&["inspect", "m.cagey", "--json"]), "likelihood.noise")[0];
         let latent = folder.ok(&["predict", "m.cagey", "line.csv", "--latent"]);
-        // With an observation there f is known to within its noise, whatever the kernel.
+        // Where there is an observation, f is known to within its noise, with any kernel.
         assert!(numbers(&latent, "sd").iter().all(|sd| *sd <= 1.01 * noise.sqrt()), "{model}, {noise}: {latent}");
     }
 }
@@ -692,14 +692,14 @@ fn options_without_a_valid_value() {
     }
     #[cfg(not(feature = "wgpu"))]
     folder.refuses(1, &["--device", "wgpu"], &["wgpu", "--features wgpu"]);
-    // Without a card it is the CPU, said aloud.
+    // Without a GPU the command takes the CPU and says so.
     #[cfg(not(feature = "gpu"))]
     {
         let ran =
             folder.run(&["fit", "ok.csv", "--steps", "0", "-o", "m", "--device", "auto", "--device-memory", "1GB"]);
         assert!(ran.code == 0 && ran.err.contains("--device auto: flex, f64"), "{}", ran.err);
     }
-    // Nothing wrong with no steps and no time: the starting point is a model.
+    // No steps and no time are allowed: the starting point is a model.
     folder.ok(&["fit", "ok.csv", "--steps", "0", "-o", "m"]);
     folder.ok(&["fit", "ok.csv", "--max-time", "0s", "-o", "m"]);
     folder.ok(&["fit", "ok.csv", "--max-time", "1e-1m", "--threads", "1", "-o", "m"]);
@@ -814,7 +814,7 @@ fn help_and_completions() {
         assert!(help.contains(&format!("\n  {command} ")), "{help}");
         let own = folder.ok(&[command, "--help"]);
         assert!(own.contains("Examples:"), "{own}");
-        // An option without a description is followed by the next one at once.
+        // An option without a description has the next option directly after it.
         let lines: Vec<&str> = own.lines().map(str::trim).filter(|line| !line.is_empty()).collect();
         for pair in lines.windows(2).filter(|pair| pair[0].starts_with("--") || pair[0].starts_with("-o")) {
             let described = pair[0].contains("  ") || !pair[1].starts_with('-');

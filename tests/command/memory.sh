@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# The most memory that each process of a job has held, with a table that rank 0 reads and with a file of rows of which
-# each reads its own. Takes minutes, so that .ci/run leaves it out.
+# Prints the most memory that each process of a job has held: with a table that rank 0 reads, and with a file of rows
+# from which each rank reads its own. Takes minutes, so .ci/run leaves it out.
 # Usage: memory.sh path/to/cagey [ROWS [EXPERTS [MODEL]]], built with the feature mpi.
 set -euo pipefail
 cagey=$(realpath "$1")
@@ -20,7 +20,7 @@ case $model in
   *) options=(--model "$model" --inducing 512 --steps 2) ;;
 esac
 
-# MiB of each rank at most, by rank. A process tells its peak while it lives.
+# Peak MiB of each rank, by rank. A process reports its peak while it lives.
 peaks() {
   local ranks=$1 job process rank kib status=0
   shift

@@ -1,8 +1,8 @@
-//! Every model and likelihood from the command.
+//! Every model and likelihood, from the command.
 
 use super::{Folder, close, position, table, wave};
 
-/// Options that keep all hyperparameters.
+/// Options that keep all hyperparameters fixed.
 const FIXED: [&str; 12] = [
     "--kernel",
     "matern32",
@@ -39,8 +39,8 @@ fn as_many_actions_as_rows_are_the_exact_model() {
     let exact = fit("exact", &[]);
     for policy in POLICIES {
         let found = fit(policy, &["--model", "cagp", "--actions", "30", "--policy", policy]);
-        // Policies that follow residuals end when these are small: some directions that the targets do not need are
-        // left out.
+        // Policies that follow residuals end when the residuals are small: they leave out some directions that the
+        // targets do not need.
         let by_residuals = ["cg", "lanczos", "mixed", "preconditioned"].contains(&policy);
         for (i, (a, b)) in exact.iter().zip(&found).enumerate() {
             let is_close = if i >= 3 && by_residuals { *b >= a * (1.0 - 1e-9) } else { close(*a, *b, 2e-3) };
@@ -83,7 +83,7 @@ fn more_computation_narrows_error_bars_without_a_training() {
         assert!(close(exact[i], same[i], 1e-9) && all[i] <= few[i], "{all:?} {few:?}");
         assert!(nothing[i] <= 0.3 * left[i].max(1e-6), "{left:?} {nothing:?}");
     }
-    // A calibration of the wider error bars is none of the narrower ones.
+    // The calibration of the wider error bars does not apply to the narrower ones.
     let fit = ["fit", "ok.csv", "--model", "cagp", "--actions", "4", "--calibrate", "--steps", "3", "-o", "few.cagey"];
     folder.ok(&[&fit[..], &FIXED].concat());
     assert!(folder.ok(&["refine", "few.cagey", "--actions", "26", "-o", "all.cagey"]).contains("calibrated anew"));
@@ -246,7 +246,7 @@ fn figures_of_classes_and_counts() {
     drawn("plane.csv", &[], &[("posterior", false, "up against down"), ("learning", false, "iteration")]);
     let poisson = ["--likelihood", "poisson"];
     drawn("counts.csv", &poisson, &[("posterior", true, "training data"), ("calibration", true, "calibration")]);
-    // Training rows are no held-out ones.
+    // Training rows are not held-out rows.
     assert!(!folder.read("f.svg").contains("held-out data"));
     folder.write("others.csv", plane(&|i| format!("{}", (i + 1) % 4)));
     folder.ok(&["plot", "m.cagey", "others.csv", "-o", "f.svg", "--points", "20"]);
@@ -256,7 +256,7 @@ fn figures_of_classes_and_counts() {
     drawn("three.csv", &[], &[("calibration", true, "confidence")]);
     folder.fails(2, &["plot", "m.cagey", "-o", "f.svg"], &["two classes", "--kind calibration"]);
     folder.fails(2, &["plot", "m.cagey", "--kind", "calibration", "-o", "f.svg"], &["table"]);
-    // Of two functions neither has the probability alone.
+    // With two functions, neither gives the probability alone.
     for data in ["classes.csv", "plane.csv"] {
         drawn(data, &["--likelihood", "softmax"], &[("calibration", true, "confidence")]);
         folder.fails(2, &["plot", "m.cagey", "-o", "f.svg"], &["two classes", "bernoulli"]);
@@ -274,7 +274,7 @@ fn arguments_of_likelihoods_reach_every_model() {
     };
     for model in ["exact", "cagp", "sgpr", "svgp", "swsgp", "laplace"] {
         assert!(close(noise("ok.csv", &["--likelihood", "gaussian(0.04)", "--model", model]), 0.04, 1e-12), "{model}");
-        // Less than a millionth, but not of this target's variance.
+        // Less than a millionth, but not in relation to this target's variance.
         let small = noise("milli.csv", &["--likelihood", "gaussian(1e-8)", "--model", model]);
         assert!(close(small, 1e-8, 1e-9), "{model}: {small}");
     }
@@ -349,7 +349,7 @@ fn what_is_kept_without_a_value_is_chosen_from_the_data() {
     };
     let kept = variance(&["--kernel", "rbf(fix=variance)"]);
     assert!(kept > 1e5 && close(kept, variance(&["--kernel", "rbf", "--fix", "variance"]), 1e-9), "{kept}");
-    // Of a product's factors only the first has the target's variance.
+    // Only the first factor of a product has the target's variance.
     assert!(close(variance(&["--kernel", "periodic * rbf"]), 1.0, 1e-12));
 }
 
@@ -386,7 +386,7 @@ fn every_model_predicts_the_same_from_its_file_and_after_an_interruption() {
         &["--model", "cagp", "--actions", "6", "--policy", "cg"],
         &["--model", "sgpr", "--inducing", "8"],
         &["--model", "svgp", "--inducing", "8", "--batch", "10", "--natural-gradients", "0"],
-        // A schedule that falls over the steps would tell 7 of them from 20.
+        // A schedule that falls over the steps would differ between 7 and 20 steps.
         &["--model", "svgp", "--inducing", "8", "--batch", "10", "--schedule", "constant"],
         &["--model", "swsgp", "--inducing", "8", "--neighbors", "3", "--mean-field", "--batch", "10"],
         &["--model", "swsgp", "--inducing", "8", "--neighbors", "2", "--union", "--batch", "3"],
@@ -496,7 +496,7 @@ fn options_of_other_models_and_likelihoods_are_refused() {
     }
     let found = folder.run(&["compare", "ok.csv", "--models", "exact,cagp", "--likelihood", "poisson", "--steps", "3"]);
     assert!(found.code != 0 && !found.err.contains("done"), "{}", found.err);
-    // Each option is of one of the models that are compared.
+    // Each option belongs to one of the models that are compared.
     let compare = ["compare", "ok.csv", "--steps", "1", "--actions", "5", "--inducing", "5"];
     folder.ok(&[&compare[..], &["--models", "exact,cagp,sgpr"]].concat());
     folder.fails(2, &[&compare[..], &["--models", "exact,cagp"]].concat(), &["--inducing", "exact and cagp"]);
@@ -593,7 +593,7 @@ fn classes_keep_the_order_they_are_given() {
     folder.ok(&["evaluate", "m.cagey", "grades.csv"]);
     folder.fails(1, &[&fit[..], &["--classes", "poor,good"]].concat(), &["row", "`grade`", "fair", "poor"]);
     folder.fails(2, &[&fit[..], &["--classes", "poor,good,poor"]].concat(), &["`poor` is given twice"]);
-    // A class that is listed is one, whatever else its name means.
+    // A listed class is a class, even if its name means something else.
     folder.write("pain.csv", folder.read("grades.csv").replace("poor", "none"));
     for missing in ["reject", "drop"] {
         folder.ok(&[
@@ -622,7 +622,7 @@ fn targets_are_checked_before_they_are_scored() {
     folder.fails(1, &["evaluate", "m.cagey", "half.csv"], &["half.csv: row 6", "2.5"]);
     folder.fails(1, &["fit", "half.csv", "--likelihood", "poisson", "-o", "n.cagey"], &["half.csv: row 6", "2.5"]);
     folder.fails(1, &["fit", "m.cagey", "-o", "n.cagey"], &["m.cagey", "saved model"]);
-    // So are rows that will be scored after a training, before it.
+    // Rows that are scored after a training are also checked before it.
     folder.write("last.csv", table(&["x", "y"], 9, |i| vec![position(i), if i == 8 { 2.5 } else { (i % 3) as f64 }]));
     let held_out = ["last.csv", "--likelihood", "poisson", "--inducing", "5", "--steps", "5", "--holdout-last", "0.3"];
     folder.fails(1, &[&["fit", "-o", "n.cagey"], &held_out[..]].concat(), &["last.csv: row 10", "2.5"]);
@@ -648,7 +648,7 @@ fn more_rows_than_are_looked_at_first_are_all_checked_and_trained_on() {
     assert_eq!(told.code, 0, "{}", told.err);
     assert!(told.err.contains("138600 rows") && !told.err.contains("constant"), "{}", told.err);
     assert_eq!(folder.json(&["inspect", "m.cagey", "--json"])["training"]["rows"], 138_600);
-    // Of six rows some are not among the 65,536 that are looked at first.
+    // Some of these six rows are not among the first 65,536 that are looked at.
     for row in rows - 6..rows {
         let bad = |i: usize| if i == row { -1.0 } else { count(i) };
         folder.write("bad.csv", table(&["x", "y"], rows, |i| vec![position(i % 30), bad(i)]));
@@ -707,12 +707,12 @@ fn folds_keep_groups_together_and_forecasts_look_ahead() {
     folder.fails(2, &[&common[..], &["--rolling", "3", "--folds", "3"]].concat(), &["--folds"]);
 }
 
-/// Probabilities of classes get the temperature of rows set apart, which is in the file and told; both scores are
+/// Probabilities of classes get the temperature of rows set apart. It is in the file and reported; both scores are
 /// printed.
 #[test]
 fn probabilities_of_classes_are_calibrated() {
     let folder = Folder::new();
-    // The class follows the sign of x without error; a latent function of little variance is too unsure about that.
+    // The class follows the sign of x without error; a latent function with little variance is too uncertain about it.
     let row = |i: usize| vec![(1.7 * i as f64).sin(), f64::from(u8::from((1.7 * i as f64).sin() > 0.0))];
     folder.write("t.csv", table(&["x", "y"], 300, row));
     let kernel = "rbf(lengthscale=0.3, variance=0.2, fix=[lengthscale, variance])";
@@ -728,7 +728,7 @@ fn probabilities_of_classes_are_calibrated() {
     assert_eq!(own["accuracy"], before["accuracy"]);
     assert!(folder.ok(&["inspect", "m.cagey"]).contains("sharper, to the power"));
     assert!(folder.ok(&["evaluate", "m.cagey", "t.csv"]).contains("as the model says"));
-    // What is predicted is what was scored.
+    // Predictions are the ones that were scored.
     let predicted = folder.ok(&["predict", "m.cagey", "t.csv"]);
     assert!(predicted.lines().count() > 300, "{predicted}");
     folder.fails(2, &["fit", "t.csv", "--likelihood", "poisson", "--calibrate"], &["gaussian", "classes", "poisson"]);
@@ -755,14 +755,14 @@ fn error_bars_are_told_and_calibrated() {
     let told = folder.ok(&["inspect", "m.cagey"]);
     assert!(told.contains("of rows left out in turn"), "the calibration is in the file: {told}");
 
-    // Training rows are no held-out rows; rows beyond them are counted.
+    // Training rows are not held-out rows; other rows are counted.
     let again = folder.ok(&["evaluate", "m.cagey", "t.csv"]);
     assert!(again.contains("160 of 200 held-out rows have the inputs of a training row"), "{again}");
     folder.write("far.csv", "x\n1\n2\n30\n");
     let far = folder.run(&["predict", "m.cagey", "far.csv"]);
     assert!(far.err.contains("1 of 3 rows lies outside the range of the training data: 1 in `x`"), "{}", far.err);
 
-    // Where leaving one out has no closed form, rows are set apart.
+    // If leaving one out has no closed form, rows are set apart.
     let apart = ["fit", "t.csv", "-o", "v.cagey", "--model", "svgp", "--steps", "50", "--calibrate", "--json"];
     let apart = folder.json(&apart);
     assert_eq!(apart["calibration"]["source"], "share");
@@ -770,7 +770,7 @@ fn error_bars_are_told_and_calibrated() {
     assert!(folder.ok(&["inspect", "v.cagey"]).contains("with 95 % confidence"), "the bound is told");
     folder.fails(2, &["fit", "t.csv", "--likelihood", "student-t", "--calibrate"], &["gaussian"]);
 
-    // So are they with noise of rows, where no row is left out in closed form.
+    // Rows are also set apart if they have their own noise: then leaving one out has no closed form.
     folder.write("known.csv", table(&["x", "s", "y"], 200, |i| vec![row(i)[0], 0.1, row(i)[1]]));
     let known = ["fit", "known.csv", "-o", "k.cagey", "--noise-column", "s", "--steps", "3", "--calibrate", "--json"];
     let cagp = folder.json(&[&known[..], &["--model", "cagp", "--actions", "8"]].concat());
@@ -784,7 +784,7 @@ fn error_bars_are_told_and_calibrated() {
     folder.write("few.csv", table(&["x", "y"], 19, row));
     folder.fails(1, &["fit", "few.csv", "-o", "f.cagey", "--calibrate"], &["would have 19", "20 rows or more"]);
     assert!(!folder.path("f.cagey").exists());
-    // Where twins tell nothing of new rows, too few are left, and the model is kept.
+    // Twins say nothing about new rows; then too few rows are left, and the model is kept.
     folder.write("twins.csv", table(&["x", "y"], 30, |i| row(i.max(14))));
     let twins = folder.run(&["fit", "twins.csv", "-o", "f.cagey", "--steps", "3", "--calibrate"]);
     assert!(twins.code == 0 && (twins.out + &twins.err).contains("predictions are not calibrated"));
@@ -876,7 +876,7 @@ fn varying_noise_scores_outliers_and_tells_its_functions() {
         [("l.csv", "sd"), ("l.csv", "mean_log_noise"), ("p.csv", "sd")].map(|(file, name)| folder.column(file, name));
     let spread = folder.column("l.csv", "sd_log_noise");
     for i in 0..60 {
-        // The noise variance is log-normal: its mean and the latent variance make the predictive variance.
+        // The noise variance is log-normal: its mean plus the latent variance is the predictive variance.
         let sum = latent[i].powi(2) + (noise[i] + 0.5 * spread[i].powi(2)).exp();
         assert!(close(all[i].powi(2), sum, 1e-4), "row {i}: {} {sum}", all[i].powi(2));
     }

@@ -1,5 +1,6 @@
 #!/usr/bin/env bash
-# The command as a job of several processes: the same model file for any number of them, and errors that end all.
+# The command as a job of several processes: the same model file for any number of processes, and errors that end all of
+# them.
 # Usage: ranks.sh path/to/cagey, built with the feature mpi.
 set -euo pipefail
 cagey=$(realpath "$1")
@@ -13,7 +14,7 @@ job() {
   timeout 120 mpirun -n "$ranks" --allow-run-as-root --oversubscribe "$cagey" "$@" --threads 1
 }
 
-# A job that had to be stopped for taking too long did not end: 124 is what timeout says then.
+# A job that was stopped because it took too long did not end by itself: then timeout returns 124.
 ended_with_error() {
   local code=0
   "$@" || code=$?
@@ -26,7 +27,7 @@ ended_with_error() {
 awk 'BEGIN { srand(4); print "x1,x2,y"; for (i = 0; i < 240; i++) {
   a = 6 * rand(); b = 6 * rand(); printf "%.6f,%.6f,%.6f\n", a, b, sin(a) * cos(b) + 0.1 * rand() } }' > table.csv
 
-# The time that a training took is the one number that differs.
+# Only the time of a training may differ.
 sum() { "$cagey" predict "$1" table.csv | sha256sum; "$cagey" inspect "$1" --json | grep -v seconds | sha256sum; }
 
 for options in "" "--local sgpr --inducing 20" "--training fedavg --clients 0.5" "--training admm" "--training pxadmm"; do
@@ -59,7 +60,7 @@ for partition in random kmeans column=part; do
 done
 echo "the same parts of a table and of a file of rows"
 
-# Wrong usage and wrong rows: the job ends, not with success.
+# With wrong usage or wrong rows, the job ends without success.
 for arguments in "fit missing.csv" "fit table.csv --target y --model experts --experts 500" "evaluate 1.cagey missing.csv"; do
   for ranks in 2 4; do
     # shellcheck disable=SC2086
@@ -69,7 +70,7 @@ for arguments in "fit missing.csv" "fit table.csv --target y --model experts --e
 done
 echo "errors end the job"
 
-# A sparse model of all rows, whose sums are spread.
+# A sparse model of all rows, with sums shared out among ranks.
 for ranks in 1 2 4; do
   job $ranks fit table.csv --target y --model sgpr --inducing 20 --steps 6 --quiet -o "$ranks.cagey" > /dev/null
   sum "$ranks.cagey" > "$ranks.sum"
@@ -81,7 +82,7 @@ for ranks in 1 2 4; do
 done
 echo "the same model for 1, 2 and 4 processes, from a table and a file of rows: sgpr"
 
-# A variational model, whose minibatches are shared out, from a table and from a file of rows.
+# A variational model with minibatches shared out among ranks, from a table and from a file of rows.
 for from in "table.csv" "table.csv --rows-file rows.bin"; do
   for ranks in 1 2 4; do
     # shellcheck disable=SC2086
@@ -128,7 +129,7 @@ job 2 evaluate 4.cagey table.csv --aggregation all > out.txt
 grep -q rbcm out.txt
 echo "the same model for 1, 2 and 4 processes: experts that keep their rows"
 
-# A bad row, other columns or a missing file of rank 2: all commands end, and say where.
+# If rank 2 has a bad row, other columns or a missing file, all commands end and say where.
 refused() {
   local said=$1
   shift
@@ -165,7 +166,7 @@ begin() {
   mapfile -t processes < <(pgrep -P "$(pgrep -P "$job")" cagey)
 }
 
-# A process that is killed ends the job, and what was saved goes on to the same numbers.
+# A killed process ends the job, and the saved state continues to the same numbers.
 begin killed.cagey
 kill -KILL "${processes[-1]}"
 ended_with_error wait "$job"

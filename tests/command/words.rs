@@ -1,4 +1,4 @@
-//! What the command says, and how it can be asked.
+//! The messages and help of the command.
 
 use std::collections::BTreeMap;
 
@@ -7,14 +7,14 @@ use serde_json::Value;
 use super::{Folder, position, table, wave};
 
 impl Folder {
-    /// What a command that succeeds says on standard error.
+    /// Returns what a successful command writes to standard error.
     fn says(&self, arguments: &[&str]) -> String {
         let ran = self.run(arguments);
         assert_eq!(ran.code, 0, "{arguments:?}\n{}", ran.err);
         ran.err + &ran.out
     }
 
-    /// One with classes `up` and `down` of the wave, `labels.csv`, and their model `l.cagey`.
+    /// A folder with classes `up` and `down` of the wave, `labels.csv`, and their model `l.cagey`.
     fn with_classes() -> Self {
         let folder = Self::with_tables();
         let row = |i: usize| format!("{},{}\n", position(i), if wave(i) > 0.0 { "up" } else { "down" });
@@ -198,7 +198,7 @@ fn there_is_a_manual() {
     folder.fails(2, &["man", "fti"], &["no subcommand `fti`", "predict"]);
 }
 
-/// The keys that a section of `docs/json.md` promises, by name, with their types; one map a table.
+/// The keys that a section of `docs/json.md` promises, by name, with their types; one map for each table.
 fn promised(section: &str) -> Vec<BTreeMap<String, String>> {
     let text = include_str!("../../docs/json.md");
     let body = text.split("\n## ").find(|part| part.lines().next() == Some(section)).unwrap();
@@ -216,7 +216,7 @@ fn promised(section: &str) -> Vec<BTreeMap<String, String>> {
         .collect()
 }
 
-/// That a JSON object has the promised keys, of their types, and no other.
+/// Checks that a JSON object has the promised keys with their types, and no other keys.
 fn keeps(value: &Value, promised: &BTreeMap<String, String>) {
     let object = value.as_object().unwrap();
     for (name, kind) in promised {

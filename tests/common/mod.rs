@@ -1,4 +1,4 @@
-//! What several test files need: golden files, comparisons, small generators.
+//! Shared helpers of the tests: golden files, comparisons, small generators.
 #![allow(dead_code)] // each test binary uses its own part
 
 pub mod policies;
@@ -34,7 +34,7 @@ pub fn golden_likelihood(case: &Value) -> Box<dyn Likelihood> {
     }
 }
 
-/// Asks to stop at a step.
+/// Asks to stop at a given step.
 pub struct StopAt(pub usize);
 
 impl Observer for StopAt {
@@ -43,7 +43,7 @@ impl Observer for StopAt {
     }
 }
 
-/// The points where restarts begin.
+/// Records the points where restarts begin.
 #[derive(Default)]
 pub struct Beginnings(pub Vec<Vec<f64>>);
 
@@ -56,7 +56,7 @@ impl Observer for Beginnings {
     }
 }
 
-/// The golden cases of a kind, from `CAGEY_GOLDEN_DIR` or `tests/golden`.
+/// The golden cases of a given kind, from `CAGEY_GOLDEN_DIR` or `tests/golden`.
 pub fn golden(kind: &str) -> Vec<Value> {
     let folder = std::env::var_os("CAGEY_GOLDEN_DIR")
         .map_or_else(|| PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("tests/golden"), PathBuf::from);
@@ -87,7 +87,7 @@ pub fn data(n: usize, d: usize) -> Observations {
     Observations::new(x, d, y, None).unwrap()
 }
 
-/// The gradient of a model's loss in every free parameter, and the same from central differences.
+/// The gradient of a model's loss in every free parameter: computed, and by central differences.
 pub fn gradients<M: Model + Clone>(model: &M, data: &Observations) -> [Vec<f64>; 2] {
     let batch = data.batch(&Scope::new(F64).unwrap());
     let at = |raw: &[f64]| {
@@ -107,7 +107,7 @@ pub fn gradients<M: Model + Clone>(model: &M, data: &Observations) -> [Vec<f64>;
     [at(&raw).gradient, numeric.collect()]
 }
 
-/// All numbers of a nested array, in order; an empty one would compare equal to nothing at all.
+/// All numbers of a nested array, in order; panics on an empty array, which would pass every comparison.
 pub fn flat(value: &Value) -> Vec<f64> {
     let numbers = match value {
         Value::Array(items) => items.iter().flat_map(flat).collect(),
@@ -118,17 +118,17 @@ pub fn flat(value: &Value) -> Vec<f64> {
     numbers
 }
 
-/// Rows of a matrix.
+/// Number of rows of a matrix.
 pub fn rows(value: &Value) -> usize {
     value.as_array().unwrap().len()
 }
 
-/// Columns of a matrix.
+/// Number of columns of a matrix.
 pub fn columns(value: &Value) -> usize {
     value[0].as_array().unwrap().len()
 }
 
-/// Panics unless every entry agrees relative to the largest one.
+/// Panics unless every entry agrees, relative to the largest entry.
 pub fn assert_close(what: &str, got: &[f64], want: &[f64], tolerance: f64) {
     assert_eq!(got.len(), want.len(), "{what}: lengths differ");
     let scale = want.iter().fold(0.0f64, |m, v| m.max(v.abs())).max(1e-300);
@@ -138,7 +138,7 @@ pub fn assert_close(what: &str, got: &[f64], want: &[f64], tolerance: f64) {
     }
 }
 
-/// A kernel from a golden file's tree, with every parameter free.
+/// The kernel of a golden file's tree, with every parameter free.
 pub fn kernel(tree: &Value, d: usize) -> Kernel {
     let name = tree["type"].as_str().unwrap();
     if let Some(terms) = tree["terms"].as_array() {
@@ -162,7 +162,7 @@ pub fn kernel(tree: &Value, d: usize) -> Kernel {
     Kernel::Leaf(leaf)
 }
 
-/// The numbers of a golden gradient tree in the order of [`Kernel`]'s parameters.
+/// The numbers of a golden gradient tree, in the order of [`Kernel`]'s parameters.
 pub fn kernel_gradient(kernel: &Kernel, tree: &Value) -> Vec<Vec<f64>> {
     match kernel {
         Kernel::Leaf(leaf) => leaf
@@ -182,7 +182,7 @@ pub fn kernel_gradient(kernel: &Kernel, tree: &Value) -> Vec<Vec<f64>> {
     }
 }
 
-/// What must hold of every posterior.
+/// Checks what must hold for every posterior.
 pub fn check_posterior(name: &str, posterior: &(impl Posterior + ?Sized), x: &[f64], d: usize) {
     let n = x.len() / d;
     let marginals = posterior.predict(x).unwrap();

@@ -1,4 +1,4 @@
-//! Every policy there is, and one of a user's.
+//! Every policy, and a user's own policy.
 
 use burn::tensor::Tensor;
 use cagey::params::{Parameter, Parameters, Unit};
@@ -23,7 +23,7 @@ pub fn unit(pivots: Pivots) -> Box<dyn Policy> {
     Box::new(UnitVector { pivots })
 }
 
-/// Every policy there is, for inputs of two columns and `n` rows, of which there are at least 13.
+/// Every policy, for inputs of two columns and `n` rows (at least 13).
 pub fn policies(n: usize) -> Vec<Box<dyn Policy>> {
     let pseudo = PseudoInput::new(&numbers(16, 5), 2).unwrap();
     let learned = Learned::new(&numbers(n, 6), BlockSparse::even(n, 7));
@@ -47,7 +47,7 @@ pub fn policies(n: usize) -> Vec<Box<dyn Policy>> {
     ]
 }
 
-/// A policy of a user's with parameters: the columns of a block-sparse matrix, one after another.
+/// A user's own policy with parameters: the columns of a block-sparse matrix, one after another.
 #[derive(Debug, Clone)]
 pub struct Learned {
     /// The non-zeros `[n]`.
@@ -100,7 +100,7 @@ impl Actor for Columns {
     }
 }
 
-/// Anything with parameters and a policy as one list of parameters.
+/// Something with parameters, and a policy, as one list of parameters.
 #[derive(Clone)]
 pub struct With<P> {
     pub first: P,

@@ -1,4 +1,4 @@
-//! Dense algebra that stays on a GPU against the same on the CPU in double precision, with gradients.
+//! Dense algebra on a GPU compared with the CPU in double precision, with gradients.
 
 use burn::tensor::{DType, Device, Tensor, TensorData};
 use cagey::device::{Algebra, DeviceKind, Precision, Transfers, set_algebra};
@@ -7,10 +7,10 @@ use cagey::linalg;
 use crate::common::assert_close;
 use crate::{computes, noise};
 
-/// Orders around the tiles and blocks that the kernels work in.
+/// Orders near the sizes of the kernels' tiles and blocks.
 const ORDERS: [usize; 7] = [1, 5, 32, 33, 129, 300, 513];
 
-/// Symmetric positive definite, with condition numbers of some hundreds.
+/// Symmetric positive definite matrices with condition numbers of some hundreds.
 fn matrices(seed: u64, count: usize, n: usize) -> Vec<f64> {
     let mut all = Vec::with_capacity(count * n * n);
     for b in 0..count {
@@ -25,7 +25,7 @@ fn matrices(seed: u64, count: usize, n: usize) -> Vec<f64> {
     all
 }
 
-/// A value and gradients in its inputs as numbers, weighted at random so that no gradient is special.
+/// A value and its gradients in the inputs, as numbers, weighted at random so that no gradient is special.
 type Outcome = Vec<Vec<f64>>;
 
 fn run<const D: usize>(
@@ -52,7 +52,7 @@ fn run<const D: usize>(
     all
 }
 
-/// Both outcomes of an operation, and what crossed on the way.
+/// Compares both outcomes of an operation, and checks what was transferred.
 fn check<const D: usize>(what: &str, inputs: &[(Vec<f64>, Vec<usize>)], f: impl Fn(&[Tensor<D>]) -> Tensor<D>) {
     set_algebra(Algebra::Device);
     let want = run(&DeviceKind::Flex.device().unwrap(), DType::F64, inputs, &f);
@@ -98,7 +98,7 @@ fn batches_agree() {
     });
 }
 
-/// Each density and bound of matrices, vectors packed into matrices of one column.
+/// Each density and bound of matrices; vectors are packed into matrices of one column.
 #[test]
 fn densities_and_bounds_agree() {
     for n in [4, 33, 200] {
@@ -132,8 +132,8 @@ fn densities_and_bounds_agree() {
     }
 }
 
-/// A matrix that is singular to rounding gets the jitter that it gets on the CPU, one with a negative eigenvalue an
-/// error that names it.
+/// A matrix that is singular up to rounding gets the same jitter as on the CPU. A matrix with a negative eigenvalue
+/// gets an error that names it.
 #[test]
 fn what_is_not_positive_definite_is_told() {
     set_algebra(Algebra::Device);
@@ -158,7 +158,7 @@ fn what_is_not_positive_definite_is_told() {
     }
 }
 
-/// A step of an exact GP's evidence moves a few numbers, not its matrix.
+/// A step of an exact GP's evidence transfers a few numbers, not its matrix.
 #[test]
 fn densities_move_no_matrices() {
     set_algebra(Algebra::Device);

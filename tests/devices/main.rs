@@ -1,6 +1,6 @@
-//! Every device of this build against the CPU in double precision: kernels, objective, training and predictions.
+//! Compares every device of this build with the CPU in double precision: kernels, objective, training and predictions.
 //!
-//! A GPU that is built in but absent is reported and left out, unless `CAGEY_REQUIRE_WGPU=1` asks for it.
+//! A GPU that is built in but absent is reported and skipped, unless `CAGEY_REQUIRE_WGPU=1` asks for it.
 
 #[path = "../common/mod.rs"]
 mod common;
@@ -33,7 +33,7 @@ use common::assert_close;
 
 const REFERENCE: Compute = Compute { kind: DeviceKind::Flex, precision: Precision::F64 };
 
-/// Every device and precision of this build and machine except the reference.
+/// Every device and precision of this build and machine, except the reference.
 fn computes() -> Vec<Compute> {
     let required = std::env::var("CAGEY_REQUIRE_WGPU").is_ok_and(|v| v == "1");
     let mut found = Vec::new();
@@ -46,7 +46,7 @@ fn computes() -> Vec<Compute> {
                 Err(error) => {
                     let wanted = required && kind == DeviceKind::Wgpu && precision == Precision::F32;
                     assert!(!wanted, "CAGEY_REQUIRE_WGPU=1, but {error}");
-                    // Past the capture of the test harness: a skipped device should be seen.
+                    // Not captured by the test harness: a skipped device should be visible.
                     eprintln!("skipped {} {}: {error}", kind.name(), precision.name());
                 }
             }
@@ -55,7 +55,7 @@ fn computes() -> Vec<Compute> {
     found
 }
 
-/// Those that are GPUs.
+/// The GPUs among them.
 #[cfg(feature = "gpu")]
 fn gpus() -> Vec<Compute> {
     computes().into_iter().filter(|compute| !compute.kind.is_cpu()).collect()
@@ -151,7 +151,7 @@ fn covariances_and_their_gradients_agree() {
     }
 }
 
-/// Rows just beyond the blocks that the kernels work in.
+/// Row counts just above the kernels' block sizes.
 const ROWS: [usize; 3] = [513, 1025, 4097];
 
 #[test]
@@ -215,7 +215,8 @@ fn training_ends_at_the_same_optimum_and_predictions_agree() {
     let want = run(REFERENCE);
     for compute in computes() {
         let (got, name) = (run(compute), name(compute));
-        // In single precision the line search ends on noise in the loss: its square root bounds the point.
+        // In single precision the line search ends on noise in the loss; the square root of the noise bounds the
+        // point's error.
         assert_close(&format!("{name} loss"), &[got.0], &[want.0], tolerance(compute, 1e-4));
         let tolerance = if compute.precision == Precision::F32 { 2e-2 } else { 1e-3 };
         assert_close(&format!("{name} optimum"), &got.1, &want.1, tolerance);
@@ -224,7 +225,7 @@ fn training_ends_at_the_same_optimum_and_predictions_agree() {
     }
 }
 
-/// Their small matrices are in f64 where the device computes in it: some drivers only say so.
+/// Their small matrices are in f64 if the device computes in f64; some drivers only claim that it does.
 #[test]
 fn objectives_of_approximations_agree() {
     let (n, d) = (120, 2);

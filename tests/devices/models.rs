@@ -1,4 +1,4 @@
-//! Every kind of model and every likelihood on a GPU against the CPU in double precision.
+//! Compares every kind of model and every likelihood on a GPU with the CPU in double precision.
 
 use cagey::device::{Algebra, Compute, set_algebra};
 use cagey::fitted::Registry;
@@ -72,7 +72,7 @@ fn gaussian() -> Box<dyn Likelihood> {
     Box::new(likelihood)
 }
 
-/// Loss and gradient for what a model chooses in the reference, with chunks of so many bytes.
+/// Loss and gradient for the choices of the reference model, with chunks of `budget` bytes.
 fn evaluate(model: &dyn GpModel, compute: Compute, data: &Observations, budget: usize) -> (f64, Vec<f64>) {
     let scope = Scope::training(compute).unwrap().with_budget(budget);
     let batch = data.batch(&scope);
@@ -88,13 +88,13 @@ fn norm(values: impl Iterator<Item = f64>) -> f64 {
     values.map(|v| v * v).sum::<f64>().sqrt()
 }
 
-/// What is wrong with numbers, by their norm.
+/// The error of numbers, by their norm, if it is above the tolerance.
 fn fault(what: &str, got: &[f64], want: &[f64], tolerance: f64) -> Option<String> {
     let (off, size) = (norm(got.iter().zip(want).map(|(a, b)| a - b)), norm(want.iter().copied()));
     (!(off <= tolerance * size)).then(|| format!("{what}: off by {off:.2e} of {size:.2e}"))
 }
 
-/// What is wrong with loss, gradient and predictions.
+/// The errors of loss, gradient and predictions that are above the tolerances.
 fn faults(what: &str, model: &dyn GpModel, data: &Observations, budget: usize, single: f64) -> Vec<String> {
     let points = inputs(41, 15, D);
     let run = |compute| {
@@ -134,7 +134,7 @@ fn every_kind_of_model_agrees() {
     assert!(all.is_empty(), "{all:#?}");
 }
 
-/// A likelihood as text, and a target of it, with the number that goes with the row, from a latent value and noise.
+/// A likelihood as text, and a function from a latent value and noise to a target and its auxiliary number.
 type Case = (&'static str, fn(f64, f64) -> (f64, Option<f64>));
 
 const LIKELIHOODS: [Case; 14] = [

@@ -1,4 +1,4 @@
-//! Products on a GPU against the CPU in double precision, with gradients in everything; what crosses on the way.
+//! Compares products on a GPU with the CPU in double precision, with gradients in everything; checks the transfers.
 
 use std::sync::Arc;
 
@@ -33,7 +33,7 @@ const KERNELS: [&str; 14] = [
 
 const D: usize = 3;
 
-/// A kernel that only a tensor graph knows: 1/(1 + ‖x − z‖²/ℓ²).
+/// A kernel defined only by a tensor graph: 1/(1 + ‖x − z‖²/ℓ²).
 #[derive(Debug)]
 struct Cauchy;
 
@@ -63,7 +63,7 @@ fn parse(text: &str) -> Kernel {
     Kernel::parse(text, D).unwrap()
 }
 
-/// What a product is made of, and how much memory it may take.
+/// The parts of a product, and how much memory it may take.
 struct Case<'a> {
     kernel: &'a Kernel,
     inputs: Vec<(Vec<f64>, usize)>,
@@ -95,7 +95,7 @@ impl Case<'_> {
         for (i, leaf) in leaves.iter().enumerate() {
             all.extend(leaf.grad(&gradients).map(|slope| (format!("input {i}"), slope)));
         }
-        // As one vector: by its norm single slopes may cancel to any size.
+        // Compared as one vector by its norm: single slopes may be small by cancellation.
         let slopes: Vec<Tensor<1>> =
             self.kernel.parameters().iter().filter_map(|(_, p)| scope.wide_value(p).grad(&gradients)).collect();
         if !slopes.is_empty() {
@@ -104,7 +104,7 @@ impl Case<'_> {
         (all, moved)
     }
 
-    /// Compares every part by its norm; returns what crossed.
+    /// Compares every part by its norm; returns the transfers.
     fn check(&self, what: &str, single: f64, f: &dyn Fn(&Scope, &[Tensor<2>]) -> Tensor<2>) -> Vec<Transfers> {
         let numbers = |tensor: Tensor<2>| tensor.into_data().convert::<f64>().try_into_vec::<f64>().unwrap();
         let want: Vec<_> = self.run(REFERENCE, f).0.into_iter().map(|(part, t)| (part, numbers(t))).collect();
@@ -127,7 +127,7 @@ impl Case<'_> {
     }
 }
 
-/// Bytes of temporary memory that make tiles of some tens of rows.
+/// Bytes of temporary memory for tiles of some tens of rows.
 const SMALL: usize = 1 << 18;
 
 fn close(kernel: &Kernel, what: &str, n: usize, m: usize, t: usize) {
@@ -156,11 +156,11 @@ fn fused_matrices_and_products_agree() {
 #[test]
 fn graphs_of_custom_kernels_agree() {
     close(&custom(), "custom", 130, 70, 3);
-    // Only one factor is a graph.
+    // Only one factor has a graph.
     close(&(custom() * parse("1.3 * matern32(lengthscale=0.7)")), "custom times built-in", 130, 70, 2);
 }
 
-/// Blocks of sizes that tiles cut through.
+/// Block boundaries that tiles cut through.
 fn boundaries(n: usize) -> Vec<usize> {
     let mut all = vec![0, 1, n / 2];
     all.extend((1..9).map(|k| n / 2 + k * (n - n / 2) / 8));
@@ -220,7 +220,7 @@ fn sets_of_neighbours_agree() {
     }
 }
 
-/// Nothing but what a caller uploads and reads crosses in a product with its gradient.
+/// A product with its gradient transfers only what a caller uploads and reads.
 #[test]
 fn products_leave_nothing_but_parameters_to_move() {
     let (n, t) = (700, 2);

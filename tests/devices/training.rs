@@ -1,4 +1,4 @@
-//! Short trainings on a GPU end where those on the CPU end, and go on from a checkpoint.
+//! Short trainings on a GPU end where those on the CPU end, and continue from a checkpoint.
 
 use cagey::device::{Algebra, Compute, set_algebra};
 use cagey::kernels::Kernel;

@@ -1,4 +1,4 @@
-//! What crosses between host and GPU in a step of a training after the first.
+//! Transfers between host and GPU in a training step after the first.
 
 use cagey::device::{Algebra, Compute, Transfers, set_algebra};
 use cagey::kernels::Kernel;
@@ -15,14 +15,14 @@ use crate::{gpus, inputs, name, observations};
 const D: usize = 3;
 const ROOM: u64 = 64 << 10;
 
-/// What crosses in a step of a model on a batch that is on the device, and the bytes of its free parameters.
+/// The transfers in a step of a model whose batch is on the device, and the bytes of the model's free parameters.
 fn step(model: &impl Model, compute: Compute, batch: &Batch) -> (Transfers, u64) {
     let evaluate = || fit::evaluate(model, compute, batch).unwrap();
     let first = evaluate();
     let before = Transfers::so_far();
     let second = evaluate();
     let moved = Transfers::so_far() - before;
-    // Burn's `sum` on a GPU adds its parts in the order in which they end, so the last digit may differ.
+    // Burn's `sum` on a GPU adds parts in the order in which they finish, so the last digit may differ.
     assert!((first.loss - second.loss).abs() <= 1e-6 * first.loss.abs(), "{} for {}", second.loss, first.loss);
     let all: usize = model.parameters().iter().map(|(_, parameter)| parameter.len()).sum();
     (moved, (all * compute.precision.bytes()) as u64)
@@ -90,7 +90,7 @@ fn steps_of_sparse_models_move_parameters() {
     }
 }
 
-/// Wherever matrices are factorised.
+/// The transfers, for each place where matrices may be factorised.
 #[test]
 fn steps_of_computation_aware_models_move_small_matrices() {
     let (n, i) = (900, 64);

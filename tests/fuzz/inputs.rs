@@ -1,4 +1,4 @@
-//! Bytes that are nearly tables, for every reader.
+//! Bytes that are almost tables, for every reader.
 
 use std::fs;
 use std::io::Write;
@@ -10,7 +10,7 @@ use rand::rngs::Xoshiro256PlusPlus;
 
 use super::{Scratch, each_case, mutated, pick, within_limit};
 
-/// What tables are broken with.
+/// Words that break tables.
 const WORDS: [&str; 34] = [
     ",",
     "\n",
@@ -104,7 +104,7 @@ fn options(rng: &mut Xoshiro256PlusPlus) -> ReadOptions {
     }
 }
 
-/// Reads a file in every way; all numbers that come of it must be some.
+/// Reads a file in every way; all numbers in the results must be finite.
 fn read(path: &Path, options: &ReadOptions) {
     if let Ok(rows) = RowFile::open(path)
         && let Ok(data) = rows.read(&(0..rows.len()).collect::<Vec<_>>())

@@ -1,4 +1,4 @@
-//! Trainings killed at any moment.
+//! Trainings that are killed at any moment.
 
 use std::path::Path;
 use std::time::Duration;

@@ -1,4 +1,4 @@
-//! Random input, options, model files and kills. Short by default; `tests/README.md` says how to run it for long.
+//! Random input, options, model files and kills. Short by default; `tests/README.md` says how to run them for long.
 
 mod inputs;
 mod kills;
@@ -14,7 +14,7 @@ use std::time::{Duration, Instant};
 use rand::rngs::Xoshiro256PlusPlus;
 use rand::{RngExt, SeedableRng};
 
-/// Seconds that a case may take on a busy machine.
+/// Time limit of a case on a busy machine.
 const LIMIT: Duration = Duration::from_secs(60);
 
 /// A number from the environment.
@@ -22,8 +22,8 @@ fn setting(name: &str) -> Option<u64> {
     std::env::var(name).ok().and_then(|text| text.parse().ok())
 }
 
-/// Runs as many cases as `CAGEY_FUZZ` says, or a few, each with a seed of its own; says which one failed and how to
-/// repeat it.
+/// Runs as many cases as `CAGEY_FUZZ` says, or a few, each with its own seed. If a case fails, says which one and how
+/// to repeat it.
 fn each_case(what: &str, few: u64, case: impl Fn(&mut Xoshiro256PlusPlus)) {
     let (first, count) = match setting("CAGEY_FUZZ_CASE") {
         Some(only) => (only, 1),
@@ -38,12 +38,12 @@ fn each_case(what: &str, few: u64, case: impl Fn(&mut Xoshiro256PlusPlus)) {
     assert!(failed.is_empty(), "{what}: repeat with CAGEY_FUZZ_CASE={} (failed: {failed:?})", failed[0]);
 }
 
-/// Runs `work` in a thread of its own; a panic of it is one here, and so is a hang.
+/// Runs `work` in its own thread; panics if it panics or hangs.
 fn within_limit(work: impl FnOnce() + Send + 'static) {
     let (sender, receiver) = mpsc::channel();
     let thread = std::thread::spawn(move || {
         work();
-        // Nobody waits any more after the limit.
+        // After the limit nobody waits.
         let _ = sender.send(());
     });
     if receiver.recv_timeout(LIMIT) == Err(mpsc::RecvTimeoutError::Timeout) {
@@ -76,7 +76,7 @@ impl Scratch {
         command
     }
 
-    /// Runs the command to its end, which must be one of its own making and come soon.
+    /// Runs the command to its end; it must exit by itself, and soon.
     fn run(&self, arguments: &[&str]) -> (i32, Output) {
         let start = Instant::now();
         let output = self.command(&[&["--threads", "1"], arguments].concat()).output().unwrap();
@@ -90,12 +90,12 @@ impl Scratch {
     }
 }
 
-/// One of several.
+/// Picks one of several items.
 fn pick<'a, T: ?Sized>(rng: &mut Xoshiro256PlusPlus, of: &[&'a T]) -> &'a T {
     of[rng.random_range(0..of.len())]
 }
 
-/// Bytes with some changed, cut off, doubled or taken from elsewhere.
+/// Returns the bytes with some changed, cut off, doubled or copied from elsewhere.
 fn mutated(rng: &mut Xoshiro256PlusPlus, mut bytes: Vec<u8>, words: &[&str]) -> Vec<u8> {
     for _ in 0..rng.random_range(1..5) {
         let at = rng.random_range(0..=bytes.len());

@@ -1,4 +1,4 @@
-//! Model files that are nearly models.
+//! Files that are almost models.
 
 use std::path::Path;
 
@@ -34,7 +34,7 @@ fn places(value: &Value, at: &str, found: &mut Vec<String>) {
     }
 }
 
-/// Something else in the place of a value.
+/// A different value to replace `value`.
 fn other(rng: &mut Xoshiro256PlusPlus, value: &Value) -> Value {
     match (rng.random_range(0..8), value) {
         (0, _) => Value::Null,
@@ -79,7 +79,7 @@ fn edit(rng: &mut Xoshiro256PlusPlus, file: &mut ModelFile) {
     }
 }
 
-/// Loads a model and predicts with it, or is told that it is none.
+/// Loads a model and predicts with it, or gets the error that it is not a model.
 fn read(model: &Path, table: &Path) {
     match Fitted::load(model) {
         Ok(fitted) => {

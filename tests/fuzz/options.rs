@@ -5,7 +5,7 @@ use rand::rngs::Xoshiro256PlusPlus;
 
 use super::{Scratch, each_case, mutated};
 
-/// Options with values that are right and values that are not.
+/// Options with right and wrong values.
 const OPTIONS: [(&str, &[&str]); 36] = [
     ("--target", &["y", "x", "z", ""]),
     ("--features", &["x", "x,y", "x,x", ",", "w"]),
@@ -88,12 +88,12 @@ fn options_end_in_a_model_that_reads_or_in_an_error() {
         let mut arguments: Vec<String> = ["fit", "t.csv", "-o", "m.cagey", "--steps", "3"].map(String::from).into();
         for _ in 0..rng.random_range(1..5) {
             let (option, values) = OPTIONS[rng.random_range(0..OPTIONS.len())];
-            // The first is right most of the time.
+            // The first value is right most of the time.
             let which = if rng.random_bool(0.6) { 0 } else { rng.random_range(0..values.len().max(1)) };
             let mut value = values.get(which).map(|value| value.to_string());
             if rng.random_bool(0.15) {
                 let text = mutated(rng, value.unwrap_or_default().into_bytes(), &WORDS);
-                // No argument of a process holds a zero.
+                // No argument of a process can contain a zero byte.
                 value = Some(String::from_utf8_lossy(&text).replace('\0', ""));
             }
             arguments.push(option.to_string());

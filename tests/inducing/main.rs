@@ -1,4 +1,4 @@
-//! Models with inducing points against reference values, each other, the exact GP and finite differences.
+//! Models with inducing points, compared with reference values, each other, the exact GP and finite differences.
 
 #[path = "../common/mod.rs"]
 mod common;
@@ -10,10 +10,10 @@ mod swsgp;
 use cagey::models::{Model, Observations};
 use common::{F32, F64, assert_close, data, gradients, noise};
 
-/// The gradient of a model's loss against central differences of step `h` in every free parameter.
+/// Compares the gradient of a model's loss with central differences of step `h` in every free parameter.
 pub fn check_gradient<M: Model + Clone>(name: &str, model: &M, data: &Observations, tolerance: f64) {
     let [gradient, numeric] = gradients(model, data);
-    // Group by group, so that a small gradient is not hidden by a large one.
+    // Compared group by group, so that a large gradient does not hide a small one.
     let mut start = 0;
     for (path, parameter) in model.parameters().into_iter().filter(|(_, p)| !p.fixed) {
         let range = start..start + parameter.len();

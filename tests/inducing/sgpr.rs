@@ -66,12 +66,12 @@ fn inducing_inputs_at_the_data_give_the_exact_gp() {
     let batch = observations.batch(&Scope::new(F64).unwrap());
     let (sparse, full) = (fit::evaluate(&gp, F64, &batch).unwrap(), fit::evaluate(&exact, F64, &batch).unwrap());
     assert_close("loss", &[sparse.loss], &[full.loss], 1e-9);
-    // Kernel and mean, then Z, then the noise.
+    // The order is kernel and mean, then Z, then the noise.
     let before = full.gradient.len() - 1;
     let (shared, z) = sparse.gradient.split_at(before);
     let (z, noise) = z.split_at(z.len() - 1);
     assert_close("gradient", &[shared, noise].concat(), &full.gradient, 1e-7);
-    // The bound is tight there, so that Z cannot improve it.
+    // The bound is tight here, so Z cannot improve it.
     assert!(z.iter().all(|g| g.abs() < 1e-5), "{z:?}");
     let points = [0.3, -0.2, 1.0, 1.0, -2.0, 0.5, 9.0, 9.0];
     let got = gp.posterior(F64, observations.clone()).unwrap().predict(&points).unwrap();
@@ -89,8 +89,8 @@ fn fewer_inducing_inputs_loosen_the_bound() {
     assert!(losses.windows(2).all(|w| w[0] >= w[1] - 1e-9), "{losses:?}");
 }
 
-/// Long lengthscales make K_ZZ as singular as rounding allows, small noise weighs its errors: the objective must not
-/// promise more than the evidence.
+/// With long lengthscales K_ZZ is singular up to rounding, and small noise gives its errors a large weight: the
+/// objective must still not exceed the evidence.
 #[test]
 fn the_bound_stays_one_where_inducing_inputs_are_nearly_redundant() {
     let observations = data(60, 1);
@@ -149,7 +149,7 @@ fn a_budget_changes_nothing() {
 #[test]
 fn single_precision_follows_double() {
     let observations = data(200, 3);
-    // Inducing inputs so near to each other that K_ZZ rounded to single precision would be indefinite.
+    // Inducing inputs so close to each other that K_ZZ, rounded to single precision, would be indefinite.
     let z: Vec<f64> = (0..3 * 20).map(|i| 0.1 * i as f64).collect();
     let gp = model("rbf(ard)", &z, 3);
     let batch = |compute| observations.batch(&Scope::new(compute).unwrap());
@@ -187,13 +187,13 @@ fn inducing_inputs_come_from_the_data() {
         let distinct: std::collections::HashSet<Vec<u64>> =
             z.chunks(2).map(|row| row.iter().map(|v| v.to_bits()).collect()).collect();
         assert_eq!(distinct.len(), 20, "{choice:?}");
-        // The trace that is left decides how tight the bound is.
+        // The trace that is left determines how tight the bound is.
         let gp = Sgpr::new(kernel.clone(), &z, 2).unwrap();
         let batch = observations.batch(&Scope::new(F64).unwrap());
         covered.push(fit::evaluate(&gp, F64, &batch).unwrap().loss);
     }
     assert!(covered[1] < covered[0] && covered[2] < covered[0], "better than random: {covered:?}");
-    // Fewer distinct rows than asked for.
+    // Fewer distinct rows than inducing inputs.
     let repeated = [1.0, 2.0].repeat(50);
     assert_eq!(choose(Choice::Kmeans, &kernel, &repeated, 2, 5, 0).unwrap(), [1.0, 2.0]);
     assert_eq!(choose(Choice::Greedy, &kernel, &repeated, 2, 5, 0).unwrap(), [1.0, 2.0]);

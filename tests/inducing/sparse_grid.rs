@@ -1,4 +1,4 @@
-//! Sparse grids against single sparse models, the dense definition of their coefficients, and linear predictors.
+//! Sparse grids, compared with single sparse models, the dense definition of their coefficients, and linear predictors.
 
 use cagey::data::{Dataset, Schema};
 use cagey::fitted::{Fitted, Registry, Settings};
@@ -32,7 +32,7 @@ fn level(level: usize) -> SparseGridOptions {
     SparseGridOptions { level, ..SparseGridOptions::default() }
 }
 
-/// Rows with known noise of their own.
+/// Rows with their own known noise.
 fn noisy(n: usize) -> Observations {
     let mut data = data(n, 2);
     data.auxiliary = Some((0..n).map(|i| 0.01 * (i % 7) as f64).collect());
@@ -61,7 +61,7 @@ fn cross(kernel: &Kernel, a: &[f64], b: &[f64]) -> Vec<f64> {
     to_f64(kernel.cross(&scope, &scope.matrix(a, a.len() / 2, 2), &scope.matrix(b, b.len() / 2, 2)).unwrap()).unwrap()
 }
 
-/// A B for row-major matrices.
+/// The product A B of row-major matrices.
 fn multiply(a: &[f64], b: &[f64], inner: usize, columns: usize) -> Vec<f64> {
     let entry = |row: &[f64], c: usize| row.iter().enumerate().map(|(r, a)| a * b[r * columns + c]).sum();
     a.chunks(inner).flat_map(|row| (0..columns).map(move |c| entry(row, c))).collect()
@@ -78,7 +78,7 @@ fn each_partial_grid_is_a_sparse_model() {
         let want = single.posterior(F64, data.clone()).unwrap().predict(&POINTS).unwrap();
         assert_close("means", own, &want.mean, 1e-10);
     }
-    // The combined mean is their sum.
+    // The combined mean is the weighted sum of theirs.
     let coefficients = posterior.coefficients();
     let sum = |at: usize| coefficients.iter().zip(means.chunks(5)).map(|(c, own)| c * own[at]).sum();
     assert_close("mean", &posterior.mean(&POINTS).unwrap(), &(0..5).map(sum).collect::<Vec<f64>>(), 1e-10);
@@ -93,7 +93,7 @@ fn objectives_are_those_of_sparse_models() {
     let partial = of(Some(GridBound::Partial));
     let all: Vec<f64> = singles(&partial).iter().map(|single| loss(single, &data)).collect();
     assert_close("mean", &[loss(&partial, &data)], &[all.iter().sum::<f64>() / all.len() as f64], 1e-12);
-    // The union knows what each part knows.
+    // The union is at least as good as each part.
     assert!(all.iter().all(|single| loss(&union, &data) <= single + 1e-9));
     for bound in [GridBound::Union, GridBound::Partial] {
         check_gradient("bound", &of(Some(bound)), &data, 1e-6);
@@ -179,7 +179,7 @@ fn level_one_is_the_sparse_model_of_one_point() {
     }
 }
 
-/// The combined mean is wᵀy: w from unit targets, and its error under the prior from the kernel alone.
+/// The combined mean is wᵀy. The test gets w from unit targets, and its error under the prior from the kernel alone.
 #[test]
 fn variances_are_errors_of_a_linear_predictor() {
     let data = noisy(30);
@@ -207,7 +207,7 @@ fn variances_are_errors_of_a_linear_predictor() {
         assert_close("variance", &found.variance, &want, 1e-9);
         let mean: Vec<f64> = (0..t).map(|at| (0..n).map(|r| w[r * t + at] * data.y[r]).sum()).collect();
         assert_close("mean", &found.mean, &mean, 1e-9);
-        // No linear predictor errs less than the exact GP.
+        // No linear predictor has a smaller error than the exact GP.
         let mut exact = ExactGp::new(kernel.clone());
         exact.likelihood.noise.set(&[0.05]);
         let exact = exact.posterior(F64, data.clone()).unwrap().predict(&POINTS).unwrap();
@@ -253,7 +253,7 @@ fn error_bars_wider_than_errors_are_said() {
         model.prior.kernel = Kernel::parse(&format!("{variance} * matern32(lengthscale=[0.8, 1.1])"), 2).unwrap();
         model.posterior(F64, data.clone()).unwrap().remarks(&data.x).unwrap()
     };
-    // A prior that varies less than the data.
+    // A prior with less variation than the data.
     assert!(said(1e-4, level(4)).is_empty());
     let wide = said(400.0, level(2));
     assert!(wide.len() == 1 && wide[0].text.contains("times as wide"), "{wide:?}");
@@ -272,7 +272,7 @@ fn rows_outside_are_counted() {
 
 #[test]
 fn many_panels_of_rows_are_one() {
-    // More rows than a panel and a chunk of predictions hold.
+    // More rows than fit in a panel and a chunk of predictions.
     let data = data(4200, 2);
     let model = grid(&data, level(2));
     let posterior = model.posterior(F64, data.clone()).unwrap();
@@ -310,7 +310,7 @@ fn a_sparse_grid_is_fitted_to_tables_and_saved() {
         let loaded = Fitted::load(&path).unwrap();
         assert_eq!(fitted.predict(&table).unwrap(), loaded.predict(&table).unwrap(), "{combination:?}");
         assert!(fitted.summary.loss < 1.0, "{combination:?}: {}", fitted.summary.loss);
-        // The domain is told in the units of the data.
+        // The domain is reported in the units of the data.
         let domain = loaded.model.parameters().into_iter().find(|(path, _)| path == "domain").unwrap().1.values();
         let column = |c: usize| table.x.iter().skip(c).step_by(2);
         assert_close(

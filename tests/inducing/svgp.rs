@@ -27,7 +27,7 @@ use crate::{F32, F64, check_gradient, data, noise};
 /// Names of gradients in a golden file, with factors.
 type Named = Vec<(&'static str, f64)>;
 
-/// The likelihood of a golden file, and the gradients in its parameters: the name there and a factor.
+/// The likelihood of a golden file, and the gradients in its parameters: their names there and factors.
 fn likelihood(tree: &Value) -> Option<(Box<dyn Likelihood>, Named)> {
     Some(match tree["type"].as_str()? {
         "gaussian" => (Box::new(Gaussian::new(tree["noise"].as_f64()?)), vec![("noise", 1.0)]),
@@ -35,7 +35,7 @@ fn likelihood(tree: &Value) -> Option<(Box<dyn Likelihood>, Named)> {
         "bernoulli_probit" => (Box::new(Bernoulli { link: BernoulliLink::Probit }), vec![]),
         "poisson" => (Box::new(Poisson { link: RateLink::Exp }), vec![]),
         "student_t" => {
-            // There it is the scale that is learned, not its square, and df is fixed.
+            // The golden file learns the scale, not its square, and fixes df.
             let scale = tree["scale"].as_f64()?;
             let mut student = StudentT::new(scale * scale, tree["df"].as_f64()?);
             student.df.fixed = true;
@@ -99,7 +99,7 @@ fn golden_svgp() {
     assert!(seen >= 10, "only {seen} golden files were read");
 }
 
-/// A model away from every symmetric point.
+/// A model whose parameters are not at a symmetric point.
 fn model(text: &str, z: &[f64], d: usize, likelihood: impl Likelihood + 'static) -> Svgp {
     let mut gp = Svgp::new(Kernel::parse(text, d).unwrap(), z, d, likelihood).unwrap();
     gp.processes[0].prior.mean = Mean::named("linear", d).unwrap();
@@ -148,7 +148,7 @@ fn gradients_of_several_latents_match_finite_differences() {
             gp = gp.separate();
             gp.processes[1].inducing.set_raw(&observations.x[8..16]);
         } else {
-            // Class probabilities do not change when all latent functions move together.
+            // Class probabilities do not change if all latent functions shift together.
             gp.processes[0].prior.mean = Mean::Zero;
         }
         shake(&mut gp);
@@ -177,7 +177,7 @@ fn optimal_q_is_the_collapsed_bound_and_with_all_inputs_the_exact_gp() {
             let name = format!("whitened {whitened}, {rows} rows");
             assert_close(&name, &[got.loss], &[want.loss], 1e-9);
             if whitened {
-                // At the optimum of q both have the same gradient in everything else.
+                // At the optimum of q both bounds have the same gradient in everything else.
                 assert_close(&name, &got.gradient[..want.gradient.len()], &want.gradient, 1e-7);
             }
             let points = [0.3, -0.2, 1.0, 1.0, -2.0, 0.5];
@@ -201,7 +201,7 @@ fn many_rows_are_predicted_as_each_alone() {
     let mut optimal = model("matern32(ard)", &observations.x, 2, Gaussian::new(0.2));
     optimal.natural_step(F64, &observations.batch(&Scope::new(F64).unwrap()), 1.0).unwrap();
     let prior = model("matern32(ard)", &observations.x, 2, Gaussian::new(0.2));
-    // Values that vary more than a priori have another way.
+    // Values that vary more than under the prior take another path in the code.
     let mut wide = optimal.clone();
     let root: Vec<f64> = wide.variational[0].root.raw().iter().map(|r| 3.0 * r).collect();
     wide.variational[0].root.set_raw(&root);
@@ -265,7 +265,7 @@ fn shared_and_separate_latents_agree_while_they_are_the_same() {
     let observations = data(20, 2);
     let mut one = model("rbf(ard)", &observations.x[..10], 2, Gaussian::new(0.3));
     shake(&mut one);
-    // Two latent functions of which the likelihood is a stranger: only their divergences and marginals are compared.
+    // The likelihood does not fit two latent functions: only their divergences and marginals are compared.
     let mut two = one.clone();
     two.variational.push(one.variational[0].clone());
     let (shared, separate) = (two.clone(), two.separate());
@@ -432,7 +432,7 @@ fn jitter_of_inducing_inputs_that_coincide_is_known_to_the_thread_that_trains() 
     assert!(pool.install(|| watch(evaluate).1) > 0.0);
 }
 
-/// Rows go through the bound in blocks of 256: what 300 of them give is what parts of them give that fit in one.
+/// Rows go through the bound in blocks of 256: the result of 300 rows equals that of parts that fit into one block.
 #[test]
 fn bounds_of_several_blocks_add_up() {
     let points = |count: usize, by: f64| (0..count).map(move |i| (by * i as f64).sin());

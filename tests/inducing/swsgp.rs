@@ -30,7 +30,7 @@ fn model(z: &[f64], h: usize, covariance: Covariance, likelihood: impl Likelihoo
     gp
 }
 
-/// Trains everything but Z on minibatches of a size.
+/// Trains everything except Z on minibatches of `size` rows.
 fn train(gp: &mut Swsgp, data: &Observations, size: usize, config: &TrainConfig) -> cagey::Result<Outcome> {
     gp.process.inducing.fixed = true;
     let batches = minibatch::Minibatches { size, ..Default::default() };
@@ -62,7 +62,7 @@ fn with_all_neighbours_it_is_the_unwhitened_svgp() {
             let name = format!("{covariance:?}, union {union}");
             let (got, want) = (fit::evaluate(&gp, F64, &batch).unwrap(), fit::evaluate(&whole, F64, &batch).unwrap());
             assert_close(&name, &[got.loss], &[want.loss], 1e-10);
-            // The root of a union is another one, so that only the sign of a diagonal could differ.
+            // The root of a union is a different matrix, so that only the sign of a diagonal could differ.
             assert_close(&name, &got.gradient, &want.gradient, 1e-8);
             let points = [0.3, -0.2, 1.0, 1.0, -2.0, 0.5];
             let want = whole.posterior(F64).unwrap().predict_joint(&points).unwrap();
@@ -91,7 +91,7 @@ fn after_unions_a_row_sees_all_inducing_inputs() {
     let want = want.unwrap();
     assert_close("mean", &got.mean, &want.mean, 1e-9);
     assert_close("variance", &got.variance, &want.variance, 1e-9);
-    // Together they see the neighbours of each other only: one row its own.
+    // Rows predicted together use only each other's neighbours; a single row uses its own.
     let alone = Swsgp { union: false, ..gp.clone() }.posterior(F64).predict(&points[..2]).unwrap();
     let joint = gp.posterior(F64).predict_joint(&points[..2]).unwrap();
     assert_close("one row", &joint.mean, &alone.mean, 1e-9);
@@ -116,7 +116,7 @@ fn the_divergence_is_weighed() {
     let (data, z) = observations();
     let mut gp = model(&z, 1, Covariance::Diagonal, Gaussian::new(0.2));
     gp.divergence = 2.5;
-    // Without the likelihood it is all there is; of one value under a unit prior it is known.
+    // Without the likelihood, only the divergence is left; for one value under a unit prior it is known.
     let batch = Batch { scale: 0.0, ..data.batch(&Scope::new(F64).unwrap()) };
     let (means, roots) = (gp.variational.mean.internal(), gp.variational.root.internal());
     let of = |i: usize| 0.5 * (roots[i].powi(2) + means[i].powi(2) - 1.0) - roots[i].abs().ln();
@@ -137,7 +137,7 @@ fn neighbours_are_the_nearest_in_scaled_space() {
     assert!(Swsgp::new(kernel.clone(), &[0.0; 4], 2, 3, Gaussian::new(0.1)).is_err());
     assert!(Swsgp::new(kernel.clone(), &[0.0; 4], 2, 0, Gaussian::new(0.1)).is_err());
     assert_eq!(nearest(&[0.0, 0.0], &[3.0, 0.0, 0.0, 1.0], 2, 5).each, 2, "all where there are fewer");
-    // What does not fit together is told before a step.
+    // Mismatches are reported before the first step.
     let config = adam(0.01, 1);
     let mut gp = Swsgp::new(kernel.clone(), &[0.0; 4], 2, 1, Gaussian::new(0.1)).unwrap();
     assert!(train(&mut gp, &data(12, 4), 5, &config).is_err(), "other columns");
@@ -166,7 +166,7 @@ fn lazy_adam_is_adam_where_a_batch_sees_all() {
     assert_close("parameters", &lazy.free_raw(), &dense.free_raw(), 1e-12);
 }
 
-/// The points of a training.
+/// Records the points of a training.
 #[derive(Default)]
 struct Points(Vec<Vec<f64>>);
 
@@ -199,7 +199,7 @@ fn a_step_leaves_alone_what_its_batch_does_not_see() {
         let moved = means.filter(|(a, b)| a != b).count();
         assert!((2..=4).contains(&moved), "{moved} of 12 moved");
     }
-    // And it learns.
+    // The model learns.
     let outcome = train(&mut gp, &data, 10, &adam(0.01, 400)).unwrap();
     let losses: Vec<f64> = outcome.history.records.iter().map(|record| record.loss).collect();
     let mean = |part: &[f64]| part.iter().sum::<f64>() / part.len() as f64;

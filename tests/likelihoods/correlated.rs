@@ -67,7 +67,7 @@ fn three_classes_agree_with_a_product_rule() {
     }
 }
 
-/// Against 16 scrambled Sobol sequences of 2¹⁷ points (SciPy), whose averages are known to 1e-5.
+/// Compared with 16 scrambled Sobol sequences of 2¹⁷ points (SciPy), whose averages are known to 1e-5.
 #[test]
 fn many_classes_agree_with_long_sequences() {
     let five: &[f64] = &[0.182_092, 0.320_344_5, 0.149_295_9, 0.098_054_8, 0.250_212_8];
@@ -88,7 +88,7 @@ fn independent_functions_are_those_of_their_marginals() {
             (0..count * count).map(|e| if e % (count + 1) == 0 { variance[e / count] } else { 0.0 }).collect();
         let apart = Softmax::new(count).predict(&mean, &variance, None).unwrap();
         let together = probabilities(&mean, &diagonal);
-        // Of many the lattice takes out the shift that the variances have in common.
+        // For many classes, the lattice removes the shift that the variances have in common.
         let tolerance = if count > 3 { 1e-3 } else { 1e-7 };
         assert_near(&format!("{count}"), &together, &apart.probabilities().unwrap(), tolerance);
     }
@@ -128,7 +128,7 @@ fn one_function_needs_no_correlations_and_others_refuse_them() {
     assert!(problem.contains("heteroscedastic"), "{problem}");
 }
 
-/// `E[ln p(y | f)]` with its slopes in means and covariances.
+/// `E[ln p(y | f)]` with its slopes in the means and covariances.
 fn expectation(density: &dyn Density, mean: &[f64], covariance: &[f64]) -> (f64, Vec<f64>, Vec<f64>) {
     let (mut in_mean, mut in_covariance) = (vec![0.0; mean.len()], vec![0.0; covariance.len()]);
     let slopes = Slopes { mean: &mut in_mean, variance: &mut in_covariance, own: &mut [] };
@@ -184,8 +184,9 @@ fn slopes_of_expectations_agree_with_differences() {
     }
 }
 
-/// Against four scrambled Sobol sequences of 2¹² points and their mirror images (SciPy), of the part that is left of the
-/// covariances when as much of independent functions as there is in them is averaged in closed form: known to 4e-5.
+/// Compared with four scrambled Sobol sequences of 2¹² points and their mirror images (SciPy), known to 4e-5. The
+/// covariances are split: their largest part of independent functions is averaged in closed form, and the sequences
+/// average the rest.
 #[test]
 fn expectations_are_good_to_thousandths() {
     for (count, v, want) in [

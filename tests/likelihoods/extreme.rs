@@ -1,4 +1,4 @@
-//! Wide marginals, large counts and targets far from the prediction: right, and in bounded time.
+//! Wide marginals, large counts and targets far from the prediction: results are right and take bounded time.
 
 use crate::parse;
 use cagey::likelihoods::{Heteroscedastic, Likelihood, Marginal, NegativeBinomial, Row, Slopes, Softmax};
@@ -7,7 +7,7 @@ fn row(y: f64) -> Row {
     Row { y, auxiliary: 1.0 }
 }
 
-/// `E[ln softmax_class(f)]` with its slopes in means and variances.
+/// `E[ln softmax_class(f)]` with its slopes in the means and variances.
 fn softmax(class: usize, mean: &[f64], variance: &[f64]) -> (f64, Vec<f64>) {
     let (mut a, mut b) = (vec![0.0; mean.len()], vec![0.0; mean.len()]);
     let slopes = Slopes { mean: &mut a, variance: &mut b, own: &mut [] };
@@ -38,7 +38,7 @@ fn softmax_of_three_classes_agrees_with_the_integral_over_their_differences() {
 
 #[test]
 fn softmax_of_ten_classes_agrees_with_many_samples() {
-    // 60 million samples (numpy), whose error is below 3e-4.
+    // 60 million samples (numpy), with an error below 3e-4.
     let mean: Vec<f64> = (0..10).map(|c| (f64::from(c) * 0.9).sin() * 2.0).collect();
     for (variance, log_sum) in [(2.0, 4.077_332), (15.0, 7.033_955)] {
         let (value, _) = softmax(4, &mean, &[variance; 10]);
@@ -48,7 +48,7 @@ fn softmax_of_ten_classes_agrees_with_many_samples() {
 
 #[test]
 fn slopes_of_softmax_agree_with_differences_at_every_width() {
-    // On both sides of each change of rule.
+    // Variances on both sides of each change of rule.
     for v in [1e-3, 0.0157, 0.2, 0.25, 1.0, 15.0, 66.0, 399.0, 402.0, 1e5] {
         let (mean, variance) = ([0.2, -0.4, 1.0], [v, 0.7 * v, 1.3 * v]);
         let (_, slopes) = softmax(1, &mean, &variance);
@@ -72,17 +72,17 @@ fn slopes_of_softmax_agree_with_differences_at_every_width() {
 #[test]
 fn softmax_holds_at_any_width() {
     for variance in [1e3, 1e8, 1e18, 1e100, 1e300] {
-        // Two classes of one width are the sign of a difference; a shift in common changes nothing.
+        // Two classes of equal width depend on the sign of a difference only; a common shift changes nothing.
         let p = Softmax::new(2).predict(&[7.0, 7.0], &[variance; 2], None).unwrap().probabilities().unwrap();
         assert!((p[0] - 0.5).abs() < 1e-9, "{variance}: {p:?}");
-        // Beside narrow ones, a wide class is the largest or the smallest.
+        // Compared with narrow classes, a wide class is the largest or the smallest.
         let p = Softmax::new(3).predict(&[0.0, 0.3, -0.2], &[variance, 1.0, 0.01], None).unwrap();
         let p = p.probabilities().unwrap();
         let about = 2.0 / variance.sqrt();
         assert!((p[0] - 0.5).abs() < about + 1e-7, "{variance}: {p:?}");
         assert!((p.iter().sum::<f64>() - 1.0).abs() < 1e-9);
         let (value, slopes) = softmax(0, &[0.0, 0.3, -0.2], &[variance; 3]);
-        // The largest of three alike is 3/(2√π) standard deviations above its mean.
+        // The largest of three equal classes is 3/(2√π) standard deviations above its mean.
         let want = -1.5 / std::f64::consts::PI.sqrt() * variance.sqrt();
         assert!((value / want - 1.0).abs() < 2.0 / variance.sqrt() + 1e-7, "{variance}: {value} {want}");
         assert!(slopes.iter().all(|slope| slope.is_finite()));
@@ -109,7 +109,7 @@ fn softmax_far_from_zero_depends_on_differences_only() {
         Softmax::new(3).predict(&mean, &variance, None).unwrap().probabilities().unwrap()
     };
     let near = shares([0.5, 0.0, -1.0], [2.0, 1.0, 400.0]);
-    // Sums of these have the digits of both.
+    // Sums of these values keep the digits of both.
     let far = shares([1_048_576.5, 1_048_576.0, 1_048_575.0], [2.0, 1.0, 400.0]);
     assert!(near.iter().zip(&far).all(|(a, b)| (a - b).abs() < 1e-12), "{near:?} {far:?}");
     for (mean, variance) in [([-3.5e59, -2.1e63, -1.5e65], 1e87), ([4e20, -1e20, 0.0], 1.0)] {
@@ -120,7 +120,7 @@ fn softmax_far_from_zero_depends_on_differences_only() {
 
 #[test]
 fn rare_classes_keep_their_probability() {
-    // exp(−50) E[exp f] E[exp(−f)], each e^½, but for terms of exp(−100).
+    // exp(−50) E[exp f] E[exp(−f)], with e^½ for each expectation, up to terms of exp(−100).
     let p = Softmax::new(2).predict(&[0.0, -50.0], &[1.0, 1.0], None).unwrap().probabilities().unwrap();
     assert!((p[1].ln() + 49.0).abs() < 1e-7, "{}", p[1]);
 }
@@ -155,13 +155,13 @@ fn large_counts_have_distributions_quantiles_and_densities() {
         let got = NegativeBinomial::new(dispersion).density().cdf(row(y), &[mean.ln()]);
         assert!((got / want - 1.0).abs() < 1e-9, "{y} at {mean}: {got}, want {want}");
     }
-    // scipy: quantiles of the gamma distribution, which is the limit to twelve digits.
+    // scipy: quantiles of the gamma distribution, the limit to twelve digits.
     let counts = NegativeBinomial::new(0.4).predict(&[1e12f64.ln()], &[0.0], None).unwrap();
     for (p, want) in [(0.025, 166_242_322_697.3), (0.5, 870_292_038_219.1), (0.975, 2_566_500_398_806.0)] {
         let got = counts.quantile(p);
         assert!((got / want - 1.0).abs() < 1e-8, "quantile {p}: {got}, want {want}");
     }
-    // A wide log-normal rate decides alone.
+    // A wide log-normal rate determines the result alone.
     for text in ["negative-binomial(0.000002)", "poisson"] {
         let counts = parse(text, None).unwrap();
         for (mean, variance) in [(1e12f64.ln(), 1.0), (60.0, 4.0), (300.0, 9.0)] {

@@ -1,4 +1,4 @@
-//! Guesses.
+//! Likelihoods guessed from the targets.
 
 use cagey::likelihoods::infer::{Sight, infer};
 
@@ -24,7 +24,7 @@ fn targets_suggest_a_likelihood() {
     assert_eq!(real.likelihood, "gaussian");
     assert!(!real.sentence.text.contains("poisson"));
     assert!(infer("y", Sight::Numbers(&[])).is_err());
-    // What is guessed can be read.
+    // Guesses can be parsed.
     for guess in [guess, counts] {
         parse(&guess.likelihood, None).unwrap();
     }

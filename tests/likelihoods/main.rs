@@ -1,4 +1,4 @@
-//! Likelihoods: one suite that all of them pass, and what is particular to each.
+//! Likelihoods: one suite that all of them pass, and tests of single ones.
 
 #[path = "../common/mod.rs"]
 mod common;
@@ -20,11 +20,11 @@ fn parse(text: &str, classes: Option<usize>) -> Result<Box<dyn Likelihood>> {
     Likelihoods::default().parse(text, classes)
 }
 
-/// A likelihood with rows to try it on.
+/// A likelihood with rows to test it on.
 pub struct Case {
     pub likelihood: Box<dyn Likelihood>,
     pub rows: Vec<Row>,
-    /// Largest error of the expected log density for variances up to 1, against many nodes: 0 for closed forms.
+    /// Largest error of the expected log density for variances up to 1, compared with many nodes: 0 for closed forms.
     pub quadrature: f64,
 }
 

@@ -1,4 +1,4 @@
-//! What holds for one of them: limits, known values, starting values, extreme parameters.
+//! Tests of single likelihoods: limits, known values, starting values, extreme parameters.
 
 use crate::parse;
 use cagey::likelihoods::quadrature::{adaptive, hermite};
@@ -24,7 +24,7 @@ fn quadrature_is_exact_for_polynomials() {
             moment *= (2 * k + 1) as f64;
         }
     }
-    // Abramowitz and Stegun, table 25.10, for e^(−x²): √2 and 1/√π away.
+    // Abramowitz and Stegun, table 25.10, for e^(−x²): factors of √2 and 1/√π.
     let (z, w) = hermite(20)[19];
     assert!((z / 2f64.sqrt() - 5.387_480_890_011_2).abs() < 1e-12);
     assert!((w * std::f64::consts::PI.sqrt() / 2.229_393_645_534e-13 - 1.0).abs() < 1e-12);
@@ -49,7 +49,7 @@ fn limits_agree() {
     for f in [-2.0, 0.0, 1.3] {
         for y in [0.0, 1.0, 4.0] {
             let at = Row { y, auxiliary: 0.0 };
-            // They differ by q²/4ν for the scaled square q = 72 at most.
+            // They differ by at most q²/4ν, with the scaled square q = 72.
             assert!((normal.log_density(at, &[f]) - student.log_density(at, &[f])).abs() < 2e-4);
             let (a, b) = (poisson.log_density(row(y), &[f]), counts.log_density(row(y), &[f]));
             assert!((a - b).abs() < 2e-4, "poisson {a}, negative binomial {b}");
@@ -66,7 +66,7 @@ fn limits_agree() {
 
 #[test]
 fn nearly_poisson_counts_keep_their_digits() {
-    // The score in the dispersion tends to ½[(y − μ)² − y].
+    // The score with respect to the dispersion tends to ½[(y − μ)² − y].
     let counts = NegativeBinomial::new(1.5e-6).density();
     let mut own = [0.0];
     counts.add_own_gradient(row(7.0), &[1.2f64], 1.0, &mut own);
@@ -186,7 +186,7 @@ fn nearly_certain_classes_leave_the_others_their_probability() {
 
 #[test]
 fn wide_rates_and_narrow_counts_are_integrated_alike() {
-    // A rate of about 10⁴ known to a factor of e: the counts' own scatter is 1 % of that.
+    // A rate of about 10⁴, known to a factor of e: the counts' own scatter is 1 % of this uncertainty.
     let poisson = parse("poisson", None).unwrap();
     let (mean, variance) = (1e4f64.ln(), 1.0);
     let prediction = poisson.predict(&[mean], &[variance], None).unwrap();
@@ -216,7 +216,7 @@ fn many_classes_are_normalised_and_ordered() {
             }
         }
     }
-    // Equal marginals: equal shares, whatever their width.
+    // Equal marginals give equal shares, at any width.
     let p = softmax.predict(&[3.0; 10], &[4.0; 10], None).unwrap().probabilities().unwrap();
     assert!(p.iter().all(|p| (p - 0.1).abs() < 1e-12));
 }

@@ -57,7 +57,7 @@ fn given_numbers_are_marked() {
     assert_eq!(given("gamma"), [false]);
     assert_eq!(given("gaussian(0.2)"), [true]);
     for name in Likelihoods::default().rows().iter().map(|row| row.name) {
-        // What is given a number in the text is a parameter of the likelihood.
+        // A number given in the text is the value of a parameter of the likelihood.
         if let Some((parameter, value)) = Likelihoods::default().given(&format!("{name}(2.5)")) {
             let likelihood = parse(&format!("{name}(2.5)"), None).unwrap();
             let found = likelihood.parameters().into_iter().find(|(_, p)| p.given).unwrap();

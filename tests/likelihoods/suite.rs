@@ -1,4 +1,4 @@
-//! `check_likelihood`: what holds for each of them.
+//! `check_likelihood`: what must hold for each likelihood.
 
 use std::sync::OnceLock;
 
@@ -13,7 +13,7 @@ use rand::rngs::Xoshiro256PlusPlus;
 
 use crate::{Case, cases};
 
-/// Latent values `[L]` to try: the first one varied, the others fixed.
+/// Latent values `[L]` to test: the first one varies, the others are fixed.
 fn latents(count: usize, first: f64) -> Vec<f64> {
     (0..count).map(|l| if l == 0 { first } else { 0.6 * l as f64 - 0.5 }).collect()
 }
@@ -65,7 +65,7 @@ fn derivatives_agree_with_differences() {
     }
 }
 
-/// The function of the likelihood's own internal values, at moved ones.
+/// The value of `g` after the likelihood's own internal value at `place` has moved by `step`.
 fn with_own(likelihood: &dyn Likelihood, place: usize, step: f64, g: &dyn Fn(&dyn Density) -> f64) -> f64 {
     let mut likelihood = likelihood.boxed();
     let mut at = 0;
@@ -119,7 +119,7 @@ fn product_rule(mean: &[f64], variance: &[f64], g: &dyn Fn(&[f64]) -> f64) -> f6
     average(rule, mean, variance, g)
 }
 
-/// `E[g(f)]` by the trapezoidal rule, which also resolves sharp turns; by Gauss and Hermite's for three dimensions.
+/// `E[g(f)]` by the trapezoidal rule, which also resolves sharp turns; for three dimensions by Gauss–Hermite rules.
 fn fine_rule(mean: &[f64], variance: &[f64], g: &dyn Fn(&[f64]) -> f64) -> f64 {
     if mean.len() > 2 {
         return product_rule(mean, variance, g);
@@ -285,7 +285,7 @@ fn tails_are_finite_with_the_right_slopes() {
                     let h = 1e-4;
                     let (up, down) = (moved(&f, l, h), moved(&f, l, -h));
                     let difference = (density.log_density(row, &up) - density.log_density(row, &down)) / (2.0 * h);
-                    // Rounding of the value and the third derivative limit the difference.
+                    // Rounding of the value and the third derivative limit the accuracy of the difference.
                     let slack = 1e-15 * value.abs() / h + 1e-7 * difference.abs();
                     assert!(
                         (gradient[l] - difference).abs() <= slack.max(1e-11),
@@ -305,7 +305,7 @@ fn tails_are_finite_with_the_right_slopes() {
     }
 }
 
-/// Sums or integrates `g` over the support, about a centre on a scale.
+/// Sums or integrates `g` over the support, around `centre` at the given scale.
 fn over_support(support: Support, centre: f64, scale: f64, g: &dyn Fn(f64) -> f64) -> f64 {
     let step = 0.01;
     let trapezoid = |half: f64, y: &dyn Fn(f64) -> (f64, f64)| -> f64 {
@@ -432,7 +432,7 @@ fn curvatures_are_those_of_the_density_or_their_expectation() {
                         close(&what, got, of(row), 1e-12);
                         continue;
                     }
-                    // Farther out, too much of the beta distribution lies where the rule does not reach.
+                    // Further out, too much of the beta distribution lies outside the rule's nodes.
                     if first.abs() > 1.0 {
                         continue;
                     }

@@ -1,4 +1,4 @@
-//! Targets that do not fit: the message names the row, the value and what to do.
+//! Invalid targets: the message names the row, the value and what to do.
 
 use crate::parse;
 use cagey::likelihoods::Targets;

@@ -1,4 +1,4 @@
-//! Rules of aggregation against golden values, and a dense oracle of exact experts.
+//! Rules of aggregation compared with golden values, and with a dense oracle of exact experts.
 
 use cagey::kernels::Kernel;
 use cagey::models::experts::aggregation::{
@@ -10,7 +10,7 @@ use serde_json::Value;
 
 use crate::common::{F64, assert_close, columns, flat, golden, kernel, noise};
 
-/// A Gaussian process of some rows, with everything dense.
+/// A Gaussian process of some rows, with dense computations only.
 struct Oracle {
     kernel: Kernel,
     d: usize,
@@ -45,7 +45,7 @@ impl Oracle {
         to_f64(self.kernel.cross(&scope, &matrix(a), &matrix(b)).unwrap()).unwrap()
     }
 
-    /// K̂⁻¹ B by elimination; B is row-major with `columns`.
+    /// Returns K̂⁻¹ B by elimination; B is row-major with `columns`.
     fn solve(&self, x: &[f64], b: &[f64], columns: usize) -> Vec<f64> {
         let n = x.len() / self.d;
         let mut a = self.cross(x, x);
@@ -83,7 +83,7 @@ impl Oracle {
         for (i, a) in parts.iter().enumerate() {
             found.add_with_f(i, &w[i], &self.cross(&a.x, points)).unwrap();
             for (j, b) in parts.iter().enumerate().skip(i) {
-                // The noise of a row that two experts have is the same noise.
+                // A row that two experts share has the same noise in both.
                 let mut k = self.cross(&a.x, &b.x);
                 let same = |r: usize, s: usize| a.x[r * self.d..][..self.d] == b.x[s * self.d..][..self.d];
                 let n = b.y.len();
@@ -91,7 +91,7 @@ impl Oracle {
                     k[r * n + s] += if same(r, s) { self.noise } else { 0.0 };
                 }
                 let product = multiply(&k, &w[j], n, t);
-                // In two blocks of rows, as a caller with little memory does.
+                // In two blocks of rows, as for a caller with little memory.
                 let middle = (a.y.len() / 2) * t;
                 found.add_among(i, j, &w[i][..middle], &product[..middle]).unwrap();
                 found.add_among(i, j, &w[i][middle..], &product[middle..]).unwrap();
@@ -100,7 +100,7 @@ impl Oracle {
         found
     }
 
-    /// The system of the weights over some rows, and ⟨f_i, f_j⟩.
+    /// The system of the weights over `rows`, and ⟨f_i, f_j⟩.
     fn system(&self, parts: &[Part], rows: &Part) -> (WeightSystem, Vec<f64>) {
         let m = parts.len();
         let alpha: Vec<Vec<f64>> = parts.iter().map(|part| self.solve(&part.x, &part.y, 1)).collect();
@@ -140,7 +140,7 @@ impl Oracle {
         aggregate(rule, &chunk).unwrap()
     }
 
-    /// The first part as the communication expert, and it with each other.
+    /// The first part as the communication expert, alone and together with each other part.
     fn augmented(&self, parts: &[Part], points: &[f64]) -> (Predicted, Predicted) {
         let with = |other: &Part| joined(&[parts[0].clone(), other.clone()]);
         let augmented: Vec<Part> = parts[1..].iter().map(with).collect();
@@ -154,7 +154,7 @@ fn local(predicted: &Predicted) -> Local<'_> {
     Local { mean: &predicted.0, variance: &predicted.1 }
 }
 
-/// A⁻¹ B by elimination with pivots.
+/// Returns A⁻¹ B by elimination with pivots.
 fn solve(mut a: Vec<f64>, b: &[f64], columns: usize) -> Vec<f64> {
     let (n, mut b) = (b.len() / columns, b.to_vec());
     for k in 0..n {
@@ -170,7 +170,7 @@ fn solve(mut a: Vec<f64>, b: &[f64], columns: usize) -> Vec<f64> {
     (0..n * columns).map(|e| b[e] / a[(e / columns) * (n + 1)]).collect()
 }
 
-/// A B for row-major matrices, `inner` being A's columns.
+/// The product A B of row-major matrices; `inner` is the number of A's columns.
 fn multiply(a: &[f64], b: &[f64], inner: usize, columns: usize) -> Vec<f64> {
     let entry = |row: &[f64], c: usize| row.iter().enumerate().map(|(r, a)| a * b[r * columns + c]).sum();
     a.chunks(inner).flat_map(|row| (0..columns).map(move |c| entry(row, c))).collect()
@@ -187,7 +187,7 @@ fn first(part: &Part, d: usize) -> Part {
     Part { x: part.x[..d].to_vec(), y: part.y[..1].to_vec() }
 }
 
-/// Parts of so many rows of a noisy wave.
+/// Parts with `sizes` rows of a noisy wave.
 fn parts(sizes: &[usize], d: usize) -> Vec<Part> {
     let mut state = 3;
     let mut part = |n: &usize| {
@@ -208,7 +208,7 @@ fn golden_rule(name: &str) -> Option<Rule> {
     }
 }
 
-/// The golden experts from the kernels alone.
+/// The golden experts, built from the kernels alone.
 fn golden_parts(case: &Value) -> (Oracle, Vec<Part>) {
     let d = columns(&case["X"]);
     let oracle = Oracle { kernel: kernel(&case["kernel"], d), d, noise: flat(&case["noise"])[0] };
@@ -243,7 +243,7 @@ fn golden_experts() {
             let (f, y) = (oracle.prior(&points), oracle.prior(&points).iter().map(|v| v + noise).collect::<Vec<_>>());
             for (rule, want) in expected[kind].as_object().unwrap() {
                 let rule = golden_rule(rule).unwrap_or_else(|| panic!("no rule {rule}"));
-                // The nested predictor knows f; its noise comes after it.
+                // The nested predictor predicts f; its noise is added afterwards.
                 let npae = rule == Rule::Npae;
                 let chunk = Chunk {
                     augmented: Some(Augmented { communication: local(&communication), experts: local(&augmented) }),
@@ -312,7 +312,7 @@ fn the_same_expert_twice_is_that_expert() {
     for rule in [Rule::WeightsNoise, Rule::WeightsPrinted] {
         same(rule.name(), &oracle.find(rule, &twice, &POINTS), &exact, 1e-9);
     }
-    // Over the same rows the two share what one of them weighs, which is what fits best, not 1.
+    // Two experts over the same rows share the weight of a single one: the weight that fits best, not 1.
     let beta = |parts: &[Part]| {
         let (system, inner) = oracle.system(parts, &one[0]);
         system.solve(Form::Normal, &inner, oracle.noise).unwrap().beta
@@ -358,7 +358,7 @@ fn the_normal_equation_minimises_what_it_says() {
             assert!(loss(&moved) > loss(&weights.beta));
         }
     }
-    // Parts of the rows add up.
+    // Systems of parts of the rows add up.
     let mut sums = WeightSystem::new(3);
     for part in &parts {
         sums.join(&oracle.system(&parts, part).0).unwrap();
@@ -367,7 +367,7 @@ fn the_normal_equation_minimises_what_it_says() {
     assert_close("sums over parts", &sums.moments, &system.moments, 1e-12);
 }
 
-/// For any β: the weighted mean is a linear predictor vᵀy, whose error under the prior is k** − 2vᵀk + vᵀK̂v.
+/// For any β, the weighted mean is a linear predictor vᵀy with error k** − 2vᵀk + vᵀK̂v under the prior.
 #[test]
 fn the_error_of_weights_is_that_of_a_linear_predictor() {
     let oracle = Oracle::new("1.3 * matern32(lengthscale=[0.8, 1.1])", 2, 0.1);
@@ -394,7 +394,7 @@ fn the_error_of_weights_is_that_of_a_linear_predictor() {
     let want = (0..t).map(|at| prior[at] - 2.0 * sum(at, &v, &k) + sum(at, &v, &product)).collect();
     let mean = (0..t).map(|at| (0..n).map(|r| v[r * t + at] * all.y[r]).sum()).collect();
     same("weights", &found, &(mean, want), 1e-10);
-    // It is never below what all the data leave open.
+    // The error is never below the variance of the exact model of all data.
     let exact = oracle.predict(&all, &POINTS);
     assert!(found.variance.iter().zip(&exact.1).all(|(found, exact)| found > exact));
     let printed = aggregate(Rule::Weights, &chunk(WeightVariance::Printed)).unwrap();
@@ -404,7 +404,7 @@ fn the_error_of_weights_is_that_of_a_linear_predictor() {
 
 #[test]
 fn what_explodes_is_said() {
-    // Experts of a row each, nearly the same, over few rows: nothing tells them apart.
+    // Experts with one row each, nearly the same, over few rows: nothing separates them.
     let oracle = Oracle::new("rbf(lengthscale=2.0)", 2, 1e-4);
     let parts = parts(&[3; 12], 2);
     let rows = joined(&parts.iter().map(|part| first(part, 2)).collect::<Vec<_>>());
@@ -415,7 +415,7 @@ fn what_explodes_is_said() {
     let silent = Weights { beta: vec![1.9, -1.9], condition: 1e7, rank: 2 };
     assert!(silent.warning().is_none());
     assert!(Weights { condition: 1e8, ..silent }.warning().is_some());
-    // Nobody knows anything: no weight, no panic.
+    // If no expert knows anything, there is no weight, and no panic.
     let nothing = WeightSystem::new(2).solve(Form::Normal, &[0.0; 4], 0.1).unwrap();
     assert_eq!(nothing.beta, [0.0, 0.0]);
     assert!(WeightSystem::new(2).solve(Form::Normal, &[f64::NAN; 4], 0.1).is_err());
@@ -435,7 +435,7 @@ fn variances_that_cannot_be_are_clipped_and_counted() {
     let mut sum = Record { rows: 3, floored: 1, ..Record::default() };
     sum.add(Record { rows: 2, floored: 1, ..Record::default() });
     assert_eq!((sum.rows, sum.floored, sum.lines().len()), (5, 2, 1));
-    // What is no number stays so.
+    // NaN stays NaN.
     let chunk = Chunk::new(Local { mean: &[f64::NAN], variance: &[f64::NAN] }, &[1.0]);
     assert!(aggregate(Rule::Rbcm, &chunk).unwrap().mean[0].is_nan());
 }

@@ -46,7 +46,7 @@ fn iterative(policy: Box<dyn Policy>, actions: usize) -> IterativeCagp {
     gp
 }
 
-/// The batch form at dense actions.
+/// The batch form with dense actions.
 fn batch_form(gp: &IterativeCagp, s: &[f64], i: usize) -> Cagp {
     let mut fixed = Cagp::new(gp.prior.kernel.clone(), Actions::dense(s, i));
     fixed.actions.values.fixed = true;
@@ -160,7 +160,7 @@ fn only_the_span_of_the_actions_matters() {
         assert_close("mean", &predict(&mixed).mean, &predict(&s).mean, 1e-8);
         assert_close("variance", &predict(&mixed).variance, &predict(&s).variance, 1e-8);
     }
-    // Block-sparse actions of any lengths are dense ones with zeros.
+    // Block-sparse actions of any lengths are dense actions with zeros.
     let offsets = BlockSparse::even(n, i);
     let values = numbers(n, 3);
     let owner = |row: usize| offsets.iter().rposition(|&o| o <= row).unwrap();
@@ -204,7 +204,7 @@ fn iterative_form_equals_batch_form() {
             let got = posterior.predict(&POINTS).unwrap();
             assert_close(&name, &got.mean, &expected.mean, 1e-8);
             assert_close(&name, &got.variance, &expected.variance, 1e-8);
-            // The solve's own weights and precision give the same.
+            // The solve's own weights and precision give the same result.
             let points = scope.matrix(&POINTS, 4, 2);
             let cross = gp.prior.cross(&scope, &batch.x, &points).matrix().unwrap();
             let shift = to_f64(cross.clone().transpose().matmul(solve.weights().unwrap())).unwrap();
@@ -229,7 +229,7 @@ fn gradients_of_the_iterative_form_match_finite_differences() {
             gp.prior.mean = Mean::named("linear", 2).unwrap();
             let name = format!("{:?} {objective:?}", gp.policy);
             let raw = gp.free_raw();
-            // Unrolled: of the whole computation, a policy's parameters included.
+            // Unrolled: the gradient of the whole computation, a policy's parameters included.
             gp.differentiation = Differentiation::Unrolled;
             let numeric = differences(&raw, |raw| {
                 let mut moved = gp.clone();
@@ -238,7 +238,7 @@ fn gradients_of_the_iterative_form_match_finite_differences() {
             });
             let gradient = fit::evaluate(&gp, F64, &batch).unwrap().gradient;
             assert_close(&format!("{name} unrolled"), &gradient, &numeric, 2e-6);
-            // Detached: of the batch form at the actions of this point.
+            // Detached: the gradient of the batch form with the actions of this point.
             gp.differentiation = Differentiation::Detached;
             let s = to_f64(gp.actions(&Scope::new(F64).unwrap(), &batch).unwrap()).unwrap();
             let fixed = batch_form(&gp, &s, 4);
@@ -266,7 +266,7 @@ fn training_holds_actions_between_choices() {
         let outcome = fit::fit(&mut gp, F64, &observations, &config, &mut []).unwrap();
         (gp, outcome)
     };
-    // As the batch form with these actions, as long as they are held.
+    // While the actions are held, training equals that of the batch form with these actions.
     let (held, outcome) = train(100, 8);
     let start = iterative(Box::new(Residual), 6);
     let s = to_f64(start.actions(&Scope::new(F64).unwrap(), &batch).unwrap()).unwrap();
@@ -281,9 +281,9 @@ fn training_holds_actions_between_choices() {
     );
     assert_close("loss", &[scalar(ended.unwrap()).unwrap() / n as f64], &[want.loss], 1e-8);
     assert_close("parameters", &held.free_raw(), &fixed.free_raw(), 1e-5);
-    // The loss at the end is that of the actions chosen there.
+    // The loss at the end belongs to the actions chosen there.
     assert_close("own loss", &[outcome.loss], &[fit::evaluate(&held, F64, &batch).unwrap().loss / n as f64], 1e-12);
-    // Chosen again, they end where the gradient at actions of that very point is zero.
+    // If actions are chosen again, training ends where the gradient with the actions of that same point is zero.
     for refresh in [1, 5] {
         let (gp, outcome) = train(refresh, 400);
         let gradient = fit::evaluate(&gp, F64, &batch).unwrap().gradient;
@@ -291,7 +291,7 @@ fn training_holds_actions_between_choices() {
     }
 }
 
-/// Its loss x² is (x − 3)² + c² − (c − 3)² for what it chose at c, which looks lower towards 3.
+/// A model with loss x². For the choice held at c the loss is (x − 3)² + c² − (c − 3)², which seems to fall towards 3.
 #[derive(Debug, Clone)]
 struct Astray(Parameter);
 
@@ -402,8 +402,8 @@ fn single_precision_follows_double_in_the_iterative_form() {
     }
 }
 
-/// Theorem S2: over all y in the unit ball of the RKHS of k + σ²δ, the largest squared error of the posterior mean at a
-/// new point is the predictive variance there.
+/// Theorem S2: the predictive variance at a new point is the largest squared error of the posterior mean there, over
+/// all y in the unit ball of the RKHS of k + σ²δ.
 #[test]
 fn variance_is_the_worst_squared_error() {
     let n = 15;
@@ -420,11 +420,11 @@ fn variance_is_the_worst_squared_error() {
             let marginals = posterior.predict(&unknown).unwrap();
             (marginals.mean[0], marginals.variance[0] + noise_variance)
         };
-        // The mean is linear in y: its coefficients from unit vectors.
+        // The mean is linear in y: unit vectors give its coefficients.
         let unit = |j: usize| (0..n).map(|k| f64::from(u8::from(k == j))).collect::<Vec<_>>();
         let coefficients: Vec<f64> = (0..n).map(|j| mean_for(unit(j)).0).collect();
         let variance = mean_for(unit(0)).1;
-        // Functions y = Σ a_k kσ(·, z_k) at the data, the new point and others; ‖y‖² = aᵀKσ a.
+        // Functions y = Σ a_k kσ(·, z_k), with z the data, the new point and others; ‖y‖² = aᵀKσ a.
         let mut sites = observations.x.clone();
         sites.extend(unknown);
         sites.extend(numbers(10, 3).iter().map(|v| 4.0 * v));
@@ -438,7 +438,7 @@ fn variance_is_the_worst_squared_error() {
             let (mean, _) = mean_for(y[..n].to_vec());
             (y[n] - mean).powi(2) / square
         };
-        // The worst is kσ(·, x*) − Σ c_j kσ(·, x_j).
+        // The worst function is kσ(·, x*) − Σ c_j kσ(·, x_j).
         let mut worst = vec![0.0; m];
         worst[..n].iter_mut().zip(&coefficients).for_each(|(a, c)| *a = -c);
         worst[n] = 1.0;
@@ -477,7 +477,7 @@ fn more_actions_without_starting_over() {
     let whole = posterior(part(0, 9));
     agree("dense", &grown, &whole);
     assert_close("weights", &grown.weights(), &whole.weights(), 1e-7);
-    // Coarse blocks, then finer ones: together the span of the finer ones and the coarse.
+    // Coarse blocks, then finer ones: together the span of the finer and the coarse blocks.
     let coarse = Actions::random(n, 3, 1).unwrap();
     let fine = Actions::random(n, 5, 2).unwrap();
     let filled = |actions: &Actions| {
@@ -490,7 +490,7 @@ fn more_actions_without_starting_over() {
     let grown = posterior(coarse.clone()).condition(&fine).unwrap();
     agree("blocks", &grown, &posterior(Actions::dense(&both, 8)));
     check_posterior("grown", &grown, &POINTS, 2);
-    // A policy goes on where learned actions ended, down to the exact posterior.
+    // A policy continues where learned actions ended, down to the exact posterior.
     for policy in policies(n) {
         let more = IterGpOptions { block: 4, ..IterGpOptions::budget(5) };
         let start = posterior(coarse.clone());
@@ -513,7 +513,7 @@ fn more_actions_without_starting_over() {
     assert!(problem.contains("action 1 lies in the span"), "{problem}");
     let many = Cagp::new(matern(), Actions::dense(&numbers(n * (n + 1), 1), n + 1));
     assert!(many.posterior(F64, observations.clone()).unwrap_err().to_string().contains("31 actions for 30 rows"));
-    // Numbers that were saved are of actions of the same lengths.
+    // Saved numbers belong to actions of the same lengths.
     let model = Cagp::new(matern(), part(0, 2));
     for posterior in [posterior(part(0, 2)), posterior(part(0, 2)).condition(&part(2, 5)).unwrap()] {
         let restored = model.restored(F64, observations.clone(), posterior.saved(true).unwrap()).unwrap().unwrap();
@@ -541,7 +541,7 @@ fn uncertainty_is_mathematical_and_computational() {
     let exact = ExactGp::new(matern()).posterior(F64, observations.clone()).unwrap().predict(&POINTS).unwrap();
     let mut last = f64::INFINITY;
     for i in [1, 3, 12, 24] {
-        // Halving blocks nests the spans, if values stay.
+        // If the values stay, halving blocks nests the spans.
         let gp = Cagp::new(matern(), Actions::from_blocks(&numbers(n, 1), BlockSparse::even(n, i)));
         let parts = gp.posterior(F64, observations.clone()).unwrap().uncertainty(&POINTS).unwrap();
         let (mathematical, computational) = (parts.mathematical.unwrap(), parts.computational.unwrap());
@@ -617,7 +617,7 @@ fn blocks_of_a_tree_are_coherent_and_complete() {
         let moved = observations.permuted(&order).unwrap();
         assert_eq!(moved.x[2 * 7 + 1], observations.x[2 * order[7] + 1]);
         assert_eq!((moved.y[9], moved.auxiliary.as_ref().unwrap()[9]), (observations.y[order[9]], order[9] as f64));
-        // Extents of the blocks in scaled inputs, against the order of the data.
+        // Extents of the blocks in scaled inputs, compared with the order of the data.
         let extent = |data: &Observations| -> f64 {
             let blocks = BlockSparse::even(n, leaves);
             let spread = |rows: &[f64], c: usize| {
@@ -633,7 +633,7 @@ fn blocks_of_a_tree_are_coherent_and_complete() {
     }
     assert_eq!(RowOrder::Data.of(&observations, 5).unwrap(), (0..n).collect::<Vec<_>>());
     assert_eq!(RowOrder::Tree.of(&observations, 5).unwrap(), kd_tree(&observations.x, d, &[1.0, 1.0], 5).unwrap());
-    // Along a line the leaves are intervals in order, whatever the ties.
+    // Along a line the leaves are intervals in order, even with ties.
     let line = [5.0, 1.0, 1.0, 3.0, 0.0, 9.0, 1.0];
     let order = kd_tree(&line, 1, &[2.0], 3).unwrap();
     let blocks: Vec<Vec<f64>> =
@@ -708,8 +708,8 @@ proptest! {
     }
 }
 
-/// Where SᵀK̂S is nearly singular the expected squared error is a small difference of numbers that are larger by many
-/// digits.
+/// If SᵀK̂S is nearly singular, the expected squared error is a small difference of numbers that are larger by many
+/// orders of magnitude.
 #[test]
 fn the_bound_is_one_where_targets_are_nearly_free_of_noise() {
     let (n, i) = (600, 60);
@@ -780,7 +780,7 @@ fn the_bound_of_a_users_form_is_that_of_a_built_in_one() {
     assert_close("gradient", &ours.gradient, &theirs.gradient, 1e-3);
 }
 
-/// Of a smooth function all rows of K S are alike, and the bound is a small difference of its large squares.
+/// For a smooth function all rows of K S are alike, and the bound is a small difference of their large squares.
 #[test]
 fn single_precision_keeps_the_bound_where_rows_are_alike() {
     let (n, i) = (600, 64);
@@ -800,7 +800,7 @@ fn single_precision_keeps_the_bound_where_rows_are_alike() {
     }
 }
 
-/// The derivatives of tr K and of what is explained are as large as n over the noise, and their difference is not.
+/// The derivatives of tr K and of its explained part are as large as n over the noise, but their difference is not.
 #[test]
 fn single_precision_keeps_gradients_that_cancel() {
     let n = 6000;

@@ -1,4 +1,4 @@
-//! Experts against the exact model where they are it, and against golden values.
+//! Experts compared with the exact model where both are the same, and with golden values.
 
 use cagey::kernels::Kernel;
 use cagey::likelihoods::Gaussian;
@@ -45,7 +45,7 @@ fn check(name: &str, got: &Marginals, want: &Marginals, tolerance: f64) {
     assert_close(&format!("{name}: variances"), &got.variance, &want.variance, tolerance);
 }
 
-/// Rules in which one expert counts as much as its own posterior says.
+/// Rules by which a single expert keeps its own posterior.
 const FAITHFUL: [Rule; 10] = [
     Rule::Poe,
     Rule::Gpoe,
@@ -73,7 +73,7 @@ fn one_expert_is_the_exact_model() {
         for rule in FAITHFUL {
             check(&format!("{rule}, mean {mean}"), &by(&one, &data, rule, &POINTS), &exact, 1e-8);
         }
-        // The others weigh it by the entropy that its rows took, which is not 1; of a mean that cancels.
+        // The other rules weight it by the entropy that its rows took, which is not 1; in a mean the weight cancels.
         let entropy = by(&one, &data, Rule::GpoeEntropy, &POINTS);
         assert_close(&format!("means, mean {mean}"), &entropy.mean, &exact.mean, 1e-8);
         let scope = Scope::training(F64).unwrap();
@@ -129,7 +129,7 @@ fn only_sparse_experts_bear_jitter() {
     let sparse = Sgpr::new(Kernel::parse("rbf(ard)", 2).unwrap(), &data.x[..12], 2).unwrap();
     let mut sparse = Experts::new(Shared::Sparse(sparse), Rule::Grbcm, dealt(24, 3), vec![0]).unwrap();
     assert!(sparse.bears_jitter());
-    // Two inducing inputs that come together ask for jitter, and training goes on through that.
+    // Two inducing inputs that come together need jitter, and training continues through that.
     let z = sparse.find_mut("inducing").unwrap().remove(0);
     let mut together = z.internal();
     together.copy_within(0..2, 2);
@@ -186,7 +186,7 @@ fn twice_the_same_expert_says_what_it_says() {
     let model = gp("1.3 * rbf(lengthscale=[0.8, 1.1])", 2, 0.2);
     let exact = model.posterior(F64, half).unwrap().predict(&POINTS).unwrap();
     let same = experts(&model, vec![(0..15).collect(), (15..30).collect()], vec![0]);
-    // Rows that repeat are no rows of their own to the kernel, so the experts' errors are those of one but for the
+    // The kernel does not distinguish repeated rows, so the experts' errors are those of one expert, except for the
     // noise.
     let nested = by(&same, &twice, Rule::Npae, &POINTS);
     assert!(nested.variance.iter().zip(&exact.variance).all(|(two, one)| two <= one));

@@ -1,4 +1,4 @@
-//! Trainings of experts by clients.
+//! Federated trainings of experts.
 
 use cagey::kernels::Kernel;
 use cagey::likelihoods::Gaussian;
@@ -30,7 +30,7 @@ fn config(optimizer: Optimizer, steps: usize) -> TrainConfig {
     TrainConfig::new(optimizer, steps)
 }
 
-/// The parameters that a training ends at.
+/// The parameters at the end of a training.
 fn trained(mut model: Experts, data: &Observations, config: &TrainConfig) -> Vec<f64> {
     let training = Training { compute: F64, data, rows: data, batches: None, config, spread: None };
     model.train(training, &mut []).unwrap();

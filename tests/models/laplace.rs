@@ -1,4 +1,4 @@
-//! Laplace's approximation against reference values, its own definition, finite differences and other models.
+//! Laplace's approximation compared with reference values, its own definition, finite differences and other models.
 
 use cagey::kernels::Kernel;
 use cagey::likelihoods::registry::Likelihoods;
@@ -20,7 +20,7 @@ use crate::common::{
     kernel_gradient, likelihood, noise,
 };
 
-/// Value and gradient of a golden file's evidence.
+/// Checks value and gradient of the evidence in a golden file.
 fn check_evidence(name: &str, gp: &LaplaceGp, data: &Observations, expected: &Value, rest: &[f64]) {
     for (compute, tolerance) in [(F64, 1e-8), (F32, 2e-4)] {
         let scope = Scope::training(compute).unwrap();
@@ -115,7 +115,7 @@ fn golden_softmax() {
     }
 }
 
-/// Rows drawn from a likelihood about a wave.
+/// Rows drawn from a likelihood around a wave.
 fn drawn(text: &str, n: usize, d: usize) -> (LaplaceGp, Observations) {
     let likelihood = crate::common::likelihood(text);
     let (density, latents) = (likelihood.density(), likelihood.latents());
@@ -171,12 +171,12 @@ fn gradients_match_finite_differences() {
     }
 }
 
-/// A dense matrix times another, row-major, of order `n`.
+/// The product of two dense row-major matrices of order `n`.
 fn times(a: &[f64], b: &[f64], n: usize) -> Vec<f64> {
     (0..n * n).map(|e| (0..n).map(|k| a[e / n * n + k] * b[k * n + e % n]).sum()).collect()
 }
 
-/// The inverse and the logarithm of the determinant, by Gauss and Jordan.
+/// The inverse and the log determinant, by Gauss–Jordan elimination.
 fn inverse(mut a: Vec<f64>, n: usize) -> (Vec<f64>, f64) {
     let mut b: Vec<f64> = (0..n * n).map(|e| f64::from(u8::from(e % (n + 1) == 0))).collect();
     let mut log_det = 0.0;
@@ -299,7 +299,7 @@ fn two_classes_are_bernoulli() {
     }
 }
 
-/// Finite numbers for a model of `text` with a kernel, at all rows.
+/// Checks that all numbers are finite for a model of `text` with a kernel, at all rows.
 fn check_finite(what: &str, text: &str, kernel: &str, x: &[f64], y: &[f64]) -> LaplacePosterior {
     let likelihood = crate::common::likelihood(text);
     let data = Observations::new(x.to_vec(), 1, y.to_vec(), None).unwrap();
@@ -333,7 +333,7 @@ fn extremes_are_finite() {
             check_finite("millions", text, kernel, &x, &[1e6; 20]);
         }
         for text in LIKELIHOODS {
-            // 1 is a target of every likelihood but the beta.
+            // 1 is a valid target of every likelihood except the beta.
             let y = if text.starts_with("beta") { 0.5 } else { 1.0 };
             check_finite("one row", text, kernel, &[0.4], &[y]);
             check_finite("one place", text, kernel, &[0.4; 30], &[y; 30]);
@@ -341,7 +341,7 @@ fn extremes_are_finite() {
     }
 }
 
-/// Latent values of 50 and more, where probabilities and their curvature are below rounding.
+/// Latent values of 50 and more, where probabilities and their curvature are below rounding errors.
 #[test]
 fn certain_classes_reach_far() {
     let x: Vec<f64> = (0..40).map(|i| f64::from(i / 20) * 10.0 + 0.01 * f64::from(i % 20)).collect();
@@ -352,7 +352,7 @@ fn certain_classes_reach_far() {
     assert!(posterior.predict(&x).unwrap().variance.iter().all(|v| *v < prior));
 }
 
-/// An outlier of Student's distribution has a Hessian of the other sign.
+/// For an outlier, the Hessian of Student's distribution has the opposite sign.
 #[test]
 fn outliers_are_left_where_they_are() {
     let (gp, mut data) = drawn("student-t(3.5)", 14, 1);

@@ -1,4 +1,4 @@
-//! Leaving one row out in closed form against models without that row.
+//! Closed forms of leaving one row out, compared with models without that row.
 
 use cagey::kernels::Kernel;
 use cagey::models::Observations;
@@ -28,7 +28,7 @@ fn without(data: &Observations, row: usize) -> Observations {
     data.gather(&(0..data.n()).filter(|other| *other != row).collect::<Vec<_>>()).unwrap()
 }
 
-/// Closed forms against what `refit` predicts of the latent function at a row after a fit to the others.
+/// Compares closed forms with the predictions of `refit`: the latent function at a row after a fit to the others.
 fn check(
     name: &str,
     data: &Observations,
@@ -59,7 +59,7 @@ fn closed_forms_equal_models_without_the_row() {
         Box::new(sparse.posterior(F64, others).unwrap())
     });
 
-    // These take one noise for all rows.
+    // These models have one noise for all rows.
     let data = Observations { auxiliary: None, ..data };
     let mut state = 3;
     let dense: Vec<f64> = (0..N * 6).map(|_| noise(&mut state)).collect();
@@ -98,7 +98,7 @@ fn residuals_of_the_exact_model_are_drawn_with_their_correlations() {
     let variance = posterior.leave_one_out().variance;
     let root = posterior.residuals(identity, N, &variance).unwrap();
     let covariance = |i: usize, j: usize| (0..N).map(|k| root[i * N + k] * root[j * N + k]).sum::<f64>();
-    // Leaving one out is linear in the targets: residuals of unit targets are the columns of the map.
+    // Leave-one-out residuals are linear in the targets: residuals of unit targets are the columns of the map.
     let residuals = |y: Vec<f64>| {
         let left = gp.posterior(F64, Observations { y: y.clone(), ..data.clone() }).unwrap().leave_one_out();
         (0..N).map(|i| (y[i] - left.mean[i]) / left.variance[i].sqrt()).collect::<Vec<_>>()

@@ -1,4 +1,4 @@
-//! Models against reference values, their own definitions and finite differences.
+//! Models compared with reference values, their own definitions and finite differences.
 
 #[path = "../common/mod.rs"]
 mod common;
@@ -163,7 +163,7 @@ fn known_noise_widens_what_it_should() {
     observations.auxiliary = Some(vec![1.0; 20]);
     let noisy = gp.posterior(F64, observations.clone()).unwrap().predict(&[0.5]).unwrap();
     assert!(noisy.variance[0] > plain.variance[0]);
-    // Known noise of 1 for every row is learned noise higher by 1.
+    // A known noise of 1 for every row raises the learned noise by 1.
     let mut shifted = gp.clone();
     shifted.likelihood.noise.set(&[1.2]);
     observations.auxiliary = None;
@@ -191,7 +191,7 @@ fn bad_observations_are_refused() {
     assert!(Observations::new(vec![1.0], 1, vec![0.0], Some(vec![-1.0])).is_err());
 }
 
-/// Rows that are trained on as one have the likelihood of all of them, wherever the training ends.
+/// Repeated rows that are trained on as one have the likelihood of all of them, wherever the training ends.
 #[test]
 fn repeated_rows_are_averaged_exactly() {
     let row = |i: usize| [(1.7 * i as f64).sin(), (0.9 * i as f64).cos()];

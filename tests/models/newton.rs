@@ -1,4 +1,5 @@
-//! Newton's method in the span of actions against reference values, dense definitions, quadrature and other models.
+//! Newton's method in the span of actions, compared with reference values, dense definitions, quadrature and other
+//! models.
 
 use cagey::Error;
 use cagey::kernels::Kernel;
@@ -20,7 +21,7 @@ use crate::common::{
     F32, F64, assert_close, check_posterior, columns, flat, golden, golden_likelihood, kernel, likelihood, noise,
 };
 
-/// Every action there can be, to the last digit.
+/// Options for as many actions as possible, to the last digit.
 pub fn whole(n: usize) -> NewtonOptions {
     NewtonOptions { per_step: 1, relative: 0.0, settled: 1e-9, ..NewtonOptions::budget(n) }
 }
@@ -40,7 +41,7 @@ const LIKELIHOODS: [&str; 12] = [
     "beta(6)",
 ];
 
-/// A model with rows drawn from its likelihood about a wave.
+/// A model with rows drawn from its likelihood around a wave.
 pub fn drawn(text: &str, n: usize, options: NewtonOptions, seed: u64) -> (NewtonCagp, Observations) {
     let likelihood = crate::common::likelihood(text);
     let density = likelihood.density();
@@ -93,7 +94,7 @@ fn gaussian_targets_are_the_one_step_case() {
     classic.prior.mean = newton.priors[0].mean.clone();
     classic.likelihood.noise.set(&[0.3]);
     classic.options.relative = 0.0;
-    // The classic one takes one noise for all rows.
+    // The classic solver has one noise for all rows.
     let data = Observations { auxiliary: None, ..data };
     let points = [0.3, -0.2, 1.0, 1.0, -2.0, 0.5];
     let (a, report) = newton.posterior(F64, data.clone()).unwrap();
@@ -116,7 +117,7 @@ fn gaussian_targets_are_the_one_step_case() {
     assert_close("gradient", &a.1, &b.1, 1e-10);
 }
 
-/// Whatever the actions, all of them are all there is.
+/// With all actions, the result does not depend on which actions they are.
 #[test]
 fn policies_end_where_there_are_no_more_actions() {
     let policies = [
@@ -156,7 +157,7 @@ fn known_noise_is_that_of_the_exact_model() {
     assert_close("covariance", &a.covariance, &b.covariance, 1e-10);
 }
 
-/// K and the curvature-conditioned variances of f at the training rows, densely: `diag(K − K (K + W⁻¹)⁻¹K)`.
+/// Dense K and the curvature-conditioned variances of f at the training rows: `diag(K − K (K + W⁻¹)⁻¹K)`.
 fn dense_variances(gp: &NewtonCagp, data: &Observations, sites: &Sites) -> Vec<f64> {
     let (scope, n) = (Scope::new(F64).unwrap(), data.n());
     let k = to_f64(gp.priors[0].covariance(&scope, &data.batch(&scope).x).matrix().unwrap()).unwrap();
@@ -185,7 +186,7 @@ fn variances_are_never_below_those_of_the_dense_solve() {
     }
 }
 
-/// The actions `[L n, i]` and sites that training holds.
+/// The actions `[L n, i]` and sites that a training holds.
 pub fn held(gp: &NewtonCagp, data: &Observations) -> (Vec<f64>, Sites) {
     let scope = Scope::new(F64).unwrap();
     let held = gp.choose(&scope, &data.batch(&scope)).unwrap().unwrap();
@@ -198,7 +199,7 @@ pub fn held(gp: &NewtonCagp, data: &Observations) -> (Vec<f64>, Sites) {
     (actions, Sites { f: column(i), gradient: column(i + 1), curvature: column(i + 2), rows: data.n(), centred })
 }
 
-/// Products that were kept from step to step are those that are made anew.
+/// Products kept from step to step equal those computed again.
 #[test]
 fn recycled_solves_are_those_from_scratch() {
     for text in LIKELIHOODS {
@@ -230,7 +231,7 @@ fn recycled_solves_are_those_from_scratch() {
     }
 }
 
-/// The gradient of the bound at what training holds, and central differences of it.
+/// The gradient of the bound with the actions and sites that a training holds, and its central differences.
 pub fn held_gradients(gp: &(impl Model + Clone), data: &Observations) -> [Vec<f64>; 2] {
     const STEP: f64 = 1e-5;
     let plain = Scope::new(F64).unwrap();
@@ -298,7 +299,7 @@ fn bounds_are_bounds_for_any_actions_and_sites() {
             scalar(gp.bound(&scope, &batch, &scope.matrix(s, 3, i), sites).unwrap()).unwrap()
         };
         let mut rng = Xoshiro256PlusPlus::seed_from_u64(9);
-        // Expectations by 20 nodes: of Student's density to two digits.
+        // Expectations by 20 nodes: for Student's density they have two digits.
         let slack = if text.starts_with("student") { 2e-2 } else { 1e-5 };
         for _ in 0..200 {
             let i = rng.random_range(1..=3);
@@ -313,20 +314,20 @@ fn bounds_are_bounds_for_any_actions_and_sites() {
             };
             let bound = loss(&s, i, &sites);
             assert!(bound > -evidence - slack, "{text}: {bound} is below {}", -evidence);
-            // The span of the actions is all that counts.
+            // Only the span of the actions matters.
             let v: Vec<f64> = (0..i * i).map(|e| draw(1.0) + if e % (i + 1) == 0 { 1.5 } else { 0.0 }).collect();
             let turned: Vec<f64> =
                 (0..3 * i).map(|e| (0..i).map(|k| s[e / i * i + k] * v[k * i + e % i]).sum()).collect();
             let again = loss(&turned, i, &sites);
             assert!((again - bound).abs() < 1e-7 * bound.abs().max(1.0), "{text}: {bound} {again}");
         }
-        // With all actions and sites at the mode it is not far.
+        // With all actions and sites at the mode the bound is near the evidence.
         let found = scalar(gp.objective(&scope, &batch).unwrap()).unwrap();
         assert!(found + evidence < 0.3, "{text}: {found} {evidence}");
     }
 }
 
-/// Of classes no log density is above 0 and no divergence below, however far sites saturate on whichever side.
+/// For classes, no log density is above 0 and no divergence below 0, even if sites saturate far on either side.
 #[test]
 fn bounds_of_classes_are_not_above_what_a_density_can_be() {
     let mut rng = Xoshiro256PlusPlus::seed_from_u64(17);
@@ -373,7 +374,7 @@ fn as_many_directions_as_actions_are_no_compression() {
     assert!(few.variance.iter().zip(&all.variance).all(|(few, all)| *few > 0.99 * all));
 }
 
-/// The paper's first experiment: counts about a draw of a process with ℓ = 0.1 and variance 5.
+/// The paper's first experiment: counts around a draw of a process with ℓ = 0.1 and variance 5.
 fn counts(seed: u64) -> (Kernel, Observations, Observations) {
     let kernel = Kernel::parse("rbf(lengthscale=0.1, variance=5.0)", 1).unwrap();
     let mut rng = Xoshiro256PlusPlus::seed_from_u64(seed);
@@ -449,7 +450,7 @@ fn extremes_are_finite_and_errors_have_names() {
             check("a million", text, kernel, &x, &many);
         }
         for text in LIKELIHOODS {
-            // 1 is a target of every likelihood but the beta; of counts it is the prior mean.
+            // 1 is a valid target of every likelihood except the beta; for counts it is the prior mean.
             let y = if text.starts_with("beta") { 0.5 } else { 1.0 };
             check("one row", text, kernel, &[0.4], &[y]);
             check("one place", text, kernel, &[0.4; 12], &[y; 12]);

@@ -1,4 +1,4 @@
-//! Learned actions through Newton's method against the Gaussian model, finite differences and reference values.
+//! Learned actions by Newton's method, compared with the Gaussian model, finite differences and reference values.
 
 use cagey::models::cagp::{Actions, Cagp, LearnedNewtonCagp, NewtonOptions, SiteRule};
 use cagey::models::exact::ExactGp;
@@ -25,7 +25,7 @@ const LIKELIHOODS: [&str; 8] = [
 
 const POINTS: [f64; 6] = [0.3, -0.2, 1.0, 1.0, -2.0, 0.5];
 
-/// A model of drawn rows, with actions away from where they start.
+/// A model of drawn rows, with actions that are not at their start values.
 fn learned(text: &str, n: usize, i: usize, seed: u64) -> (LearnedNewtonCagp, Observations) {
     let (other, data) = drawn(text, n, NewtonOptions::budget(1), seed);
     let mut gp = LearnedNewtonCagp::new(other.priors[0].clone(), other.likelihood.clone(), &data, i).unwrap();
@@ -63,7 +63,7 @@ fn gaussian_targets_are_those_of_the_gaussian_model() {
     }
 }
 
-/// With an action a row, noise of rows is that of the exact model; its gradient is that of the bound.
+/// With one action for each row, Gaussian noise gives the results of the exact model.
 #[test]
 fn noise_of_rows_is_that_of_the_exact_model() {
     let (newton, data) = learned("gaussian(0.3)", 20, 20, 0);
@@ -97,14 +97,14 @@ fn gradients_match_finite_differences_of_their_definition() {
         {
             let (mut gp, data) = learned(text, 12, 4, 2);
             (gp.sites, gp.unrolled) = (sites, unrolled);
-            // What is held is chosen by the model that holds.
+            // The model that holds the actions and sites also chooses them.
             let [gradient, numeric] = held_gradients(&gp, &data);
             assert_close(&format!("{text} {sites:?} {unrolled}"), &gradient, &numeric, 2e-6);
         }
     }
 }
 
-/// Held sites leave out what the latent mean does to them; a step of Newton's has nearly all of it.
+/// Held sites ignore how the latent mean changes them; one Newton step captures nearly all of this change.
 #[test]
 fn one_step_is_nearly_the_total_derivative() {
     for text in ["bernoulli(logit)", "poisson(exp)", "softmax(3)"] {

@@ -20,7 +20,7 @@ const LIKELIHOODS: [&str; 4] = ["softmax(2)", "softmax(3)", "softmax(5)", "heter
 
 const POINTS: [f64; 6] = [0.3, -0.2, 1.0, 1.0, -2.0, 0.5];
 
-/// Covariances `[n, L, L]` of each row's latent functions, of independent ones too.
+/// Covariances `[n, L, L]` of each row's latent functions, also if these are independent.
 fn blocks(posterior: &dyn Posterior, x: &[f64]) -> Correlated {
     if let Some(joint) = posterior.correlated(x).unwrap() {
         return joint;
@@ -71,10 +71,10 @@ fn golden_softmax_with_all_actions() {
     }
 }
 
-/// Two functions with kernel k are as one, their difference, with 2k.
+/// Two functions with kernel k act as one function, their difference, with kernel 2k.
 #[test]
 fn two_classes_are_bernoulli() {
-    // Averages of one are over 20 nodes.
+    // Averages over one function use 20 nodes.
     for (rule, exact) in [(SiteRule::Mode, 1e-9), (SiteRule::Expectation, 1e-5)] {
         for actions in [3, 9, 20] {
             let (mut two, data) = drawn("softmax(2)", 20, whole(actions), 1);
@@ -99,7 +99,7 @@ fn two_classes_are_bernoulli() {
     }
 }
 
-/// Gradient and trace of the curvature are averages over the latent distribution, as draws have them.
+/// Gradient and trace of the curvature are averages over the latent distribution, compared with draws.
 #[test]
 fn averaged_sites_of_classes_are_averages() {
     let mut rng = Xoshiro256PlusPlus::seed_from_u64(5);
@@ -150,12 +150,12 @@ fn all_covariances(gp: &NewtonCagp, x: &[f64]) -> Vec<f64> {
     (0..all * all).map(entry).collect()
 }
 
-/// Covariances `[n, L, L]` of a row's latent functions given sites, densely: `K − K R (I + RᵀKR)⁻¹ RᵀK`.
+/// Dense covariances `[n, L, L]` of a row's latent functions given sites: `K − K R (I + RᵀKR)⁻¹ RᵀK`.
 fn dense_blocks(gp: &NewtonCagp, data: &Observations, sites: &Sites) -> Vec<f64> {
     let (n, latents, density) = (data.n(), gp.likelihood.latents(), gp.likelihood.density());
     let (all, k) = (n * latents, all_covariances(gp, &data.x));
     let targets = Targets { y: &data.y, auxiliary: data.auxiliary.as_deref() };
-    // √d of the rows' curvatures: R = diag(√d), or of centred likelihoods diag(√d)(I − √d√dᵀ).
+    // √d of the rows' curvatures: R = diag(√d), or for centred likelihoods diag(√d)(I − √d√dᵀ).
     let scales: Vec<Vec<f64>> = targets
         .rows(gp.likelihood.auxiliary())
         .enumerate()
@@ -166,7 +166,7 @@ fn dense_blocks(gp: &NewtonCagp, data: &Observations, sites: &Sites) -> Vec<f64>
             d.into_iter().map(f64::sqrt).collect()
         })
         .collect();
-    // Rᵀ A for the columns of A.
+    // Rᵀ A, for the columns of A.
     let rooted = |a: &[f64]| {
         let mut out = a.to_vec();
         for column in 0..all {
@@ -218,7 +218,7 @@ fn covariances_are_never_below_those_of_the_dense_solve() {
     }
 }
 
-/// Products that were kept from step to step are those that are made anew.
+/// Products kept from step to step equal those computed again.
 #[test]
 fn recycled_solves_are_those_from_scratch() {
     for text in LIKELIHOODS {
@@ -283,7 +283,7 @@ fn coloured(lower: &[f64], z: &[f64]) -> Vec<f64> {
     (0..order).map(|i| (0..=i).map(|j| lower[order * i + j] * z[j]).sum()).collect()
 }
 
-/// `ln ∫ p(y | f) N(f; m, K) df` of classes, in the differences from the first.
+/// `ln ∫ p(y | f) N(f; m, K) df` for classes, in the differences from the first class.
 fn log_evidence_of_classes(gp: &NewtonCagp, data: &Observations) -> f64 {
     let (n, latents, k) = (data.n(), gp.likelihood.latents(), all_covariances(gp, &data.x));
     let (order, count) = (n * (latents - 1), latents - 1);
@@ -303,7 +303,8 @@ fn log_evidence_of_classes(gp: &NewtonCagp, data: &Observations) -> f64 {
     sum.ln()
 }
 
-/// The same of a normal distribution whose noise varies: over the second function, the first in closed form.
+/// The same for a normal distribution whose noise varies: numerical over the second function, closed-form over the
+/// first.
 fn log_evidence_of_noise(gp: &NewtonCagp, data: &Observations) -> f64 {
     let (n, k) = (data.n(), all_covariances(gp, &data.x));
     let block = |l: usize| (0..n * n).map(|e| k[(l * n + e / n) * 2 * n + l * n + e % n]).collect::<Vec<f64>>();
@@ -354,7 +355,7 @@ fn bounds_are_bounds_for_any_actions_and_sites() {
                     let total: f64 = across(1, 0).map(|at| curvature[at]).sum();
                     across(1, 0).for_each(|at| curvature[at] /= total);
                 } else {
-                    // Of one latent function each: they are to stay independent.
+                    // Actions of one latent function each: they must stay independent.
                     for column in 0..i {
                         across(i, column).enumerate().filter(|(l, _)| *l != column % 2).for_each(|(_, at)| s[at] = 0.0);
                     }
@@ -375,7 +376,7 @@ fn bounds_are_bounds_for_any_actions_and_sites() {
         let mut gp = gp;
         gp.options = whole(2 * n);
         let found = scalar(gp.objective(&scope, &batch).unwrap()).unwrap();
-        // The Fisher information of the noise is not its density's curvature.
+        // The Fisher information of the noise is not the curvature of its density.
         let near = if centred { 0.4 } else { 1.0 };
         assert!(found > -evidence - 1e-5 && found + evidence < near, "{text}: {found} {evidence}");
         gp.sites = SiteRule::Expectation;
@@ -433,7 +434,7 @@ fn saved_posteriors_come_back_and_single_precision_follows() {
     }
 }
 
-/// More actions, from where a posterior stands, lead where all of them lead at once.
+/// Further actions, added to a posterior, give the result of all actions at once.
 #[test]
 fn refined_posteriors_are_those_of_all_actions() {
     for text in ["bernoulli(logit)", "softmax(3)", "heteroscedastic"] {
@@ -446,7 +447,7 @@ fn refined_posteriors_are_those_of_all_actions() {
         let refined = few.computation_aware().unwrap().refined(rank - 5).unwrap();
         let refined = blocks(&*refined, &POINTS);
         assert_close(&format!("{text} mean"), &refined.mean, &all.mean, 1e-4);
-        // Within its tolerance of the mean there is no more to choose; what is left of the variances is not computed.
+        // Once the mean is within the tolerance, no more actions are chosen; the rest of the variances is not computed.
         let latents = gp.likelihood.latents();
         let trace = |of: &Correlated| -> f64 {
             of.covariance.chunks(latents * latents).flat_map(|block| block.iter().step_by(latents + 1)).sum()

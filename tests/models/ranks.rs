@@ -1,4 +1,4 @@
-//! Experts over ranks that are threads: the same bits, and errors that travel.
+//! Experts over ranks that are threads: results have the same bits, and errors reach the leader.
 
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 use std::sync::Arc;
@@ -41,7 +41,7 @@ fn experts(sparse: bool, data: &Observations) -> Experts {
     Experts::new(shared(sparse, data), Rule::Grbcm, parts, vec![1, 4, 9, 16, 25]).unwrap()
 }
 
-/// What `lead` makes of so many ranks; the others serve meanwhile.
+/// The result of `lead` with `size` ranks; the other ranks serve meanwhile.
 pub fn with_ranks<R>(size: usize, lead: impl FnOnce(&Arc<Ranks>) -> R) -> R {
     let registry = Registry::default();
     let mut ends = threads::ends(size);
@@ -119,7 +119,7 @@ fn an_error_of_a_rank_names_it_and_the_others_go_on() {
         assert!(own.contains("expert 1 of 5 (rows "), "{own}");
         model.parameters_mut().into_iter().zip(&start).for_each(|((_, p), raw)| p.set_raw(raw));
         assert_eq!(fit::evaluate(&model, F64, &batch).unwrap(), sound);
-        // Where only others fail.
+        // Only other ranks fail.
         let mut bad = data.clone();
         bad.y[model.parts()[4][0]] = f64::INFINITY;
         let other = fit::evaluate(&model, F64, &bad.batch(&Scope::new(F64).unwrap())).unwrap_err();
@@ -161,7 +161,7 @@ fn ranks_are_told_of_what_is_fixed_and_believed() {
     });
 }
 
-/// An end that counts how often the job is ended.
+/// An end of the job that counts how often it is called.
 #[derive(Debug, Default)]
 struct Counted(AtomicUsize);
 

@@ -1,4 +1,4 @@
-//! Rows that every process reads for itself, from a file.
+//! Rows that every process reads from a file by itself.
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -25,7 +25,7 @@ use crate::common::{F64, assert_close};
 
 const ROWS: usize = 90;
 
-/// A table with a column of few values, and one of known noise if that is wanted; and its file of rows.
+/// A table with a column of few values, with known noise if `noise` is set; and its file of rows.
 fn write(folder: &Path, noise: bool) -> (PathBuf, PathBuf) {
     let line = |i: usize| {
         let t = i as f64;
@@ -52,7 +52,7 @@ fn settings(model: impl Into<ModelChoice>, noise: bool) -> Settings {
     }
 }
 
-/// A plan of the rows of the file, or of some of them.
+/// A plan for `rows` of the file.
 fn of_file(file: &Path, rows: Vec<usize>, settings: &Settings) -> Plan {
     let file = RowFile::open(file).unwrap().into();
     Plan::from_file(file, rows, settings.clone(), 5, &Registry::default()).unwrap()
@@ -68,7 +68,7 @@ fn a_model_of_a_file_is_that_of_its_table() {
     for noise in [false, true] {
         let (table, file) = write(folder.path(), noise);
         let (schema, data) = read_training(&table, &ReadOptions::default()).unwrap();
-        // Held out are some in the middle.
+        // Some rows in the middle are held out.
         let rows: Vec<usize> = (0..ROWS).filter(|row| !(20..30).contains(row)).collect();
         let options = |partition| ExpertsOptions { experts: Some(5), partition, ..ExpertsOptions::default() };
         let of = |algorithm| Federation { algorithm, ..Federation::default() };
@@ -94,7 +94,7 @@ fn a_model_of_a_file_is_that_of_its_table() {
                 });
                 assert_eq!(found, memory, "{what}, {rule}");
             }
-            // It takes its rows along.
+            // The model takes its rows along.
             let read = Fitted::from_bytes(&found.to_bytes().unwrap(), &Registry::default(), None).unwrap();
             assert_eq!(read.predict(&data).unwrap(), found.predict(&data).unwrap(), "{what}");
         }
@@ -107,7 +107,7 @@ fn a_model_of_a_file_is_that_of_its_table() {
     }
 }
 
-/// The rows of a file in the units of a model, and where to read them.
+/// The rows of a file in the units of a model, and the source to read them from.
 fn source(file: &Path, noise: bool) -> (Observations, Arc<dyn SharedRows>) {
     let plan = of_file(file, (0..ROWS).collect(), &settings(SgprOptions { inducing: 3 }, noise));
     (plan.rows().clone(), plan.source().unwrap())
@@ -193,7 +193,7 @@ fn batches_that_ranks_read_are_those_that_are_sent() {
 
 #[test]
 fn rows_that_are_sent_come_in_chunks() {
-    // As wide as this some thousand rows are several chunks.
+    // With so many columns, some thousand rows are several chunks.
     let (n, d) = (9000, 200);
     let x: Vec<f64> = (0..n * d).map(|i| (0.37 * i as f64).sin()).collect();
     let y = x.chunks(d).map(|row| row[..3].iter().sum()).collect();
@@ -223,7 +223,7 @@ fn a_rank_that_reads_other_rows_says_so() {
             fit::evaluate(&experts, F64, &batch).unwrap_err().to_string()
         })
     };
-    // The leader has the old file open.
+    // The leader still has the old file open.
     let other = folder.path().join("other");
     std::fs::create_dir(&other).unwrap();
     let (_, longer) = write(&other, true);
@@ -235,10 +235,10 @@ fn a_rank_that_reads_other_rows_says_so() {
     std::fs::remove_file(&file).unwrap();
     let said = problem();
     assert!(said.starts_with("rank 1: ") && said.contains("rows.bin"), "{said}");
-    // A record that is damaged, of a row that only the last rank has.
+    // A damaged record, in a row that only the last rank has.
     let mut bytes = std::fs::read(&kept).unwrap();
     let row = parts[4][1];
-    // Numbers of a record: two places, two inputs, a target, a checksum.
+    // A record has six numbers: two places, two inputs, a target, a checksum.
     bytes[row * 48 + 20] ^= 1;
     std::fs::write(&file, bytes).unwrap();
     let said = problem();

@@ -1,4 +1,4 @@
-//! Experts of which each has a table for itself.
+//! Experts that each have their own table.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -24,7 +24,7 @@ use cagey::train::TrainConfig;
 use super::ranks::with_ranks;
 use crate::common::{F64, assert_close};
 
-/// Rows of four tables of different sizes and places.
+/// Numbers of rows of four tables; the tables also lie in different places.
 const SIZES: [usize; 4] = [12, 9, 17, 14];
 
 fn row(shard: usize, i: usize) -> [f64; 4] {
@@ -87,7 +87,7 @@ fn any_number_of_ranks_writes_the_same_model() {
         };
         let of = |mut fitted: Fitted| {
             let predicted = fitted.predict_rows(&points).unwrap();
-            // What a clock said.
+            // The clock's time differs.
             fitted.summary.seconds = 0.0;
             fitted.summary.history = Default::default();
             (predicted, fitted.to_bytes().unwrap())
@@ -197,7 +197,7 @@ fn errors_name_rank_file_and_row() {
     let said = |size: usize| {
         with_ranks(size, |ranks| fitted(&paths, ExpertsOptions::default(), Some(ranks)).unwrap_err().to_string())
     };
-    // With three ranks tables 3 and 4 are those of rank 2, with four the last is that of rank 3.
+    // With three ranks, tables 3 and 4 belong to rank 2; with four ranks, the last table belongs to rank 3.
     std::fs::write(&paths[2], sound[2].replacen("\n1", "\n,1", 2)).unwrap();
     let problem = said(3);
     assert!(problem.starts_with("rank 2: ") && problem.contains("site-3.csv: row 2"), "{problem}");

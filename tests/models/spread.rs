@@ -1,4 +1,5 @@
-//! Minibatches over ranks that are threads: the same bits for any number, and the numbers of a training by one.
+//! Minibatches over ranks that are threads: the same bits for any number of ranks, and the same numbers as without
+//! ranks.
 
 use cagey::data::{Classes, Dataset, Schema};
 use cagey::fitted::{Plan, Registry, Settings};
@@ -10,7 +11,7 @@ use cagey::train::{Adam, Optimizer, TrainConfig};
 use super::ranks::with_ranks;
 use crate::common::{F32, F64, assert_close, data};
 
-/// Rows, targets by what `target` makes of them, and what they look like.
+/// Rows, with targets made by `target`, and their schema.
 fn table(target: impl Fn(f64) -> f64) -> (Schema, Dataset) {
     let rows = data(70, 2);
     let y = rows.y.iter().map(|y| target(*y)).collect();
@@ -23,7 +24,7 @@ fn options(natural: Option<f64>, size: usize) -> SvgpOptions {
     SvgpOptions { inducing: 9, covariance: Covariance::Full, batches }
 }
 
-/// Parameters and loss after a training, by ranks if there are some.
+/// Parameters and loss after a training, by `ranks` ranks if it is set.
 fn trained((schema, table): &(Schema, Dataset), settings: &Settings, ranks: Option<usize>) -> (Vec<f64>, f64) {
     let registry = Registry::default();
     let plan = || Plan::new(schema.clone(), table, settings.clone(), 5, &registry).unwrap();
@@ -43,7 +44,7 @@ fn batches_over_ranks_are_those_of_one_process() {
     let mut classes = table(|y| f64::from(u8::from(y > 0.0)));
     classes.0.classes = Some(Classes::new(["no".to_string(), "yes".to_string()]));
     for (table, likelihood) in [(&gaussian, "gaussian"), (&gaussian, "heteroscedastic"), (&classes, "bernoulli")] {
-        // Batches of 11 and 12 rows, and of all: their polishing by L-BFGS goes over ranks, too.
+        // Batches of 11 and 12 rows, and of all rows: the final L-BFGS steps also go over ranks.
         for (natural, size) in [(Some(0.2), 12), (None, 12), (Some(0.2), 70)] {
             let settings = Settings {
                 kernel: "matern32(ard) + linear".into(),
@@ -56,7 +57,7 @@ fn batches_over_ranks_are_those_of_one_process() {
             let what = format!("{likelihood}, {natural:?}, batches of {size}");
             let alone = trained(table, &settings, None);
             let first = trained(table, &settings, Some(1));
-            // After many steps of L-BFGS rounding is no longer small.
+            // After many steps of L-BFGS, rounding errors are no longer small.
             let tolerance = if size == 70 { 1e-5 } else { 1e-9 };
             assert_close(&what, &first.0, &alone.0, tolerance);
             assert!((first.1 - alone.1).abs() < tolerance, "{what}: {} {}", first.1, alone.1);

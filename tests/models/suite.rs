@@ -1,4 +1,4 @@
-//! What every model must do, whatever its approximation.
+//! Checks what must hold for every model, with any approximation.
 
 use burn::tensor::{DType, Tensor, TensorData};
 use cagey::ErrorKind;
@@ -27,7 +27,7 @@ use crate::common::{F32, F64, assert_close, check_posterior, data};
 
 const ROWS: usize = 36;
 
-/// Every kind of model with options that small data can do with.
+/// Every kind of model, with options for small data.
 fn choices() -> Vec<ModelChoice> {
     let batches = Minibatches::default();
     let cagp = |policy| CagpOptions { actions: 8, policy, ..CagpOptions::default() }.into();
@@ -50,7 +50,7 @@ fn choices() -> Vec<ModelChoice> {
         [all.into(), local(false).into(), local(true).into()]
     });
     let mut all: Vec<ModelChoice> = policies.into_iter().map(cagp).collect();
-    // With the rank of the matrix nothing is left to chance; differences want solves of all digits.
+    // At the full rank of the matrix nothing is random; central differences need solves of all digits.
     let solver = CgOptions { relative: 1e-13, ..CgGpOptions::default().solver };
     let whole = CgGpOptions { rank: ROWS, solver, ..CgGpOptions::default() };
     all.extend([ExactOptions::default().into(), SgprOptions { inducing }.into(), whole.into()]);
@@ -96,7 +96,7 @@ fn build(choice: &ModelChoice, data: &Observations) -> Box<dyn GpModel> {
     model
 }
 
-/// The objective for what the model chooses at its present parameters.
+/// The objective for the choices that the model makes at its present parameters.
 struct AtChoice<'a> {
     batch: &'a Batch,
     chosen: Option<cagey::models::Held>,
@@ -111,8 +111,8 @@ impl AtChoice<'_> {
     }
 }
 
-/// Everything that a model promises; `joint` says whether its joint distributions have its marginals, `tolerance` how
-/// well gradients are known.
+/// Checks everything that a model promises. `joint` says whether its joint distributions have its marginals,
+/// `tolerance` how accurate gradients are.
 fn check_model(name: &str, model: &dyn GpModel, data: &Observations, joint: bool, tolerance: f64) {
     let scope = Scope::new(F64).unwrap();
     let batch = data.batch(&scope);
@@ -135,7 +135,7 @@ fn check_model(name: &str, model: &dyn GpModel, data: &Observations, joint: bool
     assert_close(&format!("{name}: the prior's variance far from data"), &far.variance, &[1.3], 1e-6);
     let marginals = posterior.marginals(&[0.1, -0.2]).unwrap();
     assert_eq!(marginals, [posterior.predict(&[0.1, -0.2]).unwrap()], "{name}");
-    // A copy has parameters of its own.
+    // A copy has its own parameters.
     let mut copy = model.boxed();
     copy.set_free_raw(&vec![0.1; model.free_raw().len()]).unwrap();
     assert_ne!(copy.free_raw(), model.free_raw(), "{name}");
@@ -143,14 +143,14 @@ fn check_model(name: &str, model: &dyn GpModel, data: &Observations, joint: bool
     assert!(model.bytes(F64, size(1000)) > model.bytes(F64, size(10)) && !model.title().is_empty(), "{name}");
 }
 
-/// Gradients against central differences.
+/// Compares gradients with central differences.
 fn gradient(name: &str, model: &dyn GpModel, held: &AtChoice, tolerance: f64) {
     const STEP: f64 = 1e-5;
     let scope = Scope::training(F64).unwrap();
     let (_, gradient) = scope.gradient(held.objective(model, &scope), model).unwrap();
     let (mut moved, start) = (model.boxed(), model.free_raw());
     let size = gradient.iter().map(|g| g * g).sum::<f64>().sqrt();
-    // Every seventh of many: parameters of q and actions are alike.
+    // Of many parameters every seventh is compared: those of q and of actions are alike.
     let every = if start.len() > 40 { 7 } else { 1 };
     for at in (0..start.len()).filter(|at| *at < 8 || at % every == 0) {
         let [above, below] = [STEP, -STEP].map(|step| {
@@ -168,7 +168,7 @@ fn gradient(name: &str, model: &dyn GpModel, held: &AtChoice, tolerance: f64) {
     }
 }
 
-/// The rows of a batch count as often as its scale says, or not at all where a model takes all rows.
+/// The rows of a batch count as often as its scale says, or the scale has no effect if a model uses all rows.
 fn scale(name: &str, model: &dyn GpModel, batch: &Batch) {
     let loss = |scale| {
         let batch = Batch { scale, ..batch.clone() };
@@ -178,7 +178,7 @@ fn scale(name: &str, model: &dyn GpModel, batch: &Batch) {
     assert!((three - two - (two - one)).abs() <= 1e-9 * three.abs().max(1.0), "{name}: {one} {two} {three}");
 }
 
-/// What cannot be had is an error, not a panic.
+/// An impossible request gives an error, not a panic.
 fn refusals(name: &str, model: &dyn GpModel, data: &Observations) {
     let posterior = model.condition(F64, data.clone()).unwrap();
     assert_eq!(posterior.sample(&[], 3, 0).unwrap(), vec![Vec::<f64>::new(); 3], "{name}");
@@ -202,7 +202,7 @@ fn refusals(name: &str, model: &dyn GpModel, data: &Observations) {
     }
 }
 
-/// Means alone are those of predictions, whatever the number of rows.
+/// Means alone equal those of predictions, for any number of rows.
 fn means(name: &str, model: &dyn GpModel, data: &Observations) {
     let posterior = model.condition(F64, data.clone()).unwrap();
     let points: Vec<f64> = (0..60).map(|i| (0.37 * f64::from(i)).sin()).collect();
@@ -216,7 +216,7 @@ fn means(name: &str, model: &dyn GpModel, data: &Observations) {
     }
 }
 
-/// Moments as tensors are the predictions, and their gradients in the points those of central differences.
+/// Moments as tensors equal the predictions, and their gradients in the points equal central differences.
 fn tensors(name: &str, model: &dyn GpModel, data: &Observations) {
     const STEP: f64 = 1e-5;
     let posterior = model.condition(F64, data.clone()).unwrap();
@@ -251,10 +251,10 @@ fn tensors(name: &str, model: &dyn GpModel, data: &Observations) {
     assert!(posterior.moments(plain.narrow(1, 0, 1)).is_err(), "{name}");
 }
 
-/// A posterior that grows by rows is that of all of them.
+/// A posterior extended by rows equals that of all rows.
 fn growing(name: &str, model: &dyn GpModel, data: &Observations) {
     let part = |rows: std::ops::Range<usize>| data.gather(&rows.collect::<Vec<_>>()).unwrap();
-    // Actions are for so many rows: others cannot condition such a model.
+    // Actions fit one number of rows: other rows cannot condition such a model.
     let Ok(before) = model.condition(F64, part(0..20)) else { return };
     let Some(grown) = before.updated(&part(20..21)).unwrap() else { return };
     let grown = grown.updated(&part(21..ROWS)).unwrap().unwrap();
@@ -269,7 +269,7 @@ fn growing(name: &str, model: &dyn GpModel, data: &Observations) {
     assert_eq!(before.updated(&other).unwrap_err().kind(), ErrorKind::Request, "{name}");
 }
 
-/// A posterior that was saved is the one that comes back.
+/// A saved posterior comes back unchanged.
 fn saving(name: &str, model: &dyn GpModel, data: &Observations) {
     let points = [0.3, -0.1, 2.0, 0.5];
     let posterior = model.condition(F64, data.clone()).unwrap();
@@ -279,7 +279,7 @@ fn saving(name: &str, model: &dyn GpModel, data: &Observations) {
     assert_eq!(restored.needs_data(), posterior.needs_data(), "{name}");
 }
 
-/// Single precision follows double precision.
+/// Single precision agrees with double precision.
 fn precisions(name: &str, model: &dyn GpModel, data: &Observations) {
     let points = [0.3, -0.1, 2.0, 0.5];
     let [single, double] = [F32, F64].map(|compute| {
@@ -299,12 +299,12 @@ fn every_model_keeps_its_promises() {
         assert!(choices.iter().any(|choice| choice.kind() == row.name), "{} is not tested", row.name);
     }
     for choice in choices {
-        // A row's own neighbours are fewer than those of several rows together.
+        // A single row has fewer neighbours than several rows together.
         let local = choice.of::<SwsgpOptions>().is_some() || choice.of::<ExpertsOptions>().is_some();
-        // Covariances by the combination technique may be negative.
+        // Covariances of the combination technique may be negative.
         let combined = |grid: SparseGridOptions| grid.variance == GridVariance::Combination;
         let joint = !local && !choice.of::<SparseGridOptions>().is_some_and(combined);
-        // Its value and its gradient are two estimates.
+        // The value and the gradient are two separate estimates.
         let tolerance = if choice.kind() == CgGpOptions::NAME { 1e-5 } else { 1e-6 };
         check_model(&format!("{choice:?}"), &*build(&choice, &data), &data, joint, tolerance);
     }

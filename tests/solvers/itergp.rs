@@ -1,4 +1,4 @@
-//! The iterative solve against dense algebra and conjugate gradients, and what its policies promise.
+//! The iterative solve compared with dense algebra and conjugate gradients, and checks of its policies.
 
 use std::ops::ControlFlow;
 
@@ -72,7 +72,7 @@ fn weights(solve: &Solve) -> Vec<f64> {
 #[test]
 fn residual_policy_is_conjugate_gradients() {
     let case = plain();
-    // Beyond these the reference, which does not orthogonalise, loses digits.
+    // After more iterations, the reference loses digits: it does not orthogonalise.
     for iterations in [1, 2, 5, 8] {
         let solve = case.solve(&Residual, &IterGpOptions::budget(iterations));
         let options = CgOptions { relative: 1e-14, absolute: 0.0, iterations };
@@ -80,7 +80,7 @@ fn residual_policy_is_conjugate_gradients() {
         assert_close(&format!("{iterations} iterations"), &weights(&solve), &reference.x, 1e-8);
         let residual = reference.residual.iter().map(|r| r * r).sum::<f64>().sqrt();
         assert_close("residual", &[solve.report.residual], &[residual], 1e-6);
-        // Orthonormal actions.
+        // Actions are orthonormal.
         let s = columns(&solve);
         for a in 0..iterations {
             for b in 0..=a {
@@ -91,7 +91,7 @@ fn residual_policy_is_conjugate_gradients() {
     }
 }
 
-/// Σ over columns of the squared part of `a` outside the span of orthonormal `b`, both `[N, i]`.
+/// Σ over the columns of `a` of the squared part outside the span of the orthonormal `b`, both `[N, i]`.
 fn outside(a: &[f64], b: &[f64], i: usize) -> f64 {
     let column = |m: &[f64], j: usize| m.iter().skip(j).step_by(i).copied().collect::<Vec<_>>();
     (0..i)
@@ -135,7 +135,7 @@ fn policies_choose_what_they_say() {
         scalar((solve.precision_times(&k).unwrap() * k.transpose()).sum()).unwrap()
     };
     assert!(trace(&largest) > trace(&first), "pivoting explains more");
-    // Eigenvectors explain most of K̂ of all.
+    // Eigenvectors explain more of K̂ than any other actions.
     let top = case.solve(&Eigenvector, &budget);
     let matrix = case.scope.matrix(&case.matrix(), N, N);
     let (values, _) = eigh(matrix.clone(), "test").unwrap();
@@ -146,14 +146,14 @@ fn policies_choose_what_they_say() {
         let want: Vec<f64> = s.iter().skip(j).step_by(6).map(|v| v * values[N - 1 - j]).collect();
         assert_close("K̂s = λs", &products.iter().skip(j).step_by(6).copied().collect::<Vec<_>>(), &want, 1e-9);
     }
-    // Random actions do not depend on how many are asked for at once.
+    // Random actions do not depend on the number asked for at once.
     let random = Random { probes: Probes::Gaussian, seed: 5 };
     let one = columns(&case.solve(&random, &IterGpOptions { block: 1, ..budget }));
     assert_eq!(one, columns(&case.solve(&random, &budget)));
     assert!(one != columns(&case.solve(&Random { probes: Probes::Gaussian, seed: 6 }, &budget)));
     let signs = columns(&case.solve(&Random { probes: Probes::Rademacher, seed: 5 }, &budget));
     assert!(signs.iter().all(|v| (v.abs() - (N as f64).sqrt().recip()).abs() < 1e-12));
-    // By turns.
+    // The policies take turns.
     let turns = Mixed::new(vec![unit(Pivots::Data), unit(Pivots::Given(vec![30, 31]))], Order::Turns).unwrap();
     let rows = |policy: &dyn Policy, i: usize| -> Vec<usize> {
         let s = columns(&case.solve(policy, &IterGpOptions { block: 4, ..IterGpOptions::budget(i) }));
@@ -199,7 +199,7 @@ fn every_end_is_reported() {
     let rows = |rows: &[usize]| UnitVector { pivots: Pivots::Given(rows.to_vec()) };
     let ended = case.solve(&rows(&[1, 2]), &IterGpOptions::budget(9)).report;
     assert_eq!((ended.stop, ended.actions), (Stop::Exhausted, 2));
-    // A row twice: alone, and within a block, whose good columns are kept.
+    // A row that occurs twice: alone, and within a block; the block's good columns are kept.
     for block in [1, 8] {
         let twice = case.solve(&rows(&[4, 1, 4, 2]), &IterGpOptions { block, ..IterGpOptions::budget(9) });
         assert_eq!((twice.report.stop, twice.report.actions), (Stop::Dependent, 2), "{block}");
@@ -214,7 +214,7 @@ fn every_end_is_reported() {
         let ended = case.solve(&learned, &IterGpOptions { block, ..IterGpOptions::budget(20) }).report;
         assert_eq!((ended.stop, ended.actions), (Stop::Dependent, 3), "{block}");
     }
-    // All of the Krylov space, and what is left of a zero residual.
+    // The whole Krylov space, and what is left when the residual is zero.
     let all = case.solve(&Residual, &IterGpOptions::budget(10 * N)).report;
     assert!(matches!(all.stop, Stop::Dependent | Stop::Budget) && all.residual < 1e-9 * all.scale, "{all:?}");
     struct Third;
@@ -225,7 +225,7 @@ fn every_end_is_reported() {
     }
     let stopped = itergp(&case.system(), &Residual, &tolerance, Some(&mut Third)).unwrap().report;
     assert_eq!((stopped.stop, stopped.actions), (Stop::Interrupted, 3));
-    // Nothing to begin with.
+    // There is no action to begin with.
     assert!(matches!(itergp(&case.system(), &rows(&[]), &tolerance, None), Err(Error::Usage(_))));
     assert!(itergp(&case.system(), &rows(&[N]), &tolerance, None).is_err(), "no such row");
     assert!(Mixed::new(vec![], Order::Turns).is_err());
@@ -260,11 +260,11 @@ fn history_adds_up() {
         assert!(steps.iter().all(|s| s.explained >= 0.0));
         let last = steps.last().unwrap();
         assert_close("residual", &[last.residual], &[solve.report.residual], 1e-8);
-        // What all steps explain is tr(K C K).
+        // All steps together explain tr(K C K).
         let k = products::Covariance::new(&case.kernel, &case.scope, &case.x).matrix().unwrap();
         let trace = scalar((solve.precision_times(&k).unwrap() * k).sum()).unwrap();
         assert_close("explained", &[steps.iter().map(|s| s.explained).sum()], &[trace], 1e-9);
-        // Going on reports as if never stopped.
+        // A continued solve reports the same as one without a stop.
         let part = IterGpOptions { actions: 4, ..options };
         let first = itergp(&case.system(), policy, &part, None).unwrap();
         let gram = {
@@ -283,7 +283,7 @@ fn history_adds_up() {
             assert_close("residual", &[later.report.residual], &[last.residual], 1e-6);
         }
         assert_eq!(later.factor.dims(), [11, 11]);
-        // Its weights are of all actions: K̂v meets y on each of them.
+        // Its weights belong to all actions: K̂v agrees with y on each of them.
         let v = later.weights().unwrap();
         let left = case.scope.vector(&case.y).unsqueeze_dim::<2>(1) - case.system().product(&v).unwrap();
         for actions in [&first.actions, &later.actions] {
@@ -301,7 +301,7 @@ fn a_good_preconditioner_saves_actions() {
     let case = Case { kernel: Kernel::parse("rbf(2.0)", 2).unwrap(), ..Case::new(scope) };
     let tolerance = IterGpOptions { actions: N, relative: 1e-8, absolute: 0.0, block: 8 };
     let without = case.solve(&Residual, &tolerance).report;
-    // The preconditioner holds all of K that matters: one residual is enough.
+    // The preconditioner holds everything that matters of K: one residual is enough.
     let preconditioned = Preconditioned::new(unit(Pivots::Largest), 30, Box::new(Residual));
     let with = case.solve(&preconditioned, &tolerance).report;
     assert_eq!(with.stop, Stop::Converged, "{with:?} {without:?}");
@@ -311,7 +311,7 @@ fn a_good_preconditioner_saves_actions() {
     assert!(few.actions - 8 < 2 * without.actions / 3, "{} against {}", few.actions - 8, without.actions);
 }
 
-/// A policy of somebody else's: the residual's sign, with a learned shift.
+/// A user's own policy: the sign of the residual, with a learned shift.
 #[derive(Debug, Clone)]
 struct Sign {
     shift: Parameter,
@@ -351,7 +351,7 @@ fn the_solve_itself_is_differentiable() {
     policies.push(Box::new(Sign { shift: Parameter::real("shift", Unit::None, &[0.3]) }));
     for policy in policies {
         let both = With { first: Kernel::parse("matern52(ard)", 2).unwrap(), policy };
-        // Weights and precision, mixed by fixed numbers, with an observer that must not disturb.
+        // Weights and precision, mixed by fixed numbers, with an observer that must not change anything.
         let value = |both: &With<Kernel>, scope: &Scope| {
             let x = scope.matrix(&numbers(2 * N, 3), N, 2);
             let noise = Tensor::full([N], SIGMA, (scope.device(), scope.dtype()));
@@ -376,7 +376,7 @@ fn the_solve_itself_is_differentiable() {
     }
 }
 
-/// What must hold of every policy.
+/// Checks what must hold for every policy.
 fn check_policy(policy: &dyn Policy) {
     let (case, name) = (plain(), policy.name());
     assert!(!name.is_empty());
@@ -386,7 +386,7 @@ fn check_policy(policy: &dyn Policy) {
     assert!((1..=9).contains(&i) && solve.actions.len() == i, "{name}: {i} actions");
     assert_eq!(columns(&solve), columns(&case.solve(policy, &options)), "{name}: the same each time");
     assert_eq!(columns(&solve), columns(&case.solve(&*policy.boxed(), &options)), "{name}: a clone is the same");
-    // Unit columns with their products, the factor of M̂, and Galerkin's condition.
+    // Columns have unit length and come with their products, the factor of M̂, and Galerkin's condition.
     let (s, t) = (solve.actions.clone().into_dense().unwrap(), solve.products.clone().into_dense().unwrap());
     let norms = to_f64(s.clone().powi_scalar(2).sum_dim(0)).unwrap();
     assert_close(&format!("{name}: lengths"), &norms, &vec![1.0; i], 1e-12);
@@ -404,7 +404,7 @@ fn check_policy(policy: &dyn Policy) {
         &[to_f64(left).unwrap().iter().map(|r| r * r).sum::<f64>().sqrt()],
         1e-8,
     );
-    // C K̂ S = S; more actions explain more.
+    // C K̂ S = S; more actions explain more of K̂.
     let back = solve.precision_times(&case.system().product(&s).unwrap()).unwrap();
     assert_close(&format!("{name}: CK̂S"), &to_f64(back).unwrap(), &columns(&solve), 1e-7);
     let trace = |solve: &Solve| {
@@ -413,12 +413,12 @@ fn check_policy(policy: &dyn Policy) {
     };
     let fewer = case.solve(policy, &IterGpOptions { actions: 3, ..options });
     assert!(trace(&fewer) < trace(&solve), "{name}: {} and {}", trace(&fewer), trace(&solve));
-    // Single precision follows, and a system without a right-hand side is no trouble.
+    // Single precision agrees, and a system without a right-hand side is no problem.
     let single = Case::new(Scope::new(F32).unwrap()).solve(policy, &options);
     if single.report.actions == i {
         assert_close(&format!("{name} in f32"), &weights(&single), &weights(&solve), 2e-3);
     } else {
-        // What single precision cannot tell apart ends the solve.
+        // The solve ends at directions that single precision cannot distinguish.
         assert_eq!(single.report.stop, Stop::Dependent, "{name}");
     }
     let silent = Case { y: vec![0.0; N], ..plain() };
@@ -431,7 +431,7 @@ fn every_policy_keeps_its_promises() {
     check_policy(&Sign { shift: Parameter::real("shift", Unit::None, &[0.3]) });
 }
 
-/// A system of somebody else's: two latent functions at the same inputs, whose noise belongs together row by row.
+/// A user's own system: two latent functions at the same inputs, with noise that is correlated row by row.
 #[derive(Debug)]
 struct Coupled<'a> {
     scope: &'a Scope,
@@ -508,7 +508,7 @@ fn systems_of_several_functions_are_solved_by_all() {
         let solve = itergp(&system, policy.as_ref(), &all, None).unwrap();
         assert_close(policy.name(), &weights(&solve), &want, 1e-7);
     }
-    // Without inputs or columns policies that need them say so.
+    // Policies that need inputs or columns report an error without them.
     for policy in [unit(Pivots::Largest), Box::new(PseudoInput::new(&numbers(8, 4), 2).unwrap())] {
         assert!(matches!(itergp(&system, policy.as_ref(), &all, None), Err(Error::Usage(_))), "{}", policy.name());
     }

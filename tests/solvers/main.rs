@@ -1,4 +1,4 @@
-//! Iterative solvers, each alone against dense algebra, and the matrix-free GP against the exact one.
+//! Iterative solvers, each compared with dense algebra, and the matrix-free GP compared with the exact one.
 
 #[path = "../common/mod.rs"]
 mod common;
@@ -262,7 +262,7 @@ fn finished_columns_leave_the_product() {
     let spectrum: Vec<f64> = (0..n).map(|i| 1.0 + i as f64).collect();
     let mut a = Dense::new(identity(n)).plus(&vec![-1.0; n]);
     a = a.plus(&spectrum);
-    // A zero column, a unit vector (an eigenvector: one iteration) and a column that needs them all.
+    // A zero column, a unit vector (an eigenvector: one iteration) and a column that needs all iterations.
     let b: Vec<f64> = (0..n).flat_map(|i| [0.0, if i == 3 { 2.0 } else { 0.0 }, 1.0]).collect();
     let solution = cg(&a, None, &b, &TIGHT).unwrap();
     assert_eq!(solution.columns[0].iterations, 0);
@@ -367,7 +367,7 @@ fn pivoted_cholesky_leaves_the_trace_it_says() {
     let enough = pivoted_cholesky(&a, 50, 0.5).unwrap();
     let fewer = pivoted_cholesky(&a, enough.rank() - 1, 0.0).unwrap();
     assert!(enough.trace() <= 0.5 && fewer.trace() > 0.5);
-    // Every row twice: half the rank is all there is.
+    // Every row occurs twice: half the rank is the full rank.
     let twice: Vec<f64> =
         (0..100).flat_map(|i| (0..100).map(move |j| (i, j))).map(|(i, j)| a.entries[i / 2 * 50 + j / 2]).collect();
     let factor = pivoted_cholesky(&Dense::new(twice), 100, 0.0).unwrap();
@@ -453,7 +453,7 @@ fn without_chance_the_objective_and_gradient_are_exact() {
         for (rank, probes) in [(40, Probes::Rademacher), (0, Probes::Unit), (10, Probes::Unit)] {
             (gp.options.rank, gp.options.probes) = (rank, probes);
             let got = fit::evaluate(&gp, F64, &batch).unwrap();
-            // At full rank the trace left over is a hundredth of the noise at most, not zero.
+            // At full rank the remaining trace is at most a hundredth of the noise, not zero.
             let tolerance = if rank == 40 { 1e-3 } else { 1e-8 };
             assert_close(&format!("{text} {rank} loss"), &[got.loss], &[want.loss], tolerance);
             assert_close(&format!("{text} {rank} gradient"), &got.gradient, &want.gradient, 10.0 * tolerance);
