@@ -163,7 +163,7 @@ impl ExpertsOptions {
         // Random parts: the first of them is a random sample already.
         let communication = match self.partition {
             Partition::Random => parts[0].clone(),
-            _ => partition::some(n, parts.len(), site.seed),
+            _ => partition::some(n, n.div_ceil(parts.len()), site.seed),
         };
         Ok((parts, communication))
     }
