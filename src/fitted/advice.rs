@@ -95,8 +95,8 @@ pub fn unfinished(outcome: &Outcome, config: &TrainConfig) -> Option<Advice> {
     let fall = losses.get(losses.len() - last.max(1) - 1)? - outcome.loss;
     (exact && config.steps > FEW && fall > PAYS).then(|| {
         let text = format!(
-            "all {} steps are made, and the last {last} still lowered the objective by {} per row: more of them will \
-             go on",
+            "all {} steps are made, and the last {last} still lowered the objective by {} per row: more steps will \
+             lower it further",
             config.steps,
             shown(fall)
         );
