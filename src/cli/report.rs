@@ -128,7 +128,7 @@ pub fn class_rows(scores: &ClassScores) -> Vec<(String, String)> {
     ]
 }
 
-/// The confusion matrix; nothing for more than [`MOST_CLASSES`] classes.
+/// The confusion matrix; nothing for more than `MOST_CLASSES` classes.
 pub fn confusion(labels: &[String], counts: &[Vec<usize>]) -> String {
     if labels.len() > MOST_CLASSES {
         return String::new();
