@@ -1,8 +1,8 @@
-//! What is said to a user, and the settings that it is about.
+//! Messages to a user, and the settings that they are about.
 //!
-//! The library does not know how its user sets a setting: in code, or by an option of a command. A text that gives
-//! advice therefore names settings apart from its words, as fields: `CagpOptions::actions`. A program over the library
-//! shows them in its own way, as the command does by its options.
+//! The library does not know how its user changes a setting: in code, or by an option of a command. Advice therefore
+//! names settings separately from its text, as fields: `CagpOptions::actions`. A program that uses the library shows
+//! them in its own way: the command shows its options.
 
 use std::borrow::Cow;
 use std::fmt::{Display, Formatter};
@@ -14,7 +14,7 @@ use serde::{Deserialize, Serialize};
 pub struct Setting {
     /// The type and its field: `TrainConfig::steps`.
     pub field: Cow<'static, str>,
-    /// The value that helps, or several in words, where the text speaks of one.
+    /// The value that helps, or several in words, if the text is about a value.
     pub value: Option<String>,
 }
 
@@ -27,17 +27,17 @@ impl Display for Setting {
     }
 }
 
-/// A text, and the settings that it speaks of.
+/// A text, and the settings that it is about.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(from = "Form", into = "Form")]
 pub struct Advice {
-    /// What is said.
+    /// The message.
     pub text: String,
-    /// What it speaks of.
+    /// The settings that it is about.
     pub settings: Vec<Setting>,
 }
 
-/// Advice in files: a text that is about no setting stands alone, as it did before there were settings.
+/// Advice in files: a text about no setting is stored alone, as older versions did.
 #[derive(Serialize, Deserialize)]
 #[serde(untagged)]
 enum Form {
@@ -73,19 +73,19 @@ impl From<&str> for Advice {
 }
 
 impl Advice {
-    /// The same, about one more field.
+    /// The same advice, about one more field.
     pub fn about(mut self, field: &'static str) -> Self {
         self.settings.push(Setting { field: field.into(), value: None });
         self
     }
 
-    /// The same, about one more field and a value for it.
+    /// The same advice, about one more field and a value for it.
     pub fn set(mut self, field: &'static str, value: impl Display) -> Self {
         self.settings.push(Setting { field: field.into(), value: Some(value.to_string()) });
         self
     }
 
-    /// The text, and in brackets its settings, each as `show` writes it.
+    /// The text, followed by its settings in brackets, each as `show` writes it.
     pub fn shown(&self, show: impl Fn(&Setting) -> String) -> String {
         if self.settings.is_empty() {
             return self.text.clone();

@@ -4,7 +4,7 @@ use std::path::Path;
 
 use crate::advice::{Advice, Setting};
 
-/// What went wrong, with the values a reader needs to mend it.
+/// What went wrong, with the values that a reader needs to correct it.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum Error {
@@ -13,10 +13,10 @@ pub enum Error {
     Io {
         /// The path as the user gave it.
         path: String,
-        /// The system's reason, with advice where there is some.
+        /// The system's reason, with advice if there is any.
         problem: String,
     },
-    /// A data set cannot be used as it is; the message names file, row and column where there are any.
+    /// A data set cannot be used as it is; the message names file, row and column if there are any.
     #[error("{0}")]
     Data(String),
     /// A kernel expression does not parse or does not fit the data; `pointer` marks the place.
@@ -39,7 +39,7 @@ pub enum Error {
         what: String,
         /// The shape that fits.
         expected: String,
-        /// The shape that came.
+        /// The shape that was given.
         got: String,
     },
     /// A matrix that must be positive definite is not, even with the largest permitted jitter.
@@ -66,7 +66,7 @@ pub enum Error {
     /// A computed value is NaN or infinite.
     #[error("{0} is not finite; look for extreme values among data, initial values, bounds and priors")]
     NotFinite(String),
-    /// An iterative solver ended above its tolerance.
+    /// An iterative solver ended with a residual above its tolerance.
     #[error(
         "{what}: conjugate gradients ended after {iterations} iterations at the relative residual {residual:.1e}, \
          above the tolerance {tolerance:.1e}: {reason}"
@@ -76,7 +76,7 @@ pub enum Error {
         what: String,
         /// The relative residual reached.
         residual: f64,
-        /// The one asked for.
+        /// The relative residual asked for.
         tolerance: f64,
         /// Iterations taken.
         iterations: usize,
@@ -88,12 +88,12 @@ pub enum Error {
     Remote {
         /// The rank.
         rank: usize,
-        /// Whose failure it is.
+        /// The kind of failure.
         kind: ErrorKind,
         /// What went wrong there.
         problem: String,
     },
-    /// A failure, and the settings that would mend it.
+    /// A failure, and the settings that would prevent it.
     #[error("{}", shown(.error, .settings))]
     Advised {
         /// What went wrong.
@@ -114,17 +114,17 @@ pub enum Error {
     },
 }
 
-/// Whose failure it is: what a service answers by.
+/// The kind of failure, by which a service chooses its answer.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum ErrorKind {
     /// The request is wrong: data, settings, text or shapes that cannot be used. The same request fails again.
     Request,
-    /// A training, factorisation or solve did not come to finite numbers. Other data or settings may.
+    /// A training, factorisation or solve did not converge to finite numbers. With other data or settings it may.
     Training,
     /// A file cannot be read or written, or holds no model.
     File,
-    /// The device or its precision is not there, or did not answer.
+    /// The device or its precision is not available, or did not answer.
     Device,
 }
 
@@ -140,7 +140,7 @@ fn shown(error: &Error, settings: &[Setting]) -> String {
 }
 
 impl Error {
-    /// Whose failure it is.
+    /// The kind of failure.
     pub fn kind(&self) -> ErrorKind {
         match self {
             Self::Data(_) | Self::KernelText { .. } | Self::Usage(_) | Self::Shape { .. } => ErrorKind::Request,
@@ -152,24 +152,24 @@ impl Error {
         }
     }
 
-    /// The same with settings that would mend it.
+    /// The same error with settings that would prevent it.
     pub fn advised(self, more: Vec<Setting>) -> Self {
         let (error, mut settings) = self.parted();
         settings.extend(more);
         if settings.is_empty() { error } else { Self::Advised { error: Box::new(error), settings } }
     }
 
-    /// The same with a field that would mend it; see [`Advice::about`].
+    /// The same error with a field that would prevent it; see [`Advice::about`].
     pub fn about(self, field: &'static str) -> Self {
         self.advised(vec![Setting { field: field.into(), value: None }])
     }
 
-    /// The same with a field and a value that would mend it; see [`Advice::set`].
+    /// The same error with a field and a value that would prevent it; see [`Advice::set`].
     pub fn set(self, field: &'static str, value: impl std::fmt::Display) -> Self {
         self.advised(vec![Setting { field: field.into(), value: Some(value.to_string()) }])
     }
 
-    /// What went wrong, and the settings that would mend it.
+    /// Splits off the settings that would prevent the error.
     fn parted(self) -> (Self, Vec<Setting>) {
         match self {
             Self::Advised { error, settings } => (*error, settings),
@@ -177,13 +177,13 @@ impl Error {
         }
     }
 
-    /// Another error in the place of this one, about the same settings.
+    /// Replaces the error by another one about the same settings.
     pub fn map(self, f: impl FnOnce(Self) -> Self) -> Self {
         let (error, settings) = self.parted();
         f(error).advised(settings)
     }
 
-    /// What went wrong, without the settings that would mend it.
+    /// The error without the settings that would prevent it.
     pub fn cause(&self) -> &Self {
         match self {
             Self::Advised { error, .. } => error.cause(),
@@ -191,7 +191,7 @@ impl Error {
         }
     }
 
-    /// What to tell a user, whose program may have its own names for settings.
+    /// The message to a user, whose program may have its own names for settings.
     pub fn advice(&self) -> Advice {
         match self {
             Self::Advised { error, settings } => advice(error, settings),
@@ -199,7 +199,7 @@ impl Error {
         }
     }
 
-    /// An I/O failure at `path`, in words that say what to do where the system's reason is a common one.
+    /// An I/O failure at `path`. For common reasons, the message says what to do.
     pub fn io(path: impl AsRef<Path>, source: &std::io::Error) -> Self {
         use std::io::ErrorKind;
         let problem = match source.kind() {

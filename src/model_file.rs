@@ -1,12 +1,13 @@
 //! The container of saved models and checkpoints: one safetensors file with named arrays and a JSON document.
 //!
 //! The `__metadata__` of the file holds `format` (`cagey-model` or `cagey-checkpoint`), `version` (of this layout),
-//! `cagey` (the crate version that wrote it), `document` (JSON text) and `sha256`, a checksum over the document and the
-//! name, data type, shape and bytes of every array in the order of the names. Every float, in arrays and document,
-//! comes back bit for bit.
+//! `cagey` (the crate version that wrote it), `document` (JSON text) and `sha256`. The last is a checksum over the
+//! document and the name, data type, shape and bytes of every array, in the order of the names. Every float, in arrays
+//! and in the document, is restored bit for bit.
 //!
-//! Safetensors allows 100 MB of metadata. Long lists of floats in the document are therefore arrays of the file, called
-//! by the JSON pointers to the empty lists in their places; layout 1, which is still read, did not have them.
+//! Safetensors allows 100 MB of metadata. Long lists of floats in the document are therefore stored as arrays of the
+//! file, and empty lists take their places. Such an array has the JSON pointer to its empty list as its name. Layout 1,
+//! which is still read, did not have them.
 
 use crate::atomic::write_atomically;
 use crate::{Error, Result};
@@ -18,17 +19,17 @@ use std::fs;
 use std::io::Write;
 use std::path::Path;
 
-/// What a file is of.
+/// What a file contains.
 pub(crate) struct Kind {
     /// The value of the `format` key.
     format: &'static str,
-    /// The newest layout this crate reads, and the one it writes.
+    /// The newest layout that this crate reads, which is the one it writes.
     version: u64,
     /// The oldest layout that it reads.
     oldest: u64,
-    /// In messages.
+    /// The name in messages.
     noun: &'static str,
-    /// What to do about a file whose content cannot be trusted.
+    /// The advice for a file whose content cannot be trusted.
     restore: &'static str,
 }
 
@@ -49,7 +50,7 @@ pub(crate) const CHECKPOINT: Kind = Kind {
     restore: "copy it again from its source or start afresh",
 };
 
-/// Floats of a list that is kept as an array.
+/// A list of at least this many floats is stored as an array.
 const LONG: usize = 64;
 
 /// What a saved model consists of.
@@ -57,7 +58,7 @@ const LONG: usize = 64;
 pub struct ModelFile {
     /// Everything that is not an array: kernel, options, names.
     pub document: Value,
-    /// The arrays by name, which does not begin with `/`.
+    /// The arrays by name; no name begins with `/`.
     pub arrays: BTreeMap<String, Array>,
 }
 
@@ -81,12 +82,12 @@ pub enum ArrayData {
 }
 
 impl ModelFile {
-    /// Writes the model to `path`; an existing file is replaced only once the new one is complete and its bytes were
+    /// Writes the model to `path`. An existing file is replaced only after the new one is complete and its bytes were
     /// read back.
     ///
     /// # Errors
-    /// [`Error::Shape`] when an array's entries do not fill its shape, [`Error::Usage`] for an array that must not be
-    /// called so or a document nested too deeply to be read back, and [`Error::Io`] when writing fails.
+    /// [`Error::Shape`] if an array's entries do not fill its shape, [`Error::Usage`] for an array with a forbidden
+    /// name or a document nested too deeply to be read back, and [`Error::Io`] if writing fails.
     pub fn save(&self, path: impl AsRef<Path>) -> Result<()> {
         let path = path.as_ref();
         let bytes = self.to_bytes()?;
@@ -99,15 +100,15 @@ impl ModelFile {
     /// Reads the model at `path` and checks it against its checksum.
     ///
     /// # Errors
-    /// [`Error::Io`] when the file cannot be read; [`Error::ModelFile`] when it is truncated, altered, not a model of
-    /// this crate, or of a newer layout.
+    /// [`Error::Io`] if the file cannot be read; [`Error::ModelFile`] if it is truncated, altered, not a model of this
+    /// crate, or of a newer layout.
     pub fn load(path: impl AsRef<Path>) -> Result<Self> {
         let path = path.as_ref();
         let bytes = fs::read(path).map_err(|source| Error::io(path, &source))?;
         Self::from_bytes(&bytes).map_err(|problem| Error::ModelFile { path: path.display().to_string(), problem })
     }
 
-    /// Whether another holds the same, bit for bit.
+    /// Whether another file holds the same content, bit for bit.
     fn same(&self, other: &Self) -> bool {
         let arrays = |(a, b): ((&String, &Array), (&String, &Array))| a.0 == b.0 && a.1.same(b.1);
         self.document == other.document
@@ -123,7 +124,7 @@ impl ModelFile {
         self.bytes_as(&MODEL)
     }
 
-    /// The content of a file of some kind.
+    /// The content of a file of this kind.
     pub(crate) fn bytes_as(&self, kind: &Kind) -> Result<Vec<u8>> {
         let mut lists = BTreeMap::new();
         let rest = lift(&self.document, "", &mut lists);
@@ -164,7 +165,7 @@ impl ModelFile {
         Self::from_bytes_as(bytes, &MODEL)
     }
 
-    /// What a file of some kind holds, or what is wrong with it.
+    /// Reads a file of this kind, or says what is wrong with it.
     pub(crate) fn from_bytes_as(bytes: &[u8], kind: &Kind) -> std::result::Result<Self, String> {
         let Kind { noun, restore, .. } = kind;
         let unreadable = |source| format!("not a {noun} file, or truncated or damaged ({source}); {restore}");
@@ -176,7 +177,7 @@ impl ModelFile {
             return Err(format!("its content does not match its checksum, so it was altered or damaged; {restore}"));
         }
         let mut document =
-            serde_json::from_str::<Value>(document).map_err(|source| format!("its document is no JSON: {source}"))?;
+            serde_json::from_str::<Value>(document).map_err(|source| format!("its document is not JSON: {source}"))?;
         let mut arrays = BTreeMap::new();
         for (name, view) in views {
             let array = Array::read(name, &view)?;
@@ -192,8 +193,8 @@ impl ModelFile {
     }
 }
 
-/// The same file with the keys of its header in order, so that equal models are equal files; safetensors writes them in
-/// another order each time.
+/// The same file with the keys of its header in order, so that equal models give equal files. Safetensors writes the
+/// keys in a different order each time.
 fn ordered(mut bytes: Vec<u8>) -> Vec<u8> {
     let Some((length, rest)) = bytes.split_first_chunk_mut::<8>() else { return bytes };
     let length = usize::try_from(u64::from_le_bytes(*length)).unwrap_or(usize::MAX);
@@ -209,8 +210,8 @@ fn ordered(mut bytes: Vec<u8>) -> Vec<u8> {
     bytes
 }
 
-/// A document without its long lists of floats, which go to `lists` by the JSON pointers to them; it stands at `place`
-/// itself.
+/// A document without its long lists of floats. They are added to `lists`, with the JSON pointers to them as names.
+/// `place` is the pointer to the document itself.
 fn lift(document: &Value, place: &str, lists: &mut BTreeMap<String, Array>) -> Value {
     match document {
         Value::Array(items) if items.len() >= LONG && !place.is_empty() && items.iter().all(Value::is_f64) => {
@@ -298,7 +299,7 @@ impl ArrayData {
     }
 }
 
-/// The document's text, once the header says that this crate can read the rest.
+/// The document's text, if the header says that this crate can read the rest.
 fn check_header<'a>(header: &'a Metadata, kind: &Kind) -> std::result::Result<&'a str, String> {
     let Kind { format, version, oldest, noun, restore } = *kind;
     let key = |name: &str| header.metadata().as_ref().and_then(|keys| keys.get(name)).map(String::as_str);
@@ -318,7 +319,8 @@ fn check_header<'a>(header: &'a Metadata, kind: &Kind) -> std::result::Result<&'
     }
 }
 
-/// SHA-256 over the document and every array; lengths come first so that no two contents read alike.
+/// SHA-256 over the document and every array. Each part follows its length, so that different contents never give the
+/// same bytes.
 fn checksum(document: &str, views: &BTreeMap<&str, TensorView<'_>>) -> String {
     let mut hash = Sha256::new();
     let mut part = |bytes: &[u8]| {

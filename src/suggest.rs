@@ -1,6 +1,6 @@
-//! Guessing what a misspelt name was meant to be.
+//! Guesses which name was meant by a misspelt one.
 
-/// The name most like `name`, whatever the case, if one is close enough to be meant.
+/// The name most similar to `name`, regardless of case, if one is similar enough.
 pub(crate) fn nearest<'a>(name: &str, names: impl IntoIterator<Item = &'a str>) -> Option<&'a str> {
     let wanted = name.to_lowercase();
     names

@@ -1,4 +1,4 @@
-//! Checks of option values, so that clap reports them with the option's name.
+//! Checks of option values. They run in clap, which reports a problem with the option's name.
 
 use std::ops::RangeInclusive;
 use std::time::Duration;
@@ -13,7 +13,7 @@ pub fn count(range: RangeInclusive<u64>) -> RangedU64ValueParser<usize> {
     RangedU64ValueParser::new().range(range)
 }
 
-/// What separates cells.
+/// The separator of cells.
 pub fn separator(text: &str) -> Result<u8, String> {
     match (text, text.as_bytes()) {
         ("tab" | "\\t", _) => Ok(b'\t'),
@@ -22,7 +22,7 @@ pub fn separator(text: &str) -> Result<u8, String> {
     }
 }
 
-/// A number between 0 and 1, both excluded.
+/// A number between 0 and 1, both ends excluded.
 pub fn share(text: &str) -> Result<f64, String> {
     match number(text)? {
         value if value > 0.0 && value < 1.0 => Ok(value),
@@ -46,7 +46,7 @@ pub fn positive(text: &str) -> Result<f64, String> {
     }
 }
 
-/// A length of time such as `90s`, `15m` or `2h`; seconds without a unit.
+/// A length of time such as `90s`, `15m` or `2h`; without a unit, in seconds.
 pub fn duration(text: &str) -> Result<Duration, String> {
     let digits = text.trim_end_matches(|c: char| c.is_ascii_alphabetic());
     let factor = match &text[digits.len()..] {
@@ -60,7 +60,7 @@ pub fn duration(text: &str) -> Result<Duration, String> {
     Duration::try_from_secs_f64(value * factor).map_err(|_| "must be a time from 0 up, such as 90s, 15m or 2h".into())
 }
 
-/// A size of memory such as `500MB`, `8GB` or `2GiB`; bytes without a unit.
+/// A size of memory such as `500MB`, `8GB` or `2GiB`; without a unit, in bytes.
 pub fn bytes(text: &str) -> Result<u64, String> {
     let digits = text.trim_end_matches(|c: char| c.is_ascii_alphabetic());
     let factor = match text[digits.len()..].to_ascii_lowercase().as_str() {

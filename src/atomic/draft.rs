@@ -1,4 +1,4 @@
-//! Files on their way to a name.
+//! Drafts: files before they get their final name.
 
 use std::collections::HashSet;
 use std::ffi::OsStr;
@@ -11,31 +11,31 @@ use tempfile::Builder;
 
 use super::{folder, nameless};
 
-/// What the names of unfinished files begin with.
+/// The prefix of the names of unfinished files.
 const PREFIX: &str = ".cagey-unfinished-";
 
-/// The names of all files being written; whoever gives or takes such a name holds the lock meanwhile.
+/// The names of all files being written. Code that gives or removes such a name holds the lock meanwhile.
 static UNFINISHED: Mutex<Vec<PathBuf>> = Mutex::new(Vec::new());
 
 fn unfinished() -> MutexGuard<'static, Vec<PathBuf>> {
     UNFINISHED.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// Removes the temporary files of all writes under way: for a process that is about to end in the midst of them. Writes
-/// wait for its end from then on.
+/// Removes the temporary files of all writes in progress, for a process that is about to end. All later writes block
+/// until it ends.
 pub fn discard_unfinished() {
     let mut names = unfinished();
     for path in names.drain(..) {
-        // Whatever it is, nobody can be told.
+        // An error cannot be reported to anyone.
         let _ = fs::remove_file(path);
     }
     std::mem::forget(names);
 }
 
-/// A file that is to become another.
+/// A file that will become another.
 pub(super) struct Draft {
     pub(super) file: File,
-    /// None where the file has none yet.
+    /// None if the file has no name yet.
     name: Option<Name>,
 }
 
@@ -43,7 +43,7 @@ impl Draft {
     pub(super) fn beside(target: &Path) -> io::Result<Self> {
         match nameless::open(folder(target)) {
             Some(file) => {
-                // Locked before it has a name. Where there are no locks nothing is swept either.
+                // Locked before it has a name. On systems without locks, nothing is swept either.
                 let _ = file.try_lock();
                 Ok(Self { file, name: None })
             }
@@ -51,7 +51,7 @@ impl Draft {
         }
     }
 
-    /// With a name from the start.
+    /// A draft with a name from the start.
     fn named(target: &Path) -> io::Result<Self> {
         let suffix = suffix(target);
         let mut builder = builder(&suffix);
@@ -63,7 +63,7 @@ impl Draft {
             names.push(name.clone());
             drop(names);
             let name = Name(name);
-            // Until it is locked another process may take it for left behind.
+            // Until the file is locked, another process may think that it was left behind.
             if !matches!(file.try_lock(), Err(TryLockError::WouldBlock)) && name.0.exists() {
                 return Ok(Self { file, name: Some(name) });
             }
@@ -89,13 +89,13 @@ impl Draft {
                 }
             }
         }
-        // Others may want to lock it.
+        // Other code may want to lock it.
         let _ = file.unlock();
         Ok(file)
     }
 }
 
-/// The name of an unfinished file, which is removed unless it becomes another's.
+/// The name of an unfinished file, which is removed unless it becomes that of a finished one.
 struct Name(PathBuf);
 
 impl Name {
@@ -114,14 +114,14 @@ impl Drop for Name {
     fn drop(&mut self) {
         if !self.0.as_os_str().is_empty() {
             let mut names = unfinished();
-            // It may be gone already, and nobody can be told.
+            // The file may be gone already, and an error cannot be reported to anyone.
             let _ = fs::remove_file(&self.0);
             names.retain(|other| *other != self.0);
         }
     }
 }
 
-/// The extension of unfinished files is that of what they become.
+/// The extension of an unfinished file is that of the file that it becomes.
 fn suffix(target: &Path) -> String {
     target.extension().and_then(OsStr::to_str).map_or_else(String::new, |extension| format!(".{extension}"))
 }
@@ -132,7 +132,7 @@ fn builder(suffix: &str) -> Builder<'_, '_> {
     builder
 }
 
-/// Removes from a folder, once a process, what processes that were killed left there.
+/// Removes from a folder the files that killed processes left there; once in each process.
 pub(super) fn sweep_once(folder: &Path) {
     static SWEPT: LazyLock<Mutex<HashSet<PathBuf>>> = LazyLock::new(Mutex::default);
     if SWEPT.lock().unwrap_or_else(PoisonError::into_inner).insert(folder.to_path_buf()) {
@@ -140,7 +140,7 @@ pub(super) fn sweep_once(folder: &Path) {
     }
 }
 
-/// Removes unfinished files that nobody holds a lock on. What cannot be opened or removed belongs to others.
+/// Removes unfinished files that nobody has locked. Files that cannot be opened or removed belong to others.
 fn sweep(folder: &Path) {
     for entry in fs::read_dir(folder).into_iter().flatten().flatten() {
         let unfinished = entry.file_name().to_string_lossy().starts_with(PREFIX);
@@ -170,7 +170,7 @@ mod tests {
         names
     }
 
-    /// Drafts of both kinds, where the system has both.
+    /// Drafts of both kinds, if the system has both.
     fn drafts(target: &Path) -> [Draft; 2] {
         [Draft::beside(target).unwrap(), Draft::named(target).unwrap()]
     }

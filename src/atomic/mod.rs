@@ -1,9 +1,9 @@
-//! Files appear whole or not at all: written beside their destination, then renamed onto it.
+//! Files appear whole or not at all: each is written in the folder of its destination, then renamed to it.
 //!
-//! Where the system can, the file has no name until it is complete, so that nothing is left of it whatever ends the
-//! process. Elsewhere, and for the moment in which a file takes the place of another, it is called
-//! `.cagey-unfinished-…` and locked for as long as somebody writes it; the first write of a process to a folder removes
-//! those that nobody holds.
+//! If the system allows it, the file has no name until it is complete, so that nothing is left of it if the process
+//! ends early. On other systems, and for the moment in which a file replaces another, it is called
+//! `.cagey-unfinished-…` and locked while a process writes it. The first write of a process to a folder removes such
+//! files that no process has locked.
 
 mod draft;
 mod nameless;
@@ -16,15 +16,15 @@ use crate::{Error, Result};
 pub use draft::discard_unfinished;
 use draft::{Draft, sweep_once};
 
-/// Lets `write` fill a file in the folder of `path` that becomes `path` once it is safely on disk. Gives the file, open
-/// for reading and writing, and what `write` gave.
+/// Lets `write` fill a file in the folder of `path`, which becomes `path` once it is safely on disk. Returns the file,
+/// open for reading and writing, and what `write` returned.
 ///
-/// A symbolic link is followed, even to where there is nothing yet, and an existing file's mode is kept. When anything
-/// fails, what `path` held before is still there, and nothing else.
+/// A symbolic link is followed, even if its target does not exist yet, and an existing file's mode is kept. If anything
+/// fails, the previous content of `path` is still there, and no other file.
 ///
 /// # Errors
-/// [`Error::Io`] naming `path` when the folder is missing or not writable, the disk is full, or `path` is read-only
-/// or no regular file; whatever `write` returns.
+/// [`Error::Io`] naming `path` if the folder is missing or not writable, the disk is full, or `path` is read-only or
+/// not a regular file; any error of `write`.
 pub(crate) fn write_atomically<T>(path: &Path, write: impl FnOnce(&mut File) -> Result<T>) -> Result<(File, T)> {
     let Destination { target, permissions, mut draft } = Destination::of(path)?;
     let written = write(&mut draft.file)?;
@@ -37,7 +37,7 @@ pub(crate) fn write_atomically<T>(path: &Path, write: impl FnOnce(&mut File) -> 
     draft.finish(&target).map(|file| (file, written)).map_err(io)
 }
 
-/// Finds out, without touching it, whether [`write_atomically`] could write `path`.
+/// Checks, without changing `path`, whether [`write_atomically`] could write it.
 ///
 /// # Errors
 /// As [`write_atomically`].
@@ -45,13 +45,13 @@ pub(crate) fn check(path: &Path) -> Result<()> {
     Destination::of(path).map(drop)
 }
 
-/// Most links that follow each other, as systems have it.
+/// Longest chain of links, as in operating systems.
 const MOST_LINKS: usize = 40;
 
-/// Where writing to `path` leads: symbolic links are followed, also one to where there is nothing yet.
+/// Where writing to `path` leads: symbolic links are followed, even if the target does not exist yet.
 ///
 /// # Errors
-/// [`Error::Io`] for links that lead to each other.
+/// [`Error::Io`] for links that form a loop.
 pub fn resolved(path: impl AsRef<Path>) -> Result<PathBuf> {
     let path = path.as_ref();
     if let Ok(target) = fs::canonicalize(path) {
@@ -77,11 +77,11 @@ fn folder(path: &Path) -> &Path {
     }
 }
 
-/// A path that can be written: there is a file to become it.
+/// A path that can be written, with the draft that will become its file.
 struct Destination {
     /// `path` with symbolic links followed.
     target: PathBuf,
-    /// The mode of the file that is there already.
+    /// The mode of the existing file.
     permissions: Option<Permissions>,
     draft: Draft,
 }

@@ -1,4 +1,4 @@
-//! Files without a name, as Linux has them on most file systems.
+//! Files without a name, which Linux supports on most file systems.
 
 #[cfg(target_os = "linux")]
 pub(super) use linux::{link, open};
@@ -15,21 +15,21 @@ mod linux {
     use std::os::unix::fs::OpenOptionsExt;
     use std::path::Path;
 
-    /// Where open files are found by their numbers.
+    /// The folder in which open files are found by their numbers.
     const OPEN: &str = "/proc/self/fd";
 
-    /// A file in a folder; none where the file system has no such files.
+    /// A file without a name in a folder; none if the file system does not support such files.
     pub(in crate::atomic) fn open(folder: &Path) -> Option<File> {
         let mut options = OpenOptions::new();
         options.read(true).write(true).mode(0o666).custom_flags(libc::O_TMPFILE);
         options.open(folder).ok().filter(|_| Path::new(OPEN).exists())
     }
 
-    /// Gives the file a name that nothing has yet.
+    /// Gives the file a name that is not taken yet.
     pub(in crate::atomic) fn link(file: &File, name: &Path) -> io::Result<()> {
         let from = CString::new(format!("{OPEN}/{}", file.as_raw_fd()))?;
         let to = CString::new(name.as_os_str().as_bytes())?;
-        // SAFETY: both are strings that end in a zero and live until the call returns.
+        // SAFETY: both are strings that end with a zero byte and live until the call returns.
         let linked = unsafe {
             libc::linkat(libc::AT_FDCWD, from.as_ptr(), libc::AT_FDCWD, to.as_ptr(), libc::AT_SYMLINK_FOLLOW)
         };

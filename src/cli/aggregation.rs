@@ -1,4 +1,4 @@
-//! Which rule makes one prediction of those of a model's parts.
+//! The rule that combines the predictions of a model's parts into one.
 
 use std::time::Instant;
 
@@ -14,23 +14,23 @@ use super::scoring::{self, Brief, Scored};
 /// The rule.
 #[derive(Debug, Clone, Args)]
 pub struct Aggregation {
-    /// How the predictions of a model's parts become one: poe, gpoe, gpoe-entropy, gpoe-entropy-normalised,
-    /// bcm, rbcm, grbcm, npae, weights, weights-noise, weights-printed or nearest, or `all` for each of them [default:
-    /// what `fit` was asked for]
+    /// Rule that combines the predictions of a model's parts: poe, gpoe, gpoe-entropy, gpoe-entropy-normalised, bcm,
+    /// rbcm, grbcm, npae, weights, weights-noise, weights-printed or nearest, or `all` for each of them in turn
+    /// [default: what `fit` was asked for]
     #[arg(long, value_name = "RULE")]
     aggregation: Option<String>,
 }
 
-/// In place of a rule.
+/// In place of a rule: asks for all of them.
 const ALL: &str = "all";
 
-/// A model by one of several rules.
+/// A model that predicts by one of several rules.
 pub struct Ruled {
     /// The rule.
     pub rule: String,
-    /// The model by it.
+    /// The model that predicts by it.
     pub fitted: Fitted,
-    /// What predictions of the rows at hand cost, where that is worth a line.
+    /// A sentence on the cost of predicting the rows, if that is high enough to mention.
     cost: Option<String>,
 }
 
@@ -40,7 +40,7 @@ impl Aggregation {
         self.aggregation.as_deref() == Some(ALL)
     }
 
-    /// The model by the rule asked for, to predict so many rows; its cost is said.
+    /// The model that predicts by the rule asked for. Prints the cost of predicting `rows` rows.
     pub fn one(&self, fitted: Fitted, rows: usize) -> Result<Fitted> {
         let fitted = match &self.aggregation {
             Some(rule) => fitted.aggregated(rule)?,
@@ -52,7 +52,7 @@ impl Aggregation {
         Ok(fitted)
     }
 
-    /// The model by each rule that there is.
+    /// The model once for each rule.
     pub fn each(fitted: &Fitted, rows: usize) -> Result<Vec<Ruled>> {
         let rules = fitted.aggregates()?.rules().into_iter();
         let ruled = rules.map(|rule| {
@@ -65,13 +65,13 @@ impl Aggregation {
 }
 
 impl Ruled {
-    /// Says what the predictions will cost.
+    /// Prints what the predictions will cost.
     pub fn announce(&self) {
         self.cost.iter().for_each(|cost| report::say(cost));
     }
 }
 
-/// Says what a rule changed or could hardly determine.
+/// Prints what a rule changed or could hardly determine.
 pub fn tell(fitted: &Fitted) {
     if let Some(aggregates) = fitted.posterior().aggregates() {
         aggregates.warnings().iter().for_each(|warning| report::warn(warning));
@@ -98,7 +98,7 @@ impl Table {
         Ok(Self { rows })
     }
 
-    /// Prints them, a line a rule.
+    /// Prints the scores, one line for each rule.
     pub fn print(&self, as_json: bool) -> Result<()> {
         if as_json {
             let value = |(rule, scored, seconds): &(String, Scored, f64)| {

@@ -1,17 +1,17 @@
-//! Memory that runs out ends the command as any other failure does.
+//! Ends the command with an ordinary error when memory runs out.
 
 use std::alloc::{GlobalAlloc, Layout, System};
 
-/// The system's allocator; when it refuses a request the process says so and ends with exit code 1.
+/// The system's allocator. When it refuses a request, the process prints an error and ends with exit code 1.
 struct Telling;
 
 #[global_allocator]
 static ALLOCATOR: Telling = Telling;
 
-// SAFETY: every call is handed to the system's allocator as it came.
+// SAFETY: every call is passed on unchanged to the system's allocator.
 unsafe impl GlobalAlloc for Telling {
     unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
-        // SAFETY: the caller's promises are those that the system's allocator asks for.
+        // SAFETY: the caller guarantees what the system's allocator requires.
         given(unsafe { System.alloc(layout) }, layout.size())
     }
 
@@ -39,7 +39,7 @@ fn given(pointer: *mut u8, size: usize) -> *mut u8 {
     pointer
 }
 
-/// Says what was asked for and ends the process, without memory and without locks: anybody may hold those.
+/// Prints the size that was asked for and ends the process. Uses no memory and no locks: another thread may hold these.
 #[cold]
 #[cfg(unix)]
 fn end(size: usize) {
@@ -49,7 +49,7 @@ fn end(size: usize) {
     let mut rest = message.as_mut_slice();
     let _ = writeln!(
         rest,
-        "error: memory is exhausted: {:.1} MB more were not to be had; use fewer rows or columns, or another --model",
+        "error: memory is exhausted: {:.1} MB more are not available; use fewer rows or columns, or another --model",
         size as f64 / 1e6
     );
     let left = rest.len();
@@ -61,7 +61,7 @@ fn end(size: usize) {
     }
 }
 
-/// Leaves it to the standard library, which says it and aborts.
+/// Does nothing: the standard library prints an error and aborts.
 #[cold]
 #[cfg(not(unix))]
 fn end(_size: usize) {}

@@ -1,4 +1,4 @@
-//! Which columns of a table a model is fitted to.
+//! The columns of a table that a model is fitted to.
 
 use std::path::Path;
 
@@ -17,7 +17,7 @@ pub struct Columns {
     /// Target column; the last by default
     #[arg(long, value_name = "COLUMN")]
     pub target: Option<String>,
-    /// Labels of the target's classes in their order, which matters to the ordinal likelihood; sorted by default
+    /// Labels of the target's classes, in the order that the ordinal likelihood uses; sorted by default
     #[arg(long, value_delimiter = ',', value_name = "LABELS")]
     classes: Option<Vec<String>>,
     /// Input columns, separated by commas; all others by default
@@ -29,7 +29,7 @@ pub struct Columns {
     /// Encode columns of text as one 0/1 input per category
     #[arg(long)]
     one_hot: bool,
-    /// Columns that are categories though they look like numbers; of the target: classes
+    /// Columns to read as categories although they look like numbers; a target among them is read as classes
     #[arg(long, value_delimiter = ',', value_name = "COLUMNS")]
     categorical: Vec<String>,
     /// Read ISO dates as decimal years
@@ -45,7 +45,8 @@ impl Columns {
         Ok((schema, data))
     }
 
-    /// Reads a table to train on with the text of its rows, a column that groups them being no input.
+    /// Reads a table to train on. If a column groups its rows, this keeps their text and takes that column out of the
+    /// inputs.
     pub fn read_grouped(
         &self,
         path: &Path,
@@ -63,14 +64,14 @@ impl Columns {
         Ok((schema, data))
     }
 
-    /// Copies a table to train on to a file of rows.
+    /// Copies a table into a file of rows to train on.
     pub fn store(&self, path: &Path, reading: &Reading, model: &ModelOptions, rows: &Path) -> Result<RowFile> {
         let file = RowFile::create(path, &self.options(reading, model)?, rows)?;
         note_dropped(file.dropped());
         Ok(file)
     }
 
-    /// Refuses a choice of columns where they are chosen already.
+    /// Refuses options that choose columns, for a file of rows whose columns are chosen already.
     pub fn refuse(&self) -> Result<()> {
         match self {
             Self { target: None, classes: None, features: None, drop, one_hot: false, categorical, dates: false }
@@ -108,14 +109,14 @@ impl Columns {
         })
     }
 
-    /// The columns to read as inputs: the one that goes with the rows is one of them until the model takes it out.
+    /// The columns to read as inputs. The auxiliary column is one of them until the model takes it out.
     fn inputs(&self, model: &ModelOptions) -> Option<Vec<String>> {
         let (features, own) = (self.features.as_ref()?, model.auxiliary_column());
         Some(features.iter().chain(own.filter(|own| !features.contains(own))).cloned().collect())
     }
 }
 
-/// The likelihood asked for, or the one that the target suggests, which is then told.
+/// The likelihood asked for, or else the one that the target suggests. Prints which one was inferred.
 pub fn likelihood(model: &ModelOptions, schema: &Schema, y: &[f64]) -> Result<String> {
     if let Some(likelihood) = &model.likelihood {
         if let Some(classes) = schema.classes.as_ref().filter(|_| likelihood.starts_with("ordinal")) {

@@ -23,18 +23,18 @@ pub struct Reading {
     /// What separates cells: a character, or `tab`; guessed by default
     #[arg(long, value_name = "CHARACTER", value_parser = values::separator)]
     pub separator: Option<u8>,
-    /// What separates the whole part of numbers from the rest
+    /// Decimal separator of numbers
     #[arg(long, value_enum, default_value_t = Decimal::Point, value_name = "SIGN")]
     pub decimal: Decimal,
 }
 
-/// The sign of decimals.
+/// The decimal separator.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 pub enum Decimal {
     /// 1.5
     #[value(alias = ".")]
     Point,
-    /// 1,5, between other separators than commas
+    /// 1,5; commas then cannot separate cells
     #[value(alias = ",")]
     Comma,
 }
@@ -51,8 +51,8 @@ pub enum MissingCells {
 /// The first line of a table.
 #[derive(Debug, Clone, Copy, ValueEnum)]
 pub enum HeaderLine {
-    /// Names if it holds words above numbers, or the name of a column that an option asks for; say `yes` where all
-    /// columns above words are named by numbers
+    /// Names if it holds words above numbers, or the name of a column that an option asks for; use `yes` if all columns
+    /// of words have numbers as names
     Auto,
     /// Names
     Yes,
@@ -87,7 +87,7 @@ impl Reading {
     }
 }
 
-/// Says how many rows were left out.
+/// Prints how many rows were left out.
 pub fn note_dropped(dropped: usize) {
     if dropped > 0 {
         report::warn(&format!("{} with missing cells left out", report::count(dropped, "row")));
@@ -98,21 +98,21 @@ pub fn note_dropped(dropped: usize) {
 #[derive(Debug, Args)]
 #[group(multiple = true)]
 pub struct Splitting {
-    /// Hold out this share of the rows, chosen at random by --split-seed
+    /// Hold out this share of the rows, chosen at random with --split-seed
     #[arg(long, value_name = "SHARE", value_parser = values::share)]
     #[arg(conflicts_with_all = ["holdout_last", "split_mask"])]
     pub holdout: Option<f64>,
-    /// Hold out the last share of the rows, in their order: a forecast
+    /// Hold out this share of the rows at the end of the table: a forecast
     #[arg(long, value_name = "SHARE", value_parser = values::share, conflicts_with = "split_mask")]
     pub holdout_last: Option<f64>,
     /// Hold out the rows with a 1 in this table of 0/1 columns
     #[arg(long, value_name = "FILE")]
     pub split_mask: Option<PathBuf>,
-    /// Column of the mask, by name or 0-based index; needed where there are several
+    /// Column of the mask, by name or 0-based index; needed if there are several
     #[arg(long, value_name = "COLUMN", requires = "split_mask")]
     pub split_column: Option<String>,
-    /// Keep rows with the same inputs on one side of the split, so that no held-out row copies one that is trained on;
-    /// with --holdout
+    /// Keep rows with the same inputs on one side of the split, so that no held-out row copies a training row; with
+    /// --holdout
     #[arg(long)]
     pub distinct: bool,
     /// Seed of --holdout
@@ -145,14 +145,14 @@ impl Splitting {
         }
     }
 
-    /// Refuses a split where rows stay apart.
+    /// Refuses a split if the rows stay apart, each part with its rank.
     pub fn refuse_apart(&self) -> Result<()> {
         let problem = "--holdout, --holdout-last, --split-mask and --distinct need all rows in one place; with \
                        --shards score the model on a table of its own by `cagey evaluate`";
         self.refuse().map_err(|_| Error::Usage(problem.into()))
     }
 
-    /// Refuses a split where there is no table to split.
+    /// Refuses a split if there is no table to split.
     pub fn refuse(&self) -> Result<()> {
         match self {
             Self { holdout: None, holdout_last: None, split_mask: None, distinct: false, .. } => Ok(()),
@@ -169,13 +169,13 @@ impl Splitting {
     }
 }
 
-/// The targets of a table that must have them, all within the domain of the transform.
+/// The targets of a table. It is an error if there are none, or if one lies outside the domain of the transform.
 pub fn targets(data: &Dataset, transform: TargetTransform) -> Result<&[f64]> {
     TargetScale { transform, mean: 0.0, sd: 1.0 }.forward(data)?;
     Ok(data.y.as_deref().unwrap_or_default())
 }
 
-/// Puts the name of a table before what is wrong with its rows.
+/// Puts the name of a table in front of an error about its rows.
 pub fn in_table(path: &Path) -> impl Fn(Error) -> Error {
     let path = path.display().to_string();
     move |error| {

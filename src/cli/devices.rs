@@ -13,8 +13,8 @@ use clap::Args;
 
 use super::{report, settings};
 
-/// List the devices of this build and machine, and measure them: a second of covariance products and a Cholesky
-/// factorisation for each number type
+/// List the devices of this build and machine, and measure them: for each number type, a second of covariance products
+/// and a Cholesky factorisation
 #[derive(Debug, Args)]
 #[command(after_help = "\
 Examples:
@@ -30,7 +30,7 @@ pub struct Devices {
 impl Devices {
     /// Tries each kind of device.
     pub fn run(self) -> Result<()> {
-        // What is asked is what the device itself can do.
+        // Measures what the device itself can do.
         set_algebra(Algebra::Device);
         let default = Compute::default().kind;
         let mut rows = Vec::new();
@@ -55,14 +55,14 @@ impl Devices {
     }
 }
 
-/// Columns of the inputs that products are measured with.
+/// Input columns of the products that are measured.
 const COLUMNS: usize = 8;
 /// Order of the matrix that is factorised.
 const ORDER: usize = 2048;
 /// Rows of the largest product.
 const MOST: usize = 1 << 18;
 
-/// How fast a device is.
+/// Measures how fast a device is.
 fn rates(compute: Compute) -> Result<String> {
     let scope = Scope::new(compute)?;
     let kernel = Kernel::parse("matern32", COLUMNS)?;
@@ -75,7 +75,7 @@ fn rates(compute: Compute) -> Result<String> {
         scalar(Covariance::new(&kernel, &scope, x).times(&ones)?.sum())
     };
     let (begin, mut n, mut pairs) = (Instant::now(), 1024, 0.0f64);
-    // The first of a size may compile.
+    // The first product of each size may compile.
     while begin.elapsed() < Duration::from_secs(1) || pairs == 0.0 {
         let x = inputs(n);
         product(&x)?;

@@ -28,21 +28,21 @@ use crate::values;
     after_help = examples()
 )]
 pub struct Fit {
-    /// Table: CSV or TSV (also gzipped), NPY, Parquet, or what --rows-file made of one; `-` for standard input
+    /// Table: CSV or TSV (also gzipped), NPY, Parquet, or a file that --rows-file made; `-` for standard input
     #[arg(required_unless_present = "shards")]
     data: Option<PathBuf>,
-    /// Tables of the same columns in place of one, or patterns such as 'site-*.csv': each is an expert's, and read by
-    /// that expert's rank alone. The model file names them and has no rows
+    /// Several tables with the same columns in place of one, or patterns such as 'site-*.csv'. Each table belongs to
+    /// one expert, and only that expert's rank reads it. The model file names the tables and has no rows
     #[arg(long, value_name = "FILES", num_args = 1.., conflicts_with = "data", help_heading = "Table")]
     shards: Vec<String>,
     /// Where to write the model
     #[arg(short, long, value_name = "FILE", default_value = "model.cagey")]
     output: PathBuf,
-    /// Keep in the file the matrix factor that was computed from the data: the file is larger and loads faster; for
-    /// models that have one
+    /// Store in the file the matrix factor that was computed from the data: the file is larger and loads faster; for
+    /// models that have such a factor
     #[arg(long)]
     store_factor: bool,
-    /// Print the training loss every so many steps
+    /// Print the training loss after every STEPS steps
     #[arg(long, value_name = "STEPS", value_parser = values::count(1..=values::MOST))]
     log_every: Option<usize>,
     /// Print the summary as JSON
@@ -52,8 +52,8 @@ pub struct Fit {
     columns: Columns,
     #[command(flatten, next_help_heading = "Table")]
     reading: Reading,
-    /// Keep the rows, also held-out ones, on disk instead of in memory, in this file that is made from the table; for
-    /// models that train on minibatches, and for experts and sgpr, of which each rank reads its own share
+    /// Keep the rows, also held-out ones, on disk instead of in memory, in this file, which is made from the table; for
+    /// models that train on minibatches, and for experts and sgpr, where each rank reads its own share
     #[arg(long, value_name = "FILE", help_heading = "Table")]
     rows_file: Option<PathBuf>,
     #[command(flatten, next_help_heading = "Held-out rows")]
@@ -133,19 +133,19 @@ impl Fit {
             text += &format!("Held-out rows\n{}", held_out.text());
         }
         if !moved.is_empty() {
-            text += &format!("Crossed to and from the device: {moved}\n");
+            text += &format!("Moved to and from the device: {moved}\n");
         }
         text += &format!("Model written to {}\n", self.output.display());
         report::print(&text)
     }
 
-    /// Whether rows stay in a file: what is chosen from a sample of them makes another training than all of them in
-    /// memory.
+    /// Whether the rows stay in a file. Training then differs from training in memory, because some choices use a
+    /// sample of the rows only.
     fn on_disk(&self, data: &Path) -> bool {
         self.rows_file.is_some() || RowFile::recognised(data)
     }
 
-    /// Puts the name of the table before what is wrong with its rows.
+    /// Puts the name of the table in front of an error about its rows.
     fn in_table(&self) -> impl Fn(Error) -> Error {
         let named = self.data.as_deref().map(in_table);
         move |error| match &named {
@@ -154,7 +154,7 @@ impl Fit {
         }
     }
 
-    /// From tables that stay with their ranks.
+    /// Prepares a training from tables that stay with their ranks.
     fn prepare_shards(&self) -> Result<Prepared> {
         self.splitting.refuse_apart()?;
         if self.rows_file.is_some() {
@@ -190,7 +190,7 @@ impl Fit {
         self.prepared(plan, shortened(config, start), test)
     }
 
-    /// From rows in a file: the one given, or one made of the table.
+    /// Prepares a training from a file of rows: the one given, or one made from the table.
     fn prepare_on_disk(&self, table: &Path) -> Result<Prepared> {
         let name = kinds::kind_for_file(self.model.model.as_deref())?.name;
         if self.splitting.split_mask.is_some() {
@@ -226,7 +226,7 @@ impl Fit {
         self.prepared(plan, shortened(config, start), test)
     }
 
-    /// A plan whose held-out rows can be scored.
+    /// A training that is ready to begin, after a check that its held-out rows can be scored.
     fn prepared(&self, plan: Result<Plan>, config: TrainConfig, test: Option<Dataset>) -> Result<Prepared> {
         let plan = plan.map_err(self.in_table())?;
         if let Some(test) = &test {
@@ -235,7 +235,7 @@ impl Fit {
         Ok(Prepared { plan, config, test })
     }
 
-    /// Says what the training will be of.
+    /// Prints what the model is trained on, and returns the configuration of the training.
     fn begin(
         &self,
         schema: &Schema,
@@ -253,7 +253,7 @@ impl Fit {
         Ok(self.saving.extend(self.training.config(&*options), fingerprint.to_string()))
     }
 
-    /// What to fit, for a device that is there.
+    /// What to fit. It is an error if the device is not available.
     fn settings(&self, model: &ModelOptions, schema: &Schema, y: &[f64], rows: usize) -> Result<Settings> {
         let likelihood = columns::likelihood(model, schema, y)?;
         if let Some(sentence) = model.approximation(&likelihood, rows)? {
@@ -284,12 +284,13 @@ impl Fit {
     }
 }
 
-/// The command warns before a step that needs more bytes than this.
+/// The command says beforehand if a step needs more bytes than this.
 const LARGE: f64 = 5e8;
-/// The command says beforehand how long a training takes if that is more than this: seconds.
+/// The command says beforehand if a training takes more seconds than this.
 const LONG: f64 = 20.0;
 
-/// Says what is coming when it is large: memory as computed, time as one step takes; refuses what does not fit.
+/// Prints how much memory and time a large training takes. The memory is computed; the time is that of one step, times
+/// the number of steps. Refuses a training that does not fit in memory.
 fn announce(plan: &Plan, config: &TrainConfig) -> Result<()> {
     device::on_gpu(plan.settings().compute)?.iter().for_each(|sentence| report::say(sentence));
     memory::check(plan)?;
@@ -310,12 +311,13 @@ fn announce(plan: &Plan, config: &TrainConfig) -> Result<()> {
     Ok(())
 }
 
-/// A configuration whose time began at `start`: what is chosen before the first step, such as inducing inputs, counts.
+/// A configuration whose time limit counts from `start`: it includes choices before the first step, such as that of
+/// inducing inputs.
 fn shortened(config: TrainConfig, start: Instant) -> TrainConfig {
     TrainConfig { max_time: config.max_time.map(|time| time.saturating_sub(start.elapsed())), ..config }
 }
 
-/// Rows of a file that are looked at together.
+/// Rows of a file that are read together.
 const PART: usize = 1 << 14;
 
 /// A training that is ready to begin.
@@ -326,12 +328,12 @@ struct Prepared {
     test: Option<Dataset>,
 }
 
-/// Tells data sets apart, by names and values.
+/// A hash of names and values that tells data sets apart.
 #[derive(Default)]
 struct Fingerprint(Sha256);
 
 impl Fingerprint {
-    /// Adds data, or the next part of them.
+    /// Adds a data set, or the next part of one.
     fn add(&mut self, data: &Dataset) {
         data.feature_names.iter().chain([&data.target_name]).for_each(|name| self.0.update(format!("{name:?}")));
         data.x.iter().chain(data.y.iter().flatten()).for_each(|value| self.0.update(value.to_le_bytes()));

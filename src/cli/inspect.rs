@@ -17,7 +17,7 @@ use serde_json::json;
 use super::trust::{calibration_in_words, temperature_in_words};
 use super::{report, settings};
 
-/// Say what a model is: parameters, data, training
+/// Describe a model: parameters, data, training
 #[derive(Debug, Args)]
 #[command(after_help = "\
 Examples:
@@ -74,7 +74,7 @@ impl Inspect {
     }
 }
 
-/// A model in words and numbers, in the units of the data.
+/// Describes a model in words and numbers, in the units of the data.
 pub fn description(fitted: &Fitted) -> String {
     let (settings, summary, scale) = (&fitted.settings, &fitted.summary, &fitted.target_scale);
     let names = fitted.input_names();
@@ -98,12 +98,12 @@ pub fn description(fitted: &Fitted) -> String {
         }
     };
     let mut data = vec![("inputs".into(), inputs), ("target".into(), target)];
-    data.extend(settings.auxiliary_column.clone().map(|column| ("with the rows".into(), column)));
+    data.extend(settings.auxiliary_column.clone().map(|column| ("auxiliary column".into(), column)));
     data.push(("rows".into(), summary.rows.to_string()));
     if let Some(whereabouts) = fitted.whereabouts() {
         let paths: Vec<&str> = whereabouts.shards.iter().map(|shard| shard.path.as_str()).collect();
         let more = if paths.len() > MOST_PATHS { ", …" } else { "" };
-        data.push(("stay in".into(), paths[..paths.len().min(MOST_PATHS)].join(", ") + more));
+        data.push(("rows are in".into(), paths[..paths.len().min(MOST_PATHS)].join(", ") + more));
     }
     data.push((
         "computed on".into(),
@@ -156,7 +156,7 @@ pub fn description(fitted: &Fitted) -> String {
     text
 }
 
-/// The input columns, of `d`, that entries of parameters belong to, by the parameters' identities.
+/// For the id of each parameter, the input columns (of `d`) that its entries belong to.
 fn entry_columns(fitted: &Fitted, d: usize) -> HashMap<u64, Vec<usize>> {
     let kernels: Vec<&Kernel> = fitted.model.priors().into_iter().map(|prior| &prior.kernel).collect();
     let slopes = fitted.model.parameters().into_iter().filter(|(_, p)| p.unit == Unit::Slope);
@@ -165,7 +165,7 @@ fn entry_columns(fitted: &Fitted, d: usize) -> HashMap<u64, Vec<usize>> {
     columns
 }
 
-/// What a noise is the square of.
+/// The square root of a noise parameter, in words: a standard deviation, or the scale of a Student-t likelihood.
 fn root(fitted: &Fitted, parameter: &Parameter) -> String {
     let (what, of) = match fitted.settings.likelihood.starts_with("student") {
         true => ("squared scale", "scale"),
@@ -183,8 +183,8 @@ const MOST_PATHS: usize = 8;
 /// Most numbers of a parameter that are listed.
 const MOST_SHOWN: usize = 32;
 
-/// A parameter's numbers, by the columns they belong to if there is one for each, and what else there is to say of
-/// them.
+/// Describes a parameter: its numbers (with the names of their columns, if each has one), then `more`, bounds and
+/// priors.
 fn shown(parameter: &Parameter, columns: Option<Vec<&str>>, more: &str) -> String {
     let number = |v: &f64| cagey::params::shown(*v);
     let values = parameter.values();

@@ -1,5 +1,5 @@
-//! Ctrl-C: a training ends after its step and what it found is saved; everything else ends at once, and nothing
-//! half-written stays.
+//! Ctrl-C: a training ends after its current step, and its result is saved. Everything else ends at once, and no
+//! unfinished file stays.
 
 use std::ops::ControlFlow;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -15,34 +15,34 @@ static STOP: AtomicBool = AtomicBool::new(false);
 /// The exit code of a process that was interrupted.
 const INTERRUPTED: i32 = 130;
 
-/// Takes over Ctrl-C and the signals to terminate, except those that the caller ignores (as `nohup` does).
+/// Handles Ctrl-C and the termination signals, except those that the caller ignores (as `nohup` does).
 pub fn install() {
     let ignored = signals::ignored();
     let handled = ctrlc::set_handler(|| {
         if TRAINING.load(Ordering::SeqCst) && !STOP.swap(true, Ordering::SeqCst) {
-            report::say("stopping after this step; asked once more, at once");
+            report::say("stopping after this step; interrupt again to stop at once");
             return;
         }
         discard_unfinished();
         std::process::exit(INTERRUPTED);
     });
-    // Without a handler the process just ends.
+    // If no handler can be set, a signal just ends the process.
     drop(handled);
     signals::ignore(ignored);
 }
 
-/// The crate that takes signals over does so whether or not they are ignored.
+/// The crate `ctrlc` handles signals even if they were ignored; this ignores them again.
 #[cfg(unix)]
 mod signals {
     use std::mem::MaybeUninit;
 
     const TAKEN: [libc::c_int; 3] = [libc::SIGINT, libc::SIGTERM, libc::SIGHUP];
 
-    /// Which of the signals that a handler takes over are ignored.
+    /// The handled signals that are ignored now.
     pub fn ignored() -> Vec<libc::c_int> {
         let ignored = |signal: &libc::c_int| {
             let mut action = MaybeUninit::<libc::sigaction>::uninit();
-            // SAFETY: a query fills the action in where it succeeds, and changes nothing.
+            // SAFETY: the query fills in `action` if it succeeds, and changes nothing else.
             unsafe {
                 libc::sigaction(*signal, std::ptr::null(), action.as_mut_ptr()) == 0
                     && action.assume_init().sa_sigaction == libc::SIG_IGN
@@ -73,7 +73,7 @@ pub fn asked() -> bool {
     STOP.load(Ordering::SeqCst)
 }
 
-/// Asks a training to end when the first Ctrl-C comes.
+/// Ends a training at the first Ctrl-C.
 pub struct Watch;
 
 impl Watch {

@@ -4,14 +4,14 @@ use cagey::fitted::Plan;
 use cagey::{Error, Result};
 use sysinfo::{MemoryRefreshKind, RefreshKind, System};
 
-/// Refuses a training that the memory cannot hold, instead of being killed in it.
+/// Refuses a training that needs more memory than there is, so that the system does not kill it later.
 pub fn check(plan: &Plan) -> Result<()> {
     let kind = plan.settings().compute.kind;
     let (needed, place, there) = match kind.is_cpu() {
         true => (plan.bytes(), "this machine", machine()),
         false => (plan.bytes(), "the device", kind.memory().unwrap_or_default() as f64),
     };
-    // Where it cannot be told the answer is 0.
+    // 0 means that the size of the memory is not known.
     if there == 0.0 || needed <= there {
         return Ok(());
     }
@@ -26,7 +26,7 @@ pub fn check(plan: &Plan) -> Result<()> {
     .advised(less.settings))
 }
 
-/// Bytes of memory, of the container where there is one.
+/// Bytes of memory of the machine, or of the container if there is one.
 fn machine() -> f64 {
     let system =
         System::new_with_specifics(RefreshKind::nothing().with_memory(MemoryRefreshKind::nothing().with_ram()));

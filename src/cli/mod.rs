@@ -1,4 +1,4 @@
-//! The command line: one file a subcommand, no mathematics.
+//! The command line: one file for each subcommand, and no mathematics.
 
 mod aggregation;
 mod allocation;
@@ -46,7 +46,7 @@ struct Cli {
     /// Threads to compute with; all cores by default
     #[arg(long, global = true, display_order = 1000, value_name = "N", value_parser = values::count(1..=MOST_THREADS))]
     threads: Option<usize>,
-    /// Say nothing but results, warnings and errors
+    /// Print only results, warnings and errors
     #[arg(short, long, global = true, display_order = 1001)]
     quiet: bool,
 }
@@ -67,13 +67,13 @@ Examples:
 enum Command {
     /// Fit a model to a table and save it
     Fit(Box<fit::Fit>),
-    /// Fit several models or kernels to the same rows and set their scores side by side
+    /// Fit several models or kernels to the same rows and compare their scores
     Compare(Box<compare::Compare>),
     /// Predict the target, with error bars or probabilities, for the rows of a table
     Predict(predict::Predict),
     /// Score a model on a table with known targets
     Evaluate(evaluate::Evaluate),
-    /// Say what a model is: parameters, data, training
+    /// Describe a model: parameters, data, training
     Inspect(inspect::Inspect),
     /// Draw a model: posterior, components, calibration or learning curve
     Plot(plot::Plot),
@@ -104,24 +104,23 @@ Examples:
     },
 }
 
-/// What names in settings, files and arguments mean, for the life of the process: clap makes arguments without a
-/// context.
+/// What names in settings, files and arguments mean. It is a static because clap builds arguments without a context.
 static REGISTRY: OnceLock<Registry> = OnceLock::new();
 
 fn registry() -> &'static Registry {
     REGISTRY.get_or_init(Registry::default)
 }
 
-/// Runs the command of this process's arguments with the kernels and models of a registry: exit code 0, 1 for failures,
-/// 2 for wrong usage.
+/// Runs the command that this process's arguments ask for, with the kernels and models of a registry. The exit code is
+/// 0, 1 for failures, 2 for wrong usage.
 ///
-/// A program that has models of its own calls this with them, once.
+/// A program with its own models calls this once, with a registry that holds them.
 pub fn run(registry: Registry) -> ExitCode {
     let _ = REGISTRY.set(registry);
     let cli = match Cli::try_parse() {
         Ok(cli) => cli,
         Err(error) => {
-            // A closed pipe is the reader's choice.
+            // A reader may close the pipe: that is no error.
             let _ = error.print();
             return ExitCode::from(if error.use_stderr() { 2 } else { 0 });
         }
@@ -138,13 +137,13 @@ pub fn run(registry: Registry) -> ExitCode {
             others.end().map_or_else(|error| failed(&error), |()| code)
         }
         Ok(Some(exchange)) => {
-            // Whoever interrupts the job waits for what its leader saves.
+            // After an interrupt this rank serves on until the leader has saved its result.
             let _watch = Watch::begin();
             let _guard = Guard::new(&*exchange);
             report::be_quiet();
             if let Err(error) = begin(&cli, exchange.size()).and_then(|()| serve(&*exchange)) {
                 failed(&error);
-                // The others would wait for this one for ever.
+                // Otherwise the other ranks would wait for this one forever.
                 panic!("rank {} cannot go on", exchange.rank());
             }
             0
@@ -158,13 +157,13 @@ fn finished(done: Result<()>) -> u8 {
     done.map_or_else(|error| failed(&error), |()| 0)
 }
 
-/// Says what ended the command; its exit code.
+/// Prints the error that ended the command and returns the exit code.
 fn failed(error: &Error) -> u8 {
     report::fail(error);
     if matches!(error.cause(), Error::Usage(_) | Error::KernelText { .. }) { 2 } else { 1 }
 }
 
-/// Computes what the leader of this process's job asks for.
+/// Computes what the leader of this process's job asks for, until the job ends.
 fn serve(exchange: &dyn Exchange) -> Result<()> {
     exchange::serve(exchange, &mut Rank::new(registry()))
 }
@@ -174,7 +173,7 @@ fn begin(cli: &Cli, ranks: usize) -> Result<()> {
     let cores = std::thread::available_parallelism().map_or(usize::MAX, usize::from);
     if let Some(threads) = cli.threads.filter(|threads| *threads > cores) {
         let cores = report::count(cores, "core");
-        report::say(&format!("--threads {threads}: there are {cores} to compute on, and as many threads"));
+        report::say(&format!("--threads {threads}: there are {cores}, and the command uses one thread for each"));
     }
     let threads = cli.threads.map(|threads| threads.min(cores)).or_else(|| ranks::threads(cores, ranks));
     let problem = |e| Error::Io { path: "threads".into(), problem: format!("{e} (ask for fewer with `--threads`)") };

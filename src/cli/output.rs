@@ -1,4 +1,4 @@
-//! Where results go, settled before anything is computed.
+//! Checks of where results are written, before anything is computed.
 
 use std::path::{Path, PathBuf};
 
@@ -8,13 +8,13 @@ use cagey::{Error, Result};
 
 use super::standard;
 
-/// [`check`] for a figure, whose format is also settled.
+/// [`check`] for a figure, including its format.
 pub fn check_figure(output: &Path, others: &[&Path]) -> Result<()> {
     check(output, others)?;
     check_format(output)
 }
 
-/// Formats that tables may be read in and are not written in.
+/// Formats in which tables are read but not written.
 const READ_ONLY: [&str; 3] = ["gz", "npy", "parquet"];
 
 /// [`check`] for a table, which is written as CSV.
@@ -30,13 +30,13 @@ pub fn check_table(output: &Path, others: &[&Path]) -> Result<()> {
     check_destination(output)
 }
 
-/// Refuses a file that cannot be written, or that is one of those the command reads or writes besides.
+/// Refuses a file that cannot be written, or that is one of `others`: the files that the command also reads or writes.
 pub fn check(output: &Path, others: &[&Path]) -> Result<()> {
     check_distinct(output, others)?;
     check_file(output)
 }
 
-/// Where a path leads, whether or not there is a file yet.
+/// Where a path leads, whether or not the file exists yet.
 fn place(path: &Path) -> PathBuf {
     resolved(path).unwrap_or_else(|_| path.to_path_buf())
 }

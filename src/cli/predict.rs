@@ -34,16 +34,16 @@ pub struct Predict {
     model: PathBuf,
     /// Table with the input columns; `-` for standard input
     data: PathBuf,
-    /// Where to write mean, sd, lower and upper of each row as CSV (rate_lower and rate_upper too, of the target's
-    /// expectation, unless it is gaussian; for classes the predicted one and the probability of each); `-` for standard
-    /// output
+    /// Where to write mean, sd, lower and upper of each row as CSV; `-` for standard output. If the likelihood is not
+    /// gaussian, rate_lower and rate_upper follow: the interval of the target's expectation. For classes, the columns
+    /// are the predicted class and the probability of each class
     #[arg(short, long, value_name = "FILE", default_value = "-")]
     output: PathBuf,
-    /// The latent function f instead of the target: no observation noise. Of several the columns end in the class, or
-    /// in log_noise for the logarithm of a varying noise variance
+    /// Predict the latent function f instead of the target: no observation noise. If there are several, their column
+    /// names end in the class, or in log_noise for the logarithm of a varying noise variance
     #[arg(long)]
     latent: bool,
-    /// Also the standard deviation of the latent function by its sources: mathematical_sd, which only more data lower,
+    /// Also write the standard deviation of the latent function by source: mathematical_sd, which only more data lower,
     /// and computational_sd, which more computation lowers; for computation-aware models
     #[arg(long)]
     split: bool,
@@ -69,7 +69,7 @@ impl Predict {
         let fitted = Fitted::load_with(&self.model, super::registry())?;
         let labelled = matches!(fitted.model.likelihood().density().support(1.0), Support::Classes(_));
         if self.level.is_some() && !self.latent && labelled {
-            return Err(Error::Usage("--level is for intervals, and of classes the probabilities are written".into()));
+            return Err(Error::Usage("--level is for intervals; for classes the command writes probabilities".into()));
         }
         let data = self.reading.read(&self.data, &fitted.schema, false, self.keep)?;
         fitted.caution().iter().for_each(|caution| report::warn(caution));
@@ -112,7 +112,7 @@ impl Predict {
         write_predictions(&self.output, data.columns.as_ref(), &columns)
     }
 
-    /// Writes the columns of every rule, their names with the rule behind.
+    /// Writes the columns of every rule, with the rule at the end of their names.
     fn write_all(&self, fitted: &Fitted, data: &Dataset) -> Result<()> {
         let mut columns = Vec::new();
         for ruled in Aggregation::each(fitted, data.n)? {
@@ -142,7 +142,7 @@ impl Predict {
         [tail, 1.0 - tail]
     }
 
-    /// The columns of a distribution in closed form, their names with a suffix.
+    /// The columns of distributions in closed form; their names end in `suffix`.
     fn normal(&self, suffix: &str, predictions: &[Predictive]) -> Vec<(String, Vec<f64>)> {
         let columns = self.columns(predictions, Predictive::mean, Predictive::sd, quantiles);
         columns.into_iter().map(|(name, values)| (name + suffix, values)).collect()
@@ -168,8 +168,8 @@ impl Predict {
     }
 }
 
-/// The distributions of the latent functions, each with the end of its columns' names: the label of its class, or its
-/// own.
+/// The distributions of the latent functions, each with the suffix of its column names: the label of its class, or its
+/// own name.
 fn latents(fitted: &Fitted, data: &Dataset) -> Result<Vec<(String, Vec<Predictive>)>> {
     let likelihood = fitted.model.likelihood();
     if likelihood.latents() == 1 {
@@ -182,7 +182,7 @@ fn latents(fitted: &Fitted, data: &Dataset) -> Result<Vec<(String, Vec<Predictiv
     };
     let mut latents = fitted.posterior().marginals(&x)?;
     let mut all = Vec::new();
-    // Beside named functions, the first is that of the target.
+    // If one function has no name, it is the first, and that of the target.
     if names.len() < latents.len() {
         all.push((String::new(), fitted.in_user_units(&latents.remove(0))));
     }
@@ -193,7 +193,7 @@ fn latents(fitted: &Fitted, data: &Dataset) -> Result<Vec<(String, Vec<Predictiv
     Ok(all)
 }
 
-/// Standard deviations of the latent function by their sources, in the target's unit.
+/// Standard deviations of the latent function by source, in the target's unit.
 fn sources(fitted: &Fitted, data: &Dataset) -> Result<Vec<(String, Vec<f64>)>> {
     let Some(split) = fitted.posterior().computation_aware() else {
         return Err(Error::Usage(format!(
@@ -216,7 +216,7 @@ fn sources(fitted: &Fitted, data: &Dataset) -> Result<Vec<(String, Vec<f64>)>> {
     Ok(vec![("mathematical_sd".into(), sds(mathematical)), ("computational_sd".into(), sds(computational))])
 }
 
-/// The class of the largest probability, the first of several.
+/// The class with the largest probability; the first if several are equal.
 fn most_probable(probabilities: &[f64]) -> usize {
     let larger = |best: usize, code: usize| if probabilities[code] > probabilities[best] { code } else { best };
     (0..probabilities.len()).reduce(larger).unwrap_or(0)

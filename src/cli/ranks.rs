@@ -1,9 +1,9 @@
-//! The ranks of a job that this command is one of: rank 0 does what it is asked, the others serve it.
+//! The ranks of the job that this process belongs to: rank 0 runs the command, and the others serve it.
 
 use cagey::Result;
 use cagey::exchange::Exchange;
 
-/// The other ranks of this process's job, where there are some and this build knows how to speak with them.
+/// The other ranks of this process's job, if there are any and this build can exchange messages with them.
 pub fn join() -> Result<Option<Box<dyn Exchange>>> {
     #[cfg(feature = "mpi")]
     if let Some(mpi) = cagey::exchange::mpi::join()? {
@@ -12,24 +12,24 @@ pub fn join() -> Result<Option<Box<dyn Exchange>>> {
     Ok(None)
 }
 
-/// Threads for each of `size` ranks, where several share this machine's processors and this one may use `cores`.
+/// Threads for each of `size` ranks, if several share this machine's processors and this one may use `cores` of them.
 pub fn threads(cores: usize, size: usize) -> Option<usize> {
-    // As Open MPI, MPICH and Slurm say how many ranks are on a node.
+    // Open MPI, MPICH and Slurm give the number of ranks on a node in these variables.
     let names = ["OMPI_COMM_WORLD_LOCAL_SIZE", "MPI_LOCALNRANKS", "SLURM_NTASKS_PER_NODE"];
     let local = names.iter().find_map(|name| std::env::var(name).ok()?.parse::<usize>().ok());
     shared(cores, size, local?, online().unwrap_or(cores))
 }
 
-/// The same where `local` of the ranks are on this machine, which has `online` processors. A launcher that binds ranks
-/// to cores has shared them out already: `cores` are then this rank's own.
+/// The same, if `local` of the ranks are on this machine, which has `online` processors. A launcher that binds ranks to
+/// cores has divided the cores already: `cores` are then this rank's own.
 fn shared(cores: usize, size: usize, local: usize, online: usize) -> Option<usize> {
     (size > 1 && local > 1).then(|| cores.min((online / local).max(1)))
 }
 
-/// Processors of this machine, whoever may use them.
+/// Processors of this machine, whether or not this process may use them.
 #[cfg(unix)]
 fn online() -> Option<usize> {
-    // SAFETY: it only asks for a number.
+    // SAFETY: the call only returns a number.
     let count = unsafe { libc::sysconf(libc::_SC_NPROCESSORS_ONLN) };
     usize::try_from(count).ok().filter(|count| *count > 0)
 }

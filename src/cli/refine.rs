@@ -17,7 +17,7 @@ Examples:
 pub struct Refine {
     /// Model file
     model: PathBuf,
-    /// Most actions to add, chosen by conjugate gradients
+    /// Largest number of actions to add; conjugate gradients choose them
     #[arg(long, value_name = "N", value_parser = values::count(1..=values::MOST))]
     actions: usize,
     /// Where to write the refined model
@@ -26,7 +26,7 @@ pub struct Refine {
 }
 
 impl Refine {
-    /// Loads, solves on, saves.
+    /// Loads, continues the solve, saves.
     pub fn run(self) -> Result<()> {
         if self.output.as_os_str() == "-" {
             return Err(Error::Usage("-o -: a model is not written to standard output; name a file".into()));
@@ -40,8 +40,8 @@ impl Refine {
             (Some(_), Some(_)) => "Intervals are calibrated anew, for the narrower error bars\n",
             (Some(_), None) => {
                 report::warn(
-                    "the calibration of intervals was one of the wider error bars and is left out, for the rows that \
-                     it came from are not in the model file: intervals are as the model says",
+                    "the calibration of intervals was made for the wider error bars and is left out, because the rows \
+                     that it came from are not in the model file: intervals are as the model says",
                 );
                 ""
             }

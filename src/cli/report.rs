@@ -10,7 +10,7 @@ use serde::Serialize;
 
 use super::{settings, standard};
 
-/// Prints to standard output; a reader that has gone away is no failure.
+/// Prints to standard output. A reader that has closed the pipe is no failure.
 pub fn print(text: &str) -> Result<()> {
     standard::check()?;
     let mut out = std::io::stdout().lock();
@@ -28,7 +28,7 @@ pub fn print_json(value: &impl Serialize) -> Result<()> {
 
 static QUIET: AtomicBool = AtomicBool::new(false);
 
-/// Says no more than errors and warnings from now on.
+/// From now on, prints no notes, only errors and warnings.
 pub fn be_quiet() {
     QUIET.store(true, Ordering::Relaxed);
 }
@@ -55,12 +55,12 @@ pub fn advise(advice: &Advice) {
     warn(&settings::words(advice));
 }
 
-/// Prints what ended the command to standard error.
+/// Prints the error that ended the command to standard error.
 pub fn fail(error: &Error) {
     tell(&format!("error: {}", settings::error(error)));
 }
 
-/// That standard error is closed or full is no reason to lose a result.
+/// Ignores failures: a closed or full standard error must not lose a result.
 fn tell(message: &str) {
     let _ = writeln!(std::io::stderr().lock(), "{message}");
 }
@@ -85,7 +85,7 @@ fn number(value: f64) -> String {
     fixed(value, 5)
 }
 
-/// A number with so many decimals, or in powers of ten where these would not show it.
+/// A number with `digits` decimals; in scientific notation if it is too small or too large for that.
 pub fn fixed(value: f64, digits: usize) -> String {
     match value.abs() {
         0.0 => format!("{value:.digits$}"),
@@ -128,7 +128,7 @@ pub fn class_rows(scores: &ClassScores) -> Vec<(String, String)> {
     ]
 }
 
-/// The confusion matrix of few classes; nothing of more.
+/// The confusion matrix; nothing for more than `MOST_CLASSES` classes.
 pub fn confusion(labels: &[String], counts: &[Vec<usize>]) -> String {
     if labels.len() > MOST_CLASSES {
         return String::new();
@@ -173,7 +173,7 @@ pub fn score_rows(scores: &Scores) -> Vec<(String, String)> {
     ]
 }
 
-/// Rows of as many cells each as a table: the first columns are text, the others are numbers.
+/// Rows with equal numbers of cells as a table: the first `texts` columns are text, the others are numbers.
 pub fn columns(rows: &[Vec<String>], texts: usize) -> String {
     let width = |column: usize| rows.iter().map(|row| row[column].chars().count()).max().unwrap_or(0);
     let widths: Vec<usize> = (0..rows.first().map_or(0, Vec::len)).map(width).collect();

@@ -41,7 +41,7 @@ pub struct Sample {
     reading: Reading,
 }
 
-/// Joint samples factorise an n × n matrix: beyond this it would take minutes and gigabytes.
+/// Joint samples factorise an n × n matrix: with more rows this would take minutes and gigabytes.
 const MOST_ROWS: usize = 10_000;
 
 /// All samples are in memory at once.
@@ -67,7 +67,7 @@ impl Sample {
         if latents > 1 {
             let likelihood = fitted.model.likelihood().text();
             return Err(Error::Usage(format!(
-                "samples are of one latent function, and the {likelihood} likelihood has {latents}: use `cagey predict`"
+                "samples are of one latent function, but the {likelihood} likelihood has {latents}: use `cagey predict`"
             )));
         }
         let (x, _) = fitted.standardise(&data)?;

@@ -1,4 +1,4 @@
-//! Scores of a fitted model, by what its likelihood predicts.
+//! Scores of a fitted model, chosen by what its likelihood predicts.
 
 use cagey::data::Dataset;
 use cagey::fitted::Fitted;
@@ -10,17 +10,17 @@ use super::data::targets;
 use super::report;
 use super::trust::{Trust, copies_in_words};
 
-/// What a model's predictions are worth.
+/// The scores of a model's predictions.
 pub enum Scored {
     /// Of real targets with Gaussian noise.
     Gaussian(Scores),
-    /// Of classes: scores, labels, and rows of true by columns of predicted classes.
+    /// Of classes: scores, labels, and the confusion matrix with true classes in rows and predicted ones in columns.
     Classes(ClassScores, Vec<String>, Vec<Vec<usize>>),
     /// Of counts and other targets.
     Targets(TargetScores),
 }
 
-/// A score by how it is written.
+/// A score and how it is written.
 #[derive(Debug, Clone, Copy)]
 pub enum Brief {
     /// As it is.
@@ -38,29 +38,30 @@ impl Brief {
     }
 }
 
-/// Scores of rows that were held out, with what is to be said of them.
+/// Scores of held-out rows, with remarks on how far to trust them.
 pub struct HeldOut {
     /// Of all rows.
     pub scored: Scored,
-    /// As the model says without its calibration.
+    /// The same without the model's calibration, if it has one.
     plain: Option<Scored>,
     judged: Judged,
-    /// Of the rows that are no copies of training rows, where there are both.
+    /// Of the rows that do not copy training rows, if there are rows of both kinds.
     distinct: Option<Scored>,
 }
 
-/// What is to be said of held-out rows before their scores are believed.
+/// What to know about held-out rows before trusting their scores.
 pub struct Judged {
-    /// How many are copies of training rows, and in words, where some are.
+    /// How many rows copy training rows, as a number and in words; none if no row does.
     copies: Option<(usize, String)>,
-    /// Positions of the others.
+    /// Positions of the other rows.
     others: Vec<usize>,
     /// Whether intervals hold.
     trust: Trust,
 }
 
 impl Judged {
-    /// Of the rows of a table with targets. Copies are no test of anything: where there are other rows, those are.
+    /// Judges the rows of a table with targets. Copies of training rows test nothing, so only the other rows are
+    /// tested, if there are any.
     pub fn of(fitted: &Fitted, data: &Dataset) -> Result<Self> {
         let copies = fitted.copies(data)?.unwrap_or_default();
         let words = copies_in_words(&copies, data.n, "held-out rows");
@@ -70,7 +71,7 @@ impl Judged {
         Ok(Self { copies: words.map(|words| (copies.inputs.len(), words)), others, trust })
     }
 
-    /// In one line.
+    /// The remarks in one line.
     pub fn line(&self) -> String {
         let words = self.copies.iter().map(|(_, words)| words).chain(&self.trust.lines);
         words.map(String::as_str).collect::<Vec<_>>().join("; ")
@@ -88,7 +89,7 @@ impl HeldOut {
         Ok(Self { scored, plain, judged, distinct })
     }
 
-    /// As JSON: the scores, and beside them what was found.
+    /// As JSON: the scores, and beside them the remarks.
     pub fn json(&self) -> Result<Value> {
         let mut value = self.scored.json()?;
         if let Some(plain) = &self.plain {
@@ -125,13 +126,13 @@ impl HeldOut {
 /// Seed of the randomisation of counts.
 const SEED: u64 = 0;
 
-/// Scores of rows together with what each of them adds to the one that models are chosen by.
+/// Scores of rows, with the contribution of each row to the score that models are chosen by.
 pub struct RowScores {
     /// The scores.
     pub scored: Scored,
     /// Minus the log density or probability of each row's target.
     pub rows: Vec<f64>,
-    /// What their mean is called.
+    /// The name of their mean.
     pub name: &'static str,
 }
 
@@ -172,7 +173,7 @@ pub fn score_probabilities(y: &[f64], probabilities: &[Vec<f64>], labels: Vec<St
     Ok(RowScores { scored, rows, name: "log loss" })
 }
 
-/// The labels of the classes of a model, by code where they were numbers.
+/// The labels of a model's classes; their codes if the classes were numbers.
 pub fn class_labels(fitted: &Fitted, count: usize) -> Vec<String> {
     match &fitted.schema.classes {
         Some(classes) => classes.labels().to_vec(),
@@ -195,7 +196,7 @@ impl Scored {
         value.map_err(|e| Error::Data(e.to_string()))
     }
 
-    /// The few scores that tell models apart, with their names; the one that they are chosen by first.
+    /// The main scores with their names; the first is the one that models are chosen by.
     pub fn brief(&self) -> Vec<(&'static str, Brief)> {
         use Brief::{Number, Share};
         let real = |nlpd, rmse, crps, half, most| {
@@ -223,7 +224,7 @@ impl Scored {
         }
     }
 
-    /// What follows the scores: which classes are taken for which.
+    /// What follows the scores: the confusion matrix of classes.
     fn details(&self) -> String {
         match self {
             Self::Classes(_, labels, confusion) => report::confusion(labels, confusion),

@@ -1,4 +1,4 @@
-//! How the command names the settings that the library speaks of: by its options.
+//! Names the settings in messages of the library by the options of the command.
 
 use cagey::Error;
 use cagey::advice::{Advice, Setting};
@@ -13,7 +13,7 @@ pub fn error(error: &Error) -> String {
     words(&error.advice())
 }
 
-/// Most options have the names of their fields.
+/// The option for a setting. Most options have the name of the field.
 fn option(Setting { field, value }: &Setting) -> String {
     let own = field.rsplit("::").next().unwrap_or_default().replace('_', "-");
     let (name, value) = match (&**field, value.as_deref()) {

@@ -1,4 +1,4 @@
-//! Tables of which each is one expert's: `--shards`.
+//! `--shards`: several tables, each of which belongs to one expert.
 
 use std::path::Path;
 
@@ -11,7 +11,8 @@ use super::columns::Columns;
 use super::data::Reading;
 use super::model::ModelOptions;
 
-/// The files of names and patterns: those of a pattern by name. A name without a pattern need not be seen from here.
+/// The files that names and patterns stand for; those of a pattern are sorted by name. A plain name need not exist on
+/// this machine.
 pub fn files(patterns: &[String]) -> Result<Vec<String>> {
     let mut all = Vec::new();
     for pattern in patterns {
@@ -24,7 +25,7 @@ pub fn files(patterns: &[String]) -> Result<Vec<String>> {
         let before = all.len();
         for path in paths {
             let path = path.map_err(|e| Error::io(e.path(), e.error()))?;
-            let name = path.to_str().ok_or_else(|| wrong(format!("{} is no text", path.display())))?;
+            let name = path.to_str().ok_or_else(|| wrong(format!("{} is not valid text", path.display())))?;
             all.push(name.to_string());
         }
         if all.len() == before {
@@ -34,7 +35,7 @@ pub fn files(patterns: &[String]) -> Result<Vec<String>> {
     if let Some((at, name)) = all.iter().enumerate().find(|(at, name)| all[..*at].contains(name)) {
         let first = all.iter().position(|other| other == name).unwrap_or(at);
         return Err(Error::Usage(format!(
-            "--shards: {name} is there twice, as number {} and {}; each is one expert's",
+            "--shards: {name} is given twice, as number {} and {}; each file is an expert's",
             first + 1,
             at + 1
         )));
@@ -42,7 +43,7 @@ pub fn files(patterns: &[String]) -> Result<Vec<String>> {
     Ok(all)
 }
 
-/// Opens the tables on their ranks; the first says what the columns are.
+/// Opens the tables on their ranks; the first table determines the columns.
 pub fn open(patterns: &[String], columns: &Columns, reading: &Reading, model: &ModelOptions) -> Result<Tables> {
     let paths = files(patterns)?;
     let (schema, _) = columns.read(Path::new(&paths[0]), reading, model)?;

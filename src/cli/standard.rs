@@ -2,8 +2,7 @@
 
 use cagey::{Error, Result};
 
-/// Refuses a standard output that was closed before the process began: what is written there would be lost without a
-/// word.
+/// Refuses a standard output that was closed before the process began: output would be lost without notice.
 pub fn check() -> Result<()> {
     if at_start::closed() {
         let problem = "it is closed; redirect it, or name a file with `-o`".into();
@@ -12,7 +11,7 @@ pub fn check() -> Result<()> {
     Ok(())
 }
 
-/// Rust opens `/dev/null` in the place of a closed standard output before `main`, so that has to be looked at earlier.
+/// Rust replaces a closed standard output by `/dev/null` before `main`, so this looks at it earlier.
 #[cfg(any(target_os = "linux", target_os = "android", target_os = "freebsd"))]
 mod at_start {
     use std::sync::atomic::{AtomicBool, Ordering};

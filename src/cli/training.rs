@@ -17,8 +17,8 @@ pub struct TrainOptions {
     /// Optimiser of the parameters; lbfgs by default, adam with minibatches
     #[arg(long, value_enum, value_name = "NAME")]
     pub optimizer: Option<OptimizerName>,
-    /// Most steps. By default training stops when more steps no longer pay, after 1000 at the latest; with minibatches
-    /// after 2000, with natural gradients after 500
+    /// Largest number of steps. By default training stops when more steps no longer pay, at the latest after 1000; with
+    /// minibatches it stops after 2000, with natural gradients after 500
     #[arg(long, value_name = "N", value_parser = values::count(0..=values::MOST))]
     steps: Option<usize>,
     /// Learning rate of Adam and of gradient descent; 0.05 by default, 0.01 for minibatches without natural gradients
@@ -30,22 +30,23 @@ pub struct TrainOptions {
     /// Number of starting points: the first is chosen from the data, the others are random changes of it
     #[arg(long, default_value_t = 1, value_name = "N", value_parser = values::count(1..=10_000))]
     restarts: usize,
-    /// Where training begins: at the better end of two short trainings (race), or at values chosen from the data (data)
-    /// [default: race, but data with --restarts]
+    /// Where training begins: at the better result of two short trainings (race), or at values chosen from the data
+    /// (data) [default: race, but data with --restarts]
     #[arg(long, value_enum, value_name = "NAME")]
     starts: Option<Starts>,
     /// Seed of the starting points
     #[arg(long, default_value_t = 0)]
     pub seed: u64,
-    /// Stop after this time, e.g. 120s, 15m, 2h; choosing inducing inputs is part of it
+    /// Stop after this time, e.g. 120s, 15m, 2h; it includes the choice of inducing inputs
     #[arg(long, value_parser = values::duration, value_name = "TIME", allow_hyphen_values = true)]
     max_time: Option<Duration>,
-    /// Stop after this many steps without improvement. By default 50 without --steps, and never with minibatches
+    /// Stop after this many steps without improvement. By default 50; with --steps or minibatches, training does not
+    /// stop early
     #[arg(long, value_name = "STEPS", value_parser = values::count(1..=values::MOST))]
     patience: Option<usize>,
 }
 
-/// States of a training on disk.
+/// Options to save and resume the state of a training.
 #[derive(Debug, Args)]
 pub struct SavingOptions {
     /// Save the state of the training here while it runs
@@ -74,15 +75,14 @@ pub enum OptimizerName {
 enum ScheduleName {
     /// The same in every step
     Constant,
-    /// Falls to a tenth in a straight line
+    /// Falls linearly to a tenth
     Linear,
-    /// Falls along a half cosine to a hundredth
+    /// Falls along half a cosine to a hundredth
     Cosine,
 }
 
 impl TrainOptions {
-    /// Refuses options of another optimiser than those that models will be trained with, and L-BFGS where losses do not
-    /// compare.
+    /// Refuses options of an optimiser that trains none of the models, and L-BFGS if losses cannot be compared.
     pub fn check(&self, models: &[&dyn ModelOptions], rows: usize) -> Result<()> {
         let rates = [("--lr", self.lr.is_some()), ("--schedule", self.schedule.is_some())];
         let lbfgs = models.iter().all(|model| self.optimizer(*model) == OptimizerName::Lbfgs);

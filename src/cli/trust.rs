@@ -1,4 +1,4 @@
-//! Whether intervals hold, in words, with the options that mend them.
+//! Says in words whether intervals hold, with the options that correct them.
 
 use cagey::Result;
 use cagey::data::{Dataset, TargetTransform};
@@ -9,17 +9,17 @@ use serde_json::{Value, json};
 
 use super::{report, settings};
 
-/// What was found of a model's intervals on some rows, to be printed below its scores.
+/// What a diagnosis found about a model's intervals on some rows; printed below the scores.
 #[derive(Default)]
 pub struct Trust {
-    /// The sentences, the first on whether intervals hold.
+    /// The sentences; the first says whether intervals hold.
     pub lines: Vec<String>,
-    /// The same for programs.
+    /// The same as JSON, for programs.
     pub json: Value,
 }
 
 impl Trust {
-    /// On rows of a table, with known targets.
+    /// Diagnoses intervals on the rows of a table with known targets.
     ///
     /// # Errors
     /// As [`Fitted::diagnose`].
@@ -32,7 +32,8 @@ impl Trust {
         Ok(Self::told(fitted, &diagnosis, what))
     }
 
-    /// On the training rows, each predicted from all others; nothing where the model has no such form.
+    /// Diagnoses intervals on the training rows, each predicted from all others. Empty if the model has no closed form
+    /// for that.
     ///
     /// # Errors
     /// As [`Fitted::diagnose_left_out`].
@@ -43,10 +44,10 @@ impl Trust {
         }
     }
 
-    /// What was found, or else nothing and a warning: scores are worth as much without it.
+    /// The diagnosis; if it failed, an empty one and a warning, since scores are valid without it.
     pub fn or_warn(found: Result<Self>) -> Self {
         found.unwrap_or_else(|error| {
-            report::warn(&format!("whether error bars hold is not known: {}", settings::error(&error)));
+            report::warn(&format!("it is not known whether error bars hold: {}", settings::error(&error)));
             Self::default()
         })
     }
@@ -97,7 +98,7 @@ impl Trust {
     }
 }
 
-/// Whether the logarithm of the target could be modelled, and is not.
+/// Whether the logarithm of the target could be modelled but is not.
 fn is_positive(fitted: &Fitted) -> bool {
     let known = fitted.settings.auxiliary_column.is_some();
     let scale = &fitted.target_scale;
@@ -135,7 +136,7 @@ fn found_in_words(finding: &Finding, names: &[String]) -> String {
     }
 }
 
-/// The options that mend it.
+/// The options that correct what was found.
 fn advice(finding: &Finding, positive: bool, fitted: &Fitted, names: &[String]) -> String {
     let calibrated = fitted.calibration.is_some();
     match finding.remedy(positive) {
@@ -152,8 +153,8 @@ fn advice(finding: &Finding, positive: bool, fitted: &Fitted, names: &[String]) 
             )
         }
         Remedy::OrderAsInput => {
-            "add a column with the time or number of the row as an input; score with --holdout-last, for random rows \
-             look too good"
+            "add a column with the time or number of the row as an input; score with --holdout-last, because random \
+             rows look too good"
                 .into()
         }
         Remedy::LogTarget => "--target-transform log, or --likelihood heteroscedastic".into(),
@@ -165,14 +166,14 @@ fn advice(finding: &Finding, positive: bool, fitted: &Fitted, names: &[String]) 
     }
 }
 
-/// What is to be said of rows that the training rows hold too.
+/// Says how many rows are copies of training rows; none if no row is.
 pub fn copies_in_words(copies: &Copies, rows: usize, what: &str) -> Option<String> {
     let (count, whole) = (copies.inputs.len(), copies.whole.len());
     if count == 0 {
         return None;
     }
     if whole == rows {
-        return Some(format!("all {rows} rows are training rows: these are no scores of rows that were held out"));
+        return Some(format!("all {rows} rows are training rows: these are not scores of held-out rows"));
     }
     let targets = match whole {
         0 => String::new(),
@@ -187,7 +188,7 @@ pub fn copies_in_words(copies: &Copies, rows: usize, what: &str) -> Option<Strin
     Some(format!("{count} of {rows} {what} have the inputs of a training row{targets}{advice}"))
 }
 
-/// What is to be said of rows outside the training data's range.
+/// Says which rows lie outside the training data's range; none if no row does.
 pub fn outside_in_words(outside: &Outside, rows: usize) -> Option<String> {
     let inputs = outside.inputs.iter().map(|(name, count, [low, high])| {
         let number = |value: &f64| cagey::params::shown(*value);
@@ -210,10 +211,10 @@ pub fn outside_in_words(outside: &Outside, rows: usize) -> Option<String> {
     })
 }
 
-/// Inputs that are named one by one.
+/// Most inputs that are named.
 const MOST_NAMED: usize = 5;
 
-/// What a calibration is, in words.
+/// Describes a calibration in words.
 pub fn calibration_in_words(calibration: &Calibration) -> String {
     let [part, wide] = calibration.shape.parts;
     let law = match part.df {
@@ -240,7 +241,7 @@ pub fn calibration_in_words(calibration: &Calibration) -> String {
     format!("{shape}; from {from}")
 }
 
-/// What a temperature does, in words.
+/// Describes in words what a temperature does.
 pub fn temperature_in_words(temperature: &Temperature) -> String {
     let does = match temperature.exponent {
         e if e > 1.0 => format!("sharper, to the power {e:.2}"),

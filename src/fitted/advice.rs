@@ -1,4 +1,4 @@
-//! What looks wrong with data before a training, with advice.
+//! Advice on what looks wrong with the data before a training, or with the training afterwards.
 
 use crate::advice::Advice;
 use crate::data::{Dataset, Encoding, InputScale, Schema};
@@ -6,7 +6,7 @@ use crate::models::Observations;
 use crate::params::shown;
 use crate::train::{Optimizer, Outcome, Termination, TrainConfig};
 
-/// Says when there is one row only, or one value of the target: then error bars rest on nothing.
+/// A warning if there is only one row, or only one value of the target: error bars then rest on no data.
 pub fn few(rows: usize, y: &[f64], target: &str) -> Option<String> {
     if rows == 1 {
         return Some("there is one row of data: the model knows its value and nothing of the noise".into());
@@ -20,7 +20,7 @@ fn constant<'a>(mut values: impl Iterator<Item = &'a f64>) -> bool {
     values.all(|value| Some(value) == first)
 }
 
-/// Says which columns are constant: nothing can be learned from them; and which name the rows.
+/// Warnings about columns that are constant, from which nothing can be learned, and about columns that name the rows.
 pub fn constants(data: &Observations, schema: &Schema, auxiliary_column: Option<&str>) -> Vec<Advice> {
     let n = data.n();
     let mut found = Vec::new();
@@ -57,7 +57,7 @@ pub fn constants(data: &Observations, schema: &Schema, auxiliary_column: Option<
     found
 }
 
-/// Says when a column without a name counts the rows.
+/// A warning if a column without a name counts the rows.
 pub fn index(schema: &Schema, data: &Dataset) -> Option<Advice> {
     let positional = |name: &str, index: usize| name == format!("c{index}");
     if positional(&schema.target, schema.target_index) || data.n < 3 || data.records.len() != data.n {
@@ -79,14 +79,14 @@ pub fn index(schema: &Schema, data: &Dataset) -> Option<Advice> {
     })
 }
 
-/// Steps at the end of a training over which it is asked whether it still went on.
+/// Steps at the end of a training that are checked for progress.
 const LAST: usize = 50;
-/// Steps up to which they are asked for one by one.
+/// Trainings with at most this many steps are not checked: the user asked for exactly these.
 const FEW: usize = 10;
-/// What they lower the objective by, in nats per row, where more would pay.
+/// More steps pay if the last ones lowered the objective by more than this: nats per row.
 const PAYS: f64 = 1e-3;
 
-/// Says when all steps are made and the last of them still lowered the objective: that is no minimum.
+/// A warning if all steps are made and the last of them still lowered the objective, so that it is not at a minimum.
 pub fn unfinished(outcome: &Outcome, config: &TrainConfig) -> Option<Advice> {
     let exact = matches!(config.optimizer, Optimizer::Lbfgs(_)) && outcome.termination == Termination::Steps;
     let curve = outcome.history.records.iter().filter(|record| record.restart == outcome.best_restart);
@@ -95,8 +95,8 @@ pub fn unfinished(outcome: &Outcome, config: &TrainConfig) -> Option<Advice> {
     let fall = losses.get(losses.len() - last.max(1) - 1)? - outcome.loss;
     (exact && config.steps > FEW && fall > PAYS).then(|| {
         let text = format!(
-            "all {} steps are made, and the last {last} still lowered the objective by {} per row: more of them will \
-             go on",
+            "all {} steps are made, and the last {last} still lowered the objective by {} per row: more steps will \
+             lower it further",
             config.steps,
             shown(fall)
         );
@@ -104,13 +104,13 @@ pub fn unfinished(outcome: &Outcome, config: &TrainConfig) -> Option<Advice> {
     })
 }
 
-/// Rows below which a few of them may well hold most of a variance.
+/// With fewer rows, a few of them may well hold most of a variance.
 const MANY: usize = 100;
 /// The command names rows that hold more than this share of an input's variance.
 const SHARE: f64 = 0.9;
 
-/// Says which inputs vary in a thousandth of the rows, or in one, almost only: lengthscales and standardisation are
-/// then made for those.
+/// Warnings about inputs that vary almost only in one row, or in a thousandth of the rows: lengthscales and
+/// standardisation then fit those rows only.
 pub fn outliers(data: &Observations, names: &[String], scale: &InputScale) -> Vec<String> {
     let n = data.n();
     let told = (0..data.d).filter(|_| n >= MANY).filter_map(|column| {

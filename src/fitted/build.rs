@@ -1,4 +1,4 @@
-//! Models made for data from settings, and made again from saved parameters.
+//! Builds models for data from settings, and again from saved parameters.
 
 use serde::{Deserialize, Serialize};
 
@@ -17,10 +17,10 @@ use crate::models::posterior::SavedPosterior;
 use crate::models::prior::Prior;
 use crate::params::{Belief, Parameter};
 
-/// The model of settings, with initial values, priors, bounds and fixed parameters.
+/// Builds the model that settings describe, with initial values, priors, bounds and fixed parameters.
 ///
 /// # Errors
-/// What the kernel's text, the model and the names of parameters report.
+/// Errors in the kernel's text, in the model's options and in the names of parameters.
 pub fn build(
     settings: &Settings,
     options: &dyn ModelOptions,
@@ -67,7 +67,8 @@ pub fn build(
     }
 }
 
-/// Gives the parameters of a name a prior, or those of a name and column (`lengthscale[age]`) one for that column.
+/// Gives a prior to the parameters of a name, or, for a name with a column (`lengthscale[age]`), to their entry for
+/// that column.
 fn believe(model: &mut dyn GpModel, name: &str, belief: Belief, site: &Site) -> Result<()> {
     let (data, names) = (site.data, site.names);
     let (name, column) = match name.strip_suffix(']').and_then(|name| name.split_once('[')) {
@@ -107,11 +108,11 @@ fn believe(model: &mut dyn GpModel, name: &str, belief: Belief, site: &Site) -> 
     Ok(())
 }
 
-/// What another process makes a model of that has none of its data.
+/// What another process needs to build a model without its data.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct Form {
     pub settings: Settings,
-    /// Of the target, where it has some.
+    /// The number of classes of the target, if it has classes.
     pub classes: Option<usize>,
     /// The kernel's form.
     pub kernel: String,
@@ -121,7 +122,7 @@ pub struct Form {
 }
 
 impl Form {
-    /// The model, without what only its data would tell.
+    /// The model, without the parts that depend on its data.
     ///
     /// # Errors
     /// As [`restore`].
@@ -137,10 +138,10 @@ impl Form {
     }
 }
 
-/// A model with saved parameters, for the data and names of a site.
+/// Builds a model with saved parameters, for the data and names of a site.
 ///
 /// # Errors
-/// [`Error::Data`] when they are not those of such a model.
+/// [`Error::Data`] if the parameters are not those of such a model.
 pub fn restore(
     options: &dyn ModelOptions,
     parts: Parts,

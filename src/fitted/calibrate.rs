@@ -1,4 +1,4 @@
-//! Calibration of intervals and of class probabilities by rows that the model did not see.
+//! Calibration of intervals and of class probabilities on rows that the model did not see.
 
 use super::{Calibrate, Fitted};
 use crate::advice::Advice;
@@ -7,11 +7,12 @@ use crate::error::{Error, Result};
 use crate::likelihoods::Support;
 use crate::metrics::{Calibration, Predictive, Source, Temperature};
 
-/// Residuals below which no distribution is fitted to them.
+/// No distribution is fitted to fewer residuals than this.
 pub(super) const FEW: usize = 20;
-/// Residuals below which they take the place of the normal distribution only where that was asked for.
+/// Fewer residuals replace the normal distribution only if the user asked for it.
 const ENOUGH: usize = 50;
-/// What they have to gain then, in nats: two numbers that say nothing gain more in one of a hundred cases.
+/// What they must gain if the user did not ask, in nats: two numbers without information gain more in one of a hundred
+/// cases.
 const WORTH: f64 = 4.6;
 
 fn enough(n: usize) -> Result<()> {
@@ -22,17 +23,17 @@ fn enough(n: usize) -> Result<()> {
 }
 
 impl Fitted {
-    /// Whether predictions are not as the model says by itself.
+    /// Whether predictions differ from the model's own.
     pub fn is_calibrated(&self) -> bool {
         self.calibration.is_some() || self.temperature.is_some()
     }
 
-    /// The same model without its calibration: as it says by itself.
+    /// The same model without its calibration.
     pub fn uncalibrated(&self) -> Self {
         Self { calibration: None, temperature: None, ..self.clone() }
     }
 
-    /// The same model with intervals from standardised residuals of rows that it was not trained on; of classes, with
+    /// The same model with intervals from standardised residuals of rows that it was not trained on; for classes, with
     /// probabilities at the [temperature](Temperature) that fits those rows.
     ///
     /// # Errors
@@ -52,7 +53,8 @@ impl Fitted {
     /// The same model with intervals from leave-one-out residuals of its own rows.
     ///
     /// # Errors
-    /// [`Error::Usage`] for models that leave no row out in closed form, [`Error::Data`] for fewer than 20 rows.
+    /// [`Error::Usage`] for models without leave-one-out predictions in closed form, [`Error::Data`] for fewer than 20
+    /// rows.
     pub fn calibrated_by_leaving_out(&self) -> Result<Self> {
         let plain = self.uncalibrated();
         let (y, predictions) = plain.leave_one_out()?;
@@ -60,7 +62,8 @@ impl Fitted {
         plain.with_residuals(&z, Source::LeaveOneOut)
     }
 
-    /// What was asked for, after a training, which it may not cost; `apart` are rows that were kept from it.
+    /// Calibrates a trained model as the settings ask. A failure must not lose the model: it becomes a warning. `apart`
+    /// are rows that were kept from the training.
     pub(super) fn calibrate(mut self, apart: Option<&Dataset>) -> Self {
         let closed = self.posterior.leave_one_out().is_some();
         let calibrated = match (self.settings.calibrate, apart) {
@@ -104,7 +107,7 @@ impl Fitted {
         Ok(Self { calibration, ..self.clone() })
     }
 
-    /// Normal predictions of targets, in the user's units, with the calibration, where there is one.
+    /// Normal predictions of targets, in the user's units, with the calibration if there is one.
     pub fn calibrated(&self, predictions: Vec<Predictive>) -> Vec<Predictive> {
         match &self.calibration {
             None => predictions,

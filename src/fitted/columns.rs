@@ -1,5 +1,4 @@
-//! Which columns of a table are inputs, which one goes with the rows (their noise, exposure or trials), and how a model
-//! sees them.
+//! Which columns of a table are inputs, which one is auxiliary (noise, exposure or trials), and how a model sees them.
 
 use crate::data::{Dataset, InputScale, Moments, Schema, TargetScale};
 use crate::error::{Error, Result};
@@ -13,13 +12,13 @@ pub fn input_names(schema: &Schema, auxiliary_column: Option<&str>) -> Vec<Strin
     schema.feature_names().into_iter().filter(|name| Some(name.as_str()) != auxiliary_column).collect()
 }
 
-/// The columns of a table by what a model does with them.
+/// The columns of a table, split by what a model does with them.
 pub struct Inputs {
-    /// Inputs `[n, d]`, row-major, without the column that goes with the rows.
+    /// Inputs `[n, d]`, row-major, without the auxiliary column.
     pub x: Vec<f64>,
     /// Their names `[d]`.
     pub names: Vec<String>,
-    /// What a likelihood is told about each row besides `[n]`.
+    /// The auxiliary value of each row `[n]`, for the likelihood.
     pub auxiliary: Option<Vec<f64>>,
 }
 
@@ -27,7 +26,7 @@ impl Inputs {
     /// Splits the columns of a table.
     ///
     /// # Errors
-    /// [`Error::Data`] when there is no such column or it holds a negative number.
+    /// [`Error::Data`] if there is no such column or it holds a negative number.
     pub fn of(data: &Dataset, auxiliary_column: Option<&str>) -> Result<Self> {
         let Some(column) = auxiliary_column else {
             return Ok(Self { x: data.x.clone(), names: data.feature_names.clone(), auxiliary: None });
@@ -37,7 +36,7 @@ impl Inputs {
                 Some(near) => format!("did you mean `{near}`?"),
                 None => format!("the input columns are {}", data.feature_names.join(", ")),
             };
-            return Err(Error::Data(format!("no input column `{column}` to go with the rows; {hint}")));
+            return Err(Error::Data(format!("no input column `{column}` for the auxiliary values of rows; {hint}")));
         };
         let known: Vec<f64> = (0..data.n).map(|i| data.row(i)[at]).collect();
         if let Some(i) = known.iter().position(|sd| *sd < 0.0) {
@@ -51,7 +50,7 @@ impl Inputs {
     }
 }
 
-/// Checks the targets of a table, and what goes with its rows, against a likelihood.
+/// Checks the targets of a table, and its auxiliary column, against a likelihood.
 ///
 /// # Errors
 /// [`Error::Data`] naming the first row that does not fit.
@@ -66,12 +65,12 @@ pub fn check_targets(likelihood: &dyn Likelihood, data: &Dataset, auxiliary_colu
 pub struct Units {
     pub inputs: InputScale,
     pub target: TargetScale,
-    /// What goes with the rows.
+    /// The kind of auxiliary value.
     pub auxiliary: Auxiliary,
 }
 
 impl Units {
-    /// The same for a model.
+    /// The same in the form that models take.
     pub fn of_user(&self) -> UserUnits {
         let Self { inputs, target, .. } = self;
         UserUnits {
@@ -82,7 +81,7 @@ impl Units {
         }
     }
 
-    /// The range of each input as a model sees it, from moments of the inputs first.
+    /// The range of each input as a model sees it, from `moments`, which begin with those of the inputs.
     pub fn ranges(&self, moments: &[Moments]) -> Vec<[f64; 2]> {
         let scales = self.inputs.mean.iter().zip(&self.inputs.sd);
         moments.iter().zip(scales).map(|(column, (mean, sd))| column.range.map(|x| (x - mean) / sd)).collect()
@@ -91,7 +90,7 @@ impl Units {
     /// Rows with targets as a model sees them.
     ///
     /// # Errors
-    /// What the scales report.
+    /// Errors of the scales.
     pub fn observe(&self, inputs: Inputs, data: &Dataset) -> Result<Observations> {
         let auxiliary = inputs.auxiliary.map(|auxiliary| row_values(self.auxiliary, auxiliary, &self.target));
         Observations::new(self.inputs.apply(&inputs.x)?, inputs.names.len(), self.target.forward(data)?, auxiliary)

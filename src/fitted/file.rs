@@ -29,7 +29,7 @@ impl Fitted {
     /// Writes the model to one file, whole or not at all.
     ///
     /// # Errors
-    /// [`Error::Io`] naming the path, [`Error::Data`] naming a number that no file can hold.
+    /// [`Error::Io`] naming the path, [`Error::Data`] naming a number that a file cannot hold.
     pub fn save(&self, path: impl AsRef<Path>) -> Result<()> {
         self.file()?.save(path)
     }
@@ -37,7 +37,7 @@ impl Fitted {
     /// The content of the file that [`save`](Self::save) writes.
     ///
     /// # Errors
-    /// [`Error::Data`] naming a number that no file can hold.
+    /// [`Error::Data`] naming a number that a file cannot hold.
     pub fn to_bytes(&self) -> Result<Vec<u8>> {
         self.file()?.to_bytes()
     }
@@ -84,8 +84,8 @@ impl Fitted {
         Ok(ModelFile { document, arrays })
     }
 
-    /// The kernel in the units of the data; where its numbers are too small or too large for those, as the model sees
-    /// it. Only its form is read back.
+    /// The kernel in the units of the data, or as the model sees it if its numbers are too small or too large in these
+    /// units. Only its form is read back.
     fn kernel_text(&self) -> String {
         let (kernel, d) = (self.kernel(), self.data.d);
         let text = kernel.to_string();
@@ -112,17 +112,17 @@ impl Fitted {
         Self::read(ModelFile::load(&path)?, &path.as_ref().display().to_string(), registry, None)
     }
 
-    /// As [`load_with`](Self::load_with), to compute elsewhere than the model was trained: what a GPU trained predicts
-    /// on a machine without one. Where single precision may be too little for that, a
+    /// As [`load_with`](Self::load_with), to compute on another device than the model was trained on: for example, a
+    /// model trained on a GPU predicts on a machine without one. If single precision may not be enough for that, a
     /// [warning](super::Summary::warnings) says so.
     ///
     /// # Errors
-    /// As [`load_with`](Self::load_with); [`Error::Device`] when there is no such device.
+    /// As [`load_with`](Self::load_with); [`Error::Device`] if there is no such device.
     pub fn load_on(path: impl AsRef<Path>, registry: &Registry, compute: Compute) -> Result<Self> {
         Self::read(ModelFile::load(&path)?, &path.as_ref().display().to_string(), registry, Some(compute))
     }
 
-    /// The model in the bytes of a file; where no device is given, on that which it was trained on.
+    /// The model in the bytes of a file; without a given device, on the one it was trained on.
     ///
     /// # Errors
     /// As [`load_on`](Self::load_on).
@@ -171,7 +171,7 @@ impl Fitted {
             .transpose()?;
         let shards = tables.map(|tables| tables.observed(&input_scale, target_scale)).transpose()?;
 
-        // What a user may mend by other options is the file's fault here.
+        // Errors that a user could otherwise correct with other options are the file's fault here.
         let unfit = |error: Error| {
             error.map(|error| match error {
                 Error::Data(problem) | Error::Usage(problem) => bad(problem),
@@ -214,7 +214,7 @@ impl Fitted {
     }
 }
 
-/// What a file says of a model beside its arrays.
+/// What a file says about a model, without its arrays.
 struct Description {
     schema: Schema,
     settings: Settings,
@@ -230,7 +230,7 @@ struct Description {
 }
 
 impl Description {
-    /// Takes the document of a file apart, or says what is wrong with it.
+    /// Reads the document of a file, or says what is wrong with it.
     fn read(mut document: Value) -> std::result::Result<Self, String> {
         let read = Self {
             schema: part(&mut document, "schema")?,

@@ -1,4 +1,4 @@
-//! A model together with the data it was fitted to: from a table to predictions in its own units, and to one file.
+//! A model together with the data it was fitted to: from a table to predictions in the table's units, and to one file.
 
 mod advice;
 mod build;
@@ -40,12 +40,12 @@ use crate::threads::helped;
 use crate::train::{History, Observer, TrainConfig};
 use columns::{Inputs, Units};
 
-/// How a model came to be.
+/// How a model was trained.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Summary {
     /// Rows of training data.
     pub rows: usize,
-    /// `Adam` or `L-BFGS`.
+    /// `Adam`, `L-BFGS` or `gradient descent`.
     pub optimizer: String,
     /// Why training ended, in words.
     pub termination: String,
@@ -59,17 +59,17 @@ pub struct Summary {
     pub seconds: f64,
     /// Seed of restarts and minibatches.
     pub seed: u64,
-    /// Final loss of each restart, none where it failed.
+    /// Final loss of each restart; none if it failed.
     pub restarts: Vec<Option<f64>>,
-    /// The priors that parameters of the kernel have unasked, in words.
+    /// In words, the priors that parameters of the kernel have by default.
     #[serde(default)]
     pub weak_prior: Option<String>,
-    /// How the starts compared, where there were several.
+    /// How the starts compared, if there were several.
     #[serde(default)]
     pub race: Option<Race>,
-    /// What looks degenerate, with advice.
+    /// Warnings about what looks degenerate, with advice.
     pub warnings: Vec<Advice>,
-    /// The range of each input over the training rows, standardised; over a sample of those in a file.
+    /// The range of each input over the training rows, standardised; for rows in a file, over a sample of them.
     #[serde(default)]
     pub ranges: Option<Vec<[f64; 2]>>,
     /// The learning curve.
@@ -91,18 +91,18 @@ pub struct Fitted {
     pub model: Box<dyn GpModel>,
     /// How it was trained.
     pub summary: Summary,
-    /// What takes the place of the normal distribution around its predictions of targets.
+    /// The distribution of residuals that replaces the normal one in its predictions of targets.
     pub calibration: Option<Calibration>,
-    /// What its probabilities of classes are sharpened or flattened by.
+    /// The temperature that sharpens or flattens its probabilities of classes.
     pub temperature: Option<Temperature>,
     data: Observations,
-    /// Where the rows are, where none are in `data`.
+    /// Where the rows are, if none are in `data`.
     whereabouts: Option<Whereabouts>,
     posterior: Arc<dyn Posterior>,
 }
 
 impl Fitted {
-    /// Fits a model to a table: a [`Plan`], carried out.
+    /// Fits a model to a table: makes a [`Plan`] and trains it.
     ///
     /// # Errors
     /// As [`Plan::new`] and [`Plan::train`].
@@ -122,31 +122,31 @@ impl Fitted {
         &*self.posterior
     }
 
-    /// What exact posteriors alone can tell.
+    /// What only exact posteriors can compute.
     ///
     /// # Errors
-    /// [`Error::Usage`] for other models; `what` needs it.
+    /// [`Error::Usage`] for other models. The message names `what` needs it.
     pub fn exact(&self, what: &str) -> Result<&dyn Exact> {
         let problem = || Error::Usage(format!("{what} is for exact models; fit one")).set("Settings::model", "exact");
         self.posterior.exact().ok_or_else(problem)
     }
 
-    /// Prior covariance, of the first latent function where they differ.
+    /// The prior covariance; that of the first latent function if they differ.
     pub fn kernel(&self) -> &Kernel {
         &self.model.prior().kernel
     }
 
-    /// The observations conditioned on, in standardised units; where predictions need none, only some of them to draw.
+    /// The observations conditioned on, in standardised units. If predictions need none, only some of them, to draw.
     pub fn data(&self) -> &Observations {
         &self.data
     }
 
-    /// The tables of a model whose rows stayed where they are.
+    /// The tables of a model whose rows stayed with their ranks.
     pub fn whereabouts(&self) -> Option<&Whereabouts> {
         self.whereabouts.as_ref()
     }
 
-    /// Checks the targets of a table, and what goes with its rows, against the likelihood.
+    /// Checks the targets of a table, and its auxiliary column, against the likelihood.
     ///
     /// # Errors
     /// [`Error::Data`] naming the first row that does not fit.
@@ -160,7 +160,7 @@ impl Fitted {
         columns::input_names(&self.schema, self.settings.auxiliary_column.as_deref())
     }
 
-    /// What makes predictions poor whatever they are asked for: a training on one row, or on one value of the target.
+    /// A warning if all predictions are poor: after a training on one row, or on one value of the target.
     pub fn caution(&self) -> Option<String> {
         advice::few(self.summary.rows, &self.data.y, &self.schema.target)
     }
@@ -175,7 +175,7 @@ impl Fitted {
         self.model.likelihood().noise()
     }
 
-    /// The same model with more rows, without another training: the same parameters and scales.
+    /// The same model with more rows, without another training: parameters and scales stay the same.
     ///
     /// # Errors
     /// [`Error::Usage`] for models whose posterior cannot grow, and as [`predict`](Self::predict) and
@@ -199,12 +199,12 @@ impl Fitted {
         Ok(Self { posterior: posterior.into(), data, summary, ..self.clone() })
     }
 
-    /// The same model with at most so many more actions: more computation, narrower error bars, the same parameters.
-    /// A calibration, which is one of the wider error bars, is fitted anew where it came from leaving rows out, and
-    /// left out where its rows are gone.
+    /// The same model with at most `actions` more actions: more computation, narrower error bars, the same parameters.
+    /// A calibration was fitted for the wider error bars: it is fitted anew if it came from leaving rows out, and
+    /// dropped if its rows are gone.
     ///
     /// # Errors
-    /// [`Error::Usage`] for models whose uncertainty does not depend on computation, and what the solve reports.
+    /// [`Error::Usage`] for models whose uncertainty does not depend on computation, and errors of the solve.
     pub fn refined(&self, actions: usize) -> Result<Self> {
         let Some(posterior) = self.posterior.computation_aware() else {
             return Err(Error::Usage(format!(
@@ -224,11 +224,11 @@ impl Fitted {
         }
     }
 
-    /// The same model with the predictions of its parts put together by another rule; nothing is computed again, and a
-    /// calibration, which is one of another rule, is left out.
+    /// The same model with another rule that combines the predictions of its parts. Nothing is computed again. A
+    /// calibration is dropped, because it was fitted for another rule.
     ///
     /// # Errors
-    /// [`Error::Usage`] for models that are one, and for a rule that is none.
+    /// [`Error::Usage`] for models without parts, and for an unknown rule.
     pub fn aggregated(&self, rule: &str) -> Result<Self> {
         Ok(Self {
             posterior: self.aggregates()?.by(rule)?.into(),
@@ -238,10 +238,10 @@ impl Fitted {
         })
     }
 
-    /// The rules by which predictions of the model's parts are put together.
+    /// The rules that combine the predictions of the model's parts.
     ///
     /// # Errors
-    /// [`Error::Usage`] for models that are one.
+    /// [`Error::Usage`] for models without parts.
     pub fn aggregates(&self) -> Result<&dyn Aggregates> {
         self.posterior.aggregates().ok_or_else(|| {
             let model = self.model.title();
@@ -249,7 +249,7 @@ impl Fitted {
         })
     }
 
-    /// Leave-one-out predictions of the training targets, in closed form, with those targets.
+    /// The training targets, and their leave-one-out predictions in closed form.
     ///
     /// # Errors
     /// [`Error::Usage`] for models without such a form.

@@ -1,4 +1,4 @@
-//! Whether single precision was enough for a model, asked once it is trained.
+//! Checks, after a training, whether single precision was enough for the model.
 
 use crate::advice::Advice;
 use crate::device::{Compute, Precision};
@@ -8,17 +8,17 @@ use crate::models::gp_model::{GpModel, Size};
 use crate::params::shown;
 use crate::scope::{Scope, scalar, to_f64};
 
-/// The command warns of rounding when it changes the objective by more than this: nats per row.
+/// The command warns of rounding if it changes the objective by more than this: nats per row.
 const TOLERANCE: f64 = 0.01;
 
-/// Bytes of an evaluation in double precision beyond which it is left out: a trained model is not risked for it.
+/// The check is left out if an evaluation in double precision takes more bytes: a trained model is not risked for it.
 const MOST: f64 = 2e9;
 
-/// Says when rounding in single precision changes the objective of a model that was trained on all rows: the
-/// covariances' errors are then no longer small beside the noise, and training goes where they lower the objective
-/// most. On the CPU, where there are both.
+/// A warning if rounding in single precision changes the objective of a model that was trained on all rows. The errors
+/// of the covariances are then no longer small beside the noise, and training goes where these errors lower the
+/// objective most. The check is made on the CPU only, which has both precisions.
 ///
-/// A policy's actions are left out: in double precision they are others.
+/// Models with a policy's actions are left out: in double precision they have other actions.
 pub fn warning(model: &dyn GpModel, compute: Compute, data: &Observations) -> Option<Advice> {
     let single = compute.precision == Precision::F32 && compute.kind.is_cpu();
     if !single || !model.is_comparable() {
@@ -40,8 +40,8 @@ pub fn warning(model: &dyn GpModel, compute: Compute, data: &Observations) -> Op
     })
 }
 
-/// Says when the covariance of the rows was too near singular to be factorised as it is, by the relative jitter that it
-/// took.
+/// A warning if the covariance of the rows was too nearly singular to factorise as it is; `relative` is the relative
+/// jitter that the factorisation took.
 pub fn jitter(
     model: &dyn GpModel,
     compute: Compute,

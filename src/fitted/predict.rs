@@ -14,27 +14,27 @@ use crate::metrics::{Predictive, TargetPrediction};
 use crate::models::posterior::{Correlated, Marginals};
 use crate::threads::{self, GRAIN, helped};
 
-/// The posterior's answers in threads that can have help, none of which may be asked for little work.
+/// Runs `work` in threads that can get help, or in this thread if there are only a few `numbers` to compute.
 fn computed<R: Send>(numbers: usize, work: impl FnOnce() -> Result<R> + Send) -> Result<R> {
     if numbers < GRAIN { work() } else { helped(work) }
 }
 
-/// Refuses predictions that are no numbers, so many a row.
+/// Refuses predictions that are not finite, `width` of them for each row.
 fn finite(values: &[f64], width: usize) -> Result<()> {
     match values.iter().position(|value| !value.is_finite()) {
         None => Ok(()),
         Some(at) => Err(Error::Data(format!(
-            "row {}: its prediction is no finite number, for its inputs lie too far from the data",
+            "row {}: its prediction is not a finite number, because its inputs lie too far from the data",
             at / width + 1
         ))),
     }
 }
 
 impl Fitted {
-    /// Rows of numbers as a table: in the order of the schema's columns, row-major, one-hot columns as their 0 and 1.
+    /// Rows of numbers as a table: in the order of the schema's columns, row-major, with one-hot columns as 0 and 1.
     ///
     /// # Errors
-    /// [`Error::Shape`] when they are no whole number of rows.
+    /// [`Error::Shape`] if they do not fill whole rows.
     pub fn table(&self, x: &[f64]) -> Result<Dataset> {
         Dataset::new(self.schema.feature_names(), x.to_vec())
     }
@@ -42,7 +42,7 @@ impl Fitted {
     /// Standardised inputs of a table, and the auxiliary values of its rows.
     ///
     /// # Errors
-    /// [`Error::Data`] when the column of those has a value that is none, [`Error::Shape`] when columns differ from the
+    /// [`Error::Data`] if the auxiliary column has an invalid value, [`Error::Shape`] if columns differ from the
     /// schema's.
     pub fn standardise(&self, data: &Dataset) -> Result<(Vec<f64>, Option<Vec<f64>>)> {
         self.schema.check(data)?;
@@ -57,12 +57,11 @@ impl Fitted {
     }
 
     /// The distribution of y at the rows of a table, for a Gaussian likelihood; with the
-    /// [calibration](Fitted::calibration), where there is one.
+    /// [calibration](Fitted::calibration) if there is one.
     ///
     /// # Errors
-    /// As [`standardise`](Self::standardise); [`Error::Usage`] for other likelihoods, which
-    /// [`predict_targets`](Self::predict_targets) is for; [`Error::Data`] for inputs too far away for finite
-    /// predictions.
+    /// As [`standardise`](Self::standardise); [`Error::Usage`] for other likelihoods, for which there is
+    /// [`predict_targets`](Self::predict_targets); [`Error::Data`] for inputs too far away for finite predictions.
     pub fn predict(&self, data: &Dataset) -> Result<Vec<Predictive>> {
         let Some(learned) = self.noise() else {
             let likelihood = self.model.likelihood().text();
@@ -76,7 +75,7 @@ impl Fitted {
         Ok(self.calibrated(self.in_user_units(&marginals)))
     }
 
-    /// What is to be said of predictions at the rows of a table, as of those outside of where the model knows anything.
+    /// Remarks on predictions at the rows of a table, for example on rows outside the region that the model knows.
     ///
     /// # Errors
     /// As [`standardise`](Self::standardise).
@@ -93,8 +92,8 @@ impl Fitted {
         self.predict(&self.table(x)?)
     }
 
-    /// `E[y]` at rows of numbers, as [`table`](Self::table) takes them, for any likelihood. Where that needs no
-    /// variances, for a Gaussian likelihood and an untransformed target, they are not computed.
+    /// `E[y]` at rows of numbers, as [`table`](Self::table) takes them, for any likelihood. Variances are not computed
+    /// if they are not needed: for a Gaussian likelihood and an untransformed target.
     ///
     /// # Errors
     /// As [`predict`](Self::predict).
@@ -121,12 +120,12 @@ impl Fitted {
         self.targets_at(&x, auxiliary.as_deref())
     }
 
-    /// The distribution of y at standardised inputs, row-major, for any likelihood and an untransformed target; without
-    /// auxiliary values with the neutral one: exposure 1, one trial.
+    /// The distribution of y at standardised inputs, row-major, for any likelihood and an untransformed target. Without
+    /// auxiliary values, it takes the neutral one: exposure 1, one trial.
     ///
     /// # Errors
-    /// As the posterior's; [`Error::Shape`] when there is not one auxiliary value for each row, [`Error::Data`] for one
-    /// that is none.
+    /// As the posterior's; [`Error::Shape`] if there is not one auxiliary value for each row, [`Error::Data`] for an
+    /// invalid one.
     pub fn targets_at(&self, x: &[f64], auxiliary: Option<&[f64]>) -> Result<Vec<TargetPrediction>> {
         let rows = x.len() / self.data.d;
         let likelihood = self.model.likelihood();
@@ -169,7 +168,7 @@ impl Fitted {
             .collect()
     }
 
-    /// With the temperature of probabilities, where there is one.
+    /// The prediction with the temperature of probabilities, if there is one.
     fn tempered(&self, prediction: Prediction) -> Prediction {
         match self.temperature {
             Some(temperature) => prediction.tempered(temperature.exponent),
@@ -186,9 +185,9 @@ impl Fitted {
         Ok(self.in_user_units(&self.latent(&x)?))
     }
 
-    /// Mean and variance `[r]` of the latent function f at rows `x [r, d]`, all in the user's units (of a transformed
-    /// target: of its transform), differentiable in x: on an autodiff device gradients reach it. Parameters are
-    /// constants.
+    /// Mean and variance `[r]` of the latent function f at rows `x [r, d]`, all in the user's units (for a transformed
+    /// target, in those of its transform). They are differentiable in x: on an autodiff device, gradients reach it.
+    /// Parameters are constants.
     ///
     /// # Errors
     /// [`Error::Shape`] for other columns and for tensors of another device or type than the model's, [`Error::Usage`]
@@ -207,13 +206,13 @@ impl Fitted {
         Ok([mean * unit + origin, variance * (unit * unit)])
     }
 
-    /// Marginals in standardised units as distributions in the user's.
+    /// Marginals in standardised units as distributions in the user's units.
     pub fn in_user_units(&self, marginals: &Marginals) -> Vec<Predictive> {
         let pairs = marginals.mean.iter().zip(&marginals.variance);
         pairs.map(|(mean, variance)| self.target_scale.predictive(*mean, variance.sqrt())).collect()
     }
 
-    /// Of a single latent function at standardised inputs.
+    /// Marginals of a single latent function at standardised inputs.
     fn latent(&self, x: &[f64]) -> Result<Marginals> {
         let marginals = computed(x.len() / self.data.d * self.data.n(), || self.posterior.predict(x))?;
         finite(&marginals.mean, 1).and_then(|()| finite(&marginals.variance, 1))?;

@@ -1,4 +1,4 @@
-//! What a rank that does not lead does for a job.
+//! The work of a rank that does not lead a job.
 
 use serde_json::Value;
 
@@ -13,13 +13,13 @@ use crate::models::minibatch::{Rows, SharedRows};
 use crate::models::shared_rows::{self, SOURCE};
 use crate::models::spread::{self, Member};
 
-/// What a rank that does not lead does: it reads rows, and holds and answers for what is made of them.
+/// A rank that does not lead: it reads rows, holds what is computed from them, and answers the leader's questions.
 #[derive(Debug)]
 pub struct Rank<'a> {
     registry: &'a Registry,
     experts: Server<'a>,
     opened: Option<(Reading, Vec<Opened>)>,
-    /// A file of rows.
+    /// The file of rows, if the leader named one.
     source: Option<Seen>,
     /// A model whose minibatches are shared.
     member: Option<Member>,
@@ -38,7 +38,7 @@ impl<'a> Rank<'a> {
         Ok(())
     }
 
-    /// Knows the rows that a message tells of, if it does.
+    /// Opens the file of rows that a message names; none if it names no file.
     fn told(&mut self, message: &mut Message) -> Result<Option<&Seen>> {
         self.source = None;
         let told: Value = message.document.get_mut(SOURCE).map(Value::take).unwrap_or_default();

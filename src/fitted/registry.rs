@@ -1,10 +1,11 @@
-//! Everything that settings and files name: kernels, likelihoods, models.
+//! Everything that settings and files refer to by name: kernels, likelihoods, models.
 
 use crate::kernels::registry::Registry as Kernels;
 use crate::likelihoods::registry::{self as likelihoods, Likelihoods};
 use crate::models::registry::{self as models, Models};
 
-/// What names in settings and files mean. Loading a model that uses kinds of your own needs a registry that holds them.
+/// What names in settings and files mean. To load a model that uses kinds of your own, you need a registry that holds
+/// them.
 #[derive(Debug, Clone, Default)]
 pub struct Registry {
     /// Kernel forms and input transforms.
@@ -29,7 +30,7 @@ impl Registry {
     }
 }
 
-/// Kernels of your own beside the built-in models.
+/// Your own kernels, with the built-in likelihoods and models.
 impl From<Kernels> for Registry {
     fn from(kernels: Kernels) -> Self {
         Self { kernels, ..Self::default() }

@@ -9,22 +9,22 @@ use crate::models::race::Starts;
 use crate::models::registry::usual;
 use crate::params::Belief;
 
-/// Whether intervals come from residuals of rows that the model did not see, in place of the normal distribution.
+/// Whether intervals come from residuals of rows that the model did not see, instead of the normal distribution.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 #[cfg_attr(feature = "command", derive(clap::ValueEnum))]
 #[non_exhaustive]
 pub enum Calibrate {
-    /// Where leaving one out has a closed form, which costs next to nothing
+    /// If leaving one out has a closed form, which costs next to nothing
     #[default]
     Auto,
-    /// By leaving one out, or else from a share of the rows, which are then not trained on
+    /// By leaving one out, or else from a share of the rows, which is then not trained on
     Yes,
     /// As the model says
     No,
 }
 
-/// What to fit: the model and what is known of its parameters, all numbers in the units of the data.
+/// What to fit: the model and what is known about its parameters. All numbers are in the units of the data.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct Settings {
@@ -40,8 +40,8 @@ pub struct Settings {
     pub standardize: bool,
     /// The function of the target that is modelled.
     pub target_transform: TargetTransform,
-    /// Column of known standard deviations of the target per row, of exposures or of numbers of trials: what the
-    /// likelihood's [auxiliary column](crate::likelihoods::Likelihood::auxiliary) is.
+    /// The likelihood's [auxiliary column](crate::likelihoods::Likelihood::auxiliary): known standard deviations of the
+    /// target per row, exposures or numbers of trials.
     #[serde(rename = "row_column")]
     pub auxiliary_column: Option<String>,
     /// Initial values by parameter name.
@@ -50,8 +50,7 @@ pub struct Settings {
     pub fix: Vec<String>,
     /// Priors by parameter name, or by name and column: `lengthscale[age]`.
     pub priors: Vec<(String, Belief)>,
-    /// Whether lengthscales of many columns, and variances under likelihoods of classes, have a weak prior where
-    /// nothing is asked of them.
+    /// Whether lengthscales of many columns, and variances under likelihoods of classes, have a weak prior by default.
     pub weak_prior: bool,
     /// Bounds by parameter name.
     pub bounds: Vec<(String, f64, f64)>,
@@ -61,8 +60,8 @@ pub struct Settings {
     pub calibrate: Calibrate,
     /// Device and precision.
     pub compute: Compute,
-    /// Whether the file holds the factor that conditioning on the data makes, so that loading need not make it again:
-    /// for models that [can](crate::models::options::ModelOptions::stores_factor).
+    /// Whether the file holds the factor that conditioning on the data computes, so that loading need not compute it
+    /// again. For models that [can](crate::models::options::ModelOptions::stores_factor).
     pub store_factor: bool,
 }
 

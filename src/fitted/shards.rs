@@ -1,8 +1,8 @@
-//! Tables of which each is one expert's, and is read by that expert's rank alone.
+//! Tables that each belong to one expert; only that expert's rank reads its table.
 //!
-//! What leaves a rank are the number of rows, a checksum, and moments and range of each column; later objectives,
-//! gradients and predictions. The leader makes scales of the moments in the order of the tables, whoever read them, so
-//! that a model does not depend on the number of ranks.
+//! A rank sends the number of rows, a checksum, and the moments and range of each column; later objectives, gradients
+//! and predictions. The leader computes scales from the moments in the order of the tables, whichever rank read them,
+//! so that a model does not depend on the number of ranks.
 
 use std::sync::Arc;
 
@@ -18,32 +18,32 @@ use crate::likelihoods::Auxiliary;
 use crate::models::Observations;
 use crate::models::experts;
 
-/// To read tables.
+/// The request to read tables.
 pub(super) const OPEN: &str = "shards.open";
-/// To say what is in them.
+/// The request to summarise them.
 pub(super) const SUMMARISE: &str = "shards.summarise";
 
-/// A table of rows that stay where it is.
+/// A table whose rows stay where it is.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Shard {
     /// Its path, as its rank sees it.
     pub path: String,
     /// Its rows.
     pub rows: usize,
-    /// Of its numbers.
+    /// The checksum of its numbers.
     pub checksum: String,
 }
 
-/// Where the rows of a model are that has none of its own.
+/// Where the rows are of a model that does not hold them itself.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Whereabouts {
     /// The table of each expert.
     pub shards: Vec<Shard>,
-    /// How they are read: options for tables.
+    /// Options to read the tables.
     pub reading: Value,
 }
 
-/// How tables are read, on whatever rank.
+/// How tables are read, on every rank.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct Reading {
     /// Their columns.
@@ -56,18 +56,18 @@ pub struct Reading {
     pub auxiliary_column: Option<String>,
 }
 
-/// What ranks are told to see their rows as the leader does.
+/// The scales that ranks need to see their rows as the leader does.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub(super) struct Scales {
     inputs: InputScale,
     target: TargetScale,
 }
 
-/// What is said of a table.
+/// The summary of a table.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 struct Said {
     shard: Shard,
-    /// Of the inputs, and last of the transformed target.
+    /// Moments of the inputs, and last those of the transformed target.
     moments: Vec<Moments>,
 }
 
@@ -95,7 +95,7 @@ impl Opened {
         Ok(Self { path: path.into(), data: table(path, &reading.schema, &reading.options)? })
     }
 
-    /// What an error of its rows says of it.
+    /// An error of its rows, with the path of the table.
     fn of(&self, error: Error) -> Error {
         error.map(|error| match error {
             Error::Data(problem) => Error::Data(format!("{}: {problem}", self.path)),
@@ -129,7 +129,7 @@ impl Opened {
 #[derive(Debug)]
 pub struct Tables {
     reading: Reading,
-    /// Of this process.
+    /// The tables of this process.
     own: Vec<Opened>,
     said: Vec<Said>,
     ranks: Option<Arc<Ranks>>,
@@ -139,7 +139,7 @@ impl Tables {
     /// Opens each table on the rank of its expert.
     ///
     /// # Errors
-    /// [`Error::Io`] and [`Error::Data`] naming file, row and column, of another rank with its number;
+    /// [`Error::Io`] and [`Error::Data`] naming file, row and column, and the rank if it is another one;
     /// [`Error::Usage`] for more ranks than tables.
     pub fn open(paths: &[String], reading: Reading, ranks: Option<Arc<Ranks>>) -> Result<Self> {
         let size = ranks.as_ref().map_or(1, |ranks| ranks.size());
@@ -172,12 +172,12 @@ impl Tables {
         &self.own[0].data
     }
 
-    /// Tells apart what may be in the tables.
+    /// The checksums of the tables, which tell their contents apart.
     pub fn checksums(&self) -> String {
         self.said.iter().map(|said| said.shard.checksum.as_str()).collect::<Vec<_>>().join(" ")
     }
 
-    /// What a model file says of the rows.
+    /// What a model file says about the rows.
     pub fn whereabouts(&self) -> Whereabouts {
         let shards = self.said.iter().map(|said| said.shard.clone()).collect();
         Whereabouts { shards, reading: self.reading.options.clone() }
@@ -213,7 +213,7 @@ impl Whereabouts {
     /// Opens the tables again.
     ///
     /// # Errors
-    /// As [`Tables::open`]; [`Error::Data`] for one that has changed.
+    /// As [`Tables::open`]; [`Error::Data`] for a table that has changed.
     pub(super) fn open(
         &self,
         schema: &Schema,
@@ -235,7 +235,7 @@ impl Whereabouts {
     }
 }
 
-/// Whose failure it is, where there are several.
+/// The error as one of the leader, if there are several ranks.
 fn of_leader(size: usize, error: Error) -> Error {
     match size {
         1 => error,
@@ -243,7 +243,7 @@ fn of_leader(size: usize, error: Error) -> Error {
     }
 }
 
-/// What all ranks say of their tables, in the tables' order.
+/// Asks all ranks to open and summarise their tables; the summaries are in the order of the tables.
 fn asked(ranks: &Ranks, paths: &[String], reading: &Reading, own: &[Opened]) -> Result<Vec<Said>> {
     let size = ranks.size();
     let told = |rank: usize| {

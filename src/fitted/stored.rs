@@ -14,10 +14,10 @@ use crate::likelihoods::{Auxiliary, Likelihood};
 use crate::models::Observations;
 use crate::models::minibatch::{Rows, SharedRows};
 
-/// Rows of a sample, from which everything is chosen that is chosen from data before a training: the moments that the
-/// file has would know of held-out rows.
+/// Rows of the sample from which everything is chosen that is chosen from data before a training. The moments in the
+/// file would include held-out rows.
 const SAMPLE: usize = 1 << 16;
-/// Rows that are looked at together when all are.
+/// Rows that are read together in a pass over all of them.
 const CHUNK: usize = 1 << 14;
 
 /// Rows of a file that a model is trained on.
@@ -26,12 +26,12 @@ pub struct Stored {
     pub file: Arc<RowFile>,
     /// Their positions in the file.
     pub rows: Vec<usize>,
-    /// The column that goes with them.
+    /// Their auxiliary column.
     pub auxiliary_column: Option<String>,
 }
 
 impl Stored {
-    /// Some of the rows, at random where there are many.
+    /// A sample of the rows: all of them, or a random choice if there are many.
     ///
     /// # Errors
     /// As [`RowFile::read`].
@@ -42,10 +42,10 @@ impl Stored {
         self.file.read(&places.into_iter().map(|place| self.rows[place]).collect::<Vec<_>>())
     }
 
-    /// Looks at all rows for what a likelihood cannot take.
+    /// Checks all rows for targets that the likelihood cannot take.
     ///
     /// # Errors
-    /// What it reports, and the scale of the targets.
+    /// Errors of this check, and of the scale of the targets.
     pub fn check(&self, likelihood: &dyn Likelihood, units: &Units) -> Result<()> {
         for rows in self.rows.chunks(CHUNK) {
             let data = self.file.read(rows)?;
@@ -63,7 +63,7 @@ pub struct Seen {
     pub units: Units,
 }
 
-/// What another process is told of rows in a file.
+/// The description of rows in a file that another process gets.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 struct Told {
     path: String,
@@ -75,10 +75,10 @@ struct Told {
 }
 
 impl Seen {
-    /// The file that this process is told of, by its places.
+    /// Opens the file of rows that another process describes; all of its rows, by their positions.
     ///
     /// # Errors
-    /// As [`RowFile::open`]; [`Error::Data`] for another file than that of the process that tells.
+    /// As [`RowFile::open`]; [`Error::Data`] if the file differs from that of the other process.
     pub fn open(told: Value) -> Result<Self> {
         let told: Told = serde_json::from_value(told)
             .map_err(|e| Error::Device(format!("a message between ranks: a file of rows: {e}")))?;

@@ -1,4 +1,4 @@
-//! Whether a fitted model's intervals hold: on rows that were held out, and on its own rows, each left out in turn.
+//! Whether a fitted model's intervals hold: on held-out rows, and on its own rows, each left out in turn.
 
 use std::collections::HashMap;
 
@@ -11,27 +11,27 @@ use crate::metrics::Predictive;
 use crate::metrics::diagnosis::{Diagnosis, Draws, Finding, Residuals, diagnose};
 use crate::models::posterior::Marginals;
 
-/// Rows whose errors are drawn together, and of which shapes are told.
+/// Most rows whose errors are drawn together and whose shapes of misfit are diagnosed.
 const MOST_HELD_OUT: usize = 1000;
 const MOST_LEFT_OUT: usize = 2000;
-/// Training rows whose residuals are drawn together: 32 MB of them.
+/// Most training rows whose residuals are drawn together: 32 MB of them.
 const MOST_TOGETHER: usize = 10_000;
 
-/// Rows of a table that are in the training data too.
+/// Rows of a table that are also in the training data.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Copies {
-    /// Positions of those that have the inputs of a training row.
+    /// Positions of rows with the inputs of a training row.
     pub inputs: Vec<usize>,
-    /// Positions of those that have its target as well: training rows.
+    /// Positions of rows that also have its target: training rows.
     pub whole: Vec<usize>,
 }
 
 /// Rows that lie outside the training data's range.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct Outside {
-    /// How many do, in any input.
+    /// How many rows do, in any input.
     pub rows: usize,
-    /// By input: its name, how many rows, and the training data's range in the data's units.
+    /// For each such input: its name, how many rows, and the training data's range in the data's units.
     pub inputs: Vec<(String, usize, [f64; 2])>,
 }
 
@@ -56,20 +56,20 @@ fn standardised(y: &[f64], predictions: &[Predictive]) -> Vec<f64> {
     y.iter().zip(predictions).map(|(y, prediction)| prediction.standardised(*y)).collect()
 }
 
-/// At most so many of `n` rows, evenly spaced.
+/// At most `most` of `n` rows, evenly spaced.
 fn some(n: usize, most: usize) -> Vec<usize> {
     (0..n.min(most)).map(|k| k * n / n.min(most)).collect()
 }
 
 impl Fitted {
-    /// Leave-one-out predictions of the training targets, in closed form; none for models without.
+    /// Leave-one-out predictions of the training targets, in closed form; none for models without such a form.
     ///
     /// # Errors
-    /// What computing them reports.
+    /// Errors of that computation.
     pub fn left_out(&self) -> Result<Option<LeftOut>> {
         let Some(closed) = self.posterior.leave_one_out() else { return Ok(None) };
         let marginals = crate::threads::helped(|| closed.left_out(&self.data))?;
-        // A model may look at some of the rows only: nothing is known of the others left out.
+        // A model may use some of the rows only: then the others have no leave-one-out predictions.
         if marginals.mean.len() != self.data.n() {
             return Ok(None);
         }
@@ -84,7 +84,7 @@ impl Fitted {
     /// Whether intervals hold for the training rows, each predicted from all others.
     ///
     /// # Errors
-    /// What drawing residuals reports.
+    /// Errors of drawing residuals.
     pub fn diagnose_left_out(&self, left: &LeftOut) -> Result<Diagnosis> {
         let n = self.data.n();
         let tested = self.tested();
@@ -99,7 +99,7 @@ impl Fitted {
             }
             _ => Draws::independent(rows.len()),
         };
-        // Rows in another order than the table's say nothing of it.
+        // Rows in another order than the table's say nothing about its order.
         let order: Vec<usize> = rows.iter().map(|row| if closed.in_order() { *row } else { 0 }).collect();
         let x = rows.iter().flat_map(|row| &self.data.x[row * self.data.d..][..self.data.d]).copied();
         Ok(self.judged((&left.y, &left.predictions), &rows, (&x.collect::<Vec<_>>(), &order), &draws))
@@ -108,10 +108,10 @@ impl Fitted {
     /// Whether intervals hold for the rows of a table, which were not trained on.
     ///
     /// # Errors
-    /// [`Error::Data`] for no rows, and as [`predict`](Self::predict) and what drawing residuals reports.
+    /// [`Error::Data`] for no rows, as [`predict`](Self::predict), and errors of drawing residuals.
     pub fn diagnose(&self, data: &Dataset, y: &[f64], predictions: &[Predictive]) -> Result<Diagnosis> {
         if data.n == 0 {
-            return Err(Error::Data("there are no rows to tell from whether intervals hold".into()));
+            return Err(Error::Data("there are no rows to test whether intervals hold".into()));
         }
         let rows = some(data.n, MOST_HELD_OUT);
         let sample = data.subset(&rows);
@@ -121,7 +121,7 @@ impl Fitted {
         let mut covariance = if self.posterior.is_joint() {
             crate::threads::helped(|| self.posterior.predict_joint(&x))?.covariance
         } else {
-            // Rows that are taken for independent leave less to chance.
+            // This treats rows as independent, which leaves less to chance.
             let marginals = crate::threads::helped(|| self.posterior.predict(&x))?;
             let mut diagonal = vec![0.0; n * n];
             diagonal.iter_mut().step_by(n + 1).zip(marginals.variance).for_each(|(d, variance)| *d = variance);
@@ -139,18 +139,18 @@ impl Fitted {
             made.chunks_mut(count).zip(&sd).for_each(|(row, sd)| row.iter_mut().for_each(|value| *value /= sd));
             Ok(made)
         });
-        // What has no factor is not correlated by it.
+        // Without a factor of the covariance, the draws are independent.
         let draws = draws.unwrap_or_else(|_| Draws::independent(n));
         let order = if sample.records.len() == n { sample.records } else { rows.clone() };
         let mut diagnosis = self.judged((y, predictions), &rows, (&x, &order), &draws);
         if let Some(beyond) = self.beyond(&x).filter(|_| !diagnosis.held.iter().all(|held| held.holds)) {
-            // What else there is to see follows from that.
+            // All other findings follow from this one.
             diagnosis.findings = vec![beyond];
         }
         Ok(diagnosis)
     }
 
-    /// The input whose training range most of some standardised rows lie outside of.
+    /// The input for which most of some standardised rows lie outside the training range.
     fn beyond(&self, x: &[f64]) -> Option<Finding> {
         let (d, ranges) = (self.data.d, self.ranges());
         let share = |input: usize| {
@@ -164,7 +164,7 @@ impl Fitted {
         })
     }
 
-    /// Coverage and shapes of some rows.
+    /// The coverage of some rows, and the shapes of their misfit.
     fn judged(
         &self,
         (y, predictions): (&[f64], &[Predictive]),
@@ -178,7 +178,7 @@ impl Fitted {
         diagnose(&Residuals { z: &z, mean: &mean, x, d: self.data.d, order }, draws)
     }
 
-    /// The rows of a table that have the inputs of training rows; none where the model does not hold all of these.
+    /// The rows of a table with the inputs of training rows; none if the model does not hold all training rows.
     ///
     /// # Errors
     /// As [`standardise`](Self::standardise).
@@ -202,7 +202,7 @@ impl Fitted {
         Ok(Some(copies))
     }
 
-    /// The rows of a table that lie outside the range of the training data, where a model only guesses.
+    /// The rows of a table that lie outside the range of the training data. A model only guesses there.
     ///
     /// # Errors
     /// As [`standardise`](Self::standardise).
@@ -219,14 +219,14 @@ impl Fitted {
         Ok(outside)
     }
 
-    /// The range of each input over the training rows, whether the model holds these or not.
+    /// The range of each input over the training rows in the data's units, whether or not the model holds these rows.
     pub fn input_ranges(&self) -> Vec<[f64; 2]> {
         let scales = self.input_scale.mean.iter().zip(&self.input_scale.sd);
         self.ranges().iter().zip(scales).map(|(range, (mean, sd))| range.map(|z| z * sd + mean)).collect()
     }
 
-    /// The training rows that tell of new rows when they are left out: those without a twin, which is no new row; all
-    /// where most have one, for then new rows will have one too.
+    /// The training rows that stand for new rows when they are left out: those whose inputs occur once. If most rows
+    /// have a twin, all of them, because new rows will then have twins too.
     pub(super) fn tested(&self) -> Vec<usize> {
         let mut counts: HashMap<Vec<u64>, usize> = HashMap::new();
         let rows = || self.data.x.chunks(self.data.d);
@@ -251,7 +251,7 @@ fn is_beyond(value: f64, [low, high]: [f64; 2]) -> bool {
     value < low - slack || value > high + slack
 }
 
-/// Zero has two signs.
+/// The bits of a row, with one sign of zero instead of two.
 fn bits(row: &[f64]) -> Vec<u64> {
     row.iter().map(|value| (value + 0.0).to_bits()).collect()
 }

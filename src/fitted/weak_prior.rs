@@ -1,12 +1,13 @@
 //! The priors that parameters of kernels get by default.
 //!
-//! Where columns are many and rows few, the likelihood is highest where some columns explain the targets to the last
-//! digit: error bars are then far too narrow. Distances grow with the root of the number of columns, so lengthscales
-//! are expected there (Hvarfner, Hellsten and Nardi 2024, *Vanilla Bayesian optimization performs great in high
-//! dimensions*); heavy tails let those of columns that matter, and of those that do not, go where enough rows say so.
+//! With many columns and few rows, the likelihood is highest where some columns explain the targets to the last digit:
+//! error bars are then far too narrow. Distances grow with the root of the number of columns, so the prior expects
+//! lengthscales to grow with it too (Hvarfner, Hellsten and Nardi 2024, *Vanilla Bayesian optimization performs great
+//! in high dimensions*). Its heavy tails let the lengthscales of columns that matter, and of those that do not, move
+//! far if there are enough rows.
 //!
-//! Some approximations would have the variances of latent functions of classes very large; their
-//! [options](crate::models::options::ModelOptions::variance_prior) tell a prior.
+//! Some approximations would make the variances of latent functions of classes very large; their
+//! [options](crate::models::options::ModelOptions::variance_prior) give a prior.
 
 use std::collections::HashSet;
 
@@ -19,22 +20,21 @@ use crate::params::{Constraint, Parameter, Parameters, Prior, Unit};
 
 /// The prior is set for tables with at least this many columns.
 const COLUMNS: usize = 5;
-/// With so many rows a column or more it is not set. Measured: up to six it helps, from ten on it costs more than it
-/// gains.
+/// The prior is not set with this many rows per column or more. Measured: up to six it helps; with ten or more it costs
+/// more than it gains.
 const ROWS: usize = 8;
-/// Degrees of freedom of the logarithm: what a column pays for a lengthscale of its own hardly grows with how far off
-/// it is.
+/// Degrees of freedom of the logarithm. With so few, the penalty for an unusual lengthscale hardly grows with its
+/// distance.
 const HEAVY: f64 = 0.25;
 
-/// Sets the priors that parameters of kernels have where nothing is asked of them; tells them in words. `data` are some
-/// of `rows` rows.
+/// Sets the default priors of parameters of kernels, and returns them in words. `data` are some of `rows` rows.
 pub fn set(model: &mut dyn GpModel, data: &Observations, rows: usize, options: &dyn ModelOptions) -> Option<String> {
     let told: Vec<String> =
         [lengthscales(model, data, rows), variances(model, options)].into_iter().flatten().collect();
     (!told.is_empty()).then(|| told.join("; "))
 }
 
-/// The prior of the lengthscales that a kernel has for each column.
+/// Sets the prior of the lengthscales of a kernel that has one for each column.
 fn lengthscales(model: &mut dyn GpModel, data: &Observations, rows: usize) -> Option<String> {
     if rows >= ROWS * data.d {
         return None;
@@ -57,7 +57,7 @@ fn lengthscales(model: &mut dyn GpModel, data: &Observations, rows: usize) -> Op
     told
 }
 
-/// The prior of the variances that a kind of model would have too large.
+/// Sets the prior of the variances that a kind of model would make too large.
 fn variances(model: &mut dyn GpModel, options: &dyn ModelOptions) -> Option<String> {
     let prior = options.variance_prior(model.likelihood())?;
     let kernels = model.priors().into_iter().flat_map(|prior| prior.kernel.parameters());
@@ -73,7 +73,7 @@ fn variances(model: &mut dyn GpModel, options: &dyn ModelOptions) -> Option<Stri
     told
 }
 
-/// Whether the user said anything of a parameter.
+/// Whether the user said anything about a parameter.
 fn is_asked(parameter: &Parameter) -> bool {
     let free = parameter.priors().is_empty() && parameter.constraint() == Constraint::FREE;
     parameter.given || parameter.fixed || !free

@@ -1,4 +1,4 @@
-//! Calibration of intervals by residuals of rows that the model did not see.
+//! Calibration of intervals with residuals of rows that the model did not see.
 
 use serde::{Deserialize, Serialize};
 
@@ -17,31 +17,30 @@ pub enum Source {
     Share,
 }
 
-/// The distribution of standardised residuals `(y − mean) / sd`, which takes the place of the standard normal one: the
-/// model's own standard deviation says where intervals are wide, this how wide.
+/// The distribution of standardised residuals `(y − mean) / sd`, which replaces the standard normal one. The model's
+/// own standard deviation says where intervals are wide; this distribution says how wide.
 ///
-/// Of m rows set apart that are exchangeable with those to come, with probability 1 − δ over the choice of them, and
-/// for the intervals of all levels at once, the probability that an interval holds is within √(ln(2/δ) / 2m) of the
-/// share of the m rows that it holds (Dvoretzky, Kiefer and Wolfowitz 1956, with Massart's constant), and that share is
-/// within
-/// [`gap`](Self::gap) of its level. Leaving one out uses all rows and has no such bound.
+/// Let m rows be set apart that are exchangeable with the rows to come. With probability 1 − δ over the choice of these
+/// rows, for the intervals of all levels at once: the probability that an interval holds is within √(ln(2/δ) / 2m) of
+/// the share of the m rows that it holds (Dvoretzky, Kiefer and Wolfowitz 1956, with Massart's constant). That share is
+/// within [`gap`](Self::gap) of its level. Leaving one out uses all rows and has no such bound.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 pub struct Calibration {
     /// The distribution.
     pub shape: Mixture,
-    /// Residuals that it was fitted to.
+    /// Number of residuals that it was fitted to.
     pub rows: usize,
     /// Where they came from.
     pub source: Source,
     /// The largest difference, over all central intervals, between the level and the share of those residuals within.
     pub gap: f64,
-    /// What the distribution gains over the standard normal one in those residuals, in nats.
+    /// Gain in the log likelihood of those residuals over the standard normal distribution, in nats.
     pub gain: f64,
 }
 
 impl Calibration {
-    /// Fits the distribution to standardised residuals; a normal one where the target has no moments otherwise: `tails`
-    /// says whether there may be others.
+    /// Fits the distribution to standardised residuals. Without `tails` it is a normal one: with others, a transformed
+    /// target may have no moments.
     pub fn fit(z: &[f64], source: Source, tails: bool) -> Self {
         let shape = match tails {
             true => Mixture::fit(z),
@@ -57,7 +56,7 @@ impl Calibration {
         }
     }
 
-    /// What is wrong with it, if anything is.
+    /// What is wrong with the distribution, if anything is.
     pub fn problem(&self) -> Option<String> {
         self.shape.problem()
     }
@@ -76,8 +75,8 @@ impl Calibration {
         }
     }
 
-    /// By how much the probability that an interval holds may differ from the share of the calibration rows within,
-    /// with a confidence; none for residuals that are no sample.
+    /// How much the probability that an interval holds may differ from the share of the calibration rows within it, at
+    /// this confidence; none if the residuals are not a sample.
     pub fn bound(&self, confidence: f64) -> Option<f64> {
         let delta = 1.0 - confidence;
         (self.source == Source::Share).then(|| ((2.0 / delta).ln() / (2.0 * self.rows as f64)).sqrt())

@@ -4,7 +4,8 @@ use serde::{Deserialize, Serialize};
 
 use crate::{Error, Result};
 
-/// How well class probabilities fit labels; the predicted class is the most probable one, the first of equals.
+/// How well class probabilities fit labels. The predicted class is the most probable one, the first if several are
+/// equal.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 pub struct ClassScores {
     /// Number of targets.
@@ -17,25 +18,25 @@ pub struct ClassScores {
     pub brier: f64,
     /// Expected calibration error: `Σ n_b/n |accuracy − confidence|` over 15 bins of equal width (Guo et al. 2017).
     pub ece: f64,
-    /// Area under the receiver operating characteristic; for more than two classes the mean over each class against the
-    /// rest. `None` unless every class has targets.
+    /// Area under the receiver operating characteristic; for more than two classes, the mean over each class against
+    /// the rest. `None` unless every class has targets.
     pub auc: Option<f64>,
 }
 
 /// Bins of [`reliability`] and of the expected calibration error.
 const BINS: usize = 15;
 
-/// Scores probabilities `[n]` of `C` classes each against labels `[n]`, codes 0 to C − 1.
+/// Scores probabilities `[n]` of `C` classes each against labels `[n]`, which are codes 0 to C − 1.
 ///
 /// # Errors
-/// [`Error::Shape`] for no targets or different lengths, [`Error::Data`] for a label that is no class,
+/// [`Error::Shape`] for no targets or different lengths, [`Error::Data`] for a label that is not a class,
 /// [`Error::NotFinite`] if probabilities are not numbers from 0 to 1.
 pub fn score_classes(labels: &[usize], probabilities: &[Vec<f64>]) -> Result<ClassScores> {
     let classes = check(labels, probabilities)?;
     let n = labels.len() as f64;
     let pairs = || labels.iter().copied().zip(probabilities);
     let hits = pairs().filter(|(label, p)| most_probable(p) == *label).count();
-    // A probability of 0 for what happened costs the logarithm of the smallest number, not infinity.
+    // A probability of 0 for the true class costs the logarithm of the smallest number, not infinity.
     let log_loss = pairs().map(|(label, p)| -p[label].max(f64::MIN_POSITIVE).ln()).sum::<f64>() / n;
     let squares = |label: usize, p: &[f64]| -> f64 {
         p.iter().enumerate().map(|(c, p)| (p - f64::from(u8::from(c == label))).powi(2)).sum()
@@ -75,7 +76,7 @@ pub fn confusion(labels: &[usize], probabilities: &[Vec<f64>]) -> Result<Vec<Vec
     Ok(counts)
 }
 
-/// The targets whose predicted class had a probability within one bin.
+/// The targets whose predicted class has a probability in one bin.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 pub struct ReliabilityBin {
     /// Mean probability of the predicted classes.
@@ -86,7 +87,7 @@ pub struct ReliabilityBin {
     pub count: usize,
 }
 
-/// Confidence against accuracy in 15 bins of equal width from 0 to 1, empty ones left out.
+/// Confidence against accuracy in 15 bins of equal width from 0 to 1; empty bins are left out.
 ///
 /// # Errors
 /// As [`score_classes`].
@@ -111,7 +112,7 @@ pub fn reliability(labels: &[usize], probabilities: &[Vec<f64>]) -> Result<Vec<R
 }
 
 /// The area under the receiver operating characteristic: the probability that a positive target has a higher score than
-/// a negative one, equal scores counted half. `None` unless there are both.
+/// a negative one; equal scores count half. `None` unless there are both.
 pub fn auc(positive: &[bool], scores: &[f64]) -> Option<f64> {
     let mut order: Vec<usize> = (0..positive.len().min(scores.len())).collect();
     order.sort_by(|&a, &b| scores[a].total_cmp(&scores[b]));
@@ -130,7 +131,7 @@ fn most_probable(p: &[f64]) -> usize {
     (0..p.len()).fold(0, |best, c| if p[c] > p[best] { c } else { best })
 }
 
-/// The number of classes.
+/// Returns the number of classes.
 fn check(labels: &[usize], probabilities: &[Vec<f64>]) -> Result<usize> {
     if labels.is_empty() || labels.len() != probabilities.len() {
         return Err(Error::shape(

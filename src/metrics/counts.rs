@@ -53,7 +53,7 @@ fn relative(y: f64, mean: f64) -> f64 {
     if y > 0.0 { y * (y / mean).ln() } else { 0.0 }
 }
 
-/// Pearson's `Σ (y − μ)²/variance / n`: about 1 where targets scatter as predicted, above 1 where they scatter more.
+/// Pearson's `Σ (y − μ)²/variance / n`: about 1 if targets scatter as predicted, above 1 if they scatter more.
 ///
 /// # Errors
 /// [`Error::Shape`] for no targets or different lengths.
@@ -64,8 +64,8 @@ pub fn pearson_dispersion(y: &[f64], mean: &[f64], variance: &[f64]) -> Result<f
     Ok(terms.sum::<f64>() / y.len() as f64)
 }
 
-/// The randomised probability integral transform of counts: uniform between `P(count < y)` and `P(count ≤ y)`, hence
-/// uniform on (0, 1) over targets that the predictions fit (Czado, Gneiting and Held 2009).
+/// The randomised probability integral transform of counts: uniform between `P(count < y)` and `P(count ≤ y)`. If the
+/// predictions fit the targets, the values are uniform on (0, 1) (Czado, Gneiting and Held 2009).
 ///
 /// `cdf(i, y)` is the predictive `P(count_i ≤ y)`; the same seed gives the same draws.
 pub fn randomised_pit(y: &[f64], seed: u64, cdf: impl Fn(usize, f64) -> f64) -> Vec<f64> {
@@ -78,7 +78,7 @@ pub fn randomised_pit(y: &[f64], seed: u64, cdf: impl Fn(usize, f64) -> f64) -> 
 }
 
 /// The Kolmogorov–Smirnov distance of numbers from the uniform distribution on (0, 1), and the probability of a larger
-/// one if they have it (asymptotic, with the correction of Stephens 1970); `None` without numbers.
+/// distance for uniform numbers (asymptotic, with the correction of Stephens 1970). `None` without numbers.
 pub fn kolmogorov_smirnov(values: &[f64]) -> Option<(f64, f64)> {
     let mut sorted = values.to_vec();
     sorted.sort_by(f64::total_cmp);
@@ -86,7 +86,7 @@ pub fn kolmogorov_smirnov(values: &[f64]) -> Option<(f64, f64)> {
     let gap = |(i, u): (usize, &f64)| f64::max((i + 1) as f64 / n - u, u - i as f64 / n);
     let distance = sorted.iter().enumerate().map(gap).reduce(f64::max)?;
     let t = (n.sqrt() + 0.12 + 0.11 / n.sqrt()) * distance;
-    // The series needs many terms only where the probability is 1.
+    // The series needs many terms only if the probability is 1.
     if t < 0.2 {
         return Some((distance, 1.0));
     }

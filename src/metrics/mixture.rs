@@ -1,5 +1,5 @@
-//! Distributions of standardised residuals: a Student-t or normal one, or two of them with one centre, where few errors
-//! are of another size than most.
+//! Distributions of standardised residuals: a Student-t or normal one, or, if few errors differ in size from most, two
+//! of them with one centre.
 
 use serde::{Deserialize, Serialize};
 
@@ -8,23 +8,23 @@ use super::student::StudentT;
 /// Two distributions about 0 with the same degrees of freedom and different scales.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 pub struct Mixture {
-    /// The narrower and the wider one.
+    /// The narrower and the wider distribution.
     pub parts: [StudentT; 2],
-    /// The share of the wider one; 0 where there is one only.
+    /// The share of the wider distribution; 0 if there is only one.
     pub share: f64,
-    /// E|X − X′| of two independent draws.
+    /// E|X − X′| for two independent draws.
     spread: f64,
 }
 
 /// Steps of the expectation-maximisation algorithm.
 const STEPS: usize = 200;
-/// Values that a fit looks at, evenly spaced in their order.
+/// Most values that a fit uses, evenly spaced in their order.
 const MOST: usize = 2000;
-/// Degrees of freedom that are tried.
+/// Degrees of freedom to try.
 const DEGREES: [Option<f64>; 6] = [Some(2.1), Some(3.0), Some(5.0), Some(10.0), Some(30.0), None];
 
 impl Mixture {
-    /// One distribution.
+    /// A single distribution.
     pub fn of(part: StudentT) -> Self {
         Self { parts: [part; 2], share: 0.0, spread: part.spread() }
     }
@@ -36,8 +36,9 @@ impl Mixture {
         Self { parts, share, spread }
     }
 
-    /// The maximum-likelihood fit, about 0, to values `[n]`: of a normal, a Student-t and two of these the one whose
-    /// log likelihood is highest, less half a logarithm of n for each of its numbers (Schwarz 1978).
+    /// The best of several maximum-likelihood fits, about 0, to values `[n]`: a normal distribution, a Student-t
+    /// distribution, and two of either. The best one has the highest log likelihood less half a logarithm of n for each
+    /// of its numbers (Schwarz 1978).
     pub fn fit(z: &[f64]) -> Self {
         let single = Self::of(StudentT::fit(z));
         let mut sizes: Vec<f64> = z.iter().map(|z| z.abs()).collect();
@@ -72,7 +73,7 @@ impl Mixture {
         self.mean(|part| part.sd().powi(2)).sqrt()
     }
 
-    /// The probability of no more than `z`.
+    /// The probability of at most `z`.
     pub fn cdf(&self, z: f64) -> f64 {
         self.mean(|part| part.cdf(z))
     }
@@ -91,7 +92,7 @@ impl Mixture {
         if self.share == 0.0 || a == b || !a.is_finite() || !b.is_finite() {
             return a;
         }
-        // It lies between those of the parts; Newton's steps that leave the bracket halve it.
+        // The quantile lies between those of the parts. A Newton step that leaves this bracket halves it instead.
         let (mut low, mut high) = (a.min(b), a.max(b));
         let mut z = a;
         for _ in 0..100 {
@@ -116,13 +117,13 @@ impl Mixture {
         self.mean(|part| part.distance(z)) - 0.5 * self.spread
     }
 
-    /// What is wrong with it, if anything is.
+    /// What is wrong with the distribution, if anything is.
     pub fn problem(&self) -> Option<String> {
         let right = |part: &StudentT| {
             part.scale.is_finite() && part.scale > 0.0 && part.df.is_none_or(|df| df.is_finite() && df > 2.0)
         };
         let well = self.parts.iter().all(right) && (0.0..=1.0).contains(&self.share) && self.spread.is_finite();
-        (!well).then(|| "the calibration has a share, a scale or degrees of freedom that are none".into())
+        (!well).then(|| "the calibration has an invalid share, scale or degrees of freedom".into())
     }
 
     fn mean(&self, f: impl Fn(&StudentT) -> f64) -> f64 {
@@ -131,7 +132,7 @@ impl Mixture {
     }
 }
 
-/// Two scales and a share by expectation and maximisation, for values without sign.
+/// Fits two scales and a share to absolute values by expectation and maximisation.
 fn two_scales(sizes: &[f64], df: Option<f64>, middle: f64) -> Mixture {
     let (mut scales, mut share) = ([0.7 * middle, 4.0 * middle], 0.2);
     for _ in 0..STEPS {

@@ -1,4 +1,4 @@
-//! How well predictions fit targets that were held out: real ones, classes and counts; whether intervals hold.
+//! How well predictions fit held-out targets (real numbers, classes and counts), and whether intervals hold.
 
 mod calibration;
 mod classification;

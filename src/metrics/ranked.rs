@@ -3,7 +3,7 @@
 use crate::likelihoods::quadrature::adaptive;
 use crate::likelihoods::{Prediction, Support};
 
-/// Between these quantiles the score is integrated; what lies outside counts with its square.
+/// The score is integrated between these quantiles; outside them the integrand is the square of a small probability.
 const QUANTILES: [f64; 5] = [1e-5, 0.025, 0.5, 0.975, 1.0 - 1e-5];
 
 /// Error of an integral as a share of the width of the 95 % interval.
@@ -12,7 +12,7 @@ const TOLERANCE: f64 = 1e-6;
 /// Blocks of whole numbers between two of the quantiles.
 const BLOCKS: f64 = 64.0;
 
-/// `∫ (P(target ≤ t) − [y ≤ t])² dt`; of whole numbers the sum over them.
+/// `∫ (P(target ≤ t) − [y ≤ t])² dt`; for whole numbers, the sum over them.
 pub(super) fn crps(prediction: &Prediction, y: f64) -> f64 {
     let quantiles = QUANTILES.map(|p| prediction.quantile(p));
     let counts = matches!(prediction.support(), Support::Counts(_));
@@ -26,13 +26,14 @@ pub(super) fn crps(prediction: &Prediction, y: f64) -> f64 {
         return breaks.windows(2).map(|pair| blocks(pair[0], pair[1], &square)).sum();
     }
     let tolerance = TOLERANCE * (quantiles[3] - quantiles[1]);
-    // The step at y is between two pieces.
+    // The step at y lies between two pieces.
     adaptive(&breaks, tolerance, &square)
 }
 
-/// The sum of a function of whole numbers from `low` to before `high`, by those in the middle of equal blocks.
+/// The sum of a function over the whole numbers from `low` to below `high`, with the value in the middle of each of
+/// many equal blocks.
 fn blocks(low: f64, high: f64, g: &dyn Fn(f64) -> f64) -> f64 {
-    // An odd number has a middle.
+    // A block of odd size has a middle.
     let size = 2.0 * ((high - low) / (2.0 * BLOCKS)).floor() + 1.0;
     let block = |k: f64| {
         let from = low + size * k;

@@ -1,4 +1,4 @@
-//! Predictive distributions of real targets and how well they fit targets that were held out.
+//! Predictive distributions of real targets, and how well they fit held-out targets.
 
 use serde::{Deserialize, Serialize};
 use statrs::function::erf::{erfc, erfc_inv};
@@ -29,7 +29,7 @@ pub enum Predictive {
         /// 0 for targets modelled through `ln y`, 1 through `ln(1 + y)`.
         shift: f64,
     },
-    /// `y = mean + scale T` with T of Student's t distribution: a normal distribution after calibration.
+    /// `y = mean + scale T`, where T has Student's t distribution: a normal distribution after calibration.
     Student {
         /// Mean.
         mean: f64,
@@ -38,11 +38,11 @@ pub enum Predictive {
         /// Degrees of freedom, above 2.
         df: f64,
     },
-    /// `y = mean + sd Z` with Z of two scales, likewise.
+    /// `y = mean + sd Z`, where Z is a mixture of two scales: also after calibration.
     Mixed {
         /// Mean.
         mean: f64,
-        /// What Z is in units of.
+        /// The unit of Z.
         sd: f64,
         /// The distribution of Z.
         shape: Mixture,
@@ -76,7 +76,7 @@ impl Predictive {
         self.at(0.0)
     }
 
-    /// The `y` below which `y` lies with probability `p`; infinite, or the end of the support, at `p` = 0 and 1.
+    /// The quantile `p` of `y`; infinite, or the end of the support, at `p` = 0 and 1.
     pub fn quantile(&self, p: f64) -> f64 {
         match *self {
             Self::Student { mean, scale, df } => mean + StudentT { df: Some(df), scale }.quantile(p),
@@ -94,14 +94,14 @@ impl Predictive {
         }
     }
 
-    /// The number that a standard normal variable exceeds as often as y is exceeded: (y − mean) / sd on the scale where
-    /// the distribution is normal. Standard normal where predictions fit.
+    /// The standard normal quantile at the probability of at most `y`: (y − mean) / sd on the scale where the
+    /// distribution is normal. Standard normal if predictions fit.
     pub fn standardised(&self, y: f64) -> f64 {
         match *self {
             Self::Normal { mean, sd } => (y - mean) / sd,
             Self::LogNormal { mu, sigma, shift } => (ln_plus(y, shift) - mu) / sigma,
             Self::Student { mean, .. } | Self::Mixed { mean, .. } => {
-                // The smaller tail has all digits.
+                // The smaller tail is accurate to all digits.
                 let tail = self.cdf(mean - (y - mean).abs());
                 (SQRT_2 * erfc_inv(2.0 * tail)).min(MOST).copysign(y - mean)
             }
@@ -145,7 +145,7 @@ impl Predictive {
         }
     }
 
-    /// The distribution of (y − mean) / scale, mean and scale, where quantiles have no closed form.
+    /// The distribution of (y − mean) / scale, the mean and the scale, if quantiles have no closed form.
     fn standard(&self) -> Option<(Self, f64, f64)> {
         match *self {
             Self::Student { mean, scale, df } => Some((Self::Student { mean: 0.0, scale: 1.0, df }, mean, scale)),
@@ -164,8 +164,8 @@ impl Predictive {
     }
 }
 
-/// The [quantile](Predictive::quantile) `p` of each of many predictions; what has no closed form is solved for once
-/// where neighbours have the same shape, as all predictions of one model have.
+/// The [quantile](Predictive::quantile) `p` of each of many predictions. A quantile without a closed form is computed
+/// once for neighbours with the same shape; all predictions of one model have the same shape.
 pub fn quantiles(predictions: &[Predictive], p: f64) -> Vec<f64> {
     let mut known: Option<(Predictive, f64)> = None;
     let of = |prediction: &Predictive| {
@@ -180,7 +180,7 @@ pub fn quantiles(predictions: &[Predictive], p: f64) -> Vec<f64> {
     predictions.iter().map(of).collect()
 }
 
-/// Standardised values beyond this are as strange as any.
+/// Larger standardised values are cut to this: they are no more extreme.
 const MOST: f64 = 38.0;
 
 /// How well predictive distributions fit targets; the point prediction is the predictive mean.
@@ -283,13 +283,13 @@ fn width(predictions: &[Predictive], tail: f64) -> f64 {
     ends.map(|(upper, lower)| upper - lower).sum::<f64>() / predictions.len() as f64
 }
 
-/// For the levels 0.05, 0.10, …, 0.95 the share of targets `y [n]` in the central interval of that probability:
-/// `(level, observed)`. On the diagonal for calibrated predictions; shares are 0 without targets.
+/// For each level 0.05, 0.10, …, 0.95, the share of targets `y [n]` in the central interval of that probability:
+/// `(level, observed)`. Calibrated predictions lie on the diagonal. Without targets, shares are 0.
 pub fn calibration_curve(y: &[f64], predictions: &[Predictive]) -> Vec<(f64, f64)> {
     curve(&central_levels(y, predictions))
 }
 
-/// The same from the predictive probabilities of no more than each target.
+/// The same from the predictive probability of at most each target.
 pub fn pit_curve(pit: &[f64]) -> Vec<(f64, f64)> {
     curve(&pit.iter().map(|u| (2.0 * u - 1.0).abs()).collect::<Vec<_>>())
 }
@@ -298,7 +298,7 @@ fn curve(pit: &[f64]) -> Vec<(f64, f64)> {
     (1..20).map(|step| f64::from(step) / 20.0).map(|level| (level, share_within(pit, level))).collect()
 }
 
-/// For each target the probability of the smallest central interval that holds it.
+/// For each target, the probability of the smallest central interval that holds it.
 fn central_levels(y: &[f64], predictions: &[Predictive]) -> Vec<f64> {
     y.iter().zip(predictions).map(|(&y, p)| 1.0 - erfc(p.standardised(y).abs() * FRAC_1_SQRT_2)).collect()
 }
@@ -308,7 +308,7 @@ fn share_within(levels: &[f64], level: f64) -> f64 {
     inside as f64 / levels.len().max(1) as f64
 }
 
-/// `exp(g) − shift`, for a shift of 1 with all digits where `g` is near 0.
+/// `exp(g) − shift`; for a shift of 1, accurate to all digits if `g` is near 0.
 fn exp_minus(g: f64, shift: f64) -> f64 {
     if shift == 1.0 { g.exp_m1() } else { g.exp() - shift }
 }

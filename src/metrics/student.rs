@@ -1,4 +1,4 @@
-//! Student-t distributions of standardised residuals: fitted, and with the closed forms that scores need.
+//! Student-t distributions of standardised residuals: fits, and the closed forms that scores need.
 
 use std::f64::consts::PI;
 
@@ -7,7 +7,7 @@ use statrs::distribution::{ContinuousCDF, StudentsT};
 use statrs::function::erf::{erfc, erfc_inv};
 use statrs::function::gamma::ln_gamma;
 
-/// `scale · T` with T of `df` degrees of freedom; normal where these are none.
+/// `scale · T` with T of `df` degrees of freedom; normal if `df` is none.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 pub struct StudentT {
     /// Degrees of freedom, above 2; none for the normal distribution.
@@ -16,7 +16,8 @@ pub struct StudentT {
     pub scale: f64,
 }
 
-/// Degrees of freedom that are tried: below, a variance says little; beyond, the normal distribution is as good.
+/// Range of degrees of freedom to try: with fewer, a variance says little; with more, the normal distribution is as
+/// good.
 const LEAST: f64 = 2.1;
 const MOST: f64 = 60.0;
 
@@ -26,13 +27,13 @@ impl StudentT {
         Self { df: None, scale: 1.0 }
     }
 
-    /// The normal distribution about 0 that fits values `[n]` best; the standard one where they say nothing.
+    /// The normal distribution about 0 that fits values `[n]` best; the standard one if they give no information.
     pub fn fit_normal(z: &[f64]) -> Self {
         let scale = (z.iter().map(|z| z * z).sum::<f64>() / z.len().max(1) as f64).sqrt();
         if scale > 0.0 && scale.is_finite() { Self { df: None, scale } } else { Self::normal() }
     }
 
-    /// The maximum-likelihood fit, about 0, to values `[n]`; the normal fit where its one number more does not gain
+    /// The maximum-likelihood fit, about 0, to values `[n]`. The normal fit if the additional parameter does not gain
     /// half a logarithm of n (Schwarz 1978).
     pub fn fit(z: &[f64]) -> Self {
         let normal = Self::fit_normal(z);
@@ -44,7 +45,7 @@ impl StudentT {
             let fit = Self { df: Some(log_df.exp()), scale: scale(z, log_df.exp(), normal.scale) };
             (likelihood(&fit), fit)
         };
-        // The profile over ln df has one peak: golden sections.
+        // The profile over ln df has one peak, so a golden-section search finds it.
         let (mut low, mut high) = (LEAST.ln(), MOST.ln());
         let golden = 0.5 * (5f64.sqrt() - 1.0);
         let at = |low: f64, high: f64| [high - golden * (high - low), low + golden * (high - low)];
@@ -69,7 +70,7 @@ impl StudentT {
         self.scale * self.df.map_or(1.0, |df| (df / (df - 2.0)).sqrt())
     }
 
-    /// The probability of no more than `z`.
+    /// The probability of at most `z`.
     pub fn cdf(&self, z: f64) -> f64 {
         let t = z / self.scale;
         match self.df {
@@ -118,7 +119,7 @@ impl StudentT {
         self.scale * (t * (2.0 * self.cdf(z) - 1.0) + 2.0 * density * tails)
     }
 
-    /// E|X − X′| of two independent draws: `4 √df B(½, df − ½) / ((df − 1) B(½, df/2)²)`, times the scale.
+    /// E|X − X′| for two independent draws: `4 √df B(½, df − ½) / ((df − 1) B(½, df/2)²)`, times the scale.
     pub fn spread(&self) -> f64 {
         let standard = match self.df {
             None => 2.0 / PI.sqrt(),
@@ -139,7 +140,7 @@ impl StudentT {
             let y = other.scale * s.sinh();
             self.distance(y) * other.log_density(y).exp() * other.scale * s.cosh()
         };
-        // Both sides are alike.
+        // Both sides are equal by symmetry.
         STEP * (term(0) + 2.0 * (1..1500).map(term).filter(|value| value.is_finite()).sum::<f64>())
     }
 
@@ -154,7 +155,7 @@ fn standard(df: f64) -> Option<StudentsT> {
     StudentsT::new(0.0, 1.0, df).ok()
 }
 
-/// The scale that fits best for given degrees of freedom: each value counts the less the larger it is.
+/// The scale that fits best for given degrees of freedom; larger values have smaller weights.
 fn scale(z: &[f64], df: f64, start: f64) -> f64 {
     let mut square = start * start;
     for _ in 0..50 {

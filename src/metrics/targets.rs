@@ -9,14 +9,14 @@ use super::regression::pit_curve;
 use crate::likelihoods::{Prediction, Support};
 use crate::{Error, Result, threads};
 
-/// The predictive distribution of a target in its own units: `y = origin + unit z` with z under the likelihood.
+/// The predictive distribution of a target in its own units: `y = origin + unit z`, where the likelihood gives z.
 #[derive(Debug, Clone)]
 pub struct TargetPrediction {
     /// The distribution of z.
     pub standardised: Prediction,
-    /// What z = 0 is in the target's units; 0 for targets that are not standardised.
+    /// The value of z = 0 in the target's units; 0 for targets that are not standardised.
     pub origin: f64,
-    /// What a difference of 1 is; 1 for targets that are not standardised.
+    /// The value of a difference of 1 in z; 1 for targets that are not standardised.
     pub unit: f64,
 }
 
@@ -35,7 +35,7 @@ impl TargetPrediction {
         self.unit * self.standardised.variance().sqrt()
     }
 
-    /// The smallest `y` that is not exceeded with probability `p`.
+    /// The quantile `p`: the smallest `y` that is not exceeded with probability `p`.
     pub fn quantile(&self, p: f64) -> f64 {
         self.origin + self.unit * self.standardised.quantile(p)
     }
@@ -50,17 +50,17 @@ impl TargetPrediction {
         self.standardised.cdf(self.z(y))
     }
 
-    /// `ln p(y)`; of a count its log probability.
+    /// `ln p(y)`; for a count, its log probability.
     pub fn log_density(&self, y: f64) -> f64 {
         self.standardised.log_density(self.z(y)) - self.unit.ln()
     }
 
-    /// The continuous ranked probability score at `y`, in units of `y`; not of classes, whose codes are no distances.
+    /// The continuous ranked probability score at `y`, in units of `y`. Not for classes, whose codes are not distances.
     pub fn crps(&self, y: f64) -> f64 {
         self.unit * ranked::crps(&self.standardised, self.z(y))
     }
 
-    /// The probability of each class, where targets are classes.
+    /// The probability of each class, if targets are classes.
     pub fn probabilities(&self) -> Option<Vec<f64>> {
         self.standardised.probabilities()
     }
@@ -90,7 +90,7 @@ pub struct TargetScores {
     pub nlpd: f64,
     /// Mean continuous ranked probability score.
     pub crps: f64,
-    /// Share of targets in the central 50 % interval; of counts, more than half even if all is right.
+    /// Share of targets in the central 50 % interval; for counts, more than half even if predictions are right.
     pub coverage_50: f64,
     /// Share of targets in the central 90 % interval.
     pub coverage_90: f64,
@@ -98,18 +98,17 @@ pub struct TargetScores {
     pub coverage_95: f64,
     /// Mean width of the central 95 % interval.
     pub width_95: f64,
-    /// Mean over the levels 0.05, 0.10, …, 0.95 of `|share of targets in the central interval − level|`, of counts
+    /// Mean over the levels 0.05, 0.10, …, 0.95 of `|share of targets in the central interval − level|`; for counts,
     /// after randomisation.
     pub calibration_error: f64,
-    /// Mean deviance of counts about the predicted means: of Poisson, or binomial where the counts are of so many
-    /// trials.
+    /// Mean deviance of counts about the predicted means: Poisson, or binomial if each count has a number of trials.
     pub deviance: Option<f64>,
-    /// Mean squared Pearson residual, for counts: 1 where the spread is right, more where the counts vary more.
+    /// Mean squared Pearson residual, for counts: 1 if the spread is right, more if the counts vary more.
     pub dispersion: Option<f64>,
 }
 
-/// The predictive probability of no more than each target, of counts after randomisation: uniform on (0, 1) where
-/// predictions fit.
+/// The predictive probability of at most each target; for counts, after randomisation. Uniform on (0, 1) if predictions
+/// fit.
 pub fn probability_transform(y: &[f64], predictions: &[TargetPrediction], seed: u64) -> Vec<f64> {
     match predictions.iter().all(TargetPrediction::is_count) {
         true => randomised_pit(y, seed, |i, y| predictions[i].cdf(y)),
@@ -123,7 +122,7 @@ fn deviance(y: &[f64], means: &[f64], predictions: &[TargetPrediction]) -> Resul
         _ => None,
     };
     match predictions.iter().map(trials).collect::<Option<Vec<f64>>>() {
-        // A mean at an end of its range has been rounded to it.
+        // A mean at an end of its range was rounded to it.
         Some(trials) => {
             let inside = |(mean, n): (&f64, &f64)| mean.clamp(f64::MIN_POSITIVE, n * (1.0 - f64::EPSILON));
             let means: Vec<f64> = means.iter().zip(&trials).map(inside).collect();
@@ -136,7 +135,8 @@ fn deviance(y: &[f64], means: &[f64], predictions: &[TargetPrediction]) -> Resul
 /// Scores predictions against targets `y [n]`; `seed` is for the randomisation of counts.
 ///
 /// # Errors
-/// [`Error::Shape`] for no targets or different lengths, [`Error::NotFinite`] if the error or the density is.
+/// [`Error::Shape`] for no targets or different lengths, [`Error::NotFinite`] if the error or the density is not
+/// finite.
 pub fn score_targets(y: &[f64], predictions: &[TargetPrediction], seed: u64) -> Result<TargetScores> {
     if y.is_empty() || y.len() != predictions.len() {
         let got = format!("{} for {} targets", predictions.len(), y.len());
@@ -147,7 +147,7 @@ pub fn score_targets(y: &[f64], predictions: &[TargetPrediction], seed: u64) -> 
     let average = |f: &dyn Fn(f64, f64, &TargetPrediction) -> f64| {
         y.iter().zip(&means).zip(predictions).map(|((y, mean), p)| f(*y, *mean, p)).sum::<f64>() / n
     };
-    // Integrals of integrals: the slowest of the scores.
+    // Nested integrals: the slowest of the scores.
     let ranked =
         threads::map(y.par_iter().zip(predictions), |(y, p)| [p.crps(*y), p.quantile(0.975) - p.quantile(0.025)]);
     let [crps, width_95] = [0, 1].map(|k| ranked.iter().map(|scores| scores[k]).sum::<f64>() / n);

@@ -1,18 +1,18 @@
-//! Calibration of class probabilities by rows that the model did not see.
+//! Calibration of class probabilities with rows that the model did not see.
 
 use serde::{Deserialize, Serialize};
 
 use crate::likelihoods::tempered;
 
-/// One number that sharpens or flattens the probabilities of classes: `p_c ∝ p_cᵉ`, which leaves their order as it is
-/// (temperature scaling of the logarithms; Guo et al. 2017, with the temperature 1/e).
+/// One number that sharpens or flattens the probabilities of classes and keeps their order: `p_c ∝ p_cᵉ` (temperature
+/// scaling of the logarithms; Guo et al. 2017, with the temperature 1/e).
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 pub struct Temperature {
-    /// The exponent e: above 1 where a model was too unsure, below 1 where it was too sure.
+    /// The exponent e: above 1 if the model was too unsure, below 1 if it was too sure.
     pub exponent: f64,
-    /// Rows that it was fitted to.
+    /// Number of rows that it was fitted to.
     pub rows: usize,
-    /// What it gains in the log probability of their classes, in nats.
+    /// Gain in the log probability of their classes, in nats.
     pub gain: f64,
 }
 
@@ -20,11 +20,11 @@ pub struct Temperature {
 const RANGE: (f64, f64) = (0.05, 20.0);
 
 impl Temperature {
-    /// The maximum-likelihood exponent for the classes (codes) and predicted probabilities of rows; 1 where it does not
+    /// The maximum-likelihood exponent for the classes (codes) and predicted probabilities of rows; 1 if it does not
     /// gain half a logarithm of their number (Schwarz 1978).
     pub fn fit(codes: &[usize], probabilities: &[Vec<f64>]) -> Self {
         let rows: Vec<(usize, Vec<f64>)> = codes.iter().copied().zip(probabilities.iter().map(|p| logs(p))).collect();
-        // The log probability is concave in the exponent: its slope falls.
+        // The log probability is concave in the exponent, so its slope falls.
         let (mut low, mut high) = (RANGE.0.ln(), RANGE.1.ln());
         for _ in 0..40 {
             let middle = 0.5 * (low + high);
@@ -42,10 +42,10 @@ impl Temperature {
         }
     }
 
-    /// What is wrong with it, if anything is.
+    /// What is wrong with the exponent, if anything is.
     pub fn problem(&self) -> Option<String> {
         let well = self.exponent.is_finite() && self.exponent > 0.0;
-        (!well).then(|| format!("the exponent {} of its probabilities is no positive number", self.exponent))
+        (!well).then(|| format!("the exponent {} of its probabilities is not a positive number", self.exponent))
     }
 }
 
@@ -53,7 +53,7 @@ fn logs(p: &[f64]) -> Vec<f64> {
     p.iter().map(|p| p.max(f64::MIN_POSITIVE).ln()).collect()
 }
 
-/// The derivative of the log probability of the classes in the exponent.
+/// The derivative of the log probability of the classes with respect to the exponent.
 fn slope(rows: &[(usize, Vec<f64>)], exponent: f64) -> f64 {
     let of_row = |(code, logs): &(usize, Vec<f64>)| {
         let p: Vec<f64> = logs.iter().map(|log| log.exp()).collect();

@@ -1,8 +1,8 @@
 //! The range of an axis, its ticks and how their numbers are written.
 
-/// Values beyond are treated as not finite, so that no difference of two overflows.
+/// Larger values are treated as not finite, so that no difference of two values overflows.
 const HUGE: f64 = 1e300;
-/// Ranges below are treated as empty, so that no division by one overflows.
+/// Smaller ranges are treated as empty, so that no division by a range overflows.
 const TINY: f64 = 1e-290;
 
 /// Whether `value` can be drawn.
@@ -20,7 +20,7 @@ pub(super) struct Axis {
 }
 
 impl Axis {
-    /// An axis over all drawable `values`, wider by the share `pad` at either end; none when nothing can be drawn.
+    /// An axis over all drawable `values`, wider by the share `pad` at each end; none if nothing can be drawn.
     pub fn linear(values: impl IntoIterator<Item = f64>, pad: f64) -> Option<Self> {
         let (low, high) = range(values)?;
         Some(Self::padded(low, high, pad, false))
@@ -54,7 +54,7 @@ impl Axis {
         drawable(drawn).then(|| (drawn - self.low) / (self.high - self.low))
     }
 
-    /// At most `count` or so round values within the range as places from 0 to 1, with their labels.
+    /// About `count` round values within the range, or fewer, as places from 0 to 1, with their labels.
     pub fn ticks(&self, count: usize) -> Vec<(f64, String)> {
         if self.logarithmic { self.decades(count) } else { self.round_values(count) }
             .into_iter()
@@ -67,7 +67,7 @@ impl Axis {
         let magnitude = 10_f64.powf(raw.log10().floor());
         let step = [1.0, 2.0, 5.0].into_iter().map(|digit| digit * magnitude).find(|&step| step >= raw * 0.999);
         let step = step.unwrap_or(10.0 * magnitude);
-        // A tick that rounding puts just outside belongs to the range.
+        // A tick that lies just outside because of rounding belongs to the range.
         let (first, last) = ((self.low / step - 1e-6).ceil(), (self.high / step + 1e-6).floor());
         let size = self.low.abs().max(self.high.abs());
         (0..=(last - first).clamp(0.0, 100.0) as usize)
@@ -116,7 +116,7 @@ fn number(value: f64, step: f64, size: f64) -> String {
         return "0".into();
     }
     let decade = size.log10().floor() as i32;
-    // In two factors, since a power of ten may itself be out of range where the quotient is not.
+    // Divides twice, since a single power of ten may be out of range although the quotient is not.
     let half = decade / 2;
     let mantissa = value / 10_f64.powi(half) / 10_f64.powi(decade - half);
     typeset(&format!("{mantissa:.*}×10{}", (decade - step_decade).max(0) as usize, superscript(decade)))

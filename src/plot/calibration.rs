@@ -16,10 +16,10 @@ use std::path::Path;
 const CHANCE: f64 = 0.25;
 
 /// Observed against nominal coverage, and beside it the histogram of F(y), the predictive distribution function at the
-/// observations, which is uniform for a calibrated model (Dawid 1984; Gneiting, Balabdaoui and Raftery 2007).
+/// observations. F(y) is uniform for a calibrated model (Dawid 1984; Gneiting, Balabdaoui and Raftery 2007).
 ///
-/// The grey region is where a perfectly calibrated model on as many independent observations lies with 95 %
-/// probability. Values outside [0, 1] are skipped.
+/// With as many independent observations, a perfectly calibrated model lies in the grey region with 95 % probability.
+/// Values outside [0, 1] are skipped.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Calibration<'a> {
     /// Nominal levels of central intervals, in [0, 1].

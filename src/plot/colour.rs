@@ -1,4 +1,4 @@
-//! Colours that stay apart for colour-blind readers and in grey print.
+//! Colours that remain distinct for colour-blind readers and in grey print.
 
 use plotters::style::RGBColor;
 
@@ -42,7 +42,7 @@ pub(super) const VIRIDIS: [RGBColor; 9] = [
     RGBColor(0xfd, 0xe7, 0x25),
 ];
 
-/// Equally spaced colours of ColorBrewer's YlOrBr, light to dark: unlike [`VIRIDIS`], and little where nothing is
+/// Equally spaced colours of ColorBrewer's YlOrBr, light to dark: distinct from [`VIRIDIS`], and pale where little is
 /// unknown.
 pub(super) const OCHRE: [RGBColor; 9] = [
     RGBColor(0xff, 0xff, 0xe5),

@@ -11,8 +11,8 @@ use super::scene::{Pen, Scene};
 use crate::Result;
 use std::path::Path;
 
-/// Probability of the second class with the points of either class, and beside it the standard deviation of the latent
-/// function; in both the boundary, where the probability is a half.
+/// Probability of the second class with the points of both classes, and beside it the standard deviation of the latent
+/// function. Both panels show the boundary, where the probability is a half.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Decision<'a> {
     /// The columns of the grid, strictly increasing.
@@ -71,7 +71,7 @@ impl Decision<'_> {
             panels[0].points(&mut scene, points.x, points.y, points.radius(), colour);
         }
         for panel in &panels {
-            // A pale line below the dark one: seen on any colour.
+            // A pale line below the dark one makes it visible on any colour.
             for pen in [Pen::solid(PAPER, 4.0), pen] {
                 for [(x0, y0), (x1, y1)] in &segments {
                     panel.line(&mut scene, &[*x0, *x1], &[*y0, *y1], pen);

@@ -1,4 +1,4 @@
-//! Sizes of numbers that belong to points of the plane, in small panels: what a vector over the data looks like.
+//! Magnitudes of numbers at points of the plane, in small panels: what a vector over the data looks like.
 
 use super::axis::Axis;
 use super::colour::{AXIS, INK, OCHRE, along};
@@ -15,7 +15,7 @@ use std::path::Path;
 const NAMES: f64 = 40.0;
 const GAP: f64 = 10.0;
 
-/// A row of panels: its name and one vector a panel.
+/// A row of panels: its name and one vector for each panel.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Row<'a> {
     /// The name at the left.
@@ -28,7 +28,7 @@ pub struct Row<'a> {
 /// Magnitudes of vectors over the same points.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Fields<'a> {
-    /// Where the numbers stand.
+    /// The places of the numbers.
     pub points: Points<'a>,
     /// From top to bottom.
     pub rows: &'a [Row<'a>],
@@ -79,7 +79,7 @@ impl Fields<'_> {
     }
 }
 
-/// The points in the order of their magnitudes, largest on top, in a frame.
+/// Draws the points in the order of their magnitudes, largest on top, in a frame.
 fn draw(scene: &mut Scene, panel: &Panel, points: Points, vector: &[f64]) {
     let Area { left, right, top, bottom } = panel.area;
     let corners = vec![(left, top), (right, top), (right, bottom), (left, bottom), (left, top)];

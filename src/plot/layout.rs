@@ -41,7 +41,7 @@ pub(super) struct Names<'a> {
     pub y: &'a str,
 }
 
-/// Draws title and legend between `left` and the right border and returns where the panels may begin.
+/// Draws title and legend between `left` and the right border. Returns where the panels may begin.
 pub(super) fn head(scene: &mut Scene, title: &str, legend: &[Entry], left: f64) -> f64 {
     let right = scene.width() - RIGHT;
     let mut y = 16.0;
@@ -96,7 +96,7 @@ pub(super) fn stack(
     let first = head(scene, frame.title, legend, left);
     let last = scene.height() - bottom_margin(!frame.x.is_empty());
     let gap = if row { ROW + 2.0 } else { 12.0 };
-    // The first panel is worth one and a half of the others where there are others.
+    // The first of several panels is one and a half times as high as the others.
     let weight = |index: usize| if index == 0 && panels.len() > 1 { 1.5 } else { 1.0 };
     let unit = (last - first - count * gap) / (0..panels.len()).map(weight).sum::<f64>();
     let mut top = first;

@@ -71,7 +71,7 @@ impl LearningCurve<'_> {
         let x = if self.logarithmic { Axis::logarithmic(across) } else { Axis::linear(across, 0.012) };
         let y = Axis::linear(pairs().map(|(_, loss)| loss), 0.05);
         let (Some(x), Some(y)) = (x, y) else { return Err(nothing("the set of training runs")) };
-        // Past the last colour the colours come again, dashed.
+        // After the last colour, the colours repeat with dashed lines.
         let pen = |index: usize| {
             let colour = LINES[index % LINES.len()];
             if (index / LINES.len()).is_multiple_of(2) { Pen::solid(colour, 1.8) } else { Pen::dashed(colour, 1.8) }

@@ -46,7 +46,7 @@ impl Panel {
 
     /// The ticks of a vertical axis of `height` pixels.
     pub fn y_ticks(y: &Axis, height: f64) -> Vec<(f64, String)> {
-        // Round steps can leave a low panel with a single tick: refine until two give the scale.
+        // Round steps can leave a low panel with a single tick: refines until two ticks show the scale.
         let wanted = (height / 52.0).round().max(3.0) as usize;
         (wanted..=2 * wanted).map(|count| y.ticks(count)).find(|ticks| ticks.len() > 1).unwrap_or_default()
     }
@@ -57,7 +57,7 @@ impl Panel {
         widths.fold(0.0, f64::max)
     }
 
-    /// Draws grid lines, axis lines and tick labels; those of the horizontal axis only where `numbered`.
+    /// Draws grid lines, axis lines and tick labels; those of the horizontal axis only if `numbered`.
     pub fn draw_axes(&self, scene: &mut Scene, numbered: bool) {
         let Area { left, right, top, bottom } = self.area;
         let (grid, axis) = (Pen::solid(GRID, 1.0), Pen::solid(AXIS, 1.0));
@@ -80,7 +80,7 @@ impl Panel {
         scene.line(vec![(left - 0.5, bottom), (right, bottom)], axis);
     }
 
-    /// The place of a point, none if it cannot be drawn.
+    /// The place of a point; none if it cannot be drawn.
     pub fn at(&self, x: f64, y: f64) -> Option<Point> {
         let Area { left, right, top, bottom } = self.area;
         Some((left + self.x.place(x)? * (right - left), bottom - self.y.place(y)? * (bottom - top)))
@@ -112,7 +112,8 @@ impl Panel {
         }
     }
 
-    /// Draws a dashed upright line at `x` and its label above the panel, no further left than `from` pixels into it.
+    /// Draws a dashed upright line at `x` with its label above the panel. The label begins at least `from` pixels from
+    /// the left.
     pub fn mark(&self, scene: &mut Scene, (x, label): (f64, &str), from: f64) {
         let Some(place) = self.x.place(x) else { return };
         let Area { left, right, top, bottom } = self.area;
@@ -124,7 +125,8 @@ impl Panel {
         scene.text(&label, (centre, top - 9.0), TICK_SIZE, INK, Align::Middle);
     }
 
-    /// Draws the 95 % and 50 % bands of a curve, the points, and its mean on top, which many points would hide.
+    /// Draws the 95 % and 50 % bands of a curve, the points, and on top the mean, which many points would otherwise
+    /// hide.
     pub fn curve<'a>(&self, scene: &mut Scene, curve: &Curve, sets: impl IntoIterator<Item = (Points<'a>, RGBColor)>) {
         for (band, opacity) in [(&curve.band95, BAND_OPACITY.0), (&curve.band50, BAND_OPACITY.1)] {
             self.band(scene, &curve.x, band, BLUE, opacity);
@@ -141,7 +143,7 @@ pub(super) fn crisp(coordinate: f64) -> f64 {
     coordinate.floor() + 0.5
 }
 
-/// The runs without gaps of a sequence with gaps.
+/// Splits a sequence at its gaps into pieces without gaps.
 fn drawn_pieces<T>(places: impl Iterator<Item = Option<T>>) -> Vec<Vec<T>> {
     let mut pieces = vec![Vec::new()];
     for place in places {

@@ -1,4 +1,4 @@
-//! The parts of a weighted sum of sparse models: where their inducing inputs lie and what each counts.
+//! The parts of a weighted sum of sparse models: where their inducing inputs lie, and their coefficients.
 
 use std::path::Path;
 
@@ -17,9 +17,9 @@ use plotters::style::RGBColor;
 pub struct PartPoints<'a> {
     /// Its inducing inputs, in two columns.
     pub points: Points<'a>,
-    /// What its mean is multiplied by.
+    /// The factor of its mean in the sum.
     pub coefficient: f64,
-    /// What it would be multiplied by whatever the data.
+    /// The factor that it would have without data.
     pub usual: f64,
 }
 
@@ -58,12 +58,12 @@ impl Parts<'_> {
         let left = Names { heading: "Inducing inputs", x: x_name, y: y_name };
         let right = Names { heading: "Coefficients", x: "partial grid, from coarse to fine", y: "" };
         let legend = [
-            Entry::new(Swatch::Disc(self.colour(0)), "of a coarse grid, first"),
-            Entry::new(Swatch::Disc(self.colour(self.parts.len().saturating_sub(1))), "to a fine one"),
+            Entry::new(Swatch::Disc(self.colour(0)), "of the coarsest grid"),
+            Entry::new(Swatch::Disc(self.colour(self.parts.len().saturating_sub(1))), "of the finest grid"),
             Entry::new(Swatch::Line(Pen::dashed(GREY, 2.0)), "combination technique"),
         ];
         let [inputs, weights] = pair(&mut scene, title, &legend, [(x, y, left), (order, coefficients, right)], 0.0);
-        // Points of a coarse grid, which finer ones have too, on top.
+        // Finer grids contain the points of coarser ones, so the coarser ones are drawn on top.
         for (index, part) in self.parts.iter().enumerate().rev() {
             inputs.points(&mut scene, part.points.x, part.points.y, part.points.radius() + 0.6, self.colour(index));
         }

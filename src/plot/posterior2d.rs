@@ -142,7 +142,7 @@ fn draw_cells(
     values: &[f64],
     colour: impl Fn(f64) -> Option<RGBColor>,
 ) {
-    // Cells reach a little under their right and upper neighbours, lest the paper shine through between them.
+    // Cells reach a little under their right and upper neighbours, so that no paper shows between them.
     let overlap =
         |edge: f64, limit: f64| if (edge - limit).abs() < 1.0 { limit } else { edge + 0.7 * (limit - edge).signum() };
     for (row, line) in rows.windows(2).zip(values.chunks_exact(columns.len() - 1)) {

@@ -1,4 +1,4 @@
-//! Whether a classifier's probabilities are right: how often it is right where it claims to be so sure.
+//! Whether a classifier's probabilities are right: how often its predictions are right at each confidence.
 
 use super::axis::Axis;
 use super::colour::{BLUE, INK};
@@ -51,7 +51,7 @@ impl Reliability<'_> {
         let (x, y): (Vec<_>, Vec<_>) = self.bins.iter().map(|bin| (bin.confidence, bin.accuracy)).unzip();
         left.line(&mut scene, &x, &y, Pen::solid(BLUE, 2.0));
         for bin in self.bins {
-            // The area of a disc is the share of its bin, but none is too small to be seen.
+            // The area of a disc shows the share of its bin; no disc is too small to be seen.
             left.points(&mut scene, &[bin.confidence], &[bin.accuracy], 2.5 + 7.5 * share(bin).sqrt(), BLUE);
             let middle = right.at(bin.confidence, 0.0).zip(right.at(bin.confidence, share(bin)));
             if let Some(((x, bottom), (_, top))) = middle {

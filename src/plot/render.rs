@@ -1,6 +1,6 @@
 //! Drawing a scene into an SVG or PNG file.
 //!
-//! The drawing library knows whole pixels only. Shapes are therefore drawn [`FINE`] times as large; an SVG is scaled
+//! The drawing library draws at whole pixels only. Shapes are therefore drawn [`FINE`] times as large. An SVG is scaled
 //! back through its `viewBox`, a PNG by averaging, which also smooths its edges.
 
 use super::scene::{Align, Pen, Point, Scene, Shape, Text};
@@ -42,7 +42,7 @@ impl Format {
     }
 }
 
-/// Refuses a name that ends in no format of figures.
+/// Refuses a name whose ending is not a format of figures.
 ///
 /// # Errors
 /// [`Error::Usage`] for other endings than .svg and .png.
@@ -54,7 +54,8 @@ impl Scene {
     /// Writes the figure to `path` in the format that its extension names.
     pub fn save(&self, path: &Path) -> Result<()> {
         let format = Format::of(path)?;
-        // Complete before the file is touched: encoders that write to it themselves hide what fails at its end.
+        // The content is complete before the file is touched: encoders that write to a file themselves hide errors at
+        // its end.
         let bytes = match format {
             Format::Svg => self.svg(path)?,
             Format::Png => self.png(path)?,
@@ -120,7 +121,7 @@ impl Scene {
     }
 }
 
-/// Refuses sizes at which nothing can be read or memory runs out.
+/// Refuses sizes that are too small to read or too large for memory.
 pub(super) fn check_size((width, height): (u32, u32)) -> Result<(u32, u32)> {
     let permitted = SMALLEST..=LARGEST;
     if permitted.contains(&width) && permitted.contains(&height) {
@@ -141,7 +142,7 @@ fn draw_strokes<B: DrawingBackend<ErrorType: 'static>>(backend: &mut B, points: 
             backend.draw_rect(fine(low), fine(far), &pen.colour.filled(), true)?;
             continue;
         }
-        // The polygon filler includes its border, hence half a fine pixel less on either side.
+        // The polygon filler includes its border, hence half a fine pixel less on each side.
         let inset = (half - 0.5 / f64::from(FINE)) / (x1 - x0).hypot(y1 - y0);
         let (dx, dy) = (inset * (y1 - y0), inset * (x0 - x1));
         let corners = [(x0 + dx, y0 + dy), (x1 + dx, y1 + dy), (x1 - dx, y1 - dy), (x0 - dx, y0 - dy)];
@@ -154,7 +155,7 @@ fn draw_strokes<B: DrawingBackend<ErrorType: 'static>>(backend: &mut B, points: 
     Ok(())
 }
 
-/// Draws text on its baseline; either backend has its own unit of size and its own distance from anchor to baseline.
+/// Draws text on its baseline. Each backend has its own unit of size and its own distance from anchor to baseline.
 fn draw_text<B: DrawingBackend<ErrorType: 'static>>(backend: &mut B, text: &Text, format: Format) -> Drawn {
     let em = text.size * f64::from(FINE);
     let (size, rise) = match format {

@@ -32,7 +32,7 @@ pub struct Scores<'a> {
     pub frame: Frame<'a>,
 }
 
-/// Seconds below which times are not told apart.
+/// Shorter times, in seconds, are drawn as this.
 const LEAST: f64 = 1e-3;
 
 impl Scores<'_> {

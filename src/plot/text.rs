@@ -1,9 +1,9 @@
-//! The figures' typeface: DejaVu Sans travels with the crate because a machine may have no fonts at all.
+//! The figures' typeface: DejaVu Sans is part of the crate because a machine may have no fonts at all.
 
 use plotters::style::{FontDesc, FontFamily, FontStyle, register_font};
 use std::sync::Once;
 
-/// A CSS font list: the bundled face under its own name, then faces of like metrics for viewers of SVG without it.
+/// A CSS font list: the bundled face under its own name, then faces of similar metrics for SVG viewers that lack it.
 const FAMILY: &str = "DejaVu Sans, Verdana, sans-serif";
 
 /// The height of DejaVu's line, ascent to descent, in units of its em; the rasterizer takes sizes in this unit.

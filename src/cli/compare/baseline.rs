@@ -1,4 +1,5 @@
-//! What any model should beat: the mean of the training rows (of classes their shares), and ridge regression.
+//! Baselines that any model should beat: the mean of the training targets (for classes, their shares), and ridge
+//! regression.
 
 use std::time::Instant;
 
@@ -14,17 +15,17 @@ use crate::cli::scoring::{RowScores, score_predictive, score_probabilities};
 /// A simple model.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Baseline {
-    /// The mean and standard deviation of the training targets; of classes their shares.
+    /// The mean and standard deviation of the training targets; for classes, their shares.
     Mean,
-    /// Linear regression, its penalty chosen by leaving one out in closed form, which says its error too.
+    /// Linear regression. Leave-one-out errors in closed form choose its penalty and give its standard deviation.
     Ridge,
 }
 
-/// Penalties that are tried, per row.
+/// Exponents `k` of the penalties to try: `10^(k/2)` per row.
 const PENALTIES: std::ops::RangeInclusive<i32> = -8..=4;
 
 impl Baseline {
-    /// Those that there are for a plan: of real targets both, of classes their shares.
+    /// The baselines for a plan: both for real targets, the shares for classes, none for other targets.
     pub fn of(plan: &Plan) -> &'static [Self] {
         let likelihood = plan.model().likelihood();
         match likelihood.density().support(likelihood.auxiliary().neutral()) {
@@ -45,7 +46,7 @@ impl Baseline {
     /// Its scores of held-out rows, and the seconds that it took.
     ///
     /// # Errors
-    /// What scales and factorisations report.
+    /// As scales and factorisations.
     pub fn score(
         self,
         plan: &Plan,
@@ -115,7 +116,7 @@ fn ridge(scale: &TargetScale, without: Option<&str>, train: &Dataset, test: &Dat
     let Some((error, weights)) = best else { return Err(Error::NotFinite("the error of ridge regression".into())) };
     let sd = error.sqrt().max(f64::MIN_POSITIVE);
     let mean = |row: &[f64]| row.iter().zip(&weights).map(|(a, w)| a * w).sum::<f64>();
-    // An exponential of a wild linear guess has no finite mean.
+    // The exponential of an extreme linear prediction has no finite mean.
     let bound = |mean: f64| if scale.transform == TargetTransform::Identity { mean } else { mean.clamp(-6.0, 6.0) };
     Ok(new.chunks(d).map(|row| scale.predictive(bound(mean(row)), sd)).collect())
 }

@@ -1,4 +1,4 @@
-//! What is compared: a model with a kernel, or a baseline, on every fold.
+//! The candidates of a comparison: a model with a kernel, or a baseline, on every fold.
 
 use cagey::Result;
 use cagey::fitted::Fitted;
@@ -17,18 +17,18 @@ pub struct Candidate {
 pub struct Trial {
     pub scores: RowScores,
     pub seconds: f64,
-    /// What was fitted, but for baselines.
+    /// What was fitted; none for baselines.
     pub fit: Option<Fit>,
 }
 
 pub struct Fit {
     pub fitted: Fitted,
     pub bytes: f64,
-    /// Whether its intervals hold, in a line.
+    /// Whether its intervals hold, in one line.
     pub words: String,
 }
 
-/// The difference of two mean scores over the same rows, with its standard error by rows, and by folds where there are
+/// The difference of two mean scores over the same rows, with its standard error by rows, and by folds if there are
 /// several.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Difference {
@@ -37,7 +37,7 @@ pub struct Difference {
     pub by_folds: Option<f64>,
 }
 
-/// Mean and standard error of numbers; none of fewer than two.
+/// Mean and standard error of numbers; fewer than two have no standard error.
 pub fn mean_and_error(values: &[f64]) -> (f64, Option<f64>) {
     let n = values.len() as f64;
     let mean = values.iter().sum::<f64>() / n;
@@ -73,7 +73,7 @@ impl Candidate {
         Difference { mean, by_rows: by_rows.unwrap_or(f64::NAN), by_folds: mean_and_error(&folds).1 }
     }
 
-    /// The mean of something over the folds.
+    /// The mean of `f` over the folds.
     pub fn over_folds(&self, f: impl Fn(&Trial) -> f64) -> f64 {
         self.runs.iter().map(f).sum::<f64>() / self.runs.len() as f64
     }
@@ -93,7 +93,7 @@ impl Candidate {
     }
 }
 
-/// Longer parameters are variational or actions, no hyperparameters.
+/// Longer parameters are variational parameters or actions, not hyperparameters.
 const MOST_NUMBERS: usize = 100;
 
 impl Trial {

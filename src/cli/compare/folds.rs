@@ -16,18 +16,18 @@ pub struct Folds {
     #[arg(long, value_name = "K", value_parser = values::count(2..=1000))]
     #[arg(conflicts_with_all = ["holdout", "holdout_last", "split_mask"])]
     folds: Option<usize>,
-    /// Keep rows with the same value of this column on one side of each split, and leave the column out of the inputs:
-    /// for rows that come several from one subject, place or batch
+    /// Keep rows with the same value of this column on one side of each split, and leave the column out of the inputs;
+    /// for tables with several rows from one subject, place or batch
     #[arg(long, value_name = "COLUMN", conflicts_with_all = ["holdout_last", "split_mask", "rolling", "distinct"])]
     group: Option<String>,
-    /// Forecast this many parts of the second half of the rows, each from all rows before it: for series, in the order
-    /// of the table
+    /// Split the second half of the rows into this many parts and forecast each from all rows before it; for series, in
+    /// the order of the table
     #[arg(long, value_name = "K", value_parser = values::count(1..=1000))]
     #[arg(conflicts_with_all = ["folds", "holdout", "holdout_last", "split_mask", "distinct"])]
     rolling: Option<usize>,
 }
 
-/// The share of rows held out where nothing else is asked for.
+/// The share of rows held out by default.
 const SHARE: f64 = 0.1;
 
 impl Folds {
@@ -36,10 +36,11 @@ impl Folds {
         self.group.as_ref()
     }
 
-    /// The splits asked for; the table was read with its text where there are groups.
+    /// The splits asked for. If a column groups the rows, the table must have been read with its text.
     ///
     /// # Errors
-    /// [`Error::Usage`] where rows or groups are too few, [`Error::Data`] where there is no such column.
+    /// [`Error::Usage`] if there are too few rows or groups, or if the text has no such column; [`Error::Data`] if the
+    /// inputs have none.
     pub fn splits(&self, splitting: &Splitting, data: &Dataset) -> Result<Vec<Split>> {
         let seed = splitting.split_seed;
         if let Some(count) = self.rolling {
@@ -62,7 +63,7 @@ impl Folds {
     }
 }
 
-/// A number for each row, the same for the same text in a column.
+/// A number for each row; rows with the same text in a column have the same number.
 fn by_text(data: &Dataset, column: &str) -> Result<Vec<usize>> {
     let Some(text) = &data.columns else { return data.groups(Some(column)) };
     let Some(at) = text.names.iter().position(|name| name == column) else {

@@ -24,7 +24,7 @@ use baseline::Baseline;
 use candidate::{Candidate, Fit, Trial};
 use folds::Folds;
 
-/// Fit several models or kernels to the same rows and set their scores side by side
+/// Fit several models or kernels to the same rows and compare their scores
 #[derive(Debug, Args)]
 #[command(
     allow_negative_numbers = true,
@@ -95,7 +95,7 @@ impl Compare {
         let kernels = if self.kernels.is_empty() { vec![self.model.kernel.clone()] } else { self.kernels.clone() };
         let all = self.model.each(&models, &kernels);
         ModelOptions::check_models(&all, &likelihood, splits[0].train.len())?;
-        // What one of them cannot be fitted to is told before another is trained.
+        // Reports what one of them cannot be fitted to before another is trained.
         let task = Task { schema: &schema, data: &data, likelihood: &likelihood };
         let mut plans = Vec::new();
         for options in &all {
@@ -118,7 +118,7 @@ impl Compare {
             let runs: Vec<Trial> = match runs.collect() {
                 Ok(runs) => runs,
                 Err(error) => {
-                    // Others were fitted, perhaps for hours.
+                    // Prints the candidates that were fitted, perhaps for hours.
                     let _ = self.print(&mut candidates, &schema.target);
                     return Err(error);
                 }
@@ -172,7 +172,7 @@ impl Compare {
     }
 }
 
-/// A baseline on every fold; none where it cannot be had.
+/// Scores a baseline on every fold; none if that fails.
 fn baselines(baseline: Baseline, plan: &Plan, task: &Task, splits: &[Split]) -> Option<Candidate> {
     let labels = task.schema.classes.as_ref().map(|classes| classes.labels());
     let run = |split: &Split| {

@@ -1,10 +1,10 @@
-//! The comparison as text: the best first, with differences that say whether it is.
+//! The comparison as text: the best first, with differences that say whether it is clearly the best.
 
 use super::candidate::{Candidate, Difference};
 use crate::cli::report;
 use crate::cli::scoring::Brief;
 
-/// One row a candidate, in their order: the best first.
+/// A table with one row for each candidate, in their order: the best first.
 pub fn table(candidates: &[Candidate], unit: &str) -> String {
     let Some(best) = candidates.first() else { return String::new() };
     let Some(first) = best.runs.first() else { return String::new() };
@@ -55,17 +55,17 @@ pub fn table(candidates: &[Candidate], unit: &str) -> String {
     text
 }
 
-/// Parameters of more numbers are not listed.
+/// Parameters with more numbers are not listed.
 const MOST_LISTED: usize = 16;
 
-/// Whether the best is told apart from the next, in words.
+/// Says whether the best candidate is clearly better than the others.
 fn verdict(candidates: &[Candidate], best: &Candidate, unit: &str) -> String {
     let what = best.runs[0].scores.name;
     let close: Vec<&str> = candidates[1..]
         .iter()
         .filter(|other| {
             let Difference { mean, by_rows, by_folds } = other.difference(best);
-            // By whichever says less; no number is no proof.
+            // Uses the larger standard error; without a number there is no proof.
             let error = by_rows.max(by_folds.unwrap_or(0.0));
             error.is_nan() || mean <= 2.0 * error
         })
@@ -75,7 +75,7 @@ fn verdict(candidates: &[Candidate], best: &Candidate, unit: &str) -> String {
     let told = match (candidates.len(), close.as_slice()) {
         (1, _) => String::new(),
         (_, []) => format!("{} is best by more than two standard errors", best.name),
-        (_, close) => format!("{} is not told apart from {}", best.name, close.join(", ")),
+        (_, close) => format!("{} is not clearly better than {}", best.name, close.join(", ")),
     };
     let separator = if told.is_empty() { "" } else { "; " };
     format!("By {what} of {rows}{separator}{told}{unit}")

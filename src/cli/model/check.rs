@@ -1,4 +1,4 @@
-//! Options that what is fitted has no use for.
+//! Refuses options that the model to fit does not use.
 
 use cagey::likelihoods::Auxiliary;
 use cagey::models::registry::Row;
@@ -13,7 +13,7 @@ impl ModelOptions {
         Self::check_models(std::slice::from_ref(self), likelihood, rows)
     }
 
-    /// Refuses options that are of none of the models that will be fitted.
+    /// Refuses options that belong to none of the models that will be fitted.
     pub fn check_models(all: &[Self], likelihood: &str, rows: usize) -> Result<()> {
         let mut fitted: Vec<&Row> = Vec::new();
         for options in all {
@@ -25,14 +25,14 @@ impl ModelOptions {
         all.iter().try_for_each(|options| options.kinds.check(&fitted))
     }
 
-    /// Refuses a column of rows of another kind than the likelihood takes.
+    /// Refuses an auxiliary column of another kind than the likelihood takes.
     pub(super) fn check_auxiliary_column(&self, likelihood: &str) -> Result<()> {
         let options = [
             ("--noise-column", &self.noise_column, Auxiliary::NoiseVariance, "gaussian"),
             ("--exposure", &self.exposure, Auxiliary::Exposure, "poisson or negative-binomial"),
             ("--trials", &self.trials, Auxiliary::Trials, "binomial"),
         ];
-        // An unknown name gets its error where the likelihood is made.
+        // An unknown name is reported when the likelihood is built.
         let Ok(takes) = registry().likelihoods.parse(likelihood, None).map(|likelihood| likelihood.auxiliary()) else {
             return Ok(());
         };

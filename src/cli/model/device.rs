@@ -1,4 +1,4 @@
-//! Where a command computes.
+//! The device that a command computes on.
 
 use std::str::FromStr;
 
@@ -19,10 +19,10 @@ pub struct DeviceOptions {
     /// Number type: f32 or f64; f64 on the CPU and f32 on GPUs by default
     #[arg(long)]
     dtype: Option<Precision>,
-    /// Where matrices are factorised and solved with, for GPUs without f64
+    /// Where matrices are factorised and linear systems are solved, for GPUs without f64
     #[arg(long, value_enum, default_value_t)]
     algebra: Algebra,
-    /// Memory of the GPU to plan with, such as 8GB; what it reports by default
+    /// Memory of the GPU to plan with, such as 8GB; by default what the GPU reports
     #[arg(long, value_name = "SIZE", value_parser = values::bytes)]
     device_memory: Option<u64>,
 }
@@ -43,7 +43,7 @@ impl FromStr for Choice {
 }
 
 impl DeviceOptions {
-    /// The device and number type, with the choices that hold for the whole process made.
+    /// Returns the device and number type. Also makes the choices that hold for the whole process.
     pub fn choose(&self) -> Compute {
         set_algebra(self.algebra);
         self.device_memory.into_iter().for_each(limit_memory);
@@ -54,7 +54,7 @@ impl DeviceOptions {
         }
     }
 
-    /// Says which device was taken, where that was left open.
+    /// Prints which device was chosen, if the user asked for `auto`.
     pub fn announce(&self, compute: Compute) {
         if matches!(self.device, Some(Choice::Auto)) {
             report::say(&format!("--device auto: {}", described(compute)));
@@ -62,16 +62,16 @@ impl DeviceOptions {
     }
 }
 
-/// A device as its kind, the name of the hardware and the number type.
+/// Describes a device by its kind, the name of the hardware and the number type.
 fn described(Compute { kind, precision }: Compute) -> String {
     let adapter = kind.adapter().map_or_else(String::new, |name| format!(" on {name}"));
     format!("{}{adapter}, {}", kind.name(), precision.name())
 }
 
-/// What is to be known before a training on a GPU: which it is, and where it factorises.
+/// A note to print before training on a GPU: which one it is, and where matrices are factorised.
 ///
 /// # Errors
-/// [`Device`](cagey::Error::Device) when it is not there.
+/// [`Device`](cagey::Error::Device) if it is not available.
 pub fn on_gpu(compute: Compute) -> Result<Option<String>> {
     let device = compute.device()?;
     if compute.kind.is_cpu() {

@@ -1,11 +1,11 @@
-//! What is given of parameters, as text: initial values, priors, bounds.
+//! Reads what the user gives for parameters as text: initial values, priors, bounds.
 
 use cagey::params::Belief;
 use cagey::{Error, Result};
 
 use crate::values;
 
-/// What stands on both sides of `=`.
+/// The texts on both sides of `=`.
 fn pair<'a>(option: &str, text: &'a str) -> Result<(String, &'a str)> {
     let (name, value) =
         text.split_once('=').ok_or_else(|| Error::Usage(format!("--{option} {text}: write it as NAME=…")))?;

@@ -16,12 +16,12 @@ pub fn names() -> PossibleValuesParser {
     rows.map(|row| PossibleValue::new(row.name).help(row.command.about)).collect::<Vec<_>>().into()
 }
 
-/// The kind of that name.
+/// The kind with that name.
 fn named(name: &str) -> Result<&'static Row> {
     registry().models.row(name).ok_or_else(|| Error::Usage(format!("no model `{name}`")))
 }
 
-/// The kind for a likelihood and so many rows: the one asked for, or the usual one.
+/// The kind for a likelihood and a number of rows: the one asked for, or the usual one.
 pub fn kind(asked: Option<&str>, likelihood: &str, rows: usize) -> Result<&'static Row> {
     let gaussian = likelihood.starts_with("gaussian");
     let usual = || registry().models.rows().iter().find(|row| (row.command.is_usual)(gaussian, rows));
@@ -31,8 +31,8 @@ pub fn kind(asked: Option<&str>, likelihood: &str, rows: usize) -> Result<&'stat
     }
 }
 
-/// The kind for rows that are not all in memory: the one asked for, or the first that `prefers` such rows; `what` is
-/// what such rows are called.
+/// The kind for rows that are not all in memory: the one asked for, or the first that `prefers` such rows. An error
+/// begins with `what`.
 fn kind_that(
     takes: impl Fn(&Row) -> bool,
     prefers: impl Fn(&Row) -> bool,
@@ -57,12 +57,12 @@ pub fn kind_for_file(asked: Option<&str>) -> Result<&'static Row> {
     kind_that(|row| minibatches(row) || row.reads, minibatches, what, asked)
 }
 
-/// The kind for rows of which each part stays with its rank.
+/// The kind for rows that stay apart, each part with its rank.
 pub fn kind_for_shards(asked: Option<&str>) -> Result<&'static Row> {
     kind_that(|row| row.apart, |row| row.apart, "--shards is for models whose rows stay apart", asked)
 }
 
-/// The options of all kinds of models, each once however many kinds have it.
+/// The options of all kinds of models. An option that several kinds share appears once.
 #[derive(Debug, Clone)]
 pub struct KindArguments(ArgMatches);
 
@@ -77,7 +77,7 @@ impl KindArguments {
         all
     }
 
-    /// Refuses options that are of none of the kinds.
+    /// Refuses options that belong to none of the kinds.
     pub fn check(&self, fitted: &[&Row]) -> Result<()> {
         let has = |row: &Row, arg: &Arg| row.command.arguments().iter().any(|own| own.get_id() == arg.get_id());
         let given = |arg: &&Arg| self.0.value_source(arg.get_id().as_str()) == Some(ValueSource::CommandLine);

@@ -35,7 +35,7 @@ pub struct ModelOptions {
     #[arg(long, value_name = "NAME", value_parser = kinds::names())]
     pub model: Option<String>,
     /// Likelihood: gaussian, heteroscedastic, student-t(4), bernoulli(logit), binomial, softmax, ordinal, poisson(exp),
-    /// negative-binomial, gamma, exponential or beta; by default chosen by the values of the target
+    /// negative-binomial, gamma, exponential or beta; by default chosen from the values of the target
     #[arg(long, value_name = "NAME", value_parser = values::lower_case)]
     pub likelihood: Option<String>,
     #[command(flatten)]
@@ -71,9 +71,10 @@ pub struct ModelOptions {
     /// Bounds of a parameter, e.g. noise=0.01..2; repeatable
     #[arg(long, value_name = "NAME=LOW..HIGH")]
     bounds: Vec<String>,
-    /// Whether intervals come from residuals instead of the normal distribution. Residuals are those of training rows,
-    /// each predicted from all others; if the model has no closed form for that, those of a share of the rows, which is
-    /// then not trained on. For classes, such a share decides a temperature of the probabilities
+    /// Whether intervals come from residuals instead of the normal distribution. The residuals are those of the
+    /// training rows, each predicted from all others. If the model has no closed form for that, they are those of a
+    /// share of the rows, which is then not trained on. For classes, such a share determines a temperature of the
+    /// probabilities
     #[arg(long, value_enum, value_name = "WHEN", num_args = 0..=1)]
     #[arg(default_missing_value = "yes", default_value = "auto")]
     calibrate: Calibrate,
@@ -100,7 +101,7 @@ units of their standard deviations."
 );
 
 impl ModelOptions {
-    /// The library's settings, for a likelihood, so many rows and the training asked for.
+    /// The library's settings, for a likelihood, a number of rows and the training asked for.
     pub fn settings(&self, likelihood: &str, rows: usize, training: &TrainOptions) -> Result<Settings> {
         self.check_auxiliary_column(likelihood)?;
         Ok(Settings {
@@ -123,7 +124,7 @@ impl ModelOptions {
         })
     }
 
-    /// The priors asked for, but for `none`.
+    /// The priors asked for, except `none`.
     fn priors(&self) -> impl Iterator<Item = &String> {
         self.prior.iter().filter(|text| text.trim() != "none")
     }
@@ -147,21 +148,21 @@ impl ModelOptions {
         self.target_transform.into()
     }
 
-    /// The column that goes with the rows: noise, exposure or trials.
+    /// The auxiliary column: noise, exposure or trials.
     pub fn auxiliary_column(&self) -> Option<&String> {
         self.noise_column.as_ref().or(self.exposure.as_ref()).or(self.trials.as_ref())
     }
 
-    /// The kind of model for so many rows.
+    /// The kind of model for a number of rows.
     fn kind(&self, likelihood: &str, rows: usize) -> Result<&'static Row> {
         kinds::kind(self.model.as_deref(), likelihood, rows)
     }
 
-    /// Says that rows are too many for the exact model, where that is the reason for another.
+    /// A note that there are too many rows for the exact model, if that is why another is fitted.
     pub fn approximation(&self, likelihood: &str, rows: usize) -> Result<Option<String>> {
         let asked = self.model.is_some() || !likelihood.starts_with("gaussian");
         let name = self.kind(likelihood, rows)?.command.instead_of_exact.filter(|_| !asked);
-        Ok(name.map(|name| format!("{rows} rows take an exact model long: fitting {name} (--model chooses)")))
+        Ok(name.map(|name| format!("an exact model takes long for {rows} rows: fitting {name} (--model chooses)")))
     }
 
     fn choice(&self, likelihood: &str, rows: usize, optimizer: Option<OptimizerName>) -> Result<ModelChoice> {

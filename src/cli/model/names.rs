@@ -1,4 +1,4 @@
-//! What options about the model are called, and what the library calls it.
+//! Names of choices about the model on the command line, and the library's types for them.
 
 use cagey::data::TargetTransform;
 use clap::ValueEnum;
@@ -9,7 +9,7 @@ pub enum MeanName {
     Zero,
     /// A learned constant
     Constant,
-    /// Learned slopes and a constant, the mean where all inputs are at their averages
+    /// Learned slopes and a constant: the mean at the average of all inputs
     Linear,
 }
 
@@ -24,7 +24,7 @@ pub enum Transform {
 }
 
 impl MeanName {
-    /// As settings have it.
+    /// The name in settings.
     pub fn text(self) -> &'static str {
         match self {
             Self::Zero => "zero",

@@ -43,9 +43,9 @@ impl Axis {
     }
 }
 
-/// Mean and bands of y; of counts and classes, of their mean or probability.
+/// Draws the mean and bands of y; for counts and classes, of their mean or probability.
 pub fn posterior(fitted: &Fitted, data: Option<&Dataset>, points: Option<usize>, path: &Path) -> Result<()> {
-    // A column of exposures or trials is an input of the table only.
+    // A column of exposures or trials is an input of the table but not of the model.
     if fitted.settings.auxiliary_column.is_some() && !fitted.is_gaussian() && data.is_some() {
         return Err(Error::Usage(
             "with exposures or trials only the training data are drawn; leave out the table".into(),
@@ -68,7 +68,7 @@ pub fn posterior(fitted: &Fitted, data: Option<&Dataset>, points: Option<usize>,
             }
             (None, Some(Support::Classes(_))) => {
                 return Err(Error::Usage(
-                    "over a column two classes are drawn, told apart by --likelihood bernoulli; try --kind calibration"
+                    "over one column only two classes of --likelihood bernoulli can be drawn; try --kind calibration"
                         .into(),
                 ));
             }
@@ -87,11 +87,11 @@ pub fn posterior(fitted: &Fitted, data: Option<&Dataset>, points: Option<usize>,
     Posterior1d { curve: &curve, training, held_out, mark: None, frame }.save(path)
 }
 
-/// The posterior of each summand of the kernel.
+/// Draws the posterior of each summand of the kernel.
 pub fn components(fitted: &Fitted, data: Option<&Dataset>, points: Option<usize>, path: &Path) -> Result<()> {
     let transform = fitted.settings.target_transform;
     let mut axis = Axis::new(fitted, data, points)?;
-    // Summands add up on the scale of the transformed target only.
+    // Summands add up only on the scale of the transformed target.
     for y in [&mut axis.training.1, &mut axis.held_out.1].into_iter().flatten() {
         *y = transform.forward(*y).unwrap_or(f64::NAN);
     }

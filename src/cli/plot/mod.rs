@@ -54,12 +54,12 @@ pub struct Plot {
 
 #[derive(Debug, Clone, Copy, ValueEnum)]
 enum Kind {
-    /// Over one input column mean and bands (of counts and classes: of their mean or probability); over two mean and
-    /// sd, or of two classes the regions
+    /// Over one input column, the mean and bands (for counts and classes, of their mean or probability); over two, the
+    /// mean and sd, or the regions of two classes
     Posterior,
     /// The posterior of each summand of the kernel, over one input column
     Components,
-    /// Coverage against level, of the table or else of leave-one-out predictions; of classes accuracy against
+    /// Coverage against level, for the table or else for leave-one-out predictions; for classes, accuracy against
     /// confidence
     Calibration,
     /// Loss against step
@@ -79,16 +79,16 @@ impl Plot {
             None => self.splitting.refuse().map(|()| None)?,
         };
         let new = data.as_ref().map(|data| unseen(&fitted, data)).transpose()?.flatten();
-        // Rows that were trained on tell of error bars only where nothing else can.
+        // Training rows test error bars only if there are no leave-one-out predictions.
         let scored = new.as_ref().or(data.as_ref().filter(|_| fitted.posterior().leave_one_out().is_none()));
         let names = fitted.input_names();
         let (path, points) = (self.output.as_path(), self.points);
         let drawn = match (self.kind, names.len()) {
             (Kind::Learning, _) if data.is_some() => {
-                Err(Error::Usage("a learning curve is that of the training; leave out the table".into()))
+                Err(Error::Usage("a learning curve shows the training only; leave out the table".into()))
             }
             (Kind::Parts, _) if data.is_some() => {
-                Err(Error::Usage("the parts are those of the model; leave out the table".into()))
+                Err(Error::Usage("parts are drawn of the model only; leave out the table".into()))
             }
             (Kind::Parts, _) => parts::draw(&fitted, path),
             (Kind::Learning, _) => quality::learning(&fitted, path),
@@ -110,7 +110,7 @@ impl Plot {
     }
 }
 
-/// The rows of a table that are no training rows, which are drawn anyway; none where all are.
+/// The rows of a table that are not training rows, since these are drawn anyway; none if all are.
 fn unseen(fitted: &Fitted, data: &Dataset) -> Result<Option<Dataset>> {
     let Some(copies) = fitted.copies(data)? else { return Ok(Some(data.clone())) };
     copies_in_words(&copies, data.n, "rows").iter().for_each(|words| report::warn(words));
@@ -118,8 +118,8 @@ fn unseen(fitted: &Fitted, data: &Dataset) -> Result<Option<Dataset>> {
     Ok((!others.is_empty()).then(|| data.subset(&others)))
 }
 
-/// What the training data have to be drawn with: inputs in user units, row-major, and targets; of counts with exposures
-/// or trials what falls on one of them.
+/// The training data as they are drawn: inputs in user units, row-major, and targets. Counts with exposures or trials
+/// are divided by them.
 fn training(fitted: &Fitted) -> Result<(Vec<f64>, Vec<f64>)> {
     let data = fitted.data();
     let mut y: Vec<f64> = data.y.iter().map(|z| fitted.target_scale.inverse(*z)).collect();
@@ -129,7 +129,7 @@ fn training(fitted: &Fitted) -> Result<(Vec<f64>, Vec<f64>)> {
     Ok((fitted.input_scale.invert(&data.x)?, y))
 }
 
-/// The labels of a model of two classes that one latent function tells apart.
+/// The labels of a model of two classes with one latent function.
 fn two_classes(fitted: &Fitted) -> Option<[String; 2]> {
     if fitted.model.likelihood().latents() > 1 {
         return None;

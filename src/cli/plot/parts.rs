@@ -6,12 +6,12 @@ use cagey::fitted::Fitted;
 use cagey::plot::{Frame, PartPoints, Parts, Points};
 use cagey::{Error, Result};
 
-/// Inducing inputs over the first two columns, and what each part counts.
+/// Draws the inducing inputs over the first two columns, and the coefficient of each part.
 pub fn draw(fitted: &Fitted, path: &Path) -> Result<()> {
     let parts = fitted.posterior().inducing_parts();
     if parts.is_empty() {
         let title = fitted.model.title();
-        return Err(Error::Usage(format!("parts are drawn of a sparse grid, and this is: {title}")));
+        return Err(Error::Usage(format!("only a sparse grid has parts to draw, and this is: {title}")));
     }
     let (d, names) = (fitted.data().d, fitted.input_names());
     let mut columns = Vec::new();

@@ -13,7 +13,7 @@ use super::super::data::targets;
 /// Seed of the randomisation of counts.
 const SEED: u64 = 0;
 
-/// Coverage against level; of classes accuracy against confidence.
+/// Draws coverage against level; for classes, accuracy against confidence.
 pub fn calibration(fitted: &Fitted, data: Option<&Dataset>, path: &Path) -> Result<()> {
     if fitted.is_gaussian() {
         let (y, predictions) = match data {
@@ -43,7 +43,7 @@ fn draw(curve: &[(f64, f64)], pit: &[f64], path: &Path) -> Result<()> {
     Calibration { nominal: &nominal, observed: &observed, pit, frame: Frame::default() }.save(path)
 }
 
-/// Loss against step.
+/// Draws the loss against the step.
 pub fn learning(fitted: &Fitted, path: &Path) -> Result<()> {
     let records = &fitted.summary.history.records;
     let restarts = records.iter().map(|r| r.restart).max().unwrap_or(0) + 1;

@@ -10,10 +10,10 @@ use cagey::{Error, Result};
 
 use super::{evenly, training, two_classes};
 
-/// Each axis; its pixels are no finer.
+/// Most points along each axis: there are no more pixels.
 const MOST_ACROSS: usize = 500;
 
-/// Mean and standard deviation of f (of counts: the rate and its standard deviation), or the regions of two classes.
+/// Draws mean and standard deviation of f (for counts, of the rate), or the regions of two classes.
 pub fn draw(fitted: &Fitted, data: Option<&Dataset>, points: Option<usize>, path: &Path) -> Result<()> {
     let (x, y) = training(fitted)?;
     let held_out = match data {
@@ -63,7 +63,7 @@ pub fn draw(fitted: &Fitted, data: Option<&Dataset>, points: Option<usize>, path
     }
     if predictions.iter().any(|p| p.probabilities().is_some()) {
         return Err(Error::Usage(
-            "regions are drawn of two classes that --likelihood bernoulli tells apart; try --kind calibration".into(),
+            "only regions of two classes of --likelihood bernoulli can be drawn; try --kind calibration".into(),
         ));
     }
     let spread = |p: &TargetPrediction| 0.5 * (p.response_quantile(0.841) - p.response_quantile(0.159));

@@ -7,8 +7,8 @@ use super::{Elsewhere, Plan};
 use crate::error::{Error, Result};
 
 impl Plan {
-    /// Prepares experts of which each has the rows of one of these tables. What is chosen from data before the training
-    /// (initial values, but no scales) is chosen from the first.
+    /// Prepares one expert for each of these tables. What is chosen from data before the training (initial values, but
+    /// not scales) is chosen from the first table.
     ///
     /// # Errors
     /// As [`new`](Self::new); [`Error::Usage`] for models that need all rows in one place, and for intervals from rows
@@ -23,7 +23,7 @@ impl Plan {
         }
         if settings.calibrate == Calibrate::Yes {
             return Err(Error::Usage(
-                "calibrated intervals take rows of all tables, and these stay where they are: do not ask for them"
+                "calibrated intervals need rows of all tables, but these stay where they are: do not ask for them"
                     .into(),
             )
             .about("Settings::calibrate"));

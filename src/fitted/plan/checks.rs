@@ -1,4 +1,4 @@
-//! What settings and data must be for each other.
+//! Checks that settings and data fit together.
 
 use super::super::calibrate::FEW;
 use super::super::registry::Registry;
@@ -8,11 +8,11 @@ use crate::error::{Error, Result};
 use crate::likelihoods::{Auxiliary, Likelihood, Support};
 use crate::models::options::ModelOptions;
 
-/// The share of the rows that is kept from the training for intervals, and the most of them.
+/// The share of the rows that is kept from the training for intervals, and the largest number of them.
 pub(super) const APART: f64 = 0.15;
 pub(super) const MOST_APART: f64 = 10_000.0;
 
-/// Whether a calibration was asked for that takes rows of its own.
+/// Whether the settings ask for a calibration that needs rows of its own.
 pub(super) fn sets_apart(settings: &Settings, classes: Option<usize>, registry: &Registry) -> Result<bool> {
     if settings.calibrate != Calibrate::Yes {
         return Ok(false);
@@ -23,14 +23,14 @@ pub(super) fn sets_apart(settings: &Settings, classes: Option<usize>, registry: 
     }
     if !settings.likelihood.starts_with("gaussian") {
         return Err(Error::Usage(format!(
-            "predictions are calibrated under the gaussian likelihood and of classes, and this fits {}",
+            "predictions are calibrated under the gaussian likelihood and for classes, and this fits {}",
             settings.likelihood
         )));
     }
     Ok(!registry.models.options(&settings.model)?.leaves_one_out(settings.auxiliary_column.is_some()))
 }
 
-/// Refuses intervals from fewer residuals than a distribution is fitted to; `apart` are the rows set apart for them.
+/// Refuses intervals from too few residuals to fit a distribution; `apart` is the number of rows set apart for them.
 pub(super) fn enough(settings: &Settings, rows: usize, apart: Option<usize>) -> Result<()> {
     let (found, need) = match apart {
         None => (rows, FEW),
@@ -53,10 +53,10 @@ pub(super) fn enough(settings: &Settings, rows: usize, apart: Option<usize>) -> 
     .about("Settings::calibrate"))
 }
 
-/// As many classes are fitted to however few rows.
+/// Up to this many classes are fitted to any number of rows.
 const FEW_CLASSES: usize = 20;
 
-/// Refuses a target that the likelihood does not take, and classes that are nearly as many as rows.
+/// Refuses a target that the likelihood does not take, and nearly as many classes as rows.
 pub(super) fn check_classes(schema: &Schema, likelihood: &dyn Likelihood, rows: usize) -> Result<()> {
     let support = likelihood.density().support(likelihood.auxiliary().neutral());
     if let Some(classes) = schema.classes.as_ref().filter(|_| !matches!(support, Support::Classes(_))) {
@@ -95,7 +95,8 @@ pub(super) fn check_classes(schema: &Schema, likelihood: &dyn Likelihood, rows: 
     Ok(())
 }
 
-/// Refuses a kind of model that does not take the likelihood, and a likelihood that does not take what was asked for.
+/// Refuses a model that does not take the likelihood, and a likelihood that does not take the transform or auxiliary
+/// column.
 pub(super) fn check_kind(
     settings: &Settings,
     likelihood: &dyn Likelihood,
@@ -120,7 +121,7 @@ pub(super) fn check_kind(
     Ok(())
 }
 
-/// Refuses to store a factor that the model has not.
+/// Refuses to store a factor if the model has none.
 pub(super) fn check_factor(settings: &Settings, options: &dyn ModelOptions) -> Result<()> {
     if settings.store_factor && !options.stores_factor() {
         let model = settings.model.kind();

@@ -1,4 +1,4 @@
-//! From a table and settings to a model that is ready to train: what it will cost can be asked before it is paid.
+//! From a table and settings to a model that is ready to train, with its cost known before the training.
 
 mod apart;
 mod checks;
@@ -35,19 +35,19 @@ pub struct Plan {
     model: Box<dyn GpModel>,
     /// All rows, or a sample of those in a file.
     data: Observations,
-    /// Where all rows are, where `data` may be some of them.
+    /// All rows in a file, if `data` may be only some of them.
     stored: Option<Arc<Seen>>,
-    /// Where all rows are, where `data` are those of the first part.
+    /// All rows in tables, if `data` are those of the first table.
     tables: Option<Tables>,
     /// Rows that are kept from the training, for intervals.
     apart: Option<Dataset>,
-    /// Of a job that this process leads.
+    /// The ranks of a job that this process leads.
     ranks: Option<Arc<Ranks>>,
     weak_prior: Option<String>,
     warnings: Vec<Advice>,
 }
 
-/// What one evaluation of the objective and its gradient takes.
+/// The cost of one evaluation of the objective and its gradient.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Cost {
     /// Measured seconds.
@@ -101,9 +101,7 @@ impl Plan {
         options.check(rows)?;
         checks::check_factor(&settings, &*options)?;
         if d == 0 {
-            return Err(Error::Data(
-                "no input column is left beside the target and the column that goes with the rows".into(),
-            ));
+            return Err(Error::Data("no input column is left beside the target and the auxiliary column".into()));
         }
         let named = |error: Error| {
             error.map(|error| match error {
@@ -144,7 +142,7 @@ impl Plan {
         };
         let shards = tables.map(|tables| tables.observed(&units.inputs, units.target)).transpose()?;
         let stored = file.map(|file| Arc::new(Seen { stored: file.clone(), units: units.clone() }));
-        // Models of minibatches read them when they draw them.
+        // Models with minibatches read each one when they draw it.
         let own = registry.models.row(settings.model.kind()).is_some_and(|row| row.reads);
         let source = stored.clone().filter(|_| own).map(|stored| stored as Arc<dyn SharedRows>);
         let source = source.as_ref();
@@ -171,7 +169,8 @@ impl Plan {
         })
     }
 
-    /// Says what looks wrong for so many rows; of what is constant only where the data are all of them.
+    /// Adds warnings about what looks wrong with the data of `rows` rows. Constant values are reported only if the plan
+    /// holds the `whole` data.
     fn warn(&mut self, rows: usize, whole: bool) {
         let names = input_names(&self.schema, self.settings.auxiliary_column.as_deref());
         if whole {
@@ -186,13 +185,13 @@ impl Plan {
         self.warnings.extend(self.options.warnings(rows));
     }
 
-    /// The same plan for the ranks of a job that this process leads, which share its minibatches. Those of the command
-    /// are known without.
+    /// The same plan for the ranks of a job that this process leads; they share its minibatches. The ranks of the
+    /// command are known without this.
     pub fn over(self, ranks: Arc<Ranks>) -> Self {
         Self { ranks: Some(ranks), ..self }
     }
 
-    /// Checks that the rows of a table can be scored: their targets, and what goes with them.
+    /// Checks that the rows of a table can be scored: their targets and their auxiliary column.
     ///
     /// # Errors
     /// [`Error::Data`] naming the first row that does not fit.
@@ -217,7 +216,7 @@ impl Plan {
         &self.data
     }
 
-    /// Where all rows are that are in a file.
+    /// All rows, if they are in a file.
     pub fn source(&self) -> Option<Arc<dyn SharedRows>> {
         self.stored.clone().map(|stored| stored as Arc<dyn SharedRows>)
     }
@@ -239,10 +238,10 @@ impl Plan {
         self.model.bytes(self.settings.compute, size)
     }
 
-    /// Makes a training step that evaluates the objective and its gradient once, to tell what it takes.
+    /// Evaluates the objective and its gradient once, as a training step does, to measure the cost.
     ///
     /// # Errors
-    /// What the objective reports.
+    /// As the objective.
     pub fn cost(&self) -> Result<Cost> {
         let few = match self.batch() {
             all if all == self.data.n() => None,
@@ -253,18 +252,18 @@ impl Plan {
         Ok(Cost { seconds, bytes: self.bytes() })
     }
 
-    /// What would make steps far shorter, if one of the settings takes most of their time.
+    /// Advice that makes steps far shorter, if one of the settings takes most of their time.
     pub fn shorter(&self) -> Option<Advice> {
         let rows = self.stored.as_ref().map_or(self.data.n(), |stored| stored.count());
         self.options.shorter(rows)
     }
 }
 
-/// Where all rows are of a model that is chosen from some.
+/// Where all rows are, if a model is chosen from some of them.
 enum Elsewhere<'a> {
-    /// There are no others.
+    /// There are no other rows.
     Nowhere,
-    /// In tables, each an expert's.
+    /// In tables, one for each expert.
     Apart(&'a Tables),
     /// In a file.
     File(&'a Stored),

@@ -1,4 +1,4 @@
-//! Plans for rows of a file, which are read when they are needed.
+//! Plans for rows in a file, which are read when needed.
 
 use std::sync::Arc;
 
@@ -11,13 +11,13 @@ use crate::data::{Classes, RowFile, Split};
 use crate::error::{Error, Result};
 
 impl Plan {
-    /// Prepares a model for rows of a file, however few of them fit in memory: of minibatches, or of parts of the rows
-    /// that processes share; `rows` are their positions in it. What is chosen from data before the training (scales,
-    /// inducing inputs, initial values) is chosen from 65,536 of them.
+    /// Prepares a model for rows in a file that need not fit in memory: a model that takes minibatches, or parts of the
+    /// rows that processes share. `rows` are the positions in the file. What is chosen from data before the training
+    /// (scales, inducing inputs, initial values) is chosen from 65,536 of them.
     ///
     /// # Errors
-    /// As [`new`](Self::new), for any of the rows; [`Error::Usage`] for models that take all rows at once and positions
-    /// behind the last row, [`Error::Io`] when the file cannot be read.
+    /// As [`new`](Self::new), for any of the rows; [`Error::Usage`] for models that take all rows at once and for
+    /// positions after the last row, [`Error::Io`] if the file cannot be read.
     pub fn from_file(
         file: Arc<RowFile>,
         rows: Vec<usize>,

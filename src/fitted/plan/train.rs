@@ -1,4 +1,4 @@
-//! A plan carried out: from the model as it starts to one that is trained and conditioned.
+//! Carries out a plan: from the initial model to one that is trained and conditioned on the data.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -24,7 +24,7 @@ use crate::models::{Observations, diagnose, shared_rows};
 use crate::train::{self, Observer, TrainConfig};
 
 impl Plan {
-    /// The ranks that share minibatches, where the objective is a sum over rows.
+    /// The ranks that share minibatches, if the objective is a sum over rows.
     fn spread(&mut self) -> Option<Spread> {
         self.model.sum_over_rows()?;
         let ranks = self.ranks.clone()?;
@@ -42,7 +42,8 @@ impl Plan {
         })
     }
 
-    /// Moves the model to the better of two starts, where losses compare; nothing where one is given, in whatever way.
+    /// Moves the model to the better of two starts if their losses can be compared. Does nothing if a start is given in
+    /// any way.
     fn race(&mut self, config: &TrainConfig, observers: &mut [&mut dyn Observer]) -> Result<Option<Race>> {
         let asked = self.settings.starts == Starts::Race && config.resume.is_none();
         if !asked || !self.options.races() {
@@ -51,7 +52,7 @@ impl Plan {
         let data = &self.data;
         let compute = self.settings.compute;
         let training = Training { compute, data, rows: data, batches: None, config, spread: None };
-        // Other models than the exact one may have parts that belong to the rows.
+        // Models other than the exact one may have parts that belong to the rows.
         let sampled = self.settings.model.kind() == usual().kind();
         race(&mut self.model, &Track { training, sampled }, observers)
     }
@@ -59,7 +60,7 @@ impl Plan {
     /// Trains the model and conditions it on the data.
     ///
     /// # Errors
-    /// What training reports.
+    /// As training.
     pub fn train(mut self, config: &TrainConfig, observers: &mut [&mut dyn Observer]) -> Result<Fitted> {
         let compute = self.settings.compute;
         let race = self.race(config, observers)?;
@@ -76,13 +77,13 @@ impl Plan {
         let Self { schema, settings, units, model, data, tables, apart, weak_prior, mut warnings, .. } = self;
         let names = input_names(&schema, settings.auxiliary_column.as_deref());
         warnings.extend(diagnose::warnings(&*model, &data, &names));
-        // Who interrupts waits for the model.
+        // After an interrupt, the user waits for the model.
         if outcome.termination != train::Termination::Interrupted {
             warnings.extend(precision::warning(&*model, compute, &data));
         }
         let unsaved = outcome.unsaved.as_ref();
         warnings.extend(
-            unsaved.map(|problem| format!("the state of the training at its end is not saved: {problem}").into()),
+            unsaved.map(|problem| format!("the state at the end of the training is not saved: {problem}").into()),
         );
         warnings.extend(advice::unfinished(&outcome, config));
         let (posterior, jitter) = watch(|| model.condition(compute, data.clone()));
@@ -97,7 +98,7 @@ impl Plan {
         });
         let summary = Summary { weak_prior, ranges, ..summarise(&outcome, config, count, race, warnings) };
         let data = match &tables {
-            // What no rank may see but its own is in no file, either.
+            // Rows that only their own rank may see are not in the file either.
             Some(_) => Observations { x: Vec::new(), y: Vec::new(), auxiliary: None, ..data },
             None if posterior.needs_data() => match &stored {
                 Some(stored) if stored.count() > data.n() => all(stored)?,
@@ -125,15 +126,15 @@ impl Plan {
     }
 }
 
-/// The rows of a file.
+/// All rows of a file.
 fn all(stored: &Seen) -> Result<Observations> {
     shared_rows::collected(stored, stored.columns(), &(0..stored.count()).collect::<Vec<_>>())
 }
 
-/// Rows that are kept of data which predictions do not need.
+/// Most rows to keep of data that predictions do not need.
 const KEPT: usize = 2000;
 
-/// Every so many rows, enough to draw and to tell where the data lie.
+/// Evenly spaced rows, enough to draw and to know where the data lie.
 fn some(data: &Observations) -> Result<Observations> {
     let rows: Vec<usize> = (0..data.n()).step_by(data.n().div_ceil(KEPT).max(1)).collect();
     data.gather(&rows)

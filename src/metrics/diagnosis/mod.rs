@@ -1,8 +1,8 @@
-//! Whether intervals hold, and if not, what shape the misfit has and what mends it.
+//! Whether intervals hold, and if not, what shape the misfit has and what corrects it.
 //!
-//! Everything is judged from standardised residuals `z = (y − mean) / sd`, each statistic against the same statistic of
-//! residuals that the model itself draws: correlated ones where errors of neighbours go together, as those of
-//! a forecast or of leaving one out do.
+//! Everything is judged from standardised residuals `z = (y − mean) / sd`. Each statistic is compared with the same
+//! statistic of residuals that the model itself draws. These are correlated if errors of neighbours are, as in a
+//! forecast or in leaving one out.
 
 mod draws;
 mod shape;
@@ -15,7 +15,7 @@ use statrs::distribution::{Binomial, DiscreteCDF};
 use super::student::StudentT;
 use shape::Ranked;
 
-/// Standardised residuals with what they may depend on.
+/// Standardised residuals, with the quantities that they may depend on.
 #[derive(Debug, Clone, Copy)]
 pub struct Residuals<'a> {
     /// (y − mean) / sd `[n]`, on the scale where predictions are normal.
@@ -26,11 +26,11 @@ pub struct Residuals<'a> {
     pub x: &'a [f64],
     /// Columns of inputs.
     pub d: usize,
-    /// Places of the rows in the order of their table `[n]`; all alike where it is not known.
+    /// Places of the rows in the order of their table `[n]`; all equal if that order is not known.
     pub order: &'a [usize],
 }
 
-/// What something may change with.
+/// The quantity that something changes with.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
 #[non_exhaustive]
@@ -50,7 +50,7 @@ pub struct Held {
     pub level: f64,
     /// The share of targets in it.
     pub share: f64,
-    /// The lower end of where the share of a right model lies in 99 of 100 cases (binomial).
+    /// The lower end of the range in which the share lies in 99 of 100 cases if the model is right (binomial).
     pub low: f64,
     /// The upper end.
     pub high: f64,
@@ -63,23 +63,23 @@ pub struct Held {
 #[serde(rename_all = "snake_case")]
 #[non_exhaustive]
 pub enum Finding {
-    /// Errors that follow each other have the same sign: something drifts that the model does not know.
+    /// Successive errors have the same sign: something drifts that the model does not know.
     Drift {
-        /// What they follow each other along.
+        /// What they succeed each other along.
         along: Along,
     },
-    /// Intervals fail on rows that lie beyond the training rows: a forecast of what the model has no part for.
+    /// Intervals fail on rows that lie beyond the training rows: the model has no part that forecasts them.
     Beyond {
-        /// The input whose range they lie outside of.
+        /// The input whose training range they lie outside.
         input: usize,
-        /// The share of the rows that do.
+        /// The share of rows outside.
         share: f64,
     },
     /// Errors are larger in one part of the data than in another.
     NoiseVaries {
         /// What their size changes with.
         along: Along,
-        /// Their root mean square in the top third of it, over that in the bottom third.
+        /// Their root mean square in its top third, divided by that in its bottom third.
         ratio: f64,
     },
     /// More large errors, and more small ones, than a normal distribution has.
@@ -89,19 +89,19 @@ pub enum Finding {
     },
     /// All intervals are too narrow (above 1) or too wide.
     Scale {
-        /// By which standard deviations would have to grow.
+        /// The factor by which standard deviations would have to grow.
         ratio: f64,
     },
 }
 
-/// What mends a misfit.
+/// What corrects a misfit.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
 #[non_exhaustive]
 pub enum Remedy {
-    /// A trend along an input: a linear mean, or a linear kernel beside the other.
+    /// A trend along an input: a linear mean, or a linear kernel added to the other one.
     Trend,
-    /// The time or number of a row as one more input.
+    /// The time or number of the row as an additional input.
     OrderAsInput,
     /// The logarithm of the target.
     LogTarget,
@@ -114,7 +114,7 @@ pub enum Remedy {
 }
 
 impl Finding {
-    /// What mends it, for targets that are all positive and not yet transformed, or for others.
+    /// What corrects it. `positive` says whether targets are all positive and not yet transformed.
     pub fn remedy(&self, positive: bool) -> Remedy {
         match self {
             Self::Drift { along: Along::Input(_) } | Self::Beyond { .. } => Remedy::Trend,
@@ -130,11 +130,11 @@ impl Finding {
 /// Whether intervals hold, and what is wrong with them.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct Diagnosis {
-    /// Rows.
+    /// Number of rows.
     pub n: usize,
-    /// At 50 and 95 %.
+    /// How often the 50 and 95 % intervals held.
     pub held: [Held; 2],
-    /// The misfit, what explains most of it first.
+    /// The misfit; the finding that explains most of it comes first.
     pub findings: Vec<Finding>,
 }
 
@@ -145,18 +145,18 @@ impl Diagnosis {
     }
 }
 
-/// Rows below which nothing can be told of shapes.
+/// With fewer rows, shapes cannot be diagnosed.
 const FEW: usize = 20;
-/// The least share in 95 % intervals that the errors of one future, which go together, excuse.
+/// The smallest share in 95 % intervals that correlated errors, such as those of one forecast, can excuse.
 const LEAST: f64 = 0.6;
-/// By how much a share has to be off to be worth a word, at 50 and 95 %.
+/// How far a share must be off to be reported, at 50 and 95 %.
 const OFF: [f64; 2] = [0.05, 0.02];
-/// How far beyond what is rare errors have to drift to be worth a word: hyperparameters are not known as well as draws
-/// take them to be.
+/// How far errors must drift to be reported, as a multiple of a rare drift: draws treat the hyperparameters as known
+/// better than they are.
 const FAR: f64 = 1.35;
 const LEVELS: [f64; 2] = [0.5, 0.95];
 
-/// Looks at residuals; `draws` are of the same rows.
+/// Diagnoses residuals; `draws` are of the same rows.
 pub fn diagnose(residuals: &Residuals, draws: &Draws) -> Diagnosis {
     let n = residuals.z.len();
     let bounds = LEVELS.map(|level| StudentT::normal().central(level));
@@ -183,7 +183,7 @@ fn share(z: &[f64], bound: f64) -> f64 {
     z.iter().filter(|z| z.abs() <= bound).count() as f64 / z.len().max(1) as f64
 }
 
-/// One shape after another, each in what those before leave.
+/// Finds one shape after another, each in the residuals that the earlier ones leave.
 fn shapes(residuals: &Residuals, draws: &Draws) -> Vec<Finding> {
     let mut findings = Vec::new();
     let mut z = residuals.z.to_vec();
@@ -199,7 +199,7 @@ fn shapes(residuals: &Residuals, draws: &Draws) -> Vec<Finding> {
     let mean = (Along::Mean, Ranked::new(residuals.mean));
 
     let orders: Vec<&(Along, Ranked)> = inputs.iter().filter(|(_, r)| r.is_an_order()).chain(&rows).collect();
-    // Along an input errors of neighbours go together anyhow: each order by what is rare along it.
+    // Errors of neighbours along an input are correlated anyway, so each order is compared with what is rare along it.
     let statistics = [Ranked::wander, Ranked::follow];
     let rare: Vec<[f64; 2]> =
         orders.iter().map(|(_, order)| statistics.map(|statistic| draws.rare(|z| statistic(order, z)))).collect();
@@ -211,7 +211,7 @@ fn shapes(residuals: &Residuals, draws: &Draws) -> Vec<Finding> {
     if most(&z) > FAR && draws.exceeds(most(&z), most) {
         let best = (0..orders.len()).max_by(|a, b| drift(*a, &z).total_cmp(&drift(*b, &z)));
         if let Some((along, order)) = best.map(|k| orders[k]) {
-            // Rows in the order of an input drift along that input.
+            // If the rows are in the order of an input, the drift is along that input.
             let along = orders.iter().find(|(_, other)| other.same_order(order)).map_or(*along, |(first, _)| *first);
             findings.push(Finding::Drift { along });
             order.centre(&mut z);
@@ -227,7 +227,7 @@ fn shapes(residuals: &Residuals, draws: &Draws) -> Vec<Finding> {
         let sizes = Ranked::new(&z.iter().map(|z| z.abs()).collect::<Vec<_>>());
         let found = drivers.iter().max_by(|a, b| a.1.dependence(&sizes).total_cmp(&b.1.dependence(&sizes)));
         if let Some((along, driver)) = found {
-            // Where the mean says nearly as much, it is the simpler word.
+            // If the mean explains nearly as much, it is the simpler explanation.
             let by_mean = mean.1.monotone(&sizes) > 0.85 * strongest;
             let (along, driver) = if by_mean { (Along::Mean, &mean.1) } else { (*along, driver) };
             findings.push(Finding::NoiseVaries { along, ratio: driver.ratio(&z) });
@@ -241,7 +241,8 @@ fn shapes(residuals: &Residuals, draws: &Draws) -> Vec<Finding> {
     findings
 }
 
-/// The interval of a share of `n` independent rows that each hold with probability `level`, in 99 of 100 cases.
+/// The range, in 99 of 100 cases, of the share of rows that hold, among `n` independent rows with probability `level`
+/// each.
 fn chance(n: usize, level: f64) -> (f64, f64) {
     Binomial::new(level, n as u64).map_or((0.0, 1.0), |trials| {
         let share = |p| trials.inverse_cdf(p) as f64 / n.max(1) as f64;

@@ -1,20 +1,21 @@
-//! Statistics of residuals: how they wander along an order, how their size depends on something, how peaked they are.
+//! Statistics of residuals: how far they drift along an order, how their size depends on something, how peaked they
+//! are.
 
-/// The least dependence of the size of errors on something that is worth a word.
+/// The smallest dependence of the size of errors on something that is reported.
 pub const WORTH: f64 = 0.1;
-/// The least peakedness likewise: that of a Student-t distribution with 8 degrees of freedom, about.
+/// The smallest peakedness that is reported: about that of a Student-t distribution with 8 degrees of freedom.
 pub const PEAKED: f64 = 1.282;
-/// Shares of rows over which what is found is taken out.
+/// Parts of the rows; what is found is removed in each of them.
 const BINS: usize = 12;
 
-/// Values by their ranks.
+/// Values with their ranks.
 #[derive(Debug, Clone)]
 pub struct Ranked {
     /// Rows, the smallest value first.
     rows: Vec<usize>,
-    /// Ranks from −1 to 1, equal ones of equal values.
+    /// Ranks from −1 to 1; equal values have equal ranks.
     rank: Vec<f64>,
-    /// Distances of the ranks from the middle, likewise.
+    /// Ranks of the distances of the ranks from the middle, likewise.
     fold: Vec<f64>,
     distinct: usize,
 }
@@ -26,23 +27,23 @@ impl Ranked {
         Self { rows, rank, fold, distinct }
     }
 
-    /// Whether there are two values at least.
+    /// Whether there are at least two different values.
     pub fn varies(&self) -> bool {
         self.distinct > 1
     }
 
-    /// Whether values are enough to follow one another.
+    /// Whether there are enough different values to order the rows.
     pub fn is_an_order(&self) -> bool {
         self.distinct > 10.max(self.rows.len() / 4)
     }
 
-    /// Whether other values order the rows likewise, forwards or backwards.
+    /// Whether other values order the rows in the same way, forwards or backwards.
     pub fn same_order(&self, other: &Self) -> bool {
         correlation(&self.rank, &other.rank).abs() > 0.999
     }
 
-    /// The farthest that sums of centred residuals along the order get from 0: max |Σz| / √Σz² (Brown, Durbin and Evans
-    /// 1975).
+    /// The largest distance from 0 of sums of centred residuals along the order: max |Σz| / √Σz² (Brown, Durbin and
+    /// Evans 1975).
     pub fn wander(&self, z: &[f64]) -> f64 {
         let mean = z.iter().sum::<f64>() / z.len() as f64;
         let (mut sum, mut squares, mut farthest) = (0.0, 0.0, 0.0_f64);
@@ -54,31 +55,30 @@ impl Ranked {
         farthest / squares.sqrt().max(f64::MIN_POSITIVE)
     }
 
-    /// How much residuals have the sign of the next ones along the order: the sum of their first three
-    /// autocorrelations.
+    /// How much successive residuals along the order have the same sign: the sum of their first three autocorrelations.
     pub fn follow(&self, z: &[f64]) -> f64 {
         let value = |place: usize| self.rows.get(place).map_or(0.0, |row| z[*row]);
         let products = (0..self.rows.len()).map(|k| value(k) * (value(k + 1) + value(k + 2) + value(k + 3)));
         products.sum::<f64>() / z.iter().map(|z| z * z).sum::<f64>().max(f64::MIN_POSITIVE)
     }
 
-    /// Rank correlation of these values with others.
+    /// Absolute rank correlation of these values with others.
     pub fn monotone(&self, other: &Self) -> f64 {
         correlation(&self.rank, &other.rank).abs()
     }
 
-    /// The larger rank correlation of these values, or of their distances from the middle, with others.
+    /// The larger absolute rank correlation with others, of these values or of their distances from the middle.
     pub fn dependence(&self, other: &Self) -> f64 {
         self.monotone(other).max(correlation(&self.fold, &other.rank).abs())
     }
 
-    /// The root mean square in the top third over that in the bottom third.
+    /// The root mean square in the top third, divided by that in the bottom third.
     pub fn ratio(&self, z: &[f64]) -> f64 {
         let third = (self.rows.len() / 3).max(1);
         root_mean_square(&self.rows[self.rows.len() - third..], z) / root_mean_square(&self.rows[..third], z)
     }
 
-    /// Takes the mean of each part of the order out.
+    /// Subtracts the mean of each part of the order.
     pub fn centre(&self, z: &mut [f64]) {
         for part in self.parts() {
             let mean = part.iter().map(|row| z[*row]).sum::<f64>() / part.len() as f64;
@@ -137,8 +137,8 @@ fn root_mean_square(rows: &[usize], z: &[f64]) -> f64 {
     (rows.iter().map(|row| z[*row].powi(2)).sum::<f64>() / rows.len().max(1) as f64).sqrt()
 }
 
-/// Standard deviation over mean absolute deviation about the median: √(π/2) = 1.2533 of a normal distribution, more of
-/// one with heavy tails (Geary 1935, inverted).
+/// Standard deviation divided by the mean absolute deviation about the median: √(π/2) = 1.2533 for a normal
+/// distribution, more for one with heavy tails (Geary 1935, inverted).
 pub fn peakedness(z: &[f64]) -> f64 {
     let n = z.len() as f64;
     let mut sorted = z.to_vec();
