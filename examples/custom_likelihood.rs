@@ -1,8 +1,8 @@
 //! Your own likelihood: fitted to tables, saved, loaded, and used by every subcommand like a built-in one.
 //!
-//! The likelihood here is Weibull's, for lifetimes. As a lifetime grows, it becomes more (shape above 1) or less (below
-//! 1) likely to end. Without arguments the example fits it to generated lifetimes. With arguments the example is the
-//! command with this additional likelihood:
+//! The likelihood here is Weibull's, for lifetimes. As a lifetime grows, its end becomes more likely if the shape is
+//! above 1, and less likely if it is below 1. Without arguments the example fits it to generated lifetimes. With
+//! arguments the example is the command with this additional likelihood:
 //!
 //! ```sh
 //! cargo run --release --example custom_likelihood
