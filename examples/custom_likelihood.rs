@@ -77,7 +77,7 @@ impl Lifetime {
 }
 
 impl Density for Lifetime {
-    fn support(&self, _extra: f64) -> Support {
+    fn support(&self, _auxiliary: f64) -> Support {
         Support::Positive
     }
 
@@ -113,11 +113,11 @@ impl Density for Lifetime {
         own[0] += weights[0] * (u - 1.0 + self.shape * u * distance);
     }
 
-    fn mean(&self, f: &[f64], _extra: f64) -> f64 {
+    fn mean(&self, f: &[f64], _auxiliary: f64) -> f64 {
         f[0].exp() * gamma(1.0 + 1.0 / self.shape)
     }
 
-    fn variance(&self, f: &[f64], _extra: f64) -> f64 {
+    fn variance(&self, f: &[f64], _auxiliary: f64) -> f64 {
         let [first, second] = [1.0, 2.0].map(|moment| gamma(1.0 + moment / self.shape));
         (2.0 * f[0]).exp() * (second - first * first)
     }
@@ -126,7 +126,7 @@ impl Density for Lifetime {
         -(-self.power(row.y, f[0])).exp_m1()
     }
 
-    fn sample(&self, f: &[f64], _extra: f64, rng: &mut dyn Rng) -> f64 {
+    fn sample(&self, f: &[f64], _auxiliary: f64, rng: &mut dyn Rng) -> f64 {
         let uniform: f64 = rng.random();
         f[0].exp() * (-(-uniform).ln_1p()).powf(1.0 / self.shape)
     }

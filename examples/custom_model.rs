@@ -22,7 +22,7 @@ use cagey::models::command::{Given, Offered};
 use cagey::models::exact::{ExactGp, ExactObjective};
 use cagey::models::gp_model::{GpModel, Size, UserUnits};
 use cagey::models::minibatch::Rows;
-use cagey::models::options::{Kind, ModelOptions, Parts, Site};
+use cagey::models::options::{Context, Kind, ModelOptions, Parts};
 use cagey::models::posterior::Posterior;
 use cagey::models::prior::Prior;
 use cagey::models::registry::Row;
@@ -111,7 +111,7 @@ impl Kind for SubsetOptions {
 }
 
 impl ModelOptions for SubsetOptions {
-    fn build(&self, Parts { prior, .. }: Parts, _site: &Site) -> Result<Box<dyn GpModel>> {
+    fn build(&self, Parts { prior, .. }: Parts, _site: &Context) -> Result<Box<dyn GpModel>> {
         let (likelihood, objective) = (Gaussian::new(0.1), ExactObjective::MarginalLikelihood);
         Ok(Box::new(Subset { gp: ExactGp { prior, likelihood, objective }, keep: self.keep }))
     }

@@ -17,7 +17,7 @@ use cagey::models::cagp::{ActionPolicy, CagpObjective, CagpOptions};
 use cagey::models::cggp::CgGpOptions;
 use cagey::models::laplace::LaplaceOptions;
 use cagey::models::minibatch::Minibatches;
-use cagey::models::options::{ModelChoice, ModelOptions, Parts, Site};
+use cagey::models::options::{Context, ModelChoice, ModelOptions, Parts};
 use cagey::models::ordering::RowOrder;
 use cagey::models::race::Starts;
 use cagey::models::sgpr::SgprOptions;
@@ -366,7 +366,10 @@ fn codes_that_are_no_classes_are_refused_by_every_training() {
         let prior = Kernel::parse("rbf", 1).unwrap().into();
         let parts = Parts { likelihood: Box::new(Bernoulli { link: BernoulliLink::Logit }), prior };
         let mut model = options
-            .build(parts, &Site { data: &observations, names: &[], seed: 0, source: None, shards: None, saved: None })
+            .build(
+                parts,
+                &Context { data: &observations, names: &[], seed: 0, source: None, shards: None, saved: None },
+            )
             .unwrap();
         let scope = Scope::new(Compute::default()).unwrap();
         let refused = model.objective(&scope, &observations.batch(&scope)).unwrap_err();

@@ -546,7 +546,7 @@ fn parts_are_drawn_with_their_coefficients() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("parts.svg");
     let x = [0.25, 0.5, 0.75];
-    let part = |coefficient| PartPoints { points: Points { x: &x, y: &x }, coefficient, usual: 1.0 };
+    let part = |coefficient| PartPoints { points: Points { x: &x, y: &x }, coefficient, technique: 1.0 };
     Parts { parts: &[part(0.4), part(-0.7)], ..Parts::default() }.save(&path).unwrap();
     let svg = std::fs::read_to_string(&path).unwrap();
     assert!(svg.contains("Inducing inputs") && svg.contains("Coefficients"));

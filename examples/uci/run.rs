@@ -12,7 +12,7 @@ use cagey::models::cggp::CgGpOptions;
 use cagey::models::exact::ExactOptions;
 use cagey::models::gp_model::{GpModel, Training};
 use cagey::models::minibatch::{self, Minibatches};
-use cagey::models::options::{ModelOptions, Parts, Site};
+use cagey::models::options::{Context, ModelOptions, Parts};
 use cagey::models::ordering::RowOrder;
 use cagey::models::sgpr::SgprOptions;
 use cagey::models::svgp::SvgpOptions;
@@ -171,7 +171,7 @@ impl Case<'_> {
             (Kind::CagpOpt, Start::Random) => self.cagp(parts, Actions::random(rows.n(), *actions, self.seed)?),
             _ => options.build(
                 parts,
-                &Site { data: &rows, names: &[], seed: self.seed, source: None, shards: None, saved: None },
+                &Context { data: &rows, names: &[], seed: self.seed, source: None, shards: None, saved: None },
             )?,
         };
         self.train(model, options.minibatches(), &rows, &held_out)
@@ -210,8 +210,10 @@ impl Case<'_> {
 
     /// The prior and the noise after the first training, with some model.
     fn warmed(&self, options: &dyn ModelOptions, parts: Parts, rows: &Observations, steps: usize) -> Result<Parts> {
-        let mut model = options
-            .build(parts, &Site { data: rows, names: &[], seed: self.seed, source: None, shards: None, saved: None })?;
+        let mut model = options.build(
+            parts,
+            &Context { data: rows, names: &[], seed: self.seed, source: None, shards: None, saved: None },
+        )?;
         let config = TrainConfig::new(Optimizer::Lbfgs(Lbfgs::default()), steps).seed(self.seed);
         let outcome = fit::fit(&mut *model, self.compute(), rows, &config, &mut [])?;
         println!(

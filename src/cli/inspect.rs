@@ -50,7 +50,7 @@ impl Inspect {
             .collect();
         let part = |part: InducingPart| {
             let (name, inputs) = (part.name, part.inputs.len() / fitted.data().d);
-            json!({ "name": name, "inputs": inputs, "coefficient": part.coefficient, "usual": part.usual })
+            json!({ "name": name, "inputs": inputs, "coefficient": part.coefficient, "usual": part.technique })
         };
         let parts: Vec<_> = fitted.posterior().inducing_parts().into_iter().map(part).collect();
         let mut training = json!(fitted.summary);
@@ -145,7 +145,7 @@ pub fn description(fitted: &Fitted) -> String {
         text += "Parts\n";
         let row = |part: InducingPart| {
             let (inputs, coefficient) = (part.inputs.len() / fitted.data().d, number(part.coefficient));
-            let usual = number(part.usual);
+            let usual = number(part.technique);
             (part.name, format!("{inputs} inducing inputs, coefficient {coefficient} (without data {usual})"))
         };
         text += &report::table(&parts.into_iter().map(row).collect::<Vec<_>>());

@@ -12,7 +12,7 @@ use crate::means::Mean;
 use crate::models::Observations;
 use crate::models::diagnose::entry_columns;
 use crate::models::gp_model::GpModel;
-use crate::models::options::{ModelOptions, Parts, Saved, Site};
+use crate::models::options::{Context, ModelOptions, Parts, Saved};
 use crate::models::posterior::SavedPosterior;
 use crate::models::prior::Prior;
 use crate::params::{Belief, Parameter};
@@ -25,18 +25,18 @@ pub fn build(
     settings: &Settings,
     options: &dyn ModelOptions,
     likelihood: Box<dyn Likelihood>,
-    site: &Site,
+    context: &Context,
     units: &Units,
     registry: &Registry,
 ) -> Result<Box<dyn GpModel>> {
-    let (data, names) = (site.data, site.names);
+    let (data, names) = (context.data, context.names);
     let mut kernel = text::parse_named(&settings.kernel, names, &registry.kernels)?;
     kernel.set_units(&units.inputs.sd, units.target.sd);
     initial::initialise(&mut kernel, &data.x, data.d);
     let mut mean = Mean::named(&settings.mean, data.d)?;
     mean.set_units(&units.inputs.sd, units.target.mean, units.target.sd);
     let parts = Parts { likelihood, prior: Prior { kernel, mean } };
-    let mut model = options.build(parts, site)?;
+    let mut model = options.build(parts, context)?;
     model.start(data, &units.of_user());
     if let Some((name, value)) = registry.likelihoods.given(&settings.likelihood) {
         for parameter in model.find_mut(&format!("likelihood.{name}"))? {
@@ -54,7 +54,7 @@ pub fn build(
         }
     }
     for (name, belief) in &settings.priors {
-        believe(&mut *model, name, *belief, site)?;
+        believe(&mut *model, name, *belief, context)?;
     }
     for name in &settings.fix {
         for parameter in model.find_mut(name)? {
@@ -69,8 +69,8 @@ pub fn build(
 
 /// Gives a prior to the parameters of a name, or, for a name with a column (`lengthscale[age]`), to their entry for
 /// that column.
-fn believe(model: &mut dyn GpModel, name: &str, belief: Belief, site: &Site) -> Result<()> {
-    let (data, names) = (site.data, site.names);
+fn believe(model: &mut dyn GpModel, name: &str, belief: Belief, context: &Context) -> Result<()> {
+    let (data, names) = (context.data, context.names);
     let (name, column) = match name.strip_suffix(']').and_then(|name| name.split_once('[')) {
         Some((name, column)) => (name, Some(column.trim())),
         None => (name, None),
@@ -133,24 +133,24 @@ impl Form {
         let parts = Parts { likelihood, prior: Prior { kernel, mean: Mean::named(&settings.mean, d)? } };
         let options = registry.models.options(&settings.model)?;
         let none = Observations { x: Vec::new(), d, y: Vec::new(), auxiliary: None };
-        let site = Site { data: &none, names: &[], seed: 0, source: None, shards: None, saved: None };
-        restore(&*options, parts, site, parameters, &SavedPosterior::default())
+        let context = Context { data: &none, names: &[], seed: 0, source: None, shards: None, saved: None };
+        restore(&*options, parts, context, parameters, &SavedPosterior::default())
     }
 }
 
-/// Builds a model with saved parameters, for the data and names of a site.
+/// Builds a model with saved parameters, for the data and names of a context.
 ///
 /// # Errors
 /// [`Error::Data`] if the parameters are not those of such a model.
 pub fn restore(
     options: &dyn ModelOptions,
     parts: Parts,
-    site: Site,
+    context: Context,
     parameters: Vec<Parameter>,
     posterior: &SavedPosterior,
 ) -> Result<Box<dyn GpModel>> {
     let saved = Saved { parameters: &parameters, posterior };
-    let mut model = options.build(parts, &Site { saved: Some(saved), ..site })?;
+    let mut model = options.build(parts, &Context { saved: Some(saved), ..context })?;
     let slots = model.parameters_mut();
     if slots.len() != parameters.len() {
         let (got, want) = (parameters.len(), slots.len());

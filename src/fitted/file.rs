@@ -18,7 +18,7 @@ use crate::means::Mean;
 use crate::metrics::{Calibration, Temperature};
 use crate::model_file::{Array, ArrayData, ModelFile};
 use crate::models::Observations;
-use crate::models::options::{Parts, Site};
+use crate::models::options::{Context, Parts};
 use crate::models::posterior::{Posterior, SavedPosterior};
 use crate::models::prior::Prior;
 use crate::params::Parameter;
@@ -186,8 +186,9 @@ impl Fitted {
         let parts = Parts { likelihood, prior: Prior { kernel, mean } };
         let options = registry.models.options(&settings.model).map_err(unfit)?;
         let names = input_names(&schema, settings.auxiliary_column.as_deref());
-        let site = Site { data: &data, names: &names, seed: 0, source: None, shards: shards.as_ref(), saved: None };
-        let model = build::restore(&*options, parts, site, parameters, &saved).map_err(unfit)?;
+        let context =
+            Context { data: &data, names: &names, seed: 0, source: None, shards: shards.as_ref(), saved: None };
+        let model = build::restore(&*options, parts, context, parameters, &saved).map_err(unfit)?;
         let trained = settings.compute;
         let compute = compute.unwrap_or(trained);
         settings.compute = compute;

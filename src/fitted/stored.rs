@@ -114,7 +114,7 @@ impl SharedRows for Seen {
         self.units.inputs.mean.len()
     }
 
-    fn has_noise(&self) -> bool {
+    fn has_auxiliary(&self) -> bool {
         self.stored.auxiliary_column.is_some()
     }
 

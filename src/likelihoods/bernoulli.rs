@@ -96,7 +96,7 @@ fn draw(one: f64, rng: &mut dyn Rng) -> f64 {
 struct Logistic;
 
 impl Density for Logistic {
-    fn support(&self, _extra: f64) -> Support {
+    fn support(&self, _auxiliary: f64) -> Support {
         Support::Classes(2)
     }
 
@@ -115,11 +115,11 @@ impl Density for Logistic {
         slopes[0] += weights[0] * logistic_bend(f[0]);
     }
 
-    fn mean(&self, f: &[f64], _extra: f64) -> f64 {
+    fn mean(&self, f: &[f64], _auxiliary: f64) -> f64 {
         logistic(f[0])
     }
 
-    fn variance(&self, f: &[f64], _extra: f64) -> f64 {
+    fn variance(&self, f: &[f64], _auxiliary: f64) -> f64 {
         logistic_slope(f[0])
     }
 
@@ -127,7 +127,7 @@ impl Density for Logistic {
         cdf(row.y, logistic(f[0]))
     }
 
-    fn sample(&self, f: &[f64], _extra: f64, rng: &mut dyn Rng) -> f64 {
+    fn sample(&self, f: &[f64], _auxiliary: f64, rng: &mut dyn Rng) -> f64 {
         draw(logistic(f[0]), rng)
     }
 
@@ -149,7 +149,7 @@ impl Density for Logistic {
 struct Probit;
 
 impl Density for Probit {
-    fn support(&self, _extra: f64) -> Support {
+    fn support(&self, _auxiliary: f64) -> Support {
         Support::Classes(2)
     }
 
@@ -171,11 +171,11 @@ impl Density for Probit {
         slopes[0] += weights[0] * sign(row.y) * ratio * (1.0 - (z + ratio) * (z + 2.0 * ratio));
     }
 
-    fn mean(&self, f: &[f64], _extra: f64) -> f64 {
+    fn mean(&self, f: &[f64], _auxiliary: f64) -> f64 {
         normal_cdf(f[0])
     }
 
-    fn variance(&self, f: &[f64], _extra: f64) -> f64 {
+    fn variance(&self, f: &[f64], _auxiliary: f64) -> f64 {
         normal_cdf(f[0]) * normal_cdf(-f[0])
     }
 
@@ -183,7 +183,7 @@ impl Density for Probit {
         cdf(row.y, normal_cdf(f[0]))
     }
 
-    fn sample(&self, f: &[f64], _extra: f64, rng: &mut dyn Rng) -> f64 {
+    fn sample(&self, f: &[f64], _auxiliary: f64, rng: &mut dyn Rng) -> f64 {
         draw(normal_cdf(f[0]), rng)
     }
 
@@ -191,7 +191,7 @@ impl Density for Probit {
         sure(row)
     }
 
-    fn predictive_mean(&self, at: Marginal, _extra: f64) -> f64 {
+    fn predictive_mean(&self, at: Marginal, _auxiliary: f64) -> f64 {
         normal_cdf(at.mean[0] / (1.0 + at.variance[0]).sqrt())
     }
 

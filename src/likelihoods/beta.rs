@@ -77,7 +77,7 @@ impl Share {
 }
 
 impl Density for Share {
-    fn support(&self, _extra: f64) -> Support {
+    fn support(&self, _auxiliary: f64) -> Support {
         Support::Unit
     }
 
@@ -129,11 +129,11 @@ impl Density for Share {
         own[0] += weights[0] * logistic_slope(f[0]) * (first + second);
     }
 
-    fn mean(&self, f: &[f64], _extra: f64) -> f64 {
+    fn mean(&self, f: &[f64], _auxiliary: f64) -> f64 {
         logistic(f[0])
     }
 
-    fn variance(&self, f: &[f64], _extra: f64) -> f64 {
+    fn variance(&self, f: &[f64], _auxiliary: f64) -> f64 {
         logistic_slope(f[0]) / (1.0 + self.concentration)
     }
 
@@ -146,7 +146,7 @@ impl Density for Share {
         beta_cdf([a, b], row.y, 1.0 - row.y)
     }
 
-    fn sample(&self, f: &[f64], _extra: f64, rng: &mut dyn Rng) -> f64 {
+    fn sample(&self, f: &[f64], _auxiliary: f64, rng: &mut dyn Rng) -> f64 {
         let (a, b) = self.shapes(f[0]);
         let inside = |y: f64| y.clamp(f64::MIN_POSITIVE, 1.0 - f64::EPSILON);
         rand_distr::Beta::new(a, b).map_or(f64::NAN, |beta| inside(beta.sample(rng)))

@@ -76,7 +76,7 @@ impl PositiveMean {
 }
 
 impl Density for PositiveMean {
-    fn support(&self, _extra: f64) -> Support {
+    fn support(&self, _auxiliary: f64) -> Support {
         Support::Positive
     }
 
@@ -122,11 +122,11 @@ impl Density for PositiveMean {
         self.value(row.y, at.mean[0], inverse)
     }
 
-    fn mean(&self, f: &[f64], _extra: f64) -> f64 {
+    fn mean(&self, f: &[f64], _auxiliary: f64) -> f64 {
         f[0].exp()
     }
 
-    fn variance(&self, f: &[f64], _extra: f64) -> f64 {
+    fn variance(&self, f: &[f64], _auxiliary: f64) -> f64 {
         (2.0 * f[0]).exp() / self.shape
     }
 
@@ -134,7 +134,7 @@ impl Density for PositiveMean {
         gamma_cdf(self.shape, self.shape * row.y * (-f[0]).exp())
     }
 
-    fn sample(&self, f: &[f64], _extra: f64, rng: &mut dyn Rng) -> f64 {
+    fn sample(&self, f: &[f64], _auxiliary: f64, rng: &mut dyn Rng) -> f64 {
         let scale = f[0].exp() / self.shape;
         rand_distr::Gamma::new(self.shape, scale).map_or(f64::NAN, |gamma| gamma.sample(rng).max(f64::MIN_POSITIVE))
     }
@@ -143,7 +143,7 @@ impl Density for PositiveMean {
         row.y.max(f64::MIN_POSITIVE).ln()
     }
 
-    fn predictive_mean(&self, at: Marginal, _extra: f64) -> f64 {
+    fn predictive_mean(&self, at: Marginal, _auxiliary: f64) -> f64 {
         (at.mean[0] + 0.5 * at.variance[0]).exp()
     }
 

@@ -95,7 +95,7 @@ struct Normal {
 }
 
 impl Density for Normal {
-    fn support(&self, _extra: f64) -> Support {
+    fn support(&self, _auxiliary: f64) -> Support {
         Support::Real
     }
 
@@ -137,7 +137,7 @@ impl Density for Normal {
         log_normal_density(residual, noise) - 0.5 * variance / noise
     }
 
-    fn mean(&self, f: &[f64], _extra: f64) -> f64 {
+    fn mean(&self, f: &[f64], _auxiliary: f64) -> f64 {
         f[0]
     }
 
@@ -158,7 +158,7 @@ impl Density for Normal {
         row.y
     }
 
-    fn predictive_mean(&self, at: Marginal, _extra: f64) -> f64 {
+    fn predictive_mean(&self, at: Marginal, _auxiliary: f64) -> f64 {
         at.mean[0]
     }
 

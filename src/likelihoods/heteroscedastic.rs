@@ -86,7 +86,7 @@ impl Density for VaryingNormal {
         2
     }
 
-    fn support(&self, _extra: f64) -> Support {
+    fn support(&self, _auxiliary: f64) -> Support {
         Support::Real
     }
 
@@ -141,11 +141,11 @@ impl Density for VaryingNormal {
         -0.5 * (LN_TAU + self.noise.ln() + at.mean[1] + square)
     }
 
-    fn mean(&self, f: &[f64], _extra: f64) -> f64 {
+    fn mean(&self, f: &[f64], _auxiliary: f64) -> f64 {
         f[0]
     }
 
-    fn variance(&self, f: &[f64], _extra: f64) -> f64 {
+    fn variance(&self, f: &[f64], _auxiliary: f64) -> f64 {
         self.precision(f).recip()
     }
 
@@ -158,11 +158,11 @@ impl Density for VaryingNormal {
         f[0] + z * self.variance(f, auxiliary).sqrt()
     }
 
-    fn predictive_mean(&self, at: Marginal, _extra: f64) -> f64 {
+    fn predictive_mean(&self, at: Marginal, _auxiliary: f64) -> f64 {
         at.mean[0]
     }
 
-    fn predictive_variance(&self, at: Marginal, _extra: f64) -> f64 {
+    fn predictive_variance(&self, at: Marginal, _auxiliary: f64) -> f64 {
         at.variance[0] + self.noise * (at.mean[1] + 0.5 * at.variance[1]).exp()
     }
 

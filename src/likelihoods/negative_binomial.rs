@@ -90,7 +90,7 @@ impl GammaPoisson {
 }
 
 impl Density for GammaPoisson {
-    fn support(&self, _extra: f64) -> Support {
+    fn support(&self, _auxiliary: f64) -> Support {
         Support::Counts(None)
     }
 

@@ -125,7 +125,7 @@ impl Ordered {
 }
 
 impl Density for Ordered {
-    fn support(&self, _extra: f64) -> Support {
+    fn support(&self, _auxiliary: f64) -> Support {
         Support::Classes(self.cuts.len() + 1)
     }
 
@@ -166,7 +166,7 @@ impl Density for Ordered {
         self.add_to_cuts(row.y, edges[0] + edges[1], edges, weights[0], own);
     }
 
-    fn mean(&self, f: &[f64], _extra: f64) -> f64 {
+    fn mean(&self, f: &[f64], _auxiliary: f64) -> f64 {
         self.cuts.iter().map(|cut| logistic(f[0] - cut)).sum()
     }
 
@@ -183,7 +183,7 @@ impl Density for Ordered {
         self.cuts.get(row.y as usize).map_or(1.0, |cut| logistic(cut - f[0]))
     }
 
-    fn sample(&self, f: &[f64], _extra: f64, rng: &mut dyn Rng) -> f64 {
+    fn sample(&self, f: &[f64], _auxiliary: f64, rng: &mut dyn Rng) -> f64 {
         let u = rng.random::<f64>();
         self.cuts.iter().filter(|cut| logistic(*cut - f[0]) < u).count() as f64
     }

@@ -96,7 +96,7 @@ pub(super) fn draw(rate: f64, rng: &mut dyn Rng) -> f64 {
 struct ExpRate;
 
 impl Density for ExpRate {
-    fn support(&self, _extra: f64) -> Support {
+    fn support(&self, _auxiliary: f64) -> Support {
         Support::Counts(None)
     }
 
@@ -157,7 +157,7 @@ impl Density for ExpRate {
 struct SoftplusRate;
 
 impl Density for SoftplusRate {
-    fn support(&self, _extra: f64) -> Support {
+    fn support(&self, _auxiliary: f64) -> Support {
         Support::Counts(None)
     }
 

@@ -91,7 +91,7 @@ impl Density for Shares {
         self.classes
     }
 
-    fn support(&self, _extra: f64) -> Support {
+    fn support(&self, _auxiliary: f64) -> Support {
         Support::Classes(self.classes)
     }
 
@@ -163,11 +163,11 @@ impl Density for Shares {
         mean[row.y as usize] - value
     }
 
-    fn mean(&self, f: &[f64], _extra: f64) -> f64 {
+    fn mean(&self, f: &[f64], _auxiliary: f64) -> f64 {
         moments(&shares(f)).0
     }
 
-    fn variance(&self, f: &[f64], _extra: f64) -> f64 {
+    fn variance(&self, f: &[f64], _auxiliary: f64) -> f64 {
         moments(&shares(f)).1
     }
 
@@ -175,7 +175,7 @@ impl Density for Shares {
         up_to(&shares(f), row.y)
     }
 
-    fn sample(&self, f: &[f64], _extra: f64, rng: &mut dyn Rng) -> f64 {
+    fn sample(&self, f: &[f64], _auxiliary: f64, rng: &mut dyn Rng) -> f64 {
         let u = rng.random::<f64>();
         let mut below = 0.0;
         let last = self.classes - 1;
@@ -188,11 +188,11 @@ impl Density for Shares {
             .count() as f64
     }
 
-    fn predictive_mean(&self, at: Marginal, _extra: f64) -> f64 {
+    fn predictive_mean(&self, at: Marginal, _auxiliary: f64) -> f64 {
         moments(&averages(at).shares).0
     }
 
-    fn predictive_variance(&self, at: Marginal, _extra: f64) -> f64 {
+    fn predictive_variance(&self, at: Marginal, _auxiliary: f64) -> f64 {
         moments(&averages(at).shares).1
     }
 

@@ -82,7 +82,7 @@ struct Student {
 }
 
 impl Density for Student {
-    fn support(&self, _extra: f64) -> Support {
+    fn support(&self, _auxiliary: f64) -> Support {
         Support::Real
     }
 
@@ -129,11 +129,11 @@ impl Density for Student {
         own[1] += weights[0] * residual / sum * (1.0 - (self.df + 1.0) * self.noise / sum);
     }
 
-    fn mean(&self, f: &[f64], _extra: f64) -> f64 {
+    fn mean(&self, f: &[f64], _auxiliary: f64) -> f64 {
         f[0]
     }
 
-    fn variance(&self, _f: &[f64], _extra: f64) -> f64 {
+    fn variance(&self, _f: &[f64], _auxiliary: f64) -> f64 {
         if self.df > 2.0 { self.noise * self.df / (self.df - 2.0) } else { f64::INFINITY }
     }
 
@@ -147,7 +147,7 @@ impl Density for Student {
         if t > 0.0 { 1.0 - tail } else { tail }
     }
 
-    fn sample(&self, f: &[f64], _extra: f64, rng: &mut dyn Rng) -> f64 {
+    fn sample(&self, f: &[f64], _auxiliary: f64, rng: &mut dyn Rng) -> f64 {
         let t = match rand_distr::StudentT::new(self.df) {
             Ok(student) => student.sample(rng),
             Err(_) => StandardNormal.sample(rng),
@@ -159,7 +159,7 @@ impl Density for Student {
         row.y
     }
 
-    fn predictive_mean(&self, at: Marginal, _extra: f64) -> f64 {
+    fn predictive_mean(&self, at: Marginal, _auxiliary: f64) -> f64 {
         at.mean[0]
     }
 

@@ -1,4 +1,5 @@
-//! The only jitter policy: every Cholesky factorisation of this crate goes through [`factor`].
+//! The only jitter policy: every Cholesky factorisation on the host goes through [`factor`], and those on a GPU try the
+//! same jitters.
 //!
 //! The first attempt uses no jitter. If it fails, a multiple of the mean diagonal is added, from 1e-10 (f64) or 1e-6
 //! (f32) in steps of ten up to 1e-4. If that fails, too, the matrix is reported as not positive definite.

@@ -200,7 +200,7 @@ pub struct InducingPart {
     /// The factor of its mean in the sum.
     pub coefficient: f64,
     /// The factor that it has regardless of the data.
-    pub usual: f64,
+    pub technique: f64,
 }
 
 /// A posterior over the latent functions.

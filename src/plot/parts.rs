@@ -20,7 +20,7 @@ pub struct PartPoints<'a> {
     /// The factor of its mean in the sum.
     pub coefficient: f64,
     /// The factor that it would have without data.
-    pub usual: f64,
+    pub technique: f64,
 }
 
 /// Inducing inputs, coloured by the part, and beside them the coefficients of the parts in their order.
@@ -52,7 +52,7 @@ impl Parts<'_> {
         };
         let (x, y) = (axis(&mut all(|points| points.x.to_vec()))?, axis(&mut all(|points| points.y.to_vec()))?);
         let order = Axis::linear([0.5, self.parts.len() as f64 + 0.5], 0.0).ok_or_else(|| nothing("the parts"))?;
-        let values = self.parts.iter().flat_map(|part| [part.coefficient, part.usual]).chain([0.0]);
+        let values = self.parts.iter().flat_map(|part| [part.coefficient, part.technique]).chain([0.0]);
         let coefficients = Axis::linear(values, 0.08).ok_or_else(|| nothing("the coefficients"))?;
         let Frame { title, x: x_name, y: y_name, .. } = self.frame;
         let left = Names { heading: "Inducing inputs", x: x_name, y: y_name };
@@ -71,7 +71,7 @@ impl Parts<'_> {
         weights.line(&mut scene, &[0.5, self.parts.len() as f64 + 0.5], &[0.0; 2], Pen::solid(AXIS, 1.0));
         for (index, part) in self.parts.iter().enumerate() {
             let (here, colour) = (at(index), self.colour(index));
-            weights.line(&mut scene, &[here - 0.35, here + 0.35], &[part.usual; 2], Pen::dashed(GREY, 2.0));
+            weights.line(&mut scene, &[here - 0.35, here + 0.35], &[part.technique; 2], Pen::dashed(GREY, 2.0));
             weights.line(&mut scene, &[here; 2], &[0.0, part.coefficient], Pen::solid(colour, 3.0));
             weights.points(&mut scene, &[here], &[part.coefficient], 4.0, colour);
         }

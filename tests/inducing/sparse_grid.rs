@@ -150,7 +150,7 @@ fn optimal_coefficients_fit_best() {
     let data = noisy(80);
     for eta in 1..=4 {
         let posterior = grid(&data, level(eta)).posterior(F64, data.clone()).unwrap();
-        let technique: Vec<f64> = posterior.inducing_parts().iter().map(|part| part.usual).collect();
+        let technique: Vec<f64> = posterior.inducing_parts().iter().map(|part| part.technique).collect();
         assert_close("Σ c", &[technique.iter().sum::<f64>()], &[1.0], 1e-12);
         let best = posterior.loss(posterior.coefficients());
         assert!(best <= posterior.loss(&technique) + 1e-9, "{eta}");
@@ -228,7 +228,7 @@ fn covariances_by_the_technique_are_sums_and_their_negative_share_is_said() {
     let mut sum = vec![0.0; 200];
     for (single, part) in singles(&model).iter().zip(posterior.inducing_parts()) {
         let own = single.posterior(F64, data.clone()).unwrap().predict(&points).unwrap();
-        sum.iter_mut().zip(own.variance).for_each(|(sum, v)| *sum += part.usual * v);
+        sum.iter_mut().zip(own.variance).for_each(|(sum, v)| *sum += part.technique * v);
     }
     let negative = sum.iter().filter(|v| **v < 0.0).count();
     assert!(negative > 0, "a test of nothing");

@@ -2,8 +2,8 @@
 
 use cagey::kernels::Kernel;
 use cagey::models::experts::aggregation::{
-    Aggregated, Augmented, Chunk, Covariances, Form, Local, Record, Rule, WeightSystem, WeightVariance, Weighted,
-    Weights, aggregate,
+    Aggregated, Augmented, Chunk, Covariances, Form, LocalPredictions, Record, Rule, WeightSystem, WeightVariance,
+    Weighted, Weights, aggregate,
 };
 use cagey::scope::{Scope, to_f64};
 use serde_json::Value;
@@ -20,7 +20,7 @@ struct Oracle {
 #[test]
 fn a_variance_that_is_no_number_stays_none() {
     for rule in [Rule::Poe, Rule::Gpoe, Rule::Bcm, Rule::Rbcm, Rule::Nearest] {
-        let local = Local { mean: &[0.3, 0.1, 0.2, 0.4], variance: &[0.5, f64::NAN, 0.4, f64::NAN] };
+        let local = LocalPredictions { mean: &[0.3, 0.1, 0.2, 0.4], variance: &[0.5, f64::NAN, 0.4, f64::NAN] };
         let found = aggregate(rule, &Chunk::new(local, &[1.0, 1.0])).unwrap();
         assert!(found.variance[0].is_finite() && found.mean[0].is_finite(), "{rule}: {found:?}");
         assert!(found.variance[1].is_nan(), "{rule}: {found:?}");
@@ -135,7 +135,7 @@ impl Oracle {
             augmented: Some(Augmented { communication: local(&communication), experts: local(&augmented) }),
             covariances: Some(&covariances),
             weighted: weights.as_ref().map(|weights| Weighted { weights, variance: WeightVariance::Prior }),
-            ..Chunk::new(Local { mean: &mean, variance: &variance }, &prior)
+            ..Chunk::new(LocalPredictions { mean: &mean, variance: &variance }, &prior)
         };
         aggregate(rule, &chunk).unwrap()
     }
@@ -150,8 +150,8 @@ impl Oracle {
 
 type Predicted = (Vec<f64>, Vec<f64>);
 
-fn local(predicted: &Predicted) -> Local<'_> {
-    Local { mean: &predicted.0, variance: &predicted.1 }
+fn local(predicted: &Predicted) -> LocalPredictions<'_> {
+    LocalPredictions { mean: &predicted.0, variance: &predicted.1 }
 }
 
 /// Returns A⁻¹ B by elimination with pivots.
@@ -426,7 +426,7 @@ fn variances_that_cannot_be_are_clipped_and_counted() {
     let mean = [1.0, -1.0];
     for (variance, clipped) in [([0.5, 1.2], 1), ([0.5, 1.0 + 1e-12], 0), ([-0.1, 0.4], 1)] {
         for rule in [Rule::Poe, Rule::Gpoe, Rule::Bcm, Rule::Rbcm, Rule::GpoeEntropyNormalised] {
-            let chunk = Chunk::new(Local { mean: &mean, variance: &variance }, &[1.0]);
+            let chunk = Chunk::new(LocalPredictions { mean: &mean, variance: &variance }, &[1.0]);
             let found = aggregate(rule, &chunk).unwrap();
             assert_eq!(found.record.clipped, clipped, "{rule} {variance:?}");
             assert!(found.variance[0] > 0.0 && found.mean[0].is_finite(), "{rule} {variance:?}");
@@ -436,21 +436,21 @@ fn variances_that_cannot_be_are_clipped_and_counted() {
     sum.add(Record { rows: 2, floored: 1, ..Record::default() });
     assert_eq!((sum.rows, sum.floored, sum.lines().len()), (5, 2, 1));
     // NaN stays NaN.
-    let chunk = Chunk::new(Local { mean: &[f64::NAN], variance: &[f64::NAN] }, &[1.0]);
+    let chunk = Chunk::new(LocalPredictions { mean: &[f64::NAN], variance: &[f64::NAN] }, &[1.0]);
     assert!(aggregate(Rule::Rbcm, &chunk).unwrap().mean[0].is_nan());
 }
 
 #[test]
 fn what_is_missing_or_of_other_lengths_is_an_error() {
     let (mean, variance, prior) = ([0.0; 4], [0.5; 4], [1.0; 2]);
-    let chunk = Chunk::new(Local { mean: &mean, variance: &variance }, &prior);
+    let chunk = Chunk::new(LocalPredictions { mean: &mean, variance: &variance }, &prior);
     for rule in Rule::ALL {
         let needs = rule.needs();
         let more = needs.augmented || needs.covariances || needs.weights.is_some();
         assert_eq!(aggregate(rule, &chunk).is_err(), more, "{rule}");
-        let short = Chunk::new(Local { mean: &mean[..3], variance: &variance[..3] }, &prior);
+        let short = Chunk::new(LocalPredictions { mean: &mean[..3], variance: &variance[..3] }, &prior);
         assert!(aggregate(rule, &short).is_err(), "{rule}");
-        let none = Chunk::new(Local { mean: &[], variance: &[] }, &[]);
+        let none = Chunk::new(LocalPredictions { mean: &[], variance: &[] }, &[]);
         assert!(aggregate(rule, &none).is_err() || aggregate(rule, &none).unwrap().mean.is_empty(), "{rule}");
         let name = serde_json::to_value(rule).unwrap();
         assert_eq!(name, rule.name());

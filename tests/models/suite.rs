@@ -13,7 +13,7 @@ use cagey::models::experts::{ExpertsOptions, LocalKind, Partition};
 use cagey::models::gp_model::{GpModel, Size, UserUnits};
 use cagey::models::laplace::LaplaceOptions;
 use cagey::models::minibatch::{Minibatches, Rows};
-use cagey::models::options::{Kind, ModelChoice, Parts, Site};
+use cagey::models::options::{Context, Kind, ModelChoice, Parts};
 use cagey::models::sgpr::SgprOptions;
 use cagey::models::sparse_grid::{Combination, GridBound, GridVariance, SparseGridOptions};
 use cagey::models::svgp::SvgpOptions;
@@ -89,8 +89,9 @@ fn build(choice: &ModelChoice, data: &Observations) -> Box<dyn GpModel> {
     let prior = Kernel::parse("1.3 * rbf(lengthscale=[0.8, 1.1])", data.d).unwrap().into();
     let parts = Parts { likelihood: Box::new(likelihood), prior };
     let names: Vec<String> = (0..data.d).map(|column| format!("x{column}")).collect();
-    let mut model =
-        options.build(parts, &Site { data, names: &names, seed: 1, source: None, shards: None, saved: None }).unwrap();
+    let mut model = options
+        .build(parts, &Context { data, names: &names, seed: 1, source: None, shards: None, saved: None })
+        .unwrap();
     let (d, ones) = (vec![0.0; data.d], vec![1.0; data.d]);
     model.start(data, &UserUnits { input_mean: d, input_sd: ones, target_mean: 0.0, target_sd: 1.0 });
     model

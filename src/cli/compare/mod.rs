@@ -109,8 +109,7 @@ impl Compare {
         self.training.check(&options, splits[0].train.len())?;
         let mut candidates = Vec::new();
         if let Some(plan) = plans.first() {
-            candidates
-                .extend(Baseline::of(plan).iter().filter_map(|baseline| baselines(*baseline, plan, &task, &splits)));
+            candidates.extend(Baseline::of(plan).iter().filter_map(|baseline| scored(*baseline, plan, &task, &splits)));
         }
         drop(plans);
         for options in &all {
@@ -173,7 +172,7 @@ impl Compare {
 }
 
 /// Scores a baseline on every fold; none if that fails.
-fn baselines(baseline: Baseline, plan: &Plan, task: &Task, splits: &[Split]) -> Option<Candidate> {
+fn scored(baseline: Baseline, plan: &Plan, task: &Task, splits: &[Split]) -> Option<Candidate> {
     let labels = task.schema.classes.as_ref().map(|classes| classes.labels());
     let run = |split: &Split| {
         let (train, test) = (task.data.subset(&split.train), task.data.subset(&split.test));

@@ -23,7 +23,7 @@ pub fn draw(fitted: &Fitted, path: &Path) -> Result<()> {
     let drawn = parts.iter().zip(&columns).map(|(part, [x, y])| PartPoints {
         points: Points { x, y },
         coefficient: part.coefficient,
-        usual: part.usual,
+        technique: part.technique,
     });
     let drawn: Vec<PartPoints> = drawn.collect();
     let [x, y] = [0, 1].map(|c| names.get(c).map_or("", String::as_str));

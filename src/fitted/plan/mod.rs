@@ -23,7 +23,7 @@ use crate::likelihoods::Targets;
 use crate::models::Observations;
 use crate::models::gp_model::{GpModel, Size};
 use crate::models::minibatch::{Rows, SharedRows};
-use crate::models::options::{ModelOptions, Site};
+use crate::models::options::{Context, ModelOptions};
 
 /// A model before its training, with the data it will be trained on.
 #[derive(Debug)]
@@ -146,11 +146,12 @@ impl Plan {
         let own = registry.models.row(settings.model.kind()).is_some_and(|row| row.reads);
         let source = stored.clone().filter(|_| own).map(|stored| stored as Arc<dyn SharedRows>);
         let source = source.as_ref();
-        let site = Site { data: &observations, names: &names, seed, source, shards: shards.as_ref(), saved: None };
+        let context =
+            Context { data: &observations, names: &names, seed, source, shards: shards.as_ref(), saved: None };
         if let Some(stored) = stored.as_ref().filter(|_| data.n < rows) {
             stored.stored.check(&*likelihood, &units)?;
         }
-        let mut model = build(&settings, &*options, likelihood, &site, &units, registry)?;
+        let mut model = build(&settings, &*options, likelihood, &context, &units, registry)?;
         let set = |model: &mut dyn GpModel| weak_prior::set(model, &observations, rows, &*options);
         let weak_prior = settings.weak_prior.then(|| set(&mut *model)).flatten();
         Ok(Self {

@@ -3,7 +3,7 @@
 //!
 //! One cube factorises a tile of order [`TILE`]. Then the panel below it is solved for, and the columns to its right
 //! are updated: first within a block of [`BLOCK`] columns, then the rest at once, so that most of the arithmetic is a
-//! product of some depth. Everything happens in place in one buffer, with n/8 launches in all.
+//! product of some depth. Everything happens in place in one buffer, with about n/10 launches to factorise.
 
 mod kernel;
 mod launch;

@@ -3,7 +3,7 @@
 use burn::tensor::Tensor;
 
 use super::objective::Projection;
-use super::posterior::Conditioned;
+use super::posterior::LatentModel;
 use super::{CagpObjective, CagpPosterior, one_noise, products_with};
 use crate::device::Compute;
 use crate::error::Result;
@@ -137,7 +137,7 @@ impl IterativeCagp {
         let projection = Projection::dense(self.prior.covariance(&scope, &batch.x), (s.clone(), ks), &residual)?;
         let factor = Factor::new(to_f64(projection.gram(&noise))?, "SᵀK̂S")?;
         let norms = vec![1.0; factor.order()];
-        let of = Conditioned::gaussian(&self.prior, &self.likelihood);
+        let of = LatentModel::gaussian(&self.prior, &self.likelihood);
         let projected = to_f64(projection.sy)?;
         let posterior = CagpPosterior::new(of, compute, data, (Basis::dense(s), norms), factor, projected)?;
         Ok((CagpPosterior { report: Some(report), ..posterior }, report))

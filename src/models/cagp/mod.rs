@@ -42,7 +42,7 @@ use crate::products::Covariance;
 use crate::scope::{BUDGET, Scope, to_f64};
 use crate::solvers::itergp::{Basis, epsilon, independent};
 use objective::Projection;
-use posterior::Conditioned;
+use posterior::LatentModel;
 
 /// A GP whose posterior comes from learned projections of the data.
 #[derive(Debug, Clone)]
@@ -113,7 +113,7 @@ impl Cagp {
         }
         let projection = self.project(self.prior.covariance(&scope, &batch.x), &residual, &basis)?;
         let factor = Factor::new(to_f64(projection.gram(&scope.wide_value(&self.likelihood.noise)))?, "SᵀK̂S")?;
-        let of = Conditioned::gaussian(&self.prior, &self.likelihood);
+        let of = LatentModel::gaussian(&self.prior, &self.likelihood);
         let projected = to_f64(projection.sy)?;
         CagpPosterior::new(of, compute, data, (basis, to_f64(norms)?), factor, projected)
     }

@@ -11,7 +11,7 @@ use crate::kernels::Kernel;
 use crate::likelihoods::{Gaussian, Likelihood};
 use crate::models::Observations;
 use crate::models::gp_model::GpModel;
-use crate::models::options::{Kind, ModelOptions, Parts, Site};
+use crate::models::options::{Context, Kind, ModelOptions, Parts};
 use crate::models::ordering::RowOrder;
 use crate::models::prior::Prior;
 use crate::models::start::{levelled, variance_of_classes};
@@ -71,8 +71,19 @@ impl Default for CagpOptions {
 }
 
 impl CagpOptions {
+    /// Refuses no actions, or more than rows.
+    fn few_enough(&self, rows: usize) -> Result<()> {
+        match self.actions {
+            actions if actions == 0 || actions > rows => {
+                let problem = format!("{actions} actions for {rows} rows: choose from 1 to {rows}");
+                Err(Error::Usage(problem).about("CagpOptions::actions"))
+            }
+            _ => Ok(()),
+        }
+    }
+
     /// The policy that chooses actions in a solve.
-    fn policy(&self, kernel: &Kernel, site: &Site) -> Result<Box<dyn Policy>> {
+    fn policy(&self, kernel: &Kernel, context: &Context) -> Result<Box<dyn Policy>> {
         let rows = || Box::new(UnitVector { pivots: Pivots::Largest });
         let first = self.first.unwrap_or(self.actions / 4).max(1);
         Ok(match self.policy {
@@ -80,9 +91,9 @@ impl CagpOptions {
             ActionPolicy::Cholesky => rows(),
             ActionPolicy::Lanczos => Box::new(Lanczos { seed: LanczosSeed::Targets }),
             ActionPolicy::Eigenvector => Box::new(Eigenvector),
-            ActionPolicy::Random => Box::new(Random { probes: Probes::Gaussian, seed: site.seed }),
+            ActionPolicy::Random => Box::new(Random { probes: Probes::Gaussian, seed: context.seed }),
             ActionPolicy::PseudoInput => {
-                let mut policy = PseudoInput::new(&site.pseudo_inputs(kernel, self.actions)?, site.data.d)?;
+                let mut policy = PseudoInput::new(&context.pseudo_inputs(kernel, self.actions)?, context.data.d)?;
                 // Gradients do not go through the choice of actions.
                 policy.inputs.fixed = true;
                 Box::new(policy)
@@ -95,23 +106,23 @@ impl CagpOptions {
 
 impl CagpOptions {
     /// The model for all targets except those with one Gaussian noise.
-    fn newton(&self, Parts { prior, likelihood }: Parts, site: &Site) -> Result<Box<dyn GpModel>> {
+    fn newton(&self, Parts { prior, likelihood }: Parts, context: &Context) -> Result<Box<dyn GpModel>> {
         let Self { actions, policy, objective, refresh, tolerance, sites, unrolled, .. } = *self;
         if objective != CagpObjective::Elbo {
             let problem = format!("with the {} likelihood, or noise of rows, actions need the ELBO", likelihood.text());
             return Err(Error::Usage(problem).set("CagpOptions::objective", "elbo"));
         }
-        let prior = Prior { mean: levelled(prior.mean, &*likelihood, site.data.d)?, ..prior };
+        let prior = Prior { mean: levelled(prior.mean, &*likelihood, context.data.d)?, ..prior };
         let policy = match policy {
             ActionPolicy::Learned => {
-                let model = LearnedNewtonCagp::new(prior, likelihood, site.data, actions)?;
+                let model = LearnedNewtonCagp::new(prior, likelihood, context.data, actions)?;
                 return Ok(Box::new(LearnedNewtonCagp { sites, unrolled, refresh, ..model }));
             }
             ActionPolicy::Gradient => NewtonPolicy::Gradient,
             ActionPolicy::Cg => NewtonPolicy::Residual,
             ActionPolicy::Cholesky => NewtonPolicy::UnitVector,
             ActionPolicy::Lanczos => NewtonPolicy::Lanczos,
-            ActionPolicy::Random => NewtonPolicy::Random(site.seed),
+            ActionPolicy::Random => NewtonPolicy::Random(context.seed),
             _ => {
                 let problem = format!("the {} likelihood, or noise of rows, needs another policy", likelihood.text());
                 let others = "gradient, learned, cg, cholesky, lanczos or random";
@@ -164,17 +175,13 @@ impl Kind for CagpOptions {
 }
 
 impl ModelOptions for CagpOptions {
-    fn build(&self, Parts { prior, likelihood }: Parts, site: &Site) -> Result<Box<dyn GpModel>> {
+    fn build(&self, Parts { prior, likelihood }: Parts, context: &Context) -> Result<Box<dyn GpModel>> {
         let Self { actions, policy, objective, refresh, tolerance, .. } = *self;
-        let n = site.data.n();
-        let newton = likelihood.noise().is_none() || site.data.auxiliary.is_some();
-        if actions > n && !(newton && policy != ActionPolicy::Learned) {
-            let problem = format!("{actions} actions for {n} rows: choose from 1 to {n}");
-            return Err(Error::Usage(problem).about("CagpOptions::actions"));
+        let n = context.data.n();
+        if likelihood.noise().is_none() || context.data.auxiliary.is_some() {
+            return self.newton(Parts { prior, likelihood }, context);
         }
-        if newton {
-            return self.newton(Parts { prior, likelihood }, site);
-        }
+        self.few_enough(n)?;
         let likelihood = Gaussian::new(0.1);
         if policy == ActionPolicy::Learned {
             let actions = Actions::averages(n, actions)?;
@@ -189,7 +196,7 @@ impl ModelOptions for CagpOptions {
             _ => IterGpOptions::budget(actions),
         };
         let options = IterGpOptions { actions, relative: tolerance.unwrap_or(usual.relative), ..usual };
-        let policy = self.policy(&prior.kernel, site)?;
+        let policy = self.policy(&prior.kernel, context)?;
         let model = IterativeCagp::new(prior.kernel, policy, options);
         let prior = Prior { mean: prior.mean, ..model.prior };
         Ok(Box::new(IterativeCagp { prior, objective, refresh, ..model }))
@@ -201,10 +208,8 @@ impl ModelOptions for CagpOptions {
             let problem = format!("{first} first actions of {actions}: choose fewer than all");
             return Err(Error::Usage(problem).about("CagpOptions::first"));
         }
-        if self.actions == 0 {
-            return Err(Error::Usage(format!("0 actions for {rows} rows")).about("CagpOptions::actions"));
-        }
-        Ok(())
+        // Newton's method stops by itself when actions of other policies add nothing more.
+        if self.actions == 0 || self.policy == ActionPolicy::Learned { self.few_enough(rows) } else { Ok(()) }
     }
 
     /// Noise of rows needs Newton's method, which does not leave rows out.

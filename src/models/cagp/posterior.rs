@@ -23,7 +23,7 @@ use crate::solvers::itergp::{Basis, SolveReport};
 
 /// What a posterior conditions on data.
 #[derive(Debug, Clone)]
-pub(super) struct Conditioned {
+pub(super) struct LatentModel {
     /// The priors of the latent functions: one for all of them, or one for each.
     pub priors: Vec<Prior>,
     /// The likelihood of Gaussian targets. For other targets, the factor contains the noise of the pseudo-targets.
@@ -38,7 +38,7 @@ pub(super) struct Conditioned {
     pub sites: SiteRule,
 }
 
-impl Conditioned {
+impl LatentModel {
     /// Latent functions with any likelihood, conditioned on its pseudo-targets.
     pub fn of(priors: &[Prior], likelihood: &dyn Likelihood, sites: SiteRule) -> Self {
         let (latents, centred) = (likelihood.latents(), likelihood.density().is_centred());
@@ -55,7 +55,7 @@ impl Conditioned {
 /// A posterior through actions: mathematical and computational uncertainty together.
 #[derive(Debug, Clone)]
 pub struct CagpPosterior {
-    pub(super) of: Conditioned,
+    pub(super) of: LatentModel,
     pub(super) compute: Compute,
     pub(super) data: Observations,
     /// Unit columns of S `[n, L i]`. The columns of one latent function are consecutive.
@@ -78,7 +78,7 @@ const CHUNK: usize = 1024;
 
 impl CagpPosterior {
     pub(super) fn new(
-        of: Conditioned,
+        of: LatentModel,
         compute: Compute,
         data: Observations,
         (actions, norms): (Basis, Vec<f64>),

@@ -1,6 +1,6 @@
 //! A posterior through actions as arrays, which restore it without the solve that found it.
 
-use super::posterior::{CagpPosterior, Conditioned};
+use super::posterior::{CagpPosterior, LatentModel};
 use super::{Cagp, IterativeCagp};
 use crate::device::{Compute, Precision};
 use crate::error::{Error, Result};
@@ -49,7 +49,7 @@ impl CagpPosterior {
     /// The posterior of saved arrays, if present, for a model with this prior. `own` are the actions that the model
     /// holds.
     pub(super) fn from_arrays(
-        of: Conditioned,
+        of: LatentModel,
         compute: Compute,
         data: Observations,
         own: Option<(Basis, Vec<f64>)>,
@@ -93,7 +93,7 @@ impl Cagp {
         self.actions.check(data.n())?;
         let (basis, norms) = self.actions.unit(&Scope::new(compute)?)?;
         let own = Some((basis, to_f64(norms)?));
-        CagpPosterior::from_arrays(Conditioned::gaussian(&self.prior, &self.likelihood), compute, data, own, saved)
+        CagpPosterior::from_arrays(LatentModel::gaussian(&self.prior, &self.likelihood), compute, data, own, saved)
     }
 }
 
@@ -108,6 +108,6 @@ impl IterativeCagp {
         data: Observations,
         saved: SavedPosterior,
     ) -> Result<Option<CagpPosterior>> {
-        CagpPosterior::from_arrays(Conditioned::gaussian(&self.prior, &self.likelihood), compute, data, None, saved)
+        CagpPosterior::from_arrays(LatentModel::gaussian(&self.prior, &self.likelihood), compute, data, None, saved)
     }
 }

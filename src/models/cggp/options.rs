@@ -4,14 +4,14 @@ use super::{CgGp, CgGpOptions};
 use crate::advice::Advice;
 use crate::error::Result;
 use crate::models::gp_model::GpModel;
-use crate::models::options::{Kind, ModelOptions, Parts, Site};
+use crate::models::options::{Context, Kind, ModelOptions, Parts};
 
 impl Kind for CgGpOptions {
     const NAME: &'static str = "cggp";
 }
 
 impl ModelOptions for CgGpOptions {
-    fn build(&self, Parts { prior, .. }: Parts, _site: &Site) -> Result<Box<dyn GpModel>> {
+    fn build(&self, Parts { prior, .. }: Parts, _site: &Context) -> Result<Box<dyn GpModel>> {
         let model = CgGp::new(prior.kernel.clone());
         Ok(Box::new(CgGp { prior, options: *self, ..model }))
     }

@@ -7,7 +7,7 @@ use crate::advice::Advice;
 use crate::error::Result;
 use crate::likelihoods::Gaussian;
 use crate::models::gp_model::GpModel;
-use crate::models::options::{Kind, ModelOptions, Parts, Site};
+use crate::models::options::{Context, Kind, ModelOptions, Parts};
 
 /// Without approximation: n³ time, n² memory.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
@@ -27,7 +27,7 @@ impl Kind for ExactOptions {
 }
 
 impl ModelOptions for ExactOptions {
-    fn build(&self, Parts { prior, .. }: Parts, _site: &Site) -> Result<Box<dyn GpModel>> {
+    fn build(&self, Parts { prior, .. }: Parts, _site: &Context) -> Result<Box<dyn GpModel>> {
         Ok(Box::new(ExactGp { prior, likelihood: Gaussian::new(0.1), objective: self.objective }))
     }
 

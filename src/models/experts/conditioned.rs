@@ -4,7 +4,7 @@ use std::sync::OnceLock;
 
 use serde_json::json;
 
-use super::local::Local;
+use super::expert::Expert;
 use super::rows::Data;
 use super::{Experts, of, remote};
 use crate::device::Compute;
@@ -31,11 +31,11 @@ pub(super) struct Conditioned {
     /// The given rows, unless the model has its own.
     data: Observations,
     /// This process's experts; none if their factors take too much memory.
-    locals: Option<Vec<Local>>,
+    locals: Option<Vec<Expert>>,
     /// The communication expert.
-    common: OnceLock<Local>,
+    common: OnceLock<Expert>,
     /// The experts with the communication expert's rows added; none if their factors take too much memory.
-    augmented: OnceLock<Option<Vec<Local>>>,
+    augmented: OnceLock<Option<Vec<Expert>>>,
 }
 
 impl Conditioned {
@@ -67,7 +67,7 @@ impl Conditioned {
     }
 
     /// Conditions this process's experts, each on its rows, in parallel.
-    fn conditioned(&self, rows: &[impl AsRef<[usize]> + Sync]) -> Result<Vec<Local>> {
+    fn conditioned(&self, rows: &[impl AsRef<[usize]> + Sync]) -> Result<Vec<Expert>> {
         let first = self.model.own().start;
         let made = threads::apart(rows.len(), |at| {
             let (local, jitter) = watch(|| self.local(first + at, rows[at].as_ref()));
@@ -77,13 +77,13 @@ impl Conditioned {
         Ok(made.into_iter().map(|(local, _)| local).collect())
     }
 
-    fn local(&self, expert: usize, rows: &[usize]) -> Result<Local> {
-        let local = Local::new(&self.model.shared, self.compute, self.data().gather(rows)?);
+    fn local(&self, expert: usize, rows: &[usize]) -> Result<Expert> {
+        let local = Expert::new(&self.model.shared, self.compute, self.data().gather(rows)?);
         local.map_err(|error| self.model.of_expert(expert, error))
     }
 
     /// Calls `f` with an expert. If it is not kept here, conditions it for this call.
-    pub(super) fn with<R>(&self, expert: usize, f: impl FnOnce(&Local) -> Result<R>) -> Result<R> {
+    pub(super) fn with<R>(&self, expert: usize, f: impl FnOnce(&Expert) -> Result<R>) -> Result<R> {
         let known = self.locals.as_ref().filter(|_| self.model.own().contains(&expert));
         match known {
             Some(locals) => f(&locals[expert - self.model.own().start]),
@@ -106,7 +106,7 @@ impl Conditioned {
     /// expert as well. An expert whose rows are all among them predicts nothing: its marginals are empty.
     pub(super) fn say(&self, augmented: bool, x: &[f64]) -> Result<Vec<Marginals>> {
         let own = self.model.own();
-        let predict = |at: usize, local: &Local| {
+        let predict = |at: usize, local: &Expert| {
             local.posterior().predict(x).map_err(|error| self.model.of_expert(own.start + at, error))
         };
         if !augmented {
@@ -148,7 +148,7 @@ impl Conditioned {
     pub(super) fn common(&self, prior: &[f64], x: &[f64]) -> Result<[Vec<f64>; 2]> {
         if self.common.get().is_none() {
             let rows = self.data().gather(&self.model.communication)?;
-            let local = Local::new(&self.model.shared, self.compute, rows).map_err(|error| of(COMMON, error))?;
+            let local = Expert::new(&self.model.shared, self.compute, rows).map_err(|error| of(COMMON, error))?;
             let _ = self.common.set(local);
         }
         let Some(local) = self.common.get() else { return Ok([Vec::new(), Vec::new()]) };

@@ -8,7 +8,7 @@
 
 pub mod aggregation;
 mod conditioned;
-mod local;
+mod expert;
 mod objective;
 mod options;
 mod partition;

@@ -14,7 +14,7 @@ use crate::exchange;
 use crate::likelihoods::Gaussian;
 use crate::models::exact::{ExactGp, ExactObjective};
 use crate::models::gp_model::GpModel;
-use crate::models::options::{Kind, ModelOptions, Parts, Saved, Site};
+use crate::models::options::{Context, Kind, ModelOptions, Parts, Saved};
 use crate::models::sgpr::Sgpr;
 use crate::train::TrainConfig;
 
@@ -72,29 +72,29 @@ impl Kind for ExpertsOptions {
 }
 
 impl ModelOptions for ExpertsOptions {
-    fn build(&self, Parts { prior, .. }: Parts, site: &Site) -> Result<Box<dyn GpModel>> {
+    fn build(&self, Parts { prior, .. }: Parts, context: &Context) -> Result<Box<dyn GpModel>> {
         let shared = match self.local {
             LocalKind::Exact => {
                 let objective = ExactObjective::MarginalLikelihood;
                 Shared::Exact(ExactGp { prior, likelihood: Gaussian::new(0.1), objective })
             }
             LocalKind::Sgpr => {
-                let z = site.inducing(&prior.kernel, self.inducing)?;
-                let mut model = Sgpr::new(prior.kernel, &z, site.data.d)?;
+                let z = context.inducing(&prior.kernel, self.inducing)?;
+                let mut model = Sgpr::new(prior.kernel, &z, context.data.d)?;
                 model.process.prior.mean = prior.mean;
                 Shared::Sparse(model)
             }
         };
-        if let Some(shards) = site.shards {
+        if let Some(shards) = context.shards {
             self.check_apart()?;
             let mut experts =
                 Experts::apart(shared, self.aggregation.unwrap_or(Rule::GpoeEntropyNormalised), Arc::clone(shards))?;
             experts.federation = self.training.clone();
             return Ok(Box::new(experts));
         }
-        let (parts, communication) = match site.saved {
-            Some(saved) => self.saved(&saved, site.data.n())?,
-            None => self.shared_out(site)?,
+        let (parts, communication) = match context.saved {
+            Some(saved) => self.saved(&saved, context.data.n())?,
+            None => self.shared_out(context)?,
         };
         let rule = self.aggregation.unwrap_or_else(|| self.partition.rule());
         let mut experts = Experts::new(shared, rule, parts, communication)?;
@@ -102,7 +102,7 @@ impl ModelOptions for ExpertsOptions {
         if let Some(ranks) = exchange::ranks() {
             experts = experts.over(Arc::clone(ranks));
         }
-        Ok(Box::new(match site.source {
+        Ok(Box::new(match context.source {
             Some(source) => experts.reading(Arc::clone(source))?,
             None => experts,
         }))
@@ -153,17 +153,17 @@ impl ExpertsOptions {
         Ok(())
     }
 
-    fn shared_out(&self, site: &Site) -> Result<(Vec<Vec<usize>>, Vec<usize>)> {
-        let n = site.rows();
+    fn shared_out(&self, context: &Context) -> Result<(Vec<Vec<usize>>, Vec<usize>)> {
+        let n = context.rows();
         let count = self.experts.unwrap_or_else(|| n.div_ceil(ROWS));
-        let parts = match site.source {
-            Some(source) => self.partition.split_source(&**source, site.names, count, site.seed)?,
-            None => self.partition.split(site.data, site.names, count, site.seed)?,
+        let parts = match context.source {
+            Some(source) => self.partition.split_source(&**source, context.names, count, context.seed)?,
+            None => self.partition.split(context.data, context.names, count, context.seed)?,
         };
         // Random parts: the first of them is a random sample already.
         let communication = match self.partition {
             Partition::Random => parts[0].clone(),
-            _ => partition::some(n, n.div_ceil(parts.len()), site.seed),
+            _ => partition::some(n, n.div_ceil(parts.len()), context.seed),
         };
         Ok((parts, communication))
     }

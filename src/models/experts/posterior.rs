@@ -3,7 +3,7 @@
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 
 use super::aggregation::{
-    Augmented, Chunk, Covariances, Form, Local as Said, Record, Rule, WeightVariance, Weighted, Weights, aggregate,
+    Augmented, Chunk, Covariances, Form, LocalPredictions, Record, Rule, WeightVariance, Weighted, Weights, aggregate,
 };
 use super::conditioned::Conditioned;
 use super::rows::Data;
@@ -88,7 +88,7 @@ impl ExpertsPosterior {
         }
         let experts = &*self.experts;
         // If rows have noise variances of their own, they are whitened: then the noise variance is 1.
-        let whitened = form == Form::Normal && experts.data().has_noise();
+        let whitened = form == Form::Normal && experts.data().has_auxiliary();
         let sums = if form.all_rows() {
             terms::sums(experts, experts.data(), whitened)?
         } else {
@@ -133,8 +133,8 @@ impl ExpertsPosterior {
             if needs.augmented { Some((experts.common(&level, x)?, experts.said(true, &level, x)?)) } else { None };
         let covariances = if self.entangled() { Some(terms::covariances(experts, x)?) } else { None };
         let weights = needs.weights.map(|form| self.solved(form)).transpose()?;
-        fn said([mean, variance]: &[Vec<f64>; 2]) -> Said<'_> {
-            Said { mean, variance }
+        fn said([mean, variance]: &[Vec<f64>; 2]) -> LocalPredictions<'_> {
+            LocalPredictions { mean, variance }
         }
         let chunk = Chunk {
             augmented: augmented
@@ -142,7 +142,7 @@ impl ExpertsPosterior {
                 .map(|(common, experts)| Augmented { communication: said(common), experts: said(experts) }),
             covariances: covariances.as_ref(),
             weighted: weights.map(|weights| Weighted { weights: &weights.beta, variance: self.variance }),
-            ..Chunk::new(Said { mean: &mean, variance: &own }, &variance)
+            ..Chunk::new(LocalPredictions { mean: &mean, variance: &own }, &variance)
         };
         let found = aggregate(self.rule, &chunk)?;
         self.record.lock().unwrap_or_else(PoisonError::into_inner).add(found.record);

@@ -60,10 +60,10 @@ impl Data<'_> {
     }
 
     /// Whether the noise of each row is known.
-    pub(super) fn has_noise(self) -> bool {
+    pub(super) fn has_auxiliary(self) -> bool {
         match self {
             Self::Memory(data) => data.auxiliary.is_some(),
-            Self::Window(window) => window.source.has_noise(),
+            Self::Window(window) => window.source.has_auxiliary(),
         }
     }
 

@@ -5,7 +5,7 @@ use std::sync::{Mutex, PoisonError};
 use super::Shared;
 use super::aggregation::{Covariances, WeightSystem};
 use super::conditioned::Conditioned;
-use super::local::{Dependence, Local, Mean};
+use super::expert::{Dependence, Expert, Mean};
 use super::rows::Data;
 use crate::error::{Error, Result};
 use crate::likelihoods::Gaussian;
@@ -91,7 +91,7 @@ pub(super) struct Sums {
 pub(super) fn sums(experts: &Conditioned, data: Data, whitened: bool) -> Result<Sums> {
     let model = experts.model();
     let prior = model.prior();
-    let means: Vec<Mean> = threads::apart(model.len(), |expert| experts.with(expert, Local::mean))?;
+    let means: Vec<Mean> = threads::apart(model.len(), |expert| experts.with(expert, Expert::mean))?;
     let mut system = WeightSystem::new(model.len());
     let scope = Scope::new(experts.compute())?.widened();
     for start in (0..data.n()).step_by(ROWS) {

@@ -33,7 +33,7 @@ pub struct Parts {
 
 /// What a model is built for.
 #[derive(Debug, Clone, Copy)]
-pub struct Site<'a> {
+pub struct Context<'a> {
     /// The rows that it will be trained on, or a sample of them.
     pub data: &'a Observations,
     /// Names of the input columns `[d]`.
@@ -57,7 +57,7 @@ pub struct Saved<'a> {
     pub posterior: &'a SavedPosterior,
 }
 
-impl Site<'_> {
+impl Context<'_> {
     /// Rows that the model will be trained on.
     pub fn rows(&self) -> usize {
         self.source.map_or(self.data.n(), |source| source.count())
@@ -93,11 +93,11 @@ impl Site<'_> {
 
 /// The options of a kind of model.
 pub trait ModelOptions: Debug + Send + Sync {
-    /// Builds the model. The data of its site determine everything that is not a hyperparameter.
+    /// Builds the model. The data of its context determine everything that is not a hyperparameter.
     ///
     /// # Errors
     /// What the options and the kernel report.
-    fn build(&self, parts: Parts, site: &Site) -> Result<Box<dyn GpModel>>;
+    fn build(&self, parts: Parts, context: &Context) -> Result<Box<dyn GpModel>>;
 
     /// Refuses options that so many rows do not allow.
     ///

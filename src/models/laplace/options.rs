@@ -7,7 +7,7 @@ use crate::advice::Advice;
 use crate::error::Result;
 use crate::likelihoods::Likelihood;
 use crate::models::gp_model::GpModel;
-use crate::models::options::{Kind, ModelOptions, Parts, Site};
+use crate::models::options::{Context, Kind, ModelOptions, Parts};
 use crate::models::prior::Prior;
 use crate::models::start::{levelled, variance_of_classes};
 use crate::params;
@@ -22,8 +22,8 @@ impl Kind for LaplaceOptions {
 }
 
 impl ModelOptions for LaplaceOptions {
-    fn build(&self, Parts { likelihood, prior }: Parts, site: &Site) -> Result<Box<dyn GpModel>> {
-        let mean = levelled(prior.mean, &*likelihood, site.data.d)?;
+    fn build(&self, Parts { likelihood, prior }: Parts, context: &Context) -> Result<Box<dyn GpModel>> {
+        let mean = levelled(prior.mean, &*likelihood, context.data.d)?;
         Ok(Box::new(LaplaceGp::boxed(Prior { mean, ..prior }, likelihood)))
     }
 

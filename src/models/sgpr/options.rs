@@ -10,7 +10,7 @@ use crate::error::Result;
 use crate::exchange;
 use crate::models::experts::Pooled;
 use crate::models::gp_model::GpModel;
-use crate::models::options::{Kind, ModelOptions, Parts, Site};
+use crate::models::options::{Context, Kind, ModelOptions, Parts};
 
 /// A sparse GP with the collapsed bound, in n m² time.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
@@ -25,13 +25,13 @@ impl Kind for SgprOptions {
 }
 
 impl ModelOptions for SgprOptions {
-    fn build(&self, Parts { prior, .. }: Parts, site: &Site) -> Result<Box<dyn GpModel>> {
-        let z = site.inducing(&prior.kernel, self.inducing)?;
-        let mut model = Sgpr::new(prior.kernel, &z, site.data.d)?;
+    fn build(&self, Parts { prior, .. }: Parts, context: &Context) -> Result<Box<dyn GpModel>> {
+        let z = context.inducing(&prior.kernel, self.inducing)?;
+        let mut model = Sgpr::new(prior.kernel, &z, context.data.d)?;
         model.process.prior.mean = prior.mean;
         // In a job of several processes, each process computes the sums over its rows.
-        let pooled = |model| Pooled::new(model, site.rows(), exchange::ranks().cloned());
-        Ok(match site.source {
+        let pooled = |model| Pooled::new(model, context.rows(), exchange::ranks().cloned());
+        Ok(match context.source {
             Some(source) => Box::new(pooled(model)?.reading(Arc::clone(source))?),
             None if exchange::ranks().is_some() => Box::new(pooled(model)?),
             None => Box::new(model),

@@ -89,14 +89,14 @@ impl LeaveOneOut for SgprPosterior {
     fn left_out(&self, data: &Observations) -> Result<Marginals> {
         let scope = Scope::new(self.compute)?;
         let noise = to_f64(self.model.likelihood.variances(&scope, data.n(), data.batch(&scope).auxiliary.as_ref()))?;
-        let (Marginals { mean, variance, floored }, known) = self.whitened.predict_with_known(&data.x)?;
+        let (Marginals { mean, variance, floored }, uncertain) = self.whitened.predict_with_uncertain(&data.x)?;
         let mut all = Marginals { mean: Vec::new(), variance: Vec::new(), floored };
         for (i, (mean, total)) in mean.iter().zip(&variance).enumerate() {
-            let left = 1.0 - known[i] / noise[i];
+            let left = 1.0 - uncertain[i] / noise[i];
             // If a row alone decides its inducing value, the other rows say nothing about it.
             let left = left.max(f64::EPSILON.sqrt());
             all.mean.push(data.y[i] - (data.y[i] - mean) / left);
-            all.variance.push(total - known[i] + known[i] / left + noise[i]);
+            all.variance.push(total - uncertain[i] + uncertain[i] / left + noise[i]);
         }
         Ok(all)
     }

@@ -106,7 +106,7 @@ impl WhitenedPosterior {
     ///
     /// # Errors
     /// As [`predict`](Posterior::predict).
-    pub(in crate::models) fn predict_with_known(&self, x: &[f64]) -> Result<(Marginals, Vec<f64>)> {
+    pub(in crate::models) fn predict_with_uncertain(&self, x: &[f64]) -> Result<(Marginals, Vec<f64>)> {
         self.rows(x)?;
         let part = |chunk: &[f64]| -> Result<(Part, Vec<f64>)> {
             let (scope, rows) = (Scope::new(self.compute)?, chunk.len() / self.d);
@@ -117,13 +117,13 @@ impl WhitenedPosterior {
             let explained = column_squares(&a, rows).iter().zip(&spread).map(|(a, left)| a - left).collect();
             Ok((Part { mean, prior, explained }, spread))
         };
-        let (mut all, mut known) = (Marginals::default(), Vec::new());
+        let (mut all, mut uncertain) = (Marginals::default(), Vec::new());
         for found in threads::map(x.par_chunks(CHUNK * self.d), part) {
             let (Part { mean, prior, explained }, spread) = found?;
             all.extend(mean.into_iter(), &prior, &explained);
-            known.extend(spread);
+            uncertain.extend(spread);
         }
-        Ok((all, known))
+        Ok((all, uncertain))
     }
 
     fn rows(&self, x: &[f64]) -> Result<usize> {

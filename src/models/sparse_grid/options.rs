@@ -7,7 +7,7 @@ use super::{SparseGrid, UNION};
 use crate::advice::Advice;
 use crate::error::{Error, Result};
 use crate::models::gp_model::GpModel;
-use crate::models::options::{Kind, ModelOptions, Parts, Site};
+use crate::models::options::{Context, Kind, ModelOptions, Parts};
 
 /// How partial grids are combined.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -80,11 +80,11 @@ impl Kind for SparseGridOptions {
 }
 
 impl ModelOptions for SparseGridOptions {
-    fn build(&self, Parts { prior, .. }: Parts, site: &Site) -> Result<Box<dyn GpModel>> {
-        let domain = match site.saved {
-            None => Domain::of(site.data),
+    fn build(&self, Parts { prior, .. }: Parts, context: &Context) -> Result<Box<dyn GpModel>> {
+        let domain = match context.saved {
+            None => Domain::of(context.data),
             Some(saved) => match saved.parameters.iter().find(|parameter| parameter.name == "domain") {
-                Some(kept) if kept.len() == 2 * site.data.d => Domain::kept(kept),
+                Some(kept) if kept.len() == 2 * context.data.d => Domain::kept(kept),
                 _ => return Err(Error::Data("lacks the parameter `domain`".into())),
             },
         };

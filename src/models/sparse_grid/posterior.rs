@@ -381,7 +381,7 @@ impl Posterior for SparseGridPosterior {
             name: format!("grid {}", grid.name()),
             inputs: self.domain.scaled(&self.grids.points_of(grid)),
             coefficient: *coefficient,
-            usual: grid.technique,
+            technique: grid.technique,
         };
         parts.map(part).collect()
     }

@@ -53,6 +53,6 @@ impl Posterior for UnionPosterior {
 
     fn inducing_parts(&self) -> Vec<InducingPart> {
         let inputs = self.sparse.whitened().inducing().to_vec();
-        vec![InducingPart { name: "union of the grids".into(), inputs, coefficient: 1.0, usual: 1.0 }]
+        vec![InducingPart { name: "union of the grids".into(), inputs, coefficient: 1.0, technique: 1.0 }]
     }
 }

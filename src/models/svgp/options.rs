@@ -7,7 +7,7 @@ use crate::advice::Advice;
 use crate::error::Result;
 use crate::models::gp_model::GpModel;
 use crate::models::minibatch::Minibatches;
-use crate::models::options::{Kind, ModelOptions, Parts, Site};
+use crate::models::options::{Context, Kind, ModelOptions, Parts};
 use crate::models::prior::alike;
 use crate::models::start::levelled;
 use crate::models::variational::Covariance;
@@ -30,8 +30,8 @@ impl Kind for SvgpOptions {
 }
 
 impl ModelOptions for SvgpOptions {
-    fn build(&self, Parts { likelihood, prior }: Parts, site: &Site) -> Result<Box<dyn GpModel>> {
-        let (z, d) = (site.inducing(&prior.kernel, self.inducing)?, site.data.d);
+    fn build(&self, Parts { likelihood, prior }: Parts, context: &Context) -> Result<Box<dyn GpModel>> {
+        let (z, d) = (context.inducing(&prior.kernel, self.inducing)?, context.data.d);
         // Latent functions with different meanings get a process each. The latent functions of classes share one.
         let (alike, mean) = (alike(&*likelihood), levelled(prior.mean, &*likelihood, d)?);
         let mut model = Svgp::boxed(prior.kernel, &z, d, likelihood)?.covariance(self.covariance);

@@ -7,7 +7,7 @@ use crate::advice::Advice;
 use crate::error::Result;
 use crate::models::gp_model::GpModel;
 use crate::models::minibatch::Minibatches;
-use crate::models::options::{Kind, ModelOptions, Parts, Site};
+use crate::models::options::{Context, Kind, ModelOptions, Parts};
 use crate::models::start::levelled;
 use crate::models::variational::Covariance;
 use crate::train::TrainConfig;
@@ -48,8 +48,8 @@ impl Kind for SwsgpOptions {
 }
 
 impl ModelOptions for SwsgpOptions {
-    fn build(&self, Parts { likelihood, prior }: Parts, site: &Site) -> Result<Box<dyn GpModel>> {
-        let (z, d) = (site.inducing(&prior.kernel, self.inducing)?, site.data.d);
+    fn build(&self, Parts { likelihood, prior }: Parts, context: &Context) -> Result<Box<dyn GpModel>> {
+        let (z, d) = (context.inducing(&prior.kernel, self.inducing)?, context.data.d);
         let mean = levelled(prior.mean, &*likelihood, d)?;
         // If the data have few distinct rows, there are fewer inducing inputs than asked for.
         let neighbours = self.neighbours.min(z.len() / d.max(1));

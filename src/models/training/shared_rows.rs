@@ -15,7 +15,7 @@ pub trait SharedRows: Rows + Debug + Send + Sync {
     fn columns(&self) -> usize;
 
     /// Whether each row has a number besides its target.
-    fn has_noise(&self) -> bool;
+    fn has_auxiliary(&self) -> bool;
 
     /// The description with which another process can read them.
     fn told(&self) -> Value;

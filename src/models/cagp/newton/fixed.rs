@@ -1,9 +1,9 @@
 //! Newton's method for given actions. It needs no products with K except the existing ones.
 
+use super::observed::Observed;
 use super::sites::Sites;
-use super::solve::{HALVINGS, ROUNDING, log_density};
+use super::solve::{HALVINGS, ROUNDING};
 use crate::error::{Error, Result};
-use crate::likelihoods::{Density, Row};
 use crate::linalg::Factor;
 use crate::linalg::real::dot;
 
@@ -16,12 +16,8 @@ const SETTLED: f64 = 1e-9;
 
 /// Actions and what is known about them, on the host.
 pub(super) struct Fixed<'a> {
-    /// The density of targets given f.
-    pub density: &'a dyn Density,
-    /// The rows.
-    pub rows: &'a [Row],
-    /// Prior means `[L n]`.
-    pub mean: &'a [f64],
+    /// The rows, and the prior means of their latent values.
+    pub observed: Observed<'a>,
     /// SᵀKS `[i, i]`.
     pub gram: &'a [f64],
     /// Non-zeros `[L n]` of block-sparse actions, the same blocks for each latent function.
@@ -45,7 +41,7 @@ pub(super) struct Solved {
 impl Fixed<'_> {
     /// Sᵀ x for `x` `[L n]`.
     fn project(&self, x: impl Fn(usize) -> f64) -> Vec<f64> {
-        let n = self.rows.len();
+        let n = self.observed.rows.len();
         let block = |rows: &[usize], l: usize| (rows[0]..rows[1]).map(|i| x(l * n + i)).sum::<f64>();
         let (latents, blocks) = (self.values.len() / n, self.offsets.windows(2));
         match self.apart {
@@ -58,7 +54,7 @@ impl Fixed<'_> {
 
     /// Number of actions.
     fn actions(&self) -> usize {
-        (self.offsets.len() - 1) * if self.apart { self.values.len() / self.rows.len() } else { 1 }
+        (self.offsets.len() - 1) * if self.apart { self.values.len() / self.observed.rows.len() } else { 1 }
     }
 
     /// Solves the system at sites.
@@ -69,7 +65,7 @@ impl Fixed<'_> {
         let noise = self.project(|e| s[e] * s[e] / curvature[e]);
         matrix.iter_mut().step_by(i + 1).zip(noise).for_each(|(m, noise)| *m += noise);
         let factor = Factor::new(matrix, "Sᵀ(K + W⁻¹)S")?;
-        let projected = self.project(|e| s[e] * (f[e] - self.mean[e] + gradient[e] / curvature[e]));
+        let projected = self.project(|e| s[e] * (f[e] - self.observed.mean[e] + gradient[e] / curvature[e]));
         let mut weights = projected.clone();
         factor.solve(&mut weights)?;
         Ok(Solved { factor, projected, weights })
@@ -84,10 +80,10 @@ impl Fixed<'_> {
         let i = self.actions();
         let value = |f: &[f64], a: &[f64]| {
             let pulled: f64 = self.gram.chunks_exact(i).zip(a).map(|(row, a_)| a_ * dot(row, a)).sum();
-            log_density(self.density, self.rows, f) - 0.5 * pulled
+            self.observed.log_density(f) - 0.5 * pulled
         };
         let mut weights = vec![0.0; i];
-        let mut sites = Sites::at(self.density, self.rows, self.mean.to_vec());
+        let mut sites = self.observed.sites(self.observed.mean.to_vec());
         for _ in 0..STEPS {
             let target = self.at(&sites)?.weights;
             let least = value(&sites.f, &weights);
@@ -96,17 +92,17 @@ impl Fixed<'_> {
                 let length = 0.5f64.powi(halving as i32);
                 let moved: Vec<f64> = weights.iter().zip(&target).map(|(a, to)| a + length * (to - a)).collect();
                 let f = match place(&moved) {
-                    Ok(shift) => shift.iter().zip(self.mean).map(|(t, m)| t + m).collect::<Vec<_>>(),
+                    Ok(shift) => self.observed.latent(&shift),
                     Err(error) => return Some(Err(error)),
                 };
                 let value = value(&f, &moved);
                 (value >= least || (least.is_nan() && value.is_finite())).then_some(Ok((moved, f)))
             });
             let Some((moved, f)) = found.transpose()? else { break };
-            let size = f.iter().zip(self.mean).fold(1.0f64, |size, (f, m)| size.max((f - m).abs()));
+            let size = self.observed.above(&f).iter().fold(1.0f64, |size, h| size.max(h.abs()));
             let change = f.iter().zip(&sites.f).map(|(a, b)| (a - b).abs()).fold(0.0, f64::max) / size;
             weights = moved;
-            sites = Sites::at(self.density, self.rows, f);
+            sites = self.observed.sites(f);
             if change <= SETTLED {
                 break;
             }

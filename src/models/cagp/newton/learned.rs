@@ -4,15 +4,16 @@ use burn::tensor::Tensor;
 
 use super::bound;
 use super::fixed::{Fixed, Solved};
+use super::observed::{Observed, variances};
 use super::products::{self, Products};
-use super::sites::{Given, SiteRule, Sites, variances};
+use super::sites::{SiteRule, Sites};
 use super::span::Span;
 use super::tied::{Noisy, Through, noisy};
 use crate::device::{Compute, Precision};
 use crate::error::{Error, Result};
 use crate::likelihoods::{Likelihood, Row, Targets};
 use crate::linalg::{cholesky, cholesky_solve};
-use crate::models::cagp::posterior::Conditioned;
+use crate::models::cagp::posterior::LatentModel;
 use crate::models::cagp::{Actions, CagpPosterior, Layout, budget};
 use crate::models::posterior::SavedPosterior;
 use crate::models::prior::Prior;
@@ -107,18 +108,17 @@ impl LearnedNewtonCagp {
         let mean = to_f64(bound::means(&self.priors, scope, &batch.x, latents)?)?;
         let (gram, values) = (ks.gram(scope)?, span.values()?);
         let (offsets, apart) = (self.offsets()?, self.apart());
-        let fixed =
-            Fixed { density: &*density, rows: &rows, mean: &mean, gram: &gram, values: &values, offsets, apart };
+        let observed = Observed { density: &*density, rows: &rows, mean: &mean };
+        let fixed = Fixed { observed, gram: &gram, values: &values, offsets, apart };
         let sites = fixed.sites(|weights| ks.times(scope, weights))?;
         let solved = fixed.at(&sites)?;
         if self.sites == SiteRule::Mode {
             return Ok((sites, solved));
         }
         let prior = variances(&self.priors, scope, &batch.x, latents)?;
-        let given = Given { density: &*density, rows: &rows, mean: &mean, prior: &prior };
         let functions = (latents, density.is_centred());
         let tell = |solved: &Solved| ks.told(scope, solved, functions);
-        given.averaged((sites, solved), tell, |sites| fixed.at(sites))
+        observed.averaged((sites, solved), &prior, tell, |sites| fixed.at(sites))
     }
 
     /// A plain scope and its batch, to compute without gradients at the current parameters.
@@ -189,8 +189,8 @@ impl LearnedNewtonCagp {
         CagpPosterior::new(self.of(), compute, data, actions, factor, projected)
     }
 
-    fn of(&self) -> Conditioned {
-        Conditioned::of(&self.priors, &*self.likelihood, self.sites)
+    fn of(&self) -> LatentModel {
+        LatentModel::of(&self.priors, &*self.likelihood, self.sites)
     }
 
     /// The posterior that was saved.

@@ -22,6 +22,7 @@ mod face;
 mod fixed;
 mod gram;
 mod learned;
+mod observed;
 mod products;
 mod rows;
 mod sites;
@@ -33,13 +34,14 @@ mod tied;
 use burn::tensor::Tensor;
 pub use directions::NewtonPolicy;
 pub use learned::LearnedNewtonCagp;
+use observed::Observed;
 pub use sites::{SiteRule, Sites};
 pub use solve::NewtonReport;
 use solve::{Found, Problem};
 use span::Span;
 
 use super::CagpPosterior;
-use super::posterior::Conditioned;
+use super::posterior::LatentModel;
 use crate::device::Compute;
 use crate::error::Result;
 use crate::kernels::Kernel;
@@ -127,8 +129,8 @@ impl NewtonCagp {
         let (rows, density, latents) = (self.rows(batch)?, self.likelihood.density(), self.likelihood.latents());
         let means = self.priors.iter().map(|prior| to_f64(prior.mean.at(&plain, &x)?));
         let mean = repeated(means.collect::<Result<_>>()?, latents).concat();
-        let (priors, scope) = (&self.priors[..], &plain);
-        let problem = Problem { density: &*density, rows: &rows, priors, scope, x: &x, mean: &mean, rule: self.sites };
+        let observed = Observed { density: &*density, rows: &rows, mean: &mean };
+        let problem = Problem { observed, priors: &self.priors, scope: &plain, x: &x, rule: self.sites };
         problem.solve(&self.options, from)
     }
 
@@ -162,8 +164,8 @@ impl NewtonCagp {
     }
 
     /// What the posterior conditions on data.
-    fn of(&self) -> Conditioned {
-        Conditioned::of(&self.priors, &*self.likelihood, self.sites)
+    fn of(&self) -> LatentModel {
+        LatentModel::of(&self.priors, &*self.likelihood, self.sites)
     }
 
     /// Conditions the prior on observations as far as Newton's method goes, and reports how far it went.

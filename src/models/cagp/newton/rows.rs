@@ -36,7 +36,7 @@ pub(super) fn of_numbers<T: Real>(
     weights: &[f64],
     (latents, pairs): (usize, bool),
 ) -> Vec<f64> {
-    Rows { latents, pairs }.all(Given { sk, lower, weights })
+    Rows { latents, pairs }.all(Inputs { sk, lower, weights })
 }
 
 #[derive(Debug)]
@@ -55,20 +55,20 @@ struct Kept<T> {
 }
 
 impl<T> Kept<T> {
-    fn given(&self) -> Given<'_, T> {
-        Given { sk: &self.sk, lower: &self.lower, weights: &self.weights }
+    fn inputs(&self) -> Inputs<'_, T> {
+        Inputs { sk: &self.sk, lower: &self.lower, weights: &self.weights }
     }
 }
 
 /// The inputs.
 #[derive(Clone, Copy)]
-struct Given<'a, T> {
+struct Inputs<'a, T> {
     sk: &'a [T],
     lower: &'a [f64],
     weights: &'a [f64],
 }
 
-impl<T: Real> Given<'_, T> {
+impl<T: Real> Inputs<'_, T> {
     /// (K S)ᵀ of some rows, `[i, L rows]`.
     fn chunk(&self, rows: &Range<usize>, latents: usize) -> Vec<f64> {
         let n = self.sk.len() / (self.weights.len() * latents);
@@ -100,15 +100,15 @@ impl Rows {
     }
 
     /// The output of a chunk `[outputs, rows]`.
-    fn of<T: Real>(&self, given: Given<T>, rows: &Range<usize>) -> Vec<f64> {
-        let chunk = given.chunk(rows, self.latents);
+    fn of<T: Real>(&self, inputs: Inputs<T>, rows: &Range<usize>) -> Vec<f64> {
+        let chunk = inputs.chunk(rows, self.latents);
         let width = self.latents * rows.len();
         let mut out = vec![0.0; width];
-        add_rows(&mut out, &chunk, given.weights);
-        let a = given.whiten(chunk);
+        add_rows(&mut out, &chunk, inputs.weights);
+        let a = inputs.whiten(chunk);
         if self.pairs {
             let of = |action: usize, l: usize| &a[(action * self.latents + l) * rows.len()..][..rows.len()];
-            out.extend(blocks::sums(of, (given.weights.len(), self.latents, rows.len())));
+            out.extend(blocks::sums(of, (inputs.weights.len(), self.latents, rows.len())));
         } else {
             let mut squares = vec![0.0; width];
             a.chunks_exact(width).for_each(|a| squares.iter_mut().zip(a).for_each(|(sum, a)| *sum += a * a));
@@ -118,10 +118,10 @@ impl Rows {
     }
 
     /// The output of all rows `[outputs, n]`.
-    fn all<T: Real>(&self, given: Given<T>) -> Vec<f64> {
-        let n = given.sk.len() / (given.weights.len() * self.latents);
+    fn all<T: Real>(&self, inputs: Inputs<T>) -> Vec<f64> {
+        let n = inputs.sk.len() / (inputs.weights.len() * self.latents);
         let chunks = chunks(n);
-        let parts = threads::map(chunks.par_iter(), |rows| self.of(given, rows));
+        let parts = threads::map(chunks.par_iter(), |rows| self.of(inputs, rows));
         let mut out = vec![0.0; self.outputs() * n];
         for (rows, part) in chunks.iter().zip(parts) {
             let to = out.chunks_exact_mut(n).zip(part.chunks_exact(rows.len()));
@@ -134,16 +134,16 @@ impl Rows {
     /// and in the weights to their sums.
     fn pull<T: Real>(
         &self,
-        given: Given<T>,
+        inputs: Inputs<T>,
         rows: &Range<usize>,
         grad: &[f64],
         [in_lower, in_weights]: [&mut [f64]; 2],
     ) -> Vec<f64> {
-        let (i, width, count) = (given.weights.len(), self.latents * rows.len(), rows.len());
+        let (i, width, count) = (inputs.weights.len(), self.latents * rows.len(), rows.len());
         let (of_mean, of_sums) = grad.split_at(width);
-        let chunk = given.chunk(rows, self.latents);
+        let chunk = inputs.chunk(rows, self.latents);
         in_weights.iter_mut().zip(chunk.chunks_exact(width)).for_each(|(sum, row)| *sum += dot(row, of_mean));
-        let a = given.whiten(chunk);
+        let a = inputs.whiten(chunk);
         // Ā_l = Σ_k (G_lk + G_kl) A_k, then L⁻ᵀ Ā.
         let mut slopes = vec![0.0; a.len()];
         for (slopes, a) in slopes.chunks_exact_mut(width).zip(a.chunks_exact(width)) {
@@ -159,9 +159,9 @@ impl Rows {
                 }
             }
         }
-        solve::upper(view(given.lower, i).transpose(), view_mut(&mut slopes, width));
+        solve::upper(view(inputs.lower, i).transpose(), view_mut(&mut slopes, width));
         product::add_lower(view_mut(in_lower, i), view(&slopes, width), view(&a, width).transpose(), -1.0);
-        for (slopes, weight) in slopes.chunks_exact_mut(width).zip(given.weights) {
+        for (slopes, weight) in slopes.chunks_exact_mut(width).zip(inputs.weights) {
             slopes.iter_mut().zip(of_mean).for_each(|(slope, g)| *slope += weight * g);
         }
         slopes
@@ -176,7 +176,7 @@ impl Rows {
             let (mut in_lower, mut in_weights) = (vec![0.0; i * i], vec![0.0; i]);
             let pull = |rows: &Range<usize>| {
                 let grad: Vec<f64> = grad.chunks_exact(n).flat_map(|row| &row[rows.clone()]).copied().collect();
-                self.pull(kept.given(), rows, &grad, [&mut in_lower, &mut in_weights]).into_iter().map(T::of).collect()
+                self.pull(kept.inputs(), rows, &grad, [&mut in_lower, &mut in_weights]).into_iter().map(T::of).collect()
             };
             let slopes: Vec<Vec<T>> = chunks.iter().map(pull).collect();
             (slopes, in_lower, in_weights)
@@ -215,7 +215,7 @@ impl HostOp<3> for Rows {
         let (lower, weights) = (widened(lower)?, widened(weights)?);
         with_real!(sk.dtype(), T => {
             let kept = Kept::<T> { sk: into_vec(sk)?, lower, weights, wide };
-            let out = self.all(kept.given());
+            let out = self.all(kept.inputs());
             let n = out.len() / self.outputs();
             Ok((narrowed(out, &[self.outputs(), n], wide), Arc::new(kept) as Saved))
         })

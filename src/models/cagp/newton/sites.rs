@@ -1,13 +1,9 @@
 //! The likelihood at latent values, as pseudo-targets with noise.
 
-use burn::tensor::Tensor;
 use serde::{Deserialize, Serialize};
 
-use crate::error::Result;
 use crate::likelihoods::expected::records;
 use crate::likelihoods::{Density, Row};
-use crate::models::prior::{Prior, repeated};
-use crate::scope::{Scope, to_f64};
 
 /// Where sites are taken.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -177,69 +173,4 @@ fn scaled(mut shares: Vec<f64>, bends: &[f64], n: usize) -> Vec<f64> {
         across.for_each(|i| shares[i] = (shares[i] * scale / total).max(FLAT));
     }
     shares
-}
-
-/// How often sites are recomputed from the distribution that they lead to.
-const ROUNDS: usize = 3;
-
-/// The smallest variance that remains, as a share of the prior variance.
-const LEFT: f64 = 1e-12;
-
-/// What averaged sites are computed from.
-pub(super) struct Given<'a> {
-    /// The density of targets given f.
-    pub density: &'a dyn Density,
-    /// The rows.
-    pub rows: &'a [Row],
-    /// Prior means `[L n]`.
-    pub mean: &'a [f64],
-    /// Prior variances `[L n]`.
-    pub prior: &'a [f64],
-}
-
-impl Given<'_> {
-    /// Sites averaged over the latent distribution, and the system there, starting from those at its mode. For a
-    /// system, `tell` gives the latent means minus the prior means `[L, n]`, then the explained part of the variances
-    /// `[L, n]`, or for centred likelihoods of the covariances `[L L, n]`. `solve` gives the system at sites.
-    pub fn averaged<S>(
-        &self,
-        (mut sites, mut system): (Sites, S),
-        tell: impl Fn(&S) -> Result<Vec<f64>>,
-        solve: impl Fn(&Sites) -> Result<S>,
-    ) -> Result<(Sites, S)> {
-        for _ in 0..ROUNDS {
-            let told = tell(&system)?;
-            let (above, explained) = told.split_at(self.mean.len());
-            let f = above.iter().zip(self.mean).map(|(above, m)| above + m).collect();
-            let next = Sites::expected(self.density, self.rows, f, &self.left(explained));
-            if !next.gradient.iter().chain(&next.curvature).all(|value| value.is_finite()) {
-                break;
-            }
-            (system, sites) = (solve(&next)?, next);
-        }
-        Ok((sites, system))
-    }
-
-    /// The part of the prior variances or covariances that remains.
-    fn left(&self, explained: &[f64]) -> Vec<f64> {
-        let (n, all) = (self.rows.len(), self.prior.len());
-        let own = |(prior, explained): (&f64, &f64)| (prior - explained).max(LEFT * prior);
-        if explained.len() == all {
-            return self.prior.iter().zip(explained).map(own).collect();
-        }
-        let latents = all / n;
-        let mut left: Vec<f64> = explained.iter().map(|explained| -explained).collect();
-        for (l, prior) in self.prior.chunks_exact(n).enumerate() {
-            let diagonal = l * (latents + 1) * n..(l * (latents + 1) + 1) * n;
-            let each = prior.iter().zip(&explained[diagonal.clone()]).map(own);
-            left[diagonal].iter_mut().zip(each).for_each(|(left, own)| *left = own);
-        }
-        left
-    }
-}
-
-/// Prior variances `[L n]`.
-pub(super) fn variances(priors: &[Prior], scope: &Scope, x: &Tensor<2>, latents: usize) -> Result<Vec<f64>> {
-    let each = priors.iter().map(|prior| to_f64(prior.covariance(scope, x).diagonal_wide()?));
-    Ok(repeated(each.collect::<Result<_>>()?, latents).concat())
 }

@@ -8,10 +8,10 @@ use serde::{Deserialize, Serialize};
 
 use super::NewtonOptions;
 use super::directions::NewtonPolicy;
-use super::sites::{Given, SiteRule, Sites, of_row, variances};
+use super::observed::{Observed, variances};
+use super::sites::{SiteRule, Sites};
 use super::space::{Small, Space};
 use crate::error::{Error, Result};
-use crate::likelihoods::{Density, Row};
 use crate::linalg::Factor;
 use crate::linalg::real::dot;
 use crate::models::prior::Prior;
@@ -82,18 +82,14 @@ pub struct Found {
 
 /// The problem to solve: a posterior mode, with covariances through their products.
 pub struct Problem<'a> {
-    /// The density of targets given f.
-    pub density: &'a dyn Density,
-    /// The rows.
-    pub rows: &'a [Row],
+    /// The rows, and the prior means of their latent values.
+    pub observed: Observed<'a>,
     /// The priors of the latent functions: one for all of them, or one for each.
     pub priors: &'a [Prior],
     /// The scope of the evaluation.
     pub scope: &'a Scope,
     /// Inputs `[n, d]`.
     pub x: &'a Tensor<2>,
-    /// Prior means `[L, n]`.
-    pub mean: &'a [f64],
     /// Where sites are taken, once the actions are known.
     pub rule: SiteRule,
 }
@@ -142,7 +138,7 @@ impl Problem<'_> {
     /// # Errors
     /// [`Error::NotFinite`] when values are not finite, and what products report.
     pub fn solve(&self, options: &NewtonOptions, from: Option<(&[f64], &[f64])>) -> Result<Found> {
-        let mut space = Space { n: self.mean.len(), ..Space::default() };
+        let mut space = Space { n: self.observed.mean.len(), ..Space::default() };
         // f = m + T a, v = S a.
         let mut weights: Vec<f64> = Vec::new();
         if let Some((actions, known)) = from {
@@ -210,7 +206,7 @@ impl Problem<'_> {
                     products: space.multiplied,
                     residual,
                     scale,
-                    flat: sites.flat() as f64 / self.mean.len() as f64,
+                    flat: sites.flat() as f64 / self.observed.mean.len() as f64,
                 };
                 let (sites, Small { factor, projected, .. }) = self.averaged(&space, sites, small)?;
                 return Ok(Found { actions: space.actions, sites, factor, projected, report });
@@ -224,30 +220,26 @@ impl Problem<'_> {
         if self.rule == SiteRule::Mode {
             return Ok((sites, small));
         }
-        let functions = (self.density.latents(), sites.centred);
+        let functions = (self.observed.density.latents(), sites.centred);
         let prior = variances(self.priors, self.scope, self.x, functions.0)?;
-        let given = Given { density: self.density, rows: self.rows, mean: self.mean, prior: &prior };
         let tell = |small: &Small| Ok(space.told(small, functions));
         let solve = |sites: &Sites| {
-            let above: Vec<f64> = sites.f.iter().zip(self.mean).map(|(f, m)| f - m).collect();
-            let small = space.at(sites, &above)?;
+            let small = space.at(sites, &self.observed.above(&sites.f))?;
             small.ok_or_else(|| Error::NotFinite("the first action of Newton's method".into()))
         };
-        given.averaged((sites, small), tell, solve)
+        self.observed.averaged((sites, small), &prior, tell, solve)
     }
 
     /// f and v for weights of the actions.
     fn place(&self, space: &Space, weights: &[f64]) -> (Vec<f64>, Vec<f64>) {
         let height = space.combined(&space.products, weights);
-        let f = height.iter().zip(self.mean).map(|(h, m)| h + m).collect();
-        (f, space.combined(&space.actions, weights))
+        (self.observed.latent(&height), space.combined(&space.actions, weights))
     }
 
     /// The state at given weights.
     fn at(&self, space: &Space, weights: &[f64]) -> Result<At> {
         let (f, v) = self.place(space, weights);
-        let above: Vec<f64> = f.iter().zip(self.mean).map(|(f, m)| f - m).collect();
-        let sites = Sites::at(self.density, self.rows, f.clone());
+        let (above, sites) = (self.observed.above(&f), self.observed.sites(f.clone()));
         let small = space.at(&sites, &above)?;
         Ok(At { f, v, sites, above, small })
     }
@@ -264,14 +256,14 @@ impl Problem<'_> {
 
     /// `ln p(y | f) − ½ vᵀ(f − m)`.
     fn log_posterior(&self, f: &[f64], v: &[f64]) -> f64 {
-        let density = log_density(self.density, self.rows, f);
-        let quadratic: f64 = f.iter().zip(self.mean).zip(v).map(|((f, m), v)| (f - m) * v).sum();
+        let density = self.observed.log_density(f);
+        let quadratic: f64 = f.iter().zip(self.observed.mean).zip(v).map(|((f, m), v)| (f - m) * v).sum();
         density - 0.5 * quadratic
     }
 
     /// `K s`. Latent functions that share one covariance need one product.
     fn product(&self, s: &[f64]) -> Result<Vec<f64>> {
-        let n = self.rows.len();
+        let n = self.observed.rows.len();
         let of = |prior: &Prior, s: &[f64]| {
             let columns = self.scope.matrix(&transposed(s, n), n, s.len() / n);
             to_f64(prior.covariance(self.scope, self.x).times(&columns)?.transpose())
@@ -388,11 +380,4 @@ impl Problem<'_> {
         (space.taken, space.multiplied) = (space.taken + 1, space.multiplied + products);
         Ok(None)
     }
-}
-
-/// `ln p(y | f)` for f `[L n]`.
-pub(super) fn log_density(density: &dyn Density, rows: &[Row], f: &[f64]) -> f64 {
-    let mut values = Vec::new();
-    let of = |(i, row): (usize, &Row)| density.log_density(*row, of_row(f, i, rows.len(), &mut values));
-    rows.iter().enumerate().map(of).sum()
 }

@@ -11,7 +11,7 @@
 //!   of y. For that, add the noise to the variances and the prior variances that go in.
 //! - Matrices over experts are row-major `[M, t]`: expert i has the rows `i·t..(i+1)·t`.
 //!
-//! [`Rule::needs`] says what a rule needs beside [`Local`] means and variances and the prior variances `[t]`:
+//! [`Rule::needs`] says what a rule needs beside [`LocalPredictions`] means and variances and the prior variances `[t]`:
 //!
 //! | needs | who | what |
 //! |---|---|---|
@@ -22,10 +22,10 @@
 //! # How
 //!
 //! ```
-//! use cagey::models::experts::aggregation::{Chunk, Local, Rule, aggregate};
+//! use cagey::models::experts::aggregation::{Chunk, LocalPredictions, Rule, aggregate};
 //!
 //! // Two experts, one test row.
-//! let local = Local { mean: &[1.0, 2.0], variance: &[0.5, 0.25] };
+//! let local = LocalPredictions { mean: &[1.0, 2.0], variance: &[0.5, 0.25] };
 //! let chunk = Chunk::new(local, &[1.0]);
 //! let found = aggregate(Rule::Rbcm, &chunk)?;
 //! assert!((found.mean[0] - 1.821).abs() < 1e-3 && (found.variance[0] - 0.292).abs() < 1e-3);
@@ -64,7 +64,7 @@ use crate::models::posterior::VARIANCE_FLOOR;
 
 /// Means and variances of f at `t` rows by several experts.
 #[derive(Debug, Clone, Copy)]
-pub struct Local<'a> {
+pub struct LocalPredictions<'a> {
     /// Means less the prior mean, row-major `[M, t]`.
     pub mean: &'a [f64],
     /// Variances, row-major `[M, t]`.
@@ -75,10 +75,10 @@ pub struct Local<'a> {
 #[derive(Debug, Clone, Copy)]
 pub struct Augmented<'a> {
     /// The communication expert `[1, t]`.
-    pub communication: Local<'a>,
+    pub communication: LocalPredictions<'a>,
     /// Experts on their own rows and the rows of the communication expert, `[M', t]`. Empty if there are no other
     /// parts.
-    pub experts: Local<'a>,
+    pub experts: LocalPredictions<'a>,
 }
 
 /// What the weights need for predictions.
@@ -94,7 +94,7 @@ pub struct Weighted<'a> {
 #[derive(Debug, Clone, Copy)]
 pub struct Chunk<'a> {
     /// The experts' own predictions.
-    pub local: Local<'a>,
+    pub local: LocalPredictions<'a>,
     /// Prior variances `[t]`.
     pub prior: &'a [f64],
     /// For grBCM only.
@@ -107,7 +107,7 @@ pub struct Chunk<'a> {
 
 impl<'a> Chunk<'a> {
     /// Makes a chunk for the rules that need no more.
-    pub fn new(local: Local<'a>, prior: &'a [f64]) -> Self {
+    pub fn new(local: LocalPredictions<'a>, prior: &'a [f64]) -> Self {
         Self { local, prior, augmented: None, covariances: None, weighted: None }
     }
 }
@@ -202,12 +202,12 @@ fn covariances<'a>(rule: Rule, chunk: &Chunk<'a>, local: &Experts) -> Result<&'a
 struct Experts<'a> {
     count: usize,
     rows: usize,
-    local: Local<'a>,
+    local: LocalPredictions<'a>,
     prior: &'a [f64],
 }
 
 impl<'a> Experts<'a> {
-    fn new(what: &str, local: Local<'a>, prior: &'a [f64]) -> Result<Self> {
+    fn new(what: &str, local: LocalPredictions<'a>, prior: &'a [f64]) -> Result<Self> {
         let (rows, size) = (prior.len(), local.mean.len());
         if size != local.variance.len() || (rows > 0 && (size == 0 || !size.is_multiple_of(rows))) {
             let got = format!("{size} means and {} variances", local.variance.len());

@@ -69,7 +69,7 @@ impl Client {
     }
 
     /// The client after a round from z, and its loss at z.
-    pub(crate) fn after(&self, round: &Round, z: &[f64], mut loss: Local) -> Result<(Self, f64)> {
+    pub(crate) fn after(&self, round: &Round, z: &[f64], mut loss: LocalObjective) -> Result<(Self, f64)> {
         let Round { federation, penalty, curvature, .. } = round;
         let mut next = self.clone();
         let rows = loss.rows;
@@ -155,7 +155,7 @@ fn descend(
 
 /// An expert's objective with its share of the priors, as a function of the free parameters.
 #[derive(Debug)]
-pub(crate) struct Local<'a> {
+pub(crate) struct LocalObjective<'a> {
     model: Box<dyn GpModel>,
     compute: Compute,
     batch: Batch,
@@ -166,7 +166,7 @@ pub(crate) struct Local<'a> {
     gradients: &'a AtomicUsize,
 }
 
-impl<'a> Local<'a> {
+impl<'a> LocalObjective<'a> {
     pub(crate) fn new(
         experts: &Experts,
         compute: Compute,
@@ -187,7 +187,7 @@ impl<'a> Local<'a> {
     }
 }
 
-impl Objective for Local<'_> {
+impl Objective for LocalObjective<'_> {
     fn dim(&self) -> usize {
         self.model.free_raw().len()
     }

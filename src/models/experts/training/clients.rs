@@ -7,7 +7,7 @@ use serde_json::json;
 use super::super::objective::each;
 use super::super::rows::Data;
 use super::super::{Experts, remote};
-use super::client::{Client, Local, Round};
+use super::client::{Client, LocalObjective, Round};
 use crate::device::Compute;
 use crate::error::Result;
 use crate::exchange::{Message, Ranks, put, take};
@@ -26,7 +26,7 @@ pub(crate) fn own(
     each(compute, drawn.len(), |at| {
         let expert = drawn[at];
         let rows = data.gather(&experts.parts()[expert])?;
-        let local = Local::new(experts, compute, &rows, round.rows, gradients)?;
+        let local = LocalObjective::new(experts, compute, &rows, round.rows, gradients)?;
         clients[at].after(round, z, local).map_err(|error| experts.of_expert(expert, error))
     })
 }

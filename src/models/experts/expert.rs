@@ -18,7 +18,7 @@ use crate::scope::{Scope, to_f64};
 
 /// An expert conditioned on its rows.
 #[derive(Debug)]
-pub(super) enum Local {
+pub(super) enum Expert {
     Exact(Box<ExactPosterior>),
     Sparse(Box<Sparse>),
 }
@@ -49,7 +49,7 @@ pub(super) struct Dependence {
     pub(super) cross: Vec<f64>,
 }
 
-impl Local {
+impl Expert {
     pub(super) fn new(shared: &Shared, compute: Compute, data: Observations) -> Result<Self> {
         Ok(match shared {
             Shared::Exact(model) => Self::Exact(Box::new(model.posterior(compute, data)?)),
