@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
 use burn::tensor::{Distribution, Tensor};
-use cagey::device::{Compute, DeviceKind, Precision, Transfers};
+use cagey::device::{Algebra, Compute, DeviceKind, Precision, Transfers, set_algebra};
 use cagey::kernels::Kernel;
 use cagey::means::Mean;
 use cagey::models::cagp::{Actions, Cagp, LearnedNewtonCagp, NewtonCagp, NewtonOptions};
@@ -109,6 +109,9 @@ struct Options {
     /// flex, ndarray, wgpu or cuda.
     #[arg(long, default_value = "flex")]
     device: DeviceKind,
+    /// Where a GPU without f64 leaves the factorisations of matrices: auto, host or device.
+    #[arg(long, value_enum, default_value_t)]
+    algebra: Algebra,
     #[arg(long, default_value_t = 2)]
     threads: usize,
     /// Repetitions [default: as many as fit ten seconds, at least three].
@@ -151,6 +154,7 @@ fn main() -> Result<()> {
         (_, options.n, options.d) = npy(&part(prefix, "-X.npy"))?;
     }
     cagey::threads::start(Some(options.threads))?;
+    set_algebra(options.algebra);
     if let Some(instructions) = options.instructions {
         products::lanes::limit(instructions);
     }
