@@ -167,7 +167,7 @@ impl ModelOptions {
 
     fn choice(&self, likelihood: &str, rows: usize, optimizer: Option<OptimizerName>) -> Result<ModelChoice> {
         let lbfgs = optimizer == Some(OptimizerName::Lbfgs);
-        let given = Given { rows, lbfgs, gaussian: likelihood.starts_with("gaussian"), compared: self.compared };
+        let given = Given { rows, lbfgs, likelihood, compared: self.compared };
         self.kinds.choice(self.kind(likelihood, rows)?, &given)
     }
 }

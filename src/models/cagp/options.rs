@@ -164,8 +164,7 @@ pub enum ActionPolicy {
     Mixed,
     /// Rows by pivoted Cholesky first (--first), then residuals with the preconditioner that these rows make
     Preconditioned,
-    /// Gradients of the log posterior by Newton's method: the default for likelihoods other than the Gaussian; for the
-    /// Gaussian it is cg
+    /// Gradients of the log posterior by Newton's method; for the Gaussian likelihood it is cg
     Gradient,
 }
 
@@ -250,6 +249,9 @@ mod command {
     use crate::models::command::{Given, Offered, SolveArguments};
     use crate::values::{self, MOST};
 
+    /// Actions if nobody asks for another number.
+    const MOST_BY_DEFAULT: usize = 512;
+
     /// The arguments of computation-aware GPs.
     #[derive(Debug, Clone, clap::Args)]
     #[group(skip)]
@@ -258,8 +260,8 @@ mod command {
         /// [default: 512, but of learned ones and of Gaussian targets no more than rows]
         #[arg(long, value_name = "N", value_parser = values::count(1..=MOST))]
         actions: Option<usize>,
-        /// How a computation-aware model chooses its actions [default: learned; gradient for other likelihoods than the
-        /// Gaussian]
+        /// How a computation-aware model chooses its actions [default: learned; gradient for softmax and at most
+        /// 512 rows]
         #[arg(long, value_name = "NAME", value_enum)]
         policy: Option<ActionPolicy>,
         /// Optimiser steps between two choices of actions by a policy: more steps cost less and improve the model less
@@ -294,13 +296,14 @@ mod command {
 
         fn from_arguments(arguments: Arguments, given: &Given) -> Result<Self> {
             let Arguments { actions, policy, refresh, solves, first, loss, row_order, sites, unroll } = arguments;
-            let newton = !given.gaussian;
-            let learned = policy == Some(ActionPolicy::Learned) || (policy.is_none() && given.gaussian);
+            let newton = !given.gaussian();
             let (tolerance, unrolled) = (solves.tolerance(), unroll.is_some_and(|steps| steps > 0));
-            let usual = if given.gaussian { ActionPolicy::Learned } else { ActionPolicy::Gradient };
-            let policy = policy.unwrap_or(usual);
-            let most = if newton && policy != ActionPolicy::Learned { 512 } else { given.rows.min(512) };
-            let problem = match policy == ActionPolicy::Learned {
+            // Learned actions are one a row at most, and rows of several classes have more to say.
+            let few = given.likelihood.starts_with("softmax") && given.rows <= MOST_BY_DEFAULT;
+            let policy = policy.unwrap_or(if few { ActionPolicy::Gradient } else { ActionPolicy::Learned });
+            let learned = policy == ActionPolicy::Learned;
+            let most = if newton && !learned { MOST_BY_DEFAULT } else { given.rows.min(MOST_BY_DEFAULT) };
+            let problem = match learned {
                 _ if sites.is_some() && !newton => "--sites is for other likelihoods than the Gaussian",
                 _ if unroll.is_some() && !(learned && newton) => {
                     "--unroll is for --policy learned and other likelihoods than the Gaussian"
@@ -325,7 +328,7 @@ mod command {
                         objective: loss.unwrap_or(CagpObjective::Elbo),
                         order: row_order.unwrap_or(RowOrder::Tree),
                         // New actions and sites in every step would end L-BFGS early.
-                        refresh: refresh.unwrap_or(if given.gaussian { 1 } else { 10 }),
+                        refresh: refresh.unwrap_or(if newton { 10 } else { 1 }),
                         tolerance,
                         first,
                         sites: sites.unwrap_or(if unrolled { SiteRule::Mode } else { SiteRule::Expectation }),

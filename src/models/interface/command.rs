@@ -9,15 +9,22 @@ use crate::values::{self, MOST};
 
 /// What is known when options are asked for.
 #[derive(Debug, Clone, Copy)]
-pub struct Given {
+pub struct Given<'a> {
     /// Rows of the training data.
     pub rows: usize,
     /// Whether L-BFGS was asked for.
     pub lbfgs: bool,
-    /// Whether the likelihood is Gaussian.
-    pub gaussian: bool,
+    /// The text of the likelihood.
+    pub likelihood: &'a str,
     /// Whether other kinds of models get the same arguments, so that some of them may not be for this one.
     pub compared: bool,
+}
+
+impl Given<'_> {
+    /// Whether the likelihood is Gaussian.
+    pub fn gaussian(&self) -> bool {
+        self.likelihood.starts_with("gaussian")
+    }
 }
 
 /// A kind of model that the command offers.
