@@ -212,7 +212,7 @@ fn newtons_method_serves_every_command() {
         folder.ok(&["evaluate", "n.cagey", "kinds.csv"]);
     }
     folder.ok(&[&fit[..], &["--sites", "mode", "--steps", "5", "--exposure", "hours"]].concat());
-    folder.fails(2, &[&fit[..], &["--unroll", "1"]].concat(), &["--policy learned"]);
+    folder.fails(2, &[&fit[..], &["--policy", "gradient", "--unroll", "1"]].concat(), &["--policy learned"]);
     let noise = ["--model", "cagp", "--actions", "20", "--likelihood", "heteroscedastic", "--steps", "20"];
     folder.ok(&[&["fit", "counts.csv", "--target", "events", "-o", "h.cagey"], &noise[..]].concat());
     folder.ok(&["predict", "h.cagey", "counts.csv", "--latent"]);

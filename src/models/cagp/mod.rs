@@ -9,6 +9,7 @@
 //! [`NewtonCagp`] do the same for any likelihood.
 
 mod actions;
+mod blocks;
 mod face;
 mod grow;
 mod iterative;
@@ -20,16 +21,18 @@ mod posterior;
 mod prepared;
 mod refine;
 mod saved;
+mod site_rule;
 
 use burn::tensor::Tensor;
 
 pub use actions::{Actions, Layout};
 pub use iterative::{Differentiation, IterativeCagp};
-pub use newton::{LearnedNewtonCagp, NewtonCagp, NewtonOptions, NewtonPolicy, NewtonReport, SiteRule, Sites};
+pub use newton::{LearnedNewtonCagp, NewtonCagp, NewtonOptions, NewtonPolicy, NewtonReport, Sites};
 pub use objective::CagpObjective;
 pub use options::{ActionPolicy, CagpOptions};
 pub use posterior::CagpPosterior;
 pub use refine::EXACT_ROWS;
+pub use site_rule::SiteRule;
 
 use super::prior::Prior;
 use super::{Batch, Model, Observations};

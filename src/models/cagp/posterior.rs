@@ -2,8 +2,9 @@
 
 use burn::tensor::Tensor;
 
-use super::newton::{SiteRule, blocks};
+use super::blocks;
 use super::prepared::{HostActions, Prepared};
+use super::site_rule::SiteRule;
 use crate::device::Compute;
 use crate::error::{Error, Result};
 use crate::likelihoods::{Gaussian, Likelihood};

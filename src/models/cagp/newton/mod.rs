@@ -15,7 +15,6 @@
 //! Training minimises a true bound of the negative log evidence at the actions and sites found, which it holds. If a
 //! likelihood is not log-concave, W is its Fisher information, and the bound still holds.
 
-pub(super) mod blocks;
 mod bound;
 mod directions;
 mod face;
@@ -35,13 +34,14 @@ use burn::tensor::Tensor;
 pub use directions::NewtonPolicy;
 pub use learned::LearnedNewtonCagp;
 use observed::Observed;
-pub use sites::{SiteRule, Sites};
+pub use sites::Sites;
 pub use solve::NewtonReport;
 use solve::{Found, Problem};
 use span::Span;
 
 use super::CagpPosterior;
 use super::posterior::LatentModel;
+use super::site_rule::SiteRule;
 use crate::device::Compute;
 use crate::error::Result;
 use crate::kernels::Kernel;

@@ -7,11 +7,11 @@ use std::sync::Arc;
 use burn::tensor::{DType, Tensor, TensorData};
 use rayon::prelude::*;
 
-use super::blocks;
 use crate::error::Result;
 use crate::linalg::dense::{product, solve, view, view_mut};
 use crate::linalg::host::{HostOp, Saved, apply3, recall};
 use crate::linalg::real::{Real, dot, into_vec, narrowed, widened, with_real};
+use crate::models::cagp::blocks;
 use crate::threads;
 
 /// Rows processed at once.

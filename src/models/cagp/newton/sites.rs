@@ -1,22 +1,7 @@
 //! The likelihood at latent values, as pseudo-targets with noise.
 
-use serde::{Deserialize, Serialize};
-
 use crate::likelihoods::expected::records;
 use crate::likelihoods::{Density, Row};
-
-/// Where sites are taken.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "kebab-case")]
-#[cfg_attr(feature = "command", derive(clap::ValueEnum))]
-#[non_exhaustive]
-pub enum SiteRule {
-    /// At the latent mean: gradient and curvature of the log density there, as in Newton's method
-    #[default]
-    Mode,
-    /// Over the latent distribution: the averages of both, which make the bound tighter
-    Expectation,
-}
 
 /// The smallest curvature of a latent value: below it a row has no influence, whatever the actions.
 const FLAT: f64 = 1e-150;

@@ -9,7 +9,7 @@ use crate::threads;
 const ROWS: usize = 256;
 
 /// `Σ_a A_aln A_akn` `[L L, n]` for all pairs l, k of latent functions. `of(a, l)` gives the rows `A_a` `[L][n]`.
-pub(in crate::models::cagp) fn sums<'a>(
+pub(super) fn sums<'a>(
     of: impl Fn(usize, usize) -> &'a [f64] + Sync,
     (i, latents, n): (usize, usize, usize),
 ) -> Vec<f64> {
