@@ -12,6 +12,7 @@ use cagey::device::{Algebra, Compute, DeviceKind, Precision, Transfers, set_alge
 use cagey::kernels::Kernel;
 use cagey::means::Mean;
 use cagey::models::cagp::{Actions, Cagp, LearnedNewtonCagp, NewtonCagp, NewtonOptions};
+use cagey::models::cggp::CgGp;
 use cagey::models::exact::ExactGp;
 use cagey::models::experts::aggregation::Rule;
 use cagey::models::experts::{Experts, Partition, Shared};
@@ -41,6 +42,8 @@ enum Workload {
     Experts,
     /// Computation-aware GP with `--m` learned block-sparse actions: negative ELBO and its gradient.
     Cagp,
+    /// Exact GP by conjugate gradients: estimates of the negative log marginal likelihood and its gradient.
+    Cggp,
     /// Laplace's approximation: negative log evidence and its gradient.
     Laplace,
     /// Computation-aware GP by Newton's method with `--m` actions: the solve, the negative ELBO and its gradient.
@@ -177,6 +180,7 @@ fn main() -> Result<()> {
         Workload::Exact => exact(&options)?,
         Workload::Experts => experts(&options)?,
         Workload::Cagp => cagp(&options)?,
+        Workload::Cggp => cggp(&options)?,
         Workload::Laplace => laplace(&options)?,
         Workload::Ncgp => ncgp(&options)?,
         Workload::NcgpLearned => ncgp_learned(&options)?,
@@ -272,6 +276,13 @@ fn experts(options: &Options) -> Result<Step> {
 fn cagp(options: &Options) -> Result<Step> {
     let data = observations(options)?;
     let mut model = Cagp::new(trainable(options)?, Actions::random(data.n(), options.m, 0)?);
+    model.prior.mean = Mean::named("constant", options.d)?;
+    model_step(options, model, data)
+}
+
+fn cggp(options: &Options) -> Result<Step> {
+    let data = observations(options)?;
+    let mut model = CgGp::new(trainable(options)?);
     model.prior.mean = Mean::named("constant", options.d)?;
     model_step(options, model, data)
 }

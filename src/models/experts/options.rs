@@ -96,7 +96,9 @@ impl ModelOptions for ExpertsOptions {
             Some(saved) => self.saved(&saved, context.data.n())?,
             None => self.shared_out(context)?,
         };
-        let rule = self.aggregation.unwrap_or_else(|| self.partition.rule());
+        // Files of earlier versions may have too few rows for a communication expert.
+        let few = 2 * communication.len() * parts.len() < context.rows();
+        let rule = self.aggregation.unwrap_or(if few { Rule::Nearest } else { Rule::Grbcm });
         let mut experts = Experts::new(shared, rule, parts, communication)?;
         experts.federation = self.training.clone();
         if let Some(ranks) = exchange::ranks() {
@@ -210,7 +212,7 @@ mod command {
         #[arg(long, value_name = "NAME", value_enum)]
         local: Option<LocalKind>,
         /// How the predictions of the experts are combined into one; `predict` and `evaluate` may choose another rule
-        /// [default: nearest for boxes and clusters, grbcm for other partitions, gpoe-entropy-normalised with --shards]
+        /// [default: grbcm, or gpoe-entropy-normalised with --shards]
         #[arg(long, value_name = "RULE", value_enum)]
         aggregation: Option<Rule>,
         /// How experts are trained together [default: fact]

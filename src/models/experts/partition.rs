@@ -8,7 +8,6 @@ use rand::rngs::Xoshiro256PlusPlus;
 use rand::seq::SliceRandom;
 use serde::{Deserialize, Serialize};
 
-use super::aggregation::Rule;
 use crate::error::{Error, Result};
 use crate::models::Observations;
 use crate::models::minibatch::SharedRows;
@@ -56,15 +55,6 @@ impl Display for Partition {
 }
 
 impl Partition {
-    /// The rule that combines the predictions if none is asked for. It follows from measurements (`docs/cluster.md`):
-    /// for regions, take the expert that knows most about a row; for other partitions, combine all experts.
-    pub fn rule(&self) -> Rule {
-        match self {
-            Self::Tree | Self::Kmeans => Rule::Nearest,
-            Self::Random | Self::Column(_) => Rule::Grbcm,
-        }
-    }
-
     /// The rows of each of at most `count` experts, ascending. Every row belongs to one expert. The same seed gives the
     /// same parts. `names [d]` are the input columns. There are fewer experts if the data have fewer clusters. With a
     /// column there is one expert for each of its values.
