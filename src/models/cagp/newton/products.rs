@@ -82,8 +82,8 @@ impl<'a> Products<'a> {
         match self {
             Self::Prepared(prepared) => {
                 let mut told = self.times(scope, weights)?;
-                for own in prepared.iter().zip(of_functions(factor, prepared.len())?) {
-                    told.extend(own.0.explained(&own.1));
+                for (own, factor) in prepared.iter().zip(of_functions(factor, prepared.len())?) {
+                    told.extend(own.explained(&factor));
                 }
                 Ok(told)
             }
