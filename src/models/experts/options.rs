@@ -42,8 +42,8 @@ pub struct ExpertsOptions {
     pub local: LocalKind,
     /// The number of inducing inputs m of sparse experts.
     pub inducing: usize,
-    /// How predictions are combined unless another rule is asked for. If none, the [usual rule of the
-    /// partition](Partition::rule), or gPoE by normalised entropies if the rows stay with their experts.
+    /// How predictions are combined unless another rule is asked for. If none, grBCM, or gPoE by
+    /// normalised entropies if the rows stay with their experts.
     pub aggregation: Option<Rule>,
     /// How they are trained together.
     pub training: Federation,
