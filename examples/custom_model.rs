@@ -111,7 +111,7 @@ impl Kind for SubsetOptions {
 }
 
 impl ModelOptions for SubsetOptions {
-    fn build(&self, Parts { prior, .. }: Parts, _site: &Context) -> Result<Box<dyn GpModel>> {
+    fn build(&self, Parts { prior, .. }: Parts, _context: &Context) -> Result<Box<dyn GpModel>> {
         let (likelihood, objective) = (Gaussian::new(0.1), ExactObjective::MarginalLikelihood);
         Ok(Box::new(Subset { gp: ExactGp { prior, likelihood, objective }, keep: self.keep }))
     }

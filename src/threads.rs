@@ -42,8 +42,8 @@ pub(crate) fn parts() -> usize {
     PARTS_PER_THREAD * rayon::current_num_threads()
 }
 
-/// Starts the process's pool of `count` threads (by default as `RAYON_NUM_THREADS` says, or one per processor). The calling thread is one of them; the
-/// others stay awake for work.
+/// Starts the process's pool of `count` threads (by default as `RAYON_NUM_THREADS` says, or one per processor). The
+/// calling thread is one of them; the others stay awake for work.
 ///
 /// Programs call this once at their start, on the thread that trains and predicts. If other threads ask the pool for
 /// work, the calling thread does not help. So if `count` is 1, the pool has a separate thread for such requests: the

@@ -77,8 +77,8 @@ impl Fitted {
             |values: &[f64], shape: &[usize]| Array { shape: shape.to_vec(), data: ArrayData::F64(values.to_vec()) };
         let mut arrays: std::collections::BTreeMap<String, Array> =
             [("x".into(), array(&data.x, &[n, d])), ("y".into(), array(&data.y, &[n]))].into();
-        if let Some(noise) = &data.auxiliary {
-            arrays.insert("noise".into(), array(noise, &[n]));
+        if let Some(values) = &data.auxiliary {
+            arrays.insert("noise".into(), array(values, &[n]));
         }
         arrays.extend(saved.arrays);
         Ok(ModelFile { document, arrays })

@@ -177,6 +177,7 @@ impl ModelOptions for CagpOptions {
     fn build(&self, Parts { prior, likelihood }: Parts, context: &Context) -> Result<Box<dyn GpModel>> {
         let Self { actions, policy, objective, refresh, tolerance, .. } = *self;
         let n = context.data.n();
+        self.check(n)?;
         if likelihood.noise().is_none() || context.data.auxiliary.is_some() {
             return self.newton(Parts { prior, likelihood }, context);
         }

@@ -11,7 +11,7 @@ impl Kind for CgGpOptions {
 }
 
 impl ModelOptions for CgGpOptions {
-    fn build(&self, Parts { prior, .. }: Parts, _site: &Context) -> Result<Box<dyn GpModel>> {
+    fn build(&self, Parts { prior, .. }: Parts, _context: &Context) -> Result<Box<dyn GpModel>> {
         let model = CgGp::new(prior.kernel.clone());
         Ok(Box::new(CgGp { prior, options: *self, ..model }))
     }

@@ -27,7 +27,7 @@ impl Kind for ExactOptions {
 }
 
 impl ModelOptions for ExactOptions {
-    fn build(&self, Parts { prior, .. }: Parts, _site: &Context) -> Result<Box<dyn GpModel>> {
+    fn build(&self, Parts { prior, .. }: Parts, _context: &Context) -> Result<Box<dyn GpModel>> {
         Ok(Box::new(ExactGp { prior, likelihood: Gaussian::new(0.1), objective: self.objective }))
     }
 

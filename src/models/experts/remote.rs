@@ -56,8 +56,8 @@ fn some(data: &Observations, rows: &[usize]) -> Result<Message> {
     let (mut message, rows) = (Message::default(), data.gather(rows)?);
     put(&mut message, "x", rows.x);
     put(&mut message, "y", rows.y);
-    if let Some(noise) = rows.auxiliary {
-        put(&mut message, "noise", noise);
+    if let Some(values) = rows.auxiliary {
+        put(&mut message, "noise", values);
     }
     Ok(message)
 }

@@ -210,8 +210,8 @@ impl Spread {
             None => {
                 put(&mut message, "x", drawn.rows.x.clone());
                 put(&mut message, "y", drawn.rows.y.clone());
-                if let Some(noise) = &drawn.rows.auxiliary {
-                    put(&mut message, "noise", noise.clone());
+                if let Some(values) = &drawn.rows.auxiliary {
+                    put(&mut message, "noise", values.clone());
                 }
             }
         }

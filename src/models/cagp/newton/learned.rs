@@ -125,8 +125,8 @@ impl LearnedNewtonCagp {
     /// A plain scope and its batch, to compute without gradients at the current parameters.
     fn plain(&self, scope: &Scope, batch: &Batch) -> Result<(Scope, Batch)> {
         let plain = Scope::new(scope.compute())?.with_budget(scope.budget());
-        let Batch { x, y, auxiliary: noise, scale } = batch.clone();
-        Ok((plain, Batch { x: x.inner(), y: y.inner(), auxiliary: noise.map(Tensor::inner), scale }))
+        let Batch { x, y, auxiliary, scale } = batch.clone();
+        Ok((plain, Batch { x: x.inner(), y: y.inner(), auxiliary: auxiliary.map(Tensor::inner), scale }))
     }
 
     /// The bound at sites, for actions and, if known, their products as numbers.

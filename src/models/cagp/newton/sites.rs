@@ -67,7 +67,7 @@ impl Sites {
     pub fn expected(density: &dyn Density, rows: &[Row], mean: Vec<f64>, spread: &[f64]) -> Self {
         let (latents, n) = (density.latents(), rows.len());
         let records = records(density, rows, 0, &mean, spread);
-        let width = records.len() / n;
+        let width = 1 + latents + if density.is_centred() { latents * latents } else { latents };
         let column = |place: usize| records.iter().skip(place).step_by(width).copied();
         let gradient: Vec<f64> = (1..=latents).flat_map(column).collect();
         let at = Self::at(density, rows, mean);

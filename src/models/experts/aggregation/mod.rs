@@ -11,7 +11,7 @@
 //!   of y. For that, add the noise to the variances and the prior variances that go in.
 //! - Matrices over experts are row-major `[M, t]`: expert i has the rows `i·t..(i+1)·t`.
 //!
-//! [`Rule::needs`] says what a rule needs beside [`LocalPredictions`] means and variances and the prior variances `[t]`:
+//! [`Rule::needs`] says what a rule needs beside [`LocalPredictions`] and the prior variances `[t]`:
 //!
 //! | needs | who | what |
 //! |---|---|---|
