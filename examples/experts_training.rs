@@ -81,13 +81,27 @@ fn rows(options: &Options, seed: u64) -> Result<Observations> {
     Observations::new(x, 2, y, None)
 }
 
-/// The sparse model of all rows, at the start of training.
-fn model(options: &Options, data: &Observations, seed: u64) -> Result<Sgpr> {
-    let kernel = kernel(START)?;
+/// The sparse model of all rows, with parameters at `at`.
+fn model(at: [f64; 4], options: &Options, data: &Observations, seed: u64) -> Result<Sgpr> {
+    let kernel = kernel(at)?;
     let z = inducing::choose(Choice::Kmeans, &kernel, &data.x, 2, options.inducing, seed)?;
     let mut model = Sgpr::new(kernel, &z, 2)?;
-    model.likelihood = Gaussian::new(START[2] * START[2]);
+    model.likelihood = Gaussian::new(at[2] * at[2]);
     Ok(model)
+}
+
+/// The sparse model of all rows at its optimum: of trainings from the start and from the truth, the better one.
+fn optimum(options: &Options, data: &Observations, seed: u64) -> Result<Sgpr> {
+    let mut best: Option<(f64, Sgpr)> = None;
+    for at in [START, TRUTH] {
+        let mut full = model(at, options, data, seed)?;
+        fit::fit(&mut full, Compute::default(), data, &TrainConfig::while_it_pays(), &mut [])?;
+        let bound = whole(&full, &full.free_raw(), data)?;
+        if best.as_ref().is_none_or(|(least, _)| bound < *least) {
+            best = Some((bound, full));
+        }
+    }
+    best.map(|(_, full)| full).ok_or_else(|| Error::Usage("no training of the model of all rows".into()))
 }
 
 /// ℓ₁, ℓ₂, σ_ε, σ_f of a model.
@@ -109,9 +123,72 @@ fn whole(model: &Sgpr, at: &[f64], data: &Observations) -> Result<f64> {
     Ok(fit::evaluate(&model, compute, &data.batch(&Scope::new(compute)?))?.loss / data.n() as f64)
 }
 
-fn show(name: &str, values: [f64; 4], bound: f64) {
-    let [first, second, noise, scale] = values;
+/// A training: its name and number of experts, and where it ended.
+struct End {
+    name: &'static str,
+    experts: usize,
+    /// ℓ₁, ℓ₂, σ_ε, σ_f.
+    values: [f64; 4],
+    /// Minus the bound of all rows, per row.
+    bound: f64,
+}
+
+fn show(name: &str, [first, second, noise, scale]: [f64; 4], bound: f64) {
     println!("  {name:<28} {first:>7.3} {second:>7.3} {noise:>7.4} {scale:>7.3}   {bound:>9.4}");
+}
+
+/// The trainings that are compared, each with its number of rounds. Each expert computes as many gradients in each of
+/// them, on average.
+fn trainings(options: &Options) -> [(&'static str, Federation, usize); 5] {
+    let plain = |algorithm| Federation { algorithm, ..Federation::default() };
+    let local = |algorithm| Federation { local_steps: Some(options.local_steps), ..plain(algorithm) };
+    let half = |algorithm| Federation { share: 0.5, ..local(algorithm) };
+    let admm = Federation { penalty: Some(500.0), ..local(Algorithm::Admm) };
+    let averaged = 2 * options.rounds / options.local_steps;
+    [
+        ("FACT", plain(Algorithm::Fact), options.rounds),
+        ("FedAvg", half(Algorithm::Fedavg), averaged),
+        ("FedProx", half(Algorithm::Fedprox), averaged),
+        ("ADMM, ρ = 500", admm, options.rounds / options.local_steps),
+        ("pxADMM", plain(Algorithm::Pxadmm), options.rounds),
+    ]
+}
+
+/// Trains `count` experts in each way. Also returns the losses of each training by round.
+fn train(options: &Options, data: &Observations, count: usize, seed: u64) -> Result<Vec<(End, Vec<f64>)>> {
+    let (compute, start) = (Compute::default(), model(START, options, data, seed)?);
+    let parts = Partition::Random.split(data, &[], count, seed)?;
+    let train = |(name, federation, rounds)| {
+        let mut experts = Experts::new(Shared::Sparse(start.clone()), Rule::Grbcm, parts.clone(), vec![0])?;
+        experts.federation = federation;
+        let adam = Optimizer::Adam(Adam { rate: RATE, ..Adam::default() });
+        let config = TrainConfig::new(adam, rounds).seed(seed);
+        let training = Training { compute, data, rows: data, batches: None, config: &config, spread: None };
+        let outcome = experts.train(training, &mut [])?;
+        let bound = whole(&start, &experts.free_raw(), data)?;
+        let losses = outcome.history.records.iter().map(|record| record.loss).collect();
+        Ok((End { name, experts: count, values: found(&experts), bound }, losses))
+    };
+    trainings(options).into_iter().map(train).collect()
+}
+
+/// Prints, for each training, the means over seeds of |ln θ/θ*| for each parameter, where θ* is the optimum of the
+/// model of all rows, and of the distance of the bound from its optimum.
+fn summarise(options: &Options, optima: &[End], ends: &[End]) {
+    println!("means over {} seeds of |ln θ/θ*|; of the distance to the optimum's bound, per row", optima.len());
+    for count in &options.experts {
+        println!(" M = {count}");
+        for (name, ..) in trainings(options) {
+            let (mut errors, mut bound) = ([0.0; 4], 0.0);
+            let own = ends.iter().filter(|end| end.experts == *count && end.name == name);
+            for (end, optimum) in own.zip(optima) {
+                let far = end.values.iter().zip(optimum.values).map(|(at, best)| (at / best).ln().abs());
+                errors.iter_mut().zip(far).for_each(|(sum, far)| *sum += far / optima.len() as f64);
+                bound += (end.bound - optimum.bound) / optima.len() as f64;
+            }
+            show(name, errors, bound);
+        }
+    }
 }
 
 fn main() -> Result<()> {
@@ -121,52 +198,26 @@ fn main() -> Result<()> {
     }
     cagey::memory::keep_freed();
     cagey::threads::start(None)?;
-    let compute = Compute::default();
-    let adam = |steps| TrainConfig::new(Optimizer::Adam(Adam { rate: RATE, ..Adam::default() }), steps);
-    let mut curves: Vec<(String, Vec<f64>)> = Vec::new();
+    let (mut optima, mut ends, mut curves) = (Vec::new(), Vec::new(), Vec::new());
     for &seed in &options.seeds {
         let data = rows(&options, seed)?;
-        let start = model(&options, &data, seed)?;
-        let mut full = start.clone();
-        fit::fit(&mut full, compute, &data, &TrainConfig::while_it_pays(), &mut [])?;
+        let full = optimum(&options, &data, seed)?;
+        let bound = whole(&full, &full.free_raw(), &data)?;
         println!("seed {seed}                             ℓ₁      ℓ₂     σ_ε     σ_f   bound of all rows, per row");
         show("truth", TRUTH, f64::NAN);
-        show("sgpr of all rows, L-BFGS", found(&full), whole(&start, &full.free_raw(), &data)?);
+        show("sgpr of all rows, L-BFGS", found(&full), bound);
+        optima.push(End { name: "sgpr", experts: 1, values: found(&full), bound });
         for &count in &options.experts {
             println!(" M = {count}");
             curves.clear();
-            let parts = Partition::Random.split(&data, &[], count, seed)?;
-            let half = |algorithm, steps| Federation {
-                algorithm,
-                local_steps: Some(steps),
-                share: 0.5,
-                ..Federation::default()
-            };
-            // As many gradients per expert, on average.
-            let averaged = 2 * options.rounds / options.local_steps;
-            let plain = |algorithm| Federation { algorithm, ..Federation::default() };
-            let admm =
-                Federation { penalty: Some(500.0), local_steps: Some(options.local_steps), ..plain(Algorithm::Admm) };
-            let trainings = [
-                ("FACT", plain(Algorithm::Fact), options.rounds),
-                ("FedAvg", half(Algorithm::Fedavg, options.local_steps), averaged),
-                ("FedProx", half(Algorithm::Fedprox, options.local_steps), averaged),
-                ("ADMM, ρ = 500", admm, options.rounds / options.local_steps),
-                ("pxADMM", plain(Algorithm::Pxadmm), options.rounds),
-            ];
-            for (name, federation, rounds) in trainings {
-                let shared = Shared::Sparse(start.clone());
-                let mut experts = Experts::new(shared, Rule::Grbcm, parts.clone(), vec![0])?;
-                experts.federation = federation;
-                let config = adam(rounds).seed(seed);
-                let training =
-                    Training { compute, data: &data, rows: &data, batches: None, config: &config, spread: None };
-                let outcome = experts.train(training, &mut [])?;
-                show(name, found(&experts), whole(&start, &experts.free_raw(), &data)?);
-                curves.push((name.into(), outcome.history.records.iter().map(|record| record.loss).collect()));
+            for (end, losses) in train(&options, &data, count, seed)? {
+                show(end.name, end.values, end.bound);
+                curves.push((end.name, losses));
+                ends.push(end);
             }
         }
     }
+    summarise(&options, &optima, &ends);
     let runs: Vec<Run> = curves.iter().map(|(name, loss)| Run { name, loss, seconds: &[] }).collect();
     let frame = Frame { x: "round", y: "objective of the experts, per row", ..Frame::default() };
     LearningCurve { runs: &runs, frame, ..LearningCurve::default() }.save(&options.output)

@@ -57,6 +57,12 @@ struct Options {
     /// Prior variance
     #[arg(long, default_value_t = 0.05)]
     variance: f64,
+    /// Rows from which the kernel's parameters are learned by the bound, instead of the two numbers above
+    #[arg(long)]
+    learn: Option<usize>,
+    /// Actions of the model that learns them
+    #[arg(long, default_value_t = 300)]
+    learn_actions: usize,
 }
 
 const CLASSES: usize = 10;
@@ -112,6 +118,10 @@ fn main() -> Result<()> {
     let text = format!("matern32(lengthscale={}, variance={})", options.lengthscale, options.variance);
     let compute = Compute { kind: DeviceKind::Flex, precision: Precision::F32 };
     let task = Task { kernel: Kernel::parse(&text, 3)?, classes: CLASSES, train, test, compute };
+    let task = match options.learn {
+        Some(rows) => task.with_learned_kernel(rows, options.learn_actions)?,
+        None => task,
+    };
 
     let bayes: Vec<Vec<f64>> = task
         .test

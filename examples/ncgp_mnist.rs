@@ -44,6 +44,12 @@ struct Options {
     /// Prior variance
     #[arg(long, default_value_t = 0.451591)]
     variance: f64,
+    /// Rows from which the kernel's parameters are learned by the bound, instead of the two numbers above
+    #[arg(long)]
+    learn: Option<usize>,
+    /// Actions of the model that learns them
+    #[arg(long, default_value_t = 300)]
+    learn_actions: usize,
 }
 
 /// The file of images with `word` in its name.
@@ -76,6 +82,10 @@ fn main() -> Result<()> {
     let text = format!("matern32(lengthscale={}, variance={})", options.lengthscale, options.variance);
     let compute = Compute { kind: DeviceKind::Flex, precision: Precision::F32 };
     let task = Task { kernel: Kernel::parse(&text, train.d)?, classes: 10, train, test, compute };
+    let task = match options.learn {
+        Some(rows) => task.with_learned_kernel(rows, options.learn_actions)?,
+        None => task,
+    };
     let mut all = Vec::new();
     for per_step in [1, 5] {
         let mut scores = Vec::new();

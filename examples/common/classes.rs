@@ -10,7 +10,8 @@ use cagey::kernels::Kernel;
 use cagey::likelihoods::{Likelihood, Softmax};
 use cagey::metrics::score_classes;
 use cagey::models::Observations;
-use cagey::models::cagp::{NewtonCagp, NewtonOptions};
+use cagey::models::cagp::{NewtonCagp, NewtonOptions, SiteRule};
+use cagey::models::fit;
 use cagey::models::inducing::{Choice, choose};
 use cagey::models::laplace::LaplaceGp;
 use cagey::models::minibatch::{self, Minibatches};
@@ -81,10 +82,28 @@ impl Task {
         Ok((self.scored(seconds, &posterior)?, report.to_string()))
     }
 
+    /// The first `rows` rows to learn from.
+    fn first(&self, rows: usize) -> Result<Observations> {
+        let (Observations { x, d, y, .. }, rows) = (&self.train, rows.min(self.train.n()));
+        Observations::new(x[..rows * d].to_vec(), *d, y[..rows].to_vec(), None)
+    }
+
+    /// The same task with the kernel whose parameters minimise the bound of the first `rows` rows, with `actions`
+    /// actions. Prints what was found.
+    pub fn with_learned_kernel(self, rows: usize, actions: usize) -> Result<Self> {
+        let (data, start) = (self.first(rows)?, Instant::now());
+        let gp = NewtonCagp::new(self.kernel.clone(), Softmax::new(self.classes), actions);
+        let mut gp = NewtonCagp { sites: SiteRule::Expectation, refresh: 10, ..gp };
+        let outcome = fit::fit(&mut gp, self.compute, &data, &TrainConfig::while_it_pays(), &mut [])?;
+        let kernel = gp.priors.swap_remove(0).kernel;
+        let (seconds, bound) = (start.elapsed().as_secs_f64(), outcome.loss);
+        println!("kernel {kernel}: {seconds:.1} s, {rows} rows, {actions} actions, bound per row {bound:.4}");
+        Ok(Self { kernel, ..self })
+    }
+
     /// The dense approximation with the first `rows` rows.
     pub fn subset(&self, rows: usize) -> Result<Scores> {
-        let Observations { x, d, y, .. } = &self.train;
-        let data = Observations::new(x[..rows * d].to_vec(), *d, y[..rows].to_vec(), None)?;
+        let data = self.first(rows)?;
         let start = Instant::now();
         let posterior =
             LaplaceGp::new(self.kernel.clone(), Softmax::new(self.classes)).posterior(self.compute, data)?;

@@ -3,6 +3,7 @@
 use faer::{MatRef, Side};
 
 use super::density::Marginal;
+use super::difficulty::Difficulty;
 use super::lattice::{Lattice, Means};
 use super::shares::{Averages, averages};
 use crate::linalg::dense::registers;
@@ -78,7 +79,8 @@ pub(super) fn log_sum(
     centre(&mut centred, n);
     let largest = centred.iter().step_by(n + 1).fold(0.0f64, |largest, v| largest.max(*v));
     if n > GRID && largest > NARROW {
-        return log_sum_by_lattice(mean, centred, lattice);
+        let difficulty = Difficulty::new(mean, &centred, normalise);
+        return log_sum_by_lattice(mean, centred, lattice, &difficulty);
     }
     let (mut value, mut total) = (0.0, 0.0);
     let (mut in_mean, mut in_covariance) = (vec![0.0; n], vec![0.0; n * n]);
@@ -106,7 +108,7 @@ const NARROW: f64 = 1e-10;
 /// The smallest eigenvalue of a covariance, relative to its largest.
 const PIVOT: f64 = 1e-12;
 
-fn log_sum_by_lattice(mean: &[f64], mut covariance: Vec<f64>, lattice: &Lattice) -> LogSum {
+fn log_sum_by_lattice(mean: &[f64], mut covariance: Vec<f64>, lattice: &Lattice, difficulty: &Difficulty) -> LogSum {
     let n = mean.len();
     // The shift that leaves the smallest correlations.
     let pairs = (n * (n - 1)) as f64;
@@ -121,10 +123,13 @@ fn log_sum_by_lattice(mean: &[f64], mut covariance: Vec<f64>, lattice: &Lattice)
     let root = in_basis(&vectors, n, |a, b| if a == b { sizes[a] } else { 0.0 });
     let Averages { shares, bends, log_sum } = averages(Marginal { mean, variance: &variance });
 
-    let Means { together, apart, in_root, in_sd } = lattice.means(mean, &root, &sd);
-    let value = log_sum + together.log_sum - apart.log_sum;
+    let (means, in_difficulty) = lattice.means_at(difficulty, mean, &root, &sd);
+    let value = log_sum + means.change();
+    let Means { together, apart, in_root, in_sd } = means;
     let changes = together.shares.iter().zip(&apart.shares).map(|(t, a)| t - a);
-    let in_mean = shares.iter().zip(changes).map(|(share, change)| share + change).collect();
+    let harder = difficulty.in_mean.iter().map(|slope| in_difficulty * slope);
+    let in_mean = shares.iter().zip(changes).zip(harder).map(|((share, change), harder)| share + change + harder);
+    let in_mean = in_mean.collect();
     // With C = S², dC = S dS + dS S. In the basis of the eigenvectors this is solved by a division by the sum of two
     // roots.
     let seen = in_basis_of(&vectors, n, &in_root);
@@ -132,9 +137,10 @@ fn log_sum_by_lattice(mean: &[f64], mut covariance: Vec<f64>, lattice: &Lattice)
     for a in 0..n {
         slopes[a * (n + 1)] -= 0.5 * in_sd[a] / sd[a] + bends[a];
     }
-    // Back through the shift and the centring of the covariance.
+    // Back through the shift, to the difficulty, and through the centring of the covariance.
     let all = slopes.iter().sum::<f64>() / pairs;
     slopes.iter_mut().step_by(n + 1).for_each(|slope| *slope += all);
+    slopes.iter_mut().zip(&difficulty.in_covariance).for_each(|(slope, harder)| *slope += in_difficulty * harder);
     centre(&mut slopes, n);
     LogSum { value, in_mean, in_covariance: slopes }
 }

@@ -157,8 +157,9 @@ fn expectations_of_independent_classes_are_those_of_their_marginals() {
 #[test]
 fn slopes_of_expectations_agree_with_differences() {
     const STEP: f64 = 1e-5;
-    for count in [2, 3, 4, 10] {
-        let (mean, covariance) = functions(count, 4.0);
+    // The last three use a small lattice, and two pairs of lattices.
+    for (count, v) in [(2, 4.0), (3, 4.0), (4, 4.0), (10, 4.0), (10, 0.5), (10, 0.75), (10, 1.3)] {
+        let (mean, covariance) = functions(count, v);
         let density = Softmax::new(count).density();
         let (_, in_mean, in_covariance) = expectation(&*density, &mean, &covariance);
         for a in 0..count {
@@ -168,7 +169,7 @@ fn slopes_of_expectations_agree_with_differences() {
                 expectation(&*density, &mean, &covariance).0
             };
             let slope = (moved(STEP) - moved(-STEP)) / (2.0 * STEP);
-            assert!((slope - in_mean[a]).abs() < 1e-7, "{count}, mean {a}: {} {slope}", in_mean[a]);
+            assert!((slope - in_mean[a]).abs() < 1e-7, "{count} {v}, mean {a}: {} {slope}", in_mean[a]);
             for b in 0..=a {
                 let moved = |step: f64| {
                     let mut covariance = covariance.clone();
@@ -178,7 +179,7 @@ fn slopes_of_expectations_agree_with_differences() {
                 };
                 let slope = (moved(STEP) - moved(-STEP)) / (2.0 * STEP);
                 let got = in_covariance[a * count + b] * if a == b { 1.0 } else { 2.0 };
-                assert!((slope - got).abs() < 1e-7, "{count}, covariance {a} {b}: {got} {slope}");
+                assert!((slope - got).abs() < 1e-7, "{count} {v}, covariance {a} {b}: {got} {slope}");
             }
         }
     }
@@ -192,7 +193,10 @@ fn expectations_are_good_to_thousandths() {
     for (count, v, want) in [
         (4, 5.0, -1.734_829),
         (4, 15.0, -3.057_686),
-        (10, 1.0, -2.101_210),
+        (10, 0.5, -1.919_005),
+        (10, 0.75, -2.011_348),
+        (10, 1.0, -2.101_217),
+        (10, 1.3, -2.205_998),
         (10, 5.0, -3.298_285),
         (10, 15.0, -5.367_772),
     ] {
