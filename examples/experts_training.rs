@@ -13,7 +13,6 @@ use std::path::PathBuf;
 use cagey::device::Compute;
 use cagey::kernels::Kernel;
 use cagey::likelihoods::Gaussian;
-use cagey::linalg::Factor;
 use cagey::models::experts::aggregation::Rule;
 use cagey::models::experts::{Algorithm, Experts, Federation, Partition, Shared};
 use cagey::models::gp_model::{GpModel, Training};
@@ -22,14 +21,15 @@ use cagey::models::sgpr::Sgpr;
 use cagey::models::{Observations, fit};
 use cagey::params::Parameters;
 use cagey::plot::{Frame, LearningCurve, Run};
-use cagey::products;
-use cagey::scope::{Scope, to_f64};
+use cagey::scope::Scope;
 use cagey::train::{Adam, Optimizer, TrainConfig};
 use cagey::{Error, Result};
 use clap::Parser;
 use rand::rngs::Xoshiro256PlusPlus;
 use rand::{RngExt, SeedableRng};
-use rand_distr::{Distribution, StandardNormal};
+
+#[path = "common/latent.rs"]
+mod latent;
 
 /// Compare trainings of experts.
 #[derive(Parser)]
@@ -72,12 +72,7 @@ fn kernel([first, second, _, scale]: [f64; 4]) -> Result<Kernel> {
 fn rows(options: &Options, seed: u64) -> Result<Observations> {
     let (mut rng, n) = (Xoshiro256PlusPlus::seed_from_u64(seed), options.rows);
     let x: Vec<f64> = (0..2 * n).map(|_| rng.random_range(-1.0..1.0)).collect();
-    let scope = Scope::new(Compute::default())?;
-    let mut covariance = to_f64(products::Covariance::new(&kernel(TRUTH)?, &scope, &scope.matrix(&x, n, 2)).matrix()?)?;
-    covariance.iter_mut().step_by(n + 1).for_each(|d| *d += TRUTH[2] * TRUTH[2]);
-    let lower = Factor::new(covariance, "the covariance of the rows to draw")?.lower();
-    let z: Vec<f64> = (0..n).map(|_| StandardNormal.sample(&mut rng)).collect();
-    let y = lower.chunks(n).map(|row| row.iter().zip(&z).map(|(l, z)| l * z).sum()).collect();
+    let y = latent::sample(&kernel(TRUTH)?, &x, 2, TRUTH[2] * TRUTH[2], &mut rng)?;
     Observations::new(x, 2, y, None)
 }
 

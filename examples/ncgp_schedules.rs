@@ -6,21 +6,20 @@
 
 use std::path::PathBuf;
 
+use cagey::Result;
 use cagey::device::Compute;
 use cagey::kernels::Kernel;
 use cagey::likelihoods::{Likelihood, Poisson, RateLink};
-use cagey::linalg::Factor;
 use cagey::models::Observations;
 use cagey::models::cagp::NewtonCagp;
 use cagey::models::laplace::LaplaceGp;
-use cagey::models::posterior::Posterior;
 use cagey::plot::{Against, Frame, LearningCurve, Run};
-use cagey::scope::{Scope, to_f64};
-use cagey::{Result, products};
 use clap::Parser;
 use rand::rngs::Xoshiro256PlusPlus;
 use rand::{RngExt, SeedableRng};
-use rand_distr::{Distribution, StandardNormal};
+
+#[path = "common/latent.rs"]
+mod latent;
 
 /// Compare schedules of Newton steps and actions.
 #[derive(Parser)]
@@ -51,13 +50,13 @@ fn main() -> Result<()> {
     for draw in 0..options.draws {
         let (train, test) = counts(&kernel, options.rows, draw)?;
         let dense = LaplaceGp::new(kernel.clone(), poisson.clone()).posterior(compute, train.clone())?;
-        let dense = nll(&dense, &poisson, &test)?;
+        let dense = latent::nll(&dense, &poisson, &test)?;
         for (schedule, (_, per_step)) in SCHEDULES.into_iter().enumerate() {
             for (place, actions) in SCORED.into_iter().enumerate().filter(|(_, actions)| *actions >= per_step) {
                 let mut gp = NewtonCagp::new(kernel.clone(), poisson.clone(), actions.min(options.rows));
                 gp.options.per_step = per_step;
                 let (posterior, report) = gp.posterior(compute, train.clone())?;
-                excess[schedule][place].push(nll(&posterior, &poisson, &test)? - dense);
+                excess[schedule][place].push(latent::nll(&posterior, &poisson, &test)? - dense);
                 steps[schedule] = (steps[schedule].0 + report.steps, steps[schedule].1 + report.halvings);
             }
         }
@@ -98,24 +97,9 @@ fn main() -> Result<()> {
 fn counts(kernel: &Kernel, rows: usize, seed: u64) -> Result<(Observations, Observations)> {
     let (mut rng, n) = (Xoshiro256PlusPlus::seed_from_u64(seed), 2 * rows);
     let x: Vec<f64> = (0..n).map(|_| rng.random::<f64>()).collect();
-    let scope = Scope::new(Compute::default())?;
-    let mut covariance = to_f64(products::Covariance::new(kernel, &scope, &scope.matrix(&x, n, 1)).matrix()?)?;
-    covariance.iter_mut().step_by(n + 1).for_each(|k| *k += 1e-8);
-    let lower = Factor::new(covariance, "K")?.lower();
-    let z: Vec<f64> = (0..n).map(|_| StandardNormal.sample(&mut rng)).collect();
-    let f = lower.chunks(n).map(|row| row.iter().zip(&z).map(|(l, z)| l * z).sum::<f64>());
+    let f = latent::sample(kernel, &x, 1, 1e-8, &mut rng)?;
     let density = Poisson { link: RateLink::Exp }.density();
-    let y: Vec<f64> = f.map(|f| density.sample(&[f], 1.0, &mut rng)).collect();
+    let y: Vec<f64> = f.into_iter().map(|f| density.sample(&[f], 1.0, &mut rng)).collect();
     let part = |rows: std::ops::Range<usize>| Observations::new(x[rows.clone()].to_vec(), 1, y[rows].to_vec(), None);
     Ok((part(0..rows)?, part(rows..n)?))
-}
-
-/// The negative log predictive probability of a row.
-fn nll(posterior: &dyn Posterior, likelihood: &dyn Likelihood, test: &Observations) -> Result<f64> {
-    let latent = posterior.predict(&test.x)?;
-    let mut total = 0.0;
-    for ((mean, variance), y) in latent.mean.iter().zip(&latent.variance).zip(&test.y) {
-        total -= likelihood.predict(&[*mean], &[*variance], None)?.log_density(*y);
-    }
-    Ok(total / test.n() as f64)
 }
