@@ -9,6 +9,7 @@ use cagey::data::{ReadOptions, TargetKind, read_training};
 use cagey::device::{Compute, DeviceKind, Precision};
 use cagey::kernels::Kernel;
 use cagey::models::Observations;
+use cagey::models::cagp::NewtonPolicy;
 use cagey::{Error, Result};
 use clap::Parser;
 
@@ -87,15 +88,17 @@ fn main() -> Result<()> {
         None => task,
     };
     let mut all = Vec::new();
-    for per_step in [1, 5] {
-        let mut scores = Vec::new();
-        for step in 1..=options.steps {
-            let (found, report) = task.newton(step * per_step, per_step, None)?;
-            show(&format!("{step} × {per_step} actions"), found);
-            println!("    {report}");
-            scores.push(found);
+    for (policy, name) in [(NewtonPolicy::Gradient, "actions"), (NewtonPolicy::ClassGradients, "actions a class")] {
+        for per_step in [1, 5] {
+            let mut scores = Vec::new();
+            for step in 1..=options.steps {
+                let (found, report) = task.newton(step * per_step, per_step, None, policy)?;
+                show(&format!("{step} × {per_step} {name}"), found);
+                println!("    {report}");
+                scores.push(found);
+            }
+            all.push((format!("{per_step} {name} a step"), scores));
         }
-        all.push((format!("{per_step} a step"), scores));
     }
     let longest = all.iter().flat_map(|(_, scores)| scores).map(|s| s.seconds).fold(0.0, f64::max);
     let mut scores = Vec::new();

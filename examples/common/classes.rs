@@ -10,7 +10,7 @@ use cagey::kernels::Kernel;
 use cagey::likelihoods::{Likelihood, Softmax};
 use cagey::metrics::score_classes;
 use cagey::models::Observations;
-use cagey::models::cagp::{NewtonCagp, NewtonOptions, SiteRule};
+use cagey::models::cagp::{NewtonCagp, NewtonOptions, NewtonPolicy, SiteRule};
 use cagey::models::fit;
 use cagey::models::inducing::{Choice, choose};
 use cagey::models::laplace::LaplaceGp;
@@ -72,10 +72,20 @@ impl Task {
         self.scores(seconds, &probabilities)
     }
 
-    /// Newton's method with `actions` actions in total.
-    pub fn newton(&self, actions: usize, per_step: usize, kept: Option<usize>) -> Result<(Scores, String)> {
-        let options = NewtonOptions { per_step, kept, relative: 0.0, settled: 1e-2, ..NewtonOptions::budget(actions) };
-        let gp = NewtonCagp { options, ..NewtonCagp::new(self.kernel.clone(), Softmax::new(self.classes), actions) };
+    /// Newton's method with `actions` actions in total, each of which is one product with K. With the gradients of
+    /// classes, each of them gives an action for each class.
+    pub fn newton(
+        &self,
+        actions: usize,
+        per_step: usize,
+        kept: Option<usize>,
+        policy: NewtonPolicy,
+    ) -> Result<(Scores, String)> {
+        let each = if policy == NewtonPolicy::ClassGradients { self.classes } else { 1 };
+        let usual = NewtonOptions::budget(each * actions);
+        let options = NewtonOptions { per_step: each * per_step, kept, relative: 0.0, settled: 1e-2, policy, ..usual };
+        let gp = NewtonCagp::new(self.kernel.clone(), Softmax::new(self.classes), actions);
+        let gp = NewtonCagp { options, ..gp };
         let start = Instant::now();
         let (posterior, report) = gp.posterior(self.compute, self.train.clone())?;
         let seconds = start.elapsed().as_secs_f64();

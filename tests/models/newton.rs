@@ -122,6 +122,7 @@ fn gaussian_targets_are_the_one_step_case() {
 fn policies_end_where_there_are_no_more_actions() {
     let policies = [
         NewtonPolicy::Gradient,
+        NewtonPolicy::ClassGradients,
         NewtonPolicy::Residual,
         NewtonPolicy::UnitVector,
         NewtonPolicy::Lanczos,

@@ -87,7 +87,9 @@ impl CagpOptions {
         let rows = || Box::new(UnitVector { pivots: Pivots::Largest });
         let first = self.first.unwrap_or(self.actions / 4).max(1);
         Ok(match self.policy {
-            ActionPolicy::Learned | ActionPolicy::Cg | ActionPolicy::Gradient => Box::new(Residual),
+            ActionPolicy::Learned | ActionPolicy::Cg | ActionPolicy::Gradient | ActionPolicy::ClassGradients => {
+                Box::new(Residual)
+            }
             ActionPolicy::Cholesky => rows(),
             ActionPolicy::Lanczos => Box::new(Lanczos { seed: LanczosSeed::Targets }),
             ActionPolicy::Eigenvector => Box::new(Eigenvector),
@@ -119,13 +121,14 @@ impl CagpOptions {
                 return Ok(Box::new(LearnedNewtonCagp { sites, unrolled, refresh, ..model }));
             }
             ActionPolicy::Gradient => NewtonPolicy::Gradient,
+            ActionPolicy::ClassGradients => NewtonPolicy::ClassGradients,
             ActionPolicy::Cg => NewtonPolicy::Residual,
             ActionPolicy::Cholesky => NewtonPolicy::UnitVector,
             ActionPolicy::Lanczos => NewtonPolicy::Lanczos,
             ActionPolicy::Random => NewtonPolicy::Random(context.seed),
             _ => {
                 let problem = format!("the {} likelihood, or noise of rows, needs another policy", likelihood.text());
-                let others = "gradient, learned, cg, cholesky, lanczos or random";
+                let others = "gradient, class-gradients, learned, cg, cholesky, lanczos or random";
                 return Err(Error::Usage(problem).set("CagpOptions::policy", others));
             }
         };
@@ -166,6 +169,8 @@ pub enum ActionPolicy {
     Preconditioned,
     /// Gradients of the log posterior by Newton's method; for the Gaussian likelihood it is cg
     Gradient,
+    /// The same, with an action for each class: as many more actions for the same products with K
+    ClassGradients,
 }
 
 impl Kind for CagpOptions {
@@ -190,6 +195,7 @@ impl ModelOptions for CagpOptions {
         let usual = match policy {
             ActionPolicy::Cg
             | ActionPolicy::Gradient
+            | ActionPolicy::ClassGradients
             | ActionPolicy::Lanczos
             | ActionPolicy::Mixed
             | ActionPolicy::Preconditioned => IterGpOptions::default(),

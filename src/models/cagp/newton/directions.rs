@@ -14,6 +14,10 @@ pub enum NewtonPolicy {
     /// The gradient of the log posterior, `W r`: the direction of the solution, scaled by what the data say.
     #[default]
     Gradient,
+    /// For classes, the gradient of each class as an action of its own. So one product with K, of as many columns as
+    /// for the whole gradient, gives as many actions as there are classes, and the gradient is in their span. For other
+    /// likelihoods it is the gradient.
+    ClassGradients,
     /// The residual `r = ŷ − m − (K + W⁻¹)v`, the choice of the paper: conjugate gradients on the pseudo-targets.
     Residual,
     /// Unit vectors: the row, and for classes also the class, at which the gradient is largest. This selects a subset
@@ -29,7 +33,7 @@ impl NewtonPolicy {
     /// The next action, given the gradient of the log posterior there.
     pub(super) fn action(self, gradient: Vec<f64>, space: &Space, sites: &Sites) -> Vec<f64> {
         let mut s = match self {
-            Self::Gradient => return gradient,
+            Self::Gradient | Self::ClassGradients => return gradient,
             Self::Residual => sites.spread(&gradient),
             Self::UnitVector => {
                 let larger = |best: usize, i: usize| if gradient[i].abs() > gradient[best].abs() { i } else { best };

@@ -120,6 +120,20 @@ impl Sites {
         }
     }
 
+    /// Splits a row's numbers by class: the part of class c has `s_c (e_c − 1/L)` in each row, and so sums to 0. If `s`
+    /// does, the parts sum to `s`. With products `K s` instead of `s`, these are the products of the parts, if all
+    /// functions share one covariance.
+    pub(super) fn by_class(&self, s: &[f64]) -> Vec<Vec<f64>> {
+        let (n, latents) = (self.rows, s.len() / self.rows);
+        let share = 1.0 / latents as f64;
+        let part = |class: usize| {
+            let own = &s[class * n..][..n];
+            let weight = move |latent: usize| if latent == class { 1.0 - share } else { -share };
+            (0..latents).flat_map(|latent| own.iter().map(move |s| weight(latent) * s)).collect()
+        };
+        (0..latents).map(part).collect()
+    }
+
     /// Splits the gradient `s` of the log posterior into candidate actions. If the likelihood ties the latent functions
     /// together, there is one candidate: all of `s`. Otherwise there is one for each latent function, ordered by the
     /// gain that it promises.

@@ -160,7 +160,7 @@ impl Problem<'_> {
             let mut solution = Solution::new(&space, small.as_ref());
             while small.is_none() || (stop.is_none() && space.taken - before < options.per_step) {
                 let least = options.relative * scale;
-                reason = self.act(&mut space, (&mut small, &mut solution), (&sites, &above), least, options.policy)?;
+                reason = self.act(&mut space, (&mut small, &mut solution), (&sites, &above), least, options)?;
                 if space.taken == options.actions {
                     stop = stop.or(Some(Stop::Budget));
                 }
@@ -278,14 +278,14 @@ impl Problem<'_> {
         Ok(products.collect::<Result<Vec<_>>>()?.concat())
     }
 
-    /// Takes one more action, or returns why there is none.
+    /// Takes one more action, or one for each class, or returns why there is none.
     fn act(
         &self,
         space: &mut Space,
         (small, solution): (&mut Option<Small>, &mut Solution),
         (sites, above): (&Sites, &[f64]),
         least: f64,
-        policy: NewtonPolicy,
+        options: &NewtonOptions,
     ) -> Result<Option<Stop>> {
         let Solution { kv, v } = &solution;
         let open: Vec<f64> = above.iter().zip(kv).map(|(h, t)| h - t).collect();
@@ -303,25 +303,41 @@ impl Problem<'_> {
             let level = |i: usize| if sites.centred && i >= sites.rows { 0.0 } else { 1.0 };
             s = sites.curved(&(0..space.n).map(level).collect::<Vec<_>>());
         }
-        let mut reason = None;
-        for part in sites.parts(policy.action(s, space, sites)) {
-            reason = self.add(space, small, sites, above, part)?;
-            if reason.is_none() {
+        let s = options.policy.action(s, space, sites);
+        // Steps climb because the gradient is in the span. If the budget is too small for the parts of all classes, the
+        // gradient itself is the next action.
+        let fits = space.taken + self.observed.density.latents() <= options.actions;
+        let by_class = options.policy == NewtonPolicy::ClassGradients && sites.centred && fits;
+        let parts = if by_class {
+            let products = if self.priors.len() == 1 { sites.by_class(&self.product(&s)?) } else { Vec::new() };
+            space.multiplied += usize::from(!products.is_empty());
+            let products = products.into_iter().map(Some).chain(std::iter::repeat(None));
+            sites.by_class(&s).into_iter().zip(products).collect()
+        } else {
+            sites.parts(s).into_iter().map(|part| (part, None)).collect::<Vec<_>>()
+        };
+        let (mut reason, before) = (None, space.taken);
+        for (part, product) in parts {
+            let why_not = self.add(space, small, (sites, above), part, product)?;
+            if why_not.is_none() {
                 solution.extend(space, small.as_ref());
-                break;
+                if !by_class {
+                    break;
+                }
             }
+            reason = reason.or(why_not);
         }
-        Ok(reason)
+        Ok(reason.filter(|_| space.taken == before))
     }
 
-    /// Adds an action, or returns why it cannot be added.
+    /// Adds an action, or returns why it cannot be added. Its product with K is computed unless it is known.
     fn add(
         &self,
         space: &mut Space,
         small: &mut Option<Small>,
-        sites: &Sites,
-        above: &[f64],
+        (sites, above): (&Sites, &[f64]),
         mut s: Vec<f64>,
+        known: Option<Vec<f64>>,
     ) -> Result<Option<Stop>> {
         let norm = dot(&s, &s).sqrt();
         if norm == 0.0 {
@@ -330,8 +346,11 @@ impl Problem<'_> {
         s.iter_mut().for_each(|s| *s /= norm);
         sites.centre(&mut s);
         let energy = |s: &[f64], t: &[f64]| dot(s, t) + dot(s, &sites.spread(s));
-        let mut t = self.product(&s)?;
-        let (mut left, mut products) = (energy(&s, &t), 1);
+        let (mut t, mut products) = match known {
+            Some(known) => (known.into_iter().map(|t| t / norm).collect(), 0),
+            None => (self.product(&s)?, 1),
+        };
+        let mut left = energy(&s, &t);
         if let Some(small) = &small {
             let whole = left;
             left = space.conjugate(&mut s, &mut t, small, sites, &energy)?;
@@ -343,7 +362,7 @@ impl Problem<'_> {
                 let size = dot(&s, &s).sqrt();
                 s.iter_mut().for_each(|s| *s /= size);
                 sites.centre(&mut s);
-                (t, products) = (self.product(&s)?, 2);
+                (t, products) = (self.product(&s)?, products + 1);
                 let whole = energy(&s, &t);
                 left = space.conjugate(&mut s, &mut t, small, sites, &energy)?;
                 if left < CANCELLED * whole {
