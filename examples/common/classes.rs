@@ -103,7 +103,8 @@ impl Task {
     pub fn with_learned_kernel(self, rows: usize, actions: usize) -> Result<Self> {
         let (data, start) = (self.first(rows)?, Instant::now());
         let gp = NewtonCagp::new(self.kernel.clone(), Softmax::new(self.classes), actions);
-        let mut gp = NewtonCagp { sites: SiteRule::Expectation, refresh: 10, ..gp };
+        let options = NewtonOptions { policy: NewtonPolicy::ClassGradients, ..gp.options };
+        let mut gp = NewtonCagp { options, sites: SiteRule::Expectation, refresh: 10, ..gp };
         let outcome = fit::fit(&mut gp, self.compute, &data, &TrainConfig::while_it_pays(), &mut [])?;
         let kernel = gp.priors.swap_remove(0).kernel;
         let (seconds, bound) = (start.elapsed().as_secs_f64(), outcome.loss);
