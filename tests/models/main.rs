@@ -10,6 +10,7 @@ mod federation;
 mod laplace;
 mod left_out;
 mod newton;
+mod newton_guarded;
 mod newton_learned;
 mod newton_several;
 mod ranks;

@@ -132,10 +132,7 @@ fn one_step_is_nearly_the_total_derivative() {
             gp.unrolled = unrolled;
             errors.push(far(&fit::evaluate(&gp, F64, &batch).unwrap().gradient));
         }
-        assert!(
-            errors[1] < most && errors[2] < 1e-2 && errors[2] <= errors[0],
-            "{text}: {errors:?}"
-        );
+        assert!(errors[1] < most && errors[2] < 1e-2 && errors[2] <= errors[0], "{text}: {errors:?}");
     }
 }
 

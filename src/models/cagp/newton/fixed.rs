@@ -2,7 +2,7 @@
 
 use super::observed::Observed;
 use super::sites::Sites;
-use super::solve::{HALVINGS, ROUNDING};
+use super::solve::{HALVINGS, ROUNDING, keeps};
 use crate::error::{Error, Result};
 use crate::linalg::Factor;
 use crate::linalg::real::dot;
@@ -71,18 +71,30 @@ impl Fixed<'_> {
         Ok(Solved { factor, projected, weights })
     }
 
+    /// `aᵀSᵀKSa` for weights a.
+    fn pull(&self, a: &[f64]) -> f64 {
+        self.gram.chunks_exact(self.actions()).zip(a).map(|(row, a_)| a_ * dot(row, a)).sum()
+    }
+
+    /// `S a` `[L n]` for weights a.
+    fn spread(&self, a: &[f64]) -> Vec<f64> {
+        let (n, blocks) = (self.observed.rows.len(), self.offsets.len() - 1);
+        let block: Vec<usize> = self.offsets.windows(2).enumerate().flat_map(|(b, o)| vec![b; o[1] - o[0]]).collect();
+        let of = |e: usize| block[e % n] + if self.apart { e / n * blocks } else { 0 };
+        self.values.iter().enumerate().map(|(e, s)| s * a[of(e)]).collect()
+    }
+
     /// The sites at the latent mean that they lead to. `place` gives `K S a` `[L n]`. Steps are halved while the log
-    /// posterior decreases. Actions that are not its gradients may stop its increase before the optimum.
+    /// posterior decreases. Actions that are not its gradients may stop its increase before the optimum. Then the next
+    /// full step, which gives the posterior's mean, may lead astray. If it does, pseudo-targets `f + W⁻¹ S a` make f
+    /// the mean.
     ///
     /// # Errors
     /// [`Error::NotFinite`] when latent values are not, and what factorisations report.
     pub fn sites(&self, place: impl Fn(&[f64]) -> Result<Vec<f64>>) -> Result<Sites> {
-        let i = self.actions();
-        let value = |f: &[f64], a: &[f64]| {
-            let pulled: f64 = self.gram.chunks_exact(i).zip(a).map(|(row, a_)| a_ * dot(row, a)).sum();
-            self.observed.log_density(f) - 0.5 * pulled
-        };
-        let mut weights = vec![0.0; i];
+        let value = |f: &[f64], a: &[f64]| self.observed.log_density(f) - 0.5 * self.pull(a);
+        let (mut weights, mut settled) = (vec![0.0; self.actions()], false);
+        let start = self.observed.log_density(self.observed.mean);
         let mut sites = self.observed.sites(self.observed.mean.to_vec());
         for _ in 0..STEPS {
             let target = self.at(&sites)?.weights;
@@ -103,8 +115,16 @@ impl Fixed<'_> {
             let change = f.iter().zip(&sites.f).map(|(a, b)| (a - b).abs()).fold(0.0, f64::max) / size;
             weights = moved;
             sites = self.observed.sites(f);
-            if change <= SETTLED {
+            settled = change <= SETTLED;
+            if settled {
                 break;
+            }
+        }
+        if !settled {
+            let to = self.at(&sites)?.weights;
+            let f = self.observed.latent(&place(&to)?);
+            if !keeps(start, value(&sites.f, &weights), value(&f, &to)) {
+                sites.gradient = self.spread(&weights);
             }
         }
         match sites.f.iter().chain(&sites.gradient).all(|value| value.is_finite()) {

@@ -23,6 +23,7 @@ mod gram;
 mod learned;
 mod observed;
 mod products;
+mod report;
 mod rows;
 mod sites;
 mod solve;
@@ -34,8 +35,8 @@ use burn::tensor::Tensor;
 pub use directions::NewtonPolicy;
 pub use learned::LearnedNewtonCagp;
 use observed::Observed;
+pub use report::NewtonReport;
 pub use sites::Sites;
-pub use solve::NewtonReport;
 use solve::{Found, Problem};
 use span::Span;
 

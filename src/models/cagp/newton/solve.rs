@@ -1,14 +1,12 @@
 //! Newton's method in the span of actions. Each step solves part of the problem, and all later steps reuse what it
 //! computed.
 
-use std::fmt;
-
 use burn::tensor::Tensor;
-use serde::{Deserialize, Serialize};
 
 use super::NewtonOptions;
 use super::directions::NewtonPolicy;
 use super::observed::{Observed, variances};
+use super::report::NewtonReport;
 use super::sites::Sites;
 use super::space::{Small, Space};
 use crate::error::{Error, Result};
@@ -26,45 +24,19 @@ pub(super) const HALVINGS: usize = 60;
 /// The loss of the log posterior that counts as a rounding error, relative to its size.
 pub(super) const ROUNDING: f64 = 1e-13;
 
+/// The largest share of what the log posterior gained since the prior mean that the posterior's mean may lose.
+const LOST: f64 = 0.5;
+
+/// Whether the log posterior keeps what it gained from `start` to `now` if it goes to `then`.
+pub(super) fn keeps(start: f64, now: f64, then: f64) -> bool {
+    then >= now - LOST * (now - start).abs()
+}
+
 /// The smallest share of `sᵀ(K + W⁻¹)s` that a new action must add to the earlier ones, in units of rounding.
 const NEW: f64 = 16.0;
 
 /// If less than this share of an action is left, it has lost digits that its product with K needs.
 const CANCELLED: f64 = 0.1;
-
-/// How far Newton's method went.
-#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
-pub struct NewtonReport {
-    /// Why no more actions were taken.
-    pub stop: Stop,
-    /// Steps, each with its own sites.
-    pub steps: usize,
-    /// Halvings of all steps.
-    pub halvings: usize,
-    /// Actions taken.
-    pub actions: usize,
-    /// Products with K: one for each action, and a second one if an action is nearly in the span of the earlier ones.
-    pub products: usize,
-    /// ‖g − v‖: the norm of the log posterior's gradient in the span of all possible actions.
-    pub residual: f64,
-    /// ‖g‖.
-    pub scale: f64,
-    /// The share of rows whose curvature is below rounding.
-    pub flat: f64,
-}
-
-impl fmt::Display for NewtonReport {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Self { stop, steps, halvings, actions, residual, scale, flat, .. } = self;
-        write!(
-            f,
-            "{actions} actions in {steps} Newton steps ({halvings} halvings), then {stop}; gradient {residual:.3e} of \
-             {scale:.3e}, \
-             {:.0} % of rows without curvature",
-            100.0 * flat
-        )
-    }
-}
 
 /// The result of Newton's method.
 #[derive(Debug, Clone)]
@@ -196,9 +168,17 @@ impl Problem<'_> {
                 weights = space.compress(&small, &weights, count.max(2))?;
             }
             if (idle && stop.is_some() && change <= options.settled) || step >= options.steps {
-                let At { v, sites, small, .. } = self.at(&space, &weights)?;
-                let Some(small) = small else { break };
+                let At { f, v, mut sites, above, small } = self.at(&space, &weights)?;
+                let Some(mut small) = small else { break };
                 let (residual, scale) = self.residual(&sites, &v)?;
+                // The posterior's mean is one more step, in full. If it leads astray, as it may before the steps have
+                // settled, pseudo-targets `f + W⁻¹v` make f the mean.
+                let (to, pull) = self.place(&space, &small.weights);
+                let start = self.observed.log_density(self.observed.mean);
+                if !keeps(start, self.log_posterior(&f, &v), self.log_posterior(&to, &pull)) {
+                    sites.gradient = v;
+                    small = space.at(&sites, &above)?.unwrap_or(small);
+                }
                 let report = NewtonReport {
                     stop: stop.unwrap_or(Stop::Exhausted),
                     steps: step,
