@@ -1,26 +1,36 @@
 //! Newton's method with few actions, where full steps lead astray.
 
 use cagey::kernels::Kernel;
-use cagey::likelihoods::{Row, Targets};
+use cagey::likelihoods::{Likelihood, Row, Targets};
 use cagey::models::Observations;
-use cagey::models::cagp::{NewtonCagp, NewtonOptions, NewtonPolicy};
+use cagey::models::cagp::{LearnedNewtonCagp, NewtonOptions, NewtonPolicy};
 use cagey::models::posterior::Posterior;
 
 use crate::common::F64;
 use crate::newton::drawn;
 
 /// The log density of all targets at the latent values `f(function, row)`.
-fn log_density(gp: &NewtonCagp, data: &Observations, f: impl Fn(usize, usize) -> f64) -> f64 {
-    let density = gp.likelihood.density();
+fn log_density(likelihood: &dyn Likelihood, data: &Observations, f: impl Fn(usize, usize) -> f64) -> f64 {
+    let density = likelihood.density();
     let targets = Targets { y: &data.y, auxiliary: data.auxiliary.as_deref() };
     let of = |(i, row): (usize, Row)| {
         let f: Vec<f64> = (0..density.latents()).map(|latent| f(latent, i)).collect();
         density.log_density(row, &f)
     };
-    targets.rows(gp.likelihood.auxiliary()).enumerate().map(of).sum()
+    targets.rows(likelihood.auxiliary()).enumerate().map(of).sum()
+}
+
+/// Asserts that the log density at a posterior's means is above that at the prior means.
+fn check(what: &str, likelihood: &dyn Likelihood, data: &Observations, posterior: &dyn Posterior) {
+    let latent = posterior.marginals(&data.x).unwrap();
+    let before = log_density(likelihood, data, |_, _| 0.1);
+    let after = log_density(likelihood, data, |function, row| latent[function].mean[row]);
+    assert!(after > before, "{what}: {before} {after}");
 }
 
 /// A smooth prior with a large variance, so that the steps of few actions do not settle.
+const KERNEL: &str = "20 * matern32(lengthscale=9)";
+
 #[test]
 fn means_keep_what_newtons_method_gained() {
     for policy in [NewtonPolicy::Gradient, NewtonPolicy::ClassGradients] {
@@ -28,13 +38,24 @@ fn means_keep_what_newtons_method_gained() {
             for (actions, seed) in (1..=8).flat_map(|actions| (0..5).map(move |seed| (actions, seed))) {
                 let options = NewtonOptions { per_step: 5, policy, ..NewtonOptions::budget(actions) };
                 let (mut gp, data) = drawn(text, 80, options, seed);
-                gp.priors[0].kernel = Kernel::parse("20 * matern32(lengthscale=9)", 2).unwrap();
+                gp.priors[0].kernel = Kernel::parse(KERNEL, 2).unwrap();
                 let (posterior, report) = gp.posterior(F64, data.clone()).unwrap();
-                let latent = posterior.marginals(&data.x).unwrap();
-                let before = log_density(&gp, &data, |_, _| 0.1);
-                let after = log_density(&gp, &data, |function, row| latent[function].mean[row]);
-                assert!(after > before, "{text} {policy:?}, seed {seed}: {before} {after}, {report}");
+                check(&format!("{text} {policy:?}, seed {seed}, {report}"), &*gp.likelihood, &data, &posterior);
             }
+        }
+    }
+}
+
+#[test]
+fn means_of_learned_actions_keep_it_too() {
+    for text in ["bernoulli(logit)", "poisson(exp)", "softmax(5)"] {
+        for (actions, seed) in (1..=8).flat_map(|actions| (0..5).map(move |seed| (actions, seed))) {
+            let (other, data) = drawn(text, 80, NewtonOptions::budget(1), seed);
+            let mut prior = other.priors[0].clone();
+            prior.kernel = Kernel::parse(KERNEL, 2).unwrap();
+            let gp = LearnedNewtonCagp::new(prior, other.likelihood.clone(), &data, actions).unwrap();
+            let posterior = gp.posterior(F64, data.clone()).unwrap();
+            check(&format!("{text}, {actions} actions, seed {seed}"), &*gp.likelihood, &data, &posterior);
         }
     }
 }

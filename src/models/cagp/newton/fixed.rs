@@ -94,7 +94,6 @@ impl Fixed<'_> {
     pub fn sites(&self, place: impl Fn(&[f64]) -> Result<Vec<f64>>) -> Result<Sites> {
         let value = |f: &[f64], a: &[f64]| self.observed.log_density(f) - 0.5 * self.pull(a);
         let (mut weights, mut settled) = (vec![0.0; self.actions()], false);
-        let start = self.observed.log_density(self.observed.mean);
         let mut sites = self.observed.sites(self.observed.mean.to_vec());
         for _ in 0..STEPS {
             let target = self.at(&sites)?.weights;
@@ -108,21 +107,23 @@ impl Fixed<'_> {
                     Err(error) => return Some(Err(error)),
                 };
                 let value = value(&f, &moved);
-                (value >= least || (least.is_nan() && value.is_finite())).then_some(Ok((moved, f)))
+                (value >= least || (least.is_nan() && value.is_finite())).then_some(Ok((halving, moved, f)))
             });
-            let Some((moved, f)) = found.transpose()? else { break };
+            let Some((halving, moved, f)) = found.transpose()? else { break };
             let size = self.observed.above(&f).iter().fold(1.0f64, |size, h| size.max(h.abs()));
             let change = f.iter().zip(&sites.f).map(|(a, b)| (a - b).abs()).fold(0.0, f64::max) / size;
             weights = moved;
             sites = self.observed.sites(f);
-            settled = change <= SETTLED;
-            if settled {
+            if change <= SETTLED {
+                // Halving can make a step as small as this far from where full steps settle.
+                settled = halving == 0;
                 break;
             }
         }
         if !settled {
             let to = self.at(&sites)?.weights;
             let f = self.observed.latent(&place(&to)?);
+            let start = self.observed.log_density(self.observed.mean);
             if !keeps(start, value(&sites.f, &weights), value(&f, &to)) {
                 sites.gradient = self.spread(&weights);
             }
