@@ -19,11 +19,11 @@ struct Size {
     enough: [f64; 2],
 }
 
-/// For ten classes, the largest error of 160 averages was 9e-4 nats for each of the first two within its range, and
-/// 4e-3 for the last.
+/// For ten classes, some 500 random averages with difficulties up to 1.5 erred by at most 1.5e-3 nats, 3e-4 in the root
+/// mean square, and 75 with larger ones by at most 4.2e-3, 1.1e-3 in the root mean square.
 const SIZES: [Size; 3] = [
-    Size { points: 1 << 10, generator: 227, enough: [0.3, 0.5] },
-    Size { points: 1 << 12, generator: 2267, enough: [1.0, 1.5] },
+    Size { points: 1 << 10, generator: 227, enough: [0.1, 0.2] },
+    Size { points: 1 << 12, generator: 2267, enough: [0.6, 0.8] },
     Size { points: 1 << 14, generator: 5593, enough: [f64::INFINITY; 2] },
 ];
 

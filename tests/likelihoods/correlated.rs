@@ -158,7 +158,7 @@ fn expectations_of_independent_classes_are_those_of_their_marginals() {
 fn slopes_of_expectations_agree_with_differences() {
     const STEP: f64 = 1e-5;
     // The last three use a small lattice, and two pairs of lattices.
-    for (count, v) in [(2, 4.0), (3, 4.0), (4, 4.0), (10, 4.0), (10, 0.5), (10, 0.75), (10, 1.3)] {
+    for (count, v) in [(2, 4.0), (3, 4.0), (4, 4.0), (10, 4.0), (10, 0.3), (10, 0.45), (10, 1.0)] {
         let (mean, covariance) = functions(count, v);
         let density = Softmax::new(count).density();
         let (_, in_mean, in_covariance) = expectation(&*density, &mean, &covariance);
