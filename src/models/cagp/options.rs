@@ -169,7 +169,7 @@ pub enum ActionPolicy {
     Preconditioned,
     /// Gradients of the log posterior by Newton's method; for the Gaussian likelihood it is cg
     Gradient,
-    /// The same, with an action for each class: as many more actions for the same products with K
+    /// Gradients of the log posterior, one action for each class: ten classes give ten actions for one product with K
     ClassGradients,
 }
 

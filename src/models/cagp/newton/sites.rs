@@ -120,18 +120,15 @@ impl Sites {
         }
     }
 
-    /// Splits a row's numbers by class: the part of class c has `s_c (e_c − 1/L)` in each row, and so sums to 0. If `s`
-    /// does, the parts sum to `s`. With products `K s` instead of `s`, these are the products of the parts, if all
-    /// functions share one covariance.
-    pub(super) fn by_class(&self, s: &[f64]) -> Vec<Vec<f64>> {
+    /// The part of a class in rows of numbers: `s_c (e_c − 1/L)`, which sums to 0 in each row. If `s` does, the parts
+    /// of all classes sum to `s`. From `K s` instead of `s` it is the part's product, if all functions share one
+    /// covariance.
+    pub(super) fn of_class(&self, s: &[f64], class: usize) -> Vec<f64> {
         let (n, latents) = (self.rows, s.len() / self.rows);
         let share = 1.0 / latents as f64;
-        let part = |class: usize| {
-            let own = &s[class * n..][..n];
-            let weight = move |latent: usize| if latent == class { 1.0 - share } else { -share };
-            (0..latents).flat_map(|latent| own.iter().map(move |s| weight(latent) * s)).collect()
-        };
-        (0..latents).map(part).collect()
+        let own = &s[class * n..][..n];
+        let weight = |latent: usize| if latent == class { 1.0 - share } else { -share };
+        (0..latents).flat_map(|latent| own.iter().map(move |s| weight(latent) * s)).collect()
     }
 
     /// Splits the gradient `s` of the log posterior into candidate actions. If the likelihood ties the latent functions

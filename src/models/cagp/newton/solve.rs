@@ -284,30 +284,32 @@ impl Problem<'_> {
             s = sites.curved(&(0..space.n).map(level).collect::<Vec<_>>());
         }
         let s = options.policy.action(s, space, sites);
+        let (mut reason, before) = (None, space.taken);
         // Steps climb because the gradient is in the span. If the budget is too small for the parts of all classes, the
         // gradient itself is the next action.
-        let fits = space.taken + self.observed.density.latents() <= options.actions;
-        let by_class = options.policy == NewtonPolicy::ClassGradients && sites.centred && fits;
-        let parts = if by_class {
-            let products = if self.priors.len() == 1 { sites.by_class(&self.product(&s)?) } else { Vec::new() };
-            space.multiplied += usize::from(!products.is_empty());
-            let products = products.into_iter().map(Some).chain(std::iter::repeat(None));
-            sites.by_class(&s).into_iter().zip(products).collect()
-        } else {
-            sites.parts(s).into_iter().map(|part| (part, None)).collect::<Vec<_>>()
-        };
-        let (mut reason, before) = (None, space.taken);
-        for (part, product) in parts {
-            let why_not = self.add(space, small, (sites, above), part, product)?;
-            if why_not.is_none() {
-                solution.extend(space, small.as_ref());
-                if !by_class {
-                    break;
+        let latents = self.observed.density.latents();
+        let fits = before + latents <= options.actions;
+        if options.policy == NewtonPolicy::ClassGradients && sites.centred && fits {
+            let product = if self.priors.len() == 1 { Some(self.product(&s)?) } else { None };
+            space.multiplied += usize::from(product.is_some());
+            for class in 0..latents {
+                let known = product.as_ref().map(|product| sites.of_class(product, class));
+                let why_not = self.add(space, small, (sites, above), sites.of_class(&s, class), known)?;
+                if why_not.is_none() {
+                    solution.extend(space, small.as_ref());
                 }
+                reason = reason.or(why_not);
             }
-            reason = reason.or(why_not);
+            return Ok(reason.filter(|_| space.taken == before));
         }
-        Ok(reason.filter(|_| space.taken == before))
+        for part in sites.parts(s) {
+            reason = self.add(space, small, (sites, above), part, None)?;
+            if reason.is_none() {
+                solution.extend(space, small.as_ref());
+                break;
+            }
+        }
+        Ok(reason)
     }
 
     /// Adds an action, or returns why it cannot be added. Its product with K is computed unless it is known.
