@@ -20,12 +20,12 @@ fn log_density(likelihood: &dyn Likelihood, data: &Observations, f: impl Fn(usiz
     targets.rows(likelihood.auxiliary()).enumerate().map(of).sum()
 }
 
-/// Asserts that the log density at a posterior's means is above that at the prior means.
+/// Asserts that the log density at a posterior's means is not below that at the prior means, but for rounding.
 fn check(what: &str, likelihood: &dyn Likelihood, data: &Observations, posterior: &dyn Posterior) {
     let latent = posterior.marginals(&data.x).unwrap();
     let before = log_density(likelihood, data, |_, _| 0.1);
     let after = log_density(likelihood, data, |function, row| latent[function].mean[row]);
-    assert!(after > before, "{what}: {before} {after}");
+    assert!(after >= before - 1e-9 * before.abs(), "{what}: {before} {after}");
 }
 
 /// A smooth prior with a large variance, so that the steps of few actions do not settle.

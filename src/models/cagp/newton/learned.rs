@@ -111,7 +111,11 @@ impl LearnedNewtonCagp {
         let (offsets, apart) = (self.offsets()?, self.apart());
         let observed = Observed { density: &*density, rows: &rows, mean: &mean };
         let fixed = Fixed { observed, gram: &gram, values: &values, offsets, apart };
-        let sites = fixed.sites(|weights| ks.times(scope, weights))?;
+        // Gaussian targets are their own pseudo-targets at any latent mean.
+        let sites = match self.likelihood.noise() {
+            Some(_) => observed.sites(mean.clone()),
+            None => fixed.sites(|weights| ks.times(scope, weights))?,
+        };
         let solved = fixed.at(&sites)?;
         if self.sites == SiteRule::Mode {
             return Ok((sites, solved));
@@ -219,7 +223,7 @@ impl Model for LearnedNewtonCagp {
         let (plain, inner) = self.plain(scope, batch)?;
         let (span, held) = (self.span(scope, n)?, self.span(&plain, n)?);
         if self.likelihood.noise().is_some() {
-            // Gaussian targets are their own pseudo-targets at any latent mean.
+            // The sites are known without products.
             let mean = to_f64(bound::means(priors, &plain, &inner.x, 1)?)?;
             let sites = Sites::at(&*self.likelihood.density(), &self.rows(&inner)?, mean);
             return self.loss(scope, batch, (&span, None), &sites);
