@@ -31,6 +31,8 @@ pub enum DeviceKind {
     Wgpu,
     /// An NVIDIA GPU through CUDA.
     Cuda,
+    /// An AMD GPU through ROCm.
+    Rocm,
 }
 
 /// The precision of tensors.
@@ -67,7 +69,7 @@ pub fn ignore_settings_files() {
 
 impl DeviceKind {
     /// All kinds, whether or not this build has them.
-    pub const ALL: [Self; 4] = [Self::Flex, Self::Ndarray, Self::Wgpu, Self::Cuda];
+    pub const ALL: [Self; 5] = [Self::Flex, Self::Ndarray, Self::Wgpu, Self::Cuda, Self::Rocm];
 
     /// The name on the command line, which is also the cargo feature that adds this kind.
     pub fn name(self) -> &'static str {
@@ -76,6 +78,7 @@ impl DeviceKind {
             Self::Ndarray => "ndarray",
             Self::Wgpu => "wgpu",
             Self::Cuda => "cuda",
+            Self::Rocm => "rocm",
         }
     }
 
@@ -91,6 +94,7 @@ impl DeviceKind {
             Self::Ndarray => cfg!(feature = "ndarray"),
             Self::Wgpu => cfg!(feature = "wgpu"),
             Self::Cuda => cfg!(feature = "cuda"),
+            Self::Rocm => cfg!(feature = "rocm"),
         }
     }
 
@@ -176,6 +180,8 @@ impl DeviceKind {
                 .then(|| Device::wgpu(burn::tensor::DeviceKind::DefaultDevice)),
             #[cfg(feature = "cuda")]
             Self::Cuda => Device::enumerate(DeviceType::Cuda).first().cloned(),
+            #[cfg(feature = "rocm")]
+            Self::Rocm => Device::enumerate(DeviceType::Rocm).first().cloned(),
             #[allow(unreachable_patterns)] // which arms exist depends on the features of the build
             _ => None,
         }
@@ -258,7 +264,7 @@ impl Compute {
     /// device. Ignores software that emulates a GPU.
     pub fn automatic(precision: Option<Precision>) -> Self {
         let of = |kind| Self::new(kind, precision);
-        let gpus = [DeviceKind::Cuda, DeviceKind::Wgpu].into_iter().map(of);
+        let gpus = [DeviceKind::Cuda, DeviceKind::Rocm, DeviceKind::Wgpu].into_iter().map(of);
         gpus.filter(|gpu| gpu.device().is_ok())
             .find(|gpu| gpu.kind.is_card())
             .unwrap_or_else(|| of(Self::default().kind))
@@ -290,7 +296,7 @@ impl FromStr for DeviceKind {
         Self::ALL
             .into_iter()
             .find(|k| k.name() == text)
-            .ok_or_else(|| Error::Usage(format!("unknown device `{text}`; use flex, ndarray, wgpu or cuda")))
+            .ok_or_else(|| Error::Usage(format!("unknown device `{text}`; use flex, ndarray, wgpu, cuda or rocm")))
     }
 }
 

@@ -13,7 +13,7 @@
 //! | `engine` | programs that compute a tile of any tree of terms on [`lanes`]; schedules of blocks; sweeps |
 //! | `drivers` | operations on the tiles: multiply, sum up, pull back |
 //! | `operations` | tensor operations with their adjoints, one file each; [`tiled`] beside the fused ones |
-//! | `gpu` | the fused operations on GPUs (features `wgpu`, `cuda`) |
+//! | `gpu` | the fused operations on GPUs (features `wgpu`, `cuda`, `rocm`) |
 
 mod anchors;
 mod blocks;

@@ -65,7 +65,7 @@ const OPTIONS: [(&str, &[&str]); 36] = [
     ("--max-time", &["0s", "10ms", "1h", "-1s", "1y", "1e99h"]),
     ("--seed", &["0", "18446744073709551615", "-1"]),
     ("--dtype", &["f32", "f64", "f16"]),
-    ("--device", &["flex", "wgpu", "cuda", "tpu"]),
+    ("--device", &["flex", "wgpu", "cuda", "rocm", "tpu"]),
     ("--target-transform", &["log", "log1p", "none"]),
     ("--no-standardize", &[]),
     ("--json", &[]),

@@ -12,7 +12,7 @@ use crate::values;
 /// Options of the device.
 #[derive(Debug, Clone, Args)]
 pub struct DeviceOptions {
-    /// Device: flex (CPU), ndarray (CPU), wgpu or cuda (GPU), or auto: the first GPU that works, else the CPU; see
+    /// Device: flex (CPU), ndarray (CPU), wgpu, cuda or rocm (GPU), or auto: the first GPU that works, else the CPU; see
     /// `cagey devices`
     #[arg(long, value_name = "NAME")]
     device: Option<Choice>,
@@ -37,7 +37,7 @@ impl FromStr for Choice {
     type Err = String;
 
     fn from_str(text: &str) -> std::result::Result<Self, String> {
-        let unknown = |_| format!("unknown device `{text}`; use auto, flex, ndarray, wgpu or cuda");
+        let unknown = |_| format!("unknown device `{text}`; use auto, flex, ndarray, wgpu, cuda or rocm");
         if text == "auto" { Ok(Self::Auto) } else { text.parse().map(Self::Kind).map_err(unknown) }
     }
 }
