@@ -1,5 +1,6 @@
 //! Workloads of models with inducing points.
 
+use std::ops::ControlFlow;
 use std::time::Duration;
 
 use cagey::device::Transfers;
@@ -15,7 +16,7 @@ use cagey::models::svgp::Svgp;
 use cagey::models::swsgp::Swsgp;
 use cagey::models::{Batch, Observations, fit};
 use cagey::scope::Scope;
-use cagey::train::{Adam, Optimizer, TrainConfig};
+use cagey::train::{Adam, Observer, Optimizer, Report, TrainConfig};
 use cagey::{Error, Result};
 use clap::ValueEnum;
 use rand::SeedableRng;
@@ -95,6 +96,24 @@ fn variational(options: &Options) -> Result<(Svgp, Observations)> {
     Ok((model.separate(), data))
 }
 
+/// All transfers up to the end of each step. What a training does before and after its steps is not among them.
+#[derive(Debug, Default)]
+struct Crossed(Vec<Transfers>);
+
+impl Crossed {
+    /// The transfers of all steps but the first.
+    fn after_the_first(&self) -> Transfers {
+        self.0.first().zip(self.0.last()).map_or_else(Transfers::default, |(first, last)| *last - *first)
+    }
+}
+
+impl Observer for Crossed {
+    fn step(&mut self, _report: &Report) -> ControlFlow<()> {
+        self.0.push(Transfers::so_far());
+        ControlFlow::Continue(())
+    }
+}
+
 /// Returns the seconds of each step, and the loss per datum of the first rows at the start.
 pub fn svgp(options: &Options) -> Result<Steps> {
     let compute = options.compute();
@@ -107,11 +126,11 @@ pub fn svgp(options: &Options) -> Result<Steps> {
     let steps = options.reps.unwrap_or(1_000_000);
     let config = TrainConfig::new(Optimizer::Adam(Adam::default()), steps).max_time(Duration::from_secs(10));
     let batches = Minibatches { size: b, ..Minibatches::default() };
-    let before = Transfers::so_far();
-    let outcome = minibatch::fit(&mut model, compute, &data, &batches, &config, &mut [])?;
+    let mut crossed = Crossed::default();
+    let outcome = minibatch::fit(&mut model, compute, &data, &batches, &config, &mut [&mut crossed])?;
     let at: Vec<f64> = outcome.history.records.iter().map(|record| record.seconds).collect();
     let times = at.windows(2).map(|pair| pair[1] - pair[0]).collect();
-    Ok(Steps { times, loss, moved: Transfers::so_far() - before })
+    Ok(Steps { times, loss, moved: crossed.after_the_first() })
 }
 
 /// Returns the seconds of each step, and the last loss. Inducing inputs are drawn like the data and stay fixed.
@@ -126,12 +145,12 @@ pub fn swsgp(options: &Options) -> Result<Steps> {
     let batches = Minibatches { size: options.batch, ..Minibatches::default() };
     let training =
         Training { compute, data: &data, rows: &data, batches: Some(&batches), config: &config, spread: None };
-    let before = Transfers::so_far();
-    let outcome = model.train(training, &mut [])?;
+    let mut crossed = Crossed::default();
+    let outcome = model.train(training, &mut [&mut crossed])?;
     let records = &outcome.history.records;
     let times = records.windows(2).map(|pair| pair[1].seconds - pair[0].seconds).collect();
     let loss = records.last().map_or(f64::NAN, |record| record.loss);
-    Ok(Steps { times, loss, moved: Transfers::so_far() - before })
+    Ok(Steps { times, loss, moved: crossed.after_the_first() })
 }
 
 pub fn predict(options: &Options) -> Result<Step> {

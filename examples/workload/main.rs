@@ -109,7 +109,7 @@ struct Options {
     /// f32 or f64.
     #[arg(long, default_value = "f32")]
     dtype: Precision,
-    /// flex, ndarray, wgpu or cuda.
+    /// flex, ndarray, wgpu, cuda or rocm.
     #[arg(long, default_value = "flex")]
     device: DeviceKind,
     /// Where a GPU without f64 leaves the factorisations of matrices: auto, host or device.
@@ -137,7 +137,7 @@ impl Options {
     }
 }
 
-/// Seconds of each training step, the loss, and everything that the training moved between host and device.
+/// Seconds of each training step after the first, the loss, and what these steps moved between host and device.
 struct Steps {
     times: Vec<f64>,
     loss: f64,
