@@ -18,8 +18,11 @@ mod density;
 mod difficulty;
 pub(crate) mod expected;
 mod exponential;
+mod formula;
 mod gamma;
 mod gaussian;
+#[cfg(feature = "gpu")]
+pub(crate) mod gpu;
 mod heteroscedastic;
 pub mod infer;
 mod lattice;
@@ -46,6 +49,7 @@ pub use binomial::Binomial;
 pub use curvature::Root;
 pub use density::{Density, Marginal, Slopes, Support};
 pub use exponential::Exponential;
+pub use formula::Formula;
 pub use gamma::Gamma;
 pub use gaussian::Gaussian;
 pub use heteroscedastic::Heteroscedastic;
@@ -145,7 +149,8 @@ pub trait Likelihood: Parameters + std::fmt::Debug + Send + Sync {
     /// `[L L, b]` in place of variances. Differentiable in means, variances and the likelihood's own parameters.
     ///
     /// Computed in f64 whatever the type of the tensors; see [`Density::expectation`] and
-    /// [`Density::joint_expectation`].
+    /// [`Density::joint_expectation`]. A GPU computes it itself for tensors in f32, if it knows the density's
+    /// [formula](Density::formula) and the functions are independent; it does not check targets.
     ///
     /// # Errors
     /// [`Error::Shape`] when shapes disagree, [`Error::Device`] when the device cannot be read.
@@ -157,14 +162,20 @@ pub trait Likelihood: Parameters + std::fmt::Debug + Send + Sync {
         y: &Tensor<1>,
         auxiliary: Option<&Tensor<1>>,
     ) -> Result<Tensor<1>> {
+        let own = || -> Option<Tensor<1>> {
+            let own: Vec<Tensor<1>> = self.parameters().into_iter().map(|(_, p)| scope.value(p)).collect();
+            (!own.is_empty()).then(|| Tensor::cat(own, 0))
+        };
+        #[cfg(feature = "gpu")]
+        if let Some(expected) = gpu::Expected::new(self, [&mean, &variance], y, auxiliary) {
+            return expected.values(mean, variance, own());
+        }
         let y = to_f64(y.clone())?;
         let auxiliary = auxiliary.map(|auxiliary| to_f64(auxiliary.clone())).transpose()?;
         let targets = Targets { y: &y, auxiliary: auxiliary.as_deref() };
         self.check(targets, None)?;
         let rows = targets.rows(self.auxiliary()).collect();
-        let own: Vec<Tensor<1>> = self.parameters().into_iter().map(|(_, p)| scope.value(p)).collect();
-        let own = if own.is_empty() { None } else { Some(Tensor::cat(own, 0)) };
-        expected::expected_log_density(self.density(), rows, mean, variance, own)
+        expected::expected_log_density(self.density(), rows, mean, variance, own())
     }
 
     /// The predictive distribution of a target with latent marginals `mean [L]` and `variance [L]` and this auxiliary

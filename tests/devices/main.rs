@@ -5,6 +5,8 @@
 #[path = "../common/mod.rs"]
 mod common;
 #[cfg(feature = "gpu")]
+mod likelihoods;
+#[cfg(feature = "gpu")]
 mod linalg;
 #[cfg(feature = "gpu")]
 mod models;

@@ -89,9 +89,9 @@ fn norm(values: impl Iterator<Item = f64>) -> f64 {
 }
 
 /// The error of numbers, by their norm, if it is above the tolerance.
-fn fault(what: &str, got: &[f64], want: &[f64], tolerance: f64) -> Option<String> {
+pub fn fault(what: &str, got: &[f64], want: &[f64], tolerance: f64) -> Option<String> {
     let (off, size) = (norm(got.iter().zip(want).map(|(a, b)| a - b)), norm(want.iter().copied()));
-    (!(off <= tolerance * size)).then(|| format!("{what}: off by {off:.2e} of {size:.2e}"))
+    (off.is_nan() || off > tolerance * size).then(|| format!("{what}: off by {off:.2e} of {size:.2e}"))
 }
 
 /// The errors of loss, gradient and predictions that are above the tolerances.
@@ -135,9 +135,9 @@ fn every_kind_of_model_agrees() {
 }
 
 /// A likelihood as text, and a function from a latent value and noise to a target and its auxiliary number.
-type Case = (&'static str, fn(f64, f64) -> (f64, Option<f64>));
+pub type Case = (&'static str, fn(f64, f64) -> (f64, Option<f64>));
 
-const LIKELIHOODS: [Case; 14] = [
+pub const LIKELIHOODS: [Case; 14] = [
     ("heteroscedastic(0.3)", |f, e| (f + e, None)),
     ("student-t(3.5)", |f, e| (f + e, None)),
     ("bernoulli(logit)", |f, e| (f64::from(u8::from(f + e > 0.0)), None)),
@@ -154,7 +154,7 @@ const LIKELIHOODS: [Case; 14] = [
     ("gaussian(0.3)", |f, e| (f + e, Some(0.2))),
 ];
 
-fn targets(case: &Case, n: usize) -> (Box<dyn Likelihood>, Observations) {
+pub fn targets(case: &Case, n: usize) -> (Box<dyn Likelihood>, Observations) {
     let x = inputs(42, n, D);
     let latents = x.chunks(D).map(|row| row[0].sin() + 0.5 * (row[1] + 0.3).cos());
     let rows: Vec<_> = latents.zip(noise(43, n)).map(|(f, e)| (case.1)(f, e)).collect();

@@ -49,12 +49,14 @@ fn trainings_end_at_the_same_loss() {
         fit::fit(&mut model, compute, &data, &adam(60), &mut []).unwrap().loss
     });
     let data = classes(300);
-    compared("svgp", |compute| {
-        let likelihood = Bernoulli { link: BernoulliLink::Probit };
-        let mut model = Svgp::new(kernel(), &inputs(51, 16, D), D, likelihood).unwrap();
-        let batches = Minibatches { size: 100, ..Minibatches::default() };
-        minibatch::fit(&mut model, compute, &data, &batches, &adam(80), &mut []).unwrap().loss
-    });
+    for (what, natural, steps) in [("svgp", None, 80), ("svgp, natural gradients", Some(0.1), 30)] {
+        compared(what, |compute| {
+            let likelihood = Bernoulli { link: BernoulliLink::Probit };
+            let mut model = Svgp::new(kernel(), &inputs(51, 16, D), D, likelihood).unwrap();
+            let batches = Minibatches { size: 100, natural, ..Minibatches::default() };
+            minibatch::fit(&mut model, compute, &data, &batches, &adam(steps), &mut []).unwrap().loss
+        });
+    }
 }
 
 #[test]

@@ -92,7 +92,7 @@ fn failures(factor: &Tensor<3>) -> Result<Vec<Option<usize>>> {
         return Ok(vec![None; smallest.len()]);
     }
     let n = factor.dims()[1];
-    Ok(numbers(diagonals)?.chunks_exact(n).map(|d| d.iter().position(|&d| !(d > 0.0))).collect())
+    Ok(numbers(diagonals)?.chunks_exact(n).map(|d| d.iter().position(|&d| d.is_nan() || d <= 0.0)).collect())
 }
 
 fn numbers(tensor: Tensor<2>) -> Result<Vec<f64>> {
@@ -139,7 +139,7 @@ pub fn solve(l: &Tensor<3>, b: &Tensor<3>, transposed: bool) -> Result<Tensor<3>
 }
 
 /// `L⁻¹ [b, n, n]`, at a third of the cost of a solve with as many right-hand sides.
-fn inverse_of_factor(l: &Tensor<3>) -> Result<Tensor<3>> {
+pub fn inverse_of_factor(l: &Tensor<3>) -> Result<Tensor<3>> {
     let [count, n, _] = l.dims();
     let ones = Tensor::ones([count, n], (&l.device(), l.dtype()));
     let solve = Solve { l: Matrix::of(l)?, x: Matrix::of(&from_diagonal(&ones)?)?, transposed: false };

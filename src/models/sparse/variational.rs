@@ -54,8 +54,13 @@ impl Variational {
 
     /// Sets μ and R from a row-major lower triangular matrix.
     pub(in crate::models) fn set(&mut self, mean: &[f64], lower: &[f64]) {
+        self.set_packed(mean, &lower::packed(lower, mean.len()));
+    }
+
+    /// Sets μ and R from the rows of R up to the diagonal.
+    pub(in crate::models) fn set_packed(&mut self, mean: &[f64], packed: &[f64]) {
         self.mean.set_raw(mean);
-        self.root.set_raw(&lower::packed(lower, mean.len()));
+        self.root.set_raw(packed);
     }
 }
 

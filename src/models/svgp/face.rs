@@ -7,7 +7,7 @@ use crate::device::Compute;
 use crate::error::Result;
 use crate::likelihoods::Likelihood;
 use crate::models::gp_model::{GpModel, Size, Training, UserUnits};
-use crate::models::minibatch::{self, Minibatches, SumOverRows};
+use crate::models::minibatch::{self, Minibatches, NaturalSums, SumOverRows};
 use crate::models::posterior::Posterior;
 use crate::models::prior::Prior;
 use crate::models::start::start_all;
@@ -77,11 +77,11 @@ impl SumOverRows for Svgp {
         self.variational.iter().map(|q| q.mean.len() * (q.mean.len() + 1)).sum()
     }
 
-    fn natural_sums(&self, compute: Compute, batch: &Batch) -> Result<Vec<f64>> {
+    fn natural_sums(&self, compute: Compute, batch: &Batch) -> Result<NaturalSums> {
         Self::natural_sums(self, compute, batch)
     }
 
-    fn natural_move(&mut self, compute: Compute, sums: &[f64], rate: f64) -> Result<()> {
+    fn natural_move(&mut self, compute: Compute, sums: &NaturalSums, rate: f64) -> Result<()> {
         Self::natural_move(self, compute, sums, rate)
     }
 }

@@ -3,6 +3,8 @@
 
 mod face;
 mod natural;
+#[cfg(feature = "gpu")]
+mod on_device;
 mod options;
 mod posterior;
 
@@ -16,6 +18,7 @@ use crate::kernels::Kernel;
 use crate::likelihoods::Likelihood;
 use crate::linalg::dense::{solve, view, view_mut};
 use crate::linalg::{Projected, cholesky, marginals, solve_lower, unpack_lower, whiten};
+use crate::models::minibatch::NaturalSums;
 use crate::models::posterior::VARIANCE_FLOOR;
 use crate::models::process::Process;
 use crate::models::variational::{Covariance, Variational};
@@ -225,34 +228,57 @@ impl Svgp {
     }
 
     /// The sums over the rows of a batch that a natural step needs, one latent function after another.
-    fn natural_sums(&self, compute: Compute, batch: &Batch) -> Result<Vec<f64>> {
+    fn natural_sums(&self, compute: Compute, batch: &Batch) -> Result<NaturalSums> {
         if self.variational.iter().any(|q| q.is_diagonal() && q.mean.len() > 1) {
             return Err(Error::Usage("natural gradients need a full covariance of q, not a diagonal one".into()));
         }
         let scope = Scope::new(compute)?;
-        let x = scope.matrix(&to_f64(batch.x.clone())?, batch.x.dims()[0], batch.x.dims()[1]);
-        let mut known = Vec::new();
+        let x = if batch.x.is_autodiff() { batch.x.clone().inner() } else { batch.x.clone() };
+        let (mut known, mut kept) = (Vec::new(), Vec::new());
         let latents = self.latents(&scope, &x, |process| {
             let (lower, a) = factored(process, &scope, &x)?;
-            known.push(to_f64(a.clone())?);
+            match compute.kind.is_cpu() {
+                true => known.push(to_f64(a.clone())?),
+                false => kept.push(a.clone()),
+            }
             Ok(if self.whitened { Covariances::White(a) } else { Covariances::Factored { lower, a } })
         })?;
+        #[cfg(feature = "gpu")]
+        if !compute.kind.is_cpu() {
+            let slopes = on_device::slopes(&scope, &*self.likelihood, [latents.mean, latents.variance], batch)?;
+            let of_latent = |(l, slopes)| on_device::sums(&kept[usize::min(l, kept.len() - 1)], slopes);
+            return Ok(NaturalSums::Device(slopes.into_iter().enumerate().map(of_latent).collect()));
+        }
         let slopes = natural::slopes(&*self.likelihood, latents.mean, latents.variance, batch)?;
         let of_latent = |(l, slopes)| natural::sums(&known[usize::min(l, known.len() - 1)], slopes);
-        Ok(slopes.iter().enumerate().flat_map(of_latent).collect())
+        Ok(NaturalSums::Host(slopes.iter().enumerate().flat_map(of_latent).collect()))
     }
 
     /// Takes a natural step from these sums.
-    fn natural_move(&mut self, compute: Compute, sums: &[f64], rate: f64) -> Result<()> {
+    fn natural_move(&mut self, compute: Compute, sums: &NaturalSums, rate: f64) -> Result<()> {
         if !(rate > 0.0 && rate <= 1.0) {
             return Err(Error::Usage(format!("the rate {rate} of natural gradients must lie in (0, 1]")));
         }
         let scope = Scope::new(compute)?;
+        #[cfg(feature = "gpu")]
+        if let NaturalSums::Device(sums) = sums
+            && self.whitened
+            && self.variational.iter().all(|q| on_device::factorises(&scope, q.mean.len()))
+        {
+            let moved = self.variational.iter().zip(sums).map(|(q, sums)| on_device::moved(&scope, sums, q, rate));
+            let moved = moved.collect::<Result<Vec<_>>>()?;
+            self.variational.iter_mut().zip(moved).for_each(|(q, (mean, root))| q.set_packed(&mean, &root));
+            return Ok(());
+        }
+        let sums = match sums {
+            NaturalSums::Host(sums) => sums,
+            device => &device.clone().numbers()?,
+        };
         let lowers = match self.whitened {
             true => Vec::new(),
             false => self.processes.iter().map(|process| process.factor(&scope)).collect::<Result<Vec<_>>>()?,
         };
-        let (mut moved, mut rest) = (Vec::with_capacity(self.variational.len()), sums);
+        let (mut moved, mut rest) = (Vec::with_capacity(self.variational.len()), &sums[..]);
         for (l, q) in self.variational.iter().enumerate() {
             let m = q.mean.len();
             let Some((own, others)) = rest.split_at_checked(m * m + m) else {

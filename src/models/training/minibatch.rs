@@ -8,7 +8,7 @@ pub use super::batches::{Minibatches, Rows};
 use super::fit::{add_priors, evaluate_for, groups};
 pub use super::shared_rows::SharedRows;
 use super::spread::{Drawn, Spread};
-pub use super::sum_over_rows::SumOverRows;
+pub use super::sum_over_rows::{NaturalSums, SumOverRows};
 use crate::device::Compute;
 use crate::error::{Error, Result};
 use crate::likelihoods::Targets;
@@ -216,7 +216,7 @@ impl<'a, M: SumOverRows> BatchLoss<'a, M> {
     fn natural_step(&mut self, drawn: &Drawn, rate: f64) -> Result<()> {
         let Source { compute, spread, .. } = self.source;
         let sums = match spread {
-            Some(spread) => spread.natural(self.model, compute, drawn)?,
+            Some(spread) => NaturalSums::Host(spread.natural(self.model, compute, drawn)?),
             None => self.model.natural_sums(compute, &drawn.batch(&Scope::new(compute)?))?,
         };
         for halving in 0..HALVINGS {

@@ -121,7 +121,7 @@ impl Question {
     ) -> Result<Vec<f64>> {
         let batch = |scope: &Scope| Batch { scale: *scale, ..rows.batch(scope) };
         let said = match self {
-            Self::Natural => model.natural_sums(compute, &batch(&Scope::new(compute)?))?,
+            Self::Natural => model.natural_sums(compute, &batch(&Scope::new(compute)?))?.numbers()?,
             Self::Objective { gradient } => {
                 let budget = model.budget(rows.n(), compute.precision);
                 let scope = if gradient { Scope::training(compute)? } else { Scope::new(compute)? }.with_budget(budget);

@@ -1,10 +1,35 @@
 //! Models that can train on minibatches.
 
+use burn::tensor::Tensor;
+
 use super::batches::Rows;
 use crate::device::Compute;
 use crate::error::{Error, Result};
 use crate::models::gp_model::GpModel;
 use crate::models::{Batch, Held};
+use crate::scope::to_f64;
+
+/// The sums over the rows of a batch that a natural-gradient step needs.
+#[derive(Debug, Clone)]
+pub enum NaturalSums {
+    /// On the host.
+    Host(Vec<f64>),
+    /// On the device that computed them: one tensor for each latent function. The host's are these one after another.
+    Device(Vec<Tensor<1>>),
+}
+
+impl NaturalSums {
+    /// The sums on the host.
+    ///
+    /// # Errors
+    /// [`Error::Device`] when the device cannot be read.
+    pub fn numbers(self) -> Result<Vec<f64>> {
+        match self {
+            Self::Host(sums) => Ok(sums),
+            Self::Device(sums) => to_f64(Tensor::cat(sums, 0)),
+        }
+    }
+}
 
 /// A model whose objective is a sum over rows, times the batch's scale, plus a term without data.
 pub trait SumOverRows: GpModel {
@@ -30,7 +55,7 @@ pub trait SumOverRows: GpModel {
         Ok(all.clone())
     }
 
-    /// The length of [`natural_sums`](Self::natural_sums).
+    /// The number of [`natural_sums`](Self::natural_sums).
     fn natural_len(&self) -> usize {
         0
     }
@@ -39,7 +64,7 @@ pub trait SumOverRows: GpModel {
     ///
     /// # Errors
     /// [`Error::Usage`] for models without natural gradients.
-    fn natural_sums(&self, _compute: Compute, _batch: &Batch) -> Result<Vec<f64>> {
+    fn natural_sums(&self, _compute: Compute, _batch: &Batch) -> Result<NaturalSums> {
         Err(Error::Usage("this model has no natural gradients".into()))
     }
 
@@ -48,7 +73,7 @@ pub trait SumOverRows: GpModel {
     /// # Errors
     /// [`Error::Usage`] for models without natural gradients, [`Error::NotPositiveDefinite`] for a step that is too
     /// long.
-    fn natural_move(&mut self, _compute: Compute, _sums: &[f64], _rate: f64) -> Result<()> {
+    fn natural_move(&mut self, _compute: Compute, _sums: &NaturalSums, _rate: f64) -> Result<()> {
         Err(Error::Usage("this model has no natural gradients".into()))
     }
 }

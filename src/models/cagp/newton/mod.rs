@@ -161,7 +161,9 @@ impl NewtonCagp {
     fn rows(&self, batch: &Batch) -> Result<Vec<Row>> {
         let auxiliary = batch.auxiliary.clone().map(to_f64).transpose()?;
         let y = to_f64(batch.y.clone())?;
-        Ok(Targets { y: &y, auxiliary: auxiliary.as_deref() }.rows(self.likelihood.auxiliary()).collect())
+        let targets = Targets { y: &y, auxiliary: auxiliary.as_deref() };
+        self.likelihood.check(targets, None)?;
+        Ok(targets.rows(self.likelihood.auxiliary()).collect())
     }
 
     /// What the posterior conditions on data.
