@@ -4,7 +4,8 @@ use burn::tensor::Tensor;
 
 use super::operations::explained::{self, Explained, Prepared};
 use super::operations::{actions, dense, matvec, projected, tiled};
-use super::{BlockSparse, by_parts, fused, fused_wide, lowered, lowered_wide, same_rows};
+use super::{BlockSparse, by_parts, fused, fused_blocks, fused_wide, lowered, lowered_wide, same_rows};
+use crate::device::DeviceKind;
 use crate::error::Result;
 use crate::kernels::Kernel;
 use crate::scope::Scope;
@@ -18,8 +19,11 @@ pub struct Covariance<'a> {
     x: &'a Tensor<2>,
 }
 
-/// The most bytes of a product K S that is computed whole so that what follows from it can be whitened.
-const WHOLE: usize = 1 << 28;
+/// The most bytes of a product K S that is computed whole so that what follows from it can be whitened: 256 MB, or a
+/// 32nd of a GPU's memory.
+pub(crate) fn whole(kind: DeviceKind) -> usize {
+    kind.memory().map_or(0, |memory| (memory / 32) as usize).max(1 << 28)
+}
 
 impl<'a> Covariance<'a> {
     /// The covariance of a kernel at inputs.
@@ -111,22 +115,22 @@ impl<'a> Covariance<'a> {
     /// As [`times`](Self::times).
     pub fn times_blocks(&self, blocks: &BlockSparse) -> Result<Tensor<2>> {
         same_rows("block-sparse values", blocks.values().dims()[0], self.order())?;
-        match lowered(self.kernel, self.scope, self.x)? {
+        match fused_blocks(self.kernel, self.scope, self.x)? {
             Some(lowered) => actions::gram(&lowered, blocks),
             None => tiled::k_s_gram(self.kernel, self.scope, self.x, blocks),
         }
     }
 
-    /// K S `[n, i]` for block-sparse S, if products are not fused (on devices other than the CPU, and for kernels that
-    /// cannot be lowered) and if it takes at most 256 MB; otherwise None.
+    /// K S `[n, i]` for block-sparse S, unless [`explained`](Self::explained) computes what follows from it (on the CPU
+    /// for kernels that can be lowered), and if it takes at most 256 MB or a 32nd of a GPU's memory; otherwise None.
     ///
     /// # Errors
     /// As [`times`](Self::times).
     pub fn times_blocks_unfused(&self, blocks: &BlockSparse) -> Result<Option<Tensor<2>>> {
         same_rows("block-sparse values", blocks.values().dims()[0], self.order())?;
         let bytes = self.order().saturating_mul(blocks.len()).saturating_mul(self.scope.wide().size());
-        let wanted = bytes <= WHOLE && lowered(self.kernel, self.scope, self.x)?.is_none();
-        wanted.then(|| tiled::k_s_gram(self.kernel, self.scope, self.x, blocks)).transpose()
+        let wanted = bytes <= whole(self.scope.compute().kind) && lowered(self.kernel, self.scope, self.x)?.is_none();
+        wanted.then(|| self.times_blocks(blocks)).transpose()
     }
 
     /// Sᵀ K S `[i, i]` for block-sparse S `[n, i]`, in the scope's wide type.

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use burn::tensor::Tensor;
 
 use super::operations::{actions, dense, local, local_graph, matvec, moments, tiled, whitened};
-use super::{BlockSparse, Covariance, Neighbours, by_parts, fused, fused_wide, lowered, lowered_wide, same_rows};
+use super::{BlockSparse, Covariance, Neighbours, by_parts, fused, fused_blocks, fused_wide, lowered_wide, same_rows};
 use crate::error::{Error, Result};
 use crate::kernels::Kernel;
 use crate::linalg::{Projected, marginals, unpack_lower, whiten};
@@ -72,7 +72,7 @@ impl<'a> Cross<'a> {
     pub fn times_blocks(&self, blocks: &BlockSparse) -> Result<Tensor<2>> {
         let Self { kernel, scope, x1, x2 } = *self;
         same_rows("block-sparse values", blocks.values().dims()[0], x2.dims()[0])?;
-        match (lowered(kernel, scope, x1)?, lowered(kernel, scope, x2)?) {
+        match (fused_blocks(kernel, scope, x1)?, fused_blocks(kernel, scope, x2)?) {
             (Some(a), Some(b)) => actions::cross(&a, &b, blocks),
             _ => tiled::k_s(kernel, scope, x1, x2, blocks),
         }

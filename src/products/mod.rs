@@ -5,8 +5,8 @@
 //! kernels that lower to terms are fused: small tiles of K are computed in the nearest cache from the scaled features
 //! of two groups of rows, used, and forgotten. One adjoint, which computes the tiles again, serves every kernel.
 //! Results are reproducible for a given number of threads and given [instructions](lanes::instructions). On a GPU the
-//! matrix and its products with dense matrices are fused, each in one kernel launch; everything else is [`tiled`] over
-//! such matrices.
+//! matrix and its products with dense and block-sparse matrices are fused, each in one kernel launch; everything else
+//! is made of such matrices and products by [`tiled`].
 //!
 //! | folder | contents |
 //! |---|---|
@@ -30,6 +30,7 @@ use burn::tensor::Tensor;
 pub use anchors::Anchors;
 pub use blocks::BlockSparse;
 pub use covariance::Covariance;
+pub(crate) use covariance::whole;
 pub use cross::Cross;
 pub use engine::lanes;
 pub use operations::explained::{Explained, Prepared};
@@ -79,6 +80,15 @@ fn fused(kernel: &Kernel, scope: &Scope, x: &Tensor<2>) -> Result<Option<Lowered
 fn fused_wide(kernel: &Kernel, scope: &Scope, x: &Tensor<2>) -> Result<Option<Lowered>> {
     fused(kernel, &scope.widened(), &x.clone().cast(scope.wide()))
 }
+
+/// The kernel's terms, if products with block-sparse matrices are fused.
+fn fused_blocks(kernel: &Kernel, scope: &Scope, x: &Tensor<2>) -> Result<Option<Lowered>> {
+    let countable = scope.compute().kind.is_cpu() || x.dims()[0] <= COUNTABLE;
+    if countable { fused(kernel, scope, x) } else { Ok(None) }
+}
+
+/// The most rows whose numbers are exact in f32, as the GPU's block boundaries must be.
+const COUNTABLE: usize = 1 << 24;
 
 /// The kernel's terms, if all products are fused: on the CPU.
 fn lowered(kernel: &Kernel, scope: &Scope, x: &Tensor<2>) -> Result<Option<Lowered>> {

@@ -170,7 +170,9 @@ fn boundaries(n: usize) -> Vec<usize> {
 #[test]
 fn products_with_blocks_agree() {
     let n = 150;
-    for (what, kernel) in [("built-in", parse(KERNELS[12])), ("custom", custom())] {
+    let mut kernels: Vec<(&str, Kernel)> = KERNELS.iter().map(|text| (*text, parse(text))).collect();
+    kernels.push(("custom", custom()));
+    for (what, kernel) in kernels {
         let kernel = &kernel;
         let blocks = |values: &Tensor<2>| {
             BlockSparse::new(values.clone().reshape([values.dims()[0] as i32]), boundaries(values.dims()[0])).unwrap()
@@ -217,6 +219,21 @@ fn sets_of_neighbours_agree() {
                 Cross::new(kernel, scope, &x[0], &x[1]).local(q, neighbours.clone()).unwrap().unsqueeze()
             });
         }
+    }
+}
+
+#[test]
+fn products_of_many_rows_with_blocks_agree() {
+    let (n, i) = (1025, 40);
+    let kernel = &parse(KERNELS[12]);
+    let case = Case { kernel, inputs: vec![(inputs(26, n, D), D), (noise(27, n), 1)], budget: 1 << 27 };
+    let moved = case.check("many rows", 1e-4, &|scope, x| {
+        let s = x[1].clone().reshape([n as i32]);
+        let blocks = BlockSparse::new(s, BlockSparse::even(n, i)).unwrap();
+        Covariance::new(kernel, scope, &x[0]).times_blocks(&blocks).unwrap()
+    });
+    for moved in moved {
+        assert!(moved.up <= 256 + 4 * (i as u64 + 1) && moved.down == 0, "{moved:?}");
     }
 }
 

@@ -9,6 +9,7 @@ use crate::models::posterior::{Posterior, SavedPosterior};
 use crate::models::prior::Prior;
 use crate::models::start::start;
 use crate::models::{Model, Observations};
+use crate::products;
 
 /// Bytes of the small matrices for `i` actions.
 pub(super) fn small(i: usize) -> f64 {
@@ -34,8 +35,15 @@ impl GpModel for Cagp {
 
     fn bytes(&self, compute: Compute, size: Size) -> f64 {
         let (number, i) = (compute.precision.bytes() as f64, self.actions.len());
-        let whole = 1.25 * number * size.rows as f64 * i as f64;
-        size.data(compute) + whole.min(self.budget(size.rows, compute.precision) as f64) + small(i)
+        let entries = size.rows as f64 * i as f64;
+        let most = self.budget(size.rows, compute.precision) as f64;
+        let own = match compute.kind.is_cpu() {
+            true => (1.25 * number * entries).min(most),
+            // The graph from K S on holds about ten such matrices.
+            false if 8.0 * entries <= products::whole(compute.kind) as f64 => 80.0 * entries,
+            false => most,
+        };
+        size.data(compute) + own + small(i)
     }
 
     fn is_comparable(&self) -> bool {

@@ -34,7 +34,7 @@ pub struct Plan {
 
 impl Plan {
     /// Whether sum `k` of [`pull`] is the gradient in the program's factor.
-    fn is_outer(&self, k: usize) -> bool {
+    pub(super) fn is_outer(&self, k: usize) -> bool {
         self.program.outer().is_some_and(|outer| self.p + outer == k)
     }
 }
@@ -239,7 +239,7 @@ pub fn pull<F: Float>(
 
 /// The coefficient that a program leaves to its caller; 1 if there is none.
 #[cube]
-fn factor<F: Float>(coefficients: &Array<F>, #[comptime] outer: Option<usize>) -> F {
+pub fn factor<F: Float>(coefficients: &Array<F>, #[comptime] outer: Option<usize>) -> F {
     let mut factor = F::new(1.0);
     if comptime!(outer.is_some()) {
         factor = coefficients[comptime!(outer.unwrap_or_default())];
@@ -249,18 +249,16 @@ fn factor<F: Float>(coefficients: &Array<F>, #[comptime] outer: Option<usize>) -
 
 /// 1 if row and column are the same row of the same input, else 0.
 #[cube]
-fn is_same<F: Float>(i: usize, j: usize, #[comptime] possible: bool) -> F {
+pub fn is_same<F: Float>(i: usize, j: usize, #[comptime] possible: bool) -> F {
     let mut same = F::new(0.0);
-    if comptime!(possible) {
-        if i == j {
-            same = F::new(1.0);
-        }
+    if comptime!(possible) && i == j {
+        same = F::new(1.0);
     }
     same
 }
 
 #[cube]
-fn zeros<F: Float>(#[comptime] count: usize) -> Array<F> {
+pub fn zeros<F: Float>(#[comptime] count: usize) -> Array<F> {
     let mut array = Array::<F>::new(count);
     #[unroll]
     for k in 0..count {
@@ -271,7 +269,7 @@ fn zeros<F: Float>(#[comptime] count: usize) -> Array<F> {
 
 /// A row of a matrix `[n, p]`; zeros beyond the last row.
 #[cube]
-fn load<F: Float>(rows: &Tensor<F>, i: usize, #[comptime] p: usize) -> Array<F> {
+pub fn load<F: Float>(rows: &Tensor<F>, i: usize, #[comptime] p: usize) -> Array<F> {
     let mut row = Array::<F>::new(p);
     #[unroll]
     for k in 0..p {
@@ -281,7 +279,7 @@ fn load<F: Float>(rows: &Tensor<F>, i: usize, #[comptime] p: usize) -> Array<F> 
 }
 
 #[cube]
-fn load_all<F: Float>(vector: &Tensor<F>, #[comptime] count: usize) -> Array<F> {
+pub fn load_all<F: Float>(vector: &Tensor<F>, #[comptime] count: usize) -> Array<F> {
     let mut all = Array::<F>::new(count);
     #[unroll]
     for k in 0..count {
@@ -292,7 +290,7 @@ fn load_all<F: Float>(vector: &Tensor<F>, #[comptime] count: usize) -> Array<F> 
 
 /// matrix_ij; 0 from row `end` on, and beyond the last column.
 #[cube]
-fn entry_or_zero<F: Float>(matrix: &Tensor<F>, i: usize, j: usize, end: usize) -> F {
+pub fn entry_or_zero<F: Float>(matrix: &Tensor<F>, i: usize, j: usize, end: usize) -> F {
     let mut entry = F::new(0.0);
     if i < end && j < matrix.shape(1) {
         entry = matrix[i * matrix.stride(0) + j * matrix.stride(1)];

@@ -24,6 +24,7 @@ pub struct Matrix {
 }
 
 /// Cotangents of the entries of a matrix `[n, m]`.
+#[allow(clippy::large_enum_variant)] // there is one at a time
 pub enum Cotangents {
     /// Given as a matrix.
     Given(CubeTensor),
@@ -32,7 +33,7 @@ pub enum Cotangents {
 }
 
 impl Matrix {
-    fn columns(&self) -> CubeTensor {
+    pub(super) fn columns(&self) -> CubeTensor {
         self.columns.as_ref().unwrap_or(&self.rows).clone()
     }
 
@@ -47,7 +48,7 @@ impl Matrix {
         }
     }
 
-    fn plan(&self, program: &Program, right_hand_sides: usize) -> Plan {
+    pub(super) fn plan(&self, program: &Program, right_hand_sides: usize) -> Plan {
         Plan {
             program: program.clone(),
             p: self.rows.shape()[1],
@@ -136,28 +137,28 @@ impl Matrix {
     }
 }
 
-fn empty<const D: usize>(like: &CubeTensor, shape: [usize; D]) -> CubeTensor {
+pub(super) fn empty<const D: usize>(like: &CubeTensor, shape: [usize; D]) -> CubeTensor {
     let (client, shape) = (like.client.clone(), Shape::from(shape));
     let buffer = client.empty(shape.num_elements() * like.dtype.size());
     CubeTensor::new_contiguous(client, like.device.clone(), shape, buffer, like.dtype)
 }
 
 /// The sum over the first axis of `[parts, n, t]`: `[n, t]`.
-fn total(parts: CubeTensor) -> CubeTensor {
+pub(super) fn total(parts: CubeTensor) -> CubeTensor {
     let [count, n, t] = [0, 1, 2].map(|axis| parts.shape()[axis]);
     let sum = if count == 1 { parts } else { Cube::float_sum_dim(parts, 0) };
     Cube::float_reshape(sum, Shape::from([n, t]))
 }
 
-fn cubes(size: usize, width: usize) -> u32 {
+pub(super) fn cubes(size: usize, width: usize) -> u32 {
     size.div_ceil(width) as u32
 }
 
 /// The distribution of the summing kernels over cubes.
-struct Grid {
+pub(super) struct Grid {
     blocks: u32,
     chunks: u32,
-    splits: u32,
+    pub(super) splits: u32,
 }
 
 impl Grid {
@@ -166,13 +167,13 @@ impl Grid {
     /// The fewest columns for which a further split is worth its cost.
     const FEWEST: usize = 4 * TILE;
 
-    fn new([n, m, t]: [usize; 3], width: usize) -> Self {
+    pub(super) fn new([n, m, t]: [usize; 3], width: usize) -> Self {
         let (blocks, chunks) = (cubes(n, TILE), cubes(t, width));
         let splits = cubes(Self::UNITS / TILE, (blocks * chunks) as usize).min(cubes(m, Self::FEWEST));
         Self { blocks, chunks, splits }
     }
 
-    fn count(&self) -> CubeCount {
+    pub(super) fn count(&self) -> CubeCount {
         CubeCount::Static(self.blocks, self.chunks, self.splits)
     }
 }

@@ -2,6 +2,8 @@
 //! for the same; a kernel needs no temporary of its size. Any tree of terms works. The
 //! [program](super::engine::program::Program) that the CPU runs also writes the kernel's arithmetic for a pair of rows.
 
+mod block_kernel;
+mod blocks;
 mod kernel;
 mod launch;
 mod operations;

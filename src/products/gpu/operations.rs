@@ -17,7 +17,7 @@ use crate::products::operations::matvec::Matvec;
 
 type CubeTensor = FloatTensor<Cube>;
 
-fn matrix(rows: DispatchTensor, columns: Option<DispatchTensor>, coefficients: DispatchTensor) -> Result<Matrix> {
+pub fn matrix(rows: DispatchTensor, columns: Option<DispatchTensor>, coefficients: DispatchTensor) -> Result<Matrix> {
     let columns = columns.map(primitive).transpose()?;
     Ok(Matrix { rows: primitive(rows)?, columns, coefficients: primitive(coefficients)? })
 }

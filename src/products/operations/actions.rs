@@ -7,6 +7,8 @@ use burn::tensor::{Tensor, TensorData};
 use crate::error::Result;
 use crate::kernels::form::Lowered;
 use crate::linalg::host::{HostOp, Saved, apply4};
+#[cfg(feature = "gpu")]
+use crate::linalg::on_device::DeviceOp;
 use crate::linalg::real::{Real, into_vec, with_real};
 use crate::products::blocks::{BlockSparse, Segments};
 use crate::products::drivers::sparse;
@@ -26,18 +28,24 @@ pub fn gram(lowered: &Lowered, blocks: &BlockSparse) -> Result<Tensor<2>> {
 }
 
 fn product(a: &Lowered, b: &Lowered, blocks: &BlockSparse, own: Option<usize>) -> Result<Tensor<2>> {
-    let op = Actions { program: Program::new(a), offsets: blocks.offsets().to_vec(), own };
-    let transposed: Tensor<2> = apply4(op, features(a), coefficients(a), blocks.values().clone(), features(b))?;
+    part(a, b, blocks.values().clone(), blocks.offsets(), own)
+}
+
+/// K(x1, x2) S `[n, i]`, where S has the non-zeros `s [m]` and these block boundaries. `own` is the position of the
+/// first row of x1 among those of x2, if they are some of those.
+pub fn part(a: &Lowered, b: &Lowered, s: Tensor<1>, offsets: &[usize], own: Option<usize>) -> Result<Tensor<2>> {
+    let op = Actions { program: Program::new(a), offsets: offsets.to_vec(), own };
+    let transposed: Tensor<2> = apply4(op, features(a), coefficients(a), s, features(b))?;
     Ok(transposed.transpose())
 }
 
 /// (K S)ᵀ `[i, n]`.
 #[derive(Debug)]
-struct Actions {
-    program: Program,
-    offsets: Vec<usize>,
-    /// The position of the rows of x2 among those of x1, if they are some of those.
-    own: Option<usize>,
+pub struct Actions {
+    pub(in crate::products) program: Program,
+    pub(in crate::products) offsets: Vec<usize>,
+    /// The position of the first row of x1 among those of x2, if they are some of those.
+    pub(in crate::products) own: Option<usize>,
 }
 
 /// The inputs as given.
@@ -88,6 +96,11 @@ impl HostOp<4> for Actions {
                 Some(TensorData::new(x2, [m, p])),
             ])
         })
+    }
+
+    #[cfg(feature = "gpu")]
+    fn on_device(&self) -> Option<&dyn DeviceOp<4>> {
+        Some(self)
     }
 }
 

@@ -2,7 +2,8 @@
 //!
 //! A tile's graph lives only as long as the tile. The adjoint builds it again, so that memory stays within the scope's
 //! [budget](Scope::budget). Inputs, sums and gradients stay on the device. On the CPU a tile is the graph that defines
-//! it, against which fused products are checked. On a GPU a tile is fused if the kernel's matrix is.
+//! it, against which fused products are checked. On a GPU a tile is fused if the kernel's matrix is, and K S for some
+//! rows is one operation.
 
 mod tiles;
 
@@ -18,6 +19,8 @@ use crate::linalg::host::{apply3, apply4, apply5};
 use crate::linalg::solve_lower;
 use crate::params::Parameters;
 use crate::products::blocks::BlockSparse;
+use crate::products::fused_blocks;
+use crate::products::operations::actions;
 use crate::products::operations::on_tensors::{OnTensors, TensorOp};
 use crate::scope::Scope;
 
@@ -154,9 +157,50 @@ impl Product {
         plain.holding(&self.tiles.kernel, inputs.parameters)
     }
 
+    /// K(x1, x2) S for block-sparse S if it is one operation; `own` is the position of x1 in x2, if it is a part of it.
+    fn fused(&self, scope: &Scope, [x1, x2, v]: [&Tensor<2>; 3], own: Option<usize>) -> Result<Option<Tensor<2>>> {
+        let (kernel, Columns::Blocks { offsets, .. }) = (&self.tiles.kernel, &self.columns) else { return Ok(None) };
+        if self.tiles.compute.kind.is_cpu() {
+            return Ok(None);
+        }
+        match (fused_blocks(kernel, scope, x1)?, fused_blocks(kernel, scope, x2)?) {
+            (Some(a), Some(b)) => actions::part(&a, &b, v.clone().squeeze_dim(1), offsets, own).map(Some),
+            _ => Ok(None),
+        }
+    }
+
+    /// The adjoint of [`chunk`](Self::chunk) if it is one operation. Returns whether it is.
+    fn pull_fused(
+        &self,
+        inputs: Inputs,
+        (at, r): (usize, &Range<usize>),
+        grad: &Tensor<2>,
+        total: &mut Gradients,
+    ) -> Result<bool> {
+        let (wide, scope) = (self.tiles.wide, self.scope(Scope::training(self.tiles.compute)?, inputs));
+        let leaf = |of: Tensor<2>| Tensor::<2>::from_inner(of).require_grad();
+        let (x1, x2, v) = (leaf(rows(inputs.x1, r)), leaf(inputs.x2().clone()), leaf(inputs.v.clone()));
+        let own = inputs.x2.is_none().then_some(r.start);
+        let Some(part) = self.fused(&scope, [&x1, &x2, &v], own)? else { return Ok(false) };
+        let mut gradients = (part * Tensor::from_inner(grad.clone())).sum().backward();
+        total.x1.add(at, x1.grad_remove(&mut gradients), wide);
+        let to = total.x2.as_mut().unwrap_or(&mut total.x1);
+        for (leaf, to) in [(x2, to), (v, &mut total.v)] {
+            let Some(slopes) = leaf.grad_remove(&mut gradients) else { continue };
+            for (place, c) in self.tiles.ranges(slopes.dims()[0]).enumerate() {
+                to.add(place, Some(rows(&slopes, &c)), wide);
+            }
+        }
+        total.parameters.add(0, self.tiles.slopes(&scope, &mut gradients), wide);
+        Ok(true)
+    }
+
     /// K V for some rows.
     fn chunk(&self, inputs: Inputs, scope: &Scope, r: &Range<usize>) -> Result<Tensor<2>> {
         let (x1, t) = (rows(inputs.x1, r), self.columns.width(inputs.v));
+        if let Some(part) = self.fused(scope, [&x1, inputs.x2(), inputs.v], inputs.x2.is_none().then_some(r.start))? {
+            return Ok(part);
+        }
         let mut sum = Tensor::zeros([r.len(), t], (&x1.device(), x1.dtype()));
         for c in self.tiles.ranges(inputs.x2().dims()[0]) {
             let k = self.tiles.covariance(scope, &x1, &rows(inputs.x2(), &c), inputs.x2.is_none() && c == *r)?;
@@ -182,6 +226,9 @@ impl Product {
         total: &mut Gradients,
     ) -> Result<()> {
         let wide = self.tiles.wide;
+        if !self.tiles.compute.kind.is_cpu() && self.pull_fused(inputs, (at, r), grad, total)? {
+            return Ok(());
+        }
         for (place, c) in self.tiles.ranges(inputs.x2().dims()[0]).enumerate() {
             // Each tile has its own graph.
             let scope = self.scope(Scope::training(self.tiles.compute)?, inputs);
@@ -201,13 +248,7 @@ impl Product {
             let mut gradients = (k * Tensor::from_inner(in_k)).sum().backward();
             total.x1.add(at, x1.grad_remove(&mut gradients), wide);
             total.x2.as_mut().unwrap_or(&mut total.x1).add(place, x2.grad_remove(&mut gradients), wide);
-            let slopes = self.tiles.kernel.parameters().into_iter().map(|(_, parameter)| {
-                let leaf = scope.wide_value(parameter);
-                leaf.grad_remove(&mut gradients).unwrap_or_else(|| leaf.inner().zeros_like())
-            });
-            let slopes: Vec<Tensor<1>> = slopes.collect();
-            let slopes = (!slopes.is_empty()).then(|| Tensor::cat(slopes, 0).unsqueeze_dim(1));
-            total.parameters.add(0, slopes, wide);
+            total.parameters.add(0, self.tiles.slopes(&scope, &mut gradients), wide);
         }
         Ok(())
     }

@@ -2,11 +2,12 @@
 
 use std::ops::Range;
 
-use burn::tensor::{DType, Int, Tensor};
+use burn::tensor::{DType, Gradients, Int, Tensor};
 
 use crate::device::Compute;
 use crate::error::Result;
 use crate::kernels::Kernel;
+use crate::params::Parameters;
 use crate::products::blocks::BlockSparse;
 use crate::products::{Covariance, Cross};
 use crate::scope::{Scope, indices};
@@ -34,6 +35,16 @@ impl Tiles {
     pub(super) fn ranges(&self, n: usize) -> impl Iterator<Item = Range<usize>> + use<> {
         let side = self.side;
         (0..n).step_by(side).map(move |start| start..(start + side).min(n))
+    }
+
+    /// The gradients in all parameters `[P, 1]`; none if there are no parameters.
+    pub(super) fn slopes(&self, scope: &Scope, gradients: &mut Gradients) -> Option<Tensor<2>> {
+        let slopes = self.kernel.parameters().into_iter().map(|(_, parameter)| {
+            let leaf = scope.wide_value(parameter);
+            leaf.grad_remove(gradients).unwrap_or_else(|| leaf.inner().zeros_like())
+        });
+        let slopes: Vec<Tensor<1>> = slopes.collect();
+        (!slopes.is_empty()).then(|| Tensor::cat(slopes, 0).unsqueeze_dim(1))
     }
 
     /// The covariances of a tile; if `diagonal`, those of an input with itself.
