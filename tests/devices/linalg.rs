@@ -73,7 +73,9 @@ fn check<const D: usize>(what: &str, inputs: &[(Vec<f64>, Vec<usize>)], f: impl 
 fn factorisations_and_solves_agree() {
     for n in ORDERS {
         let k = (matrices(1, 1, n), vec![n, n]);
-        check::<2>(&format!("cholesky of {n}"), &[k.clone()], |x| linalg::cholesky(x[0].clone(), "K").unwrap());
+        check::<2>(&format!("cholesky of {n}"), std::slice::from_ref(&k), |x| {
+            linalg::cholesky(x[0].clone(), "K").unwrap()
+        });
         for t in [1, 7] {
             let b = (noise(2, n * t), vec![n, t]);
             let inputs = [k.clone(), b];

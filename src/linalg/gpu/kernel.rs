@@ -217,10 +217,8 @@ pub fn subtract_product<F: Float>(
     let width = comptime!(ACROSS * cut.side);
     let stride = comptime!(ACROSS * cut.side + 1);
     let (first_row, first_column) = (CUBE_POS_Y as usize * width, CUBE_POS_X as usize * width);
-    if comptime!(cut.of.lower) {
-        if first_column >= first_row + width {
-            terminate!();
-        }
+    if comptime!(cut.of.lower) && first_column >= first_row + width {
+        terminate!();
     }
     let mut of_a = Shared::<[F]>::new_slice(comptime!(DEPTH * (ACROSS * cut.side + 1)));
     let mut of_b = Shared::<[F]>::new_slice(comptime!(DEPTH * (ACROSS * cut.side + 1)));
