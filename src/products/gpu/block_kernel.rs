@@ -6,7 +6,7 @@ use burn::cubecl::ir::ElemType;
 use burn::cubecl::prelude::*;
 
 use super::kernel::{Plan, TILE, entry_or_zero, factor, is_same, load, load_all, zeros};
-use super::traced::{add_slopes, covariance};
+use super::traced::{add_slopes, add_slopes_and_value, covariance};
 
 /// (K(rows, columns) S)ᵀ `[i, n]`. A cube computes a block's column for some rows. `first_row` is the number of the
 /// first row among the columns.
@@ -93,7 +93,7 @@ pub fn pull<F: Float>(
     let u = ABSOLUTE_POS_X as usize;
     let unit = UNIT_POS_X as usize;
     let p = comptime!(plan.p);
-    let count = comptime!(plan.p + plan.coefficients);
+    let count = comptime!(plan.p + plan.coefficients + 1);
     let n = out.shape(1);
     let row = load::<F>(rows, u, p);
     let numbers = load_all::<F>(coefficients, comptime!(plan.coefficients));
@@ -107,7 +107,6 @@ pub fn pull<F: Float>(
         own_block = block_of::<F>(bounds, u);
     }
     let mut sums = zeros::<F>(count);
-    let mut in_s = F::new(0.0);
     let m = others.shape(0);
     let span = m.div_ceil(CUBE_COUNT_Z as usize);
     let mut first = CUBE_POS_Z as usize * span;
@@ -124,7 +123,6 @@ pub fn pull<F: Float>(
         }
         sync_cube();
         let mut partial = zeros::<F>(count);
-        let mut partial_in_s = F::new(0.0);
         for c in 0..min(TILE, end - first) {
             let mut column = Array::<F>::new(p);
             #[unroll]
@@ -145,21 +143,21 @@ pub fn pull<F: Float>(
                 let along = entry_or_zero::<F>(grad, own_block, first + c, grad.shape(0));
                 weight += own * along;
                 let program = comptime!(plan.program.clone());
-                partial_in_s += along * covariance::<F>(&row, &column, same, &numbers, program);
+                add_slopes_and_value::<F>(&row, &column, same, &numbers, weight, along, &mut partial, program);
+            } else {
+                let program = comptime!(plan.program.clone());
+                add_slopes::<F>(&row, &column, same, &numbers, weight, &mut partial, program);
             }
-            let program = comptime!(plan.program.clone());
-            add_slopes::<F>(&row, &column, same, &numbers, weight, &mut partial, program);
         }
         #[unroll]
         for k in 0..count {
             sums[k] += partial[k];
         }
-        in_s += partial_in_s;
         sync_cube();
         first += TILE;
     }
     if u < n {
-        let at = (CUBE_POS_Z as usize * n + u) * (count + 1);
+        let at = (CUBE_POS_Z as usize * n + u) * count;
         let scale = factor::<F>(&numbers, comptime!(plan.program.outer()));
         #[unroll]
         for k in 0..count {
@@ -170,7 +168,6 @@ pub fn pull<F: Float>(
                 out[at + k] = scale * sums[k];
             }
         }
-        out[at + count] = scale * in_s;
     }
 }
 

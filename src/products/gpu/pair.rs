@@ -72,10 +72,10 @@ impl<A: Arithmetic> Pair<A> {
         values
     }
 
-    /// The gradients in the row's features and in the coefficients, one after another, given a cotangent of the
-    /// covariance without the program's factor. None means 0. The gradient in the factor is for a cotangent of the
-    /// covariance with the factor.
-    pub fn slopes(&self, program: &Program, cotangent: A) -> Vec<Option<A>> {
+    /// The covariance, and the gradients in the row's features and in the coefficients, one after another, given a
+    /// cotangent of the covariance, both without the program's factor. None means 0. The gradient in the factor is for
+    /// a cotangent of the covariance with the factor.
+    pub fn slopes(&self, program: &Program, cotangent: A) -> (A, Vec<Option<A>>) {
         // k, ∂k/∂s, ∂k/∂a of every term, in the order of the terms.
         let mut terms = Vec::new();
         let values = self.values(program, |term, s| {
@@ -120,7 +120,7 @@ impl<A: Arithmetic> Pair<A> {
                 }
             }
         }
-        slopes
+        (values[last].clone(), slopes)
     }
 
     /// The adjoint from s to the row's features.

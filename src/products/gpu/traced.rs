@@ -35,13 +35,37 @@ pub fn add_slopes<F: Float>(
 ) {
     intrinsic!(|scope| {
         let cotangent = Traced { scope, value: cotangent };
-        let slopes = pair::<F>(scope, row, column, same, coefficients).slopes(&program, cotangent);
-        for (i, slope) in slopes.into_iter().enumerate() {
-            if let Some(slope) = slope {
-                add_to::expand::<F>(scope, sums, slope.value, i);
-            }
-        }
+        let (_, slopes) = pair::<F>(scope, row, column, same, coefficients).slopes(&program, cotangent);
+        add_all::<F>(scope, sums, slopes);
     })
+}
+
+/// The same, and adds after them the covariance times `along`.
+#[cube]
+pub fn add_slopes_and_value<F: Float>(
+    row: &Array<F>,
+    column: &Array<F>,
+    same: F,
+    coefficients: &Array<F>,
+    cotangent: F,
+    along: F,
+    sums: &mut Array<F>,
+    #[comptime] program: Program,
+) {
+    intrinsic!(|scope| {
+        let cotangent = Traced { scope, value: cotangent };
+        let (value, mut slopes) = pair::<F>(scope, row, column, same, coefficients).slopes(&program, cotangent);
+        slopes.push(Some(value.mul(Traced { scope, value: along })));
+        add_all::<F>(scope, sums, slopes);
+    })
+}
+
+fn add_all<F: Float>(scope: &Scope, sums: &mut Numbers<F>, slopes: Vec<Option<Traced<F>>>) {
+    for (i, slope) in slopes.into_iter().enumerate() {
+        if let Some(slope) = slope {
+            add_to::expand::<F>(scope, sums, slope.value, i);
+        }
+    }
 }
 
 #[cube]
