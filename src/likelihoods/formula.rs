@@ -1,5 +1,6 @@
 //! Formulas that a GPU knows, by name.
 
+#[cfg(feature = "gpu")]
 use super::targets::Auxiliary;
 
 /// The formula with which a GPU computes the expected log density of a row. Each takes some numbers of the
@@ -32,6 +33,7 @@ pub enum Formula {
     PositiveMean,
 }
 
+#[cfg(feature = "gpu")]
 impl Formula {
     /// The number of latent functions.
     pub(super) fn latents(self) -> usize {

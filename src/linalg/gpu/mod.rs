@@ -1,8 +1,8 @@
 //! Dense algebra in the memory of a GPU: factorisation, triangular solves and the inverse, blocked, for one matrix or a
 //! batch `[b, n, n]`.
 //!
-//! One cube factorises a tile of order [`TILE`]. Then the panel below it is solved for, and the columns to its right
-//! are updated: first within a block of [`BLOCK`] columns, then the rest at once, so that most of the arithmetic is a
+//! One cube factorises a tile of order 32. Then the panel below it is solved for, and the columns to its right
+//! are updated: first within a block of 128 columns, then the rest at once, so that most of the arithmetic is a
 //! product of some depth. Everything happens in place in one buffer, with about n/10 launches to factorise.
 
 mod kernel;
