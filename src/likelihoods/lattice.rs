@@ -23,7 +23,7 @@ struct Size {
 /// mean square, and 75 with larger ones by at most 4.2e-3, 1.1e-3 in the root mean square.
 const SIZES: [Size; 3] = [
     Size { points: 1 << 10, generator: 227, enough: [0.1, 0.2] },
-    Size { points: 1 << 12, generator: 2267, enough: [0.6, 0.8] },
+    Size { points: 1 << 12, generator: 2267, enough: [0.8, 1.2] },
     Size { points: 1 << 14, generator: 5593, enough: [f64::INFINITY; 2] },
 ];
 
