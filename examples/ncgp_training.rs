@@ -1,5 +1,5 @@
 //! How many Newton steps, and how many actions in each, does one step of the hyperparameters need? Tatzel et al. 2025
-//! leave this open. Each setting trains for the same time. Then a full solve gives the bound of the kernel that it
+//! leave this open. Each setting trains for at most the same time. Then a full solve gives the bound of the kernel that it
 //! found, and the score on test rows. The functions are drawn from a prior whose kernel is known.
 //!
 //! `cargo run --release --example ncgp_training [-- --rows 1500 --seconds 20]`
@@ -12,6 +12,7 @@ use cagey::kernels::Kernel;
 use cagey::likelihoods::{Bernoulli, BernoulliLink, Likelihood, Poisson, RateLink};
 use cagey::models::cagp::{NewtonCagp, NewtonOptions, SiteRule};
 use cagey::models::{Observations, fit};
+use cagey::scope::Scope;
 use cagey::train::TrainConfig;
 use clap::Parser;
 use rand::rngs::Xoshiro256PlusPlus;
@@ -26,7 +27,7 @@ struct Options {
     /// Rows to train on, and as many again to score
     #[arg(long, default_value_t = 1500)]
     rows: usize,
-    /// Seconds of each training
+    /// Most seconds of each training
     #[arg(long, default_value_t = 20.0)]
     seconds: f64,
     /// Newton steps in a step of the hyperparameters; 0 for as many as there are actions, and until they settle
@@ -57,7 +58,7 @@ fn main() -> Result<()> {
     ] {
         let draws = options.seeds.iter().map(|seed| rows(&*likelihood, options.rows, *seed));
         let draws = draws.collect::<Result<Vec<_>>>()?;
-        println!("{likelihood:?}: means over {} draws, {} s a training", draws.len(), options.seconds);
+        println!("{}: means over {} draws, at most {} s a training", likelihood.text(), draws.len(), options.seconds);
         println!("{:>8} {:>10} {:>12} {:>12} {:>10}", "Newton", "actions", "evaluations", "bound / row", "test NLL");
         let known = |(train, test): &(Observations, Observations)| {
             let (bound, nll) = solved(&options, &*likelihood, Kernel::parse(TRUTH, 2)?, train, test)?;
@@ -108,7 +109,7 @@ fn solved(
 ) -> Result<(f64, f64)> {
     let gp = model(likelihood, kernel, NewtonOptions::budget(options.budget));
     let compute = Compute::default();
-    let batch = train.batch(&cagey::scope::Scope::new(compute)?);
+    let batch = train.batch(&Scope::new(compute)?);
     let bound = fit::evaluate(&gp, compute, &batch)?.loss / train.n() as f64;
     let posterior = gp.posterior(compute, train.clone())?.0;
     Ok((bound, latent::nll(&posterior, likelihood, test)?))

@@ -84,8 +84,7 @@ impl Task {
         let each = if policy == NewtonPolicy::ClassGradients { self.classes } else { 1 };
         let usual = NewtonOptions::budget(each * actions);
         let options = NewtonOptions { per_step: each * per_step, kept, relative: 0.0, settled: 1e-2, policy, ..usual };
-        let gp = NewtonCagp::new(self.kernel.clone(), Softmax::new(self.classes), actions);
-        let gp = NewtonCagp { options, ..gp };
+        let gp = NewtonCagp { options, ..NewtonCagp::new(self.kernel.clone(), Softmax::new(self.classes), actions) };
         let start = Instant::now();
         let (posterior, report) = gp.posterior(self.compute, self.train.clone())?;
         let seconds = start.elapsed().as_secs_f64();
@@ -107,8 +106,8 @@ impl Task {
         let mut gp = NewtonCagp { options, sites: SiteRule::Expectation, refresh: 10, ..gp };
         let outcome = fit::fit(&mut gp, self.compute, &data, &TrainConfig::while_it_pays(), &mut [])?;
         let kernel = gp.priors.swap_remove(0).kernel;
-        let (seconds, bound) = (start.elapsed().as_secs_f64(), outcome.loss);
-        println!("kernel {kernel}: {seconds:.1} s, {rows} rows, {actions} actions, bound per row {bound:.4}");
+        let (seconds, rows) = (start.elapsed().as_secs_f64(), data.n());
+        println!("kernel {kernel}: {seconds:.1} s, {rows} rows, {actions} actions, loss per row {:.4}", outcome.loss);
         Ok(Self { kernel, ..self })
     }
 
