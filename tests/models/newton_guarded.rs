@@ -2,9 +2,10 @@
 
 use cagey::kernels::Kernel;
 use cagey::likelihoods::{Likelihood, Row, Targets};
-use cagey::models::Observations;
-use cagey::models::cagp::{LearnedNewtonCagp, NewtonOptions, NewtonPolicy};
+use cagey::models::cagp::{LearnedNewtonCagp, NewtonOptions, NewtonPolicy, SiteRule};
 use cagey::models::posterior::Posterior;
+use cagey::models::{Model, Observations, fit};
+use cagey::scope::Scope;
 
 use crate::common::F64;
 use crate::newton::drawn;
@@ -41,6 +42,33 @@ fn means_keep_what_newtons_method_gained() {
                 gp.priors[0].kernel = Kernel::parse(KERNEL, 2).unwrap();
                 let (posterior, report) = gp.posterior(F64, data.clone()).unwrap();
                 check(&format!("{text} {policy:?}, seed {seed}, {report}"), &*gp.likelihood, &data, &posterior);
+            }
+        }
+    }
+}
+
+/// Averages over the latent distribution replace the sites at the mode only where they raise the bound.
+#[test]
+fn averaged_sites_do_not_lower_the_bound() {
+    let loss = |gp: &dyn Model, data: &Observations| {
+        let batch = data.batch(&Scope::new(F64).unwrap());
+        fit::evaluate(gp, F64, &batch).unwrap().loss
+    };
+    for text in ["bernoulli(logit)", "poisson(exp)", "softmax(5)"] {
+        for (actions, seed) in (1..=8).flat_map(|actions| (0..5).map(move |seed| (actions, seed))) {
+            let options = NewtonOptions { per_step: 5, ..NewtonOptions::budget(actions) };
+            let (mut gp, data) = drawn(text, 80, options, seed);
+            gp.priors[0].kernel = Kernel::parse(KERNEL, 2).unwrap();
+            let mut learned =
+                LearnedNewtonCagp::new(gp.priors[0].clone(), gp.likelihood.clone(), &data, actions).unwrap();
+            let mode = [loss(&gp, &data), loss(&learned, &data)];
+            (gp.sites, learned.sites) = (SiteRule::Expectation, SiteRule::Expectation);
+            let averaged = [loss(&gp, &data), loss(&learned, &data)];
+            for (mode, averaged) in mode.into_iter().zip(averaged) {
+                assert!(
+                    averaged <= mode + 1e-9 * mode.abs(),
+                    "{text}, {actions} actions, seed {seed}: {mode} {averaged}"
+                );
             }
         }
     }

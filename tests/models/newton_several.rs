@@ -113,7 +113,7 @@ fn averaged_sites_of_classes_are_averages() {
             let root: Vec<f64> = (0..classes * classes).map(|_| scale * normal()).collect();
             let rows = || root.chunks(classes);
             let products = rows().flat_map(|a| rows().map(move |b| a.iter().zip(b).map(|(a, b)| a * b).sum()));
-            let sites = Sites::expected(&*density, &row, mean.clone(), &products.collect::<Vec<f64>>());
+            let sites = Sites::expected(&*density, &row, mean.clone(), &products.collect::<Vec<f64>>()).0;
             let (mut gradient, mut trace, draws) = (vec![0.0; classes], 0.0, 200_000);
             let (mut slopes, mut hessian) = (vec![0.0; classes], vec![0.0; classes * classes]);
             for _ in 0..draws {

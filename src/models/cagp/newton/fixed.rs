@@ -2,6 +2,7 @@
 
 use super::observed::Observed;
 use super::sites::Sites;
+use super::small::Small;
 use super::solve::{HALVINGS, ROUNDING, keeps};
 use crate::error::{Error, Result};
 use crate::linalg::Factor;
@@ -28,16 +29,6 @@ pub(super) struct Fixed<'a> {
     pub apart: bool,
 }
 
-/// The small system of fixed actions at some sites.
-pub(super) struct Solved {
-    /// The factor of `M = Sᵀ(K + W⁻¹)S`.
-    pub factor: Factor<f64>,
-    /// `Sᵀ(ŷ − m)`.
-    pub projected: Vec<f64>,
-    /// `M⁻¹Sᵀ(ŷ − m)`.
-    pub weights: Vec<f64>,
-}
-
 impl Fixed<'_> {
     /// Sᵀ x for `x` `[L n]`.
     fn project(&self, x: impl Fn(usize) -> f64) -> Vec<f64> {
@@ -57,18 +48,27 @@ impl Fixed<'_> {
         (self.offsets.len() - 1) * if self.apart { self.values.len() / self.observed.rows.len() } else { 1 }
     }
 
+    /// Adds `SᵀW⁻¹S`, which is diagonal, to a matrix `[i, i]`.
+    fn add_noise(&self, sites: &Sites, matrix: &mut [f64]) {
+        let noise = self.project(|e| self.values[e] * self.values[e] / sites.curvature[e]);
+        matrix.iter_mut().step_by(self.actions() + 1).zip(noise).for_each(|(m, noise)| *m += noise);
+    }
+
+    /// `SᵀW⁻¹S` `[i, i]`.
+    pub fn noise(&self, sites: &Sites) -> Vec<f64> {
+        let mut noise = vec![0.0; self.actions() * self.actions()];
+        self.add_noise(sites, &mut noise);
+        noise
+    }
+
     /// Solves the system at sites.
-    pub fn at(&self, sites: &Sites) -> Result<Solved> {
-        let (s, i) = (self.values, self.actions());
+    pub fn at(&self, sites: &Sites) -> Result<Small> {
         let Sites { f, gradient, curvature, .. } = sites;
         let mut matrix = self.gram.to_vec();
-        let noise = self.project(|e| s[e] * s[e] / curvature[e]);
-        matrix.iter_mut().step_by(i + 1).zip(noise).for_each(|(m, noise)| *m += noise);
+        self.add_noise(sites, &mut matrix);
         let factor = Factor::new(matrix, "Sᵀ(K + W⁻¹)S")?;
-        let projected = self.project(|e| s[e] * (f[e] - self.observed.mean[e] + gradient[e] / curvature[e]));
-        let mut weights = projected.clone();
-        factor.solve(&mut weights)?;
-        Ok(Solved { factor, projected, weights })
+        let projected = self.project(|e| self.values[e] * (f[e] - self.observed.mean[e] + gradient[e] / curvature[e]));
+        Small::new(factor, projected)
     }
 
     /// `aᵀSᵀKSa` for weights a.

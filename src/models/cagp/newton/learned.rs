@@ -3,10 +3,11 @@
 use burn::tensor::Tensor;
 
 use super::bound;
-use super::fixed::{Fixed, Solved};
+use super::fixed::Fixed;
 use super::observed::{Observed, variances};
 use super::products::{self, Products};
 use super::sites::Sites;
+use super::small::Small;
 use super::span::Span;
 use super::tied::{Noisy, Through, noisy};
 use crate::device::{Compute, Precision};
@@ -105,7 +106,7 @@ impl LearnedNewtonCagp {
     }
 
     /// The sites at the current parameters, and the system there, given K S as numbers.
-    fn find(&self, scope: &Scope, batch: &Batch, (span, ks): (&Span, &Products)) -> Result<(Sites, Solved)> {
+    fn find(&self, scope: &Scope, batch: &Batch, (span, ks): (&Span, &Products)) -> Result<(Sites, Small)> {
         let (rows, density) = (self.rows(batch)?, self.likelihood.density());
         let latents = density.latents();
         let mean = to_f64(bound::means(&self.priors, scope, &batch.x, latents)?)?;
@@ -118,14 +119,15 @@ impl LearnedNewtonCagp {
             Some(_) => observed.sites(mean.clone()),
             None => fixed.sites(|weights| ks.times(scope, weights))?,
         };
-        let solved = fixed.at(&sites)?;
+        let small = fixed.at(&sites)?;
         if self.sites == SiteRule::Mode {
-            return Ok((sites, solved));
+            return Ok((sites, small));
         }
         let prior = variances(&self.priors, scope, &batch.x, latents)?;
         let functions = (latents, density.is_centred());
-        let tell = |solved: &Solved| ks.told(scope, solved, functions);
-        observed.averaged((sites, solved), &prior, tell, |sites| fixed.at(sites))
+        let tell = |small: &Small| ks.told(scope, small, functions);
+        let diverged = |sites: &Sites, small: &Small| small.divergence(fixed.noise(sites));
+        observed.averaged((sites, small), &prior, (tell, diverged), |sites| fixed.at(sites))
     }
 
     /// A plain scope and its batch, to compute without gradients at the current parameters.
@@ -191,7 +193,7 @@ impl LearnedNewtonCagp {
         let batch = data.batch(&scope);
         let span = self.span(&scope, data.n())?;
         let ks = Products::new(&span, &self.priors, &scope, &batch.x)?;
-        let (_, Solved { factor, projected, .. }) = self.find(&scope, &batch, (&span, &ks))?;
+        let (_, Small { factor, projected, .. }) = self.find(&scope, &batch, (&span, &ks))?;
         let actions = (span.basis(data.n())?, vec![1.0; projected.len()]);
         CagpPosterior::new(self.of(), compute, data, actions, factor, projected)
     }

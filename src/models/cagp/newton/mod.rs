@@ -26,6 +26,7 @@ mod products;
 mod report;
 mod rows;
 mod sites;
+mod small;
 mod solve;
 mod space;
 mod span;

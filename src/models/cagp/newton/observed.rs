@@ -3,6 +3,7 @@
 use burn::tensor::Tensor;
 
 use super::sites::{Sites, of_row};
+use super::small::Small;
 use crate::error::Result;
 use crate::likelihoods::{Density, Row};
 use crate::models::prior::{Prior, repeated};
@@ -10,6 +11,9 @@ use crate::scope::{Scope, to_f64};
 
 /// How often sites are recomputed from the distribution that they lead to.
 const ROUNDS: usize = 3;
+
+/// The loss of the bound that counts as a rounding error, relative to its size.
+const ROUNDING: f64 = 1e-9;
 
 /// The smallest variance that remains, as a share of the prior variance.
 const LEFT: f64 = 1e-12;
@@ -48,28 +52,37 @@ impl Observed<'_> {
         above.iter().zip(self.mean).map(|(above, m)| above + m).collect()
     }
 
-    /// Sites averaged over the latent distribution, and the system there, starting from those at its mode. `prior` are
-    /// the prior variances `[L n]`. For a system, `tell` gives the latent means minus the prior means `[L, n]`, then
-    /// the explained part of the variances `[L, n]`, or for centred likelihoods of the covariances `[L L, n]`. `solve`
-    /// gives the system at sites.
-    pub fn averaged<S>(
+    /// Sites averaged over the latent distribution, and the system there, starting from those at its mode. They are
+    /// averaged anew over the distribution that they lead to, unless the evidence lower bound falls.
+    ///
+    /// `prior` are the prior variances `[L n]`. For a system, `tell` gives the latent means minus the prior means
+    /// `[L, n]`, then the explained part of the variances `[L, n]`, or for centred likelihoods of the covariances
+    /// `[L L, n]`, and `diverged` gives the divergence from the prior. `solve` gives the system at sites.
+    pub fn averaged(
         &self,
-        (mut sites, mut system): (Sites, S),
+        mut now: (Sites, Small),
         prior: &[f64],
-        tell: impl Fn(&S) -> Result<Vec<f64>>,
-        solve: impl Fn(&Sites) -> Result<S>,
-    ) -> Result<(Sites, S)> {
-        for _ in 0..ROUNDS {
-            let told = tell(&system)?;
+        (tell, diverged): (impl Fn(&Small) -> Result<Vec<f64>>, impl Fn(&Sites, &Small) -> Result<f64>),
+        solve: impl Fn(&Sites) -> Result<Small>,
+    ) -> Result<(Sites, Small)> {
+        let (mut highest, mut before) = (f64::NEG_INFINITY, None);
+        for round in 0..=ROUNDS {
+            let told = tell(&now.1)?;
             let (above, explained) = told.split_at(self.mean.len());
             let spread = left(prior, explained, self.rows.len());
-            let next = Sites::expected(self.density, self.rows, self.latent(above), &spread);
-            if !next.gradient.iter().chain(&next.curvature).all(|value| value.is_finite()) {
+            let (next, expected) = Sites::expected(self.density, self.rows, self.latent(above), &spread);
+            let bound = expected - diverged(&now.0, &now.1)?;
+            if bound.is_nan() || bound < highest - ROUNDING * highest.abs() {
+                return Ok(before.unwrap_or(now));
+            }
+            if round == ROUNDS || !next.gradient.iter().chain(&next.curvature).all(|value| value.is_finite()) {
                 break;
             }
-            (system, sites) = (solve(&next)?, next);
+            highest = bound;
+            let small = solve(&next)?;
+            before = Some(std::mem::replace(&mut now, (next, small)));
         }
-        Ok((sites, system))
+        Ok(now)
     }
 }
 

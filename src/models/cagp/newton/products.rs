@@ -2,8 +2,8 @@
 
 use burn::tensor::Tensor;
 
-use super::fixed::Solved;
 use super::rows;
+use super::small::Small;
 use super::span::Span;
 use crate::device::transfers;
 use crate::error::Result;
@@ -77,8 +77,8 @@ impl<'a> Products<'a> {
     }
 
     /// Latent means minus the prior means `[L, n]`, then the explained part of the rows' variances or covariances.
-    pub fn told(&self, scope: &Scope, solved: &Solved, functions: (usize, bool)) -> Result<Vec<f64>> {
-        let Solved { factor, weights, .. } = solved;
+    pub fn told(&self, scope: &Scope, solved: &Small, functions: (usize, bool)) -> Result<Vec<f64>> {
+        let Small { factor, weights, .. } = solved;
         match self {
             Self::Prepared(prepared) => {
                 let mut told = self.times(scope, weights)?;

@@ -59,12 +59,12 @@ impl Sites {
     }
 
     /// Sites with the average gradient and curvature of the log density over `N(mean, spread)`: conjugate-computation
-    /// variational inference (Khan and Lin 2017). Latent values `[L, n]` are independent with variances `[L, n]`, or
+    /// variational inference (Khan and Lin 2017). Also returns the average log density of all rows. Latent values `[L, n]` are independent with variances `[L, n]`, or
     /// for centred likelihoods have covariances `[L L, n]`.
     ///
     /// For centred likelihoods, the average curvature `diag(π̄) − E[π πᵀ]`, with `π̄ = E[π]`, has no diagonal
     /// generalised inverse. It is replaced by the multiple of `diag(π̄) − π̄ π̄ᵀ` with the same trace.
-    pub fn expected(density: &dyn Density, rows: &[Row], mean: Vec<f64>, spread: &[f64]) -> Self {
+    pub fn expected(density: &dyn Density, rows: &[Row], mean: Vec<f64>, spread: &[f64]) -> (Self, f64) {
         let (latents, n) = (density.latents(), rows.len());
         let records = records(density, rows, 0, &mean, spread);
         let width = 1 + latents + if density.is_centred() { latents * latents } else { latents };
@@ -79,12 +79,12 @@ impl Sites {
             // Gradient and probabilities sum to the indicator of the observed class.
             let shares = gradient.iter().zip(at.gradient.iter().zip(&at.curvature));
             let shares = shares.map(|(average, (g, d))| ((g + d) - average).max(FLAT)).collect();
-            return Self { curvature: scaled(shares, &bends, n), gradient, ..at };
+            return (Self { curvature: scaled(shares, &bends, n), gradient, ..at }, column(0).sum());
         }
         // If its sign is wrong, a share of the Fisher information keeps the row in its actions.
         let least = if density.is_log_concave() { 0.0 } else { CONVEX };
         let curvature = bends.zip(&at.curvature).map(|(bend, d)| bend.max(least * d).max(FLAT)).collect();
-        Self { gradient, curvature, ..at }
+        (Self { gradient, curvature, ..at }, column(0).sum())
     }
 
     /// `W⁻¹ s`, for `s` in the span of `W`.

@@ -8,7 +8,8 @@ use super::directions::NewtonPolicy;
 use super::observed::{Observed, variances};
 use super::report::NewtonReport;
 use super::sites::Sites;
-use super::space::{Small, Space};
+use super::small::Small;
+use super::space::Space;
 use crate::error::{Error, Result};
 use crate::linalg::Factor;
 use crate::linalg::real::dot;
@@ -208,7 +209,8 @@ impl Problem<'_> {
             let small = space.at(sites, &self.observed.above(&sites.f))?;
             small.ok_or_else(|| Error::NotFinite("the first action of Newton's method".into()))
         };
-        self.observed.averaged((sites, small), &prior, tell, solve)
+        let diverged = |sites: &Sites, small: &Small| small.divergence(space.noise(sites));
+        self.observed.averaged((sites, small), &prior, (tell, diverged), solve)
     }
 
     /// f and v for weights of the actions.

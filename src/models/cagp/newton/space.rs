@@ -1,30 +1,13 @@
-//! The span of the actions, and the small system in it.
+//! The span of the actions, and the small systems in it.
 
 use super::rows;
 use super::sites::Sites;
+use super::small::Small;
 use crate::error::{Error, Result};
 use crate::linalg::Factor;
 use crate::linalg::dense::{congruence, product, registers, view, view_mut};
 use crate::linalg::real::dot;
 use crate::models::posterior::combine;
-
-/// The small system of all actions at some sites.
-pub struct Small {
-    /// The factor of `M = Sᵀ(K + W⁻¹)S`.
-    pub factor: Factor<f64>,
-    /// `Sᵀ(ŷ − m)`.
-    pub projected: Vec<f64>,
-    /// `a = M⁻¹Sᵀ(ŷ − m)`.
-    pub weights: Vec<f64>,
-}
-
-impl Small {
-    pub fn new(factor: Factor<f64>, projected: Vec<f64>) -> Result<Self> {
-        let mut weights = projected.clone();
-        factor.solve(&mut weights)?;
-        Ok(Self { factor, projected, weights })
-    }
-}
 
 /// Actions and their products with K, `[i, n]`, for n latent values, function after function.
 #[derive(Default)]
@@ -77,16 +60,27 @@ impl Space {
         self.project(&product)
     }
 
+    /// Adds `SᵀW⁻¹S` to a matrix `[i, i]`.
+    fn add_noise(&self, sites: &Sites, matrix: &mut [f64]) {
+        let spread: Vec<f64> = self.actions.chunks_exact(self.n).flat_map(|s| sites.spread(s)).collect();
+        let (s, spread) = (view(&self.actions, self.n), view(&spread, self.n));
+        product::add(view_mut(matrix, self.len()), spread, s.transpose(), 1.0);
+    }
+
+    /// `SᵀW⁻¹S` `[i, i]`.
+    pub fn noise(&self, sites: &Sites) -> Vec<f64> {
+        let mut noise = vec![0.0; self.len() * self.len()];
+        self.add_noise(sites, &mut noise);
+        noise
+    }
+
     /// The system at sites. Needs no product with K.
     pub fn at(&self, sites: &Sites, above: &[f64]) -> Result<Option<Small>> {
-        let i = self.len();
-        if i == 0 {
+        if self.len() == 0 {
             return Ok(None);
         }
         let mut matrix = self.gram();
-        let spread: Vec<f64> = self.actions.chunks_exact(self.n).flat_map(|s| sites.spread(s)).collect();
-        let (s, spread) = (view(&self.actions, self.n), view(&spread, self.n));
-        product::add(view_mut(&mut matrix, i), spread, s.transpose(), 1.0);
+        self.add_noise(sites, &mut matrix);
         let factor = Factor::new(matrix, "Sᵀ(K + W⁻¹)S")?;
         let targets: Vec<f64> = above.iter().zip(sites.spread(&sites.gradient)).map(|(h, g)| h + g).collect();
         Small::new(factor, self.project(&targets)).map(Some)

@@ -1,0 +1,36 @@
+//! The small system of some actions at some sites.
+
+use crate::error::Result;
+use crate::linalg::Factor;
+use crate::linalg::real::dot;
+
+/// `M a = Sᵀ(ŷ − m)` with `M = Sᵀ(K + W⁻¹)S`.
+pub(super) struct Small {
+    /// The factor of M.
+    pub factor: Factor<f64>,
+    /// `Sᵀ(ŷ − m)`.
+    pub projected: Vec<f64>,
+    /// a.
+    pub weights: Vec<f64>,
+}
+
+impl Small {
+    pub fn new(factor: Factor<f64>, projected: Vec<f64>) -> Result<Self> {
+        let mut weights = projected.clone();
+        factor.solve(&mut weights)?;
+        Ok(Self { factor, projected, weights })
+    }
+
+    /// The divergence of the posterior from the prior, for `N = SᵀW⁻¹S` `[i, i]`:
+    /// `½ (aᵀ(M − N)a + ln|M| − ln|N| − i + tr M⁻¹N)`.
+    pub fn divergence(&self, noise: Vec<f64>) -> Result<f64> {
+        let (i, a) = (self.weights.len(), &self.weights);
+        let pulled =
+            dot(&self.projected, a) - noise.chunks_exact(i).zip(a).map(|(row, own)| own * dot(row, a)).sum::<f64>();
+        let root = Factor::new(noise, "SᵀW⁻¹S")?;
+        let log_dets = self.factor.log_det() - root.log_det();
+        let mut e = root.lower();
+        self.factor.solve_lower(&mut e)?;
+        Ok(0.5 * (pulled + log_dets - i as f64 + dot(&e, &e)))
+    }
+}
