@@ -1,6 +1,6 @@
 //! How many Newton steps, and how many actions in each, does one step of the hyperparameters need? Tatzel et al. 2025
-//! leave this open. Each setting trains for at most the same time. Then a full solve gives the bound of the kernel that it
-//! found, and the score on test rows. The functions are drawn from a prior whose kernel is known.
+//! leave this open. Each setting trains for at most the same time. Then a full solve gives the bound of the kernel that
+//! it found, and the score on test rows. The functions are drawn from a prior whose kernel is known.
 //!
 //! `cargo run --release --example ncgp_training [-- --rows 1500 --seconds 20]`
 

@@ -12,8 +12,8 @@ use crate::values;
 /// Options of the device.
 #[derive(Debug, Clone, Args)]
 pub struct DeviceOptions {
-    /// Device: flex (CPU), ndarray (CPU), wgpu, cuda or rocm (GPU), or auto: the first GPU that works, else the CPU; see
-    /// `cagey devices`
+    /// Device: flex (CPU), ndarray (CPU), wgpu, cuda or rocm (GPU), or auto: the first GPU that works, else the CPU;
+    /// see `cagey devices`
     #[arg(long, value_name = "NAME")]
     device: Option<Choice>,
     /// Number type: f32 or f64; f64 on the CPU and f32 on GPUs by default

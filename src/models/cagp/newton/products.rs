@@ -77,8 +77,8 @@ impl<'a> Products<'a> {
     }
 
     /// Latent means minus the prior means `[L, n]`, then the explained part of the rows' variances or covariances.
-    pub fn told(&self, scope: &Scope, solved: &Small, functions: (usize, bool)) -> Result<Vec<f64>> {
-        let Small { factor, weights, .. } = solved;
+    pub fn told(&self, scope: &Scope, small: &Small, functions: (usize, bool)) -> Result<Vec<f64>> {
+        let Small { factor, weights, .. } = small;
         match self {
             Self::Prepared(prepared) => {
                 let mut told = self.times(scope, weights)?;

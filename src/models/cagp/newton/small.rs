@@ -22,12 +22,12 @@ impl Small {
     }
 
     /// The divergence of the posterior from the prior, for `N = SᵀW⁻¹S` `[i, i]`:
-    /// `½ (aᵀ(M − N)a + ln|M| − ln|N| − i + tr M⁻¹N)`.
+    /// `½ (aᵀ(M − N)a + ln|M| − ln|N| − i + tr M⁻¹N)`. NaN if rounding errors hide that N is positive definite.
     pub fn divergence(&self, noise: Vec<f64>) -> Result<f64> {
         let (i, a) = (self.weights.len(), &self.weights);
         let pulled =
             dot(&self.projected, a) - noise.chunks_exact(i).zip(a).map(|(row, own)| own * dot(row, a)).sum::<f64>();
-        let root = Factor::new(noise, "SᵀW⁻¹S")?;
+        let Ok(root) = Factor::new(noise, "SᵀW⁻¹S") else { return Ok(f64::NAN) };
         let log_dets = self.factor.log_det() - root.log_det();
         let mut e = root.lower();
         self.factor.solve_lower(&mut e)?;
