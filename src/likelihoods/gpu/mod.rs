@@ -113,82 +113,49 @@ impl Expected {
         );
         Ok(out)
     }
-
-    fn forward_on_gpu(&self, mean: DispatchTensor, variance: DispatchTensor) -> Result<(DispatchTensor, Saved)> {
-        let records = self.records(mean, variance)?;
-        let all: Tensor<2> = Tensor::from_dispatch(tensor(records));
-        let values = all.clone().narrow(0, 0, 1).reshape([self.y.dims()[0]]);
-        Ok((values.into_dispatch(), Arc::new(all)))
-    }
-
-    /// The gradients in means, variances and own parameters.
-    fn gradients_on_gpu(&self, saved: Saved, grad: DispatchTensor) -> Result<[Option<DispatchTensor>; 3]> {
-        let (records, grad): (_, Tensor<1>) = (recall::<Tensor<2>>(saved)?, Tensor::from_dispatch(grad));
-        let Plan { latents, own, .. } = self.plan;
-        let slopes = records.as_ref().clone() * grad.unsqueeze_dim(0);
-        let in_own = |slopes: &Tensor<2>| slopes.clone().narrow(0, 1 + 2 * latents, own).sum_dim(1).reshape([own]);
-        let part = |first: usize| Some(slopes.clone().narrow(0, first, latents).into_dispatch());
-        Ok([part(1), part(1 + latents), (own > 0).then(|| in_own(&slopes).into_dispatch())])
-    }
 }
 
 fn nowhere<T>() -> Result<T> {
     Err(Error::Device("an expectation of a GPU was asked of the host".into()))
 }
 
-impl HostOp<2> for Expected {
-    fn forward(&self, _inputs: [TensorData; 2]) -> Result<(TensorData, Saved)> {
+/// Inputs are means, variances and, if there are any, own parameters; the values of those are in the table.
+impl<const N: usize> HostOp<N> for Expected {
+    fn forward(&self, _inputs: [TensorData; N]) -> Result<(TensorData, Saved)> {
         nowhere()
     }
 
-    fn adjoint(&self, _saved: Saved, _grad: TensorData, _needs: [bool; 2]) -> Result<[Option<TensorData>; 2]> {
+    fn adjoint(&self, _saved: Saved, _grad: TensorData, _needs: [bool; N]) -> Result<[Option<TensorData>; N]> {
         nowhere()
     }
 
-    fn on_device(&self) -> Option<&dyn DeviceOp<2>> {
+    fn on_device(&self) -> Option<&dyn DeviceOp<N>> {
         Some(self)
     }
 }
 
-impl HostOp<3> for Expected {
-    fn forward(&self, _inputs: [TensorData; 3]) -> Result<(TensorData, Saved)> {
-        nowhere()
-    }
-
-    fn adjoint(&self, _saved: Saved, _grad: TensorData, _needs: [bool; 3]) -> Result<[Option<TensorData>; 3]> {
-        nowhere()
-    }
-
-    fn on_device(&self) -> Option<&dyn DeviceOp<3>> {
-        Some(self)
-    }
-}
-
-impl DeviceOp<2> for Expected {
+impl<const N: usize> DeviceOp<N> for Expected {
     fn is_algebra(&self) -> bool {
         false
     }
 
-    fn forward(&self, [mean, variance]: [DispatchTensor; 2]) -> Result<(DispatchTensor, Saved)> {
-        self.forward_on_gpu(mean, variance)
+    fn forward(&self, inputs: [DispatchTensor; N]) -> Result<(DispatchTensor, Saved)> {
+        let mut inputs = inputs.into_iter();
+        let (Some(mean), Some(variance)) = (inputs.next(), inputs.next()) else {
+            return Err(Error::shape("an expectation", "means and variances", format!("{N} inputs")));
+        };
+        let records: Tensor<2> = Tensor::from_dispatch(tensor(self.records(mean, variance)?));
+        let values = records.clone().narrow(0, 0, 1).reshape([self.y.dims()[0]]);
+        Ok((values.into_dispatch(), Arc::new(records)))
     }
 
-    fn adjoint(&self, saved: Saved, grad: DispatchTensor, _needs: [bool; 2]) -> Result<[Option<DispatchTensor>; 2]> {
-        let [mean, variance, _] = self.gradients_on_gpu(saved, grad)?;
-        Ok([mean, variance])
-    }
-}
-
-impl DeviceOp<3> for Expected {
-    fn is_algebra(&self) -> bool {
-        false
-    }
-
-    fn forward(&self, [mean, variance, _]: [DispatchTensor; 3]) -> Result<(DispatchTensor, Saved)> {
-        self.forward_on_gpu(mean, variance)
-    }
-
-    fn adjoint(&self, saved: Saved, grad: DispatchTensor, _needs: [bool; 3]) -> Result<[Option<DispatchTensor>; 3]> {
-        self.gradients_on_gpu(saved, grad)
+    fn adjoint(&self, saved: Saved, grad: DispatchTensor, _needs: [bool; N]) -> Result<[Option<DispatchTensor>; N]> {
+        let (records, grad): (_, Tensor<1>) = (recall::<Tensor<2>>(saved)?, Tensor::from_dispatch(grad));
+        let Plan { latents, own, .. } = self.plan;
+        let slopes = records.as_ref().clone() * grad.unsqueeze_dim(0);
+        Ok(std::array::from_fn(|input| match input {
+            2 => Some(slopes.clone().narrow(0, 1 + 2 * latents, own).sum_dim(1).reshape([own]).into_dispatch()),
+            _ => Some(slopes.clone().narrow(0, 1 + input * latents, latents).into_dispatch()),
+        }))
     }
 }

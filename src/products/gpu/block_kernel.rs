@@ -5,7 +5,7 @@ use burn::cubecl;
 use burn::cubecl::ir::ElemType;
 use burn::cubecl::prelude::*;
 
-use super::kernel::{Plan, TILE, entry_or_zero, factor, is_same, load, load_all, zeros};
+use super::kernel::{Plan, TILE, entry_or_zero, factor, is_same, load, load_all, write, zeros};
 use super::traced::{add_slopes, add_slopes_and_value, covariance};
 
 /// (K(rows, columns) S)ᵀ `[i, n]`. A cube computes a block's column for some rows. `first_row` is the number of the
@@ -157,17 +157,7 @@ pub fn pull<F: Float>(
         first += TILE;
     }
     if u < n {
-        let at = (CUBE_POS_Z as usize * n + u) * count;
-        let scale = factor::<F>(&numbers, comptime!(plan.program.outer()));
-        #[unroll]
-        for k in 0..count {
-            // The gradient in the factor itself does not contain the factor.
-            if comptime!(plan.is_outer(k)) {
-                out[at + k] = sums[k];
-            } else {
-                out[at + k] = scale * sums[k];
-            }
-        }
+        write::<F>(&sums, &numbers, (CUBE_POS_Z as usize * n + u) * count, out, count, plan);
     }
 }
 

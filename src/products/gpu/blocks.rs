@@ -10,7 +10,7 @@ use burn::tensor::{Tensor, TensorData};
 
 use super::block_kernel::{self, Of};
 use super::kernel::TILE;
-use super::launch::{Grid, Matrix, cubes, empty, total};
+use super::launch::{Grid, Matrix, address, cubes, empty, total};
 use super::operations::matrix;
 use crate::device::transfers::upload;
 use crate::error::Result;
@@ -42,12 +42,11 @@ impl Kept {
         let mut plan = self.matrix.plan(program, 1);
         plan.same = self.own.is_some();
         let out = empty(&self.matrix.rows, [i, n]);
-        let all = [&self.matrix.rows, &columns, &out];
         block_kernel::product::launch(
             &out.client,
             CubeCount::Static(cubes(n, TILE), i as u32, 1),
             CubeDim::new_1d(TILE as u32),
-            all.map(|t| t.required_address_type()).into_iter().max().unwrap_or_default(),
+            address([&self.matrix.rows, &columns, &out]),
             self.matrix.rows.clone().into_tensor_arg(),
             columns.into_tensor_arg(),
             self.s.clone().into_tensor_arg(),
@@ -72,12 +71,11 @@ impl Kept {
         let (n, m) = (rows.shape()[0], others.shape()[0]);
         let grid = Grid::new([n, m, 1], 1);
         let out = empty(&rows, [grid.splits as usize, n, plan.p + plan.coefficients + 1]);
-        let all = [&rows, &others, grad, &out];
         block_kernel::pull::launch(
             &out.client,
             grid.count(),
             CubeDim::new_1d(TILE as u32),
-            all.map(|t| t.required_address_type()).into_iter().max().unwrap_or_default(),
+            address([&rows, &others, grad, &out]),
             rows.into_tensor_arg(),
             others.into_tensor_arg(),
             grad.clone().into_tensor_arg(),

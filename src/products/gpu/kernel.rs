@@ -34,7 +34,7 @@ pub struct Plan {
 
 impl Plan {
     /// Whether sum `k` of [`pull`] is the gradient in the program's factor.
-    pub(super) fn is_outer(&self, k: usize) -> bool {
+    fn is_outer(&self, k: usize) -> bool {
         self.program.outer().is_some_and(|outer| self.p + outer == k)
     }
 }
@@ -223,16 +223,27 @@ pub fn pull<F: Float>(
     }
     if i < n {
         let part = CUBE_POS_Y as usize * CUBE_COUNT_Z as usize + CUBE_POS_Z as usize;
-        let at = (part * n + i) * count;
-        let scale = factor::<F>(&numbers, comptime!(plan.program.outer()));
-        #[unroll]
-        for k in 0..count {
-            // The gradient in the factor itself does not contain the factor.
-            if comptime!(plan.is_outer(k)) {
-                out[at + k] = sums[k];
-            } else {
-                out[at + k] = scale * sums[k];
-            }
+        write::<F>(&sums, &numbers, (part * n + i) * count, out, count, plan);
+    }
+}
+
+/// Writes the gradients of a row, multiplied by the program's factor. That in the factor itself does not contain it.
+#[cube]
+pub fn write<F: Float>(
+    sums: &Array<F>,
+    numbers: &Array<F>,
+    at: usize,
+    out: &mut Tensor<F>,
+    #[comptime] count: usize,
+    #[comptime] plan: Plan,
+) {
+    let scale = factor::<F>(numbers, comptime!(plan.program.outer()));
+    #[unroll]
+    for k in 0..count {
+        if comptime!(plan.is_outer(k)) {
+            out[at + k] = sums[k];
+        } else {
+            out[at + k] = scale * sums[k];
         }
     }
 }

@@ -4,6 +4,7 @@ use burn::backend::cubecl::dtype_to_storage_type;
 use burn::backend::ops::FloatTensorOps;
 use burn::backend::tensor::FloatTensor;
 use burn::backend::{Cube, TensorMetadata};
+use burn::cubecl::ir::AddressType;
 use burn::cubecl::{CubeCount, CubeDim};
 use burn::tensor::Shape;
 
@@ -24,7 +25,7 @@ pub struct Matrix {
 }
 
 /// Cotangents of the entries of a matrix `[n, m]`.
-#[allow(clippy::large_enum_variant)] // there is one at a time
+#[expect(clippy::large_enum_variant, reason = "there is one at a time")]
 pub enum Cotangents {
     /// Given as a matrix.
     Given(CubeTensor),
@@ -87,12 +88,11 @@ impl Matrix {
         let plan = self.plan(program, t);
         let grid = Grid::new([n, m, t], plan.width);
         let out = empty(&self.rows, [grid.splits as usize, n, t]);
-        let address = [&self.rows, &columns, &right, &out].map(|t| t.required_address_type()).into_iter().max();
         kernel::product::launch(
             &out.client,
             grid.count(),
             CubeDim::new_1d(TILE as u32),
-            address.unwrap_or_default(),
+            address([&self.rows, &columns, &right, &out]),
             self.rows.clone().into_tensor_arg(),
             columns.into_tensor_arg(),
             right.into_tensor_arg(),
@@ -117,12 +117,11 @@ impl Matrix {
         let plan = self.plan(program, t);
         let grid = Grid::new([n, m, t], plan.width);
         let out = empty(&self.rows, [(grid.chunks * grid.splits) as usize, n, plan.p + plan.coefficients]);
-        let address = [&self.rows, &columns, &left, &right, &out].map(|t| t.required_address_type()).into_iter().max();
         kernel::pull::launch(
             &out.client,
             grid.count(),
             CubeDim::new_1d(TILE as u32),
-            address.unwrap_or_default(),
+            address([&self.rows, &columns, &left, &right, &out]),
             self.rows.clone().into_tensor_arg(),
             columns.into_tensor_arg(),
             left.into_tensor_arg(),
@@ -135,6 +134,11 @@ impl Matrix {
         );
         total(out)
     }
+}
+
+/// The addresses that a kernel needs for the largest of these tensors.
+pub(super) fn address<const N: usize>(tensors: [&CubeTensor; N]) -> AddressType {
+    tensors.map(|tensor| tensor.required_address_type()).into_iter().max().unwrap_or_default()
 }
 
 pub(super) fn empty<const D: usize>(like: &CubeTensor, shape: [usize; D]) -> CubeTensor {
