@@ -8,9 +8,10 @@ use burn::tensor::{DType, Tensor, TensorData};
 use cagey::ErrorKind;
 use cagey::data::{Classes, Dataset, ReadOptions, Schema, TargetTransform, read_training};
 use cagey::device::{Compute, DeviceKind, Precision};
-use cagey::fitted::{Fitted, Plan, Registry, Settings};
+use cagey::fitted::{Calibrate, Fitted, Plan, Registry, Settings};
 use cagey::kernels::Kernel;
 use cagey::likelihoods::{Bernoulli, BernoulliLink};
+use cagey::metrics::Source;
 use cagey::metrics::diagnosis::{Along, Finding};
 use cagey::model_file::{ArrayData, ModelFile};
 use cagey::models::cagp::{ActionPolicy, CagpObjective, CagpOptions};
@@ -686,6 +687,38 @@ fn variances_of_classes_have_a_weak_prior_where_evidence_would_have_them_large()
     let svgp = SvgpOptions { inducing: 10, covariance: Covariance::Full, batches };
     assert!(with(svgp.into(), |_| {}).1.is_empty(), "a bound needs none");
     assert!(trained(&repeated(), Settings::default()).summary.weak_prior.is_none());
+}
+
+#[test]
+fn the_scale_learned_from_few_rows_is_uncertain_unless_it_is_known() {
+    let with = |change: fn(&mut Settings)| {
+        let mut settings = Settings::default();
+        change(&mut settings);
+        trained(&table(), settings)
+    };
+    let fitted = with(|_| {});
+    let calibration = fitted.calibration.unwrap();
+    assert_eq!((calibration.source, calibration.rows), (Source::FewRows, 40));
+    assert_eq!(calibration.shape.parts[0].df, Some(39.0));
+    let sgpr: fn(&mut Settings) = |settings| settings.model = SgprOptions { inducing: 10 }.into();
+    assert_eq!(with(sgpr).calibration.unwrap().source, Source::FewRows);
+    // More rows join the same parameters; more computation does not change what is known about the scale.
+    let cagp: fn(&mut Settings) = |settings| {
+        settings.model = CagpOptions { actions: 10, policy: ActionPolicy::Gradient, ..CagpOptions::default() }.into();
+    };
+    assert_eq!(with(cagp).refined(5).unwrap().calibration, Some(calibration));
+    let known: [fn(&mut Settings); 4] = [
+        |settings| settings.fix = vec!["noise".into()],
+        |settings| settings.fix = vec!["variance".into()],
+        |settings| settings.auxiliary_column = Some("s".into()),
+        |settings| settings.calibrate = Calibrate::No,
+    ];
+    for change in known {
+        assert!(with(change).calibration.is_none());
+    }
+    let asked = with(|settings| settings.calibrate = Calibrate::Yes).calibration.unwrap();
+    assert_eq!(asked.source, Source::LeaveOneOut);
+    assert!(trained(&repeated(), Settings::default()).calibration.is_none_or(|c| c.source != Source::FewRows));
 }
 
 #[test]

@@ -412,6 +412,35 @@ fn residuals_are_fitted_by_their_own_distribution() {
     assert!(few.problem().is_none() && few.bound(0.95).is_none());
 }
 
+#[test]
+fn the_scale_learned_from_few_rows_is_uncertain() {
+    use cagey::metrics::{Calibration, Source};
+    use rand::SeedableRng;
+    use rand_distr::{Distribution, StandardNormal};
+    assert!(Calibration::of_few_rows(3).is_none());
+    let mut rng = rand::rngs::StdRng::seed_from_u64(1);
+    let mut normal = || -> f64 { StandardNormal.sample(&mut rng) };
+    for n in [4, 8, 40] {
+        let calibration = Calibration::of_few_rows(n).unwrap();
+        assert!(calibration.problem().is_none() && calibration.source == Source::FewRows);
+        let draws = 20_000;
+        let mut held = [0; 2];
+        for _ in 0..draws {
+            let y: Vec<f64> = (0..n).map(|_| normal()).collect();
+            let mean = y.iter().sum::<f64>() / n as f64;
+            let sd = (y.iter().map(|y| (y - mean).powi(2)).sum::<f64>() / n as f64).sqrt();
+            let prediction = calibration.apply(Predictive::Normal { mean, sd });
+            let new = prediction.cdf(normal());
+            for (held, level) in held.iter_mut().zip([0.5, 0.95]) {
+                *held += usize::from((new - 0.5).abs() < 0.5 * level);
+            }
+        }
+        // Four standard errors.
+        let share = held.map(|held| held as f64 / f64::from(draws));
+        assert!((share[0] - 0.5).abs() < 0.0142 && (share[1] - 0.95).abs() < 0.0062, "{n} {share:?}");
+    }
+}
+
 /// Nine of ten errors have one size, the others are thirty times as large.
 fn two_sizes() -> Vec<f64> {
     let normal = Predictive::Normal { mean: 0.0, sd: 1.0 };

@@ -43,6 +43,9 @@ struct Options {
     /// Likelihood, instead of the one that the target suggests
     #[arg(long)]
     likelihood: Option<String>,
+    /// Whether intervals of normal predictions are calibrated
+    #[arg(long, value_enum, default_value_t = Calibrate::No)]
+    calibrate: Calibrate,
 }
 
 const TABLES: &str =
@@ -119,7 +122,7 @@ fn run(options: &Options, set: &str, way: Way, seed: u64) -> Result<Row> {
         (None, Some(2)) => "bernoulli".into(),
         (None, Some(_)) => "softmax".into(),
     };
-    let mut settings = Settings { likelihood: likelihood.clone(), calibrate: Calibrate::No, ..Settings::default() };
+    let mut settings = Settings { likelihood: likelihood.clone(), calibrate: options.calibrate, ..Settings::default() };
     if likelihood != "gaussian" {
         let batches = Minibatches { natural: Some(0.1), ..Minibatches::default() };
         settings.model = SvgpOptions { inducing: 512, covariance: Covariance::Full, batches }.into();

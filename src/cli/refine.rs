@@ -3,6 +3,7 @@
 use std::path::PathBuf;
 
 use cagey::fitted::Fitted;
+use cagey::metrics::Source;
 use cagey::{Error, Result};
 use clap::Args;
 
@@ -37,6 +38,7 @@ impl Refine {
         refined.save(&self.output)?;
         let solve = refined.posterior().solve().map_or(String::new(), |solve| format!("{solve}\n"));
         let calibration = match (before.calibration, refined.calibration) {
+            (Some(before), Some(_)) if before.source == Source::FewRows => "",
             (Some(_), Some(_)) => "Intervals are calibrated anew, for the narrower error bars\n",
             (Some(_), None) => {
                 report::warn(

@@ -4,7 +4,7 @@ use cagey::Result;
 use cagey::data::{Dataset, TargetTransform};
 use cagey::fitted::{Copies, Fitted, Outside};
 use cagey::metrics::diagnosis::{Along, Diagnosis, Finding, Remedy};
-use cagey::metrics::{Calibration, Temperature};
+use cagey::metrics::{Calibration, Source, Temperature};
 use serde_json::{Value, json};
 
 use super::{report, settings};
@@ -230,6 +230,10 @@ pub fn calibration_in_words(calibration: &Calibration) -> String {
             wide.scale
         ),
     };
+    if calibration.source == Source::FewRows {
+        let rows = report::count(calibration.rows, "row");
+        return format!("{shape}; from {rows}, too few to know the size of errors better (--calibrate no: normal)");
+    }
     let rows = report::count(calibration.rows, "residual");
     let from = match calibration.bound(0.95) {
         None => format!("{rows} of rows left out in turn"),

@@ -6,10 +6,12 @@ use crate::data::{Dataset, TargetTransform};
 use crate::error::{Error, Result};
 use crate::likelihoods::Support;
 use crate::metrics::{Calibration, Predictive, Source, Temperature};
+use crate::params::{Parameter, Unit};
 
 /// No distribution is fitted to fewer residuals than this.
 pub(super) const FEW: usize = 20;
-/// Fewer residuals replace the normal distribution only if the user asked for it.
+/// With fewer rows, residuals replace the normal distribution only if the user asked for it. The uncertainty of the
+/// learned scale does by default.
 const ENOUGH: usize = 50;
 /// What they must gain if the user did not ask, in nats: two numbers without information gain more in one of a hundred
 /// cases.
@@ -69,6 +71,10 @@ impl Fitted {
         let calibrated = match (self.settings.calibrate, apart) {
             (Calibrate::Yes, Some(apart)) => self.calibrated_on(apart),
             (Calibrate::Yes, None) => self.calibrated_by_leaving_out(),
+            (Calibrate::Auto, _) if self.summary.rows < ENOUGH => {
+                self.calibration = self.of_few_rows();
+                return self;
+            }
             (Calibrate::Auto, _) if closed && self.data.n() >= ENOUGH => {
                 let calibrated = self.calibrated_by_leaving_out().ok();
                 let pays = |fitted: &Self| fitted.calibration.is_some_and(|calibration| calibration.gain > WORTH);
@@ -82,6 +88,14 @@ impl Fitted {
             self.summary.warnings.push(Advice { text, settings });
             self
         })
+    }
+
+    /// The calibration for few rows, if the scale of Gaussian predictions was learned from them.
+    fn of_few_rows(&self) -> Option<Calibration> {
+        let learned = |(_, p): &(_, &Parameter)| p.unit != Unit::Variance || !p.fixed;
+        let all = self.settings.auxiliary_column.is_none() && self.model.parameters().iter().all(learned);
+        let trained = self.is_gaussian() && self.summary.iterations > 0;
+        if all && trained { Calibration::of_few_rows(self.summary.rows) } else { None }
     }
 
     /// Whether targets are classes.

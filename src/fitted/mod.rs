@@ -200,8 +200,8 @@ impl Fitted {
     }
 
     /// The same model with at most `actions` more actions: more computation, narrower error bars, the same parameters.
-    /// A calibration was fitted for the wider error bars: it is fitted anew if it came from leaving rows out, and
-    /// dropped if its rows are gone.
+    /// A calibration by residuals was fitted for the wider error bars: it is fitted anew if it came from leaving rows
+    /// out, and dropped if its rows are gone.
     ///
     /// # Errors
     /// [`Error::Usage`] for models whose uncertainty does not depend on computation, and errors of the solve.
@@ -220,19 +220,20 @@ impl Fitted {
         };
         match self.calibration.map(|calibration| calibration.source) {
             Some(Source::LeaveOneOut) => Ok(plain.calibrated_by_leaving_out().unwrap_or(plain)),
+            Some(Source::FewRows) => Ok(Self { calibration: self.calibration, ..plain }),
             _ => Ok(plain),
         }
     }
 
     /// The same model with another rule that combines the predictions of its parts. Nothing is computed again. A
-    /// calibration is dropped, because it was fitted for another rule.
+    /// calibration by residuals is dropped, because it was fitted for another rule.
     ///
     /// # Errors
     /// [`Error::Usage`] for models without parts, and for an unknown rule.
     pub fn aggregated(&self, rule: &str) -> Result<Self> {
         Ok(Self {
             posterior: self.aggregates()?.by(rule)?.into(),
-            calibration: None,
+            calibration: self.calibration.filter(|calibration| calibration.source == Source::FewRows),
             temperature: None,
             ..self.clone()
         })

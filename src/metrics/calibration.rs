@@ -15,6 +15,8 @@ pub enum Source {
     LeaveOneOut,
     /// Rows set apart before the training.
     Share,
+    /// None: the scale of the predictions was learned from few rows.
+    FewRows,
 }
 
 /// The distribution of standardised residuals `(y − mean) / sd`, which replaces the standard normal one. The model's
@@ -28,7 +30,7 @@ pub enum Source {
 pub struct Calibration {
     /// The distribution.
     pub shape: Mixture,
-    /// Number of residuals that it was fitted to.
+    /// Number of residuals that it was fitted to; for few rows, of training rows.
     pub rows: usize,
     /// Where they came from.
     pub source: Source,
@@ -54,6 +56,19 @@ impl Calibration {
             gap: gap(z, &shape),
             gain: of(&shape) - of(&Mixture::of(StudentT::normal())),
         }
+    }
+
+    /// The distribution for a scale that was learned from `n` rows; none for fewer than four.
+    ///
+    /// If all covariances, noise included, have one unknown factor with the prior density 1/factor, and the mean is
+    /// unknown too, predictions are Student-t with n − 1 degrees of freedom (O'Hagan 1978; Gramacy 2020, *Surrogates*,
+    /// section 5.1). The scale √((n + 1)/(n − 1)) is exact if the model learned only the mean and the noise of n rows:
+    /// it corrects the variance by n/(n − 1) and adds the variance 1/n of the mean.
+    pub fn of_few_rows(n: usize) -> Option<Self> {
+        let rows = n as f64;
+        let part = StudentT { df: Some(rows - 1.0), scale: ((rows + 1.0) / (rows - 1.0)).sqrt() };
+        let shape = || Mixture::of(part);
+        (n >= 4).then(|| Self { shape: shape(), rows: n, source: Source::FewRows, gap: 0.0, gain: 0.0 })
     }
 
     /// What is wrong with the distribution, if anything is.
