@@ -59,8 +59,8 @@ impl Fitted {
     /// rows.
     pub fn calibrated_by_leaving_out(&self) -> Result<Self> {
         let plain = self.uncalibrated();
-        let (y, predictions) = plain.leave_one_out()?;
-        let z: Vec<f64> = self.tested().iter().map(|row| predictions[*row].standardised(y[*row])).collect();
+        let z = plain.closed()?.standardised();
+        let z: Vec<f64> = self.tested(&z).into_iter().map(|row| z[row]).collect();
         plain.with_residuals(&z, Source::LeaveOneOut)
     }
 

@@ -255,6 +255,12 @@ impl Fitted {
     /// # Errors
     /// [`Error::Usage`] for models without such a form.
     pub fn leave_one_out(&self) -> Result<(Vec<f64>, Vec<Predictive>)> {
+        let LeftOut { y, predictions, .. } = self.closed()?;
+        Ok((y, predictions))
+    }
+
+    /// [`left_out`](Self::left_out), or an error that says for which models it is.
+    fn closed(&self) -> Result<LeftOut> {
         let problem = || {
             Error::Usage(format!(
                 "leaving one out in closed form is for models that solve one linear system of all rows, with gaussian \
@@ -262,7 +268,6 @@ impl Fitted {
                 self.model.title()
             ))
         };
-        let LeftOut { y, predictions, .. } = self.left_out()?.ok_or_else(problem)?;
-        Ok((y, predictions))
+        self.left_out()?.ok_or_else(problem)
     }
 }

@@ -87,7 +87,7 @@ impl Fitted {
     /// Errors of drawing residuals.
     pub fn diagnose_left_out(&self, left: &LeftOut) -> Result<Diagnosis> {
         let n = self.data.n();
-        let tested = self.tested();
+        let tested = self.tested(&left.standardised());
         let rows: Vec<usize> = some(tested.len(), MOST_LEFT_OUT).into_iter().map(|place| tested[place]).collect();
         let Some(closed) = self.posterior.leave_one_out().filter(|_| n > 0) else {
             return Err(Error::Usage("this model leaves no row out in closed form".into()));
@@ -225,15 +225,18 @@ impl Fitted {
         self.ranges().iter().zip(scales).map(|(range, (mean, sd))| range.map(|z| z * sd + mean)).collect()
     }
 
-    /// The training rows that stand for new rows when they are left out: those whose inputs occur once. If most rows
-    /// have a twin, all of them, because new rows will then have twins too.
-    pub(super) fn tested(&self) -> Vec<usize> {
+    /// The training rows that stand for new rows when they are left out, given the standardised residuals of all rows:
+    /// those whose inputs occur once, because rows with a twin look too good. If most rows have a twin, or if rows with
+    /// a twin have larger errors than the others, all of them.
+    pub(super) fn tested(&self, z: &[f64]) -> Vec<usize> {
         let mut counts: HashMap<Vec<u64>, usize> = HashMap::new();
-        let rows = || self.data.x.chunks(self.data.d);
-        rows().for_each(|row| *counts.entry(bits(row)).or_default() += 1);
-        let single: Vec<usize> =
-            rows().enumerate().filter(|(_, row)| counts[&bits(row)] == 1).map(|(i, _)| i).collect();
-        if 2 * single.len() >= self.data.n() { single } else { (0..self.data.n()).collect() }
+        let rows = || self.data.x.chunks(self.data.d).map(bits);
+        rows().for_each(|row| *counts.entry(row).or_default() += 1);
+        let (mut single, mut twins) = (Vec::new(), Vec::new());
+        rows().enumerate().for_each(|(i, row)| if counts[&row] == 1 { &mut single } else { &mut twins }.push(i));
+        let error = |rows: &[usize]| rows.iter().map(|row| z[*row].abs()).sum::<f64>() / rows.len().max(1) as f64;
+        let too_good = single.len() >= twins.len() && error(&twins) < error(&single);
+        if too_good { single } else { (0..z.len()).collect() }
     }
 
     /// The range of each input over the training rows, standardised.
