@@ -31,13 +31,22 @@ pub enum Formula {
     /// Gamma distribution with mean exp(f): the shape, the part of the log density that it determines, and the slope
     /// of that part.
     PositiveMean,
+    /// Beta distribution with the logistic function as mean: the concentration φ, `ln Γ(φ) − (φ + 12)(ln(φ + 12) − 1) −
+    /// ln 2π`, and the digamma function of φ.
+    Share,
+    /// So many unordered classes, by independent latent functions.
+    Classes(usize),
 }
 
 #[cfg(feature = "gpu")]
 impl Formula {
     /// The number of latent functions.
     pub(super) fn latents(self) -> usize {
-        if self == Self::VaryingNormal { 2 } else { 1 }
+        match self {
+            Self::VaryingNormal => 2,
+            Self::Classes(classes) => classes,
+            _ => 1,
+        }
     }
 
     /// The kind of its auxiliary numbers.

@@ -1,16 +1,21 @@
 //! Block-sparse action matrices: one column per block, non-zero only on the rows of its block.
 
-use burn::tensor::Tensor;
+use std::sync::OnceLock;
+
+use burn::tensor::{DType, IndexingUpdateOp, Int, Tensor};
 
 use crate::error::{Error, Result};
 use crate::products::engine::lanes::{Lanes, Number};
 use crate::products::engine::tile::{Few, GROUP, Tile, Wide, add_to_rows};
+use crate::scope::indices;
 
 /// S `[m, i]`, whose column a is non-zero only on rows `offsets[a]..offsets[a + 1]`; one number per row.
 #[derive(Debug, Clone)]
 pub struct BlockSparse {
     values: Tensor<1>,
     offsets: Vec<usize>,
+    /// Each row's block, once it is needed on the device.
+    owners: OnceLock<Tensor<1, Int>>,
 }
 
 impl BlockSparse {
@@ -22,7 +27,7 @@ impl BlockSparse {
         let m = values.dims()[0];
         let ascending = offsets.len() > 1 && offsets.windows(2).all(|w| w[0] < w[1]);
         if ascending && offsets.first() == Some(&0) && offsets.last() == Some(&m) {
-            Ok(Self { values, offsets })
+            Ok(Self { values, offsets, owners: OnceLock::new() })
         } else {
             Err(Error::shape("block boundaries", format!("ascending from 0 to {m}"), format!("{offsets:?}")))
         }
@@ -51,6 +56,28 @@ impl BlockSparse {
     /// Always false: there is at least one block.
     pub fn is_empty(&self) -> bool {
         false
+    }
+
+    /// Sᵀ Z `[i, t]` for `z [m, t]`, in the dtype of z.
+    pub fn transposed_times(&self, z: &Tensor<2>) -> Tensor<2> {
+        let rows = z.clone() * self.column(z.dtype());
+        let zeros = Tensor::<2>::zeros([self.len(), z.dims()[1]], (&z.device(), z.dtype()));
+        zeros.select_assign(0, self.owners(), rows, IndexingUpdateOp::Add)
+    }
+
+    /// S U `[m, t]` for `u [i, t]`, in the dtype of S.
+    pub fn times(&self, u: Tensor<2>) -> Tensor<2> {
+        let dtype = self.values.dtype();
+        u.cast(dtype).select(0, self.owners()) * self.column(dtype)
+    }
+
+    /// The non-zeros `[m, 1]`.
+    fn column(&self, dtype: DType) -> Tensor<2> {
+        self.values.clone().cast(dtype).unsqueeze_dim(1)
+    }
+
+    fn owners(&self) -> Tensor<1, Int> {
+        self.owners.get_or_init(|| indices(&owners(&self.offsets), &self.values.device())).clone()
     }
 }
 

@@ -121,54 +121,34 @@ impl<'a> Covariance<'a> {
         }
     }
 
-    /// K S `[n, i]` for block-sparse S, unless [`explained`](Self::explained) computes what follows from it (on the CPU
-    /// for kernels that can be lowered), and if it takes at most 256 MB or a 32nd of a GPU's memory; otherwise None.
-    ///
-    /// # Errors
-    /// As [`times`](Self::times).
-    pub fn times_blocks_unfused(&self, blocks: &BlockSparse) -> Result<Option<Tensor<2>>> {
-        same_rows("block-sparse values", blocks.values().dims()[0], self.order())?;
-        let bytes = self.order().saturating_mul(blocks.len()).saturating_mul(self.scope.wide().size());
-        let wanted = bytes <= whole(self.scope.compute().kind) && lowered(self.kernel, self.scope, self.x)?.is_none();
-        wanted.then(|| self.times_blocks(blocks)).transpose()
-    }
-
     /// Sᵀ K S `[i, i]` for block-sparse S `[n, i]`, in the scope's wide type.
     ///
     /// Memory is O(n + i² + chunk · i). The scope's [budget](Scope::budget) sets the size of a chunk, and how many
     /// threads have their own i² numbers. The adjoint computes each chunk of K S again. If the budget has room for
-    /// n · i numbers, K S is kept and every pair of rows is visited once.
+    /// n · i numbers, K S is kept and every pair of rows is visited once. Where products are not fused (on devices other
+    /// than the CPU, and for kernels that cannot be lowered), K S is kept if it takes at most 256 MB or a 32nd of a
+    /// GPU's memory.
     ///
     /// # Errors
     /// As [`times`](Self::times).
     pub fn projected(&self, blocks: &BlockSparse) -> Result<Tensor<2>> {
         same_rows("block-sparse values", blocks.values().dims()[0], self.order())?;
-        match lowered(self.kernel, self.scope, self.x)? {
-            Some(lowered) => projected::square(&lowered, blocks, self.scope.budget()),
+        if let Some(lowered) = lowered(self.kernel, self.scope, self.x)? {
+            return projected::square(&lowered, blocks, self.scope.budget());
+        }
+        match self.stored(blocks)? {
+            Some([gram, _]) => Ok(gram),
             None => tiled::projected(self.kernel, self.scope, self.x, blocks),
         }
     }
 
-    /// `‖y − Aᵀt‖² − ‖A‖²` `[1]` for A = L⁻¹(K S)ᵀ, with block-sparse S `[n, i]`, `y [n, 1]`, L `[i, i]` and
-    /// `t [i, 1]`, in the wide type, without storing K S. This is the tensor graph that replaces
-    /// [`explained`](Self::explained) where products are not fused.
-    ///
-    /// # Errors
-    /// As [`times`](Self::times), and errors of the triangular solves.
-    pub fn misfit(&self, blocks: &BlockSparse, y: &Tensor<2>, [lower, t]: [Tensor<2>; 2]) -> Result<Tensor<1>> {
-        same_rows("block-sparse values", blocks.values().dims()[0], self.order())?;
-        same_rows("y", y.dims()[0], self.order())?;
-        tiled::misfit_of_rows(self.kernel, self.scope, self.x, blocks, y, [lower, t])
-    }
-
     /// What the block-sparse projections Sᵀt explain about the rows: everything that evidence lower bounds of
     /// computation-aware GPs need from K and S (Wenger et al. 2024, eq. 11). The targets `t [n]` have independent noise
-    /// with variances `spread [n]`; both are in f64. `prepared` holds products of the same numbers, if they exist
-    /// already. Returns None if products are not fused: on devices other than the CPU, and for kernels that cannot be
-    /// lowered.
+    /// with variances `spread [n]`; both are in the scope's wide type. `prepared` holds products of the same numbers, if
+    /// they exist already.
     ///
-    /// Memory is that of [`projected`](Self::projected); without room for n · i numbers, the pairs of rows are visited
-    /// twice more. Unlike results computed from (KS)ᵀ(KS), all results are accurate to rounding even when M = SᵀKS +
+    /// Memory is that of [`projected`](Self::projected). If K S is not kept, the pairs of rows are visited two or three
+    /// times more. Unlike results computed from (KS)ᵀ(KS), all results are accurate to rounding even when M = SᵀKS +
     /// SᵀΩS is nearly singular.
     ///
     /// # Errors
@@ -178,13 +158,20 @@ impl<'a> Covariance<'a> {
         blocks: &BlockSparse,
         [targets, spread]: [&Tensor<1>; 2],
         prepared: Option<Prepared>,
-    ) -> Result<Option<Explained>> {
+    ) -> Result<Explained> {
         for (what, got) in [("block-sparse values", blocks.values()), ("targets", targets), ("their noise", spread)] {
             same_rows(what, got.dims()[0], self.order())?;
         }
-        let fused = lowered_wide(self.kernel, self.scope, self.x)?;
-        let budget = self.scope.budget();
-        fused.map(|lowered| explained::explained(&lowered, blocks, [targets, spread], budget, prepared)).transpose()
+        let noisy = [targets, spread];
+        if let Some(lowered) = lowered_wide(self.kernel, self.scope, self.x)? {
+            return explained::explained(&lowered, blocks, noisy, self.scope.budget(), prepared);
+        }
+        match self.stored(blocks)? {
+            Some([gram, ks]) => explained::of_blocks(blocks, noisy, gram, |lower, weights| {
+                explained::of_rows(ks.transpose(), lower, weights, (1, false))
+            }),
+            None => tiled::explained(self.kernel, self.scope, self.x, blocks, noisy),
+        }
     }
 
     /// K S and SᵀKS at the current parameter values, on the host; None if products are not fused.
@@ -195,5 +182,18 @@ impl<'a> Covariance<'a> {
         same_rows("block-sparse values", blocks.values().dims()[0], self.order())?;
         let fused = lowered_wide(self.kernel, self.scope, self.x)?;
         fused.map(|lowered| Prepared::new(&lowered, blocks, self.scope.budget())).transpose()
+    }
+
+    /// Sᵀ K S and K S in the scope's wide type, for products that are not fused, if K S takes at most 256 MB or a 32nd of
+    /// a GPU's memory.
+    fn stored(&self, blocks: &BlockSparse) -> Result<Option<[Tensor<2>; 2]>> {
+        let wide = self.scope.wide();
+        let bytes = self.order().saturating_mul(blocks.len()).saturating_mul(wide.size());
+        if bytes > whole(self.scope.compute().kind) {
+            return Ok(None);
+        }
+        let ks = self.times_blocks(blocks)?.cast(wide);
+        let gram = blocks.transposed_times(&ks);
+        Ok(Some([(gram.clone() + gram.transpose()) * 0.5, ks]))
     }
 }

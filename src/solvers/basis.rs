@@ -1,10 +1,9 @@
 //! Matrices `[n, i]` that grow by columns: dense blocks next to each other, and block-sparse ones.
 
-use burn::tensor::{DType, IndexingUpdateOp, Int, Tensor};
+use burn::tensor::Tensor;
 
 use crate::error::{Error, Result};
 use crate::products::BlockSparse;
-use crate::scope::indices;
 
 /// Columns next to each other, in groups. Growth copies a column at most twice, and in a graph the groups are shared.
 #[derive(Debug, Clone, Default)]
@@ -16,7 +15,7 @@ pub struct Basis {
 #[expect(clippy::large_enum_variant, reason = "a basis has a few dozen groups; handles of tensors are what is large")]
 enum Group {
     Dense(Tensor<2>),
-    Sparse { blocks: BlockSparse, owners: Tensor<1, Int> },
+    Sparse(BlockSparse),
 }
 
 /// Narrower dense groups are joined once they have this many columns together.
@@ -30,11 +29,7 @@ impl Basis {
 
     /// Block-sparse columns.
     pub fn sparse(blocks: BlockSparse) -> Self {
-        let offsets = blocks.offsets();
-        let owners: Vec<usize> =
-            offsets.windows(2).enumerate().flat_map(|(a, w)| std::iter::repeat_n(a, w[1] - w[0])).collect();
-        let owners = indices(&owners, &blocks.values().device());
-        Self { groups: vec![Group::Sparse { blocks, owners }] }
+        Self { groups: vec![Group::Sparse(blocks)] }
     }
 
     /// Number of columns i.
@@ -56,7 +51,7 @@ impl Basis {
         if self.groups[at..].iter().map(Group::len).sum::<usize>() >= WIDTH {
             let parts = self.groups.drain(at..).filter_map(|group| match group {
                 Group::Dense(columns) => Some(columns),
-                Group::Sparse { .. } => None,
+                Group::Sparse(_) => None,
             });
             let joined = Tensor::cat(parts.collect(), 1);
             self.groups.push(Group::Dense(joined));
@@ -136,7 +131,7 @@ impl Basis {
     pub(crate) fn parts(&self) -> impl Iterator<Item = std::result::Result<&Tensor<2>, &BlockSparse>> {
         self.groups.iter().map(|group| match group {
             Group::Dense(columns) => Ok(columns),
-            Group::Sparse { blocks, .. } => Err(blocks),
+            Group::Sparse(blocks) => Err(blocks),
         })
     }
 }
@@ -149,28 +144,21 @@ impl Group {
     fn len(&self) -> usize {
         match self {
             Self::Dense(columns) => columns.dims()[1],
-            Self::Sparse { blocks, .. } => blocks.len(),
+            Self::Sparse(blocks) => blocks.len(),
         }
     }
 
     fn transposed_times(&self, z: &Tensor<2>) -> Tensor<2> {
         match self {
             Self::Dense(columns) => columns.clone().cast(z.dtype()).transpose().matmul(z.clone()),
-            Self::Sparse { blocks, owners } => {
-                let rows = z.clone() * column(blocks, z.dtype());
-                let zeros = Tensor::<2>::zeros([blocks.len(), z.dims()[1]], (&z.device(), z.dtype()));
-                zeros.select_assign(0, owners.clone(), rows, IndexingUpdateOp::Add)
-            }
+            Self::Sparse(blocks) => blocks.transposed_times(z),
         }
     }
 
     fn times(&self, u: Tensor<2>) -> Tensor<2> {
         match self {
             Self::Dense(columns) => columns.clone().matmul(u.cast(columns.dtype())),
-            Self::Sparse { blocks, owners } => {
-                let dtype = blocks.values().dtype();
-                u.cast(dtype).select(0, owners.clone()) * column(blocks, dtype)
-            }
+            Self::Sparse(blocks) => blocks.times(u),
         }
     }
 
@@ -178,7 +166,7 @@ impl Group {
         match self {
             Self::Dense(columns) if count == columns.dims()[1] => columns.clone(),
             Self::Dense(columns) => columns.clone().narrow(1, first, count),
-            Self::Sparse { blocks, .. } => {
+            Self::Sparse(blocks) => {
                 let eye = Tensor::<2>::eye(blocks.len(), &blocks.values().device()).cast(blocks.values().dtype());
                 self.times(eye.narrow(1, first, count))
             }
@@ -188,12 +176,7 @@ impl Group {
     fn into_dense(self) -> Tensor<2> {
         match self {
             Self::Dense(columns) => columns,
-            Self::Sparse { .. } => self.columns(0, self.len()),
+            Self::Sparse(_) => self.columns(0, self.len()),
         }
     }
-}
-
-/// The non-zeros as a column `[n, 1]`.
-fn column(blocks: &BlockSparse, dtype: DType) -> Tensor<2> {
-    blocks.values().clone().cast(dtype).unsqueeze_dim(1)
 }

@@ -156,7 +156,8 @@ fn the_whole_way() {
     let (mean, sd, lower) =
         (folder.column("p.csv", "mean"), folder.column("p.csv", "sd"), folder.column("p.csv", "lower"));
     assert!((mean[0] - 0.5f64.sin()).abs() < 0.2 && sd[2] > 5.0 * sd[0], "{mean:?} {sd:?}");
-    assert!(close(lower[0], mean[0] - 1.959963984540054 * sd[0], 1e-9));
+    // From 24 rows: Student-t with 23 degrees of freedom, whose standard deviation is √(23/21) of its scale.
+    assert!(close(lower[0], mean[0] - 2.068657610419041 * (21.0f64 / 23.0).sqrt() * sd[0], 1e-9));
 
     let shown = folder.ok(&["evaluate", "m.cagey", "ok.csv", "--holdout", "0.2", "--split-seed", "3"]);
     let scores: Vec<&str> = shown.lines().filter(|line| !line.contains("training scale")).collect();
@@ -201,7 +202,8 @@ fn scores_as_json() {
 
 #[test]
 fn predictions_repeat_and_keep_columns() {
-    let folder = Folder::with_model();
+    let folder = Folder::with_tables();
+    folder.ok(&["fit", "ok.csv", "--calibrate", "no", "-o", "m.cagey"]);
     let first = folder.ok(&["predict", "m.cagey", "ok.csv"]);
     assert_eq!(first, folder.ok(&["predict", "m.cagey", "ok.csv", "-o", "-"]));
     let from_pipe = folder.run_with(&["predict", "m.cagey", "-"], &folder.read("ok.csv"));
@@ -376,8 +378,8 @@ fn transformed_targets_are_scored_as_they_are() {
     let positive = |i: usize| wave(i).exp();
     folder.write("raw.csv", table(&["x", "y"], 30, |i| vec![position(i), positive(i)]));
     folder.write("logged.csv", table(&["x", "y"], 30, |i| vec![position(i), wave(i)]));
-    folder.ok(&["fit", "raw.csv", "--target-transform", "log", "-o", "raw"]);
-    folder.ok(&["fit", "logged.csv", "-o", "logged"]);
+    folder.ok(&["fit", "raw.csv", "--target-transform", "log", "--calibrate", "no", "-o", "raw"]);
+    folder.ok(&["fit", "logged.csv", "--calibrate", "no", "-o", "logged"]);
     let nlpd = |model: &str| {
         let scores = folder.json(&["evaluate", model, &format!("{model}.csv"), "--json"]);
         (scores["nlpd"].as_f64().unwrap(), scores["nlpd_training_scale"].as_f64().unwrap())

@@ -8,7 +8,7 @@ use cagey::device::{Algebra, Compute, Transfers, set_algebra};
 use cagey::kernels::Kernel;
 use cagey::kernels::form::Form;
 use cagey::params::{Parameter, Parameters, Unit};
-use cagey::products::{BlockSparse, Covariance, Cross, Neighbours};
+use cagey::products::{BlockSparse, Covariance, Cross, Explained, Neighbours, tiled};
 use cagey::scope::Scope;
 
 use crate::{REFERENCE, gpus, inputs, name, noise, tolerance};
@@ -177,7 +177,6 @@ fn products_with_blocks_agree() {
         let blocks = |values: &Tensor<2>| {
             BlockSparse::new(values.clone().reshape([values.dims()[0] as i32]), boundaries(values.dims()[0])).unwrap()
         };
-        let i = boundaries(n).len() - 1;
         let (x, s) = ((inputs(15, n, D), D), (noise(16, n), 1));
         let case = |inputs| Case { kernel, inputs, budget: SMALL };
         case(vec![(inputs(17, 70, D), D), x.clone(), s.clone()]).check(&format!("{what}: K S"), 1e-4, &|scope, x| {
@@ -186,20 +185,31 @@ fn products_with_blocks_agree() {
         case(vec![x.clone(), s.clone()]).check(&format!("{what}: own K S"), 1e-4, &|scope, x| {
             Covariance::new(kernel, scope, &x[0]).times_blocks(&blocks(&x[1])).unwrap()
         });
-        case(vec![x.clone(), s.clone()]).check(&format!("{what}: projected"), 1e-4, &|scope, x| {
-            Covariance::new(kernel, scope, &x[0]).projected(&blocks(&x[1])).unwrap()
-        });
-        let mut lower = vec![0.0; i * i];
-        for a in 0..i {
-            (0..a).for_each(|b| lower[a * i + b] = 0.1 * (a as f64 - b as f64));
-            lower[a * i + a] = 2.0;
+        type Projected = fn(&Kernel, &Scope, &Tensor<2>, &BlockSparse) -> Result<Tensor<2>>;
+        let stored: Projected = |kernel, scope, x, blocks| Covariance::new(kernel, scope, x).projected(blocks);
+        for (name, run) in [("stored", stored), ("tiled", tiled::projected)] {
+            case(vec![x.clone(), s.clone()]).check(&format!("{what}: projected, {name}"), 1e-4, &|scope, x| {
+                run(kernel, scope, &x[0], &blocks(&x[1])).unwrap()
+            });
         }
-        let all = vec![x, s, (noise(18, n), 1), (lower, i), (noise(19, i), 1)];
         set_algebra(Algebra::Device);
-        case(all).check(&format!("{what}: misfit"), 1e-4, &|scope, x| {
-            let solved = [x[3].clone(), x[4].clone()];
-            Covariance::new(kernel, scope, &x[0]).misfit(&blocks(&x[1]), &x[2], solved).unwrap().unsqueeze()
-        });
+        let positive: Vec<f64> = noise(19, n).iter().map(|v| 3.0 + v).collect();
+        let all = || case(vec![x.clone(), s.clone(), (noise(18, n), 1), (positive.clone(), 1)]);
+        type Run = fn(&Kernel, &Scope, &Tensor<2>, &BlockSparse, [&Tensor<1>; 2]) -> Result<Explained>;
+        let runs: [(&str, Run); 2] = [
+            ("stored", |kernel, scope, x, blocks, noisy| {
+                Covariance::new(kernel, scope, x).explained(blocks, noisy, None)
+            }),
+            ("tiled", tiled::explained),
+        ];
+        for (name, run) in runs {
+            all().check(&format!("{what}: explained, {name}"), 1e-4, &|scope, x| {
+                let [t, spread] = [2, 3].map(|place| x[place].clone().cast(scope.wide()).squeeze_dim(1));
+                let told = run(kernel, scope, &x[0], &blocks(&x[1]), [&t, &spread]).unwrap();
+                let divergence = told.divergence.unsqueeze::<2>().expand([1, n]);
+                Tensor::cat(vec![divergence, told.mean, told.variance], 0)
+            });
+        }
     }
 }
 

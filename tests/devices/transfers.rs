@@ -3,7 +3,7 @@
 use cagey::device::{Algebra, Compute, Transfers, set_algebra};
 use cagey::kernels::Kernel;
 use cagey::likelihoods::{Bernoulli, BernoulliLink, Gaussian, Likelihood};
-use cagey::models::cagp::{Actions, Cagp};
+use cagey::models::cagp::{Actions, Cagp, LearnedNewtonCagp};
 use cagey::models::exact::ExactGp;
 use cagey::models::sgpr::Sgpr;
 use cagey::models::svgp::Svgp;
@@ -104,4 +104,19 @@ fn steps_of_computation_aware_models_move_small_matrices() {
         }
     }
     set_algebra(Algebra::Device);
+}
+
+/// Products with K `[n, i]` stay on the device, whatever the likelihood. What moves are small matrices, and a few numbers
+/// for each row in each of Newton's steps to the sites.
+#[test]
+fn steps_of_newton_models_move_no_products() {
+    set_algebra(Algebra::Device);
+    let (n, i) = (900, 150);
+    let data = data(n, true);
+    let likelihood = Box::new(Bernoulli { link: BernoulliLink::Logit });
+    let model = LearnedNewtonCagp::new(kernel().into(), likelihood, &data, i).unwrap();
+    for compute in gpus() {
+        let (moved, _) = step(&model, compute, &data.batch(&Scope::new(compute).unwrap()));
+        bounded("newton", compute, moved, (compute.precision.bytes() * n * i) as u64);
+    }
 }

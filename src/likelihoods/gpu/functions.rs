@@ -61,6 +61,13 @@ fn scaled_tail<F: Float>(x: F) -> F {
     F::new(0.5) * t * all.exp()
 }
 
+/// `Φ(z)`.
+#[cube]
+pub fn normal_cdf<F: Float>(z: F) -> F {
+    let other = scaled_tail::<F>(size::<F>(z) * F::new(0.707_106_77)) * (F::new(-0.5) * z * z).exp();
+    select(z < F::new(0.0), other, F::new(1.0) - other)
+}
+
 /// Writes `ln Φ(z)`, its slope and its second derivative.
 #[cube]
 pub fn log_normal_cdf<F: Float>(z: F, out: &mut Array<F>) {
@@ -101,7 +108,7 @@ pub fn log_softplus<F: Float>(f: F, out: &mut Array<F>) {
 }
 
 /// The distance by which arguments of gamma functions are moved up, to where Stirling's series is exact.
-const UP: f32 = 6.0;
+pub const UP: f32 = 6.0;
 
 /// The error of Stirling's formula for `ln Γ(x)`, for `x ≥ 6`.
 #[cube]
@@ -150,4 +157,25 @@ pub fn digamma_rise<F: Float>(r: F, y: F) -> F {
         sum += y / (x * (x + y));
     }
     sum
+}
+
+/// Writes `−ln Γ(x) + (x + 6)(ln(x + 6) − 1) + ½ ln 2π`, `ψ(x)` and `ψ'(x)`.
+#[cube]
+pub fn gamma_parts<F: Float>(x: F, out: &mut Array<F>) {
+    let (one, half) = (F::new(1.0), F::new(0.5));
+    let base = x + F::new(UP);
+    let a = one / base;
+    let q = a * a;
+    let mut product = one;
+    let mut first = base.ln() - half * a - q * (F::new(1.0 / 12.0) - q * F::new(1.0 / 120.0));
+    let mut second = a + half * q + a * q * (F::new(1.0 / 6.0) - q * F::new(1.0 / 30.0));
+    for j in 0..6u32 {
+        let step = x + F::cast_from(j);
+        product *= step;
+        first -= one / step;
+        second += one / (step * step);
+    }
+    out[0] = product.ln() + half * base.ln() - stirling_error::<F>(base);
+    out[1] = first;
+    out[2] = second;
 }

@@ -8,8 +8,8 @@ use burn::cubecl::prelude::*;
 use super::super::formula::Formula;
 use super::super::quadrature::NODES;
 use super::functions::{
-    digamma_rise, ln_1p, ln_factorial_rest, ln_rising_over_factorial, log_normal_cdf, log_softplus, logistic,
-    logistic_slope, rise, softplus,
+    UP, digamma_rise, gamma_parts, ln_1p, ln_factorial_rest, ln_rising_over_factorial, log_normal_cdf, log_softplus,
+    logistic, logistic_slope, rise, softplus,
 };
 
 /// What a kernel is compiled for.
@@ -215,6 +215,9 @@ fn constant<F: Float>(y: F, extra: F, table: &Tensor<F>, #[comptime] plan: Plan)
     if comptime!(plan.formula == Formula::GammaPoisson) {
         value = ln_rising_over_factorial::<F>(F::new(1.0) / table[FIRST], y);
     }
+    if comptime!(plan.formula == Formula::Share) {
+        value = table[FIRST + 1] - F::new(UP + 1.0) * (y.ln() + (F::new(1.0) - y).ln());
+    }
     if comptime!(plan.formula == Formula::Binomial) {
         let (rest, seven) = (extra - y, F::new(7.0));
         let all = (extra + seven).ln();
@@ -278,6 +281,27 @@ fn at_node<F: Float>(f: F, y: F, extra: F, table: &Tensor<F>, parts: &mut Array<
         parts[1] = y * down - r * up;
         parts[2] = zero - (r + y) * logistic_slope::<F>(t);
         parts[3] = (zero - r * r) * (digamma_rise::<F>(r, y) - soft + up - y * dispersion * down);
+    }
+    if comptime!(plan.formula == Formula::Share) {
+        let concentration = table[FIRST];
+        let up = logistic::<F>(f);
+        let down = logistic::<F>(zero - f);
+        let slope = concentration * logistic_slope::<F>(f);
+        let total = concentration + F::new(2.0 * UP);
+        // Logarithms of ratios near 1, where sums of logarithms would cancel.
+        let one_shape = concentration * up + F::new(UP);
+        let other_shape = concentration * down + F::new(UP);
+        let ratios = one_shape * (y * total / one_shape).ln() + other_shape * ((one - y) * total / other_shape).ln();
+        gamma_parts::<F>(concentration * up, parts);
+        let (rest, digamma, trigamma) = (parts[0], parts[1], parts[2]);
+        gamma_parts::<F>(concentration * down, parts);
+        let pull = slope * (parts[1] - digamma + y.ln() - (one - y).ln());
+        let own = up * (y.ln() - digamma) + down * ((one - y).ln() - parts[1]);
+        let bend = pull * (down - up) - slope * slope * (trigamma + parts[2]);
+        parts[0] = ratios + rest + parts[0];
+        parts[1] = pull;
+        parts[2] = bend;
+        parts[3] = table[FIRST + 2] + own;
     }
     if comptime!(plan.formula == Formula::Ordered) {
         // Edges at infinity are so far away that they do not count.

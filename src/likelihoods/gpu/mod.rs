@@ -1,5 +1,6 @@
 //! Expected log densities and their slopes in the memory of a GPU: one launch for all rows of a batch.
 
+mod classes;
 mod functions;
 mod kernel;
 
@@ -11,9 +12,10 @@ use burn::backend::{Cube, DispatchTensor};
 use burn::cubecl::{CubeCount, CubeDim};
 use burn::tensor::{DType, Shape, Tensor, TensorData};
 
-use super::Likelihood;
-use super::quadrature;
+use super::formula::Formula;
+use super::shares::GUMBEL;
 use super::targets::Auxiliary;
+use super::{Likelihood, quadrature};
 use crate::device::is_host;
 use crate::device::transfers::upload;
 use crate::error::{Error, Result};
@@ -23,6 +25,9 @@ use kernel::Plan;
 
 /// Rows of a cube.
 const UNITS: usize = 64;
+
+/// The most cubes along one axis of a launch.
+const LINE: usize = 65_535;
 
 /// The rows of a batch, and the likelihood's formula for them.
 #[derive(Debug, Clone)]
@@ -58,7 +63,12 @@ impl Expected {
         if !fits || !single || auxiliary.is_some_and(|auxiliary| auxiliary.dims() != rows) {
             return None;
         }
-        let (nodes, weights): (Vec<f64>, Vec<f64>) = quadrature::rule().iter().copied().unzip();
+        let rule = match formula {
+            Formula::Classes(classes) if classes > classes::MOST => return None,
+            Formula::Classes(_) => &GUMBEL,
+            _ => quadrature::rule(),
+        };
+        let (nodes, weights): (Vec<f64>, Vec<f64>) = rule.iter().copied().unzip();
         let auxiliary = auxiliary.filter(|_| formula.auxiliary() != Auxiliary::None).map(plain);
         let plan = Plan {
             formula,
@@ -97,20 +107,46 @@ impl Expected {
         let (client, shape) = (mean.client.clone(), Shape::from([self.plan.width(), b]));
         let buffer = client.empty(shape.num_elements() * mean.dtype.size());
         let out = FloatTensor::<Cube>::new_contiguous(client, mean.device.clone(), shape, buffer, mean.dtype);
-        kernel::expectations::launch(
-            &out.client,
-            CubeCount::Static(b.div_ceil(UNITS) as u32, 1, 1),
-            CubeDim::new_1d(UNITS as u32),
-            out.required_address_type(),
-            mean.into_tensor_arg(),
-            variance.into_tensor_arg(),
-            y.into_tensor_arg(),
-            auxiliary.into_tensor_arg(),
-            primitive(table.into_dispatch())?.into_tensor_arg(),
-            out.clone().into_tensor_arg(),
-            self.plan,
-            dtype_to_storage_type(out.dtype),
-        );
+        let (size, dtype) = (out.required_address_type(), dtype_to_storage_type(out.dtype));
+        let table = primitive(table.into_dispatch())?.into_tensor_arg();
+        let [mean, variance, y, records] = [mean, variance, y, out.clone()].map(FloatTensor::<Cube>::into_tensor_arg);
+        if let Formula::Classes(classes) = self.plan.formula {
+            // A cube for each row, in as many lines as a launch needs.
+            let lines = b.div_ceil(LINE);
+            let count = CubeCount::Static(b.div_ceil(lines) as u32, lines as u32, 1);
+            let units = CubeDim::new_1d(classes::UNITS as u32);
+            classes::expectations::launch(
+                &out.client,
+                count,
+                units,
+                size,
+                mean,
+                variance,
+                y,
+                table,
+                records,
+                classes,
+                dtype,
+            );
+        } else {
+            let auxiliary = auxiliary.into_tensor_arg();
+            let count = CubeCount::Static(b.div_ceil(UNITS) as u32, 1, 1);
+            let units = CubeDim::new_1d(UNITS as u32);
+            kernel::expectations::launch(
+                &out.client,
+                count,
+                units,
+                size,
+                mean,
+                variance,
+                y,
+                auxiliary,
+                table,
+                records,
+                self.plan,
+                dtype,
+            );
+        }
         Ok(out)
     }
 }

@@ -151,10 +151,10 @@ impl Actions {
                 (Basis::dense(s / norms.clone()), norms.squeeze_dim(0))
             }
             Layout::Blocks(offsets) => {
-                let squares = Basis::sparse(BlockSparse::new(s.clone(), offsets.clone())?);
-                let norms = squares.transposed_times(&s.clone().unsqueeze_dim(1))?.sqrt();
-                let ones = Basis::sparse(BlockSparse::new(s.ones_like(), offsets.clone())?);
-                let spread = ones.times(&norms)?.squeeze_dim(1);
+                let squares = BlockSparse::new(s.clone(), offsets.clone())?;
+                let norms = squares.transposed_times(&s.clone().unsqueeze_dim(1)).sqrt();
+                let ones = BlockSparse::new(s.ones_like(), offsets.clone())?;
+                let spread = ones.times(norms.clone()).squeeze_dim(1);
                 (Basis::sparse(BlockSparse::new(s / spread, offsets.clone())?), norms.squeeze_dim(1))
             }
         };

@@ -118,8 +118,8 @@ impl IterativeCagp {
     /// The objective from actions and their products with K `[n, i]`.
     fn loss(&self, scope: &Scope, batch: &Batch, products: (Tensor<2>, Tensor<2>)) -> Result<Tensor<1>> {
         let residual = batch.y.clone() - self.prior.mean.at(scope, &batch.x)?;
-        let projection = Projection::dense(self.prior.covariance(scope, &batch.x), products, &residual)?;
-        projection.loss(self.objective, scope.wide_value(&self.likelihood.noise), batch.y.dims()[0])
+        let noise = scope.wide_value(&self.likelihood.noise);
+        self.objective.dense(self.prior.covariance(scope, &batch.x), products, &residual, noise)
     }
 
     /// Conditions the prior on observations as far as the solve goes, and reports how far it went.

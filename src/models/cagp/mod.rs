@@ -10,7 +10,9 @@
 
 mod actions;
 mod blocks;
+mod explained;
 mod face;
+mod gram;
 mod grow;
 mod iterative;
 mod left_out;
@@ -20,8 +22,10 @@ mod options;
 mod posterior;
 mod prepared;
 mod refine;
+mod rows;
 mod saved;
 mod site_rule;
+mod span;
 
 use burn::tensor::Tensor;
 
@@ -41,7 +45,7 @@ use crate::error::{Error, Result};
 use crate::kernels::Kernel;
 use crate::likelihoods::Gaussian;
 use crate::linalg::Factor;
-use crate::products::Covariance;
+use crate::products::{BlockSparse, Covariance};
 use crate::scope::{BUDGET, Scope, to_f64};
 use crate::solvers::itergp::{Basis, epsilon, independent};
 use objective::Projection;
@@ -84,19 +88,6 @@ impl Cagp {
         Ok(Observed { residual, basis, norms })
     }
 
-    fn project<'a>(
-        &'a self,
-        covariance: Covariance<'a>,
-        residual: &Tensor<1>,
-        basis: &'a Basis,
-    ) -> Result<Projection<'a>> {
-        match basis.single() {
-            Some(Ok(s)) => Projection::dense(covariance, (s.clone(), products_with(covariance, s)?), residual),
-            Some(Err(blocks)) => Projection::sparse(covariance, blocks, residual),
-            None => Err(Error::Usage("a computation-aware GP needs at least one action".into())),
-        }
-    }
-
     /// Conditions the prior on observations through the actions.
     ///
     /// # Errors
@@ -106,7 +97,7 @@ impl Cagp {
         let scope = Scope::new(compute)?.with_budget(self.budget(data.n(), compute.precision));
         let batch = data.batch(&scope);
         let Observed { residual, basis, norms } = self.observed(&scope, &batch)?;
-        if let Some(Ok(s)) = basis.single() {
+        if let Ok(s) = columns(&basis)? {
             let s = s.clone().cast(scope.wide());
             let squares = to_f64(s.clone().transpose().matmul(s))?;
             let kept = independent(&squares, &squares, epsilon(&scope))?;
@@ -114,12 +105,21 @@ impl Cagp {
                 return Err(Error::Usage(format!("action {kept} lies in the span of those before it: leave it out")));
             }
         }
-        let projection = self.project(self.prior.covariance(&scope, &batch.x), &residual, &basis)?;
+        let covariance = self.prior.covariance(&scope, &batch.x);
+        let projection = match columns(&basis)? {
+            Ok(s) => Projection::dense(covariance, (s.clone(), products_with(covariance, s)?), &residual)?,
+            Err(blocks) => Projection::sparse(covariance, blocks, &residual)?,
+        };
         let factor = Factor::new(to_f64(projection.gram(&scope.wide_value(&self.likelihood.noise)))?, "SᵀK̂S")?;
         let of = LatentModel::gaussian(&self.prior, &self.likelihood);
         let projected = to_f64(projection.sy)?;
         CagpPosterior::new(of, compute, data, (basis, to_f64(norms)?), factor, projected)
     }
+}
+
+/// The columns of learned actions: dense ones or blocks.
+fn columns(basis: &Basis) -> Result<std::result::Result<&Tensor<2>, &BlockSparse>> {
+    basis.single().ok_or_else(|| Error::Usage("a computation-aware GP needs at least one action".into()))
 }
 
 /// Columns of a product at once: enough for full speed, but few enough that the work space is small compared with S.
@@ -160,14 +160,10 @@ impl Model for Cagp {
         let Observed { residual, basis, .. } = self.observed(scope, batch)?;
         let noise = scope.wide_value(&self.likelihood.noise);
         let covariance = self.prior.covariance(scope, &batch.x);
-        if let (CagpObjective::Elbo, Some(Err(blocks))) = (self.objective, basis.single()) {
-            let fused = objective::fused(covariance, blocks, &residual, noise.clone())?;
-            if let Some(loss) = fused {
-                return Ok(loss);
-            }
+        match columns(&basis)? {
+            Ok(s) => self.objective.dense(covariance, (s.clone(), products_with(covariance, s)?), &residual, noise),
+            Err(blocks) => self.objective.sparse(covariance, blocks, &residual, noise),
         }
-        let projection = self.project(covariance, &residual, &basis)?;
-        projection.loss(self.objective, noise, batch.y.dims()[0])
     }
 }
 

@@ -3,88 +3,51 @@
 use burn::tensor::Tensor;
 use faer::Mat;
 
-use super::rows;
 use super::sites::Sites;
-use super::span::Span;
 use super::tied::Noisy;
 use crate::error::{Error, Result};
 use crate::likelihoods::Likelihood;
 use crate::linalg::dense::registers;
-use crate::linalg::{cholesky, cholesky_solve, logdet_from_cholesky, solve_lower};
 use crate::models::Batch;
+use crate::models::cagp::explained::explained;
+use crate::models::cagp::span::Span;
 use crate::models::posterior::VARIANCE_FLOOR;
 use crate::models::prior::{Prior, repeated};
-use crate::products::Prepared;
-use crate::scope::{Scope, scalar, to_f64};
+use crate::products::{BlockSparse, Explained, Prepared};
+use crate::scope::{Scope, to_f64};
 
-/// What the bound needs from a posterior through actions, differentiable in all inputs.
-pub(super) struct Told {
-    /// KL(q ‖ p) `[1]`.
-    pub divergence: Tensor<1>,
-    /// Latent means minus the prior means `[L, n]`.
-    pub mean: Tensor<2>,
-    /// The explained part of the latent variances `[L, n]`, or for centred likelihoods of the rows' covariances
-    /// `[L L, n]`.
-    pub explained: Tensor<2>,
-}
-
-/// From actions S `[L n, i]`, their products K S, and sites.
-///
-/// With `M = Sᵀ(K + W⁻¹)S = L Lᵀ` and `SᵀW⁻¹S = C Cᵀ`: `A = L⁻¹SᵀK`, `a = M⁻¹Sᵀ(ŷ − m)`, `E = L⁻¹C`,
-/// `q(f) = N(m + K S a, K − AᵀA)`, `KL = ½ (aᵀSᵀKS a + ln|M| − ln|C Cᵀ| − i + ‖E‖²)`.
+/// What actions of any kind explain, from their products K S.
 pub(super) fn told(
     priors: &[Prior],
     scope: &Scope,
     x: &Tensor<2>,
     (span, ks): (&Span, Tensor<2>),
     sites: &Noisy,
-) -> Result<Told> {
-    let ([all, i], n) = (ks.dims(), x.dims()[0]);
-    let latents = all / n;
-    let [noise, root] = span.noise(&sites.spread)?;
-    let gram = span.gram(&ks, scope.wide())?;
-    let lower = cholesky(gram.clone() + noise, "Sᵀ(K + W⁻¹)S")?;
-    let targets = span.transposed_times(&(sites.targets.clone() - means(priors, scope, x, latents)?))?;
-
-    // Any weights define a distribution: with rounding errors, mean and divergence still use the same weights.
-    let weights = cholesky_solve(lower.clone(), targets)?;
-    let pulled = (gram.clone().matmul(weights.clone()) * weights.clone()).sum();
-    let [gram, sizes] = [&gram, &weights].map(|x| x.clone().detach().abs());
-    check_digits((gram.matmul(sizes.clone()) * sizes).sum(), &pulled, n)?;
-    let log_dets = logdet_from_cholesky(lower.clone())? - logdet_from_cholesky(root.clone())?;
-    let e = solve_lower(lower.clone(), root)?;
-    let divergence = (pulled + log_dets + e.powi_scalar(2).sum() - i as f64) * 0.5;
-    let packed = rows::rows(ks.transpose(), lower, weights, (latents, sites.centred))?;
-    let explained = packed.dims()[0] - latents;
-    let [mean, explained] = [(0, latents), (latents, explained)].map(|(at, count)| packed.clone().narrow(0, at, count));
-    Ok(Told { divergence, mean, explained })
+) -> Result<Explained> {
+    let latents = ks.dims()[0] / x.dims()[0];
+    let targets = sites.targets.clone() - means(priors, scope, x, latents)?;
+    explained((span, ks), &targets, span.noise(&sites.spread)?, (latents, sites.centred))
 }
 
-/// The same for block-sparse actions that belong to one latent function each, with fused products: the actions of one
-/// function carry no information about another. `prepared` are products of the same numbers for each function, if
-/// available.
+/// The same for block-sparse actions that belong to one latent function each: the actions of one function carry no
+/// information about another. `prepared` are products of the same numbers for each function, if available.
 pub(super) fn told_apart(
     priors: &[Prior],
     scope: &Scope,
     x: &Tensor<2>,
-    (span, prepared): (&Span, Option<Vec<Prepared>>),
+    (blocks, prepared): (&[BlockSparse], Option<Vec<Prepared>>),
     sites: &Noisy,
-) -> Result<Option<Told>> {
-    let (Some(blocks), n) = (span.separate(), x.dims()[0]) else { return Ok(None) };
+) -> Result<Explained> {
+    let n = x.dims()[0];
     let targets = sites.targets.clone() - means(priors, scope, x, blocks.len())?;
     let mut prepared = prepared.into_iter().flatten();
-    let (mut divergence, mut mean, mut explained) = (Vec::new(), Vec::new(), Vec::new());
-    for (l, (blocks, prior)) in blocks.iter().zip(repeated(priors.iter().collect(), blocks.len())).enumerate() {
-        let own = [&targets, &sites.spread].map(|all| all.clone().narrow(0, l * n, n).squeeze_dim(1));
-        let covariance = prior.covariance(scope, x);
-        let Some(told) = covariance.explained(blocks, own.each_ref(), prepared.next())? else { return Ok(None) };
-        check_digits(told.magnitude, &told.divergence, n)?;
-        divergence.push(told.divergence);
-        mean.push(told.mean);
-        explained.push(told.variance);
-    }
-    let divergence = Tensor::cat(divergence, 0).sum() * 0.5;
-    Ok(Some(Told { divergence, mean: Tensor::stack(mean, 0), explained: Tensor::stack(explained, 0) }))
+    let each = blocks.iter().zip(repeated(priors.iter().collect(), blocks.len())).enumerate().map(
+        |(l, (blocks, prior)): (usize, (_, &Prior))| {
+            let own = [&targets, &sites.spread].map(|all| all.clone().narrow(0, l * n, n).squeeze_dim(1));
+            prior.covariance(scope, x).explained(blocks, own.each_ref(), prepared.next())
+        },
+    );
+    Ok(Explained::beside(each.collect::<Result<_>>()?))
 }
 
 /// The negative evidence lower bound `KL(q ‖ p) − Σ E_q ln p(y_n | f_n)` `[1]`. It is a bound for any actions,
@@ -93,12 +56,13 @@ pub(super) fn bound(
     (priors, likelihood): (&[Prior], &dyn Likelihood),
     scope: &Scope,
     batch: &Batch,
-    told: Told,
+    told: Explained,
 ) -> Result<Tensor<1>> {
     let [latents, n] = told.mean.dims();
+    check_digits(told.magnitude, &told.divergence, n)?;
     let centred = likelihood.density().is_centred();
     let mean = means(priors, scope, &batch.x, latents)?.reshape([latents, n]) + told.mean;
-    let explained = |place: usize, count: usize| told.explained.clone().narrow(0, place, count);
+    let explained = |place: usize, count: usize| told.variance.clone().narrow(0, place, count);
     let variances = priors.iter().map(|prior| prior.covariance(scope, &batch.x).diagonal_wide());
     let prior = Tensor::stack::<2>(repeated(variances.collect::<Result<_>>()?, latents), 0);
     let floored = |variance: Tensor<2>, prior: Tensor<2>| variance.max_pair(prior.detach() * VARIANCE_FLOOR);
@@ -114,20 +78,18 @@ pub(super) fn bound(
         floored(prior.clone() - explained(0, latents), prior)
     };
     let expected = likelihood.expected_log_density(scope, mean, variance, &batch.y, batch.auxiliary.as_ref())?;
-    Ok(told.divergence - expected.sum())
+    Ok(told.divergence * 0.5 - expected.sum())
 }
 
 /// The largest allowed rounding error of the divergence, for each row and relative to the divergence itself.
 const LOST: f64 = 1e-5;
 
-/// Refuses sites at which rounding could change the divergence too much. `pulled` is `aᵀSᵀKS a` or more, and `size` is
-/// the sum of the sizes of the terms. This happens for sites so far on the wrong side of their targets that f64 cannot
-/// resolve the pseudo-targets.
-fn check_digits(size: Tensor<1>, pulled: &Tensor<1>, rows: usize) -> Result<()> {
-    let [size, pulled] = [size, pulled.clone().detach().abs()].map(scalar);
-    match f64::EPSILON * size? <= LOST * (rows as f64 + pulled?) {
-        true => Ok(()),
-        false => Err(Error::NotFinite("the bound, which loses all digits to very large pseudo-targets,".into())),
+/// Refuses sites at which rounding could change the divergence too much; `size` is the sum of the sizes of its terms.
+/// This happens for sites so far on the wrong side of their targets that f64 cannot resolve the pseudo-targets.
+fn check_digits(size: Tensor<1>, divergence: &Tensor<1>, rows: usize) -> Result<()> {
+    match to_f64(Tensor::cat(vec![size, divergence.clone().detach().abs()], 0))?[..] {
+        [size, divergence] if f64::EPSILON * size <= LOST * (rows as f64 + divergence) => Ok(()),
+        _ => Err(Error::NotFinite("the bound, which loses all digits to very large pseudo-targets,".into())),
     }
 }
 

@@ -8,7 +8,6 @@ use super::observed::{Observed, variances};
 use super::products::{self, Products};
 use super::sites::Sites;
 use super::small::Small;
-use super::span::Span;
 use super::tied::{Noisy, Through, noisy};
 use crate::device::{Compute, Precision};
 use crate::error::{Error, Result};
@@ -16,6 +15,7 @@ use crate::likelihoods::{Likelihood, Row, Targets};
 use crate::linalg::{cholesky, cholesky_solve};
 use crate::models::cagp::posterior::LatentModel;
 use crate::models::cagp::site_rule::SiteRule;
+use crate::models::cagp::span::Span;
 use crate::models::cagp::{Actions, CagpPosterior, Layout, budget};
 use crate::models::posterior::SavedPosterior;
 use crate::models::prior::Prior;
@@ -150,8 +150,8 @@ impl LearnedNewtonCagp {
             return self.loss_with(scope, batch, (span, span.products(priors, scope, x)?), sites);
         }
         let noisy = noisy(&*self.likelihood, scope, batch, sites, None)?;
-        let told = match bound::told_apart(priors, scope, x, (span, prepared), &noisy)? {
-            Some(told) => told,
+        let told = match span.separate() {
+            Some(blocks) => bound::told_apart(priors, scope, x, (blocks, prepared), &noisy)?,
             None => bound::told(priors, scope, x, (span, span.products(priors, scope, x)?), &noisy)?,
         };
         bound::bound((priors, &*self.likelihood), scope, batch, told)

@@ -2,13 +2,13 @@
 
 use burn::tensor::Tensor;
 
-use super::rows;
 use super::small::Small;
-use super::span::Span;
 use crate::device::transfers;
 use crate::error::Result;
 use crate::linalg::Factor;
 use crate::linalg::real::{into_vec, with_real};
+use crate::models::cagp::rows;
+use crate::models::cagp::span::Span;
 use crate::models::prior::{Prior, repeated};
 use crate::products::Prepared;
 use crate::scope::{Scope, to_f64};

@@ -1,12 +1,12 @@
 //! The span of the actions, and the small systems in it.
 
-use super::rows;
 use super::sites::Sites;
 use super::small::Small;
 use crate::error::{Error, Result};
 use crate::linalg::Factor;
 use crate::linalg::dense::{congruence, product, registers, view, view_mut};
 use crate::linalg::real::dot;
+use crate::models::cagp::rows;
 use crate::models::posterior::combine;
 
 /// Actions and their products with K, `[i, n]`, for n latent values, function after function.

@@ -8,6 +8,7 @@
 //! of K S; AAᵀ and Z come from the stored A, without further loss.
 
 mod cotangents;
+mod graph;
 mod prepared;
 
 use std::any::Any;
@@ -30,20 +31,37 @@ use crate::products::engine::strips::{Part, Strip};
 use crate::products::operations::matvec::{coefficients, features, recall};
 use crate::threads;
 
+pub(in crate::products) use graph::of_blocks;
+pub(crate) use graph::{diagonal, explained as from_products, of_rows};
 pub use prepared::Prepared;
 use prepared::Ready;
 
-/// What projections of targets explain about the rows, in f64.
+/// What projections of targets explain about the rows of L latent functions, in the scope's wide type. Covariances of
+/// one function have L = 1.
 #[derive(Debug, Clone)]
 pub struct Explained {
     /// Twice the divergence of the weights' posterior from their prior, `vᵀGv − i + tr(M⁻¹C) + ln|M| − ln|C|` `[1]`.
     pub divergence: Tensor<1>,
     /// `|v|ᵀ|G||v|` `[1]`: the sum of the absolute terms of `vᵀGv`, for judging its rounding error; without gradient.
     pub magnitude: Tensor<1>,
-    /// K S v `[n]`.
-    pub mean: Tensor<1>,
-    /// diag(KS M⁻¹SᵀK) `[n]`.
-    pub variance: Tensor<1>,
+    /// K S v `[L, n]`.
+    pub mean: Tensor<2>,
+    /// diag(KS M⁻¹SᵀK) `[L, n]`; if a row's functions are correlated, their covariances `[L L, n]`.
+    pub variance: Tensor<2>,
+}
+
+impl Explained {
+    /// Latent functions that are independent of each other.
+    pub(crate) fn beside(each: Vec<Self>) -> Self {
+        let sum = |of: fn(&Self) -> &Tensor<1>| Tensor::cat(each.iter().map(of).cloned().collect(), 0).sum();
+        let rows = |of: fn(&Self) -> &Tensor<2>| Tensor::cat(each.iter().map(of).cloned().collect(), 0);
+        Self {
+            divergence: sum(|own| &own.divergence),
+            magnitude: sum(|own| &own.magnitude),
+            mean: rows(|own| &own.mean),
+            variance: rows(|own| &own.variance),
+        }
+    }
 }
 
 /// The results for targets `t [n]` with independent noise of variances `spread [n]`, with chunks that fit `budget`
@@ -63,7 +81,8 @@ pub fn explained(
     // Features and coefficients are in f64: their gradients cancel with those of the trace of K.
     let packed: Tensor<1> = apply4(op, features(lowered), coefficients(lowered), blocks.values().clone(), noisy)?;
     let part = |start: usize, count: usize| packed.clone().narrow(0, start, count);
-    Ok(Explained { divergence: part(0, 1), magnitude: part(1, 1).detach(), mean: part(2, n), variance: part(2 + n, n) })
+    let [mean, variance] = [2, 2 + n].map(|start| part(start, n).unsqueeze());
+    Ok(Explained { divergence: part(0, 1), magnitude: part(1, 1).detach(), mean, variance })
 }
 
 #[derive(Debug)]

@@ -5,18 +5,19 @@
 //! it, against which fused products are checked. On a GPU a tile is fused if the kernel's matrix is, and K S for some
 //! rows is one operation.
 
+mod by_rows;
 mod tiles;
 
 use std::ops::Range;
 
-use burn::tensor::{DType, Tensor};
+use burn::tensor::Tensor;
+pub use by_rows::{explained, projected};
 use tiles::{Columns, Sums, Tiles, rows, times};
 
 use crate::device::Compute;
-use crate::error::{Error, Result};
+use crate::error::Result;
 use crate::kernels::Kernel;
-use crate::linalg::host::{apply3, apply4, apply5};
-use crate::linalg::solve_lower;
+use crate::linalg::host::{apply3, apply4};
 use crate::params::Parameters;
 use crate::products::blocks::BlockSparse;
 use crate::products::fused_blocks;
@@ -58,57 +59,6 @@ pub fn k_s(kernel: &Kernel, scope: &Scope, x1: &Tensor<2>, x2: &Tensor<2>, block
 pub fn k_s_gram(kernel: &Kernel, scope: &Scope, x: &Tensor<2>, blocks: &BlockSparse) -> Result<Tensor<2>> {
     let op = OnTensors(Product { tiles: Tiles::new(kernel, scope, x), columns: Columns::of(blocks, scope) });
     apply3(op, x.clone(), parameters(kernel, scope), blocks.values().clone().unsqueeze_dim::<2>(1))
-}
-
-/// Sᵀ K S `[i, i]` for block-sparse S, in the scope's wide type.
-///
-/// # Errors
-/// As [`kv`].
-pub fn projected(kernel: &Kernel, scope: &Scope, x: &Tensor<2>, blocks: &BlockSparse) -> Result<Tensor<2>> {
-    let none = Tensor::zeros([1, 1], (scope.device(), scope.dtype()));
-    let y = Tensor::zeros([blocks.values().dims()[0], 1], (scope.device(), scope.dtype()));
-    over_rows(kernel, scope, x, blocks, [y, none], Summand::Projected)
-}
-
-/// The [`misfit`] for K S, `[1]`, in the wide type, without storing K S: one chunk of rows after another.
-///
-/// # Errors
-/// As [`kv`], and errors of the triangular solves.
-pub fn misfit_of_rows(
-    kernel: &Kernel,
-    scope: &Scope,
-    x: &Tensor<2>,
-    blocks: &BlockSparse,
-    y: &Tensor<2>,
-    [lower, t]: [Tensor<2>; 2],
-) -> Result<Tensor<1>> {
-    let solved = Tensor::cat(vec![lower, t], 1);
-    Ok(over_rows(kernel, scope, x, blocks, [y.clone(), solved], Summand::Misfit)?.reshape([1]))
-}
-
-/// `‖y − Aᵀt‖² − ‖A‖²` `[1]` for A = L⁻¹(K S)ᵀ, given `ks [n, i]`, `y [n, 1]`, `lower` L `[i, i]` and `t [i, 1]`.
-/// Unlike results computed from (K S)ᵀ(K S), it is accurate to rounding even when L Lᵀ is nearly singular.
-///
-/// # Errors
-/// Errors of the triangular solve.
-pub fn misfit(ks: Tensor<2>, y: Tensor<2>, lower: Tensor<2>, t: Tensor<2>) -> Result<Tensor<1>> {
-    let a = solve_lower(lower, ks.transpose())?;
-    let misfit = y - a.clone().transpose().matmul(t);
-    Ok(misfit.powi_scalar(2).sum() - a.powi_scalar(2).sum())
-}
-
-fn over_rows(
-    kernel: &Kernel,
-    scope: &Scope,
-    x: &Tensor<2>,
-    blocks: &BlockSparse,
-    [y, solved]: [Tensor<2>; 2],
-    summand: Summand,
-) -> Result<Tensor<2>> {
-    let product = Product { tiles: Tiles::new(kernel, scope, x), columns: Columns::of(blocks, scope) };
-    let op = OnTensors(OverRows { product, summand, wide: scope.wide() });
-    let values = blocks.values().clone().unsqueeze_dim::<2>(1);
-    apply5(op, x.clone(), parameters(kernel, scope), values, y, solved)
 }
 
 /// The internal values of all parameters, one after another `[P, 1]`: the input through which an operation gets its
@@ -305,96 +255,5 @@ impl TensorOp<4> for Product {
 
     fn slopes(&self, [x1, parameters, v, x2]: &[Tensor<2>; 4], grad: Tensor<2>) -> Result<[Option<Tensor<2>>; 4]> {
         self.slopes(Inputs { x1, x2: Some(x2), v, parameters }, &grad)
-    }
-}
-
-/// The sum over chunks of rows.
-#[derive(Debug, Clone, Copy)]
-enum Summand {
-    /// Sᵀ(K S).
-    Projected,
-    /// [`misfit`].
-    Misfit,
-}
-
-/// A sum over rows; each chunk contributes a function of its K S, its rows of S and of y, and L and t.
-#[derive(Debug)]
-struct OverRows {
-    product: Product,
-    summand: Summand,
-    /// The type of the sum.
-    wide: DType,
-}
-
-impl OverRows {
-    /// S for some rows, spread to its columns; and 1 at its non-zeros, else 0.
-    fn actions(&self, v: &Tensor<2>, r: &Range<usize>) -> [Tensor<2>; 2] {
-        let columns = &self.product.columns;
-        let mask = columns.owned(r, &(0..columns.width(v)), v.dtype()).unwrap_or_else(|| rows(v, r).ones_like());
-        [rows(v, r) * mask.clone(), mask]
-    }
-
-    fn of(&self, ks: Tensor<2>, s: Tensor<2>, y: Tensor<2>, solved: Tensor<2>) -> Result<Tensor<2>> {
-        let (i, ks) = (ks.dims()[1], ks.cast(self.wide));
-        match self.summand {
-            Summand::Projected => Ok(s.cast(self.wide).transpose().matmul(ks)),
-            Summand::Misfit => {
-                let (lower, t) = (solved.clone().narrow(1, 0, i), solved.narrow(1, i, 1));
-                Ok(misfit(ks, y.cast(self.wide), lower.cast(self.wide), t.cast(self.wide))?.unsqueeze())
-            }
-        }
-    }
-}
-
-impl TensorOp<5> for OverRows {
-    fn compute(&self) -> Compute {
-        self.product.tiles.compute
-    }
-
-    fn value(&self, [x1, parameters, v, y, solved]: &[Tensor<2>; 5]) -> Result<Tensor<2>> {
-        let (product, inputs) = (&self.product, Inputs { x1, x2: None, v, parameters });
-        let scope = product.scope(Scope::new(product.tiles.compute)?, inputs);
-        let mut total: Option<Tensor<2>> = None;
-        for r in product.tiles.ranges(x1.dims()[0]) {
-            let [s, _] = self.actions(v, &r);
-            let part = self.of(product.chunk(inputs, &scope, &r)?, s, rows(y, &r), solved.clone())?;
-            total = Some(match total {
-                None => part,
-                Some(total) => total + part,
-            });
-        }
-        total.ok_or_else(|| Error::shape("inputs", "at least one row", "none"))
-    }
-
-    fn slopes(
-        &self,
-        [x1, parameters, v, y, solved]: &[Tensor<2>; 5],
-        grad: Tensor<2>,
-    ) -> Result<[Option<Tensor<2>>; 5]> {
-        let (product, inputs) = (&self.product, Inputs { x1, x2: None, v, parameters });
-        let (tiles, wide) = (&product.tiles, product.tiles.wide);
-        let scope = product.scope(Scope::new(tiles.compute)?, inputs);
-        let mut total = product.zeros(inputs);
-        let (mut in_y, mut in_solved) = (Sums::new(tiles, y), Sums(vec![None]));
-        for (at, r) in tiles.ranges(x1.dims()[0]).enumerate() {
-            // First the graph from this chunk of K S onwards, then the adjoint of the chunk itself.
-            let leaf = |of: Tensor<2>| Tensor::<2>::from_inner(of).require_grad();
-            let [s, mask] = self.actions(v, &r);
-            let (ks, s) = (leaf(product.chunk(inputs, &scope, &r)?), leaf(s));
-            let (y, solved) = (leaf(rows(y, &r)), leaf(solved.clone()));
-            let value = self.of(ks.clone(), s.clone(), y.clone(), solved.clone())?;
-            let mut slopes = (value * Tensor::from_inner(grad.clone())).sum().backward();
-            if let Some(in_ks) = ks.grad_remove(&mut slopes) {
-                product.pull(inputs, (at, &r), &in_ks, &mut total)?;
-            }
-            // S on the left: each row contributes the entry of its own column.
-            total.v.add(at, s.grad_remove(&mut slopes).map(|in_s| (in_s * mask).sum_dim(1)), wide);
-            in_y.add(at, y.grad_remove(&mut slopes), wide);
-            in_solved.add(0, solved.grad_remove(&mut slopes), wide);
-        }
-        let [x, parameters, v, _] = total.joined(tiles, inputs);
-        let in_solved = in_solved.0.into_iter().next().flatten().map(|sum| sum.cast(solved.dtype()));
-        let in_solved = in_solved.unwrap_or_else(|| solved.zeros_like());
-        Ok([x, parameters, v, Some(in_y.joined(tiles, y)), Some(in_solved)])
     }
 }

@@ -3,11 +3,12 @@
 use burn::tensor::{DType, Tensor};
 
 use super::gram::gram;
+use super::products_with;
+use crate::device::is_host;
 use crate::error::{Error, Result};
 use crate::linalg::cholesky;
-use crate::models::cagp::products_with;
 use crate::models::prior::Prior;
-use crate::products::BlockSparse;
+use crate::products::{BlockSparse, diagonal};
 use crate::scope::{Scope, to_f64};
 use crate::solvers::itergp::Basis;
 
@@ -97,10 +98,8 @@ impl Span {
             Self::Dense(s) => Ok(s.clone().cast(z.dtype()).transpose().matmul(z.clone())),
             Self::Blocks { blocks, apart } => {
                 let n = z.dims()[0] / blocks.len();
-                let part = |(l, own): (usize, &BlockSparse)| {
-                    Basis::sparse(own.clone()).transposed_times(&z.clone().narrow(0, l * n, n))
-                };
-                let parts = blocks.iter().enumerate().map(part).collect::<Result<Vec<_>>>()?;
+                let part = |(l, own): (usize, &BlockSparse)| own.transposed_times(&z.clone().narrow(0, l * n, n));
+                let parts: Vec<_> = blocks.iter().enumerate().map(part).collect();
                 let sum = |parts: Vec<Tensor<2>>| parts.into_iter().reduce(|sum, part| sum + part);
                 match apart {
                     true => Ok(joined(parts, 0)),
@@ -113,7 +112,8 @@ impl Span {
     /// SᵀKS `[i, i]`, symmetric, for K S `[L n, i]`.
     pub fn gram(&self, ks: &Tensor<2>, wide: DType) -> Result<Tensor<2>> {
         let gram = match self {
-            Self::Blocks { blocks, apart: false } => {
+            // In one pass on the host, without a copy of K S in f64.
+            Self::Blocks { blocks, apart: false } if is_host(&ks.device()) => {
                 let values = blocks.iter().map(|blocks| blocks.values().clone()).collect();
                 gram(Tensor::cat(values, 0), ks.clone().transpose(), blocks[0].offsets(), wide)?
             }
@@ -133,9 +133,7 @@ impl Span {
             Self::Blocks { blocks, .. } => {
                 let values = blocks.iter().map(|blocks| blocks.values().clone().cast(spread.dtype())).collect();
                 let values: Tensor<2> = Tensor::cat(values, 0).unsqueeze_dim(1);
-                let diagonal = self.transposed_times(&(values * spread.clone()))?;
-                let eye = Tensor::<2>::eye(diagonal.dims()[0], &spread.device()).cast(spread.dtype());
-                Ok([eye.clone() * diagonal.clone(), eye * diagonal.sqrt()])
+                Ok(diagonal(self.transposed_times(&(values * spread.clone()))?))
             }
         }
     }

@@ -7,26 +7,29 @@ use std::sync::Arc;
 use burn::tensor::{DType, Tensor, TensorData};
 use rayon::prelude::*;
 
+use super::blocks;
+use crate::device::is_host;
 use crate::error::Result;
 use crate::linalg::dense::{product, solve, view, view_mut};
 use crate::linalg::host::{HostOp, Saved, apply3, recall};
 use crate::linalg::real::{Real, dot, into_vec, narrowed, widened, with_real};
-use crate::models::cagp::blocks;
+use crate::products::of_rows;
 use crate::threads;
 
 /// Rows processed at once.
 const ROWS: usize = 256;
 
-/// `[L + S, n]` in f64 for `sk` (K S)ᵀ `[i, L n]`, the lower factor L `[i, i]` of M and weights a `[i, 1]`: the means
-/// (K S)_l a of L latent functions, then the sums `Σ_a A_al A_ak` with `A = L⁻¹(K S)ᵀ`, for each function with itself,
-/// or with `pairs` for all pairs l, k.
+/// [`of_rows`] in the type of L, for (K S)ᵀ in any precision. On the CPU nothing but K S has its size.
 pub(super) fn rows(
     sk: Tensor<2>,
     lower: Tensor<2>,
     weights: Tensor<2>,
     (latents, pairs): (usize, bool),
 ) -> Result<Tensor<2>> {
-    apply3(Rows { latents, pairs }, sk, lower, weights)
+    match is_host(&sk.device()) {
+        true => apply3(Rows { latents, pairs }, sk, lower, weights),
+        false => of_rows(sk.cast(lower.dtype()), lower, weights, (latents, pairs)),
+    }
 }
 
 /// The same for plain numbers: `[L + S, n]`.
