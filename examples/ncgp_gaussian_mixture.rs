@@ -49,6 +49,12 @@ struct Options {
     /// Rows of dense approximations
     #[arg(long, value_delimiter = ',', default_value = "250,500,1000")]
     subsets: Vec<usize>,
+    /// Numbers of preconditioned actions in total, one run for each
+    #[arg(long, value_delimiter = ',', default_value = "100")]
+    preconditioned: Vec<usize>,
+    /// Rank of the preconditioner
+    #[arg(long, default_value_t = 256)]
+    rank: usize,
     /// Inducing inputs of the variational model
     #[arg(long, default_value_t = 256)]
     inducing: usize,
@@ -152,6 +158,14 @@ fn main() -> Result<()> {
         }
         all.push((name.into(), scores));
     }
+    let mut scores = Vec::new();
+    for &actions in &options.preconditioned {
+        let (found, report) = task.preconditioned(actions, options.rank)?;
+        show(&format!("{actions} preconditioned actions"), found);
+        println!("    {report}");
+        scores.push(found);
+    }
+    all.push(("preconditioned actions".into(), scores));
     let longest = all.iter().flat_map(|(_, scores)| scores).map(|s| s.seconds).fold(0.0, f64::max);
     let mut subsets = Vec::new();
     for &rows in &options.subsets {

@@ -36,6 +36,12 @@ struct Options {
     /// Newton steps
     #[arg(long, default_value_t = 3)]
     steps: usize,
+    /// Numbers of preconditioned actions in total, one run for each
+    #[arg(long, value_delimiter = ',', default_value = "100")]
+    preconditioned: Vec<usize>,
+    /// Rank of the preconditioner
+    #[arg(long, default_value_t = 256)]
+    rank: usize,
     /// Inducing inputs of the variational model
     #[arg(long, default_value_t = 512)]
     inducing: usize,
@@ -100,6 +106,14 @@ fn main() -> Result<()> {
             all.push((format!("{per_step} {name} a step"), scores));
         }
     }
+    let mut scores = Vec::new();
+    for &actions in &options.preconditioned {
+        let (found, report) = task.preconditioned(actions, options.rank)?;
+        show(&format!("{actions} preconditioned actions"), found);
+        println!("    {report}");
+        scores.push(found);
+    }
+    all.push(("preconditioned actions".into(), scores));
     let longest = all.iter().flat_map(|(_, scores)| scores).map(|s| s.seconds).fold(0.0, f64::max);
     let mut scores = Vec::new();
     for share in [0.3, 1.0] {

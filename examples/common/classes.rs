@@ -91,6 +91,19 @@ impl Task {
         Ok((self.scored(seconds, &posterior)?, report.to_string()))
     }
 
+    /// Newton's method with preconditioned actions until the gradient has a hundredth of its size; the rest of the
+    /// `actions` explain variances.
+    pub fn preconditioned(&self, actions: usize, rank: usize) -> Result<(Scores, String)> {
+        let policy = NewtonPolicy::Preconditioned(rank);
+        let usual = NewtonOptions::budget(actions);
+        let options = NewtonOptions { per_step: 4, relative: 1e-2, settled: 1e-2, policy, explain: true, ..usual };
+        let gp = NewtonCagp { options, ..NewtonCagp::new(self.kernel.clone(), Softmax::new(self.classes), actions) };
+        let start = Instant::now();
+        let (posterior, report) = gp.posterior(self.compute, self.train.clone())?;
+        let seconds = start.elapsed().as_secs_f64();
+        Ok((self.scored(seconds, &posterior)?, report.to_string()))
+    }
+
     /// The first `rows` rows to learn from.
     fn first(&self, rows: usize) -> Result<Observations> {
         let (Observations { x, d, y, .. }, rows) = (&self.train, rows.min(self.train.n()));

@@ -12,6 +12,7 @@ mod left_out;
 mod newton;
 mod newton_guarded;
 mod newton_learned;
+mod newton_low_rank;
 mod newton_several;
 mod ranks;
 mod row_files;

@@ -123,6 +123,7 @@ fn policies_end_where_there_are_no_more_actions() {
     let policies = [
         NewtonPolicy::Gradient,
         NewtonPolicy::ClassGradients,
+        NewtonPolicy::Preconditioned(5),
         NewtonPolicy::Residual,
         NewtonPolicy::UnitVector,
         NewtonPolicy::Lanczos,

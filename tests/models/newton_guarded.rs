@@ -34,7 +34,7 @@ const KERNEL: &str = "20 * matern32(lengthscale=9)";
 
 #[test]
 fn means_keep_what_newtons_method_gained() {
-    for policy in [NewtonPolicy::Gradient, NewtonPolicy::ClassGradients] {
+    for policy in [NewtonPolicy::Gradient, NewtonPolicy::ClassGradients, NewtonPolicy::Preconditioned(6)] {
         for text in ["bernoulli(logit)", "poisson(exp)", "softmax(5)"] {
             for (actions, seed) in (1..=8).flat_map(|actions| (0..5).map(move |seed| (actions, seed))) {
                 let options = NewtonOptions { per_step: 5, policy, ..NewtonOptions::budget(actions) };

@@ -42,7 +42,8 @@ pub struct CagpOptions {
     /// conjugate gradients and other policies that choose the next action from the residual, and 0 for the rest.
     #[serde(default)]
     pub tolerance: Option<f64>,
-    /// Actions of the first policy of a mixed or preconditioned one, fewer than all. None is a quarter of them.
+    /// Actions of the first policy of a mixed or preconditioned one, fewer than all; for other likelihoods than the
+    /// Gaussian, the rank of the preconditioner. None is a quarter of them.
     #[serde(default)]
     pub first: Option<usize>,
     /// Where the sites of likelihoods other than the Gaussian are taken. Files that lack it mean the mode.
@@ -82,10 +83,15 @@ impl CagpOptions {
         }
     }
 
+    /// The rank of the first policy.
+    fn first(&self) -> usize {
+        self.first.unwrap_or(self.actions / 4).max(1)
+    }
+
     /// The policy that chooses actions in a solve.
     fn policy(&self, kernel: &Kernel, context: &Context) -> Result<Box<dyn Policy>> {
         let rows = || Box::new(UnitVector { pivots: Pivots::Largest });
-        let first = self.first.unwrap_or(self.actions / 4).max(1);
+        let first = self.first();
         Ok(match self.policy {
             ActionPolicy::Learned | ActionPolicy::Cg | ActionPolicy::Gradient | ActionPolicy::ClassGradients => {
                 Box::new(Residual)
@@ -126,14 +132,20 @@ impl CagpOptions {
             ActionPolicy::Cholesky => NewtonPolicy::UnitVector,
             ActionPolicy::Lanczos => NewtonPolicy::Lanczos,
             ActionPolicy::Random => NewtonPolicy::Random(context.seed),
+            ActionPolicy::Preconditioned => NewtonPolicy::Preconditioned(self.first()),
             _ => {
                 let problem = format!("the {} likelihood, or noise of rows, needs another policy", likelihood.text());
-                let others = "gradient, class-gradients, learned, cg, cholesky, lanczos or random";
+                let others = "gradient, class-gradients, preconditioned, learned, cg, cholesky, lanczos or random";
                 return Err(Error::Usage(problem).set("CagpOptions::policy", others));
             }
         };
         let usual = NewtonOptions::budget(actions);
-        let options = NewtonOptions { relative: tolerance.unwrap_or(usual.relative), policy, ..usual };
+        let options = NewtonOptions {
+            relative: tolerance.unwrap_or(usual.relative),
+            policy,
+            explain: std::env::var("CAGEY_EXPLAIN").is_ok(),
+            ..usual
+        };
         Ok(Box::new(NewtonCagp { refresh, sites, ..NewtonCagp::boxed(prior, likelihood, options) }))
     }
 }
@@ -165,9 +177,11 @@ pub enum ActionPolicy {
     PseudoInput,
     /// Rows by pivoted Cholesky first (--first), then residuals
     Mixed,
-    /// Rows by pivoted Cholesky first (--first), then residuals with the preconditioner that these rows make
+    /// Rows by pivoted Cholesky first (--first), then residuals with the preconditioner that these rows make; for other
+    /// likelihoods gradients with such a preconditioner, which smooth kernels and many rows need
     Preconditioned,
-    /// Gradients of the log posterior by Newton's method; for the Gaussian likelihood it is cg
+    /// Gradients of the log posterior by Newton's method; when the mean has converged, the directions that the data say
+    /// most about. For the Gaussian likelihood it is cg
     Gradient,
     /// Gradients of the log posterior, one action for each class: ten classes give ten actions for one product with K
     ClassGradients,
@@ -277,7 +291,8 @@ mod command {
         refresh: Option<usize>,
         #[command(flatten)]
         solves: SolveArguments,
-        /// Actions of the first policy of `mixed` and `preconditioned` [default: a quarter of all]
+        /// Actions of the first policy of `mixed` and `preconditioned`; for other likelihoods than the Gaussian, the rank
+        /// of the preconditioner [default: a quarter of all actions]
         #[arg(long, value_name = "N", value_parser = values::count(1..=MOST))]
         first: Option<usize>,
         /// What a computation-aware model minimises [default: elbo]

@@ -18,6 +18,9 @@ pub enum NewtonPolicy {
     /// for the whole gradient, gives as many actions as there are classes, and the gradient is in their span. For other
     /// likelihoods it is the gradient.
     ClassGradients,
+    /// `(K̃ + W⁻¹)⁻¹ r`, the solution of the step if K were its approximation K̃ of this rank by columns of K (pivoted
+    /// Cholesky). K̃ takes no product with K and serves all steps.
+    Preconditioned(usize),
     /// The residual `r = ŷ − m − (K + W⁻¹)v`, the choice of the paper: conjugate gradients on the pseudo-targets.
     Residual,
     /// Unit vectors: the row, and for classes also the class, at which the gradient is largest. This selects a subset
@@ -30,10 +33,15 @@ pub enum NewtonPolicy {
 }
 
 impl NewtonPolicy {
+    /// The rank of the approximation of K that preconditions the actions.
+    pub(super) fn rank(self) -> Option<usize> {
+        if let Self::Preconditioned(rank) = self { Some(rank) } else { None }
+    }
+
     /// The next action, given the gradient of the log posterior there.
     pub(super) fn action(self, gradient: Vec<f64>, space: &Space, sites: &Sites) -> Vec<f64> {
         let mut s = match self {
-            Self::Gradient | Self::ClassGradients => return gradient,
+            Self::Gradient | Self::ClassGradients | Self::Preconditioned(_) => return gradient,
             Self::Residual => sites.spread(&gradient),
             Self::UnitVector => {
                 let larger = |best: usize, i: usize| if gradient[i].abs() > gradient[best].abs() { i } else { best };

@@ -42,7 +42,10 @@ impl GpModel for NewtonCagp {
 
     fn bytes(&self, compute: Compute, size: Size) -> f64 {
         let (i, latents) = (self.options.actions, self.likelihood.latents());
-        size.data(compute) + 8.0 * 7.0 * (latents * size.rows) as f64 * i as f64 + small(i)
+        let each = i.div_ceil(latents);
+        let rank = self.options.policy.rank().unwrap_or(0).max(if self.options.explain { each } else { 0 });
+        let near = 8.0 * (self.priors.len() * size.rows * rank) as f64 + small(latents * rank);
+        size.data(compute) + 8.0 * 7.0 * (latents * size.rows) as f64 * i as f64 + near + small(i)
     }
 
     /// The same model with an eighth of the actions.

@@ -15,11 +15,13 @@
 //! Training minimises a true bound of the negative log evidence at the actions and sites found, which it holds. If a
 //! likelihood is not log-concave, W is its Fisher information, and the bound still holds.
 
+mod act;
 mod bound;
 mod directions;
 mod face;
 mod fixed;
 mod learned;
+mod low_rank;
 mod observed;
 mod products;
 mod report;
@@ -74,6 +76,9 @@ pub struct NewtonOptions {
     pub steps: usize,
     /// How actions are chosen.
     pub policy: NewtonPolicy,
+    /// Whether the actions that are left when the mean has converged explain variances: they follow the directions that
+    /// the data say most about. If not, they are not taken.
+    pub explain: bool,
 }
 
 impl NewtonOptions {
@@ -88,6 +93,7 @@ impl NewtonOptions {
             settled: 1e-7,
             steps: actions + 100,
             policy: NewtonPolicy::Gradient,
+            explain: false,
         }
     }
 }

@@ -107,6 +107,22 @@ impl Sites {
         (0..x.len()).map(of).collect()
     }
 
+    /// The entries of `W` that belong to two latent functions, one for each row.
+    pub(super) fn coupling(&self, a: usize, b: usize) -> Vec<f64> {
+        let (d, n) = (&self.curvature, self.rows);
+        if !self.centred {
+            return if a == b { d[a * n..][..n].to_vec() } else { vec![0.0; n] };
+        }
+        let of = |row: usize| {
+            let across = (0..d.len() / n).map(|l| d[l * n + row]);
+            let total: f64 = across.clone().sum();
+            // Sums the others instead of subtracting from all, which keeps the digits when one share nears 1.
+            let others: f64 = across.enumerate().filter(|(l, _)| *l != a).map(|(_, d)| d).sum();
+            d[a * n + row] / total * if a == b { others } else { -d[b * n + row] }
+        };
+        (0..n).map(of).collect()
+    }
+
     /// Projects `s` onto the span of `W`. If `s` is already in it, only rounding errors change.
     pub(super) fn centre(&self, s: &mut [f64]) {
         if !self.centred {
@@ -124,11 +140,16 @@ impl Sites {
     /// of all classes sum to `s`. From `K s` instead of `s` it is the part's product, if all functions share one
     /// covariance.
     pub(super) fn of_class(&self, s: &[f64], class: usize) -> Vec<f64> {
-        let (n, latents) = (self.rows, s.len() / self.rows);
-        let share = 1.0 / latents as f64;
-        let own = &s[class * n..][..n];
-        let weight = |latent: usize| if latent == class { 1.0 - share } else { -share };
-        (0..latents).flat_map(|latent| own.iter().map(move |s| weight(latent) * s)).collect()
+        self.of_function(&s[class * self.rows..][..self.rows], class)
+    }
+
+    /// Numbers x `[n]` for one latent function: `e_l x`, or for centred likelihoods `(e_l − 1/L) x`. From `K x` it is
+    /// the product, if all functions share one covariance.
+    pub(super) fn of_function(&self, x: &[f64], function: usize) -> Vec<f64> {
+        let latents = self.f.len() / self.rows;
+        let share = if self.centred { 1.0 / latents as f64 } else { 0.0 };
+        let weight = |latent: usize| if latent == function { 1.0 - share } else { -share };
+        (0..latents).flat_map(|latent| x.iter().map(move |x| weight(latent) * x)).collect()
     }
 
     /// Splits the gradient `s` of the log posterior into candidate actions. If the likelihood ties the latent functions

@@ -4,7 +4,7 @@
 use burn::tensor::Tensor;
 
 use super::NewtonOptions;
-use super::directions::NewtonPolicy;
+use super::low_rank::LowRank;
 use super::observed::{Observed, variances};
 use super::report::NewtonReport;
 use super::sites::Sites;
@@ -15,9 +15,8 @@ use crate::linalg::Factor;
 use crate::linalg::real::dot;
 use crate::models::cagp::site_rule::SiteRule;
 use crate::models::prior::Prior;
-use crate::scope::{Scope, to_f64};
-use crate::solvers::blocks::transposed;
-use crate::solvers::itergp::{Stop, epsilon};
+use crate::scope::Scope;
+use crate::solvers::itergp::Stop;
 
 /// Most halvings of a step.
 pub(super) const HALVINGS: usize = 60;
@@ -32,12 +31,6 @@ const LOST: f64 = 0.5;
 pub(super) fn keeps(start: f64, now: f64, then: f64) -> bool {
     then >= now - LOST * (now - start).abs()
 }
-
-/// The smallest share of `sᵀ(K + W⁻¹)s` that a new action must add to the earlier ones, in units of rounding.
-const NEW: f64 = 16.0;
-
-/// If less than this share of an action is left, it has lost digits that its product with K needs.
-const CANCELLED: f64 = 0.1;
 
 /// The result of Newton's method.
 #[derive(Debug, Clone)]
@@ -80,10 +73,10 @@ struct At {
 }
 
 /// The solution of a step's system in the present span.
-struct Solution {
+pub(super) struct Solution {
     /// K v.
-    kv: Vec<f64>,
-    v: Vec<f64>,
+    pub kv: Vec<f64>,
+    pub v: Vec<f64>,
 }
 
 impl Solution {
@@ -93,7 +86,7 @@ impl Solution {
     }
 
     /// Adds the last action. It is conjugate to the earlier ones, which therefore keep their weights.
-    fn extend(&mut self, space: &Space, small: Option<&Small>) {
+    pub fn extend(&mut self, space: &Space, small: Option<&Small>) {
         let Some(((s, t), weight)) = space.last().zip(small.and_then(|small| small.weights.last())) else { return };
         for (sum, column) in [(&mut self.v, s), (&mut self.kv, t)] {
             sum.iter_mut().zip(column).for_each(|(sum, c)| *sum += weight * c);
@@ -108,6 +101,7 @@ impl Problem<'_> {
     /// solution. The first new action is the gradient of the log posterior. If the log posterior
     /// `ln p(y | f) − ½ vᵀ(f − m)` would decrease, the step is halved, once or more. It increases for short steps
     /// because the gradient is in the span. When no more actions are taken, steps continue as long as it increases.
+    /// Actions that are left then explain variances, if the options ask for it.
     ///
     /// # Errors
     /// [`Error::NotFinite`] when values are not finite, and what products report.
@@ -122,7 +116,11 @@ impl Problem<'_> {
             (space.actions, weights) = (actions.to_vec(), known.to_vec());
             (space.taken, space.multiplied) = (known.len(), known.len());
         }
-        let (mut stop, mut halvings) = (None, 0);
+        let latents = self.observed.density.latents();
+        let low = |rank: usize| LowRank::new(self.priors, self.scope, self.x, latents, rank);
+        let most = if options.explain { self.directions_for(options.actions) } else { 0 };
+        let mut near = options.policy.rank().map(|rank| low(rank.max(most))).transpose()?;
+        let (mut stop, mut halvings, mut explained) = (None, 0, !options.explain);
         for step in 1.. {
             let At { f, v, sites, above, mut small } = self.at(&space, &weights)?;
             let (residual, scale) = self.residual(&sites, &v)?;
@@ -130,10 +128,12 @@ impl Problem<'_> {
                 stop = stop.or(Some(Stop::Converged));
             }
             let (before, mut reason) = (space.taken, None);
+            let inner = if stop.is_none() { near.as_ref().map(|near| near.at(&sites)).transpose()? } else { None };
+            let solver = near.as_ref().zip(inner.as_ref());
             let mut solution = Solution::new(&space, small.as_ref());
             while small.is_none() || (stop.is_none() && space.taken - before < options.per_step) {
                 let least = options.relative * scale;
-                reason = self.act(&mut space, (&mut small, &mut solution), (&sites, &above), least, options)?;
+                reason = self.act(&mut space, (&mut small, &mut solution), (&sites, &above, solver), least, options)?;
                 if space.taken == options.actions {
                     stop = stop.or(Some(Stop::Budget));
                 }
@@ -164,6 +164,17 @@ impl Problem<'_> {
             }
             if idle && change <= options.settled {
                 stop = stop.or(reason);
+            }
+            let left = options.actions.saturating_sub(space.taken);
+            if !explained && idle && stop.is_some() && left > 0 && change <= options.settled {
+                let near = match near.take() {
+                    Some(near) => near,
+                    None => low(self.directions_for(left))?,
+                };
+                self.explain(&mut space, small, (&sites, &above), &near, left)?;
+                weights.resize(space.len(), 0.0);
+                explained = true;
+                continue;
             }
             if let Some(count) = options.kept.filter(|count| space.len() > *count) {
                 weights = space.compress(&small, &weights, count.max(2))?;
@@ -242,146 +253,5 @@ impl Problem<'_> {
         let density = self.observed.log_density(f);
         let quadratic: f64 = f.iter().zip(self.observed.mean).zip(v).map(|((f, m), v)| (f - m) * v).sum();
         density - 0.5 * quadratic
-    }
-
-    /// `K s`. Latent functions that share one covariance need one product.
-    fn product(&self, s: &[f64]) -> Result<Vec<f64>> {
-        let n = self.observed.rows.len();
-        let of = |prior: &Prior, s: &[f64]| {
-            let columns = self.scope.matrix(&transposed(s, n), n, s.len() / n);
-            to_f64(prior.covariance(self.scope, self.x).times(&columns)?.transpose())
-        };
-        if let [prior] = self.priors {
-            return of(prior, s);
-        }
-        let each = self.priors.iter().zip(s.chunks_exact(n));
-        let zero = |s: &[f64]| s.iter().all(|s| *s == 0.0);
-        let products = each.map(|(prior, s)| if zero(s) { Ok(s.to_vec()) } else { of(prior, s) });
-        Ok(products.collect::<Result<Vec<_>>>()?.concat())
-    }
-
-    /// Takes one more action, or one for each class, or returns why there is none.
-    fn act(
-        &self,
-        space: &mut Space,
-        (small, solution): (&mut Option<Small>, &mut Solution),
-        (sites, above): (&Sites, &[f64]),
-        least: f64,
-        options: &NewtonOptions,
-    ) -> Result<Option<Stop>> {
-        let Solution { kv, v } = &solution;
-        let open: Vec<f64> = above.iter().zip(kv).map(|(h, t)| h - t).collect();
-        let curved = sites.curved(&open);
-        let mut s: Vec<f64> = (0..space.n).map(|i| sites.gradient[i] + curved[i] - v[i]).collect();
-        let norm = dot(&s, &s).sqrt();
-        if !norm.is_finite() {
-            return Err(Error::NotFinite("an action of Newton's method".into()));
-        }
-        if small.is_some() && norm <= least {
-            return Ok(Some(Stop::Converged));
-        }
-        if norm == 0.0 {
-            // Targets at their prior mean: only what they say about the level is left to start with.
-            let level = |i: usize| if sites.centred && i >= sites.rows { 0.0 } else { 1.0 };
-            s = sites.curved(&(0..space.n).map(level).collect::<Vec<_>>());
-        }
-        let s = options.policy.action(s, space, sites);
-        let (mut reason, before) = (None, space.taken);
-        // Steps climb because the gradient is in the span. If the budget is too small for the parts of all classes, the
-        // gradient itself is the next action.
-        let latents = self.observed.density.latents();
-        let fits = before + latents <= options.actions;
-        if options.policy == NewtonPolicy::ClassGradients && sites.centred && fits {
-            let product = if self.priors.len() == 1 { Some(self.product(&s)?) } else { None };
-            space.multiplied += usize::from(product.is_some());
-            for class in 0..latents {
-                let known = product.as_ref().map(|product| sites.of_class(product, class));
-                let why_not = self.add(space, small, (sites, above), sites.of_class(&s, class), known)?;
-                if why_not.is_none() {
-                    solution.extend(space, small.as_ref());
-                }
-                reason = reason.or(why_not);
-            }
-            return Ok(reason.filter(|_| space.taken == before));
-        }
-        for part in sites.parts(s) {
-            reason = self.add(space, small, (sites, above), part, None)?;
-            if reason.is_none() {
-                solution.extend(space, small.as_ref());
-                break;
-            }
-        }
-        Ok(reason)
-    }
-
-    /// Adds an action, or returns why it cannot be added. Its product with K is computed unless it is known.
-    fn add(
-        &self,
-        space: &mut Space,
-        small: &mut Option<Small>,
-        (sites, above): (&Sites, &[f64]),
-        mut s: Vec<f64>,
-        known: Option<Vec<f64>>,
-    ) -> Result<Option<Stop>> {
-        let norm = dot(&s, &s).sqrt();
-        if norm == 0.0 {
-            return Ok(Some(Stop::Dependent));
-        }
-        s.iter_mut().for_each(|s| *s /= norm);
-        sites.centre(&mut s);
-        let energy = |s: &[f64], t: &[f64]| dot(s, t) + dot(s, &sites.spread(s));
-        let (mut t, mut products) = match known {
-            Some(known) => (known.into_iter().map(|t| t / norm).collect(), 0),
-            None => (self.product(&s)?, 1),
-        };
-        let mut left = energy(&s, &t);
-        if let Some(small) = &small {
-            let whole = left;
-            left = space.conjugate(&mut s, &mut t, small, sites, &energy)?;
-            if left <= NEW * epsilon(self.scope) * whole {
-                return Ok(Some(Stop::Dependent));
-            }
-            if left < CANCELLED * whole {
-                // A product that lost digits would pass its error on to all later products.
-                let size = dot(&s, &s).sqrt();
-                s.iter_mut().for_each(|s| *s /= size);
-                sites.centre(&mut s);
-                (t, products) = (self.product(&s)?, products + 1);
-                let whole = energy(&s, &t);
-                left = space.conjugate(&mut s, &mut t, small, sites, &energy)?;
-                if left < CANCELLED * whole {
-                    return Ok(Some(Stop::Dependent));
-                }
-            }
-        }
-        if left.is_nan() || left <= 0.0 {
-            return Err(Error::NotFinite("a product of Newton's method with the covariance matrix".into()));
-        }
-        for column in [&mut s, &mut t] {
-            column.iter_mut().for_each(|c| *c /= left.sqrt());
-        }
-        let cross = space.crossed(&s, &t, sites);
-        if let Some(small) = &small {
-            // If the curvatures of sites span many orders of magnitude, too few digits are left to distinguish actions.
-            let mut overlap = cross.clone();
-            small.factor.solve_lower(&mut overlap)?;
-            if dot(&overlap, &overlap) > 0.5 {
-                return Ok(Some(Stop::Dependent));
-            }
-        }
-        let targets: f64 = (0..space.n).map(|i| s[i] * (above[i] + sites.gradient[i] / sites.curvature[i])).sum();
-        let corner = vec![energy(&s, &t)];
-        *small = Some(match small.take() {
-            Some(Small { mut factor, mut projected, .. }) => {
-                factor.append_rows(cross, corner, "Sᵀ(K + W⁻¹)S with one more action")?;
-                projected.push(targets);
-                Small::new(factor, projected)?
-            }
-            None => Small::new(Factor::new(corner, "sᵀ(K + W⁻¹)s")?, vec![targets])?,
-        });
-        space.actions.extend(s);
-        space.products.extend(t);
-        (space.taken, space.multiplied) = (space.taken + 1, space.multiplied + products);
-        Ok(None)
     }
 }

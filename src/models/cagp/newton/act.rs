@@ -1,0 +1,215 @@
+//! New actions in Newton's method: their choice, their products with K, and their place in the small system.
+
+use super::NewtonOptions;
+use super::directions::NewtonPolicy;
+use super::low_rank::{Inner, LowRank};
+use super::sites::Sites;
+use super::small::Small;
+use super::solve::{Problem, Solution};
+use super::space::Space;
+use crate::error::{Error, Result};
+use crate::linalg::Factor;
+use crate::linalg::real::dot;
+use crate::models::prior::Prior;
+use crate::scope::to_f64;
+use crate::solvers::blocks::transposed;
+use crate::solvers::itergp::{Stop, epsilon};
+
+/// The smallest share of `sᵀ(K + W⁻¹)s` that a new action must add to the earlier ones, in units of rounding.
+const NEW: f64 = 16.0;
+
+/// If less than this share of an action is left, it has lost digits that its product with K needs.
+const CANCELLED: f64 = 0.1;
+
+impl Problem<'_> {
+    /// `K s`. Latent functions that share one covariance need one product.
+    pub fn product(&self, s: &[f64]) -> Result<Vec<f64>> {
+        let n = self.observed.rows.len();
+        let of = |prior: &Prior, s: &[f64]| {
+            let columns = self.scope.matrix(&transposed(s, n), n, s.len() / n);
+            to_f64(prior.covariance(self.scope, self.x).times(&columns)?.transpose())
+        };
+        if let [prior] = self.priors {
+            return of(prior, s);
+        }
+        let each = self.priors.iter().zip(s.chunks_exact(n));
+        let zero = |s: &[f64]| s.iter().all(|s| *s == 0.0);
+        let products = each.map(|(prior, s)| if zero(s) { Ok(s.to_vec()) } else { of(prior, s) });
+        Ok(products.collect::<Result<Vec<_>>>()?.concat())
+    }
+
+    /// Takes one more action, or one for each class, or returns why there is none.
+    pub fn act(
+        &self,
+        space: &mut Space,
+        (small, solution): (&mut Option<Small>, &mut Solution),
+        (sites, above, near): (&Sites, &[f64], Option<(&LowRank, &Inner)>),
+        least: f64,
+        options: &NewtonOptions,
+    ) -> Result<Option<Stop>> {
+        let Solution { kv, v } = &solution;
+        let open: Vec<f64> = above.iter().zip(kv).map(|(h, t)| h - t).collect();
+        let curved = sites.curved(&open);
+        let mut s: Vec<f64> = (0..space.n).map(|i| sites.gradient[i] + curved[i] - v[i]).collect();
+        let norm = dot(&s, &s).sqrt();
+        if !norm.is_finite() {
+            return Err(Error::NotFinite("an action of Newton's method".into()));
+        }
+        if small.is_some() && norm <= least {
+            return Ok(Some(Stop::Converged));
+        }
+        if norm == 0.0 {
+            // Targets at their prior mean: only what they say about the level is left to start with.
+            let level = |i: usize| if sites.centred && i >= sites.rows { 0.0 } else { 1.0 };
+            s = sites.curved(&(0..space.n).map(level).collect::<Vec<_>>());
+        }
+        let s = match near {
+            Some((near, inner)) => near.preconditioned(inner, sites, &s)?,
+            None => options.policy.action(s, space, sites),
+        };
+        let (mut reason, before) = (None, space.taken);
+        // Steps climb because the gradient is in the span. If the budget is too small for the parts of all classes, the
+        // gradient itself is the next action.
+        let latents = self.observed.density.latents();
+        let fits = before + latents <= options.actions;
+        if options.policy == NewtonPolicy::ClassGradients && sites.centred && fits {
+            let product = if self.priors.len() == 1 { Some(self.product(&s)?) } else { None };
+            space.multiplied += usize::from(product.is_some());
+            for class in 0..latents {
+                let known = product.as_ref().map(|product| sites.of_class(product, class));
+                let why_not = self.add(space, small, (sites, above), sites.of_class(&s, class), known)?;
+                if why_not.is_none() {
+                    solution.extend(space, small.as_ref());
+                }
+                reason = reason.or(why_not);
+            }
+            return Ok(reason.filter(|_| space.taken == before));
+        }
+        for part in sites.parts(s) {
+            reason = self.add(space, small, (sites, above), part, None)?;
+            if reason.is_none() {
+                solution.extend(space, small.as_ref());
+                break;
+            }
+        }
+        Ok(reason)
+    }
+
+    /// The number of directions of each prior that so many actions can follow.
+    pub fn directions_for(&self, actions: usize) -> usize {
+        actions.div_ceil(self.parts())
+    }
+
+    /// How many actions each direction gives: one for each latent function, less one if they sum to 0 in each row.
+    fn parts(&self) -> usize {
+        self.observed.density.latents() - usize::from(self.observed.density.is_centred())
+    }
+
+    /// Takes at most `most` actions along the directions that data say most about at these sites. The mean needs no
+    /// more actions then, but variances do.
+    ///
+    /// # Errors
+    /// As [`solve`](Self::solve).
+    pub fn explain(
+        &self,
+        space: &mut Space,
+        small: Small,
+        (sites, above): (&Sites, &[f64]),
+        near: &LowRank,
+        most: usize,
+    ) -> Result<()> {
+        let (parts, mut small) = (self.parts(), Some(small));
+        let directions = near.directions(sites, self.directions_for(most))?;
+        let before = space.taken;
+        // Functions that share a covariance share products.
+        let products = match &directions[..] {
+            [shared] if !shared.is_empty() => Some(self.product(&shared.concat())?),
+            _ => None,
+        };
+        space.multiplied += products.as_ref().map_or(0, |products| products.len() / sites.rows);
+        let longest = directions.iter().map(Vec::len).max().unwrap_or(0);
+        for place in 0..longest {
+            for part in 0..parts {
+                if space.taken == before + most {
+                    return Ok(());
+                }
+                let Some(x) = directions[part.min(directions.len() - 1)].get(place) else { continue };
+                let known = products.as_ref().map(|products| &products[place * sites.rows..][..sites.rows]);
+                let known = known.map(|known| sites.of_function(known, part));
+                self.add(space, &mut small, (sites, above), sites.of_function(x, part), known)?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Adds an action, or returns why it cannot be added. Its product with K is computed unless it is known.
+    fn add(
+        &self,
+        space: &mut Space,
+        small: &mut Option<Small>,
+        (sites, above): (&Sites, &[f64]),
+        mut s: Vec<f64>,
+        known: Option<Vec<f64>>,
+    ) -> Result<Option<Stop>> {
+        let norm = dot(&s, &s).sqrt();
+        if norm == 0.0 {
+            return Ok(Some(Stop::Dependent));
+        }
+        s.iter_mut().for_each(|s| *s /= norm);
+        sites.centre(&mut s);
+        let energy = |s: &[f64], t: &[f64]| dot(s, t) + dot(s, &sites.spread(s));
+        let (mut t, mut products) = match known {
+            Some(known) => (known.into_iter().map(|t| t / norm).collect(), 0),
+            None => (self.product(&s)?, 1),
+        };
+        let mut left = energy(&s, &t);
+        if let Some(small) = &small {
+            let whole = left;
+            left = space.conjugate(&mut s, &mut t, small, sites, &energy)?;
+            if left <= NEW * epsilon(self.scope) * whole {
+                return Ok(Some(Stop::Dependent));
+            }
+            if left < CANCELLED * whole {
+                // A product that lost digits would pass its error on to all later products.
+                let size = dot(&s, &s).sqrt();
+                s.iter_mut().for_each(|s| *s /= size);
+                sites.centre(&mut s);
+                (t, products) = (self.product(&s)?, products + 1);
+                let whole = energy(&s, &t);
+                left = space.conjugate(&mut s, &mut t, small, sites, &energy)?;
+                if left < CANCELLED * whole {
+                    return Ok(Some(Stop::Dependent));
+                }
+            }
+        }
+        if left.is_nan() || left <= 0.0 {
+            return Err(Error::NotFinite("a product of Newton's method with the covariance matrix".into()));
+        }
+        for column in [&mut s, &mut t] {
+            column.iter_mut().for_each(|c| *c /= left.sqrt());
+        }
+        let cross = space.crossed(&s, &t, sites);
+        if let Some(small) = &small {
+            // If the curvatures of sites span many orders of magnitude, too few digits are left to distinguish actions.
+            let mut overlap = cross.clone();
+            small.factor.solve_lower(&mut overlap)?;
+            if dot(&overlap, &overlap) > 0.5 {
+                return Ok(Some(Stop::Dependent));
+            }
+        }
+        let targets: f64 = (0..space.n).map(|i| s[i] * (above[i] + sites.gradient[i] / sites.curvature[i])).sum();
+        let corner = vec![energy(&s, &t)];
+        *small = Some(match small.take() {
+            Some(Small { mut factor, mut projected, .. }) => {
+                factor.append_rows(cross, corner, "Sᵀ(K + W⁻¹)S with one more action")?;
+                projected.push(targets);
+                Small::new(factor, projected)?
+            }
+            None => Small::new(Factor::new(corner, "sᵀ(K + W⁻¹)s")?, vec![targets])?,
+        });
+        space.actions.extend(s);
+        space.products.extend(t);
+        (space.taken, space.multiplied) = (space.taken + 1, space.multiplied + products);
+        Ok(None)
+    }
+}
