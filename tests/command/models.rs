@@ -56,6 +56,21 @@ fn as_many_actions_as_rows_are_the_exact_model() {
 }
 
 #[test]
+fn rows_decide_how_actions_for_classes_are_chosen() {
+    let folder = Folder::with_tables();
+    let fit = |rows: usize, options: &[&str]| {
+        let line = |i: usize| format!("{},{}", (i % 37) as f64 / 9.0, i % 37 / 19);
+        folder.write("rows.csv", format!("x,y\n{}\n", (0..rows).map(line).collect::<Vec<_>>().join("\n")));
+        let fit = ["fit", "rows.csv", "--model", "cagp", "--actions", "6", "--steps", "1", "-o", "m.cagey"];
+        folder.ok(&[&fit[..], options].concat())
+    };
+    assert!(fit(100, &[]).contains("6 learned actions"));
+    assert!(fit(600, &[]).contains("at most 6 actions by Newton's method"));
+    assert!(fit(600, &["--unroll", "1"]).contains("6 learned actions"));
+    assert!(fit(100, &["--policy", "preconditioned", "--first", "3"]).contains("at most 6 actions by Newton's method"));
+}
+
+#[test]
 fn the_matrix_free_model_is_the_exact_one() {
     let folder = Folder::with_tables();
     let fit = |options: &[&str]| {

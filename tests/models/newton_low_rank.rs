@@ -1,6 +1,8 @@
 //! Newton's method with a low-rank approximation of K, which preconditions actions and finds those that explain
 //! variances.
 
+use cagey::kernels::Kernel;
+use cagey::models::Observations;
 use cagey::models::cagp::{NewtonCagp, NewtonOptions, NewtonPolicy};
 use cagey::models::laplace::LaplaceGp;
 use cagey::models::posterior::Posterior;
@@ -79,4 +81,21 @@ fn classes_share_products() {
     let (gp, data) = drawn("softmax(5)", 60, options, 3);
     let (_, report) = gp.posterior(F64, data).unwrap();
     assert!(report.actions > 40 && report.products <= report.actions / 2, "{report}");
+}
+
+/// White noise has no smooth part, and rows at one place have one column.
+#[test]
+fn approximations_may_be_empty() {
+    for text in ["bernoulli(logit)", "softmax(3)"] {
+        for kernel in ["white", "rbf(3.0)", "linear"] {
+            let policy = NewtonPolicy::Preconditioned(5);
+            let (mut gp, data) = drawn(text, 12, NewtonOptions { policy, explain: true, ..whole(20) }, 3);
+            gp.priors.iter_mut().for_each(|prior| prior.kernel = Kernel::parse(kernel, 2).unwrap());
+            let data = Observations::new(vec![0.5; 24], 2, data.y, None).unwrap();
+            let (posterior, report) = gp.posterior(F64, data.clone()).unwrap();
+            let found = posterior.marginals(&data.x).unwrap();
+            let fine = found.iter().flat_map(|of| of.mean.iter().chain(&of.variance)).all(|value| value.is_finite());
+            assert!(fine, "{text} {kernel}, {report}: {found:?}");
+        }
+    }
 }

@@ -447,12 +447,12 @@ fn refined_posteriors_are_those_of_all_actions() {
         let refined = few.computation_aware().unwrap().refined(rank - 5).unwrap();
         let refined = blocks(&*refined, &POINTS);
         assert_close(&format!("{text} mean"), &refined.mean, &all.mean, 1e-4);
-        // Once the mean is within the tolerance, no more actions are chosen; the rest of the variances is not computed.
+        // Once the mean is within the tolerance, actions explain variances until little is left to explain.
         let latents = gp.likelihood.latents();
         let trace = |of: &Correlated| -> f64 {
             of.covariance.chunks(latents * latents).flat_map(|block| block.iter().step_by(latents + 1)).sum()
         };
         let [before, refined, all] = [&before, &refined, &all].map(trace);
-        assert!(all * (1.0 - 1e-6) < refined && refined < before, "{text}: {before} {refined} {all}");
+        assert!(all * (1.0 - 1e-6) < refined && refined < before.min(1.01 * all), "{text}: {before} {refined} {all}");
     }
 }

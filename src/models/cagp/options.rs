@@ -273,6 +273,9 @@ mod command {
     /// Actions if nobody asks for another number.
     const MOST_BY_DEFAULT: usize = 512;
 
+    /// Up to this many rows, actions chosen from scratch are worth their time, unless one for each row is learned.
+    const FEW: usize = 2048;
+
     /// The arguments of computation-aware GPs.
     #[derive(Debug, Clone, clap::Args)]
     #[group(skip)]
@@ -281,8 +284,8 @@ mod command {
         /// [default: 512, but of learned ones and of Gaussian targets no more than rows]
         #[arg(long, value_name = "N", value_parser = values::count(1..=MOST))]
         actions: Option<usize>,
-        /// How a computation-aware model chooses its actions [default: learned; gradient for softmax and at most
-        /// 512 rows]
+        /// How a computation-aware model chooses its actions [default: learned; for other likelihoods than the Gaussian
+        /// preconditioned from 513 to 2,048 rows, and gradient for softmax and fewer]
         #[arg(long, value_name = "NAME", value_enum)]
         policy: Option<ActionPolicy>,
         /// Optimiser steps between two choices of actions by a policy: more steps cost less and improve the model less
@@ -320,9 +323,13 @@ mod command {
             let Arguments { actions, policy, refresh, solves, first, loss, row_order, sites, unroll } = arguments;
             let newton = !given.gaussian();
             let (tolerance, unrolled) = (solves.tolerance(), unroll.is_some_and(|steps| steps > 0));
-            // Learned actions are one a row at most, and rows of several classes have more to say.
-            let few = given.likelihood.starts_with("softmax") && given.rows <= MOST_BY_DEFAULT;
-            let policy = policy.unwrap_or(if few { ActionPolicy::Gradient } else { ActionPolicy::Learned });
+            let policy = policy.unwrap_or(match given.rows {
+                rows if !newton || rows > FEW || unroll.is_some() || row_order.is_some() => ActionPolicy::Learned,
+                rows if rows > MOST_BY_DEFAULT => ActionPolicy::Preconditioned,
+                // Learned actions are one a row at most, and rows of several classes have more to say.
+                _ if given.likelihood.starts_with("softmax") => ActionPolicy::Gradient,
+                _ => ActionPolicy::Learned,
+            });
             let learned = policy == ActionPolicy::Learned;
             let most = if newton && !learned { MOST_BY_DEFAULT } else { given.rows.min(MOST_BY_DEFAULT) };
             let problem = match learned {

@@ -206,7 +206,7 @@ impl NewtonCagp {
 pub(super) fn refined(posterior: &CagpPosterior, likelihood: &dyn Likelihood, more: usize) -> Result<CagpPosterior> {
     let CagpPosterior { of, compute, data, actions, weights, .. } = posterior;
     let (n, i, latents) = (data.n(), weights.len(), of.latents);
-    let options = NewtonOptions::budget(i + more);
+    let options = NewtonOptions { explain: true, ..NewtonOptions::budget(i + more) };
     let (priors, likelihood, sites) = (of.priors.clone(), likelihood.boxed(), of.sites);
     let model = NewtonCagp { priors, likelihood, options, sites, refresh: 1 };
     // `[n, i]` for one function, `[n, L i]` for several.
