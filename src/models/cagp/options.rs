@@ -140,12 +140,10 @@ impl CagpOptions {
             }
         };
         let usual = NewtonOptions::budget(actions);
-        let options = NewtonOptions {
-            relative: tolerance.unwrap_or(usual.relative),
-            policy,
-            explain: std::env::var("CAGEY_EXPLAIN").is_ok(),
-            ..usual
-        };
+        // Other policies say themselves what is computed.
+        let explain =
+            matches!(policy, NewtonPolicy::Gradient | NewtonPolicy::ClassGradients | NewtonPolicy::Preconditioned(_));
+        let options = NewtonOptions { relative: tolerance.unwrap_or(usual.relative), policy, explain, ..usual };
         Ok(Box::new(NewtonCagp { refresh, sites, ..NewtonCagp::boxed(prior, likelihood, options) }))
     }
 }
