@@ -17,7 +17,8 @@ pub struct NewtonReport {
     pub halvings: usize,
     /// Actions taken.
     pub actions: usize,
-    /// Products with K: one for each action, and a second one if an action is nearly in the span of the earlier ones.
+    /// Products with K: one for each action, or one for several if classes share it, and a second one if an action is
+    /// nearly in the span of the earlier ones. Columns of K for a preconditioner do not count.
     pub products: usize,
     /// ‖g − v‖: the norm of the log posterior's gradient in the span of all possible actions.
     pub residual: f64,
