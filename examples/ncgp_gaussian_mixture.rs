@@ -158,14 +158,7 @@ fn main() -> Result<()> {
         }
         all.push((name.into(), scores));
     }
-    let mut scores = Vec::new();
-    for &actions in &options.preconditioned {
-        let (found, report) = task.preconditioned(actions, options.rank)?;
-        show(&format!("{actions} preconditioned actions"), found);
-        println!("    {report}");
-        scores.push(found);
-    }
-    all.push(("preconditioned actions".into(), scores));
+    all.push(task.preconditioned(&options.preconditioned, options.rank)?);
     let longest = all.iter().flat_map(|(_, scores)| scores).map(|s| s.seconds).fold(0.0, f64::max);
     let mut subsets = Vec::new();
     for &rows in &options.subsets {

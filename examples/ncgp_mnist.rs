@@ -106,14 +106,7 @@ fn main() -> Result<()> {
             all.push((format!("{per_step} {name} a step"), scores));
         }
     }
-    let mut scores = Vec::new();
-    for &actions in &options.preconditioned {
-        let (found, report) = task.preconditioned(actions, options.rank)?;
-        show(&format!("{actions} preconditioned actions"), found);
-        println!("    {report}");
-        scores.push(found);
-    }
-    all.push(("preconditioned actions".into(), scores));
+    all.push(task.preconditioned(&options.preconditioned, options.rank)?);
     let longest = all.iter().flat_map(|(_, scores)| scores).map(|s| s.seconds).fold(0.0, f64::max);
     let mut scores = Vec::new();
     for share in [0.3, 1.0] {

@@ -84,20 +84,29 @@ impl Task {
         let each = if policy == NewtonPolicy::ClassGradients { self.classes } else { 1 };
         let usual = NewtonOptions::budget(each * actions);
         let options = NewtonOptions { per_step: each * per_step, kept, relative: 0.0, settled: 1e-2, policy, ..usual };
-        let gp = NewtonCagp { options, ..NewtonCagp::new(self.kernel.clone(), Softmax::new(self.classes), actions) };
-        let start = Instant::now();
-        let (posterior, report) = gp.posterior(self.compute, self.train.clone())?;
-        let seconds = start.elapsed().as_secs_f64();
-        Ok((self.scored(seconds, &posterior)?, report.to_string()))
+        self.with(options)
     }
 
-    /// Newton's method with preconditioned actions until the gradient has a hundredth of its size; the rest of the
-    /// `actions` explain variances.
-    pub fn preconditioned(&self, actions: usize, rank: usize) -> Result<(Scores, String)> {
+    /// Newton's method, for each of some numbers of actions, with preconditioned ones until the gradient has a hundredth
+    /// of its size; the rest of the actions explain variances.
+    pub fn preconditioned(&self, actions: &[usize], rank: usize) -> Result<(String, Vec<Scores>)> {
         let policy = NewtonPolicy::Preconditioned(rank);
-        let usual = NewtonOptions::budget(actions);
-        let options = NewtonOptions { per_step: 4, relative: 1e-2, settled: 1e-2, policy, explain: true, ..usual };
-        let gp = NewtonCagp { options, ..NewtonCagp::new(self.kernel.clone(), Softmax::new(self.classes), actions) };
+        let mut scores = Vec::new();
+        for &actions in actions {
+            let usual = NewtonOptions::budget(actions);
+            let options = NewtonOptions { per_step: 4, relative: 1e-2, settled: 1e-2, policy, explain: true, ..usual };
+            let (found, report) = self.with(options)?;
+            show(&format!("{actions} preconditioned actions"), found);
+            println!("    {report}");
+            scores.push(found);
+        }
+        Ok(("preconditioned actions".into(), scores))
+    }
+
+    /// Newton's method.
+    fn with(&self, options: NewtonOptions) -> Result<(Scores, String)> {
+        let new = NewtonCagp::new(self.kernel.clone(), Softmax::new(self.classes), options.actions);
+        let gp = NewtonCagp { options, ..new };
         let start = Instant::now();
         let (posterior, report) = gp.posterior(self.compute, self.train.clone())?;
         let seconds = start.elapsed().as_secs_f64();

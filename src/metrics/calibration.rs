@@ -15,7 +15,7 @@ pub enum Source {
     LeaveOneOut,
     /// Rows set apart before the training.
     Share,
-    /// None: the scale of the predictions was learned from few rows.
+    /// There are none, because the training had few rows; it learned the scale of the errors from these.
     FewRows,
 }
 
@@ -65,10 +65,12 @@ impl Calibration {
     /// section 5.1). The scale √((n + 1)/(n − 1)) is exact if the model learned only the mean and the noise of n rows:
     /// it corrects the variance by n/(n − 1) and adds the variance 1/n of the mean.
     pub fn of_few_rows(n: usize) -> Option<Self> {
+        if n < 4 {
+            return None;
+        }
         let rows = n as f64;
-        let part = StudentT { df: Some(rows - 1.0), scale: ((rows + 1.0) / (rows - 1.0)).sqrt() };
-        let shape = || Mixture::of(part);
-        (n >= 4).then(|| Self { shape: shape(), rows: n, source: Source::FewRows, gap: 0.0, gain: 0.0 })
+        let shape = Mixture::of(StudentT { df: Some(rows - 1.0), scale: ((rows + 1.0) / (rows - 1.0)).sqrt() });
+        Some(Self { shape, rows: n, source: Source::FewRows, gap: 0.0, gain: 0.0 })
     }
 
     /// What is wrong with the distribution, if anything is.

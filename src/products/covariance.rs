@@ -124,8 +124,8 @@ impl<'a> Covariance<'a> {
     /// Sᵀ K S `[i, i]` for block-sparse S `[n, i]`, in the scope's wide type.
     ///
     /// Memory is O(n + i² + chunk · i). The scope's [budget](Scope::budget) sets the size of a chunk, and how many
-    /// threads have their own i² numbers. The adjoint computes each chunk of K S again. If the budget has room for
-    /// n · i numbers, K S is kept and every pair of rows is visited once. Where products are not fused (on devices other
+    /// threads have their own i² numbers. The adjoint computes each chunk of K S again. If the budget has room for n ·
+    /// i numbers, K S is kept and every pair of rows is visited once. Where products are not fused (on devices other
     /// than the CPU, and for kernels that cannot be lowered), K S is kept if it takes at most 256 MB or a 32nd of a
     /// GPU's memory.
     ///
@@ -144,8 +144,8 @@ impl<'a> Covariance<'a> {
 
     /// What the block-sparse projections Sᵀt explain about the rows: everything that evidence lower bounds of
     /// computation-aware GPs need from K and S (Wenger et al. 2024, eq. 11). The targets `t [n]` have independent noise
-    /// with variances `spread [n]`; both are in the scope's wide type. `prepared` holds products of the same numbers, if
-    /// they exist already.
+    /// with variances `spread [n]`; both are in the scope's wide type. `prepared` holds products of the same numbers,
+    /// if they exist already.
     ///
     /// Memory is that of [`projected`](Self::projected). If K S is not kept, the pairs of rows are visited two or three
     /// times more. Unlike results computed from (KS)ᵀ(KS), all results are accurate to rounding even when M = SᵀKS +
@@ -184,8 +184,8 @@ impl<'a> Covariance<'a> {
         fused.map(|lowered| Prepared::new(&lowered, blocks, self.scope.budget())).transpose()
     }
 
-    /// Sᵀ K S and K S in the scope's wide type, for products that are not fused, if K S takes at most 256 MB or a 32nd of
-    /// a GPU's memory.
+    /// Sᵀ K S and K S in the scope's wide type, for products that are not fused, if K S takes at most 256 MB or a 32nd
+    /// of a GPU's memory.
     fn stored(&self, blocks: &BlockSparse) -> Result<Option<[Tensor<2>; 2]>> {
         let wide = self.scope.wide();
         let bytes = self.order().saturating_mul(blocks.len()).saturating_mul(wide.size());

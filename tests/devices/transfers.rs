@@ -106,8 +106,8 @@ fn steps_of_computation_aware_models_move_small_matrices() {
     set_algebra(Algebra::Device);
 }
 
-/// Products with K `[n, i]` stay on the device, whatever the likelihood. What moves are small matrices, and a few numbers
-/// for each row in each of Newton's steps to the sites.
+/// Products with K `[n, i]` stay on the device, whatever the likelihood. What moves are small matrices, and a few
+/// numbers for each row in each of Newton's steps to the sites.
 #[test]
 fn steps_of_newton_models_move_no_products() {
     set_algebra(Algebra::Device);

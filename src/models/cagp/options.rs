@@ -291,8 +291,8 @@ mod command {
         refresh: Option<usize>,
         #[command(flatten)]
         solves: SolveArguments,
-        /// Actions of the first policy of `mixed` and `preconditioned`; for other likelihoods than the Gaussian, the rank
-        /// of the preconditioner [default: a quarter of all actions]
+        /// Actions of the first policy of `mixed` and `preconditioned`; for other likelihoods than the Gaussian, the
+        /// rank of the preconditioner [default: a quarter of all actions]
         #[arg(long, value_name = "N", value_parser = values::count(1..=MOST))]
         first: Option<usize>,
         /// What a computation-aware model minimises [default: elbo]

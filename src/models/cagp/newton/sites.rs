@@ -59,8 +59,8 @@ impl Sites {
     }
 
     /// Sites with the average gradient and curvature of the log density over `N(mean, spread)`: conjugate-computation
-    /// variational inference (Khan and Lin 2017). Also returns the sum of the rows' average log densities. Latent values
-    /// `[L, n]` are independent with variances `[L, n]`, or for centred likelihoods have covariances `[L L, n]`.
+    /// variational inference (Khan and Lin 2017). Also returns the sum of the rows' average log densities. Latent
+    /// values `[L, n]` are independent with variances `[L, n]`, or for centred likelihoods have covariances `[L L, n]`.
     ///
     /// For centred likelihoods, the average curvature `diag(π̄) − E[π πᵀ]`, with `π̄ = E[π]`, has no diagonal
     /// generalised inverse. It is replaced by the multiple of `diag(π̄) − π̄ π̄ᵀ` with the same trace.

@@ -51,9 +51,9 @@ pub(crate) fn diagonal(of: Tensor<2>) -> [Tensor<2>; 2] {
     [eye.clone() * of.clone(), eye * of.sqrt()]
 }
 
-/// `[L + V, n]` for (K S)ᵀ `[i, L n]`, the lower factor L `[i, i]` of M and weights v `[i, 1]`: the means (K S)_l v of L
-/// latent functions, then the sums `Σ_a A_al A_ak` with `A = L⁻¹(K S)ᵀ`, for each function with itself, or with `pairs`
-/// for all pairs l, k.
+/// `[L + V, n]` for (K S)ᵀ `[i, L n]`, the lower factor L `[i, i]` of M and weights v `[i, 1]`: the means (K S)_l v of
+/// L latent functions, then the sums `Σ_a A_al A_ak` with `A = L⁻¹(K S)ᵀ`, for each function with itself, or with
+/// `pairs` for all pairs l, k.
 pub(crate) fn of_rows(
     sk: Tensor<2>,
     lower: Tensor<2>,
