@@ -94,7 +94,7 @@ impl Task {
         let mut scores = Vec::new();
         for &actions in actions {
             let usual = NewtonOptions::budget(actions);
-            let options = NewtonOptions { per_step: 4, relative: 1e-2, settled: 1e-2, policy, explain: true, ..usual };
+            let options = NewtonOptions { per_step: 1, relative: 1e-2, settled: 1e-2, policy, explain: true, ..usual };
             let (found, report) = self.with(options)?;
             show(&format!("{actions} preconditioned actions"), found);
             println!("    {report}");
