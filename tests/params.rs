@@ -26,6 +26,36 @@ fn prior_densities_are_those_of_scipy() {
 }
 
 #[test]
+fn curvatures_of_priors_are_second_derivatives_or_larger() {
+    // The second derivative of −log density in x, or in ln x.
+    let second = |prior: Prior, x: f64, of_log: bool| {
+        let h = 1e-5;
+        match of_log {
+            true => {
+                let slope = |log: f64| prior.neg_log_density(log.exp()).1 * log.exp();
+                (slope(x.ln() + h) - slope(x.ln() - h)) / (2.0 * h) / (x * x)
+            }
+            false => (prior.neg_log_density(x + h).1 - prior.neg_log_density(x - h).1) / (2.0 * h),
+        }
+    };
+    for x in [0.3, 1.0, 2.7] {
+        let equal = [("normal(0.5, 2)", false), ("lognormal(0.5, 2)", true), ("gamma(3, 0.7)", true)];
+        for (text, of_log) in equal {
+            let prior: Prior = text.parse().unwrap();
+            let (found, expected) = (prior.curvature(x), second(prior, x, of_log));
+            assert!((found - expected).abs() < 1e-6 * expected.abs(), "{text} at {x}: {found}, {expected}");
+        }
+        for (text, of_log) in [("halfcauchy(0.8)", false), ("logstudent(0.25, 0.4, 1.5)", true)] {
+            let prior: Prior = text.parse().unwrap();
+            let (found, least) = (prior.curvature(x), second(prior, x, of_log));
+            assert!(found > 0.0 && found >= least, "{text} at {x}: {found}, {least}");
+        }
+    }
+    let peak: Prior = "logstudent(0.25, 0, 1.5)".parse().unwrap();
+    assert!((peak.curvature(1.0) - second(peak, 1.0, true)).abs() < 1e-6);
+}
+
+#[test]
 fn a_prior_in_another_unit_is_the_density_of_the_value_in_it() {
     let unit: f64 = 3.7;
     for text in ["normal(1, 0.5)", "lognormal(0.2, 1)", "gamma(2, 0.5)", "halfcauchy(1)"] {

@@ -62,19 +62,27 @@ fn some(n: usize, most: usize) -> Vec<usize> {
 }
 
 impl Fitted {
-    /// Leave-one-out predictions of the training targets, in closed form; none for models without such a form.
+    /// Leave-one-out predictions of the training targets, in closed form; none for models without such a form. The
+    /// effect of each row on the training of the hyperparameters is left out too, if the model knows its
+    /// [leverages](crate::models::posterior::LeaveOneOut::leverages).
     ///
     /// # Errors
     /// Errors of that computation.
     pub fn left_out(&self) -> Result<Option<LeftOut>> {
         let Some(closed) = self.posterior.leave_one_out() else { return Ok(None) };
-        let marginals = crate::threads::helped(|| closed.left_out(&self.data))?;
+        let mut marginals = crate::threads::helped(|| closed.left_out(&self.data))?;
         // A model may use some of the rows only: then the others have no leave-one-out predictions.
         if marginals.mean.len() != self.data.n() {
             return Ok(None);
         }
         if marginals.mean.iter().chain(&marginals.variance).any(|value| !value.is_finite()) {
             return Err(Error::NotFinite("a leave-one-out prediction".into()));
+        }
+        if self.summary.iterations > 0 {
+            let leverages = crate::threads::helped(|| closed.leverages())?.unwrap_or_default();
+            for ((mean, y), leverage) in marginals.mean.iter_mut().zip(&self.data.y).zip(leverages) {
+                *mean = y - (y - *mean) / (1.0 - leverage);
+            }
         }
         let y = self.data.y.iter().map(|z| self.target_scale.inverse(*z)).collect();
         let predictions = self.calibrated(self.in_user_units(&marginals));

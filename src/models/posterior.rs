@@ -174,6 +174,16 @@ pub trait LeaveOneOut: Sync {
     /// What computing them reports.
     fn left_out(&self, data: &Observations) -> Result<Marginals>;
 
+    /// How much smaller these residuals are because the hyperparameters were trained on the rows too, to first order:
+    /// without row i, its residual would be 1 / (1 − qᵢ) times as large, for leverages q `[n]` from 0 to below 1. None
+    /// if they are unknown.
+    ///
+    /// # Errors
+    /// What computing them reports.
+    fn leverages(&self) -> Result<Option<&[f64]>> {
+        Ok(None)
+    }
+
     /// Draws standardised residuals from the model, row-major `[n, count]`, from independent standard normal numbers.
     /// Their correlations are those that leaving out causes; if these are unknown, the residuals are independent.
     /// `variance` is that of [`left_out`](Self::left_out).

@@ -316,9 +316,14 @@ impl Parameter {
         }
     }
 
+    /// The prior of an entry.
+    fn prior(&self, entry: usize) -> Option<Prior> {
+        let of_all = self.priors.first().filter(|_| self.priors.len() == 1);
+        of_all.or(self.priors.get(entry)).copied().flatten()
+    }
+
     /// The negative log prior density of the user values, and its gradient in the raw values; none without a prior.
     pub fn neg_log_prior(&self) -> Option<(f64, Vec<f64>)> {
-        let of_all = self.priors.first().filter(|_| self.priors.len() == 1);
         if self.priors.is_empty() {
             return None;
         }
@@ -326,13 +331,19 @@ impl Parameter {
         let mut total = 0.0;
         let gradient = (0..self.len())
             .map(|i| {
-                let prior = of_all.or(self.priors.get(i)).copied().flatten();
-                let (value, slope) = prior.map_or((0.0, 0.0), |prior| prior.neg_log_density(values[i]));
+                let (value, slope) = self.prior(i).map_or((0.0, 0.0), |prior| prior.neg_log_density(values[i]));
                 total += value;
                 slope * self.scale[i] * slopes[i]
             })
             .collect();
         Some((total, gradient))
+    }
+
+    /// The [curvature](Prior::curvature) of the negative log prior density in each raw value; zero without a prior.
+    pub fn prior_curvature(&self) -> Vec<f64> {
+        let (values, slopes) = (self.values(), self.internal_slope());
+        let of = |i: usize| self.prior(i).map_or(0.0, |prior| prior.curvature(values[i]));
+        (0..self.len()).map(|i| of(i) * (self.scale[i] * slopes[i]).powi(2)).collect()
     }
 
     /// The user value of an entry that is 1 in standardised units.

@@ -62,6 +62,21 @@ impl Prior {
             }
         }
     }
+
+    /// The curvature in `x` of a parabola, in x or in ln x, that stands for −log density around `x`. It is not negative:
+    /// for heavy tails it is the second derivative without the part that comes from the changing weight of a distance.
+    pub fn curvature(&self, x: f64) -> f64 {
+        match *self {
+            Self::Normal(_, sd) => 1.0 / (sd * sd),
+            Self::LogNormal(_, sd) => 1.0 / (sd * x).powi(2),
+            Self::Gamma(_, rate) => rate / x,
+            Self::HalfCauchy(scale) => 2.0 / (scale * scale + x * x),
+            Self::LogStudent(df, location, scale) => {
+                let z = (x.ln() - location) / scale;
+                (df + 1.0) / ((df + z * z) * (scale * x).powi(2))
+            }
+        }
+    }
 }
 
 impl std::str::FromStr for Prior {

@@ -1,7 +1,10 @@
 //! Exact Gaussian-process regression (Rasmussen and Williams 2006, chapters 2 and 5).
 
+mod leverage;
 mod options;
 mod repeats;
+
+use std::sync::OnceLock;
 
 use burn::tensor::Tensor;
 pub use options::ExactOptions;
@@ -148,6 +151,8 @@ pub struct ExactPosterior {
     /// K̂⁻¹(y − m).
     weights: Vec<f64>,
     anchors: Anchors,
+    /// [Leverages](LeaveOneOut::leverages), once they are known.
+    leverages: OnceLock<Vec<f64>>,
 }
 
 /// The entry of files that holds the rows of L up to the diagonal, one after another.
@@ -178,7 +183,8 @@ impl ExactPosterior {
         factor.solve_lower(&mut whitened)?;
         let mut weights = whitened.clone();
         factor.solve_lower_transposed(&mut weights)?;
-        Ok(Self { model, compute, data, factor, whitened, weights, anchors: Anchors::default() })
+        let (anchors, leverages) = Default::default();
+        Ok(Self { model, compute, data, factor, whitened, weights, anchors, leverages })
     }
 
     /// Conditions on more observations without retraining. This is O(n²k) for k more rows; few rows need two passes
@@ -208,8 +214,8 @@ impl ExactPosterior {
         factor.solve_lower_from(self.data.n(), &mut whitened);
         let mut weights = whitened.clone();
         factor.solve_lower_transposed(&mut weights)?;
-        let (model, compute, anchors) = (self.model.clone(), self.compute, Anchors::default());
-        Ok(Self { model, compute, data, factor, whitened, weights, anchors })
+        let (model, compute, (anchors, leverages)) = (self.model.clone(), self.compute, Default::default());
+        Ok(Self { model, compute, data, factor, whitened, weights, anchors, leverages })
     }
 
     /// Closed-form leave-one-out predictions of the observations y (not f): means and variances (eq. 5.12).
@@ -273,6 +279,14 @@ impl ExactPosterior {
 impl LeaveOneOut for ExactPosterior {
     fn left_out(&self, _data: &Observations) -> Result<Marginals> {
         Ok(self.leave_one_out())
+    }
+
+    fn leverages(&self) -> Result<Option<&[f64]>> {
+        if self.leverages.get().is_none() {
+            let found = leverage::leverages(&self.model, &self.data, &self.factor, &self.weights)?;
+            self.leverages.get_or_init(|| found);
+        }
+        Ok(self.leverages.get().map(Vec::as_slice))
     }
 
     /// Residuals are D⁻¹K̂⁻¹(y − m) with D the diagonal of K̂⁻¹. Standardised residuals are therefore D^-½L⁻ᵀ times

@@ -1,0 +1,102 @@
+//! How much training on a row makes its left-out prediction look better.
+//!
+//! Leaving a row out in closed form takes the parameters as known, but they were trained on this row too. With many
+//! parameters, residuals then look too small. As functions of the parameters, standardised left-out residuals z have a
+//! Jacobian J. If they were linear, and training minimised their squares and a quadratic prior of curvature Λ, this
+//! would be a linear regression. There, the residual of a row that had no part in the training is z / (1 − q), where
+//! its leverage q is the diagonal entry of J (JᵀJ + Λ)⁻¹Jᵀ (Cook and Weisberg 1982, *Residuals and influence in
+//! regression*, section 2.2).
+
+use rayon::prelude::*;
+
+use super::ExactGp;
+use crate::device::Compute;
+use crate::error::Result;
+use crate::linalg::Factor;
+use crate::linalg::dense::{product, view, view_mut};
+use crate::models::Observations;
+use crate::models::minibatch::Rows;
+use crate::models::posterior::{column_squares, combine};
+use crate::params::Parameters;
+use crate::scope::Scope;
+use crate::solvers::blocks::transposed;
+use crate::threads;
+
+/// With so many rows for each parameter, leverages are a hundredth in the mean, and are left out.
+const ENOUGH: usize = 100;
+/// The largest leverage: beyond it, a linear model says little.
+const MOST: f64 = 0.9;
+/// The curvature of parameters without a prior, relative to the mean of JᵀJ's diagonal.
+const RIDGE: f64 = 1e-9;
+
+/// The leverages `[n]` of the rows, given the factor of K̂ and `weights` = K̂⁻¹(y − m).
+///
+/// With D the diagonal of K̂⁻¹, z = D^-½ K̂⁻¹(y − m), so that J = −D^-½ K̂⁻¹S. Row i of S is the gradient of entry i of
+/// K̂ · weights + m(X), for constant weights. The derivative of D is left out, but for a common factor of all variances.
+/// It moves z along itself and no left-out mean, so the part of J along z is removed.
+///
+/// # Errors
+/// What kernels report, and [`NotFinite`](crate::Error::NotFinite).
+pub(super) fn leverages(
+    model: &ExactGp,
+    data: &Observations,
+    factor: &Factor<f64>,
+    weights: &[f64],
+) -> Result<Vec<f64>> {
+    let (n, count) = (data.n(), model.free_raw().len());
+    if ENOUGH * count <= n {
+        return Ok(vec![0.0; n]);
+    }
+    let rows = threads::map((0..n).into_par_iter(), |row| slopes(model, data, weights, row));
+    let mut jacobian = rows.into_iter().collect::<Result<Vec<_>>>()?.concat();
+    factor.solve(&mut jacobian)?;
+    let sd: Vec<f64> = factor.inverse_diagonal().into_iter().map(|precision| precision.sqrt().recip()).collect();
+    let z: Vec<f64> = weights.iter().zip(&sd).map(|(weight, sd)| weight * sd).collect();
+    for (row, sd) in jacobian.chunks_mut(count).zip(&sd) {
+        row.iter_mut().for_each(|slope| *slope *= sd);
+    }
+    project_out(&z, &mut jacobian);
+    let mut curvature = vec![0.0; count * count];
+    let of = view(&jacobian, count);
+    product::set(view_mut(&mut curvature, count), of.transpose(), of, 1.0);
+    let ridge = RIDGE * curvature.iter().step_by(count + 1).sum::<f64>() / count as f64;
+    for (diagonal, prior) in curvature.iter_mut().step_by(count + 1).zip(prior_curvature(model)) {
+        *diagonal += prior + ridge;
+    }
+    let mut columns = transposed(&jacobian, count);
+    Factor::new(curvature, "the curvature of the parameters")?.solve_lower(&mut columns)?;
+    Ok(column_squares(&columns, n).into_iter().map(|q| q.min(MOST)).collect())
+}
+
+/// Removes the part along `z [n]` from every column of `jacobian`.
+fn project_out(z: &[f64], jacobian: &mut [f64]) {
+    let square: f64 = z.iter().map(|z| z * z).sum();
+    if square > 0.0 {
+        let along: Vec<f64> = combine(jacobian, z).into_iter().map(|sum| sum / square).collect();
+        for (row, z) in jacobian.chunks_mut(along.len()).zip(z) {
+            row.iter_mut().zip(&along).for_each(|(slope, along)| *slope -= z * along);
+        }
+    }
+}
+
+/// The gradient of entry `row` of K̂ · weights + m(X) in the free raw parameters.
+fn slopes(model: &ExactGp, data: &Observations, weights: &[f64], row: usize) -> Result<Vec<f64>> {
+    // One row is too little work for a GPU.
+    let scope = Scope::training(Compute::default())?;
+    let point = data.gather(&[row])?.batch(&scope);
+    let all = scope.matrix(&data.x, data.n(), data.d);
+    let prior = &model.prior;
+    let others = prior.cross(&scope, &point.x, &all).times(&scope.matrix(weights, data.n(), 1))?.squeeze_dim::<1>(1);
+    // White noise in the kernel is the difference between a row with itself and with its twin.
+    let own =
+        prior.kernel.diag(&scope, &point.x)? - prior.cross(&scope, &point.x, &point.x).matrix()?.squeeze_dim::<1>(1);
+    let noise = model.likelihood.variances(&scope, 1, point.auxiliary.as_ref());
+    let fitted = others + (own + noise) * weights[row] + prior.mean.at(&scope, &point.x)?;
+    Ok(scope.gradient(fitted, model)?.1)
+}
+
+/// The curvature of the priors in the free raw parameters.
+fn prior_curvature(model: &ExactGp) -> Vec<f64> {
+    let parameters = model.parameters().into_iter().filter(|(_, parameter)| !parameter.fixed);
+    parameters.flat_map(|(_, parameter)| parameter.freed(parameter.prior_curvature())).collect()
+}
