@@ -35,6 +35,7 @@ pub use row_file::RowFile;
 pub use scale::{InputScale, Moments, TargetScale, TargetTransform};
 pub use schema::{Column, Encoding, Schema};
 pub use split::Split;
+pub(crate) use split::test_count;
 #[cfg(feature = "table")]
 pub use tables::{
     Header, Missing, ReadOptions, TargetKind, read_training, read_with_schema, write_labelled, write_predictions,

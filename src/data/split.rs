@@ -141,7 +141,8 @@ fn members(groups: &[usize], seed: u64) -> Vec<Vec<usize>> {
     all
 }
 
-fn test_count(n: usize, fraction: f64) -> Result<usize> {
+/// How many of `n` rows a share `fraction` of them is.
+pub(crate) fn test_count(n: usize, fraction: f64) -> Result<usize> {
     let count = (n as f64 * fraction).round();
     if count >= 1.0 && count < n as f64 {
         return Ok(count as usize);

@@ -71,6 +71,15 @@ fn rows_decide_how_actions_for_classes_are_chosen() {
 }
 
 #[test]
+fn rows_set_apart_take_no_actions() {
+    let folder = Folder::new();
+    classes(&folder);
+    let fit = ["fit", "classes.csv", "--model", "cagp", "--policy", "learned", "--steps", "2", "-o", "m.cagey"];
+    assert!(folder.ok(&fit).contains("120 learned actions"));
+    assert!(folder.ok(&[&fit[..], &["--calibrate"]].concat()).contains("102 learned actions"));
+}
+
+#[test]
 fn the_matrix_free_model_is_the_exact_one() {
     let folder = Folder::with_tables();
     let fit = |options: &[&str]| {

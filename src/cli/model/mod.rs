@@ -18,6 +18,7 @@ use given::{belief, initial, interval};
 use kinds::KindArguments;
 use names::{MeanName, Transform};
 
+use super::registry;
 use super::training::{OptimizerName, TrainOptions};
 use crate::values;
 
@@ -104,11 +105,11 @@ impl ModelOptions {
     /// The library's settings, for a likelihood, a number of rows and the training asked for.
     pub fn settings(&self, likelihood: &str, rows: usize, training: &TrainOptions) -> Result<Settings> {
         self.check_auxiliary_column(likelihood)?;
-        Ok(Settings {
+        let mut settings = Settings {
             likelihood: likelihood.into(),
             kernel: self.kernel.clone(),
             mean: self.mean.text().into(),
-            model: self.choice(likelihood, rows, training.optimizer)?,
+            model: self.choice(likelihood, (rows, rows), training.optimizer)?,
             standardize: !self.no_standardize,
             target_transform: self.target_transform.into(),
             auxiliary_column: self.auxiliary_column().cloned(),
@@ -121,7 +122,12 @@ impl ModelOptions {
             calibrate: self.calibrate,
             compute: self.device.choose(),
             store_factor: false,
-        })
+        };
+        // Some defaults depend on the number of rows that are left for the training. The plan reports errors.
+        if let Some(trained) = settings.trained_rows(rows, registry()).ok().filter(|trained| *trained < rows) {
+            settings.model = self.choice(likelihood, (rows, trained), training.optimizer)?;
+        }
+        Ok(settings)
     }
 
     /// The priors asked for, except `none`.
@@ -165,9 +171,15 @@ impl ModelOptions {
         Ok(name.map(|name| format!("an exact model takes long for {rows} rows: fitting {name} (--model chooses)")))
     }
 
-    fn choice(&self, likelihood: &str, rows: usize, optimizer: Option<OptimizerName>) -> Result<ModelChoice> {
+    /// The kind of model for all rows, with its options for the rows that it is trained on.
+    fn choice(
+        &self,
+        likelihood: &str,
+        (rows, trained): (usize, usize),
+        optimizer: Option<OptimizerName>,
+    ) -> Result<ModelChoice> {
         let lbfgs = optimizer == Some(OptimizerName::Lbfgs);
-        let given = Given { rows, lbfgs, likelihood, compared: self.compared };
+        let given = Given { rows: trained, lbfgs, likelihood, compared: self.compared };
         self.kinds.choice(self.kind(likelihood, rows)?, &given)
     }
 }

@@ -3,7 +3,7 @@
 use super::super::calibrate::FEW;
 use super::super::registry::Registry;
 use super::super::{Calibrate, Settings};
-use crate::data::{Schema, TargetTransform};
+use crate::data::{Schema, TargetTransform, test_count};
 use crate::error::{Error, Result};
 use crate::likelihoods::{Auxiliary, Likelihood, Support};
 use crate::models::options::ModelOptions;
@@ -12,16 +12,26 @@ use crate::models::options::ModelOptions;
 pub(super) const APART: f64 = 0.15;
 pub(super) const MOST_APART: f64 = 10_000.0;
 
+impl Settings {
+    /// How many of `rows` rows a model is trained on: calibration may need a share of its own.
+    ///
+    /// # Errors
+    /// [`Error::Usage`] for a calibration that the model or the likelihood does not take, and for too few rows.
+    pub fn trained_rows(&self, rows: usize, registry: &Registry) -> Result<usize> {
+        Ok(if sets_apart(self, registry)? { rows - test_count(rows, APART)? } else { rows })
+    }
+}
+
 /// Whether the settings ask for a calibration that needs rows of its own.
-pub(super) fn sets_apart(settings: &Settings, classes: Option<usize>, registry: &Registry) -> Result<bool> {
+pub(super) fn sets_apart(settings: &Settings, registry: &Registry) -> Result<bool> {
     if settings.calibrate != Calibrate::Yes {
         return Ok(false);
     }
-    let likelihood = registry.likelihoods.parse(&settings.likelihood, classes)?;
-    if matches!(likelihood.density().support(likelihood.auxiliary().neutral()), Support::Classes(_)) {
+    if registry.likelihoods.of_classes(&settings.likelihood) {
         return Ok(true);
     }
     if !settings.likelihood.starts_with("gaussian") {
+        registry.likelihoods.parse(&settings.likelihood, None)?;
         return Err(Error::Usage(format!(
             "predictions are calibrated under the gaussian likelihood and for classes, and this fits {}",
             settings.likelihood

@@ -63,7 +63,7 @@ impl Plan {
     /// [`Error::Data`] for targets that cannot be used, [`Error::KernelText`] and [`Error::Usage`] for settings that do
     /// not fit.
     pub fn new(schema: Schema, data: &Dataset, settings: Settings, seed: u64, registry: &Registry) -> Result<Self> {
-        if !sets_apart(&settings, schema.classes.as_ref().map(Classes::len), registry)? {
+        if !sets_apart(&settings, registry)? {
             enough(&settings, data.n, None)?;
             let mut plan = Self::of(schema, data, Elsewhere::Nowhere, settings, seed, registry)?;
             plan.warn(data.n, true);

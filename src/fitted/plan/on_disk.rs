@@ -7,7 +7,7 @@ use super::super::registry::Registry;
 use super::super::stored::Stored;
 use super::checks::{APART, MOST_APART, enough, sets_apart};
 use super::{Elsewhere, Plan};
-use crate::data::{Classes, RowFile, Split};
+use crate::data::{RowFile, Split};
 use crate::error::{Error, Result};
 
 impl Plan {
@@ -34,8 +34,7 @@ impl Plan {
             ))
             .about("Settings::model"));
         }
-        let classes = file.schema().classes.as_ref().map(Classes::len);
-        let (rows, apart) = match sets_apart(&settings, classes, registry)? {
+        let (rows, apart) = match sets_apart(&settings, registry)? {
             false => (rows, None),
             true => {
                 let split = Split::random(rows.len(), APART.min(MOST_APART / rows.len() as f64), seed)?;
