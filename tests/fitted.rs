@@ -722,6 +722,23 @@ fn the_scale_learned_from_few_rows_is_uncertain_unless_it_is_known() {
 }
 
 #[test]
+fn many_rows_of_classes_are_calibrated_by_default() {
+    let with = |rows: usize, calibrate: Calibrate| {
+        let row = |i: usize| format!("{},{}\n", (0.7 * i as f64).sin(), i % 3 / 2);
+        let table = format!("x,y\n{}", (0..rows).map(row).collect::<String>());
+        let batches = Minibatches { size: 100, ..Minibatches::default() };
+        let model = SvgpOptions { inducing: 5, covariance: Covariance::Diagonal, batches }.into();
+        let settings = Settings { likelihood: "bernoulli".into(), model, calibrate, ..Settings::default() };
+        let fitted = fit(&table, settings).0;
+        (fitted.summary.rows, fitted.temperature.map(|temperature| temperature.rows))
+    };
+    assert_eq!(with(10_000, Calibrate::Auto), (9000, Some(1000)));
+    assert_eq!(with(9999, Calibrate::Auto), (9999, None));
+    assert_eq!(with(10_000, Calibrate::No), (10_000, None));
+    assert_eq!(with(200, Calibrate::Yes), (170, Some(30)));
+}
+
+#[test]
 fn priors_of_columns_that_are_none_are_refused() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("table.csv");

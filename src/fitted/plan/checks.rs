@@ -8,9 +8,13 @@ use crate::error::{Error, Result};
 use crate::likelihoods::{Auxiliary, Likelihood, Support};
 use crate::models::options::ModelOptions;
 
-/// The share of the rows that is kept from the training for intervals, and the largest number of them.
-pub(super) const APART: f64 = 0.15;
-pub(super) const MOST_APART: f64 = 10_000.0;
+/// The share of the rows that is kept from the training for calibration if it is asked for, and the largest number of
+/// them.
+const APART: f64 = 0.15;
+const MOST_APART: f64 = 10_000.0;
+/// With this many rows, probabilities of classes are calibrated by default, and the number of rows kept for it.
+const MANY: usize = 10_000;
+const FEW_OF_MANY: f64 = 1000.0;
 
 impl Settings {
     /// How many of `rows` rows a model is trained on: calibration may need a share of its own.
@@ -18,26 +22,29 @@ impl Settings {
     /// # Errors
     /// [`Error::Usage`] for a calibration that the model or the likelihood does not take, and for too few rows.
     pub fn trained_rows(&self, rows: usize, registry: &Registry) -> Result<usize> {
-        Ok(if sets_apart(self, registry)? { rows - test_count(rows, APART)? } else { rows })
+        let apart = share_apart(self, rows, registry)?.map(|share| test_count(rows, share)).transpose()?;
+        Ok(rows - apart.unwrap_or(0))
     }
 }
 
-/// Whether the settings ask for a calibration that needs rows of its own.
-pub(super) fn sets_apart(settings: &Settings, registry: &Registry) -> Result<bool> {
-    if settings.calibrate != Calibrate::Yes {
-        return Ok(false);
+/// The share of `rows` rows that a calibration needs for itself.
+pub(super) fn share_apart(settings: &Settings, rows: usize, registry: &Registry) -> Result<Option<f64>> {
+    let of_classes = registry.likelihoods.of_classes(&settings.likelihood);
+    match settings.calibrate {
+        Calibrate::No => return Ok(None),
+        Calibrate::Auto => return Ok((of_classes && rows >= MANY).then_some(FEW_OF_MANY / rows as f64)),
+        Calibrate::Yes => {}
     }
-    if registry.likelihoods.of_classes(&settings.likelihood) {
-        return Ok(true);
-    }
-    if !settings.likelihood.starts_with("gaussian") {
+    if !of_classes && !settings.likelihood.starts_with("gaussian") {
         registry.likelihoods.parse(&settings.likelihood, None)?;
         return Err(Error::Usage(format!(
             "predictions are calibrated under the gaussian likelihood and for classes, and this fits {}",
             settings.likelihood
         )));
     }
-    Ok(!registry.models.options(&settings.model)?.leaves_one_out(settings.auxiliary_column.is_some()))
+    let options = registry.models.options(&settings.model)?;
+    let closed = !of_classes && options.leaves_one_out(settings.auxiliary_column.is_some());
+    Ok((!closed).then_some(APART.min(MOST_APART / rows as f64)))
 }
 
 /// Refuses intervals from too few residuals to fit a distribution; `apart` is the number of rows set apart for them.

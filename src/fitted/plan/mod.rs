@@ -7,7 +7,7 @@ mod train;
 
 use std::sync::Arc;
 
-use checks::{APART, enough, sets_apart};
+use checks::{enough, share_apart};
 
 use super::build::build;
 use super::columns::{Inputs, Units, check_targets, input_names};
@@ -63,13 +63,13 @@ impl Plan {
     /// [`Error::Data`] for targets that cannot be used, [`Error::KernelText`] and [`Error::Usage`] for settings that do
     /// not fit.
     pub fn new(schema: Schema, data: &Dataset, settings: Settings, seed: u64, registry: &Registry) -> Result<Self> {
-        if !sets_apart(&settings, registry)? {
+        let Some(share) = share_apart(&settings, data.n, registry)? else {
             enough(&settings, data.n, None)?;
             let mut plan = Self::of(schema, data, Elsewhere::Nowhere, settings, seed, registry)?;
             plan.warn(data.n, true);
             return Ok(plan);
-        }
-        let split = Split::random(data.n, APART, seed)?;
+        };
+        let split = Split::random(data.n, share, seed)?;
         enough(&settings, data.n, Some(split.test.len()))?;
         let (train, apart) = (data.subset(&split.train), data.subset(&split.test));
         let mut plan = Self::of(schema, &train, Elsewhere::Nowhere, settings, seed, registry)?;

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use super::super::Settings;
 use super::super::registry::Registry;
 use super::super::stored::Stored;
-use super::checks::{APART, MOST_APART, enough, sets_apart};
+use super::checks::{enough, share_apart};
 use super::{Elsewhere, Plan};
 use crate::data::{RowFile, Split};
 use crate::error::{Error, Result};
@@ -34,10 +34,10 @@ impl Plan {
             ))
             .about("Settings::model"));
         }
-        let (rows, apart) = match sets_apart(&settings, registry)? {
-            false => (rows, None),
-            true => {
-                let split = Split::random(rows.len(), APART.min(MOST_APART / rows.len() as f64), seed)?;
+        let (rows, apart) = match share_apart(&settings, rows.len(), registry)? {
+            None => (rows, None),
+            Some(share) => {
+                let split = Split::random(rows.len(), share, seed)?;
                 enough(&settings, rows.len(), Some(split.test.len()))?;
                 let of = |places: &[usize]| places.iter().map(|place| rows[*place]).collect::<Vec<_>>();
                 (of(&split.train), Some(file.read(&of(&split.test))?))
