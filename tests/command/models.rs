@@ -73,10 +73,10 @@ fn rows_decide_how_actions_for_classes_are_chosen() {
 #[test]
 fn rows_set_apart_take_no_actions() {
     let folder = Folder::new();
-    classes(&folder);
-    let fit = ["fit", "classes.csv", "--model", "cagp", "--policy", "learned", "--steps", "2", "-o", "m.cagey"];
-    assert!(folder.ok(&fit).contains("120 learned actions"));
-    assert!(folder.ok(&[&fit[..], &["--calibrate"]].concat()).contains("102 learned actions"));
+    folder.write("t.csv", table(&["x", "y"], 200, |i| vec![position(i), f64::from(u8::from(position(i).sin() > 0.0))]));
+    let fit = ["fit", "t.csv", "--model", "cagp", "--likelihood", "bernoulli", "--steps", "2", "-o", "m.cagey"];
+    assert!(folder.ok(&fit).contains("200 learned actions"));
+    assert!(folder.ok(&[&fit[..], &["--calibrate"]].concat()).contains("170 learned actions"));
 }
 
 #[test]
