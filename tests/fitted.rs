@@ -732,9 +732,10 @@ fn many_rows_of_classes_are_calibrated_by_default() {
         let fitted = fit(&table, settings).0;
         (fitted.summary.rows, fitted.temperature.map(|temperature| temperature.rows))
     };
-    assert_eq!(with(10_000, Calibrate::Auto), (9000, Some(1000)));
-    assert_eq!(with(9999, Calibrate::Auto), (9999, None));
-    assert_eq!(with(10_000, Calibrate::No), (10_000, None));
+    assert_eq!(with(20_000, Calibrate::Auto), (19_000, Some(1000)));
+    assert_eq!(with(5000, Calibrate::Auto), (4500, Some(500)));
+    assert_eq!(with(4999, Calibrate::Auto), (4999, None));
+    assert_eq!(with(5000, Calibrate::No), (5000, None));
     assert_eq!(with(200, Calibrate::Yes), (170, Some(30)));
 }
 

@@ -75,7 +75,7 @@ pub struct ModelOptions {
     /// Whether intervals come from residuals instead of the normal distribution. The residuals are those of the
     /// training rows, each predicted from all others. If the model has no closed form for that, they are those of a
     /// share of the rows, which is then not trained on. For classes, such a share determines a temperature of the
-    /// probabilities; by default it is 1,000 rows of 10,000 or more
+    /// probabilities; by default it is a tenth of 5,000 rows or more
     #[arg(long, value_enum, value_name = "WHEN", num_args = 0..=1)]
     #[arg(default_missing_value = "yes", default_value = "auto")]
     calibrate: Calibrate,

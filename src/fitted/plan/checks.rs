@@ -12,9 +12,11 @@ use crate::models::options::ModelOptions;
 /// them.
 const APART: f64 = 0.15;
 const MOST_APART: f64 = 10_000.0;
-/// With this many rows, probabilities of classes are calibrated by default, and the number of rows kept for it.
-const MANY: usize = 10_000;
-const FEW_OF_MANY: f64 = 1000.0;
+/// With this many rows, probabilities of classes are calibrated by default.
+const MANY: usize = 5000;
+/// The share of the rows that is kept from the training for that, and the largest number of them.
+const TENTH: f64 = 0.1;
+const MOST_OF_MANY: f64 = 1000.0;
 
 impl Settings {
     /// How many of `rows` rows a model is trained on: calibration may need a share of its own.
@@ -32,7 +34,7 @@ pub(super) fn share_apart(settings: &Settings, rows: usize, registry: &Registry)
     let of_classes = registry.likelihoods.of_classes(&settings.likelihood);
     match settings.calibrate {
         Calibrate::No => return Ok(None),
-        Calibrate::Auto => return Ok((of_classes && rows >= MANY).then_some(FEW_OF_MANY / rows as f64)),
+        Calibrate::Auto => return Ok((of_classes && rows >= MANY).then_some(TENTH.min(MOST_OF_MANY / rows as f64))),
         Calibrate::Yes => {}
     }
     if !of_classes && !settings.likelihood.starts_with("gaussian") {
