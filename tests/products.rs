@@ -261,7 +261,7 @@ fn check_explained(kernel: &Kernel, precision: Precision, [n, d, i]: [usize; 3],
         ("fused", |kernel, scope, x, blocks, noisy| Covariance::new(kernel, scope, x).explained(blocks, noisy, None)),
         ("prepared", |kernel, scope, x, blocks, noisy| {
             let covariance = Covariance::new(kernel, scope, x);
-            covariance.explained(blocks, noisy, covariance.prepared(blocks)?)
+            covariance.explained(blocks, noisy, covariance.prepared(std::slice::from_ref(blocks))?)
         }),
         ("tiled", tiled::explained),
     ];
@@ -277,7 +277,7 @@ fn check_explained(kernel: &Kernel, precision: Precision, [n, d, i]: [usize; 3],
     let scope = Scope::new(compute(precision)).unwrap().with_budget(budget);
     let x: Vec<Tensor<2>> = inputs.iter().map(|(_, values, [n, d])| scope.matrix(values, *n, *d)).collect();
     let (gram, lower, ks, ..) = system(kernel, &scope, &x);
-    let prepared = Covariance::new(kernel, &scope, &x[0]).prepared(&blocks(&x[1], &offsets)).unwrap().unwrap();
+    let prepared = Covariance::new(kernel, &scope, &x[0]).prepared(&[blocks(&x[1], &offsets)]).unwrap().unwrap();
     let weights = noise(6, i);
     let times = to_f64(ks.clone().matmul(scope.matrix_in(&weights, i, 1, DType::F64))).unwrap();
     let factor = Factor::from_lower(to_f64(lower.clone()).unwrap()).unwrap();

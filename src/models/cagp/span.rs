@@ -63,6 +63,14 @@ impl Span {
         }
     }
 
+    /// Block-sparse actions of several latent functions that share them.
+    pub fn together(&self) -> Option<&[BlockSparse]> {
+        match self {
+            Self::Blocks { blocks, apart: false } if blocks.len() > 1 => Some(blocks),
+            _ => None,
+        }
+    }
+
     /// All non-zeros of block-sparse actions `[L n]`, on the host.
     pub fn values(&self) -> Result<Vec<f64>> {
         match self {

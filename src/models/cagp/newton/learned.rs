@@ -5,7 +5,7 @@ use burn::tensor::Tensor;
 use super::bound;
 use super::fixed::Fixed;
 use super::observed::{Observed, variances};
-use super::products::{self, Products};
+use super::products::{self, Products, only};
 use super::sites::Sites;
 use super::small::Small;
 use super::tied::{Noisy, Through, noisy};
@@ -150,8 +150,16 @@ impl LearnedNewtonCagp {
             return self.loss_with(scope, batch, (span, span.products(priors, scope, x)?), sites);
         }
         let noisy = noisy(&*self.likelihood, scope, batch, sites, None)?;
-        let told = match span.separate() {
-            Some(blocks) => bound::told_apart(priors, scope, x, (blocks, prepared), &noisy)?,
+        let told = match (span.separate(), span.together().zip(only(priors))) {
+            (Some(blocks), _) => Some(bound::told_apart(priors, scope, x, (blocks, prepared), &noisy)?),
+            (None, Some((blocks, prior))) => {
+                let prepared = prepared.and_then(|mut all| all.pop());
+                bound::told_together(prior, scope, x, (blocks, prepared), &noisy)?
+            }
+            (None, None) => None,
+        };
+        let told = match told {
+            Some(told) => told,
             None => bound::told(priors, scope, x, (span, span.products(priors, scope, x)?), &noisy)?,
         };
         bound::bound((priors, &*self.likelihood), scope, batch, told)
@@ -218,7 +226,8 @@ impl LearnedNewtonCagp {
 
 impl Model for LearnedNewtonCagp {
     fn budget(&self, rows: usize, precision: Precision) -> usize {
-        budget(rows, self.actions.len(), precision)
+        let columns = self.actions.len() * if self.apart() { 1 } else { self.likelihood.latents() };
+        budget(rows, columns, precision)
     }
 
     fn objective(&self, scope: &Scope, batch: &Batch) -> Result<Tensor<1>> {
