@@ -92,12 +92,18 @@ impl<T: Number> Ready<T> {
         frame.program.factor(&self.inputs.coefficients).f64()
     }
 
-    /// `count` numbers for each row, from strips of (K S)ᵀ.
-    fn of_rows(&self, frame: &Frame, count: usize, of: impl Fn(Strip<&[T]>) -> Vec<f64> + Sync) -> Vec<f64> {
+    /// `count` numbers for each row, from strips of (K S)ᵀ that `cut` makes.
+    fn of_rows(
+        &self,
+        frame: &Frame,
+        count: usize,
+        cut: fn(&Part<T>) -> Vec<Strip<&[T]>>,
+        of: impl Fn(Strip<&[T]>) -> Vec<f64> + Sync,
+    ) -> Vec<f64> {
         let n = frame.rows();
         let mut all = vec![0.0; count * n];
         let mut see = |parts: &[Part<T>]| {
-            let strips: Vec<_> = parts.iter().flat_map(Part::strips).collect();
+            let strips: Vec<_> = parts.iter().flat_map(cut).collect();
             let each = threads::map(strips.into_par_iter(), |strip| (strip.rows.clone(), of(strip)));
             each.iter().for_each(|(rows, part)| place(&mut all, n, rows, part));
         };
@@ -117,7 +123,7 @@ impl<T: Number> Products for Ready<T> {
     fn times(&self, frame: &Frame, weights: &[f64]) -> Vec<f64> {
         let weights: Vec<f64> = weights.iter().map(|weight| weight * self.scale(frame)).collect();
         let latents = frame.functions;
-        self.of_rows(frame, latents, |strip| {
+        self.of_rows(frame, latents, Part::long_strips, |strip| {
             let rows = strip.rows.len();
             let mut sums = vec![0.0; latents * rows];
             vectorised(|| {
@@ -133,7 +139,7 @@ impl<T: Number> Products for Ready<T> {
 
     fn explained(&self, frame: &Frame, lower: &[f64]) -> Vec<f64> {
         let (i, latents, scale) = (frame.blocks(), frame.functions, self.scale(frame));
-        self.of_rows(frame, latents * latents, |strip| {
+        self.of_rows(frame, latents * latents, Part::strips, |strip| {
             let (rows, mut a) = (strip.rows.len(), strip.copied::<T, f64>());
             let width = latents * rows;
             solve::lower(view(lower, i), view_mut(&mut a, width));
