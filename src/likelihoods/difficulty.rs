@@ -1,10 +1,11 @@
 //! How many points an average over correlated classes needs.
 
-/// The difficulty of averaging what correlations change in `ln Σ exp(f)` for `f ~ N(m, C)`: the curvature along `f` times
-/// the variance, times the size of the correlations, `x = tr(J C) · t · ρ`, where `t` is the mean of C's eigenvalues
-/// other than the shift's, `J = diag(p) − p pᵀ` and `p = softmax(m / √(1 + π t / 8))`. In the shifted covariance, ρ is
-/// the root of the sum of squares off the diagonal, relative to that on it. The errors of lattice rules grow with x: they
-/// are small where one class dominates, where the variances are small, and where the functions are nearly independent.
+/// The difficulty of averaging what correlations change in `ln Σ exp(f)` for `f ~ N(m, C)`: the curvature along `f`
+/// times the variance, times the size of the correlations, `x = tr(J C) · t · ρ`, where `t` is the mean of C's
+/// eigenvalues other than the shift's, `J = diag(p) − p pᵀ` and `p = softmax(m / √(1 + π t / 8))`. In the shifted
+/// covariance, ρ is the root of the sum of squares off the diagonal, relative to that on it. The errors of lattice
+/// rules grow with x: they are small where one class dominates, where the variances are small, and where the functions
+/// are nearly independent.
 pub(super) struct Difficulty {
     /// x.
     pub value: f64,

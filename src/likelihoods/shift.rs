@@ -1,7 +1,7 @@
 //! The shifts that all classes share, chosen so that the rest is nearly independent.
 //!
-//! Averages of `ln Σ exp(f)` and slopes of it do not change when all functions get the same zero-mean random shift, even
-//! one that depends on them. So a covariance C stands for all `C + a 1ᵀ + 1 aᵀ` that are positive definite.
+//! Averages of `ln Σ exp(f)` and slopes of it do not change when all functions get the same zero-mean random shift,
+//! even one that depends on them. So a covariance C stands for all `C + a 1ᵀ + 1 aᵀ` that are positive definite.
 
 use crate::linalg::Factor;
 

@@ -232,8 +232,8 @@ fn expectations_are_good_to_thousandths() {
     }
 }
 
-/// Compared with eight randomly shifted lattices of 2¹⁷ points and their mirror images (NumPy), known to 6e-5 for a prior
-/// variance of 15 and to 1.3e-5 for the others. In posteriors, most of what correlates classes is a shift.
+/// Compared with eight randomly shifted lattices of 2¹⁷ points and their mirror images (NumPy), known to 6e-5 for a
+/// prior variance of 15 and to 1.3e-5 for the others. In posteriors, most of what correlates classes is a shift.
 #[test]
 fn expectations_of_posteriors_are_better() {
     for (count, v, tau, want, most) in [

@@ -117,6 +117,20 @@ impl Span {
         }
     }
 
+    /// S u `[L n, t]` for `u` `[i, t]`.
+    pub fn times(&self, u: Tensor<2>) -> Result<Tensor<2>> {
+        match self {
+            Self::Dense(s) => Ok(s.clone().cast(u.dtype()).matmul(u)),
+            Self::Blocks { blocks, apart } => {
+                let part = |(l, own): (usize, &BlockSparse)| {
+                    let own_rows = if *apart { u.clone().narrow(0, l * own.len(), own.len()) } else { u.clone() };
+                    own.times(own_rows).cast(u.dtype())
+                };
+                Ok(joined(blocks.iter().enumerate().map(part).collect(), 0))
+            }
+        }
+    }
+
     /// SᵀKS `[i, i]`, symmetric, for K S `[L n, i]`.
     pub fn gram(&self, ks: &Tensor<2>, wide: DType) -> Result<Tensor<2>> {
         let gram = match self {

@@ -4,9 +4,10 @@
 //! rows exists at a time, and it is computed again at each use. (K S)ᵀ is in the precision of the data and without the
 //! kernel's factor.
 //!
-//! S can have different numbers in the same blocks for each of L functions that share K. (K S)ᵀ then has one row for each
-//! block and function. For one function a whole result visits each pair of rows once. For several it visits each pair
-//! twice, chunk by chunk: covariances are then a small part of the work, and products with vectors of rows are faster.
+//! S can have different numbers in the same blocks for each of L functions that share K. (K S)ᵀ then has one row for
+//! each block and function. For one function a whole result visits each pair of rows once. For several it visits each
+//! pair twice, chunk by chunk: covariances are then a small part of the work, and products with vectors of rows are
+//! faster.
 
 use std::borrow::Cow;
 use std::ops::Range;

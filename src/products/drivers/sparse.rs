@@ -1,6 +1,6 @@
 //! K S for block-sparse S without K. Rows are lanes, so that each block's column is a sum without horizontal steps, and
-//! no block is padded. Works on a chunk of rows x1 at a time, with transposed results `[i L, chunk]`: for each block, one
-//! row for each of the L functions that S has numbers for.
+//! no block is padded. Works on a chunk of rows x1 at a time, with transposed results `[i L, chunk]`: for each block,
+//! one row for each of the L functions that S has numbers for.
 
 use std::sync::MutexGuard;
 

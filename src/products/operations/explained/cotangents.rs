@@ -127,8 +127,8 @@ fn scaled(values: &[f64], weights: &[f64]) -> impl Iterator<Item = f64> {
 /// Turns the cotangents κ of the divergence, α of the means and η of the variances into those of their operands.
 /// Let w = M⁻¹(Σ α_n k_n + 2κ G v), with k_n the columns of SᵀK, and Z = L⁻ᵀA. The cotangent of Sᵀt is w. That of M is
 /// `M̄ = −Σ η_n z_n z_nᵀ − ½(wvᵀ + vwᵀ) + κ(M⁻¹ − M⁻¹CM⁻¹)`. That of G is D = M̄ + κ vvᵀ, that of C is the diagonal of
-/// `M̄ + κ(M⁻¹ − C⁻¹)`, and that of SᵀK is D Sᵀ + v αᵀ + 2 Z diag(η). With several functions, columns belong to a row and
-/// a function, and η is a symmetric matrix for each row, which takes the place of its number.
+/// `M̄ + κ(M⁻¹ − C⁻¹)`, and that of SᵀK is D Sᵀ + v αᵀ + 2 Z diag(η). With several functions, columns belong to a row
+/// and a function, and η is a symmetric matrix for each row, which takes the place of its number.
 struct Cotangents<'a, T> {
     frame: &'a Frame,
     inputs: &'a Inputs<T>,

@@ -7,8 +7,8 @@
 //! is in f64 except K S, the stored A, and Z. In f32 the solve for A would lose several times as much as the rounding
 //! of K S; AAᵀ and Z come from the stored A, without further loss.
 //!
-//! L functions that share K can have different numbers in the same blocks, and then share v: the actions are the sums over
-//! the functions. K is evaluated once for all of them.
+//! L functions that share K can have different numbers in the same blocks, and then share v: the actions are the sums
+//! over the functions. K is evaluated once for all of them.
 
 mod cotangents;
 mod graph;

@@ -56,7 +56,8 @@ impl Prepared {
         self.products.times(&self.frame, weights)
     }
 
-    /// What is explained of the rows' covariances `[L L, n]`, for the factor of M; may visit all pairs again, like [`times`](Self::times).
+    /// What is explained of the rows' covariances `[L L, n]`, for the factor of M; may visit all pairs again, like
+    /// [`times`](Self::times).
     pub fn explained(&self, factor: &Factor<f64>) -> Vec<f64> {
         self.products.explained(&self.frame, &factor.clone().lower())
     }
