@@ -1,11 +1,12 @@
 //! Newton steps that gradients go through.
 //!
 //! For given actions S and `T = K S`, the latent mean is the fixed point of `Φ(f) = m + T M⁻¹Sᵀ(ŷ − m)`. Here the
-//! matrix `M = Sᵀ(K + W⁻¹)S` and the pseudo-targets `ŷ = f + W⁻¹g` depend on f. With actions that span everything, Φ is
-//! Newton's method, and its derivative at the fixed point is 0. Otherwise the residual `r = g − S a` of the weights a is
-//! not zero, and the derivative is `T M⁻¹SᵀD` with `D = ∂(W⁻¹r)/∂f` for a held r. So a step here solves `f = Φ(f)` by
-//! Newton's method for equations. It adds `(I + T (M − SᵀDT)⁻¹SᵀD)(Φ(f) − f)` to f. Its derivative in parameters, at the
-//! fixed point, is that of the fixed point itself.
+//! matrix `M = Sᵀ(K + W⁻¹)S` and the pseudo-targets `ŷ = f + W⁻¹g` depend on f. With actions that span everything and
+//! the density's own curvature, Φ is Newton's method, and its derivative at the fixed point is 0. Otherwise the
+//! residual `r = g − S a` of the weights a is not zero, and the derivative is `T M⁻¹SᵀD` for a held r, with
+//! `D = ∂(W⁻¹r)/∂f + I + W⁻¹∂g/∂f`. So a step here solves `f = Φ(f)` by Newton's method for equations. It adds
+//! `(I + T (M − SᵀDT)⁻¹SᵀD)(Φ(f) − f)` to f. Its derivative in parameters, at the fixed point, is that of the fixed
+//! point itself.
 
 use burn::tensor::Tensor;
 use faer::MatRef;
@@ -86,7 +87,10 @@ impl Unrolled<'_> {
                 }
                 let factor = -residual[l * n + i] / d[l].max(FLAT).powi(2);
                 for (k, slope) in slopes.iter().enumerate() {
-                    all[(l * latents + k) * n + i] = factor * slope;
+                    // Where W is the density's own curvature, actions see nothing of the rest.
+                    let own = if l == k { 1.0 } else { 0.0 };
+                    let rest = if density.is_log_concave() { 0.0 } else { own + hessian[l * latents + k] / d[l] };
+                    all[(l * latents + k) * n + i] = factor * slope + rest;
                 }
             }
         }
