@@ -261,7 +261,7 @@ fn check_explained(kernel: &Kernel, precision: Precision, [n, d, i]: [usize; 3],
         ("fused", |kernel, scope, x, blocks, noisy| Covariance::new(kernel, scope, x).explained(blocks, noisy, None)),
         ("prepared", |kernel, scope, x, blocks, noisy| {
             let covariance = Covariance::new(kernel, scope, x);
-            covariance.explained(blocks, noisy, covariance.prepared(blocks)?)
+            covariance.explained(blocks, noisy, covariance.prepared(std::slice::from_ref(blocks))?)
         }),
         ("tiled", tiled::explained),
     ];
@@ -277,7 +277,7 @@ fn check_explained(kernel: &Kernel, precision: Precision, [n, d, i]: [usize; 3],
     let scope = Scope::new(compute(precision)).unwrap().with_budget(budget);
     let x: Vec<Tensor<2>> = inputs.iter().map(|(_, values, [n, d])| scope.matrix(values, *n, *d)).collect();
     let (gram, lower, ks, ..) = system(kernel, &scope, &x);
-    let prepared = Covariance::new(kernel, &scope, &x[0]).prepared(&blocks(&x[1], &offsets)).unwrap().unwrap();
+    let prepared = Covariance::new(kernel, &scope, &x[0]).prepared(&[blocks(&x[1], &offsets)]).unwrap().unwrap();
     let weights = noise(6, i);
     let times = to_f64(ks.clone().matmul(scope.matrix_in(&weights, i, 1, DType::F64))).unwrap();
     let factor = Factor::from_lower(to_f64(lower.clone()).unwrap()).unwrap();
@@ -285,6 +285,84 @@ fn check_explained(kernel: &Kernel, precision: Precision, [n, d, i]: [usize; 3],
     assert_close(&what, &prepared.times(&weights), &times, tolerance);
     let variance = (ks.clone() * solved(&lower, ks.transpose()).transpose()).sum_dim(1);
     assert_close(&what, &prepared.explained(&factor), &to_f64(variance).unwrap(), tolerance);
+}
+
+/// Functions that share K, with different numbers in the same blocks, against dense matrices of all of them.
+fn check_explained_together(
+    kernel: &Kernel,
+    precision: Precision,
+    [n, i, latents]: [usize; 3],
+    budget: usize,
+    tolerance: f64,
+) {
+    let what = format!("together, n = {n}, i = {i}, {latents} functions, {}, budget {budget}", precision.name());
+    let offsets = BlockSparse::even(n, i);
+    let all = latents * n;
+    let inputs = [
+        ("x", noise(1, n * 2), [n, 2]),
+        ("s", noise(3, all), [all, 1]),
+        ("t", noise(4, all), [all, 1]),
+        ("spread", noise(5, all).iter().map(|value| 3.0 + value).collect(), [all, 1]),
+    ];
+    let wide = |x: Tensor<2>| x.cast(DType::F64);
+    let own = |x: &Tensor<2>, l: usize| x.clone().narrow(0, l * n, n);
+    let stacked = |of: &dyn Fn(usize) -> Tensor<2>| Tensor::cat((0..latents).map(of).collect::<Vec<_>>(), 0);
+    let dense = outcome(kernel, precision, &inputs, BUDGET, |scope, x| {
+        let k = wide(kernel.gram(scope, &x[0]).unwrap());
+        let s = stacked(&|l| wide(spread(&own(&x[1], l), &offsets)));
+        let ks = stacked(&|l| k.clone().matmul(own(&s, l)));
+        let gram = s.clone().transpose().matmul(ks.clone());
+        let noise = s.clone().transpose().matmul(s.clone() * wide(x[3].clone()));
+        let lower = cholesky(gram.clone() + noise.clone(), "M").unwrap();
+        let solved = |b: Tensor<2>| cholesky_solve(lower.clone(), b).unwrap();
+        let v = solved(s.transpose().matmul(wide(x[2].clone())));
+        let z = solved(ks.clone().transpose()).transpose();
+        let pair = |e: usize| (own(&ks, e / latents) * own(&z, e % latents)).sum_dim(1);
+        let variance = Tensor::cat((0..latents * latents).map(pair).collect(), 0);
+        let trace = (solved(noise.clone()) * Tensor::<2>::eye(i, &noise.device()).cast(DType::F64)).sum();
+        let log_dets =
+            logdet_from_cholesky(lower.clone()).unwrap() - logdet_from_cholesky(cholesky(noise, "C").unwrap()).unwrap();
+        let divergence = (v.clone() * gram.matmul(v.clone())).sum() + trace + log_dets - i as f64;
+        Tensor::cat(vec![divergence, flatten(ks.matmul(v)), flatten(variance)], 0)
+    });
+    for prepare in [false, true] {
+        let told = outcome(kernel, precision, &inputs, budget, |scope, x| {
+            let [t, spread] = [2, 3].map(|place| flatten(wide(x[place].clone())));
+            let blocks: Vec<_> = (0..latents).map(|l| blocks(&own(&x[1], l), &offsets)).collect();
+            let covariance = Covariance::new(kernel, scope, &x[0]);
+            let prepared = if prepare { covariance.prepared(&blocks).unwrap() } else { None };
+            let told = covariance.explained_together(&blocks, [&t, &spread], prepared).unwrap().unwrap();
+            Tensor::cat(vec![told.divergence, flatten(told.mean), flatten(told.variance)], 0)
+        });
+        told.assert_near(&dense, &what, tolerance);
+    }
+    // Prepared products by themselves.
+    let scope = Scope::new(compute(precision)).unwrap().with_budget(budget);
+    let x: Vec<Tensor<2>> = inputs.iter().map(|(_, values, [n, d])| scope.matrix(values, *n, *d)).collect();
+    let blocks: Vec<_> = (0..latents).map(|l| blocks(&own(&x[1], l), &offsets)).collect();
+    let prepared = Covariance::new(kernel, &scope, &x[0]).prepared(&blocks).unwrap().unwrap();
+    let k = wide(kernel.gram(&scope, &x[0]).unwrap());
+    let ks = stacked(&|l| k.clone().matmul(wide(spread(&own(&x[1], l), &offsets))));
+    let weights = noise(6, i);
+    let times = to_f64(ks.clone().matmul(scope.matrix_in(&weights, i, 1, DType::F64))).unwrap();
+    assert_close(&what, &prepared.times(&weights), &times, tolerance);
+    let identity = (0..i * i).map(|e| f64::from(u8::from(e % (i + 1) == 0))).collect();
+    let squares = |e: usize| (own(&ks, e / latents) * own(&ks, e % latents)).sum_dim(1);
+    let squares = to_f64(Tensor::cat((0..latents * latents).map(squares).collect(), 0)).unwrap();
+    assert_close(&what, &prepared.explained(&Factor::from_lower(identity).unwrap()), &squares, tolerance);
+}
+
+#[test]
+fn functions_that_share_a_kernel() {
+    let kernel = Kernel::parse("0.7 * matern32(lengthscale=ard, variance=0.6) + white(variance=0.3)", 2).unwrap();
+    for (precision, tolerance) in [F64, F32] {
+        // The budgets have room for a few rows, for one chunk of several, and for all.
+        for (shape, budget) in
+            [([40, 4, 3], 3000), ([700, 5, 2], 1 << 15), ([700, 5, 3], 1 << 26), ([9, 9, 10], 1 << 20)]
+        {
+            check_explained_together(&kernel, precision, shape, budget, tolerance);
+        }
+    }
 }
 
 const F64: (Precision, f64) = (Precision::F64, 1e-11);

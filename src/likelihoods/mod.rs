@@ -34,6 +34,7 @@ mod predictive;
 pub mod quadrature;
 pub mod registry;
 mod shares;
+mod shift;
 mod softmax;
 mod special;
 mod student_t;

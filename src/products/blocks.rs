@@ -87,37 +87,43 @@ pub fn owners(offsets: &[usize]) -> Vec<usize> {
 }
 
 /// The non-zeros, group by group. For each block that a group touches: its numbers, with zeros in the other rows.
+/// Several functions have different numbers in the same blocks.
 #[derive(Debug)]
 pub struct Segments<T> {
     starts: Vec<usize>,
     /// The blocks.
     pub blocks: Vec<usize>,
-    /// The numbers.
-    pub values: Vec<Few<T>>,
+    /// The numbers of all functions, segment by segment.
+    values: Vec<Few<T>>,
     /// 1 in the rows of the block, else 0.
-    pub masks: Vec<Few<T>>,
+    masks: Vec<Few<T>>,
+    /// Number of functions L.
+    pub functions: usize,
 }
 
 impl<T: Number> Segments<T> {
-    /// Cuts the non-zeros of blocks into groups.
+    /// Cuts the non-zeros `[L n]` of blocks into groups.
     pub fn new(values: &[T], offsets: &[usize]) -> Self {
         let owners = owners(offsets);
-        let mut segments = Self { starts: vec![0], blocks: Vec::new(), values: Vec::new(), masks: Vec::new() };
-        for (values, owners) in values.chunks(GROUP).zip(owners.chunks(GROUP)) {
-            let first = segments.blocks.len();
-            for (q, (&value, &owner)) in values.iter().zip(owners).enumerate() {
-                if segments.blocks.len() == first || segments.blocks.last() != Some(&owner) {
-                    segments.blocks.push(owner);
-                    segments.values.push([T::of(0.0); GROUP]);
-                    segments.masks.push([T::of(0.0); GROUP]);
-                }
-                if let (Some(few), Some(mask)) = (segments.values.last_mut(), segments.masks.last_mut()) {
-                    (few[q], mask[q]) = (value, T::of(1.0));
-                }
+        let (n, zeros) = (owners.len(), [T::of(0.0); GROUP]);
+        let functions = values.len() / n.max(1);
+        let mut all = Self { starts: vec![0], blocks: Vec::new(), values: Vec::new(), masks: Vec::new(), functions };
+        for (row, &owner) in owners.iter().enumerate() {
+            let q = row % GROUP;
+            if q == 0 || all.blocks.last() != Some(&owner) {
+                all.blocks.push(owner);
+                all.values.resize(all.values.len() + functions, zeros);
+                all.masks.push(zeros);
             }
-            segments.starts.push(segments.blocks.len());
+            let last = all.blocks.len() - 1;
+            all.masks[last][q] = T::of(1.0);
+            let own = all.values[last * functions..].iter_mut().zip(values.chunks_exact(n));
+            own.for_each(|(few, values)| few[q] = values[row]);
+            if q + 1 == GROUP || row + 1 == n {
+                all.starts.push(all.blocks.len());
+            }
         }
-        segments
+        all
     }
 
     /// The segments of a group.
@@ -126,21 +132,29 @@ impl<T: Number> Segments<T> {
         self.starts[group]..self.starts[group + 1]
     }
 
-    /// Adds tile · right to `sums`, for some segments and the vectors `rights` of their blocks. Each segment changes
-    /// only its block's own rows.
+    /// The numbers of some segments: for each of them, one entry for each function.
+    #[inline(always)]
+    pub fn values(&self, segments: std::ops::Range<usize>) -> &[Few<T>] {
+        &self.values[segments.start * self.functions..segments.end * self.functions]
+    }
+
+    /// Adds tile · right to the functions' `sums`, for some segments and the vectors `rights` of their blocks and
+    /// functions. Each segment changes only its block's own rows.
     #[inline(always)]
     pub fn add_to_rows<L: Lanes<Element = T>>(
         &self,
         segments: std::ops::Range<usize>,
         tile: &Tile<L>,
         rights: &[Wide<L>],
-        sums: &mut Few<L>,
+        sums: &mut [Few<L>],
     ) {
-        for (right, mask) in rights.iter().zip(&self.masks[segments]) {
-            let mut own = [[L::zero(); GROUP]];
-            add_to_rows(tile, std::slice::from_ref(right), &mut own);
-            for q in 0..GROUP {
-                sums[q] = own[0][q].mul_add(L::splat(mask[q]), sums[q]);
+        for (rights, mask) in rights.chunks_exact(self.functions).zip(&self.masks[segments]) {
+            for (right, sums) in rights.iter().zip(&mut *sums) {
+                let mut own = [[L::zero(); GROUP]];
+                add_to_rows(tile, std::slice::from_ref(right), &mut own);
+                for q in 0..GROUP {
+                    sums[q] = own[0][q].mul_add(L::splat(mask[q]), sums[q]);
+                }
             }
         }
     }

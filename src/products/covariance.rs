@@ -6,7 +6,7 @@ use super::operations::explained::{self, Explained, Prepared};
 use super::operations::{actions, dense, matvec, projected, tiled};
 use super::{BlockSparse, by_parts, fused, fused_blocks, fused_wide, lowered, lowered_wide, same_rows};
 use crate::device::DeviceKind;
-use crate::error::Result;
+use crate::error::{Error, Result};
 use crate::kernels::Kernel;
 use crate::scope::Scope;
 
@@ -164,6 +164,7 @@ impl<'a> Covariance<'a> {
         }
         let noisy = [targets, spread];
         if let Some(lowered) = lowered_wide(self.kernel, self.scope, self.x)? {
+            let blocks = std::slice::from_ref(blocks);
             return explained::explained(&lowered, blocks, noisy, self.scope.budget(), prepared);
         }
         match self.stored(blocks)? {
@@ -174,12 +175,46 @@ impl<'a> Covariance<'a> {
         }
     }
 
-    /// K S and SᵀKS at the current parameter values, on the host; None if products are not fused.
+    /// [`explained`](Self::explained) for latent functions that share K and have different numbers in the same blocks.
+    /// Targets and noise are `[L n]`, function after function, and the explained covariances those of all pairs of a
+    /// row's functions. None if products are not fused.
+    ///
+    /// # Errors
+    /// As [`explained`](Self::explained).
+    pub fn explained_together(
+        &self,
+        blocks: &[BlockSparse],
+        noisy: [&Tensor<1>; 2],
+        prepared: Option<Prepared>,
+    ) -> Result<Option<Explained>> {
+        self.check_blocks(blocks)?;
+        let rows = blocks.len() * self.order();
+        for (what, got) in ["targets", "their noise"].into_iter().zip(noisy) {
+            same_rows(what, got.dims()[0], rows)?;
+        }
+        let fused = lowered_wide(self.kernel, self.scope, self.x)?;
+        let explained = |lowered| explained::explained(&lowered, blocks, noisy, self.scope.budget(), prepared);
+        fused.map(explained).transpose()
+    }
+
+    /// Block-sparse actions must have the same blocks of all rows.
+    fn check_blocks(&self, blocks: &[BlockSparse]) -> Result<()> {
+        let mut all = blocks.iter();
+        let offsets = all.next().map(BlockSparse::offsets);
+        if offsets.and_then(<[usize]>::last) == Some(&self.order()) && all.all(|own| Some(own.offsets()) == offsets) {
+            return Ok(());
+        }
+        let got = blocks.iter().map(|own| own.offsets().len().to_string()).collect::<Vec<_>>().join(", ");
+        Err(Error::shape("block boundaries", format!("the same, for {} rows", self.order()), got))
+    }
+
+    /// K S and SᵀKS at the current parameter values, on the host, for functions that have different numbers in the same
+    /// blocks; None if products are not fused.
     ///
     /// # Errors
     /// As [`times`](Self::times).
-    pub fn prepared(&self, blocks: &BlockSparse) -> Result<Option<Prepared>> {
-        same_rows("block-sparse values", blocks.values().dims()[0], self.order())?;
+    pub fn prepared(&self, blocks: &[BlockSparse]) -> Result<Option<Prepared>> {
+        self.check_blocks(blocks)?;
         let fused = lowered_wide(self.kernel, self.scope, self.x)?;
         fused.map(|lowered| Prepared::new(&lowered, blocks, self.scope.budget())).transpose()
     }

@@ -34,7 +34,7 @@ pub(crate) use covariance::whole;
 pub use cross::Cross;
 pub use engine::lanes;
 pub use operations::explained::{Explained, Prepared};
-pub(crate) use operations::explained::{diagonal, from_products, of_rows};
+pub(crate) use operations::explained::{add_pairs, diagonal, from_products, mirror_pairs, of_rows};
 pub use operations::local::Neighbours;
 pub use operations::tiled;
 

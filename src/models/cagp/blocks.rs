@@ -3,6 +3,7 @@
 use rayon::prelude::*;
 
 use crate::linalg::real::vectorised;
+use crate::products::{add_pairs, mirror_pairs};
 use crate::threads;
 
 /// Rows processed at once.
@@ -19,14 +20,7 @@ pub(super) fn sums<'a>(
         let mut part = vec![0.0; latents * latents * rows];
         vectorised(|| {
             for a in 0..i {
-                for l in 0..latents {
-                    let left = &of(a, l)[*start..][..rows];
-                    for k in 0..=l {
-                        let right = &of(a, k)[*start..][..rows];
-                        let sums = &mut part[(l * latents + k) * rows..][..rows];
-                        sums.iter_mut().zip(left.iter().zip(right)).for_each(|(sum, (l, r))| *sum += l * r);
-                    }
-                }
+                add_pairs(&mut part, |l| &of(a, l)[*start..][..rows], latents);
             }
         });
         part
@@ -34,11 +28,9 @@ pub(super) fn sums<'a>(
     let mut all = vec![0.0; latents * latents * n];
     for (start, part) in starts.iter().zip(parts) {
         let rows = ROWS.min(n - start);
-        for (l, k) in (0..latents).flat_map(|l| (0..=l).map(move |k| (l, k))) {
-            let sums = &part[(l * latents + k) * rows..][..rows];
-            all[(l * latents + k) * n + start..][..rows].copy_from_slice(sums);
-            all[(k * latents + l) * n + start..][..rows].copy_from_slice(sums);
-        }
+        let each = all.chunks_exact_mut(n).zip(part.chunks_exact(rows));
+        each.for_each(|(all, sums)| all[*start..][..rows].copy_from_slice(sums));
     }
+    mirror_pairs(&mut all, latents);
     all
 }

@@ -63,6 +63,14 @@ impl Span {
         }
     }
 
+    /// Block-sparse actions of several latent functions that share them.
+    pub fn together(&self) -> Option<&[BlockSparse]> {
+        match self {
+            Self::Blocks { blocks, apart: false } if blocks.len() > 1 => Some(blocks),
+            _ => None,
+        }
+    }
+
     /// All non-zeros of block-sparse actions `[L n]`, on the host.
     pub fn values(&self) -> Result<Vec<f64>> {
         match self {
@@ -105,6 +113,20 @@ impl Span {
                     true => Ok(joined(parts, 0)),
                     false => sum(parts).ok_or_else(|| Error::Usage("actions of no latent function".into())),
                 }
+            }
+        }
+    }
+
+    /// S u `[L n, t]` for `u` `[i, t]`.
+    pub fn times(&self, u: Tensor<2>) -> Result<Tensor<2>> {
+        match self {
+            Self::Dense(s) => Ok(s.clone().cast(u.dtype()).matmul(u)),
+            Self::Blocks { blocks, apart } => {
+                let part = |(l, own): (usize, &BlockSparse)| {
+                    let own_rows = if *apart { u.clone().narrow(0, l * own.len(), own.len()) } else { u.clone() };
+                    own.times(own_rows).cast(u.dtype())
+                };
+                Ok(joined(blocks.iter().enumerate().map(part).collect(), 0))
             }
         }
     }

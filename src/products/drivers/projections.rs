@@ -1,9 +1,13 @@
 //! (K S)ᵀ for block-sparse S on the rows of K itself, and its adjoint.
 //!
-//! If (K S)ᵀ fits the budget, it is computed whole: each pair of rows is visited once, and the adjoint uses the kept
-//! result. Otherwise only one chunk of rows exists at a time, and it is computed again at each use. (K S)ᵀ is in the
-//! precision of the data and without the kernel's factor.
-//! the kernel's factor.
+//! If (K S)ᵀ fits the budget, it is computed whole, and the adjoint uses the kept result. Otherwise only one chunk of
+//! rows exists at a time, and it is computed again at each use. (K S)ᵀ is in the precision of the data and without the
+//! kernel's factor.
+//!
+//! S can have different numbers in the same blocks for each of L functions that share K. (K S)ᵀ then has one row for
+//! each block and function. For one function a whole result visits each pair of rows once. For several it visits each
+//! pair twice, chunk by chunk: covariances are then a small part of the work, and products with vectors of rows are
+//! faster.
 
 use std::borrow::Cow;
 use std::ops::Range;
@@ -30,7 +34,7 @@ pub struct Inputs<T> {
     pub x: Vec<T>,
     pub p: usize,
     pub coefficients: Vec<T>,
-    /// The non-zeros of S `[n]`.
+    /// The non-zeros of S `[L n]`.
     pub s: Vec<T>,
 }
 
@@ -40,14 +44,22 @@ pub struct Frame {
     pub program: Program,
     /// Boundaries of the blocks of S.
     pub offsets: Vec<usize>,
+    /// Number of functions L with their own numbers in these blocks.
+    pub functions: usize,
     /// Bytes.
     pub budget: usize,
 }
 
 impl Frame {
-    /// The frame for a lowered kernel and a block-sparse S.
-    pub fn new(lowered: &Lowered, blocks: &BlockSparse, budget: usize) -> Self {
-        Self { program: Program::new(lowered), offsets: blocks.offsets().to_vec(), budget }
+    /// The frame for a lowered kernel and the block-sparse S of some functions with the same blocks.
+    pub fn new(lowered: &Lowered, blocks: &[BlockSparse], budget: usize) -> Self {
+        let offsets = blocks.first().map_or(&[0][..], BlockSparse::offsets).to_vec();
+        Self { program: Program::new(lowered), offsets, functions: blocks.len(), budget }
+    }
+
+    /// Number of rows n.
+    pub fn rows(&self) -> usize {
+        self.offsets.last().copied().unwrap_or_default()
     }
 
     /// Columns of S.
@@ -87,22 +99,23 @@ impl<'a, T: Number> Projections<'a, T> {
         self.frame.blocks()
     }
 
-    fn rows(&self) -> usize {
-        self.inputs.s.len()
+    /// Rows of (K S)ᵀ.
+    fn height(&self) -> usize {
+        self.blocks() * self.frame.functions
     }
 
     /// Whether all of it, and another of its parts, fits the budget.
     fn fits<L: Lanes>(&self) -> bool {
-        let n = self.rows();
+        let n = self.frame.rows();
         let part = Schedule::most_columns(n.div_ceil(panel::<L>())) * panel::<L>();
-        sparse_gram::bytes::<L>(n + part, self.blocks()) <= self.frame.budget
+        sparse_gram::bytes::<L>(n + part, self.height()) <= self.frame.budget
     }
 
-    /// Consecutive chunks of rows, of about the same size and in whole panels. Four matrices `[i, chunk]` fit the
+    /// Consecutive chunks of rows, of about the same size and in whole panels. Four matrices `[i L, chunk]` fit the
     /// budget (a part, its cotangent, and a temporary copy of each).
     fn chunks<L: Lanes>(&self) -> impl Iterator<Item = Range<usize>> + use<L, T> {
-        let n = self.rows();
-        let bytes = 4 * self.blocks() * panel::<L>() * size_of::<L::Element>();
+        let n = self.frame.rows();
+        let bytes = 4 * self.height() * panel::<L>() * size_of::<L::Element>();
         let most = (self.frame.budget / bytes).max(1) * panel::<L>();
         let chunk = n.div_ceil(n.div_ceil(most).max(1)).div_ceil(panel::<L>()) * panel::<L>();
         (0..n).step_by(chunk).map(move |start| start..(start + chunk).min(n))
@@ -128,7 +141,20 @@ impl<'a, T: Number> Projections<'a, T> {
 
     /// All of it in parts, if it fits.
     pub fn whole<L: Lanes<Element = T>>(&self) -> Option<Vec<Part<T>>> {
-        self.fits::<L>().then(|| self.gram::<L>().forward())
+        self.fits::<L>().then(|| match self.frame.functions {
+            1 => self.gram::<L>().forward(),
+            _ => self.parts::<L>().collect(),
+        })
+    }
+
+    /// All of it, one chunk after another.
+    fn parts<L: Lanes<Element = T>>(&self) -> impl Iterator<Item = Part<T>> {
+        let segments = self.segments();
+        self.chunks::<L>().map(move |rows| self.part(&self.sweep::<L>(&rows), &segments, rows))
+    }
+
+    fn segments(&self) -> Segments<T> {
+        Segments::new(&self.inputs.s, &self.frame.offsets)
     }
 
     /// Calls `see` with all parts: those in `whole`, or one chunk after another, computed on the fly.
@@ -136,15 +162,12 @@ impl<'a, T: Number> Projections<'a, T> {
         if let Some(parts) = whole {
             return see(parts);
         }
-        let segments = Segments::new(&self.inputs.s, &self.frame.offsets);
-        for rows in self.chunks::<L>() {
-            see(&mut [self.part(&self.sweep::<L>(&rows), &segments, rows)]);
-        }
+        self.parts::<L>().for_each(|part| see(&mut [part]));
     }
 
     fn part<L: Lanes<Element = T>>(&self, sweep: &Sweep<L>, segments: &Segments<T>, rows: Range<usize>) -> Part<T> {
         let values = sparse::forward(sweep, segments, self.blocks(), rows.len());
-        Part { stride: sparse::stride::<L>(rows.len()), rows, values }
+        Part { stride: sparse::stride::<L>(rows.len()), rows, functions: self.frame.functions, values }
     }
 
     /// Adds up over `strips`, on as many threads as the budget has room for sums.
@@ -182,10 +205,14 @@ impl<'a, T: Number> Projections<'a, T> {
 
     /// Adds a strip's contribution to (Sᵀ K S)ᵀ, which is symmetric.
     fn add_square<P: AsRef<[T]>>(&self, strip: &Strip<P>, sks: &mut [f64]) {
-        let (s, blocks) = (&self.inputs.s[strip.rows.clone()], self.frame.within(&strip.rows));
-        for (sks, ks) in sks.chunks_exact_mut(self.blocks()).zip(&strip.columns) {
-            for (b, rows) in &blocks {
-                sks[*b] += dot(&s[rows.clone()], &ks.as_ref()[rows.clone()]);
+        let blocks = self.frame.within(&strip.rows);
+        let columns = strip.columns.chunks_exact(self.frame.functions);
+        for (sks, columns) in sks.chunks_exact_mut(self.blocks()).zip(columns) {
+            for (ks, s) in columns.iter().zip(self.inputs.s.chunks_exact(self.frame.rows())) {
+                let s = &s[strip.rows.clone()];
+                for (b, rows) in &blocks {
+                    sks[*b] += dot(&s[rows.clone()], &ks.as_ref()[rows.clone()]);
+                }
             }
         }
     }
@@ -197,10 +224,11 @@ impl<'a, T: Number> Projections<'a, T> {
         saved: Option<Vec<Part<T>>>,
         mut replace: impl FnMut(&mut [Part<T>], Origin),
     ) -> Total<T> {
-        let (n, Inputs { p, coefficients, .. }) = (self.rows(), self.inputs);
+        let (n, Inputs { p, coefficients, s, .. }) = (self.frame.rows(), self.inputs);
         let zeros = |length: usize| vec![T::of(0.0); length];
-        let mut total = Total { x: zeros(n * p), coefficients: vec![0.0; coefficients.len()], s: zeros(n) };
-        if self.fits::<L>() {
+        let mut total = Total { x: zeros(n * p), coefficients: vec![0.0; coefficients.len()], s: zeros(s.len()) };
+        let one = self.frame.functions == 1;
+        if one && self.fits::<L>() {
             let gram = self.gram::<L>();
             let (mut parts, origin) = match saved.filter(|parts| gram.fits(parts)) {
                 Some(parts) => (parts, Origin::Saved),
@@ -212,11 +240,15 @@ impl<'a, T: Number> Projections<'a, T> {
             total.coefficients = coefficients;
             return total;
         }
-        let segments = Segments::new(&self.inputs.s, &self.frame.offsets);
+        let segments = self.segments();
+        let mut saved = saved.filter(|_| !one).into_iter().flatten();
         for rows in self.chunks::<L>() {
             let sweep = self.sweep::<L>(&rows);
-            let mut part = self.part(&sweep, &segments, rows);
-            replace(std::slice::from_mut(&mut part), Origin::Anew);
+            let (mut part, origin) = match saved.next().filter(|part| part.rows == rows) {
+                Some(part) => (part, Origin::Saved),
+                None => (self.part(&sweep, &segments, rows), Origin::Anew),
+            };
+            replace(std::slice::from_mut(&mut part), origin);
             let pulled = sparse::adjoint(&sweep, &segments, &part.values, n, part.rows.len());
             total.add_rows(&pulled.rows, *p);
             total.x[part.rows.start * p..].iter_mut().zip(&pulled.columns).for_each(|(x, g)| *x += *g);
@@ -236,11 +268,13 @@ pub enum Origin {
 }
 
 impl<T: Number> Total<T> {
-    /// Adds gradients in the features and in S, side by side `[n, p + 1]`.
+    /// Adds gradients in the features and in S, side by side `[n, p + L]`.
     fn add_rows(&mut self, rows: &[T], p: usize) {
-        for ((x, s), row) in self.x.chunks_exact_mut(p).zip(&mut self.s).zip(rows.chunks_exact(p + 1)) {
-            x.iter_mut().zip(row).for_each(|(x, g)| *x += *g);
-            *s += row[p];
+        let n = self.x.len() / p;
+        for (r, (x, row)) in self.x.chunks_exact_mut(p).zip(rows.chunks_exact(rows.len() / n)).enumerate() {
+            let (in_x, in_s) = row.split_at(p);
+            x.iter_mut().zip(in_x).for_each(|(x, g)| *x += *g);
+            self.s[r..].iter_mut().step_by(n).zip(in_s).for_each(|(s, g)| *s += *g);
         }
     }
 }

@@ -1,5 +1,6 @@
 //! K S for block-sparse S without K. Rows are lanes, so that each block's column is a sum without horizontal steps, and
-//! no block is padded. Works on a chunk of rows x1 at a time, with transposed results `[i, chunk]`.
+//! no block is padded. Works on a chunk of rows x1 at a time, with transposed results `[i L, chunk]`: for each block,
+//! one row for each of the L functions that S has numbers for.
 
 use std::sync::MutexGuard;
 
@@ -18,17 +19,18 @@ pub fn stride<L: Lanes>(rows: usize) -> usize {
     rows.div_ceil(panel::<L>()) * panel::<L>()
 }
 
-/// (K S)ᵀ `[i, stride]` for the rows that are the sweep's columns, without the program's factor. The first `count`
+/// (K S)ᵀ `[i L, stride]` for the rows that are the sweep's columns, without the program's factor. The first `count`
 /// columns are real, the others zero.
 pub fn forward<L: Lanes>(sweep: &Sweep<L>, segments: &Segments<L::Element>, i: usize, count: usize) -> Vec<L::Element> {
     let schedule = Schedule::by_columns(sweep.rows.len(), sweep.columns.len());
-    let sums = ColumnSums::<L>::new(&schedule.columns, i);
+    let width = i * segments.functions;
+    let sums = ColumnSums::<L>::new(&schedule.columns, width);
     schedule.run(|r, c| {
         L::enter(
             #[inline(always)]
             || {
                 let mut task =
-                    Forward { sweep, segments, i, scratch: sweep.program.scratch(false), columns: sums.block(c) };
+                    Forward { sweep, segments, width, scratch: sweep.program.scratch(false), columns: sums.block(c) };
                 sweep.visit(schedule.rows[r].clone(), schedule.columns[c].clone(), &mut task);
             },
         );
@@ -42,7 +44,8 @@ pub fn forward<L: Lanes>(sweep: &Sweep<L>, segments: &Segments<L::Element>, i: u
 struct Forward<'a, L: Lanes> {
     sweep: &'a Sweep<'a, L>,
     segments: &'a Segments<L::Element>,
-    i: usize,
+    /// Rows of the result.
+    width: usize,
     scratch: Scratch<L>,
     columns: MutexGuard<'a, Vec<Wide<L>>>,
 }
@@ -52,8 +55,9 @@ impl<L: Lanes> Visitor<L> for Forward<'_, L> {
     fn tile(&mut self, at: &At<L>) {
         let k = self.sweep.program.evaluate(&at.pairs, self.sweep.coefficients, &mut self.scratch);
         for s in self.segments.of(at.group) {
-            let out = at.panel * self.i + self.segments.blocks[s];
-            add_to_columns(k, &self.segments.values[s..=s], &mut self.columns[out..=out]);
+            let (first, functions) = (at.panel * self.width, self.segments.functions);
+            let out = &mut self.columns[first + self.segments.blocks[s] * functions..][..functions];
+            add_to_columns(k, self.segments.values(s..s + 1), out);
         }
     }
 
@@ -63,7 +67,7 @@ impl<L: Lanes> Visitor<L> for Forward<'_, L> {
 
 /// Gradients of a chunk, without the program's factor.
 pub struct Gradients<T> {
-    /// In the features of the sweep's rows `[m, p]`, followed by the gradient in S's non-zeros: `[m, p + 1]`.
+    /// In the features of the sweep's rows `[m, p]`, followed by the gradients in S's non-zeros: `[m, p + L]`.
     pub rows: Vec<T>,
     /// In the features of the sweep's columns `[chunk, p]`.
     pub columns: Vec<T>,
@@ -71,7 +75,7 @@ pub struct Gradients<T> {
     pub coefficients: Vec<f64>,
 }
 
-/// The adjoint of [`forward`], given the cotangents `grad [i, stride]`, zero in the padding.
+/// The adjoint of [`forward`], given the cotangents `grad [i L, stride]`, zero in the padding.
 pub fn adjoint<L: Lanes>(
     sweep: &Sweep<L>,
     segments: &Segments<L::Element>,
@@ -81,7 +85,7 @@ pub fn adjoint<L: Lanes>(
 ) -> Gradients<L::Element> {
     let p = sweep.rows.width;
     let schedule = Schedule::latin(sweep.rows.len(), sweep.columns.len());
-    let wanted = Wanted { rows: 1, ..Wanted::default() };
+    let wanted = Wanted { rows: segments.functions, ..Wanted::default() };
     let found = reverse(
         sweep,
         &schedule,
@@ -97,7 +101,7 @@ pub fn adjoint<L: Lanes>(
         },
     );
     let mut out = Gradients {
-        rows: vec![L::Element::of(0.0); m * (p + 1)],
+        rows: vec![L::Element::of(0.0); m * (p + segments.functions)],
         columns: vec![L::Element::of(0.0); count * p],
         coefficients: found.coefficients,
     };
@@ -120,13 +124,14 @@ struct Adjoint<'a, L: Lanes> {
 impl<L: Lanes> Seed<L> for Adjoint<'_, L> {
     #[inline(always)]
     fn seed(&mut self, at: &At<L>, scratch: &mut Scratch<L>, besides: Besides<L>) {
-        let segments = self.segments.of(self.first + at.group);
+        let (segments, functions) = (self.segments.of(self.first + at.group), self.segments.functions);
         self.rights.clear();
         for &block in &self.segments.blocks[segments.clone()] {
-            self.rights.push(wide(&self.grad[block * self.stride + at.panel * panel::<L>()..][..panel::<L>()]));
+            let rows = self.grad[block * functions * self.stride..].chunks(self.stride).take(functions);
+            self.rights.extend(rows.map(|row| wide(&row[at.panel * panel::<L>()..][..panel::<L>()])));
         }
         let (k, cotangent) = self.program.root(scratch);
-        self.segments.add_to_rows(segments.clone(), k, &self.rights, &mut besides.rows[0]);
-        outer(&self.segments.values[segments], &self.rights, cotangent);
+        self.segments.add_to_rows(segments.clone(), k, &self.rights, besides.rows);
+        outer(self.segments.values(segments), &self.rights, cotangent);
     }
 }

@@ -151,7 +151,7 @@ impl<'a, L: Lanes> SparseGram<'a, L> {
     /// A part with room for its numbers, but without numbers.
     fn room(&self, panels: &Range<usize>) -> Part<L::Element> {
         let stride = panels.len() * panel::<L>();
-        Part { rows: self.rows(panels), stride, values: Vec::with_capacity(self.i * stride) }
+        Part { rows: self.rows(panels), stride, functions: 1, values: Vec::with_capacity(self.i * stride) }
     }
 
     /// The adjoint of [`forward`](Self::forward), given the cotangents part by part, without the program's factor.
@@ -207,7 +207,7 @@ impl<L: Lanes> Visitor<L> for Forward<'_, L> {
             let start = gram.below.blocks[s] * self.above.stride + at.panel * panel::<L>();
             let out = &mut self.above.values[start..][..panel::<L>()];
             let mut sums = wide::<L>(out);
-            add_to_columns(k, &gram.below.values[s..=s], std::slice::from_mut(&mut sums));
+            add_to_columns(k, gram.below.values(s..s + 1), std::slice::from_mut(&mut sums));
             narrow(&sums, out);
         }
         if at.mirrored {
@@ -256,9 +256,9 @@ impl<L: Lanes> Seed<L> for Adjoint<'_, L> {
             self.rights.push(wide(&self.above.values[start..][..panel::<L>()]));
         }
         let (k, out) = gram.sweep.program.root(scratch);
-        gram.below.add_to_rows(segments.clone(), k, &self.rights, &mut besides.rows[0]);
+        gram.below.add_to_rows(segments.clone(), k, &self.rights, besides.rows);
         for c in 0..PANEL {
-            let mut weights = outer_vector(&gram.below.values[segments.clone()], &self.rights, c);
+            let mut weights = outer_vector(gram.below.values(segments.clone()), &self.rights, c);
             if at.mirrored {
                 for s in gram.above.of(own_panel, c) {
                     let cotangents = &self.below.values[s.block * self.below.stride + row..][..GROUP];

@@ -11,12 +11,17 @@ pub struct Part<T> {
     pub rows: Range<usize>,
     /// Columns of the matrix: the rows, and zeros after the last one.
     pub stride: usize,
-    /// The matrix `[i, stride]`, row-major.
+    /// Number of functions L that S has different numbers for.
+    pub functions: usize,
+    /// The matrix `[i L, stride]`, row-major.
     pub values: Vec<T>,
 }
 
-/// Rows of a strip.
+/// Rows of a strip, of all functions together.
 const WIDTH: usize = 512;
+
+/// Rows of a strip for several functions are a multiple of this.
+const STEP: usize = 16;
 
 /// Some rows of K S: for each column, the piece within these rows.
 pub struct Strip<P> {
@@ -26,11 +31,11 @@ pub struct Strip<P> {
     pub columns: Vec<P>,
 }
 
-/// Cuts some rows into strips, given the pieces of each column.
-fn cut<P>(rows: &Range<usize>, columns: impl Iterator<Item = impl Iterator<Item = P>>) -> Vec<Strip<P>> {
-    let starts = rows.clone().step_by(WIDTH);
+/// Cuts some rows into strips of a width, given the pieces of each column.
+fn cut<P>(rows: &Range<usize>, width: usize, columns: impl Iterator<Item = impl Iterator<Item = P>>) -> Vec<Strip<P>> {
+    let starts = rows.clone().step_by(width);
     let mut strips: Vec<_> =
-        starts.map(|start| Strip { rows: start..(start + WIDTH).min(rows.end), columns: Vec::new() }).collect();
+        starts.map(|start| Strip { rows: start..(start + width).min(rows.end), columns: Vec::new() }).collect();
     for pieces in columns {
         strips.iter_mut().zip(pieces).for_each(|(strip, piece)| strip.columns.push(piece));
     }
@@ -38,7 +43,7 @@ fn cut<P>(rows: &Range<usize>, columns: impl Iterator<Item = impl Iterator<Item 
 }
 
 impl<P> Strip<P> {
-    /// (K S)ᵀ for these rows `[i, rows]`, in any precision.
+    /// (K S)ᵀ for these rows `[i L, rows]`, in any precision.
     pub fn copied<T: Real, W: Real>(&self) -> Vec<W>
     where
         P: AsRef<[T]>,
@@ -50,15 +55,31 @@ impl<P> Strip<P> {
 }
 
 impl<T> Part<T> {
+    /// Rows of a strip. The strips of several functions are as large as those of one.
+    fn width(&self) -> usize {
+        WIDTH.div_ceil(self.functions).next_multiple_of(STEP)
+    }
+
     /// The part in strips.
     pub fn strips(&self) -> Vec<Strip<&[T]>> {
-        cut(&self.rows, self.values.chunks_exact(self.stride).map(|column| column[..self.rows.len()].chunks(WIDTH)))
+        self.strips_of(self.width())
+    }
+
+    /// The part in strips of as many rows for several functions as for one. Reading long pieces of columns is faster;
+    /// one thread's strip is larger than its cache.
+    pub fn long_strips(&self) -> Vec<Strip<&[T]>> {
+        self.strips_of(WIDTH)
+    }
+
+    fn strips_of(&self, width: usize) -> Vec<Strip<&[T]>> {
+        let columns = self.values.chunks_exact(self.stride);
+        cut(&self.rows, width, columns.map(|column| column[..self.rows.len()].chunks(width)))
     }
 
     /// The part in mutable strips.
     pub fn strips_mut(&mut self) -> Vec<Strip<&mut [T]>> {
-        let count = self.rows.len();
+        let (count, width) = (self.rows.len(), self.width());
         let columns = self.values.chunks_exact_mut(self.stride);
-        cut(&self.rows, columns.map(|column| column[..count].chunks_mut(WIDTH)))
+        cut(&self.rows, width, columns.map(|column| column[..count].chunks_mut(width)))
     }
 }

@@ -20,7 +20,7 @@ use crate::threads;
 
 /// Sᵀ K S `[i, i]` in f64, with chunks that fit `budget` bytes.
 pub fn square(lowered: &Lowered, blocks: &BlockSparse, budget: usize) -> Result<Tensor<2>> {
-    let op = Square(Frame::new(lowered, blocks, budget));
+    let op = Square(Frame::new(lowered, std::slice::from_ref(blocks), budget));
     apply3(op, features(lowered), coefficients(lowered), blocks.values().clone())
 }
 

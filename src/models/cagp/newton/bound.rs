@@ -50,6 +50,19 @@ pub(super) fn told_apart(
     Ok(Explained::beside(each.collect::<Result<_>>()?))
 }
 
+/// The same for block-sparse actions that latent functions with one prior share; none if products are not fused.
+pub(super) fn told_together(
+    prior: &Prior,
+    scope: &Scope,
+    x: &Tensor<2>,
+    (blocks, prepared): (&[BlockSparse], Option<Prepared>),
+    sites: &Noisy,
+) -> Result<Option<Explained>> {
+    let targets = sites.targets.clone() - means(std::slice::from_ref(prior), scope, x, blocks.len())?;
+    let noisy = [targets, sites.spread.clone()].map(|all| all.squeeze_dim(1));
+    prior.covariance(scope, x).explained_together(blocks, noisy.each_ref(), prepared)
+}
+
 /// The negative evidence lower bound `KL(q ‖ p) − Σ E_q ln p(y_n | f_n)` `[1]`. It is a bound for any actions,
 /// pseudo-targets and positive curvatures. Expectations are over the joint distribution of a row's latent functions.
 pub(super) fn bound(

@@ -11,9 +11,8 @@ use crate::linalg::real::dot;
 /// Most steps.
 const STEPS: usize = 50;
 
-/// Newton's method has settled when the largest change of f is below this. The change is relative to the largest
-/// distance of f from the prior mean, or to 1.
-const SETTLED: f64 = 1e-9;
+/// Full steps settle if each changes f by less than this share of the change before.
+const SHORTER: f64 = 0.9;
 
 /// Actions and what is known about them, on the host.
 pub(super) struct Fixed<'a> {
@@ -27,6 +26,9 @@ pub(super) struct Fixed<'a> {
     pub offsets: &'a [usize],
     /// Whether every latent function has its own columns.
     pub apart: bool,
+    /// Newton's method has settled when the largest change of f is below this. The change is relative to the largest
+    /// distance of f from the prior mean, or to 1.
+    pub settled: f64,
 }
 
 impl Fixed<'_> {
@@ -71,9 +73,15 @@ impl Fixed<'_> {
         Small::new(factor, projected)
     }
 
-    /// `aᵀSᵀKSa` for weights a.
-    fn pull(&self, a: &[f64]) -> f64 {
-        self.gram.chunks_exact(self.actions()).zip(a).map(|(row, a_)| a_ * dot(row, a)).sum()
+    /// `aᵀSᵀKSb` for weights a and b.
+    fn pull(&self, a: &[f64], b: &[f64]) -> f64 {
+        self.gram.chunks_exact(self.actions()).zip(a).map(|(row, a_)| a_ * dot(row, b)).sum()
+    }
+
+    /// The relative change of f.
+    fn change(&self, from: &[f64], to: &[f64]) -> f64 {
+        let size = self.observed.above(to).iter().fold(1.0f64, |size, h| size.max(h.abs()));
+        from.iter().zip(to).map(|(a, b)| (a - b).abs()).fold(0.0, f64::max) / size
     }
 
     /// `S a` `[L n]` for weights a.
@@ -85,47 +93,68 @@ impl Fixed<'_> {
     }
 
     /// The sites at the latent mean that they lead to. `place` gives `K S a` `[L n]`. Steps are halved while the log
-    /// posterior decreases. Actions that are not its gradients may stop its increase before the optimum. Then the next
-    /// full step, which gives the posterior's mean, may lead astray. If it does, pseudo-targets `f + W⁻¹ S a` make f
-    /// the mean.
+    /// posterior decreases. Actions that are not its gradients may stop its increase before such a mean. Then full
+    /// steps go on as long as they get shorter. If they do not settle, the next one, which gives the posterior's mean,
+    /// may lead astray. If it does, pseudo-targets `f + W⁻¹ S a` make f the mean.
     ///
     /// # Errors
     /// [`Error::NotFinite`] when latent values are not, and what factorisations report.
     pub fn sites(&self, place: impl Fn(&[f64]) -> Result<Vec<f64>>) -> Result<Sites> {
-        let value = |f: &[f64], a: &[f64]| self.observed.log_density(f) - 0.5 * self.pull(a);
+        let value = |f: &[f64], a: &[f64]| self.observed.log_density(f) - 0.5 * self.pull(a, a);
         let (mut weights, mut settled) = (vec![0.0; self.actions()], false);
+        let mut height = vec![0.0; self.observed.mean.len()];
         let mut sites = self.observed.sites(self.observed.mean.to_vec());
         for _ in 0..STEPS {
             let target = self.at(&sites)?.weights;
+            // Products are linear: those of a part of a step need no other products.
+            let top = place(&target)?;
+            let forces = sites.gradient.iter().zip(top.iter().zip(&height)).map(|(g, (to, from))| g * (to - from));
+            if forces.sum::<f64>() <= self.pull(&weights, &target) - self.pull(&weights, &weights) {
+                break;
+            }
             let least = value(&sites.f, &weights);
             let least = least - ROUNDING * least.abs().max(1.0);
             let found = (0..=HALVINGS).find_map(|halving| {
                 let length = 0.5f64.powi(halving as i32);
-                let moved: Vec<f64> = weights.iter().zip(&target).map(|(a, to)| a + length * (to - a)).collect();
-                let f = match place(&moved) {
-                    Ok(shift) => self.observed.latent(&shift),
-                    Err(error) => return Some(Err(error)),
+                let along = |from: &[f64], to: &[f64]| -> Vec<f64> {
+                    from.iter().zip(to).map(|(from, to)| from + length * (to - from)).collect()
                 };
+                let (moved, height) = (along(&weights, &target), along(&height, &top));
+                let f = self.observed.latent(&height);
                 let value = value(&f, &moved);
-                (value >= least || (least.is_nan() && value.is_finite())).then_some(Ok((halving, moved, f)))
+                (value >= least || (least.is_nan() && value.is_finite())).then_some((halving, moved, height, f))
             });
-            let Some((halving, moved, f)) = found.transpose()? else { break };
-            let size = self.observed.above(&f).iter().fold(1.0f64, |size, h| size.max(h.abs()));
-            let change = f.iter().zip(&sites.f).map(|(a, b)| (a - b).abs()).fold(0.0, f64::max) / size;
-            weights = moved;
+            let Some((halving, moved, reached, f)) = found else { break };
+            let change = self.change(&sites.f, &f);
+            (weights, height) = (moved, reached);
             sites = self.observed.sites(f);
-            if change <= SETTLED {
+            if change <= self.settled {
                 // Halving can make a step as small as this far from where full steps settle.
                 settled = halving == 0;
                 break;
             }
         }
         if !settled {
-            let to = self.at(&sites)?.weights;
-            let f = self.observed.latent(&place(&to)?);
-            let start = self.observed.log_density(self.observed.mean);
-            if !keeps(start, value(&sites.f, &weights), value(&f, &to)) {
-                sites.gradient = self.spread(&weights);
+            let (start, reached) = (self.observed.log_density(self.observed.mean), value(&sites.f, &weights));
+            let (mut now, mut last, mut astray) = (sites.clone(), f64::INFINITY, None);
+            for _ in 0..STEPS {
+                let to = self.at(&now)?.weights;
+                let f = self.observed.latent(&place(&to)?);
+                let (change, kept) = (self.change(&now.f, &f), keeps(start, reached, value(&f, &to)));
+                astray = astray.or(Some(!kept));
+                if !kept || change.is_nan() || change > SHORTER * last {
+                    break;
+                }
+                (last, now) = (change, self.observed.sites(f));
+                settled = change <= self.settled;
+                if settled {
+                    break;
+                }
+            }
+            match astray {
+                _ if settled => sites = now,
+                Some(true) => sites.gradient = self.spread(&weights),
+                _ => {}
             }
         }
         match sites.f.iter().chain(&sites.gradient).all(|value| value.is_finite()) {

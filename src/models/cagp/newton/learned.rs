@@ -1,18 +1,18 @@
 //! Learned block-sparse actions for any likelihood.
 
-use burn::tensor::Tensor;
+use burn::tensor::{DType, Tensor};
 
 use super::bound;
 use super::fixed::Fixed;
 use super::observed::{Observed, variances};
-use super::products::{self, Products};
+use super::products::{self, Products, only};
 use super::sites::Sites;
 use super::small::Small;
-use super::tied::{Noisy, Through, noisy};
+use super::tied::{Through, noisy};
+use super::unrolled::Unrolled;
 use crate::device::{Compute, Precision};
 use crate::error::{Error, Result};
 use crate::likelihoods::{Likelihood, Row, Targets};
-use crate::linalg::{cholesky, cholesky_solve};
 use crate::models::cagp::posterior::LatentModel;
 use crate::models::cagp::site_rule::SiteRule;
 use crate::models::cagp::span::Span;
@@ -24,6 +24,12 @@ use crate::params::{Parameter, Parameters};
 use crate::products::{BlockSparse, Prepared};
 use crate::scope::{Scope, to_f64};
 use crate::solvers::itergp::Basis;
+
+/// The relative change of latent values at which Newton's method has settled.
+const SETTLED: f64 = 1e-9;
+
+/// The same for products with K in single precision, whose rounding errors are not much smaller.
+const SETTLED_F32: f64 = 1e-6;
 
 /// Latent functions with any likelihood, whose posterior comes from learned projections of pseudo-targets.
 ///
@@ -41,8 +47,9 @@ pub struct LearnedNewtonCagp {
     pub actions: Actions,
     /// Where sites are taken.
     pub sites: SiteRule,
-    /// Steps of Newton's method that gradients go through, from sites at the mode. With 0 the sites are held fixed:
-    /// then each value belongs to one bound, and optimisers that compare values see one function.
+    /// Steps of Newton's method that gradients go through, from sites at the mode. One step gives the total derivative
+    /// where the sites have settled. With 0 the sites are held fixed: then each value belongs to one bound, and
+    /// optimisers that compare values see one function.
     pub unrolled: usize,
     /// Steps of an optimiser, at least 1, between two choices of held sites.
     pub refresh: usize,
@@ -113,7 +120,8 @@ impl LearnedNewtonCagp {
         let (gram, values) = (ks.gram(scope)?, span.values()?);
         let (offsets, apart) = (self.offsets()?, self.apart());
         let observed = Observed { density: &*density, rows: &rows, mean: &mean };
-        let fixed = Fixed { observed, gram: &gram, values: &values, offsets, apart };
+        let settled = if scope.dtype() == DType::F32 { SETTLED_F32 } else { SETTLED };
+        let fixed = Fixed { observed, gram: &gram, values: &values, offsets, apart, settled };
         // Gaussian targets are their own pseudo-targets at any latent mean.
         let sites = match self.likelihood.noise() {
             Some(_) => observed.sites(mean.clone()),
@@ -150,8 +158,16 @@ impl LearnedNewtonCagp {
             return self.loss_with(scope, batch, (span, span.products(priors, scope, x)?), sites);
         }
         let noisy = noisy(&*self.likelihood, scope, batch, sites, None)?;
-        let told = match span.separate() {
-            Some(blocks) => bound::told_apart(priors, scope, x, (blocks, prepared), &noisy)?,
+        let told = match (span.separate(), span.together().zip(only(priors))) {
+            (Some(blocks), _) => Some(bound::told_apart(priors, scope, x, (blocks, prepared), &noisy)?),
+            (None, Some((blocks, prior))) => {
+                let prepared = prepared.and_then(|mut all| all.pop());
+                bound::told_together(prior, scope, x, (blocks, prepared), &noisy)?
+            }
+            (None, None) => None,
+        };
+        let told = match told {
+            Some(told) => told,
             None => bound::told(priors, scope, x, (span, span.products(priors, scope, x)?), &noisy)?,
         };
         bound::bound((priors, &*self.likelihood), scope, batch, told)
@@ -166,15 +182,19 @@ impl LearnedNewtonCagp {
         sites: &Sites,
     ) -> Result<Tensor<1>> {
         let steps = |mut f: Tensor<1>, at: &dyn Fn(Tensor<1>) -> Result<Tensor<2>>| {
-            let mean = bound::means(&self.priors, scope, &batch.x, self.likelihood.latents())?;
-            let wide = ks.clone().cast(scope.wide());
-            let gram = span.gram(&ks, scope.wide())?;
+            let (density, rows) = (self.likelihood.density(), self.rows(batch)?);
+            let (latents, wide) = (density.latents(), scope.wide());
+            let unrolled = Unrolled {
+                scope,
+                density: &*density,
+                rows: &rows,
+                span,
+                products: ks.clone().cast(wide),
+                gram: span.gram(&ks, wide)?,
+                mean: bound::means(&self.priors, scope, &batch.x, latents)?,
+            };
             for _ in 0..self.unrolled {
-                let Noisy { targets, spread, .. } = Noisy::new(f.clone(), at(f)?, sites.centred);
-                let [noise, _] = span.noise(&spread)?;
-                let lower = cholesky(gram.clone() + noise, "Sᵀ(K + W⁻¹)S")?;
-                let weights = cholesky_solve(lower, span.transposed_times(&(targets - mean.clone()))?)?;
-                f = (mean.clone() + wide.clone().matmul(weights)).squeeze_dim(1);
+                f = unrolled.step(f.clone(), at(f)?)?;
             }
             Ok(f)
         };
@@ -218,7 +238,8 @@ impl LearnedNewtonCagp {
 
 impl Model for LearnedNewtonCagp {
     fn budget(&self, rows: usize, precision: Precision) -> usize {
-        budget(rows, self.actions.len(), precision)
+        let columns = self.actions.len() * if self.apart() { 1 } else { self.likelihood.latents() };
+        budget(rows, columns, precision)
     }
 
     fn objective(&self, scope: &Scope, batch: &Batch) -> Result<Tensor<1>> {

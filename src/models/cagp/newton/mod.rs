@@ -30,6 +30,7 @@ mod small;
 mod solve;
 mod space;
 mod tied;
+mod unrolled;
 
 use burn::tensor::Tensor;
 pub use directions::NewtonPolicy;

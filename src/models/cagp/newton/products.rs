@@ -13,17 +13,29 @@ use crate::models::prior::{Prior, repeated};
 use crate::products::Prepared;
 use crate::scope::{Scope, to_f64};
 
-/// K S of each latent function; none unless products are fused and functions have their own actions.
+/// K S of each latent function, or of all together if they share actions and covariance; none unless products are
+/// fused.
 pub(super) fn prepared(span: &Span, priors: &[Prior], scope: &Scope, x: &Tensor<2>) -> Result<Option<Vec<Prepared>>> {
+    if let Some((blocks, prior)) = span.together().zip(only(priors)) {
+        return Ok(prior.covariance(scope, x).prepared(blocks)?.map(|all| vec![all]));
+    }
     let Some(blocks) = span.separate() else { return Ok(None) };
     let each = blocks.iter().zip(repeated(priors.iter().collect(), blocks.len()));
-    each.map(|(blocks, prior)| prior.covariance(scope, x).prepared(blocks)).collect()
+    each.map(|(blocks, prior)| prior.covariance(scope, x).prepared(std::slice::from_ref(blocks))).collect()
+}
+
+/// The prior that all latent functions share.
+pub(super) fn only(priors: &[Prior]) -> Option<&Prior> {
+    match priors {
+        [prior] => Some(prior),
+        _ => None,
+    }
 }
 
 /// K S in any form of storage.
 #[expect(clippy::large_enum_variant, reason = "there is one of it; handles of tensors are what is large")]
 pub(super) enum Products<'a> {
-    /// For each latent function, if products are fused and functions have their own actions.
+    /// For each latent function, or for all together.
     Prepared(Vec<Prepared>),
     /// `[L n, i]` on a device, with S.
     Whole(&'a Span, Tensor<2>),

@@ -4,7 +4,7 @@ use crate::likelihoods::expected::records;
 use crate::likelihoods::{Density, Row};
 
 /// The smallest curvature of a latent value: below it a row has no influence, whatever the actions.
-const FLAT: f64 = 1e-150;
+pub(super) const FLAT: f64 = 1e-150;
 
 /// Gradient and curvature of the log density at latent values f, latent function after latent function. They give
 /// pseudo-targets `f + W⁻¹g` with noise `W⁻¹`.

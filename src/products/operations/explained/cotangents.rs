@@ -6,7 +6,8 @@ use std::sync::PoisonError;
 use burn::tensor::TensorData;
 use rayon::prelude::*;
 
-use super::{SavedExplained, Solved};
+use super::pairs::{mixed, symmetric};
+use super::{SavedExplained, Solved, place};
 use crate::linalg::dense::{congruence, product, solve, transpose, triangular, view, view_mut};
 use crate::linalg::real::{dot, into_real, rounded, vectorised};
 use crate::products::drivers::projections::{Frame, Inputs, Origin, Projections, Total};
@@ -16,8 +17,8 @@ use crate::threads::{self, GRAIN};
 
 /// Gradients in the features, the coefficients, S, and the targets with their noise.
 pub(super) fn gradients<T: Number>(frame: &Frame, kept: &SavedExplained<T>, grad: &[f64]) -> [Option<TensorData>; 4] {
-    let n = kept.targets.len();
-    let cotangents = OfRows { divergence: grad[0], mean: &grad[2..][..n], variance: &grad[2 + n..] };
+    let (n, all) = (frame.rows(), kept.targets.len());
+    let cotangents = OfRows { divergence: grad[0], mean: &grad[2..][..all], variance: &grad[2 + all..] };
     let (mut total, along, direct) = T::vectorised(Adjoint { frame, kept, of: cotangents });
     frame.program.pull_factor(along, &mut total.coefficients);
     let (p, length) = (kept.inputs.p, total.coefficients.len());
@@ -26,8 +27,8 @@ pub(super) fn gradients<T: Number>(frame: &Frame, kept: &SavedExplained<T>, grad
     [
         Some(TensorData::new(into_real::<_, f64>(total.x), [n, p])),
         Some(TensorData::new(total.coefficients, [length])),
-        Some(TensorData::new(s, [n])),
-        Some(TensorData::new([targets, spread].concat(), [2, n])),
+        Some(TensorData::new(s, [all])),
+        Some(TensorData::new([targets, spread].concat(), [2, all])),
     ]
 }
 
@@ -55,59 +56,61 @@ impl<T: Number> Work<T> for Adjoint<'_, T> {
         let all = frame.of(&kept.inputs);
         let mut saved = kept.whole.lock().unwrap_or_else(PoisonError::into_inner).take();
         let scale = frame.program.factor(&kept.inputs.coefficients).f64();
-        let sums = weighted_sums::<T, L>(&all, saved.as_mut(), (&kept.solved.lower, scale), of);
+        let sums = weighted_sums::<T, L>((frame, &all), saved.as_mut(), (&kept.solved.lower, scale), of);
         let cotangents = Cotangents::new(frame, (kept, scale), of, sums);
-        let n = kept.targets.len();
-        let mut direct = [const { Vec::new() }; 3].map(|_: Vec<f64>| vec![0.0; n]);
+        let (n, all_rows) = (frame.rows(), kept.targets.len());
+        let mut direct = [const { Vec::new() }; 3].map(|_: Vec<f64>| vec![0.0; all_rows]);
         let total = all.adjoint::<L>(saved, |parts, origin| {
             let strips: Vec<_> = parts.iter_mut().flat_map(Part::strips_mut).collect();
             let gradients = threads::map(strips.into_par_iter(), |mut strip| {
-                (strip.rows.start, cotangents.replace(&mut strip, origin))
+                (strip.rows.clone(), cotangents.replace(&mut strip, origin))
             });
-            for (start, gradients) in gradients {
-                for (all, part) in direct.iter_mut().zip(gradients) {
-                    all[start..][..part.len()].copy_from_slice(&part);
-                }
+            for (rows, gradients) in gradients {
+                direct.iter_mut().zip(gradients).for_each(|(all, part)| place(all, n, &rows, &part));
             }
         });
         (total, cotangents.along, direct)
     }
 }
 
-/// A `[i, rows]` of a strip, which holds (K S)ᵀ or what the forward pass left in its place.
+/// A `[i, L rows]` of a strip, which holds (K S)ᵀ or what the forward pass left in its place.
 fn whitened<T: Number, P: AsRef<[T]>>(strip: &Strip<P>, origin: Origin, lower: &[f64], scale: f64) -> Vec<f64> {
     let mut a: Vec<f64> = strip.copied();
     if origin == Origin::Anew {
+        let i = lower.len().isqrt();
+        let width = a.len() / i;
         a.iter_mut().for_each(|v| *v *= scale);
-        solve::lower(view(lower, strip.columns.len()), view_mut(&mut a, strip.rows.len()));
+        solve::lower(view(lower, i), view_mut(&mut a, width));
     }
     a
 }
 
-/// `Σ_n η_n A_n A_nᵀ` (the lower triangle) and `Σ_n α_n A_n` for the cotangents α of means and η of variances.
+/// `Σ_n A_n η_n A_nᵀ` (the lower triangle) and `Σ_n A_n α_n` for the cotangents α of means and η of covariances.
 fn weighted_sums<T: Number, L: Lanes<Element = T>>(
-    all: &Projections<T>,
+    (frame, all): (&Frame, &Projections<T>),
     saved: Option<&mut Vec<Part<T>>>,
     (lower, scale): (&[f64], f64),
     of: OfRows,
 ) -> Vec<f64> {
-    let i = all.blocks();
+    let (i, n, latents) = (frame.blocks(), frame.rows(), frame.functions);
     let mut sums = vec![0.0; i * i + i];
     let origin = if saved.is_some() { Origin::Saved } else { Origin::Anew };
     // Rows with equal weights need no weighted copy.
-    let same = of.variance.first().copied().filter(|first| of.variance.iter().all(|weight| weight == first));
+    let equal = |first: &f64| latents == 1 && of.variance.iter().all(|weight| weight == first);
+    let same = of.variance.first().copied().filter(equal);
     all.visit::<L>(saved, |parts| {
         let strips: Vec<_> = parts.iter().flat_map(Part::strips).collect();
         all.sum(strips, &mut sums, |strip, sums| {
-            let (width, rows) = (strip.rows.len(), strip.rows.clone());
+            let (rows, width) = (strip.rows.clone(), latents * strip.rows.len());
             let a = whitened::<T, _>(strip, origin, lower, scale);
             let (squares, means) = sums.split_at_mut(i * i);
-            for (a, mean) in a.chunks_exact(width).zip(means) {
-                *mean += dot(a, &of.mean[rows.clone()]);
+            for (a, sum) in a.chunks_exact(width).zip(means) {
+                let each = a.chunks_exact(rows.len()).zip(of.mean.chunks_exact(n));
+                *sum += each.map(|(a, of_mean)| dot(a, &of_mean[rows.clone()])).sum::<f64>();
             }
             let weighted = match same {
                 Some(_) => Cow::Borrowed(&a),
-                None => Cow::Owned(a.chunks_exact(width).flat_map(|a| scaled(a, &of.variance[rows.clone()])).collect()),
+                None => Cow::Owned(mixed(&a, &symmetric::<f64>(of.variance, &rows, latents), latents)),
             };
             let (weighted, a) = (view(&weighted, width), view(&a, width));
             product::add_lower(view_mut(squares, i), weighted, a.transpose(), same.unwrap_or(1.0));
@@ -124,7 +127,8 @@ fn scaled(values: &[f64], weights: &[f64]) -> impl Iterator<Item = f64> {
 /// Turns the cotangents κ of the divergence, α of the means and η of the variances into those of their operands.
 /// Let w = M⁻¹(Σ α_n k_n + 2κ G v), with k_n the columns of SᵀK, and Z = L⁻ᵀA. The cotangent of Sᵀt is w. That of M is
 /// `M̄ = −Σ η_n z_n z_nᵀ − ½(wvᵀ + vwᵀ) + κ(M⁻¹ − M⁻¹CM⁻¹)`. That of G is D = M̄ + κ vvᵀ, that of C is the diagonal of
-/// `M̄ + κ(M⁻¹ − C⁻¹)`, and that of SᵀK is D Sᵀ + v αᵀ + 2 Z diag(η).
+/// `M̄ + κ(M⁻¹ − C⁻¹)`, and that of SᵀK is D Sᵀ + v αᵀ + 2 Z diag(η). With several functions, columns belong to a row
+/// and a function, and η is a symmetric matrix for each row, which takes the place of its number.
 struct Cotangents<'a, T> {
     frame: &'a Frame,
     inputs: &'a Inputs<T>,
@@ -154,7 +158,7 @@ impl<'a, T: Number> Cotangents<'a, T> {
         mut squares: Vec<f64>,
     ) -> Self {
         let Solved { lower, inverse, noise, projected: sy, weights, rows, .. } = &kept.solved;
-        let (i, second, n) = (weights.len(), of.divergence, kept.targets.len());
+        let (i, second, all) = (weights.len(), of.divergence, kept.targets.len());
         let solve_transposed = |b: &mut [f64]| solve::upper(view(lower, i).transpose(), view_mut(b, 1));
         // M⁻¹ Σ α_n k_n, and M⁻¹G v = v − M⁻¹C v.
         let mut of_means = squares.split_off(i * i);
@@ -184,7 +188,7 @@ impl<'a, T: Number> Cotangents<'a, T> {
         let in_noise =
             (0..i).map(|b| in_gram[b] + second * (inverse[b] - 1.0 / noise[b] - weights[b] * weights[b])).collect();
         // tr(D G) = tr(D M) − tr(D C), with Mv = Sᵀt.
-        let (means, variances) = rows.split_at(n);
+        let (means, variances) = rows.split_at(all);
         let explained = dot(of.variance, variances);
         let in_factor = second * (i as f64 - dot(&inverse, noise) + dot(weights, sy))
             - explained
@@ -208,44 +212,53 @@ impl<'a, T: Number> Cotangents<'a, T> {
     }
 
     /// Overwrites a strip by the cotangent of SᵀK, without the kernel's factor. Returns, for the strip's rows, the
-    /// gradients in S (on the left and in C), in targets and in noise.
+    /// gradients in S (on the left and in C), in targets and in noise, `[L rows]` each.
     fn replace(&self, strip: &mut Strip<&mut [T]>, origin: Origin) -> [Vec<f64>; 3] {
         let Solved { lower, weights, .. } = self.solved;
-        let (i, width, rows) = (weights.len(), strip.rows.len(), strip.rows.clone());
+        let (i, rows, n) = (weights.len(), strip.rows.clone(), self.frame.rows());
+        let (latents, count) = (self.frame.functions, strip.rows.len());
+        let width = latents * count;
         let blocks = self.frame.within(&rows);
-        let s = &self.inputs.s[rows.clone()];
-        let [targets, spread] = self.noisy.map(|all| &all[rows.clone()]);
-        let [of_mean, of_variance] = [self.of.mean, self.of.variance].map(|all| &all[rows.clone()]);
+        let own = |all: &'a [f64], l: usize| &all[l * n..][rows.clone()];
+        let s = |l: usize| &self.inputs.s[l * n..][rows.clone()];
         let a: Vec<T> = match origin {
             Origin::Saved => strip.copied(),
             Origin::Anew => into_real(whitened::<T, _>(strip, origin, lower, self.scale)),
         };
-        let mut z = a.clone();
+        let mut z = mixed(&a, &symmetric::<T>(self.of.variance, &rows, latents), latents);
         solve::upper(view(&self.lower, i).transpose(), view_mut(&mut z, width));
 
         let mut direct = [const { Vec::new() }; 3].map(|_: Vec<f64>| vec![0.0; width]);
         let [in_s, in_targets, in_spread] = &mut direct;
-        for (b, rows) in &blocks {
-            for r in rows.clone() {
-                let s = s[r].f64();
-                in_s[r] = targets[r] * self.projected[*b] + 2.0 * s * spread[r] * self.noise[*b];
-                in_targets[r] = s * self.projected[*b];
-                in_spread[r] = s * s * self.noise[*b];
+        for l in 0..latents {
+            let (s, [targets, spread]) = (s(l), self.noisy.map(|all| own(all, l)));
+            for (b, rows) in &blocks {
+                for r in rows.clone() {
+                    let (s, at) = (s[r].f64(), l * count + r);
+                    in_s[at] = targets[r] * self.projected[*b] + 2.0 * s * spread[r] * self.noise[*b];
+                    in_targets[at] = s * self.projected[*b];
+                    in_spread[at] = s * s * self.noise[*b];
+                }
             }
         }
-        let rows = strip.columns.iter_mut().zip(a.chunks_exact(width)).zip(z.chunks_exact(width));
+        let rows = strip.columns.chunks_exact_mut(latents).zip(a.chunks_exact(width)).zip(z.chunks_exact(width));
         let squares = self.gram.chunks_exact(i).zip(self.gram_lower.chunks_exact(i)).zip(weights);
+        // The numbers of the rows' blocks, row by row.
+        let (mut gram, mut whitened) = (vec![0.0; count], vec![0.0; count]);
         vectorised(|| {
-            for (((out, a), z), ((gram, whitened), weight)) in rows.zip(squares) {
+            for (((columns, a), z), ((of_gram, of_whitened), weight)) in rows.zip(squares) {
                 for (b, rows) in &blocks {
-                    let (gram, whitened) = (gram[*b], whitened[*b]);
-                    let (out, in_s) = (&mut out[rows.clone()], &mut in_s[rows.clone()]);
-                    let (a, z, s) = (&a[rows.clone()], &z[rows.clone()], &s[rows.clone()]);
-                    let (of_mean, of_variance) = (&of_mean[rows.clone()], &of_variance[rows.clone()]);
-                    for r in 0..rows.len() {
-                        let value = gram * s[r].f64() + of_mean[r] * weight + 2.0 * of_variance[r] * z[r].f64();
-                        out[r] = T::of(self.scale * value);
-                        in_s[r] += whitened * a[r].f64();
+                    gram[rows.clone()].fill(self.scale * of_gram[*b]);
+                    whitened[rows.clone()].fill(of_whitened[*b]);
+                }
+                let (weight, twice) = (self.scale * weight, 2.0 * self.scale);
+                for (l, out) in columns.iter_mut().enumerate() {
+                    let at = l * count..(l + 1) * count;
+                    let (s, of_mean, in_s) = (s(l), own(self.of.mean, l), &mut in_s[at.clone()]);
+                    let (a, z) = (&a[at.clone()], &z[at]);
+                    for r in 0..count {
+                        out[r] = T::of(gram[r] * s[r].f64() + weight * of_mean[r] + twice * z[r].f64());
+                        in_s[r] += whitened[r] * a[r].f64();
                     }
                 }
             }

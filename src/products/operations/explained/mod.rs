@@ -6,12 +6,17 @@
 //! are sums of squares, at the same cost: one solve for all rows forwards; AAᵀ, weighted, and Z = L⁻ᵀA backwards. All
 //! is in f64 except K S, the stored A, and Z. In f32 the solve for A would lose several times as much as the rounding
 //! of K S; AAᵀ and Z come from the stored A, without further loss.
+//!
+//! L functions that share K can have different numbers in the same blocks, and then share v: the actions are the sums
+//! over the functions. K is evaluated once for all of them.
 
 mod cotangents;
 mod graph;
+mod pairs;
 mod prepared;
 
 use std::any::Any;
+use std::ops::Range;
 use std::sync::{Arc, Mutex, PoisonError};
 
 use burn::tensor::{Tensor, TensorData};
@@ -23,7 +28,7 @@ use crate::linalg::Factor;
 use crate::linalg::dense::{product, solve, view, view_mut};
 use crate::linalg::host::{HostOp, Saved, apply4};
 use crate::linalg::jitter::check_rounding;
-use crate::linalg::real::{dot, into_real, into_vec, widened, with_real};
+use crate::linalg::real::{dot, into_real, into_vec, vectorised, widened, with_real};
 use crate::products::blocks::BlockSparse;
 use crate::products::drivers::projections::{Frame, Inputs};
 use crate::products::engine::lanes::{Lanes, Number, Work};
@@ -33,11 +38,11 @@ use crate::threads;
 
 pub(in crate::products) use graph::of_blocks;
 pub(crate) use graph::{diagonal, explained as from_products, of_rows};
+pub(crate) use pairs::{add_pairs, mirror_pairs};
 pub use prepared::Prepared;
 use prepared::Ready;
 
-/// What projections of targets explain about the rows of L latent functions, in the scope's wide type. Covariances of
-/// one function have L = 1.
+/// What projections of targets explain about the rows of L latent functions, in the scope's wide type.
 #[derive(Debug, Clone)]
 pub struct Explained {
     /// Twice the divergence of the weights' posterior from their prior, `vᵀGv − i + tr(M⁻¹C) + ln|M| − ln|C|` `[1]`.
@@ -64,25 +69,34 @@ impl Explained {
     }
 }
 
-/// The results for targets `t [n]` with independent noise of variances `spread [n]`, with chunks that fit `budget`
-/// bytes. `lowered`, targets and noise are in f64; covariances are in the precision of S. `prepared` holds products
-/// with the same numbers.
+/// The results for targets `t [L n]` with independent noise of variances `spread [L n]`, with chunks that fit `budget`
+/// bytes, and for the non-zeros of L functions in the same blocks. `lowered`, targets and noise are in f64; covariances
+/// are in the precision of S. `prepared` holds products with the same numbers.
 pub fn explained(
     lowered: &Lowered,
-    blocks: &BlockSparse,
+    blocks: &[BlockSparse],
     [targets, spread]: [&Tensor<1>; 2],
     budget: usize,
     prepared: Option<Prepared>,
 ) -> Result<Explained> {
     let frame = Frame::new(lowered, blocks, budget);
     let op = Explain { frame, prepared: Mutex::new(prepared.map(Prepared::into_any)) };
-    let n = targets.dims()[0];
+    let (n, latents) = (blocks[0].values().dims()[0], blocks.len());
     let noisy: Tensor<2> = Tensor::stack(vec![targets.clone(), spread.clone()], 0);
     // Features and coefficients are in f64: their gradients cancel with those of the trace of K.
-    let packed: Tensor<1> = apply4(op, features(lowered), coefficients(lowered), blocks.values().clone(), noisy)?;
+    let packed: Tensor<1> = apply4(op, features(lowered), coefficients(lowered), values(blocks), noisy)?;
     let part = |start: usize, count: usize| packed.clone().narrow(0, start, count);
-    let [mean, variance] = [2, 2 + n].map(|start| part(start, n).unsqueeze());
+    let rows = |first: usize, count: usize| part(2 + first * n, count * n).reshape([count, n]);
+    let (mean, variance) = (rows(0, latents), rows(latents, latents * latents));
     Ok(Explained { divergence: part(0, 1), magnitude: part(1, 1).detach(), mean, variance })
+}
+
+/// The non-zeros of all functions `[L n]`.
+fn values(blocks: &[BlockSparse]) -> Tensor<1> {
+    match blocks {
+        [one] => one.values().clone(),
+        _ => Tensor::cat(blocks.iter().map(|own| own.values().clone()).collect(), 0),
+    }
 }
 
 #[derive(Debug)]
@@ -115,7 +129,7 @@ struct Solved {
     weights: Vec<f64>,
     /// Divergence and magnitude.
     values: [f64; 2],
-    /// The rows' means and explained variances, one after the other `[2 n]`.
+    /// The rows' means, then what is explained of their covariances `[L + L L, n]`.
     rows: Vec<f64>,
 }
 
@@ -170,11 +184,14 @@ impl<T: Number> Work<T> for Forward<'_, T> {
 
     fn run<L: Lanes<Element = T>>(self) -> Self::Output {
         let Self { frame, inputs, gram, whole, noisy: [targets, spread] } = self;
-        let (i, s) = (frame.blocks(), &inputs.s);
-        let blocks = || frame.offsets.windows(2).map(|w| w[0]..w[1]);
-        let mut noise: Vec<f64> =
-            blocks().map(|rows| rows.map(|row| (s[row].f64() * s[row].f64()) * spread[row]).sum()).collect();
-        let projected: Vec<f64> = blocks().map(|rows| dot(&s[rows.clone()], &targets[rows])).collect();
+        let (i, n, latents, s) = (frame.blocks(), frame.rows(), frame.functions, &inputs.s);
+        // Sums over the rows of a block, for all functions.
+        let in_blocks = |of: &dyn Fn(Range<usize>) -> f64| -> Vec<f64> {
+            let block = |w: &[usize]| (0..latents).map(|l| of(l * n + w[0]..l * n + w[1])).sum();
+            frame.offsets.windows(2).map(block).collect()
+        };
+        let mut noise = in_blocks(&|rows| rows.map(|row| (s[row].f64() * s[row].f64()) * spread[row]).sum());
+        let projected = in_blocks(&|rows| dot(&s[rows.clone()], &targets[rows]));
         let mut matrix = gram.clone();
         matrix.iter_mut().step_by(i + 1).zip(&noise).for_each(|(m, noise)| *m += noise);
         let diagonal = matrix.iter().step_by(i + 1).sum::<f64>() / i as f64;
@@ -185,18 +202,15 @@ impl<T: Number> Work<T> for Forward<'_, T> {
         factor.solve(&mut weights)?;
         let lower = factor.clone().lower();
 
-        let (n, scale) = (s.len(), frame.program.factor(&inputs.coefficients).f64());
-        let mut rows = vec![0.0; 2 * n];
+        let scale = frame.program.factor(&inputs.coefficients).f64();
+        let mut rows = vec![0.0; (1 + latents) * latents * n];
         frame.of(inputs).visit::<L>(whole.as_mut(), |parts| {
             let strips: Vec<_> = parts.iter_mut().flat_map(Part::strips_mut).collect();
             let told = threads::map(strips.into_par_iter(), |mut strip| {
-                (strip.rows.start, tell(&mut strip, &lower, &weights, scale))
+                let told = tell(&mut strip, latents, &lower, &weights, scale);
+                (strip.rows, told)
             });
-            for (start, told) in told {
-                for (all, part) in rows.chunks_exact_mut(n).zip(told) {
-                    all[start..][..part.len()].copy_from_slice(&part);
-                }
-            }
+            told.iter().for_each(|(own, told)| place(&mut rows, n, own, told));
         });
 
         let quadratic = |number: fn(f64) -> f64| -> f64 {
@@ -213,20 +227,37 @@ impl<T: Number> Work<T> for Forward<'_, T> {
     }
 }
 
-/// The means of a strip's rows and their explained variances; overwrites the strip by A.
-fn tell<T: Number>(strip: &mut Strip<&mut [T]>, lower: &[f64], weights: &[f64], scale: f64) -> [Vec<f64>; 2] {
-    let (width, i) = (strip.rows.len(), weights.len());
+/// Copies numbers of some rows `[_, rows]` to their places in those of all rows `[_, n]`.
+fn place(all: &mut [f64], n: usize, rows: &Range<usize>, part: &[f64]) {
+    let each = all.chunks_exact_mut(n).zip(part.chunks_exact(rows.len()));
+    each.for_each(|(all, part)| all[rows.clone()].copy_from_slice(part));
+}
+
+/// The means of a strip's rows, then what is explained of their covariances `[L + L L, rows]`; overwrites the strip by
+/// A.
+fn tell<T: Number>(
+    strip: &mut Strip<&mut [T]>,
+    latents: usize,
+    lower: &[f64],
+    weights: &[f64],
+    scale: f64,
+) -> Vec<f64> {
+    let (rows, i) = (strip.rows.len(), weights.len());
+    let width = latents * rows;
     let mut a: Vec<f64> = strip.copied();
     a.iter_mut().for_each(|v| *v *= scale);
-    let mut mean = vec![0.0; width];
-    product::set(view_mut(&mut mean, width), view(weights, i), view(&a, width), 1.0);
+    let mut told = vec![0.0; width * (1 + latents)];
+    let (mean, sums) = told.split_at_mut(width);
+    product::set(view_mut(mean, width), view(weights, i), view(&a, width), 1.0);
     solve::lower(view(lower, i), view_mut(&mut a, width));
-    let mut variance = vec![0.0; width];
-    for (column, a) in strip.columns.iter_mut().zip(a.chunks_exact(width)) {
-        for ((to, a), sum) in column.iter_mut().zip(a).zip(&mut variance) {
-            *to = T::of(*a);
-            *sum += a * a;
+    vectorised(|| {
+        for (columns, a) in strip.columns.chunks_exact_mut(latents).zip(a.chunks_exact(width)) {
+            for (column, a) in columns.iter_mut().zip(a.chunks_exact(rows)) {
+                column.iter_mut().zip(a).for_each(|(to, a)| *to = T::of(*a));
+            }
+            add_pairs(sums, |l| &a[l * rows..][..rows], latents);
         }
-    }
-    [mean, variance]
+    });
+    mirror_pairs(sums, latents);
+    told
 }

@@ -5,11 +5,13 @@ use std::fmt;
 
 use rayon::prelude::*;
 
+use super::pairs::{add_pairs, mirror_pairs};
+use super::{place, values};
 use crate::error::Result;
 use crate::kernels::form::Lowered;
 use crate::linalg::Factor;
 use crate::linalg::dense::{solve, view, view_mut};
-use crate::linalg::real::{into_real, into_vec, widened, with_real};
+use crate::linalg::real::{into_real, into_vec, vectorised, widened, with_real};
 use crate::products::blocks::BlockSparse;
 use crate::products::drivers::projections::{Frame, Inputs};
 use crate::products::engine::lanes::{Lanes, Number, Work};
@@ -17,7 +19,7 @@ use crate::products::engine::strips::{Part, Strip};
 use crate::products::operations::matvec::{coefficients, features};
 use crate::threads;
 
-/// (K S)ᵀ, if it fits the budget, and SᵀKS, for block-sparse S.
+/// (K S)ᵀ, if it fits the budget, and SᵀKS, for block-sparse S with the numbers of L functions.
 pub struct Prepared {
     frame: Frame,
     products: Box<dyn Products>,
@@ -31,12 +33,12 @@ impl fmt::Debug for Prepared {
 
 impl Prepared {
     /// The products for a kernel lowered in f64, in the precision of S, with chunks that fit `budget` bytes.
-    pub(in crate::products) fn new(lowered: &Lowered, blocks: &BlockSparse, budget: usize) -> Result<Self> {
+    pub(in crate::products) fn new(lowered: &Lowered, blocks: &[BlockSparse], budget: usize) -> Result<Self> {
         let frame = Frame::new(lowered, blocks, budget);
         let features = features(lowered);
         let p = features.dims()[1];
         let [x, coefficients] = [features.into_data(), coefficients(lowered).into_data()].map(widened);
-        let (x, coefficients, s) = (x?, coefficients?, blocks.values().clone().into_data());
+        let (x, coefficients, s) = (x?, coefficients?, values(blocks).into_data());
         let products: Box<dyn Products> = with_real!(s.dtype(), T => {
             let inputs = Inputs::<T> { x: into_real(x), p, coefficients: into_real(coefficients), s: into_vec(s)? };
             Ok::<_, crate::Error>(Box::new(Ready::new(&frame, inputs)) as Box<dyn Products>)
@@ -49,12 +51,13 @@ impl Prepared {
         self.products.gram()
     }
 
-    /// K S a `[n]` for weights a `[i]`. Visits all pairs of rows again if K S did not fit.
+    /// K S a `[L n]` for weights a `[i]`. Visits all pairs of rows again if K S did not fit.
     pub fn times(&self, weights: &[f64]) -> Vec<f64> {
         self.products.times(&self.frame, weights)
     }
 
-    /// diag(KS M⁻¹SᵀK) `[n]` for the factor of M; may visit all pairs again, like [`times`](Self::times).
+    /// What is explained of the rows' covariances `[L L, n]`, for the factor of M; may visit all pairs again, like
+    /// [`times`](Self::times).
     pub fn explained(&self, factor: &Factor<f64>) -> Vec<f64> {
         self.products.explained(&self.frame, &factor.clone().lower())
     }
@@ -90,13 +93,20 @@ impl<T: Number> Ready<T> {
         frame.program.factor(&self.inputs.coefficients).f64()
     }
 
-    /// One number for each row, from strips of (K S)ᵀ.
-    fn of_rows(&self, frame: &Frame, of: impl Fn(Strip<&[T]>) -> Vec<f64> + Sync) -> Vec<f64> {
-        let mut all = vec![0.0; self.inputs.s.len()];
+    /// `count` numbers for each row, from strips of (K S)ᵀ that `cut` makes.
+    fn of_rows(
+        &self,
+        frame: &Frame,
+        count: usize,
+        cut: fn(&Part<T>) -> Vec<Strip<&[T]>>,
+        of: impl Fn(Strip<&[T]>) -> Vec<f64> + Sync,
+    ) -> Vec<f64> {
+        let n = frame.rows();
+        let mut all = vec![0.0; count * n];
         let mut see = |parts: &[Part<T>]| {
-            let strips: Vec<_> = parts.iter().flat_map(Part::strips).collect();
-            let each = threads::map(strips.into_par_iter(), |strip| (strip.rows.start, of(strip)));
-            each.into_iter().for_each(|(start, part)| all[start..][..part.len()].copy_from_slice(&part));
+            let strips: Vec<_> = parts.iter().flat_map(cut).collect();
+            let each = threads::map(strips.into_par_iter(), |strip| (strip.rows.clone(), of(strip)));
+            each.iter().for_each(|(rows, part)| place(&mut all, n, rows, part));
         };
         match &self.whole {
             Some(parts) => see(parts),
@@ -113,22 +123,33 @@ impl<T: Number> Products for Ready<T> {
 
     fn times(&self, frame: &Frame, weights: &[f64]) -> Vec<f64> {
         let weights: Vec<f64> = weights.iter().map(|weight| weight * self.scale(frame)).collect();
-        self.of_rows(frame, |strip| {
-            let mut sums = vec![0.0; strip.rows.len()];
-            for (column, weight) in strip.columns.iter().zip(&weights) {
-                sums.iter_mut().zip(*column).for_each(|(sum, value)| *sum += weight * value.f64());
-            }
+        let latents = frame.functions;
+        self.of_rows(frame, latents, Part::long_strips, |strip| {
+            let rows = strip.rows.len();
+            let mut sums = vec![0.0; latents * rows];
+            vectorised(|| {
+                for (columns, weight) in strip.columns.chunks_exact(latents).zip(&weights) {
+                    for (sums, column) in sums.chunks_exact_mut(rows).zip(columns) {
+                        sums.iter_mut().zip(*column).for_each(|(sum, value)| *sum += weight * value.f64());
+                    }
+                }
+            });
             sums
         })
     }
 
     fn explained(&self, frame: &Frame, lower: &[f64]) -> Vec<f64> {
-        let (i, scale) = (frame.blocks(), self.scale(frame));
-        self.of_rows(frame, |strip| {
-            let (width, mut a) = (strip.rows.len(), strip.copied::<T, f64>());
+        let (i, latents, scale) = (frame.blocks(), frame.functions, self.scale(frame));
+        self.of_rows(frame, latents * latents, Part::strips, |strip| {
+            let (rows, mut a) = (strip.rows.len(), strip.copied::<T, f64>());
+            let width = latents * rows;
             solve::lower(view(lower, i), view_mut(&mut a, width));
-            let mut sums = vec![0.0; width];
-            a.chunks_exact(width).for_each(|a| sums.iter_mut().zip(a).for_each(|(sum, a)| *sum += a * a));
+            let mut sums = vec![0.0; latents * width];
+            vectorised(|| {
+                let each = a.chunks_exact(width);
+                each.for_each(|a| add_pairs(&mut sums, |l| &a[l * rows..][..rows], latents));
+            });
+            mirror_pairs(&mut sums, latents);
             sums.iter_mut().for_each(|sum| *sum *= scale * scale);
             sums
         })
