@@ -1,5 +1,11 @@
 //! How many points an average over correlated classes needs.
 
+#[cfg(feature = "gpu")]
+use burn::tensor::{Tensor, activation::softmax};
+
+#[cfg(feature = "gpu")]
+use crate::linalg::gpu::diagonal;
+
 /// The difficulty of averaging `ln Σ exp(f)` over `f ~ N(m, C)`: the curvature along `f` times the variance,
 /// `x = tr(J C) · t`, where `t` is the mean of C's eigenvalues other than the shift's, `J = diag(p) − p pᵀ` and
 /// `p = softmax(m / √(1 + π t / 8))`. The errors of lattice rules grow with it: they are small where one class
@@ -35,4 +41,16 @@ impl Difficulty {
         in_covariance.iter_mut().step_by(n + 1).zip(&p).for_each(|(slope, p)| *slope += t * p + in_t / others);
         Self { value: curved * t, in_mean: in_logits.iter().map(|slope| t * slope / widening).collect(), in_covariance }
     }
+}
+
+/// x `[b, 1]` for the means `[b, L]` and covariances `[b, L, L]` of rows, differentiable in both.
+#[cfg(feature = "gpu")]
+pub(super) fn of_rows(mean: Tensor<2>, covariance: Tensor<3>) -> Tensor<2> {
+    let [rows, n, _] = covariance.dims();
+    let variance = diagonal(&covariance);
+    let t = variance.clone().sum_dim(1) / (n - 1) as f64;
+    let widening = (t.clone() * (std::f64::consts::PI / 8.0) + 1.0).sqrt();
+    let p = softmax(mean / widening, 1);
+    let along = covariance.matmul(p.clone().unsqueeze_dim(2)).reshape([rows, n]);
+    (p * (variance - along)).sum_dim(1) * t
 }
