@@ -4,14 +4,14 @@ use burn::tensor::Tensor;
 
 use super::bound;
 use super::fixed::Fixed;
-use super::observed::{Observed, variances};
-use super::products::{self, Products};
+use super::observed::{Observed, rows, variances};
+use super::products::Products;
 use super::sites::Sites;
 use super::small::Small;
 use super::tied::{Noisy, Through, noisy};
 use crate::device::{Compute, Precision};
 use crate::error::{Error, Result};
-use crate::likelihoods::{Likelihood, Row, Targets};
+use crate::likelihoods::Likelihood;
 use crate::linalg::{cholesky, cholesky_solve};
 use crate::models::cagp::posterior::LatentModel;
 use crate::models::cagp::site_rule::SiteRule;
@@ -97,22 +97,15 @@ impl LearnedNewtonCagp {
         Ok(Span::Blocks { blocks: (0..latents).map(part).collect::<Result<_>>()?, apart: self.apart() })
     }
 
-    fn rows(&self, batch: &Batch) -> Result<Vec<Row>> {
-        let auxiliary = batch.auxiliary.clone().map(to_f64).transpose()?;
-        let y = to_f64(batch.y.clone())?;
-        let targets = Targets { y: &y, auxiliary: auxiliary.as_deref() };
-        self.likelihood.check(targets, None)?;
-        Ok(targets.rows(self.likelihood.auxiliary()).collect())
-    }
-
     /// The sites at the current parameters, and the system there, given K S as numbers.
     fn find(&self, scope: &Scope, batch: &Batch, (span, ks): (&Span, &Products)) -> Result<(Sites, Small)> {
-        let (rows, density) = (self.rows(batch)?, self.likelihood.density());
+        let (rows, density) = (rows(&*self.likelihood, batch)?, self.likelihood.density());
         let latents = density.latents();
         let mean = to_f64(bound::means(&self.priors, scope, &batch.x, latents)?)?;
         let (gram, values) = (ks.gram(scope)?, span.values()?);
         let (offsets, apart) = (self.offsets()?, self.apart());
-        let observed = Observed { density: &*density, rows: &rows, mean: &mean };
+        let likelihood = &*self.likelihood;
+        let observed = Observed { likelihood, density: &*density, rows: &rows, batch: (scope, batch), mean: &mean };
         let fixed = Fixed { observed, gram: &gram, values: &values, offsets, apart };
         // Gaussian targets are their own pseudo-targets at any latent mean.
         let sites = match self.likelihood.noise() {
@@ -125,7 +118,7 @@ impl LearnedNewtonCagp {
         }
         let prior = variances(&self.priors, scope, &batch.x, latents)?;
         let functions = (latents, density.is_centred());
-        let tell = |small: &Small| ks.told(scope, small, functions);
+        let tell = |sites: &Sites, small: &Small| ks.told(scope, (sites, small), functions);
         let diverged = |sites: &Sites, small: &Small| small.divergence(fixed.noise(sites));
         observed.averaged((sites, small), &prior, (tell, diverged), |sites| fixed.at(sites))
     }
@@ -229,12 +222,11 @@ impl Model for LearnedNewtonCagp {
         if self.likelihood.noise().is_some() {
             // The sites are known without products.
             let mean = to_f64(bound::means(priors, &plain, &inner.x, 1)?)?;
-            let sites = Sites::at(&*self.likelihood.density(), &self.rows(&inner)?, mean);
+            let sites = Sites::at(&*self.likelihood.density(), &rows(&*self.likelihood, &inner)?, mean);
             return self.loss(scope, batch, (&span, None), &sites);
         }
-        let prepared = if self.unrolled == 0 { products::prepared(&held, priors, &plain, &inner.x)? } else { None };
-        if let Some(prepared) = prepared {
-            let ks = Products::Prepared(prepared);
+        let chunked = if self.unrolled == 0 { Products::in_chunks(&held, priors, &plain, &inner.x)? } else { None };
+        if let Some(ks) = chunked {
             let (sites, _) = self.find(&plain, &inner, (&held, &ks))?;
             return self.loss(scope, batch, (&span, ks.into_prepared()), &sites);
         }
