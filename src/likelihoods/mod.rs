@@ -157,8 +157,8 @@ pub trait Likelihood: Parameters + std::fmt::Debug + Send + Sync {
     /// `[L L, b]` in place of variances. Differentiable in means, variances and the likelihood's own parameters.
     ///
     /// Computed in f64 whatever the type of the tensors; see [`Density::expectation`] and
-    /// [`Density::joint_expectation`]. A GPU that [can](Self::is_expected_on_gpu) computes it itself in f32; it does not
-    /// check targets. The work space for correlated functions then fits the scope's [budget](Scope::budget).
+    /// [`Density::joint_expectation`]. A GPU that [can](Self::is_expected_on_gpu) computes it itself in f32; it does
+    /// not check targets. The work space for correlated functions then fits the scope's [budget](Scope::budget).
     ///
     /// # Errors
     /// [`Error::Shape`] when shapes disagree, [`Error::Device`] when the device cannot be read.

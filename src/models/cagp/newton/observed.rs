@@ -77,9 +77,9 @@ impl Observed<'_> {
     /// Sites averaged over the latent distribution, and the system there, starting from those at its mode. They are
     /// averaged anew over the distribution that they lead to, unless the evidence lower bound falls.
     ///
-    /// `prior` are the prior variances `[L n]`. For sites and their system, `tell` gives the latent means minus the prior means
-    /// `[L, n]`, then the explained part of the variances `[L, n]`, or for centred likelihoods of the covariances
-    /// `[L L, n]`, and `diverged` gives the divergence from the prior. `solve` gives the system at sites.
+    /// `prior` are the prior variances `[L n]`. For sites and their system, `tell` gives the latent means minus the
+    /// prior means `[L, n]`, then the explained part of the variances `[L, n]`, or for centred likelihoods of the
+    /// covariances `[L L, n]`, and `diverged` gives the divergence from the prior. `solve` gives the system at sites.
     pub fn averaged(
         &self,
         mut now: (Sites, Small),
