@@ -20,7 +20,8 @@ pub enum Algebra {
 }
 
 impl Algebra {
-    /// The largest order of a matrix that [`Auto`](Self::Auto) leaves to the host.
+    /// The largest order of a matrix that [`Auto`](Self::Auto) leaves to the host. The best one depends on the GPU and
+    /// can only be measured on it; this one was not.
     pub const LARGEST_ON_HOST: usize = 2048;
 
     /// Whether a matrix of order `n` stays on a device without f64.

@@ -12,17 +12,19 @@ pub fn limit_memory(bytes: u64) {
     LIMIT.store(bytes, Ordering::Relaxed);
 }
 
+/// The limit, if there is one.
+pub(crate) fn memory_limit() -> Option<u64> {
+    match LIMIT.load(Ordering::Relaxed) {
+        0 => None,
+        limit => Some(limit),
+    }
+}
+
 impl DeviceKind {
     /// Bytes of its own memory that a device may use: the [limit](limit_memory), otherwise what the device reports.
     /// None for the CPU, and if neither is known.
     pub fn memory(self) -> Option<u64> {
-        if self.is_cpu() {
-            return None;
-        }
-        match LIMIT.load(Ordering::Relaxed) {
-            0 => reported(self),
-            limit => Some(limit),
-        }
+        if self.is_cpu() { None } else { memory_limit().or_else(|| reported(self)) }
     }
 }
 

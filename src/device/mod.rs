@@ -14,6 +14,7 @@ use serde::{Deserialize, Serialize};
 
 pub use algebra::{Algebra, algebra, set_algebra};
 pub use memory::limit_memory;
+pub(crate) use memory::memory_limit;
 pub use transfers::Transfers;
 
 use crate::error::{Error, Result};

@@ -62,6 +62,7 @@ pub use softmax::Softmax;
 pub use student_t::StudentT;
 pub use targets::{Auxiliary, Row, Targets};
 
+use crate::device::Precision;
 use crate::error::{Error, Result};
 use crate::params::Parameters;
 use crate::scope::{Scope, to_f64};
@@ -119,6 +120,13 @@ pub trait Likelihood: Parameters + std::fmt::Debug + Send + Sync {
     /// The mathematics for the present parameter values.
     fn density(&self) -> Arc<dyn Density>;
 
+    /// Whether a GPU computes [expected log densities](Self::expected_log_density) itself for data in this precision,
+    /// with independent or with correlated latent functions. Otherwise the host does in f64.
+    fn is_expected_on_gpu(&self, precision: Precision, correlated: bool) -> bool {
+        let formula = self.density().formula();
+        precision == Precision::F32 && formula.is_some_and(|(formula, _)| formula.fits_gpu(correlated))
+    }
+
     /// A copy with its own parameters.
     fn boxed(&self) -> Box<dyn Likelihood>;
 
@@ -150,8 +158,8 @@ pub trait Likelihood: Parameters + std::fmt::Debug + Send + Sync {
     /// `[L L, b]` in place of variances. Differentiable in means, variances and the likelihood's own parameters.
     ///
     /// Computed in f64 whatever the type of the tensors; see [`Density::expectation`] and
-    /// [`Density::joint_expectation`]. A GPU computes it itself for tensors in f32, if it knows the density's
-    /// [formula](Density::formula) and the functions are independent; it does not check targets.
+    /// [`Density::joint_expectation`]. A GPU that [can](Self::is_expected_on_gpu) computes it itself in f32; it does
+    /// not check targets. The work space for correlated functions then fits the scope's [budget](Scope::budget).
     ///
     /// # Errors
     /// [`Error::Shape`] when shapes disagree, [`Error::Device`] when the device cannot be read.
@@ -168,7 +176,7 @@ pub trait Likelihood: Parameters + std::fmt::Debug + Send + Sync {
             (!own.is_empty()).then(|| Tensor::cat(own, 0))
         };
         #[cfg(feature = "gpu")]
-        if let Some(expected) = gpu::Expected::new(self, [&mean, &variance], y, auxiliary) {
+        if let Some(expected) = gpu::Expected::new(self, [mean.dims(), variance.dims()], y, auxiliary, scope.budget()) {
             return expected.values(mean, variance, own());
         }
         let y = to_f64(y.clone())?;

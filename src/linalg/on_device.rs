@@ -23,6 +23,13 @@ pub(crate) fn primitive(tensor: DispatchTensor) -> Result<FloatTensor<Cube>> {
     tensor.map(BackendTensor::float).map_err(|e| Error::Device(format!("an operation left its device: {e}")))
 }
 
+/// A tensor to write to, on the device and of the type of another.
+pub(crate) fn empty(like: &FloatTensor<Cube>, shape: impl Into<Shape>) -> FloatTensor<Cube> {
+    let (client, shape) = (like.client.clone(), shape.into());
+    let buffer = client.empty(shape.num_elements() * like.dtype.size());
+    FloatTensor::<Cube>::new_contiguous(client, like.device.clone(), shape, buffer, like.dtype)
+}
+
 /// Matrices `[.., n, t]` as a batch `[b, n, t]`.
 ///
 /// # Errors

@@ -5,7 +5,7 @@ use burn::tensor::Tensor;
 use super::operations::explained::{self, Explained, Prepared};
 use super::operations::{actions, dense, matvec, projected, tiled};
 use super::{BlockSparse, by_parts, fused, fused_blocks, fused_wide, lowered, lowered_wide, same_rows};
-use crate::device::DeviceKind;
+use crate::device::{DeviceKind, memory_limit};
 use crate::error::{Error, Result};
 use crate::kernels::Kernel;
 use crate::scope::Scope;
@@ -19,10 +19,12 @@ pub struct Covariance<'a> {
     x: &'a Tensor<2>,
 }
 
-/// The most bytes of a product K S that is computed whole so that what follows from it can be whitened: 256 MB, or a
-/// 32nd of a GPU's memory.
+/// The most bytes of a product K S that is computed whole so that what follows from it can be whitened: 256 MB or a
+/// 32nd of a GPU's memory, whichever is more; if the user limits that memory, a 32nd of the limit.
 pub(crate) fn whole(kind: DeviceKind) -> usize {
-    kind.memory().map_or(0, |memory| (memory / 32) as usize).max(1 << 28)
+    let share = kind.memory().map(|memory| (memory / 32) as usize);
+    let least = if memory_limit().is_some() && !kind.is_cpu() { 0 } else { 1 << 28 };
+    share.unwrap_or(0).max(least)
 }
 
 impl<'a> Covariance<'a> {

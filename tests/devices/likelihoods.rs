@@ -22,22 +22,53 @@ fn rows(case: &Case, b: usize) -> (Box<dyn Likelihood>, Observations) {
     (likelihood, Observations::new(vec![0.0; b], 1, y, auxiliary).unwrap())
 }
 
-/// Values of all rows, and the gradient of their weighted sum in means, variances and own parameters.
-fn outcome(likelihood: &dyn Likelihood, data: &Observations, compute: Compute, most: f64) -> [Vec<f64>; 4] {
-    let (scope, b, latents) = (Scope::training(compute).unwrap(), data.n(), likelihood.latents());
+/// Variances `[L, b]`.
+fn variances(count: usize, most: f64) -> Vec<f64> {
+    noise(63, count).iter().map(|v| most * (v + 0.51)).collect()
+}
+
+/// Covariances `[L L, b]` of correlated functions.
+fn covariances(latents: usize, b: usize, most: f64) -> Vec<f64> {
+    let width = latents + 1;
+    let scale = 8.0 * most / width as f64;
+    let rows: Vec<Vec<f64>> = (0..b).map(|row| noise(65 + row as u64, latents * width)).collect();
+    let entry = |row: &Vec<f64>, place: usize| -> f64 {
+        let [one, other] = [place / latents, place % latents].map(|l| &row[l * width..][..width]);
+        scale * one.iter().zip(other).map(|(a, b)| a * b).sum::<f64>()
+    };
+    (0..latents * latents).flat_map(|place| rows.iter().map(move |row| entry(row, place))).collect()
+}
+
+/// Values of all rows, and the gradient of their weighted sum in means, in these variances or covariances, and in own
+/// parameters. The work space for correlated functions is that of a few rows.
+fn outcome(likelihood: &dyn Likelihood, data: &Observations, compute: Compute, spread: &[f64]) -> [Vec<f64>; 4] {
+    let (b, latents) = (data.n(), likelihood.latents());
+    let scope = Scope::training(compute).unwrap().with_budget(1 << 16);
     let means: Vec<f64> = noise(62, b * latents).iter().map(|v| 6.0 * v).collect();
-    let variances: Vec<f64> = noise(63, b * latents).iter().map(|v| most * (v + 0.51)).collect();
-    let leaf = |values: &[f64]| scope.matrix(values, latents, b).require_grad();
-    let (mean, variance) = (leaf(&means), leaf(&variances));
+    let leaf = |values: &[f64]| scope.matrix(values, values.len() / b, b).require_grad();
+    let (mean, spread) = (leaf(&means), leaf(spread));
     let batch = data.batch(&scope);
     let known = batch.auxiliary.as_ref().filter(|_| likelihood.auxiliary() != Auxiliary::None);
-    let values = likelihood.expected_log_density(&scope, mean.clone(), variance.clone(), &batch.y, known).unwrap();
+    let values = likelihood.expected_log_density(&scope, mean.clone(), spread.clone(), &batch.y, known).unwrap();
     let weights: Vec<f64> = noise(64, b).iter().map(|v| v + 1.0).collect();
     let gradients = (values.clone() * scope.vector(&weights)).sum().backward();
     let of = |tensor: &Tensor<2>| to_f64(tensor.grad(&gradients).unwrap()).unwrap();
     let own = likelihood.parameters().into_iter();
     let own = own.flat_map(|(_, p)| to_f64(scope.wide_value(p).grad(&gradients).unwrap()).unwrap()).collect();
-    [to_f64(values).unwrap(), of(&mean), of(&variance), own]
+    [to_f64(values).unwrap(), of(&mean), of(&spread), own]
+}
+
+/// The errors above the tolerance.
+fn faults(what: &str, likelihood: &dyn Likelihood, data: &Observations, spread: &[f64]) -> Vec<String> {
+    let want = outcome(likelihood, data, REFERENCE, spread);
+    let mut all = Vec::new();
+    for compute in gpus() {
+        let got = outcome(likelihood, data, compute, spread);
+        for (part, (got, want)) in ["values", "means", "spreads", "own"].iter().zip(got.iter().zip(&want)) {
+            all.extend(fault(&format!("{} {what}: {part}", name(compute)), got, want, 1e-4));
+        }
+    }
+    all
 }
 
 #[test]
@@ -46,32 +77,51 @@ fn expectations_and_their_slopes_agree() {
     for case in &LIKELIHOODS {
         let (likelihood, data) = rows(case, 300);
         for most in [4.0, 0.1, 1e-4, 1e-7] {
-            let want = outcome(&*likelihood, &data, REFERENCE, most);
-            for compute in gpus() {
-                let got = outcome(&*likelihood, &data, compute, most);
-                for (part, (got, want)) in ["values", "means", "variances", "own"].iter().zip(got.iter().zip(&want)) {
-                    let what = format!("{} {}, variances up to {most}: {part}", name(compute), case.0);
-                    all.extend(fault(&what, got, want, 1e-4));
-                }
-            }
+            let spread = variances(likelihood.latents() * data.n(), most);
+            all.extend(faults(&format!("{}, variances up to {most}", case.0), &*likelihood, &data, &spread));
         }
     }
     assert!(all.is_empty(), "{all:#?}");
+}
+
+const CLASSES: [(&str, usize); 6] = [
+    ("softmax(2)", 70),
+    ("softmax(3)", 70),
+    ("softmax(4)", 70),
+    ("softmax(7)", 33),
+    ("softmax(10)", 70),
+    ("softmax(30)", 9),
+];
+
+/// Rows of classes.
+fn classes((text, b): (&'static str, usize)) -> (Box<dyn Likelihood>, Observations) {
+    let (likelihood, mut data) = rows(&(text, |f, e| ((2.0 * (f + e) + 5.0).floor().max(0.0), None)), b);
+    let last = likelihood.latents() as f64 - 1.0;
+    data.y.iter_mut().for_each(|y| *y = y.min(last));
+    (likelihood, data)
 }
 
 /// Wide and narrow latent functions, which the integral over classes treats differently.
 #[test]
 fn expectations_of_many_classes_agree() {
     let mut all = Vec::new();
-    let case: Case = ("softmax(10)", |f, e| ((2.0 * (f + e) + 5.0).floor().clamp(0.0, 9.0), None));
-    let (likelihood, data) = rows(&case, 70);
+    let (likelihood, data) = classes(CLASSES[4]);
     for most in [1e-3, 4.0, 50.0, 300.0, 2000.0] {
-        let want = outcome(&*likelihood, &data, REFERENCE, most);
-        for compute in gpus() {
-            let got = outcome(&*likelihood, &data, compute, most);
-            for (part, (got, want)) in ["values", "means", "variances"].iter().zip(got.iter().zip(&want)) {
-                all.extend(fault(&format!("{}, variances up to {most}: {part}", name(compute)), got, want, 1e-4));
-            }
+        let spread = variances(likelihood.latents() * data.n(), most);
+        all.extend(faults(&format!("variances up to {most}"), &*likelihood, &data, &spread));
+    }
+    assert!(all.is_empty(), "{all:#?}");
+}
+
+/// By grids and by lattices of every size on a GPU; more than ten classes on the host.
+#[test]
+fn expectations_of_correlated_classes_agree() {
+    let mut all = Vec::new();
+    for case in CLASSES {
+        let (likelihood, data) = classes(case);
+        for most in [15.0, 4.0, 0.5, 1e-2, 1e-4, 1e-7] {
+            let spread = covariances(likelihood.latents(), data.n(), most);
+            all.extend(faults(&format!("{}, variances near {most}", case.0), &*likelihood, &data, &spread));
         }
     }
     assert!(all.is_empty(), "{all:#?}");
@@ -80,24 +130,34 @@ fn expectations_of_many_classes_agree() {
 /// Nothing but a table of nodes crosses, and the host does not wait.
 #[test]
 fn expectations_stay_on_the_device() {
-    for case in &LIKELIHOODS {
+    let many: Case = ("softmax(10)", |f, e| ((f + e + 5.0).floor().clamp(0.0, 9.0), None));
+    for case in LIKELIHOODS.iter().chain([&many]) {
         let (likelihood, data) = rows(case, 300);
         for compute in gpus() {
             let scope = Scope::training(compute).unwrap();
             let batch = data.batch(&scope);
-            let leaf = |at: f64| {
-                let shape = [likelihood.latents(), data.n()];
-                (Tensor::<2>::ones(shape, (scope.device(), scope.dtype())) * at).require_grad()
-            };
-            let (mean, variance) = (leaf(0.3), leaf(0.5));
+            let leaf = |at: Vec<f64>| scope.matrix(&at, at.len() / data.n(), data.n()).require_grad();
+            let (latents, b) = (likelihood.latents(), data.n());
+            let mut spreads = vec![leaf(variances(latents * b, 1.0))];
+            if case.0.starts_with("softmax") {
+                spreads.push(leaf(covariances(latents, b, 1.0)));
+            }
             likelihood.parameters().iter().for_each(|(_, p)| drop(scope.value(p)));
-            let before = Transfers::so_far();
-            let known = batch.auxiliary.as_ref();
-            let values = likelihood.expected_log_density(&scope, mean, variance, &batch.y, known).unwrap();
-            drop(values.sum().backward());
-            let moved = Transfers::so_far() - before;
-            let table = Transfers { up: 4 * 64, down: 0, syncs: 0 };
-            assert!(moved.up <= table.up && moved.down == 0 && moved.syncs == 0, "{}: {moved:?}", case.0);
+            for spread in spreads {
+                let run = || {
+                    let (mean, known) = (leaf(vec![0.3; latents * b]), batch.auxiliary.as_ref());
+                    let before = Transfers::so_far();
+                    let spread = spread.clone();
+                    let values = likelihood.expected_log_density(&scope, mean, spread, &batch.y, known).unwrap();
+                    drop(values.sum().backward());
+                    Transfers::so_far() - before
+                };
+                // The points of lattices go up once.
+                run();
+                let moved = run();
+                let table = Transfers { up: 4 * 64, down: 0, syncs: 0 };
+                assert!(moved.up <= table.up && moved.down == 0 && moved.syncs == 0, "{}: {moved:?}", case.0);
+            }
         }
     }
 }

@@ -1,12 +1,11 @@
 //! Compares every kind of model and every likelihood on a GPU with the CPU in double precision.
 
-use cagey::device::{Algebra, Compute, set_algebra};
+use cagey::device::{Algebra, Compute, limit_memory, set_algebra};
 use cagey::fitted::Registry;
 use cagey::kernels::Kernel;
 use cagey::likelihoods::registry::Likelihoods;
 use cagey::likelihoods::{Gaussian, Likelihood};
-use cagey::models::Observations;
-use cagey::models::cagp::{ActionPolicy, CagpOptions};
+use cagey::models::cagp::{ActionPolicy, CagpOptions, SiteRule};
 use cagey::models::cggp::CgGpOptions;
 use cagey::models::exact::ExactOptions;
 use cagey::models::experts::ExpertsOptions;
@@ -19,6 +18,7 @@ use cagey::models::sparse_grid::SparseGridOptions;
 use cagey::models::svgp::SvgpOptions;
 use cagey::models::swsgp::SwsgpOptions;
 use cagey::models::variational::Covariance;
+use cagey::models::{Observations, fit};
 use cagey::scope::Scope;
 use cagey::solvers::CgOptions;
 
@@ -184,5 +184,54 @@ fn every_likelihood_agrees() {
             all.extend(faults(&format!("{what}, {}", case.0), &*model, &data, 1 << 27, 1e-4));
         }
     }
+    assert!(all.is_empty(), "{all:#?}");
+}
+
+/// Classes whose latent functions are correlated, with work spaces and products in parts and whole.
+#[test]
+fn computation_aware_classes_agree() {
+    set_algebra(Algebra::Device);
+    let cases: [(Case, usize); 3] = [
+        (("softmax(2)", |f, e| (f64::from(u8::from(f + e > 0.0)), None)), 257),
+        (("softmax(3)", |f, e| ((f + e + 1.5).floor().clamp(0.0, 2.0), None)), 257),
+        (("softmax(10)", |f, e| ((3.0 * (f + e) + 4.0).floor().clamp(0.0, 9.0), None)), 150),
+    ];
+    let mut all = Vec::new();
+    for (case, n) in cases {
+        let (likelihood, data) = targets(&case, n);
+        for sites in [SiteRule::Mode, SiteRule::Expectation] {
+            let choice = CagpOptions { actions: 12, sites, ..CagpOptions::default() }.into();
+            let model = build(&choice, likelihood.boxed(), &data);
+            for budget in [1 << 16, 1 << 27] {
+                let what = format!("{}, {sites:?}, chunks of {budget} bytes", case.0);
+                all.extend(faults(&what, &*model, &data, budget, 1e-4));
+            }
+        }
+    }
+    assert!(all.is_empty(), "{all:#?}");
+}
+
+/// Newton's search for sites where K S is too large to be stored.
+#[test]
+fn newton_models_agree_in_chunks() {
+    set_algebra(Algebra::Device);
+    limit_memory(1 << 18);
+    let mut all = Vec::new();
+    for case in LIKELIHOODS.iter().filter(|(text, _)| ["heteroscedastic(0.3)", "bernoulli(logit)"].contains(text)) {
+        let (likelihood, data) = targets(case, 257);
+        for sites in [SiteRule::Mode, SiteRule::Expectation] {
+            let choice = CagpOptions { actions: 16, sites, ..CagpOptions::default() }.into();
+            let model = build(&choice, likelihood.boxed(), &data);
+            all.extend(faults(&format!("{}, {sites:?}", case.0), &*model, &data, 1 << 27, 1e-4));
+            for compute in gpus() {
+                let batch = data.batch(&Scope::new(compute).unwrap());
+                let whole = fit::evaluate(&*model, compute, &batch).unwrap().loss;
+                let want =
+                    fit::evaluate(&*model, REFERENCE, &data.batch(&Scope::new(REFERENCE).unwrap())).unwrap().loss;
+                all.extend(fault(&format!("{} {}, a step", name(compute), case.0), &[whole], &[want], 1e-4));
+            }
+        }
+    }
+    limit_memory(0);
     assert!(all.is_empty(), "{all:#?}");
 }

@@ -107,13 +107,18 @@ fn averaged_sites_of_classes_are_averages() {
         let likelihood = likelihood(&format!("softmax({classes})"));
         let (density, class) = (likelihood.density(), 1.0);
         let row: Vec<_> = Targets { y: &[class], auxiliary: None }.rows(likelihood.auxiliary()).collect();
+        let scope = Scope::new(F64).unwrap();
+        let batch = Observations::new(vec![0.0], 1, vec![class], None).unwrap().batch(&scope);
+        let prior = Kernel::parse("rbf", 1).unwrap().into();
+        let gp = NewtonCagp::boxed(prior, likelihood.boxed(), NewtonOptions::budget(1));
         for scale in [0.0, 0.5, 2.0] {
             let mut normal = || -> f64 { StandardNormal.sample(&mut rng) };
             let mean: Vec<f64> = (0..classes).map(|_| normal()).collect();
             let root: Vec<f64> = (0..classes * classes).map(|_| scale * normal()).collect();
             let rows = || root.chunks(classes);
             let products = rows().flat_map(|a| rows().map(move |b| a.iter().zip(b).map(|(a, b)| a * b).sum()));
-            let sites = Sites::expected(&*density, &row, mean.clone(), &products.collect::<Vec<f64>>()).0;
+            let products: Vec<f64> = products.collect();
+            let sites = gp.averaged_sites((&scope, &batch), mean.clone(), &products).unwrap().0;
             let (mut gradient, mut trace, draws) = (vec![0.0; classes], 0.0, 200_000);
             let (mut slopes, mut hessian) = (vec![0.0; classes], vec![0.0; classes * classes]);
             for _ in 0..draws {

@@ -12,9 +12,6 @@ use super::functions::{normal_cdf, rise};
 /// Units of a cube.
 pub const UNITS: usize = 64;
 
-/// The most classes whose sums fit the memory that the units of a cube share: 16 kB on any GPU.
-pub const MOST: usize = 30;
-
 /// The step of the integral. The error is below 1e-8, as for the largest step in [`curve`].
 const STEP: f32 = 0.5;
 

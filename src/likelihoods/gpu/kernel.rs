@@ -19,6 +19,8 @@ pub struct Plan {
     pub formula: Formula,
     /// Number of latent functions.
     pub latents: usize,
+    /// Numbers of variances or covariances.
+    pub spreads: usize,
     /// Number of the likelihood's own parameters.
     pub own: usize,
     /// Whether rows have auxiliary numbers.
@@ -30,7 +32,7 @@ pub struct Plan {
 impl Plan {
     /// Numbers for each row.
     pub fn width(&self) -> usize {
-        1 + 2 * self.latents + self.own
+        1 + self.latents + self.spreads + self.own
     }
 }
 

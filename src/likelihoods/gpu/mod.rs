@@ -1,8 +1,13 @@
-//! Expected log densities and their slopes in the memory of a GPU: one launch for all rows of a batch.
+//! Expected log densities and their slopes in the memory of a GPU, in f32: one launch for all rows of a batch, or a few
+//! for each part of it if latent functions are correlated.
 
+mod axes;
 mod classes;
 mod functions;
+mod grid;
+mod joint;
 mod kernel;
+mod lattice;
 
 use std::sync::Arc;
 
@@ -10,7 +15,7 @@ use burn::backend::cubecl::dtype_to_storage_type;
 use burn::backend::tensor::FloatTensor;
 use burn::backend::{Cube, DispatchTensor};
 use burn::cubecl::{CubeCount, CubeDim};
-use burn::tensor::{DType, Shape, Tensor, TensorData};
+use burn::tensor::{DType, Tensor, TensorData};
 
 use super::formula::Formula;
 use super::shares::GUMBEL;
@@ -20,7 +25,7 @@ use crate::device::is_host;
 use crate::device::transfers::upload;
 use crate::error::{Error, Result};
 use crate::linalg::host::{HostOp, Saved, apply2, apply3, recall};
-use crate::linalg::on_device::{DeviceOp, primitive, tensor};
+use crate::linalg::on_device::{DeviceOp, empty, primitive, tensor};
 use kernel::Plan;
 
 /// Rows of a cube.
@@ -37,6 +42,14 @@ pub struct Expected {
     table: Vec<f64>,
     y: Tensor<1>,
     auxiliary: Option<Tensor<1>>,
+    /// Bytes of work space for correlated functions.
+    budget: usize,
+}
+
+/// A cube for each row, in as many lines as a launch needs.
+fn cubes(rows: usize) -> CubeCount {
+    let lines = rows.div_ceil(LINE);
+    CubeCount::Static(rows.div_ceil(lines) as u32, lines as u32, 1)
 }
 
 /// A tensor without its record of operations.
@@ -45,26 +58,28 @@ fn plain<const D: usize>(tensor: &Tensor<D>) -> Tensor<D> {
 }
 
 impl Expected {
-    /// For rows of a GPU in f32; none if the likelihood has no formula, or if the functions are correlated.
+    /// For data of a GPU in f32; none if the likelihood has no formula. `dims` are the dimensions of the means, and of
+    /// variances or covariances. With correlated functions, the work space takes at most `budget` bytes.
     pub fn new(
         likelihood: &(impl Likelihood + ?Sized),
-        [mean, variance]: [&Tensor<2>; 2],
+        dims: [[usize; 2]; 2],
         y: &Tensor<1>,
         auxiliary: Option<&Tensor<1>>,
+        budget: usize,
     ) -> Option<Self> {
-        if is_host(&y.device()) {
+        if is_host(&y.device()) || y.dtype() != DType::F32 {
             return None;
         }
         let (formula, numbers) = likelihood.density().formula()?;
         let own = likelihood.parameters().iter().map(|(_, p)| p.len()).sum();
-        let rows = y.dims();
-        let fits = mean.dims() == [formula.latents(), rows[0]] && variance.dims() == mean.dims();
-        let single = mean.dtype() == DType::F32 && variance.dtype() == DType::F32 && y.dtype() == DType::F32;
-        if !fits || !single || auxiliary.is_some_and(|auxiliary| auxiliary.dims() != rows) {
+        let (rows, [of_mean, [spreads, of_spread]]) = (y.dims(), dims);
+        let latents = formula.latents();
+        let joint = matches!(formula, Formula::Classes(_)) && spreads == latents * latents;
+        let fits = of_mean == [latents, rows[0]] && of_spread == rows[0] && (spreads == latents || joint);
+        if !fits || !formula.fits_gpu(joint) || auxiliary.is_some_and(|auxiliary| auxiliary.dims() != rows) {
             return None;
         }
         let rule = match formula {
-            Formula::Classes(classes) if classes > classes::MOST => return None,
             Formula::Classes(_) => &GUMBEL,
             _ => quadrature::rule(),
         };
@@ -72,52 +87,60 @@ impl Expected {
         let auxiliary = auxiliary.filter(|_| formula.auxiliary() != Auxiliary::None).map(plain);
         let plan = Plan {
             formula,
-            latents: formula.latents(),
+            latents,
+            spreads,
             own,
             auxiliary: auxiliary.is_some(),
             neutral_zero: formula.auxiliary().neutral() == 0.0,
         };
-        Some(Self { plan, table: [nodes, weights, numbers].concat(), y: plain(y), auxiliary })
+        Some(Self { plan, table: [nodes, weights, numbers].concat(), y: plain(y), auxiliary, budget })
     }
 
-    /// The expected log densities `[b]`, differentiable in means and variances `[L, b]` and in the own parameters.
-    pub fn values(self, mean: Tensor<2>, variance: Tensor<2>, own: Option<Tensor<1>>) -> Result<Tensor<1>> {
-        match own {
-            Some(own) => apply3(self, mean, variance, own),
-            None => apply2(self, mean, variance),
+    /// The expected log densities `[b]`, in the type of the means. Differentiable in means `[L, b]`, in variances
+    /// `[L, b]` or covariances `[L L, b]`, and in the own parameters.
+    pub fn values(self, mean: Tensor<2>, spread: Tensor<2>, own: Option<Tensor<1>>) -> Result<Tensor<1>> {
+        let (wide, [mean, spread]) = (mean.dtype(), [mean, spread].map(|of| of.cast(DType::F32)));
+        let values: Tensor<1> = match own {
+            Some(own) => apply3(self, mean, spread, own.cast(DType::F32)),
+            None => apply2(self, mean, spread),
+        }?;
+        Ok(values.cast(wide))
+    }
+
+    /// The slopes in the means `[L, b]`, and in the variances `[L, b]` or covariances `[L L, b]`.
+    pub fn slopes(&self, mean: Tensor<2>, spread: Tensor<2>) -> Result<[Tensor<2>; 2]> {
+        let Plan { latents, spreads, .. } = self.plan;
+        let records = self.records([mean, spread].map(|of| of.cast(DType::F32)))?;
+        Ok([(1, latents), (1 + latents, spreads)].map(|(first, count)| records.clone().narrow(0, first, count)))
+    }
+
+    /// The records `[w, b]`: values, then slopes in means, in variances or covariances, and in own parameters.
+    fn records(&self, [mean, spread]: [Tensor<2>; 2]) -> Result<Tensor<2>> {
+        if self.plan.spreads == self.plan.latents {
+            return self.launched([mean, spread], &self.y);
         }
+        let apart = Self { plan: Plan { spreads: self.plan.latents, ..self.plan }, ..self.clone() };
+        joint::records([mean, spread], &self.y, self.budget, |marginals, y| apart.launched(marginals, y))
     }
 
-    /// The slopes in the means `[L, b]`, and in the variances `[L, b]`.
-    pub fn slopes(&self, mean: Tensor<2>, variance: Tensor<2>) -> Result<[Tensor<2>; 2]> {
-        let records: Tensor<2> =
-            Tensor::from_dispatch(tensor(self.records(mean.into_dispatch(), variance.into_dispatch())?));
-        Ok([1, 1 + self.plan.latents].map(|first| records.clone().narrow(0, first, self.plan.latents)))
-    }
-
-    /// The kernel's records `[w, b]`.
-    fn records(&self, mean: DispatchTensor, variance: DispatchTensor) -> Result<FloatTensor<Cube>> {
-        let (mean, variance) = (primitive(mean)?, primitive(variance)?);
-        let b = self.y.dims()[0];
+    /// The kernel's records `[w, b]`, for independent functions and targets `y [b]`.
+    fn launched(&self, marginals: [Tensor<2>; 2], y: &Tensor<1>) -> Result<Tensor<2>> {
+        let [mean, variance] = marginals.map(|of| primitive(of.into_dispatch()));
+        let (mean, variance, b) = (mean?, variance?, y.dims()[0]);
         let count = self.table.len();
-        let table: Tensor<1> = upload(TensorData::new(self.table.clone(), [count]), &self.y.device(), DType::F32);
-        let y = primitive(self.y.clone().into_dispatch())?;
+        let table: Tensor<1> = upload(TensorData::new(self.table.clone(), [count]), &y.device(), DType::F32);
+        let y = primitive(y.clone().into_dispatch())?;
         let auxiliary =
             self.auxiliary.as_ref().map_or_else(|| Ok(y.clone()), |a| primitive(a.clone().into_dispatch()))?;
-        let (client, shape) = (mean.client.clone(), Shape::from([self.plan.width(), b]));
-        let buffer = client.empty(shape.num_elements() * mean.dtype.size());
-        let out = FloatTensor::<Cube>::new_contiguous(client, mean.device.clone(), shape, buffer, mean.dtype);
+        let out = empty(&mean, [self.plan.width(), b]);
         let (size, dtype) = (out.required_address_type(), dtype_to_storage_type(out.dtype));
         let table = primitive(table.into_dispatch())?.into_tensor_arg();
         let [mean, variance, y, records] = [mean, variance, y, out.clone()].map(FloatTensor::<Cube>::into_tensor_arg);
         if let Formula::Classes(classes) = self.plan.formula {
-            // A cube for each row, in as many lines as a launch needs.
-            let lines = b.div_ceil(LINE);
-            let count = CubeCount::Static(b.div_ceil(lines) as u32, lines as u32, 1);
             let units = CubeDim::new_1d(classes::UNITS as u32);
             classes::expectations::launch(
                 &out.client,
-                count,
+                cubes(b),
                 units,
                 size,
                 mean,
@@ -147,7 +170,7 @@ impl Expected {
                 dtype,
             );
         }
-        Ok(out)
+        Ok(Tensor::from_dispatch(tensor(out)))
     }
 }
 
@@ -180,18 +203,19 @@ impl<const N: usize> DeviceOp<N> for Expected {
         let (Some(mean), Some(variance)) = (inputs.next(), inputs.next()) else {
             return Err(Error::shape("an expectation", "means and variances", format!("{N} inputs")));
         };
-        let records: Tensor<2> = Tensor::from_dispatch(tensor(self.records(mean, variance)?));
+        let records = self.records([mean, variance].map(Tensor::from_dispatch))?;
         let values = records.clone().narrow(0, 0, 1).reshape([self.y.dims()[0]]);
         Ok((values.into_dispatch(), Arc::new(records)))
     }
 
     fn adjoint(&self, saved: Saved, grad: DispatchTensor, _needs: [bool; N]) -> Result<[Option<DispatchTensor>; N]> {
         let (records, grad): (_, Tensor<1>) = (recall::<Tensor<2>>(saved)?, Tensor::from_dispatch(grad));
-        let Plan { latents, own, .. } = self.plan;
+        let Plan { latents, spreads, own, .. } = self.plan;
         let slopes = records.as_ref().clone() * grad.unsqueeze_dim(0);
         Ok(std::array::from_fn(|input| match input {
-            2 => Some(slopes.clone().narrow(0, 1 + 2 * latents, own).sum_dim(1).reshape([own]).into_dispatch()),
-            _ => Some(slopes.clone().narrow(0, 1 + input * latents, latents).into_dispatch()),
+            0 => Some(slopes.clone().narrow(0, 1, latents).into_dispatch()),
+            1 => Some(slopes.clone().narrow(0, 1 + latents, spreads).into_dispatch()),
+            _ => Some(slopes.clone().narrow(0, 1 + latents + spreads, own).sum_dim(1).reshape([own]).into_dispatch()),
         }))
     }
 }

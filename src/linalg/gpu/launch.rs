@@ -10,7 +10,7 @@ use burn::tensor::{Shape, Tensor};
 
 use super::kernel::{self, ACROSS, Cut, Left, Part, PlaceLaunch, Product, TILE, UNITS};
 use crate::error::Result;
-use crate::linalg::on_device::{primitive, tensor};
+use crate::linalg::on_device::{empty, primitive, tensor};
 
 type CubeTensor = FloatTensor<Cube>;
 
@@ -32,12 +32,6 @@ struct Corner {
 
 fn divided(size: usize, by: usize) -> u32 {
     size.div_ceil(by) as u32
-}
-
-fn new_buffer(like: &CubeTensor, shape: Shape) -> CubeTensor {
-    let client = like.client.clone();
-    let buffer = client.empty(shape.num_elements() * like.dtype.size());
-    CubeTensor::new_contiguous(client, like.device.clone(), shape, buffer, like.dtype)
 }
 
 impl Matrix {
@@ -168,7 +162,7 @@ fn left(target: &Matrix, other: &Matrix) -> Left {
 /// The other buffer of a kernel; a device does not accept one buffer twice if it is written to.
 fn beside(target: &Matrix, other: &Matrix) -> CubeTensor {
     match left(target, other) {
-        Left::Target => new_buffer(&target.buffer, Shape::from([1])),
+        Left::Target => empty(&target.buffer, [1]),
         Left::Other => other.buffer.clone(),
     }
 }
@@ -204,10 +198,10 @@ fn subtract_product(target: &Matrix, other: &Matrix, places: [PlaceLaunch; 3], s
 
 fn copy(from: CubeTensor, shift: Option<CubeTensor>, part: Part) -> CubeTensor {
     const CUBE: (usize, usize) = (TILE, UNITS / TILE);
-    let to = new_buffer(&from, from.shape());
+    let to = empty(&from, from.shape());
     let [count, rows, columns] = [0, 1, 2].map(|axis| from.shape()[axis]);
     let shifted = shift.is_some();
-    let shift = shift.unwrap_or_else(|| new_buffer(&from, Shape::from([1, 1])));
+    let shift = shift.unwrap_or_else(|| empty(&from, [1, 1]));
     kernel::copy::launch(
         &to.client,
         CubeCount::Static(divided(columns, CUBE.0), divided(rows, CUBE.1), count as u32),
@@ -227,7 +221,7 @@ fn copy(from: CubeTensor, shift: Option<CubeTensor>, part: Part) -> CubeTensor {
 pub fn unpack(from: DispatchTensor, shape: Shape, m: usize, back: bool) -> Result<DispatchTensor> {
     const CUBE: (usize, usize) = (TILE, UNITS / TILE);
     let from = primitive(from)?;
-    let to = new_buffer(&from, shape);
+    let to = empty(&from, shape);
     kernel::unpack::launch(
         &to.client,
         CubeCount::Static(divided(m, CUBE.0), divided(m, CUBE.1), 1),

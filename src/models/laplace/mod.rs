@@ -28,7 +28,7 @@ use burn::tensor::Tensor;
 pub use options::LaplaceOptions;
 pub use posterior::LaplacePosterior;
 
-use crate::device::Compute;
+use crate::device::{Compute, Precision};
 use crate::error::Result;
 use crate::kernels::Kernel;
 use crate::likelihoods::{Likelihood, Row, Targets};
@@ -126,6 +126,10 @@ impl GpModel for LaplaceGp {
 
     fn likelihood(&self) -> &dyn Likelihood {
         &*self.likelihood
+    }
+
+    fn is_expected_on_gpu(&self, _precision: Precision) -> Option<bool> {
+        None
     }
 
     fn start(&mut self, data: &Observations, units: &UserUnits) {

@@ -33,14 +33,14 @@ pub fn slopes(
     batch: &Batch,
 ) -> Result<Vec<[Tensor<1>; 2]>> {
     let latents = marginals[0].dims()[0];
-    let [mean, variance] = marginals.each_ref().map(|marginals| marginals.clone().cast(scope.dtype()));
-    let known = Expected::new(likelihood, [&mean, &variance], &batch.y, batch.auxiliary.as_ref());
+    let [mean, variance] = marginals;
+    let dims = [mean.dims(), variance.dims()];
+    let known = Expected::new(likelihood, dims, &batch.y, batch.auxiliary.as_ref(), scope.budget());
     if let Some(expected) = known {
         let slopes = expected.slopes(mean, variance)?.map(|slopes| slopes.cast(scope.wide()) * -batch.scale);
         let row = |l: usize| slopes.each_ref().map(|slopes| slopes.clone().narrow(0, l, 1).squeeze_dim(0));
         return Ok((0..latents).map(row).collect());
     }
-    let [mean, variance] = marginals;
     let slopes = natural::slopes(likelihood, mean, variance, batch)?;
     Ok(slopes.into_iter().map(|(in_mean, in_variance)| [up(scope, in_mean), up(scope, in_variance)]).collect())
 }

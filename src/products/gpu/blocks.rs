@@ -10,12 +10,12 @@ use burn::tensor::{Tensor, TensorData};
 
 use super::block_kernel::{self, Of};
 use super::kernel::TILE;
-use super::launch::{Grid, Matrix, address, cubes, empty, total};
+use super::launch::{Grid, Matrix, address, cubes, total};
 use super::operations::matrix;
 use crate::device::transfers::upload;
 use crate::error::Result;
 use crate::linalg::host::{Saved, recall};
-use crate::linalg::on_device::{DeviceOp, primitive, shaped, tensor};
+use crate::linalg::on_device::{DeviceOp, empty, primitive, shaped, tensor};
 use crate::products::engine::program::Program;
 use crate::products::operations::actions::Actions;
 

@@ -9,6 +9,7 @@ use burn::cubecl::{CubeCount, CubeDim};
 use burn::tensor::Shape;
 
 use super::kernel::{self, Plan, TILE, WIDEST, Weights};
+use crate::linalg::on_device::empty;
 use crate::products::engine::program::Program;
 
 type CubeTensor = FloatTensor<Cube>;
@@ -139,12 +140,6 @@ impl Matrix {
 /// The addresses that a kernel needs for the largest of these tensors.
 pub(super) fn address<const N: usize>(tensors: [&CubeTensor; N]) -> AddressType {
     tensors.map(|tensor| tensor.required_address_type()).into_iter().max().unwrap_or_default()
-}
-
-pub(super) fn empty<const D: usize>(like: &CubeTensor, shape: [usize; D]) -> CubeTensor {
-    let (client, shape) = (like.client.clone(), Shape::from(shape));
-    let buffer = client.empty(shape.num_elements() * like.dtype.size());
-    CubeTensor::new_contiguous(client, like.device.clone(), shape, buffer, like.dtype)
 }
 
 /// The sum over the first axis of `[parts, n, t]`: `[n, t]`.

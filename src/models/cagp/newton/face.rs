@@ -1,16 +1,17 @@
 //! Newton's method in the span of actions as a model that everything can use.
 
 use super::{LearnedNewtonCagp, NewtonCagp, NewtonOptions, STEPS};
-use crate::device::Compute;
+use crate::device::{Compute, Precision};
 use crate::error::Result;
 use crate::likelihoods::Likelihood;
-use crate::models::Observations;
 use crate::models::cagp::CagpPosterior;
 use crate::models::cagp::face::small;
 use crate::models::gp_model::{GpModel, Size, UserUnits};
 use crate::models::posterior::{Posterior, SavedPosterior};
 use crate::models::prior::Prior;
 use crate::models::start::start_all;
+use crate::models::{Model, Observations};
+use crate::products::whole;
 
 /// A lighter model has this many times fewer actions, but not fewer than `FEW`.
 const LIGHTER: usize = 8;
@@ -34,6 +35,10 @@ impl GpModel for NewtonCagp {
 
     fn likelihood(&self) -> &dyn Likelihood {
         &*self.likelihood
+    }
+
+    fn is_expected_on_gpu(&self, precision: Precision) -> Option<bool> {
+        Some(self.likelihood.is_expected_on_gpu(precision, self.likelihood.density().is_centred()))
     }
 
     fn start(&mut self, data: &Observations, units: &UserUnits) {
@@ -89,6 +94,10 @@ impl GpModel for LearnedNewtonCagp {
         &*self.likelihood
     }
 
+    fn is_expected_on_gpu(&self, precision: Precision) -> Option<bool> {
+        Some(self.likelihood.is_expected_on_gpu(precision, self.likelihood.density().is_centred()))
+    }
+
     fn start(&mut self, data: &Observations, units: &UserUnits) {
         start_all(&mut *self.likelihood, self.priors.iter_mut(), data, units);
     }
@@ -96,10 +105,22 @@ impl GpModel for LearnedNewtonCagp {
     fn bytes(&self, compute: Compute, size: Size) -> f64 {
         let (i, latents) = (self.actions.len(), self.likelihood.latents());
         let precision = compute.precision.bytes() as f64;
-        // With fused products, K S is all that is stored, with room for the part that is being computed.
-        let fused = compute.kind.is_cpu() && (latents == 1 || self.apart());
-        let number = if fused { 1.25 * precision } else { 2.0 * precision + 8.0 * 6.0 };
-        size.data(compute) + number * (latents * size.rows) as f64 * i as f64 + small(i)
+        let separate = latents == 1 || self.apart();
+        // Of one latent function, and of all of them.
+        let each = size.rows as f64 * i as f64;
+        let entries = each * if self.apart() { latents * latents } else { latents } as f64;
+        let is_large = |entries: f64| 8.0 * entries > whole(compute.kind) as f64;
+        let own = match compute.kind.is_cpu() {
+            // With fused products, K S is all that is stored, with room for the part that is being computed.
+            true if separate => 1.25 * precision * latents as f64 * each,
+            // Products come in chunks: for the sites, and for the bound unless its graph of each function is small.
+            false if separate && self.unrolled == 0 && is_large(entries) => {
+                let budget = self.budget(size.rows, compute.precision) as f64;
+                if is_large(each) { budget } else { budget.max(80.0 * latents as f64 * each) }
+            }
+            _ => (2.0 * precision + 8.0 * 6.0) * entries,
+        };
+        size.data(compute) + own + small(i)
     }
 
     fn condition(&self, compute: Compute, data: Observations) -> Result<Box<dyn Posterior>> {

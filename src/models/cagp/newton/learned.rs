@@ -4,15 +4,15 @@ use burn::tensor::{DType, Tensor};
 
 use super::bound;
 use super::fixed::Fixed;
-use super::observed::{Observed, variances};
-use super::products::{self, Products, only};
+use super::observed::{Observed, rows, variances};
+use super::products::{Products, only};
 use super::sites::Sites;
 use super::small::Small;
 use super::tied::{Through, noisy};
 use super::unrolled::Unrolled;
 use crate::device::{Compute, Precision};
 use crate::error::{Error, Result};
-use crate::likelihoods::{Likelihood, Row, Targets};
+use crate::likelihoods::Likelihood;
 use crate::models::cagp::posterior::LatentModel;
 use crate::models::cagp::site_rule::SiteRule;
 use crate::models::cagp::span::Span;
@@ -104,22 +104,15 @@ impl LearnedNewtonCagp {
         Ok(Span::Blocks { blocks: (0..latents).map(part).collect::<Result<_>>()?, apart: self.apart() })
     }
 
-    fn rows(&self, batch: &Batch) -> Result<Vec<Row>> {
-        let auxiliary = batch.auxiliary.clone().map(to_f64).transpose()?;
-        let y = to_f64(batch.y.clone())?;
-        let targets = Targets { y: &y, auxiliary: auxiliary.as_deref() };
-        self.likelihood.check(targets, None)?;
-        Ok(targets.rows(self.likelihood.auxiliary()).collect())
-    }
-
     /// The sites at the current parameters, and the system there, given K S as numbers.
     fn find(&self, scope: &Scope, batch: &Batch, (span, ks): (&Span, &Products)) -> Result<(Sites, Small)> {
-        let (rows, density) = (self.rows(batch)?, self.likelihood.density());
+        let (rows, density) = (rows(&*self.likelihood, batch)?, self.likelihood.density());
         let latents = density.latents();
         let mean = to_f64(bound::means(&self.priors, scope, &batch.x, latents)?)?;
         let (gram, values) = (ks.gram(scope)?, span.values()?);
         let (offsets, apart) = (self.offsets()?, self.apart());
-        let observed = Observed { density: &*density, rows: &rows, mean: &mean };
+        let likelihood = &*self.likelihood;
+        let observed = Observed { likelihood, density: &*density, rows: &rows, batch: (scope, batch), mean: &mean };
         let settled = if scope.dtype() == DType::F32 { SETTLED_F32 } else { SETTLED };
         let fixed = Fixed { observed, gram: &gram, values: &values, offsets, apart, settled };
         // Gaussian targets are their own pseudo-targets at any latent mean.
@@ -133,7 +126,7 @@ impl LearnedNewtonCagp {
         }
         let prior = variances(&self.priors, scope, &batch.x, latents)?;
         let functions = (latents, density.is_centred());
-        let tell = |small: &Small| ks.told(scope, small, functions);
+        let tell = |sites: &Sites, small: &Small| ks.told(scope, (sites, small), functions);
         let diverged = |sites: &Sites, small: &Small| small.divergence(fixed.noise(sites));
         observed.averaged((sites, small), &prior, (tell, diverged), |sites| fixed.at(sites))
     }
@@ -182,7 +175,7 @@ impl LearnedNewtonCagp {
         sites: &Sites,
     ) -> Result<Tensor<1>> {
         let steps = |mut f: Tensor<1>, at: &dyn Fn(Tensor<1>) -> Result<Tensor<2>>| {
-            let (density, rows) = (self.likelihood.density(), self.rows(batch)?);
+            let (density, rows) = (self.likelihood.density(), rows(&*self.likelihood, batch)?);
             let (latents, wide) = (density.latents(), scope.wide());
             let unrolled = Unrolled {
                 scope,
@@ -250,12 +243,11 @@ impl Model for LearnedNewtonCagp {
         if self.likelihood.noise().is_some() {
             // The sites are known without products.
             let mean = to_f64(bound::means(priors, &plain, &inner.x, 1)?)?;
-            let sites = Sites::at(&*self.likelihood.density(), &self.rows(&inner)?, mean);
+            let sites = Sites::at(&*self.likelihood.density(), &rows(&*self.likelihood, &inner)?, mean);
             return self.loss(scope, batch, (&span, None), &sites);
         }
-        let prepared = if self.unrolled == 0 { products::prepared(&held, priors, &plain, &inner.x)? } else { None };
-        if let Some(prepared) = prepared {
-            let ks = Products::Prepared(prepared);
+        let chunked = if self.unrolled == 0 { Products::in_chunks(&held, priors, &plain, &inner.x)? } else { None };
+        if let Some(ks) = chunked {
             let (sites, _) = self.find(&plain, &inner, (&held, &ks))?;
             return self.loss(scope, batch, (&span, ks.into_prepared()), &sites);
         }

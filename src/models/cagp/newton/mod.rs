@@ -35,7 +35,7 @@ mod unrolled;
 use burn::tensor::Tensor;
 pub use directions::NewtonPolicy;
 pub use learned::LearnedNewtonCagp;
-use observed::Observed;
+use observed::{Observed, rows};
 pub use report::NewtonReport;
 pub use sites::Sites;
 use solve::{Found, Problem};
@@ -47,7 +47,7 @@ use super::span::Span;
 use crate::device::Compute;
 use crate::error::Result;
 use crate::kernels::Kernel;
-use crate::likelihoods::{Likelihood, Row, Targets};
+use crate::likelihoods::Likelihood;
 use crate::models::prior::{Prior, repeated};
 use crate::models::{Batch, Held, Model, Observations};
 use crate::params::{Parameter, Parameters};
@@ -132,10 +132,12 @@ impl NewtonCagp {
         batch.check(scope)?;
         let plain = Scope::new(scope.compute())?.with_budget(scope.budget());
         let x = batch.x.clone().inner();
-        let (rows, density, latents) = (self.rows(batch)?, self.likelihood.density(), self.likelihood.latents());
+        let (rows, density, latents) =
+            (rows(&*self.likelihood, batch)?, self.likelihood.density(), self.likelihood.latents());
         let means = self.priors.iter().map(|prior| to_f64(prior.mean.at(&plain, &x)?));
         let mean = repeated(means.collect::<Result<_>>()?, latents).concat();
-        let observed = Observed { density: &*density, rows: &rows, mean: &mean };
+        let (likelihood, batch) = (&*self.likelihood, (&plain, batch));
+        let observed = Observed { likelihood, density: &*density, rows: &rows, batch, mean: &mean };
         let problem = Problem { observed, priors: &self.priors, scope: &plain, x: &x, rule: self.sites };
         problem.solve(&self.options, from)
     }
@@ -160,15 +162,19 @@ impl NewtonCagp {
     /// # Errors
     /// What reading tensors reports.
     pub fn sites(&self, batch: &Batch, f: Vec<f64>) -> Result<Sites> {
-        Ok(Sites::at(&*self.likelihood.density(), &self.rows(batch)?, f))
+        Ok(Sites::at(&*self.likelihood.density(), &rows(&*self.likelihood, batch)?, f))
     }
 
-    fn rows(&self, batch: &Batch) -> Result<Vec<Row>> {
-        let auxiliary = batch.auxiliary.clone().map(to_f64).transpose()?;
-        let y = to_f64(batch.y.clone())?;
-        let targets = Targets { y: &y, auxiliary: auxiliary.as_deref() };
-        self.likelihood.check(targets, None)?;
-        Ok(targets.rows(self.likelihood.auxiliary()).collect())
+    /// The sites averaged over latent values with these means `[L, n]` and variances `[L, n]`, or for classes with
+    /// covariances `[L L, n]`; and the sum of the rows' average log densities.
+    ///
+    /// # Errors
+    /// What expectations report.
+    pub fn averaged_sites(&self, batch: (&Scope, &Batch), mean: Vec<f64>, spread: &[f64]) -> Result<(Sites, f64)> {
+        let (likelihood, density, rows) =
+            (&*self.likelihood, self.likelihood.density(), rows(&*self.likelihood, batch.1)?);
+        let observed = Observed { likelihood, density: &*density, rows: &rows, batch, mean: &[] };
+        Sites::expected(&observed, mean, spread)
     }
 
     /// What the posterior conditions on data.

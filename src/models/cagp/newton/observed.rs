@@ -4,8 +4,10 @@ use burn::tensor::Tensor;
 
 use super::sites::{Sites, of_row};
 use super::small::Small;
+use crate::device::is_host;
 use crate::error::Result;
-use crate::likelihoods::{Density, Row};
+use crate::likelihoods::{Density, Likelihood, Row, Targets};
+use crate::models::Batch;
 use crate::models::prior::{Prior, repeated};
 use crate::scope::{Scope, to_f64};
 
@@ -14,6 +16,8 @@ const ROUNDS: usize = 3;
 
 /// The loss of the bound that counts as a rounding error, relative to its size.
 const ROUNDING: f64 = 1e-9;
+/// The same where expectations are in f32.
+const ROUNDING_OF_GPU: f64 = 1e-6;
 
 /// The smallest variance that remains, as a share of the prior variance.
 const LEFT: f64 = 1e-12;
@@ -21,10 +25,14 @@ const LEFT: f64 = 1e-12;
 /// Rows with their targets, and the prior means of their latent values.
 #[derive(Clone, Copy)]
 pub struct Observed<'a> {
-    /// The density of targets given latent values f.
+    /// The likelihood of targets given latent values f.
+    pub likelihood: &'a dyn Likelihood,
+    /// Its density.
     pub density: &'a dyn Density,
     /// The rows.
     pub rows: &'a [Row],
+    /// The same as tensors, in this evaluation.
+    pub batch: (&'a Scope, &'a Batch),
     /// Prior means `[L n]`.
     pub mean: &'a [f64],
 }
@@ -52,27 +60,42 @@ impl Observed<'_> {
         above.iter().zip(self.mean).map(|(above, m)| above + m).collect()
     }
 
+    /// The rows' average log densities `[n]` over `N(mean, spread)`, with their slopes in the means `[L, n]` and in the
+    /// variances `[L, n]` or covariances `[L L, n]`. A GPU computes them itself if it can.
+    pub fn expectations(&self, mean: &[f64], spread: &[f64]) -> Result<(Vec<f64>, [Vec<f64>; 2])> {
+        let ((plain, batch), n) = (self.batch, self.rows.len());
+        let scope = Scope::training(plain.compute())?.with_budget(plain.budget());
+        let leaf = |of: &[f64]| scope.matrix_in(of, of.len() / n, n, scope.wide()).require_grad();
+        let leaves = [leaf(mean), leaf(spread)];
+        let [m, v] = leaves.clone();
+        let values = self.likelihood.expected_log_density(&scope, m, v, &batch.y, batch.auxiliary.as_ref())?;
+        let slopes = values.clone().sum().backward();
+        let [in_mean, in_spread] = leaves.map(|of| to_f64(of.grad(&slopes).unwrap_or_else(|| of.inner().zeros_like())));
+        Ok((to_f64(values)?, [in_mean?, in_spread?]))
+    }
+
     /// Sites averaged over the latent distribution, and the system there, starting from those at its mode. They are
     /// averaged anew over the distribution that they lead to, unless the evidence lower bound falls.
     ///
-    /// `prior` are the prior variances `[L n]`. For a system, `tell` gives the latent means minus the prior means
-    /// `[L, n]`, then the explained part of the variances `[L, n]`, or for centred likelihoods of the covariances
-    /// `[L L, n]`, and `diverged` gives the divergence from the prior. `solve` gives the system at sites.
+    /// `prior` are the prior variances `[L n]`. For sites and their system, `tell` gives the latent means minus the
+    /// prior means `[L, n]`, then the explained part of the variances `[L, n]`, or for centred likelihoods of the
+    /// covariances `[L L, n]`, and `diverged` gives the divergence from the prior. `solve` gives the system at sites.
     pub fn averaged(
         &self,
         mut now: (Sites, Small),
         prior: &[f64],
-        (tell, diverged): (impl Fn(&Small) -> Result<Vec<f64>>, impl Fn(&Sites, &Small) -> Result<f64>),
+        (tell, diverged): (impl Fn(&Sites, &Small) -> Result<Vec<f64>>, impl Fn(&Sites, &Small) -> Result<f64>),
         solve: impl Fn(&Sites) -> Result<Small>,
     ) -> Result<(Sites, Small)> {
+        let rounding = if is_host(self.batch.0.device()) { ROUNDING } else { ROUNDING_OF_GPU };
         let (mut highest, mut before) = (f64::NEG_INFINITY, None);
         for round in 0..=ROUNDS {
-            let told = tell(&now.1)?;
+            let told = tell(&now.0, &now.1)?;
             let (above, explained) = told.split_at(self.mean.len());
             let spread = left(prior, explained, self.rows.len());
-            let (next, expected) = Sites::expected(self.density, self.rows, self.latent(above), &spread);
+            let (next, expected) = Sites::expected(self, self.latent(above), &spread)?;
             let bound = expected - diverged(&now.0, &now.1)?;
-            if bound.is_nan() || bound < highest - ROUNDING * highest.abs() {
+            if bound.is_nan() || bound < highest - rounding * highest.abs() {
                 return Ok(before.unwrap_or(now));
             }
             if round == ROUNDS || !next.gradient.iter().chain(&next.curvature).all(|value| value.is_finite()) {
@@ -84,6 +107,15 @@ impl Observed<'_> {
         }
         Ok(now)
     }
+}
+
+/// The rows of a batch, after a check that the likelihood takes their targets.
+pub(super) fn rows(likelihood: &dyn Likelihood, batch: &Batch) -> Result<Vec<Row>> {
+    let auxiliary = batch.auxiliary.clone().map(to_f64).transpose()?;
+    let y = to_f64(batch.y.clone())?;
+    let targets = Targets { y: &y, auxiliary: auxiliary.as_deref() };
+    likelihood.check(targets, None)?;
+    Ok(targets.rows(likelihood.auxiliary()).collect())
 }
 
 /// The part that remains of prior variances `[L n]` of n rows, or of the rows' covariances.

@@ -1,6 +1,7 @@
 //! The likelihood at latent values, as pseudo-targets with noise.
 
-use crate::likelihoods::expected::records;
+use super::observed::Observed;
+use crate::error::Result;
 use crate::likelihoods::{Density, Row};
 
 /// The smallest curvature of a latent value: below it a row has no influence, whatever the actions.
@@ -64,27 +65,25 @@ impl Sites {
     ///
     /// For centred likelihoods, the average curvature `diag(π̄) − E[π πᵀ]`, with `π̄ = E[π]`, has no diagonal
     /// generalised inverse. It is replaced by the multiple of `diag(π̄) − π̄ π̄ᵀ` with the same trace.
-    pub fn expected(density: &dyn Density, rows: &[Row], mean: Vec<f64>, spread: &[f64]) -> (Self, f64) {
-        let (latents, n) = (density.latents(), rows.len());
-        let records = records(density, rows, 0, &mean, spread);
-        let width = 1 + latents + if density.is_centred() { latents * latents } else { latents };
-        let column = |place: usize| records.iter().skip(place).step_by(width).copied();
-        let gradient: Vec<f64> = (1..=latents).flat_map(column).collect();
-        let at = Self::at(density, rows, mean);
+    pub(super) fn expected(of: &Observed, mean: Vec<f64>, spread: &[f64]) -> Result<(Self, f64)> {
+        let (latents, n) = (of.density.latents(), of.rows.len());
+        let (values, [gradient, slopes]) = of.expectations(&mean, spread)?;
+        let total = values.iter().sum();
+        let at = of.sites(mean);
         // The derivative in a variance is half the second derivative.
         let step = if at.centred { latents + 1 } else { 1 };
-        let bends = (latents + 1..width).step_by(step).flat_map(column).map(|slope| -2.0 * slope);
+        let bends = slopes.chunks_exact(n).step_by(step).flatten().map(|slope| -2.0 * slope);
         if at.centred {
             let bends: Vec<f64> = bends.collect();
             // Gradient and probabilities sum to the indicator of the observed class.
             let shares = gradient.iter().zip(at.gradient.iter().zip(&at.curvature));
             let shares = shares.map(|(average, (g, d))| ((g + d) - average).max(FLAT)).collect();
-            return (Self { curvature: scaled(shares, &bends, n), gradient, ..at }, column(0).sum());
+            return Ok((Self { curvature: scaled(shares, &bends, n), gradient, ..at }, total));
         }
         // If its sign is wrong, a share of the Fisher information keeps the row in its actions.
-        let least = if density.is_log_concave() { 0.0 } else { CONVEX };
+        let least = if of.density.is_log_concave() { 0.0 } else { CONVEX };
         let curvature = bends.zip(&at.curvature).map(|(bend, d)| bend.max(least * d).max(FLAT)).collect();
-        (Self { gradient, curvature, ..at }, column(0).sum())
+        Ok((Self { gradient, curvature, ..at }, total))
     }
 
     /// `W⁻¹ s`, for `s` in the span of `W`.

@@ -215,7 +215,7 @@ impl Problem<'_> {
         }
         let functions = (self.observed.density.latents(), sites.centred);
         let prior = variances(self.priors, self.scope, self.x, functions.0)?;
-        let tell = |small: &Small| Ok(space.told(small, functions));
+        let tell = |_: &Sites, small: &Small| Ok(space.told(small, functions));
         let solve = |sites: &Sites| {
             let small = space.at(sites, &self.observed.above(&sites.f))?;
             small.ok_or_else(|| Error::NotFinite("the first action of Newton's method".into()))

@@ -41,9 +41,7 @@ pub(super) fn noisy(
     through: Option<Through>,
 ) -> Result<Noisy> {
     if through.is_none() && likelihood.noise().is_none() {
-        let f = scope.matrix_in(&sites.f, 1, sites.f.len(), scope.wide()).squeeze_dim(0);
-        let both = [&sites.gradient[..], &sites.curvature].concat();
-        return Ok(Noisy::new(f, scope.matrix_in(&both, 2, sites.f.len(), scope.wide()), sites.centred));
+        return Ok(Noisy::of(scope, sites));
     }
     let auxiliary = batch.auxiliary.clone().map(to_f64).transpose()?;
     let y = to_f64(batch.y.clone())?;
@@ -140,6 +138,14 @@ pub(super) struct Noisy {
 }
 
 impl Noisy {
+    /// From plain numbers.
+    pub fn of(scope: &Scope, sites: &Sites) -> Self {
+        let count = sites.f.len();
+        let both = [&sites.gradient[..], &sites.curvature].concat();
+        let f = scope.matrix_in(&sites.f, 1, count, scope.wide()).squeeze_dim(0);
+        Self::new(f, scope.matrix_in(&both, 2, count, scope.wide()), sites.centred)
+    }
+
     /// From latent values `f` `[L n]` and the output of [`tied`] there.
     pub fn new(f: Tensor<1>, tied: Tensor<2>, centred: bool) -> Self {
         let all = f.dims()[0];

@@ -60,13 +60,13 @@ pub(crate) fn of_rows(
     weights: Tensor<2>,
     (latents, pairs): (usize, bool),
 ) -> Result<Tensor<2>> {
-    let n = sk.dims()[1] / latents;
+    let (i, n) = (sk.dims()[0], sk.dims()[1] / latents);
     let mean = weights.transpose().matmul(sk.clone()).reshape([latents, n]);
     let a = solve_lower(lower, sk)?;
     let sums = if pairs {
-        let of = |latent: usize| a.clone().narrow(1, latent * n, n);
-        let sum = |place: usize| (of(place / latents) * of(place % latents)).sum_dim(0);
-        Tensor::cat((0..latents * latents).map(sum).collect(), 0)
+        let of_rows = a.reshape([i, latents, n]).permute([2, 1, 0]);
+        let sums: Tensor<3> = of_rows.clone().matmul(of_rows.swap_dims(1, 2));
+        sums.reshape([n, latents * latents]).transpose()
     } else {
         a.powi_scalar(2).sum_dim(0).reshape([latents, n])
     };
