@@ -198,6 +198,13 @@ fn without_correlations_leverages_are_those_of_least_squares() {
 }
 
 #[test]
+fn constant_targets_have_no_leverage() {
+    let data = Observations { y: vec![0.0; N], ..data(N, 2) };
+    let posterior = ExactGp::new(kernel()).posterior(F64, data).unwrap();
+    assert_eq!(posterior.leverages().unwrap().unwrap(), [0.0; N]);
+}
+
+#[test]
 fn many_rows_for_each_parameter_have_no_leverage() {
     let data = data(700, 1);
     let model = ExactGp::new(Kernel::parse("rbf(lengthscale=0.5)", 1).unwrap());

@@ -60,6 +60,10 @@ pub(super) fn leverages(
     let of = view(&jacobian, count);
     product::set(view_mut(&mut curvature, count), of.transpose(), of, 1.0);
     let ridge = RIDGE * curvature.iter().step_by(count + 1).sum::<f64>() / count as f64;
+    if ridge == 0.0 {
+        // Constant targets: nothing was learned from any row.
+        return Ok(vec![0.0; n]);
+    }
     for (diagonal, prior) in curvature.iter_mut().step_by(count + 1).zip(prior_curvature(model)) {
         *diagonal += prior + ridge;
     }
