@@ -14,6 +14,9 @@ const STEPS: usize = 50;
 /// Full steps settle if each changes f by less than this share of the change before.
 const SHORTER: f64 = 0.9;
 
+/// Most full steps: as many as the slowest of these take to become a billion times shorter.
+const FULL_STEPS: usize = 200;
+
 /// Actions and what is known about them, on the host.
 pub(super) struct Fixed<'a> {
     /// The rows, and the prior means of their latent values.
@@ -137,7 +140,7 @@ impl Fixed<'_> {
         if !settled {
             let (start, reached) = (self.observed.log_density(self.observed.mean), value(&sites.f, &weights));
             let (mut now, mut last, mut astray) = (sites.clone(), f64::INFINITY, None);
-            for _ in 0..STEPS {
+            for _ in 0..FULL_STEPS {
                 let to = self.at(&now)?.weights;
                 let f = self.observed.latent(&place(&to)?);
                 let (change, kept) = (self.change(&now.f, &f), keeps(start, reached, value(&f, &to)));
