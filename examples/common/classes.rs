@@ -87,8 +87,8 @@ impl Task {
         self.with(options)
     }
 
-    /// Newton's method, for each of some numbers of actions, with preconditioned ones until the gradient has a hundredth
-    /// of its size; the rest of the actions explain variances.
+    /// Newton's method, for each of some numbers of actions, with preconditioned ones until the gradient has a
+    /// hundredth of its size; the rest of the actions explain variances.
     pub fn preconditioned(&self, actions: &[usize], rank: usize) -> Result<(String, Vec<Scores>)> {
         let policy = NewtonPolicy::Preconditioned(rank);
         let mut scores = Vec::new();

@@ -63,8 +63,9 @@ impl Prior {
         }
     }
 
-    /// The curvature in `x` of a parabola, in x or in ln x, that stands for −log density around `x`. It is not negative:
-    /// for heavy tails it is the second derivative without the part that comes from the changing weight of a distance.
+    /// The curvature in `x` of a parabola, in x or in ln x, that stands for −log density around `x`. It is not
+    /// negative: for heavy tails it is the second derivative without the part that comes from the changing weight of a
+    /// distance.
     pub fn curvature(&self, x: f64) -> f64 {
         match *self {
             Self::Normal(_, sd) => 1.0 / (sd * sd),

@@ -7,6 +7,7 @@
 //! its leverage q is the diagonal entry of J (JᵀJ + Λ)⁻¹Jᵀ (Cook and Weisberg 1982, *Residuals and influence in
 //! regression*, section 2.2).
 
+use burn::tensor::Tensor;
 use rayon::prelude::*;
 
 use super::ExactGp;
@@ -26,14 +27,15 @@ use crate::threads;
 const ENOUGH: usize = 100;
 /// The largest leverage: beyond it, a linear model says little.
 const MOST: f64 = 0.9;
-/// The curvature of parameters without a prior, relative to the mean of JᵀJ's diagonal.
+/// The curvature of parameters without a prior, relative to the mean of JᵀJ's diagonal. What is left of J along z is
+/// rounding, and far below.
 const RIDGE: f64 = 1e-9;
 
 /// The leverages `[n]` of the rows, given the factor of K̂ and `weights` = K̂⁻¹(y − m).
 ///
 /// With D the diagonal of K̂⁻¹, z = D^-½ K̂⁻¹(y − m), so that J = −D^-½ K̂⁻¹S. Row i of S is the gradient of entry i of
-/// K̂ · weights + m(X), for constant weights. The derivative of D is left out, but for a common factor of all variances.
-/// It moves z along itself and no left-out mean, so the part of J along z is removed.
+/// K̂ · weights + m(X), for constant weights. The derivative of D is left out, but for a common factor of all
+/// variances. It moves z along itself and no left-out mean, so the part of J along z is removed.
 ///
 /// # Errors
 /// What kernels report, and [`NotFinite`](crate::Error::NotFinite).
@@ -47,7 +49,14 @@ pub(super) fn leverages(
     if ENOUGH * count <= n {
         return Ok(vec![0.0; n]);
     }
-    let rows = threads::map((0..n).into_par_iter(), |row| slopes(model, data, weights, row));
+    // One row is too little work for a GPU.
+    let compute = Compute::default();
+    let scope = Scope::training(compute)?;
+    let others = (scope.matrix(&data.x, n, data.d), scope.matrix(weights, n, 1));
+    let slopes = |row: usize| {
+        slopes(model, &Scope::training(compute)?, (&others.0, &others.1), &data.gather(&[row])?, weights[row])
+    };
+    let rows = threads::map((0..n).into_par_iter(), slopes);
     let mut jacobian = rows.into_iter().collect::<Result<Vec<_>>>()?.concat();
     factor.solve(&mut jacobian)?;
     let sd: Vec<f64> = factor.inverse_diagonal().into_iter().map(|precision| precision.sqrt().recip()).collect();
@@ -55,15 +64,15 @@ pub(super) fn leverages(
     for (row, sd) in jacobian.chunks_mut(count).zip(&sd) {
         row.iter_mut().for_each(|slope| *slope *= sd);
     }
-    project_out(&z, &mut jacobian);
-    let mut curvature = vec![0.0; count * count];
-    let of = view(&jacobian, count);
-    product::set(view_mut(&mut curvature, count), of.transpose(), of, 1.0);
-    let ridge = RIDGE * curvature.iter().step_by(count + 1).sum::<f64>() / count as f64;
+    let ridge = RIDGE * jacobian.iter().map(|slope| slope * slope).sum::<f64>() / count as f64;
     if ridge == 0.0 {
         // Constant targets: nothing was learned from any row.
         return Ok(vec![0.0; n]);
     }
+    project_out(&z, &mut jacobian);
+    let mut curvature = vec![0.0; count * count];
+    let of = view(&jacobian, count);
+    product::set(view_mut(&mut curvature, count), of.transpose(), of, 1.0);
     for (diagonal, prior) in curvature.iter_mut().step_by(count + 1).zip(prior_curvature(model)) {
         *diagonal += prior + ridge;
     }
@@ -83,19 +92,22 @@ fn project_out(z: &[f64], jacobian: &mut [f64]) {
     }
 }
 
-/// The gradient of entry `row` of K̂ · weights + m(X) in the free raw parameters.
-fn slopes(model: &ExactGp, data: &Observations, weights: &[f64], row: usize) -> Result<Vec<f64>> {
-    // One row is too little work for a GPU.
-    let scope = Scope::training(Compute::default())?;
-    let point = data.gather(&[row])?.batch(&scope);
-    let all = scope.matrix(&data.x, data.n(), data.d);
-    let prior = &model.prior;
-    let others = prior.cross(&scope, &point.x, &all).times(&scope.matrix(weights, data.n(), 1))?.squeeze_dim::<1>(1);
+/// The gradient of a row's entry of K̂ · weights + m(X) in the free raw parameters, given all rows with their weights,
+/// and this one with its own.
+fn slopes(
+    model: &ExactGp,
+    scope: &Scope,
+    (all, weights): (&Tensor<2>, &Tensor<2>),
+    row: &Observations,
+    weight: f64,
+) -> Result<Vec<f64>> {
+    let (prior, point) = (&model.prior, row.batch(scope));
+    let others = prior.cross(scope, &point.x, all).times(weights)?.squeeze_dim::<1>(1);
     // White noise in the kernel is the difference between a row with itself and with its twin.
-    let own =
-        prior.kernel.diag(&scope, &point.x)? - prior.cross(&scope, &point.x, &point.x).matrix()?.squeeze_dim::<1>(1);
-    let noise = model.likelihood.variances(&scope, 1, point.auxiliary.as_ref());
-    let fitted = others + (own + noise) * weights[row] + prior.mean.at(&scope, &point.x)?;
+    let twin = prior.cross(scope, &point.x, &point.x).matrix()?.squeeze_dim::<1>(1);
+    let own = prior.kernel.diag(scope, &point.x)? - twin;
+    let noise = model.likelihood.variances(scope, 1, point.auxiliary.as_ref());
+    let fitted = others + (own + noise) * weight + prior.mean.at(scope, &point.x)?;
     Ok(scope.gradient(fitted, model)?.1)
 }
 
