@@ -42,14 +42,9 @@ impl Formula {
     /// The most classes whose sums fit the memory that the units of a GPU's cube share: 16 kB on any GPU.
     pub const MOST_CLASSES: usize = 30;
 
-    /// The most classes with correlated latent functions. With twenty, the averages on lattices were wrong on software
-    /// Vulkan.
-    pub const MOST_CORRELATED: usize = 10;
-
-    /// Whether a GPU computes it, for independent or for correlated latent functions.
-    pub(super) fn fits_gpu(self, correlated: bool) -> bool {
-        let most = if correlated { Self::MOST_CORRELATED } else { Self::MOST_CLASSES };
-        !matches!(self, Self::Classes(classes) if classes > most)
+    /// Whether a GPU computes it.
+    pub(super) fn fits_gpu(self) -> bool {
+        !matches!(self, Self::Classes(classes) if classes > Self::MOST_CLASSES)
     }
 }
 

@@ -120,11 +120,11 @@ pub trait Likelihood: Parameters + std::fmt::Debug + Send + Sync {
     /// The mathematics for the present parameter values.
     fn density(&self) -> Arc<dyn Density>;
 
-    /// Whether a GPU computes [expected log densities](Self::expected_log_density) itself for data in this precision,
-    /// with independent or with correlated latent functions. Otherwise the host does in f64.
-    fn is_expected_on_gpu(&self, precision: Precision, correlated: bool) -> bool {
+    /// Whether a GPU computes [expected log densities](Self::expected_log_density) itself for data in this precision.
+    /// Otherwise the host does in f64.
+    fn is_expected_on_gpu(&self, precision: Precision) -> bool {
         let formula = self.density().formula();
-        precision == Precision::F32 && formula.is_some_and(|(formula, _)| formula.fits_gpu(correlated))
+        precision == Precision::F32 && formula.is_some_and(|(formula, _)| formula.fits_gpu())
     }
 
     /// A copy with its own parameters.

@@ -113,7 +113,7 @@ fn expectations_of_many_classes_agree() {
     assert!(all.is_empty(), "{all:#?}");
 }
 
-/// By grids and by lattices of every size on a GPU; more than ten classes on the host.
+/// By grids and by lattices of every size.
 #[test]
 fn expectations_of_correlated_classes_agree() {
     let mut all = Vec::new();

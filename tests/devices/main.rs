@@ -2,6 +2,8 @@
 //!
 //! A GPU that is built in but absent is reported and skipped, unless `CAGEY_REQUIRE_WGPU=1` asks for it.
 
+#[cfg(feature = "gpu")]
+mod command;
 #[path = "../common/mod.rs"]
 mod common;
 #[cfg(feature = "gpu")]

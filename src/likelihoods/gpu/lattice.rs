@@ -33,6 +33,9 @@ impl Plan {
 /// The records `[w, b]` for means `[L, b]`, roots `[b, L, L]`, standard deviations `[b, L]` and the weights `[b, k]` of
 /// the lattices: the changes on each lattice, then the slopes of their weighted sum in means, standard deviations and
 /// roots. `points` has `L` numbers for each point, in blocks `[L, UNITS]`.
+///
+/// Loops over classes are unrolled. Their arrays are registers then, and a unit makes fewer than 65,535 turns, after
+/// which Mesa's software Vulkan ends its loops without a word.
 #[cube(launch, address_type = "dynamic")]
 pub fn changes<F: Float>(
     mean: &Tensor<F>,
@@ -53,14 +56,17 @@ pub fn changes<F: Float>(
     let i = min(CUBE_POS_Y as usize * CUBE_COUNT_X as usize + CUBE_POS_X as usize, b - 1);
     let mut means = Array::<F>::new(n);
     let mut top = mean[i * mean.stride(1)];
+    #[unroll]
     for c in 0..n {
         means[c] = mean[c * mean.stride(0) + i * mean.stride(1)];
         top = max(top, means[c]);
     }
+    #[unroll]
     for c in 0..n {
         means[c] -= top;
     }
     let mut sums = Array::<F>::new(count);
+    #[unroll]
     for k in 0..count {
         sums[k] = zero;
     }
@@ -92,23 +98,28 @@ pub fn changes<F: Float>(
         // All units meet in every block, also in those that are skipped.
         sync_cube();
         if weight > zero {
+            #[unroll]
             for c in 0..n {
                 z[c] = points[(block * n + c) * UNITS + unit];
             }
+            #[unroll]
             for c in 0..n {
                 let mut sum = zero;
+                #[unroll]
                 for d in 0..n {
                     sum += root[i * root.stride(0) + c * root.stride(1) + d * root.stride(2)] * z[d];
                 }
                 step[c] = sum;
             }
             let together = mirrored::<F>(&means, &step, &mut shares, &mut turn, n);
+            #[unroll]
             for c in 0..n {
                 sums[LATTICES + c] += weight * each * shares[c];
                 shared[c * UNITS + unit] = weight * each * turn[c];
                 step[c] = sd[i * sd.stride(0) + c * sd.stride(1)] * z[c];
             }
             let apart = mirrored::<F>(&means, &step, &mut shares, &mut turn, n);
+            #[unroll]
             for c in 0..n {
                 sums[LATTICES + c] -= weight * each * shares[c];
                 sums[LATTICES + n + c] -= weight * each * turn[c] * z[c];
@@ -117,16 +128,14 @@ pub fn changes<F: Float>(
         }
         sync_cube();
         if weight > zero {
-            #[unroll]
-            for k in 0..entries {
-                let entry = unit + k * UNITS;
-                if entry < n * n {
-                    let (row, column) = (entry / n, entry % n);
-                    let mut sum = zero;
-                    for point in 0..UNITS {
-                        sum += shared[row * UNITS + point] * points[(block * n + column) * UNITS + point];
+            for point in 0..UNITS {
+                #[unroll]
+                for k in 0..entries {
+                    let entry = unit + k * UNITS;
+                    if entry < n * n {
+                        let (row, column) = (entry / n, entry % n);
+                        in_root[k] += shared[row * UNITS + point] * points[(block * n + column) * UNITS + point];
                     }
-                    in_root[k] += sum;
                 }
             }
         }
@@ -165,17 +174,20 @@ fn mirrored<F: Float>(
     #[comptime] n: usize,
 ) -> F {
     let (mut ahead, mut back) = (mean[0] + step[0], mean[0] - step[0]);
+    #[unroll]
     for c in 1..n {
         ahead = max(ahead, mean[c] + step[c]);
         back = max(back, mean[c] - step[c]);
     }
     let (mut all_ahead, mut all_back) = (F::new(0.0), F::new(0.0));
+    #[unroll]
     for c in 0..n {
         shares[c] = (mean[c] + step[c] - ahead).exp();
         turn[c] = (mean[c] - step[c] - back).exp();
         all_ahead += shares[c];
         all_back += turn[c];
     }
+    #[unroll]
     for c in 0..n {
         let (one, other) = (shares[c] / all_ahead, turn[c] / all_back);
         shares[c] = one + other;

@@ -76,7 +76,7 @@ impl Expected {
         let latents = formula.latents();
         let joint = matches!(formula, Formula::Classes(_)) && spreads == latents * latents;
         let fits = of_mean == [latents, rows[0]] && of_spread == rows[0] && (spreads == latents || joint);
-        if !fits || !formula.fits_gpu(joint) || auxiliary.is_some_and(|auxiliary| auxiliary.dims() != rows) {
+        if !fits || !formula.fits_gpu() || auxiliary.is_some_and(|auxiliary| auxiliary.dims() != rows) {
             return None;
         }
         let rule = match formula {

@@ -85,7 +85,7 @@ pub trait GpModel: Model + CloneModel + Debug + Send + Sync {
     /// in this precision.
     fn is_expected_on_gpu(&self, precision: Precision) -> Option<bool> {
         let likelihood = self.likelihood();
-        likelihood.noise().is_none().then(|| likelihood.is_expected_on_gpu(precision, false))
+        likelihood.noise().is_none().then(|| likelihood.is_expected_on_gpu(precision))
     }
 
     /// Gives the parameters the units of inputs and target, and sets initial values of the likelihood and of the levels

@@ -165,10 +165,13 @@ impl Grid {
     const UNITS: usize = 1 << 16;
     /// The fewest columns for which a further split is worth its cost.
     const FEWEST: usize = 4 * TILE;
+    /// The most columns of a unit. After 65,535 turns of all its loops, Mesa's software Vulkan ends them without a word.
+    const MOST: usize = 1 << 15;
 
     pub(super) fn new([n, m, t]: [usize; 3], width: usize) -> Self {
         let (blocks, chunks) = (cubes(n, TILE), cubes(t, width));
-        let splits = cubes(Self::UNITS / TILE, (blocks * chunks) as usize).min(cubes(m, Self::FEWEST));
+        let wanted = cubes(Self::UNITS / TILE, (blocks * chunks) as usize).min(cubes(m, Self::FEWEST));
+        let splits = wanted.max(cubes(m, Self::MOST));
         Self { blocks, chunks, splits }
     }
 

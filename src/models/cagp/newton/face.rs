@@ -1,7 +1,7 @@
 //! Newton's method in the span of actions as a model that everything can use.
 
 use super::{LearnedNewtonCagp, NewtonCagp, NewtonOptions, STEPS};
-use crate::device::{Compute, Precision};
+use crate::device::Compute;
 use crate::error::Result;
 use crate::likelihoods::Likelihood;
 use crate::models::cagp::CagpPosterior;
@@ -35,10 +35,6 @@ impl GpModel for NewtonCagp {
 
     fn likelihood(&self) -> &dyn Likelihood {
         &*self.likelihood
-    }
-
-    fn is_expected_on_gpu(&self, precision: Precision) -> Option<bool> {
-        Some(self.likelihood.is_expected_on_gpu(precision, self.likelihood.density().is_centred()))
     }
 
     fn start(&mut self, data: &Observations, units: &UserUnits) {
@@ -92,10 +88,6 @@ impl GpModel for LearnedNewtonCagp {
 
     fn likelihood(&self) -> &dyn Likelihood {
         &*self.likelihood
-    }
-
-    fn is_expected_on_gpu(&self, precision: Precision) -> Option<bool> {
-        Some(self.likelihood.is_expected_on_gpu(precision, self.likelihood.density().is_centred()))
     }
 
     fn start(&mut self, data: &Observations, units: &UserUnits) {
