@@ -84,12 +84,13 @@ fn expectations_and_their_slopes_agree() {
     assert!(all.is_empty(), "{all:#?}");
 }
 
-const CLASSES: [(&str, usize); 6] = [
+const CLASSES: [(&str, usize); 7] = [
     ("softmax(2)", 70),
     ("softmax(3)", 70),
     ("softmax(4)", 70),
     ("softmax(7)", 33),
     ("softmax(10)", 70),
+    ("softmax(20)", 9),
     ("softmax(30)", 9),
 ];
 

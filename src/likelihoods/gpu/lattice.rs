@@ -2,12 +2,13 @@
 //! `ln Σ exp(f)`, on the points of the host's lattices. The units of a cube share the points of a row.
 
 use burn::cubecl;
-use burn::cubecl::frontend::{max, min};
+use burn::cubecl::frontend::{max, min, select};
 use burn::cubecl::ir::ElemType;
 use burn::cubecl::prelude::*;
 
 use super::super::lattice::LATTICES;
 use super::classes::UNITS;
+use super::functions::{rise, size};
 
 /// What the kernel is compiled for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
@@ -173,13 +174,14 @@ fn mirrored<F: Float>(
     turn: &mut Array<F>,
     #[comptime] n: usize,
 ) -> F {
+    let zero = F::new(0.0);
     let (mut ahead, mut back) = (mean[0] + step[0], mean[0] - step[0]);
     #[unroll]
     for c in 1..n {
         ahead = max(ahead, mean[c] + step[c]);
         back = max(back, mean[c] - step[c]);
     }
-    let (mut all_ahead, mut all_back) = (F::new(0.0), F::new(0.0));
+    let (mut all_ahead, mut all_back) = (zero, zero);
     #[unroll]
     for c in 0..n {
         shares[c] = (mean[c] + step[c] - ahead).exp();
@@ -187,11 +189,22 @@ fn mirrored<F: Float>(
         all_ahead += shares[c];
         all_back += turn[c];
     }
+    let (log_ahead, log_back) = (ahead + all_ahead.ln(), back + all_back.ln());
+    // The ratio of a class's probabilities is exp(x): their difference follows without cancellation.
+    let mut rest = zero;
     #[unroll]
     for c in 0..n {
         let (one, other) = (shares[c] / all_ahead, turn[c] / all_back);
+        let x = F::new(2.0) * step[c] - (log_ahead - log_back);
+        let risen = rise::<F>(size::<F>(x));
         shares[c] = one + other;
-        turn[c] = one - other;
+        turn[c] = select(x > zero, one * risen, zero - other * risen);
+        rest += turn[c];
     }
-    ahead + back + all_ahead.ln() + all_back.ln()
+    // Differences add up to 0. What is left is the rounding of the logarithms, which all classes share.
+    #[unroll]
+    for c in 0..n {
+        turn[c] -= F::new(0.5) * shares[c] * rest;
+    }
+    log_ahead + log_back
 }
