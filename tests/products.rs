@@ -549,8 +549,8 @@ proptest! {
         let kernel = Kernel::parse(KERNELS[index], 3).unwrap();
         let (x, v, weights) = (noise(seed, n * 3), noise(seed + 1, n), noise(seed + 2, n));
         let loss = |x: &[f64], track: bool| {
-            let scope = if track { Scope::training(compute(Precision::F64)) } else { Scope::new(compute(Precision::F64)) };
-            let scope = scope.unwrap();
+            let scope = if track { Scope::training } else { Scope::new };
+            let scope = scope(compute(Precision::F64)).unwrap();
             let x = scope.matrix(x, n, 3);
             let x = if track { x.require_grad() } else { x };
             let product = Covariance::new(&kernel, &scope, &x).times(&scope.matrix(&v, n, 1)).unwrap();
