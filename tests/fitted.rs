@@ -589,6 +589,24 @@ fn a_kernel_with_a_lengthscale_a_column_ends_at_or_below_the_one_with_a_single_o
 }
 
 #[test]
+fn many_waves_along_a_single_input_are_not_taken_for_noise() {
+    let target = |x: f64, e: f64| 2.0 * x + (2.0 * std::f64::consts::PI * 40.0 * x).sin() + 0.1 * e;
+    let row = |i: usize| {
+        let x = (0.618_034 * i as f64).fract();
+        format!("{x},{}\n", target(x, (12.9 * i as f64).sin()))
+    };
+    let table = format!("x,y\n{}", (0..300).map(row).collect::<String>());
+    let own = trained(&table, Settings { starts: Starts::Data, ..Settings::default() });
+    let raced = trained(&table, Settings::default());
+    assert!(raced.summary.loss < own.summary.loss - 0.5, "{} and {}", raced.summary.loss, own.summary.loss);
+    assert_eq!(raced.summary.race.unwrap().starts[0].name, "short lengthscale");
+    // A kernel with several lengthscales, or one that is given, starts as it says.
+    for kernel in ["matern32 + rbf", "matern32(lengthscale=0.3)"] {
+        assert!(trained(&table, Settings { kernel: kernel.into(), ..Settings::default() }).summary.race.is_none());
+    }
+}
+
+#[test]
 fn starts_that_are_given_are_not_raced() {
     let start = |change: fn(&mut Settings)| {
         let mut settings = Settings::default();

@@ -2,6 +2,9 @@
 //!
 //! A kernel with a lengthscale per column includes the kernel with a single lengthscale. Yet its training from the
 //! data's own start may end above the optimum of the single lengthscale. So one of the starts is this optimum.
+//!
+//! With one input column, a function with many waves looks like a trend with noise from the data's own start. So another
+//! start has the shortest lengthscale that the rows can tell.
 
 use std::time::{Duration, Instant};
 
@@ -26,7 +29,8 @@ use crate::train::{Lbfgs, Observer, Optimizer, Outcome, Steps, Termination, Trai
 #[serde(rename_all = "kebab-case")]
 #[cfg_attr(feature = "command", derive(clap::ValueEnum))]
 pub enum Starts {
-    /// At the best of a few short trainings: from the data's own start, and from the optimum with one lengthscale
+    /// At the best of a few short trainings: from the data's own start, and from the optimum with one lengthscale or, with
+    /// one input column, from a short lengthscale
     #[default]
     Race,
     /// At the data's own start
@@ -95,15 +99,15 @@ struct Runner {
     loss: Option<f64>,
 }
 
-/// Trains `model`, or a [lighter](GpModel::lighter) one in its place, from several starts and leaves it at the best
-/// result. Does nothing if no kernel has a lengthscale per column to learn, or if the training has no more steps than
-/// the short one from each start.
+/// Trains `model`, or a [lighter](GpModel::lighter) one in its place, from two starts and leaves it at the better
+/// result. Does nothing if there is one start only, because kernels have no lengthscale per column to learn nor a single
+/// one for a single column, or if the training has no more steps than the short one from each start.
 ///
 /// # Errors
 /// What the device reports; a start that fails is left out.
 pub fn race(model: &mut Box<dyn GpModel>, track: &Track, observers: &mut [&mut dyn Observer]) -> Result<Option<Race>> {
-    let units = lengths(&**model, track.training.data);
-    if units.is_empty() || track.training.config.steps <= STEPS {
+    let Some(lengths) = Lengths::of(&**model, track.training.data) else { return Ok(None) };
+    if track.training.config.steps <= STEPS {
         return Ok(None);
     }
     let began = Instant::now();
@@ -114,35 +118,34 @@ pub fn race(model: &mut Box<dyn GpModel>, track: &Track, observers: &mut [&mut d
     let mut legs = Legs { track, observers, began, race: &mut race, over: false };
 
     let light = model.lighter();
-    let mut isotropic = light.boxed();
-    each(&mut *isotropic, &units, |p, sd| {
-        let ratios = p.internal().iter().zip(sd).map(|(length, sd)| (length / sd).ln()).sum::<f64>();
-        let common = (ratios / sd.len() as f64).exp();
-        p.set_internal(&sd.iter().map(|sd| common * sd).collect::<Vec<_>>());
-    });
-    tie(&mut *isotropic, &units, true);
-    let optimum = legs.run(&mut *isotropic, shown, ISOTROPIC);
-    tie(&mut *isotropic, &units, false);
-    let mut own = light;
-    let reached = legs.run(&mut *own, shown, STEPS);
-    let mut isotropic = Runner { name: "isotropic optimum", model: isotropic, loss: optimum };
-    // A start that leads without any steps of its own need not make them.
-    if reached.is_some_and(|reached| optimum.is_none_or(|optimum| optimum > reached)) {
-        isotropic.loss = legs.run(&mut *isotropic.model, shown, STEPS);
+    let mut other = Runner { name: lengths.start(), model: light.boxed(), loss: None };
+    match &lengths {
+        Lengths::Columns(columns) => {
+            make_equal(&mut *other.model, columns);
+            tie(&mut *other.model, columns, true);
+            other.loss = legs.run(&mut *other.model, shown, ISOTROPIC);
+            tie(&mut *other.model, columns, false);
+        }
+        Lengths::Single(places) => shorten(&mut *other.model, places, shown),
     }
-    let mut own = Runner { name: "data's own", model: own, loss: reached };
+    let mut own = Runner { name: "data's own", model: light, loss: None };
+    own.loss = legs.run(&mut *own.model, shown, STEPS);
+    // A start that leads without any steps of its own need not make them.
+    if other.loss.is_none_or(|optimum| own.loss.is_some_and(|own| optimum > own)) {
+        other.loss = legs.run(&mut *other.model, shown, STEPS);
+    }
     let mut lead = 0.0;
     if sample.is_some() {
         let batch = data.batch(&Scope::new(track.training.compute)?);
-        for runner in [&mut own, &mut isotropic] {
+        for runner in [&mut own, &mut other] {
             runner.loss = runner.loss.filter(|_| !legs.over).and_then(|_| legs.judge(&*runner.model, &batch));
         }
         // The result of training on the sample counts as a better start only if it is clearly better.
         (own.model, lead) = (model.boxed(), LEAD);
     }
     let loss = |runner: &Runner| runner.loss.unwrap_or(f64::INFINITY);
-    let leads = loss(&isotropic) + lead < loss(&own);
-    let runners = if leads { [isotropic, own] } else { [own, isotropic] };
+    let leads = loss(&other) + lead < loss(&own);
+    let runners = if leads { [other, own] } else { [own, other] };
     race.seconds = began.elapsed().as_secs_f64();
     race.starts = runners.iter().map(|Runner { name, loss, .. }| Start { name: (*name).into(), loss: *loss }).collect();
     if let Some(best) = runners.into_iter().next().filter(|best| best.loss.is_some()) {
@@ -152,24 +155,72 @@ pub fn race(model: &mut Box<dyn GpModel>, track: &Track, observers: &mut [&mut d
     Ok(Some(race))
 }
 
-/// The learned lengthscales that a kernel has for each column: their indices among the parameters, and the columns'
-/// standard deviations.
-fn lengths(model: &dyn GpModel, data: &Observations) -> Vec<(usize, Vec<f64>)> {
-    let kernels: Vec<&Kernel> = model.priors().into_iter().map(|prior| &prior.kernel).collect();
-    let columns = entry_columns(&kernels, data.d);
-    let parameters = model.parameters();
-    let learned =
-        parameters.iter().enumerate().filter(|(_, (_, p))| p.is_length() && p.len() > 1 && !p.fixed && !p.given);
-    learned.filter_map(|(at, (_, p))| Some((at, columns.get(&p.id())?.iter().map(|c| data.sd(*c)).collect()))).collect()
+/// The learned lengthscales, which starts differ in, as indices among the parameters.
+enum Lengths {
+    /// One for each column, with the columns' standard deviations.
+    Columns(Vec<(usize, Vec<f64>)>),
+    /// A single one of each kernel, for the only column.
+    Single(Vec<usize>),
 }
 
-fn each(model: &mut dyn GpModel, units: &[(usize, Vec<f64>)], change: impl Fn(&mut Parameter, &[f64])) {
+impl Lengths {
+    /// None if all starts would be the same.
+    fn of(model: &dyn GpModel, data: &Observations) -> Option<Self> {
+        let kernels: Vec<&Kernel> = model.priors().into_iter().map(|prior| &prior.kernel).collect();
+        let columns = entry_columns(&kernels, data.d);
+        let parameters = model.parameters();
+        let all: Vec<_> = parameters.iter().enumerate().filter(|(_, (_, p))| p.is_length()).collect();
+        let learned = all.iter().filter(|(_, (_, p))| !p.fixed && !p.given);
+        if data.d == 1 {
+            let places: Vec<usize> = learned.map(|(at, _)| *at).collect();
+            return (places.len() == kernels.len() && all.len() == kernels.len()).then_some(Self::Single(places));
+        }
+        let sds = |p: &Parameter| Some(columns.get(&p.id())?.iter().map(|c| data.sd(*c)).collect());
+        let several = learned.filter(|(_, (_, p))| p.len() > 1);
+        let columns: Vec<_> = several.filter_map(|(at, (_, p))| Some((*at, sds(p)?))).collect();
+        (!columns.is_empty()).then_some(Self::Columns(columns))
+    }
+
+    /// The name of the start that is not the data's own.
+    fn start(&self) -> &'static str {
+        match self {
+            Self::Columns(_) => "isotropic optimum",
+            Self::Single(_) => "short lengthscale",
+        }
+    }
+}
+
+fn each(model: &mut dyn GpModel, columns: &[(usize, Vec<f64>)], change: impl Fn(&mut Parameter, &[f64])) {
     let mut parameters = model.parameters_mut();
-    units.iter().for_each(|(at, sd)| change(&mut *parameters[*at].1, sd));
+    columns.iter().for_each(|(at, sd)| change(&mut *parameters[*at].1, sd));
 }
 
-fn tie(model: &mut dyn GpModel, units: &[(usize, Vec<f64>)], tied: bool) {
-    each(model, units, |p, _| p.tied = tied);
+/// Sets lengthscales to their geometric mean in units of the columns' standard deviations.
+fn make_equal(model: &mut dyn GpModel, columns: &[(usize, Vec<f64>)]) {
+    each(model, columns, |p, sd| {
+        let ratios = p.internal().iter().zip(sd).map(|(length, sd)| (length / sd).ln()).sum::<f64>();
+        let common = (ratios / sd.len() as f64).exp();
+        p.set_internal(&sd.iter().map(|sd| common * sd).collect::<Vec<_>>());
+    });
+}
+
+fn tie(model: &mut dyn GpModel, columns: &[(usize, Vec<f64>)], tied: bool) {
+    each(model, columns, |p, _| p.tied = tied);
+}
+
+/// Sets lengthscales to the median distance from a row to the third one after it, if they are longer.
+fn shorten(model: &mut dyn GpModel, places: &[usize], data: &Observations) {
+    let mut x = data.x.clone();
+    x.sort_unstable_by(f64::total_cmp);
+    x.dedup();
+    let mut distances: Vec<f64> = x.windows(4).map(|rows| rows[3] - rows[0]).collect();
+    distances.sort_unstable_by(f64::total_cmp);
+    let Some(distance) = distances.get(distances.len() / 2) else { return };
+    let mut parameters = model.parameters_mut();
+    for at in places {
+        let length = parameters[*at].1.internal()[0].min(*distance);
+        parameters[*at].1.set_internal(&[length]);
+    }
 }
 
 /// Rows drawn by the seed, if there are more than a race uses.
