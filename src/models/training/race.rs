@@ -208,12 +208,14 @@ fn tie(model: &mut dyn GpModel, columns: &[(usize, Vec<f64>)], tied: bool) {
     each(model, columns, |p, _| p.tied = tied);
 }
 
-/// Sets lengthscales to the median distance from a row to the third one after it, if they are longer.
+/// Sets lengthscales to the median distance from a row to the third one after it, if they are longer. Many rows count
+/// as [`ROWS`], because a model with fewer inducing inputs could not follow shorter waves.
 fn shorten(model: &mut dyn GpModel, places: &[usize], data: &Observations) {
     let mut x = data.x.clone();
     x.sort_unstable_by(f64::total_cmp);
     x.dedup();
-    let mut distances: Vec<f64> = x.windows(4).map(|rows| rows[3] - rows[0]).collect();
+    let apart = 3 * x.len().div_ceil(ROWS);
+    let mut distances: Vec<f64> = x.iter().zip(x.iter().skip(apart)).map(|(first, later)| later - first).collect();
     distances.sort_unstable_by(f64::total_cmp);
     let Some(distance) = distances.get(distances.len() / 2) else { return };
     let mut parameters = model.parameters_mut();
