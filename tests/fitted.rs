@@ -600,10 +600,15 @@ fn many_waves_along_a_single_input_are_not_taken_for_noise() {
     let raced = trained(&table, Settings::default());
     assert!(raced.summary.loss < own.summary.loss - 0.5, "{} and {}", raced.summary.loss, own.summary.loss);
     assert_eq!(raced.summary.race.unwrap().starts[0].name, "short lengthscale");
-    // A kernel with several lengthscales, or one that is given, starts as it says.
+    // No race for several lengthscales, for one that is given or bounded, and for few inputs.
+    let raced = |table: &str, settings: Settings| trained(table, settings).summary.race.is_some();
     for kernel in ["matern32 + rbf", "matern32(lengthscale=0.3)"] {
-        assert!(trained(&table, Settings { kernel: kernel.into(), ..Settings::default() }).summary.race.is_none());
+        assert!(!raced(&table, Settings { kernel: kernel.into(), ..Settings::default() }));
     }
+    let bounds = vec![("lengthscale".into(), 0.2, 2.0)];
+    assert!(!raced(&table, Settings { bounds, ..Settings::default() }));
+    let few = (0..30).map(|i| format!("{},{}\n", i % 3, (1.7 * i as f64).sin())).collect::<String>();
+    assert!(!raced(&format!("x,y\n{few}"), Settings::default()));
 }
 
 #[test]

@@ -232,7 +232,8 @@ fn an_interrupted_training_ends_where_an_uninterrupted_one_does() {
         let folder = Folder::with_tables();
         // A training of few steps has no race.
         let fit = |options: &[&str], output: &str| {
-            folder.ok(&[&["fit", "ok.csv", "--starts", "data", "--optimizer", optimizer, "-o", output], options].concat());
+            let start = ["fit", "ok.csv", "--starts", "data", "--optimizer", optimizer, "-o", output];
+            folder.ok(&[&start, options].concat());
             folder.ok(&["predict", output, "new.csv"])
         };
         let whole = fit(&["--steps", "20"], "whole.cagey");

@@ -71,6 +71,7 @@ pub fn changes<F: Float>(
     for k in 0..count {
         sums[k] = zero;
     }
+    let mut partial = Array::<F>::new(entries);
     let mut in_root = Array::<F>::new(entries);
     #[unroll]
     for k in 0..entries {
@@ -125,24 +126,39 @@ pub fn changes<F: Float>(
                 sums[LATTICES + c] -= weight * each * shares[c];
                 sums[LATTICES + n + c] -= weight * each * turn[c] * z[c];
             }
-            sums[lattice] += each * (together - apart);
+            #[unroll]
+            for k in 0..LATTICES {
+                if lattice == k {
+                    sums[k] += each * (together - apart);
+                }
+            }
         }
         sync_cube();
         if weight > zero {
+            // From zero within the block: sums of sums are more accurate.
+            #[unroll]
+            for k in 0..entries {
+                partial[k] = zero;
+            }
             for point in 0..UNITS {
                 #[unroll]
                 for k in 0..entries {
                     let entry = unit + k * UNITS;
                     if entry < n * n {
                         let (row, column) = (entry / n, entry % n);
-                        in_root[k] += shared[row * UNITS + point] * points[(block * n + column) * UNITS + point];
+                        partial[k] += shared[row * UNITS + point] * points[(block * n + column) * UNITS + point];
                     }
                 }
+            }
+            #[unroll]
+            for k in 0..entries {
+                in_root[k] += partial[k];
             }
         }
     }
 
     sync_cube();
+    #[unroll]
     for k in 0..count {
         shared[k * UNITS + unit] = sums[k];
     }

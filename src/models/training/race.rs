@@ -1,10 +1,10 @@
 //! Races of starts: short trainings from several lengthscales. The training then begins at the best of them.
 //!
 //! A kernel with a lengthscale per column includes the kernel with a single lengthscale. Yet its training from the
-//! data's own start may end above the optimum of the single lengthscale. So one of the starts is this optimum.
+//! data's own start may end above the optimum of the single lengthscale. So the other start is this optimum.
 //!
-//! With one input column, a function with many waves looks like a trend with noise from the data's own start. So another
-//! start has the shortest lengthscale that the rows can tell.
+//! With one input column, a function with many waves looks like a trend with noise from the data's own start. So there
+//! the other start has a lengthscale of a few rows.
 
 use std::time::{Duration, Instant};
 
@@ -20,7 +20,7 @@ use crate::error::Result;
 use crate::kernels::Kernel;
 use crate::models::gp_model::{GpModel, Training};
 use crate::models::{Batch, Observations};
-use crate::params::Parameter;
+use crate::params::{Constraint, Parameter};
 use crate::scope::Scope;
 use crate::train::{Lbfgs, Observer, Optimizer, Outcome, Steps, Termination, TrainConfig};
 
@@ -29,8 +29,8 @@ use crate::train::{Lbfgs, Observer, Optimizer, Outcome, Steps, Termination, Trai
 #[serde(rename_all = "kebab-case")]
 #[cfg_attr(feature = "command", derive(clap::ValueEnum))]
 pub enum Starts {
-    /// At the best of a few short trainings: from the data's own start, and from the optimum with one lengthscale or, with
-    /// one input column, from a short lengthscale
+    /// At the better result of two short trainings: from the data's own start, and from the optimum with one
+    /// lengthscale or, with one input column, from a short lengthscale
     #[default]
     Race,
     /// At the data's own start
@@ -100,8 +100,8 @@ struct Runner {
 }
 
 /// Trains `model`, or a [lighter](GpModel::lighter) one in its place, from two starts and leaves it at the better
-/// result. Does nothing if there is one start only, because kernels have no lengthscale per column to learn nor a single
-/// one for a single column, or if the training has no more steps than the short one from each start.
+/// result. Does nothing if both starts would be the same, or if the training has no more steps than the short one from
+/// each start.
 ///
 /// # Errors
 /// What the device reports; a start that fails is left out.
@@ -126,7 +126,10 @@ pub fn race(model: &mut Box<dyn GpModel>, track: &Track, observers: &mut [&mut d
             other.loss = legs.run(&mut *other.model, shown, ISOTROPIC);
             tie(&mut *other.model, columns, false);
         }
-        Lengths::Single(places) => shorten(&mut *other.model, places, shown),
+        Lengths::Single { places, short } => {
+            let mut parameters = other.model.parameters_mut();
+            places.iter().for_each(|at| parameters[*at].1.set_internal(&[*short]));
+        }
     }
     let mut own = Runner { name: "data's own", model: light, loss: None };
     own.loss = legs.run(&mut *own.model, shown, STEPS);
@@ -159,8 +162,8 @@ pub fn race(model: &mut Box<dyn GpModel>, track: &Track, observers: &mut [&mut d
 enum Lengths {
     /// One for each column, with the columns' standard deviations.
     Columns(Vec<(usize, Vec<f64>)>),
-    /// A single one of each kernel, for the only column.
-    Single(Vec<usize>),
+    /// A single one of each kernel, for the only column, and a shorter value for it.
+    Single { places: Vec<usize>, short: f64 },
 }
 
 impl Lengths {
@@ -172,8 +175,11 @@ impl Lengths {
         let all: Vec<_> = parameters.iter().enumerate().filter(|(_, (_, p))| p.is_length()).collect();
         let learned = all.iter().filter(|(_, (_, p))| !p.fixed && !p.given);
         if data.d == 1 {
-            let places: Vec<usize> = learned.map(|(at, _)| *at).collect();
-            return (places.len() == kernels.len() && all.len() == kernels.len()).then_some(Self::Single(places));
+            let short = short(&data.x)?;
+            let free = |p: &Parameter| p.constraint() == Constraint::FREE && p.internal()[0] > short;
+            let places: Vec<usize> = learned.filter(|(_, (_, p))| free(p)).map(|(at, _)| *at).collect();
+            return (places.len() == kernels.len() && all.len() == kernels.len())
+                .then_some(Self::Single { places, short });
         }
         let sds = |p: &Parameter| Some(columns.get(&p.id())?.iter().map(|c| data.sd(*c)).collect());
         let several = learned.filter(|(_, (_, p))| p.len() > 1);
@@ -185,7 +191,7 @@ impl Lengths {
     fn start(&self) -> &'static str {
         match self {
             Self::Columns(_) => "isotropic optimum",
-            Self::Single(_) => "short lengthscale",
+            Self::Single { .. } => "short lengthscale",
         }
     }
 }
@@ -208,21 +214,16 @@ fn tie(model: &mut dyn GpModel, columns: &[(usize, Vec<f64>)], tied: bool) {
     each(model, columns, |p, _| p.tied = tied);
 }
 
-/// Sets lengthscales to the median distance from a row to the third one after it, if they are longer. Many rows count
-/// as [`ROWS`], because a model with fewer inducing inputs could not follow shorter waves.
-fn shorten(model: &mut dyn GpModel, places: &[usize], data: &Observations) {
-    let mut x = data.x.clone();
+/// The median distance from an input to the third one after it. Equal inputs count once, and more than [`ROWS`] as so
+/// many, because sparse models have no more inducing inputs. None for fewer than four.
+fn short(x: &[f64]) -> Option<f64> {
+    let mut x = x.to_vec();
     x.sort_unstable_by(f64::total_cmp);
     x.dedup();
-    let apart = 3 * x.len().div_ceil(ROWS);
+    let apart = (3 * x.len()).div_ceil(ROWS).max(3);
     let mut distances: Vec<f64> = x.iter().zip(x.iter().skip(apart)).map(|(first, later)| later - first).collect();
     distances.sort_unstable_by(f64::total_cmp);
-    let Some(distance) = distances.get(distances.len() / 2) else { return };
-    let mut parameters = model.parameters_mut();
-    for at in places {
-        let length = parameters[*at].1.internal()[0].min(*distance);
-        parameters[*at].1.set_internal(&[length]);
-    }
+    distances.get(distances.len() / 2).copied()
 }
 
 /// Rows drawn by the seed, if there are more than a race uses.

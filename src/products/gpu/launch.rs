@@ -165,8 +165,8 @@ impl Grid {
     const UNITS: usize = 1 << 16;
     /// The fewest columns for which a further split is worth its cost.
     const FEWEST: usize = 4 * TILE;
-    /// The most columns of a unit. After 65,535 turns of all its loops, Mesa's software Vulkan ends them without a word.
-    const MOST: usize = 1 << 15;
+    /// The most columns of a unit: after 65,535 turns of its loops, Mesa's software Vulkan ends them without a word.
+    const MOST: usize = 60_000;
 
     pub(super) fn new([n, m, t]: [usize; 3], width: usize) -> Self {
         let (blocks, chunks) = (cubes(n, TILE), cubes(t, width));
