@@ -2,7 +2,7 @@
 
 use cagey::Result;
 use cagey::data::{Dataset, TargetTransform};
-use cagey::fitted::{Copies, Fitted, Outside};
+use cagey::fitted::{Copies, Fitted, Outside, ROWS_PER_SLOPE};
 use cagey::metrics::diagnosis::{Along, Diagnosis, Finding, Remedy};
 use cagey::metrics::{Calibration, Source, Temperature};
 use serde_json::{Value, json};
@@ -102,7 +102,9 @@ impl Trust {
 fn is_positive(fitted: &Fitted) -> bool {
     let known = fitted.settings.auxiliary_column.is_some();
     let scale = &fitted.target_scale;
-    scale.transform == TargetTransform::Identity && !known && fitted.data().y.iter().all(|z| scale.inverse(*z) > 0.0)
+    // 0 comes back from its standardised value with a rounding error.
+    let least = 1e-9 * scale.sd;
+    scale.transform == TargetTransform::Identity && !known && fitted.data().y.iter().all(|z| scale.inverse(*z) > least)
 }
 
 fn found_in_words(finding: &Finding, names: &[String]) -> String {
@@ -146,9 +148,11 @@ fn advice(finding: &Finding, positive: bool, fitted: &Fitted, names: &[String]) 
                 _ => &0,
             };
             let column = names.get(*column).map_or("", |name| name.as_str());
+            // A linear mean learns a slope for every column.
+            let mean = if fitted.summary.rows >= ROWS_PER_SLOPE * names.len() { "--mean linear or " } else { "" };
             format!(
-                "describe what goes on there: a trend, --mean linear or --kernel \"{} + linear(dims=[{column}])\", and \
-                 a season, periodic(period=…, dims=[{column}])",
+                "describe what goes on there: a trend, {mean}--kernel \"{} + linear(dims=[{column}])\", and a season, \
+                 periodic(period=…, dims=[{column}])",
                 fitted.settings.kernel
             )
         }

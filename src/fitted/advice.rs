@@ -15,6 +15,20 @@ pub fn few(rows: usize, y: &[f64], target: &str) -> Option<String> {
         .then(|| format!("the target `{target}` is constant: error bars rest on no data"))
 }
 
+/// The fewest rows for each slope of a linear mean.
+pub const ROWS_PER_SLOPE: usize = 5;
+
+/// A warning if a linear mean has many slopes for the rows. They are learned like the noise, without error bars.
+pub fn slopes(rows: usize, columns: usize) -> Option<Advice> {
+    (rows < ROWS_PER_SLOPE * columns).then(|| {
+        let text = format!(
+            "a linear mean learns a slope for each of {columns} columns, too many for {rows} rows: error bars will be \
+             too narrow; add `linear(dims=[…])` to the kernel instead, for the columns that have a trend"
+        );
+        Advice::from(text).about("Settings::kernel").about("Settings::mean")
+    })
+}
+
 fn constant<'a>(mut values: impl Iterator<Item = &'a f64>) -> bool {
     let first = values.next();
     values.all(|value| Some(value) == first)

@@ -1,5 +1,7 @@
 //! Observations on the host, and as tensors of a device.
 
+use std::collections::HashMap;
+
 use burn::tensor::Tensor;
 
 use super::training::batches::Rows;
@@ -90,6 +92,17 @@ impl Observations {
     /// Number of rows.
     pub fn n(&self) -> usize {
         self.y.len()
+    }
+
+    /// A number for each row, from 0 on in the order in which they appear. Rows with the same inputs have the same.
+    pub fn groups(&self) -> Vec<usize> {
+        let mut known: HashMap<Vec<u64>, usize> = HashMap::new();
+        let mut number = |row: &[f64]| {
+            let next = known.len();
+            // Adding 0 removes the sign of a negative zero.
+            *known.entry(row.iter().map(|value| (value + 0.0).to_bits()).collect()).or_insert(next)
+        };
+        self.x.chunks(self.d).map(&mut number).collect()
     }
 
     /// The standard deviation of an input column, or 1 if the column is constant.

@@ -1,8 +1,8 @@
 //! The comparison as text: the best first, with differences that say whether it is clearly the best.
 
 use super::candidate::{Candidate, Difference};
-use crate::cli::report;
 use crate::cli::scoring::Brief;
+use crate::cli::{report, settings};
 
 /// A table with one row for each candidate, in their order: the best first.
 pub fn table(candidates: &[Candidate], unit: &str) -> String {
@@ -40,8 +40,12 @@ pub fn table(candidates: &[Candidate], unit: &str) -> String {
     text += &format!("{}\n", verdict(candidates, best, unit));
     for candidate in candidates.iter().filter(|candidate| !candidate.is_baseline()) {
         let Some(fit) = candidate.runs[0].fit.as_ref() else { continue };
+        let name = if folds > 1 { format!("{}, first fold", candidate.name) } else { candidate.name.clone() };
         if !fit.words.is_empty() {
-            text += &format!("{}: {}\n", candidate.name, fit.words);
+            text += &format!("{name}: {}\n", fit.words);
+        }
+        for warning in &fit.fitted.summary.warnings {
+            text += &format!("{name}: warning: {}\n", settings::words(warning));
         }
         let parameters = fit.fitted.model.parameters().into_iter().filter(|(_, p)| p.len() <= MOST_LISTED);
         let list: Vec<String> = parameters
@@ -50,7 +54,7 @@ pub fn table(candidates: &[Candidate], unit: &str) -> String {
                 format!("{path} {}", values.join(", "))
             })
             .collect();
-        text += &format!("{}: {}\n", candidate.name, list.join("; "));
+        text += &format!("{name}: {}\n", list.join("; "));
     }
     text
 }

@@ -175,9 +175,7 @@ impl ColumnReader {
                         return Err(Advice::from(text).about("ReadOptions::dates").about("ReadOptions::features"));
                     }
                     Value::Missing => return Err(missing()),
-                    Value::Number(_) | Value::TooLarge => Kind::Number {
-                        why: "the cells above it are numbers; correct it, or list the column as categorical",
-                    },
+                    Value::Number(_) | Value::TooLarge => Kind::Number { why: MIXED },
                 };
                 self.decode(cell)
             }
@@ -185,12 +183,19 @@ impl ColumnReader {
     }
 }
 
+/// Why a cell of a column that began with numbers must be one too.
+const MIXED: &str = "the cells above it are numbers; correct it, or list the column as categorical";
+
 fn number(cell: Cell, why: &str) -> std::result::Result<f64, Advice> {
     match cell.value() {
         Value::Number(number) => Ok(number),
         Value::Missing => Err(missing()),
         Value::TooLarge => Err(format!("is larger than {LARGEST:e} and would overflow; rescale the column").into()),
-        Value::Date(_) | Value::Label => Err(decimal_comma(cell, format!("is not a number; {why}").into())),
+        Value::Date(_) | Value::Label => {
+            let advice = Advice::from(format!("is not a number; {why}"));
+            let advice = if why == MIXED { advice.about("ReadOptions::categorical") } else { advice };
+            Err(decimal_comma(cell, advice))
+        }
     }
 }
 

@@ -183,6 +183,7 @@ impl Plan {
             ));
         }
         self.warnings.extend(advice::outliers(&self.data, &names, &self.units.inputs).into_iter().map(Advice::from));
+        self.warnings.extend((self.settings.mean == "linear").then(|| advice::slopes(rows, self.data.d)).flatten());
         self.warnings.extend(self.options.warnings(rows));
     }
 

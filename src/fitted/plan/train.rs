@@ -17,7 +17,7 @@ use crate::linalg::jitter::watch;
 use crate::models::gp_model::Training;
 use crate::models::minibatch::{Rows, SharedRows};
 use crate::models::posterior::Posterior;
-use crate::models::race::{Race, Starts, Track, race};
+use crate::models::race::{Fallback, Race, Starts, Track, race};
 use crate::models::registry::usual;
 use crate::models::spread::Spread;
 use crate::models::{Observations, diagnose, shared_rows};
@@ -44,9 +44,12 @@ impl Plan {
 
     /// Moves the model to the better of two starts if their losses can be compared. Does nothing if a start is given in
     /// any way.
-    fn race(&mut self, config: &TrainConfig, observers: &mut [&mut dyn Observer]) -> Result<Option<Race>> {
-        let asked = self.settings.starts == Starts::Race && config.resume.is_none();
-        if !asked || !self.options.races() {
+    fn race(
+        &mut self,
+        config: &TrainConfig,
+        observers: &mut [&mut dyn Observer],
+    ) -> Result<Option<(Race, Option<Fallback>)>> {
+        if self.settings.starts != Starts::Race || !self.options.races() {
             return Ok(None);
         }
         let data = &self.data;
@@ -63,7 +66,7 @@ impl Plan {
     /// As training.
     pub fn train(mut self, config: &TrainConfig, observers: &mut [&mut dyn Observer]) -> Result<Fitted> {
         let compute = self.settings.compute;
-        let race = self.race(config, observers)?;
+        let (mut race, fallback) = self.race(config, observers)?.unzip();
         let spent = Duration::from_secs_f64(race.as_ref().map_or(0.0, |race| race.seconds));
         let left = config.max_time.map(|time| time.saturating_sub(spent));
         let config = &TrainConfig { max_time: left, ..config.clone() };
@@ -73,7 +76,18 @@ impl Plan {
         let count = self.tables.as_ref().map_or(rows.count(), Tables::rows);
         let batches = self.options.minibatches();
         let training = Training { compute, data: &self.data, rows, batches, config, spread: spread.as_ref() };
-        let outcome = self.model.train(training, observers)?;
+        let mut outcome = self.model.train(training, observers)?;
+        let fallback = fallback.flatten().filter(|found| found.is_below(outcome.loss));
+        let left = config.max_time.map(|time| time.saturating_sub(Duration::from_secs_f64(outcome.seconds)));
+        let over = left.is_some_and(|left| left.is_zero()) || outcome.termination == train::Termination::Interrupted;
+        if let (Some(found), Some(race), false) = (fallback, &mut race, over) {
+            self.model = found.applied(&*self.model, race);
+            race.steps += outcome.iterations;
+            race.evaluations += outcome.evaluations;
+            race.seconds += outcome.seconds;
+            let config = TrainConfig { max_time: left, resume: None, ..config.clone() };
+            outcome = self.model.train(Training { config: &config, ..training }, observers)?;
+        }
         let Self { schema, settings, units, model, data, tables, apart, weak_prior, mut warnings, .. } = self;
         let names = input_names(&schema, settings.auxiliary_column.as_deref());
         warnings.extend(diagnose::warnings(&*model, &data, &names));

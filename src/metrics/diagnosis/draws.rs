@@ -54,6 +54,12 @@ impl Draws {
         *drawn.select_nth_unstable_by(COUNT - COUNT / 100, f64::total_cmp).1
     }
 
+    /// The largest value of a statistic that does not [exceed](Self::exceeds) that of nearly all draws.
+    pub(super) fn widest(&self, statistic: impl Fn(&[f64]) -> f64 + Sync) -> f64 {
+        let mut drawn = threads::map(self.0.par_iter(), |draw| statistic(draw));
+        *drawn.select_nth_unstable_by(COUNT - 1 - AS_FAR, f64::total_cmp).1
+    }
+
     /// Whether a statistic exceeds that of nearly all draws.
     pub(super) fn exceeds(&self, observed: f64, statistic: impl Fn(&[f64]) -> f64 + Sync) -> bool {
         let drawn = threads::map(self.0.par_iter(), |draw| statistic(draw) >= observed);

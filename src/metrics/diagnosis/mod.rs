@@ -50,7 +50,8 @@ pub struct Held {
     pub level: f64,
     /// The share of targets in it.
     pub share: f64,
-    /// The lower end of the range in which the share lies in 99 of 100 cases if the model is right (binomial).
+    /// The lower end of the range that chance explains if the model is right: 99 of 100 cases of independent rows
+    /// (binomial), and nearly all draws.
     pub low: f64,
     /// The upper end.
     pub high: f64,
@@ -161,12 +162,12 @@ pub fn diagnose(residuals: &Residuals, draws: &Draws) -> Diagnosis {
     let n = residuals.z.len();
     let bounds = LEVELS.map(|level| StudentT::normal().central(level));
     let held = [0, 1].map(|k| {
-        let (level, seen, off) = (LEVELS[k], share(residuals.z, bounds[k]), OFF[k]);
+        let (level, seen) = (LEVELS[k], share(residuals.z, bounds[k]));
         let (low, high) = chance(n, level);
-        let outside = n > 0 && !(low..=high).contains(&seen) && (seen - level).abs() > off;
-        let far = draws.exceeds((seen - level).abs(), |z| (share(z, bounds[k]) - level).abs());
-        let holds = !outside || !(far || k == 1 && seen < LEAST && n >= FEW);
-        Held { level, share: seen, low, high, holds }
+        let off = draws.widest(|z| (share(z, bounds[k]) - level).abs()).max(OFF[k]);
+        let least = if k == 1 && n >= FEW { LEAST.min(low) } else { 0.0 };
+        let (low, high) = (low.min(level - off).max(least), high.max(level + off).min(1.0));
+        Held { level, share: seen, low, high, holds: n == 0 || (low..=high).contains(&seen) }
     });
     let mut findings = if n < FEW { Vec::new() } else { shapes(residuals, draws) };
     if findings.is_empty() && held.iter().any(|held| !held.holds) {

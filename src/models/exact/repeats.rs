@@ -3,7 +3,6 @@
 //! For k targets at one input with mean ȳ, Π N(yᵢ; f, σ²) = N(ȳ; f, σ²/k) · (2πσ²)^(−(k−1)/2) k^(−1/2) exp(−Σ(yᵢ −
 //! ȳ)²/2σ²).
 
-use std::collections::HashMap;
 use std::f64::consts::TAU;
 
 use burn::tensor::Tensor;
@@ -62,23 +61,17 @@ struct Distinct {
 }
 
 fn distinct(data: &Observations) -> Distinct {
-    let mut places: HashMap<Vec<u64>, usize> = HashMap::new();
+    let of_rows = data.groups();
     let (mut x, mut counts, mut sums) = (Vec::new(), Vec::new(), Vec::new());
-    let of_rows: Vec<usize> = (data.x.chunks(data.d).zip(&data.y))
-        .map(|(row, y)| {
-            // Adding 0 removes the sign of a negative zero.
-            let bits = row.iter().map(|value| (value + 0.0).to_bits()).collect();
-            let place = *places.entry(bits).or_insert_with(|| {
-                x.extend_from_slice(row);
-                counts.push(0.0);
-                sums.push(0.0);
-                counts.len() - 1
-            });
-            counts[place] += 1.0;
-            sums[place] += y;
-            place
-        })
-        .collect();
+    for ((row, y), group) in data.x.chunks(data.d).zip(&data.y).zip(&of_rows) {
+        if *group == counts.len() {
+            x.extend_from_slice(row);
+            counts.push(0.0);
+            sums.push(0.0);
+        }
+        counts[*group] += 1.0;
+        sums[*group] += y;
+    }
     let y: Vec<f64> = sums.iter().zip(&counts).map(|(sum, count): (&f64, &f64)| sum / count).collect();
     let within = of_rows.iter().zip(&data.y).map(|(place, value)| (value - y[*place]).powi(2)).sum();
     Distinct { means: Observations { x, d: data.d, y, auxiliary: None }, counts, within }

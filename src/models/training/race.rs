@@ -71,7 +71,7 @@ impl Race {
     }
 }
 
-/// Most rows that a race trains on if a sample is enough.
+/// Most rows with different inputs that a race trains on if a sample is enough.
 const ROWS: usize = 1000;
 /// Steps from each start.
 const STEPS: usize = 15;
@@ -99,13 +99,40 @@ struct Runner {
     loss: Option<f64>,
 }
 
+/// The best result of a race on some of the rows. If the training ends above it, it should begin again from there.
+pub struct Fallback {
+    name: &'static str,
+    model: Box<dyn GpModel>,
+    /// Objective per row, on all rows.
+    loss: f64,
+}
+
+impl Fallback {
+    /// Whether a training that ended with this objective per row should begin again.
+    pub fn is_below(&self, loss: f64) -> bool {
+        self.loss < loss - 0.1 * LEAD
+    }
+
+    /// A copy of a model at this result; says so in the report of the race.
+    pub fn applied(&self, model: &dyn GpModel, race: &mut Race) -> Box<dyn GpModel> {
+        race.starts.sort_by_key(|start| start.name != self.name);
+        let mut moved = model.boxed();
+        copy(&*self.model, &mut *moved);
+        moved
+    }
+}
+
 /// Trains `model`, or a [lighter](GpModel::lighter) one in its place, from two starts and leaves it at the better
 /// result. Does nothing if both starts would be the same, or if the training has no more steps than the short one from
 /// each start.
 ///
 /// # Errors
 /// What the device reports; a start that fails is left out.
-pub fn race(model: &mut Box<dyn GpModel>, track: &Track, observers: &mut [&mut dyn Observer]) -> Result<Option<Race>> {
+pub fn race(
+    model: &mut Box<dyn GpModel>,
+    track: &Track,
+    observers: &mut [&mut dyn Observer],
+) -> Result<Option<(Race, Option<Fallback>)>> {
     let Some(lengths) = Lengths::of(&**model, track.training.data) else { return Ok(None) };
     if track.training.config.steps <= STEPS {
         return Ok(None);
@@ -137,25 +164,32 @@ pub fn race(model: &mut Box<dyn GpModel>, track: &Track, observers: &mut [&mut d
     if other.loss.is_none_or(|optimum| own.loss.is_some_and(|own| optimum > own)) {
         other.loss = legs.run(&mut *other.model, shown, STEPS);
     }
-    let mut lead = 0.0;
+    let (mut lead, mut fallback) = (0.0, None);
+    let loss = |runner: &Runner| runner.loss.unwrap_or(f64::INFINITY);
     if sample.is_some() {
         let batch = data.batch(&Scope::new(track.training.compute)?);
         for runner in [&mut own, &mut other] {
             runner.loss = runner.loss.filter(|_| !legs.over).and_then(|_| legs.judge(&*runner.model, &batch));
         }
+        let best = if loss(&other) < loss(&own) { &other } else { &own };
+        fallback = best.loss.map(|loss| Fallback { name: best.name, model: best.model.boxed(), loss });
         // The result of training on the sample counts as a better start only if it is clearly better.
         (own.model, lead) = (model.boxed(), LEAD);
     }
-    let loss = |runner: &Runner| runner.loss.unwrap_or(f64::INFINITY);
     let leads = loss(&other) + lead < loss(&own);
     let runners = if leads { [other, own] } else { [own, other] };
     race.seconds = began.elapsed().as_secs_f64();
     race.starts = runners.iter().map(|Runner { name, loss, .. }| Start { name: (*name).into(), loss: *loss }).collect();
     if let Some(best) = runners.into_iter().next().filter(|best| best.loss.is_some()) {
-        let found = best.model.parameters().into_iter().map(|(_, found)| found.clone());
-        model.parameters_mut().into_iter().zip(found).for_each(|((_, own), found)| *own = found);
+        copy(&*best.model, &mut **model);
     }
-    Ok(Some(race))
+    Ok(Some((race, fallback)))
+}
+
+/// Copies parameters from a model to one of the same kind.
+fn copy(from: &dyn GpModel, to: &mut dyn GpModel) {
+    let found = from.parameters().into_iter().map(|(_, found)| found.clone());
+    to.parameters_mut().into_iter().zip(found).for_each(|((_, own), found)| *own = found);
 }
 
 /// The learned lengthscales, which starts differ in, as indices among the parameters.
@@ -226,14 +260,19 @@ fn short(x: &[f64]) -> Option<f64> {
     distances.get(distances.len() / 2).copied()
 }
 
-/// Rows drawn by the seed, if there are more than a race uses.
+/// Rows drawn by the seed, if there are more than a race uses. Rows with the same inputs stay together, because the
+/// noise is learned from them, and count as one.
 fn sample(data: &Observations, seed: u64) -> Result<Option<Observations>> {
-    let n = data.n();
-    if n <= ROWS {
+    let groups = data.groups();
+    let count = groups.iter().max().map_or(0, |last| last + 1);
+    if count <= ROWS {
         return Ok(None);
     }
-    let mut rows = index::sample(&mut Xoshiro256PlusPlus::seed_from_u64(seed), n, ROWS).into_vec();
-    rows.sort_unstable();
+    let mut drawn = vec![false; count];
+    index::sample(&mut Xoshiro256PlusPlus::seed_from_u64(seed), count, ROWS)
+        .iter()
+        .for_each(|group| drawn[group] = true);
+    let rows: Vec<usize> = (0..data.n()).filter(|row| drawn[groups[*row]]).collect();
     data.gather(&rows).map(Some)
 }
 
