@@ -42,7 +42,10 @@ pub fn warnings(model: &dyn GpModel, data: &Observations, names: &[String]) -> V
             Constraint::Interval { lower, upper } => {
                 end(&format!("its bounds {lower}..{upper}: widen them, or check the data"))
             }
-            _ if path.ends_with("noise") => end("its floor: the data look noiseless; check them for repeated rows"),
+            _ if path.ends_with("noise") => end(
+                "its floor: the data look noiseless to this kernel; check them for repeated rows; with many columns, a \
+                 rough kernel may take the noise's place",
+            ),
             _ => end("its floor, the least that it may be: check the data and the likelihood, or bound it")
                 .about("Settings::bounds"),
         });
