@@ -51,6 +51,20 @@ struct Options {
 const TABLES: &str =
     "autompg,concrete,energy,forest,servo,solar,stock,wine,yacht,diabetes,wine_quality_red,iris,wdbc,wine_cultivars";
 
+/// Tables whose targets are classes.
+const CLASSES: [&str; 10] = [
+    "iris",
+    "wdbc",
+    "wine_cultivars",
+    "banana",
+    "moons",
+    "digits",
+    "eeg_eye_state",
+    "pendigits",
+    "letter",
+    "credit_default",
+];
+
 #[derive(Clone, Copy, PartialEq, Eq, Debug, ValueEnum)]
 enum Way {
     /// As the library chooses
@@ -102,9 +116,7 @@ fn read(options: &Options, set: &str, seed: u64) -> Result<(Schema, Dataset, Dat
         return Ok(generated);
     }
     let path = options.data.join(format!("{set}.csv.gz"));
-    let classes =
-        ["iris", "wdbc", "wine_cultivars", "banana", "moons", "digits", "eeg_eye_state", "pendigits", "letter"];
-    let target_kind = if classes.contains(&set) { TargetKind::Classes } else { TargetKind::default() };
+    let target_kind = if CLASSES.contains(&set) { TargetKind::Classes } else { TargetKind::default() };
     let (schema, mut data) = read_training(path, &ReadOptions { target_kind, ..ReadOptions::default() })?;
     if data.n > options.rows {
         data = data.subset(&Split::random(data.n, options.rows as f64 / data.n as f64, 0)?.test);
