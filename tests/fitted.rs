@@ -637,6 +637,16 @@ fn wide() -> String {
 }
 
 #[test]
+fn slopes_need_rows() {
+    let fitted = trained(&wide(), Settings { mean: "linear".into(), ..Settings::default() });
+    assert!(
+        fitted.summary.warnings.iter().any(|warning| warning.text.contains("each of 12 columns, too many for 30 rows"))
+    );
+    let fitted = trained(&repeated(), Settings { mean: "linear".into(), ..Settings::default() });
+    assert!(!fitted.summary.warnings.iter().any(|warning| warning.text.contains("slope")));
+}
+
+#[test]
 fn many_lengthscales_have_a_weak_prior_in_standard_deviations() {
     let lengths = |fitted: &Fitted| {
         let parameters = fitted.model.parameters();

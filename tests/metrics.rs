@@ -2,6 +2,7 @@
 
 use cagey::Error;
 use cagey::likelihoods::tempered;
+use cagey::metrics::diagnosis::{Draws, Residuals, diagnose};
 use cagey::metrics::{Predictive, Scores, Temperature, calibration_curve, score};
 use proptest::prelude::*;
 
@@ -554,5 +555,20 @@ proptest! {
         for (p, back) in p.iter().zip(tempered(&q, 1.0 / exponent)) {
             prop_assert!((p - back).abs() < 1e-9);
         }
+    }
+}
+
+/// Errors that go together leave more to chance; the range that is reported is that of the verdict.
+#[test]
+fn ranges_of_coverage_are_those_of_the_verdict() {
+    let n = 200;
+    let z: Vec<f64> = (0..n).map(|i| if i % 3 == 0 { 0.1 } else { 1.5 }).collect();
+    let (zeros, order) = (vec![0.0; n], vec![0; n]);
+    let residuals = Residuals { z: &z, mean: &zeros, x: &zeros, d: 1, order: &order };
+    let together = Draws::of(n, |noise| vec![noise[0]; noise.len()]);
+    for (draws, holds) in [(Draws::independent(n), false), (together, true)] {
+        let half = diagnose(&residuals, &draws).held[0];
+        assert_eq!(half.holds, holds, "{half:?}");
+        assert_eq!((half.low..=half.high).contains(&half.share), holds, "{half:?}");
     }
 }
