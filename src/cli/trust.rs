@@ -66,9 +66,9 @@ impl Trust {
             }
             _ => "they have the wrong shape",
         };
-        let range = |low: f64, high: f64| format!("{:.0}–{:.0}", 100.0 * low, 100.0 * high);
+        let range = |low: f64, high: f64| format!("{:.1}–{:.1}", 100.0 * low, 100.0 * high);
         let mut lines = vec![format!(
-            "50 % intervals hold {} and 95 % intervals {} of {} {what} (chance: {}, {}): {verdict}",
+            "50 % intervals hold {} and 95 % intervals {} of {} {what} (expected: {}, {}): {verdict}",
             percent(half.share),
             percent(most.share),
             diagnosis.n,

@@ -20,7 +20,7 @@ pub const ROWS_PER_SLOPE: usize = 5;
 
 /// A warning if a linear mean has many slopes for the rows. They are learned like the noise, without error bars.
 pub fn slopes(rows: usize, columns: usize) -> Option<Advice> {
-    (rows < ROWS_PER_SLOPE * columns).then(|| {
+    (columns > 1 && rows < ROWS_PER_SLOPE * columns).then(|| {
         let text = format!(
             "a linear mean learns a slope for each of {columns} columns, too many for {rows} rows: error bars will be \
              too narrow; add `linear(dims=[…])` to the kernel instead, for the columns that have a trend"

@@ -81,8 +81,8 @@ pub(super) fn select(layout: &Layout, options: &ReadOptions) -> Result<(Vec<usiz
     }
     if features.is_empty() {
         return Err(layout.error(format_args!(
-            "no feature is left next to the target `{}`; the file needs a column more than those that are left out, \
-             separated by commas, tabs or semicolons",
+            "no feature is left next to the target `{}`; the file needs at least one column besides it and those left \
+             out, separated by commas, tabs or semicolons",
             layout.names.get(target).map_or("", String::as_str)
         )));
     }

@@ -1,7 +1,7 @@
 //! Carries out a plan: from the initial model to one that is trained and conditioned on the data.
 
 use std::sync::Arc;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use super::super::build::Form;
 use super::super::columns::{Units, input_names};
@@ -49,14 +49,16 @@ impl Plan {
         config: &TrainConfig,
         observers: &mut [&mut dyn Observer],
     ) -> Result<Option<(Race, Option<Fallback>)>> {
-        if self.settings.starts != Starts::Race || !self.options.races() {
+        // Models other than the exact one may have parts that belong to the rows.
+        let sampled = self.settings.model.kind() == usual().kind();
+        // A training that goes on needs no start, but it may end above the best result.
+        let asked = self.settings.starts == Starts::Race && (sampled || config.resume.is_none());
+        if !asked || !self.options.races() {
             return Ok(None);
         }
         let data = &self.data;
         let compute = self.settings.compute;
         let training = Training { compute, data, rows: data, batches: None, config, spread: None };
-        // Models other than the exact one may have parts that belong to the rows.
-        let sampled = self.settings.model.kind() == usual().kind();
         race(&mut self.model, &Track { training, sampled }, observers)
     }
 
@@ -76,17 +78,26 @@ impl Plan {
         let count = self.tables.as_ref().map_or(rows.count(), Tables::rows);
         let batches = self.options.minibatches();
         let training = Training { compute, data: &self.data, rows, batches, config, spread: spread.as_ref() };
+        let began = Instant::now();
         let mut outcome = self.model.train(training, observers)?;
-        let fallback = fallback.flatten().filter(|found| found.is_below(outcome.loss));
-        let left = config.max_time.map(|time| time.saturating_sub(Duration::from_secs_f64(outcome.seconds)));
+        let left = config.max_time.map(|time| time.saturating_sub(began.elapsed()));
         let over = left.is_some_and(|left| left.is_zero()) || outcome.termination == train::Termination::Interrupted;
-        if let (Some(found), Some(race), false) = (fallback, &mut race, over) {
-            self.model = found.applied(&*self.model, race);
-            race.steps += outcome.iterations;
-            race.evaluations += outcome.evaluations;
-            race.seconds += outcome.seconds;
+        let fallback = fallback.flatten().filter(|found| !over && found.is_below(outcome.loss));
+        if config.resume.is_some() && fallback.is_none() {
+            // A training that goes on has its own start.
+            race = None;
+        }
+        if let (Some(found), Some(race)) = (fallback, &mut race) {
             let config = TrainConfig { max_time: left, resume: None, ..config.clone() };
-            outcome = self.model.train(Training { config: &config, ..training }, observers)?;
+            let mut moved = found.applied(&*self.model);
+            match moved.train(Training { config: &config, ..training }, observers) {
+                Ok(again) if again.loss < outcome.loss => {
+                    found.lead(race, &outcome);
+                    (self.model, outcome) = (moved, again);
+                }
+                Ok(_) => {}
+                Err(error) => self.warnings.push(format!("the training from {found} failed: {error}").into()),
+            }
         }
         let Self { schema, settings, units, model, data, tables, apart, weak_prior, mut warnings, .. } = self;
         let names = input_names(&schema, settings.auxiliary_column.as_deref());

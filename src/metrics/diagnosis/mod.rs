@@ -50,12 +50,12 @@ pub struct Held {
     pub level: f64,
     /// The share of targets in it.
     pub share: f64,
-    /// The lower end of the range that chance explains if the model is right: 99 of 100 cases of independent rows
-    /// (binomial), and nearly all draws.
+    /// The lower end of the range that is expected if the model is right: 99 of 100 cases of independent rows
+    /// (binomial), nearly all draws, and a few points on either side of the probability.
     pub low: f64,
     /// The upper end.
     pub high: f64,
-    /// Whether chance explains the share.
+    /// Whether the share is in that range.
     pub holds: bool,
 }
 

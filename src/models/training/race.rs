@@ -6,6 +6,7 @@
 //! With one input column, a function with many waves looks like a trend with noise from the data's own start. So there
 //! the other start has a lengthscale of a few rows.
 
+use std::fmt::{Display, Formatter};
 use std::time::{Duration, Instant};
 
 use rand::SeedableRng;
@@ -113,12 +114,25 @@ impl Fallback {
         self.loss < loss - 0.1 * LEAD
     }
 
-    /// A copy of a model at this result; says so in the report of the race.
-    pub fn applied(&self, model: &dyn GpModel, race: &mut Race) -> Box<dyn GpModel> {
-        race.starts.sort_by_key(|start| start.name != self.name);
+    /// A copy of a model at this result.
+    pub fn applied(&self, model: &dyn GpModel) -> Box<dyn GpModel> {
         let mut moved = model.boxed();
         copy(&*self.model, &mut *moved);
         moved
+    }
+
+    /// Reports that a training began here, after a `first` one that ended higher.
+    pub fn lead(&self, race: &mut Race, first: &Outcome) {
+        race.starts.sort_by_key(|start| start.name != self.name);
+        race.steps += first.iterations;
+        race.evaluations += first.evaluations;
+        race.seconds += first.seconds;
+    }
+}
+
+impl Display for Fallback {
+    fn fmt(&self, f: &mut Formatter<'_>) -> std::fmt::Result {
+        write!(f, "the better start ({}, objective {:.3})", self.name, self.loss)
     }
 }
 
@@ -261,9 +275,9 @@ fn short(x: &[f64]) -> Option<f64> {
 }
 
 /// Rows drawn by the seed, if there are more than a race uses. Rows with the same inputs stay together, because the
-/// noise is learned from them, and count as one.
+/// noise is learned from them, and count as one; unless an auxiliary column distinguishes them.
 fn sample(data: &Observations, seed: u64) -> Result<Option<Observations>> {
-    let groups = data.groups();
+    let groups = if data.auxiliary.is_none() { data.groups() } else { (0..data.n()).collect() };
     let count = groups.iter().max().map_or(0, |last| last + 1);
     if count <= ROWS {
         return Ok(None);
