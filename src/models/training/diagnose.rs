@@ -15,6 +15,9 @@ pub fn entry_columns(kernels: &[&Kernel], d: usize) -> HashMap<u64, Vec<usize>> 
     of_kernels.filter_map(|((_, p), columns)| Some((p.id(), columns?))).collect()
 }
 
+/// So many columns that a kernel may take noise for signal.
+const MANY_COLUMNS: usize = 20;
+
 /// Warnings about a trained model, each with advice; empty if nothing looks wrong.
 ///
 /// `data` are the observations it was trained on, as it saw them; `names [d]` are the names of their input columns.
@@ -42,10 +45,12 @@ pub fn warnings(model: &dyn GpModel, data: &Observations, names: &[String]) -> V
             Constraint::Interval { lower, upper } => {
                 end(&format!("its bounds {lower}..{upper}: widen them, or check the data"))
             }
-            _ if path.ends_with("noise") => end(
-                "its floor: the data look noiseless to this kernel; check them for repeated rows; with many columns, a \
-                 rough kernel may take the noise's place",
+            // Far apart in many columns, rows look rough to any kernel.
+            _ if path.ends_with("noise") && data.d >= MANY_COLUMNS => end(
+                "its floor: with so many columns the kernel takes the noise for signal; leave out columns that do not \
+                 matter, and check for repeated rows",
             ),
+            _ if path.ends_with("noise") => end("its floor: the data look noiseless; check them for repeated rows"),
             _ => end("its floor, the least that it may be: check the data and the likelihood, or bound it")
                 .about("Settings::bounds"),
         });
