@@ -2,7 +2,7 @@
 
 use cagey::Result;
 use cagey::data::{Dataset, TargetTransform};
-use cagey::fitted::{Copies, Fitted, Outside, ROWS_PER_SLOPE};
+use cagey::fitted::{Copies, Fitted, Outside, is_enough_for_slopes};
 use cagey::metrics::diagnosis::{Along, Diagnosis, Finding, Remedy};
 use cagey::metrics::{Calibration, Source, Temperature};
 use serde_json::{Value, json};
@@ -148,8 +148,8 @@ fn advice(finding: &Finding, positive: bool, fitted: &Fitted, names: &[String]) 
                 _ => &0,
             };
             let column = names.get(*column).map_or("", |name| name.as_str());
-            // A linear mean learns a slope for every column.
-            let mean = if fitted.summary.rows >= ROWS_PER_SLOPE * names.len() { "--mean linear or " } else { "" };
+            let enough = is_enough_for_slopes(fitted.summary.rows, names.len());
+            let mean = if enough { "--mean linear or " } else { "" };
             format!(
                 "describe what goes on there: a trend, {mean}--kernel \"{} + linear(dims=[{column}])\", and a season, \
                  periodic(period=…, dims=[{column}])",

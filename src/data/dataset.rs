@@ -1,6 +1,7 @@
 //! Inputs and targets, with their places in the file.
 
 use std::borrow::Cow;
+use std::collections::HashMap;
 
 use crate::error::{Error, Result};
 
@@ -116,17 +117,8 @@ impl Dataset {
             let (name, names) = (column.unwrap_or_default(), self.feature_names.join(", "));
             return Err(Error::Data(format!("no input column `{name}` to group rows by; the columns are {names}")));
         }
-        let mut known = std::collections::HashMap::new();
-        let key = |row: &[f64]| -> Vec<u64> {
-            let values = at.flatten().map_or(row, |at| &row[at..=at]);
-            values.iter().map(|value| (value + 0.0).to_bits()).collect()
-        };
-        Ok((0..self.n)
-            .map(|i| {
-                let next = known.len();
-                *known.entry(key(self.row(i))).or_insert(next)
-            })
-            .collect())
+        let key = |row: usize| at.flatten().map_or(self.row(row), |at| &self.row(row)[at..=at]);
+        Ok(groups((0..self.n).map(key)))
     }
 
     /// The rows at the given positions, in the given order. Positions may repeat.
@@ -151,4 +143,19 @@ impl Dataset {
 
 fn pick<T: Clone>(values: &[T], positions: &[usize]) -> Vec<T> {
     positions.iter().filter_map(|&i| values.get(i).cloned()).collect()
+}
+
+/// The bits of a row, with one sign of zero instead of two.
+pub(crate) fn bits(row: &[f64]) -> Vec<u64> {
+    row.iter().map(|value| (value + 0.0).to_bits()).collect()
+}
+
+/// A number for each row, from 0 on in the order in which they appear; the same for equal rows.
+pub(crate) fn groups<'a>(rows: impl Iterator<Item = &'a [f64]>) -> Vec<usize> {
+    let mut known = HashMap::new();
+    rows.map(|row| {
+        let next = known.len();
+        *known.entry(bits(row)).or_insert(next)
+    })
+    .collect()
 }

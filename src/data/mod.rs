@@ -31,6 +31,7 @@ mod write;
 pub use crate::atomic::{discard_unfinished, resolved};
 pub use classes::Classes;
 pub use dataset::{Dataset, TextColumns};
+pub(crate) use dataset::{bits, groups};
 pub use row_file::RowFile;
 pub use scale::{InputScale, Moments, TargetScale, TargetTransform};
 pub use schema::{Column, Encoding, Schema};

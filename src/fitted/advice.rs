@@ -15,12 +15,14 @@ pub fn few(rows: usize, y: &[f64], target: &str) -> Option<String> {
         .then(|| format!("the target `{target}` is constant: error bars rest on no data"))
 }
 
-/// The fewest rows for each slope of a linear mean.
-pub const ROWS_PER_SLOPE: usize = 5;
+/// Whether rows are enough to learn a linear mean, which has a slope for every column.
+pub fn is_enough_for_slopes(rows: usize, columns: usize) -> bool {
+    columns == 1 || rows >= 5 * columns
+}
 
 /// A warning if a linear mean has many slopes for the rows. They are learned like the noise, without error bars.
 pub fn slopes(rows: usize, columns: usize) -> Option<Advice> {
-    (columns > 1 && rows < ROWS_PER_SLOPE * columns).then(|| {
+    (!is_enough_for_slopes(rows, columns)).then(|| {
         let text = format!(
             "a linear mean learns a slope for each of {columns} columns, too many for {rows} rows: error bars will be \
              too narrow; add `linear(dims=[…])` to the kernel instead, for the columns that have a trend"

@@ -20,7 +20,7 @@ use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
 
-pub use advice::ROWS_PER_SLOPE;
+pub use advice::is_enough_for_slopes;
 pub use plan::{Cost, Plan};
 pub use rank::Rank;
 pub use registry::Registry;

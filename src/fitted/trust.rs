@@ -3,7 +3,7 @@
 use std::collections::HashMap;
 
 use super::Fitted;
-use crate::data::Dataset;
+use crate::data::{Dataset, bits};
 use crate::error::{Error, Result};
 use crate::linalg::Factor;
 use crate::linalg::dense::{product, view, view_mut};
@@ -260,9 +260,4 @@ impl Fitted {
 fn is_beyond(value: f64, [low, high]: [f64; 2]) -> bool {
     let slack = 1e-9 * (high - low).max(f64::MIN_POSITIVE);
     value < low - slack || value > high + slack
-}
-
-/// The bits of a row, with one sign of zero instead of two.
-fn bits(row: &[f64]) -> Vec<u64> {
-    row.iter().map(|value| (value + 0.0).to_bits()).collect()
 }

@@ -1,10 +1,9 @@
 //! Observations on the host, and as tensors of a device.
 
-use std::collections::HashMap;
-
 use burn::tensor::Tensor;
 
 use super::training::batches::Rows;
+use crate::data::groups;
 use crate::error::{Error, Result};
 use crate::scope::Scope;
 
@@ -96,13 +95,7 @@ impl Observations {
 
     /// A number for each row, from 0 on in the order in which they appear. Rows with the same inputs have the same.
     pub fn groups(&self) -> Vec<usize> {
-        let mut known: HashMap<Vec<u64>, usize> = HashMap::new();
-        let mut number = |row: &[f64]| {
-            let next = known.len();
-            // Adding 0 removes the sign of a negative zero.
-            *known.entry(row.iter().map(|value| (value + 0.0).to_bits()).collect()).or_insert(next)
-        };
-        self.x.chunks(self.d).map(&mut number).collect()
+        groups(self.x.chunks(self.d))
     }
 
     /// The standard deviation of an input column, or 1 if the column is constant.

@@ -34,7 +34,10 @@ enum Kind {
     },
     /// The target, or a column without a choice of encoding.
     Number {
+        /// Why its cells must be numbers.
         why: &'static str,
+        /// What reads them otherwise.
+        setting: Option<&'static str>,
     },
     Date,
     Category {
@@ -51,6 +54,13 @@ enum Kind {
     },
 }
 
+impl Kind {
+    /// Numbers, whatever is set.
+    fn number(why: &'static str) -> Self {
+        Self::Number { why, setting: None }
+    }
+}
+
 impl ColumnReader {
     /// A feature. Its first cell decides the encoding, unless the column is listed as categorical.
     pub(super) fn feature(index: usize, categorical: bool, options: &ReadOptions) -> Self {
@@ -65,7 +75,7 @@ impl ColumnReader {
     /// The target of training data, with its classes in the given order, if any.
     pub(super) fn target(index: usize, kind: TargetKind, classes: Option<&Classes>) -> Self {
         let kind = match (kind, classes) {
-            (TargetKind::Numbers, _) => Kind::Number { why: "the target must be a number; code classes as 0, 1, …" },
+            (TargetKind::Numbers, _) => Kind::number("the target must be a number; code classes as 0, 1, …"),
             (_, Some(classes)) => Kind::Class { codes: codes(classes), other: Some("none of the classes given") },
             (TargetKind::Classes, None) => Kind::Class { codes: HashMap::new(), other: None },
             (TargetKind::Auto, None) => Kind::Target,
@@ -83,7 +93,7 @@ impl ColumnReader {
     /// A feature with the encoding of the training data.
     pub(super) fn trained(index: usize, encoding: &Encoding) -> Self {
         let kind = match encoding {
-            Encoding::Numeric => Kind::Number { why: "the model was trained with numbers in this column" },
+            Encoding::Numeric => Kind::number("the model was trained with numbers in this column"),
             Encoding::Date => Kind::Date,
             Encoding::OneHot(categories) => {
                 let codes = categories.iter().cloned().zip(0..).collect();
@@ -142,7 +152,7 @@ impl ColumnReader {
 
     fn decode(&mut self, cell: Cell) -> std::result::Result<f64, Advice> {
         match &mut self.kind {
-            Kind::Number { why } => number(cell, why),
+            Kind::Number { why, setting } => number(cell, why, *setting),
             Kind::Date => match cell {
                 Cell::Text(text) if !cell.is_missing() => decimal_year(text)
                     .ok_or_else(|| "is not an ISO 8601 date like the other cells of the column; correct it".into()),
@@ -155,9 +165,9 @@ impl ColumnReader {
                 self.kind = match cell.value() {
                     Value::Label | Value::Date(_) => Kind::Class { codes: HashMap::new(), other: None },
                     Value::Missing => return Err(missing()),
-                    Value::Number(_) | Value::TooLarge => Kind::Number {
-                        why: "the targets above it are numbers; correct it, or say that the target holds classes",
-                    },
+                    Value::Number(_) | Value::TooLarge => Kind::number(
+                        "the targets above it are numbers; correct it, or say that the target holds classes",
+                    ),
                 };
                 self.decode(cell)
             }
@@ -175,7 +185,10 @@ impl ColumnReader {
                         return Err(Advice::from(text).about("ReadOptions::dates").about("ReadOptions::features"));
                     }
                     Value::Missing => return Err(missing()),
-                    Value::Number(_) | Value::TooLarge => Kind::Number { why: MIXED },
+                    Value::Number(_) | Value::TooLarge => Kind::Number {
+                        why: "the cells above it are numbers; correct it, or list the column as categorical",
+                        setting: Some("ReadOptions::categorical"),
+                    },
                 };
                 self.decode(cell)
             }
@@ -183,18 +196,14 @@ impl ColumnReader {
     }
 }
 
-/// Why a cell of a column that began with numbers must be one too.
-const MIXED: &str = "the cells above it are numbers; correct it, or list the column as categorical";
-
-fn number(cell: Cell, why: &str) -> std::result::Result<f64, Advice> {
+fn number(cell: Cell, why: &str, setting: Option<&'static str>) -> std::result::Result<f64, Advice> {
     match cell.value() {
         Value::Number(number) => Ok(number),
         Value::Missing => Err(missing()),
         Value::TooLarge => Err(format!("is larger than {LARGEST:e} and would overflow; rescale the column").into()),
         Value::Date(_) | Value::Label => {
             let advice = Advice::from(format!("is not a number; {why}"));
-            let advice = if why == MIXED { advice.about("ReadOptions::categorical") } else { advice };
-            Err(decimal_comma(cell, advice))
+            Err(decimal_comma(cell, setting.into_iter().fold(advice, Advice::about)))
         }
     }
 }

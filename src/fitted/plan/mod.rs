@@ -20,6 +20,7 @@ use crate::data::{Classes, Dataset, InputScale, Schema, Split, TargetScale};
 use crate::error::{Error, Result};
 use crate::exchange::{self, Ranks};
 use crate::likelihoods::Targets;
+use crate::means::Mean;
 use crate::models::Observations;
 use crate::models::gp_model::{GpModel, Size};
 use crate::models::minibatch::{Rows, SharedRows};
@@ -183,7 +184,9 @@ impl Plan {
             ));
         }
         self.warnings.extend(advice::outliers(&self.data, &names, &self.units.inputs).into_iter().map(Advice::from));
-        self.warnings.extend((self.settings.mean == "linear").then(|| advice::slopes(rows, self.data.d)).flatten());
+        if self.model.priors().iter().any(|prior| matches!(prior.mean, Mean::Linear { .. })) {
+            self.warnings.extend(advice::slopes(rows, self.data.d));
+        }
         self.warnings.extend(self.options.warnings(rows));
     }
 

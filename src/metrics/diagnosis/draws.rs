@@ -50,19 +50,22 @@ impl Draws {
 
     /// The value that a statistic exceeds in one of a hundred draws.
     pub(super) fn rare(&self, statistic: impl Fn(&[f64]) -> f64 + Sync) -> f64 {
-        let mut drawn = threads::map(self.0.par_iter(), |draw| statistic(draw));
-        *drawn.select_nth_unstable_by(COUNT - COUNT / 100, f64::total_cmp).1
+        self.ranked(COUNT - COUNT / 100, statistic)
     }
 
     /// The largest value of a statistic that does not [exceed](Self::exceeds) that of nearly all draws.
     pub(super) fn widest(&self, statistic: impl Fn(&[f64]) -> f64 + Sync) -> f64 {
+        self.ranked(COUNT - 1 - AS_FAR, statistic)
+    }
+
+    /// The value of a statistic at a place among those of all draws, the smallest first.
+    fn ranked(&self, place: usize, statistic: impl Fn(&[f64]) -> f64 + Sync) -> f64 {
         let mut drawn = threads::map(self.0.par_iter(), |draw| statistic(draw));
-        *drawn.select_nth_unstable_by(COUNT - 1 - AS_FAR, f64::total_cmp).1
+        *drawn.select_nth_unstable_by(place, f64::total_cmp).1
     }
 
     /// Whether a statistic exceeds that of nearly all draws.
     pub(super) fn exceeds(&self, observed: f64, statistic: impl Fn(&[f64]) -> f64 + Sync) -> bool {
-        let drawn = threads::map(self.0.par_iter(), |draw| statistic(draw) >= observed);
-        drawn.into_iter().filter(|far| *far).count() <= AS_FAR
+        observed > self.widest(statistic)
     }
 }

@@ -47,8 +47,8 @@ pub fn warnings(model: &dyn GpModel, data: &Observations, names: &[String]) -> V
             }
             // Far apart in many columns, rows look rough to any kernel.
             _ if path.ends_with("noise") && data.d >= MANY_COLUMNS => end(
-                "its floor: with so many columns the kernel takes the noise for signal; leave out columns that do not \
-                 matter, and check for repeated rows",
+                "its floor: the data look noiseless, or with so many columns the kernel takes the noise for signal; \
+                 check for repeated rows, and leave out columns that do not matter",
             ),
             _ if path.ends_with("noise") => end("its floor: the data look noiseless; check them for repeated rows"),
             _ => end("its floor, the least that it may be: check the data and the likelihood, or bound it")
