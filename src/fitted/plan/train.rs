@@ -14,7 +14,7 @@ use crate::data::Classes;
 use crate::error::Result;
 use crate::kernels::text;
 use crate::linalg::jitter::watch;
-use crate::models::gp_model::Training;
+use crate::models::gp_model::{GpModel, Training};
 use crate::models::minibatch::{Rows, SharedRows};
 use crate::models::posterior::Posterior;
 use crate::models::race::{Fallback, Race, Starts, Track, race};
@@ -78,27 +78,9 @@ impl Plan {
         let count = self.tables.as_ref().map_or(rows.count(), Tables::rows);
         let batches = self.options.minibatches();
         let training = Training { compute, data: &self.data, rows, batches, config, spread: spread.as_ref() };
-        let began = Instant::now();
-        let mut outcome = self.model.train(training, observers)?;
-        let left = config.max_time.map(|time| time.saturating_sub(began.elapsed()));
-        let over = left.is_some_and(|left| left.is_zero()) || outcome.termination == train::Termination::Interrupted;
-        let fallback = fallback.flatten().filter(|found| !over && found.is_below(outcome.loss));
-        if config.resume.is_some() && fallback.is_none() {
-            // A training that goes on has its own start.
-            race = None;
-        }
-        if let (Some(found), Some(race)) = (fallback, &mut race) {
-            let config = TrainConfig { max_time: left, resume: None, ..config.clone() };
-            let mut moved = found.applied(&*self.model);
-            match moved.train(Training { config: &config, ..training }, observers) {
-                Ok(again) if again.loss < outcome.loss => {
-                    found.lead(race, &outcome);
-                    (self.model, outcome) = (moved, again);
-                }
-                Ok(_) => {}
-                Err(error) => self.warnings.push(format!("the training from {found} failed: {error}").into()),
-            }
-        }
+        let raced = (&mut race, fallback.flatten());
+        let (outcome, failed) = trained(&mut self.model, training, raced, observers)?;
+        self.warnings.extend(failed);
         let Self { schema, settings, units, model, data, tables, apart, weak_prior, mut warnings, .. } = self;
         let names = input_names(&schema, settings.auxiliary_column.as_deref());
         warnings.extend(diagnose::warnings(&*model, &data, &names));
@@ -148,6 +130,37 @@ impl Plan {
             posterior,
         };
         Ok(fitted.calibrate(apart.as_ref()))
+    }
+}
+
+/// Trains a model; begins again from the best result of its race if the training ends above that. Returns a warning if
+/// only this second training fails.
+fn trained(
+    model: &mut Box<dyn GpModel>,
+    training: Training,
+    (race, fallback): (&mut Option<Race>, Option<Fallback>),
+    observers: &mut [&mut dyn Observer],
+) -> Result<(train::Outcome, Option<Advice>)> {
+    let (began, config) = (Instant::now(), training.config);
+    let first = model.train(training, observers)?;
+    let left = config.max_time.map(|time| time.saturating_sub(began.elapsed()));
+    let over = left.is_some_and(|left| left.is_zero()) || first.termination == train::Termination::Interrupted;
+    let fallback = fallback.filter(|found| !over && found.is_below(first.loss));
+    if config.resume.is_some() && fallback.is_none() {
+        // A training that goes on has its own start.
+        *race = None;
+    }
+    let (Some(found), Some(race)) = (fallback, race) else { return Ok((first, None)) };
+    let config = TrainConfig { max_time: left, resume: None, ..config.clone() };
+    let mut moved = found.applied(&**model);
+    match moved.train(Training { config: &config, ..training }, observers) {
+        Ok(again) if again.loss < first.loss => {
+            found.lead(race, &first);
+            *model = moved;
+            Ok((again, None))
+        }
+        Ok(_) => Ok((first, None)),
+        Err(error) => Ok((first, Some(format!("the training from {found} failed: {error}").into()))),
     }
 }
 
