@@ -1,7 +1,13 @@
-//! Failures that must not happen: NaN without a message, memory that grows with the steps.
+//! Failures that must not happen: NaN without a message, memory that grows with the steps, a library that decides for
+//! the whole process. This program has an allocator of its own, as any that uses the library may.
+
+use std::alloc::{GlobalAlloc, Layout, System};
+use std::sync::atomic::{AtomicUsize, Ordering};
 
 use cagey::Error;
+use cagey::data::{ReadOptions, read_training};
 use cagey::device::{Compute, DeviceKind, Precision};
+use cagey::fitted::{Fitted, Registry, Settings};
 use cagey::kernels::Kernel;
 use cagey::models::cagp::{Actions, Cagp};
 use cagey::models::exact::ExactGp;
@@ -10,6 +16,44 @@ use cagey::models::{Model, Observations, fit};
 use cagey::params::Parameters;
 use cagey::products;
 use cagey::scope::{Scope, to_f64};
+use cagey::train::TrainConfig;
+
+/// The system's allocator, which counts what it gives.
+struct Counting;
+
+#[global_allocator]
+static ALLOCATOR: Counting = Counting;
+static GIVEN: AtomicUsize = AtomicUsize::new(0);
+
+// SAFETY: every call is passed on unchanged to the system's allocator.
+unsafe impl GlobalAlloc for Counting {
+    unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
+        GIVEN.fetch_add(layout.size(), Ordering::Relaxed);
+        // SAFETY: the caller guarantees what the system's allocator requires.
+        unsafe { System.alloc(layout) }
+    }
+
+    unsafe fn dealloc(&self, pointer: *mut u8, layout: Layout) {
+        // SAFETY: as above.
+        unsafe { System.dealloc(pointer, layout) }
+    }
+}
+
+#[test]
+fn a_program_has_its_own_allocator_and_survives_a_refusal() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("table.csv");
+    let rows: String = (0..30).map(|i| format!("{i},{}\n", (0.3 * f64::from(i)).sin())).collect();
+    std::fs::write(&path, format!("x,y\n{rows}")).unwrap();
+    let (schema, data) = read_training(&path, &ReadOptions::default()).unwrap();
+    let before = GIVEN.load(Ordering::Relaxed);
+    let config = TrainConfig { steps: 5, ..TrainConfig::default() };
+    let fitted = Fitted::fit(schema, &data, Settings::default(), &config, &Registry::default(), &mut []).unwrap();
+    assert!(fitted.summary.loss.is_finite());
+    assert!(GIVEN.load(Ordering::Relaxed) > before);
+    // No machine has so much memory. A program may ask and go on.
+    assert!(Vec::<u8>::new().try_reserve_exact(1 << 60).is_err());
+}
 
 fn data(n: usize, d: usize, copies: usize) -> Observations {
     let row = |i: usize, k: usize| ((i * 7919 + k * 104_729) % 1000) as f64 / 250.0 - 2.0;

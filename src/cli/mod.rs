@@ -1,7 +1,6 @@
 //! The command line: one file for each subcommand, and no mathematics.
 
 mod aggregation;
-mod allocation;
 mod columns;
 mod compare;
 mod data;
@@ -27,6 +26,7 @@ mod training;
 mod trust;
 
 use std::process::ExitCode;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, OnceLock};
 
 use cagey::exchange::{self, Exchange, Guard, Ranks};
@@ -34,6 +34,7 @@ use cagey::fitted::{Rank, Registry};
 use cagey::{Error, Result, threads};
 use clap::{CommandFactory, Parser, Subcommand};
 use interrupt::Watch;
+pub use standard::without_output;
 
 use crate::values;
 
@@ -111,6 +112,19 @@ fn registry() -> &'static Registry {
     REGISTRY.get_or_init(Registry::default)
 }
 
+/// Whether the result of this process is written.
+static WRITTEN: AtomicBool = AtomicBool::new(false);
+
+/// Notes that the result is written.
+fn result_is_written() {
+    WRITTEN.store(true, Ordering::Relaxed);
+}
+
+/// Whether the command has written its model: what goes wrong afterwards takes nothing back, and is no failure.
+pub fn is_written() -> bool {
+    WRITTEN.load(Ordering::Relaxed)
+}
+
 /// Runs the command that this process's arguments ask for, with the kernels and models of a registry. The exit code is
 /// 0, 1 for failures, 2 for wrong usage.
 ///
@@ -119,13 +133,11 @@ pub fn run(registry: Registry) -> ExitCode {
     let _ = REGISTRY.set(registry);
     let cli = match Cli::try_parse() {
         Ok(cli) => cli,
-        Err(error) => {
-            // A reader may close the pipe: that is no error.
-            let _ = error.print();
-            return ExitCode::from(if error.use_stderr() { 2 } else { 0 });
-        }
+        Err(error) => return ExitCode::from(report::refuse(&error)),
     };
     interrupt::install();
+    #[cfg(feature = "parquet")]
+    hide_guarded_panics();
     let code = match ranks::join() {
         Err(error) => failed(&error),
         Ok(None) => finished(execute(cli)),
@@ -133,12 +145,11 @@ pub fn run(registry: Registry) -> ExitCode {
             let others = Arc::new(Ranks::new(exchange));
             exchange::lead(Arc::clone(&others));
             let _guard = others.guard();
-            let code = finished(execute(cli));
+            let code = finished(ranks::agree(&others).and_then(|()| execute(cli)));
             others.end().map_or_else(|error| failed(&error), |()| code)
         }
         Ok(Some(exchange)) => {
-            // After an interrupt this rank serves on until the leader has saved its result.
-            let _watch = Watch::begin();
+            let _watch = Watch::serve();
             let _guard = Guard::new(&*exchange);
             report::be_quiet();
             if let Err(error) = begin(&cli, exchange.size()).and_then(|()| serve(&*exchange)) {
@@ -150,6 +161,17 @@ pub fn run(registry: Registry) -> ExitCode {
         }
     };
     ExitCode::from(code)
+}
+
+/// Keeps panics that become errors from the terminal.
+#[cfg(feature = "parquet")]
+fn hide_guarded_panics() {
+    let usual = std::panic::take_hook();
+    std::panic::set_hook(Box::new(move |panic| {
+        if !crate::data::is_guarded() {
+            usual(panic);
+        }
+    }));
 }
 
 /// The exit code of a command.
@@ -165,7 +187,7 @@ fn failed(error: &Error) -> u8 {
 
 /// Computes what the leader of this process's job asks for, until the job ends.
 fn serve(exchange: &dyn Exchange) -> Result<()> {
-    exchange::serve(exchange, &mut Rank::new(registry()))
+    exchange::serve(exchange, &mut ranks::Member(Rank::new(registry())))
 }
 
 /// Starts the threads of one of `ranks` processes.

@@ -1,8 +1,9 @@
-//! Ends the command with an ordinary error when memory runs out.
+//! Ends the command with an ordinary error when memory runs out, or with a warning if its model is already written.
 
 use std::alloc::{GlobalAlloc, Layout, System};
 
-/// The system's allocator. When it refuses a request, the process prints an error and ends with exit code 1.
+/// The system's allocator. When it refuses a request, the process ends: with an error and exit code 1, but if the model
+/// is written, with a warning and exit code 0.
 struct Telling;
 
 #[global_allocator]
@@ -45,19 +46,19 @@ fn given(pointer: *mut u8, size: usize) -> *mut u8 {
 fn end(size: usize) {
     use std::io::Write;
 
-    let mut message = [0; 160];
+    let mut message = [0; 200];
     let mut rest = message.as_mut_slice();
-    let _ = writeln!(
-        rest,
-        "error: memory is exhausted: {:.1} MB more are not available; use fewer rows or columns, or another --model",
-        size as f64 / 1e6
-    );
+    let (word, then, code) = match cagey::cli::is_written() {
+        true => ("warning", "the model is written, but the rest of the report is missing", 0),
+        false => ("error", "use fewer rows or columns, or another --model", 1),
+    };
+    let _ = writeln!(rest, "{word}: memory is exhausted: {:.1} MB more are not available; {then}", size as f64 / 1e6);
     let left = rest.len();
     let length = message.len() - left;
     // SAFETY: the bytes live until the call returns, and the process ends here.
     unsafe {
         libc::write(libc::STDERR_FILENO, message.as_ptr().cast(), length);
-        libc::_exit(1);
+        libc::_exit(code);
     }
 }
 

@@ -1,4 +1,9 @@
 //! The command: fit, predict, evaluate, inspect, plot and sample, from the terminal.
+//!
+//! What changes the whole process is here, not in the library: the allocator, and what the loader calls before `main`.
+
+mod allocation;
+mod closed;
 
 use std::process::ExitCode;
 
@@ -7,5 +12,8 @@ use cagey::fitted::Registry;
 fn main() -> ExitCode {
     cagey::memory::keep_freed();
     cagey::device::ignore_settings_files();
+    if closed::at_start() {
+        cagey::cli::without_output();
+    }
     cagey::cli::run(Registry::default())
 }
