@@ -1,8 +1,10 @@
 //! Models with their data: from a table to predictions, and through a file.
 
+use std::ops::ControlFlow;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, RwLock};
 use std::thread;
+use std::time::Duration;
 
 use burn::tensor::{DType, Tensor, TensorData};
 use cagey::ErrorKind;
@@ -28,7 +30,7 @@ use cagey::models::variational::Covariance;
 use cagey::models::{self, Observations};
 use cagey::params::Prior;
 use cagey::scope::{Scope, to_f64};
-use cagey::train::{Adam, Optimizer, TrainConfig};
+use cagey::train::{Adam, CheckpointPlan, Observer, Optimizer, Report, TrainConfig};
 
 fn fit(table: &str, settings: Settings) -> (Fitted, Dataset) {
     let folder = tempfile::tempdir().unwrap();
@@ -623,6 +625,54 @@ fn starts_that_are_given_are_not_raced() {
     assert!(start(|settings| settings.init = vec![("lengthscale".into(), vec![1.0])]).is_none());
     assert!(start(|settings| settings.fix = vec!["lengthscale".into()]).is_none());
     assert!(start(|settings| settings.model = SgprOptions { inducing: 10 }.into()).is_some());
+}
+
+/// Asks to stop after so many steps, whichever training makes them.
+struct StopAfter(usize);
+
+impl Observer for StopAfter {
+    fn step(&mut self, _report: &Report) -> ControlFlow<()> {
+        self.0 = self.0.saturating_sub(1);
+        if self.0 == 0 { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
+    }
+}
+
+#[test]
+fn a_training_stopped_anywhere_goes_on_to_the_same_numbers() {
+    let folder = tempfile::tempdir().unwrap();
+    let [path, state] = ["table.csv", "state"].map(|name| folder.path().join(name));
+    std::fs::write(&path, repeated()).unwrap();
+    let (schema, data) = read_training(&path, &ReadOptions::default()).unwrap();
+    let registry = Registry::default();
+    for model in [ModelChoice::default(), SgprOptions { inducing: 10 }.into()] {
+        let settings = Settings { model, ..Settings::default() };
+        let config = TrainConfig::new(Optimizer::default(), 25).fingerprint("one");
+        let train = |config: &TrainConfig, steps| {
+            let mut stop = StopAfter(steps);
+            Fitted::fit(schema.clone(), &data, settings.clone(), config, &registry, &mut [&mut stop]).unwrap()
+        };
+        let whole = train(&config, usize::MAX);
+        assert!(whole.summary.race.is_some());
+        let saved = config.clone().checkpoint(CheckpointPlan::every_steps(&state, 1));
+        let ends_alike = || {
+            let resumed = train(&config.clone().resume(&state), usize::MAX);
+            assert_eq!(resumed.summary.loss, whole.summary.loss);
+            assert_eq!(resumed.predict(&data).unwrap(), whole.predict(&data).unwrap());
+            assert_eq!(resumed.summary.iterations, whole.summary.iterations);
+        };
+        let steps = whole.summary.iterations;
+        for stop in [1, 3, steps / 4, steps / 2, steps - 26, steps - 24, steps - 10] {
+            train(&saved, stop);
+            ends_alike();
+            // Stopped once more.
+            train(&saved.clone().resume(&state), 4);
+            ends_alike();
+        }
+        for micros in [0, 2_000, 10_000, 50_000] {
+            train(&saved.clone().max_time(Duration::from_micros(micros)), usize::MAX);
+            ends_alike();
+        }
+    }
 }
 
 /// Fewer rows than the columns need.

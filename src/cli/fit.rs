@@ -1,7 +1,7 @@
 //! `cagey fit`
 
 use std::path::{Path, PathBuf};
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use cagey::data::{Dataset, RowFile, Schema};
 use cagey::device::Transfers;
@@ -82,7 +82,7 @@ impl Fit {
     /// Reads, fits, scores held-out rows, saves.
     pub fn run(self) -> Result<()> {
         self.check_outputs()?;
-        let Prepared { plan, config, test } = match &self.data {
+        let Prepared { plan, config, began, test } = match &self.data {
             None => self.prepare_shards()?,
             Some(data) if self.on_disk(data) => self.prepare_on_disk(data)?,
             Some(data) => self.prepare_in_memory(data)?,
@@ -93,10 +93,13 @@ impl Fit {
         observers.extend(progress.as_mut().map(|progress| progress as &mut dyn Observer));
         observers.extend(log.as_mut().map(|log| log as &mut dyn Observer));
         announce(&plan, &config)?;
+        let (max_time, config) = (config.max_time, shortened(config, began));
         let before = Transfers::so_far();
         let fitted = plan.train(&config, &mut observers)?;
         let moved = Transfers::so_far() - before;
         fitted.save(&self.output)?;
+        // From here on the model is there, whatever becomes of its scores.
+        super::result_is_written();
         drop(watch);
         if interrupt::asked() {
             let on = self.saving.checkpoint.as_ref().map(|path| format!("; --resume {} goes on", path.display()));
@@ -104,7 +107,14 @@ impl Fit {
         }
 
         let left_out = Trust::or_warn(Trust::of_training(&fitted));
-        let held_out = test.map(|test| HeldOut::of(&fitted, &test)).transpose().map_err(self.in_table())?;
+        let held_out = test.and_then(|test| match HeldOut::of(&fitted, &test).map_err(self.in_table()) {
+            Ok(scores) => Some(scores),
+            Err(error) => {
+                report::warn(&format!("held-out rows have no scores: {}", settings::error(&error)));
+                None
+            }
+        });
+        tell_late(max_time, began);
         if self.json {
             fitted.summary.warnings.iter().for_each(report::advise);
             return report::print_json(&serde_json::json!({
@@ -168,9 +178,9 @@ impl Fit {
         let mut fingerprint = Fingerprint::default();
         fingerprint.add_text(&tables.checksums());
         let config = self.begin(tables.schema(), &settings, rows, fingerprint)?;
-        let start = Instant::now();
+        let began = Instant::now();
         let plan = Plan::from_shards(tables, settings, config.seed, super::registry());
-        self.prepared(plan, shortened(config, start), None)
+        self.prepared(plan, config, began, None)
     }
 
     fn prepare_in_memory(&self, table: &Path) -> Result<Prepared> {
@@ -185,9 +195,9 @@ impl Fit {
         let mut fingerprint = Fingerprint::default();
         fingerprint.add(&train);
         let config = self.begin(&schema, &settings, train.n, fingerprint)?;
-        let start = Instant::now();
+        let began = Instant::now();
         let plan = Plan::new(schema, &train, settings, config.seed, super::registry());
-        self.prepared(plan, shortened(config, start), test)
+        self.prepared(plan, config, began, test)
     }
 
     /// Prepares a training from a file of rows: the one given, or one made from the table.
@@ -221,18 +231,24 @@ impl Fit {
         }
         let settings = self.settings(&model, rows.schema(), &y, train.len())?;
         let config = self.begin(rows.schema(), &settings, train.len(), fingerprint)?;
-        let start = Instant::now();
+        let began = Instant::now();
         let plan = Plan::from_file(rows.into(), train, settings, config.seed, super::registry());
-        self.prepared(plan, shortened(config, start), test)
+        self.prepared(plan, config, began, test)
     }
 
     /// A training that is ready to begin, after a check that its held-out rows can be scored.
-    fn prepared(&self, plan: Result<Plan>, config: TrainConfig, test: Option<Dataset>) -> Result<Prepared> {
+    fn prepared(
+        &self,
+        plan: Result<Plan>,
+        config: TrainConfig,
+        began: Instant,
+        test: Option<Dataset>,
+    ) -> Result<Prepared> {
         let plan = plan.map_err(self.in_table())?;
         if let Some(test) = &test {
             plan.check(test).map_err(self.in_table())?;
         }
-        Ok(Prepared { plan, config, test })
+        Ok(Prepared { plan, config, began, test })
     }
 
     /// Prints what the model is trained on, and returns the configuration of the training.
@@ -311,10 +327,25 @@ fn announce(plan: &Plan, config: &TrainConfig) -> Result<()> {
     Ok(())
 }
 
-/// A configuration whose time limit counts from `start`: it includes choices before the first step, such as that of
-/// inducing inputs.
-fn shortened(config: TrainConfig, start: Instant) -> TrainConfig {
-    TrainConfig { max_time: config.max_time.map(|time| time.saturating_sub(start.elapsed())), ..config }
+/// A configuration whose time limit counts from `began`: it includes what comes before the first step, such as the
+/// choice of inducing inputs.
+fn shortened(config: TrainConfig, began: Instant) -> TrainConfig {
+    TrainConfig { max_time: config.max_time.map(|time| time.saturating_sub(began.elapsed())), ..config }
+}
+
+/// The command says so if it took longer than its time limit by more than this share of it.
+const LATE: f64 = 0.1;
+
+/// Prints what came after the time limit.
+fn tell_late(max_time: Option<Duration>, began: Instant) {
+    let (Some(limit), took) = (max_time, began.elapsed()) else { return };
+    if took > limit.mul_f64(1.0 + LATE) + Duration::from_secs(1) {
+        report::say(&format!(
+            "--max-time {} s: the posterior, the check of error bars and the scores took until {:.0} s",
+            limit.as_secs_f64(),
+            took.as_secs_f64()
+        ));
+    }
 }
 
 /// Rows of a file that are read together.
@@ -324,6 +355,8 @@ const PART: usize = 1 << 14;
 struct Prepared {
     plan: Plan,
     config: TrainConfig,
+    /// When its time began.
+    began: Instant,
     /// Held-out rows.
     test: Option<Dataset>,
 }

@@ -36,6 +36,7 @@ impl Refine {
         let before = Fitted::load_with(&self.model, super::registry())?;
         let refined = before.refined(self.actions)?;
         refined.save(&self.output)?;
+        super::result_is_written();
         let solve = refined.posterior().solve().map_or(String::new(), |solve| format!("{solve}\n"));
         let calibration = match (before.calibration, refined.calibration) {
             (Some(before), Some(_)) if before.source == Source::FewRows => "",

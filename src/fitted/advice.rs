@@ -120,6 +120,22 @@ pub fn unfinished(outcome: &Outcome, config: &TrainConfig) -> Option<Advice> {
     })
 }
 
+/// A warning if the training was cut short: its result is not at a minimum, and may be far from it.
+pub fn cut_short(outcome: &Outcome, config: &TrainConfig) -> Option<Advice> {
+    let why = match outcome.termination {
+        Termination::MaxTime => "the time was up",
+        Termination::Interrupted => "the training was interrupted",
+        _ => return None,
+    };
+    let text = format!(
+        "{why} after {} of at most {} steps, before the training had ended: predictions may be far from those that more \
+         steps would give",
+        outcome.iterations,
+        config.steps * config.restarts.count
+    );
+    Some(Advice::from(text).about("TrainConfig::max_time"))
+}
+
 /// With fewer rows, a few of them may well hold most of a variance.
 const MANY: usize = 100;
 /// The command names rows that hold more than this share of an input's variance.

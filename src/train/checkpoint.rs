@@ -49,6 +49,9 @@ const TEXT: &[u8] = b"{\"format\":\"cagey-checkpoint\"";
 pub(crate) struct TrainingState {
     fingerprint: String,
     signature: String,
+    /// What came before the first step. Without runs, the first step is still to come.
+    #[serde(default)]
+    prelude: Value,
     #[serde(with = "exact::number")]
     pub(crate) seconds: f64,
     pub(crate) runs: Vec<Run>,
@@ -60,7 +63,8 @@ impl TrainingState {
     /// The state before the first step.
     pub(crate) fn new(runs: Vec<Run>, config: &TrainConfig) -> Self {
         let (fingerprint, signature) = (config.fingerprint.clone(), config.signature());
-        Self { fingerprint, signature, seconds: 0.0, runs, history: History::default() }
+        let prelude = config.prelude.clone();
+        Self { fingerprint, signature, prelude, seconds: 0.0, runs, history: History::default() }
     }
 
     /// Stores the state of the objective, apart from the parameters, in the run that made the last step.
@@ -77,8 +81,21 @@ impl TrainingState {
         write_atomically(path, |file| file.write_all(&bytes).map_err(|source| Error::io(path, &source))).map(drop)
     }
 
-    /// Reads a state and checks that it can be continued with `dim` parameters under `config`.
-    pub(crate) fn load(path: &Path, dim: usize, config: &TrainConfig) -> Result<Self> {
+    /// Reads a state and checks that it can be continued with `dim` parameters under `config`; none if no step was
+    /// made yet.
+    pub(crate) fn load(path: &Path, dim: usize, config: &TrainConfig) -> Result<Option<Self>> {
+        let state = Self::read(path)?;
+        if state.runs.is_empty() {
+            return Ok(None);
+        }
+        state.check(path, config)?;
+        match state.runs.iter().find(|run| !run.fits(dim, &config.optimizer)) {
+            Some(run) => differs(path, "other parameters", &run.point.x.len().to_string(), &dim.to_string()),
+            None => Ok(Some(state)),
+        }
+    }
+
+    fn read(path: &Path) -> Result<Self> {
         let bytes = std::fs::read(path).map_err(|source| Error::io(path, &source))?;
         if bytes.starts_with(TEXT) {
             let problem = "the checkpoint is text, as older versions of cagey wrote it; resume it with the program \
@@ -86,34 +103,74 @@ impl TrainingState {
             return Err(failure(path, problem));
         }
         let file = ModelFile::from_bytes_as(&bytes, &CHECKPOINT).map_err(|problem| failure(path, &problem))?;
-        let state: Self = serde_json::from_value(file.document)
-            .map_err(|problem| failure(path, &format!("the checkpoint is damaged: {problem}; start afresh")))?;
-        state.check(path, dim, config)?;
-        Ok(state)
+        serde_json::from_value(file.document)
+            .map_err(|problem| failure(path, &format!("the checkpoint is damaged: {problem}; start afresh")))
     }
 
-    fn check(&self, path: &Path, dim: usize, config: &TrainConfig) -> Result<()> {
-        let differs = |what: &str, saved: &str, given: &str| {
-            let difference = match differences(saved, given) {
-                Some(entries) => entries.join(", "),
-                None => format!("[{saved}], not [{given}]"),
-            };
-            let problem =
-                format!("the checkpoint belongs to {what}: {difference}; make these the same or start afresh");
-            Err(failure(path, &problem))
-        };
+    fn check_owner(&self, path: &Path, config: &TrainConfig) -> Result<()> {
         if self.fingerprint != config.fingerprint {
-            return differs("another model, data set or options", &self.fingerprint, &config.fingerprint);
-        }
-        let signature = config.signature();
-        if self.signature != signature {
-            return differs("other settings", &self.signature, &signature);
-        }
-        if let Some(run) = self.runs.iter().find(|run| !run.fits(dim, &config.optimizer)) {
-            return differs("other parameters", &run.point.x.len().to_string(), &dim.to_string());
+            let what = "another model, data set or options";
+            return differs(path, what, &self.fingerprint, &config.fingerprint);
         }
         Ok(())
     }
+
+    fn check(&self, path: &Path, config: &TrainConfig) -> Result<()> {
+        self.check_owner(path, config)?;
+        let signature = config.signature();
+        if self.signature != signature {
+            return differs(path, "other settings", &self.signature, &signature);
+        }
+        Ok(())
+    }
+}
+
+/// What a saved state says about the time before the first step.
+#[derive(Debug, Default)]
+pub(crate) struct Before {
+    /// [`TrainConfig::prelude`] as it was saved.
+    pub(crate) prelude: Value,
+    /// Whether the first step has been made.
+    pub(crate) over: bool,
+}
+
+impl Before {
+    /// Reads it from the checkpoint that `config` names, if it names one.
+    ///
+    /// # Errors
+    /// As those of a training that goes on from there.
+    pub(crate) fn load(config: &TrainConfig) -> Result<Self> {
+        let Some(path) = &config.resume else { return Ok(Self::default()) };
+        let state = TrainingState::read(path)?;
+        let over = !state.runs.is_empty();
+        // A state with runs also has their settings, which are checked with its steps.
+        if over { state.check_owner(path, config) } else { state.check(path, &unscaled(config)) }?;
+        Ok(Self { prelude: state.prelude, over })
+    }
+
+    /// Saves a prelude that is not over where `config` says, if it does.
+    ///
+    /// # Errors
+    /// [`Error::Io`] naming the file.
+    pub(crate) fn save(config: &TrainConfig, prelude: Value) -> Result<()> {
+        let Some(plan) = &config.checkpoint else { return Ok(()) };
+        TrainingState::new(Vec::new(), &TrainConfig { prelude, ..unscaled(config) }).save(&plan.path)
+    }
+}
+
+/// The loss scale belongs to steps, and before the first one it is not known yet.
+fn unscaled(config: &TrainConfig) -> TrainConfig {
+    config.clone().loss_scale(1.0)
+}
+
+/// The refusal of a state that belongs to something else.
+fn differs<T>(path: &Path, what: &str, saved: &str, given: &str) -> Result<T> {
+    let difference = match differences(saved, given) {
+        Some(entries) => entries.join(", "),
+        None => format!("[{saved}], not [{given}]"),
+    };
+    let problem = format!("the checkpoint belongs to {what}: {difference}; make these the same or start afresh");
+    Err(failure(path, &problem))
 }
 
 /// Most differing entries that a message names.

@@ -4,6 +4,7 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
+use serde_json::Value;
 
 use super::{Adam, CheckpointPlan, Descent, EarlyStopping, Lbfgs, Restarts};
 use crate::{Error, Result};
@@ -72,6 +73,8 @@ pub struct TrainConfig {
     /// Identifies what must be the same on resuming: model, data and their options. If it is a JSON object, an error
     /// names the entries that differ.
     pub fingerprint: String,
+    /// What came before the first step, such as a race of starts. It is saved with the state.
+    pub prelude: Value,
     /// What losses and gradients are divided by before optimisers and observers see them, such as the number of data.
     pub loss_scale: f64,
 }
@@ -88,6 +91,7 @@ impl Default for TrainConfig {
             checkpoint: None,
             resume: None,
             fingerprint: String::new(),
+            prelude: Value::Null,
             loss_scale: 1.0,
         }
     }

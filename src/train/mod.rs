@@ -6,10 +6,10 @@
 //! and continued with bit for bit the same numbers.
 
 mod adam;
-mod checkpoint;
+pub(crate) mod checkpoint;
 mod config;
 mod descent;
-mod exact;
+pub(crate) mod exact;
 mod lbfgs;
 mod line_search;
 mod objective;

@@ -89,8 +89,12 @@ impl Trainer {
     pub fn new(objective: &dyn Objective, x0: &[f64], config: TrainConfig) -> Result<Self> {
         config.validate()?;
         let rates = check(objective, x0, &config.optimizer)?;
-        let state = match &config.resume {
+        let saved = match &config.resume {
             Some(path) => TrainingState::load(path, x0.len(), &config)?,
+            None => None,
+        };
+        let state = match saved {
+            Some(state) => state,
             None => {
                 let points = config.restarts.points(x0, &objective.groups(), config.seed);
                 TrainingState::new(points.into_iter().map(|x| Run::new(x, &config, objective)).collect(), &config)

@@ -5,7 +5,7 @@ use cagey::kernels::Kernel;
 use cagey::models::Observations;
 use cagey::models::exact::ExactGp;
 use cagey::models::gp_model::{GpModel, Training};
-use cagey::models::race::{Track, race};
+use cagey::models::race::{Raced, Track, race};
 use cagey::train::TrainConfig;
 
 /// `count` different inputs, each twice, with a hundred waves.
@@ -22,7 +22,7 @@ fn rows_with_the_same_inputs_race_together_and_the_best_result_is_kept() {
     let start = model.boxed();
     let compute = Compute::default();
     let training = Training { compute, data: &data, rows: &data, batches: None, config: &config, spread: None };
-    let (report, fallback) =
+    let Raced { race: report, fallback, .. } =
         race(&mut model, &Track { training, sampled: true }, &mut []).unwrap().expect("there are two starts");
     assert_eq!(report.rows, 2000, "a thousand different inputs");
     assert_eq!(report.starts[0].name, "short lengthscale");

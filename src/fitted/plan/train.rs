@@ -1,7 +1,7 @@
 //! Carries out a plan: from the initial model to one that is trained and conditioned on the data.
 
 use std::sync::Arc;
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
 use super::super::build::Form;
 use super::super::columns::{Units, input_names};
@@ -17,7 +17,7 @@ use crate::linalg::jitter::watch;
 use crate::models::gp_model::{GpModel, Training};
 use crate::models::minibatch::{Rows, SharedRows};
 use crate::models::posterior::Posterior;
-use crate::models::race::{Fallback, Race, Starts, Track, race};
+use crate::models::race::{Fallback, Race, Raced, Starts, Track, race};
 use crate::models::registry::usual;
 use crate::models::spread::Spread;
 use crate::models::{Observations, diagnose, shared_rows};
@@ -44,16 +44,10 @@ impl Plan {
 
     /// Moves the model to the better of two starts if their losses can be compared. Does nothing if a start is given in
     /// any way.
-    fn race(
-        &mut self,
-        config: &TrainConfig,
-        observers: &mut [&mut dyn Observer],
-    ) -> Result<Option<(Race, Option<Fallback>)>> {
+    fn race(&mut self, config: &TrainConfig, observers: &mut [&mut dyn Observer]) -> Result<Option<Raced>> {
         // Models other than the exact one may have parts that belong to the rows.
         let sampled = self.settings.model.kind() == usual().kind();
-        // A training that goes on needs no start, but it may end above the best result.
-        let asked = self.settings.starts == Starts::Race && (sampled || config.resume.is_none());
-        if !asked || !self.options.races() {
+        if self.settings.starts != Starts::Race || !self.options.races() {
             return Ok(None);
         }
         let data = &self.data;
@@ -68,17 +62,25 @@ impl Plan {
     /// As training.
     pub fn train(mut self, config: &TrainConfig, observers: &mut [&mut dyn Observer]) -> Result<Fitted> {
         let compute = self.settings.compute;
-        let (mut race, fallback) = self.race(config, observers)?.unzip();
-        let spent = Duration::from_secs_f64(race.as_ref().map_or(0.0, |race| race.seconds));
-        let left = config.max_time.map(|time| time.saturating_sub(spent));
-        let config = &TrainConfig { max_time: left, ..config.clone() };
+        let began = Instant::now();
+        let raced = self.race(config, observers)?;
+        let left = config.max_time.map(|time| time.saturating_sub(began.elapsed()));
+        let mut config = TrainConfig { max_time: left, ..config.clone() };
+        let (mut race, mut fallback) = (None, None);
+        if let Some(Raced { race: report, fallback: found, prelude }) = raced {
+            // A training from a start that is not yet chosen cannot go on as it would have without the interruption.
+            config.checkpoint = config.checkpoint.filter(|_| prelude.is_some());
+            config.prelude = prelude.unwrap_or_default();
+            (race, fallback) = (Some(report), found);
+        }
+        let config = &config;
         let spread = self.spread();
         let stored = self.stored.clone();
         let rows = stored.as_deref().map_or(&self.data as &dyn Rows, |stored| stored);
         let count = self.tables.as_ref().map_or(rows.count(), Tables::rows);
         let batches = self.options.minibatches();
         let training = Training { compute, data: &self.data, rows, batches, config, spread: spread.as_ref() };
-        let raced = (&mut race, fallback.flatten());
+        let raced = (&mut race, fallback);
         let (outcome, failed) = trained(&mut self.model, training, raced, observers)?;
         self.warnings.extend(failed);
         let Self { schema, settings, units, model, data, tables, apart, weak_prior, mut warnings, .. } = self;
@@ -93,6 +95,7 @@ impl Plan {
             unsaved.map(|problem| format!("the state at the end of the training is not saved: {problem}").into()),
         );
         warnings.extend(advice::unfinished(&outcome, config));
+        warnings.extend(advice::cut_short(&outcome, config));
         let (posterior, jitter) = watch(|| model.condition(compute, data.clone()));
         let posterior: Arc<dyn Posterior> = posterior?.into();
         warnings.extend(posterior.remarks(&some(&data)?.x)?);
@@ -146,12 +149,9 @@ fn trained(
     let left = config.max_time.map(|time| time.saturating_sub(began.elapsed()));
     let over = left.is_some_and(|left| left.is_zero()) || first.termination == train::Termination::Interrupted;
     let fallback = fallback.filter(|found| !over && found.is_below(first.loss));
-    if config.resume.is_some() && fallback.is_none() {
-        // A training that goes on has its own start.
-        *race = None;
-    }
     let (Some(found), Some(race)) = (fallback, race) else { return Ok((first, None)) };
-    let config = TrainConfig { max_time: left, resume: None, ..config.clone() };
+    // The saved state stays that of the first training, from which this one follows.
+    let config = TrainConfig { max_time: left, resume: None, checkpoint: None, ..config.clone() };
     let mut moved = found.applied(&**model);
     match moved.train(Training { config: &config, ..training }, observers) {
         Ok(again) if again.loss < first.loss => {

@@ -1,7 +1,7 @@
 //! Training on minibatches. Seed and step determine the batches; losses and gradients are unbiased estimates of the
 //! whole.
 
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use super::batches::Order;
 pub use super::batches::{Minibatches, Rows};
@@ -90,10 +90,17 @@ fn fit_over<M: SumOverRows>(
         parameter.fixed = *fixed;
     }
     let start = model.free_raw();
-    let config = config.clone().loss_scale(data.count() as f64);
+    let began = Instant::now();
+    let scaled = config.clone().loss_scale(data.count() as f64);
+    let config = TrainConfig { max_time: scaled.max_time.map(|time| time.mul_f64(1.0 - 2.0 * CLOSE)), ..scaled };
     let mut loss = BatchLoss::of(model, source);
     let outcome = train::minimise(&mut loss, &start, &config, observers);
-    let outcome = outcome.and_then(|outcome| loss.close(&outcome.x, config.seed).map(|()| outcome));
+    let ends = |outcome: &Outcome, share: f64| match outcome.termination {
+        Termination::Interrupted => Some(Instant::now() + HURRIED),
+        _ => scaled.max_time.and_then(|time| began.checked_add(time.mul_f64(share))),
+    };
+    let outcome =
+        outcome.and_then(|outcome| loss.close(&outcome.x, config.seed, ends(&outcome, 1.0 - CLOSE)).map(|()| outcome));
     let polished = batches.natural.is_some() && !loss.stochastic();
     for (((_, parameter), (fixed, _)), before) in model.parameters_mut().into_iter().zip(&was).zip(&before) {
         parameter.fixed = *fixed;
@@ -110,10 +117,10 @@ fn fit_over<M: SumOverRows>(
     let mut loss = BatchLoss::of(model, source);
     if polished {
         let x = loss.model.free_raw();
-        loss.close(&x, config.seed)?;
+        loss.close(&x, config.seed, None)?;
     }
     // Losses during training belong to earlier parameters and to parts of the rows.
-    if let Ok(bound) = loss.bound(config.seed) {
+    if let Ok(bound) = loss.bound(config.seed, ends(&outcome, 1.0)) {
         outcome.loss = bound / config.loss_scale;
         outcome.restarts[outcome.best_restart].loss = Some(outcome.loss);
     }
@@ -156,6 +163,12 @@ fn polish<M: SumOverRows>(
 /// Batches that q is fitted to at the end: enough rows for any number of inducing values that has a full covariance.
 const CLOSING: usize = 100;
 
+/// The shares of a time limit that are kept for these steps of q, and for the objective of the result.
+const CLOSE: f64 = 0.05;
+
+/// How long each of them takes at most after an interrupt, when the user waits for the model.
+const HURRIED: Duration = Duration::from_secs(1);
+
 /// The same if a batch holds all rows: 0.1 % of the earlier q remains.
 const WHOLE: usize = 10;
 
@@ -171,6 +184,10 @@ pub struct BatchLoss<'a, M> {
     /// The last step for which q was moved.
     stepped: Option<usize>,
     found: Option<Found>,
+}
+
+fn is_over(end: Option<Instant>) -> bool {
+    end.is_some_and(|end| Instant::now() >= end)
 }
 
 /// What a model [holds](SumOverRows::hold) for all rows.
@@ -234,14 +251,17 @@ impl<'a, M: SumOverRows> BatchLoss<'a, M> {
 
     /// Leaves the model at `x` and, with natural gradients, q near its optimum there. Steps of length ½, ⅓, … average
     /// over the batches of an epoch, or of a part of a long one. If a batch holds all rows, a few steps of length ½
-    /// reach the optimum. If a step fails, q stays as it is.
-    fn close(&mut self, x: &[f64], seed: u64) -> Result<()> {
+    /// reach the optimum. If a step fails, q stays as it is. No step begins after `end`.
+    fn close(&mut self, x: &[f64], seed: u64, end: Option<Instant>) -> Result<()> {
         self.model.set_free_raw(x)?;
         if self.source.batches.natural.is_none() {
             return Ok(());
         }
         let steps = if self.stochastic() { self.steps_per_epoch().min(CLOSING) } else { WHOLE };
         for iteration in 0..steps {
+            if is_over(end) {
+                break;
+            }
             let rows = self.rows(Step { iteration, epoch: 0.0, seed });
             let batch = self.batch(&rows)?;
             let rate = if self.stochastic() { 1.0 / (iteration + 2) as f64 } else { 0.5 };
@@ -254,11 +274,14 @@ impl<'a, M: SumOverRows> BatchLoss<'a, M> {
     }
 
     /// The objective at the current parameters, without its gradient: the mean over the batches of an epoch, or over
-    /// some of the batches of a long one.
-    fn bound(&mut self, seed: u64) -> Result<f64> {
-        let parts = self.steps_per_epoch().min(CLOSING);
-        let mut total = 0.0;
-        for iteration in 0..parts {
+    /// some of the batches of a long one. After `end`, over those that are done, at least one.
+    fn bound(&mut self, seed: u64, end: Option<Instant>) -> Result<f64> {
+        let (mut total, mut parts) = (0.0, 0);
+        for iteration in 0..self.steps_per_epoch().min(CLOSING) {
+            if parts > 0 && is_over(end) {
+                break;
+            }
+            parts += 1;
             let rows = self.rows(Step { iteration, epoch: 0.0, seed });
             let batch = self.batch(&rows)?;
             let Source { compute, spread, .. } = self.source;

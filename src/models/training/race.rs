@@ -5,6 +5,9 @@
 //!
 //! With one input column, a function with many waves looks like a trend with noise from the data's own start. So there
 //! the other start has a lengthscale of a few rows.
+//!
+//! A checkpoint keeps the trainings of a race that are over. So a training that goes on has the numbers of one that was
+//! not interrupted, wherever that happened.
 
 use std::fmt::{Display, Formatter};
 use std::time::{Duration, Instant};
@@ -13,6 +16,7 @@ use rand::SeedableRng;
 use rand::rngs::Xoshiro256PlusPlus;
 use rand::seq::index;
 use serde::{Deserialize, Serialize};
+use serde_json::{Value, json};
 
 use super::diagnose::entry_columns;
 use super::fit;
@@ -23,7 +27,8 @@ use crate::models::gp_model::{GpModel, Training};
 use crate::models::{Batch, Observations};
 use crate::params::{Constraint, Parameter};
 use crate::scope::Scope;
-use crate::train::{Lbfgs, Observer, Optimizer, Outcome, Steps, Termination, TrainConfig};
+use crate::train::checkpoint::Before;
+use crate::train::{Lbfgs, Observer, Optimizer, Outcome, Steps, Termination, TrainConfig, exact};
 
 /// Where training begins.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -83,7 +88,8 @@ const PATIENCE: usize = 2;
 const ISOTROPIC: usize = 40;
 /// How much better per row, on all rows, the result of a sample must be than the data's own start.
 const LEAD: f64 = 0.01;
-/// The share of the training's time that its race may take.
+/// The share of the training's time that its race may take. With a checkpoint it may take all: only a whole race is
+/// worth going on from.
 const SHARE: f64 = 0.25;
 
 /// What a race is for.
@@ -92,6 +98,29 @@ pub struct Track<'a> {
     pub training: Training<'a>,
     /// Whether a sample of many rows is enough to compare starts.
     pub sampled: bool,
+}
+
+/// The result of a race.
+pub struct Raced {
+    /// What to report.
+    pub race: Race,
+    /// The best result on some of the rows, if not all raced.
+    pub fallback: Option<Fallback>,
+    /// What a checkpoint of the training keeps of the race; none if the race was cut short.
+    pub prelude: Option<Value>,
+}
+
+/// A training of a race that is over.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+struct Leg {
+    /// The raw values of all parameters at the end.
+    #[serde(with = "exact::vector")]
+    raw: Vec<f64>,
+    /// None if it failed.
+    loss: Option<f64>,
+    steps: usize,
+    evaluations: usize,
+    seconds: f64,
 }
 
 struct Runner {
@@ -142,21 +171,26 @@ impl Display for Fallback {
 ///
 /// # Errors
 /// What the device reports; a start that fails is left out.
-pub fn race(
-    model: &mut Box<dyn GpModel>,
-    track: &Track,
-    observers: &mut [&mut dyn Observer],
-) -> Result<Option<(Race, Option<Fallback>)>> {
+pub fn race(model: &mut Box<dyn GpModel>, track: &Track, observers: &mut [&mut dyn Observer]) -> Result<Option<Raced>> {
     let Some(lengths) = Lengths::of(&**model, track.training.data) else { return Ok(None) };
     if track.training.config.steps <= STEPS {
         return Ok(None);
     }
-    let began = Instant::now();
     let Training { data, config, .. } = track.training;
+    let Before { prelude, over } = Before::load(config)?;
+    let saved: Vec<Leg> = serde_json::from_value(prelude).unwrap_or_default();
+    let began = Instant::now();
     let sample = if track.sampled { sample(data, config.seed)? } else { None };
+    // A training that goes on has its own start, but after a sample it may end above the best result.
+    if over && saved.is_empty() && sample.is_none() {
+        return Ok(None);
+    }
     let shown = sample.as_ref().unwrap_or(data);
     let mut race = Race { rows: shown.n(), ..Race::default() };
-    let mut legs = Legs { track, observers, began, race: &mut race, over: false };
+    let mut legs =
+        Legs { track, observers, began, race: &mut race, saved, begun: 0, kept: !over, cut: false, over: false };
+    // Also notices a path that cannot be written.
+    legs.save()?;
 
     let light = model.lighter();
     let mut other = Runner { name: lengths.start(), model: light.boxed(), loss: None };
@@ -192,18 +226,33 @@ pub fn race(
     }
     let leads = loss(&other) + lead < loss(&own);
     let runners = if leads { [other, own] } else { [own, other] };
-    race.seconds = began.elapsed().as_secs_f64();
+    let Legs { saved, cut, .. } = legs;
+    race.seconds += began.elapsed().as_secs_f64();
     race.starts = runners.iter().map(|Runner { name, loss, .. }| Start { name: (*name).into(), loss: *loss }).collect();
     if let Some(best) = runners.into_iter().next().filter(|best| best.loss.is_some()) {
         copy(&*best.model, &mut **model);
     }
-    Ok(Some((race, fallback)))
+    Ok(Some(Raced { race, fallback, prelude: (!cut).then(|| json!(saved)) }))
 }
 
 /// Copies parameters from a model to one of the same kind.
 fn copy(from: &dyn GpModel, to: &mut dyn GpModel) {
     let found = from.parameters().into_iter().map(|(_, found)| found.clone());
     to.parameters_mut().into_iter().zip(found).for_each(|((_, own), found)| *own = found);
+}
+
+/// Sets all raw values of a model; false if there are not as many.
+fn placed(model: &mut dyn GpModel, raw: &[f64]) -> bool {
+    if model.parameters().iter().map(|(_, p)| p.len()).sum::<usize>() != raw.len() {
+        return false;
+    }
+    let mut at = 0;
+    for (_, parameter) in model.parameters_mut() {
+        let end = at + parameter.len();
+        parameter.set_raw(&raw[at..end]);
+        at = end;
+    }
+    true
 }
 
 /// The learned lengthscales, which starts differ in, as indices among the parameters.
@@ -296,6 +345,14 @@ struct Legs<'a, 'b, 'c> {
     observers: &'a mut [&'b mut dyn Observer],
     began: Instant,
     race: &'c mut Race,
+    /// Those that are over.
+    saved: Vec<Leg>,
+    /// How many have begun.
+    begun: usize,
+    /// Whether they are saved: not in place of a training that they preceded.
+    kept: bool,
+    /// Whether one was cut short.
+    cut: bool,
     /// Whether an observer asked to stop.
     over: bool,
 }
@@ -303,8 +360,20 @@ struct Legs<'a, 'b, 'c> {
 impl Legs<'_, '_, '_> {
     /// Trains the model for at most so many steps and returns the loss at the end.
     fn run(&mut self, model: &mut dyn GpModel, data: &Observations, steps: usize) -> Option<f64> {
-        let config = self.track.training.config;
-        let left = |all: Duration| all.mul_f64(SHARE).saturating_sub(self.began.elapsed());
+        if self.over {
+            return None;
+        }
+        self.begun += 1;
+        if let Some(leg) = self.saved.get(self.begun - 1).cloned()
+            && placed(model, &leg.raw)
+        {
+            self.race.seconds += leg.seconds;
+            return self.count(&leg);
+        }
+        self.saved.truncate(self.begun - 1);
+        let (began, config) = (Instant::now(), self.track.training.config);
+        let share = if config.checkpoint.is_some() { 1.0 } else { SHARE };
+        let left = |all: Duration| all.mul_f64(share).saturating_sub(self.began.elapsed());
         // With L-BFGS, whatever the main training uses.
         let lbfgs = Lbfgs { loss_tolerance: ENOUGH, patience: PATIENCE, ..Lbfgs::default() };
         let config = TrainConfig {
@@ -312,16 +381,35 @@ impl Legs<'_, '_, '_> {
             seed: config.seed,
             ..TrainConfig::new(Optimizer::Lbfgs(lbfgs), steps)
         };
-        if self.over {
-            return None;
-        }
         let training = Training { data, rows: data, batches: None, config: &config, ..self.track.training };
-        let outcome = model.train(training, &mut [&mut Steps(self.observers)]).ok()?;
-        let Outcome { iterations, evaluations, loss, termination, .. } = outcome;
-        self.race.steps += iterations;
-        self.race.evaluations += evaluations;
-        self.over = termination == Termination::Interrupted;
-        Some(loss)
+        let outcome = model.train(training, &mut [&mut Steps(self.observers)]).ok();
+        let termination = outcome.as_ref().map(|outcome| outcome.termination.clone());
+        self.over = termination == Some(Termination::Interrupted);
+        self.cut |= self.over || termination == Some(Termination::MaxTime);
+        let leg = Leg {
+            raw: model.parameters().iter().flat_map(|(_, p)| p.raw().to_vec()).collect(),
+            loss: outcome.as_ref().map(|outcome| outcome.loss),
+            steps: outcome.as_ref().map_or(0, |outcome| outcome.iterations),
+            evaluations: outcome.as_ref().map_or(0, |outcome| outcome.evaluations),
+            seconds: began.elapsed().as_secs_f64(),
+        };
+        if !self.cut {
+            self.saved.push(leg.clone());
+            // A race is more valuable than its saved state.
+            let _ = self.save();
+        }
+        self.count(&leg)
+    }
+
+    fn count(&mut self, leg: &Leg) -> Option<f64> {
+        self.race.steps += leg.steps;
+        self.race.evaluations += leg.evaluations;
+        leg.loss
+    }
+
+    /// Saves the trainings that are over where the training's state will be.
+    fn save(&self) -> Result<()> {
+        if self.kept { Before::save(self.track.training.config, json!(self.saved)) } else { Ok(()) }
     }
 
     /// The loss on all rows.
