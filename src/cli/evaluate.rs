@@ -12,6 +12,7 @@ use super::aggregation::{self, Aggregation, Table};
 use super::data::{Reading, Splitting, in_table, targets};
 use super::report;
 use super::scoring::{HeldOut, Scored};
+use super::shards::Shards;
 use super::trust::Trust;
 
 /// Score a model on a table with known targets
@@ -40,6 +41,8 @@ pub struct Evaluate {
     #[arg(long)]
     json: bool,
     #[command(flatten)]
+    shards: Shards,
+    #[command(flatten)]
     reading: Reading,
     #[command(flatten)]
     splitting: Splitting,
@@ -48,7 +51,7 @@ pub struct Evaluate {
 impl Evaluate {
     /// Reads, predicts, scores.
     pub fn run(self) -> Result<()> {
-        let fitted = Fitted::load_with(&self.model, super::registry())?;
+        let fitted = self.shards.load(&self.model)?;
         let Some(path) = &self.data else {
             self.splitting.refuse()?;
             let (y, predictions) = fitted.leave_one_out()?;

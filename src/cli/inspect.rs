@@ -6,7 +6,7 @@ use std::path::PathBuf;
 
 use cagey::Result;
 use cagey::data::TargetTransform;
-use cagey::fitted::Fitted;
+use cagey::fitted::{Fitted, Rows};
 use cagey::kernels::Kernel;
 use cagey::models::diagnose::entry_columns as entry_columns_of_kernels;
 use cagey::models::posterior::InducingPart;
@@ -34,7 +34,8 @@ pub struct Inspect {
 impl Inspect {
     /// Loads and describes.
     pub fn run(self) -> Result<()> {
-        let fitted = Fitted::load_with(&self.model, super::registry())?;
+        // A description needs no tables, and whoever made the file chose their names.
+        let fitted = Fitted::open(&self.model, super::registry(), None, Rows::Closed)?;
         if !self.json {
             return report::print(&description(&fitted));
         }

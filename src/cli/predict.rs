@@ -16,6 +16,7 @@ use super::data::{Reading, in_table};
 use super::output;
 use super::report;
 use super::scoring::class_labels;
+use super::shards::Shards;
 use super::trust::outside_in_words;
 use crate::values;
 
@@ -56,6 +57,8 @@ pub struct Predict {
     #[arg(long, value_name = "SHARE", value_parser = values::share)]
     level: Option<f64>,
     #[command(flatten)]
+    shards: Shards,
+    #[command(flatten)]
     reading: Reading,
 }
 
@@ -66,7 +69,7 @@ impl Predict {
             return Err(Error::Usage("--split is for one prediction; leave out --aggregation all".into()));
         }
         output::check_table(&self.output, &[&self.model, &self.data])?;
-        let fitted = Fitted::load_with(&self.model, super::registry())?;
+        let fitted = self.shards.load(&self.model)?;
         let labelled = matches!(fitted.model.likelihood().density().support(1.0), Support::Classes(_));
         if self.level.is_some() && !self.latent && labelled {
             return Err(Error::Usage("--level is for intervals; for classes the command writes probabilities".into()));

@@ -3,12 +3,12 @@
 use std::path::PathBuf;
 
 use cagey::data::write_predictions;
-use cagey::fitted::Fitted;
 use cagey::{Error, Result};
 use clap::Args;
 
 use super::data::Reading;
 use super::output;
+use super::shards::Shards;
 use crate::values;
 
 /// Draw joint samples of the latent function at the rows of a table
@@ -38,6 +38,8 @@ pub struct Sample {
     #[arg(long)]
     keep: bool,
     #[command(flatten)]
+    shards: Shards,
+    #[command(flatten)]
     reading: Reading,
 }
 
@@ -51,7 +53,7 @@ impl Sample {
     /// Reads, samples, writes.
     pub fn run(self) -> Result<()> {
         output::check_table(&self.output, &[&self.model, &self.data])?;
-        let fitted = Fitted::load_with(&self.model, super::registry())?;
+        let fitted = self.shards.load(&self.model)?;
         let data = self.reading.read(&self.data, &fitted.schema, false, self.keep)?;
         if data.n > MOST_ROWS {
             let (path, n) = (self.data.display(), data.n);

@@ -3,13 +3,36 @@
 use std::path::Path;
 
 use cagey::exchange;
-use cagey::fitted::{self, Tables};
+use cagey::fitted::{self, Fitted, Rows, Tables};
 use cagey::{Error, Result};
+use clap::Args;
 use serde_json::json;
 
 use super::columns::Columns;
 use super::data::Reading;
 use super::model::ModelOptions;
+
+/// Where the tables are of a model that was fitted with `--shards`.
+#[derive(Debug, Args)]
+pub struct Shards {
+    /// For a model that was fitted with --shards: its tables, in the same order, in place of those that its file names.
+    /// Only names below the working directory need no --shards
+    #[arg(long, value_name = "FILES", num_args = 1..)]
+    shards: Vec<String>,
+}
+
+impl Shards {
+    /// Loads a model.
+    pub fn load(&self, model: &Path) -> Result<Fitted> {
+        let paths = files(&self.shards)?;
+        let rows = if paths.is_empty() { Rows::Named } else { Rows::Given(&paths) };
+        let fitted = Fitted::open(model, super::registry(), None, rows)?;
+        if !paths.is_empty() && fitted.whereabouts().is_none() {
+            return Err(Error::Usage(format!("--shards: {} holds its rows itself; leave it out", model.display())));
+        }
+        Ok(fitted)
+    }
+}
 
 /// The files that names and patterns stand for; those of a pattern are sorted by name. A plain name need not exist on
 /// this machine.
@@ -52,6 +75,7 @@ pub fn open(patterns: &[String], columns: &Columns, reading: &Reading, model: &M
         options: json!(reading.options()),
         transform: model.target_transform(),
         auxiliary_column: model.auxiliary_column().cloned(),
+        unasked: false,
     };
     Tables::open(&paths, reading, exchange::ranks().cloned())
 }

@@ -8,7 +8,7 @@ use serde_json::{Value, json};
 
 use super::columns::input_names;
 use super::registry::Registry;
-use super::shards::Whereabouts;
+use super::shards::{Closed, Rows, Whereabouts};
 use super::{Fitted, Settings, Summary, build, precision};
 use crate::data::{Classes, InputScale, Schema, TargetScale};
 use crate::device::{Compute, Precision};
@@ -109,7 +109,7 @@ impl Fitted {
     /// [`Error::ModelFile`] when the file is damaged, of another version, not a model, or needs a kernel form that the
     /// registry lacks.
     pub fn load_with(path: impl AsRef<Path>, registry: &Registry) -> Result<Self> {
-        Self::read(ModelFile::load(&path)?, &path.as_ref().display().to_string(), registry, None)
+        Self::open(path, registry, None, Rows::Named)
     }
 
     /// As [`load_with`](Self::load_with), to compute on another device than the model was trained on: for example, a
@@ -119,7 +119,18 @@ impl Fitted {
     /// # Errors
     /// As [`load_with`](Self::load_with); [`Error::Device`] if there is no such device.
     pub fn load_on(path: impl AsRef<Path>, registry: &Registry, compute: Compute) -> Result<Self> {
-        Self::read(ModelFile::load(&path)?, &path.as_ref().display().to_string(), registry, Some(compute))
+        Self::open(path, registry, Some(compute), Rows::Named)
+    }
+
+    /// As [`load_with`](Self::load_with) or, with a device, [`load_on`](Self::load_on), with a choice of the tables for
+    /// a model whose rows stayed where they are.
+    ///
+    /// # Errors
+    /// As [`load_on`](Self::load_on); [`Error::Usage`] for another number of tables, and for tables that only the file
+    /// names and that are not below the working directory.
+    pub fn open(path: impl AsRef<Path>, registry: &Registry, compute: Option<Compute>, rows: Rows) -> Result<Self> {
+        let name = path.as_ref().display().to_string();
+        Self::read(ModelFile::load(&path)?, &name, (registry, rows), compute)
     }
 
     /// The model in the bytes of a file; without a given device, on the one it was trained on.
@@ -129,10 +140,15 @@ impl Fitted {
     pub fn from_bytes(bytes: &[u8], registry: &Registry, compute: Option<Compute>) -> Result<Self> {
         const NAME: &str = "model";
         let file = ModelFile::from_bytes(bytes).map_err(|problem| Error::ModelFile { path: NAME.into(), problem })?;
-        Self::read(file, NAME, registry, compute)
+        Self::read(file, NAME, (registry, Rows::Named), compute)
     }
 
-    fn read(mut file: ModelFile, name: &str, registry: &Registry, compute: Option<Compute>) -> Result<Self> {
+    fn read(
+        mut file: ModelFile,
+        name: &str,
+        (registry, rows): (&Registry, Rows),
+        compute: Option<Compute>,
+    ) -> Result<Self> {
         let bad = |problem: String| Error::ModelFile { path: name.into(), problem };
         let description = Description::read(std::mem::take(&mut file.document)).map_err(bad)?;
         let Description {
@@ -165,11 +181,17 @@ impl Fitted {
             Some(_) => Observations { x, d, y, auxiliary: noise },
             None => Observations::new(x, d, y, noise).map_err(|e| bad(e.to_string()))?,
         };
-        let tables = whereabouts
-            .as_ref()
-            .map(|at| at.open(&schema, settings.target_transform, settings.auxiliary_column.as_ref()))
-            .transpose()?;
-        let shards = tables.map(|tables| tables.observed(&input_scale, target_scale)).transpose()?;
+        let opened = whereabouts.as_ref().map(|at| -> Result<_> {
+            let tables = at.open(&schema, settings.target_transform, settings.auxiliary_column.as_ref(), rows)?;
+            Ok(match tables {
+                Some(tables) => (Some(tables.whereabouts()), tables.observed(&input_scale, target_scale)?),
+                None => (None, at.closed(d)),
+            })
+        });
+        let (found, shards) = opened.transpose()?.unzip();
+        let closed = matches!(found, Some(None));
+        // Tables that were given are where they are now.
+        let whereabouts = found.flatten().or(whereabouts);
 
         // Errors that a user could otherwise correct with other options are the file's fault here.
         let unfit = |error: Error| {
@@ -197,8 +219,10 @@ impl Fitted {
             let warning = precision::warning(&*model, Compute { precision: coarser, ..compute }, &data);
             summary.warnings.extend(warning);
         }
-        let restored = threads::helped(|| model.restore(compute, data.clone(), saved));
-        let posterior: Arc<dyn Posterior> = restored.map_err(unfit)?.into();
+        let posterior: Arc<dyn Posterior> = match closed {
+            true => Arc::new(Closed),
+            false => threads::helped(|| model.restore(compute, data.clone(), saved)).map_err(unfit)?.into(),
+        };
         Ok(Self {
             schema,
             settings,

@@ -25,7 +25,7 @@ pub use plan::{Cost, Plan};
 pub use rank::Rank;
 pub use registry::Registry;
 pub use settings::{Calibrate, Settings};
-pub use shards::{Reading, Shard, Tables, Whereabouts};
+pub use shards::{Reading, Rows, Shard, Tables, Whereabouts};
 pub use trust::{Copies, LeftOut, Outside};
 
 use crate::advice::Advice;

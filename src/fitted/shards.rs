@@ -3,7 +3,12 @@
 //! A rank sends the number of rows, a checksum, and the moments and range of each column; later objectives, gradients
 //! and predictions. The leader computes scales from the moments in the order of the tables, whichever rank read them,
 //! so that a model does not depend on the number of ranks.
+//!
+//! A model file names its tables, and whoever made the file chose the names. So only regular files below the working
+//! directory are opened by such a name, and messages show nothing of what is in them. Tables that the user names are
+//! read like any other.
 
+use std::path::{Component, Path};
 use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
@@ -17,6 +22,7 @@ use crate::exchange::{self, Message, Ranks, entry};
 use crate::likelihoods::Auxiliary;
 use crate::models::Observations;
 use crate::models::experts;
+use crate::models::posterior::{Joint, Marginals, Posterior};
 
 /// The request to read tables.
 pub(super) const OPEN: &str = "shards.open";
@@ -54,6 +60,21 @@ pub struct Reading {
     pub transform: TargetTransform,
     /// The column of known noise, if any.
     pub auxiliary_column: Option<String>,
+    /// Whether only a model file named the tables: then errors show nothing of what is in them.
+    #[serde(default)]
+    pub unasked: bool,
+}
+
+/// The tables of a model whose rows stayed where they are, when its file is read.
+#[derive(Debug, Clone, Copy, Default)]
+pub enum Rows<'a> {
+    /// Those that the file names: regular files below the working directory.
+    #[default]
+    Named,
+    /// These, in the order in which the model was trained on them.
+    Given(&'a [String]),
+    /// None are opened: the model can be described, but it cannot predict.
+    Closed,
 }
 
 /// The scales that ranks need to see their rows as the leader does.
@@ -76,6 +97,7 @@ struct Said {
 pub(super) struct Opened {
     pub(super) path: String,
     data: Dataset,
+    unasked: bool,
 }
 
 #[cfg(feature = "table")]
@@ -90,13 +112,32 @@ fn table(path: &str, _schema: &Schema, _options: &Value) -> Result<Dataset> {
     Err(Error::Usage(format!("{path}: this program reads no tables: build it with the feature `table`")))
 }
 
+/// The error of a table that only a model file named.
+fn hidden(path: &str) -> Error {
+    let problem = format!(
+        "{path}: it is not such a table as the model was trained on; what is in a file that only a model names is not \
+         shown: name the tables yourself to see more"
+    );
+    Error::Data(problem).about("Rows::shards")
+}
+
 impl Opened {
     pub(super) fn read(path: &str, reading: &Reading) -> Result<Self> {
-        Ok(Self { path: path.into(), data: table(path, &reading.schema, &reading.options)? })
+        let about = Path::new(path);
+        // `-` is standard input, which is no table of an expert.
+        if path == "-" || !about.metadata().map_err(|e| Error::io(about, &e))?.is_file() {
+            return Err(Error::Io { path: path.into(), problem: "it is not a regular file".into() });
+        }
+        let unasked = reading.unasked;
+        let data = table(path, &reading.schema, &reading.options);
+        Ok(Self { path: path.into(), data: data.map_err(|e| if unasked { hidden(path) } else { e })?, unasked })
     }
 
     /// An error of its rows, with the path of the table.
     fn of(&self, error: Error) -> Error {
+        if self.unasked {
+            return hidden(&self.path);
+        }
         error.map(|error| match error {
             Error::Data(problem) => Error::Data(format!("{}: {problem}", self.path)),
             other => other,
@@ -210,28 +251,77 @@ impl Tables {
 }
 
 impl Whereabouts {
-    /// Opens the tables again.
+    /// Opens the tables again; none if they are to stay closed.
     ///
     /// # Errors
-    /// As [`Tables::open`]; [`Error::Data`] for a table that has changed.
+    /// As [`Tables::open`]; [`Error::Data`] for a table that has changed; [`Error::Usage`] for a name that leads out of
+    /// the working directory, or for another number of tables.
     pub(super) fn open(
         &self,
         schema: &Schema,
         transform: TargetTransform,
         auxiliary_column: Option<&String>,
-    ) -> Result<Tables> {
-        let paths: Vec<String> = self.shards.iter().map(|shard| shard.path.clone()).collect();
-        let (schema, options) = (schema.clone(), self.reading.clone());
-        let reading = Reading { schema, options, transform, auxiliary_column: auxiliary_column.cloned() };
+        rows: Rows,
+    ) -> Result<Option<Tables>> {
+        let paths: Vec<String> = match rows {
+            Rows::Closed => return Ok(None),
+            Rows::Given(paths) => paths.to_vec(),
+            Rows::Named => self.shards.iter().map(|shard| shard.path.clone()).collect(),
+        };
+        if paths.len() != self.shards.len() {
+            let (got, want) = (paths.len(), self.shards.len());
+            return Err(Error::Usage(format!("{got} tables are given, but the model was trained on {want}")));
+        }
+        let unasked = matches!(rows, Rows::Named);
+        if let Some(path) = paths.iter().find(|path| unasked && leads_out(path)) {
+            let problem = format!(
+                "the model names the table {path}, which is not below the working directory: name the tables yourself \
+                 if this is right"
+            );
+            return Err(Error::Usage(problem).about("Rows::shards"));
+        }
+        let (schema, options, auxiliary_column) = (schema.clone(), self.reading.clone(), auxiliary_column.cloned());
+        let reading = Reading { schema, options, transform, auxiliary_column, unasked };
         let tables = Tables::open(&paths, reading, exchange::ranks().cloned())?;
-        match self.shards.iter().zip(&tables.said).find(|(shard, said)| **shard != said.shard) {
-            None => Ok(tables),
-            Some((Shard { path, rows, .. }, said)) => Err(Error::Data(format!(
-                "{path}: it is not what the model was trained on ({rows} rows then, {} now): bring the old table \
-                 back, or train anew",
-                said.shard.rows
+        let same = |shard: &Shard, said: &Shard| (shard.rows, &shard.checksum) == (said.rows, &said.checksum);
+        match self.shards.iter().zip(&tables.said).find(|(shard, said)| !same(shard, &said.shard)) {
+            None => Ok(Some(tables)),
+            Some((Shard { rows, .. }, Said { shard, .. })) => Err(Error::Data(format!(
+                "{}: it is not what the model was trained on ({rows} rows then, {} now): bring the old table back, or \
+                 train anew",
+                shard.path, shard.rows
             ))),
         }
+    }
+
+    /// The rows of a model whose tables stay closed: their number and names.
+    pub(super) fn closed(&self, d: usize) -> Arc<experts::Shards> {
+        Arc::new(experts::Shards {
+            own: Observations { x: Vec::new(), d, y: Vec::new(), auxiliary: None },
+            counts: self.shards.iter().map(|shard| shard.rows).collect(),
+            names: self.shards.iter().map(|shard| shard.path.clone()).collect(),
+            told: Value::Null,
+            ranks: None,
+        })
+    }
+}
+
+/// Whether a path may lead out of the working directory.
+fn leads_out(path: &str) -> bool {
+    !Path::new(path).components().all(|part| matches!(part, Component::Normal(_) | Component::CurDir))
+}
+
+/// The posterior of a model whose tables stay closed.
+#[derive(Debug)]
+pub(super) struct Closed;
+
+impl Posterior for Closed {
+    fn predict(&self, _x: &[f64]) -> Result<Marginals> {
+        Err(Error::Usage("the tables of this model were not opened: it cannot predict".into()))
+    }
+
+    fn predict_joint(&self, x: &[f64]) -> Result<Joint> {
+        self.predict(x).map(|_| Joint::default())
     }
 }
 

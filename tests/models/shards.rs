@@ -6,7 +6,7 @@ use std::sync::Arc;
 use cagey::Result;
 use cagey::data::{InputScale, ReadOptions, Schema, TargetScale, TargetTransform, read_training};
 use cagey::exchange::Ranks;
-use cagey::fitted::{Fitted, Plan, Reading, Registry, Settings, Tables};
+use cagey::fitted::{Fitted, Plan, Reading, Registry, Rows, Settings, Tables};
 use cagey::likelihoods::Gaussian;
 use cagey::model_file::ModelFile;
 use cagey::models::exact::{ExactGp, ExactObjective};
@@ -62,7 +62,8 @@ fn schema(paths: &[String]) -> Schema {
 fn open(paths: &[String], ranks: Option<&Arc<Ranks>>) -> Result<Tables> {
     let options = serde_json::to_value(ReadOptions::default()).unwrap();
     let (schema, transform, auxiliary_column) = (schema(paths), TargetTransform::Identity, Some("s".into()));
-    Tables::open(paths, Reading { schema, options, transform, auxiliary_column }, ranks.cloned())
+    let reading = Reading { schema, options, transform, auxiliary_column, unasked: false };
+    Tables::open(paths, reading, ranks.cloned())
 }
 
 fn fitted(paths: &[String], options: ExpertsOptions, ranks: Option<&Arc<Ranks>>) -> Result<Fitted> {
@@ -168,11 +169,17 @@ fn the_model_file_has_no_rows_and_finds_them_again() {
         assert!(!bytes.windows(8).any(|window| window == standardised.to_le_bytes()));
     }
 
-    let loaded = Fitted::load(&file).unwrap();
+    // The tables are not below the working directory, so that somebody has to name them.
+    let said = Fitted::load(&file).unwrap_err().to_string();
+    assert!(said.contains("site-1.csv") && said.contains("working directory"), "{said}");
+    let registry = Registry::default();
+    let load = |paths: &[String]| Fitted::open(&file, &registry, None, Rows::Given(paths));
+    assert!(load(&paths[1..]).unwrap_err().to_string().contains("3 tables are given"));
+    let loaded = load(&paths).unwrap();
     let points = [101.0, 0.3, 0.1, 108.5, -0.5, 0.2];
     let predicted = loaded.predict_rows(&points).unwrap();
     loaded.save(folder.path().join("again.cagey")).unwrap();
-    let again = Fitted::load(folder.path().join("again.cagey")).unwrap();
+    let again = Fitted::open(folder.path().join("again.cagey"), &registry, None, Rows::Given(&paths)).unwrap();
     assert_eq!(again.predict_rows(&points).unwrap(), predicted);
     assert_eq!(loaded.summary.rows, SIZES.iter().sum::<usize>());
     assert!(loaded.caution().is_none());
@@ -180,12 +187,16 @@ fn the_model_file_has_no_rows_and_finds_them_again() {
     assert!(said.contains("npae") && said.contains("stay where they are") && said.contains("rbcm"), "{said}");
     assert_eq!(loaded.aggregates().unwrap().rules().len(), 7);
 
+    let closed = Fitted::open(&file, &registry, None, Rows::Closed).unwrap();
+    assert_eq!((&closed.summary, &closed.schema), (&loaded.summary, &loaded.schema));
+    assert!(closed.predict_rows(&points).unwrap_err().to_string().contains("not opened"));
+
     let text = std::fs::read_to_string(&paths[2]).unwrap();
     std::fs::write(&paths[2], text.replace("100", "101").replace("106", "107")).unwrap();
-    let said = Fitted::load(&file).unwrap_err().to_string();
+    let said = load(&paths).unwrap_err().to_string();
     assert!(said.contains("site-3.csv") && said.contains("not what the model was trained on"), "{said}");
     std::fs::remove_file(&paths[2]).unwrap();
-    let said = Fitted::load(&file).unwrap_err().to_string();
+    let said = load(&paths).unwrap_err().to_string();
     assert!(said.contains("site-3.csv: no such file"), "{said}");
 }
 

@@ -17,6 +17,7 @@ use super::data::{Reading, Splitting, in_table};
 use super::output;
 use super::report;
 use super::scoring::class_labels;
+use super::shards::Shards;
 use super::trust::copies_in_words;
 use crate::values;
 
@@ -47,6 +48,8 @@ pub struct Plot {
     #[arg(long, value_name = "N", value_parser = values::count(2..=5000))]
     points: Option<usize>,
     #[command(flatten)]
+    shards: Shards,
+    #[command(flatten)]
     reading: Reading,
     #[command(flatten)]
     splitting: Splitting,
@@ -73,7 +76,7 @@ impl Plot {
     pub fn run(self) -> Result<()> {
         let inputs: Vec<&Path> = std::iter::once(&self.model).chain(&self.data).map(PathBuf::as_path).collect();
         output::check_figure(&self.output, &inputs)?;
-        let fitted = Fitted::load_with(&self.model, super::registry())?;
+        let fitted = self.shards.load(&self.model)?;
         let data = match &self.data {
             Some(path) => Some(self.splitting.scored(self.reading.read(path, &fitted.schema, true, false)?)?),
             None => self.splitting.refuse().map(|()| None)?,
