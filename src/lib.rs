@@ -106,6 +106,7 @@ pub mod metrics;
 pub mod model_file;
 pub mod models;
 pub mod params;
+mod plain;
 #[cfg(feature = "plot")]
 pub mod plot;
 pub mod products;

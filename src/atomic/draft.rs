@@ -54,12 +54,10 @@ impl Draft {
     /// A draft with a name from the start.
     fn named(target: &Path) -> io::Result<Self> {
         let suffix = suffix(target);
-        let mut builder = builder(&suffix);
-        #[cfg(unix)]
-        builder.permissions(std::os::unix::fs::PermissionsExt::from_mode(0o666));
         loop {
             let mut names = unfinished();
-            let (file, name) = builder.tempfile_in(folder(target))?.keep()?;
+            // Only its owner may read it until it is finished.
+            let (file, name) = builder(&suffix).tempfile_in(folder(target))?.keep()?;
             names.push(name.clone());
             drop(names);
             let name = Name(name);
@@ -191,6 +189,16 @@ mod tests {
             }
         }
         assert_eq!(names(folder.path()), ["model.cagey"]);
+    }
+
+    #[cfg(unix)]
+    #[test]
+    fn only_the_owner_may_read_a_draft() {
+        use std::os::unix::fs::MetadataExt;
+        let folder = tempfile::tempdir().unwrap();
+        for draft in drafts(&folder.path().join("model.cagey")) {
+            assert_eq!(draft.file.metadata().unwrap().mode() & 0o777, 0o600);
+        }
     }
 
     #[test]

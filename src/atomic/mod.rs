@@ -3,9 +3,10 @@
 //! If the system allows it, the file has no name until it is complete, so that nothing is left of it if the process
 //! ends early. On other systems, and for the moment in which a file replaces another, it is called
 //! `.cagey-unfinished-…` and locked while a process writes it. The first write of a process to a folder removes such
-//! files that no process has locked.
+//! files that no process has locked. Until it is complete, only its owner may read it.
 
 mod draft;
+pub(crate) mod links;
 mod nameless;
 
 use std::fs::{self, File, Permissions};
@@ -29,12 +30,35 @@ pub(crate) fn write_atomically<T>(path: &Path, write: impl FnOnce(&mut File) -> 
     let Destination { target, permissions, mut draft } = Destination::of(path)?;
     let written = write(&mut draft.file)?;
     let io = |source: io::Error| Error::io(path, &source);
-    if let Some(permissions) = permissions {
+    if let Some(permissions) = permissions.or_else(usual) {
         draft.file.set_permissions(permissions).map_err(io)?;
     }
     // Renaming before the bytes are on disk could leave an empty file behind after a power failure.
     draft.file.sync_all().map_err(io)?;
     draft.finish(&target).map(|file| (file, written)).map_err(io)
+}
+
+/// The mode of a new file, if the system has modes.
+#[cfg(unix)]
+fn usual() -> Option<Permissions> {
+    use std::os::unix::fs::PermissionsExt;
+    use std::sync::{Mutex, PoisonError};
+
+    static ONE: Mutex<()> = Mutex::new(());
+    // Only a change of the mask tells it. Two at once could not both change it back.
+    let _one = ONE.lock().unwrap_or_else(PoisonError::into_inner);
+    // SAFETY: the calls only exchange the mask of this process.
+    let mask = unsafe {
+        let mask = libc::umask(0o077);
+        libc::umask(mask);
+        mask
+    };
+    Some(Permissions::from_mode(0o666 & !u32::from(mask)))
+}
+
+#[cfg(not(unix))]
+fn usual() -> Option<Permissions> {
+    None
 }
 
 /// Checks, without changing `path`, whether [`write_atomically`] could write it.
@@ -46,7 +70,7 @@ pub(crate) fn check(path: &Path) -> Result<()> {
 }
 
 /// Longest chain of links, as in operating systems.
-const MOST_LINKS: usize = 40;
+pub(crate) const MOST_LINKS: usize = 40;
 
 /// Where writing to `path` leads: symbolic links are followed, even if the target does not exist yet.
 ///
@@ -89,6 +113,7 @@ struct Destination {
 impl Destination {
     fn of(path: &Path) -> Result<Self> {
         let refused = |problem: &str| Error::Io { path: path.display().to_string(), problem: problem.into() };
+        links::check(path)?;
         let target = resolved(path)?;
         let existing = fs::metadata(&target).ok();
         if let Some(existing) = &existing {

@@ -21,7 +21,7 @@ mod linux {
     /// A file without a name in a folder; none if the file system does not support such files.
     pub(in crate::atomic) fn open(folder: &Path) -> Option<File> {
         let mut options = OpenOptions::new();
-        options.read(true).write(true).mode(0o666).custom_flags(libc::O_TMPFILE);
+        options.read(true).write(true).mode(0o600).custom_flags(libc::O_TMPFILE);
         options.open(folder).ok().filter(|_| Path::new(OPEN).exists())
     }
 

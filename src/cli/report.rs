@@ -1,5 +1,6 @@
 //! What the command prints.
 
+use std::borrow::Cow;
 use std::io::Write;
 use std::sync::atomic::{AtomicBool, Ordering};
 
@@ -9,12 +10,13 @@ use cagey::{Error, Result};
 use serde::Serialize;
 
 use super::{settings, standard};
+use crate::plain::plain;
 
-/// Prints to standard output. A reader that has closed the pipe is no failure.
+/// Prints to standard output, as [`plain`] text. A reader that has closed the pipe is no failure.
 pub fn print(text: &str) -> Result<()> {
     standard::check()?;
     let mut out = std::io::stdout().lock();
-    match out.write_all(text.as_bytes()).and_then(|()| out.flush()) {
+    match out.write_all(plain(text).as_bytes()).and_then(|()| out.flush()) {
         Err(e) if e.kind() != std::io::ErrorKind::BrokenPipe => Err(Error::io("standard output", &e)),
         _ => Ok(()),
     }
@@ -55,14 +57,26 @@ pub fn advise(advice: &Advice) {
     warn(&settings::words(advice));
 }
 
+/// Prints what is wrong with the arguments, or the help that they ask for, and returns the exit code. Arguments that
+/// are not plain text are shown without colours.
+pub fn refuse(error: &clap::Error) -> u8 {
+    let text = error.render().to_string();
+    // A reader may close the pipe: that is no error.
+    let _ = match plain(&text) {
+        Cow::Borrowed(_) => error.print(),
+        Cow::Owned(text) => writeln!(std::io::stderr().lock(), "{text}"),
+    };
+    if error.use_stderr() { 2 } else { 0 }
+}
+
 /// Prints the error that ended the command to standard error.
 pub fn fail(error: &Error) {
     tell(&format!("error: {}", settings::error(error)));
 }
 
-/// Ignores failures: a closed or full standard error must not lose a result.
+/// Prints [`plain`] text. Ignores failures: a closed or full standard error must not lose a result.
 fn tell(message: &str) {
-    let _ = writeln!(std::io::stderr().lock(), "{message}");
+    let _ = writeln!(std::io::stderr().lock(), "{}", plain(message));
 }
 
 /// `1 row`, `2 rows`.

@@ -37,6 +37,8 @@ pub use scale::{InputScale, Moments, TargetScale, TargetTransform};
 pub use schema::{Column, Encoding, Schema};
 pub use split::Split;
 pub(crate) use split::test_count;
+#[cfg(feature = "parquet")]
+pub(crate) use tables::parquet::is_guarded;
 #[cfg(feature = "table")]
 pub use tables::{
     Header, Missing, ReadOptions, TargetKind, read_training, read_with_schema, write_labelled, write_predictions,

@@ -1,10 +1,11 @@
 //! Writing files so that a failure leaves no half-written file.
 
 use std::fs::{self, File};
-use std::io::{self, BufWriter, Write};
+use std::io::{self, BufWriter, IsTerminal, Write};
 use std::path::Path;
 
-use crate::atomic::{self, write_atomically};
+use crate::atomic::{self, links, write_atomically};
+use crate::plain::plain;
 use crate::{Error, Result};
 
 /// Writes `path` with `write`: first to a temporary file in the same folder, which gets the name once it is complete.
@@ -18,11 +19,14 @@ pub fn atomic_write(path: impl AsRef<Path>, write: impl FnOnce(&mut dyn Write) -
     let path = path.as_ref();
     let io = |source: io::Error| Error::io(path, &source);
     match Place::of(path) {
-        Place::Output => match buffered(io::stdout().lock(), write) {
+        Place::Output => match output(write) {
             Err(e) if e.kind() != io::ErrorKind::BrokenPipe => Err(Error::io("standard output", &e)),
             _ => Ok(()),
         },
-        Place::Device => File::create(path).and_then(|file| buffered(file, write)).map_err(io),
+        Place::Device => {
+            links::check(path)?;
+            File::create(path).and_then(|file| buffered(file, write)).map_err(io)
+        }
         Place::File => write_atomically(path, |file| buffered(file, write).map_err(io)).map(drop),
     }
 }
@@ -65,6 +69,18 @@ impl Place {
             _ => Self::File,
         }
     }
+}
+
+/// Writes to standard output; to a terminal as [`plain`] text, since cells may be anybody's.
+fn output(write: impl FnOnce(&mut dyn Write) -> io::Result<()>) -> io::Result<()> {
+    let mut stdout = io::stdout().lock();
+    if !stdout.is_terminal() {
+        return buffered(stdout, write);
+    }
+    let mut text = Vec::new();
+    write(&mut text)?;
+    stdout.write_all(plain(&String::from_utf8_lossy(&text)).as_bytes())?;
+    stdout.flush()
 }
 
 fn buffered(sink: impl Write, write: impl FnOnce(&mut dyn Write) -> io::Result<()>) -> io::Result<()> {

@@ -1,6 +1,7 @@
 //! The command as users run it: results, messages, exit codes and the files it leaves.
 
 mod faults;
+mod hostile;
 mod models;
 mod words;
 

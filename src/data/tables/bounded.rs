@@ -1,4 +1,4 @@
-//! A limit on the length of a row, for files without line ends.
+//! Limits on the length of a row and its cells, for files without line ends.
 
 use std::cell::Cell;
 use std::fmt;
@@ -7,6 +7,10 @@ use std::rc::Rc;
 
 /// The most bytes of a row of text: far more than any real row, far less than memory.
 pub(super) const LONGEST_ROW: usize = 64 << 20;
+
+/// The most cells of a row of text. Each becomes a name and a column, so that a few packed kilobytes of delimiters could
+/// fill the memory.
+pub(super) const MOST_CELLS: usize = 1 << 20;
 
 /// What is known about the text read so far.
 #[derive(Debug, Default)]
@@ -35,7 +39,7 @@ impl Progress {
     }
 }
 
-/// A stream of text that fails if a row is longer than [`LONGEST_ROW`].
+/// A stream of text that fails if a row is longer than [`LONGEST_ROW`] or has more than [`MOST_CELLS`] cells.
 pub(super) struct Bounded<R> {
     inner: R,
     delimiter: u8,
@@ -54,7 +58,7 @@ impl<R: Read> Bounded<R> {
 impl<R: Read> Read for Bounded<R> {
     fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
         let (bytes, mut line) = (self.progress.bytes.get(), self.progress.line.get());
-        if bytes > LONGEST_ROW {
+        if bytes > LONGEST_ROW || line.delimiters >= MOST_CELLS {
             return Err(io::Error::other(Endless(line)));
         }
         let n = self.inner.read(buffer)?;
@@ -81,7 +85,10 @@ pub(super) struct Endless(pub(super) Line);
 
 impl fmt::Display for Endless {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "the row is longer than {} MiB", LONGEST_ROW >> 20)
+        match self.0.delimiters {
+            MOST_CELLS.. => write!(f, "the row has more than {MOST_CELLS} cells"),
+            _ => write!(f, "the row is longer than {} MiB", LONGEST_ROW >> 20),
+        }
     }
 }
 

@@ -10,7 +10,7 @@ mod newlines;
 mod npy;
 mod options;
 #[cfg(feature = "parquet")]
-mod parquet;
+pub(crate) mod parquet;
 mod read;
 mod selection;
 mod source;

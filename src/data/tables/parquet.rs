@@ -1,6 +1,8 @@
-//! Parquet files through their record reader.
+//! Parquet files through their record reader, which panics on some damaged files: that is an error like others.
 
+use std::cell::Cell as Flag;
 use std::fs::File;
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::Path;
 
 use jiff::{Span, Timestamp, civil::date, tz::Offset};
@@ -28,12 +30,32 @@ enum Owned {
     Text(String),
 }
 
+thread_local! {
+    static GUARDED: Flag<bool> = const { Flag::new(false) };
+}
+
+/// Whether a panic of this thread becomes an error, so that nobody needs to see it.
+pub(crate) fn is_guarded() -> bool {
+    GUARDED.get()
+}
+
+/// What the crate returns, or its error or panic in words.
+fn guarded<T>(read: impl FnOnce() -> parquet::errors::Result<T>) -> std::result::Result<T, String> {
+    GUARDED.set(true);
+    let read = catch_unwind(AssertUnwindSafe(read));
+    GUARDED.set(false);
+    match read {
+        Ok(read) => read.map_err(|problem| problem.to_string()),
+        Err(_) => Err("its parts contradict each other".into()),
+    }
+}
+
 impl ParquetTable {
     pub(super) fn open(path: &Path, file: String) -> Result<Self> {
         let handle = File::open(path).map_err(|e| Error::io(&file, &e))?;
         let mut layout = Layout { file, names: Vec::new(), named: true };
-        let reader =
-            SerializedFileReader::new(handle).map_err(|e| layout.error(format_args!("damaged Parquet: {e}")))?;
+        let reader = guarded(|| SerializedFileReader::new(handle));
+        let reader = reader.map_err(|e| layout.error(format_args!("damaged Parquet: {e}")))?;
         let schema = reader.metadata().file_metadata().schema();
         layout.names = schema.get_fields().iter().map(|field| field.name().to_owned()).collect();
         let nanoseconds = schema.get_fields().iter().map(|field| {
@@ -41,7 +63,9 @@ impl ParquetTable {
             matches!(kind, Some(LogicalType::Timestamp(TimestampType { unit: TimeUnit::NANOS, .. })))
         });
         let nanoseconds = nanoseconds.collect();
-        Ok(Self { rows: reader.into_iter(), cells: Vec::new(), nanoseconds, given: 0, layout })
+        let rows = guarded(|| Ok(reader.into_iter()));
+        let rows = rows.map_err(|e| layout.error(format_args!("damaged Parquet: {e}")))?;
+        Ok(Self { rows, cells: Vec::new(), nanoseconds, given: 0, layout })
     }
 }
 
@@ -51,8 +75,10 @@ impl Table for ParquetTable {
     }
 
     fn advance(&mut self) -> Result<Option<usize>> {
-        let Some(row) = self.rows.next() else { return Ok(None) };
-        let row = row.map_err(|e| self.layout.error(format_args!("damaged Parquet: {e}")))?;
+        let row = guarded(|| self.rows.next().transpose());
+        let Some(row) = row.map_err(|e| self.layout.error(format_args!("damaged Parquet: {e}")))? else {
+            return Ok(None);
+        };
         let cells = row.get_column_iter().zip(&self.nanoseconds).map(|((_, field), nanoseconds)| match field {
             Field::Long(time) if *nanoseconds => {
                 Owned::Text(instant(Timestamp::from_nanosecond(i128::from(*time)), *time))
