@@ -105,38 +105,64 @@ pub(super) fn tetragamma(x: f64) -> f64 {
     sum - s * (1.0 + 1.0 / x + series)
 }
 
-/// `P(G ≤ x)` for `G` with a gamma distribution of the given shape and scale 1. For shapes above a million it uses the
-/// cube root of `G`, which is nearly normal (Wilson and Hilferty 1931).
+/// `P(G ≤ x)` for `G` with a gamma distribution of the given shape and scale 1. For large shapes it uses the
+/// [uniform expansion](uniform): nine digits.
 pub(super) fn gamma_cdf(shape: f64, x: f64) -> f64 {
-    if x <= 0.0 || shape > LARGE_SHAPE {
-        return normal_cdf(cube_root_score(shape, x));
+    if x <= 0.0 {
+        return 0.0;
+    }
+    if shape > LARGE_SHAPE {
+        return gamma_expansion(shape, x)[0];
     }
     checked_gamma_lr(shape, x).unwrap_or(1.0)
 }
 
 /// `1 − gamma_cdf`, with all digits for small values.
 pub(super) fn gamma_tail(shape: f64, x: f64) -> f64 {
-    if x <= 0.0 || shape > LARGE_SHAPE {
-        return normal_cdf(-cube_root_score(shape, x));
+    if x <= 0.0 {
+        return 1.0;
+    }
+    if shape > LARGE_SHAPE {
+        return gamma_expansion(shape, x)[1];
     }
     checked_gamma_ur(shape, x).unwrap_or(0.0)
 }
 
-const LARGE_SHAPE: f64 = 1e6;
+/// Above this shape a series or continued fraction needs hundreds of terms, and an expansion has nine digits.
+const LARGE_SHAPE: f64 = 1e4;
 
-fn cube_root_score(shape: f64, x: f64) -> f64 {
-    if x <= 0.0 {
-        return f64::NEG_INFINITY;
+/// The gamma distribution function and its complement (DLMF 8.12).
+fn gamma_expansion(shape: f64, x: f64) -> [f64; 2] {
+    let off = (x - shape) / shape;
+    uniform(shape, off, gap(off), 1.0 / 3.0)
+}
+
+/// A distribution function and its complement by the first term of the expansion that is uniform in the distance from
+/// the mean (Temme 1979 and 1982): `½ erfc(∓η √(n/2)) ± (1/η − 1/w) e^(−n h)/√(2πn)`, `η²/2 = h`. Here `w` is the
+/// distance in standard deviations over `√n`, `h ≥ 0` the rate of large deviations there, and `centre` the limit of
+/// `1/η − 1/w` at the mean.
+fn uniform(n: f64, w: f64, h: f64, centre: f64) -> [f64; 2] {
+    let eta = (2.0 * h).sqrt().copysign(w);
+    // The difference cancels near the mean.
+    let skew = if w.abs() * n.sqrt() < 1e-4 { centre } else { 1.0 / eta - 1.0 / w };
+    let more = skew * (-n * h).exp() * FRAC_1_SQRT_TAU / n.sqrt();
+    let z = eta * n.sqrt();
+    [normal_cdf(z) + more, normal_cdf(-z) - more].map(|p| p.clamp(0.0, 1.0))
+}
+
+/// `t − ln(1 + t)`.
+fn gap(t: f64) -> f64 {
+    if t.abs() > 0.01 {
+        return t - t.ln_1p();
     }
-    let variance = 1.0 / (9.0 * shape);
-    ((x / shape).cbrt() - 1.0 + variance) / variance.sqrt()
+    // The series, because the difference would cancel.
+    t * t * (2..10).rev().fold(0.0, |sum, k| 1.0 / f64::from(k) - t * sum)
 }
 
 /// `I_x(a, b)`, the regularised incomplete beta function, for `x` and `rest = 1 − x`. It uses the continued fraction
 /// (DLMF 8.17.22) in Lentz's form, with about `√min(a, b)` terms. If one shape is far above the other, it uses the
-/// limit, the gamma distribution (Wise 1950, error about `(min/max)²`). For shapes above a million it uses both cube
-/// roots, which are nearly normal (Abramowitz and Stegun 26.5.22). The result has nine digits for shapes up to 10¹⁰.
-/// The fraction in statrs stops after 140 terms, whether it has converged or not.
+/// limit, the gamma distribution (Wise 1950, error about `(min/max)²`). If both are large, it uses the
+/// [uniform expansion](uniform) (DLMF 8.18(ii)): nine digits. The fraction in statrs stops after 140 terms, whether it has converged or not.
 pub(super) fn beta_cdf([a, b]: [f64; 2], x: f64, rest: f64) -> f64 {
     if !(a + b + x + rest).is_finite() {
         return f64::NAN;
@@ -145,9 +171,11 @@ pub(super) fn beta_cdf([a, b]: [f64; 2], x: f64, rest: f64) -> f64 {
         return f64::from(u8::from(x > 0.0));
     }
     if a.min(b) > LARGE_SHAPE {
-        let [u, v] = [(b * x).cbrt(), (a * rest).cbrt()];
-        let score = 3.0 * (u * (1.0 - 1.0 / (9.0 * b)) - v * (1.0 - 1.0 / (9.0 * a)));
-        return normal_cdf(score / (u * u / b + v * v / a).sqrt());
+        let (n, spread) = (a + b, (a * b).sqrt());
+        // n times the distance of x from its mean a/n.
+        let off = b * x - a * rest;
+        let h = (a * gap(off / a) + b * gap(-off / b)) / n;
+        return uniform(n, off / spread, h, (b - a) / (3.0 * spread))[0];
     }
     let ln = |part: f64, other: f64| if other < 0.5 { (-other).ln_1p() } else { part.ln() };
     if a < FAR * b {

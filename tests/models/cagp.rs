@@ -99,7 +99,7 @@ fn golden_cagp() {
             assert_close(&format!("{name} gradient"), &got, &want, tolerance);
         }
         let train = flat(&case["X"]);
-        let posterior = gp.posterior(F64, data).unwrap();
+        let posterior = gp.posterior(F64, data.clone()).unwrap();
         assert_close(&format!("{name} weights"), &posterior.weights(), &flat(&expected["v_tilde"]), 1e-8);
         let fitted = posterior.predict(&train).unwrap();
         assert_close(&format!("{name} train mean"), &fitted.mean, &flat(&expected["train_mean"]), 1e-8);
@@ -108,6 +108,8 @@ fn golden_cagp() {
         assert_close(&format!("{name} f_mean"), &joint.mean, &flat(&expected["f_mean"]), 1e-8);
         assert_close(&format!("{name} f_cov"), &joint.covariance, &flat(&expected["f_cov"]), 1e-8);
         check_posterior(name, &posterior, &points, d);
+        let single = gp.posterior(F32, data).unwrap().predict_joint(&points).unwrap();
+        assert_close(&format!("{name} f_cov, single precision"), &single.covariance, &flat(&expected["f_cov"]), 1e-3);
     }
 }
 

@@ -145,18 +145,21 @@ impl CagpPosterior {
             return Ok([vec![transposed(&rows.collect::<Vec<_>>(), self.actions())], means]);
         }
         let (train, i) = (self.train(scope), self.actions());
+        // The scope may have another type than the training had.
+        let dtype = points.dtype();
         let mut projected = Vec::with_capacity(latents * i * points.dims()[0]);
         for part in self.actions.parts() {
             match part {
                 Ok(s) => {
                     let share = s.dims()[1] / priors.len();
                     for (place, prior) in priors.iter().enumerate() {
-                        let s = s.clone().narrow(1, place * share, share);
+                        let s = s.clone().narrow(1, place * share, share).cast(dtype);
                         projected.extend(to_f64(prior.cross(scope, points, &train).times(&s)?.transpose())?);
                     }
                 }
                 Err(blocks) => {
-                    let columns = self.prior().cross(scope, points, &train).times_blocks(blocks)?;
+                    let blocks = BlockSparse::new(blocks.values().clone().cast(dtype), blocks.offsets().to_vec())?;
+                    let columns = self.prior().cross(scope, points, &train).times_blocks(&blocks)?;
                     projected.extend(to_f64(columns.transpose())?);
                 }
             }

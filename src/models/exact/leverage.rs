@@ -70,15 +70,30 @@ pub(super) fn leverages(
         return Ok(vec![0.0; n]);
     }
     project_out(&z, &mut jacobian);
+    let priors: Vec<f64> = prior_curvature(model).into_iter().map(|prior| prior + ridge).collect();
+    if count > n {
+        return by_rows(jacobian, &priors, n);
+    }
     let mut curvature = vec![0.0; count * count];
     let of = view(&jacobian, count);
     product::set(view_mut(&mut curvature, count), of.transpose(), of, 1.0);
-    for (diagonal, prior) in curvature.iter_mut().step_by(count + 1).zip(prior_curvature(model)) {
-        *diagonal += prior + ridge;
-    }
+    curvature.iter_mut().step_by(count + 1).zip(&priors).for_each(|(diagonal, prior)| *diagonal += prior);
     let mut columns = transposed(&jacobian, count);
     Factor::new(curvature, "the curvature of the parameters")?.solve_lower(&mut columns)?;
     Ok(column_squares(&columns, n).into_iter().map(|q| q.min(MOST)).collect())
+}
+
+/// The same for more parameters than rows, without a matrix of all pairs of parameters: with B = JΛ^-½, the leverages
+/// are 1 minus the diagonal of (I + BBᵀ)⁻¹.
+fn by_rows(mut jacobian: Vec<f64>, priors: &[f64], n: usize) -> Result<Vec<f64>> {
+    for row in jacobian.chunks_mut(priors.len()) {
+        row.iter_mut().zip(priors).for_each(|(slope, prior)| *slope /= prior.sqrt());
+    }
+    let (of, mut gram) = (view(&jacobian, priors.len()), vec![0.0; n * n]);
+    product::set(view_mut(&mut gram, n), of, of.transpose(), 1.0);
+    gram.iter_mut().step_by(n + 1).for_each(|diagonal| *diagonal += 1.0);
+    let rest = Factor::new(gram, "the Gram matrix of the rows")?.inverse_diagonal();
+    Ok(rest.into_iter().map(|rest| (1.0 - rest).clamp(0.0, MOST)).collect())
 }
 
 /// Removes the part along `z [n]` from every column of `jacobian`.

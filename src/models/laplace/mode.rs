@@ -4,6 +4,7 @@ use super::system::System;
 use super::tangent::Tangent;
 use super::task::Task;
 use crate::error::{Error, Result};
+use crate::likelihoods::Support;
 
 /// Most steps of Newton's method.
 const STEPS: usize = 200;
@@ -94,15 +95,38 @@ impl Task<'_> {
         Ok(Mode { log_density: self.log_density(&f), f, weights, system })
     }
 
-    /// Climbs from the prior mean. A step is halved until the log posterior does not decrease, because Newton's step
+    /// The prior mean or, if it is higher, the point [near the peaks](Self::near_peaks) of counts and sizes. Only if
+    /// there is one mode, because another start might lead to another one.
+    fn start(&self) -> Moved {
+        let f: Vec<f64> = (0..self.density.latents()).flat_map(|latent| self.mean(latent).to_vec()).collect();
+        let weights = vec![0.0; f.len()];
+        let start = Moved { value: self.log_posterior(&f, &weights), f, weights };
+        let peaked = matches!(self.density.support(1.0), Support::Counts(_) | Support::Positive);
+        match peaked && self.density.latents() == 1 && self.density.is_log_concave() {
+            true => self.near_peaks().ok().filter(|near| near.value > start.value).unwrap_or(start),
+            false => start,
+        }
+    }
+
+    /// Where Newton's step leads from the values at which each target is most likely. That is close to the mode for
+    /// large counts of different sizes, which steps of one length from the prior mean reach slowly.
+    fn near_peaks(&self) -> Result<Moved> {
+        let mean = self.mean(0);
+        let peaks: Vec<f64> = self.rows.iter().map(|row| self.density.peak(*row)).collect();
+        let (slopes, above) = (self.slopes(&peaks), self.above(&peaks));
+        let system = System::new(self.gram, &slopes.d, self.density.is_centred())?;
+        let weights = self.solve(&system, &self.pseudo_target(&slopes, &above))?;
+        let f: Vec<f64> = mean.iter().zip(self.gram.apply(&weights)).map(|(m, h)| m + h).collect();
+        Ok(Moved { value: self.log_posterior(&f, &weights), f, weights })
+    }
+
+    /// Climbs from the [start](Self::start). A step is halved until the log posterior does not decrease, because Newton's step
     /// may overshoot by orders of magnitude. Short steps with the curvature always increase it.
     ///
     /// # Errors
     /// [`Error::NotFinite`] when the search finds no finite mode.
     pub fn mode(&self) -> Result<Mode> {
-        let mut f: Vec<f64> = (0..self.density.latents()).flat_map(|latent| self.mean(latent).to_vec()).collect();
-        let mut weights = vec![0.0; f.len()];
-        let mut value = self.log_posterior(&f, &weights);
+        let Moved { mut f, mut weights, mut value } = self.start();
         let mut change = f64::INFINITY;
         for _ in 0..STEPS {
             let (slopes, above) = (self.slopes(&f), self.above(&f));
