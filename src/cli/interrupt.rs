@@ -1,16 +1,21 @@
 //! Ctrl-C: a training ends after its current step, and its result is saved. Everything else ends at once, and no
-//! unfinished file stays.
+//! unfinished file stays. A rank that does not lead passes a signal on to its leader.
 
 use std::ops::ControlFlow;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::thread;
+use std::time::Duration;
 
 use cagey::data::discard_unfinished;
+use cagey::exchange;
 use cagey::train::{Observer, Report};
 
 use super::report;
 
 static TRAINING: AtomicBool = AtomicBool::new(false);
 static STOP: AtomicBool = AtomicBool::new(false);
+/// Whether this process serves a leader.
+static SERVING: AtomicBool = AtomicBool::new(false);
 
 /// The exit code of a process that was interrupted.
 const INTERRUPTED: i32 = 130;
@@ -18,17 +23,43 @@ const INTERRUPTED: i32 = 130;
 /// Handles Ctrl-C and the termination signals, except those that the caller ignores (as `nohup` does).
 pub fn install() {
     let ignored = signals::ignored();
-    let handled = ctrlc::set_handler(|| {
-        if TRAINING.load(Ordering::SeqCst) && !STOP.swap(true, Ordering::SeqCst) {
-            report::say("stopping after this step; interrupt again to stop at once");
-            return;
-        }
-        discard_unfinished();
-        std::process::exit(INTERRUPTED);
-    });
     // If no handler can be set, a signal just ends the process.
-    drop(handled);
+    let _ = ctrlc::set_handler(signalled);
+    exchange::on_signal(signalled);
     signals::ignore(ignored);
+}
+
+fn signalled() {
+    if TRAINING.load(Ordering::SeqCst) && !STOP.swap(true, Ordering::SeqCst) {
+        match SERVING.load(Ordering::SeqCst) {
+            true => pass_on(),
+            false => report::say("stopping after this step; interrupt again to stop at once"),
+        }
+        return;
+    }
+    end();
+}
+
+fn end() {
+    discard_unfinished();
+    std::process::exit(INTERRUPTED);
+}
+
+/// How long a signal may wait for a question of the leader.
+const PATIENCE: Duration = Duration::from_secs(10);
+
+/// Leaves it to the leader to end the job, if it asks anything at all; otherwise this rank ends, and so the job.
+fn pass_on() {
+    exchange::pass_on_signal();
+    let waits = || {
+        thread::sleep(PATIENCE);
+        if exchange::signal_waits() {
+            end();
+        }
+    };
+    if thread::Builder::new().spawn(waits).is_err() {
+        end();
+    }
 }
 
 /// The crate `ctrlc` handles signals even if they were ignored; this ignores them again.
@@ -80,6 +111,12 @@ impl Watch {
     pub fn begin() -> Self {
         TRAINING.store(true, Ordering::SeqCst);
         Self
+    }
+
+    /// For a rank that serves a leader: it serves on until the leader has saved its result.
+    pub fn serve() -> Self {
+        SERVING.store(true, Ordering::SeqCst);
+        Self::begin()
     }
 }
 

@@ -1,15 +1,87 @@
 //! The ranks of the job that this process belongs to: rank 0 runs the command, and the others serve it.
 
-use cagey::Result;
-use cagey::exchange::Exchange;
+use cagey::exchange::{Exchange, Message, Ranks, Service};
+use cagey::fitted::Rank;
+use cagey::{Error, Result};
+use serde_json::json;
 
-/// The other ranks of this process's job, if there are any and this build can exchange messages with them.
+/// The other ranks of this process's job, if there are any.
+///
+/// # Errors
+/// [`Error::Usage`] if this build cannot exchange messages with them.
 pub fn join() -> Result<Option<Box<dyn Exchange>>> {
     #[cfg(feature = "mpi")]
     if let Some(mpi) = cagey::exchange::mpi::join()? {
+        if mpi.size() == 1 {
+            refuse_strangers(|name| std::env::var(name).ok())?;
+        }
         return Ok(Some(Box::new(mpi)));
     }
+    refuse_strangers(|name| std::env::var(name).ok())?;
     Ok(None)
+}
+
+/// Variables in which Open MPI, MVAPICH and MPICH (also Slurm's PMI) tell a process how many there are.
+const SIZES: [&str; 3] = ["OMPI_COMM_WORLD_SIZE", "MV2_COMM_WORLD_SIZE", "PMI_SIZE"];
+
+/// Refuses to be one of several processes that cannot talk to each other: each would do the whole job, and write its
+/// result to the same file.
+fn refuse_strangers(variable: impl Fn(&str) -> Option<String>) -> Result<()> {
+    let several = |name: &&str| variable(name).and_then(|size| size.parse::<usize>().ok()).filter(|size| *size > 1);
+    let Some((name, size)) = SIZES.iter().find_map(|name| Some((name, several(name)?))) else { return Ok(()) };
+    let (why, remedy) = match cfg!(feature = "mpi") {
+        true => ("they belong to another MPI library than this build", "use the launcher of that library"),
+        false => ("this build has no MPI", "build with `--features mpi`"),
+    };
+    Err(Error::Usage(format!(
+        "a launcher started {size} processes ({name}={size}), but {why}, so each would do the whole job: {remedy}, or \
+         start one process"
+    )))
+}
+
+/// The question whether ranks have the same arguments.
+const ARGUMENTS: &str = "command.arguments";
+
+/// Refuses ranks that were started with other arguments than this one, the leader.
+///
+/// # Errors
+/// The refusal of the first such rank.
+pub fn agree(others: &Ranks) -> Result<()> {
+    let message = Message { document: json!({ "arguments": arguments() }), ..Message::default() };
+    others.talk().ask(ARGUMENTS, message, || Ok(Message::default())).map(drop)
+}
+
+fn arguments() -> Vec<String> {
+    std::env::args_os().skip(1).map(|argument| argument.to_string_lossy().into_owned()).collect()
+}
+
+/// A rank that serves, also the question about its arguments.
+pub struct Member<'a>(pub Rank<'a>);
+
+impl Service for Member<'_> {
+    fn hold(&mut self, ask: &str, message: Message) -> Result<()> {
+        self.0.hold(ask, message)
+    }
+
+    fn answer(&mut self, ask: &str, message: Message) -> Result<Message> {
+        if ask != ARGUMENTS {
+            return self.0.answer(ask, message);
+        }
+        let (own, leaders) = (arguments(), &message.document["arguments"]);
+        if json!(own) == *leaders {
+            return Ok(Message::default());
+        }
+        let leaders: Vec<&str> = leaders.as_array().into_iter().flatten().filter_map(|one| one.as_str()).collect();
+        Err(Error::Usage(format!(
+            "its arguments are `{}`, but those of rank 0 are `{}`: start all ranks with the same",
+            own.join(" "),
+            leaders.join(" ")
+        )))
+    }
+
+    fn is_handed_out(&self, ask: &str) -> bool {
+        self.0.is_handed_out(ask)
+    }
 }
 
 /// Threads for each of `size` ranks, if several share this machine's processors and this one may use `cores` of them.
@@ -41,7 +113,18 @@ fn online() -> Option<usize> {
 
 #[cfg(test)]
 mod tests {
-    use super::shared;
+    use super::{refuse_strangers, shared};
+
+    #[test]
+    fn one_of_several_processes_that_cannot_talk_is_refused() {
+        let set = |name: &'static str, size: &'static str| move |asked: &str| (asked == name).then(|| size.to_string());
+        for name in ["OMPI_COMM_WORLD_SIZE", "PMI_SIZE", "MV2_COMM_WORLD_SIZE"] {
+            let said = refuse_strangers(set(name, "3")).unwrap_err().to_string();
+            assert!(said.contains("3 processes") && said.contains(name), "{said}");
+            assert!(refuse_strangers(set(name, "1")).is_ok());
+        }
+        assert!(refuse_strangers(|_| None).is_ok());
+    }
 
     #[test]
     fn one_process_or_one_a_machine_takes_what_it_may() {

@@ -15,6 +15,7 @@ pub mod threads;
 
 use std::fmt::Debug;
 use std::ops::Range;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 
 use serde::de::DeserializeOwned;
@@ -111,6 +112,28 @@ pub(crate) fn take(message: &mut Message, name: &str) -> Result<Vec<f64>> {
 const ASK: &str = "ask";
 /// The last question.
 const END: &str = "end";
+/// The entry of an answer from a rank that was asked to end.
+const SIGNALLED: &str = "signalled";
+
+/// Whether this process was asked to end, and its leader does not know yet.
+static WAITING: AtomicBool = AtomicBool::new(false);
+/// What the leader does when another rank was asked to end.
+static HEARD: OnceLock<fn()> = OnceLock::new();
+
+/// Tells the leader with the next answer that this process was asked to end.
+pub fn pass_on_signal() {
+    WAITING.store(true, Ordering::SeqCst);
+}
+
+/// Whether the leader does not know yet that this process was asked to end.
+pub fn signal_waits() -> bool {
+    WAITING.load(Ordering::SeqCst)
+}
+
+/// Does this whenever another rank was asked to end, if this process leads. Only the first call counts.
+pub fn on_signal(act: fn()) {
+    let _ = HEARD.set(act);
+}
 
 /// The leader's view of the other ranks.
 #[derive(Debug)]
@@ -215,11 +238,17 @@ impl Talk<'_> {
     }
 }
 
-fn asking(ask: &str, mut message: Message) -> Message {
+fn asking(ask: &str, message: Message) -> Message {
+    let mut message = object(message);
+    message.document[ASK] = ask.into();
+    message
+}
+
+/// A message whose document can have entries.
+fn object(mut message: Message) -> Message {
     if !message.document.is_object() {
         message.document = json!({});
     }
-    message.document[ASK] = ask.into();
     message
 }
 
@@ -230,6 +259,11 @@ fn read(bytes: &[u8]) -> Result<Message> {
 /// A rank's answer, or the error that it reports.
 fn answer(rank: usize, bytes: &[u8]) -> Result<Message> {
     let message = read(bytes)?;
+    if message.document[SIGNALLED] == true
+        && let Some(act) = HEARD.get()
+    {
+        act();
+    }
     let Some(problem) = message.document["problem"].as_str() else { return Ok(message) };
     let kind = match message.document["kind"].as_str() {
         Some("training") => ErrorKind::Training,
@@ -286,7 +320,12 @@ pub fn serve(exchange: &dyn Exchange, service: &mut dyn Service) -> Result<()> {
         } else {
             service.answer(&ask, message)
         };
-        exchange.gather(answer.unwrap_or_else(|error| refusal(&error)).to_bytes()?)?;
+        let mut answer = answer.unwrap_or_else(|error| refusal(&error));
+        if WAITING.swap(false, Ordering::SeqCst) {
+            answer = object(answer);
+            answer.document[SIGNALLED] = true.into();
+        }
+        exchange.gather(answer.to_bytes()?)?;
     }
 }
 

@@ -24,7 +24,7 @@ impl Folder {
     }
 
     /// Changes the document of a model, and its checksum.
-    fn edit(&self, from: &str, to: &str, edit: impl FnOnce(&mut Value)) {
+    pub fn edit(&self, from: &str, to: &str, edit: impl FnOnce(&mut Value)) {
         let mut file = ModelFile::load(self.path(from)).unwrap();
         edit(&mut file.document);
         file.save(self.path(to)).unwrap();
@@ -76,6 +76,73 @@ fn memory_that_runs_out_is_an_error_like_others() {
     assert_eq!(ran.code, 1, "{}", ran.err);
     assert!(ran.err.contains("error: memory is exhausted") && !ran.err.contains("panicked"), "{}", ran.err);
     assert_eq!(folder.names(), ["large.csv"]);
+}
+
+#[cfg(target_os = "linux")]
+#[test]
+fn a_written_model_is_a_success_whatever_runs_out_afterwards() {
+    let folder = Folder::new();
+    let rows = |n: usize| table(&["x", "y"], n, |i| vec![position(i), wave(i)]);
+    folder.write("t.csv", rows(40_000));
+    // Training sees few rows; predictions of the others take the memory.
+    let fit = ["fit", "t.csv", "--holdout-last", "0.9995", "--steps", "1", "--threads", "1", "-o", "m.cagey"];
+    folder.ok(&fit);
+    let before = fs::read(folder.path("m.cagey")).unwrap();
+    let (mut low, mut high, mut seen) = (20 << 20, 2 << 30, [0, 0]);
+    // Halves the distance between a limit that is too low to write the model and one that suffices for all.
+    for _ in 0..24 {
+        let middle = (low + high) / 2;
+        fs::remove_file(folder.path("m.cagey")).unwrap();
+        let ran = folder.run_changed(&fit, |command| limit(command, libc::RLIMIT_AS, middle));
+        let written = folder.path("m.cagey").exists();
+        if !written {
+            folder.write("m.cagey", &before);
+        }
+        assert_eq!(written, ran.code == 0, "with {middle} bytes: exit code {}\n{}", ran.code, ran.err);
+        seen[usize::from(written)] += 1;
+        if written { high = middle } else { low = middle }
+    }
+    assert!(seen.iter().all(|count| *count > 0), "{seen:?}");
+}
+
+#[cfg(target_os = "linux")]
+#[test]
+fn many_columns_take_memory_for_their_numbers_only() {
+    let folder = Folder::new();
+    let names: Vec<String> = (0..20_000).map(|c| format!("x{c}")).chain(["y".into()]).collect();
+    let names: Vec<&str> = names.iter().map(String::as_str).collect();
+    folder.write("t.csv", table(&names, 3, |i| (0..20_001).map(|c| (((7 * i + c) % 13) as f64).sin()).collect()));
+    let fit = ["fit", "t.csv", "--steps", "5", "--threads", "1", "-o", "m.cagey", "--quiet"];
+    // An array of all pairs of columns would take 3.2 GB.
+    let ran = folder.run_changed(&fit, |command| limit(command, libc::RLIMIT_AS, 1 << 30));
+    assert_eq!(ran.code, 0, "{}", ran.err);
+}
+
+#[cfg(not(feature = "mpi"))]
+#[test]
+fn one_of_several_processes_that_cannot_talk_is_refused() {
+    let folder = Folder::with_tables();
+    let fit = ["fit", "ok.csv", "--steps", "1", "-o", "m.cagey"];
+    let ran = folder.run_changed(&fit, |command| {
+        command.env("PMI_SIZE", "3");
+    });
+    assert_eq!(ran.code, 2, "{}", ran.err);
+    assert!(ran.err.contains("PMI_SIZE=3") && ran.err.contains("--features mpi"), "{}", ran.err);
+    assert_eq!(folder.names(), ["new.csv", "ok.csv"]);
+}
+
+#[test]
+fn counts_of_any_size_are_scored_in_seconds() {
+    let folder = Folder::new();
+    for size in [1e9, 1e12] {
+        folder.write("t.csv", table(&["x", "n"], 50, |i| vec![position(i), size]));
+        let fit =
+            ["fit", "t.csv", "--model", "laplace", "--likelihood", "negative-binomial", "--steps", "20", "-o", "m"];
+        folder.ok(&fit);
+        let start = Instant::now();
+        folder.ok(&["evaluate", "m", "t.csv"]);
+        assert!(start.elapsed() < Duration::from_secs(15), "{size}: {:?}", start.elapsed());
+    }
 }
 
 #[cfg(target_os = "linux")]

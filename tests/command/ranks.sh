@@ -139,15 +139,18 @@ refused() {
 mv site-3.csv kept.csv
 sed '5s/^[^,]*/much/' kept.csv > site-3.csv
 refused "rank 2: site-3.csv: row 5" "${shards[@]}" -o bad.cagey
-refused "rank 2: site-3.csv: row 5" predict 1.cagey table.csv
+refused "rank 2: site-3.csv: it is not such a table" predict 1.cagey table.csv
+refused "rank 2: site-3.csv: row 5" predict 1.cagey table.csv --shards site-*.csv
+if grep -q much <(job 4 predict 1.cagey table.csv 2>&1); then exit 1; fi
 sed '1s/x2/x3/' kept.csv > site-3.csv
 refused "rank 2: site-3.csv: .*x2" "${shards[@]}" -o bad.cagey
-refused "rank 2: site-3.csv: .*x2" evaluate 1.cagey table.csv
+refused "rank 2: site-3.csv: .*x2" evaluate 1.cagey table.csv --shards 'site-*.csv'
 sed '$d' kept.csv > site-3.csv
-refused "site-3.csv: it is not what the model was trained on" inspect 1.cagey
+refused "site-3.csv: it is not what the model was trained on" predict 1.cagey table.csv
 rm site-3.csv
 refused "rank 2: site-3.csv: no such file" fit --shards site-1.csv site-2.csv site-3.csv site-4.csv --target y -o bad.cagey
-refused "rank 2: site-3.csv: no such file" inspect 1.cagey
+refused "rank 2: site-3.csv: no such file" predict 1.cagey table.csv
+job 4 inspect 1.cagey > /dev/null
 mv kept.csv site-3.csv
 test ! -e bad.cagey
 echo "errors of shards name rank, file and row"
@@ -178,6 +181,38 @@ for name in resumed whole; do
 done
 cmp resumed.csv whole.csv
 echo "a process that is killed ends the job, and its training goes on to the same numbers"
+
+# SIGTERM to another rank ends the training like SIGINT to the leader.
+begin ended.cagey
+for process in "${processes[@]}"; do
+  if tr '\0' '\n' < "/proc/$process/environ" | grep -qx OMPI_COMM_WORLD_RANK=2; then
+    kill -TERM "$process"
+  fi
+done
+wait "$job"
+grep -q "the model so far" ended.cagey.txt
+"$cagey" predict ended.cagey table.csv --quiet -o ended.csv
+# A leader that trains alone asks nothing: the rank ends, and so the job.
+timeout 60 mpirun -n 2 --allow-run-as-root --oversubscribe "$cagey" fit table.csv --target y --model exact --threads 1 \
+  --optimizer adam --steps 1000000 --patience 1000000 --starts data --quiet -o alone.cagey > alone.txt 2>&1 &
+job=$!
+sleep 3
+mapfile -t processes < <(pgrep -P "$(pgrep -P "$job")" cagey)
+for process in "${processes[@]}"; do
+  if tr '\0' '\n' < "/proc/$process/environ" | grep -qx OMPI_COMM_WORLD_RANK=1; then
+    kill -TERM "$process"
+  fi
+done
+ended_with_error wait "$job"
+echo "SIGTERM to any rank ends the job"
+
+# Ranks with other options than the leader's are an error.
+code=0
+timeout 60 mpirun --allow-run-as-root --oversubscribe -n 1 "$cagey" fit table.csv --target y --steps 2 -o one.cagey \
+  : -n 1 "$cagey" fit table.csv --target y --steps 3 -o one.cagey > out.txt 2>&1 || code=$?
+[ $code -ne 0 ] && [ $code -ne 124 ] && [ ! -e one.cagey ]
+grep -q "rank 1: its arguments are .*--steps 3" out.txt
+echo "ranks with different options are refused"
 
 # SIGINT to rank 0 ends the training, and the model so far is saved.
 begin stopped.cagey
