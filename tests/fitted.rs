@@ -644,7 +644,7 @@ fn a_training_stopped_anywhere_goes_on_to_the_same_numbers() {
     std::fs::write(&path, repeated()).unwrap();
     let (schema, data) = read_training(&path, &ReadOptions::default()).unwrap();
     let registry = Registry::default();
-    for model in [ModelChoice::default(), SgprOptions { inducing: 10 }.into()] {
+    for model in [Settings::default().model, SgprOptions { inducing: 10 }.into()] {
         let settings = Settings { model, ..Settings::default() };
         let config = TrainConfig::new(Optimizer::default(), 25).fingerprint("one");
         let train = |config: &TrainConfig, steps| {

