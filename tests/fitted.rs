@@ -675,6 +675,33 @@ fn a_training_stopped_anywhere_goes_on_to_the_same_numbers() {
     }
 }
 
+#[test]
+fn a_training_that_was_cut_short_says_so_and_its_rows_are_left_out_as_they_are() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("table.csv");
+    std::fs::write(&path, wide()).unwrap();
+    let (schema, data) = read_training(&path, &ReadOptions::default()).unwrap();
+    let registry = Registry::default();
+    let settings = Settings { starts: Starts::Data, calibrate: Calibrate::No, ..Settings::default() };
+    let train = |config: &TrainConfig, steps| {
+        let mut stop = StopAfter(steps);
+        Fitted::fit(schema.clone(), &data, settings.clone(), config, &registry, &mut [&mut stop]).unwrap()
+    };
+    let config = TrainConfig::new(Optimizer::default(), 200);
+    let told =
+        |fitted: &Fitted, words: &str| fitted.summary.warnings.iter().any(|warning| warning.text.contains(words));
+    let stopped = train(&config, 4);
+    assert!(told(&stopped, "interrupted after 3 of at most 200 steps"), "{:?}", stopped.summary.warnings);
+    assert!(told(&train(&config.clone().max_time(Duration::ZERO), usize::MAX), "the time was up after 0"));
+    assert!(!told(&train(&config, usize::MAX), "after"));
+
+    // The same model, as if its training had come to an end.
+    let mut ended = stopped.clone();
+    ended.summary.termination = "all steps made".into();
+    let means = |fitted: &Fitted| fitted.leave_one_out().unwrap().1.iter().map(|p| p.mean()).collect::<Vec<_>>();
+    assert_ne!(means(&stopped), means(&ended));
+}
+
 /// Fewer rows than the columns need.
 fn wide() -> String {
     let row = |i: usize| {

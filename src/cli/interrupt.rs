@@ -25,7 +25,7 @@ pub fn install() {
     let ignored = signals::ignored();
     // If no handler can be set, a signal just ends the process.
     let _ = ctrlc::set_handler(signalled);
-    exchange::on_signal(signalled);
+    exchange::on_signal(heard);
     signals::ignore(ignored);
 }
 
@@ -38,6 +38,18 @@ fn signalled() {
         return;
     }
     end();
+}
+
+/// What a leader does when another rank was asked to end: as if it had been asked itself. Often all ranks are asked at
+/// once, which is not a second interrupt.
+fn heard() {
+    match TRAINING.load(Ordering::SeqCst) {
+        true if !STOP.swap(true, Ordering::SeqCst) => {
+            report::say("another rank was asked to end: stopping after this step")
+        }
+        true => {}
+        false => end(),
+    }
 }
 
 fn end() {

@@ -1,6 +1,7 @@
 //! What the command prints.
 
 use std::borrow::Cow;
+use std::ffi::OsString;
 use std::io::Write;
 use std::sync::atomic::{AtomicBool, Ordering};
 
@@ -57,14 +58,14 @@ pub fn advise(advice: &Advice) {
     warn(&settings::words(advice));
 }
 
-/// Prints what is wrong with the arguments, or the help that they ask for, and returns the exit code. Arguments that
-/// are not plain text are shown without colours.
+/// Prints what is wrong with the arguments, or the help that they ask for, and returns the exit code. Without colours
+/// if an argument is not plain text, because a terminal could not tell them from what is in it.
 pub fn refuse(error: &clap::Error) -> u8 {
-    let text = error.render().to_string();
+    let acts = |argument: OsString| matches!(plain(&argument.to_string_lossy()), Cow::Owned(_));
     // A reader may close the pipe: that is no error.
-    let _ = match plain(&text) {
-        Cow::Borrowed(_) => error.print(),
-        Cow::Owned(text) => writeln!(std::io::stderr().lock(), "{text}"),
+    let _ = match std::env::args_os().any(acts) {
+        false => error.print(),
+        true => writeln!(std::io::stderr().lock(), "{}", plain(&error.render().to_string())),
     };
     if error.use_stderr() { 2 } else { 0 }
 }

@@ -38,7 +38,7 @@ use crate::models::gp_model::GpModel;
 use crate::models::posterior::{Aggregates, Exact, Posterior};
 use crate::models::race::Race;
 use crate::threads::helped;
-use crate::train::{History, Observer, TrainConfig};
+use crate::train::{History, Observer, Termination, TrainConfig};
 use columns::{Inputs, Units};
 
 /// How a model was trained.
@@ -75,6 +75,13 @@ pub struct Summary {
     pub ranges: Option<Vec<[f64; 2]>>,
     /// The learning curve.
     pub history: History,
+}
+
+impl Summary {
+    /// Whether the training was ended by a time limit or an observer before it came to an end by itself.
+    pub fn is_cut_short(&self) -> bool {
+        [Termination::MaxTime, Termination::Interrupted].iter().any(|reason| self.termination == reason.to_string())
+    }
 }
 
 /// A fitted model: what `cagey fit` writes and every other command reads.

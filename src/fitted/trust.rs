@@ -78,7 +78,8 @@ impl Fitted {
         if marginals.mean.iter().chain(&marginals.variance).any(|value| !value.is_finite()) {
             return Err(Error::NotFinite("a leave-one-out prediction".into()));
         }
-        if self.summary.iterations > 0 {
+        // Away from a minimum they mean little, and the user waits.
+        if self.summary.iterations > 0 && !self.summary.is_cut_short() {
             let leverages = crate::threads::helped(|| closed.leverages())?.unwrap_or_default();
             for ((mean, y), leverage) in marginals.mean.iter_mut().zip(&self.data.y).zip(leverages) {
                 *mean = y - (y - *mean) / (1.0 - leverage);

@@ -116,9 +116,9 @@ fn no_control_sequence_is_printed() {
         (&["inspect", "m.cagey", "--json"], "a\\u009b31m"),
         (&["evaluate", "m.cagey", "t.csv"], "a\\u009b31m"),
         (&["predict", "m.cagey", "bad.csv"], "[1mx"),
-        (&["fit", "t.csv", "--kernel", "rbf\u{1b}[2J"], "\\u001b[2J"),
+        (&["fit", "t.csv", "--kernel", "rbf\u{1b}[2J"], "character `\\u001b`"),
         (&["fit", "\u{1b}[2J.csv"], "\\u001b[2J"),
-        (&["fit", "t.csv", "--steps", "\u{1b}[2J"], "\\u001b[2J"),
+        (&["fit", "t.csv", "--steps", "\u{1b}[2J"], "invalid value"),
     ];
     for (command, shown) in commands {
         let ran = folder.run(command);
@@ -127,7 +127,7 @@ fn no_control_sequence_is_printed() {
         assert!(printed.contains(shown), "{command:?}: {printed}");
     }
     let json = folder.json(&["inspect", "m.cagey", "--json"]);
-    assert_eq!((json["inputs"][0].as_str(), json["classes"]["labels"][0].as_str()), (Some(column), Some(label)));
+    assert_eq!((json["inputs"][0].as_str(), json["classes"][0].as_str()), (Some(column), Some(label)));
 }
 
 #[test]
