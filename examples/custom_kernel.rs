@@ -74,8 +74,15 @@ fn mean_sd(predictions: &[Predictive]) -> f64 {
 
 /// A table of one input column, as reading a file would give it.
 fn table(x: &[f64], y: Vec<f64>) -> (Schema, Dataset) {
-    let column = cagey::data::Column { name: "x".into(), index: 0, encoding: Encoding::Numeric };
-    let schema = Schema { features: vec![column], target: "y".into(), target_index: 1, width: 2, classes: None };
+    let column = cagey::data::Column::numeric("x", 0);
+    let schema = Schema {
+        features: vec![column],
+        target: "y".into(),
+        target_index: 1,
+        width: 2,
+        classes: None,
+        target_encoding: Encoding::Numeric,
+    };
     let n = x.len();
     let data = Dataset {
         x: x.to_vec(),

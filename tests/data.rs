@@ -212,17 +212,21 @@ fn wrong_names() {
 #[test]
 fn missing_cells() {
     for spelling in ["", "NA", "nan", "NaN", "inf", "-Inf", "null", "NULL", "?", " ", "N/A", "none"] {
-        let text = format!("a,y\n1,2\n{spelling},4\n5,6\n");
+        let text = format!("a,y\n1,2\n{spelling},4\n5,6\n7,8\n");
         refused(&text, &options(), &["row 3, column `a`", "missing", "ReadOptions::missing = drop"]);
         let dropping = ReadOptions { missing: Missing::Drop, ..options() };
         let (_, data) = read(&text, &dropping).unwrap();
-        assert_eq!((data.n, data.dropped), (2, 1), "{spelling}");
-        assert_eq!((data.x, data.rows, data.records), (vec![1.0, 5.0], vec![2, 4], vec![0, 2]));
+        assert_eq!((data.n, data.dropped), (3, 1), "{spelling}");
+        assert_eq!((data.x, data.rows, data.records), (vec![1.0, 5.0, 7.0], vec![2, 4, 5], vec![0, 2, 3]));
         let (_, data) = read(text.replace("1,2", &format!("1,{spelling}")), &dropping).unwrap();
-        assert_eq!((data.x, data.dropped), (vec![5.0], 2));
+        assert_eq!((data.x, data.dropped), (vec![5.0, 7.0], 2));
+        let told = data.notes.warnings[0].to_string();
+        assert_eq!(told, "2 of 4 rows with missing cells left out: `a` in 1, `y` in 1");
     }
     let dropping = ReadOptions { missing: Missing::Drop, ..options() };
-    refused("a,y\n,1\n2,\n", &dropping, &["all 2 rows", "ReadOptions::features"]);
+    refused("a,y\n,1\n2,\n", &dropping, &["all 2 rows", "`a` in 1", "ReadOptions::drop = a", "missing = indicate"]);
+    let gaps = "a,b,y\n,1,1\n,,2\n3,3,3\n,4,4\n5,5,5\n";
+    refused(gaps, &dropping, &["3 of 5 rows", "`a` in 3, `b` in 1", "ReadOptions::drop = a"]);
 }
 
 #[test]
@@ -234,11 +238,11 @@ fn cells_that_are_no_usable_numbers() {
     refused(
         "a,y\nred,2\n",
         &options(),
-        &["row 2, column `a`", "`red`", "ReadOptions::one_hot", "ReadOptions::features"],
+        &["row 2, column `a`", "`red`", "ReadOptions::one_hot", "ReadOptions::drop = a"],
     );
     refused("a,y\n2020-02-03,2\n", &options(), &["`2020-02-03` is a date", "ReadOptions::dates"]);
     refused("a,y\n1,good\n", &options(), &["column `y`", "`good`", "0, 1"]);
-    refused("a,y\n1,2\n1.2.3,4\n", &options(), &["row 3", "`1.2.3`", "cells above it are numbers"]);
+    refused("a,y\n1,2\n1.2.3,4\n", &options(), &["row 3", "`1.2.3`", "unlike other cells"]);
     refused("a;y\n1,5;2\n", &options(), &["`1,5`", "decimal comma"]);
     let long = "x".repeat(1000);
     let message = read(format!("a,y\n{long},2\n"), &options()).unwrap_err().to_string();
@@ -260,7 +264,7 @@ fn categories_become_indicators() {
 
     let folder = Folder::new();
     let again = read_with_schema(folder.file("p.csv", text), &schema, &options(), true).unwrap();
-    assert_eq!(again, data);
+    assert_eq!(again, Dataset { notes: again.notes.clone(), ..data });
     let unseen = folder.file("u.csv", "size,colour\n1,red\n1,green\n");
     let message = read_with_schema(unseen, &schema, &options(), false).unwrap_err().to_string();
     for part in ["u.csv: row 3, column `colour`", "`green`", "12, blue, red"] {
@@ -306,7 +310,7 @@ fn dates_become_decimal_years() {
     for (got, expected) in data.x.iter().zip(expected) {
         assert!((got - expected).abs() < 1e-9, "{got} {expected}");
     }
-    refused("day,y\n2023-01-01,1\n2023-02-30,1\n", &dates, &["row 3", "`2023-02-30`", "not an ISO 8601 date"]);
+    refused("day,y\n2023-01-01,1\n2023-02-30,1\n", &dates, &["row 3", "`2023-02-30`", "is not a date"]);
     refused("day,y\n2023-01-01,1\nNA,1\n", &dates, &["row 3", "missing"]);
 }
 
@@ -1048,4 +1052,211 @@ fn files_of_rows_refuse_what_they_cannot_hold() {
     }
     let problem = RowFile::open(folder.path("t.csv")).unwrap_err().to_string();
     assert!(problem.contains("not a file of rows"), "{problem}");
+}
+
+/// Tables as people have them: what is recognised, and what is said about it.
+mod as_people_have_them {
+    use cagey::data::{Column, DateOrder, LeaveOut};
+
+    use super::*;
+
+    /// As the command reads by default.
+    fn usual() -> ReadOptions {
+        let target_kind = TargetKind::Auto;
+        ReadOptions { one_hot: true, dates: true, leave_out: LeaveOut::Names, target_kind, ..options() }
+    }
+
+    fn said(data: &Dataset) -> String {
+        data.notes.said.iter().chain(&data.notes.warnings).map(|note| note.to_string() + "\n").collect()
+    }
+
+    /// One input column `x` beside numbers, under a header.
+    fn column(cells: &[&str]) -> String {
+        let quoted = cells.iter().zip(1..).map(|(cell, i)| format!("\"{cell}\",{i}.5\n"));
+        format!("x,y\n{}", quoted.collect::<String>())
+    }
+
+    fn values(cells: &[&str], options: &ReadOptions) -> Vec<f64> {
+        read(column(cells), options).unwrap_or_else(|error| panic!("{cells:?}: {error}")).1.x
+    }
+
+    #[test]
+    fn signs_beside_numbers() {
+        for (cells, want, sign) in [
+            (["$5,000", "$950", "-$1,200.50"], [5000.0, 950.0, -1200.5], "`$`"),
+            (["1,650", "950", "1,234,567.5"], [1650.0, 950.0, 1_234_567.5], "separators of thousands"),
+            (["12%", "7.5 %", "-3%"], [12.0, 7.5, -3.0], "`%`"),
+            (["5 €", "1 650 €", "(3 €)"], [5.0, 1650.0, -3.0], "`€`"),
+            (["1'650", "2\u{a0}000", "3"], [1650.0, 2000.0, 3.0], ""),
+            (["EUR 5", "EUR 6.5", "7"], [5.0, 6.5, 7.0], "`EUR`"),
+        ] {
+            if sign.is_empty() {
+                // Two separators in one column.
+                refused(column(&cells), &usual(), &["row 3, column `x`", "other signs"]);
+                continue;
+            }
+            let (schema, data) = read(column(&cells), &usual()).unwrap();
+            assert_eq!(data.x, want, "{cells:?}");
+            assert!(said(&data).contains("read as numbers, without") && said(&data).contains(sign), "{}", said(&data));
+            let folder = Folder::new();
+            let schema: Schema = serde_json::from_str(&serde_json::to_string(&schema).unwrap()).unwrap();
+            let again = read_with_schema(folder.file("p.csv", column(&cells)), &schema, &options(), false).unwrap();
+            assert_eq!(again.x, want, "later tables are read in the same way");
+        }
+        refused(column(&["12%", "0.5", "3%"]), &usual(), &["row 3", "`0.5`", "percent sign"]);
+        refused(column(&["$1", "$2", "€3"]), &usual(), &["row 4", "`€3`", "other signs"]);
+        refused(column(&["$1", "$2", "free"]), &usual(), &["row 4", "`free`", "categorical = x"]);
+    }
+
+    #[test]
+    fn prices_are_no_classes() {
+        let table = |price: &dyn Fn(usize) -> String| {
+            let rows = (0..40).map(|i| format!("{i},\"{}\"\n", price(i)));
+            format!("area,price\n{}", rows.collect::<String>())
+        };
+        for text in [table(&|i| format!("${},{:03}", i + 1, 7 * i)), table(&|i| format!("{},{:03}", i + 1, 7 * i))] {
+            let (schema, data) = read(&text, &usual()).unwrap();
+            assert_eq!((schema.classes.clone(), data.y.unwrap()[3]), (None, 4021.0));
+            let folder = Folder::new();
+            let again = read_with_schema(folder.file("p.csv", &text), &schema, &options(), true).unwrap();
+            assert_eq!(again.y.unwrap()[3], 4021.0);
+        }
+        refused(table(&|i| format!("2020-01-{:02}", i % 28 + 1)), &usual(), &["is a date", "ReadOptions::target"]);
+        refused(table(&|i| format!("{i},5")), &usual(), &["row 2, column `price`", "`0,5`", "decimal_comma"]);
+    }
+
+    #[test]
+    fn commas_of_two_meanings_are_named() {
+        let comma = ReadOptions { decimal_comma: true, delimiter: Some(b';'), ..usual() };
+        let doubtful = "x;y\n1,650;5\n2,350;6\n";
+        let (_, data) = read(doubtful, &comma).unwrap();
+        assert_eq!(data.x, [1.65, 2.35]);
+        assert!(said(&data).contains("`1,650` is read as 1.65"), "{}", said(&data));
+        let (_, data) = read(doubtful, &ReadOptions { delimiter: Some(b';'), ..usual() }).unwrap();
+        assert_eq!(data.x, [1650.0, 2350.0]);
+        assert!(said(&data).contains("decimal_comma"), "{}", said(&data));
+        let (_, data) = read("qm;preis\n65,5;1.650,00\n70;1.700,50\n80,5;990\n", &comma).unwrap();
+        assert_eq!(
+            (data.x.as_slice(), data.y.as_ref().unwrap().as_slice()),
+            (&[65.5, 70.0, 80.5][..], &[1650.0, 1700.5, 990.0][..])
+        );
+        assert!(data.notes.warnings.is_empty(), "{}", said(&data));
+    }
+
+    #[test]
+    fn truth_values_and_months() {
+        assert_eq!(values(&["True", "FALSE", "true"], &usual()), [1.0, 0.0, 1.0]);
+        assert_eq!(values(&["Jan", "december", "Sept."], &usual()), [1.0, 12.0, 9.0]);
+        refused(column(&["True", "False", "2"]), &ReadOptions { one_hot: false, ..usual() }, &["`True`"]);
+    }
+
+    #[test]
+    fn dates_in_many_forms() {
+        let year = |month: f64| 1949.0 + month;
+        assert_eq!(values(&["1949-01", "1949-02", "1949-12"], &usual()), [0.0, 31.0, 334.0].map(|d| year(d / 365.0)));
+        assert_eq!(
+            values(&["1960Q1", "1961-Q3", "Q4 1963"], &usual()),
+            [1960.0, 1961.0 + 181.0 / 365.0, 1963.0 + 273.0 / 365.0]
+        );
+        let first = [0.0, 30.0 / 365.0, 31.0 / 365.0].map(year);
+        assert_eq!(values(&["01/01/1949", "01/31/1949", "02/01/1949"], &usual()), first);
+        assert_eq!(values(&["01/01/1949", "31/01/1949", "01/02/1949"], &usual()), first);
+        assert_eq!(values(&["01.01.1949", "31.1.1949", "1.2.1949"], &usual()), first);
+        assert_eq!(values(&["1 Jan 1949", "January 31, 1949", "1949/02/01"], &usual()), first);
+        assert_eq!(values(&["Jan 1949", "Feb-1949", "1949 Mar"], &usual())[1], year(31.0 / 365.0));
+        assert_eq!(
+            values(&["1/1/1949 12:00", "1/31/1949 6:00 PM", "2/1/1949 12:00 AM"], &usual())[1],
+            year(30.75 / 365.0)
+        );
+        let open = column(&["01/02/1949", "02/03/1949", "03/04/1949"]);
+        refused(&open, &usual(), &["row 2, column `x`", "`01/02/1949`", "day or its month first", "date_order"]);
+        let asked = |order| read(&open, &ReadOptions { date_order: Some(order), ..usual() }).unwrap().1.x[0];
+        assert_eq!(asked(DateOrder::Day), year(31.0 / 365.0));
+        assert_eq!(asked(DateOrder::Month), year(1.0 / 365.0));
+        refused(column(&["31/01/1949", "30/01/1949", "01/13/1949"]), &usual(), &["row 4", "with the day first"]);
+        refused(column(&["1/31/49", "2/3/50"]), &usual(), &["row 2", "two digits of its year"]);
+        // The order that the training data told holds for later tables.
+        let (schema, _) = read(column(&["01/02/1949", "13/02/1949"]), &usual()).unwrap();
+        assert_eq!(schema.features[0].encoding, Encoding::DayFirst);
+        let later = Folder::new();
+        let later = read_with_schema(later.file("p.csv", "x\n01/02/1949\n"), &schema, &options(), false).unwrap();
+        assert_eq!(later.x, [year(31.0 / 365.0)]);
+    }
+
+    #[test]
+    fn columns_that_name_the_rows() {
+        let rows = |first: &str, cell: &dyn Fn(usize) -> String| {
+            let rows = (0..30).map(|i| format!("{},{},{}\n", cell(i), i * i % 7, i % 5));
+            format!("{first},a,y\n{}", rows.collect::<String>())
+        };
+        for (text, why) in [
+            (rows("name", &|i| format!("car {i}")), "a text of its own"),
+            (rows("", &|i| (i + i / 5).to_string()), "`c0` numbers the rows"),
+            (rows("rownames", &|i| (i + 1).to_string()), "`rownames` numbers the rows"),
+            (rows("id", &|i| (7 * i % 30).to_string()), "`id` numbers the rows"),
+            (rows("nothing", &|_| String::new()), "`nothing` is empty"),
+        ] {
+            let (_, data) = read(&text, &usual()).unwrap();
+            assert_eq!(data.feature_names, ["a"], "{text}");
+            assert!(said(&data).contains(why) && said(&data).contains("ReadOptions::features"), "{}", said(&data));
+        }
+        for kept in [
+            rows("t", &|i| i.to_string()),
+            rows("id", &|i| (i % 10).to_string()),
+            rows("kind", &|i| ["a", "b", "c"][i % 3].into()),
+        ] {
+            assert!(read(&kept, &usual()).unwrap().1.d > 1, "{kept}");
+        }
+        let chosen = ReadOptions { features: Some(vec!["id".into(), "a".into()]), ..usual() };
+        assert_eq!(read(rows("id", &|i| i.to_string()), &chosen).unwrap().1.d, 2);
+        // An index that is all there is may be the time.
+        let series: String = (0..30).map(|i| format!("{i},{}\n", i % 5)).collect();
+        assert_eq!(read(format!(",y\n{series}"), &usual()).unwrap().1.feature_names, ["c0"]);
+        let names: String = (0..30).map(|i| format!("car {i},{}\n", i % 5)).collect();
+        refused(format!("name,y\n{names}"), &usual(), &["no input is left", "`name`"]);
+    }
+
+    #[test]
+    fn missing_cells_are_indicated() {
+        let indicate = ReadOptions { missing: Missing::Indicate, ..usual() };
+        let text = "age,colour,b,y\n20,red,1,1\n,blue,2,2\n40,,3,3\n60,red,4,\n";
+        let (schema, data) = read(text, &indicate).unwrap();
+        let names = ["age", "age is missing", "colour=blue", "colour=red", "colour is missing", "b"];
+        assert_eq!((data.feature_names.as_slice(), data.n, data.dropped), (&names.map(String::from)[..], 3, 1));
+        assert_eq!(data.row(0), [20.0, 0.0, 0.0, 1.0, 0.0, 1.0]);
+        assert_eq!(data.row(1), [30.0, 1.0, 1.0, 0.0, 0.0, 2.0]);
+        assert_eq!(data.row(2), [40.0, 0.0, 0.0, 0.0, 1.0, 3.0]);
+        let schema: Schema = serde_json::from_str(&serde_json::to_string(&schema).unwrap()).unwrap();
+        let folder = Folder::new();
+        let later = |text: &str| read_with_schema(folder.file("p.csv", text), &schema, &options(), false);
+        assert_eq!(later("age,colour,b\nNA,red,7\n").unwrap().x, [30.0, 1.0, 0.0, 1.0, 0.0, 7.0]);
+        assert!(later("age,colour,b\n1,red,\n").unwrap_err().to_string().contains("row 2, column `b`"));
+        refused(
+            "a,b,y\n,1,1\n,2,2\n",
+            &ReadOptions { leave_out: LeaveOut::Nothing, ..indicate.clone() },
+            &["`a`", "drop = a"],
+        );
+        // A file of rows holds the same.
+        let rows = RowFile::create(folder.file("t.csv", text), &indicate, folder.path("t.rows")).unwrap();
+        assert_eq!(rows.read(&[0, 1, 2]).unwrap().x, data.x);
+        assert_eq!(RowFile::open(folder.path("t.rows")).unwrap().read(&[1]).unwrap().x, data.row(1));
+        let plain = serde_json::to_string(&Column::numeric("a", 0)).unwrap();
+        assert_eq!(plain, "{\"name\":\"a\",\"index\":0,\"encoding\":\"Numeric\"}", "as older versions wrote it");
+    }
+
+    #[test]
+    fn unknown_categories_are_counted() {
+        let (schema, _) = read("colour,a,y\nred,1,1\nblue,2,2\nred,3,3\nblue,4,4\n", &usual()).unwrap();
+        let folder = Folder::new();
+        let mix = ReadOptions { mix_unknown: true, ..options() };
+        let later = folder.file("p.csv", "colour,a\nred,1\ngreen,1\ngreen,2\ngrey,3\n");
+        let data = read_with_schema(&later, &schema, &mix, false).unwrap();
+        assert_eq!((data.row(0), data.row(1)), (&[0.0, 1.0, 1.0][..], &[0.5, 0.5, 1.0][..]));
+        let told = data.notes.warnings[0].to_string();
+        assert!(
+            told.contains("`colour`") && told.contains("`green` (2), `grey` (1)") && told.contains("3 rows"),
+            "{told}"
+        );
+        assert!(read_with_schema(&later, &schema, &options(), false).is_err());
+    }
 }

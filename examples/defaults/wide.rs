@@ -31,9 +31,15 @@ pub fn generated(name: &str, seed: u64) -> Result<Option<(Schema, Dataset, Datas
     let y = f.iter().map(|f| (f - mean) / sd + noise * normal()).collect();
     let feature_names: Vec<String> = (0..d).map(|i| format!("x{i}")).collect();
     let features = feature_names.iter().enumerate();
-    let features = features.map(|(index, name)| Column { name: name.clone(), index, encoding: Encoding::Numeric });
-    let schema =
-        Schema { features: features.collect(), target: "y".into(), target_index: d, width: d + 1, classes: None };
+    let features = features.map(|(index, name)| Column::numeric(name, index));
+    let schema = Schema {
+        features: features.collect(),
+        target: "y".into(),
+        target_index: d,
+        width: d + 1,
+        classes: None,
+        target_encoding: Encoding::Numeric,
+    };
     let numbers: Vec<usize> = (1..=rows).collect();
     let data = Dataset {
         x,

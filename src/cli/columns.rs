@@ -2,12 +2,12 @@
 
 use std::path::Path;
 
-use cagey::data::{Dataset, ReadOptions, RowFile, Schema, TargetKind, read_training};
+use cagey::data::{Dataset, LeaveOut, ReadOptions, RowFile, Schema, TargetKind, read_training};
 use cagey::likelihoods::infer::{Inferred, Sight, infer};
 use cagey::{Error, Result};
-use clap::Args;
+use clap::{Args, ValueEnum};
 
-use super::data::{Reading, note_dropped};
+use super::data::{Reading, tell};
 use super::model::ModelOptions;
 use super::{report, settings};
 
@@ -20,28 +20,41 @@ pub struct Columns {
     /// Labels of the target's classes, in the order that the ordinal likelihood uses; sorted by default
     #[arg(long, value_delimiter = ',', value_name = "LABELS")]
     classes: Option<Vec<String>>,
-    /// Input columns, separated by commas; all others by default
+    /// Input columns, separated by commas; by default all others, without those that only name the rows
     #[arg(long, value_delimiter = ',', value_name = "COLUMNS")]
     features: Option<Vec<String>>,
     /// Columns to leave out, separated by commas
     #[arg(long, value_delimiter = ',', value_name = "COLUMNS", conflicts_with = "features")]
     drop: Vec<String>,
-    /// Encode columns of text as one 0/1 input per category
+    /// What to do with columns that hold no numbers
+    #[arg(long, value_enum, default_value_t = Text::Auto, value_name = "WAY")]
+    text: Text,
+    /// Encode every column of text as one 0/1 input per category, also names and free text
     #[arg(long)]
     one_hot: bool,
     /// Columns to read as categories although they look like numbers; a target among them is read as classes
     #[arg(long, value_delimiter = ',', value_name = "COLUMNS")]
     categorical: Vec<String>,
-    /// Read ISO dates as decimal years
+    /// Read dates as decimal years, also with --text refuse
     #[arg(long)]
     dates: bool,
+}
+
+/// Columns that hold no numbers.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+enum Text {
+    /// Texts become one 0/1 input per category, dates decimal years. Columns that name the rows are left out: an index,
+    /// an id, texts of which nearly every row has its own
+    Auto,
+    /// Stop and name row and column
+    Refuse,
 }
 
 impl Columns {
     /// Reads a table to train on.
     pub fn read(&self, path: &Path, reading: &Reading, model: &ModelOptions) -> Result<(Schema, Dataset)> {
         let (schema, data) = read_training(path, &self.options(reading, model)?)?;
-        note_dropped(data.dropped);
+        tell(&data.notes);
         Ok((schema, data))
     }
 
@@ -60,29 +73,36 @@ impl Columns {
             options.drop.push(group.clone());
         }
         let (schema, data) = read_training(path, &options)?;
-        note_dropped(data.dropped);
+        tell(&data.notes);
         Ok((schema, data))
     }
 
     /// Copies a table into a file of rows to train on.
     pub fn store(&self, path: &Path, reading: &Reading, model: &ModelOptions, rows: &Path) -> Result<RowFile> {
         let file = RowFile::create(path, &self.options(reading, model)?, rows)?;
-        note_dropped(file.dropped());
+        tell(file.notes());
         Ok(file)
     }
 
     /// Refuses options that choose columns, for a file of rows whose columns are chosen already.
     pub fn refuse(&self) -> Result<()> {
         match self {
-            Self { target: None, classes: None, features: None, drop, one_hot: false, categorical, dates: false }
-                if drop.is_empty() && categorical.is_empty() =>
+            Self {
+                target: None,
+                classes: None,
+                features: None,
+                drop,
+                text: Text::Auto,
+                one_hot: false,
+                categorical,
+                dates: false,
+            } if drop.is_empty() && categorical.is_empty() =>
             {
                 Ok(())
             }
             _ => Err(Error::Usage(
-                "a file of rows has its target and inputs already: leave out --target, --classes, --features, --drop, \
-                 --one-hot, \
-                 --categorical and --dates, or make it anew from its table"
+                "a file of rows has its target and inputs already: leave out --target, --classes, --features, --drop, --text, \
+                 --one-hot, --categorical and --dates, or make it anew from its table"
                     .into(),
             )),
         }
@@ -96,14 +116,21 @@ impl Columns {
                 "--classes is for --likelihood bernoulli, softmax or ordinal, and this fits {likelihood}"
             )));
         }
+        let auto = self.text == Text::Auto;
+        let leave_out = match (auto, self.one_hot) {
+            (false, _) => LeaveOut::Nothing,
+            (true, true) => LeaveOut::Index,
+            (true, false) => LeaveOut::Names,
+        };
         Ok(ReadOptions {
             target: self.target.clone(),
             classes: self.classes.clone(),
             features: self.inputs(model),
             drop: self.drop.clone(),
-            one_hot: self.one_hot,
+            one_hot: self.one_hot || auto,
             categorical: self.categorical.clone(),
-            dates: self.dates,
+            dates: self.dates || auto,
+            leave_out,
             target_kind,
             ..reading.options()
         })

@@ -3,18 +3,19 @@
 use std::path::{Path, PathBuf};
 
 use cagey::data::{
-    Dataset, Header, Missing, ReadOptions, Schema, Split, TargetScale, TargetTransform, read_with_schema,
+    Dataset, DateOrder, Header, Missing, Notes, ReadOptions, Schema, Split, TargetScale, TargetTransform,
+    read_with_schema,
 };
 use cagey::{Error, Result};
 use clap::{Args, ValueEnum};
 
-use super::report;
+use super::{report, settings};
 use crate::values;
 
 /// How a table is read.
 #[derive(Debug, Args)]
 pub struct Reading {
-    /// What to do with rows that have missing cells
+    /// What to do with missing cells
     #[arg(long, value_enum, default_value_t = MissingCells::Reject, value_name = "WAY")]
     pub missing: MissingCells,
     /// Whether the first line holds column names
@@ -26,6 +27,9 @@ pub struct Reading {
     /// Decimal separator of numbers
     #[arg(long, value_enum, default_value_t = Decimal::Point, value_name = "SIGN")]
     pub decimal: Decimal,
+    /// Whether day or month comes first in dates such as 01/02/1949; found out from the whole column by default
+    #[arg(long, value_enum, value_name = "FIRST")]
+    pub date_order: Option<DateOrder>,
 }
 
 /// The decimal separator.
@@ -39,13 +43,15 @@ pub enum Decimal {
     Comma,
 }
 
-/// Rows with missing cells.
+/// Missing cells.
 #[derive(Debug, Clone, Copy, ValueEnum)]
 pub enum MissingCells {
     /// Stop and name row and column
     Reject,
-    /// Leave such rows out
+    /// Leave such rows out; at least half of the rows must be left
     Drop,
+    /// Put the column's mean in such cells, and add a 0/1 input that says where; `predict` then does the same
+    Indicate,
 }
 
 /// The first line of a table.
@@ -67,6 +73,7 @@ impl Reading {
             missing: match self.missing {
                 MissingCells::Reject => Missing::Reject,
                 MissingCells::Drop => Missing::Drop,
+                MissingCells::Indicate => Missing::Indicate,
             },
             header: match self.header {
                 HeaderLine::Auto => Header::Auto,
@@ -75,23 +82,25 @@ impl Reading {
             },
             delimiter: self.separator,
             decimal_comma: self.decimal == Decimal::Comma,
+            date_order: self.date_order,
             ..ReadOptions::default()
         }
     }
 
-    /// Reads a table for a fitted model.
-    pub fn read(&self, path: &PathBuf, schema: &Schema, need_target: bool, keep: bool) -> Result<Dataset> {
-        let data = read_with_schema(path, schema, &ReadOptions { keep, ..self.options() }, need_target)?;
-        note_dropped(data.dropped);
+    /// Reads a table for a fitted model. Of `more` options, those about the model's columns and kept text are used.
+    pub fn read(&self, path: &PathBuf, schema: &Schema, need_target: bool, more: ReadOptions) -> Result<Dataset> {
+        let ReadOptions { keep, optional, mix_unknown, .. } = more;
+        let options = ReadOptions { keep, optional, mix_unknown, ..self.options() };
+        let data = read_with_schema(path, schema, &options, need_target)?;
+        tell(&data.notes);
         Ok(data)
     }
 }
 
-/// Prints how many rows were left out.
-pub fn note_dropped(dropped: usize) {
-    if dropped > 0 {
-        report::warn(&format!("{} with missing cells left out", report::count(dropped, "row")));
-    }
+/// Prints how a table was read.
+pub fn tell(notes: &Notes) {
+    notes.said.iter().for_each(|note| report::say(&settings::words(note)));
+    notes.warnings.iter().for_each(report::advise);
 }
 
 /// Which rows are held out from training and scored.

@@ -3,6 +3,7 @@
 use std::borrow::Cow;
 use std::collections::HashMap;
 
+use crate::advice::Advice;
 use crate::error::{Error, Result};
 
 /// Larger numbers are refused: their squares overflow in distances and variances.
@@ -33,6 +34,15 @@ impl TextColumns {
     }
 }
 
+/// What the user of a table should know about how it was read.
+#[derive(Debug, Clone, PartialEq, Default)]
+pub struct Notes {
+    /// How columns were read, and which were left out.
+    pub said: Vec<Advice>,
+    /// What is lost or doubtful: rows left out, unknown categories, numbers that can be read in two ways.
+    pub warnings: Vec<Advice>,
+}
+
 /// Encoded inputs `x [n, d]` (row-major) and targets `y [n]`.
 #[derive(Debug, Clone, PartialEq, Default)]
 pub struct Dataset {
@@ -56,6 +66,8 @@ pub struct Dataset {
     pub dropped: usize,
     /// The text of the rows, on request.
     pub columns: Option<TextColumns>,
+    /// How the table was read.
+    pub notes: Notes,
 }
 
 impl Dataset {
@@ -133,6 +145,7 @@ impl Dataset {
             rows: pick(&self.rows, positions),
             records: pick(&self.records, positions),
             dropped: self.dropped,
+            notes: Notes::default(),
             columns: self
                 .columns
                 .as_ref()

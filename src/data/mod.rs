@@ -15,11 +15,12 @@
 //!
 //! The labels of an IDX file `…images…idx3…` are in the file `…labels…idx1…`.
 //!
-//! The path `-` is standard input. Text is read in one pass and never held in memory as a whole. A row of text has at
-//! most 64 MiB.
+//! The path `-` is standard input. Training data are read twice: what a column holds is decided from all of its cells.
+//! Text is never held in memory as a whole, unless it comes from a pipe. A row of text has at most 64 MiB.
 
 mod classes;
 mod dataset;
+mod notation;
 mod row_file;
 mod scale;
 mod schema;
@@ -30,8 +31,9 @@ mod write;
 
 pub use crate::atomic::{discard_unfinished, resolved};
 pub use classes::Classes;
-pub use dataset::{Dataset, TextColumns};
+pub use dataset::{Dataset, Notes, TextColumns};
 pub(crate) use dataset::{bits, groups};
+pub use notation::Notation;
 pub use row_file::RowFile;
 pub use scale::{InputScale, Moments, TargetScale, TargetTransform};
 pub use schema::{Column, Encoding, Schema};
@@ -41,6 +43,7 @@ pub(crate) use split::test_count;
 pub(crate) use tables::parquet::is_guarded;
 #[cfg(feature = "table")]
 pub use tables::{
-    Header, Missing, ReadOptions, TargetKind, read_training, read_with_schema, write_labelled, write_predictions,
+    DateOrder, Header, LeaveOut, Missing, ReadOptions, TargetKind, read_training, read_with_schema, write_labelled,
+    write_predictions,
 };
 pub use write::{atomic_write, check_destination, check_file};

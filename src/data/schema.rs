@@ -6,16 +6,28 @@ use serde::{Deserialize, Serialize};
 
 use super::Dataset;
 use super::classes::Classes;
+use super::notation::Notation;
 use crate::error::{Error, Result};
 
 /// How a column becomes one or more features.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
 #[non_exhaustive]
 pub enum Encoding {
     /// The number itself.
+    #[default]
     Numeric,
-    /// An ISO 8601 date or date-time as a decimal year, exact in leap years.
+    /// The number without the signs beside it.
+    Written(Notation),
+    /// `True` as 1, `False` as 0.
+    Flag,
+    /// The name of a month as its number: `Jan` is 1.
+    Month,
+    /// A date or date-time as a decimal year, exact in leap years.
     Date,
+    /// The same, with the day first in `01/02/1949`.
+    DayFirst,
+    /// The same, with the month first in `01/02/1949`.
+    MonthFirst,
     /// One 0/1 feature for each category, in sorted order. No category is left out.
     OneHot(Vec<String>),
 }
@@ -29,6 +41,10 @@ pub struct Column {
     pub index: usize,
     /// Its encoding.
     pub encoding: Encoding,
+    /// The number in place of a missing cell, its mean over the training rows, if a 0/1 feature says where cells are
+    /// missing.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub fill: Option<f64>,
 }
 
 /// The columns of the training data. A model keeps them to read later files in the same way.
@@ -45,19 +61,26 @@ pub struct Schema {
     /// The classes of the target, if it is read as labels.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub classes: Option<Classes>,
+    /// How the target is written, if it is no class.
+    #[serde(default, skip_serializing_if = "is_plain")]
+    pub target_encoding: Encoding,
+}
+
+fn is_plain(encoding: &Encoding) -> bool {
+    *encoding == Encoding::Numeric
 }
 
 impl Schema {
     /// The columns of a table of numbers, with the target last.
     pub fn numeric(data: &Dataset) -> Self {
-        let column =
-            |(index, name): (usize, &String)| Column { name: name.clone(), index, encoding: Encoding::Numeric };
+        let column = |(index, name): (usize, &String)| Column::numeric(name, index);
         Self {
             features: data.feature_names.iter().enumerate().map(column).collect(),
             target: data.target_name.clone(),
             target_index: data.d,
             width: data.d + 1,
             classes: None,
+            target_encoding: Encoding::Numeric,
         }
     }
 
@@ -66,8 +89,14 @@ impl Schema {
     /// # Errors
     /// [`Error::Shape`] with the names of both, and errors of [`Dataset::check`].
     pub fn check(&self, data: &Dataset) -> Result<()> {
+        self.check_without(data, None)
+    }
+
+    /// As [`check`](Self::check), for a table that lacks the column `absent`.
+    pub(crate) fn check_without(&self, data: &Dataset, absent: Option<&str>) -> Result<()> {
         data.check()?;
-        let names = self.feature_names();
+        let mut names = self.feature_names();
+        names.retain(|name| Some(name.as_str()) != absent);
         if data.feature_names == names {
             return Ok(());
         }
@@ -77,20 +106,12 @@ impl Schema {
 
     /// The number of features `d` after encoding.
     pub fn d(&self) -> usize {
-        self.features.iter().map(|column| column.encoding.width()).sum()
+        self.features.iter().map(Column::width).sum()
     }
 
     /// The names of the `d` encoded features. A category's name is `column=category`.
     pub fn feature_names(&self) -> Vec<String> {
-        self.features
-            .iter()
-            .flat_map(|column| match &column.encoding {
-                Encoding::Numeric | Encoding::Date => vec![column.name.clone()],
-                Encoding::OneHot(categories) => {
-                    categories.iter().map(|category| format!("{}={category}", column.name)).collect()
-                }
-            })
-            .collect()
+        self.features.iter().flat_map(Column::feature_names).collect()
     }
 
     /// The problem that makes the schema invalid, if any. Files can contain anything.
@@ -98,31 +119,35 @@ impl Schema {
         let distinct = |labels: &[String]| labels.iter().collect::<HashSet<_>>().len() == labels.len();
         let sound = |column: &Column| {
             column.index < self.width
-                && match &column.encoding {
-                    Encoding::OneHot(categories) => !categories.is_empty() && distinct(categories),
-                    Encoding::Numeric | Encoding::Date => true,
-                }
+                && column.fill.is_none_or(f64::is_finite)
+                && column.encoding.categories().is_none_or(|all| !all.is_empty() && distinct(all))
         };
         let classes = self.classes.as_ref().is_none_or(|classes| distinct(classes.labels()));
         let sound = self.target_index < self.width && self.features.iter().all(sound) && classes;
         (!sound).then(|| "its columns are not those of a table".into())
     }
 
-    /// Encodes rows with one value for each column (category codes for one-hot columns) as rows of `d` features.
+    /// Encodes rows with one value for each column as rows of `d` features. The values are category codes for one-hot
+    /// columns, and NaN for missing cells that are to be filled. The code after the last one is a category that is not
+    /// known: it stands for any of them, with equal weights.
     pub(super) fn encode(&self, values: Vec<f64>) -> Vec<f64> {
-        if self.d() == self.features.len() && !self.features.iter().any(Column::is_one_hot) {
+        if self.features.iter().all(|column| column.encoding.categories().is_none() && column.fill.is_none()) {
             return values;
         }
         let n = values.len() / self.features.len().max(1);
         let mut x = Vec::with_capacity(n * self.d());
         for row in values.chunks_exact(self.features.len()) {
             for (&value, column) in row.iter().zip(&self.features) {
-                match &column.encoding {
-                    Encoding::Numeric | Encoding::Date => x.push(value),
-                    Encoding::OneHot(categories) => {
-                        x.extend((0..categories.len()).map(|code| f64::from(code as f64 == value)));
+                match (column.encoding.categories(), column.fill) {
+                    (Some(categories), _) => {
+                        let (count, unknown) = (categories.len(), categories.len() as f64 == value);
+                        let weight = |code| if unknown { 1.0 / count as f64 } else { f64::from(code as f64 == value) };
+                        x.extend((0..count).map(weight));
                     }
+                    (None, Some(fill)) if value.is_nan() => x.push(fill),
+                    (None, _) => x.push(value),
                 }
+                x.extend(column.fill.map(|_| f64::from(value.is_nan())));
             }
         }
         x
@@ -130,17 +155,39 @@ impl Schema {
 }
 
 impl Column {
-    fn is_one_hot(&self) -> bool {
-        matches!(self.encoding, Encoding::OneHot(_))
+    /// A column of numbers.
+    pub fn numeric(name: impl Into<String>, index: usize) -> Self {
+        Self { name: name.into(), index, encoding: Encoding::Numeric, fill: None }
+    }
+
+    /// The number of features that the column becomes.
+    pub fn width(&self) -> usize {
+        self.encoding.width() + usize::from(self.fill.is_some())
+    }
+
+    /// The names of these features.
+    pub fn feature_names(&self) -> Vec<String> {
+        let name = &self.name;
+        let mut names = match self.encoding.categories() {
+            Some(categories) => categories.iter().map(|category| format!("{name}={category}")).collect(),
+            None => vec![name.clone()],
+        };
+        names.extend(self.fill.map(|_| format!("{name} is missing")));
+        names
     }
 }
 
 impl Encoding {
-    /// The number of features that the column becomes.
+    /// The number of features that the column becomes, beside the one that says where cells are missing.
     pub fn width(&self) -> usize {
+        self.categories().map_or(1, <[String]>::len)
+    }
+
+    /// The categories of a column that becomes one feature for each.
+    pub fn categories(&self) -> Option<&[String]> {
         match self {
-            Self::Numeric | Self::Date => 1,
-            Self::OneHot(categories) => categories.len(),
+            Self::OneHot(categories) => Some(categories),
+            _ => None,
         }
     }
 }

@@ -44,7 +44,7 @@ pub fn constants(data: &Observations, schema: &Schema, auxiliary_column: Option<
     for column in schema.features.iter().filter(|column| Some(column.name.as_str()) != auxiliary_column) {
         let (name, width) = (&column.name, column.encoding.width());
         let idle = (at..at + width).filter(|input| constant(data.x[*input..].iter().step_by(data.d))).count();
-        at += width;
+        at += column.width();
         found.extend(match column.encoding {
             // One row has one value of everything.
             _ if n == 1 => None,
@@ -72,6 +72,28 @@ pub fn constants(data: &Observations, schema: &Schema, auxiliary_column: Option<
     }
     found
 }
+
+/// A warning about rows whose noise is known to be 0, which then count as exact.
+pub fn exact_rows(sd: &[f64], y: &[f64], rows: &[usize], column: &str) -> Option<Advice> {
+    let exact: Vec<usize> = sd.iter().zip(rows).filter(|(sd, _)| **sd == 0.0).map(|(_, row)| *row).collect();
+    let named: Vec<String> = exact.iter().take(NAMED).map(usize::to_string).collect();
+    let more = if exact.len() > named.len() { ", …" } else { "" };
+    let (count, named) = (exact.len(), named.join(", "));
+    let rows = if count == 1 { "row" } else { "rows" };
+    let text = format!("the known noise `{column}` is 0 in {count} {rows} ({named}{more}): they count as exact");
+    let counted = sd.iter().zip(y).all(|(sd, y)| (sd * sd - y).abs() <= 1e-3 * y.max(1.0));
+    let advice = match counted {
+        true => {
+            let text = format!("{text}; its square is the target, as for counts, and an empty bin is not exact");
+            Advice::from(text).set("Settings::likelihood", "poisson")
+        }
+        false => format!("{text}; give them the size of their errors, or leave them out").into(),
+    };
+    (count > 0).then_some(advice)
+}
+
+/// Most rows that a message names.
+const NAMED: usize = 10;
 
 /// A warning if a column without a name counts the rows.
 pub fn index(schema: &Schema, data: &Dataset) -> Option<Advice> {

@@ -3,6 +3,7 @@
 mod faults;
 mod hostile;
 mod models;
+mod tables;
 mod words;
 
 use std::fs;
@@ -424,13 +425,15 @@ fn categories_dates_and_formats() {
     let rows: Vec<String> =
         (0..24).map(|i| format!("2020-01-{:02},{},{}", i + 1, ["a", "b", "c"][i % 3], wave(i))).collect();
     folder.write("mixed.csv", format!("day,kind,y\n{}\n", rows.join("\n")));
-    folder.fails(1, &["fit", "mixed.csv", "-o", "no"], &["row 2", "`day`", "--dates"]);
-    folder.fails(1, &["fit", "mixed.csv", "--dates", "-o", "no"], &["row 2", "`kind`", "--one-hot"]);
-    folder.ok(&["fit", "mixed.csv", "--dates", "--one-hot", "-o", "mixed"]);
+    let refuse = ["fit", "mixed.csv", "-o", "no", "--text", "refuse"];
+    folder.fails(1, &refuse, &["row 2", "`day`", "--dates", "--drop day"]);
+    folder.fails(1, &[&refuse[..], &["--dates"]].concat(), &["row 2", "`kind`", "--one-hot"]);
+    folder.ok(&["fit", "mixed.csv", "--dates", "--one-hot", "-o", "same"]);
+    folder.ok(&["fit", "mixed.csv", "-o", "mixed"]);
     folder.write("next.csv", "kind,day\na,2020-02-01\n");
-    folder.ok(&["predict", "mixed", "next.csv"]);
+    assert_eq!(folder.ok(&["predict", "mixed", "next.csv"]), folder.ok(&["predict", "same", "next.csv"]));
     folder.write("next.csv", "kind,day\nz,2020-02-01\n");
-    folder.fails(1, &["predict", "mixed", "next.csv"], &["row 2", "`kind`", "`z`", "a, b, c"]);
+    folder.fails(1, &["sample", "mixed", "next.csv"], &["row 2", "`kind`", "`z`", "a, b, c"]);
 
     folder.ok(&["fit", "ok.csv", "-o", "ok"]);
     let expected = folder.ok(&["predict", "ok", "ok.csv"]);
@@ -622,7 +625,10 @@ fn tables_that_cannot_be_read() {
     folder.write("wide", "1,2,3\n");
     folder.fails(1, &["predict", "m.cagey", "wide"], &["wide", "3 columns"]);
     let dropped = folder.run(&["predict", "m.cagey", "nan", "--missing", "drop"]);
-    assert_eq!((dropped.code, dropped.err.as_str()), (0, "warning: 1 row with missing cells left out\n"));
+    assert_eq!(
+        (dropped.code, dropped.err.as_str()),
+        (0, "warning: 1 of 31 rows with missing cells left out: `x` in 1\n")
+    );
 }
 
 #[test]

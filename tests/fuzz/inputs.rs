@@ -4,7 +4,7 @@ use std::fs;
 use std::io::Write;
 use std::path::Path;
 
-use cagey::data::{Header, Missing, ReadOptions, RowFile, TargetKind, read_training, read_with_schema};
+use cagey::data::{Header, LeaveOut, Missing, ReadOptions, RowFile, TargetKind, read_training, read_with_schema};
 use rand::RngExt;
 use rand::rngs::Xoshiro256PlusPlus;
 
@@ -97,7 +97,9 @@ fn options(rng: &mut Xoshiro256PlusPlus) -> ReadOptions {
         one_hot: rng.random(),
         dates: rng.random(),
         keep: rng.random(),
-        missing: if rng.random() { Missing::Drop } else { Missing::Reject },
+        missing: [Missing::Drop, Missing::Reject, Missing::Indicate][rng.random_range(0..3)],
+        leave_out: [LeaveOut::Nothing, LeaveOut::Index, LeaveOut::Names][rng.random_range(0..3)],
+        mix_unknown: rng.random(),
         header: [Header::Auto, Header::Yes, Header::No][rng.random_range(0..3)],
         target_kind: [TargetKind::Numbers, TargetKind::Classes, TargetKind::Auto][rng.random_range(0..3)],
         ..ReadOptions::default()

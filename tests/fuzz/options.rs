@@ -6,13 +6,15 @@ use rand::rngs::Xoshiro256PlusPlus;
 use super::{Scratch, each_case, mutated};
 
 /// Options with right and wrong values.
-const OPTIONS: [(&str, &[&str]); 36] = [
+const OPTIONS: [(&str, &[&str]); 38] = [
     ("--target", &["y", "x", "z", ""]),
     ("--features", &["x", "x,y", "x,x", ",", "w"]),
     ("--categorical", &["x", "y", "w"]),
     ("--one-hot", &[]),
     ("--dates", &[]),
-    ("--missing", &["drop", "reject", "keep"]),
+    ("--text", &["auto", "refuse", "keep"]),
+    ("--date-order", &["day", "month", "year"]),
+    ("--missing", &["drop", "indicate", "reject", "keep"]),
     ("--header", &["yes", "no", "auto"]),
     ("--classes", &["0,1", "1,1", "a,b", ""]),
     ("--holdout", &["0.1", "0.99", "1", "nan", "-1"]),

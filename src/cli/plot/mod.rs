@@ -7,7 +7,7 @@ mod surface;
 
 use std::path::{Path, PathBuf};
 
-use cagey::data::Dataset;
+use cagey::data::{Dataset, ReadOptions};
 use cagey::fitted::Fitted;
 use cagey::likelihoods::Support;
 use cagey::{Error, Result};
@@ -78,7 +78,9 @@ impl Plot {
         output::check_figure(&self.output, &inputs)?;
         let fitted = self.shards.load(&self.model)?;
         let data = match &self.data {
-            Some(path) => Some(self.splitting.scored(self.reading.read(path, &fitted.schema, true, false)?)?),
+            Some(path) => {
+                Some(self.splitting.scored(self.reading.read(path, &fitted.schema, true, ReadOptions::default())?)?)
+            }
             None => self.splitting.refuse().map(|()| None)?,
         };
         let new = data.as_ref().map(|data| unseen(&fitted, data)).transpose()?.flatten();

@@ -22,11 +22,11 @@ impl RowFile {
     /// As [`read_training`](crate::data::read_training), and [`Error::Io`] when `path` cannot be written.
     pub fn create(table: impl AsRef<Path>, options: &ReadOptions, path: impl AsRef<Path>) -> Result<Self> {
         let path = path.as_ref();
-        let (file, (about, checksum)) = write_atomically(path, |file| {
+        let (file, (about, checksum, notes)) = write_atomically(path, |file| {
             let io = |e: std::io::Error| Error::io(path, &e);
             let mut writer = BufWriter::new(&*file);
             let (mut bytes, mut index) = (Vec::new(), 0);
-            let found = stream_training(table.as_ref(), options, |Place { row, record }, values| {
+            let mut found = stream_training(table.as_ref(), options, |Place { row, record }, values| {
                 bytes.clear();
                 Records::seal(index, [row as f64, record as f64].iter().chain(values), &mut bytes);
                 index += 1;
@@ -34,6 +34,7 @@ impl RowFile {
             })?;
             writer.flush().map_err(io)?;
             drop(writer);
+            let notes = std::mem::take(&mut found.notes);
             let about = settle(path, file, found)?;
             let text = serde_json::to_vec(&about).map_err(|e| io(e.into()))?;
             file.seek(SeekFrom::End(0)).map_err(io)?;
@@ -42,17 +43,17 @@ impl RowFile {
                 .into_iter()
                 .try_for_each(|part| file.write_all(part))
                 .map_err(io)?;
-            Ok((about, sum))
+            Ok((about, sum, notes))
         })?;
         // Another file may have that name by now. Keep the one that was written.
-        Ok(Self { path: path.into(), file: Mutex::new(file), records: about.records(), about, checksum })
+        Ok(Self { path: path.into(), file: Mutex::new(file), records: about.records(), about, checksum, notes })
     }
 }
 
 /// Replaces codes in a file of records by their final values, and describes the file.
 fn settle(path: &Path, file: &mut File, found: Streamed) -> Result<About> {
     let io = |e: std::io::Error| Error::io(path, &e);
-    let Streamed { schema, codes, rows, dropped } = found;
+    let Streamed { schema, codes, rows, dropped, .. } = found;
     let mut moments = vec![Moments::default(); schema.d() + 1];
     let mut about = About { schema, rows, dropped, moments: InputScale::identity(0) };
     let records = about.records();

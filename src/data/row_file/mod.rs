@@ -17,9 +17,9 @@ use records::{NUMBER, Records, checksum};
 use serde::{Deserialize, Serialize};
 
 use crate::data::classes::Classes;
-use crate::data::dataset::{Dataset, LARGEST};
+use crate::data::dataset::{Dataset, LARGEST, Notes};
 use crate::data::scale::InputScale;
-use crate::data::schema::{Encoding, Schema};
+use crate::data::schema::Schema;
 use crate::{Error, Result};
 
 /// The last bytes of the file.
@@ -38,6 +38,7 @@ pub struct RowFile {
     about: About,
     /// The checksum of the description.
     checksum: u64,
+    notes: Notes,
 }
 
 /// The description of the records.
@@ -68,13 +69,13 @@ impl About {
     fn permits(&self, record: &[f64]) -> bool {
         let whole = |number: f64, below: f64| number.fract() == 0.0 && (0.0..below).contains(&number);
         let (places, values) = record.split_at(2);
-        let features = self.schema.features.iter().map(|column| match &column.encoding {
-            Encoding::OneHot(categories) => Some(categories.len()),
-            Encoding::Numeric | Encoding::Date => None,
-        });
-        let codes = features.chain([self.schema.classes.as_ref().map(Classes::len)]);
+        let features = self.schema.features.iter();
+        let features =
+            features.map(|column| (column.encoding.categories().map(<[String]>::len), column.fill.is_some()));
+        let kinds = features.chain([(self.schema.classes.as_ref().map(Classes::len), false)]);
         places.iter().all(|place| whole(*place, MOST_ROWS))
-            && values.iter().zip(codes).all(|(value, codes)| match codes {
+            && values.iter().zip(kinds).all(|(value, (codes, filled))| match codes {
+                _ if value.is_nan() => filled,
                 Some(codes) => whole(*value, codes as f64),
                 None => value.abs() <= LARGEST,
             })
@@ -154,7 +155,7 @@ impl RowFile {
             return Err(bad());
         }
         let checksum = sum.unwrap_or_else(|| checksum([&text[..]]));
-        Ok(Self { path: path.into(), file: Mutex::new(file), records, about, checksum })
+        Ok(Self { path: path.into(), file: Mutex::new(file), records, about, checksum, notes: Notes::default() })
     }
 
     /// The number of rows.
@@ -190,6 +191,11 @@ impl RowFile {
     /// The number of rows of the table that were left out because of missing cells.
     pub fn dropped(&self) -> usize {
         self.about.dropped
+    }
+
+    /// How the table was read, if this process read it.
+    pub fn notes(&self) -> &Notes {
+        &self.notes
     }
 
     /// The standardisation of the inputs.

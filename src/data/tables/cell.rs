@@ -1,8 +1,8 @@
 //! One cell of a table: number, date, category or missing.
 
-use jiff::{Timestamp, civil::DateTime, tz::Offset};
-
+use super::dates::{When, when};
 use crate::data::dataset::LARGEST;
+use crate::data::notation::{Written, written};
 
 const MISSING: [&str; 16] = [
     "",
@@ -33,13 +33,16 @@ pub(super) enum Cell<'a> {
 }
 
 /// The meaning of a cell when nothing is known about its column.
-#[derive(Debug, Clone, Copy, PartialEq)]
+#[derive(Debug, Clone, PartialEq)]
 pub(super) enum Value {
     Number(f64),
+    /// A number with signs.
+    Written(Written),
     Missing,
     TooLarge,
-    /// A date, as a decimal year.
-    Date(f64),
+    Date(When),
+    /// `True` or `False`.
+    Flag(bool),
     Label,
 }
 
@@ -54,7 +57,7 @@ impl Cell<'_> {
             (Some(number), _) if number.abs() <= LARGEST => Value::Number(number),
             (_, cell) if cell.is_missing() => Value::Missing,
             (Some(_), _) => Value::TooLarge,
-            (None, Self::Text(text)) => decimal_year(text).map_or(Value::Label, Value::Date),
+            (None, Self::Text(text)) => meaning(text),
             (None, Self::Number(_)) => Value::Missing,
         }
     }
@@ -89,19 +92,21 @@ impl Cell<'_> {
     }
 }
 
-/// An ISO 8601 date or date-time as a year with a fraction. Times with an offset from UTC are converted to UTC.
-///
-/// `year + (days since 1 January) / (365 or 366)`.
-pub(super) fn decimal_year(text: &str) -> Option<f64> {
+/// The meaning of a text that is neither a number nor missing.
+fn meaning(text: &str) -> Value {
     let text = text.trim();
-    let when: DateTime = match text.parse::<Timestamp>() {
-        Ok(instant) => Offset::UTC.to_datetime(instant),
-        Err(_) => text.parse().ok()?,
-    };
-    let seconds = f64::from(when.hour()) * 3600.0
-        + f64::from(when.minute()) * 60.0
-        + f64::from(when.second())
-        + f64::from(when.subsec_nanosecond()) * 1e-9;
-    let days = f64::from(when.day_of_year() - 1) + seconds / 86_400.0;
-    Some(f64::from(when.year()) + days / f64::from(when.days_in_year()))
+    if let Some(flag) = flag(text) {
+        return Value::Flag(flag);
+    }
+    match written(text) {
+        Some(number) if number.value.abs() <= LARGEST => Value::Written(number),
+        Some(_) => Value::TooLarge,
+        None => when(text).map_or(Value::Label, Value::Date),
+    }
+}
+
+/// The truth value that a text spells.
+pub(super) fn flag(text: &str) -> Option<bool> {
+    let spelled = |word: &str| text.trim().eq_ignore_ascii_case(word);
+    if spelled("true") { Some(true) } else { spelled("false").then_some(false) }
 }

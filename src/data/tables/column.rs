@@ -1,22 +1,24 @@
-//! Decoding one column. A schema or the first cell decides what its cells mean.
+//! Decoding one column. A schema, or a survey of its cells, decides what they mean.
 
-use std::collections::HashMap;
+use std::collections::{BTreeMap, HashMap};
 
-use super::cell::{Cell, Value, decimal_year};
-use super::options::{ReadOptions, TargetKind};
+use super::cell::{Cell, Value, flag};
+use super::dates::{When, month, when};
+use super::options::{DateOrder, Missing, ReadOptions};
 use super::table::Table;
 use crate::Result;
 use crate::advice::Advice;
 use crate::data::classes::{Classes, canonical};
 use crate::data::dataset::LARGEST;
-use crate::data::schema::Encoding;
+use crate::data::notation::{Notation, exchanged};
+use crate::data::schema::{Column, Encoding};
 
 /// If a column has more categories than this, they are probably identifiers or free text.
-const MOST_CATEGORIES: usize = 1000;
+pub(super) const MOST_CATEGORIES: usize = 1000;
 
 /// The code of every label.
-fn codes(classes: &Classes) -> HashMap<String, usize> {
-    classes.labels().iter().cloned().zip(0..).collect()
+fn codes<'a>(labels: impl IntoIterator<Item = &'a String>) -> HashMap<String, usize> {
+    labels.into_iter().cloned().zip(0..).collect()
 }
 
 /// Reads the cells of one column as numbers; categories become codes.
@@ -24,28 +26,30 @@ pub(super) struct ColumnReader {
     /// The position in the table.
     pub(super) index: usize,
     kind: Kind,
+    /// Whether missing cells are NaN, to be filled later, instead of an error.
+    fills: bool,
+    /// How many cells were missing, how many were not, and the mean of these.
+    gaps: usize,
+    cells: usize,
+    mean: f64,
 }
 
-enum Kind {
-    /// No cell was read yet. The fields say what to accept.
-    Unknown {
-        one_hot: bool,
-        dates: bool,
+/// What the cells of a column mean.
+#[derive(Debug, Clone)]
+pub(super) enum Kind {
+    /// Plain numbers, and what is wrong with other cells.
+    Number(Advice),
+    /// Numbers with signs, and what is wrong with other cells.
+    Written(Notation, Advice),
+    Flag,
+    Month,
+    Date {
+        order: Option<DateOrder>,
     },
-    /// The target, or a column without a choice of encoding.
-    Number {
-        /// Why its cells must be numbers.
-        why: &'static str,
-        /// What reads them otherwise.
-        setting: Option<&'static str>,
-    },
-    Date,
     Category {
         codes: HashMap<String, usize>,
-        open: bool,
+        others: Others,
     },
-    /// A target of labels or numbers; the first cell decides.
-    Target,
     /// Labels of a target.
     Class {
         codes: HashMap<String, usize>,
@@ -54,86 +58,156 @@ enum Kind {
     },
 }
 
+/// What happens to a category that is not known yet.
+#[derive(Debug, Clone)]
+pub(super) enum Others {
+    /// It becomes known.
+    Learned,
+    Refused,
+    /// It gets the code after the last one. Each such category is counted.
+    Mixed(BTreeMap<String, usize>),
+}
+
 impl Kind {
-    /// Numbers, whatever is set.
-    fn number(why: &'static str) -> Self {
-        Self::Number { why, setting: None }
+    /// Categories that are not known yet.
+    pub(super) fn categories() -> Self {
+        Self::Category { codes: HashMap::new(), others: Others::Learned }
+    }
+
+    /// Classes, in the given order if there is one.
+    pub(super) fn classes(order: Option<&Classes>) -> Self {
+        let other = order.map(|_| "none of the classes given");
+        Self::Class { codes: codes(order.map_or(&[][..], Classes::labels)), other }
+    }
+
+    fn encoding(&self) -> Encoding {
+        match self {
+            Self::Written(notation, _) => Encoding::Written(notation.clone()),
+            Self::Flag => Encoding::Flag,
+            Self::Month => Encoding::Month,
+            Self::Date { order: None } => Encoding::Date,
+            Self::Date { order: Some(DateOrder::Day) } => Encoding::DayFirst,
+            Self::Date { order: Some(DateOrder::Month) } => Encoding::MonthFirst,
+            Self::Number(_) | Self::Category { .. } | Self::Class { .. } => Encoding::Numeric,
+        }
+    }
+
+    /// The kind of cells with the encoding of the training data.
+    fn trained(encoding: &Encoding, options: &ReadOptions) -> Self {
+        let number = || Advice::from("is not a number; the model was trained with numbers in this column");
+        match encoding {
+            Encoding::Numeric => Self::Number(number()),
+            Encoding::Written(notation) => Self::Written(notation.clone(), number()),
+            Encoding::Flag => Self::Flag,
+            Encoding::Month => Self::Month,
+            Encoding::Date => Self::Date { order: options.date_order },
+            Encoding::DayFirst => Self::Date { order: Some(DateOrder::Day) },
+            Encoding::MonthFirst => Self::Date { order: Some(DateOrder::Month) },
+            Encoding::OneHot(categories) => {
+                let others = if options.mix_unknown { Others::Mixed(BTreeMap::new()) } else { Others::Refused };
+                Self::Category { codes: codes(categories), others }
+            }
+        }
     }
 }
 
 impl ColumnReader {
-    /// A feature. Its first cell decides the encoding, unless the column is listed as categorical.
-    pub(super) fn feature(index: usize, categorical: bool, options: &ReadOptions) -> Self {
-        let kind = if categorical {
-            Kind::Category { codes: HashMap::new(), open: true }
-        } else {
-            Kind::Unknown { one_hot: options.one_hot, dates: options.dates }
-        };
-        Self { index, kind }
+    fn new(index: usize, kind: Kind, fills: bool) -> Self {
+        Self { index, kind, fills, gaps: 0, cells: 0, mean: 0.0 }
     }
 
-    /// The target of training data, with its classes in the given order, if any.
-    pub(super) fn target(index: usize, kind: TargetKind, classes: Option<&Classes>) -> Self {
-        let kind = match (kind, classes) {
-            (TargetKind::Numbers, _) => Kind::number("the target must be a number; code classes as 0, 1, …"),
-            (_, Some(classes)) => Kind::Class { codes: codes(classes), other: Some("none of the classes given") },
-            (TargetKind::Classes, None) => Kind::Class { codes: HashMap::new(), other: None },
-            (TargetKind::Auto, None) => Kind::Target,
-        };
-        Self { index, kind }
+    /// A feature of training data.
+    pub(super) fn feature(index: usize, kind: Kind, options: &ReadOptions) -> Self {
+        Self::new(index, kind, options.missing == Missing::Indicate)
+    }
+
+    /// The target of training data.
+    pub(super) fn target(index: usize, kind: Kind) -> Self {
+        Self::new(index, kind, false)
     }
 
     /// The target with the classes of the training data, if it had classes.
-    pub(super) fn trained_target(index: usize, classes: Option<&Classes>) -> Self {
-        let Some(classes) = classes else { return Self::target(index, TargetKind::Numbers, None) };
+    pub(super) fn trained_target(
+        index: usize,
+        classes: Option<&Classes>,
+        encoding: &Encoding,
+        options: &ReadOptions,
+    ) -> Self {
         let other = Some("a class the model was not trained with");
-        Self { index, kind: Kind::Class { codes: codes(classes), other } }
+        let kind = match classes {
+            Some(classes) => Kind::Class { codes: codes(classes.labels()), other },
+            None => Kind::trained(encoding, options),
+        };
+        Self::target(index, kind)
     }
 
     /// A feature with the encoding of the training data.
-    pub(super) fn trained(index: usize, encoding: &Encoding) -> Self {
-        let kind = match encoding {
-            Encoding::Numeric => Kind::number("the model was trained with numbers in this column"),
-            Encoding::Date => Kind::Date,
-            Encoding::OneHot(categories) => {
-                let codes = categories.iter().cloned().zip(0..).collect();
-                Kind::Category { codes, open: false }
-            }
-        };
-        Self { index, kind }
+    pub(super) fn trained(index: usize, column: &Column, options: &ReadOptions) -> Self {
+        Self::new(index, Kind::trained(&column.encoding, options), column.fill.is_some())
     }
 
     /// The number for the cell of the current row.
     pub(super) fn read(&mut self, table: &dyn Table, row: usize) -> Result<f64> {
         let cell = table.cell(self.index)?;
-        self.decode(cell).map_err(|Advice { text, settings }| {
+        if self.fills && cell.is_missing() {
+            self.gaps += 1;
+            return Ok(f64::NAN);
+        }
+        let value = self.decode(cell).map_err(|Advice { text, settings }| {
             let problem = format!("{} {text}", cell.quoted());
             table.layout().cell_error(row, self.index, problem).advised(settings)
-        })
+        })?;
+        self.cells += 1;
+        self.mean += (value - self.mean) / self.cells as f64;
+        Ok(value)
+    }
+
+    /// Whether missing cells are to be filled and there is nothing to fill them with.
+    pub(super) fn is_empty(&self) -> bool {
+        self.gaps > 0 && self.cells == 0
+    }
+
+    /// The categories that the training data did not have, and how many rows have them.
+    pub(super) fn unknown(&self) -> impl Iterator<Item = (&String, &usize)> {
+        let found = match &self.kind {
+            Kind::Category { others: Others::Mixed(found), .. } => Some(found),
+            _ => None,
+        };
+        found.into_iter().flatten()
+    }
+
+    /// The number of categories.
+    pub(super) fn categories(&self) -> usize {
+        if let Kind::Category { codes, .. } = &self.kind { codes.len() } else { 0 }
     }
 
     /// Whether a cell is missing. Text that usually means missing may be the name of a class.
     pub(super) fn lacks(&self, cell: &Cell) -> bool {
         let known = matches!(&self.kind, Kind::Class { codes, .. } if codes.contains_key(&canonical(&cell.label())));
-        cell.is_missing() && !known
+        cell.is_missing() && !known && !self.fills
     }
 
-    /// The encoding found, and for categories the new code of each old one. Codes follow the first appearance while
-    /// reading, and the sorted order afterwards.
-    pub(super) fn finish(self) -> (Encoding, Option<Vec<usize>>) {
-        match self.kind {
-            Kind::Unknown { .. } | Kind::Number { .. } | Kind::Target | Kind::Class { .. } => (Encoding::Numeric, None),
-            Kind::Date => (Encoding::Date, None),
-            Kind::Category { codes, .. } => {
-                let mut sorted: Vec<(String, usize)> = codes.into_iter().collect();
-                sorted.sort();
-                let mut renamed = vec![0; sorted.len()];
-                for (new, (_, old)) in sorted.iter().enumerate() {
-                    renamed[*old] = new;
-                }
-                (Encoding::OneHot(sorted.into_iter().map(|(category, _)| category).collect()), Some(renamed))
-            }
+    /// The column, and for categories the new code of each old one. Codes follow the first appearance while reading, and
+    /// the sorted order afterwards.
+    pub(super) fn finish(self, name: &str) -> (Column, Option<Vec<usize>>) {
+        let Self { index, kind, gaps, mean, .. } = self;
+        let filled = |fill| (gaps > 0).then_some(fill);
+        let Kind::Category { codes, .. } = kind else {
+            return (Column { name: name.into(), index, encoding: kind.encoding(), fill: filled(mean) }, None);
+        };
+        let mut sorted: Vec<(String, usize)> = codes.into_iter().collect();
+        sorted.sort();
+        let mut renamed = vec![0; sorted.len()];
+        for (new, (_, old)) in sorted.iter().enumerate() {
+            renamed[*old] = new;
         }
+        let encoding = Encoding::OneHot(sorted.into_iter().map(|(category, _)| category).collect());
+        (Column { name: name.into(), index, encoding, fill: filled(0.0) }, Some(renamed))
+    }
+
+    /// How a target that is no class is written.
+    pub(super) fn encoding(&self) -> Encoding {
+        self.kind.encoding()
     }
 
     /// The classes found in a target, and the new code of each old one, which followed the first appearance.
@@ -151,87 +225,91 @@ impl ColumnReader {
     }
 
     fn decode(&mut self, cell: Cell) -> std::result::Result<f64, Advice> {
+        if cell.is_missing() && !matches!(self.kind, Kind::Class { .. }) {
+            return Err(missing());
+        }
         match &mut self.kind {
-            Kind::Number { why, setting } => number(cell, why, *setting),
-            Kind::Date => match cell {
-                Cell::Text(text) if !cell.is_missing() => decimal_year(text)
-                    .ok_or_else(|| "is not an ISO 8601 date like the other cells of the column; correct it".into()),
-                Cell::Text(_) => Err(missing()),
-                Cell::Number(_) => Err("is a number in a column of dates".into()),
+            Kind::Number(wrong) => match cell.value() {
+                Value::Number(number) => Ok(number),
+                Value::TooLarge => Err(too_large()),
+                _ => Err(decimal_comma(cell, wrong.clone())),
             },
-            Kind::Category { codes, open } => category(cell, codes, *open),
+            Kind::Written(notation, wrong) => match cell.value() {
+                Value::Number(number) if !notation.percent => Ok(number),
+                Value::Number(_) => Err("has no percent sign, unlike other cells of the column; correct it".into()),
+                Value::Written(found) if notation.with(&found.notation).as_ref() == Some(&*notation) => Ok(found.value),
+                Value::Written(_) => {
+                    let signs = notation.words();
+                    Err(format!("has other signs than the cells of the column, which have {signs}; correct it").into())
+                }
+                Value::TooLarge => Err(too_large()),
+                _ => Err(decimal_comma(cell, wrong.clone())),
+            },
+            Kind::Flag => match (cell.value(), cell) {
+                (Value::Number(number @ (0.0 | 1.0)), _) => Ok(number),
+                (_, Cell::Text(text)) => {
+                    flag(text).map(|flag| flag.into()).ok_or_else(|| "is neither True nor False".into())
+                }
+                _ => Err("is neither True nor False".into()),
+            },
+            Kind::Month => {
+                month(&cell.label()).map(f64::from).ok_or_else(|| "is not the English name of a month".into())
+            }
+            Kind::Date { order } => date(cell, *order),
+            Kind::Category { codes, others } => category(cell, codes, others),
             Kind::Class { codes, other } => class(cell, codes, *other),
-            Kind::Target => {
-                self.kind = match cell.value() {
-                    Value::Label | Value::Date(_) => Kind::Class { codes: HashMap::new(), other: None },
-                    Value::Missing => return Err(missing()),
-                    Value::Number(_) | Value::TooLarge => Kind::number(
-                        "the targets above it are numbers; correct it, or say that the target holds classes",
-                    ),
-                };
-                self.decode(cell)
-            }
-            Kind::Unknown { one_hot, dates } => {
-                self.kind = match cell.value() {
-                    Value::Label if *one_hot => Kind::Category { codes: HashMap::new(), open: true },
-                    Value::Label => {
-                        let text = "is not a number; encode categories as one-hot inputs, or leave the column out";
-                        let advice = Advice::from(text).about("ReadOptions::one_hot").about("ReadOptions::features");
-                        return Err(decimal_comma(cell, advice));
-                    }
-                    Value::Date(_) if *dates => Kind::Date,
-                    Value::Date(_) => {
-                        let text = "is a date, not a number; read dates as decimal years, or leave the column out";
-                        return Err(Advice::from(text).about("ReadOptions::dates").about("ReadOptions::features"));
-                    }
-                    Value::Missing => return Err(missing()),
-                    Value::Number(_) | Value::TooLarge => Kind::Number {
-                        why: "the cells above it are numbers; correct it, or list the column as categorical",
-                        setting: Some("ReadOptions::categorical"),
-                    },
-                };
-                self.decode(cell)
-            }
         }
     }
 }
 
-fn number(cell: Cell, why: &str, setting: Option<&'static str>) -> std::result::Result<f64, Advice> {
-    match cell.value() {
-        Value::Number(number) => Ok(number),
-        Value::Missing => Err(missing()),
-        Value::TooLarge => Err(format!("is larger than {LARGEST:e} and would overflow; rescale the column").into()),
-        Value::Date(_) | Value::Label => {
-            let advice = Advice::from(format!("is not a number; {why}"));
-            Err(decimal_comma(cell, setting.into_iter().fold(advice, Advice::about)))
+fn date(cell: Cell, order: Option<DateOrder>) -> std::result::Result<f64, Advice> {
+    let Cell::Text(text) = cell else { return Err("is a number in a column of dates".into()) };
+    let first = match order {
+        Some(DateOrder::Day) => " with the day first",
+        Some(DateOrder::Month) => " with the month first",
+        None => "",
+    };
+    match when(text).map(|when| (when, when.year(order))) {
+        Some((_, Some(year))) => Ok(year),
+        Some((When::ShortYear, _)) => Err("is a date with two digits of its year; write all four".into()),
+        Some((_, None)) if order.is_none() => {
+            let text = "could have its day or its month first, and no cell of the column tells; say which, or write \
+                        dates as 1949-12-31";
+            Err(Advice::from(text).about("ReadOptions::date_order"))
         }
+        _ => Err(format!("is not a date{first} like the other cells of the column; correct it").into()),
     }
 }
 
-fn category(cell: Cell, codes: &mut HashMap<String, usize>, open: bool) -> std::result::Result<f64, Advice> {
-    if cell.is_missing() {
-        return Err(missing());
-    }
+fn too_large() -> Advice {
+    format!("is larger than {LARGEST:e} and would overflow; rescale the column").into()
+}
+
+fn category(cell: Cell, codes: &mut HashMap<String, usize>, others: &mut Others) -> std::result::Result<f64, Advice> {
     let label = cell.label();
     let next = codes.len();
-    match codes.get(&label) {
-        Some(&code) => Ok(code as f64),
-        None if !open => {
+    match (codes.get(&label), others) {
+        (Some(&code), _) => Ok(code as f64),
+        (None, Others::Mixed(found)) => {
+            *found.entry(label).or_default() += 1;
+            Ok(next as f64)
+        }
+        (None, Others::Refused) => {
             let mut known: Vec<&str> = codes.keys().map(String::as_str).collect();
             known.sort_unstable();
             let more = if known.len() > 8 { ", …" } else { "" };
             known.truncate(8);
             Err(format!("is a category the model was not trained with; known are {}{more}", known.join(", ")).into())
         }
-        None if next == MOST_CATEGORIES => {
+        (None, Others::Learned) if next == MOST_CATEGORIES => {
             let text = format!(
                 "is category number {}; more than {MOST_CATEGORIES} look like identifiers or free text: leave the \
                  column out",
                 next + 1
             );
-            Err(Advice::from(text).about("ReadOptions::features"))
+            Err(Advice::from(text).about("ReadOptions::drop"))
         }
-        None => {
+        (None, Others::Learned) => {
             codes.insert(label, next);
             Ok(next as f64)
         }
@@ -263,13 +341,24 @@ fn missing() -> Advice {
     Advice::from("is a missing value; fill it in or leave such rows out").set("ReadOptions::missing", "drop")
 }
 
+/// Whether a text is a number with a decimal comma.
+pub(super) fn is_decimal_comma(cell: &Cell) -> bool {
+    matches!(cell, Cell::Text(text) if text.contains(',') && exchanged(text).is_some())
+}
+
 /// The problem with a cell. If a decimal point would make it a number, adds the advice to read decimal commas.
 fn decimal_comma(cell: Cell, wrong: Advice) -> Advice {
-    match Cell::Text(&cell.label().replacen(',', ".", 1)).value() {
-        Value::Number(_) => {
-            let text = format!("{}; decimal commas are read only on request", wrong.text);
-            Advice { text, ..wrong }.set("ReadOptions::decimal_comma", true)
-        }
-        _ => wrong,
+    if !is_decimal_comma(&cell) {
+        return wrong;
+    }
+    let text = format!("{}; decimal commas are read only on request", wrong.text);
+    Advice { text, ..wrong }.set("ReadOptions::decimal_comma", true)
+}
+
+/// The advice to leave a column out.
+pub(super) fn dropping(advice: Advice, name: &str) -> Advice {
+    match name.contains([' ', ',']) {
+        true => advice.about("ReadOptions::drop"),
+        false => advice.set("ReadOptions::drop", name),
     }
 }

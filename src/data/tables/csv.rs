@@ -10,6 +10,7 @@ use super::cell::Cell;
 use super::newlines::Newlines;
 use super::options::Header;
 use super::table::{IsHeader, Layout, Table, positional_names};
+use crate::data::notation::exchanged;
 use crate::{Error, Result};
 
 /// An open CSV or TSV file.
@@ -35,14 +36,6 @@ pub(super) struct Form {
     pub(super) delimiter: u8,
     pub(super) header: Header,
     pub(super) decimal_comma: bool,
-}
-
-/// Replaces the decimal comma of a number by a point.
-fn pointed(cell: &str) -> Option<String> {
-    let number = cell.trim();
-    let plain = number.bytes().filter(|byte| *byte == b',').count() == 1 && !number.contains('.');
-    let number = plain.then(|| number.replacen(',', ".", 1))?;
-    number.parse::<f64>().is_ok().then_some(number)
 }
 
 impl CsvTable {
@@ -76,7 +69,7 @@ impl CsvTable {
         let width = table.record.len();
         let cells = (0..width).map(|column| table.text(column).map(str::to_owned)).collect::<Result<Vec<_>>>()?;
         let points = |cells: &[String]| match decimal_comma {
-            true => cells.iter().map(|cell| pointed(cell).unwrap_or_else(|| cell.clone())).collect(),
+            true => cells.iter().map(|cell| exchanged(cell).unwrap_or_else(|| cell.clone())).collect(),
             false => cells.to_vec(),
         };
         let named = match header {
@@ -171,7 +164,7 @@ impl Table for CsvTable {
             )));
         }
         if let Some(decimals) = &mut self.decimals {
-            let cells = self.record.iter().map(|cell| std::str::from_utf8(cell).ok().and_then(pointed));
+            let cells = self.record.iter().map(|cell| std::str::from_utf8(cell).ok().and_then(exchanged));
             *decimals = cells.collect();
         }
         Ok(Some(self.line))
@@ -180,11 +173,14 @@ impl Table for CsvTable {
     fn cell(&self, column: usize) -> Result<Cell<'_>> {
         let text = self.text(column)?;
         let Some(decimals) = &self.decimals else { return Ok(Cell::Text(text)) };
+        if let Some(exchanged) = decimals.get(column).and_then(Option::as_deref) {
+            return Ok(Cell::Text(exchanged));
+        }
         if text.contains('.') && text.trim().parse::<f64>().is_ok() {
             let problem =
                 format_args!("{} has a decimal point, but numbers have commas; correct it", Cell::Text(text).quoted());
             return Err(self.layout.cell_error(self.line, column, problem));
         }
-        Ok(Cell::Text(decimals.get(column).and_then(Option::as_deref).unwrap_or(text)))
+        Ok(Cell::Text(text))
     }
 }

@@ -61,6 +61,10 @@ impl Table for IdxTable {
         &self.layout
     }
 
+    fn is_numeric(&self) -> bool {
+        true
+    }
+
     fn advance(&mut self) -> Result<Option<usize>> {
         self.given += usize::from(self.given <= self.images.n);
         Ok((self.given <= self.images.n).then_some(self.given))

@@ -4,7 +4,7 @@ use std::path::Path;
 
 use super::cell::{Cell, Value};
 use super::options::ReadOptions;
-use super::source::open;
+use super::source::{Origin, open};
 use super::table::Layout;
 use crate::Result;
 use crate::data::{Dataset, Split};
@@ -21,7 +21,7 @@ impl Split {
     /// [`Error::Usage`](crate::Error::Usage) if no row is left to train or to test on.
     pub fn from_mask_file(path: impl AsRef<Path>, column: Option<&str>, data: &Dataset) -> Result<Self> {
         let is_header = |cells: &[String], _: &[String]| cells.iter().any(|cell| mark(Cell::Text(cell)).is_none());
-        let mut table = open(path.as_ref(), &ReadOptions::default(), &is_header)?;
+        let mut table = open(&Origin::once(path.as_ref()), &ReadOptions::default(), &is_header)?;
         let column = mask_column(table.layout(), column)?;
         let mut marks = Vec::new();
         while let Some(row) = table.advance()? {

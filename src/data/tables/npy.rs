@@ -51,6 +51,10 @@ impl Table for NpyTable {
         &self.layout
     }
 
+    fn is_numeric(&self) -> bool {
+        true
+    }
+
     fn advance(&mut self) -> Result<Option<usize>> {
         self.given += usize::from(self.given <= self.n);
         Ok((self.given <= self.n).then_some(self.given))

@@ -12,8 +12,36 @@ pub enum Missing {
     /// Stop with an error that names row and column.
     #[default]
     Reject,
-    /// Leave the row out and count it in [`Dataset::dropped`](crate::data::Dataset::dropped).
+    /// Leave the row out and count it in [`Dataset::dropped`](crate::data::Dataset::dropped). In training, at least
+    /// half of the rows must be left.
     Drop,
+    /// Put the mean of the column in the cell, and 1 in one more input, `age is missing`, which is 0 in other rows. A
+    /// missing category is none of the categories. Rows without a target are left out.
+    Indicate,
+}
+
+/// The order of day and month before a year.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "command", derive(clap::ValueEnum))]
+#[non_exhaustive]
+pub enum DateOrder {
+    /// 31/01/1949
+    Day,
+    /// 01/31/1949
+    Month,
+}
+
+/// Which columns are left out without being asked for, of those that are not chosen by name.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[non_exhaustive]
+pub enum LeaveOut {
+    /// None.
+    #[default]
+    Nothing,
+    /// Columns of whole numbers that name the rows, to judge by their names: the index of a data frame.
+    Index,
+    /// These, columns of texts of which nearly every row has its own (names, free text), and empty columns.
+    Names,
 }
 
 /// Whether the first line of a text file has column names.
@@ -46,6 +74,7 @@ pub enum TargetKind {
 
 /// Options for [`read_training`](crate::data::read_training) and [`read_with_schema`](crate::data::read_with_schema).
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[serde(default)]
 pub struct ReadOptions {
     /// Name of the target column; the last column if absent.
     pub target: Option<String>,
@@ -62,8 +91,13 @@ pub struct ReadOptions {
     pub one_hot: bool,
     /// Columns that are categories even if they look like numbers, such as postal codes.
     pub categorical: Vec<String>,
-    /// Read ISO 8601 dates and date-times as decimal years.
+    /// Read dates and date-times as decimal years: ISO 8601, `01/31/1949`, `31 Jan 1949`, and months and quarters such
+    /// as `1949-01` and `1960Q1`, which stand for their first day.
     pub dates: bool,
+    /// Whether day or month comes first in dates such as `01/02/1949`; found out from the whole column if absent.
+    pub date_order: Option<DateOrder>,
+    /// Which columns are left out without being asked for.
+    pub leave_out: LeaveOut,
     /// What to do with missing cells.
     pub missing: Missing,
     /// Whether there is a header.
@@ -74,4 +108,9 @@ pub struct ReadOptions {
     pub decimal_comma: bool,
     /// Keep the text of all columns of the rows, to write it next to predictions.
     pub keep: bool,
+    /// Columns that a file with a header may lack, although the model was trained with them.
+    pub optional: Vec<String>,
+    /// Read a category that the model was not trained with as any of those it knows, each with the same weight, instead
+    /// of refusing it.
+    pub mix_unknown: bool,
 }

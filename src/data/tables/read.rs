@@ -4,15 +4,17 @@ use std::collections::HashSet;
 use std::path::Path;
 
 use super::cell::Cell;
-use super::column::ColumnReader;
+use super::column::{ColumnReader, Kind, dropping};
 use super::options::{Missing, ReadOptions, TargetKind};
 use super::selection::{has_names, locate, names_target, select};
-use super::source::open;
+use super::source::{Origin, open};
+use super::survey::{Survey, survey};
 use super::table::{Layout, Table, positional_names};
 use crate::Result;
+use crate::advice::Advice;
 use crate::data::classes::Classes;
-use crate::data::dataset::{Dataset, TextColumns};
-use crate::data::schema::{Column, Encoding, Schema};
+use crate::data::dataset::{Dataset, Notes, TextColumns};
+use crate::data::schema::Schema;
 
 /// Reads training data and finds out how to encode each column.
 ///
@@ -23,9 +25,11 @@ use crate::data::schema::{Column, Encoding, Schema};
 /// not fit; the message names row and column.
 pub fn read_training(path: impl AsRef<Path>, options: &ReadOptions) -> Result<(Schema, Dataset)> {
     let mut training = Training::open(path.as_ref(), options)?;
-    let Training { table, inputs, output } = &mut training;
-    let mut raw = collect(&mut **table, inputs, Some(output), options)?;
-    let (schema, codes) = training.finish();
+    let Training { table, inputs, output, .. } = &mut training;
+    let mut raw = collect(&mut **table, inputs, Some(output), options, true)?;
+    raw.dataset.notes.warnings.append(&mut training.notes.warnings);
+    raw.dataset.notes.said.append(&mut training.notes.said);
+    let (schema, codes) = training.finish()?;
     codes.recode_inputs(&mut raw.values);
     codes.recode_targets(raw.dataset.y.as_deref_mut().unwrap_or_default());
     let dataset = raw.encode(&schema);
@@ -37,6 +41,7 @@ struct Training {
     table: Box<dyn Table>,
     inputs: Vec<ColumnReader>,
     output: Output,
+    notes: Notes,
 }
 
 impl Training {
@@ -49,7 +54,7 @@ impl Training {
             .map(String::as_str)
             .collect();
         let dropped: HashSet<&str> = options.drop.iter().map(String::as_str).collect();
-        let table = open(path, options, &|cells, next| {
+        let is_header = |cells: &[String], next: &[String]| {
             let target = match &options.target {
                 Some(name) => positional_names(cells.len()).iter().position(|column| column == name),
                 None => cells.len().checked_sub(1),
@@ -65,37 +70,44 @@ impl Training {
             };
             has_names(cells, &wanted, &HashSet::new(), used)
                 || labels.is_some_and(|target| names_target(cells, next, target))
-        })?;
-        let layout = table.layout();
-        let (features, target) = select(layout, options)?;
-        let categorical: HashSet<&str> = options.categorical.iter().map(String::as_str).collect();
-        let inputs = features
-            .iter()
-            .map(|&index| ColumnReader::feature(index, categorical.contains(layout.names[index].as_str()), options))
-            .collect();
-        let classes = options.classes.clone().map(Classes::in_order).transpose()?;
-        let kind = match options.categorical.contains(&layout.names[target]) {
+        };
+        let origin = Origin::again(path)?;
+        let mut table = open(&origin, options, &is_header)?;
+        let (features, target) = select(table.layout(), options)?;
+        let kind = match options.categorical.contains(&table.layout().names[target]) {
             true => TargetKind::Classes,
             false => options.target_kind,
         };
-        let reader = ColumnReader::target(target, kind, classes.as_ref());
-        let output = Output { reader, needed: true };
-        Ok(Self { table, inputs, output })
+        let kind = if options.classes.is_some() && kind == TargetKind::Auto { TargetKind::Classes } else { kind };
+        let Survey { inputs, target: kind, notes } = survey(&mut *table, (&features, target), kind, options)?;
+        if !table.is_numeric() {
+            table = open(&origin, options, &is_header)?;
+        }
+        let classes = options.classes.clone().map(Classes::in_order).transpose()?;
+        let kind = kind.unwrap_or_else(|| Kind::classes(classes.as_ref()));
+        let output = Output { reader: ColumnReader::target(target, kind), needed: true };
+        Ok(Self { table, inputs, output, notes })
     }
 
     /// The schema and the codes that were found.
-    fn finish(self) -> (Schema, Codes) {
-        let (names, target) = (&self.table.layout().names, self.output.reader.index);
+    fn finish(self) -> Result<(Schema, Codes)> {
+        let (layout, target) = (self.table.layout(), self.output.reader.index);
+        if let Some(empty) = self.inputs.iter().find(|reader| reader.is_empty()) {
+            let name = &layout.names[empty.index];
+            let problem = format!("the column `{name}` has no value that its missing cells could get; leave it out");
+            let Advice { text, settings } = dropping(problem.into(), name);
+            return Err(layout.error(text).advised(settings));
+        }
         let found = self.inputs.into_iter().map(|reader| {
-            let index = reader.index;
-            let (encoding, codes) = reader.finish();
-            (Column { name: names[index].clone(), index, encoding }, codes)
+            let name = &layout.names[reader.index];
+            reader.finish(name)
         });
         let (features, inputs) = found.unzip();
+        let target_encoding = self.output.reader.encoding();
         let (classes, codes) = self.output.reader.classes().unzip();
-        let schema =
-            Schema { features, target: names[target].clone(), target_index: target, width: names.len(), classes };
-        (schema, Codes { inputs, target: codes })
+        let (name, width) = (layout.names[target].clone(), layout.names.len());
+        let schema = Schema { features, target: name, target_index: target, width, classes, target_encoding };
+        Ok((schema, Codes { inputs, target: codes }))
     }
 }
 
@@ -110,7 +122,7 @@ pub(in crate::data) fn stream_training(
     mut take: impl FnMut(Place, &[f64]) -> Result<()>,
 ) -> Result<Streamed> {
     let mut training = Training::open(path, options)?;
-    let Training { table, inputs, output } = &mut training;
+    let Training { table, inputs, output, .. } = &mut training;
     let (mut walk, mut values) = (Walk::default(), Vec::with_capacity(inputs.len() + 1));
     while let Some(place) = walk.next(&mut **table, inputs, Some(output), options.missing)? {
         values.clear();
@@ -119,9 +131,12 @@ pub(in crate::data) fn stream_training(
         }
         take(place, &values)?;
     }
-    let Walk { seen, dropped } = walk.end(table.layout())?;
-    let (schema, codes) = training.finish();
-    Ok(Streamed { schema, codes, rows: seen - dropped, dropped })
+    let (seen, dropped) = (walk.seen, walk.dropped);
+    let costs = walk.end(table.layout(), inputs, Some(output), true)?;
+    let mut notes = std::mem::take(&mut training.notes);
+    notes.warnings.extend(costs);
+    let (schema, codes) = training.finish()?;
+    Ok(Streamed { schema, codes, rows: seen - dropped, dropped, notes })
 }
 
 /// The place of a row in its file.
@@ -138,6 +153,8 @@ pub(in crate::data) struct Place {
 struct Walk {
     seen: usize,
     dropped: usize,
+    /// In how many of the rows left out each input and, last, the target is missing.
+    lost: Vec<usize>,
 }
 
 impl Walk {
@@ -151,7 +168,7 @@ impl Walk {
     ) -> Result<Option<Place>> {
         while let Some(row) = table.advance()? {
             self.seen += 1;
-            if missing == Missing::Drop && has_missing(table, inputs, output)? {
+            if missing != Missing::Reject && self.lacks(table, inputs, output, missing)? {
                 self.dropped += 1;
                 continue;
             }
@@ -160,18 +177,66 @@ impl Walk {
         Ok(None)
     }
 
-    /// Refuses a table without any row to be used.
-    fn end(self, layout: &Layout) -> Result<Self> {
-        match (self.seen, self.seen - self.dropped) {
-            (0, _) => Err(layout.error("there is a header but no row of data")),
-            (n, 0) => {
-                let problem = format!("all {n} rows have missing values; leave out columns instead");
-                Err(layout.error(problem).about("ReadOptions::features"))
+    /// Whether the row lacks a cell that it needs. Counts such cells by column.
+    fn lacks(
+        &mut self,
+        table: &dyn Table,
+        inputs: &[ColumnReader],
+        output: Option<&Output>,
+        missing: Missing,
+    ) -> Result<bool> {
+        self.lost.resize(inputs.len() + 1, 0);
+        let inputs = if missing == Missing::Drop { inputs } else { &[] };
+        let target = output.filter(|output| output.needed).map(|output| &output.reader);
+        let last = self.lost.len() - 1;
+        let mut lacks = false;
+        for (place, reader) in (0..).zip(inputs).chain(target.map(|reader| (last, reader))) {
+            if reader.lacks(&table.cell(reader.index)?) {
+                self.lost[place] += 1;
+                lacks = true;
             }
-            _ => Ok(self),
         }
+        Ok(lacks)
+    }
+
+    /// What the rows left out are, if there are any. Refuses a table without any row to be used, and to train on less
+    /// than half of the rows.
+    fn end(
+        self,
+        layout: &Layout,
+        inputs: &[ColumnReader],
+        output: Option<&Output>,
+        training: bool,
+    ) -> Result<Option<Advice>> {
+        let Self { seen, dropped, lost } = self;
+        let columns = inputs.iter().chain(output.map(|output| &output.reader)).map(|reader| reader.index);
+        let mut costs: Vec<(usize, &str)> =
+            lost.into_iter().zip(columns.map(|at| layout.names[at].as_str())).filter(|(rows, _)| *rows > 0).collect();
+        costs.sort_by(|a, b| b.0.cmp(&a.0));
+        let each: Vec<String> =
+            costs.iter().take(MOST_NAMED).map(|(rows, name)| format!("`{name}` in {rows}")).collect();
+        let more = costs.len() - each.len();
+        let more = if more > 0 { format!(" and {more} more columns") } else { String::new() };
+        let each = each.join(", ") + &more;
+        if seen == 0 {
+            return Err(layout.error("there is a header but no row of data"));
+        }
+        if dropped == seen || (training && 2 * dropped > seen) {
+            let of = if dropped == seen { "all".into() } else { format!("{dropped} of") };
+            let problem = format!(
+                "{of} {seen} rows have missing cells: {each}; leave out such columns, or put means in their cells"
+            );
+            let Advice { text, settings } =
+                dropping(problem.into(), costs[0].1).set("ReadOptions::missing", "indicate");
+            return Err(layout.error(text).advised(settings));
+        }
+        let text = format!("{dropped} of {seen} rows with missing cells left out: {each}");
+        Ok((dropped > 0).then(|| text.into()))
     }
 }
+
+/// Most columns that a message names.
+const MOST_NAMED: usize = 8;
 
 /// What is known about a table after its last row.
 pub(in crate::data) struct Streamed {
@@ -180,6 +245,7 @@ pub(in crate::data) struct Streamed {
     pub(in crate::data) rows: usize,
     /// The number of rows left out because of missing cells.
     pub(in crate::data) dropped: usize,
+    pub(in crate::data) notes: Notes,
 }
 
 /// The final code for each code by first appearance, in columns with codes.
@@ -199,7 +265,8 @@ impl Codes {
         let width = self.inputs.len();
         for (place, codes) in self.inputs.iter().enumerate() {
             if let Some(codes) = codes {
-                values.iter_mut().skip(place).step_by(width).for_each(|code| *code = codes[*code as usize] as f64);
+                let known = values.iter_mut().skip(place).step_by(width).filter(|code| !code.is_nan());
+                known.for_each(|code| *code = codes[*code as usize] as f64);
             }
         }
     }
@@ -219,7 +286,8 @@ impl Codes {
 /// `None`.
 ///
 /// # Errors
-/// As [`read_training`], and for categories that `schema` does not know.
+/// As [`read_training`], and for categories that `schema` does not know, unless they are to be
+/// [mixed](ReadOptions::mix_unknown).
 pub fn read_with_schema(
     path: impl AsRef<Path>,
     schema: &Schema,
@@ -229,30 +297,47 @@ pub fn read_with_schema(
     let wanted: HashSet<&str> =
         schema.features.iter().map(|column| column.name.as_str()).chain([schema.target.as_str()]).collect();
     let places: HashSet<usize> = schema.features.iter().map(|column| column.index).collect();
-    let categories: HashSet<&str> = schema
-        .features
-        .iter()
-        .flat_map(|column| match &column.encoding {
-            Encoding::OneHot(categories) => categories.iter().map(String::as_str).collect(),
-            Encoding::Numeric | Encoding::Date => Vec::new(),
-        })
-        .chain(schema.classes.iter().flat_map(|classes| classes.labels().iter().map(String::as_str)))
-        .collect();
-    let mut table = open(path.as_ref(), options, &|cells, _| {
+    let categories = schema.features.iter().filter_map(|column| column.encoding.categories());
+    let categories = categories.chain(schema.classes.iter().map(Classes::labels)).flatten();
+    let categories: HashSet<&str> = categories.map(String::as_str).collect();
+    let mut table = open(&Origin::once(path.as_ref()), options, &|cells, _| {
         let used = |column| cells.len() != schema.width || column == schema.target_index || places.contains(&column);
         has_names(cells, &wanted, &categories, used)
     })?;
-    let (features, target) = locate(table.layout(), schema, need_target)?;
-    let mut inputs: Vec<ColumnReader> = features
-        .into_iter()
-        .zip(&schema.features)
-        .map(|(index, column)| ColumnReader::trained(index, &column.encoding))
-        .collect();
+    let layout = table.layout();
+    let absent = |name: &String| layout.named && options.optional.contains(name) && !layout.names.contains(name);
+    let mut schema = schema.clone();
+    schema.features.retain(|column| !absent(&column.name));
+    let (features, target) = locate(layout, &schema, need_target)?;
+    let columns = features.into_iter().zip(&schema.features);
+    let mut inputs: Vec<ColumnReader> =
+        columns.map(|(index, column)| ColumnReader::trained(index, column, options)).collect();
     let mut output = target.map(|index| Output {
-        reader: ColumnReader::trained_target(index, schema.classes.as_ref()),
+        reader: ColumnReader::trained_target(index, schema.classes.as_ref(), &schema.target_encoding, options),
         needed: need_target,
     });
-    Ok(collect(&mut *table, &mut inputs, output.as_mut(), options)?.encode(schema))
+    let mut raw = collect(&mut *table, &mut inputs, output.as_mut(), options, false)?;
+    let unknown = inputs.iter().zip(&schema.features).filter_map(|(reader, column)| unknown(reader, &column.name));
+    raw.dataset.notes.warnings.extend(unknown);
+    Ok(raw.encode(&schema))
+}
+
+/// A warning about the categories of a column that the model was not trained with.
+fn unknown(reader: &ColumnReader, name: &str) -> Option<Advice> {
+    let found: Vec<(&String, &usize)> = reader.unknown().collect();
+    let rows: usize = found.iter().map(|(_, rows)| *rows).sum();
+    let shown = found.iter().take(MOST_NAMED);
+    let each: Vec<String> = shown.map(|(text, rows)| format!("{} ({rows})", Cell::Text(text).quoted())).collect();
+    let more = if found.len() > each.len() { ", …" } else { "" };
+    let (rows, known) = (if rows == 1 { "1 row".into() } else { format!("{rows} rows") }, reader.categories());
+    (!found.is_empty()).then(|| {
+        let each = each.join(", ");
+        format!(
+            "`{name}`: the model was not trained with {each}{more}; for {rows} it predicts any of the {known} texts it \
+             knows, each with the same weight"
+        )
+        .into()
+    })
 }
 
 /// The target column while rows are read.
@@ -284,6 +369,7 @@ fn collect(
     inputs: &mut [ColumnReader],
     mut output: Option<&mut Output>,
     options: &ReadOptions,
+    training: bool,
 ) -> Result<Raw> {
     let mut values = Vec::new();
     let mut y = output.is_some().then(Vec::new);
@@ -307,18 +393,9 @@ fn collect(
             kept.records.push(text(table)?);
         }
     }
-    let Walk { dropped, .. } = walk.end(table.layout())?;
-    Ok(Raw { values, dataset: Dataset { n: data.rows.len(), y, dropped, columns: kept, ..data } })
-}
-
-fn has_missing(table: &dyn Table, inputs: &[ColumnReader], output: Option<&Output>) -> Result<bool> {
-    let target = output.filter(|output| output.needed).map(|output| &output.reader);
-    for reader in inputs.iter().chain(target) {
-        if reader.lacks(&table.cell(reader.index)?) {
-            return Ok(true);
-        }
-    }
-    Ok(false)
+    data.dropped = walk.dropped;
+    data.notes.warnings.extend(walk.end(table.layout(), inputs, output.as_deref(), training)?);
+    Ok(Raw { values, dataset: Dataset { n: data.rows.len(), y, columns: kept, ..data } })
 }
 
 fn text(table: &dyn Table) -> Result<Vec<String>> {

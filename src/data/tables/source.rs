@@ -3,6 +3,7 @@
 use std::fs::File;
 use std::io::{self, Cursor, Read};
 use std::path::Path;
+use std::sync::Arc;
 
 use flate2::read::MultiGzDecoder;
 
@@ -16,10 +17,49 @@ use crate::{Error, Result};
 /// How many bytes of a file are examined to recognise its format and delimiter.
 const PEEK: u64 = 1 << 16;
 
+/// Where a table comes from.
+pub(super) struct Origin<'a> {
+    path: &'a Path,
+    /// The bytes of a pipe that is to be read again.
+    held: Option<Arc<[u8]>>,
+}
+
+impl<'a> Origin<'a> {
+    /// A table that is opened once.
+    pub(super) fn once(path: &'a Path) -> Self {
+        Self { path, held: None }
+    }
+
+    /// A table that can be opened again and again.
+    pub(super) fn again(path: &'a Path) -> Result<Self> {
+        if !is_stdin(path) && (path.is_file() || path.is_dir() || !path.exists()) {
+            return Ok(Self::once(path));
+        }
+        let mut bytes = Vec::new();
+        Self::once(path).raw()?.read_to_end(&mut bytes).map_err(|e| Error::io(display_name(path), &e))?;
+        Ok(Self { path, held: Some(bytes.into()) })
+    }
+
+    fn raw(&self) -> Result<Box<dyn Read>> {
+        if let Some(bytes) = &self.held {
+            return Ok(Box::new(Cursor::new(bytes.clone())));
+        }
+        if is_stdin(self.path) {
+            return Ok(Box::new(io::stdin().lock()));
+        }
+        if self.path.is_dir() {
+            return Err(Error::io(self.path, &io::ErrorKind::IsADirectory.into()));
+        }
+        let file = File::open(self.path).map_err(|e| Error::io(self.path, &e))?;
+        Ok(Box::new(file))
+    }
+}
+
 /// Opens a table in any of the formats.
-pub(super) fn open(path: &Path, options: &ReadOptions, is_header: IsHeader) -> Result<Box<dyn Table>> {
+pub(super) fn open(origin: &Origin, options: &ReadOptions, is_header: IsHeader) -> Result<Box<dyn Table>> {
+    let path = origin.path;
     let file = display_name(path);
-    let Unpacked { head, reader, zipped } = unpack(path, &file)?;
+    let Unpacked { head, reader, zipped } = unpack(origin, &file)?;
     let problem = match head.as_slice() {
         [] => "the file is empty",
         [b'P', b'A', b'R', b'1', ..] if zipped || is_stdin(path) => {
@@ -30,7 +70,7 @@ pub(super) fn open(path: &Path, options: &ReadOptions, is_header: IsHeader) -> R
         head if idx::recognised(head) => {
             let beside = idx::labels_beside(path).map(|path| {
                 let file = display_name(&path);
-                unpack(&path, &file).map(|labels| (labels.reader, file))
+                unpack(&Origin::once(&path), &file).map(|labels| (labels.reader, file))
             });
             return Ok(Box::new(IdxTable::read((reader, file), beside.transpose()?)?));
         }
@@ -57,8 +97,8 @@ struct Unpacked {
     zipped: bool,
 }
 
-fn unpack(path: &Path, file: &str) -> Result<Unpacked> {
-    let (head, reader) = peek(raw(path)?).map_err(|e| Error::io(file, &e))?;
+fn unpack(origin: &Origin, file: &str) -> Result<Unpacked> {
+    let (head, reader) = peek(origin.raw()?).map_err(|e| Error::io(file, &e))?;
     if !head.starts_with(&[0x1f, 0x8b]) {
         return Ok(Unpacked { head, reader, zipped: false });
     }
@@ -73,17 +113,6 @@ pub(super) fn display_name(path: &Path) -> String {
 
 fn is_stdin(path: &Path) -> bool {
     path.as_os_str() == "-"
-}
-
-fn raw(path: &Path) -> Result<Box<dyn Read>> {
-    if is_stdin(path) {
-        return Ok(Box::new(io::stdin().lock()));
-    }
-    if path.is_dir() {
-        return Err(Error::io(path, &io::ErrorKind::IsADirectory.into()));
-    }
-    let file = File::open(path).map_err(|e| Error::io(path, &e))?;
-    Ok(Box::new(file))
 }
 
 /// The first bytes of a stream, and the stream with these bytes still in it.

@@ -29,6 +29,11 @@ pub(super) trait Table {
 
     /// A cell of the current row.
     fn cell(&self, column: usize) -> Result<Cell<'_>>;
+
+    /// Whether every cell is a number or missing, whatever the file holds.
+    fn is_numeric(&self) -> bool {
+        false
+    }
 }
 
 impl Layout {
