@@ -3,6 +3,7 @@
 use std::path::PathBuf;
 
 use cagey::Result;
+use cagey::data::ReadOptions;
 use cagey::fitted::Fitted;
 use cagey::metrics::score;
 use clap::Args;
@@ -61,7 +62,8 @@ impl Evaluate {
             json["error_bars"] = trust.json.clone();
             return self.print(&fitted, &y, &scored, json, &(scored.table() + &trust.text()));
         };
-        let data = self.splitting.scored(self.reading.read(path, &fitted.schema, true, false)?)?;
+        let more = ReadOptions { mix_unknown: true, ..ReadOptions::default() };
+        let data = self.splitting.scored(self.reading.read(path, &fitted.schema, true, more)?)?;
         fitted.remarks(&data).map_err(in_table(path))?.iter().for_each(report::advise);
         if self.aggregation.all() {
             return Table::score(&fitted, &data).map_err(in_table(path))?.print(self.json);

@@ -2,11 +2,12 @@
 
 use std::path::PathBuf;
 
-use cagey::data::{Dataset, TargetTransform, write_labelled, write_predictions};
+use cagey::data::{Dataset, ReadOptions, TargetTransform, write_labelled, write_predictions};
 use cagey::fitted::Fitted;
-use cagey::likelihoods::Support;
+use cagey::likelihoods::{Auxiliary, Support};
 use cagey::metrics::{Predictive, TargetPrediction, quantiles};
 use cagey::models::posterior::{Marginals, Uncertainty};
+use cagey::params::shown;
 use cagey::{Error, Result};
 use clap::Args;
 use rayon::prelude::*;
@@ -74,7 +75,12 @@ impl Predict {
         if self.level.is_some() && !self.latent && labelled {
             return Err(Error::Usage("--level is for intervals; for classes the command writes probabilities".into()));
         }
-        let data = self.reading.read(&self.data, &fitted.schema, false, self.keep)?;
+        let optional = fitted.settings.auxiliary_column.iter().cloned().collect();
+        let more = ReadOptions { keep: self.keep, optional, mix_unknown: true, ..ReadOptions::default() };
+        let data = self.reading.read(&self.data, &fitted.schema, false, more)?;
+        if let Some(column) = fitted.without_auxiliary(&data).filter(|_| !self.latent) {
+            report::warn(&format!("{}: no column `{column}`, so {}", self.data.display(), neutral(&fitted)));
+        }
         fitted.caution().iter().for_each(|caution| report::warn(caution));
         fitted.remarks(&data).map_err(in_table(&self.data))?.iter().for_each(report::advise);
         let outside = fitted.outside(&data).map_err(in_table(&self.data))?;
@@ -171,6 +177,21 @@ impl Predict {
     }
 }
 
+/// What predictions are for in a table without the auxiliary column.
+fn neutral(fitted: &Fitted) -> String {
+    match fitted.model.likelihood().auxiliary() {
+        Auxiliary::Exposure => "predictions are for an exposure of 1".into(),
+        Auxiliary::Trials => "predictions are for one trial".into(),
+        Auxiliary::NoiseVariance | Auxiliary::None => {
+            let sd = fitted.noise().unwrap_or_default().sqrt() * fitted.target_scale.sd;
+            format!(
+                "error bars hold the learned noise alone, whose sd is {}; --latent predicts the function without noise",
+                shown(sd)
+            )
+        }
+    }
+}
+
 /// The distributions of the latent functions, each with the suffix of its column names: the label of its class, or its
 /// own name.
 fn latents(fitted: &Fitted, data: &Dataset) -> Result<Vec<(String, Vec<Predictive>)>> {
@@ -178,12 +199,11 @@ fn latents(fitted: &Fitted, data: &Dataset) -> Result<Vec<(String, Vec<Predictiv
     if likelihood.latents() == 1 {
         return Ok(vec![(String::new(), fitted.predict_latent(data)?)]);
     }
-    let (x, _) = fitted.standardise(data)?;
     let names: Vec<(String, f64)> = match likelihood.density().support(1.0) {
         Support::Classes(count) => class_labels(fitted, count).into_iter().map(|label| (label, 0.0)).collect(),
         _ => likelihood.others().into_iter().map(|(name, origin)| (name.to_string(), origin)).collect(),
     };
-    let mut latents = fitted.posterior().marginals(&x)?;
+    let mut latents = fitted.marginals(data)?;
     let mut all = Vec::new();
     // If one function has no name, it is the first, and that of the target.
     if names.len() < latents.len() {
@@ -206,6 +226,11 @@ fn sources(fitted: &Fitted, data: &Dataset) -> Result<Vec<(String, Vec<f64>)>> {
     };
     if fitted.settings.target_transform != TargetTransform::Identity {
         return Err(Error::Usage("--split is for targets that are modelled as they are, without a transform".into()));
+    }
+    if !fitted.with_unknown_categories(data).is_empty() {
+        return Err(Error::Usage(
+            "--split is for categories that the model was trained with; leave out other rows".into(),
+        ));
     }
     let (x, _) = fitted.standardise(data)?;
     let Uncertainty { mathematical, computational, .. } = split.uncertainty(&x)?;

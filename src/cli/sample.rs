@@ -2,7 +2,7 @@
 
 use std::path::PathBuf;
 
-use cagey::data::write_predictions;
+use cagey::data::{ReadOptions, write_predictions};
 use cagey::{Error, Result};
 use clap::Args;
 
@@ -54,7 +54,9 @@ impl Sample {
     pub fn run(self) -> Result<()> {
         output::check_table(&self.output, &[&self.model, &self.data])?;
         let fitted = self.shards.load(&self.model)?;
-        let data = self.reading.read(&self.data, &fitted.schema, false, self.keep)?;
+        let optional = fitted.settings.auxiliary_column.iter().cloned().collect();
+        let more = ReadOptions { keep: self.keep, optional, ..ReadOptions::default() };
+        let data = self.reading.read(&self.data, &fitted.schema, false, more)?;
         if data.n > MOST_ROWS {
             let (path, n) = (self.data.display(), data.n);
             return Err(Error::Usage(format!(

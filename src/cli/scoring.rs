@@ -66,7 +66,11 @@ impl Judged {
         let copies = fitted.copies(data)?.unwrap_or_default();
         let words = copies_in_words(&copies, data.n, "held-out rows");
         let others: Vec<usize> = (0..data.n).filter(|row| copies.inputs.binary_search(row).is_err()).collect();
-        let tested = if others.is_empty() { data.clone() } else { data.subset(&others) };
+        let mut tested = if others.is_empty() { (0..data.n).collect() } else { others.clone() };
+        // A mixture over categories has no joint distribution with other rows.
+        let unknown = fitted.with_unknown_categories(data);
+        tested.retain(|row| unknown.binary_search(row).is_err());
+        let tested = data.subset(&tested);
         let trust = Trust::or_warn(Trust::of(fitted, &tested, "held-out rows"));
         Ok(Self { copies: words.map(|words| (copies.inputs.len(), words)), others, trust })
     }

@@ -5,6 +5,8 @@ mod build;
 mod calibrate;
 mod columns;
 mod file;
+mod leak;
+mod mixing;
 mod plan;
 mod precision;
 mod predict;

@@ -5,6 +5,7 @@ use rayon::prelude::*;
 
 use super::Fitted;
 use super::columns::{Inputs, row_values};
+use super::mixing::joined;
 use crate::advice::Advice;
 use crate::data::{Dataset, TargetScale, TargetTransform};
 use crate::device::transfers::upload;
@@ -39,14 +40,22 @@ impl Fitted {
         Dataset::new(self.schema.feature_names(), x.to_vec())
     }
 
-    /// Standardised inputs of a table, and the auxiliary values of its rows.
+    /// The auxiliary column, if the model has one and a table lacks it.
+    pub fn without_auxiliary(&self, data: &Dataset) -> Option<&str> {
+        self.settings.auxiliary_column.as_deref().filter(|own| data.feature_names.iter().all(|name| name != own))
+    }
+
+    /// Standardised inputs of a table, and the auxiliary values of its rows; none of these if the table lacks the
+    /// column.
     ///
     /// # Errors
     /// [`Error::Data`] if the auxiliary column has an invalid value, [`Error::Shape`] if columns differ from the
     /// schema's.
     pub fn standardise(&self, data: &Dataset) -> Result<(Vec<f64>, Option<Vec<f64>>)> {
-        self.schema.check(data)?;
-        let Inputs { x, auxiliary, .. } = Inputs::of(data, self.settings.auxiliary_column.as_deref())?;
+        let absent = self.without_auxiliary(data);
+        self.schema.check_without(data, absent)?;
+        let own = self.settings.auxiliary_column.as_deref().filter(|_| absent.is_none());
+        let Inputs { x, auxiliary, .. } = Inputs::of(data, own)?;
         let kind = self.model.likelihood().auxiliary();
         for (i, value) in auxiliary.iter().flatten().enumerate() {
             if let Some(problem) = kind.problem(*value) {
@@ -57,7 +66,9 @@ impl Fitted {
     }
 
     /// The distribution of y at the rows of a table, for a Gaussian likelihood; with the
-    /// [calibration](Fitted::calibration) if there is one.
+    /// [calibration](Fitted::calibration) if there is one. In a table without the auxiliary column, rows have the
+    /// learned noise only. A row with a category that the model was not trained with gets mean and variance of the
+    /// mixture over all categories.
     ///
     /// # Errors
     /// As [`standardise`](Self::standardise); [`Error::Usage`] for other likelihoods, for which there is
@@ -67,11 +78,15 @@ impl Fitted {
             let likelihood = self.model.likelihood().text();
             return Err(Error::Usage(format!("predictions under the {likelihood} likelihood have no closed form")));
         };
-        let (x, known) = self.standardise(data)?;
-        let mut marginals = self.latent(&x)?;
-        for (i, variance) in marginals.variance.iter_mut().enumerate() {
-            *variance += learned + known.as_ref().map_or(0.0, |known| known[i]);
-        }
+        let predict = |data: &Dataset| -> Result<Vec<[f64; 2]>> {
+            let (x, known) = self.standardise(data)?;
+            let mut pairs = self.latent(&x)?;
+            for (i, [_, variance]) in pairs.iter_mut().enumerate() {
+                *variance += learned + known.as_ref().map_or(0.0, |known| known[i]);
+            }
+            Ok(pairs)
+        };
+        let marginals = in_columns(self.mixed(data, predict, joined)?);
         Ok(self.calibrated(self.in_user_units(&marginals)))
     }
 
@@ -105,19 +120,32 @@ impl Fitted {
         if self.target_scale.transform != TargetTransform::Identity {
             return Ok(self.predict(&data)?.iter().map(Predictive::mean).collect());
         }
-        let (x, _) = self.standardise(&data)?;
-        let means = computed(data.n * self.data.n(), || self.posterior.mean(&x))?;
+        let predict = |data: &Dataset| -> Result<Vec<f64>> {
+            let (x, _) = self.standardise(data)?;
+            computed(data.n * self.data.n(), || self.posterior.mean(&x))
+        };
+        let means = self.mixed(&data, predict, |parts| parts.iter().sum::<f64>() / parts.len() as f64)?;
         finite(&means, 1)?;
         Ok(means.into_iter().map(|mean| self.target_scale.inverse(mean)).collect())
     }
 
-    /// The distribution of y at the rows of a table, for any likelihood and an untransformed target.
+    /// The distribution of y at the rows of a table, for any likelihood and an untransformed target. In a table without
+    /// the auxiliary column, rows have its neutral value. A row with a category that the model was not trained with
+    /// gets the mixture over all categories.
     ///
     /// # Errors
     /// As [`standardise`](Self::standardise).
     pub fn predict_targets(&self, data: &Dataset) -> Result<Vec<TargetPrediction>> {
-        let (x, auxiliary) = self.standardise(data)?;
-        self.targets_at(&x, auxiliary.as_deref())
+        let predict = |data: &Dataset| -> Result<Vec<TargetPrediction>> {
+            let (x, auxiliary) = self.standardise(data)?;
+            self.targets_at(&x, auxiliary.as_deref())
+        };
+        let TargetScale { mean: origin, sd: unit, .. } = self.target_scale;
+        let join = |parts: Vec<TargetPrediction>| {
+            let standardised = Prediction::mixture(parts.into_iter().map(|part| part.standardised).collect());
+            TargetPrediction { standardised, origin, unit }
+        };
+        self.mixed(data, predict, join)
     }
 
     /// The distribution of y at standardised inputs, row-major, for any likelihood and an untransformed target. Without
@@ -181,8 +209,26 @@ impl Fitted {
     /// # Errors
     /// As [`standardise`](Self::standardise).
     pub fn predict_latent(&self, data: &Dataset) -> Result<Vec<Predictive>> {
-        let (x, _) = self.standardise(data)?;
-        Ok(self.in_user_units(&self.latent(&x)?))
+        let predict = |data: &Dataset| self.latent(&self.standardise(data)?.0);
+        Ok(self.in_user_units(&in_columns(self.mixed(data, predict, joined)?)))
+    }
+
+    /// Mean and variance of every latent function at the rows of a table, as the model sees them.
+    ///
+    /// # Errors
+    /// As [`standardise`](Self::standardise).
+    pub fn marginals(&self, data: &Dataset) -> Result<Vec<Marginals>> {
+        let latents = self.model.likelihood().latents();
+        let predict = |data: &Dataset| -> Result<Vec<Vec<[f64; 2]>>> {
+            let all = self.posterior.marginals(&self.standardise(data)?.0)?;
+            let of_row = |i: usize| all.iter().map(|latent| [latent.mean[i], latent.variance[i]]).collect();
+            Ok((0..data.n).map(of_row).collect::<Vec<Vec<[f64; 2]>>>())
+        };
+        let join = |parts: Vec<Vec<[f64; 2]>>| {
+            (0..latents).map(|latent| joined(parts.iter().map(|part| part[latent]).collect())).collect()
+        };
+        let rows = self.mixed(data, predict, join)?;
+        Ok((0..latents).map(|latent| in_columns(rows.iter().map(|row| row[latent]).collect())).collect())
     }
 
     /// Mean and variance `[r]` of the latent function f at rows `x [r, d]`, all in the user's units (for a transformed
@@ -212,10 +258,16 @@ impl Fitted {
         pairs.map(|(mean, variance)| self.target_scale.predictive(*mean, variance.sqrt())).collect()
     }
 
-    /// Marginals of a single latent function at standardised inputs.
-    fn latent(&self, x: &[f64]) -> Result<Marginals> {
+    /// Mean and variance of a single latent function at standardised inputs.
+    fn latent(&self, x: &[f64]) -> Result<Vec<[f64; 2]>> {
         let marginals = computed(x.len() / self.data.d * self.data.n(), || self.posterior.predict(x))?;
         finite(&marginals.mean, 1).and_then(|()| finite(&marginals.variance, 1))?;
-        Ok(marginals)
+        Ok(marginals.mean.into_iter().zip(marginals.variance).map(|(mean, variance)| [mean, variance]).collect())
     }
+}
+
+/// Means and variances in a column each.
+fn in_columns(pairs: Vec<[f64; 2]>) -> Marginals {
+    let (mean, variance) = pairs.into_iter().map(|[mean, variance]| (mean, variance)).unzip();
+    Marginals { mean, variance, floored: 0 }
 }

@@ -57,6 +57,8 @@ pub struct Prediction {
     auxiliary: f64,
     /// The exponent of the class probabilities.
     exponent: Option<f64>,
+    /// The distributions that this is a mixture of, with equal weights; none if it is no mixture.
+    parts: Vec<Prediction>,
 }
 
 /// Raises probabilities to the power `exponent` and makes them sum to 1. Above 1 they become sharper.
@@ -70,13 +72,24 @@ pub fn tempered(p: &[f64], exponent: f64) -> Vec<f64> {
 
 impl Prediction {
     pub(super) fn new(density: Arc<dyn Density>, mean: Vec<f64>, variance: Vec<f64>, auxiliary: f64) -> Self {
-        Self { density, mean, variance, auxiliary, exponent: None }
+        Self { density, mean, variance, auxiliary, exponent: None, parts: Vec::new() }
+    }
+
+    /// The mixture, with equal weights, of distributions of one target.
+    pub(crate) fn mixture(parts: Vec<Self>) -> Self {
+        let average = |of: &dyn Fn(&Self) -> &Vec<f64>| {
+            let all = (0..of(&parts[0]).len()).map(|k| average(&parts, |part| of(part)[k]));
+            all.collect::<Vec<f64>>()
+        };
+        let (mean, variance) = (average(&|part| &part.mean), average(&|part| &part.variance));
+        Self { mean, variance, parts: parts.clone(), ..parts[0].clone() }
     }
 
     /// The same with [`tempered`] probabilities, if targets are classes.
     pub fn tempered(self, exponent: f64) -> Self {
         let classes = matches!(self.support(), Support::Classes(_));
-        Self { exponent: classes.then_some(exponent), ..self }
+        let parts = self.parts.into_iter().map(|part| part.tempered(exponent)).collect();
+        Self { exponent: classes.then_some(exponent), parts, ..self }
     }
 
     /// The class probabilities, if they are tempered.
@@ -94,6 +107,9 @@ impl Prediction {
 
     /// `E[y]`; for classes the mean of their codes.
     pub fn mean(&self) -> f64 {
+        if !self.parts.is_empty() {
+            return average(&self.parts, Self::mean);
+        }
         match self.sharpened() {
             Some(p) => moment(&p, |code| code),
             None => self.density.predictive_mean(self.at(), self.auxiliary),
@@ -102,6 +118,10 @@ impl Prediction {
 
     /// `Var[y]`; infinite if it does not exist.
     pub fn variance(&self) -> f64 {
+        if !self.parts.is_empty() {
+            let mean = self.mean();
+            return average(&self.parts, |part| part.variance() + (part.mean() - mean).powi(2));
+        }
         match self.sharpened() {
             Some(p) => moment(&p, |code| code * code) - moment(&p, |code| code).powi(2),
             None => self.density.predictive_variance(self.at(), self.auxiliary),
@@ -110,6 +130,14 @@ impl Prediction {
 
     /// `ln p(y)`; for a count or a class its log probability.
     pub fn log_density(&self, y: f64) -> f64 {
+        if !self.parts.is_empty() {
+            let each: Vec<f64> = self.parts.iter().map(|part| part.log_density(y)).collect();
+            let most = each.iter().fold(f64::NEG_INFINITY, |most: f64, each| most.max(*each));
+            if most == f64::NEG_INFINITY {
+                return most;
+            }
+            return most + (each.iter().map(|each| (each - most).exp()).sum::<f64>() / each.len() as f64).ln();
+        }
         match self.support() {
             Support::Classes(classes) if !(0.0..classes as f64).contains(&y) => f64::NEG_INFINITY,
             _ => match self.sharpened() {
@@ -121,6 +149,9 @@ impl Prediction {
 
     /// `P(target ≤ y)`.
     pub fn cdf(&self, y: f64) -> f64 {
+        if !self.parts.is_empty() {
+            return average(&self.parts, |part| part.cdf(y));
+        }
         match self.sharpened() {
             Some(p) => p.iter().enumerate().filter(|(code, _)| *code as f64 <= y).map(|(_, p)| p).sum(),
             None => self.density.predictive_cdf(self.row(y), self.at()),
@@ -129,6 +160,10 @@ impl Prediction {
 
     /// The probability of each class; none if targets are not classes.
     pub fn probabilities(&self) -> Option<Vec<f64>> {
+        if !self.parts.is_empty() {
+            let each = self.parts.iter().map(Self::probabilities).collect::<Option<Vec<_>>>()?;
+            return Some((0..each[0].len()).map(|code| average(&each, |p| p[code])).collect());
+        }
         let p = self.density.probabilities(self.at())?;
         Some(match self.exponent {
             Some(exponent) => tempered(&p, exponent),
@@ -145,9 +180,35 @@ impl Prediction {
     /// without the scatter of observations. If there are several latent functions, it is over the first one. `E[y | f]`
     /// must increase with that function.
     pub fn response_quantile(&self, p: f64) -> f64 {
+        if !self.parts.is_empty() {
+            return self.mixed_response_quantile(p);
+        }
         let mut f = self.mean.clone();
         f[0] += normal_quantile(p) * self.variance[0].max(0.0).sqrt();
         self.density.mean(&f, self.auxiliary)
+    }
+
+    /// The quantile of the response of a mixture lies between those of its parts.
+    fn mixed_response_quantile(&self, p: f64) -> f64 {
+        let all = || self.parts.iter().map(|part| part.response_quantile(p));
+        let (mut low, mut high) = (all().fold(f64::INFINITY, f64::min), all().fold(f64::NEG_INFINITY, f64::max));
+        // The probability that the response of a part is at most r: the p with this quantile, by bisection.
+        let below = |part: &Self, r: f64| {
+            let (mut a, mut b) = (0.0, 1.0);
+            for _ in 0..40 {
+                let middle = 0.5 * (a + b);
+                if part.response_quantile(middle) <= r { a = middle } else { b = middle }
+            }
+            0.5 * (a + b)
+        };
+        for _ in 0..60 {
+            let middle = 0.5 * (low + high);
+            if high - low <= 1e-9 * middle.abs() || middle <= low || middle >= high {
+                break;
+            }
+            if average(&self.parts, |part| below(part, middle)) >= p { high = middle } else { low = middle }
+        }
+        0.5 * (low + high)
     }
 
     /// The smallest `y` with `P(target ≤ y) ≥ p`. For `p` = 0 and 1, an end of the support or infinite.
@@ -223,6 +284,10 @@ impl Prediction {
 
     /// Draws a target from the predictive distribution.
     pub fn sample(&self, rng: &mut dyn Rng) -> f64 {
+        if !self.parts.is_empty() {
+            let drawn = (rng.random::<f64>() * self.parts.len() as f64) as usize;
+            return self.parts[drawn.min(self.parts.len() - 1)].sample(rng);
+        }
         if let Some(p) = self.sharpened() {
             let (mut left, last) = (rng.random::<f64>(), p.len() - 1);
             let drawn = p.iter().position(|p| {
@@ -242,6 +307,11 @@ impl Prediction {
             .collect();
         self.density.sample(&f, self.auxiliary, rng)
     }
+}
+
+/// The mean of a number over equally weighted parts.
+fn average<T>(parts: &[T], of: impl Fn(&T) -> f64) -> f64 {
+    parts.iter().map(of).sum::<f64>() / parts.len() as f64
 }
 
 /// The mean of a function of the class codes.
